@@ -1,0 +1,36 @@
+// The table itself. One row a variable, alphabetical; `rondo env` prints it.
+#include "base/env.h"
+
+namespace rondo::env {
+namespace {
+
+constexpr Variable kTable[] = {
+    {"NCCL_ALGO", Type::kString, "",
+     "allowed algorithms: ring,tree,oneshot,twoshot,direct,...; ^ring excludes; empty: all"},
+    {"NCCL_BUFFSIZE", Type::kBytes, "0", "bytes of one connection's slots; 0: chosen by Rondo"},
+    {"NCCL_COMM_ID", Type::kString, "", "host:port at which rank 0 serves the rendezvous"},
+    {"NCCL_CONF_FILE", Type::kString, "", "read variables from this file, not from ~/.nccl.conf"},
+    {"NCCL_DEBUG", Type::kString, "NONE", "log level: NONE, VERSION, WARN, INFO, TRACE"},
+    {"NCCL_DEBUG_FILE", Type::kString, "", "write the log there; %h host, %p process id"},
+    {"NCCL_DEBUG_SUBSYS", Type::kString, "", "parts that may log at INFO; ^PART excludes"},
+    {"NCCL_HOSTID", Type::kString, "", "stands for the host's identity (ranks on one host meet)"},
+    {"NCCL_PROTO", Type::kString, "", "allowed protocols: simple,ll,ll128; ^ll excludes"},
+    {"NCCL_SHM_DISABLE", Type::kBool, "0", "1: never use shared memory between processes"},
+    {"NCCL_SOCKET_FAMILY", Type::kString, "", "AF_INET or AF_INET6: only addresses of that family"},
+    {"NCCL_SOCKET_IFNAME", Type::kString, "", "interfaces to use: prefixes; ^ excludes, = exact"},
+    {"NCCL_SOCKET_NTHREADS", Type::kInt, "1",
+     "accepted for compatibility; progress needs no thread"},
+    {"NCCL_NSOCKS_PERTHREAD", Type::kInt, "2", "TCP sockets per connection between two hosts"},
+    {"RONDO_DEVICE", Type::kString, "", "host: bind ranks to host memory though CUDA is there"},
+    {"RONDO_INIT_TIMEOUT", Type::kDouble, "60", "seconds in which all ranks must have joined"},
+    {"RONDO_REPRODUCIBLE", Type::kBool, "0",
+     "1: results depend on the rank count alone, to the bit"},
+    {"RONDO_TIMEOUT", Type::kDouble, "600", "seconds without progress until a collective fails"},
+    {"RONDO_VERSION_CODE", Type::kInt, "22809", "the version that ncclGetVersion reports"},
+};
+
+}  // namespace
+
+std::span<const Variable> all() { return kTable; }
+
+}  // namespace rondo::env

@@ -1,0 +1,138 @@
+#include "base/log.h"
+
+#include <fcntl.h>
+#include <strings.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <ctime>
+#include <mutex>
+#include <string_view>
+
+#include "base/env.h"
+
+namespace rondo::log {
+namespace {
+
+struct Settings {
+  Level level = Level::kNone;
+  unsigned subsystems = kAll;
+  int fd = 1;  // like NCCL: stdout unless NCCL_DEBUG_FILE says otherwise
+  std::string host;
+};
+
+std::atomic<int> cached_level{-1};
+std::mutex settings_mutex;
+Settings settings;
+
+Level parse_level(const std::string& text) {
+  struct Row {
+    const char* name;
+    Level level;
+  };
+  for (Row row : {Row{"VERSION", Level::kVersion}, Row{"WARN", Level::kWarn},
+                  Row{"INFO", Level::kInfo}, Row{"TRACE", Level::kTrace}})
+    if (strcasecmp(text.c_str(), row.name) == 0) return row.level;
+  return Level::kNone;
+}
+
+unsigned parse_subsystems(std::string text) {
+  if (text.empty()) return kAll;
+  const bool excludes = text[0] == '^';
+  if (excludes) text.erase(0, 1);
+  struct Row {
+    const char* name;
+    unsigned bit;
+  };
+  unsigned bits = 0;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', start), text.size());
+    const std::string name = text.substr(start, comma - start);
+    for (Row row : {Row{"INIT", kInit}, Row{"COLL", kColl}, Row{"NET", kNet}, Row{"GRAPH", kGraph},
+                    Row{"TUNING", kTuning}, Row{"ENV", kEnv}, Row{"SHM", kShm},
+                    Row{"BOOTSTRAP", kBootstrap}, Row{"ALL", kAll}})
+      if (strcasecmp(name.c_str(), row.name) == 0) bits |= row.bit;
+    start = comma + 1;
+  }
+  return excludes ? ~bits : bits;
+}
+
+std::string expand(const std::string& pattern, const std::string& host) {
+  std::string path;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '%' || i + 1 == pattern.size()) {
+      path += pattern[i];
+      continue;
+    }
+    switch (pattern[++i]) {
+      case 'h':
+        path += host;
+        break;
+      case 'p':
+        path += std::to_string(getpid());
+        break;
+      case '%':
+        path += '%';
+        break;
+      default:
+        path += '%', path += pattern[i];
+        break;
+    }
+  }
+  return path;
+}
+
+int load() {
+  std::lock_guard lock(settings_mutex);
+  if (const int level = cached_level.load(std::memory_order_acquire); level >= 0) return level;
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
+  settings.host = std::string(host).substr(0, std::string_view(host).find('.'));
+  cached_level.store(0, std::memory_order_relaxed);  // so that reading the variables cannot recurse
+  settings.level = parse_level(env::get_string("NCCL_DEBUG"));
+  settings.subsystems = parse_subsystems(env::get_string("NCCL_DEBUG_SUBSYS"));
+  const std::string file = env::get_string("NCCL_DEBUG_FILE");
+  settings.fd = 1;
+  if (strcasecmp(file.c_str(), "stderr") == 0) {
+    settings.fd = 2;
+  } else if (!file.empty() && strcasecmp(file.c_str(), "stdout") != 0) {
+    const int fd = ::open(expand(file, settings.host).c_str(),
+                          O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+    if (fd >= 0) settings.fd = fd;
+  }
+  cached_level.store(static_cast<int>(settings.level), std::memory_order_release);
+  return static_cast<int>(settings.level);
+}
+
+}  // namespace
+
+bool wanted(Level level, unsigned subsystem) {
+  int current = cached_level.load(std::memory_order_acquire);
+  if (current < 0) current = load();
+  if (current < static_cast<int>(level)) return false;
+  return level <= Level::kWarn || (settings.subsystems & subsystem) != 0;
+}
+
+void write_line(Level level, const char* file, int line, const std::string& text) {
+  const char* base = std::strrchr(file, '/');
+  const long thread = syscall(SYS_gettid);
+  std::string out;
+  if (level == Level::kWarn) {
+    char date[32];
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    localtime_r(&now, &parts);
+    std::strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &parts);
+    out = fmt::format("[{}] {}:{}:{} [-1] {}:{} NCCL WARN {}\n", date, settings.host, getpid(),
+                      thread, base ? base + 1 : file, line, text);
+  } else {
+    out = fmt::format("{}:{}:{} [-1] NCCL INFO {}\n", settings.host, getpid(), thread, text);
+  }
+  [[maybe_unused]] const auto written = ::write(settings.fd, out.data(), out.size());
+}
+
+void reset() { cached_level.store(-1, std::memory_order_release); }
+
+}  // namespace rondo::log

@@ -1,0 +1,44 @@
+#include "base/types.h"
+
+#include <fmt/format.h>
+
+namespace rondo {
+
+const char* name(DataType type) {
+  static constexpr const char* kNames[kDataTypes] = {
+      "int8",    "uint8",   "int32",    "uint32",     "int64",      "uint64", "float16",
+      "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2", "int16",  "uint16"};
+  const auto index = static_cast<unsigned>(type);
+  return index < kDataTypes ? kNames[index] : "unknown type";
+}
+
+const char* name(RedOp op) {
+  static constexpr const char* kNames[kRedOps] = {"sum",  "prod", "max",  "min",      "avg",
+                                                  "band", "bor",  "bxor", "premulsum"};
+  const auto index = static_cast<unsigned>(op);
+  return index < kRedOps ? kNames[index] : "unknown operation";
+}
+
+const char* name(Collective which) {
+  static constexpr const char* kNames[] = {
+      "nothing",  "AllReduce", "Broadcast", "Reduce",    "AllGather",  "ReduceScatter",  "AlltoAll",
+      "Gather",   "Scatter",   "Barrier",   "AllToAllV", "AllGatherV", "ReduceScatterV", "GatherV",
+      "ScatterV", "Send",      "Recv",      "PutSignal", "Signal",     "WaitSignal"};
+  const auto index = static_cast<unsigned>(which);
+  return index < sizeof(kNames) / sizeof(*kNames) ? kNames[index] : "unknown collective";
+}
+
+std::string to_string(const CallRecord& record) {
+  std::string text =
+      fmt::format("{}(count {}, {}", name(record.collective), record.count, name(record.type));
+  const bool reduces = record.collective == Collective::kAllReduce ||
+                       record.collective == Collective::kReduce ||
+                       record.collective == Collective::kReduceScatter ||
+                       record.collective == Collective::kReduceScatterV;
+  if (reduces) text += fmt::format(", {}", name(record.op));
+  if (record.root >= 0) text += fmt::format(", root {}", record.root);
+  if (record.flags & CallRecord::kFused) text += ", grouped";
+  return text + ")";
+}
+
+}  // namespace rondo

@@ -1,0 +1,98 @@
+// The vocabulary of every layer: element types, reduction operations, collectives, the call record.
+//
+// DataType and RedOp are Rondo's own dense numbering; api/ converts from nccl.h (equal up to 11 and
+// 4) and rondo.h. CallRecord is the fingerprint that all ranks of a call must agree on: 16 bytes,
+// compared whole, so that two different calls never look alike.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace rondo {
+
+enum class DataType : std::uint8_t {
+  kInt8 = 0,
+  kUint8 = 1,
+  kInt32 = 2,
+  kUint32 = 3,
+  kInt64 = 4,
+  kUint64 = 5,
+  kFloat16 = 6,
+  kFloat32 = 7,
+  kFloat64 = 8,
+  kBfloat16 = 9,
+  kFloat8e4m3 = 10,
+  kFloat8e5m2 = 11,
+  kInt16 = 12,
+  kUint16 = 13,
+};
+inline constexpr int kDataTypes = 14;
+
+enum class RedOp : std::uint8_t {
+  kSum = 0,
+  kProd = 1,
+  kMax = 2,
+  kMin = 3,
+  kAvg = 4,
+  kBitAnd = 5,
+  kBitOr = 6,
+  kBitXor = 7,
+  kPreMulSum = 8,
+};
+inline constexpr int kRedOps = 9;
+
+enum class Collective : std::uint8_t {
+  kNone = 0,
+  kAllReduce,
+  kBroadcast,
+  kReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kGather,
+  kScatter,
+  kBarrier,
+  kAllToAllV,
+  kAllGatherV,
+  kReduceScatterV,
+  kGatherV,
+  kScatterV,
+  kSend,
+  kRecv,
+  kPut,
+  kSignal,
+  kWaitSignal,
+};
+
+constexpr std::size_t size_of(DataType type) {
+  constexpr std::uint8_t kSizes[kDataTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1, 2, 2};
+  return kSizes[static_cast<int>(type)];
+}
+constexpr bool is_float(DataType type) {
+  return (type >= DataType::kFloat16 && type <= DataType::kFloat8e5m2);
+}
+constexpr bool is_bitwise(RedOp op) { return op >= RedOp::kBitAnd && op <= RedOp::kBitXor; }
+
+const char* name(DataType type);     // "float32"
+const char* name(RedOp op);          // "sum"
+const char* name(Collective which);  // "AllReduce"
+
+// What all ranks of one collective call must agree on. For v-collectives count is 0: what only some
+// ranks know is checked pair by pair. PreMulSum's scalar and user handles are never part of it.
+struct CallRecord {
+  std::uint64_t count = 0;  // elements, as the caller gave them
+  Collective collective = Collective::kNone;
+  DataType type = DataType::kInt8;
+  RedOp op = RedOp::kSum;
+  std::uint8_t flags = 0;  // kFused: a group of calls run as one
+  std::int32_t root = -1;  // -1 where there is none
+
+  static constexpr std::uint8_t kFused = 1;
+  friend bool operator==(const CallRecord&, const CallRecord&) = default;
+};
+static_assert(sizeof(CallRecord) == 16);
+
+std::string to_string(const CallRecord& record);  // "AllReduce(count 4, float32, sum)"
+
+}  // namespace rondo

@@ -1,0 +1,50 @@
+// Atomic access to plain words, as a policy, so that a test can replace the machine below it.
+//
+// Shared structures hold plain integers (readable by the device and by other processes); all
+// concurrent access to them goes through an Atomics policy. HostAtomics is the real one; the
+// explorer in tests/ supplies one with store buffers and runs all interleavings.
+// Cost: one instruction each; store_seq_cst is an xchg on x86 (about 5 ns).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace rondo {
+
+struct HostAtomics {
+  template <class T>
+  static T load_relaxed(const T& word) {
+    return std::atomic_ref<T>(const_cast<T&>(word)).load(std::memory_order_relaxed);
+  }
+  template <class T>
+  static T load_acquire(const T& word) {
+    return std::atomic_ref<T>(const_cast<T&>(word)).load(std::memory_order_acquire);
+  }
+  template <class T>
+  static T load_seq_cst(const T& word) {
+    return std::atomic_ref<T>(const_cast<T&>(word)).load(std::memory_order_seq_cst);
+  }
+  template <class T>
+  static void store_relaxed(T& word, T value) {
+    std::atomic_ref<T>(word).store(value, std::memory_order_relaxed);
+  }
+  template <class T>
+  static void store_release(T& word, T value) {
+    std::atomic_ref<T>(word).store(value, std::memory_order_release);
+  }
+  template <class T>
+  static void store_seq_cst(T& word, T value) {
+    std::atomic_ref<T>(word).store(value, std::memory_order_seq_cst);
+  }
+};
+
+// One turn of a spin loop: lets the other hardware thread run and saves power.
+inline void cpu_relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace rondo

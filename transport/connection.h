@@ -1,0 +1,108 @@
+// The plain structs that algorithms' executors see: words and buffers, wherever transports put
+// them.
+//
+// Nothing here has behaviour or knows who made it. Words are written by one rank each and read by
+// many, through an Atomics policy (base/atomics.h). Counters are 64 bits and never reset. Sizes are
+// bytes unless a field says otherwise. The layouts are shared between processes: a change of any of
+// them changes kLayoutVersion.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/types.h"
+
+namespace rondo {
+
+inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::size_t kLineBytes = 64;
+inline constexpr int kAnnounceDepth = 64;         // calls that a rank may run ahead of the slowest
+inline constexpr std::size_t kPayloadBytes = 32;  // data that travels inside the announcement
+inline constexpr int kStagingSlots = 4;           // parts of a rank's staging memory
+
+// One call as one rank announced it. `sequence` is written last (it publishes the rest): call
+// number + 1, so that zeroed memory announces nothing.
+struct alignas(kLineBytes) AnnounceLine {
+  std::uint64_t sequence;
+  CallRecord record;
+  std::uint32_t exposure;  // kExposesInput | kExposesOutput: the ExposureLine of this call counts
+  std::uint32_t reserved;
+  std::byte payload[kPayloadBytes];
+};
+static_assert(sizeof(AnnounceLine) == kLineBytes);
+
+inline constexpr std::uint32_t kExposesInput = 1;
+inline constexpr std::uint32_t kExposesOutput = 2;
+
+// Where the buffers of an announced call can be read (input) and written (output) by peers. A
+// pointer is followed only by ranks of the same process; an offset (+1, 0: none) counts from the
+// start of the rank's process's arena, which every process of the host has mapped.
+struct alignas(kLineBytes) ExposureLine {
+  std::uint64_t input_pointer;
+  std::uint64_t output_pointer;
+  std::uint64_t input_offset;
+  std::uint64_t output_offset;
+};
+
+// Progress that peers poll. `step` counts publications of this rank on this communicator.
+struct alignas(kLineBytes) StepLine {
+  std::uint64_t step;
+  std::uint64_t sequence;  // newest announced call number + 1
+};
+
+// What a rank is doing while it waits; written only once its spinning is over. For diagnosis.
+struct alignas(kLineBytes) ProgressLine {
+  std::uint64_t sequence;    // call number + 1 of the call in which it waits
+  std::uint64_t finished;    // newest completed call number + 1
+  std::uint64_t step;        // publications so far
+  std::int32_t waiting_for;  // rank, or -1
+  std::int32_t state;        // kOutside, kInside, kLeft
+};
+inline constexpr std::int32_t kOutside = 0;
+inline constexpr std::int32_t kInside = 1;
+inline constexpr std::int32_t kLeft = 2;
+
+// One fault, written once by its rank; state is written last.
+struct alignas(kLineBytes) FaultSlot {
+  std::uint32_t state;   // 0 none, 1 set
+  std::int32_t status;   // Status
+  std::int32_t rank;     // who wrote it
+  std::int32_t culprit;  // whom it blames, or -1
+  std::uint64_t sequence;
+  CallRecord own;
+  CallRecord other;  // the culprit's call where it differs
+  char text[456];    // the sentence, NUL-terminated
+};
+
+// One rank of this host as any other sees it: pointers into memory mapped by this process.
+struct PeerPort {
+  AnnounceLine* announcements;  // kAnnounceDepth of them
+  ExposureLine* exposures;      // likewise
+  StepLine* steps;
+  ProgressLine* progress;
+  FaultSlot* fault;
+  std::uint32_t* bell;    // futex word
+  std::uint8_t* parked;   // 1 while the rank sleeps
+  std::uint8_t* faulted;  // 1 once its fault slot is set
+  std::byte* staging;     // kStagingSlots equal parts
+  std::byte* arena;       // its process's arena as mapped here, or null
+  bool same_process;
+};
+
+// A one-way channel of slots between two ranks, for algorithms that pass data along.
+// The sender fills slot (tail % slot_count) and then advances tail; the receiver empties it and
+// advances head. Transports decide where the words live and who moves the bytes in between.
+struct Connection {
+  std::byte* buffer;  // slot_count slots of slot_bytes each
+  std::uint64_t slot_bytes;
+  std::uint64_t slot_count;
+  std::uint64_t* tail;        // slots ever filled
+  std::uint64_t* head;        // slots ever emptied
+  CallRecord* records;        // per slot: the call that filled it (the fingerprint beside tail)
+  std::uint64_t* used;        // per slot: bytes in it
+  std::uint32_t* peer_bell;   // doorbell of the rank at the other end, or null (not on this host)
+  std::uint8_t* peer_parked;  // its parked flag, or null
+  std::int32_t peer;          // rank at the other end
+};
+
+}  // namespace rondo

@@ -1,0 +1,157 @@
+/* rondo.h: what Rondo offers beyond nccl.h, in C.
+ *
+ * Every function returns an ncclResult_t; the sentence that explains a failure is in
+ * ncclGetLastError(). Counts and displacements are elements of datatype, times are seconds, sizes
+ * are bytes. The collectives take part in groups (ncclGroupStart/End), obey the ordering rule of
+ * nccl.h and accept a NULL stream or one made by rondoStreamCreate. Example: sum with XOR, on a
+ * queue beside the caller.
+ *
+ *   rondoStream_t queue;
+ *   rondoStreamCreate(&queue);
+ *   ncclAllReduce(in, out, n, ncclUint64, rondoBxor, comm, rondoStreamHandle(queue));
+ *   ... other work ...
+ *   rondoStreamSynchronize(queue);      // out is ready
+ */
+#ifndef RONDO_H_
+#define RONDO_H_
+
+#include "nccl.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* "0.1.0": the version of Rondo itself; static, never NULL. */
+const char* rondoGetVersion(void);
+
+/* ---- Element types and reductions ------------------------------------------------------------ */
+
+#define rondoInt16 ((ncclDataType_t)64)
+#define rondoUint16 ((ncclDataType_t)65)
+
+/* Bitwise and, or, exclusive or: for the integer types; ncclInvalidArgument for others. */
+#define rondoBand ((ncclRedOp_t)0x7ffffff0)
+#define rondoBor ((ncclRedOp_t)0x7ffffff1)
+#define rondoBxor ((ncclRedOp_t)0x7ffffff2)
+
+/* ---- Collectives with a count per rank ------------------------------------------------------- */
+/* Arrays have one entry per rank of comm and are read before the call returns. Part r of a buffer
+ * starts at displacement [r] and has count [r] elements; parts of a receive buffer must not
+ * overlap. Where two ranks disagree about the count between them, both get ncclInvalidUsage with
+ * the two numbers, and nothing beyond a buffer is touched. Never in place. */
+
+/* Sends part r of sendbuff to rank r; what rank r sends arrives in part r of recvbuff. */
+ncclResult_t rondoAllToAllv(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,
+                            void* recvbuff, const size_t* recvcounts, const size_t* rdispls,
+                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
+
+/* Everybody gets everybody's sendcount elements; recvcounts and displs are equal on all ranks and
+ * recvcounts[own rank] == sendcount. */
+ncclResult_t rondoAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,
+                             const size_t* recvcounts, const size_t* displs,
+                             ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
+
+/* Reduces sendbuff (the sum of recvcounts elements, parts back to back in rank order); rank r gets
+ * part r. recvcounts is equal on all ranks. */
+ncclResult_t rondoReduceScatterv(const void* sendbuff, void* recvbuff, const size_t* recvcounts,
+                                 ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                 cudaStream_t stream);
+
+/* The root gets rank r's sendcount elements as part r of recvbuff. recvbuff, recvcounts and displs
+ * matter on the root only (elsewhere NULL is fine). */
+ncclResult_t rondoGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,
+                          const size_t* recvcounts, const size_t* displs, ncclDataType_t datatype,
+                          int root, ncclComm_t comm, cudaStream_t stream);
+
+/* Rank r gets part r of the root's sendbuff. sendbuff, sendcounts and displs matter on the root
+ * only (elsewhere NULL is fine). */
+ncclResult_t rondoScatterv(const void* sendbuff, const size_t* sendcounts, const size_t* displs,
+                           void* recvbuff, size_t recvcount, ncclDataType_t datatype, int root,
+                           ncclComm_t comm, cudaStream_t stream);
+
+/* Done when every rank of comm has entered. */
+ncclResult_t rondoBarrier(ncclComm_t comm, cudaStream_t stream);
+
+/* ---- Host streams ---------------------------------------------------------------------------- */
+/* A queue of calls that runs beside the caller. Calls of one stream finish in call order; buffers
+ * belong to the library until the stream has been synchronised. Host communicators only. */
+
+typedef struct rondoStream* rondoStream_t;
+
+ncclResult_t rondoStreamCreate(rondoStream_t* stream);
+/* Waits for what is queued, then frees. ncclInvalidArgument for a handle that is not alive. */
+ncclResult_t rondoStreamDestroy(rondoStream_t stream);
+/* Waits until all calls issued so far are finished; returns the first error among them, once. */
+ncclResult_t rondoStreamSynchronize(rondoStream_t stream);
+/* ncclSuccess: all finished; ncclInProgress: not yet; otherwise the first error, not consumed. */
+ncclResult_t rondoStreamQuery(rondoStream_t stream);
+/* The same stream in the shape that nccl.h's functions take. */
+cudaStream_t rondoStreamHandle(rondoStream_t stream);
+
+/* ---- Options of a communicator ----------------------------------------------------------------
+ */
+
+typedef enum {
+  rondoDeviceAuto = 0, /* the current CUDA device; the host where there is none */
+  rondoDeviceHost = 1, /* host memory */
+  rondoDeviceCuda = 2  /* the current CUDA device, or an error */
+} rondoDevice_t;
+
+#define RONDO_OPTIONS_MAGIC 0x526f4f70u
+#define RONDO_UNDEF_INT INT_MIN
+#define RONDO_UNDEF_SECONDS -1.0
+
+/* Start from RONDO_COMM_OPTIONS_INITIALIZER. What is undefined comes from the environment variable
+ * of that name. All ranks should agree; reproducible must. */
+typedef struct {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  int device;         /* rondoDevice_t (RONDO_DEVICE) */
+  int reproducible;   /* 1: bits depend on the number of ranks alone (RONDO_REPRODUCIBLE) */
+  double timeout;     /* seconds without progress until a call fails (RONDO_TIMEOUT) */
+  double initTimeout; /* seconds in which all ranks must have joined (RONDO_INIT_TIMEOUT) */
+} rondoCommOptions_t;
+
+#define RONDO_COMM_OPTIONS_INITIALIZER                                                    \
+  {                                                                                       \
+    sizeof(rondoCommOptions_t), RONDO_OPTIONS_MAGIC, 1, RONDO_UNDEF_INT, RONDO_UNDEF_INT, \
+        RONDO_UNDEF_SECONDS, RONDO_UNDEF_SECONDS                                          \
+  }
+
+/* ncclCommInitRankConfig with options; config and options may each be NULL. */
+ncclResult_t rondoCommInitRankOptions(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
+                                      ncclConfig_t* config, const rondoCommOptions_t* options);
+
+/* The deadline of calls issued from now on by this rank; seconds > 0, fractions allowed. */
+ncclResult_t rondoCommSetTimeout(ncclComm_t comm, double seconds);
+
+/* ---- What happened ----------------------------------------------------------------------------
+ */
+
+/* Set size to sizeof(rondoFault_t) before the call. Texts end with a NUL. */
+typedef struct {
+  size_t size;
+  ncclResult_t result; /* ncclSuccess: no fault, the rest is empty */
+  int rank;            /* the rank that saw it (this one, or the peer whose report came first) */
+  int culprit;         /* the rank at fault; -1 where none can be named */
+  int reserved;
+  char call[192];      /* the call in which it was seen: "AllReduce(count 4, float32, sum)" */
+  char sentence[1024]; /* what ncclGetLastError says about it */
+} rondoFault_t;
+
+/* The fault that ended this communicator. Local, does not wait. */
+ncclResult_t rondoCommGetFault(ncclComm_t comm, rondoFault_t* fault);
+
+/* How this rank's last call was run, for example "ring simple 2 channels"; "" before the first.
+ * Writes at most size bytes with the closing NUL. */
+ncclResult_t rondoGetLastPlan(ncclComm_t comm, char* text, size_t size);
+
+/* Bytes of memory that this communicator holds in this process now (shared staging once). */
+ncclResult_t rondoCommMemoryUsed(ncclComm_t comm, size_t* bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

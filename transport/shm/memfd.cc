@@ -1,0 +1,61 @@
+#include "transport/shm/memfd.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace rondo::shm {
+
+Result<Fd> create_memfd(const char* name, std::size_t bytes) {
+  Fd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return fail_errno(errno, "memfd_create(\"{}\")", name);
+  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
+    return fail_errno(errno, "cannot size shared memory \"{}\" to {} bytes", name, bytes);
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return fail_errno(errno, "cannot seal shared memory \"{}\"", name);
+  return fd;
+}
+
+Result<Mapping> Mapping::map(int fd, std::size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (data == MAP_FAILED)
+    return fail_errno(errno, "cannot map {} bytes of shared memory (ulimit -v, vm.max_map_count?)",
+                      bytes);
+  Mapping mapping;
+  mapping.data_ = static_cast<std::byte*>(data);
+  mapping.size_ = bytes;
+  return mapping;
+}
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+Done commit(void* at, std::size_t bytes, const char* what) {
+  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(at) & ~(page - 1);
+  const auto end = (reinterpret_cast<std::uintptr_t>(at) + bytes + page - 1) & ~(page - 1);
+  if (begin == end) return done();
+  if (madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) == 0) return done();
+  if (errno == EINVAL) return done();  // kernels before 5.14: pages come at first touch
+  return fail_errno(errno, "no memory for {} bytes of {} (memory or cgroup limit reached)", bytes,
+                    what);
+}
+
+}  // namespace rondo::shm

@@ -1,0 +1,40 @@
+// Memory files: anonymous shared memory that lives exactly as long as somebody has it open or
+// mapped.
+//
+// Guarantees: nothing appears in /dev/shm, also after SIGKILL; the file cannot shrink (sealed), so
+// a mapped page can only be missing for lack of memory, and commit() turns that into an error text
+// instead of a SIGBUS. Cost: commit() allocates and maps the pages it names, once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace rondo::shm {
+
+// A file of `bytes` (sparse: no memory is used yet), sealed against shrinking and growing.
+Result<Fd> create_memfd(const char* name, std::size_t bytes);
+
+// A shared read-write mapping of a memory file, unmapped on destruction.
+class Mapping {
+ public:
+  static Result<Mapping> map(int fd, std::size_t bytes);
+  Mapping() = default;
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  ~Mapping();
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Makes [at, at + bytes) present and writable before it is touched. `what` names the memory's use.
+Done commit(void* at, std::size_t bytes, const char* what);
+
+}  // namespace rondo::shm

@@ -1,0 +1,93 @@
+// Waiter: the one place in Rondo where a rank waits for other ranks.
+//
+// A wait spins, then yields the core, then parks on the rank's doorbell, at most 100 ms at a time.
+// Off the fast path it asks its supervisor again and again whether to go on: that is where
+// deadlines, aborts, faults, dead peers and sockets are looked after (installed by collectives/). A
+// rank that runs as a fiber suspends instead of yielding, so that others of its thread can run.
+// Guarantees: until() returns false only if the supervisor gave up; nobody waits without being
+// supervised. Cost: while data is ready, one evaluation of the condition; no clock and no system
+// call before the spin budget is spent.
+//
+//   if (!waiter.until([&] { return load_acquire(word) >= target; }, {peer, step})) return;
+#pragma once
+
+#include <sched.h>
+
+#include <cstdint>
+
+#include "base/doorbell.h"
+
+namespace rondo {
+
+// What a wait is for; read by the supervisor and shown in diagnoses.
+struct WaitSite {
+  int peer;            // rank in the executor's view, or -1
+  std::uint64_t step;  // publication that is awaited
+};
+
+class Waiter {
+ public:
+  // Decides whether a wait goes on. Called about every 100 microseconds while yielding and after
+  // every park. Returns false to end the wait (and has recorded why).
+  struct Supervisor {
+    void* self = nullptr;
+    bool (*keep_waiting)(void* self, const WaitSite& site, bool first) = nullptr;
+    void (*suspend)(void* self) = nullptr;  // set while the rank runs as a fiber
+  };
+
+  // How long a wait does what: turns of the spin loop, then turns of sched_yield.
+  struct Budget {
+    int spins = 4000;
+    int yields = 200;
+  };
+
+  Waiter() = default;
+  Waiter(std::uint8_t* parked, std::uint32_t* bell) : parked_(parked), bell_(bell) {}
+
+  void set_supervisor(const Supervisor& supervisor) { supervisor_ = supervisor; }
+  void set_budget(const Budget& budget) { budget_ = budget; }
+  const Supervisor& supervisor() const { return supervisor_; }
+
+  template <class Ready>
+  bool until(Ready&& ready, const WaitSite& site) {
+    if (ready()) return true;
+    if (supervisor_.suspend == nullptr) {
+      for (int i = 0; i < budget_.spins; ++i) {
+        cpu_relax();
+        if (ready()) return true;
+      }
+    }
+    return until_slow(ready, site);
+  }
+
+ private:
+  static constexpr std::int64_t kLongestSleep = 100'000'000;  // ns
+  static constexpr int kYieldsPerCheck = 32;
+
+  template <class Ready>
+  [[gnu::noinline]] bool until_slow(Ready& ready, const WaitSite& site) {
+    bool first = true;
+    for (int turn = 0;; ++turn) {
+      if (supervisor_.suspend != nullptr) {
+        supervisor_.suspend(supervisor_.self);
+      } else if (turn < budget_.yields) {
+        sched_yield();
+      } else {
+        park<DoorbellAtomics>(*parked_, *bell_, ready, kLongestSleep);
+      }
+      if (ready()) return true;
+      const bool sleeping = supervisor_.suspend != nullptr || turn >= budget_.yields;
+      if ((sleeping || turn % kYieldsPerCheck == kYieldsPerCheck - 1) && supervisor_.self) {
+        if (!supervisor_.keep_waiting(supervisor_.self, site, first)) return false;
+        first = false;
+      }
+    }
+  }
+
+  std::uint8_t* parked_ = nullptr;
+  std::uint32_t* bell_ = nullptr;
+  Supervisor supervisor_;
+  Budget budget_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,36 @@
+// Call: one operation as a user asked for it, checked and in Rondo's own vocabulary.
+//
+// Buffers are host memory of this process. What all ranks must agree on is in `record`; the rest is
+// this rank's own affair.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "base/types.h"
+
+namespace rondo {
+
+// Per-rank counts and displacements (elements) of a v-collective; as long as the communicator, or
+// empty where this rank has none (the root's side of GatherV and ScatterV).
+struct VectorCounts {
+  std::vector<std::size_t> send_counts, send_displacements;
+  std::vector<std::size_t> receive_counts, receive_displacements;
+};
+
+struct Call {
+  CallRecord record;
+  const void* send = nullptr;
+  void* receive = nullptr;
+  int peer = -1;                                // kSend, kRecv
+  std::array<std::byte, 8> scalar{};            // PreMulSum's factor, one element of the type
+  std::shared_ptr<const VectorCounts> vectors;  // v-collectives
+};
+
+inline bool is_point_to_point(const Call& call) {
+  return call.record.collective == Collective::kSend || call.record.collective == Collective::kRecv;
+}
+
+}  // namespace rondo

@@ -1,0 +1,120 @@
+// Communicator: one rank of a group of ranks, and all that it can be asked to do.
+//
+// create() blocks until all ranks have joined. run() executes a list of calls (one group) on the
+// caller's thread and returns when their bytes and credits have left this rank; run_together() does
+// so for several ranks of this process at once, as fibers of one thread. Calls of one communicator
+// are made by one thread at a time (the api layer sees to it); abort() may come from any thread.
+// Guarantees: no call hangs past its deadline; after a fault every call returns that fault.
+// Cost: an uncontended call adds one flag exchange and a plan lookup to its algorithm.
+//
+//   RONDO_TRY(auto comm, Communicator::create(request));
+//   RONDO_CHECK_OK(comm->run({&call, 1}));
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "collectives/call.h"
+#include "collectives/fault.h"
+#include "transport/bootstrap/session.h"
+
+namespace rondo {
+
+struct CommOptions {
+  double timeout_seconds = 600;      // without progress, until a call fails; RONDO_TIMEOUT
+  double init_timeout_seconds = 60;  // RONDO_INIT_TIMEOUT
+  bool reproducible = false;         // RONDO_REPRODUCIBLE
+  std::string name;                  // for logs
+  // From the environment.
+  static CommOptions from_environment();
+};
+
+struct CreateRequest {
+  int rank = 0;
+  int size = 1;
+  bootstrap::UniqueId id{};
+  std::vector<bootstrap::UniqueId> more_ids;   // ncclCommInitRankScalable
+  std::shared_ptr<bootstrap::Listener> serve;  // set on a child's leader: it serves `id`
+  CommOptions options;
+  std::function<bool()> aborted;  // polled while joining; may be empty
+};
+
+class CommunicatorState;  // collectives/communicator_state.h
+
+class Communicator {
+ public:
+  static Result<std::shared_ptr<Communicator>> create(const CreateRequest& request);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const;
+  int size() const;
+  const CommOptions& options() const;
+  void set_timeout(double seconds);
+
+  // Executes calls in order as one group: collectives first, then all sends and receives at once.
+  Done run(std::span<const Call> calls);
+
+  struct Work {
+    Communicator* communicator;
+    std::span<const Call> calls;
+  };
+  // Several communicators (ranks of this process) in one group, on this thread. Returns the first
+  // error; every other rank's fault is kept by its communicator.
+  static Done run_together(std::span<const Work> works);
+
+  // The fault of this communicator, if it has one: its own, one that a peer of this host reported,
+  // or a peer's death that stops a call which is now waiting. Cheap enough to be polled.
+  std::optional<Fault> fault();
+
+  // Ends the call that another thread may be blocked in, tells the peers ("rank N aborted"), waits
+  // until that thread has left. Afterwards every call returns kInvalidUsage "aborted by ...".
+  void abort();
+  // The same without telling peers more than "revoked"; children can still be made from it.
+  void revoke();
+
+  // Collective over the communicator: every rank gives bytes of equal length, gets all of them.
+  Result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine);
+
+  // Children. Collective over the ranks that take part; each returns the child of this rank.
+  // color < 0: takes part and gets no child (nullptr).
+  Result<std::shared_ptr<Communicator>> split(int color, int key, const CommOptions& options,
+                                              std::function<bool()> aborted);
+  // Called only by the survivors, who all name the same ranks to leave out; works on a faulted one.
+  Result<std::shared_ptr<Communicator>> shrink(std::span<const int> excluded,
+                                               const CommOptions& options,
+                                               std::function<bool()> aborted);
+
+  struct Plan {
+    std::string algorithm;  // "oneshot", "twoshot", "ring", ...
+    std::string protocol;   // "line", "staged", "simple"
+    std::uint64_t rounds = 0;
+  };
+  // What the last collective ran as; what a call would run as.
+  Plan last_plan() const;
+  Plan explain(const CallRecord& record) const;
+
+  struct MemoryUse {
+    std::uint64_t shared_bytes = 0;   // committed by this rank in shared memory
+    std::uint64_t private_bytes = 0;  // the rest, roughly
+  };
+  MemoryUse memory() const;
+
+  // One line a rank: sequence, call, step, whom it waits for; for diagnosis while a rank waits.
+  std::string describe_ranks() const;
+
+ private:
+  explicit Communicator(std::unique_ptr<CommunicatorState> state);
+  std::unique_ptr<CommunicatorState> state_;
+};
+
+}  // namespace rondo

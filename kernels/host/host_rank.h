@@ -1,0 +1,59 @@
+// HostRank: what a rank's executors keep from call to call on one communicator.
+//
+// The view is that of one host: peers are indexed by local rank. Counters are never reset; all
+// ranks of the view take the same number of steps in every call, so absolute steps agree between
+// ranks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/wait.h"
+#include "transport/connection.h"
+
+namespace rondo::host {
+
+struct HostRank {
+  int rank = 0;  // in this view
+  int size = 1;
+  std::vector<PeerPort> peers;  // all ranks of the view, this one included
+  std::size_t slot_bytes = 0;   // of one staging slot
+  bool all_same_process = false;
+
+  Waiter waiter;
+  // Tells the communicator that `peer` announced `theirs` where this rank made another call.
+  void* owner = nullptr;
+  void (*on_mismatch)(void* owner, int peer, const CallRecord& theirs) = nullptr;
+  // Makes own staging memory present before it is written; false where there is no memory.
+  bool (*on_commit)(void* owner, void* at, std::size_t bytes) = nullptr;
+  bool commit(void* at, std::size_t bytes) { return on_commit(owner, at, bytes); }
+
+  std::uint64_t sequence = 0;                   // newest call of this rank + 1
+  std::uint64_t step = 0;                       // publications of this rank
+  std::uint64_t slot_last[kStagingSlots] = {};  // step that published the slot's last contents
+  std::size_t slot_committed[kStagingSlots] = {};
+  std::vector<std::uint64_t> known_step;      // newest step seen of each peer
+  std::vector<std::uint64_t> known_sequence;  // newest announcement seen, and checked, of each peer
+  std::vector<std::uint32_t> exposure;        // flags of that announcement
+
+  std::byte* arena_begin = nullptr;  // this process's arena, for zero-copy between processes
+  std::size_t arena_bytes = 0;
+
+  const PeerPort& self() const { return peers[rank]; }
+};
+
+// One call as one rank makes it. Buffers are host memory; a rank that has no part in the data of
+// one side (non-roots) may pass null there.
+struct HostCall {
+  CallRecord record;
+  const void* input = nullptr;
+  void* output = nullptr;
+  DataType type = DataType::kInt8;
+  RedOp op = RedOp::kSum;
+  const void* scalar = nullptr;  // PreMulSum's factor: one element of the type
+  bool may_expose_input = true;  // the algorithm allows peers to read the input in place
+  bool may_expose_output = true;
+  bool stream_stores = false;  // results leave the cache: use non-temporal stores
+};
+
+}  // namespace rondo::host

@@ -1,0 +1,101 @@
+// LineMemory: the PeerMemory executor for calls whose data fits into the announcement itself.
+//
+// One cache line per rank carries the call and its data, so a call is one line exchange. No step
+// follows: the line is read again by nobody once the reader has announced its next call.
+// Needs: what the text exposes fits kPayloadBytes; the text publishes once and delivers to slots
+// nothing (one-shot texts).
+#pragma once
+
+#include <cassert>
+#include <cstring>
+
+#include "kernels/host/announcer.h"
+#include "kernels/host/reduce_kernels.h"
+
+namespace rondo::host {
+
+class LineMemory {
+ public:
+  LineMemory(HostRank& rank, const HostCall& call)
+      : rank_(rank), call_(call), element_(size_of(call.type)), announcer_(rank, call.record) {
+    announcer_.reserve_line();
+  }
+
+  int rank() const { return rank_.rank; }
+  int size() const { return rank_.size; }
+  bool failed() const { return announcer_.failed(); }
+
+  void open(int) {}
+
+  void expose(int, const Piece& piece) {
+    if (announcer_.failed() || piece.count == 0) return;
+    std::byte* to = announcer_.own_line().payload + piece.window * element_;
+    assert(piece.window * element_ + piece.count * element_ <= kPayloadBytes);
+    const std::byte* from = input() + piece.at * element_;
+    if (call_.op == RedOp::kPreMulSum) {
+      scale(to, from, piece.count, call_.type, call_.scalar);
+    } else {
+      std::memcpy(to, from, piece.count * element_);
+    }
+    exposed_ = piece;
+  }
+
+  void publish() {
+    ++rank_.step;
+    announcer_.publish_line(0);
+  }
+
+  void wait(int r) { announcer_.wait_line(r); }
+
+  void reduce(int, const Piece& piece, const Delivery& to) {
+    if (announcer_.failed() || piece.count == 0 || !to.keep) return;
+    // Only texts that reduce exactly what they exposed, or nothing that they exposed, run here.
+    const bool own_is_staged = exposed_.count == piece.count && exposed_.at == piece.at;
+    alignas(kLineBytes) std::byte scratch[kPayloadBytes];
+    const void* sources[kMostRanks];
+    for (int r = 0; r < rank_.size; ++r)
+      sources[r] = announcer_.line_of_peer(r).payload + piece.window * element_;
+    if (!own_is_staged) {
+      sources[rank_.rank] = input() + piece.at * element_;
+      if (call_.op == RedOp::kPreMulSum) {
+        scale(scratch, sources[rank_.rank], piece.count, call_.type, call_.scalar);
+        sources[rank_.rank] = scratch;
+      }
+    }
+    void* target = output() + to.at * element_;
+    reduce_function(call_.type, call_.op)(
+        {sources, rank_.size, &target, 1, piece.count, rank_.size, true, false});
+  }
+
+  void copy(int r, int, const Piece& piece, std::uint64_t at) {
+    if (announcer_.failed() || piece.count == 0) return;
+    std::memcpy(output() + at * element_,
+                announcer_.line_of_peer(r).payload + piece.window * element_,
+                piece.count * element_);
+  }
+
+  void copy_result(int, int, const Piece&) { assert(!"one-shot texts deliver nothing to slots"); }
+
+  void copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t count) {
+    if (announcer_.failed() || count == 0) return;
+    std::memmove(output() + at * element_, input() + from * element_, count * element_);
+  }
+
+  void release() {}
+
+  static constexpr int kMostRanks = 64;  // above, the planner takes the staged path
+
+ private:
+  const std::byte* input() const { return static_cast<const std::byte*>(call_.input); }
+  std::byte* output() const { return static_cast<std::byte*>(call_.output); }
+
+  HostRank& rank_;
+  const HostCall& call_;
+  std::size_t element_;
+  Announcer announcer_;
+  Piece exposed_{0, 0, 0};
+};
+
+static_assert(PeerMemory<LineMemory>);
+
+}  // namespace rondo::host

@@ -1,0 +1,191 @@
+#include "kernels/host/staged_memory.h"
+
+#include <memory>
+
+namespace rondo::host {
+namespace {
+
+// Pointer arrays for a reduction: on the stack for the usual rank counts.
+template <class T>
+class Pointers {
+ public:
+  explicit Pointers(std::size_t count)
+      : large_(count > kInline ? std::make_unique<T[]>(count) : nullptr),
+        data_(large_ ? large_.get() : inline_) {}
+  T& operator[](std::size_t i) { return data_[i]; }
+  T* data() { return data_; }
+
+ private:
+  static constexpr std::size_t kInline = 66;
+  T inline_[kInline];
+  std::unique_ptr<T[]> large_;
+  T* data_;
+};
+
+}  // namespace
+
+StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
+    : rank_(rank), call_(call), element_(size_of(call.type)), announcer_(rank, call.record) {
+  announcer_.reserve_line();
+  if (call.op == RedOp::kPreMulSum) return;  // peers must see scaled inputs
+  const auto reachable = [&](const void* buffer) {
+    return buffer != nullptr && (rank_.all_same_process || arena_offset(buffer) != 0);
+  };
+  if (call.may_expose_input && reachable(call.input)) exposure_ |= kExposesInput;
+  if (call.may_expose_output && reachable(call.output)) exposure_ |= kExposesOutput;
+  if (exposure_ == 0) return;
+  ExposureLine& line = rank_.self().exposures[announcer_.sequence() % kAnnounceDepth];
+  line.input_pointer = reinterpret_cast<std::uintptr_t>(call.input);
+  line.output_pointer = reinterpret_cast<std::uintptr_t>(call.output);
+  line.input_offset = arena_offset(call.input);
+  line.output_offset = arena_offset(call.output);
+}
+
+std::uint64_t StagedMemory::arena_offset(const void* buffer) const {
+  const auto* at = static_cast<const std::byte*>(buffer);
+  if (at < rank_.arena_begin || at >= rank_.arena_begin + rank_.arena_bytes) return 0;
+  return static_cast<std::uint64_t>(at - rank_.arena_begin) + 1;
+}
+
+const std::byte* StagedMemory::exposed_input(int r) const {
+  if (!(rank_.exposure[r] & kExposesInput)) return nullptr;
+  const PeerPort& peer = rank_.peers[r];
+  const ExposureLine& line = peer.exposures[announcer_.sequence() % kAnnounceDepth];
+  if (peer.same_process) return reinterpret_cast<const std::byte*>(line.input_pointer);
+  return peer.arena + (line.input_offset - 1);
+}
+
+std::byte* StagedMemory::exposed_output(int r) const {
+  if (!(rank_.exposure[r] & kExposesOutput)) return nullptr;
+  const PeerPort& peer = rank_.peers[r];
+  const ExposureLine& line = peer.exposures[announcer_.sequence() % kAnnounceDepth];
+  if (peer.same_process) return reinterpret_cast<std::byte*>(line.output_pointer);
+  return peer.arena + (line.output_offset - 1);
+}
+
+void StagedMemory::open(int slot) {
+  const std::uint64_t last = rank_.slot_last[slot];
+  if (last == 0) return;
+  for (int r = 0; r < rank_.size && !announcer_.failed(); ++r)
+    if (r != rank_.rank) announcer_.wait_step(r, last + 1);
+}
+
+// A place in this rank's own staging, present in memory and marked as published by the next step.
+std::byte* StagedMemory::own_slot(int slot, std::uint64_t window, std::uint64_t count) {
+  const std::size_t end = (window + count) * element_;
+  std::size_t& committed = rank_.slot_committed[slot];
+  if (end > committed) {
+    std::size_t target = committed == 0 ? std::size_t{64} << 10 : committed * 2;
+    while (target < end) target *= 2;
+    if (target > rank_.slot_bytes) target = rank_.slot_bytes;
+    if (!rank_.commit(staged(rank_.rank, slot, 0) + committed, target - committed)) {
+      announcer_.fail();
+      return nullptr;
+    }
+    committed = target;
+  }
+  rank_.slot_last[slot] = rank_.step + 1;
+  return staged(rank_.rank, slot, window);
+}
+
+void StagedMemory::expose(int slot, const Piece& piece) {
+  if (announcer_.failed() || piece.count == 0 || (exposure_ & kExposesInput)) return;
+  std::byte* to = own_slot(slot, piece.window, piece.count);
+  if (to == nullptr) return;
+  const std::byte* from = input() + piece.at * element_;
+  if (call_.op == RedOp::kPreMulSum) {
+    scale(to, from, piece.count, call_.type, call_.scalar);
+  } else {
+    std::memcpy(to, from, piece.count * element_);
+  }
+  last_exposed_[slot] = piece;
+}
+
+void StagedMemory::publish() {
+  ++rank_.step;
+  if (announced_) return announcer_.publish_step();
+  announced_ = true;
+  announcer_.publish_line(exposure_);
+}
+
+void StagedMemory::wait(int r) {
+  if (announcer_.wait_line(r)) announcer_.wait_step(r, rank_.step);
+}
+
+// This rank's own operand of a reduction. PreMulSum scales it into the window of its own staging
+// that nobody else reads (or finds it there, exposed).
+const std::byte* StagedMemory::own_source(int slot, const Piece& piece) {
+  const std::byte* from = input() + piece.at * element_;
+  if (call_.op != RedOp::kPreMulSum) return from;
+  const Piece& last = last_exposed_[slot];
+  if (last.count == piece.count && last.at == piece.at)
+    return staged(rank_.rank, slot, piece.window);
+  std::byte* to = own_slot(slot, piece.window, piece.count);
+  if (to != nullptr) scale(to, from, piece.count, call_.type, call_.scalar);
+  return to;
+}
+
+void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
+  if (announcer_.failed() || piece.count == 0) return;
+  Pointers<const void*> sources(rank_.size);
+  for (int r = 0; r < rank_.size; ++r) {
+    const std::byte* in_place = exposed_input(r);
+    if (r == rank_.rank) {
+      sources[r] = own_source(slot, piece);
+      if (sources[r] == nullptr) return;
+    } else {
+      sources[r] =
+          in_place != nullptr ? in_place + piece.at * element_ : staged(r, slot, piece.window);
+    }
+  }
+  Pointers<void*> targets(rank_.size + 1);
+  int count = 0;
+  if (to.keep) targets[count++] = output() + to.at * element_;
+  bool staging_needed = false;
+  for (int r = 0; r < rank_.size && to.slot >= 0; ++r) {
+    if (r == rank_.rank || (to.reader >= 0 && r != to.reader)) continue;
+    if (std::byte* in_place = exposed_output(r)) {
+      targets[count++] = in_place + to.at * element_;
+    } else {
+      staging_needed = true;
+    }
+  }
+  if (staging_needed) {
+    std::byte* place = own_slot(to.slot, to.window, piece.count);
+    if (place == nullptr) return;
+    targets[count++] = place;
+  }
+  if (count == 0) return;
+  const bool stream = call_.stream_stores && !staging_needed;
+  reduce_function(call_.type, call_.op)(
+      {sources.data(), rank_.size, targets.data(), count, piece.count, rank_.size, true, stream});
+}
+
+void StagedMemory::copy(int r, int slot, const Piece& piece, std::uint64_t at) {
+  if (announcer_.failed() || piece.count == 0) return;
+  const std::byte* in_place = exposed_input(r);
+  const std::byte* from =
+      in_place != nullptr ? in_place + piece.at * element_ : staged(r, slot, piece.window);
+  copy_bytes(output() + at * element_, from, piece.count * element_, call_.stream_stores);
+}
+
+void StagedMemory::copy_result(int r, int slot, const Piece& piece) {
+  if (announcer_.failed() || piece.count == 0 || (exposure_ & kExposesOutput)) return;
+  copy_bytes(output() + piece.at * element_, staged(r, slot, piece.window), piece.count * element_,
+             call_.stream_stores);
+}
+
+void StagedMemory::copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t count) {
+  if (announcer_.failed() || count == 0) return;
+  std::byte* to = output() + at * element_;
+  const std::byte* source = input() + from * element_;
+  if (to != source) std::memmove(to, source, count * element_);
+}
+
+void StagedMemory::release() {
+  publish();
+  if (exposure_ == 0) return;
+  for (int k = 1; k < rank_.size; ++k) wait((rank_.rank + k) % rank_.size);
+}
+
+}  // namespace rondo::host

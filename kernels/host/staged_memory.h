@@ -1,0 +1,62 @@
+// StagedMemory: the PeerMemory executor over staging memory and, where peers can reach them, over
+// the callers' own buffers.
+//
+// Each rank decides for itself, per call, whether peers may read its input and write its output in
+// place (same process, or the buffer lies in the process's arena), says so in its announcement, and
+// every peer reads it there. The text does not know: expose() copies or does nothing, reduce()
+// writes to every output within reach and to staging for the others, copy_result() fetches or finds
+// it done. Cost: at most one copy in and one copy out per element; none where buffers are exposed.
+#pragma once
+
+#include <array>
+#include <cstring>
+
+#include "kernels/host/announcer.h"
+#include "kernels/host/reduce_kernels.h"
+#include "kernels/primitives.h"
+
+namespace rondo::host {
+
+class StagedMemory {
+ public:
+  StagedMemory(HostRank& rank, const HostCall& call);
+
+  int rank() const { return rank_.rank; }
+  int size() const { return rank_.size; }
+  bool failed() const { return announcer_.failed(); }
+
+  void open(int slot);
+  void expose(int slot, const Piece& piece);
+  void publish();
+  void wait(int r);
+  void reduce(int slot, const Piece& piece, const Delivery& to);
+  void copy(int r, int slot, const Piece& piece, std::uint64_t at);
+  void copy_result(int r, int slot, const Piece& piece);
+  void copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t count);
+  void release();
+
+ private:
+  const std::byte* input() const { return static_cast<const std::byte*>(call_.input); }
+  std::byte* output() const { return static_cast<std::byte*>(call_.output); }
+  std::byte* staged(int r, int slot, std::uint64_t window) const {
+    return rank_.peers[r].staging + slot * rank_.slot_bytes + window * element_;
+  }
+  // Where peer r's input (output) can be read (written) from here, or null: it is staged.
+  const std::byte* exposed_input(int r) const;
+  std::byte* exposed_output(int r) const;
+  std::uint64_t arena_offset(const void* buffer) const;
+  std::byte* own_slot(int slot, std::uint64_t window, std::uint64_t count);
+  const std::byte* own_source(int slot, const Piece& piece);
+
+  HostRank& rank_;
+  const HostCall& call_;
+  std::size_t element_;
+  Announcer announcer_;
+  bool announced_ = false;
+  std::uint32_t exposure_ = 0;
+  std::array<Piece, kStagingSlots> last_exposed_{};
+};
+
+static_assert(PeerMemory<StagedMemory>);
+
+}  // namespace rondo::host

@@ -1,0 +1,42 @@
+// The planner: which algorithm runs a call, in which rounds. A pure function.
+//
+// Its inputs are what all ranks agreed on at init (PlanFacts) and the fingerprinted fields of the
+// call, so no two ranks can choose differently. Thresholds are data: collectives/tuning.h.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "kernels/algorithms/table.h"
+#include "kernels/primitives.h"
+
+namespace rondo {
+
+// Agreed by all ranks when the communicator was made.
+struct PlanFacts {
+  int ranks = 1;
+  int hosts = 1;
+  bool one_process = false;        // every rank lives in one process
+  bool crowded = false;            // some host has more ranks than cores
+  bool reproducible = false;
+  std::uint64_t slot_bytes = 0;    // of a staging slot
+  std::uint64_t cache_bytes = 0;   // last-level cache that the ranks of a host share
+  std::uint32_t algorithms = ~0u;  // bit per Algorithm: allowed (NCCL_ALGO)
+};
+
+enum class Protocol : std::uint8_t { kLine, kStaged, kSimple };
+const char* name(Protocol protocol);
+
+struct Plan {
+  Algorithm algorithm = Algorithm::kDirect;
+  Protocol protocol = Protocol::kStaged;
+  Rounds rounds{};           // for kLine and kStaged
+  bool in_place_safe = true;  // inputs may be exposed though they are outputs too
+  bool stream_stores = false;
+};
+
+// Fails with kInvalidUsage, naming what was asked for, where the allowed algorithms leave none.
+Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record);
+
+}  // namespace rondo

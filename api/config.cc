@@ -1,0 +1,162 @@
+#include "api/config.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "base/env.h"
+#include "base/log.h"
+
+namespace rondo::api {
+namespace {
+
+constexpr int kUndefined = NCCL_CONFIG_UNDEF_INT;
+constexpr int kMost = INT_MAX;
+constexpr int kMaxCtas = 64;
+
+struct IntField {
+  const char* name;
+  std::size_t offset;
+  int since;  // the first version code whose callers set it; 0: known by size alone
+  int least, most;
+  int fallback;
+  const char* variable = nullptr;  // overrides the caller where it is set
+};
+
+#define FIELD(name) #name, offsetof(ncclConfig_t, name)
+constexpr IntField kIntFields[] = {
+    {FIELD(blocking), NCCL_VERSION(2, 14, 0), 0, 1, 1, "NCCL_COMM_BLOCKING"},
+    {FIELD(cgaClusterSize), NCCL_VERSION(2, 17, 0), 0, kMost, 4},
+    {FIELD(minCTAs), NCCL_VERSION(2, 17, 0), 1, kMost, 1, "NCCL_MIN_CTAS"},
+    {FIELD(maxCTAs), NCCL_VERSION(2, 17, 0), 1, kMost, kMaxCtas, "NCCL_MAX_CTAS"},
+    {FIELD(splitShare), 0, 0, 1, 0},
+    {FIELD(trafficClass), NCCL_VERSION(2, 25, 0), 0, kMost, kUndefined},
+    {FIELD(collnetEnable), NCCL_VERSION(2, 27, 0), 0, 1, 0},
+    {FIELD(CTAPolicy), NCCL_VERSION(2, 27, 0), 0, 3, NCCL_CTA_POLICY_DEFAULT},
+    {FIELD(shrinkShare), NCCL_VERSION(2, 27, 0), 0, 1, 0},
+    {FIELD(nvlsCTAs), NCCL_VERSION(2, 27, 0), 1, kMost, kUndefined},
+    {FIELD(nChannelsPerNetPeer), NCCL_VERSION(2, 28, 0), 1, 64, kUndefined},
+    {FIELD(nvlinkCentricSched), NCCL_VERSION(2, 28, 0), 0, 1, 0},
+    {FIELD(graphUsageMode), NCCL_VERSION(2, 29, 0), 0, 2, 2},
+    {FIELD(numRmaCtx), NCCL_VERSION(2, 29, 0), 0, kMost, 1},
+    {FIELD(maxP2pPeers), NCCL_VERSION(2, 30, 0), 1, kMost, kUndefined},
+    {FIELD(graphStreamOrdering), NCCL_VERSION(2, 30, 5), 0, 1, 1},
+    {FIELD(launchOrderImplicit), NCCL_VERSION(2, 31, 0), 0, 1, kUndefined},
+    {FIELD(numRmaSig), NCCL_VERSION(2, 31, 0), 0, kMost, kUndefined},
+    {FIELD(rmaEagerInit), NCCL_VERSION(2, 31, 0), 0, 1, kUndefined},
+    {FIELD(hostCftMode), NCCL_VERSION(2, 31, 0), 1, 3, kUndefined},
+    {FIELD(nvlsHostMode), NCCL_VERSION(2, 31, 0), 0, kMost, kUndefined},
+};
+#undef FIELD
+
+int& at(ncclConfig_t& config, const IntField& field) {
+  return *reinterpret_cast<int*>(reinterpret_cast<char*>(&config) + field.offset);
+}
+int at(const ncclConfig_t& config, const IntField& field) {
+  return at(const_cast<ncclConfig_t&>(config), field);
+}
+
+// As much of the caller's struct as it has and we know; undefined beyond.
+Result<ncclConfig_t> read_user(const ncclConfig_t* user) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  if (user == nullptr) return config;
+  constexpr std::size_t kSmallest = offsetof(ncclConfig_t, blocking) + 2 * sizeof(int);
+  if (user->magic != NCCL_API_MAGIC || user->size < kSmallest)
+    return fail(Status::kInvalidArgument,
+                "ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER");
+  std::memcpy(&config, user, std::min(user->size, sizeof(config)));
+  const auto version = static_cast<int>(config.version);
+  for (const IntField& field : kIntFields)
+    if (version < field.since || field.offset + sizeof(int) > user->size)
+      at(config, field) = kUndefined;
+  const auto has = [&](std::size_t offset) { return offset + sizeof(char*) <= user->size; };
+  if (version < NCCL_VERSION(2, 17, 0) || !has(offsetof(ncclConfig_t, netName)))
+    config.netName = nullptr;
+  if (version < NCCL_VERSION(2, 27, 0) || !has(offsetof(ncclConfig_t, commName)))
+    config.commName = nullptr;
+  return config;
+}
+
+Done check_range(const ncclConfig_t& config, const IntField& field) {
+  const int value = at(config, field);
+  if (value == kUndefined || (value >= field.least && value <= field.most)) return done();
+  return fail(Status::kInvalidArgument, "Invalid config {} attribute value {}", field.name, value);
+}
+
+void apply_environment(ncclConfig_t& config) {
+  for (const IntField& field : kIntFields) {
+    if (field.variable == nullptr || !env::raw(field.variable)) continue;
+    const std::int64_t value = env::get_int(field.variable);
+    if (value >= field.least && value <= field.most) {
+      at(config, field) = static_cast<int>(value);
+    } else {
+      RONDO_WARN("{}={} is not in {}..{}; ignored", field.variable, value, field.least, field.most);
+    }
+  }
+}
+
+}  // namespace
+
+Result<CommConfig> parse_config(const ncclConfig_t* user, const CommConfig* parent) {
+  RONDO_TRY(ncclConfig_t config, read_user(user));
+  for (const IntField& field : kIntFields) RONDO_CHECK_OK(check_range(config, field));
+  apply_environment(config);
+  for (const IntField& field : kIntFields) {
+    int& value = at(config, field);
+    if (value == kUndefined) value = parent ? at(parent->fields, field) : field.fallback;
+  }
+  if (config.minCTAs > config.maxCTAs)
+    return fail(Status::kInvalidArgument, "Invalid config min/max channels attribute value {}/{}",
+                config.minCTAs, config.maxCTAs);
+
+  CommConfig result{config, {}, {}};
+  if (config.netName != nullptr) {
+    result.net_name = config.netName;
+  } else if (parent != nullptr) {
+    result.net_name = parent->net_name;
+  }
+  if (config.commName != nullptr) result.comm_name = config.commName;
+  result.fields.netName = nullptr;
+  result.fields.commName = nullptr;
+  result.fields.size = sizeof(ncclConfig_t);
+  return result;
+}
+
+Result<CallConfig> parse_call_config(const ncclCollConfig_t* user, const CommConfig& comm) {
+  CallConfig result;
+  if (user == nullptr) return result;
+  ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+  constexpr std::size_t kSmallest = offsetof(ncclCollConfig_t, userProfilerTag);
+  if (user->magic != NCCL_API_MAGIC || user->size < kSmallest)
+    return fail(Status::kInvalidArgument,
+                "ncclCollConfig_t argument not initialized via NCCL_COLLCONFIG_INITIALIZER");
+  std::memcpy(&config, user, std::min(user->size, sizeof(config)));
+
+  struct Row {
+    const char* name;
+    int value, least, most;
+  };
+  for (Row row : {Row{"minCTAs", config.minCTAs, 1, kMost},
+                  Row{"maxCTAs", config.maxCTAs, 1, comm.fields.maxCTAs},
+                  Row{"nvlsCTAs", config.nvlsCTAs, 1, kMost},
+                  Row{"cgaClusterSize", config.cgaClusterSize, 0, kMost},
+                  Row{"forceAlgSelection", config.forceAlgSelection, 0, 1},
+                  Row{"CTAPolicy", config.CTAPolicy, 0, 3}})
+    if (row.value != kUndefined && (row.value < row.least || row.value > row.most))
+      return fail(Status::kInvalidArgument, "Invalid config {} attribute value {}", row.name,
+                  row.value);
+  if (config.minCTAs != kUndefined && config.maxCTAs != kUndefined &&
+      config.minCTAs > config.maxCTAs)
+    return fail(Status::kInvalidArgument, "Invalid config min/max channels attribute value {}/{}",
+                config.minCTAs, config.maxCTAs);
+  if (config.launchCompletionEvent != nullptr)
+    return fail(Status::kInvalidUsage,
+                "launchCompletionEvent is a CUDA event; this communicator runs on the host");
+  if (config.algSelection != nullptr) result.algorithms = config.algSelection;
+  result.force = config.forceAlgSelection != 0;
+  result.min_ctas = config.minCTAs;
+  result.max_ctas = config.maxCTAs;
+  return result;
+}
+
+}  // namespace rondo::api

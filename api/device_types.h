@@ -1,0 +1,43 @@
+// The few types of NCCL's device API (nccl_device.h) that its host functions take or return, so far
+// as the calling convention needs them. nccl.h does not declare these functions, nor does NVIDIA's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "api/nccl.h"
+
+extern "C" {
+struct ncclDevComm;
+struct ncclDevCommRequirements;
+struct ncclDevResourceRequirements;
+struct ncclLsaBarrierHandle;
+struct ncclGinBarrierHandle;
+struct ncclGinInboxA2AHandle;
+struct ncclGinOutboxHandle;
+struct ncclLLA2AHandle;
+
+struct ncclTeam {  // returned in registers
+  int nRanks, rank, stride;
+};
+struct ncclMultimemHandle {  // passed in a register
+  void* multicast_base;
+};
+
+// Append-only; size is what the caller's version has. Bits of ginSupport are by GIN type.
+struct ncclCommProperties {
+  std::size_t size;
+  unsigned magic, version;
+  int rank, nRanks, cudaDev, nvmlDev;
+  bool deviceApiSupport, multimemSupport;
+  int ginType;
+  int nLsaTeams;
+  bool hostRmaSupport;
+  int railedGinType;
+  std::uint64_t commHash;
+  int ginMinStride, ginConnectionType;
+  bool ginSupport[64];
+  std::size_t devCommRuntimeVersionSize;
+  bool cftSupport, cftMulticastSupport, cftCountedSupport;
+};
+}

@@ -30,6 +30,9 @@ constexpr Variable kTable[] = {
     {"RONDO_REPRODUCIBLE", Type::kBool, "0",
      "1: results depend on the rank count alone, to the bit"},
     {"RONDO_TIMEOUT", Type::kDouble, "600", "seconds without progress until a collective fails"},
+    {"RONDO_TOPO_SYNTHETIC", Type::kString, "",
+     "pretend a machine by an hwloc description: 'numa:2 core:4 pu:2'"},
+    {"RONDO_TOPO_XML", Type::kString, "", "read the host's topology from this hwloc XML file"},
     {"RONDO_VERSION_CODE", Type::kInt, "22809", "the version that ncclGetVersion reports"},
 };
 

@@ -1,0 +1,93 @@
+// HostTopology: what this host is made of, as far as collectives care. Plain data: discovered by
+// one rank of a host, passed on to the others as bytes, constant from then on.
+//
+// "Core" means what the kernel calls a CPU (a hardware thread): that is what a rank occupies.
+// Cost: discover() loads hwloc without I/O devices and without its x86 backend, some milliseconds;
+// serialise and parse some microseconds. Who needs only the number of usable cores calls
+// usable_cores() (topology/cpu_budget.h), which reads a few files.
+//
+//   RONDO_TRY(const HostTopology* host, this_host());          // discovers at the first call
+//   send_to_local_ranks(serialise(*host));                     // on the other ranks:
+//   RONDO_TRY(const HostTopology* same, adopt_this_host(blob));
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "topology/cpu_list.h"
+
+namespace rondo::topology {
+
+struct NumaNode {
+  int id = 0;  // as the kernel numbers it
+  std::uint64_t memory_bytes = 0;
+  CpuList cpus;  // empty: memory without cores
+  friend bool operator==(const NumaNode&, const NumaNode&) = default;
+};
+
+struct Cache {
+  std::uint64_t bytes = 0;
+  CpuList cpus;  // that share it
+  friend bool operator==(const Cache&, const Cache&) = default;
+};
+
+struct HostTopology {
+  std::uint64_t host_id = 0;  // topology/host_identity.h
+  std::string host_name;
+  std::string kernel_version;
+  std::string cpu_vendor;
+  std::string cpu_model;
+  std::uint32_t cpu_features = 0;  // topology/cpu_features.h
+  int cores_usable = 1;            // by the discovering process: min(affinity, cgroup quota)
+  int cores_total = 1;
+  std::uint64_t memory_bytes = 0;
+  std::uint32_t page_bytes = 4096;
+  std::uint32_t cache_line_bytes = 64;
+  std::uint64_t l1d_bytes = 0;  // of one cache; 0: unknown
+  std::uint64_t l2_bytes = 0;
+  std::uint64_t l3_bytes = 0;
+  CpuList cpus;                         // all that are online
+  std::vector<NumaNode> numa_nodes;     // by id; at least one
+  std::vector<CpuList> packages;        // sockets
+  std::vector<CpuList> physical_cores;  // hardware threads of one core
+  std::vector<Cache> l2_caches;         // empty: unknown
+  std::vector<Cache> l3_caches;         // empty: none, or unknown
+  std::string source;                   // "hwloc", "sysfs", "xml PATH", "synthetic TEXT"
+  friend bool operator==(const HostTopology&, const HostTopology&) = default;
+};
+
+struct DiscoverOptions {
+  std::string xml_path;      // import this hwloc XML file (lstopo host.xml), not this machine
+  std::string synthetic;     // or build this hwloc description: "numa:2 l3:1 core:8 pu:2"
+  bool allow_hwloc = true;   // false: only /sys and sysconf, the fallback where hwloc fails
+  std::string sysfs_root{};  // stands before /sys and /proc in the fallback (tests)
+};
+
+// Options as RONDO_TOPO_XML and RONDO_TOPO_SYNTHETIC say.
+DiscoverOptions discover_options_from_environment();
+
+// An import or description that hwloc refuses is an error; a machine that hwloc cannot load is not
+// (the fallback answers).
+Result<HostTopology> discover(const DiscoverOptions& options = {});
+
+// This process's topology: discovered by the environment's options at the first call that
+// succeeds, then constant. Thread-safe; the pointer stays valid.
+Result<const HostTopology*> this_host();
+
+// The same, from what another rank of this host serialised: no discovery. cores_usable becomes this
+// process's own. Refused where the blob is of another host; ignored where already discovered.
+Result<const HostTopology*> adopt_this_host(std::string_view blob);
+
+// Compact bytes of a fixed layout version; parse accepts nothing but what serialise can produce.
+std::string serialise(const HostTopology& host);
+Result<HostTopology> parse(std::string_view blob);
+
+// The NUMA node (its id) or the L3 cache (its index) that holds all of these CPUs; -1: none does,
+// or no CPUs given.
+int numa_of(const HostTopology& host, const CpuList& cpus);
+int l3_of(const HostTopology& host, const CpuList& cpus);
+
+}  // namespace rondo::topology

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -122,8 +123,12 @@ CpuList affinity_cpus() {
   unsigned long words[(kMaxCpu + 1) / kBitsPerWord] = {};
   CpuList cpus;
   if (::sched_getaffinity(0, sizeof words, reinterpret_cast<cpu_set_t*>(words)) != 0) return cpus;
-  for (int cpu = 0; cpu <= kMaxCpu; ++cpu) {
-    if (words[cpu / kBitsPerWord] >> (cpu % kBitsPerWord) & 1) cpus.push_back(cpu);
+  int first = 0;
+  for (const unsigned long word : words) {
+    for (unsigned long rest = word; rest != 0; rest &= rest - 1) {
+      cpus.push_back(first + std::countr_zero(rest));
+    }
+    first += kBitsPerWord;
   }
   return cpus;
 }

@@ -1,6 +1,5 @@
 // What hwloc would say, in short: from /sys/devices/system and /proc, with sysconf as the last
 // resort. Used where hwloc cannot load a topology.
-#include <dirent.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,0 +1,52 @@
+#include "topology/net_interfaces.h"
+
+#include <dirent.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "topology/small_file.h"
+
+namespace rondo::topology {
+namespace {
+
+constexpr std::int64_t kArpHardwareLoopback = 772;  // ARPHRD_LOOPBACK
+constexpr std::int64_t kUnknownMegabits = 10'000;
+constexpr double kPayloadShare = 0.94;  // TCP over Ethernet with 1500-byte frames
+
+}  // namespace
+
+std::vector<NetInterface> read_net_interfaces(const std::string& root) {
+  std::vector<NetInterface> interfaces;
+  const std::string folder = root + "/sys/class/net";
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.c_str()), ::closedir);
+  if (listing == nullptr) return interfaces;
+  while (const dirent* entry = ::readdir(listing.get())) {
+    const std::string name = entry->d_name;
+    const std::string base = folder + "/" + name;
+    const auto type = read_number(base + "/type");
+    if (!type) continue;  // ".", "..", bonding_masters
+    NetInterface one;
+    one.name = name;
+    one.loopback = *type == kArpHardwareLoopback;
+    one.megabits = std::max<std::int64_t>(0, read_number(base + "/speed").value_or(0));
+    one.numa = static_cast<int>(read_number(base + "/device/numa_node").value_or(-1));
+    const std::string state = read_small_file(base + "/operstate", 64).value_or("");
+    one.up = state.starts_with("up") || (one.loopback && state.starts_with("unknown"));
+    interfaces.push_back(std::move(one));
+  }
+  std::sort(interfaces.begin(), interfaces.end(),
+            [](const NetInterface& a, const NetInterface& b) { return a.name < b.name; });
+  return interfaces;
+}
+
+double network_gbs(std::span<const NetInterface> interfaces) {
+  std::int64_t fastest = 0;
+  for (const NetInterface& one : interfaces) {
+    if (one.up && !one.loopback) fastest = std::max(fastest, one.megabits);
+  }
+  if (fastest == 0) fastest = kUnknownMegabits;
+  return static_cast<double>(fastest) / 8000 * kPayloadShare;
+}
+
+}  // namespace rondo::topology

@@ -1,0 +1,37 @@
+// UniqueId: what ranks need to find each other, in the 128 bytes of an ncclUniqueId.
+//
+// It carries the addresses (up to ten, IPv4 and IPv6) and the port of a rendezvous and 32 random
+// bytes that nobody else knows; whoever holds the id may join, so it travels by a trusted channel.
+// With NCCL_COMM_ID=host:port it carries that address, rank 0 serves there when it joins, and the
+// secret is only derived from the port: everybody who knows the port may join.
+// Guarantees: decoding refuses bytes that no make_unique_id() made. Cost: the first id of a process
+// opens a listening socket and starts one thread, which serves all ids of the process and ends when
+// none is left unused.
+//
+//   RONDO_TRY(UniqueId id, make_unique_id());   // then hand the bytes to all ranks
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/result.h"
+
+namespace rondo::bootstrap {
+
+struct UniqueId {
+  char bytes[128] = {};
+};
+
+// An id whose rendezvous waits in this process for its first rank as long as it takes, and from
+// then on as long as that rank's timeout says.
+Result<UniqueId> make_unique_id();
+
+// Ends the wait for an id of this process that nobody will use. Does nothing for other ids.
+void forget_unique_id(const UniqueId& id);
+
+// The id of a child communicator, computed alike by all ranks of the parent: `base` is the
+// Listener's id of the child's leader, `context` says which child (parent's secret, number of the
+// child, color). Only the leader can serve it.
+Result<UniqueId> child_id(const UniqueId& base, std::span<const std::byte> context);
+
+}  // namespace rondo::bootstrap

@@ -32,6 +32,7 @@
 #include <cstdint>
 
 #include "base/fn.h"
+#include "transport/connection.h"
 
 namespace rondo {
 
@@ -83,6 +84,11 @@ struct Rounds {
     return {begin, count - begin < per_round ? count - begin : per_round};
   }
 };
+
+// The slot in which consecutive rounds of a text with one publication a round lie in turn.
+RONDO_FN constexpr int slot_of(std::uint64_t round) {
+  return static_cast<int>(round % kStagingSlots);
+}
 
 template <class P>
 concept PeerMemory = requires(P& p, int i, std::uint64_t n, Piece piece, Delivery to) {

@@ -31,6 +31,16 @@ inline constexpr AlgorithmRow kAlgorithms[] = {
      false},
     {Algorithm::kTwoShot, "twoshot", Collective::kAllReduce, Order::kTree, Verbs::kPeerMemory,
      true},
+    {Algorithm::kDirect, "direct", Collective::kBroadcast, Order::kNone, Verbs::kPeerMemory, true},
+    {Algorithm::kDirect, "direct", Collective::kReduce, Order::kTree, Verbs::kPeerMemory, true},
+    {Algorithm::kOneShot, "oneshot", Collective::kReduce, Order::kTree, Verbs::kPeerMemory, true},
+    {Algorithm::kDirect, "direct", Collective::kAllGather, Order::kNone, Verbs::kPeerMemory, true},
+    {Algorithm::kDirect, "direct", Collective::kReduceScatter, Order::kTree, Verbs::kPeerMemory,
+     true},
+    {Algorithm::kDirect, "direct", Collective::kAllToAll, Order::kNone, Verbs::kPeerMemory, false},
+    {Algorithm::kDirect, "direct", Collective::kGather, Order::kNone, Verbs::kPeerMemory, true},
+    {Algorithm::kDirect, "direct", Collective::kScatter, Order::kNone, Verbs::kPeerMemory, true},
+    {Algorithm::kDirect, "direct", Collective::kBarrier, Order::kNone, Verbs::kPeerMemory, true},
     {Algorithm::kRing, "ring", Collective::kAllReduce, Order::kRing, Verbs::kPrimitives, true},
 };
 

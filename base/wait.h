@@ -21,8 +21,9 @@ namespace rondo {
 
 // What a wait is for; read by the supervisor and shown in diagnoses.
 struct WaitSite {
-  int peer;            // rank in the executor's view, or -1
-  std::uint64_t step;  // publication that is awaited
+  int peer;              // rank in the host view, or -1
+  std::uint64_t step;    // publication or slot that is awaited
+  int global_rank = -1;  // rank in the communicator, where the peer may be on another host
 };
 
 class Waiter {
@@ -32,7 +33,8 @@ class Waiter {
   struct Supervisor {
     void* self = nullptr;
     bool (*keep_waiting)(void* self, const WaitSite& site, bool first) = nullptr;
-    void (*suspend)(void* self) = nullptr;  // set while the rank runs as a fiber
+    // Set while the rank runs as a fiber; `fresh` on the first call of a wait.
+    void (*suspend)(void* self, bool fresh) = nullptr;
   };
 
   // How long a wait does what: turns of the spin loop, then turns of sched_yield.
@@ -69,7 +71,7 @@ class Waiter {
     bool first = true;
     for (int turn = 0;; ++turn) {
       if (supervisor_.suspend != nullptr) {
-        supervisor_.suspend(supervisor_.self);
+        supervisor_.suspend(supervisor_.self, turn == 0);
       } else if (turn < budget_.yields) {
         sched_yield();
       } else {

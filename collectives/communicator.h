@@ -24,6 +24,7 @@
 #include "base/result.h"
 #include "collectives/call.h"
 #include "collectives/fault.h"
+#include "collectives/planner.h"
 #include "transport/bootstrap/session.h"
 
 namespace rondo {
@@ -94,14 +95,14 @@ class Communicator {
                                                const CommOptions& options,
                                                std::function<bool()> aborted);
 
-  struct Plan {
-    std::string algorithm;  // "oneshot", "twoshot", "ring", ...
-    std::string protocol;   // "line", "staged", "simple"
+  struct Choice {
+    Algorithm algorithm = Algorithm::kDirect;
+    Protocol protocol = Protocol::kStaged;
     std::uint64_t rounds = 0;
   };
   // What the last collective ran as; what a call would run as.
-  Plan last_plan() const;
-  Plan explain(const CallRecord& record) const;
+  Choice last_plan() const;
+  Result<Choice> explain(const CallRecord& record) const;
 
   struct MemoryUse {
     std::uint64_t shared_bytes = 0;   // committed by this rank in shared memory

@@ -17,8 +17,8 @@ namespace rondo {
 struct PlanFacts {
   int ranks = 1;
   int hosts = 1;
-  bool one_process = false;        // every rank lives in one process
-  bool crowded = false;            // some host has more ranks than cores
+  bool one_process = false;  // every rank lives in one process
+  bool crowded = false;      // some host has more ranks than cores
   bool reproducible = false;
   std::uint64_t slot_bytes = 0;    // of a staging slot
   std::uint64_t cache_bytes = 0;   // last-level cache that the ranks of a host share
@@ -31,7 +31,7 @@ const char* name(Protocol protocol);
 struct Plan {
   Algorithm algorithm = Algorithm::kDirect;
   Protocol protocol = Protocol::kStaged;
-  Rounds rounds{};           // for kLine and kStaged
+  Rounds rounds{};            // for kLine and kStaged
   bool in_place_safe = true;  // inputs may be exposed though they are outputs too
   bool stream_stores = false;
 };

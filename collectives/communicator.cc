@@ -1,0 +1,193 @@
+#include "collectives/communicator.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/env.h"
+#include "collectives/communicator_state.h"
+#include "collectives/fiber_group.h"
+#include "kernels/host/reduce_kernels.h"
+#include "kernels/host/run_direct.h"
+
+namespace rondo {
+
+CommOptions CommOptions::from_environment() {
+  CommOptions options;
+  options.timeout_seconds = env::get_double("RONDO_TIMEOUT");
+  options.init_timeout_seconds = env::get_double("RONDO_INIT_TIMEOUT");
+  options.reproducible = env::get_bool("RONDO_REPRODUCIBLE");
+  return options;
+}
+
+Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
+
+Communicator::~Communicator() {
+  if (!state_->host.peers.empty())
+    HostAtomics::store_release(state_->host.self().progress->state, kLeft);
+}
+
+int Communicator::rank() const { return state_->rank; }
+int Communicator::size() const { return state_->size; }
+const CommOptions& Communicator::options() const { return state_->options; }
+void Communicator::set_timeout(double seconds) { state_->timeout_seconds.store(seconds); }
+Communicator::Choice Communicator::last_plan() const { return state_->last_plan; }
+
+Result<Communicator::Choice> Communicator::explain(const CallRecord& record) const {
+  RONDO_TRY(const Plan plan, make_plan(state_->facts, record));
+  return Choice{plan.algorithm, plan.protocol, plan.rounds.size()};
+}
+
+Communicator::MemoryUse Communicator::memory() const {
+  MemoryUse use;
+  use.shared_bytes = state_->committed_bytes;
+  use.private_bytes = sizeof(CommunicatorState) +
+                      state_->host.peers.size() * (sizeof(PeerPort) + 3 * sizeof(std::uint64_t)) +
+                      state_->ranks.size() * sizeof(RankFacts);
+  return use;
+}
+
+std::string Communicator::describe_ranks() const { return state_->describe_ranks(); }
+
+// ---- entering and leaving ----
+
+Done CommunicatorState::enter() {
+  if (made_in != fork_generation())
+    return fail(Status::kInvalidUsage,
+                "this communicator belongs to the parent process: after fork, create a new one");
+  if (inside.exchange(true, std::memory_order_acquire))
+    return fail(Status::kInvalidUsage,
+                "another thread is inside a call of this communicator: one thread at a time");
+  if (const int how = ended.load(std::memory_order_acquire); how != kRunning) {
+    leave();
+    return fail(Status::kInvalidUsage, "communicator was {}",
+                how == kAborted ? "aborted by this process" : "revoked");
+  }
+  if (faulted.load(std::memory_order_acquire) || adopt_peer_fault()) {
+    leave();
+    std::lock_guard lock(fault_mutex);
+    return fault->error();
+  }
+  return done();
+}
+
+void CommunicatorState::leave() { inside.store(false, std::memory_order_release); }
+
+// ---- running calls ----
+
+namespace {
+
+// A call of a communicator of one rank, or a rank's call to itself: a copy, scaled for PreMulSum.
+void run_alone(const Call& call) {
+  const std::size_t bytes = call.record.count * size_of(call.record.type);
+  if (bytes == 0 || call.receive == nullptr || call.send == nullptr) return;
+  const bool reduces = call.record.collective == Collective::kAllReduce ||
+                       call.record.collective == Collective::kReduce ||
+                       call.record.collective == Collective::kReduceScatter;
+  if (reduces && call.record.op == RedOp::kPreMulSum) {
+    host::scale(call.receive, call.send, call.record.count, call.record.type, call.scalar.data());
+  } else if (call.receive != call.send) {
+    std::memcpy(call.receive, call.send, bytes);
+  }
+}
+
+bool in_place(const Call& call) { return call.send == call.receive; }
+
+}  // namespace
+
+Done CommunicatorState::run_collective(const Call& call) {
+  if (call.record.count == 0 && call.record.collective != Collective::kBarrier) return done();
+  if (size == 1) {
+    run_alone(call);
+    return done();
+  }
+  RONDO_TRY(const Plan plan, make_plan(facts, call.record));
+  current = call.record;
+  host::HostCall host_call;
+  host_call.record = call.record;
+  host_call.input = call.send;
+  host_call.output = call.receive;
+  host_call.type = call.record.type;
+  host_call.op = call.record.op;
+  host_call.scalar = call.scalar.data();
+  host_call.may_expose_input = plan.in_place_safe || !in_place(call);
+  host_call.stream_stores = plan.stream_stores;
+  last_plan = {plan.algorithm, plan.protocol, plan.rounds.size()};
+  const bool ok = host::run_direct(host, host_call, plan.algorithm,
+                                   plan.protocol == Protocol::kLine, plan.rounds);
+  current = CallRecord{};
+  if (ok) return done();
+  std::lock_guard lock(fault_mutex);
+  if (fault) return fault->error();
+  return fail(Status::kInvalidUsage, "communicator was {}",
+              ended.load() == kAborted ? "aborted by this process" : "revoked");
+}
+
+Done CommunicatorState::run_one(const Call& call) {
+  if (is_point_to_point(call))
+    return fail(Status::kInvalidUsage, "{} is not available on this communicator",
+                name(call.record.collective));
+  return run_collective(call);
+}
+
+Done Communicator::run(std::span<const Call> calls) {
+  RONDO_CHECK_OK(state_->enter());
+  state_->install_supervisor();
+  Done result;
+  for (const Call& call : calls) {
+    result = state_->run_one(call);
+    if (!result.ok()) break;
+  }
+  state_->leave();
+  return result;
+}
+
+Done Communicator::run_together(std::span<const Work> works) {
+  if (works.size() == 1) return works[0].communicator->run(works[0].calls);
+  std::vector<Done> results(works.size());
+  std::vector<FiberGroup::Task> tasks;
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    CommunicatorState& state = *works[i].communicator->state_;
+    tasks.push_back({[&, i] { results[i] = works[i].communicator->run(works[i].calls); },
+                     state.host.self().parked, state.host.self().bell});
+  }
+  FiberGroup::run(tasks);
+  for (Done& result : results)
+    if (!result.ok()) return std::move(result);
+  return done();
+}
+
+std::optional<Fault> Communicator::fault() {
+  if (!state_->faulted.load(std::memory_order_acquire) && !state_->adopt_peer_fault())
+    return std::nullopt;
+  std::lock_guard lock(state_->fault_mutex);
+  return state_->fault;
+}
+
+// ---- ending ----
+
+namespace {
+void wait_until_left(const std::atomic<bool>& inside) {
+  while (inside.load(std::memory_order_acquire)) sched_yield();  // a woken waiter leaves at once
+}
+}  // namespace
+
+void Communicator::abort() {
+  CommunicatorState& state = *state_;
+  if (state.ended.exchange(CommunicatorState::kAborted) == CommunicatorState::kAborted) return;
+  if (!state.host.peers.empty()) {
+    state.raise(state.make_fault(Status::kRemoteError, state.host.rank,
+                                 fmt::format("rank {} aborted the communicator", state.rank)));
+    state.wake_peers();
+  }
+  wait_until_left(state.inside);
+}
+
+void Communicator::revoke() {
+  CommunicatorState& state = *state_;
+  int running = CommunicatorState::kRunning;
+  if (!state.ended.compare_exchange_strong(running, CommunicatorState::kRevoked)) return;
+  if (!state.host.peers.empty()) state.wake_peers();
+  wait_until_left(state.inside);
+}
+
+}  // namespace rondo

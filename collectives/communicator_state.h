@@ -1,0 +1,91 @@
+// CommunicatorState: everything a Communicator keeps, behind its interface.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "collectives/planner.h"
+#include "kernels/host/host_rank.h"
+#include "transport/shm/host_group.h"
+
+namespace rondo {
+
+// What each rank tells the others at init, beside its addresses.
+struct RankFacts {
+  int rank = 0;
+  ProcessId process{};
+  std::uint64_t host = 0;  // ranks with equal values may share memory
+  int pid = 0;
+  std::string hostname;
+  std::string socket;              // of its UnixListener
+  std::vector<std::byte> address;  // of its Listener: where children of this rank can meet
+};
+
+class CommunicatorState {
+ public:
+  CommunicatorState() = default;
+  CommunicatorState(const CommunicatorState&) = delete;
+  CommunicatorState& operator=(const CommunicatorState&) = delete;
+
+  int rank = 0, size = 1;
+  CommOptions options;
+  std::uint32_t made_in = 0;  // fork_generation() at init
+
+  std::vector<RankFacts> ranks;
+  std::vector<int> local_ranks;  // ranks of this host, ascending; indexes the host view
+  std::shared_ptr<shm::HostGroup> group;
+  std::shared_ptr<bootstrap::Listener> listener;
+  std::vector<std::byte> secret;  // children derive theirs from it
+  std::uint64_t children = 0;
+
+  host::HostRank host;
+  PlanFacts facts;
+  Communicator::Choice last_plan;
+  std::uint64_t committed_bytes = 0;
+
+  // The call in progress.
+  std::atomic<bool> inside{false};
+  CallRecord current;
+  std::int64_t waited_ns = 0;  // in this wait, counting only time in which the waiter ran
+  std::int64_t last_check_ns = 0;
+  std::vector<bool> seen_dead;  // local processes seen dead in the check before
+
+  // abort() and revoke() from other threads.
+  std::atomic<int> ended{0};  // kRunning, kAborted, kRevoked
+  static constexpr int kRunning = 0, kAborted = 1, kRevoked = 2;
+
+  mutable std::mutex fault_mutex;
+  std::optional<Fault> fault;
+  std::atomic<bool> faulted{false};
+
+  std::atomic<double> timeout_seconds{600};
+
+  int local_of(int global) const;          // -1 where it is on another host
+  std::string rank_name(int local) const;  // "rank 3"
+
+  // Supervision (supervisor.cc).
+  void install_supervisor();
+  bool keep_waiting(const WaitSite& site, bool first);
+  Fault make_fault(Status status, int culprit_local, std::string text) const;
+  void raise(Fault fault);  // keeps it, tells the peers of this host; the first one wins
+  bool adopt_peer_fault();  // true if a peer of this host has raised one
+  bool check_mismatch();
+  bool check_deaths(const WaitSite& site);
+  void on_mismatch(int peer, const CallRecord& theirs);
+  std::string describe_ranks() const;
+  void wake_peers();
+
+  // Entering and leaving a list of calls.
+  Done enter();
+  void leave();
+
+  Done run_one(const Call& call);
+  Done run_collective(const Call& call);
+};
+
+}  // namespace rondo

@@ -1,0 +1,272 @@
+// Making a communicator: join, tell each other who we are, meet on the host, agree on plans.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "collectives/algorithm_filter.h"
+#include "collectives/communicator_state.h"
+#include "collectives/fiber_group.h"
+#include "topology/cpu_budget.h"
+#include "topology/host_identity.h"
+
+namespace rondo {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Blob = std::vector<std::byte>;
+
+constexpr std::size_t kStagingBytes = 2 << 20;  // per rank, in kStagingSlots parts
+constexpr std::size_t kConnectionSlotBytes = 128 << 10;
+constexpr std::size_t kConnectionSlots = 4;
+
+// One rank's record of the first round: facts about it and what it would like to be agreed.
+struct InitRecord {
+  RankFacts facts;
+  std::uint32_t layout_version = kLayoutVersion;
+  std::uint32_t algorithms = ~0u;
+  bool reproducible = false;
+  std::int32_t cores = 1;
+};
+
+Blob encode(const InitRecord& record) {
+  ByteWriter writer;
+  writer.put(record.layout_version);
+  writer.put(record.facts.rank);
+  writer.put(record.facts.process);
+  writer.put(record.facts.host);
+  writer.put(record.facts.pid);
+  writer.put_string(record.facts.hostname);
+  writer.put_string(record.facts.socket);
+  writer.put_bytes(record.facts.address);
+  writer.put(record.algorithms);
+  writer.put(record.reproducible);
+  writer.put(record.cores);
+  return writer.take();
+}
+
+Result<InitRecord> decode(const Blob& blob, int rank) {
+  ByteReader reader(blob);
+  InitRecord record;
+  record.layout_version = reader.get<std::uint32_t>();
+  if (reader.ok() && record.layout_version != kLayoutVersion)
+    return fail(
+        Status::kInvalidUsage,
+        "rank {} runs another build of Rondo (layout {}, here {}): use one build everywhere", rank,
+        record.layout_version, kLayoutVersion);
+  record.facts.rank = reader.get<int>();
+  record.facts.process = reader.get<ProcessId>();
+  record.facts.host = reader.get<std::uint64_t>();
+  record.facts.pid = reader.get<int>();
+  record.facts.hostname = reader.get_string();
+  record.facts.socket = reader.get_string();
+  record.facts.address = reader.get_bytes();
+  record.algorithms = reader.get<std::uint32_t>();
+  record.reproducible = reader.get<bool>();
+  record.cores = reader.get<std::int32_t>();
+  if (!reader.ok() || record.facts.rank != rank)
+    return fail(Status::kInternalError, "rank {} sent a record that cannot be read", rank);
+  return record;
+}
+
+// One round in which every rank says whether it is well; the first that is not is everybody's
+// error.
+Done agree(bootstrap::Session& session, const Done& mine) {
+  ByteWriter writer;
+  writer.put(static_cast<int>(mine.status()));
+  writer.put_string(mine.ok() ? "" : mine.error().text);
+  const Blob blob = writer.take();
+  RONDO_TRY(const std::vector<Blob> all, session.all_gather(blob));
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    ByteReader reader(all[r]);
+    const auto status = static_cast<Status>(reader.get<int>());
+    if (status == Status::kSuccess) continue;
+    if (!mine.ok()) return mine.error();
+    return fail(Status::kRemoteError, "rank {} could not set up: {}", r, reader.get_string());
+  }
+  return done();
+}
+
+class Creation {
+ public:
+  explicit Creation(const CreateRequest& request)
+      : request_(request),
+        state_(std::make_unique<CommunicatorState>()),
+        deadline_(Clock::now() +
+                  std::chrono::duration_cast<Clock::duration>(
+                      std::chrono::duration<double>(request.options.init_timeout_seconds))) {}
+
+  Result<std::unique_ptr<CommunicatorState>> run() {
+    state_->rank = request_.rank;
+    state_->size = request_.size;
+    state_->options = request_.options;
+    state_->made_in = fork_generation();
+    state_->timeout_seconds.store(request_.options.timeout_seconds);
+    RONDO_CHECK_OK(join());
+    RONDO_CHECK_OK(introduce());
+    RONDO_CHECK_OK(meet());
+    prepare_host_view();
+    RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->rank,
+               state_->size, state_->host.size, state_->facts.hosts);
+    return std::move(state_);
+  }
+
+ private:
+  Done join() {
+    bootstrap::JoinRequest join;
+    join.rank = request_.rank;
+    join.size = request_.size;
+    join.id = request_.id;
+    join.more_ids = request_.more_ids;
+    join.timeout = deadline_ - Clock::now();
+    join.aborted = request_.aborted;
+    join.serve = request_.serve;
+    RONDO_TRY(session_, bootstrap::Session::join(join));
+    return done();
+  }
+
+  Done introduce() {
+    RONDO_TRY(unix_listener_, shm::open_unix_listener());
+    RONDO_TRY(state_->listener, bootstrap::Listener::open());
+    InitRecord mine;
+    mine.facts.rank = request_.rank;
+    mine.facts.process = this_process();
+    mine.facts.host = env::get_bool("NCCL_SHM_DISABLE") ? this_process()[0] : topology::host_id();
+    mine.facts.pid = getpid();
+    char hostname[256] = "";
+    gethostname(hostname, sizeof(hostname) - 1);
+    mine.facts.hostname = hostname;
+    mine.facts.socket = unix_listener_.name;
+    mine.facts.address = state_->listener->address_blob();
+    RONDO_TRY(mine.algorithms, parse_algorithms(env::get_string("NCCL_ALGO")));
+    mine.reproducible = request_.options.reproducible;
+    mine.cores = topology::usable_cores();
+    const Blob blob = encode(mine);
+    RONDO_TRY(const std::vector<Blob> all, session_->all_gather(blob));
+    for (int r = 0; r < request_.size; ++r) {
+      RONDO_TRY(InitRecord record, decode(all[r], r));
+      records_.push_back(std::move(record));
+    }
+    state_->secret = session_->secret();
+    return done();
+  }
+
+  Done meet() {
+    std::vector<shm::Member> members;
+    const std::uint64_t here = records_[request_.rank].facts.host;
+    int mine = -1;
+    for (const InitRecord& record : records_) {
+      state_->ranks.push_back(record.facts);
+      if (record.facts.host != here) continue;
+      if (record.facts.rank == request_.rank) mine = static_cast<int>(members.size());
+      members.push_back({record.facts.rank, record.facts.process, record.facts.socket});
+      state_->local_ranks.push_back(record.facts.rank);
+    }
+    state_->host.rank = mine;
+    state_->host.size = static_cast<int>(members.size());
+    const shm::SegmentShape shape{state_->host.size, kStagingBytes, kConnectionSlotBytes,
+                                  kConnectionSlots};
+    const bool represents = shm::HostGroup::is_representative(members, mine);
+    Done met;
+    if (represents) {
+      auto group = shm::HostGroup::meet(members, mine, unix_listener_, shape, deadline_);
+      if (group.ok()) {
+        state_->group = std::move(group).value();
+      } else {
+        met = group.error();
+      }
+    }
+    RONDO_CHECK_OK(agree(*session_, met));
+    if (!represents) {
+      RONDO_TRY(state_->group, shm::HostGroup::fetch(members));
+    }
+    return done();
+  }
+
+  void prepare_host_view() {
+    host::HostRank& view = state_->host;
+    const shm::HostGroup& group = *state_->group;
+    view.all_same_process = group.processes.size() == 1;
+    for (int r = 0; r < view.size; ++r) {
+      PeerPort port = group.segment->port(r);
+      const int process = group.process_of_member[r];
+      port.same_process = process == group.process_of_member[view.rank];
+      const auto& arena = group.processes[process].arena;
+      port.arena = arena ? arena->data() : nullptr;
+      view.peers.push_back(port);
+    }
+    view.slot_bytes = kStagingBytes / kStagingSlots;
+    view.known_step.assign(view.size, 0);
+    view.known_sequence.assign(view.size, 0);
+    view.exposure.assign(view.size, 0);
+    if (auto arena = shm::Arena::of_process(); arena.ok()) {
+      view.arena_begin = (*arena)->begin();
+      view.arena_bytes = (*arena)->size();
+    }
+    state_->seen_dead.assign(group.processes.size(), false);
+    view.waiter = Waiter(view.self().parked, view.self().bell);
+    connect_hooks(view);
+    agree_on_facts();
+    if (state_->facts.crowded) view.waiter.set_budget({50, 2000});
+  }
+
+  void connect_hooks(host::HostRank& view) {
+    view.owner = state_.get();
+    view.on_mismatch = [](void* owner, int peer, const CallRecord& theirs) {
+      static_cast<CommunicatorState*>(owner)->on_mismatch(peer, theirs);
+    };
+    view.on_commit = [](void* owner, void* at, std::size_t bytes) {
+      auto& state = *static_cast<CommunicatorState*>(owner);
+      const Done present = shm::commit(at, bytes, "staging memory");
+      if (present.ok()) {
+        state.committed_bytes += bytes;
+        return true;
+      }
+      state.raise(state.make_fault(present.status(), state.host.rank, present.error().text));
+      return false;
+    };
+  }
+
+  // Everything here comes from the records alone, so that all ranks compute the same.
+  void agree_on_facts() {
+    PlanFacts& facts = state_->facts;
+    facts.ranks = request_.size;
+    facts.slot_bytes = state_->host.slot_bytes;
+    facts.one_process = true;
+    std::vector<std::uint64_t> hosts;
+    for (const InitRecord& record : records_) {
+      facts.algorithms &= record.algorithms;
+      facts.reproducible |= record.reproducible;
+      facts.one_process &= record.facts.process == records_[0].facts.process;
+      if (std::find(hosts.begin(), hosts.end(), record.facts.host) == hosts.end())
+        hosts.push_back(record.facts.host);
+      const auto same_host = [&](const InitRecord& other) {
+        return other.facts.host == record.facts.host;
+      };
+      facts.crowded |= std::count_if(records_.begin(), records_.end(), same_host) > record.cores;
+    }
+    facts.hosts = static_cast<int>(hosts.size());
+  }
+
+  const CreateRequest& request_;
+  std::unique_ptr<CommunicatorState> state_;
+  Clock::time_point deadline_;
+  std::unique_ptr<bootstrap::Session> session_;
+  shm::UnixListener unix_listener_;
+  std::vector<InitRecord> records_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Communicator>> Communicator::create(const CreateRequest& request) {
+  if (request.size < 1 || request.rank < 0 || request.rank >= request.size)
+    return fail(Status::kInvalidArgument, "Invalid rank requested : {}/{}", request.rank,
+                request.size);
+  RONDO_TRY(auto state, Creation(request).run());
+  return std::shared_ptr<Communicator>(new Communicator(std::move(state)));
+}
+
+}  // namespace rondo

@@ -1,0 +1,227 @@
+// Supervision of waits: deadlines, aborts, faults of peers, deaths, mismatched calls.
+#include <poll.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "base/log.h"
+#include "collectives/communicator_state.h"
+#include "collectives/fiber_group.h"
+
+namespace rondo {
+namespace {
+
+std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+// A check that comes later than this after the one before it means that the waiter itself did not
+// run (stopped, debugged, or the machine slept): only this much is counted.
+constexpr std::int64_t kLongestGap = 250'000'000;
+
+bool has_ended(const shm::PeerProcess& process) {
+  pollfd entry{process.pidfd.get(), POLLIN, 0};
+  return process.pidfd.valid() && poll(&entry, 1, 0) > 0;
+}
+
+// "stopped" for a process in state T, read from /proc.
+bool is_stopped(int pid) {
+  char path[64];
+  std::snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+  std::FILE* file = std::fopen(path, "re");
+  if (file == nullptr) return false;
+  char text[512] = "";
+  const std::size_t length = std::fread(text, 1, sizeof(text) - 1, file);
+  std::fclose(file);
+  text[length] = '\0';
+  const char* after_name = std::strrchr(text, ')');
+  return after_name != nullptr && (after_name[2] == 'T' || after_name[2] == 't');
+}
+
+}  // namespace
+
+int CommunicatorState::local_of(int global) const {
+  const auto it = std::lower_bound(local_ranks.begin(), local_ranks.end(), global);
+  return it != local_ranks.end() && *it == global ? static_cast<int>(it - local_ranks.begin()) : -1;
+}
+
+std::string CommunicatorState::rank_name(int local) const {
+  const RankFacts& facts_of_rank = ranks[local_ranks[local]];
+  return fmt::format("rank {} (pid {} on {})", facts_of_rank.rank, facts_of_rank.pid,
+                     facts_of_rank.hostname);
+}
+
+void CommunicatorState::install_supervisor() {
+  Waiter::Supervisor supervisor;
+  supervisor.self = this;
+  supervisor.keep_waiting = [](void* self, const WaitSite& site, bool first) {
+    return static_cast<CommunicatorState*>(self)->keep_waiting(site, first);
+  };
+  if (FiberGroup::current() != nullptr)
+    supervisor.suspend = [](void*, bool fresh) { FiberGroup::current()->suspend(fresh); };
+  host.waiter.set_supervisor(supervisor);
+}
+
+bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
+  const std::int64_t now = now_ns();
+  if (first) {
+    waited_ns = 0;
+    std::fill(seen_dead.begin(), seen_dead.end(), false);
+    ProgressLine& progress = *host.self().progress;
+    HostAtomics::store_relaxed(progress.sequence, host.sequence);
+    HostAtomics::store_relaxed(progress.step, host.step);
+    HostAtomics::store_relaxed(
+        progress.waiting_for,
+        static_cast<std::int32_t>(site.peer >= 0 ? local_ranks[site.peer] : -1));
+    HostAtomics::store_release(progress.state, kInside);
+  } else {
+    waited_ns += std::min(now - last_check_ns, kLongestGap);
+  }
+  last_check_ns = now;
+  const int ended_now = ended.load(std::memory_order_acquire);
+  if (ended_now != kRunning) return false;
+  if (adopt_peer_fault() || check_mismatch() || check_deaths(site)) return false;
+  const double limit = timeout_seconds.load(std::memory_order_relaxed);
+  if (static_cast<double>(waited_ns) < limit * 1e9) return true;
+  const std::string who = site.peer >= 0 ? rank_name(site.peer) : "its peers";
+  raise(make_fault(
+      Status::kTimeout, site.peer,
+      fmt::format("rank {} waited {} s for {} in call {}, {}; RONDO_TIMEOUT sets this "
+                  "limit. Ranks of this host:\n{}",
+                  rank, limit, who, host.sequence, to_string(current), describe_ranks())));
+  return false;
+}
+
+Fault CommunicatorState::make_fault(Status status, int culprit_local, std::string text) const {
+  Fault made;
+  made.status = status;
+  made.rank = rank;
+  made.culprit = culprit_local >= 0 ? local_ranks[culprit_local] : -1;
+  made.sequence = host.sequence;
+  made.own = current;
+  made.text = std::move(text);
+  return made;
+}
+
+void CommunicatorState::raise(Fault raised) {
+  {
+    std::lock_guard lock(fault_mutex);
+    if (fault) return;
+    fault = raised;
+  }
+  faulted.store(true, std::memory_order_release);
+  RONDO_WARN("{}", raised.text);
+  if (host.peers.empty()) return;
+  FaultSlot& slot = *host.self().fault;
+  slot.status = static_cast<std::int32_t>(raised.status);
+  slot.rank = raised.rank;
+  slot.culprit = raised.culprit;
+  slot.sequence = raised.sequence;
+  slot.own = raised.own;
+  slot.other = raised.other;
+  const std::size_t length = std::min(raised.text.size(), sizeof(slot.text) - 1);
+  std::memcpy(slot.text, raised.text.data(), length);
+  slot.text[length] = '\0';
+  HostAtomics::store_release(slot.state, 1u);
+  HostAtomics::store_seq_cst(*host.self().faulted, std::uint8_t{1});
+  wake_peers();
+}
+
+void CommunicatorState::wake_peers() {
+  for (int r = 0; r < host.size; ++r) {
+    DoorbellAtomics::increment(*host.peers[r].bell);
+    DoorbellAtomics::wake(*host.peers[r].bell);
+  }
+}
+
+bool CommunicatorState::adopt_peer_fault() {
+  for (int r = 0; r < host.size; ++r) {
+    if (r == host.rank || HostAtomics::load_acquire(*host.peers[r].faulted) == 0) continue;
+    const FaultSlot& slot = *host.peers[r].fault;
+    if (HostAtomics::load_acquire(slot.state) == 0) continue;
+    Fault adopted;
+    adopted.status = static_cast<Status>(slot.status);
+    adopted.rank = slot.rank;
+    adopted.culprit = slot.culprit;
+    adopted.sequence = slot.sequence;
+    adopted.own = slot.own;
+    adopted.other = slot.other;
+    adopted.text.assign(slot.text, strnlen(slot.text, sizeof(slot.text)));
+    raise(std::move(adopted));
+    return true;
+  }
+  return false;
+}
+
+bool CommunicatorState::check_mismatch() {
+  if (current.collective == Collective::kNone) return false;
+  for (int r = 0; r < host.size; ++r) {
+    const AnnounceLine& line = host.peers[r].announcements[host.sequence % kAnnounceDepth];
+    if (r == host.rank || HostAtomics::load_acquire(line.sequence) != host.sequence) continue;
+    const CallRecord theirs = line.record;
+    if (theirs == current) continue;
+    on_mismatch(r, theirs);
+    return true;
+  }
+  return false;
+}
+
+void CommunicatorState::on_mismatch(int peer, const CallRecord& theirs) {
+  Fault mismatch = make_fault(
+      Status::kInvalidUsage, peer,
+      fmt::format(
+          "Mismatched calls: in call {}, rank {} called {} and rank {} called {}; all ranks "
+          "must make the same calls in the same order",
+          host.sequence, rank, to_string(current), local_ranks[peer], to_string(theirs)));
+  mismatch.other = theirs;
+  raise(std::move(mismatch));
+}
+
+// A peer that has ended is a fault only for what it left undone: the condition is evaluated once
+// more between the first sight of its end and the fault, and only if this rank waits for it.
+bool CommunicatorState::check_deaths(const WaitSite& site) {
+  if (site.peer < 0 || !group) return false;
+  const int process = group->process_of_member[site.peer];
+  if (!has_ended(group->processes[process])) return false;
+  if (!seen_dead[process]) {
+    seen_dead[process] = true;
+    return false;
+  }
+  raise(make_fault(
+      Status::kRemoteError, site.peer,
+      fmt::format("{} ended before it finished call {}, {}, in which rank {} waits for it",
+                  rank_name(site.peer), host.sequence, to_string(current), rank)));
+  return true;
+}
+
+std::string CommunicatorState::describe_ranks() const {
+  std::string text;
+  for (int r = 0; r < host.size; ++r) {
+    const PeerPort& peer = host.peers[r];
+    const std::uint64_t sequence = HostAtomics::load_acquire(peer.steps->sequence);
+    const std::uint64_t inside_call = HostAtomics::load_acquire(peer.progress->sequence);
+    const int waits_for = HostAtomics::load_acquire(peer.progress->waiting_for);
+    text += fmt::format("  {}: ", rank_name(r));
+    if (group && has_ended(group->processes[group->process_of_member[r]])) {
+      text += "ended";
+    } else if (sequence < host.sequence) {
+      text += fmt::format("not entered call {} (newest: {})", host.sequence, sequence);
+      if (is_stopped(ranks[local_ranks[r]].pid)) text += ", stopped";
+    } else {
+      const AnnounceLine& line = peer.announcements[sequence % kAnnounceDepth];
+      text += fmt::format("in or past call {}, {}, step {}", sequence, to_string(line.record),
+                          HostAtomics::load_acquire(peer.steps->step));
+      if (inside_call == sequence && waits_for >= 0)
+        text += fmt::format(", waits for rank {}", waits_for);
+      if (is_stopped(ranks[local_ranks[r]].pid)) text += ", stopped";
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace rondo

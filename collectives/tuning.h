@@ -1,0 +1,29 @@
+// Tuning constants of the planner, as data. Bytes are of the whole message per rank.
+//
+// Measured with `rondo bench` on hosts with 2 cores and a 32 MiB last-level cache; a row applies to
+// communicators of at most `ranks` ranks on a host.
+#pragma once
+
+#include <cstdint>
+
+namespace rondo::tuning {
+
+struct AllReduceRow {
+  int ranks;
+  std::uint64_t one_shot_up_to;  // bytes; above, two-shot
+};
+inline constexpr AllReduceRow kAllReduce[] = {
+    {2, 8 << 10},
+    {4, 2 << 10},
+    {8, 1 << 10},
+    {1 << 30, 512},
+};
+
+// Ranks whose lines one call may read; above it the staged path is taken.
+inline constexpr int kLineRanks = 64;
+// Bytes of a round of a staged call: in the cache of a core rather than in the shared one.
+inline constexpr std::uint64_t kRoundBytes = 512 << 10;
+// Results of this many bytes and more leave the cache anyway: non-temporal stores.
+inline constexpr std::uint64_t kStreamStores = 16 << 20;
+
+}  // namespace rondo::tuning

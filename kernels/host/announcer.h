@@ -66,7 +66,7 @@ class Announcer {
     if (failed_) return false;
     if (!(line.record == record_)) {
       failed_ = true;
-      rank_.on_mismatch(rank_.owner, peer, line.record);
+      rank_.on_mismatch(rank_.owner, rank_.global[peer], line.record);
       return false;
     }
     rank_.known_sequence[peer] = sequence_;

@@ -16,12 +16,14 @@ namespace rondo::host {
 struct HostRank {
   int rank = 0;  // in this view
   int size = 1;
+  std::vector<int> global;      // rank in the communicator of every rank of the view
   std::vector<PeerPort> peers;  // all ranks of the view, this one included
   std::size_t slot_bytes = 0;   // of one staging slot
   bool all_same_process = false;
 
   Waiter waiter;
-  // Tells the communicator that `peer` announced `theirs` where this rank made another call.
+  // Tells the communicator that rank `peer` of it made the call `theirs` where this rank made
+  // another.
   void* owner = nullptr;
   void (*on_mismatch)(void* owner, int peer, const CallRecord& theirs) = nullptr;
   // Makes own staging memory present before it is written; false where there is no memory.

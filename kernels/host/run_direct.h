@@ -1,5 +1,5 @@
-// Runs one collective of a host view by a PeerMemory algorithm. The only place that pairs texts with
-// host executors.
+// Runs one collective of a host view by a PeerMemory algorithm. The only place that pairs texts
+// with host executors.
 #pragma once
 
 #include "kernels/algorithms/table.h"

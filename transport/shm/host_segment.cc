@@ -47,10 +47,11 @@ struct Layout {
     used = records + s.slot_count * sizeof(CallRecord);
     slots = round_up(used + s.slot_count * sizeof(std::uint64_t), kPage);
     connection_each = slots + round_up(s.slot_count * s.slot_bytes, kPage);
-    total = connections + ranks * ranks * connection_each;
+    total = connections + ranks * ranks * HostSegment::kLanes * connection_each;
   }
-  std::size_t connection(int from, int to) const {
-    return connections + (static_cast<std::size_t>(to) * s.ranks + from) * connection_each;
+  std::size_t connection(int from, int to, int lane) const {
+    const std::size_t pair = static_cast<std::size_t>(to) * s.ranks + from;
+    return connections + (pair * HostSegment::kLanes + lane) * connection_each;
   }
 
   SegmentShape s;
@@ -103,9 +104,9 @@ PeerPort HostSegment::port(int index) const {
   return port;
 }
 
-Connection HostSegment::connection(int from, int to) const {
+Connection HostSegment::connection(int from, int to, int lane) const {
   const Layout layout(shape_);
-  std::byte* base = mapping_.data() + layout.connection(from, to);
+  std::byte* base = mapping_.data() + layout.connection(from, to, lane);
   auto* words = reinterpret_cast<ConnectionWords*>(base);
   Connection connection{};
   connection.buffer = base + layout.slots;
@@ -118,9 +119,9 @@ Connection HostSegment::connection(int from, int to) const {
   return connection;
 }
 
-Done HostSegment::commit_connection(int from, int to) const {
+Done HostSegment::commit_connection(int from, int to, int lane) const {
   const Layout layout(shape_);
-  return commit(mapping_.data() + layout.connection(from, to), layout.connection_each,
+  return commit(mapping_.data() + layout.connection(from, to, lane), layout.connection_each,
                 "connection slots");
 }
 

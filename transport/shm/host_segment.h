@@ -37,10 +37,12 @@ class HostSegment {
   // Local rank `index` as seen here; arena and same_process are left for the caller to fill.
   PeerPort port(int index) const;
 
-  // The connection from local rank `from` to `to`; `peer` is left for the caller to fill. The
-  // sender calls commit_connection before its first use.
-  Connection connection(int from, int to) const;
-  Done commit_connection(int from, int to) const;
+  // The connection from local rank `from` to `to`; `peer` is left for the caller to fill. Lanes
+  // keep streams apart whose order ranks need not agree on. The sender calls commit_connection
+  // before its first use.
+  static constexpr int kLanes = 2;  // collectives, point to point
+  Connection connection(int from, int to, int lane) const;
+  Done commit_connection(int from, int to, int lane) const;
 
  private:
   HostSegment(Fd fd, Mapping mapping, const SegmentShape& shape);

@@ -1,0 +1,36 @@
+// Connections: the slot channels of one communicator, made at first use.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "base/result.h"
+#include "transport/connection.h"
+#include "transport/shm/host_segment.h"
+
+namespace rondo {
+
+enum class Lane : int { kCollectives = 0, kPointToPoint = 1 };
+
+class Connections {
+ public:
+  // local_rank, and for every rank of the communicator its local rank on this host or -1.
+  Connections(std::shared_ptr<shm::HostSegment> segment, int local_rank, std::vector<int> locals)
+      : segment_(std::move(segment)), local_rank_(local_rank), locals_(std::move(locals)) {}
+
+  // From this rank to `peer`, and from `peer` to this rank (ranks of the communicator).
+  Result<Connection*> to(int peer, Lane lane);
+  Result<Connection*> from(int peer, Lane lane);
+  std::uint64_t committed_bytes() const { return committed_bytes_; }
+
+ private:
+  Result<Connection*> get(int peer, Lane lane, bool outgoing);
+
+  std::shared_ptr<shm::HostSegment> segment_;
+  int local_rank_;
+  std::vector<int> locals_;
+  std::map<int, Connection> made_;  // by peer, lane and direction
+  std::uint64_t committed_bytes_ = 0;
+};
+
+}  // namespace rondo

@@ -1,0 +1,86 @@
+#include "kernels/host/point_to_point.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rondo::host {
+namespace {
+
+enum class Advance { kNothing, kSome, kMismatch };
+
+Advance advance_send(Message& message) {
+  SendEnd<> end(*message.connection);
+  Advance result = Advance::kNothing;
+  while (!message.finished && end.ready()) {
+    const std::size_t bytes =
+        std::min(message.bytes - message.done_bytes, std::size_t{message.connection->slot_bytes});
+    if (bytes > 0) std::memcpy(end.slot(), message.buffer + message.done_bytes, bytes);
+    end.push(bytes, message.record);
+    message.done_bytes += bytes;
+    message.finished = message.done_bytes == message.bytes;
+    result = Advance::kSome;
+  }
+  return result;
+}
+
+Advance advance_receive(Message& message) {
+  ReceiveEnd<> end(*message.connection);
+  Advance result = Advance::kNothing;
+  while (!message.finished && end.ready()) {
+    const CallRecord& theirs = end.record();
+    const std::size_t expected =
+        std::min(message.bytes - message.done_bytes, std::size_t{message.connection->slot_bytes});
+    if (theirs.count * size_of(theirs.type) != message.bytes || end.bytes() != expected)
+      return Advance::kMismatch;
+    if (expected > 0) std::memcpy(message.buffer + message.done_bytes, end.slot(), expected);
+    end.pop();
+    message.done_bytes += expected;
+    message.finished = message.done_bytes == message.bytes;
+    result = Advance::kSome;
+  }
+  return result;
+}
+
+}  // namespace
+
+bool run_messages(HostRank& rank, std::span<Message> messages) {
+  std::size_t left = messages.size();
+  const Message* mismatched = nullptr;
+  const Message* blocked = nullptr;
+  // One turn over all messages: the first unfinished one of each connection may move.
+  const auto turn = [&] {
+    bool moved = false;
+    blocked = nullptr;
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      Message& message = messages[i];
+      if (message.finished) continue;
+      const bool behind = std::any_of(
+          messages.begin(), messages.begin() + i,
+          [&](const Message& m) { return !m.finished && m.connection == message.connection; });
+      if (behind) continue;
+      const Advance how = message.is_send ? advance_send(message) : advance_receive(message);
+      if (how == Advance::kMismatch) mismatched = &message;
+      if (how == Advance::kSome) moved = true;
+      if (message.finished) {
+        --left;
+      } else if (blocked == nullptr) {
+        blocked = &message;
+      }
+    }
+    return moved || mismatched != nullptr || left == 0;
+  };
+  while (left > 0) {
+    turn();
+    if (mismatched != nullptr) {
+      rank.on_mismatch(rank.owner, mismatched->connection->peer,
+                       ReceiveEnd<>(*mismatched->connection).record());
+      return false;
+    }
+    if (left == 0) break;
+    if (!rank.waiter.until(turn, {-1, blocked->done_bytes, blocked->connection->peer}))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace rondo::host

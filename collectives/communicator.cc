@@ -115,28 +115,34 @@ Done CommunicatorState::run_collective(const Call& call) {
   const bool ok = host::run_direct(host, host_call, plan.algorithm,
                                    plan.protocol == Protocol::kLine, plan.rounds);
   current = CallRecord{};
-  if (ok) return done();
-  std::lock_guard lock(fault_mutex);
-  if (fault) return fault->error();
-  return fail(Status::kInvalidUsage, "communicator was {}",
-              ended.load() == kAborted ? "aborted by this process" : "revoked");
+  return ok ? done() : why_it_ended();
 }
 
-Done CommunicatorState::run_one(const Call& call) {
-  if (is_point_to_point(call))
-    return fail(Status::kInvalidUsage, "{} is not available on this communicator",
-                name(call.record.collective));
-  return run_collective(call);
+Done CommunicatorState::why_it_ended() {
+  if (const int how = ended.load(); how != kRunning)
+    return fail(Status::kInvalidUsage, "communicator was {}",
+                how == kAborted ? "aborted by this process" : "revoked");
+  std::lock_guard lock(fault_mutex);
+  if (fault) return fault->error();
+  return fail(Status::kInternalError, "rank {} left call {} without a fault", rank, host.sequence);
+}
+
+Done CommunicatorState::run_group(std::span<const Call> calls) {
+  bool messages = false;
+  for (const Call& call : calls) {
+    if (is_point_to_point(call)) {
+      messages = true;
+      continue;
+    }
+    RONDO_CHECK_OK(run_collective(call));
+  }
+  return messages ? run_point_to_point(calls) : done();
 }
 
 Done Communicator::run(std::span<const Call> calls) {
   RONDO_CHECK_OK(state_->enter());
   state_->install_supervisor();
-  Done result;
-  for (const Call& call : calls) {
-    result = state_->run_one(call);
-    if (!result.ok()) break;
-  }
+  Done result = state_->run_group(calls);
   state_->leave();
   return result;
 }
@@ -175,7 +181,7 @@ void Communicator::abort() {
   CommunicatorState& state = *state_;
   if (state.ended.exchange(CommunicatorState::kAborted) == CommunicatorState::kAborted) return;
   if (!state.host.peers.empty()) {
-    state.raise(state.make_fault(Status::kRemoteError, state.host.rank,
+    state.raise(state.make_fault(Status::kRemoteError, state.rank,
                                  fmt::format("rank {} aborted the communicator", state.rank)));
     state.wake_peers();
   }

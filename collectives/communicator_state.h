@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/connections.h"
 #include "collectives/planner.h"
 #include "kernels/host/host_rank.h"
 #include "transport/shm/host_group.h"
@@ -44,6 +45,7 @@ class CommunicatorState {
   std::uint64_t children = 0;
 
   host::HostRank host;
+  std::unique_ptr<Connections> connections;
   PlanFacts facts;
   Communicator::Choice last_plan;
   std::uint64_t committed_bytes = 0;
@@ -65,13 +67,15 @@ class CommunicatorState {
 
   std::atomic<double> timeout_seconds{600};
 
-  int local_of(int global) const;          // -1 where it is on another host
-  std::string rank_name(int local) const;  // "rank 3"
+  int local_of(int global) const;             // -1 where it is on another host
+  int global_of(const WaitSite& site) const;  // whom a wait is for, or -1
+  int peer_of(const WaitSite& site) const;    // the same in the host view
+  std::string rank_name(int global) const;    // "rank 3"
 
   // Supervision (supervisor.cc).
   void install_supervisor();
   bool keep_waiting(const WaitSite& site, bool first);
-  Fault make_fault(Status status, int culprit_local, std::string text) const;
+  Fault make_fault(Status status, int culprit, std::string text) const;
   void raise(Fault fault);  // keeps it, tells the peers of this host; the first one wins
   bool adopt_peer_fault();  // true if a peer of this host has raised one
   bool check_mismatch();
@@ -84,8 +88,10 @@ class CommunicatorState {
   Done enter();
   void leave();
 
-  Done run_one(const Call& call);
+  Done run_group(std::span<const Call> calls);
   Done run_collective(const Call& call);
+  Done run_point_to_point(std::span<const Call> calls);
+  Done why_it_ended();  // after an executor gave up
 };
 
 }  // namespace rondo

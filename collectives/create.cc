@@ -199,6 +199,7 @@ class Creation {
       view.peers.push_back(port);
     }
     view.slot_bytes = kStagingBytes / kStagingSlots;
+    view.global = state_->local_ranks;
     view.known_step.assign(view.size, 0);
     view.known_sequence.assign(view.size, 0);
     view.exposure.assign(view.size, 0);
@@ -209,6 +210,10 @@ class Creation {
     state_->seen_dead.assign(group.processes.size(), false);
     view.waiter = Waiter(view.self().parked, view.self().bell);
     connect_hooks(view);
+    std::vector<int> locals;
+    for (int r = 0; r < state_->size; ++r) locals.push_back(state_->local_of(r));
+    state_->connections =
+        std::make_unique<Connections>(group.segment, view.rank, std::move(locals));
     agree_on_facts();
     if (state_->facts.crowded) view.waiter.set_budget({50, 2000});
   }
@@ -225,7 +230,7 @@ class Creation {
         state.committed_bytes += bytes;
         return true;
       }
-      state.raise(state.make_fault(present.status(), state.host.rank, present.error().text));
+      state.raise(state.make_fault(present.status(), state.rank, present.error().text));
       return false;
     };
   }

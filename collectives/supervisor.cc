@@ -49,8 +49,16 @@ int CommunicatorState::local_of(int global) const {
   return it != local_ranks.end() && *it == global ? static_cast<int>(it - local_ranks.begin()) : -1;
 }
 
-std::string CommunicatorState::rank_name(int local) const {
-  const RankFacts& facts_of_rank = ranks[local_ranks[local]];
+int CommunicatorState::global_of(const WaitSite& site) const {
+  return site.peer >= 0 ? local_ranks[site.peer] : site.global_rank;
+}
+
+int CommunicatorState::peer_of(const WaitSite& site) const {
+  return site.peer >= 0 || site.global_rank < 0 ? site.peer : local_of(site.global_rank);
+}
+
+std::string CommunicatorState::rank_name(int global) const {
+  const RankFacts& facts_of_rank = ranks[global];
   return fmt::format("rank {} (pid {} on {})", facts_of_rank.rank, facts_of_rank.pid,
                      facts_of_rank.hostname);
 }
@@ -74,9 +82,7 @@ bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
     ProgressLine& progress = *host.self().progress;
     HostAtomics::store_relaxed(progress.sequence, host.sequence);
     HostAtomics::store_relaxed(progress.step, host.step);
-    HostAtomics::store_relaxed(
-        progress.waiting_for,
-        static_cast<std::int32_t>(site.peer >= 0 ? local_ranks[site.peer] : -1));
+    HostAtomics::store_relaxed(progress.waiting_for, static_cast<std::int32_t>(global_of(site)));
     HostAtomics::store_release(progress.state, kInside);
   } else {
     waited_ns += std::min(now - last_check_ns, kLongestGap);
@@ -87,20 +93,21 @@ bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
   if (adopt_peer_fault() || check_mismatch() || check_deaths(site)) return false;
   const double limit = timeout_seconds.load(std::memory_order_relaxed);
   if (static_cast<double>(waited_ns) < limit * 1e9) return true;
-  const std::string who = site.peer >= 0 ? rank_name(site.peer) : "its peers";
+  const int awaited = global_of(site);
+  const std::string who = awaited >= 0 ? rank_name(awaited) : "its peers";
   raise(make_fault(
-      Status::kTimeout, site.peer,
+      Status::kTimeout, awaited,
       fmt::format("rank {} waited {} s for {} in call {}, {}; RONDO_TIMEOUT sets this "
                   "limit. Ranks of this host:\n{}",
                   rank, limit, who, host.sequence, to_string(current), describe_ranks())));
   return false;
 }
 
-Fault CommunicatorState::make_fault(Status status, int culprit_local, std::string text) const {
+Fault CommunicatorState::make_fault(Status status, int culprit, std::string text) const {
   Fault made;
   made.status = status;
   made.rank = rank;
-  made.culprit = culprit_local >= 0 ? local_ranks[culprit_local] : -1;
+  made.culprit = culprit;
   made.sequence = host.sequence;
   made.own = current;
   made.text = std::move(text);
@@ -164,7 +171,7 @@ bool CommunicatorState::check_mismatch() {
     if (r == host.rank || HostAtomics::load_acquire(line.sequence) != host.sequence) continue;
     const CallRecord theirs = line.record;
     if (theirs == current) continue;
-    on_mismatch(r, theirs);
+    on_mismatch(local_ranks[r], theirs);
     return true;
   }
   return false;
@@ -176,7 +183,7 @@ void CommunicatorState::on_mismatch(int peer, const CallRecord& theirs) {
       fmt::format(
           "Mismatched calls: in call {}, rank {} called {} and rank {} called {}; all ranks "
           "must make the same calls in the same order",
-          host.sequence, rank, to_string(current), local_ranks[peer], to_string(theirs)));
+          host.sequence, rank, to_string(current), peer, to_string(theirs)));
   mismatch.other = theirs;
   raise(std::move(mismatch));
 }
@@ -184,17 +191,18 @@ void CommunicatorState::on_mismatch(int peer, const CallRecord& theirs) {
 // A peer that has ended is a fault only for what it left undone: the condition is evaluated once
 // more between the first sight of its end and the fault, and only if this rank waits for it.
 bool CommunicatorState::check_deaths(const WaitSite& site) {
-  if (site.peer < 0 || !group) return false;
-  const int process = group->process_of_member[site.peer];
+  const int peer = peer_of(site);
+  if (peer < 0 || !group) return false;
+  const int process = group->process_of_member[peer];
   if (!has_ended(group->processes[process])) return false;
   if (!seen_dead[process]) {
     seen_dead[process] = true;
     return false;
   }
   raise(make_fault(
-      Status::kRemoteError, site.peer,
+      Status::kRemoteError, local_ranks[peer],
       fmt::format("{} ended before it finished call {}, {}, in which rank {} waits for it",
-                  rank_name(site.peer), host.sequence, to_string(current), rank)));
+                  rank_name(local_ranks[peer]), host.sequence, to_string(current), rank)));
   return true;
 }
 
@@ -205,7 +213,7 @@ std::string CommunicatorState::describe_ranks() const {
     const std::uint64_t sequence = HostAtomics::load_acquire(peer.steps->sequence);
     const std::uint64_t inside_call = HostAtomics::load_acquire(peer.progress->sequence);
     const int waits_for = HostAtomics::load_acquire(peer.progress->waiting_for);
-    text += fmt::format("  {}: ", rank_name(r));
+    text += fmt::format("  {}: ", rank_name(local_ranks[r]));
     if (group && has_ended(group->processes[group->process_of_member[r]])) {
       text += "ended";
     } else if (sequence < host.sequence) {

@@ -1,0 +1,78 @@
+#include "collectives/host_stream.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include "base/process.h"
+
+namespace rondo {
+
+HostStream::HostStream() : made_in_(fork_generation()) {
+  // The application's signals are for its own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { serve(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+HostStream::~HostStream() {
+  if (made_in_ != fork_generation()) {
+    thread_.detach();  // it exists in the parent alone
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  work_arrived_.notify_one();
+  if (on_this_thread()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+Done HostStream::submit(std::function<Done()> work) {
+  if (made_in_ != fork_generation())
+    return fail(Status::kInvalidUsage,
+                "this stream belongs to the parent process: after fork, create a new one");
+  {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(work));
+    ++submitted_;
+  }
+  work_arrived_.notify_one();
+  return done();
+}
+
+Done HostStream::synchronize() {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t target = submitted_;
+  work_done_.wait(lock, [&] { return finished_ >= target; });
+  return std::exchange(first_error_, done());
+}
+
+bool HostStream::idle() const {
+  std::lock_guard lock(mutex_);
+  return finished_ == submitted_;
+}
+
+void HostStream::serve() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_arrived_.wait(lock, [&] { return closing_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    std::function<Done()> work = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    Done result = work();
+    work = nullptr;  // what it captured may end with it, outside the lock
+    lock.lock();
+    ++finished_;
+    if (!result.ok() && first_error_.ok()) first_error_ = std::move(result);
+    work_done_.notify_all();
+  }
+}
+
+}  // namespace rondo

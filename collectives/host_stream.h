@@ -1,0 +1,45 @@
+// HostStream: a queue of work and the thread that does it in order. What a CUDA stream is to a GPU.
+//
+// Guarantees: work runs in the order of submit(); synchronize() returns when all that was submitted
+// before it is done, with the first error since the last synchronize(); destruction drains the
+// queue. Cost: a mutex and perhaps a wake-up per submit; nothing of it is in a communicator's inline
+// path. A forked child has no thread: submit() then fails.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "base/result.h"
+
+namespace rondo {
+
+class HostStream {
+ public:
+  HostStream();
+  ~HostStream();
+  HostStream(const HostStream&) = delete;
+  HostStream& operator=(const HostStream&) = delete;
+
+  Done submit(std::function<Done()> work);
+  Done synchronize();
+  bool idle() const;  // everything submitted is done
+  bool on_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+ private:
+  void serve();
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_arrived_, work_done_;
+  std::deque<std::function<Done()>> queue_;
+  std::uint64_t submitted_ = 0, finished_ = 0;
+  Done first_error_;
+  bool closing_ = false;
+  std::uint32_t made_in_;
+  std::thread thread_;
+};
+
+}  // namespace rondo

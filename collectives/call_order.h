@@ -1,9 +1,9 @@
 // CallOrder: calls of one communicator run in the order in which they were made, whatever thread or
 // stream carries them out.
 //
-// A call takes a ticket where it is made and waits for its turn where it runs. Guarantees: turns come
-// in ticket order; a ticket that was taken must be finished, also after an error. Cost: two atomic
-// operations while nothing else is queued; a waiting thread sleeps.
+// A call takes a ticket where it is made and waits for its turn where it runs. Guarantees: turns
+// come in ticket order; a ticket that was taken must be finished, also after an error. Cost: two
+// atomic operations while nothing else is queued; a waiting thread sleeps.
 #pragma once
 
 #include <atomic>

@@ -41,7 +41,7 @@ Blob encode(const InitRecord& record) {
   writer.put(record.facts.pid);
   writer.put_string(record.facts.hostname);
   writer.put_string(record.facts.socket);
-  writer.put_bytes(record.facts.address);
+  writer.put(record.facts.address);
   writer.put(record.algorithms);
   writer.put(record.reproducible);
   writer.put(record.cores);
@@ -63,7 +63,7 @@ Result<InitRecord> decode(const Blob& blob, int rank) {
   record.facts.pid = reader.get<int>();
   record.facts.hostname = reader.get_string();
   record.facts.socket = reader.get_string();
-  record.facts.address = reader.get_bytes();
+  record.facts.address = reader.get<bootstrap::UniqueId>();
   record.algorithms = reader.get<std::uint32_t>();
   record.reproducible = reader.get<bool>();
   record.cores = reader.get<std::int32_t>();
@@ -123,8 +123,11 @@ class Creation {
     join.more_ids = request_.more_ids;
     join.timeout = deadline_ - Clock::now();
     join.aborted = request_.aborted;
-    join.serve = request_.serve;
-    RONDO_TRY(session_, bootstrap::Session::join(join));
+    if (request_.serve) {
+      RONDO_TRY(session_, bootstrap::Session::serve_and_join(*request_.serve, join));
+    } else {
+      RONDO_TRY(session_, bootstrap::Session::join(join));
+    }
     return done();
   }
 
@@ -140,7 +143,7 @@ class Creation {
     gethostname(hostname, sizeof(hostname) - 1);
     mine.facts.hostname = hostname;
     mine.facts.socket = unix_listener_.name;
-    mine.facts.address = state_->listener->address_blob();
+    mine.facts.address = state_->listener->base();
     RONDO_TRY(mine.algorithms, parse_algorithms(env::get_string("NCCL_ALGO")));
     mine.reproducible = request_.options.reproducible;
     mine.cores = topology::usable_cores();
@@ -150,7 +153,6 @@ class Creation {
       RONDO_TRY(InitRecord record, decode(all[r], r));
       records_.push_back(std::move(record));
     }
-    state_->secret = session_->secret();
     return done();
   }
 

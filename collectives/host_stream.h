@@ -2,8 +2,8 @@
 //
 // Guarantees: work runs in the order of submit(); synchronize() returns when all that was submitted
 // before it is done, with the first error since the last synchronize(); destruction drains the
-// queue. Cost: a mutex and perhaps a wake-up per submit; nothing of it is in a communicator's inline
-// path. A forked child has no thread: submit() then fails.
+// queue. Cost: a mutex and perhaps a wake-up per submit; nothing of it is in a communicator's
+// inline path. A forked child has no thread: submit() then fails.
 #pragma once
 
 #include <condition_variable>

@@ -1,0 +1,92 @@
+// Communicators made from a communicator: split and shrink, and the exchange that split uses.
+//
+// A child's ranks meet where its leader (its rank 0) has listened since the parent was made, under
+// an id that all members derive alike. So shrink needs nothing from a parent that is broken.
+#include <algorithm>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "collectives/communicator_state.h"
+
+namespace rondo {
+namespace {
+
+using Blob = std::vector<std::byte>;
+
+// The child of `members` (ranks of the parent, in the child's order), for the member `mine`.
+Result<std::shared_ptr<Communicator>> make_child(const CommunicatorState& parent,
+                                                 const std::vector<int>& members, int mine,
+                                                 const Blob& context, const CommOptions& options,
+                                                 std::function<bool()> aborted) {
+  CreateRequest request;
+  request.rank = mine;
+  request.size = static_cast<int>(members.size());
+  RONDO_TRY(request.id, bootstrap::child_id(parent.ranks[members[0]].address, context));
+  if (mine == 0) request.serve = parent.listener;
+  request.options = options;
+  request.aborted = std::move(aborted);
+  return Communicator::create(request);
+}
+
+}  // namespace
+
+Result<std::vector<Blob>> Communicator::exchange(std::span<const std::byte> mine) {
+  std::vector<std::byte> all(mine.size() * size());
+  Call call;
+  call.record = {mine.size(), Collective::kAllGather, DataType::kUint8, RedOp::kSum, 0, -1};
+  call.send = mine.data();
+  call.receive = all.data();
+  RONDO_CHECK_OK(run({&call, 1}));
+  std::vector<Blob> parts;
+  for (int r = 0; r < size(); ++r)
+    parts.emplace_back(all.begin() + r * mine.size(), all.begin() + (r + 1) * mine.size());
+  return parts;
+}
+
+Result<std::shared_ptr<Communicator>> Communicator::split(int color, int key,
+                                                          const CommOptions& options,
+                                                          std::function<bool()> aborted) {
+  struct Choice {
+    int color, key;
+  };
+  const Choice choice{color, key};
+  RONDO_TRY(const std::vector<Blob> all, exchange(std::as_bytes(std::span(&choice, 1))));
+  const std::uint64_t child = ++state_->children;
+  if (color < 0) return std::shared_ptr<Communicator>();
+  std::vector<std::pair<int, int>> keyed;  // key, rank
+  for (int r = 0; r < size(); ++r) {
+    Choice theirs;
+    std::memcpy(&theirs, all[r].data(), sizeof(theirs));
+    if (theirs.color == color) keyed.emplace_back(theirs.key, r);
+  }
+  std::sort(keyed.begin(), keyed.end());
+  std::vector<int> members;
+  for (const auto& [their_key, r] : keyed) members.push_back(r);
+  const auto mine = std::find(members.begin(), members.end(), rank()) - members.begin();
+  ByteWriter context;
+  context.put_string("split");
+  context.put(child);
+  context.put(color);
+  return make_child(*state_, members, static_cast<int>(mine), context.take(), options,
+                    std::move(aborted));
+}
+
+Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> excluded,
+                                                           const CommOptions& options,
+                                                           std::function<bool()> aborted) {
+  std::vector<int> members;
+  for (int r = 0; r < size(); ++r)
+    if (std::find(excluded.begin(), excluded.end(), r) == excluded.end()) members.push_back(r);
+  const auto mine = std::find(members.begin(), members.end(), rank());
+  if (mine == members.end())
+    return fail(Status::kInvalidArgument,
+                "rank {} is among the excluded ranks: only survivors call shrink", rank());
+  ByteWriter context;
+  context.put_string("shrink");
+  context.put(++state_->children);
+  for (int member : members) context.put(member);
+  return make_child(*state_, members, static_cast<int>(mine - members.begin()), context.take(),
+                    options, std::move(aborted));
+}
+
+}  // namespace rondo

@@ -3,22 +3,83 @@
 #include <cstring>
 
 #include "kernels/host/reduce_portable.h"
+#include "kernels/host/simd/families.h"
 #include "kernels/host/simd_target.h"
 
 namespace rondo::host {
+namespace {
 
-ReduceFn reduce_function(DataType type, RedOp op) {
-  if (!supported(type, op)) return nullptr;
-  return portable::with_type(type,
-                             [&]<DataType t>() -> ReduceFn { return portable::function<t>(op); });
+ReduceFn find(SimdTarget target, DataType type, RedOp op) {
+  switch (type) {
+    case DataType::kFloat32:
+    case DataType::kFloat64:
+      return wide_float_function(target, type, op);
+    case DataType::kFloat16:
+    case DataType::kBfloat16:
+      return half_function(target, type, op);
+    case DataType::kFloat8e4m3:
+    case DataType::kFloat8e5m2:
+      return float8_function(target, type, op);
+    default:
+      return integer_function(target, type, op);
+  }
 }
 
-void scale(void* out, const void* in, std::size_t count, DataType type, const void* scalar) {
+// All functions of all instruction sets, so that a call costs two loads.
+struct Functions {
+  ReduceFn of[kSimdTargets.size()][kDataTypes][kRedOps];
+  Functions() {
+    for (const SimdTarget target : kSimdTargets) {
+      for (int type = 0; type < kDataTypes; ++type) {
+        for (int op = 0; op < kRedOps; ++op) {
+          const auto t = static_cast<DataType>(type);
+          const auto o = static_cast<RedOp>(op);
+          of[static_cast<int>(target)][type][op] = supported(t, o) ? find(target, t, o) : nullptr;
+        }
+      }
+    }
+  }
+};
+
+// Integers are scaled by the table's own code: nobody does it often.
+void scale_portably(void* out, const void* in, std::size_t count, DataType type,
+                    const void* scalar) {
   portable::with_type(type, [&]<DataType t>() { portable::scale<t>(out, in, count, scalar); });
 }
 
-void copy_bytes(void* to, const void* from, std::size_t bytes, bool /*stream*/) {
-  if (to != from && bytes > 0) std::memcpy(to, from, bytes);
+}  // namespace
+
+ReduceFn reduce_function(DataType type, RedOp op) {
+  static const Functions functions;
+  if (!supported(type, op)) return nullptr;
+  return functions
+      .of[static_cast<int>(current_simd_target())][static_cast<int>(type)][static_cast<int>(op)];
+}
+
+void scale(void* out, const void* in, std::size_t count, DataType type, const void* scalar) {
+  const SimdTarget target = current_simd_target();
+  switch (type) {
+    case DataType::kFloat32:
+    case DataType::kFloat64:
+      return wide_float_scale(target, type)(out, in, count, scalar);
+    case DataType::kFloat16:
+    case DataType::kBfloat16:
+      return half_scale(target, type)(out, in, count, scalar);
+    case DataType::kFloat8e4m3:
+    case DataType::kFloat8e5m2:
+      return float8_scale(target, type)(out, in, count, scalar);
+    default:
+      return scale_portably(out, in, count, type, scalar);
+  }
+}
+
+void copy_bytes(void* to, const void* from, std::size_t bytes, bool stream) {
+  if (to == from || bytes == 0) return;
+  if (stream) {
+    stream_copy(current_simd_target())(to, from, bytes);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
 }
 
 const char* simd_target() { return name(current_simd_target()); }

@@ -1,0 +1,30 @@
+// The families of element types, one source file each: what a family offers for one instruction
+// set. Internal to kernels/host; callers use reduce_kernels.h.
+#pragma once
+
+#include <cstddef>
+
+#include "base/types.h"
+#include "kernels/host/reduce_kernels.h"
+#include "kernels/host/simd_target.h"
+
+namespace rondo::host {
+
+using ScaleFn = void (*)(void* out, const void* in, std::size_t count, const void* scalar);
+using StreamCopyFn = void (*)(void* to, const void* from, std::size_t bytes);
+
+// float32, float64
+ReduceFn wide_float_function(SimdTarget target, DataType type, RedOp op);
+ScaleFn wide_float_scale(SimdTarget target, DataType type);
+// float16, bfloat16
+ReduceFn half_function(SimdTarget target, DataType type, RedOp op);
+ScaleFn half_scale(SimdTarget target, DataType type);
+// float8e4m3, float8e5m2
+ReduceFn float8_function(SimdTarget target, DataType type, RedOp op);
+ScaleFn float8_scale(SimdTarget target, DataType type);
+// every integer
+ReduceFn integer_function(SimdTarget target, DataType type, RedOp op);
+// bytes, past the caches
+StreamCopyFn stream_copy(SimdTarget target);
+
+}  // namespace rondo::host

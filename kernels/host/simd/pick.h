@@ -1,0 +1,23 @@
+// RONDO_PICK(target, function): the function as compiled for a target, for use in the HWY_ONCE part
+// of a source file. A target that was not compiled falls back to the one every CPU of the build's
+// baseline can run.
+#pragma once
+
+#include "hwy/highway.h"
+#include "kernels/host/simd_target.h"
+
+#if HWY_TARGETS & HWY_AVX3
+#define RONDO_AVX3(function) N_AVX3::function
+#else
+#define RONDO_AVX3(function) HWY_NAMESPACE::function
+#endif
+#if HWY_TARGETS & HWY_AVX2
+#define RONDO_AVX2(function) N_AVX2::function
+#else
+#define RONDO_AVX2(function) HWY_NAMESPACE::function
+#endif
+
+#define RONDO_PICK(target, function)                      \
+  ((target) == SimdTarget::kAvx3   ? RONDO_AVX3(function) \
+   : (target) == SimdTarget::kAvx2 ? RONDO_AVX2(function) \
+                                   : HWY_NAMESPACE::function)

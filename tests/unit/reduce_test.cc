@@ -1,0 +1,326 @@
+// The host executor against the table: every (operation, type), instruction set, number of sources,
+// odd counts, unaligned and shared buffers.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/host/reduce_kernels.h"
+#include "kernels/host/reduce_portable.h"
+#include "kernels/host/simd_target.h"
+#include "kernels/reduce.h"
+
+namespace rondo::host {
+namespace {
+
+using Buffer = std::vector<std::uint8_t>;
+constexpr std::uint8_t kGuard = 0xa5;
+constexpr std::size_t kMargin = 160;  // guard bytes before and after every buffer
+
+bool is_nan(DataType type, const std::uint8_t* element) {
+  return portable::with_type(type, [&]<DataType t>() {
+    return Element<t>::is_nan(portable::load<typename Element<t>::Storage>(element, 0));
+  });
+}
+
+// A mixture of random bits (every NaN, infinity and subnormal there is), small numbers (ties,
+// cancellation) and special values.
+void fill(DataType type, std::uint8_t* out, std::size_t count, std::mt19937_64& random) {
+  portable::with_type(type, [&]<DataType t>() {
+    using E = Element<t>;
+    using T = typename E::Storage;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint64_t bits = random();
+      T value{};
+      std::memcpy(&value, &bits, sizeof(T));
+      const auto kind = random() % 8;
+      if (kind < 5) value = E::from_acc(static_cast<typename E::Acc>(static_cast<int>(bits % 61)));
+      if (kind < 2) value = E::from_acc(static_cast<typename E::Acc>(-1) * E::to_acc(value));
+      if (kind == 5) value = T{};
+      portable::store(out, i, value);
+    }
+  });
+}
+
+// What the table says, by its plain recursive definition.
+template <RedOp op, class Acc>
+Acc by_definition(const std::vector<Acc>& values, std::size_t first, std::size_t n) {
+  if (n == 1) return values[first];
+  std::size_t left = 1;
+  while (2 * left < n) left *= 2;
+  return Reduction<op>::combine(by_definition<op>(values, first, left),
+                                by_definition<op>(values, first + left, n - left));
+}
+
+template <DataType type, RedOp op>
+Buffer expected_row(const std::vector<const std::uint8_t*>& sources, std::size_t count, int ranks,
+                    bool finish) {
+  using E = Element<type>;
+  using T = typename E::Storage;
+  Buffer out(count * sizeof(T));
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<typename E::Acc> values;
+    for (const auto* source : sources) values.push_back(E::to_acc(portable::load<T>(source, i)));
+    auto result = by_definition<op>(values, 0, values.size());
+    if (finish) result = Reduction<op>::finish(result, ranks);
+    portable::store(out.data(), i, E::from_acc(result));
+  }
+  return out;
+}
+
+Buffer expected(DataType type, RedOp op, const std::vector<const std::uint8_t*>& sources,
+                std::size_t count, int ranks, bool finish) {
+  return portable::with_type(type, [&]<DataType t>() -> Buffer {
+    switch (op) {
+      case RedOp::kSum:
+      case RedOp::kPreMulSum:
+        return expected_row<t, RedOp::kSum>(sources, count, ranks, finish);
+      case RedOp::kProd:
+        return expected_row<t, RedOp::kProd>(sources, count, ranks, finish);
+      case RedOp::kMax:
+        return expected_row<t, RedOp::kMax>(sources, count, ranks, finish);
+      case RedOp::kMin:
+        return expected_row<t, RedOp::kMin>(sources, count, ranks, finish);
+      case RedOp::kAvg:
+        return expected_row<t, RedOp::kAvg>(sources, count, ranks, finish);
+      default:
+        break;
+    }
+    if constexpr (!is_float(t)) {
+      if (op == RedOp::kBitAnd)
+        return expected_row<t, RedOp::kBitAnd>(sources, count, ranks, finish);
+      if (op == RedOp::kBitOr) return expected_row<t, RedOp::kBitOr>(sources, count, ranks, finish);
+      if (op == RedOp::kBitXor)
+        return expected_row<t, RedOp::kBitXor>(sources, count, ranks, finish);
+    }
+    return {};
+  });
+}
+
+// Index of the first element that differs (two NaNs do not), or count.
+std::size_t first_difference(DataType type, const std::uint8_t* a, const std::uint8_t* b,
+                             std::size_t count) {
+  const std::size_t size = size_of(type);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (std::memcmp(a + i * size, b + i * size, size) == 0) continue;
+    if (is_nan(type, a + i * size) && is_nan(type, b + i * size)) continue;
+    return i;
+  }
+  return count;
+}
+
+std::string hex(const std::uint8_t* bytes, std::size_t size) {
+  std::string text;
+  char digits[4];
+  for (std::size_t i = size; i-- > 0;) {
+    std::snprintf(digits, sizeof digits, "%02x", bytes[i]);
+    text += digits;
+  }
+  return text;
+}
+
+struct Case {
+  DataType type;
+  RedOp op;
+  int source_count;
+  std::size_t count;
+  int target_count;
+  int in_place;  // the source that the first target is, or -1
+  bool stream;
+  bool finish;
+  std::uint64_t seed;
+};
+
+std::string to_string(const Case& c) {
+  return std::string(name(c.type)) + " " + name(c.op) + ", " + std::to_string(c.source_count) +
+         " sources of " + std::to_string(c.count) + ", " + std::to_string(c.target_count) +
+         " targets, in place " + std::to_string(c.in_place) + (c.stream ? ", stream" : "") +
+         (c.finish ? ", finish" : "") + ", seed " + std::to_string(c.seed) + ", " + simd_target();
+}
+
+// Runs one case on buffers at random (also element-misaligned) addresses between guard bytes.
+void check(const Case& c) {
+  std::mt19937_64 random(c.seed);
+  const std::size_t bytes = c.count * size_of(c.type);
+  const int ranks = c.source_count + static_cast<int>(random() % 3);
+  std::vector<Buffer> storage;
+  const auto buffer = [&]() -> std::uint8_t* {
+    storage.emplace_back(bytes + 2 * kMargin, kGuard);
+    const std::size_t shift = random() % 2 ? random() % 64 : random() % 8 * size_of(c.type);
+    return storage.back().data() + kMargin / 2 + shift % 80;
+  };
+  std::vector<const std::uint8_t*> sources;
+  std::vector<void*> targets;
+  for (int s = 0; s < c.source_count; ++s) {
+    std::uint8_t* at = buffer();
+    fill(c.type, at, c.count, random);
+    sources.push_back(at);
+    if (s == c.in_place) targets.push_back(at);
+  }
+  while (static_cast<int>(targets.size()) < c.target_count) targets.push_back(buffer());
+  const Buffer wanted = expected(c.type, c.op, sources, c.count, ranks, c.finish);
+  const std::vector<Buffer> before = storage;
+
+  std::vector<const void*> in(sources.begin(), sources.end());
+  reduce_function(c.type, c.op)({in.data(), c.source_count, targets.data(), c.target_count, c.count,
+                                 ranks, c.finish, c.stream});
+
+  const std::size_t size = size_of(c.type);
+  for (int t = 0; t < c.target_count; ++t) {
+    const auto* got = static_cast<const std::uint8_t*>(targets[t]);
+    const std::size_t i = first_difference(c.type, got, wanted.data(), c.count);
+    if (i == c.count) continue;
+    std::string operands;
+    for (std::size_t s = 0; s < sources.size() && static_cast<int>(s) != c.in_place; ++s)
+      operands += " " + hex(sources[s] + i * size, size);
+    ADD_FAILURE() << to_string(c) << ": target " << t << " element " << i << " is "
+                  << hex(got + i * size, size) << ", the table says "
+                  << hex(wanted.data() + i * size, size) << "; sources" << operands;
+    return;
+  }
+  for (std::size_t b = 0; b < storage.size(); ++b) {
+    for (std::size_t i = 0; i < storage[b].size(); ++i) {
+      const std::uint8_t* at = storage[b].data() + i;
+      bool written = false;
+      for (const void* t : targets) {
+        const auto* begin = static_cast<const std::uint8_t*>(t);
+        written = written || (at >= begin && at < begin + bytes);
+      }
+      if (!written) {
+        ASSERT_EQ(*at, before[b][i]) << to_string(c) << ": buffer " << b << " byte " << i
+                                     << " was written, but it is no target's";
+      }
+    }
+  }
+}
+
+class ReduceKernels : public testing::TestWithParam<SimdTarget> {
+ protected:
+  void SetUp() override {
+    if (GetParam() > best_simd_target()) GTEST_SKIP() << "this CPU lacks " << name(GetParam());
+    use_simd_target_for_test(GetParam());
+  }
+  void TearDown() override { use_simd_target_for_test(best_simd_target()); }
+};
+
+template <class Visit>
+void for_every_pair(Visit visit) {
+  for (int type = 0; type < kDataTypes; ++type) {
+    for (int op = 0; op < kRedOps; ++op) {
+      const auto t = static_cast<DataType>(type);
+      const auto o = static_cast<RedOp>(op);
+      if (supported(t, o)) visit(t, o);
+    }
+  }
+}
+
+TEST_P(ReduceKernels, EqualTheTableForEveryOperationTypeAndShape) {
+  std::uint64_t seed = 1;
+  for_every_pair([&](DataType type, RedOp op) {
+    for (const int n : {1, 2, 3, 4, 5, 7, 8, 16, 21}) {
+      for (const std::size_t count : {0, 1, 3, 63, 64, 67, 257, 389}) {
+        ++seed;
+        check({type, op, n, count, 1, -1, false, true, seed});
+        check({type, op, n, count, 2, static_cast<int>(seed % n), seed % 3 == 0, true, seed});
+      }
+    }
+  });
+}
+
+TEST_P(ReduceKernels, LeavePartialSumsUndivided) {
+  for_every_pair([&](DataType type, RedOp op) {
+    check({type, op, 2, 200, 1, 0, false, false, 77});
+    check({type, op, 5, 200, 1, -1, false, false, 78});
+  });
+}
+
+TEST_P(ReduceKernels, StreamToAnyNumberOfTargets) {
+  for_every_pair([&](DataType type, RedOp op) {
+    for (const int targets : {1, 2, 3, 9}) {
+      for (const std::size_t count : {1, 100, 1003}) {
+        check({type, op, 3, count, targets, targets % 3, true, true, 500 + count});
+      }
+    }
+  });
+}
+
+TEST_P(ReduceKernels, TakeMoreSourcesThanAnyMachineHasRanks) {
+  for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat8e4m3,
+                              DataType::kUint8, DataType::kFloat64}) {
+    for (const int n : {63, 64, 65, 100, 257, 1023}) {
+      check({type, RedOp::kSum, n, 71, 1, -1, false, true, static_cast<std::uint64_t>(n)});
+      check({type, RedOp::kAvg, n, 5, 1, 0, false, true, static_cast<std::uint64_t>(n)});
+    }
+  }
+}
+
+TEST_P(ReduceKernels, ScaleRoundsOnceToTheElementType) {
+  for (int t = 0; t < kDataTypes; ++t) {
+    const auto type = static_cast<DataType>(t);
+    for (const std::size_t count : {0, 1, 5, 64, 131, 1000}) {
+      const std::uint64_t seed = 31 * t + count;
+      std::mt19937_64 random(seed);
+      const std::size_t bytes = count * size_of(type);
+      Buffer in(bytes + 16), out(bytes + 16, kGuard), wanted(bytes + 16, kGuard), scalar(8);
+      fill(type, in.data() + 1, count, random);
+      fill(type, scalar.data(), 1, random);
+      portable::with_type(type, [&]<DataType k>() {
+        using T = typename Element<k>::Storage;
+        const T factor = portable::load<T>(scalar.data(), 0);
+        for (std::size_t i = 0; i < count; ++i)
+          portable::store(wanted.data() + 3, i,
+                          scaled<k>(portable::load<T>(in.data() + 1, i), factor));
+      });
+      scale(out.data() + 3, in.data() + 1, count, type, scalar.data());
+      EXPECT_EQ(first_difference(type, out.data() + 3, wanted.data() + 3, count), count)
+          << name(type) << " count " << count << " seed " << seed << " " << simd_target();
+      EXPECT_EQ(out[2], kGuard);
+      EXPECT_EQ(out[bytes + 3], kGuard);
+      scale(in.data() + 1, in.data() + 1, count, type, scalar.data());
+      EXPECT_EQ(first_difference(type, in.data() + 1, wanted.data() + 3, count), count)
+          << "in place, " << name(type) << " count " << count << " seed " << seed;
+    }
+  }
+}
+
+TEST_P(ReduceKernels, CopyEveryByteAndNoOther) {
+  std::mt19937_64 random(7);
+  for (const bool stream : {false, true}) {
+    for (const std::size_t bytes : {0, 1, 63, 64, 65, 129, 1000, 4099}) {
+      for (const std::size_t shift : {0, 1, 8, 33}) {
+        Buffer from(bytes + 200), to(bytes + 200, kGuard);
+        for (auto& byte : from) byte = static_cast<std::uint8_t>(random());
+        copy_bytes(to.data() + shift, from.data() + 5, bytes, stream);
+        EXPECT_TRUE(std::equal(from.data() + 5, from.data() + 5 + bytes, to.data() + shift))
+            << bytes << " bytes, shift " << shift << ", stream " << stream;
+        for (std::size_t i = 0; i < to.size(); ++i) {
+          if (i < shift || i >= shift + bytes) {
+            ASSERT_EQ(to[i], kGuard) << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ReduceKernels, NameTheInstructionSetInUse) { EXPECT_STREQ(simd_target(), name(GetParam())); }
+
+TEST_P(ReduceKernels, RefuseWhatTheTableDoesNotHave) {
+  for (int type = 0; type < kDataTypes; ++type) {
+    for (int op = 0; op < kRedOps; ++op) {
+      const auto t = static_cast<DataType>(type);
+      const auto o = static_cast<RedOp>(op);
+      EXPECT_EQ(reduce_function(t, o) != nullptr, supported(t, o)) << name(t) << " " << name(o);
+    }
+  }
+  EXPECT_EQ(reduce_function(static_cast<DataType>(kDataTypes), RedOp::kSum), nullptr);
+  EXPECT_EQ(reduce_function(DataType::kInt8, static_cast<RedOp>(kRedOps)), nullptr);
+}
+
+INSTANTIATE_TEST_SUITE_P(Simd, ReduceKernels, testing::ValuesIn(kSimdTargets),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+}  // namespace
+}  // namespace rondo::host

@@ -23,8 +23,8 @@ struct RankFacts {
   std::uint64_t host = 0;  // ranks with equal values may share memory
   int pid = 0;
   std::string hostname;
-  std::string socket;              // of its UnixListener
-  std::vector<std::byte> address;  // of its Listener: where children of this rank can meet
+  std::string socket;           // of its UnixListener
+  bootstrap::UniqueId address;  // of its Listener: where the children that it leads meet
 };
 
 class CommunicatorState {
@@ -41,8 +41,7 @@ class CommunicatorState {
   std::vector<int> local_ranks;  // ranks of this host, ascending; indexes the host view
   std::shared_ptr<shm::HostGroup> group;
   std::shared_ptr<bootstrap::Listener> listener;
-  std::vector<std::byte> secret;  // children derive theirs from it
-  std::uint64_t children = 0;
+  std::uint64_t children = 0;  // made so far; part of what their ids derive from
 
   host::HostRank host;
   std::unique_ptr<Connections> connections;

@@ -74,17 +74,16 @@ class Reader {
   // Ranges must be ascending with a gap between them, so that equal lists have equal bytes.
   CpuList cpus() {
     CpuList list;
-    int after = -1;  // the first number that would have belonged to the range before
+    std::uint32_t lowest = 0;  // that the next range may begin with
     for (std::uint32_t ranges = items(); ranges > 0 && ok_; --ranges) {
-      const auto first = static_cast<int>(number<std::uint32_t>() & 0x7fffffff);
-      const auto length = static_cast<int>(number<std::uint32_t>() & 0x7fffffff);
-      if (!require(first > after && length > 0 && first <= kMaxCpu &&
-                   length <= kMaxCpu + 1 - first))
-        return {};
-      listed_ += static_cast<std::size_t>(length);
+      const auto first = number<std::uint32_t>();
+      const auto length = number<std::uint32_t>();
+      if (!require(first >= lowest && first < kMaxItems)) return {};
+      if (!require(length > 0 && length <= kMaxItems - first)) return {};
+      listed_ += length;
       if (!require(listed_ <= kMaxListedCpus)) return {};
-      for (int cpu = first; cpu < first + length; ++cpu) list.push_back(cpu);
-      after = first + length;
+      for (std::uint32_t i = 0; i < length; ++i) list.push_back(static_cast<int>(first + i));
+      lowest = first + length + 1;
     }
     return ok_ ? list : CpuList{};
   }

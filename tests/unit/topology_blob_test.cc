@@ -42,6 +42,17 @@ TEST(TopologyBlob, EveryShorterOrLongerBlobIsRefused) {
   EXPECT_FALSE(parse(blob + "x").ok());
 }
 
+TEST(TopologyBlob, EveryFlippedBitIsSeenOrKept) {
+  const std::string blob = serialise(machine("numa:2 l3:1 core:2 pu:2"));
+  for (std::size_t bit = 0; bit < 8 * blob.size(); ++bit) {
+    std::string damaged = blob;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    const auto host = parse(damaged);
+    if (!host.ok()) continue;
+    ASSERT_EQ(serialise(host.value()), damaged) << "bit " << bit;
+  }
+}
+
 TEST(TopologyBlob, WhatParsesAfterDamageIsSoundAndSerialisesToTheSameBytes) {
   const std::string blob = serialise(machine("numa:2 l3:1 core:4 pu:2"));
   constexpr unsigned kSeed = 20090401;

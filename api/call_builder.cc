@@ -1,0 +1,91 @@
+#include "api/call_builder.h"
+
+#include <cstdint>
+
+#include "api/arguments.h"
+#include "api/convert.h"
+
+namespace rondo::api {
+namespace {
+
+Done check_not_overlapping(const void* send, const void* receive, std::size_t bytes,
+                           const char* function) {
+  const auto a = reinterpret_cast<std::uintptr_t>(send);
+  const auto b = reinterpret_cast<std::uintptr_t>(receive);
+  if (a + bytes <= b || b + bytes <= a) return done();
+  return fail(Status::kInvalidArgument,
+              "{} : sendbuff {} and recvbuff {} overlap; this call does not work in place", function,
+              send, receive);
+}
+
+}  // namespace
+
+Result<std::size_t> buffer_bytes(std::size_t count, DataType type, int parts,
+                                 const char* function) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, size_of(type), &bytes) ||
+      __builtin_mul_overflow(bytes, static_cast<std::size_t>(parts), &bytes) ||
+      bytes > static_cast<std::size_t>(PTRDIFF_MAX))
+    return fail(Status::kInvalidArgument,
+                "{} : count {} of {} times {} ranks is larger than any buffer", function, count,
+                name(type), parts);
+  return bytes;
+}
+
+Done set_reduction(const Comm& comm, ncclRedOp_t op, const char* function, Request* request) {
+  CallRecord& record = request->call.record;
+  const int number = static_cast<int>(op);
+  if (auto builtin = to_red_op(op, function); builtin.ok()) {
+    record.op = *builtin;
+    if (is_bitwise(record.op) && is_float(record.type))
+      return fail(Status::kInvalidArgument, "{} : {} works on integers, the type is {}", function,
+                  name(record.op), name(record.type));
+    return done();
+  } else if (number < ncclNumOps) {
+    return builtin.error();
+  }
+  const auto user = comm.user_op(number);
+  if (!user)
+    return fail(Status::kInvalidArgument,
+                "{} : reduction operation {} unknown to this communicator", function, number);
+  if (user->type != record.type)
+    return fail(Status::kInvalidArgument,
+                "{} : reduction operation {} was made for {}, the type is {}", function, number,
+                name(user->type), name(record.type));
+  record.op = RedOp::kPreMulSum;
+  request->call.scalar = user->scalar;
+  request->late_scalar = user->late_scalar;
+  return done();
+}
+
+Result<Request> build_collective(const Comm& comm, const CollectiveTraits& traits,
+                                 const CollectiveArguments& arguments) {
+  Request request;
+  CallRecord& record = request.call.record;
+  if (traits.rooted) RONDO_CHECK_OK(root_in_range(arguments.root, comm.size, traits.function));
+  RONDO_TRY(record.type, to_data_type(arguments.type, traits.function));
+  if (traits.reduces) RONDO_CHECK_OK(set_reduction(comm, arguments.op, traits.function, &request));
+
+  RONDO_TRY(const std::size_t bytes,
+            buffer_bytes(arguments.count, record.type,
+                         traits.send_holds_all || traits.receive_holds_all ? comm.size : 1,
+                         traits.function));
+  const bool is_root = comm.rank == arguments.root;
+  if (arguments.count > 0) {
+    if (is_root || !traits.send_on_root_only)
+      RONDO_CHECK_OK(not_null(arguments.send, traits.function, "sendbuff"));
+    if (is_root || !traits.receive_on_root_only)
+      RONDO_CHECK_OK(not_null(arguments.receive, traits.function, "recvbuff"));
+    if (traits.which == Collective::kAllToAll && comm.size > 1)
+      RONDO_CHECK_OK(
+          check_not_overlapping(arguments.send, arguments.receive, bytes, traits.function));
+  }
+  record.collective = traits.which;
+  record.count = arguments.count;
+  record.root = traits.rooted ? arguments.root : -1;
+  request.call.send = arguments.send;
+  request.call.receive = arguments.receive;
+  return request;
+}
+
+}  // namespace rondo::api

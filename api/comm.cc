@@ -1,0 +1,146 @@
+#include "api/comm.h"
+
+#include <algorithm>
+
+#include "api/arguments.h"
+#include "api/registrations.h"
+
+namespace rondo::api {
+
+void Comm::set_engine(std::shared_ptr<Communicator> made) {
+  owner_ = std::move(made);
+  rank = owner_->rank();
+  size = owner_->size();
+  engine_.store(owner_.get(), std::memory_order_seq_cst);
+  // An end that came while the engine was being made has only left its mark.
+  if (ended_.load(std::memory_order_seq_cst)) owner_->abort();
+}
+
+void Comm::end_calls() {
+  if (ended_.exchange(true, std::memory_order_seq_cst)) return;
+  if (Communicator* made = engine_.load(std::memory_order_seq_cst)) made->abort();
+}
+
+void Comm::note(const Error& error) {
+  std::lock_guard lock(mutex_);
+  if (!noted_) noted_ = error;
+}
+
+std::optional<Error> Comm::noted() const {
+  std::lock_guard lock(mutex_);
+  return noted_;
+}
+
+int Comm::add_user_op(const UserOp& op) {
+  // Numbers are drawn for the whole process, so that another communicator's operation is unknown
+  // here instead of meaning something else. They end below rondo.h's own.
+  constexpr int kFirst = 0x100, kLast = 0x7fff0000;
+  static std::atomic<int> next{kFirst};
+  std::lock_guard lock(mutex_);
+  for (;;) {
+    int number = next.fetch_add(1, std::memory_order_relaxed);
+    if (number < kFirst || number > kLast) {
+      next.store(kFirst, std::memory_order_relaxed);
+      continue;
+    }
+    if (user_ops_.emplace(number, op).second) return number;
+  }
+}
+
+bool Comm::remove_user_op(int number) {
+  std::lock_guard lock(mutex_);
+  return user_ops_.erase(number) == 1;
+}
+
+std::optional<UserOp> Comm::user_op(int number) const {
+  std::lock_guard lock(mutex_);
+  const auto it = user_ops_.find(number);
+  if (it == user_ops_.end()) return std::nullopt;
+  return it->second;
+}
+
+void Comm::add_registration(void* handle) {
+  std::lock_guard lock(mutex_);
+  registrations_.push_back(handle);
+}
+
+bool Comm::remove_registration(const void* handle) {
+  std::lock_guard lock(mutex_);
+  return std::erase(registrations_, handle) == 1;
+}
+
+std::vector<void*> Comm::take_registrations() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(registrations_, {});
+}
+
+HandleTable<Comm>& comms() {
+  static auto& table = *new HandleTable<Comm>(HandleKind::kComm);  // outlives main
+  return table;
+}
+
+namespace {
+
+Error refused(HandleState state, ncclComm_t comm, const char* function) {
+  switch (state) {
+    case HandleState::kDestroyed:
+      return fail(Status::kInvalidArgument, "comm {} has already been destroyed", fmt::ptr(comm));
+    case HandleState::kForked:
+      return fail(Status::kInvalidUsage,
+                  "{} : comm {} belongs to the parent of this forked process; make a new one",
+                  function, fmt::ptr(comm));
+    default:
+      return fail(Status::kInvalidArgument, "Error: corrupted comm object detected");
+  }
+}
+
+}  // namespace
+
+Result<CommPin> find_comm(ncclComm_t comm, const char* function) {
+  RONDO_CHECK_OK(not_null(comm, function, "comm"));
+  auto found = comms().pin(comm);
+  if (found.state != HandleState::kAlive) return refused(found.state, comm, function);
+  return std::move(found.pin);
+}
+
+Result<CommPin> find_usable_comm(ncclComm_t comm, const char* function) {
+  RONDO_TRY(CommPin pin, find_comm(comm, function));
+  if (pin->engine() == nullptr) {
+    if (auto error = pin->noted()) return *error;
+    return fail(Status::kInvalidUsage,
+                "{} : comm {} is still being made; wait until ncclCommGetAsyncError says "
+                "ncclSuccess, and end the group of its ncclCommInit* first",
+                function, fmt::ptr(comm));
+  }
+  if (pin->revoked.load(std::memory_order_relaxed))
+    return fail(Status::kInvalidUsage, "{}: communicator was revoked", function);
+  if (pin->finalized.load(std::memory_order_relaxed))
+    return fail(Status::kInvalidUsage, "{} : comm {} has been finalized; only ncclCommDestroy is left",
+                function, fmt::ptr(comm));
+  if (pin->suspended.load(std::memory_order_relaxed))
+    return fail(Status::kInvalidUsage, "{} : comm {} is suspended; call ncclCommResume first",
+                function, fmt::ptr(comm));
+  return pin;
+}
+
+Done retire(ncclComm_t comm, const char* function, bool end_calls) {
+  {
+    RONDO_TRY(CommPin pin, find_comm(comm, function));
+    const bool faulted = pin->noted() || (pin->engine() && pin->engine()->fault());
+    if (!end_calls && !faulted) {
+      const auto turn = pin->turns.take();
+      pin->turns.wait(turn);
+      pin->turns.pass();
+    }
+    end_calls = end_calls || faulted || pin->engine() == nullptr;
+  }
+  HandleState state;
+  auto removed = comms().remove(comm, &state, [&](Comm& leaving) {
+    if (end_calls) leaving.end_calls();
+  });
+  if (!removed) return refused(state, comm, function);
+  forget_registrations(removed->take_registrations());
+  return done();
+}
+
+}  // namespace rondo::api

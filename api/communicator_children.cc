@@ -1,0 +1,227 @@
+// Communicators made from communicators: split, shrink, grow.
+//
+// All of them take their turn in the parent's queue. Configuration and options that the caller does
+// not give are the parent's.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "api/arguments.h"
+#include "api/errors.h"
+#include "api/export.h"
+#include "api/group.h"
+#include "api/making.h"
+#include "api/options.h"
+#include "api/tickets.h"
+
+using namespace rondo;
+using namespace rondo::api;
+
+namespace {
+
+// A parent may be revoked or faulted, not unfinished or finalized.
+Result<CommPin> find_parent(ncclComm_t comm, const char* function) {
+  RONDO_TRY(CommPin pin, find_comm(comm, function));
+  if (pin->engine() == nullptr)
+    return fail(Status::kInvalidUsage, "{} : comm {} is still being made", function,
+                fmt::ptr(comm));
+  if (pin->finalized.load())
+    return fail(Status::kInvalidUsage, "{} : comm {} has been finalized", function, fmt::ptr(comm));
+  return pin;
+}
+
+Result<NewComm> inherit(CommPin parent, const ncclConfig_t* config) {
+  NewComm child;
+  RONDO_TRY(child.config, parse_config(config, &parent->config));
+  child.options = parent->engine()->options();
+  child.options.name = child.config.comm_name;
+  child.parent = std::move(parent);
+  return child;
+}
+
+Done check_excluded(const Comm& parent, const int* ranks, int count) {
+  constexpr const char* kFunction = "CommShrink";
+  if (count < 0 || count >= parent.size)
+    return fail(Status::kInvalidArgument, "{} : cannot leave out {} of {} ranks", kFunction, count,
+                parent.size);
+  if (count > 0) RONDO_CHECK_OK(not_null(ranks, kFunction, "excludeRanksList"));
+  for (int i = 0; i < count; ++i) {
+    if (ranks[i] < 0 || ranks[i] >= parent.size)
+      return fail(Status::kInvalidArgument, "{} : excludeRanksList[{}] = {} is not in 0..{}",
+                  kFunction, i, ranks[i], parent.size - 1);
+    if (ranks[i] == parent.rank)
+      return fail(Status::kInvalidArgument,
+                  "{} : rank {} is on its own list; only ranks that stay call this", kFunction,
+                  parent.rank);
+    if (std::find(ranks, ranks + i, ranks[i]) != ranks + i)
+      return fail(Status::kInvalidArgument, "{} : rank {} is listed twice", kFunction, ranks[i]);
+  }
+  return done();
+}
+
+Result<NewComm> describe_split(ncclComm_t comm, int color, ncclComm_t* out,
+                               const ncclConfig_t* config) {
+  constexpr const char* kFunction = "CommSplit";
+  RONDO_TRY(CommPin parent, find_parent(comm, kFunction));
+  RONDO_CHECK_OK(not_null(out, kFunction, "newcomm"));
+  if (color < NCCL_SPLIT_NOCOLOR)
+    return fail(Status::kInvalidArgument, "{} : invalid color {}: use 0 or more, or {}", kFunction,
+                color, "NCCL_SPLIT_NOCOLOR");
+  RONDO_TRY(NewComm child, inherit(std::move(parent), config));
+  child.member = color != NCCL_SPLIT_NOCOLOR;
+  return child;
+}
+
+Result<NewComm> describe_shrink(ncclComm_t comm, const int* excluded, int count, ncclComm_t* out,
+                                const ncclConfig_t* config, int flags) {
+  constexpr const char* kFunction = "CommShrink";
+  RONDO_TRY(CommPin parent, find_parent(comm, kFunction));
+  RONDO_CHECK_OK(not_null(out, kFunction, "newcomm"));
+  RONDO_CHECK_OK(check_excluded(*parent, excluded, count));
+  if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT)
+    return fail(Status::kInvalidArgument, "{} : invalid flags {:#x}", kFunction, flags);
+  return inherit(std::move(parent), config);
+}
+
+// One rank of the parent has the newcomers' ticket; all learn it.
+Result<bootstrap::UniqueId> agree_on_ticket(Communicator& parent, const ncclUniqueId* mine) {
+  std::vector<std::byte> blob(1 + sizeof(ncclUniqueId));
+  blob[0] = std::byte{mine != nullptr};
+  if (mine != nullptr) std::memcpy(blob.data() + 1, mine, sizeof(*mine));
+  RONDO_TRY(const auto all, parent.exchange(blob));
+  int found = -1;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    if (all[r][0] == std::byte{0}) continue;
+    if (found >= 0)
+      return fail(Status::kInvalidUsage,
+                  "CommGrow : ranks {} and {} both gave a unique id; only its maker does", found,
+                  r);
+    found = static_cast<int>(r);
+  }
+  if (found < 0)
+    return fail(Status::kInvalidUsage,
+                "CommGrow : no rank gave a unique id; the one that called ncclCommGetUniqueId "
+                "does");
+  ncclUniqueId ticket;
+  std::memcpy(&ticket, all[static_cast<std::size_t>(found)].data() + 1, sizeof(ticket));
+  return from_ticket(ticket);
+}
+
+struct GrowArguments {
+  ncclComm_t comm;
+  int ranks;
+  const ncclUniqueId* ticket;
+  int rank;
+  ncclComm_t* out;
+  const ncclConfig_t* config;
+};
+
+Result<NewComm> describe_newcomer(const GrowArguments& arguments, CreateRequest* request) {
+  constexpr const char* kFunction = "CommGrow";
+  RONDO_CHECK_OK(not_null(arguments.ticket, kFunction, "uniqueId"));
+  RONDO_CHECK_OK(rank_in_range(arguments.rank, arguments.ranks));
+  NewComm member;
+  RONDO_TRY(member.config, parse_config(arguments.config, nullptr));
+  RONDO_TRY(member.options, make_options(member.config, nullptr));
+  request->rank = arguments.rank;
+  request->id = from_ticket(*arguments.ticket);
+  return member;
+}
+
+Result<NewComm> describe_old_rank(const GrowArguments& arguments, CreateRequest* request) {
+  constexpr const char* kFunction = "CommGrow";
+  RONDO_TRY(CommPin parent, find_parent(arguments.comm, kFunction));
+  if (arguments.rank != -1 && arguments.rank != parent->rank)
+    return fail(Status::kInvalidArgument,
+                "{} : rank {} keeps its number; pass -1, not {}", kFunction, parent->rank,
+                arguments.rank);
+  if (arguments.ranks <= parent->size)
+    return fail(Status::kInvalidArgument, "{} : {} ranks are not more than the {} there are",
+                kFunction, arguments.ranks, parent->size);
+  request->rank = parent->rank;
+  return inherit(std::move(parent), arguments.config);
+}
+
+ncclResult_t grow(const GrowArguments& arguments) {
+  if (auto checked = not_null(arguments.out, "CommGrow", "newcomm"); !checked.ok())
+    return note_in_group(report(checked));
+  CreateRequest request;
+  auto member = arguments.comm == nullptr ? describe_newcomer(arguments, &request)
+                                          : describe_old_rank(arguments, &request);
+  if (!member.ok()) return note_in_group(report(member.error()));
+  request.size = arguments.ranks;
+  request.options = member->options;
+  Comm* parent = member->parent.get();  // pinned while the maker runs
+  const bool has_ticket = arguments.ticket != nullptr;
+  const ncclUniqueId ticket = has_ticket ? *arguments.ticket : ncclUniqueId{};
+  return make_comm(arguments.out, std::move(*member),
+                   [=](std::function<bool()> aborted) -> Made {
+                     CreateRequest own = request;
+                     if (parent != nullptr) {
+                       RONDO_TRY(own.id, agree_on_ticket(*parent->engine(),
+                                                         has_ticket ? &ticket : nullptr));
+                       parent->ticket_open.store(false);
+                     }
+                     own.aborted = std::move(aborted);
+                     return Communicator::create(own);
+                   });
+}
+
+Done new_ticket_of(ncclComm_t comm, ncclUniqueId* out) {
+  constexpr const char* kFunction = "CommGetUniqueId";
+  RONDO_TRY(CommPin pin, find_parent(comm, kFunction));
+  RONDO_CHECK_OK(not_null(out, kFunction, "uniqueId"));
+  if (pin->ticket_open.exchange(true))
+    return fail(Status::kInvalidUsage,
+                "{} : the last unique id of this communicator has not been used by ncclCommGrow",
+                kFunction);
+  auto ticket = new_ticket();
+  if (!ticket.ok()) {
+    pin->ticket_open.store(false);
+    return ticket.error();
+  }
+  *out = *ticket;
+  return done();
+}
+
+}  // namespace
+
+RONDO_API_FUNCTION(ncclResult_t, CommSplit, ncclComm_t comm, int color, int key,
+                   ncclComm_t* newcomm, ncclConfig_t* config) {
+  auto child = describe_split(comm, color, newcomm, config);
+  if (!child.ok()) return note_in_group(report(child.error()));
+  Comm* parent = child->parent.get();
+  const CommOptions options = child->options;
+  return make_comm(newcomm, std::move(*child), [=](std::function<bool()> aborted) {
+    return parent->engine()->split(color, key, options, std::move(aborted));
+  });
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommShrink, ncclComm_t comm, int* excludeRanksList,
+                   int excludeRanksCount, ncclComm_t* newcomm, ncclConfig_t* config,
+                   int shrinkFlags) {
+  auto child =
+      describe_shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
+  if (!child.ok()) return note_in_group(report(child.error()));
+  Comm* parent = child->parent.get();
+  const CommOptions options = child->options;
+  std::vector<int> excluded(excludeRanksList, excludeRanksList + excludeRanksCount);
+  // Before the child takes its turn in the queue, or it would wait for what is to be ended.
+  if (shrinkFlags == NCCL_SHRINK_ABORT && !parent->engine()->fault() && !parent->turns.idle()) {
+    parent->revoked.store(true);
+    parent->engine()->revoke();
+  }
+  return make_comm(newcomm, std::move(*child), [=](std::function<bool()> aborted) {
+    return parent->engine()->shrink(excluded, options, std::move(aborted));
+  });
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommGetUniqueId, ncclComm_t comm, ncclUniqueId* uniqueId) {
+  return report(new_ticket_of(comm, uniqueId));
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommGrow, ncclComm_t comm, int nRanks,
+                   const ncclUniqueId* uniqueId, int rank, ncclComm_t* newcomm,
+                   ncclConfig_t* config) {
+  return grow({comm, nRanks, uniqueId, rank, newcomm, config});
+}

@@ -1,0 +1,94 @@
+// How communicators end and pause: finalize, destroy, abort, revoke, suspend, resume.
+#include "api/comm.h"
+#include "api/errors.h"
+#include "api/export.h"
+#include "api/group.h"
+
+using namespace rondo;
+using namespace rondo::api;
+
+namespace {
+
+Result<CommPin> find_made(ncclComm_t comm, const char* function) {
+  RONDO_TRY(CommPin pin, find_comm(comm, function));
+  if (pin->engine() != nullptr) return pin;
+  if (auto error = pin->noted()) return *error;
+  return fail(Status::kInvalidUsage, "{} : comm {} is still being made", function, fmt::ptr(comm));
+}
+
+// Calls are complete, on all ranks that take part in them, when they leave the queue; so finalizing
+// is to let the queue run empty.
+Result<ncclResult_t> finalize(ncclComm_t comm) {
+  constexpr const char* kFunction = "CommFinalize";
+  RONDO_TRY(CommPin pin, find_made(comm, kFunction));
+  if (pin->revoked.load())
+    return fail(Status::kInvalidUsage, "{}: communicator was revoked", kFunction);
+  if (pin->finalized.exchange(true))
+    return fail(Status::kInvalidArgument, "{} : comm {} has already been finalized", kFunction,
+                fmt::ptr(comm));
+  if (auto fault = pin->engine()->fault()) return fault->error();
+  if (!pin->blocking()) return pin->turns.idle() ? ncclSuccess : ncclInProgress;
+  const auto turn = pin->turns.take();
+  pin->turns.wait(turn);
+  pin->turns.pass();
+  return ncclSuccess;
+}
+
+Done revoke(ncclComm_t comm, int flags) {
+  constexpr const char* kFunction = "CommRevoke";
+  RONDO_TRY(CommPin pin, find_made(comm, kFunction));
+  if (flags != NCCL_REVOKE_DEFAULT)
+    return fail(Status::kInvalidArgument, "{} : invalid flags {:#x}", kFunction, flags);
+  if (pin->revoked.exchange(true)) return done();
+  pin->engine()->revoke();
+  return done();
+}
+
+Done suspend(ncclComm_t comm, int flags) {
+  constexpr const char* kFunction = "CommSuspend";
+  RONDO_TRY(CommPin pin, find_made(comm, kFunction));
+  if (flags != NCCL_SUSPEND_MEM)
+    return fail(Status::kInvalidArgument, "{} : invalid flags {:#x}; use NCCL_SUSPEND_MEM",
+                kFunction, flags);
+  if (pin->suspended.exchange(true))
+    return fail(Status::kInvalidUsage, "{} : comm {} is suspended already", kFunction,
+                fmt::ptr(comm));
+  return done();  // host memory: nothing that would have to be given back
+}
+
+Done resume(ncclComm_t comm) {
+  constexpr const char* kFunction = "CommResume";
+  RONDO_TRY(CommPin pin, find_made(comm, kFunction));
+  if (!pin->suspended.exchange(false))
+    return fail(Status::kInvalidUsage, "{} : comm {} is not suspended", kFunction, fmt::ptr(comm));
+  return done();
+}
+
+}  // namespace
+
+RONDO_API_FUNCTION(ncclResult_t, CommFinalize, ncclComm_t comm) {
+  auto finalized = finalize(comm);
+  return finalized.ok() ? *finalized : report(finalized.error());
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommDestroy, ncclComm_t comm) {
+  if (comm == NCCL_COMM_NULL) return ncclSuccess;
+  drop_from_group(comm);
+  return report(retire(comm, "CommDestroy", false));
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommAbort, ncclComm_t comm) {
+  if (comm == NCCL_COMM_NULL) return ncclSuccess;
+  drop_from_group(comm);
+  return report(retire(comm, "CommAbort", true));
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommRevoke, ncclComm_t comm, int revokeFlags) {
+  return report(revoke(comm, revokeFlags));
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommSuspend, ncclComm_t comm, int flags) {
+  return report(suspend(comm, flags));
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommResume, ncclComm_t comm) { return report(resume(comm)); }

@@ -1,0 +1,184 @@
+// What can be asked about a communicator. Nothing here waits.
+#include <algorithm>
+#include <cstring>
+
+#include "api/arguments.h"
+#include "api/comm.h"
+#include "api/device_types.h"
+#include "api/errors.h"
+#include "api/export.h"
+#include "api/rondo.h"
+
+using namespace rondo;
+using namespace rondo::api;
+
+namespace {
+
+// A communicator that has an engine, with the engine.
+Result<CommPin> find_made(ncclComm_t comm, const char* function) {
+  RONDO_TRY(CommPin pin, find_comm(comm, function));
+  if (pin->engine() != nullptr) return pin;
+  if (auto error = pin->noted()) return *error;
+  return fail(Status::kInvalidUsage,
+              "{} : comm {} is still being made; wait until ncclCommGetAsyncError says "
+              "ncclSuccess",
+              function, fmt::ptr(comm));
+}
+
+// read(comm) gives the number.
+template <class Number, class Read>
+ncclResult_t answer(ncclComm_t comm, Number* out, const char* function, const char* argument,
+                    Read read) {
+  auto pin = find_made(comm, function);
+  if (!pin.ok()) return report(pin.error());
+  if (auto checked = not_null(out, function, argument); !checked.ok()) return report(checked);
+  *out = read(**pin);
+  return ncclSuccess;
+}
+
+// The error that ended a communicator, if any.
+std::optional<Error> error_of(const Comm& comm) {
+  if (Communicator* engine = comm.engine())
+    if (auto fault = engine->fault()) return fault->error();
+  return comm.noted();
+}
+
+constexpr int kHost = -1;  // the "device" of a communicator on the host
+
+void copy_text(const std::string& from, char* into, std::size_t capacity) {
+  const std::size_t length = std::min(from.size(), capacity - 1);
+  std::memcpy(into, from.data(), length);
+  into[length] = '\0';
+}
+
+Done get_fault(ncclComm_t comm, rondoFault_t* fault) {
+  constexpr const char* kFunction = "CommGetFault";
+  RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
+  RONDO_CHECK_OK(not_null(fault, kFunction, "fault"));
+  if (fault->size < sizeof(rondoFault_t))
+    return fail(Status::kInvalidArgument, "{} : fault->size is {}, not sizeof(rondoFault_t) = {}",
+                kFunction, fault->size, sizeof(rondoFault_t));
+  *fault = rondoFault_t{};
+  fault->size = sizeof(rondoFault_t);
+  fault->rank = fault->culprit = -1;
+  Communicator* engine = pin->engine();
+  if (auto found = engine != nullptr ? engine->fault() : std::nullopt) {
+    fault->result = to_nccl(found->status);
+    fault->rank = found->rank;
+    fault->culprit = found->culprit;
+    copy_text(to_string(found->own), fault->call, sizeof(fault->call));
+    copy_text(found->text, fault->sentence, sizeof(fault->sentence));
+  } else if (auto error = pin->noted()) {
+    fault->result = to_nccl(error->status);
+    fault->rank = pin->rank;
+    copy_text(error->text, fault->sentence, sizeof(fault->sentence));
+  }
+  return done();
+}
+
+Done query_properties(ncclComm_t comm, ncclCommProperties* out) {
+  constexpr const char* kFunction = "CommQueryProperties";
+  RONDO_TRY(CommPin pin, find_made(comm, kFunction));
+  RONDO_CHECK_OK(not_null(out, kFunction, "props"));
+  if (out->magic != NCCL_API_MAGIC || out->size < offsetof(ncclCommProperties, rank))
+    return fail(Status::kInvalidArgument,
+                "ncclCommProperties_t argument not initialized via "
+                "NCCL_COMM_PROPERTIES_INITIALIZER");
+  ncclCommProperties properties{};  // no device API, no multicast, no GIN
+  properties.size = out->size;
+  properties.magic = out->magic;
+  properties.version = out->version;
+  properties.rank = pin->rank;
+  properties.nRanks = pin->size;
+  properties.cudaDev = properties.nvmlDev = kHost;
+  std::memcpy(out, &properties, std::min(out->size, sizeof(properties)));
+  return done();
+}
+
+}  // namespace
+
+RONDO_API_FUNCTION(ncclResult_t, CommCount, const ncclComm_t comm, int* count) {
+  return answer(comm, count, "CommCount", "count", [](const Comm& c) { return c.size; });
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommUserRank, const ncclComm_t comm, int* rank) {
+  return answer(comm, rank, "CommUserRank", "rank", [](const Comm& c) { return c.rank; });
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommCuDevice, const ncclComm_t comm, int* device) {
+  return answer(comm, device, "CommCuDevice", "devid", [](const Comm&) { return kHost; });
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommGetAsyncError, ncclComm_t comm, ncclResult_t* asyncError) {
+  auto pin = find_comm(comm, "CommGetAsyncError");
+  if (!pin.ok()) return report(pin.error());
+  if (auto checked = not_null(asyncError, "CommGetAsyncError", "asyncError"); !checked.ok())
+    return report(checked);
+  if (auto error = error_of(**pin)) {
+    *asyncError = remember(*error);
+  } else if ((*pin)->engine() == nullptr || (*pin)->pending.load(std::memory_order_acquire) > 0) {
+    *asyncError = ncclInProgress;
+  } else {
+    *asyncError = ncclSuccess;
+  }
+  return ncclSuccess;
+}
+
+RONDO_API_FUNCTION(const char*, GetLastError, ncclComm_t comm) {
+  if (comm != nullptr) {
+    auto found = comms().pin(comm);
+    if (found.state == HandleState::kAlive)
+      if (auto error = error_of(*found.pin)) return keep_for_caller(error->text);
+  }
+  return last_error_text();
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommMemStats, ncclComm_t comm, ncclCommMemStat_t stat,
+                   uint64_t* value) {
+  if (stat < ncclStatGpuMemSuspend || stat > ncclStatGpuMemTotal)
+    return report(fail(Status::kInvalidArgument, "CommMemStats : invalid statistic {}",
+                       static_cast<int>(stat)));
+  // A communicator on the host has host memory, all of which stays during a suspension.
+  return answer(comm, value, "CommMemStats", "value", [&](const Comm& c) -> uint64_t {
+    if (stat == ncclStatGpuMemSuspend) return 0;
+    if (stat == ncclStatGpuMemSuspended) return c.suspended.load() ? 1 : 0;
+    const auto use = c.engine()->memory();
+    return use.shared_bytes + use.private_bytes;
+  });
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommQueryProperties, ncclComm_t comm, ncclCommProperties* props) {
+  return report(query_properties(comm, props));
+}
+
+RONDO_EXPORT ncclResult_t rondoCommGetFault(ncclComm_t comm, rondoFault_t* fault) {
+  return report(get_fault(comm, fault));
+}
+
+RONDO_EXPORT ncclResult_t rondoGetLastPlan(ncclComm_t comm, char* text, size_t size) {
+  auto pin = find_made(comm, "GetLastPlan");
+  if (!pin.ok()) return report(pin.error());
+  if (auto checked = not_null(text, "GetLastPlan", "text"); !checked.ok()) return report(checked);
+  if (size == 0) return report(fail(Status::kInvalidArgument, "GetLastPlan : size is 0"));
+  const auto plan = (*pin)->engine()->last_plan();
+  copy_text(plan.protocol.empty() ? plan.algorithm : plan.algorithm + " " + plan.protocol, text,
+            size);
+  return ncclSuccess;
+}
+
+RONDO_EXPORT ncclResult_t rondoCommMemoryUsed(ncclComm_t comm, size_t* bytes) {
+  return answer(comm, bytes, "CommMemoryUsed", "bytes", [](const Comm& c) -> size_t {
+    const auto use = c.engine()->memory();
+    return use.shared_bytes + use.private_bytes;
+  });
+}
+
+RONDO_EXPORT ncclResult_t rondoCommSetTimeout(ncclComm_t comm, double seconds) {
+  auto pin = find_made(comm, "CommSetTimeout");
+  if (!pin.ok()) return report(pin.error());
+  if (!(seconds > 0))
+    return report(fail(Status::kInvalidArgument, "CommSetTimeout : {} is not a time above 0",
+                       seconds));
+  (*pin)->engine()->set_timeout(seconds);
+  return ncclSuccess;
+}

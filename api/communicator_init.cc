@@ -1,0 +1,110 @@
+// Tickets and the ways to make a communicator from them.
+#include <vector>
+
+#include "api/arguments.h"
+#include "api/errors.h"
+#include "api/export.h"
+#include "api/group.h"
+#include "api/making.h"
+#include "api/options.h"
+#include "api/tickets.h"
+
+using namespace rondo;
+using namespace rondo::api;
+
+namespace {
+
+struct InitArguments {
+  const char* function;
+  ncclComm_t* out;
+  int ranks, rank;
+  const ncclUniqueId* ids;
+  int id_count;
+  const ncclConfig_t* config;
+  const rondoCommOptions_t* options;
+};
+
+Done describe(const InitArguments& arguments, NewComm* comm, CreateRequest* request) {
+  RONDO_CHECK_OK(not_null(arguments.out, arguments.function, "comm"));
+  RONDO_CHECK_OK(rank_in_range(arguments.rank, arguments.ranks));
+  if (arguments.id_count < 1 || arguments.id_count > arguments.ranks)
+    return fail(Status::kInvalidArgument, "{} : {} unique ids for {} ranks; give 1 to {}",
+                arguments.function, arguments.id_count, arguments.ranks, arguments.ranks);
+  RONDO_CHECK_OK(not_null(arguments.ids, arguments.function, "commIds"));
+  RONDO_TRY(comm->config, parse_config(arguments.config, nullptr));
+  RONDO_TRY(comm->options, make_options(comm->config, arguments.options));
+  request->rank = arguments.rank;
+  request->size = arguments.ranks;
+  request->id = from_ticket(arguments.ids[0]);
+  for (int i = 1; i < arguments.id_count; ++i)
+    request->more_ids.push_back(from_ticket(arguments.ids[i]));
+  request->options = comm->options;
+  return done();
+}
+
+ncclResult_t init(const InitArguments& arguments) {
+  NewComm comm;
+  CreateRequest request;
+  if (auto described = describe(arguments, &comm, &request); !described.ok())
+    return note_in_group(report(described));
+  return make_comm(arguments.out, std::move(comm), [request](std::function<bool()> aborted) {
+    CreateRequest own = request;
+    own.aborted = std::move(aborted);
+    return Communicator::create(own);
+  });
+}
+
+// On the host a device list only has to be sensible: ranks are no devices.
+Done check_init_all(const ncclComm_t* comms, int count, const int* devices) {
+  RONDO_CHECK_OK(not_null(comms, "CommInitAll", "comms"));
+  if (count < 1)
+    return fail(Status::kInvalidArgument, "Invalid device count requested : {}", count);
+  for (int i = 0; devices != nullptr && i < count; ++i)
+    if (devices[i] < 0)
+      return fail(Status::kInvalidArgument, "CommInitAll : invalid device {} at position {}",
+                  devices[i], i);
+  return done();
+}
+
+}  // namespace
+
+RONDO_API_FUNCTION(ncclResult_t, GetUniqueId, ncclUniqueId* uniqueId) {
+  if (auto checked = not_null(uniqueId, "GetUniqueId", "out"); !checked.ok())
+    return report(checked);
+  auto ticket = new_ticket();
+  if (ticket.ok()) *uniqueId = *ticket;
+  return report(ticket);
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommInitRank, ncclComm_t* comm, int nranks, ncclUniqueId commId,
+                   int rank) {
+  return init({"CommInitRank", comm, nranks, rank, &commId, 1, nullptr, nullptr});
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommInitRankConfig, ncclComm_t* comm, int nranks,
+                   ncclUniqueId commId, int rank, ncclConfig_t* config) {
+  return init({"CommInitRankConfig", comm, nranks, rank, &commId, 1, config, nullptr});
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommInitRankScalable, ncclComm_t* newcomm, int nranks, int myrank,
+                   int nId, ncclUniqueId* commIds, ncclConfig_t* config) {
+  return init({"CommInitRankScalable", newcomm, nranks, myrank, commIds, nId, config, nullptr});
+}
+
+RONDO_EXPORT ncclResult_t rondoCommInitRankOptions(ncclComm_t* comm, int nranks,
+                                                   ncclUniqueId commId, int rank,
+                                                   ncclConfig_t* config,
+                                                   const rondoCommOptions_t* options) {
+  return init({"CommInitRankOptions", comm, nranks, rank, &commId, 1, config, options});
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommInitAll, ncclComm_t* comm, int ndev, const int* devlist) {
+  if (auto checked = check_init_all(comm, ndev, devlist); !checked.ok())
+    return note_in_group(report(checked));
+  auto ticket = new_ticket();
+  if (!ticket.ok()) return note_in_group(report(ticket));
+  start_group();
+  for (int rank = 0; rank < ndev; ++rank)
+    init({"CommInitAll", comm + rank, ndev, rank, &*ticket, 1, nullptr, nullptr});
+  return end_group();
+}

@@ -1,0 +1,229 @@
+#include "api/execute.h"
+
+#include <algorithm>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <mutex>
+
+#include "api/errors.h"
+#include "api/streams.h"
+
+namespace rondo::api {
+namespace {
+
+// One communicator's share of a job.
+struct Share {
+  CommPin comm;
+  std::uint64_t turn = 0;
+  std::vector<Call> calls;
+  std::vector<const void*> late_scalars;  // as long as calls
+};
+
+struct Job {
+  std::vector<Share> shares;
+};
+
+void read_late_scalar(Call& call, const void* from) {
+  if (from != nullptr) std::memcpy(call.scalar.data(), from, size_of(call.record.type));
+}
+
+// Turns of several communicators are taken at once, together with places in streams: so every job
+// waits only for jobs that were issued before it, and no circle can close.
+std::mutex issue_mutex;
+
+Done run(Job& job) {
+  std::vector<Communicator::Work> works;
+  works.reserve(job.shares.size());
+  for (Share& share : job.shares) {
+    share.comm->turns.wait(share.turn);
+    for (std::size_t i = 0; i < share.calls.size(); ++i)
+      read_late_scalar(share.calls[i], share.late_scalars[i]);
+    works.push_back({share.comm->engine(), share.calls});
+  }
+  Done result = works.size() == 1 ? works[0].communicator->run(works[0].calls)
+                                  : Communicator::run_together(works);
+  for (Share& share : job.shares) share.comm->turns.pass();
+  return result;
+}
+
+void take_turns(Job& job) {
+  for (Share& share : job.shares) share.turn = share.comm->turns.take();
+}
+
+// After run() by a thread other than the caller's: who asks later must still learn it.
+void settle(Job& job, const Done& result) {
+  for (Share& share : job.shares) {
+    if (share.comm->blocking()) continue;
+    if (!result.ok()) share.comm->note(result.error());
+    share.comm->pending.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+// Runs on the first stream; the others stand still from their place in the queue until it is done,
+// so that each stream sees the group as one of its own jobs.
+std::shared_future<Done> push_to_streams(std::shared_ptr<Job> job,
+                                         std::vector<StreamPin>& streams) {
+  auto outcome = std::make_shared<std::promise<Done>>();
+  std::shared_future<Done> finished = outcome->get_future().share();
+  std::vector<std::shared_future<void>> arrivals;
+  for (std::size_t i = 1; i < streams.size(); ++i) {
+    auto here = std::make_shared<std::promise<void>>();
+    arrivals.push_back(here->get_future().share());
+    streams[i]->worker.push([here, finished] {
+      here->set_value();
+      finished.wait();
+    });
+  }
+  Stream* first = streams[0].get();  // alive: its destruction runs this job first
+  first->worker.push([job, first, outcome, arrivals] {
+    for (const auto& arrival : arrivals) arrival.wait();
+    const Done result = run(*job);
+    settle(*job, result);
+    first->note(result);
+    job->shares.clear();
+    outcome->set_value(result);
+  });
+  return finished;
+}
+
+ncclResult_t run_inline(Job& job) {
+  if (job.shares.size() == 1) {
+    take_turns(job);
+  } else {
+    std::lock_guard lock(issue_mutex);
+    take_turns(job);
+  }
+  if (Done result = run(job); !result.ok()) return remember(result.error());
+  return ncclSuccess;
+}
+
+std::shared_future<Done> run_on_streams(std::shared_ptr<Job> job,
+                                        std::vector<StreamPin> streams) {
+  std::lock_guard lock(issue_mutex);
+  take_turns(*job);
+  for (Share& share : job->shares)
+    if (!share.comm->blocking()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
+  return push_to_streams(std::move(job), streams);
+}
+
+ncclResult_t run_on_worker(std::shared_ptr<Job> job) {
+  std::lock_guard lock(issue_mutex);
+  take_turns(*job);
+  for (Share& share : job->shares) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
+  Worker& worker = job->shares[0].comm->worker;
+  worker.push([job] {
+    settle(*job, run(*job));
+    job->shares.clear();
+  });
+  return ncclInProgress;
+}
+
+Result<std::vector<StreamPin>> pin_streams(const std::vector<GroupEntry>& entries) {
+  std::vector<cudaStream_t> distinct;
+  for (const GroupEntry& entry : entries)
+    if (entry.request.stream != nullptr && std::find(distinct.begin(), distinct.end(),
+                                                     entry.request.stream) == distinct.end())
+      distinct.push_back(entry.request.stream);
+  std::vector<StreamPin> pins;
+  for (cudaStream_t stream : distinct) {
+    RONDO_TRY(StreamPin pin, find_stream(stream, "GroupEnd"));
+    pins.push_back(std::move(pin));
+  }
+  return pins;
+}
+
+Result<std::shared_ptr<Job>> make_job(std::vector<GroupEntry>& entries) {
+  auto job = std::make_shared<Job>();
+  std::vector<ncclComm_t> order;
+  for (GroupEntry& entry : entries) {
+    auto at = std::find(order.begin(), order.end(), entry.comm) - order.begin();
+    if (at == static_cast<std::ptrdiff_t>(order.size())) {
+      RONDO_TRY(CommPin pin, find_usable_comm(entry.comm, "GroupEnd"));
+      order.push_back(entry.comm);
+      job->shares.push_back(Share{std::move(pin), 0, {}, {}});
+    }
+    Share& share = job->shares[static_cast<std::size_t>(at)];
+    share.calls.push_back(std::move(entry.request.call));
+    share.late_scalars.push_back(entry.request.late_scalar);
+  }
+  return job;
+}
+
+Done check_same_mode(const Job& job) {
+  for (const Share& share : job.shares)
+    if (share.comm->blocking() != job.shares[0].comm->blocking())
+      return fail(
+          Status::kInvalidArgument,
+          "Blocking and nonblocking communicators are not allowed in the same group.");
+  return done();
+}
+
+// A rank's messages to itself must come in pairs: nobody else could complete them.
+Done check_self_messages(const Share& share) {
+  int sends = 0, receives = 0;
+  for (const Call& call : share.calls) {
+    if (call.peer != share.comm->rank) continue;
+    sends += call.record.collective == Collective::kSend;
+    receives += call.record.collective == Collective::kRecv;
+  }
+  if (sends > receives)
+    return fail(Status::kInvalidUsage, "Trying to send to self without a matching recv");
+  if (receives > sends)
+    return fail(Status::kInvalidUsage, "Trying to recv to self without a matching send");
+  return done();
+}
+
+}  // namespace
+
+ncclResult_t execute_one(CommPin comm, Request request, const char* function) {
+  const bool blocking = comm->blocking();
+  if (blocking && request.stream == nullptr && !is_point_to_point(request.call)) {
+    const auto turn = comm->turns.take();
+    comm->turns.wait(turn);
+    read_late_scalar(request.call, request.late_scalar);
+    const Done result = comm->engine()->run({&request.call, 1});
+    comm->turns.pass();
+    return result.ok() ? ncclSuccess : remember(result.error());
+  }
+  std::vector<StreamPin> streams;
+  if (request.stream != nullptr) {
+    auto pin = find_stream(request.stream, function);
+    if (!pin.ok()) return report(pin.error());
+    streams.push_back(std::move(*pin));
+  }
+  auto job = std::make_shared<Job>();
+  job->shares.push_back(
+      Share{std::move(comm), 0, {std::move(request.call)}, {request.late_scalar}});
+  if (auto checked = check_self_messages(job->shares[0]); !checked.ok()) return report(checked);
+  if (!streams.empty()) {
+    run_on_streams(std::move(job), std::move(streams));
+    return ncclSuccess;
+  }
+  return blocking ? run_inline(*job) : run_on_worker(std::move(job));
+}
+
+ncclResult_t execute_group(std::vector<GroupEntry> entries) {
+  if (entries.empty()) return ncclSuccess;
+  auto streams = pin_streams(entries);
+  if (!streams.ok()) return report(streams.error());
+  const bool wants_completion = std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
+    return entry.request.stream == nullptr;
+  });
+  auto made = make_job(entries);
+  if (!made.ok()) return report(made.error());
+  std::shared_ptr<Job> job = std::move(*made);
+  if (auto checked = check_same_mode(*job); !checked.ok()) return report(checked);
+  for (const Share& share : job->shares)
+    if (auto checked = check_self_messages(share); !checked.ok()) return report(checked);
+
+  const bool blocking = job->shares[0].comm->blocking();
+  if (streams->empty()) return blocking ? run_inline(*job) : run_on_worker(std::move(job));
+  const auto finished = run_on_streams(std::move(job), std::move(*streams));
+  // Where some of the calls named no stream, they are complete on return, as they would be alone.
+  if (!wants_completion || !blocking) return ncclSuccess;
+  const Done& result = finished.get();
+  return result.ok() ? ncclSuccess : remember(result.error());
+}
+
+}  // namespace rondo::api

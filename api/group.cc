@@ -1,0 +1,162 @@
+#include "api/group.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "api/errors.h"
+#include "api/export.h"
+#include "api/simulate.h"
+
+namespace rondo::api {
+namespace {
+
+struct Group {
+  int depth = 0;
+  ncclResult_t first_error = ncclSuccess;
+  std::vector<GroupEntry> entries;
+  std::vector<SetUp> set_ups;
+};
+
+Group& group() {
+  thread_local Group state;
+  return state;
+}
+
+// A set-up with its place in the parent's queue, which is taken on the thread that issues it.
+struct Issued {
+  explicit Issued(SetUp from) : work(std::move(from)) {
+    if (work.parent.get() != nullptr) turn = work.parent->turns.take();
+  }
+  Done run() {
+    Comm* parent = work.parent.get();
+    if (parent != nullptr) parent->turns.wait(turn);
+    Done result = work.run();
+    if (parent != nullptr) parent->turns.pass();
+    work.parent = CommPin();
+    return result;
+  }
+
+  SetUp work;
+  std::uint64_t turn = 0;
+};
+
+ncclResult_t run_detached(std::vector<Issued> all) {
+  for (Issued& issued : all)
+    std::thread([issued = std::move(issued)]() mutable { (void)issued.run().ok(); }).detach();
+  return ncclInProgress;
+}
+
+// Each rank waits for the others, so each gets a thread; a single one uses the caller's.
+ncclResult_t run_attached(std::vector<Issued> all) {
+  std::vector<Done> results(all.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < all.size(); ++i)
+    threads.emplace_back([&, i] { results[i] = all[i].run(); });
+  results[0] = all[0].run();
+  for (std::thread& thread : threads) thread.join();
+  for (const Done& result : results)
+    if (!result.ok()) return report(result.error());
+  return ncclSuccess;
+}
+
+ncclResult_t run_set_ups(std::vector<SetUp> works) {
+  const bool blocking = works[0].blocking;
+  for (const SetUp& work : works)
+    if (work.blocking != blocking) {
+      for (const SetUp& each : works) each.cancel();
+      return report(
+          fail(Status::kInvalidArgument,
+               "Blocking and nonblocking communicators are not allowed in the same group."));
+    }
+  std::vector<Issued> all;
+  for (SetUp& work : works) all.emplace_back(std::move(work));
+  return blocking ? run_attached(std::move(all)) : run_detached(std::move(all));
+}
+
+void cancel(const Group& closed) {
+  for (const SetUp& work : closed.set_ups) work.cancel();
+}
+
+// Leaves one level; true at the outermost, whose content is then in `closed`.
+Done leave(const char* function, Group* closed, bool* outermost) {
+  Group& state = group();
+  if (state.depth == 0)
+    return fail(Status::kInvalidUsage, "{}: not in a group call.", function);
+  *outermost = --state.depth == 0;
+  if (*outermost) *closed = std::exchange(state, Group{});
+  return done();
+}
+
+}  // namespace
+
+bool in_group() { return group().depth > 0; }
+
+ncclResult_t start_group() {
+  ++group().depth;
+  return ncclSuccess;
+}
+
+ncclResult_t end_group() {
+  Group closed;
+  bool outermost = false;
+  if (auto left = leave("ncclGroupEnd", &closed, &outermost); !left.ok()) return report(left);
+  if (!outermost) return ncclSuccess;
+  if (closed.first_error != ncclSuccess) {
+    cancel(closed);
+    return closed.first_error;
+  }
+  ncclResult_t result = ncclSuccess;
+  if (!closed.set_ups.empty()) result = run_set_ups(std::move(closed.set_ups));
+  if (closed.entries.empty() || (result != ncclSuccess && result != ncclInProgress)) return result;
+  const ncclResult_t executed = execute_group(std::move(closed.entries));
+  return executed == ncclSuccess ? result : executed;
+}
+
+ncclResult_t note_in_group(ncclResult_t result) {
+  Group& state = group();
+  if (state.depth > 0 && state.first_error == ncclSuccess && result != ncclInProgress)
+    state.first_error = result;
+  return result;
+}
+
+ncclResult_t submit(CommPin comm, Request request, const char* function) {
+  if (!in_group()) return execute_one(std::move(comm), std::move(request), function);
+  group().entries.push_back({comm->handle, std::move(request)});
+  return ncclSuccess;
+}
+
+ncclResult_t submit_set_up(SetUp work) {
+  if (!in_group()) {
+    std::vector<SetUp> works;
+    works.push_back(std::move(work));
+    return run_set_ups(std::move(works));
+  }
+  group().set_ups.push_back(std::move(work));
+  return ncclSuccess;
+}
+
+void drop_from_group(ncclComm_t comm) {
+  std::erase_if(group().entries, [&](const GroupEntry& entry) { return entry.comm == comm; });
+}
+
+}  // namespace rondo::api
+
+using namespace rondo;
+using namespace rondo::api;
+
+RONDO_API_FUNCTION(ncclResult_t, GroupStart, void) { return start_group(); }
+
+RONDO_API_FUNCTION(ncclResult_t, GroupEnd, void) { return end_group(); }
+
+RONDO_API_FUNCTION(ncclResult_t, GroupSimulateEnd, ncclSimInfo_t* simInfo) {
+  Group closed;
+  bool outermost = false;
+  if (auto left = leave("ncclGroupSimulateEnd", &closed, &outermost); !left.ok())
+    return report(left);
+  cancel(closed);
+  if (closed.first_error != ncclSuccess) return closed.first_error;
+  return report(simulate(closed.entries, simInfo));
+}

@@ -1,0 +1,41 @@
+// Groups: what a thread has asked for between ncclGroupStart and the outermost ncclGroupEnd.
+//
+// Guarantees: state is the thread's own. Argument errors are returned at once and again by the
+// outermost end, which then runs nothing. Set-up work of several ranks of this process (init,
+// split, ...) runs on one thread each, before any calls of the group.
+#pragma once
+
+#include <functional>
+
+#include "api/execute.h"
+#include "api/nccl.h"
+#include "base/result.h"
+
+namespace rondo::api {
+
+bool in_group();
+
+ncclResult_t start_group();
+ncclResult_t end_group();
+
+// Remembers the first error of an open group; returns the result unchanged.
+ncclResult_t note_in_group(ncclResult_t result);
+
+// Runs the request now, or at the end of the open group.
+ncclResult_t submit(CommPin comm, Request request, const char* function);
+
+// Work that meets other ranks before it returns, on behalf of one communicator to be.
+struct SetUp {
+  CommPin parent;  // run() has its turn in this communicator's queue; may be empty
+  std::function<Done()> run;
+  std::function<void()> cancel;  // instead of run, where the group had an error already
+  bool blocking = true;
+};
+// Runs it now (a nonblocking one on a thread of its own: ncclInProgress) or at the end of the
+// open group.
+ncclResult_t submit_set_up(SetUp work);
+
+// Drops what the open group holds for this communicator: it is being destroyed or aborted.
+void drop_from_group(ncclComm_t comm);
+
+}  // namespace rondo::api

@@ -1,0 +1,63 @@
+#include "api/making.h"
+
+#include <utility>
+
+#include "api/errors.h"
+#include "api/group.h"
+
+namespace rondo::api {
+namespace {
+
+void discard(ncclComm_t* out, ncclComm_t handle) {
+  HandleState state;
+  comms().remove(handle, &state);
+  *out = nullptr;
+}
+
+Done make(ncclComm_t* out, ncclComm_t handle, bool blocking, const Maker& maker) {
+  auto found = comms().pin(handle);
+  if (found.state != HandleState::kAlive)
+    return fail(Status::kInvalidUsage, "comm {} was ended while it was being made",
+                fmt::ptr(handle));
+  Comm* comm = found.pin.get();
+  Made made = maker([comm] { return comm->ended(); });
+  if (made.ok()) {
+    comm->set_engine(std::move(made).value());
+    return done();
+  }
+  comm->note(made.error());
+  found.pin = CommPin();
+  if (blocking) discard(out, handle);
+  return made.error();
+}
+
+}  // namespace
+
+ncclResult_t make_comm(ncclComm_t* out, NewComm description, Maker maker) {
+  const bool blocking = description.config.fields.blocking != 0;
+  SetUp work;
+  work.parent = std::move(description.parent);
+  work.blocking = blocking;
+  *out = nullptr;
+  if (description.member) {
+    auto comm =
+        std::make_unique<Comm>(std::move(description.config), std::move(description.options));
+    Comm* raw = comm.get();
+    const auto handle = static_cast<ncclComm_t>(comms().insert(std::move(comm)));
+    if (handle == nullptr)
+      return note_in_group(report(fail(Status::kInvalidUsage, "too many communicators are alive")));
+    raw->handle = handle;
+    *out = handle;
+    work.run = [=] { return make(out, handle, blocking, maker); };
+    work.cancel = [=] { discard(out, handle); };
+  } else {
+    work.run = [=]() -> Done {
+      const Made nothing = maker([] { return false; });
+      return nothing.ok() ? done() : Done(nothing.error());
+    };
+    work.cancel = [] {};
+  }
+  return submit_set_up(std::move(work));
+}
+
+}  // namespace rondo::api

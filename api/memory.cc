@@ -1,0 +1,85 @@
+// ncclMemAlloc'd memory lies in this process's arena, where peers of the host reach it without a
+// copy. Registering is a hint that costs nothing: what can be shared is shared already.
+#include "api/arguments.h"
+#include "api/comm.h"
+#include "api/errors.h"
+#include "api/export.h"
+#include "api/registrations.h"
+#include "transport/shm/arena.h"
+
+namespace rondo::api {
+
+HandleTable<Registration>& registrations() {
+  static auto& table = *new HandleTable<Registration>(HandleKind::kRegistration);
+  return table;
+}
+
+void forget_registrations(const std::vector<void*>& handles) {
+  HandleState state;
+  for (void* handle : handles)
+    if (!registrations().remove(handle, &state)) windows().remove(handle, &state);
+}
+
+}  // namespace rondo::api
+
+using namespace rondo;
+using namespace rondo::api;
+
+namespace {
+
+Done allocate(void** out, std::size_t bytes) {
+  RONDO_CHECK_OK(not_null(out, "MemAlloc", "ptr"));
+  *out = nullptr;
+  RONDO_TRY(auto arena, shm::Arena::of_process());
+  RONDO_TRY(*out, arena->allocate(bytes));
+  return done();
+}
+
+Done free_memory(void* pointer) {
+  if (pointer == nullptr) return done();
+  RONDO_TRY(auto arena, shm::Arena::of_process());
+  return arena->free(pointer);
+}
+
+Done register_buffer(ncclComm_t comm, void* buffer, std::size_t bytes, void** out) {
+  constexpr const char* kFunction = "CommRegister";
+  RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
+  RONDO_CHECK_OK(not_null(buffer, kFunction, "buff"));
+  RONDO_CHECK_OK(not_null(out, kFunction, "handle"));
+  if (bytes == 0) return fail(Status::kInvalidArgument, "{} : size is 0", kFunction);
+  void* handle =
+      registrations().insert(std::make_unique<Registration>(Registration{comm, buffer, bytes}));
+  if (handle == nullptr)
+    return fail(Status::kInvalidUsage, "{} : too many registrations are alive", kFunction);
+  pin->add_registration(handle);
+  *out = handle;
+  return done();
+}
+
+Done deregister_buffer(ncclComm_t comm, void* handle) {
+  constexpr const char* kFunction = "CommDeregister";
+  RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
+  RONDO_CHECK_OK(not_null(handle, kFunction, "handle"));
+  if (!pin->remove_registration(handle))  // windows come here too: torch does not tell them apart
+    return fail(Status::kInvalidArgument, "{} : {} is no registration of comm {}", kFunction,
+                handle, fmt::ptr(comm));
+  forget_registrations({handle});
+  return done();
+}
+
+}  // namespace
+
+RONDO_API_FUNCTION(ncclResult_t, MemAlloc, void** ptr, size_t size) {
+  return report(allocate(ptr, size));
+}
+
+RONDO_API_FUNCTION(ncclResult_t, MemFree, void* ptr) { return report(free_memory(ptr)); }
+
+RONDO_API_FUNCTION(ncclResult_t, CommRegister, const ncclComm_t comm, void* buff, size_t size,
+                   void** handle) {
+  return report(register_buffer(comm, buff, size, handle));
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommDeregister, const ncclComm_t comm, void* handle) {
+  return report(deregister_buffer(comm, handle));
+}

@@ -1,0 +1,52 @@
+#include "api/options.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rondo::api {
+namespace {
+
+Done set_seconds(double seconds, const char* field, double* into) {
+  if (seconds == RONDO_UNDEF_SECONDS) return done();
+  if (!(seconds > 0))
+    return fail(Status::kInvalidArgument, "rondoCommOptions_t: {} = {} is not a time above 0",
+                field, seconds);
+  *into = seconds;
+  return done();
+}
+
+}  // namespace
+
+Result<CommOptions> make_options(const CommConfig& config, const rondoCommOptions_t* user) {
+  CommOptions result = CommOptions::from_environment();
+  result.name = config.comm_name;
+  if (user == nullptr) return result;
+  if (user->magic != RONDO_OPTIONS_MAGIC || user->size < offsetof(rondoCommOptions_t, device))
+    return fail(Status::kInvalidArgument,
+                "rondoCommOptions_t argument not initialized via RONDO_COMM_OPTIONS_INITIALIZER");
+  rondoCommOptions_t options = RONDO_COMM_OPTIONS_INITIALIZER;
+  std::memcpy(&options, user, std::min(user->size, sizeof(options)));
+  switch (options.device) {
+    case RONDO_UNDEF_INT:
+    case rondoDeviceAuto:
+    case rondoDeviceHost:
+      break;
+    case rondoDeviceCuda:
+      return fail(Status::kInvalidUsage,
+                  "this build of Rondo has no CUDA executor; use rondoDeviceHost");
+    default:
+      return fail(Status::kInvalidArgument, "rondoCommOptions_t: invalid device {}",
+                  options.device);
+  }
+  if (options.reproducible != RONDO_UNDEF_INT) {
+    if (options.reproducible != 0 && options.reproducible != 1)
+      return fail(Status::kInvalidArgument, "rondoCommOptions_t: reproducible = {} is not 0 or 1",
+                  options.reproducible);
+    result.reproducible = options.reproducible == 1;
+  }
+  RONDO_CHECK_OK(set_seconds(options.timeout, "timeout", &result.timeout_seconds));
+  RONDO_CHECK_OK(set_seconds(options.initTimeout, "initTimeout", &result.init_timeout_seconds));
+  return result;
+}
+
+}  // namespace rondo::api

@@ -1,0 +1,63 @@
+// ncclSend and ncclRecv. Alone they meet their partner before they return; in a group all of them
+// progress together.
+#include "api/arguments.h"
+#include "api/call_builder.h"
+#include "api/convert.h"
+#include "api/errors.h"
+#include "api/export.h"
+#include "api/group.h"
+
+using namespace rondo;
+using namespace rondo::api;
+
+namespace {
+
+struct Message {
+  Collective which;
+  const char* function;
+  const void* send;
+  void* receive;
+  std::size_t count;
+  ncclDataType_t type;
+  int peer;
+};
+
+Result<Request> build(const Comm& comm, const Message& message) {
+  Request request;
+  CallRecord& record = request.call.record;
+  RONDO_CHECK_OK(root_in_range(message.peer, comm.size, message.function));
+  RONDO_TRY(record.type, to_data_type(message.type, message.function));
+  RONDO_CHECK_OK(buffer_bytes(message.count, record.type, 1, message.function));
+  if (message.count > 0) {
+    const bool sends = message.which == Collective::kSend;
+    RONDO_CHECK_OK(not_null(sends ? message.send : message.receive, message.function,
+                            sends ? "sendbuff" : "recvbuff"));
+  }
+  record.collective = message.which;
+  record.count = message.count;
+  request.call.send = message.send;
+  request.call.receive = message.receive;
+  request.call.peer = message.peer;
+  return request;
+}
+
+ncclResult_t run(const Message& message, ncclComm_t comm, cudaStream_t stream) {
+  auto pin = find_usable_comm(comm, message.function);
+  if (!pin.ok()) return note_in_group(report(pin.error()));
+  auto request = build(**pin, message);
+  if (!request.ok()) return note_in_group(report(request.error()));
+  request->stream = stream;
+  return submit(std::move(*pin), std::move(*request), message.function);
+}
+
+}  // namespace
+
+RONDO_API_FUNCTION(ncclResult_t, Send, const void* sendbuff, size_t count, ncclDataType_t datatype,
+                   int peer, ncclComm_t comm, cudaStream_t stream) {
+  return run({Collective::kSend, "Send", sendbuff, nullptr, count, datatype, peer}, comm, stream);
+}
+
+RONDO_API_FUNCTION(ncclResult_t, Recv, void* recvbuff, size_t count, ncclDataType_t datatype,
+                   int peer, ncclComm_t comm, cudaStream_t stream) {
+  return run({Collective::kRecv, "Recv", nullptr, recvbuff, count, datatype, peer}, comm, stream);
+}

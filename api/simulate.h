@@ -1,0 +1,15 @@
+// ncclGroupSimulateEnd's estimate: what the calls of a group would take, roughly.
+#pragma once
+
+#include <vector>
+
+#include "api/execute.h"
+#include "api/nccl.h"
+#include "base/result.h"
+
+namespace rondo::api {
+
+// Fills info (NULL: only checks the calls).
+Done simulate(const std::vector<GroupEntry>& entries, ncclSimInfo_t* info);
+
+}  // namespace rondo::api

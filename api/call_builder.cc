@@ -14,8 +14,8 @@ Done check_not_overlapping(const void* send, const void* receive, std::size_t by
   const auto b = reinterpret_cast<std::uintptr_t>(receive);
   if (a + bytes <= b || b + bytes <= a) return done();
   return fail(Status::kInvalidArgument,
-              "{} : sendbuff {} and recvbuff {} overlap; this call does not work in place", function,
-              send, receive);
+              "{} : sendbuff {} and recvbuff {} overlap; this call does not work in place",
+              function, send, receive);
 }
 
 }  // namespace

@@ -21,6 +21,12 @@ void Comm::end_calls() {
   if (Communicator* made = engine_.load(std::memory_order_seq_cst)) made->abort();
 }
 
+void Comm::wait_for_queue() {
+  const auto ticket = order.take();
+  order.wait_turn(ticket);
+  order.finish(ticket);
+}
+
 void Comm::note(const Error& error) {
   std::lock_guard lock(mutex_);
   if (!noted_) noted_ = error;
@@ -115,8 +121,9 @@ Result<CommPin> find_usable_comm(ncclComm_t comm, const char* function) {
   if (pin->revoked.load(std::memory_order_relaxed))
     return fail(Status::kInvalidUsage, "{}: communicator was revoked", function);
   if (pin->finalized.load(std::memory_order_relaxed))
-    return fail(Status::kInvalidUsage, "{} : comm {} has been finalized; only ncclCommDestroy is left",
-                function, fmt::ptr(comm));
+    return fail(Status::kInvalidUsage,
+                "{} : comm {} has been finalized; only ncclCommDestroy is left", function,
+                fmt::ptr(comm));
   if (pin->suspended.load(std::memory_order_relaxed))
     return fail(Status::kInvalidUsage, "{} : comm {} is suspended; call ncclCommResume first",
                 function, fmt::ptr(comm));
@@ -128,9 +135,7 @@ Done retire(ncclComm_t comm, const char* function, bool end_calls) {
     RONDO_TRY(CommPin pin, find_comm(comm, function));
     const bool faulted = pin->noted() || (pin->engine() && pin->engine()->fault());
     if (!end_calls && !faulted) {
-      const auto turn = pin->turns.take();
-      pin->turns.wait(turn);
-      pin->turns.pass();
+      pin->wait_for_queue();
     }
     end_calls = end_calls || faulted || pin->engine() == nullptr;
   }

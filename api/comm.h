@@ -14,9 +14,9 @@
 
 #include "api/config.h"
 #include "api/handles.h"
-#include "api/turns.h"
-#include "api/worker.h"
+#include "collectives/call_order.h"
 #include "collectives/communicator.h"
+#include "collectives/host_stream.h"
 
 namespace rondo::api {
 
@@ -48,10 +48,11 @@ class Comm {
   void end_calls();
   bool ended() const { return ended_.load(std::memory_order_acquire); }
 
-  // Order of jobs, and the thread that runs those of a nonblocking communicator.
-  Turns turns;
-  Worker worker;
-  std::atomic<int> pending{0};  // jobs of a nonblocking communicator that have not finished
+  CallOrder order;
+  std::unique_ptr<HostStream> worker;  // runs the jobs of a nonblocking one; made at its first
+  std::atomic<int> pending{0};         // jobs of a nonblocking communicator that have not finished
+
+  void wait_for_queue();
 
   // The first failure of a job whose caller has gone.
   void note(const Error& error);

@@ -132,9 +132,8 @@ Result<NewComm> describe_old_rank(const GrowArguments& arguments, CreateRequest*
   constexpr const char* kFunction = "CommGrow";
   RONDO_TRY(CommPin parent, find_parent(arguments.comm, kFunction));
   if (arguments.rank != -1 && arguments.rank != parent->rank)
-    return fail(Status::kInvalidArgument,
-                "{} : rank {} keeps its number; pass -1, not {}", kFunction, parent->rank,
-                arguments.rank);
+    return fail(Status::kInvalidArgument, "{} : rank {} keeps its number; pass -1, not {}",
+                kFunction, parent->rank, arguments.rank);
   if (arguments.ranks <= parent->size)
     return fail(Status::kInvalidArgument, "{} : {} ranks are not more than the {} there are",
                 kFunction, arguments.ranks, parent->size);
@@ -154,17 +153,15 @@ ncclResult_t grow(const GrowArguments& arguments) {
   Comm* parent = member->parent.get();  // pinned while the maker runs
   const bool has_ticket = arguments.ticket != nullptr;
   const ncclUniqueId ticket = has_ticket ? *arguments.ticket : ncclUniqueId{};
-  return make_comm(arguments.out, std::move(*member),
-                   [=](std::function<bool()> aborted) -> Made {
-                     CreateRequest own = request;
-                     if (parent != nullptr) {
-                       RONDO_TRY(own.id, agree_on_ticket(*parent->engine(),
-                                                         has_ticket ? &ticket : nullptr));
-                       parent->ticket_open.store(false);
-                     }
-                     own.aborted = std::move(aborted);
-                     return Communicator::create(own);
-                   });
+  return make_comm(arguments.out, std::move(*member), [=](std::function<bool()> aborted) -> Made {
+    CreateRequest own = request;
+    if (parent != nullptr) {
+      RONDO_TRY(own.id, agree_on_ticket(*parent->engine(), has_ticket ? &ticket : nullptr));
+      parent->ticket_open.store(false);
+    }
+    own.aborted = std::move(aborted);
+    return Communicator::create(own);
+  });
 }
 
 Done new_ticket_of(ncclComm_t comm, ncclUniqueId* out) {
@@ -207,7 +204,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommShrink, ncclComm_t comm, int* excludeRanksL
   const CommOptions options = child->options;
   std::vector<int> excluded(excludeRanksList, excludeRanksList + excludeRanksCount);
   // Before the child takes its turn in the queue, or it would wait for what is to be ended.
-  if (shrinkFlags == NCCL_SHRINK_ABORT && !parent->engine()->fault() && !parent->turns.idle()) {
+  if (shrinkFlags == NCCL_SHRINK_ABORT && !parent->engine()->fault() && !parent->order.idle()) {
     parent->revoked.store(true);
     parent->engine()->revoke();
   }

@@ -27,10 +27,8 @@ Result<ncclResult_t> finalize(ncclComm_t comm) {
     return fail(Status::kInvalidArgument, "{} : comm {} has already been finalized", kFunction,
                 fmt::ptr(comm));
   if (auto fault = pin->engine()->fault()) return fault->error();
-  if (!pin->blocking()) return pin->turns.idle() ? ncclSuccess : ncclInProgress;
-  const auto turn = pin->turns.take();
-  pin->turns.wait(turn);
-  pin->turns.pass();
+  if (!pin->blocking()) return pin->order.idle() ? ncclSuccess : ncclInProgress;
+  pin->wait_for_queue();
   return ncclSuccess;
 }
 

@@ -161,8 +161,11 @@ RONDO_EXPORT ncclResult_t rondoGetLastPlan(ncclComm_t comm, char* text, size_t s
   if (auto checked = not_null(text, "GetLastPlan", "text"); !checked.ok()) return report(checked);
   if (size == 0) return report(fail(Status::kInvalidArgument, "GetLastPlan : size is 0"));
   const auto plan = (*pin)->engine()->last_plan();
-  copy_text(plan.protocol.empty() ? plan.algorithm : plan.algorithm + " " + plan.protocol, text,
-            size);
+  const bool any = plan.rounds > 0;  // before the first collective there is none
+  copy_text(
+      any ? fmt::format("{} {} {} rounds", name(plan.algorithm), name(plan.protocol), plan.rounds)
+          : std::string(),
+      text, size);
   return ncclSuccess;
 }
 
@@ -177,8 +180,8 @@ RONDO_EXPORT ncclResult_t rondoCommSetTimeout(ncclComm_t comm, double seconds) {
   auto pin = find_made(comm, "CommSetTimeout");
   if (!pin.ok()) return report(pin.error());
   if (!(seconds > 0))
-    return report(fail(Status::kInvalidArgument, "CommSetTimeout : {} is not a time above 0",
-                       seconds));
+    return report(
+        fail(Status::kInvalidArgument, "CommSetTimeout : {} is not a time above 0", seconds));
   (*pin)->engine()->set_timeout(seconds);
   return ncclSuccess;
 }

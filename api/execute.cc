@@ -15,7 +15,7 @@ namespace {
 // One communicator's share of a job.
 struct Share {
   CommPin comm;
-  std::uint64_t turn = 0;
+  std::uint64_t ticket = 0;
   std::vector<Call> calls;
   std::vector<const void*> late_scalars;  // as long as calls
 };
@@ -28,7 +28,7 @@ void read_late_scalar(Call& call, const void* from) {
   if (from != nullptr) std::memcpy(call.scalar.data(), from, size_of(call.record.type));
 }
 
-// Turns of several communicators are taken at once, together with places in streams: so every job
+// Tickets of several communicators are taken at once, together with places in streams: so every job
 // waits only for jobs that were issued before it, and no circle can close.
 std::mutex issue_mutex;
 
@@ -36,19 +36,19 @@ Done run(Job& job) {
   std::vector<Communicator::Work> works;
   works.reserve(job.shares.size());
   for (Share& share : job.shares) {
-    share.comm->turns.wait(share.turn);
+    share.comm->order.wait_turn(share.ticket);
     for (std::size_t i = 0; i < share.calls.size(); ++i)
       read_late_scalar(share.calls[i], share.late_scalars[i]);
     works.push_back({share.comm->engine(), share.calls});
   }
   Done result = works.size() == 1 ? works[0].communicator->run(works[0].calls)
                                   : Communicator::run_together(works);
-  for (Share& share : job.shares) share.comm->turns.pass();
+  for (Share& share : job.shares) share.comm->order.finish(share.ticket);
   return result;
 }
 
-void take_turns(Job& job) {
-  for (Share& share : job.shares) share.turn = share.comm->turns.take();
+void take_tickets(Job& job) {
+  for (Share& share : job.shares) share.ticket = share.comm->order.take();
 }
 
 // After run() by a thread other than the caller's: who asks later must still learn it.
@@ -70,38 +70,37 @@ std::shared_future<Done> push_to_streams(std::shared_ptr<Job> job,
   for (std::size_t i = 1; i < streams.size(); ++i) {
     auto here = std::make_shared<std::promise<void>>();
     arrivals.push_back(here->get_future().share());
-    streams[i]->worker.push([here, finished] {
+    (void)streams[i]->submit([here, finished] {
       here->set_value();
       finished.wait();
+      return done();
     });
   }
-  Stream* first = streams[0].get();  // alive: its destruction runs this job first
-  first->worker.push([job, first, outcome, arrivals] {
+  (void)streams[0]->submit([job, outcome, arrivals] {
     for (const auto& arrival : arrivals) arrival.wait();
     const Done result = run(*job);
     settle(*job, result);
-    first->note(result);
     job->shares.clear();
     outcome->set_value(result);
+    return result;
   });
   return finished;
 }
 
 ncclResult_t run_inline(Job& job) {
   if (job.shares.size() == 1) {
-    take_turns(job);
+    take_tickets(job);
   } else {
     std::lock_guard lock(issue_mutex);
-    take_turns(job);
+    take_tickets(job);
   }
   if (Done result = run(job); !result.ok()) return remember(result.error());
   return ncclSuccess;
 }
 
-std::shared_future<Done> run_on_streams(std::shared_ptr<Job> job,
-                                        std::vector<StreamPin> streams) {
+std::shared_future<Done> run_on_streams(std::shared_ptr<Job> job, std::vector<StreamPin> streams) {
   std::lock_guard lock(issue_mutex);
-  take_turns(*job);
+  take_tickets(*job);
   for (Share& share : job->shares)
     if (!share.comm->blocking()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
   return push_to_streams(std::move(job), streams);
@@ -109,12 +108,14 @@ std::shared_future<Done> run_on_streams(std::shared_ptr<Job> job,
 
 ncclResult_t run_on_worker(std::shared_ptr<Job> job) {
   std::lock_guard lock(issue_mutex);
-  take_turns(*job);
+  take_tickets(*job);
   for (Share& share : job->shares) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
-  Worker& worker = job->shares[0].comm->worker;
-  worker.push([job] {
+  auto& worker = job->shares[0].comm->worker;
+  if (!worker) worker = std::make_unique<HostStream>();
+  (void)worker->submit([job] {
     settle(*job, run(*job));
     job->shares.clear();
+    return done();
   });
   return ncclInProgress;
 }
@@ -122,8 +123,8 @@ ncclResult_t run_on_worker(std::shared_ptr<Job> job) {
 Result<std::vector<StreamPin>> pin_streams(const std::vector<GroupEntry>& entries) {
   std::vector<cudaStream_t> distinct;
   for (const GroupEntry& entry : entries)
-    if (entry.request.stream != nullptr && std::find(distinct.begin(), distinct.end(),
-                                                     entry.request.stream) == distinct.end())
+    if (entry.request.stream != nullptr &&
+        std::find(distinct.begin(), distinct.end(), entry.request.stream) == distinct.end())
       distinct.push_back(entry.request.stream);
   std::vector<StreamPin> pins;
   for (cudaStream_t stream : distinct) {
@@ -153,9 +154,8 @@ Result<std::shared_ptr<Job>> make_job(std::vector<GroupEntry>& entries) {
 Done check_same_mode(const Job& job) {
   for (const Share& share : job.shares)
     if (share.comm->blocking() != job.shares[0].comm->blocking())
-      return fail(
-          Status::kInvalidArgument,
-          "Blocking and nonblocking communicators are not allowed in the same group.");
+      return fail(Status::kInvalidArgument,
+                  "Blocking and nonblocking communicators are not allowed in the same group.");
   return done();
 }
 
@@ -179,11 +179,11 @@ Done check_self_messages(const Share& share) {
 ncclResult_t execute_one(CommPin comm, Request request, const char* function) {
   const bool blocking = comm->blocking();
   if (blocking && request.stream == nullptr && !is_point_to_point(request.call)) {
-    const auto turn = comm->turns.take();
-    comm->turns.wait(turn);
+    const auto ticket = comm->order.take();
+    comm->order.wait_turn(ticket);
     read_late_scalar(request.call, request.late_scalar);
     const Done result = comm->engine()->run({&request.call, 1});
-    comm->turns.pass();
+    comm->order.finish(ticket);
     return result.ok() ? ncclSuccess : remember(result.error());
   }
   std::vector<StreamPin> streams;

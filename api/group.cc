@@ -28,19 +28,19 @@ Group& group() {
 // A set-up with its place in the parent's queue, which is taken on the thread that issues it.
 struct Issued {
   explicit Issued(SetUp from) : work(std::move(from)) {
-    if (work.parent.get() != nullptr) turn = work.parent->turns.take();
+    if (work.parent.get() != nullptr) ticket = work.parent->order.take();
   }
   Done run() {
     Comm* parent = work.parent.get();
-    if (parent != nullptr) parent->turns.wait(turn);
+    if (parent != nullptr) parent->order.wait_turn(ticket);
     Done result = work.run();
-    if (parent != nullptr) parent->turns.pass();
+    if (parent != nullptr) parent->order.finish(ticket);
     work.parent = CommPin();
     return result;
   }
 
   SetUp work;
-  std::uint64_t turn = 0;
+  std::uint64_t ticket = 0;
 };
 
 ncclResult_t run_detached(std::vector<Issued> all) {
@@ -83,8 +83,7 @@ void cancel(const Group& closed) {
 // Leaves one level; true at the outermost, whose content is then in `closed`.
 Done leave(const char* function, Group* closed, bool* outermost) {
   Group& state = group();
-  if (state.depth == 0)
-    return fail(Status::kInvalidUsage, "{}: not in a group call.", function);
+  if (state.depth == 0) return fail(Status::kInvalidUsage, "{}: not in a group call.", function);
   *outermost = --state.depth == 0;
   if (*outermost) *closed = std::exchange(state, Group{});
   return done();

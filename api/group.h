@@ -24,7 +24,7 @@ ncclResult_t note_in_group(ncclResult_t result);
 // Runs the request now, or at the end of the open group.
 ncclResult_t submit(CommPin comm, Request request, const char* function);
 
-// Work that meets other ranks before it returns, on behalf of one communicator to be.
+// Work that meets other ranks before it returns: making a communicator, registering a window.
 struct SetUp {
   CommPin parent;  // run() has its turn in this communicator's queue; may be empty
   std::function<Done()> run;

@@ -44,8 +44,8 @@ Done destroy(ncclRedOp_t op, ncclComm_t comm) {
                 kFunction, number);
   RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
   if (pin->remove_user_op(number)) return done();
-  return fail(Status::kInvalidArgument,
-              "{} : reduction operation {} unknown to this communicator", kFunction, number);
+  return fail(Status::kInvalidArgument, "{} : reduction operation {} unknown to this communicator",
+              kFunction, number);
 }
 
 }  // namespace

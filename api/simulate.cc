@@ -7,7 +7,7 @@ namespace {
 
 // A coarse prior for ranks that share a host: order of magnitude, not a promise.
 constexpr double kCallMicroseconds = 1.0;
-constexpr double kRankMicroseconds = 0.3;       // per rank that has to be waited for
+constexpr double kRankMicroseconds = 0.3;        // per rank that has to be waited for
 constexpr double kBytesPerMicrosecond = 6000.0;  // through shared memory, per rank
 
 // How often each byte of `count` passes through this rank, in and out.

@@ -8,8 +8,8 @@ namespace rondo::api {
 namespace {
 
 // Never destroyed: the program may end with work in flight.
-HandleTable<Stream>& streams() {
-  static auto& table = *new HandleTable<Stream>(HandleKind::kStream);
+HandleTable<HostStream>& streams() {
+  static auto& table = *new HandleTable<HostStream>(HandleKind::kStream);
   return table;
 }
 
@@ -23,30 +23,15 @@ Error refused(HandleState state, const void* stream, const char* function) {
                   "{} : stream {} belongs to the parent of this forked process; make a new one",
                   function, stream);
     default:
-      return fail(Status::kInvalidArgument,
-                  "{} : stream {} is not one of rondoStreamCreate; a communicator on the host takes "
-                  "those or NULL",
-                  function, stream);
+      return fail(
+          Status::kInvalidArgument,
+          "{} : stream {} is not one of rondoStreamCreate; a communicator on the host takes "
+          "those or NULL",
+          function, stream);
   }
 }
 
 }  // namespace
-
-void Stream::note(const Done& result) {
-  if (result.ok()) return;
-  std::lock_guard lock(mutex_);
-  if (!error_) error_ = result.error();
-}
-
-std::optional<Error> Stream::first_error() const {
-  std::lock_guard lock(mutex_);
-  return error_;
-}
-
-std::optional<Error> Stream::take_first_error() {
-  std::lock_guard lock(mutex_);
-  return std::exchange(error_, std::nullopt);
-}
 
 Result<StreamPin> find_stream(const void* stream, const char* function) {
   RONDO_CHECK_OK(not_null(stream, function, "stream"));
@@ -63,7 +48,7 @@ using namespace rondo::api;
 RONDO_EXPORT ncclResult_t rondoStreamCreate(rondoStream_t* stream) {
   if (auto checked = not_null(stream, "StreamCreate", "stream"); !checked.ok())
     return report(checked);
-  *stream = static_cast<rondoStream_t>(streams().insert(std::make_unique<Stream>()));
+  *stream = static_cast<rondoStream_t>(streams().insert(std::make_unique<HostStream>()));
   if (*stream == nullptr)
     return report(fail(Status::kInvalidUsage, "StreamCreate : too many streams are alive"));
   return ncclSuccess;
@@ -81,16 +66,15 @@ RONDO_EXPORT ncclResult_t rondoStreamDestroy(rondoStream_t stream) {
 RONDO_EXPORT ncclResult_t rondoStreamSynchronize(rondoStream_t stream) {
   auto pin = find_stream(stream, "StreamSynchronize");
   if (!pin.ok()) return report(pin.error());
-  (*pin)->worker.drain();
-  if (auto error = (*pin)->take_first_error()) return remember(*error);
-  return ncclSuccess;
+  auto finished = (*pin)->synchronize();
+  return finished.ok() ? ncclSuccess : remember(finished.error());
 }
 
 RONDO_EXPORT ncclResult_t rondoStreamQuery(rondoStream_t stream) {
   auto pin = find_stream(stream, "StreamQuery");
   if (!pin.ok()) return report(pin.error());
-  if (auto error = (*pin)->first_error()) return remember(*error);
-  return (*pin)->worker.idle() ? ncclSuccess : ncclInProgress;
+  if (auto finished = (*pin)->first_error(); !finished.ok()) return remember(finished.error());
+  return (*pin)->idle() ? ncclSuccess : ncclInProgress;
 }
 
 RONDO_EXPORT cudaStream_t rondoStreamHandle(rondoStream_t stream) {

@@ -104,15 +104,14 @@ RONDO_EXPORT ncclResult_t rondoAllToAllv(const void* sendbuff, const size_t* sen
                                          ncclDataType_t datatype, ncclComm_t comm,
                                          cudaStream_t stream) {
   constexpr const char* kFunction = "AllToAllv";
-  return run({Collective::kAllToAllV, kFunction, sendbuff, recvbuff, datatype}, comm, stream,
-             [&](const Comm& c, DataType type, VectorCounts& counts) -> Done {
-               RONDO_CHECK_OK(read_parts({sendcounts, sdispls, "sendcounts", "sdispls"}, c.size,
-                                         type, kFunction, &counts.send_counts,
-                                         &counts.send_displacements));
-               return read_parts({recvcounts, rdispls, "recvcounts", "rdispls"}, c.size, type,
-                                 kFunction, &counts.receive_counts,
-                                 &counts.receive_displacements);
-             });
+  return run(
+      {Collective::kAllToAllV, kFunction, sendbuff, recvbuff, datatype}, comm, stream,
+      [&](const Comm& c, DataType type, VectorCounts& counts) -> Done {
+        RONDO_CHECK_OK(read_parts({sendcounts, sdispls, "sendcounts", "sdispls"}, c.size, type,
+                                  kFunction, &counts.send_counts, &counts.send_displacements));
+        return read_parts({recvcounts, rdispls, "recvcounts", "rdispls"}, c.size, type, kFunction,
+                          &counts.receive_counts, &counts.receive_displacements);
+      });
 }
 
 RONDO_EXPORT ncclResult_t rondoAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,
@@ -140,21 +139,21 @@ RONDO_EXPORT ncclResult_t rondoReduceScatterv(const void* sendbuff, void* recvbu
                                               ncclRedOp_t op, ncclComm_t comm,
                                               cudaStream_t stream) {
   constexpr const char* kFunction = "ReduceScatterv";
-  return run({Collective::kReduceScatterV, kFunction, sendbuff, recvbuff, datatype, op}, comm,
-             stream, [&](const Comm& c, DataType type, VectorCounts& counts) -> Done {
-               RONDO_CHECK_OK(not_null(recvcounts, kFunction, "recvcounts"));
-               Sizes starts = zeros(c.size);
-               for (int r = 1; r < c.size; ++r)
-                 if (__builtin_add_overflow(starts[r - 1], recvcounts[r - 1], &starts[r]))
-                   return fail(Status::kInvalidArgument,
-                               "{} : the sum of recvcounts is larger than any buffer", kFunction);
-               RONDO_CHECK_OK(read_parts({recvcounts, starts.data(), "recvcounts", "displs"},
-                                         c.size, type, kFunction, &counts.send_counts,
-                                         &counts.send_displacements));
-               counts.receive_counts.assign(static_cast<std::size_t>(c.size), recvcounts[c.rank]);
-               counts.receive_displacements = zeros(c.size);
-               return done();
-             });
+  return run(
+      {Collective::kReduceScatterV, kFunction, sendbuff, recvbuff, datatype, op}, comm, stream,
+      [&](const Comm& c, DataType type, VectorCounts& counts) -> Done {
+        RONDO_CHECK_OK(not_null(recvcounts, kFunction, "recvcounts"));
+        Sizes starts = zeros(c.size);
+        for (int r = 1; r < c.size; ++r)
+          if (__builtin_add_overflow(starts[r - 1], recvcounts[r - 1], &starts[r]))
+            return fail(Status::kInvalidArgument,
+                        "{} : the sum of recvcounts is larger than any buffer", kFunction);
+        RONDO_CHECK_OK(read_parts({recvcounts, starts.data(), "recvcounts", "displs"}, c.size, type,
+                                  kFunction, &counts.send_counts, &counts.send_displacements));
+        counts.receive_counts.assign(static_cast<std::size_t>(c.size), recvcounts[c.rank]);
+        counts.receive_displacements = zeros(c.size);
+        return done();
+      });
 }
 
 RONDO_EXPORT ncclResult_t rondoGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,
@@ -169,8 +168,7 @@ RONDO_EXPORT ncclResult_t rondoGatherv(const void* sendbuff, size_t sendcount, v
                counts.send_displacements = zeros(c.size);
                if (c.rank != root) return done();
                return read_parts({recvcounts, displs, "recvcounts", "displs"}, c.size, type,
-                                 kFunction, &counts.receive_counts,
-                                 &counts.receive_displacements);
+                                 kFunction, &counts.receive_counts, &counts.receive_displacements);
              });
 }
 

@@ -53,6 +53,11 @@ Done HostStream::synchronize() {
   return std::exchange(first_error_, done());
 }
 
+Done HostStream::first_error() const {
+  std::lock_guard lock(mutex_);
+  return first_error_;
+}
+
 bool HostStream::idle() const {
   std::lock_guard lock(mutex_);
   return finished_ == submitted_;

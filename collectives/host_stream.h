@@ -26,7 +26,8 @@ class HostStream {
 
   Done submit(std::function<Done()> work);
   Done synchronize();
-  bool idle() const;  // everything submitted is done
+  Done first_error() const;  // what synchronize() would return, kept
+  bool idle() const;         // everything submitted is done
   bool on_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:

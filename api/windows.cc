@@ -1,0 +1,121 @@
+// Windows: memory of which all ranks of a communicator know that it is there. Registering is
+// collective; on the host it checks that all ranks did it and remembers the buffer.
+#include <cstring>
+
+#include "api/arguments.h"
+#include "api/comm.h"
+#include "api/errors.h"
+#include "api/export.h"
+#include "api/group.h"
+#include "api/registrations.h"
+
+namespace rondo::api {
+
+HandleTable<Registration>& windows() {
+  static auto& table = *new HandleTable<Registration>(HandleKind::kWindow);
+  return table;
+}
+
+}  // namespace rondo::api
+
+using namespace rondo;
+using namespace rondo::api;
+
+namespace {
+
+constexpr int kAllFlags =
+    NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING | NCCL_WIN_GIN_ONLY | NCCL_WIN_CFT_COUNTED;
+
+Result<CommPin> check_registration(ncclComm_t comm, const void* buffer, std::size_t bytes,
+                                   const ncclWindow_t* out, int flags) {
+  constexpr const char* kFunction = "CommWindowRegister";
+  RONDO_TRY(CommPin pin, find_usable_comm(comm, kFunction));
+  RONDO_CHECK_OK(not_null(buffer, kFunction, "buff"));
+  RONDO_CHECK_OK(not_null(out, kFunction, "win"));
+  if (bytes == 0) return fail(Status::kInvalidArgument, "{} : size is 0", kFunction);
+  if ((flags & ~kAllFlags) != 0)
+    return fail(Status::kInvalidArgument, "{} : invalid flags {:#x}", kFunction, flags);
+  return pin;
+}
+
+Result<HandleTable<Registration>::Pin> find_window(ncclComm_t comm, ncclWindow_t window,
+                                                   const char* function) {
+  RONDO_CHECK_OK(not_null(window, function, "win"));
+  auto found = windows().pin(window);
+  if (found.state != HandleState::kAlive || found.pin->comm != comm)
+    return fail(Status::kInvalidArgument, "{} : {} is no window of comm {}", function,
+                fmt::ptr(window), fmt::ptr(comm));
+  return std::move(found.pin);
+}
+
+Done deregister(ncclComm_t comm, ncclWindow_t window) {
+  constexpr const char* kFunction = "CommWindowDeregister";
+  RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
+  if (window == nullptr) return done();
+  { RONDO_TRY(auto found, find_window(comm, window, kFunction)); }
+  if (pin->remove_registration(window)) forget_registrations({window});
+  return done();
+}
+
+Done user_pointer(ncclComm_t comm, ncclWindow_t window, void** out) {
+  constexpr const char* kFunction = "WinGetUserPtr";
+  RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
+  RONDO_TRY(auto found, find_window(comm, window, kFunction));
+  RONDO_CHECK_OK(not_null(out, kFunction, "outUserPtr"));
+  *out = found->buffer;
+  return done();
+}
+
+ncclResult_t refuse_one_sided(const char* function) {
+  return note_in_group(report(
+      fail(Status::kInvalidUsage,
+           "{} : this build has no one-sided operations on the host; use ncclSend and ncclRecv",
+           function)));
+}
+
+}  // namespace
+
+RONDO_API_FUNCTION(ncclResult_t, CommWindowRegister, ncclComm_t comm, void* buff, size_t size,
+                   ncclWindow_t* win, int winFlags) {
+  auto pin = check_registration(comm, buff, size, win, winFlags);
+  if (!pin.ok()) return note_in_group(report(pin.error()));
+  *win = nullptr;
+  SetUp work;
+  Comm* owner = pin->get();
+  work.blocking = owner->blocking();
+  work.parent = std::move(*pin);
+  work.run = [=]() -> Done {
+    const std::byte present{1};
+    RONDO_CHECK_OK(owner->engine()->exchange({&present, 1}));
+    void* handle = windows().insert(std::make_unique<Registration>(Registration{comm, buff, size}));
+    if (handle == nullptr)
+      return fail(Status::kInvalidUsage, "CommWindowRegister : too many windows are alive");
+    owner->add_registration(handle);
+    *win = static_cast<ncclWindow_t>(handle);
+    return done();
+  };
+  work.cancel = [] {};
+  return submit_set_up(std::move(work));
+}
+
+RONDO_API_FUNCTION(ncclResult_t, CommWindowDeregister, ncclComm_t comm, ncclWindow_t win) {
+  return report(deregister(comm, win));
+}
+
+RONDO_API_FUNCTION(ncclResult_t, WinGetUserPtr, ncclComm_t comm, ncclWindow_t win,
+                   void** outUserPtr) {
+  return report(user_pointer(comm, win, outUserPtr));
+}
+
+RONDO_API_FUNCTION(ncclResult_t, PutSignal, const void*, size_t, ncclDataType_t, int, ncclWindow_t,
+                   size_t, int, int, unsigned int, ncclComm_t, cudaStream_t) {
+  return refuse_one_sided("PutSignal");
+}
+
+RONDO_API_FUNCTION(ncclResult_t, Signal, int, int, int, unsigned int, ncclComm_t, cudaStream_t) {
+  return refuse_one_sided("Signal");
+}
+
+RONDO_API_FUNCTION(ncclResult_t, WaitSignal, int, ncclWaitSignalDesc_t*, ncclComm_t, cudaStream_t) {
+  return refuse_one_sided("WaitSignal");
+}

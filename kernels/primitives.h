@@ -27,6 +27,21 @@
 //   recv_reduce_send(c)       (from previous) + input[c] goes to next; nothing is kept
 //   recv_reduce_copy(c)       output[c] = (from previous) + input[c], finished
 //   recv_reduce_copy_send(c)  the same, and on to next
+// A verb that receives and sends waits for the data and for the free slot, then moves; a chunk of
+// no elements is no message. Texts that run around a circle therefore need two slots a connection.
+//
+// FoldingPrimitives accumulate in the output, for texts whose order is not "previous, then own":
+//   send_kept(c)              output[c] goes to next
+//   recv_reduce_before(c)     output[c] = (from previous) + output[c], not finished
+//   recv_reduce_after(c)      output[c] = output[c] + (from previous), not finished
+//   finish(c)                 finishes output[c] (avg divides)
+//
+// Connections makes such verbs between any ranks, for texts with several neighbours:
+//   between(from, to, channel)  Primitives with up to two previous and two next ranks. Reductions
+//                               combine (from first + own) + from second; without a previous rank
+//                               they take this rank's own alone, without a next one send to nobody.
+//                               Each (sender, receiver, channel) is a connection of its own.
+//   roles(a, b)                 runs two texts at once and returns when both have ended
 #pragma once
 
 #include <cstdint>
@@ -105,6 +120,11 @@ concept PeerMemory = requires(P& p, int i, std::uint64_t n, Piece piece, Deliver
   p.release();
 };
 
+template <class P>
+RONDO_FN void wait_for_all(P& p) {
+  for (int k = 1; k < p.size(); ++k) p.wait((p.rank() + k) % p.size());
+}
+
 // What one verb of Primitives moves: elements [in_at, in_at + count) of the input, to or through
 // elements [out_at, ...) of the output (they differ where input and output have different shapes).
 // At most one slot's worth.
@@ -126,8 +146,41 @@ concept Primitives = requires(P& p, Chunk c) {
 };
 
 template <class P>
-RONDO_FN void wait_for_all(P& p) {
-  for (int k = 1; k < p.size(); ++k) p.wait((p.rank() + k) % p.size());
+concept FoldingPrimitives = Primitives<P> && requires(P& p, Chunk c) {
+  p.send_kept(c);
+  p.recv_reduce_before(c);
+  p.recv_reduce_after(c);
+  p.finish(c);
+};
+
+// The ranks at one side of some Primitives; -1: none.
+struct Peers {
+  int first = -1;
+  int second = -1;
+};
+
+template <class C>
+concept Connections = requires(C& c, Peers peers, int channel, void (*text)()) {
+  {c.rank()};
+  {c.size()};
+  { c.between(peers, peers, channel) } -> Primitives;
+  c.roles(text, text);
+};
+
+template <class C>
+concept FoldingConnections = Connections<C> && requires(C& c, Peers peers, int channel) {
+  { c.between(peers, peers, channel) } -> FoldingPrimitives;
+};
+
+// Chunk t of the chunks of at most `longest` elements that a slice is moved in, input and output
+// alike.
+RONDO_FN constexpr std::uint64_t chunks_of(Slice slice, std::uint64_t longest) {
+  return (slice.count + longest - 1) / longest;
+}
+RONDO_FN constexpr Chunk chunk_of(Slice slice, std::uint64_t t, std::uint64_t longest) {
+  const std::uint64_t at = slice.begin + t * longest;
+  const std::uint64_t rest = slice.begin + slice.count - at;
+  return {at, at, rest < longest ? rest : longest};
 }
 
 }  // namespace rondo

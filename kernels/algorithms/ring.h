@@ -1,8 +1,14 @@
-// Ring all-reduce: n - 1 steps that reduce, n - 1 steps that pass the complete parts on.
+// Ring algorithms, for two ranks or more: data only ever passes to the next rank.
 //
-// Traffic per rank of S bytes: sends 2 * S * (n-1)/n, whatever n. Order: ring (part p is summed in
-// the order of the ranks from p's starting point on; see collectives' algorithm table).
-// Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (2009).
+// For S bytes per rank (all-reduce, broadcast, reduce) or per block (all-gather, reduce-scatter),
+// every rank sends: all-reduce 2 * S * (n-1)/n, all-gather and reduce-scatter S * (n-1), broadcast
+// and reduce S, in n - 1 steps a round (all-reduce 2n - 2). Rounds overlap.
+// Order: ring, that is (((first + second) + ...) + last) along the ring, where the first is
+//   all-reduce      the rank at position p for part p of a round,
+//   reduce-scatter  the rank after the block's owner, so that the owner is last,
+//   reduce          the rank after the root, so that the root is last.
+// Slots: all-reduce at least two, all-gather and reduce-scatter too; chains (broadcast, reduce)
+// one. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (2009).
 #pragma once
 
 #include "kernels/primitives.h"
@@ -13,11 +19,27 @@ namespace rondo {
 struct RingView {
   int position;  // of this rank, 0..size-1
   int size;
-  // The part that is `behind` places behind this rank's own.
+  const int* ranks = nullptr;  // the rank at every position; null: its number is its position
+
+  // The position, and the part, that is `behind` places behind this rank's own.
   RONDO_FN constexpr int part(int behind) const {
     return ((position - behind) % size + size) % size;
   }
+  RONDO_FN constexpr int rank(int behind) const {
+    return ranks == nullptr ? part(behind) : ranks[part(behind)];
+  }
+  // How many places this rank comes after the rank `root`.
+  RONDO_FN constexpr int behind(int root) const {
+    int places = 0;
+    while (rank(places) != root && places < size) ++places;
+    return places;
+  }
 };
+
+// The longest chunk of a verb of ring_all_reduce; of the others it is `per_round`.
+RONDO_FN constexpr std::uint64_t ring_all_reduce_slot(int n, const Rounds& rounds) {
+  return part_of({0, rounds.per_round}, 0, n, rounds.grain).count;
+}
 
 template <Primitives P>
 RONDO_FN void ring_all_reduce(P& p, const RingView& ring, const Rounds& rounds) {
@@ -31,6 +53,64 @@ RONDO_FN void ring_all_reduce(P& p, const RingView& ring, const Rounds& rounds) 
     p.recv_reduce_copy_send(c(ring.size - 1));
     for (int k = 0; k < ring.size - 2; ++k) p.recv_copy_send(c(k));
     p.recv(c(ring.size - 2));
+  }
+}
+
+template <Primitives P>
+RONDO_FN void ring_all_gather(P& p, const RingView& ring, const Rounds& rounds) {
+  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+    const auto c = [&](int behind) {
+      const Slice part = rounds[round];
+      return Chunk{part.begin, ring.rank(behind) * rounds.count + part.begin, part.count};
+    };
+    p.copy_send(c(0));
+    for (int k = 1; k < ring.size - 1; ++k) p.recv_copy_send(c(k));
+    p.recv(c(ring.size - 1));
+  }
+}
+
+template <Primitives P>
+RONDO_FN void ring_reduce_scatter(P& p, const RingView& ring, const Rounds& rounds) {
+  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+    const auto c = [&](int behind) {
+      const Slice part = rounds[round];
+      return Chunk{ring.rank(behind) * rounds.count + part.begin, part.begin, part.count};
+    };
+    p.send(c(1));
+    for (int k = 2; k < ring.size; ++k) p.recv_reduce_send(c(k));
+    p.recv_reduce_copy(c(ring.size));
+  }
+}
+
+// A chain from the root to the rank before it.
+template <Primitives P>
+RONDO_FN void ring_broadcast(P& p, const RingView& ring, int root, const Rounds& rounds) {
+  const int place = ring.behind(root);
+  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+    const Chunk c = chunk_of(rounds[round], 0, rounds.per_round);
+    if (place == 0) {
+      p.copy_send(c);
+    } else if (place < ring.size - 1) {
+      p.recv_copy_send(c);
+    } else {
+      p.recv(c);
+    }
+  }
+}
+
+// A chain from the rank after the root to the root.
+template <Primitives P>
+RONDO_FN void ring_reduce(P& p, const RingView& ring, int root, const Rounds& rounds) {
+  const int place = ring.behind(root);
+  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+    const Chunk c = chunk_of(rounds[round], 0, rounds.per_round);
+    if (place == 1) {
+      p.send(c);
+    } else if (place != 0) {
+      p.recv_reduce_send(c);
+    } else {
+      p.recv_reduce_copy(c);
+    }
   }
 }
 

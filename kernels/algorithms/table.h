@@ -1,9 +1,10 @@
 // The table of algorithms: what exists, what each is called, in which order it reduces.
 //
 // `order` is a promise that the checker proves: kTree is the balanced binary tree over rank numbers
-// (split at the largest power of two below n), kRing a rotation of the ranks, kNone where nothing
-// is reduced. Only kTree and kNone rows run in reproducible mode. `in_place_safe`: peers may read a
-// rank's input in place although it is also the output that they write.
+// (split at the largest power of two below n), kRing a rotation of the ranks (ring.h), kDoubleTree
+// that of tree.h, kNone where nothing is reduced. Only kTree and kNone rows run in reproducible
+// mode. `in_place_safe`: peers may read a rank's input in place although it is also the output that
+// it and they write. `fewest_slots`: what every connection needs for the text not to deadlock.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ struct AlgorithmRow {
   Order order;
   Verbs verbs;
   bool in_place_safe;
+  int fewest_slots = 0;  // kPrimitives only
 };
 
 inline constexpr AlgorithmRow kAlgorithms[] = {
@@ -41,7 +43,19 @@ inline constexpr AlgorithmRow kAlgorithms[] = {
     {Algorithm::kDirect, "direct", Collective::kGather, Order::kNone, Verbs::kPeerMemory, true},
     {Algorithm::kDirect, "direct", Collective::kScatter, Order::kNone, Verbs::kPeerMemory, true},
     {Algorithm::kDirect, "direct", Collective::kBarrier, Order::kNone, Verbs::kPeerMemory, true},
-    {Algorithm::kRing, "ring", Collective::kAllReduce, Order::kRing, Verbs::kPrimitives, true},
+    {Algorithm::kRing, "ring", Collective::kAllReduce, Order::kRing, Verbs::kPrimitives, true, 2},
+    {Algorithm::kRing, "ring", Collective::kAllGather, Order::kNone, Verbs::kPrimitives, true, 2},
+    {Algorithm::kRing, "ring", Collective::kReduceScatter, Order::kRing, Verbs::kPrimitives, true,
+     2},
+    {Algorithm::kRing, "ring", Collective::kBroadcast, Order::kNone, Verbs::kPrimitives, true, 1},
+    {Algorithm::kRing, "ring", Collective::kReduce, Order::kRing, Verbs::kPrimitives, true, 1},
+    {Algorithm::kTree, "tree", Collective::kAllReduce, Order::kDoubleTree, Verbs::kPrimitives, true,
+     1},
+    {Algorithm::kTree, "tree", Collective::kBroadcast, Order::kNone, Verbs::kPrimitives, true, 1},
+    {Algorithm::kTree, "tree", Collective::kReduce, Order::kDoubleTree, Verbs::kPrimitives, true,
+     1},
+    {Algorithm::kRecursive, "recursive", Collective::kAllReduce, Order::kTree, Verbs::kPrimitives,
+     true, 1},
 };
 
 constexpr std::string_view name(Algorithm algorithm) {

@@ -1,0 +1,95 @@
+// Double binary tree: two trees carry half of each round, and a rank with children in one is a leaf
+// of the other, so that every rank uses both directions of its link.
+//
+// Traffic per rank of S bytes: all-reduce sends at most 2 * S, broadcast and reduce S; the latency
+// is 2 * log2(n) steps (log2(n) for broadcast and reduce). Order: double tree, in each tree
+// (first child's + own) + second child's. All-reduce runs the way up and the way down at once: one
+// after the other would deadlock with more rounds than slots. Slots: one a connection is enough.
+// Source: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction
+// and scan" (2009).
+#pragma once
+
+#include "base/double_tree.h"
+#include "kernels/primitives.h"
+
+namespace rondo {
+
+// The longest chunk of a verb.
+RONDO_FN constexpr std::uint64_t tree_slot(const Rounds& rounds) {
+  return part_of({0, rounds.per_round}, 0, 2, rounds.grain).count;
+}
+
+// One rank's ends of one of the trees.
+template <Connections C>
+struct TreeEnds {
+  const TreeLinks links;
+  const int number;
+  const Peers parent{links.parent, -1};
+  const Peers children{links.child[0], links.child[1]};
+  const bool is_root = links.parent == kNoRank;
+
+  RONDO_FN auto up(C& c) const { return c.between(children, parent, number); }
+  RONDO_FN auto down(C& c) const { return c.between(parent, children, number); }
+  RONDO_FN auto turn(C& c) const { return c.between(children, children, number); }
+  RONDO_FN Chunk chunk(const Rounds& rounds, std::uint64_t round) const {
+    const Slice half = part_of(rounds[round], number, 2, rounds.grain);
+    return {half.begin, half.begin, half.count};
+  }
+};
+
+template <Connections C>
+RONDO_FN void tree_all_reduce(C& c, const Rounds& rounds) {
+  const TreeEnds<C> trees[2] = {{double_tree(c.rank(), c.size(), 0), 0},
+                                {double_tree(c.rank(), c.size(), 1), 1}};
+  const auto up = [&] {
+    for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+      for (const TreeEnds<C>& tree : trees) {
+        if (tree.is_root) {
+          tree.turn(c).recv_reduce_copy_send(tree.chunk(rounds, round));
+        } else {
+          tree.up(c).recv_reduce_send(tree.chunk(rounds, round));
+        }
+      }
+    }
+  };
+  const auto down = [&] {
+    for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+      for (const TreeEnds<C>& tree : trees) {
+        if (!tree.is_root) tree.down(c).recv_copy_send(tree.chunk(rounds, round));
+      }
+    }
+  };
+  c.roles(up, down);
+}
+
+template <Connections C>
+RONDO_FN void tree_broadcast(C& c, int root, const Rounds& rounds) {
+  const TreeEnds<C> trees[2] = {{rooted_double_tree(c.rank(), root, c.size(), 0), 0},
+                                {rooted_double_tree(c.rank(), root, c.size(), 1), 1}};
+  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+    for (const TreeEnds<C>& tree : trees) {
+      if (tree.is_root) {
+        tree.down(c).copy_send(tree.chunk(rounds, round));
+      } else {
+        tree.down(c).recv_copy_send(tree.chunk(rounds, round));
+      }
+    }
+  }
+}
+
+template <Connections C>
+RONDO_FN void tree_reduce(C& c, int root, const Rounds& rounds) {
+  const TreeEnds<C> trees[2] = {{rooted_double_tree(c.rank(), root, c.size(), 0), 0},
+                                {rooted_double_tree(c.rank(), root, c.size(), 1), 1}};
+  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+    for (const TreeEnds<C>& tree : trees) {
+      if (tree.is_root) {
+        tree.up(c).recv_reduce_copy(tree.chunk(rounds, round));
+      } else {
+        tree.up(c).recv_reduce_send(tree.chunk(rounds, round));
+      }
+    }
+  }
+}
+
+}  // namespace rondo

@@ -36,7 +36,7 @@
 //   recv_reduce_after(c)      output[c] = output[c] + (from previous), not finished
 //   finish(c)                 finishes output[c] (avg divides)
 //
-// Connections makes such verbs between any ranks, for texts with several neighbours:
+// Links makes such verbs between any ranks, for texts with several neighbours:
 //   between(from, to, channel)  Primitives with up to two previous and two next ranks. Reductions
 //                               combine (from first + own) + from second; without a previous rank
 //                               they take this rank's own alone, without a next one send to nobody.
@@ -160,7 +160,7 @@ struct Peers {
 };
 
 template <class C>
-concept Connections = requires(C& c, Peers peers, int channel, void (*text)()) {
+concept Links = requires(C& c, Peers peers, int channel, void (*text)()) {
   {c.rank()};
   {c.size()};
   { c.between(peers, peers, channel) } -> Primitives;
@@ -168,7 +168,7 @@ concept Connections = requires(C& c, Peers peers, int channel, void (*text)()) {
 };
 
 template <class C>
-concept FoldingConnections = Connections<C> && requires(C& c, Peers peers, int channel) {
+concept FoldingLinks = Links<C> && requires(C& c, Peers peers, int channel) {
   { c.between(peers, peers, channel) } -> FoldingPrimitives;
 };
 

@@ -44,7 +44,7 @@ struct BinaryBlock {
 };
 
 // `rounds.per_round` is the longest chunk of a verb.
-template <FoldingConnections C>
+template <FoldingLinks C>
 RONDO_FN void recursive_all_reduce(C& c, const Rounds& rounds) {
   const BinaryBlock block = BinaryBlock::of(c.rank(), c.size());
   const BinaryBlock smaller = BinaryBlock::at(block.begin + block.size, c.size());

@@ -20,7 +20,7 @@ RONDO_FN constexpr std::uint64_t tree_slot(const Rounds& rounds) {
 }
 
 // One rank's ends of one of the trees.
-template <Connections C>
+template <Links C>
 struct TreeEnds {
   const TreeLinks links;
   const int number;
@@ -37,7 +37,7 @@ struct TreeEnds {
   }
 };
 
-template <Connections C>
+template <Links C>
 RONDO_FN void tree_all_reduce(C& c, const Rounds& rounds) {
   const TreeEnds<C> trees[2] = {{double_tree(c.rank(), c.size(), 0), 0},
                                 {double_tree(c.rank(), c.size(), 1), 1}};
@@ -62,7 +62,7 @@ RONDO_FN void tree_all_reduce(C& c, const Rounds& rounds) {
   c.roles(up, down);
 }
 
-template <Connections C>
+template <Links C>
 RONDO_FN void tree_broadcast(C& c, int root, const Rounds& rounds) {
   const TreeEnds<C> trees[2] = {{rooted_double_tree(c.rank(), root, c.size(), 0), 0},
                                 {rooted_double_tree(c.rank(), root, c.size(), 1), 1}};
@@ -77,7 +77,7 @@ RONDO_FN void tree_broadcast(C& c, int root, const Rounds& rounds) {
   }
 }
 
-template <Connections C>
+template <Links C>
 RONDO_FN void tree_reduce(C& c, int root, const Rounds& rounds) {
   const TreeEnds<C> trees[2] = {{rooted_double_tree(c.rank(), root, c.size(), 0), 0},
                                 {rooted_double_tree(c.rank(), root, c.size(), 1), 1}};

@@ -6,8 +6,6 @@
 #include "base/env.h"
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
-#include "kernels/host/reduce_kernels.h"
-#include "kernels/host/run_direct.h"
 
 namespace rondo {
 
@@ -73,50 +71,6 @@ Done CommunicatorState::enter() {
 void CommunicatorState::leave() { inside.store(false, std::memory_order_release); }
 
 // ---- running calls ----
-
-namespace {
-
-// A call of a communicator of one rank, or a rank's call to itself: a copy, scaled for PreMulSum.
-void run_alone(const Call& call) {
-  const std::size_t bytes = call.record.count * size_of(call.record.type);
-  if (bytes == 0 || call.receive == nullptr || call.send == nullptr) return;
-  const bool reduces = call.record.collective == Collective::kAllReduce ||
-                       call.record.collective == Collective::kReduce ||
-                       call.record.collective == Collective::kReduceScatter;
-  if (reduces && call.record.op == RedOp::kPreMulSum) {
-    host::scale(call.receive, call.send, call.record.count, call.record.type, call.scalar.data());
-  } else if (call.receive != call.send) {
-    std::memcpy(call.receive, call.send, bytes);
-  }
-}
-
-bool in_place(const Call& call) { return call.send == call.receive; }
-
-}  // namespace
-
-Done CommunicatorState::run_collective(const Call& call) {
-  if (call.record.count == 0 && call.record.collective != Collective::kBarrier) return done();
-  if (size == 1) {
-    run_alone(call);
-    return done();
-  }
-  RONDO_TRY(const Plan plan, make_plan(facts, call.record));
-  current = call.record;
-  host::HostCall host_call;
-  host_call.record = call.record;
-  host_call.input = call.send;
-  host_call.output = call.receive;
-  host_call.type = call.record.type;
-  host_call.op = call.record.op;
-  host_call.scalar = call.scalar.data();
-  host_call.may_expose_input = plan.in_place_safe || !in_place(call);
-  host_call.stream_stores = plan.stream_stores;
-  last_plan = {plan.algorithm, plan.protocol, plan.rounds.size()};
-  const bool ok = host::run_direct(host, host_call, plan.algorithm,
-                                   plan.protocol == Protocol::kLine, plan.rounds);
-  current = CallRecord{};
-  return ok ? done() : why_it_ended();
-}
 
 Done CommunicatorState::why_it_ended() {
   if (const int how = ended.load(); how != kRunning)

@@ -89,6 +89,7 @@ class CommunicatorState {
 
   Done run_group(std::span<const Call> calls);
   Done run_collective(const Call& call);
+  Done run_connected(const host::HostCall& call, const Plan& plan);
   Done run_point_to_point(std::span<const Call> calls);
   Done why_it_ended();  // after an executor gave up
 };

@@ -242,6 +242,7 @@ class Creation {
     PlanFacts& facts = state_->facts;
     facts.ranks = request_.size;
     facts.slot_bytes = state_->host.slot_bytes;
+    facts.connection_slot_bytes = kConnectionSlotBytes;
     facts.one_process = true;
     std::vector<std::uint64_t> hosts;
     for (const InitRecord& record : records_) {

@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-// How many elements of a staging slot one round of `per_round` elements takes, by collective.
+// How many elements of a staging slot one element of a round takes (the texts' *_slot functions).
 std::uint64_t window_factor(Collective collective, int ranks) {
   switch (collective) {
     case Collective::kAllToAll:
@@ -24,6 +24,12 @@ bool allowed(const PlanFacts& facts, Algorithm algorithm) {
   return (facts.algorithms >> static_cast<int>(algorithm)) & 1;
 }
 
+bool is_in_place_safe(Algorithm algorithm, Collective collective) {
+  for (const AlgorithmRow& row : kAlgorithms)
+    if (row.algorithm == algorithm && row.collective == collective) return row.in_place_safe;
+  return true;
+}
+
 // Elements per cache line: parts of a round begin on lines.
 std::uint64_t grain_of(DataType type) { return kLineBytes / size_of(type); }
 
@@ -31,8 +37,9 @@ Rounds rounds_of(const PlanFacts& facts, const CallRecord& record, std::uint64_t
   const std::uint64_t grain = grain_of(record.type);
   const std::uint64_t factor = window_factor(record.collective, facts.ranks);
   std::uint64_t per_round = window_bytes / (factor * size_of(record.type));
-  per_round = std::max<std::uint64_t>(per_round / grain * grain, 1);
-  return {record.count, std::min(per_round, std::max<std::uint64_t>(record.count, 1)), grain};
+  if (per_round > grain) per_round = per_round / grain * grain;
+  per_round = std::clamp<std::uint64_t>(per_round, 1, std::max<std::uint64_t>(record.count, 1));
+  return {record.count, per_round, grain};
 }
 
 bool fits_line(const PlanFacts& facts, const CallRecord& record) {
@@ -42,11 +49,30 @@ bool fits_line(const PlanFacts& facts, const CallRecord& record) {
          facts.ranks <= tuning::kLineRanks && !(record.flags & CallRecord::kFused);
 }
 
-Algorithm choose_all_reduce(const PlanFacts& facts, std::uint64_t bytes) {
-  for (const auto& row : tuning::kAllReduce)
-    if (facts.ranks <= row.ranks)
-      return bytes <= row.one_shot_up_to ? Algorithm::kOneShot : Algorithm::kTwoShot;
-  return Algorithm::kTwoShot;
+// The first choice by size; NCCL_ALGO may leave another.
+Algorithm choose(const PlanFacts& facts, const CallRecord& record, std::uint64_t bytes) {
+  const auto up_to = [&](const auto& rows) {
+    for (const auto& row : rows)
+      if (facts.ranks <= row.ranks) return row.one_shot_up_to;
+    return std::uint64_t{0};
+  };
+  switch (record.collective) {
+    case Collective::kAllReduce:
+      return bytes <= up_to(tuning::kAllReduce) ? Algorithm::kOneShot : Algorithm::kTwoShot;
+    case Collective::kReduce:
+      return bytes <= up_to(tuning::kReduce) ? Algorithm::kOneShot : Algorithm::kDirect;
+    default:
+      return Algorithm::kDirect;
+  }
+}
+
+bool needs_primitives(const PlanFacts& facts, const CallRecord& record) {
+  const auto row_exists = [&](const AlgorithmRow& row) {
+    return row.collective == record.collective && row.verbs == Verbs::kPeerMemory &&
+           allowed(facts, row.algorithm);
+  };
+  return facts.hosts > 1 ||
+         std::none_of(std::begin(kAlgorithms), std::end(kAlgorithms), row_exists);
 }
 
 }  // namespace
@@ -59,33 +85,57 @@ const char* name(Protocol protocol) {
 Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
   Plan plan;
   const std::uint64_t bytes = record.count * size_of(record.type);
-  if (record.collective == Collective::kAllReduce) {
-    plan.algorithm = choose_all_reduce(facts, bytes);
-    if (!allowed(facts, plan.algorithm))
-      plan.algorithm =
-          plan.algorithm == Algorithm::kOneShot ? Algorithm::kTwoShot : Algorithm::kOneShot;
-    if (!allowed(facts, plan.algorithm))
-      return fail(Status::kInvalidUsage,
-                  "No algorithm/protocol available for function {} with datatype {}. NCCL_ALGO "
-                  "leaves neither oneshot nor twoshot on one host",
-                  name(record.collective), name(record.type));
-    plan.in_place_safe = plan.algorithm == Algorithm::kTwoShot;
-  } else {
-    plan.algorithm = Algorithm::kDirect;
+  if (needs_primitives(facts, record)) return make_primitives_plan(facts, record);
+  plan.algorithm = choose(facts, record, bytes);
+  if (!allowed(facts, plan.algorithm) && record.collective == Collective::kAllReduce)
+    plan.algorithm =
+        plan.algorithm == Algorithm::kOneShot ? Algorithm::kTwoShot : Algorithm::kOneShot;
+  plan.in_place_safe = is_in_place_safe(plan.algorithm, record.collective);
+  const bool one_publication =
+      plan.algorithm == Algorithm::kOneShot || record.collective != Collective::kReduce;
+  if (plan.algorithm != Algorithm::kTwoShot && one_publication && fits_line(facts, record)) {
+    plan.protocol = Protocol::kLine;
+    plan.rounds = {record.count, std::max<std::uint64_t>(record.count, 1), 1};
+    return plan;
   }
-  const bool small = plan.algorithm != Algorithm::kTwoShot && fits_line(facts, record);
-  plan.protocol = small ? Protocol::kLine : Protocol::kStaged;
-  if (plan.protocol == Protocol::kLine && plan.algorithm == Algorithm::kDirect &&
-      record.collective == Collective::kReduce)
-    plan.algorithm = Algorithm::kOneShot;
-  // Ranks of one process read each other's buffers: no window limits a round. PreMulSum is staged.
-  const bool exposed = facts.one_process && record.op != RedOp::kPreMulSum && plan.in_place_safe;
+  plan.protocol = Protocol::kStaged;
+  plan.expose = bytes >= tuning::kExposeFrom && record.op != RedOp::kPreMulSum &&
+                !(record.flags & CallRecord::kFused);
+  // Ranks of one process always reach each other's buffers: then no window limits a round.
+  const bool always_exposed = facts.one_process && plan.expose && plan.in_place_safe;
   const std::uint64_t window =
-      exposed ? ~std::uint64_t{0} >> 8 : std::min(facts.slot_bytes, tuning::kRoundBytes);
-  plan.rounds = small ? Rounds{record.count, std::max<std::uint64_t>(record.count, 1), 1}
-                      : rounds_of(facts, record, window);
+      always_exposed ? ~std::uint64_t{0} >> 8 : std::min(facts.slot_bytes, tuning::kRoundBytes);
+  plan.rounds = rounds_of(facts, record, window);
   plan.stream_stores = bytes >= tuning::kStreamStores;
   return plan;
+}
+
+Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& record) {
+  Plan plan;
+  plan.protocol = Protocol::kSimple;
+  for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree}) {
+    const auto matches = [&](const AlgorithmRow& row) {
+      return row.algorithm == algorithm && row.collective == record.collective &&
+             row.verbs == Verbs::kPrimitives &&
+             !(facts.reproducible && row.order != Order::kTree && row.order != Order::kNone);
+    };
+    if (!allowed(facts, algorithm) ||
+        std::none_of(std::begin(kAlgorithms), std::end(kAlgorithms), matches))
+      continue;
+    plan.algorithm = algorithm;
+    const std::uint64_t grain = grain_of(record.type);
+    const std::uint64_t slot = facts.connection_slot_bytes / size_of(record.type) / grain * grain;
+    const bool parts = record.collective == Collective::kAllReduce && algorithm == Algorithm::kRing;
+    plan.rounds = {record.count, slot * (parts ? static_cast<std::uint64_t>(facts.ranks) : 1),
+                   grain};
+    return plan;
+  }
+  return fail(
+      Status::kInvalidUsage,
+      "No algorithm/protocol available for function {} with datatype {}.{}{}",
+      name(record.collective), name(record.type),
+      facts.algorithms == ~0u ? "" : " NCCL_ALGO leaves none that can run it here",
+      facts.reproducible ? " RONDO_REPRODUCIBLE=1 allows only tree-ordered algorithms" : "");
 }
 
 }  // namespace rondo

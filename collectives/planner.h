@@ -20,7 +20,8 @@ struct PlanFacts {
   bool one_process = false;  // every rank lives in one process
   bool crowded = false;      // some host has more ranks than cores
   bool reproducible = false;
-  std::uint64_t slot_bytes = 0;    // of a staging slot
+  std::uint64_t slot_bytes = 0;  // of a staging slot
+  std::uint64_t connection_slot_bytes = 0;
   std::uint64_t cache_bytes = 0;   // last-level cache that the ranks of a host share
   std::uint32_t algorithms = ~0u;  // bit per Algorithm: allowed (NCCL_ALGO)
 };
@@ -33,10 +34,13 @@ struct Plan {
   Protocol protocol = Protocol::kStaged;
   Rounds rounds{};            // for kLine and kStaged
   bool in_place_safe = true;  // inputs may be exposed though they are outputs too
+  bool expose = false;        // large enough for peers to use the callers' buffers in place
   bool stream_stores = false;
 };
 
 // Fails with kInvalidUsage, naming what was asked for, where the allowed algorithms leave none.
 Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record);
+// The same among algorithms over connections only: for several hosts, or where NCCL_ALGO says so.
+Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& record);
 
 }  // namespace rondo

@@ -8,17 +8,22 @@
 
 namespace rondo::tuning {
 
-struct AllReduceRow {
+struct OneShotRow {
   int ranks;
-  std::uint64_t one_shot_up_to;  // bytes; above, two-shot
+  std::uint64_t one_shot_up_to;  // bytes; above, two-shot or direct
 };
-inline constexpr AllReduceRow kAllReduce[] = {
+inline constexpr OneShotRow kAllReduce[] = {
     {2, 8 << 10},
     {4, 2 << 10},
     {8, 1 << 10},
     {1 << 30, 512},
 };
 
+inline constexpr OneShotRow kReduce[] = {{2, 64 << 10}, {1 << 30, 4 << 10}};
+
+// From this size on, peers use the callers' buffers in place where they can: it saves copies and
+// costs one more wait at the end.
+inline constexpr std::uint64_t kExposeFrom = 16 << 10;
 // Ranks whose lines one call may read; above it the staged path is taken.
 inline constexpr int kLineRanks = 64;
 // Bytes of a round of a staged call: in the cache of a core rather than in the shared one.

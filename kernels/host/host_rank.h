@@ -52,6 +52,7 @@ struct HostCall {
   void* output = nullptr;
   DataType type = DataType::kInt8;
   RedOp op = RedOp::kSum;
+  int root = -1;                 // in the view
   const void* scalar = nullptr;  // PreMulSum's factor: one element of the type
   bool may_expose_input = true;  // the algorithm allows peers to read the input in place
   bool may_expose_output = true;

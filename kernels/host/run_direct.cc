@@ -1,5 +1,13 @@
 #include "kernels/host/run_direct.h"
 
+#include "kernels/algorithms/direct_all_gather.h"
+#include "kernels/algorithms/direct_all_to_all.h"
+#include "kernels/algorithms/direct_barrier.h"
+#include "kernels/algorithms/direct_broadcast.h"
+#include "kernels/algorithms/direct_gather.h"
+#include "kernels/algorithms/direct_reduce.h"
+#include "kernels/algorithms/direct_reduce_scatter.h"
+#include "kernels/algorithms/direct_scatter.h"
 #include "kernels/algorithms/one_shot.h"
 #include "kernels/algorithms/two_shot.h"
 #include "kernels/host/line_memory.h"
@@ -8,21 +16,47 @@
 namespace rondo::host {
 namespace {
 
+// Texts that publish once and deliver nothing to slots: they run on either executor.
 template <class Memory>
-bool run(HostRank& rank, const HostCall& call, Algorithm algorithm, const Rounds& rounds) {
-  Memory memory(rank, call);
+void run_text(Memory& memory, const HostCall& call, const Rounds& rounds) {
+  const int root = call.root;
   switch (call.record.collective) {
     case Collective::kAllReduce:
-      if constexpr (std::is_same_v<Memory, StagedMemory>) {
-        if (algorithm == Algorithm::kTwoShot) {
-          two_shot_all_reduce(memory, rounds);
-          break;
-        }
-      }
-      one_shot_all_reduce(memory, rounds);
-      break;
+      return one_shot_all_reduce(memory, rounds);
+    case Collective::kReduce:
+      return one_shot_reduce(memory, root, rounds);
+    case Collective::kBroadcast:
+      return direct_broadcast(memory, root, rounds);
+    case Collective::kAllGather:
+      return direct_all_gather(memory, rounds);
+    case Collective::kReduceScatter:
+      return direct_reduce_scatter(memory, rounds);
+    case Collective::kAllToAll:
+      return direct_all_to_all(memory, rounds);
+    case Collective::kGather:
+      return direct_gather(memory, root, rounds);
+    case Collective::kScatter:
+      return direct_scatter(memory, root, rounds);
     default:
-      return false;
+      return direct_barrier(memory);
+  }
+}
+
+bool run_line(HostRank& rank, const HostCall& call, const Rounds& rounds) {
+  LineMemory memory(rank, call);
+  run_text(memory, call, rounds);
+  return !memory.failed();
+}
+
+bool run_staged(HostRank& rank, const HostCall& call, Algorithm algorithm, const Rounds& rounds) {
+  StagedMemory memory(rank, call);
+  const Collective collective = call.record.collective;
+  if (collective == Collective::kAllReduce && algorithm == Algorithm::kTwoShot) {
+    two_shot_all_reduce(memory, rounds);
+  } else if (collective == Collective::kReduce && algorithm == Algorithm::kDirect) {
+    direct_reduce(memory, call.root, rounds);
+  } else {
+    run_text(memory, call, rounds);
   }
   return !memory.failed();
 }
@@ -31,8 +65,7 @@ bool run(HostRank& rank, const HostCall& call, Algorithm algorithm, const Rounds
 
 bool run_direct(HostRank& rank, const HostCall& call, Algorithm algorithm, bool line,
                 const Rounds& rounds) {
-  return line ? run<LineMemory>(rank, call, algorithm, rounds)
-              : run<StagedMemory>(rank, call, algorithm, rounds);
+  return line ? run_line(rank, call, rounds) : run_staged(rank, call, algorithm, rounds);
 }
 
 }  // namespace rondo::host

@@ -1,0 +1,116 @@
+// One collective of a communicator: alone, directly within a host, or along connections.
+#include <cstring>
+
+#include "collectives/communicator_state.h"
+#include "kernels/algorithms/ring.h"
+#include "kernels/host/reduce_kernels.h"
+#include "kernels/host/run_direct.h"
+#include "kernels/host/slot_primitives.h"
+
+namespace rondo {
+namespace {
+
+// A call of a communicator of one rank: a copy, scaled for PreMulSum.
+void run_alone(const Call& call) {
+  const CallRecord& record = call.record;
+  const std::size_t bytes = record.count * size_of(record.type);
+  if (bytes == 0 || call.receive == nullptr || call.send == nullptr) return;
+  const bool reduces = record.collective == Collective::kAllReduce ||
+                       record.collective == Collective::kReduce ||
+                       record.collective == Collective::kReduceScatter;
+  if (reduces && record.op == RedOp::kPreMulSum) {
+    host::scale(call.receive, call.send, record.count, record.type, call.scalar.data());
+  } else if (call.receive != call.send) {
+    std::memcpy(call.receive, call.send, bytes);
+  }
+}
+
+// Whether this rank's input holds data of the call, and whether peers may deliver into its output.
+struct Sides {
+  bool input, pushed_output;
+};
+Sides sides_of(const CallRecord& record, Algorithm algorithm, int rank) {
+  switch (record.collective) {
+    case Collective::kBroadcast:
+    case Collective::kScatter:
+      return {rank == record.root, false};
+    case Collective::kReduce:
+      return {true, rank == record.root && algorithm == Algorithm::kDirect};
+    case Collective::kGather:
+      return {rank != record.root, false};
+    case Collective::kAllReduce:
+      return {true, algorithm == Algorithm::kTwoShot};
+    case Collective::kBarrier:
+      return {false, false};
+    default:
+      return {true, false};
+  }
+}
+
+// Whether input and output are one buffer (or one is a part of the other, in NCCL's in-place rule).
+bool in_place(const Call& call, int rank) {
+  if (call.send == call.receive) return true;
+  const std::size_t offset =
+      call.record.count * size_of(call.record.type) * static_cast<std::size_t>(rank);
+  const auto* send = static_cast<const std::byte*>(call.send);
+  const auto* receive = static_cast<const std::byte*>(call.receive);
+  return send == receive + offset || receive == send + offset;
+}
+
+}  // namespace
+
+Done CommunicatorState::run_collective(const Call& call) {
+  if (call.record.count == 0 && call.record.collective != Collective::kBarrier) return done();
+  if (size == 1) {
+    run_alone(call);
+    return done();
+  }
+  RONDO_TRY(const Plan plan, make_plan(facts, call.record));
+  last_plan = {plan.algorithm, plan.protocol, plan.rounds.size()};
+  current = call.record;
+  host::HostCall host_call;
+  host_call.record = call.record;
+  host_call.input = call.send;
+  host_call.output = call.receive;
+  host_call.type = call.record.type;
+  host_call.op = call.record.op;
+  host_call.root = call.record.root;
+  host_call.scalar = call.scalar.data();
+  const Sides sides = sides_of(call.record, plan.algorithm, rank);
+  host_call.may_expose_input =
+      plan.expose && sides.input && (plan.in_place_safe || !in_place(call, rank));
+  host_call.may_expose_output = plan.expose && sides.pushed_output;
+  host_call.stream_stores = plan.stream_stores;
+  Done result;
+  if (plan.protocol == Protocol::kSimple) {
+    result = run_connected(host_call, plan);
+  } else if (!host::run_direct(host, host_call, plan.algorithm, plan.protocol == Protocol::kLine,
+                               plan.rounds)) {
+    result = why_it_ended();
+  }
+  current = CallRecord{};
+  return result;
+}
+
+Done CommunicatorState::run_connected(const host::HostCall& call, const Plan& plan) {
+  RONDO_TRY(Connection * next, connections->to((rank + 1) % size, Lane::kCollectives));
+  RONDO_TRY(Connection * previous, connections->from((rank + size - 1) % size, Lane::kCollectives));
+  host::Announcer announcer(host, call.record);
+  ++host.step;
+  announcer.reserve_line();
+  announcer.publish_line(0);
+  if (announcer.failed()) return why_it_ended();
+  host::SlotPrimitives primitives(host, call, next, previous, size);
+  const RingView ring{rank, size};
+  switch (call.record.collective) {
+    case Collective::kAllReduce:
+      ring_all_reduce(primitives, ring, plan.rounds);
+      break;
+    default:
+      return fail(Status::kInternalError, "{} has no algorithm over connections",
+                  name(call.record.collective));
+  }
+  return primitives.failed() ? why_it_ended() : done();
+}
+
+}  // namespace rondo

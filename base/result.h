@@ -60,7 +60,10 @@ class [[nodiscard]] Result {
   const T& value() const& { return assert(ok()), std::get<0>(state_); }
   T&& value() && { return assert(ok()), std::get<0>(std::move(state_)); }
   T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
   const Error& error() const { return assert(!ok()), std::get<1>(state_); }
   Status status() const { return ok() ? Status::kSuccess : error().status; }
 

@@ -3,6 +3,7 @@
 
 #include "collectives/communicator_state.h"
 #include "kernels/algorithms/ring.h"
+#include "kernels/host/announcer.h"
 #include "kernels/host/reduce_kernels.h"
 #include "kernels/host/run_direct.h"
 #include "kernels/host/slot_primitives.h"

@@ -1,11 +1,11 @@
-// Runs n ranks as threads of this process, each with its communicator, and collects their results.
+// Ranks as threads of this process, each with its communicator: the breadth of the tests.
 //
-//   run_ranks(4, [&](Communicator& comm) { ... });
+//   auto comms = make_communicators(4);
+//   run_ranks(comms, [&](Communicator& comm) { ... });
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -15,24 +15,29 @@
 
 namespace rondo::test {
 
-struct RankOptions {
+using Communicators = std::vector<std::shared_ptr<Communicator>>;
+
+inline CommOptions short_timeouts(double seconds = 60) {
   CommOptions options;
-};
+  options.timeout_seconds = seconds;
+  options.init_timeout_seconds = seconds;
+  return options;
+}
 
-// A fresh unique id, as ncclGetUniqueId makes it.
-bootstrap::UniqueId fresh_id();
-
-inline std::vector<std::shared_ptr<Communicator>> make_communicators(int n,
-                                                                     CommOptions options = {}) {
-  const bootstrap::UniqueId id = fresh_id();
-  std::vector<std::shared_ptr<Communicator>> comms(n);
+inline Communicators make_communicators(int n, const CommOptions& options = short_timeouts()) {
+  Communicators comms(n);
+  auto id = bootstrap::make_unique_id();
+  if (!id.ok()) {
+    ADD_FAILURE() << id.error().text;
+    return comms;
+  }
   std::vector<std::thread> threads;
   for (int r = 0; r < n; ++r)
     threads.emplace_back([&, r] {
       CreateRequest request;
       request.rank = r;
       request.size = n;
-      request.id = id;
+      request.id = *id;
       request.options = options;
       auto comm = Communicator::create(request);
       if (comm.ok()) {
@@ -45,10 +50,13 @@ inline std::vector<std::shared_ptr<Communicator>> make_communicators(int n,
   return comms;
 }
 
-inline void run_ranks(const std::vector<std::shared_ptr<Communicator>>& comms,
-                      const std::function<void(Communicator&)>& body) {
+// Runs body once per rank, each on a thread of its own.
+inline void run_ranks(const Communicators& comms, const std::function<void(Communicator&)>& body) {
   std::vector<std::thread> threads;
-  for (const auto& comm : comms) threads.emplace_back([&body, comm] { body(*comm); });
+  for (const auto& comm : comms) {
+    ASSERT_NE(comm, nullptr);
+    threads.emplace_back([&body, comm] { body(*comm); });
+  }
   for (std::thread& thread : threads) thread.join();
 }
 

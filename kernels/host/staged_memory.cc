@@ -70,8 +70,8 @@ void StagedMemory::open(int slot) {
     if (r != rank_.rank) announcer_.wait_step(r, last + 1);
 }
 
-// A place in this rank's own staging, present in memory and marked as published by the next step.
-std::byte* StagedMemory::own_slot(int slot, std::uint64_t window, std::uint64_t count) {
+// A place in this rank's own staging, present in memory.
+std::byte* StagedMemory::own_place(int slot, std::uint64_t window, std::uint64_t count) {
   const std::size_t end = (window + count) * element_;
   std::size_t& committed = rank_.slot_committed[slot];
   if (end > committed) {
@@ -84,8 +84,13 @@ std::byte* StagedMemory::own_slot(int slot, std::uint64_t window, std::uint64_t 
     }
     committed = target;
   }
-  rank_.slot_last[slot] = rank_.step + 1;
   return staged(rank_.rank, slot, window);
+}
+
+// The same, for what peers will read once the next step is published.
+std::byte* StagedMemory::own_slot(int slot, std::uint64_t window, std::uint64_t count) {
+  rank_.slot_last[slot] = rank_.step + 1;
+  return own_place(slot, window, count);
 }
 
 void StagedMemory::expose(int slot, const Piece& piece) {
@@ -120,7 +125,7 @@ const std::byte* StagedMemory::own_source(int slot, const Piece& piece) {
   const Piece& last = last_exposed_[slot];
   if (last.count == piece.count && last.at == piece.at)
     return staged(rank_.rank, slot, piece.window);
-  std::byte* to = own_slot(slot, piece.window, piece.count);
+  std::byte* to = own_place(slot, piece.window, piece.count);
   if (to != nullptr) scale(to, from, piece.count, call_.type, call_.scalar);
   return to;
 }

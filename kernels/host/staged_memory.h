@@ -45,6 +45,7 @@ class StagedMemory {
   const std::byte* exposed_input(int r) const;
   std::byte* exposed_output(int r) const;
   std::uint64_t arena_offset(const void* buffer) const;
+  std::byte* own_place(int slot, std::uint64_t window, std::uint64_t count);
   std::byte* own_slot(int slot, std::uint64_t window, std::uint64_t count);
   const std::byte* own_source(int slot, const Piece& piece);
 

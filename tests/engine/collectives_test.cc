@@ -112,7 +112,8 @@ TEST_P(CollectivesTest, EqualTheReferenceForEveryTypeAndOperation) {
         if (!supported(type, op) || (o > 0 && !reduces(collective))) continue;
         ++seed;
         Case c{collective, type, op, n, static_cast<int>(seed % n), 1 + seed % 67, seed};
-        check(comms, c, seed % 2 == 0 && collective != Collective::kAllToAll, seed % 4 == 0 ? 1 : 0);
+        check(comms, c, seed % 2 == 0 && collective != Collective::kAllToAll,
+              seed % 4 == 0 ? 1 : 0);
         if (HasFatalFailure()) return;
       }
     }
@@ -132,8 +133,13 @@ TEST_P(CollectivesTest, EqualTheReferenceForEverySizeClass) {
   for (Collective collective : kAllCollectives) {
     for (std::size_t base : sizes) {
       const std::size_t count = n >= 8 && base > 100000 ? base / 8 + 1 : base;
-      Case c{collective, DataType::kFloat32, RedOp::kSum, n, static_cast<int>(random() % n),
-             count + random() % 3, static_cast<unsigned>(random())};
+      Case c{collective,
+             DataType::kFloat32,
+             RedOp::kSum,
+             n,
+             static_cast<int>(random() % n),
+             count + random() % 3,
+             static_cast<unsigned>(random())};
       const bool in_place = random() % 2 == 0 && collective != Collective::kAllToAll;
       check(comms, c, in_place, random() % 3);
       if (HasFatalFailure()) return;

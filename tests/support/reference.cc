@@ -92,13 +92,12 @@ Bytes reduced(const Case& c, std::size_t begin, std::size_t count) {
     with_op(c.op, [&](auto op) {
       if constexpr (supported(type.value, op.value)) {
         for (std::size_t i = 0; i < count; ++i) {
-          const auto result =
-              reduce_sources<type.value, op.value>(c.ranks, c.ranks, [&](int r) {
-                const auto element = read<type.value>(inputs[r], begin + i);
-                return op.value == RedOp::kPreMulSum
-                           ? scaled<type.value>(element, read<type.value>(scalars[r], 0))
-                           : element;
-              });
+          const auto result = reduce_sources<type.value, op.value>(c.ranks, c.ranks, [&](int r) {
+            const auto element = read<type.value>(inputs[r], begin + i);
+            return op.value == RedOp::kPreMulSum
+                       ? scaled<type.value>(element, read<type.value>(scalars[r], 0))
+                       : element;
+          });
           std::memcpy(out.data() + i * sizeof(result), &result, sizeof(result));
         }
       }

@@ -1,0 +1,109 @@
+// Network: what Rondo needs of a network, shaped like ncclNet (listen, connect, accept, register
+// memory, isend, irecv, test, close), so that verbs, UCX and external plugins fit behind it.
+//
+// A Link joins two ranks and carries messages both ways; a message is a call record and a body.
+// Guarantees: messages of one direction arrive whole, in order, and only into buffers that irecv
+// posted: a receiver that posts nothing holds its sender back. Nothing here blocks, waits or locks;
+// everything moves in progress() and poll(), on the thread of the rank that owns the network. Links
+// exist only between holders of the same secret. Errors are values: a link that failed says so in
+// error() and moves nothing more. Cost: progress() of a link that cannot move is a few loads;
+// poll() is one system call however many links there are; no allocation once a link is open.
+//
+//   RONDO_TRY(Bytes here, network->listen());                       // give these bytes to peers
+//   RONDO_TRY(auto link, network->connect({.from = 0, .to = 1, .lane = 0}, address_of_1));
+//   std::unique_ptr<Link> other = network->accept();                // at rank 1; null: none yet
+//   std::optional<Request> sending = link->isend(record, slot, key);
+//   while (!link->test(*sending).done) { if (!link->progress()) network->poll(); }
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace rondo::net {
+
+// Lanes keep traffic apart: a full lane never holds up another.
+inline constexpr int kCollectiveLane = 0;
+inline constexpr int kPointToPointLane = 1;
+inline constexpr int kControlLane = 2;  // small messages, read at once; a silent host is noticed
+inline constexpr int kLanes = 3;
+
+// Which link of a communicator: made by rank `from`, accepted by rank `to`.
+struct LinkName {
+  std::int32_t from = -1;
+  std::int32_t to = -1;
+  std::int32_t lane = 0;
+  friend bool operator==(const LinkName&, const LinkName&) = default;
+};
+
+enum class LinkState {
+  kOpening,  // messages may be posted; they wait
+  kOpen,
+  kEnded,  // the peer closed or something failed: see error(). What had arrived was delivered.
+};
+
+// One message on its way. Sends and receives of a link are numbered separately, from 0.
+struct Request {
+  std::uint64_t number = 0;
+  bool sending = false;
+};
+
+struct Completion {
+  bool done = false;        // sent: the body is the caller's again. Received: all of it is there
+  std::uint64_t bytes = 0;  // of the body, once done
+};
+
+// Names registered memory to a device; 0 for networks that need none.
+using MemoryKey = std::uint64_t;
+
+class Link {
+ public:
+  virtual ~Link() = default;  // closes
+
+  virtual const LinkName& name() const = 0;
+  // Queues a message; the body must stay as it is until test() says done. Nothing: the queue is
+  // full, try again after progress().
+  virtual std::optional<Request> isend(const CallRecord& record, std::span<const std::byte> body,
+                                       MemoryKey key) = 0;
+  // Offers room for the next message. A longer message ends the link with an error.
+  virtual std::optional<Request> irecv(CallRecord& record, std::span<std::byte> room,
+                                       MemoryKey key) = 0;
+  // Only looks. Of the last kDepth requests of each direction.
+  virtual Completion test(Request request) const = 0;
+  // Moves what can move now; true if something did.
+  virtual bool progress() = 0;
+  virtual LinkState state() const = 0;
+  virtual const Error& error() const = 0;  // once kEnded
+  virtual void close() = 0;                // what was sent still arrives; what was not is dropped
+
+  static constexpr std::uint64_t kDepth = 64;  // messages queued in each direction at most
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;  // after its links
+
+  virtual std::string_view name() const = 0;  // as NCCL_NET names it
+  // Starts to accept. The bytes say to peers where; they hold addresses, no secret.
+  virtual Result<std::vector<std::byte>> listen() = 0;
+  // Returns at once; the link opens by progress(). An address that cannot be read is an error.
+  virtual Result<std::unique_ptr<Link>> connect(const LinkName& name,
+                                                std::span<const std::byte> address) = 0;
+  // The next link that a peer opened and proved its right to; null: none now.
+  virtual std::unique_ptr<Link> accept() = 0;
+  virtual Result<MemoryKey> register_memory(std::span<std::byte> memory) = 0;
+  virtual void deregister_memory(MemoryKey key) = 0;
+  // Looks once which links can move. True if one may.
+  virtual bool poll() = 0;
+  // Readable for poll(2) and epoll(7) when poll() would return true. -1: no such descriptor.
+  virtual int poll_fd() const = 0;
+};
+
+}  // namespace rondo::net

@@ -1,0 +1,100 @@
+// RemoteLinks: everything that connects one rank of a communicator to ranks on other hosts.
+//
+// Connections to and from a peer are made at first use and are usable at once: slots wait in them
+// until the link is there. Both ranks agree without a message: for lanes of data the lower rank
+// connects; on the control lane whoever has something to say first, and the higher rank at its
+// first use of any lane, so that each side holds a link of its own making by which it sees the
+// other die. Links of a peer open, fill and fail without regard to other peers.
+// Guarantees: nothing blocks but flush(deadline); no thread and no lock: one thread at a time (the
+// rank's own) calls anything here. A peer that closed, died or cannot be reached is named by
+// error_of(). Only holders of the secret get a link. Cost: progress() is a few loads for each open
+// link, and one system call when nothing moved.
+//
+//   RONDO_TRY(auto links, RemoteLinks::open({.rank = 0, .size = 4, .secret = secret}));
+//   links->set_peers(session->all_gather(links->address_blob()));       // blobs by rank
+//   RONDO_TRY(Connection* to, links->sender(3, net::kCollectiveLane));
+//   while (!SendEnd<>(*to).ready()) {                                   // the Waiter's idle hook
+//     links->progress();
+//     if (auto error = links->error_of(3); !error.ok()) return error;
+//   }
+//   // parked: sleep on links->poll_fd(), then progress(). End of a call: until links->flushed().
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/connection.h"
+#include "transport/net/net.h"
+#include "transport/net/slot_channel.h"
+
+namespace rondo {
+
+struct RemoteLinksOptions {
+  int rank = 0;
+  int size = 1;
+  std::array<std::byte, 32> secret{};  // of this communicator
+  net::SlotShape slots;                // of the data lanes; the same on all ranks
+  // A message on the control lane has come. Called from progress(); it may call send_control(),
+  // nothing else here. The bytes are valid during the call.
+  std::function<void(int peer, std::span<const std::byte>)> on_control;
+};
+
+class RemoteLinks {
+ public:
+  static constexpr std::size_t kMostControlBytes = 1024;
+
+  // Listens. Fails where no network interface may be used (NCCL_SOCKET_IFNAME).
+  static Result<std::unique_ptr<RemoteLinks>> open(RemoteLinksOptions options);
+  ~RemoteLinks();
+  RemoteLinks(const RemoteLinks&) = delete;
+  RemoteLinks& operator=(const RemoteLinks&) = delete;
+
+  // Where this rank listens, for all others.
+  const std::vector<std::byte>& address_blob() const;
+  // The blobs of all ranks, by rank; an empty one for ranks that are never spoken to.
+  void set_peers(std::vector<std::vector<std::byte>> blobs);
+  void set_control_handler(std::function<void(int peer, std::span<const std::byte>)> handler);
+
+  // To and from a peer. The pointer is valid as long as this object. kInvalidArgument: no such
+  // peer or lane; kSystemError: no memory, no descriptors.
+  Result<Connection*> sender(int peer, int lane);
+  Result<Connection*> receiver(int peer, int lane);
+
+  // Moves what can move now. True if something did.
+  bool progress();
+  // What ended the traffic with this peer. A peer that closed after its last byte is an error here
+  // too: ask only while something is still awaited from it.
+  Done error_of(int peer) const;
+  // False while the links to this peer are still being opened.
+  bool reached(int peer) const;
+
+  // At most kMostControlBytes; kept until the link takes it, even where it has to be opened first.
+  Done send_control(int peer, std::span<const std::byte> message);
+
+  // All slots and control messages have left user space, except to peers that error_of() names.
+  bool flushed() const { return unflushed_peer() < 0; }
+  int unflushed_peer() const;  // a peer for which something waits here; -1: none
+  Done flush(std::chrono::steady_clock::time_point deadline);
+
+  // Readable when progress() may move something that it could not when it last returned false.
+  int poll_fd() const;
+  // Sleeps on poll_fd(), and on wake_fd (an eventfd, read by the caller) where it is not -1.
+  void sleep(int wake_fd, std::chrono::milliseconds at_most);
+
+  // Closes all links: peers see the end, bytes that have left user space still arrive.
+  void close();
+
+ private:
+  struct State;
+  explicit RemoteLinks(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rondo

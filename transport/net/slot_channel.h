@@ -1,0 +1,99 @@
+// SlotSender, SlotReceiver: the two ends of a Connection whose ranks are on different hosts.
+//
+// Executors fill and empty the slots of a Connection as if the peer shared memory with them;
+// progress() carries them over a net::Link. The words lie in memory of this process. At the sender
+// `head` advances when a slot has left user space, at the receiver `tail` when one has arrived. No
+// credit travels: a receiver offers exactly its free slots to the link, so a full receiver stops
+// the sender by the network's own flow control [one message a slot less].
+// Guarantees: slots arrive in order, with their record and their bytes; never more than the
+// receiver's slots hold. One thread at a time. Cost: progress() without work is two loads; nothing
+// is allocated after make(), and slots cost memory when they are first touched.
+//
+//   RONDO_TRY(SlotSender sender, SlotSender::make(peer, {128 << 10, 8}));
+//   SendEnd<> end(sender.connection());  ...fill, push...
+//   sender.progress(link);  link.progress();  sender.progress(link);
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "transport/connection.h"
+#include "transport/net/net.h"
+
+namespace rondo::net {
+
+struct SlotShape {
+  std::uint64_t bytes = 128 << 10;
+  std::uint64_t count = 8;
+};
+
+// A Connection and the memory that it points to.
+class SlotMemory {
+ public:
+  static Result<std::unique_ptr<SlotMemory>> make(int peer, const SlotShape& shape);
+  ~SlotMemory();
+  SlotMemory(const SlotMemory&) = delete;
+  SlotMemory& operator=(const SlotMemory&) = delete;
+
+  Connection& connection() { return connection_; }
+  const Connection& connection() const { return connection_; }
+  std::span<std::byte> buffer() const {
+    return {connection_.buffer, connection_.slot_bytes * connection_.slot_count};
+  }
+  std::span<std::byte> slot(std::uint64_t number) const {
+    return {connection_.buffer + number % connection_.slot_count * connection_.slot_bytes,
+            connection_.slot_bytes};
+  }
+
+ private:
+  SlotMemory() = default;
+  struct alignas(kLineBytes) Word {
+    std::uint64_t value = 0;
+  };
+  Connection connection_{};
+  Word tail_;
+  Word head_;
+  std::vector<CallRecord> records_;
+  std::vector<std::uint64_t> used_;
+};
+
+class SlotSender {
+ public:
+  static Result<SlotSender> make(int peer, const SlotShape& shape);
+
+  Connection& connection() { return memory_->connection(); }
+  std::span<std::byte> memory() const { return memory_->buffer(); }
+  // Hands filled slots to the link and takes sent ones back. True if any did move.
+  bool progress(Link& link, MemoryKey key = 0);
+  // No filled slot is left in user space.
+  bool flushed() const;
+
+ private:
+  explicit SlotSender(std::unique_ptr<SlotMemory> memory) : memory_(std::move(memory)) {
+    requests_.resize(memory_->connection().slot_count);
+  }
+  std::unique_ptr<SlotMemory> memory_;
+  std::vector<Request> requests_;  // by slot
+  std::uint64_t posted_ = 0;
+};
+
+class SlotReceiver {
+ public:
+  static Result<SlotReceiver> make(int peer, const SlotShape& shape);
+
+  Connection& connection() { return memory_->connection(); }
+  std::span<std::byte> memory() const { return memory_->buffer(); }
+  // Offers free slots to the link and shows arrived ones. True if any did arrive.
+  bool progress(Link& link, MemoryKey key = 0);
+
+ private:
+  explicit SlotReceiver(std::unique_ptr<SlotMemory> memory) : memory_(std::move(memory)) {
+    requests_.resize(memory_->connection().slot_count);
+  }
+  std::unique_ptr<SlotMemory> memory_;
+  std::vector<Request> requests_;  // by slot
+  std::uint64_t posted_ = 0;
+};
+
+}  // namespace rondo::net

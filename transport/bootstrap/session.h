@@ -30,8 +30,8 @@ struct JoinRequest {
   int size = 1;
   UniqueId id{};                                                // not read where size is 1
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);  // of join() and of each all_gather
-  std::function<bool()> aborted;                                // polled every 50 ms; may be empty
-  std::vector<UniqueId> more_ids;  // further roots: accepted, not needed
+  std::function<bool()> aborted{};                              // polled every 50 ms; may be empty
+  std::vector<UniqueId> more_ids{};  // further roots: accepted, not needed
 };
 
 class SessionState;  // transport/bootstrap/session_state.h

@@ -1,0 +1,97 @@
+// Ranks for the tests of the bootstrap: the same function as threads or as forked processes.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/bootstrap/session.h"
+
+namespace rondo::bootstrap {
+
+using RankFunction = std::function<Done(int rank)>;
+
+inline std::vector<Done> as_threads(int count, const RankFunction& function) {
+  std::vector<Done> results(static_cast<std::size_t>(count));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < count; ++rank)
+    threads.emplace_back([&, rank] { results[static_cast<std::size_t>(rank)] = function(rank); });
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+// A forked process that runs one rank; its result comes back through a pipe.
+class RankProcess {
+ public:
+  RankProcess(int rank, const RankFunction& function) {
+    int ends[2];
+    if (pipe(ends) != 0) abort();
+    pid_ = fork();
+    if (pid_ == 0) {
+      alarm(60);  // no orphan outlives a failed test
+      close(ends[0]);
+      const Done result = function(rank);
+      const int status = static_cast<int>(result.status());
+      const std::string text = result.ok() ? "" : result.error().text;
+      [[maybe_unused]] auto count = write(ends[1], &status, sizeof(status));
+      count = write(ends[1], text.data(), text.size());
+      _exit(0);
+    }
+    close(ends[1]);
+    read_ = ends[0];
+  }
+  ~RankProcess() {
+    if (pid_ > 0) kill(SIGKILL), (void)wait();
+    close(read_);
+  }
+  RankProcess(const RankProcess&) = delete;
+  RankProcess& operator=(const RankProcess&) = delete;
+
+  void kill(int signal) { ::kill(pid_, signal); }
+
+  // kInternalError "ended without a result" for one that was killed.
+  Done wait() {
+    int status = -1;
+    Error error = fail(Status::kInternalError, "ended without a result");
+    if (read(read_, &status, sizeof(status)) == sizeof(status)) {
+      error = Error{static_cast<Status>(status), ""};
+      char buffer[4096];
+      for (ssize_t count; (count = read(read_, buffer, sizeof(buffer))) > 0;)
+        error.text.append(buffer, static_cast<std::size_t>(count));
+    }
+    int ignored = 0;
+    while (waitpid(pid_, &ignored, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    if (error.status == Status::kSuccess) return done();
+    return error;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int read_ = -1;
+};
+
+inline std::vector<Done> as_processes(int count, const RankFunction& function) {
+  std::vector<std::unique_ptr<RankProcess>> processes;
+  for (int rank = 0; rank < count; ++rank)
+    processes.push_back(std::make_unique<RankProcess>(rank, function));
+  std::vector<Done> results;
+  for (auto& process : processes) results.push_back(process->wait());
+  return results;
+}
+
+inline void expect_all_ok(const std::vector<Done>& results) {
+  for (std::size_t rank = 0; rank < results.size(); ++rank)
+    EXPECT_TRUE(results[rank].ok()) << "rank " << rank << ": " << results[rank].error().text;
+}
+
+}  // namespace rondo::bootstrap

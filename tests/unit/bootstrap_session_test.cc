@@ -1,0 +1,114 @@
+// Sessions: ranks as threads and as processes meet and exchange bytes of differing sizes.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/unit/bootstrap_ranks.h"
+
+namespace rondo::bootstrap {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<std::byte> record_of(int rank, int round) {
+  const std::size_t length = static_cast<std::size_t>((rank * 37 + round * 1001) % 5000);
+  return std::vector<std::byte>(length, static_cast<std::byte>(rank * 7 + round));
+}
+
+Done exchange_rounds(Session& session, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    RONDO_TRY(const auto table, session.all_gather(record_of(session.rank(), round)));
+    if (table.size() != static_cast<std::size_t>(session.size()))
+      return fail(Status::kInternalError, "a table of {} records", table.size());
+    for (int rank = 0; rank < session.size(); ++rank)
+      if (table[static_cast<std::size_t>(rank)] != record_of(rank, round))
+        return fail(Status::kInternalError, "wrong record of rank {} in round {}", rank, round);
+  }
+  return done();
+}
+
+Done meet(const UniqueId& id, int rank, int size, int rounds) {
+  RONDO_TRY(const auto session, Session::join({.rank = rank, .size = size, .id = id}));
+  return exchange_rounds(*session, rounds);
+}
+
+class SessionOfThreads : public testing::TestWithParam<int> {};
+
+TEST_P(SessionOfThreads, GathersEveryRecordInEveryRound) {
+  const int size = GetParam();
+  const auto id = make_unique_id();
+  ASSERT_TRUE(id.ok()) << id.error().text;
+  expect_all_ok(as_threads(size, [&](int rank) { return meet(id.value(), rank, size, 5); }));
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, SessionOfThreads, testing::Values(1, 2, 3, 5, 8, 9, 16, 64, 75));
+
+class SessionOfProcesses : public testing::TestWithParam<int> {};
+
+TEST_P(SessionOfProcesses, GathersEveryRecordInEveryRound) {
+  const int size = GetParam();
+  const auto id = make_unique_id();
+  ASSERT_TRUE(id.ok()) << id.error().text;
+  expect_all_ok(as_processes(size, [&](int rank) { return meet(id.value(), rank, size, 3); }));
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, SessionOfProcesses, testing::Values(2, 3, 5, 8));
+
+TEST(Session, OfOneRankNeedsNoValidId) {
+  auto session = Session::join({.rank = 0, .size = 1, .id = UniqueId{}});
+  ASSERT_TRUE(session.ok()) << session.error().text;
+  EXPECT_TRUE(exchange_rounds(**session, 3).ok());
+}
+
+TEST(Session, RefusesBytesThatAreNoId) {
+  const auto session = Session::join({.rank = 0, .size = 2, .id = UniqueId{}});
+  ASSERT_FALSE(session.ok());
+  EXPECT_EQ(session.status(), Status::kInvalidArgument);
+}
+
+TEST(Session, SeveralAtOnceDoNotMix) {
+  constexpr int kSessions = 6;
+  constexpr int kSize = 4;
+  std::vector<UniqueId> ids;
+  for (int i = 0; i < kSessions; ++i) ids.push_back(make_unique_id().value());
+  expect_all_ok(as_threads(kSessions * kSize, [&](int i) {
+    return meet(ids[static_cast<std::size_t>(i % kSessions)], i / kSessions, kSize, 4);
+  }));
+}
+
+TEST(Session, CarriesLargeRecords) {
+  constexpr std::size_t kBytes = 5 << 20;
+  const auto id = make_unique_id().value();
+  expect_all_ok(as_threads(10, [&](int rank) -> Done {
+    RONDO_TRY(const auto session, Session::join({.rank = rank, .size = 10, .id = id}));
+    const std::vector<std::byte> mine(rank == 9 ? kBytes : 1, static_cast<std::byte>(rank));
+    RONDO_TRY(const auto table, session->all_gather(mine));
+    if (table[9] != std::vector<std::byte>(kBytes, std::byte{9}))
+      return fail(Status::kInternalError, "the large record is wrong");
+    return done();
+  }));
+}
+
+TEST(Session, RefusesMoreBytesThanItCarriesAtEveryRank) {
+  const auto id = make_unique_id().value();
+  const auto results = as_threads(3, [&](int rank) -> Done {
+    RONDO_TRY(const auto session, Session::join({.rank = rank, .size = 3, .id = id}));
+    const std::vector<std::byte> mine(rank == 2 ? (std::size_t{64} << 20) + 1 : 8);
+    RONDO_TRY(const auto table, session->all_gather(mine));
+    return done();
+  });
+  for (const Done& result : results) EXPECT_EQ(result.status(), Status::kInvalidArgument);
+}
+
+TEST(Session, AForkedProcessMeetsAnew) {
+  // The parent's server thread runs at the time of the fork.
+  const auto of_parent = make_unique_id().value();
+  expect_all_ok(as_processes(1, [&](int) -> Done {
+    RONDO_TRY(const UniqueId id, make_unique_id());
+    for (const Done& result : as_threads(3, [&](int rank) { return meet(id, rank, 3, 2); }))
+      RONDO_CHECK_OK(result);
+    return done();
+  }));
+  expect_all_ok(as_threads(2, [&](int rank) { return meet(of_parent, rank, 2, 2); }));
+}
+
+}  // namespace
+}  // namespace rondo::bootstrap

@@ -1,0 +1,71 @@
+#include "transport/bootstrap/hmac.h"
+
+#define OPENSSL_SUPPRESS_DEPRECATED  // NOLINT: the plain functions are wanted, see the header
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <sys/random.h>
+
+#include <algorithm>
+
+namespace rondo::bootstrap {
+namespace {
+
+constexpr std::size_t kBlock = 64;
+
+class Sha256 {
+ public:
+  Sha256() { SHA256_Init(&context_); }
+  void add(std::span<const std::byte> bytes) {
+    if (!bytes.empty()) SHA256_Update(&context_, bytes.data(), bytes.size());
+  }
+  Digest finish() {
+    Digest digest;
+    SHA256_Final(reinterpret_cast<unsigned char*>(digest.data()), &context_);
+    return digest;
+  }
+
+ private:
+  SHA256_CTX context_;
+};
+
+}  // namespace
+
+Digest sha256(std::initializer_list<std::span<const std::byte>> parts) {
+  Sha256 hash;
+  for (const auto part : parts) hash.add(part);
+  return hash.finish();
+}
+
+Digest hmac_sha256(std::span<const std::byte> key,
+                   std::initializer_list<std::span<const std::byte>> parts) {
+  std::array<std::byte, kBlock> pad{};
+  if (key.size() > kBlock) {
+    const Digest shorter = sha256({key});
+    std::copy(shorter.begin(), shorter.end(), pad.begin());
+  } else {
+    std::copy(key.begin(), key.end(), pad.begin());
+  }
+  Sha256 inner;
+  for (std::byte& byte : pad) byte ^= std::byte{0x36};
+  inner.add(pad);
+  for (const auto part : parts) inner.add(part);
+  const Digest first = inner.finish();
+  Sha256 outer;
+  for (std::byte& byte : pad) byte ^= std::byte{0x36 ^ 0x5c};
+  outer.add(pad);
+  outer.add(first);
+  return outer.finish();
+}
+
+bool same_digest(const Digest& a, const Digest& b) {
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+Digest random_digest() {
+  Digest digest;
+  while (getrandom(digest.data(), digest.size(), 0) != static_cast<ssize_t>(digest.size())) {
+  }
+  return digest;
+}
+
+}  // namespace rondo::bootstrap

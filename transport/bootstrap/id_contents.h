@@ -1,0 +1,32 @@
+// IdContents: what the 128 bytes of a UniqueId say.
+//
+// Layout, little-endian: magic and layout version (8), flags (1), number of addresses (1), port
+// (2), secret (32), addresses (a byte 4 or 6, then the address), zeros, and in the last four bytes
+// the start of the SHA-256 of the rest.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/bootstrap/hmac.h"
+#include "transport/bootstrap/unique_id.h"
+#include "transport/socket/address.h"
+
+namespace rondo::bootstrap {
+
+struct IdContents {
+  bool served_by_rank_zero = false;  // NCCL_COMM_ID: nobody serves before rank 0 joins
+  std::uint16_t port = 0;
+  std::vector<net::SocketAddress> addresses;  // with the port; the best first
+  Digest secret{};
+};
+
+// Keeps as many addresses as fit.
+UniqueId encode_id(const IdContents& contents);
+Result<IdContents> decode_id(const UniqueId& id);
+
+// A fresh secret at this process's server and addresses. Opens no room.
+Result<IdContents> own_contents();
+
+}  // namespace rondo::bootstrap

@@ -1,0 +1,167 @@
+#include "transport/bootstrap/rendezvous_server.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "base/log.h"
+
+namespace rondo::bootstrap {
+namespace {
+
+// A library's thread must not run the program's signal handlers.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+RendezvousServer::RendezvousServer(net::Socket listener, net::Socket bell, std::uint16_t port,
+                                   bool temporary)
+    : port_(port),
+      temporary_(temporary),
+      bell_(std::move(bell)),
+      door_(std::make_unique<Doorkeeper>(std::move(listener), kServer)) {}
+
+RendezvousServer::~RendezvousServer() { stop(); }
+
+Result<std::shared_ptr<RendezvousServer>> RendezvousServer::open(std::uint16_t port) {
+  RONDO_TRY(net::Socket listener, net::listen_everywhere(port));
+  RONDO_TRY(const net::SocketAddress address, net::local_address(listener));
+  net::Socket bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell) return fail_errno(errno, "cannot create an eventfd");
+  return std::shared_ptr<RendezvousServer>(
+      new RendezvousServer(std::move(listener), std::move(bell), address.port(), false));
+}
+
+Result<std::shared_ptr<RendezvousServer>> RendezvousServer::open_at(
+    const net::SocketAddress& address) {
+  RONDO_TRY(net::Socket listener, net::listen_tcp(address));
+  net::Socket bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell) return fail_errno(errno, "cannot create an eventfd");
+  return std::shared_ptr<RendezvousServer>(
+      new RendezvousServer(std::move(listener), std::move(bell), address.port(), true));
+}
+
+Done RendezvousServer::open_room(const Digest& secret) {
+  std::lock_guard lock(mutex_);
+  if (stop_ || closing_) return fail(Status::kInProgress, "the rendezvous server is ending");
+  to_open_.push_back(secret);
+  if (running_) return ring(), done();
+  if (thread_.joinable()) thread_.join();  // it has left its loop and touches nothing any more
+  const SignalsBlocked blocked;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    to_open_.pop_back();
+    return fail(Status::kSystemError, "cannot start the thread of the rendezvous: {}",
+                error.what());
+  }
+  running_ = true;
+  return done();
+}
+
+void RendezvousServer::close_room(const Digest& secret) {
+  std::lock_guard lock(mutex_);
+  if (!running_) return;
+  to_close_.push_back(Credentials(secret).tag());
+  ring();
+}
+
+void RendezvousServer::stop() {
+  std::thread thread;
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    ring();
+    thread.swap(thread_);
+  }
+  if (thread.joinable()) thread.join();
+}
+
+void RendezvousServer::ring() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(bell_.get(), &one, sizeof(one));
+}
+
+bool RendezvousServer::take_orders() {
+  std::lock_guard lock(mutex_);
+  for (const Digest& secret : to_open_) rooms_.push_back(std::make_unique<Room>(secret));
+  to_open_.clear();
+  for (const Tag& tag : to_close_)
+    std::erase_if(rooms_, [&](const auto& room) {
+      return room->credentials().tag() == tag && room->empty();
+    });
+  to_close_.clear();
+  if (!stop_ && !rooms_.empty()) return true;
+  rooms_.clear();
+  running_ = false;
+  if (temporary_) {
+    closing_ = true;
+    door_.reset();
+  }
+  return false;
+}
+
+void RendezvousServer::run() {
+  pthread_setname_np(pthread_self(), "rondo-meet");
+  while (take_orders()) turn();
+}
+
+void RendezvousServer::turn() {
+  std::vector<pollfd> entries = {{bell_.get(), POLLIN, 0}};
+  door_->collect(entries);
+  auto next = door_->next_deadline();
+  for (const auto& room : rooms_) {
+    room->collect(entries);
+    next = std::min(next, room->next_deadline());
+  }
+  const net::Patience forever{net::Clock::time_point::max(), {}};
+  if (auto waited = net::wait_until(entries, next, forever, "serving a rendezvous"); !waited.ok()) {
+    RONDO_WARN("{}", waited.error().text);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return;
+  }
+  if (entries[0].revents != 0) {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto size = ::read(bell_.get(), &count, sizeof(count));
+  }
+  std::span<const pollfd> rest = std::span<const pollfd>(entries).subspan(1);
+  const auto mine = rest.first(door_->entries());
+  rest = rest.subspan(mine.size());
+  for (const auto& room : rooms_) {
+    const auto of_room = rest.first(room->entries());
+    rest = rest.subspan(of_room.size());
+    room->serve(of_room);
+  }
+  const auto room_of = [&](const Tag& tag) -> Room* {
+    for (const auto& room : rooms_)
+      if (room->open() && room->credentials().tag() == tag) return room.get();
+    return nullptr;
+  };
+  auto arrivals = door_->serve(mine, [&](const Tag& tag) -> const Credentials* {
+    Room* room = room_of(tag);
+    return room != nullptr ? &room->credentials() : nullptr;
+  });
+  for (Arrival& arrival : arrivals)
+    if (Room* room = room_of(arrival.hello.tag)) room->admit(std::move(arrival));
+  std::erase_if(rooms_, [](const auto& room) { return room->finished(); });
+}
+
+}  // namespace rondo::bootstrap

@@ -1,0 +1,152 @@
+#include "transport/bootstrap/room.h"
+
+#include <algorithm>
+
+#include "transport/bootstrap/tree.h"
+
+namespace rondo::bootstrap {
+namespace {
+
+constexpr std::size_t kMostNamed = 16;
+constexpr auto kLongestPatience = std::chrono::hours(24 * 365);
+
+}  // namespace
+
+std::string name_ranks(std::span<const int> ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
+  if (ranks.size() > kMostNamed) text += fmt::format(" and {} more", ranks.size() - kMostNamed);
+  return text;
+}
+
+std::optional<Error> Room::objection(const Arrival& arrival) const {
+  const Join& join = arrival.join;
+  if (join.size < 1 || join.size > kMostRanks || join.rank < 0 || join.rank >= join.size)
+    return fail(Status::kInvalidArgument, "rank {} of {} ranks is out of range (from {})",
+                join.rank, join.size, arrival.from.text());
+  for (const Guest* other : members_) {
+    if (other == nullptr) continue;
+    if (other->arrival.join.size != join.size)
+      return fail(Status::kInvalidArgument,
+                  "rank {} joined a communicator of {} ranks, but rank {} one of {}: all must give "
+                  "the same number",
+                  join.rank, join.size, other->arrival.join.rank, other->arrival.join.size);
+    if (other->arrival.hello.dialect != arrival.hello.dialect)
+      return fail(Status::kInvalidUsage,
+                  "rank {} runs another build of Rondo ({}) than rank {} ({}): all ranks need the "
+                  "same version and architecture",
+                  join.rank, arrival.hello.dialect.text(), other->arrival.join.rank,
+                  other->arrival.hello.dialect.text());
+    break;  // the others agree with this one
+  }
+  if (!members_.empty()) {
+    if (const Guest* same = members_[static_cast<std::size_t>(join.rank)])
+      return fail(Status::kInvalidUsage,
+                  "rank {} joined twice (from {} and from {}): every rank number may be used once",
+                  join.rank, same->arrival.from.text(), arrival.from.text());
+  }
+  return std::nullopt;
+}
+
+void Room::admit(Arrival arrival) {
+  const std::chrono::nanoseconds patience(std::min<std::uint64_t>(
+      arrival.join.patience_ns, std::chrono::nanoseconds(kLongestPatience).count()));
+  if (const auto deadline = net::Clock::now() + patience; deadline < deadline_) {
+    deadline_ = deadline;
+    shortest_patience_ = patience;
+  }
+  guests_.push_back(std::make_unique<Guest>());
+  Guest& guest = *guests_.back();
+  guest.arrival = std::move(arrival);
+  const int rank = guest.arrival.join.rank;
+  if (error_) {
+    (void)guest.arrival.link.send(kError, 0, encode_error(*error_));
+    return;
+  }
+  if (auto wrong = objection(guest.arrival)) return fail_all(*wrong);
+  if (members_.empty()) members_.resize(static_cast<std::size_t>(guest.arrival.join.size));
+  members_[static_cast<std::size_t>(rank)] = &guest;
+  guest.member = true;
+  if (++joined_ == static_cast<int>(members_.size())) seat_all();
+}
+
+void Room::seat_all() {
+  full_ = true;
+  for (int rank = 0; rank < joined_; ++rank) {
+    const Tree tree{rank, joined_};
+    Table table;
+    if (!tree.root())
+      table.parent = members_[static_cast<std::size_t>(tree.parent())]->arrival.join.place;
+    (void)members_[static_cast<std::size_t>(rank)]->arrival.link.send(kTable, 0, table.encode());
+  }
+}
+
+void Room::collect(std::vector<pollfd>& entries) const {
+  for (const auto& guest : guests_) entries.push_back(guest->arrival.link.entry());
+}
+
+void Room::serve(std::span<const pollfd> ready) {
+  // fail_all and hear never add or remove guests.
+  for (std::size_t i = 0; i < ready.size(); ++i)
+    if (ready[i].revents != 0) hear(*guests_[i]);
+  std::erase_if(guests_, [](const auto& guest) { return guest->gone && !guest->member; });
+  if (net::Clock::now() < deadline_ || finished_) return;
+  if (!error_) {
+    const double seconds = std::chrono::duration<double>(shortest_patience_).count();
+    fail_all(fail(Status::kTimeout,
+                  "{} of {} {} not {} within {:.3g} s; look at what they do, and whether they can "
+                  "reach this host (NCCL_SOCKET_IFNAME chooses the interface, RONDO_INIT_TIMEOUT "
+                  "the time)",
+                  name_ranks(absent()), members_.size(), absent().size() == 1 ? "has" : "have",
+                  full_ ? "connected to their neighbours" : "joined", seconds));
+  }
+  finished_ = true;
+}
+
+std::vector<int> Room::absent() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank) {
+    const Guest* guest = members_[static_cast<std::size_t>(rank)];
+    if (guest == nullptr || (full_ && !guest->connected)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void Room::hear(Guest& guest) {
+  auto& link = guest.arrival.link;
+  if (guest.gone) return;
+  if (!link.flush().ok()) guest.gone = true;
+  while (!guest.gone) {
+    auto frame = link.receive();
+    if (frame.ok() && !*frame) break;
+    const int rank = guest.arrival.join.rank;
+    if (!frame.ok()) {
+      guest.gone = true;
+      if (!guest.connected && !error_)
+        fail_all(fail(Status::kRemoteError, "rank {} (at {}) ended while the ranks were joining",
+                      rank, guest.arrival.from.text()));
+    } else if ((*frame)->type == kConnected && full_ && !guest.connected) {
+      guest.connected = true;
+      ++connected_;
+    } else if ((*frame)->type == kError && !error_) {
+      guest.gone = true;
+      const auto error = decode_error((*frame)->payload);
+      fail_all(error ? *error : fail(Status::kRemoteError, "rank {} failed to join", rank));
+    }
+  }
+  if (guest.gone) link.close();
+  if (full_ && connected_ == joined_) finished_ = true;
+  // Everybody has heard of the failure and left.
+  if (error_ && full_ &&
+      std::all_of(guests_.begin(), guests_.end(), [](const auto& one) { return one->gone; }))
+    finished_ = true;
+}
+
+void Room::fail_all(const Error& error) {
+  error_ = error;
+  for (const auto& guest : guests_)
+    if (!guest->gone) (void)guest->arrival.link.send(kError, 0, encode_error(error));
+}
+
+}  // namespace rondo::bootstrap

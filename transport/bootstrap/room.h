@@ -1,0 +1,63 @@
+// Room: one rendezvous as its server sees it: who has joined, who is connected, what went wrong.
+//
+// The ranks gather; when all are there, each gets the place of its parent in the tree; when all
+// have said that they are connected the room is finished. Anything wrong (a rank twice, out of
+// range, of another size or dialect, one that leaves, the deadline) is told to all, and to those
+// who come later, until the deadline.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "transport/bootstrap/doorkeeper.h"
+
+namespace rondo::bootstrap {
+
+// "rank 3", "ranks 3, 5", "ranks 0, 1, ... and 100 more"
+std::string name_ranks(std::span<const int> ranks);
+
+class Room {
+ public:
+  explicit Room(const Digest& secret) : credentials_(secret) {}
+
+  const Credentials& credentials() const { return credentials_; }
+  // False once all ranks are there: another rendezvous of the same id may follow (NCCL_COMM_ID).
+  bool open() const { return !full_; }
+  bool empty() const { return joined_ == 0; }
+  bool finished() const { return finished_; }
+
+  void admit(Arrival arrival);
+  void collect(std::vector<pollfd>& entries) const;
+  std::size_t entries() const { return guests_.size(); }
+  void serve(std::span<const pollfd> ready);
+  net::Clock::time_point next_deadline() const { return deadline_; }
+
+ private:
+  struct Guest {
+    Arrival arrival;
+    bool member = false;     // counted in members_
+    bool connected = false;  // has its neighbours
+    bool gone = false;
+  };
+
+  std::optional<Error> objection(const Arrival& arrival) const;
+  void hear(Guest& guest);
+  void seat_all();
+  void fail_all(const Error& error);
+  std::vector<int> absent() const;
+
+  Credentials credentials_;
+  std::vector<std::unique_ptr<Guest>> guests_;
+  std::vector<Guest*> members_;  // by rank
+  int joined_ = 0;
+  int connected_ = 0;
+  bool full_ = false;
+  bool finished_ = false;
+  std::optional<Error> error_;
+  std::chrono::nanoseconds shortest_patience_{};
+  net::Clock::time_point deadline_ = net::Clock::time_point::max();
+};
+
+}  // namespace rondo::bootstrap

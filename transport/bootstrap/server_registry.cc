@@ -1,0 +1,81 @@
+#include "transport/bootstrap/server_registry.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/process.h"
+
+namespace rondo::bootstrap {
+namespace {
+
+std::atomic<ServerRegistry*> current{nullptr};
+
+// Its destructor runs at exit and at dlclose. The registries themselves are never destroyed: other
+// threads may still be inside.
+struct StopAtExit {
+  ~StopAtExit() { ServerRegistry::instance().stop_all(); }
+};
+
+}  // namespace
+
+ServerRegistry& ServerRegistry::instance() {
+  const std::uint32_t generation = fork_generation();
+  ServerRegistry* registry = current.load(std::memory_order_acquire);
+  while (registry == nullptr || registry->generation_ != generation) {
+    auto* fresh = new ServerRegistry(generation, registry);
+    if (current.compare_exchange_strong(registry, fresh)) {
+      registry = fresh;
+    } else {
+      delete fresh;
+    }
+  }
+  static StopAtExit stop_at_exit;
+  return *registry;
+}
+
+Result<std::shared_ptr<RendezvousServer>> ServerRegistry::common() {
+  std::lock_guard lock(mutex_);
+  if (common_ == nullptr) {
+    RONDO_TRY(common_, RendezvousServer::open(0));
+  }
+  return common_;
+}
+
+Done ServerRegistry::serve_at(const std::vector<net::SocketAddress>& addresses,
+                              const Digest& secret) {
+  std::lock_guard lock(mutex_);
+  Error last = fail(Status::kInternalError, "no address");
+  for (const auto& address : addresses) {
+    const auto known = std::find_if(fixed_.begin(), fixed_.end(),
+                                    [&](const Fixed& one) { return one.address == address; });
+    if (known != fixed_.end()) {
+      if (known->server->open_room(secret).ok()) return done();
+      known->server->stop();
+      fixed_.erase(known);
+    }
+    auto server = RendezvousServer::open_at(address);
+    if (server.ok()) {
+      RONDO_CHECK_OK((*server)->open_room(secret));
+      fixed_.push_back({address, std::move(*server)});
+      return done();
+    }
+    last = server.error();
+  }
+  return fail(last.status,
+              "rank 0 cannot serve at the address of NCCL_COMM_ID: {}; it must be an address of "
+              "rank 0's host with a free port",
+              last.text);
+}
+
+void ServerRegistry::close_room(const Digest& secret) {
+  std::lock_guard lock(mutex_);
+  if (common_ != nullptr) common_->close_room(secret);
+}
+
+void ServerRegistry::stop_all() {
+  std::lock_guard lock(mutex_);
+  if (common_ != nullptr) common_->stop();
+  for (const Fixed& one : fixed_) one.server->stop();
+}
+
+}  // namespace rondo::bootstrap

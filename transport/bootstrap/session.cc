@@ -1,0 +1,236 @@
+// Joining: from an id to a connected session.
+#include "transport/bootstrap/session.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "transport/bootstrap/id_contents.h"
+#include "transport/bootstrap/knock.h"
+#include "transport/bootstrap/room.h"
+#include "transport/bootstrap/server_registry.h"
+#include "transport/bootstrap/session_state.h"
+#include "transport/socket/interfaces.h"
+
+namespace rondo::bootstrap {
+namespace {
+
+// The rendezvous knows who is missing: its verdict may come a little after the deadline.
+constexpr auto kVerdictTime = std::chrono::seconds(1);
+
+class Joining {
+ public:
+  Joining(const JoinRequest& request, const IdContents& contents, SessionState& state)
+      : request_(request),
+        contents_(contents),
+        state_(state),
+        credentials_(contents.secret),
+        patience_{
+            net::Clock::now() + std::chrono::duration_cast<net::Clock::duration>(request.timeout),
+            request.aborted} {}
+
+  // On failure everybody who knows this rank is told.
+  Done run() {
+    auto joined = steps();
+    if (joined.ok()) return joined;
+    Error told = joined.error();
+    if (told.status == Status::kInvalidUsage && request_.aborted && request_.aborted())
+      told =
+          fail(Status::kRemoteError, "rank {} aborted while the ranks were joining", request_.rank);
+    if (server_.valid() && !verdict_) (void)server_.send(kError, 0, encode_error(told));
+    return state_.fail_session(joined.error());
+  }
+
+ private:
+  Done steps() {
+    RONDO_CHECK_OK(open_door());
+    RONDO_CHECK_OK(enter_rendezvous());
+    RONDO_TRY(const Table table, await_table());
+    for (int i = 0; i < state_.tree.children(); ++i) {
+      state_.neighbours.push_back(std::make_unique<Neighbour>());
+      state_.neighbours.back()->rank = static_cast<int>(state_.tree.first_child()) + i;
+    }
+    RONDO_CHECK_OK(connect_parent(table));
+    RONDO_CHECK_OK(admit_children());
+    if (!server_.valid()) return done();
+    (void)server_.send(kConnected, 0, {});
+    return done();
+  }
+
+  Done open_door() {
+    if (state_.tree.children() == 0) return done();
+    RONDO_TRY(net::Socket listener, net::listen_everywhere(0));
+    RONDO_TRY(const net::SocketAddress address, net::local_address(listener));
+    RONDO_TRY(const auto interfaces, net::usable_interfaces());
+    place_.port = address.port();
+    for (const auto& one : interfaces) place_.addresses.push_back(one.address);
+    door_.emplace(std::move(listener), request_.rank);
+    return done();
+  }
+
+  Join introduction() const {
+    Join join;
+    join.rank = request_.rank;
+    join.size = request_.size;
+    join.place = place_;
+    return join;
+  }
+
+  Done enter_rendezvous() {
+    const Place place{contents_.port, contents_.addresses};
+    const std::string what = fmt::format("rank {} of {} was joining the rendezvous at {}",
+                                         request_.rank, request_.size, text_of(place));
+    const auto grace = contents_.served_by_rank_zero
+                           ? std::chrono::duration_cast<std::chrono::milliseconds>(request_.timeout)
+                           : kGraceOfRefusal;
+    RONDO_TRY(server_, knock({.place = place,
+                              .credentials = credentials_,
+                              .door = kServer,
+                              .join = introduction(),
+                              .what = what,
+                              .refusal_grace = grace},
+                             patience_));
+    return done();
+  }
+
+  Result<Table> await_table() {
+    const std::string what = fmt::format("rank {} of {} was waiting for the others to join",
+                                         request_.rank, request_.size);
+    auto frame = server_.await(patience_.later(kVerdictTime), what);
+    if (!frame.ok()) {
+      if (!server_.closed()) return frame.error();
+      return fail(Status::kRemoteError,
+                  "the process that serves the rendezvous at {} ended before all {} ranks had "
+                  "joined (rank {} had)",
+                  text_of({contents_.port, contents_.addresses}), request_.size, request_.rank);
+    }
+    if (frame->type == kError) {
+      verdict_ = true;
+      const auto error = decode_error(frame->payload);
+      return error ? *error : fail(Status::kRemoteError, "the rendezvous failed");
+    }
+    auto table = frame->type == kTable ? Table::decode(frame->payload) : std::nullopt;
+    if (!table) return fail(Status::kRemoteError, "the rendezvous broke the protocol");
+    return std::move(*table);
+  }
+
+  Done connect_parent(const Table& table) {
+    if (state_.tree.root()) return done();
+    const int parent = state_.tree.parent();
+    const std::string what =
+        fmt::format("rank {} was connecting to rank {}", request_.rank, parent);
+    auto link = knock({.place = table.parent,
+                       .credentials = credentials_,
+                       .door = parent,
+                       .join = introduction(),
+                       .what = what,
+                       .overseer = &server_},
+                      patience_.later(kVerdictTime));
+    if (!link.ok()) return link.error();
+    auto neighbour = std::make_unique<Neighbour>();
+    neighbour->rank = parent;
+    neighbour->link = std::move(*link);
+    state_.neighbours.push_back(std::move(neighbour));
+    return done();
+  }
+
+  Done admit_children() {
+    int missing = state_.tree.children();
+    const std::string what =
+        fmt::format("rank {} was waiting for its neighbours to connect", request_.rank);
+    const auto longer = patience_.later(kVerdictTime);
+    while (missing > 0) {
+      if (auto error = error_from(server_)) {
+        verdict_ = true;
+        return *error;
+      }
+      std::vector<pollfd> entries;
+      door_->collect(entries);
+      const std::size_t of_door = entries.size();
+      if (server_.valid()) entries.push_back(server_.entry());
+      RONDO_TRY([[maybe_unused]] const bool ready,
+                net::wait_until(entries, door_->next_deadline(), longer, what));
+      auto arrivals = door_->serve(
+          std::span<const pollfd>(entries).first(of_door),
+          [&](const Tag& tag) { return tag == credentials_.tag() ? &credentials_ : nullptr; });
+      for (Arrival& arrival : arrivals) missing -= seat(arrival) ? 1 : 0;
+    }
+    door_.reset();
+    return done();
+  }
+
+  bool seat(Arrival& arrival) {
+    const long index = arrival.join.rank - state_.tree.first_child();
+    if (index < 0 || index >= state_.tree.children() || arrival.join.size != request_.size)
+      return false;
+    Neighbour& child = *state_.neighbours[static_cast<std::size_t>(index)];
+    if (child.link.valid()) return false;
+    child.link = std::move(arrival.link);
+    return true;
+  }
+
+  static constexpr std::chrono::milliseconds kGraceOfRefusal{2000};
+
+  const JoinRequest& request_;
+  const IdContents& contents_;
+  SessionState& state_;
+  const Credentials credentials_;
+  const net::Patience patience_;
+  net::FramedLink server_;
+  std::optional<Doorkeeper> door_;
+  Place place_;
+  bool verdict_ = false;  // the error came from the rendezvous: everybody knows it
+};
+
+Done check(const JoinRequest& request) {
+  if (request.size < 1 || request.size > kMostRanks || request.rank < 0 ||
+      request.rank >= request.size)
+    return fail(Status::kInvalidArgument, "Invalid rank requested : {}/{}", request.rank,
+                request.size);
+  return done();
+}
+
+}  // namespace
+
+Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state)) {}
+Session::~Session() = default;
+
+int Session::rank() const { return state_->tree.rank; }
+int Session::size() const { return state_->tree.size; }
+
+Result<std::vector<std::vector<std::byte>>> Session::all_gather(std::span<const std::byte> mine) {
+  return state_->all_gather(mine);
+}
+
+Result<std::unique_ptr<Session>> Session::join(const JoinRequest& request) {
+  RONDO_CHECK_OK(check(request));
+  auto state = std::make_unique<SessionState>(request);
+  if (request.size == 1) {
+    forget_unique_id(request.id);
+  } else {
+    RONDO_TRY(const IdContents contents, decode_id(request.id));
+    if (contents.served_by_rank_zero && request.rank == 0)
+      RONDO_CHECK_OK(ServerRegistry::instance().serve_at(contents.addresses, contents.secret));
+    RONDO_CHECK_OK(Joining(request, contents, *state).run());
+    RONDO_INFO(kBootstrap, "rank {} of {} joined at {}", request.rank, request.size,
+               text_of({contents.port, contents.addresses}));
+  }
+  for (const UniqueId& id : request.more_ids) forget_unique_id(id);
+  return std::unique_ptr<Session>(new Session(std::move(state)));
+}
+
+Result<std::unique_ptr<Session>> Session::serve_and_join(const Listener& listener,
+                                                         const JoinRequest& request) {
+  RONDO_CHECK_OK(check(request));
+  RONDO_TRY(const IdContents base, decode_id(listener.base()));
+  if (request.size > 1) {
+    RONDO_TRY(const IdContents contents, decode_id(request.id));
+    RONDO_TRY(const auto server, ServerRegistry::instance().common());
+    if (contents.port != server->port() || contents.addresses != base.addresses)
+      return fail(Status::kInvalidArgument,
+                  "only the process whose listener the id names can serve it");
+    RONDO_CHECK_OK(server->open_room(contents.secret));
+  }
+  return join(request);
+}
+
+}  // namespace rondo::bootstrap

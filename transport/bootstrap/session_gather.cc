@@ -1,0 +1,156 @@
+// all_gather over the tree: everything goes up to rank 0, the whole comes down.
+#include <algorithm>
+
+#include "transport/bootstrap/room.h"
+#include "transport/bootstrap/session_state.h"
+
+namespace rondo::bootstrap {
+namespace {
+
+// Who is nearer to a missing rank gives up earlier, so that the text names that rank.
+constexpr auto kSlackPerLevel = std::chrono::milliseconds(300);
+
+Error too_large(std::size_t bytes) {
+  return fail(Status::kInvalidArgument,
+              "the ranks gave {} bytes to one exchange; at most {} go together", bytes,
+              net::kMostPayload);
+}
+
+}  // namespace
+
+Error SessionState::fail_session(const Error& error) {
+  if (fault_) return *fault_;
+  fault_ = error;
+  Error told = error;
+  if (error.status == Status::kInvalidUsage && aborted && aborted()) {
+    told = fail(Status::kRemoteError, "rank {} aborted while the ranks were joining", tree.rank);
+  }
+  for (const auto& neighbour : neighbours) {
+    if (neighbour->gone) continue;
+    (void)neighbour->link.send(kError, round_, encode_error(told));
+    (void)neighbour->link.flush();
+  }
+  return error;
+}
+
+Result<SessionState::Table> SessionState::all_gather(std::span<const std::byte> mine) {
+  if (generation_ != fork_generation())
+    return fail(Status::kInvalidUsage, "this session belongs to the process that was forked");
+  if (fault_) return *fault_;
+  auto table = gather_round(mine);
+  if (!table.ok()) return fail_session(table.error());
+  ++round_;
+  return table;
+}
+
+Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte> mine) {
+  const auto deadline =
+      net::Clock::now() + std::chrono::duration_cast<net::Clock::duration>(timeout);
+  net::Patience patience{deadline, aborted};
+  net::WireWriter upward;
+  append_entry(upward, tree.rank, mine);
+  const auto children = static_cast<std::size_t>(tree.children());
+  for (std::size_t i = 0; i < children; ++i) {
+    Neighbour& child = *neighbours[i];
+    while (child.inbox.empty())
+      RONDO_CHECK_OK(pump(patience.later(kSlackPerLevel * tree.height()), true));
+    RONDO_TRY(const Bytes below, take(child, kGather));
+    if (upward.written().size() + below.size() > net::kMostPayload)
+      return too_large(upward.written().size() + below.size());
+    upward.bytes(below);
+  }
+  Bytes result = upward.take();
+  if (result.size() > net::kMostPayload) return too_large(result.size());
+  if (Neighbour* up = parent()) {
+    const int levels = Tree{0, tree.size}.height() + tree.depth() + 1;
+    const auto longer = patience.later(kSlackPerLevel * levels);
+    if (!up->gone) RONDO_CHECK_OK(up->link.send(kGather, round_, result));
+    while (up->inbox.empty()) RONDO_CHECK_OK(pump(longer, true));
+    RONDO_TRY(result, take(*up, kResult));
+  }
+  for (std::size_t i = 0; i < children; ++i)
+    RONDO_CHECK_OK(neighbours[i]->link.send(kResult, round_, result));
+  RONDO_CHECK_OK(flush_all(patience.later(kSlackPerLevel * (tree.height() + 1))));
+  return table_of(result);
+}
+
+std::vector<int> SessionState::silent() const {
+  std::vector<int> ranks;
+  for (const auto& neighbour : neighbours) {
+    const bool is_parent = !tree.root() && neighbour == neighbours.back();
+    if (neighbour->inbox.empty() && (!is_parent || ranks.empty())) ranks.push_back(neighbour->rank);
+  }
+  return ranks;
+}
+
+Done SessionState::pump(const net::Patience& patience, bool needed) {
+  std::vector<pollfd> entries;
+  bool news = false;  // what came together with the message before is no event any more
+  for (const auto& neighbour : neighbours) {
+    RONDO_TRY(const bool arrived, drain(*neighbour, needed));
+    news = news || arrived;
+    entries.push_back(neighbour->gone ? pollfd{-1, 0, 0} : neighbour->link.entry());
+  }
+  if (news) return done();
+  auto waited = net::wait_ready(entries, patience, "exchanging records between the ranks");
+  if (!waited.ok() && waited.status() == Status::kTimeout)
+    return fail(Status::kTimeout, "{} gave nothing to exchange {} of {} ranks within {:.3g} s",
+                name_ranks(silent()), round_, tree.size,
+                std::chrono::duration<double>(timeout).count());
+  return waited;
+}
+
+Result<bool> SessionState::drain(Neighbour& from, bool needed) {
+  const std::size_t before = from.inbox.size();
+  const bool flushed = from.gone || from.link.flush().ok();
+  while (!from.gone) {
+    auto frame = from.link.receive();
+    if (frame.ok() && !*frame) break;
+    if (frame.ok() && (*frame)->type == kError) {
+      const auto error = decode_error((*frame)->payload);
+      return error ? *error : fail(Status::kRemoteError, "rank {} failed", from.rank);
+    }
+    if (frame.ok()) {
+      from.inbox.push_back(std::move(**frame));
+    } else if (from.link.closed()) {
+      from.gone = true;
+    } else {
+      return fail(Status::kRemoteError, "rank {} broke the protocol: {}", from.rank,
+                  frame.error().text);
+    }
+  }
+  if ((from.gone || !flushed) && from.inbox.empty() && (needed || from.link.unsent()))
+    return fail(Status::kRemoteError, "rank {} ended during exchange {} of the ranks", from.rank,
+                round_);
+  return from.inbox.size() > before;
+}
+
+Result<Bytes> SessionState::take(Neighbour& from, Message type) {
+  net::Frame frame = std::move(from.inbox.front());
+  from.inbox.pop_front();
+  if (frame.type != type || frame.round != round_)
+    return fail(Status::kRemoteError,
+                "rank {} broke the protocol: message {} of exchange {} where {} of {} was due",
+                from.rank, frame.type, frame.round, static_cast<int>(type), round_);
+  return std::move(frame.payload);
+}
+
+Done SessionState::flush_all(const net::Patience& patience) {
+  const auto unsent = [](const auto& neighbour) { return neighbour->link.unsent(); };
+  while (std::any_of(neighbours.begin(), neighbours.end(), unsent))
+    RONDO_CHECK_OK(pump(patience, false));
+  return done();
+}
+
+Result<SessionState::Table> SessionState::table_of(ByteSpan result) const {
+  const auto entries = decode_entries(result, tree.size);
+  if (!entries || entries->size() != static_cast<std::size_t>(tree.size))
+    return fail(Status::kRemoteError, "the exchange of {} ranks brought {} records", tree.size,
+                entries ? entries->size() : 0);
+  Table table(static_cast<std::size_t>(tree.size));
+  for (const Entry& entry : *entries)
+    table[static_cast<std::size_t>(entry.rank)].assign(entry.bytes.begin(), entry.bytes.end());
+  return table;
+}
+
+}  // namespace rondo::bootstrap

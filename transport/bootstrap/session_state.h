@@ -1,0 +1,57 @@
+// SessionState: one rank's connections in the tree of a session, and the rounds over them.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/process.h"
+#include "transport/bootstrap/messages.h"
+#include "transport/bootstrap/session.h"
+#include "transport/bootstrap/tree.h"
+#include "transport/socket/framed_link.h"
+
+namespace rondo::bootstrap {
+
+struct Neighbour {
+  int rank = 0;
+  net::FramedLink link;
+  std::deque<net::Frame> inbox;
+  bool gone = false;
+};
+
+class SessionState {
+ public:
+  explicit SessionState(const JoinRequest& request)
+      : tree{request.rank, request.size}, timeout(request.timeout), aborted(request.aborted) {}
+
+  Result<std::vector<std::vector<std::byte>>> all_gather(std::span<const std::byte> mine);
+
+  // Tells all neighbours, and remembers: every later call returns it.
+  Error fail_session(const Error& error);
+
+  const Tree tree;
+  const std::chrono::nanoseconds timeout;
+  const std::function<bool()> aborted;
+  std::vector<std::unique_ptr<Neighbour>> neighbours;  // children by rank, then the parent
+
+ private:
+  using Table = std::vector<std::vector<std::byte>>;
+  Result<Table> gather_round(std::span<const std::byte> mine);
+  // Waits for events or moves what has arrived to the inboxes. `needed`: nobody may leave now.
+  Done pump(const net::Patience& patience, bool needed);
+  Result<bool> drain(Neighbour& from, bool needed);  // true: its inbox has grown
+  Result<Bytes> take(Neighbour& from, Message type);
+  Done flush_all(const net::Patience& patience);
+  Result<Table> table_of(ByteSpan result) const;
+  Neighbour* parent() { return tree.root() ? nullptr : neighbours.back().get(); }
+  std::vector<int> silent() const;
+
+  std::uint32_t round_ = 0;
+  const std::uint32_t generation_ = fork_generation();
+  std::optional<Error> fault_;
+};
+
+}  // namespace rondo::bootstrap

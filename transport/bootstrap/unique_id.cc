@@ -1,0 +1,62 @@
+#include "transport/bootstrap/unique_id.h"
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "transport/bootstrap/id_contents.h"
+#include "transport/bootstrap/server_registry.h"
+#include "transport/socket/interfaces.h"
+#include "transport/socket/wire.h"
+
+namespace rondo::bootstrap {
+namespace {
+
+// The id of a rendezvous that rank 0 will serve. Every process makes the same one.
+Result<UniqueId> fixed_id(const std::string& text) {
+  RONDO_TRY(const net::HostPort place, net::parse_host_port(text));
+  RONDO_TRY(const int family, net::parse_family(env::get_string("NCCL_SOCKET_FAMILY")));
+  IdContents contents;
+  contents.served_by_rank_zero = true;
+  contents.port = place.port;
+  RONDO_TRY(contents.addresses, net::resolve(place, family));
+  net::WireWriter seed;
+  seed.text("NCCL_COMM_ID");
+  seed.number<std::uint16_t>(place.port);
+  contents.secret = sha256({seed.written()});
+  return encode_id(contents);
+}
+
+}  // namespace
+
+Result<IdContents> own_contents() {
+  RONDO_TRY(const auto server, ServerRegistry::instance().common());
+  RONDO_TRY(const auto interfaces, net::usable_interfaces());
+  IdContents contents;
+  contents.port = server->port();
+  contents.secret = random_digest();
+  for (const auto& one : interfaces)
+    contents.addresses.push_back(one.address.with_port(contents.port));
+  return contents;
+}
+
+Result<UniqueId> make_unique_id() {
+  if (const auto fixed = env::get_string("NCCL_COMM_ID"); !fixed.empty()) return fixed_id(fixed);
+  RONDO_TRY(const IdContents contents, own_contents());
+  RONDO_TRY(const auto server, ServerRegistry::instance().common());
+  RONDO_CHECK_OK(server->open_room(contents.secret));
+  return encode_id(contents);
+}
+
+void forget_unique_id(const UniqueId& id) {
+  if (const auto contents = decode_id(id); contents.ok() && !contents.value().served_by_rank_zero)
+    ServerRegistry::instance().close_room(contents.value().secret);
+}
+
+Result<UniqueId> child_id(const UniqueId& base, std::span<const std::byte> context) {
+  RONDO_TRY(IdContents contents, decode_id(base));
+  contents.secret = hmac_sha256(contents.secret, {context});
+  contents.served_by_rank_zero = false;
+  return encode_id(contents);
+}
+
+}  // namespace rondo::bootstrap

@@ -1,0 +1,49 @@
+// Which addresses of this host other hosts should use.
+//
+// NCCL_SOCKET_IFNAME has NCCL's grammar: comma-separated prefixes of interface names; a leading '^'
+// excludes them, '=' asks for exact names, "^=" excludes exact names. Unset: InfiniBand interfaces
+// (ib...), else all but lo, docker and virbr, else docker and virbr, else lo.
+// NCCL_SOCKET_FAMILY=AF_INET or AF_INET6 restricts the family. IPv6 link-local addresses are left
+// out: they mean nothing to another host.
+// Cost: one getifaddrs(3), about 50 us.
+//
+//   RONDO_TRY(auto interfaces, usable_interfaces());
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/socket/address.h"
+
+namespace rondo::net {
+
+struct Interface {
+  std::string name;
+  SocketAddress address;  // port 0
+};
+
+class InterfaceFilter {
+ public:
+  static InterfaceFilter parse(std::string_view text);
+  bool admits(std::string_view name) const;
+
+ private:
+  bool exclude_ = false;
+  bool exact_ = false;
+  std::vector<std::string> names_;
+};
+
+// AF_INET, AF_INET6, or AF_UNSPEC for an empty text.
+Result<int> parse_family(std::string_view text);
+
+// The rule itself, for tests: those of `all` that the two variables' texts choose.
+std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::string_view ifname,
+                                         int family);
+
+// Of this host, by the environment. Never empty: an error says what there is to choose from.
+Result<std::vector<Interface>> usable_interfaces();
+
+}  // namespace rondo::net

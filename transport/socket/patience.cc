@@ -1,0 +1,42 @@
+#include "transport/socket/patience.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+namespace rondo::net {
+namespace {
+
+constexpr auto kAbortPeriod = std::chrono::milliseconds(50);
+constexpr auto kLongest = std::chrono::hours(1);
+
+}  // namespace
+
+Result<bool> wait_until(std::span<pollfd> entries, Clock::time_point until,
+                        const Patience& patience, std::string_view what) {
+  for (;;) {
+    if (patience.aborted && patience.aborted())
+      return fail(Status::kInvalidUsage, "aborted by this process while {}", what);
+    const auto now = Clock::now();
+    Clock::duration left = std::min(until, patience.deadline) - now;
+    left = std::clamp<Clock::duration>(left, Clock::duration::zero(), kLongest);
+    if (patience.aborted) left = std::min<Clock::duration>(left, kAbortPeriod);
+    const auto nanoseconds = std::chrono::nanoseconds(left).count();
+    const timespec timeout{static_cast<time_t>(nanoseconds / 1'000'000'000),
+                           static_cast<long>(nanoseconds % 1'000'000'000)};
+    const int ready = ::ppoll(entries.data(), entries.size(), &timeout, nullptr);
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return fail_errno(errno, "poll failed while {}", what);
+    const auto after = Clock::now();
+    if (after >= patience.deadline) return fail(Status::kTimeout, "timed out while {}", what);
+    if (after >= until) return false;
+  }
+}
+
+Done wait_ready(std::span<pollfd> entries, const Patience& patience, std::string_view what) {
+  RONDO_TRY([[maybe_unused]] const bool ready,
+            wait_until(entries, patience.deadline, patience, what));
+  return done();
+}
+
+}  // namespace rondo::net

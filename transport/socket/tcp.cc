@@ -1,0 +1,116 @@
+#include "transport/socket/tcp.h"
+
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace rondo::net {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto kAttempt = milliseconds(2000);
+constexpr auto kFirstPause = milliseconds(5);
+constexpr auto kLongestPause = milliseconds(500);
+
+Result<Socket> open_tcp(int family) {
+  Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return fail_errno(errno, "cannot create a TCP socket");
+  return socket;
+}
+
+void set_no_delay(const Socket& socket) {
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+Result<Socket> listen_on(const SocketAddress& at, bool both_families) {
+  RONDO_TRY(Socket socket, open_tcp(at.family()));
+  const int on = 1;
+  const int off = 0;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (at.family() == AF_INET6)
+    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, both_families ? &off : &on, sizeof(on));
+  if (::bind(socket.get(), at.raw(), at.length()) != 0)
+    return fail_errno(errno, "cannot take the address {}", at.text());
+  if (::listen(socket.get(), SOMAXCONN) != 0)
+    return fail_errno(errno, "cannot listen at {}", at.text());
+  return socket;
+}
+
+}  // namespace
+
+Result<Socket> listen_tcp(const SocketAddress& at) { return listen_on(at, false); }
+
+Result<Socket> listen_everywhere(std::uint16_t port) {
+  if (auto both = listen_on(SocketAddress::any(AF_INET6, port), true); both.ok()) return both;
+  return listen_on(SocketAddress::any(AF_INET, port), false);
+}
+
+Result<SocketAddress> local_address(const Socket& socket) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof(storage);
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&storage), &length) != 0)
+    return fail_errno(errno, "cannot read a socket's address");
+  return SocketAddress::from(reinterpret_cast<const sockaddr*>(&storage));
+}
+
+Result<std::optional<Accepted>> accept_tcp(const Socket& listener) {
+  for (;;) {
+    sockaddr_storage storage{};
+    socklen_t length = sizeof(storage);
+    Socket socket(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&storage), &length,
+                            SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket) {
+      set_no_delay(socket);
+      return std::optional(Accepted{
+          std::move(socket), SocketAddress::from(reinterpret_cast<const sockaddr*>(&storage))});
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::optional<Accepted>();
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM ||
+        errno == EBADF || errno == EINVAL || errno == ENOTSOCK)
+      return fail_errno(errno, "cannot accept a connection");
+  }
+}
+
+Result<Socket> start_connect(const SocketAddress& to) {
+  RONDO_TRY(Socket socket, open_tcp(to.family()));
+  set_no_delay(socket);
+  if (::connect(socket.get(), to.raw(), to.length()) != 0 && errno != EINPROGRESS && errno != EINTR)
+    return fail_errno(errno, "cannot connect to {}", to.text());
+  return socket;
+}
+
+int connect_outcome(const Socket& socket) {
+  int error = 0;
+  socklen_t length = sizeof(error);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) return errno;
+  return error;
+}
+
+Result<Socket> connect_tcp(std::span<const SocketAddress> candidates, const Patience& patience) {
+  if (candidates.empty()) return fail(Status::kInvalidArgument, "no address to connect to");
+  std::string tried = "no attempt";
+  Clock::duration pause = kFirstPause;
+  for (std::size_t turn = 0;; ++turn) {
+    const auto& to = candidates[turn % candidates.size()];
+    const std::string what = fmt::format("connecting to {} (before: {})", to.text(), tried);
+    if (auto socket = start_connect(to); socket.ok()) {
+      pollfd entry{socket->get(), POLLOUT, 0};
+      RONDO_TRY(const bool ready, wait_until({&entry, 1}, Clock::now() + kAttempt, patience, what));
+      const int error = ready ? connect_outcome(*socket) : ETIMEDOUT;
+      if (error == 0) return socket;
+      tried = fmt::format("{}: {}", to.text(), std::strerror(error));
+    } else {
+      tried = socket.error().text;
+    }
+    if ((turn + 1) % candidates.size() != 0) continue;
+    RONDO_TRY([[maybe_unused]] const bool none,
+              wait_until({}, Clock::now() + pause, patience, what));
+    pause = std::min<Clock::duration>(pause * 2, kLongestPause);
+  }
+}
+
+}  // namespace rondo::net

@@ -39,7 +39,7 @@ class Buffers {
     const std::size_t offset = 256 * (made_.size() % 8);
     const std::size_t whole = (bytes + offset + 4095) / 4096 * 4096;
     made_.emplace_back(std::aligned_alloc(4096, whole));
-    std::memset(made_.back().get(), 1, whole);
+    std::memset(made_.back().get(), 0x3a, whole);  // a normal number in every float type
     return static_cast<char*>(made_.back().get()) + offset;
   }
 

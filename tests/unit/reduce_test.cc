@@ -229,6 +229,40 @@ TEST_P(ReduceKernels, EqualTheTableForEveryOperationTypeAndShape) {
   });
 }
 
+// Two sources that hold every pair of values (8 bits) or every value beside a few others (16 bits).
+TEST_P(ReduceKernels, EqualTheTableForEveryValueOfANarrowType) {
+  for_every_pair([&](DataType type, RedOp op) {
+    if (size_of(type) > 2) return;
+    const std::size_t count = 1 << 16;
+    const std::size_t size = size_of(type);
+    Buffer left(count * size), right(count * size), out(count * size);
+    constexpr std::uint16_t kOthers[] = {0x0000, 0x8000, 0x0001, 0x3c00, 0x3f80, 0x3aab,
+                                         0x7bff, 0x7c00, 0x7f80, 0x0380, 0xbc01, 0x2400};
+    for (const std::uint16_t other : kOthers) {
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto value = static_cast<std::uint16_t>(i);
+        if (size == 1) {
+          left[i] = static_cast<std::uint8_t>(value);
+          right[i] = static_cast<std::uint8_t>(value >> 8);
+        } else {
+          std::memcpy(&left[i * 2], &value, 2);
+          std::memcpy(&right[i * 2], &other, 2);
+        }
+      }
+      const Buffer wanted = expected(type, op, {left.data(), right.data()}, count, 3, true);
+      const void* in[] = {left.data(), right.data()};
+      void* target = out.data();
+      reduce_function(type, op)({in, 2, &target, 1, count, 3, true, false});
+      const std::size_t i = first_difference(type, out.data(), wanted.data(), count);
+      ASSERT_EQ(i, count) << name(type) << " " << name(op) << " of " << hex(&left[i * size], size)
+                          << " and " << hex(&right[i * size], size) << " is "
+                          << hex(&out[i * size], size) << ", the table says "
+                          << hex(&wanted[i * size], size) << ", " << simd_target();
+      if (size == 1) break;
+    }
+  });
+}
+
 TEST_P(ReduceKernels, LeavePartialSumsUndivided) {
   for_every_pair([&](DataType type, RedOp op) {
     check({type, op, 2, 200, 1, 0, false, false, 77});

@@ -2,7 +2,7 @@
 // four vectors of accumulators, pack() rounds them back. Compiled once per instruction set.
 //
 // Narrow floats are taken apart without moving anything between lanes: a 32-bit lane that holds two
-// bfloat16 becomes two float lanes by a shift and a mask, one that holds four float8 becomes four.
+// bfloat16 becomes two float lanes by a shift and a mask.
 // The order of the accumulators therefore differs from memory; pack() undoes it.
 #if defined(RONDO_KERNELS_HOST_SIMD_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RONDO_KERNELS_HOST_SIMD_LANES_INL_H_
@@ -115,81 +115,98 @@ struct Float16Lanes {
   }
 };
 
-// Each 32-bit lane holds four elements. The steps are those of number.h, without branches.
-template <class Format, int mantissa_bits>
+// Each 16-bit lane holds two elements. A float8 with its byte in the upper half of a lane is almost
+// a float16: e5m2 is one, e4m3 lacks an exponent bit, which makes it 256 times too small. So the
+// processor's float16 conversions do the work, subnormals included; what they round, narrow() has
+// rounded before, once.
+template <class Format>
 struct Float8Lanes {
   using Storage = std::uint8_t;
   using Acc = float;
   using Pack = Four<Floats>;
   static constexpr int kUnroll = 1;
   static constexpr int kGroup = 2;
-  static constexpr int kShift = 23 - mantissa_bits;
+  static constexpr bool kIsHalf = Format::kBias == number::Float16::kBias;  // e5m2
+  using Pairs = Vector<std::uint16_t>;
 
+  static HWY_INLINE Pairs pair(unsigned value) {
+    return hn::Set(Tag<std::uint16_t>(), static_cast<std::uint16_t>(value));
+  }
   static HWY_INLINE Words word(std::uint32_t value) { return hn::Set(Tag<std::uint32_t>(), value); }
 
-  // `top` holds the element in its upper eight bits; what lies below is ignored.
-  static HWY_INLINE Floats widen(Words top) {
+  // The float16 bits of the elements in the upper bytes; the lower bytes are zero.
+  static HWY_INLINE Pairs as_halves(Pairs upper) {
+    if constexpr (kIsHalf) return upper;
+    const auto magnitude = hn::And(hn::ShiftRight<1>(upper), pair(0x3f80));
+    const auto nan_bit = hn::And(hn::Add(magnitude, pair(0x0080)), pair(0x4000));
+    const auto sign = hn::And(upper, pair(0x8000));
+    return hn::Or(hn::Or(magnitude, sign), nan_bit);  // only NaN's 0x3f80 carries into bit 14
+  }
+  static HWY_INLINE Floats scaled(Floats value, float factor) {
+    if constexpr (kIsHalf) return value;
+    return hn::Mul(value, hn::Set(Tag<float>(), factor));
+  }
+  static HWY_INLINE Two<Floats> widen(Pairs upper) {
     const Tag<float> floats;
-    const Tag<std::int32_t> ints;
-    const Tag<std::uint32_t> words;
-    const auto sign = hn::And(top, word(0x80000000u));
-    const auto magnitude =
-        hn::And(hn::ShiftRight<mantissa_bits + 1>(top), word(Format::kMagnitude << kShift));
-    const auto normal = hn::Add(magnitude, word(Format::kRebias));
-    // The exponent one up makes the mantissa count from 1.0: take that 1.0 off again.
-    const auto one_up = hn::Add(normal, word(1u << 23));
-    const auto subnormal = hn::BitCast(
-        words,
-        hn::Sub(hn::BitCast(floats, one_up), hn::BitCast(floats, word(Format::kSmallestNormal))));
-    const auto as_ints = hn::BitCast(ints, magnitude);
-    const auto is_subnormal = hn::Lt(as_ints, hn::Set(ints, 1 << 23));
-    const auto is_special =
-        hn::Gt(as_ints, hn::Set(ints, static_cast<int>((Format::kInfinity << kShift) - 1)));
-    const auto special = hn::IfThenElseZero(hn::RebindMask(words, is_special), word(0x7f800000u));
-    const auto value = hn::IfThenElse(hn::RebindMask(words, is_subnormal), subnormal, normal);
-    return hn::BitCast(floats, hn::Or(hn::Or(value, sign), special));
+    const hn::Rebind<std::uint16_t, Tag<float>> half_of_them;
+    const hn::Rebind<hwy::float16_t, Tag<float>> halves;
+    const auto bits = as_halves(upper);
+    const auto low = hn::LowerHalf(half_of_them, bits);
+    const auto high = hn::UpperHalf(half_of_them, bits);
+    return {scaled(hn::PromoteTo(floats, hn::BitCast(halves, low)), 256.0f),
+            scaled(hn::PromoteTo(floats, hn::BitCast(halves, high)), 256.0f)};
   }
 
-  static HWY_INLINE Words narrow(Floats value) {
+  // The value of the format nearest to `value`, as a float that converts to float16 exactly.
+  static HWY_INLINE Floats nearest(Floats value) {
     const Tag<float> floats;
     const Tag<std::int32_t> ints;
     const Tag<std::uint32_t> words;
+    constexpr auto kLargest = number::as_bits(Format::widen(Format::kLargest));
     const auto bits = hn::BitCast(words, value);
-    const auto magnitude = hn::And(bits, word(0x7fffffffu));
-    const auto sign = hn::And(hn::ShiftRight<24>(bits), word(0x80));
-    const auto last_bit = hn::And(hn::ShiftRight<kShift>(magnitude), word(1));
-    const auto half_below = word((1u << (kShift - 1)) - 1 - Format::kRebias);
-    const auto normal = hn::ShiftRight<kShift>(hn::Add(hn::Add(magnitude, half_below), last_bit));
-    const auto magic = word(Format::kSubnormalMagic);
-    const auto subnormal = hn::Sub(
-        hn::BitCast(words, hn::Add(hn::BitCast(floats, magnitude), hn::BitCast(floats, magic))),
-        magic);
-    const auto as_ints = hn::BitCast(ints, magnitude);
-    const auto is_small = hn::Lt(as_ints, hn::Set(ints, static_cast<int>(Format::kSmallestNormal)));
-    const auto is_nan = hn::Gt(as_ints, hn::Set(ints, 0x7f800000));
-    auto result = hn::IfThenElse(hn::RebindMask(words, is_small), subnormal,
-                                 hn::Min(normal, word(Format::kLargest)));
-    if constexpr (Format::kInfinityBecomes == Format::kInfinity) {
-      const auto is_infinity = hn::Eq(as_ints, hn::Set(ints, 0x7f800000));
-      result = hn::IfThenElse(hn::RebindMask(words, is_infinity), word(Format::kInfinity), result);
+    const auto magnitude = hn::Abs(value);
+    // With a NaN on its right, Min gives that NaN.
+    auto limited = hn::BitCast(words, hn::Min(hn::BitCast(floats, word(kLargest)), magnitude));
+    if constexpr (kIsHalf) {  // infinity stays too
+      const auto as_ints = hn::BitCast(ints, magnitude);
+      const auto is_special = hn::Gt(as_ints, hn::Set(ints, 0x7f7fffff));
+      limited =
+          hn::IfThenElse(hn::RebindMask(words, is_special), hn::BitCast(words, magnitude), limited);
     }
-    result = hn::IfThenElse(hn::RebindMask(words, is_nan), word(Format::kNaN), result);
-    return hn::Or(result, sign);
+    // One unit in the last place of `magic` is one step of the format at this magnitude.
+    const auto exponent =
+        hn::Max(hn::And(limited, word(0x7f800000u)), word(Format::kSmallestNormal));
+    const auto magic = hn::BitCast(
+        floats, hn::Add(exponent, word(static_cast<std::uint32_t>(Format::kShift) << 23)));
+    const auto rounded = hn::Sub(hn::Add(hn::BitCast(floats, limited), magic), magic);
+    const auto sign = hn::And(bits, word(0x80000000u));
+    return scaled(hn::BitCast(floats, hn::Or(hn::BitCast(words, rounded), sign)), 1.0f / 256);
+  }
+  // The elements in the upper bytes of 16-bit lanes; the lower bytes are zero.
+  static HWY_INLINE Pairs narrow(Floats low, Floats high) {
+    const hn::Rebind<hwy::float16_t, Tag<float>> halves;
+    const hn::Rebind<std::uint16_t, Tag<float>> half_of_them;
+    const auto l = hn::BitCast(half_of_them, hn::DemoteTo(halves, nearest(low)));
+    const auto h = hn::BitCast(half_of_them, hn::DemoteTo(halves, nearest(high)));
+    const auto bits = hn::Combine(Tag<std::uint16_t>(), h, l);
+    if constexpr (kIsHalf) return hn::And(bits, pair(0xff00));
+    const auto magnitude = hn::Min(hn::And(bits, pair(0x7fff)), pair(0x3f80));  // the code of NaN
+    return hn::Or(hn::Add(magnitude, magnitude), hn::And(bits, pair(0x8000)));
   }
 
   static HWY_INLINE Pack load(const std::uint8_t* from) {
-    const Words all = hn::BitCast(Tag<std::uint32_t>(), hn::LoadU(Tag<std::uint8_t>(), from));
-    return {widen(hn::ShiftLeft<24>(all)), widen(hn::ShiftLeft<16>(all)),
-            widen(hn::ShiftLeft<8>(all)), widen(all)};
+    const Pairs all = hn::BitCast(Tag<std::uint16_t>(), hn::LoadU(Tag<std::uint8_t>(), from));
+    const auto even = widen(hn::ShiftLeft<8>(all));
+    const auto odd = widen(hn::And(all, pair(0xff00)));
+    return {even.a, even.b, odd.a, odd.b};
   }
   static HWY_INLINE Bytes pack(Pack acc) {
-    const Words low = hn::Or(narrow(acc.a), hn::ShiftLeft<8>(narrow(acc.b)));
-    const Words high = hn::Or(hn::ShiftLeft<16>(narrow(acc.c)), hn::ShiftLeft<24>(narrow(acc.d)));
-    return hn::BitCast(Tag<std::uint8_t>(), hn::Or(low, high));
+    const Pairs even = hn::ShiftRight<8>(narrow(acc.a, acc.b));
+    return hn::BitCast(Tag<std::uint8_t>(), hn::Or(even, narrow(acc.c, acc.d)));
   }
 };
-using Float8e4m3Lanes = Float8Lanes<number::Float8e4m3, 3>;
-using Float8e5m2Lanes = Float8Lanes<number::Float8e5m2, 2>;
+using Float8e4m3Lanes = Float8Lanes<number::Float8e4m3>;
+using Float8e5m2Lanes = Float8Lanes<number::Float8e5m2>;
 
 template <DataType type>
 struct LanesOfType : std::type_identity<PlainLanes<typename Element<type>::Storage>> {};

@@ -236,8 +236,7 @@ TEST_P(ReduceKernels, EqualTheTableForEveryValueOfANarrowType) {
     const std::size_t count = 1 << 16;
     const std::size_t size = size_of(type);
     Buffer left(count * size), right(count * size), out(count * size);
-    constexpr std::uint16_t kOthers[] = {0x0000, 0x8000, 0x0001, 0x3c00, 0x3f80, 0x3aab,
-                                         0x7bff, 0x7c00, 0x7f80, 0x0380, 0xbc01, 0x2400};
+    constexpr std::uint16_t kOthers[] = {0x0001, 0x3f80, 0x3aab, 0x7bff, 0x7f80, 0xbc01};
     for (const std::uint16_t other : kOthers) {
       for (std::size_t i = 0; i < count; ++i) {
         const auto value = static_cast<std::uint16_t>(i);

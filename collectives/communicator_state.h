@@ -45,6 +45,7 @@ class CommunicatorState {
 
   host::HostRank host;
   std::unique_ptr<Connections> connections;
+  std::vector<std::byte> scratch;  // a slot, for PreMulSum along connections
   PlanFacts facts;
   Communicator::Choice last_plan;
   std::uint64_t committed_bytes = 0;
@@ -90,6 +91,7 @@ class CommunicatorState {
   Done run_group(std::span<const Call> calls);
   Done run_collective(const Call& call);
   Done run_connected(const host::HostCall& call, const Plan& plan);
+  void run_two(const std::function<void()>& first, const std::function<void()>& second);
   Done run_point_to_point(std::span<const Call> calls);
   Done why_it_ended();  // after an executor gave up
 };

@@ -2,11 +2,11 @@
 
 namespace rondo {
 
-Result<Connection*> Connections::to(int peer, Lane lane) { return get(peer, lane, true); }
-Result<Connection*> Connections::from(int peer, Lane lane) { return get(peer, lane, false); }
+Result<Connection*> Connections::to(int peer, int lane) { return get(peer, lane, true); }
+Result<Connection*> Connections::from(int peer, int lane) { return get(peer, lane, false); }
 
-Result<Connection*> Connections::get(int peer, Lane lane, bool outgoing) {
-  const int key = (peer * 2 + static_cast<int>(lane)) * 2 + (outgoing ? 1 : 0);
+Result<Connection*> Connections::get(int peer, int lane, bool outgoing) {
+  const int key = (peer * shm::HostSegment::kLanes + lane) * 2 + (outgoing ? 1 : 0);
   if (auto it = made_.find(key); it != made_.end()) return &it->second;
   const int local = locals_[peer];
   if (local < 0)
@@ -14,10 +14,10 @@ Result<Connection*> Connections::get(int peer, Lane lane, bool outgoing) {
   const int from = outgoing ? local_rank_ : local;
   const int to = outgoing ? local : local_rank_;
   if (outgoing) {
-    RONDO_CHECK_OK(segment_->commit_connection(from, to, static_cast<int>(lane)));
+    RONDO_CHECK_OK(segment_->commit_connection(from, to, lane));
     committed_bytes_ += segment_->shape().slot_bytes * segment_->shape().slot_count;
   }
-  Connection connection = segment_->connection(from, to, static_cast<int>(lane));
+  Connection connection = segment_->connection(from, to, lane);
   const PeerPort port = segment_->port(local);
   connection.peer = peer;
   connection.peer_bell = port.bell;

@@ -11,7 +11,8 @@
 
 namespace rondo {
 
-enum class Lane : int { kCollectives = 0, kPointToPoint = 1 };
+// Lanes of a pair of ranks: the channels of collectives, and point to point.
+inline constexpr int kPointToPointLane = 2;
 
 class Connections {
  public:
@@ -20,12 +21,12 @@ class Connections {
       : segment_(std::move(segment)), local_rank_(local_rank), locals_(std::move(locals)) {}
 
   // From this rank to `peer`, and from `peer` to this rank (ranks of the communicator).
-  Result<Connection*> to(int peer, Lane lane);
-  Result<Connection*> from(int peer, Lane lane);
+  Result<Connection*> to(int peer, int lane);
+  Result<Connection*> from(int peer, int lane);
   std::uint64_t committed_bytes() const { return committed_bytes_; }
 
  private:
-  Result<Connection*> get(int peer, Lane lane, bool outgoing);
+  Result<Connection*> get(int peer, int lane, bool outgoing);
 
   std::shared_ptr<shm::HostSegment> segment_;
   int local_rank_;

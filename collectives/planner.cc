@@ -1,6 +1,7 @@
 #include "collectives/planner.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "collectives/tuning.h"
 #include "transport/connection.h"
@@ -75,6 +76,19 @@ bool needs_primitives(const PlanFacts& facts, const CallRecord& record) {
          std::none_of(std::begin(kAlgorithms), std::end(kAlgorithms), row_exists);
 }
 
+// Algorithms over connections, best first: few steps for small calls, few bytes for large ones.
+std::vector<Algorithm> primitives_choices(const PlanFacts& facts, const CallRecord& record) {
+  const std::uint64_t bytes = record.count * size_of(record.type);
+  if (facts.reproducible || bytes <= tuning::kTreeUpTo)
+    return {Algorithm::kRecursive, Algorithm::kTree, Algorithm::kRing};
+  return {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursive};
+}
+
+// Narrow floats are rounded at every hop along connections, so their bits depend on the algorithm.
+bool is_reproducible(Order order, bool narrow) {
+  return order == Order::kNone || (order == Order::kTree && !narrow);
+}
+
 }  // namespace
 
 const char* name(Protocol protocol) {
@@ -113,11 +127,12 @@ Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
 Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& record) {
   Plan plan;
   plan.protocol = Protocol::kSimple;
-  for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree}) {
+  const bool narrow = is_float(record.type) && size_of(record.type) < 4;
+  for (Algorithm algorithm : primitives_choices(facts, record)) {
     const auto matches = [&](const AlgorithmRow& row) {
       return row.algorithm == algorithm && row.collective == record.collective &&
              row.verbs == Verbs::kPrimitives &&
-             !(facts.reproducible && row.order != Order::kTree && row.order != Order::kNone);
+             !(facts.reproducible && !is_reproducible(row.order, narrow));
     };
     if (!allowed(facts, algorithm) ||
         std::none_of(std::begin(kAlgorithms), std::end(kAlgorithms), matches))
@@ -125,9 +140,12 @@ Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& reco
     plan.algorithm = algorithm;
     const std::uint64_t grain = grain_of(record.type);
     const std::uint64_t slot = facts.connection_slot_bytes / size_of(record.type) / grain * grain;
-    const bool parts = record.collective == Collective::kAllReduce && algorithm == Algorithm::kRing;
-    plan.rounds = {record.count, slot * (parts ? static_cast<std::uint64_t>(facts.ranks) : 1),
-                   grain};
+    // A round of the ring is a slot for every rank, one of the trees a slot for each of the two.
+    const bool all_reduce = record.collective == Collective::kAllReduce;
+    std::uint64_t slots = 1;
+    if (algorithm == Algorithm::kRing && all_reduce) slots = facts.ranks;
+    if (algorithm == Algorithm::kTree) slots = 2;
+    plan.rounds = {record.count, slot * slots, grain};
     return plan;
   }
   return fail(

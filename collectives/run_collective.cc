@@ -2,11 +2,8 @@
 #include <cstring>
 
 #include "collectives/communicator_state.h"
-#include "kernels/algorithms/ring.h"
-#include "kernels/host/announcer.h"
 #include "kernels/host/reduce_kernels.h"
 #include "kernels/host/run_direct.h"
-#include "kernels/host/slot_primitives.h"
 
 namespace rondo {
 namespace {
@@ -91,27 +88,6 @@ Done CommunicatorState::run_collective(const Call& call) {
   }
   current = CallRecord{};
   return result;
-}
-
-Done CommunicatorState::run_connected(const host::HostCall& call, const Plan& plan) {
-  RONDO_TRY(Connection * next, connections->to((rank + 1) % size, Lane::kCollectives));
-  RONDO_TRY(Connection * previous, connections->from((rank + size - 1) % size, Lane::kCollectives));
-  host::Announcer announcer(host, call.record);
-  ++host.step;
-  announcer.reserve_line();
-  announcer.publish_line(0);
-  if (announcer.failed()) return why_it_ended();
-  host::SlotPrimitives primitives(host, call, next, previous, size);
-  const RingView ring{rank, size};
-  switch (call.record.collective) {
-    case Collective::kAllReduce:
-      ring_all_reduce(primitives, ring, plan.rounds);
-      break;
-    default:
-      return fail(Status::kInternalError, "{} has no algorithm over connections",
-                  name(call.record.collective));
-  }
-  return primitives.failed() ? why_it_ended() : done();
 }
 
 }  // namespace rondo

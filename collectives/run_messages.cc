@@ -45,8 +45,8 @@ Done CommunicatorState::run_point_to_point(std::span<const Call> calls) {
     message.buffer = message.is_send ? static_cast<std::byte*>(const_cast<void*>(call.send))
                                      : static_cast<std::byte*>(call.receive);
     RONDO_TRY(message.connection, message.is_send
-                                      ? connections->to(call.peer, Lane::kPointToPoint)
-                                      : connections->from(call.peer, Lane::kPointToPoint));
+                                      ? connections->to(call.peer, kPointToPointLane)
+                                      : connections->from(call.peer, kPointToPointLane));
     messages.push_back(message);
   }
   current = messages.empty() ? CallRecord{} : messages.front().record;

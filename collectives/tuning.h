@@ -28,6 +28,8 @@ inline constexpr std::uint64_t kExposeFrom = 16 << 10;
 inline constexpr int kLineRanks = 64;
 // Bytes of a round of a staged call: in the cache of a core rather than in the shared one.
 inline constexpr std::uint64_t kRoundBytes = 512 << 10;
+// Along connections: up to this size the number of steps decides.
+inline constexpr std::uint64_t kTreeUpTo = 64 << 10;
 // Results of this many bytes and more leave the cache anyway: non-temporal stores.
 inline constexpr std::uint64_t kStreamStores = 16 << 20;
 

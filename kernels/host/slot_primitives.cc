@@ -1,106 +1,132 @@
 #include "kernels/host/slot_primitives.h"
 
+#include <cstring>
+
+#include "kernels/host/reduce_kernels.h"
+
 namespace rondo::host {
 
-SlotPrimitives::SlotPrimitives(HostRank& rank, const HostCall& call, Connection* next,
-                               Connection* previous, int ranks)
-    : rank_(rank),
-      call_(call),
-      element_(size_of(call.type)),
-      next_(next),
-      previous_(previous),
-      ranks_(ranks) {
-  if (call.op == RedOp::kPreMulSum)
-    scratch_ =
-        std::make_unique<std::byte[]>(next != nullptr ? next->slot_bytes : previous->slot_bytes);
+SlotPrimitives::SlotPrimitives(ConnectedCall& shared, Peers from, Peers to, int channel)
+    : shared_(shared), element_(size_of(shared.call.type)) {
+  const auto connect = [&](const auto& make, int peer, Connection*& end) {
+    if (peer < 0 || shared_.failed) return;
+    end = make(peer, channel);
+    if (end == nullptr) shared_.failed = true;
+  };
+  connect(shared.from, from.first, from_[0]);
+  connect(shared.from, from.second, from_[1]);
+  connect(shared.to, to.first, to_[0]);
+  connect(shared.to, to.second, to_[1]);
 }
 
-bool SlotPrimitives::wait_free() {
-  SendEnd<> end(*next_);
-  failed_ = !rank_.waiter.until([&] { return end.ready(); }, {-1, *next_->tail, next_->peer});
-  return !failed_;
+bool SlotPrimitives::wait_free(Connection& connection) {
+  SendEnd<> end(connection);
+  return shared_.rank.waiter.until([&] { return end.ready(); },
+                                   {-1, *connection.tail, connection.peer});
 }
 
-bool SlotPrimitives::wait_full(const Chunk& c) {
-  ReceiveEnd<> end(*previous_);
-  failed_ =
-      !rank_.waiter.until([&] { return end.ready(); }, {-1, *previous_->head, previous_->peer});
-  if (failed_) return false;
-  if (end.record() == call_.record && end.bytes() == c.count * element_) return true;
-  failed_ = true;
-  rank_.on_mismatch(rank_.owner, previous_->peer, end.record());
+bool SlotPrimitives::wait_full(Connection& connection, std::uint64_t bytes) {
+  ReceiveEnd<> end(connection);
+  if (!shared_.rank.waiter.until([&] { return end.ready(); },
+                                 {-1, *connection.head, connection.peer}))
+    return false;
+  if (end.record() == shared_.call.record && end.bytes() == bytes) return true;
+  shared_.rank.on_mismatch(shared_.rank.owner, connection.peer, end.record());
   return false;
 }
 
-const std::byte* SlotPrimitives::operand(const Chunk& c) {
-  if (call_.op != RedOp::kPreMulSum) return input(c);
-  scale(scratch_.get(), input(c), c.count, call_.type, call_.scalar);
-  return scratch_.get();
+bool SlotPrimitives::ready(const Chunk& c, Ways ways) {
+  if (shared_.failed || c.count == 0) return false;
+  for (Connection* connection : from_)
+    if ((ways & kReceives) && connection != nullptr && !shared_.failed)
+      shared_.failed = !wait_full(*connection, c.count * element_);
+  for (Connection* connection : to_)
+    if ((ways & kSends) && connection != nullptr && !shared_.failed)
+      shared_.failed = !wait_free(*connection);
+  return !shared_.failed;
 }
 
-void SlotPrimitives::combine(const Chunk& c, void* const* targets, int count, bool finish) {
-  const void* sources[2] = {ReceiveEnd<>(*previous_).slot(), operand(c)};
-  reduce_function(call_.type,
-                  call_.op)({sources, 2, targets, count, c.count, ranks_, finish, false});
+void SlotPrimitives::hand_over(const Chunk& c, Ways ways) {
+  for (Connection* connection : to_)
+    if ((ways & kSends) && connection != nullptr)
+      SendEnd<>(*connection).push(c.count * element_, shared_.call.record);
+  for (Connection* connection : from_)
+    if ((ways & kReceives) && connection != nullptr) ReceiveEnd<>(*connection).pop();
 }
 
-void SlotPrimitives::send(const Chunk& c) {
-  if (skip(c) || !wait_free()) return;
-  SendEnd<> to(*next_);
-  if (call_.op == RedOp::kPreMulSum) {
-    scale(to.slot(), input(c), c.count, call_.type, call_.scalar);
-  } else {
-    std::memcpy(to.slot(), input(c), c.count * element_);
+// This rank's operand: what it accumulated, or its input, scaled for PreMulSum.
+const void* SlotPrimitives::operand(const Chunk& c, Own own) {
+  if (own == kOutput) return output(c);
+  if (shared_.call.op != RedOp::kPreMulSum) return input(c);
+  scale(shared_.scratch, input(c), c.count, shared_.call.type, shared_.call.scalar);
+  return shared_.scratch;
+}
+
+void SlotPrimitives::move(const Chunk& c, Own own, bool keep) {
+  // Without neighbours a chunk may be longer than a slot: nothing of it passes through one.
+  const bool alone = to_[0] == nullptr && to_[1] == nullptr;
+  if (alone && keep && !shared_.failed && c.count > 0) {
+    if (shared_.call.op == RedOp::kPreMulSum && own == kInput) {
+      scale(output(c), input(c), c.count, shared_.call.type, shared_.call.scalar);
+    } else if (output(c) != input(c)) {
+      std::memcpy(output(c), input(c), c.count * element_);
+    }
+    return;
   }
-  to.push(c.count * element_, call_.record);
+  if (!ready(c, kSends)) return;
+  const void* from = operand(c, own);
+  for (Connection* connection : to_)
+    if (connection != nullptr) std::memcpy(SendEnd<>(*connection).slot(), from, c.count * element_);
+  if (keep && from != output(c)) std::memcpy(output(c), from, c.count * element_);
+  hand_over(c, kSends);
 }
 
-void SlotPrimitives::recv(const Chunk& c) {
-  if (skip(c) || !wait_full(c)) return;
-  ReceiveEnd<> from(*previous_);
-  std::memcpy(output(c), from.slot(), c.count * element_);
-  from.pop();
+void SlotPrimitives::pass(const Chunk& c, Ways ways) {
+  if (!ready(c, ways)) return;
+  const std::byte* from = ReceiveEnd<>(*from_[0]).slot();
+  for (Connection* connection : to_)
+    if ((ways & kSends) && connection != nullptr)
+      std::memcpy(SendEnd<>(*connection).slot(), from, c.count * element_);
+  std::memcpy(output(c), from, c.count * element_);
+  hand_over(c, ways);
 }
 
-void SlotPrimitives::copy_send(const Chunk& c) {
-  if (skip(c) || !wait_free()) return;
-  SendEnd<> to(*next_);
-  std::memcpy(to.slot(), input(c), c.count * element_);
-  if (output(c) != input(c)) std::memcpy(output(c), input(c), c.count * element_);
-  to.push(c.count * element_, call_.record);
+void SlotPrimitives::reduce(const Chunk& c, Ways ways, Own own, bool keep, bool finished) {
+  if (!ready(c, ways)) return;
+  // (from first + own) + from second: the tree order of three sources.
+  const void* sources[3];
+  int count = 0;
+  if (from_[0] != nullptr) sources[count++] = ReceiveEnd<>(*from_[0]).slot();
+  sources[count++] = operand(c, own);
+  if (from_[1] != nullptr) sources[count++] = ReceiveEnd<>(*from_[1]).slot();
+  combine(c, ways, sources, count, keep, finished);
 }
 
-void SlotPrimitives::recv_copy_send(const Chunk& c) {
-  if (skip(c) || !wait_full(c) || !wait_free()) return;
-  ReceiveEnd<> from(*previous_);
-  SendEnd<> to(*next_);
-  std::memcpy(to.slot(), from.slot(), c.count * element_);
-  std::memcpy(output(c), from.slot(), c.count * element_);
-  to.push(c.count * element_, call_.record);
-  from.pop();
+void SlotPrimitives::recv_reduce_after(const Chunk& c) {
+  if (!ready(c, kReceives)) return;
+  const void* sources[2] = {output(c), ReceiveEnd<>(*from_[0]).slot()};
+  combine(c, kReceives, sources, 2, true, false);
 }
 
-void SlotPrimitives::recv_reduce_send(const Chunk& c) {
-  if (skip(c) || !wait_full(c) || !wait_free()) return;
-  void* target = SendEnd<>(*next_).slot();
-  combine(c, &target, 1, false);
-  SendEnd<>(*next_).push(c.count * element_, call_.record);
-  ReceiveEnd<>(*previous_).pop();
+void SlotPrimitives::combine(const Chunk& c, Ways ways, const void* const* sources, int count,
+                             bool keep, bool finished) {
+  void* targets[3];
+  int target_count = 0;
+  if (keep) targets[target_count++] = output(c);
+  for (Connection* connection : to_)
+    if ((ways & kSends) && connection != nullptr)
+      targets[target_count++] = SendEnd<>(*connection).slot();
+  reduce_function(shared_.call.type, shared_.call.op)(
+      {sources, count, targets, target_count, c.count, shared_.communicator_size, finished, false});
+  hand_over(c, ways);
 }
 
-void SlotPrimitives::recv_reduce_copy(const Chunk& c) {
-  if (skip(c) || !wait_full(c)) return;
+void SlotPrimitives::finish(const Chunk& c) {
+  if (shared_.failed || c.count == 0) return;
+  const void* source = output(c);
   void* target = output(c);
-  combine(c, &target, 1, true);
-  ReceiveEnd<>(*previous_).pop();
-}
-
-void SlotPrimitives::recv_reduce_copy_send(const Chunk& c) {
-  if (skip(c) || !wait_full(c) || !wait_free()) return;
-  void* targets[2] = {output(c), SendEnd<>(*next_).slot()};
-  combine(c, targets, 2, true);
-  SendEnd<>(*next_).push(c.count * element_, call_.record);
-  ReceiveEnd<>(*previous_).pop();
+  reduce_function(shared_.call.type, shared_.call.op)(
+      {&source, 1, &target, 1, c.count, shared_.communicator_size, true, false});
 }
 
 }  // namespace rondo::host

@@ -147,6 +147,44 @@ TEST_P(CollectivesTest, EqualTheReferenceForEverySizeClass) {
   }
 }
 
+// Algorithms over connections, forced one by one. Values are multiples of 1/8, so float32 sums are
+// exact in any order.
+TEST_P(CollectivesTest, EqualTheReferenceAlongConnections) {
+  const int n = GetParam();
+  struct Row {
+    const char* algorithm;
+    std::vector<Collective> collectives;
+  };
+  const Row rows[] = {
+      {"ring",
+       {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
+        Collective::kBroadcast, Collective::kReduce}},
+      {"tree", {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce}},
+      {"recursive", {Collective::kAllReduce}},
+  };
+  for (const Row& row : rows) {
+    setenv("NCCL_ALGO", row.algorithm, 1);
+    const Communicators comms = make_communicators(n);
+    unsetenv("NCCL_ALGO");
+    unsigned seed = 100;
+    for (Collective collective : row.collectives) {
+      for (std::size_t count : {1, 17, 4099, 150001}) {
+        for (RedOp op : {RedOp::kSum, RedOp::kAvg, RedOp::kPreMulSum, RedOp::kMax}) {
+          if (op != RedOp::kSum && !reduces(collective)) continue;
+          ++seed;
+          const DataType type = op == RedOp::kAvg ? DataType::kFloat32 : DataType::kInt32;
+          Case c{collective, type, op, n, static_cast<int>(seed % n), count, seed};
+          check(comms, c, seed % 2 == 0, seed % 3);
+          if (HasFatalFailure()) return;
+          if (n > 1) {
+            EXPECT_EQ(name(comms[0]->last_plan().algorithm), row.algorithm);
+          }
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, CollectivesTest, testing::Values(1, 2, 3, 5, 8, 16));
 
 }  // namespace

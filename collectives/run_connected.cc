@@ -1,0 +1,47 @@
+// Collectives along connections: what a communicator lends to kernels/host/run_connected.
+#include "kernels/host/run_connected.h"
+
+#include "collectives/communicator_state.h"
+#include "collectives/fiber_group.h"
+#include "kernels/host/announcer.h"
+
+namespace rondo {
+
+// Two texts of this rank at once: two fibers of this thread, inside those that already run on it.
+void CommunicatorState::run_two(const std::function<void()>& first,
+                                const std::function<void()>& second) {
+  const Waiter::Supervisor before = host.waiter.supervisor();
+  Waiter::Supervisor inside_group = before;
+  inside_group.suspend = [](void*, bool fresh) { FiberGroup::current()->suspend(fresh); };
+  host.waiter.set_supervisor(inside_group);
+  const FiberGroup::Task tasks[] = {{first, host.self().parked, host.self().bell},
+                                    {second, host.self().parked, host.self().bell}};
+  FiberGroup::run(tasks);
+  host.waiter.set_supervisor(before);
+}
+
+Done CommunicatorState::run_connected(const host::HostCall& call, const Plan& plan) {
+  host::Announcer announcer(host, call.record);
+  ++host.step;
+  announcer.reserve_line();
+  announcer.publish_line(0);
+  if (announcer.failed()) return why_it_ended();
+  const auto end_of = [this](Result<Connection*> made) -> Connection* {
+    if (made.ok()) return *made;
+    raise(make_fault(made.status(), rank, made.error().text));
+    return nullptr;
+  };
+  host::ConnectedCall connected{host, call, rank, size, {}, {}, {}};
+  connected.to = [&](int peer, int channel) { return end_of(connections->to(peer, channel)); };
+  connected.from = [&](int peer, int channel) { return end_of(connections->from(peer, channel)); };
+  connected.run_two = [this](const auto& first, const auto& second) { run_two(first, second); };
+  if (call.op == RedOp::kPreMulSum) {
+    scratch.resize(facts.connection_slot_bytes);
+    connected.scratch = scratch.data();
+  }
+  const RingView ring{rank, size};
+  return host::run_connected(connected, plan.algorithm, ring, plan.rounds) ? done()
+                                                                           : why_it_ended();
+}
+
+}  // namespace rondo

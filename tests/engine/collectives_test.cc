@@ -89,9 +89,10 @@ void check_rank(Communicator& comm, const Case& c, bool in_place, std::size_t sh
   const std::ptrdiff_t at = first_difference(c.type, result, want.data(), want.size() / width);
   EXPECT_EQ(at, -1) << describe(c, in_place, shift) << ": rank " << rank << " element " << at;
   EXPECT_TRUE(out.guards_intact()) << describe(c, in_place, shift);
-  if (!in_place)
+  if (!in_place) {
     EXPECT_EQ(std::memcmp(in.data(), input.data(), in_bytes), 0)
         << describe(c, in_place, shift) << ": the input was changed";
+  }
 }
 
 void check(const Communicators& comms, const Case& c, bool in_place, std::size_t shift) {

@@ -1,0 +1,17 @@
+#include "api/cli/commands.h"
+
+namespace rondo::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"run", "start N ranks of a program on this host and look after them", run_command},
+    {"doctor", "what on this machine will bite, and what to do about it", doctor_command},
+    {"topo", "what Rondo sees of this host: cores, caches, memory, interfaces", topo_command},
+    {"env", "every environment variable: type, default, current value", env_command},
+};
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+}  // namespace rondo::cli

@@ -1,0 +1,31 @@
+// The table of subcommands. A new one is a file <name>_command.cc with one function, declared here,
+// and a row in commands.cc.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace rondo::cli {
+
+// argv[0] is what to call the command in messages ("rondo run"); the rest are its arguments.
+// Returns the exit status.
+using CommandFunction = int (*)(int argc, char** argv);
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;  // one line of `rondo --help`
+  CommandFunction run;
+};
+
+std::span<const Command> commands();
+
+int bench_command(int argc, char** argv);
+int doctor_command(int argc, char** argv);
+int env_command(int argc, char** argv);
+int run_command(int argc, char** argv);
+int topo_command(int argc, char** argv);
+
+// Exit status of a command line that is not understood.
+inline constexpr int kUsageError = 2;
+
+}  // namespace rondo::cli

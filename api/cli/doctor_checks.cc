@@ -1,0 +1,315 @@
+#include "api/cli/doctor_checks.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "base/env.h"
+#include "base/fd.h"
+#include "topology/cpu_budget.h"
+#include "topology/describe.h"
+#include "topology/net_interfaces.h"
+#include "topology/small_file.h"
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+namespace rondo::cli {
+namespace {
+
+using topology::bytes_text;
+using Findings = std::vector<Finding>;
+
+Finding ok(std::string subject, std::string text) {
+  return {Verdict::kOk, std::move(subject), std::move(text), ""};
+}
+Finding warning(std::string subject, std::string text, std::string remedy) {
+  return {Verdict::kWarning, std::move(subject), std::move(text), std::move(remedy)};
+}
+Finding problem(std::string subject, std::string text, std::string remedy) {
+  return {Verdict::kProblem, std::move(subject), std::move(text), std::move(remedy)};
+}
+
+std::string file_text(const ExamineOptions& options, const std::string& path) {
+  std::string text = topology::read_small_file(options.root + path).value_or("");
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+// "always [madvise] never" -> "madvise"
+std::string chosen(const std::string& text) {
+  const auto open = text.find('['), close = text.find(']');
+  return open == std::string::npos || close == std::string::npos
+             ? text
+             : text.substr(open + 1, close - open - 1);
+}
+
+bool parses(const env::Variable& variable, const std::string& value) {
+  char* end = nullptr;
+  switch (variable.type) {
+    case env::Type::kBool:
+      for (const char* word : {"0", "1", "true", "false", "yes", "no", "on", "off"})
+        if (value == word) return true;
+      return false;
+    case env::Type::kInt:
+    case env::Type::kBytes:
+      return env::parse_bytes(value).has_value();
+    case env::Type::kDouble:
+      return std::strtod(value.c_str(), &end), !value.empty() && *end == '\0';
+    case env::Type::kString:
+      break;
+  }
+  return true;
+}
+
+// How many single-character edits lead from a to b.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string_view nearest(std::string_view name) {
+  std::string_view best;
+  std::size_t best_distance = 4;  // beyond three edits it is another word
+  for (const env::Variable& variable : env::all())
+    if (const std::size_t d = distance(name, variable.name); d < best_distance)
+      best = variable.name, best_distance = d;
+  return best;
+}
+
+}  // namespace
+
+Findings check_environment(const std::vector<std::string>& environment) {
+  Findings findings;
+  int known = 0;
+  for (const std::string& entry : environment) {
+    const std::string name = entry.substr(0, entry.find('='));
+    const std::string value = entry.size() > name.size() ? entry.substr(name.size() + 1) : "";
+    if (!name.starts_with("NCCL_") && !name.starts_with("RONDO_")) continue;
+    const env::Variable* variable = env::find(name);
+    if (variable == nullptr) {
+      const std::string_view near = nearest(name);
+      findings.push_back(warning(
+          "environment", fmt::format("{}='{}' has no effect: Rondo does not know it", name, value),
+          near.empty() ? "`rondo env` lists what has; unset it if nothing else reads it"
+                       : fmt::format("is {} meant? `rondo env` lists all", near)));
+    } else if (!parses(*variable, value)) {
+      findings.push_back(
+          warning("environment", fmt::format("{}='{}' is not understood", name, value),
+                  fmt::format("the default '{}' applies; {}", variable->fallback, variable->help)));
+    } else {
+      ++known;
+    }
+  }
+  if (findings.empty())
+    findings.push_back(ok("environment", fmt::format("{} variable{} of Rondo set, all understood",
+                                                     known, known == 1 ? "" : "s")));
+  return findings;
+}
+
+Findings check_processors(const ExamineOptions& options) {
+  Findings findings;
+  const topology::CpuBudget budget = topology::cpu_budget(options.root);
+  if (std::isinf(budget.quota_cpus) || budget.quota_cpus >= budget.affinity_cpus)
+    findings.push_back(ok("processors", fmt::format("{} usable", budget.usable)));
+  else
+    findings.push_back(
+        warning("processors",
+                fmt::format("the cgroup grants {:.2g} CPUs of the {} in the affinity mask: ranks "
+                            "beyond that are throttled in the middle of a collective",
+                            budget.quota_cpus, budget.affinity_cpus),
+                fmt::format("run at most {} ranks, or raise the container's CPU limit",
+                            std::max(1, static_cast<int>(budget.quota_cpus)))));
+  if (options.ranks > budget.usable)
+    findings.push_back(
+        warning("ranks",
+                fmt::format("{} ranks on {} usable CPUs share them: waits sleep instead of "
+                            "spinning, small messages take longer",
+                            options.ranks, budget.usable),
+                fmt::format("for the lowest latency run {} ranks", budget.usable)));
+  const std::string governor =
+      file_text(options, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  if (governor.empty())
+    findings.push_back(ok("frequency", "no governor to be seen (virtual machine, or fixed clock)"));
+  else if (governor == "performance")
+    findings.push_back(ok("frequency", "governor performance"));
+  else
+    findings.push_back(warning("frequency",
+                               fmt::format("governor {}: the first calls after a pause are slow "
+                                           "and measurements vary",
+                                           governor),
+                               "cpupower frequency-set -g performance"));
+  const std::string clock =
+      file_text(options, "/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  if (clock.empty() || clock == "tsc" || clock == "kvm-clock" || clock == "arch_sys_counter")
+    findings.push_back(ok("clock", clock.empty() ? "source not said" : clock));
+  else
+    findings.push_back(warning("clock",
+                               fmt::format("source {}: every reading is a system call", clock),
+                               "boot with clocksource=tsc if the processor's is stable"));
+  const std::string load = file_text(options, "/proc/loadavg");
+  const double busy = std::atof(load.c_str());
+  if (busy > budget.usable)
+    findings.push_back(warning(
+        "load", fmt::format("{:.1f} on {} CPUs: others compete with ranks", busy, budget.usable),
+        "measure on a quiet machine"));
+  else
+    findings.push_back(ok("load", fmt::format("{:.1f} on {} CPUs", busy, budget.usable)));
+  return findings;
+}
+
+Findings check_limits() {
+  Findings findings;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const std::string open_files = fmt::format("{} per process", limit.rlim_cur);
+  if (limit.rlim_cur < 256)
+    findings.push_back(problem("file descriptors", open_files + ": too few for some tens of ranks",
+                               "ulimit -n 4096"));
+  else if (limit.rlim_cur < 1024)
+    findings.push_back(warning("file descriptors", open_files, "ulimit -n 4096 for many ranks"));
+  else
+    findings.push_back(ok("file descriptors", open_files));
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= 64u << 20)
+    findings.push_back(ok("locked memory", limit.rlim_cur == RLIM_INFINITY
+                                               ? "unlimited"
+                                               : bytes_text(limit.rlim_cur)));
+  else
+    findings.push_back(
+        warning("locked memory",
+                fmt::format("{}: RDMA cannot register buffers (shared memory and TCP do not care)",
+                            bytes_text(limit.rlim_cur)),
+                "ulimit -l unlimited, or memlock in /etc/security/limits.conf"));
+  return findings;
+}
+
+Findings check_kernel() {
+  Findings findings;
+  utsname kernel{};
+  uname(&kernel);
+  // With these arguments a kernel that has the call answers EINVAL.
+  if (syscall(SYS_futex_waitv, nullptr, 0, 0, nullptr, 0) < 0 && errno == ENOSYS)
+    findings.push_back(warning("kernel", fmt::format("{} has no futex_waitv", kernel.release),
+                               "Linux 5.16 or later lets one thread sleep for several ranks"));
+  else
+    findings.push_back(ok("kernel", fmt::format("{}, futex_waitv", kernel.release)));
+  const Fd own(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+  if (own)
+    findings.push_back(ok("process handles", "pidfd_open works"));
+  else
+    findings.push_back(warning("process handles",
+                               fmt::format("pidfd_open: {}", std::strerror(errno)),
+                               "Linux 5.3 or later; without it a dead peer is noticed late"));
+  const Fd memory(memfd_create("rondo-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory || ftruncate(memory.get(), 4096) != 0 ||
+      fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
+    findings.push_back(problem("memory files",
+                               fmt::format("memfd_create with seals: {}", std::strerror(errno)),
+                               "allow memfd_create in the seccomp profile of the container"));
+  else
+    findings.push_back(ok("memory files", "memfd_create with seals works"));
+  return findings;
+}
+
+Findings check_memory(const ExamineOptions& options) {
+  Findings findings;
+  struct statvfs shm {};
+  if (statvfs("/dev/shm", &shm) == 0)
+    findings.push_back(
+        ok("/dev/shm", fmt::format("{}; Rondo does not use it (no --shm-size needed)",
+                                   bytes_text(static_cast<std::uint64_t>(shm.f_blocks) *
+                                              static_cast<std::uint64_t>(shm.f_frsize)))));
+  else
+    findings.push_back(ok("/dev/shm", "not mounted; Rondo does not use it"));
+  const std::string huge =
+      chosen(file_text(options, "/sys/kernel/mm/transparent_hugepage/enabled"));
+  if (huge == "never")
+    findings.push_back(warning("huge pages",
+                               "transparent huge pages are off: large buffers miss in the TLB",
+                               "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"));
+  else
+    findings.push_back(ok("huge pages", huge.empty() ? "setting not to be seen" : huge));
+  if (file_text(options, "/proc/sys/vm/overcommit_memory") == "2")
+    findings.push_back(warning("overcommit",
+                               "strict accounting: staging that is reserved but not used counts",
+                               "sysctl vm.overcommit_memory=0 if allocations fail"));
+  else
+    findings.push_back(ok("overcommit", "memory is committed when it is touched"));
+  const std::string limit = file_text(options, "/sys/fs/cgroup/memory.max");
+  if (!limit.empty() && limit != "max") {
+    const double bytes = std::atof(limit.c_str());
+    const std::string text =
+        fmt::format("the cgroup grants {}", bytes_text(static_cast<std::uint64_t>(bytes)));
+    if (bytes < 512.0 * (1 << 20))
+      findings.push_back(warning("memory limit", text, "raise the container's memory limit"));
+    else
+      findings.push_back(ok("memory limit", text));
+  }
+  return findings;
+}
+
+Findings check_network(const ExamineOptions& options) {
+  Findings findings;
+  const auto interfaces = topology::read_net_interfaces(options.root);
+  std::string usable;
+  bool loopback = false;
+  for (const auto& interface : interfaces) {
+    if (!interface.up) continue;
+    if (interface.loopback) {
+      loopback = true;
+    } else {
+      usable += (usable.empty() ? "" : ", ") + interface.name;
+      if (interface.megabits > 0) usable += fmt::format(" ({} Mbit/s)", interface.megabits);
+    }
+  }
+  if (!usable.empty())
+    findings.push_back(ok("interfaces", usable));
+  else if (loopback || interfaces.empty())
+    findings.push_back(ok("interfaces", "only loopback: ranks of this host can meet, no others"));
+  else
+    findings.push_back(problem("interfaces", "none is up, not even loopback: ranks cannot meet",
+                               "ip link set lo up"));
+  return findings;
+}
+
+Findings examine(const ExamineOptions& options) {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  Findings all;
+  for (Findings part :
+       {check_processors(options), check_limits(), check_kernel(), check_memory(options),
+        check_network(options), check_environment(environment)})
+    all.insert(all.end(), std::make_move_iterator(part.begin()),
+               std::make_move_iterator(part.end()));
+  return all;
+}
+
+}  // namespace rondo::cli

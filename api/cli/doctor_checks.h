@@ -1,0 +1,38 @@
+// What on this machine will bite Rondo: one check a function, each giving one finding or more.
+//
+// Checks read /proc, /sys, resource limits and the environment; they change nothing and take some
+// milliseconds. `root` stands before /proc and /sys, so that tests can pretend a machine.
+//
+//   for (const Finding& finding : examine({.ranks = 8})) print(finding);
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace rondo::cli {
+
+enum class Verdict { kOk, kWarning, kProblem };
+
+struct Finding {
+  Verdict verdict;
+  std::string subject;  // "file descriptors"
+  std::string text;     // what was found, with the number
+  std::string remedy;   // what to do; empty where nothing need be done
+};
+
+struct ExamineOptions {
+  std::string root;
+  int ranks = 0;  // how many are meant to run on this host; 0: not said
+};
+
+std::vector<Finding> examine(const ExamineOptions& options);
+
+// The parts, for tests. Environment: names as in environ ("NCCL_ALGO=ring").
+std::vector<Finding> check_environment(const std::vector<std::string>& environment);
+std::vector<Finding> check_processors(const ExamineOptions& options);
+std::vector<Finding> check_limits();
+std::vector<Finding> check_kernel();
+std::vector<Finding> check_memory(const ExamineOptions& options);
+std::vector<Finding> check_network(const ExamineOptions& options);
+
+}  // namespace rondo::cli

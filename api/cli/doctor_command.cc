@@ -1,0 +1,53 @@
+// rondo doctor: one line a finding, worst ones with their remedy.
+#include <CLI/CLI.hpp>
+
+#include <fmt/format.h>
+
+#include "api/cli/commands.h"
+#include "api/cli/doctor_checks.h"
+
+namespace rondo::cli {
+namespace {
+
+const char* name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kOk:
+      return "ok";
+    case Verdict::kWarning:
+      return "warning";
+    case Verdict::kProblem:
+      break;
+  }
+  return "problem";
+}
+
+}  // namespace
+
+int doctor_command(int argc, char** argv) {
+  ExamineOptions options;
+  bool strict = false;
+  CLI::App app{
+      "Looks for what on this machine makes Rondo fail or run slowly, and says what to do.\n"
+      "Exits with 1 if there is a problem (with --strict: or a warning), else 0.",
+      argv[0]};
+  app.add_option("--ranks", options.ranks, "how many ranks are meant to run on this host")
+      ->check(CLI::Range(1, 65536));
+  app.add_flag("--strict", strict, "warnings count as problems");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageError;
+  }
+  int problems = 0, warnings = 0;
+  for (const Finding& finding : examine(options)) {
+    problems += finding.verdict == Verdict::kProblem;
+    warnings += finding.verdict == Verdict::kWarning;
+    fmt::print("{:<8} {:<20} {}\n", name_of(finding.verdict), finding.subject, finding.text);
+    if (!finding.remedy.empty()) fmt::print("{:<29} -> {}\n", "", finding.remedy);
+  }
+  fmt::print("{} problem{}, {} warning{}\n", problems, problems == 1 ? "" : "s", warnings,
+             warnings == 1 ? "" : "s");
+  return problems > 0 || (strict && warnings > 0) ? 1 : 0;
+}
+
+}  // namespace rondo::cli

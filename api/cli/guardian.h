@@ -1,0 +1,18 @@
+// The guardian: the process between the caller of run_job() and the ranks. It starts them, forwards
+// signals and output, ends the job by its rules and leaves no process behind.
+#pragma once
+
+#include <signal.h>
+
+#include "api/cli/job.h"
+
+namespace rondo::cli {
+
+// Those that a job passes on. The caller blocks them (and SIGCHLD and SIGPIPE) before the fork.
+sigset_t forwarded_signals();
+
+// Runs in the forked child and returns the job's exit status. `caller` is the parent's process id,
+// `program_mask` the signal mask that ranks start with.
+int guard(const JobOptions& options, int caller, const sigset_t& program_mask);
+
+}  // namespace rondo::cli

@@ -1,0 +1,51 @@
+// The rondo command: rondo COMMAND [arguments].
+#include <fmt/format.h>
+#include <stdio.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/cli/commands.h"
+#include "api/rondo.h"
+
+namespace {
+
+using rondo::cli::Command;
+using rondo::cli::commands;
+
+void print_help(FILE* to) {
+  fmt::print(to, "usage: rondo COMMAND [arguments]; rondo COMMAND --help says more\n\n");
+  for (const Command& command : commands())
+    fmt::print(to, "  {:<8} {}\n", command.name, command.summary);
+  fmt::print(to, "\n  --version  the versions of Rondo and of the NCCL interface it answers to\n");
+}
+
+int print_version() {
+  int nccl = 0;
+  ncclGetVersion(&nccl);
+  fmt::print("rondo {} (nccl {}, header {})\n", rondoGetVersion(), nccl, NCCL_VERSION_CODE);
+  return 0;
+}
+
+int call(rondo::cli::CommandFunction run, std::string name, int argc, char** argv) {
+  std::vector<char*> arguments{name.data()};
+  arguments.insert(arguments.end(), argv, argv + argc);
+  arguments.push_back(nullptr);
+  return run(argc + 1, arguments.data());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return print_help(stderr), rondo::cli::kUsageError;
+  const std::string_view wanted = argv[1];
+  if (wanted == "--help" || wanted == "-h" || wanted == "help") return print_help(stdout), 0;
+  if (wanted == "--version" || wanted == "version") return print_version();
+  for (const Command& command : commands())
+    if (command.name == wanted)
+      return call(command.run, fmt::format("rondo {}", wanted), argc - 2, argv + 2);
+  fmt::print(stderr, "rondo: there is no command '{}'\n", wanted);
+  print_help(stderr);
+  return rondo::cli::kUsageError;
+}

@@ -1,0 +1,42 @@
+// rondo run -n N -- program arguments
+#include <CLI/CLI.hpp>
+
+#include "api/cli/commands.h"
+#include "api/cli/job.h"
+#include "topology/cpu_budget.h"
+
+namespace rondo::cli {
+
+int run_command(int argc, char** argv) {
+  JobOptions job;
+  job.ranks = topology::usable_cores();
+  bool no_prefix = false;
+  CLI::App app{
+      "Starts N processes of a program on this host with RANK, WORLD_SIZE, LOCAL_RANK,\n"
+      "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and RONDO_JOB set, as torchrun does. Exits with\n"
+      "the status of the first rank that failed (128 + signal for a signal).",
+      argv[0]};
+  app.add_option("-n,--ranks", job.ranks, "how many")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_flag("--no-prefix", no_prefix, "do not put [rank] before every line");
+  app.add_flag("--keep-going", job.keep_going,
+               "a rank that fails does not end the others (programs that survive failures)");
+  app.add_option("--grace", job.grace_seconds, "seconds from TERM to KILL when a job is ended")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  app.add_option("--master-port", job.master_port, "MASTER_PORT; else one that is free")
+      ->check(CLI::Range(1, 65535));
+  app.add_option("program", job.argv, "the program and its arguments, after --")->required();
+  app.prefix_command(false);
+  app.positionals_at_end(true);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageError;
+  }
+  job.prefix = !no_prefix;
+  return run_job(job);
+}
+
+}  // namespace rondo::cli

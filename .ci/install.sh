@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs what a bare Debian 12 lacks to build and test Rondo. Does nothing where all is there.
+#   .ci/install.sh           what a build and the demo need
+#   .ci/install.sh --tests   and what the tests and checks need
+set -euo pipefail
+
+build=(cmake ninja-build g++ pkg-config libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
+       nlohmann-json3-dev libboost-context-dev libssl-dev)
+tests=(ccache libgtest-dev libgmock-dev libbenchmark-dev clang-14 clang-format-14
+       libclang-rt-14-dev python3 unzip iproute2 procps)
+
+packages=("${build[@]}")
+[ "${1:-}" = --tests ] && packages+=("${tests[@]}")
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || {
+    echo "missing packages: ${missing[*]}; run as root or install sudo" >&2
+    exit 1
+  }
+  as_root=(sudo)
+fi
+echo "installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

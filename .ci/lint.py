@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Checks of the sources that no compiler makes: layers, file sizes, line lengths, format, words.
+
+Exits 1 and prints every finding as path:line: text.
+"""
+import re
+import subprocess
+import sys
+
+LAYERS = ["base", "topology", "transport", "kernels", "collectives", "api", "bench", "tests"]
+SOURCES = (".cc", ".h", ".cu", ".c")
+MOST_LINES = 400
+MOST_COLUMNS = 100
+UNFINISHED = re.compile(r"\b(TODO|FIXME|HACK|XXX)\b")
+
+
+def tracked():
+    listing = subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True)
+    return listing.stdout.split("\n")[:-1]
+
+
+def allowed(layer, included, path, target):
+    """Imports point downwards; kernels see one header of transport; bench and the command use api."""
+    if layer == "tests" or included == layer:
+        return True
+    if layer == "kernels" and included == "transport":
+        return target == "transport/connection.h"
+    if layer == "bench":
+        return included != "tests"
+    if path.startswith("api/cli/") and included == "bench":
+        return True
+    return LAYERS.index(included) < LAYERS.index(layer)
+
+
+def findings(path):
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    layer = path.split("/")[0]
+    if len(lines) - 1 > MOST_LINES and not path.startswith("api/nccl.h"):
+        yield 1, f"{len(lines) - 1} lines, at most {MOST_LINES}"
+    for number, line in enumerate(lines, 1):
+        if len(line) > MOST_COLUMNS:
+            yield number, f"{len(line)} columns, at most {MOST_COLUMNS}"
+        if UNFINISHED.search(line):
+            yield number, "a word that marks something unfinished"
+        include = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+        if include and layer in LAYERS:
+            target = include.group(1)
+            included = target.split("/")[0]
+            if included in LAYERS and not allowed(layer, included, path, target):
+                yield number, f"{layer} may not include {target}: imports point downwards"
+
+
+def main():
+    sources = [path for path in tracked() if path.endswith(SOURCES)]
+    failed = 0
+    for path in sources:
+        for line, text in findings(path):
+            print(f"{path}:{line}: {text}")
+            failed += 1
+    for start in range(0, len(sources), 50):
+        command = ["clang-format-14", "--dry-run", "--Werror", *sources[start:start + 50]]
+        failed += subprocess.run(command).returncode != 0
+    print(f"lint: {len(sources)} files, {failed} findings")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs, builds and runs all tests. Stages can be named: dev asan tsan fuzz (default: all).
+#   bash tests/run.sh            everything
+#   bash tests/run.sh dev        one stage
+set -euo pipefail
+cd "$(dirname "$0")/.."
+.ci/install.sh --tests
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
+build() {
+  cmake --preset "$1" >"build-$1.log" 2>&1 || { cat "build-$1.log"; exit 1; }
+  rm -f "build-$1.log"
+  cmake --build --preset "$1" ${2:+--target $2} -- -k 0 | tail -n 3
+}
+
+# Tests that share the machine badly run alone; nothing asserts on a time.
+run_ctest() {
+  ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "${RONDO_TEST_JOBS:-2}" \
+    "${@:2}"
+}
+
+stage_dev() { build dev && run_ctest dev; }
+# Sanitizers run what has threads, pointers and processes; the widest sweeps stay with dev.
+stage_asan() {
+  build asan "unit_tests engine_tests"
+  run_ctest asan -R 'Bootstrap|Socket|Staged|Fiber|Stream|Fault|Topology|CollectivesTest.*/[0-3]|Tcp' \
+    -E 'Exhaustive|Checker'
+}
+stage_tsan() {
+  build tsan "unit_tests engine_tests"
+  run_ctest tsan -R 'Bootstrap|Stream|CollectivesTest.*(Type|Along).*/[1-3]|Tcp' -E 'Process|Exhaustive'
+}
+stage_fuzz() {
+  build fuzz
+  for target in build/fuzz/bin/fuzz_*; do
+    echo "fuzzing $(basename "$target")"
+    "$target" -max_total_time="${RONDO_FUZZ_SECONDS:-15}" -timeout=5 -rss_limit_mb=2048 \
+      -verbosity=0 -print_final_stats=0
+  done
+}
+
+for stage in "${@:-dev asan tsan fuzz}"; do
+  for name in $stage; do
+    echo "== $name"
+    "stage_$name"
+  done
+done
+echo "all stages passed: ${*:-dev asan tsan fuzz}"

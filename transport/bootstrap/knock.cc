@@ -25,7 +25,11 @@ class Attempt {
 
   bool idle() const { return !socket_.valid() && !link_.valid(); }
   bool refused() const { return refused_; }
-  const std::string& trouble() const { return trouble_; }
+  bool untried() const { return trouble_.empty() && !link_.valid(); }
+  std::string trouble() const {
+    if (!link_.valid()) return trouble_;
+    return to_.text() + ": connected, but nobody serves this id there (yet, or any more)";
+  }
   // When something happens without an event.
   Clock::time_point next() const { return link_.valid() ? Clock::time_point::max() : next_; }
 
@@ -153,7 +157,7 @@ Result<net::FramedLink> knock(const KnockRequest& request, const net::Patience& 
   const auto trouble = [&] {
     std::string all;
     for (const Attempt& attempt : attempts)
-      if (!attempt.trouble().empty()) all += (all.empty() ? "" : "; ") + attempt.trouble();
+      if (const auto why = attempt.trouble(); !why.empty()) all += (all.empty() ? "" : "; ") + why;
     return all.empty() ? std::string("no answer from ") + text_of(request.place) : all;
   };
   for (bool ready = false;;) {
@@ -163,12 +167,11 @@ Result<net::FramedLink> knock(const KnockRequest& request, const net::Patience& 
     if (request.overseer != nullptr)
       if (auto error = error_from(*request.overseer)) return *error;
 
-    const bool all_refused =
-        std::all_of(attempts.begin(), attempts.end(),
-                    [](const Attempt& a) {
-                      return a.refused() || a.trouble().empty();  // or not tried yet
-                    }) &&
-        attempts[0].refused();
+    const bool all_refused = std::all_of(attempts.begin(), attempts.end(),
+                                         [](const Attempt& a) {
+                                           return a.refused() || a.untried();  // or not tried yet
+                                         }) &&
+                             attempts[0].refused();
     if (!all_refused) refused_since = kNever;
     if (all_refused && refused_since == kNever) refused_since = Clock::now();
     if (all_refused && Clock::now() - refused_since >= request.refusal_grace)

@@ -103,6 +103,7 @@ void RendezvousServer::ring() {
 bool RendezvousServer::take_orders() {
   std::lock_guard lock(mutex_);
   for (const Digest& secret : to_open_) rooms_.push_back(std::make_unique<Room>(secret));
+  new_rooms_ = !to_open_.empty();
   to_open_.clear();
   for (const Tag& tag : to_close_)
     std::erase_if(rooms_, [&](const auto& room) {
@@ -132,6 +133,7 @@ void RendezvousServer::turn() {
     room->collect(entries);
     next = std::min(next, room->next_deadline());
   }
+  if (new_rooms_) next = net::Clock::now();
   const net::Patience forever{net::Clock::time_point::max(), {}};
   if (auto waited = net::wait_until(entries, next, forever, "serving a rendezvous"); !waited.ok()) {
     RONDO_WARN("{}", waited.error().text);

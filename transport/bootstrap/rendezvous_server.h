@@ -56,6 +56,7 @@ class RendezvousServer {
   // The thread's own.
   std::unique_ptr<Doorkeeper> door_;
   std::vector<std::unique_ptr<Room>> rooms_;
+  bool new_rooms_ = false;  // visitors may have been waiting for them: look before polling
 };
 
 }  // namespace rondo::bootstrap

@@ -24,9 +24,7 @@ class Joining {
         contents_(contents),
         state_(state),
         credentials_(contents.secret),
-        patience_{
-            net::Clock::now() + std::chrono::duration_cast<net::Clock::duration>(request.timeout),
-            request.aborted} {}
+        patience_(net::Patience::of(request.timeout, request.aborted)) {}
 
   // On failure everybody who knows this rank is told.
   Done run() {

@@ -44,14 +44,13 @@ Result<SessionState::Table> SessionState::all_gather(std::span<const std::byte> 
 }
 
 Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte> mine) {
-  const auto deadline =
-      net::Clock::now() + std::chrono::duration_cast<net::Clock::duration>(timeout);
-  net::Patience patience{deadline, aborted};
+  const auto patience = net::Patience::of(timeout, aborted);
   net::WireWriter upward;
   append_entry(upward, tree.rank, mine);
   const auto children = static_cast<std::size_t>(tree.children());
   for (std::size_t i = 0; i < children; ++i) {
     Neighbour& child = *neighbours[i];
+    due_ = {i, children};
     while (child.inbox.empty())
       RONDO_CHECK_OK(pump(patience.later(kSlackPerLevel * tree.height()), true));
     RONDO_TRY(const Bytes below, take(child, kGather));
@@ -64,10 +63,12 @@ Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte
   if (Neighbour* up = parent()) {
     const int levels = Tree{0, tree.size}.height() + tree.depth() + 1;
     const auto longer = patience.later(kSlackPerLevel * levels);
+    due_ = {children, children + 1};
     if (!up->gone) RONDO_CHECK_OK(up->link.send(kGather, round_, result));
     while (up->inbox.empty()) RONDO_CHECK_OK(pump(longer, true));
     RONDO_TRY(result, take(*up, kResult));
   }
+  due_ = {0, children};
   for (std::size_t i = 0; i < children; ++i)
     RONDO_CHECK_OK(neighbours[i]->link.send(kResult, round_, result));
   RONDO_CHECK_OK(flush_all(patience.later(kSlackPerLevel * (tree.height() + 1))));
@@ -76,10 +77,8 @@ Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte
 
 std::vector<int> SessionState::silent() const {
   std::vector<int> ranks;
-  for (const auto& neighbour : neighbours) {
-    const bool is_parent = !tree.root() && neighbour == neighbours.back();
-    if (neighbour->inbox.empty() && (!is_parent || ranks.empty())) ranks.push_back(neighbour->rank);
-  }
+  for (std::size_t i = due_.first; i < due_.second; ++i)
+    if (neighbours[i]->inbox.empty()) ranks.push_back(neighbours[i]->rank);
   return ranks;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/process.h"
@@ -50,6 +51,7 @@ class SessionState {
   std::vector<int> silent() const;
 
   std::uint32_t round_ = 0;
+  std::pair<std::size_t, std::size_t> due_;  // the neighbours whose message is waited for
   const std::uint32_t generation_ = fork_generation();
   std::optional<Error> fault_;
 };

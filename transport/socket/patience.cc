@@ -10,7 +10,14 @@ namespace {
 constexpr auto kAbortPeriod = std::chrono::milliseconds(50);
 constexpr auto kLongest = std::chrono::hours(1);
 
+constexpr auto kForever = std::chrono::hours(24 * 365);
+
 }  // namespace
+
+Patience Patience::of(std::chrono::nanoseconds timeout, std::function<bool()> aborted) {
+  const auto bounded = std::clamp<std::chrono::nanoseconds>(timeout, {}, kForever);
+  return {Clock::now() + bounded, std::move(aborted)};
+}
 
 Result<bool> wait_until(std::span<pollfd> entries, Clock::time_point until,
                         const Patience& patience, std::string_view what) {

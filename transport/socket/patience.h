@@ -23,6 +23,8 @@ struct Patience {
   Clock::time_point deadline;
   std::function<bool()> aborted;  // may be empty
 
+  // From now on; at most a year.
+  static Patience of(std::chrono::nanoseconds timeout, std::function<bool()> aborted = {});
   Patience later(Clock::duration by) const { return {deadline + by, aborted}; }
 };
 

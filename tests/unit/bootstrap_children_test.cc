@@ -1,0 +1,160 @@
+// Listeners for child communicators, and NCCL_COMM_ID.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/unit/bootstrap_ranks.h"
+#include "transport/bootstrap/id_contents.h"
+#include "transport/socket/tcp.h"
+
+namespace rondo::bootstrap {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+Result<std::unique_ptr<Session>> join(const UniqueId& id, int rank, int size) {
+  return Session::join({.rank = rank, .size = size, .id = id, .timeout = 20s});
+}
+
+Done gather_ranks(Session& session) {
+  const std::vector<std::byte> mine(1, static_cast<std::byte>(session.rank()));
+  RONDO_TRY(const auto table, session.all_gather(mine));
+  for (int rank = 0; rank < session.size(); ++rank)
+    if (table[static_cast<std::size_t>(rank)] != std::vector{static_cast<std::byte>(rank)})
+      return fail(Status::kInternalError, "wrong byte of rank {}", rank);
+  return done();
+}
+
+// A parent of `size` ranks whose members then split by parity, several times.
+Done parent_and_children(const UniqueId& id, int rank, int size) {
+  RONDO_TRY(const auto parent, join(id, rank, size));
+  RONDO_TRY(const auto listener, Listener::open());
+  RONDO_TRY(const auto bases, parent->all_gather(listener->address_blob()));
+  for (int child = 0; child < 3; ++child) {
+    const int color = rank % 2;
+    UniqueId base;
+    std::memcpy(base.bytes, bases[static_cast<std::size_t>(color)].data(), sizeof(base.bytes));
+    const std::string context = fmt::format("child {} color {}", child, color);
+    JoinRequest request{.rank = rank / 2, .size = (size + 1 - color) / 2, .timeout = 20s};
+    RONDO_TRY(request.id, child_id(base, bytes_of(context)));
+    // The leader comes last now and then.
+    if (request.rank == 0 && child == 1) std::this_thread::sleep_for(20ms);
+    auto session =
+        request.rank == 0 ? Session::serve_and_join(*listener, request) : Session::join(request);
+    if (!session.ok()) return session.error();
+    RONDO_CHECK_OK(gather_ranks(**session));
+  }
+  return done();
+}
+
+TEST(BootstrapChildren, AreLedByOneOfTheirRanksAmongThreads) {
+  const auto id = make_unique_id().value();
+  expect_all_ok(as_threads(7, [&](int rank) { return parent_and_children(id, rank, 7); }));
+}
+
+TEST(BootstrapChildren, AreLedByOneOfTheirRanksAmongProcesses) {
+  const auto id = make_unique_id().value();
+  expect_all_ok(as_processes(6, [&](int rank) { return parent_and_children(id, rank, 6); }));
+}
+
+TEST(BootstrapChildren, HaveIdsThatDependOnTheirContext) {
+  const auto listener = Listener::open().value();
+  const std::string a = "a";
+  const std::string b = "b";
+  const auto id_a = listener->id_for(bytes_of(a));
+  const auto id_b = listener->id_for(bytes_of(b));
+  EXPECT_NE(decode_id(id_a).value().secret, decode_id(id_b).value().secret);
+  const auto again = child_id(listener->base(), bytes_of(a)).value();
+  EXPECT_EQ(std::memcmp(id_a.bytes, again.bytes, sizeof(again.bytes)), 0);
+}
+
+TEST(BootstrapChildren, ASecondServerOfAnIdIsRefusedInAnotherProcess) {
+  const auto listener = Listener::open().value();
+  const std::string context = "x";
+  const auto id = listener->id_for(bytes_of(context));
+  const auto results = as_processes(1, [&](int) -> Done {
+    const auto session = Session::serve_and_join(*listener, {.rank = 0, .size = 2, .id = id});
+    return session.ok() ? done() : Done(session.error());
+  });
+  EXPECT_EQ(results[0].status(), Status::kInvalidArgument);
+}
+
+class SetVariable {
+ public:
+  SetVariable(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), 1);
+  }
+  ~SetVariable() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+std::uint16_t free_port() {
+  const auto listener = net::listen_everywhere(0).value();
+  return net::local_address(listener).value().port();
+}
+
+Done join_fixed(int rank, int size) {
+  RONDO_TRY(const UniqueId id, make_unique_id());
+  RONDO_TRY(const auto session, join(id, rank, size));
+  return gather_ranks(*session);
+}
+
+TEST(NcclCommId, LetsRanksMeetWithoutPassingAnIdAgainAndAgain) {
+  for (const char* host : {"127.0.0.1", "localhost", "[::1]"}) {
+    if (host[0] == '[' && !net::listen_tcp(net::SocketAddress::any(AF_INET6, 0)).ok()) continue;
+    SetVariable variable("NCCL_COMM_ID", fmt::format("{}:{}", host, free_port()));
+    for (int turn = 0; turn < 3; ++turn) {
+      expect_all_ok(as_processes(4, [&](int rank) { return join_fixed(rank, 4); }));
+      expect_all_ok(as_threads(3, [&](int rank) { return join_fixed(rank, 3); }));
+    }
+  }
+}
+
+TEST(NcclCommId, WaitsForRankZero) {
+  SetVariable variable("NCCL_COMM_ID", fmt::format("127.0.0.1:{}", free_port()));
+  expect_all_ok(as_threads(2, [&](int rank) {
+    if (rank == 0) std::this_thread::sleep_for(100ms);
+    return join_fixed(rank, 2);
+  }));
+}
+
+TEST(NcclCommId, OfAnAddressThatIsNotOursIsAClearError) {
+  SetVariable variable("NCCL_COMM_ID", "192.0.2.1:4321");
+  const auto result = join_fixed(0, 2);
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().text.find("NCCL_COMM_ID"), std::string::npos) << result.error().text;
+}
+
+TEST(NcclCommId, ThatIsNoAddressIsRefused) {
+  SetVariable variable("NCCL_COMM_ID", "here");
+  EXPECT_EQ(make_unique_id().status(), Status::kInvalidArgument);
+}
+
+TEST(SocketFamily, Ipv6AloneCarriesASession) {
+  SetVariable family("NCCL_SOCKET_FAMILY", "AF_INET6");
+  SetVariable name("NCCL_SOCKET_IFNAME", "=lo");
+  const auto id = make_unique_id();
+  if (!id.ok()) GTEST_SKIP() << id.error().text;
+  ASSERT_EQ(decode_id(id.value()).value().addresses.at(0).family(), AF_INET6);
+  expect_all_ok(as_threads(4, [&](int rank) -> Done {
+    RONDO_TRY(const auto session, join(id.value(), rank, 4));
+    return gather_ranks(*session);
+  }));
+}
+
+TEST(SocketInterface, ThatDoesNotExistIsAClearError) {
+  SetVariable name("NCCL_SOCKET_IFNAME", "=nosuch0");
+  const auto id = make_unique_id();
+  ASSERT_FALSE(id.ok());
+  EXPECT_NE(id.error().text.find("nosuch0"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rondo::bootstrap

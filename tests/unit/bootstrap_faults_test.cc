@@ -1,0 +1,305 @@
+// What ranks are told when one of them is wrong, late, dead, or not a rank at all.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "tests/unit/bootstrap_ranks.h"
+#include "transport/bootstrap/id_contents.h"
+#include "transport/bootstrap/knock.h"
+#include "transport/socket/tcp.h"
+
+namespace rondo::bootstrap {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool contains(const Done& result, const std::string& part) {
+  return !result.ok() && result.error().text.find(part) != std::string::npos;
+}
+
+std::string shown(const Done& result) {
+  return result.ok()
+             ? "ok"
+             : fmt::format("{}: {}", static_cast<int>(result.status()), result.error().text);
+}
+
+Done join_as(const UniqueId& id, int rank, int size, std::chrono::nanoseconds timeout = 20s) {
+  RONDO_TRY(const auto session,
+            Session::join({.rank = rank, .size = size, .id = id, .timeout = timeout}));
+  return done();
+}
+
+Done join_and_gather(const UniqueId& id, int rank, int size) {
+  RONDO_TRY(const auto session,
+            Session::join({.rank = rank, .size = size, .id = id, .timeout = 20s}));
+  const std::vector<std::byte> mine(100, static_cast<std::byte>(rank));
+  RONDO_TRY(const auto table, session->all_gather(mine));
+  if (table.back() != std::vector<std::byte>(100, static_cast<std::byte>(size - 1)))
+    return fail(Status::kInternalError, "wrong bytes");
+  return done();
+}
+
+net::SocketAddress place_of(const UniqueId& id) { return decode_id(id).value().addresses.at(0); }
+
+TEST(BootstrapFaults, ARankThatJoinsTwiceIsNamedToAll) {
+  const auto id = make_unique_id().value();
+  const auto results = as_threads(3, [&](int i) { return join_as(id, i == 2 ? 1 : i, 4); });
+  for (const Done& result : results) {
+    EXPECT_EQ(result.status(), Status::kInvalidUsage) << shown(result);
+    EXPECT_TRUE(contains(result, "rank 1 joined twice")) << shown(result);
+  }
+}
+
+TEST(BootstrapFaults, RanksThatDisagreeOnTheirNumberAreNamedToAll) {
+  const auto id = make_unique_id().value();
+  const auto results =
+      as_threads(3, [&](int rank) { return join_as(id, rank, rank == 2 ? 5 : 4); });
+  for (const Done& result : results) {
+    EXPECT_EQ(result.status(), Status::kInvalidArgument) << shown(result);
+    EXPECT_TRUE(contains(result, "rank 2")) << shown(result);
+    EXPECT_TRUE(contains(result, " 5")) << shown(result);
+  }
+}
+
+TEST(BootstrapFaults, ARankOutOfRangeIsRefusedBeforeAnythingIsSent) {
+  const auto id = make_unique_id().value();
+  EXPECT_EQ(join_as(id, 4, 4).status(), Status::kInvalidArgument);
+  EXPECT_EQ(join_as(id, -1, 4).status(), Status::kInvalidArgument);
+  forget_unique_id(id);
+}
+
+// Joins with a protocol of its own; the rank at the other end of `foreign` is another build.
+Done join_with(const UniqueId& id, int rank, int size, const Dialect& dialect) {
+  const auto contents = decode_id(id).value();
+  const Credentials credentials(contents.secret);
+  const Place place{contents.port, contents.addresses};
+  Join join;
+  join.rank = rank;
+  join.size = size;
+  const auto patience = net::Patience::of(20s);
+  RONDO_TRY(auto link, knock({.place = place,
+                              .credentials = credentials,
+                              .door = kServer,
+                              .join = join,
+                              .what = "testing",
+                              .dialect = dialect},
+                             patience));
+  RONDO_TRY(const auto frame, link.await(patience, "testing"));
+  const auto error = decode_error(frame.payload);
+  if (frame.type != kError || !error) return fail(Status::kInternalError, "no error came");
+  return *error;
+}
+
+TEST(BootstrapFaults, ARankOfAnotherBuildIsNamedToAll) {
+  const auto id = make_unique_id().value();
+  Dialect other = Dialect::of_this_build();
+  other.protocol += 1;
+  other.pointer_bytes = 4;
+  const auto results = as_threads(
+      3, [&](int rank) { return rank == 1 ? join_with(id, 1, 4, other) : join_as(id, rank, 4); });
+  for (const Done& result : results) {
+    EXPECT_EQ(result.status(), Status::kInvalidUsage) << shown(result);
+    EXPECT_TRUE(contains(result, "rank 1")) << shown(result);
+    EXPECT_TRUE(contains(result, "32 bits")) << shown(result);
+  }
+}
+
+TEST(BootstrapFaults, MissingRanksAreNamedAtTheDeadline) {
+  const auto id = make_unique_id().value();
+  const auto results = as_threads(3, [&](int i) { return join_as(id, i * 2, 6, 300ms); });
+  for (const Done& result : results) {
+    EXPECT_EQ(result.status(), Status::kTimeout) << shown(result);
+    EXPECT_TRUE(contains(result, "ranks 1, 3, 5 of 6 have not joined within 0.")) << shown(result);
+  }
+}
+
+TEST(BootstrapFaults, ARankThatDoesNotEnterAnExchangeIsNamed) {
+  const auto id = make_unique_id().value();
+  std::atomic<int> left{12};
+  const auto results = as_threads(12, [&](int rank) -> Done {
+    RONDO_TRY(const auto session,
+              Session::join({.rank = rank, .size = 12, .id = id, .timeout = 500ms}));
+    if (rank == 10) {
+      while (left.load() > 1) std::this_thread::sleep_for(1ms);
+      return done();
+    }
+    const auto table = session->all_gather({});
+    --left;
+    return table.ok() ? done() : Done(table.error());
+  });
+  for (int rank = 0; rank < 12; ++rank) {
+    if (rank == 10) continue;
+    const Done& result = results[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(result.status(), Status::kTimeout) << shown(result);
+    EXPECT_TRUE(contains(result, "rank 10 gave nothing")) << shown(result);
+  }
+}
+
+TEST(BootstrapFaults, AnAbortedRankReturnsAndIsNamedToTheOthers) {
+  const auto id = make_unique_id().value();
+  std::atomic<bool> abort{false};
+  const auto results = as_threads(3, [&](int i) -> Done {
+    if (i == 2) {
+      std::this_thread::sleep_for(50ms);
+      abort = true;
+      return done();
+    }
+    JoinRequest request{.rank = i, .size = 3, .id = id, .timeout = 20s};
+    if (i == 1) request.aborted = [&] { return abort.load(); };
+    const auto session = Session::join(request);
+    return session.ok() ? done() : Done(session.error());
+  });
+  EXPECT_EQ(results[1].status(), Status::kInvalidUsage) << shown(results[1]);
+  EXPECT_TRUE(contains(results[1], "aborted by this process")) << shown(results[1]);
+  EXPECT_EQ(results[0].status(), Status::kRemoteError) << shown(results[0]);
+  EXPECT_TRUE(contains(results[0], "rank 1 aborted")) << shown(results[0]);
+}
+
+TEST(BootstrapFaults, AProcessKilledWhileJoiningIsNamedThoughItsChildLivesOn) {
+  const auto id = make_unique_id().value();
+  int ends[2];
+  int hold[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(pipe(hold), 0);
+  RankProcess victim(2, [&](int) -> Done {
+    // A grandchild that outlives its parent, holds what it inherited, and ends with the pipe.
+    std::thread([&] {
+      std::this_thread::sleep_for(100ms);
+      if (fork() == 0) {
+        alarm(20);
+        const char ready = 1;
+        [[maybe_unused]] const auto written = write(ends[1], &ready, 1);
+        close(hold[1]);
+        [[maybe_unused]] char end = 0;
+        _exit(static_cast<int>(read(hold[0], &end, 1)));
+      }
+    }).detach();
+    return join_as(id, 2, 4);
+  });
+  std::thread killer([&] {
+    char ready = 0;
+    [[maybe_unused]] const auto size = read(ends[0], &ready, 1);
+    victim.kill(SIGKILL);
+  });
+  const auto results = as_threads(2, [&](int rank) { return join_as(id, rank, 4); });
+  killer.join();
+  for (const Done& result : results) {
+    EXPECT_EQ(result.status(), Status::kRemoteError) << shown(result);
+    EXPECT_TRUE(contains(result, "rank 2 (at ")) << shown(result);
+  }
+  close(hold[0]);
+  close(hold[1]);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(BootstrapFaults, AProcessKilledBetweenExchangesIsNamedToAll) {
+  const auto id = make_unique_id().value();
+  constexpr int kSize = 11;
+  std::vector<std::unique_ptr<RankProcess>> processes;
+  for (int rank = 0; rank < kSize; ++rank)
+    processes.push_back(std::make_unique<RankProcess>(rank, [&](int self) -> Done {
+      RONDO_TRY(const auto session,
+                Session::join({.rank = self, .size = kSize, .id = id, .timeout = 20s}));
+      RONDO_TRY(const auto first, session->all_gather({}));
+      if (self == 9) ::kill(getpid(), SIGKILL);
+      RONDO_TRY(const auto second, session->all_gather({}));
+      return done();
+    }));
+  for (int rank = 0; rank < kSize; ++rank) {
+    const Done result = processes[static_cast<std::size_t>(rank)]->wait();
+    if (rank == 9) continue;
+    EXPECT_EQ(result.status(), Status::kRemoteError) << shown(result);
+    EXPECT_TRUE(contains(result, "rank 9 ended")) << rank << ": " << shown(result);
+  }
+}
+
+TEST(BootstrapFaults, TheEndOfTheIdsMakerIsNoticed) {
+  UniqueId id;
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  RankProcess maker(0, [&](int) -> Done {
+    const auto made = make_unique_id().value();
+    [[maybe_unused]] const auto size = write(ends[1], made.bytes, sizeof(made.bytes));
+    pause();
+    return done();
+  });
+  ASSERT_EQ(read(ends[0], id.bytes, sizeof(id.bytes)), static_cast<ssize_t>(sizeof(id.bytes)));
+  std::thread killer([&] {
+    std::this_thread::sleep_for(100ms);
+    maker.kill(SIGKILL);
+  });
+  const auto results = as_threads(2, [&](int rank) { return join_as(id, rank, 3); });
+  killer.join();
+  for (const Done& result : results)
+    EXPECT_EQ(result.status(), Status::kRemoteError) << shown(result);
+  // And nobody listens there any more.
+  const Done late = join_as(id, 2, 3);
+  EXPECT_EQ(late.status(), Status::kRemoteError) << shown(late);
+  EXPECT_TRUE(contains(late, "nobody listens")) << shown(late);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(BootstrapFaults, StrangersDoNotDisturb) {
+  const auto id = make_unique_id().value();
+  const auto place = place_of(id);
+  std::atomic<bool> stop{false};
+  // Garbage, silence, half a greeting, a greeting for another rendezvous, and a wrong secret.
+  std::thread strangers([&] {
+    std::vector<net::Socket> silent;
+    const std::vector<std::byte> garbage(3000, std::byte{0x5a});
+    const Bytes hello = Hello{Dialect::of_this_build(), {}, random_digest()}.encode();
+    for (int i = 0; !stop.load() && i < 200; ++i) {
+      auto socket = net::start_connect(place);
+      if (!socket.ok()) continue;
+      net::FramedLink link(std::move(*socket));
+      pollfd entry{link.entry().fd, POLLOUT, 0};
+      poll(&entry, 1, 1000);
+      if (i % 4 == 0) (void)::send(entry.fd, garbage.data(), garbage.size(), MSG_NOSIGNAL);
+      if (i % 4 == 1) (void)link.send(kHello, 0, hello);
+      if (i % 4 == 2) (void)::send(entry.fd, hello.data(), 7, MSG_NOSIGNAL);
+      if (i % 8 != 0) silent.emplace_back(::dup(entry.fd));
+    }
+    while (!stop.load()) std::this_thread::sleep_for(1ms);
+  });
+  std::thread wrong_secret([&] {
+    auto contents = decode_id(id).value();
+    contents.secret[0] ^= std::byte{1};
+    const Done result = join_as(encode_id(contents), 1, 8, 300ms);
+    EXPECT_EQ(result.status(), Status::kTimeout) << shown(result);
+  });
+  std::this_thread::sleep_for(50ms);
+  expect_all_ok(as_threads(8, [&](int rank) { return join_and_gather(id, rank, 8); }));
+  wrong_secret.join();
+  stop = true;
+  strangers.join();
+}
+
+TEST(BootstrapFaults, ARightTagWithAWrongProofIsDropped) {
+  const auto id = make_unique_id().value();
+  const auto contents = decode_id(id).value();
+  const Credentials right(contents.secret);
+  auto socket = net::connect_tcp(contents.addresses, net::Patience::of(5s));
+  ASSERT_TRUE(socket.ok()) << socket.error().text;
+  net::FramedLink link(std::move(*socket));
+  const Hello hello{Dialect::of_this_build(), right.tag(), random_digest()};
+  ASSERT_TRUE(link.send(kHello, 0, hello.encode()).ok());
+  const auto frame = link.await(net::Patience::of(5s), "testing");
+  ASSERT_TRUE(frame.ok()) << frame.error().text;
+  const auto challenge = Challenge::decode(frame.value().payload);
+  ASSERT_TRUE(challenge);
+  EXPECT_EQ(challenge->proof, right.proof_of_door(hello, *challenge));
+  Join join;
+  join.size = 2;
+  join.proof = challenge->proof;  // reflected
+  ASSERT_TRUE(link.send(kJoin, 0, join.encode()).ok());
+  const auto answer = link.await(net::Patience::of(5s), "testing");
+  EXPECT_FALSE(answer.ok());
+  EXPECT_TRUE(link.closed());
+  expect_all_ok(as_threads(2, [&](int rank) { return join_and_gather(id, rank, 2); }));
+}
+
+}  // namespace
+}  // namespace rondo::bootstrap

@@ -1,0 +1,256 @@
+// Addresses, interface choice, frames, links and digests.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+#include "transport/bootstrap/hmac.h"
+#include "transport/bootstrap/id_contents.h"
+#include "transport/bootstrap/messages.h"
+#include "transport/bootstrap/tree.h"
+#include "transport/socket/framed_link.h"
+#include "transport/socket/interfaces.h"
+#include "transport/socket/tcp.h"
+
+namespace rondo::net {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(HostPort, AcceptsNamesAddressesAndBrackets) {
+  struct {
+    const char* text;
+    const char* host;
+    int port;
+  } const cases[] = {{"node7:4000", "node7", 4000},
+                     {"10.0.0.1:1", "10.0.0.1", 1},
+                     {"[fe80::1%eth0]:65535", "fe80::1%eth0", 65535},
+                     {"[::]:80", "::", 80}};
+  for (const auto& one : cases) {
+    const auto place = parse_host_port(one.text);
+    ASSERT_TRUE(place.ok()) << one.text;
+    EXPECT_EQ(place.value().host, one.host);
+    EXPECT_EQ(place.value().port, one.port);
+  }
+}
+
+TEST(HostPort, RefusesEverythingElseAndNamesIt) {
+  for (const char* text : {"", "host", "host:", ":80", "host:0", "host:65536", "host:8x", "::1:80",
+                           "[::1]", "[::1]80", "[::1:80", "[]:80", "host:-1"}) {
+    const auto place = parse_host_port(text);
+    ASSERT_FALSE(place.ok()) << text;
+    EXPECT_NE(place.error().text.find(text), std::string::npos);
+  }
+}
+
+TEST(SocketAddress, PrintsWhatResolveReads) {
+  for (const char* text : {"127.0.0.1:80", "[::1]:4000", "[2001:db8::7]:9"}) {
+    const auto addresses = resolve(parse_host_port(text).value(), AF_UNSPEC);
+    ASSERT_TRUE(addresses.ok()) << addresses.error().text;
+    ASSERT_EQ(addresses.value().size(), 1u);
+    EXPECT_EQ(addresses.value()[0].text(), text);
+  }
+}
+
+TEST(InterfaceFilter, HasNcclsGrammar) {
+  struct {
+    const char* filter;
+    const char* name;
+    bool admitted;
+  } const cases[] = {{"eth", "eth0", true},       {"eth", "veth0", false},
+                     {"eth0,ib", "ib1", true},    {"=eth0", "eth0", true},
+                     {"=eth", "eth0", false},     {"^docker,lo", "eth0", true},
+                     {"^docker,lo", "lo", false}, {"^docker,lo", "docker0", false},
+                     {"^=eth0", "eth01", true},   {"^=eth0", "eth0", false}};
+  for (const auto& one : cases)
+    EXPECT_EQ(InterfaceFilter::parse(one.filter).admits(one.name), one.admitted)
+        << one.filter << " " << one.name;
+}
+
+TEST(Interfaces, AreChosenByTiersUnlessNamed) {
+  const auto v4 = SocketAddress::any(AF_INET, 0);
+  const auto v6 = SocketAddress::any(AF_INET6, 0);
+  const std::vector<Interface> all = {{"lo", v4},   {"lo", v6},   {"docker0", v4},
+                                      {"eth0", v4}, {"eth0", v6}, {"eth1", v4}};
+  const auto names = [&](std::string_view filter, int family, std::size_t count) {
+    std::string text;
+    const auto of = std::span(all).first(count);
+    for (const Interface& one : choose_interfaces(of, filter, family)) text += one.name + " ";
+    return text;
+  };
+  EXPECT_EQ(names("", AF_UNSPEC, 6), "eth0 eth0 eth1 ");
+  EXPECT_EQ(names("", AF_INET6, 6), "eth0 ");
+  EXPECT_EQ(names("", AF_UNSPEC, 3), "docker0 ");
+  EXPECT_EQ(names("", AF_UNSPEC, 2), "lo lo ");
+  EXPECT_EQ(names("lo", AF_INET, 6), "lo ");
+  EXPECT_EQ(names("=eth", AF_INET, 6), "");
+}
+
+TEST(FrameParser, FindsFramesHoweverTheBytesAreCut) {
+  Bytes stream;
+  for (int i = 0; i < 20; ++i) {
+    const Bytes payload(static_cast<std::size_t>(i * 13), static_cast<std::byte>(i));
+    const auto header = frame_header(static_cast<std::uint16_t>(i), 100u + i, payload.size());
+    stream.insert(stream.end(), header.begin(), header.end());
+    stream.insert(stream.end(), payload.begin(), payload.end());
+  }
+  for (std::size_t piece : {1u, 2u, 7u, 16u, 100u, 100000u}) {
+    FrameParser parser(1000);
+    int found = 0;
+    for (std::size_t at = 0; at < stream.size(); at += piece) {
+      parser.feed(ByteSpan(stream).subspan(at, std::min(piece, stream.size() - at)));
+      for (;;) {
+        const auto frame = parser.next();
+        ASSERT_TRUE(frame.ok());
+        if (!frame.value()) break;
+        EXPECT_EQ(frame.value()->type, found);
+        EXPECT_EQ(frame.value()->round, 100u + static_cast<unsigned>(found));
+        EXPECT_EQ(frame.value()->payload.size(), static_cast<std::size_t>(found * 13));
+        ++found;
+      }
+    }
+    EXPECT_EQ(found, 20);
+    EXPECT_TRUE(parser.empty());
+  }
+}
+
+TEST(FrameParser, RefusesForeignBytesAndLongFramesBeforeTheirPayload) {
+  FrameParser http(1000);
+  http.feed(std::as_bytes(std::span("GET / HTTP/1.1")));
+  EXPECT_EQ(http.next().status(), Status::kRemoteError);
+  FrameParser parser(1000);
+  parser.feed(frame_header(1, 0, 1001));
+  EXPECT_EQ(parser.next().status(), Status::kRemoteError);
+}
+
+TEST(Tcp, ConnectsAfterItsListenerOpensAndKeepsTrying) {
+  std::uint16_t port = 0;
+  {
+    const auto probe = listen_everywhere(0).value();
+    port = local_address(probe).value().port();
+  }
+  const unsigned char loopback[4] = {127, 0, 0, 1};
+  const auto address = SocketAddress::v4(std::span<const unsigned char, 4>(loopback), port);
+  std::thread late([&] {
+    std::this_thread::sleep_for(50ms);
+    const auto listener = listen_tcp(address);
+    ASSERT_TRUE(listener.ok()) << listener.error().text;
+    pollfd entry{listener.value().get(), POLLIN, 0};
+    ASSERT_TRUE(wait_ready({&entry, 1}, Patience::of(10s), "accepting").ok());
+    auto accepted = accept_tcp(listener.value());
+    ASSERT_TRUE(accepted.ok() && accepted.value());
+    FramedLink link(std::move(accepted->value().socket));
+    const auto frame = link.await(Patience::of(10s), "reading");
+    ASSERT_TRUE(frame.ok()) << frame.error().text;
+    EXPECT_EQ(frame.value().payload.size(), std::size_t{3} << 20);
+  });
+  auto socket = connect_tcp({&address, 1}, Patience::of(10s));
+  EXPECT_TRUE(socket.ok()) << socket.error().text;
+  if (socket.ok()) {
+    FramedLink link(std::move(*socket));
+    EXPECT_TRUE(link.send(1, 0, Bytes(std::size_t{3} << 20)).ok());
+    EXPECT_TRUE(link.flush_all(Patience::of(10s), "sending").ok());
+  }
+  late.join();
+}
+
+TEST(Tcp, EndsAtTheDeadlineAndSaysWhatItTried) {
+  std::uint16_t port = 0;
+  {
+    const auto probe = listen_everywhere(0).value();
+    port = local_address(probe).value().port();
+  }
+  const unsigned char loopback[4] = {127, 0, 0, 1};
+  const auto address = SocketAddress::v4(std::span<const unsigned char, 4>(loopback), port);
+  const auto socket = connect_tcp({&address, 1}, Patience::of(100ms));
+  ASSERT_EQ(socket.status(), Status::kTimeout);
+  EXPECT_NE(socket.error().text.find(address.text()), std::string::npos) << socket.error().text;
+  EXPECT_EQ(connect_tcp({&address, 1}, Patience::of(10s, [] { return true; })).status(),
+            Status::kInvalidUsage);
+}
+
+}  // namespace
+}  // namespace rondo::net
+
+namespace rondo::bootstrap {
+namespace {
+
+std::string hex(const Digest& digest) {
+  std::string text;
+  for (const std::byte byte : digest) text += fmt::format("{:02x}", std::to_integer<int>(byte));
+  return text;
+}
+
+// RFC 4231, test cases 2 and 6.
+TEST(Hmac, GivesTheDigestsOfTheStandard) {
+  const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text)); };
+  EXPECT_EQ(hex(hmac_sha256(bytes("Jefe"), {bytes("what do ya want "), bytes("for nothing?")})),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  const std::vector<std::byte> long_key(131, std::byte{0xaa});
+  EXPECT_EQ(
+      hex(hmac_sha256(long_key, {bytes("Test Using Larger Than Block-Size Key - Hash Key First")})),
+      "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+TEST(IdContents, SurviveTheIdAndEveryChangedByteIsRefused) {
+  IdContents contents;
+  contents.port = 4321;
+  contents.secret = random_digest();
+  for (const char* text : {"10.0.0.1:4321", "[2001:db8::7]:4321", "[::1]:4321"})
+    contents.addresses.push_back(
+        net::resolve(net::parse_host_port(text).value(), AF_UNSPEC).value().at(0));
+  const UniqueId id = encode_id(contents);
+  const auto back = decode_id(id);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back.value().addresses, contents.addresses);
+  EXPECT_EQ(back.value().secret, contents.secret);
+  for (std::size_t i = 0; i < sizeof(id.bytes); ++i) {
+    UniqueId changed = id;
+    changed.bytes[i] = static_cast<char>(changed.bytes[i] ^ 1);
+    EXPECT_FALSE(decode_id(changed).ok()) << "byte " << i;
+  }
+}
+
+TEST(BootstrapTree, EveryRankHasOneParentAndIsItsChild) {
+  for (int size : {1, 2, 8, 9, 10, 64, 73, 74, 1000}) {
+    int children = 0;
+    for (int rank = 0; rank < size; ++rank) {
+      const Tree tree{rank, size};
+      children += tree.children();
+      if (tree.root()) continue;
+      const Tree parent{tree.parent(), size};
+      EXPECT_GE(rank, parent.first_child());
+      EXPECT_LT(rank, parent.first_child() + parent.children());
+      EXPECT_EQ(parent.depth() + 1, tree.depth());
+      EXPECT_GT(parent.height(), tree.height());
+    }
+    EXPECT_EQ(children, size - 1);
+  }
+}
+
+TEST(BootstrapMessages, RefuseEveryTruncation) {
+  Join join;
+  join.rank = 3;
+  join.size = 9;
+  join.place = {99, {net::SocketAddress::any(AF_INET, 0), net::SocketAddress::any(AF_INET6, 0)}};
+  const Bytes bytes = join.encode();
+  const auto back = Join::decode(bytes);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->encode(), bytes);
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_FALSE(Join::decode(ByteSpan(bytes).first(length))) << length;
+}
+
+TEST(BootstrapMessages, RefuseEntriesOfRanksThatAreTwiceOrOutOfRange) {
+  const auto entries = [](std::initializer_list<int> ranks) {
+    net::WireWriter out;
+    for (int rank : ranks) append_entry(out, rank, {});
+    return out.take();
+  };
+  EXPECT_TRUE(decode_entries(entries({0, 2, 1}), 3));
+  EXPECT_FALSE(decode_entries(entries({0, 0}), 3));
+  EXPECT_FALSE(decode_entries(entries({3}), 3));
+}
+
+}  // namespace
+}  // namespace rondo::bootstrap

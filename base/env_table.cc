@@ -27,6 +27,8 @@ constexpr Variable kTable[] = {
     {"NCCL_NSOCKS_PERTHREAD", Type::kInt, "2", "TCP sockets per connection between two hosts"},
     {"RONDO_DEVICE", Type::kString, "", "host: bind ranks to host memory though CUDA is there"},
     {"RONDO_INIT_TIMEOUT", Type::kDouble, "60", "seconds in which all ranks must have joined"},
+    {"RONDO_NET_TIMEOUT", Type::kDouble, "20",
+     "seconds after which a remote host that answers nothing counts as dead"},
     {"RONDO_REPRODUCIBLE", Type::kBool, "0",
      "1: results depend on the rank count alone, to the bit"},
     {"RONDO_TIMEOUT", Type::kDouble, "600", "seconds without progress until a collective fails"},

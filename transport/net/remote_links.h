@@ -43,7 +43,7 @@ struct RemoteLinksOptions {
   net::SlotShape slots;                // of the data lanes; the same on all ranks
   // A message on the control lane has come. Called from progress(); it may call send_control(),
   // nothing else here. The bytes are valid during the call.
-  std::function<void(int peer, std::span<const std::byte>)> on_control;
+  std::function<void(int peer, std::span<const std::byte>)> on_control = {};
 };
 
 class RemoteLinks {

@@ -1,0 +1,256 @@
+// Connections across the network, as executors use them: ranks as threads on loopback.
+#include <atomic>
+
+#include "kernels/host/slots.h"
+#include "tcp_pair.h"
+
+namespace rondo::test {
+namespace {
+
+using host::ReceiveEnd;
+using host::SendEnd;
+using Ranks = std::vector<std::unique_ptr<RemoteLinks>>;
+
+// Turns progress() until ready, sleeping when nothing moves; fails the test in time.
+template <class Ready>
+bool wait_for(RemoteLinks& links, Ready&& ready) {
+  const auto until = Clock::now() + kPatience;
+  while (!ready()) {
+    if (links.progress()) continue;
+    if (Clock::now() > until) return false;
+    if (!ready()) links.sleep(-1, std::chrono::milliseconds(100));
+  }
+  return true;
+}
+
+bool send_slot(RemoteLinks& links, Connection& to, const Bytes& body, std::uint64_t mark) {
+  SendEnd<> end(to);
+  if (!wait_for(links, [&] { return end.ready(); })) return false;
+  std::memcpy(end.slot(), body.data(), body.size());
+  CallRecord record;
+  record.count = mark;
+  end.push(body.size(), record);
+  return true;
+}
+
+bool receive_slot(RemoteLinks& links, Connection& from, const Bytes& body, std::uint64_t mark) {
+  ReceiveEnd<> end(from);
+  if (!wait_for(links, [&] { return end.ready(); })) return false;
+  const bool same = end.bytes() == body.size() && end.record().count == mark &&
+                    std::memcmp(end.slot(), body.data(), body.size()) == 0;
+  end.pop();
+  return same;
+}
+
+bool flush(RemoteLinks& links) { return links.flush(Clock::now() + kPatience).ok(); }
+
+template <class Body>
+void run_ranks(Ranks& ranks, Body&& body) {
+  std::vector<std::thread> threads;
+  for (int r = 0; r < static_cast<int>(ranks.size()); ++r)
+    threads.emplace_back([&, r] { body(r, *ranks[r]); });
+  for (auto& thread : threads) thread.join();
+}
+
+struct Shape {
+  std::uint64_t slots;
+  bool ip6;
+};
+class TcpRemoteLinksTest : public testing::TestWithParam<Shape> {};
+
+TEST_P(TcpRemoteLinksTest, ARingPassesSlotsOfEverySizeInOrder) {
+  constexpr int kRanks = 3;
+  auto ranks = open_ranks(kRanks, {1 << 18, GetParam().slots}, GetParam().ip6);
+  std::atomic<int> good{0};
+  run_ranks(ranks, [&](int r, RemoteLinks& links) {
+    Connection* next = links.sender((r + 1) % kRanks, 0).value();
+    Connection* previous = links.receiver((r + kRanks - 1) % kRanks, 0).value();
+    const std::size_t sizes[] = {0, 1, 4, 31, 4095, 65536, 65537, 262143, 1 << 18};
+    bool all = true;
+    for (std::uint64_t i = 0; i < 90; ++i) {
+      const Bytes body = pattern(sizes[i % 9], i);
+      all = all && send_slot(links, *next, body, i) && receive_slot(links, *previous, body, i);
+    }
+    if (all && flush(links)) ++good;
+  });
+  EXPECT_EQ(good, kRanks);
+}
+
+INSTANTIATE_TEST_SUITE_P(Slots, TcpRemoteLinksTest,
+                         testing::Values(Shape{1, false}, Shape{2, false}, Shape{8, false},
+                                         Shape{2, true}),
+                         [](const auto& info) {
+                           return fmt::format("{}Slots{}", info.param.slots,
+                                              info.param.ip6 ? "Ip6" : "Ip4");
+                         });
+
+TEST(TcpRemoteLinks, AnUnreadChannelHoldsItsSenderBackAndNoOtherLane) {
+  auto ranks = open_ranks(2, {1 << 20, 2});
+  std::atomic<bool> held{false};
+  std::atomic<bool> released{false};
+  std::atomic<int> good{0};
+  constexpr int kMany = 64;  // far more than slots and socket buffers hold
+  run_ranks(ranks, [&](int r, RemoteLinks& links) {
+    const Bytes body = pattern(1 << 20, 9);
+    const Bytes small = pattern(100, 8);
+    if (r == 0) {
+      Connection* bulk = links.sender(1, 0).value();
+      Connection* side = links.sender(1, 1).value();
+      SendEnd<> end(*bulk);
+      int pushed = 0;
+      const auto quiet_since = [&] { return Clock::now() + std::chrono::milliseconds(300); };
+      for (auto until = quiet_since(); Clock::now() < until && pushed < kMany; links.progress()) {
+        if (!end.ready()) continue;
+        std::memcpy(end.slot(), body.data(), body.size());
+        end.push(body.size(), {});
+        ++pushed;
+        until = quiet_since();
+      }
+      held = pushed < kMany;
+      bool all =
+          send_slot(links, *side, small, 1) && wait_for(links, [&] { return released.load(); });
+      for (; pushed < kMany && all; ++pushed) all = send_slot(links, *bulk, body, 0);
+      if (all && flush(links)) ++good;
+    } else {
+      Connection* bulk = links.receiver(0, 0).value();
+      bool all = receive_slot(links, *links.receiver(0, 1).value(), small, 1);
+      released = true;
+      for (int i = 0; i < kMany && all; ++i) all = receive_slot(links, *bulk, body, 0);
+      if (all) ++good;
+    }
+  });
+  EXPECT_TRUE(held);
+  EXPECT_EQ(good, 2);
+}
+
+TEST(TcpRemoteLinks, ManyPeersExchangeWithEachOther) {
+  constexpr int kRanks = 12;
+  auto ranks = open_ranks(kRanks, {4096, 2});
+  std::atomic<int> good{0};
+  run_ranks(ranks, [&](int r, RemoteLinks& links) {
+    bool all = true;
+    for (int k = 1; k < kRanks && all; ++k) {
+      const int to = (r + k) % kRanks;
+      const int from = (r + kRanks - k) % kRanks;
+      Connection* out = links.sender(to, 1).value();
+      Connection* in = links.receiver(from, 1).value();
+      for (std::uint64_t i = 0; i < 5 && all; ++i)
+        all = send_slot(links, *out, pattern(3001, r * 100 + to), i) &&
+              receive_slot(links, *in, pattern(3001, from * 100 + r), i);
+    }
+    if (all && flush(links)) ++good;
+  });
+  EXPECT_EQ(good, kRanks);
+}
+
+TEST(TcpRemoteLinks, ControlMessagesArriveInOrderFromEitherSideWithoutData) {
+  auto ranks = open_ranks(3, {});
+  std::vector<std::pair<int, int>> heard[3];
+  for (int r = 0; r < 3; ++r)
+    ranks[r]->set_control_handler([&heard, r](int peer, std::span<const std::byte> message) {
+      ASSERT_EQ(message.size(), 600u);
+      int number;
+      std::memcpy(&number, message.data(), sizeof(number));
+      heard[r].push_back({peer, number});
+    });
+  constexpr int kMessages = 100;  // more than its slots: the rest waits
+  for (int i = 0; i < kMessages; ++i) {
+    Bytes message(600);
+    std::memcpy(message.data(), &i, sizeof(i));
+    for (int r = 0; r < 3; ++r)
+      for (int to = 0; to < 3; ++to) ASSERT_EQ(ranks[r]->send_control(to, message).ok(), to != r);
+  }
+  ASSERT_TRUE(drive(
+      [&] {
+        for (auto& rank : ranks) rank->progress();
+      },
+      [&] {
+        return std::all_of(heard, heard + 3, [](auto& one) { return one.size() == 2 * kMessages; });
+      }));
+  for (const auto& one : heard) {
+    int next[3] = {};
+    for (const auto& [peer, number] : one) ASSERT_EQ(number, next[peer]++);
+  }
+  EXPECT_TRUE(ranks[0]->flushed());
+  EXPECT_FALSE(ranks[0]->send_control(1, Bytes(RemoteLinks::kMostControlBytes + 1)).ok());
+}
+
+TEST(TcpRemoteLinks, APeerThatClosesIsNamedAfterItsLastSlot) {
+  for (const int leaver : {0, 1}) {
+    auto ranks = open_ranks(2, {4096, 4});
+    const int stayer = 1 - leaver;
+    Connection* out = ranks[leaver]->sender(stayer, 0).value();
+    Connection* in = ranks[stayer]->receiver(leaver, 0).value();
+    ReceiveEnd<> end(*in);
+    const auto both = [&] {
+      if (ranks[leaver]) ranks[leaver]->progress();
+      ranks[stayer]->progress();
+    };
+    ASSERT_TRUE(drive(
+        both, [&] { return ranks[leaver]->reached(stayer) && ranks[stayer]->reached(leaver); }));
+    EXPECT_TRUE(ranks[stayer]->error_of(leaver).ok());
+    const Bytes body = pattern(4000, 1);
+    ASSERT_TRUE(send_slot(*ranks[leaver], *out, body, 1));
+    ASSERT_TRUE(flush(*ranks[leaver]));
+    ranks[leaver].reset();
+    ASSERT_TRUE(drive(both, [&] { return !ranks[stayer]->error_of(leaver).ok(); }));
+    const Error error = ranks[stayer]->error_of(leaver).error();
+    EXPECT_NE(error.text.find(fmt::format("rank {}", leaver)), std::string::npos) << error.text;
+    EXPECT_EQ(error.status, Status::kRemoteError);
+    EXPECT_TRUE(end.ready());
+    EXPECT_TRUE(receive_slot(*ranks[stayer], *in, body, 1));
+    EXPECT_FALSE(end.ready());
+    EXPECT_FALSE(ranks[stayer]->send_control(leaver, body).ok());
+  }
+}
+
+TEST(TcpRemoteLinks, APeerThatWasNeverMetAndIsGoneIsNamed) {
+  for (const int gone : {0, 1}) {
+    auto ranks = open_ranks(2, {4096, 4});
+    const int here = 1 - gone;
+    ranks[gone].reset();
+    ASSERT_TRUE(ranks[here]->receiver(gone, 0).ok());
+    ASSERT_TRUE(
+        drive([&] { ranks[here]->progress(); }, [&] { return !ranks[here]->error_of(gone).ok(); }));
+    const std::string text = ranks[here]->error_of(gone).error().text;
+    EXPECT_NE(text.find(fmt::format("rank {}", gone)), std::string::npos) << text;
+    EXPECT_TRUE(ranks[here]->flushed());
+  }
+}
+
+TEST(TcpRemoteLinks, FlushEndsAtItsDeadlineAndNamesThePeer) {
+  auto ranks = open_ranks(2, {4096, 4});
+  Connection* out = ranks[0]->sender(1, 0).value();
+  SendEnd<>(*out).push(10, {});
+  EXPECT_EQ(ranks[0]->unflushed_peer(), 1);
+  const Done done = ranks[0]->flush(Clock::now() + std::chrono::milliseconds(50));
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.status(), Status::kTimeout);
+  EXPECT_NE(done.error().text.find("rank 1"), std::string::npos);
+}
+
+TEST(TcpRemoteLinks, RefusesPeersAndLanesThatAreNone) {
+  auto ranks = open_ranks(2, {});
+  EXPECT_FALSE(ranks[0]->sender(0, 0).ok());
+  EXPECT_FALSE(ranks[0]->sender(2, 0).ok());
+  EXPECT_FALSE(ranks[0]->receiver(-1, 0).ok());
+  EXPECT_FALSE(ranks[0]->sender(1, net::kControlLane).ok());
+  EXPECT_FALSE(ranks[0]->send_control(2, {}).ok());
+  EXPECT_FALSE(
+      RemoteLinks::open({.rank = 0, .size = 2, .slots = {0, 0}}).value()->sender(1, 0).ok());
+}
+
+TEST(TcpRemoteLinks, ProgressWithoutWorkMovesNothing) {
+  auto ranks = open_ranks(2, {4096, 4});
+  Connection* out = ranks[0]->sender(1, 0).value();
+  ASSERT_TRUE(ranks[1]->receiver(0, 0).ok());
+  const auto both = [&] { return int(ranks[0]->progress()) + int(ranks[1]->progress()); };
+  ASSERT_TRUE(drive(both, [&] { return ranks[0]->reached(1) && ranks[1]->reached(0); }));
+  ASSERT_TRUE(drive([] {}, [&] { return both() == 0; }));
+  EXPECT_EQ(both(), 0);
+  EXPECT_EQ(out->peer, 1);
+  EXPECT_EQ(out->peer_bell, nullptr);
+}
+
+}  // namespace
+}  // namespace rondo::test

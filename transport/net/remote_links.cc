@@ -1,0 +1,288 @@
+#include "transport/net/remote_links.h"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "base/atomics.h"
+#include "base/log.h"
+#include "transport/net/remote_peer.h"
+#include "transport/tcp/tcp_network.h"
+
+namespace rondo {
+namespace {
+
+using net::Line;
+using net::RemotePeer;
+using Clock = std::chrono::steady_clock;
+
+constexpr net::SlotShape kControlSlots{RemoteLinks::kMostControlBytes, 16};
+
+}  // namespace
+
+struct RemoteLinks::State {
+  RemoteLinksOptions options;
+  std::unique_ptr<net::Network> network;
+  std::vector<std::byte> blob;
+  std::vector<std::unique_ptr<RemotePeer>> peers;  // by rank; null: never met
+  std::vector<RemotePeer*> met;
+  std::vector<std::vector<std::byte>> addresses;
+
+  Result<RemotePeer*> peer(int rank);
+  Result<Line*> line(RemotePeer& peer, int lane);
+  Done connect(RemotePeer& peer, Line& line);
+  Done open_control(RemotePeer& peer);
+  Result<Line*> data(int rank, int lane);
+  void adopt(std::unique_ptr<net::Link> link);
+  Done give_control_slots(RemotePeer& peer, Line& line);
+  bool advance();
+  bool advance(RemotePeer& peer);
+  void deliver_control(RemotePeer& peer, Line& line);
+  bool offer_control(Line& line, std::span<const std::byte> message);
+  void note(RemotePeer& peer, const Error& error);
+};
+
+Result<RemotePeer*> RemoteLinks::State::peer(int rank) {
+  if (rank < 0 || rank >= options.size || rank == options.rank)
+    return fail(Status::kInvalidArgument, "rank {} has no links to rank {} in a communicator of {}",
+                options.rank, rank, options.size);
+  auto& peer = peers[rank];
+  if (!peer) {
+    peer = std::make_unique<RemotePeer>();
+    peer->rank = rank;
+    met.push_back(peer.get());
+  }
+  return peer.get();
+}
+
+Done RemoteLinks::State::connect(RemotePeer& peer, Line& line) {
+  const auto rank = static_cast<std::size_t>(peer.rank);
+  if (rank >= addresses.size() || addresses[rank].empty())
+    return fail(Status::kInternalError, "rank {} does not know where rank {} listens", options.rank,
+                peer.rank);
+  RONDO_TRY(line.link, network->connect({options.rank, peer.rank, line.lane}, addresses[rank]));
+  return done();
+}
+
+Done RemoteLinks::State::give_control_slots(RemotePeer& peer, Line& line) {
+  RONDO_TRY(line.out, net::SlotSender::make(peer.rank, kControlSlots));
+  RONDO_TRY(line.in, net::SlotReceiver::make(peer.rank, kControlSlots));
+  return done();
+}
+
+Done RemoteLinks::State::open_control(RemotePeer& peer) {
+  auto line = std::make_unique<Line>();
+  line->lane = net::kControlLane;
+  RONDO_CHECK_OK(connect(peer, *line));
+  RONDO_CHECK_OK(give_control_slots(peer, *line));
+  peer.lines.push_back(std::move(line));
+  return done();
+}
+
+Result<Line*> RemoteLinks::State::data(int rank, int lane) {
+  if (lane != net::kCollectiveLane && lane != net::kPointToPointLane)
+    return fail(Status::kInvalidArgument, "lane {} carries no slots", lane);
+  RONDO_TRY(RemotePeer * peer, this->peer(rank));
+  Line* line = peer->data_line(lane);
+  if (line == nullptr) {
+    auto made = std::make_unique<Line>();
+    made->lane = lane;
+    if (options.rank < rank) RONDO_CHECK_OK(connect(*peer, *made));
+    line = peer->lines.emplace_back(std::move(made)).get();
+  }
+  if (options.rank > rank && !peer->has_control()) RONDO_CHECK_OK(open_control(*peer));
+  return line;
+}
+
+void RemoteLinks::State::adopt(std::unique_ptr<net::Link> link) {
+  const net::LinkName name = link->name();
+  const bool control = name.lane == net::kControlLane;
+  auto known = peer(name.from);
+  if (!known.ok() || name.to != options.rank || (!control && name.from > options.rank)) {
+    RONDO_WARN("rank {} refused lane {} from rank {} to rank {}", options.rank, name.lane,
+               name.from, name.to);
+    return;
+  }
+  RemotePeer& peer = *known.value();
+  Line* line = peer.data_line(name.lane);
+  if (line != nullptr && line->link) return;  // a second one
+  if (line == nullptr) {
+    auto made = std::make_unique<Line>();
+    made->lane = name.lane;
+    if (control) {
+      if (auto given = give_control_slots(peer, *made); !given.ok())
+        return note(peer, given.error());
+    }
+    line = peer.lines.emplace_back(std::move(made)).get();
+  }
+  line->link = std::move(link);
+}
+
+void RemoteLinks::State::note(RemotePeer& peer, const Error& error) {
+  if (peer.failure) return;
+  peer.failure = error;
+  peer.failed_at = Clock::now();
+  RONDO_INFO(kNet, "rank {}: {}", options.rank, error.text);
+}
+
+bool RemoteLinks::State::offer_control(Line& line, std::span<const std::byte> message) {
+  Connection& c = line.out->connection();
+  const std::uint64_t tail = *c.tail;
+  if (tail - HostAtomics::load_acquire(*c.head) == c.slot_count) return false;
+  std::copy(message.begin(), message.end(), c.buffer + tail % c.slot_count * c.slot_bytes);
+  c.used[tail % c.slot_count] = message.size();
+  c.records[tail % c.slot_count] = {};
+  HostAtomics::store_release(*c.tail, tail + 1);
+  return true;
+}
+
+void RemoteLinks::State::deliver_control(RemotePeer& peer, Line& line) {
+  Connection& c = line.in->connection();
+  for (std::uint64_t head = *c.head; head != HostAtomics::load_acquire(*c.tail); ++head) {
+    const std::uint64_t slot = head % c.slot_count;
+    if (options.on_control)
+      options.on_control(peer.rank, {c.buffer + slot * c.slot_bytes, c.used[slot]});
+    HostAtomics::store_release(*c.head, head + 1);
+  }
+}
+
+bool RemoteLinks::State::advance(RemotePeer& peer) {
+  bool moved = false;
+  for (std::size_t i = 0; i < peer.lines.size(); ++i) {  // handlers may add lines
+    Line& line = *peer.lines[i];
+    moved |= line.progress();
+    if (line.lane == net::kControlLane) deliver_control(peer, line);
+    if (line.ended() && !peer.failure) note(peer, line.link->error());
+  }
+  if (peer.unsent_control.empty()) return moved;
+  Line* line = peer.control_line();
+  while (line != nullptr && !peer.unsent_control.empty() &&
+         offer_control(*line, peer.unsent_control.front())) {
+    peer.unsent_control.pop_front();
+    moved = true;
+  }
+  if (line == nullptr && peer.failure) peer.unsent_control.clear();
+  return moved;
+}
+
+bool RemoteLinks::State::advance() {
+  bool moved = false;
+  for (std::size_t i = 0; i < met.size(); ++i) moved |= advance(*met[i]);
+  while (auto link = network->accept()) {
+    adopt(std::move(link));
+    moved = true;
+  }
+  return moved;
+}
+
+RemoteLinks::RemoteLinks(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RemoteLinks::~RemoteLinks() = default;
+
+Result<std::unique_ptr<RemoteLinks>> RemoteLinks::open(RemoteLinksOptions options) {
+  auto state = std::make_unique<State>();
+  RONDO_TRY(state->network,
+            tcp::TcpNetwork::open(tcp::NetworkOptions::from_environment(options.secret)));
+  RONDO_TRY(state->blob, state->network->listen());
+  state->peers.resize(static_cast<std::size_t>(options.size));
+  state->options = std::move(options);
+  return std::unique_ptr<RemoteLinks>(new RemoteLinks(std::move(state)));
+}
+
+const std::vector<std::byte>& RemoteLinks::address_blob() const { return state_->blob; }
+
+void RemoteLinks::set_peers(std::vector<std::vector<std::byte>> blobs) {
+  state_->addresses = std::move(blobs);
+}
+
+void RemoteLinks::set_control_handler(
+    std::function<void(int, std::span<const std::byte>)> handler) {
+  state_->options.on_control = std::move(handler);
+}
+
+Result<Connection*> RemoteLinks::sender(int peer, int lane) {
+  RONDO_TRY(Line * line, state_->data(peer, lane));
+  if (!line->out) {
+    RONDO_TRY(line->out, net::SlotSender::make(peer, state_->options.slots));
+    RONDO_TRY(line->out_key, state_->network->register_memory(line->out->memory()));
+  }
+  return &line->out->connection();
+}
+
+Result<Connection*> RemoteLinks::receiver(int peer, int lane) {
+  RONDO_TRY(Line * line, state_->data(peer, lane));
+  if (!line->in) {
+    RONDO_TRY(line->in, net::SlotReceiver::make(peer, state_->options.slots));
+    RONDO_TRY(line->in_key, state_->network->register_memory(line->in->memory()));
+  }
+  return &line->in->connection();
+}
+
+bool RemoteLinks::progress() {
+  if (state_->advance()) return true;
+  return state_->network->poll() && state_->advance();
+}
+
+Done RemoteLinks::error_of(int peer) const {
+  if (peer < 0 || peer >= state_->options.size || !state_->peers[peer]) return done();
+  return state_->peers[peer]->error();
+}
+
+bool RemoteLinks::reached(int peer) const {
+  if (peer < 0 || peer >= state_->options.size || !state_->peers[peer]) return false;
+  const auto& lines = state_->peers[peer]->lines;
+  return !lines.empty() && std::all_of(lines.begin(), lines.end(), [](const auto& line) {
+    return line->link && line->link->state() == net::LinkState::kOpen;
+  });
+}
+
+Done RemoteLinks::send_control(int rank, std::span<const std::byte> message) {
+  if (message.size() > kMostControlBytes)
+    return fail(Status::kInvalidArgument, "a control message of {} bytes; at most {} fit",
+                message.size(), kMostControlBytes);
+  RONDO_TRY(RemotePeer * peer, state_->peer(rank));
+  if (!peer->has_control()) RONDO_CHECK_OK(state_->open_control(*peer));
+  Line* line = peer->control_line();
+  if (line == nullptr) return peer->failure ? Done(*peer->failure) : done();
+  if (!peer->unsent_control.empty() || !state_->offer_control(*line, message))
+    peer->unsent_control.emplace_back(message.begin(), message.end());
+  return done();
+}
+
+int RemoteLinks::unflushed_peer() const {
+  for (const RemotePeer* peer : state_->met)
+    if (!peer->flushed()) return peer->rank;
+  return -1;
+}
+
+Done RemoteLinks::flush(Clock::time_point deadline) {
+  constexpr std::chrono::milliseconds kNap{100};
+  for (;;) {
+    const bool moved = progress();
+    const int behind = unflushed_peer();
+    if (behind < 0) return done();
+    RONDO_CHECK_OK(error_of(behind));
+    if (moved) continue;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0)
+      return fail(Status::kTimeout, "rank {} did not take the last bytes for it in time", behind);
+    sleep(-1, std::min(left, kNap));
+  }
+}
+
+int RemoteLinks::poll_fd() const { return state_->network->poll_fd(); }
+
+void RemoteLinks::sleep(int wake_fd, std::chrono::milliseconds at_most) {
+  pollfd entries[2] = {{poll_fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}};
+  ::poll(entries, wake_fd < 0 ? 1 : 2, static_cast<int>(at_most.count()));
+}
+
+void RemoteLinks::close() {
+  state_->met.clear();
+  for (auto& peer : state_->peers) {
+    if (!peer) continue;
+    for (auto& line : peer->lines)
+      if (line->link) line->link->close();
+  }
+}
+
+}  // namespace rondo

@@ -1,0 +1,55 @@
+#include "transport/net/remote_peer.h"
+
+#include <algorithm>
+
+namespace rondo::net {
+namespace {
+
+// Lanes are separate connections: one may end while another still carries the peer's last bytes.
+constexpr auto kGrace = std::chrono::seconds(1);
+
+}  // namespace
+
+bool Line::progress() {
+  if (!link) return false;
+  bool moved = out && out->progress(*link, out_key);
+  moved |= in && in->progress(*link, in_key);
+  if (!link->progress()) return moved;
+  if (out) out->progress(*link, out_key);
+  if (in) in->progress(*link, in_key);
+  return true;
+}
+
+Line* RemotePeer::data_line(int lane) const {
+  for (const auto& line : lines)
+    if (line->lane == lane && lane != kControlLane) return line.get();
+  return nullptr;
+}
+
+Line* RemotePeer::control_line() const {
+  for (const auto& line : lines)
+    if (line->lane == kControlLane && line->live()) return line.get();
+  return nullptr;
+}
+
+bool RemotePeer::has_control() const {
+  return std::any_of(lines.begin(), lines.end(),
+                     [](const auto& line) { return line->lane == kControlLane; });
+}
+
+bool RemotePeer::flushed() const {
+  return unsent_control.empty() && std::all_of(lines.begin(), lines.end(), [](const auto& line) {
+           return !line->out || line->out->flushed() || line->ended();
+         });
+}
+
+Done RemotePeer::error() const {
+  if (!failure) return done();
+  const bool data_may_come = std::any_of(lines.begin(), lines.end(), [](const auto& line) {
+    return line->lane != kControlLane && line->live();
+  });
+  if (data_may_come && std::chrono::steady_clock::now() - failed_at < kGrace) return done();
+  return *failure;
+}
+
+}  // namespace rondo::net

@@ -1,0 +1,44 @@
+// RemotePeer: all links between this rank and one rank on another host; RemoteLinks' own.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "transport/net/net.h"
+#include "transport/net/slot_channel.h"
+
+namespace rondo::net {
+
+// One link and the channels on it. A line without a link waits for the peer to connect.
+struct Line {
+  int lane = 0;
+  std::unique_ptr<Link> link;
+  std::optional<SlotSender> out;
+  std::optional<SlotReceiver> in;
+  MemoryKey out_key = 0;
+  MemoryKey in_key = 0;
+
+  bool live() const { return link && link->state() != LinkState::kEnded; }
+  bool ended() const { return link && link->state() == LinkState::kEnded; }
+  bool progress();
+};
+
+struct RemotePeer {
+  int rank = -1;
+  std::vector<std::byte> address;
+  std::vector<std::unique_ptr<Line>> lines;
+  std::deque<std::vector<std::byte>> unsent_control;  // what found no free slot, or no link
+  std::optional<Error> failure;                       // the first one
+  std::chrono::steady_clock::time_point failed_at{};
+
+  Line* data_line(int lane) const;
+  Line* control_line() const;  // by which this rank speaks; null: none is live
+  bool has_control() const;    // live or not
+  bool flushed() const;
+  Done error() const;
+};
+
+}  // namespace rondo::net

@@ -1,0 +1,101 @@
+#include "transport/net/slot_channel.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include "base/atomics.h"
+
+namespace rondo::net {
+namespace {
+
+using A = HostAtomics;
+
+std::size_t mapped_bytes(const Connection& c) { return c.slot_bytes * c.slot_count; }
+
+}  // namespace
+
+Result<std::unique_ptr<SlotMemory>> SlotMemory::make(int peer, const SlotShape& shape) {
+  if (shape.bytes == 0 || shape.count == 0)
+    return fail(Status::kInvalidArgument, "a channel of {} slots of {} bytes holds nothing",
+                shape.count, shape.bytes);
+  std::unique_ptr<SlotMemory> made(new SlotMemory);
+  Connection& c = made->connection_;
+  c.slot_bytes = shape.bytes;
+  c.slot_count = shape.count;
+  void* memory = ::mmap(nullptr, mapped_bytes(c), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    return fail_errno(errno, "no memory for {} slots of {} bytes to rank {} (NCCL_BUFFSIZE)",
+                      shape.count, shape.bytes, peer);
+  c.buffer = static_cast<std::byte*>(memory);
+  made->records_.resize(shape.count);
+  made->used_.resize(shape.count);
+  c.tail = &made->tail_.value;
+  c.head = &made->head_.value;
+  c.records = made->records_.data();
+  c.used = made->used_.data();
+  c.peer = peer;
+  return made;
+}
+
+SlotMemory::~SlotMemory() {
+  if (connection_.buffer != nullptr) ::munmap(connection_.buffer, mapped_bytes(connection_));
+}
+
+Result<SlotSender> SlotSender::make(int peer, const SlotShape& shape) {
+  RONDO_TRY(auto memory, SlotMemory::make(peer, shape));
+  return SlotSender(std::move(memory));
+}
+
+bool SlotSender::progress(Link& link, MemoryKey key) {
+  Connection& c = connection();
+  bool moved = false;
+  for (const std::uint64_t tail = A::load_acquire(*c.tail); posted_ < tail; ++posted_) {
+    const std::uint64_t slot = posted_ % c.slot_count;
+    const auto request =
+        link.isend(c.records[slot], memory_->slot(posted_).first(c.used[slot]), key);
+    if (!request) break;
+    requests_[slot] = *request;
+    moved = true;
+  }
+  std::uint64_t head = A::load_relaxed(*c.head);
+  const std::uint64_t before = head;
+  while (head < posted_ && link.test(requests_[head % c.slot_count]).done) ++head;
+  if (head == before) return moved;
+  A::store_release(*c.head, head);
+  return true;
+}
+
+bool SlotSender::flushed() const {
+  const Connection& c = memory_->connection();
+  return A::load_acquire(*c.tail) == A::load_relaxed(*c.head);
+}
+
+Result<SlotReceiver> SlotReceiver::make(int peer, const SlotShape& shape) {
+  RONDO_TRY(auto memory, SlotMemory::make(peer, shape));
+  return SlotReceiver(std::move(memory));
+}
+
+bool SlotReceiver::progress(Link& link, MemoryKey key) {
+  Connection& c = connection();
+  std::uint64_t tail = A::load_relaxed(*c.tail);
+  const std::uint64_t before = tail;
+  for (; tail < posted_; ++tail) {
+    const std::uint64_t slot = tail % c.slot_count;
+    const Completion arrived = link.test(requests_[slot]);
+    if (!arrived.done) break;
+    c.used[slot] = arrived.bytes;
+  }
+  if (tail != before) A::store_release(*c.tail, tail);
+  for (const std::uint64_t head = A::load_acquire(*c.head); posted_ - head < c.slot_count;
+       ++posted_) {
+    const std::uint64_t slot = posted_ % c.slot_count;
+    const auto request = link.irecv(c.records[slot], memory_->slot(posted_), key);
+    if (!request) break;
+    requests_[slot] = *request;
+  }
+  return tail != before;
+}
+
+}  // namespace rondo::net

@@ -1,0 +1,18 @@
+// Where a rank listens, as the bytes that peers get: up to 16 addresses, the best first.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "transport/socket/address.h"
+
+namespace rondo::tcp {
+
+inline constexpr std::size_t kMostAddresses = 16;
+
+std::vector<std::byte> encode_addresses(std::span<const net::SocketAddress> addresses);
+// Nothing unless encode_addresses() can have written the bytes; never an empty list.
+std::optional<std::vector<net::SocketAddress>> decode_addresses(std::span<const std::byte> bytes);
+
+}  // namespace rondo::tcp

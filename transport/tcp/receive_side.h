@@ -1,0 +1,54 @@
+// ReceiveSide: the incoming direction of a TCP link; see send_side.h.
+//
+// Socket 0 is read ahead into a small stage wherever a header may follow, so that small messages
+// take one system call together. Nothing is written beyond the room that a receive offered; bytes
+// that are no message end the link.
+#pragma once
+
+#include "transport/tcp/send_side.h"
+
+namespace rondo::tcp {
+
+class ReceiveSide {
+ public:
+  bool full() const { return posted_ - received_ == net::Link::kDepth; }
+  std::uint64_t push(CallRecord& record, std::span<std::byte> room);
+  std::uint64_t received() const { return received_; }  // messages that are all there
+  std::uint64_t bytes_of(std::uint64_t message) const {
+    return queue_[message % net::Link::kDepth].bytes;
+  }
+  // Why nothing more will come: the peer's end, a broken connection, or bytes that are no message.
+  const std::optional<std::string>& failure() const { return failure_; }
+
+  bool progress(Streams streams);
+
+ private:
+  struct Incoming {
+    CallRecord* record;
+    std::byte* room;
+    std::uint64_t capacity;
+    std::uint64_t bytes;  // once its header is known
+  };
+  Incoming& at(std::uint64_t message) { return queue_[message % net::Link::kDepth]; }
+  std::span<std::byte> rest_of_part(const Cursor& cursor, int index, int sockets);
+  bool advance_first(Stream& stream, int sockets);
+  bool advance_other(int index, Stream& stream, int sockets);
+  void take_header();
+  bool take_staged(std::span<std::byte> into);
+  void fail_at(const IoOutcome& outcome, bool in_message);
+
+  static constexpr std::size_t kStageBytes = 4096;
+
+  std::array<Incoming, net::Link::kDepth> queue_;
+  std::vector<Cursor> cursors_;
+  std::uint64_t posted_ = 0;
+  std::uint64_t headers_ = 0;  // messages whose header is known
+  std::uint64_t received_ = 0;
+  std::optional<std::string> end_;  // of socket 0, between messages; others may have more to come
+  std::optional<std::string> failure_;
+  std::size_t stage_begin_ = 0;
+  std::size_t stage_end_ = 0;
+  alignas(64) std::array<std::byte, kStageBytes> stage_;
+};
+
+}  // namespace rondo::tcp

@@ -1,0 +1,117 @@
+#include "transport/tcp/tcp_link.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace rondo::tcp {
+namespace {
+
+void set_option(const Stream& stream, int level, int option, int value) {
+  ::setsockopt(stream.socket().get(), level, option, &value, sizeof(value));
+}
+
+// TCP_USER_TIMEOUT would also end a connection whose receiver only reads nothing for a while: on
+// lanes of data that is normal back-pressure. Control messages are few: there it means death.
+void watch(const Stream& stream, const Vigilance& vigilance, bool control) {
+  const int probe = std::max(1, vigilance.seconds / 4);
+  set_option(stream, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(stream, IPPROTO_TCP, TCP_KEEPIDLE, probe);
+  set_option(stream, IPPROTO_TCP, TCP_KEEPINTVL, probe);
+  set_option(stream, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  if (control) set_option(stream, IPPROTO_TCP, TCP_USER_TIMEOUT, vigilance.seconds * 1000);
+}
+
+// Closing a socket with unread bytes resets the connection, and the peer would lose what this side
+// sent last.
+void close_gently(const Stream& stream) {
+  constexpr int kMostReads = 64;
+  ::shutdown(stream.socket().get(), SHUT_WR);
+  std::byte waste[16 << 10];
+  for (int i = 0; i < kMostReads; ++i)
+    if (::recv(stream.socket().get(), waste, sizeof(waste), MSG_DONTWAIT) <= 0) return;
+}
+
+}  // namespace
+
+TcpLink::TcpLink(const net::LinkName& name, const Vigilance& vigilance, std::unique_ptr<Dial> dial)
+    : name_(name), vigilance_(vigilance), peer_(name.to), dial_(std::move(dial)) {}
+
+TcpLink::TcpLink(const net::LinkName& name, const Vigilance& vigilance, std::string peer_address,
+                 std::vector<std::unique_ptr<Stream>> streams)
+    : name_(name), vigilance_(vigilance), peer_(name.from), peer_address_(std::move(peer_address)) {
+  open(std::move(streams));
+}
+
+void TcpLink::open(std::vector<std::unique_ptr<Stream>> streams) {
+  streams_ = std::move(streams);
+  for (const auto& stream : streams_) watch(*stream, vigilance_, name_.lane == net::kControlLane);
+}
+
+std::optional<net::Request> TcpLink::isend(const CallRecord& record,
+                                           std::span<const std::byte> body, net::MemoryKey) {
+  if (sending_.full() || body.size() > std::numeric_limits<std::uint32_t>::max())
+    return std::nullopt;
+  return net::Request{sending_.push(record, body), true};
+}
+
+std::optional<net::Request> TcpLink::irecv(CallRecord& record, std::span<std::byte> room,
+                                           net::MemoryKey) {
+  if (receiving_.full()) return std::nullopt;
+  return net::Request{receiving_.push(record, room), false};
+}
+
+net::Completion TcpLink::test(net::Request request) const {
+  if (request.sending) return {request.number < sending_.sent(), 0};
+  if (request.number >= receiving_.received()) return {};
+  return {true, receiving_.bytes_of(request.number)};
+}
+
+void TcpLink::fail_with(const std::string& why) {
+  if (error_) return;
+  error_ = fail(Status::kRemoteError, "the connection to rank {} ({}) ended: {}", peer_,
+                peer_address_, why);
+}
+
+bool TcpLink::progress() {
+  if (dial_) {
+    bool moved = dial_->progress();
+    if (dial_->failure()) {
+      error_ = fail(Status::kRemoteError, "cannot reach rank {}: {}", peer_, *dial_->failure());
+      dial_.reset();
+    } else if (dial_->finished()) {
+      peer_address_ = dial_->address();
+      open(dial_->take());
+      dial_.reset();
+    } else {
+      return moved;
+    }
+  }
+  if (streams_.empty()) return false;
+  bool moved = sending_.progress(streams_);
+  moved |= receiving_.progress(streams_);
+  if (error_) return moved;
+  if (receiving_.failure()) {
+    fail_with(*receiving_.failure());
+  } else if (sending_.failure()) {
+    fail_with(text_of(*sending_.failure()));
+  }
+  return moved;
+}
+
+net::LinkState TcpLink::state() const {
+  if (error_) return net::LinkState::kEnded;
+  return dial_ ? net::LinkState::kOpening : net::LinkState::kOpen;
+}
+
+void TcpLink::close() {
+  for (const auto& stream : streams_) close_gently(*stream);
+  streams_.clear();
+  dial_.reset();
+  fail_with("closed by this rank");
+}
+
+}  // namespace rondo::tcp

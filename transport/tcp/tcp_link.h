@@ -1,0 +1,58 @@
+// TcpLink: a net::Link over one or more TCP sockets.
+//
+// A link that this side makes starts with a Dial; messages that are posted before it is open wait.
+// After a failure of one direction the other one goes on: what the peer sent before it left is
+// still delivered.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/net/net.h"
+#include "transport/tcp/dial.h"
+#include "transport/tcp/receive_side.h"
+#include "transport/tcp/send_side.h"
+
+namespace rondo::tcp {
+
+// How soon a host that answers nothing any more counts as dead.
+struct Vigilance {
+  int seconds = 20;
+};
+
+class TcpLink final : public net::Link {
+ public:
+  TcpLink(const net::LinkName& name, const Vigilance& vigilance, std::unique_ptr<Dial> dial);
+  TcpLink(const net::LinkName& name, const Vigilance& vigilance, std::string peer_address,
+          std::vector<std::unique_ptr<Stream>> streams);
+  ~TcpLink() override { TcpLink::close(); }
+
+  const net::LinkName& name() const override { return name_; }
+  std::optional<net::Request> isend(const CallRecord& record, std::span<const std::byte> body,
+                                    net::MemoryKey key) override;
+  std::optional<net::Request> irecv(CallRecord& record, std::span<std::byte> room,
+                                    net::MemoryKey key) override;
+  net::Completion test(net::Request request) const override;
+  bool progress() override;
+  net::LinkState state() const override;
+  const Error& error() const override { return *error_; }
+  void close() override;
+
+ private:
+  void open(std::vector<std::unique_ptr<Stream>> streams);
+  void fail_with(const std::string& why);
+
+  net::LinkName name_;
+  Vigilance vigilance_;
+  int peer_;
+  std::string peer_address_;
+  std::unique_ptr<Dial> dial_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  SendSide sending_;
+  ReceiveSide receiving_;
+  std::optional<Error> error_;
+};
+
+}  // namespace rondo::tcp

@@ -1,0 +1,62 @@
+#include "transport/tcp/tcp_network.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/env.h"
+#include "transport/socket/interfaces.h"
+#include "transport/socket/tcp.h"
+#include "transport/tcp/address_blob.h"
+
+namespace rondo::tcp {
+
+NetworkOptions NetworkOptions::from_environment(const Digest& secret) {
+  NetworkOptions options;
+  options.secret = secret;
+  const auto sockets = env::get_int("NCCL_SOCKET_NTHREADS") * env::get_int("NCCL_NSOCKS_PERTHREAD");
+  options.sockets = static_cast<int>(std::clamp<long long>(sockets, 1, kMostSockets));
+  constexpr double kMostSeconds = 86400;
+  options.vigilance.seconds = static_cast<int>(
+      std::ceil(std::clamp(env::get_double("RONDO_NET_TIMEOUT"), 1.0, kMostSeconds)));
+  return options;
+}
+
+Result<std::unique_ptr<TcpNetwork>> TcpNetwork::open(NetworkOptions options) {
+  RONDO_TRY(Poller poller, Poller::open());
+  return std::unique_ptr<TcpNetwork>(new TcpNetwork(std::move(options), std::move(poller)));
+}
+
+Result<std::vector<std::byte>> TcpNetwork::listen() {
+  if (options_.addresses.empty()) {
+    RONDO_TRY(const auto interfaces, net::usable_interfaces());
+    for (const net::Interface& one : interfaces) options_.addresses.push_back(one.address);
+  }
+  RONDO_TRY(net::Socket listener, net::listen_everywhere(0));
+  RONDO_TRY(const net::SocketAddress at, net::local_address(listener));
+  for (net::SocketAddress& address : options_.addresses) address = address.with_port(at.port());
+  door_ = std::make_unique<Door>(poller_, std::move(listener), options_.secret);
+  return encode_addresses(options_.addresses);
+}
+
+Result<std::unique_ptr<net::Link>> TcpNetwork::connect(const net::LinkName& name,
+                                                       std::span<const std::byte> address) {
+  auto candidates = decode_addresses(address);
+  if (!candidates)
+    return fail(Status::kInternalError, "the {} bytes that rank {} gave are no TCP addresses",
+                address.size(), name.to);
+  const int sockets = name.lane == net::kControlLane ? 1 : options_.sockets;
+  auto dial =
+      std::make_unique<Dial>(poller_, options_.secret, name, sockets, std::move(*candidates));
+  return std::unique_ptr<net::Link>(
+      std::make_unique<TcpLink>(name, options_.vigilance, std::move(dial)));
+}
+
+std::unique_ptr<net::Link> TcpNetwork::accept() {
+  if (!door_) return nullptr;
+  auto arrival = door_->next();
+  if (!arrival) return nullptr;
+  return std::make_unique<TcpLink>(arrival->name, options_.vigilance, arrival->from.text(),
+                                   std::move(arrival->streams));
+}
+
+}  // namespace rondo::tcp

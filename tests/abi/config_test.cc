@@ -1,0 +1,168 @@
+#include "api/config.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+namespace rondo::api {
+namespace {
+
+// A caller whose header had `size` bytes of ncclConfig_t and called itself `version`.
+std::vector<std::byte> caller_struct(std::size_t size, unsigned version,
+                                     const ncclConfig_t& values) {
+  ncclConfig_t config = values;
+  config.size = size;
+  config.version = version;
+  std::vector<std::byte> bytes(std::max(size, sizeof(config)), std::byte{0x7f});
+  std::memcpy(bytes.data(), &config, std::min(size, sizeof(config)));
+  bytes.resize(size);  // nothing behind the caller's struct may be read
+  return bytes;
+}
+
+Result<CommConfig> parse(const std::vector<std::byte>& bytes, const CommConfig* parent = nullptr) {
+  return parse_config(reinterpret_cast<const ncclConfig_t*>(bytes.data()), parent);
+}
+
+TEST(Config, WithoutOneAllFieldsHaveTheirDefaults) {
+  const auto config = parse_config(nullptr, nullptr);
+  ASSERT_TRUE(config.ok());
+  const ncclConfig_t& fields = config.value().fields;
+  EXPECT_EQ(fields.blocking, 1);
+  EXPECT_EQ(fields.cgaClusterSize, 4);
+  EXPECT_EQ(fields.minCTAs, 1);
+  EXPECT_EQ(fields.maxCTAs, 64);
+  EXPECT_EQ(fields.splitShare, 0);
+  EXPECT_EQ(fields.trafficClass, NCCL_CONFIG_UNDEF_INT);
+  EXPECT_EQ(fields.graphUsageMode, 2);
+  EXPECT_EQ(fields.numRmaCtx, 1);
+  EXPECT_EQ(fields.graphStreamOrdering, 1);
+}
+
+struct Caller {
+  std::size_t size;
+  unsigned version;
+  int max_ctas, traffic_class, nvlink, graph_mode, nvls_mode;  // as understood
+};
+
+class ConfigOfVersion : public testing::TestWithParam<Caller> {};
+
+TEST_P(ConfigOfVersion, UnderstandsTheFieldsThatThisVersionHad) {
+  const Caller& caller = GetParam();
+  ncclConfig_t values = NCCL_CONFIG_INITIALIZER;
+  values.blocking = 0;
+  values.maxCTAs = 8;
+  values.trafficClass = 3;
+  values.nvlinkCentricSched = 1;
+  values.graphUsageMode = 1;
+  values.nvlsHostMode = 2;
+  const auto config = parse(caller_struct(caller.size, caller.version, values));
+  ASSERT_TRUE(config.ok()) << config.error().text;
+  const ncclConfig_t& fields = config.value().fields;
+  EXPECT_EQ(fields.blocking, 0);
+  EXPECT_EQ(fields.maxCTAs, caller.max_ctas);
+  EXPECT_EQ(fields.trafficClass, caller.traffic_class);
+  EXPECT_EQ(fields.nvlinkCentricSched, caller.nvlink);
+  EXPECT_EQ(fields.graphUsageMode, caller.graph_mode);
+  EXPECT_EQ(fields.nvlsHostMode, caller.nvls_mode);
+}
+
+constexpr int kNone = NCCL_CONFIG_UNDEF_INT;
+INSTANTIATE_TEST_SUITE_P(
+    Versions, ConfigOfVersion,
+    testing::Values(Caller{24, 21400, 64, kNone, 0, 2, kNone},
+                    Caller{40, 21700, 8, kNone, 0, 2, kNone},
+                    Caller{48, 21800, 8, kNone, 0, 2, kNone}, Caller{48, 22600, 8, 3, 0, 2, kNone},
+                    Caller{72, 22700, 8, 3, 0, 2, kNone}, Caller{80, 22809, 8, 3, 1, 2, kNone},
+                    Caller{88, 22902, 8, 3, 1, 1, kNone}, Caller{96, 23007, 8, 3, 1, 1, kNone},
+                    Caller{120, 23203, 8, 3, 1, 1, 2}, Caller{200, 24000, 8, 3, 1, 1, 2}));
+
+TEST(Config, RefusesWhatTheInitialiserHasNotMade) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.magic = 1;
+  auto parsed = parse_config(&config, nullptr);
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_EQ(parsed.status(), Status::kInvalidArgument);
+  EXPECT_EQ(parsed.error().text,
+            "ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER");
+  config = NCCL_CONFIG_INITIALIZER;
+  config.size = 8;
+  EXPECT_FALSE(parse_config(&config, nullptr).ok());
+}
+
+struct BadField {
+  int ncclConfig_t::*field;
+  int value;
+  const char* text;
+};
+
+class ConfigBadField : public testing::TestWithParam<BadField> {};
+
+TEST_P(ConfigBadField, IsRefusedByName) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.*GetParam().field = GetParam().value;
+  const auto parsed = parse_config(&config, nullptr);
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_EQ(parsed.status(), Status::kInvalidArgument);
+  EXPECT_EQ(parsed.error().text, GetParam().text);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Fields, ConfigBadField,
+    testing::Values(
+        BadField{&ncclConfig_t::blocking, 2, "Invalid config blocking attribute value 2"},
+        BadField{&ncclConfig_t::cgaClusterSize, -1,
+                 "Invalid config cgaClusterSize attribute value -1"},
+        BadField{&ncclConfig_t::minCTAs, 0, "Invalid config minCTAs attribute value 0"},
+        BadField{&ncclConfig_t::minCTAs, 65,
+                 "Invalid config min/max channels attribute value 65/64"},
+        BadField{&ncclConfig_t::splitShare, -7, "Invalid config splitShare attribute value -7"},
+        BadField{&ncclConfig_t::trafficClass, -2, "Invalid config trafficClass attribute value -2"},
+        BadField{&ncclConfig_t::CTAPolicy, 4, "Invalid config CTAPolicy attribute value 4"},
+        BadField{&ncclConfig_t::nChannelsPerNetPeer, 65,
+                 "Invalid config nChannelsPerNetPeer attribute value 65"},
+        BadField{&ncclConfig_t::graphUsageMode, 3,
+                 "Invalid config graphUsageMode attribute value 3"},
+        BadField{&ncclConfig_t::hostCftMode, 0, "Invalid config hostCftMode attribute value 0"}));
+
+TEST(Config, AChildTakesFromItsParentWhatItIsNotGiven) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.netName = "Socket";
+  const auto parent = parse_config(&config, nullptr);
+  ASSERT_TRUE(parent.ok());
+  ncclConfig_t own = NCCL_CONFIG_INITIALIZER;
+  own.maxCTAs = 2;
+  const auto child = parse_config(&own, &parent.value());
+  ASSERT_TRUE(child.ok());
+  EXPECT_EQ(child.value().fields.blocking, 0);
+  EXPECT_EQ(child.value().fields.maxCTAs, 2);
+  EXPECT_EQ(child.value().net_name, "Socket");
+}
+
+TEST(Config, TheEnvironmentOverridesTheCaller) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  setenv("NCCL_COMM_BLOCKING", "0", 1);
+  const auto parsed = parse_config(&config, nullptr);
+  unsetenv("NCCL_COMM_BLOCKING");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed.value().fields.blocking, 0);
+}
+
+TEST(CallConfig, IsCheckedLikeACommunicatorsOwn) {
+  const auto comm = parse_config(nullptr, nullptr);
+  ASSERT_TRUE(comm.ok());
+  ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+  EXPECT_TRUE(parse_call_config(&config, comm.value()).ok());
+  config.maxCTAs = 65;
+  auto parsed = parse_call_config(&config, comm.value());
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_EQ(parsed.error().text, "Invalid config maxCTAs attribute value 65");
+  config = NCCL_COLLCONFIG_INITIALIZER;
+  config.magic = 0;
+  EXPECT_FALSE(parse_call_config(&config, comm.value()).ok());
+}
+
+}  // namespace
+}  // namespace rondo::api

@@ -1,0 +1,96 @@
+#include "api/handles.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+
+namespace rondo::api {
+namespace {
+
+using Table = HandleTable<int>;
+
+TEST(Handles, FindWhatWasInsertedUntilItIsRemoved) {
+  Table table(HandleKind::kComm);
+  void* handle = table.insert(std::make_unique<int>(7));
+  {
+    auto found = table.pin(handle);
+    ASSERT_EQ(found.state, HandleState::kAlive);
+    EXPECT_EQ(*found.pin, 7);
+  }
+  HandleState state;
+  EXPECT_EQ(*table.remove(handle, &state), 7);
+  EXPECT_EQ(table.pin(handle).state, HandleState::kDestroyed);
+  EXPECT_EQ(table.remove(handle, &state), nullptr);
+  EXPECT_EQ(state, HandleState::kDestroyed);
+}
+
+TEST(Handles, AStaleOneIsKnownAfterItsPlaceWasUsedAgain) {
+  Table table(HandleKind::kComm);
+  HandleState state;
+  std::set<void*> seen;
+  for (int i = 0; i < 1000; ++i) {
+    void* handle = table.insert(std::make_unique<int>(i));
+    EXPECT_TRUE(seen.insert(handle).second) << "round " << i;
+    table.remove(handle, &state);
+  }
+  void* alive = table.insert(std::make_unique<int>(-1));
+  for (void* handle : seen) EXPECT_EQ(table.pin(handle).state, HandleState::kDestroyed);
+  EXPECT_EQ(table.pin(alive).state, HandleState::kAlive);
+}
+
+TEST(Handles, ForeignPointersAreNeverDereferenced) {
+  Table comms(HandleKind::kComm);
+  Table windows(HandleKind::kWindow);
+  void* window = windows.insert(std::make_unique<int>(1));
+  void* comm = comms.insert(std::make_unique<int>(2));
+  int local = 0;
+  const auto bits = reinterpret_cast<std::uint64_t>(comm);
+  for (const void* foreign :
+       {static_cast<const void*>(&local), static_cast<const void*>(nullptr),
+        reinterpret_cast<const void*>(1), reinterpret_cast<const void*>(~0ull),
+        static_cast<const void*>(window), reinterpret_cast<const void*>(bits + 1),
+        reinterpret_cast<const void*>(bits + (1 << 20)),
+        reinterpret_cast<const void*>(bits + 0xffff)})
+    EXPECT_EQ(comms.pin(foreign).state, HandleState::kForeign) << foreign;
+  EXPECT_EQ(comms.pin(comm).state, HandleState::kAlive);
+}
+
+TEST(Handles, RemovalWaitsForPinsAndHasOneWinner) {
+  Table table(HandleKind::kComm);
+  void* handle = table.insert(std::make_unique<int>(3));
+  auto found = table.pin(handle);
+  std::atomic<int> winners{0}, woken{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      HandleState state;
+      if (table.remove(handle, &state, [&](int&) { ++woken; })) ++winners;
+    });
+  while (woken == 0) std::this_thread::yield();
+  EXPECT_EQ(table.pin(handle).state, HandleState::kDestroyed);
+  EXPECT_EQ(winners, 0);
+  EXPECT_EQ(*found.pin, 3);  // still there
+  found.pin = Table::Pin();
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(winners, 1);
+}
+
+TEST(Handles, BelongToTheProcessThatMadeThem) {
+  Table table(HandleKind::kComm);
+  void* handle = table.insert(std::make_unique<int>(4));
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool known = table.pin(handle).state == HandleState::kForked;
+    void* own = table.insert(std::make_unique<int>(5));
+    _exit(known && table.pin(own).state == HandleState::kAlive ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(table.pin(handle).state, HandleState::kAlive);
+}
+
+}  // namespace
+}  // namespace rondo::api

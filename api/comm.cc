@@ -109,15 +109,18 @@ Result<CommPin> find_comm(ncclComm_t comm, const char* function) {
   return std::move(found.pin);
 }
 
-Result<CommPin> find_usable_comm(ncclComm_t comm, const char* function) {
+Result<CommPin> find_made_comm(ncclComm_t comm, const char* function) {
   RONDO_TRY(CommPin pin, find_comm(comm, function));
-  if (pin->engine() == nullptr) {
-    if (auto error = pin->noted()) return *error;
-    return fail(Status::kInvalidUsage,
-                "{} : comm {} is still being made; wait until ncclCommGetAsyncError says "
-                "ncclSuccess, and end the group of its ncclCommInit* first",
-                function, fmt::ptr(comm));
-  }
+  if (pin->engine() != nullptr) return pin;
+  if (auto error = pin->noted()) return *error;
+  return fail(Status::kInvalidUsage,
+              "{} : comm {} is still being made; wait until ncclCommGetAsyncError says "
+              "ncclSuccess, and end the group of its ncclCommInit* first",
+              function, fmt::ptr(comm));
+}
+
+Result<CommPin> find_usable_comm(ncclComm_t comm, const char* function) {
+  RONDO_TRY(CommPin pin, find_made_comm(comm, function));
   if (pin->revoked.load(std::memory_order_relaxed))
     return fail(Status::kInvalidUsage, "{}: communicator was revoked", function);
   if (pin->finalized.load(std::memory_order_relaxed))

@@ -86,6 +86,8 @@ HandleTable<Comm>& comms();
 
 // Any communicator that is alive; NULL, foreign, destroyed and forked ones are refused.
 Result<CommPin> find_comm(ncclComm_t comm, const char* function);
+// One that the ranks have made; until then the caller is told to wait, or why making it failed.
+Result<CommPin> find_made_comm(ncclComm_t comm, const char* function);
 // One that can run calls now: made, not finalized, revoked or suspended.
 Result<CommPin> find_usable_comm(ncclComm_t comm, const char* function);
 

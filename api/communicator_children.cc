@@ -21,10 +21,7 @@ namespace {
 
 // A parent may be revoked or faulted, not unfinished or finalized.
 Result<CommPin> find_parent(ncclComm_t comm, const char* function) {
-  RONDO_TRY(CommPin pin, find_comm(comm, function));
-  if (pin->engine() == nullptr)
-    return fail(Status::kInvalidUsage, "{} : comm {} is still being made", function,
-                fmt::ptr(comm));
+  RONDO_TRY(CommPin pin, find_made_comm(comm, function));
   if (pin->finalized.load())
     return fail(Status::kInvalidUsage, "{} : comm {} has been finalized", function, fmt::ptr(comm));
   return pin;

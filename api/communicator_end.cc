@@ -9,18 +9,11 @@ using namespace rondo::api;
 
 namespace {
 
-Result<CommPin> find_made(ncclComm_t comm, const char* function) {
-  RONDO_TRY(CommPin pin, find_comm(comm, function));
-  if (pin->engine() != nullptr) return pin;
-  if (auto error = pin->noted()) return *error;
-  return fail(Status::kInvalidUsage, "{} : comm {} is still being made", function, fmt::ptr(comm));
-}
-
 // Calls are complete, on all ranks that take part in them, when they leave the queue; so finalizing
 // is to let the queue run empty.
 Result<ncclResult_t> finalize(ncclComm_t comm) {
   constexpr const char* kFunction = "CommFinalize";
-  RONDO_TRY(CommPin pin, find_made(comm, kFunction));
+  RONDO_TRY(CommPin pin, find_made_comm(comm, kFunction));
   if (pin->revoked.load())
     return fail(Status::kInvalidUsage, "{}: communicator was revoked", kFunction);
   if (pin->finalized.exchange(true))
@@ -34,7 +27,7 @@ Result<ncclResult_t> finalize(ncclComm_t comm) {
 
 Done revoke(ncclComm_t comm, int flags) {
   constexpr const char* kFunction = "CommRevoke";
-  RONDO_TRY(CommPin pin, find_made(comm, kFunction));
+  RONDO_TRY(CommPin pin, find_made_comm(comm, kFunction));
   if (flags != NCCL_REVOKE_DEFAULT)
     return fail(Status::kInvalidArgument, "{} : invalid flags {:#x}", kFunction, flags);
   if (pin->revoked.exchange(true)) return done();
@@ -44,7 +37,7 @@ Done revoke(ncclComm_t comm, int flags) {
 
 Done suspend(ncclComm_t comm, int flags) {
   constexpr const char* kFunction = "CommSuspend";
-  RONDO_TRY(CommPin pin, find_made(comm, kFunction));
+  RONDO_TRY(CommPin pin, find_made_comm(comm, kFunction));
   if (flags != NCCL_SUSPEND_MEM)
     return fail(Status::kInvalidArgument, "{} : invalid flags {:#x}; use NCCL_SUSPEND_MEM",
                 kFunction, flags);
@@ -56,7 +49,7 @@ Done suspend(ncclComm_t comm, int flags) {
 
 Done resume(ncclComm_t comm) {
   constexpr const char* kFunction = "CommResume";
-  RONDO_TRY(CommPin pin, find_made(comm, kFunction));
+  RONDO_TRY(CommPin pin, find_made_comm(comm, kFunction));
   if (!pin->suspended.exchange(false))
     return fail(Status::kInvalidUsage, "{} : comm {} is not suspended", kFunction, fmt::ptr(comm));
   return done();

@@ -14,22 +14,11 @@ using namespace rondo::api;
 
 namespace {
 
-// A communicator that has an engine, with the engine.
-Result<CommPin> find_made(ncclComm_t comm, const char* function) {
-  RONDO_TRY(CommPin pin, find_comm(comm, function));
-  if (pin->engine() != nullptr) return pin;
-  if (auto error = pin->noted()) return *error;
-  return fail(Status::kInvalidUsage,
-              "{} : comm {} is still being made; wait until ncclCommGetAsyncError says "
-              "ncclSuccess",
-              function, fmt::ptr(comm));
-}
-
 // read(comm) gives the number.
 template <class Number, class Read>
 ncclResult_t answer(ncclComm_t comm, Number* out, const char* function, const char* argument,
                     Read read) {
-  auto pin = find_made(comm, function);
+  auto pin = find_made_comm(comm, function);
   if (!pin.ok()) return report(pin.error());
   if (auto checked = not_null(out, function, argument); !checked.ok()) return report(checked);
   *out = read(**pin);
@@ -78,7 +67,7 @@ Done get_fault(ncclComm_t comm, rondoFault_t* fault) {
 
 Done query_properties(ncclComm_t comm, ncclCommProperties* out) {
   constexpr const char* kFunction = "CommQueryProperties";
-  RONDO_TRY(CommPin pin, find_made(comm, kFunction));
+  RONDO_TRY(CommPin pin, find_made_comm(comm, kFunction));
   RONDO_CHECK_OK(not_null(out, kFunction, "props"));
   if (out->magic != NCCL_API_MAGIC || out->size < offsetof(ncclCommProperties, rank))
     return fail(Status::kInvalidArgument,
@@ -156,7 +145,7 @@ RONDO_EXPORT ncclResult_t rondoCommGetFault(ncclComm_t comm, rondoFault_t* fault
 }
 
 RONDO_EXPORT ncclResult_t rondoGetLastPlan(ncclComm_t comm, char* text, size_t size) {
-  auto pin = find_made(comm, "GetLastPlan");
+  auto pin = find_made_comm(comm, "GetLastPlan");
   if (!pin.ok()) return report(pin.error());
   if (auto checked = not_null(text, "GetLastPlan", "text"); !checked.ok()) return report(checked);
   if (size == 0) return report(fail(Status::kInvalidArgument, "GetLastPlan : size is 0"));
@@ -177,7 +166,7 @@ RONDO_EXPORT ncclResult_t rondoCommMemoryUsed(ncclComm_t comm, size_t* bytes) {
 }
 
 RONDO_EXPORT ncclResult_t rondoCommSetTimeout(ncclComm_t comm, double seconds) {
-  auto pin = find_made(comm, "CommSetTimeout");
+  auto pin = find_made_comm(comm, "CommSetTimeout");
   if (!pin.ok()) return report(pin.error());
   if (!(seconds > 0))
     return report(

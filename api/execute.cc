@@ -47,6 +47,12 @@ Done run(Job& job) {
   return result;
 }
 
+void add_to(Share& share, Request request) {
+  share.calls.push_back(std::move(request.call));
+  for (Call& call : request.more) share.calls.push_back(std::move(call));
+  share.late_scalars.resize(share.calls.size(), request.late_scalar);
+}
+
 void take_tickets(Job& job) {
   for (Share& share : job.shares) share.ticket = share.comm->order.take();
 }
@@ -145,8 +151,7 @@ Result<std::shared_ptr<Job>> make_job(std::vector<GroupEntry>& entries) {
       job->shares.push_back(Share{std::move(pin), 0, {}, {}});
     }
     Share& share = job->shares[static_cast<std::size_t>(at)];
-    share.calls.push_back(std::move(entry.request.call));
-    share.late_scalars.push_back(entry.request.late_scalar);
+    add_to(share, std::move(entry.request));
   }
   return job;
 }
@@ -178,7 +183,8 @@ Done check_self_messages(const Share& share) {
 
 ncclResult_t execute_one(CommPin comm, Request request, const char* function) {
   const bool blocking = comm->blocking();
-  if (blocking && request.stream == nullptr && !is_point_to_point(request.call)) {
+  if (blocking && request.stream == nullptr && request.more.empty() &&
+      !is_point_to_point(request.call)) {
     const auto ticket = comm->order.take();
     comm->order.wait_turn(ticket);
     read_late_scalar(request.call, request.late_scalar);
@@ -193,8 +199,8 @@ ncclResult_t execute_one(CommPin comm, Request request, const char* function) {
     streams.push_back(std::move(*pin));
   }
   auto job = std::make_shared<Job>();
-  job->shares.push_back(
-      Share{std::move(comm), 0, {std::move(request.call)}, {request.late_scalar}});
+  job->shares.push_back(Share{std::move(comm), 0, {}, {}});
+  add_to(job->shares[0], std::move(request));
   if (auto checked = check_self_messages(job->shares[0]); !checked.ok()) return report(checked);
   if (!streams.empty()) {
     run_on_streams(std::move(job), std::move(streams));

@@ -126,6 +126,8 @@ ncclResult_t rondoCommInitRankOptions(ncclComm_t* comm, int nranks, ncclUniqueId
 /* The deadline of calls issued from now on by this rank; seconds > 0, fractions allowed. */
 ncclResult_t rondoCommSetTimeout(ncclComm_t comm, double seconds);
 
+/* On the host ncclCommCuDevice says -1, and ncclCommMemStats counts host memory. */
+
 /* ---- What happened ----------------------------------------------------------------------------
  */
 
@@ -143,7 +145,7 @@ typedef struct {
 /* The fault that ended this communicator. Local, does not wait. */
 ncclResult_t rondoCommGetFault(ncclComm_t comm, rondoFault_t* fault);
 
-/* How this rank's last call was run, for example "ring simple 2 channels"; "" before the first.
+/* How this rank's last call was run, for example "twoshot staged 4 rounds"; "" before the first.
  * Writes at most size bytes with the closing NUL. */
 ncclResult_t rondoGetLastPlan(ncclComm_t comm, char* text, size_t size);
 

@@ -1,10 +1,10 @@
 // The collectives of rondo.h: a count per rank, and the barrier.
 //
-// The engine is given every one of them in the shape of an all-to-all: what goes to each rank and
-// what comes from each (collectives/call.h). Displacements that the caller does not choose are
-// those of parts lying back to back.
-#include <memory>
-#include <numeric>
+// Those that only move data are a message per pair of ranks, empty ones included, all in progress
+// at once: so each pair checks its own two counts, and no rank has to know those of others. A
+// reduction is one Reduce per part.
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "api/arguments.h"
@@ -64,36 +64,99 @@ struct VectorCall {
   int root = -1;
 };
 
+// What this rank does: counts are empty where it has no part in that direction.
+struct Counts {
+  Sizes send_counts, send_displacements;
+  Sizes receive_counts, receive_displacements;
+};
+
+bool any(const Sizes& counts) {
+  return std::any_of(counts.begin(), counts.end(), [](std::size_t count) { return count > 0; });
+}
+
+std::byte* part(const void* buffer, std::size_t displacement, DataType type) {
+  if (buffer == nullptr) return nullptr;  // then all counts are 0
+  return static_cast<std::byte*>(const_cast<void*>(buffer)) + displacement * size_of(type);
+}
+
+// From and to the root, or all pairs.
+bool pair_talks(const VectorCall& what, int from, int to) {
+  if (what.which == Collective::kGatherV) return to == what.root;
+  if (what.which == Collective::kScatterV) return from == what.root;
+  return true;
+}
+
+std::vector<Call> messages(const VectorCall& what, const Comm& comm, DataType type,
+                           const Counts& counts) {
+  std::vector<Call> calls;
+  for (int peer = 0; peer < comm.size; ++peer) {
+    const auto p = static_cast<std::size_t>(peer);
+    Call call;
+    call.record.type = type;
+    call.peer = peer;
+    if (pair_talks(what, comm.rank, peer)) {
+      call.record.collective = Collective::kSend;
+      call.record.count = counts.send_counts[p];
+      call.send = part(what.send, counts.send_displacements[p], type);
+      calls.push_back(call);
+    }
+    if (pair_talks(what, peer, comm.rank)) {
+      call.record.collective = Collective::kRecv;
+      call.record.count = counts.receive_counts[p];
+      call.send = nullptr;
+      call.receive = part(what.receive, counts.receive_displacements[p], type);
+      calls.push_back(call);
+    }
+  }
+  return calls;
+}
+
+std::vector<Call> reductions(const VectorCall& what, const Comm& comm, const Call& pattern,
+                             const Counts& counts) {
+  std::vector<Call> calls;
+  for (int root = 0; root < comm.size; ++root) {
+    const auto r = static_cast<std::size_t>(root);
+    Call call = pattern;  // type, operation, factor
+    call.record.collective = Collective::kReduce;
+    call.record.root = root;
+    call.record.count = counts.send_counts[r];
+    call.send = part(what.send, counts.send_displacements[r], pattern.record.type);
+    call.receive = root == comm.rank ? what.receive : nullptr;
+    calls.push_back(call);
+  }
+  return calls;
+}
+
+template <class Fill>
+Result<Request> build(const VectorCall& what, const Comm& comm, Fill fill) {
+  Request request;
+  const bool rooted = what.which == Collective::kGatherV || what.which == Collective::kScatterV;
+  if (rooted) RONDO_CHECK_OK(root_in_range(what.root, comm.size, what.function));
+  RONDO_TRY(const DataType type, to_data_type(what.type, what.function));
+  request.call.record.type = type;
+  const bool reduces = what.which == Collective::kReduceScatterV;
+  if (reduces) RONDO_CHECK_OK(set_reduction(comm, what.op, what.function, &request));
+  Counts counts;
+  RONDO_CHECK_OK(fill(comm, type, counts));
+  if (any(counts.send_counts)) RONDO_CHECK_OK(not_null(what.send, what.function, "sendbuff"));
+  if (any(counts.receive_counts)) RONDO_CHECK_OK(not_null(what.receive, what.function, "recvbuff"));
+  std::vector<Call> calls =
+      reduces ? reductions(what, comm, request.call, counts) : messages(what, comm, type, counts);
+  request.call = std::move(calls.front());  // at least one: every rank has a pair, itself included
+  request.more.assign(std::make_move_iterator(calls.begin() + 1),
+                      std::make_move_iterator(calls.end()));
+  return request;
+}
+
 // fill(comm, type, counts) reads the caller's counts.
 template <class Fill>
 ncclResult_t run(const VectorCall& what, ncclComm_t comm, cudaStream_t stream, Fill fill) {
   auto pin = find_usable_comm(comm, what.function);
   if (!pin.ok()) return note_in_group(report(pin.error()));
-  Request request;
-  const Done built = [&]() -> Done {
-    CallRecord& record = request.call.record;
-    const bool rooted = what.which == Collective::kGatherV || what.which == Collective::kScatterV;
-    if (rooted) RONDO_CHECK_OK(root_in_range(what.root, (*pin)->size, what.function));
-    RONDO_TRY(record.type, to_data_type(what.type, what.function));
-    if (what.which == Collective::kReduceScatterV)
-      RONDO_CHECK_OK(set_reduction(**pin, what.op, what.function, &request));
-    record.collective = what.which;
-    record.root = what.root;
-    auto counts = std::make_shared<VectorCounts>();
-    RONDO_CHECK_OK(fill(**pin, record.type, *counts));
-    if (std::accumulate(counts->send_counts.begin(), counts->send_counts.end(), std::size_t{0}) > 0)
-      RONDO_CHECK_OK(not_null(what.send, what.function, "sendbuff"));
-    if (std::accumulate(counts->receive_counts.begin(), counts->receive_counts.end(),
-                        std::size_t{0}) > 0)
-      RONDO_CHECK_OK(not_null(what.receive, what.function, "recvbuff"));
-    request.call.vectors = std::move(counts);
-    request.call.send = what.send;
-    request.call.receive = what.receive;
-    return done();
-  }();
-  if (!built.ok()) return note_in_group(report(built.error()));
-  request.stream = stream;
-  return submit(std::move(*pin), std::move(request), what.function);
+  auto request = build(what, **pin, fill);
+  if (!request.ok()) return note_in_group(report(request.error()));
+  request->stream = stream;
+  return submit(std::move(*pin), std::move(*request), what.function);
 }
 
 }  // namespace
@@ -106,7 +169,7 @@ RONDO_EXPORT ncclResult_t rondoAllToAllv(const void* sendbuff, const size_t* sen
   constexpr const char* kFunction = "AllToAllv";
   return run(
       {Collective::kAllToAllV, kFunction, sendbuff, recvbuff, datatype}, comm, stream,
-      [&](const Comm& c, DataType type, VectorCounts& counts) -> Done {
+      [&](const Comm& c, DataType type, Counts& counts) -> Done {
         RONDO_CHECK_OK(read_parts({sendcounts, sdispls, "sendcounts", "sdispls"}, c.size, type,
                                   kFunction, &counts.send_counts, &counts.send_displacements));
         return read_parts({recvcounts, rdispls, "recvcounts", "rdispls"}, c.size, type, kFunction,
@@ -120,7 +183,7 @@ RONDO_EXPORT ncclResult_t rondoAllGatherv(const void* sendbuff, size_t sendcount
                                           cudaStream_t stream) {
   constexpr const char* kFunction = "AllGatherv";
   return run({Collective::kAllGatherV, kFunction, sendbuff, recvbuff, datatype}, comm, stream,
-             [&](const Comm& c, DataType type, VectorCounts& counts) -> Done {
+             [&](const Comm& c, DataType type, Counts& counts) -> Done {
                RONDO_CHECK_OK(read_parts({recvcounts, displs, "recvcounts", "displs"}, c.size, type,
                                          kFunction, &counts.receive_counts,
                                          &counts.receive_displacements));
@@ -141,7 +204,7 @@ RONDO_EXPORT ncclResult_t rondoReduceScatterv(const void* sendbuff, void* recvbu
   constexpr const char* kFunction = "ReduceScatterv";
   return run(
       {Collective::kReduceScatterV, kFunction, sendbuff, recvbuff, datatype, op}, comm, stream,
-      [&](const Comm& c, DataType type, VectorCounts& counts) -> Done {
+      [&](const Comm& c, DataType type, Counts& counts) -> Done {
         RONDO_CHECK_OK(not_null(recvcounts, kFunction, "recvcounts"));
         Sizes starts = zeros(c.size);
         for (int r = 1; r < c.size; ++r)
@@ -162,7 +225,7 @@ RONDO_EXPORT ncclResult_t rondoGatherv(const void* sendbuff, size_t sendcount, v
                                        cudaStream_t stream) {
   constexpr const char* kFunction = "Gatherv";
   return run({Collective::kGatherV, kFunction, sendbuff, recvbuff, datatype, ncclSum, root}, comm,
-             stream, [&](const Comm& c, DataType type, VectorCounts& counts) -> Done {
+             stream, [&](const Comm& c, DataType type, Counts& counts) -> Done {
                RONDO_CHECK_OK(buffer_bytes(sendcount, type, 1, kFunction));
                counts.send_counts = only(c.size, root, sendcount);
                counts.send_displacements = zeros(c.size);
@@ -178,7 +241,7 @@ RONDO_EXPORT ncclResult_t rondoScatterv(const void* sendbuff, const size_t* send
                                         cudaStream_t stream) {
   constexpr const char* kFunction = "Scatterv";
   return run({Collective::kScatterV, kFunction, sendbuff, recvbuff, datatype, ncclSum, root}, comm,
-             stream, [&](const Comm& c, DataType type, VectorCounts& counts) -> Done {
+             stream, [&](const Comm& c, DataType type, Counts& counts) -> Done {
                RONDO_CHECK_OK(buffer_bytes(recvcount, type, 1, kFunction));
                counts.receive_counts = only(c.size, root, recvcount);
                counts.receive_displacements = zeros(c.size);

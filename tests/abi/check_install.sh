@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# check_install.sh <build folder>: what cmake --install leaves is all that a program needs: by find_package and by pkg-config.
+set -euo pipefail
+build=$1
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cmake --install "$build" --prefix "$work/prefix" >/dev/null
+libdir=$(dirname "$(find "$work/prefix" -name librondo.so.1)")
+for file in "$libdir/libnccl.so.2" "$libdir/libnccl.so" "$libdir/librondo.so" "$libdir/pkgconfig/rondo.pc" \
+    "$work/prefix/include/nccl.h" "$work/prefix/include/rondo.h"; do
+  [ -e "$file" ] || { echo "not installed: ${file#"$work"/}"; exit 1; }
+done
+
+mkdir "$work/consumer"
+cat >"$work/consumer/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.22)
+project(consumer LANGUAGES C)
+find_package(rondo 0.1 REQUIRED)
+add_executable(consumer consumer.c)
+target_link_libraries(consumer PRIVATE rondo::rondo)
+CMAKE
+cat >"$work/consumer/consumer.c" <<'C'
+#include <rondo.h>
+#include <stdio.h>
+int main(void) {
+  int version = 0;
+  if (ncclGetVersion(&version) != ncclSuccess) return 1;
+  printf("rondo %s as NCCL %d\n", rondoGetVersion(), version);
+  return 0;
+}
+C
+cmake -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake --build "$work/consumer/build" >/dev/null
+"$work/consumer/build/consumer"
+
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+${CC:-cc} "$work/consumer/consumer.c" $(pkg-config --cflags --libs rondo) -Wl,-rpath,"$libdir" -o "$work/by_pkg_config"
+"$work/by_pkg_config"

@@ -1,0 +1,317 @@
+// Communicators through the C API, ranks as threads of this process.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/rondo.h"
+
+namespace {
+
+// Runs body(comm, rank) for `ranks` ranks, each on its thread; communicators are destroyed after.
+void with_ranks(int ranks, const std::function<void(ncclComm_t, int)>& body,
+                const ncclConfig_t* config = nullptr) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess) << ncclGetLastError(nullptr);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      ncclComm_t comm = nullptr;
+      ncclConfig_t own = NCCL_CONFIG_INITIALIZER;
+      if (config != nullptr) own = *config;
+      ncclResult_t result = ncclCommInitRankConfig(&comm, ranks, id, rank, &own);
+      while (result == ncclInProgress) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ASSERT_EQ(ncclCommGetAsyncError(comm, &result), ncclSuccess);
+      }
+      ASSERT_EQ(result, ncclSuccess) << ncclGetLastError(nullptr);
+      body(comm, rank);
+      EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess) << ncclGetLastError(nullptr);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+#define OK(call) EXPECT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
+
+TEST(Communicators, KnowTheirRanksAndRefuseWrongArguments) {
+  with_ranks(2, [](ncclComm_t comm, int rank) {
+    int count = 0, own = -1;
+    OK(ncclCommCount(comm, &count));
+    OK(ncclCommUserRank(comm, &own));
+    EXPECT_EQ(count, 2);
+    EXPECT_EQ(own, rank);
+    float x = 1, y = 0;
+    EXPECT_EQ(ncclBroadcast(&x, &y, 1, ncclFloat, 2, comm, nullptr), ncclInvalidArgument);
+    EXPECT_STREQ(ncclGetLastError(nullptr),
+                 "Broadcast : invalid root 2 (root should be in the 0..1 range)");
+    EXPECT_EQ(ncclAllReduce(&x, &y, 1, static_cast<ncclDataType_t>(12), ncclSum, comm, nullptr),
+              ncclInvalidArgument);
+    EXPECT_STREQ(ncclGetLastError(nullptr), "AllReduce : invalid type 12");
+    EXPECT_EQ(ncclAllReduce(&x, &y, 1, ncclFloat, static_cast<ncclRedOp_t>(5), comm, nullptr),
+              ncclInvalidArgument);
+    EXPECT_STREQ(ncclGetLastError(nullptr),
+                 "AllReduce : reduction operation 5 unknown to this communicator");
+    EXPECT_EQ(ncclAllReduce(&x, &y, 1, ncclFloat, static_cast<ncclRedOp_t>(-1), comm, nullptr),
+              ncclInvalidArgument);
+    EXPECT_STREQ(ncclGetLastError(nullptr), "AllReduce : invalid reduction operation -1");
+    EXPECT_EQ(ncclAllReduce(&x, &y, 1, ncclFloat, rondoBand, comm, nullptr), ncclInvalidArgument);
+    EXPECT_EQ(ncclSend(&x, 1, ncclFloat, rank, comm, nullptr), ncclInvalidUsage);
+    EXPECT_STREQ(ncclGetLastError(nullptr), "Trying to send to self without a matching recv");
+    EXPECT_EQ(ncclAllReduce(&x, &y, SIZE_MAX / 2, ncclFloat, ncclSum, comm, nullptr),
+              ncclInvalidArgument);
+    OK(ncclAllReduce(&x, &y, 1, ncclFloat, ncclSum, comm, nullptr));
+    EXPECT_EQ(y, 2);
+  });
+}
+
+TEST(Communicators, ReduceBitsAndShorts) {
+  with_ranks(2, [](ncclComm_t comm, int rank) {
+    const std::uint32_t bits = rank == 0 ? 0xf0f0 : 0xff00;
+    std::uint32_t result = 0;
+    OK(ncclAllReduce(&bits, &result, 1, ncclUint32, rondoBand, comm, nullptr));
+    EXPECT_EQ(result, 0xf000u);
+    OK(ncclAllReduce(&bits, &result, 1, ncclUint32, rondoBxor, comm, nullptr));
+    EXPECT_EQ(result, 0x0ff0u);
+    const std::int16_t small = static_cast<std::int16_t>(-100 - rank);
+    std::int16_t sum = 0;
+    OK(ncclAllReduce(&small, &sum, 1, rondoInt16, ncclSum, comm, nullptr));
+    EXPECT_EQ(sum, -201);
+  });
+}
+
+TEST(VectorCollectives, MovePartsOfDifferentSizes) {
+  with_ranks(3, [](ncclComm_t comm, int rank) {
+    const auto me = static_cast<std::size_t>(rank);
+    // Rank r has r + 1 elements for everybody; displacements leave holes.
+    const std::size_t counts[3] = {1, 2, 3}, places[3] = {0, 4, 8};
+    const std::size_t same[3] = {me + 1, me + 1, me + 1};
+    const std::size_t begins[3] = {0, 0, 0};
+    std::vector<int> in(3, 10 * rank), out(12, -1);
+    const std::vector<int> expected = {0, -1, -1, -1, 10, 10, -1, -1, 20, 20, 20, -1};
+    OK(rondoAllToAllv(in.data(), same, begins, out.data(), counts, places, ncclInt32, comm,
+                      nullptr));
+    EXPECT_EQ(out, expected);
+    out.assign(12, -1);
+    OK(rondoAllGatherv(in.data(), me + 1, out.data(), counts, places, ncclInt32, comm, nullptr));
+    EXPECT_EQ(out, expected);
+    out.assign(12, -1);
+    OK(rondoGatherv(in.data(), me + 1, out.data(), rank == 1 ? counts : nullptr,
+                    rank == 1 ? places : nullptr, ncclInt32, 1, comm, nullptr));
+    EXPECT_EQ(out, rank == 1 ? expected : std::vector<int>(12, -1));
+    std::vector<int> back(3, -1);
+    OK(rondoScatterv(out.data(), rank == 1 ? counts : nullptr, rank == 1 ? places : nullptr,
+                     back.data(), me + 1, ncclInt32, 1, comm, nullptr));
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(back[i], i <= me ? 10 * rank : -1);
+    const std::vector<int> parts = {1, 2, 2, 3, 3, 3};
+    std::vector<int> sums(3, -1);
+    OK(rondoReduceScatterv(parts.data(), sums.data(), counts, ncclInt32, ncclSum, comm, nullptr));
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(sums[i], i <= me ? 3 * (rank + 1) : -1);
+    OK(rondoBarrier(comm, nullptr));
+    EXPECT_EQ(
+        rondoAllGatherv(in.data(), me + 2, out.data(), counts, places, ncclInt32, comm, nullptr),
+        ncclInvalidArgument);
+  });
+}
+
+TEST(Communicators, AnOperationBelongsToOneAndOutlivesItsDestructionInCalls) {
+  with_ranks(2, [](ncclComm_t comm, int) {
+    ncclRedOp_t op;
+    float factor = 3;
+    OK(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat, ncclScalarHostImmediate, comm));
+    factor = 0;
+    float x = 1, y = 0;
+    rondoStream_t stream;
+    OK(rondoStreamCreate(&stream));
+    OK(ncclAllReduce(&x, &y, 1, ncclFloat, op, comm, rondoStreamHandle(stream)));
+    OK(ncclRedOpDestroy(op, comm));
+    OK(rondoStreamSynchronize(stream));
+    EXPECT_EQ(y, 6);
+    EXPECT_EQ(ncclAllReduce(&x, &y, 1, ncclFloat, op, comm, nullptr), ncclInvalidArgument);
+    EXPECT_EQ(ncclRedOpDestroy(op, comm), ncclInvalidArgument);
+    EXPECT_EQ(ncclRedOpDestroy(ncclSum, comm), ncclInvalidArgument);
+    OK(rondoStreamDestroy(stream));
+  });
+}
+
+TEST(Streams, RunCallsInOrderBesideTheCaller) {
+  with_ranks(3, [](ncclComm_t comm, int) {
+    rondoStream_t a, b;
+    OK(rondoStreamCreate(&a));
+    OK(rondoStreamCreate(&b));
+    std::int64_t values[20] = {1};
+    for (int i = 0; i + 1 < 20; ++i)  // each call reads what the one before wrote
+      OK(ncclAllReduce(&values[i], &values[i + 1], 1, ncclInt64, ncclSum, comm,
+                       rondoStreamHandle(i % 2 == 0 ? a : b)));
+    std::int64_t last = 0;
+    OK(ncclAllReduce(&values[19], &last, 1, ncclInt64, ncclMax, comm, nullptr));
+    std::int64_t expected = 1;
+    for (int i = 0; i + 1 < 20; ++i) expected *= 3;
+    EXPECT_EQ(last, expected);
+    OK(rondoStreamSynchronize(a));
+    OK(rondoStreamSynchronize(b));
+    EXPECT_EQ(rondoStreamQuery(a), ncclSuccess);
+    OK(rondoStreamDestroy(a));
+    OK(rondoStreamDestroy(b));
+  });
+}
+
+TEST(Streams, OfOthersAreRefused) {
+  with_ranks(1, [](ncclComm_t comm, int) {
+    float x = 1;
+    EXPECT_EQ(
+        ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm, reinterpret_cast<cudaStream_t>(&x)),
+        ncclInvalidArgument);
+  });
+}
+
+TEST(Nonblocking, CommunicatorsSayInProgressUntilTheCallIsDone) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  with_ranks(
+      2,
+      [](ncclComm_t comm, int rank) {
+        int x = rank + 1, y = 0;
+        ncclResult_t state = ncclAllReduce(&x, &y, 1, ncclInt32, ncclSum, comm, nullptr);
+        EXPECT_EQ(state, ncclInProgress);
+        while (state == ncclInProgress) {
+          std::this_thread::yield();
+          OK(ncclCommGetAsyncError(comm, &state));
+        }
+        EXPECT_EQ(state, ncclSuccess);
+        EXPECT_EQ(y, 3);
+      },
+      &config);
+}
+
+TEST(Groups, RunSeveralRanksOfOneThread) {
+  ncclComm_t comms[4];
+  OK(ncclCommInitAll(comms, 4, nullptr));
+  std::vector<float> in(4 * 1000), out(4 * 1000);
+  std::iota(in.begin(), in.end(), 0.f);
+  OK(ncclGroupStart());
+  for (int r = 0; r < 4; ++r) {
+    OK(ncclReduceScatter(&in[0], &out[static_cast<std::size_t>(r) * 1000], 250, ncclFloat, ncclSum,
+                         comms[r], nullptr));
+    OK(ncclSend(&in[0], 10, ncclFloat, (r + 1) % 4, comms[r], nullptr));
+    OK(ncclRecv(&out[static_cast<std::size_t>(r) * 1000 + 500], 10, ncclFloat, (r + 3) % 4,
+                comms[r], nullptr));
+  }
+  OK(ncclGroupEnd());
+  for (int r = 0; r < 4; ++r) {
+    EXPECT_EQ(out[static_cast<std::size_t>(r) * 1000 + 7], 4.f * static_cast<float>(r * 250 + 7));
+    EXPECT_EQ(out[static_cast<std::size_t>(r) * 1000 + 509], 9.f);
+  }
+  OK(ncclGroupStart());
+  for (ncclComm_t comm : comms) OK(ncclCommDestroy(comm));
+  OK(ncclGroupEnd());
+}
+
+TEST(Groups, SimulateTellsATimeAndRunsNothing) {
+  with_ranks(2, [](ncclComm_t comm, int) {
+    float x = 1, y = 0;
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(&x, &y, 1, ncclFloat, ncclSum, comm, nullptr));
+    OK(ncclGroupSimulateEnd(&info));
+    EXPECT_GT(info.estimatedTime, 0);
+    EXPECT_EQ(y, 0);
+  });
+}
+
+TEST(Split, MakesOrderedChildrenAndNoneForNoColor) {
+  with_ranks(3, [](ncclComm_t comm, int rank) {
+    ncclComm_t child = comm;
+    OK(ncclCommSplit(comm, rank == 1 ? NCCL_SPLIT_NOCOLOR : 0, -rank, &child, nullptr));
+    if (rank == 1) {
+      EXPECT_EQ(child, nullptr);
+      return;
+    }
+    int own = -1, size = 0;
+    OK(ncclCommUserRank(child, &own));
+    OK(ncclCommCount(child, &size));
+    EXPECT_EQ(size, 2);
+    EXPECT_EQ(own, rank == 2 ? 0 : 1);
+    OK(ncclCommDestroy(child));
+  });
+}
+
+TEST(Grow, AddsRanksAndKeepsNumbers) {
+  ncclUniqueId ticket;
+  std::atomic<bool> have_ticket{false};
+  std::thread newcomer([&] {
+    while (!have_ticket) std::this_thread::yield();
+    ncclComm_t comm = nullptr;
+    OK(ncclCommGrow(nullptr, 3, &ticket, 2, &comm, nullptr));
+    int x = 1, sum = 0;
+    OK(ncclAllReduce(&x, &sum, 1, ncclInt32, ncclSum, comm, nullptr));
+    EXPECT_EQ(sum, 3);
+    OK(ncclCommDestroy(comm));
+  });
+  with_ranks(2, [&](ncclComm_t comm, int rank) {
+    if (rank == 0) {
+      OK(ncclCommGetUniqueId(comm, &ticket));
+      ncclUniqueId another;
+      EXPECT_EQ(ncclCommGetUniqueId(comm, &another), ncclInvalidUsage);
+      have_ticket = true;
+    }
+    ncclComm_t larger = nullptr;
+    OK(ncclCommGrow(comm, 3, rank == 0 ? &ticket : nullptr, -1, &larger, nullptr));
+    int own = -1, x = 1, sum = 0;
+    OK(ncclCommUserRank(larger, &own));
+    EXPECT_EQ(own, rank);
+    OK(ncclAllReduce(&x, &sum, 1, ncclInt32, ncclSum, larger, nullptr));
+    EXPECT_EQ(sum, 3);
+    OK(ncclCommDestroy(larger));
+  });
+  newcomer.join();
+}
+
+TEST(Ending, SuspendedFinalizedAndRevokedOnesRefuseCalls) {
+  with_ranks(2, [](ncclComm_t comm, int) {
+    int x = 1, y = 0;
+    OK(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
+    EXPECT_EQ(ncclAllReduce(&x, &y, 1, ncclInt32, ncclSum, comm, nullptr), ncclInvalidUsage);
+    EXPECT_EQ(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage);
+    OK(ncclCommResume(comm));
+    OK(ncclAllReduce(&x, &y, 1, ncclInt32, ncclSum, comm, nullptr));
+    OK(ncclCommFinalize(comm));
+    EXPECT_EQ(ncclCommFinalize(comm), ncclInvalidArgument);
+    EXPECT_EQ(ncclAllReduce(&x, &y, 1, ncclInt32, ncclSum, comm, nullptr), ncclInvalidUsage);
+  });
+  with_ranks(2, [](ncclComm_t comm, int) {
+    int x = 1;
+    OK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+    EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclInt32, ncclSum, comm, nullptr), ncclInvalidUsage);
+    EXPECT_STREQ(ncclGetLastError(nullptr), "AllReduce: communicator was revoked");
+  });
+}
+
+TEST(Ending, AbortFreesACallThatWaitsForSomebodyWhoNeverComes) {
+  ncclComm_t comms[2];
+  OK(ncclCommInitAll(comms, 2, nullptr));
+  std::thread blocked([&] {
+    int x = 1;
+    EXPECT_NE(ncclAllReduce(&x, &x, 1, ncclInt32, ncclSum, comms[0], nullptr), ncclSuccess);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  OK(ncclCommAbort(comms[0]));
+  blocked.join();
+  EXPECT_EQ(ncclCommAbort(comms[0]), ncclInvalidArgument);
+  ncclResult_t state = ncclSuccess;
+  OK(ncclCommGetAsyncError(comms[1], &state));
+  EXPECT_EQ(state, ncclRemoteError);
+  rondoFault_t fault{};
+  fault.size = sizeof(fault);
+  OK(rondoCommGetFault(comms[1], &fault));
+  EXPECT_EQ(fault.result, ncclRemoteError);
+  EXPECT_EQ(fault.culprit, 0);
+  EXPECT_NE(std::string(fault.sentence).find("rank 0"), std::string::npos) << fault.sentence;
+  OK(ncclCommAbort(comms[1]));
+}
+
+}  // namespace

@@ -165,7 +165,10 @@ bool CommunicatorState::adopt_peer_fault() {
 }
 
 bool CommunicatorState::check_mismatch() {
-  if (current.collective == Collective::kNone) return false;
+  // Messages are not announced: the newest announcement belongs to the collective before them.
+  if (current.collective == Collective::kNone || current.collective == Collective::kSend ||
+      current.collective == Collective::kRecv)
+    return false;
   for (int r = 0; r < host.size; ++r) {
     const AnnounceLine& line = host.peers[r].announcements[host.sequence % kAnnounceDepth];
     if (r == host.rank || HostAtomics::load_acquire(line.sequence) != host.sequence) continue;

@@ -1,0 +1,52 @@
+// Clocks: vector clocks, to know which actions signals order.
+//
+// A thread is one rank, or one of the texts that a rank runs at once. A signal carries a snapshot
+// of its sender's clock; whoever waits for it joins that snapshot, and exactly that one, even if
+// later signals have already arrived: what happens to be ordered in this schedule alone does not
+// count. One schedule therefore finds every pair of unordered accesses of its text.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace rondo::check {
+
+// When a thread did something.
+struct Stamp {
+  std::uint32_t thread = 0;
+  std::uint32_t time = 0;  // 0: before everything
+};
+
+class Clocks {
+ public:
+  using Snapshot = std::vector<std::uint32_t>;
+
+  explicit Clocks(int threads) : clocks_(threads, Snapshot(threads, 0)) {
+    for (int t = 0; t < threads; ++t) clocks_[t][t] = 1;
+  }
+
+  int threads() const { return static_cast<int>(clocks_.size()); }
+  Stamp now(int thread) const {
+    return {static_cast<std::uint32_t>(thread), clocks_[thread][thread]};
+  }
+  // Whether what happened at `stamp` is ordered before what `thread` does now.
+  bool before(Stamp stamp, int thread) const { return stamp.time <= clocks_[thread][stamp.thread]; }
+
+  // What `thread` knows now goes into `signal`; what it does next is not part of it.
+  void publish(int thread, Snapshot& signal) {
+    signal = clocks_[thread];
+    ++clocks_[thread][thread];
+  }
+  // `thread` has seen the signal that `from` sent.
+  void join(int thread, int from, const Snapshot& signal) {
+    Snapshot& mine = clocks_[thread];
+    if (mine[from] >= signal[from]) return;  // then it knows all that `from` knew
+    for (std::size_t t = 0; t < mine.size(); ++t) mine[t] = std::max(mine[t], signal[t]);
+  }
+
+ private:
+  std::vector<Snapshot> clocks_;
+};
+
+}  // namespace rondo::check

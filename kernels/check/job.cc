@@ -1,0 +1,192 @@
+#include "kernels/check/job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/double_tree.h"
+
+namespace rondo::check {
+namespace {
+
+bool reduces(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
+         collective == Collective::kReduceScatter;
+}
+
+Expr subtree(Expressions& pool, int ranks, int root, int tree, int call, std::uint64_t element,
+             int rank) {
+  const TreeLinks links =
+      root < 0 ? double_tree(rank, ranks, tree) : rooted_double_tree(rank, root, ranks, tree);
+  const auto child = [&](int i) {
+    return subtree(pool, ranks, root, tree, call, element, links.child[i]);
+  };
+  Expr sum = pool.input(call, rank, element);
+  if (links.child[0] != kNoRank) sum = pool.combine(child(0), sum);
+  if (links.child[1] != kNoRank) sum = pool.combine(sum, child(1));
+  return sum;
+}
+
+}  // namespace
+
+Reduced tree_order(int ranks) {
+  return [ranks](Expressions& pool, int call, std::uint64_t element) {
+    std::vector<Expr> inputs;
+    for (int r = 0; r < ranks; ++r) inputs.push_back(pool.input(call, r, element));
+    return balanced_tree(pool, inputs);
+  };
+}
+
+Reduced ring_order(std::vector<int> ring, std::function<int(std::uint64_t)> first) {
+  return [ring = std::move(ring), first = std::move(first)](Expressions& pool, int call,
+                                                            std::uint64_t element) {
+    const std::size_t start = first(element), n = ring.size();
+    Expr sum = pool.input(call, ring[start % n], element);
+    for (std::size_t k = 1; k < n; ++k)
+      sum = pool.combine(sum, pool.input(call, ring[(start + k) % n], element));
+    return sum;
+  };
+}
+
+Reduced double_tree_order(int ranks, int root, std::function<int(std::uint64_t)> tree) {
+  return [=](Expressions& pool, int call, std::uint64_t element) {
+    const int which = tree(element);
+    int top = root;
+    for (int r = 0; top < 0; ++r)
+      if (double_tree(r, ranks, which).parent == kNoRank) top = r;
+    return subtree(pool, ranks, root, which, call, element, top);
+  };
+}
+
+std::uint64_t Job::input_size(int rank) const {
+  switch (collective) {
+    case Collective::kBroadcast:
+      return rank == root ? count : 0;
+    case Collective::kScatter:
+      return rank == root ? count * ranks : 0;
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll:
+      return count * ranks;
+    case Collective::kBarrier:
+      return 0;
+    default:
+      return count;
+  }
+}
+
+std::uint64_t Job::output_size(int rank) const {
+  switch (collective) {
+    case Collective::kReduce:
+      return rank == root ? count : 0;
+    case Collective::kGather:
+      return rank == root ? count * ranks : 0;
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+      return count * ranks;
+    case Collective::kBarrier:
+      return 0;
+    default:
+      return count;
+  }
+}
+
+UserBuffers::UserBuffers(Witness& witness, Expressions& pool, const Job& job, int call, int rank)
+    : witness_(&witness), pool_(&pool), owner_(fmt::format("rank {}, call {}", rank, call)) {
+  input_size_ = job.input_size(rank);
+  output_size_ = job.output_size(rank);
+  input_begin_ = output_begin_ = kGuard;
+  std::uint64_t size = std::max(input_size_, output_size_);
+  if (!job.in_place || input_size_ == 0 || output_size_ == 0) {
+    output_begin_ = input_begin_ + input_size_ + kGuard;
+    size = input_size_ + kGuard + output_size_;
+  } else if (input_size_ > output_size_) {  // reduce-scatter, scatter: the own block
+    output_begin_ += rank * job.count;
+  } else if (input_size_ < output_size_) {  // all-gather, gather
+    input_begin_ += rank * job.count;
+  }
+  memory_ = TrackedMemory(witness, fmt::format("the buffers of {}", owner_), size + 2 * kGuard);
+  before_.resize(memory_.size());
+  for (std::uint64_t at = 0; at < memory_.size(); ++at) {
+    const bool is_input = at >= input_begin_ && at < input_begin_ + input_size_;
+    // Other memory holds something too: element numbers that no input has.
+    before_[at] = pool.input(call, rank, is_input ? at - input_begin_ : (1u << 30) + at);
+    memory_.set(at, before_[at]);
+  }
+}
+
+bool UserBuffers::inside(std::uint64_t at, std::uint64_t size, const char* what, int thread) {
+  if (at < size) return true;
+  witness_->verdict.report(fmt::format("{} touches element {} of the {} of {}, which has {}",
+                                       witness_->names[thread], at, what, owner_, size));
+  return false;
+}
+
+Expr UserBuffers::read_input(std::uint64_t at, int thread) {
+  if (!inside(at, input_size_, "input", thread)) return kNothing;
+  return memory_.read(input_begin_ + at, thread);
+}
+
+void UserBuffers::write_output(std::uint64_t at, int thread, Expr value) {
+  if (inside(at, output_size_, "output", thread)) memory_.write(output_begin_ + at, thread, value);
+}
+
+Expr UserBuffers::read_output(std::uint64_t at, int thread) {
+  if (!inside(at, output_size_, "output", thread)) return kNothing;
+  return memory_.read(output_begin_ + at, thread);
+}
+
+void UserBuffers::finish(const std::vector<Expr>& expected, int thread) {
+  for (std::uint64_t i = 0; i < output_size_; ++i) {
+    const Expr found = memory_.read(output_begin_ + i, thread);
+    if (found == expected[i]) continue;
+    if (!witness_->verdict.ok()) return;
+    witness_->verdict.report(fmt::format("output element {} of {} is {} and should be {}", i,
+                                         owner_, pool_->text(found), pool_->text(expected[i])));
+  }
+  for (std::uint64_t at = 0; at < memory_.size(); ++at) {
+    const bool is_output = at >= output_begin_ && at < output_begin_ + output_size_;
+    if (!is_output && memory_.peek(at) != before_[at])
+      witness_->verdict.report(fmt::format("memory outside the output of {} has changed", owner_));
+    memory_.write(at, thread, before_[at]);
+  }
+}
+
+Expectation::Expectation(Expressions& pool, const Job& job, int call)
+    : pool_(&pool), job_(job), call_(call) {
+  if (!reduces(job.collective)) return;
+  const std::uint64_t elements =
+      job.collective == Collective::kReduceScatter ? job.count * job.ranks : job.count;
+  for (std::uint64_t e = 0; e < elements; ++e)
+    whole_.push_back(pool.finish(job.reduced(pool, call, e)));
+}
+
+std::vector<Expr> Expectation::output(int rank) const {
+  std::vector<Expr> expected(job_.output_size(rank));
+  for (std::uint64_t i = 0; i < expected.size(); ++i) {
+    const int block = static_cast<int>(i / job_.count);
+    switch (job_.collective) {
+      case Collective::kAllReduce:
+      case Collective::kReduce:
+        expected[i] = whole_[i];
+        break;
+      case Collective::kReduceScatter:
+        expected[i] = whole_[rank * job_.count + i];
+        break;
+      case Collective::kBroadcast:
+        expected[i] = pool_->input(call_, job_.root, i);
+        break;
+      case Collective::kScatter:
+        expected[i] = pool_->input(call_, job_.root, rank * job_.count + i);
+        break;
+      case Collective::kAllToAll:
+        expected[i] = pool_->input(call_, block, rank * job_.count + i % job_.count);
+        break;
+      default:  // all-gather, gather
+        expected[i] = pool_->input(call_, block, i % job_.count);
+    }
+  }
+  return expected;
+}
+
+}  // namespace rondo::check

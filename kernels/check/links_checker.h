@@ -1,0 +1,104 @@
+// LinksChecker: runs texts over connections on expressions.
+//
+// Proves, for the calls that were added, one after another: every output element is the expression
+// that its Job asks for, nothing else is changed, every message is received whole by the verb that
+// was meant for it, no slot overflows, texts that a rank runs at once touch nothing in common
+// unordered, no deadlock. A connection is FIFO with `slots` slots; a verb that receives and sends
+// needs the data and the free slot at once, as executors do that move from slot to slot.
+//
+//   LinksChecker checker(pool, {.ranks = n, .slots = 2, .slot_elements = 8});
+//   checker.call(job, [&](auto& c) { tree_all_reduce(c, rounds); });
+//   EXPECT_EQ(checker.run().finding, "");
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "kernels/check/job.h"
+#include "kernels/check/links_program.h"
+#include "kernels/check/schedule.h"
+
+namespace rondo::check {
+
+struct LinksOptions {
+  int ranks = 1;
+  int slots = 1;  // of every connection
+  std::uint64_t slot_elements = 0;
+  std::optional<std::uint64_t> seed{};  // of the schedule
+};
+
+class LinksChecker {
+ public:
+  LinksChecker(Expressions& pool, const LinksOptions& options);
+  LinksChecker(const LinksChecker&) = delete;
+  LinksChecker& operator=(const LinksChecker&) = delete;
+
+  // One call of all ranks.
+  template <class Text>
+  void call(const Job& job, Text&& text) {
+    const int number = static_cast<int>(jobs_.size());
+    jobs_.push_back(job);
+    for (LinksProgram& program : programs_) {
+      program.add({LinksOp::Kind::kEnter, nullptr, {}, {}, 0, {}, number});
+      text(program);
+      program.add({LinksOp::Kind::kReturn, nullptr, {}, {}, 0, {}, number});
+    }
+  }
+
+  Verdict run();
+
+ private:
+  struct Message {
+    std::uint64_t count;
+    int call;
+  };
+  struct Channel {
+    int from, to, number;
+    std::uint64_t sent = 0, received = 0;
+    std::vector<Message> messages;         // by slot
+    std::vector<Clocks::Snapshot> filled;  // by slot: the signal that it was filled, and by whom
+    std::vector<Clocks::Snapshot> emptied;
+    std::vector<int> filler, emptier;
+    TrackedMemory slots;
+    TrackedMemory ends;  // 0: the sender's, 1: the receiver's; each belongs to one text at a time
+  };
+  struct Thread {
+    int rank;
+    int list;
+    std::size_t at = 0;
+    int call = -1;
+    bool started = true;
+    bool ended = false;
+    bool forked = false;          // waits for the ends of the two lists of its current op
+    int first = -1, second = -1;  // the threads of those
+    Clocks::Snapshot signal;
+  };
+
+  void start();
+  Turn step(int t);
+  Turn fork_or_join(int t, const LinksOp& op);
+  std::string why_blocked(int t);
+  const Channel* blocked_by(int t, const LinksOp& op, bool& full);
+  Channel& channel(int from, int to, int number);
+  void perform(int t, const LinksOp& op);
+  void receive(int t, const LinksOp& op, int from, std::vector<Expr>& value, bool first);
+  void send(int t, const LinksOp& op, int to, const std::vector<Expr>& value);
+  void leave_call(int t, int number);
+
+  Expressions& pool_;
+  LinksOptions options_;
+  Witness witness_;
+  std::vector<LinksProgram> programs_;
+  std::vector<Job> jobs_;
+  std::vector<std::vector<UserBuffers>> users_;  // by call and rank
+  std::vector<Expectation> expected_;
+  std::vector<Thread> threads_;
+  std::vector<std::vector<int>> thread_of_;  // by rank and list
+  std::map<std::tuple<int, int, int>, Channel> channels_;
+};
+
+}  // namespace rondo::check

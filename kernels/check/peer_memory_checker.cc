@@ -1,0 +1,224 @@
+#include "kernels/check/peer_memory_checker.h"
+
+#include <fmt/format.h>
+
+namespace rondo::check {
+
+PeerMemoryChecker::PeerMemoryChecker(Expressions& pool, const PeerMemoryOptions& options)
+    : pool_(pool), options_(options), witness_{Clocks(options.ranks), {}, {}} {
+  for (int r = 0; r < options.ranks; ++r) {
+    witness_.names.push_back(fmt::format("rank {}", r));
+    ranks_.emplace_back(PeerMemoryProgram(r, options.ranks));
+    for (int slot = 0; slot < kStagingSlots; ++slot)
+      ranks_[r].slots[slot] = TrackedMemory(witness_, fmt::format("slot {} of rank {}", slot, r),
+                                            options.slot_elements);
+  }
+}
+
+int PeerMemoryChecker::add_call(const Job& job, const std::vector<std::uint32_t>& exposures,
+                                bool scaled) {
+  const int number = static_cast<int>(calls_.size());
+  Call& call =
+      calls_.emplace_back(Call{job, exposures, scaled, {}, {}, Expectation(pool_, job, number)});
+  for (int r = 0; r < options_.ranks; ++r) call.users.emplace_back(witness_, pool_, job, number, r);
+  call.announced =
+      TrackedMemory(witness_, fmt::format("the announcements of call {}", number), options_.ranks);
+  return number;
+}
+
+Verdict PeerMemoryChecker::run() {
+  run_schedule(
+      options_.ranks, options_.seed, witness_, [&](int r) { return step(r); },
+      [&](int r) { return why_blocked(r); });
+  return witness_.verdict;
+}
+
+Turn PeerMemoryChecker::step(int r) {
+  Rank& rank = ranks_[r];
+  if (rank.at == rank.program.ops().size()) return Turn::kEnded;
+  const Op& op = rank.program.ops()[rank.at];
+  if (awaited(r, op) >= 0) return Turn::kBlocked;
+  join_awaited(r, op);
+  perform(r, op);
+  ++rank.at;
+  return Turn::kMoved;
+}
+
+// The number of steps that the verb waits for, 0: none.
+std::uint64_t PeerMemoryChecker::needed_step(int r, const Op& op) const {
+  const Rank& rank = ranks_[r];
+  switch (op.verb) {
+    case Op::Verb::kOpen:
+      return rank.slot_last[op.slot] == 0 ? 0 : rank.slot_last[op.slot] + 1;
+    case Op::Verb::kWait:
+      return std::max(rank.steps.size(), rank.first_step + 1);
+    case Op::Verb::kLeave:
+      return rank.call->exposures[r] == 0 ? 0 : rank.steps.size();
+    default:
+      return 0;
+  }
+}
+
+int PeerMemoryChecker::awaited(int r, const Op& op) const {
+  const std::uint64_t needed = needed_step(r, op);
+  if (op.verb == Op::Verb::kWait) return ranks_[op.peer].steps.size() >= needed ? -1 : op.peer;
+  for (int peer = 0; needed != 0 && peer < options_.ranks; ++peer)
+    if (peer != r && ranks_[peer].steps.size() < needed) return peer;
+  return -1;
+}
+
+void PeerMemoryChecker::join_awaited(int r, const Op& op) {
+  const std::uint64_t needed = needed_step(r, op);
+  for (int peer = 0; needed != 0 && peer < options_.ranks; ++peer) {
+    if (peer == r || (op.verb == Op::Verb::kWait && peer != op.peer)) continue;
+    witness_.clocks.join(r, peer, ranks_[peer].steps[needed - 1]);
+  }
+}
+
+std::string PeerMemoryChecker::why_blocked(int r) const {
+  const Rank& rank = ranks_[r];
+  const Op& op = rank.program.ops()[rank.at];
+  const int peer = awaited(r, op);
+  const char* verb = op.verb == Op::Verb::kOpen   ? "open"
+                     : op.verb == Op::Verb::kWait ? "wait"
+                                                  : "release";
+  return fmt::format("waits in {} for step {} of rank {}, which has taken {}", verb,
+                     needed_step(r, op), peer, ranks_[peer].steps.size());
+}
+
+// Whether `owner` exposes a buffer; its announcement must have been waited for.
+bool PeerMemoryChecker::exposes(int reader, int owner, std::uint32_t what) {
+  Call& call = *ranks_[reader].call;
+  call.announced.read(owner, reader);
+  return (call.exposures[owner] & what) != 0;
+}
+
+bool PeerMemoryChecker::claim(int r, int slot, std::uint64_t window, std::uint64_t count) {
+  if (window + count > options_.slot_elements) {
+    witness_.verdict.report(fmt::format("rank {} overflows its slot {}: elements {} to {} of {}", r,
+                                        slot, window, window + count, options_.slot_elements));
+    return false;
+  }
+  ranks_[r].slot_last[slot] = ranks_[r].steps.size() + 1;
+  return true;
+}
+
+void PeerMemoryChecker::perform(int r, const Op& op) {
+  Rank& rank = ranks_[r];
+  switch (op.verb) {
+    case Op::Verb::kEnter:
+      rank.call = &calls_[op.peer];
+      rank.first_step = rank.steps.size();
+      rank.last_exposed = {};
+      rank.call->announced.write(r, r, pool_.input(op.peer, r, 0));
+      return;
+    case Op::Verb::kPublish:
+      rank.steps.emplace_back();
+      return witness_.clocks.publish(r, rank.steps.back());
+    case Op::Verb::kExpose:
+      return expose(r, op);
+    case Op::Verb::kReduce:
+      return reduce(r, op);
+    case Op::Verb::kCopy:
+      return copy(r, op);
+    case Op::Verb::kCopyResult:
+      return copy_result(r, op);
+    case Op::Verb::kCopyOwn:
+      return copy_own(r, op);
+    case Op::Verb::kReturn:
+      return leave_call(r);
+    default:
+      return;
+  }
+}
+
+void PeerMemoryChecker::expose(int r, const Op& op) {
+  Rank& rank = ranks_[r];
+  if (op.piece.count == 0 || (rank.call->exposures[r] & kExposesInput) != 0) return;
+  if (!claim(r, op.slot, op.piece.window, op.piece.count)) return;
+  for (std::uint64_t i = 0; i < op.piece.count; ++i)
+    rank.slots[op.slot].write(op.piece.window + i, r,
+                              rank.call->users[r].read_input(op.piece.at + i, r));
+  rank.last_exposed[op.slot] = op.piece;
+}
+
+void PeerMemoryChecker::reduce(int r, const Op& op) {
+  Rank& rank = ranks_[r];
+  Call& call = *rank.call;
+  const Piece& piece = op.piece;
+  if (piece.count == 0) return;
+  const Piece& last = rank.last_exposed[op.slot];
+  if (call.scaled && !(last.at == piece.at && last.count == piece.count)) {
+    if (!claim(r, op.slot, piece.window, piece.count)) return;
+    for (std::uint64_t i = 0; i < piece.count; ++i)
+      rank.slots[op.slot].write(piece.window + i, r, call.users[r].read_input(piece.at + i, r));
+  }
+  std::vector<int> written;  // whose outputs get the result directly
+  bool staged = false;
+  for (int reader = 0; op.to.slot >= 0 && reader < options_.ranks; ++reader) {
+    if (reader == r || (op.to.reader >= 0 && reader != op.to.reader)) continue;
+    if (exposes(r, reader, kExposesOutput)) {
+      written.push_back(reader);
+    } else {
+      staged = true;
+    }
+  }
+  if (op.to.keep) written.push_back(r);
+  if (staged && !claim(r, op.to.slot, op.to.window, piece.count)) return;
+  std::vector<char> exposed(options_.ranks);
+  for (int source = 0; source < options_.ranks; ++source)
+    exposed[source] = source == r ? !call.scaled : exposes(r, source, kExposesInput);
+
+  std::vector<Expr> inputs(options_.ranks);
+  for (std::uint64_t i = 0; i < piece.count && witness_.verdict.ok(); ++i) {
+    for (int source = 0; source < options_.ranks; ++source)
+      inputs[source] = exposed[source] ? call.users[source].read_input(piece.at + i, r)
+                                       : ranks_[source].slots[op.slot].read(piece.window + i, r);
+    const Expr result = pool_.finish(balanced_tree(pool_, inputs));
+    for (const int reader : written) call.users[reader].write_output(op.to.at + i, r, result);
+    if (staged) rank.slots[op.to.slot].write(op.to.window + i, r, result);
+  }
+}
+
+void PeerMemoryChecker::copy(int r, const Op& op) {
+  Call& call = *ranks_[r].call;
+  if (op.peer == r) return witness_.verdict.report(fmt::format("rank {} copies from itself", r));
+  const bool exposed = exposes(r, op.peer, kExposesInput);
+  for (std::uint64_t i = 0; i < op.piece.count && witness_.verdict.ok(); ++i) {
+    const Expr value = exposed ? call.users[op.peer].read_input(op.piece.at + i, r)
+                               : ranks_[op.peer].slots[op.slot].read(op.piece.window + i, r);
+    call.users[r].write_output(op.at + i, r, value);
+  }
+}
+
+void PeerMemoryChecker::copy_result(int r, const Op& op) {
+  Call& call = *ranks_[r].call;
+  if (call.exposures[r] & kExposesOutput) return;  // then it was written there
+  for (std::uint64_t i = 0; i < op.piece.count && witness_.verdict.ok(); ++i)
+    call.users[r].write_output(op.piece.at + i, r,
+                               ranks_[op.peer].slots[op.slot].read(op.piece.window + i, r));
+}
+
+void PeerMemoryChecker::copy_own(int r, const Op& op) {
+  Call& call = *ranks_[r].call;
+  UserBuffers& own = call.users[r];
+  if (own.same(op.piece.at, op.at)) return;
+  for (std::uint64_t i = 0; i < op.piece.count; ++i)
+    own.write_output(op.at + i, r, own.read_input(op.piece.at + i, r));
+}
+
+void PeerMemoryChecker::leave_call(int r) {
+  Rank& rank = ranks_[r];
+  Call& call = *rank.call;
+  const std::uint64_t steps = rank.steps.size() - rank.first_step;
+  if (call.steps == 0) call.steps = steps;
+  if (call.steps != steps)
+    return witness_.verdict.report(
+        fmt::format("rank {} has published {} times in a call in which another did {} times", r,
+                    steps, call.steps));
+  if (call.job.collective == Collective::kBarrier)
+    for (int peer = 0; peer < options_.ranks; ++peer) call.announced.read(peer, r);
+  call.users[r].finish(call.expected.output(r), r);
+}
+
+}  // namespace rondo::check

@@ -1,0 +1,101 @@
+// PeerMemoryChecker: runs PeerMemory texts of all ranks of a host on expressions.
+//
+// Proves, for the calls that were added, one after another on one communicator: every output
+// element is the expression that its Job asks for; nothing else is changed; no access to a staging
+// slot, an exposed buffer or a user's buffer is unordered; no slot overflows; no deadlock; nobody
+// touches a rank's buffers after its call has returned. Ranks may differ in what they expose.
+//
+//   PeerMemoryChecker checker(pool, {.ranks = n, .slot_elements = 8});
+//   checker.call(job, exposures, [&](auto& p) { one_shot_all_reduce(p, rounds); });
+//   EXPECT_EQ(checker.run().finding, "");
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "kernels/check/job.h"
+#include "kernels/check/peer_memory_program.h"
+#include "kernels/check/schedule.h"
+#include "transport/connection.h"
+
+namespace rondo::check {
+
+struct PeerMemoryOptions {
+  int ranks = 1;
+  std::uint64_t slot_elements = 0;
+  std::optional<std::uint64_t> seed{};  // of the schedule
+};
+
+class PeerMemoryChecker {
+ public:
+  PeerMemoryChecker(Expressions& pool, const PeerMemoryOptions& options);
+  PeerMemoryChecker(const PeerMemoryChecker&) = delete;
+  PeerMemoryChecker& operator=(const PeerMemoryChecker&) = delete;
+
+  // One call of all ranks. exposures[r]: kExposesInput | kExposesOutput. scaled: PreMulSum, whose
+  // inputs are never exposed and whose own operand lies in the own slot.
+  template <class Text>
+  void call(const Job& job, const std::vector<std::uint32_t>& exposures, Text&& text,
+            bool scaled = false) {
+    const int number = add_call(job, exposures, scaled);
+    for (Rank& rank : ranks_) {
+      rank.program.add({PeerMemoryOp::Verb::kEnter, static_cast<std::int16_t>(number)});
+      text(rank.program);
+      rank.program.add({PeerMemoryOp::Verb::kReturn, static_cast<std::int16_t>(number)});
+    }
+  }
+
+  Verdict run();
+
+ private:
+  struct Call {
+    Job job;
+    std::vector<std::uint32_t> exposures;
+    bool scaled;
+    std::vector<UserBuffers> users;
+    TrackedMemory announced;  // by rank: written when it enters
+    Expectation expected;
+    std::uint64_t steps = 0;  // that the first rank to return has taken in it
+  };
+  struct Rank {
+    explicit Rank(PeerMemoryProgram p) : program(std::move(p)) {}
+    PeerMemoryProgram program;
+    std::size_t at = 0;
+    Call* call = nullptr;
+    std::uint64_t first_step = 0;  // of the call
+    std::array<std::uint64_t, kStagingSlots> slot_last{};
+    std::array<Piece, kStagingSlots> last_exposed{};
+    std::array<TrackedMemory, kStagingSlots> slots;
+    std::vector<Clocks::Snapshot> steps;
+  };
+  using Op = PeerMemoryOp;
+
+  int add_call(const Job& job, const std::vector<std::uint32_t>& exposures, bool scaled);
+  Turn step(int r);
+  std::string why_blocked(int r) const;
+  // The peer that has not yet taken the steps which the verb needs, or -1.
+  int awaited(int r, const Op& op) const;
+  std::uint64_t needed_step(int r, const Op& op) const;
+  void join_awaited(int r, const Op& op);
+  void perform(int r, const Op& op);
+  void expose(int r, const Op& op);
+  void reduce(int r, const Op& op);
+  void copy(int r, const Op& op);
+  void copy_result(int r, const Op& op);
+  void copy_own(int r, const Op& op);
+  void leave_call(int r);
+  bool exposes(int reader, int owner, std::uint32_t what);
+  // Marks the slot as filled by the next step; false (and reported) where it would overflow.
+  bool claim(int r, int slot, std::uint64_t window, std::uint64_t count);
+
+  Expressions& pool_;
+  PeerMemoryOptions options_;
+  Witness witness_;
+  std::vector<Rank> ranks_;
+  std::deque<Call> calls_;
+};
+
+}  // namespace rondo::check

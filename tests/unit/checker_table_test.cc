@@ -1,0 +1,213 @@
+// Every row of the algorithm table, in the checker: who is summed, in which order, where the result
+// goes, and that nothing is touched out of turn, for up to 64 ranks.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "kernels/check/table_check.h"
+#include "tests/support/seed.h"
+
+namespace rondo::check {
+namespace {
+
+constexpr int kMostRanks = 64;
+constexpr int kExhaustive = 8;  // ranks up to which all remainders and roots meet all modes
+
+bool is_rooted(Collective c) {
+  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
+         c == Collective::kScatter;
+}
+bool has_blocks(Collective c) {
+  return c == Collective::kAllGather || c == Collective::kReduceScatter ||
+         c == Collective::kAllToAll || c == Collective::kGather || c == Collective::kScatter;
+}
+
+// Sets what differs between runs of one shape: buffers in place or not, exposed or not (all, none,
+// mixed between the ranks), PreMulSum, the fewest slots or one more.
+void set_mode(const AlgorithmRow& row, int mode, Case& c) {
+  c.exposures.assign(c.ranks, 0);
+  c.in_place = (mode / 4) % 2 != 0;
+  const bool may_expose_input = !c.in_place || row.in_place_safe;
+  for (int r = 0; r < c.ranks; ++r) {
+    const std::uint32_t choices[4] = {0, kExposesInput | kExposesOutput,
+                                      static_cast<std::uint32_t>(r * 7 + mode) % 4,
+                                      r % 2 == 0 ? 0 : kExposesInput | kExposesOutput};
+    c.exposures[r] = choices[mode % 4] & ~(may_expose_input ? 0 : kExposesInput);
+  }
+  c.scaled = mode % 4 == 0 && (mode / 8) % 2 != 0 && row.order == Order::kTree;
+  c.slots = row.fewest_slots + mode % 2;
+}
+constexpr int kModes = 16;
+
+class EveryAlgorithm : public testing::TestWithParam<AlgorithmRow> {
+ protected:
+  const AlgorithmRow& row() const { return GetParam(); }
+  int fewest_ranks() const { return row().algorithm == Algorithm::kRing ? 2 : 1; }
+  int roots(int ranks) const { return is_rooted(row().collective) ? ranks : 1; }
+
+  // False (and a failure with the case) once something is found: the first finding is enough.
+  bool passes(const Case& c) {
+    const Verdict verdict = check_row(pool_, row(), c);
+    EXPECT_EQ(verdict.finding, "") << describe(row(), c);
+    return verdict.ok();
+  }
+  void forget() { pool_ = Expressions(); }
+
+ private:
+  Expressions pool_;
+};
+
+TEST_P(EveryAlgorithm, IsRightForEveryRemainderAndRootOfFewRanks) {
+  int mode = 0;
+  for (int n = fewest_ranks(); n <= kExhaustive; ++n) {
+    forget();
+    const std::uint64_t longest = 2 * static_cast<std::uint64_t>(n) + 1;
+    for (const std::uint64_t per_round : {std::uint64_t{1}, std::uint64_t{3}, longest}) {
+      for (const std::uint64_t rounds : {0, 1, 17}) {
+        for (std::uint64_t rest = 0; rest < per_round; ++rest) {
+          for (int root = 0; root < roots(n); ++root) {
+            Case c{.ranks = n, .root = root, .count = rounds * per_round + rest};
+            c.per_round = per_round;
+            c.grain = 1 + rest % 2;
+            c.calls = 1 + mode % 3;
+            set_mode(row(), mode++, c);
+            if (!passes(c)) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(EveryAlgorithm, IsRightInEveryMode) {
+  for (int n = fewest_ranks(); n <= 5; ++n) {
+    forget();
+    for (int mode = 0; mode < kModes; ++mode) {
+      for (const std::uint64_t count : {1, 5, 35}) {
+        Case c{.ranks = n, .root = n - 1, .count = count, .per_round = 2, .calls = 3};
+        set_mode(row(), mode, c);
+        if (!passes(c)) return;
+      }
+    }
+  }
+}
+
+TEST_P(EveryAlgorithm, IsRightForEveryRootOfUpTo64Ranks) {
+  for (int n = kExhaustive + 1; n <= kMostRanks; ++n) {
+    forget();
+    const int trials = std::max(roots(n), 4);
+    for (int trial = 0; trial < trials; ++trial) {
+      Case c{.ranks = n, .root = trial % n};
+      const int shape = (trial + n) % 3;
+      // Many rounds, rounds of uneven parts, one round with a remainder.
+      c.per_round = shape == 0 ? 1 : shape == 1 ? 3 : has_blocks(row().collective) ? 2 : n + 1;
+      const std::uint64_t rounds = shape == 0 ? 17 : shape == 1 ? 5 : 1;
+      c.count = rounds * c.per_round + (7 * trial + n) % c.per_round;
+      set_mode(row(), trial + n, c);
+      if (!passes(c)) return;
+    }
+  }
+}
+
+TEST_P(EveryAlgorithm, IsRightInThousandsOfSchedules) {
+  const std::uint64_t first = test_seed();
+  for (std::uint64_t k = 0; k < 1000; ++k) {
+    const std::uint64_t seed = first + k;
+    std::mt19937_64 random(seed);
+    const auto draw = [&](std::uint64_t below) { return random() % below; };
+    Case c{.ranks = fewest_ranks() + static_cast<int>(draw(kExhaustive - fewest_ranks() + 1))};
+    c.root = static_cast<int>(draw(c.ranks));
+    c.per_round = 1 + draw(2 * c.ranks);
+    c.count = draw(12 * c.per_round);
+    if (has_blocks(row().collective)) c.count = draw(24);
+    c.grain = 1 + draw(3);
+    c.calls = 1 + static_cast<int>(draw(3));
+    c.seed = seed;
+    set_mode(row(), static_cast<int>(draw(kModes)), c);
+    if (row().algorithm == Algorithm::kRing && draw(2) != 0) {
+      for (int r = 0; r < c.ranks; ++r) c.ring.push_back(r);
+      std::shuffle(c.ring.begin(), c.ring.end(), random);
+    }
+    SCOPED_TRACE("reproduce with RONDO_TEST_SEED=" + std::to_string(seed));
+    if (!passes(c)) return;
+  }
+}
+
+// What the table says of a row is not only safe, it is needed: without it the checker finds why.
+
+TEST_P(EveryAlgorithm, NeedsAsManySlotsAsItsRowSays) {
+  if (row().fewest_slots < 2) GTEST_SKIP() << "one slot is enough";
+  Case c{.ranks = 4, .count = 12, .per_round = 4, .slots = row().fewest_slots - 1};
+  Expressions pool;
+  EXPECT_NE(check_row(pool, row(), c).finding.find("deadlock"), std::string::npos);
+}
+
+TEST_P(EveryAlgorithm, IsUnsafeInPlaceWhereItsRowSaysSo) {
+  if (row().in_place_safe) GTEST_SKIP() << "it is safe";
+  Case c{.ranks = 3, .count = 12, .per_round = 4, .in_place = true};
+  c.exposures.assign(c.ranks, kExposesInput | kExposesOutput);
+  Expressions pool;
+  EXPECT_NE(check_row(pool, row(), c).finding.find("no signal orders"), std::string::npos);
+}
+
+std::string test_name(const testing::TestParamInfo<AlgorithmRow>& info) {
+  return std::string(info.param.name) + "_" + name(info.param.collective);
+}
+INSTANTIATE_TEST_SUITE_P(Checker, EveryAlgorithm, testing::ValuesIn(kAlgorithms), test_name);
+
+// Calls of different collectives follow each other on one communicator: staging slots, steps and
+// run-ahead carry over from each to the next.
+TEST(CheckerMixedCalls, LeaveNothingBehindThatHurtsTheNextCall) {
+  const std::uint64_t first = test_seed();
+  for (std::uint64_t seed = first; seed < first + 1500; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto draw = [&](std::uint64_t below) { return random() % below; };
+    const int n = 1 + static_cast<int>(draw(6));
+    Expressions pool;
+    PeerMemoryChecker checker(
+        pool, {.ranks = n, .slot_elements = 4u * static_cast<unsigned>(n), .seed = seed});
+    std::string calls;
+    for (int k = 0; k < 5; ++k) {
+      const AlgorithmRow& row = kAlgorithms[draw(std::size(kAlgorithms))];
+      if (row.verbs != Verbs::kPeerMemory) continue;
+      Case c{.ranks = n, .count = draw(20), .per_round = 1 + draw(4)};
+      set_mode(row, static_cast<int>(draw(kModes)), c);
+      const int root = static_cast<int>(draw(n));
+      ASSERT_TRUE(add_call(checker, row, c, root));
+      c.root = root;
+      calls += describe(row, c) + "\n";
+    }
+    ASSERT_EQ(checker.run().finding, "") << "reproduce with RONDO_TEST_SEED=" << seed << "\n"
+                                         << calls;
+  }
+}
+
+TEST(CheckerMixedCalls, OverConnectionsStayApart) {
+  const std::uint64_t first = test_seed();
+  for (std::uint64_t seed = first; seed < first + 500; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto draw = [&](std::uint64_t below) { return random() % below; };
+    const int n = 2 + static_cast<int>(draw(6));
+    Expressions pool;
+    LinksChecker checker(
+        pool,
+        {.ranks = n, .slots = 2 + static_cast<int>(draw(2)), .slot_elements = 8, .seed = seed});
+    std::string calls;
+    for (int k = 0; k < 6; ++k) {
+      const AlgorithmRow& row = kAlgorithms[draw(std::size(kAlgorithms))];
+      if (row.verbs != Verbs::kPrimitives) continue;
+      Case c{.ranks = n, .count = draw(40), .per_round = 1 + draw(8)};
+      set_mode(row, static_cast<int>(draw(kModes)), c);
+      c.root = static_cast<int>(draw(n));
+      ASSERT_TRUE(add_call(checker, row, c, c.root));
+      calls += describe(row, c) + "\n";
+    }
+    ASSERT_EQ(checker.run().finding, "") << "reproduce with RONDO_TEST_SEED=" << seed << "\n"
+                                         << calls;
+  }
+}
+
+}  // namespace
+}  // namespace rondo::check

@@ -93,14 +93,16 @@ bool PeerMemoryChecker::exposes(int reader, int owner, std::uint32_t what) {
   return (call.exposures[owner] & what) != 0;
 }
 
+bool PeerMemoryChecker::fits(int r, int slot, std::uint64_t window, std::uint64_t count) {
+  if (window + count <= options_.slot_elements) return true;
+  witness_.verdict.report(fmt::format("rank {} overflows its slot {}: elements {} to {} of {}", r,
+                                      slot, window, window + count, options_.slot_elements));
+  return false;
+}
+
 bool PeerMemoryChecker::claim(int r, int slot, std::uint64_t window, std::uint64_t count) {
-  if (window + count > options_.slot_elements) {
-    witness_.verdict.report(fmt::format("rank {} overflows its slot {}: elements {} to {} of {}", r,
-                                        slot, window, window + count, options_.slot_elements));
-    return false;
-  }
   ranks_[r].slot_last[slot] = ranks_[r].steps.size() + 1;
-  return true;
+  return fits(r, slot, window, count);
 }
 
 void PeerMemoryChecker::perform(int r, const Op& op) {
@@ -149,7 +151,8 @@ void PeerMemoryChecker::reduce(int r, const Op& op) {
   if (piece.count == 0) return;
   const Piece& last = rank.last_exposed[op.slot];
   if (call.scaled && !(last.at == piece.at && last.count == piece.count)) {
-    if (!claim(r, op.slot, piece.window, piece.count)) return;
+    // Nobody else reads it there: it does not hold back the slot.
+    if (!fits(r, op.slot, piece.window, piece.count)) return;
     for (std::uint64_t i = 0; i < piece.count; ++i)
       rank.slots[op.slot].write(piece.window + i, r, call.users[r].read_input(piece.at + i, r));
   }

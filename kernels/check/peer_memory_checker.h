@@ -88,7 +88,8 @@ class PeerMemoryChecker {
   void copy_own(int r, const Op& op);
   void leave_call(int r);
   bool exposes(int reader, int owner, std::uint32_t what);
-  // Marks the slot as filled by the next step; false (and reported) where it would overflow.
+  // False (and reported) where the slot would overflow. claim: the next step publishes it.
+  bool fits(int r, int slot, std::uint64_t window, std::uint64_t count);
   bool claim(int r, int slot, std::uint64_t window, std::uint64_t count);
 
   Expressions& pool_;

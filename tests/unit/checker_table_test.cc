@@ -3,11 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ostream>
 #include <random>
 #include <string>
 
 #include "kernels/check/table_check.h"
 #include "tests/support/seed.h"
+
+namespace rondo {
+
+// How GoogleTest prints a row.
+void PrintTo(const AlgorithmRow& row, std::ostream* out) {
+  *out << row.name << " " << name(row.collective);
+}
+
+}  // namespace rondo
 
 namespace rondo::check {
 namespace {
@@ -40,6 +50,10 @@ void set_mode(const AlgorithmRow& row, int mode, Case& c) {
   c.slots = row.fewest_slots + mode % 2;
 }
 constexpr int kModes = 16;
+
+std::string label(const AlgorithmRow& row) {
+  return std::string(row.name) + "_" + name(row.collective);
+}
 
 class EveryAlgorithm : public testing::TestWithParam<AlgorithmRow> {
  protected:
@@ -137,25 +151,28 @@ TEST_P(EveryAlgorithm, IsRightInThousandsOfSchedules) {
 
 // What the table says of a row is not only safe, it is needed: without it the checker finds why.
 
-TEST_P(EveryAlgorithm, NeedsAsManySlotsAsItsRowSays) {
-  if (row().fewest_slots < 2) GTEST_SKIP() << "one slot is enough";
-  Case c{.ranks = 4, .count = 12, .per_round = 4, .slots = row().fewest_slots - 1};
-  Expressions pool;
-  EXPECT_NE(check_row(pool, row(), c).finding.find("deadlock"), std::string::npos);
+TEST(AlgorithmTable, RowsThatAskForTwoSlotsDeadlockWithOne) {
+  for (const AlgorithmRow& row : kAlgorithms) {
+    if (row.fewest_slots < 2) continue;
+    const Case c{.ranks = 4, .count = 12, .per_round = 4, .slots = row.fewest_slots - 1};
+    Expressions pool;
+    EXPECT_NE(check_row(pool, row, c).finding.find("deadlock"), std::string::npos) << label(row);
+  }
 }
 
-TEST_P(EveryAlgorithm, IsUnsafeInPlaceWhereItsRowSaysSo) {
-  if (row().in_place_safe) GTEST_SKIP() << "it is safe";
-  Case c{.ranks = 3, .count = 12, .per_round = 4, .in_place = true};
-  c.exposures.assign(c.ranks, kExposesInput | kExposesOutput);
-  Expressions pool;
-  EXPECT_NE(check_row(pool, row(), c).finding.find("no signal orders"), std::string::npos);
+TEST(AlgorithmTable, RowsThatAreUnsafeInPlaceRaceThere) {
+  for (const AlgorithmRow& row : kAlgorithms) {
+    if (row.in_place_safe) continue;
+    Case c{.ranks = 3, .count = 12, .per_round = 4, .in_place = true};
+    c.exposures.assign(c.ranks, kExposesInput | kExposesOutput);
+    Expressions pool;
+    EXPECT_NE(check_row(pool, row, c).finding.find("no signal orders"), std::string::npos)
+        << label(row);
+  }
 }
 
-std::string test_name(const testing::TestParamInfo<AlgorithmRow>& info) {
-  return std::string(info.param.name) + "_" + name(info.param.collective);
-}
-INSTANTIATE_TEST_SUITE_P(Checker, EveryAlgorithm, testing::ValuesIn(kAlgorithms), test_name);
+INSTANTIATE_TEST_SUITE_P(Checker, EveryAlgorithm, testing::ValuesIn(kAlgorithms),
+                         [](const auto& info) { return label(info.param); });
 
 // Calls of different collectives follow each other on one communicator: staging slots, steps and
 // run-ahead carry over from each to the next.

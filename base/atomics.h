@@ -2,8 +2,10 @@
 //
 // Shared structures hold plain integers (readable by the device and by other processes); all
 // concurrent access to them goes through an Atomics policy. HostAtomics is the real one; the
-// explorer in tests/ supplies one with store buffers and runs all interleavings.
-// Cost: one instruction each; store_seq_cst is an xchg on x86 (about 5 ns).
+// explorer in tests/ supplies one with store buffers and runs all interleavings. What the atomics
+// guard (records, payloads) is touched by load_plain and store_plain: ordinary accesses, which let
+// the explorer see whether something orders them.
+// Cost: one instruction each; store_seq_cst is an xchg on x86 (about 5 ns), fence_seq_cst as much.
 #pragma once
 
 #include <atomic>
@@ -35,6 +37,17 @@ struct HostAtomics {
   template <class T>
   static void store_seq_cst(T& word, T value) {
     std::atomic_ref<T>(word).store(value, std::memory_order_seq_cst);
+  }
+  // Orders every access before it with every access after it, stores with later loads included.
+  static void fence_seq_cst() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+  template <class T>
+  static T load_plain(const T& word) {
+    return word;
+  }
+  template <class T>
+  static void store_plain(T& word, const T& value) {
+    word = value;
   }
 };
 

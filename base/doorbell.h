@@ -2,14 +2,19 @@
 //
 // Protocol (one doorbell per rank; any number of producers):
 //   producer: store the data word (seq_cst); load `parked` (seq_cst); ring only if it is set.
-//   consumer: read `bell`; store `parked` = 1 (seq_cst); check all its conditions again; only then
-//             sleep, and only while `bell` still has the value read.
-// Guarantees: no wake-up is lost: of the two seq_cst pairs at least one side sees the other, and a
-// ring between reading `bell` and sleeping makes the sleep return at once. Every sleep is bounded.
-// Cost: for the producer one barrier and one load (of a line that stays shared while nobody parks).
-// Words are plain so that they may lie in shared memory; A is an Atomics policy (base/atomics.h)
-// extended with wait(word, expected, ns) and wake(word).
+//   consumer: read `bell`; check what rings without asking for `parked` (faults); store `parked` =
+//             1, fence (seq_cst); check its condition again; only then sleep, and only while `bell`
+//             still has the value read.
+// Guarantees: no wake-up is lost: of producer and consumer at least one sees the other's store, and
+// a ring between reading `bell` and sleeping makes the sleep return at once. Every sleep is
+// bounded. The fence, and not a seq_cst store, because conditions are checked by acquire loads,
+// which may overtake a seq_cst store (AArch64's ldapr). tests/explorer shows that each of these is
+// needed. Cost: for the producer one barrier and one load (of a line that stays shared while nobody
+// parks). Words are plain so that they may lie in shared memory; A is an Atomics policy
+// (base/atomics.h) extended with waiting and waking.
 #pragma once
+
+#include <sched.h>
 
 #include <cstdint>
 
@@ -24,23 +29,32 @@ struct DoorbellAtomics : HostAtomics {
   }
   static void wake(std::uint32_t& word) { futex_wake_all(&word); }
   static void increment(std::uint32_t& word) {
-    std::atomic_ref<std::uint32_t>(word).fetch_add(1, std::memory_order_seq_cst);
+    std::atomic_ref<std::uint32_t>(word).fetch_add(1, std::memory_order_release);
   }
+  static void relax() { cpu_relax(); }
+  static void yield() { sched_yield(); }
 };
 
-// Wakes the owner of (parked, bell) if it sleeps. The caller has stored its data word seq_cst.
-template <class A, class Flag>
-void ring_if_parked(const Flag& parked, std::uint32_t& bell) {
-  if (A::load_seq_cst(parked) == 0) return;
+// Wakes the owner of the bell from a sleep that began, or will begin, with an older value of it.
+template <class A>
+void ring(std::uint32_t& bell) {
   A::increment(bell);
   A::wake(bell);
 }
 
-// Sleeps until rung, at most nanoseconds, unless ready() holds once `parked` is visible to all.
+// Wakes the owner of (parked, bell) if it sleeps. The caller has stored its data word seq_cst.
+template <class A, class Flag>
+void ring_if_parked(const Flag& parked, std::uint32_t& bell) {
+  if (A::load_seq_cst(parked) != 0) ring<A>(bell);
+}
+
+// Sleeps until rung, at most nanoseconds, unless the bell has rung since it was `seen` or ready()
+// holds once `parked` is visible to all.
 template <class A, class Flag, class Ready>
-void park(Flag& parked, std::uint32_t& bell, Ready&& ready, std::int64_t nanoseconds) {
-  const std::uint32_t seen = A::load_acquire(bell);
-  A::store_seq_cst(parked, Flag{1});
+void park(Flag& parked, std::uint32_t& bell, std::uint32_t seen, Ready&& ready,
+          std::int64_t nanoseconds) {
+  A::store_relaxed(parked, Flag{1});
+  A::fence_seq_cst();
   if (!ready()) A::wait(bell, seen, nanoseconds);
   A::store_relaxed(parked, Flag{0});
 }

@@ -5,13 +5,12 @@
 // deadlines, aborts, faults, dead peers and sockets are looked after (installed by collectives/). A
 // rank that runs as a fiber suspends instead of yielding, so that others of its thread can run.
 // Guarantees: until() returns false only if the supervisor gave up; nobody waits without being
-// supervised. Cost: while data is ready, one evaluation of the condition; no clock and no system
-// call before the spin budget is spent.
+// supervised; a ring after something that the supervisor looks for (a fault) is never slept
+// through. Cost: while data is ready, one evaluation of the condition; no clock and no system call
+// before the spin budget is spent.
 //
 //   if (!waiter.until([&] { return load_acquire(word) >= target; }, {peer, step})) return;
 #pragma once
-
-#include <sched.h>
 
 #include <cstdint>
 
@@ -26,10 +25,11 @@ struct WaitSite {
   int global_rank = -1;  // rank in the communicator, where the peer may be on another host
 };
 
-class Waiter {
+template <class A = DoorbellAtomics>  // an Atomics policy, see base/doorbell.h
+class BasicWaiter {
  public:
-  // Decides whether a wait goes on. Called about every 100 microseconds while yielding and after
-  // every park. Returns false to end the wait (and has recorded why).
+  // Decides whether a wait goes on. Called about every 100 microseconds while yielding, before the
+  // first park and after every park. Returns false to end the wait (and has recorded why).
   struct Supervisor {
     void* self = nullptr;
     bool (*keep_waiting)(void* self, const WaitSite& site, bool first) = nullptr;
@@ -37,14 +37,14 @@ class Waiter {
     void (*suspend)(void* self, bool fresh) = nullptr;
   };
 
-  // How long a wait does what: turns of the spin loop, then turns of sched_yield.
+  // How long a wait does what: turns of the spin loop, then turns of sched_yield (at least one).
   struct Budget {
     int spins = 4000;
     int yields = 200;
   };
 
-  Waiter() = default;
-  Waiter(std::uint8_t* parked, std::uint32_t* bell) : parked_(parked), bell_(bell) {}
+  BasicWaiter() = default;
+  BasicWaiter(std::uint8_t* parked, std::uint32_t* bell) : parked_(parked), bell_(bell) {}
 
   void set_supervisor(const Supervisor& supervisor) { supervisor_ = supervisor; }
   void set_budget(const Budget& budget) { budget_ = budget; }
@@ -55,7 +55,7 @@ class Waiter {
     if (ready()) return true;
     if (supervisor_.suspend == nullptr) {
       for (int i = 0; i < budget_.spins; ++i) {
-        cpu_relax();
+        A::relax();
         if (ready()) return true;
       }
     }
@@ -69,17 +69,19 @@ class Waiter {
   template <class Ready>
   [[gnu::noinline]] bool until_slow(Ready& ready, const WaitSite& site) {
     bool first = true;
+    std::uint32_t seen = A::load_acquire(*bell_);
     for (int turn = 0;; ++turn) {
       if (supervisor_.suspend != nullptr) {
         supervisor_.suspend(supervisor_.self, turn == 0);
       } else if (turn < budget_.yields) {
-        sched_yield();
+        A::yield();
       } else {
-        park<DoorbellAtomics>(*parked_, *bell_, ready, kLongestSleep);
+        park<A>(*parked_, *bell_, seen, ready, kLongestSleep);
       }
       if (ready()) return true;
-      const bool sleeping = supervisor_.suspend != nullptr || turn >= budget_.yields;
-      if ((sleeping || turn % kYieldsPerCheck == kYieldsPerCheck - 1) && supervisor_.self) {
+      const bool parks_next = supervisor_.suspend != nullptr || turn + 1 >= budget_.yields;
+      if ((parks_next || turn % kYieldsPerCheck == kYieldsPerCheck - 1) && supervisor_.self) {
+        seen = A::load_acquire(*bell_);
         if (!supervisor_.keep_waiting(supervisor_.self, site, first)) return false;
         first = false;
       }
@@ -91,5 +93,7 @@ class Waiter {
   Supervisor supervisor_;
   Budget budget_;
 };
+
+using Waiter = BasicWaiter<>;
 
 }  // namespace rondo

@@ -140,8 +140,7 @@ void CommunicatorState::raise(Fault raised) {
 
 void CommunicatorState::wake_peers() {
   for (int r = 0; r < host.size; ++r) {
-    DoorbellAtomics::increment(*host.peers[r].bell);
-    DoorbellAtomics::wake(*host.peers[r].bell);
+    ring<DoorbellAtomics>(*host.peers[r].bell);
   }
 }
 

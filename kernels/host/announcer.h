@@ -2,8 +2,8 @@
 //
 // Guarantees: an announcement is written before any data of the call moves; a peer's announcement
 // is compared with this rank's own, whole, the first time that the call waits for it, so no rank
-// completes a call that another one made differently. A rank is at most kAnnounceDepth - 1 calls
-// ahead of the slowest. Cost: one line written per call, one line read per peer.
+// completes a call that another one made differently. A rank is at most depth - 1 calls ahead of
+// the slowest. Cost: one line written per call, one line read per peer.
 #pragma once
 
 #include <cstring>
@@ -12,9 +12,10 @@
 
 namespace rondo::host {
 
-class Announcer {
+template <class A = DoorbellAtomics, std::uint64_t depth = kAnnounceDepth>
+class BasicAnnouncer {
  public:
-  Announcer(HostRank& rank, const CallRecord& record) : rank_(rank), record_(record) {
+  BasicAnnouncer(BasicHostRank<A>& rank, const CallRecord& record) : rank_(rank), record_(record) {
     sequence_ = ++rank_.sequence;
   }
 
@@ -26,15 +27,14 @@ class Announcer {
   AnnounceLine& own_line() { return line_of(rank_.rank); }
   const AnnounceLine& line_of_peer(int peer) { return line_of(peer); }
 
-  // Waits until the line may be overwritten: every peer has entered the call kAnnounceDepth - 1
-  // ago.
+  // Waits until the line may be overwritten: every peer has entered the call depth - 1 ago.
   void reserve_line() {
-    if (sequence_ < kAnnounceDepth) return;
-    const std::uint64_t needed = sequence_ - kAnnounceDepth + 1;
+    if (sequence_ < depth) return;
+    const std::uint64_t needed = sequence_ - depth + 1;
     for (int r = 0; r < rank_.size && !failed_; ++r) {
       if (r == rank_.rank || rank_.known_sequence[r] >= needed) continue;
       const std::uint64_t& word = rank_.peers[r].steps->sequence;
-      wait([&] { return HostAtomics::load_acquire(word) >= needed; }, r);
+      wait([&] { return A::load_acquire(word) >= needed; }, r);
     }
   }
 
@@ -42,18 +42,18 @@ class Announcer {
   void publish_line(std::uint32_t exposure) {
     if (failed_) return;
     AnnounceLine& line = own_line();
-    line.record = record_;
-    line.exposure = exposure;
+    A::store_plain(line.record, record_);
+    A::store_plain(line.exposure, exposure);
     StepLine& steps = *rank_.self().steps;
-    HostAtomics::store_release(steps.step, rank_.step);
-    HostAtomics::store_release(steps.sequence, sequence_);
-    HostAtomics::store_seq_cst(line.sequence, sequence_);
+    A::store_release(steps.step, rank_.step);
+    A::store_release(steps.sequence, sequence_);
+    A::store_seq_cst(line.sequence, sequence_);
     ring_peers();
   }
 
   void publish_step() {
     if (failed_) return;
-    HostAtomics::store_seq_cst(rank_.self().steps->step, rank_.step);
+    A::store_seq_cst(rank_.self().steps->step, rank_.step);
     ring_peers();
   }
 
@@ -62,15 +62,16 @@ class Announcer {
     if (failed_) return false;
     if (rank_.known_sequence[peer] >= sequence_) return true;
     const AnnounceLine& line = line_of(peer);
-    wait([&] { return HostAtomics::load_acquire(line.sequence) >= sequence_; }, peer);
+    wait([&] { return A::load_acquire(line.sequence) >= sequence_; }, peer);
     if (failed_) return false;
-    if (!(line.record == record_)) {
+    const CallRecord theirs = A::load_plain(line.record);
+    if (!(theirs == record_)) {
       failed_ = true;
-      rank_.on_mismatch(rank_.owner, rank_.global[peer], line.record);
+      rank_.on_mismatch(rank_.owner, rank_.global[peer], theirs);
       return false;
     }
     rank_.known_sequence[peer] = sequence_;
-    rank_.exposure[peer] = line.exposure;
+    rank_.exposure[peer] = A::load_plain(line.exposure);
     return true;
   }
 
@@ -80,27 +81,28 @@ class Announcer {
     if (rank_.known_step[peer] >= step) return true;
     const std::uint64_t& word = rank_.peers[peer].steps->step;
     std::uint64_t seen = 0;
-    wait([&] { return (seen = HostAtomics::load_acquire(word)) >= step; }, peer);
+    wait([&] { return (seen = A::load_acquire(word)) >= step; }, peer);
     if (!failed_) rank_.known_step[peer] = seen;
     return !failed_;
   }
 
  private:
-  AnnounceLine& line_of(int r) { return rank_.peers[r].announcements[sequence_ % kAnnounceDepth]; }
+  AnnounceLine& line_of(int r) { return rank_.peers[r].announcements[sequence_ % depth]; }
   template <class Ready>
   void wait(Ready&& ready, int peer) {
     if (!rank_.waiter.until(ready, {peer, rank_.step})) failed_ = true;
   }
   void ring_peers() {
     for (int r = 0; r < rank_.size; ++r)
-      if (r != rank_.rank)
-        ring_if_parked<DoorbellAtomics>(*rank_.peers[r].parked, *rank_.peers[r].bell);
+      if (r != rank_.rank) ring_if_parked<A>(*rank_.peers[r].parked, *rank_.peers[r].bell);
   }
 
-  HostRank& rank_;
+  BasicHostRank<A>& rank_;
   CallRecord record_;
   std::uint64_t sequence_;
   bool failed_ = false;
 };
+
+using Announcer = BasicAnnouncer<>;
 
 }  // namespace rondo::host

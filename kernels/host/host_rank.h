@@ -13,7 +13,8 @@
 
 namespace rondo::host {
 
-struct HostRank {
+template <class A = DoorbellAtomics>  // an Atomics policy, see base/doorbell.h
+struct BasicHostRank {
   int rank = 0;  // in this view
   int size = 1;
   std::vector<int> global;      // rank in the communicator of every rank of the view
@@ -21,7 +22,7 @@ struct HostRank {
   std::size_t slot_bytes = 0;   // of one staging slot
   bool all_same_process = false;
 
-  Waiter waiter;
+  BasicWaiter<A> waiter;
   // Tells the communicator that rank `peer` of it made the call `theirs` where this rank made
   // another.
   void* owner = nullptr;
@@ -43,6 +44,8 @@ struct HostRank {
 
   const PeerPort& self() const { return peers[rank]; }
 };
+
+using HostRank = BasicHostRank<>;
 
 // One call as one rank makes it. Buffers are host memory; a rank that has no part in the data of
 // one side (non-roots) may pass null there.

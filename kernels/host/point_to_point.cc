@@ -27,7 +27,7 @@ Advance advance_receive(Message& message) {
   ReceiveEnd<> end(*message.connection);
   Advance result = Advance::kNothing;
   while (!message.finished && end.ready()) {
-    const CallRecord& theirs = end.record();
+    const CallRecord theirs = end.record();
     const std::size_t expected =
         std::min(message.bytes - message.done_bytes, std::size_t{message.connection->slot_bytes});
     if (theirs.count * size_of(theirs.type) != message.bytes || end.bytes() != expected)

@@ -23,8 +23,8 @@ class SendEnd {
   std::byte* slot() const { return c_.buffer + index() * c_.slot_bytes; }
   // The slot holds `bytes` of the call `record`: the receiver may have it.
   void push(std::uint64_t bytes, const CallRecord& record) {
-    c_.used[index()] = bytes;
-    c_.records[index()] = record;
+    A::store_plain(c_.used[index()], bytes);
+    A::store_plain(c_.records[index()], record);
     A::store_seq_cst(*c_.tail, A::load_relaxed(*c_.tail) + 1);
     if (c_.peer_bell != nullptr) ring_if_parked<A>(*c_.peer_parked, *c_.peer_bell);
   }
@@ -40,8 +40,8 @@ class ReceiveEnd {
   explicit ReceiveEnd(Connection& connection) : c_(connection) {}
   bool ready() const { return A::load_acquire(*c_.tail) != A::load_relaxed(*c_.head); }
   const std::byte* slot() const { return c_.buffer + index() * c_.slot_bytes; }
-  std::uint64_t bytes() const { return c_.used[index()]; }
-  const CallRecord& record() const { return c_.records[index()]; }
+  std::uint64_t bytes() const { return A::load_plain(c_.used[index()]); }
+  CallRecord record() const { return A::load_plain(c_.records[index()]); }
   // The slot has been read: the sender may have it back.
   void pop() {
     A::store_seq_cst(*c_.head, A::load_relaxed(*c_.head) + 1);

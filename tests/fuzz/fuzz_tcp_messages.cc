@@ -1,0 +1,65 @@
+// Any bytes: the decoders of the TCP transport either refuse them or give what encodes to the same
+// bytes; and as the stream of a link they write into the offered room alone and move nothing
+// backwards.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "transport/tcp/address_blob.h"
+#include "transport/tcp/handshake.h"
+#include "transport/tcp/receive_side.h"
+
+namespace {
+
+using namespace rondo;
+using namespace rondo::tcp;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+template <class Message>
+void same(const std::optional<Message>& message, ByteSpan bytes) {
+  if (message) require(std::ranges::equal(encode(*message), bytes));
+}
+
+// The first byte says where the bytes are cut in two: both halves arrive separately.
+void receive(ByteSpan bytes) {
+  constexpr std::size_t kRoom = 9000;
+  constexpr int kMessages = 4;
+  if (bytes.empty()) return;
+  int ends[2];
+  require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+  auto poller = Poller::open();
+  require(poller.ok());
+  net::Socket far(ends[1]);
+  std::vector<std::unique_ptr<Stream>> streams;
+  streams.push_back(std::make_unique<Stream>(*poller, net::Socket(ends[0])));
+  ReceiveSide side;
+  CallRecord records[kMessages];
+  std::vector<std::vector<std::byte>> rooms(kMessages, std::vector<std::byte>(kRoom));
+  for (int i = 0; i < kMessages; ++i) side.push(records[i], rooms[i]);
+  const std::size_t cut = std::to_integer<std::size_t>(bytes[0]) * bytes.size() / 256;
+  for (const ByteSpan half : {bytes.first(cut), bytes.subspan(cut)}) {
+    if (!half.empty()) require(::write(far.get(), half.data(), half.size()) >= 0);
+    const std::uint64_t before = side.received();
+    while (poller->wait(std::chrono::milliseconds(0))) side.progress(streams);
+    require(side.received() >= before && side.received() <= kMessages);
+  }
+  for (std::uint64_t i = 0; i < side.received(); ++i) require(side.bytes_of(i) <= kRoom);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto bytes = std::as_bytes(std::span(data, size));
+  same(decode_hello(bytes), bytes);
+  same(decode_challenge(bytes), bytes);
+  same(decode_answer(bytes), bytes);
+  if (const auto addresses = decode_addresses(bytes))
+    require(std::ranges::equal(encode_addresses(*addresses), bytes));
+  receive(bytes);
+  return 0;
+}

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Ranks on two "hosts": two network namespaces joined by a veth pair.
+#
+#   namespaces.sh PATH_TO_NET_SLOT_STREAM
+#
+# Streams over IPv4 and IPv6, over a slow and lossy link where the kernel has netem, then breaks
+# things in mid-transfer: the link goes down, a rank is killed. Exit status 77: not permitted here.
+set -euo pipefail
+program=$(realpath "$1")
+a="rondo-$$-a"
+b="rondo-$$-b"
+work=$(mktemp -d)
+
+skip() { echo "skipped: $1"; exit 77; }
+fail() { echo "FAILED: $1"; cat "$work"/*.log 2>/dev/null || true; exit 1; }
+cleanup() {
+  for job in $(jobs -p); do kill -9 "$job" 2>/dev/null || true; done
+  ip netns del "$a" 2>/dev/null || true
+  ip netns del "$b" 2>/dev/null || true
+  rm -rf "$work"
+}
+trap cleanup EXIT
+
+[ "$(id -u)" = 0 ] || skip "network namespaces need root"
+command -v ip > /dev/null || skip "the command ip (package iproute2) is missing"
+ip netns add "$a" 2> "$work/why" || skip "no network namespaces here: $(cat "$work/why")"
+ip netns add "$b"
+ip link add va netns "$a" type veth peer name vb netns "$b" 2> "$work/why" ||
+  skip "no veth pairs here: $(cat "$work/why")"
+for side in "$a va 1" "$b vb 2"; do
+  read -r space device number <<< "$side"
+  ip -n "$space" link set lo up
+  ip -n "$space" address add "10.213.7.$number/24" dev "$device"
+  ip -n "$space" address add "fd13:7::$number/64" dev "$device" nodad
+  ip -n "$space" link set "$device" up
+done
+carrier() {  # both ends see the link
+  for _ in $(seq 100); do
+    ip -n "$a" link show va | grep -q LOWER_UP && ip -n "$b" link show vb | grep -q LOWER_UP && return
+    sleep 0.05
+  done
+  fail "the veth pair does not come up"
+}
+carrier
+
+# start RANK SIZE SPACE MEGABYTES DEADLINE: in the background; its pid is in $pid.
+start() {
+  ip netns exec "$3" "$program" "$work/blobs" "$1" "$2" "$4" "$5" > "$work/$1.log" 2>&1 &
+  pid=$!
+}
+fresh() { rm -rf "$work/blobs" "$work"/*.log; mkdir -p "$work/blobs"; }
+
+expect_ok() {  # TEXT MEGABYTES
+  fresh
+  local pids=()
+  start 0 3 "$a" "$2" 30; pids+=("$pid")
+  start 1 3 "$b" "$2" 30; pids+=("$pid")
+  start 2 3 "$b" "$2" 30; pids+=("$pid")
+  for one in "${pids[@]}"; do wait "$one" || fail "$1"; done
+  echo "ok: $1"
+}
+
+# expect_fault TEXT RANK STATUS PATTERN
+expect_fault() {
+  local status=0
+  wait "$3" || status=$?
+  [ "$status" = 3 ] || fail "$1: rank $2 ended with status $status"
+  grep -q "$4" "$work/$2.log" || fail "$1: rank $2 does not say '$4'"
+  echo "ok: $1: $(tail -n 1 "$work/$2.log")"
+}
+in_transfer() { sleep 1; }
+
+NCCL_SOCKET_FAMILY=AF_INET expect_ok "a ring of three ranks over IPv4" 64
+NCCL_SOCKET_FAMILY=AF_INET6 expect_ok "a ring of three ranks over IPv6" 64
+NCCL_SOCKET_IFNAME="va,vb" NCCL_NSOCKS_PERTHREAD=4 expect_ok "four sockets a link" 64
+if ip netns exec "$a" tc qdisc add dev va root netem delay 2ms loss 1% 2> /dev/null; then
+  expect_ok "a link that delays and loses packets" 8
+  ip netns exec "$a" tc qdisc del dev va root
+fi
+
+endless=1000000
+export RONDO_NET_TIMEOUT=2
+fresh
+start 0 2 "$a" "$endless" 20; first=$pid
+start 1 2 "$b" "$endless" 20; second=$pid
+in_transfer
+ip -n "$a" link set va down
+expect_fault "a link goes down" 0 "$first" "rank 1 .* ended"
+expect_fault "a link goes down" 1 "$second" "rank 0 .* ended"
+ip -n "$a" link set va up
+ip -n "$a" address replace "fd13:7::1/64" dev va nodad
+carrier
+
+export RONDO_NET_TIMEOUT=60
+fresh
+start 0 2 "$a" "$endless" 2; first=$pid
+start 1 2 "$b" "$endless" 2; second=$pid
+in_transfer
+ip -n "$a" link set va down
+expect_fault "the deadline is shorter than the network's" 0 "$first" "rank 1"
+expect_fault "the deadline is shorter than the network's" 1 "$second" "rank 0"
+ip -n "$a" link set va up
+ip -n "$a" address replace "fd13:7::1/64" dev va nodad
+carrier
+
+fresh
+start 0 2 "$a" "$endless" 20; first=$pid
+start 1 2 "$b" "$endless" 20; second=$pid
+in_transfer
+kill -9 "$second"
+expect_fault "a rank is killed" 0 "$first" "rank 1 .* ended"

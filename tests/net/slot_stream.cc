@@ -1,0 +1,137 @@
+// One rank of a ring that passes slots over the network; ranks find each other through files.
+//
+//   net_slot_stream DIRECTORY RANK SIZE MEGABYTES [DEADLINE_SECONDS]
+//
+// Writes its address to DIRECTORY/RANK, waits for the others', then streams MEGABYTES to the next
+// rank and checks what comes from the previous one. Exit status 0: all arrived, every byte right;
+// 1: usage or set-up; 2: wrong bytes; 3: the previous or next rank is at fault: one line says so.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "kernels/host/slots.h"
+#include "transport/net/remote_links.h"
+
+namespace {
+
+using namespace rondo;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kSlotBytes = 128 << 10;
+
+struct Run {
+  std::filesystem::path directory;
+  int rank;
+  int size;
+  std::uint64_t slots;  // to pass on
+  std::chrono::duration<double> deadline;
+};
+
+void put_blob(const Run& run, const std::vector<std::byte>& blob) {
+  const auto name = run.directory / std::to_string(run.rank);
+  const auto fresh = run.directory / fmt::format(".{}", run.rank);
+  std::ofstream(fresh, std::ios::binary)
+      .write(reinterpret_cast<const char*>(blob.data()), static_cast<std::streamsize>(blob.size()));
+  std::filesystem::rename(fresh, name);
+}
+
+std::vector<std::vector<std::byte>> get_blobs(const Run& run) {
+  std::vector<std::vector<std::byte>> blobs;
+  const auto until = Clock::now() + std::chrono::seconds(20);
+  for (int r = 0; r < run.size; ++r) {
+    const auto name = run.directory / std::to_string(r);
+    while (!std::filesystem::exists(name) && Clock::now() < until)
+      std::this_thread::sleep_for(milliseconds(5));
+    std::ifstream in(name, std::ios::binary);
+    std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
+    const auto view = std::as_bytes(std::span(bytes));
+    blobs.emplace_back(view.begin(), view.end());
+  }
+  return blobs;
+}
+
+std::uint64_t word_of(int rank, std::uint64_t slot) {
+  return (slot + 1) * 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(rank);
+}
+
+void fill(std::byte* slot, std::uint64_t word) {
+  for (std::size_t i = 0; i < kSlotBytes; i += sizeof(word), ++word)
+    std::memcpy(slot + i, &word, sizeof(word));
+}
+
+bool holds(const std::byte* slot, std::uint64_t word) {
+  for (std::size_t i = 0; i < kSlotBytes; i += sizeof(word), ++word)
+    if (std::memcmp(slot + i, &word, sizeof(word)) != 0) return false;
+  return true;
+}
+
+int stream(const Run& run, RemoteLinks& links) {
+  const int next = (run.rank + 1) % run.size;
+  const int previous = (run.rank + run.size - 1) % run.size;
+  auto to = links.sender(next, net::kCollectiveLane);
+  auto from = links.receiver(previous, net::kCollectiveLane);
+  if (!to.ok() || !from.ok()) return 1;
+  host::SendEnd<> out(**to);
+  host::ReceiveEnd<> in(**from);
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  auto last_progress = Clock::now();
+  while (sent < run.slots || received < run.slots || !links.flushed()) {
+    bool moved = links.progress();
+    if (sent < run.slots && out.ready()) {
+      fill(out.slot(), word_of(run.rank, sent++));
+      out.push(kSlotBytes, {});
+      moved = true;
+    }
+    if (received < run.slots && in.ready()) {
+      if (in.bytes() != kSlotBytes || !holds(in.slot(), word_of(previous, received))) return 2;
+      in.pop();
+      ++received;
+      moved = true;
+    }
+    if (moved) {
+      last_progress = Clock::now();
+      continue;
+    }
+    for (const int peer : {previous, next}) {
+      const bool needed =
+          peer == next ? sent < run.slots || !links.flushed() : received < run.slots;
+      if (auto error = links.error_of(peer); needed && !error.ok()) {
+        fmt::print("rank {}: {}\n", run.rank, error.error().text);
+        return 3;
+      }
+    }
+    if (Clock::now() - last_progress > run.deadline) {
+      fmt::print("rank {}: waited {} s for rank {}\n", run.rank, run.deadline.count(),
+                 received < run.slots ? previous : next);
+      return 3;
+    }
+    links.sleep(-1, milliseconds(100));
+  }
+  fmt::print("rank {}: ok\n", run.rank);
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 5) return 1;
+  const Run run{arguments[1], std::atoi(arguments[2]), std::atoi(arguments[3]),
+                std::strtoull(arguments[4], nullptr, 10) * ((1 << 20) / kSlotBytes),
+                std::chrono::duration<double>(count > 5 ? std::atof(arguments[5]) : 30.0)};
+  auto links = RemoteLinks::open({.rank = run.rank, .size = run.size, .slots = {kSlotBytes, 8}});
+  if (!links.ok()) {
+    fmt::print("rank {}: {}\n", run.rank, links.error().text);
+    return 1;
+  }
+  put_blob(run, (*links)->address_blob());
+  (*links)->set_peers(get_blobs(run));
+  return stream(run, **links);
+}

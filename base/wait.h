@@ -69,7 +69,7 @@ class BasicWaiter {
   template <class Ready>
   [[gnu::noinline]] bool until_slow(Ready& ready, const WaitSite& site) {
     bool first = true;
-    std::uint32_t seen = A::load_acquire(*bell_);
+    std::uint32_t seen = 0;
     for (int turn = 0;; ++turn) {
       if (supervisor_.suspend != nullptr) {
         supervisor_.suspend(supervisor_.self, turn == 0);
@@ -80,11 +80,11 @@ class BasicWaiter {
       }
       if (ready()) return true;
       const bool parks_next = supervisor_.suspend != nullptr || turn + 1 >= budget_.yields;
-      if ((parks_next || turn % kYieldsPerCheck == kYieldsPerCheck - 1) && supervisor_.self) {
-        seen = A::load_acquire(*bell_);
-        if (!supervisor_.keep_waiting(supervisor_.self, site, first)) return false;
-        first = false;
-      }
+      if (!parks_next && turn % kYieldsPerCheck != kYieldsPerCheck - 1) continue;
+      seen = A::load_acquire(*bell_);
+      if (supervisor_.self == nullptr) continue;
+      if (!supervisor_.keep_waiting(supervisor_.self, site, first)) return false;
+      first = false;
     }
   }
 

@@ -144,6 +144,18 @@ RONDO_EXPORT ncclResult_t rondoCommGetFault(ncclComm_t comm, rondoFault_t* fault
   return report(get_fault(comm, fault));
 }
 
+RONDO_EXPORT ncclResult_t rondoCommGetEnded(ncclComm_t comm, int* ranks, int* count) {
+  constexpr const char* kFunction = "CommGetEnded";
+  auto pin = find_made_comm(comm, kFunction);
+  if (!pin.ok()) return report(pin.error());
+  if (auto checked = not_null(ranks, kFunction, "ranks"); !checked.ok()) return report(checked);
+  if (auto checked = not_null(count, kFunction, "count"); !checked.ok()) return report(checked);
+  const std::vector<int> ended = (*pin)->engine()->ended_ranks();
+  std::copy(ended.begin(), ended.end(), ranks);
+  *count = static_cast<int>(ended.size());
+  return ncclSuccess;
+}
+
 RONDO_EXPORT ncclResult_t rondoGetLastPlan(ncclComm_t comm, char* text, size_t size) {
   auto pin = find_made_comm(comm, "GetLastPlan");
   if (!pin.ok()) return report(pin.error());

@@ -81,9 +81,11 @@ Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> 
   if (mine == members.end())
     return fail(Status::kInvalidArgument,
                 "rank {} is among the excluded ranks: only survivors call shrink", rank());
+  // Survivors may have tried different lists before they agreed on this one: only shrinks to these
+  // very members are counted.
   ByteWriter context;
   context.put_string("shrink");
-  context.put(++state_->children);
+  context.put(++state_->shrinks[members]);
   for (int member : members) context.put(member);
   return make_child(*state_, members, static_cast<int>(mine - members.begin()), context.take(),
                     options, std::move(aborted));

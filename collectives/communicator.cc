@@ -116,6 +116,8 @@ Done Communicator::run_together(std::span<const Work> works) {
   return done();
 }
 
+std::vector<int> Communicator::ended_ranks() { return state_->ended_ranks(); }
+
 std::optional<Fault> Communicator::fault() {
   if (!state_->faulted.load(std::memory_order_acquire) && !state_->adopt_peer_fault())
     return std::nullopt;

@@ -77,6 +77,10 @@ class Communicator {
   // or a peer's death that stops a call which is now waiting. Cheap enough to be polled.
   std::optional<Fault> fault();
 
+  // Ranks that are known to have ended: those of this host (the kernel is asked now), and a rank of
+  // another host that a fault blames for being gone. Ascending. Never waits.
+  std::vector<int> ended_ranks();
+
   // Ends the call that another thread may be blocked in, tells the peers ("rank N aborted"), waits
   // until that thread has left. Afterwards every call returns kInvalidUsage "aborted by ...".
   void abort();

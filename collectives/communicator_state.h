@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -41,7 +42,8 @@ class CommunicatorState {
   std::vector<int> local_ranks;  // ranks of this host, ascending; indexes the host view
   std::shared_ptr<shm::HostGroup> group;
   std::shared_ptr<bootstrap::Listener> listener;
-  std::uint64_t children = 0;  // made so far; part of what their ids derive from
+  std::uint64_t children = 0;  // made so far by split; part of what their ids derive from
+  std::map<std::vector<int>, std::uint64_t> shrinks;  // the same, to each list of members
 
   host::HostRank host;
   std::unique_ptr<Connections> connections;
@@ -83,6 +85,7 @@ class CommunicatorState {
   void on_mismatch(int peer, const CallRecord& theirs);
   std::string describe_ranks() const;
   void wake_peers();
+  std::vector<int> ended_ranks();
 
   // Entering and leaving a list of calls.
   Done enter();

@@ -208,6 +208,18 @@ bool CommunicatorState::check_deaths(const WaitSite& site) {
   return true;
 }
 
+std::vector<int> CommunicatorState::ended_ranks() {
+  std::vector<int> found;
+  for (std::size_t r = 0; group && r < local_ranks.size(); ++r)
+    if (has_ended(group->processes[group->process_of_member[r]])) found.push_back(local_ranks[r]);
+  std::lock_guard lock(fault_mutex);
+  if (fault && fault->status == Status::kRemoteError && fault->culprit >= 0 &&
+      local_of(fault->culprit) < 0)
+    found.push_back(fault->culprit);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 std::string CommunicatorState::describe_ranks() const {
   std::string text;
   for (int r = 0; r < host.size; ++r) {

@@ -1,5 +1,5 @@
-# cmake --install: both libraries, nccl.h and rondo.h, find_package(rondo) with rondo::rondo (and
-# rondo::nccl, the drop-in), rondo.pc.
+# cmake --install: both libraries, nccl.h, rondo.h and launch_env.h, find_package(rondo) with
+# rondo::rondo (and rondo::nccl, the drop-in), rondo.pc.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -8,6 +8,7 @@ set_target_properties(nccl_shared PROPERTIES EXPORT_NAME nccl)
 install(TARGETS rondo_shared nccl_shared EXPORT rondoTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${CMAKE_SOURCE_DIR}/api/nccl.h ${CMAKE_SOURCE_DIR}/api/rondo.h
+              ${CMAKE_SOURCE_DIR}/api/launch_env.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)

@@ -1,0 +1,44 @@
+/* hello_allreduce: the smallest program. Every rank gives its number, all get the sum.
+ *
+ *   rondo run -n 4 -- hello_allreduce          (torchrun, mpirun and srun start it as well)
+ */
+#include <stdio.h>
+
+#include "launch_env.h"
+#include "nccl.h"
+
+#define COUNT 4
+
+/* 1 if the call succeeded; otherwise says what failed and why. */
+static int ok(ncclResult_t result, const char* call) {
+  if (result == ncclSuccess) return 1;
+  fprintf(stderr, "%s: %s: %s\n", call, ncclGetErrorString(result), ncclGetLastError(NULL));
+  return 0;
+}
+
+int main(void) {
+  /* Who am I? RANK and WORLD_SIZE, or what mpirun and srun call them. */
+  rondo_launch_t me;
+  if (rondo_launch_read(&me) < 0) return 1;
+
+  /* Rank 0 makes the ticket by which the ranks meet; the others get it from rank 0. */
+  ncclUniqueId id;
+  if (me.rank == 0 && !ok(ncclGetUniqueId(&id), "ncclGetUniqueId")) return 1;
+  if (rondo_launch_broadcast(&me, &id, sizeof id, 60.0) != 0) return 1;
+
+  ncclComm_t comm;
+  if (!ok(ncclCommInitRank(&comm, me.size, id, me.rank), "ncclCommInitRank")) return 1;
+
+  /* Without a stream the call is complete when it returns. */
+  float values[COUNT];
+  for (int i = 0; i < COUNT; ++i) values[i] = (float)me.rank;
+  if (!ok(ncclAllReduce(values, values, COUNT, ncclFloat32, ncclSum, comm, NULL), "ncclAllReduce"))
+    return 1;
+
+  const float expected = (float)(me.size * (me.size - 1) / 2);
+  int wrong = 0;
+  for (int i = 0; i < COUNT; ++i) wrong += values[i] != expected;
+  printf("rank %d of %d: the sum of all ranks is %g%s\n", me.rank, me.size, (double)values[0],
+         wrong ? " - wrong" : "");
+  return !ok(ncclCommDestroy(comm), "ncclCommDestroy") || wrong != 0;
+}

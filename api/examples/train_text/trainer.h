@@ -1,0 +1,81 @@
+// Trainer: one rank's part in training; run() returns when the last step is done.
+//
+// A step: every shard of this rank goes forward; then, layer by layer from the output, the shards'
+// gradients are computed and summed in the tree of shards.h, and each bucket's all-reduce is
+// enqueued the moment it is complete, so that it travels while the next is being computed. After
+// the last one the rank waits for what is still under way (the exposed communication) and updates
+// its parameters, which therefore are at every moment those after a whole number of steps.
+//
+// After a death the survivors continue with the parameters of whoever got furthest (at most one
+// step apart), and the dead ranks' shards are dealt out anew.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "adam.h"
+#include "buckets.h"
+#include "checkpoint.h"
+#include "model.h"
+#include "options.h"
+#include "run_log.h"
+#include "team.h"
+#include "text.h"
+#include "thread_pool.h"
+
+namespace train {
+
+class Trainer {
+ public:
+  Trainer(const Options& options, const Text& text, Team& team);
+
+  // The exit status of the program.
+  int run();
+
+ private:
+  enum class Outcome { kDone, kDeath, kStop };
+
+  Outcome train();
+  Outcome align();  // all ranks at one step, with equal parameters
+  Outcome fetch_state(int root);
+  Outcome step();
+  void deal_shards();
+  void backward();
+  void reduce_bucket(const Bucket& bucket, bool first);
+  bool become_first();  // initial parameters, or those of the checkpoint
+  void save_if_due(bool last);
+  void report(const StepReport& report);
+  void summarize() const;
+  void write_sample() const;
+  std::uint64_t fingerprint() const;
+  State state();
+  bool leads() const { return team_.rank() == 0; }
+
+  const Options& options_;
+  const Text& text_;
+  Team& team_;
+  Model model_;
+  RunFacts facts_;
+  ThreadPool pool_;
+  RunLog log_;
+  std::vector<Bucket> buckets_;
+  std::vector<float> state_;               // parameters, mean, variance
+  std::vector<float> gradients_;           // of all shards of all ranks, once reduced
+  std::vector<Shard> shards_;              // this rank's
+  std::vector<std::vector<float>> parts_;  // one bucket's gradient, per shard
+  int first_shard_ = 0;
+  std::int64_t completed_ = -1;  // steps in the parameters; -1: there are none yet
+  std::int64_t saved_ = -1;
+  bool save_failed_ = false;  // training goes on, the exit status tells
+  double loss_ = 0;           // of the last step
+  std::size_t gone_ = 0;      // how many deaths have been reported
+  bool leading_ = false;      // has opened the log as the first rank
+
+  double seconds_ = 0, exposed_ = 0;  // in steps, since the start of this process
+  double seconds_reported_ = 0, exposed_reported_ = 0;
+  std::int64_t steps_here_ = 0, steps_reported_ = 0;
+};
+
+}  // namespace train

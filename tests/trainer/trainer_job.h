@@ -1,0 +1,63 @@
+// TrainerJob: ranks of train_text as processes, as a launcher starts them, in a directory of their
+// own that goes when the object goes. Every wait is bounded.
+//
+//   Workplace place;
+//   TrainerJob job(place, 4, {"--steps", "20"});
+//   job.wait_for_step(5); job.kill(2);
+//   EXPECT_EQ(job.wait(), std::vector<int>({0, 0, 128 + SIGKILL, 0})) << job.output();
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace trainer_test {
+
+// A temporary directory with a text to learn.
+class Workplace {
+ public:
+  Workplace();
+  ~Workplace();
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+using Arguments = std::vector<std::string>;
+
+class TrainerJob {
+ public:
+  // A small model on the workplace's text, losses into its losses.json; `more` overrides.
+  TrainerJob(const Workplace& place, int ranks, const Arguments& more);
+  ~TrainerJob();  // kills what is left
+  TrainerJob(const TrainerJob&) = delete;
+  TrainerJob& operator=(const TrainerJob&) = delete;
+
+  // The log has this step, or everything has ended (false).
+  bool wait_for_step(std::int64_t step);
+  void kill(int rank);
+  // Exit statuses by rank, 128 + signal for a signal; 999 for a rank that did not end in time.
+  std::vector<int> wait();
+  std::string output() const;
+
+ private:
+  bool all_ended();
+
+  const Workplace& place_;
+  std::vector<pid_t> pids_;
+  std::vector<int> statuses_;
+};
+
+// Step to loss, as written; fails the test on a line that cannot be read or a step written twice.
+std::map<std::int64_t, std::string> losses(const Workplace& place);
+
+// Runs to the end, expects that all ranks succeed, gives the losses.
+std::map<std::int64_t, std::string> run(const Workplace& place, int ranks, const Arguments& more);
+
+}  // namespace trainer_test

@@ -13,6 +13,7 @@
 #include "collectives/connections.h"
 #include "collectives/planner.h"
 #include "kernels/host/host_rank.h"
+#include "transport/net/remote_links.h"
 #include "transport/shm/host_group.h"
 
 namespace rondo {
@@ -47,6 +48,10 @@ class CommunicatorState {
 
   host::HostRank host;
   std::unique_ptr<Connections> connections;
+  std::unique_ptr<RemoteLinks> links;  // where some ranks are on other hosts, else null
+  std::vector<int> ring;               // ranks in ring order
+  int idle_turns = 0;
+  bool remote_error_seen = false;
   std::vector<std::byte> scratch;  // a slot, for PreMulSum along connections
   PlanFacts facts;
   Communicator::Choice last_plan;
@@ -86,6 +91,16 @@ class CommunicatorState {
   std::string describe_ranks() const;
   void wake_peers();
   std::vector<int> ended_ranks();
+
+  // Other hosts (remote.cc).
+  std::vector<int> ring_by_host() const;
+  void suspend_rank(bool fresh);
+  bool check_remote(const WaitSite& site);
+  void tell_other_hosts(const Fault& raised);
+  void on_control(std::span<const std::byte> message);
+  Done flush_links();
+  Done run_as_messages(const Call& call);
+  Done run_barrier_as_sum();
 
   // Entering and leaving a list of calls.
   Done enter();

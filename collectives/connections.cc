@@ -9,8 +9,11 @@ Result<Connection*> Connections::get(int peer, int lane, bool outgoing) {
   const int key = (peer * shm::HostSegment::kLanes + lane) * 2 + (outgoing ? 1 : 0);
   if (auto it = made_.find(key); it != made_.end()) return &it->second;
   const int local = locals_[peer];
-  if (local < 0)
-    return fail(Status::kInternalError, "no channel to rank {}, which is on another host", peer);
+  if (local < 0) {
+    RONDO_TRY(Connection * remote,
+              outgoing ? links_->sender(peer, lane) : links_->receiver(peer, lane));
+    return remote;
+  }
   const int from = outgoing ? local_rank_ : local;
   const int to = outgoing ? local : local_rank_;
   if (outgoing) {

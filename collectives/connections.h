@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "transport/connection.h"
+#include "transport/net/remote_links.h"
 #include "transport/shm/host_segment.h"
 
 namespace rondo {
@@ -17,8 +18,13 @@ inline constexpr int kPointToPointLane = 2;
 class Connections {
  public:
   // local_rank, and for every rank of the communicator its local rank on this host or -1.
-  Connections(std::shared_ptr<shm::HostSegment> segment, int local_rank, std::vector<int> locals)
-      : segment_(std::move(segment)), local_rank_(local_rank), locals_(std::move(locals)) {}
+  // `links` leads to ranks on other hosts; null where there are none.
+  Connections(std::shared_ptr<shm::HostSegment> segment, int local_rank, std::vector<int> locals,
+              RemoteLinks* links)
+      : segment_(std::move(segment)),
+        local_rank_(local_rank),
+        locals_(std::move(locals)),
+        links_(links) {}
 
   // From this rank to `peer`, and from `peer` to this rank (ranks of the communicator).
   Result<Connection*> to(int peer, int lane);
@@ -31,6 +37,7 @@ class Connections {
   std::shared_ptr<shm::HostSegment> segment_;
   int local_rank_;
   std::vector<int> locals_;
+  RemoteLinks* links_;
   std::map<int, Connection> made_;  // by peer, lane and direction
   std::uint64_t committed_bytes_ = 0;
 };

@@ -12,6 +12,7 @@
 #include "collectives/fiber_group.h"
 #include "topology/cpu_budget.h"
 #include "topology/host_identity.h"
+#include "transport/bootstrap/hmac.h"
 
 namespace rondo {
 namespace {
@@ -108,6 +109,8 @@ class Creation {
     RONDO_CHECK_OK(join());
     RONDO_CHECK_OK(introduce());
     RONDO_CHECK_OK(meet());
+    agree_on_facts();
+    RONDO_CHECK_OK(open_links());
     prepare_host_view();
     RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->rank,
                state_->size, state_->host.size, state_->facts.hosts);
@@ -214,9 +217,8 @@ class Creation {
     connect_hooks(view);
     std::vector<int> locals;
     for (int r = 0; r < state_->size; ++r) locals.push_back(state_->local_of(r));
-    state_->connections =
-        std::make_unique<Connections>(group.segment, view.rank, std::move(locals));
-    agree_on_facts();
+    state_->connections = std::make_unique<Connections>(group.segment, view.rank, std::move(locals),
+                                                        state_->links.get());
     if (state_->facts.crowded) view.waiter.set_budget({50, 2000});
   }
 
@@ -237,11 +239,30 @@ class Creation {
     };
   }
 
+  // Where there are other hosts: links to their ranks, authenticated by the communicator's id.
+  Done open_links() {
+    state_->ring = state_->ring_by_host();
+    if (state_->facts.hosts == 1) return done();
+    RemoteLinksOptions options;
+    options.rank = request_.rank;
+    options.size = request_.size;
+    options.secret = bootstrap::sha256(
+        {std::as_bytes(std::span("rondo links")), std::as_bytes(std::span(request_.id.bytes))});
+    options.slots = {kConnectionSlotBytes, 2 * kConnectionSlots};
+    options.on_control = [state = state_.get()](int, std::span<const std::byte> message) {
+      state->on_control(message);
+    };
+    RONDO_TRY(state_->links, RemoteLinks::open(std::move(options)));
+    RONDO_TRY(std::vector<Blob> blobs, session_->all_gather(state_->links->address_blob()));
+    state_->links->set_peers(std::move(blobs));
+    return done();
+  }
+
   // Everything here comes from the records alone, so that all ranks compute the same.
   void agree_on_facts() {
     PlanFacts& facts = state_->facts;
     facts.ranks = request_.size;
-    facts.slot_bytes = state_->host.slot_bytes;
+    facts.slot_bytes = kStagingBytes / kStagingSlots;
     facts.connection_slot_bytes = kConnectionSlotBytes;
     facts.one_process = true;
     std::vector<std::uint64_t> hosts;

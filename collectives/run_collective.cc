@@ -63,6 +63,13 @@ Done CommunicatorState::run_collective(const Call& call) {
     run_alone(call);
     return done();
   }
+  if (facts.hosts > 1) {
+    const Collective which = call.record.collective;
+    if (which == Collective::kBarrier) return run_barrier_as_sum();
+    if (which == Collective::kAllToAll || which == Collective::kGather ||
+        which == Collective::kScatter)
+      return run_as_messages(call);
+  }
   RONDO_TRY(const Plan plan, make_plan(facts, call.record));
   last_plan = {plan.algorithm, plan.protocol, plan.rounds.size()};
   current = call.record;

@@ -1,6 +1,8 @@
 // Collectives along connections: what a communicator lends to kernels/host/run_connected.
 #include "kernels/host/run_connected.h"
 
+#include <algorithm>
+
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
 #include "kernels/host/announcer.h"
@@ -12,7 +14,9 @@ void CommunicatorState::run_two(const std::function<void()>& first,
                                 const std::function<void()>& second) {
   const Waiter::Supervisor before = host.waiter.supervisor();
   Waiter::Supervisor inside_group = before;
-  inside_group.suspend = [](void*, bool fresh) { FiberGroup::current()->suspend(fresh); };
+  inside_group.suspend = [](void* self, bool fresh) {
+    static_cast<CommunicatorState*>(self)->suspend_rank(fresh);
+  };
   host.waiter.set_supervisor(inside_group);
   const FiberGroup::Task tasks[] = {{first, host.self().parked, host.self().bell},
                                     {second, host.self().parked, host.self().bell}};
@@ -39,9 +43,10 @@ Done CommunicatorState::run_connected(const host::HostCall& call, const Plan& pl
     scratch.resize(facts.connection_slot_bytes);
     connected.scratch = scratch.data();
   }
-  const RingView ring{rank, size};
-  return host::run_connected(connected, plan.algorithm, ring, plan.rounds) ? done()
-                                                                           : why_it_ended();
+  const auto position = std::find(ring.begin(), ring.end(), rank) - ring.begin();
+  const RingView view{static_cast<int>(position), size, ring.data()};
+  if (!host::run_connected(connected, plan.algorithm, view, plan.rounds)) return why_it_ended();
+  return flush_links();
 }
 
 }  // namespace rondo

@@ -52,7 +52,7 @@ Done CommunicatorState::run_point_to_point(std::span<const Call> calls) {
   current = messages.empty() ? CallRecord{} : messages.front().record;
   const bool ok = host::run_messages(host, messages);
   current = CallRecord{};
-  return ok ? done() : why_it_ended();
+  return ok ? flush_links() : why_it_ended();
 }
 
 }  // namespace rondo

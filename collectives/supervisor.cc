@@ -69,8 +69,10 @@ void CommunicatorState::install_supervisor() {
   supervisor.keep_waiting = [](void* self, const WaitSite& site, bool first) {
     return static_cast<CommunicatorState*>(self)->keep_waiting(site, first);
   };
-  if (FiberGroup::current() != nullptr)
-    supervisor.suspend = [](void*, bool fresh) { FiberGroup::current()->suspend(fresh); };
+  if (FiberGroup::current() != nullptr || links != nullptr)
+    supervisor.suspend = [](void* self, bool fresh) {
+      static_cast<CommunicatorState*>(self)->suspend_rank(fresh);
+    };
   host.waiter.set_supervisor(supervisor);
 }
 
@@ -78,6 +80,7 @@ bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
   const std::int64_t now = now_ns();
   if (first) {
     waited_ns = 0;
+    remote_error_seen = false;
     std::fill(seen_dead.begin(), seen_dead.end(), false);
     ProgressLine& progress = *host.self().progress;
     HostAtomics::store_relaxed(progress.sequence, host.sequence);
@@ -90,7 +93,8 @@ bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
   last_check_ns = now;
   const int ended_now = ended.load(std::memory_order_acquire);
   if (ended_now != kRunning) return false;
-  if (adopt_peer_fault() || check_mismatch() || check_deaths(site)) return false;
+  if (adopt_peer_fault() || check_mismatch() || check_deaths(site) || check_remote(site))
+    return false;
   const double limit = timeout_seconds.load(std::memory_order_relaxed);
   if (static_cast<double>(waited_ns) < limit * 1e9) return true;
   const int awaited = global_of(site);
@@ -122,6 +126,7 @@ void CommunicatorState::raise(Fault raised) {
   }
   faulted.store(true, std::memory_order_release);
   RONDO_WARN("{}", raised.text);
+  tell_other_hosts(raised);
   if (host.peers.empty()) return;
   FaultSlot& slot = *host.self().fault;
   slot.status = static_cast<std::int32_t>(raised.status);

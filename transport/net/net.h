@@ -30,10 +30,10 @@
 namespace rondo::net {
 
 // Lanes keep traffic apart: a full lane never holds up another.
-inline constexpr int kCollectiveLane = 0;
-inline constexpr int kPointToPointLane = 1;
-inline constexpr int kControlLane = 2;  // small messages, read at once; a silent host is noticed
-inline constexpr int kLanes = 3;
+inline constexpr int kCollectiveLane = 0;  // and its second channel (trees), lane 1
+inline constexpr int kPointToPointLane = 2;
+inline constexpr int kControlLane = 3;  // small messages, read at once; a silent host is noticed
+inline constexpr int kLanes = 4;
 
 // Which link of a communicator: made by rank `from`, accepted by rank `to`.
 struct LinkName {

@@ -1,0 +1,158 @@
+// What a communicator does where some of its ranks are on other hosts: open links, drive them while
+// it waits, pass faults on, and compose collectives that have no text over connections.
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/log.h"
+#include "collectives/communicator_state.h"
+#include "collectives/fiber_group.h"
+#include "transport/net/remote_links.h"
+
+namespace rondo {
+namespace {
+
+constexpr int kBusyTurns = 200;  // without traffic, before the thread sleeps on its sockets
+constexpr std::chrono::milliseconds kShortSleep{1};
+constexpr std::chrono::milliseconds kFaultFlush{200};
+
+std::vector<std::byte> encode(const Fault& fault) {
+  ByteWriter writer;
+  writer.put(fault.status);
+  writer.put(fault.rank);
+  writer.put(fault.culprit);
+  writer.put(fault.sequence);
+  writer.put(fault.own);
+  writer.put(fault.other);
+  writer.put_string(fault.text.substr(0, 800));
+  return writer.take();
+}
+
+Fault decode(std::span<const std::byte> message) {
+  ByteReader reader(message);
+  Fault fault;
+  fault.status = reader.get<Status>();
+  fault.rank = reader.get<int>();
+  fault.culprit = reader.get<int>();
+  fault.sequence = reader.get<std::uint64_t>();
+  fault.own = reader.get<CallRecord>();
+  fault.other = reader.get<CallRecord>();
+  fault.text = reader.get_string();
+  if (!reader.ok()) fault.text = "a rank on another host reported a fault that cannot be read";
+  return fault;
+}
+
+}  // namespace
+
+// Ranks of this host one after the other, hosts in the order of their first ranks: a ring then
+// leaves each host once.
+std::vector<int> CommunicatorState::ring_by_host() const {
+  std::vector<int> ring;
+  for (int first = 0; first < size; ++first)
+    for (int r = first; r < size; ++r)
+      if (ranks[r].host == ranks[first].host &&
+          std::find(ring.begin(), ring.end(), r) == ring.end())
+        ring.push_back(r);
+  return ring;
+}
+
+void CommunicatorState::suspend_rank(bool fresh) {
+  if (fresh) idle_turns = 0;
+  const bool moved = links != nullptr && links->progress();
+  if (FiberGroup* group_of_fibers = FiberGroup::current())
+    return group_of_fibers->suspend(fresh || moved);
+  if (moved) {
+    idle_turns = 0;
+  } else if (++idle_turns < kBusyTurns) {
+    sched_yield();
+  } else {
+    links->sleep(-1, kShortSleep);
+  }
+}
+
+bool CommunicatorState::check_remote(const WaitSite& site) {
+  if (links == nullptr || site.global_rank < 0 || local_of(site.global_rank) >= 0) return false;
+  const Done error = links->error_of(site.global_rank);
+  if (error.ok()) return false;
+  if (std::exchange(remote_error_seen, true) == false) return false;  // its last bytes come first
+  raise(make_fault(Status::kRemoteError, site.global_rank,
+                   fmt::format("{} is gone in call {}, {}, in which rank {} waits for it: {}",
+                               rank_name(site.global_rank), host.sequence, to_string(current), rank,
+                               error.error().text)));
+  return true;
+}
+
+void CommunicatorState::tell_other_hosts(const Fault& raised) {
+  if (links == nullptr || raised.rank != rank) return;  // its finder tells everybody
+  const std::vector<std::byte> message = encode(raised);
+  for (int r = 0; r < size; ++r)
+    if (local_of(r) < 0 && !links->send_control(r, message).ok())
+      RONDO_INFO(kNet, "cannot tell rank {} of a fault", r);
+  (void)links->flush(std::chrono::steady_clock::now() + kFaultFlush).ok();
+}
+
+void CommunicatorState::on_control(std::span<const std::byte> message) { raise(decode(message)); }
+
+// The end of a call on several hosts: what was sent has left this process.
+Done CommunicatorState::flush_links() {
+  if (links == nullptr) return done();
+  const bool flushed = host.waiter.until(
+      [&] {
+        links->progress();
+        return links->flushed();
+      },
+      {-1, 0, links->unflushed_peer()});
+  return flushed ? done() : why_it_ended();
+}
+
+// Collectives without a text over connections, as messages between the ranks.
+Done CommunicatorState::run_as_messages(const Call& call) {
+  const CallRecord& record = call.record;
+  const std::size_t block = record.count * size_of(record.type);
+  const auto* send = static_cast<const std::byte*>(call.send);
+  auto* receive = static_cast<std::byte*>(call.receive);
+  std::vector<Call> messages;
+  const auto add = [&](Collective what, int peer, const std::byte* from, std::byte* to) {
+    Call message;
+    message.record = {record.count, what, record.type, RedOp::kSum, 0, -1};
+    message.peer = peer;
+    message.send = from;
+    message.receive = to;
+    messages.push_back(message);
+  };
+  for (int k = 0; k < size; ++k) {
+    const int to = (rank + k) % size, from = (rank + size - k) % size;
+    switch (record.collective) {
+      case Collective::kAllToAll:
+        add(Collective::kSend, to, send + to * block, nullptr);
+        add(Collective::kRecv, from, nullptr, receive + from * block);
+        break;
+      case Collective::kGather:
+        if (to == record.root) add(Collective::kSend, to, send, nullptr);
+        if (rank == record.root) add(Collective::kRecv, from, nullptr, receive + from * block);
+        break;
+      case Collective::kScatter:
+        if (rank == record.root) add(Collective::kSend, to, send + to * block, nullptr);
+        if (from == record.root) add(Collective::kRecv, from, nullptr, receive);
+        break;
+      default:
+        return fail(Status::kInternalError, "{} does not run on several hosts",
+                    name(record.collective));
+    }
+  }
+  return run_point_to_point(messages);
+}
+
+// A barrier over hosts: everybody's token is in everybody's sum.
+Done CommunicatorState::run_barrier_as_sum() {
+  std::int32_t token = 1, sum = 0;
+  Call call;
+  call.record = {1, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
+  call.send = &token;
+  call.receive = &sum;
+  return run_collective(call);
+}
+
+}  // namespace rondo

@@ -49,7 +49,7 @@ class CommunicatorState {
   host::HostRank host;
   std::unique_ptr<Connections> connections;
   std::unique_ptr<RemoteLinks> links;  // where some ranks are on other hosts, else null
-  std::vector<int> ring;               // ranks in ring order
+  std::vector<int> ring_order;         // ranks in ring order
   int idle_turns = 0;
   bool remote_error_seen = false;
   std::vector<std::byte> scratch;  // a slot, for PreMulSum along connections

@@ -241,7 +241,7 @@ class Creation {
 
   // Where there are other hosts: links to their ranks, authenticated by the communicator's id.
   Done open_links() {
-    state_->ring = state_->ring_by_host();
+    state_->ring_order = state_->ring_by_host();
     if (state_->facts.hosts == 1) return done();
     RemoteLinksOptions options;
     options.rank = request_.rank;

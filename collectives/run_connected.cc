@@ -43,8 +43,8 @@ Done CommunicatorState::run_connected(const host::HostCall& call, const Plan& pl
     scratch.resize(facts.connection_slot_bytes);
     connected.scratch = scratch.data();
   }
-  const auto position = std::find(ring.begin(), ring.end(), rank) - ring.begin();
-  const RingView view{static_cast<int>(position), size, ring.data()};
+  const auto position = std::find(ring_order.begin(), ring_order.end(), rank) - ring_order.begin();
+  const RingView view{static_cast<int>(position), size, ring_order.data()};
   if (!host::run_connected(connected, plan.algorithm, view, plan.rounds)) return why_it_ended();
   return flush_links();
 }

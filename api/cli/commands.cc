@@ -5,6 +5,7 @@ namespace {
 
 constexpr Command kCommands[] = {
     {"run", "start N ranks of a program on this host and look after them", run_command},
+    {"bench", "measure and check collectives (nccl-tests' flags and table)", bench_command},
     {"doctor", "what on this machine will bite, and what to do about it", doctor_command},
     {"topo", "what Rondo sees of this host: cores, caches, memory, interfaces", topo_command},
     {"env", "every environment variable: type, default, current value", env_command},

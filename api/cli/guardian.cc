@@ -69,7 +69,7 @@ class Guardian {
       }
       reap();
       if (output_.reader_gone() && !ending_) end_job(128 + SIGPIPE, "nobody reads the output");
-      if (deadline_ && Clock::now() >= *deadline_) signal_all(SIGKILL);
+      step_ending();
     }
     end_at_once();
     if (!caller_died_) drain();
@@ -112,9 +112,9 @@ class Guardian {
     output_.ask(polls);
     polls.push_back({signals_.get(), POLLIN, 0});
     int timeout = -1;
-    if (deadline_) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
-      // After the deadline nothing but a death is awaited: no need to turn.
+    if (const auto next = terminate_at_ ? terminate_at_ : kill_at_) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
+      // After the last step nothing but a death is awaited: no need to turn.
       timeout = left.count() > 0 ? static_cast<int>(left.count()) : 100;
     }
     if (poll(polls.data(), polls.size(), timeout) <= 0) return;
@@ -144,14 +144,30 @@ class Guardian {
     if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) signal_all(SIGCONT);
   }
 
+  // An empty `why`: without a word.
   void end_job(int status, std::string_view why) {
     ending_ = true;
     if (!failure_) failure_ = status;
-    if (alive_ > 0) say("{}: ending the {} other ranks", why, alive_);
-    signal_all(SIGTERM);
-    signal_all(SIGCONT);  // a stopped rank must wake to end
-    deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                   std::chrono::duration<double>(options_.grace_seconds));
+    if (alive_ > 0 && !why.empty()) say("{}: ending the {} other ranks", why, alive_);
+    const bool asked = end_requested_ || output_.reader_gone();
+    terminate_at_ = Clock::now() + seconds(asked ? 0 : options_.patience_seconds);
+    step_ending();
+  }
+
+  // TERM and, when the grace period is over, KILL: each at its time.
+  void step_ending() {
+    const auto now = Clock::now();
+    if (terminate_at_ && now >= *terminate_at_) {
+      terminate_at_.reset();
+      signal_all(SIGTERM);
+      signal_all(SIGCONT);  // a stopped rank must wake to end
+      kill_at_ = now + seconds(options_.grace_seconds);
+    }
+    if (kill_at_ && now >= *kill_at_) signal_all(SIGKILL);
+  }
+
+  static Clock::duration seconds(double count) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count));
   }
 
   void reap() {
@@ -190,8 +206,9 @@ class Guardian {
       if (!failure_) failure_ = code;
       say("{}; {} go on", how, alive_);
     } else if (!ending_) {
-      if (alive_ == 0) say("{}", how);
-      end_job(code, how);
+      const bool silent = options_.quiet && !WIFSIGNALED(status);
+      if (alive_ == 0 && !silent) say("{}", how);
+      end_job(code, silent ? "" : how);
     }
   }
 
@@ -229,7 +246,6 @@ class Guardian {
 
   template <class... Args>
   void say(fmt::format_string<Args...> format, Args&&... args) const {
-    if (options_.quiet) return;
     const std::string line =
         fmt::format("rondo run: {}\n", fmt::format(format, std::forward<Args>(args)...));
     if (write(2, line.data(), line.size()) < 0) return;
@@ -246,7 +262,7 @@ class Guardian {
   bool ending_ = false;
   bool any_success_ = false;
   std::optional<int> failure_, killed_, exited_nonzero_;
-  std::optional<Clock::time_point> deadline_;
+  std::optional<Clock::time_point> terminate_at_, kill_at_;
 };
 
 }  // namespace

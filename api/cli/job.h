@@ -22,12 +22,13 @@ namespace rondo::cli {
 struct JobOptions {
   std::vector<std::string> argv;
   int ranks = 1;
-  bool prefix = true;        // "[rank] " before every line
-  bool passthrough = false;  // ranks write to our stdout and stderr themselves
-  bool keep_going = false;   // a rank's failure does not end the others
-  double grace_seconds = 5;  // between TERM and KILL
-  int master_port = 0;       // 0: one that is free
-  bool quiet = false;        // say nothing about ranks that fail
+  bool prefix = true;           // "[rank] " before every line
+  bool passthrough = false;     // ranks write to our stdout and stderr themselves
+  bool keep_going = false;      // a rank's failure does not end the others
+  double patience_seconds = 0;  // between a rank's failure and TERM for the others
+  double grace_seconds = 5;     // between TERM and KILL
+  int master_port = 0;          // 0: one that is free
+  bool quiet = false;           // speak of ranks that a signal ended, not of those that exited
 };
 
 // The job's exit status: of the first rank that failed (128 + signal where a signal ended it), 127

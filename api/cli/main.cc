@@ -1,4 +1,5 @@
-// The rondo command: rondo COMMAND [arguments].
+// The rondo command. Also answers to nccl-tests' program names: a link all_reduce_perf -> rondo is
+// `rondo bench all_reduce` with nccl-tests' own columns and defaults.
 #include <fmt/format.h>
 #include <stdio.h>
 
@@ -21,6 +22,11 @@ void print_help(FILE* to) {
   fmt::print(to, "\n  --version  the versions of Rondo and of the NCCL interface it answers to\n");
 }
 
+std::string_view base_name(std::string_view path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
 int print_version() {
   int nccl = 0;
   ncclGetVersion(&nccl);
@@ -38,6 +44,8 @@ int call(rondo::cli::CommandFunction run, std::string name, int argc, char** arg
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::string_view self = base_name(argc > 0 ? argv[0] : "rondo");
+  if (self.ends_with("_perf")) return rondo::cli::bench_command(argc, argv);
   if (argc < 2) return print_help(stderr), rondo::cli::kUsageError;
   const std::string_view wanted = argv[1];
   if (wanted == "--help" || wanted == "-h" || wanted == "help") return print_help(stdout), 0;

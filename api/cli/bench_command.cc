@@ -1,0 +1,32 @@
+// rondo bench COLLECTIVE, and the programs COLLECTIVE_perf that are links to rondo.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "api/cli/commands.h"
+#include "bench/bench_main.h"
+#include "bench/exit_codes.h"
+#include "topology/cpu_budget.h"
+
+namespace rondo::cli {
+
+int bench_command(int argc, char** argv) {
+  std::string_view program = argv[0];
+  program = program.substr(program.rfind('/') + 1);  // npos + 1 is 0
+  bench::MainOptions options{.named = std::nullopt, .plain = false};
+  options.default_ranks = std::clamp(topology::usable_cores(), 2, 8);
+  if (program.ends_with("_perf")) {
+    program.remove_suffix(5);
+    options.named = bench::kind_by_name(program);
+    options.plain = true;
+    if (!options.named) {
+      fmt::print(stderr, "{}: there is no collective '{}'; see rondo bench --help\n", argv[0],
+                 program);
+      return bench::kBadCommandLine;
+    }
+  }
+  return bench::bench_main(argc, argv, options);
+}
+
+}  // namespace rondo::cli

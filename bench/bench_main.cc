@@ -1,0 +1,76 @@
+#include "bench/bench_main.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "api/cli/job.h"
+#include "api/launch_env.h"
+#include "bench/exit_codes.h"
+#include "bench/rondo_backend.h"
+#include "bench/sweep.h"
+
+namespace rondo::bench {
+namespace {
+
+std::string own_path() {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : "rondo";
+}
+
+int start_processes(int processes, int argc, char** argv, const MainOptions& main_options) {
+  cli::JobOptions job;
+  job.argv = {own_path(), "bench"};
+  if (main_options.named) job.argv.emplace_back(info(*main_options.named).name);
+  job.argv.insert(job.argv.end(), argv + 1, argv + argc);
+  if (main_options.plain) job.argv.emplace_back("--plain");
+  job.ranks = processes;
+  job.passthrough = true;
+  job.quiet = true;
+  // A rank that fails has told why; the others are about to say what they saw of it.
+  job.patience_seconds = 3;
+  return cli::run_job(job);
+}
+
+}  // namespace
+
+int bench_main(int argc, char** argv, const MainOptions& main_options) {
+  Parsed parsed = parse(argc, argv, main_options.named, main_options.plain);
+  if (!parsed.options) return parsed.exit_code;
+  Options& options = *parsed.options;
+  rondo_launch_t launch;
+  const int launched = rondo_launch_read(&launch);
+  if (launched < 0) return kInvalidUse;
+  const auto refuse = [&](const std::string& text) {
+    if (launch.rank == 0) fmt::print(stderr, "{}: {}\n", argv[0], text);
+    return kInvalidUse;
+  };
+  const int per_process = options.threads * options.gpus;
+  if (launched == 1) {
+    if (options.ranks != 0 && options.ranks != launch.size * per_process)
+      return refuse(fmt::format("--ranks {}, but {} processes of {} ranks were started ({})",
+                                options.ranks, launch.size, per_process, launch.source));
+  } else {
+    if (options.ranks == 0 && per_process == 1 && !main_options.plain)
+      options.ranks = main_options.default_ranks;
+    if (options.ranks % per_process != 0)
+      return refuse(fmt::format("--ranks {} cannot be divided among processes of -t {} -g {}",
+                                options.ranks, options.threads, options.gpus));
+    const int groups = options.ranks / per_process;
+    if (options.launch == Launch::kThreads && groups > 0)
+      options.threads *= groups;
+    else if (groups > 1)
+      return start_processes(groups, argc, argv, main_options);
+  }
+  const bool terminal = options.progress && launch.rank == 0 && isatty(2) == 1;
+  return run_process({.options = options,
+                      .launch = launch,
+                      .make_backend = make_rondo_backend,
+                      .out = stdout,
+                      .progress = terminal ? stderr : nullptr,
+                      .arguments = std::vector<std::string>(argv + 1, argv + argc)});
+}
+
+}  // namespace rondo::bench

@@ -1,0 +1,19 @@
+// `rondo bench`: from the command line to the exit code.
+#pragma once
+
+#include <optional>
+
+#include "bench/kinds.h"
+
+namespace rondo::bench {
+
+struct MainOptions {
+  std::optional<Kind> named;  // by the program's name; else the first argument says it
+  bool plain = false;         // nccl-tests' columns, and its one rank where none are asked for
+  int default_ranks = 2;
+};
+
+// Starts the ranks, unless a launcher has started this process as one of several.
+int bench_main(int argc, char** argv, const MainOptions& main_options);
+
+}  // namespace rondo::bench

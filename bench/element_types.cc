@@ -1,0 +1,102 @@
+#include "bench/element_types.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <string>
+
+namespace rondo::bench {
+namespace {
+
+constexpr TypeInfo kTypes[] = {
+    {ncclInt8, "int8", "i8", 1, false, true, 0, 0, 0, false},
+    {ncclUint8, "uint8", "u8", 1, false, false, 0, 0, 0, false},
+    {ncclInt32, "int32", "i32", 4, false, true, 0, 0, 0, false},
+    {ncclUint32, "uint32", "u32", 4, false, false, 0, 0, 0, false},
+    {ncclInt64, "int64", "i64", 8, false, true, 0, 0, 0, false},
+    {ncclUint64, "uint64", "u64", 8, false, false, 0, 0, 0, false},
+    {ncclFloat16, "half", "float16", 2, true, true, 11, -14, 15, true},
+    {ncclFloat32, "float", "float32", 4, true, true, 24, -126, 127, true},
+    {ncclFloat64, "double", "float64", 8, true, true, 53, -1022, 1023, true},
+    {ncclBfloat16, "bfloat16", "bf16", 2, true, true, 8, -126, 127, true},
+    {ncclFloat8e4m3, "f8e4m3", "float8e4m3", 1, true, true, 4, -6, 8, false},
+    {ncclFloat8e5m2, "f8e5m2", "float8e5m2", 1, true, true, 3, -14, 15, true},
+    {rondoInt16, "int16", "i16", 2, false, true, 0, 0, 0, false},
+    {rondoUint16, "uint16", "u16", 2, false, false, 0, 0, 0, false},
+};
+
+struct OpRow {
+  Op op;
+  std::string_view name;
+  ncclRedOp_t handle;
+};
+constexpr OpRow kOps[] = {
+    {Op::kSum, "sum", ncclSum},     {Op::kProd, "prod", ncclProd}, {Op::kMin, "min", ncclMin},
+    {Op::kMax, "max", ncclMax},     {Op::kAvg, "avg", ncclAvg},    {Op::kMulSum, "mulsum", ncclSum},
+    {Op::kBand, "band", rondoBand}, {Op::kBor, "bor", rondoBor},   {Op::kBxor, "bxor", rondoBxor},
+    {Op::kNone, "none", ncclSum},
+};
+constexpr Op kEveryType[] = {Op::kSum, Op::kProd, Op::kMin, Op::kMax, Op::kAvg, Op::kMulSum};
+
+}  // namespace
+
+std::span<const TypeInfo> all_types() { return kTypes; }
+
+const TypeInfo& info(ncclDataType_t type) {
+  for (const TypeInfo& row : kTypes)
+    if (row.type == type) return row;
+  return kTypes[0];
+}
+
+std::optional<ncclDataType_t> type_by_name(std::string_view name) {
+  for (const TypeInfo& row : kTypes)
+    if (row.name == name || row.alias == name) return row.type;
+  return std::nullopt;
+}
+
+std::span<const Op> all_ops() { return kEveryType; }
+
+std::string_view name(Op op) {
+  for (const OpRow& row : kOps)
+    if (row.op == op) return row.name;
+  return "none";
+}
+
+std::optional<Op> op_by_name(std::string_view name) {
+  for (const OpRow& row : kOps)
+    if (row.name == name && row.op != Op::kNone) return row.op;
+  return std::nullopt;
+}
+
+bool supported(Op op, ncclDataType_t type) {
+  const bool bitwise = op == Op::kBand || op == Op::kBor || op == Op::kBxor;
+  return !(bitwise && info(type).is_float);
+}
+
+ncclRedOp_t handle(Op op) {
+  for (const OpRow& row : kOps)
+    if (row.op == op) return row.handle;
+  return ncclSum;
+}
+
+std::optional<std::size_t> parse_size(std::string_view text) {
+  const std::string copy(text);
+  char* end = nullptr;
+  const double number = std::strtod(copy.c_str(), &end);
+  if (end == copy.c_str() || !(number >= 0)) return std::nullopt;
+  const std::string_view suffix(end);
+  double unit = 1;
+  if (suffix == "k" || suffix == "K" || suffix == "KiB") {
+    unit = 1024;
+  } else if (suffix == "m" || suffix == "M" || suffix == "MiB") {
+    unit = 1024.0 * 1024;
+  } else if (suffix == "g" || suffix == "G" || suffix == "GiB") {
+    unit = 1024.0 * 1024 * 1024;
+  } else if (!suffix.empty()) {
+    return std::nullopt;
+  }
+  const double bytes = number * unit;
+  if (bytes > 9e15 || bytes != std::floor(bytes)) return std::nullopt;
+  return static_cast<std::size_t>(bytes);
+}
+
+}  // namespace rondo::bench

@@ -1,0 +1,251 @@
+#include "bench/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "bench/exit_codes.h"
+
+namespace rondo::bench {
+namespace {
+
+// What CLI11 fills and cannot judge.
+struct Texts {
+  std::string collective;
+  std::string min_bytes, max_bytes, step_bytes, rotate;
+  std::string type = "float", op = "sum", root = "0", check = "1", values = "exact";
+  std::string fail_if_slower = "5%", alloc = "malloc";
+  int cuda_graph = 0, device_implementation = 0, device_ctas = 16, parallel_init = 0;
+  int own_stream = 1, cpu_time = 0, timestamps = 0, memory = 0, per_iteration = 0;
+  bool threads = false, processes = false, no_progress = false, extended = false;
+};
+
+void add_nccl_tests_flags(CLI::App& app, Options& o, Texts& t) {
+  app.add_option("-t,--nthreads", o.threads, "ranks as threads: how many a process");
+  app.add_option("-g,--ngpus", o.gpus, "ranks that each thread drives by group calls");
+  app.add_option("-b,--minbytes", t.min_bytes, "first size (suffix K, M, G: powers of 1024); 32M");
+  app.add_option("-e,--maxbytes", t.max_bytes, "last size; 32M, or the first if that is larger");
+  app.add_option("-i,--stepbytes", t.step_bytes, "step between sizes, where -f is 1; 1M");
+  app.add_option("-f,--stepfactor", o.step_factor, "factor between sizes; 1: steps of -i");
+  app.add_option("-n,--iters", o.iterations, "timed iterations")->capture_default_str();
+  app.add_option("-w,--warmup_iters", o.warmup, "iterations before, a size")->capture_default_str();
+  app.add_option("-m,--agg_iters", o.aggregate, "calls in one group, an iteration");
+  app.add_option("-N,--run_cycles", o.cycles, "how often the whole sweep; 0: for ever");
+  app.add_option("-p,--parallel_init", t.parallel_init,
+                 "accepted: threads always join in parallel");
+  app.add_option("-c,--check", t.check, "checked iterations besides the timed ones, or 'every'")
+      ->capture_default_str();
+  app.add_option("-o,--op", t.op, "sum prod min max avg mulsum band bor bxor, or all");
+  app.add_option("-d,--datatype", t.type,
+                 "int8 uint8 int16 uint16 int32 uint32 int64 uint64 half float double bfloat16 "
+                 "f8e4m3 f8e5m2, or all");
+  app.add_option("-r,--root", t.root, "root; -1 or all: each in turn");
+  app.add_option(
+      "-z,--blocking", o.blocking,
+      "1: barrier after each iteration, in its time; 2: wait only; 3: barrier not in it");
+  app.add_option("-y,--stream_null", t.own_stream,
+                 "1: calls run on the caller's thread; 0: on a stream, waited for at the end");
+  app.add_option("-T,--timeout", o.timeout, "seconds a size until the ranks are aborted");
+  app.add_option("-G,--cudagraph", t.cuda_graph, "CUDA graphs: only 0 on host memory");
+  app.add_option("-C,--report_cputime", t.cpu_time, "1: CPU time of the calling thread");
+  app.add_option("-S,--report_timestamps", t.timestamps, "1: append the time of day");
+  app.add_option("-J,--output_file,--json", o.json, "write results as JSON");
+  app.add_option("-a,--average", o.average,
+                 "time of 0: rank 0, 1: average, 2: fastest, 3: slowest");
+  app.add_option("-R,--local_register", o.local_register,
+                 "1: ncclCommRegister, 2: ncclMemAlloc and a symmetric window");
+  app.add_option("-x,--cta_policy", o.cta_policy, "0 default, 1 efficiency, 2 zero");
+  app.add_option("-D,--device_implementation", t.device_implementation,
+                 "kernels of the device API: only 0 on host memory");
+  app.add_option("-V,--device_cta_count", t.device_ctas, "accepted, for -D");
+  app.add_option("-M,--memory", t.memory, "1: report memory");
+  app.add_option("-u,--unalign", o.unalign, "buffers start this many elements off");
+  app.add_option("-I,--per_iter_timing", t.per_iteration, "1: columns of iteration times");
+  app.add_option("-K,--per_iter_skip", o.skip_iterations, "first iterations left out of those");
+}
+
+void add_own_flags(CLI::App& app, Options& o, Texts& t) {
+  app.add_option("--ranks", o.ranks, "how many ranks; started by the program itself");
+  auto* threads = app.add_flag("--threads", t.threads, "ranks are threads of one process");
+  app.add_flag("--processes", t.processes, "ranks are processes (default)")->excludes(threads);
+  app.add_option("--csv", o.csv, "write results as CSV, one row a measurement");
+  app.add_option("--baseline", o.baseline, "compare medians with this file (from --json)");
+  app.add_option("--fail-if-slower", t.fail_if_slower, "exit with 7 where slower by more; 5%")
+      ->needs("--baseline");
+  app.add_option("--values", t.values, "what is checked with: exact, random, special, all")
+      ->capture_default_str();
+  app.add_option("--min-time", o.min_time, "seconds: more iterations where -n is too short");
+  app.add_option("--rotate", t.rotate, "walk through this much memory (cold caches); 0");
+  app.add_option("--alloc", t.alloc, "malloc or nccl (ncclMemAlloc)")->capture_default_str();
+  app.add_option("--spread", o.spread, "v-collectives: 0 equal parts ... 1 growing with distance");
+  app.add_flag("--plain", o.plain, "nccl-tests' columns only");
+  app.add_flag("--extended", t.extended, "with percentiles, slowest rank and plan");
+  app.add_flag("--no-progress", t.no_progress, "no progress line on a terminal");
+}
+
+// Throws what the command line says wrong.
+void judge(Options& o, const Texts& t) {
+  const auto refuse = [](const std::string& text) { throw CLI::ValidationError(text); };
+  const auto size = [&](const char* flag, const std::string& text, std::size_t& value) {
+    if (text.empty()) return;
+    const auto parsed = parse_size(text);
+    if (!parsed) refuse(fmt::format("{} '{}' is not a size such as 4096, 64K or 1.5M", flag, text));
+    value = *parsed;
+  };
+  size("-b", t.min_bytes, o.min_bytes);
+  o.max_bytes = std::max(o.max_bytes, o.min_bytes);
+  if (!o.plain && t.min_bytes.empty() && t.max_bytes.empty() && t.step_bytes.empty() &&
+      o.step_factor == 1) {
+    // Nothing said: an overview instead of nccl-tests' one size.
+    o.min_bytes = 256, o.max_bytes = 16 << 20, o.step_factor = 4;
+  }
+  size("-e", t.max_bytes, o.max_bytes);
+  size("-i", t.step_bytes, o.step_bytes);
+  size("--rotate", t.rotate, o.rotate);
+  if (!t.min_bytes.empty() && !t.max_bytes.empty() && o.max_bytes < o.min_bytes)
+    refuse(fmt::format("-e {} is less than -b {}", t.max_bytes, t.min_bytes));
+  o.min_bytes = std::min(o.min_bytes, o.max_bytes);
+  if (o.step_factor < 1) refuse("-f must be 1 or more");
+  if (o.step_factor == 1 && o.step_bytes == 0 && o.min_bytes < o.max_bytes)
+    refuse("-i 0 would never get from -b to -e");
+  const auto at_least = [&](const char* flag, int value, int least) {
+    if (value < least) refuse(fmt::format("{} {} is less than {}", flag, value, least));
+  };
+  at_least("-n", o.iterations, 1);
+  at_least("-w", o.warmup, 0);
+  at_least("-m", o.aggregate, 1);
+  at_least("-N", o.cycles, 0);
+  at_least("-t", o.threads, 1);
+  at_least("-g", o.gpus, 1);
+  at_least("--ranks", o.ranks, 0);
+  at_least("-K", o.skip_iterations, 0);
+  const auto one_of = [&](const char* flag, int value, int last) {
+    if (value < 0 || value > last) refuse(fmt::format("{} {} is not in 0..{}", flag, value, last));
+  };
+  one_of("-z", o.blocking, 3), one_of("-a", o.average, 3), one_of("-R", o.local_register, 2);
+  one_of("-y", t.own_stream, 1), one_of("-C", t.cpu_time, 1), one_of("-S", t.timestamps, 1);
+  one_of("-M", t.memory, 2), one_of("-I", t.per_iteration, 1);
+  if (o.cta_policy != NCCL_CONFIG_UNDEF_INT) one_of("-x", o.cta_policy, 2);
+  if (!(o.spread >= 0 && o.spread <= 1)) refuse("--spread is a number from 0 to 1");
+  if (!(o.timeout >= 0) || !(o.min_time >= 0)) refuse("-T and --min-time are seconds, 0 or more");
+  o.own_stream = t.own_stream == 0, o.cpu_time = t.cpu_time == 1;
+  o.timestamps = t.timestamps == 1, o.memory = t.memory != 0;
+  o.per_iteration = t.per_iteration == 1, o.progress = !t.no_progress;
+  if (t.threads) o.launch = Launch::kThreads;
+  if (t.extended) o.plain = false;
+
+  if (t.type == "all") {
+    o.types.clear();
+    for (const TypeInfo& type : all_types()) o.types.push_back(type.type);
+  } else if (const auto type = type_by_name(t.type)) {
+    o.types = {*type};
+  } else {
+    refuse(fmt::format("-d '{}' is not a data type; see --help", t.type));
+  }
+  if (t.op == "all") {
+    o.ops.assign(all_ops().begin(), all_ops().end());
+  } else if (const auto op = op_by_name(t.op)) {
+    o.ops = {*op};
+    if (!supported(*op, o.types[0]) && o.types.size() == 1)
+      refuse(fmt::format("-o {} is for integers, not for {}", t.op, t.type));
+  } else {
+    refuse(fmt::format("-o '{}' is not an operation; see --help", t.op));
+  }
+  char* end = nullptr;
+  o.root = t.root == "all" ? kAllRoots : static_cast<int>(std::strtol(t.root.c_str(), &end, 10));
+  if (end != nullptr && (*end != '\0' || o.root < kAllRoots))
+    refuse(fmt::format("-r '{}' is not a rank, -1 or all", t.root));
+  end = nullptr;
+  o.check = t.check == "every"   ? kCheckEvery
+            : t.check == "first" ? 1
+                                 : static_cast<int>(std::strtol(t.check.c_str(), &end, 10));
+  if (end != nullptr && (*end != '\0' || o.check < 0 || t.check.empty()))
+    refuse(fmt::format("-c '{}' is not a number of iterations, first or every", t.check));
+  if (o.check == kCheckEvery && o.aggregate > 1)
+    refuse("-c every checks each call by itself: leave -m at 1");
+  const std::map<std::string, std::vector<Values>> kinds{
+      {"exact", {Values::kExact}},
+      {"random", {Values::kRandom}},
+      {"special", {Values::kSpecial}},
+      {"all", {Values::kExact, Values::kRandom, Values::kSpecial}}};
+  if (!kinds.contains(t.values))
+    refuse(fmt::format("--values '{}' is not exact, random, special or all", t.values));
+  o.values = kinds.at(t.values);
+  const auto fraction = parse_fraction(t.fail_if_slower);
+  if (!fraction) refuse(fmt::format("--fail-if-slower '{}' is not like 5%", t.fail_if_slower));
+  o.fail_if_slower = *fraction;
+  if (t.alloc != "malloc" && t.alloc != "nccl")
+    refuse(fmt::format("--alloc '{}' is not malloc or nccl", t.alloc));
+  o.library_memory = t.alloc == "nccl" || o.local_register == 2;
+}
+
+}  // namespace
+
+std::optional<double> parse_fraction(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || !(number >= 0)) return std::nullopt;
+  const std::string_view rest(end);
+  if (rest == "%") return number / 100;
+  return rest.empty() ? std::optional(number) : std::nullopt;
+}
+
+Parsed parse(int argc, char** argv, std::optional<Kind> named, bool plain) {
+  Options options;
+  Texts texts;
+  CLI::App app{
+      "Measures and checks a collective: nccl-tests' flags, table and exit codes (7: wrong "
+      "data).\nStarts its ranks itself, or takes part where rondo run, torchrun, mpirun "
+      "or srun started it.",
+      argv[0]};
+  options.plain = plain;
+  if (plain) options.warmup = 1;  // nccl-tests' default
+  std::string names;
+  for (const KindInfo& kind : all_kinds())
+    names += (names.empty() ? "" : " ") + std::string(kind.name);
+  if (!named) app.add_option("collective", texts.collective, names)->required();
+  add_nccl_tests_flags(app, options, texts);
+  add_own_flags(app, options, texts);
+  try {
+    app.parse(argc, argv);
+    if (!named) named = kind_by_name(texts.collective);
+    if (!named)
+      throw CLI::ValidationError(
+          fmt::format("there is no collective '{}'; there are: {}", texts.collective, names));
+    options.kind = *named;
+    judge(options, texts);
+  } catch (const CLI::ParseError& error) {
+    return {std::nullopt, app.exit(error) == 0 ? kOk : kBadCommandLine};
+  }
+  options.program = fmt::format("{}_perf", info(options.kind).name);
+  if (texts.cuda_graph != 0 || texts.device_implementation != 0) {
+    fmt::print(stderr,
+               "{}: -G and -D need a GPU; host memory has no CUDA graphs and no device "
+               "API\n",
+               argv[0]);
+    return {std::nullopt, kNotImplemented};
+  }
+  return {options, kOk};
+}
+
+std::vector<std::size_t> sweep_sizes(const Options& options) {
+  if (!info(options.kind).sized) return {0};
+  std::vector<std::size_t> sizes;
+  for (std::size_t size = options.min_bytes; size <= options.max_bytes;) {
+    sizes.push_back(size);
+    const std::size_t next =
+        options.step_factor > 1
+            ? std::max<std::size_t>(size, 1) * static_cast<std::size_t>(options.step_factor)
+            : size + options.step_bytes;
+    if (next <= size) break;
+    // From 0 a factor starts at one element of the largest type.
+    size = size == 0 && options.step_factor > 1 ? 8 : next;
+  }
+  return sizes;
+}
+
+}  // namespace rondo::bench

@@ -1,0 +1,28 @@
+// The hash behind the judge's inputs: 32 well mixed bits of (seed, rank, index).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rondo::bench {
+
+// The finaliser of MurmurHash3: every input bit changes every output bit with probability 1/2.
+constexpr std::uint32_t mix(std::uint32_t x) {
+  x = (x ^ (x >> 16)) * 0x85ebca6bu;
+  x = (x ^ (x >> 13)) * 0xc2b2ae35u;
+  return x ^ (x >> 16);
+}
+
+constexpr std::uint32_t stream_key(std::uint32_t seed, int rank) {
+  return mix(seed * 0x9e3779b1u + static_cast<std::uint32_t>(rank) * 0x7feb352du + 1);
+}
+
+constexpr std::uint32_t hash_at(std::uint32_t key, std::size_t index) {
+  return mix(static_cast<std::uint32_t>(index) * 0x9e3779b1u +
+             static_cast<std::uint32_t>(index >> 32) * 0x846ca68bu + key);
+}
+
+// The same on every rank: which ranks do what at this index.
+inline constexpr int kShared = -1;
+
+}  // namespace rondo::bench

@@ -1,0 +1,194 @@
+#include "bench/report.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/fd.h"
+
+namespace rondo::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSchema = 1;
+
+const char* launch_name(const Context& context) {
+  return context.processes == context.ranks ? "processes"
+         : context.processes == 1           ? "threads"
+                                            : "processes of threads";
+}
+
+Json side_json(const Side& side) {
+  if (!side.measured) return nullptr;
+  Json json{{"time", side.time_us},
+            {"alg_bw", side.algorithm_gbs},
+            {"bus_bw", side.bus_gbs},
+            {"nwrong", nullptr},
+            {"median_us", side.iterations.p50},
+            {"p95_us", side.iterations.p95},
+            {"p99_us", side.iterations.p99},
+            {"min_us", side.iterations.min},
+            {"max_us", side.iterations.max},
+            {"stdev_us", side.iterations.deviation},
+            {"slowest_rank", side.slowest_rank},
+            {"rank_time_us", side.rank_us}};
+  if (side.wrong != kNotChecked) json["nwrong"] = side.wrong;
+  if (!side.example.empty()) json["first_wrong"] = side.example;
+  return json;
+}
+
+std::string key_of(const std::string& collective, int ranks, const std::string& launch,
+                   const Json& row, const char* side) {
+  return fmt::format("{}/{}/{}/{}/{}/{}/{}/{}", collective, ranks, launch,
+                     row.at("size").get<std::size_t>(), row.at("type").get<std::string>(),
+                     row.at("redop").get<std::string>(), row.at("root").get<int>(), side);
+}
+
+std::map<std::string, double> medians_of(const Json& json) {
+  std::map<std::string, double> medians;
+  const Json& config = json.at("config");
+  for (const Json& row : json.at("results"))
+    for (const char* side : {"out_of_place", "in_place"})
+      if (row.contains(side) && row.at(side).is_object())
+        medians[key_of(config.at("collective").get<std::string>(), config.at("ranks").get<int>(),
+                       config.at("launch").get<std::string>(), row, side)] =
+            row.at(side).at("median_us").get<double>();
+  return medians;
+}
+
+Json document(const Context& context, const Options& options, const Run& run) {
+  Json devices = Json::array();
+  for (const Rank& rank : context.devices)
+    devices.push_back({{"rank", rank.rank},
+                       {"pid", rank.pid},
+                       {"hostname", rank.host},
+                       {"device_info", rank.device}});
+  Json results = Json::array();
+  for (const Row& row : run.rows)
+    results.push_back({{"size", row.bytes},
+                       {"count", row.count},
+                       {"type", row.type},
+                       {"redop", row.op},
+                       {"root", row.root},
+                       {"plan", row.plan},
+                       {"actual_iterations", row.iterations},
+                       {"out_of_place", side_json(row.out_of_place)},
+                       {"in_place", side_json(row.in_place)}});
+  return {{"schema", "rondo-bench"},
+          {"version", kSchema},
+          {"start_time", context.start_time},
+          {"args", context.arguments},
+          {"rondo_version", rondoGetVersion()},
+          {"nccl_version", context.library_version},
+          {"config",
+           {{"collective", info(options.kind).name},
+            {"ranks", context.ranks},
+            {"launch", launch_name(context)},
+            {"nthreads", options.threads},
+            {"ngpus", options.gpus},
+            {"minimum_bytes", options.min_bytes},
+            {"maximum_bytes", options.max_bytes},
+            {"step_factor", options.step_factor},
+            {"step_bytes", options.step_bytes},
+            {"warmup_iters", options.warmup},
+            {"iterations", options.iterations},
+            {"aggregated_iterations", options.aggregate},
+            {"validation", options.check != 0},
+            {"graph", false},
+            {"blocking_collectives", options.blocking != 0},
+            {"devices", devices}}},
+          {"results", results},
+          {"out_of_bounds", {{"count", run.wrong}, {"okay", run.wrong == 0}}},
+          {"average_bus_bandwidth", {{"bandwidth", run.average_bus_gbs()}}},
+          {"memory",
+           {{"initialization_bytes", run.memory.initial},
+            {"buffer_bytes", run.memory.buffers},
+            {"collective_bytes", run.memory.collective}}},
+          {"errors", run.errors},
+          {"end_time", context.end_time}};
+}
+
+}  // namespace
+
+std::string json_of(const Context& context, const Options& options, const Run& run) {
+  return document(context, options, run)
+             .dump(1, ' ', false, nlohmann::json::error_handler_t::replace) +
+         "\n";
+}
+
+std::string csv_of(const Context& context, const Options& options, const Run& run) {
+  std::string csv =
+      "collective,ranks,launch,size,count,type,redop,root,side,time_us,algbw_gbs,busbw_gbs,wrong,"
+      "median_us,p95_us,p99_us,min_us,max_us,slowest_rank,iterations,plan\n";
+  for (const Row& row : run.rows)
+    for (const bool in_place : {false, true}) {
+      const Side& side = in_place ? row.in_place : row.out_of_place;
+      if (!side.measured) continue;
+      csv += fmt::format(
+          "{},{},{},{},{},{},{},{},{},{:.4f},{:.6f},{:.6f},{},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},"
+          "{},{},{}\n",
+          info(options.kind).name, context.ranks, launch_name(context), row.bytes, row.count,
+          row.type, row.op, row.root, in_place ? "in_place" : "out_of_place", side.time_us,
+          side.algorithm_gbs, side.bus_gbs,
+          side.wrong == kNotChecked ? "" : fmt::format("{}", side.wrong), side.iterations.p50,
+          side.iterations.p95, side.iterations.p99, side.iterations.min, side.iterations.max,
+          side.slowest_rank, row.iterations, row.plan);
+    }
+  return csv;
+}
+
+Done write_file(const std::string& path, const std::string& text) {
+  const std::string beside = fmt::format("{}.{}.part", path, getpid());
+  {
+    const Fd file(open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!file) return fail_errno(errno, "cannot write '{}'", path);
+    for (std::size_t at = 0; at < text.size();) {
+      const ssize_t put = write(file.get(), text.data() + at, text.size() - at);
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) return unlink(beside.c_str()), fail_errno(errno, "cannot write '{}'", path);
+      at += static_cast<std::size_t>(put);
+    }
+  }
+  if (std::rename(beside.c_str(), path.c_str()) != 0) {
+    const int reason = errno;
+    unlink(beside.c_str());
+    return fail_errno(reason, "cannot write '{}'", path);
+  }
+  return done();
+}
+
+Result<Comparison> compare(const std::string& baseline_path, const Context& context,
+                           const Options& options, const Run& run) {
+  std::map<std::string, double> before;
+  try {
+    std::ifstream file(baseline_path);
+    if (!file) return fail_errno(errno, "cannot read the baseline '{}'", baseline_path);
+    before = medians_of(Json::parse(file));
+  } catch (const nlohmann::json::exception& error) {
+    return fail(Status::kInvalidArgument, "'{}' is not a file that --json wrote: {}", baseline_path,
+                error.what());
+  }
+  Comparison comparison;
+  for (const auto& [key, now] : medians_of(document(context, options, run))) {
+    const auto found = before.find(key);
+    if (found == before.end()) continue;
+    ++comparison.compared;
+    if (now > found->second * (1 + options.fail_if_slower))
+      comparison.slower.push_back(fmt::format("{}: median {:.2f} us, baseline {:.2f} us ({:+.1f}%)",
+                                              key, now, found->second,
+                                              100 * (now / found->second - 1)));
+  }
+  if (comparison.compared == 0)
+    return fail(Status::kInvalidUsage, "no measurement of this run is in the baseline '{}'",
+                baseline_path);
+  return comparison;
+}
+
+}  // namespace rondo::bench

@@ -1,0 +1,44 @@
+// Results as files: JSON (one object, nccl-tests' names with real booleans and numbers), CSV (one
+// row a measurement), and the comparison with an earlier JSON.
+//
+// Files appear whole or not at all: written beside their name, then renamed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/options.h"
+#include "bench/results.h"
+
+namespace rondo::bench {
+
+struct Rank {
+  int rank;
+  int pid;
+  std::string host;
+  std::string device;
+};
+
+struct Context {
+  std::vector<std::string> arguments;
+  std::string start_time, end_time;
+  int ranks = 1, processes = 1;
+  int library_version = 0;
+  std::vector<Rank> devices;
+};
+
+std::string json_of(const Context& context, const Options& options, const Run& run);
+std::string csv_of(const Context& context, const Options& options, const Run& run);
+Done write_file(const std::string& path, const std::string& text);
+
+struct Comparison {
+  int compared = 0;
+  std::vector<std::string> slower;  // one sentence each
+};
+// Medians of this run against those of the file, for measurements that both have: same collective,
+// ranks, kind of launch, size, type, operation, root and side.
+Result<Comparison> compare(const std::string& baseline_path, const Context& context,
+                           const Options& options, const Run& run);
+
+}  // namespace rondo::bench

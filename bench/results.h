@@ -1,0 +1,76 @@
+// What a benchmark run found: rows of two sides (out of place, in place), and their arithmetic.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/element_types.h"
+#include "bench/options.h"
+
+namespace rondo::bench {
+
+// Of a list of times; percentiles by nearest rank.
+struct Summary {
+  double mean = 0, min = 0, max = 0, p50 = 0, p95 = 0, p99 = 0;
+  double deviation = 0;  // standard
+};
+Summary summarise(std::vector<double> samples);
+
+// One rank's report on one measurement.
+struct RankReport {
+  double mean_us = 0;       // of one call, over all timed iterations
+  std::uint64_t wrong = 0;  // elements (and guard bytes) that are not what they must be
+  std::string example;      // the first of them
+  std::string plan;
+  std::vector<float> samples_us;  // of one call, by iteration
+};
+std::string pack(const RankReport& report);
+RankReport unpack(const std::string& bytes);
+
+inline constexpr std::int64_t kNotChecked = -1;
+
+struct Side {
+  bool measured = false;
+  double time_us = 0;  // as -a says
+  double algorithm_gbs = 0, bus_gbs = 0;
+  std::int64_t wrong = kNotChecked;
+  Summary iterations;  // of the slowest rank in each iteration
+  Summary ranks;       // of the ranks' means
+  int slowest_rank = 0;
+  std::vector<double> rank_us;
+  std::vector<double> samples_us;
+  std::string example;  // "rank 3: element 17 is ..."
+};
+
+struct Row {
+  std::size_t bytes = 0, count = 0;
+  std::string type, op;
+  int root = -1;
+  std::string plan, timestamp;
+  int iterations = 0;
+  Side out_of_place, in_place;
+};
+
+// Puts the ranks' reports together. checked: whether wrong counts mean anything.
+Side combine(const std::vector<RankReport>& reports, const Options& options, const Layout& layout,
+             bool checked);
+
+// Bandwidth in GB/s (1e9); 0 where time is 0.
+double gbs(double bytes, double microseconds);
+
+struct Memory {
+  std::size_t initial = 0, buffers = 0, collective = 0;  // bytes, of the rank that holds most
+};
+
+struct Run {
+  std::vector<Row> rows;
+  std::int64_t wrong = 0;
+  Memory memory;
+  std::vector<std::string> errors;
+
+  double average_bus_gbs() const;  // over all measured sides, as nccl-tests does
+};
+
+}  // namespace rondo::bench

@@ -1,0 +1,12 @@
+// The product's Backend: nccl.h and rondo.h.
+#pragma once
+
+#include <memory>
+
+#include "bench/backend.h"
+
+namespace rondo::bench {
+
+std::unique_ptr<Backend> make_rondo_backend();
+
+}  // namespace rondo::bench

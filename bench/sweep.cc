@@ -1,0 +1,440 @@
+#include "bench/sweep.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <ctime>
+#include <thread>
+
+#include "base/env.h"
+#include "bench/exit_codes.h"
+#include "bench/measure.h"
+#include "bench/table.h"
+#include "bench/watchdog.h"
+
+namespace rondo::bench {
+namespace {
+
+std::string time_of_day() {
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(std::time(nullptr)));
+}
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+struct Needs {
+  std::size_t send = 0, recv = 0;  // bytes, of the rank that needs most
+};
+
+Needs needs_of(const Options& options, int ranks) {
+  Needs needs;
+  for (const std::size_t bytes : sweep_sizes(options))
+    for (const ncclDataType_t type : options.types)
+      for (int rank : {0, ranks - 1})
+        for (int root : {rank, (rank + 1) % ranks}) {
+          const Layout layout =
+              layout_of({options.kind, type, rank, ranks, root, options.spread}, bytes);
+          const std::size_t element = info(type).size;
+          needs.send = std::max(needs.send, layout.send_count * element);
+          needs.recv = std::max(needs.recv, layout.recv_count * element);
+          if (info(options.kind).in_place)
+            needs.recv = std::max(needs.recv, layout.in_place_count * element);
+        }
+  return needs;
+}
+
+int exit_code_of(Status status) {
+  return status == Status::kTimeout ? kTimedOut : status == Status::kSuccess ? kOk : kLibraryError;
+}
+
+// What all threads of a process share.
+class Process {
+ public:
+  Process(const ProcessRun& run, ProcessTeam& processes)
+      : run_(run),
+        options_(run.options),
+        processes_(processes),
+        team_(processes, run.options.threads),
+        ranks_(processes.size() * run.options.threads * run.options.gpus) {
+    context_.arguments = run.arguments;
+    context_.start_time = time_of_day();
+    context_.ranks = ranks_, context_.processes = processes.size();
+  }
+
+  int go() {
+    if (const int refused = refuse(); refused != kOk) return refused;
+    std::vector<std::thread> threads;
+    for (int t = 1; t < options_.threads; ++t) threads.emplace_back([this, t] { thread(t); });
+    thread(0);
+    for (std::thread& other : threads) other.join();
+    if (processes_.rank() != 0) return exit_code_;
+    return finish();
+  }
+
+ private:
+  using Lanes = std::vector<std::unique_ptr<Lane>>;
+
+  // What cannot work, seen alike by all processes.
+  int refuse() const {
+    const auto say = [&](const std::string& text) {
+      if (processes_.rank() == 0) fmt::print(stderr, "{}: {}\n", options_.program, text);
+    };
+    if (options_.kind == Kind::kHyperCube && (ranks_ & (ranks_ - 1)) != 0)
+      return say(fmt::format("a hypercube has 2, 4, 8 ... ranks, not {}", ranks_)), kInvalidUse;
+    if (options_.kind == Kind::kHyperCube && options_.gpus > 1)
+      return say("a step of the hypercube needs the one before: use -t instead of -g"), kInvalidUse;
+    if (options_.root >= ranks_)
+      return say(fmt::format("-r {}: there are only ranks 0 to {}", options_.root, ranks_ - 1)),
+             kInvalidUse;
+    const Needs needs = needs_of(options_, ranks_);
+    const auto here = static_cast<std::size_t>(run_.launch.local_size > 0 ? run_.launch.local_size
+                                                                          : processes_.size());
+    const std::size_t per_rank =
+        std::max(needs.send, options_.rotate) + std::max(needs.recv, options_.rotate);
+    const std::size_t all = per_rank * here * static_cast<std::size_t>(options_.threads) *
+                            static_cast<std::size_t>(options_.gpus);
+    // Processes look at different moments; only the first decides, the others would have followed.
+    if (processes_.rank() == 0 && all > available_memory())
+      return say(fmt::format(
+                 "the buffers of this host's ranks take {:.1f} GiB, but only {:.1f} GiB "
+                 "are free: use a smaller -e, or fewer ranks",
+                 static_cast<double>(all) / (1 << 30),
+                 static_cast<double>(available_memory()) / (1 << 30))),
+             kInvalidUse;
+    return kOk;
+  }
+
+  void thread(int index) {
+    Lanes lanes;
+    const Done outcome = work(index, lanes);
+    if (!outcome) give_up(index, outcome.error(), lanes);
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& lane : lanes) std::erase(alive_, &lane->backend());
+    }
+    if (outcome)
+      for (const auto& lane : lanes) lane->backend().leave();
+  }
+
+  void give_up(int index, const Error& error, Lanes& lanes) {
+    const bool timed_out = watchdog_ && watchdog_->fired();
+    {
+      std::lock_guard lock(mutex_);
+      if (exit_code_ == kOk) {
+        exit_code_ = timed_out ? kTimedOut : exit_code_of(error.status);
+        clear_progress();
+        const std::string text =
+            timed_out ? fmt::format("no result within -T {} s; {}", options_.timeout, error.text)
+                      : error.text;
+        fmt::print(stderr, "{}: {}\n", options_.program, text);
+        run_result_.errors.push_back(text);
+      }
+    }
+    (void)index;
+    team_.leave(error);
+    for (const auto& lane : lanes) lane->backend().abort();
+  }
+
+  Done work(int index, Lanes& lanes) {
+    RONDO_CHECK_OK(join(index, lanes));
+    RONDO_CHECK_OK(introduce(index, lanes));
+    const Bench bench{options_, team_, index, lanes};
+    const int roots = info(options_.kind).rooted && options_.root == kAllRoots ? ranks_ : 1;
+    const std::vector<Op> ops = info(options_.kind).reduces ? options_.ops : std::vector{Op::kNone};
+    const std::vector<ncclDataType_t> types =
+        info(options_.kind).sized ? options_.types : std::vector{ncclInt8};
+    for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle)
+      for (const ncclDataType_t type : types)
+        for (const Op op : ops) {
+          if (op != Op::kNone && !supported(op, type)) continue;
+          for (int i = 0; i < roots; ++i) {
+            const int root = roots > 1 ? i : std::max(options_.root, 0);
+            for (const std::size_t bytes : sweep_sizes(options_))
+              RONDO_CHECK_OK(row(bench, {options_.kind, type, op, root, false}, bytes));
+          }
+        }
+    return account_memory(index, lanes);
+  }
+
+  Done join(int index, Lanes& lanes) {
+    const Needs needs = needs_of(options_, ranks_);
+    for (int g = 0; g < options_.gpus; ++g)
+      lanes.push_back(std::make_unique<Lane>(run_.make_backend(),
+                                             team_.member(index) * options_.gpus + g, ranks_));
+    Backend& first = lanes[0]->backend();
+    JoinOptions join{.ranks = ranks_,
+                     .rank = 0,
+                     .id = {},
+                     .own_stream = options_.own_stream,
+                     .cta_policy = options_.cta_policy};
+    std::string mine;
+    if (team_.member(index) == 0) {
+      if (const ncclResult_t made = first.make_id(&join.id); made != ncclSuccess)
+        return fail(static_cast<Status>(made), "ncclGetUniqueId: {}", first.last_error());
+      mine.assign(join.id.internal, sizeof join.id.internal);
+    }
+    RONDO_TRY(auto ids, team_.all_gather(index, mine));
+    if (ids[0].size() != sizeof join.id.internal)
+      return fail(Status::kInternalError, "rank 0 sent no unique id");
+    std::memcpy(join.id.internal, ids[0].data(), sizeof join.id.internal);
+    ncclResult_t result = lanes.size() > 1 ? first.group_start() : ncclSuccess;
+    for (const auto& lane : lanes) {
+      join.rank = lane->rank();
+      if (result == ncclSuccess) result = lane->backend().join(join);
+    }
+    if (lanes.size() > 1)
+      if (const ncclResult_t ended = first.group_end(); result == ncclSuccess) result = ended;
+    if (result != ncclSuccess)
+      return fail(static_cast<Status>(result), "rank {}: joining: {}", lanes[0]->rank(),
+                  first.last_error());
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& lane : lanes) {
+        alive_.push_back(&lane->backend());
+        initial_ = std::max(initial_, lane->backend().memory_used());
+      }
+    }
+    for (const auto& lane : lanes) RONDO_CHECK_OK(lane->allocate(options_, needs.send, needs.recv));
+    return done();
+  }
+
+  // Who is here; process 0 prints it.
+  Done introduce(int index, const Lanes& lanes) {
+    RONDO_TRY(auto all, team_.all_gather(index, fmt::format("{} {}", getpid(), host_name())));
+    if (index != 0) return done();
+    if (options_.timeout > 0) watchdog_.emplace([this] { abort_all(); });
+    if (processes_.rank() != 0) return done();
+    context_.library_version = lanes[0]->backend().version();
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const std::string& who = all[static_cast<std::size_t>(rank / options_.gpus)];
+      const auto space = who.find(' ');
+      context_.devices.push_back(
+          {rank, std::atoi(who.c_str()), who.substr(space + 1), "host memory"});
+    }
+    print_preamble();
+    return done();
+  }
+
+  void print_preamble() {
+    print("# rondo bench {} nccl-headers={} nccl-library={}\n", rondoGetVersion(),
+          NCCL_VERSION_CODE, context_.library_version);
+    print("# Collective test starting: {}\n", options_.program);
+    const bool factor = options_.step_factor > 1;
+    print(
+        "# nThread {} nGpus {} minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} "
+        "agg iters: {} validation: {} graph: 0 unalign: {}\n",
+        options_.threads, options_.gpus, options_.min_bytes, options_.max_bytes,
+        factor ? static_cast<std::size_t>(options_.step_factor) : options_.step_bytes,
+        factor ? "factor" : "bytes", options_.warmup, options_.iterations, options_.aggregate,
+        options_.check == kCheckEvery ? "every" : fmt::format("{}", options_.check),
+        options_.unalign);
+    print("#\n# Using devices\n");
+    for (const Rank& rank : context_.devices)
+      print("#  Rank {:>2} Group {:>2} Pid {:>6} on {:>10} device {:>2} [0000:00:00] {}\n",
+            rank.rank, 0, rank.pid, rank.host, rank.rank % (options_.threads * options_.gpus),
+            rank.device);
+    print("#\n{}", table_header(options_));
+    std::fflush(run_.out);
+  }
+
+  // One row: both sides, then printed as a whole.
+  Done row(const Bench& bench, Test test, std::size_t bytes) {
+    Row row;
+    for (const bool in_place : {false, true}) {
+      if (in_place && !info(options_.kind).in_place) continue;
+      test.in_place = in_place;
+      if (bench.thread == 0) show_progress(test, bytes);
+      if (bench.thread == 0 && watchdog_) watchdog_->arm(options_.timeout);
+      const Layout layout =
+          layout_of({test.kind, test.type, 0, ranks_, test.root, options_.spread}, bytes);
+      RONDO_TRY(Measured measured, measure(bench, test, bytes));
+      std::vector<std::string> packed;
+      std::string mine;
+      for (const RankReport& report : measured.reports) {
+        const std::string one = pack(report);
+        const std::uint64_t length = one.size();
+        mine.append(reinterpret_cast<const char*>(&length), sizeof length);
+        mine.append(one);
+      }
+      RONDO_TRY(auto all, team_.all_gather(bench.thread, mine));
+      if (bench.thread == 0 && watchdog_) watchdog_->disarm();
+      if (team_.member(bench.thread) != 0) continue;
+      std::vector<RankReport> reports;
+      for (const std::string& member : all)
+        for (std::size_t at = 0; at + sizeof(std::uint64_t) <= member.size();) {
+          std::uint64_t length = 0;
+          std::memcpy(&length, member.data() + at, sizeof length);
+          at += sizeof length;
+          reports.push_back(unpack(member.substr(at, length)));
+          at += length;
+        }
+      const bool checked = options_.check != 0 && info(options_.kind).sized;
+      Side side = combine(reports, options_, layout, checked);
+      row.bytes = layout.bytes, row.count = layout.count;
+      row.plan = reports[0].plan, row.iterations = measured.iterations;
+      if (side.wrong > 0) run_result_.wrong += side.wrong;
+      (in_place ? row.in_place : row.out_of_place) = std::move(side);
+    }
+    if (team_.member(bench.thread) == 0) report(row, test);
+    return done();
+  }
+
+  void report(Row& row, const Test& test) {
+    row.type = info(options_.kind).sized ? info(test.type).name : "none";
+    row.op = name(test.op);
+    row.root = info(options_.kind).rooted ? test.root : -1;
+    row.timestamp = time_of_day();
+    clear_progress();
+    print("{}\n", table_row(options_, row));
+    for (const Side* side : {&row.out_of_place, &row.in_place})
+      if (!side->example.empty())
+        print("# wrong data {}: {}\n", side == &row.in_place ? "in place" : "out of place",
+              side->example);
+    std::fflush(run_.out);
+    run_result_.rows.push_back(std::move(row));
+  }
+
+  Done account_memory(int index, const Lanes& lanes) {
+    std::size_t mine[3] = {};
+    for (const auto& lane : lanes) {
+      mine[0] = std::max(mine[0], initial_);
+      mine[1] = std::max(mine[1], lane->buffer_bytes());
+      mine[2] = std::max(mine[2], lane->backend().memory_used());
+    }
+    RONDO_TRY(auto all,
+              team_.all_gather(index, std::string(reinterpret_cast<char*>(mine), sizeof mine)));
+    if (team_.member(index) != 0) return done();
+    Memory& most = run_result_.memory;
+    for (const std::string& theirs : all) {
+      std::size_t other[3] = {};
+      std::memcpy(other, theirs.data(), std::min(theirs.size(), sizeof other));
+      most.initial = std::max(most.initial, other[0]);
+      most.buffers = std::max(most.buffers, other[1]);
+      most.collective = std::max(most.collective, other[2] > other[0] ? other[2] - other[0] : 0);
+    }
+    return done();
+  }
+
+  // The footer, the files, and what the results say.
+  int finish() {
+    context_.end_time = time_of_day();
+    int code = exit_code_;
+    const bool right = run_result_.wrong == 0;
+    if (!right && code == kOk) code = kWrongResult;
+    print("# Out of bounds values : {} {}\n", run_result_.wrong, right ? "OK" : "FAILED");
+    const double floor = env::get_double("NCCL_TESTS_MIN_BW");
+    const double bandwidth = run_result_.average_bus_gbs();
+    const bool fast = floor <= 0 || bandwidth >= 0.9 * floor;
+    if (!fast && code == kOk) code = kWrongResult;
+    print("# Avg bus bandwidth    : {:g} {}\n", bandwidth,
+          floor <= 0 ? ""
+          : fast     ? "OK"
+                     : "FAILED");
+    print("#\n# Collective test concluded: {}\n", options_.program);
+    if (options_.memory) print_memory();
+    if (!options_.baseline.empty() && exit_code_ == kOk) code = against_baseline(code);
+    for (const std::string& error : run_result_.errors) print("# error: {}\n", error);
+    print("#\n");
+    std::fflush(run_.out);
+    const auto keep = [&](const std::string& path, const std::string& text) {
+      if (path.empty()) return;
+      if (const Done written = write_file(path, text); !written) {
+        fmt::print(stderr, "{}: {}\n", options_.program, written.error().text);
+        if (code == kOk) code = kInvalidUse;
+      }
+    };
+    if (!options_.json.empty()) keep(options_.json, json_of(context_, options_, run_result_));
+    if (!options_.csv.empty()) keep(options_.csv, csv_of(context_, options_, run_result_));
+    return code;
+  }
+
+  void print_memory() {
+    const auto mib = [](std::size_t bytes) {
+      return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
+    };
+    const Memory& memory = run_result_.memory;
+    print(
+        "# Memory usage (the rank with most) : Initialization {} | User-Allocated {} | Collective "
+        "{} | Total {}\n",
+        mib(memory.initial), mib(memory.buffers), mib(memory.collective),
+        mib(memory.initial + memory.buffers + memory.collective));
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    print("# Resident set of process 0, at most : {}\n",
+          mib(static_cast<std::size_t>(usage.ru_maxrss) << 10));
+  }
+
+  int against_baseline(int code) {
+    const auto comparison = compare(options_.baseline, context_, options_, run_result_);
+    if (!comparison) {
+      fmt::print(stderr, "{}: {}\n", options_.program, comparison.error().text);
+      return code == kOk ? static_cast<int>(kInvalidUse) : code;
+    }
+    const auto& slower = comparison.value().slower;
+    for (const std::string& line : slower) print("# slower: {}\n", line);
+    print("# Baseline : {} of {} measurements slower by more than {:g}% {}\n", slower.size(),
+          comparison.value().compared, 100 * options_.fail_if_slower,
+          slower.empty() ? "OK" : "FAILED");
+    return code == kOk && !slower.empty() ? static_cast<int>(kWrongResult) : code;
+  }
+
+  void show_progress(const Test& test, std::size_t bytes) {
+    if (run_.progress == nullptr) return;
+    fmt::print(run_.progress, "\r\033[K# {} rows; now {} B {} {} {}", run_result_.rows.size(),
+               bytes, info(test.type).name, name(test.op),
+               test.in_place ? "in place" : "out of place");
+    std::fflush(run_.progress);
+  }
+  void clear_progress() {
+    if (run_.progress == nullptr) return;
+    fmt::print(run_.progress, "\r\033[K");
+    std::fflush(run_.progress);
+  }
+
+  void abort_all() {
+    std::vector<Backend*> alive;
+    {
+      std::lock_guard lock(mutex_);
+      alive = alive_;
+    }
+    for (Backend* backend : alive) backend->abort();
+  }
+
+  template <class... Args>
+  void print(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::print(run_.out, format, std::forward<Args>(args)...);
+  }
+
+  const ProcessRun& run_;
+  const Options& options_;
+  ProcessTeam& processes_;
+  ThreadTeam team_;
+  const int ranks_;
+  std::mutex mutex_;
+  std::vector<Backend*> alive_;
+  std::size_t initial_ = 0;
+  int exit_code_ = kOk;
+  Context context_;
+  Run run_result_;
+  std::optional<Watchdog> watchdog_;
+};
+
+}  // namespace
+
+int run_process(const ProcessRun& run) {
+  auto processes = ProcessTeam::meet(run.launch, 60);
+  if (!processes) {
+    fmt::print(stderr, "{}: {}\n", run.options.program, processes.error().text);
+    return exit_code_of(processes.status());
+  }
+  return Process(run, **processes).go();
+}
+
+}  // namespace rondo::bench

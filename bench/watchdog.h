@@ -1,0 +1,71 @@
+// Watchdog: calls `expired` on its own thread where disarm() does not come within the seconds given
+// to arm(). Used for -T; without it no thread exists.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace rondo::bench {
+
+class Watchdog {
+ public:
+  explicit Watchdog(std::function<void()> expired)
+      : expired_(std::move(expired)), thread_([this] { watch(); }) {}
+  ~Watchdog() {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  void arm(double seconds) {
+    std::lock_guard lock(mutex_);
+    until_ = Clock::now() +
+             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    changed_.notify_all();
+  }
+  void disarm() {
+    std::lock_guard lock(mutex_);
+    until_.reset();
+    changed_.notify_all();
+  }
+  bool fired() const {
+    std::lock_guard lock(mutex_);
+    return fired_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (!stop_) {
+      if (!until_) {
+        changed_.wait(lock);
+      } else if (const auto until = *until_; Clock::now() < until) {
+        changed_.wait_until(lock, until);
+      } else {
+        until_.reset();
+        fired_ = true;
+        lock.unlock();
+        expired_();
+        lock.lock();
+      }
+    }
+  }
+
+  std::function<void()> expired_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Clock::time_point> until_;
+  bool fired_ = false, stop_ = false;
+  std::thread thread_;  // last: starts when the rest is there
+};
+
+}  // namespace rondo::bench

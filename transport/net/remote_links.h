@@ -76,6 +76,8 @@ class RemoteLinks {
   bool reached(int peer) const;
 
   // At most kMostControlBytes; kept until the link takes it, even where it has to be opened first.
+  // A peer that computes reads nothing: one that leaves more than about 64 KiB unread for
+  // RONDO_NET_TIMEOUT counts as dead, so bound what is said to it without an answer.
   Done send_control(int peer, std::span<const std::byte> message);
 
   // All slots and control messages have left user space, except to peers that error_of() names.

@@ -1,4 +1,6 @@
 // Links over TCP between two networks of one thread: order, sizes, striping, ends.
+#include <algorithm>
+
 #include "tcp_pair.h"
 
 namespace rondo::test {
@@ -32,7 +34,7 @@ TEST_P(TcpLinkTest, CarriesEverySizeBothWaysInOrder) {
     ASSERT_TRUE(drive([&] { pair.turn(); }, [&] { return to->test(last).done; }));
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       ASSERT_EQ(to->test({i, false}).bytes, sizes[i]);
-      ASSERT_EQ(std::memcmp(got[i].data(), sent[i].data(), sizes[i]), 0) << sizes[i];
+      ASSERT_TRUE(std::equal(sent[i].begin(), sent[i].end(), got[i].begin())) << sizes[i];
       ASSERT_EQ(records[i].count, i + 100);
       ASSERT_TRUE(from->test({i, true}).done);
     }
@@ -53,7 +55,7 @@ TEST_P(TcpLinkTest, MixesSmallAndStripedMessagesWithOneReceiveAtATime) {
     ASSERT_TRUE(request);
     ASSERT_TRUE(drive([&] { pair.turn(); }, [&] { return pair.far->test(*request).done; })) << i;
     ASSERT_EQ(pair.far->test(*request).bytes, bodies[i].size());
-    ASSERT_EQ(std::memcmp(room.data(), bodies[i].data(), bodies[i].size()), 0) << i;
+    ASSERT_TRUE(std::equal(bodies[i].begin(), bodies[i].end(), room.begin())) << i;
   }
 }
 

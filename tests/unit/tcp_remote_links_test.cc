@@ -1,4 +1,5 @@
 // Connections across the network, as executors use them: ranks as threads on loopback.
+#include <algorithm>
 #include <atomic>
 
 #include "kernels/host/slots.h"
@@ -26,7 +27,7 @@ bool wait_for(RemoteLinks& links, Ready&& ready) {
 bool send_slot(RemoteLinks& links, Connection& to, const Bytes& body, std::uint64_t mark) {
   SendEnd<> end(to);
   if (!wait_for(links, [&] { return end.ready(); })) return false;
-  std::memcpy(end.slot(), body.data(), body.size());
+  std::copy(body.begin(), body.end(), end.slot());
   CallRecord record;
   record.count = mark;
   end.push(body.size(), record);
@@ -37,7 +38,7 @@ bool receive_slot(RemoteLinks& links, Connection& from, const Bytes& body, std::
   ReceiveEnd<> end(from);
   if (!wait_for(links, [&] { return end.ready(); })) return false;
   const bool same = end.bytes() == body.size() && end.record().count == mark &&
-                    std::memcmp(end.slot(), body.data(), body.size()) == 0;
+                    std::equal(body.begin(), body.end(), end.slot());
   end.pop();
   return same;
 }
@@ -101,7 +102,7 @@ TEST(TcpRemoteLinks, AnUnreadChannelHoldsItsSenderBackAndNoOtherLane) {
       const auto quiet_since = [&] { return Clock::now() + std::chrono::milliseconds(300); };
       for (auto until = quiet_since(); Clock::now() < until && pushed < kMany; links.progress()) {
         if (!end.ready()) continue;
-        std::memcpy(end.slot(), body.data(), body.size());
+        std::copy(body.begin(), body.end(), end.slot());
         end.push(body.size(), {});
         ++pushed;
         until = quiet_since();

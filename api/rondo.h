@@ -145,10 +145,10 @@ typedef struct {
 /* The fault that ended this communicator. Local, does not wait. */
 ncclResult_t rondoCommGetFault(ncclComm_t comm, rondoFault_t* fault);
 
-/* The ranks of comm that have ended, ascending: on this host the kernel is asked now, whether or not
- * a call has failed; of other hosts, a rank that the fault blames for being gone. This is what the
- * survivors of a failure give to ncclCommShrink. ranks has room for all ranks of comm. Local, does
- * not wait. */
+/* The ranks of comm that have ended, ascending: on this host the kernel is asked now, whether or
+ * not a call has failed; of other hosts, a rank that the fault blames for being gone. This is what
+ * the survivors of a failure give to ncclCommShrink. ranks has room for all ranks of comm. Local,
+ * does not wait. */
 ncclResult_t rondoCommGetEnded(ncclComm_t comm, int* ranks, int* count);
 
 /* How this rank's last call was run, for example "twoshot staged 4 rounds"; "" before the first.

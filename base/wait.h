@@ -23,6 +23,9 @@ struct WaitSite {
   int peer;              // rank in the host view, or -1
   std::uint64_t step;    // publication or slot that is awaited
   int global_rank = -1;  // rank in the communicator, where the peer may be on another host
+  // Whether the wait needs that rank of the communicator too; null: it needs nobody else.
+  bool (*needs)(const void* self, int global_rank) = nullptr;
+  const void* self = nullptr;
 };
 
 template <class A = DoorbellAtomics>  // an Atomics policy, see base/doorbell.h

@@ -50,8 +50,8 @@ Result<std::shared_ptr<Communicator>> Communicator::split(int color, int key,
     int color, key;
   };
   const Choice choice{color, key};
+  const std::uint64_t child = ++state_->splits;
   RONDO_TRY(const std::vector<Blob> all, exchange(std::as_bytes(std::span(&choice, 1))));
-  const std::uint64_t child = ++state_->children;
   if (color < 0) return std::shared_ptr<Communicator>();
   std::vector<std::pair<int, int>> keyed;  // key, rank
   for (int r = 0; r < size(); ++r) {
@@ -74,6 +74,9 @@ Result<std::shared_ptr<Communicator>> Communicator::split(int color, int key,
 Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> excluded,
                                                            const CommOptions& options,
                                                            std::function<bool()> aborted) {
+  if (state_->forked())
+    return fail(Status::kInvalidUsage,
+                "this communicator belongs to the parent process: after fork, create a new one");
   std::vector<int> members;
   for (int r = 0; r < size(); ++r)
     if (std::find(excluded.begin(), excluded.end(), r) == excluded.end()) members.push_back(r);

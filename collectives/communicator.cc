@@ -1,9 +1,13 @@
 #include "collectives/communicator.h"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "base/env.h"
+#include "base/log.h"
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
 
@@ -20,7 +24,7 @@ CommOptions CommOptions::from_environment() {
 Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
 
 Communicator::~Communicator() {
-  if (!state_->host.peers.empty())
+  if (!state_->host.peers.empty() && !state_->forked())
     HostAtomics::store_release(state_->host.self().progress->state, kLeft);
 }
 
@@ -49,13 +53,14 @@ std::string Communicator::describe_ranks() const { return state_->describe_ranks
 // ---- entering and leaving ----
 
 Done CommunicatorState::enter() {
-  if (made_in != fork_generation())
+  if (forked())
     return fail(Status::kInvalidUsage,
                 "this communicator belongs to the parent process: after fork, create a new one");
-  if (inside.exchange(true, std::memory_order_acquire))
+  if (inside.exchange(true, std::memory_order_seq_cst))
     return fail(Status::kInvalidUsage,
                 "another thread is inside a call of this communicator: one thread at a time");
-  if (const int how = ended.load(std::memory_order_acquire); how != kRunning) {
+  inside_thread.store(pthread_self(), std::memory_order_relaxed);
+  if (const int how = ended.load(std::memory_order_seq_cst); how != kRunning) {
     leave();
     return fail(Status::kInvalidUsage, "communicator was {}",
                 how == kAborted ? "aborted by this process" : "revoked");
@@ -68,6 +73,19 @@ Done CommunicatorState::enter() {
   return done();
 }
 
+// The fault of a peer that has withdrawn from the call may be a moment from being written.
+Done CommunicatorState::adopted_fault() {
+  constexpr int kMoments = 1000;
+  for (int moment = 0; moment < kMoments; ++moment) {
+    if (faulted.load(std::memory_order_acquire) || adopt_peer_fault()) {
+      std::lock_guard lock(fault_mutex);
+      return fault->error();
+    }
+    usleep(1000);
+  }
+  return fail(Status::kInternalError, "rank {} left {} without a fault", rank, current_call());
+}
+
 void CommunicatorState::leave() { inside.store(false, std::memory_order_release); }
 
 // ---- running calls ----
@@ -76,9 +94,7 @@ Done CommunicatorState::why_it_ended() {
   if (const int how = ended.load(); how != kRunning)
     return fail(Status::kInvalidUsage, "communicator was {}",
                 how == kAborted ? "aborted by this process" : "revoked");
-  std::lock_guard lock(fault_mutex);
-  if (fault) return fault->error();
-  return fail(Status::kInternalError, "rank {} left call {} without a fault", rank, host.sequence);
+  return adopted_fault();
 }
 
 Done CommunicatorState::run_group(std::span<const Call> calls) {
@@ -119,6 +135,13 @@ Done Communicator::run_together(std::span<const Work> works) {
 std::vector<int> Communicator::ended_ranks() { return state_->ended_ranks(); }
 
 std::optional<Fault> Communicator::fault() {
+  if (state_->forked()) {
+    Fault foreign;
+    foreign.status = Status::kInvalidUsage;
+    foreign.rank = rank();
+    foreign.text = "this communicator belongs to the parent process: after fork, create a new one";
+    return foreign;
+  }
   if (!state_->faulted.load(std::memory_order_acquire) && !state_->adopt_peer_fault())
     return std::nullopt;
   std::lock_guard lock(state_->fault_mutex);
@@ -127,29 +150,47 @@ std::optional<Fault> Communicator::fault() {
 
 // ---- ending ----
 
-namespace {
-void wait_until_left(const std::atomic<bool>& inside) {
-  while (inside.load(std::memory_order_acquire)) sched_yield();  // a woken waiter leaves at once
+void CommunicatorState::end_calls(const char* what) {
+  if (!host.peers.empty()) {
+    Fault told;
+    told.status = Status::kRemoteError;
+    told.rank = told.culprit = rank;
+    told.sequence = HostAtomics::load_relaxed(host.self().steps->sequence);
+    told.text = fmt::format("rank {} {} the communicator", rank, what);
+    raise(std::move(told));
+    wake_peers();
+  }
+  // Whoever is inside leaves at its next look, at most 100 ms from now and after what it is just
+  // copying. Should it never run again (its thread was cancelled, or it is the one that this signal
+  // handler or fiber interrupted), it must not hold up its end.
+  constexpr int kYields = 200, kNaps = 20'000;
+  for (int turn = 0; inside.load(std::memory_order_seq_cst); ++turn) {
+    if (pthread_equal(inside_thread.load(std::memory_order_relaxed), pthread_self())) return;
+    if (turn < kYields) {
+      sched_yield();
+    } else if (turn < kYields + kNaps) {
+      usleep(500);
+    } else {
+      RONDO_WARN("rank {} {} the communicator, but a thread is still inside a call of it", rank,
+                 what);
+      return;
+    }
+  }
 }
-}  // namespace
 
 void Communicator::abort() {
   CommunicatorState& state = *state_;
+  if (state.forked()) return;
   if (state.ended.exchange(CommunicatorState::kAborted) == CommunicatorState::kAborted) return;
-  if (!state.host.peers.empty()) {
-    state.raise(state.make_fault(Status::kRemoteError, state.rank,
-                                 fmt::format("rank {} aborted the communicator", state.rank)));
-    state.wake_peers();
-  }
-  wait_until_left(state.inside);
+  state.end_calls("aborted");
 }
 
 void Communicator::revoke() {
   CommunicatorState& state = *state_;
+  if (state.forked()) return;
   int running = CommunicatorState::kRunning;
   if (!state.ended.compare_exchange_strong(running, CommunicatorState::kRevoked)) return;
-  if (!state.host.peers.empty()) state.wake_peers();
-  wait_until_left(state.inside);
+  state.end_calls("revoked");
 }
 
 }  // namespace rondo

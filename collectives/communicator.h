@@ -83,8 +83,9 @@ class Communicator {
 
   // Ends the call that another thread may be blocked in, tells the peers ("rank N aborted"), waits
   // until that thread has left. Afterwards every call returns kInvalidUsage "aborted by ...".
+  // Always returns: it waits 10 s at most, and not at all for its own thread.
   void abort();
-  // The same without telling peers more than "revoked"; children can still be made from it.
+  // The same, but peers are told "revoked"; shrink() still works on it.
   void revoke();
 
   // Collective over the communicator: every rank gives bytes of equal length, gets all of them.

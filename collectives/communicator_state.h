@@ -1,6 +1,9 @@
 // CommunicatorState: everything a Communicator keeps, behind its interface.
 #pragma once
 
+#include <poll.h>
+#include <pthread.h>
+
 #include <atomic>
 #include <map>
 #include <memory>
@@ -43,8 +46,10 @@ class CommunicatorState {
   std::vector<int> local_ranks;  // ranks of this host, ascending; indexes the host view
   std::shared_ptr<shm::HostGroup> group;
   std::shared_ptr<bootstrap::Listener> listener;
-  std::uint64_t children = 0;  // made so far by split; part of what their ids derive from
-  std::map<std::vector<int>, std::uint64_t> shrinks;  // the same, to each list of members
+  // What children's ids derive from. Ranks that lost track of each other in a fault may have called
+  // split differently often: only calls for these very survivors count.
+  std::uint64_t splits = 0;
+  std::map<std::vector<int>, std::uint64_t> shrinks;
 
   host::HostRank host;
   std::unique_ptr<Connections> connections;
@@ -59,10 +64,19 @@ class CommunicatorState {
 
   // The call in progress.
   std::atomic<bool> inside{false};
+  std::atomic<pthread_t> inside_thread{};
   CallRecord current;
   std::int64_t waited_ns = 0;  // in this wait, counting only time in which the waiter ran
   std::int64_t last_check_ns = 0;
-  std::vector<bool> seen_dead;  // local processes seen dead in the check before
+  std::int64_t last_death_check_ns = 0;
+  std::vector<bool> seen_dead;  // local processes seen dead in the check before, in this wait
+  std::vector<pollfd> pidfds;   // one a local process; made at first use
+  bool two_parts = false;       // two parts of the call run at once
+  struct CircleMember {
+    int local;
+    std::uint32_t waits, checks;
+  };
+  std::vector<CircleMember> circle;  // ranks seen waiting for each other, in this wait
 
   // abort() and revoke() from other threads.
   std::atomic<int> ended{0};  // kRunning, kAborted, kRevoked
@@ -87,8 +101,16 @@ class CommunicatorState {
   bool adopt_peer_fault();  // true if a peer of this host has raised one
   bool check_mismatch();
   bool check_deaths(const WaitSite& site);
-  void on_mismatch(int peer, const CallRecord& theirs);
+  bool check_circle();
+  void show_wait(const WaitSite& site);
+  bool needs(const WaitSite& site, int local) const;
+  void on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs);
+  void find_earlier_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,
+                             CallRecord* theirs) const;
+  bool may_still_touch(int local) const;
+  std::string current_call() const;  // for texts
   std::string describe_ranks() const;
+  std::string describe_rank(int local) const;
   void wake_peers();
   std::vector<int> ended_ranks();
 
@@ -105,13 +127,18 @@ class CommunicatorState {
   // Entering and leaving a list of calls.
   Done enter();
   void leave();
+  bool forked() const { return made_in != fork_generation(); }  // the handle is the parent's
+  // abort() and revoke(): tells the peers, and waits until the call in progress has left.
+  void end_calls(const char* what);
 
   Done run_group(std::span<const Call> calls);
   Done run_collective(const Call& call);
+  Done announce_empty(const CallRecord& record);
   Done run_connected(const host::HostCall& call, const Plan& plan);
   void run_two(const std::function<void()>& first, const std::function<void()>& second);
   Done run_point_to_point(std::span<const Call> calls);
   Done why_it_ended();  // after an executor gave up
+  Done adopted_fault();
 };
 
 }  // namespace rondo

@@ -224,8 +224,11 @@ class Creation {
 
   void connect_hooks(host::HostRank& view) {
     view.owner = state_.get();
-    view.on_mismatch = [](void* owner, int peer, const CallRecord& theirs) {
-      static_cast<CommunicatorState*>(owner)->on_mismatch(peer, theirs);
+    view.on_mismatch = [](void* owner, int peer, const CallRecord& mine, const CallRecord& theirs) {
+      static_cast<CommunicatorState*>(owner)->on_mismatch(peer, mine, theirs);
+    };
+    view.may_still_touch = [](void* owner, int peer) {
+      return static_cast<CommunicatorState*>(owner)->may_still_touch(peer);
     };
     view.on_commit = [](void* owner, void* at, std::size_t bytes) {
       auto& state = *static_cast<CommunicatorState*>(owner);

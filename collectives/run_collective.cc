@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "collectives/communicator_state.h"
+#include "kernels/host/announcer.h"
 #include "kernels/host/reduce_kernels.h"
 #include "kernels/host/run_direct.h"
 
@@ -57,12 +58,25 @@ bool in_place(const Call& call, int rank) {
 
 }  // namespace
 
+// A call without data moves nothing and waits for nobody, but peers may have made it with some.
+Done CommunicatorState::announce_empty(const CallRecord& record) {
+  current = record;
+  host::Announcer announcer(host, record);
+  announcer.reserve_line();
+  announcer.publish_line(0);
+  Done result = announcer.failed() ? why_it_ended() : done();
+  if (result.ok()) host.finish_call();
+  current = CallRecord{};
+  return result;
+}
+
 Done CommunicatorState::run_collective(const Call& call) {
-  if (call.record.count == 0 && call.record.collective != Collective::kBarrier) return done();
   if (size == 1) {
     run_alone(call);
     return done();
   }
+  if (call.record.count == 0 && call.record.collective != Collective::kBarrier)
+    return announce_empty(call.record);
   if (facts.hosts > 1) {
     const Collective which = call.record.collective;
     if (which == Collective::kBarrier) return run_barrier_as_sum();
@@ -93,6 +107,7 @@ Done CommunicatorState::run_collective(const Call& call) {
                                plan.rounds)) {
     result = why_it_ended();
   }
+  if (result.ok()) host.finish_call();
   current = CallRecord{};
   return result;
 }

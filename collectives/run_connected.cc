@@ -18,9 +18,11 @@ void CommunicatorState::run_two(const std::function<void()>& first,
     static_cast<CommunicatorState*>(self)->suspend_rank(fresh);
   };
   host.waiter.set_supervisor(inside_group);
+  two_parts = true;
   const FiberGroup::Task tasks[] = {{first, host.self().parked, host.self().bell},
                                     {second, host.self().parked, host.self().bell}};
   FiberGroup::run(tasks);
+  two_parts = false;
   host.waiter.set_supervisor(before);
 }
 

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 
@@ -23,9 +24,38 @@ std::int64_t now_ns() {
 // run (stopped, debugged, or the machine slept): only this much is counted.
 constexpr std::int64_t kLongestGap = 250'000'000;
 
+// Looking costs a system call or several loads, so it is done no more often than this.
+constexpr std::int64_t kCheckPeriod = 50'000;
+constexpr std::int64_t kDeathPeriod = 10'000'000;
+// Ranks that wait for each other are looked for only in waits that last.
+constexpr std::int64_t kCirclePatience = 50'000'000;
+
 bool has_ended(const shm::PeerProcess& process) {
   pollfd entry{process.pidfd.get(), POLLIN, 0};
   return process.pidfd.valid() && poll(&entry, 1, 0) > 0;
+}
+
+// Records that others may be writing or reading: in two halves, each of them whole.
+struct Halves {
+  std::uint64_t first, second;
+};
+static_assert(sizeof(Halves) == sizeof(CallRecord));
+
+CallRecord load_record(const CallRecord& from) {
+  const auto& halves = reinterpret_cast<const Halves&>(from);
+  return std::bit_cast<CallRecord>(
+      Halves{HostAtomics::load_relaxed(halves.first), HostAtomics::load_relaxed(halves.second)});
+}
+
+void store_record(CallRecord& to, const CallRecord& record) {
+  auto& halves = reinterpret_cast<Halves&>(to);
+  const auto from = std::bit_cast<Halves>(record);
+  HostAtomics::store_relaxed(halves.first, from.first);
+  HostAtomics::store_relaxed(halves.second, from.second);
+}
+
+bool is_message(const CallRecord& record) {
+  return record.collective == Collective::kSend || record.collective == Collective::kRecv;
 }
 
 // "stopped" for a process in state T, read from /proc.
@@ -63,6 +93,11 @@ std::string CommunicatorState::rank_name(int global) const {
                      facts_of_rank.hostname);
 }
 
+std::string CommunicatorState::current_call() const {
+  if (is_message(current)) return to_string(current);
+  return fmt::format("call {}, {}", host.sequence, to_string(current));
+}
+
 void CommunicatorState::install_supervisor() {
   Waiter::Supervisor supervisor;
   supervisor.self = this;
@@ -78,33 +113,44 @@ void CommunicatorState::install_supervisor() {
 
 bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
   const std::int64_t now = now_ns();
+  if (ended.load(std::memory_order_acquire) != kRunning) return false;
   if (first) {
     waited_ns = 0;
     remote_error_seen = false;
+    last_check_ns = now;
     std::fill(seen_dead.begin(), seen_dead.end(), false);
-    ProgressLine& progress = *host.self().progress;
-    HostAtomics::store_relaxed(progress.sequence, host.sequence);
-    HostAtomics::store_relaxed(progress.step, host.step);
-    HostAtomics::store_relaxed(progress.waiting_for, static_cast<std::int32_t>(global_of(site)));
-    HostAtomics::store_release(progress.state, kInside);
-  } else {
-    waited_ns += std::min(now - last_check_ns, kLongestGap);
+    circle.clear();
+    show_wait(site);
+    return true;
   }
+  if (now - last_check_ns < kCheckPeriod) return true;
+  waited_ns += std::min(now - last_check_ns, kLongestGap);
   last_check_ns = now;
-  const int ended_now = ended.load(std::memory_order_acquire);
-  if (ended_now != kRunning) return false;
-  if (adopt_peer_fault() || check_mismatch() || check_deaths(site) || check_remote(site))
+  ProgressLine& progress = *host.self().progress;
+  HostAtomics::store_release(progress.checks, HostAtomics::load_relaxed(progress.checks) + 1);
+  if (adopt_peer_fault() || check_mismatch() || check_deaths(site) || check_remote(site) ||
+      check_circle())
     return false;
   const double limit = timeout_seconds.load(std::memory_order_relaxed);
   if (static_cast<double>(waited_ns) < limit * 1e9) return true;
   const int awaited = global_of(site);
   const std::string who = awaited >= 0 ? rank_name(awaited) : "its peers";
-  raise(make_fault(
-      Status::kTimeout, awaited,
-      fmt::format("rank {} waited {} s for {} in call {}, {}; RONDO_TIMEOUT sets this "
-                  "limit. Ranks of this host:\n{}",
-                  rank, limit, who, host.sequence, to_string(current), describe_ranks())));
+  raise(make_fault(Status::kTimeout, awaited,
+                   fmt::format("rank {} waited {} s for {} in {}; RONDO_TIMEOUT sets this limit. "
+                               "Ranks of this host:\n{}",
+                               rank, limit, who, current_call(), describe_ranks())));
   return false;
+}
+
+// Tells everybody what this rank waits for.
+void CommunicatorState::show_wait(const WaitSite& site) {
+  ProgressLine& progress = *host.self().progress;
+  HostAtomics::store_relaxed(progress.sequence, host.sequence);
+  HostAtomics::store_relaxed(progress.step, host.step);
+  HostAtomics::store_relaxed(progress.waiting_for, static_cast<std::int32_t>(global_of(site)));
+  HostAtomics::store_relaxed(progress.state, two_parts ? kWaitingTwice : kWaiting);
+  store_record(progress.call, current);
+  HostAtomics::store_release(progress.waits, HostAtomics::load_relaxed(progress.waits) + 1);
 }
 
 Fault CommunicatorState::make_fault(Status status, int culprit, std::string text) const {
@@ -170,46 +216,142 @@ bool CommunicatorState::adopt_peer_fault() {
 
 bool CommunicatorState::check_mismatch() {
   // Messages are not announced: the newest announcement belongs to the collective before them.
-  if (current.collective == Collective::kNone || current.collective == Collective::kSend ||
-      current.collective == Collective::kRecv)
-    return false;
+  if (current.collective == Collective::kNone || is_message(current)) return false;
   for (int r = 0; r < host.size; ++r) {
     const AnnounceLine& line = host.peers[r].announcements[host.sequence % kAnnounceDepth];
     if (r == host.rank || HostAtomics::load_acquire(line.sequence) != host.sequence) continue;
     const CallRecord theirs = line.record;
     if (theirs == current) continue;
-    on_mismatch(local_ranks[r], theirs);
+    on_mismatch(local_ranks[r], current, theirs);
     return true;
   }
   return false;
 }
 
-void CommunicatorState::on_mismatch(int peer, const CallRecord& theirs) {
+void CommunicatorState::on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs) {
+  std::uint64_t sequence = host.sequence;
+  CallRecord here = mine, there = theirs;
+  if (mine == theirs) find_earlier_mismatch(local_of(peer), &sequence, &here, &there);
+  std::string which = is_message(here) ? std::string() : fmt::format("in call {}, ", sequence);
   Fault mismatch = make_fault(
       Status::kInvalidUsage, peer,
-      fmt::format(
-          "Mismatched calls: in call {}, rank {} called {} and rank {} called {}; all ranks "
-          "must make the same calls in the same order",
-          host.sequence, rank, to_string(current), peer, to_string(theirs)));
-  mismatch.other = theirs;
+      here == there
+          ? fmt::format("Mismatched calls: more than {} calls ago, rank {} and rank {} made "
+                        "different calls; all ranks must make the same calls in the same order",
+                        kAnnounceDepth, rank, peer)
+          : fmt::format("Mismatched calls: {}rank {} called {} and rank {} called {}; all ranks "
+                        "must make the same calls in the same order",
+                        which, rank, to_string(here), peer, to_string(there)));
+  mismatch.sequence = sequence;
+  mismatch.own = here;
+  mismatch.other = there;
   raise(std::move(mismatch));
 }
 
-// A peer that has ended is a fault only for what it left undone: the condition is evaluated once
-// more between the first sight of its end and the fault, and only if this rank waits for it.
+// Among the calls that both rings still hold: the oldest in which this rank and the peer differ.
+void CommunicatorState::find_earlier_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,
+                                              CallRecord* theirs) const {
+  const std::uint64_t newest = host.sequence;
+  const std::uint64_t oldest = newest >= kAnnounceDepth ? newest - kAnnounceDepth + 1 : 1;
+  for (std::uint64_t q = oldest; local >= 0 && q <= newest; ++q) {
+    const AnnounceLine& here = host.self().announcements[q % kAnnounceDepth];
+    const AnnounceLine& there = host.peers[local].announcements[q % kAnnounceDepth];
+    if (HostAtomics::load_acquire(here.sequence) != q ||
+        HostAtomics::load_acquire(there.sequence) != q)
+      continue;
+    const CallRecord own = load_record(here.record), other = load_record(there.record);
+    if (own == other || HostAtomics::load_acquire(there.sequence) != q) continue;
+    *sequence = q;
+    *mine = own;
+    *theirs = other;
+    return;
+  }
+}
+
+// Whether a rank of this host, should it have ended, has left something undone that the call in
+// progress needs: the very thing waited for, a part in this collective, or a message.
+bool CommunicatorState::needs(const WaitSite& site, int local) const {
+  const int global = local_ranks[local];
+  if (global_of(site) == global) return true;
+  if (site.needs != nullptr) return site.needs(site.self, global);
+  return !is_message(current) &&
+         HostAtomics::load_acquire(host.peers[local].progress->finished) < host.sequence;
+}
+
+bool CommunicatorState::may_still_touch(int local) const {
+  if (host.peers[local].same_process) return true;
+  return !has_ended(group->processes[group->process_of_member[local]]) &&
+         !is_stopped(ranks[local_ranks[local]].pid);
+}
+
+// A peer that has ended is a fault only for what it left undone: what is waited for is evaluated
+// once more between the first sight of its end and the fault.
 bool CommunicatorState::check_deaths(const WaitSite& site) {
-  const int peer = peer_of(site);
-  if (peer < 0 || !group) return false;
-  const int process = group->process_of_member[peer];
-  if (!has_ended(group->processes[process])) return false;
-  if (!seen_dead[process]) {
-    seen_dead[process] = true;
+  if (!group || last_check_ns - last_death_check_ns < kDeathPeriod) return false;
+  last_death_check_ns = last_check_ns;
+  if (pidfds.empty())
+    for (const shm::PeerProcess& process : group->processes)
+      pidfds.push_back({process.pidfd.valid() ? process.pidfd.get() : -1, POLLIN, 0});
+  if (poll(pidfds.data(), pidfds.size(), 0) <= 0) return false;
+  for (int r = 0; r < host.size; ++r) {
+    const int process = group->process_of_member[r];
+    if (pidfds[process].revents == 0 || !seen_dead[process] || !needs(site, r)) continue;
+    raise(make_fault(
+        Status::kRemoteError, local_ranks[r],
+        is_message(current)
+            ? fmt::format("{} ended while rank {} was in {} with it", rank_name(local_ranks[r]),
+                          rank, to_string(current))
+            : fmt::format("{} ended before it finished {}, in which rank {} waits for it",
+                          rank_name(local_ranks[r]), current_call(), rank)));
+    return true;
+  }
+  for (std::size_t p = 0; p < pidfds.size(); ++p) seen_dead[p] = pidfds[p].revents != 0;
+  return false;
+}
+
+// Ranks that wait for each other in a circle, in different calls, will wait for ever: one is in a
+// collective and one in a message, say. Each must have found its condition unmet twice after the
+// circle was first seen, in one and the same wait: then none of them can have missed anything.
+bool CommunicatorState::check_circle() {
+  if (waited_ns < kCirclePatience) return false;
+  std::vector<CircleMember> found;
+  int at = host.rank;
+  do {
+    const ProgressLine& progress = *host.peers[at].progress;
+    const std::uint32_t waits = HostAtomics::load_acquire(progress.waits);
+    const std::uint32_t checks = HostAtomics::load_acquire(progress.checks);
+    const int next = HostAtomics::load_acquire(progress.waiting_for);
+    if (HostAtomics::load_acquire(progress.state) != kWaiting || waits == 0 || next < 0) break;
+    found.push_back({at, waits, checks});
+    at = local_of(next);
+  } while (at >= 0 && at != host.rank && found.size() < local_ranks.size());
+  const auto same_wait = [](const CircleMember& a, const CircleMember& b) {
+    return a.local == b.local && a.waits == b.waits;
+  };
+  if (at != host.rank || found.size() < 2) {
+    circle.clear();
     return false;
   }
-  raise(make_fault(
-      Status::kRemoteError, local_ranks[peer],
-      fmt::format("{} ended before it finished call {}, {}, in which rank {} waits for it",
-                  rank_name(local_ranks[peer]), host.sequence, to_string(current), rank)));
+  if (!std::equal(found.begin(), found.end(), circle.begin(), circle.end(), same_wait)) {
+    circle = std::move(found);
+    return false;
+  }
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (found[i].checks - circle[i].checks < 2) return false;
+  std::string text = "Mismatched calls: ranks wait for each other:";
+  CallRecord theirs;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const ProgressLine& progress = *host.peers[found[i].local].progress;
+    const CallRecord call = load_record(progress.call);
+    if (i == 1) theirs = call;
+    text += fmt::format("{} rank {} called {} and waits for rank {}", i == 0 ? "" : ";",
+                        local_ranks[found[i].local], to_string(call),
+                        HostAtomics::load_acquire(progress.waiting_for));
+  }
+  Fault fault = make_fault(Status::kInvalidUsage, local_ranks[found[1].local],
+                           text + "; all ranks must make the same calls in the same order");
+  fault.other = theirs;
+  raise(std::move(fault));
   return true;
 }
 
@@ -227,26 +369,37 @@ std::vector<int> CommunicatorState::ended_ranks() {
 
 std::string CommunicatorState::describe_ranks() const {
   std::string text;
-  for (int r = 0; r < host.size; ++r) {
-    const PeerPort& peer = host.peers[r];
-    const std::uint64_t sequence = HostAtomics::load_acquire(peer.steps->sequence);
-    const std::uint64_t inside_call = HostAtomics::load_acquire(peer.progress->sequence);
-    const int waits_for = HostAtomics::load_acquire(peer.progress->waiting_for);
-    text += fmt::format("  {}: ", rank_name(local_ranks[r]));
-    if (group && has_ended(group->processes[group->process_of_member[r]])) {
-      text += "ended";
-    } else if (sequence < host.sequence) {
-      text += fmt::format("not entered call {} (newest: {})", host.sequence, sequence);
-      if (is_stopped(ranks[local_ranks[r]].pid)) text += ", stopped";
-    } else {
-      const AnnounceLine& line = peer.announcements[sequence % kAnnounceDepth];
-      text += fmt::format("in or past call {}, {}, step {}", sequence, to_string(line.record),
-                          HostAtomics::load_acquire(peer.steps->step));
-      if (inside_call == sequence && waits_for >= 0)
-        text += fmt::format(", waits for rank {}", waits_for);
-      if (is_stopped(ranks[local_ranks[r]].pid)) text += ", stopped";
-    }
-    text += '\n';
+  for (int r = 0; r < host.size; ++r) text += "  " + describe_rank(r) + '\n';
+  return text;
+}
+
+std::string CommunicatorState::describe_rank(int r) const {
+  const PeerPort& peer = host.peers[r];
+  const ProgressLine& progress = *peer.progress;
+  const std::uint64_t sequence = HostAtomics::load_acquire(peer.steps->sequence);
+  const std::uint64_t step = HostAtomics::load_acquire(peer.steps->step);
+  const CallRecord waits_in = load_record(progress.call);
+  const bool waits = HostAtomics::load_acquire(progress.state) != kOutside &&
+                     HostAtomics::load_acquire(progress.sequence) == sequence &&
+                     (is_message(waits_in) ||
+                      HostAtomics::load_acquire(progress.finished) < sequence);
+  const AnnounceLine& line = peer.announcements[sequence % kAnnounceDepth];
+  std::string text = rank_name(local_ranks[r]) + ": ";
+  if (sequence < host.sequence) {
+    text += fmt::format("not entered call {}", host.sequence);
+    if (sequence > 0) text += fmt::format(" (newest: {})", sequence);
+  } else {
+    text += fmt::format("{} call {}, {}, step {}",
+                        HostAtomics::load_acquire(progress.finished) >= sequence ? "finished" : "in",
+                        sequence, to_string(load_record(line.record)), step);
+  }
+  if (waits && is_message(waits_in)) text += ", in " + to_string(waits_in);
+  if (waits)
+    text += fmt::format(", waits for rank {}", HostAtomics::load_acquire(progress.waiting_for));
+  if (group && has_ended(group->processes[group->process_of_member[r]])) {
+    text += ", ended";
+  } else if (is_stopped(ranks[local_ranks[r]].pid)) {
+    text += ", stopped";
   }
   return text;
 }

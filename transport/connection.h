@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 2;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // calls that a rank may run ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data that travels inside the announcement
@@ -26,7 +26,7 @@ struct alignas(kLineBytes) AnnounceLine {
   std::uint64_t sequence;
   CallRecord record;
   std::uint32_t exposure;  // kExposesInput | kExposesOutput: the ExposureLine of this call counts
-  std::uint32_t reserved;
+  std::uint32_t history;   // of all records up to this one: equal where all calls were equal
   std::byte payload[kPayloadBytes];
 };
 static_assert(sizeof(AnnounceLine) == kLineBytes);
@@ -50,17 +50,24 @@ struct alignas(kLineBytes) StepLine {
   std::uint64_t sequence;  // newest announced call number + 1
 };
 
-// What a rank is doing while it waits; written only once its spinning is over. For diagnosis.
+// What a rank is doing while it waits; except for `finished` and `touching` it is written only once
+// its spinning is over. For diagnosis, and for those who depend on a rank that may be gone.
 struct alignas(kLineBytes) ProgressLine {
-  std::uint64_t sequence;    // call number + 1 of the call in which it waits
-  std::uint64_t finished;    // newest completed call number + 1
+  std::uint64_t sequence;    // number of its newest announced call
+  std::uint64_t finished;    // newest announced call that it has completed
   std::uint64_t step;        // publications so far
   std::int32_t waiting_for;  // rank, or -1
-  std::int32_t state;        // kOutside, kInside, kLeft
+  std::int32_t state;        // kOutside, kWaiting, kWaitingTwice, kLeft
+  CallRecord call;           // in which it waits: announced, or a message
+  std::uint32_t waits;       // waits that it has begun
+  std::uint32_t checks;      // times that a wait found its condition still unmet
+  std::uint32_t touching;    // odd while it reads or writes buffers that its peers have exposed
 };
+static_assert(sizeof(ProgressLine) == kLineBytes);
 inline constexpr std::int32_t kOutside = 0;
-inline constexpr std::int32_t kInside = 1;
-inline constexpr std::int32_t kLeft = 2;
+inline constexpr std::int32_t kWaiting = 1;
+inline constexpr std::int32_t kWaitingTwice = 2;  // two parts of its call wait, for different ranks
+inline constexpr std::int32_t kLeft = 3;
 
 // One fault, written once by its rank; state is written last.
 struct alignas(kLineBytes) FaultSlot {
@@ -71,7 +78,7 @@ struct alignas(kLineBytes) FaultSlot {
   std::uint64_t sequence;
   CallRecord own;
   CallRecord other;  // the culprit's call where it differs
-  char text[456];    // the sentence, NUL-terminated
+  char text[3528];   // the sentence, NUL-terminated
 };
 
 // One rank of this host as any other sees it: pointers into memory mapped by this process.

@@ -1,11 +1,15 @@
 // Announcer: how a rank makes its call known, and how it learns of its peers' calls.
 //
 // Guarantees: an announcement is written before any data of the call moves; a peer's announcement
-// is compared with this rank's own, whole, the first time that the call waits for it, so no rank
-// completes a call that another one made differently. A rank is at most depth - 1 calls ahead of
-// the slowest. Cost: one line written per call, one line read per peer.
+// is compared with this rank's own, whole, the first time that the call waits for it, and with it
+// all calls before (by their history). So no rank takes data of a call that its peer made
+// differently; peers for whom a call does not wait are compared in turn, one or two a call. A rank
+// is at most depth - 1 calls ahead of the slowest.
+// Cost: one line written per call, one line read per peer.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "kernels/host/host_rank.h"
@@ -17,6 +21,11 @@ class BasicAnnouncer {
  public:
   BasicAnnouncer(BasicHostRank<A>& rank, const CallRecord& record) : rank_(rank), record_(record) {
     sequence_ = ++rank_.sequence;
+    struct Halves {
+      std::uint64_t first, second;
+    };
+    const auto halves = std::bit_cast<Halves>(record);
+    rank_.history = mix(mix(rank_.history, halves.first), halves.second);
   }
 
   bool failed() const { return failed_; }
@@ -29,6 +38,7 @@ class BasicAnnouncer {
 
   // Waits until the line may be overwritten: every peer has entered the call depth - 1 ago.
   void reserve_line() {
+    for (int compared = 0; compared < rank_.size; compared += kPeersPerComparison) compare_past();
     if (sequence_ < depth) return;
     const std::uint64_t needed = sequence_ - depth + 1;
     for (int r = 0; r < rank_.size && !failed_; ++r) {
@@ -44,6 +54,7 @@ class BasicAnnouncer {
     AnnounceLine& line = own_line();
     A::store_plain(line.record, record_);
     A::store_plain(line.exposure, exposure);
+    A::store_plain(line.history, static_cast<std::uint32_t>(rank_.history >> 32));
     StepLine& steps = *rank_.self().steps;
     A::store_release(steps.step, rank_.step);
     A::store_release(steps.sequence, sequence_);
@@ -65,9 +76,9 @@ class BasicAnnouncer {
     wait([&] { return A::load_acquire(line.sequence) >= sequence_; }, peer);
     if (failed_) return false;
     const CallRecord theirs = A::load_plain(line.record);
-    if (!(theirs == record_)) {
-      failed_ = true;
-      rank_.on_mismatch(rank_.owner, rank_.global[peer], theirs);
+    if (!(theirs == record_) ||
+        A::load_plain(line.history) != static_cast<std::uint32_t>(rank_.history >> 32)) {
+      mismatch(peer, record_, theirs);
       return false;
     }
     rank_.known_sequence[peer] = sequence_;
@@ -87,7 +98,43 @@ class BasicAnnouncer {
   }
 
  private:
+  static constexpr int kPeersPerComparison = 16;
+
+  static std::uint64_t mix(std::uint64_t state, std::uint64_t value) {
+    state = (state ^ value) * 0x9e3779b97f4a7c15ULL;
+    return state ^ (state >> 31);
+  }
+
   AnnounceLine& line_of(int r) { return rank_.peers[r].announcements[sequence_ % depth]; }
+
+  void mismatch(int peer, const CallRecord& mine, const CallRecord& theirs) {
+    if (failed_) return;
+    failed_ = true;
+    rank_.on_mismatch(rank_.owner, rank_.global[peer], mine, theirs);
+  }
+
+  // The newest call of the next peer in turn, where no call has waited for it since.
+  void compare_past() {
+    const auto after = [&](int r) { return r + 1 == rank_.size ? 0 : r + 1; };
+    int peer = rank_.next_compared;
+    if (peer == rank_.rank) peer = after(peer);
+    rank_.next_compared = after(peer);
+    if (peer == rank_.rank || rank_.known_sequence[peer] + 1 >= sequence_) return;
+    const std::uint64_t entered = A::load_acquire(rank_.peers[peer].steps->sequence);
+    const std::uint64_t newest = std::min(entered, sequence_ - 1);
+    if (newest <= rank_.known_sequence[peer]) return;
+    const AnnounceLine& theirs = rank_.peers[peer].announcements[newest % depth];
+    const AnnounceLine& mine = rank_.self().announcements[newest % depth];
+    if (A::load_acquire(theirs.sequence) != newest) return;
+    const std::uint32_t history = A::load_acquire(theirs.history);
+    if (A::load_acquire(theirs.sequence) != newest) return;  // already another call's
+    if (history != A::load_plain(mine.history)) {
+      const CallRecord ours = A::load_plain(mine.record);
+      return mismatch(peer, ours, ours);
+    }
+    rank_.known_sequence[peer] = newest;
+  }
+
   template <class Ready>
   void wait(Ready&& ready, int peer) {
     if (!rank_.waiter.until(ready, {peer, rank_.step})) failed_ = true;

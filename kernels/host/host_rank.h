@@ -24,14 +24,19 @@ struct BasicHostRank {
 
   BasicWaiter<A> waiter;
   // Tells the communicator that rank `peer` of it made the call `theirs` where this rank made
-  // another.
+  // `mine`; where the two are equal, they differ in an earlier call.
   void* owner = nullptr;
-  void (*on_mismatch)(void* owner, int peer, const CallRecord& theirs) = nullptr;
+  void (*on_mismatch)(void* owner, int peer, const CallRecord& mine,
+                      const CallRecord& theirs) = nullptr;
+  // False once peer `peer` of the view cannot be running: it has ended or stands still.
+  bool (*may_still_touch)(void* owner, int peer) = nullptr;
   // Makes own staging memory present before it is written; false where there is no memory.
   bool (*on_commit)(void* owner, void* at, std::size_t bytes) = nullptr;
   bool commit(void* at, std::size_t bytes) { return on_commit(owner, at, bytes); }
 
-  std::uint64_t sequence = 0;                   // newest call of this rank + 1
+  std::uint64_t sequence = 0;                   // newest announced call, from 1
+  std::uint64_t history = 0;                    // mixed from all records announced
+  int next_compared = 0;                        // peer whose past is compared in the next call
   std::uint64_t step = 0;                       // publications of this rank
   std::uint64_t slot_last[kStagingSlots] = {};  // step that published the slot's last contents
   std::size_t slot_committed[kStagingSlots] = {};
@@ -43,6 +48,8 @@ struct BasicHostRank {
   std::size_t arena_bytes = 0;
 
   const PeerPort& self() const { return peers[rank]; }
+  // The call of number `sequence` is complete: this rank's end would harm nobody in it.
+  void finish_call() { HostAtomics::store_release(self().progress->finished, sequence); }
 };
 
 using HostRank = BasicHostRank<>;

@@ -69,16 +69,22 @@ bool run_messages(HostRank& rank, std::span<Message> messages) {
     }
     return moved || mismatched != nullptr || left == 0;
   };
+  const auto needs = [](const void* self, int peer) {
+    const auto& all = *static_cast<const std::span<Message>*>(self);
+    return std::any_of(all.begin(), all.end(), [&](const Message& m) {
+      return !m.finished && m.connection->peer == peer;
+    });
+  };
   while (left > 0) {
     turn();
     if (mismatched != nullptr) {
-      rank.on_mismatch(rank.owner, mismatched->connection->peer,
+      rank.on_mismatch(rank.owner, mismatched->connection->peer, mismatched->record,
                        ReceiveEnd<>(*mismatched->connection).record());
       return false;
     }
     if (left == 0) break;
-    if (!rank.waiter.until(turn, {-1, blocked->done_bytes, blocked->connection->peer}))
-      return false;
+    const WaitSite site{-1, blocked->done_bytes, blocked->connection->peer, needs, &messages};
+    if (!rank.waiter.until(turn, site)) return false;
   }
   return true;
 }

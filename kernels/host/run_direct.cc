@@ -58,6 +58,7 @@ bool run_staged(HostRank& rank, const HostCall& call, Algorithm algorithm, const
   } else {
     run_text(memory, call, rounds);
   }
+  if (memory.failed()) memory.withdraw();
   return !memory.failed();
 }
 

@@ -31,7 +31,7 @@ bool SlotPrimitives::wait_full(Connection& connection, std::uint64_t bytes) {
                                  {-1, *connection.head, connection.peer}))
     return false;
   if (end.record() == shared_.call.record && end.bytes() == bytes) return true;
-  shared_.rank.on_mismatch(shared_.rank.owner, connection.peer, end.record());
+  shared_.rank.on_mismatch(shared_.rank.owner, connection.peer, shared_.call.record, end.record());
   return false;
 }
 

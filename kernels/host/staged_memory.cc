@@ -1,5 +1,7 @@
 #include "kernels/host/staged_memory.h"
 
+#include <sched.h>
+
 #include <memory>
 
 namespace rondo::host {
@@ -20,6 +22,23 @@ class Pointers {
   T inline_[kInline];
   std::unique_ptr<T[]> large_;
   T* data_;
+};
+
+// While it lives, this rank says that it may be reading or writing buffers which peers expose.
+class Touch {
+ public:
+  Touch(HostRank& rank, bool needed) : word_(rank.self().progress->touching), needed_(needed) {
+    if (needed_) HostAtomics::store_seq_cst(word_, HostAtomics::load_relaxed(word_) + 1);
+  }
+  ~Touch() {
+    if (needed_) HostAtomics::store_release(word_, HostAtomics::load_relaxed(word_) + 1);
+  }
+  Touch(const Touch&) = delete;
+  Touch& operator=(const Touch&) = delete;
+
+ private:
+  std::uint32_t& word_;
+  const bool needed_;
 };
 
 }  // namespace
@@ -132,6 +151,8 @@ const std::byte* StagedMemory::own_source(int slot, const Piece& piece) {
 
 void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
   if (announcer_.failed() || piece.count == 0) return;
+  const Touch touch(rank_, exposed_by_peers());
+  if (!may_touch_all()) return;
   Pointers<const void*> sources(rank_.size);
   for (int r = 0; r < rank_.size; ++r) {
     const std::byte* in_place = exposed_input(r);
@@ -169,6 +190,8 @@ void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
 void StagedMemory::copy(int r, int slot, const Piece& piece, std::uint64_t at) {
   if (announcer_.failed() || piece.count == 0) return;
   const std::byte* in_place = exposed_input(r);
+  const Touch touch(rank_, in_place != nullptr);
+  if (in_place != nullptr && !may_touch(r)) return;
   const std::byte* from =
       in_place != nullptr ? in_place + piece.at * element_ : staged(r, slot, piece.window);
   copy_bytes(output() + at * element_, from, piece.count * element_, call_.stream_stores);
@@ -191,6 +214,38 @@ void StagedMemory::release() {
   publish();
   if (exposure_ == 0) return;
   for (int k = 1; k < rank_.size; ++k) wait((rank_.rank + k) % rank_.size);
+}
+
+bool StagedMemory::exposed_by_peers() const {
+  for (int r = 0; r < rank_.size; ++r)
+    if (r != rank_.rank && rank_.exposure[r] != 0) return true;
+  return false;
+}
+
+// A peer with a fault may have left its call: its buffers are its caller's again. Either it sees
+// the Touch and waits for its end, or this sees the fault.
+bool StagedMemory::may_touch(int r) {
+  if (HostAtomics::load_seq_cst(*rank_.peers[r].faulted) != 0) announcer_.fail();
+  return !announcer_.failed();
+}
+
+bool StagedMemory::may_touch_all() {
+  for (int r = 0; r < rank_.size && !announcer_.failed(); ++r)
+    if (r != rank_.rank && rank_.exposure[r] != 0) may_touch(r);
+  return !announcer_.failed();
+}
+
+void StagedMemory::withdraw() {
+  if (exposure_ == 0) return;
+  HostAtomics::store_seq_cst(*rank_.self().faulted, std::uint8_t{1});
+  for (int r = 0; r < rank_.size; ++r) {
+    if (r == rank_.rank) continue;
+    const std::uint32_t& touching = rank_.peers[r].progress->touching;
+    const std::uint32_t before = HostAtomics::load_seq_cst(touching);
+    while (before % 2 == 1 && HostAtomics::load_acquire(touching) == before &&
+           rank_.may_still_touch(rank_.owner, r))
+      sched_yield();
+  }
 }
 
 }  // namespace rondo::host

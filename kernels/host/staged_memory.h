@@ -5,7 +5,9 @@
 // place (same process, or the buffer lies in the process's arena), says so in its announcement, and
 // every peer reads it there. The text does not know: expose() copies or does nothing, reduce()
 // writes to every output within reach and to staging for the others, copy_result() fetches or finds
-// it done. Cost: at most one copy in and one copy out per element; none where buffers are exposed.
+// it done. A rank whose call fails withdraws what it has exposed: withdraw() returns when no peer
+// touches it any more and none will.
+// Cost: at most one copy in and one copy out per element; none where buffers are exposed.
 #pragma once
 
 #include <array>
@@ -35,6 +37,9 @@ class StagedMemory {
   void copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t count);
   void release();
 
+  // Must follow a failed call, before its buffers are given back to the caller.
+  void withdraw();
+
  private:
   const std::byte* input() const { return static_cast<const std::byte*>(call_.input); }
   std::byte* output() const { return static_cast<std::byte*>(call_.output); }
@@ -48,6 +53,10 @@ class StagedMemory {
   std::byte* own_place(int slot, std::uint64_t window, std::uint64_t count);
   std::byte* own_slot(int slot, std::uint64_t window, std::uint64_t count);
   const std::byte* own_source(int slot, const Piece& piece);
+  // What peers expose is touched only between these: after a Touch was announced.
+  bool exposed_by_peers() const;
+  bool may_touch(int r);
+  bool may_touch_all();
 
   HostRank& rank_;
   const HostCall& call_;

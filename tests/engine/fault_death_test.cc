@@ -1,0 +1,372 @@
+// A rank is killed at a random moment: the others learn it, by name and soon, and go on without it.
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+#include "tests/support/sample_calls.h"
+
+namespace rondo::test {
+namespace {
+
+// The promise is 2 s; the rest is for machines that are busy with something else.
+constexpr double kSoon = 5;
+
+constexpr Collective kCollectives[] = {
+    Collective::kAllReduce, Collective::kBroadcast,     Collective::kReduce,
+    Collective::kAllGather, Collective::kReduceScatter, Collective::kAllToAll,
+    Collective::kGather,    Collective::kScatter,       Collective::kBarrier,
+};
+
+int shared_memory_files() {
+  int count = 0;
+  DIR* directory = opendir("/dev/shm");
+  while (directory != nullptr && readdir(directory) != nullptr) ++count;
+  if (directory != nullptr) closedir(directory);
+  return count;
+}
+
+// Survivors make a communicator without `dead` and sum something on it.
+void go_on_without(RankSeat& seat, int dead) {
+  auto child = seat.comm->shrink({&dead, 1}, short_timeouts(20), {});
+  seat.expect(child.ok(), child.ok() ? "" : "shrink: " + child.error().text);
+  if (!child.ok()) return;
+  SampleCall sum(Collective::kAllReduce, 1000, seat.size);
+  const Done done = (*child)->run({&sum.call, 1});
+  seat.expect(done.ok(), done.ok() ? "" : "after shrink: " + done.error().text);
+  seat.expect(sum.output()[0] == seat.size - 1 && sum.output()[999] == seat.size - 1,
+              fmt::format("survivors sum {} to {}", seat.size - 1, sum.output()[0]));
+  seat.mark(2);
+}
+
+void work_until_fault(RankSeat& seat, const std::function<Done()>& work) {
+  for (int i = 0;; ++i) {
+    const Done done = work();
+    if (!done.ok()) return seat.report(done);
+    if (i == 3) seat.mark(1);
+  }
+}
+
+struct Moment {
+  int ranks, victim;
+  double delay;
+};
+
+void kill_and_check(RankProcesses& ranks, const Moment& moment) {
+  if (!ranks.wait_stage(1, 20)) return;
+  nap(moment.delay);
+  ranks.send(moment.victim, SIGKILL);
+  if (!ranks.wait_reports(kSoon, {moment.victim})) return;
+  for (int r = 0; r < ranks.size(); ++r) {
+    if (r == moment.victim) continue;
+    EXPECT_EQ(ranks.status(r), Status::kRemoteError) << "rank " << r << ": " << ranks.text(r);
+    EXPECT_EQ(ranks.text(r).rfind(fmt::format("rank {} ", moment.victim), 0), 0u)
+        << "rank " << r << ": " << ranks.text(r);
+    EXPECT_EQ(ranks.culprit(r), moment.victim) << "rank " << r << ": " << ranks.text(r);
+  }
+  ranks.wait_stage(2, 20, {moment.victim});
+  ranks.wait_exits(20, {moment.victim});
+  ranks.check_expectations();
+}
+
+struct Setting {
+  const char* algorithm;  // NCCL_ALGO, or empty: the planner's choice
+  std::size_t count;
+};
+
+class KilledRank : public testing::TestWithParam<Setting> {};
+
+TEST_P(KilledRank, IsNamedToAllSurvivorsAndTheyGoOn) {
+  const unsigned seed = test_seed();
+  std::mt19937 random(seed);
+  const Setting setting = GetParam();
+  const std::string algorithm = setting.algorithm;
+  const int files = shared_memory_files();
+  for (Collective collective : kCollectives) {
+    if (algorithm == "ring" && collective >= Collective::kAllToAll) continue;
+    if (algorithm == "tree" && collective > Collective::kReduce) continue;
+    Moment moment;
+    moment.ranks = 2 + static_cast<int>(random() % 7);
+    moment.victim = static_cast<int>(random() % moment.ranks);
+    moment.delay = static_cast<double>(random() % 20'000) * 1e-6;
+    SCOPED_TRACE(fmt::format("{} {} n={} victim={}, reproduce with RONDO_TEST_SEED={}", algorithm,
+                             name(collective), moment.ranks, moment.victim, seed));
+    RankProcesses::Options options;
+    options.comm = short_timeouts(30);
+    if (!algorithm.empty()) options.environment = {{"NCCL_ALGO", algorithm}};
+    RankProcesses ranks(moment.ranks, options, [&](RankSeat& seat) {
+      const std::size_t count = collective == Collective::kBarrier ? 0 : setting.count;
+      SampleCall sample(collective, count, seat.size, seat.size - 1);
+      work_until_fault(seat, [&] { return seat.comm->run({&sample.call, 1}); });
+      seat.expect(sample.guards_intact(), "memory beyond the buffers was written");
+      go_on_without(seat, moment.victim);
+    });
+    kill_and_check(ranks, moment);
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(shared_memory_files(), files) << "in /dev/shm";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Algorithms, KilledRank,
+    testing::Values(Setting{"", 3}, Setting{"", 3001}, Setting{"", 150'000}, Setting{"ring", 40'000},
+                    Setting{"tree", 40'000}),
+    [](const auto& info) {
+      const std::string algorithm = info.param.algorithm;
+      return fmt::format("{}{}", algorithm.empty() ? "planned" : algorithm, info.param.count);
+    });
+
+TEST(KilledRankInMessages, IsNamedToAllWhoExchangeWithIt) {
+  const unsigned seed = test_seed();
+  std::mt19937 random(seed);
+  for (int n : {2, 3, 8}) {
+    const Moment moment{n, static_cast<int>(random() % n),
+                        static_cast<double>(random() % 20'000) * 1e-6};
+    SCOPED_TRACE(fmt::format("n={} victim={}, reproduce with RONDO_TEST_SEED={}", n, moment.victim,
+                             seed));
+    RankProcesses ranks(n, short_timeouts(30), [&](RankSeat& seat) {
+      std::vector<std::vector<int>> buffers(2 * n, std::vector<int>(100'000));
+      std::vector<Call> calls;
+      for (int peer = 0; peer < n; ++peer) {
+        if (peer == seat.rank) continue;
+        calls.push_back(message(Collective::kSend, peer, buffers[peer].data(), 100'000));
+        calls.push_back(message(Collective::kRecv, peer, buffers[n + peer].data(), 100'000));
+      }
+      work_until_fault(seat, [&] { return seat.comm->run(calls); });
+      go_on_without(seat, moment.victim);
+    });
+    kill_and_check(ranks, moment);
+    if (HasFailure()) return;
+  }
+}
+
+// A rank that waits for a living but slow peer first still learns of the death of another.
+TEST(KilledRankInMessages, IsSeenBehindASlowOne) {
+  RankProcesses ranks(3, short_timeouts(30), [](RankSeat& seat) {
+    if (seat.rank != 0) {
+      seat.mark(1);
+      nap(20);
+      return;
+    }
+    int from_one = 0, from_two = 0;
+    const Call calls[] = {message(Collective::kRecv, 1, &from_one, 1),
+                          message(Collective::kRecv, 2, &from_two, 1)};
+    seat.mark(1);
+    seat.report(seat.comm->run(calls));
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 20));
+  ranks.send(2, SIGKILL);
+  ASSERT_TRUE(ranks.wait_reports(kSoon, {1, 2}));
+  EXPECT_EQ(ranks.status(0), Status::kRemoteError) << ranks.text(0);
+  EXPECT_EQ(ranks.text(0).rfind("rank 2 ", 0), 0u) << ranks.text(0);
+}
+
+TEST(KilledRankInCollective, IsSeenBehindASlowOne) {
+  RankProcesses ranks(3, short_timeouts(30), [](RankSeat& seat) {
+    seat.mark(1);
+    if (seat.rank == 1) nap(20);
+    if (seat.rank == 2) nap(20);
+    SampleCall sample(Collective::kAllReduce, 5, 3);
+    seat.report(seat.comm->run({&sample.call, 1}));
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 20));
+  ranks.send(2, SIGKILL);
+  ASSERT_TRUE(ranks.wait_reports(kSoon, {1, 2}));
+  EXPECT_EQ(ranks.status(0), Status::kRemoteError) << ranks.text(0);
+  EXPECT_EQ(ranks.text(0).rfind("rank 2 ", 0), 0u) << ranks.text(0);
+}
+
+// A rank outside of any call learns it by asking.
+TEST(KilledRankInCollective, IsToldToWhoAsks) {
+  RankProcesses ranks(3, short_timeouts(30), [](RankSeat& seat) {
+    seat.mark(1);
+    if (seat.rank == 2) nap(20);
+    if (seat.rank == 0) {
+      for (int i = 0; i < 10'000 && !seat.comm->fault(); ++i) usleep(1000);
+      const auto fault = seat.comm->fault();
+      return seat.report(fault ? Done(fault->error()) : done());
+    }
+    SampleCall sample(Collective::kAllReduce, 5, 3);
+    seat.report(seat.comm->run({&sample.call, 1}));
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 20));
+  nap(0.05);
+  ranks.send(2, SIGKILL);
+  ASSERT_TRUE(ranks.wait_reports(kSoon, {2}));
+  for (int r : {0, 1}) {
+    EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+    EXPECT_EQ(ranks.text(r).rfind("rank 2 ", 0), 0u) << ranks.text(r);
+  }
+}
+
+// Its sockets stay open in a child that it had forked.
+TEST(KilledRankInCollective, IsSeenThoughItsForkedChildLivesOn) {
+  const Moment moment{3, 1, 0.005};
+  RankProcesses ranks(moment.ranks, short_timeouts(30), [&](RankSeat& seat) {
+    if (seat.rank == moment.victim) {
+      const pid_t child = fork();
+      if (child == 0) {
+        nap(30);
+        _exit(0);
+      }
+      seat.mine().value.store(static_cast<std::uint64_t>(child));
+    }
+    SampleCall sample(Collective::kAllReduce, 5000, seat.size);
+    work_until_fault(seat, [&] { return seat.comm->run({&sample.call, 1}); });
+    go_on_without(seat, moment.victim);
+  });
+  kill_and_check(ranks, moment);
+  const auto child = static_cast<pid_t>(ranks.board().seats[moment.victim].value.load());
+  ASSERT_GT(child, 0);
+  EXPECT_EQ(kill(child, 0), 0) << "the child has to outlive the test's question";
+  kill(child, SIGKILL);
+}
+
+// Rank 0 made the id and served the rendezvous.
+TEST(KilledRankInCollective, MayBeRankZeroWhichMadeTheId) {
+  const Moment moment{4, 0, 0.004};
+  RankProcesses ranks(moment.ranks, short_timeouts(30), [&](RankSeat& seat) {
+    SampleCall sample(Collective::kAllReduce, 500, seat.size);
+    work_until_fault(seat, [&] { return seat.comm->run({&sample.call, 1}); });
+    go_on_without(seat, moment.victim);
+  });
+  kill_and_check(ranks, moment);
+}
+
+// ---- while the communicator is being made ----
+
+void create_and_call(RankSeat& seat, double timeout) {
+  CreateRequest request;
+  request.rank = seat.rank;
+  request.size = seat.size;
+  request.id = seat.board.id;
+  request.options = short_timeouts(timeout);
+  auto comm = Communicator::create(request);
+  if (!comm.ok()) return seat.report(comm.error());
+  seat.comm = *comm;
+  SampleCall sample(Collective::kAllReduce, 5, seat.size);
+  work_until_fault(seat, [&] { return seat.comm->run({&sample.call, 1}); });
+}
+
+TEST(KilledRankInInit, IdMakerGoneBeforeItJoinsEndsTheOthersInit) {
+  RankProcesses::Options options;
+  options.create = false;
+  RankProcesses ranks(3, options, [](RankSeat& seat) {
+    if (seat.rank == 0) {
+      nap(0.2);  // the others are at the rendezvous by now
+      raise(SIGKILL);
+    }
+    create_and_call(seat, 4);
+  });
+  ASSERT_TRUE(ranks.wait_reports(10, {0}));
+  for (int r : {1, 2}) EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+}
+
+TEST(KilledRankInInit, AtAnyMomentNobodyHangs) {
+  const unsigned seed = test_seed();
+  std::mt19937 random(seed);
+  for (int turn = 0; turn < 8; ++turn) {
+    const int n = 2 + static_cast<int>(random() % 5);
+    const int victim = turn < 3 ? 0 : static_cast<int>(random() % n);
+    const double delay = static_cast<double>(random() % 40'000) * 1e-6;
+    SCOPED_TRACE(fmt::format("n={} victim={} delay={}, reproduce with RONDO_TEST_SEED={}", n,
+                             victim, delay, seed));
+    RankProcesses::Options options;
+    options.create = false;
+    RankProcesses ranks(n, options, [](RankSeat& seat) {
+      seat.mark(1);
+      create_and_call(seat, 3);
+    });
+    ASSERT_TRUE(ranks.wait_stage(1, 20));
+    nap(delay);
+    ranks.send(victim, SIGKILL);
+    ASSERT_TRUE(ranks.wait_reports(12, {victim}));
+    for (int r = 0; r < n; ++r) {
+      if (r == victim) continue;
+      EXPECT_NE(ranks.status(r), Status::kSuccess);
+      EXPECT_NE(ranks.status(r), Status::kInternalError) << ranks.text(r);
+    }
+    if (HasFailure()) return;
+  }
+}
+
+// ---- ends that harm nobody ----
+
+// The root of a broadcast leaves its process as soon as its call has returned, without destroying
+// anything; the readers are still reading.
+TEST(ExitWithoutDestroy, HarmsNobodyWhoIsStillFinishing) {
+  for (bool by_exit : {false, true}) {
+    for (std::size_t count : {4u, 30'000u, 120'000u}) {
+      SCOPED_TRACE(fmt::format("count={} exit()={}", count, by_exit));
+      RankProcesses::Options options;
+      options.comm = short_timeouts(20);
+      options.leave_by_exit = by_exit;
+      RankProcesses ranks(4, options, [&](RankSeat& seat) {
+        SampleCall sample(Collective::kBroadcast, count, seat.size);
+        if (seat.rank == 0) sample.input()[count - 1] = 77;
+        if (seat.rank > 0) nap(0.05 * seat.rank);  // the root has ended before the last one enters
+        const Done done = seat.comm->run({&sample.call, 1});
+        seat.report(done);
+        seat.expect(done.ok() && sample.output()[count - 1] == 77, "the root's data did not come");
+        seat.expect(!seat.comm->fault(), "a fault though every call was finished");
+      });
+      ASSERT_TRUE(ranks.wait_exits(20));
+      for (int r = 0; r < 4; ++r)
+        EXPECT_EQ(ranks.status(r), Status::kSuccess) << "rank " << r << ": " << ranks.text(r);
+      ranks.check_expectations();
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Ranks end one after the other behind collectives of every kind.
+TEST(ExitWithoutDestroy, AfterAnyCollectiveIsNoFault) {
+  const unsigned seed = test_seed();
+  SCOPED_TRACE(fmt::format("reproduce with RONDO_TEST_SEED={}", seed));
+  for (const char* algorithm : {"", "ring"}) {
+    RankProcesses::Options options;
+    options.comm = short_timeouts(20);
+    if (*algorithm != '\0') options.environment = {{"NCCL_ALGO", algorithm}};
+    for (Collective collective : kCollectives) {
+      if (*algorithm != '\0' && collective >= Collective::kAllToAll) continue;
+      RankProcesses ranks(3, options, [&](RankSeat& seat) {
+        std::mt19937 random(seed + static_cast<unsigned>(seat.rank));
+        SampleCall sample(collective, collective == Collective::kBarrier ? 0 : 20'000, seat.size);
+        for (int i = 0; i < 5; ++i) {
+          nap(static_cast<double>(random() % 3000) * 1e-6);
+          const Done done = seat.comm->run({&sample.call, 1});
+          seat.report(done);
+          if (!done.ok()) return;
+        }
+      });
+      ASSERT_TRUE(ranks.wait_exits(20));
+      for (int r = 0; r < 3; ++r)
+        EXPECT_EQ(ranks.status(r), Status::kSuccess)
+            << algorithm << ' ' << name(collective) << " rank " << r << ": " << ranks.text(r);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// A sender's bytes outlive it.
+TEST(ExitWithoutDestroy, LeavesMessagesReadable) {
+  RankProcesses ranks(2, short_timeouts(20), [](RankSeat& seat) {
+    std::vector<int> data(1000, seat.rank == 0 ? 9 : 0);
+    const Call call = message(seat.rank == 0 ? Collective::kSend : Collective::kRecv,
+                              1 - seat.rank, data.data(), data.size());
+    if (seat.rank == 1) nap(0.3);
+    seat.report(seat.comm->run({&call, 1}));
+    seat.expect(data[999] == 9, "the message did not come");
+  });
+  ASSERT_TRUE(ranks.wait_exits(20));
+  for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+  ranks.check_expectations();
+}
+
+}  // namespace
+}  // namespace rondo::test

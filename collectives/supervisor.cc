@@ -379,19 +379,20 @@ std::string CommunicatorState::describe_rank(int r) const {
   const std::uint64_t sequence = HostAtomics::load_acquire(peer.steps->sequence);
   const std::uint64_t step = HostAtomics::load_acquire(peer.steps->step);
   const CallRecord waits_in = load_record(progress.call);
-  const bool waits = HostAtomics::load_acquire(progress.state) != kOutside &&
-                     HostAtomics::load_acquire(progress.sequence) == sequence &&
-                     (is_message(waits_in) ||
-                      HostAtomics::load_acquire(progress.finished) < sequence);
+  const bool waits =
+      HostAtomics::load_acquire(progress.state) != kOutside &&
+      HostAtomics::load_acquire(progress.sequence) == sequence &&
+      (is_message(waits_in) || HostAtomics::load_acquire(progress.finished) < sequence);
   const AnnounceLine& line = peer.announcements[sequence % kAnnounceDepth];
   std::string text = rank_name(local_ranks[r]) + ": ";
   if (sequence < host.sequence) {
     text += fmt::format("not entered call {}", host.sequence);
     if (sequence > 0) text += fmt::format(" (newest: {})", sequence);
   } else {
-    text += fmt::format("{} call {}, {}, step {}",
-                        HostAtomics::load_acquire(progress.finished) >= sequence ? "finished" : "in",
-                        sequence, to_string(load_record(line.record)), step);
+    text +=
+        fmt::format("{} call {}, {}, step {}",
+                    HostAtomics::load_acquire(progress.finished) >= sequence ? "finished" : "in",
+                    sequence, to_string(load_record(line.record)), step);
   }
   if (waits && is_message(waits_in)) text += ", in " + to_string(waits_in);
   if (waits)

@@ -71,9 +71,8 @@ bool run_messages(HostRank& rank, std::span<Message> messages) {
   };
   const auto needs = [](const void* self, int peer) {
     const auto& all = *static_cast<const std::span<Message>*>(self);
-    return std::any_of(all.begin(), all.end(), [&](const Message& m) {
-      return !m.finished && m.connection->peer == peer;
-    });
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Message& m) { return !m.finished && m.connection->peer == peer; });
   };
   while (left > 0) {
     turn();

@@ -112,14 +112,14 @@ TEST_P(KilledRank, IsNamedToAllSurvivorsAndTheyGoOn) {
   EXPECT_EQ(shared_memory_files(), files) << "in /dev/shm";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Algorithms, KilledRank,
-    testing::Values(Setting{"", 3}, Setting{"", 3001}, Setting{"", 150'000}, Setting{"ring", 40'000},
-                    Setting{"tree", 40'000}),
-    [](const auto& info) {
-      const std::string algorithm = info.param.algorithm;
-      return fmt::format("{}{}", algorithm.empty() ? "planned" : algorithm, info.param.count);
-    });
+INSTANTIATE_TEST_SUITE_P(Algorithms, KilledRank,
+                         testing::Values(Setting{"", 3}, Setting{"", 3001}, Setting{"", 150'000},
+                                         Setting{"ring", 40'000}, Setting{"tree", 40'000}),
+                         [](const auto& info) {
+                           const std::string algorithm = info.param.algorithm;
+                           return fmt::format("{}{}", algorithm.empty() ? "planned" : algorithm,
+                                              info.param.count);
+                         });
 
 TEST(KilledRankInMessages, IsNamedToAllWhoExchangeWithIt) {
   const unsigned seed = test_seed();
@@ -127,8 +127,8 @@ TEST(KilledRankInMessages, IsNamedToAllWhoExchangeWithIt) {
   for (int n : {2, 3, 8}) {
     const Moment moment{n, static_cast<int>(random() % n),
                         static_cast<double>(random() % 20'000) * 1e-6};
-    SCOPED_TRACE(fmt::format("n={} victim={}, reproduce with RONDO_TEST_SEED={}", n, moment.victim,
-                             seed));
+    SCOPED_TRACE(
+        fmt::format("n={} victim={}, reproduce with RONDO_TEST_SEED={}", n, moment.victim, seed));
     RankProcesses ranks(n, short_timeouts(30), [&](RankSeat& seat) {
       std::vector<std::vector<int>> buffers(2 * n, std::vector<int>(100'000));
       std::vector<Call> calls;
@@ -357,8 +357,8 @@ TEST(ExitWithoutDestroy, AfterAnyCollectiveIsNoFault) {
 TEST(ExitWithoutDestroy, LeavesMessagesReadable) {
   RankProcesses ranks(2, short_timeouts(20), [](RankSeat& seat) {
     std::vector<int> data(1000, seat.rank == 0 ? 9 : 0);
-    const Call call = message(seat.rank == 0 ? Collective::kSend : Collective::kRecv,
-                              1 - seat.rank, data.data(), data.size());
+    const Call call = message(seat.rank == 0 ? Collective::kSend : Collective::kRecv, 1 - seat.rank,
+                              data.data(), data.size());
     if (seat.rank == 1) nap(0.3);
     seat.report(seat.comm->run({&call, 1}));
     seat.expect(data[999] == 9, "the message did not come");

@@ -19,8 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 Clock::time_point after(double seconds) {
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                            std::chrono::duration<double>(seconds));
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
 template <std::size_t n>
@@ -39,8 +39,9 @@ unsigned test_seed() {
 }
 
 void nap(double seconds) {
-  timespec left{static_cast<time_t>(seconds),
-                static_cast<long>((seconds - static_cast<double>(static_cast<long>(seconds))) * 1e9)};
+  timespec left{
+      static_cast<time_t>(seconds),
+      static_cast<long>((seconds - static_cast<double>(static_cast<long>(seconds))) * 1e9)};
   while (nanosleep(&left, &left) != 0 && errno == EINTR) {
   }
 }

@@ -22,21 +22,21 @@ namespace rondo::test {
 
 // What a rank shares with the test.
 struct BoardSeat {
-  std::atomic<int> stage;      // the body's own marks
-  std::atomic<int> reported;   // 1 once status and text are there
-  std::atomic<int> failures;   // of expect()
+  std::atomic<int> stage;     // the body's own marks
+  std::atomic<int> reported;  // 1 once status and text are there
+  std::atomic<int> failures;  // of expect()
   int status;
   int culprit;
   char text[8000];
-  char failure[1000];          // the first one
+  char failure[1000];                // the first one
   std::atomic<std::uint64_t> value;  // the body's own
 };
 
 struct Board {
   std::atomic<int> id_state;  // 0 none, 1 there, 2 could not be made
   bootstrap::UniqueId id;
-  std::atomic<int> flag;      // the test's own signal to the bodies
-  BoardSeat seats[1];         // as many as ranks
+  std::atomic<int> flag;  // the test's own signal to the bodies
+  BoardSeat seats[1];     // as many as ranks
 };
 
 // A rank's place, in its own process.
@@ -60,7 +60,7 @@ class RankProcesses {
   using Body = std::function<void(RankSeat&)>;
   struct Options {
     CommOptions comm;
-    bool create = true;       // make the communicator before the body runs
+    bool create = true;          // make the communicator before the body runs
     bool leave_by_exit = false;  // end by exit(): static objects are destroyed
     std::vector<std::pair<std::string, std::string>> environment;
   };
@@ -96,8 +96,8 @@ class RankProcesses {
     return options;
   }
   [[noreturn]] void run_rank(int rank, const Options& options, const Body& body);
-  bool wait_for(const std::function<bool(int)>& holds, double seconds,
-                const std::set<int>& without, const char* what);
+  bool wait_for(const std::function<bool(int)>& holds, double seconds, const std::set<int>& without,
+                const char* what);
   bool reap(int rank);
 
   Board* board_ = nullptr;

@@ -16,6 +16,7 @@
 #include "collectives/connections.h"
 #include "collectives/planner.h"
 #include "kernels/host/host_rank.h"
+#include "kernels/host/point_to_point.h"
 #include "transport/net/remote_links.h"
 #include "transport/shm/host_group.h"
 
@@ -58,6 +59,7 @@ class CommunicatorState {
   int idle_turns = 0;
   bool remote_error_seen = false;
   std::vector<std::byte> scratch;  // a slot, for PreMulSum along connections
+  std::vector<host::Message> messages;  // of the group in progress
   PlanFacts facts;
   Communicator::Choice last_plan;
   std::uint64_t committed_bytes = 0;
@@ -103,6 +105,7 @@ class CommunicatorState {
   bool check_deaths(const WaitSite& site);
   bool check_circle();
   void show_wait(const WaitSite& site);
+  int last_of_chain(int awaited) const;
   bool needs(const WaitSite& site, int local) const;
   void on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs);
   void find_earlier_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,

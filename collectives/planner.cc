@@ -1,6 +1,7 @@
 #include "collectives/planner.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "collectives/tuning.h"
@@ -77,7 +78,7 @@ bool needs_primitives(const PlanFacts& facts, const CallRecord& record) {
 }
 
 // Algorithms over connections, best first: few steps for small calls, few bytes for large ones.
-std::vector<Algorithm> primitives_choices(const PlanFacts& facts, const CallRecord& record) {
+std::array<Algorithm, 3> primitives_choices(const PlanFacts& facts, const CallRecord& record) {
   const std::uint64_t bytes = record.count * size_of(record.type);
   if (facts.reproducible || bytes <= tuning::kTreeUpTo)
     return {Algorithm::kRecursive, Algorithm::kTree, Algorithm::kRing};

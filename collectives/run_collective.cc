@@ -84,7 +84,13 @@ Done CommunicatorState::run_collective(const Call& call) {
         which == Collective::kScatter)
       return run_as_messages(call);
   }
-  RONDO_TRY(const Plan plan, make_plan(facts, call.record));
+  const Result<Plan> made = make_plan(facts, call.record);
+  if (!made.ok()) {
+    // The same on every rank that makes this call; who makes another must not wait in vain.
+    (void)announce_empty(call.record);
+    return made.error();
+  }
+  const Plan& plan = *made;
   last_plan = {plan.algorithm, plan.protocol, plan.rounds.size()};
   current = call.record;
   host::HostCall host_call;

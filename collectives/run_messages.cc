@@ -1,4 +1,5 @@
 // Grouped sends and receives of a communicator: pairs up those to itself, runs the rest.
+#include <algorithm>
 #include <cstring>
 
 #include "collectives/communicator_state.h"
@@ -11,6 +12,10 @@ std::size_t bytes_of(const Call& call) { return call.record.count * size_of(call
 
 // Messages of a rank to itself: the k-th send meets the k-th receive.
 Done run_self(std::span<const Call> calls, int rank) {
+  const auto to_self = [&](const Call& call) {
+    return is_point_to_point(call) && call.peer == rank;
+  };
+  if (std::none_of(calls.begin(), calls.end(), to_self)) return done();
   std::vector<const Call*> sends, receives;
   for (const Call& call : calls) {
     if (!is_point_to_point(call) || call.peer != rank) continue;
@@ -34,8 +39,7 @@ Done run_self(std::span<const Call> calls, int rank) {
 
 Done CommunicatorState::run_point_to_point(std::span<const Call> calls) {
   RONDO_CHECK_OK(run_self(calls, rank));
-  std::vector<host::Message> messages;
-  messages.reserve(calls.size());
+  messages.clear();
   for (const Call& call : calls) {
     if (!is_point_to_point(call) || call.peer == rank) continue;
     host::Message message;

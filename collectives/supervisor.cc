@@ -121,25 +121,47 @@ bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
     std::fill(seen_dead.begin(), seen_dead.end(), false);
     circle.clear();
     show_wait(site);
-    return true;
+    return !adopt_peer_fault();
   }
+  if (adopt_peer_fault()) return false;  // before any sleep: its ring may lie behind
   if (now - last_check_ns < kCheckPeriod) return true;
   waited_ns += std::min(now - last_check_ns, kLongestGap);
   last_check_ns = now;
   ProgressLine& progress = *host.self().progress;
   HostAtomics::store_release(progress.checks, HostAtomics::load_relaxed(progress.checks) + 1);
-  if (adopt_peer_fault() || check_mismatch() || check_deaths(site) || check_remote(site) ||
-      check_circle())
-    return false;
+  if (check_mismatch() || check_deaths(site) || check_remote(site) || check_circle()) return false;
   const double limit = timeout_seconds.load(std::memory_order_relaxed);
   if (static_cast<double>(waited_ns) < limit * 1e9) return true;
-  const int awaited = global_of(site);
-  const std::string who = awaited >= 0 ? rank_name(awaited) : "its peers";
-  raise(make_fault(Status::kTimeout, awaited,
+  const int awaited = global_of(site), blamed = last_of_chain(awaited);
+  std::string who = blamed >= 0 ? rank_name(blamed) : "its peers";
+  if (blamed != awaited) who += fmt::format(" (by way of rank {})", awaited);
+  raise(make_fault(Status::kTimeout, blamed,
                    fmt::format("rank {} waited {} s for {} in {}; RONDO_TIMEOUT sets this limit. "
                                "Ranks of this host:\n{}",
                                rank, limit, who, current_call(), describe_ranks())));
   return false;
+}
+
+// Who is behind a wait for rank `awaited`: it may be waiting itself, for another rank, and so on,
+// to one that stands still or has not come.
+int CommunicatorState::last_of_chain(int awaited) const {
+  int last = awaited;
+  for (int hops = 0; hops < host.size; ++hops) {
+    const int local = last >= 0 ? local_of(last) : -1;
+    if (local < 0 || local == host.rank || is_stopped(ranks[last].pid)) break;
+    const ProgressLine& progress = *host.peers[local].progress;
+    const std::uint64_t sequence = HostAtomics::load_acquire(host.peers[local].steps->sequence);
+    const std::int32_t state = HostAtomics::load_acquire(progress.state);
+    if (state != kWaiting && state != kWaitingTwice) break;
+    if (HostAtomics::load_acquire(progress.sequence) != sequence || sequence < host.sequence) break;
+    if (!is_message(load_record(progress.call)) &&
+        HostAtomics::load_acquire(progress.finished) >= sequence)
+      break;
+    const int next = HostAtomics::load_acquire(progress.waiting_for);
+    if (next < 0 || next == rank) break;
+    last = next;
+  }
+  return last;
 }
 
 // Tells everybody what this rank waits for.

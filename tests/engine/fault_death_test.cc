@@ -10,6 +10,7 @@
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
+#include "tests/support/seed.h"
 
 namespace rondo::test {
 namespace {
@@ -82,7 +83,7 @@ struct Setting {
 class KilledRank : public testing::TestWithParam<Setting> {};
 
 TEST_P(KilledRank, IsNamedToAllSurvivorsAndTheyGoOn) {
-  const unsigned seed = test_seed();
+  const auto seed = static_cast<unsigned>(test_seed());
   std::mt19937 random(seed);
   const Setting setting = GetParam();
   const std::string algorithm = setting.algorithm;
@@ -122,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, KilledRank,
                          });
 
 TEST(KilledRankInMessages, IsNamedToAllWhoExchangeWithIt) {
-  const unsigned seed = test_seed();
+  const auto seed = static_cast<unsigned>(test_seed());
   std::mt19937 random(seed);
   for (int n : {2, 3, 8}) {
     const Moment moment{n, static_cast<int>(random() % n),
@@ -268,7 +269,7 @@ TEST(KilledRankInInit, IdMakerGoneBeforeItJoinsEndsTheOthersInit) {
 }
 
 TEST(KilledRankInInit, AtAnyMomentNobodyHangs) {
-  const unsigned seed = test_seed();
+  const auto seed = static_cast<unsigned>(test_seed());
   std::mt19937 random(seed);
   for (int turn = 0; turn < 8; ++turn) {
     const int n = 2 + static_cast<int>(random() % 5);
@@ -326,7 +327,7 @@ TEST(ExitWithoutDestroy, HarmsNobodyWhoIsStillFinishing) {
 
 // Ranks end one after the other behind collectives of every kind.
 TEST(ExitWithoutDestroy, AfterAnyCollectiveIsNoFault) {
-  const unsigned seed = test_seed();
+  const auto seed = static_cast<unsigned>(test_seed());
   SCOPED_TRACE(fmt::format("reproduce with RONDO_TEST_SEED={}", seed));
   for (const char* algorithm : {"", "ring"}) {
     RankProcesses::Options options;

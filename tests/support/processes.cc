@@ -32,12 +32,6 @@ void copy_text(char (&to)[n], const std::string& from) {
 
 }  // namespace
 
-unsigned test_seed() {
-  const char* fixed = std::getenv("RONDO_TEST_SEED");
-  return fixed != nullptr ? static_cast<unsigned>(std::strtoul(fixed, nullptr, 10))
-                          : std::random_device()();
-}
-
 void nap(double seconds) {
   timespec left{
       static_cast<time_t>(seconds),

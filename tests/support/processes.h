@@ -106,8 +106,6 @@ class RankProcesses {
   std::vector<int> exit_status_;  // as of waitpid, or -1 while it runs
 };
 
-// The seed of a randomised test: RONDO_TEST_SEED, or a fresh one. Print it with the failure.
-unsigned test_seed();
 void nap(double seconds);
 
 }  // namespace rondo::test

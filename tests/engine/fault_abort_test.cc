@@ -1,0 +1,281 @@
+// abort() and revoke() from another thread: they always return, whatever the victim is doing, and
+// the peers learn it at once.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <random>
+
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+#include "tests/support/sample_calls.h"
+#include "tests/support/seed.h"
+
+namespace rondo::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Fails the test, instead of hanging it, where a thread does not come back.
+template <class Work>
+auto within(std::chrono::seconds limit, const char* what, Work work) {
+  std::packaged_task<decltype(work())()> task(std::move(work));
+  auto result = task.get_future();
+  std::thread thread(std::move(task));
+  if (result.wait_for(limit) != std::future_status::ready) {
+    std::fprintf(stderr, "%s did not return\n", what);
+    std::abort();
+  }
+  thread.join();
+  return result.get();
+}
+
+enum class Work { kCollective, kMessage };
+
+struct Setting {
+  const char* algorithm;
+  Work work;
+  std::size_t count;
+};
+
+class AbortedCall : public testing::TestWithParam<Setting> {};
+
+Done call_once(Communicator& comm, const Setting& setting) {
+  if (setting.work == Work::kCollective) {
+    SampleCall sample(Collective::kAllReduce, setting.count, comm.size());
+    return comm.run({&sample.call, 1});
+  }
+  std::vector<int> buffer(setting.count);
+  const Call receive = message(Collective::kRecv, 2, buffer.data(), buffer.size());
+  return comm.run({&receive, 1});
+}
+
+// Rank 2 stays away, so that ranks 0 and 1 wait; rank 0 is aborted while it spins, yields or
+// sleeps.
+TEST_P(AbortedCall, ReturnsAndPeersAreToldAtOnce) {
+  const auto seed = static_cast<unsigned>(test_seed());
+  std::mt19937 random(seed);
+  const Setting setting = GetParam();
+  for (bool revoked : {false, true}) {
+    for (int longest_us : {50, 1000, 5000, 150'000}) {
+      const int delay = static_cast<int>(random() % longest_us);
+      SCOPED_TRACE(fmt::format("{} after {} us, reproduce with RONDO_TEST_SEED={}",
+                               revoked ? "revoked" : "aborted", delay, seed));
+      if (*setting.algorithm != '\0') setenv("NCCL_ALGO", setting.algorithm, 1);
+      const Communicators comms = make_communicators(3, short_timeouts(30));
+      unsetenv("NCCL_ALGO");
+      std::atomic<int> entered{0};
+      std::future<Done> calls[2];
+      for (int r : {0, 1})
+        calls[r] = std::async(std::launch::async, [&, r] {
+          ++entered;
+          return call_once(*comms[r], setting);
+        });
+      while (entered.load() < 2) std::this_thread::yield();
+      nap(delay * 1e-6);
+      within(20s, "abort() or revoke()", [&] {
+        revoked ? comms[0]->revoke() : comms[0]->abort();
+        return 0;
+      });
+      for (auto& call : calls) ASSERT_EQ(call.wait_for(20s), std::future_status::ready);
+      const Done own = calls[0].get(), peer = calls[1].get();
+      const char* what = revoked ? "revoked" : "aborted";
+      ASSERT_FALSE(own.ok());
+      EXPECT_EQ(own.status(), Status::kInvalidUsage) << own.error().text;
+      EXPECT_NE(own.error().text.find(what), std::string::npos) << own.error().text;
+      ASSERT_FALSE(peer.ok());
+      EXPECT_EQ(peer.status(), Status::kRemoteError) << peer.error().text;
+      EXPECT_NE(peer.error().text.find(fmt::format("rank 0 {}", what)), std::string::npos)
+          << peer.error().text;
+      const Done late = call_once(*comms[2], {"", Work::kCollective, 1});
+      EXPECT_EQ(late.status(), Status::kRemoteError);
+      EXPECT_EQ(call_once(*comms[0], setting).status(), Status::kInvalidUsage);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, AbortedCall,
+                         testing::Values(Setting{"", Work::kCollective, 2},
+                                         Setting{"", Work::kCollective, 3000},
+                                         Setting{"", Work::kCollective, 200'000},
+                                         Setting{"ring", Work::kCollective, 200'000},
+                                         Setting{"tree", Work::kCollective, 200'000},
+                                         Setting{"", Work::kMessage, 100'000}),
+                         [](const auto& info) {
+                           const Setting& s = info.param;
+                           return fmt::format("{}{}{}", s.algorithm,
+                                              s.work == Work::kMessage ? "Message" : "Collective",
+                                              s.count);
+                         });
+
+// In the middle of a stream of calls that do complete: whatever the moment, both sides stop.
+TEST(Abort, StopsAStreamOfCalls) {
+  const auto seed = static_cast<unsigned>(test_seed());
+  std::mt19937 random(seed);
+  for (int turn = 0; turn < 12; ++turn) {
+    SCOPED_TRACE(fmt::format("reproduce with RONDO_TEST_SEED={}", seed));
+    const std::size_t count = std::size_t{1} << (random() % 18);
+    const Communicators comms = make_communicators(3, short_timeouts(30));
+    std::future<Done> ends[3];
+    for (int r = 0; r < 3; ++r)
+      ends[r] = std::async(std::launch::async, [&, r] {
+        for (;;) {
+          // Fresh buffers for every call: a peer that still used those of a failed one is caught by
+          // the address sanitizer.
+          Done done = call_once(*comms[r], {"", Work::kCollective, count});
+          if (!done.ok()) return done;
+        }
+      });
+    nap(static_cast<double>(random() % 10'000) * 1e-6);
+    const int victim = static_cast<int>(random() % 3);
+    within(20s, "abort()", [&] {
+      comms[victim]->abort();
+      return 0;
+    });
+    for (int r = 0; r < 3; ++r) {
+      ASSERT_EQ(ends[r].wait_for(20s), std::future_status::ready);
+      const Done end = ends[r].get();
+      EXPECT_EQ(end.status(), r == victim ? Status::kInvalidUsage : Status::kRemoteError)
+          << end.error().text;
+    }
+  }
+}
+
+TEST(Abort, OfRanksThatShareAThread) {
+  const Communicators comms = make_communicators(3, short_timeouts(30));
+  SampleCall samples[2] = {{Collective::kAllReduce, 5000, 3}, {Collective::kAllReduce, 5000, 3}};
+  auto together = std::async(std::launch::async, [&] {
+    const Communicator::Work works[] = {{comms[0].get(), {&samples[0].call, 1}},
+                                        {comms[1].get(), {&samples[1].call, 1}}};
+    return Communicator::run_together(works);
+  });
+  nap(0.05);
+  within(20s, "abort()", [&] {
+    comms[0]->abort();
+    return 0;
+  });
+  ASSERT_EQ(together.wait_for(20s), std::future_status::ready);
+  EXPECT_EQ(together.get().status(), Status::kInvalidUsage);
+  ASSERT_TRUE(comms[1]->fault());
+  EXPECT_EQ(comms[1]->fault()->status, Status::kRemoteError);
+  EXPECT_NE(comms[1]->fault()->text.find("rank 0 aborted"), std::string::npos);
+}
+
+TEST(Abort, TwiceAndAfterAFaultAndBeforeDestruction) {
+  const Communicators comms = make_communicators(3, short_timeouts(30));
+  comms[1]->set_timeout(0.2);
+  ASSERT_EQ(call_once(*comms[1], {"", Work::kCollective, 5}).status(), Status::kTimeout);
+  within(20s, "abort() after a fault", [&] {
+    comms[0]->abort();
+    comms[0]->abort();
+    comms[1]->abort();
+    comms[0]->revoke();
+    comms[1]->revoke();
+    return 0;
+  });
+  EXPECT_EQ(call_once(*comms[0], {"", Work::kCollective, 5}).status(), Status::kInvalidUsage);
+  EXPECT_FALSE(call_once(*comms[2], {"", Work::kCollective, 5}).ok());
+}
+
+TEST(Abort, FromSeveralThreadsAtOnce) {
+  for (int turn = 0; turn < 20; ++turn) {
+    const Communicators comms = make_communicators(2, short_timeouts(30));
+    auto call = std::async(std::launch::async, [&] {
+      return call_once(*comms[0], {"", Work::kCollective, 5});
+    });
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t)
+      threads.emplace_back([&, t] { t == 1 ? comms[0]->revoke() : comms[0]->abort(); });
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(call.wait_for(20s), std::future_status::ready);
+    EXPECT_EQ(call.get().status(), Status::kInvalidUsage);
+  }
+}
+
+// The end of a faulted communicator asks nothing of its peers, dead or alive.
+TEST(Destroy, AfterAFaultWaitsForNobody) {
+  RankProcesses ranks(3, short_timeouts(30), [](RankSeat& seat) {
+    if (seat.rank == 2) {
+      nap(20);
+      return;
+    }
+    seat.comm->set_timeout(0.3);
+    seat.report(call_once(*seat.comm, {"", Work::kCollective, 70'000}));
+    seat.comm.reset();
+    seat.mark(1);
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 10, {2}));
+  for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), Status::kTimeout) << ranks.text(r);
+}
+
+TEST(Revoke, LeavesACommunicatorThatCanStillShrink) {
+  const Communicators comms = make_communicators(4, short_timeouts(30));
+  std::atomic<int> revoked{0};
+  run_ranks(comms, [&](Communicator& comm) {
+    if (comm.rank() == 3) return;
+    std::thread other([&] {
+      nap(0.02 * comm.rank());
+      comm.revoke();
+      ++revoked;
+    });
+    const Done done = call_once(comm, {"", Work::kCollective, 5000});
+    other.join();
+    EXPECT_FALSE(done.ok());
+    const int excluded = 3;
+    auto child = comm.shrink({&excluded, 1}, short_timeouts(20), {});
+    ASSERT_TRUE(child.ok()) << child.error().text;
+    SampleCall sum(Collective::kAllReduce, 10, 3);
+    const Done summed = (*child)->run({&sum.call, 1});
+    ASSERT_TRUE(summed.ok()) << summed.error().text;
+    EXPECT_EQ(sum.output()[9], 3);
+  });
+  EXPECT_EQ(revoked.load(), 3);
+}
+
+// Ranks that lost track of each other: one has failed in a call that another never made.
+TEST(Shrink, NeedsNoAgreementOnWhatWasCalledBefore) {
+  const Communicators comms = make_communicators(3, short_timeouts(30));
+  comms[2]->abort();
+  run_ranks(comms, [&](Communicator& comm) {
+    if (comm.rank() == 2) return;
+    if (comm.rank() == 0) {
+      EXPECT_FALSE(comm.split(0, 0, short_timeouts(5), {}).ok());
+    }
+    const int excluded = 2;
+    for (int turn = 0; turn < 2; ++turn) {
+      auto child = comm.shrink({&excluded, 1}, short_timeouts(20), {});
+      ASSERT_TRUE(child.ok()) << child.error().text;
+      EXPECT_EQ((*child)->size(), 2);
+    }
+  });
+}
+
+// While the ranks are joining: the third never comes.
+TEST(Abort, DuringInitEndsItAndTellsTheOthers) {
+  auto id = bootstrap::make_unique_id();
+  ASSERT_TRUE(id.ok());
+  std::atomic<bool> abort_now{false};
+  std::future<Result<std::shared_ptr<Communicator>>> made[2];
+  for (int r : {0, 1})
+    made[r] = std::async(std::launch::async, [&, r] {
+      CreateRequest request;
+      request.rank = r;
+      request.size = 3;
+      request.id = *id;
+      request.options = short_timeouts(30);
+      if (r == 0) request.aborted = [&] { return abort_now.load(); };
+      return Communicator::create(request);
+    });
+  nap(0.1);
+  abort_now.store(true);
+  for (auto& one : made) ASSERT_EQ(one.wait_for(20s), std::future_status::ready);
+  const auto own = made[0].get(), peer = made[1].get();
+  ASSERT_FALSE(own.ok());
+  EXPECT_EQ(own.status(), Status::kInvalidUsage) << own.error().text;
+  ASSERT_FALSE(peer.ok());
+  EXPECT_EQ(peer.status(), Status::kRemoteError) << peer.error().text;
+  EXPECT_NE(peer.error().text.find("rank 0 aborted"), std::string::npos) << peer.error().text;
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,266 @@
+// Ranks that make different calls: everybody learns both calls, nobody hangs, no memory is touched
+// beyond the buffers or after they were given back.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+#include "tests/support/sample_calls.h"
+
+namespace rondo::test {
+namespace {
+
+struct Difference {
+  const char* what;
+  Collective collective, other_collective;
+  int more;  // elements of the odd rank beyond the others'
+  DataType other_type;
+  RedOp other_op;
+  int other_root;
+};
+constexpr DataType kInt = DataType::kInt32;
+constexpr RedOp kSum = RedOp::kSum;
+constexpr Difference kDifferences[] = {
+    {"collective", Collective::kAllReduce, Collective::kReduceScatter, 0, kInt, kSum, 0},
+    {"collective", Collective::kBroadcast, Collective::kAllGather, 0, kInt, kSum, 0},
+    {"count", Collective::kAllReduce, Collective::kAllReduce, 1, kInt, kSum, 0},
+    {"count", Collective::kAllGather, Collective::kAllGather, 1, kInt, kSum, 0},
+    {"count", Collective::kBroadcast, Collective::kBroadcast, -1, kInt, kSum, 0},
+    {"type", Collective::kAllReduce, Collective::kAllReduce, 0, DataType::kFloat64, kSum, 0},
+    {"type", Collective::kBroadcast, Collective::kBroadcast, 0, DataType::kFloat64, kSum, 0},
+    {"op", Collective::kAllReduce, Collective::kAllReduce, 0, kInt, RedOp::kMax, 0},
+    {"op", Collective::kReduce, Collective::kReduce, 0, kInt, RedOp::kMax, 0},
+    {"root", Collective::kBroadcast, Collective::kBroadcast, 0, kInt, kSum, 1},
+    {"root", Collective::kReduce, Collective::kReduce, 0, kInt, kSum, 1},
+};
+
+SampleCall sample_of(const Difference& d, std::size_t count, int ranks, bool odd) {
+  if (!odd) return SampleCall(d.collective, count, ranks);
+  return SampleCall(d.other_collective, count + d.more, ranks, d.other_root, d.other_type,
+                    d.other_op);
+}
+
+void expect_both_calls(const Done& done, const CallRecord& one, const CallRecord& other,
+                       const std::string& where) {
+  ASSERT_FALSE(done.ok()) << where << ": no error";
+  const std::string& text = done.error().text;
+  EXPECT_EQ(done.status(), Status::kInvalidUsage) << where << ": " << text;
+  EXPECT_NE(text.find(to_string(one)), std::string::npos) << where << ": " << text;
+  EXPECT_NE(text.find(to_string(other)), std::string::npos) << where << ": " << text;
+}
+
+struct Setting {
+  const char* algorithm;
+  std::size_t count;
+};
+
+class MismatchedCalls : public testing::TestWithParam<Setting> {};
+
+// The mismatched call, or for who had returned from it the next one, is the error. Buffers of a
+// failed call are the caller's at once.
+TEST_P(MismatchedCalls, AreToldToEveryThreadWithBothCalls) {
+  const auto [algorithm, count] = GetParam();
+  for (int n : {2, 3, 8}) {
+    for (const Difference& d : kDifferences) {
+      const int odd = n - 1;
+      const std::string where = fmt::format("{} of {}, n={}, count={} {}", d.what,
+                                            name(d.collective), n, count, algorithm);
+      if (*algorithm != '\0') setenv("NCCL_ALGO", algorithm, 1);
+      const Communicators comms = make_communicators(n, short_timeouts(20));
+      unsetenv("NCCL_ALGO");
+      const CallRecord normal = sample_of(d, count, n, false).call.record;
+      const CallRecord different = sample_of(d, count, n, true).call.record;
+      std::barrier all_returned(n);
+      run_ranks(comms, [&](Communicator& comm) {
+        SampleCall sample = sample_of(d, count, n, comm.rank() == odd);
+        SampleCall sample_next(Collective::kAllReduce, count, n);
+        Done done = comm.run({&sample.call, 1});
+        const bool failed = !done.ok();
+        const std::size_t words = std::max(sample.call.record.count, std::size_t{1}) *
+                                  size_of(sample.call.record.type) / 4;
+        if (failed) {
+          std::fill_n(sample.input(), words, -5);
+          std::fill_n(const_cast<int*>(sample.output()), words, -7);
+        }
+        // Who had returned learns it in its next call; so does a rank whose own call was refused
+        // for a reason of its own (NCCL_ALGO).
+        const bool refused = failed && done.error().text.find("NCCL_ALGO") != std::string::npos;
+        if (!failed || refused) done = comm.run({&sample_next.call, 1});
+        expect_both_calls(done, normal, different, fmt::format("{} rank {}", where, comm.rank()));
+        all_returned.arrive_and_wait();
+        EXPECT_TRUE(sample.guards_intact()) << where;
+        for (std::size_t i = 0; failed && i < words; ++i) {
+          ASSERT_EQ(sample.output()[i], -7) << where << ": written after the call had returned";
+          ASSERT_EQ(sample.input()[i], -5) << where << ": written after the call had returned";
+        }
+      });
+      if (HasFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, MismatchedCalls,
+                         testing::Values(Setting{"", 1}, Setting{"", 1000}, Setting{"", 60'000},
+                                         Setting{"ring", 20'000}, Setting{"tree", 20'000}),
+                         [](const auto& info) {
+                           const std::string algorithm = info.param.algorithm;
+                           return fmt::format("{}{}", algorithm.empty() ? "planned" : algorithm,
+                                              info.param.count);
+                         });
+
+TEST(MismatchedCallsInProcesses, AreToldToEveryRankWithBothCalls) {
+  for (int n : {2, 3}) {
+    for (std::size_t count : {1u, 30'000u}) {
+      for (const Difference& d : kDifferences) {
+        RankProcesses ranks(n, short_timeouts(20), [&](RankSeat& seat) {
+          SampleCall sample = sample_of(d, count, n, seat.rank == n - 1);
+          SampleCall barrier(Collective::kBarrier, 0, n);
+          Done done = seat.comm->run({&sample.call, 1});
+          if (done.ok()) done = seat.comm->run({&barrier.call, 1});
+          seat.expect(sample.guards_intact(), "memory beyond the buffers was written");
+          seat.report(done);
+        });
+        if (!ranks.wait_reports(20)) return;
+        for (int r = 0; r < n; ++r)
+          expect_both_calls(fail(ranks.status(r), "{}", ranks.text(r)),
+                            sample_of(d, count, n, false).call.record,
+                            sample_of(d, count, n, true).call.record,
+                            fmt::format("{} n={} rank {}", d.what, n, r));
+        ranks.check_expectations();
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(MismatchedCallsInGroups, GroupedAndUngroupedAreDifferent) {
+  const Communicators comms = make_communicators(3, short_timeouts(20));
+  run_ranks(comms, [&](Communicator& comm) {
+    SampleCall sample(Collective::kAllReduce, 100, 3);
+    if (comm.rank() == 1) sample.call.record.flags = CallRecord::kFused;
+    const Done done = comm.run({&sample.call, 1});
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.status(), Status::kInvalidUsage) << done.error().text;
+    EXPECT_NE(done.error().text.find("grouped"), std::string::npos) << done.error().text;
+  });
+}
+
+TEST(MismatchedCallsWithoutData, AreDifferentFromThoseWithSome) {
+  const Communicators comms = make_communicators(2, short_timeouts(20));
+  run_ranks(comms, [&](Communicator& comm) {
+    SampleCall sample(Collective::kAllReduce, comm.rank() == 0 ? 0 : 4, 2);
+    SampleCall barrier(Collective::kBarrier, 0, 2);
+    Done done = comm.run({&sample.call, 1});
+    if (done.ok()) done = comm.run({&barrier.call, 1});
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.status(), Status::kInvalidUsage) << done.error().text;
+    EXPECT_NE(done.error().text.find("count 0"), std::string::npos) << done.error().text;
+  });
+}
+
+// Every rank thinks that it is the root, so nobody ever waits.
+TEST(MismatchedRoots, AreFoundThoughNobodyWaits) {
+  for (int n : {2, 3, 8}) {
+    const Communicators comms = make_communicators(n, short_timeouts(20));
+    std::barrier together(n);
+    run_ranks(comms, [&](Communicator& comm) {
+      SampleCall sample(Collective::kBroadcast, 1, n, comm.rank());
+      int calls = 0;
+      Done done;
+      while (done.ok() && calls < 2 * n) {
+        done = comm.run({&sample.call, 1});
+        ++calls;
+        together.arrive_and_wait();
+      }
+      together.arrive_and_drop();
+      ASSERT_FALSE(done.ok()) << "n=" << n << ": nothing found in " << calls << " calls";
+      EXPECT_EQ(done.status(), Status::kInvalidUsage) << done.error().text;
+      EXPECT_NE(done.error().text.find("in call 1,"), std::string::npos) << done.error().text;
+    });
+  }
+}
+
+// ---- messages ----
+
+TEST(MismatchedMessages, OfDifferentSizesAreToldToBothSides) {
+  for (auto [sent, expected] : {std::pair{10, 20}, {20, 10}, {900'000, 500'000}, {1, 500'000}}) {
+    const Communicators comms = make_communicators(2, short_timeouts(20));
+    run_ranks(comms, [&, sent = sent, expected = expected](Communicator& comm) {
+      const int count = comm.rank() == 0 ? sent : expected;
+      std::vector<int> buffer(static_cast<std::size_t>(count) + 64, 3);
+      const Call call = message(comm.rank() == 0 ? Collective::kSend : Collective::kRecv,
+                                1 - comm.rank(), buffer.data(), count);
+      SampleCall barrier(Collective::kBarrier, 0, 2);
+      Done done = comm.run({&call, 1});
+      if (done.ok()) done = comm.run({&barrier.call, 1});
+      ASSERT_FALSE(done.ok());
+      EXPECT_EQ(done.status(), Status::kInvalidUsage) << done.error().text;
+      for (int n : {sent, expected})
+        EXPECT_NE(done.error().text.find(fmt::format("count {}", n)), std::string::npos)
+            << done.error().text;
+      for (std::size_t i = count; i < buffer.size(); ++i) ASSERT_EQ(buffer[i], 3);
+    });
+  }
+}
+
+TEST(MismatchedMessages, AgainstACollectiveAreFound) {
+  for (int n : {2, 3, 8}) {
+    const Communicators comms = make_communicators(n, short_timeouts(20));
+    run_ranks(comms, [&](Communicator& comm) {
+      SampleCall warm(Collective::kAllReduce, 10, n), sample(Collective::kAllReduce, 5000, n);
+      ASSERT_TRUE(comm.run({&warm.call, 1}).ok());
+      int buffer[10];
+      const Call receive = message(Collective::kRecv, 0, buffer, 10);
+      const Done done = comm.run({comm.rank() == 1 ? &receive : &sample.call, 1});
+      ASSERT_FALSE(done.ok());
+      EXPECT_EQ(done.status(), Status::kInvalidUsage) << done.error().text;
+      EXPECT_NE(done.error().text.find("Recv(count 10"), std::string::npos) << done.error().text;
+      EXPECT_NE(done.error().text.find("AllReduce(count 5000"), std::string::npos)
+          << done.error().text;
+    });
+  }
+}
+
+TEST(MismatchedMessages, WithNobodySendingAreFound) {
+  RankProcesses ranks(3, short_timeouts(20), [](RankSeat& seat) {
+    int buffer[10];
+    const Call receive = message(Collective::kRecv, (seat.rank + 1) % 3, buffer, 10);
+    seat.report(seat.comm->run({&receive, 1}));
+  });
+  ASSERT_TRUE(ranks.wait_reports(20));
+  for (int r = 0; r < 3; ++r) EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << ranks.text(r);
+}
+
+// Long waits of every kind that are no mismatch: nobody may be taken for stuck.
+TEST(MismatchedMessages, AreNotSeenWhereRanksAreOnlySlow) {
+  const Communicators comms = make_communicators(3, short_timeouts(20));
+  run_ranks(comms, [&](Communicator& comm) {
+    const int rank = comm.rank();
+    std::vector<int> data(200'000, rank);
+    SampleCall sum(Collective::kAllReduce, 40'000, 3);
+    for (int turn = 0; turn < 2; ++turn) {
+      // 2 waits for 1, which waits for 0, which is slow; then all wait for 0 in a collective.
+      if (rank == 0) nap(0.6);
+      if (rank > 0) {
+        const Call receive = message(Collective::kRecv, rank - 1, data.data(), data.size());
+        const Done done = comm.run({&receive, 1});
+        ASSERT_TRUE(done.ok()) << done.error().text;
+      }
+      if (rank < 2) {
+        const Call send = message(Collective::kSend, rank + 1, data.data(), data.size());
+        const Done done = comm.run({&send, 1});
+        ASSERT_TRUE(done.ok()) << done.error().text;
+      }
+      if (rank == 0) nap(0.4);
+      const Done done = comm.run({&sum.call, 1});
+      ASSERT_TRUE(done.ok()) << done.error().text;
+    }
+    EXPECT_EQ(data[0], 0);
+  });
+}
+
+}  // namespace
+}  // namespace rondo::test

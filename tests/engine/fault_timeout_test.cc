@@ -1,0 +1,147 @@
+// A rank that stands still: the others are told who, in which call, and where everybody is.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+#include "tests/support/sample_calls.h"
+
+namespace rondo::test {
+namespace {
+
+int count_of(const std::string& text, const std::string& what) {
+  int count = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+    ++count;
+  return count;
+}
+
+void expect_line_for_each(const std::string& text, int ranks) {
+  for (int r = 0; r < ranks; ++r)
+    EXPECT_EQ(count_of(text, fmt::format("\n  rank {} (pid ", r)), 1) << text;
+}
+
+class StoppedRank : public testing::TestWithParam<const char*> {};
+
+TEST_P(StoppedRank, IsNamedAndLearnsItWhenItGoesOn) {
+  RankProcesses::Options options;
+  options.comm = short_timeouts(1);
+  options.comm.init_timeout_seconds = 20;
+  if (*GetParam() != '\0') options.environment = {{"NCCL_ALGO", GetParam()}};
+  RankProcesses ranks(3, options, [](RankSeat& seat) {
+    SampleCall sample(Collective::kAllReduce, 5000, seat.size);
+    for (int i = 0;; ++i) {
+      const Done done = seat.comm->run({&sample.call, 1});
+      if (!done.ok()) return seat.report(done);
+      if (i == 5) seat.mark(1);
+    }
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 20));
+  ranks.send(1, SIGSTOP);
+  ASSERT_TRUE(ranks.wait_reports(20, {1}));
+  for (int r : {0, 2}) {
+    const std::string text = ranks.text(r);
+    EXPECT_EQ(ranks.status(r), Status::kTimeout) << text;
+    EXPECT_EQ(ranks.culprit(r), 1) << text;
+    EXPECT_NE(text.find("for rank 1 (pid"), std::string::npos) << text;
+    EXPECT_NE(text.find("AllReduce(count 5000, int32, sum)"), std::string::npos) << text;
+    EXPECT_NE(text.find("waits for rank 1"), std::string::npos) << text;
+    EXPECT_EQ(count_of(text, ", stopped"), 1) << text;
+    EXPECT_NE(text.find("step "), std::string::npos) << text;
+    expect_line_for_each(text, 3);
+  }
+  EXPECT_FALSE(ranks.reported(1));
+  ranks.send(1, SIGCONT);
+  ASSERT_TRUE(ranks.wait_reports(20));
+  EXPECT_EQ(ranks.status(1), Status::kTimeout) << ranks.text(1);
+  EXPECT_EQ(ranks.text(1), ranks.text(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, StoppedRank, testing::Values("", "ring", "tree"),
+                         [](const auto& info) {
+                           return std::string(*info.param == '\0' ? "planned" : info.param);
+                         });
+
+TEST(AbsentRank, IsSaidNotToHaveEntered) {
+  CommOptions options = short_timeouts(20);
+  const Communicators comms = make_communicators(3, options);
+  for (const auto& comm : comms) comm->set_timeout(0.5);
+  run_ranks(comms, [&](Communicator& comm) {
+    SampleCall sample(Collective::kReduceScatter, 70, 3);
+    if (comm.rank() == 2) return;
+    const Done done = comm.run({&sample.call, 1});
+    ASSERT_FALSE(done.ok());
+    const std::string& text = done.error().text;
+    EXPECT_EQ(done.status(), Status::kTimeout) << text;
+    EXPECT_NE(text.find("not entered call 1"), std::string::npos) << text;
+    EXPECT_NE(text.find("ReduceScatter(count 70, int32, sum)"), std::string::npos) << text;
+    EXPECT_NE(text.find("RONDO_TIMEOUT"), std::string::npos) << text;
+    expect_line_for_each(text, 3);
+  });
+  SampleCall sample(Collective::kReduceScatter, 70, 3);
+  const Done late = comms[2]->run({&sample.call, 1});
+  EXPECT_EQ(late.status(), Status::kTimeout);
+  ASSERT_TRUE(comms[2]->fault());
+  EXPECT_EQ(comms[2]->fault()->culprit, 2);
+}
+
+TEST(AbsentRank, IsNamedToWhoWaitsForItsMessage) {
+  const Communicators comms = make_communicators(2, short_timeouts(20));
+  comms[0]->set_timeout(0.4);
+  int value = 0;
+  const Call receive = message(Collective::kRecv, 1, &value, 1);
+  const Done done = comms[0]->run({&receive, 1});
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.status(), Status::kTimeout);
+  EXPECT_NE(done.error().text.find("for rank 1 (pid"), std::string::npos) << done.error().text;
+  EXPECT_NE(done.error().text.find("Recv(count 1, int32"), std::string::npos) << done.error().text;
+}
+
+// Only time in which the waiter itself ran counts: Ctrl-Z of a job, or a debugger, is no fault.
+TEST(StoppedWaiter, DoesNotTimeOutForTheTimeInWhichItStood) {
+  RankProcesses::Options options;
+  options.comm = short_timeouts(1.5);
+  options.comm.init_timeout_seconds = 20;
+  RankProcesses ranks(2, options, [](RankSeat& seat) {
+    SampleCall sample(Collective::kAllReduce, 100, 2);
+    seat.mark(1);
+    if (seat.rank == 1) seat.expect(seat.wait_flag(1, 20), "no flag");
+    seat.report(seat.comm->run({&sample.call, 1}));
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 20));
+  nap(0.2);
+  ranks.send(0, SIGSTOP);
+  nap(3);
+  ranks.board().flag.store(1);
+  ranks.send(0, SIGCONT);
+  ASSERT_TRUE(ranks.wait_reports(20));
+  for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+  ranks.check_expectations();
+}
+
+// One call that takes longer than the limit, but never stands still for as long.
+TEST(Deadline, RestartsOnProgress) {
+  const Communicators comms = make_communicators(2, short_timeouts(20));
+  constexpr int kMessages = 8;
+  comms[0]->set_timeout(1.2);
+  run_ranks(comms, [&](Communicator& comm) {
+    int values[kMessages] = {};
+    std::vector<Call> calls;
+    for (int& value : values)
+      calls.push_back(message(comm.rank() == 0 ? Collective::kRecv : Collective::kSend,
+                              1 - comm.rank(), &value, 1));
+    if (comm.rank() == 0) {
+      const Done done = comm.run(calls);
+      EXPECT_TRUE(done.ok()) << done.error().text;
+      return;
+    }
+    for (const Call& call : calls) {
+      nap(0.25);
+      const Done done = comm.run({&call, 1});
+      ASSERT_TRUE(done.ok()) << done.error().text;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace rondo::test

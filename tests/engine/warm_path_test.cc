@@ -1,0 +1,99 @@
+// A call that was made before allocates nothing, and makes no system call unless its peer is late.
+#include <gtest/gtest.h>
+
+#include "tests/support/allocations.h"
+#include "tests/support/processes.h"
+#include "tests/support/sample_calls.h"
+#include "tests/support/system_calls.h"
+
+namespace rondo::test {
+namespace {
+
+struct Setting {
+  const char* algorithm;
+  Collective collective;
+  std::size_t count;
+};
+
+class WarmPath : public testing::TestWithParam<Setting> {};
+
+constexpr int kBatches = 1000, kCallsPerBatch = 2;
+
+// Stages: how many batches had no system call; value: the first one that was no waiting.
+TEST_P(WarmPath, AllocatesNothingAndMakesNoSystemCall) {
+  const Setting setting = GetParam();
+  if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
+  RankProcesses::Options options;
+  options.comm.timeout_seconds = 30;
+  if (*setting.algorithm != '\0') options.environment = {{"NCCL_ALGO", setting.algorithm}};
+  RankProcesses ranks(2, options, [&](RankSeat& seat) {
+    SampleCall sample(setting.collective, setting.count, 2);
+    const auto make_calls = [&](int calls) {
+      for (int i = 0; i < calls; ++i)
+        if (!seat.comm->run({&sample.call, 1}).ok()) return false;
+      return true;
+    };
+    seat.expect(make_calls(20), "the first calls");
+    const bool traps = SystemCallTrap::supported();
+    if (!traps) seat.mark(-1);
+    SystemCallTrap trap;
+    for (int batch = 0; batch < kBatches; ++batch) {
+      make_calls(1);  // brings the ranks together
+      const AllocationCount allocations;
+      if (traps) trap.begin();
+      const bool well = make_calls(kCallsPerBatch);
+      const long caught = traps ? trap.end() : -1;
+      const std::size_t allocated = allocations.so_far();
+      seat.expect(well, "a call failed");
+      seat.expect(allocated == 0,
+                  fmt::format("{} allocations in {} calls", allocated, kCallsPerBatch));
+      seat.expect(caught < 0 || is_waiting_call(caught), fmt::format("system call {}", caught));
+      if (traps && caught < 0) seat.mark(seat.mine().stage.load() + 1);
+    }
+    seat.report(done());
+  });
+  ASSERT_TRUE(ranks.wait_exits(60));
+  ranks.check_expectations();
+  for (int r : {0, 1}) {
+    const int clean = ranks.board().seats[r].stage.load();
+    if (clean < 0) GTEST_SKIP() << "the kernel cannot hand system calls to the program";
+    if (clean == 0) GTEST_SKIP() << "the machine is too busy: every batch had to wait for its peer";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, WarmPath,
+                         testing::Values(Setting{"", Collective::kAllReduce, 1},
+                                         Setting{"", Collective::kAllReduce, 8},
+                                         Setting{"", Collective::kAllReduce, 1000},
+                                         Setting{"", Collective::kAllReduce, 10'000},
+                                         Setting{"", Collective::kAllReduce, 200'000},
+                                         Setting{"", Collective::kBroadcast, 1000},
+                                         Setting{"", Collective::kAllGather, 1000},
+                                         Setting{"", Collective::kBarrier, 0},
+                                         Setting{"ring", Collective::kAllReduce, 10'000}),
+                         [](const auto& info) {
+                           return fmt::format("{}{}{}", info.param.algorithm,
+                                              name(info.param.collective), info.param.count);
+                         });
+
+// Messages keep their list from call to call.
+TEST(WarmPathOfMessages, AllocatesNothing) {
+  if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
+  CommOptions options;
+  options.timeout_seconds = 30;
+  RankProcesses ranks(2, options, [](RankSeat& seat) {
+    std::vector<int> out(5000), in(5000);
+    const Call calls[] = {message(Collective::kSend, 1 - seat.rank, out.data(), out.size()),
+                          message(Collective::kRecv, 1 - seat.rank, in.data(), in.size())};
+    for (int i = 0; i < 20; ++i) seat.expect(seat.comm->run(calls).ok(), "the first calls");
+    const AllocationCount allocations;
+    for (int i = 0; i < 100; ++i) (void)seat.comm->run(calls);
+    const std::size_t allocated = allocations.so_far();
+    seat.expect(allocated == 0, fmt::format("{} allocations in 100 calls", allocated));
+  });
+  ASSERT_TRUE(ranks.wait_exits(60));
+  ranks.check_expectations();
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -72,13 +72,13 @@ class CommunicatorState {
   std::int64_t last_check_ns = 0;
   std::int64_t last_death_check_ns = 0;
   std::vector<bool> seen_dead;  // local processes seen dead in the check before, in this wait
-  std::vector<pollfd> pidfds;   // one a local process; made at first use
+  std::vector<pollfd> pidfds;   // one a local process
   bool two_parts = false;       // two parts of the call run at once
   struct CircleMember {
     int local;
     std::uint32_t waits, checks;
   };
-  std::vector<CircleMember> circle;  // ranks seen waiting for each other, in this wait
+  std::vector<CircleMember> circle, circle_now;  // ranks seen waiting for each other
 
   // abort() and revoke() from other threads.
   std::atomic<int> ended{0};  // kRunning, kAborted, kRevoked
@@ -108,8 +108,8 @@ class CommunicatorState {
   int last_of_chain(int awaited) const;
   bool needs(const WaitSite& site, int local) const;
   void on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs);
-  void find_earlier_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,
-                             CallRecord* theirs) const;
+  void find_first_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,
+                           CallRecord* theirs) const;
   bool may_still_touch(int local) const;
   std::string current_call() const;  // for texts
   std::string describe_ranks() const;

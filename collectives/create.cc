@@ -213,6 +213,10 @@ class Creation {
       view.arena_bytes = (*arena)->size();
     }
     state_->seen_dead.assign(group.processes.size(), false);
+    for (const shm::PeerProcess& process : group.processes)
+      state_->pidfds.push_back({process.pidfd.valid() ? process.pidfd.get() : -1, POLLIN, 0});
+    state_->circle.reserve(view.size);
+    state_->circle_now.reserve(view.size);
     view.waiter = Waiter(view.self().parked, view.self().bell);
     connect_hooks(view);
     std::vector<int> locals;

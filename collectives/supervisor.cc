@@ -153,7 +153,7 @@ int CommunicatorState::last_of_chain(int awaited) const {
     const std::uint64_t sequence = HostAtomics::load_acquire(host.peers[local].steps->sequence);
     const std::int32_t state = HostAtomics::load_acquire(progress.state);
     if (state != kWaiting && state != kWaitingTwice) break;
-    if (HostAtomics::load_acquire(progress.sequence) != sequence || sequence < host.sequence) break;
+    if (HostAtomics::load_acquire(progress.sequence) != sequence) break;
     if (!is_message(load_record(progress.call)) &&
         HostAtomics::load_acquire(progress.finished) >= sequence)
       break;
@@ -253,7 +253,7 @@ bool CommunicatorState::check_mismatch() {
 void CommunicatorState::on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs) {
   std::uint64_t sequence = host.sequence;
   CallRecord here = mine, there = theirs;
-  if (mine == theirs) find_earlier_mismatch(local_of(peer), &sequence, &here, &there);
+  if (!is_message(mine)) find_first_mismatch(local_of(peer), &sequence, &here, &there);
   std::string which = is_message(here) ? std::string() : fmt::format("in call {}, ", sequence);
   Fault mismatch = make_fault(
       Status::kInvalidUsage, peer,
@@ -271,8 +271,8 @@ void CommunicatorState::on_mismatch(int peer, const CallRecord& mine, const Call
 }
 
 // Among the calls that both rings still hold: the oldest in which this rank and the peer differ.
-void CommunicatorState::find_earlier_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,
-                                              CallRecord* theirs) const {
+void CommunicatorState::find_first_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,
+                                            CallRecord* theirs) const {
   const std::uint64_t newest = host.sequence;
   const std::uint64_t oldest = newest >= kAnnounceDepth ? newest - kAnnounceDepth + 1 : 1;
   for (std::uint64_t q = oldest; local >= 0 && q <= newest; ++q) {
@@ -311,9 +311,6 @@ bool CommunicatorState::may_still_touch(int local) const {
 bool CommunicatorState::check_deaths(const WaitSite& site) {
   if (!group || last_check_ns - last_death_check_ns < kDeathPeriod) return false;
   last_death_check_ns = last_check_ns;
-  if (pidfds.empty())
-    for (const shm::PeerProcess& process : group->processes)
-      pidfds.push_back({process.pidfd.valid() ? process.pidfd.get() : -1, POLLIN, 0});
   if (poll(pidfds.data(), pidfds.size(), 0) <= 0) return false;
   for (int r = 0; r < host.size; ++r) {
     const int process = group->process_of_member[r];
@@ -336,7 +333,8 @@ bool CommunicatorState::check_deaths(const WaitSite& site) {
 // circle was first seen, in one and the same wait: then none of them can have missed anything.
 bool CommunicatorState::check_circle() {
   if (waited_ns < kCirclePatience) return false;
-  std::vector<CircleMember> found;
+  std::vector<CircleMember>& found = circle_now;  // allocates nothing
+  found.clear();
   int at = host.rank;
   do {
     const ProgressLine& progress = *host.peers[at].progress;
@@ -355,7 +353,7 @@ bool CommunicatorState::check_circle() {
     return false;
   }
   if (!std::equal(found.begin(), found.end(), circle.begin(), circle.end(), same_wait)) {
-    circle = std::move(found);
+    circle.swap(found);
     return false;
   }
   for (std::size_t i = 0; i < found.size(); ++i)

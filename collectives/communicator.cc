@@ -151,13 +151,13 @@ std::optional<Fault> Communicator::fault() {
 // ---- ending ----
 
 void CommunicatorState::end_calls(const char* what) {
+  Fault told;
   if (!host.peers.empty()) {
-    Fault told;
     told.status = Status::kRemoteError;
     told.rank = told.culprit = rank;
     told.sequence = HostAtomics::load_relaxed(host.self().steps->sequence);
     told.text = fmt::format("rank {} {} the communicator", rank, what);
-    raise(std::move(told));
+    raise(told, false);
     wake_peers();
   }
   // Whoever is inside leaves at its next look, at most 100 ms from now and after what it is just
@@ -176,6 +176,7 @@ void CommunicatorState::end_calls(const char* what) {
       return;
     }
   }
+  tell_other_hosts(told);
 }
 
 void Communicator::abort() {

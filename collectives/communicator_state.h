@@ -58,7 +58,7 @@ class CommunicatorState {
   std::vector<int> ring_order;         // ranks in ring order
   int idle_turns = 0;
   bool remote_error_seen = false;
-  std::vector<std::byte> scratch;  // a slot, for PreMulSum along connections
+  std::vector<std::byte> scratch;       // a slot, for PreMulSum along connections
   std::vector<host::Message> messages;  // of the group in progress
   PlanFacts facts;
   Communicator::Choice last_plan;
@@ -99,7 +99,9 @@ class CommunicatorState {
   void install_supervisor();
   bool keep_waiting(const WaitSite& site, bool first);
   Fault make_fault(Status status, int culprit, std::string text) const;
-  void raise(Fault fault);  // keeps it, tells the peers of this host; the first one wins
+  // Keeps it and tells the peers; the first one wins. Other hosts are told by the thread that is
+  // inside a call, or by abort() once nobody is.
+  void raise(Fault fault, bool tells_other_hosts = true);
   bool adopt_peer_fault();  // true if a peer of this host has raised one
   bool check_mismatch();
   bool check_deaths(const WaitSite& site);

@@ -186,7 +186,7 @@ Fault CommunicatorState::make_fault(Status status, int culprit, std::string text
   return made;
 }
 
-void CommunicatorState::raise(Fault raised) {
+void CommunicatorState::raise(Fault raised, bool tells_other_hosts) {
   {
     std::lock_guard lock(fault_mutex);
     if (fault) return;
@@ -194,7 +194,7 @@ void CommunicatorState::raise(Fault raised) {
   }
   faulted.store(true, std::memory_order_release);
   RONDO_WARN("{}", raised.text);
-  tell_other_hosts(raised);
+  if (tells_other_hosts) tell_other_hosts(raised);
   if (host.peers.empty()) return;
   FaultSlot& slot = *host.self().fault;
   slot.status = static_cast<std::int32_t>(raised.status);

@@ -31,7 +31,7 @@ stage_tsan() {
   run_ctest tsan -R 'Bootstrap|Stream|CollectivesTest.*(Type|Along).*/[1-3]|Tcp' -E 'Process|Exhaustive'
 }
 stage_fuzz() {
-  build fuzz
+  build fuzz fuzzers
   for target in build/fuzz/bin/fuzz_*; do
     echo "fuzzing $(basename "$target")"
     "$target" -max_total_time="${RONDO_FUZZ_SECONDS:-15}" -timeout=5 -rss_limit_mb=2048 \

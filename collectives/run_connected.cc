@@ -41,6 +41,10 @@ Done CommunicatorState::run_connected(const host::HostCall& call, const Plan& pl
   connected.to = [&](int peer, int channel) { return end_of(connections->to(peer, channel)); };
   connected.from = [&](int peer, int channel) { return end_of(connections->from(peer, channel)); };
   connected.run_two = [this](const auto& first, const auto& second) { run_two(first, second); };
+  connected.has_entered = [this, &announcer](int peer) {
+    const int local = local_of(peer);
+    return local < 0 || announcer.wait_line(local);
+  };
   if (call.op == RedOp::kPreMulSum) {
     scratch.resize(facts.connection_slot_bytes);
     connected.scratch = scratch.data();

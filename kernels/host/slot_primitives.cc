@@ -30,7 +30,8 @@ bool SlotPrimitives::wait_full(Connection& connection, std::uint64_t bytes) {
   if (!shared_.rank.waiter.until([&] { return end.ready(); },
                                  {-1, *connection.head, connection.peer}))
     return false;
-  if (end.record() == shared_.call.record && end.bytes() == bytes) return true;
+  if (end.record() == shared_.call.record && end.bytes() == bytes)
+    return !shared_.has_entered || shared_.has_entered(connection.peer);
   shared_.rank.on_mismatch(shared_.rank.owner, connection.peer, shared_.call.record, end.record());
   return false;
 }

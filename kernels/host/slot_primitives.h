@@ -26,6 +26,9 @@ struct ConnectedCall {
   std::function<Connection*(int peer, int channel)> to, from;
   // Runs two texts at once on this thread.
   std::function<void(const std::function<void()>&, const std::function<void()>&)> run_two;
+  // Whether the rank `peer`, whose data is here, has made this very call and the same ones before
+  // it (it announces before it sends); false once the call has failed. May be empty.
+  std::function<bool(int peer)> has_entered = {};
   std::byte* scratch = nullptr;  // one slot, for PreMulSum's scaled operand
   bool failed = false;
 };

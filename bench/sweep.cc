@@ -1,58 +1,18 @@
 #include "bench/sweep.h"
 
-#include <fmt/chrono.h>
-#include <fmt/format.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cstring>
-#include <ctime>
 #include <thread>
 
 #include "base/env.h"
-#include "bench/exit_codes.h"
 #include "bench/measure.h"
+#include "bench/sweep_facts.h"
 #include "bench/table.h"
 #include "bench/watchdog.h"
 
 namespace rondo::bench {
 namespace {
-
-std::string time_of_day() {
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(std::time(nullptr)));
-}
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
-struct Needs {
-  std::size_t send = 0, recv = 0;  // bytes, of the rank that needs most
-};
-
-Needs needs_of(const Options& options, int ranks) {
-  Needs needs;
-  for (const std::size_t bytes : sweep_sizes(options))
-    for (const ncclDataType_t type : options.types)
-      for (int rank : {0, ranks - 1})
-        for (int root : {rank, (rank + 1) % ranks}) {
-          const Layout layout =
-              layout_of({options.kind, type, rank, ranks, root, options.spread}, bytes);
-          const std::size_t element = info(type).size;
-          needs.send = std::max(needs.send, layout.send_count * element);
-          needs.recv = std::max(needs.recv, layout.recv_count * element);
-          if (info(options.kind).in_place)
-            needs.recv = std::max(needs.recv, layout.in_place_count * element);
-        }
-  return needs;
-}
-
-int exit_code_of(Status status) {
-  return status == Status::kTimeout ? kTimedOut : status == Status::kSuccess ? kOk : kLibraryError;
-}
 
 // What all threads of a process share.
 class Process {

@@ -1,0 +1,52 @@
+// What a sweep has to know before it starts: when and where it runs, and how large its buffers are.
+#pragma once
+
+#include <fmt/chrono.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <ctime>
+#include <string>
+
+#include "bench/exit_codes.h"
+#include "bench/sweep.h"
+
+namespace rondo::bench {
+
+inline std::string time_of_day() {
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(std::time(nullptr)));
+}
+
+inline std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+struct Needs {
+  std::size_t send = 0, recv = 0;  // bytes, of the rank that needs most
+};
+
+inline Needs needs_of(const Options& options, int ranks) {
+  Needs needs;
+  for (const std::size_t bytes : sweep_sizes(options))
+    for (const ncclDataType_t type : options.types)
+      for (int rank : {0, ranks - 1})
+        for (int root : {rank, (rank + 1) % ranks}) {
+          const Layout layout =
+              layout_of({options.kind, type, rank, ranks, root, options.spread}, bytes);
+          const std::size_t element = info(type).size;
+          needs.send = std::max(needs.send, layout.send_count * element);
+          needs.recv = std::max(needs.recv, layout.recv_count * element);
+          if (info(options.kind).in_place)
+            needs.recv = std::max(needs.recv, layout.in_place_count * element);
+        }
+  return needs;
+}
+
+inline int exit_code_of(Status status) {
+  return status == Status::kTimeout ? kTimedOut : status == Status::kSuccess ? kOk : kLibraryError;
+}
+
+}  // namespace rondo::bench

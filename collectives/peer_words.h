@@ -1,0 +1,48 @@
+// Reading what peers of this host write: their records, their messages, whether they have ended.
+//
+// Cost: a few loads; has_ended() is one system call.
+#pragma once
+
+#include <poll.h>
+
+#include <bit>
+#include <cstdint>
+
+#include "base/atomics.h"
+#include "base/types.h"
+#include "transport/shm/host_group.h"
+
+namespace rondo {
+
+inline bool has_ended(const shm::PeerProcess& process) {
+  pollfd entry{process.pidfd.get(), POLLIN, 0};
+  return process.pidfd.valid() && poll(&entry, 1, 0) > 0;
+}
+
+// Records that others may be writing or reading: in two halves, each of them whole.
+struct Halves {
+  std::uint64_t first, second;
+};
+static_assert(sizeof(Halves) == sizeof(CallRecord));
+
+inline CallRecord load_record(const CallRecord& from) {
+  const auto& halves = reinterpret_cast<const Halves&>(from);
+  return std::bit_cast<CallRecord>(
+      Halves{HostAtomics::load_relaxed(halves.first), HostAtomics::load_relaxed(halves.second)});
+}
+
+inline void store_record(CallRecord& to, const CallRecord& record) {
+  auto& halves = reinterpret_cast<Halves&>(to);
+  const auto from = std::bit_cast<Halves>(record);
+  HostAtomics::store_relaxed(halves.first, from.first);
+  HostAtomics::store_relaxed(halves.second, from.second);
+}
+
+inline bool is_message(const CallRecord& record) {
+  return record.collective == Collective::kSend || record.collective == Collective::kRecv;
+}
+
+// Whether a process is stopped (state T), as /proc tells.
+bool is_stopped(int pid);
+
+}  // namespace rondo

@@ -92,6 +92,13 @@ std::size_t Lane::wrong_zeros(std::string* example) const {
 
 std::size_t Lane::wrong(bool timed, std::string* example) {
   std::size_t wrong = 0;
+  if (!test_.in_place) {
+    std::string changed;
+    const std::size_t inputs =
+        count_wrong(recipe_, rank_, 0, layout_.send_count, send_.data() + send_at_, &changed);
+    if (inputs > 0 && example->empty()) *example = "the send buffer was changed: " + changed;
+    wrong += inputs;
+  }
   if (timed && accumulates()) {
     wrong += wrong_zeros(example);
   } else {
@@ -101,14 +108,8 @@ std::size_t Lane::wrong(bool timed, std::string* example) {
   }
   const std::size_t used = test_.in_place ? layout_.in_place_count : layout_.recv_count;
   std::size_t damaged = Area::damaged(recv_.data() + shift_, used * element_);
-  if (!test_.in_place) {
+  if (!test_.in_place)
     damaged += Area::damaged(send_.data() + send_at_, layout_.send_count * element_);
-    std::string changed;
-    const std::size_t inputs =
-        count_wrong(recipe_, rank_, 0, layout_.send_count, send_.data() + send_at_, &changed);
-    if (inputs > 0 && example->empty()) *example = "the send buffer was changed: " + changed;
-    wrong += inputs;
-  }
   if (damaged > 0 && example->empty())
     *example = fmt::format("{} bytes beyond the buffers were overwritten", damaged);
   return wrong + damaged;

@@ -20,7 +20,7 @@ struct Texts {
   std::string type = "float", op = "sum", root = "0", check = "1", values = "exact";
   std::string fail_if_slower = "5%", alloc = "malloc";
   int cuda_graph = 0, device_implementation = 0, device_ctas = 16, parallel_init = 0;
-  int own_stream = 1, cpu_time = 0, timestamps = 0, memory = 0, per_iteration = 0;
+  int unalign = 0, own_stream = 1, cpu_time = 0, timestamps = 0, memory = 0, per_iteration = 0;
   bool threads = false, processes = false, no_progress = false, extended = false;
 };
 
@@ -63,7 +63,7 @@ void add_nccl_tests_flags(CLI::App& app, Options& o, Texts& t) {
                  "kernels of the device API: only 0 on host memory");
   app.add_option("-V,--device_cta_count", t.device_ctas, "accepted, for -D");
   app.add_option("-M,--memory", t.memory, "1: report memory");
-  app.add_option("-u,--unalign", o.unalign, "buffers start this many elements off");
+  app.add_option("-u,--unalign", t.unalign, "buffers start this many elements off");
   app.add_option("-I,--per_iter_timing", t.per_iteration, "1: columns of iteration times");
   app.add_option("-K,--per_iter_skip", o.skip_iterations, "first iterations left out of those");
 }
@@ -123,6 +123,8 @@ void judge(Options& o, const Texts& t) {
   at_least("-g", o.gpus, 1);
   at_least("--ranks", o.ranks, 0);
   at_least("-K", o.skip_iterations, 0);
+  at_least("-u", t.unalign, 0);
+  o.unalign = static_cast<std::size_t>(t.unalign);
   const auto one_of = [&](const char* flag, int value, int last) {
     if (value < 0 || value > last) refuse(fmt::format("{} {} is not in 0..{}", flag, value, last));
   };

@@ -37,8 +37,11 @@ double random_factor(const TypeInfo& type, int rank, std::uint32_t hash, std::ui
 }
 
 // What occurs together at one index: chosen so that no order of operations changes the result.
-double special_value(const TypeInfo& type, Op op, std::uint32_t palette, std::uint32_t hash) {
-  const double infinite = type.has_infinity ? kInfinity : 2;
+double special_value(const TypeInfo& type, Op op, int rank, std::uint32_t palette,
+                     std::uint32_t hash) {
+  // More ones than a narrow significand counts would be rounded: further ranks are neutral.
+  if (rank >= 1 << (type.significand_bits - 1)) return op == Op::kProd ? 1 : -0.0;
+  const double infinite = type.has_infinity ? kInfinity : 1;
   const double tiny = subnormal(type);
   const double choices[8][4] = {
       {-0.0, -0.0, -0.0, -0.0},     {-0.0, 0.0, -0.0, -0.0},
@@ -59,7 +62,7 @@ double float_input(const Recipe& recipe, int rank, std::size_t index) {
   const std::uint32_t more = mix(hash + 0x68e31da4u);
   if (recipe.values == Values::kSpecial) {
     const std::uint32_t palette = hash_at(stream_key(recipe.seed, kShared), index);
-    return special_value(type, recipe.op, palette, hash);
+    return special_value(type, recipe.op, rank, palette, hash);
   }
   return recipe.op == Op::kProd ? random_factor(type, rank, hash, more)
                                 : random_value(type, hash, more);

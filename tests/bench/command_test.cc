@@ -1,0 +1,284 @@
+// The rondo command as a program: rondo run's promises, and exit codes of the others.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace rondo {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// A rondo in the background. Whatever happens, it has ended when the test has.
+class Program {
+ public:
+  // Everything that it starts inherits the writing end of `life_`: end of file there means that no
+  // process of it is left.
+  explicit Program(Words words) {
+    int out[2], life[2];
+    if (pipe(out) != 0 || pipe(life) != 0) throw std::runtime_error("no pipes");
+    pid_ = fork();
+    if (pid_ == 0) {
+      setpgid(0, 0);
+      dup2(out[1], 1), dup2(out[1], 2);
+      close(out[0]), close(out[1]), close(life[0]);
+      std::vector<char*> argv;
+      words.insert(words.begin(), RONDO_PROGRAM);
+      for (std::string& word : words) argv.push_back(word.data());
+      argv.push_back(nullptr);
+      execv(argv[0], argv.data());
+      _exit(126);
+    }
+    close(out[1]), close(life[1]);
+    out_.reset(out[0]), life_.reset(life[0]);
+    // Not for the children of later tests.
+    fcntl(out_.get(), F_SETFD, FD_CLOEXEC), fcntl(life_.get(), F_SETFD, FD_CLOEXEC);
+  }
+  ~Program() {
+    if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
+  }
+
+  void signal(int number) { kill(pid_, number); }
+  int pid() const { return pid_; }
+  const std::string& output() const { return output_; }
+
+  // Until the text has appeared so and so often.
+  bool read_until(const std::string& text, int times = 1) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (std::chrono::steady_clock::now() < until) {
+      int found = 0;
+      for (std::size_t at = 0; (at = output_.find(text, at)) != std::string::npos; ++at) ++found;
+      if (found >= times) return true;
+      if (!read_some()) return false;
+    }
+    return false;
+  }
+
+  // 128 + signal where a signal ended rondo itself.
+  int wait() {
+    while (read_some()) {
+    }
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+  bool nobody_left() const {
+    pollfd end{life_.get(), POLLIN, 0};
+    char byte;
+    return poll(&end, 1, 10'000) == 1 && read(life_.get(), &byte, 1) == 0;
+  }
+
+ private:
+  bool read_some() {
+    pollfd ready{out_.get(), POLLIN, 0};
+    if (poll(&ready, 1, 20'000) != 1) return false;
+    char buffer[4096];
+    const ssize_t got = read(out_.get(), buffer, sizeof buffer);
+    if (got > 0) output_.append(buffer, static_cast<std::size_t>(got));
+    return got > 0;
+  }
+
+  int pid_ = -1;
+  Fd out_, life_;
+  std::string output_;
+};
+
+struct Ended {
+  int status;
+  std::string output;
+};
+
+Ended rondo(Words words) {
+  Program program(std::move(words));
+  const int status = program.wait();
+  EXPECT_TRUE(program.nobody_left());
+  return {status, program.output()};
+}
+
+Ended run_shell(int ranks, const std::string& script, Words options = {}) {
+  Words words{"run", "-n", std::to_string(ranks)};
+  words.insert(words.end(), options.begin(), options.end());
+  words.insert(words.end(), {"--", "sh", "-c", script});
+  return rondo(std::move(words));
+}
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+TEST(RondoRun, TellsEachRankWhoItIs) {
+  const Ended ended =
+      run_shell(3,
+                "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR; "
+                "test -n \"$MASTER_PORT\" && test -n \"$RONDO_JOB\"");
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(sorted_lines(ended.output),
+            (Words{"[0] 0/3 0/3 127.0.0.1", "[1] 1/3 1/3 127.0.0.1", "[2] 2/3 2/3 127.0.0.1"}));
+}
+
+TEST(RondoRun, PassesArgumentsOnAsTheyAre) {
+  const Ended ended = rondo(
+      {"run", "-n", "1", "--no-prefix", "--", "printf", "%s|", "-n", "--", "a b", "--keep-going"});
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(ended.output, "-n|--|a b|--keep-going|\n");
+}
+
+TEST(RondoRun, KeepsLinesWhole) {
+  const Ended ended =
+      run_shell(4,
+                "i=0; while [ $i -lt 200 ]; do printf %s $RANK$RANK$RANK; printf '%s\\n' "
+                "$RANK$RANK$RANK; i=$((i+1)); done",
+                {"--no-prefix"});
+  EXPECT_EQ(ended.status, 0);
+  const auto lines = sorted_lines(ended.output);
+  ASSERT_EQ(lines.size(), 800u);
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    EXPECT_EQ(lines[i], std::string(6, static_cast<char>('0' + i / 200)));
+}
+
+TEST(RondoRun, ExitsWithTheStatusOfTheRankThatFailed) {
+  EXPECT_EQ(run_shell(3, "exit 0").status, 0);
+  EXPECT_EQ(run_shell(3, "test $RANK != 1 || exit 42; sleep 100").status, 42);
+  EXPECT_EQ(run_shell(3, "test $RANK != 2 || kill -KILL $$; sleep 100").status, 128 + SIGKILL);
+  EXPECT_EQ(run_shell(2, "test $RANK != 0 || kill -SEGV $$; sleep 100").status, 128 + SIGSEGV);
+  EXPECT_EQ(rondo({"run", "-n", "2", "--", "/no/such/program"}).status, 127);
+}
+
+TEST(RondoRun, KillsRanksThatIgnoreTheRequestToEnd) {
+  const Ended ended =
+      run_shell(3, "trap '' TERM; test $RANK != 0 || exit 5; while :; do sleep 100; done",
+                {"--grace", "0.2"});
+  EXPECT_EQ(ended.status, 5);
+}
+
+TEST(RondoRun, LetsSurvivorsGoOnWhereAsked) {
+  const Ended ended =
+      run_shell(3, "test $RANK != 1 || kill -KILL $$; sleep 0.2; echo alive", {"--keep-going"});
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_NE(ended.output.find("[0] alive"), std::string::npos);
+  EXPECT_NE(ended.output.find("[2] alive"), std::string::npos);
+  EXPECT_EQ(run_shell(2, "test $RANK != 1 || exit 9", {"--keep-going"}).status, 9);
+  EXPECT_EQ(run_shell(2, "kill -KILL $$", {"--keep-going"}).status, 128 + SIGKILL);
+}
+
+TEST(RondoRun, ForwardsSignalsToEveryRank) {
+  for (const auto& [name, number] :
+       {std::pair{"USR1", SIGUSR1}, std::pair{"USR2", SIGUSR2}, std::pair{"HUP", SIGHUP},
+        std::pair{"INT", SIGINT}, std::pair{"TERM", SIGTERM}}) {
+    Program program({"run", "-n", "3", "--", "sh", "-c",
+                     std::string("trap 'echo got it; exit 0' ") + name +
+                         "; echo ready; while :; do sleep 0.05; done"});
+    ASSERT_TRUE(program.read_until("ready", 3)) << name << program.output();
+    program.signal(number);
+    EXPECT_TRUE(program.read_until("got it", 3)) << name << program.output();
+    EXPECT_EQ(program.wait(), 0) << name;
+    EXPECT_TRUE(program.nobody_left());
+  }
+}
+
+TEST(RondoRun, ASignalThatEndsTheRanksIsItsStatus) {
+  Program program({"run", "-n", "2", "--", "sh", "-c", "echo ready; exec sleep 100"});
+  ASSERT_TRUE(program.read_until("ready", 2));
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait(), 128 + SIGINT);
+}
+
+// Grandchildren, in the rank's group and out of it.
+const char* const kFamily =
+    "setsid sleep 300 & sleep 300 & (setsid sh -c 'sleep 300 & sleep 300' &); echo ready; wait";
+
+TEST(RondoRun, LeavesNobodyBehindAfterTheRanksEnded) {
+  EXPECT_EQ(run_shell(2, "setsid sleep 300 & sleep 300 & exit 0").status, 0);
+  EXPECT_EQ(run_shell(2, "(setsid sh -c 'sleep 300 & sleep 300' &) ; exit 3").status, 3);
+}
+
+TEST(RondoRun, LeavesNobodyBehindWhenItIsKilled) {
+  Program program({"run", "-n", "2", "--", "sh", "-c", kFamily});
+  ASSERT_TRUE(program.read_until("ready", 2));
+  program.signal(SIGKILL);
+  EXPECT_TRUE(program.nobody_left());
+}
+
+int guardian_of(int rondo) {
+  std::string path =
+      "/proc/" + std::to_string(rondo) + "/task/" + std::to_string(rondo) + "/children";
+  std::FILE* file = std::fopen(path.c_str(), "r");
+  int child = -1;
+  if (file != nullptr && std::fscanf(file, "%d", &child) != 1) child = -1;
+  if (file != nullptr) std::fclose(file);
+  return child;
+}
+
+TEST(RondoRun, LeavesNobodyBehindWhenItsGuardianIsKilled) {
+  Program program({"run", "-n", "2", "--", "sh", "-c", kFamily});
+  ASSERT_TRUE(program.read_until("ready", 2));
+  const int guardian = guardian_of(program.pid());
+  if (guardian < 0) GTEST_SKIP() << "the kernel does not list children in /proc";
+  kill(guardian, SIGKILL);
+  EXPECT_EQ(program.wait(), 128 + SIGKILL);
+  EXPECT_TRUE(program.nobody_left());
+}
+
+TEST(RondoRun, RefusesACommandLineThatItDoesNotUnderstand) {
+  EXPECT_EQ(rondo({"run", "-n", "0", "--", "true"}).status, 2);
+  EXPECT_EQ(rondo({"run", "-n", "2"}).status, 2);
+  EXPECT_EQ(rondo({"run", "--nonsense", "--", "true"}).status, 2);
+  EXPECT_EQ(rondo({"run", "--help"}).status, 0);
+  EXPECT_EQ(rondo({"no-such-command"}).status, 2);
+  EXPECT_EQ(rondo({}).status, 2);
+}
+
+TEST(RondoCommand, PrintsItsRegistryItsHostAndItsVersion) {
+  EXPECT_NE(rondo({"env"}).output.find("NCCL_ALGO"), std::string::npos);
+  EXPECT_NE(rondo({"env", "--json"}).output.find("\"RONDO_TIMEOUT\""), std::string::npos);
+  EXPECT_EQ(rondo({"topo"}).status, 0);
+  EXPECT_EQ(rondo({"topo", "--json"}).output.front(), '{');
+  EXPECT_NE(rondo({"--version"}).output.find("nccl 2"), std::string::npos);
+  const Ended doctor = rondo({"doctor", "--ranks", "2"});
+  EXPECT_NE(doctor.output.find("memory files"), std::string::npos);
+}
+
+// The real library, as processes that rondo starts, as threads, and under rondo run.
+TEST(RondoBench, MeasuresAndChecksAsProcessesAndAsThreads) {
+  for (const char* launch : {"--processes", "--threads"}) {
+    const Ended ended = rondo({"bench", "all_reduce", "--ranks", "3", launch, "-b", "1000", "-e",
+                               "100000", "-f", "10", "-n", "3", "--values", "all"});
+    EXPECT_EQ(ended.status, 0) << ended.output;
+    EXPECT_NE(ended.output.find("# Out of bounds values : 0 OK"), std::string::npos);
+  }
+}
+
+TEST(RondoBench, TakesPartWhereALauncherStartedIt) {
+  const Ended ended = rondo({"run", "-n", "2", "--no-prefix", "--", RONDO_PROGRAM, "bench",
+                             "all_gather", "-b", "4096", "-e", "4096", "-n", "2"});
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_NE(ended.output.find("#  Rank  1 "), std::string::npos) << ended.output;
+}
+
+TEST(RondoBench, ExitsWithNcclTestsCodes) {
+  EXPECT_EQ(rondo({"bench", "all_reduce", "--nonsense"}).status, 255);
+  EXPECT_EQ(rondo({"bench", "no_such_collective"}).status, 255);
+  EXPECT_EQ(rondo({"bench", "all_reduce", "-G", "1"}).status, 5);
+  EXPECT_EQ(rondo({"bench", "hypercube", "--ranks", "3", "--threads"}).status, 6);
+  EXPECT_EQ(rondo({"bench", "all_reduce", "--ranks", "3", "-t", "2"}).status, 6);
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,88 @@
+// rondo doctor's checks on pretended machines and environments.
+#include "api/cli/doctor_checks.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace rondo::cli {
+namespace {
+
+class Machine : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/rondo-doctor-test-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void file(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+  std::string root_;
+};
+
+const Finding* about(const std::vector<Finding>& findings, const std::string& subject) {
+  for (const Finding& finding : findings)
+    if (finding.subject == subject) return &finding;
+  return nullptr;
+}
+
+TEST_F(Machine, WithPowersaveGovernorHugePagesOffAndStrictAccountingIsWarnedOf) {
+  file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
+  file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");
+  file("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+  file("/proc/sys/vm/overcommit_memory", "2\n");
+  const auto processors = check_processors({.root = root_});
+  EXPECT_EQ(about(processors, "frequency")->verdict, Verdict::kWarning);
+  EXPECT_EQ(about(processors, "clock")->verdict, Verdict::kWarning);
+  const auto memory = check_memory({.root = root_});
+  EXPECT_EQ(about(memory, "huge pages")->verdict, Verdict::kWarning);
+  EXPECT_EQ(about(memory, "overcommit")->verdict, Verdict::kWarning);
+  for (const Finding& finding : memory)
+    if (finding.verdict != Verdict::kOk) {
+      EXPECT_FALSE(finding.remedy.empty());
+    }
+}
+
+TEST_F(Machine, WithGoodSettingsIsFine) {
+  file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
+  file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
+  file("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+  for (const Finding& finding : check_processors({.root = root_}))
+    EXPECT_EQ(finding.verdict, Verdict::kOk) << finding.subject << ": " << finding.text;
+  EXPECT_EQ(about(check_memory({.root = root_}), "huge pages")->verdict, Verdict::kOk);
+}
+
+TEST_F(Machine, WithMoreRanksThanProcessorsIsWarnedOf) {
+  const auto findings = check_processors({.root = root_, .ranks = 100'000});
+  ASSERT_NE(about(findings, "ranks"), nullptr);
+  EXPECT_EQ(about(findings, "ranks")->verdict, Verdict::kWarning);
+}
+
+TEST(DoctorEnvironment, NamesUnknownVariablesAndWhatMayBeMeant) {
+  const auto findings = check_environment({"NCCL_AGLO=ring", "PATH=/bin", "RONDO_TIMEOUT=5"});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].verdict, Verdict::kWarning);
+  EXPECT_NE(findings[0].text.find("NCCL_AGLO='ring'"), std::string::npos);
+  EXPECT_NE(findings[0].remedy.find("NCCL_ALGO"), std::string::npos);
+}
+
+TEST(DoctorEnvironment, NamesValuesThatDoNotParse) {
+  const auto findings = check_environment({"RONDO_TIMEOUT=soon", "RONDO_REPRODUCIBLE=perhaps"});
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_NE(findings[0].text.find("'soon'"), std::string::npos);
+}
+
+TEST(DoctorEnvironment, IsFineWithWhatIsKnown) {
+  const auto findings = check_environment({"NCCL_DEBUG=INFO", "RONDO_TIMEOUT=5"});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].verdict, Verdict::kOk);
+}
+
+}  // namespace
+}  // namespace rondo::cli

@@ -1,7 +1,7 @@
 // Sessions: ranks as threads and as processes meet and exchange bytes of differing sizes.
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <cstdlib>
 
 #include "tests/unit/bootstrap_ranks.h"
 
@@ -97,6 +97,11 @@ TEST(BootstrapSession, RefusesMoreBytesThanItCarriesAtEveryRank) {
     return done();
   });
   for (const Done& result : results) EXPECT_EQ(result.status(), Status::kInvalidArgument);
+}
+
+TEST(BootstrapSession, AProcessThatServesAnUnusedIdExitsCleanly) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";  // a fresh process, not a forked one
+  EXPECT_EXIT(std::exit(make_unique_id().ok() ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 
 TEST(BootstrapSession, AForkedProcessMeetsAnew) {

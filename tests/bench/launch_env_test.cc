@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/ports.h"
+
 extern "C" int launch_env_compiles_as_c(void);
 
 namespace {
@@ -130,16 +132,9 @@ void broadcast(int ranks, const Variables& more, const std::string& local_size) 
 TEST_F(LaunchEnv, BroadcastsOnOneHost) { broadcast(5, {}, "5"); }
 
 TEST_F(LaunchEnv, BroadcastsOverTcp) {
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  ASSERT_EQ(bind(probe, reinterpret_cast<sockaddr*>(&address), length), 0);
-  ASSERT_EQ(getsockname(probe, reinterpret_cast<sockaddr*>(&address), &length), 0);
-  close(probe);
   broadcast(
-      4, {{"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(ntohs(address.sin_port))}},
+      4,
+      {{"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(rondo::test::reserved_port())}},
       "2");
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/support/ports.h"
 #include "tests/unit/bootstrap_ranks.h"
 #include "transport/bootstrap/id_contents.h"
 #include "transport/socket/tcp.h"
@@ -95,11 +96,6 @@ class SetVariable {
   const char* name_;
 };
 
-std::uint16_t free_port() {
-  const auto listener = net::listen_everywhere(0).value();
-  return net::local_address(listener).value().port();
-}
-
 Done join_fixed(int rank, int size) {
   RONDO_TRY(const UniqueId id, make_unique_id());
   RONDO_TRY(const auto session, join(id, rank, size));
@@ -109,7 +105,7 @@ Done join_fixed(int rank, int size) {
 TEST(NcclCommId, LetsRanksMeetWithoutPassingAnIdAgainAndAgain) {
   for (const char* host : {"127.0.0.1", "localhost", "[::1]"}) {
     if (host[0] == '[' && !net::listen_tcp(net::SocketAddress::any(AF_INET6, 0)).ok()) continue;
-    SetVariable variable("NCCL_COMM_ID", fmt::format("{}:{}", host, free_port()));
+    SetVariable variable("NCCL_COMM_ID", fmt::format("{}:{}", host, test::reserved_port()));
     for (int turn = 0; turn < 3; ++turn) {
       expect_all_ok(as_processes(4, [&](int rank) { return join_fixed(rank, 4); }));
       expect_all_ok(as_threads(3, [&](int rank) { return join_fixed(rank, 3); }));
@@ -118,7 +114,7 @@ TEST(NcclCommId, LetsRanksMeetWithoutPassingAnIdAgainAndAgain) {
 }
 
 TEST(NcclCommId, WaitsForRankZero) {
-  SetVariable variable("NCCL_COMM_ID", fmt::format("127.0.0.1:{}", free_port()));
+  SetVariable variable("NCCL_COMM_ID", fmt::format("127.0.0.1:{}", test::reserved_port()));
   expect_all_ok(as_threads(2, [&](int rank) {
     if (rank == 0) std::this_thread::sleep_for(100ms);
     return join_fixed(rank, 2);

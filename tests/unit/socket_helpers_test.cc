@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/support/ports.h"
 #include "transport/bootstrap/hmac.h"
 #include "transport/bootstrap/id_contents.h"
 #include "transport/bootstrap/messages.h"
@@ -124,11 +125,7 @@ TEST(FrameParser, RefusesForeignBytesAndLongFramesBeforeTheirPayload) {
 }
 
 TEST(Tcp, ConnectsAfterItsListenerOpensAndKeepsTrying) {
-  std::uint16_t port = 0;
-  {
-    const auto probe = listen_everywhere(0).value();
-    port = local_address(probe).value().port();
-  }
+  const std::uint16_t port = test::reserved_port();
   const unsigned char loopback[4] = {127, 0, 0, 1};
   const auto address = SocketAddress::v4(std::span<const unsigned char, 4>(loopback), port);
   std::thread late([&] {
@@ -155,11 +152,7 @@ TEST(Tcp, ConnectsAfterItsListenerOpensAndKeepsTrying) {
 }
 
 TEST(Tcp, EndsAtTheDeadlineAndSaysWhatItTried) {
-  std::uint16_t port = 0;
-  {
-    const auto probe = listen_everywhere(0).value();
-    port = local_address(probe).value().port();
-  }
+  const std::uint16_t port = test::reserved_port();
   const unsigned char loopback[4] = {127, 0, 0, 1};
   const auto address = SocketAddress::v4(std::span<const unsigned char, 4>(loopback), port);
   const auto socket = connect_tcp({&address, 1}, Patience::of(100ms));

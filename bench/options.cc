@@ -81,6 +81,7 @@ void add_own_flags(CLI::App& app, Options& o, Texts& t) {
   app.add_option("--min-time", o.min_time, "seconds: more iterations where -n is too short");
   app.add_option("--rotate", t.rotate, "walk through this much memory (cold caches); 0");
   app.add_option("--alloc", t.alloc, "malloc or nccl (ncclMemAlloc)")->capture_default_str();
+  app.add_flag("--bind", o.bind, "keep each rank on one CPU, the same in every run");
   app.add_option("--spread", o.spread, "v-collectives: 0 equal parts ... 1 growing with distance");
   app.add_flag("--plain", o.plain, "nccl-tests' columns only");
   app.add_flag("--extended", t.extended, "with percentiles, slowest rank and plan");

@@ -52,6 +52,7 @@ struct Options {
   int local_register = 0;       // -R
   bool library_memory = false;  // ncclMemAlloc'd buffers
   int cta_policy = NCCL_CONFIG_UNDEF_INT;
+  bool bind = false;        // each rank to one CPU, once it has joined
   std::size_t unalign = 0;  // elements
   std::size_t rotate = 0;   // bytes of memory that iterations walk through; 0: hot buffers
   double timeout = 0;       // seconds a test; 0: the library's own

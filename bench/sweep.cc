@@ -1,11 +1,12 @@
 #include "bench/sweep.h"
 
-#include <sys/resource.h>
+#include <fmt/format.h>
 
 #include <atomic>
 #include <thread>
 
-#include "base/env.h"
+#include "bench/conclude.h"
+#include "bench/cpu_binding.h"
 #include "bench/measure.h"
 #include "bench/sweep_facts.h"
 #include "bench/table.h"
@@ -154,6 +155,10 @@ class Process {
     if (result != ncclSuccess)
       return fail(static_cast<Status>(result), "rank {}: joining: {}", lanes[0]->rank(),
                   first.last_error());
+    if (options_.bind) {
+      const int before = std::max(run_.launch.local_rank, 0) * options_.threads;
+      bind_to_cpu(before + index);
+    }
     {
       std::lock_guard lock(mutex_);
       for (const auto& lane : lanes) {
@@ -282,67 +287,9 @@ class Process {
     return done();
   }
 
-  // The footer, the files, and what the results say.
   int finish() {
     context_.end_time = time_of_day();
-    int code = exit_code_;
-    const bool right = run_result_.wrong == 0;
-    if (!right && code == kOk) code = kWrongResult;
-    print("# Out of bounds values : {} {}\n", run_result_.wrong, right ? "OK" : "FAILED");
-    const double floor = env::get_double("NCCL_TESTS_MIN_BW");
-    const double bandwidth = run_result_.average_bus_gbs();
-    const bool fast = floor <= 0 || bandwidth >= 0.9 * floor;
-    if (!fast && code == kOk) code = kWrongResult;
-    print("# Avg bus bandwidth    : {:g} {}\n", bandwidth,
-          floor <= 0 ? ""
-          : fast     ? "OK"
-                     : "FAILED");
-    print("#\n# Collective test concluded: {}\n", options_.program);
-    if (options_.memory) print_memory();
-    if (!options_.baseline.empty() && exit_code_ == kOk) code = against_baseline(code);
-    for (const std::string& error : run_result_.errors) print("# error: {}\n", error);
-    print("#\n");
-    std::fflush(run_.out);
-    const auto keep = [&](const std::string& path, const std::string& text) {
-      if (path.empty()) return;
-      if (const Done written = write_file(path, text); !written) {
-        fmt::print(stderr, "{}: {}\n", options_.program, written.error().text);
-        if (code == kOk) code = kInvalidUse;
-      }
-    };
-    if (!options_.json.empty()) keep(options_.json, json_of(context_, options_, run_result_));
-    if (!options_.csv.empty()) keep(options_.csv, csv_of(context_, options_, run_result_));
-    return code;
-  }
-
-  void print_memory() {
-    const auto mib = [](std::size_t bytes) {
-      return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
-    };
-    const Memory& memory = run_result_.memory;
-    print(
-        "# Memory usage (the rank with most) : Initialization {} | User-Allocated {} | Collective "
-        "{} | Total {}\n",
-        mib(memory.initial), mib(memory.buffers), mib(memory.collective),
-        mib(memory.initial + memory.buffers + memory.collective));
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    print("# Resident set of process 0, at most : {}\n",
-          mib(static_cast<std::size_t>(usage.ru_maxrss) << 10));
-  }
-
-  int against_baseline(int code) {
-    const auto comparison = compare(options_.baseline, context_, options_, run_result_);
-    if (!comparison) {
-      fmt::print(stderr, "{}: {}\n", options_.program, comparison.error().text);
-      return code == kOk ? static_cast<int>(kInvalidUse) : code;
-    }
-    const auto& slower = comparison.value().slower;
-    for (const std::string& line : slower) print("# slower: {}\n", line);
-    print("# Baseline : {} of {} measurements slower by more than {:g}% {}\n", slower.size(),
-          comparison.value().compared, 100 * options_.fail_if_slower,
-          slower.empty() ? "OK" : "FAILED");
-    return code == kOk && !slower.empty() ? static_cast<int>(kWrongResult) : code;
+    return conclude(run_.out, options_, context_, run_result_, exit_code_);
   }
 
   void show_progress(const Test& test, std::size_t bytes) {

@@ -1,0 +1,25 @@
+// --bind: the calling thread to one CPU.
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+
+namespace rondo::bench {
+
+// The CPU of that turn among those that the thread may use. After joining, so that the library has
+// seen how many there are. Where the kernel refuses, the thread stays where it is.
+inline void bind_to_cpu(int turn) {
+  cpu_set_t allowed, one;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  int left = turn % std::max(CPU_COUNT(&allowed), 1);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || left-- > 0) continue;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+}  // namespace rondo::bench

@@ -139,7 +139,7 @@ void CommunicatorState::raise(Fault raised, bool tells_other_hosts) {
   std::memcpy(slot.text, raised.text.data(), length);
   slot.text[length] = '\0';
   HostAtomics::store_release(slot.state, 1u);
-  HostAtomics::store_seq_cst(*host.self().faulted, std::uint8_t{1});
+  HostAtomics::store_release(*host.self().faulted, std::uint8_t{1});
   wake_peers();
 }
 

@@ -3,12 +3,11 @@
 // Guarantees: an announcement is written before any data of the call moves; a peer's announcement
 // is compared with this rank's own, whole, the first time that the call waits for it, and with it
 // all calls before (by their history). So no rank takes data of a call that its peer made
-// differently; peers for whom a call does not wait are compared in turn, one or two a call. A rank
-// is at most depth - 1 calls ahead of the slowest.
+// differently; peers for whom a call does not wait are compared in turn, by whoever is behind. A
+// rank is at most depth - 1 calls ahead of the slowest.
 // Cost: one line written per call, one line read per peer.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -113,26 +112,24 @@ class BasicAnnouncer {
     rank_.on_mismatch(rank_.owner, rank_.global[peer], mine, theirs);
   }
 
-  // The newest call of the next peer in turn, where no call has waited for it since.
+  // The call before this one, with the next peer in turn, where nothing has waited for it. Only if
+  // the peer has entered that call: its line stays as it is until this rank announces the next one
+  // (reserve_line). Lines of earlier calls do not; a peer that is further behind compares instead.
   void compare_past() {
     const auto after = [&](int r) { return r + 1 == rank_.size ? 0 : r + 1; };
     int peer = rank_.next_compared;
     if (peer == rank_.rank) peer = after(peer);
     rank_.next_compared = after(peer);
-    if (peer == rank_.rank || rank_.known_sequence[peer] + 1 >= sequence_) return;
-    const std::uint64_t entered = A::load_acquire(rank_.peers[peer].steps->sequence);
-    const std::uint64_t newest = std::min(entered, sequence_ - 1);
-    if (newest <= rank_.known_sequence[peer]) return;
-    const AnnounceLine& theirs = rank_.peers[peer].announcements[newest % depth];
-    const AnnounceLine& mine = rank_.self().announcements[newest % depth];
-    if (A::load_acquire(theirs.sequence) != newest) return;
-    const std::uint32_t history = A::load_acquire(theirs.history);
-    if (A::load_acquire(theirs.sequence) != newest) return;  // already another call's
-    if (history != A::load_plain(mine.history)) {
+    const std::uint64_t last = sequence_ - 1;
+    if (peer == rank_.rank || rank_.known_sequence[peer] >= last) return;
+    if (A::load_acquire(rank_.peers[peer].steps->sequence) < last) return;
+    const AnnounceLine& theirs = rank_.peers[peer].announcements[last % depth];
+    const AnnounceLine& mine = rank_.self().announcements[last % depth];
+    if (A::load_plain(theirs.history) != A::load_plain(mine.history)) {
       const CallRecord ours = A::load_plain(mine.record);
       return mismatch(peer, ours, ours);
     }
-    rank_.known_sequence[peer] = newest;
+    rank_.known_sequence[peer] = last;
   }
 
   template <class Ready>

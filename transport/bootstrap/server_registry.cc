@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
 
 #include "base/process.h"
 
@@ -41,6 +45,21 @@ Result<std::shared_ptr<RendezvousServer>> ServerRegistry::common() {
   return common_;
 }
 
+// The rendezvous before this one, at the same address and perhaps in another process, closes its
+// listener just after its last rank has left: a taken address is tried again for a while.
+Result<std::shared_ptr<RendezvousServer>> ServerRegistry::open_when_free(
+    const net::SocketAddress& address) {
+  const std::string taken = std::strerror(EADDRINUSE);
+  const auto deadline = std::chrono::steady_clock::now() + kAddressPatience;
+  for (;;) {
+    auto server = RendezvousServer::open_at(address);
+    if (server.ok() || server.error().text.find(taken) == std::string::npos ||
+        std::chrono::steady_clock::now() >= deadline)
+      return server;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
 Done ServerRegistry::serve_at(const std::vector<net::SocketAddress>& addresses,
                               const Digest& secret) {
   std::lock_guard lock(mutex_);
@@ -53,7 +72,7 @@ Done ServerRegistry::serve_at(const std::vector<net::SocketAddress>& addresses,
       known->server->stop();
       fixed_.erase(known);
     }
-    auto server = RendezvousServer::open_at(address);
+    auto server = open_when_free(address);
     if (server.ok()) {
       RONDO_CHECK_OK((*server)->open_room(secret));
       fixed_.push_back({address, std::move(*server)});

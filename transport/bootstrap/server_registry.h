@@ -5,6 +5,7 @@
 // unloaded, all threads are stopped and joined; a forked child starts with none of its own.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -27,6 +28,10 @@ class ServerRegistry {
   void stop_all();
 
  private:
+  static constexpr std::chrono::seconds kAddressPatience{3};
+  static Result<std::shared_ptr<RendezvousServer>> open_when_free(
+      const net::SocketAddress& address);
+
   explicit ServerRegistry(std::uint32_t generation, ServerRegistry* of_parent)
       : generation_(generation), of_parent_(of_parent) {}
 

@@ -29,7 +29,6 @@ pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 # -ffp-contract=off: host and CUDA must give equal bits for one order of operations.
 add_library(rondo_flags INTERFACE)
 target_compile_options(rondo_flags INTERFACE -Wall -Wextra -ffp-contract=off)
-target_compile_definitions(rondo_flags INTERFACE FMT_HEADER_ONLY)
 target_include_directories(rondo_flags INTERFACE ${CMAKE_SOURCE_DIR})
 if(RONDO_WERROR)
   target_compile_options(rondo_flags INTERFACE -Werror)

@@ -1,0 +1,9 @@
+// The table of CUDA calls in a build without CUDA: there is none.
+#include "base/gpu.h"
+
+namespace rondo {
+
+const GpuApi* gpu_api() { return nullptr; }
+const char* gpu_absence() { return "this library was built without CUDA (preset cuda builds it)"; }
+
+}  // namespace rondo

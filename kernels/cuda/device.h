@@ -1,0 +1,55 @@
+// The one way in which kernels touch memory and each other: accessors, in our own PTX under nvcc.
+//
+// Under RONDO_SIMT (a host compiler) each is a call of kernels/cuda/simt_hooks.h, so that an
+// emulated GPU sees every access. Kernels use nothing else: no dereferenced pointer to global
+// memory, no __shared__ variable (dynamic shared memory is addressed by byte offset), no builtin.
+//
+//   load / store          weak, 1 to 16 bytes, naturally aligned
+//   load_once / ..._once  the same for data that is touched once (evict first)
+//   load_relaxed, load_acquire, store_relaxed, store_release<Scope>   4, 8 or 16 bytes
+//   add_relaxed<Scope>, exchange_relaxed<Scope>, fence<Scope>
+//   barrier, named_barrier, named_arrive, sync_warp, shuffle, ballot, timer_ns, nap, spin
+// Guarantees: accesses are made in program order by the compiler (all are volatile to it); the
+// device orders them as the PTX memory model says. Cost: the instruction that the name says.
+#pragma once
+
+#include <cstdint>
+
+#include "base/fn.h"
+
+#ifdef RONDO_SIMT
+#include "kernels/cuda/simt_hooks.h"
+#endif
+
+#ifdef __CUDACC__
+#define RONDO_UNROLL _Pragma("unroll")
+#else
+#define RONDO_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+namespace rondo::device {
+
+// 16 bytes, moved by one instruction.
+struct alignas(16) Vector {
+  std::uint32_t word[4];
+};
+
+enum class Scope { kCta, kDevice, kSystem };
+
+inline constexpr unsigned kWarp = 32;
+
+}  // namespace rondo::device
+
+#ifdef RONDO_SIMT
+#include "kernels/cuda/device_simt.h"
+#else
+#include "kernels/cuda/device_ptx.h"
+#endif
+
+namespace rondo::device {
+
+RONDO_FN inline unsigned lane_index() { return thread_index() % kWarp; }
+RONDO_FN inline unsigned warp_index() { return thread_index() / kWarp; }
+RONDO_FN inline bool any(bool condition) { return ballot(condition) != 0; }
+
+}  // namespace rondo::device

@@ -1,0 +1,227 @@
+// The direct kernels: one launch does the whole collective for all ranks of a device, without
+// waits.
+//
+// DirectReduce reads n inputs at a position, reduces them in rank order and writes all outputs;
+// DirectCopy moves bytes. Guarantees: the bits of reduce.h; safe in place; any alignment and count
+// (16-byte vectors where all pointers of a segment agree modulo 16, single elements elsewhere); no
+// shared memory, no barrier. Cost: every input is read once and every output written once, with 8
+// independent 16-byte loads in flight per thread.
+#pragma once
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/direct_args.h"
+#include "kernels/cuda/elements.h"
+#include "kernels/cuda/tree.h"
+
+namespace rondo::cuda {
+
+// Which of `units` units of work (vectors, elements) this thread does: first, first + step, ...
+struct Share {
+  std::uint64_t first, step;
+};
+
+// CTAs are dealt to `groups` kinds of work like cards.
+struct Deal {
+  int group, groups;   // this CTA's kind
+  std::uint64_t step;  // threads that do it
+  std::uint64_t first;
+};
+RONDO_FN inline Deal deal_ctas(int kinds) {
+  const int ctas = static_cast<int>(device::cta_count());
+  const int cta = static_cast<int>(device::cta_index());
+  const int groups = kinds < ctas ? kinds : ctas;
+  const int group = cta % groups;
+  const int members = (ctas - group + groups - 1) / groups;
+  const auto threads = static_cast<std::uint64_t>(device::thread_count());
+  return {group, groups, threads * members,
+          threads * static_cast<std::uint64_t>(cta / groups) + device::thread_index()};
+}
+
+RONDO_FN inline unsigned misalignment(const void* pointer) {
+  return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(pointer)) % sizeof(device::Vector);
+}
+
+template <DataType type, RedOp op>
+struct DirectReduce {
+  using Args = ReduceArgs;
+  using E = Element<type>;
+  using T = typename E::Storage;
+  using Acc = typename E::Acc;
+  static constexpr int kThreads = kDirectThreads;
+  static constexpr int kPerVector = static_cast<int>(sizeof(device::Vector) / sizeof(T));
+
+  static RONDO_FN void run(const Args& args) {
+    const Deal deal = deal_ctas(args.segments);
+    for (int k = deal.group; k < args.segments; k += deal.groups) {
+      const DirectReduce work{args, static_cast<std::uint64_t>(k) * args.count, k};
+      work.run_segment(deal);
+    }
+  }
+
+  const Args& args;
+  std::uint64_t offset;  // of the segment in the inputs
+  int segment;
+
+  RONDO_FN const T* input(int s) const { return static_cast<const T*>(args.input[s]) + offset; }
+  RONDO_FN int first_target() const { return args.scattered ? segment : 0; }
+  RONDO_FN int end_target() const { return args.scattered ? segment + 1 : args.targets; }
+  RONDO_FN T* output(int t) const { return static_cast<T*>(args.output[t]); }
+
+  RONDO_FN T scalar(int s) const {
+    if ((args.late_scalars >> s & 1) != 0)
+      return device::load(reinterpret_cast<const T*>(args.scalar[s]));
+    return bits_to<T>(args.scalar[s]);
+  }
+  RONDO_FN Acc prepared(T value, int s) const {
+    if constexpr (op == RedOp::kPreMulSum) value = scaled<type>(value, scalar(s));
+    return E::to_acc(value);
+  }
+  RONDO_FN T finished(Acc result) const {
+    return E::from_acc(Reduction<op>::finish(result, args.ranks));
+  }
+
+  RONDO_FN bool vectors_fit(unsigned misaligned) const {
+    bool fit = args.sources <= 8 && misaligned % sizeof(T) == 0;
+    for (int s = 0; s < args.sources; ++s) fit = fit && misalignment(input(s)) == misaligned;
+    for (int t = first_target(); t < end_target(); ++t)
+      fit = fit && misalignment(output(t)) == misaligned;
+    return fit;
+  }
+
+  RONDO_FN void run_segment(const Deal& deal) const {
+    const unsigned misaligned = misalignment(input(0));
+    if (!vectors_fit(misaligned)) return run_elements(0, args.count, deal);
+    const std::uint64_t to_boundary =
+        (sizeof(device::Vector) - misaligned) % sizeof(device::Vector) / sizeof(T);
+    const std::uint64_t head = to_boundary < args.count ? to_boundary : args.count;
+    const std::uint64_t vectors = (args.count - head) / kPerVector;
+    if (args.sources <= 2) {
+      run_vectors<2, 4>(head, vectors, deal);
+    } else if (args.sources <= 4) {
+      run_vectors<4, 2>(head, vectors, deal);
+    } else {
+      run_vectors<8, 1>(head, vectors, deal);
+    }
+    run_elements(0, head, deal);
+    run_elements(head + vectors * kPerVector, args.count, deal);
+  }
+
+  // Elements [from, to), one by one.
+  RONDO_FN void run_elements(std::uint64_t from, std::uint64_t to, const Deal& deal) const {
+    for (std::uint64_t i = from + deal.first; i < to; i += deal.step) {
+      const T result = finished(counted_tree<op>(
+          args.sources, [&](int s) -> Acc { return prepared(device::load(input(s) + i), s); }));
+      for (int t = first_target(); t < end_target(); ++t) device::store(output(t) + i, result);
+    }
+  }
+
+  // `vectors` vectors from element `head` on, `unroll` at a time, all loads before any arithmetic.
+  template <int leaves, int unroll>
+  RONDO_FN void run_vectors(std::uint64_t head, std::uint64_t vectors, const Deal& deal) const {
+    std::uint64_t v = deal.first;
+    for (; v + (unroll - 1) * deal.step < vectors; v += unroll * deal.step)
+      reduce_vectors<leaves, unroll>(head, v, deal.step);
+    if constexpr (unroll > 1)
+      for (; v < vectors; v += deal.step) reduce_vectors<leaves, 1>(head, v, deal.step);
+  }
+
+  template <int leaves, int unroll>
+  RONDO_FN void reduce_vectors(std::uint64_t head, std::uint64_t v, std::uint64_t step) const {
+    device::Vector loaded[unroll][leaves];
+    RONDO_UNROLL
+    for (int u = 0; u < unroll; ++u) {
+      RONDO_UNROLL
+      for (int s = 0; s < leaves; ++s) {
+        if (s < args.sources)
+          loaded[u][s] = device::load_once(vector_at(input(s) + head) + v + u * step);
+      }
+    }
+    RONDO_UNROLL
+    for (int u = 0; u < unroll; ++u) {
+      const device::Vector result = reduce_one<leaves>(loaded[u]);
+      for (int t = first_target(); t < end_target(); ++t)
+        device::store_once(vector_at(output(t) + head) + v + u * step, result);
+    }
+  }
+
+  template <int leaves>
+  RONDO_FN device::Vector reduce_one(const device::Vector (&loaded)[leaves]) const {
+    device::Vector result{};
+    RONDO_UNROLL
+    for (int e = 0; e < kPerVector; ++e) {
+      put_element<T>(result, e, finished(fixed_tree<op, leaves>(args.sources, [&](int s) -> Acc {
+                       return prepared(get_element<T>(loaded[s], e), s);
+                     })));
+    }
+    return result;
+  }
+};
+
+struct DirectCopy {
+  using Args = CopyArgs;
+  static constexpr int kThreads = kDirectThreads;
+  static constexpr int kUnroll = 8;
+
+  static RONDO_FN void run(const Args& args) {
+    const Deal deal = deal_ctas(args.items);
+    for (int i = deal.group; i < args.items; i += deal.groups)
+      DirectCopy{args, args.item[i]}.run_item(deal);
+  }
+
+  const Args& args;
+  const Args::Item& item;
+
+  RONDO_FN const std::uint8_t* from() const { return static_cast<const std::uint8_t*>(item.from); }
+  RONDO_FN std::uint8_t* to(unsigned t) const {
+    return static_cast<std::uint8_t*>(args.target[item.first_target + t]);
+  }
+
+  RONDO_FN void run_item(const Deal& deal) const {
+    // The bits in which any address differs from the source's, below 16: what can be moved at once.
+    unsigned differ = 0;
+    const unsigned misaligned = misalignment(from());
+    for (unsigned t = 0; t < item.targets; ++t) differ |= misalignment(to(t)) ^ misaligned;
+    if (differ == 0) return run_units<device::Vector>(deal);
+    if (differ % 4 == 0) return run_units<std::uint32_t>(deal);
+    run_units<std::uint8_t>(deal);
+  }
+
+  template <class Unit>
+  RONDO_FN void run_units(const Deal& deal) const {
+    const std::uint64_t to_boundary =
+        (sizeof(Unit) - misalignment(from()) % sizeof(Unit)) % sizeof(Unit);
+    const std::uint64_t head = to_boundary < item.bytes ? to_boundary : item.bytes;
+    const std::uint64_t units = (item.bytes - head) / sizeof(Unit);
+    const Unit* source = reinterpret_cast<const Unit*>(from() + head);
+    std::uint64_t i = deal.first;
+    for (; i + (kUnroll - 1) * deal.step < units; i += kUnroll * deal.step)
+      copy_units<Unit, kUnroll>(source, head, i, deal.step);
+    for (; i < units; i += deal.step) copy_units<Unit, 1>(source, head, i, deal.step);
+    if constexpr (sizeof(Unit) > 1) {
+      copy_bytes(0, head, deal);
+      copy_bytes(head + units * sizeof(Unit), item.bytes, deal);
+    }
+  }
+
+  template <class Unit, int unroll>
+  RONDO_FN void copy_units(const Unit* source, std::uint64_t head, std::uint64_t i,
+                           std::uint64_t step) const {
+    Unit loaded[unroll];
+    RONDO_UNROLL
+    for (int u = 0; u < unroll; ++u) loaded[u] = device::load_once(source + i + u * step);
+    for (unsigned t = 0; t < item.targets; ++t) {
+      Unit* target = reinterpret_cast<Unit*>(to(t) + head);
+      RONDO_UNROLL
+      for (int u = 0; u < unroll; ++u) device::store_once(target + i + u * step, loaded[u]);
+    }
+  }
+
+  RONDO_FN void copy_bytes(std::uint64_t begin, std::uint64_t end, const Deal& deal) const {
+    for (std::uint64_t i = begin + deal.first; i < end; i += deal.step) {
+      const std::uint8_t byte = device::load(from() + i);
+      for (unsigned t = 0; t < item.targets; ++t) device::store(to(t) + i, byte);
+    }
+  }
+};
+
+}  // namespace rondo::cuda

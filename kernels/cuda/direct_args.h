@@ -1,0 +1,48 @@
+// What the direct kernels are told: all ranks of one device, in one launch without waits.
+//
+// Plain structs, read by host and device. Counts are elements, sizes bytes, pointers device
+// addresses. At most 4 KiB, the least that every driver takes as kernel arguments.
+#pragma once
+
+#include <cstdint>
+
+namespace rondo::cuda {
+
+inline constexpr int kMostDirectRanks = 64;
+inline constexpr int kDirectThreads = 512;
+
+// Reduces `sources` inputs in reduce.h's tree order over their places. Segment k in [0, segments)
+// lies at input + k * count. scattered: segment k goes to output[k] (reduce-scatter); else the one
+// segment goes to all outputs. Each position is read by the thread that writes it, inputs first: an
+// output may be an input.
+struct ReduceArgs {
+  std::uint64_t count;
+  std::int32_t sources, targets, segments;
+  std::int32_t ranks;  // avg divides by it
+  bool scattered;
+  const void* input[kMostDirectRanks];
+  void* output[kMostDirectRanks];
+  // PreMulSum: source s is multiplied by scalar[s], or by what is at that device address where bit
+  // s of late_scalars is set (read when the kernel runs).
+  std::uint64_t late_scalars;
+  std::uint64_t scalar[kMostDirectRanks];
+};
+static_assert(sizeof(ReduceArgs) <= 4096);
+
+inline constexpr int kMostCopies = 64;
+inline constexpr int kMostCopyTargets = 256;
+
+// Copies item after item, each to one or several places. An item's target may be its source.
+struct CopyArgs {
+  struct Item {
+    const void* from;
+    std::uint64_t bytes;
+    std::uint32_t first_target, targets;
+  };
+  std::int32_t items, all_targets;
+  Item item[kMostCopies];
+  void* target[kMostCopyTargets];
+};
+static_assert(sizeof(CopyArgs) <= 4096);
+
+}  // namespace rondo::cuda

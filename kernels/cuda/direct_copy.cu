@@ -1,0 +1,11 @@
+// The direct copy kernel: bytes, whatever the type.
+#include "kernels/cuda/direct_rows.h"
+
+namespace rondo::cuda {
+
+const KernelEntry& row_of_copy() {
+  static const KernelEntry row = entry_of<DirectCopy>("direct copy");
+  return row;
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,31 @@
+// Makes the rows of a type's direct kernels. Included by the .cu files alone.
+//
+// Integers of one width share the kernels whose bits do not depend on the sign: the .cu of a width
+// makes all operations for the unsigned type, and min, max and avg for the signed one.
+#pragma once
+
+#include "kernels/cuda/direct.h"
+#include "kernels/cuda/direct_table.h"
+
+namespace rondo::cuda {
+
+template <DataType type, bool signed_only>
+DirectTable make_rows() {
+  DirectTable table;
+  const auto add = [&]<RedOp op>() {
+    if constexpr (supported(type, op) && (!signed_only || depends_on_sign(op)))
+      table.row[static_cast<int>(op)] = entry_of<DirectReduce<type, op>>("direct reduce");
+  };
+  add.template operator()<RedOp::kSum>();
+  add.template operator()<RedOp::kProd>();
+  add.template operator()<RedOp::kMax>();
+  add.template operator()<RedOp::kMin>();
+  add.template operator()<RedOp::kAvg>();
+  add.template operator()<RedOp::kBitAnd>();
+  add.template operator()<RedOp::kBitOr>();
+  add.template operator()<RedOp::kBitXor>();
+  add.template operator()<RedOp::kPreMulSum>();
+  return table;
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,50 @@
+#include "kernels/cuda/kernels.h"
+
+#include "kernels/cuda/direct_table.h"
+
+namespace rondo::cuda {
+namespace {
+
+const DirectTable& rows_of(DataType type) {
+  switch (type) {
+    case DataType::kInt8:
+      return rows_of_int8();
+    case DataType::kUint8:
+      return rows_of_uint8();
+    case DataType::kInt16:
+      return rows_of_int16();
+    case DataType::kUint16:
+      return rows_of_uint16();
+    case DataType::kInt32:
+      return rows_of_int32();
+    case DataType::kUint32:
+      return rows_of_uint32();
+    case DataType::kInt64:
+      return rows_of_int64();
+    case DataType::kUint64:
+      return rows_of_uint64();
+    case DataType::kFloat16:
+      return rows_of_float16();
+    case DataType::kFloat32:
+      return rows_of_float32();
+    case DataType::kFloat64:
+      return rows_of_float64();
+    case DataType::kBfloat16:
+      return rows_of_bfloat16();
+    case DataType::kFloat8e4m3:
+      return rows_of_float8e4m3();
+    case DataType::kFloat8e5m2:
+      break;
+  }
+  return rows_of_float8e5m2();
+}
+
+}  // namespace
+
+const KernelEntry& kernel_entry(int kernel) {
+  if (kernel == kCopyKernel) return row_of_copy();
+  const int direct = kernel - kFirstDirectKernel;
+  return rows_of(static_cast<DataType>(direct / kRedOps)).row[direct % kRedOps];
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,77 @@
+// The kernels of Rondo: one table, for the launcher (gpu_cuda.cc) and for the emulated GPU.
+//
+// A kernel is a type: `Args` (a plain struct), `kThreads` (most threads a CTA) and
+// `static RONDO_FN void run(const Args&)`. entry_of<Kernel>() makes its row: under nvcc the
+// __global__ wrapper that a launch names, under RONDO_SIMT a function that runs one thread. Tables
+// of rows stand in the .cu files (one a type), which are compiled by nvcc or, as C++, for the
+// emulator; kernels.cc strings them together. Rows are numbered: a kernel's number is its place.
+#pragma once
+
+#include <cstddef>
+
+#include "base/fn.h"
+#include "base/types.h"
+
+namespace rondo::cuda {
+
+struct KernelEntry {
+  const char* name = nullptr;  // nullptr: there is no such kernel (a float's bitwise operations)
+  std::size_t argument_bytes = 0;
+  int most_threads = 0;
+  const void* function = nullptr;                 // under nvcc: for cudaLaunchKernelExC
+  void (*body)(const void* arguments) = nullptr;  // under RONDO_SIMT: one thread of it
+};
+
+const KernelEntry& kernel_entry(int kernel);  // kernel in [0, kKernels)
+
+// Numbers. The direct kernel exists for every (type, op) that reduce.h supports; signed and
+// unsigned integers share a kernel where their bits are equal: all operations but min, max and avg.
+inline constexpr int kCopyKernel = 0;
+inline constexpr int kFirstDirectKernel = 1;
+inline constexpr int kKernels = kFirstDirectKernel + kDataTypes * kRedOps;
+
+constexpr bool depends_on_sign(RedOp op) {
+  return op == RedOp::kMin || op == RedOp::kMax || op == RedOp::kAvg;
+}
+constexpr DataType as_unsigned(DataType type) {
+  switch (type) {
+    case DataType::kInt8:
+      return DataType::kUint8;
+    case DataType::kInt16:
+      return DataType::kUint16;
+    case DataType::kInt32:
+      return DataType::kUint32;
+    case DataType::kInt64:
+      return DataType::kUint64;
+    default:
+      return type;
+  }
+}
+constexpr int direct_kernel(DataType type, RedOp op) {
+  const DataType served = depends_on_sign(op) ? type : as_unsigned(type);
+  return kFirstDirectKernel + static_cast<int>(served) * kRedOps + static_cast<int>(op);
+}
+
+#ifdef RONDO_SIMT
+template <class Kernel>
+void run_kernel_body(const void* arguments) {
+  Kernel::run(*static_cast<const typename Kernel::Args*>(arguments));
+}
+template <class Kernel>
+KernelEntry entry_of(const char* name) {
+  return {name, sizeof(typename Kernel::Args), Kernel::kThreads, nullptr, run_kernel_body<Kernel>};
+}
+#elif defined(__CUDACC__)
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads)
+    run_kernel(const __grid_constant__ typename Kernel::Args arguments) {
+  Kernel::run(arguments);
+}
+template <class Kernel>
+KernelEntry entry_of(const char* name) {
+  return {name, sizeof(typename Kernel::Args), Kernel::kThreads,
+          reinterpret_cast<const void*>(&run_kernel<Kernel>), nullptr};
+}
+#endif
+
+}  // namespace rondo::cuda

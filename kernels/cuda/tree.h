@@ -1,0 +1,53 @@
+// The reduction tree of reduce.h in a form that stays in registers.
+//
+// reduce.h's combine_tree() keeps partial results in an array that is indexed at run time, which a
+// GPU would put on a stack. Both forms here give the same order and so the same bits:
+//   fixed_tree<op, leaves>(n, leaf)   n <= leaves sources, all read first: a full binary tree in
+//                                     which a pair without its right half is its left half
+//   counted_tree<op>(n, source)       any n up to 2^kLevels: a binary counter, unrolled
+#pragma once
+
+#include "kernels/reduce.h"
+
+namespace rondo::cuda {
+
+template <RedOp op, int leaves, int first = 0, class Leaf>
+RONDO_FN inline auto fixed_tree(int n, Leaf&& leaf) {
+  if constexpr (leaves == 1) {
+    return leaf(first);
+  } else {
+    const auto left = fixed_tree<op, leaves / 2, first>(n, leaf);
+    const auto right = fixed_tree<op, leaves / 2, first + leaves / 2>(n, leaf);
+    return first + leaves / 2 < n ? Reduction<op>::combine(left, right) : left;
+  }
+}
+
+inline constexpr int kTreeLevels = 7;
+
+template <RedOp op, class Source>
+RONDO_FN inline auto counted_tree(int n, Source&& source) {
+  using Acc = decltype(source(0));
+  Acc partial[kTreeLevels];  // every index is a constant once the loops are unrolled
+  for (int s = 0; s < n; ++s) {
+    Acc value = source(s);
+    bool carries = true;
+    RONDO_UNROLL
+    for (int level = 0; level < kTreeLevels; ++level) {
+      const bool occupied = (s >> level & 1) != 0;
+      if (carries && occupied) value = Reduction<op>::combine(partial[level], value);
+      if (carries && !occupied) partial[level] = value;
+      carries = carries && occupied;
+    }
+  }
+  Acc result{};
+  bool any = false;
+  RONDO_UNROLL
+  for (int level = 0; level < kTreeLevels; ++level) {
+    if ((n >> level & 1) == 0) continue;
+    result = any ? Reduction<op>::combine(partial[level], result) : partial[level];
+    any = true;
+  }
+  return result;
+}
+
+}  // namespace rondo::cuda

@@ -2,15 +2,20 @@
 # Installs what a bare Debian 12 lacks to build and test Rondo. Does nothing where all is there.
 #   .ci/install.sh           what a build and the demo need
 #   .ci/install.sh --tests   and what the tests and checks need
+#   .ci/install.sh --compare and what bench/compare.sh measures Rondo beside
 set -euo pipefail
 
 build=(cmake ninja-build g++ pkg-config libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
        nlohmann-json3-dev libboost-context-dev libssl-dev)
 tests=(ccache libgtest-dev libgmock-dev libbenchmark-dev clang-14 clang-format-14
        libclang-rt-14-dev python3 unzip iproute2 procps)
+compare=(python3 python3-matplotlib binutils openmpi-bin libopenmpi-dev mpich libmpich-dev)
 
 packages=("${build[@]}")
-[ "${1:-}" = --tests ] && packages+=("${tests[@]}")
+case "${1:-}" in
+  --tests) packages+=("${tests[@]}") ;;
+  --compare) packages+=("${compare[@]}") ;;
+esac
 
 missing=()
 for package in "${packages[@]}"; do

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Measures Rondo beside Open MPI, MPICH and loops without a library, taking turns in one run.
+#   bash bench/compare.sh --quick                  few sizes and rounds, a minute or two
+#   bash bench/compare.sh [--ranks 2,4,8] [--operations all_reduce,...] [--sizes 4,1048576]
+#                         [--rounds 11] [--no-facts]
+# Installs what it needs (apt), builds, prints one table and a verdict for every target, and writes
+# results.txt, results.csv, results.json and all_reduce.png to build/compare (--out).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+.ci/install.sh --compare
+cmake --preset release >/dev/null
+cmake --build --preset release --target rondo rondo_contestant own_loops | tail -n 1
+mkdir -p build/compare
+for mpi in openmpi mpich; do
+  program=build/compare/contestant.$mpi
+  if [ bench/compare/mpi_contestant.cc -nt "$program" ] || [ bench/compare/loop.h -nt "$program" ]; then
+    "mpicxx.$mpi" -std=c++20 -O2 -I. bench/compare/mpi_contestant.cc -o "$program"
+  fi
+done
+export PYTHONDONTWRITEBYTECODE=1
+exec /usr/bin/python3 bench/compare/compare.py "$@"

@@ -1,0 +1,133 @@
+"""The driver of bench/compare.sh: starts the contestants, lets them take turns, reports."""
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import time
+
+import facts
+import report
+from groups import DIRECT_LOOPS, MPIS, OWN_LOOPS, RONDO, ContestantFailed, Group
+
+FULL_SIZES = [4 << (2 * i) for i in range(13)]  # 4 B to 64 MiB
+FEW_SIZES = [64, 4 << 10, 64 << 10, 1 << 20, 16 << 20]
+QUICK_SIZES = [4, 16 << 10, 1 << 20]
+OTHERS = ["reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter",
+          "barrier"]
+MOVED = 0.20  # of the line exchange: a round in which it moved more is dropped
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="bench/compare.sh")
+    add = parser.add_argument
+    add("--quick", action="store_true", help="few sizes and rounds, a minute or two")
+    add("--ranks", default="2,4,8")
+    add("--operations", default=",".join(["all_reduce", *OTHERS]), help="default: all")
+    add("--sizes", help="bytes, for every operation")
+    add("--rounds", type=int, default=11)
+    add("--budget", type=float, default=0.03, help="seconds for one measurement")
+    add("--contestants", help="only these (and what they are compared with)")
+    add("--no-facts", action="store_true", help="no groups, init and memory")
+    add("--build", default="build")
+    add("--out", default="build/compare")
+    options = parser.parse_args()
+    if options.quick:
+        options.ranks, options.rounds, options.budget = "2,4", 3, 0.01
+        options.operations = "all_reduce,broadcast"
+    options.ranks = [int(n) for n in options.ranks.split(",")]
+    options.operations = options.operations.split(",")
+    unknown = set(options.operations) - {"all_reduce", *OTHERS}
+    if unknown:
+        parser.error(f"unknown operation {unknown.pop()}: one of all_reduce, {', '.join(OTHERS)}")
+    options.sizes = [int(s) for s in options.sizes.split(",")] if options.sizes else None
+    return options
+
+
+def sizes_of(options, operation):
+    if operation == "barrier":
+        return [4]
+    if options.sizes:
+        return options.sizes
+    if options.quick:
+        return QUICK_SIZES if operation == "all_reduce" else [16 << 10]
+    return FULL_SIZES if operation == "all_reduce" else FEW_SIZES
+
+
+def contestants_of(options, operation):
+    names = RONDO + MPIS
+    if operation == "all_reduce":
+        names = names + OWN_LOOPS + DIRECT_LOOPS
+    if options.contestants:
+        names = [name for name in names if name in options.contestants.split(",")]
+    return names
+
+
+def measure_round(groups, line, operation, size, turn, budget):
+    """One round: every contestant once, between two looks at the line exchange."""
+    before = line.measure("all_reduce", 4, 0.002)
+    names = list(groups)
+    names = names[turn % len(names):] + names[:turn % len(names)]
+    times = {name: groups[name].measure(operation, size, budget) for name in names}
+    after = line.measure("all_reduce", 4, 0.002)
+    kept = abs(after / before - 1) <= MOVED
+    return kept, times, (before + after) / 2
+
+
+def measure_ranks(ranks, options, results, dropped):
+    line = Group("line", 2, options.build)
+    everybody = {}
+    try:
+        for name in contestants_of(options, "all_reduce"):
+            everybody[name] = Group(name, ranks, options.build)
+        for turn in range(options.rounds):
+            for operation in options.operations:
+                groups = {name: everybody[name] for name in contestants_of(options, operation)}
+                for size in sizes_of(options, operation):
+                    kept, times, exchange = measure_round(groups, line, operation, size, turn,
+                                                          options.budget)
+                    cell = results.setdefault((ranks, operation, size), {})
+                    dropped[kept] = dropped.get(kept, 0) + 1
+                    if not kept:
+                        continue
+                    for name, seconds in times.items():
+                        cell.setdefault(name, []).append(seconds)
+                    cell.setdefault("line", []).append(exchange)
+            if sys.stderr.isatty():
+                print(f"\r{ranks} ranks, round {turn + 1} of {options.rounds}", end="",
+                      file=sys.stderr)
+    finally:
+        for group in [line, *everybody.values()]:
+            group.close()
+
+
+def describe_run(options):
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True,
+                            text=True, check=False).stdout.strip()
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        models = [row.split(":")[1].strip() for row in file if row.startswith("model name")]
+    return {"commit": commit, "date": time.strftime("%Y-%m-%d"),
+            "cpu": models[0] if models else platform.machine(),
+            "cores": len(os.sched_getaffinity(0)), "rounds": options.rounds,
+            "budget_seconds": options.budget}
+
+
+def main():
+    options = parse()
+    os.makedirs(options.out, exist_ok=True)
+    results, dropped = {}, {}
+    try:
+        for ranks in options.ranks:
+            measure_ranks(ranks, options, results, dropped)
+        extra = {} if options.no_facts else facts.measure(options.build, options.quick)
+    except ContestantFailed as failure:
+        print(f"compare: {failure}", file=sys.stderr)
+        return 1
+    run = describe_run(options)
+    run["rounds_kept"], run["rounds_dropped"] = dropped.get(True, 0), dropped.get(False, 0)
+    report.write(run, results, extra, options.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

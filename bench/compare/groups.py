@@ -1,0 +1,149 @@
+"""The contestants: groups of ranks that sleep on pipes until they are asked to measure something.
+
+Every group is started once per number of ranks and asked in turn, so that contestants are measured
+within milliseconds of each other. See loop.h for the lines that are exchanged.
+"""
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+PATIENCE = 120.0  # seconds for any answer
+
+OWN_LOOPS = ["two_copy", "two_copy_nt", "one_copy", "one_copy_nt"]
+DIRECT_LOOPS = ["direct", "direct_nt"]
+MPIS = ["openmpi", "openmpi_ucx", "openmpi_sm", "mpich"]
+RONDO = ["rondo", "rondo_threads", "rondo_alloc"]
+
+OPENMPI_SETTINGS = {
+    "openmpi": [],
+    "openmpi_ucx": ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any",
+                    "--mca", "pml_ucx_devices", "any"],
+    "openmpi_sm": ["--mca", "coll_sm_priority", "100"],
+}
+
+
+class ContestantFailed(Exception):
+    """A group did not start, died, or gave a wrong result; the text says which and why."""
+
+
+def command_of(name, ranks, folder, build):
+    """What starts a contestant. Everybody's ranks are children of one launcher, in one session."""
+    release = f"{build}/release/bin"
+    if name in OPENMPI_SETTINGS:
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        return ["mpirun.openmpi", *root, "--oversubscribe", "--bind-to", "none",
+                *OPENMPI_SETTINGS[name], "-np", str(ranks),
+                f"{build}/compare/contestant.openmpi", folder]
+    if name == "mpich":
+        return ["mpirun.mpich", "-np", str(ranks), f"{build}/compare/contestant.mpich", folder]
+    if name == "rondo_threads":
+        return [f"{release}/rondo_contestant", folder, "--threads", str(ranks)]
+    if name in ("rondo", "rondo_alloc"):
+        more = ["--alloc"] if name == "rondo_alloc" else []
+        return [f"{release}/rondo", "run", "-n", str(ranks), "--no-prefix", "--",
+                f"{release}/rondo_contestant", folder, *more]
+    return [f"{release}/own_loops", folder, str(ranks), name]
+
+
+class Group:
+    def __init__(self, name, ranks, build):
+        self.name, self.ranks = name, ranks
+        self.folder = tempfile.mkdtemp(prefix=f"rondo-compare-{name}-")
+        self.estimates = {}  # (operation, bytes) -> seconds a call
+        pipes = []
+        for r in range(ranks):
+            for way in ("in", "out"):
+                path = f"{self.folder}/{way}.{r}"
+                os.mkfifo(path)
+                # For reading and writing: neither side ever waits for the other to open.
+                pipes.append(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        self.inputs, self.outputs = pipes[0::2], pipes[1::2]
+        self.log = open(f"{self.folder}/log", "w+", encoding="utf-8")
+        self.launcher = subprocess.Popen(
+            command_of(name, ranks, self.folder, build), stdin=subprocess.DEVNULL,
+            stdout=self.log, stderr=self.log, start_new_session=True)
+        try:
+            self.answers()
+            self.joined = self.ask("join") if name in RONDO else []
+        except ContestantFailed:
+            self.close()
+            raise
+
+    def ask(self, line):
+        for pipe in self.inputs:
+            os.write(pipe, (line + "\n").encode())
+        return self.answers()
+
+    def answers(self):
+        """One line from every rank; a list of numbers each, without the leading word."""
+        lines = [b""] * self.ranks
+        waiting = {pipe: r for r, pipe in enumerate(self.outputs)}
+        until = time.monotonic() + PATIENCE
+        while waiting:
+            ready, _, _ = select.select(list(waiting), [], [], 0.5)
+            for pipe in ready:
+                r = waiting[pipe]
+                lines[r] += os.read(pipe, 65536)
+                if lines[r].endswith(b"\n"):
+                    del waiting[pipe]
+            if not ready and (time.monotonic() > until or self.launcher.poll() is not None):
+                raise ContestantFailed(f"{self.name} on {self.ranks} ranks: {self.last_words()}")
+        texts = [line.decode().strip() for line in lines]
+        for text in texts:
+            if text.startswith("error"):
+                raise ContestantFailed(f"{self.name} on {self.ranks} ranks: {text}")
+        return [[float(word) for word in text.split()[1:]] for text in texts]
+
+    def measure(self, operation, size, budget, prefix="", calls=None):
+        """Median over the blocks of the slowest rank, in seconds a call; about `budget` seconds."""
+        key = (prefix, operation, size)
+        if key not in self.estimates:
+            self.estimates[key] = self.median(f"{prefix}{operation} {size} 3 1 2")
+        total = min(max(int(budget / max(self.estimates[key], 1e-8)), 3), 200000)
+        blocks = min(total, 15)
+        per_block = calls or max(total // blocks, 1)
+        warm = max(total // 10, 1)
+        self.estimates[key] = self.median(
+            f"{prefix}{operation} {size} {blocks} {per_block} {warm}")
+        return self.estimates[key]
+
+    def median(self, line):
+        slowest = sorted(max(block) for block in zip(*self.ask(line)))
+        return slowest[len(slowest) // 2]
+
+    def pids(self):
+        """Of all processes of the group: those of its session."""
+        found = []
+        for entry in os.listdir("/proc"):
+            try:
+                if entry.isdigit() and os.getsid(int(entry)) == self.launcher.pid:
+                    found.append(int(entry))
+            except ProcessLookupError:
+                continue
+        return found
+
+    def last_words(self):
+        self.log.flush()
+        self.log.seek(0)
+        return self.log.read()[-600:].strip() or "no answer"
+
+    def close(self):
+        try:
+            for pipe in self.inputs:
+                os.write(pipe, b"quit\n")
+        except OSError:
+            pass
+        try:
+            self.launcher.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            for pid in self.pids():
+                os.kill(pid, signal.SIGKILL)
+            self.launcher.wait()
+        for pipe in self.inputs + self.outputs:
+            os.close(pipe)
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)

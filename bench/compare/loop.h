@@ -1,0 +1,202 @@
+// The measuring loop that all contestants of bench/compare.sh share.
+//
+// A contestant is a group of ranks that sleep on a pipe each until the driver (compare.py) sends
+// all of them the same line, "<operation> <bytes> <blocks> <calls> <warm>": the rank makes `warm`
+// calls, then `blocks` times `calls` calls, timed by the block, checks the result and answers with
+// one line: "ok" and seconds per call of every block, or "error <why>". So contestants take turns
+// within milliseconds and nobody spins while another is measured. Buffers are made anew for every
+// line, touched and warmed up. `bytes` is the larger buffer of a rank, as nccl-tests count.
+#pragma once
+
+#include <sched.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace compare {
+
+enum class Operation {
+  kAllReduce,
+  kReduce,
+  kBroadcast,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kGather,
+  kScatter,
+  kBarrier
+};
+inline constexpr const char* kOperations[] = {"all_reduce", "reduce",         "broadcast",
+                                              "all_gather", "reduce_scatter", "all_to_all",
+                                              "gather",     "scatter",        "barrier"};
+
+// One call, the same every time: f32, sum, root 0. `count`: elements of a block (of all_reduce,
+// reduce and broadcast: of the buffer).
+struct Task {
+  Operation operation;
+  float* send;
+  float* receive;
+  std::size_t count;
+};
+
+inline void bind_to_core(int rank) {
+  cpu_set_t allowed, one;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  int left = rank % CPU_COUNT(&allowed);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || left-- > 0) continue;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+// The two pipes of a rank, below the group's folder.
+class Pipes {
+ public:
+  Pipes(const std::string& folder, int rank)
+      : in_(std::fopen((folder + "/in." + std::to_string(rank)).c_str(), "r")),
+        out_(std::fopen((folder + "/out." + std::to_string(rank)).c_str(), "w")) {
+    if (in_ == nullptr || out_ == nullptr) std::exit(3);
+  }
+  bool read(std::string* line) {
+    char buffer[256];
+    if (std::fgets(buffer, sizeof buffer, in_) == nullptr) return false;
+    *line = buffer;
+    if (!line->empty() && line->back() == '\n') line->pop_back();
+    return true;
+  }
+  void answer(const std::string& line) {
+    std::fprintf(out_, "%s\n", line.c_str());
+    std::fflush(out_);
+  }
+
+ private:
+  std::FILE* in_;
+  std::FILE* out_;
+};
+
+struct Shape {
+  std::size_t count, send, receive;  // elements: of a block, of the two buffers
+};
+
+inline Shape shape_of(Operation operation, std::size_t bytes, int ranks) {
+  const auto n = static_cast<std::size_t>(ranks);
+  const std::size_t whole = bytes / sizeof(float);
+  const std::size_t block = whole / n > 0 ? whole / n : 1;
+  switch (operation) {
+    case Operation::kAllGather:
+    case Operation::kGather:
+      return {block, block, block * n};
+    case Operation::kReduceScatter:
+    case Operation::kScatter:
+      return {block, block * n, block};
+    case Operation::kAllToAll:
+      return {block, block * n, block * n};
+    case Operation::kBarrier:
+      return {1, 1, 1};
+    default:
+      return {whole, whole, whole};
+  }
+}
+
+inline float sent(int rank, std::size_t block) {
+  return static_cast<float>(rank + 1) + 16.0f * static_cast<float>(block);
+}
+
+// What element `at` of the result must be; negative: anything.
+inline float expected(const Task& task, int rank, int ranks, std::size_t at) {
+  const float sum = static_cast<float>(ranks * (ranks + 1) / 2);
+  const auto block = static_cast<int>(at / task.count);
+  const auto me = static_cast<std::size_t>(rank);
+  switch (task.operation) {
+    case Operation::kAllReduce:
+      return sum;
+    case Operation::kReduce:
+      return rank == 0 ? sum : -1;
+    case Operation::kBroadcast:
+      return rank == 0 ? -1 : sent(0, 0);  // the root sends what it has
+    case Operation::kAllGather:
+      return sent(block, 0);
+    case Operation::kReduceScatter:
+      return sum + 16.0f * static_cast<float>(ranks * rank);
+    case Operation::kAllToAll:
+      return sent(block, me);
+    case Operation::kGather:
+      return rank == 0 ? sent(block, 0) : -1;
+    case Operation::kScatter:
+      return sent(0, me);
+    default:
+      return -1;
+  }
+}
+
+inline bool is_right(const Task& task, int rank, int ranks, std::size_t elements) {
+  for (std::size_t begin = 0; begin < elements; begin += task.count)
+    for (const std::size_t at : {begin, begin + task.count / 2, begin + task.count - 1}) {
+      const float value = expected(task, rank, ranks, at);
+      if (value >= 0 && task.receive[at] != value) return false;
+    }
+  return true;
+}
+
+// Library: float* allocate(bytes), void release(float*), void calls(const Task&, int count).
+template <class Library>
+std::string measure(Library& library, int rank, int ranks, const std::string& line) {
+  char name[32];
+  std::size_t bytes = 0;
+  int blocks = 0, calls = 0, warm = 0;
+  if (std::sscanf(line.c_str(), "%31s %zu %d %d %d", name, &bytes, &blocks, &calls, &warm) != 5)
+    return "error cannot read: " + line;
+  int which = 0;
+  while (which < 9 && std::strcmp(name, kOperations[which]) != 0) ++which;
+  if (which == 9) return std::string("error unknown operation ") + name;
+  const auto operation = static_cast<Operation>(which);
+  const Shape shape = shape_of(operation, bytes, ranks);
+  const Task task{operation, library.allocate(shape.send * sizeof(float)),
+                  library.allocate(shape.receive * sizeof(float)), shape.count};
+  for (std::size_t i = 0; i < shape.send; ++i) task.send[i] = sent(rank, i / shape.count);
+  std::memset(task.receive, 0, shape.receive * sizeof(float));
+
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> seconds(static_cast<std::size_t>(blocks));
+  library.calls(task, warm);
+  for (double& each : seconds) {
+    const auto start = Clock::now();
+    library.calls(task, calls);
+    each = std::chrono::duration<double>(Clock::now() - start).count() / calls;
+  }
+  const bool right = is_right(task, rank, ranks, shape.receive);
+  library.release(task.send);
+  library.release(task.receive);
+  if (!right) return "error wrong result of " + line;
+  std::string answer = "ok";
+  for (const double each : seconds) {
+    char text[32];
+    std::snprintf(text, sizeof text, " %.5g", each);
+    answer += text;
+  }
+  return answer;
+}
+
+inline float* allocate_plain(std::size_t bytes) {
+  auto* memory = static_cast<float*>(std::malloc(bytes));
+  if (memory == nullptr) std::exit(4);
+  return memory;
+}
+
+template <class Library>
+void serve(Library& library, const std::string& folder, int rank, int ranks) {
+  Pipes pipes(folder, rank);
+  pipes.answer("ready");
+  for (std::string line; pipes.read(&line) && line != "quit";)
+    pipes.answer(measure(library, rank, ranks, line));
+}
+
+}  // namespace compare

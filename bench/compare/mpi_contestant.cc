@@ -1,0 +1,65 @@
+// The MPI side of bench/compare.sh; compiled once against each MPI. Argument: the group's folder.
+#include <mpi.h>
+
+#include "bench/compare/loop.h"
+
+namespace {
+
+struct Mpi {
+  float* allocate(std::size_t bytes) { return compare::allocate_plain(bytes); }
+  void release(float* memory) { std::free(memory); }
+
+  void calls(const compare::Task& task, int count) {
+    for (int i = 0; i < count; ++i) call(task);
+  }
+
+  void call(const compare::Task& t) {
+    using compare::Operation;
+    const int n = static_cast<int>(t.count);
+    switch (t.operation) {
+      case Operation::kAllReduce:
+        MPI_Allreduce(t.send, t.receive, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        break;
+      case Operation::kReduce:
+        MPI_Reduce(t.send, t.receive, n, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+        break;
+      case Operation::kBroadcast:
+        // One buffer: the root sends the one that the others receive into.
+        MPI_Bcast(rank == 0 ? t.send : t.receive, n, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        break;
+      case Operation::kAllGather:
+        MPI_Allgather(t.send, n, MPI_FLOAT, t.receive, n, MPI_FLOAT, MPI_COMM_WORLD);
+        break;
+      case Operation::kReduceScatter:
+        MPI_Reduce_scatter_block(t.send, t.receive, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        break;
+      case Operation::kAllToAll:
+        MPI_Alltoall(t.send, n, MPI_FLOAT, t.receive, n, MPI_FLOAT, MPI_COMM_WORLD);
+        break;
+      case Operation::kGather:
+        MPI_Gather(t.send, n, MPI_FLOAT, t.receive, n, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        break;
+      case Operation::kScatter:
+        MPI_Scatter(t.send, n, MPI_FLOAT, t.receive, n, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        break;
+      case Operation::kBarrier:
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+  }
+
+  int rank = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  Mpi mpi;
+  int ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &mpi.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  compare::bind_to_core(mpi.rank);
+  compare::serve(mpi, argc > 1 ? argv[1] : ".", mpi.rank, ranks);
+  MPI_Finalize();
+  return 0;
+}

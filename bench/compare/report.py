@@ -1,0 +1,98 @@
+"""Tables on standard output and in results.txt; results.json and results.csv; all_reduce.png."""
+import csv
+import json
+
+import plot
+import targets
+from figures import fastest, interval, median, paired, size_text
+from groups import DIRECT_LOOPS, MPIS, OWN_LOOPS
+
+
+def microseconds(values):
+    if not values:
+        return "-"
+    value = median(values) * 1e6
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def ratio(cell, first, second):
+    if not cell.get(first) or not cell.get(second):
+        return "-"
+    return f"{median(paired(cell, first, second)):.2f}"
+
+
+def columns(cell):
+    best = fastest(cell, MPIS)
+    loop, direct = fastest(cell, OWN_LOOPS), fastest(cell, DIRECT_LOOPS)
+    spread = "-"
+    if best and cell.get("rondo"):
+        low, high = interval(paired(cell, "rondo", best))
+        spread = f"{low:.2f}..{high:.2f}"
+    row = [microseconds(cell.get(name)) for name in ("rondo", *MPIS)]
+    row += [ratio(cell, "rondo", best), spread]
+    row += [microseconds(cell.get(loop)), ratio(cell, "rondo", loop)]
+    row += [microseconds(cell.get(name)) for name in ("rondo_threads", "rondo_alloc", direct)]
+    return row + [ratio(cell, "rondo_threads", direct), ratio(cell, "rondo_alloc", direct)]
+
+
+HEADS = ["bytes", "rondo", "ompi", "ompi-ucx", "ompi-sm", "mpich", "/mpi", "95%", "loop", "/loop",
+         "threads", "alloc", "direct", "thr/dir", "all/dir"]
+
+
+def tables(results):
+    lines = []
+    for ranks, operation in sorted({key[:2] for key in results}):
+        lines.append(f"\n{operation}, {ranks} ranks (microseconds; ratios of one round, median)")
+        rows = [HEADS]
+        for (n, op, size), cell in sorted(results.items()):
+            if (n, op) == (ranks, operation):
+                rows.append([size_text(size), *columns(cell)])
+        if operation != "all_reduce":  # nothing to compare the last columns with
+            rows = [row[:8] + row[10:12] for row in rows]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines += ["  ".join(text.rjust(width) for text, width in zip(row, widths)) for row in rows]
+    return lines
+
+
+def verdicts(results, extra):
+    rows = targets.all_targets(results, extra)
+    width = max(len(target) for target, _ in rows)
+    return ["\ntargets"] + [f"{target.ljust(width)}  {verdict}" for target, verdict in rows]
+
+
+def heading(run):
+    return [f"Rondo {run['commit']}, {run['date']}, {run['cores']} cores of {run['cpu']}, "
+            f"{run['rounds']} rounds",
+            f"rounds (one size, every contestant once): {run['rounds_kept']} kept, "
+            f"{run['rounds_dropped']} dropped because the cache-line exchange moved over 20 %"]
+
+
+def write_csv(results, path):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["ranks", "operation", "bytes", "contestant", "median_us", "rounds"])
+        for (ranks, operation, size), cell in sorted(results.items()):
+            for name, values in sorted(cell.items()):
+                writer.writerow([ranks, operation, size, name, f"{median(values) * 1e6:.4g}",
+                                 len(values)])
+
+
+def write_json(run, results, extra, path):
+    rows = [{"ranks": n, "operation": op, "bytes": size,
+             "microseconds": {name: [float(f"{v * 1e6:.4g}") for v in values]
+                              for name, values in sorted(cell.items())}}
+            for (n, op, size), cell in sorted(results.items())]
+    verdict_rows = [{"target": t, "verdict": v} for t, v in targets.all_targets(results, extra)]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"run": run, "facts": extra, "targets": verdict_rows, "results": rows}, file)
+
+
+def write(run, results, extra, out):
+    text = "\n".join(heading(run) + tables(results) + verdicts(results, extra)) + "\n"
+    print(text, end="")
+    with open(f"{out}/results.txt", "w", encoding="utf-8") as file:
+        file.write(text)
+    write_csv(results, f"{out}/results.csv")
+    write_json(run, results, extra, f"{out}/results.json")
+    plot.draw(results, f"{out}/all_reduce.png")
+    print(f"\nwritten: {out}/results.txt, results.csv, results.json, all_reduce.png")

@@ -1,0 +1,145 @@
+// Rondo's side of bench/compare.sh, through nccl.h as any program would use it.
+//
+//   rondo_contestant FOLDER [--threads N] [--alloc]
+// Ranks are processes (RANK and WORLD_SIZE) or the N threads of one; --alloc takes buffers from
+// ncclMemAlloc. Lines of its own, beside loop.h's: "join" (answers when ncclCommInitRank was
+// entered and left), "grouped ..." (as loop.h's, each block's calls in one group) and "children
+// <count>" (splits off that many communicators of all ranks and uses each).
+#include <pthread.h>
+
+#include <thread>
+
+#include "api/launch_env.h"
+#include "api/nccl.h"
+#include "api/rondo.h"
+#include "bench/compare/loop.h"
+
+namespace {
+
+void must(ncclResult_t result) {
+  if (result == ncclSuccess) return;
+  std::fprintf(stderr, "rondo: %s\n", ncclGetLastError(nullptr));
+  std::exit(5);
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Rondo {
+  float* allocate(std::size_t bytes) {
+    if (!alloc) return compare::allocate_plain(bytes);
+    void* memory = nullptr;
+    must(ncclMemAlloc(&memory, bytes));
+    return static_cast<float*>(memory);
+  }
+  void release(float* memory) {
+    if (alloc) {
+      must(ncclMemFree(memory));
+    } else {
+      std::free(memory);
+    }
+  }
+
+  void calls(const compare::Task& task, int count) {
+    if (grouped) must(ncclGroupStart());
+    for (int i = 0; i < count; ++i) must(call(task));
+    if (grouped) must(ncclGroupEnd());
+  }
+
+  ncclResult_t call(const compare::Task& t) {
+    using compare::Operation;
+    switch (t.operation) {
+      case Operation::kAllReduce:
+        return ncclAllReduce(t.send, t.receive, t.count, ncclFloat32, ncclSum, comm, nullptr);
+      case Operation::kReduce:
+        return ncclReduce(t.send, t.receive, t.count, ncclFloat32, ncclSum, 0, comm, nullptr);
+      case Operation::kBroadcast:
+        return ncclBcast(rank == 0 ? t.send : t.receive, t.count, ncclFloat32, 0, comm, nullptr);
+      case Operation::kAllGather:
+        return ncclAllGather(t.send, t.receive, t.count, ncclFloat32, comm, nullptr);
+      case Operation::kReduceScatter:
+        return ncclReduceScatter(t.send, t.receive, t.count, ncclFloat32, ncclSum, comm, nullptr);
+      case Operation::kAllToAll:
+        return ncclAlltoAll(t.send, t.receive, t.count, ncclFloat32, comm, nullptr);
+      case Operation::kGather:
+        return ncclGather(t.send, t.receive, t.count, ncclFloat32, 0, comm, nullptr);
+      case Operation::kScatter:
+        return ncclScatter(t.send, t.receive, t.count, ncclFloat32, 0, comm, nullptr);
+      default:
+        return rondoBarrier(comm, nullptr);
+    }
+  }
+
+  ncclComm_t comm = nullptr;
+  int rank = 0;
+  bool alloc = false, grouped = false;
+};
+
+std::string join(Rondo& rondo, int ranks, const ncclUniqueId& id) {
+  const double entered = now();
+  must(ncclCommInitRank(&rondo.comm, ranks, id, rondo.rank));
+  const double left = now();
+  compare::bind_to_core(rondo.rank);  // once the library has seen how many there are
+  char text[64];
+  std::snprintf(text, sizeof text, "ok %.9f %.9f", entered, left);
+  return text;
+}
+
+std::string make_children(Rondo& rondo, int count) {
+  const ncclComm_t parent = rondo.comm;
+  std::vector<float> values(256 << 10, 1.0f);
+  for (int i = 0; i < count; ++i) {
+    must(ncclCommSplit(parent, 0, 0, &rondo.comm, nullptr));
+    must(rondo.call({compare::Operation::kAllReduce, values.data(), values.data(), values.size()}));
+  }
+  rondo.comm = parent;
+  return "ok";
+}
+
+void run_rank(Rondo rondo, const std::string& folder, int ranks, const ncclUniqueId& id) {
+  compare::Pipes pipes(folder, rondo.rank);
+  pipes.answer("ready");
+  for (std::string line; pipes.read(&line) && line != "quit";) {
+    int children = 0;
+    if (line == "join") {
+      pipes.answer(join(rondo, ranks, id));
+    } else if (std::sscanf(line.c_str(), "children %d", &children) == 1) {
+      pipes.answer(make_children(rondo, children));
+    } else {
+      rondo.grouped = line.rfind("grouped ", 0) == 0;
+      pipes.answer(
+          compare::measure(rondo, rondo.rank, ranks, rondo.grouped ? line.substr(8) : line));
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string folder = argc > 1 ? argv[1] : ".";
+  Rondo rondo;
+  int threads = 0;
+  for (int i = 2; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--alloc") == 0) rondo.alloc = true;
+    if (std::strcmp(argv[i], "--threads") == 0 && i + 1 < argc) threads = std::atoi(argv[++i]);
+  }
+  ncclUniqueId id;
+  if (threads > 0) {
+    must(ncclGetUniqueId(&id));
+    std::vector<std::thread> ranks;
+    for (int r = 0; r < threads; ++r) {
+      rondo.rank = r;
+      ranks.emplace_back(run_rank, rondo, folder, threads, id);
+    }
+    for (std::thread& rank : ranks) rank.join();
+    return 0;
+  }
+  rondo_launch_t me;
+  if (rondo_launch_read(&me) < 0) return 1;
+  if (me.rank == 0) must(ncclGetUniqueId(&id));
+  if (rondo_launch_broadcast(&me, &id, sizeof id, 60.0) != 0) return 1;
+  rondo.rank = me.rank;
+  run_rank(rondo, folder, me.size, id);
+  return 0;
+}

@@ -8,15 +8,18 @@ namespace rondo::api {
 Done apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Request* request) {
   RONDO_TRY(const CallConfig options, parse_call_config(config, comm.config));
   if (options.algorithms.empty()) return done();
-  RONDO_TRY(const std::uint32_t allowed, parse_algorithms(options.algorithms));
-  const CallRecord& record = request->call.record;
-  RONDO_TRY(const auto choice, comm.engine()->explain(record));
-  if (!options.force || (allowed >> static_cast<unsigned>(choice.algorithm) & 1) != 0)
-    return done();
+  RONDO_TRY(const AlgorithmFilter filter, parse_algorithms(options.algorithms, "algSelection"));
+  CallRecord& record = request->call.record;
+  const unsigned excluded = AlgorithmFilter::kAll & ~unsigned{filter.of(record.collective)};
+  record.flags = static_cast<std::uint8_t>(record.flags | excluded << CallRecord::kExcludedShift);
+  const auto choice = comm.engine()->explain(record);
+  if (choice.ok()) return done();
+  record.flags &= (1u << CallRecord::kExcludedShift) - 1;
+  if (!options.force) return done();
   return fail(Status::kInvalidUsage,
-              "{} would run as {}, which algSelection '{}' leaves out; NCCL_ALGO restricts a whole "
-              "communicator, forceAlgSelection = 0 makes this a wish",
-              to_string(record), name(choice.algorithm), options.algorithms);
+              "algSelection '{}' leaves nothing that can run {} on this communicator; "
+              "forceAlgSelection = 0 makes it a wish",
+              options.algorithms, to_string(record));
 }
 
 }  // namespace rondo::api

@@ -38,6 +38,7 @@ std::string to_string(const CallRecord& record) {
   if (reduces) text += fmt::format(", {}", name(record.op));
   if (record.root >= 0) text += fmt::format(", root {}", record.root);
   if (record.flags & CallRecord::kFused) text += ", grouped";
+  if (record.excluded() != 0) text += ", some algorithms left out";
   return text + ")";
 }
 

@@ -85,10 +85,12 @@ struct CallRecord {
   Collective collective = Collective::kNone;
   DataType type = DataType::kInt8;
   RedOp op = RedOp::kSum;
-  std::uint8_t flags = 0;  // kFused: a group of calls run as one
+  std::uint8_t flags = 0;  // kFused, and the algorithms that this call excludes
   std::int32_t root = -1;  // -1 where there is none
 
-  static constexpr std::uint8_t kFused = 1;
+  static constexpr std::uint8_t kFused = 1;  // a group of calls run as one
+  static constexpr int kExcludedShift = 2;   // bit kExcludedShift + a: not Algorithm a
+  constexpr std::uint8_t excluded() const { return flags >> kExcludedShift; }
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
 static_assert(sizeof(CallRecord) == 16);

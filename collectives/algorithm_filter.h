@@ -1,17 +1,44 @@
-// NCCL_ALGO: a list of algorithm names, or ^ and a list to leave out. As a set of bits.
+// Which algorithms may run each collective: NCCL_ALGO, and algSelection of a single call.
+//
+// A filter speaks only of collectives that have several algorithms (all-reduce, broadcast, reduce,
+// all-gather, reduce-scatter); the others always run. The filters of all ranks are intersected when
+// a communicator is made, so a filter is part of what every rank plans with.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
 #include "base/result.h"
+#include "base/types.h"
+#include "kernels/algorithms/table.h"
 
 namespace rondo {
 
-// Bit i is set where Algorithm i may run. "" allows all; names are compared without case. Fails
-// with kInvalidUsage on a name that neither Rondo nor NCCL knows; names of NCCL's that Rondo does
-// not have (CollnetDirect, NVLS, NVLSTree, PAT) select nothing and exclude nothing. NCCL's form
-// "allreduce:tree;broadcast:ring" is read as the union of its lists.
-Result<std::uint32_t> parse_algorithms(std::string_view text);
+struct AlgorithmFilter {
+  static constexpr int kCollectives = 5;  // kAllReduce to kReduceScatter
+  static constexpr std::uint8_t kAll = (1 << kAlgorithmCount) - 1;
+  // Bit a of element c - 1: Algorithm a may run Collective c.
+  std::array<std::uint8_t, kCollectives> allowed = {kAll, kAll, kAll, kAll, kAll};
+
+  std::uint8_t of(Collective collective) const {
+    const int index = static_cast<int>(collective) - 1;
+    return index >= 0 && index < kCollectives ? allowed[static_cast<std::size_t>(index)] : kAll;
+  }
+  bool allows(Collective collective, Algorithm algorithm) const {
+    return (of(collective) >> static_cast<int>(algorithm)) & 1;
+  }
+  void intersect(const AlgorithmFilter& other) {
+    for (std::size_t i = 0; i < allowed.size(); ++i) allowed[i] &= other.allowed[i];
+  }
+};
+
+// Reads NCCL's grammar: lists separated by ';', each "[^]name,name" or "function:[^]name,name"; ^
+// leaves the names out; a list without a function stands for all functions that have no list of
+// their own; a function that no list speaks of keeps every algorithm. Case and blanks do not
+// matter. "" allows all. Algorithms of NCCL's that Rondo does not have (CollnetDirect, NVLS,
+// NVLSTree, PAT) select nothing and exclude nothing; a list of nothing else allows all. Fails with
+// kInvalidUsage on any other name; `source` (say, "NCCL_ALGO") begins the text.
+Result<AlgorithmFilter> parse_algorithms(std::string_view text, std::string_view source);
 
 }  // namespace rondo

@@ -28,7 +28,7 @@ constexpr std::size_t kConnectionSlots = 4;
 struct InitRecord {
   RankFacts facts;
   std::uint32_t layout_version = kLayoutVersion;
-  std::uint32_t algorithms = ~0u;
+  AlgorithmFilter algorithms;
   bool reproducible = false;
   std::int32_t cores = 1;
 };
@@ -43,7 +43,7 @@ Blob encode(const InitRecord& record) {
   writer.put_string(record.facts.hostname);
   writer.put_string(record.facts.socket);
   writer.put(record.facts.address);
-  writer.put(record.algorithms);
+  writer.put(record.algorithms.allowed);
   writer.put(record.reproducible);
   writer.put(record.cores);
   return writer.take();
@@ -65,7 +65,7 @@ Result<InitRecord> decode(const Blob& blob, int rank) {
   record.facts.hostname = reader.get_string();
   record.facts.socket = reader.get_string();
   record.facts.address = reader.get<bootstrap::UniqueId>();
-  record.algorithms = reader.get<std::uint32_t>();
+  record.algorithms.allowed = reader.get<decltype(AlgorithmFilter::allowed)>();
   record.reproducible = reader.get<bool>();
   record.cores = reader.get<std::int32_t>();
   if (!reader.ok() || record.facts.rank != rank)
@@ -147,7 +147,7 @@ class Creation {
     mine.facts.hostname = hostname;
     mine.facts.socket = unix_listener_.name;
     mine.facts.address = state_->listener->base();
-    RONDO_TRY(mine.algorithms, parse_algorithms(env::get_string("NCCL_ALGO")));
+    RONDO_TRY(mine.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
     mine.reproducible = request_.options.reproducible;
     mine.cores = topology::usable_cores();
     const Blob blob = encode(mine);
@@ -274,7 +274,7 @@ class Creation {
     facts.one_process = true;
     std::vector<std::uint64_t> hosts;
     for (const InitRecord& record : records_) {
-      facts.algorithms &= record.algorithms;
+      facts.algorithms.intersect(record.algorithms);
       facts.reproducible |= record.reproducible;
       facts.one_process &= record.facts.process == records_[0].facts.process;
       if (std::find(hosts.begin(), hosts.end(), record.facts.host) == hosts.end())

@@ -22,8 +22,9 @@ std::uint64_t window_factor(Collective collective, int ranks) {
   }
 }
 
-bool allowed(const PlanFacts& facts, Algorithm algorithm) {
-  return (facts.algorithms >> static_cast<int>(algorithm)) & 1;
+bool allowed(const PlanFacts& facts, const CallRecord& record, Algorithm algorithm) {
+  return facts.algorithms.allows(record.collective, algorithm) &&
+         !((record.excluded() >> static_cast<int>(algorithm)) & 1);
 }
 
 bool is_in_place_safe(Algorithm algorithm, Collective collective) {
@@ -51,7 +52,7 @@ bool fits_line(const PlanFacts& facts, const CallRecord& record) {
          facts.ranks <= tuning::kLineRanks && !(record.flags & CallRecord::kFused);
 }
 
-// The first choice by size; NCCL_ALGO may leave another.
+// The first choice by size.
 Algorithm choose(const PlanFacts& facts, const CallRecord& record, std::uint64_t bytes) {
   const auto up_to = [&](const auto& rows) {
     for (const auto& row : rows)
@@ -71,10 +72,19 @@ Algorithm choose(const PlanFacts& facts, const CallRecord& record, std::uint64_t
 bool needs_primitives(const PlanFacts& facts, const CallRecord& record) {
   const auto row_exists = [&](const AlgorithmRow& row) {
     return row.collective == record.collective && row.verbs == Verbs::kPeerMemory &&
-           allowed(facts, row.algorithm);
+           allowed(facts, record, row.algorithm);
   };
   return facts.hosts > 1 ||
          std::none_of(std::begin(kAlgorithms), std::end(kAlgorithms), row_exists);
+}
+
+// The choice by size, or the other one where NCCL_ALGO or the call leaves out the first. One of
+// them is allowed (needs_primitives).
+Algorithm choose_allowed(const PlanFacts& facts, const CallRecord& record, std::uint64_t bytes) {
+  const Algorithm first = choose(facts, record, bytes);
+  if (allowed(facts, record, first)) return first;
+  if (first != Algorithm::kOneShot) return Algorithm::kOneShot;
+  return record.collective == Collective::kAllReduce ? Algorithm::kTwoShot : Algorithm::kDirect;
 }
 
 // Algorithms over connections, best first: few steps for small calls, few bytes for large ones.
@@ -101,10 +111,7 @@ Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
   Plan plan;
   const std::uint64_t bytes = record.count * size_of(record.type);
   if (needs_primitives(facts, record)) return make_primitives_plan(facts, record);
-  plan.algorithm = choose(facts, record, bytes);
-  if (!allowed(facts, plan.algorithm) && record.collective == Collective::kAllReduce)
-    plan.algorithm =
-        plan.algorithm == Algorithm::kOneShot ? Algorithm::kTwoShot : Algorithm::kOneShot;
+  plan.algorithm = choose_allowed(facts, record, bytes);
   plan.in_place_safe = is_in_place_safe(plan.algorithm, record.collective);
   const bool one_publication =
       plan.algorithm == Algorithm::kOneShot || record.collective != Collective::kReduce;
@@ -135,7 +142,7 @@ Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& reco
              row.verbs == Verbs::kPrimitives &&
              !(facts.reproducible && !is_reproducible(row.order, narrow));
     };
-    if (!allowed(facts, algorithm) ||
+    if (!allowed(facts, record, algorithm) ||
         std::none_of(std::begin(kAlgorithms), std::end(kAlgorithms), matches))
       continue;
     plan.algorithm = algorithm;
@@ -153,7 +160,9 @@ Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& reco
       Status::kInvalidUsage,
       "No algorithm/protocol available for function {} with datatype {}.{}{}",
       name(record.collective), name(record.type),
-      facts.algorithms == ~0u ? "" : " NCCL_ALGO leaves none that can run it here",
+      facts.algorithms.of(record.collective) == AlgorithmFilter::kAll && record.excluded() == 0
+          ? ""
+          : " NCCL_ALGO or algSelection leaves none that can run it here",
       facts.reproducible ? " RONDO_REPRODUCIBLE=1 allows only tree-ordered algorithms" : "");
 }
 

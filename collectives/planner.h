@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "base/types.h"
+#include "collectives/algorithm_filter.h"
 #include "kernels/algorithms/table.h"
 #include "kernels/primitives.h"
 
@@ -22,8 +23,8 @@ struct PlanFacts {
   bool reproducible = false;
   std::uint64_t slot_bytes = 0;  // of a staging slot
   std::uint64_t connection_slot_bytes = 0;
-  std::uint64_t cache_bytes = 0;   // last-level cache that the ranks of a host share
-  std::uint32_t algorithms = ~0u;  // bit per Algorithm: allowed (NCCL_ALGO)
+  std::uint64_t cache_bytes = 0;  // last-level cache that the ranks of a host share
+  AlgorithmFilter algorithms;     // allowed by NCCL_ALGO on every rank
 };
 
 enum class Protocol : std::uint8_t { kLine, kStaged, kSimple };

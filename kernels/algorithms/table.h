@@ -58,10 +58,11 @@ inline constexpr AlgorithmRow kAlgorithms[] = {
      true, 1},
 };
 
+inline constexpr int kAlgorithmCount = 6;
+inline constexpr std::string_view kAlgorithmNames[kAlgorithmCount] = {
+    "oneshot", "twoshot", "direct", "ring", "tree", "recursive"};
 constexpr std::string_view name(Algorithm algorithm) {
-  constexpr std::string_view kNames[] = {"oneshot", "twoshot", "direct",
-                                         "ring",    "tree",    "recursive"};
-  return kNames[static_cast<int>(algorithm)];
+  return kAlgorithmNames[static_cast<int>(algorithm)];
 }
 
 }  // namespace rondo

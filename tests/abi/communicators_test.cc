@@ -314,4 +314,30 @@ TEST(Ending, AbortFreesACallThatWaitsForSomebodyWhoNeverComes) {
   OK(ncclCommAbort(comms[1]));
 }
 
+TEST(Communicators, ACallMayChooseItsAlgorithms) {
+  with_ranks(3, [](ncclComm_t comm, int rank) {
+    std::vector<float> in(5000, static_cast<float>(rank + 1)), out(5000);
+    ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+    const auto plan_of = [&](const char* selection, int force) -> std::string {
+      config.algSelection = selection;
+      config.forceAlgSelection = force;
+      if (ncclAllReduceConfig(in.data(), out.data(), in.size(), ncclFloat, ncclSum, comm, nullptr,
+                              &config) != ncclSuccess)
+        return ncclGetLastError(nullptr);
+      EXPECT_EQ(out.front(), 6) << selection;
+      EXPECT_EQ(out.back(), 6) << selection;
+      char text[64] = "";
+      OK(rondoGetLastPlan(comm, text, sizeof(text)));
+      return text;
+    };
+    EXPECT_TRUE(plan_of("ring", 1).starts_with("ring")) << plan_of("ring", 1);
+    EXPECT_TRUE(plan_of("allreduce:tree", 1).starts_with("tree"));
+    EXPECT_TRUE(plan_of("^ring,tree,twoshot", 1).starts_with("oneshot"));
+    EXPECT_NE(plan_of("direct", 1).find("leaves nothing that can run AllReduce"),
+              std::string::npos);
+    EXPECT_TRUE(plan_of("direct", 0).starts_with("twoshot"));
+    EXPECT_NE(plan_of("rign", 1).find("'rign' is not an algorithm"), std::string::npos);
+  });
+}
+
 }  // namespace

@@ -1,0 +1,108 @@
+#include "collectives/algorithm_filter.h"
+
+#include <gtest/gtest.h>
+
+#include "collectives/planner.h"
+
+namespace rondo {
+namespace {
+
+std::uint8_t bits(std::initializer_list<Algorithm> algorithms) {
+  unsigned all = 0;
+  for (const Algorithm algorithm : algorithms) all |= 1u << static_cast<int>(algorithm);
+  return static_cast<std::uint8_t>(all);
+}
+
+AlgorithmFilter parsed(std::string_view text) {
+  auto filter = parse_algorithms(text, "NCCL_ALGO");
+  EXPECT_TRUE(filter.ok()) << text << ": " << filter.error().text;
+  return filter.ok() ? *filter : AlgorithmFilter{};
+}
+
+PlanFacts four_ranks() {
+  PlanFacts facts;
+  facts.ranks = 4;
+  facts.slot_bytes = 512 << 10;
+  facts.connection_slot_bytes = 128 << 10;
+  return facts;
+}
+
+TEST(AlgorithmFilter, AListWithoutAFunctionStandsForAllThatHaveNoneOfTheirOwn) {
+  const AlgorithmFilter filter = parsed("Ring, tree; allreduce: ^ring");
+  const auto all_but_ring =
+      static_cast<std::uint8_t>(AlgorithmFilter::kAll & ~bits({Algorithm::kRing}));
+  EXPECT_EQ(filter.of(Collective::kAllReduce), all_but_ring);
+  EXPECT_EQ(filter.of(Collective::kBroadcast), bits({Algorithm::kRing, Algorithm::kTree}));
+  EXPECT_EQ(filter.of(Collective::kReduceScatter), bits({Algorithm::kRing, Algorithm::kTree}));
+}
+
+TEST(AlgorithmFilter, AFunctionThatNoListSpeaksOfKeepsEveryAlgorithm) {
+  const AlgorithmFilter filter = parsed("allreduce:tree");
+  EXPECT_EQ(filter.of(Collective::kAllReduce), bits({Algorithm::kTree}));
+  EXPECT_EQ(filter.of(Collective::kAllGather), AlgorithmFilter::kAll);
+}
+
+TEST(AlgorithmFilter, WhatHasOneAlgorithmAlwaysRuns) {
+  for (const Collective only : {Collective::kBarrier, Collective::kAllToAll, Collective::kGather})
+    EXPECT_TRUE(parsed("ring").allows(only, Algorithm::kDirect));
+  PlanFacts facts = four_ranks();
+  facts.algorithms = parsed("ring");
+  CallRecord barrier;
+  barrier.collective = Collective::kBarrier;
+  EXPECT_TRUE(make_plan(facts, barrier).ok());
+}
+
+TEST(AlgorithmFilter, NamesThatOnlyNcclHasSelectAndExcludeNothing) {
+  EXPECT_EQ(parsed("^NVLS,NVLSTree").of(Collective::kAllReduce), AlgorithmFilter::kAll);
+  EXPECT_EQ(parsed("PAT").of(Collective::kAllReduce), AlgorithmFilter::kAll);
+  EXPECT_EQ(parsed("nvls,ring").of(Collective::kAllReduce), bits({Algorithm::kRing}));
+  EXPECT_EQ(parsed("").of(Collective::kReduce), AlgorithmFilter::kAll);
+}
+
+TEST(AlgorithmFilter, AWrongNameIsNamedWithWhatThereIs) {
+  const auto word = parse_algorithms("ring,rign", "NCCL_ALGO");
+  ASSERT_FALSE(word.ok());
+  EXPECT_EQ(
+      word.error().text,
+      "NCCL_ALGO='ring,rign': 'rign' is not an algorithm; Rondo has oneshot, twoshot, direct, "
+      "ring, tree, recursive");
+  const auto function = parse_algorithms("alltoall:ring", "algSelection");
+  ASSERT_FALSE(function.ok());
+  EXPECT_NE(function.error().text.find("'alltoall' is not a function"), std::string::npos);
+}
+
+TEST(AlgorithmFilter, ACallExcludesAlgorithmsForItselfAlone) {
+  const PlanFacts facts = four_ranks();
+  CallRecord record;
+  record.collective = Collective::kAllReduce;
+  record.type = DataType::kFloat32;
+  record.count = 1 << 20;
+  const auto plan_without = [&](std::initializer_list<Algorithm> excluded) {
+    record.flags = static_cast<std::uint8_t>(bits(excluded) << CallRecord::kExcludedShift);
+    return make_plan(facts, record);
+  };
+  EXPECT_EQ(plan_without({})->algorithm, Algorithm::kTwoShot);
+  EXPECT_EQ(plan_without({Algorithm::kTwoShot})->algorithm, Algorithm::kOneShot);
+  EXPECT_EQ(plan_without({Algorithm::kTwoShot, Algorithm::kOneShot})->algorithm, Algorithm::kRing);
+  EXPECT_FALSE(plan_without({Algorithm::kTwoShot, Algorithm::kOneShot, Algorithm::kRing,
+                             Algorithm::kTree, Algorithm::kRecursive})
+                   .ok());
+}
+
+TEST(AlgorithmFilter, AReduceFallsBackToTheAlgorithmThatIsLeft) {
+  PlanFacts facts = four_ranks();
+  CallRecord record;
+  record.collective = Collective::kReduce;
+  record.type = DataType::kFloat32;
+  record.root = 0;
+  for (const std::uint64_t count : {1u, 1u << 20}) {
+    record.count = count;
+    facts.algorithms = parsed("reduce:direct");
+    EXPECT_EQ(make_plan(facts, record)->algorithm, Algorithm::kDirect);
+    facts.algorithms = parsed("reduce:oneshot");
+    EXPECT_EQ(make_plan(facts, record)->algorithm, Algorithm::kOneShot);
+  }
+}
+
+}  // namespace
+}  // namespace rondo

@@ -5,6 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set_target_properties(rondo_shared PROPERTIES EXPORT_NAME rondo)
 set_target_properties(nccl_shared PROPERTIES EXPORT_NAME nccl)
+install(TARGETS rondo_audit LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS rondo_shared nccl_shared EXPORT rondoTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${CMAKE_SOURCE_DIR}/api/nccl.h ${CMAKE_SOURCE_DIR}/api/rondo.h

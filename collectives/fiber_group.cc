@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/fiber_switch.h"
+#include "base/fiber_switch.h"
 
 namespace rondo {
 namespace {

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/fiber_switch.h"
+#include "base/fiber_switch.h"
 #include "tests/explorer/knowledge.h"
 #include "tests/explorer/mutant.h"
 

@@ -1,0 +1,104 @@
+// WeakMemory: the order in which stores of GPU threads become visible, as badly as PTX allows.
+//
+// A store waits in its thread's buffer, from there goes to the buffer of its CTA (visible to the
+// CTA), to that of its device, and last to memory. Stores to different addresses overtake each other
+// everywhere; a release or fence of some scope pushes all that its thread has stored or seen in its
+// CTA (barriers hand stores on) up to that scope first. Loads may be answered with what an address
+// held at any time since the thread's newest acquire of the scope in which the change was made,
+// never going back behind what the thread has seen or written there. Accesses are whole up to 8
+// bytes, so lines of 16 and 128 bytes are torn.
+// Host threads, copies and other processes act on memory itself. One thread at a time; off (plain
+// loads and stores, orders by the host's atomics) when `weak` is false.
+// Cost when on: about 0.3 us an access.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/cuda/simt_hooks.h"
+#include "tests/simt/machine/random.h"
+
+namespace rondo::simt {
+
+inline constexpr unsigned kWhole = 8;  // bytes that are never torn
+
+class StoreBuffer {
+ public:
+  struct Entry {
+    std::byte* at;
+    std::uint8_t bytes;
+    std::array<std::byte, kWhole> value;
+  };
+  // Lays what is pending for [at, at + bytes) over `value`, oldest first.
+  void overlay(const std::byte* at, unsigned bytes, void* value) const;
+  bool touches(const std::byte* at, unsigned bytes) const;
+
+  std::vector<Entry> entries;  // oldest first
+  StoreBuffer* next = nullptr;  // where stores go from here; null: memory
+  int owner = -1;               // CTA or device whose threads all see this buffer
+  std::size_t listed = 0;       // place in WeakMemory's list of buffers that are not empty, + 1
+};
+
+// How far back in time a thread's loads may reach.
+struct View {
+  struct Seen {
+    const std::byte* at;
+    std::uint64_t time;
+  };
+  std::uint64_t device = 0;  // for changes made by other CTAs of its device
+  std::uint64_t system = 0;  // for changes made by others
+  std::vector<Seen> seen;    // of single addresses, since the newest acquire
+
+  std::uint64_t seen_at(const std::byte* at) const;
+  void see(const std::byte* at, std::uint64_t time);
+  void raise(const View& other);  // as after a barrier with it
+};
+
+struct ThreadMemory {
+  StoreBuffer stores;
+  View view;
+};
+
+class WeakMemory {
+ public:
+  explicit WeakMemory(Random& random) : random_(random) {}
+
+  void load(ThreadMemory& thread, const std::byte* at, unsigned bytes, void* to);
+  void store(ThreadMemory& thread, std::byte* at, unsigned bytes, const void* from);
+  void release(ThreadMemory& thread, Scope scope);
+  void acquire(ThreadMemory& thread, Scope scope);
+  // Before an atomic operation on memory itself: nothing of this thread's view of it is pending.
+  void settle(ThreadMemory& thread, const std::byte* at, unsigned bytes);
+
+  // One pending store, if there is one, moves on.
+  void drain_one();
+  void drain_all(StoreBuffer& buffer);  // to memory
+  bool empty() const { return pending_.empty(); }
+  void forget_past() { past_.clear(); }  // when no thread is left that could look back
+
+ private:
+  struct Change {  // what an address held before it changed
+    std::uint64_t time;
+    std::array<std::byte, kWhole> before;
+    std::uint8_t bytes;
+    bool within_device;  // seen by the other CTAs of `device` (else: by everybody else)
+    int device, cta;     // who knew already
+  };
+
+  void read(const StoreBuffer& from, const std::byte* at, unsigned bytes, void* to) const;
+  void remember(const StoreBuffer& seen_by, bool within_device, const StoreBuffer::Entry& entry);
+  void move(StoreBuffer& buffer, std::size_t entry);
+  void push(StoreBuffer& buffer, const StoreBuffer* until);
+  void list(StoreBuffer& buffer);
+  void unlist(StoreBuffer& buffer);
+
+  Random& random_;
+  std::uint64_t now_ = 1;
+  std::vector<StoreBuffer*> pending_;  // buffers that are not empty
+  std::unordered_map<const std::byte*, std::vector<Change>> past_;
+};
+
+}  // namespace rondo::simt

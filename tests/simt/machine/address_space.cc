@@ -13,6 +13,9 @@ namespace rondo::simt {
 namespace {
 
 constexpr std::size_t kPage = 4096;
+constexpr std::uint64_t kAlignment = 2 << 20;
+constexpr std::size_t kTableBytes =
+    AddressSpace::kRange / AddressSpace::kGranule * sizeof(std::atomic<Allocation*>);
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) / to * to;
@@ -34,13 +37,17 @@ const char* name(MemoryKind kind) {
 }  // namespace
 
 AddressSpace::AddressSpace() {
-  constexpr std::uint64_t kAlignment = 2 << 20;
-  const auto range = reinterpret_cast<std::uint64_t>(reserve_range(kRange + kAlignment, PROT_NONE));
-  range_ = round_up(range, kAlignment);
+  reserved_ = reserve_range(kRange + kAlignment, PROT_NONE);
+  range_ = round_up(reinterpret_cast<std::uint64_t>(reserved_), kAlignment);
   bytes_ = static_cast<std::byte*>(reserve_range(kRange, PROT_NONE));
-  const std::size_t entries = kRange / kGranule;
-  table_ = static_cast<std::atomic<Allocation*>*>(
-      reserve_range(entries * sizeof(*table_), PROT_READ | PROT_WRITE));
+  table_ =
+      static_cast<std::atomic<Allocation*>*>(reserve_range(kTableBytes, PROT_READ | PROT_WRITE));
+}
+
+AddressSpace::~AddressSpace() {
+  munmap(reserved_, kRange + kAlignment);
+  munmap(bytes_, kRange);
+  munmap(table_, kTableBytes);
 }
 
 std::uint64_t AddressSpace::reserve(std::size_t bytes, std::uint64_t alignment) {
@@ -58,24 +65,23 @@ Allocation* AddressSpace::map(std::uint64_t at, std::size_t bytes, int file, std
            static_cast<off_t>(offset)) == MAP_FAILED) {
     return nullptr;
   }
-  return add(std::unique_ptr<Allocation>(new Allocation{at, bytes, real, MemoryKind::kDevice,
-                                                        device, access, file, offset, 0,
-                                                        imported}));
+  return add(std::unique_ptr<Allocation>(new Allocation{
+      at, bytes, real, MemoryKind::kDevice, device, access, file, offset, 0, imported}));
 }
 
 Allocation* AddressSpace::add_pinned(void* memory, std::size_t bytes, MemoryKind kind) {
   const auto at = reinterpret_cast<std::uint64_t>(memory);
-  return add(std::unique_ptr<Allocation>(new Allocation{
-      at, bytes, static_cast<std::byte*>(memory), kind, -1, ~0u, -1, 0, at, false}));
+  return add(std::unique_ptr<Allocation>(
+      new Allocation{at, bytes, static_cast<std::byte*>(memory), kind, -1, ~0u, -1, 0, at, false}));
 }
 
 Allocation* AddressSpace::add_registered(void* memory, std::size_t bytes) {
   const auto host = reinterpret_cast<std::uint64_t>(memory);
   // The same place within a page, so that alignment is what the program expects.
   const std::uint64_t at = reserve(bytes + kPage) + host % kPage;
-  return add(std::unique_ptr<Allocation>(
-      new Allocation{at, bytes, static_cast<std::byte*>(memory), MemoryKind::kRegistered, -1, ~0u,
-                     -1, 0, host, false}));
+  return add(std::unique_ptr<Allocation>(new Allocation{at, bytes, static_cast<std::byte*>(memory),
+                                                        MemoryKind::kRegistered, -1, ~0u, -1, 0,
+                                                        host, false}));
 }
 
 Allocation* AddressSpace::add(std::unique_ptr<Allocation> allocation) {
@@ -85,8 +91,7 @@ Allocation* AddressSpace::add(std::unique_ptr<Allocation> allocation) {
   if (in_range(added->begin)) {
     const std::uint64_t first = (added->begin - range_) / kGranule;
     const std::uint64_t last = (added->begin - range_ + added->bytes - 1) / kGranule;
-    for (std::uint64_t i = first; i <= last; ++i)
-      table_[i].store(added, std::memory_order_release);
+    for (std::uint64_t i = first; i <= last; ++i) table_[i].store(added, std::memory_order_release);
   }
   if (added->kind != MemoryKind::kDevice) {
     host_[added->host_alias] = added;

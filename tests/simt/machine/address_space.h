@@ -4,10 +4,10 @@
 // Device pointers lie in a range that is never mapped, so a host that follows one dies at once; the
 // bytes lie at a fixed distance, in memfds, which other processes can map too (ipc.h). Between any
 // two allocations there are at least 64 KiB that belong to nobody, every access is checked to the
-// byte, fresh memory holds garbage, and addresses are never used twice, so an access to freed memory
-// is known as one. Pinned and managed memory has its own address on host and device; registered
-// memory has another one on the device, as CUDA allows.
-// Cost: one table look-up and three comparisons a check; 64 KiB of address space an allocation.
+// byte, fresh memory holds garbage, and addresses are never used twice, so an access to freed
+// memory is known as one. Pinned and managed memory has its own address on host and device;
+// registered memory has another one on the device, as CUDA allows. Cost: one table look-up and
+// three comparisons a check; 64 KiB of address space an allocation.
 #pragma once
 
 #include <atomic>
@@ -48,6 +48,7 @@ class AddressSpace {
   static constexpr std::uint64_t kRange = 256ull << 30;
 
   AddressSpace();  // reserves the ranges; aborts where that is impossible
+  ~AddressSpace();
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 
@@ -91,8 +92,9 @@ class AddressSpace {
   Allocation* add(std::unique_ptr<Allocation> allocation);
   bool in_range(std::uint64_t address) const { return address - range_ < kRange; }
 
-  std::uint64_t range_ = 0;    // as programs see it
-  std::byte* bytes_ = nullptr;  // where it really is
+  void* reserved_ = nullptr;
+  std::uint64_t range_ = 0;                    // as programs see it
+  std::byte* bytes_ = nullptr;                 // where it really is
   std::atomic<Allocation*>* table_ = nullptr;  // by granule of the range
   mutable std::shared_mutex mutex_;
   std::uint64_t next_ = kGranule;

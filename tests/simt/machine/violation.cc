@@ -37,12 +37,6 @@ const char* name(Violation kind) {
       return "broken barrier";
     case Violation::kForeignSpin:
       return "spin on another process";
-    case Violation::kCapture:
-      return "illegal while capturing";
-    case Violation::kCallback:
-      return "CUDA call in a host callback";
-    case Violation::kLaunch:
-      return "impossible launch";
   }
   return "unknown";
 }

@@ -2,7 +2,8 @@
 //
 // A violation is printed with the seed that reproduces it and ends the process, unless a test
 // expects one: while an ExpectViolations lives, violations of the process are collected there, and
-// the kernel or call that caused one is given up with a CUDA error.
+// the kernel that caused one is given up with a CUDA error. (Calls that CUDA itself refuses are
+// no violations: they return CUDA's error.)
 #pragma once
 
 #include <string>
@@ -15,9 +16,6 @@ enum class Violation {
   kUseAfterFree,  // of device memory
   kBarrier,       // a barrier, vote or shuffle that cannot complete, or with unequal counts
   kForeignSpin,   // a kernel spins while another process waits for the same device
-  kCapture,       // a call that is illegal while capturing
-  kCallback,      // a CUDA call from a host callback
-  kLaunch,        // a launch that the device cannot hold
 };
 const char* name(Violation kind);
 

@@ -30,9 +30,8 @@ void StoreBuffer::overlay(const std::byte* at, unsigned bytes, void* value) cons
 }
 
 bool StoreBuffer::touches(const std::byte* at, unsigned bytes) const {
-  return std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) {
-    return overlap(at, bytes, entry.at, entry.bytes);
-  });
+  return std::any_of(entries.begin(), entries.end(),
+                     [&](const Entry& entry) { return overlap(at, bytes, entry.at, entry.bytes); });
 }
 
 std::uint64_t View::seen_at(const std::byte* at) const {
@@ -155,9 +154,7 @@ void WeakMemory::push(StoreBuffer& buffer, const StoreBuffer* until) {
 
 void WeakMemory::release(ThreadMemory& thread, Scope scope) {
   StoreBuffer* const cta = thread.stores.next;
-  push(thread.stores, scope == Scope::kCta      ? cta
-                      : scope == Scope::kDevice ? cta->next
-                                                : nullptr);
+  push(thread.stores, scope == Scope::kCta ? cta : scope == Scope::kDevice ? cta->next : nullptr);
 }
 
 void WeakMemory::acquire(ThreadMemory& thread, Scope scope) {

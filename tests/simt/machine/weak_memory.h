@@ -1,15 +1,14 @@
 // WeakMemory: the order in which stores of GPU threads become visible, as badly as PTX allows.
 //
 // A store waits in its thread's buffer, from there goes to the buffer of its CTA (visible to the
-// CTA), to that of its device, and last to memory. Stores to different addresses overtake each other
-// everywhere; a release or fence of some scope pushes all that its thread has stored or seen in its
-// CTA (barriers hand stores on) up to that scope first. Loads may be answered with what an address
-// held at any time since the thread's newest acquire of the scope in which the change was made,
-// never going back behind what the thread has seen or written there. Accesses are whole up to 8
-// bytes, so lines of 16 and 128 bytes are torn.
-// Host threads, copies and other processes act on memory itself. One thread at a time; off (plain
-// loads and stores, orders by the host's atomics) when `weak` is false.
-// Cost when on: about 0.3 us an access.
+// CTA), to that of its device, and last to memory. Stores to different addresses overtake each
+// other everywhere; a release or fence of some scope pushes all that its thread has stored or seen
+// in its CTA (barriers hand stores on) up to that scope first. Loads may be answered with what an
+// address held at any time since the thread's newest acquire of the scope in which the change was
+// made, never going back behind what the thread has seen or written there. Accesses are whole up to
+// 8 bytes, so lines of 16 and 128 bytes are torn. Host threads, copies and other processes act on
+// memory itself. One thread at a time; off (plain loads and stores, orders by the host's atomics)
+// when `weak` is false. Cost when on: about 0.3 us an access.
 #pragma once
 
 #include <array>
@@ -36,7 +35,7 @@ class StoreBuffer {
   void overlay(const std::byte* at, unsigned bytes, void* value) const;
   bool touches(const std::byte* at, unsigned bytes) const;
 
-  std::vector<Entry> entries;  // oldest first
+  std::vector<Entry> entries;   // oldest first
   StoreBuffer* next = nullptr;  // where stores go from here; null: memory
   int owner = -1;               // CTA or device whose threads all see this buffer
   std::size_t listed = 0;       // place in WeakMemory's list of buffers that are not empty, + 1

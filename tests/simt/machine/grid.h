@@ -1,0 +1,97 @@
+// Grid, Cta, Thread: a running kernel of the emulated GPU and its parts.
+//
+// Plain data that Worker schedules and the hooks (hooks.cc) act on. A grid belongs to one launch; a
+// CTA and its threads live while the CTA is resident and stay with one worker.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/simt/machine/fiber.h"
+#include "tests/simt/machine/weak_memory.h"
+
+namespace rondo::simt {
+
+class Worker;
+class AddressSpace;
+struct Cta;
+
+inline constexpr unsigned kWarpLanes = 32;
+inline constexpr unsigned kBarriers = 16;
+
+// One launch. `body` runs once per thread with the arguments.
+struct Grid {
+  std::string name;
+  void (*body)(const void* arguments) = nullptr;
+  std::vector<std::byte> arguments;
+  unsigned ctas = 1;
+  unsigned threads = 1;  // a CTA
+  std::size_t shared_bytes = 0;
+  int device = 0;
+  bool cooperative = false;
+
+  std::atomic<unsigned> ctas_left{0};    // that have not ended
+  std::atomic<bool> given_up{false};     // after a violation, or by the device's loss
+  std::vector<unsigned> waiting;         // CTAs that are not resident yet; the dispatcher's
+  std::function<void(Grid&)> when_over;  // called once, by the thread that ends the last CTA
+
+  const void* argument() const { return arguments.data(); }
+};
+
+struct Thread {
+  Thread(Cta& cta, unsigned index);
+
+  Cta& cta;
+  const unsigned index;
+  Fiber fiber;
+  ThreadMemory memory;
+  std::size_t ready_at = 0;  // place in its worker's list + 1; 0: blocked or ended
+  bool spinning = false;     // nothing has happened to it since it last looked
+  const char* blocked_in = nullptr;
+};
+
+// A barrier collects threads until `expected` have come; then those that wait go on.
+struct Barrier {
+  unsigned expected = 0;
+  unsigned arrived = 0;
+  View view;  // what those that came have seen
+  std::vector<Thread*> waiting;
+};
+
+// A warp meets for votes and shuffles: every lane brings a value and takes the others'.
+struct Warp {
+  unsigned lanes = 0;
+  unsigned arrived = 0;
+  const char* what = nullptr;
+  std::array<std::uint64_t, kWarpLanes> brought{};
+  std::array<std::uint64_t, kWarpLanes> taken{};  // of the newest complete meeting
+  View view;
+  std::vector<Thread*> waiting;
+};
+
+struct Cta {
+  Cta(std::shared_ptr<Grid> grid, unsigned index, StoreBuffer* device_stores);
+
+  std::shared_ptr<Grid> grid;
+  const unsigned index;
+  int multiprocessor = 0;
+  StoreBuffer stores;                 // seen by all of the CTA
+  std::vector<std::uint64_t> shared;  // dynamic shared memory, full of garbage at first
+  std::array<Barrier, kBarriers> barriers;
+  std::vector<Warp> warps;
+  std::vector<std::unique_ptr<Thread>> threads;
+  unsigned threads_left;       // that have not ended
+  unsigned threads_ready = 0;  // that can run
+  Worker* worker = nullptr;
+};
+
+// "kernel direct reduce, CTA 3, thread 17"
+std::string describe(const Thread& thread);
+
+}  // namespace rondo::simt

@@ -1,0 +1,266 @@
+// What kernels call (kernels/cuda/simt_hooks.h), in terms of the GPU thread that runs.
+#include <fmt/core.h>
+
+#include <chrono>
+
+#include "kernels/cuda/simt_hooks.h"
+#include "tests/simt/machine/address_space.h"
+#include "tests/simt/machine/raw_access.h"
+#include "tests/simt/machine/violation.h"
+#include "tests/simt/machine/worker.h"
+
+namespace rondo::simt {
+namespace {
+
+Thread& self() { return *Worker::running(); }
+Worker& worker() { return *self().cta.worker; }
+
+// The real place of an access, or the end of the kernel.
+std::byte* place(const void* pointer, unsigned bytes, const char* verb) {
+  Thread& thread = self();
+  const auto address = reinterpret_cast<std::uint64_t>(pointer);
+  if (address % bytes != 0) {
+    report(Violation::kBadAccess, fmt::format("{} {} {} bytes at {:#x}, which is not aligned",
+                                              describe(thread), verb, bytes, address));
+    worker().give_up();
+  }
+  std::byte* const at = worker().memory().for_device(thread.cta.grid->device, address, bytes, verb,
+                                                     [&] { return describe(thread); });
+  if (at == nullptr) worker().give_up();
+  return at;
+}
+
+template <class Access>
+void in_whole_parts(unsigned bytes, Access&& access) {
+  for (unsigned done = 0; done < bytes; done += kWhole)
+    access(done, bytes < kWhole ? bytes : kWhole);
+}
+
+std::byte* shared_place(std::uint32_t offset, unsigned bytes) {
+  Cta& cta = self().cta;
+  const std::size_t size = cta.grid->shared_bytes;
+  if (offset % bytes == 0 && offset <= size && bytes <= size - offset)
+    return reinterpret_cast<std::byte*>(cta.shared.data()) + offset;
+  report(Violation::kBadAccess,
+         fmt::format("{} touches {} bytes at {} of {} bytes of shared memory", describe(self()),
+                     bytes, offset, size));
+  worker().give_up();
+}
+
+[[noreturn]] void broken(const std::string& what) {
+  report(Violation::kBarrier, describe(self()) + " " + what);
+  worker().give_up();
+}
+
+// Arrives; the last one lets the others go. Returns whether it was the last.
+bool arrive(Barrier& barrier, unsigned id, unsigned threads) {
+  Thread& thread = self();
+  if (id >= kBarriers || threads == 0 || threads > thread.cta.threads.size())
+    broken(fmt::format("uses barrier {} for {} threads", id, threads));
+  if (id != 0 && threads % kWarpLanes != 0)
+    broken(fmt::format("uses barrier {} for {} threads, not whole warps", id, threads));
+  if (barrier.arrived > 0 && barrier.expected != threads)
+    broken(fmt::format("comes to barrier {} for {} threads, where others expect {}", id, threads,
+                       barrier.expected));
+  barrier.expected = threads;
+  if (WeakMemory* const weak = worker().weak()) {
+    weak->release(thread.memory, Scope::kCta);
+    barrier.view.raise(thread.memory.view);
+  }
+  if (++barrier.arrived < threads) return false;
+  for (Thread* const waiting : barrier.waiting) {
+    waiting->memory.view.raise(barrier.view);
+    worker().wake(*waiting);
+  }
+  thread.memory.view.raise(barrier.view);
+  barrier = {};
+  return true;
+}
+
+// Brings a value to the warp's meeting; afterwards warp.taken has everybody's.
+Warp& meet(const char* what, std::uint64_t value, bool orders_memory) {
+  Thread& thread = self();
+  Warp& warp = thread.cta.warps[thread.index / kWarpLanes];
+  if (warp.arrived > 0 && warp.what != what)
+    broken(fmt::format("comes to {} while its warp is at {}", what, warp.what));
+  warp.what = what;
+  warp.brought[thread.index % kWarpLanes] = value;
+  if (WeakMemory* const weak = worker().weak(); weak != nullptr && orders_memory) {
+    weak->release(thread.memory, Scope::kCta);
+    warp.view.raise(thread.memory.view);
+  }
+  if (++warp.arrived < warp.lanes) {
+    warp.waiting.push_back(&thread);
+    worker().block(what);
+    return warp;
+  }
+  warp.taken = warp.brought;
+  for (Thread* const waiting : warp.waiting) {
+    waiting->memory.view.raise(warp.view);
+    worker().wake(*waiting);
+  }
+  thread.memory.view.raise(warp.view);
+  warp.view = {};
+  warp.waiting.clear();
+  warp.arrived = 0;
+  worker().give_way();
+  return warp;
+}
+
+bool acquires(Order order) { return order == Order::kAcquire || order == Order::kAcquireRelease; }
+bool releases(Order order) { return order == Order::kRelease || order == Order::kAcquireRelease; }
+
+template <class T>
+std::uint64_t change(Atomic what, std::byte* at, std::uint64_t value) {
+  T* const word = reinterpret_cast<T*>(at);
+  const T operand = static_cast<T>(value);
+  switch (what) {
+    case Atomic::kAdd:
+      return __atomic_fetch_add(word, operand, __ATOMIC_ACQ_REL);
+    case Atomic::kExchange:
+      return __atomic_exchange_n(word, operand, __ATOMIC_ACQ_REL);
+    case Atomic::kOr:
+      return __atomic_fetch_or(word, operand, __ATOMIC_ACQ_REL);
+    case Atomic::kAnd:
+      return __atomic_fetch_and(word, operand, __ATOMIC_ACQ_REL);
+    case Atomic::kMax:
+      break;
+  }
+  T old = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+  while (old < operand && !__atomic_compare_exchange_n(word, &old, operand, false, __ATOMIC_ACQ_REL,
+                                                       __ATOMIC_ACQUIRE)) {
+  }
+  return old;
+}
+
+template <class T>
+std::uint64_t swap_if(std::byte* at, std::uint64_t expected, std::uint64_t desired) {
+  T seen = static_cast<T>(expected);
+  __atomic_compare_exchange_n(reinterpret_cast<T*>(at), &seen, static_cast<T>(desired), false,
+                              __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  return seen;
+}
+
+template <class Act>
+std::uint64_t atomically(void* at, unsigned bytes, Order order, Scope scope, Act&& act) {
+  worker().give_way();
+  std::byte* const where = place(at, bytes, "changes");
+  WeakMemory* const weak = worker().weak();
+  if (weak != nullptr && releases(order)) weak->release(self().memory, scope);
+  if (weak != nullptr) weak->settle(self().memory, where, bytes);
+  const std::uint64_t old = act(where);
+  if (weak != nullptr) self().memory.view.seen.clear();
+  if (weak != nullptr && acquires(order)) weak->acquire(self().memory, scope);
+  return old;
+}
+
+}  // namespace
+
+unsigned thread_index() { return self().index; }
+unsigned thread_count() { return self().cta.grid->threads; }
+unsigned cta_index() { return self().cta.index; }
+unsigned cta_count() { return self().cta.grid->ctas; }
+
+void load(void* to, const void* from, unsigned bytes, Order order, Scope scope) {
+  if (order == Order::kWeak) {
+    worker().plain_access();
+  } else {
+    worker().looks();
+  }
+  const std::byte* const at = place(from, bytes, "reads");
+  WeakMemory* const weak = worker().weak();
+  in_whole_parts(bytes, [&](unsigned part, unsigned size) {
+    std::byte* const into = static_cast<std::byte*>(to) + part;
+    if (weak != nullptr) {
+      weak->load(self().memory, at + part, size, into);
+    } else {
+      raw_load(into, at + part, size, order);
+    }
+  });
+  if (weak != nullptr && acquires(order)) weak->acquire(self().memory, scope);
+}
+
+void store(void* at, const void* from, unsigned bytes, Order order, Scope scope) {
+  if (order == Order::kWeak) {
+    worker().plain_access();
+  } else {
+    worker().give_way();
+  }
+  std::byte* const to = place(at, bytes, "writes");
+  WeakMemory* const weak = worker().weak();
+  if (weak != nullptr && releases(order)) weak->release(self().memory, scope);
+  in_whole_parts(bytes, [&](unsigned part, unsigned size) {
+    const std::byte* const value = static_cast<const std::byte*>(from) + part;
+    if (weak != nullptr) {
+      weak->store(self().memory, to + part, size, value);
+    } else {
+      raw_store(to + part, value, size, order);
+    }
+  });
+}
+
+void load_shared(void* to, std::uint32_t offset, unsigned bytes) {
+  worker().plain_access();
+  std::memcpy(to, shared_place(offset, bytes), bytes);
+}
+void store_shared(std::uint32_t offset, const void* from, unsigned bytes) {
+  worker().plain_access();
+  std::memcpy(shared_place(offset, bytes), from, bytes);
+}
+
+std::uint64_t atomic(Atomic what, void* at, std::uint64_t value, unsigned bytes, Order order,
+                     Scope scope) {
+  return atomically(at, bytes, order, scope, [&](std::byte* where) {
+    return bytes == 4 ? change<std::uint32_t>(what, where, value)
+                      : change<std::uint64_t>(what, where, value);
+  });
+}
+std::uint64_t compare_exchange(void* at, std::uint64_t expected, std::uint64_t desired,
+                               unsigned bytes, Order order, Scope scope) {
+  return atomically(at, bytes, order, scope, [&](std::byte* where) {
+    return bytes == 4 ? swap_if<std::uint32_t>(where, expected, desired)
+                      : swap_if<std::uint64_t>(where, expected, desired);
+  });
+}
+
+void fence(Scope scope) {
+  worker().give_way();
+  if (WeakMemory* const weak = worker().weak()) {
+    weak->release(self().memory, scope);
+    weak->acquire(self().memory, scope);
+  } else {
+    __atomic_thread_fence(__ATOMIC_ACQ_REL);
+  }
+}
+
+void barrier(unsigned id, unsigned threads) {
+  Barrier& barrier = self().cta.barriers[id % kBarriers];
+  if (arrive(barrier, id, threads)) return worker().give_way();
+  barrier.waiting.push_back(&self());
+  worker().block("barrier");
+}
+void barrier_arrive(unsigned id, unsigned threads) {
+  arrive(self().cta.barriers[id % kBarriers], id, threads);
+  worker().give_way();
+}
+
+void sync_warp() { meet("sync_warp", 0, true); }
+std::uint64_t shuffle(std::uint64_t value, unsigned from_lane) {
+  return meet("shuffle", value, false).taken[from_lane % kWarpLanes];
+}
+std::uint32_t ballot(bool condition) {
+  const Warp& warp = meet("ballot", condition ? 1 : 0, false);
+  std::uint32_t votes = 0;
+  for (unsigned lane = 0; lane < warp.lanes; ++lane)
+    votes |= static_cast<std::uint32_t>(warp.taken[lane]) << lane;
+  return votes;
+}
+
+// Real time, so that deadlines of kernels and of the host agree.
+std::uint64_t timer_ns() {
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+void nap(unsigned /*nanoseconds*/) { worker().look_again(); }
+void spin() { worker().look_again(); }
+
+}  // namespace rondo::simt

@@ -1,0 +1,51 @@
+// Room: the multiprocessors of one emulated device (those of an sm_90), and which CTAs they hold.
+//
+// A CTA becomes resident only where threads, CTA slots, registers and shared memory suffice; which
+// multiprocessor that is, and which CTA of a grid goes first, is left to the seed.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "tests/simt/machine/grid.h"
+#include "tests/simt/machine/random.h"
+
+namespace rondo::simt {
+
+struct DeviceLimits {
+  int multiprocessors = 132;
+  unsigned threads_per_multiprocessor = 2048;
+  unsigned ctas_per_multiprocessor = 32;
+  unsigned threads_per_cta = 1024;
+  unsigned registers_per_multiprocessor = 64 << 10;
+  unsigned registers_per_thread = 96;  // what every kernel is taken to use
+  std::size_t shared_per_multiprocessor = 228 << 10;
+  std::size_t shared_per_cta = 227 << 10;
+  unsigned grid = 0x7fffffff;
+};
+
+class Room {
+ public:
+  explicit Room(const DeviceLimits& limits);
+
+  // CTAs of such a shape that fit on one multiprocessor.
+  static int per_multiprocessor(const DeviceLimits& limits, unsigned threads, std::size_t shared);
+  int capacity(unsigned threads, std::size_t shared) const;  // on the whole empty device
+  bool holds_now(const Grid& grid) const;                    // all of its CTAs together
+  // A multiprocessor for one more CTA, or -1.
+  int take(const Grid& grid, Random& random);
+  void give_back(const Grid& grid, int multiprocessor);
+  const DeviceLimits& limits() const { return limits_; }
+
+ private:
+  struct Used {
+    unsigned ctas = 0, threads = 0;
+    std::size_t shared = 0;
+  };
+  int free_places(const Used& used, const Grid& grid) const;
+
+  DeviceLimits limits_;
+  std::vector<Used> used_;
+};
+
+}  // namespace rondo::simt

@@ -3,6 +3,7 @@
 #   .ci/install.sh           what a build and the demo need
 #   .ci/install.sh --tests   and what the tests and checks need
 #   .ci/install.sh --compare and what bench/compare.sh measures Rondo beside
+#   .ci/install.sh --torch   and what a Python of Debian lacks to make virtual environments
 set -euo pipefail
 
 build=(cmake ninja-build g++ pkg-config libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
@@ -15,6 +16,7 @@ packages=("${build[@]}")
 case "${1:-}" in
   --tests) packages+=("${tests[@]}") ;;
   --compare) packages+=("${compare[@]}") ;;
+  --torch) python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv) ;;
 esac
 
 missing=()

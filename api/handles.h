@@ -26,7 +26,14 @@
 
 namespace rondo::api {
 
-enum class HandleKind : std::uint64_t { kComm = 1, kWindow = 2, kRegistration = 3, kStream = 4 };
+enum class HandleKind : std::uint64_t {
+  kComm = 1,
+  kWindow = 2,
+  kRegistration = 3,
+  kStream = 4,
+  kRequest = 5,
+  kCompletions = 6
+};
 enum class HandleState { kAlive, kForeign, kDestroyed, kForked };
 
 template <class T>

@@ -88,6 +88,36 @@ ncclResult_t rondoStreamQuery(rondoStream_t stream);
 /* The same stream in the shape that nccl.h's functions take. */
 cudaStream_t rondoStreamHandle(rondoStream_t stream);
 
+/* ---- Requests ---------------------------------------------------------------------------------
+ */
+/* The end of something that runs beside the caller. Test, Wait and Source may be called from any
+ * thread, again and again, until the request is freed; freeing does not end what it stands for. */
+
+typedef struct rondoRequest* rondoRequest_t;
+
+/* A request that is done when all that the stream was given so far is done; its result is the first
+ * error since the last Record. */
+ncclResult_t rondoStreamRecord(rondoStream_t stream, rondoRequest_t* request);
+/* ncclInProgress: not yet; otherwise the result. */
+ncclResult_t rondoRequestTest(rondoRequest_t request);
+/* The result, once it is there; ncclInProgress where it was not within `seconds`. */
+ncclResult_t rondoRequestWait(rondoRequest_t request, double seconds);
+ncclResult_t rondoRequestFree(rondoRequest_t request);
+
+/* Finished requests, in the order in which they finish, for one thread that acts on many. */
+typedef struct rondoCompletions* rondoCompletions_t;
+
+ncclResult_t rondoCompletionsCreate(rondoCompletions_t* completions);
+/* Once the request is done, Next returns its token: once, to one caller. A request is watched by
+ * one queue at most. Any tokens may be used, also equal ones. */
+ncclResult_t rondoCompletionsWatch(rondoCompletions_t completions, rondoRequest_t request,
+                                   uint64_t token);
+/* Adds a token by hand. */
+ncclResult_t rondoCompletionsPost(rondoCompletions_t completions, uint64_t token);
+/* ncclInProgress: nothing finished within `seconds`. */
+ncclResult_t rondoCompletionsNext(rondoCompletions_t completions, double seconds, uint64_t* token);
+ncclResult_t rondoCompletionsDestroy(rondoCompletions_t completions);
+
 /* ---- Options of a communicator ----------------------------------------------------------------
  */
 

@@ -20,6 +20,10 @@ if(RONDO_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 find_package(Threads REQUIRED)
+# A library that needs nothing but glibc: for wheels and other places far from its build machine.
+if(RONDO_PORTABLE)
+  set(OPENSSL_USE_STATIC_LIBS ON)
+endif()
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 # Static: a context switch needs no library of its own beside librondo.so.
 set(Boost_USE_STATIC_LIBS ON)

@@ -46,6 +46,13 @@ Done HostStream::submit(std::function<Done()> work) {
   return done();
 }
 
+Done HostStream::record(std::shared_ptr<Completion> completion) {
+  return submit([this, completion = std::move(completion)] {
+    completion->finish(std::exchange(error_to_record_, done()));
+    return done();
+  });
+}
+
 Done HostStream::synchronize() {
   std::unique_lock lock(mutex_);
   const std::uint64_t target = submitted_;
@@ -73,6 +80,7 @@ void HostStream::serve() {
     lock.unlock();
     Done result = work();
     work = nullptr;  // what it captured may end with it, outside the lock
+    if (!result.ok() && error_to_record_.ok()) error_to_record_ = result;
     lock.lock();
     ++finished_;
     if (!result.ok() && first_error_.ok()) first_error_ = std::move(result);

@@ -10,10 +10,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "base/result.h"
+#include "collectives/completion.h"
 
 namespace rondo {
 
@@ -25,6 +27,9 @@ class HostStream {
   HostStream& operator=(const HostStream&) = delete;
 
   Done submit(std::function<Done()> work);
+  // Finishes `completion` once all that was submitted before is done, with the first error since
+  // the last record().
+  Done record(std::shared_ptr<Completion> completion);
   Done synchronize();
   Done first_error() const;  // what synchronize() would return, kept
   bool idle() const;         // everything submitted is done
@@ -38,6 +43,7 @@ class HostStream {
   std::deque<std::function<Done()>> queue_;
   std::uint64_t submitted_ = 0, finished_ = 0;
   Done first_error_;
+  Done error_to_record_;  // of the serving thread alone
   bool closing_ = false;
   std::uint32_t made_in_;
   std::thread thread_;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs, builds and runs all tests. Sanitizers and fuzzers are stages of their own.
-#   bash tests/run.sh                      all tests (stage dev)
+#   bash tests/run.sh                      all tests (stages dev and torch)
 #   bash tests/run.sh dev asan tsan fuzz   the stages that are named
+#   bash tests/run.sh torch_all            also the slow tests of PyTorch programs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 .ci/install.sh --tests
@@ -39,8 +40,20 @@ stage_fuzz() {
   done
 }
 
-for stage in "${@:-dev}"; do
+# PyTorch programs on the installed wheel; any CPU build of torch from 2.12 on.
+stage_torch() {
+  .ci/install.sh --torch
+  local venv=build/torch-venv
+  [ -x $venv/bin/pip ] || python3 -m venv $venv
+  $venv/bin/pip install -q "torch==${RONDO_TORCH:-2.13.0}" numpy pytest
+  CMAKE_BUILD_PARALLEL_LEVEL=2 $venv/bin/pip install -q --force-reinstall --no-deps ./api/torch
+  $venv/bin/python -m pytest -q -p no:cacheprovider --durations=5 tests/torch "$@"
+}
+stage_torch_all() { stage_torch --slow; }
+
+[ $# -gt 0 ] || set -- dev torch
+for stage in "$@"; do
   echo "== $stage"
   "stage_$stage"
 done
-echo "all stages passed: ${*:-dev}"
+echo "all stages passed: $*"

@@ -1,0 +1,100 @@
+#include "api/requests.h"
+
+#include "api/arguments.h"
+#include "api/errors.h"
+#include "api/export.h"
+#include "api/streams.h"
+
+namespace rondo::api {
+namespace {
+
+// Never destroyed: the program may end with work in flight.
+HandleTable<std::shared_ptr<Completion>>& requests() {
+  static auto& table = *new HandleTable<std::shared_ptr<Completion>>(HandleKind::kRequest);
+  return table;
+}
+
+Error refused(HandleState state, const void* request, const char* function) {
+  switch (state) {
+    case HandleState::kDestroyed:
+      return fail(Status::kInvalidArgument, "{} : request {} has already been freed", function,
+                  request);
+    case HandleState::kForked:
+      return fail(Status::kInvalidUsage,
+                  "{} : request {} belongs to the parent of this forked process", function,
+                  request);
+    default:
+      return fail(Status::kInvalidArgument, "{} : {} is not a request", function, request);
+  }
+}
+
+ncclResult_t result_of(const Completion& finished) {
+  return finished.result().ok() ? ncclSuccess : remember(finished.result().error());
+}
+
+}  // namespace
+
+Result<rondoRequest_t> new_request(std::shared_ptr<Completion> completion, const char* function) {
+  void* handle =
+      requests().insert(std::make_unique<std::shared_ptr<Completion>>(std::move(completion)));
+  if (handle == nullptr)
+    return fail(Status::kInvalidUsage, "{} : too many requests are alive; free finished ones",
+                function);
+  return static_cast<rondoRequest_t>(handle);
+}
+
+Result<RequestPin> find_request(const void* request, const char* function) {
+  RONDO_CHECK_OK(not_null(request, function, "request"));
+  auto found = requests().pin(request);
+  if (found.state != HandleState::kAlive) return refused(found.state, request, function);
+  return std::move(found.pin);
+}
+
+std::chrono::steady_clock::time_point deadline_in(double seconds) {
+  constexpr double kFarAway = 1e8;
+  const std::chrono::duration<double> wait(seconds < kFarAway ? seconds : kFarAway);
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(wait);
+}
+
+}  // namespace rondo::api
+
+using namespace rondo;
+using namespace rondo::api;
+
+RONDO_EXPORT ncclResult_t rondoStreamRecord(rondoStream_t stream, rondoRequest_t* request) {
+  constexpr const char* kFunction = "StreamRecord";
+  if (auto checked = not_null(request, kFunction, "request"); !checked.ok()) return report(checked);
+  auto pin = find_stream(stream, kFunction);
+  if (!pin.ok()) return report(pin.error());
+  auto completion = std::make_shared<Completion>();
+  auto made = new_request(completion, kFunction);
+  if (!made.ok()) return report(made.error());
+  *request = *made;
+  return report((*pin)->record(std::move(completion)));
+}
+
+RONDO_EXPORT ncclResult_t rondoRequestTest(rondoRequest_t request) {
+  auto pin = find_request(request, "RequestTest");
+  if (!pin.ok()) return report(pin.error());
+  return (**pin)->finished() ? result_of(***pin) : ncclInProgress;
+}
+
+RONDO_EXPORT ncclResult_t rondoRequestWait(rondoRequest_t request, double seconds) {
+  std::shared_ptr<Completion> completion;
+  {
+    auto pin = find_request(request, "RequestWait");
+    if (!pin.ok()) return report(pin.error());
+    completion = **pin;
+  }
+  return completion->wait_until(deadline_in(seconds)) ? result_of(*completion) : ncclInProgress;
+}
+
+RONDO_EXPORT ncclResult_t rondoRequestFree(rondoRequest_t request) {
+  auto found = find_request(request, "RequestFree");
+  if (!found.ok()) return report(found.error());
+  *found = RequestPin();
+  HandleState state;
+  auto removed = requests().remove(request, &state);
+  return removed ? ncclSuccess : report(refused(state, request, "RequestFree"));
+}

@@ -1,0 +1,11 @@
+"""PyTorch on Rondo: `import rondo.torch` registers backend "rondo" for CPU tensors.
+
+    import rondo.torch
+    torch.distributed.init_process_group("rondo")
+
+Installed with pip, it registers itself when torch is imported.
+"""
+
+from rondo.autoload import register
+
+register()

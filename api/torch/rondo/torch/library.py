@@ -1,0 +1,107 @@
+"""The C library by ctypes: what rondo.h and nccl.h declare, as far as the backend uses it."""
+
+import ctypes
+import os
+import pathlib
+from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
+
+SUCCESS, IN_PROGRESS, TIMEOUT = 0, 7, 8
+UNIQUE_ID_BYTES = 128
+
+
+class UniqueId(ctypes.Structure):
+    _fields_ = [("internal", c_char * UNIQUE_ID_BYTES)]
+
+
+class CommOptions(ctypes.Structure):
+    """rondoCommOptions_t, with everything but the device as the environment says."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("magic", ctypes.c_uint),
+        ("version", ctypes.c_uint),
+        ("device", c_int),
+        ("reproducible", c_int),
+        ("timeout", c_double),
+        ("initTimeout", c_double),
+    ]
+    MAGIC, UNDEFINED, HOST = 0x526F4F70, -(2**31), 1
+
+    def __init__(self, timeout: float) -> None:
+        size = ctypes.sizeof(CommOptions)
+        super().__init__(size, self.MAGIC, 1, self.HOST, self.UNDEFINED, timeout, timeout)
+
+
+BUFFER, HANDLE, STREAM, COUNT, TYPE, OP, RANK = (
+    c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_int)  # fmt: skip
+COUNTS = POINTER(c_size_t)
+
+SIGNATURES = {
+    "ncclGetUniqueId": (POINTER(UniqueId),),
+    "rondoCommInitRankOptions": (
+        POINTER(HANDLE),
+        c_int,
+        UniqueId,
+        RANK,
+        c_void_p,
+        POINTER(CommOptions),
+    ),
+    "rondoCommSetTimeout": (HANDLE, c_double),
+    "ncclCommShrink": (HANDLE, POINTER(c_int), c_int, POINTER(HANDLE), c_void_p, c_int),
+    "ncclCommSplit": (HANDLE, c_int, c_int, POINTER(HANDLE), c_void_p),
+    "ncclCommDestroy": (HANDLE,),
+    "ncclCommAbort": (HANDLE,),
+    "ncclCommGetAsyncError": (HANDLE, POINTER(c_int)),
+    "ncclAllReduce": (BUFFER, BUFFER, COUNT, TYPE, OP, HANDLE, STREAM),
+    "ncclReduce": (BUFFER, BUFFER, COUNT, TYPE, OP, RANK, HANDLE, STREAM),
+    "ncclBroadcast": (BUFFER, BUFFER, COUNT, TYPE, RANK, HANDLE, STREAM),
+    "ncclAllGather": (BUFFER, BUFFER, COUNT, TYPE, HANDLE, STREAM),
+    "ncclReduceScatter": (BUFFER, BUFFER, COUNT, TYPE, OP, HANDLE, STREAM),
+    "ncclAlltoAll": (BUFFER, BUFFER, COUNT, TYPE, HANDLE, STREAM),
+    "ncclGather": (BUFFER, BUFFER, COUNT, TYPE, RANK, HANDLE, STREAM),
+    "ncclScatter": (BUFFER, BUFFER, COUNT, TYPE, RANK, HANDLE, STREAM),
+    "rondoAllToAllv": (BUFFER, COUNTS, COUNTS, BUFFER, COUNTS, COUNTS, TYPE, HANDLE, STREAM),
+    "rondoAllGatherv": (BUFFER, COUNT, BUFFER, COUNTS, COUNTS, TYPE, HANDLE, STREAM),
+    "rondoReduceScatterv": (BUFFER, BUFFER, COUNTS, TYPE, OP, HANDLE, STREAM),
+    "rondoBarrier": (HANDLE, STREAM),
+    "ncclRedOpCreatePreMulSum": (POINTER(OP), c_void_p, TYPE, c_int, HANDLE),
+    "ncclRedOpDestroy": (OP, HANDLE),
+    "rondoStreamCreate": (POINTER(STREAM),),
+    "rondoStreamDestroy": (STREAM,),
+    "rondoStreamRecord": (STREAM, POINTER(HANDLE)),
+    "rondoRequestTest": (HANDLE,),
+    "rondoRequestWait": (HANDLE, c_double),
+    "rondoRequestFree": (HANDLE,),
+    "rondoCompletionsCreate": (POINTER(HANDLE),),
+    "rondoCompletionsWatch": (HANDLE, HANDLE, c_uint64),
+    "rondoCompletionsPost": (HANDLE, c_uint64),
+    "rondoCompletionsNext": (HANDLE, c_double, POINTER(c_uint64)),
+    "rondoCompletionsDestroy": (HANDLE,),
+}
+
+
+def path() -> str:
+    """RONDO_LIBRARY, else the library of this package."""
+    inside = pathlib.Path(__file__).with_name("librondo.so.1")
+    return os.environ.get("RONDO_LIBRARY") or str(inside)
+
+
+def load() -> ctypes.CDLL:
+    where = path()
+    try:
+        library = ctypes.CDLL(where)
+    except OSError as error:
+        raise ImportError(
+            f"rondo: cannot load {where}: {error}; install the package (pip install ./api/torch) "
+            "or name a library in RONDO_LIBRARY"
+        ) from None
+    for name, arguments in SIGNATURES.items():
+        function = getattr(library, name)
+        function.argtypes = arguments
+        function.restype = c_int
+    library.ncclGetLastError.argtypes = (c_void_p,)
+    library.ncclGetLastError.restype = c_char_p
+    return library
+
+
+lib = load()

@@ -1,0 +1,131 @@
+"""How the ranks of a group meet: through torch's store, then by the library's own rendezvous.
+
+A store outlives groups, so that keys carry the group's life: how often this rank has been in a
+group of this size and name. Each rank shows whether it is here and with which world size; where
+that cannot fit together, the error names both sides.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import socket
+import time
+from datetime import timedelta
+
+import torch.distributed as dist
+from torch.distributed import DistBackendError, Store
+
+from rondo.torch.errors import check
+from rondo.torch.library import CommOptions, UniqueId, lib
+
+LOOK_SECONDS = 0.5  # between two looks for ranks that do not fit
+NAMED_AT_MOST = 16
+
+# A TCP store is served by one of the ranks. Were it to end with its group, a rank that is quick to
+# make the next group would meet a server that is about to close.
+_kept: dict[tuple[str, int], Store] = {}
+
+
+def keep_server(store: Store) -> None:
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    if isinstance(store, dist.TCPStore):
+        _kept[store.host, store.port] = store
+
+
+class Meeting:
+    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
+        self._store, self._rank, self._size = store, rank, size
+        self._seconds = timeout.total_seconds()
+        self._end = time.monotonic() + self._seconds
+        keep_server(store)
+
+    def meet(self) -> ctypes.c_void_p:
+        """The communicator. All ranks of the group are in here at the same time."""
+        self._show()
+        life = self._store.add(f"rondo/lives/{self._size}/{self._rank}", 1)
+        prefix = f"rondo/{self._size}/{life}/"
+        if self._rank == 0:
+            ticket = UniqueId()
+            check(lib.ncclGetUniqueId(ctypes.byref(ticket)))
+            self._store.set(f"{prefix}ticket", bytes(ticket).hex())
+        if self._store.add(f"{prefix}came", 1) == self._size:
+            self._store.set(f"{prefix}all", "1")
+        self._wait_for(f"{prefix}all")
+        ticket = UniqueId.from_buffer_copy(bytes.fromhex(self._get(f"{prefix}ticket")))
+        comm = ctypes.c_void_p()
+        options = CommOptions(self._seconds)
+        check(
+            lib.rondoCommInitRankOptions(
+                ctypes.byref(comm), self._size, ticket, self._rank, None, ctypes.byref(options)
+            )
+        )
+        return comm
+
+    def leave(self) -> None:
+        """So that this rank may come again."""
+        try:
+            self._store.set(f"rondo/here/{self._rank}", "")
+        except RuntimeError as error:  # the rank that serves the store may have ended
+            logging.getLogger(__name__).debug("rondo: nobody is told that a rank left: %s", error)
+
+    def _get(self, key: str) -> str:
+        return self._store.get(key).decode()
+
+    def _show(self) -> None:
+        key = f"rondo/here/{self._rank}"
+        mine = f"{self._size} pid {os.getpid()} on {socket.gethostname()}"
+        other = self._store.compare_set(key, "", mine).decode()
+        if other == mine:
+            return
+        text = (
+            f"rank {self._rank} joined twice: {other.split(' ', 1)[-1]} and "
+            f"{mine.split(' ', 1)[1]}; give each process a rank of its own"
+        )
+        self._store.set("rondo/trouble", text)
+        raise DistBackendError(f"rondo: {text}")
+
+    def _wait_for(self, key: str) -> None:
+        while True:
+            left = self._end - time.monotonic()
+            try:
+                look = timedelta(seconds=max(0.01, min(LOOK_SECONDS, left)))
+                return self._store.wait([key], look)
+            except RuntimeError:  # not yet, or the store has gone
+                self._look_around(left)
+
+    def _look_around(self, left: float) -> None:
+        try:
+            trouble = self._trouble()
+            away = [r for r in range(self._size) if not self._who(r)] if left <= 0 else []
+        except RuntimeError as error:
+            trouble = (
+                f"rank {self._rank} lost the rendezvous store while it waited for the other ranks; "
+                f"has the process that serves it (MASTER_ADDR:MASTER_PORT) ended? ({error})"
+            )
+        if not trouble and left <= 0:
+            names = ", ".join(map(str, away[:NAMED_AT_MOST])) + " ..." * (len(away) > NAMED_AT_MOST)
+            trouble = (
+                f"rank {self._rank} waited {self._seconds:g} s for {len(away)} of {self._size} "
+                f"ranks that did not come: {names}"
+            )
+        if trouble:
+            raise DistBackendError(f"rondo: {trouble}")
+
+    def _who(self, rank: int) -> str:
+        key = f"rondo/here/{rank}"
+        return self._get(key) if self._store.check([key]) else ""
+
+    def _trouble(self) -> str:
+        if self._store.check(["rondo/trouble"]):
+            return self._get("rondo/trouble")
+        for rank in range(self._size):
+            size, _, who = self._who(rank).partition(" ")
+            if size and int(size) != self._size:
+                return (
+                    f"ranks disagree about the world size: {self._size} for rank {self._rank}, "
+                    f"{size} for rank {rank} ({who})"
+                )
+        return ""

@@ -1,0 +1,218 @@
+"""RondoProcessGroup: torch.distributed's ProcessGroup over one communicator.
+
+A blocking call runs on the caller's thread; all others go to the communicator's stream, a queue
+with a thread of the library's own. No Python thread moves data.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from rondo.torch.buffers import Buffers
+from rondo.torch.collectives import Collectives
+from rondo.torch.errors import check
+from rondo.torch.library import lib
+from rondo.torch.meeting import Meeting
+from rondo.torch.work import FinishedWork, JoinedWork, QueuedWork
+
+Issue = Callable[[ctypes.c_void_p | None], int]
+FINISHED = FinishedWork()
+DRAIN_SECONDS = 10.0  # what a process that ends without destroy_process_group gives its last calls
+
+
+def seconds_of(options: object) -> float | None:
+    """The limit of one call, if it has one of its own."""
+    timeout = getattr(options, "timeout", None)
+    return timeout.total_seconds() if timeout is not None and timeout > timedelta(0) else None
+
+
+class RondoProcessGroup(Collectives, dist.ProcessGroup):
+    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
+        dist.ProcessGroup.__init__(self, rank, size)
+        self._seconds = timeout.total_seconds()
+        self._rank, self._size, self._store = rank, size, store
+        self._meeting = Meeting(store, rank, size, timeout)
+        self._comm: ctypes.c_void_p | None = self._meeting.meet()
+        self._stream: ctypes.c_void_p | None = None
+        self._coalesced: list[dist.Work] | None = None  # while torch's coalescing manager is open
+        self._issuing = threading.RLock()  # calls on the stream and their record stay together
+        self._unfinished: deque[QueuedWork] = deque()
+        self._name, self._description, self._sequence = "", "", 0
+        self._made_in = os.getpid()
+        live_groups.add(self)
+
+    # ---- how calls run ----
+
+    def _run(
+        self, options: object, issue: Issue, buffers: Buffers, results: list[torch.Tensor]
+    ) -> dist.Work:
+        """issue(stream) makes the calls and returns the first code that is not success."""
+        if self._coalesced is not None or getattr(options, "asyncOp", True):
+            return self._queue(issue, buffers, results, seconds_of(options))
+        check(issue(None))
+        if buffers.copies_back:
+            buffers.finish()
+        return FINISHED
+
+    def _queue(
+        self, issue: Issue, buffers: Buffers, results: list[torch.Tensor], limit: float | None
+    ) -> QueuedWork:
+        request = ctypes.c_void_p()
+        with self._issuing:
+            if self._stream is None:
+                stream = ctypes.c_void_p()
+                check(lib.rondoStreamCreate(ctypes.byref(stream)))
+                self._stream = stream
+            check(issue(self._stream))
+            check(lib.rondoStreamRecord(self._stream, ctypes.byref(request)))
+        return self._keep(QueuedWork(request.value, buffers, results, self._expire, limit))
+
+    def _keep(self, work: QueuedWork) -> QueuedWork:
+        kept = self._unfinished
+        kept.append(work)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        try:
+            while kept[0].is_completed():
+                kept.popleft()
+        except IndexError:
+            pass  # another thread has taken the last one
+        return work
+
+    def _expire(self, seconds: float) -> None:
+        """Ends what runs: it has taken longer than a caller of wait() gave it."""
+        lib.rondoCommSetTimeout(self._comm, seconds)
+
+    def _join(self, works: list) -> dist.Work:
+        return works[0] if len(works) == 1 else JoinedWork(works)
+
+    @staticmethod
+    def _own_limit(options: object) -> float | None:
+        return seconds_of(options)
+
+    @contextmanager
+    def _limited(self, seconds: float | None) -> Iterator[None]:
+        if seconds is None:
+            yield
+            return
+        lib.rondoCommSetTimeout(self._comm, seconds)
+        try:
+            yield
+        finally:
+            lib.rondoCommSetTimeout(self._comm, self._seconds)
+
+    # ---- several calls as one Work ----
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        self._coalesced = []
+
+    def _end_coalescing(self, device: torch.device) -> dist.Work:
+        works, self._coalesced = self._coalesced, None
+        return self._join(works or [FINISHED])
+
+    # ---- what torch asks of a group ----
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        self._seconds = timeout.total_seconds()
+        check(lib.rondoCommSetTimeout(self._comm, self._seconds))
+
+    _set_default_timeout = set_timeout
+
+    def getBackendName(self) -> str:
+        return "rondo"
+
+    def _get_backend_name(self) -> str:
+        return "rondo"
+
+    def name(self) -> str:
+        return "rondo"
+
+    def _get_backend(self, device: torch.device) -> RondoProcessGroup:
+        return self
+
+    def get_group_store(self) -> dist.Store:
+        return self._store
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device("cpu")]
+
+    @property
+    def supports_coalescing(self) -> bool:
+        return False  # batch_isend_irecv then issues one by one, which cannot deadlock here
+
+    @property
+    def group_name(self) -> str:
+        return self._name
+
+    @property
+    def pg_name(self) -> str:
+        return self._name
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def group_desc(self) -> str:
+        return self._description
+
+    def _set_group_desc(self, description: str) -> None:
+        self._description = description
+
+    def _set_sequence_number_for_group(self) -> None:
+        self._sequence = 0
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self._sequence
+
+    # ---- ends ----
+
+    def shutdown(self) -> None:
+        """Finishes what is queued."""
+        comm, self._comm = self._comm, None
+        if comm is None or self._made_in != os.getpid():
+            return
+        if self._stream is not None:
+            lib.rondoStreamDestroy(self._stream)
+        for work in self._unfinished:
+            work.is_completed()
+        self._unfinished.clear()
+        lib.ncclCommDestroy(comm)
+        self._meeting.leave()
+
+    def abort(self) -> None:
+        """Ends what runs, here and at the peers."""
+        comm, self._comm = self._comm, None
+        if comm is None or self._made_in != os.getpid():
+            return
+        lib.ncclCommAbort(comm)
+        for work in self._unfinished:
+            work.is_completed()
+        self._unfinished.clear()
+        self._meeting.leave()
+
+    def drain(self, seconds: float) -> None:
+        """Before the process ends: peers may need what it has queued."""
+        for work in list(self._unfinished):
+            if self._comm is not None and self._made_in == os.getpid():
+                work._settled_within(seconds)
+
+
+live_groups: weakref.WeakSet[RondoProcessGroup] = weakref.WeakSet()
+
+
+@atexit.register
+def _drain_all() -> None:
+    for group in list(live_groups):
+        group.drain(DRAIN_SECONDS)

@@ -1,0 +1,185 @@
+"""Work: what a call returns. Either finished already, or a request in the library's hands.
+
+Guarantees: wait() raises what went wrong; results are in the caller's tensors once wait() has
+returned, is_completed() has said so or the Future is set. A queued Work is kept alive by its group
+until it is done, whether anybody waits or not.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import torch
+import torch.distributed as dist
+
+from rondo.torch import completer
+from rondo.torch.errors import error_now
+from rondo.torch.library import IN_PROGRESS, SUCCESS, lib
+
+if TYPE_CHECKING:
+    from rondo.torch.buffers import Buffers
+
+SLICE_SECONDS = 0.5  # of waiting between two looks at Python's signals
+settling = threading.RLock()
+
+
+class FinishedWork(dist._Work):
+    """Of a call that ran on the caller's thread."""
+
+    def __init__(self, results: list[torch.Tensor] | None = None) -> None:
+        super().__init__()
+        self._results = results or []
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+    def is_completed(self) -> bool:
+        return True
+
+    def is_success(self) -> bool:
+        return True
+
+    def exception(self) -> None:
+        return None
+
+    def result(self) -> list[torch.Tensor]:
+        return self._results
+
+    def get_future(self) -> torch.futures.Future:
+        future: torch.futures.Future = torch.futures.Future()
+        future.set_result(self._results)
+        return future
+
+
+class QueuedWork(dist._Work):
+    """Of a call that runs beside its caller."""
+
+    def __init__(
+        self,
+        request: int,
+        buffers: Buffers,
+        results: list[torch.Tensor],
+        expire: Callable[[float], None],
+        limit: float | None = None,
+    ) -> None:
+        super().__init__()
+        self._request: int | None = request
+        self._buffers, self._results = buffers, results
+        self._expire, self._limit = expire, limit
+        self._error: Exception | None = None
+        self._future: torch.futures.Future | None = None
+
+    def settle(self, code: int) -> None:
+        """The request is done: make its results visible, once."""
+        error = None if code == SUCCESS else error_now(code)
+        with settling:
+            request, self._request = self._request, None
+            if request is None:
+                return
+            self._error = error
+            if error is None:
+                self._buffers.finish()
+            self._at_end(request)
+            lib.rondoRequestFree(request)
+
+    def _at_end(self, request: int) -> None:
+        pass
+
+    def is_completed(self) -> bool:
+        request = self._request
+        if request is None:
+            return True
+        code = lib.rondoRequestTest(request)
+        if code == IN_PROGRESS:
+            return False
+        self.settle(code)
+        return True
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        limit = timeout.total_seconds() if timeout > timedelta(0) else self._limit
+        if not self._settled_within(limit):
+            self._expire(limit)
+            self._settled_within(limit + 10)  # the call ends now, and says with whom it waited
+        if self._request is not None:
+            raise dist.DistBackendError(f"rondo: not done within {limit} s")
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def _settled_within(self, limit: float | None) -> bool:
+        end = None if limit is None else time.monotonic() + limit
+        while (request := self._request) is not None:
+            left = SLICE_SECONDS if end is None else min(SLICE_SECONDS, end - time.monotonic())
+            if left < 0:
+                return False
+            code = lib.rondoRequestWait(request, left)
+            if code != IN_PROGRESS:
+                self.settle(code)
+        return True
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> Exception | None:
+        return self._error
+
+    def result(self) -> list[torch.Tensor]:
+        return self._results
+
+    def get_future(self) -> torch.futures.Future:
+        with settling:
+            if self._future is None:
+                self._future = torch.futures.Future()
+                if self._request is None:
+                    self.complete_future()
+                else:
+                    completer.watch(self._request, self)
+            return self._future
+
+    def complete_future(self) -> None:
+        """By the completer, or by get_future() itself; callbacks run here."""
+        self.is_completed()
+        if self._error is None:
+            self._future.set_result(self._results)
+        else:
+            self._future.set_exception(self._error)
+
+
+class JoinedWork(dist._Work):
+    """Several of them as one."""
+
+    def __init__(self, works: list) -> None:
+        super().__init__()
+        self._works = works
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        return all([work.wait(timeout) for work in self._works])
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def is_completed(self) -> bool:
+        return all([work.is_completed() for work in self._works])
+
+    def is_success(self) -> bool:
+        return all(work.is_success() for work in self._works)
+
+    def exception(self) -> Exception | None:
+        return next((e for work in self._works if (e := work.exception())), None)
+
+    def result(self) -> list[torch.Tensor]:
+        return [tensor for work in self._works for tensor in work.result()]
+
+    def get_future(self) -> torch.futures.Future:
+        joined = torch.futures.collect_all([work.get_future() for work in self._works])
+        return joined.then(lambda done: [t for future in done.value() for t in future.value()])

@@ -1,0 +1,41 @@
+// Completion: the end of one piece of work that somebody else carries out, seen from any thread.
+//
+// Guarantees: finish() counts once, later ones change nothing; what was written before it is seen
+// by whoever has seen finished(). Watchers are called once, by the thread that finishes, or at once
+// where it is finished already. Cost: finished() is one load; a lock only to wait and to finish.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+
+#include "base/result.h"
+
+namespace rondo {
+
+class Completion {
+ public:
+  // True for the call that counted.
+  bool finish(Done result, int source = -1);
+  bool finished() const { return finished_.load(std::memory_order_acquire); }
+  // False when the deadline came first.
+  bool wait_until(std::chrono::steady_clock::time_point deadline) const;
+
+  // Once finished.
+  const Done& result() const { return result_; }
+  int source() const { return source_; }  // of a receive: the rank whose message it was
+
+  void watch(std::function<void()> watcher);
+
+ private:
+  std::atomic<bool> finished_{false};
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  Done result_;
+  int source_ = -1;
+  std::function<void()> watcher_;
+};
+
+}  // namespace rondo

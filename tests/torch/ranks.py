@@ -1,0 +1,94 @@
+"""Ranks for tests: forked processes that make a process group each, and report what went wrong.
+
+    @ranks(2)
+    def test_sum(rank, size):
+        dist.all_reduce(...)
+
+Every rank has a group of backend "rondo" unless group=False, and a deadline.
+"""
+
+import functools
+import multiprocessing
+import os
+import socket
+import tempfile
+import time
+import traceback
+
+import pytest
+import rondo.torch  # registers the backend where the package is not installed
+import torch
+import torch.distributed as dist
+
+torch.set_num_threads(1)  # forked children may not use a pool of their parent
+FORK = multiprocessing.get_context("fork")
+DEADLINE_SECONDS = 90
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def serve(function, rank, size, folder, outcome, group):
+    try:
+        if group:
+            dist.init_process_group(
+                "rondo", init_method=f"file://{folder}/store", rank=rank, world_size=size
+            )
+        function(rank, size)
+        if group and dist.is_initialized():
+            dist.destroy_process_group()
+        outcome.put((rank, None))
+    except BaseException:
+        outcome.put((rank, traceback.format_exc()))
+
+
+def run(function, size, group=True, deadline=DEADLINE_SECONDS):
+    """Runs function(rank, size) on forked ranks; returns exit codes, fails with their traces."""
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = FORK.SimpleQueue()
+        processes = [
+            FORK.Process(target=serve, args=(function, rank, size, folder, outcome, group))
+            for rank in range(size)
+        ]
+        for process in processes:
+            process.start()
+        end = time.monotonic() + deadline
+        for process in processes:
+            process.join(max(0.1, end - time.monotonic()))
+        late = [p for p in processes if p.is_alive()]
+        for process in late:
+            process.kill()
+            process.join()
+        failures = []
+        while not outcome.empty():
+            rank, text = outcome.get()
+            if text:
+                failures.append(f"rank {rank}: {text}")
+        if late:
+            failures.append(f"{len(late)} of {size} ranks still ran after {deadline} s")
+        if failures:
+            pytest.fail("\n".join(failures), pytrace=False)
+        return [process.exitcode for process in processes]
+
+
+def ranks(*sizes, group=True, deadline=DEADLINE_SECONDS):
+    def decorate(function):
+        @pytest.mark.parametrize("size", sizes)
+        @functools.wraps(function)
+        def test(size):
+            codes = run(function, size, group, deadline)
+            assert codes == [0] * size
+
+        del test.__wrapped__  # pytest would look for fixtures named rank and size
+        return test
+
+    return decorate
+
+
+def environment(rank, size, port):
+    os.environ.update(
+        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size)
+    )

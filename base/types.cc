@@ -29,8 +29,8 @@ const char* name(Collective which) {
 }
 
 std::string to_string(const CallRecord& record) {
-  std::string text =
-      fmt::format("{}(count {}, {}", name(record.collective), record.count, name(record.type));
+  std::string text = fmt::format("{}(count {}, {}", name(record.collective), elements_of(record),
+                                 name(record.type));
   const bool reduces = record.collective == Collective::kAllReduce ||
                        record.collective == Collective::kReduce ||
                        record.collective == Collective::kReduceScatter ||

@@ -81,7 +81,7 @@ const char* name(Collective which);  // "AllReduce"
 // What all ranks of one collective call must agree on. For v-collectives count is 0: what only some
 // ranks know is checked pair by pair. PreMulSum's scalar and user handles are never part of it.
 struct CallRecord {
-  std::uint64_t count = 0;  // elements, as the caller gave them
+  std::uint64_t count = 0;  // elements, as the caller gave them; of a fused call see fused_count()
   Collective collective = Collective::kNone;
   DataType type = DataType::kInt8;
   RedOp op = RedOp::kSum;
@@ -94,6 +94,14 @@ struct CallRecord {
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
 static_assert(sizeof(CallRecord) == 16);
+
+// The count of a fused call: elements in all, and a digest of every single call's count.
+constexpr std::uint64_t fused_count(std::uint64_t total, std::uint64_t digest) {
+  return digest << 32 | (total & 0xffffffff);
+}
+constexpr std::uint64_t elements_of(const CallRecord& record) {
+  return record.flags & CallRecord::kFused ? record.count & 0xffffffff : record.count;
+}
 
 std::string to_string(const CallRecord& record);  // "AllReduce(count 4, float32, sum)"
 

@@ -99,12 +99,18 @@ Done CommunicatorState::why_it_ended() {
 
 Done CommunicatorState::run_group(std::span<const Call> calls) {
   bool messages = false;
-  for (const Call& call : calls) {
-    if (is_point_to_point(call)) {
+  for (std::size_t i = 0; i < calls.size();) {
+    if (is_point_to_point(calls[i])) {
       messages = true;
-      continue;
+      ++i;
+    } else if (const std::size_t fused = collect_fusable(calls.subspan(i)); fused > 1) {
+      messages |= segments.size() < fused;  // those in between
+      RONDO_CHECK_OK(run_fused(calls[i]));
+      i += fused;
+    } else {
+      RONDO_CHECK_OK(run_collective(calls[i]));
+      ++i;
     }
-    RONDO_CHECK_OK(run_collective(call));
   }
   return messages ? run_point_to_point(calls) : done();
 }

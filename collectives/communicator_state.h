@@ -17,6 +17,7 @@
 #include "collectives/planner.h"
 #include "kernels/host/host_rank.h"
 #include "kernels/host/point_to_point.h"
+#include "kernels/host/segments.h"
 #include "transport/net/remote_links.h"
 #include "transport/shm/host_group.h"
 
@@ -60,6 +61,7 @@ class CommunicatorState {
   bool remote_error_seen = false;
   std::vector<std::byte> scratch;       // a slot, for PreMulSum along connections
   std::vector<host::Message> messages;  // of the group in progress
+  std::vector<host::Segment> segments;  // of the fused call in progress
   PlanFacts facts;
   Communicator::Choice last_plan;
   std::uint64_t committed_bytes = 0;
@@ -138,6 +140,8 @@ class CommunicatorState {
 
   Done run_group(std::span<const Call> calls);
   Done run_collective(const Call& call);
+  std::size_t collect_fusable(std::span<const Call> calls);
+  Done run_fused(const Call& first);
   Done announce_empty(const CallRecord& record);
   Done run_connected(const host::HostCall& call, const Plan& plan);
   void run_two(const std::function<void()>& first, const std::function<void()>& second);

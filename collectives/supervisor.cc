@@ -182,46 +182,6 @@ bool CommunicatorState::check_mismatch() {
   return false;
 }
 
-void CommunicatorState::on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs) {
-  std::uint64_t sequence = host.sequence;
-  CallRecord here = mine, there = theirs;
-  if (!is_message(mine)) find_first_mismatch(local_of(peer), &sequence, &here, &there);
-  std::string which = is_message(here) ? std::string() : fmt::format("in call {}, ", sequence);
-  Fault mismatch = make_fault(
-      Status::kInvalidUsage, peer,
-      here == there
-          ? fmt::format("Mismatched calls: more than {} calls ago, rank {} and rank {} made "
-                        "different calls; all ranks must make the same calls in the same order",
-                        kAnnounceDepth, rank, peer)
-          : fmt::format("Mismatched calls: {}rank {} called {} and rank {} called {}; all ranks "
-                        "must make the same calls in the same order",
-                        which, rank, to_string(here), peer, to_string(there)));
-  mismatch.sequence = sequence;
-  mismatch.own = here;
-  mismatch.other = there;
-  raise(std::move(mismatch));
-}
-
-// Among the calls that both rings still hold: the oldest in which this rank and the peer differ.
-void CommunicatorState::find_first_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,
-                                            CallRecord* theirs) const {
-  const std::uint64_t newest = host.sequence;
-  const std::uint64_t oldest = newest >= kAnnounceDepth ? newest - kAnnounceDepth + 1 : 1;
-  for (std::uint64_t q = oldest; local >= 0 && q <= newest; ++q) {
-    const AnnounceLine& here = host.self().announcements[q % kAnnounceDepth];
-    const AnnounceLine& there = host.peers[local].announcements[q % kAnnounceDepth];
-    if (HostAtomics::load_acquire(here.sequence) != q ||
-        HostAtomics::load_acquire(there.sequence) != q)
-      continue;
-    const CallRecord own = load_record(here.record), other = load_record(there.record);
-    if (own == other || HostAtomics::load_acquire(there.sequence) != q) continue;
-    *sequence = q;
-    *mine = own;
-    *theirs = other;
-    return;
-  }
-}
-
 // Whether a rank of this host, should it have ended, has left something undone that the call in
 // progress needs: the very thing waited for, a part in this collective, or a message.
 bool CommunicatorState::needs(const WaitSite& site, int local) const {

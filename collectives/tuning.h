@@ -24,6 +24,8 @@ inline constexpr OneShotRow kReduce[] = {{2, 64 << 10}, {1 << 30, 4 << 10}};
 // From this size on, peers use the callers' buffers in place where they can: it saves copies and
 // costs one more wait at the end.
 inline constexpr std::uint64_t kExposeFrom = 16 << 10;
+// Calls of a group of fewer bytes each run as one: what they cost is the meeting, not the bytes.
+inline constexpr std::uint64_t kFuseBelow = 16 << 10;
 // Ranks whose lines one call may read; above it the staged path is taken.
 inline constexpr int kLineRanks = 64;
 // Bytes of a round of a staged call: in the cache of a core rather than in the shared one.

@@ -14,10 +14,11 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 2;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // calls that a rank may run ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data that travels inside the announcement
+inline constexpr int kMostGrouped = 253;          // calls of a group that may run as one
 inline constexpr int kStagingSlots = 4;           // parts of a rank's staging memory
 
 // One call as one rank announced it. `sequence` is written last (it publishes the rest): call
@@ -43,6 +44,15 @@ struct alignas(kLineBytes) ExposureLine {
   std::uint64_t input_offset;
   std::uint64_t output_offset;
 };
+
+// The calls that a rank's newest fused call consists of, so that whoever made other ones can name
+// them. `sequence` is the call's number while the list is whole.
+struct alignas(kLineBytes) GroupList {
+  std::uint64_t sequence;
+  std::uint32_t calls;
+  std::uint32_t counts[kMostGrouped];  // elements of each
+};
+static_assert(sizeof(GroupList) == 1024);
 
 // Progress that peers poll. `step` counts publications of this rank on this communicator.
 struct alignas(kLineBytes) StepLine {
@@ -88,6 +98,7 @@ struct PeerPort {
   StepLine* steps;
   ProgressLine* progress;
   FaultSlot* fault;
+  GroupList* group;
   std::uint32_t* bell;    // futex word
   std::uint8_t* parked;   // 1 while the rank sleeps
   std::uint8_t* faulted;  // 1 once its fault slot is set

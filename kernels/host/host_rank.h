@@ -54,10 +54,12 @@ struct BasicHostRank {
 
 using HostRank = BasicHostRank<>;
 
+class Segments;  // kernels/host/segments.h
+
 // One call as one rank makes it. Buffers are host memory; a rank that has no part in the data of
 // one side (non-roots) may pass null there.
 struct HostCall {
-  CallRecord record;
+  CallRecord record;  // as announced
   const void* input = nullptr;
   void* output = nullptr;
   DataType type = DataType::kInt8;
@@ -66,7 +68,8 @@ struct HostCall {
   const void* scalar = nullptr;  // PreMulSum's factor: one element of the type
   bool may_expose_input = true;  // the algorithm allows peers to read the input in place
   bool may_expose_output = true;
-  bool stream_stores = false;  // results leave the cache: use non-temporal stores
+  const Segments* segments = nullptr;  // of a group that runs as one: then no input and output
+  bool stream_stores = false;          // results leave the cache: use non-temporal stores
 };
 
 }  // namespace rondo::host

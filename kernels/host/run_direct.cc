@@ -11,6 +11,7 @@
 #include "kernels/algorithms/one_shot.h"
 #include "kernels/algorithms/two_shot.h"
 #include "kernels/host/line_memory.h"
+#include "kernels/host/segmented_memory.h"
 #include "kernels/host/staged_memory.h"
 
 namespace rondo::host {
@@ -48,8 +49,9 @@ bool run_line(HostRank& rank, const HostCall& call, const Rounds& rounds) {
   return !memory.failed();
 }
 
-bool run_staged(HostRank& rank, const HostCall& call, Algorithm algorithm, const Rounds& rounds) {
-  StagedMemory memory(rank, call);
+template <class Memory>
+void run_staged_text(Memory& memory, const HostCall& call, Algorithm algorithm,
+                     const Rounds& rounds) {
   const Collective collective = call.record.collective;
   if (collective == Collective::kAllReduce && algorithm == Algorithm::kTwoShot) {
     two_shot_all_reduce(memory, rounds);
@@ -58,7 +60,19 @@ bool run_staged(HostRank& rank, const HostCall& call, Algorithm algorithm, const
   } else {
     run_text(memory, call, rounds);
   }
+}
+
+bool run_staged(HostRank& rank, const HostCall& call, Algorithm algorithm, const Rounds& rounds) {
+  StagedMemory memory(rank, call);
+  run_staged_text(memory, call, algorithm, rounds);
   if (memory.failed()) memory.withdraw();
+  return !memory.failed();
+}
+
+bool run_segmented(HostRank& rank, const HostCall& call, Algorithm algorithm,
+                   const Rounds& rounds) {
+  SegmentedMemory memory(rank, call);
+  run_staged_text(memory, call, algorithm, rounds);
   return !memory.failed();
 }
 
@@ -66,6 +80,7 @@ bool run_staged(HostRank& rank, const HostCall& call, Algorithm algorithm, const
 
 bool run_direct(HostRank& rank, const HostCall& call, Algorithm algorithm, bool line,
                 const Rounds& rounds) {
+  if (call.segments != nullptr) return run_segmented(rank, call, algorithm, rounds);
   return line ? run_line(rank, call, rounds) : run_staged(rank, call, algorithm, rounds);
 }
 

@@ -2,27 +2,10 @@
 
 #include <sched.h>
 
-#include <memory>
+#include "kernels/host/pointers.h"
 
 namespace rondo::host {
 namespace {
-
-// Pointer arrays for a reduction: on the stack for the usual rank counts.
-template <class T>
-class Pointers {
- public:
-  explicit Pointers(std::size_t count)
-      : large_(count > kInline ? std::make_unique<T[]>(count) : nullptr),
-        data_(large_ ? large_.get() : inline_) {}
-  T& operator[](std::size_t i) { return data_[i]; }
-  T* data() { return data_; }
-
- private:
-  static constexpr std::size_t kInline = 66;
-  T inline_[kInline];
-  std::unique_ptr<T[]> large_;
-  T* data_;
-};
 
 // While it lives, this rank says that it may be reading or writing buffers which peers expose.
 class Touch {
@@ -44,7 +27,11 @@ class Touch {
 }  // namespace
 
 StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
-    : rank_(rank), call_(call), element_(size_of(call.type)), announcer_(rank, call.record) {
+    : rank_(rank),
+      call_(call),
+      element_(size_of(call.type)),
+      announcer_(rank, call.record),
+      staging_(rank, element_) {
   announcer_.reserve_line();
   if (call.op == RedOp::kPreMulSum) return;  // peers must see scaled inputs
   const auto reachable = [&](const void* buffer) {
@@ -82,39 +69,11 @@ std::byte* StagedMemory::exposed_output(int r) const {
   return peer.arena + (line.output_offset - 1);
 }
 
-void StagedMemory::open(int slot) {
-  const std::uint64_t last = rank_.slot_last[slot];
-  if (last == 0) return;
-  for (int r = 0; r < rank_.size && !announcer_.failed(); ++r)
-    if (r != rank_.rank) announcer_.wait_step(r, last + 1);
-}
-
-// A place in this rank's own staging, present in memory.
-std::byte* StagedMemory::own_place(int slot, std::uint64_t window, std::uint64_t count) {
-  const std::size_t end = (window + count) * element_;
-  std::size_t& committed = rank_.slot_committed[slot];
-  if (end > committed) {
-    std::size_t target = committed == 0 ? std::size_t{64} << 10 : committed * 2;
-    while (target < end) target *= 2;
-    if (target > rank_.slot_bytes) target = rank_.slot_bytes;
-    if (!rank_.commit(staged(rank_.rank, slot, 0) + committed, target - committed)) {
-      announcer_.fail();
-      return nullptr;
-    }
-    committed = target;
-  }
-  return staged(rank_.rank, slot, window);
-}
-
-// The same, for what peers will read once the next step is published.
-std::byte* StagedMemory::own_slot(int slot, std::uint64_t window, std::uint64_t count) {
-  rank_.slot_last[slot] = rank_.step + 1;
-  return own_place(slot, window, count);
-}
+void StagedMemory::open(int slot) { staging_.open(announcer_, slot); }
 
 void StagedMemory::expose(int slot, const Piece& piece) {
   if (announcer_.failed() || piece.count == 0 || (exposure_ & kExposesInput)) return;
-  std::byte* to = own_slot(slot, piece.window, piece.count);
+  std::byte* to = staging_.own_published(announcer_, slot, piece.window, piece.count);
   if (to == nullptr) return;
   const std::byte* from = input() + piece.at * element_;
   if (call_.op == RedOp::kPreMulSum) {
@@ -143,8 +102,8 @@ const std::byte* StagedMemory::own_source(int slot, const Piece& piece) {
   if (call_.op != RedOp::kPreMulSum) return from;
   const Piece& last = last_exposed_[slot];
   if (last.count == piece.count && last.at == piece.at)
-    return staged(rank_.rank, slot, piece.window);
-  std::byte* to = own_place(slot, piece.window, piece.count);
+    return staging_.of(rank_.rank, slot, piece.window);
+  std::byte* to = staging_.own(announcer_, slot, piece.window, piece.count);
   if (to != nullptr) scale(to, from, piece.count, call_.type, call_.scalar);
   return to;
 }
@@ -161,7 +120,7 @@ void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
       if (sources[r] == nullptr) return;
     } else {
       sources[r] =
-          in_place != nullptr ? in_place + piece.at * element_ : staged(r, slot, piece.window);
+          in_place != nullptr ? in_place + piece.at * element_ : staging_.of(r, slot, piece.window);
     }
   }
   Pointers<void*> targets(rank_.size + 1);
@@ -177,7 +136,7 @@ void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
     }
   }
   if (staging_needed) {
-    std::byte* place = own_slot(to.slot, to.window, piece.count);
+    std::byte* place = staging_.own_published(announcer_, to.slot, to.window, piece.count);
     if (place == nullptr) return;
     targets[count++] = place;
   }
@@ -193,14 +152,14 @@ void StagedMemory::copy(int r, int slot, const Piece& piece, std::uint64_t at) {
   const Touch touch(rank_, in_place != nullptr);
   if (in_place != nullptr && !may_touch(r)) return;
   const std::byte* from =
-      in_place != nullptr ? in_place + piece.at * element_ : staged(r, slot, piece.window);
+      in_place != nullptr ? in_place + piece.at * element_ : staging_.of(r, slot, piece.window);
   copy_bytes(output() + at * element_, from, piece.count * element_, call_.stream_stores);
 }
 
 void StagedMemory::copy_result(int r, int slot, const Piece& piece) {
   if (announcer_.failed() || piece.count == 0 || (exposure_ & kExposesOutput)) return;
-  copy_bytes(output() + piece.at * element_, staged(r, slot, piece.window), piece.count * element_,
-             call_.stream_stores);
+  copy_bytes(output() + piece.at * element_, staging_.of(r, slot, piece.window),
+             piece.count * element_, call_.stream_stores);
 }
 
 void StagedMemory::copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t count) {

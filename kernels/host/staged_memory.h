@@ -15,6 +15,7 @@
 
 #include "kernels/host/announcer.h"
 #include "kernels/host/reduce_kernels.h"
+#include "kernels/host/staging.h"
 #include "kernels/primitives.h"
 
 namespace rondo::host {
@@ -43,15 +44,10 @@ class StagedMemory {
  private:
   const std::byte* input() const { return static_cast<const std::byte*>(call_.input); }
   std::byte* output() const { return static_cast<std::byte*>(call_.output); }
-  std::byte* staged(int r, int slot, std::uint64_t window) const {
-    return rank_.peers[r].staging + slot * rank_.slot_bytes + window * element_;
-  }
   // Where peer r's input (output) can be read (written) from here, or null: it is staged.
   const std::byte* exposed_input(int r) const;
   std::byte* exposed_output(int r) const;
   std::uint64_t arena_offset(const void* buffer) const;
-  std::byte* own_place(int slot, std::uint64_t window, std::uint64_t count);
-  std::byte* own_slot(int slot, std::uint64_t window, std::uint64_t count);
   const std::byte* own_source(int slot, const Piece& piece);
   // What peers expose is touched only between these: after a Touch was announced.
   bool exposed_by_peers() const;
@@ -62,6 +58,7 @@ class StagedMemory {
   const HostCall& call_;
   std::size_t element_;
   Announcer announcer_;
+  Staging staging_;
   bool announced_ = false;
   std::uint32_t exposure_ = 0;
   std::array<Piece, kStagingSlots> last_exposed_{};

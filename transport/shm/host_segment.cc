@@ -24,6 +24,7 @@ struct RankWords {
   StepLine steps;
   ProgressLine progress;
   FaultSlot fault;
+  GroupList group;
   alignas(kLineBytes) std::uint32_t bell;
 };
 
@@ -97,6 +98,7 @@ PeerPort HostSegment::port(int index) const {
   port.steps = &words->steps;
   port.progress = &words->progress;
   port.fault = &words->fault;
+  port.group = &words->group;
   port.bell = &words->bell;
   port.parked = reinterpret_cast<std::uint8_t*>(base + layout.parked + i);
   port.faulted = reinterpret_cast<std::uint8_t*>(base + layout.faulted + i);

@@ -1,0 +1,73 @@
+// Segments: the calls of a group that run as one, seen as parts of one call over longer buffers.
+//
+// The calls lie one after the other in every block of the joint call (a block is what a rank
+// contributes or gets; an all-reduce has one). Element x of block b belongs to the segment that
+// covers x, and lies in that call's own buffer at its own block b. Nothing is owned or copied.
+// Cost: a binary search per part of a verb.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+namespace rondo::host {
+
+struct Segment {
+  const std::byte* input;
+  std::byte* output;
+  std::uint64_t begin;  // in a block of the joint call
+  std::uint64_t count;  // elements; never 0
+};
+
+class Segments {
+ public:
+  Segments(std::span<const Segment> list, std::size_t element)
+      : list_(list), element_(element), total_(list.back().begin + list.back().count) {}
+
+  std::span<const Segment> list() const { return list_; }
+  std::uint64_t total() const { return total_; }  // elements of a block
+
+  // Elements from `at` on that lie in one segment, at most `count`.
+  struct Part {
+    const Segment* segment;
+    std::uint64_t offset;  // in the segment's own block
+    std::uint64_t block;
+    std::uint64_t count;
+  };
+  Part part(std::uint64_t at, std::uint64_t count) const {
+    const std::uint64_t block = at / total_, x = at % total_;
+    const auto after = std::upper_bound(
+        list_.begin(), list_.end(), x,
+        [](std::uint64_t position, const Segment& segment) { return position < segment.begin; });
+    const Segment& found = *(after - 1);
+    const std::uint64_t offset = x - found.begin;
+    return {&found, offset, block, std::min(count, found.count - offset)};
+  }
+  const std::byte* input(const Part& part) const {
+    return part.segment->input + (part.block * part.segment->count + part.offset) * element_;
+  }
+  std::byte* output(const Part& part) const {
+    return part.segment->output + (part.block * part.segment->count + part.offset) * element_;
+  }
+
+  // visit(part, bytes before it) for all parts of [at, at + count), which lies in one block.
+  template <class Visit>
+  void for_each(std::uint64_t at, std::uint64_t count, Visit&& visit) const {
+    if (count == 0) return;
+    Part now = part(at, count);
+    for (std::uint64_t done = 0;;) {
+      visit(now, done * element_);
+      done += now.count;
+      if (done == count) return;
+      const Segment* next = now.segment + 1;
+      now = {next, 0, now.block, std::min(count - done, next->count)};
+    }
+  }
+
+ private:
+  std::span<const Segment> list_;
+  std::size_t element_;
+  std::uint64_t total_;
+};
+
+}  // namespace rondo::host

@@ -1,0 +1,59 @@
+// Staging: a rank's own part of the staging memory, made present as it is used.
+//
+// Guarantees: a place that own() returns is backed by memory; slot_last tells open() which step
+// published the slot's contents. Cost: a comparison a verb; a system call while the slots grow.
+#pragma once
+
+#include "kernels/host/announcer.h"
+
+namespace rondo::host {
+
+class Staging {
+ public:
+  Staging(HostRank& rank, std::size_t element) : rank_(rank), element_(element) {}
+
+  std::byte* of(int r, int slot, std::uint64_t window) const {
+    return rank_.peers[r].staging + slot * rank_.slot_bytes + window * element_;
+  }
+
+  // Waits until nobody reads the slot any more.
+  void open(Announcer& announcer, int slot) const {
+    const std::uint64_t last = rank_.slot_last[slot];
+    if (last == 0) return;
+    for (int r = 0; r < rank_.size && !announcer.failed(); ++r)
+      if (r != rank_.rank) announcer.wait_step(r, last + 1);
+  }
+
+  // A place in this rank's own staging; null (and the call failed) where there is no memory.
+  std::byte* own(Announcer& announcer, int slot, std::uint64_t window, std::uint64_t count) {
+    const std::size_t end = (window + count) * element_;
+    if (end > rank_.slot_committed[slot] && !grow(slot, end)) {
+      announcer.fail();
+      return nullptr;
+    }
+    return of(rank_.rank, slot, window);
+  }
+
+  // The same, for what peers will read once the next step is published.
+  std::byte* own_published(Announcer& announcer, int slot, std::uint64_t window,
+                           std::uint64_t count) {
+    rank_.slot_last[slot] = rank_.step + 1;
+    return own(announcer, slot, window, count);
+  }
+
+ private:
+  bool grow(int slot, std::size_t end) {
+    std::size_t& committed = rank_.slot_committed[slot];
+    std::size_t target = committed == 0 ? std::size_t{64} << 10 : committed * 2;
+    while (target < end) target *= 2;
+    if (target > rank_.slot_bytes) target = rank_.slot_bytes;
+    if (!rank_.commit(of(rank_.rank, slot, 0) + committed, target - committed)) return false;
+    committed = target;
+    return true;
+  }
+
+  HostRank& rank_;
+  std::size_t element_;
+};
+
+}  // namespace rondo::host

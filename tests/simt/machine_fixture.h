@@ -33,7 +33,7 @@ struct MachineOptions {
   DeviceLimits limits = {.multiprocessors = 8};
 };
 
-struct Shape {
+struct MachineShape {
   unsigned ctas = 1;
   unsigned threads = 64;
   std::size_t shared_bytes = 0;
@@ -72,7 +72,7 @@ class TestMachine {
   }
 
   template <class Body>
-  std::shared_ptr<Grid> launch(const char* name, const Shape& shape, const Body& body) {
+  std::shared_ptr<Grid> launch(const char* name, const MachineShape& shape, const Body& body) {
     static_assert(std::is_trivially_copyable_v<Body>);
     auto grid = std::make_shared<Grid>();
     grid->name = name;

@@ -61,8 +61,9 @@ std::uint64_t AddressSpace::reserve(std::size_t bytes, std::uint64_t alignment) 
 Allocation* AddressSpace::map(std::uint64_t at, std::size_t bytes, int file, std::uint64_t offset,
                               int device, std::uint32_t access, bool imported) {
   std::byte* const real = bytes_ + (at - range_);
-  if (mmap(real, round_up(bytes, kPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
-           static_cast<off_t>(offset)) == MAP_FAILED) {
+  const std::size_t in_page = at % kPage;
+  if (mmap(real - in_page, round_up(in_page + bytes, kPage), PROT_READ | PROT_WRITE,
+           MAP_SHARED | MAP_FIXED, file, static_cast<off_t>(offset - in_page)) == MAP_FAILED) {
     return nullptr;
   }
   return add(std::unique_ptr<Allocation>(new Allocation{
@@ -100,6 +101,13 @@ Allocation* AddressSpace::add(std::unique_ptr<Allocation> allocation) {
   return added;
 }
 
+void AddressSpace::allow_device(int device, int owner) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& allocation : all_)
+    if (allocation->device == owner && !allocation->imported)
+      allocation->access.fetch_or(1u << device, std::memory_order_relaxed);
+}
+
 void AddressSpace::release(Allocation& allocation) {
   allocation.freed.store(true, std::memory_order_release);
   const std::lock_guard lock(mutex_);
@@ -108,7 +116,8 @@ void AddressSpace::release(Allocation& allocation) {
     host_changes_.fetch_add(1, std::memory_order_release);
     return;
   }
-  mmap(allocation.real, round_up(allocation.bytes, kPage), PROT_NONE,
+  const std::size_t in_page = allocation.begin % kPage;
+  mmap(allocation.real - in_page, round_up(in_page + allocation.bytes, kPage), PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 

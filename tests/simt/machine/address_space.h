@@ -54,12 +54,15 @@ class AddressSpace {
 
   // Addresses that nobody has had before, with a gap behind; 0: none are left.
   std::uint64_t reserve(std::size_t bytes, std::uint64_t alignment = kGranule);
-  // Makes `bytes` of `file` from `offset` on appear at an address in the range.
-  // Null with errno set where the system refuses.
+  // Makes `bytes` of `file` from `offset` on appear at an address in the range; both have the same
+  // place in a page. Null with errno set where the system refuses.
   Allocation* map(std::uint64_t at, std::size_t bytes, int file, std::uint64_t offset, int device,
                   std::uint32_t access, bool imported);
   Allocation* add_pinned(void* memory, std::size_t bytes, MemoryKind kind);
   Allocation* add_registered(void* memory, std::size_t bytes);
+  std::uint64_t offset_of(std::uint64_t address) const { return address - range_; }
+  // `device` may from now on touch all that `owner` has, by P2P.
+  void allow_device(int device, int owner);
   // The bytes are no longer reachable; the address remains known as freed.
   void release(Allocation& allocation);
 

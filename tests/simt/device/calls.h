@@ -1,0 +1,91 @@
+// The calls of the emulated GPU, with the signatures of base/gpu.h's table. They return CUDA's
+// errors and keep no last error: table.cc and runtime/ add what each of them promises about that.
+#pragma once
+
+#include "base/gpu.h"
+
+namespace rondo::simt::calls {
+
+GpuError device_count(int* count);
+GpuError get_device(int* device);
+GpuError set_device(int device);
+GpuError attribute(int* value, GpuAttribute which, int device);
+GpuError device_name(char* text, std::size_t size, int device);
+GpuError pci_bus_id(char* text, std::size_t size, int device);
+GpuError device_uuid(unsigned char uuid[16], int device);
+GpuError memory_info(std::size_t* free_bytes, std::size_t* total_bytes);
+GpuError synchronize_device();
+GpuError can_access_peer(int* can, int device, int peer);
+GpuError enable_peer_access(int peer);
+GpuError disable_peer_access(int peer);
+
+GpuError allocate(void** pointer, std::size_t bytes);
+GpuError free_memory(void* pointer);
+GpuError allocate_host(void** pointer, std::size_t bytes, unsigned flags);
+GpuError free_host(void* pointer);
+GpuError allocate_managed(void** pointer, std::size_t bytes);
+GpuError register_host(void* pointer, std::size_t bytes, unsigned flags);
+GpuError unregister_host(void* pointer);
+GpuError host_device_pointer(void** on_device, void* on_host);
+GpuError pointer_info(GpuPointer* info, const void* pointer);
+GpuError address_range(void** base, std::size_t* bytes, const void* pointer);
+GpuError copy(void* to, const void* from, std::size_t bytes, GpuCopy kind, GpuStream stream);
+GpuError copy_and_wait(void* to, const void* from, std::size_t bytes, GpuCopy kind);
+GpuError fill(void* at, int byte, std::size_t bytes, GpuStream stream);
+
+GpuError ipc_export(GpuIpcHandle* handle, void* pointer);
+GpuError ipc_open(void** pointer, const GpuIpcHandle& handle);
+GpuError ipc_close(void* pointer);
+
+GpuError vmm_granularity(std::size_t* bytes, int device);
+GpuError vmm_create(GpuAllocation* allocation, std::size_t bytes, int device);
+GpuError vmm_release(GpuAllocation allocation);
+GpuError vmm_reserve(void** address, std::size_t bytes, std::size_t alignment);
+GpuError vmm_unreserve(void* address, std::size_t bytes);
+GpuError vmm_map(void* address, std::size_t bytes, GpuAllocation allocation);
+GpuError vmm_unmap(void* address, std::size_t bytes);
+GpuError vmm_allow(void* address, std::size_t bytes, int device);
+GpuError vmm_export(int* fd, GpuAllocation allocation);
+GpuError vmm_import(GpuAllocation* allocation, int fd);
+GpuError vmm_retain(GpuAllocation* allocation, void* address);
+
+GpuError create_stream(GpuStream* stream, int priority);
+GpuError create_stream_with(GpuStream* stream, int priority, bool waits_for_legacy);
+GpuError destroy_stream(GpuStream stream);
+GpuError synchronize_stream(GpuStream stream);
+GpuError query_stream(GpuStream stream);
+GpuError priority_range(int* least, int* greatest);
+GpuError stream_priority(GpuStream stream, int* priority);
+GpuError stream_device(GpuStream stream, int* device);
+GpuError stream_wait_event(GpuStream stream, GpuEvent event, GpuEventUse use);
+GpuError create_event(GpuEvent* event, unsigned flags);
+GpuError destroy_event(GpuEvent event);
+GpuError record_event(GpuEvent event, GpuStream stream, GpuEventUse use);
+GpuError query_event(GpuEvent event);
+GpuError synchronize_event(GpuEvent event);
+GpuError elapsed_ms(float* ms, GpuEvent begin, GpuEvent end);
+GpuError launch_host(GpuStream stream, void (*function)(void* data), void* data);
+GpuError stream_write32(GpuStream stream, void* at, std::uint32_t value);
+GpuError stream_wait32(GpuStream stream, void* at, std::uint32_t value, GpuWait how);
+
+GpuError capture_info(GpuStream stream, GpuCaptureInfo* info);
+GpuError exchange_capture_mode(GpuCaptureMode* mode);
+GpuError begin_capture(GpuStream stream, GpuCaptureMode mode);
+// `graph` is a Graph that graphs hold, or nullptr after an error.
+GpuError end_capture(GpuStream stream, void** graph);
+GpuError launch_graph(void* graph, GpuStream stream);
+GpuError destroy_graph(void* graph);
+
+// A kernel by its body; the table finds it by number.
+struct Kernel {
+  const char* name;
+  void (*body)(const void* arguments);
+  int most_threads;
+};
+GpuError resident_ctas(int* per_multiprocessor, int block, std::size_t shared);
+GpuError launch_kernel(const Kernel& kernel, const GpuLaunch& launch, GpuStream stream);
+
+const char* error_name(GpuError error);
+const char* error_text(GpuError error);
+
+}  // namespace rondo::simt::calls

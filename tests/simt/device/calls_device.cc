@@ -1,0 +1,203 @@
+// Devices and errors.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/simt/device/calls.h"
+#include "tests/simt/device/platform.h"
+
+namespace rondo::simt::calls {
+namespace {
+
+bool exists(int device) { return device >= 0 && device < platform().config.devices; }
+
+template <class... Args>
+GpuError print(char* text, std::size_t size, int device, fmt::format_string<Args...> format,
+               Args&&... args) {
+  if (!exists(device)) return kGpuInvalidDevice;
+  if (text == nullptr || size == 0) return kGpuInvalidValue;
+  const std::string all = fmt::format(format, std::forward<Args>(args)...);
+  const std::size_t length = std::min(all.size(), size - 1);
+  std::memcpy(text, all.data(), length);
+  text[length] = '\0';
+  return kGpuSuccess;
+}
+
+struct Attribute {
+  GpuAttribute which;
+  int value;
+};
+constexpr Attribute kAttributes[] = {
+    {GpuAttribute::kWarpSize, 32},
+    {GpuAttribute::kClockKhz, 1980000},
+    {GpuAttribute::kCanMapHostMemory, 1},
+    {GpuAttribute::kUnifiedAddressing, 1},
+    {GpuAttribute::kMajor, 9},
+    {GpuAttribute::kMinor, 0},
+    {GpuAttribute::kL2Bytes, 50 << 20},
+    {GpuAttribute::kMaxThreadsPerMultiprocessor, 2048},
+    {GpuAttribute::kPageableMemoryAccess, 0},
+    {GpuAttribute::kCanUseHostPointerForRegistered, 0},
+    {GpuAttribute::kCooperativeLaunch, 1},
+    {GpuAttribute::kMaxSharedPerBlockOptin, 227 << 10},
+    {GpuAttribute::kVirtualMemory, 1},
+    {GpuAttribute::kPosixHandles, 1},
+    {GpuAttribute::kMulticast, 0},
+    {GpuAttribute::kHostNuma, 0},
+};
+
+struct ErrorText {
+  GpuError error;
+  const char* name;
+  const char* text;
+};
+constexpr ErrorText kErrors[] = {
+    {kGpuSuccess, "cudaSuccess", "no error"},
+    {kGpuInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {kGpuOutOfMemory, "cudaErrorMemoryAllocation", "out of memory"},
+    {kInitializationError, "cudaErrorInitializationError", "initialization error"},
+    {kGpuInsufficientDriver, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
+    {kGpuNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {kGpuInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {kGpuPeerUnsupported, "cudaErrorPeerAccessUnsupported",
+     "peer access is not supported between these two devices"},
+    {kGpuInvalidHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {kGpuNotReady, "cudaErrorNotReady", "device not ready"},
+    {kGpuIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
+    {kGpuLaunchOutOfResources, "cudaErrorLaunchOutOfResources",
+     "too many resources requested for launch"},
+    {kGpuPeerAlreadyEnabled, "cudaErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},
+    {kGpuHostMemoryAlreadyRegistered, "cudaErrorHostMemoryAlreadyRegistered",
+     "part or all of the requested memory range is already mapped"},
+    {kGpuLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {kCooperativeLaunchTooLarge, "cudaErrorCooperativeLaunchTooLarge",
+     "too many blocks in cooperative launch"},
+    {kGpuNotPermitted, "cudaErrorNotPermitted", "operation not permitted"},
+    {kGpuNotSupported, "cudaErrorNotSupported", "operation not supported"},
+    {kGpuCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
+    {kGpuCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
+     "operation failed due to a previous error during capture"},
+    {kCaptureMerge, "cudaErrorStreamCaptureMerge",
+     "operation would result in a merge of separate capture sequences"},
+    {kCaptureUnmatched, "cudaErrorStreamCaptureUnmatched",
+     "capture was not ended in the same stream as it began"},
+    {kCaptureUnjoined, "cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work"},
+    {kCaptureIsolation, "cudaErrorStreamCaptureIsolation",
+     "dependency created on uncaptured work in another stream"},
+    {kCaptureImplicit, "cudaErrorStreamCaptureImplicit",
+     "operation would make the legacy stream depend on a capturing blocking stream"},
+    {kCapturedEvent, "cudaErrorCapturedEvent",
+     "operation not permitted on an event last recorded in a capturing stream"},
+    {kCaptureWrongThread, "cudaErrorStreamCaptureWrongThread",
+     "attempt to terminate a thread-local capture sequence from another thread"},
+};
+
+const ErrorText& row_of(GpuError error) {
+  static constexpr ErrorText kUnknown{-1, "cudaErrorUnknown", "unknown error"};
+  for (const ErrorText& row : kErrors)
+    if (row.error == error) return row;
+  return kUnknown;
+}
+
+}  // namespace
+
+const char* error_name(GpuError error) { return row_of(error).name; }
+const char* error_text(GpuError error) { return row_of(error).text; }
+
+GpuError device_count(int* count) {
+  *count = platform().config.devices;
+  return *count == 0 ? kGpuNoDevice : kGpuSuccess;
+}
+GpuError get_device(int* device) {
+  *device = current_device();
+  return kGpuSuccess;
+}
+GpuError set_device(int device) {
+  if (!exists(device)) return kGpuInvalidDevice;
+  current_device() = device;
+  return platform().trouble();
+}
+
+GpuError attribute(int* value, GpuAttribute which, int device) {
+  if (!exists(device)) return kGpuInvalidDevice;
+  if (which == GpuAttribute::kMultiprocessors) {
+    *value = platform().config.multiprocessors;
+    return kGpuSuccess;
+  }
+  for (const Attribute& row : kAttributes) {
+    if (row.which != which) continue;
+    *value = row.value;
+    return kGpuSuccess;
+  }
+  return kGpuInvalidValue;
+}
+
+GpuError device_name(char* text, std::size_t size, int device) {
+  return print(text, size, device, "Emulated GPU");
+}
+GpuError pci_bus_id(char* text, std::size_t size, int device) {
+  return print(text, size, device, "{:04x}:{:02x}:00.0", 0x7fff, device + 1);
+}
+GpuError device_uuid(unsigned char uuid[16], int device) {
+  if (!exists(device)) return kGpuInvalidDevice;
+  std::memcpy(uuid, "rondo simt gpu ", 15);
+  uuid[15] = static_cast<unsigned char>(device);
+  return kGpuSuccess;
+}
+
+GpuError memory_info(std::size_t* free_bytes, std::size_t* total_bytes) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  *total_bytes = p.config.memory_mib << 20;
+  *free_bytes = *total_bytes - p.devices[static_cast<std::size_t>(current_device())].used;
+  return kGpuSuccess;
+}
+
+GpuError synchronize_device() {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  std::unique_lock lock(p.engine.mutex());
+  if (const GpuError error = p.unsafe_while_capturing()) return error;
+  const std::vector<CommandRef> newest = p.all_newest(current_device());
+  p.engine.wait(lock, [&] {
+    return std::all_of(newest.begin(), newest.end(),
+                       [](const auto& one) { return bool(one->over); });
+  });
+  return p.trouble();
+}
+
+GpuError can_access_peer(int* can, int device, int peer) {
+  if (!exists(device) || !exists(peer)) return kGpuInvalidDevice;
+  *can = platform().reaches(device, peer) ? 1 : 0;
+  return kGpuSuccess;
+}
+
+GpuError enable_peer_access(int peer) {
+  Platform& p = platform();
+  const int device = current_device();
+  if (!exists(peer) || peer == device) return kGpuInvalidDevice;
+  if (!p.reaches(device, peer)) return kGpuPeerUnsupported;
+  const std::lock_guard lock(p.engine.mutex());
+  if (const GpuError error = p.unsafe_while_capturing()) return error;
+  std::uint32_t& peers = p.devices[static_cast<std::size_t>(device)].peers;
+  if ((peers >> peer & 1) != 0) return kGpuPeerAlreadyEnabled;
+  peers |= 1u << peer;
+  p.memory.allow_device(device, peer);
+  return kGpuSuccess;
+}
+
+GpuError disable_peer_access(int peer) {
+  constexpr GpuError kPeerNotEnabled = 705;
+  Platform& p = platform();
+  const std::lock_guard lock(p.engine.mutex());
+  std::uint32_t& peers = p.devices[static_cast<std::size_t>(current_device())].peers;
+  if (!exists(peer) || (peers >> peer & 1) == 0) return kPeerNotEnabled;
+  peers &= ~(1u << peer);
+  return kGpuSuccess;
+}
+
+}  // namespace rondo::simt::calls

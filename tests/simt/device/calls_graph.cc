@@ -1,0 +1,139 @@
+// Stream capture and graphs.
+#include <algorithm>
+
+#include "tests/simt/device/calls.h"
+#include "tests/simt/device/platform.h"
+
+namespace rondo::simt::calls {
+namespace {
+
+// Whether everything that joined streams did leads to the origin's newest nodes.
+bool all_joined(const Capture& capture) {
+  const std::vector<Graph::Node>& nodes = capture.graph.nodes;
+  std::vector<bool> reached(nodes.size());
+  std::vector<std::size_t> open = capture.origin->frontier;
+  while (!open.empty()) {
+    const std::size_t node = open.back();
+    open.pop_back();
+    if (reached[node]) continue;
+    reached[node] = true;
+    open.insert(open.end(), nodes[node].after.begin(), nodes[node].after.end());
+  }
+  for (const Stream* stream : capture.streams)
+    for (const std::size_t node : stream->frontier)
+      if (!reached[node]) return false;
+  return true;
+}
+
+}  // namespace
+
+GpuError capture_info(GpuStream handle, GpuCaptureInfo* info) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  Stream* const stream = p.stream(handle);
+  if (stream == nullptr) return kGpuInvalidHandle;
+  *info = {};
+  if (p.streams.contains(stream)) {
+    if (const Capture* const capture = stream->capture.get()) {
+      info->state = capture->invalidated ? GpuCapture::kInvalidated : GpuCapture::kActive;
+      info->id = capture->id;
+    }
+    return kGpuSuccess;
+  }
+  for (const auto& [key, other] : p.streams)  // the legacy stream would wait for it
+    if (other->waits_for_legacy && other->capture != nullptr && other->device == stream->device)
+      return p.invalidate(*other->capture, kCaptureImplicit);
+  return kGpuSuccess;
+}
+
+GpuError exchange_capture_mode(GpuCaptureMode* mode) {
+  const auto old = static_cast<GpuCaptureMode>(current_capture_mode());
+  current_capture_mode() = static_cast<int>(*mode);
+  *mode = old;
+  return kGpuSuccess;
+}
+
+GpuError begin_capture(GpuStream handle, GpuCaptureMode mode) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  Stream* const stream = p.stream(handle);
+  if (stream == nullptr) return kGpuInvalidHandle;
+  if (!p.streams.contains(stream)) return kGpuCaptureUnsupported;  // the legacy stream
+  if (stream->capture != nullptr) return kGpuInvalidValue;
+  auto capture = std::make_shared<Capture>();
+  capture->id = p.next_id++;
+  capture->mode = static_cast<int>(mode);
+  capture->thread = current_thread();
+  capture->origin = stream;
+  capture->streams = {stream};
+  stream->capture = capture;
+  stream->frontier.clear();
+  p.captures.push_back(std::move(capture));
+  return kGpuSuccess;
+}
+
+GpuError end_capture(GpuStream handle, void** result) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  *result = nullptr;
+  Stream* const stream = p.stream(handle);
+  if (stream == nullptr) return kGpuInvalidHandle;
+  const std::shared_ptr<Capture> capture = stream->capture;
+  if (capture == nullptr) return kGpuInvalidValue;
+  if (capture->origin != stream) return p.invalidate(*capture, kCaptureUnmatched);
+  constexpr int kRelaxed = 2;
+  if (capture->mode != kRelaxed && capture->thread != current_thread())
+    return p.invalidate(*capture, kCaptureWrongThread);
+  const bool joined = all_joined(*capture);
+  for (Stream* one : capture->streams) {
+    if (!p.streams.contains(one)) continue;
+    one->capture = nullptr;
+    one->frontier.clear();
+  }
+  std::erase(p.captures, capture);
+  if (capture->invalidated) return kGpuCaptureInvalidated;
+  if (!joined) return kCaptureUnjoined;
+  auto graph = std::make_shared<Graph>(std::move(capture->graph));
+  *result = graph.get();
+  p.graphs.emplace(graph.get(), graph);
+  return kGpuSuccess;
+}
+
+GpuError launch_graph(void* executable, GpuStream handle) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  Stream* const stream = p.stream(handle);
+  if (stream == nullptr) return kGpuInvalidHandle;
+  const auto found = p.graphs.find(executable);
+  if (found == p.graphs.end()) return kGpuInvalidValue;
+  if (stream->capture != nullptr) return p.invalidate(*stream->capture, kGpuCaptureUnsupported);
+  Graph& graph = *found->second;
+  // One run of a graph waits for the run before it; nodes take any queue.
+  const CommandRef begin = p.enqueue(*stream, {"graph begin", -1, {}}, stream->queue,
+                                     {stream->newest, graph.newest_run});
+  std::vector<CommandRef> run;
+  for (const Graph::Node& node : graph.nodes) {
+    std::vector<CommandRef> after{begin};
+    for (const std::size_t before : node.after) after.push_back(run[before]);
+    const auto queue =
+        static_cast<int>(p.engine.random().below(static_cast<std::uint64_t>(p.engine.queues())));
+    run.push_back(p.enqueue(*stream, node.operation, queue, std::move(after)));
+  }
+  run.push_back(begin);
+  stream->newest =
+      p.enqueue(*stream, {"graph end", -1, {}}, stream->queue, std::vector<CommandRef>(run));
+  graph.newest_run = stream->newest;
+  return kGpuSuccess;
+}
+
+GpuError destroy_graph(void* executable) {
+  Platform& p = platform();
+  const std::lock_guard lock(p.engine.mutex());
+  return p.graphs.erase(executable) == 1 ? kGpuSuccess : kGpuInvalidValue;
+}
+
+}  // namespace rondo::simt::calls

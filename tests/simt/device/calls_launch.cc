@@ -1,0 +1,93 @@
+// Kernel launches.
+#include <algorithm>
+#include <cstring>
+
+#include "tests/simt/device/calls.h"
+#include "tests/simt/device/platform.h"
+
+namespace rondo::simt::calls {
+namespace {
+
+constexpr std::size_t kMostArgumentBytes = 4096;
+
+struct Launched {
+  Kernel kernel;
+  GpuLaunch launch;
+  std::vector<std::byte> arguments;
+};
+
+std::function<Step()> running(Platform& p, const Launched& launched, int device) {
+  auto grid = std::make_shared<Grid>();
+  grid->name = launched.kernel.name;
+  grid->body = launched.kernel.body;
+  grid->arguments = launched.arguments;
+  grid->ctas = launched.launch.grid, grid->threads = launched.launch.block;
+  grid->shared_bytes = launched.launch.shared_bytes;
+  grid->cooperative = launched.launch.cooperative;
+  grid->device = device;
+  auto over = std::make_shared<std::atomic<bool>>(false);
+  grid->when_over = [over](Grid&) { over->store(true); };
+  return [&p, grid, over, begun = false]() mutable {
+    if (!begun) {
+      begun = true;
+      p.engine.gang().start(grid);
+      return Step::kMoved;
+    }
+    if (!over->load()) return Step::kWaits;
+    if (grid->given_up) {
+      const std::lock_guard lock(p.engine.mutex());
+      std::atomic<GpuError>& sticky = p.devices[static_cast<std::size_t>(grid->device)].sticky;
+      if (sticky == kGpuSuccess) sticky = kGpuIllegalAddress;
+    }
+    return Step::kOver;
+  };
+}
+
+GpuError impossible(const Room& room, const Kernel& kernel, const GpuLaunch& launch) {
+  const DeviceLimits& limits = room.limits();
+  constexpr GpuError kInvalidConfiguration = 9;
+  if (launch.grid == 0 || launch.grid > limits.grid || launch.block == 0 ||
+      launch.block > limits.threads_per_cta || launch.shared_bytes > limits.shared_per_cta ||
+      launch.argument_bytes > kMostArgumentBytes) {
+    return kInvalidConfiguration;
+  }
+  if (launch.block > static_cast<unsigned>(kernel.most_threads)) return kGpuLaunchOutOfResources;
+  const int capacity = room.capacity(launch.block, launch.shared_bytes);
+  if (capacity == 0) return kGpuLaunchOutOfResources;
+  if (launch.cooperative && launch.grid > static_cast<unsigned>(capacity))
+    return kCooperativeLaunchTooLarge;
+  return kGpuSuccess;
+}
+
+}  // namespace
+
+GpuError resident_ctas(int* per_multiprocessor, int block, std::size_t shared) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const Room& room = p.engine.gang().room(current_device());
+  *per_multiprocessor =
+      Room::per_multiprocessor(room.limits(), static_cast<unsigned>(block), shared);
+  return kGpuSuccess;
+}
+
+GpuError launch_kernel(const Kernel& kernel, const GpuLaunch& launch, GpuStream handle) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  Stream* const stream = p.stream(handle);
+  if (stream == nullptr) return kGpuInvalidHandle;
+  const Room& room = p.engine.gang().room(stream->device);
+  if (const GpuError error = impossible(room, kernel, launch)) return error;
+  if (p.config.lost != 0 && ++p.launches >= p.config.lost) {
+    p.devices[static_cast<std::size_t>(stream->device)].sticky = kGpuLaunchFailure;
+    return kGpuLaunchFailure;
+  }
+  const auto* const bytes = static_cast<const std::byte*>(launch.arguments);
+  auto launched =
+      std::make_shared<Launched>(Launched{kernel, launch, {bytes, bytes + launch.argument_bytes}});
+  return p.submit_locked(*stream, {kernel.name, stream->device, [&p, launched](Command& command) {
+                                     command.step = running(p, *launched, command.device);
+                                   }});
+}
+
+}  // namespace rondo::simt::calls

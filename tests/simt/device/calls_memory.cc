@@ -1,0 +1,225 @@
+// Memory: allocation, registration, questions about pointers.
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/simt/device/calls.h"
+#include "tests/simt/device/platform.h"
+
+namespace rondo::simt::calls {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kAlignment = 256;     // what CUDA promises, and no more
+constexpr std::size_t kPoisoned = 1 << 20;  // bytes at both ends of fresh memory
+
+std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+
+// Garbage, so that nothing relies on zeros.
+void poison(std::byte* memory, std::size_t bytes) {
+  constexpr int kGarbage = 0xcb;
+  std::memset(memory, kGarbage, std::min(bytes, kPoisoned));
+  if (bytes > kPoisoned) {
+    const std::size_t tail = std::min(bytes - kPoisoned, kPoisoned);
+    std::memset(memory + bytes - tail, kGarbage, tail);
+  }
+}
+
+// Allocating and freeing may wait for all that the device does, and need not: the seed decides.
+void perhaps_wait_for_device(std::unique_lock<std::mutex>& lock, int device) {
+  Platform& p = platform();
+  if (!p.engine.random().one_in(2)) return;
+  const std::vector<CommandRef> newest = p.all_newest(device);
+  p.engine.wait(lock, [&] {
+    return std::all_of(newest.begin(), newest.end(),
+                       [](const auto& one) { return bool(one->over); });
+  });
+}
+
+Allocation* find_live(const void* pointer) {
+  Allocation* const found = platform().memory.find(address_of(pointer));
+  return found != nullptr && !found->freed ? found : nullptr;
+}
+
+}  // namespace
+
+GpuError allocate(void** pointer, std::size_t bytes) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  if (pointer == nullptr) return kGpuInvalidValue;
+  *pointer = nullptr;
+  if (bytes == 0) return kGpuSuccess;
+  const int device = current_device();
+  std::unique_lock lock(p.engine.mutex());
+  if (const GpuError error = p.unsafe_while_capturing()) return error;
+  Device& on = p.devices[static_cast<std::size_t>(device)];
+  ++p.allocations;
+  if (p.config.out_of_memory != 0 && p.allocations >= p.config.out_of_memory)
+    return kGpuOutOfMemory;
+  if (bytes > (p.config.memory_mib << 20) - on.used) return kGpuOutOfMemory;
+  perhaps_wait_for_device(lock, device);
+  const std::uint64_t reserved = p.memory.reserve(bytes + kPage);
+  if (reserved == 0) return kGpuOutOfMemory;
+  const std::uint64_t at = reserved + kAlignment * (2 * p.engine.random().below(8) + 1);
+  Allocation* const made = p.memory.map(at, bytes, on.file, p.memory.offset_of(at), device,
+                                        p.who_may_touch(device), false);
+  if (made == nullptr) return kGpuOutOfMemory;
+  on.used += bytes;
+  poison(made->real, bytes);
+  *pointer = reinterpret_cast<void*>(at);
+  return kGpuSuccess;
+}
+
+GpuError free_memory(void* pointer) {
+  Platform& p = platform();
+  if (pointer == nullptr) return kGpuSuccess;
+  if (const GpuError error = p.trouble()) return error;
+  std::unique_lock lock(p.engine.mutex());
+  if (const GpuError error = p.unsafe_while_capturing()) return error;
+  Allocation* const found = find_live(pointer);
+  if (found == nullptr || found->begin != address_of(pointer) || found->imported ||
+      found->kind == MemoryKind::kPinned || found->kind == MemoryKind::kRegistered) {
+    return kGpuInvalidValue;
+  }
+  if (found->kind == MemoryKind::kManaged) {
+    perhaps_wait_for_device(lock, current_device());
+    p.memory.release(*found);
+    munmap(found->real, found->bytes);
+    return kGpuSuccess;
+  }
+  perhaps_wait_for_device(lock, found->device);
+  p.memory.release(*found);
+  // The file's pages go back only with the process: a copy that still runs may hold them.
+  Device& on = p.devices[static_cast<std::size_t>(found->device)];
+  on.used -= found->bytes;
+  const std::uint64_t first = (found->file_offset + kPage - 1) / kPage * kPage;
+  const std::uint64_t last = (found->file_offset + found->bytes) / kPage * kPage;
+  if (last > first)
+    fallocate(on.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
+              static_cast<off_t>(last - first));
+  return kGpuSuccess;
+}
+
+namespace {
+
+GpuError allocate_on_host(void** pointer, std::size_t bytes, MemoryKind kind) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  if (pointer == nullptr) return kGpuInvalidValue;
+  *pointer = nullptr;
+  if (bytes == 0) return kGpuSuccess;
+  std::unique_lock lock(p.engine.mutex());
+  if (const GpuError error = p.unsafe_while_capturing()) return error;
+  perhaps_wait_for_device(lock, current_device());
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return kGpuOutOfMemory;
+  p.memory.add_pinned(memory, bytes, kind);
+  poison(static_cast<std::byte*>(memory), bytes);
+  *pointer = memory;
+  return kGpuSuccess;
+}
+
+}  // namespace
+
+GpuError allocate_host(void** pointer, std::size_t bytes, unsigned /*flags*/) {
+  return allocate_on_host(pointer, bytes, MemoryKind::kPinned);
+}
+GpuError allocate_managed(void** pointer, std::size_t bytes) {
+  return allocate_on_host(pointer, bytes, MemoryKind::kManaged);
+}
+
+GpuError free_host(void* pointer) {
+  Platform& p = platform();
+  if (pointer == nullptr) return kGpuSuccess;
+  if (const GpuError error = p.trouble()) return error;
+  std::unique_lock lock(p.engine.mutex());
+  if (const GpuError error = p.unsafe_while_capturing()) return error;
+  Allocation* const found = find_live(pointer);
+  if (found == nullptr || found->kind != MemoryKind::kPinned || found->begin != address_of(pointer))
+    return kGpuInvalidValue;
+  perhaps_wait_for_device(lock, current_device());
+  p.memory.release(*found);
+  munmap(found->real, found->bytes);
+  return kGpuSuccess;
+}
+
+GpuError register_host(void* pointer, std::size_t bytes, unsigned /*flags*/) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  if (pointer == nullptr || bytes == 0) return kGpuInvalidValue;
+  const std::lock_guard lock(p.engine.mutex());
+  if (const GpuError error = p.unsafe_while_capturing()) return error;
+  if (p.memory.find_registered(address_of(pointer)) != nullptr ||
+      p.memory.find_registered(address_of(pointer) + bytes - 1) != nullptr) {
+    return kGpuHostMemoryAlreadyRegistered;
+  }
+  p.memory.add_registered(pointer, bytes);
+  return kGpuSuccess;
+}
+
+GpuError unregister_host(void* pointer) {
+  constexpr GpuError kNotRegistered = 713;
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  std::unique_lock lock(p.engine.mutex());
+  if (const GpuError error = p.unsafe_while_capturing()) return error;
+  Allocation* const found = p.memory.find_registered(address_of(pointer));
+  if (found == nullptr || found->kind != MemoryKind::kRegistered ||
+      found->host_alias != address_of(pointer)) {
+    return kNotRegistered;
+  }
+  perhaps_wait_for_device(lock, current_device());
+  p.memory.release(*found);
+  return kGpuSuccess;
+}
+
+GpuError host_device_pointer(void** on_device, void* on_host) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const Allocation* const found = p.memory.find_registered(address_of(on_host));
+  if (found == nullptr) return kGpuInvalidValue;
+  *on_device = reinterpret_cast<void*>(found->begin + (address_of(on_host) - found->host_alias));
+  return kGpuSuccess;
+}
+
+GpuError pointer_info(GpuPointer* info, const void* pointer) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  *info = {};
+  const Allocation* found = find_live(pointer);
+  if (found == nullptr) found = p.memory.find_registered(address_of(pointer));
+  const bool by_alias = found != nullptr && !found->holds(address_of(pointer), 1);
+  if (found == nullptr || (by_alias && address_of(pointer) - found->host_alias >= found->bytes)) {
+    info->on_host = const_cast<void*>(pointer);
+    return kGpuSuccess;
+  }
+  const std::uint64_t offset = address_of(pointer) - (by_alias ? found->host_alias : found->begin);
+  info->device = std::max(found->device, 0);
+  info->on_device = reinterpret_cast<void*>(found->begin + offset);
+  switch (found->kind) {
+    case MemoryKind::kDevice:
+      info->kind = GpuMemory::kDevice;
+      return kGpuSuccess;
+    case MemoryKind::kManaged:
+      info->kind = GpuMemory::kManaged;
+      break;
+    case MemoryKind::kPinned:
+    case MemoryKind::kRegistered:
+      info->kind = GpuMemory::kHost;
+  }
+  info->on_host = reinterpret_cast<void*>(found->host_alias + offset);
+  return kGpuSuccess;
+}
+
+GpuError address_range(void** base, std::size_t* bytes, const void* pointer) {
+  const Allocation* const found = find_live(pointer);
+  if (found == nullptr || !found->holds(address_of(pointer), 1)) return kGpuInvalidValue;
+  if (base != nullptr) *base = reinterpret_cast<void*>(found->begin);
+  if (bytes != nullptr) *bytes = found->bytes;
+  return kGpuSuccess;
+}
+
+}  // namespace rondo::simt::calls

@@ -1,0 +1,168 @@
+// Virtual memory: physical allocations, address ranges, mappings, access, file descriptors.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "tests/simt/device/calls.h"
+#include "tests/simt/device/platform.h"
+
+namespace rondo::simt::calls {
+namespace {
+
+constexpr std::size_t kGranularity = 2 << 20;
+constexpr const char* kName = "rondo-simt-vmm-";
+
+void drop_reference(Platform& p, std::uint64_t id) {
+  const auto found = p.shareables.find(id);
+  if (--found->second.references > 0) return;
+  close(found->second.file);
+  p.shareables.erase(found);
+}
+
+// The device whose memory a shared file is, from its name; -1: it is something else.
+int device_of(int file) {
+  char text[128] = "";
+  const std::string link = fmt::format("/proc/self/fd/{}", file);
+  if (readlink(link.c_str(), text, sizeof text - 1) < 0) return -1;
+  int device = -1;
+  return std::sscanf(text, "/memfd:rondo-simt-vmm-%d", &device) == 1 ? device : -1;
+}
+
+Allocation* mapping_at(Platform& p, const void* address) {
+  Allocation* const found = p.memory.find(reinterpret_cast<std::uint64_t>(address));
+  return found != nullptr && !found->freed && found->imported &&
+                 p.shareables.contains(found->host_alias)
+             ? found
+             : nullptr;
+}
+
+}  // namespace
+
+GpuError vmm_granularity(std::size_t* bytes, int device) {
+  if (device < 0 || device >= platform().config.devices) return kGpuInvalidDevice;
+  *bytes = kGranularity;
+  return kGpuSuccess;
+}
+
+GpuError vmm_create(GpuAllocation* allocation, std::size_t bytes, int device) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
+  if (bytes == 0 || bytes % kGranularity != 0) return kGpuInvalidValue;
+  const std::lock_guard lock(p.engine.mutex());
+  Device& on = p.devices[static_cast<std::size_t>(device)];
+  ++p.allocations;
+  if (p.config.out_of_memory != 0 && p.allocations >= p.config.out_of_memory)
+    return kGpuOutOfMemory;
+  if (bytes > (p.config.memory_mib << 20) - on.used) return kGpuOutOfMemory;
+  const int file = memfd_create(fmt::format("{}{}", kName, device).c_str(), MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) return kGpuOutOfMemory;
+  *allocation = p.next_id++;
+  p.shareables[*allocation] = {file, bytes, device, 1};
+  return kGpuSuccess;
+}
+
+GpuError vmm_release(GpuAllocation allocation) {
+  Platform& p = platform();
+  const std::lock_guard lock(p.engine.mutex());
+  if (!p.shareables.contains(allocation)) return kGpuInvalidValue;
+  drop_reference(p, allocation);
+  return kGpuSuccess;
+}
+
+GpuError vmm_reserve(void** address, std::size_t bytes, std::size_t alignment) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  if (bytes == 0 || bytes % kGranularity != 0) return kGpuInvalidValue;
+  const std::uint64_t at = p.memory.reserve(bytes, std::max(alignment, kGranularity));
+  if (at == 0) return kGpuOutOfMemory;
+  *address = reinterpret_cast<void*>(at);
+  return kGpuSuccess;
+}
+GpuError vmm_unreserve(void* address, std::size_t bytes) {
+  // Addresses are never used twice; what is still mapped there must be unmapped first.
+  return bytes == 0 || mapping_at(platform(), address) != nullptr ? kGpuInvalidValue : kGpuSuccess;
+}
+
+GpuError vmm_map(void* address, std::size_t bytes, GpuAllocation allocation) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  const auto found = p.shareables.find(allocation);
+  const auto at = reinterpret_cast<std::uint64_t>(address);
+  if (found == p.shareables.end() || bytes != found->second.bytes || at % kGranularity != 0 ||
+      mapping_at(p, address) != nullptr) {
+    return kGpuInvalidValue;
+  }
+  Allocation* const made =
+      p.memory.map(at, bytes, found->second.file, 0, found->second.device, 0, true);
+  if (made == nullptr) return kGpuOutOfMemory;
+  made->host_alias = allocation;
+  ++found->second.references;
+  return kGpuSuccess;
+}
+
+GpuError vmm_unmap(void* address, std::size_t bytes) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  Allocation* const found = mapping_at(p, address);
+  if (found == nullptr || found->bytes != bytes) return kGpuInvalidValue;
+  p.memory.release(*found);
+  drop_reference(p, found->host_alias);
+  return kGpuSuccess;
+}
+
+GpuError vmm_allow(void* address, std::size_t bytes, int device) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
+  const std::lock_guard lock(p.engine.mutex());
+  Allocation* const found = mapping_at(p, address);
+  if (found == nullptr || found->bytes != bytes) return kGpuInvalidValue;
+  if (device != found->device && !p.reaches(device, found->device)) return kGpuInvalidDevice;
+  found->access.fetch_or(1u << device);
+  return kGpuSuccess;
+}
+
+GpuError vmm_export(int* fd, GpuAllocation allocation) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  const auto found = p.shareables.find(allocation);
+  if (found == p.shareables.end()) return kGpuInvalidValue;
+  *fd = fcntl(found->second.file, F_DUPFD_CLOEXEC, 0);
+  return *fd >= 0 ? kGpuSuccess : kGpuOutOfMemory;
+}
+
+GpuError vmm_import(GpuAllocation* allocation, int fd) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  const int device = device_of(fd);
+  struct stat file {};
+  if (device < 0 || device >= p.config.devices || fstat(fd, &file) != 0) return kGpuInvalidValue;
+  const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return kGpuOutOfMemory;
+  *allocation = p.next_id++;
+  p.shareables[*allocation] = {own, static_cast<std::size_t>(file.st_size), device, 1};
+  return kGpuSuccess;
+}
+
+GpuError vmm_retain(GpuAllocation* allocation, void* address) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  const Allocation* const found = mapping_at(p, address);
+  if (found == nullptr) return kGpuInvalidValue;
+  *allocation = found->host_alias;
+  ++p.shareables[found->host_alias].references;
+  return kGpuSuccess;
+}
+
+}  // namespace rondo::simt::calls

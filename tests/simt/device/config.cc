@@ -1,0 +1,102 @@
+#include "tests/simt/device/config.h"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace rondo::simt {
+namespace {
+
+[[noreturn]] void refuse(std::string_view what) {
+  std::fprintf(stderr, "emulated GPU: %.*s; see tests/simt/device/config.h\n",
+               static_cast<int>(what.size()), what.data());
+  std::exit(1);
+}
+
+std::uint64_t number(std::string_view name, const std::string& text) {
+  char* end = nullptr;
+  const std::uint64_t value = std::strtoull(text.c_str(), &end, 10);
+  if (text.empty() || *end != '\0')
+    refuse(fmt::format("{} is '{}', which is not a number", name, text));
+  return value;
+}
+
+void set_mode(Config& config, const std::string& mode) {
+  constexpr int kParallelThreads = 2;
+  if (mode == "weak") {
+    config.weak = true;
+  } else if (mode == "parallel") {
+    config.threads = kParallelThreads;
+  } else if (mode != "seed") {
+    refuse(fmt::format("RONDO_SIMT has mode '{}'; there are seed, weak and parallel", mode));
+  }
+}
+
+void set_p2p(Config& config, const std::string& p2p) {
+  if (p2p == "none") {
+    config.p2p = Config::PeerAccess::kNone;
+  } else if (p2p == "pairs") {
+    config.p2p = Config::PeerAccess::kPairs;
+  } else if (p2p != "all") {
+    refuse(fmt::format("RONDO_SIMT has p2p '{}'; there are all, none and pairs", p2p));
+  }
+}
+
+void set(Config& config, const std::string& key, const std::string& value) {
+  if (key == "mode") return set_mode(config, value);
+  if (key == "p2p") return set_p2p(config, value);
+  const std::uint64_t n = number("a value in RONDO_SIMT", value);
+  if (key == "queues") {
+    config.queues = static_cast<int>(n);
+  } else if (key == "multiprocessors") {
+    config.multiprocessors = static_cast<int>(n);
+  } else if (key == "memory") {
+    config.memory_mib = n;
+  } else if (key == "slices") {
+    config.slices = static_cast<int>(n);
+  } else if (key == "out_of_memory") {
+    config.out_of_memory = n;
+  } else if (key == "lost") {
+    config.lost = n;
+  } else {
+    refuse(fmt::format("RONDO_SIMT does not know '{}'", key));
+  }
+}
+
+}  // namespace
+
+Config Config::from_environment() {
+  Config config;
+  if (const char* devices = std::getenv("RONDO_SIMT_DEVICES"))
+    config.devices = static_cast<int>(number("RONDO_SIMT_DEVICES", devices));
+  if (config.devices > kMostDevices)
+    refuse(fmt::format("RONDO_SIMT_DEVICES is {}, at most {}", config.devices, kMostDevices));
+  if (const char* seed = std::getenv("RONDO_SIMT_SEED"))
+    config.seed = number("RONDO_SIMT_SEED", seed);
+  const char* const rest = std::getenv("RONDO_SIMT");
+  std::string_view left = rest == nullptr ? "" : rest;
+  while (!left.empty()) {
+    const std::size_t comma = std::min(left.find(','), left.size());
+    const std::string_view one = left.substr(0, comma);
+    const std::size_t equal = one.find('=');
+    if (equal == one.npos) refuse(fmt::format("RONDO_SIMT has '{}', which is not name=value", one));
+    set(config, std::string(one.substr(0, equal)), std::string(one.substr(equal + 1)));
+    left.remove_prefix(std::min(comma + 1, left.size()));
+  }
+  return config;
+}
+
+std::string Config::reproducer() const {
+  std::string text = fmt::format("RONDO_SIMT_DEVICES={} RONDO_SIMT_SEED={}", devices, seed);
+  const char* const mode = weak ? "weak" : threads > 0 ? "parallel" : "seed";
+  constexpr const char* kP2p[] = {"all", "none", "pairs"};
+  text += fmt::format(" RONDO_SIMT=mode={},queues={},p2p={},multiprocessors={}", mode, queues,
+                      kP2p[static_cast<int>(p2p)], multiprocessors);
+  if (out_of_memory != 0) text += fmt::format(",out_of_memory={}", out_of_memory);
+  if (lost != 0) text += fmt::format(",lost={}", lost);
+  return text;
+}
+
+}  // namespace rondo::simt

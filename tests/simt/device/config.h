@@ -1,0 +1,44 @@
+// Config: what machine the emulated GPUs pretend to be, from the environment or from a test.
+//
+//   RONDO_SIMT_DEVICES=8   devices
+//   RONDO_SIMT_SEED=1      of everything that is left to chance
+//   RONDO_SIMT=a=b,...     the rest:
+//     mode=seed|weak|parallel   how kernels run: one thread at a time; with weak memory besides; or
+//                               on OS threads, fast and not repeatable
+//     queues=N          hardware queues a device (0: 1 to 8, by the seed); streams share them
+//     p2p=all|none|pairs        which devices reach each other (pairs: 0-1, 2-3, ...)
+//     multiprocessors=N, memory=MiB       a device
+//     slices=N          time slices that a kernel may spend spinning while another process waits
+//                       for its device
+//     out_of_memory=N   the Nth device allocation fails, and every later one
+//     lost=N            the Nth kernel launch of the process loses its device
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tests/simt/machine/gang.h"
+
+namespace rondo::simt {
+
+struct Config {
+  enum class PeerAccess : std::uint8_t { kAll, kNone, kPairs };
+
+  int devices = 8;
+  std::uint64_t seed = 1;
+  bool weak = false;
+  int threads = 0;  // OS threads for kernels; 0: seed mode
+  int queues = 0;
+  PeerAccess p2p = PeerAccess::kAll;
+  int multiprocessors = 132;
+  std::uint64_t memory_mib = 4096;
+  int slices = 8;
+  std::uint64_t out_of_memory = 0;  // 0: never
+  std::uint64_t lost = 0;           // 0: never
+  bool own_thread = true;           // false: the device moves only while a call waits for it
+
+  static Config from_environment();  // ends the process with a sentence on nonsense
+  std::string reproducer() const;    // the environment that repeats it
+};
+
+}  // namespace rondo::simt

@@ -1,0 +1,159 @@
+#include "tests/simt/device/engine.h"
+
+#include <chrono>
+
+namespace rondo::simt {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kNothingMoves = 20us;  // pause before the device looks again
+constexpr int kTurnsAtOnce = 32;      // of GPU threads, at most, between looks at the queues
+
+thread_local bool runs_callback = false;
+
+GangOptions gang_options(const Config& config) {
+  GangOptions options;
+  options.worker.seed = config.seed;
+  options.worker.weak_memory = config.weak;
+  options.threads = config.threads;
+  options.devices = config.devices;
+  options.limits.multiprocessors = config.multiprocessors;
+  return options;
+}
+
+int queue_count(const Config& config) {
+  constexpr std::uint64_t kMostQueues = 8;
+  if (config.queues > 0) return config.queues;
+  return 1 + static_cast<int>(Random(config.seed).below(kMostQueues));
+}
+
+}  // namespace
+
+Engine::Engine(AddressSpace& memory, const Config& config)
+    : random_(config.seed ^ 0x5eed),
+      config_(config),
+      queues_(queue_count(config)),
+      queued_(static_cast<std::size_t>(config.devices * queues_)),
+      gang_(memory, gang_options(config)),
+      engine_random_(config.seed ^ 0xe4614e),
+      slices_(config) {}
+
+Engine::~Engine() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  pushed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  {
+    const std::lock_guard lock(call_mutex_);
+    calls_stop_ = true;
+  }
+  call_.notify_all();
+  if (caller_.joinable()) caller_.join();
+}
+
+bool Engine::in_callback() { return runs_callback; }
+
+void Engine::push(CommandRef command) {
+  queued_[static_cast<std::size_t>(command->device * queues_ + command->queue)].push_back(
+      std::move(command));
+  ++commands_;
+  if (config_.own_thread && !thread_.joinable()) thread_ = std::thread([this] { loop(); });
+  pushed_.notify_one();
+}
+
+void Engine::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
+  while (!done()) {
+    if (config_.own_thread) {
+      moved_.wait_for(lock, 1ms);
+      continue;
+    }
+    lock.unlock();
+    if (!turn()) std::this_thread::sleep_for(kNothingMoves);
+    lock.lock();
+  }
+}
+
+void Engine::call_host(std::function<void()> function) {
+  {
+    const std::lock_guard lock(call_mutex_);
+    calls_.push_back(std::move(function));
+    if (!caller_.joinable()) caller_ = std::thread([this] { call_loop(); });
+  }
+  call_.notify_one();
+}
+
+// Lets the head of one queue go on, chosen among those that may.
+bool Engine::begin_one() {
+  std::unique_lock lock(mutex_);
+  if (commands_ == 0) return false;
+  const std::size_t start = engine_random_.below(queued_.size());
+  for (std::size_t i = 0; i < queued_.size(); ++i) {
+    std::deque<CommandRef>& queue = queued_[(start + i) % queued_.size()];
+    if (queue.empty()) continue;
+    const CommandRef command = queue.front();
+    bool ready = true;
+    for (const CommandRef& before : command->after) ready = ready && before->over;
+    if (!ready) continue;
+    lock.unlock();
+    const Step step = command->step ? command->step() : Step::kOver;
+    lock.lock();
+    if (step == Step::kWaits) continue;
+    if (step == Step::kMoved) return true;
+    queue.pop_front();
+    --commands_;
+    command->step = nullptr;
+    command->after.clear();
+    command->over_at =
+        static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+    command->over = true;
+    moved_.notify_all();
+    return true;
+  }
+  return false;
+}
+
+bool Engine::turn() {
+  const bool began = begin_one();
+  Worker::Turn turn = Worker::Turn::kIdle;
+  const std::uint32_t allowed = slices_.allowed(gang_);
+  for (auto left = 1 + engine_random_.below(kTurnsAtOnce); left > 0; --left) {
+    turn = gang_.turn(allowed);
+    if (turn != Worker::Turn::kMoved) break;
+  }
+  slices_.used(gang_, turn);
+  return began || turn == Worker::Turn::kMoved;
+}
+
+void Engine::loop() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (commands_ == 0) {
+      pushed_.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    const bool moved = turn();
+    lock.lock();
+    if (!moved && !stop_) pushed_.wait_for(lock, kNothingMoves);
+  }
+}
+
+void Engine::call_loop() {
+  runs_callback = true;
+  std::unique_lock lock(call_mutex_);
+  while (!calls_stop_) {
+    if (calls_.empty()) {
+      call_.wait(lock);
+      continue;
+    }
+    const std::function<void()> function = std::move(calls_.front());
+    calls_.pop_front();
+    lock.unlock();
+    function();
+    lock.lock();
+  }
+}
+
+}  // namespace rondo::simt

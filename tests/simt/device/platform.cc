@@ -1,0 +1,190 @@
+#include "tests/simt/device/platform.h"
+
+#include <fmt/core.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+
+#include "tests/simt/machine/violation.h"
+
+namespace rondo::simt {
+namespace {
+
+std::mutex& making() {
+  static std::mutex* const mutex = new std::mutex;
+  return *mutex;
+}
+std::atomic<Platform*> only{nullptr};
+
+}  // namespace
+
+Platform& platform() {
+  if (Platform* const made = only.load(std::memory_order_acquire)) return *made;
+  const std::lock_guard lock(making());
+  if (only.load() == nullptr) only = new Platform(Config::from_environment());
+  return *only.load();
+}
+
+void replace_platform(const Config& config) {
+  const std::lock_guard lock(making());
+  delete only.exchange(nullptr);
+  only = new Platform(config);
+  current_device() = 0;
+  current_capture_mode() = 0;
+}
+
+int& current_device() {
+  thread_local int device = 0;
+  return device;
+}
+int& current_capture_mode() {
+  thread_local int mode = 0;
+  return mode;
+}
+std::uint64_t current_thread() {
+  static std::atomic<std::uint64_t> threads{0};
+  thread_local const std::uint64_t number = ++threads;
+  return number;
+}
+
+Platform::Platform(const Config& of)
+    : config(of),
+      devices(static_cast<std::size_t>(of.devices)),
+      process(getpid()),
+      engine(memory, of) {
+  set_reproducer(config.reproducer());
+  for (int d = 0; d < config.devices; ++d) {
+    Device& device = devices[static_cast<std::size_t>(d)];
+    device.legacy = {d, 0, 0, false, nullptr, nullptr, {}};
+    device.file = memfd_create(fmt::format("rondo-simt-{}", d).c_str(), MFD_CLOEXEC);
+    if (device.file < 0 || ftruncate(device.file, AddressSpace::kRange) != 0) std::abort();
+  }
+}
+
+Platform::~Platform() {
+  for (const Device& device : devices) close(device.file);
+  for (const auto& [id, shareable] : shareables) close(shareable.file);
+}
+
+GpuError Platform::trouble() const {
+  if (getpid() != process) return kInitializationError;
+  if (Engine::in_callback()) return kGpuNotPermitted;
+  if (devices.empty()) return kGpuNoDevice;
+  return devices[static_cast<std::size_t>(current_device())].sticky;
+}
+
+Stream* Platform::stream(GpuStream handle) {
+  constexpr std::uintptr_t kPerThread = 2;
+  const auto number = reinterpret_cast<std::uintptr_t>(handle);
+  // The per-thread stream is taken for the legacy one: legal, and it waits for more.
+  if (number <= kPerThread) return &devices[static_cast<std::size_t>(current_device())].legacy;
+  const auto found = streams.find(reinterpret_cast<Stream*>(handle));
+  return found == streams.end() ? nullptr : found->second.get();
+}
+
+Event* Platform::event(GpuEvent handle) {
+  const auto found = events.find(reinterpret_cast<Event*>(handle));
+  return found == events.end() ? nullptr : found->second.get();
+}
+
+GpuError Platform::submit(Stream* stream, Operation operation) {
+  const std::lock_guard lock(engine.mutex());
+  if (stream == nullptr) return kGpuInvalidHandle;
+  return submit_locked(*stream, std::move(operation));
+}
+
+GpuError Platform::submit_locked(Stream& stream, Operation operation) {
+  if (Capture* const capture = stream.capture.get()) {
+    if (capture->invalidated) return kGpuCaptureInvalidated;
+    capture->graph.nodes.push_back({std::move(operation), stream.frontier});
+    stream.frontier = {capture->graph.nodes.size() - 1};
+    return kGpuSuccess;
+  }
+  Device& device = devices[static_cast<std::size_t>(stream.device)];
+  const bool legacy = &stream == &device.legacy;
+  std::vector<CommandRef> after{stream.newest};
+  if (legacy) {
+    for (const auto& [key, other] : streams) {
+      if (other->device != stream.device || !other->waits_for_legacy) continue;
+      if (other->capture != nullptr) return invalidate(*other->capture, kCaptureImplicit);
+      after.push_back(other->newest);
+    }
+  } else if (stream.waits_for_legacy) {
+    after.push_back(device.legacy.newest);
+  }
+  stream.newest = enqueue(stream, operation, stream.queue, std::move(after));
+  return kGpuSuccess;
+}
+
+CommandRef Platform::enqueue(Stream& stream, const Operation& operation, int queue,
+                             std::vector<CommandRef> after) {
+  auto command = std::make_shared<Command>();
+  command->what = operation.what;
+  command->device = operation.device >= 0 ? operation.device : stream.device;
+  command->queue = queue;
+  command->after = std::move(after);
+  if (operation.prepare) operation.prepare(*command);
+  std::erase_if(command->after, [](const CommandRef& one) { return one == nullptr || one->over; });
+  if (command->step) {
+    const Device& device = devices[static_cast<std::size_t>(command->device)];
+    command->step = [&device, step = std::move(command->step)] {
+      return device.sticky != kGpuSuccess ? Step::kOver : step();
+    };
+  }
+  engine.push(command);
+  return command;
+}
+
+GpuError Platform::invalidate(Capture& capture, GpuError error) {
+  capture.invalidated = true;
+  return error;
+}
+
+GpuError Platform::unsafe_while_capturing() {
+  constexpr int kGlobal = 0, kRelaxed = 2;
+  const int mode = current_capture_mode();
+  if (mode == kRelaxed) return kGpuSuccess;
+  for (const auto& capture : captures) {
+    const bool own = capture->thread == current_thread();
+    if ((own && capture->mode != kRelaxed) ||
+        (!own && mode == kGlobal && capture->mode == kGlobal)) {
+      return invalidate(*capture, kGpuCaptureUnsupported);
+    }
+  }
+  return kGpuSuccess;
+}
+
+bool Platform::reaches(int device, int peer) const {
+  if (device == peer) return false;
+  switch (config.p2p) {
+    case Config::PeerAccess::kAll:
+      return true;
+    case Config::PeerAccess::kNone:
+      return false;
+    case Config::PeerAccess::kPairs:
+      break;
+  }
+  return device / 2 == peer / 2;
+}
+
+std::uint32_t Platform::who_may_touch(int owner) const {
+  std::uint32_t bits = 1u << owner;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    if ((devices[d].peers >> owner & 1) != 0) bits |= 1u << d;
+  }
+  return bits;
+}
+
+std::vector<CommandRef> Platform::all_newest(int device) const {
+  std::vector<CommandRef> all{devices[static_cast<std::size_t>(device)].legacy.newest};
+  for (const auto& [key, stream] : streams) {
+    if (stream->device == device) all.push_back(stream->newest);
+  }
+  std::erase(all, nullptr);
+  return all;
+}
+
+}  // namespace rondo::simt

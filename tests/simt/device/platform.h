@@ -1,0 +1,93 @@
+// Platform: the emulated machine of this process: devices, memory, streams, captures.
+//
+// One exists at a time. platform() makes it from the environment at the first call; tests replace
+// it by one of their own, which ends everything that the old one held. The calls (calls.h) act on
+// it.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/gpu.h"
+#include "tests/simt/device/command.h"
+#include "tests/simt/device/config.h"
+#include "tests/simt/device/engine.h"
+#include "tests/simt/machine/address_space.h"
+
+namespace rondo::simt {
+
+inline constexpr GpuError kInitializationError = 3;
+inline constexpr GpuError kCaptureMerge = 902;
+inline constexpr GpuError kCaptureUnmatched = 903;
+inline constexpr GpuError kCaptureUnjoined = 904;
+inline constexpr GpuError kCaptureIsolation = 905;
+inline constexpr GpuError kCaptureImplicit = 906;
+inline constexpr GpuError kCapturedEvent = 907;
+inline constexpr GpuError kCaptureWrongThread = 908;
+inline constexpr GpuError kCooperativeLaunchTooLarge = 720;
+
+struct Device {
+  Stream legacy;
+  std::atomic<GpuError> sticky{kGpuSuccess};  // what every later call returns
+  std::uint32_t peers = 0;                    // bit p: may touch the memory of device p
+  std::uint64_t used = 0;                     // bytes
+  int file = -1;                              // holds its memory
+};
+
+struct Shareable {  // VMM: physical memory
+  int file;
+  std::size_t bytes;
+  int device;
+  int references;
+};
+
+class Platform {
+ public:
+  explicit Platform(const Config& config);
+  ~Platform();
+
+  // Puts an operation on a stream, or into the graph that the stream captures.
+  GpuError submit(Stream* stream, Operation operation);
+  // The same under the mutex, for operations of several parts.
+  GpuError submit_locked(Stream& stream, Operation operation);
+  CommandRef enqueue(Stream& stream, const Operation& operation, int queue,
+                     std::vector<CommandRef> after);
+  // The stream of a handle; null: there is no such stream. Under the mutex.
+  Stream* stream(GpuStream handle);
+  Event* event(GpuEvent handle);
+  // What stands in the way of a call that is unsafe while anything captures; it also ends the
+  // capture. Under the mutex.
+  GpuError unsafe_while_capturing();
+  GpuError invalidate(Capture& capture, GpuError error);
+
+  bool reaches(int device, int peer) const;      // by P2P
+  std::uint32_t who_may_touch(int owner) const;  // devices, as bits
+  // What an asynchronous call finds wrong before it starts: a lost device, a forked child, a call
+  // in a host function.
+  GpuError trouble() const;
+  std::vector<CommandRef> all_newest(int device) const;  // of its streams; under the mutex
+
+  const Config config;
+  AddressSpace memory;
+  std::vector<Device> devices;
+  std::unordered_map<Stream*, std::unique_ptr<Stream>> streams;
+  std::unordered_map<Event*, std::unique_ptr<Event>> events;
+  std::unordered_map<void*, std::shared_ptr<Graph>> graphs;
+  std::vector<std::shared_ptr<Capture>> captures;  // that go on
+  std::unordered_map<std::uint64_t, Shareable> shareables;
+  std::unordered_map<std::uint64_t, int> imports;  // by address: how often opened
+  std::uint64_t next_id = 1;
+  std::uint64_t allocations = 0, launches = 0;
+  const int process;
+  Engine engine;  // last: its threads use the rest
+};
+
+Platform& platform();
+void replace_platform(const Config& config);
+int& current_device();        // of this thread
+int& current_capture_mode();  // of this thread: CUDA's numbers
+std::uint64_t current_thread();
+
+}  // namespace rondo::simt

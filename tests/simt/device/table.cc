@@ -1,0 +1,122 @@
+#include "tests/simt/device/table.h"
+
+#include <atomic>
+
+#include "tests/simt/device/calls.h"
+
+namespace rondo::simt {
+namespace {
+
+using Finder = const cuda::KernelEntry& (*)(int kernel);
+std::atomic<Finder> find_kernel{nullptr};
+
+constexpr int kRegisters = 96;  // as machine/room.h takes them
+
+// The emulated calls keep no error beyond the one that they return.
+GpuError no_error() { return kGpuSuccess; }
+GpuError driver_version(int* version) {
+  *version = 13000;
+  return kGpuSuccess;
+}
+
+bool exists(int kernel) {
+  return kernel >= 0 && kernel < cuda::kKernels && find_kernel.load()(kernel).name != nullptr;
+}
+GpuError load_kernel(int kernel) { return exists(kernel) ? kGpuSuccess : kGpuInvalidValue; }
+GpuError kernel_info(GpuKernelInfo* info, int kernel) {
+  if (!exists(kernel)) return kGpuInvalidValue;
+  *info = {kRegisters, 0, 0, find_kernel.load()(kernel).most_threads};
+  return kGpuSuccess;
+}
+GpuError resident_ctas(int* per_multiprocessor, int kernel, int block, std::size_t shared) {
+  if (!exists(kernel)) return kGpuInvalidValue;
+  return calls::resident_ctas(per_multiprocessor, block, shared);
+}
+GpuError launch(const GpuLaunch& launch, GpuStream stream) {
+  if (!exists(launch.kernel)) return kGpuInvalidValue;
+  const cuda::KernelEntry& entry = find_kernel.load()(launch.kernel);
+  if (launch.argument_bytes != entry.argument_bytes) return kGpuInvalidValue;
+  return calls::launch_kernel({entry.name, entry.body, entry.most_threads}, launch, stream);
+}
+
+constexpr GpuApi kTable = {
+    .name = "simt",
+    .error_name = calls::error_name,
+    .error_text = calls::error_text,
+    .last_error = no_error,
+    .peek_error = no_error,
+    .driver_version = driver_version,
+    .device_count = calls::device_count,
+    .get_device = calls::get_device,
+    .set_device = calls::set_device,
+    .attribute = calls::attribute,
+    .device_name = calls::device_name,
+    .pci_bus_id = calls::pci_bus_id,
+    .device_uuid = calls::device_uuid,
+    .memory_info = calls::memory_info,
+    .synchronize_device = calls::synchronize_device,
+    .can_access_peer = calls::can_access_peer,
+    .enable_peer_access = calls::enable_peer_access,
+    .allocate = calls::allocate,
+    .free_memory = calls::free_memory,
+    .allocate_host = calls::allocate_host,
+    .free_host = calls::free_host,
+    .allocate_managed = calls::allocate_managed,
+    .register_host = calls::register_host,
+    .unregister_host = calls::unregister_host,
+    .host_device_pointer = calls::host_device_pointer,
+    .pointer_info = calls::pointer_info,
+    .address_range = calls::address_range,
+    .copy = calls::copy,
+    .fill = calls::fill,
+    .ipc_export = calls::ipc_export,
+    .ipc_open = calls::ipc_open,
+    .ipc_close = calls::ipc_close,
+    .vmm_granularity = calls::vmm_granularity,
+    .vmm_create = calls::vmm_create,
+    .vmm_release = calls::vmm_release,
+    .vmm_reserve = calls::vmm_reserve,
+    .vmm_unreserve = calls::vmm_unreserve,
+    .vmm_map = calls::vmm_map,
+    .vmm_unmap = calls::vmm_unmap,
+    .vmm_allow = calls::vmm_allow,
+    .vmm_export = calls::vmm_export,
+    .vmm_import = calls::vmm_import,
+    .vmm_retain = calls::vmm_retain,
+    .create_stream = calls::create_stream,
+    .destroy_stream = calls::destroy_stream,
+    .synchronize_stream = calls::synchronize_stream,
+    .query_stream = calls::query_stream,
+    .priority_range = calls::priority_range,
+    .stream_priority = calls::stream_priority,
+    .stream_device = calls::stream_device,
+    .stream_wait_event = calls::stream_wait_event,
+    .create_event = calls::create_event,
+    .destroy_event = calls::destroy_event,
+    .record_event = calls::record_event,
+    .query_event = calls::query_event,
+    .synchronize_event = calls::synchronize_event,
+    .elapsed_ms = calls::elapsed_ms,
+    .launch_host = calls::launch_host,
+    .stream_write32 = calls::stream_write32,
+    .stream_wait32 = calls::stream_wait32,
+    .capture_info = calls::capture_info,
+    .exchange_capture_mode = calls::exchange_capture_mode,
+    .begin_capture = calls::begin_capture,
+    .end_capture = calls::end_capture,
+    .launch_graph = calls::launch_graph,
+    .destroy_graph = calls::destroy_graph,
+    .load_kernel = load_kernel,
+    .kernel_info = kernel_info,
+    .resident_ctas = resident_ctas,
+    .launch = launch,
+};
+
+}  // namespace
+
+const GpuApi& gpu_table(Finder kernel_of) {
+  find_kernel = kernel_of;
+  return kTable;
+}
+
+}  // namespace rondo::simt

@@ -1,0 +1,138 @@
+// Faults planted in the use of streams and memory: each is caught, its correct twin never is.
+#include "tests/simt/device_fixture.h"
+
+namespace rondo::simt {
+namespace {
+
+constexpr int kSeeds = 200;
+
+template <class Scenario>
+int failures(const Scenario& scenario) {
+  int failed = 0;
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    TestDevice gpu({.devices = 2, .seed = static_cast<std::uint64_t>(seed)});
+    failed += scenario(gpu) ? 0 : 1;
+  }
+  return failed;
+}
+
+// One stream writes, another reads what it wrote.
+bool produce_and_consume(TestDevice& gpu, bool wait_for_the_record) {
+  auto* const data = gpu.allocate<std::uint32_t>(64);
+  auto* const out = gpu.allocate<std::uint32_t>(64);
+  gpu.clear(data, 256);
+  const GpuStream writer = gpu.stream(), reader = gpu.stream();
+  const GpuEvent written = gpu.event();
+  // An event that was never recorded holds nobody up.
+  if (!wait_for_the_record)
+    EXPECT_CUDA(calls::stream_wait_event(reader, written, GpuEventUse::kPlain));
+  EXPECT_CUDA(TestDevice::launch("write", {}, writer,
+                                 [=] { device::store(data + device::thread_index(), 7u); }));
+  EXPECT_CUDA(calls::record_event(written, writer, GpuEventUse::kPlain));
+  if (wait_for_the_record)
+    EXPECT_CUDA(calls::stream_wait_event(reader, written, GpuEventUse::kPlain));
+  EXPECT_CUDA(TestDevice::launch("read", {}, reader, [=] {
+    device::store(out + device::thread_index(), device::load(data + device::thread_index()));
+  }));
+  EXPECT_CUDA(calls::synchronize_stream(reader));
+  for (int i = 0; i < 64; ++i)
+    if (gpu.read(out + i) != 7) return false;
+  return true;
+}
+
+TEST(PlantedStreamFaults, StreamThatWaitsTooEarlyIsSeen) {
+  EXPECT_EQ(failures([](TestDevice& gpu) { return produce_and_consume(gpu, true); }), 0);
+  EXPECT_GT(failures([](TestDevice& gpu) { return produce_and_consume(gpu, false); }), kSeeds / 10);
+}
+
+TEST(PlantedStreamFaults, FreedMemoryInAKernelIsSeen) {
+  int seen = 0;
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    TestDevice gpu({.devices = 1, .seed = static_cast<std::uint64_t>(seed)});
+    const ExpectViolations expected;
+    auto* const data = gpu.allocate<std::uint32_t>(64);
+    const GpuStream stream = gpu.stream();
+    EXPECT_CUDA(TestDevice::launch("late", {}, stream,
+                                   [=] { device::store(data + device::thread_index(), 1u); }));
+    EXPECT_CUDA(calls::free_memory(data));
+    const GpuError error = calls::synchronize_stream(stream);
+    if (expected.saw(Violation::kUseAfterFree)) {
+      ++seen;
+      EXPECT_EQ(error, kGpuIllegalAddress);
+      EXPECT_EQ(calls::free_memory(nullptr), kGpuSuccess);
+      EXPECT_EQ(calls::query_stream(stream), kGpuIllegalAddress) << "the error must stick";
+    } else {
+      EXPECT_EQ(error, kGpuSuccess);
+    }
+  }
+  EXPECT_GT(seen, kSeeds / 10) << "cudaFree need not wait for kernels";
+}
+
+TEST(PlantedStreamFaults, EveryBadAccessOfAKernelIsSeen) {
+  TestDevice gpu({.devices = 2});
+  auto* const data = gpu.allocate<std::uint32_t>(10);
+  EXPECT_CUDA(calls::set_device(1));
+  auto* const foreign = gpu.allocate<std::uint32_t>(10);
+  auto* const on_heap = new std::uint32_t(0);
+  const auto says = [&](const auto& body, const std::string& what) {
+    EXPECT_CUDA(calls::set_device(0));
+    platform().devices[0].sticky = kGpuSuccess;
+    const ExpectViolations expected;
+    const GpuStream stream = gpu.stream();
+    EXPECT_CUDA(TestDevice::launch("bad", {.threads = 1}, stream, body));
+    EXPECT_EQ(calls::synchronize_stream(stream), kGpuIllegalAddress) << what;
+    ASSERT_EQ(expected.texts().size(), 1u) << what;
+    EXPECT_NE(expected.texts()[0].find(what), std::string::npos) << expected.texts()[0];
+  };
+  says([=] { device::store(data + 10, 1u); }, "outside the 40 bytes of device memory");
+  says([=] { device::store(data - 1, 1u); }, "outside the 40 bytes of device memory");
+  says([=] { device::load(foreign); }, "device 0 may not touch");
+  says([=] { device::store(on_heap, 1u); }, "nothing was ever allocated");
+  says([=] { device::load(reinterpret_cast<std::uint64_t*>(data + 1)); }, "not aligned");
+  says([=] { device::store_shared(0, 1u); }, "of 0 bytes of shared memory");
+  delete on_heap;
+}
+
+TEST(PlantedStreamFaults, PeersMayTouchOnceTheyAreEnabled) {
+  TestDevice gpu({.devices = 2});
+  EXPECT_CUDA(calls::set_device(1));
+  auto* const before = gpu.allocate<std::uint32_t>(1);
+  EXPECT_CUDA(calls::set_device(0));
+  EXPECT_CUDA(calls::enable_peer_access(1));
+  EXPECT_EQ(calls::enable_peer_access(1), kGpuPeerAlreadyEnabled);
+  EXPECT_CUDA(calls::set_device(1));
+  auto* const after = gpu.allocate<std::uint32_t>(1);
+  EXPECT_CUDA(calls::set_device(0));
+  const GpuStream stream = gpu.stream();
+  EXPECT_CUDA(TestDevice::launch("touch", {.threads = 1}, stream, [=] {
+    device::store(before, 3u);
+    device::store(after, 4u);
+  }));
+  EXPECT_CUDA(calls::synchronize_stream(stream));
+  EXPECT_EQ(gpu.read(before), 3u);
+  EXPECT_EQ(gpu.read(after), 4u);
+}
+
+TEST(PlantedStreamFaults, ThreadThatLeavesABarrierBehindIsSeen) {
+  TestDevice gpu({.devices = 1});
+  const ExpectViolations expected;
+  const GpuStream stream = gpu.stream();
+  EXPECT_CUDA(TestDevice::launch("leaves", {}, stream, [] {
+    if (device::thread_index() != 5) device::barrier();
+  }));
+  EXPECT_NE(calls::synchronize_stream(stream), kGpuSuccess);
+  EXPECT_TRUE(expected.saw(Violation::kBarrier));
+}
+
+TEST(PlantedStreamFaults, HostThatFollowsADevicePointerDies) {
+  EXPECT_DEATH(
+      {
+        TestDevice gpu({.devices = 1});
+        volatile std::uint32_t* const data = gpu.allocate<std::uint32_t>(1);
+        data[0] = 1;
+      },
+      "");
+}
+
+}  // namespace
+}  // namespace rondo::simt

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs, builds and runs all tests. Sanitizers and fuzzers are stages of their own.
-#   bash tests/run.sh                      all tests (stages dev and torch)
+#   bash tests/run.sh                      all tests (stages dev, simt and torch)
 #   bash tests/run.sh dev asan tsan fuzz   the stages that are named
 #   bash tests/run.sh torch_all            also the slow tests of PyTorch programs
 set -euo pipefail
@@ -21,6 +21,8 @@ run_ctest() {
 }
 
 stage_dev() { build dev && run_ctest dev; }
+# The GPU path on an emulated GPU.
+stage_simt() { build simt simt_tests && run_ctest simt -R '^Simt'; }
 # Sanitizers run what has threads, pointers and processes; the widest sweeps stay with dev.
 stage_asan() {
   build asan "unit_tests engine_tests"

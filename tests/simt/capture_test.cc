@@ -23,7 +23,9 @@ class CaptureTest : public testing::Test {
     const GpuError error = call();
     void* graph = nullptr;
     const GpuError ended = calls::end_capture(stream, &graph);
-    if (graph != nullptr) EXPECT_CUDA(calls::destroy_graph(graph));
+    if (graph != nullptr) {
+      EXPECT_CUDA(calls::destroy_graph(graph));
+    }
     return {error, ended};
   }
 
@@ -38,6 +40,7 @@ TEST_F(CaptureTest, IllegalCallsFailAndEndTheCapture) {
   const GpuStream other = gpu.stream();
   const GpuEvent event = gpu.event();
   EXPECT_CUDA(calls::record_event(event, other, GpuEventUse::kPlain));
+  EXPECT_CUDA(calls::synchronize_stream(other));
   void* memory = nullptr;
   const auto allocate = [&] { return calls::allocate(&memory, 16); };
   const auto release = [&] { return calls::free_memory(memory); };
@@ -103,7 +106,9 @@ TEST_F(CaptureTest, ForkedStreamMustJoin) {
     EXPECT_CUDA(add(side));
     EXPECT_CUDA(calls::record_event(joined, side, GpuEventUse::kPlain));
     EXPECT_EQ(calls::query_event(joined), kCapturedEvent);
-    if (join) EXPECT_CUDA(calls::stream_wait_event(stream, joined, GpuEventUse::kPlain));
+    if (join) {
+      EXPECT_CUDA(calls::stream_wait_event(stream, joined, GpuEventUse::kPlain));
+    }
     void* graph = nullptr;
     EXPECT_EQ(calls::end_capture(stream, &graph), join ? kGpuSuccess : kCaptureUnjoined);
   }

@@ -24,13 +24,15 @@ bool produce_and_consume(TestDevice& gpu, bool wait_for_the_record) {
   const GpuStream writer = gpu.stream(), reader = gpu.stream();
   const GpuEvent written = gpu.event();
   // An event that was never recorded holds nobody up.
-  if (!wait_for_the_record)
+  if (!wait_for_the_record) {
     EXPECT_CUDA(calls::stream_wait_event(reader, written, GpuEventUse::kPlain));
+  }
   EXPECT_CUDA(TestDevice::launch("write", {}, writer,
                                  [=] { device::store(data + device::thread_index(), 7u); }));
   EXPECT_CUDA(calls::record_event(written, writer, GpuEventUse::kPlain));
-  if (wait_for_the_record)
+  if (wait_for_the_record) {
     EXPECT_CUDA(calls::stream_wait_event(reader, written, GpuEventUse::kPlain));
+  }
   EXPECT_CUDA(TestDevice::launch("read", {}, reader, [=] {
     device::store(out + device::thread_index(), device::load(data + device::thread_index()));
   }));
@@ -75,8 +77,8 @@ TEST(PlantedStreamFaults, EveryBadAccessOfAKernelIsSeen) {
   auto* const foreign = gpu.allocate<std::uint32_t>(10);
   auto* const on_heap = new std::uint32_t(0);
   const auto says = [&](const auto& body, const std::string& what) {
+    platform().devices[0].sticky = kGpuSuccess;  // of the case before
     EXPECT_CUDA(calls::set_device(0));
-    platform().devices[0].sticky = kGpuSuccess;
     const ExpectViolations expected;
     const GpuStream stream = gpu.stream();
     EXPECT_CUDA(TestDevice::launch("bad", {.threads = 1}, stream, body));

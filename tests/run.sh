@@ -53,7 +53,7 @@ stage_torch() {
 }
 stage_torch_all() { stage_torch --slow; }
 
-[ $# -gt 0 ] || set -- dev torch
+[ $# -gt 0 ] || set -- dev simt torch
 for stage in "$@"; do
   echo "== $stage"
   "stage_$stage"

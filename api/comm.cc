@@ -18,7 +18,19 @@ void Comm::set_engine(std::shared_ptr<Communicator> made) {
 
 void Comm::end_calls() {
   if (ended_.exchange(true, std::memory_order_seq_cst)) return;
+  if (auto messages = mailbox())
+    messages->abort(fail(Status::kInvalidUsage, "communicator was aborted by this process"));
   if (Communicator* made = engine_.load(std::memory_order_seq_cst)) made->abort();
+}
+
+std::shared_ptr<Mailbox> Comm::mailbox() const {
+  std::lock_guard lock(mutex_);
+  return mailbox_;
+}
+
+void Comm::set_mailbox(std::shared_ptr<Mailbox> opened) {
+  std::lock_guard lock(mutex_);
+  mailbox_ = std::move(opened);
 }
 
 void Comm::wait_for_queue() {

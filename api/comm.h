@@ -17,6 +17,7 @@
 #include "collectives/call_order.h"
 #include "collectives/communicator.h"
 #include "collectives/host_stream.h"
+#include "collectives/mailbox.h"
 
 namespace rondo::api {
 
@@ -52,6 +53,10 @@ class Comm {
   std::unique_ptr<HostStream> worker;  // runs the jobs of a nonblocking one; made at its first
   std::atomic<int> pending{0};         // jobs of a nonblocking communicator that have not finished
 
+  // Messages with tags, once rondoCommOpenMessages has been called.
+  std::shared_ptr<Mailbox> mailbox() const;
+  void set_mailbox(std::shared_ptr<Mailbox> opened);
+
   void wait_for_queue();
 
   // The first failure of a job whose caller has gone.
@@ -77,6 +82,7 @@ class Comm {
   std::atomic<bool> ended_{false};
   mutable std::mutex mutex_;
   std::optional<Error> noted_;
+  std::shared_ptr<Mailbox> mailbox_;
   std::map<int, UserOp> user_ops_;
   std::vector<void*> registrations_;
 };

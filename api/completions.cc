@@ -75,7 +75,7 @@ RONDO_EXPORT ncclResult_t rondoCompletionsWatch(rondoCompletions_t completions,
   if (!queue.ok()) return report(queue.error());
   auto pin = find_request(request, kFunction);
   if (!pin.ok()) return report(pin.error());
-  (**pin)->watch([queue = *queue, token] { queue->post(token); });
+  (*pin)->completion->watch([queue = *queue, token] { queue->post(token); });
   return ncclSuccess;
 }
 

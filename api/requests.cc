@@ -9,8 +9,8 @@ namespace rondo::api {
 namespace {
 
 // Never destroyed: the program may end with work in flight.
-HandleTable<std::shared_ptr<Completion>>& requests() {
-  static auto& table = *new HandleTable<std::shared_ptr<Completion>>(HandleKind::kRequest);
+HandleTable<Awaited>& requests() {
+  static auto& table = *new HandleTable<Awaited>(HandleKind::kRequest);
   return table;
 }
 
@@ -34,9 +34,8 @@ ncclResult_t result_of(const Completion& finished) {
 
 }  // namespace
 
-Result<rondoRequest_t> new_request(std::shared_ptr<Completion> completion, const char* function) {
-  void* handle =
-      requests().insert(std::make_unique<std::shared_ptr<Completion>>(std::move(completion)));
+Result<rondoRequest_t> new_request(Awaited made, const char* function) {
+  void* handle = requests().insert(std::make_unique<Awaited>(std::move(made)));
   if (handle == nullptr)
     return fail(Status::kInvalidUsage, "{} : too many requests are alive; free finished ones",
                 function);
@@ -68,7 +67,7 @@ RONDO_EXPORT ncclResult_t rondoStreamRecord(rondoStream_t stream, rondoRequest_t
   auto pin = find_stream(stream, kFunction);
   if (!pin.ok()) return report(pin.error());
   auto completion = std::make_shared<Completion>();
-  auto made = new_request(completion, kFunction);
+  auto made = new_request({completion, {}}, kFunction);
   if (!made.ok()) return report(made.error());
   *request = *made;
   return report((*pin)->record(std::move(completion)));
@@ -77,7 +76,7 @@ RONDO_EXPORT ncclResult_t rondoStreamRecord(rondoStream_t stream, rondoRequest_t
 RONDO_EXPORT ncclResult_t rondoRequestTest(rondoRequest_t request) {
   auto pin = find_request(request, "RequestTest");
   if (!pin.ok()) return report(pin.error());
-  return (**pin)->finished() ? result_of(***pin) : ncclInProgress;
+  return (*pin)->completion->finished() ? result_of(*(*pin)->completion) : ncclInProgress;
 }
 
 RONDO_EXPORT ncclResult_t rondoRequestWait(rondoRequest_t request, double seconds) {
@@ -85,7 +84,7 @@ RONDO_EXPORT ncclResult_t rondoRequestWait(rondoRequest_t request, double second
   {
     auto pin = find_request(request, "RequestWait");
     if (!pin.ok()) return report(pin.error());
-    completion = **pin;
+    completion = (*pin)->completion;
   }
   return completion->wait_until(deadline_in(seconds)) ? result_of(*completion) : ncclInProgress;
 }
@@ -97,4 +96,29 @@ RONDO_EXPORT ncclResult_t rondoRequestFree(rondoRequest_t request) {
   HandleState state;
   auto removed = requests().remove(request, &state);
   return removed ? ncclSuccess : report(refused(state, request, "RequestFree"));
+}
+
+RONDO_EXPORT ncclResult_t rondoRequestSource(rondoRequest_t request, int* rank) {
+  constexpr const char* kFunction = "RequestSource";
+  if (auto checked = not_null(rank, kFunction, "rank"); !checked.ok()) return report(checked);
+  auto pin = find_request(request, kFunction);
+  if (!pin.ok()) return report(pin.error());
+  const Completion& completion = *(*pin)->completion;
+  *rank = completion.finished() ? completion.source() : -1;
+  return ncclSuccess;
+}
+
+RONDO_EXPORT ncclResult_t rondoRequestCancel(rondoRequest_t request, double waitedSeconds) {
+  constexpr const char* kFunction = "RequestCancel";
+  auto pin = find_request(request, kFunction);
+  if (!pin.ok()) return report(pin.error());
+  if ((*pin)->completion->finished()) return ncclSuccess;
+  const auto mailbox = (*pin)->mailbox.lock();
+  if (mailbox == nullptr)
+    return report(fail(Status::kInvalidUsage,
+                       "{} : only messages can be cancelled; for calls of a stream set a timeout "
+                       "(rondoCommSetTimeout) or abort the communicator",
+                       kFunction));
+  mailbox->cancel((*pin)->completion.get(), waitedSeconds);
+  return ncclSuccess;
 }

@@ -1,4 +1,4 @@
-// rondo.h's requests: an engine's Completion behind a handle.
+// rondo.h's requests: a Completion behind a handle.
 #pragma once
 
 #include <memory>
@@ -7,12 +7,17 @@
 #include "api/rondo.h"
 #include "base/result.h"
 #include "collectives/completion.h"
+#include "collectives/mailbox.h"
 
 namespace rondo::api {
 
-using RequestPin = HandleTable<std::shared_ptr<Completion>>::Pin;
+struct Awaited {
+  std::shared_ptr<Completion> completion;
+  std::weak_ptr<Mailbox> mailbox;  // of a message
+};
+using RequestPin = HandleTable<Awaited>::Pin;
 
-Result<rondoRequest_t> new_request(std::shared_ptr<Completion> completion, const char* function);
+Result<rondoRequest_t> new_request(Awaited made, const char* function);
 
 // The request behind a handle; what is not alive or never was one is refused.
 Result<RequestPin> find_request(const void* request, const char* function);

@@ -103,7 +103,32 @@ ncclResult_t rondoRequestTest(rondoRequest_t request);
 /* The result, once it is there; ncclInProgress where it was not within `seconds`. */
 ncclResult_t rondoRequestWait(rondoRequest_t request, double seconds);
 ncclResult_t rondoRequestFree(rondoRequest_t request);
+/* Of a finished receive: the rank whose message it was; otherwise -1. */
+ncclResult_t rondoRequestSource(rondoRequest_t request, int* rank);
+/* Messages only: ends the request if it is not finished, with an error (ncclTimeout) that says
+ * after how many seconds and for what it was waiting. Its buffer is the caller's again. */
+ncclResult_t rondoRequestCancel(rondoRequest_t request, double waitedSeconds);
 
+/* ---- Messages with tags ------------------------------------------------------------------------
+ */
+/* Beside the collectives of comm, and independent of them: any thread, no group, no stream.
+ * Messages of one pair and tag stay in order, tags match in any order. Sender and receiver give
+ * equal sizes in bytes. A send of up to RONDO_EAGER_BYTES is complete at once, a longer one when
+ * its receiver has taken it. */
+
+#define RONDO_ANY_SOURCE -1
+
+/* Collective over comm, once, before the first message; again: nothing happens. */
+ncclResult_t rondoCommOpenMessages(ncclComm_t comm);
+ncclResult_t rondoIsend(const void* buffer, size_t count, ncclDataType_t datatype, int peer,
+                        int tag, ncclComm_t comm, rondoRequest_t* request);
+ncclResult_t rondoIrecv(void* buffer, size_t count, ncclDataType_t datatype, int peer, int tag,
+                        ncclComm_t comm, rondoRequest_t* request);
+/* Waits until what was sent has left this process; ncclInProgress where it has not. */
+ncclResult_t rondoCommFlushMessages(ncclComm_t comm, double seconds);
+
+/* ---- Completion queues -------------------------------------------------------------------------
+ */
 /* Finished requests, in the order in which they finish, for one thread that acts on many. */
 typedef struct rondoCompletions* rondoCompletions_t;
 

@@ -28,6 +28,8 @@ constexpr Variable kTable[] = {
     {"NCCL_TESTS_MIN_BW", Type::kDouble, "0",
      "rondo bench fails below 90 % of this average bus bandwidth in GB/s; 0: no floor"},
     {"RONDO_DEVICE", Type::kString, "", "host: bind ranks to host memory though CUDA is there"},
+    {"RONDO_EAGER_BYTES", Type::kBytes, "4194304",
+     "messages with tags up to this size are sent without waiting for their receiver"},
     {"RONDO_INIT_TIMEOUT", Type::kDouble, "60", "seconds in which all ranks must have joined"},
     {"RONDO_JOB", Type::kString, "", "set by rondo run: the name of the job, equal on its ranks"},
     {"RONDO_NET_TIMEOUT", Type::kDouble, "20",

@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <utility>
 
 #include "base/result.h"
 
@@ -17,6 +18,9 @@ namespace rondo {
 
 class Completion {
  public:
+  // help: brings the work forward; whoever waits calls it until sleeping is cheaper.
+  explicit Completion(std::function<void()> help = {}) : help_(std::move(help)) {}
+
   // True for the call that counted.
   bool finish(Done result, int source = -1);
   bool finished() const { return finished_.load(std::memory_order_acquire); }
@@ -30,6 +34,9 @@ class Completion {
   void watch(std::function<void()> watcher);
 
  private:
+  bool finished_soon() const;
+
+  const std::function<void()> help_;
   std::atomic<bool> finished_{false};
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;

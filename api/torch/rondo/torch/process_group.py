@@ -10,6 +10,7 @@ import atexit
 import ctypes
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -24,7 +25,8 @@ from rondo.torch.collectives import Collectives
 from rondo.torch.errors import check
 from rondo.torch.library import lib
 from rondo.torch.meeting import Meeting
-from rondo.torch.work import FinishedWork, JoinedWork, QueuedWork
+from rondo.torch.messages import Messages
+from rondo.torch.work import CallWork, FinishedWork, JoinedWork, QueuedWork
 
 Issue = Callable[[ctypes.c_void_p | None], int]
 FINISHED = FinishedWork()
@@ -37,13 +39,14 @@ def seconds_of(options: object) -> float | None:
     return timeout.total_seconds() if timeout is not None and timeout > timedelta(0) else None
 
 
-class RondoProcessGroup(Collectives, dist.ProcessGroup):
+class RondoProcessGroup(Collectives, Messages, dist.ProcessGroup):
     def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
         dist.ProcessGroup.__init__(self, rank, size)
         self._seconds = timeout.total_seconds()
         self._rank, self._size, self._store = rank, size, store
         self._meeting = Meeting(store, rank, size, timeout)
         self._comm: ctypes.c_void_p | None = self._meeting.meet()
+        check(lib.rondoCommOpenMessages(self._comm))
         self._stream: ctypes.c_void_p | None = None
         self._coalesced: list[dist.Work] | None = None  # while torch's coalescing manager is open
         self._issuing = threading.RLock()  # calls on the stream and their record stay together
@@ -76,7 +79,9 @@ class RondoProcessGroup(Collectives, dist.ProcessGroup):
                 self._stream = stream
             check(issue(self._stream))
             check(lib.rondoStreamRecord(self._stream, ctypes.byref(request)))
-        return self._keep(QueuedWork(request.value, buffers, results, self._expire, limit))
+        work = CallWork(request.value, buffers, results, limit)
+        work.comm = self._comm
+        return self._keep(work)
 
     def _keep(self, work: QueuedWork) -> QueuedWork:
         kept = self._unfinished
@@ -89,10 +94,6 @@ class RondoProcessGroup(Collectives, dist.ProcessGroup):
         except IndexError:
             pass  # another thread has taken the last one
         return work
-
-    def _expire(self, seconds: float) -> None:
-        """Ends what runs: it has taken longer than a caller of wait() gave it."""
-        lib.rondoCommSetTimeout(self._comm, seconds)
 
     def _join(self, works: list) -> dist.Work:
         return works[0] if len(works) == 1 else JoinedWork(works)
@@ -204,9 +205,13 @@ class RondoProcessGroup(Collectives, dist.ProcessGroup):
 
     def drain(self, seconds: float) -> None:
         """Before the process ends: peers may need what it has queued."""
+        if self._comm is None or self._made_in != os.getpid():
+            return
+        end = time.monotonic() + seconds
         for work in list(self._unfinished):
-            if self._comm is not None and self._made_in == os.getpid():
-                work._settled_within(seconds)
+            if isinstance(work, CallWork):
+                work._settled_within(max(0.0, end - time.monotonic()))
+        lib.rondoCommFlushMessages(self._comm, max(0.0, end - time.monotonic()))
 
 
 live_groups: weakref.WeakSet[RondoProcessGroup] = weakref.WeakSet()

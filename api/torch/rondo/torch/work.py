@@ -7,6 +7,7 @@ until it is done, whether anybody waits or not.
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from collections.abc import Callable
@@ -66,13 +67,11 @@ class QueuedWork(dist._Work):
         request: int,
         buffers: Buffers,
         results: list[torch.Tensor],
-        expire: Callable[[float], None],
         limit: float | None = None,
     ) -> None:
         super().__init__()
         self._request: int | None = request
-        self._buffers, self._results = buffers, results
-        self._expire, self._limit = expire, limit
+        self._buffers, self._results, self._limit = buffers, results, limit
         self._error: Exception | None = None
         self._future: torch.futures.Future | None = None
 
@@ -91,6 +90,10 @@ class QueuedWork(dist._Work):
 
     def _at_end(self, request: int) -> None:
         pass
+
+    def _expire(self, seconds: float) -> None:
+        """Ends what runs: it has taken longer than a caller of wait() gave it."""
+        raise NotImplementedError
 
     def is_completed(self) -> bool:
         request = self._request
@@ -153,6 +156,15 @@ class QueuedWork(dist._Work):
             self._future.set_result(self._results)
         else:
             self._future.set_exception(self._error)
+
+
+class CallWork(QueuedWork):
+    """Of a collective on the group's stream."""
+
+    comm: ctypes.c_void_p | None = None
+
+    def _expire(self, seconds: float) -> None:
+        lib.rondoCommSetTimeout(self.comm, seconds)  # it ends by itself, and says who is missing
 
 
 class JoinedWork(dist._Work):

@@ -1,0 +1,94 @@
+// rondo.h's messages with tags: the engine's Mailbox behind the C interface.
+#include "api/arguments.h"
+#include "api/call_builder.h"
+#include "api/comm.h"
+#include "api/convert.h"
+#include "api/errors.h"
+#include "api/export.h"
+#include "api/group.h"
+#include "api/requests.h"
+#include "base/env.h"
+
+using namespace rondo;
+using namespace rondo::api;
+
+namespace {
+
+// In its turn in the communicator's queue, like a split.
+Done open_messages(Comm& comm) {
+  if (comm.mailbox() != nullptr) return done();
+  RONDO_TRY(auto child, comm.engine()->split(0, comm.rank, comm.engine()->options(),
+                                             [&comm] { return comm.ended(); }));
+  RONDO_TRY(
+      auto mailbox,
+      Mailbox::open(std::move(child), static_cast<std::size_t>(env::get_int("RONDO_EAGER_BYTES"))));
+  comm.set_mailbox(std::move(mailbox));
+  return done();
+}
+
+struct Message {
+  const char* function;
+  const void* buffer;
+  std::size_t count;
+  ncclDataType_t type;
+  int peer, tag;
+};
+
+// start(mailbox, envelope, bytes) sends or receives.
+template <class Start>
+ncclResult_t run(const Message& message, ncclComm_t comm, rondoRequest_t* request, Start start) {
+  const auto begun = [&]() -> Result<rondoRequest_t> {
+    RONDO_CHECK_OK(not_null(request, message.function, "request"));
+    RONDO_TRY(CommPin pin, find_usable_comm(comm, message.function));
+    RONDO_TRY(const DataType type, to_data_type(message.type, message.function));
+    if (message.count > 0) RONDO_CHECK_OK(not_null(message.buffer, message.function, "buffer"));
+    RONDO_CHECK_OK(buffer_bytes(message.count, type, 1, message.function));
+    const auto mailbox = pin->mailbox();
+    if (mailbox == nullptr)
+      return fail(Status::kInvalidUsage, "{} : call rondoCommOpenMessages on all ranks first",
+                  message.function);
+    RONDO_TRY(auto completion, start(*mailbox, Mailbox::Envelope{message.peer, message.tag, type},
+                                     message.count * size_of(type)));
+    return new_request({std::move(completion), mailbox}, message.function);
+  }();
+  if (begun.ok()) *request = *begun;
+  return report(begun);
+}
+
+}  // namespace
+
+RONDO_EXPORT ncclResult_t rondoCommOpenMessages(ncclComm_t comm) {
+  auto pin = find_usable_comm(comm, "CommOpenMessages");
+  if (!pin.ok()) return report(pin.error());
+  SetUp work;
+  Comm* opened = pin->get();
+  work.parent = std::move(*pin);
+  work.blocking = opened->blocking();
+  work.run = [opened] { return open_messages(*opened); };
+  work.cancel = [] {};
+  return submit_set_up(std::move(work));
+}
+
+RONDO_EXPORT ncclResult_t rondoIsend(const void* buffer, size_t count, ncclDataType_t datatype,
+                                     int peer, int tag, ncclComm_t comm, rondoRequest_t* request) {
+  return run({"Isend", buffer, count, datatype, peer, tag}, comm, request,
+             [&](Mailbox& mailbox, const Mailbox::Envelope& to, std::size_t bytes) {
+               return mailbox.send(to, buffer, bytes);
+             });
+}
+
+RONDO_EXPORT ncclResult_t rondoIrecv(void* buffer, size_t count, ncclDataType_t datatype, int peer,
+                                     int tag, ncclComm_t comm, rondoRequest_t* request) {
+  return run({"Irecv", buffer, count, datatype, peer, tag}, comm, request,
+             [&](Mailbox& mailbox, const Mailbox::Envelope& from, std::size_t bytes) {
+               return mailbox.receive(from, buffer, bytes);
+             });
+}
+
+RONDO_EXPORT ncclResult_t rondoCommFlushMessages(ncclComm_t comm, double seconds) {
+  auto pin = find_made_comm(comm, "CommFlushMessages");
+  if (!pin.ok()) return report(pin.error());
+  const auto mailbox = (*pin)->mailbox();
+  if (mailbox == nullptr || mailbox->flush(deadline_in(seconds))) return ncclSuccess;
+  return ncclInProgress;
+}

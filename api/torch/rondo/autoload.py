@@ -1,9 +1,13 @@
 """What torch runs when it is imported (entry point of group torch.backends): never raises.
 
-Only names are registered; the library is loaded by the first group that is made.
+Registers names; the library is loaded by the first group that is made. Under rondo.torch.run it also
+maps what the script says about backends and devices.
 """
 
 from __future__ import annotations
+
+import os
+import sys
 
 
 def create(store, rank, size, timeout):
@@ -21,8 +25,19 @@ def register() -> None:
     dist.Backend.register_backend("rondo", create, devices=["cpu"])
 
 
+def map_names() -> None:
+    from rondo.torch import devices, renaming
+
+    device = os.environ.get("RONDO_TORCH_DEVICE")
+    renaming.rename(cuda_stays=bool(device) and device != "cpu")
+    if device:
+        devices.pretend(device)
+
+
 def autoload() -> None:
     try:
         register()
-    except Exception:
-        pass  # a failure here would break `import torch` for programs that have no use for Rondo
+        if os.environ.get("RONDO_TORCH_RUN") == "1":
+            map_names()
+    except Exception as error:  # raised, it would break `import torch` for everybody
+        print(f"rondo: PyTorch runs without Rondo: {error!r}", file=sys.stderr)

@@ -9,3 +9,7 @@ Installed with pip, it registers itself when torch is imported.
 from rondo.autoload import register
 
 register()
+
+from rondo.torch.groups import monitored_barrier, split_group  # noqa: E402
+
+__all__ = ["monitored_barrier", "split_group"]

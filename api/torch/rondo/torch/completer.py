@@ -74,9 +74,11 @@ class Completer:
                 self._listening += 1
 
     def stop(self) -> None:
-        for _ in self._threads:
+        with self._lock:
+            threads = list(self._threads)
+        for _ in threads:
             lib.rondoCompletionsPost(self._queue, STOP)
-        for thread in list(self._threads):
+        for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(JOIN_SECONDS)
 

@@ -61,6 +61,8 @@ class RondoProcessGroup(Collectives, Messages, dist.ProcessGroup):
         self, options: object, issue: Issue, buffers: Buffers, results: list[torch.Tensor]
     ) -> dist.Work:
         """issue(stream) makes the calls and returns the first code that is not success."""
+        if self._unfinished:
+            self._finish_chains()
         if self._coalesced is not None or getattr(options, "asyncOp", True):
             return self._queue(issue, buffers, results, seconds_of(options))
         check(issue(None))
@@ -83,13 +85,18 @@ class RondoProcessGroup(Collectives, Messages, dist.ProcessGroup):
         work.comm = self._comm
         return self._keep(work)
 
+    def _finish_chains(self) -> None:
+        for work in list(self._unfinished):
+            if work.chained:
+                work.wait_for_chain()
+
     def _keep(self, work: QueuedWork) -> QueuedWork:
         kept = self._unfinished
         kept.append(work)
         if self._coalesced is not None:
             self._coalesced.append(work)
         try:
-            while kept[0].is_completed():
+            while kept[0].is_over():
                 kept.popleft()
         except IndexError:
             pass  # another thread has taken the last one
@@ -123,6 +130,11 @@ class RondoProcessGroup(Collectives, Messages, dist.ProcessGroup):
         return self._join(works or [FINISHED])
 
     # ---- what torch asks of a group ----
+
+    @property
+    def seconds(self) -> float:
+        """How long a call may wait."""
+        return self._seconds
 
     def set_timeout(self, timeout: timedelta) -> None:
         self._seconds = timeout.total_seconds()

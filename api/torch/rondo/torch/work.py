@@ -59,6 +59,23 @@ class FinishedWork(dist._Work):
         return future
 
 
+class CallFuture(torch.futures.Future):
+    """Knows whether callbacks hang on it. They may issue calls of their own, and all ranks have to
+    issue calls in one order: so the group lets nobody else issue until they have run."""
+
+    def __init__(self, work: QueuedWork) -> None:
+        super().__init__()
+        self._work = work
+
+    def then(self, callback):  # type: ignore[no-untyped-def]
+        self._work.chained = True
+        return super().then(callback)
+
+    def add_done_callback(self, callback):  # type: ignore[no-untyped-def]
+        self._work.chained = True
+        super().add_done_callback(callback)
+
+
 class QueuedWork(dist._Work):
     """Of a call that runs beside its caller."""
 
@@ -74,6 +91,17 @@ class QueuedWork(dist._Work):
         self._buffers, self._results, self._limit = buffers, results, limit
         self._error: Exception | None = None
         self._future: torch.futures.Future | None = None
+        self.chained = False  # callbacks hang on its Future
+        self._chain_done = threading.Event()
+        self._completer: int | None = None  # the thread that runs them
+
+    def wait_for_chain(self) -> None:
+        """Until its callbacks have run; not for what they do themselves."""
+        if self._completer != threading.get_ident():
+            self._chain_done.wait()
+
+    def is_over(self) -> bool:
+        return self.is_completed() and (not self.chained or self._chain_done.is_set())
 
     def settle(self, code: int) -> None:
         """The request is done: make its results visible, once."""
@@ -142,7 +170,7 @@ class QueuedWork(dist._Work):
     def get_future(self) -> torch.futures.Future:
         with settling:
             if self._future is None:
-                self._future = torch.futures.Future()
+                self._future = CallFuture(self)
                 if self._request is None:
                     self.complete_future()
                 else:
@@ -152,10 +180,14 @@ class QueuedWork(dist._Work):
     def complete_future(self) -> None:
         """By the completer, or by get_future() itself; callbacks run here."""
         self.is_completed()
-        if self._error is None:
-            self._future.set_result(self._results)
-        else:
-            self._future.set_exception(self._error)
+        self._completer = threading.get_ident()
+        try:
+            if self._error is None:
+                self._future.set_result(self._results)
+            else:
+                self._future.set_exception(self._error)
+        finally:
+            self._chain_done.set()
 
 
 class CallWork(QueuedWork):

@@ -1,0 +1,119 @@
+"""Under rondo.torch.run --device: a program for many GPUs on the CPU, or on one GPU.
+
+Every GPU that is named (cuda, cuda:3, 3) becomes the one device. torch.cuda and torch.accelerator
+answer as if there were as many GPUs as ranks.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_current = 0
+
+
+def mapped(value: Any, target: torch.device) -> Any:
+    if isinstance(value, torch.device):
+        return target if value.type == "cuda" else value
+    if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
+        return target
+    return value
+
+
+class OneDevice(TorchFunctionMode):
+    """Rewrites the devices that functions of torch are given."""
+
+    def __init__(self, target: torch.device) -> None:
+        super().__init__()
+        self._target = target
+
+    def __torch_function__(self, function, types, arguments=(), named=None):
+        target, named = self._target, named or {}
+        if function is torch.Tensor.cuda:
+            return function(*arguments[:1], target) if target.type == "cuda" else arguments[0]
+        if function is torch.Tensor.to and len(arguments) > 1 and type(arguments[1]) is int:
+            arguments = (arguments[0], target, *arguments[2:])
+        device = named.get("device")
+        if type(device) is int:
+            named["device"] = target
+        elif device is not None:
+            named["device"] = mapped(device, target)
+        if function is not torch.device:
+            arguments = tuple(mapped(argument, target) for argument in arguments)
+        return function(*arguments, **named)
+
+
+def devices() -> int:
+    for name in ("RONDO_TORCH_DEVICES", "LOCAL_WORLD_SIZE", "WORLD_SIZE"):
+        if name in os.environ:
+            return int(os.environ[name])
+    return max(2, os.cpu_count() or 2)
+
+
+def set_device(device: Any) -> None:
+    global _current
+    index = torch.device(device).index if not isinstance(device, int) else device
+    _current = index or 0
+
+
+def pretend(target_name: str) -> None:
+    target = torch.device(target_name)
+    OneDevice(target).__enter__()
+    for module in (torch.cuda, torch.accelerator):
+        module.is_available = lambda: True
+        module.device_count = devices
+    torch.cuda.set_device = torch.accelerator.set_device_index = set_device
+    torch.cuda.current_device = torch.accelerator.current_device_index = lambda: _current
+    torch.accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
+    if target.type == "cpu":
+        for name in ("synchronize", "empty_cache", "init"):
+            setattr(torch.cuda, name, lambda *_, **__: None)
+        torch.accelerator.synchronize = lambda *_, **__: None
+        torch.cuda.get_device_name = lambda *_: "CPU by rondo.torch.run"
+        torch.Tensor.pin_memory = lambda tensor, *_: tensor  # also in threads of DataLoader
+        torch.nn.Module.cuda = lambda module, *_: module
+        torch.nn.Module.to = without_gpus(torch.nn.Module.to, target)
+    torch.load = load_to(torch.load, target)
+    ddp = torch.nn.parallel.DistributedDataParallel
+    ddp.__init__ = ddp_on(ddp.__init__, target)
+
+
+def without_gpus(to: Any, target: torch.device) -> Any:
+    @functools.wraps(to)
+    def module_to(module, *arguments, **named):
+        arguments = [target if type(a) is int else mapped(a, target) for a in arguments]
+        if "device" in named:
+            device = named["device"]
+            named["device"] = target if type(device) is int else mapped(device, target)
+        return to(module, *arguments, **named)
+
+    return module_to
+
+
+def load_to(load: Any, target: torch.device) -> Any:
+    @functools.wraps(load)
+    def load_mapped(file, map_location=None, *rest, **named):
+        if isinstance(map_location, dict):
+            map_location = {old: str(mapped(new, target)) for old, new in map_location.items()}
+            map_location.setdefault("cuda:0", str(target))
+        elif not callable(map_location):
+            map_location = mapped(map_location, target)
+        return load(file, map_location, *rest, **named)
+
+    return load_mapped
+
+
+def ddp_on(init: Any, target: torch.device) -> Any:
+    @functools.wraps(init)
+    def ddp_init(self, module, device_ids=None, output_device=None, *rest, **named):
+        if target.type == "cpu" or device_ids is None:
+            device_ids = output_device = None
+        else:
+            device_ids, output_device = [target], target
+        init(self, module, device_ids, output_device, *rest, **named)
+
+    return ddp_init

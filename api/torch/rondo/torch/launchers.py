@@ -1,0 +1,29 @@
+"""Ranks that mpirun or srun started: who they are, and where they meet where nobody says so."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+# Open MPI, MPICH and its descendants, Slurm.
+RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
+SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE")
+JOBS = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_STEP_ID")
+
+
+def first_of(names: tuple[str, ...]) -> str | None:
+    return next((os.environ[name] for name in names if name in os.environ), None)
+
+
+def rendezvous(init_method: str | None) -> dict[str, Any]:
+    """Arguments of init_process_group. Without a launcher: a world of one, as MPI has it."""
+    rank, size = int(first_of(RANKS) or 0), int(first_of(SIZES) or 1)
+    if init_method is None and "MASTER_ADDR" not in os.environ:
+        # The ranks of one host have one parent.
+        job = f"{os.getuid()}-{first_of(JOBS) or 'job'}-{os.getppid()}".replace("/", "_")
+        init_method = f"file:///tmp/rondo-torch-{job}"
+    if init_method in (None, "env://"):
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
+        os.environ.setdefault("MASTER_PORT", "29500")
+        return {"init_method": "env://"}
+    return {"init_method": init_method, "rank": rank, "world_size": size}

@@ -1,0 +1,81 @@
+"""Under rondo.torch.run: what a script asks of other backends is done by Rondo.
+
+Only public names of torch.distributed change. get_backend answers as the script asked; torch's own
+code still sees "rondo".
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+SERVED = ("gloo", "mpi", "nccl", "undefined")
+_asked: dict[str, str] = {}  # by name of the group
+
+
+def on_rondo(backend: Any, cuda_stays: bool) -> str | None:
+    """The backend that runs in place of the one that was asked for."""
+    name = "undefined" if backend is None else str(backend).lower()
+    if ":" in name:
+        parts = dict(part.split(":", 1) for part in name.split(","))
+        if not cuda_stays or set(parts) == {"cpu"}:
+            return "rondo"
+        return ",".join(f"{d}:{'rondo' if d == 'cpu' else b}" for d, b in parts.items())
+    if cuda_stays and name in ("nccl", "undefined"):
+        return backend
+    return "rondo" if name in SERVED else backend
+
+
+def rename(cuda_stays: bool) -> None:
+    """cuda_stays: the script uses a GPU, and its nccl is Rondo's by LD_PRELOAD."""
+    from rondo.torch import groups, launchers
+
+    make_world, make_group, backend_of = (
+        dist.init_process_group,
+        dist.new_group,
+        dist.get_backend,
+    )
+
+    @functools.wraps(make_world)
+    def init_process_group(backend=None, init_method=None, *rest, **named):
+        mine = on_rondo(backend, cuda_stays)
+        if mine == "rondo":
+            named.pop("device_id", None)
+        if backend is not None and str(backend).lower() == "mpi":
+            rest = rest[:1]  # rank and size are mpirun's
+            named.update(launchers.rendezvous(init_method))
+            init_method = named.pop("init_method")
+        made = make_world(mine, init_method, *rest, **named)
+        remember(dist.group.WORLD, backend)
+        return made
+
+    @functools.wraps(make_group)
+    def new_group(ranks=None, timeout=None, backend=None, *rest, **named):
+        if named.pop("device_id", None) is not None and cuda_stays:
+            named["device_id"] = None
+        mine = on_rondo(backend, cuda_stays) if backend is not None else None
+        made = make_group(ranks, timeout, mine, *rest, **named)
+        remember(made, backend)
+        return made
+
+    def remember(group: Any, backend: Any) -> None:
+        if backend is not None and hasattr(group, "group_name"):
+            _asked[group.group_name] = str(backend).lower()
+
+    @functools.wraps(backend_of)
+    def get_backend(group=None):
+        actual = backend_of(group)
+        world = dist.group.WORLD
+        name = getattr(group or world, "group_name", "")
+        return _asked.get(name) or _asked.get(world.group_name) or actual
+
+    for module in (dist, c10d):
+        module.init_process_group = init_process_group
+        module.new_group = new_group
+    dist.get_backend = get_backend
+    dist.is_nccl_available = dist.is_mpi_available = dist.is_gloo_available = lambda: True
+    dist.monitored_barrier = groups.monitored_barrier
+    dist.split_group = groups.split_group

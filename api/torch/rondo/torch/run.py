@@ -1,0 +1,43 @@
+"""python -m rondo.torch.run: runs a script that says "gloo", "nccl" or "mpi" on Rondo, unedited.
+
+    python -m rondo.torch.run train.py --epochs 2
+    torchrun --nproc-per-node 4 -m rondo.torch.run train.py
+    python -m rondo.torch.run --device cpu ddp_tutorial.py       # a GPU program without a GPU
+
+Only sets variables and starts Python again: every process that the script starts reads them when
+it imports torch (rondo/autoload.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m rondo.torch.run", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--device", metavar="cpu|cuda:0", help="every GPU that the script names is this device"
+    )
+    parser.add_argument(
+        "--devices", type=int, metavar="N", help="how many GPUs the script sees (with --device)"
+    )
+    parser.add_argument("-m", action="store_true", dest="module", help="script is a module's name")
+    parser.add_argument("script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    if options.device and options.device != "cpu" and not options.device.startswith("cuda:"):
+        parser.error(f"--device {options.device}: cpu, or one GPU such as cuda:0")
+    os.environ["RONDO_TORCH_RUN"] = "1"
+    if options.device:
+        os.environ["RONDO_TORCH_DEVICE"] = options.device
+    if options.devices:
+        os.environ["RONDO_TORCH_DEVICES"] = str(options.devices)
+    script = ["-m", options.script] if options.module else [options.script]
+    os.execv(sys.executable, [sys.executable, *script, *options.arguments])
+
+
+if __name__ == "__main__":
+    main()

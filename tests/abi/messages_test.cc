@@ -1,0 +1,161 @@
+// Requests, completion queues and messages with tags through the C API, ranks as threads.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/rondo.h"
+
+namespace {
+
+constexpr double kLong = 60;  // seconds: a deadline, never waited out
+constexpr std::size_t kBeyondEager = (4u << 20) + 12345;
+
+#define OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
+
+void with_ranks(int ranks, const std::function<void(ncclComm_t, int)>& body) {
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      ncclComm_t comm = nullptr;
+      OK(ncclCommInitRank(&comm, ranks, id, rank));
+      OK(rondoCommOpenMessages(comm));
+      body(comm, rank);
+      OK(ncclCommDestroy(comm));
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+void wait_and_free(rondoRequest_t request) {
+  OK(rondoRequestWait(request, kLong));
+  OK(rondoRequestFree(request));
+}
+
+TEST(Messages, TagsMatchInAnyOrderAndEveryLengthArrives) {
+  with_ranks(2, [](ncclComm_t comm, int rank) {
+    const std::vector<std::size_t> sizes = {0, 1, 4096, 1 << 20, kBeyondEager};
+    std::vector<std::vector<std::uint8_t>> buffers;
+    std::vector<rondoRequest_t> requests;
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+      const std::size_t tag = rank == 0 ? k : sizes.size() - 1 - k;
+      buffers.emplace_back(sizes[tag], rank == 0 ? static_cast<std::uint8_t>(tag + 1) : 0);
+      rondoRequest_t request = nullptr;
+      if (rank == 0)
+        OK(rondoIsend(buffers[k].data(), sizes[tag], ncclUint8, 1, static_cast<int>(tag), comm,
+                      &request));
+      else
+        OK(rondoIrecv(buffers[k].data(), sizes[tag], ncclUint8, 0, static_cast<int>(tag), comm,
+                      &request));
+      requests.push_back(request);
+    }
+    for (rondoRequest_t request : requests) wait_and_free(request);
+    for (std::size_t k = 0; rank == 1 && k < sizes.size(); ++k)
+      for (std::uint8_t byte : buffers[k]) ASSERT_EQ(byte, sizes.size() - k);
+  });
+}
+
+TEST(Messages, AReceiveFromAnySourceTellsWhoseMessageItWas) {
+  with_ranks(3, [](ncclComm_t comm, int rank) {
+    int value = rank;
+    rondoRequest_t request = nullptr;
+    if (rank != 0) {
+      OK(rondoIsend(&value, 1, ncclInt32, 0, 7, comm, &request));
+      wait_and_free(request);
+      return;
+    }
+    std::set<int> sources;
+    for (int k = 0; k < 2; ++k) {
+      int source = -1;
+      OK(rondoIrecv(&value, 1, ncclInt32, RONDO_ANY_SOURCE, 7, comm, &request));
+      OK(rondoRequestWait(request, kLong));
+      OK(rondoRequestSource(request, &source));
+      OK(rondoRequestFree(request));
+      EXPECT_EQ(source, value);
+      sources.insert(source);
+    }
+    EXPECT_EQ(sources, (std::set<int>{1, 2}));
+  });
+}
+
+TEST(Messages, ACancelledReceiveSaysWhatItWaitedForAndFreesItsPlace) {
+  with_ranks(2, [](ncclComm_t comm, int rank) {
+    int value = 5;
+    rondoRequest_t request = nullptr, other = nullptr;
+    if (rank == 0) {
+      OK(rondoIrecv(&value, 1, ncclInt32, 1, 3, comm, &request));
+      EXPECT_EQ(rondoRequestTest(request), ncclInProgress);
+      OK(rondoRequestCancel(request, 1.5));
+      EXPECT_EQ(rondoRequestTest(request), ncclTimeout);
+      EXPECT_NE(std::string(ncclGetLastError(nullptr))
+                    .find("waited 1.5 s to receive 4 bytes with "
+                          "tag 3 from rank 1"),
+                std::string::npos);
+      OK(rondoRequestFree(request));
+    }
+    OK(rondoBarrier(comm, nullptr));
+    int theirs = 0;
+    OK(rondoIsend(&rank, 1, ncclInt32, 1 - rank, 3, comm, &request));
+    OK(rondoIrecv(&theirs, 1, ncclInt32, 1 - rank, 3, comm, &other));
+    wait_and_free(request);
+    wait_and_free(other);
+    EXPECT_EQ(theirs, 1 - rank);
+    EXPECT_EQ(value, 5);
+  });
+}
+
+TEST(Messages, APeerThatLeftFailsWhatNeedsIt) {
+  with_ranks(2, [](ncclComm_t comm, int rank) {
+    if (rank == 1) return;  // destroys its communicator
+    int value = 0;
+    rondoRequest_t request = nullptr;
+    ASSERT_EQ(rondoIrecv(&value, 1, ncclInt32, 1, 0, comm, &request), ncclSuccess);
+    EXPECT_EQ(rondoRequestWait(request, kLong), ncclRemoteError);
+    EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("has ended"), std::string::npos);
+    OK(rondoRequestFree(request));
+  });
+}
+
+TEST(Messages, ArgumentsAreChecked) {
+  with_ranks(1, [](ncclComm_t comm, int) {
+    int value = 0;
+    rondoRequest_t request = nullptr;
+    EXPECT_EQ(rondoIsend(&value, 1, ncclInt32, 1, 0, comm, &request), ncclInvalidArgument);
+    EXPECT_STREQ(ncclGetLastError(nullptr), "peer 1 is not in 0..0");
+    EXPECT_EQ(rondoIsend(nullptr, 1, ncclInt32, 0, 0, comm, &request), ncclInvalidArgument);
+    EXPECT_EQ(rondoRequestTest(nullptr), ncclInvalidArgument);
+    OK(rondoIsend(&value, 1, ncclInt32, 0, 0, comm, &request));
+    wait_and_free(request);
+    EXPECT_EQ(rondoRequestFree(request), ncclInvalidArgument);
+  });
+}
+
+TEST(Requests, ARecordIsDoneWithTheCallsBeforeItAndItsTokenArrivesOnce) {
+  rondoStream_t stream = nullptr;
+  rondoCompletions_t queue = nullptr;
+  OK(rondoStreamCreate(&stream));
+  OK(rondoCompletionsCreate(&queue));
+  with_ranks(1, [&](ncclComm_t comm, int) {
+    float in = 3, out = 0;
+    rondoRequest_t request = nullptr;
+    OK(ncclAllReduce(&in, &out, 1, ncclFloat, ncclSum, comm, rondoStreamHandle(stream)));
+    OK(rondoStreamRecord(stream, &request));
+    OK(rondoCompletionsWatch(queue, request, 42));
+    std::uint64_t token = 0;
+    OK(rondoCompletionsNext(queue, kLong, &token));
+    EXPECT_EQ(token, 42u);
+    EXPECT_EQ(out, 3);
+    OK(rondoRequestTest(request));
+    EXPECT_EQ(rondoCompletionsNext(queue, 0, &token), ncclInProgress);
+    EXPECT_EQ(rondoRequestCancel(request, 1), ncclSuccess);  // finished: nothing to cancel
+    OK(rondoRequestFree(request));
+  });
+  OK(rondoCompletionsDestroy(queue));
+  OK(rondoStreamDestroy(stream));
+}
+
+}  // namespace

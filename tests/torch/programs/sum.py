@@ -1,0 +1,11 @@
+"""Sums ranks over the backend that the first argument names; env:// or what a launcher gives."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group(sys.argv[1])
+total = torch.tensor([dist.get_rank()])
+dist.all_reduce(total)
+print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()}", flush=True)

@@ -22,7 +22,7 @@ run_ctest() {
 
 stage_dev() { build dev && run_ctest dev; }
 # The GPU path on an emulated GPU.
-stage_simt() { build simt simt_tests && run_ctest simt -R '^Simt'; }
+stage_simt() { build simt simt && run_ctest simt -R '^Simt'; }
 # Sanitizers run what has threads, pointers and processes; the widest sweeps stay with dev.
 stage_asan() {
   build asan "unit_tests engine_tests"

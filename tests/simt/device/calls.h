@@ -73,6 +73,7 @@ GpuError exchange_capture_mode(GpuCaptureMode* mode);
 GpuError begin_capture(GpuStream stream, GpuCaptureMode mode);
 // `graph` is a Graph that graphs hold, or nullptr after an error.
 GpuError end_capture(GpuStream stream, void** graph);
+GpuError instantiate(void** executable, void* graph);  // a copy of its own
 GpuError launch_graph(void* graph, GpuStream stream);
 GpuError destroy_graph(void* graph);
 
@@ -85,6 +86,7 @@ struct Kernel {
 GpuError resident_ctas(int* per_multiprocessor, int block, std::size_t shared);
 GpuError launch_kernel(const Kernel& kernel, const GpuLaunch& launch, GpuStream stream);
 
+GpuError& last_error();  // of this thread; set by runtime/ alone
 const char* error_name(GpuError error);
 const char* error_text(GpuError error);
 

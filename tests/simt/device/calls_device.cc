@@ -64,6 +64,8 @@ constexpr ErrorText kErrors[] = {
     {kGpuPeerUnsupported, "cudaErrorPeerAccessUnsupported",
      "peer access is not supported between these two devices"},
     {kGpuInvalidHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {kIllegalState, "cudaErrorIllegalState",
+     "the operation cannot be performed in the present state"},
     {kGpuNotReady, "cudaErrorNotReady", "device not ready"},
     {kGpuIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
     {kGpuLaunchOutOfResources, "cudaErrorLaunchOutOfResources",
@@ -104,6 +106,10 @@ const ErrorText& row_of(GpuError error) {
 
 }  // namespace
 
+GpuError& last_error() {
+  thread_local GpuError newest = kGpuSuccess;
+  return newest;
+}
 const char* error_name(GpuError error) { return row_of(error).name; }
 const char* error_text(GpuError error) { return row_of(error).text; }
 

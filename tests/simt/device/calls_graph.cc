@@ -102,6 +102,18 @@ GpuError end_capture(GpuStream handle, void** result) {
   return kGpuSuccess;
 }
 
+GpuError instantiate(void** executable, void* graph) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  const auto found = p.graphs.find(graph);
+  if (found == p.graphs.end()) return kGpuInvalidValue;
+  auto copy = std::make_shared<Graph>(Graph{found->second->nodes, nullptr});
+  *executable = copy.get();
+  p.graphs.emplace(copy.get(), copy);
+  return kGpuSuccess;
+}
+
 GpuError launch_graph(void* executable, GpuStream handle) {
   Platform& p = platform();
   if (const GpuError error = p.trouble()) return error;

@@ -147,6 +147,7 @@ GpuError record_event(GpuEvent handle, GpuStream on, GpuEventUse use) {
   Event* const event = p.event(handle);
   if (stream == nullptr || event == nullptr || event->device != stream->device)
     return kGpuInvalidHandle;
+  if (use == GpuEventUse::kExternal && stream->capture == nullptr) return kIllegalState;
   if (stream->capture != nullptr && use == GpuEventUse::kPlain) {
     if (stream->capture->invalidated) return kGpuCaptureInvalidated;
     event->capture = stream->capture;
@@ -169,7 +170,8 @@ GpuError stream_wait_event(GpuStream on, GpuEvent handle, GpuEventUse use) {
   Stream* const stream = p.stream(on);
   Event* const event = p.event(handle);
   if (stream == nullptr || event == nullptr) return kGpuInvalidHandle;
-  const bool external = use == GpuEventUse::kExternal && stream->capture != nullptr;
+  const bool external = use == GpuEventUse::kExternal;
+  if (external && stream->capture == nullptr) return kIllegalState;
   if (event->captured && !external) {
     const std::shared_ptr<Capture> capture = event->capture.lock();
     if (capture == nullptr) return kCapturedEvent;

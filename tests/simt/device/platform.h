@@ -19,6 +19,7 @@
 namespace rondo::simt {
 
 inline constexpr GpuError kInitializationError = 3;
+inline constexpr GpuError kIllegalState = 401;
 inline constexpr GpuError kCaptureMerge = 902;
 inline constexpr GpuError kCaptureUnmatched = 903;
 inline constexpr GpuError kCaptureUnjoined = 904;

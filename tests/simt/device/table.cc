@@ -1,6 +1,7 @@
 #include "tests/simt/device/table.h"
 
 #include <atomic>
+#include <utility>
 
 #include "tests/simt/device/calls.h"
 
@@ -12,8 +13,9 @@ std::atomic<Finder> find_kernel{nullptr};
 
 constexpr int kRegisters = 96;  // as machine/room.h takes them
 
-// The emulated calls keep no error beyond the one that they return.
-GpuError no_error() { return kGpuSuccess; }
+// The calls of the table keep no error beyond the one that they return; the program's may.
+GpuError peek_error() { return calls::last_error(); }
+GpuError last_error() { return std::exchange(calls::last_error(), kGpuSuccess); }
 GpuError driver_version(int* version) {
   *version = 13000;
   return kGpuSuccess;
@@ -43,8 +45,8 @@ constexpr GpuApi kTable = {
     .name = "simt",
     .error_name = calls::error_name,
     .error_text = calls::error_text,
-    .last_error = no_error,
-    .peek_error = no_error,
+    .last_error = last_error,
+    .peek_error = peek_error,
     .driver_version = driver_version,
     .device_count = calls::device_count,
     .get_device = calls::get_device,

@@ -30,7 +30,9 @@ Platform& platform() {
 
 void replace_platform(const Config& config) {
   const std::lock_guard lock(making());
-  delete only.exchange(nullptr);
+  Platform* const old = only.exchange(nullptr);
+  // The parent's, after a fork: its threads are not here.
+  if (old != nullptr && old->process == getpid()) delete old;
   only = new Platform(config);
   current_device() = 0;
   current_capture_mode() = 0;

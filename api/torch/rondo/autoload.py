@@ -11,8 +11,10 @@ import sys
 
 
 def create(store, rank, size, timeout):
+    from rondo.torch.groups import shrink_here_too
     from rondo.torch.process_group import RondoProcessGroup
 
+    shrink_here_too()
     return RondoProcessGroup(store, rank, size, timeout)
 
 

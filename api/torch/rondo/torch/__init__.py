@@ -10,6 +10,6 @@ from rondo.autoload import register
 
 register()
 
-from rondo.torch.groups import monitored_barrier, split_group  # noqa: E402
+from rondo.torch.groups import monitored_barrier, shrink_group, split_group  # noqa: E402
 
-__all__ = ["monitored_barrier", "split_group"]
+__all__ = ["monitored_barrier", "shrink_group", "split_group"]

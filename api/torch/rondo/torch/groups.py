@@ -1,12 +1,14 @@
-"""split_group and monitored_barrier for CPU groups, which torch offers for other backends alone."""
+"""split_group, shrink_group and monitored_barrier, which torch offers for other backends alone."""
 
 from __future__ import annotations
 
+import functools
 import time
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
 BARRIER_TAG = 0x7FFF0000  # out of the way of tags that people choose
 
@@ -27,6 +29,56 @@ def split_group(
     return dist.new_group(
         ranks, timeout, "rondo", use_local_synchronization=True, group_desc=group_desc
     )
+
+
+def shrink_group(
+    ranks_to_exclude: list[int],
+    group: dist.ProcessGroup | None = None,
+    shrink_flags: int = 0,
+    pg_options: object = None,
+) -> dist.ProcessGroup:
+    """Called by the ranks that stay; the old group is destroyed, as torch does it."""
+    group = group or dist.group.WORLD
+    excluded = sorted(set(ranks_to_exclude))
+    world = group is dist.group.WORLD
+    facts = c10d._extract_group_metadata(group)
+    ranks = [
+        r
+        for r in dist.get_process_group_ranks(group)
+        if dist.get_group_rank(group, r) not in excluded
+    ]
+    child = group.shrink(excluded, shrink_flags)
+    if world:
+        c10d._destroy_all_other_groups(exclude_group=group)
+    c10d._cleanup_original_group(group, world)
+    child._set_group_name(facts["new_group_name"])
+    child._set_group_desc(f"{facts['original_group_name']}:shrunk")
+    if world:
+        c10d._update_default_pg(child)
+    c10d._register_pg_in_world(
+        pg=child,
+        backend_name=facts["backend_name"],
+        store=facts["store"],
+        group_name=facts["new_group_name"],
+        backend_config=facts["backend_config"],
+        rank_mapping={rank: index for index, rank in enumerate(ranks)},
+    )
+    return child
+
+
+def shrink_here_too() -> None:
+    """dist.shrink_group wants a C++ backend; for groups of Rondo it calls ours."""
+    theirs = getattr(dist, "shrink_group", None)
+    if theirs is None or hasattr(theirs, "serves_rondo"):
+        return
+
+    @functools.wraps(theirs)
+    def either(ranks_to_exclude, group=None, *rest, **named):
+        ours = hasattr(group or dist.group.WORLD, "shrink")
+        return (shrink_group if ours else theirs)(ranks_to_exclude, group, *rest, **named)
+
+    either.serves_rondo = True
+    dist.shrink_group = c10d.shrink_group = either
 
 
 def monitored_barrier(

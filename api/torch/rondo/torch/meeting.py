@@ -35,18 +35,34 @@ def keep_server(store: Store) -> None:
         _kept[store.host, store.port] = store
 
 
+def has_ended(who: str) -> bool:
+    """Whether a process of this host that showed itself in the store has gone since."""
+    _, _, pid, _, host = who.split()
+    if host != socket.gethostname():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
 class Meeting:
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         self._store, self._rank, self._size = store, rank, size
         self._seconds = timeout.total_seconds()
         self._end = time.monotonic() + self._seconds
+        # torchrun starts workers again over the same store.
+        self._root = f"rondo/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
         keep_server(store)
 
     def meet(self) -> ctypes.c_void_p:
         """The communicator. All ranks of the group are in here at the same time."""
         self._show()
-        life = self._store.add(f"rondo/lives/{self._size}/{self._rank}", 1)
-        prefix = f"rondo/{self._size}/{life}/"
+        life = self._store.add(f"{self._root}/lives/{self._size}/{self._rank}", 1)
+        prefix = f"{self._root}/{self._size}/{life}/"
         if self._rank == 0:
             ticket = UniqueId()
             check(lib.ncclGetUniqueId(ctypes.byref(ticket)))
@@ -67,7 +83,7 @@ class Meeting:
     def leave(self) -> None:
         """So that this rank may come again."""
         try:
-            self._store.set(f"rondo/here/{self._rank}", "")
+            self._store.set(f"{self._root}/here/{self._rank}", "")
         except RuntimeError as error:  # the rank that serves the store may have ended
             logging.getLogger(__name__).debug("rondo: nobody is told that a rank left: %s", error)
 
@@ -75,16 +91,19 @@ class Meeting:
         return self._store.get(key).decode()
 
     def _show(self) -> None:
-        key = f"rondo/here/{self._rank}"
+        key = f"{self._root}/here/{self._rank}"
         mine = f"{self._size} pid {os.getpid()} on {socket.gethostname()}"
         other = self._store.compare_set(key, "", mine).decode()
         if other == mine:
+            return
+        if has_ended(other):
+            self._store.set(key, mine)
             return
         text = (
             f"rank {self._rank} joined twice: {other.split(' ', 1)[-1]} and "
             f"{mine.split(' ', 1)[1]}; give each process a rank of its own"
         )
-        self._store.set("rondo/trouble", text)
+        self._store.set(f"{self._root}/trouble", text)
         raise DistBackendError(f"rondo: {text}")
 
     def _wait_for(self, key: str) -> None:
@@ -115,12 +134,12 @@ class Meeting:
             raise DistBackendError(f"rondo: {trouble}")
 
     def _who(self, rank: int) -> str:
-        key = f"rondo/here/{rank}"
+        key = f"{self._root}/here/{rank}"
         return self._get(key) if self._store.check([key]) else ""
 
     def _trouble(self) -> str:
-        if self._store.check(["rondo/trouble"]):
-            return self._get("rondo/trouble")
+        if self._store.check([f"{self._root}/trouble"]):
+            return self._get(f"{self._root}/trouble")
         for rank in range(self._size):
             size, _, who = self._who(rank).partition(" ")
             if size and int(size) != self._size:

@@ -40,12 +40,20 @@ def seconds_of(options: object) -> float | None:
 
 
 class RondoProcessGroup(Collectives, Messages, dist.ProcessGroup):
-    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(
+        self,
+        store: dist.Store,
+        rank: int,
+        size: int,
+        timeout: timedelta,
+        comm: ctypes.c_void_p | None = None,
+    ) -> None:
+        """comm: a communicator that the ranks have made already; else they meet in the store."""
         dist.ProcessGroup.__init__(self, rank, size)
         self._seconds = timeout.total_seconds()
         self._rank, self._size, self._store = rank, size, store
-        self._meeting = Meeting(store, rank, size, timeout)
-        self._comm: ctypes.c_void_p | None = self._meeting.meet()
+        self._meeting = Meeting(store, rank, size, timeout) if comm is None else None
+        self._comm: ctypes.c_void_p | None = comm or self._meeting.meet()
         check(lib.rondoCommOpenMessages(self._comm))
         self._stream: ctypes.c_void_p | None = None
         self._coalesced: list[dist.Work] | None = None  # while torch's coalescing manager is open
@@ -202,7 +210,8 @@ class RondoProcessGroup(Collectives, Messages, dist.ProcessGroup):
             work.is_completed()
         self._unfinished.clear()
         lib.ncclCommDestroy(comm)
-        self._meeting.leave()
+        if self._meeting is not None:
+            self._meeting.leave()
 
     def abort(self) -> None:
         """Ends what runs, here and at the peers."""
@@ -213,7 +222,24 @@ class RondoProcessGroup(Collectives, Messages, dist.ProcessGroup):
         for work in self._unfinished:
             work.is_completed()
         self._unfinished.clear()
-        self._meeting.leave()
+        if self._meeting is not None:
+            self._meeting.leave()
+
+    def shrink(self, excluded: list[int], flags: int = 0) -> RondoProcessGroup:
+        """The group of the other ranks, who all call this; it works after a fault."""
+        child = ctypes.c_void_p()
+        ranks = (ctypes.c_int * len(excluded))(*excluded)
+        check(
+            lib.ncclCommShrink(self._comm, ranks, len(excluded), ctypes.byref(child), None, flags)
+        )
+        before = sum(rank < self._rank for rank in excluded)
+        return RondoProcessGroup(
+            self._store,
+            self._rank - before,
+            self._size - len(excluded),
+            timedelta(seconds=self._seconds),
+            child,
+        )
 
     def drain(self, seconds: float) -> None:
         """Before the process ends: peers may need what it has queued."""

@@ -1,0 +1,244 @@
+"""What goes wrong says so: who, in which call, within the limit; and processes always end."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+from ranks import environment, free_port, ranks, run
+
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+
+
+@ranks(2)
+def test_a_straggler_is_named_after_the_groups_timeout(rank, size):
+    group = dist.new_group([0, 1], timeout=timedelta(seconds=1))
+    if rank == 0:
+        with pytest.raises(dist.DistBackendError, match="waited 1 s for rank 1 .*AllReduce"):
+            dist.all_reduce(torch.ones(4), group=group)
+    else:
+        time.sleep(2)
+
+
+@ranks(2)
+def test_every_kind_of_timeout_bounds_its_call(rank, size):
+    if rank == 1:
+        time.sleep(6)
+        return
+    for limited in (
+        lambda: dist.barrier(timeout=timedelta(seconds=0.5)),
+        lambda: dist.all_reduce(torch.ones(1), async_op=True).wait(timedelta(seconds=0.5)),
+    ):
+        begin = time.monotonic()
+        with pytest.raises(dist.DistBackendError, match="rank 1|rank 0 waited"):
+            limited()
+        assert time.monotonic() - begin < 5  # a bound with room, not a measurement
+
+
+@ranks(2)
+def test_set_timeout(rank, size):
+    dist.group.WORLD.set_timeout(timedelta(seconds=0.5))
+    if rank == 0:
+        with pytest.raises(dist.DistBackendError, match="waited 0.5 s for rank 1"):
+            dist.broadcast(torch.ones(4), 1)
+    else:
+        time.sleep(2)
+
+
+@ranks(2)
+def test_another_collective_names_both_calls(rank, size):
+    with pytest.raises(dist.DistBackendError, match="rank . called .* and rank . called"):
+        if rank == 0:
+            dist.all_reduce(torch.ones(4))
+        else:
+            dist.broadcast(torch.ones(4), 0)
+
+
+@pytest.mark.parametrize("message", [False, True])
+def test_a_killed_rank_is_named(message):
+    def body(rank, size):
+        dist.barrier()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        begin = time.monotonic()
+        with pytest.raises(dist.DistBackendError, match="rank 1 .*ended"):
+            if message:
+                dist.recv(torch.ones(4), 1)
+            else:
+                dist.all_reduce(torch.ones(4))
+        assert time.monotonic() - begin < 30  # far below the group's limit
+        assert dist.get_rank() == 0
+
+    assert run(body, 2) == [0, -signal.SIGKILL]
+
+
+def test_a_rank_killed_while_its_loader_workers_live():
+    from torch.utils.data import DataLoader
+
+    def body(rank, size):
+        loader = iter(DataLoader(list(range(1000)), batch_size=2, num_workers=2))
+        next(loader)
+        dist.barrier()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        with pytest.raises(dist.DistBackendError, match="rank 1 .*ended"):
+            dist.all_reduce(torch.ones(4))
+
+    assert run(body, 2) == [0, -signal.SIGKILL]
+
+
+PROGRAM = """
+import sys, torch, torch.distributed as dist
+import rondo.torch
+rank = int(sys.argv[1])
+dist.init_process_group("rondo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(20)]
+if sys.argv[3] == "future":
+    works[-1].get_future().then(lambda f: None)
+if sys.argv[3] == "waited":
+    for work in works: work.wait()
+if sys.argv[3] == "message":
+    dist.isend(torch.ones(1 << 20), 1 - rank)
+    pending = dist.irecv(torch.ones(3), 1 - rank, tag=5)
+"""
+
+
+@pytest.mark.parametrize("how", ["waited", "not", "future", "message"])
+def test_processes_exit_without_destroy_process_group(how, tmp_path):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(rank), f"{tmp_path}/store", how],
+            stderr=subprocess.PIPE,
+        )
+        for rank in range(2)
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=100)
+        assert process.returncode == 0, errors.decode()
+
+
+def test_restart_by_torchrun_resumes_from_the_checkpoint(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+         "--max-restarts=1", PROGRAMS / "restarted.py", tmp_path / "checkpoint"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=170,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "rank 0 begins at step 0" in done.stdout
+    assert "rank 0 begins at step 3" in done.stdout
+    assert "rank 1 ends at step 6" in done.stdout
+
+
+@ranks(2)
+def test_abort_ends_what_runs_here_and_there(rank, size):
+    if rank == 0:
+        work = dist.all_reduce(torch.ones(4), async_op=True)
+        time.sleep(0.3)
+        dist.distributed_c10d._abort_process_group()
+        with pytest.raises(dist.DistBackendError, match="abort"):
+            work.wait()
+    else:
+        time.sleep(0.6)
+        with pytest.raises(dist.DistBackendError, match="abort|rank 0"):
+            dist.all_reduce(torch.ones(4))
+
+
+@ranks(3)
+def test_shrink_group_after_a_rank_has_left(rank, size):
+    if rank == 2:
+        return
+    survivors = dist.shrink_group([2])
+    tensor = torch.tensor([rank + 1])
+    dist.all_reduce(tensor, group=survivors)
+    assert tensor.item() == 3 and dist.get_world_size() == 2
+
+
+@ranks(2)
+def test_monitored_barrier_and_split_group(rank, size):
+    import rondo.torch as rondo_torch
+
+    rondo_torch.monitored_barrier(timeout=timedelta(seconds=30))
+    mine = rondo_torch.split_group(split_ranks=[[0], [1]])
+    assert mine.size() == 1
+    both = rondo_torch.split_group(split_ranks=[[1, 0]])
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor, group=both)
+    assert tensor.item() == 2
+    if rank == 0:
+        with pytest.raises(dist.DistBackendError, match=r"rank\(s\) 1 did not reach"):
+            rondo_torch.monitored_barrier(timeout=timedelta(seconds=0.5))
+    dist.barrier()
+
+
+# ---- meeting ----
+
+
+def test_two_world_sizes_are_both_named():
+    port = free_port()
+
+    def body(rank, size):
+        environment(rank, size, port)
+        store = dist.TCPStore("127.0.0.1", port, None, rank == 0, wait_for_workers=False)
+        with pytest.raises(dist.DistBackendError, match="world size: .*2.*3|world size: .*3.*2"):
+            dist.init_process_group(
+                "rondo", store=store, rank=rank, world_size=2 + rank, timeout=timedelta(seconds=20)
+            )
+        if rank == 0:
+            time.sleep(2)
+
+    assert run(body, 2, group=False) == [0, 0]
+
+
+def test_a_rank_that_joins_twice_is_named_by_both(tmp_path):
+    def body(rank, size):
+        with pytest.raises(dist.DistBackendError, match="rank 0 joined twice: pid .* and pid"):
+            dist.init_process_group(
+                "rondo", init_method=f"file://{tmp_path}/store", rank=0, world_size=2,
+                timeout=timedelta(seconds=20),
+            )  # fmt: skip
+
+    assert run(body, 2, group=False) == [0, 0]
+
+
+def test_ranks_that_do_not_come_are_named(tmp_path):
+    def body(rank, size):
+        with pytest.raises(dist.DistBackendError, match="1 of 2 ranks that did not come: 1"):
+            dist.init_process_group(
+                "rondo", init_method=f"file://{tmp_path}/store", rank=0, world_size=2,
+                timeout=timedelta(seconds=1),
+            )  # fmt: skip
+
+    assert run(body, 1, group=False) == [0]
+
+
+@pytest.mark.parametrize("method", ["tcp", "store"])
+def test_other_ways_to_meet(method):
+    port = free_port()
+
+    def body(rank, size):
+        if method == "tcp":
+            dist.init_process_group(
+                "rondo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size
+            )
+        else:
+            store = dist.TCPStore("127.0.0.1", port, size, rank == 0)
+            dist.init_process_group("rondo", store=store, rank=rank, world_size=size)
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor)
+        assert tensor.item() == size
+        dist.destroy_process_group()
+
+    assert run(body, 2, group=False) == [0, 0]
+
+
+@ranks(2)
+def test_a_tensor_on_another_device_is_told_where_to_go(rank, size):
+    with pytest.raises(RuntimeError, match="LD_PRELOAD"):
+        dist.all_reduce(torch.ones(4, device="meta"))

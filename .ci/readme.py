@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs every ```bash block of README.md, in order, each in a shell of its own at the top folder.
+"""Runs every ```bash block of a page, in order, each in a shell of its own at the top folder.
 
-  .ci/readme.py [--skip COMMAND ...]    blocks that contain a skipped command are left out
+  .ci/readme.py [PAGE] [--skip COMMAND ...]   PAGE: README.md; blocks with a skipped command are
+                                              left out
 """
 import argparse
 import re
@@ -13,21 +14,22 @@ LIMIT_SECONDS = 900
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("page", nargs="?", default="README.md")
     parser.add_argument("--skip", nargs="*", default=[])
     options = parser.parse_args()
-    with open("README.md", encoding="utf-8") as file:
+    with open(options.page, encoding="utf-8") as file:
         blocks = re.findall(r"^```bash\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
     ran = 0
     for block in blocks:
         if any(command in block for command in options.skip):
             continue
-        print(f"--- README: {block.strip()}", flush=True)
+        print(f"--- {options.page}: {block.strip()}", flush=True)
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], timeout=LIMIT_SECONDS)
         if done.returncode != 0:
-            print(f"README block failed with status {done.returncode}:\n{block}")
+            print(f"{options.page}: a block failed with status {done.returncode}:\n{block}")
             return 1
         ran += 1
-    print(f"README: {ran} blocks ran")
+    print(f"{options.page}: {ran} blocks ran")
     return 0 if ran else 1
 
 

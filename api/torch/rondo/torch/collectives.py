@@ -24,6 +24,7 @@ from rondo.torch.errors import check
 from rondo.torch.library import lib
 from rondo.torch.profile import profiled
 from rondo.torch.sparse import all_reduce_sparse
+from rondo.torch.work import FINISHED
 
 ALLREDUCE, REDUCE, BROADCAST = (
     c10d.AllreduceOptions(),
@@ -37,6 +38,11 @@ BARRIER = c10d.BarrierOptions()
 
 def as_real(tensor: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def plain(tensor: torch.Tensor) -> bool:
+    """Can be given to the library as it is."""
+    return tensor.is_cpu and tensor.dtype in TYPES and tensor.is_contiguous()
 
 
 def same_sizes(tensors: list[torch.Tensor]) -> bool:
@@ -62,9 +68,18 @@ class Collectives:
 
     @profiled
     def allreduce(self, tensors: list[torch.Tensor], opts=ALLREDUCE) -> dist.Work:
-        comm, buffers, calls = self._comm, Buffers(), []
-        if tensors[0].is_sparse:
+        first = tensors[0]
+        if first.is_sparse:
             return all_reduce_sparse(self, tensors, opts)
+        kind = kind_of(opts.reduceOp)
+        if len(tensors) == 1 and kind != Op.PREMUL_SUM and self._runs_now(opts) and plain(first):
+            place, op = first.data_ptr(), reduction(first.dtype, kind)
+            code = lib.ncclAllReduce(
+                place, place, first.numel(), TYPES[first.dtype], op, self._comm, None
+            )
+            check(code)
+            return FINISHED
+        comm, buffers, calls = self._comm, Buffers(), []
         for tensor in tensors:
             dense = buffers.written(as_real(tensor))
             calls.append((dense.data_ptr(), dense.numel(), TYPES.get(dense.dtype)))

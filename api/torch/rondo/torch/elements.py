@@ -35,6 +35,15 @@ BOOL_OPS = {
 COMPLEX_OPS = {Op.SUM: SUM, Op.AVG: AVG}
 
 
+# What needs no second look.
+SIMPLE = {
+    (dtype, op): OPS[op]
+    for dtype in TYPES
+    for op in (Op.SUM, Op.PRODUCT, Op.MIN, Op.MAX, Op.AVG)
+    if dtype != torch.bool
+}
+
+
 def kind_of(op) -> Op:
     """ReduceOp and its plain enumerators look alike to callers."""
     return op if isinstance(op, Op) else op.op
@@ -43,6 +52,8 @@ def kind_of(op) -> Op:
 def reduction(dtype: torch.dtype, op) -> int:
     """The number of a built-in reduction; TypeError where it has no meaning for the type."""
     kind = kind_of(op)
+    if (known := SIMPLE.get((dtype, kind))) is not None:
+        return known
     if dtype not in TYPES and not dtype.is_complex:
         raise TypeError(f"rondo: {dtype} cannot be reduced; convert it, for example to float32")
     table = BOOL_OPS if dtype == torch.bool else COMPLEX_OPS if dtype.is_complex else OPS

@@ -26,10 +26,9 @@ from rondo.torch.errors import check
 from rondo.torch.library import lib
 from rondo.torch.meeting import Meeting
 from rondo.torch.messages import Messages
-from rondo.torch.work import CallWork, FinishedWork, JoinedWork, QueuedWork
+from rondo.torch.work import FINISHED, CallWork, JoinedWork, QueuedWork
 
 Issue = Callable[[ctypes.c_void_p | None], int]
-FINISHED = FinishedWork()
 DRAIN_SECONDS = 10.0  # what a process that ends without destroy_process_group gives its last calls
 
 
@@ -64,6 +63,12 @@ class RondoProcessGroup(Collectives, Messages, dist.ProcessGroup):
         live_groups.add(self)
 
     # ---- how calls run ----
+
+    def _runs_now(self, options: object) -> bool:
+        """A blocking call, and nothing that it would have to look after first."""
+        return not (self._unfinished or getattr(options, "asyncOp", True)) and (
+            self._coalesced is None
+        )
 
     def _run(
         self, options: object, issue: Issue, buffers: Buffers, results: list[torch.Tensor]

@@ -59,6 +59,9 @@ class FinishedWork(dist._Work):
         return future
 
 
+FINISHED = FinishedWork()
+
+
 class CallFuture(torch.futures.Future):
     """Knows whether callbacks hang on it. They may issue calls of their own, and all ranks have to
     issue calls in one order: so the group lets nobody else issue until they have run."""

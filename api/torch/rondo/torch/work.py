@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/seconds.h"
+
 namespace rondo::api {
 namespace {
 
@@ -11,7 +13,7 @@ Done set_seconds(double seconds, const char* field, double* into) {
   if (!(seconds > 0))
     return fail(Status::kInvalidArgument, "rondoCommOptions_t: {} = {} is not a time above 0",
                 field, seconds);
-  *into = seconds;
+  *into = std::min(seconds, kMostSeconds);
   return done();
 }
 

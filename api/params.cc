@@ -49,15 +49,22 @@ std::optional<std::int64_t> integer_value(const Variable& row) {
     case Type::kBool:
       return env::get_bool(row.name) ? 1 : 0;
     case Type::kDouble:
+    case Type::kSeconds:
     case Type::kString:
       break;
   }
   return std::nullopt;
 }
 
+std::optional<double> fraction_value(const Variable& row) {
+  if (row.type == Type::kDouble) return env::get_double(row.name);
+  if (row.type == Type::kSeconds) return env::get_seconds(row.name);
+  return std::nullopt;
+}
+
 std::string text_value(const Variable& row) {
   if (auto number = integer_value(row)) return std::to_string(*number);
-  if (row.type == Type::kDouble) return fmt::format("{}", env::get_double(row.name));
+  if (auto fraction = fraction_value(row)) return fmt::format("{}", *fraction);
   return env::get_string(row.name);
 }
 
@@ -84,9 +91,8 @@ Done get_bytes(ncclParamHandle_t handle, void* out, int capacity, int* length) {
   std::string bytes;
   if (auto number = integer_value(*row)) {
     bytes.assign(reinterpret_cast<const char*>(&*number), sizeof(*number));
-  } else if (row->type == Type::kDouble) {
-    const double fraction = env::get_double(row->name);
-    bytes.assign(reinterpret_cast<const char*>(&fraction), sizeof(fraction));
+  } else if (auto fraction = fraction_value(*row)) {
+    bytes.assign(reinterpret_cast<const char*>(&*fraction), sizeof(*fraction));
   } else {
     bytes = env::get_string(row->name);
     bytes.push_back('\0');

@@ -1,28 +1,27 @@
 #include "base/env.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <sstream>
 
 #include "base/log.h"
+#include "base/seconds.h"
 
 namespace rondo::env {
 namespace {
 
-// A file of NAME=VALUE lines; '#' starts a comment.
 void read_conf_file(const std::string& path, std::map<std::string, std::string>& into) {
   std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    const auto start = line.find_first_not_of(" \t");
-    if (start == std::string::npos || line[start] == '#') continue;
-    const auto equals = line.find('=', start);
-    if (equals == std::string::npos) continue;
-    const auto end = line.find_last_not_of(" \t\r");
-    into.emplace(line.substr(start, equals - start), line.substr(equals + 1, end - equals));
-  }
+  std::ostringstream text;
+  text << file.rdbuf();  // sets a bit where it cannot read, and throws nothing
+  for (auto& [variable, value] : parse_conf(text.str()))
+    into.emplace(std::move(variable), std::move(value));
 }
 
 // The files are read once per process; the first one that sets a name wins.
@@ -61,8 +60,14 @@ std::optional<double> parse_double(const std::string& text) {
   char* end = nullptr;
   errno = 0;
   const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || errno == ERANGE) return std::nullopt;
+  if (text.empty() || *end != '\0' || errno == ERANGE || std::isnan(value)) return std::nullopt;
   return value;
+}
+
+std::optional<double> parse_seconds(const std::string& text) {
+  const auto value = parse_double(text);
+  if (!value || *value <= 0) return std::nullopt;
+  return std::min(*value, kMostSeconds);
 }
 
 std::optional<bool> parse_bool(std::string_view text) {
@@ -94,6 +99,22 @@ std::optional<std::string> raw(std::string_view name) {
   if (const char* value = std::getenv(key.c_str())) return value;
   if (auto it = conf_values().find(key); it != conf_values().end()) return it->second;
   return std::nullopt;
+}
+
+std::vector<std::pair<std::string, std::string>> parse_conf(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r";
+  std::vector<std::pair<std::string, std::string>> values;
+  while (!text.empty()) {
+    const auto end_of_line = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end_of_line);
+    text.remove_prefix(std::min(end_of_line + 1, text.size()));
+    line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
+    line = line.substr(0, line.find_last_not_of(kBlank) + 1);
+    const auto equals = line.find('=');
+    if (line.empty() || line[0] == '#' || equals == std::string_view::npos) continue;
+    values.emplace_back(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return values;
 }
 
 std::optional<std::int64_t> parse_bytes(std::string_view text) {
@@ -139,6 +160,11 @@ bool get_bool(std::string_view name) {
 double get_double(std::string_view name) {
   return get(
       name, [](const std::string& t) { return parse_double(t); }, "a number");
+}
+
+double get_seconds(std::string_view name) {
+  return get(
+      name, [](const std::string& t) { return parse_seconds(t); }, "a number of seconds above 0");
 }
 
 std::string get_string(std::string_view name) {

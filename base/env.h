@@ -15,10 +15,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace rondo::env {
 
-enum class Type { kBool, kInt, kDouble, kBytes, kString };
+enum class Type { kBool, kInt, kDouble, kSeconds, kBytes, kString };
 
 struct Variable {
   std::string_view name;
@@ -37,8 +39,12 @@ std::optional<std::string> raw(std::string_view name);
 // value, what is accepted, and the default used instead).
 std::int64_t get_int(std::string_view name);  // kInt, kBytes (suffixes K, M, G: powers of 1024)
 bool get_bool(std::string_view name);         // 0/1, true/false, yes/no, on/off
-double get_double(std::string_view name);     // fractions allowed
+double get_double(std::string_view name);     // fractions allowed; never NaN
+double get_seconds(std::string_view name);    // above 0, fractions allowed; a year at most
 std::string get_string(std::string_view name);
+
+// The lines of a conf file: NAME=VALUE, in order; '#' starts a comment, other lines mean nothing.
+std::vector<std::pair<std::string, std::string>> parse_conf(std::string_view text);
 
 // "4M" -> 4194304; nothing where the text is not a number with an optional suffix K, M or G.
 std::optional<std::int64_t> parse_bytes(std::string_view text);

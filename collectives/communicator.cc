@@ -15,8 +15,8 @@ namespace rondo {
 
 CommOptions CommOptions::from_environment() {
   CommOptions options;
-  options.timeout_seconds = env::get_double("RONDO_TIMEOUT");
-  options.init_timeout_seconds = env::get_double("RONDO_INIT_TIMEOUT");
+  options.timeout_seconds = env::get_seconds("RONDO_TIMEOUT");
+  options.init_timeout_seconds = env::get_seconds("RONDO_INIT_TIMEOUT");
   options.reproducible = env::get_bool("RONDO_REPRODUCIBLE");
   return options;
 }

@@ -14,6 +14,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/connections.h"
+#include "collectives/init_record.h"
 #include "collectives/planner.h"
 #include "kernels/host/host_rank.h"
 #include "kernels/host/point_to_point.h"
@@ -22,17 +23,6 @@
 #include "transport/shm/host_group.h"
 
 namespace rondo {
-
-// What each rank tells the others at init, beside its addresses.
-struct RankFacts {
-  int rank = 0;
-  ProcessId process{};
-  std::uint64_t host = 0;  // ranks with equal values may share memory
-  int pid = 0;
-  std::string hostname;
-  std::string socket;           // of its UnixListener
-  bootstrap::UniqueId address;  // of its Listener: where the children that it leads meet
-};
 
 class CommunicatorState {
  public:

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/bytes.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/seconds.h"
 #include "collectives/algorithm_filter.h"
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
@@ -24,81 +24,12 @@ constexpr std::size_t kStagingBytes = 2 << 20;  // per rank, in kStagingSlots pa
 constexpr std::size_t kConnectionSlotBytes = 128 << 10;
 constexpr std::size_t kConnectionSlots = 4;
 
-// One rank's record of the first round: facts about it and what it would like to be agreed.
-struct InitRecord {
-  RankFacts facts;
-  std::uint32_t layout_version = kLayoutVersion;
-  AlgorithmFilter algorithms;
-  bool reproducible = false;
-  std::int32_t cores = 1;
-};
-
-Blob encode(const InitRecord& record) {
-  ByteWriter writer;
-  writer.put(record.layout_version);
-  writer.put(record.facts.rank);
-  writer.put(record.facts.process);
-  writer.put(record.facts.host);
-  writer.put(record.facts.pid);
-  writer.put_string(record.facts.hostname);
-  writer.put_string(record.facts.socket);
-  writer.put(record.facts.address);
-  writer.put(record.algorithms.allowed);
-  writer.put(record.reproducible);
-  writer.put(record.cores);
-  return writer.take();
-}
-
-Result<InitRecord> decode(const Blob& blob, int rank) {
-  ByteReader reader(blob);
-  InitRecord record;
-  record.layout_version = reader.get<std::uint32_t>();
-  if (reader.ok() && record.layout_version != kLayoutVersion)
-    return fail(
-        Status::kInvalidUsage,
-        "rank {} runs another build of Rondo (layout {}, here {}): use one build everywhere", rank,
-        record.layout_version, kLayoutVersion);
-  record.facts.rank = reader.get<int>();
-  record.facts.process = reader.get<ProcessId>();
-  record.facts.host = reader.get<std::uint64_t>();
-  record.facts.pid = reader.get<int>();
-  record.facts.hostname = reader.get_string();
-  record.facts.socket = reader.get_string();
-  record.facts.address = reader.get<bootstrap::UniqueId>();
-  record.algorithms.allowed = reader.get<decltype(AlgorithmFilter::allowed)>();
-  record.reproducible = reader.get<bool>();
-  record.cores = reader.get<std::int32_t>();
-  if (!reader.ok() || record.facts.rank != rank)
-    return fail(Status::kInternalError, "rank {} sent a record that cannot be read", rank);
-  return record;
-}
-
-// One round in which every rank says whether it is well; the first that is not is everybody's
-// error.
-Done agree(bootstrap::Session& session, const Done& mine) {
-  ByteWriter writer;
-  writer.put(static_cast<int>(mine.status()));
-  writer.put_string(mine.ok() ? "" : mine.error().text);
-  const Blob blob = writer.take();
-  RONDO_TRY(const std::vector<Blob> all, session.all_gather(blob));
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    ByteReader reader(all[r]);
-    const auto status = static_cast<Status>(reader.get<int>());
-    if (status == Status::kSuccess) continue;
-    if (!mine.ok()) return mine.error();
-    return fail(Status::kRemoteError, "rank {} could not set up: {}", r, reader.get_string());
-  }
-  return done();
-}
-
 class Creation {
  public:
   explicit Creation(const CreateRequest& request)
       : request_(request),
         state_(std::make_unique<CommunicatorState>()),
-        deadline_(Clock::now() +
-                  std::chrono::duration_cast<Clock::duration>(
-                      std::chrono::duration<double>(request.options.init_timeout_seconds))) {}
+        deadline_(Clock::now() + to_nanoseconds(request.options.init_timeout_seconds)) {}
 
   Result<std::unique_ptr<CommunicatorState>> run() {
     state_->rank = request_.rank;
@@ -107,10 +38,8 @@ class Creation {
     state_->made_in = fork_generation();
     state_->timeout_seconds.store(request_.options.timeout_seconds);
     RONDO_CHECK_OK(join());
-    RONDO_CHECK_OK(introduce());
-    RONDO_CHECK_OK(meet());
-    agree_on_facts();
-    RONDO_CHECK_OK(open_links());
+    // Whoever fails now tells all ranks, so that none waits for it until its deadline.
+    if (const Done met = steps_after_join(); !met.ok()) return session_->give_up(met.error());
     prepare_host_view();
     RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->rank,
                state_->size, state_->host.size, state_->facts.hosts);
@@ -118,6 +47,13 @@ class Creation {
   }
 
  private:
+  Done steps_after_join() {
+    RONDO_CHECK_OK(introduce());
+    RONDO_CHECK_OK(meet());
+    agree_on_facts();
+    return open_links();
+  }
+
   Done join() {
     bootstrap::JoinRequest join;
     join.rank = request_.rank;
@@ -150,10 +86,10 @@ class Creation {
     RONDO_TRY(mine.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
     mine.reproducible = request_.options.reproducible;
     mine.cores = topology::usable_cores();
-    const Blob blob = encode(mine);
+    const Blob blob = mine.encode();
     RONDO_TRY(const std::vector<Blob> all, session_->all_gather(blob));
     for (int r = 0; r < request_.size; ++r) {
-      RONDO_TRY(InitRecord record, decode(all[r], r));
+      RONDO_TRY(InitRecord record, InitRecord::decode(all[r], r));
       records_.push_back(std::move(record));
     }
     return done();
@@ -175,16 +111,14 @@ class Creation {
     const shm::SegmentShape shape{state_->host.size, kStagingBytes, kConnectionSlotBytes,
                                   kConnectionSlots};
     const bool represents = shm::HostGroup::is_representative(members, mine);
-    Done met;
     if (represents) {
-      auto group = shm::HostGroup::meet(members, mine, unix_listener_, shape, deadline_);
-      if (group.ok()) {
-        state_->group = std::move(group).value();
-      } else {
-        met = group.error();
-      }
+      const net::Patience patience{
+          deadline_,
+          [this] { return (request_.aborted && request_.aborted()) || !session_->standing().ok(); }};
+      RONDO_TRY(state_->group,
+                shm::HostGroup::meet(members, mine, unix_listener_, shape, patience));
     }
-    RONDO_CHECK_OK(agree(*session_, met));
+    RONDO_TRY([[maybe_unused]] const auto all_met, session_->all_gather({}));
     if (!represents) {
       RONDO_TRY(state_->group, shm::HostGroup::fetch(members));
     }

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/bytes.h"
 #include "base/log.h"
 #include "collectives/communicator_state.h"
+#include "collectives/fault_message.h"
 #include "collectives/fiber_group.h"
 #include "transport/net/remote_links.h"
 
@@ -17,32 +17,6 @@ namespace {
 constexpr int kBusyTurns = 200;  // without traffic, before the thread sleeps on its sockets
 constexpr std::chrono::milliseconds kShortSleep{1};
 constexpr std::chrono::milliseconds kFaultFlush{200};
-
-std::vector<std::byte> encode(const Fault& fault) {
-  ByteWriter writer;
-  writer.put(fault.status);
-  writer.put(fault.rank);
-  writer.put(fault.culprit);
-  writer.put(fault.sequence);
-  writer.put(fault.own);
-  writer.put(fault.other);
-  writer.put_string(fault.text.substr(0, 800));
-  return writer.take();
-}
-
-Fault decode(std::span<const std::byte> message) {
-  ByteReader reader(message);
-  Fault fault;
-  fault.status = reader.get<Status>();
-  fault.rank = reader.get<int>();
-  fault.culprit = reader.get<int>();
-  fault.sequence = reader.get<std::uint64_t>();
-  fault.own = reader.get<CallRecord>();
-  fault.other = reader.get<CallRecord>();
-  fault.text = reader.get_string();
-  if (!reader.ok()) fault.text = "a rank on another host reported a fault that cannot be read";
-  return fault;
-}
 
 }  // namespace
 
@@ -86,14 +60,16 @@ bool CommunicatorState::check_remote(const WaitSite& site) {
 
 void CommunicatorState::tell_other_hosts(const Fault& raised) {
   if (links == nullptr || raised.rank != rank) return;  // its finder tells everybody
-  const std::vector<std::byte> message = encode(raised);
+  const std::vector<std::byte> message = encode_fault(raised);
   for (int r = 0; r < size; ++r)
     if (local_of(r) < 0 && !links->send_control(r, message).ok())
       RONDO_INFO(kNet, "cannot tell rank {} of a fault", r);
   (void)links->flush(std::chrono::steady_clock::now() + kFaultFlush).ok();
 }
 
-void CommunicatorState::on_control(std::span<const std::byte> message) { raise(decode(message)); }
+void CommunicatorState::on_control(std::span<const std::byte> message) {
+  raise(decode_fault(message, size));
+}
 
 // The end of a call on several hosts: what was sent has left this process.
 Done CommunicatorState::flush_links() {

@@ -74,6 +74,8 @@ bool parses(const env::Variable& variable, const std::string& value) {
       return env::parse_bytes(value).has_value();
     case env::Type::kDouble:
       return std::strtod(value.c_str(), &end), !value.empty() && *end == '\0';
+    case env::Type::kSeconds:
+      return std::strtod(value.c_str(), &end) > 0 && *end == '\0';
     case env::Type::kString:
       break;
   }

@@ -18,6 +18,8 @@ const char* name_of(env::Type type) {
       return "int";
     case env::Type::kDouble:
       return "double";
+    case env::Type::kSeconds:
+      return "seconds";
     case env::Type::kBytes:
       return "bytes";
     case env::Type::kString:

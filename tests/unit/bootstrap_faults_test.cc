@@ -30,14 +30,18 @@ Done join_as(const UniqueId& id, int rank, int size, std::chrono::nanoseconds ti
   return done();
 }
 
+Done exchange_one(Session& session) {
+  const std::vector<std::byte> mine(100, static_cast<std::byte>(session.rank()));
+  RONDO_TRY(const auto table, session.all_gather(mine));
+  if (table.back() != std::vector<std::byte>(100, static_cast<std::byte>(session.size() - 1)))
+    return fail(Status::kInternalError, "wrong bytes");
+  return done();
+}
+
 Done join_and_gather(const UniqueId& id, int rank, int size) {
   RONDO_TRY(const auto session,
             Session::join({.rank = rank, .size = size, .id = id, .timeout = 20s}));
-  const std::vector<std::byte> mine(100, static_cast<std::byte>(rank));
-  RONDO_TRY(const auto table, session->all_gather(mine));
-  if (table.back() != std::vector<std::byte>(100, static_cast<std::byte>(size - 1)))
-    return fail(Status::kInternalError, "wrong bytes");
-  return done();
+  return exchange_one(*session);
 }
 
 net::SocketAddress place_of(const UniqueId& id) { return decode_id(id).value().addresses.at(0); }
@@ -299,6 +303,29 @@ TEST(BootstrapFaults, ARightTagWithAWrongProofIsDropped) {
   EXPECT_FALSE(answer.ok());
   EXPECT_TRUE(link.closed());
   expect_all_ok(as_threads(2, [&](int rank) { return join_and_gather(id, rank, 2); }));
+}
+
+// Between two exchanges a rank learns without waiting for it that another cannot go on.
+TEST(BootstrapFaults, ARankThatGivesUpIsNamedBeforeTheNextExchange) {
+  const auto id = make_unique_id().value();
+  constexpr int kRanks = 20;
+  const auto results = as_threads(kRanks, [&](int rank) -> Done {
+    RONDO_TRY(const auto session,
+              Session::join({.rank = rank, .size = kRanks, .id = id, .timeout = 100s}));
+    RONDO_CHECK_OK(session->standing());
+    RONDO_CHECK_OK(exchange_one(*session));
+    if (rank == 11) return session->give_up(fail(Status::kSystemError, "no room"));
+    for (int turn = 0; turn < 10'000; ++turn) {
+      RONDO_CHECK_OK(session->standing());
+      std::this_thread::sleep_for(1ms);
+    }
+    return done();
+  });
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const Done& result = results[static_cast<std::size_t>(rank)];
+    EXPECT_TRUE(contains(result, rank == 11 ? "no room" : "rank 11 could not set up: no room"))
+        << "rank " << rank << ": " << shown(result);
+  }
 }
 
 }  // namespace

@@ -199,6 +199,9 @@ Result<std::vector<std::vector<std::byte>>> Session::all_gather(std::span<const 
   return state_->all_gather(mine);
 }
 
+Done Session::standing() { return state_->standing(); }
+Error Session::give_up(const Error& mine) { return state_->give_up(mine); }
+
 Result<std::unique_ptr<Session>> Session::join(const JoinRequest& request) {
   RONDO_CHECK_OK(check(request));
   auto state = std::make_unique<SessionState>(request);

@@ -53,6 +53,13 @@ class Session {
   // in rank order. The rounds match by order.
   Result<std::vector<std::vector<std::byte>>> all_gather(std::span<const std::byte> mine);
 
+  // Between two exchanges, which every rank takes part in: the error that the next one would bring,
+  // as far as a neighbour has already told it or has left. Never waits.
+  Done standing();
+  // Tells the other ranks that this one cannot go on and why. Returns what this rank's caller
+  // should learn: `mine`, or the error that came before it.
+  Error give_up(const Error& mine);
+
  private:
   explicit Session(std::unique_ptr<SessionState> state);
   std::unique_ptr<SessionState> state_;

@@ -18,10 +18,26 @@ Error too_large(std::size_t bytes) {
 
 }  // namespace
 
-Error SessionState::fail_session(const Error& error) {
+Error SessionState::fail_session(const Error& error) { return fail_session(error, error); }
+
+Error SessionState::give_up(const Error& error) {
+  return fail_session(
+      error, fail(Status::kRemoteError, "rank {} could not set up: {}", tree.rank, error.text));
+}
+
+Done SessionState::standing() {
+  if (fault_) return *fault_;
+  for (const auto& neighbour : neighbours) {
+    const auto drained = drain(*neighbour, true);
+    if (!drained.ok()) return fail_session(drained.error());
+  }
+  return done();
+}
+
+Error SessionState::fail_session(const Error& error, const Error& for_others) {
   if (fault_) return *fault_;
   fault_ = error;
-  Error told = error;
+  Error told = for_others;
   if (error.status == Status::kInvalidUsage && aborted && aborted()) {
     told = fail(Status::kRemoteError, "rank {} aborted while the ranks were joining", tree.rank);
   }

@@ -32,6 +32,8 @@ class SessionState {
 
   // Tells all neighbours, and remembers: every later call returns it.
   Error fail_session(const Error& error);
+  Error give_up(const Error& error);  // the same; the neighbours are told whose error it is
+  Done standing();
 
   const Tree tree;
   const std::chrono::nanoseconds timeout;
@@ -40,6 +42,7 @@ class SessionState {
 
  private:
   using Table = std::vector<std::vector<std::byte>>;
+  Error fail_session(const Error& error, const Error& told);
   Result<Table> gather_round(std::span<const std::byte> mine);
   // Waits for events or moves what has arrived to the inboxes. `needed`: nobody may leave now.
   Done pump(const net::Patience& patience, bool needed);

@@ -6,7 +6,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 namespace rondo::shm {
@@ -26,16 +28,9 @@ struct AbstractAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-Done wait_ready(int fd, short events, Deadline deadline, const char* what) {
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return fail(Status::kTimeout, "timed out: {}", what);
-    pollfd entry{fd, events, 0};
-    const int ready = poll(&entry, 1, static_cast<int>(left.count()) + 1);
-    if (ready > 0) return done();
-    if (ready < 0 && errno != EINTR) return fail_errno(errno, "poll while {}", what);
-  }
+Done wait_ready(int fd, short events, const Patience& patience, const char* what) {
+  pollfd entry{fd, events, 0};
+  return net::wait_ready({&entry, 1}, patience, what);
 }
 
 Done same_user(int socket) {
@@ -65,9 +60,9 @@ Result<UnixListener> open_unix_listener() {
   return listener;
 }
 
-Result<Fd> accept_unix(const UnixListener& listener, Deadline deadline) {
+Result<Fd> accept_unix(const UnixListener& listener, const Patience& patience) {
   for (;;) {
-    RONDO_CHECK_OK(wait_ready(listener.fd.get(), POLLIN, deadline,
+    RONDO_CHECK_OK(wait_ready(listener.fd.get(), POLLIN, patience,
                               "waiting for a process of this host to fetch shared memory"));
     Fd peer(accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!peer && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)) continue;
@@ -77,22 +72,25 @@ Result<Fd> accept_unix(const UnixListener& listener, Deadline deadline) {
   }
 }
 
-Result<Fd> connect_unix(const std::string& name, Deadline deadline) {
+Result<Fd> connect_unix(const std::string& name, const Patience& patience) {
+  if (name.size() > kMostSocketName)
+    return fail(Status::kInvalidArgument, "a Unix socket's name of {} bytes", name.size());
   Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail_errno(errno, "cannot create a Unix socket");
   const AbstractAddress address(name);
   while (connect(fd.get(), address.get(), address.length) != 0) {
     if (errno != EAGAIN && errno != EINTR)
       return fail_errno(errno, "cannot reach the host's leader by Unix socket");
-    if (std::chrono::steady_clock::now() >= deadline)
-      return fail(Status::kTimeout, "timed out: connecting to the host's leader");
-    usleep(1000);  // its backlog is full; it empties as the leader accepts
+    // Its backlog is full; it empties as the leader accepts. No descriptor tells when.
+    const auto soon = std::min(net::Clock::now() + std::chrono::milliseconds(1), patience.deadline);
+    RONDO_TRY([[maybe_unused]] const bool never,
+              net::wait_until({}, soon, patience, "connecting to the host's leader"));
   }
   RONDO_CHECK_OK(same_user(fd.get()));
   return fd;
 }
 
-Done send_fds(int socket, int value, std::span<const int> fds, Deadline deadline) {
+Done send_fds(int socket, int value, std::span<const int> fds, const Patience& patience) {
   if (fds.size() > kMostDescriptors)
     return fail(Status::kInternalError, "{} descriptors in one message, at most {}", fds.size(),
                 kMostDescriptors);
@@ -114,13 +112,13 @@ Done send_fds(int socket, int value, std::span<const int> fds, Deadline deadline
     if (sendmsg(socket, &message, MSG_NOSIGNAL) >= 0) return done();
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return fail_errno(errno, "cannot pass descriptors");
-    RONDO_CHECK_OK(wait_ready(socket, POLLOUT, deadline, "passing descriptors"));
+    RONDO_CHECK_OK(wait_ready(socket, POLLOUT, patience, "passing descriptors"));
   }
 }
 
-Result<FdMessage> receive_fds(int socket, Deadline deadline) {
+Result<FdMessage> receive_fds(int socket, const Patience& patience) {
   for (;;) {
-    RONDO_CHECK_OK(wait_ready(socket, POLLIN, deadline, "waiting for shared memory"));
+    RONDO_CHECK_OK(wait_ready(socket, POLLIN, patience, "waiting for shared memory"));
     alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
     FdMessage received;
     iovec data{&received.value, sizeof(received.value)};

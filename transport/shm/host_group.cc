@@ -59,14 +59,14 @@ Done keep(HostGroup& group, int index, FdMessage&& message) {
 }
 
 // The leader hears from every other process, then tells all about all.
-Done lead(HostGroup& group, int own_index, const UnixListener& listener, Deadline deadline) {
+Done lead(HostGroup& group, int own_index, const UnixListener& listener, const Patience& patience) {
   const int count = static_cast<int>(group.processes.size());
   if (count == 1) return done();
   std::vector<Fd> sockets(count);
   std::vector<Fd> arenas(count);
   for (int heard = 1; heard < count; ++heard) {
-    RONDO_TRY(Fd socket, accept_unix(listener, deadline));
-    RONDO_TRY(FdMessage message, receive_fds(socket.get(), deadline));
+    RONDO_TRY(Fd socket, accept_unix(listener, patience));
+    RONDO_TRY(FdMessage message, receive_fds(socket.get(), patience));
     const int index = message.value;
     if (index < 0 || index >= count || index == own_index || sockets[index] ||
         message.fds.size() != 2)
@@ -80,29 +80,29 @@ Done lead(HostGroup& group, int own_index, const UnixListener& listener, Deadlin
   for (int to = 0; to < count; ++to) {
     if (to == own_index) continue;
     const int segment = group.segment->fd();
-    RONDO_CHECK_OK(send_fds(sockets[to].get(), own_index, {&segment, 1}, deadline));
+    RONDO_CHECK_OK(send_fds(sockets[to].get(), own_index, {&segment, 1}, patience));
     for (int about = 0; about < count; ++about) {
       if (about == to) continue;
       const int fds[2] = {about == own_index ? own.pidfd.get() : group.processes[about].pidfd.get(),
                           about == own_index ? own.arena->fd() : arenas[about].get()};
-      RONDO_CHECK_OK(send_fds(sockets[to].get(), about, fds, deadline));
+      RONDO_CHECK_OK(send_fds(sockets[to].get(), about, fds, patience));
     }
   }
   return done();
 }
 
 Done follow(HostGroup& group, int own_index, const std::string& leader, const SegmentShape& shape,
-            Deadline deadline) {
-  RONDO_TRY(Fd socket, connect_unix(leader, deadline));
+            const Patience& patience) {
+  RONDO_TRY(Fd socket, connect_unix(leader, patience));
   RONDO_TRY(OwnDescriptors own, own_descriptors());
   const int fds[2] = {own.pidfd.get(), own.arena->fd()};
-  RONDO_CHECK_OK(send_fds(socket.get(), own_index, fds, deadline));
-  RONDO_TRY(FdMessage first, receive_fds(socket.get(), deadline));
+  RONDO_CHECK_OK(send_fds(socket.get(), own_index, fds, patience));
+  RONDO_TRY(FdMessage first, receive_fds(socket.get(), patience));
   if (first.fds.size() != 1)
     return fail(Status::kInternalError, "the host's leader sent no shared memory");
   RONDO_TRY(group.segment, HostSegment::map(std::move(first.fds[0]), shape));
   for (std::size_t k = 1; k < group.processes.size(); ++k) {
-    RONDO_TRY(FdMessage message, receive_fds(socket.get(), deadline));
+    RONDO_TRY(FdMessage message, receive_fds(socket.get(), patience));
     const int about = message.value;
     if (about < 0 || about >= static_cast<int>(group.processes.size()) || about == own_index)
       return fail(Status::kInternalError, "the host's leader spoke of process {}", about);
@@ -121,7 +121,8 @@ bool HostGroup::is_representative(const std::vector<Member>& members, int mine) 
 
 Result<std::shared_ptr<HostGroup>> HostGroup::meet(const std::vector<Member>& members, int mine,
                                                    const UnixListener& listener,
-                                                   const SegmentShape& shape, Deadline deadline) {
+                                                   const SegmentShape& shape,
+                                                   const Patience& patience) {
   auto group = std::make_shared<HostGroup>();
   const std::vector<ProcessId> ids = processes_of(members);
   for (const ProcessId& id : ids) group->processes.push_back({id, Fd(), nullptr});
@@ -130,9 +131,9 @@ Result<std::shared_ptr<HostGroup>> HostGroup::meet(const std::vector<Member>& me
   const int own_index = group->process_of_member[mine];
   if (mine == 0) {
     RONDO_TRY(group->segment, HostSegment::create(shape));
-    RONDO_CHECK_OK(lead(*group, own_index, listener, deadline));
+    RONDO_CHECK_OK(lead(*group, own_index, listener, patience));
   } else {
-    RONDO_CHECK_OK(follow(*group, own_index, members[0].socket, shape, deadline));
+    RONDO_CHECK_OK(follow(*group, own_index, members[0].socket, shape, patience));
   }
   const auto own =
       std::count(group->process_of_member.begin(), group->process_of_member.end(), own_index);

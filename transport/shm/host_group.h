@@ -3,8 +3,8 @@
 // meet() is called by every local rank with the same list of members. The leader (the first member)
 // makes the HostSegment; one representative of each other process fetches its descriptor over the
 // leader's Unix socket and leaves a pidfd and its arena; ranks of a process share what their
-// representative fetched. Guarantees: every wait ends by the deadline. Cost: two messages a
-// process.
+// representative fetched. Guarantees: every wait ends with the caller's patience. Cost: two
+// messages a process.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ struct HostGroup {
   // representative has returned before others call fetch().
   static Result<std::shared_ptr<HostGroup>> meet(const std::vector<Member>& members, int mine,
                                                  const UnixListener& listener,
-                                                 const SegmentShape& shape, Deadline deadline);
+                                                 const SegmentShape& shape,
+                                                 const Patience& patience);
   // For ranks that are not their process's representative, after the round.
   static Result<std::shared_ptr<HostGroup>> fetch(const std::vector<Member>& members);
   static bool is_representative(const std::vector<Member>& members, int mine);

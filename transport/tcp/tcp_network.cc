@@ -13,11 +13,13 @@ namespace rondo::tcp {
 NetworkOptions NetworkOptions::from_environment(const Digest& secret) {
   NetworkOptions options;
   options.secret = secret;
-  const auto sockets = env::get_int("NCCL_SOCKET_NTHREADS") * env::get_int("NCCL_NSOCKS_PERTHREAD");
-  options.sockets = static_cast<int>(std::clamp<long long>(sockets, 1, kMostSockets));
-  constexpr double kMostSeconds = 86400;
-  options.vigilance.seconds = static_cast<int>(
-      std::ceil(std::clamp(env::get_double("RONDO_NET_TIMEOUT"), 1.0, kMostSeconds)));
+  std::int64_t sockets = 1;
+  for (const char* factor : {"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"})
+    sockets *= std::clamp<std::int64_t>(env::get_int(factor), 1, kMostSockets);
+  options.sockets = static_cast<int>(std::min<std::int64_t>(sockets, kMostSockets));
+  constexpr double kDay = 86400;
+  options.vigilance.seconds =
+      static_cast<int>(std::ceil(std::clamp(env::get_seconds("RONDO_NET_TIMEOUT"), 1.0, kDay)));
   return options;
 }
 

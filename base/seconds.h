@@ -1,0 +1,18 @@
+// Seconds as people write them, as a duration that no arithmetic on clocks can overflow.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace rondo {
+
+inline constexpr double kMostSeconds = 366 * 86400.0;  // a year: for ever, in practice
+
+// At most a year; 0 for what is negative or not a number.
+inline std::chrono::nanoseconds to_nanoseconds(double seconds) {
+  if (!(seconds > 0)) return {};
+  const double bounded = seconds < kMostSeconds ? seconds : kMostSeconds;
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(bounded * 1e9));
+}
+
+}  // namespace rondo

@@ -1,0 +1,48 @@
+#include "collectives/fault_message.h"
+
+#include "base/bytes.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::size_t kMostText = 800;
+
+bool is_error(Status status) {
+  return status > Status::kSuccess && status <= Status::kTimeout && status != Status::kInProgress;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_fault(const Fault& fault) {
+  ByteWriter writer;
+  writer.put(fault.status);
+  writer.put(fault.rank);
+  writer.put(fault.culprit);
+  writer.put(fault.sequence);
+  writer.put(fault.own);
+  writer.put(fault.other);
+  writer.put_string(fault.text.substr(0, kMostText));
+  return writer.take();
+}
+
+Fault decode_fault(std::span<const std::byte> message, int ranks) {
+  ByteReader reader(message);
+  Fault fault;
+  fault.status = reader.get<Status>();
+  fault.rank = reader.get<int>();
+  fault.culprit = reader.get<int>();
+  fault.sequence = reader.get<std::uint64_t>();
+  fault.own = reader.get<CallRecord>();
+  fault.other = reader.get<CallRecord>();
+  fault.text = reader.get_string();
+  const auto is_rank = [&](int rank) { return rank >= -1 && rank < ranks; };
+  if (reader.ok() && is_error(fault.status) && is_rank(fault.rank) && is_rank(fault.culprit) &&
+      fault.text.size() <= kMostText)
+    return fault;
+  Fault unreadable;
+  unreadable.status = Status::kRemoteError;
+  unreadable.text = "a rank on another host reported a fault that cannot be read";
+  return unreadable;
+}
+
+}  // namespace rondo

@@ -1,0 +1,18 @@
+// A fault as bytes, for the ranks of other hosts.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "collectives/fault.h"
+
+namespace rondo {
+
+std::vector<std::byte> encode_fault(const Fault& fault);
+
+// A fault whose ranks lie in 0..ranks-1 (or are -1), whatever the bytes are: what cannot be read
+// becomes a fault that says so.
+Fault decode_fault(std::span<const std::byte> message, int ranks);
+
+}  // namespace rondo

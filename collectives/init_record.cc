@@ -1,0 +1,52 @@
+#include "collectives/init_record.h"
+
+#include "base/bytes.h"
+#include "transport/connection.h"
+#include "transport/shm/fd_passing.h"
+
+namespace rondo {
+
+std::vector<std::byte> InitRecord::encode() const {
+  ByteWriter writer;
+  writer.put(kLayoutVersion);
+  writer.put(facts.rank);
+  writer.put(facts.process);
+  writer.put(facts.host);
+  writer.put(facts.pid);
+  writer.put_string(facts.hostname);
+  writer.put_string(facts.socket);
+  writer.put(facts.address);
+  writer.put(algorithms.allowed);
+  writer.put(static_cast<std::uint8_t>(reproducible));
+  writer.put(cores);
+  return writer.take();
+}
+
+Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank) {
+  ByteReader reader(blob);
+  const auto layout = reader.get<std::uint32_t>();
+  if (reader.ok() && layout != kLayoutVersion)
+    return fail(
+        Status::kInvalidUsage,
+        "rank {} runs another build of Rondo (layout {}, here {}): use one build everywhere", rank,
+        layout, kLayoutVersion);
+  InitRecord record;
+  RankFacts& facts = record.facts;
+  facts.rank = reader.get<int>();
+  facts.process = reader.get<ProcessId>();
+  facts.host = reader.get<std::uint64_t>();
+  facts.pid = reader.get<int>();
+  facts.hostname = reader.get_string();
+  facts.socket = reader.get_string();
+  facts.address = reader.get<bootstrap::UniqueId>();
+  record.algorithms.allowed = reader.get<decltype(AlgorithmFilter::allowed)>();
+  const auto reproducible = reader.get<std::uint8_t>();
+  record.reproducible = reproducible != 0;
+  record.cores = reader.get<std::int32_t>();
+  if (!reader.ok() || reader.left() != 0 || facts.rank != rank || reproducible > 1 ||
+      record.cores < 1 || facts.socket.size() > shm::kMostSocketName)
+    return fail(Status::kRemoteError, "rank {} sent a record that cannot be read", rank);
+  return record;
+}
+
+}  // namespace rondo

@@ -1,0 +1,40 @@
+// InitRecord: what each rank tells all others when a communicator is made.
+//
+// decode() believes nothing that a rank could not have sent: it fails, naming that rank, on what is
+// cut short, oversized or impossible. Another build is told from a broken record by its version.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/process.h"
+#include "base/result.h"
+#include "collectives/algorithm_filter.h"
+#include "transport/bootstrap/unique_id.h"
+
+namespace rondo {
+
+struct RankFacts {
+  int rank = 0;
+  ProcessId process{};
+  std::uint64_t host = 0;  // ranks with equal values may share memory
+  int pid = 0;
+  std::string hostname;
+  std::string socket;           // of its UnixListener
+  bootstrap::UniqueId address;  // of its Listener: where the children that it leads meet
+};
+
+// One rank's record of the first round: facts about it and what it would like to be agreed.
+struct InitRecord {
+  RankFacts facts;
+  AlgorithmFilter algorithms;
+  bool reproducible = false;
+  std::int32_t cores = 1;
+
+  std::vector<std::byte> encode() const;
+  static Result<InitRecord> decode(std::span<const std::byte> blob, int rank);
+};
+
+}  // namespace rondo

@@ -1,0 +1,62 @@
+// A rank that cannot go on while the communicator is being made: all others learn it, and why,
+// long before the init deadline.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr double kInitDeadline = 300, kLimit = 60;
+
+// Every rank prepares itself, then joins; the one who fails does so by what it prepared.
+void expect_failure_of(int culprit, int ranks, const std::function<void()>& prepare,
+                       const std::string& reason) {
+  RankProcesses::Options options;
+  options.create = false;
+  RankProcesses processes(ranks, options, [&](RankSeat& seat) {
+    if (seat.rank == culprit) prepare();
+    CreateRequest request;
+    request.rank = seat.rank;
+    request.size = seat.size;
+    request.id = seat.board.id;
+    request.options = short_timeouts(kInitDeadline);
+    const auto comm = Communicator::create(request);
+    seat.report(comm.ok() ? done() : Done(comm.error()));
+  });
+  ASSERT_TRUE(processes.wait_reports(kLimit));
+  for (int rank = 0; rank < ranks; ++rank) {
+    EXPECT_NE(processes.status(rank), Status::kSuccess) << "rank " << rank;
+    EXPECT_NE(processes.text(rank).find(reason), std::string::npos) << processes.text(rank);
+    if (rank == culprit) continue;
+    EXPECT_EQ(processes.status(rank), Status::kRemoteError) << processes.text(rank);
+    EXPECT_NE(processes.text(rank).find(fmt::format("rank {} could not set up", culprit)),
+              std::string::npos)
+        << processes.text(rank);
+  }
+}
+
+TEST(FaultAtInit, TheLeaderHasNoSharedMemory) {
+  expect_failure_of(
+      0, 4,
+      [] {
+        std::signal(SIGXFSZ, SIG_IGN);
+        const rlimit least{4096, 4096};
+        setrlimit(RLIMIT_FSIZE, &least);
+      },
+      "cannot size shared memory");
+}
+
+TEST(FaultAtInit, AnotherRankHasAWrongVariable) {
+  for (int culprit : {0, 2})
+    expect_failure_of(
+        culprit, 4, [] { setenv("NCCL_ALGO", "quickly", 1); }, "'quickly' is not an algorithm");
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,46 @@
+// Any bytes as what ranks tell each other when a communicator is made and when it fails: a record
+// is refused or encodes to the bytes that it was decoded from; a fault names only ranks that exist.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "collectives/fault_message.h"
+#include "collectives/init_record.h"
+#include "transport/connection.h"
+
+namespace {
+
+using namespace rondo;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void record(std::span<const std::byte> bytes) {
+  // Of this build: so that the rest is read.
+  std::vector<std::byte> blob(sizeof(kLayoutVersion));
+  std::memcpy(blob.data(), &kLayoutVersion, sizeof(kLayoutVersion));
+  blob.insert(blob.end(), bytes.begin(), bytes.end());
+  const auto found = InitRecord::decode(blob, 3);
+  if (found.ok()) require(found->encode() == blob);
+}
+
+void fault(std::span<const std::byte> bytes) {
+  constexpr int kRanks = 5;
+  const Fault found = decode_fault(bytes, kRanks);
+  require(found.status != Status::kSuccess && !to_string(found.own).empty());
+  require(found.rank >= -1 && found.rank < kRanks);
+  require(found.culprit >= -1 && found.culprit < kRanks);
+  const Fault again = decode_fault(encode_fault(found), kRanks);
+  require(again.text == found.text && again.status == found.status && again.own == found.own);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
+  data[0] % 2 == 0 ? record(bytes) : fault(bytes);
+  return 0;
+}

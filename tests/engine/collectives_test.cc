@@ -2,101 +2,20 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <random>
 
 #include "kernels/reduce.h"
+#include "tests/support/check_call.h"
 #include "tests/support/ranks.h"
-#include "tests/support/reference.h"
 
 namespace rondo::test {
 namespace {
 
-constexpr Collective kAllCollectives[] = {
-    Collective::kAllReduce,     Collective::kReduce,   Collective::kBroadcast,
-    Collective::kAllGather,     Collective::kGather,   Collective::kScatter,
-    Collective::kReduceScatter, Collective::kAllToAll,
-};
-
-bool reduces(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter;
-}
-
-bool rooted(Collective collective) {
-  return collective == Collective::kReduce || collective == Collective::kBroadcast ||
-         collective == Collective::kGather || collective == Collective::kScatter;
-}
-
-std::string describe(const Case& c, bool in_place, std::size_t shift) {
-  return fmt::format("{} {} {} n={} root={} count={} {} shift={} seed={}", name(c.collective),
-                     name(c.type), name(c.op), c.ranks, c.root, c.count,
-                     in_place ? "in place" : "out of place", shift, c.seed);
-}
-
-// Buffers of one rank with guard bytes around them; `shift` bytes off alignment.
-struct Buffers {
-  static constexpr std::size_t kGuard = 64;
-  static constexpr std::byte kFill{0xa5};
-
-  Buffers(std::size_t bytes, std::size_t shift)
-      : memory(bytes + 2 * kGuard + shift, kFill), begin(kGuard + shift), size(bytes) {}
-  std::byte* data() { return memory.data() + begin; }
-  bool guards_intact() const {
-    for (std::size_t i = 0; i < memory.size(); ++i)
-      if ((i < begin || i >= begin + size) && memory[i] != kFill) return false;
-    return true;
-  }
-  Bytes memory;
-  std::size_t begin, size;
-};
-
-// Makes the call of one rank and checks everything that it may and may not have written.
-void check_rank(Communicator& comm, const Case& c, bool in_place, std::size_t shift) {
-  const int rank = comm.rank();
-  const std::size_t width = size_of(c.type);
-  const Bytes input = make_input(c, rank);
-  const Bytes want = expected_output(c, rank);
-  const std::size_t in_bytes = input_elements(c) * width, out_bytes = output_elements(c) * width;
-  Buffers in(in_bytes, shift), out(std::max(in_bytes, out_bytes), shift);
-  Call call;
-  call.record = {c.count, c.collective, c.type, c.op, 0, rooted(c.collective) ? c.root : -1};
-  const Bytes scalar = make_scalar(c, rank);
-  std::memcpy(call.scalar.data(), scalar.data(), width);
-  call.send = in.data();
-  call.receive = out.data();
-  std::byte* result = out.data();
-  if (in_place) {
-    // NCCL's rule: the rank's own block of the larger side.
-    const std::size_t block = c.count * width;
-    std::byte* own = out.data();
-    if (c.collective == Collective::kAllGather || c.collective == Collective::kGather) {
-      own = out.data() + (c.collective == Collective::kGather ? c.root : rank) * block;
-      if (c.collective == Collective::kGather && rank != c.root) own = out.data();
-    }
-    call.send = own;
-    std::memcpy(own, input.data(), in_bytes);
-    if (c.collective == Collective::kReduceScatter ||
-        (c.collective == Collective::kScatter && rank == c.root)) {
-      result = out.data() + rank * block;
-      call.receive = result;
-    }
-  } else {
-    std::memcpy(in.data(), input.data(), in_bytes);
-  }
-  const Done ran = comm.run({&call, 1});
-  ASSERT_TRUE(ran.ok()) << describe(c, in_place, shift) << ": " << ran.error().text;
-  const std::ptrdiff_t at = first_difference(c.type, result, want.data(), want.size() / width);
-  EXPECT_EQ(at, -1) << describe(c, in_place, shift) << ": rank " << rank << " element " << at;
-  EXPECT_TRUE(out.guards_intact()) << describe(c, in_place, shift);
-  if (!in_place) {
-    EXPECT_EQ(std::memcmp(in.data(), input.data(), in_bytes), 0)
-        << describe(c, in_place, shift) << ": the input was changed";
-  }
-}
-
 void check(const Communicators& comms, const Case& c, bool in_place, std::size_t shift) {
-  run_ranks(comms, [&](Communicator& comm) { check_rank(comm, c, in_place, shift); });
+  run_ranks(comms, [&](Communicator& comm) {
+    const std::string wrong = check_call(comm, c, in_place, shift);
+    ASSERT_EQ(wrong, "");
+  });
 }
 
 class CollectivesTest : public testing::TestWithParam<int> {};

@@ -68,6 +68,7 @@ bool RankSeat::wait_flag(int flag, double seconds) {
 void RankProcesses::run_rank(int rank, const Options& options, const Body& body) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
+  if (!options.hosts.empty()) setenv("NCCL_HOSTID", options.hosts[rank].c_str(), 1);
   RankSeat seat(rank, size(), *board_);
   if (rank == 0) {
     auto id = bootstrap::make_unique_id();

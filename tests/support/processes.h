@@ -63,6 +63,7 @@ class RankProcesses {
     bool create = true;          // make the communicator before the body runs
     bool leave_by_exit = false;  // end by exit(): static objects are destroyed
     std::vector<std::pair<std::string, std::string>> environment;
+    std::vector<std::string> hosts;  // NCCL_HOSTID of each rank; empty: all on this host
   };
 
   RankProcesses(int n, const Options& options, const Body& body);

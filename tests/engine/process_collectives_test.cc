@@ -1,0 +1,227 @@
+// Every collective against the reference, ranks as processes: of one host, and of hosts that share
+// no memory (each rank is told by NCCL_HOSTID where it is), where the data goes over TCP.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <random>
+
+#include "kernels/reduce.h"
+#include "tests/support/check_call.h"
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+#include "tests/support/sample_calls.h"
+#include "tests/support/seed.h"
+
+namespace rondo::test {
+namespace {
+
+struct Place {
+  const char* title;
+  std::vector<std::string> hosts;  // one a rank
+};
+
+void PrintTo(const Place& place, std::ostream* out) { *out << place.title; }
+
+// Between hosts the data goes along a ring, in its order: only what is exact has one result. (The
+// inputs are small multiples of 1/8.)
+bool exact_in_any_order(DataType type, RedOp op) {
+  const bool wide = type == DataType::kFloat32 || type == DataType::kFloat64;
+  return !is_float(type) || op == RedOp::kMax || op == RedOp::kMin || (wide && op != RedOp::kProd);
+}
+
+RankProcesses::Options on(const Place& place, const char* algorithm = "") {
+  RankProcesses::Options options;
+  options.comm = short_timeouts(120);
+  options.hosts = place.hosts;
+  if (*algorithm != '\0') options.environment = {{"NCCL_ALGO", algorithm}};
+  return options;
+}
+
+class ProcessCollectives : public testing::TestWithParam<Place> {
+ protected:
+  int size() const { return static_cast<int>(GetParam().hosts.size()); }
+  bool one_host() const {
+    const std::vector<std::string>& hosts = GetParam().hosts;
+    return std::all_of(hosts.begin(), hosts.end(), [&](auto& host) { return host == hosts[0]; });
+  }
+
+  // All ranks make the same calls, in order, until one of theirs is wrong.
+  void run_all(const std::vector<Case>& cases, const char* algorithm = "") {
+    RankProcesses ranks(size(), on(GetParam(), algorithm), [&](RankSeat& seat) {
+      for (const Case& c : cases) {
+        const bool in_place = c.seed % 2 == 0 && c.collective != Collective::kAllToAll;
+        const std::string wrong = check_call(*seat.comm, c, in_place, c.seed % 3);
+        seat.expect(wrong.empty(), wrong);
+        if (!wrong.empty()) return;
+      }
+      seat.report(done());
+    });
+    ASSERT_TRUE(ranks.wait_exits(200));
+    ranks.check_expectations();
+  }
+};
+
+TEST_P(ProcessCollectives, EqualTheReferenceForEveryTypeAndOperation) {
+  std::vector<Case> cases;
+  unsigned seed = 1;
+  for (Collective collective : kAllCollectives)
+    for (int t = 0; t < kDataTypes; ++t)
+      for (int o = 0; o < kRedOps; ++o) {
+        const auto type = static_cast<DataType>(t);
+        const auto op = static_cast<RedOp>(o);
+        if (!supported(type, op) || (o > 0 && !reduces(collective))) continue;
+        if (!one_host() && reduces(collective) && !exact_in_any_order(type, op)) continue;
+        ++seed;
+        cases.push_back(
+            {collective, type, op, size(), static_cast<int>(seed % size()), 1 + seed % 67, seed});
+      }
+  run_all(cases);
+}
+
+TEST_P(ProcessCollectives, EqualTheReferenceForEverySizeClass) {
+  const auto seed = static_cast<unsigned>(test_seed());
+  SCOPED_TRACE(fmt::format("reproduce with RONDO_TEST_SEED={}", seed));
+  std::mt19937 random(seed);
+  std::vector<Case> cases;
+  // Around the borders of lines, staging windows, slots and rounds.
+  for (Collective collective : kAllCollectives)
+    for (std::size_t base : {1, 7, 9, 100, 1023, 4097, 32769, 140001})
+      cases.push_back({collective, DataType::kFloat32, RedOp::kSum, size(),
+                       static_cast<int>(random() % static_cast<unsigned>(size())),
+                       base + random() % 3, static_cast<unsigned>(random())});
+  run_all(cases);
+}
+
+TEST_P(ProcessCollectives, EqualTheReferenceAlongConnections) {
+  const std::vector<Collective> ring = {Collective::kAllReduce, Collective::kAllGather,
+                                        Collective::kReduceScatter, Collective::kBroadcast,
+                                        Collective::kReduce};
+  const std::vector<Collective> tree = {Collective::kAllReduce, Collective::kBroadcast,
+                                        Collective::kReduce};
+  for (const auto& [algorithm, collectives] : {std::pair("ring", ring), std::pair("tree", tree)}) {
+    std::vector<Case> cases;
+    unsigned seed = 100;
+    for (Collective collective : collectives)
+      for (std::size_t count : {1, 17, 4099, 150001}) {
+        ++seed;
+        cases.push_back({collective, DataType::kInt32, RedOp::kSum, size(),
+                         static_cast<int>(seed % size()), count, seed});
+      }
+    run_all(cases, algorithm);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfOneHost, ProcessCollectives,
+                         testing::Values(Place{"n2", {"a", "a"}}, Place{"n3", {"a", "a", "a"}},
+                                         Place{"n5", {"a", "a", "a", "a", "a"}},
+                                         Place{"n8", {"a", "a", "a", "a", "a", "a", "a", "a"}}),
+                         [](const auto& info) { return info.param.title; });
+
+INSTANTIATE_TEST_SUITE_P(OfSeveralHosts, ProcessCollectives,
+                         testing::Values(Place{"n2of2", {"a", "b"}},
+                                         Place{"n3of2", {"a", "b", "a"}},
+                                         Place{"n3of3", {"a", "b", "c"}},
+                                         Place{"n5of2", {"a", "a", "b", "b", "b"}},
+                                         Place{"n5of3", {"b", "a", "c", "a", "b"}}),
+                         [](const auto& info) { return info.param.title; });
+
+// ---- faults between hosts ----
+
+class HostFault : public testing::TestWithParam<int> {};  // who is killed
+
+TEST_P(HostFault, AKilledRankIsNamedOnBothHosts) {
+  const int victim = GetParam();
+  const Place place{"", {"a", "a", "b", "b", "b"}};
+  RankProcesses::Options options = on(place);
+  options.environment = {{"RONDO_NET_TIMEOUT", "30"}};
+  RankProcesses ranks(5, options, [](RankSeat& seat) {
+    for (int i = 0;; ++i) {
+      SampleCall sample(Collective::kAllReduce, 50'000, seat.size);
+      const Done done = seat.comm->run({&sample.call, 1});
+      if (!done.ok()) return seat.report(done);
+      if (i == 3) seat.mark(1);
+    }
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 60));
+  ranks.send(victim, SIGKILL);
+  ASSERT_TRUE(ranks.wait_reports(60, {victim}));
+  for (int r = 0; r < 5; ++r) {
+    if (r == victim) continue;
+    EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+    EXPECT_EQ(ranks.culprit(r), victim) << "rank " << r << ": " << ranks.text(r);
+    EXPECT_NE(ranks.text(r).find(fmt::format("rank {}", victim)), std::string::npos)
+        << ranks.text(r);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, HostFault, testing::Values(0, 1, 2, 4));
+
+TEST(HostFaults, SurvivorsShrinkAndGoOn) {
+  const Place place{"", {"a", "a", "b", "b"}};
+  RankProcesses ranks(4, on(place), [](RankSeat& seat) {
+    const int dead = 2;
+    if (seat.rank == dead) {
+      SampleCall sample(Collective::kAllReduce, 10, seat.size);
+      (void)seat.comm->run({&sample.call, 1});
+      seat.mark(1);
+      raise(SIGKILL);
+    }
+    Done last = done();
+    while (last.ok()) {
+      SampleCall sample(Collective::kAllReduce, 10, seat.size);
+      last = seat.comm->run({&sample.call, 1});
+    }
+    seat.report(last);
+    auto child = seat.comm->shrink({&dead, 1}, short_timeouts(60), {});
+    seat.expect(child.ok(), child.ok() ? "" : "shrink: " + child.error().text);
+    if (!child.ok()) return;
+    const Case c{Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 3, 0, 70'000, 3};
+    const std::string wrong = check_call(**child, c, false, 0);
+    seat.expect(wrong.empty(), wrong);
+    seat.mark(2);
+  });
+  ASSERT_TRUE(ranks.wait_stage(2, 100, {2}));
+  for (int r : {0, 1, 3}) EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+  ranks.check_expectations();
+}
+
+TEST(HostFaults, DifferentCallsOnTwoHostsAreNamed) {
+  const Place place{"", {"a", "b", "b"}};
+  RankProcesses::Options options = on(place);
+  options.comm = short_timeouts(20);
+  RankProcesses ranks(3, options, [](RankSeat& seat) {
+    SampleCall sample(Collective::kAllReduce, seat.rank == 0 ? 1000 : 2000, seat.size);
+    seat.report(seat.comm->run({&sample.call, 1}));
+    seat.expect(sample.guards_intact(), "bytes beside the buffers were written");
+  });
+  ASSERT_TRUE(ranks.wait_reports(60));
+  ranks.check_expectations();
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << "rank " << r << ": " << ranks.text(r);
+    for (const char* call : {"count 1000", "count 2000"})
+      EXPECT_NE(ranks.text(r).find(call), std::string::npos) << ranks.text(r);
+  }
+}
+
+TEST(HostFaults, AnAbortReachesTheOtherHost) {
+  const Place place{"", {"a", "b", "b"}};
+  RankProcesses ranks(3, on(place), [](RankSeat& seat) {
+    if (seat.rank == 2) {
+      nap(0.2);
+      seat.comm->abort();
+      seat.report(fail(Status::kInvalidUsage, "own abort"));
+      return;
+    }
+    SampleCall sample(Collective::kAllReduce, 5000, seat.size);
+    seat.report(seat.comm->run({&sample.call, 1}));
+  });
+  ASSERT_TRUE(ranks.wait_reports(60));
+  for (int r : {0, 1}) {
+    EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+    EXPECT_NE(ranks.text(r).find("rank 2 aborted"), std::string::npos) << ranks.text(r);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test

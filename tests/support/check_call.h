@@ -1,0 +1,27 @@
+// One rank's part of a call that the reference judges: its own buffers, everything that it may and
+// may not have written.
+#pragma once
+
+#include <string>
+
+#include "collectives/communicator.h"
+#include "tests/support/reference.h"
+
+namespace rondo::test {
+
+inline constexpr Collective kAllCollectives[] = {
+    Collective::kAllReduce,     Collective::kReduce,   Collective::kBroadcast,
+    Collective::kAllGather,     Collective::kGather,   Collective::kScatter,
+    Collective::kReduceScatter, Collective::kAllToAll,
+};
+
+inline bool reduces(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
+         collective == Collective::kReduceScatter;
+}
+
+// Makes the call with buffers `shift` bytes off alignment; in place by NCCL's rule. Returns what is
+// wrong, or nothing.
+std::string check_call(Communicator& comm, const Case& c, bool in_place, std::size_t shift);
+
+}  // namespace rondo::test

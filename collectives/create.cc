@@ -112,17 +112,29 @@ class Creation {
                                   kConnectionSlots};
     const bool represents = shm::HostGroup::is_representative(members, mine);
     if (represents) {
-      const net::Patience patience{
-          deadline_,
-          [this] { return (request_.aborted && request_.aborted()) || !session_->standing().ok(); }};
-      RONDO_TRY(state_->group,
-                shm::HostGroup::meet(members, mine, unix_listener_, shape, patience));
+      const net::Patience patience{deadline_, [this] {
+                                     return (request_.aborted && request_.aborted()) ||
+                                            !session_->standing().ok();
+                                   }};
+      auto group = shm::HostGroup::meet(members, mine, unix_listener_, shape, patience);
+      if (!group.ok()) return cause_of(group.error());
+      state_->group = std::move(group).value();
     }
     RONDO_TRY([[maybe_unused]] const auto all_met, session_->all_gather({}));
     if (!represents) {
       RONDO_TRY(state_->group, shm::HostGroup::fetch(members));
     }
     return done();
+  }
+
+  // A process of this host that leaves says why in the session; its sockets may close before that.
+  Error cause_of(const Error& seen) {
+    const auto until = std::min(deadline_, Clock::now() + std::chrono::seconds(1));
+    while (seen.status == Status::kRemoteError && Clock::now() < until) {
+      if (const Done standing = session_->standing(); !standing.ok()) return standing.error();
+      usleep(1000);
+    }
+    return seen;
   }
 
   void prepare_host_view() {

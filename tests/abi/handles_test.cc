@@ -9,10 +9,11 @@
 namespace rondo::api {
 namespace {
 
+// A table lives as long as its process, as those of the product do.
 using Table = HandleTable<int>;
 
 TEST(Handles, FindWhatWasInsertedUntilItIsRemoved) {
-  Table table(HandleKind::kComm);
+  static Table table(HandleKind::kComm);
   void* handle = table.insert(std::make_unique<int>(7));
   {
     auto found = table.pin(handle);
@@ -27,7 +28,7 @@ TEST(Handles, FindWhatWasInsertedUntilItIsRemoved) {
 }
 
 TEST(Handles, AStaleOneIsKnownAfterItsPlaceWasUsedAgain) {
-  Table table(HandleKind::kComm);
+  static Table table(HandleKind::kComm);
   HandleState state;
   std::set<void*> seen;
   for (int i = 0; i < 1000; ++i) {
@@ -41,8 +42,8 @@ TEST(Handles, AStaleOneIsKnownAfterItsPlaceWasUsedAgain) {
 }
 
 TEST(Handles, ForeignPointersAreNeverDereferenced) {
-  Table comms(HandleKind::kComm);
-  Table windows(HandleKind::kWindow);
+  static Table comms(HandleKind::kComm);
+  static Table windows(HandleKind::kWindow);
   void* window = windows.insert(std::make_unique<int>(1));
   void* comm = comms.insert(std::make_unique<int>(2));
   int local = 0;
@@ -58,7 +59,7 @@ TEST(Handles, ForeignPointersAreNeverDereferenced) {
 }
 
 TEST(Handles, RemovalWaitsForPinsAndHasOneWinner) {
-  Table table(HandleKind::kComm);
+  static Table table(HandleKind::kComm);
   void* handle = table.insert(std::make_unique<int>(3));
   auto found = table.pin(handle);
   std::atomic<int> winners{0}, woken{0};
@@ -78,7 +79,7 @@ TEST(Handles, RemovalWaitsForPinsAndHasOneWinner) {
 }
 
 TEST(Handles, BelongToTheProcessThatMadeThem) {
-  Table table(HandleKind::kComm);
+  static Table table(HandleKind::kComm);
   void* handle = table.insert(std::make_unique<int>(4));
   const pid_t child = fork();
   if (child == 0) {

@@ -33,6 +33,10 @@ Done wait_ready(int fd, short events, const Patience& patience, const char* what
   return net::wait_ready({&entry, 1}, patience, what);
 }
 
+Error peer_left() {
+  return fail(Status::kRemoteError, "the process at the other end of a Unix socket left");
+}
+
 Done same_user(int socket) {
   ucred peer{};
   socklen_t length = sizeof(peer);
@@ -79,6 +83,7 @@ Result<Fd> connect_unix(const std::string& name, const Patience& patience) {
   if (!fd) return fail_errno(errno, "cannot create a Unix socket");
   const AbstractAddress address(name);
   while (connect(fd.get(), address.get(), address.length) != 0) {
+    if (errno == ECONNREFUSED) return peer_left();
     if (errno != EAGAIN && errno != EINTR)
       return fail_errno(errno, "cannot reach the host's leader by Unix socket");
     // Its backlog is full; it empties as the leader accepts. No descriptor tells when.
@@ -111,6 +116,7 @@ Done send_fds(int socket, int value, std::span<const int> fds, const Patience& p
   for (;;) {
     if (sendmsg(socket, &message, MSG_NOSIGNAL) >= 0) return done();
     if (errno == EINTR) continue;
+    if (errno == EPIPE || errno == ECONNRESET) return peer_left();
     if (errno != EAGAIN) return fail_errno(errno, "cannot pass descriptors");
     RONDO_CHECK_OK(wait_ready(socket, POLLOUT, patience, "passing descriptors"));
   }
@@ -129,9 +135,12 @@ Result<FdMessage> receive_fds(int socket, const Patience& patience) {
     message.msg_controllen = sizeof(control);
     const ssize_t bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     if (bytes < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (bytes == 0 || (bytes < 0 && errno == ECONNRESET)) return peer_left();
     if (bytes < 0) return fail_errno(errno, "cannot receive descriptors");
-    if (bytes != sizeof(received.value) || (message.msg_flags & MSG_CTRUNC))
-      return fail(Status::kRemoteError, "the process at the other end of a Unix socket left");
+    if (message.msg_flags & MSG_CTRUNC)
+      return fail(Status::kSystemError, "no room for passed descriptors (ulimit -n)");
+    if (bytes != sizeof(received.value))
+      return fail(Status::kRemoteError, "a message of {} bytes came by a Unix socket", bytes);
     for (cmsghdr* h = CMSG_FIRSTHDR(&message); h != nullptr; h = CMSG_NXTHDR(&message, h)) {
       if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
       const std::size_t count = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);

@@ -1,0 +1,223 @@
+// Faults, shrinking and revoking through the C interface, ranks as processes.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "api/rondo.h"
+#include "tests/support/processes.h"
+
+namespace rondo::test {
+namespace {
+
+Done as_done(ncclResult_t result) {
+  if (result == ncclSuccess) return done();
+  return fail(static_cast<Status>(result), "{}", ncclGetLastError(nullptr));
+}
+
+RankProcesses::Options with(std::vector<std::pair<std::string, std::string>> environment = {}) {
+  RankProcesses::Options options;
+  options.create = false;
+  options.environment = std::move(environment);
+  return options;
+}
+
+// A rank's process, with the communicator that the C interface made.
+struct ApiRank {
+  explicit ApiRank(RankSeat& of) : seat(of) {
+    ncclUniqueId id;
+    static_assert(sizeof id == sizeof seat.board.id);
+    std::memcpy(&id, &seat.board.id, sizeof id);
+    seat.expect(ncclCommInitRank(&comm, seat.size, id, seat.rank) == ncclSuccess, last_error());
+  }
+  static std::string last_error() { return ncclGetLastError(nullptr); }
+
+  ncclResult_t sum(ncclComm_t on, std::size_t count = 1000) {
+    in.assign(count, 1);
+    out.assign(count, 0);
+    return ncclAllReduce(in.data(), out.data(), count, ncclInt32, ncclSum, on, nullptr);
+  }
+  // The communicator works, and has that many ranks.
+  void expect_works(ncclComm_t on, int ranks) {
+    int count = 0;
+    seat.expect(ncclCommCount(on, &count) == ncclSuccess && count == ranks,
+                fmt::format("{} ranks, not {}", count, ranks));
+    const ncclResult_t summed = sum(on);
+    seat.expect(summed == ncclSuccess, last_error());
+    seat.expect(out.front() == ranks && out.back() == ranks,
+                fmt::format("a sum of {}, not {}", out.front(), ranks));
+  }
+  ncclComm_t shrink_without(int excluded, int flags) {
+    ncclComm_t child = nullptr;
+    const ncclResult_t made = ncclCommShrink(comm, &excluded, 1, &child, nullptr, flags);
+    seat.expect(made == ncclSuccess, "shrink: " + last_error());
+    return child;
+  }
+
+  RankSeat& seat;
+  ncclComm_t comm = nullptr;
+  std::vector<int> in, out;
+};
+
+void expect_named(const RankProcesses& ranks, int rank, Status status, const std::string& part) {
+  EXPECT_EQ(ranks.status(rank), status) << "rank " << rank << ": " << ranks.text(rank);
+  EXPECT_NE(ranks.text(rank).find(part), std::string::npos) << ranks.text(rank);
+}
+
+TEST(ProcessShrink, LeavesOutARankThatIsWell) {
+  RankProcesses ranks(4, with(), [](RankSeat& seat) {
+    ApiRank me(seat);
+    me.expect_works(me.comm, 4);
+    if (seat.rank != 1) {
+      ncclComm_t child = me.shrink_without(1, NCCL_SHRINK_DEFAULT);
+      int rank = -1;
+      seat.expect(ncclCommUserRank(child, &rank) == ncclSuccess, me.last_error());
+      seat.expect(rank == (seat.rank > 1 ? seat.rank - 1 : seat.rank), "a wrong number");
+      me.expect_works(child, 3);
+      seat.expect(ncclCommDestroy(child) == ncclSuccess, me.last_error());
+    }
+    me.expect_works(me.comm, 4);
+    seat.report(as_done(ncclCommDestroy(me.comm)));
+  });
+  ASSERT_TRUE(ranks.wait_exits(60));
+  ranks.check_expectations();
+}
+
+TEST(ProcessShrink, SurvivesADeath) {
+  RankProcesses ranks(4, with(), [](RankSeat& seat) {
+    ApiRank me(seat);
+    me.expect_works(me.comm, 4);
+    if (seat.rank == 2) raise(SIGKILL);
+    ncclResult_t result = ncclSuccess;
+    while (result == ncclSuccess) result = me.sum(me.comm);
+    seat.report(as_done(result));
+    ncclResult_t state = ncclSuccess;
+    seat.expect(ncclCommGetAsyncError(me.comm, &state) == ncclSuccess && state == ncclRemoteError,
+                fmt::format("the asynchronous error is {}", static_cast<int>(state)));
+    ncclComm_t child = me.shrink_without(2, NCCL_SHRINK_ABORT);
+    seat.expect(ncclCommAbort(me.comm) == ncclSuccess, me.last_error());
+    me.expect_works(child, 3);
+    seat.expect(ncclCommDestroy(child) == ncclSuccess, me.last_error());
+  });
+  ASSERT_TRUE(ranks.wait_exits(60, {2}));
+  for (int r : {0, 1, 3}) expect_named(ranks, r, Status::kRemoteError, "rank 2");
+  ranks.check_expectations();
+}
+
+// A call hangs on a stream; NCCL_SHRINK_ABORT ends it.
+TEST(ProcessShrink, EndsCallsThatHang) {
+  RankProcesses ranks(3, with(), [](RankSeat& seat) {
+    ApiRank me(seat);
+    me.expect_works(me.comm, 3);
+    if (seat.rank == 2) {
+      seat.mark(1);
+      raise(SIGSTOP);
+      return;
+    }
+    rondoStream_t stream = nullptr;
+    seat.expect(rondoStreamCreate(&stream) == ncclSuccess, me.last_error());
+    std::vector<int> data(100'000, 1);
+    seat.expect(ncclAllReduce(data.data(), data.data(), data.size(), ncclInt32, ncclSum, me.comm,
+                              rondoStreamHandle(stream)) == ncclSuccess,
+                me.last_error());
+    nap(0.1);
+    ncclComm_t child = me.shrink_without(2, NCCL_SHRINK_ABORT);
+    const ncclResult_t ended = rondoStreamSynchronize(stream);
+    seat.expect(ended == ncclInvalidUsage || ended == ncclRemoteError,
+                fmt::format("the call that hung returned {}", static_cast<int>(ended)));
+    me.expect_works(child, 2);
+    seat.mark(2);
+  });
+  ASSERT_TRUE(ranks.wait_stage(2, 60, {2}));
+  ranks.check_expectations();
+}
+
+TEST(ProcessFaults, DifferentCallsAreQuotedToBothSides) {
+  RankProcesses ranks(3, with(), [](RankSeat& seat) {
+    ApiRank me(seat);
+    seat.report(as_done(me.sum(me.comm, seat.rank == 1 ? 500 : 600)));
+  });
+  ASSERT_TRUE(ranks.wait_exits(60));
+  for (int r = 0; r < 3; ++r) {
+    expect_named(ranks, r, Status::kInvalidUsage, "count 500");
+    expect_named(ranks, r, Status::kInvalidUsage, "count 600");
+  }
+}
+
+TEST(ProcessFaults, AStoppedRankIsNamedWhenTheTimeIsOver) {
+  RankProcesses ranks(3, with({{"RONDO_TIMEOUT", "0.5"}}), [](RankSeat& seat) {
+    ApiRank me(seat);
+    if (seat.rank == 1) {
+      raise(SIGSTOP);
+      return;
+    }
+    seat.report(as_done(me.sum(me.comm)));
+  });
+  ASSERT_TRUE(ranks.wait_reports(60, {1}));
+  for (int r : {0, 2}) {
+    expect_named(ranks, r, Status::kTimeout, "rank 1");
+    expect_named(ranks, r, Status::kTimeout, "stopped");
+  }
+}
+
+// Rank 0 ends its communicator from another thread while it is blocked; rank 2 never calls.
+void expect_ended_by(bool revoke, const std::string& what) {
+  RankProcesses ranks(3, with(), [&](RankSeat& seat) {
+    ApiRank me(seat);
+    me.expect_works(me.comm, 3);
+    if (seat.rank == 2) {
+      seat.expect(seat.wait_flag(1, 60), "the others did not report");
+      return;
+    }
+    std::thread other;
+    if (seat.rank == 0)
+      other = std::thread([&] {
+        nap(0.1);
+        const ncclResult_t ended = revoke ? ncclCommRevoke(me.comm, 0) : ncclCommAbort(me.comm);
+        seat.expect(ended == ncclSuccess, what + " failed");
+      });
+    seat.report(as_done(me.sum(me.comm)));
+    if (other.joinable()) other.join();
+    if (!revoke) return;
+    ncclComm_t child = me.shrink_without(2, NCCL_SHRINK_DEFAULT);
+    me.expect_works(child, 2);
+    seat.mark(1);
+  });
+  ASSERT_TRUE(ranks.wait_reports(60, {2}));
+  if (revoke) {
+    ASSERT_TRUE(ranks.wait_stage(1, 60, {2}));
+  }
+  ranks.board().flag.store(1);
+  ASSERT_TRUE(ranks.wait_exits(60));
+  expect_named(ranks, 0, Status::kInvalidUsage, what);
+  expect_named(ranks, 1, Status::kRemoteError, "rank 0 " + what);
+  ranks.check_expectations();
+}
+
+TEST(ProcessFaults, ARevokedCallEndsAndTheCommunicatorCanShrink) {
+  expect_ended_by(true, "revoked");
+}
+TEST(ProcessFaults, AnAbortedCallEndsAndPeersAreTold) { expect_ended_by(false, "aborted"); }
+
+TEST(ProcessFaults, ExitWithoutDestroyHarmsNobody) {
+  RankProcesses::Options options = with();
+  options.leave_by_exit = true;
+  RankProcesses ranks(3, options, [](RankSeat& seat) {
+    ApiRank me(seat);
+    me.expect_works(me.comm, 3);
+    if (seat.rank != 1) return;
+    nap(0.3);  // the others have ended
+    ncclResult_t state = ncclInternalError;
+    seat.expect(ncclCommGetAsyncError(me.comm, &state) == ncclSuccess && state == ncclSuccess,
+                fmt::format("the asynchronous error is {}", static_cast<int>(state)));
+    seat.expect(ncclCommDestroy(me.comm) == ncclSuccess, me.last_error());
+  });
+  ASSERT_TRUE(ranks.wait_exits(60));
+  ranks.check_expectations();
+}
+
+}  // namespace
+}  // namespace rondo::test

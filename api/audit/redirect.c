@@ -25,8 +25,8 @@ AUDIT_EXPORT unsigned int la_version(unsigned int version) {
   if (dladdr((void*)&la_version, &self) == 0 || self.dli_fname == NULL) return version;
   const char* slash = strrchr(self.dli_fname, '/');
   const int folder = slash == NULL ? 0 : (int)(slash - self.dli_fname) + 1;
-  const int length = snprintf(replacement, sizeof(replacement), "%.*slibnccl.so.2", folder,
-                              self.dli_fname);
+  const int length =
+      snprintf(replacement, sizeof(replacement), "%.*slibnccl.so.2", folder, self.dli_fname);
   if (length < 0 || (size_t)length >= sizeof(replacement) || access(replacement, R_OK) != 0) {
     fprintf(stderr, "librondo_audit.so: no libnccl.so.2 beside %s: NCCL is not replaced\n",
             self.dli_fname);

@@ -1,0 +1,157 @@
+// What an emulated device refuses or cannot do: launches beyond an sm_90, more CTAs than fit, calls
+// in host functions, and the errors that tests inject.
+#include "tests/simt/device_fixture.h"
+#include "tests/simt/machine_fixture.h"
+
+namespace rondo::simt {
+namespace {
+
+using device::Scope;
+
+constexpr GpuError kInvalidConfiguration = 9;
+
+TEST(Limits, LaunchesBeyondTheDeviceAreRefused) {
+  TestDevice gpu({.devices = 1});
+  const GpuStream stream = gpu.stream();
+  const auto launch = [&](const Shape& shape) {
+    return TestDevice::launch("any", shape, stream, [] {});
+  };
+  EXPECT_EQ(launch({.threads = 1025}), kInvalidConfiguration);
+  EXPECT_EQ(launch({.ctas = 0}), kInvalidConfiguration);
+  EXPECT_EQ(launch({.shared_bytes = 228 << 10}), kInvalidConfiguration);
+  EXPECT_CUDA(launch({.shared_bytes = 227 << 10}));
+  int each = 0;
+  EXPECT_CUDA(calls::resident_ctas(&each, 256, 0));
+  ASSERT_GT(each, 0);
+  const auto all = static_cast<unsigned>(each) * 8;
+  EXPECT_CUDA(launch({.ctas = all, .threads = 256, .cooperative = true}));
+  EXPECT_EQ(launch({.ctas = all + 1, .threads = 256, .cooperative = true}),
+            kCooperativeLaunchTooLarge);
+  EXPECT_CUDA(launch({.ctas = all + 1, .threads = 256}));
+  EXPECT_CUDA(calls::synchronize_stream(stream));
+}
+
+// CTAs that wait for each other end only if all of them fit at once.
+bool all_meet(unsigned ctas, bool cooperative, std::uint64_t seed) {
+  TestMachine machine(
+      {.seed = seed, .limits = {.multiprocessors = 2, .ctas_per_multiprocessor = 4}});
+  auto* const arrived = machine.allocate<std::uint32_t>(1);
+  machine.launch("meet", {.ctas = ctas, .threads = 32, .cooperative = cooperative}, [=] {
+    if (device::thread_index() != 0) return;
+    device::add_relaxed<Scope::kDevice>(arrived, 1u);
+    while (device::load_acquire<Scope::kDevice>(arrived) != device::cta_count()) device::spin();
+  });
+  return machine.run();
+}
+
+TEST(Limits, OnlyAsManyCtasRunAtOnceAsFit) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    EXPECT_TRUE(all_meet(8, false, seed));
+    EXPECT_TRUE(all_meet(8, true, seed));
+    EXPECT_FALSE(all_meet(9, false, seed));
+  }
+}
+
+TEST(Limits, CallsInHostFunctionsAreNotPermitted) {
+  TestDevice gpu({.devices = 1});
+  const GpuStream stream = gpu.stream();
+  GpuError seen = kGpuSuccess;
+  const auto call = [](void* error) {
+    void* memory = nullptr;
+    *static_cast<GpuError*>(error) = calls::allocate(&memory, 16);
+  };
+  EXPECT_CUDA(calls::launch_host(stream, call, &seen));
+  EXPECT_CUDA(calls::synchronize_stream(stream));
+  EXPECT_EQ(seen, kGpuNotPermitted);
+}
+
+TEST(InjectedErrors, MemoryRunsOut) {
+  TestDevice gpu({.devices = 1, .memory_mib = 64, .out_of_memory = 3});
+  void* memory = nullptr;
+  EXPECT_EQ(calls::allocate(&memory, 65 << 20), kGpuOutOfMemory) << "more than there is";
+  EXPECT_CUDA(calls::allocate(&memory, 16));
+  EXPECT_EQ(calls::allocate(&memory, 16), kGpuOutOfMemory) << "the third allocation";
+  EXPECT_CUDA(calls::synchronize_device()) << "the device goes on";
+}
+
+TEST(InjectedErrors, DeviceIsLost) {
+  TestDevice gpu({.devices = 2, .lost = 2});
+  const GpuStream stream = gpu.stream();
+  EXPECT_CUDA(TestDevice::launch("fine", {}, stream, [] {}));
+  EXPECT_EQ(TestDevice::launch("lost", {}, stream, [] {}), kGpuLaunchFailure);
+  EXPECT_EQ(calls::synchronize_stream(stream), kGpuLaunchFailure);
+  void* memory = nullptr;
+  EXPECT_EQ(calls::allocate(&memory, 16), kGpuLaunchFailure) << "for ever";
+  EXPECT_CUDA(calls::set_device(1));
+  EXPECT_CUDA(calls::allocate(&memory, 16)) << "the other device lives";
+}
+
+TEST(InjectedErrors, PeersAreOutOfReach) {
+  for (const auto p2p : {Config::PeerAccess::kNone, Config::PeerAccess::kPairs}) {
+    TestDevice gpu({.devices = 4, .p2p = p2p});
+    int can = -1;
+    EXPECT_CUDA(calls::can_access_peer(&can, 0, 1));
+    EXPECT_EQ(can, p2p == Config::PeerAccess::kPairs ? 1 : 0);
+    EXPECT_CUDA(calls::can_access_peer(&can, 1, 2));
+    EXPECT_EQ(can, 0);
+    EXPECT_EQ(calls::enable_peer_access(3), kGpuPeerUnsupported);
+  }
+}
+
+TEST(Memory, MappedByHandleIsOpenOnlyToThoseAllowed) {
+  TestDevice gpu({.devices = 2});
+  GpuAllocation made = 0, imported = 0;
+  std::size_t granule = 0;
+  void *first = nullptr, *second = nullptr;
+  int file = -1;
+  ASSERT_CUDA(calls::vmm_granularity(&granule, 0));
+  EXPECT_EQ(calls::vmm_create(&made, granule + 1, 0), kGpuInvalidValue);
+  ASSERT_CUDA(calls::vmm_create(&made, granule, 0));
+  ASSERT_CUDA(calls::vmm_export(&file, made));
+  ASSERT_CUDA(calls::vmm_import(&imported, file));
+  close(file);
+  ASSERT_CUDA(calls::vmm_reserve(&first, granule, 0));
+  ASSERT_CUDA(calls::vmm_reserve(&second, granule, 0));
+  ASSERT_CUDA(calls::vmm_map(first, granule, made));
+  ASSERT_CUDA(calls::vmm_map(second, granule, imported));
+  ASSERT_CUDA(calls::vmm_allow(second, granule, 0));
+  const GpuStream stream = gpu.stream();
+  auto* const readable = static_cast<std::uint32_t*>(second);
+  auto* const forbidden = static_cast<std::uint32_t*>(first);
+  EXPECT_CUDA(
+      TestDevice::launch("write", {.threads = 1}, stream, [=] { device::store(readable, 42u); }));
+  EXPECT_CUDA(calls::synchronize_stream(stream));
+  EXPECT_EQ(gpu.read(forbidden), 42u) << "both are the same memory";
+  const ExpectViolations expected;
+  EXPECT_CUDA(
+      TestDevice::launch("write", {.threads = 1}, stream, [=] { device::store(forbidden, 43u); }));
+  EXPECT_EQ(calls::synchronize_stream(stream), kGpuIllegalAddress);
+  EXPECT_TRUE(expected.saw(Violation::kBadAccess));
+}
+
+TEST(Memory, RegisteredMemoryHasAnotherAddressOnTheDevice) {
+  TestDevice gpu({.devices = 1});
+  std::vector<std::uint32_t> host(100, 5);
+  void* on_device = nullptr;
+  EXPECT_NE(calls::host_device_pointer(&on_device, host.data()), kGpuSuccess);
+  ASSERT_CUDA(calls::register_host(host.data(), 400, kHostMapped));
+  EXPECT_EQ(calls::register_host(host.data(), 400, kHostMapped), kGpuHostMemoryAlreadyRegistered);
+  ASSERT_CUDA(calls::host_device_pointer(&on_device, host.data() + 3));
+  auto* const word = static_cast<std::uint32_t*>(on_device);
+  EXPECT_NE(word, host.data() + 3);
+  const GpuStream stream = gpu.stream();
+  EXPECT_CUDA(TestDevice::launch("write", {.threads = 1}, stream,
+                                 [=] { device::store(word, device::load(word) + 1); }));
+  EXPECT_CUDA(calls::synchronize_stream(stream));
+  EXPECT_EQ(host[3], 6u);
+  GpuPointer info;
+  EXPECT_CUDA(calls::pointer_info(&info, host.data() + 3));
+  EXPECT_EQ(info.kind, GpuMemory::kHost);
+  EXPECT_EQ(info.on_device, word);
+  EXPECT_CUDA(calls::unregister_host(host.data()));
+  EXPECT_CUDA(calls::pointer_info(&info, host.data() + 3));
+  EXPECT_EQ(info.kind, GpuMemory::kUnregistered);
+}
+
+}  // namespace
+}  // namespace rondo::simt

@@ -134,7 +134,7 @@ def serve(rank, size, folder, options, results):
                 calls["C"] = c_call(groups["rondo"], byte_count // 4)
                 calls["async"] = call_of(name, groups["rondo"], byte_count // 4, size, True)
             rows.append([name, byte_count, compare(calls, byte_count, options.quick)])
-            byte_count *= 16 if byte_count < 1 << 20 else 8
+            byte_count *= 16
     steps = None if options.quick else ddp(groups, options.quick)
     if rank == 0:
         results.put((rows, steps))

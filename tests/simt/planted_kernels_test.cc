@@ -124,5 +124,28 @@ TEST(PlantedKernelFaults, MissingCreditIsSeen) {
   EXPECT_GT(failures_of(false, Mistake::kNoCredit), kSeeds / 10);
 }
 
+// The order in which the threads of two devices came by.
+std::vector<std::uint32_t> order_of_arrival(std::uint64_t seed, bool weak) {
+  constexpr unsigned kThreads = 64;
+  TestMachine machine({.seed = seed, .weak = weak});
+  auto* const next = machine.allocate<std::uint32_t>(1);
+  auto* const order = machine.allocate<std::uint32_t>(2 * kThreads);
+  for (unsigned d = 0; d < 2; ++d)
+    machine.launch("arrive", {.threads = kThreads, .device = static_cast<int>(d)}, [=] {
+      const std::uint32_t place = device::add_relaxed<Scope::kSystem>(next, 1u);
+      device::store(order + place, d * kThreads + device::thread_index());
+    });
+  EXPECT_TRUE(machine.run());
+  const std::uint32_t* const seen = machine.on_host(order);
+  return {seen, seen + 2 * kThreads};
+}
+
+TEST(Seeds, RepeatARunToTheLastStep) {
+  for (const bool weak : {false, true}) {
+    EXPECT_EQ(order_of_arrival(7, weak), order_of_arrival(7, weak));
+    EXPECT_NE(order_of_arrival(7, weak), order_of_arrival(8, weak));
+  }
+}
+
 }  // namespace
 }  // namespace rondo::simt

@@ -126,6 +126,20 @@ TEST(PlantedStreamFaults, ThreadThatLeavesABarrierBehindIsSeen) {
   EXPECT_TRUE(expected.saw(Violation::kBarrier));
 }
 
+TEST(PlantedStreamFaults, ViolationEndsTheProcessAndSaysHowToRepeatIt) {
+  EXPECT_DEATH(
+      {
+        TestDevice gpu({.devices = 2, .seed = 77});
+        const GpuStream stream = gpu.stream();
+        auto* const data = gpu.allocate<std::uint32_t>(1);
+        TestDevice::launch("oversteps", {.threads = 2}, stream,
+                           [=] { device::store(data + device::thread_index(), 1u); });
+        calls::synchronize_stream(stream);
+      },
+      "bad access: kernel oversteps, device 0, CTA 0 of 1, thread 1 of 2, writes 4 bytes.*"
+      "repeat with: RONDO_SIMT_DEVICES=2 RONDO_SIMT_SEED=77 RONDO_SIMT=mode=seed");
+}
+
 TEST(PlantedStreamFaults, HostThatFollowsADevicePointerDies) {
   EXPECT_DEATH(
       {

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Runs a test program on emulated devices for many seeds, with and without weak memory.
+#   tests/simt/seeds.sh FIRST LAST program arguments...
+# Prints how to repeat the first run that fails, and ends with 1.
+set -uo pipefail
+first=$1 last=$2
+shift 2
+modes=(seed weak "seed,queues=1" "weak,queues=1,multiprocessors=1")
+for ((seed = first; seed <= last; seed++)); do
+  mode=${modes[seed % ${#modes[@]}]}
+  settings=(RONDO_SIMT_SEED=$seed "RONDO_SIMT=mode=$mode")
+  if ! output=$(env "${settings[@]}" timeout "${RONDO_SIMT_LIMIT:-300}" "$@" 2>&1); then
+    printf '%s\n' "$output" | tail -n 60
+    echo "seed $seed failed; repeat with: ${settings[*]} $*"
+    exit 1
+  fi
+done
+echo "seeds $first to $last passed: $*"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs, builds and runs all tests: plainly, on an emulated GPU, under PyTorch, under sanitizers,
-# and a minute of fuzzing.
-#   bash tests/run.sh                      all stages but torch_all
+# Installs, builds and runs all tests: plainly, on an emulated GPU, a minute of fuzzing, under
+# PyTorch; and, where they are named, under the sanitizers.
+#   bash tests/run.sh                      stages dev, simt, fuzz and torch
 #   bash tests/run.sh dev asan tsan fuzz   the stages that are named
 #   bash tests/run.sh torch_all            also the slow tests of PyTorch programs
 set -euo pipefail
@@ -45,10 +45,15 @@ stage_tsan() {
 
 stage_fuzz() {
   build fuzz fuzzers
+  local target log
   for target in build/fuzz/bin/fuzz_*; do
     echo "fuzzing $(basename "$target")"
-    "$target" -max_total_time="${RONDO_FUZZ_SECONDS:-9}" -timeout=5 -rss_limit_mb=2048 \
-      -verbosity=0 -print_final_stats=0 -close_fd_mask=3
+    log=build/fuzz/$(basename "$target").log
+    # What the targets print themselves is left out; reports of the sanitizers are not.
+    "$target" -max_total_time="${RONDO_FUZZ_SECONDS:-8}" -timeout=5 -rss_limit_mb=2048 \
+      -artifact_prefix=build/fuzz/ -print_final_stats=1 -close_fd_mask=3 >"$log" 2>&1 ||
+      { tail -n 80 "$log"; exit 1; }
+    grep number_of_executed_units "$log"
   done
 }
 
@@ -63,7 +68,7 @@ stage_torch() {
 }
 stage_torch_all() { stage_torch --slow; }
 
-[ $# -gt 0 ] || set -- dev simt torch
+[ $# -gt 0 ] || set -- dev simt fuzz torch
 for stage in "$@"; do
   echo "== $stage"
   SECONDS=0

@@ -3,9 +3,9 @@
 
   python bench/torch_compare.py [--ranks 2 4] [--most 64M] [--png FILE] [--json FILE] [--quick]
 
-Needs an installed torch and api/torch (matplotlib for --png). Every call is timed on every rank; the
-slowest rank counts; medians. "C" is Rondo's C function on the same memory, "async" is async_op=True
-and wait(). DDP is a step of a model with 25 million parameters.
+Needs an installed torch and api/torch (matplotlib for --png). Every call is timed on every rank;
+the slowest rank counts; medians. "C" is Rondo's C function on the same memory, "async" is
+async_op=True and wait(). DDP is a step of a model with 25 million parameters.
 """
 
 import argparse
@@ -201,7 +201,7 @@ def main():
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--most", type=parse_bytes, default=64 << 20)
-    parser.add_argument("--bind", action="store_true", help="each rank, with its threads, to a core")
+    parser.add_argument("--bind", action="store_true", help="a core for each rank and its threads")
     parser.add_argument("--png")
     parser.add_argument("--json")
     parser.add_argument("--quick", action="store_true", help="few repetitions, no DDP")

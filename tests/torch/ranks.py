@@ -16,7 +16,7 @@ import time
 import traceback
 
 import pytest
-import rondo.torch  # registers the backend where the package is not installed
+import rondo.torch  # noqa: F401  where the package is not installed
 import torch
 import torch.distributed as dist
 

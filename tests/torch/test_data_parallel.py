@@ -2,7 +2,6 @@
 
 import os
 
-import pytest
 import torch
 import torch.distributed as dist
 from models import pair_loss, pairs, perceptron, share, train

@@ -2,7 +2,6 @@
 
 import tempfile
 
-import pytest
 import torch
 import torch.distributed as dist
 from models import Transformer, perceptron, sentence_loss, sentences, share, train

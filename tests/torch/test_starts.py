@@ -1,4 +1,4 @@
-"""Everything that starts ranks: torchrun with one and two agents, launch, spawn, DETAIL debugging."""
+"""Everything that starts ranks: torchrun with one and two agents, launch, spawn, DETAIL."""
 
 import os
 import pathlib
@@ -65,10 +65,8 @@ def test_launch_with_local_rank(tmp_path):
         "dist.all_reduce(total)\n"
         "print(f'local rank {rank}: {total.item()}', flush=True)\n"
     )
-    text = output(
-        start("-m", "torch.distributed.launch", "--nproc-per-node=2", f"--master-port={free_port()}",
-              program)
-    )  # fmt: skip
+    port = f"--master-port={free_port()}"
+    text = output(start("-m", "torch.distributed.launch", "--nproc-per-node=2", port, program))
     assert "local rank 0: 2.0" in text and "local rank 1: 2.0" in text
 
 

@@ -1,7 +1,7 @@
 """What torch runs when it is imported (entry point of group torch.backends): never raises.
 
-Registers names; the library is loaded by the first group that is made. Under rondo.torch.run it also
-maps what the script says about backends and devices.
+Registers names; the library is loaded by the first group that is made. Under rondo.torch.run it
+also maps what the script says about backends and devices.
 """
 
 from __future__ import annotations

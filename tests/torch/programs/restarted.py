@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-import rondo.torch
+import rondo.torch  # noqa: F401
 import torch
 import torch.distributed as dist
 

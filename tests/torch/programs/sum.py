@@ -2,7 +2,7 @@
 
 import sys
 
-import rondo.torch  # as installed, torch does this by itself
+import rondo.torch  # noqa: F401  as installed, torch does this by itself
 import torch
 import torch.distributed as dist
 

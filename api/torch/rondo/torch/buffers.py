@@ -24,6 +24,15 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
+def same_sizes(tensors: Sequence[torch.Tensor]) -> bool:
+    return all(tensor.numel() == tensors[0].numel() for tensor in tensors)
+
+
+def expect(holds: bool, text: str) -> None:
+    if not holds:
+        raise ValueError(f"rondo: {text}")
+
+
 def counts_of(sizes: Sequence[int]) -> tuple[ctypes.Array, ctypes.Array]:
     """Counts and displacements of parts that lie back to back, as C arrays."""
     array = ctypes.c_size_t * len(sizes)

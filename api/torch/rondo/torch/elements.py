@@ -78,6 +78,10 @@ def pre_mul_sum(dtype: torch.dtype, factor, comm) -> int:
     return number.value
 
 
+def as_real(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
 def moved_as(dtype: torch.dtype) -> tuple[int, int]:
     """Type under which elements are moved, and how many of it one element is; any can be moved."""
     known = TYPES.get(dtype)

@@ -21,11 +21,12 @@ import torch
 import torch.distributed as dist
 
 from rondo.torch.buffers import Buffers
-from rondo.torch.collectives import Collectives
 from rondo.torch.errors import check
 from rondo.torch.library import lib
 from rondo.torch.meeting import Meeting
 from rondo.torch.messages import Messages
+from rondo.torch.moves import Moves
+from rondo.torch.reductions import Reductions
 from rondo.torch.work import FINISHED, CallWork, JoinedWork, QueuedWork
 
 Issue = Callable[[ctypes.c_void_p | None], int]
@@ -38,7 +39,7 @@ def seconds_of(options: object) -> float | None:
     return timeout.total_seconds() if timeout is not None and timeout > timedelta(0) else None
 
 
-class RondoProcessGroup(Collectives, Messages, dist.ProcessGroup):
+class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
     def __init__(
         self,
         store: dist.Store,

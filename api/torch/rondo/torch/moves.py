@@ -1,7 +1,6 @@
-"""The collectives of a group: which C call each of them is, on which memory.
+"""Collectives that only move data, and the barrier: which C call each of them is.
 
-Every method has torch's name and arguments; newer and older torch differ in names, so both are
-here. Reductions work on elements, everything else only moves them.
+Any element type can be moved. Methods have torch's names; newer and older torch differ in names.
 """
 
 from __future__ import annotations
@@ -10,106 +9,20 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-from rondo.torch.buffers import Buffers, counts_of
-from rondo.torch.elements import (
-    TYPES,
-    Op,
-    kind_of,
-    moved,
-    moved_as,
-    pre_mul_sum,
-    reduction,
-)
-from rondo.torch.errors import check
+from rondo.torch.buffers import Buffers, counts_of, expect, same_sizes
+from rondo.torch.elements import moved, moved_as
 from rondo.torch.library import lib
 from rondo.torch.profile import profiled
-from rondo.torch.sparse import all_reduce_sparse
-from rondo.torch.work import FINISHED
 
-ALLREDUCE, REDUCE, BROADCAST = (
-    c10d.AllreduceOptions(),
-    c10d.ReduceOptions(),
+BROADCAST, BARRIER, ALLTOALL = (
     c10d.BroadcastOptions(),
+    c10d.BarrierOptions(),
+    c10d.AllToAllOptions(),
 )
 GATHER, ALLGATHER, SCATTER = c10d.GatherOptions(), c10d.AllgatherOptions(), c10d.ScatterOptions()
-REDUCE_SCATTER, ALLTOALL = c10d.ReduceScatterOptions(), c10d.AllToAllOptions()
-BARRIER = c10d.BarrierOptions()
 
 
-def as_real(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
-
-
-def plain(tensor: torch.Tensor) -> bool:
-    """Can be given to the library as it is."""
-    return tensor.is_cpu and tensor.dtype in TYPES and tensor.is_contiguous()
-
-
-def same_sizes(tensors: list[torch.Tensor]) -> bool:
-    return all(tensor.numel() == tensors[0].numel() for tensor in tensors)
-
-
-def expect(holds: bool, text: str) -> None:
-    if not holds:
-        raise ValueError(f"rondo: {text}")
-
-
-class Collectives:
-    def _reduce_with(self, op, dtype: torch.dtype, call, opts, buffers, results) -> dist.Work:
-        """call(number, stream), with the number of the operation in this communicator."""
-        if kind_of(op) != Op.PREMUL_SUM:
-            number = reduction(dtype, op)
-            return self._run(opts, lambda stream: call(number, stream), buffers, results)
-        number = pre_mul_sum(dtype, op.__getstate__()[1], self._comm)
-        try:
-            return self._run(opts, lambda stream: call(number, stream), buffers, results)
-        finally:
-            check(lib.ncclRedOpDestroy(number, self._comm))  # issued calls keep it
-
-    @profiled
-    def allreduce(self, tensors: list[torch.Tensor], opts=ALLREDUCE) -> dist.Work:
-        first = tensors[0]
-        if first.is_sparse:
-            return all_reduce_sparse(self, tensors, opts)
-        kind = kind_of(opts.reduceOp)
-        if len(tensors) == 1 and kind != Op.PREMUL_SUM and self._runs_now(opts) and plain(first):
-            place, op = first.data_ptr(), reduction(first.dtype, kind)
-            code = lib.ncclAllReduce(
-                place, place, first.numel(), TYPES[first.dtype], op, self._comm, None
-            )
-            check(code)
-            return FINISHED
-        comm, buffers, calls = self._comm, Buffers(), []
-        for tensor in tensors:
-            dense = buffers.written(as_real(tensor))
-            calls.append((dense.data_ptr(), dense.numel(), TYPES.get(dense.dtype)))
-
-        def call(op: int, stream) -> int:
-            for place, count, kind in calls:
-                if code := lib.ncclAllReduce(place, place, count, kind, op, comm, stream):
-                    return code
-            return 0
-
-        return self._reduce_with(opts.reduceOp, tensors[0].dtype, call, opts, buffers, tensors)
-
-    def allreduce_coalesced(self, tensors: list[torch.Tensor], opts=ALLREDUCE) -> dist.Work:
-        expect(len({t.dtype for t in tensors}) == 1, "coalesced tensors are of different types")
-        return self.allreduce(tensors, opts)
-
-    @profiled
-    def reduce(self, tensors: list[torch.Tensor], opts=REDUCE) -> dist.Work:
-        comm, buffers, root = self._comm, Buffers(), opts.rootRank
-        (tensor,) = tensors
-        at_root = self._rank == root
-        dense = (buffers.written if at_root else buffers.read)(as_real(tensor))
-        place, count, kind = dense.data_ptr(), dense.numel(), TYPES.get(dense.dtype)
-        out = place if at_root else None
-
-        def call(op: int, stream) -> int:
-            return lib.ncclReduce(place, out, count, kind, op, root, comm, stream)
-
-        return self._reduce_with(opts.reduceOp, tensor.dtype, call, opts, buffers, tensors)
-
+class Moves:
     @profiled
     def broadcast(self, tensors: list[torch.Tensor], opts=BROADCAST) -> dist.Work:
         comm, buffers, root = self._comm, Buffers(), opts.rootRank
@@ -141,13 +54,13 @@ class Collectives:
         source, flat = buffers.read(tensor), buffers.written_all(parts)
         count, kind = moved(source)
         place, out = source.data_ptr(), flat.data_ptr()
-        if same_sizes(parts):
-            issue = lambda stream: lib.ncclAllGather(place, out, count, kind, comm, stream)
-        else:
-            counts, starts = counts_of([moved(part)[0] for part in parts])
+        even = same_sizes(parts)
+        counts, starts = counts_of([moved(part)[0] for part in parts])
 
-            def issue(stream) -> int:
-                return lib.rondoAllGatherv(place, count, out, counts, starts, kind, comm, stream)
+        def issue(stream) -> int:
+            if even:
+                return lib.ncclAllGather(place, out, count, kind, comm, stream)
+            return lib.rondoAllGatherv(place, count, out, counts, starts, kind, comm, stream)
 
         return self._run(opts, issue, buffers, parts)
 
@@ -180,58 +93,6 @@ class Collectives:
         return self._join([self.all_gather_single(o, i, opts) for o, i in zip(outputs, inputs)])
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
-
-    # ---- reduce_scatter ----
-
-    @profiled
-    def reduce_scatter(self, outputs, inputs, opts=REDUCE_SCATTER) -> dist.Work:
-        (output,), (parts,) = outputs, inputs
-        expect(len(parts) == self._size, f"{len(parts)} inputs for {self._size} ranks")
-        expect(
-            parts[self._rank].numel() == output.numel(),
-            f"reduce_scatter of {parts[self._rank].numel()} elements for rank {self._rank} into "
-            f"{output.numel()}",
-        )
-        comm, buffers = self._comm, Buffers()
-        flat = buffers.read_all([as_real(part) for part in parts])
-        target = buffers.written(as_real(output))
-        place, out, kind = flat.data_ptr(), target.data_ptr(), TYPES.get(target.dtype)
-        count = target.numel()
-        if same_sizes(parts):
-            call = lambda op, stream: lib.ncclReduceScatter(
-                place, out, count, kind, op, comm, stream
-            )
-        else:
-            counts, _ = counts_of([as_real(part).numel() for part in parts])
-
-            def call(op: int, stream) -> int:
-                return lib.rondoReduceScatterv(place, out, counts, kind, op, comm, stream)
-
-        return self._reduce_with(opts.reduceOp, output.dtype, call, opts, buffers, [output])
-
-    @profiled
-    def reduce_scatter_single(self, output, tensor, opts=REDUCE_SCATTER) -> dist.Work:
-        expect(
-            tensor.numel() == output.numel() * self._size and output.dtype == tensor.dtype,
-            f"reduce_scatter of {tensor.numel()} x {tensor.dtype} over {self._size} ranks into "
-            f"{output.numel()} x {output.dtype}",
-        )
-        comm, buffers = self._comm, Buffers()
-        source, target = buffers.read(as_real(tensor)), buffers.written(as_real(output))
-        place, out, kind = source.data_ptr(), target.data_ptr(), TYPES.get(target.dtype)
-        count = target.numel()
-
-        def call(op: int, stream) -> int:
-            return lib.ncclReduceScatter(place, out, count, kind, op, comm, stream)
-
-        return self._reduce_with(opts.reduceOp, output.dtype, call, opts, buffers, [output])
-
-    _reduce_scatter_base = reduce_scatter_single
-
-    def reduce_scatter_single_coalesced(self, outputs, inputs, opts=REDUCE_SCATTER) -> dist.Work:
-        return self._join([self.reduce_scatter_single(o, i, opts) for o, i in zip(outputs, inputs)])
-
-    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     # ---- to and from one rank ----
 

@@ -1,0 +1,133 @@
+"""all_reduce, reduce and reduce_scatter: which C call each of them is, on which memory.
+
+Methods have torch's names; newer and older torch differ in names, so both are here.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from rondo.torch.buffers import Buffers, counts_of, expect, same_sizes
+from rondo.torch.elements import TYPES, Op, as_real, kind_of, pre_mul_sum, reduction
+from rondo.torch.errors import check
+from rondo.torch.library import lib
+from rondo.torch.profile import profiled
+from rondo.torch.sparse import all_reduce_sparse
+from rondo.torch.work import FINISHED
+
+ALLREDUCE, REDUCE = c10d.AllreduceOptions(), c10d.ReduceOptions()
+REDUCE_SCATTER = c10d.ReduceScatterOptions()
+
+
+def plain(tensor: torch.Tensor) -> bool:
+    """Can be given to the library as it is."""
+    return tensor.is_cpu and tensor.dtype in TYPES and tensor.is_contiguous()
+
+
+class Reductions:
+    def _reduce_with(self, op, dtype: torch.dtype, call, opts, buffers, results) -> dist.Work:
+        """call(number, stream), with the number of the operation in this communicator."""
+        if kind_of(op) != Op.PREMUL_SUM:
+            number = reduction(dtype, op)
+            return self._run(opts, lambda stream: call(number, stream), buffers, results)
+        number = pre_mul_sum(dtype, op.__getstate__()[1], self._comm)
+        try:
+            return self._run(opts, lambda stream: call(number, stream), buffers, results)
+        finally:
+            check(lib.ncclRedOpDestroy(number, self._comm))  # issued calls keep it
+
+    @profiled
+    def allreduce(self, tensors: list[torch.Tensor], opts=ALLREDUCE) -> dist.Work:
+        first = tensors[0]
+        if first.is_sparse:
+            return all_reduce_sparse(self, tensors, opts)
+        kind = kind_of(opts.reduceOp)
+        if len(tensors) == 1 and kind != Op.PREMUL_SUM and self._runs_now(opts) and plain(first):
+            place, op = first.data_ptr(), reduction(first.dtype, kind)
+            code = lib.ncclAllReduce(
+                place, place, first.numel(), TYPES[first.dtype], op, self._comm, None
+            )
+            check(code)
+            return FINISHED
+        comm, buffers, calls = self._comm, Buffers(), []
+        for tensor in tensors:
+            dense = buffers.written(as_real(tensor))
+            calls.append((dense.data_ptr(), dense.numel(), TYPES.get(dense.dtype)))
+
+        def call(op: int, stream) -> int:
+            for place, count, kind in calls:
+                if code := lib.ncclAllReduce(place, place, count, kind, op, comm, stream):
+                    return code
+            return 0
+
+        return self._reduce_with(opts.reduceOp, tensors[0].dtype, call, opts, buffers, tensors)
+
+    def allreduce_coalesced(self, tensors: list[torch.Tensor], opts=ALLREDUCE) -> dist.Work:
+        expect(len({t.dtype for t in tensors}) == 1, "coalesced tensors are of different types")
+        return self.allreduce(tensors, opts)
+
+    @profiled
+    def reduce(self, tensors: list[torch.Tensor], opts=REDUCE) -> dist.Work:
+        comm, buffers, root = self._comm, Buffers(), opts.rootRank
+        (tensor,) = tensors
+        at_root = self._rank == root
+        dense = (buffers.written if at_root else buffers.read)(as_real(tensor))
+        place, count, kind = dense.data_ptr(), dense.numel(), TYPES.get(dense.dtype)
+        out = place if at_root else None
+
+        def call(op: int, stream) -> int:
+            return lib.ncclReduce(place, out, count, kind, op, root, comm, stream)
+
+        return self._reduce_with(opts.reduceOp, tensor.dtype, call, opts, buffers, tensors)
+
+    # ---- reduce_scatter ----
+
+    @profiled
+    def reduce_scatter(self, outputs, inputs, opts=REDUCE_SCATTER) -> dist.Work:
+        (output,), (parts,) = outputs, inputs
+        expect(len(parts) == self._size, f"{len(parts)} inputs for {self._size} ranks")
+        expect(
+            parts[self._rank].numel() == output.numel(),
+            f"reduce_scatter of {parts[self._rank].numel()} elements for rank {self._rank} into "
+            f"{output.numel()}",
+        )
+        comm, buffers = self._comm, Buffers()
+        flat = buffers.read_all([as_real(part) for part in parts])
+        target = buffers.written(as_real(output))
+        place, out, kind = flat.data_ptr(), target.data_ptr(), TYPES.get(target.dtype)
+        count = target.numel()
+        even = same_sizes(parts)
+        counts, _ = counts_of([as_real(part).numel() for part in parts])
+
+        def call(op: int, stream) -> int:
+            if even:
+                return lib.ncclReduceScatter(place, out, count, kind, op, comm, stream)
+            return lib.rondoReduceScatterv(place, out, counts, kind, op, comm, stream)
+
+        return self._reduce_with(opts.reduceOp, output.dtype, call, opts, buffers, [output])
+
+    @profiled
+    def reduce_scatter_single(self, output, tensor, opts=REDUCE_SCATTER) -> dist.Work:
+        expect(
+            tensor.numel() == output.numel() * self._size and output.dtype == tensor.dtype,
+            f"reduce_scatter of {tensor.numel()} x {tensor.dtype} over {self._size} ranks into "
+            f"{output.numel()} x {output.dtype}",
+        )
+        comm, buffers = self._comm, Buffers()
+        source, target = buffers.read(as_real(tensor)), buffers.written(as_real(output))
+        place, out, kind = source.data_ptr(), target.data_ptr(), TYPES.get(target.dtype)
+        count = target.numel()
+
+        def call(op: int, stream) -> int:
+            return lib.ncclReduceScatter(place, out, count, kind, op, comm, stream)
+
+        return self._reduce_with(opts.reduceOp, output.dtype, call, opts, buffers, [output])
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter_single_coalesced(self, outputs, inputs, opts=REDUCE_SCATTER) -> dist.Work:
+        return self._join([self.reduce_scatter_single(o, i, opts) for o, i in zip(outputs, inputs)])
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced

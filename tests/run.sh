@@ -56,6 +56,8 @@ stage_fuzz() {
     grep number_of_executed_units "$log"
   done
 }
+# The emulated GPU and the kernels on it, with AddressSanitizer and UBSan.
+stage_simt_asan() { build simt-asan simt_tests && run_ctest simt-asan -R '^Simt'; }
 
 # PyTorch programs on the installed wheel; any CPU build of torch from 2.12 on.
 stage_torch() {

@@ -1,5 +1,6 @@
 // The direct kernels on the emulated device: every (type, op), 1 to 8 ranks, odd sizes and places,
 // in place and not, against the reference; bytes beside the outputs stay what they were.
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cuda/direct_args.h"
@@ -35,7 +36,8 @@ class DirectKernels : public testing::Test {
     const Buffer made{gpu.allocate<std::byte>(bytes + 2 * kMargin + 16), kMargin + misaligned,
                       bytes};
     Bytes whole(bytes + 2 * kMargin + 16, kUntouched);
-    if (content != nullptr) std::memcpy(whole.data() + made.at, content->data(), content->size());
+    if (content != nullptr)
+      std::copy(content->begin(), content->end(), whole.begin() + static_cast<long>(made.at));
     EXPECT_CUDA(api.copy(made.device, whole.data(), whole.size(), GpuCopy::kAny, stream));
     return made;
   }

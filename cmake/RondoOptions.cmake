@@ -34,10 +34,11 @@ pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 
 # -ffp-contract=off: host and CUDA must give equal bits for one order of operations.
 add_library(rondo_flags INTERFACE)
-target_compile_options(rondo_flags INTERFACE -Wall -Wextra -ffp-contract=off)
+target_compile_options(rondo_flags INTERFACE
+                       $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -ffp-contract=off>)
 target_include_directories(rondo_flags INTERFACE ${CMAKE_SOURCE_DIR})
 if(RONDO_WERROR)
-  target_compile_options(rondo_flags INTERFACE -Werror)
+  target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()
 if(RONDO_SANITIZE)
   target_compile_options(rondo_flags INTERFACE -fsanitize=${RONDO_SANITIZE} -fno-omit-frame-pointer)
@@ -50,25 +51,6 @@ if(RONDO_SANITIZE)
     target_compile_options(rondo_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
   endif()
 endif()
-
-# The kernels of kernels/cuda, as RONDO_GPU says: compiled by nvcc, or as C++ for the emulated GPU.
-function(rondo_gpu_kernels target)
-  if(RONDO_GPU STREQUAL "none")
-    return()
-  endif()
-  file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
-  target_sources(${target} PRIVATE ${kernels} ${CMAKE_SOURCE_DIR}/kernels/cuda/kernels.cc)
-  if(RONDO_GPU STREQUAL "simt")
-    # Kernels leave arrays uninitialised whose elements are all set where they are read: registers.
-    set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
-                                "-xc++;-Wno-maybe-uninitialized;-Wno-uninitialized")
-    target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/simt/gpu_simt.cc)
-    target_link_libraries(${target} PUBLIC simt_cudart)
-  else()
-    target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda/gpu_cuda.cc)
-    target_link_libraries(${target} PUBLIC CUDA::cudart_static)
-  endif()
-endfunction()
 
 # rondo_layer(<folder> [DEPENDS lower...]): a static library of all sources below a folder.
 function(rondo_layer name)

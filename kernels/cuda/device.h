@@ -23,8 +23,10 @@
 
 #ifdef __CUDACC__
 #define RONDO_UNROLL _Pragma("unroll")
+#define RONDO_NO_UNROLL _Pragma("unroll 1")
 #else
 #define RONDO_UNROLL _Pragma("GCC unroll 16")
+#define RONDO_NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 
 namespace rondo::device {

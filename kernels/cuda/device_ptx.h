@@ -8,6 +8,13 @@ __device__ __forceinline__ unsigned thread_count() { return blockDim.x; }
 __device__ __forceinline__ unsigned cta_index() { return blockIdx.x; }
 __device__ __forceinline__ unsigned cta_count() { return gridDim.x; }
 
+// A value that the compiler cannot look through: keeps it from turning one index into a pointer of
+// its own for every array that is indexed with it, each in two registers.
+__device__ __forceinline__ std::uint64_t opaque(std::uint64_t value) {
+  asm volatile("" : "+l"(value));
+  return value;
+}
+
 namespace ptx {
 
 // The register type that carries a value of so many bytes.

@@ -11,6 +11,7 @@ inline unsigned thread_index() { return simt::thread_index(); }
 inline unsigned thread_count() { return simt::thread_count(); }
 inline unsigned cta_index() { return simt::cta_index(); }
 inline unsigned cta_count() { return simt::cta_count(); }
+inline std::uint64_t opaque(std::uint64_t value) { return value; }
 
 template <class T>
 T load_as(const T* from, simt::Order order, simt::Scope scope) {

@@ -47,8 +47,13 @@ struct DirectReduce {
   using E = Element<type>;
   using T = typename E::Storage;
   using Acc = typename E::Acc;
-  static constexpr int kThreads = kDirectThreads;
+  // Conversions and scalars need registers of their own.
+  static constexpr bool kHeavy = is_float(type) && (sizeof(T) == 1 || op == RedOp::kPreMulSum);
+  static constexpr int kThreads = kHeavy ? kDirectHeavyThreads : kDirectThreads;
+  static constexpr int kCtas = kDirectCtas;
   static constexpr int kPerVector = static_cast<int>(sizeof(device::Vector) / sizeof(T));
+
+  static constexpr int kRows = kHeavy ? 2 : 8;  // vectors in flight per thread, of 2 or 4 inputs
 
   static RONDO_FN void run(const Args& args) {
     const Deal deal = deal_ctas(args.segments);
@@ -90,57 +95,72 @@ struct DirectReduce {
 
   RONDO_FN void run_segment(const Deal& deal) const {
     const unsigned misaligned = misalignment(input(0));
-    if (!vectors_fit(misaligned)) return run_elements(0, args.count, deal);
+    const bool fit = vectors_fit(misaligned);
     const std::uint64_t to_boundary =
         (sizeof(device::Vector) - misaligned) % sizeof(device::Vector) / sizeof(T);
-    const std::uint64_t head = to_boundary < args.count ? to_boundary : args.count;
+    const std::uint64_t head = fit && to_boundary < args.count ? to_boundary : args.count;
     const std::uint64_t vectors = (args.count - head) / kPerVector;
     if (args.sources <= 2) {
-      run_vectors<2, 4>(head, vectors, deal);
+      run_vectors<2, kRows / 2>(head, vectors, deal);
     } else if (args.sources <= 4) {
-      run_vectors<4, 2>(head, vectors, deal);
+      run_vectors<4, (kRows + 3) / 4>(head, vectors, deal);
     } else {
       run_vectors<8, 1>(head, vectors, deal);
     }
-    run_elements(0, head, deal);
-    run_elements(head + vectors * kPerVector, args.count, deal);
+    run_elements(head, head + vectors * kPerVector, deal);
   }
 
-  // Elements [from, to), one by one.
+  // All elements but those of [from, to), one by one.
   RONDO_FN void run_elements(std::uint64_t from, std::uint64_t to, const Deal& deal) const {
-    for (std::uint64_t i = from + deal.first; i < to; i += deal.step) {
+    const std::uint64_t elements = args.count - (to - from);
+    RONDO_NO_UNROLL
+    for (std::uint64_t e = deal.first; e < elements; e += deal.step) {
+      const std::uint64_t i = e < from ? e : e + (to - from);
       const T result = finished(counted_tree<op>(
           args.sources, [&](int s) -> Acc { return prepared(device::load(input(s) + i), s); }));
+      RONDO_NO_UNROLL
       for (int t = first_target(); t < end_target(); ++t) device::store(output(t) + i, result);
     }
   }
 
-  // `vectors` vectors from element `head` on, `unroll` at a time, all loads before any arithmetic.
+  // `vectors` vectors from element `head` on. A warp takes `unroll` rows of 32 at a time, and reads
+  // all of them before any arithmetic.
   template <int leaves, int unroll>
   RONDO_FN void run_vectors(std::uint64_t head, std::uint64_t vectors, const Deal& deal) const {
-    std::uint64_t v = deal.first;
-    for (; v + (unroll - 1) * deal.step < vectors; v += unroll * deal.step)
-      reduce_vectors<leaves, unroll>(head, v, deal.step);
-    if constexpr (unroll > 1)
-      for (; v < vectors; v += deal.step) reduce_vectors<leaves, 1>(head, v, deal.step);
+    const std::uint64_t rows = unroll == 1 ? (vectors + device::kWarp - 1) / device::kWarp
+                                           : vectors / (unroll * device::kWarp) * unroll;
+    std::uint64_t v = unroll * deal.first - (unroll - 1) * device::lane_index();
+    RONDO_NO_UNROLL
+    for (; v < rows * device::kWarp; v += unroll * deal.step)
+      reduce_vectors<leaves, unroll>(head, v);
+    if constexpr (unroll > 1) {
+      RONDO_NO_UNROLL
+      for (v = rows * device::kWarp + deal.first; v < vectors; v += deal.step)
+        reduce_vectors<leaves, 1>(head, v);
+    }
   }
 
   template <int leaves, int unroll>
-  RONDO_FN void reduce_vectors(std::uint64_t head, std::uint64_t v, std::uint64_t step) const {
+  RONDO_FN void reduce_vectors(std::uint64_t head, std::uint64_t v) const {
+    const std::uint64_t from = device::opaque(offset + head + v * kPerVector);
+    const std::uint64_t to = device::opaque(head + v * kPerVector);
     device::Vector loaded[unroll][leaves];
     RONDO_UNROLL
-    for (int u = 0; u < unroll; ++u) {
+    for (int s = 0; s < leaves; ++s) {
       RONDO_UNROLL
-      for (int s = 0; s < leaves; ++s) {
+      for (int u = 0; u < unroll; ++u) {
+        loaded[u][s] = device::Vector{};  // else a register that no path has written lives for ever
         if (s < args.sources)
-          loaded[u][s] = device::load_once(vector_at(input(s) + head) + v + u * step);
+          loaded[u][s] = device::load_once(vector_at(static_cast<const T*>(args.input[s]) + from) +
+                                           u * device::kWarp);
       }
     }
     RONDO_UNROLL
     for (int u = 0; u < unroll; ++u) {
       const device::Vector result = reduce_one<leaves>(loaded[u]);
+      RONDO_NO_UNROLL
       for (int t = first_target(); t < end_target(); ++t)
-        device::store_once(vector_at(output(t) + head) + v + u * step, result);
+        device::store_once(vector_at(output(t) + to) + u * device::kWarp, result);
     }
   }
 
@@ -160,6 +180,7 @@ struct DirectReduce {
 struct DirectCopy {
   using Args = CopyArgs;
   static constexpr int kThreads = kDirectThreads;
+  static constexpr int kCtas = kDirectCtas;
   static constexpr int kUnroll = 8;
 
   static RONDO_FN void run(const Args& args) {
@@ -194,6 +215,7 @@ struct DirectCopy {
     const std::uint64_t units = (item.bytes - head) / sizeof(Unit);
     const Unit* source = reinterpret_cast<const Unit*>(from() + head);
     std::uint64_t i = deal.first;
+    RONDO_NO_UNROLL
     for (; i + (kUnroll - 1) * deal.step < units; i += kUnroll * deal.step)
       copy_units<Unit, kUnroll>(source, head, i, deal.step);
     for (; i < units; i += deal.step) copy_units<Unit, 1>(source, head, i, deal.step);
@@ -209,6 +231,7 @@ struct DirectCopy {
     Unit loaded[unroll];
     RONDO_UNROLL
     for (int u = 0; u < unroll; ++u) loaded[u] = device::load_once(source + i + u * step);
+    RONDO_NO_UNROLL
     for (unsigned t = 0; t < item.targets; ++t) {
       Unit* target = reinterpret_cast<Unit*>(to(t) + head);
       RONDO_UNROLL

@@ -9,7 +9,10 @@
 namespace rondo::cuda {
 
 inline constexpr int kMostDirectRanks = 64;
-inline constexpr int kDirectThreads = 512;
+// Most threads a CTA, and CTAs that a multiprocessor shall hold: 96 registers a thread.
+inline constexpr int kDirectThreads = 320;
+inline constexpr int kDirectHeavyThreads = 256;  // 128 registers
+inline constexpr int kDirectCtas = 2;
 
 // Reduces `sources` inputs in reduce.h's tree order over their places. Segment k in [0, segments)
 // lies at input + k * count. scattered: segment k goes to output[k] (reduce-scatter); else the one

@@ -1,6 +1,7 @@
 // The kernels of Rondo: one table, for the launcher (gpu_cuda.cc) and for the emulated GPU.
 //
-// A kernel is a type: `Args` (a plain struct), `kThreads` (most threads a CTA) and
+// A kernel is a type: `Args` (a plain struct), `kThreads` (most threads a CTA), `kCtas` (that a
+// multiprocessor shall hold at least) and
 // `static RONDO_FN void run(const Args&)`. entry_of<Kernel>() makes its row: under nvcc the
 // __global__ wrapper that a launch names, under RONDO_SIMT a function that runs one thread. Tables
 // of rows stand in the .cu files (one a type), which are compiled by nvcc or, as C++, for the
@@ -63,7 +64,7 @@ KernelEntry entry_of(const char* name) {
 }
 #elif defined(__CUDACC__)
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kThreads)
+__global__ void __launch_bounds__(Kernel::kThreads, Kernel::kCtas)
     run_kernel(const __grid_constant__ typename Kernel::Args arguments) {
   Kernel::run(arguments);
 }

@@ -7,6 +7,7 @@
 //   counted_tree<op>(n, source)       any n up to 2^kLevels: a binary counter, unrolled
 #pragma once
 
+#include "kernels/cuda/device.h"
 #include "kernels/reduce.h"
 
 namespace rondo::cuda {
@@ -28,6 +29,7 @@ template <RedOp op, class Source>
 RONDO_FN inline auto counted_tree(int n, Source&& source) {
   using Acc = decltype(source(0));
   Acc partial[kTreeLevels];  // every index is a constant once the loops are unrolled
+  RONDO_NO_UNROLL
   for (int s = 0; s < n; ++s) {
     Acc value = source(s);
     bool carries = true;

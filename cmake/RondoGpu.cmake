@@ -1,0 +1,55 @@
+# The CUDA side of the build, as RONDO_GPU says: none, cuda, auto (cuda if nvcc is found), simt.
+if(RONDO_GPU STREQUAL "auto")
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(RONDO_GPU "cuda")
+  else()
+    set(RONDO_GPU "none")
+    message(STATUS "no nvcc: building without CUDA")
+  endif()
+endif()
+if(NOT RONDO_GPU MATCHES "^(none|cuda|simt)$")
+  message(FATAL_ERROR "RONDO_GPU is '${RONDO_GPU}': use none, cuda, auto or simt")
+endif()
+
+if(RONDO_GPU STREQUAL "cuda")
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    # Real code for every generation, and PTX of the last one for those to come.
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120)
+  endif()
+  if(RONDO_CCACHE)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${RONDO_CCACHE})
+  endif()
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+  enable_language(CUDA)
+  # CMake 3.25 does not find out by itself that this nvcc knows C++20.
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  find_package(CUDAToolkit REQUIRED)
+endif()
+
+# -fmad=false: host and CUDA give equal bits for one order of operations.
+set(RONDO_NVCC_FLAGS -fmad=false --expt-relaxed-constexpr --compress-mode=size -Xptxas -v
+    -Wno-deprecated-gpu-targets)
+
+# Adds the kernels of kernels/cuda: compiled by nvcc, or as C++ for the emulated GPU.
+function(rondo_gpu_kernels target)
+  if(RONDO_GPU STREQUAL "none")
+    return()
+  endif()
+  file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
+  target_sources(${target} PRIVATE ${kernels} ${CMAKE_SOURCE_DIR}/kernels/cuda/kernels.cc)
+  if(RONDO_GPU STREQUAL "simt")
+    # Kernels leave arrays uninitialised whose elements are all set where they are read: registers.
+    set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
+                                "-xc++;-Wno-maybe-uninitialized;-Wno-uninitialized")
+    target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/simt/gpu_simt.cc)
+    target_link_libraries(${target} PUBLIC simt_cudart)
+  else()
+    target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda/gpu_cuda.cc
+                                     ${CMAKE_SOURCE_DIR}/kernels/cuda/gpu_cuda_driver.cc)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${RONDO_NVCC_FLAGS}>)
+    target_link_libraries(${target} PUBLIC CUDA::cudart_static)
+  endif()
+endfunction()

@@ -1,0 +1,293 @@
+// The table of CUDA calls, filled with the real ones: static cudart, and driver entry points that
+// are asked for by name and version, so that the library loads where there is no driver.
+#include "kernels/cuda/gpu_cuda.h"
+
+#include <cuda_runtime_api.h>
+
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "base/gpu.h"
+#include "kernels/cuda/kernels.h"
+
+namespace rondo {
+namespace {
+
+using cuda::driver;
+
+static_assert(kGpuNotReady == cudaErrorNotReady && kGpuOutOfMemory == cudaErrorMemoryAllocation);
+static_assert(kGpuInvalidValue == cudaErrorInvalidValue && kGpuNoDevice == cudaErrorNoDevice);
+static_assert(kGpuInsufficientDriver == cudaErrorInsufficientDriver);
+static_assert(kGpuPeerAlreadyEnabled == cudaErrorPeerAccessAlreadyEnabled);
+static_assert(kGpuHostMemoryAlreadyRegistered == cudaErrorHostMemoryAlreadyRegistered);
+static_assert(kGpuNotPermitted == cudaErrorNotPermitted &&
+              kGpuNotSupported == cudaErrorNotSupported);
+static_assert(kGpuCaptureUnsupported == cudaErrorStreamCaptureUnsupported);
+static_assert(static_cast<int>(GpuAttribute::kMulticast) ==
+              CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED);
+static_assert(static_cast<int>(GpuAttribute::kHostNuma) == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID);
+static_assert(static_cast<int>(GpuAttribute::kPosixHandles) ==
+              CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+static_assert(static_cast<int>(GpuMemory::kManaged) == cudaMemoryTypeManaged);
+static_assert(sizeof(GpuIpcHandle) == sizeof(cudaIpcMemHandle_t));
+
+// Leaves no error behind for the program's own cudaGetLastError().
+GpuError clean(cudaError_t error) {
+  if (error != cudaSuccess) cudaGetLastError();
+  return error;
+}
+
+const char* error_name(GpuError e) { return cudaGetErrorName(static_cast<cudaError_t>(e)); }
+const char* error_text(GpuError e) { return cudaGetErrorString(static_cast<cudaError_t>(e)); }
+GpuError last_error() { return cudaGetLastError(); }
+GpuError peek_error() { return cudaPeekAtLastError(); }
+GpuError driver_version(int* version) { return clean(cudaDriverGetVersion(version)); }
+
+GpuError device_count(int* count) { return clean(cudaGetDeviceCount(count)); }
+GpuError get_device(int* device) { return clean(cudaGetDevice(device)); }
+GpuError set_device(int device) { return clean(cudaSetDevice(device)); }
+GpuError attribute(int* value, GpuAttribute which, int device) {
+  return driver().attribute(value, static_cast<CUdevice_attribute>(which), device);
+}
+GpuError device_name(char* text, std::size_t size, int device) {
+  return driver().device_name(text, static_cast<int>(size), device);
+}
+GpuError pci_bus_id(char* text, std::size_t size, int device) {
+  return clean(cudaDeviceGetPCIBusId(text, static_cast<int>(size), device));
+}
+GpuError device_uuid(unsigned char uuid[16], int device) {
+  CUuuid found;
+  const CUresult result = driver().device_uuid(&found, device);
+  if (result == CUDA_SUCCESS) std::memcpy(uuid, found.bytes, sizeof(found.bytes));
+  return result;
+}
+GpuError memory_info(std::size_t* free_bytes, std::size_t* total_bytes) {
+  return clean(cudaMemGetInfo(free_bytes, total_bytes));
+}
+GpuError synchronize_device() { return clean(cudaDeviceSynchronize()); }
+GpuError can_access_peer(int* can, int device, int peer) {
+  return clean(cudaDeviceCanAccessPeer(can, device, peer));
+}
+GpuError enable_peer_access(int peer) { return clean(cudaDeviceEnablePeerAccess(peer, 0)); }
+
+GpuError allocate(void** pointer, std::size_t bytes) { return clean(cudaMalloc(pointer, bytes)); }
+GpuError free_memory(void* pointer) { return clean(cudaFree(pointer)); }
+GpuError allocate_host(void** pointer, std::size_t bytes, unsigned flags) {
+  return clean(cudaHostAlloc(pointer, bytes, flags));
+}
+GpuError free_host(void* pointer) { return clean(cudaFreeHost(pointer)); }
+GpuError allocate_managed(void** pointer, std::size_t bytes) {
+  return clean(cudaMallocManaged(pointer, bytes, cudaMemAttachGlobal));
+}
+GpuError register_host(void* pointer, std::size_t bytes, unsigned flags) {
+  return clean(cudaHostRegister(pointer, bytes, flags));
+}
+GpuError unregister_host(void* pointer) { return clean(cudaHostUnregister(pointer)); }
+GpuError host_device_pointer(void** on_device, void* on_host) {
+  return clean(cudaHostGetDevicePointer(on_device, on_host, 0));
+}
+GpuError pointer_info(GpuPointer* info, const void* pointer) {
+  cudaPointerAttributes found{};
+  const cudaError_t error = cudaPointerGetAttributes(&found, pointer);
+  if (error == cudaSuccess)
+    *info = {static_cast<GpuMemory>(found.type), found.device, found.devicePointer,
+             found.hostPointer};
+  return clean(error);
+}
+GpuError address_range(void** base, std::size_t* bytes, const void* pointer) {
+  return driver().address_range(reinterpret_cast<CUdeviceptr*>(base), bytes,
+                                reinterpret_cast<CUdeviceptr>(pointer));
+}
+GpuError copy(void* to, const void* from, std::size_t bytes, GpuCopy kind, GpuStream stream) {
+  return clean(cudaMemcpyAsync(to, from, bytes, static_cast<cudaMemcpyKind>(kind), stream));
+}
+GpuError fill(void* at, int byte, std::size_t bytes, GpuStream stream) {
+  return clean(cudaMemsetAsync(at, byte, bytes, stream));
+}
+
+GpuError ipc_export(GpuIpcHandle* handle, void* pointer) {
+  return clean(cudaIpcGetMemHandle(reinterpret_cast<cudaIpcMemHandle_t*>(handle), pointer));
+}
+GpuError ipc_open(void** pointer, const GpuIpcHandle& handle) {
+  cudaIpcMemHandle_t given;
+  std::memcpy(&given, &handle, sizeof(given));
+  return clean(cudaIpcOpenMemHandle(pointer, given, cudaIpcMemLazyEnablePeerAccess));
+}
+GpuError ipc_close(void* pointer) { return clean(cudaIpcCloseMemHandle(pointer)); }
+
+GpuError create_stream(GpuStream* stream, int priority) {
+  return clean(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, priority));
+}
+GpuError destroy_stream(GpuStream stream) { return clean(cudaStreamDestroy(stream)); }
+GpuError synchronize_stream(GpuStream stream) { return clean(cudaStreamSynchronize(stream)); }
+GpuError query_stream(GpuStream stream) { return clean(cudaStreamQuery(stream)); }
+GpuError priority_range(int* least, int* greatest) {
+  return clean(cudaDeviceGetStreamPriorityRange(least, greatest));
+}
+GpuError stream_priority(GpuStream stream, int* priority) {
+  return clean(cudaStreamGetPriority(stream, priority));
+}
+GpuError stream_device(GpuStream stream, int* device) {
+  return clean(cudaStreamGetDevice(stream, device));
+}
+GpuError stream_wait_event(GpuStream stream, GpuEvent event, GpuEventUse use) {
+  return clean(cudaStreamWaitEvent(stream, event, static_cast<unsigned>(use)));
+}
+GpuError create_event(GpuEvent* event, unsigned flags) {
+  return clean(cudaEventCreateWithFlags(event, flags));
+}
+GpuError destroy_event(GpuEvent event) { return clean(cudaEventDestroy(event)); }
+GpuError record_event(GpuEvent event, GpuStream stream, GpuEventUse use) {
+  return clean(cudaEventRecordWithFlags(event, stream, static_cast<unsigned>(use)));
+}
+GpuError query_event(GpuEvent event) { return clean(cudaEventQuery(event)); }
+GpuError synchronize_event(GpuEvent event) { return clean(cudaEventSynchronize(event)); }
+GpuError elapsed_ms(float* ms, GpuEvent begin, GpuEvent end) {
+  return clean(cudaEventElapsedTime(ms, begin, end));
+}
+GpuError launch_host(GpuStream stream, void (*function)(void*), void* data) {
+  return clean(cudaLaunchHostFunc(stream, function, data));
+}
+GpuError stream_write32(GpuStream stream, void* at, std::uint32_t value) {
+  return driver().write32(stream, reinterpret_cast<CUdeviceptr>(at), value,
+                          CU_STREAM_WRITE_VALUE_DEFAULT);
+}
+GpuError stream_wait32(GpuStream stream, void* at, std::uint32_t value, GpuWait how) {
+  return driver().wait32(stream, reinterpret_cast<CUdeviceptr>(at), value,
+                         static_cast<unsigned>(how));
+}
+
+GpuError capture_info(GpuStream stream, GpuCaptureInfo* info) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  const cudaError_t error = cuda::capture_status(stream, &status, &id);
+  if (error == cudaSuccess) *info = {static_cast<GpuCapture>(status), id};
+  return clean(error);
+}
+GpuError exchange_capture_mode(GpuCaptureMode* mode) {
+  auto given = static_cast<cudaStreamCaptureMode>(*mode);
+  const cudaError_t error = cudaThreadExchangeStreamCaptureMode(&given);
+  *mode = static_cast<GpuCaptureMode>(given);
+  return clean(error);
+}
+GpuError begin_capture(GpuStream stream, GpuCaptureMode mode) {
+  return clean(cudaStreamBeginCapture(stream, static_cast<cudaStreamCaptureMode>(mode)));
+}
+GpuError end_capture(GpuStream stream, void** executable) {
+  cudaGraph_t graph = nullptr;
+  if (const cudaError_t error = cudaStreamEndCapture(stream, &graph); error != cudaSuccess)
+    return clean(error);
+  const cudaError_t error =
+      cudaGraphInstantiate(reinterpret_cast<cudaGraphExec_t*>(executable), graph, 0);
+  cudaGraphDestroy(graph);
+  return clean(error);
+}
+GpuError launch_graph(void* executable, GpuStream stream) {
+  return clean(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable), stream));
+}
+GpuError destroy_graph(void* executable) {
+  return clean(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable)));
+}
+
+GpuError kernel_info(GpuKernelInfo* info, int kernel) {
+  const void* function = cuda::kernel_entry(kernel).function;
+  if (function == nullptr) return kGpuInvalidValue;
+  cudaFuncAttributes found{};
+  const cudaError_t error = cudaFuncGetAttributes(&found, function);
+  if (error == cudaSuccess && info != nullptr)
+    *info = {found.numRegs, found.localSizeBytes, found.sharedSizeBytes, found.maxThreadsPerBlock};
+  return clean(error);
+}
+GpuError load_kernel(int kernel) { return kernel_info(nullptr, kernel); }
+GpuError resident_ctas(int* per_multiprocessor, int kernel, int block, std::size_t shared) {
+  return clean(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      per_multiprocessor, cuda::kernel_entry(kernel).function, block, shared));
+}
+GpuError launch(const GpuLaunch& launch, GpuStream stream) {
+  const cuda::KernelEntry& entry = cuda::kernel_entry(launch.kernel);
+  if (entry.function == nullptr || launch.argument_bytes != entry.argument_bytes)
+    return kGpuInvalidValue;
+  cudaLaunchAttribute attributes[2];
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(launch.grid);
+  config.blockDim = dim3(launch.block);
+  config.dynamicSmemBytes = launch.shared_bytes;
+  config.stream = stream;
+  config.attrs = attributes;
+  if (launch.cooperative) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeCooperative;
+    attributes[config.numAttrs++].val.cooperative = 1;
+  }
+  if (launch.remote_domain) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeMemSyncDomain;
+    attributes[config.numAttrs++].val.memSyncDomain = cudaLaunchMemSyncDomainRemote;
+  }
+  void* arguments[] = {const_cast<void*>(launch.arguments)};
+  return clean(cudaLaunchKernelExC(&config, entry.function, arguments));
+}
+
+std::string absence;
+
+GpuApi fill_table() {
+  GpuApi api{};
+  api.name = "cuda";
+#define RONDO_GPU_CALL(name) api.name = name
+  RONDO_GPU_CALL(error_name), RONDO_GPU_CALL(error_text), RONDO_GPU_CALL(last_error);
+  RONDO_GPU_CALL(peek_error), RONDO_GPU_CALL(driver_version), RONDO_GPU_CALL(device_count);
+  RONDO_GPU_CALL(get_device), RONDO_GPU_CALL(set_device), RONDO_GPU_CALL(attribute);
+  RONDO_GPU_CALL(device_name), RONDO_GPU_CALL(pci_bus_id), RONDO_GPU_CALL(device_uuid);
+  RONDO_GPU_CALL(memory_info), RONDO_GPU_CALL(synchronize_device);
+  RONDO_GPU_CALL(can_access_peer), RONDO_GPU_CALL(enable_peer_access);
+  RONDO_GPU_CALL(allocate), RONDO_GPU_CALL(free_memory), RONDO_GPU_CALL(allocate_host);
+  RONDO_GPU_CALL(free_host), RONDO_GPU_CALL(allocate_managed), RONDO_GPU_CALL(register_host);
+  RONDO_GPU_CALL(unregister_host), RONDO_GPU_CALL(host_device_pointer);
+  RONDO_GPU_CALL(pointer_info), RONDO_GPU_CALL(address_range), RONDO_GPU_CALL(copy);
+  RONDO_GPU_CALL(fill), RONDO_GPU_CALL(ipc_export), RONDO_GPU_CALL(ipc_open);
+  RONDO_GPU_CALL(ipc_close), RONDO_GPU_CALL(create_stream), RONDO_GPU_CALL(destroy_stream);
+  RONDO_GPU_CALL(synchronize_stream), RONDO_GPU_CALL(query_stream);
+  RONDO_GPU_CALL(priority_range), RONDO_GPU_CALL(stream_priority), RONDO_GPU_CALL(stream_device);
+  RONDO_GPU_CALL(stream_wait_event), RONDO_GPU_CALL(create_event), RONDO_GPU_CALL(destroy_event);
+  RONDO_GPU_CALL(record_event), RONDO_GPU_CALL(query_event), RONDO_GPU_CALL(synchronize_event);
+  RONDO_GPU_CALL(elapsed_ms), RONDO_GPU_CALL(launch_host), RONDO_GPU_CALL(stream_write32);
+  RONDO_GPU_CALL(stream_wait32), RONDO_GPU_CALL(capture_info);
+  RONDO_GPU_CALL(exchange_capture_mode), RONDO_GPU_CALL(begin_capture);
+  RONDO_GPU_CALL(end_capture), RONDO_GPU_CALL(launch_graph), RONDO_GPU_CALL(destroy_graph);
+  RONDO_GPU_CALL(load_kernel), RONDO_GPU_CALL(kernel_info), RONDO_GPU_CALL(resident_ctas);
+  RONDO_GPU_CALL(launch);
+#undef RONDO_GPU_CALL
+  cuda::fill_vmm(api);
+  return api;
+}
+
+const GpuApi* find_api() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    absence = std::string("no CUDA device can be used: ") +
+              cudaGetErrorString(error == cudaSuccess ? cudaErrorNoDevice : error);
+    return nullptr;
+  }
+  if (const char* missing = cuda::load_driver(); missing != nullptr) {
+    absence = std::string("the CUDA driver is too old: it has no ") + missing +
+              "; install one for CUDA 12.0 or later";
+    return nullptr;
+  }
+  static const GpuApi api = fill_table();
+  return &api;
+}
+
+}  // namespace
+
+const GpuApi* gpu_api() {
+  static const GpuApi* const api = find_api();
+  return api;
+}
+
+const char* gpu_absence() {
+  gpu_api();
+  return absence.c_str();
+}
+
+}  // namespace rondo

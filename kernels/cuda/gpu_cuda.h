@@ -1,0 +1,37 @@
+// Driver functions behind the real table of CUDA calls. For gpu_cuda.cc and gpu_cuda_driver.cc.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "base/gpu.h"
+
+namespace rondo::cuda {
+
+struct Driver {
+  decltype(&cuDeviceGetAttribute) attribute;
+  decltype(&cuDeviceGetName) device_name;
+  decltype(&cuDeviceGetUuid) device_uuid;
+  decltype(&cuMemGetAddressRange) address_range;
+  decltype(&cuStreamWriteValue32) write32;
+  decltype(&cuStreamWaitValue32) wait32;
+  decltype(&cuMemGetAllocationGranularity) granularity;
+  decltype(&cuMemCreate) create;
+  decltype(&cuMemRelease) release;
+  decltype(&cuMemAddressReserve) reserve;
+  decltype(&cuMemAddressFree) unreserve;
+  decltype(&cuMemMap) map;
+  decltype(&cuMemUnmap) unmap;
+  decltype(&cuMemSetAccess) set_access;
+  decltype(&cuMemExportToShareableHandle) export_handle;
+  decltype(&cuMemImportFromShareableHandle) import_handle;
+  decltype(&cuMemRetainAllocationHandle) retain;
+};
+
+const Driver& driver();
+const char* load_driver();  // the name of a function that the driver lacks, or nullptr
+void fill_vmm(GpuApi& api);
+cudaError_t capture_status(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                           unsigned long long* id);
+
+}  // namespace rondo::cuda

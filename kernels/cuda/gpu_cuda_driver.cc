@@ -1,0 +1,126 @@
+#include <cstdint>
+
+#include "kernels/cuda/gpu_cuda.h"
+
+namespace rondo::cuda {
+namespace {
+
+Driver the_driver{};
+
+// CUDA 12.0's meaning of every function: the oldest driver that the static runtime accepts.
+constexpr unsigned kDriverVersion = 12000;
+
+template <class F>
+bool find(F& function, const char* name) {
+  void* pointer = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion(name, &pointer, kDriverVersion, cudaEnableDefault, &found);
+  if (error != cudaSuccess) cudaGetLastError();
+  function = reinterpret_cast<F>(pointer);
+  return error == cudaSuccess && found == cudaDriverEntryPointSuccess;
+}
+
+// Device memory of one device that can be handed on as a file descriptor.
+CUmemAllocationProp shareable(int device) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return properties;
+}
+
+CUdeviceptr address_of(void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+
+}  // namespace
+
+const Driver& driver() { return the_driver; }
+
+const char* load_driver() {
+  Driver& d = the_driver;
+#define RONDO_FIND(member, name) \
+  if (!find(d.member, #name)) return #name
+  RONDO_FIND(attribute, cuDeviceGetAttribute);
+  RONDO_FIND(device_name, cuDeviceGetName);
+  RONDO_FIND(device_uuid, cuDeviceGetUuid);
+  RONDO_FIND(address_range, cuMemGetAddressRange);
+  RONDO_FIND(write32, cuStreamWriteValue32);
+  RONDO_FIND(wait32, cuStreamWaitValue32);
+  RONDO_FIND(granularity, cuMemGetAllocationGranularity);
+  RONDO_FIND(create, cuMemCreate);
+  RONDO_FIND(release, cuMemRelease);
+  RONDO_FIND(reserve, cuMemAddressReserve);
+  RONDO_FIND(unreserve, cuMemAddressFree);
+  RONDO_FIND(map, cuMemMap);
+  RONDO_FIND(unmap, cuMemUnmap);
+  RONDO_FIND(set_access, cuMemSetAccess);
+  RONDO_FIND(export_handle, cuMemExportToShareableHandle);
+  RONDO_FIND(import_handle, cuMemImportFromShareableHandle);
+  RONDO_FIND(retain, cuMemRetainAllocationHandle);
+#undef RONDO_FIND
+  return nullptr;
+}
+
+void fill_vmm(GpuApi& api) {
+  api.vmm_granularity = [](std::size_t* bytes, int device) -> GpuError {
+    const CUmemAllocationProp properties = shareable(device);
+    return driver().granularity(bytes, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+  };
+  api.vmm_create = [](GpuAllocation* allocation, std::size_t bytes, int device) -> GpuError {
+    const CUmemAllocationProp properties = shareable(device);
+    CUmemGenericAllocationHandle handle = 0;
+    const CUresult result = driver().create(&handle, bytes, &properties, 0);
+    *allocation = handle;
+    return result;
+  };
+  api.vmm_release = [](GpuAllocation allocation) -> GpuError {
+    return driver().release(allocation);
+  };
+  api.vmm_reserve = [](void** address, std::size_t bytes, std::size_t alignment) -> GpuError {
+    return driver().reserve(reinterpret_cast<CUdeviceptr*>(address), bytes, alignment, 0, 0);
+  };
+  api.vmm_unreserve = [](void* address, std::size_t bytes) -> GpuError {
+    return driver().unreserve(address_of(address), bytes);
+  };
+  api.vmm_map = [](void* address, std::size_t bytes, GpuAllocation allocation) -> GpuError {
+    return driver().map(address_of(address), bytes, 0, allocation, 0);
+  };
+  api.vmm_unmap = [](void* address, std::size_t bytes) -> GpuError {
+    return driver().unmap(address_of(address), bytes);
+  };
+  api.vmm_allow = [](void* address, std::size_t bytes, int device) -> GpuError {
+    CUmemAccessDesc access{};
+    access.location = shareable(device).location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return driver().set_access(address_of(address), bytes, &access, 1);
+  };
+  api.vmm_export = [](int* fd, GpuAllocation allocation) -> GpuError {
+    return driver().export_handle(fd, allocation, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  };
+  api.vmm_import = [](GpuAllocation* allocation, int fd) -> GpuError {
+    CUmemGenericAllocationHandle handle = 0;
+    const CUresult result =
+        driver().import_handle(&handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(fd)),
+                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    *allocation = handle;
+    return result;
+  };
+  api.vmm_retain = [](GpuAllocation* allocation, void* address) -> GpuError {
+    CUmemGenericAllocationHandle handle = 0;
+    const CUresult result = driver().retain(&handle, address);
+    *allocation = handle;
+    return result;
+  };
+}
+
+cudaError_t capture_status(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                           unsigned long long* id) {
+#if CUDART_VERSION >= 13000
+  return cudaStreamGetCaptureInfo(stream, status, id, nullptr, nullptr, nullptr, nullptr);
+#else
+  return cudaStreamGetCaptureInfo(stream, status, id, nullptr, nullptr, nullptr);
+#endif
+}
+
+}  // namespace rondo::cuda

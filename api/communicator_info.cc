@@ -32,8 +32,6 @@ std::optional<Error> error_of(const Comm& comm) {
   return comm.noted();
 }
 
-constexpr int kHost = -1;  // the "device" of a communicator on the host
-
 void copy_text(const std::string& from, char* into, std::size_t capacity) {
   const std::size_t length = std::min(from.size(), capacity - 1);
   std::memcpy(into, from.data(), length);
@@ -79,7 +77,7 @@ Done query_properties(ncclComm_t comm, ncclCommProperties* out) {
   properties.version = out->version;
   properties.rank = pin->rank;
   properties.nRanks = pin->size;
-  properties.cudaDev = properties.nvmlDev = kHost;
+  properties.cudaDev = properties.nvmlDev = pin->engine()->device();  // -1: the host
   std::memcpy(out, &properties, std::min(out->size, sizeof(properties)));
   return done();
 }
@@ -95,7 +93,8 @@ RONDO_API_FUNCTION(ncclResult_t, CommUserRank, const ncclComm_t comm, int* rank)
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommCuDevice, const ncclComm_t comm, int* device) {
-  return answer(comm, device, "CommCuDevice", "devid", [](const Comm&) { return kHost; });
+  return answer(comm, device, "CommCuDevice", "devid",
+                [](const Comm& c) { return c.engine()->device(); });
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommGetAsyncError, ncclComm_t comm, ncclResult_t* asyncError) {

@@ -8,6 +8,7 @@
 #include "api/making.h"
 #include "api/options.h"
 #include "api/tickets.h"
+#include "collectives/gpu/device.h"
 
 using namespace rondo;
 using namespace rondo::api;
@@ -54,7 +55,8 @@ ncclResult_t init(const InitArguments& arguments) {
   });
 }
 
-// On the host a device list only has to be sensible: ranks are no devices.
+// On the host a device list only has to be sensible: ranks are no devices. On CUDA it names
+// devices; the same one may stand there several times. Without one, ranks go round the devices.
 Done check_init_all(const ncclComm_t* comms, int count, const int* devices) {
   RONDO_CHECK_OK(not_null(comms, "CommInitAll", "comms"));
   if (count < 1)
@@ -63,7 +65,29 @@ Done check_init_all(const ncclComm_t* comms, int count, const int* devices) {
     if (devices[i] < 0)
       return fail(Status::kInvalidArgument, "CommInitAll : invalid device {} at position {}",
                   devices[i], i);
+  RONDO_TRY(const int here, gpu::device_for_new_rank());
+  if (here == gpu::kHostRank) return done();
+  int existing = 0;
+  RONDO_CHECK_OK(gpu::check(gpu_api()->device_count(&existing), "cudaGetDeviceCount"));
+  for (int i = 0; devices != nullptr && i < count; ++i)
+    if (devices[i] >= existing)
+      return fail(Status::kInvalidUsage,
+                  "CommInitAll : device {} at position {} does not exist; there are {}", devices[i],
+                  i, existing);
   return done();
+}
+
+ncclResult_t init_of_all(ncclComm_t* comm, int count, int rank, const int* devices,
+                         const ncclUniqueId& ticket) {
+  const InitArguments arguments{"CommInitAll", comm + rank, count,   rank,
+                                &ticket,       1,           nullptr, nullptr};
+  const auto here = gpu::device_for_new_rank();
+  if (!here.ok() || *here == gpu::kHostRank) return init(arguments);
+  int existing = 1;
+  gpu_api()->device_count(&existing);
+  const gpu::DeviceScope scope(devices != nullptr ? devices[rank] : rank % existing);
+  if (!scope.entered().ok()) return note_in_group(report(scope.entered()));
+  return init(arguments);
 }
 
 }  // namespace
@@ -104,7 +128,6 @@ RONDO_API_FUNCTION(ncclResult_t, CommInitAll, ncclComm_t* comm, int ndev, const 
   auto ticket = new_ticket();
   if (!ticket.ok()) return note_in_group(report(ticket));
   start_group();
-  for (int rank = 0; rank < ndev; ++rank)
-    init({"CommInitAll", comm + rank, ndev, rank, &*ticket, 1, nullptr, nullptr});
+  for (int rank = 0; rank < ndev; ++rank) init_of_all(comm, ndev, rank, devlist, *ticket);
   return end_group();
 }

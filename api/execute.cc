@@ -8,6 +8,7 @@
 
 #include "api/errors.h"
 #include "api/streams.h"
+#include "collectives/gpu/pointers.h"
 
 namespace rondo::api {
 namespace {
@@ -18,6 +19,7 @@ struct Share {
   std::uint64_t ticket = 0;
   std::vector<Call> calls;
   std::vector<const void*> late_scalars;  // as long as calls
+  std::vector<cudaStream_t> streams;      // as long as calls
 };
 
 struct Job {
@@ -51,10 +53,44 @@ void add_to(Share& share, Request request) {
   share.calls.push_back(std::move(request.call));
   for (Call& call : request.more) share.calls.push_back(std::move(call));
   share.late_scalars.resize(share.calls.size(), request.late_scalar);
+  share.streams.resize(share.calls.size(), request.stream);
 }
 
 void take_tickets(Job& job) {
   for (Share& share : job.shares) share.ticket = share.comm->order.take();
+}
+
+bool on_device(const Comm& comm) { return comm.engine()->device() >= 0; }
+
+// Calls of CUDA communicators go onto the caller's streams now, whether blocking or not.
+Done enqueue(Job& job) {
+  std::vector<Communicator::GpuWork> works;
+  for (const Share& share : job.shares) {
+    for (cudaStream_t stream : share.streams)
+      if (stream != nullptr && find_stream(stream, "").ok())
+        return fail(Status::kInvalidArgument,
+                    "stream {} is one of rondoStreamCreate, and the communicator lives on CUDA "
+                    "device {}: give a cudaStream_t",
+                    fmt::ptr(stream), share.comm->engine()->device());
+    works.push_back({share.comm->engine(), share.calls, share.streams, share.late_scalars});
+  }
+  {
+    std::lock_guard lock(issue_mutex);
+    for (Share& share : job.shares) share.ticket = share.comm->order.take();
+  }
+  for (Share& share : job.shares) share.comm->order.wait_turn(share.ticket);
+  Done result = Communicator::enqueue_together(works);
+  for (Share& share : job.shares) share.comm->order.finish(share.ticket);
+  return result;
+}
+
+// Device memory given to the host would crash where it is read; only machines with devices have it.
+Done check_host_buffers(const Job& job) {
+  if (gpu_api() == nullptr) return done();
+  for (const Share& share : job.shares)
+    for (const Call& call : share.calls)
+      RONDO_CHECK_OK(gpu::check_host_call(call, share.comm->rank));
+  return done();
 }
 
 // After run() by a thread other than the caller's: who asks later must still learn it.
@@ -148,7 +184,7 @@ Result<std::shared_ptr<Job>> make_job(std::vector<GroupEntry>& entries) {
     if (at == static_cast<std::ptrdiff_t>(order.size())) {
       RONDO_TRY(CommPin pin, find_usable_comm(entry.comm, "GroupEnd"));
       order.push_back(entry.comm);
-      job->shares.push_back(Share{std::move(pin), 0, {}, {}});
+      job->shares.push_back(Share{std::move(pin), 0, {}, {}, {}});
     }
     Share& share = job->shares[static_cast<std::size_t>(at)];
     add_to(share, std::move(entry.request));
@@ -161,6 +197,15 @@ Done check_same_mode(const Job& job) {
     if (share.comm->blocking() != job.shares[0].comm->blocking())
       return fail(Status::kInvalidArgument,
                   "Blocking and nonblocking communicators are not allowed in the same group.");
+  return done();
+}
+
+Done check_same_home(const Job& job) {
+  for (const Share& share : job.shares)
+    if (on_device(*share.comm) != on_device(*job.shares[0].comm))
+      return fail(
+          Status::kInvalidUsage,
+          "Communicators on the host and on CUDA devices are not allowed in the same group.");
   return done();
 }
 
@@ -179,12 +224,31 @@ Done check_self_messages(const Share& share) {
   return done();
 }
 
+bool any_on_device(const std::vector<GroupEntry>& entries) {
+  if (gpu_api() == nullptr) return false;
+  return std::any_of(entries.begin(), entries.end(), [](const GroupEntry& entry) {
+    const auto pin = find_usable_comm(entry.comm, "GroupEnd");
+    return pin.ok() && on_device(**pin);
+  });
+}
+
+ncclResult_t execute_on_device(std::vector<GroupEntry>& entries) {
+  auto made = make_job(entries);
+  if (!made.ok()) return report(made.error());
+  if (auto checked = check_same_home(**made); !checked.ok()) return report(checked);
+  for (const Share& share : (*made)->shares)
+    if (auto checked = check_self_messages(share); !checked.ok()) return report(checked);
+  const Done result = enqueue(**made);
+  return result.ok() ? ncclSuccess : remember(result.error());
+}
+
 }  // namespace
 
 ncclResult_t execute_one(CommPin comm, Request request, const char* function) {
   const bool blocking = comm->blocking();
-  if (blocking && request.stream == nullptr && request.more.empty() &&
-      !is_point_to_point(request.call)) {
+  const bool device = on_device(*comm);
+  if (blocking && !device && request.stream == nullptr && request.more.empty() &&
+      gpu_api() == nullptr && !is_point_to_point(request.call)) {
     const auto ticket = comm->order.take();
     comm->order.wait_turn(ticket);
     read_late_scalar(request.call, request.late_scalar);
@@ -193,15 +257,20 @@ ncclResult_t execute_one(CommPin comm, Request request, const char* function) {
     return result.ok() ? ncclSuccess : remember(result.error());
   }
   std::vector<StreamPin> streams;
-  if (request.stream != nullptr) {
+  if (request.stream != nullptr && !device) {
     auto pin = find_stream(request.stream, function);
     if (!pin.ok()) return report(pin.error());
     streams.push_back(std::move(*pin));
   }
   auto job = std::make_shared<Job>();
-  job->shares.push_back(Share{std::move(comm), 0, {}, {}});
+  job->shares.push_back(Share{std::move(comm), 0, {}, {}, {}});
   add_to(job->shares[0], std::move(request));
   if (auto checked = check_self_messages(job->shares[0]); !checked.ok()) return report(checked);
+  if (device) {
+    const Done result = enqueue(*job);
+    return result.ok() ? ncclSuccess : remember(result.error());
+  }
+  if (auto checked = check_host_buffers(*job); !checked.ok()) return report(checked);
   if (!streams.empty()) {
     run_on_streams(std::move(job), std::move(streams));
     return ncclSuccess;
@@ -211,6 +280,7 @@ ncclResult_t execute_one(CommPin comm, Request request, const char* function) {
 
 ncclResult_t execute_group(std::vector<GroupEntry> entries) {
   if (entries.empty()) return ncclSuccess;
+  if (any_on_device(entries)) return execute_on_device(entries);
   auto streams = pin_streams(entries);
   if (!streams.ok()) return report(streams.error());
   const bool wants_completion = std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
@@ -222,6 +292,8 @@ ncclResult_t execute_group(std::vector<GroupEntry> entries) {
   if (auto checked = check_same_mode(*job); !checked.ok()) return report(checked);
   for (const Share& share : job->shares)
     if (auto checked = check_self_messages(share); !checked.ok()) return report(checked);
+
+  if (auto checked = check_host_buffers(*job); !checked.ok()) return report(checked);
 
   const bool blocking = job->shares[0].comm->blocking();
   if (streams->empty()) return blocking ? run_inline(*job) : run_on_worker(std::move(job));

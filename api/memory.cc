@@ -1,10 +1,13 @@
-// ncclMemAlloc'd memory lies in this process's arena, where peers of the host reach it without a
-// copy. Registering is a hint that costs nothing: what can be shared is shared already.
+// ncclMemAlloc'd memory lies on the current CUDA device or, on the host, in this process's arena:
+// where peers reach it without a copy. Registering is a hint that costs nothing: what can be shared
+// is shared already.
 #include "api/arguments.h"
 #include "api/comm.h"
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/registrations.h"
+#include "collectives/gpu/device.h"
+#include "collectives/gpu/device_memory.h"
 #include "transport/shm/arena.h"
 
 namespace rondo::api {
@@ -30,6 +33,11 @@ namespace {
 Done allocate(void** out, std::size_t bytes) {
   RONDO_CHECK_OK(not_null(out, "MemAlloc", "ptr"));
   *out = nullptr;
+  RONDO_TRY(const int device, gpu::device_for_new_rank());
+  if (device != gpu::kHostRank) {
+    RONDO_TRY(*out, gpu::allocate_shareable(bytes, device));
+    return done();
+  }
   RONDO_TRY(auto arena, shm::Arena::of_process());
   RONDO_TRY(*out, arena->allocate(bytes));
   return done();
@@ -37,6 +45,7 @@ Done allocate(void** out, std::size_t bytes) {
 
 Done free_memory(void* pointer) {
   if (pointer == nullptr) return done();
+  if (Done freed; gpu::free_shareable(pointer, &freed)) return freed;
   RONDO_TRY(auto arena, shm::Arena::of_process());
   return arena->free(pointer);
 }

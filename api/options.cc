@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/seconds.h"
+#include "collectives/gpu/device.h"
 
 namespace rondo::api {
 namespace {
@@ -22,6 +23,7 @@ Done set_seconds(double seconds, const char* field, double* into) {
 Result<CommOptions> make_options(const CommConfig& config, const rondoCommOptions_t* user) {
   CommOptions result = CommOptions::from_environment();
   result.name = config.comm_name;
+  RONDO_TRY(result.device, gpu::device_for_new_rank());
   if (user == nullptr) return result;
   if (user->magic != RONDO_OPTIONS_MAGIC || user->size < offsetof(rondoCommOptions_t, device))
     return fail(Status::kInvalidArgument,
@@ -31,11 +33,15 @@ Result<CommOptions> make_options(const CommConfig& config, const rondoCommOption
   switch (options.device) {
     case RONDO_UNDEF_INT:
     case rondoDeviceAuto:
+      break;
     case rondoDeviceHost:
+      result.device = gpu::kHostRank;
       break;
     case rondoDeviceCuda:
+      if (result.device != gpu::kHostRank) break;
       return fail(Status::kInvalidUsage,
-                  "this build of Rondo has no CUDA executor; use rondoDeviceHost");
+                  "rondoDeviceCuda was asked for, but {}; use rondoDeviceHost",
+                  gpu_api() == nullptr ? gpu_absence() : "RONDO_DEVICE=host is set");
     default:
       return fail(Status::kInvalidArgument, "rondoCommOptions_t: invalid device {}",
                   options.device);

@@ -24,6 +24,7 @@ Result<std::shared_ptr<Communicator>> make_child(const CommunicatorState& parent
   RONDO_TRY(request.id, bootstrap::child_id(parent.ranks[members[0]].address, context));
   if (mine == 0) request.serve = parent.listener;
   request.options = options;
+  request.options.device = parent.options.device;
   request.aborted = std::move(aborted);
   return Communicator::create(request);
 }

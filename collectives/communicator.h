@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/call.h"
 #include "collectives/fault.h"
@@ -34,6 +35,7 @@ struct CommOptions {
   double init_timeout_seconds = 60;  // RONDO_INIT_TIMEOUT
   bool reproducible = false;         // RONDO_REPRODUCIBLE
   std::string name;                  // for logs
+  int device = -1;                   // the CUDA device that the rank lives on, or -1: the host
   // From the environment.
   static CommOptions from_environment();
 };
@@ -72,6 +74,19 @@ class Communicator {
   // Several communicators (ranks of this process) in one group, on this thread. Returns the first
   // error; every other rank's fault is kept by its communicator.
   static Done run_together(std::span<const Work> works);
+
+  // Calls of a communicator on a CUDA device, each with its stream and, for PreMulSum, perhaps the
+  // address of its factor (empty: none has).
+  struct GpuWork {
+    Communicator* communicator;
+    std::span<const Call> calls;
+    std::span<const GpuStream> streams;
+    std::span<const void* const> late_scalars;
+  };
+  // Enqueues a group of calls of several communicators. Returns when all of them are on their
+  // streams: the ranks of a device meet on the host first.
+  static Done enqueue_together(std::span<const GpuWork> works);
+  int device() const;  // -1: the host
 
   // The fault of this communicator, if it has one: its own, one that a peer of this host reported,
   // or a peer's death that stops a call which is now waiting. Cheap enough to be polled.

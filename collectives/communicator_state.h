@@ -14,6 +14,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/connections.h"
+#include "collectives/gpu/device_team.h"
 #include "collectives/init_record.h"
 #include "collectives/planner.h"
 #include "kernels/host/host_rank.h"
@@ -45,8 +46,9 @@ class CommunicatorState {
 
   host::HostRank host;
   std::unique_ptr<Connections> connections;
-  std::unique_ptr<RemoteLinks> links;  // where some ranks are on other hosts, else null
-  std::vector<int> ring_order;         // ranks in ring order
+  std::unique_ptr<RemoteLinks> links;     // where some ranks are on other hosts, else null
+  std::vector<int> ring_order;            // ranks in ring order
+  std::shared_ptr<gpu::DeviceTeam> team;  // where ranks live on CUDA devices, else null
   int idle_turns = 0;
   bool remote_error_seen = false;
   std::vector<std::byte> scratch;       // a slot, for PreMulSum along connections
@@ -120,6 +122,10 @@ class CommunicatorState {
   Done flush_links();
   Done run_as_messages(const Call& call);
   Done run_barrier_as_sum();
+
+  // CUDA devices (gpu/run_on_device.cc).
+  Done post_on_device(std::span<const gpu::DeviceCall> calls);
+  Done wait_on_device();
 
   // Entering and leaving a list of calls.
   Done enter();

@@ -10,6 +10,7 @@
 #include "collectives/algorithm_filter.h"
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
+#include "collectives/gpu/team_registry.h"
 #include "topology/cpu_budget.h"
 #include "topology/host_identity.h"
 #include "transport/bootstrap/hmac.h"
@@ -51,7 +52,8 @@ class Creation {
     RONDO_CHECK_OK(introduce());
     RONDO_CHECK_OK(meet());
     agree_on_facts();
-    return open_links();
+    RONDO_CHECK_OK(open_links());
+    return bind_to_device();
   }
 
   Done join() {
@@ -86,6 +88,7 @@ class Creation {
     RONDO_TRY(mine.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
     mine.reproducible = request_.options.reproducible;
     mine.cores = topology::usable_cores();
+    mine.device = request_.options.device;
     const Blob blob = mine.encode();
     RONDO_TRY(const std::vector<Blob> all, session_->all_gather(blob));
     for (int r = 0; r < request_.size; ++r) {
@@ -208,6 +211,28 @@ class Creation {
     RONDO_TRY(state_->links, RemoteLinks::open(std::move(options)));
     RONDO_TRY(std::vector<Blob> blobs, session_->all_gather(state_->links->address_blob()));
     state_->links->set_peers(std::move(blobs));
+    return done();
+  }
+
+  // All ranks see the same records and so refuse alike. The ranks of a device meet in its team.
+  Done bind_to_device() {
+    std::vector<int> devices;
+    for (const InitRecord& record : records_) devices.push_back(record.device);
+    const auto on_host = std::find(devices.begin(), devices.end(), -1);
+    const auto on_device =
+        std::find_if(devices.begin(), devices.end(), [](int device) { return device >= 0; });
+    if (on_device == devices.end()) return done();
+    if (on_host != devices.end())
+      return fail(Status::kInvalidUsage,
+                  "rank {} lives on the host and rank {} on CUDA device {}: set RONDO_DEVICE=host "
+                  "for all ranks or for none",
+                  on_host - devices.begin(), on_device - devices.begin(), *on_device);
+    if (!state_->facts.one_process)
+      return fail(
+          Status::kInvalidUsage,
+          "ranks on CUDA devices in several processes are not there yet: run them as threads "
+          "of one process, or set RONDO_DEVICE=host and give host memory");
+    RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), devices));
     return done();
   }
 

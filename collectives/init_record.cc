@@ -19,6 +19,7 @@ std::vector<std::byte> InitRecord::encode() const {
   writer.put(algorithms.allowed);
   writer.put(static_cast<std::uint8_t>(reproducible));
   writer.put(cores);
+  writer.put(device);
   return writer.take();
 }
 
@@ -43,8 +44,9 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   const auto reproducible = reader.get<std::uint8_t>();
   record.reproducible = reproducible != 0;
   record.cores = reader.get<std::int32_t>();
+  record.device = reader.get<std::int32_t>();
   if (!reader.ok() || reader.left() != 0 || facts.rank != rank || reproducible > 1 ||
-      record.cores < 1 || facts.socket.size() > shm::kMostSocketName)
+      record.cores < 1 || record.device < -1 || facts.socket.size() > shm::kMostSocketName)
     return fail(Status::kRemoteError, "rank {} sent a record that cannot be read", rank);
   return record;
 }

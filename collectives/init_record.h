@@ -32,6 +32,7 @@ struct InitRecord {
   AlgorithmFilter algorithms;
   bool reproducible = false;
   std::int32_t cores = 1;
+  std::int32_t device = -1;  // the CUDA device that the rank lives on, or -1: the host
 
   std::vector<std::byte> encode() const;
   static Result<InitRecord> decode(std::span<const std::byte> blob, int rank);

@@ -1,0 +1,33 @@
+// Small helpers around the table of CUDA calls: errors as sentences, the current device restored.
+#pragma once
+
+#include "base/gpu.h"
+#include "base/result.h"
+
+namespace rondo::gpu {
+
+inline constexpr int kHostRank = -1;  // the "device" of a rank that lives on the host
+
+// Done, or kUnhandledCudaError with CUDA's name and text of the error.
+Done check(GpuError error, const char* what);
+
+// Makes a device current for this thread, and what was current before at its end.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int device);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+  const Done& entered() const { return entered_; }
+
+ private:
+  int before_ = kHostRank;
+  bool changed_ = false;
+  Done entered_;
+};
+
+// Where a rank that is made now by this thread lives: the current CUDA device, or kHostRank where
+// there is none or RONDO_DEVICE=host.
+Result<int> device_for_new_rank();
+
+}  // namespace rondo::gpu

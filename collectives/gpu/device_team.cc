@@ -1,0 +1,363 @@
+#include "collectives/gpu/device_team.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "collectives/gpu/device.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/reduce.h"
+
+namespace rondo::gpu {
+namespace {
+
+const GpuStream kPerThreadStream = reinterpret_cast<GpuStream>(std::uintptr_t{2});
+
+// Whether work on both is in order by itself. The per-thread handle names a stream per thread.
+bool same_stream(GpuStream a, GpuStream b) { return a == b && a != kPerThreadStream; }
+
+bool same_capture(const GpuCaptureInfo& a, const GpuCaptureInfo& b) {
+  return a.state == b.state && (a.state == GpuCapture::kNone || a.id == b.id);
+}
+
+bool capturing(const GpuCaptureInfo& info) { return info.state != GpuCapture::kNone; }
+
+// For the current device, so that nothing is loaded at a kernel's first launch.
+Done load_kernels(const GpuApi& api) {
+  RONDO_CHECK_OK(check(api.load_kernel(cuda::kCopyKernel), "loading kernels"));
+  for (int type = 0; type < kDataTypes; ++type)
+    for (int op = 0; op < kRedOps; ++op)
+      if (const auto t = static_cast<DataType>(type); supported(t, static_cast<RedOp>(op)))
+        RONDO_CHECK_OK(check(api.load_kernel(cuda::direct_kernel(t, static_cast<RedOp>(op))),
+                             "loading kernels"));
+  return done();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(std::vector<int> devices) {
+  if (devices.size() > cuda::kMostDirectRanks)
+    return fail(Status::kInvalidUsage,
+                "{} ranks on the CUDA devices of one process are too many: at most {}",
+                devices.size(), cuda::kMostDirectRanks);
+  std::shared_ptr<DeviceTeam> team(new DeviceTeam(std::move(devices)));
+  RONDO_CHECK_OK(team->open());
+  return team;
+}
+
+DeviceTeam::DeviceTeam(std::vector<int> devices)
+    : api_(*gpu_api()),
+      devices_(std::move(devices)),
+      ranks_(devices_.size()),
+      sends_(devices_.size() * devices_.size()),
+      receives_(devices_.size() * devices_.size()) {
+  for (int device : devices_)
+    if (std::find(distinct_.begin(), distinct_.end(), device) == distinct_.end())
+      distinct_.push_back(device);
+}
+
+Done DeviceTeam::open() {
+  std::vector<int> ctas;
+  for (int device : distinct_) {
+    DeviceScope scope(device);
+    RONDO_CHECK_OK(scope.entered());
+    for (int peer : distinct_) {
+      if (peer == device) continue;
+      int can = 0;
+      RONDO_CHECK_OK(check(api_.can_access_peer(&can, device, peer), "cudaDeviceCanAccessPeer"));
+      if (can == 0)
+        return fail(Status::kInvalidUsage,
+                    "CUDA devices {} and {} cannot reach each other's memory, and staging through "
+                    "the host is not there yet: use devices with P2P, or RONDO_DEVICE=host",
+                    device, peer);
+      const GpuError enabled = api_.enable_peer_access(peer);
+      if (enabled != kGpuPeerAlreadyEnabled)
+        RONDO_CHECK_OK(check(enabled, "cudaDeviceEnablePeerAccess"));
+    }
+    RONDO_CHECK_OK(load_kernels(api_));
+    int multiprocessors = 0;
+    RONDO_CHECK_OK(check(api_.attribute(&multiprocessors, GpuAttribute::kMultiprocessors, device),
+                         "cuDeviceGetAttribute"));
+    ctas.push_back(multiprocessors * cuda::kDirectCtas);
+    // Recorded once, so that a graph may wait for it before any launch.
+    GpuEvent event = nullptr;
+    GpuStream stream = nullptr;
+    RONDO_CHECK_OK(check(api_.create_event(&event, kEventPlain), "cudaEventCreate"));
+    order_.push_back(event);
+    RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
+    const Done recorded =
+        check(api_.record_event(event, stream, GpuEventUse::kPlain), "cudaEventRecord");
+    api_.destroy_stream(stream);
+    RONDO_CHECK_OK(recorded);
+  }
+  for (std::size_t r = 0; r < devices_.size(); ++r) {
+    DeviceScope scope(devices_[r]);
+    RONDO_CHECK_OK(scope.entered());
+    RONDO_CHECK_OK(check(api_.create_event(&ranks_[r].captured, kEventPlain), "cudaEventCreate"));
+    ranks_[r].ready.emplace_back();
+    RONDO_CHECK_OK(check(api_.create_event(&ranks_[r].ready[0], kEventPlain), "cudaEventCreate"));
+    ctas_.push_back(ctas[order_of(static_cast<int>(r))]);
+  }
+  return done();
+}
+
+DeviceTeam::~DeviceTeam() {
+  for (RankState& rank : ranks_) {
+    for (GpuEvent event : rank.ready)
+      if (event != nullptr) api_.destroy_event(event);
+    if (rank.captured != nullptr) api_.destroy_event(rank.captured);
+  }
+  for (GpuEvent event : order_) api_.destroy_event(event);
+}
+
+int DeviceTeam::order_of(int rank) const {
+  return static_cast<int>(std::find(distinct_.begin(), distinct_.end(), devices_[rank]) -
+                          distinct_.begin());
+}
+
+Done DeviceTeam::post(int rank, std::span<const DeviceCall> calls, Mismatch* mismatch) {
+  std::unique_lock lock(mutex_);
+  RONDO_CHECK_OK(failure_);
+  ranks_[rank].streams.clear();
+  for (const DeviceCall& call : calls) RONDO_CHECK_OK(add_stream(rank, call.stream));
+  Done result;
+  for (const DeviceCall& call : calls) {
+    const bool message =
+        call.record.collective == Collective::kSend || call.record.collective == Collective::kRecv;
+    if (!message && result.ok()) result = post_collective(rank, call, mismatch);
+  }
+  matches_.clear();
+  for (const DeviceCall& call : calls) {
+    const bool message =
+        call.record.collective == Collective::kSend || call.record.collective == Collective::kRecv;
+    if (message && result.ok()) result = post_message(rank, call, mismatch);
+  }
+  if (result.ok() && !matches_.empty()) result = launch_messages(rank);
+  if (!result.ok()) failure_ = result;
+  lock.unlock();
+  launched_.notify_all();
+  return result;
+}
+
+// Notes where the rank's streams stand before the calls of this post.
+Done DeviceTeam::add_stream(int rank, GpuStream stream) {
+  RankState& state = ranks_[rank];
+  for (const StreamUse& use : state.streams)
+    if (use.stream == stream) return done();
+  const std::size_t index = state.streams.size();
+  if (index == state.ready.size()) {
+    state.ready.emplace_back();
+    RONDO_CHECK_OK(check(api_.create_event(&state.ready[index], kEventPlain), "cudaEventCreate"));
+  }
+  StreamUse use{stream, state.ready[index], {}};
+  RONDO_CHECK_OK(check(api_.capture_info(stream, &use.capture), "cudaStreamGetCaptureInfo"));
+  state.streams.push_back(use);
+  // A rank that is alone and uses one stream waits for nobody.
+  if (devices_.size() == 1 && index == 0) return done();
+  const std::size_t first = devices_.size() == 1 && index == 1 ? 0 : index;
+  for (std::size_t i = first; i <= index; ++i)
+    RONDO_CHECK_OK(check(
+        api_.record_event(state.streams[i].ready, state.streams[i].stream, GpuEventUse::kPlain),
+        "cudaEventRecord"));
+  return done();
+}
+
+const DeviceTeam::StreamUse& DeviceTeam::use_of(int rank, GpuStream stream) const {
+  const auto& streams = ranks_[rank].streams;
+  return *std::find_if(streams.begin(), streams.end(),
+                       [&](const StreamUse& use) { return use.stream == stream; });
+}
+
+Done DeviceTeam::post_collective(int rank, const DeviceCall& call, Mismatch* mismatch) {
+  const std::size_t n = devices_.size();
+  const std::uint64_t index = ranks_[rank].calls++ - first_meeting_;
+  while (meetings_.size() <= index)
+    meetings_.push_back({std::vector<Posted>(n), std::vector<bool>(n), 0});
+  Meeting& meeting = meetings_[index];
+  for (std::size_t peer = 0; peer < n; ++peer) {
+    if (!meeting.here[peer] || meeting.posted[peer].call.record == call.record) continue;
+    mismatch->peer = static_cast<int>(peer);
+    mismatch->own = call.record;
+    mismatch->other = meeting.posted[peer].call.record;
+    mismatch->text = fmt::format(
+        "Mismatched calls: in call {}, rank {} called {} and rank {} called {}; all ranks must "
+        "make the same calls in the same order",
+        ranks_[rank].calls, rank, to_string(mismatch->own), peer, to_string(mismatch->other));
+    return fail(Status::kInvalidUsage, "{}", mismatch->text);
+  }
+  const StreamUse& use = use_of(rank, call.stream);
+  meeting.posted[rank] = {call, use.ready, use.capture};
+  meeting.here[rank] = true;
+  if (++meeting.arrived < static_cast<int>(n)) return done();
+  const Done result = launch_meeting(rank, meeting);
+  if (result.ok()) {
+    meetings_.pop_front();
+    ++first_meeting_;
+  }
+  return result;
+}
+
+Done DeviceTeam::launch_meeting(int rank, Meeting& meeting) {
+  const Posted& last = meeting.posted[rank];
+  RONDO_CHECK_OK(begin_launch(rank, last, meeting.posted));
+  std::vector<Side> sides;
+  for (const Posted& posted : meeting.posted) sides.push_back(posted.call.side);
+  DirectLaunches launches(api_, ctas_[rank], last.call.stream);
+  RONDO_CHECK_OK(launches.collective(last.call.record, sides));
+  RONDO_CHECK_OK(launches.flush());
+  return end_launch(rank, last);
+}
+
+Done DeviceTeam::post_message(int rank, const DeviceCall& call, Mismatch* mismatch) {
+  const int n = static_cast<int>(devices_.size());
+  const bool sends = call.record.collective == Collective::kSend;
+  const int from = sends ? rank : call.peer, to = sends ? call.peer : rank;
+  const StreamUse& use = use_of(rank, call.stream);
+  const Posted mine{call, use.ready, use.capture};
+  ++ranks_[rank].messages;
+  auto& own_queue = (sends ? sends_ : receives_)[from * n + to];
+  auto& other_queue = (sends ? receives_ : sends_)[from * n + to];
+  if (other_queue.empty()) {
+    own_queue.push_back(mine);
+    return done();
+  }
+  const Posted theirs = other_queue.front();
+  other_queue.pop_front();
+  const CallRecord &own = call.record, &other = theirs.call.record;
+  if (own.count * size_of(own.type) != other.count * size_of(other.type)) {
+    *mismatch = {call.peer, own, other,
+                 fmt::format("Mismatched calls: rank {} called {} with rank {}, which called {}; a "
+                             "send and its receive must have the same size",
+                             rank, to_string(own), call.peer, to_string(other))};
+    return fail(Status::kInvalidUsage, "{}", mismatch->text);
+  }
+  matches_.push_back({sends ? mine : theirs, sends ? theirs : mine, from, to});
+  return done();
+}
+
+// All messages that this post has completed, in one launch on its first stream.
+Done DeviceTeam::launch_messages(int rank) {
+  const StreamUse& use = ranks_[rank].streams.front();
+  Posted last{{}, use.ready, use.capture};
+  last.call.stream = use.stream;
+  std::vector<Posted> all;
+  for (const Match& match : matches_) {
+    all.push_back(match.send);
+    all.push_back(match.receive);
+  }
+  RONDO_CHECK_OK(begin_launch(rank, last, all));
+  DirectLaunches launches(api_, ctas_[rank], last.call.stream);
+  for (const Match& match : matches_) {
+    const CallRecord& record = match.send.call.record;
+    RONDO_CHECK_OK(launches.copy(match.send.call.side.send, match.receive.call.side.receive,
+                                 record.count * size_of(record.type)));
+    ++ranks_[match.from].matched;
+    ++ranks_[match.to].matched;
+  }
+  RONDO_CHECK_OK(launches.flush());
+  return end_launch(rank, last);
+}
+
+// `last`'s stream waits for the streams of the others and for the launch before.
+Done DeviceTeam::begin_launch(int rank, const Posted& last, std::span<const Posted> others) {
+  const GpuStream stream = last.call.stream;
+  std::vector<GpuEvent> waited;
+  for (const Posted& other : others) {
+    if (!same_capture(other.capture, last.capture))
+      return fail(Status::kInvalidUsage,
+                  "Ranks of one process take part in one call from different graphs, or some while "
+                  "capturing and some not: capture all of them into one graph");
+    if (other.ready == last.ready || same_stream(other.call.stream, stream)) continue;
+    if (std::find(waited.begin(), waited.end(), other.ready) != waited.end()) continue;
+    waited.push_back(other.ready);
+    RONDO_CHECK_OK(check(api_.stream_wait_event(stream, other.ready, GpuEventUse::kPlain),
+                         "cudaStreamWaitEvent"));
+  }
+  if (!capturing(last.capture)) {
+    if (any_plain_ && last_capture_ == 0 && same_stream(last_stream_, stream)) return done();
+    for (GpuEvent event : order_)
+      RONDO_CHECK_OK(
+          check(api_.stream_wait_event(stream, event, GpuEventUse::kPlain), "cudaStreamWaitEvent"));
+    return done();
+  }
+  if (last_capture_ == last.capture.id)
+    return check(
+        api_.stream_wait_event(stream, ranks_[last_captured_rank_].captured, GpuEventUse::kPlain),
+        "cudaStreamWaitEvent");
+  for (GpuEvent event : order_)
+    RONDO_CHECK_OK(check(api_.stream_wait_event(stream, event, GpuEventUse::kExternal),
+                         "cudaStreamWaitEvent"));
+  (void)rank;
+  return done();
+}
+
+Done DeviceTeam::end_launch(int rank, const Posted& last) {
+  const GpuStream stream = last.call.stream;
+  const bool in_capture = capturing(last.capture);
+  if (in_capture) {
+    RONDO_CHECK_OK(check(api_.record_event(ranks_[rank].captured, stream, GpuEventUse::kPlain),
+                         "cudaEventRecord"));
+    last_captured_rank_ = rank;
+  } else {
+    last_stream_ = stream;
+    any_plain_ = true;
+  }
+  last_capture_ = in_capture ? last.capture.id : 0;
+  last_order_ = order_of(rank);
+  return check(api_.record_event(order_[last_order_], stream,
+                                 in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain),
+               "cudaEventRecord");
+}
+
+bool DeviceTeam::launched(int rank, int microseconds) {
+  std::unique_lock lock(mutex_);
+  const auto ready = [&] {
+    const RankState& state = ranks_[rank];
+    return !failure_.ok() || (state.calls <= first_meeting_ && state.matched == state.messages);
+  };
+  launched_.wait_for(lock, std::chrono::microseconds(microseconds), ready);
+  return ready();
+}
+
+Done DeviceTeam::failure() {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void DeviceTeam::fail_all(const Done& why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = why;
+  }
+  launched_.notify_all();
+}
+
+// Everything launched before is before the last launch, so one wait a stream is enough.
+Done DeviceTeam::join_streams(int rank) {
+  std::lock_guard lock(mutex_);
+  for (const StreamUse& use : ranks_[rank].streams) {
+    const bool in_capture = capturing(use.capture);
+    if (!in_capture && same_stream(use.stream, last_stream_)) continue;
+    const GpuEvent event = in_capture ? ranks_[last_captured_rank_].captured : order_[last_order_];
+    RONDO_CHECK_OK(check(api_.stream_wait_event(use.stream, event, GpuEventUse::kPlain),
+                         "cudaStreamWaitEvent"));
+  }
+  return done();
+}
+
+std::vector<int> DeviceTeam::missing(int rank) {
+  std::lock_guard lock(mutex_);
+  std::vector<int> found;
+  const int n = static_cast<int>(devices_.size());
+  if (ranks_[rank].calls > first_meeting_) {
+    const Meeting& meeting = meetings_.front();
+    for (int peer = 0; peer < n; ++peer)
+      if (!meeting.here[peer]) found.push_back(peer);
+    return found;
+  }
+  for (int peer = 0; peer < n; ++peer)
+    if (!sends_[rank * n + peer].empty() || !receives_[peer * n + rank].empty())
+      found.push_back(peer);
+  return found;
+}
+
+}  // namespace rondo::gpu

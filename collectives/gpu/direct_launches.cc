@@ -1,0 +1,148 @@
+#include "collectives/gpu/direct_launches.h"
+
+#include <algorithm>
+
+#include "collectives/gpu/device.h"
+#include "kernels/cuda/kernels.h"
+
+namespace rondo::gpu {
+namespace {
+
+// Bytes of one buffer that keep a thread busy: 4 vectors of 16 bytes.
+constexpr std::uint64_t kBytesPerThread = 64;
+constexpr unsigned kWarp = 32;
+
+const void* at(const void* pointer, std::uint64_t bytes) {
+  return static_cast<const std::byte*>(pointer) + bytes;
+}
+void* at(void* pointer, std::uint64_t bytes) { return static_cast<std::byte*>(pointer) + bytes; }
+
+bool is_heavy(DataType type, RedOp op) {
+  return is_float(type) && (size_of(type) == 1 || op == RedOp::kPreMulSum);
+}
+
+}  // namespace
+
+DirectLaunches::DirectLaunches(const GpuApi& api, int most_ctas, GpuStream stream)
+    : api_(api), most_ctas_(most_ctas), stream_(stream) {}
+
+Done DirectLaunches::launch(int kernel, unsigned threads, std::uint64_t bytes, int kinds,
+                            const void* arguments, std::size_t size) {
+  const std::uint64_t wanted = std::max<std::uint64_t>(bytes / kBytesPerThread, 1);
+  GpuLaunch launch;
+  launch.kernel = kernel;
+  launch.block =
+      static_cast<unsigned>(std::min<std::uint64_t>(threads, (wanted + kWarp - 1) / kWarp * kWarp));
+  const std::uint64_t ctas = (wanted + launch.block - 1) / launch.block * kinds;
+  launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(ctas, 1, most_ctas_));
+  launch.arguments = arguments;
+  launch.argument_bytes = size;
+  return check(api_.launch(launch, stream_), "a kernel launch");
+}
+
+Done DirectLaunches::reduce(const CallRecord& record, std::span<const Side> sides) {
+  const int n = static_cast<int>(sides.size());
+  cuda::ReduceArgs args{};
+  args.count = record.count;
+  args.sources = args.ranks = n;
+  args.segments = 1;
+  for (int r = 0; r < n; ++r) {
+    args.input[r] = sides[r].send;
+    args.scalar[r] = sides[r].scalar;
+    args.late_scalars |= static_cast<std::uint64_t>(sides[r].late_scalar) << r;
+  }
+  if (record.collective == Collective::kReduce) {
+    args.output[args.targets++] = sides[record.root].receive;
+  } else {
+    for (const Side& side : sides) args.output[args.targets++] = side.receive;
+  }
+  args.scattered = record.collective == Collective::kReduceScatter;
+  if (args.scattered) args.segments = n;
+  const unsigned threads =
+      is_heavy(record.type, record.op) ? cuda::kDirectHeavyThreads : cuda::kDirectThreads;
+  return launch(cuda::direct_kernel(record.type, record.op), threads,
+                record.count * size_of(record.type), args.segments, &args, sizeof(args));
+}
+
+Done DirectLaunches::begin_item(const void* from, std::uint64_t bytes) {
+  if (copies_.items == cuda::kMostCopies) RONDO_CHECK_OK(flush());
+  copies_.item[copies_.items++] = {from, bytes, static_cast<std::uint32_t>(copies_.all_targets), 0};
+  return done();
+}
+
+Done DirectLaunches::add_target(void* to) {
+  const cuda::CopyArgs::Item item = copies_.item[copies_.items - 1];
+  if (item.from == to || item.bytes == 0) return done();
+  if (copies_.all_targets == cuda::kMostCopyTargets) {
+    RONDO_CHECK_OK(flush());
+    RONDO_CHECK_OK(begin_item(item.from, item.bytes));
+  }
+  copies_.target[copies_.all_targets++] = to;
+  ++copies_.item[copies_.items - 1].targets;
+  return done();
+}
+
+Done DirectLaunches::copy(const void* from, void* to, std::uint64_t bytes) {
+  RONDO_CHECK_OK(begin_item(from, bytes));
+  return add_target(to);
+}
+
+Done DirectLaunches::flush() {
+  cuda::CopyArgs args = copies_;
+  copies_.items = copies_.all_targets = 0;
+  std::uint64_t longest = 0;
+  int kept = 0;
+  for (int i = 0; i < args.items; ++i) {
+    if (args.item[i].targets == 0) continue;
+    longest = std::max(longest, args.item[i].bytes);
+    args.item[kept++] = args.item[i];
+  }
+  args.items = kept;
+  if (kept == 0) return done();
+  return launch(cuda::kCopyKernel, cuda::kDirectThreads, longest, kept, &args, sizeof(args));
+}
+
+Done DirectLaunches::collective(const CallRecord& record, std::span<const Side> sides) {
+  const int n = static_cast<int>(sides.size());
+  const std::uint64_t bytes = record.count * size_of(record.type);
+  if (bytes == 0) return done();
+  const auto copy_to_all = [&](int from, std::uint64_t to_offset) -> Done {
+    RONDO_CHECK_OK(begin_item(sides[from].send, bytes));
+    for (const Side& side : sides) RONDO_CHECK_OK(add_target(at(side.receive, to_offset)));
+    return done();
+  };
+  switch (record.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+    case Collective::kReduceScatter:
+      if (n == 1 && record.op != RedOp::kPreMulSum)
+        return copy(sides[0].send, sides[0].receive, bytes);
+      return reduce(record, sides);
+    case Collective::kBroadcast:
+      return copy_to_all(record.root, 0);
+    case Collective::kAllGather:
+      for (int r = 0; r < n; ++r) RONDO_CHECK_OK(copy_to_all(r, r * bytes));
+      return done();
+    case Collective::kAllToAll:
+      for (int s = 0; s < n; ++s)
+        for (int t = 0; t < n; ++t)
+          RONDO_CHECK_OK(
+              copy(at(sides[s].send, t * bytes), at(sides[t].receive, s * bytes), bytes));
+      return done();
+    case Collective::kGather:
+      for (int r = 0; r < n; ++r)
+        RONDO_CHECK_OK(copy(sides[r].send, at(sides[record.root].receive, r * bytes), bytes));
+      return done();
+    case Collective::kScatter:
+      for (int r = 0; r < n; ++r)
+        RONDO_CHECK_OK(copy(at(sides[record.root].send, r * bytes), sides[r].receive, bytes));
+      return done();
+    case Collective::kBarrier:
+      return done();
+    default:
+      return fail(Status::kInternalError, "{} is no collective of a device",
+                  name(record.collective));
+  }
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,52 @@
+// DirectLaunches: a collective of all ranks of a device as launches of the direct kernels.
+//
+// Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. Copies are
+// collected and launched together by flush(). Guarantees: the bits of kernels/reduce.h in rank
+// order; nothing is allocated. Cost: one launch for a reduction or for up to 64 copies.
+//
+//   DirectLaunches launches(api, shape, stream);
+//   RONDO_CHECK_OK(launches.collective(record, sides));
+//   RONDO_CHECK_OK(launches.flush());
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/gpu.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "kernels/cuda/direct_args.h"
+
+namespace rondo::gpu {
+
+// One rank's side of a collective, in device addresses.
+struct Side {
+  const void* send = nullptr;
+  void* receive = nullptr;
+  std::uint64_t scalar = 0;  // PreMulSum: the factor's bits, or its device address
+  bool late_scalar = false;
+};
+
+class DirectLaunches {
+ public:
+  // most_ctas: that a launch may use.
+  DirectLaunches(const GpuApi& api, int most_ctas, GpuStream stream);
+
+  Done collective(const CallRecord& record, std::span<const Side> sides);
+  Done copy(const void* from, void* to, std::uint64_t bytes);
+  Done flush();
+
+ private:
+  Done reduce(const CallRecord& record, std::span<const Side> sides);
+  Done begin_item(const void* from, std::uint64_t bytes);
+  Done add_target(void* to);
+  Done launch(int kernel, unsigned threads, std::uint64_t bytes, int kinds, const void* arguments,
+              std::size_t size);
+
+  const GpuApi& api_;
+  int most_ctas_;
+  GpuStream stream_;
+  cuda::CopyArgs copies_{};
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,85 @@
+#include "collectives/gpu/pointers.h"
+
+#include "base/gpu.h"
+#include "collectives/gpu/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+Done check_host_pointer(const void* pointer, Collective which, const char* name) {
+  const GpuApi* api = gpu_api();
+  GpuPointer info;
+  if (pointer == nullptr || api->pointer_info(&info, pointer) != kGpuSuccess) return done();
+  if (info.kind != GpuMemory::kDevice) return done();
+  return fail(Status::kInvalidArgument,
+              "{} : {} {} is memory of CUDA device {}, and this communicator lives on the host "
+              "(RONDO_DEVICE=host): give host memory, or make the communicator without it",
+              rondo::name(which), name, pointer, info.device);
+}
+
+}  // namespace
+
+Result<void*> device_address(const void* pointer, int device, Collective which, const char* name) {
+  const GpuApi& api = *gpu_api();
+  GpuPointer info;
+  RONDO_CHECK_OK(check(api.pointer_info(&info, pointer), "cudaPointerGetAttributes"));
+  switch (info.kind) {
+    case GpuMemory::kDevice:
+      if (info.device == device) return const_cast<void*>(pointer);
+      return fail(Status::kInvalidArgument,
+                  "{} : {} {} is memory of CUDA device {}, and this rank lives on device {}",
+                  rondo::name(which), name, pointer, info.device, device);
+    case GpuMemory::kManaged:
+      return const_cast<void*>(pointer);
+    case GpuMemory::kHost:
+      if (info.on_device != nullptr) return info.on_device;
+      break;
+    case GpuMemory::kUnregistered: {
+      int reaches = 0;
+      if (api.attribute(&reaches, GpuAttribute::kPageableMemoryAccess, device) == kGpuSuccess &&
+          reaches != 0)
+        return const_cast<void*>(pointer);
+      break;
+    }
+  }
+  return fail(Status::kInvalidArgument,
+              "{} : {} {} is host memory that CUDA device {} cannot reach: allocate it with "
+              "cudaMalloc, cudaHostAlloc or ncclMemAlloc, or set RONDO_DEVICE=host",
+              rondo::name(which), name, pointer, device);
+}
+
+bool uses_send(const Call& call, int rank) {
+  switch (call.record.collective) {
+    case Collective::kBarrier:
+    case Collective::kRecv:
+      return false;
+    case Collective::kBroadcast:
+    case Collective::kScatter:
+      return rank == call.record.root && call.record.count > 0;
+    default:
+      return call.record.count > 0;
+  }
+}
+
+bool uses_receive(const Call& call, int rank) {
+  switch (call.record.collective) {
+    case Collective::kBarrier:
+    case Collective::kSend:
+      return false;
+    case Collective::kReduce:
+    case Collective::kGather:
+      return rank == call.record.root && call.record.count > 0;
+    default:
+      return call.record.count > 0;
+  }
+}
+
+Done check_host_call(const Call& call, int rank) {
+  if (uses_send(call, rank))
+    RONDO_CHECK_OK(check_host_pointer(call.send, call.record.collective, "sendbuff"));
+  if (uses_receive(call, rank))
+    RONDO_CHECK_OK(check_host_pointer(call.receive, call.record.collective, "recvbuff"));
+  return done();
+}
+
+}  // namespace rondo::gpu

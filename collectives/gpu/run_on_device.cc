@@ -1,0 +1,148 @@
+// Calls of communicators on CUDA devices: addresses checked, posted to the team, waited for on the
+// host until they are launched.
+#include <chrono>
+#include <cstring>
+
+#include "base/log.h"
+#include "collectives/communicator_state.h"
+#include "collectives/gpu/device.h"
+#include "collectives/gpu/pointers.h"
+
+namespace rondo {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using gpu::DeviceCall;
+
+// How often a rank that waits for others looks at faults, aborts and deadlines.
+constexpr int kLookMicroseconds = 2000;
+// After this long it says whom it waits for, even if the limit is far away.
+constexpr double kWarnSeconds = 60;
+
+// The call as its device sees it; buffers are checked here, before anything is enqueued.
+Result<DeviceCall> resolve(const Call& call, const void* late_scalar, GpuStream stream, int rank,
+                           int device) {
+  DeviceCall resolved;
+  resolved.record = call.record;
+  resolved.peer = call.peer;
+  resolved.stream = stream;
+  const Collective which = call.record.collective;
+  if (gpu::uses_send(call, rank)) {
+    RONDO_TRY(resolved.side.send, gpu::device_address(call.send, device, which, "sendbuff"));
+  }
+  if (gpu::uses_receive(call, rank)) {
+    RONDO_TRY(resolved.side.receive, gpu::device_address(call.receive, device, which, "recvbuff"));
+  }
+  if (call.record.op == RedOp::kPreMulSum) {
+    resolved.side.late_scalar = late_scalar != nullptr;
+    if (late_scalar != nullptr) {
+      RONDO_TRY(const void* at, gpu::device_address(late_scalar, device, which, "scalar"));
+      resolved.side.scalar = reinterpret_cast<std::uintptr_t>(at);
+    } else {
+      std::memcpy(&resolved.side.scalar, call.scalar.data(), sizeof(resolved.side.scalar));
+    }
+  }
+  return resolved;
+}
+
+Result<std::vector<DeviceCall>> resolve_all(const Communicator::GpuWork& work, int rank,
+                                            int device) {
+  std::vector<DeviceCall> calls;
+  for (std::size_t i = 0; i < work.calls.size(); ++i) {
+    const void* late_scalar = work.late_scalars.empty() ? nullptr : work.late_scalars[i];
+    RONDO_TRY(const DeviceCall call,
+              resolve(work.calls[i], late_scalar, work.streams[i], rank, device));
+    calls.push_back(call);
+  }
+  return calls;
+}
+
+std::string list_ranks(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? " " : ", ", ranks[i]);
+  return text;
+}
+
+}  // namespace
+
+Done CommunicatorState::post_on_device(std::span<const DeviceCall> calls) {
+  gpu::DeviceTeam::Mismatch mismatch;
+  const Done posted = team->post(rank, calls, &mismatch);
+  if (posted.ok()) return done();
+  if (faulted.load() || adopt_peer_fault()) return adopted_fault();
+  Fault found = make_fault(posted.status(), mismatch.peer, posted.error().text);
+  found.own = mismatch.own;
+  found.other = mismatch.other;
+  raise(std::move(found));
+  return posted;
+}
+
+Done CommunicatorState::wait_on_device() {
+  const auto begin = Clock::now();
+  bool warned = false;
+  while (!team->launched(rank, kLookMicroseconds)) {
+    if (const int how = ended.load(); how != kRunning) {
+      const Done why = why_it_ended();
+      team->fail_all(why);
+      return why;
+    }
+    if (faulted.load(std::memory_order_acquire) || adopt_peer_fault()) return adopted_fault();
+    const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double limit = timeout_seconds.load();
+    if (waited < limit && (warned || waited < kWarnSeconds)) continue;
+    const std::vector<int> missing = team->missing(rank);
+    if (waited >= limit) {
+      raise(make_fault(Status::kTimeout, missing.empty() ? -1 : missing.front(),
+                       fmt::format("rank {} waited {} s for {} to make the same call; "
+                                   "RONDO_TIMEOUT sets this limit",
+                                   rank, limit, list_ranks(missing))));
+      team->fail_all(adopted_fault());
+      return adopted_fault();
+    }
+    warned = true;
+    RONDO_WARN("rank {} has waited {:.0f} s for {} to make the same call; it goes on waiting", rank,
+               waited, list_ranks(missing));
+  }
+  if (!team->failure().ok()) {
+    if (faulted.load() || adopt_peer_fault()) return adopted_fault();
+    return team->failure();
+  }
+  return team->join_streams(rank);
+}
+
+Done Communicator::enqueue_together(std::span<const GpuWork> works) {
+  // Everything is checked before anything is posted.
+  std::vector<std::vector<DeviceCall>> resolved;
+  for (const GpuWork& work : works) {
+    CommunicatorState& state = *work.communicator->state_;
+    const gpu::DeviceScope scope(state.options.device);
+    RONDO_CHECK_OK(scope.entered());
+    RONDO_TRY(auto calls, resolve_all(work, state.rank, state.options.device));
+    resolved.push_back(std::move(calls));
+  }
+  Done result;
+  std::size_t entered = 0, posted = 0;
+  while (result.ok() && entered < works.size()) {
+    result = works[entered].communicator->state_->enter();
+    if (result.ok()) ++entered;
+  }
+  while (result.ok() && posted < works.size()) {
+    CommunicatorState& state = *works[posted].communicator->state_;
+    const gpu::DeviceScope scope(state.options.device);
+    result = scope.entered().ok() ? state.post_on_device(resolved[posted]) : scope.entered();
+    if (result.ok()) ++posted;
+  }
+  for (std::size_t i = 0; i < posted; ++i) {
+    CommunicatorState& state = *works[i].communicator->state_;
+    const gpu::DeviceScope scope(state.options.device);
+    const Done waited = scope.entered().ok() ? state.wait_on_device() : scope.entered();
+    if (result.ok()) result = waited;
+  }
+  for (std::size_t i = 0; i < entered; ++i) works[i].communicator->state_->leave();
+  return result;
+}
+
+int Communicator::device() const { return state_->options.device; }
+
+}  // namespace rondo

@@ -90,8 +90,8 @@ enum class GpuCaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 // Event flags: cudaEventDisableTiming | ...
 inline constexpr unsigned kEventPlain = 2;  // no timing
 inline constexpr unsigned kEventTiming = 0;
-// How an event is recorded or awaited. External is for captures only (CUDA refuses it elsewhere): it
-// makes a node of its own in the graph, so that each replay records or waits anew.
+// How an event is recorded or awaited. External is for captures only (CUDA refuses it elsewhere):
+// it makes a node of its own in the graph, so that each replay records or waits anew.
 enum class GpuEventUse : unsigned { kPlain = 0, kExternal = 1 };
 
 // cudaHostAlloc, cudaHostRegister.

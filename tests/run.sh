@@ -23,12 +23,12 @@ run_ctest() {
 
 stage_dev() { build dev && run_ctest dev; }
 # The GPU path on an emulated GPU.
-stage_simt() { build simt simt && run_ctest simt -R '^Simt'; }
+stage_simt() { build simt "simt gpu_tests" && run_ctest simt -R '^(Simt|Gpu)'; }
 
 # What has threads, pointers, processes or bytes from outside. The widest sweeps, and what proves
 # algorithms on expressions instead of data, stay with dev; so do programs that are not sanitized.
 not_sanitized='Checker|Explorer|Ranks/CollectivesTest.*/[45]|/n8|AtAnyMoment|Large|Exhaustive'
-not_sanitized+='|_NOT_BUILT|^abi\.|^launch\.|^net\.|^Simt'
+not_sanitized+='|_NOT_BUILT|^abi\.|^launch\.|^net\.|^Simt|^Gpu'
 
 stage_asan() {
   build asan "unit_tests engine_tests abi_tests"

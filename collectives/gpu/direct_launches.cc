@@ -17,10 +17,6 @@ const void* at(const void* pointer, std::uint64_t bytes) {
 }
 void* at(void* pointer, std::uint64_t bytes) { return static_cast<std::byte*>(pointer) + bytes; }
 
-bool is_heavy(DataType type, RedOp op) {
-  return is_float(type) && (size_of(type) == 1 || op == RedOp::kPreMulSum);
-}
-
 }  // namespace
 
 DirectLaunches::DirectLaunches(const GpuApi& api, int most_ctas, GpuStream stream)
@@ -59,7 +55,7 @@ Done DirectLaunches::reduce(const CallRecord& record, std::span<const Side> side
   args.scattered = record.collective == Collective::kReduceScatter;
   if (args.scattered) args.segments = n;
   const unsigned threads =
-      is_heavy(record.type, record.op) ? cuda::kDirectHeavyThreads : cuda::kDirectThreads;
+      cuda::is_heavy(record.type, record.op) ? cuda::kDirectHeavyThreads : cuda::kDirectThreads;
   return launch(cuda::direct_kernel(record.type, record.op), threads,
                 record.count * size_of(record.type), args.segments, &args, sizeof(args));
 }

@@ -25,8 +25,8 @@
 #define RONDO_UNROLL _Pragma("unroll")
 #define RONDO_NO_UNROLL _Pragma("unroll 1")
 #else
-#define RONDO_UNROLL _Pragma("GCC unroll 16")
-#define RONDO_NO_UNROLL _Pragma("GCC unroll 1")
+#define RONDO_UNROLL
+#define RONDO_NO_UNROLL
 #endif
 
 namespace rondo::device {

@@ -48,7 +48,7 @@ struct DirectReduce {
   using T = typename E::Storage;
   using Acc = typename E::Acc;
   // Conversions and scalars need registers of their own.
-  static constexpr bool kHeavy = is_float(type) && (sizeof(T) == 1 || op == RedOp::kPreMulSum);
+  static constexpr bool kHeavy = is_heavy(type, op);
   static constexpr int kThreads = kHeavy ? kDirectHeavyThreads : kDirectThreads;
   static constexpr int kCtas = kDirectCtas;
   static constexpr int kPerVector = static_cast<int>(sizeof(device::Vector) / sizeof(T));
@@ -72,13 +72,16 @@ struct DirectReduce {
   RONDO_FN int end_target() const { return args.scattered ? segment + 1 : args.targets; }
   RONDO_FN T* output(int t) const { return static_cast<T*>(args.output[t]); }
 
-  RONDO_FN T scalar(int s) const {
-    if ((args.late_scalars >> s & 1) != 0)
-      return device::load(reinterpret_cast<const T*>(args.scalar[s]));
-    return bits_to<T>(args.scalar[s]);
+  // PreMulSum's factor of source s, for all others nothing. Not kept over a loop: too many
+  // registers.
+  RONDO_FN T factor(int s) const {
+    if (op != RedOp::kPreMulSum || s >= args.sources) return T{};
+    const std::uint64_t bits = device::opaque(args.scalar[s]);
+    if ((args.late_scalars >> s & 1) != 0) return device::load(reinterpret_cast<const T*>(bits));
+    return bits_to<T>(bits);
   }
-  RONDO_FN Acc prepared(T value, int s) const {
-    if constexpr (op == RedOp::kPreMulSum) value = scaled<type>(value, scalar(s));
+  static RONDO_FN Acc prepared(T value, T factor) {
+    if constexpr (op == RedOp::kPreMulSum) value = scaled<type>(value, factor);
     return E::to_acc(value);
   }
   RONDO_FN T finished(Acc result) const {
@@ -116,8 +119,9 @@ struct DirectReduce {
     RONDO_NO_UNROLL
     for (std::uint64_t e = deal.first; e < elements; e += deal.step) {
       const std::uint64_t i = e < from ? e : e + (to - from);
-      const T result = finished(counted_tree<op>(
-          args.sources, [&](int s) -> Acc { return prepared(device::load(input(s) + i), s); }));
+      const T result = finished(counted_tree<op>(args.sources, [&](int s) -> Acc {
+        return prepared(device::load(input(s) + i), factor(s));
+      }));
       RONDO_NO_UNROLL
       for (int t = first_target(); t < end_target(); ++t) device::store(output(t) + i, result);
     }
@@ -127,21 +131,20 @@ struct DirectReduce {
   // all of them before any arithmetic.
   template <int leaves, int unroll>
   RONDO_FN void run_vectors(std::uint64_t head, std::uint64_t vectors, const Deal& deal) const {
-    const std::uint64_t rows = unroll == 1 ? (vectors + device::kWarp - 1) / device::kWarp
-                                           : vectors / (unroll * device::kWarp) * unroll;
+    constexpr std::uint64_t kAtOnce = unroll * device::kWarp;
+    const std::uint64_t whole = unroll == 1 ? vectors : vectors / kAtOnce * kAtOnce;
     std::uint64_t v = unroll * deal.first - (unroll - 1) * device::lane_index();
     RONDO_NO_UNROLL
-    for (; v < rows * device::kWarp; v += unroll * deal.step)
-      reduce_vectors<leaves, unroll>(head, v);
+    for (; v < whole; v += unroll * deal.step) reduce_vectors<leaves, unroll>(head, v);
     if constexpr (unroll > 1) {
       RONDO_NO_UNROLL
-      for (v = rows * device::kWarp + deal.first; v < vectors; v += deal.step)
-        reduce_vectors<leaves, 1>(head, v);
+      for (v = whole + deal.first; v < vectors; v += deal.step) reduce_vectors<leaves, 1>(head, v);
     }
   }
 
   template <int leaves, int unroll>
   RONDO_FN void reduce_vectors(std::uint64_t head, std::uint64_t v) const {
+    if constexpr (kHeavy && leaves == 8) return reduce_halves(head, v);
     const std::uint64_t from = device::opaque(offset + head + v * kPerVector);
     const std::uint64_t to = device::opaque(head + v * kPerVector);
     device::Vector loaded[unroll][leaves];
@@ -164,13 +167,48 @@ struct DirectReduce {
     }
   }
 
+  // Up to 8 inputs in two halves, for types whose arithmetic needs the registers.
+  RONDO_FN void reduce_halves(std::uint64_t head, std::uint64_t v) const {
+    Acc left[kPerVector];
+    device::Vector result{};
+    RONDO_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const std::uint64_t from = device::opaque(offset + head + v * kPerVector);
+      device::Vector loaded[4];
+      T factors[4];
+      RONDO_UNROLL
+      for (int s = 0; s < 4; ++s) {
+        factors[s] = factor(4 * half + s);
+        loaded[s] = device::Vector{};
+        if (4 * half + s < args.sources)
+          loaded[s] =
+              device::load_once(vector_at(static_cast<const T*>(args.input[4 * half + s]) + from));
+      }
+      RONDO_UNROLL
+      for (int e = 0; e < kPerVector; ++e) {
+        const Acc sum = fixed_tree<op, 4>(args.sources - 4 * half, [&](int s) -> Acc {
+          return prepared(get_element<T>(loaded[s], e), factors[s]);
+        });
+        if (half == 0) left[e] = sum;
+        if (half == 1) put_element<T>(result, e, finished(Reduction<op>::combine(left[e], sum)));
+      }
+    }
+    const std::uint64_t to = device::opaque(head + v * kPerVector);
+    RONDO_NO_UNROLL
+    for (int t = first_target(); t < end_target(); ++t)
+      device::store_once(vector_at(output(t) + to), result);
+  }
+
   template <int leaves>
   RONDO_FN device::Vector reduce_one(const device::Vector (&loaded)[leaves]) const {
+    T factors[leaves];
+    RONDO_UNROLL
+    for (int s = 0; s < leaves; ++s) factors[s] = factor(s);
     device::Vector result{};
     RONDO_UNROLL
     for (int e = 0; e < kPerVector; ++e) {
       put_element<T>(result, e, finished(fixed_tree<op, leaves>(args.sources, [&](int s) -> Acc {
-                       return prepared(get_element<T>(loaded[s], e), s);
+                       return prepared(get_element<T>(loaded[s], e), factors[s]);
                      })));
     }
     return result;

@@ -6,12 +6,18 @@
 
 #include <cstdint>
 
+#include "base/types.h"
+
 namespace rondo::cuda {
 
 inline constexpr int kMostDirectRanks = 64;
 // Most threads a CTA, and CTAs that a multiprocessor shall hold: 96 registers a thread.
 inline constexpr int kDirectThreads = 320;
-inline constexpr int kDirectHeavyThreads = 256;  // 128 registers
+// Conversions and scalars need registers of their own: 128 a thread.
+inline constexpr int kDirectHeavyThreads = 256;
+constexpr bool is_heavy(DataType type, RedOp op) {
+  return op == RedOp::kPreMulSum || (is_float(type) && size_of(type) == 1);
+}
 inline constexpr int kDirectCtas = 2;
 
 // Reduces `sources` inputs in reduce.h's tree order over their places. Segment k in [0, segments)

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Compiles the CUDA kernels and checks what ptxas and the machine code say about them.
+
+  .ci/kernels.py               sm_90
+  .ci/kernels.py 80 90 100 120
+
+No kernel may have a stack frame (or spill), float32, float16 and bfloat16 sums and the copy may use
+96 registers a thread, all others 128. Sums and copies must move 128 bits at a time (seen in SASS,
+where PyPI's nvidia-cuda-cuobjdump can be installed). Skipped, with a sentence, where nvcc is missing.
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+FLAGS = ["-std=c++20", "-O3", "-fmad=false", "--expt-relaxed-constexpr", "-I.", "-Xptxas", "-v",
+         "-Wno-deprecated-gpu-targets"]
+FUNCTION = re.compile(r"Function properties for (\S+)\s*\n\s*(\d+) bytes stack frame, (\d+) bytes "
+                      r"spill stores.*\n.*Used (\d+) registers")
+# run_kernel<DirectReduce<type, op>>, with the numbers of base/types.h.
+REDUCE = re.compile(r"DirectReduceILNS_8DataTypeE(\d+)ELNS_5RedOpE(\d+)E")
+FLOAT32, FLOAT16, BFLOAT16, SUM = 7, 6, 9, 0
+NARROW, WIDE = 96, 128
+
+
+def compile_kernel(source, arch, folder):
+    cubin = os.path.join(folder, f"{os.path.basename(source)}.{arch}.cubin")
+    command = ["nvcc", *FLAGS, f"-arch=sm_{arch}", "-cubin", "-o", cubin, source]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+    return source, arch, cubin, done.stdout + done.stderr
+
+
+def is_narrow(name):
+    reduce = REDUCE.search(name)
+    if reduce is None:
+        return "DirectCopy" in name
+    return int(reduce[1]) in (FLOAT32, FLOAT16, BFLOAT16) and int(reduce[2]) == SUM
+
+
+def findings(source, arch, text):
+    functions = FUNCTION.findall(text)
+    if not functions:
+        yield f"{source}: sm_{arch}: ptxas said nothing that could be read"
+    for name, stack, spills, registers in functions:
+        most = NARROW if is_narrow(name) else WIDE
+        if int(stack) or int(spills):
+            yield f"{source}: sm_{arch}: {name} has a stack frame of {stack} bytes"
+        if int(registers) > most:
+            yield f"{source}: sm_{arch}: {name} uses {registers} registers, at most {most}"
+
+
+def find_cuobjdump(folder):
+    found = shutil.which("cuobjdump")
+    if found:
+        return found
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", folder,
+                    "nvidia-cuda-cuobjdump"], capture_output=True)
+    found = glob.glob(os.path.join(folder, "nvidia/*/bin/cuobjdump"))
+    return found[0] if found else None
+
+
+def sass_findings(cuobjdump, source, cubin):
+    """Every kernel of a file whose accesses must be whole vectors."""
+    listing = subprocess.run([cuobjdump, "-sass", cubin], capture_output=True, text=True)
+    if listing.returncode != 0:
+        yield f"{source}: cuobjdump failed: {listing.stderr.strip()}"
+        return
+    for part in re.split(r"\n\s*Function : ", listing.stdout)[1:]:
+        name = part.split("\n", 1)[0]
+        for access in ("LDG", "STG"):
+            if not re.search(rf"{access}\.E(\.\w+)*\.128", part):
+                yield f"{source}: {name} has no {access} of 128 bits"
+
+
+def main():
+    if shutil.which("nvcc") is None:
+        print("kernels: not checked, there is no nvcc on this machine")
+        return 0
+    archs = sys.argv[1:] or ["90"]
+    sources = sorted(glob.glob("kernels/cuda/*.cu"))
+    failed = []
+    kernels = 0
+    with tempfile.TemporaryDirectory() as folder:
+        with ThreadPoolExecutor(int(os.environ.get("RONDO_BUILD_JOBS", "2"))) as pool:
+            jobs = [(source, arch, folder) for arch in archs for source in sources]
+            compiled = list(pool.map(lambda job: compile_kernel(*job), jobs))
+        cuobjdump = find_cuobjdump(os.path.join(folder, "tools"))
+        for source, arch, cubin, text in compiled:
+            kernels += len(FUNCTION.findall(text))
+            failed += findings(source, arch, text)
+            if cuobjdump:
+                failed += sass_findings(cuobjdump, source, cubin)
+    for line in failed:
+        print(line)
+    sass = "128-bit accesses seen" if cuobjdump else "SASS not looked at: no cuobjdump"
+    print(f"kernels: {kernels} for sm_{', sm_'.join(archs)}, {sass}, {len(failed)} findings")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

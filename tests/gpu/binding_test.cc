@@ -1,0 +1,123 @@
+// Where ranks live, which pointers they take, and what is said when they cannot.
+#include <cstdlib>
+#include <string>
+
+#include "tests/gpu/device_ranks.h"
+
+namespace rondo::test {
+namespace {
+
+using testing::Test;
+
+bool contains(const char* text, const char* part) {
+  return std::string(text).find(part) != std::string::npos;
+}
+
+TEST(DeviceBinding, NamesTheDevice) {
+  DeviceRanks ranks(2);
+  int device = -1;
+  NCCL_OK(ncclCommCuDevice(ranks.comms[1], &device));
+  EXPECT_EQ(device, 0);
+}
+
+TEST(DeviceBinding, TakesPinnedAndManagedMemory) {
+  DeviceRanks ranks(2);
+  float *pinned = nullptr, *managed = nullptr;
+  GPU_OK(gpu_api()->allocate_host(reinterpret_cast<void**>(&pinned), 64, kHostPortable));
+  for (int i = 0; i < 16; ++i) pinned[i] = static_cast<float>(i);
+  GPU_OK(gpu_api()->allocate_managed(reinterpret_cast<void**>(&managed), 64));
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < 2; ++r)
+    NCCL_OK(ncclAllReduce(pinned, r == 0 ? managed : managed + 8, 8, ncclFloat32, ncclSum,
+                          ranks.comms[r], ranks.streams[r]));
+  NCCL_OK(ncclGroupEnd());
+  ranks.synchronize();
+  float seen[16];
+  GPU_OK(gpu_api()->copy(seen, managed, sizeof(seen), GpuCopy::kAny, ranks.streams[0]));
+  GPU_OK(gpu_api()->synchronize_stream(ranks.streams[0]));
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(seen[i], 2.0f * (i % 8));
+  GPU_OK(gpu_api()->free_host(pinned));
+  GPU_OK(gpu_api()->free_memory(managed));
+}
+
+TEST(DeviceBinding, RefusesHostMemoryThatTheDeviceCannotReach) {
+  int reaches = 0;
+  GPU_OK(gpu_api()->attribute(&reaches, GpuAttribute::kPageableMemoryAccess, 0));
+  if (reaches != 0) GTEST_SKIP() << "this device reaches all host memory";
+  DeviceRanks ranks(1);
+  std::vector<float> host(16);
+  DeviceBuffer device(64, 0);
+  EXPECT_EQ(ncclAllReduce(host.data(), device.data(), 16, ncclFloat32, ncclSum, ranks.comms[0],
+                          ranks.streams[0]),
+            ncclInvalidArgument);
+  EXPECT_TRUE(contains(ncclGetLastError(nullptr), "sendbuff")) << ncclGetLastError(nullptr);
+  EXPECT_TRUE(contains(ncclGetLastError(nullptr), "cudaMalloc")) << ncclGetLastError(nullptr);
+}
+
+TEST(DeviceBinding, KeepsTheHostEngineWhereAskedTo) {
+  setenv("RONDO_DEVICE", "host", 1);
+  ncclComm_t comms[2];
+  NCCL_OK(ncclCommInitAll(comms, 2, nullptr));
+  unsetenv("RONDO_DEVICE");
+  int device = 0;
+  NCCL_OK(ncclCommCuDevice(comms[0], &device));
+  EXPECT_EQ(device, -1);
+  float in[2][4] = {{1, 2, 3, 4}, {10, 20, 30, 40}}, out[2][4] = {};
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < 2; ++r)
+    NCCL_OK(ncclAllReduce(in[r], out[r], 4, ncclFloat32, ncclSum, comms[r], nullptr));
+  NCCL_OK(ncclGroupEnd());
+  EXPECT_EQ(out[0][3], 44.0f);
+  EXPECT_EQ(out[1][0], 11.0f);
+
+  DeviceBuffer memory(64, 0);
+  EXPECT_EQ(ncclBroadcast(memory.data(), memory.data(), 4, ncclFloat32, 0, comms[0], nullptr),
+            ncclInvalidArgument);
+  EXPECT_TRUE(contains(ncclGetLastError(nullptr), "CUDA device 0")) << ncclGetLastError(nullptr);
+  for (ncclComm_t comm : comms) NCCL_OK(ncclCommDestroy(comm));
+}
+
+TEST(DeviceBinding, RestoresTheCurrentDevice) {
+  int devices = 0;
+  GPU_OK(gpu_api()->device_count(&devices));
+  if (devices < 2) GTEST_SKIP() << "one device only";
+  DeviceRanks ranks(2);
+  DeviceBuffer a(64, 0), b(64, 0);
+  GPU_OK(gpu_api()->set_device(1));
+  NCCL_OK(ncclGroupStart());
+  NCCL_OK(ncclBroadcast(a.data(), a.data(), 4, ncclFloat32, 0, ranks.comms[0], ranks.streams[0]));
+  NCCL_OK(ncclBroadcast(b.data(), b.data(), 4, ncclFloat32, 0, ranks.comms[1], ranks.streams[1]));
+  NCCL_OK(ncclGroupEnd());
+  int device = -1;
+  GPU_OK(gpu_api()->get_device(&device));
+  EXPECT_EQ(device, 1);
+  GPU_OK(gpu_api()->set_device(0));
+  ranks.synchronize();
+}
+
+TEST(DeviceBinding, AllocatesMemoryOnTheDevice) {
+  void* memory = nullptr;
+  NCCL_OK(ncclMemAlloc(&memory, 1000));
+  GpuPointer info;
+  GPU_OK(gpu_api()->pointer_info(&info, memory));
+  EXPECT_EQ(info.kind, GpuMemory::kDevice);
+  EXPECT_EQ(info.device, 0);
+  NCCL_OK(ncclMemFree(memory));
+}
+
+TEST(DeviceBinding, NamesBothCallsThatDoNotMatch) {
+  DeviceRanks ranks(2);
+  DeviceBuffer a(64, 0), b(64, 0);
+  NCCL_OK(ncclGroupStart());
+  NCCL_OK(
+      ncclAllReduce(a.data(), a.data(), 4, ncclFloat32, ncclSum, ranks.comms[0], ranks.streams[0]));
+  NCCL_OK(
+      ncclAllReduce(b.data(), b.data(), 8, ncclFloat32, ncclSum, ranks.comms[1], ranks.streams[1]));
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+  const std::string text = ncclGetLastError(ranks.comms[0]);
+  EXPECT_TRUE(contains(text.c_str(), "count 4")) << text;
+  EXPECT_TRUE(contains(text.c_str(), "count 8")) << text;
+}
+
+}  // namespace
+}  // namespace rondo::test

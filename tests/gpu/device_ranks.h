@@ -1,0 +1,121 @@
+// Ranks on a GPU for tests: communicators of one process, streams, device buffers with guards.
+//
+// Needs a device: a real one (preset cuda) or the emulated one (preset simt). Everything goes
+// through nccl.h and the table of CUDA calls, as in a program.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "api/nccl.h"
+#include "base/gpu.h"
+#include "tests/support/reference.h"
+
+namespace rondo::test {
+
+#define GPU_OK(call)                                                                  \
+  do {                                                                                \
+    const GpuError gpu_ok = (call);                                                   \
+    ASSERT_EQ(gpu_ok, kGpuSuccess) << #call << ": " << gpu_api()->error_text(gpu_ok); \
+  } while (0)
+#define NCCL_OK(call) ASSERT_EQ(call, ncclSuccess) << #call << ": " << ncclGetLastError(nullptr)
+
+// Device memory between guard bytes, `shift` bytes off alignment.
+class DeviceBuffer {
+ public:
+  DeviceBuffer(std::size_t bytes, std::size_t shift) : host_(bytes + shift + 2 * kGuard, kFill) {
+    begin_ = kGuard + shift;
+    bytes_ = bytes;
+    EXPECT_EQ(gpu_api()->allocate(&base_, host_.size()), kGpuSuccess);
+  }
+  DeviceBuffer(DeviceBuffer&& other) noexcept { *this = std::move(other); }
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    std::swap(base_, other.base_);
+    host_.swap(other.host_);
+    begin_ = other.begin_;
+    bytes_ = other.bytes_;
+    return *this;
+  }
+  ~DeviceBuffer() {
+    if (base_ != nullptr) gpu_api()->free_memory(base_);
+  }
+
+  std::byte* data() const { return static_cast<std::byte*>(base_) + begin_; }
+  // Fills everything with the guard's pattern, then puts `content` at `offset`.
+  void put(const Bytes& content, std::size_t offset, GpuStream stream) {
+    std::fill(host_.begin(), host_.end(), kFill);
+    std::copy(content.begin(), content.end(), host_.begin() + begin_ + offset);
+    EXPECT_EQ(gpu_api()->copy(base_, host_.data(), host_.size(), GpuCopy::kHostToDevice, stream),
+              kGpuSuccess);
+    EXPECT_EQ(gpu_api()->synchronize_stream(stream), kGpuSuccess);
+  }
+  void get(GpuStream stream) {
+    EXPECT_EQ(gpu_api()->copy(host_.data(), base_, host_.size(), GpuCopy::kDeviceToHost, stream),
+              kGpuSuccess);
+    EXPECT_EQ(gpu_api()->synchronize_stream(stream), kGpuSuccess);
+  }
+  // After get():
+  const std::byte* host() const { return host_.data() + begin_; }
+  bool guards_intact() const {
+    for (std::size_t i = 0; i < host_.size(); ++i)
+      if ((i < begin_ || i >= begin_ + bytes_) && host_[i] != kFill) return false;
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kGuard = 64;
+  static constexpr std::byte kFill{0xa5};
+  void* base_ = nullptr;
+  Bytes host_;
+  std::size_t begin_ = 0, bytes_ = 0;
+};
+
+// n ranks on device 0, each with a stream.
+class DeviceRanks {
+ public:
+  explicit DeviceRanks(int n) : comms(n), streams(n) {
+    const std::vector<int> devices(n, 0);
+    EXPECT_EQ(ncclCommInitAll(comms.data(), n, devices.data()), ncclSuccess)
+        << ncclGetLastError(nullptr);
+    for (GpuStream& stream : streams) EXPECT_EQ(gpu_api()->create_stream(&stream, 0), kGpuSuccess);
+  }
+  ~DeviceRanks() {
+    for (GpuStream stream : streams) gpu_api()->synchronize_stream(stream);
+    for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    for (GpuStream stream : streams) gpu_api()->destroy_stream(stream);
+    EXPECT_EQ(gpu_api()->peek_error(), kGpuSuccess) << "a sticky error was left behind";
+  }
+  int size() const { return static_cast<int>(comms.size()); }
+  void synchronize() {
+    for (GpuStream stream : streams) GPU_OK(gpu_api()->synchronize_stream(stream));
+  }
+
+  std::vector<ncclComm_t> comms;
+  std::vector<GpuStream> streams;
+};
+
+// One collective of all ranks with inputs and expectations from the reference.
+class DeviceCase {
+ public:
+  DeviceCase(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t shift);
+  ~DeviceCase();
+  // Makes the call of one rank; inside a group, or on a thread of its own.
+  ncclResult_t call(int rank);
+  void fill_inputs();
+  // Compares every rank's output and guards.
+  void check();
+
+ private:
+  DeviceRanks& ranks_;
+  Case c_;
+  std::size_t own_block(int rank) const;
+  bool in_place_;
+  std::vector<DeviceBuffer> in_, out_;
+  std::vector<ncclRedOp_t> ops_;
+};
+
+bool reduces(Collective collective);
+
+}  // namespace rondo::test

@@ -1,0 +1,128 @@
+// CUDA graphs: captured calls, replayed many times, mixed with plain ones; calls on several
+// streams.
+#include "tests/gpu/device_ranks.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr std::size_t kCount = 500;
+
+// x += everybody's x in place: after k calls every element is its sum times n^(k-1).
+class Graphs : public testing::Test {
+ protected:
+  Graphs() : ranks(kRanks) {
+    for (int r = 0; r < kRanks; ++r) buffers.emplace_back(kCount * sizeof(std::int64_t), 0);
+    GPU_OK_IN_CONSTRUCTOR(gpu_api()->create_event(&fork, kEventPlain));
+    for (GpuEvent& event : joins)
+      GPU_OK_IN_CONSTRUCTOR(gpu_api()->create_event(&event, kEventPlain));
+  }
+  ~Graphs() override {
+    gpu_api()->destroy_event(fork);
+    for (GpuEvent event : joins) gpu_api()->destroy_event(event);
+  }
+  static void GPU_OK_IN_CONSTRUCTOR(GpuError error) { EXPECT_EQ(error, kGpuSuccess); }
+
+  void fill() {
+    for (int r = 0; r < kRanks; ++r) {
+      Bytes content(kCount * sizeof(std::int64_t));
+      for (std::size_t i = 0; i < kCount; ++i) {
+        const std::int64_t value = static_cast<std::int64_t>(i) + r;
+        std::memcpy(&content[i * sizeof(value)], &value, sizeof(value));
+      }
+      buffers[r].put(content, 0, ranks.streams[r]);
+    }
+  }
+  void all_reduce() {
+    NCCL_OK(ncclGroupStart());
+    for (int r = 0; r < kRanks; ++r)
+      NCCL_OK(ncclAllReduce(buffers[r].data(), buffers[r].data(), kCount, ncclInt64, ncclSum,
+                            ranks.comms[r], ranks.streams[r]));
+    NCCL_OK(ncclGroupEnd());
+  }
+  // Captures `calls` all-reduces of all ranks, forked off stream 0.
+  void capture(int calls, void** graph) {
+    GPU_OK(gpu_api()->begin_capture(ranks.streams[0], GpuCaptureMode::kThreadLocal));
+    GPU_OK(gpu_api()->record_event(fork, ranks.streams[0], GpuEventUse::kPlain));
+    for (int r = 1; r < kRanks; ++r)
+      GPU_OK(gpu_api()->stream_wait_event(ranks.streams[r], fork, GpuEventUse::kPlain));
+    for (int i = 0; i < calls; ++i) all_reduce();
+    for (int r = 1; r < kRanks; ++r) {
+      GPU_OK(gpu_api()->record_event(joins[r], ranks.streams[r], GpuEventUse::kPlain));
+      GPU_OK(gpu_api()->stream_wait_event(ranks.streams[0], joins[r], GpuEventUse::kPlain));
+    }
+    GPU_OK(gpu_api()->end_capture(ranks.streams[0], graph));
+  }
+  void check(int calls) {
+    ranks.synchronize();
+    std::int64_t factor = 1;
+    for (int i = 1; i < calls; ++i) factor *= kRanks;
+    for (int r = 0; r < kRanks; ++r) {
+      buffers[r].get(ranks.streams[r]);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        std::int64_t got = 0;
+        std::memcpy(&got, buffers[r].host() + i * sizeof(got), sizeof(got));
+        const std::int64_t sum = static_cast<std::int64_t>(kRanks * i) + kRanks * (kRanks - 1) / 2;
+        ASSERT_EQ(got, sum * factor) << "rank " << r << " element " << i;
+      }
+    }
+  }
+
+  DeviceRanks ranks;
+  std::vector<DeviceBuffer> buffers;
+  GpuEvent fork = nullptr;
+  GpuEvent joins[kRanks] = {};
+};
+
+TEST_F(Graphs, ReplayWhatWasCaptured) {
+  void* graph = nullptr;
+  capture(2, &graph);
+  fill();
+  for (int i = 0; i < 5; ++i) GPU_OK(gpu_api()->launch_graph(graph, ranks.streams[0]));
+  check(10);
+  GPU_OK(gpu_api()->destroy_graph(graph));
+}
+
+TEST_F(Graphs, MixWithPlainCallsInOrder) {
+  void* graph = nullptr;
+  capture(1, &graph);
+  fill();
+  for (int i = 0; i < 3; ++i) {
+    all_reduce();
+    // The program's own order between its streams; the communicator's order is not enough for data.
+    ranks.synchronize();
+    GPU_OK(gpu_api()->launch_graph(graph, ranks.streams[0]));
+    ranks.synchronize();
+  }
+  check(6);
+  GPU_OK(gpu_api()->destroy_graph(graph));
+}
+
+TEST_F(Graphs, OfOneCommunicatorRunOnTwoStreams) {
+  void *first = nullptr, *second = nullptr;
+  capture(1, &first);
+  capture(2, &second);
+  fill();
+  for (int i = 0; i < 2; ++i) {
+    GPU_OK(gpu_api()->launch_graph(first, ranks.streams[0]));
+    GPU_OK(gpu_api()->synchronize_stream(ranks.streams[0]));
+    GPU_OK(gpu_api()->launch_graph(second, ranks.streams[1]));
+    GPU_OK(gpu_api()->synchronize_stream(ranks.streams[1]));
+  }
+  check(6);
+  GPU_OK(gpu_api()->destroy_graph(first));
+  GPU_OK(gpu_api()->destroy_graph(second));
+}
+
+TEST_F(Graphs, HoldCallsOfOneRankOnSeveralStreams) {
+  fill();
+  // Plain calls that change streams: each must wait for the one before.
+  for (int call = 0; call < 6; ++call) {
+    std::rotate(ranks.streams.begin(), ranks.streams.begin() + 1, ranks.streams.end());
+    all_reduce();
+  }
+  check(6);
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -58,13 +58,12 @@ Done set_reduction(const Comm& comm, ncclRedOp_t op, const char* function, Reque
   return done();
 }
 
-Result<Request> build_collective(const Comm& comm, const CollectiveTraits& traits,
-                                 const CollectiveArguments& arguments) {
-  Request request;
-  CallRecord& record = request.call.record;
+Done build_collective(const Comm& comm, const CollectiveTraits& traits,
+                      const CollectiveArguments& arguments, Request* request) {
+  CallRecord& record = request->call.record;
   if (traits.rooted) RONDO_CHECK_OK(root_in_range(arguments.root, comm.size, traits.function));
   RONDO_TRY(record.type, to_data_type(arguments.type, traits.function));
-  if (traits.reduces) RONDO_CHECK_OK(set_reduction(comm, arguments.op, traits.function, &request));
+  if (traits.reduces) RONDO_CHECK_OK(set_reduction(comm, arguments.op, traits.function, request));
 
   RONDO_TRY(const std::size_t bytes,
             buffer_bytes(arguments.count, record.type,
@@ -83,9 +82,9 @@ Result<Request> build_collective(const Comm& comm, const CollectiveTraits& trait
   record.collective = traits.which;
   record.count = arguments.count;
   record.root = traits.rooted ? arguments.root : -1;
-  request.call.send = arguments.send;
-  request.call.receive = arguments.receive;
-  return request;
+  request->call.send = arguments.send;
+  request->call.receive = arguments.receive;
+  return done();
 }
 
 }  // namespace rondo::api

@@ -29,8 +29,9 @@ struct CollectiveArguments {
   int root = -1;
 };
 
-Result<Request> build_collective(const Comm& comm, const CollectiveTraits& traits,
-                                 const CollectiveArguments& arguments);
+// Into a fresh request.
+Done build_collective(const Comm& comm, const CollectiveTraits& traits,
+                      const CollectiveArguments& arguments, Request* request);
 
 // type and op of a reduction into the request; user-made operations included.
 Done set_reduction(const Comm& comm, ncclRedOp_t op, const char* function, Request* request);

@@ -30,15 +30,20 @@ constexpr CollectiveTraits kScatter{
 
 ncclResult_t run(const CollectiveTraits& traits, const CollectiveArguments& arguments,
                  ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
-  auto pin = find_usable_comm(comm, traits.function);
-  if (!pin.ok()) return note_in_group(report(pin.error()));
-  auto request = build_collective(**pin, traits, arguments);
-  if (!request.ok()) return note_in_group(report(request.error()));
+  CommPin pin = pin_if_usable(comm);
+  if (pin.get() == nullptr) {
+    auto found = find_usable_comm(comm, traits.function);
+    if (!found.ok()) return note_in_group(report(found.error()));
+    pin = std::move(*found);
+  }
+  Request request;
+  if (auto built = build_collective(*pin, traits, arguments, &request); !built.ok())
+    return note_in_group(report(built.error()));
   if (config != nullptr)
-    if (auto selected = apply_call_config(**pin, config, &*request); !selected.ok())
+    if (auto selected = apply_call_config(*pin, config, &request); !selected.ok())
       return note_in_group(report(selected.error()));
-  request->stream = stream;
-  return submit(std::move(*pin), std::move(*request), traits.function);
+  request.stream = stream;
+  return submit(std::move(pin), std::move(request), traits.function);
 }
 
 }  // namespace

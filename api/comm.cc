@@ -145,6 +145,16 @@ Result<CommPin> find_usable_comm(ncclComm_t comm, const char* function) {
   return pin;
 }
 
+CommPin pin_if_usable(ncclComm_t comm) {
+  auto found = comms().pin(comm);
+  const Comm* there = found.pin.get();
+  const bool usable = there != nullptr && there->engine() != nullptr &&
+                      !there->revoked.load(std::memory_order_relaxed) &&
+                      !there->finalized.load(std::memory_order_relaxed) &&
+                      !there->suspended.load(std::memory_order_relaxed);
+  return usable ? std::move(found.pin) : CommPin();
+}
+
 Done retire(ncclComm_t comm, const char* function, bool end_calls) {
   {
     RONDO_TRY(CommPin pin, find_comm(comm, function));

@@ -244,7 +244,7 @@ ncclResult_t execute_on_device(std::vector<GroupEntry>& entries) {
 
 }  // namespace
 
-ncclResult_t execute_one(CommPin comm, Request request, const char* function) {
+ncclResult_t execute_one(CommPin&& comm, Request&& request, const char* function) {
   const bool blocking = comm->blocking();
   const bool device = on_device(*comm);
   if (blocking && !device && request.stream == nullptr && request.more.empty() &&

@@ -29,7 +29,7 @@ struct GroupEntry {
 };
 
 // A single call outside any group.
-ncclResult_t execute_one(CommPin comm, Request request, const char* function);
+ncclResult_t execute_one(CommPin&& comm, Request&& request, const char* function);
 
 // A group, in order of issue.
 ncclResult_t execute_group(std::vector<GroupEntry> entries);

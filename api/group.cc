@@ -14,7 +14,6 @@ namespace rondo::api {
 namespace {
 
 struct Group {
-  int depth = 0;
   ncclResult_t first_error = ncclSuccess;
   std::vector<GroupEntry> entries;
   std::vector<SetUp> set_ups;
@@ -83,18 +82,18 @@ void cancel(const Group& closed) {
 // Leaves one level; true at the outermost, whose content is then in `closed`.
 Done leave(const char* function, Group* closed, bool* outermost) {
   Group& state = group();
-  if (state.depth == 0) return fail(Status::kInvalidUsage, "{}: not in a group call.", function);
-  *outermost = --state.depth == 0;
+  if (group_depth == 0) return fail(Status::kInvalidUsage, "{}: not in a group call.", function);
+  *outermost = --group_depth == 0;
   if (*outermost) *closed = std::exchange(state, Group{});
   return done();
 }
 
 }  // namespace
 
-bool in_group() { return group().depth > 0; }
+constinit thread_local int group_depth = 0;
 
 ncclResult_t start_group() {
-  ++group().depth;
+  ++group_depth;
   return ncclSuccess;
 }
 
@@ -115,13 +114,12 @@ ncclResult_t end_group() {
 }
 
 ncclResult_t note_in_group(ncclResult_t result) {
-  Group& state = group();
-  if (state.depth > 0 && state.first_error == ncclSuccess && result != ncclInProgress)
-    state.first_error = result;
+  if (in_group() && group().first_error == ncclSuccess && result != ncclInProgress)
+    group().first_error = result;
   return result;
 }
 
-ncclResult_t submit(CommPin comm, Request request, const char* function) {
+ncclResult_t submit(CommPin&& comm, Request&& request, const char* function) {
   if (!in_group()) return execute_one(std::move(comm), std::move(request), function);
   group().entries.push_back({comm->handle, std::move(request)});
   return ncclSuccess;

@@ -13,7 +13,9 @@
 
 namespace rondo::api {
 
-bool in_group();
+// One word a thread; at a fixed distance from the thread's own, because every call looks at it.
+extern constinit thread_local int group_depth [[gnu::tls_model("initial-exec")]];
+inline bool in_group() { return group_depth > 0; }
 
 ncclResult_t start_group();
 ncclResult_t end_group();
@@ -22,7 +24,7 @@ ncclResult_t end_group();
 ncclResult_t note_in_group(ncclResult_t result);
 
 // Runs the request now, or at the end of the open group.
-ncclResult_t submit(CommPin comm, Request request, const char* function);
+ncclResult_t submit(CommPin&& comm, Request&& request, const char* function);
 
 // Work that meets other ranks before it returns: making a communicator, registering a window.
 struct SetUp {

@@ -9,24 +9,17 @@
 namespace rondo {
 namespace {
 
-std::atomic<std::uint32_t> generation{0};
 ProcessId identity;
 std::atomic<std::uint32_t> identity_generation{~0u};
 std::mutex identity_mutex;
 
-void install_fork_handler() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
-  });
-}
+// When the library is loaded, so that asking costs no more than a load.
+[[maybe_unused]] const int fork_handler =
+    pthread_atfork(nullptr, nullptr, [] { forks_so_far.fetch_add(1, std::memory_order_relaxed); });
 
 }  // namespace
 
-std::uint32_t fork_generation() {
-  install_fork_handler();
-  return generation.load(std::memory_order_relaxed);
-}
+constinit std::atomic<std::uint32_t> forks_so_far{0};
 
 const ProcessId& this_process() {
   const std::uint32_t now = fork_generation();

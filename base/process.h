@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 
 namespace rondo {
@@ -10,8 +11,9 @@ namespace rondo {
 using ProcessId = std::array<std::uint64_t, 2>;
 const ProcessId& this_process();
 
-// Counts the forks between the first process that called this and the present one. Objects keep the
-// value of their making; where it differs now, they belong to the parent. Costs one load.
-std::uint32_t fork_generation();
+// Counts the forks between the process that loaded the library and the present one. Objects keep
+// the value of their making; where it differs now, they belong to the parent. Costs one load.
+extern std::atomic<std::uint32_t> forks_so_far;
+inline std::uint32_t fork_generation() { return forks_so_far.load(std::memory_order_relaxed); }
 
 }  // namespace rondo

@@ -1,6 +1,9 @@
 // Waiter: the one place in Rondo where a rank waits for other ranks.
 //
 // A wait spins, then yields the core, then parks on the rank's doorbell, at most 100 ms at a time.
+// How long it does the first two, it learns from the waits before: where data came as soon as the
+// core was yielded, the peer wants this very core, so spinning is cut short; where only sleeping
+// helped, yielding is. Both grow back with every wait in which they were enough.
 // Off the fast path it asks its supervisor again and again whether to go on: that is where
 // deadlines, aborts, faults, dead peers and sockets are looked after (installed by collectives/). A
 // rank that runs as a fiber suspends instead of yielding, so that others of its thread can run.
@@ -12,6 +15,7 @@
 //   if (!waiter.until([&] { return load_acquire(word) >= target; }, {peer, step})) return;
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/doorbell.h"
@@ -40,7 +44,8 @@ class BasicWaiter {
     void (*suspend)(void* self, bool fresh) = nullptr;
   };
 
-  // How long a wait does what: turns of the spin loop, then turns of sched_yield (at least one).
+  // The longest that a wait does what: turns of the spin loop, then turns of sched_yield (at least
+  // one).
   struct Budget {
     int spins = 4000;
     int yields = 200;
@@ -50,16 +55,18 @@ class BasicWaiter {
   BasicWaiter(std::uint8_t* parked, std::uint32_t* bell) : parked_(parked), bell_(bell) {}
 
   void set_supervisor(const Supervisor& supervisor) { supervisor_ = supervisor; }
-  void set_budget(const Budget& budget) { budget_ = budget; }
+  void set_budget(const Budget& budget) { budget_ = now_ = budget; }
   const Supervisor& supervisor() const { return supervisor_; }
 
   template <class Ready>
   bool until(Ready&& ready, const WaitSite& site) {
     if (ready()) return true;
     if (supervisor_.suspend == nullptr) {
-      for (int i = 0; i < budget_.spins; ++i) {
+      for (int i = 0; i < now_.spins; ++i) {
         A::relax();
-        if (ready()) return true;
+        if (!ready()) continue;
+        now_.spins = grown(now_.spins, budget_.spins);
+        return true;
       }
     }
     return until_slow(ready, site);
@@ -68,6 +75,24 @@ class BasicWaiter {
  private:
   static constexpr std::int64_t kLongestSleep = 100'000'000;  // ns
   static constexpr int kYieldsPerCheck = 32;
+  static constexpr int kFewestSpins = 32;
+  static constexpr int kFewestYields = 8;
+  static constexpr int kPromptYields = 2;  // so soon only the peer can have had the core
+
+  static int grown(int turns, int most) { return std::min(most, 2 * turns); }
+  static int cut(int turns, int fewest) { return std::max(std::min(turns, fewest), turns / 4); }
+
+  // After a wait that was over in this turn of until_slow().
+  void learn(int turn) {
+    if (supervisor_.suspend != nullptr) return;
+    if (turn >= now_.yields) {
+      now_.yields = cut(now_.yields, kFewestYields);
+    } else {
+      now_.yields = grown(now_.yields, budget_.yields);
+      now_.spins =
+          turn < kPromptYields ? cut(now_.spins, kFewestSpins) : grown(now_.spins, budget_.spins);
+    }
+  }
 
   template <class Ready>
   [[gnu::noinline]] bool until_slow(Ready& ready, const WaitSite& site) {
@@ -76,13 +101,16 @@ class BasicWaiter {
     for (int turn = 0;; ++turn) {
       if (supervisor_.suspend != nullptr) {
         supervisor_.suspend(supervisor_.self, turn == 0);
-      } else if (turn < budget_.yields) {
+      } else if (turn < now_.yields) {
         A::yield();
       } else {
         park<A>(*parked_, *bell_, seen, ready, kLongestSleep);
       }
-      if (ready()) return true;
-      const bool parks_next = supervisor_.suspend != nullptr || turn + 1 >= budget_.yields;
+      if (ready()) {
+        learn(turn);
+        return true;
+      }
+      const bool parks_next = supervisor_.suspend != nullptr || turn + 1 >= now_.yields;
       if (!parks_next && turn % kYieldsPerCheck != kYieldsPerCheck - 1) continue;
       seen = A::load_acquire(*bell_);
       if (supervisor_.self == nullptr) continue;
@@ -95,6 +123,7 @@ class BasicWaiter {
   std::uint32_t* bell_ = nullptr;
   Supervisor supervisor_;
   Budget budget_;
+  Budget now_;  // of it, what the next wait may use
 };
 
 using Waiter = BasicWaiter<>;

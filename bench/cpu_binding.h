@@ -22,4 +22,19 @@ inline void bind_to_cpu(int turn) {
   }
 }
 
+// While it lives, the calling thread is bound so.
+class Bound {
+ public:
+  explicit Bound(int turn) {
+    sched_getaffinity(0, sizeof before_, &before_);
+    bind_to_cpu(turn);
+  }
+  ~Bound() { sched_setaffinity(0, sizeof before_, &before_); }
+  Bound(const Bound&) = delete;
+  Bound& operator=(const Bound&) = delete;
+
+ private:
+  cpu_set_t before_{};
+};
+
 }  // namespace rondo::bench

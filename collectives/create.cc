@@ -13,6 +13,7 @@
 #include "collectives/gpu/team_registry.h"
 #include "topology/cpu_budget.h"
 #include "topology/host_identity.h"
+#include "topology/rank_layout.h"
 #include "transport/bootstrap/hmac.h"
 
 namespace rondo {
@@ -87,6 +88,7 @@ class Creation {
     mine.facts.address = state_->listener->base();
     RONDO_TRY(mine.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
     mine.reproducible = request_.options.reproducible;
+    mine.cpu_set = topology::id_of(topology::affinity_cpus());
     mine.cores = topology::usable_cores();
     mine.device = request_.options.device;
     const Blob blob = mine.encode();
@@ -250,10 +252,10 @@ class Creation {
       facts.one_process &= record.facts.process == records_[0].facts.process;
       if (std::find(hosts.begin(), hosts.end(), record.facts.host) == hosts.end())
         hosts.push_back(record.facts.host);
-      const auto same_host = [&](const InitRecord& other) {
-        return other.facts.host == record.facts.host;
+      const auto same_cores = [&](const InitRecord& other) {
+        return other.facts.host == record.facts.host && other.cpu_set == record.cpu_set;
       };
-      facts.crowded |= std::count_if(records_.begin(), records_.end(), same_host) > record.cores;
+      facts.crowded |= std::count_if(records_.begin(), records_.end(), same_cores) > record.cores;
     }
     facts.hosts = static_cast<int>(hosts.size());
   }

@@ -18,6 +18,7 @@ std::vector<std::byte> InitRecord::encode() const {
   writer.put(facts.address);
   writer.put(algorithms.allowed);
   writer.put(static_cast<std::uint8_t>(reproducible));
+  writer.put(cpu_set);
   writer.put(cores);
   writer.put(device);
   return writer.take();
@@ -43,6 +44,7 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   record.algorithms.allowed = reader.get<decltype(AlgorithmFilter::allowed)>();
   const auto reproducible = reader.get<std::uint8_t>();
   record.reproducible = reproducible != 0;
+  record.cpu_set = reader.get<std::uint64_t>();
   record.cores = reader.get<std::int32_t>();
   record.device = reader.get<std::int32_t>();
   if (!reader.ok() || reader.left() != 0 || facts.rank != rank || reproducible > 1 ||

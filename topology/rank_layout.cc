@@ -5,13 +5,14 @@
 #include <unordered_map>
 
 namespace rondo::topology {
-namespace {
 
 std::uint64_t id_of(const CpuList& cpus) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const int cpu : cpus) hash = (hash ^ static_cast<std::uint64_t>(cpu)) * 0x100000001b3;
   return hash;
 }
+
+namespace {
 
 template <class Groups, class CpusOf>
 int index_holding(const Groups& groups, const CpuList& cpus, CpusOf cpus_of) {

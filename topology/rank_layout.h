@@ -35,6 +35,9 @@ struct RankPlace {
 };
 static_assert(sizeof(RankPlace) == 48 && std::is_trivially_copyable_v<RankPlace>);
 
+// Equal for equal lists; 0 is none of them.
+std::uint64_t id_of(const CpuList& cpus);
+
 // The place of a rank that may run on `cpus` of `host`; cores_usable is min(cpus, host's usable).
 RankPlace place_on(const HostTopology& host, const CpuList& cpus, std::uint64_t process_id);
 

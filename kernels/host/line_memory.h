@@ -63,8 +63,8 @@ class LineMemory {
       }
     }
     void* target = output() + to.at * element_;
-    reduce_function(call_.type, call_.op)(
-        {sources, rank_.size, &target, 1, piece.count, rank_.size, true, false});
+    reduce_function(call_.type,
+                    call_.op)({sources, rank_.size, &target, 1, piece.count, rank_.size, true, 0});
   }
 
   void copy(int r, int, const Piece& piece, std::uint64_t at) {

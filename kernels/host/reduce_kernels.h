@@ -4,7 +4,7 @@
 //   void* out[] = {mine};
 //   host::reduce_function(type, op)({.sources = in, .source_count = 2, .targets = out,
 //                                    .target_count = 1, .count = n, .rank_count = 2,
-//                                    .finish = true, .stream = false});
+//                                    .finish = true, .streamed = 0});
 //
 // Results equal kernels/reduce.h bit for bit (of a NaN only that it is one), whatever the
 // instruction set, alignment or count: AVX-512, AVX2 or plain C++, chosen at run time.
@@ -28,7 +28,7 @@ struct ReduceArgs {
   std::size_t count;           // elements
   int rank_count;              // the divisor of avg
   bool finish;                 // false: leave avg's sum undivided (a partial sum, rounded)
-  bool stream;                 // write past the caches, and fence
+  int streamed;  // the first so many targets are written past the caches, then a fence
 };
 
 using ReduceFn = void (*)(const ReduceArgs&);

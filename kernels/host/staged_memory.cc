@@ -141,9 +141,10 @@ void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
     targets[count++] = place;
   }
   if (count == 0) return;
-  const bool stream = call_.stream_stores && !staging_needed;
+  // Staging, the last target, is read again at once.
+  const int streamed = call_.stream_stores ? count - (staging_needed ? 1 : 0) : 0;
   reduce_function(call_.type, call_.op)(
-      {sources.data(), rank_.size, targets.data(), count, piece.count, rank_.size, true, stream});
+      {sources.data(), rank_.size, targets.data(), count, piece.count, rank_.size, true, streamed});
 }
 
 void StagedMemory::copy(int r, int slot, const Piece& piece, std::uint64_t at) {

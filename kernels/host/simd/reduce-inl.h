@@ -135,6 +135,8 @@ HWY_INLINE std::size_t misalignment(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address) % kVectorBytes;
 }
 
+constexpr std::size_t kAlignFrom = 2048;  // bytes: the head costs about 10 ns
+
 template <class Lanes, class Op, class Finish, int n>
 struct Loop {
   static constexpr int kHeld = n == 0 ? 1 : n;
@@ -161,7 +163,7 @@ struct Loop {
     const Bytes r3 = vectors > 2 ? result(at + 3 * kVectorBytes) : r0;
     for (int t = 0; t < args.target_count; ++t) {
       auto* to = static_cast<std::uint8_t*>(args.targets[t]) + at;
-      const bool stream = args.stream && misalignment(to) == 0;
+      const bool stream = t < args.streamed && misalignment(to) == 0;
       store(r0, to, stream);
       if (vectors > 1) store(r1, to + kVectorBytes, stream);
       if (vectors > 2) store(r2, to + 2 * kVectorBytes, stream);
@@ -172,7 +174,9 @@ struct Loop {
   HWY_INLINE void run() {
     const std::size_t bytes = args.count * sizeof(typename Lanes::Storage);
     std::size_t at = 0;
-    if (args.stream) {  // streaming stores need aligned addresses: the first target decides
+    // Streaming stores need aligned addresses, and others that split no line are faster too. The
+    // first target decides: large buffers of one allocator often begin alike.
+    if (args.streamed > 0 || bytes >= kAlignFrom) {
       const std::size_t head = (kVectorBytes - misalignment(args.targets[0])) % kVectorBytes;
       if (head > 0 && head < bytes && head % sizeof(typename Lanes::Storage) == 0) {
         reduce_part<Lanes, Op>(args, f, 0, head);
@@ -184,7 +188,7 @@ struct Loop {
     for (; bytes - at >= kStep; at += kStep) step<kUnroll>(at);
     for (; kUnroll > 1 && bytes - at >= kVectorBytes; at += kVectorBytes) step<1>(at);
     if (at < bytes) reduce_part<Lanes, Op>(args, f, at, bytes - at);
-    if (args.stream) hwy::FlushStream();
+    if (args.streamed > 0) hwy::FlushStream();
   }
 };
 
@@ -200,7 +204,7 @@ template <class Lanes>
 HWY_INLINE void copy_to_targets(const ReduceArgs& args) {
   for (int t = 0; t < args.target_count; ++t) {
     copy_bytes(args.targets[t], args.sources[0], args.count * sizeof(typename Lanes::Storage),
-               args.stream);
+               t < args.streamed);
   }
 }
 

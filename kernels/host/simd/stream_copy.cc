@@ -17,7 +17,7 @@ void stream_copy_bytes(void* to, const void* from, std::size_t bytes) {
 #if HWY_TARGET == HWY_SCALAR
   std::memcpy(to, from, bytes);
 #else
-  reduce<PlainLanes<std::uint8_t>, Sum, 1>({&from, 1, &to, 1, bytes, 1, false, true}, Nothing{});
+  reduce<PlainLanes<std::uint8_t>, Sum, 1>({&from, 1, &to, 1, bytes, 1, false, 1}, Nothing{});
 #endif
 }
 

@@ -41,6 +41,16 @@ struct HostAtomics {
   // Orders every access before it with every access after it, stores with later loads included.
   static void fence_seq_cst() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
+  // The next write to this word's cache line will be soon: fetch it for writing. A hint.
+  template <class T>
+  static void prefetch_to_write(T& word) {
+#if defined(__x86_64__)
+    asm volatile("prefetchw %0" : : "m"(word));
+#else
+    __builtin_prefetch(&word, 1);
+#endif
+  }
+
   template <class T>
   static T load_plain(const T& word) {
     return word;

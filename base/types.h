@@ -74,6 +74,11 @@ constexpr bool is_float(DataType type) {
 }
 constexpr bool is_bitwise(RedOp op) { return op >= RedOp::kBitAnd && op <= RedOp::kBitXor; }
 
+constexpr bool is_rooted(Collective which) {
+  return which == Collective::kBroadcast || which == Collective::kReduce ||
+         which == Collective::kGather || which == Collective::kScatter;
+}
+
 const char* name(DataType type);     // "float32"
 const char* name(RedOp op);          // "sum"
 const char* name(Collective which);  // "AllReduce"

@@ -63,7 +63,7 @@ class BasicWaiter {
     if (ready()) return true;
     if (supervisor_.suspend == nullptr) {
       for (int i = 0; i < now_.spins; ++i) {
-        A::relax();
+        if (i >= kEagerSpins) A::relax();
         if (!ready()) continue;
         now_.spins = grown(now_.spins, budget_.spins);
         return true;
@@ -75,6 +75,7 @@ class BasicWaiter {
  private:
   static constexpr std::int64_t kLongestSleep = 100'000'000;  // ns
   static constexpr int kYieldsPerCheck = 32;
+  static constexpr int kEagerSpins = 16;  // without a pause: what is on its way is seen at once
   static constexpr int kFewestSpins = 32;
   static constexpr int kFewestYields = 8;
   static constexpr int kPromptYields = 2;  // so soon only the peer can have had the core

@@ -56,6 +56,8 @@ class CommunicatorState {
   std::vector<host::Segment> segments;  // of the fused call in progress
   PlanFacts facts;
   Communicator::Choice last_plan;
+  CallRecord planned_for;  // the newest call that was planned: programs repeat their calls
+  Plan plan;
   std::uint64_t committed_bytes = 0;
 
   // The call in progress.

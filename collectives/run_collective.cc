@@ -84,13 +84,16 @@ Done CommunicatorState::run_collective(const Call& call) {
         which == Collective::kScatter)
       return run_as_messages(call);
   }
-  const Result<Plan> made = make_plan(facts, call.record);
-  if (!made.ok()) {
-    // The same on every rank that makes this call; who makes another must not wait in vain.
-    (void)announce_empty(call.record);
-    return made.error();
+  if (!(call.record == planned_for)) {
+    const Result<Plan> made = make_plan(facts, call.record);
+    if (!made.ok()) {
+      // The same on every rank that makes this call; who makes another must not wait in vain.
+      (void)announce_empty(call.record);
+      return made.error();
+    }
+    plan = *made;
+    planned_for = call.record;
   }
-  const Plan& plan = *made;
   last_plan = {plan.algorithm, plan.protocol, plan.rounds.size()};
   current = call.record;
   host::HostCall host_call;

@@ -13,17 +13,16 @@ struct OneShotRow {
   std::uint64_t one_shot_up_to;  // bytes; above, two-shot or direct
 };
 inline constexpr OneShotRow kAllReduce[] = {
-    {2, 8 << 10},
-    {4, 2 << 10},
-    {8, 1 << 10},
-    {1 << 30, 512},
+    {8, 16 << 10},
+    {16, 8 << 10},
+    {1 << 30, 2 << 10},
 };
 
 inline constexpr OneShotRow kReduce[] = {{2, 64 << 10}, {1 << 30, 4 << 10}};
 
 // From this size on, peers use the callers' buffers in place where they can: it saves copies and
 // costs one more wait at the end.
-inline constexpr std::uint64_t kExposeFrom = 16 << 10;
+inline constexpr std::uint64_t kExposeFrom = 32 << 10;
 // Calls of a group of fewer bytes each run as one: what they cost is the meeting, not the bytes.
 inline constexpr std::uint64_t kFuseBelow = 16 << 10;
 // Ranks whose lines one call may read; above it the staged path is taken.

@@ -53,7 +53,9 @@ std::uint64_t PeerMemoryChecker::needed_step(int r, const Op& op) const {
     case Op::Verb::kWait:
       return std::max(rank.steps.size(), rank.first_step + 1);
     case Op::Verb::kLeave:
-      return rank.call->exposures[r] == 0 ? 0 : rank.steps.size();
+      // As StagedMemory::release() does.
+      if (rank.call->exposures[r] == 0) return 0;
+      return is_rooted(rank.call->job.collective) ? rank.steps.size() : rank.last_look;
     default:
       return 0;
   }
@@ -112,6 +114,7 @@ void PeerMemoryChecker::perform(int r, const Op& op) {
       rank.call = &calls_[op.peer];
       rank.first_step = rank.steps.size();
       rank.last_exposed = {};
+      rank.last_look = 0;
       rank.call->announced.write(r, r, pool_.input(op.peer, r, 0));
       return;
     case Op::Verb::kPublish:
@@ -120,8 +123,10 @@ void PeerMemoryChecker::perform(int r, const Op& op) {
     case Op::Verb::kExpose:
       return expose(r, op);
     case Op::Verb::kReduce:
+      rank.last_look = rank.steps.size() + 1;
       return reduce(r, op);
     case Op::Verb::kCopy:
+      rank.last_look = rank.steps.size() + 1;
       return copy(r, op);
     case Op::Verb::kCopyResult:
       return copy_result(r, op);

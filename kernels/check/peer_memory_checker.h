@@ -66,6 +66,7 @@ class PeerMemoryChecker {
     std::size_t at = 0;
     Call* call = nullptr;
     std::uint64_t first_step = 0;  // of the call
+    std::uint64_t last_look = 0;   // the step that follows its last reduce or copy
     std::array<std::uint64_t, kStagingSlots> slot_last{};
     std::array<Piece, kStagingSlots> last_exposed{};
     std::array<TrackedMemory, kStagingSlots> slots;

@@ -59,6 +59,9 @@ class BasicAnnouncer {
     A::store_release(steps.sequence, sequence_);
     A::store_seq_cst(line.sequence, sequence_);
     ring_peers();
+    // Peers hold the next line since they read it in an earlier call: take it while this call
+    // waits.
+    A::prefetch_to_write(rank_.self().announcements[(sequence_ + 1) % depth].sequence);
   }
 
   void publish_step() {

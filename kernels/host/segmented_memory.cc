@@ -19,7 +19,7 @@ SegmentedMemory::SegmentedMemory(HostRank& rank, const HostCall& call)
       segments_(*call.segments),
       element_(size_of(call.type)),
       announcer_(rank, call.record),
-      staging_(rank, element_) {
+      staging_(rank, element_, announcer_.sequence()) {
   announcer_.reserve_line();
   if (announcer_.failed()) return;
   GroupList& list = *rank.self().group;

@@ -31,7 +31,7 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
       call_(call),
       element_(size_of(call.type)),
       announcer_(rank, call.record),
-      staging_(rank, element_) {
+      staging_(rank, element_, announcer_.sequence()) {
   announcer_.reserve_line();
   if (call.op == RedOp::kPreMulSum) return;  // peers must see scaled inputs
   const auto reachable = [&](const void* buffer) {
@@ -109,6 +109,7 @@ const std::byte* StagedMemory::own_source(int slot, const Piece& piece) {
 }
 
 void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
+  last_look_ = rank_.step + 1;
   if (announcer_.failed() || piece.count == 0) return;
   const Touch touch(rank_, exposed_by_peers());
   if (!may_touch_all()) return;
@@ -135,19 +136,28 @@ void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
       staging_needed = true;
     }
   }
-  if (staging_needed) {
-    std::byte* place = staging_.own_published(announcer_, to.slot, to.window, piece.count);
-    if (place == nullptr) return;
-    targets[count++] = place;
+  const auto combine = [&](void* const* to_where, int how_many, int streamed) {
+    reduce_function(call_.type, call_.op)(
+        {sources.data(), rank_.size, to_where, how_many, piece.count, rank_.size, true, streamed});
+  };
+  const int streamed = call_.stream_stores ? count : 0;
+  if (!staging_needed) return count == 0 ? void() : combine(targets.data(), count, streamed);
+  void* place = staging_.own_published(announcer_, to.slot, to.window, piece.count);
+  if (place == nullptr) return;
+  // The lines of staging come from the cores that read them last, as those of the sources do. One
+  // loop that waits for both is slower than two (by 7 % at 256 KiB where cores share a cache).
+  const std::size_t bytes = piece.count * element_;
+  if (count == 0 || streamed > 0) {
+    combine(&place, 1, 0);
+    for (int t = 0; t < count; ++t) copy_bytes(targets[t], place, bytes, true);
+  } else {
+    combine(targets.data(), count, 0);
+    std::memcpy(place, targets[0], bytes);
   }
-  if (count == 0) return;
-  // Staging, the last target, is read again at once.
-  const int streamed = call_.stream_stores ? count - (staging_needed ? 1 : 0) : 0;
-  reduce_function(call_.type, call_.op)(
-      {sources.data(), rank_.size, targets.data(), count, piece.count, rank_.size, true, streamed});
 }
 
 void StagedMemory::copy(int r, int slot, const Piece& piece, std::uint64_t at) {
+  last_look_ = rank_.step + 1;
   if (announcer_.failed() || piece.count == 0) return;
   const std::byte* in_place = exposed_input(r);
   const Touch touch(rank_, in_place != nullptr);
@@ -173,7 +183,13 @@ void StagedMemory::copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t 
 void StagedMemory::release() {
   publish();
   if (exposure_ == 0) return;
-  for (int k = 1; k < rank_.size; ++k) wait((rank_.rank + k) % rank_.size);
+  // Without a root all ranks take the same verbs at the same steps: peers have done with this
+  // rank's buffers once they have taken the step after its own last look at theirs.
+  const std::uint64_t needed = is_rooted(call_.record.collective) ? rank_.step : last_look_;
+  for (int k = 1; k < rank_.size; ++k) {
+    const int peer = (rank_.rank + k) % rank_.size;
+    if (announcer_.wait_line(peer)) announcer_.wait_step(peer, needed);
+  }
 }
 
 bool StagedMemory::exposed_by_peers() const {

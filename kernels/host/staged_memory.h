@@ -61,6 +61,7 @@ class StagedMemory {
   Staging staging_;
   bool announced_ = false;
   std::uint32_t exposure_ = 0;
+  std::uint64_t last_look_ = 0;  // the step that follows what this rank last did in peers' buffers
   std::array<Piece, kStagingSlots> last_exposed_{};
 };
 

@@ -1,5 +1,7 @@
 // Staging: a rank's own part of the staging memory, made present as it is used.
 //
+// A text's slots are turned by one from call to call (the call's number decides, the same on all
+// ranks), so that small calls in a row do not wait for the readers of the one before.
 // Guarantees: a place that own() returns is backed by memory; slot_last tells open() which step
 // published the slot's contents. Cost: a comparison a verb; a system call while the slots grow.
 #pragma once
@@ -10,15 +12,16 @@ namespace rondo::host {
 
 class Staging {
  public:
-  Staging(HostRank& rank, std::size_t element) : rank_(rank), element_(element) {}
+  Staging(HostRank& rank, std::size_t element, std::uint64_t call)
+      : rank_(rank), element_(element), turn_(static_cast<int>(call % kStagingSlots)) {}
 
   std::byte* of(int r, int slot, std::uint64_t window) const {
-    return rank_.peers[r].staging + slot * rank_.slot_bytes + window * element_;
+    return rank_.peers[r].staging + turned(slot) * rank_.slot_bytes + window * element_;
   }
 
   // Waits until nobody reads the slot any more.
   void open(Announcer& announcer, int slot) const {
-    const std::uint64_t last = rank_.slot_last[slot];
+    const std::uint64_t last = rank_.slot_last[turned(slot)];
     if (last == 0) return;
     for (int r = 0; r < rank_.size && !announcer.failed(); ++r)
       if (r != rank_.rank) announcer.wait_step(r, last + 1);
@@ -27,7 +30,7 @@ class Staging {
   // A place in this rank's own staging; null (and the call failed) where there is no memory.
   std::byte* own(Announcer& announcer, int slot, std::uint64_t window, std::uint64_t count) {
     const std::size_t end = (window + count) * element_;
-    if (end > rank_.slot_committed[slot] && !grow(slot, end)) {
+    if (end > rank_.slot_committed[turned(slot)] && !grow(slot, end)) {
       announcer.fail();
       return nullptr;
     }
@@ -37,13 +40,15 @@ class Staging {
   // The same, for what peers will read once the next step is published.
   std::byte* own_published(Announcer& announcer, int slot, std::uint64_t window,
                            std::uint64_t count) {
-    rank_.slot_last[slot] = rank_.step + 1;
+    rank_.slot_last[turned(slot)] = rank_.step + 1;
     return own(announcer, slot, window, count);
   }
 
  private:
+  int turned(int slot) const { return (slot + turn_) % kStagingSlots; }
+
   bool grow(int slot, std::size_t end) {
-    std::size_t& committed = rank_.slot_committed[slot];
+    std::size_t& committed = rank_.slot_committed[turned(slot)];
     std::size_t target = committed == 0 ? std::size_t{64} << 10 : committed * 2;
     while (target < end) target *= 2;
     if (target > rank_.slot_bytes) target = rank_.slot_bytes;
@@ -54,6 +59,7 @@ class Staging {
 
   HostRank& rank_;
   std::size_t element_;
+  int turn_;
 };
 
 }  // namespace rondo::host

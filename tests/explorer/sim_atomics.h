@@ -49,6 +49,9 @@ struct SimAtomics {
     word = value;
   }
 
+  template <class T>
+  static void prefetch_to_write(T&) {}
+
   static void wait(std::uint32_t& word, std::uint32_t expected, std::int64_t) {
     machine->wait(word, expected);
   }

@@ -1,5 +1,6 @@
 """The driver of bench/compare.sh: starts the contestants, lets them take turns, reports."""
 import argparse
+import json
 import os
 import platform
 import subprocess
@@ -28,6 +29,8 @@ def parse():
     add("--rounds", type=int, default=11)
     add("--budget", type=float, default=0.03, help="seconds for one measurement")
     add("--contestants", help="only these (and what they are compared with)")
+    add("--append", action="store_true",
+        help="to the results that lie in --out: a long comparison in slices")
     add("--no-facts", action="store_true", help="no groups, init and memory")
     add("--build", default="build")
     add("--out", default="build/compare")
@@ -101,6 +104,24 @@ def measure_ranks(ranks, options, results, dropped):
             group.close()
 
 
+def earlier(options):
+    """Results, facts and counts of rounds that lie in --out, where this run adds to them."""
+    path = f"{options.out}/results.json"
+    if not options.append or not os.path.exists(path):
+        return {}, {}, {}
+    with open(path, encoding="utf-8") as file:
+        old = json.load(file)
+    results = {}
+    for row in old["results"]:
+        key = (row["ranks"], row["operation"], row["bytes"])
+        if row["ranks"] in options.ranks and row["operation"] in options.operations:
+            continue  # measured anew
+        results[key] = {name: [v * 1e-6 for v in values]
+                        for name, values in row["microseconds"].items()}
+    counts = {True: old["run"]["rounds_kept"], False: old["run"]["rounds_dropped"]}
+    return results, old["facts"], counts
+
+
 def describe_run(options):
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True,
                             text=True, check=False).stdout.strip()
@@ -115,11 +136,12 @@ def describe_run(options):
 def main():
     options = parse()
     os.makedirs(options.out, exist_ok=True)
-    results, dropped = {}, {}
+    results, extra, dropped = earlier(options)
     try:
         for ranks in options.ranks:
             measure_ranks(ranks, options, results, dropped)
-        extra = {} if options.no_facts else facts.measure(options.build, options.quick)
+        if not options.no_facts:
+            extra = facts.measure(options.build, options.quick)
     except ContestantFailed as failure:
         print(f"compare: {failure}", file=sys.stderr)
         return 1

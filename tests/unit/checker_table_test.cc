@@ -25,10 +25,6 @@ namespace {
 constexpr int kMostRanks = 64;
 constexpr int kExhaustive = 8;  // ranks up to which all remainders and roots meet all modes
 
-bool is_rooted(Collective c) {
-  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
-         c == Collective::kScatter;
-}
 bool has_blocks(Collective c) {
   return c == Collective::kAllGather || c == Collective::kReduceScatter ||
          c == Collective::kAllToAll || c == Collective::kGather || c == Collective::kScatter;

@@ -63,8 +63,8 @@ Done FramedLink::flush() {
 Result<std::optional<Frame>> FramedLink::receive() {
   std::array<std::byte, kReceiveBytes> chunk;
   for (;;) {
-    RONDO_TRY(auto frame, parser_.next());
-    if (frame) return frame;
+    Result<std::optional<Frame>> frame = parser_.next();
+    if (!frame.ok() || frame->has_value()) return frame;
     if (closed_) return closed_error(0);
     const ssize_t count = ::recv(socket_.get(), chunk.data(), chunk.size(), 0);
     if (count < 0 && errno == EINTR) continue;

@@ -11,6 +11,7 @@
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
 #include "collectives/gpu/team_registry.h"
+#include "collectives/tuning.h"
 #include "topology/cpu_budget.h"
 #include "topology/host_identity.h"
 #include "topology/rank_layout.h"
@@ -21,10 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Blob = std::vector<std::byte>;
-
-constexpr std::size_t kStagingBytes = 2 << 20;  // per rank, in kStagingSlots parts
-constexpr std::size_t kConnectionSlotBytes = 128 << 10;
-constexpr std::size_t kConnectionSlots = 4;
 
 class Creation {
  public:
@@ -113,8 +110,8 @@ class Creation {
     }
     state_->host.rank = mine;
     state_->host.size = static_cast<int>(members.size());
-    const shm::SegmentShape shape{state_->host.size, kStagingBytes, kConnectionSlotBytes,
-                                  kConnectionSlots};
+    const shm::SegmentShape shape{state_->host.size, tuning::kStagingBytes,
+                                  tuning::kConnectionSlotBytes, tuning::kConnectionSlots};
     const bool represents = shm::HostGroup::is_representative(members, mine);
     if (represents) {
       const net::Patience patience{deadline_, [this] {
@@ -154,7 +151,7 @@ class Creation {
       port.arena = arena ? arena->data() : nullptr;
       view.peers.push_back(port);
     }
-    view.slot_bytes = kStagingBytes / kStagingSlots;
+    view.slot_bytes = tuning::kStagingBytes / kStagingSlots;
     view.global = state_->local_ranks;
     view.known_step.assign(view.size, 0);
     view.known_sequence.assign(view.size, 0);
@@ -169,12 +166,21 @@ class Creation {
     state_->circle.reserve(view.size);
     state_->circle_now.reserve(view.size);
     view.waiter = Waiter(view.self().parked, view.self().bell);
+    show_identity(*view.self().identity);
     connect_hooks(view);
     std::vector<int> locals;
     for (int r = 0; r < state_->size; ++r) locals.push_back(state_->local_of(r));
     state_->connections = std::make_unique<Connections>(group.segment, view.rank, std::move(locals),
                                                         state_->links.get());
     if (state_->facts.crowded) view.waiter.set_budget({50, 2000});
+  }
+
+  // For rondo ps.
+  void show_identity(IdentityLine& line) const {
+    line.rank = request_.rank;
+    line.size = request_.size;
+    request_.options.name.copy(line.name, sizeof(line.name) - 1);
+    HostAtomics::store_release(line.pid, static_cast<std::int32_t>(getpid()));
   }
 
   void connect_hooks(host::HostRank& view) {
@@ -206,7 +212,7 @@ class Creation {
     options.size = request_.size;
     options.secret = bootstrap::sha256(
         {std::as_bytes(std::span("rondo links")), std::as_bytes(std::span(request_.id.bytes))});
-    options.slots = {kConnectionSlotBytes, 2 * kConnectionSlots};
+    options.slots = {tuning::kConnectionSlotBytes, 2 * tuning::kConnectionSlots};
     options.on_control = [state = state_.get()](int, std::span<const std::byte> message) {
       state->on_control(message);
     };
@@ -242,8 +248,8 @@ class Creation {
   void agree_on_facts() {
     PlanFacts& facts = state_->facts;
     facts.ranks = request_.size;
-    facts.slot_bytes = kStagingBytes / kStagingSlots;
-    facts.connection_slot_bytes = kConnectionSlotBytes;
+    facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
+    facts.connection_slot_bytes = tuning::kConnectionSlotBytes;
     facts.one_process = true;
     std::vector<std::uint64_t> hosts;
     for (const InitRecord& record : records_) {

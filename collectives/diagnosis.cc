@@ -29,6 +29,32 @@ bool is_stopped(int pid) {
   return after_name != nullptr && (after_name[2] == 'T' || after_name[2] == 't');
 }
 
+std::string describe_call(const PeerPort& peer, std::uint64_t newest) {
+  const ProgressLine& progress = *peer.progress;
+  const std::uint64_t sequence = HostAtomics::load_acquire(peer.steps->sequence);
+  const std::uint64_t finished = HostAtomics::load_acquire(progress.finished);
+  const CallRecord waits_in = load_record(progress.call);
+  const bool waits = HostAtomics::load_acquire(progress.state) != kOutside &&
+                     HostAtomics::load_acquire(progress.sequence) == sequence &&
+                     (is_message(waits_in) || finished < sequence);
+  std::string text;
+  if (sequence < newest) {
+    text = fmt::format("not entered call {}", newest);
+    if (sequence > 0) text += fmt::format(" (newest: {})", sequence);
+  } else if (sequence == 0) {
+    text = "no collective yet";
+  } else {
+    const AnnounceLine& line = peer.announcements[sequence % kAnnounceDepth];
+    text = fmt::format("{} call {}, {}, step {}", finished >= sequence ? "finished" : "in",
+                       sequence, to_string(load_record(line.record)),
+                       HostAtomics::load_acquire(peer.steps->step));
+  }
+  if (waits && is_message(waits_in)) text += ", in " + to_string(waits_in);
+  if (waits)
+    text += fmt::format(", waits for rank {}", HostAtomics::load_acquire(progress.waiting_for));
+  return text;
+}
+
 // Who is behind a wait for rank `awaited`: it may be waiting itself, for another rank, and so on,
 // to one that stands still or has not come.
 int CommunicatorState::last_of_chain(int awaited) const {
@@ -117,29 +143,7 @@ std::string CommunicatorState::describe_ranks() const {
 }
 
 std::string CommunicatorState::describe_rank(int r) const {
-  const PeerPort& peer = host.peers[r];
-  const ProgressLine& progress = *peer.progress;
-  const std::uint64_t sequence = HostAtomics::load_acquire(peer.steps->sequence);
-  const std::uint64_t step = HostAtomics::load_acquire(peer.steps->step);
-  const CallRecord waits_in = load_record(progress.call);
-  const bool waits =
-      HostAtomics::load_acquire(progress.state) != kOutside &&
-      HostAtomics::load_acquire(progress.sequence) == sequence &&
-      (is_message(waits_in) || HostAtomics::load_acquire(progress.finished) < sequence);
-  const AnnounceLine& line = peer.announcements[sequence % kAnnounceDepth];
-  std::string text = rank_name(local_ranks[r]) + ": ";
-  if (sequence < host.sequence) {
-    text += fmt::format("not entered call {}", host.sequence);
-    if (sequence > 0) text += fmt::format(" (newest: {})", sequence);
-  } else {
-    text +=
-        fmt::format("{} call {}, {}, step {}",
-                    HostAtomics::load_acquire(progress.finished) >= sequence ? "finished" : "in",
-                    sequence, to_string(load_record(line.record)), step);
-  }
-  if (waits && is_message(waits_in)) text += ", in " + to_string(waits_in);
-  if (waits)
-    text += fmt::format(", waits for rank {}", HostAtomics::load_acquire(progress.waiting_for));
+  std::string text = rank_name(local_ranks[r]) + ": " + describe_call(host.peers[r], host.sequence);
   if (group && has_ended(group->processes[group->process_of_member[r]])) {
     text += ", ended";
   } else if (is_stopped(ranks[local_ranks[r]].pid)) {

@@ -54,16 +54,12 @@ bool fits_line(const PlanFacts& facts, const CallRecord& record) {
 
 // The first choice by size.
 Algorithm choose(const PlanFacts& facts, const CallRecord& record, std::uint64_t bytes) {
-  const auto up_to = [&](const auto& rows) {
-    for (const auto& row : rows)
-      if (facts.ranks <= row.ranks) return row.one_shot_up_to;
-    return std::uint64_t{0};
-  };
+  const bool one_shot = bytes <= one_shot_limit(record.collective, facts.ranks);
   switch (record.collective) {
     case Collective::kAllReduce:
-      return bytes <= up_to(tuning::kAllReduce) ? Algorithm::kOneShot : Algorithm::kTwoShot;
+      return one_shot ? Algorithm::kOneShot : Algorithm::kTwoShot;
     case Collective::kReduce:
-      return bytes <= up_to(tuning::kReduce) ? Algorithm::kOneShot : Algorithm::kDirect;
+      return one_shot ? Algorithm::kOneShot : Algorithm::kDirect;
     default:
       return Algorithm::kDirect;
   }
@@ -105,6 +101,16 @@ bool is_reproducible(Order order, bool narrow) {
 const char* name(Protocol protocol) {
   constexpr const char* kNames[] = {"line", "staged", "simple"};
   return kNames[static_cast<int>(protocol)];
+}
+
+std::uint64_t one_shot_limit(Collective collective, int ranks) {
+  const auto up_to = [&](const auto& rows) {
+    for (const auto& row : rows)
+      if (ranks <= row.ranks) return row.one_shot_up_to;
+    return std::uint64_t{0};
+  };
+  if (collective == Collective::kAllReduce) return up_to(tuning::kAllReduce);
+  return collective == Collective::kReduce ? up_to(tuning::kReduce) : 0;
 }
 
 Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {

@@ -41,6 +41,8 @@ struct Plan {
 
 // Fails with kInvalidUsage, naming what was asked for, where the allowed algorithms leave none.
 Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record);
+// Bytes up to which one-shot is the first choice on a host; 0 where a collective has none.
+std::uint64_t one_shot_limit(Collective collective, int ranks);
 // The same among algorithms over connections only: for several hosts, or where NCCL_ALGO says so.
 Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& record);
 

@@ -4,9 +4,14 @@
 // communicators of at most `ranks` ranks on a host.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace rondo::tuning {
+
+inline constexpr std::size_t kStagingBytes = 2 << 20;  // per rank, in kStagingSlots parts
+inline constexpr std::size_t kConnectionSlotBytes = 128 << 10;
+inline constexpr std::size_t kConnectionSlots = 4;
 
 struct OneShotRow {
   int ranks;

@@ -54,6 +54,14 @@ struct alignas(kLineBytes) GroupList {
 };
 static_assert(sizeof(GroupList) == 1024);
 
+// Who a rank is, for who looks in from outside; written once at init, `pid` last.
+struct alignas(kLineBytes) IdentityLine {
+  std::int32_t pid;  // 0: not there yet
+  std::int32_t rank, size;
+  char name[52];  // of the communicator; may be empty
+};
+static_assert(sizeof(IdentityLine) == kLineBytes);
+
 // Progress that peers poll. `step` counts publications of this rank on this communicator.
 struct alignas(kLineBytes) StepLine {
   std::uint64_t step;
@@ -99,6 +107,7 @@ struct PeerPort {
   ProgressLine* progress;
   FaultSlot* fault;
   GroupList* group;
+  IdentityLine* identity;
   std::uint32_t* bell;    // futex word
   std::uint8_t* parked;   // 1 while the rank sleeps
   std::uint8_t* faulted;  // 1 once its fault slot is set

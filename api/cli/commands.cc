@@ -8,6 +8,8 @@ constexpr Command kCommands[] = {
     {"bench", "measure and check collectives (nccl-tests' flags and table)", bench_command},
     {"doctor", "what on this machine will bite, and what to do about it", doctor_command},
     {"topo", "what Rondo sees of this host: cores, caches, memory, interfaces", topo_command},
+    {"ps", "which rank of a process is in which call, and whom it waits for", ps_command},
+    {"explain", "what a call would run as, and why", explain_command},
     {"env", "every environment variable: type, default, current value", env_command},
 };
 

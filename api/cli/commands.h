@@ -22,6 +22,8 @@ std::span<const Command> commands();
 int bench_command(int argc, char** argv);
 int doctor_command(int argc, char** argv);
 int env_command(int argc, char** argv);
+int explain_command(int argc, char** argv);
+int ps_command(int argc, char** argv);
 int run_command(int argc, char** argv);
 int topo_command(int argc, char** argv);
 

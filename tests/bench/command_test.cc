@@ -255,6 +255,37 @@ TEST(RondoCommand, PrintsItsRegistryItsHostAndItsVersion) {
   EXPECT_NE(doctor.output.find("memory files"), std::string::npos);
 }
 
+TEST(RondoCommand, ExplainsWhatACallWouldRunAs) {
+  const Ended ended = rondo({"explain", "all_reduce", "4M", "--ranks", "8", "--type", "half"});
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_NE(ended.output.find("AllReduce(count 2097152, float16, sum); 8 ranks on 1 host"),
+            std::string::npos)
+      << ended.output;
+  EXPECT_NE(ended.output.find("algorithm    twoshot"), std::string::npos) << ended.output;
+  EXPECT_EQ(rondo({"explain", "all_reduce", "4Q"}).status, 2);
+  EXPECT_EQ(rondo({"explain", "all_reduce", "4M", "--type", "nonsense"}).status, 2);
+  EXPECT_EQ(rondo({"explain", "all_reduce", "4M", "--ranks", "2", "--hosts", "3"}).status, 2);
+}
+
+// The ranks of a launcher, while they wait for one that is stopped.
+TEST(RondoCommand, ShowsWhatRanksAreDoing) {
+  Program bench({"bench", "all_reduce", "--ranks", "2", "--processes", "-b", "4", "-e", "4", "-n",
+                 "100000000", "--no-progress"});
+  std::string shown;
+  for (int turn = 0; turn < 200 && shown.find("AllReduce(count 1") == std::string::npos; ++turn) {
+    shown = rondo({"ps", std::to_string(bench.pid())}).output;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_NE(shown.find("communicator"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("call "), std::string::npos) << shown;
+  EXPECT_NE(shown.find("AllReduce(count 1"), std::string::npos) << shown;
+  EXPECT_NE(shown.find(": 2 ranks, 2 on this host"), std::string::npos) << shown;
+  EXPECT_EQ(rondo({"ps", "1073741824"}).status, 1);
+  EXPECT_EQ(rondo({"ps", "x"}).status, 2);
+  bench.signal(SIGTERM);
+  EXPECT_TRUE(bench.nobody_left());
+}
+
 // The real library, as processes that rondo starts, as threads, and under rondo run.
 TEST(RondoBench, MeasuresAndChecksAsProcessesAndAsThreads) {
   for (const char* launch : {"--processes", "--threads"}) {

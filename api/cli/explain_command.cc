@@ -1,0 +1,155 @@
+// rondo explain: what a call would run as, and why, without starting ranks.
+#include <CLI/CLI.hpp>
+
+#include <fmt/format.h>
+
+#include "api/cli/commands.h"
+#include "base/env.h"
+#include "bench/element_types.h"
+#include "bench/kinds.h"
+#include "collectives/explain.h"
+#include "collectives/tuning.h"
+#include "topology/cpu_budget.h"
+#include "transport/connection.h"
+
+namespace rondo::cli {
+namespace {
+
+struct Wanted {
+  std::string collective, size = "4M", type = "float", op = "sum";
+  int ranks = 2, hosts = 1, root = 0, cores = 0;
+  bool threads = false, reproducible = false;
+};
+
+std::optional<Collective> engine_collective(bench::Kind kind) {
+  switch (kind) {
+    case bench::Kind::kAllReduce:
+      return Collective::kAllReduce;
+    case bench::Kind::kAllGather:
+      return Collective::kAllGather;
+    case bench::Kind::kReduceScatter:
+      return Collective::kReduceScatter;
+    case bench::Kind::kBroadcast:
+      return Collective::kBroadcast;
+    case bench::Kind::kReduce:
+      return Collective::kReduce;
+    case bench::Kind::kAllToAll:
+      return Collective::kAllToAll;
+    case bench::Kind::kGather:
+      return Collective::kGather;
+    case bench::Kind::kScatter:
+      return Collective::kScatter;
+    case bench::Kind::kBarrier:
+      return Collective::kBarrier;
+    default:
+      return std::nullopt;
+  }
+}
+
+RedOp engine_op(bench::Op op) {
+  constexpr RedOp kOps[] = {RedOp::kSum,   RedOp::kSum,   RedOp::kProd,      RedOp::kMin,
+                            RedOp::kMax,   RedOp::kAvg,   RedOp::kPreMulSum, RedOp::kBitAnd,
+                            RedOp::kBitOr, RedOp::kBitXor};
+  return kOps[static_cast<int>(op)];
+}
+
+DataType engine_type(ncclDataType_t type) {
+  for (int t = 0; t < kDataTypes; ++t)
+    if (name(static_cast<DataType>(t)) == bench::info(type).alias) return static_cast<DataType>(t);
+  return static_cast<DataType>(type);
+}
+
+Result<CallRecord> record_of(const Wanted& wanted) {
+  const auto kind = bench::kind_by_name(wanted.collective);
+  const auto which = kind ? engine_collective(*kind) : std::nullopt;
+  if (!which)
+    return fail(Status::kInvalidArgument,
+                "'{}' is no collective with a plan; there are all_reduce, all_gather, "
+                "reduce_scatter, broadcast, reduce, alltoall, gather, scatter, barrier",
+                wanted.collective);
+  const auto type = bench::type_by_name(wanted.type);
+  if (!type) return fail(Status::kInvalidArgument, "--type '{}' is no element type", wanted.type);
+  const auto op = bench::op_by_name(wanted.op);
+  if (!op || *op == bench::Op::kNone || !bench::supported(*op, *type))
+    return fail(Status::kInvalidArgument, "--op '{}' is no reduction of {}", wanted.op,
+                wanted.type);
+  const auto bytes = bench::parse_size(wanted.size);
+  if (!bytes)
+    return fail(Status::kInvalidArgument, "'{}' is not a size such as 4096, 64K or 1.5M",
+                wanted.size);
+  if (wanted.root < 0 || wanted.root >= wanted.ranks)
+    return fail(Status::kInvalidArgument, "--root {} is no rank: there are {}", wanted.root,
+                wanted.ranks);
+  CallRecord record;
+  record.collective = *which;
+  record.type = engine_type(*type);
+  if (bench::info(*kind).reduces) record.op = engine_op(*op);
+  if (bench::info(*kind).rooted) record.root = wanted.root;
+  if (*which == Collective::kBarrier) return record;
+  record.count = bench::layout_of({*kind, *type, 0, wanted.ranks, wanted.root}, *bytes).count;
+  if (record.count == 0)
+    return fail(Status::kInvalidArgument, "{} is less than one element for each of {} ranks",
+                wanted.size, wanted.ranks);
+  return record;
+}
+
+Result<PlanFacts> facts_of(const Wanted& wanted) {
+  if (wanted.hosts < 1 || wanted.hosts > wanted.ranks)
+    return fail(Status::kInvalidArgument, "--hosts {} does not suit {} ranks", wanted.hosts,
+                wanted.ranks);
+  PlanFacts facts;
+  facts.ranks = wanted.ranks;
+  facts.hosts = wanted.hosts;
+  facts.one_process = wanted.threads && wanted.hosts == 1;
+  facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
+  facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
+  facts.connection_slot_bytes = tuning::kConnectionSlotBytes;
+  const int cores = wanted.cores > 0 ? wanted.cores : topology::usable_cores();
+  facts.crowded = (wanted.ranks + wanted.hosts - 1) / wanted.hosts > cores;
+  RONDO_TRY(facts.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
+  return facts;
+}
+
+Done print(const Wanted& wanted) {
+  RONDO_TRY(const CallRecord record, record_of(wanted));
+  RONDO_TRY(const PlanFacts facts, facts_of(wanted));
+  for (const ExplainRow& row : explain(facts, record))
+    fmt::print("{:<12} {}{}{}\n", row.what, row.value,
+               row.value.empty() || row.why.empty() ? "" : "; ", row.why);
+  return done();
+}
+
+}  // namespace
+
+int explain_command(int argc, char** argv) {
+  Wanted wanted;
+  CLI::App app{
+      "Says which algorithm would run a call and why. NCCL_ALGO and RONDO_REPRODUCIBLE count.",
+      argv[0]};
+  app.add_option("collective", wanted.collective, "all_reduce, all_gather, ... as in rondo bench")
+      ->required();
+  app.add_option("size", wanted.size, "bytes as in rondo bench's column size (4096, 64K, 1.5M)")
+      ->capture_default_str();
+  app.add_option("--ranks", wanted.ranks, "how many ranks")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  app.add_option("--hosts", wanted.hosts, "on how many hosts")->capture_default_str();
+  app.add_option("--type", wanted.type, "of the elements")->capture_default_str();
+  app.add_option("--op", wanted.op, "of reductions")->capture_default_str();
+  app.add_option("--root", wanted.root, "of broadcast, reduce, gather, scatter");
+  app.add_option("--cores", wanted.cores, "of each host; as many as this process may use");
+  app.add_flag("--threads", wanted.threads, "all ranks are threads of one process");
+  app.add_flag("--reproducible", wanted.reproducible, "as with RONDO_REPRODUCIBLE=1");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageError;
+  }
+  if (const Done printed = print(wanted); !printed.ok()) {
+    fmt::print(stderr, "{}: {}\n", argv[0], printed.error().text);
+    return kUsageError;
+  }
+  return 0;
+}
+
+}  // namespace rondo::cli

@@ -1,0 +1,49 @@
+// rondo ps: what the ranks around a process are doing right now, without disturbing them.
+#include <CLI/CLI.hpp>
+
+#include <fmt/format.h>
+
+#include "api/cli/commands.h"
+#include "collectives/inspect.h"
+
+namespace rondo::cli {
+namespace {
+
+void print(int pid, const std::vector<CommunicatorView>& communicators) {
+  fmt::print("process {} ({})\n", pid, command_of(pid));
+  for (const CommunicatorView& communicator : communicators) {
+    fmt::print("\ncommunicator{}{}: {} ranks, {} on this host\n",
+               communicator.name.empty() ? "" : " ", communicator.name, communicator.size,
+               communicator.ranks.size());
+    for (const RankView& rank : communicator.ranks)
+      fmt::print("{} rank {:<4} pid {:<8} {}\n", rank.pid == pid ? '*' : ' ', rank.rank, rank.pid,
+                 rank.doing);
+  }
+}
+
+}  // namespace
+
+int ps_command(int argc, char** argv) {
+  int pid = 0;
+  CLI::App app{
+      "Shows every communicator of a process: which rank is in which call, how far, and "
+      "whom it waits for. * marks ranks of the process itself. Of a launcher (rondo run), its "
+      "first rank is shown.",
+      argv[0]};
+  app.add_option("pid", pid, "a process with ranks")->required();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageError;
+  }
+  pid = process_with_ranks(pid);
+  const auto found = inspect_process(pid);
+  if (!found.ok()) {
+    fmt::print(stderr, "{}: {}\n", argv[0], found.error().text);
+    return 1;
+  }
+  print(pid, *found);
+  return 0;
+}
+
+}  // namespace rondo::cli

@@ -1,0 +1,106 @@
+// Looking at ranks from outside: who is in which call, and whom it waits for.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "collectives/inspect.h"
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+#include "tests/support/sample_calls.h"
+
+namespace rondo::test {
+namespace {
+
+// Looks until the text is in what `rank` is doing, 10 s at most; what it was doing last.
+std::string wait_for_text(int pid, int rank, const std::string& text) {
+  std::string last;
+  for (int turn = 0; turn < 1000; ++turn) {
+    const auto views = inspect_process(pid);
+    if (!views.ok()) return views.error().text;
+    for (const RankView& view : views->front().ranks)
+      if (view.rank == rank) last = view.doing;
+    if (last.find(text) != std::string::npos) return last;
+    nap(0.01);
+  }
+  return last;
+}
+
+TEST(Inspect, TellsWhoIsInWhichCallAndWhomItWaitsFor) {
+  CommOptions options = short_timeouts(60);
+  options.name = "weights";
+  RankProcesses ranks(3, options, [](RankSeat& seat) {
+    SampleCall first(Collective::kAllReduce, 100, 3), second(Collective::kAllReduce, 5000, 3);
+    seat.expect(seat.comm->run({&first.call, 1}).ok(), "the first call");
+    seat.mark(1);
+    if (seat.rank == 2) seat.wait_flag(1, 30);
+    seat.expect(seat.comm->run({&second.call, 1}).ok(), "the second call");
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  const std::string doing = wait_for_text(ranks.pid(1), 0, "waits for rank 2");
+  EXPECT_NE(doing.find("in call 2, AllReduce(count 5000, int32, sum)"), std::string::npos) << doing;
+  EXPECT_NE(doing.find("waits for rank 2"), std::string::npos) << doing;
+  const auto views = inspect_process(ranks.pid(1));
+  ASSERT_TRUE(views.ok()) << views.error().text;
+  ASSERT_EQ(views->size(), 1u);
+  EXPECT_EQ(views->front().name, "weights");
+  EXPECT_EQ(views->front().size, 3);
+  ASSERT_EQ(views->front().ranks.size(), 3u);
+  for (int r = 0; r < 3; ++r) EXPECT_EQ(views->front().ranks[r].pid, ranks.pid(r));
+  EXPECT_NE(views->front().ranks[2].doing.find("not entered call 2 (newest: 1)"), std::string::npos)
+      << views->front().ranks[2].doing;
+  ranks.send(2, SIGSTOP);
+  const std::string stopped = wait_for_text(ranks.pid(0), 2, "stopped");
+  EXPECT_NE(stopped.find("stopped"), std::string::npos) << stopped;
+  ranks.send(2, SIGCONT);
+  ranks.board().flag.store(1);
+  ASSERT_TRUE(ranks.wait_exits(30));  // looking has disturbed nobody
+  ranks.check_expectations();
+}
+
+TEST(Inspect, SeesRanksThatAreThreadsAndEveryCommunicator) {
+  const Communicators pair = make_communicators(2), trio = make_communicators(3);
+  run_ranks(trio, [](Communicator& comm) {
+    SampleCall sample(Collective::kBroadcast, 10, 3, 1);
+    EXPECT_TRUE(comm.run({&sample.call, 1}).ok());
+  });
+  const auto views = inspect_process(getpid());
+  ASSERT_TRUE(views.ok()) << views.error().text;
+  const auto has = [&](int size, const std::string& doing) {
+    for (const CommunicatorView& view : *views) {
+      if (view.size != size) continue;
+      EXPECT_EQ(static_cast<int>(view.ranks.size()), size);
+      bool all = true;
+      for (const RankView& rank : view.ranks)
+        all &= rank.doing.find(doing) != std::string::npos && rank.pid == getpid();
+      if (all) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(has(2, "no collective yet"));
+  EXPECT_TRUE(has(3, "finished call 1, Broadcast(count 10, int32, root 1)"));
+}
+
+TEST(Inspect, SaysWhyThereIsNothingToSee) {
+  const auto text = [](int pid) {
+    const auto views = inspect_process(pid);
+    return views.ok() ? std::string("no error") : views.error().text;
+  };
+  EXPECT_EQ(text(0), "0 is no process number");
+  EXPECT_NE(text(1 << 30).find("there is no process 1073741824"), std::string::npos);
+  const pid_t child = fork();
+  if (child == 0) {
+    execlp("sleep", "sleep", "30", nullptr);
+    _exit(1);
+  }
+  std::string said;
+  for (int turn = 0; turn < 500 && said.find("(sleep 30)") == std::string::npos; ++turn) {
+    said = text(child);
+    nap(0.01);
+  }
+  EXPECT_NE(said.find("(sleep 30) has no communicator of Rondo"), std::string::npos) << said;
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace rondo::test

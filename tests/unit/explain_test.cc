@@ -1,0 +1,74 @@
+// What explain() says is what the planner does.
+#include "collectives/explain.h"
+
+#include <gtest/gtest.h>
+
+namespace rondo {
+namespace {
+
+std::string row(const std::vector<ExplainRow>& rows, std::string_view what, bool why = false) {
+  for (const ExplainRow& each : rows)
+    if (each.what == what) return why ? each.why : each.value;
+  return "no row";
+}
+
+PlanFacts facts_of(int ranks, int hosts, const char* algorithms = "") {
+  PlanFacts facts;
+  facts.ranks = ranks;
+  facts.hosts = hosts;
+  facts.slot_bytes = 512 << 10;
+  facts.connection_slot_bytes = 128 << 10;
+  facts.algorithms = *parse_algorithms(algorithms, "NCCL_ALGO");
+  return facts;
+}
+
+CallRecord call(Collective collective, std::uint64_t count) {
+  return {count, collective, DataType::kFloat32, RedOp::kSum, 0, -1};
+}
+
+TEST(Explain, NamesTheAlgorithmAndTheRoundsOfThePlan) {
+  int plans = 0;
+  for (const char* algorithms : {"", "ring", "^oneshot", "tree,recursive", "allreduce:twoshot"})
+    for (int ranks : {2, 3, 8, 100})
+      for (int hosts : {1, 2})
+        for (Collective collective : {Collective::kAllReduce, Collective::kReduce,
+                                      Collective::kBroadcast, Collective::kAllGather})
+          for (std::uint64_t count : {1, 8, 1000, 100'000, 10'000'000}) {
+            const PlanFacts facts = facts_of(ranks, hosts, algorithms);
+            const auto plan = make_plan(facts, call(collective, count));
+            const auto rows = explain(facts, call(collective, count));
+            if (!plan.ok()) {
+              EXPECT_EQ(row(rows, "refused", true), plan.error().text);
+              continue;
+            }
+            ++plans;
+            EXPECT_EQ(row(rows, "algorithm"), name(plan->algorithm));
+            EXPECT_EQ(row(rows, "protocol"), name(plan->protocol));
+            EXPECT_EQ(row(rows, "rounds"), fmt::format("{}", plan->rounds.size()));
+          }
+  EXPECT_GT(plans, 500);
+}
+
+TEST(Explain, SaysWhichThresholdDecided) {
+  const PlanFacts facts = facts_of(2, 1);
+  const std::uint64_t limit = one_shot_limit(Collective::kAllReduce, 2) / 4;
+  EXPECT_EQ(row(explain(facts, call(Collective::kAllReduce, limit)), "algorithm"), "oneshot");
+  const auto above = explain(facts, call(Collective::kAllReduce, limit + 16));
+  EXPECT_EQ(row(above, "algorithm"), "twoshot");
+  EXPECT_NE(row(above, "algorithm", true).find("above " + bytes_text(limit * 4)),
+            std::string::npos);
+}
+
+TEST(Explain, SaysWhatTheEnvironmentForbids) {
+  const auto rows = explain(facts_of(2, 1, "^oneshot"), call(Collective::kAllReduce, 64));
+  EXPECT_EQ(row(rows, "left out"), "oneshot");
+  EXPECT_NE(row(rows, "algorithm", true).find("NCCL_ALGO leaves out the first choice"),
+            std::string::npos);
+}
+
+TEST(Explain, KnowsMessagesBetweenHosts) {
+  EXPECT_EQ(row(explain(facts_of(4, 2), call(Collective::kAllToAll, 64)), "algorithm"), "messages");
+}
+
+}  // namespace
+}  // namespace rondo

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
+#include "collectives/host_stream.h"
 
 namespace rondo {
 
@@ -90,6 +91,15 @@ void CommunicatorState::leave() { inside.store(false, std::memory_order_release)
 
 // ---- running calls ----
 
+// On a stream's thread the core belongs to what the program computes meanwhile: sleep soon.
+void CommunicatorState::choose_budget() {
+  constexpr Waiter::Budget kBesideTheProgram{200, 1};
+  const bool beside = HostStream::serves_here();
+  if (beside == beside_the_program) return;
+  beside_the_program = beside;
+  host.waiter.set_budget(beside ? kBesideTheProgram : alone_budget);
+}
+
 Done CommunicatorState::why_it_ended() {
   if (const int how = ended.load(); how != kRunning)
     return fail(Status::kInvalidUsage, "communicator was {}",
@@ -118,6 +128,7 @@ Done CommunicatorState::run_group(std::span<const Call> calls) {
 Done Communicator::run(std::span<const Call> calls) {
   RONDO_CHECK_OK(state_->enter());
   state_->install_supervisor();
+  state_->choose_budget();
   Done result = state_->run_group(calls);
   state_->leave();
   return result;

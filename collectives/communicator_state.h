@@ -129,6 +129,11 @@ class CommunicatorState {
   Done post_on_device(std::span<const gpu::DeviceCall> calls);
   Done wait_on_device();
 
+  // How long waits spin: less where the program computes beside them.
+  Waiter::Budget alone_budget;
+  bool beside_the_program = false;
+  void choose_budget();
+
   // Entering and leaving a list of calls.
   Done enter();
   void leave();

@@ -172,7 +172,8 @@ class Creation {
     for (int r = 0; r < state_->size; ++r) locals.push_back(state_->local_of(r));
     state_->connections = std::make_unique<Connections>(group.segment, view.rank, std::move(locals),
                                                         state_->links.get());
-    if (state_->facts.crowded) view.waiter.set_budget({50, 2000});
+    if (state_->facts.crowded) state_->alone_budget = {50, 2000};
+    view.waiter.set_budget(state_->alone_budget);
   }
 
   // For rondo ps.

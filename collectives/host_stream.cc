@@ -6,6 +6,13 @@
 #include "base/process.h"
 
 namespace rondo {
+namespace {
+
+thread_local bool serving = false;
+
+}  // namespace
+
+bool HostStream::serves_here() { return serving; }
 
 HostStream::HostStream() : made_in_(fork_generation()) {
   // The application's signals are for its own threads.
@@ -71,6 +78,7 @@ bool HostStream::idle() const {
 }
 
 void HostStream::serve() {
+  serving = true;
   std::unique_lock lock(mutex_);
   for (;;) {
     work_arrived_.wait(lock, [&] { return closing_ || !queue_.empty(); });

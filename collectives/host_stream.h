@@ -33,6 +33,8 @@ class HostStream {
   Done synchronize();
   Done first_error() const;  // what synchronize() would return, kept
   bool idle() const;         // everything submitted is done
+  // Whether the caller is the thread of some stream: then the program computes beside it.
+  static bool serves_here();
   bool on_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:

@@ -6,7 +6,7 @@
 
 No kernel may have a stack frame (or spill), float32, float16 and bfloat16 sums and the copy may use
 96 registers a thread, all others 128. Sums and copies must move 128 bits at a time (seen in SASS,
-where PyPI's nvidia-cuda-cuobjdump can be installed). Skipped, with a sentence, where nvcc is missing.
+where cuobjdump and nvdisasm are installed). Skipped, with a sentence, where nvcc is missing.
 """
 import glob
 import os
@@ -55,14 +55,9 @@ def findings(source, arch, text):
             yield f"{source}: sm_{arch}: {name} uses {registers} registers, at most {most}"
 
 
-def find_cuobjdump(folder):
-    found = shutil.which("cuobjdump")
-    if found:
-        return found
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", folder,
-                    "nvidia-cuda-cuobjdump"], capture_output=True)
-    found = glob.glob(os.path.join(folder, "nvidia/*/bin/cuobjdump"))
-    return found[0] if found else None
+def find_cuobjdump():
+    """cuobjdump, or None where it or nvdisasm, which it calls, is missing (PyPI has only the first)."""
+    return shutil.which("cuobjdump") if shutil.which("nvdisasm") else None
 
 
 def sass_findings(cuobjdump, source, cubin):
@@ -90,7 +85,7 @@ def main():
         with ThreadPoolExecutor(int(os.environ.get("RONDO_BUILD_JOBS", "2"))) as pool:
             jobs = [(source, arch, folder) for arch in archs for source in sources]
             compiled = list(pool.map(lambda job: compile_kernel(*job), jobs))
-        cuobjdump = find_cuobjdump(os.path.join(folder, "tools"))
+        cuobjdump = find_cuobjdump()
         for source, arch, cubin, text in compiled:
             kernels += len(FUNCTION.findall(text))
             failed += findings(source, arch, text)
@@ -98,7 +93,7 @@ def main():
                 failed += sass_findings(cuobjdump, source, cubin)
     for line in failed:
         print(line)
-    sass = "128-bit accesses seen" if cuobjdump else "SASS not looked at: no cuobjdump"
+    sass = "128-bit accesses seen" if cuobjdump else "SASS not looked at (no cuobjdump with nvdisasm)"
     print(f"kernels: {kernels} for sm_{', sm_'.join(archs)}, {sass}, {len(failed)} findings")
     return 1 if failed else 0
 

@@ -53,6 +53,10 @@ struct DirectReduce {
   static constexpr int kCtas = kDirectCtas;
   static constexpr int kPerVector = static_cast<int>(sizeof(device::Vector) / sizeof(T));
 
+  // Sources that are read as vectors; above, element by element. 8-bit floats with factors would
+  // need more registers for 8 than there are.
+  static constexpr int kMostVectors =
+      is_float(type) && sizeof(T) == 1 && op == RedOp::kPreMulSum ? 4 : 8;
   static constexpr int kRows = kHeavy ? 2 : 8;  // vectors in flight per thread, of 2 or 4 inputs
 
   static RONDO_FN void run(const Args& args) {
@@ -89,7 +93,7 @@ struct DirectReduce {
   }
 
   RONDO_FN bool vectors_fit(unsigned misaligned) const {
-    bool fit = args.sources <= 8 && misaligned % sizeof(T) == 0;
+    bool fit = args.sources <= kMostVectors && misaligned % sizeof(T) == 0;
     for (int s = 0; s < args.sources; ++s) fit = fit && misalignment(input(s)) == misaligned;
     for (int t = first_target(); t < end_target(); ++t)
       fit = fit && misalignment(output(t)) == misaligned;
@@ -107,7 +111,7 @@ struct DirectReduce {
       run_vectors<2, kRows / 2>(head, vectors, deal);
     } else if (args.sources <= 4) {
       run_vectors<4, (kRows + 3) / 4>(head, vectors, deal);
-    } else {
+    } else if constexpr (kMostVectors == 8) {
       run_vectors<8, 1>(head, vectors, deal);
     }
     run_elements(head, head + vectors * kPerVector, deal);

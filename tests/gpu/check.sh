@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Everything that only a real GPU can answer, most telling first, in under 9 minutes.
+#   bash tests/gpu/check.sh            builds the preset cuda for this device, writes to gpu-results/
+#   bash tests/gpu/check.sh --packed   uses the binaries beside it (tests/gpu/pack.sh made them)
+#   OUT=folder                         where results go; at most 8 files, written as they come
+# Ends with a verdict; non-zero where anything failed or there is no GPU. What cannot run is listed
+# with the reason.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+out=${OUT:-gpu-results}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+export RONDO_TIMEOUT=${RONDO_TIMEOUT:-5}
+failed=() not_run=()
+
+if ! nvidia-smi -L >"$out/devices.txt" 2>&1; then
+  echo "no GPU: nvidia-smi finds none on this machine; nothing was checked" >&2
+  exit 77
+fi
+
+# stage NAME SECONDS FILE command...: appends what the command says to FILE.
+stage() {
+  local name=$1 seconds=$2 file=$out/$3 begin=$SECONDS
+  shift 3
+  { echo "== $name: $*"; timeout -k 5 "$seconds" "$@"; } >>"$file" 2>&1
+  local status=$?
+  [ $status -eq 0 ] || failed+=("$name (exit status $status, see $file)")
+  echo "$name: $([ $status -eq 0 ] && echo passed || echo FAILED) in $((SECONDS - begin)) s"
+}
+cannot() { not_run+=("$1: $2"); }
+
+if [ "${1:-}" = --packed ]; then
+  bin=$here lib=$here
+else
+  cd "$here/../.."
+  arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
+  { cmake --preset cuda "-DCMAKE_CUDA_ARCHITECTURES=$arch-real" &&
+    cmake --build --preset cuda --target gpu_tests gpu_probe rondo_shared nccl_shared -j "$(nproc)"; } \
+    >"$out/build.txt" 2>&1 || {
+    echo "the build failed; its last lines:" >&2
+    tail -n 20 "$out/build.txt" >&2
+    exit 1
+  }
+  bin=build/cuda/bin lib=build/cuda/lib
+fi
+
+stage probe 150 probe.json "$bin/gpu_probe"
+stage correctness 120 tests.txt "$bin/gpu_tests" --gtest_brief=1
+stage blocking-launches 60 tests.txt \
+  env CUDA_LAUNCH_BLOCKING=1 "$bin/gpu_tests" --gtest_brief=1 --gtest_filter='*/1:Graphs.*'
+stage one-connection 60 tests.txt \
+  env CUDA_DEVICE_MAX_CONNECTIONS=1 "$bin/gpu_tests" --gtest_brief=1 --gtest_filter='*/1:Graphs.*'
+cannot processes "ranks of several processes on a GPU are not there yet"
+
+if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+  stage pytorch 60 torch.txt env LD_PRELOAD="$lib/libnccl.so.2" python3 "$here/torch_check.py"
+else
+  cannot pytorch "python3 has no torch that sees a device"
+fi
+cannot benchmark "rondo bench does not allocate device memory yet"
+
+if command -v compute-sanitizer >/dev/null; then
+  for tool in memcheck racecheck; do
+    stage "$tool" 60 sanitizer.txt compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$bin/gpu_tests" --gtest_brief=1 --gtest_filter='*OddSizes*/1'
+  done
+else
+  cannot compute-sanitizer "it is not on this machine"
+fi
+
+{
+  for reason in "${not_run[@]}"; do echo "not run: $reason"; done
+  for name in "${failed[@]}"; do echo "FAILED: $name"; done
+  [ ${#failed[@]} -eq 0 ] && echo "all that ran passed on $(head -1 "$out/devices.txt")"
+} | tee "$out/verdict.txt"
+[ ${#failed[@]} -eq 0 ]

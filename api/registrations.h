@@ -6,6 +6,7 @@
 
 #include "api/handles.h"
 #include "api/nccl.h"
+#include "base/result.h"
 
 namespace rondo::api {
 
@@ -13,10 +14,15 @@ struct Registration {
   ncclComm_t comm;
   void* buffer;
   std::size_t bytes;
+  int number = -1;  // of a window, in the engine
 };
 
 HandleTable<Registration>& registrations();  // ncclCommRegister
 HandleTable<Registration>& windows();        // ncclCommWindowRegister
+
+// A window of this communicator, or an error.
+Result<HandleTable<Registration>::Pin> find_window(ncclComm_t comm, ncclWindow_t window,
+                                                   const char* function);
 
 // Frees handles of either table.
 void forget_registrations(const std::vector<void*>& handles);

@@ -1,5 +1,5 @@
 // Windows: memory of which all ranks of a communicator know that it is there. Registering is
-// collective; on the host it checks that all ranks did it and remembers the buffer.
+// collective: every rank learns where the others' memory lies and how long it is.
 #include <cstring>
 
 #include "api/arguments.h"
@@ -14,6 +14,16 @@ namespace rondo::api {
 HandleTable<Registration>& windows() {
   static auto& table = *new HandleTable<Registration>(HandleKind::kWindow);
   return table;
+}
+
+Result<HandleTable<Registration>::Pin> find_window(ncclComm_t comm, ncclWindow_t window,
+                                                   const char* function) {
+  RONDO_CHECK_OK(not_null(window, function, "win"));
+  auto found = windows().pin(window);
+  if (found.state != HandleState::kAlive || found.pin->comm != comm)
+    return fail(Status::kInvalidArgument, "{} : {} is no window of comm {}", function,
+                fmt::ptr(window), fmt::ptr(comm));
+  return std::move(found.pin);
 }
 
 }  // namespace rondo::api
@@ -38,21 +48,14 @@ Result<CommPin> check_registration(ncclComm_t comm, const void* buffer, std::siz
   return pin;
 }
 
-Result<HandleTable<Registration>::Pin> find_window(ncclComm_t comm, ncclWindow_t window,
-                                                   const char* function) {
-  RONDO_CHECK_OK(not_null(window, function, "win"));
-  auto found = windows().pin(window);
-  if (found.state != HandleState::kAlive || found.pin->comm != comm)
-    return fail(Status::kInvalidArgument, "{} : {} is no window of comm {}", function,
-                fmt::ptr(window), fmt::ptr(comm));
-  return std::move(found.pin);
-}
-
 Done deregister(ncclComm_t comm, ncclWindow_t window) {
   constexpr const char* kFunction = "CommWindowDeregister";
   RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
   if (window == nullptr) return done();
-  { RONDO_TRY(auto found, find_window(comm, window, kFunction)); }
+  {
+    RONDO_TRY(auto found, find_window(comm, window, kFunction));
+    if (pin->engine() != nullptr) pin->engine()->deregister_window(found->number);
+  }
   if (pin->remove_registration(window)) forget_registrations({window});
   return done();
 }
@@ -64,13 +67,6 @@ Done user_pointer(ncclComm_t comm, ncclWindow_t window, void** out) {
   RONDO_CHECK_OK(not_null(out, kFunction, "outUserPtr"));
   *out = found->buffer;
   return done();
-}
-
-ncclResult_t refuse_one_sided(const char* function) {
-  return note_in_group(report(
-      fail(Status::kInvalidUsage,
-           "{} : this build has no one-sided operations on the host; use ncclSend and ncclRecv",
-           function)));
 }
 
 }  // namespace
@@ -85,9 +81,9 @@ RONDO_API_FUNCTION(ncclResult_t, CommWindowRegister, ncclComm_t comm, void* buff
   work.blocking = owner->blocking();
   work.parent = std::move(*pin);
   work.run = [=]() -> Done {
-    const std::byte present{1};
-    RONDO_CHECK_OK(owner->engine()->exchange({&present, 1}));
-    void* handle = windows().insert(std::make_unique<Registration>(Registration{comm, buff, size}));
+    RONDO_TRY(const int number, owner->engine()->register_window(buff, size));
+    void* handle =
+        windows().insert(std::make_unique<Registration>(Registration{comm, buff, size, number}));
     if (handle == nullptr)
       return fail(Status::kInvalidUsage, "CommWindowRegister : too many windows are alive");
     owner->add_registration(handle);
@@ -105,17 +101,4 @@ RONDO_API_FUNCTION(ncclResult_t, CommWindowDeregister, ncclComm_t comm, ncclWind
 RONDO_API_FUNCTION(ncclResult_t, WinGetUserPtr, ncclComm_t comm, ncclWindow_t win,
                    void** outUserPtr) {
   return report(user_pointer(comm, win, outUserPtr));
-}
-
-RONDO_API_FUNCTION(ncclResult_t, PutSignal, const void*, size_t, ncclDataType_t, int, ncclWindow_t,
-                   size_t, int, int, unsigned int, ncclComm_t, cudaStream_t) {
-  return refuse_one_sided("PutSignal");
-}
-
-RONDO_API_FUNCTION(ncclResult_t, Signal, int, int, int, unsigned int, ncclComm_t, cudaStream_t) {
-  return refuse_one_sided("Signal");
-}
-
-RONDO_API_FUNCTION(ncclResult_t, WaitSignal, int, ncclWaitSignalDesc_t*, ncclComm_t, cudaStream_t) {
-  return refuse_one_sided("WaitSignal");
 }

@@ -24,7 +24,10 @@ struct Call {
   CallRecord record;
   const void* send = nullptr;
   void* receive = nullptr;
-  int peer = -1;                                // kSend, kRecv
+  int peer = -1;                                // kSend, kRecv, kPut, kSignal, kWaitSignal
+  int window = -1;                              // kPut: number of the window,
+  std::size_t offset = 0;                       // and where in it, in bytes
+  int signal = 0;                               // kPut, kSignal, kWaitSignal (count: how many)
   std::array<std::byte, 8> scalar{};            // PreMulSum's factor, one element of the type
   std::shared_ptr<const VectorCounts> vectors;  // v-collectives
 };
@@ -32,5 +35,8 @@ struct Call {
 inline bool is_point_to_point(const Call& call) {
   return call.record.collective == Collective::kSend || call.record.collective == Collective::kRecv;
 }
+
+// One-sided calls: a rank alone makes them, nobody announces anything.
+inline bool is_one_sided(const Call& call) { return call.record.collective >= Collective::kPut; }
 
 }  // namespace rondo

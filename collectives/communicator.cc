@@ -109,12 +109,17 @@ Done CommunicatorState::why_it_ended() {
 
 Done CommunicatorState::run_group(std::span<const Call> calls) {
   bool messages = false;
+  bool one_sided = false;
   for (std::size_t i = 0; i < calls.size();) {
     if (is_point_to_point(calls[i])) {
       messages = true;
       ++i;
+    } else if (is_one_sided(calls[i])) {
+      one_sided = true;
+      ++i;
     } else if (const std::size_t fused = collect_fusable(calls.subspan(i)); fused > 1) {
-      messages |= segments.size() < fused;  // those in between
+      messages |= segments.size() < fused;  // those in between, perhaps
+      one_sided |= segments.size() < fused;
       RONDO_CHECK_OK(run_fused(calls[i]));
       i += fused;
     } else {
@@ -122,7 +127,8 @@ Done CommunicatorState::run_group(std::span<const Call> calls) {
       ++i;
     }
   }
-  return messages ? run_point_to_point(calls) : done();
+  if (messages) RONDO_CHECK_OK(run_point_to_point(calls));
+  return one_sided ? run_one_sided(calls) : done();
 }
 
 Done Communicator::run(std::span<const Call> calls) {

@@ -115,6 +115,12 @@ class Communicator {
                                                const CommOptions& options,
                                                std::function<bool()> aborted);
 
+  // Collective: every rank names memory of its own, of any length, that peers may put into; the
+  // number of the window, equal on all ranks. Puts, signals and waits are calls of run().
+  Result<int> register_window(void* memory, std::size_t bytes);
+  void deregister_window(int window);  // puts by way of slots are refused from now on
+  std::size_t window_bytes(int window, int peer) const;
+
   struct Choice {
     Algorithm algorithm = Algorithm::kDirect;
     Protocol protocol = Protocol::kStaged;

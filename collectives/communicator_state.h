@@ -16,6 +16,7 @@
 #include "collectives/connections.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/init_record.h"
+#include "collectives/one_sided.h"
 #include "collectives/planner.h"
 #include "kernels/host/host_rank.h"
 #include "kernels/host/point_to_point.h"
@@ -53,6 +54,7 @@ class CommunicatorState {
   bool remote_error_seen = false;
   std::vector<std::byte> scratch;       // a slot, for PreMulSum along connections
   std::vector<host::Message> messages;  // of the group in progress
+  std::unique_ptr<OneSided> rma;        // once a window was registered or a signal used
   std::vector<host::Segment> segments;  // of the fused call in progress
   PlanFacts facts;
   Communicator::Choice last_plan;
@@ -149,6 +151,21 @@ class CommunicatorState {
   Done run_connected(const host::HostCall& call, const Plan& plan);
   void run_two(const std::function<void()>& first, const std::function<void()>& second);
   Done run_point_to_point(std::span<const Call> calls);
+
+  // One-sided calls (run_one_sided.cc).
+  OneSided& one_sided();
+  std::byte* reachable(const Window& window, int peer) const;
+  bool take_puts();
+  bool take_puts_of(int peer);
+  bool refuse_put(int peer, const char* what);
+  Done open_lane(int peer);
+  Done hear_lane(int peer);
+  bool send_slot(Connection& connection, const void* from, std::size_t bytes,
+                 const CallRecord& record);
+  Done put(const Call& call);
+  Done wait_signal(const Call& call);
+  Done run_one_sided(std::span<const Call> calls);
+
   Done why_it_ended();  // after an executor gave up
   Done adopted_fault();
 };

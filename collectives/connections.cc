@@ -10,8 +10,9 @@ Result<Connection*> Connections::get(int peer, int lane, bool outgoing) {
   if (auto it = made_.find(key); it != made_.end()) return &it->second;
   const int local = locals_[peer];
   if (local < 0) {
+    const int remote_lane = lane == kPutLane ? net::kPutLane : lane;
     RONDO_TRY(Connection * remote,
-              outgoing ? links_->sender(peer, lane) : links_->receiver(peer, lane));
+              outgoing ? links_->sender(peer, remote_lane) : links_->receiver(peer, remote_lane));
     return remote;
   }
   const int from = outgoing ? local_rank_ : local;

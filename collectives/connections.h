@@ -14,6 +14,7 @@ namespace rondo {
 
 // Lanes of a pair of ranks: the channels of collectives, and point to point.
 inline constexpr int kPointToPointLane = 2;
+inline constexpr int kPutLane = 3;  // puts that cannot be written in place
 
 class Connections {
  public:

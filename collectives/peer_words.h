@@ -40,7 +40,7 @@ inline void store_record(CallRecord& to, const CallRecord& record) {
 }
 
 inline bool is_message(const CallRecord& record) {
-  return record.collective == Collective::kSend || record.collective == Collective::kRecv;
+  return record.collective >= Collective::kSend;  // of two ranks: messages, puts, signals
 }
 
 // "in call 3, AllReduce(...), step 7, waits for rank 1", or "not entered call 4", where `newest` is

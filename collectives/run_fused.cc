@@ -26,7 +26,7 @@ std::size_t CommunicatorState::collect_fusable(std::span<const Call> calls) {
   std::size_t covered = 0;
   for (std::size_t i = 0; i < calls.size() && segments.size() < kMostGrouped; ++i) {
     const Call& call = calls[i];
-    if (is_point_to_point(call)) continue;
+    if (is_point_to_point(call) || is_one_sided(call)) continue;
     if (!may_join(calls[0].record, call.record) || !is_fusable(facts, call.record)) break;
     segments.push_back({static_cast<const std::byte*>(call.send),
                         static_cast<std::byte*>(call.receive), total, call.record.count});

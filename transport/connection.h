@@ -18,6 +18,7 @@ inline constexpr std::uint32_t kLayoutVersion = 4;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // calls that a rank may run ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data that travels inside the announcement
+inline constexpr int kSignals = 8;                // that a rank can raise at every other one
 inline constexpr int kMostGrouped = 253;          // calls of a group that may run as one
 inline constexpr int kStagingSlots = 4;           // parts of a rank's staging memory
 
@@ -108,11 +109,12 @@ struct PeerPort {
   FaultSlot* fault;
   GroupList* group;
   IdentityLine* identity;
-  std::uint32_t* bell;    // futex word
-  std::uint8_t* parked;   // 1 while the rank sleeps
-  std::uint8_t* faulted;  // 1 once its fault slot is set
-  std::byte* staging;     // kStagingSlots equal parts
-  std::byte* arena;       // its process's arena as mapped here, or null
+  std::uint32_t* bell;     // futex word
+  std::uint8_t* parked;    // 1 while the rank sleeps
+  std::uint8_t* faulted;   // 1 once its fault slot is set
+  std::uint64_t* signals;  // by local rank that raises them, kSignals each; they only grow
+  std::byte* staging;      // kStagingSlots equal parts
+  std::byte* arena;        // its process's arena as mapped here, or null
   bool same_process;
 };
 

@@ -33,7 +33,8 @@ namespace rondo::net {
 inline constexpr int kCollectiveLane = 0;  // and its second channel (trees), lane 1
 inline constexpr int kPointToPointLane = 2;
 inline constexpr int kControlLane = 3;  // small messages, read at once; a silent host is noticed
-inline constexpr int kLanes = 4;
+inline constexpr int kPutLane = 4;
+inline constexpr int kLanes = 5;
 
 // Which link of a communicator: made by rank `from`, accepted by rank `to`.
 struct LinkName {

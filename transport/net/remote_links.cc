@@ -80,7 +80,7 @@ Done RemoteLinks::State::open_control(RemotePeer& peer) {
 }
 
 Result<Line*> RemoteLinks::State::data(int rank, int lane) {
-  if (lane < net::kCollectiveLane || lane > net::kPointToPointLane)
+  if (lane < net::kCollectiveLane || lane >= net::kLanes || lane == net::kControlLane)
     return fail(Status::kInvalidArgument, "lane {} carries no slots", lane);
   RONDO_TRY(RemotePeer * peer, this->peer(rank));
   Line* line = peer->data_line(lane);

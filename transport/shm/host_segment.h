@@ -40,7 +40,7 @@ class HostSegment {
   // The connection from local rank `from` to `to`; `peer` is left for the caller to fill. Lanes
   // keep streams apart whose order ranks need not agree on. The sender calls commit_connection
   // before its first use.
-  static constexpr int kLanes = 3;
+  static constexpr int kLanes = 4;
   Connection connection(int from, int to, int lane) const;
   Done commit_connection(int from, int to, int lane) const;
 

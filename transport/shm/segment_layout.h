@@ -47,7 +47,9 @@ struct SegmentLayout {
     faulted = parked + flags_each;
     words = round_up(faulted + flags_each, kSegmentPage);
     words_each = round_up(sizeof(RankWords), kSegmentPage);
-    staging = words + ranks * words_each;
+    signals = words + ranks * words_each;
+    signals_each = ranks * kSignals * sizeof(std::uint64_t);
+    staging = round_up(signals + ranks * signals_each, kSegmentPage);
     connections = staging + ranks * s.staging_bytes;
     records = round_up(sizeof(ConnectionWords), kLineBytes);
     used = records + s.slot_count * sizeof(CallRecord);
@@ -73,14 +75,15 @@ struct SegmentLayout {
     port.group = &own->group;
     port.identity = &own->identity;
     port.bell = &own->bell;
+    port.signals = reinterpret_cast<std::uint64_t*>(base + signals + i * signals_each);
     port.parked = reinterpret_cast<std::uint8_t*>(base + parked + i);
     port.faulted = reinterpret_cast<std::uint8_t*>(base + faulted + i);
     return port;
   }
 
   SegmentShape s;
-  std::size_t flags_each, parked, faulted, words, words_each, staging, connections, records, used,
-      slots, connection_each, total;
+  std::size_t flags_each, parked, faulted, words, words_each, signals, signals_each, staging,
+      connections, records, used, slots, connection_each, total;
 };
 
 }  // namespace rondo::shm

@@ -1,0 +1,94 @@
+// Windows, puts and signals through the C API, ranks as threads of this process.
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "api/rondo.h"
+
+namespace {
+
+#define OK(call) EXPECT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
+
+struct Rank {
+  Rank(int rank, ncclUniqueId id) : rank(rank) {
+    OK(ncclCommInitRank(&comm, 2, id, rank));
+    OK(ncclMemAlloc(reinterpret_cast<void**>(&memory), sizeof(int) * 16));
+    OK(ncclCommWindowRegister(comm, memory, sizeof(int) * 16, &window, NCCL_WIN_DEFAULT));
+  }
+  ~Rank() {
+    OK(ncclCommWindowDeregister(comm, window));
+    OK(ncclCommDestroy(comm));
+    OK(ncclMemFree(memory));
+  }
+  int rank;
+  ncclComm_t comm = nullptr;
+  ncclWindow_t window = nullptr;
+  int* memory = nullptr;
+};
+
+void with_two_ranks(void (*body)(Rank&)) {
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  std::vector<std::thread> threads;
+  for (int r : {0, 1})
+    threads.emplace_back([&, r] {
+      Rank rank(r, id);
+      body(rank);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(OneSided, PutsArriveWithTheirSignalAlsoOnStreamsAndInGroups) {
+  with_two_ranks([](Rank& me) {
+    const int peer = 1 - me.rank;
+    for (int round = 1; round <= 20; ++round) {
+      const int value = 10 * round + me.rank;
+      cudaStream_t stream = nullptr;
+      if (round % 2 == 0) OK(rondoStreamCreate(&stream));
+      ncclWaitSignalDesc_t wanted[2] = {{1, peer, 0, 0}, {1, peer, 3, 0}};
+      if (round % 3 == 0) OK(ncclGroupStart());
+      OK(ncclPutSignal(&value, 1, ncclInt, peer, me.window, 8, 0, 0, 0, me.comm, stream));
+      OK(ncclSignal(peer, 3, 0, 0, me.comm, stream));
+      OK(ncclWaitSignal(2, wanted, me.comm, stream));
+      if (round % 3 == 0) OK(ncclGroupEnd());
+      if (stream != nullptr) OK(rondoStreamSynchronize(stream));
+      EXPECT_EQ(me.memory[2], 10 * round + peer);
+      OK(rondoBarrier(me.comm, nullptr));
+      if (stream != nullptr) OK(rondoStreamDestroy(stream));
+    }
+  });
+}
+
+TEST(OneSided, RefusesWhatIsOutsideOfTheWindowAndWrongArguments) {
+  with_two_ranks([](Rank& me) {
+    const int peer = 1 - me.rank, value = 1;
+    const auto put = [&](std::size_t count, std::size_t offset, int signal = 0, int context = 0) {
+      return ncclPutSignal(&value, count, ncclInt, peer, me.window, offset, signal, context, 0,
+                           me.comm, nullptr);
+    };
+    EXPECT_EQ(put(1, 61), ncclInvalidArgument);
+    EXPECT_EQ(std::string(ncclGetLastError(nullptr)),
+              "PutSignal : peerWinOffset 61 and 4 bytes end beyond rank " + std::to_string(peer) +
+                  "'s window of 64 bytes");
+    EXPECT_EQ(put(1, SIZE_MAX - 1), ncclInvalidArgument);
+    EXPECT_EQ(put(17, 0), ncclInvalidArgument);
+    EXPECT_EQ(put(1, 0, 8), ncclInvalidArgument);
+    EXPECT_STREQ(ncclGetLastError(nullptr), "PutSignal : sigIdx 8 is not in the 0..7 range");
+    EXPECT_EQ(put(1, 0, 0, 1), ncclInvalidArgument);
+    EXPECT_EQ(ncclSignal(2, 0, 0, 0, me.comm, nullptr), ncclInvalidArgument);
+    EXPECT_EQ(ncclSignal(peer, 0, 0, 1, me.comm, nullptr), ncclInvalidArgument);
+    EXPECT_EQ(ncclWaitSignal(1, nullptr, me.comm, nullptr), ncclInvalidArgument);
+    ncclWaitSignalDesc_t none{0, peer, 0, 0};
+    EXPECT_EQ(ncclWaitSignal(1, &none, me.comm, nullptr), ncclInvalidArgument);
+    EXPECT_EQ(ncclWaitSignal(0, &none, me.comm, nullptr), ncclInvalidArgument);
+    EXPECT_EQ(ncclPutSignal(&value, 1, ncclInt, peer, nullptr, 0, 0, 0, 0, me.comm, nullptr),
+              ncclInvalidArgument);
+    OK(put(1, 60));
+    ncclWaitSignalDesc_t wanted{1, peer, 0, 0};
+    OK(ncclWaitSignal(1, &wanted, me.comm, nullptr));
+    EXPECT_EQ(me.memory[15], 1);
+  });
+}
+
+}  // namespace

@@ -1,0 +1,184 @@
+// Puts and signals: bytes are there when their signal is, in order, whatever memory they go to.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+#include "tests/support/sample_calls.h"
+#include "transport/shm/arena.h"
+
+namespace rondo::test {
+namespace {
+
+Call put(int peer, int window, std::size_t offset, const void* from, std::size_t count,
+         int signal = 0) {
+  Call call;
+  call.record = {count, Collective::kPut, DataType::kInt32, RedOp::kSum, 0, -1};
+  call.send = from;
+  call.peer = peer;
+  call.window = window;
+  call.offset = offset;
+  call.signal = signal;
+  return call;
+}
+
+Call signal_to(int peer, int signal = 0) {
+  Call call;
+  call.record.collective = Collective::kSignal;
+  call.peer = peer;
+  call.signal = signal;
+  return call;
+}
+
+Call wait_for(int peer, std::uint64_t times, int signal = 0) {
+  Call call = signal_to(peer, signal);
+  call.record = {times, Collective::kWaitSignal, DataType::kInt8, RedOp::kSum, 0, -1};
+  return call;
+}
+
+Done run(Communicator& comm, const Call& call) { return comm.run({&call, 1}); }
+
+// Memory of a window: this process's arena (peers write it) or its heap (they cannot).
+struct Memory {
+  Memory(std::size_t words, bool mapped) : mapped(mapped), heap(mapped ? 0 : words) {
+    if (mapped) arena = static_cast<int*>(*(*shm::Arena::of_process())->allocate(words * 4));
+    std::fill_n(data(), words, -1);
+  }
+  ~Memory() {
+    if (mapped) (void)(*shm::Arena::of_process())->free(arena).ok();
+  }
+  int* data() { return mapped ? arena : heap.data(); }
+  bool mapped;
+  int* arena = nullptr;
+  std::vector<int> heap;
+};
+
+// Every rank puts a block of its own into every window, again and again, and checks what came.
+std::string exchange_blocks(Communicator& comm, bool mapped, std::size_t count) {
+  const int n = comm.size(), me = comm.rank();
+  Memory memory(count * n, mapped);
+  const auto window = comm.register_window(memory.data(), count * n * 4);
+  if (!window.ok()) return window.error().text;
+  std::vector<int> mine(count);
+  for (int round = 0; round < 5; ++round) {
+    std::iota(mine.begin(), mine.end(), me * 1000 + round);
+    std::vector<Call> calls;
+    for (int k = 0; k < n; ++k)
+      calls.push_back(put((me + k) % n, *window, me * count * 4, mine.data(), count, round % 3));
+    for (int p = 0; p < n; ++p) calls.push_back(wait_for(p, 1, round % 3));
+    if (const Done done = comm.run(calls); !done.ok()) return done.error().text;
+    for (int p = 0; p < n; ++p)
+      for (std::size_t i = 0; i < count; ++i)
+        if (memory.data()[p * count + i] != p * 1000 + round + static_cast<int>(i))
+          return fmt::format("round {}: element {} of rank {} is {}", round, i, p,
+                             memory.data()[p * count + i]);
+    SampleCall barrier(Collective::kBarrier, 0, n);
+    if (const Done done = run(comm, barrier.call); !done.ok()) return done.error().text;
+  }
+  return "";
+}
+
+TEST(OneSided, PutsReachThreads) {
+  for (int n : {1, 2, 3, 8}) {
+    const Communicators comms = make_communicators(n);
+    run_ranks(comms, [](Communicator& comm) {
+      EXPECT_EQ(exchange_blocks(comm, false, 1), "");
+      EXPECT_EQ(exchange_blocks(comm, false, 100'000), "");
+    });
+  }
+}
+
+class OneSidedProcesses : public testing::TestWithParam<bool> {};
+
+// Longer than all slots of a lane together, all ranks at once: everybody must take while putting.
+TEST_P(OneSidedProcesses, PutsReachEveryMemory) {
+  const bool hosts = GetParam();
+  RankProcesses::Options options;
+  options.comm = short_timeouts(30);
+  if (hosts) options.environment = {{"NCCL_SHM_DISABLE", "1"}, {"NCCL_SOCKET_IFNAME", "lo"}};
+  RankProcesses ranks(3, options, [](RankSeat& seat) {
+    for (const bool mapped : {true, false})
+      for (const std::size_t count : {1, 1000, 500'000}) {
+        const std::string wrong = exchange_blocks(*seat.comm, mapped, count);
+        seat.expect(wrong.empty(), fmt::format("mapped {} count {}: {}", mapped, count, wrong));
+      }
+  });
+  ASSERT_TRUE(ranks.wait_exits(60));
+  ranks.check_expectations();
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, OneSidedProcesses, testing::Bool(), [](const auto& info) {
+  return info.param ? "BetweenHosts" : "OnOneHost";
+});
+
+TEST(OneSided, SignalsAreCountedAndComeAfterThePutsBeforeThem) {
+  RankProcesses ranks(2, short_timeouts(30), [](RankSeat& seat) {
+    Memory memory(4, false);  // puts go by the lane: so must the signal behind them
+    const auto window = seat.comm->register_window(memory.data(), 16);
+    seat.expect(window.ok(), "register");
+    if (seat.rank == 0) {
+      for (int value = 1; value <= 100; ++value) {
+        seat.expect(run(*seat.comm, put(1, *window, 4, &value, 1, 2)).ok(), "put");
+        seat.expect(run(*seat.comm, signal_to(1, 5)).ok(), "signal");
+        seat.expect(run(*seat.comm, wait_for(1, 1)).ok(), "answer");
+      }
+    } else {
+      for (int value = 1; value <= 100; ++value) {
+        seat.expect(run(*seat.comm, wait_for(0, 1, 5)).ok(), "wait");
+        seat.expect(memory.data()[1] == value, fmt::format("{} is {}", value, memory.data()[1]));
+        seat.expect(run(*seat.comm, signal_to(0)).ok(), "answer");
+      }
+      seat.expect(run(*seat.comm, wait_for(0, 100, 2)).ok(), "the puts' own signals");
+    }
+  });
+  ASSERT_TRUE(ranks.wait_exits(60));
+  ranks.check_expectations();
+}
+
+TEST(OneSided, AWaitForADeadRankNamesIt) {
+  RankProcesses ranks(2, short_timeouts(30), [](RankSeat& seat) {
+    SampleCall meet(Collective::kBarrier, 0, 2);
+    seat.expect(run(*seat.comm, meet.call).ok(), "barrier");
+    seat.mark(1);
+    if (seat.rank == 1) seat.wait_flag(1, 30);
+    seat.report(run(*seat.comm, wait_for(1, 1)));
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ranks.send(1, SIGKILL);
+  ASSERT_TRUE(ranks.wait_reports(10, {1}));
+  EXPECT_EQ(ranks.status(0), Status::kRemoteError) << ranks.text(0);
+  EXPECT_NE(ranks.text(0).find("rank 1"), std::string::npos) << ranks.text(0);
+  EXPECT_NE(ranks.text(0).find("WaitSignal(count 1"), std::string::npos) << ranks.text(0);
+}
+
+TEST(OneSided, AWaitWithoutASignalEndsAtItsDeadline) {
+  const Communicators comms = make_communicators(2, short_timeouts(0.3));
+  const Done done = run(*comms[0], wait_for(1, 2));
+  EXPECT_EQ(done.status(), Status::kTimeout);
+  EXPECT_NE(done.error().text.find("WaitSignal(count 2"), std::string::npos) << done.error().text;
+  EXPECT_NE(done.error().text.find("rank 1"), std::string::npos) << done.error().text;
+}
+
+TEST(OneSided, PutsIntoAWindowThatIsGoneAreRefused) {
+  RankProcesses ranks(2, short_timeouts(30), [](RankSeat& seat) {
+    Memory memory(4, false);
+    const auto window = seat.comm->register_window(memory.data(), 16);
+    if (seat.rank == 1) seat.comm->deregister_window(*window);
+    const int value = 7;
+    if (seat.rank == 0) (void)run(*seat.comm, put(1, *window, 0, &value, 1)).ok();
+    seat.report(run(*seat.comm, wait_for(1 - seat.rank, 1)));
+    seat.expect(memory.data()[0] == -1, "written into a window that was deregistered");
+  });
+  ASSERT_TRUE(ranks.wait_reports(20));
+  for (int r : {0, 1}) {
+    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << ranks.text(r);
+    EXPECT_NE(ranks.text(r).find("window that is not registered"), std::string::npos)
+        << ranks.text(r);
+  }
+  ranks.check_expectations();
+}
+
+}  // namespace
+}  // namespace rondo::test

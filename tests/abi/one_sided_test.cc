@@ -44,18 +44,30 @@ TEST(OneSided, PutsArriveWithTheirSignalAlsoOnStreamsAndInGroups) {
     const int peer = 1 - me.rank;
     for (int round = 1; round <= 20; ++round) {
       const int value = 10 * round + me.rank;
-      cudaStream_t stream = nullptr;
-      if (round % 2 == 0) OK(rondoStreamCreate(&stream));
+      const bool queued = round % 2 == 0, grouped = round % 3 == 0;
+      rondoStream_t queue = nullptr;
+      if (queued) {
+        OK(rondoStreamCreate(&queue));
+      }
+      const cudaStream_t stream = queued ? rondoStreamHandle(queue) : nullptr;
       ncclWaitSignalDesc_t wanted[2] = {{1, peer, 0, 0}, {1, peer, 3, 0}};
-      if (round % 3 == 0) OK(ncclGroupStart());
+      if (grouped) {
+        OK(ncclGroupStart());
+      }
       OK(ncclPutSignal(&value, 1, ncclInt, peer, me.window, 8, 0, 0, 0, me.comm, stream));
       OK(ncclSignal(peer, 3, 0, 0, me.comm, stream));
       OK(ncclWaitSignal(2, wanted, me.comm, stream));
-      if (round % 3 == 0) OK(ncclGroupEnd());
-      if (stream != nullptr) OK(rondoStreamSynchronize(stream));
+      if (grouped) {
+        OK(ncclGroupEnd());
+      }
+      if (queued) {
+        OK(rondoStreamSynchronize(queue));
+      }
       EXPECT_EQ(me.memory[2], 10 * round + peer);
       OK(rondoBarrier(me.comm, nullptr));
-      if (stream != nullptr) OK(rondoStreamDestroy(stream));
+      if (queued) {
+        OK(rondoStreamDestroy(queue));
+      }
     }
   });
 }

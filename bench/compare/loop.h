@@ -9,7 +9,6 @@
 #pragma once
 
 #include <malloc.h>
-#include <sched.h>
 
 #include <chrono>
 #include <cstddef>
@@ -18,6 +17,8 @@
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include "bench/cpu_binding.h"
 
 namespace compare {
 
@@ -44,19 +45,6 @@ struct Task {
   float* receive;
   std::size_t count;
 };
-
-inline void bind_to_core(int rank) {
-  cpu_set_t allowed, one;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  int left = rank % CPU_COUNT(&allowed);
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || left-- > 0) continue;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one);
-    return;
-  }
-}
 
 // The two pipes of a rank, below the group's folder.
 class Pipes {

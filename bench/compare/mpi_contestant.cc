@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   int ranks = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &mpi.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  compare::bind_to_core(mpi.rank);
+  rondo::bench::bind_to_cpu(mpi.rank);
   compare::serve(mpi, argc > 1 ? argv[1] : ".", mpi.rank, ranks);
   MPI_Finalize();
   return 0;

@@ -218,7 +218,7 @@ int main(int argc, char** argv) {
   for (int r = 0; r < ranks; ++r) {
     if (fork() != 0) continue;
     loops.rank = r;
-    compare::bind_to_core(r);
+    rondo::bench::bind_to_cpu(r);
     compare::serve(loops, argv[1], r, ranks);
     return 0;
   }

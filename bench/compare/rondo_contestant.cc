@@ -80,7 +80,7 @@ std::string join(Rondo& rondo, int ranks, const ncclUniqueId& id) {
   const double entered = now();
   must(ncclCommInitRank(&rondo.comm, ranks, id, rondo.rank));
   const double left = now();
-  compare::bind_to_core(rondo.rank);  // once the library has seen how many there are
+  rondo::bench::bind_to_cpu(rondo.rank);  // once the library has seen how many there are
   char text[64];
   std::snprintf(text, sizeof text, "ok %.9f %.9f", entered, left);
   return text;

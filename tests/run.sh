@@ -4,6 +4,9 @@
 #   bash tests/run.sh                      stages dev, simt, fuzz and torch
 #   bash tests/run.sh dev asan tsan fuzz   the stages that are named
 #   bash tests/run.sh torch_all            also the slow tests of PyTorch programs
+#   RONDO_TORCH=2.14.1 bash tests/run.sh torch_all    on another release of PyTorch
+#   bash tests/run.sh torch_imports        what CUDA builds of PyTorch import, anew (1.6 GB)
+#   bash tests/run.sh torch_preload        the whole CUDA build on our libnccl.so.2 (5 GB), no GPU
 set -euo pipefail
 cd "$(dirname "$0")/.."
 .ci/install.sh --tests
@@ -59,10 +62,10 @@ stage_fuzz() {
 # The emulated GPU and the kernels on it, with AddressSanitizer and UBSan.
 stage_simt_asan() { build simt-asan simt_tests && run_ctest simt-asan -R '^Simt'; }
 
-# PyTorch programs on the installed wheel; any CPU build of torch from 2.12 on.
+# PyTorch programs on the installed wheel; any build of torch from 2.12 on.
 stage_torch() {
   .ci/install.sh --torch
-  local venv=build/torch-venv
+  local venv=build/torch-venv${RONDO_TORCH:+-$RONDO_TORCH}
   [ -x $venv/bin/pip ] || python3 -m venv $venv
   $venv/bin/pip install -q "torch==${RONDO_TORCH:-2.13.0}" numpy pytest ruff==0.17.6
   local sources="api/torch tests/torch bench/torch_compare.py"
@@ -72,6 +75,13 @@ stage_torch() {
   $venv/bin/python -m pytest -q -p no:cacheprovider --durations=5 tests/torch "$@"
 }
 stage_torch_all() { stage_torch --slow; }
+
+stage_torch_imports() { python3 tests/torch/cuda_wheels/check.py --refresh; }
+stage_torch_preload() {
+  build release nccl_shared
+  python3 tests/torch/cuda_wheels/check.py --import "${RONDO_TORCH:-2.14.1}" \
+    build/release/lib/libnccl.so.2
+}
 
 [ $# -gt 0 ] || set -- dev simt fuzz torch
 for stage in "$@"; do

@@ -4,7 +4,8 @@
     def test_sum(rank, size):
         dist.all_reduce(...)
 
-Every rank has a group of backend "rondo" unless group=False, and a deadline.
+Every rank has a group of backend "rondo" unless group=False, and a deadline. With hosts=(1, 2) the
+test runs twice, the second time as if the ranks were on two hosts.
 """
 
 import functools
@@ -31,7 +32,9 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def serve(function, rank, size, folder, outcome, group):
+def serve(function, rank, size, folder, outcome, group, hosts):
+    if hosts > 1:
+        os.environ["NCCL_HOSTID"] = f"host{rank % hosts}"
     try:
         if group:
             dist.init_process_group(
@@ -45,12 +48,12 @@ def serve(function, rank, size, folder, outcome, group):
         outcome.put((rank, traceback.format_exc()))
 
 
-def run(function, size, group=True, deadline=DEADLINE_SECONDS):
+def run(function, size, group=True, deadline=DEADLINE_SECONDS, hosts=1):
     """Runs function(rank, size) on forked ranks; returns exit codes, fails with their traces."""
     with tempfile.TemporaryDirectory() as folder:
         outcome = FORK.SimpleQueue()
         processes = [
-            FORK.Process(target=serve, args=(function, rank, size, folder, outcome, group))
+            FORK.Process(target=serve, args=(function, rank, size, folder, outcome, group, hosts))
             for rank in range(size)
         ]
         for process in processes:
@@ -74,12 +77,13 @@ def run(function, size, group=True, deadline=DEADLINE_SECONDS):
         return [process.exitcode for process in processes]
 
 
-def ranks(*sizes, group=True, deadline=DEADLINE_SECONDS):
+def ranks(*sizes, group=True, deadline=DEADLINE_SECONDS, hosts=(1,)):
     def decorate(function):
+        @pytest.mark.parametrize("hosts", hosts)
         @pytest.mark.parametrize("size", sizes)
         @functools.wraps(function)
-        def test(size):
-            codes = run(function, size, group, deadline)
+        def test(size, hosts):
+            codes = run(function, size, group, deadline, hosts)
             assert codes == [0] * size
 
         del test.__wrapped__  # pytest would look for fixtures named rank and size

@@ -136,7 +136,7 @@ def test_restart_by_torchrun_resumes_from_the_checkpoint(tmp_path):
     assert "rank 1 ends at step 6" in done.stdout
 
 
-@ranks(2)
+@ranks(2, hosts=(1, 2))
 def test_abort_ends_what_runs_here_and_there(rank, size):
     if rank == 0:
         work = dist.all_reduce(torch.ones(4), async_op=True)

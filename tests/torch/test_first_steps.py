@@ -6,7 +6,7 @@ from ranks import environment, free_port, ranks, run
 from torch.nn.parallel import DistributedDataParallel
 
 
-@ranks(1, 2, 4)
+@ranks(1, 2, 4, hosts=(1, 2))
 def test_sum_broadcast_barrier(rank, size):
     tensor = torch.full((4,), float(rank + 1))
     dist.all_reduce(tensor)
@@ -53,7 +53,7 @@ def small_model():
     return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
 
 
-@ranks(2, 4)
+@ranks(2, 4, hosts=(1, 2))
 def test_ddp_takes_the_steps_of_one_process_with_the_whole_batch(rank, size):
     torch.manual_seed(1)
     inputs, targets = torch.randn(8, 6), torch.randn(8, 2)

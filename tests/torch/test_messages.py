@@ -11,7 +11,7 @@ from ranks import ranks
 BEYOND_EAGER = 6 << 20  # bytes
 
 
-@ranks(2)
+@ranks(2, hosts=(1, 2))
 def test_order_is_kept_per_peer_and_tag(rank, size):
     sizes = [0, 1, 1000, 100_000, 1 << 20]
     if rank == 0:
@@ -26,7 +26,7 @@ def test_order_is_kept_per_peer_and_tag(rank, size):
                 assert (tensor == k).all()
 
 
-@ranks(2)
+@ranks(2, hosts=(1, 2))
 def test_both_send_first_then_receive(rank, size):
     mine = torch.full((1 << 18,), float(rank))
     theirs = torch.empty_like(mine)
@@ -36,7 +36,7 @@ def test_both_send_first_then_receive(rank, size):
         assert (theirs == 1 - rank).all()
 
 
-@ranks(2)
+@ranks(2, hosts=(1, 2))
 def test_large_messages_both_ways_with_isend(rank, size):
     mine = torch.full((BEYOND_EAGER // 4,), float(rank))
     theirs = torch.empty_like(mine)
@@ -46,7 +46,7 @@ def test_large_messages_both_ways_with_isend(rank, size):
     assert (theirs == 1 - rank).all()
 
 
-@ranks(3)
+@ranks(3, hosts=(1, 2))
 def test_any_source(rank, size):
     if rank > 0:
         dist.send(torch.tensor([rank]), 0, tag=9)
@@ -60,7 +60,7 @@ def test_any_source(rank, size):
     assert seen == {1, 2}
 
 
-@ranks(2)
+@ranks(2, hosts=(1, 2))
 def test_a_receive_that_waits_holds_up_no_collective(rank, size):
     late = torch.zeros(4)
     work = dist.irecv(late, 1 - rank, tag=1)
@@ -73,7 +73,7 @@ def test_a_receive_that_waits_holds_up_no_collective(rank, size):
     assert work.is_completed() and late.tolist() == [1.0 - rank] * 4
 
 
-@ranks(2)
+@ranks(2, hosts=(1, 2))
 def test_a_large_send_and_a_collective_pass_each_other(rank, size):
     big = torch.zeros(BEYOND_EAGER // 4)
     if rank == 0:
@@ -87,7 +87,7 @@ def test_a_large_send_and_a_collective_pass_each_other(rank, size):
         assert (big == 1).all()
 
 
-@ranks(4)
+@ranks(4, hosts=(1, 2))
 def test_ring_of_batches(rank, size):
     for _ in range(5):
         out, back = torch.full((300,), float(rank)), torch.empty(300)
@@ -100,7 +100,7 @@ def test_ring_of_batches(rank, size):
         assert (back == (rank - 1) % size).all()
 
 
-@ranks(2)
+@ranks(2, hosts=(1, 2))
 def test_any_type_and_stride(rank, size):
     columns = torch.arange(12.0).reshape(3, 4)
     if rank == 0:
@@ -119,7 +119,7 @@ def test_any_type_and_stride(rank, size):
         assert truth.tolist() == [True, False]
 
 
-@ranks(2)
+@ranks(2, hosts=(1, 2))
 def test_different_sizes_name_both(rank, size):
     if rank == 0:
         dist.send(torch.zeros(3), 1, tag=4)
@@ -133,7 +133,7 @@ def test_different_sizes_name_both(rank, size):
                 dist.recv(torch.zeros(1), 0, tag=4)
 
 
-@ranks(2)
+@ranks(2, hosts=(1, 2))
 def test_wait_with_a_timeout_says_what_has_come(rank, size):
     if rank == 0:
         dist.send(torch.zeros(3), 1, tag=8)
@@ -146,7 +146,7 @@ def test_wait_with_a_timeout_says_what_has_come(rank, size):
     dist.barrier()
 
 
-@ranks(2)
+@ranks(2, hosts=(1, 2))
 def test_two_large_sends_that_wait_for_each_other_are_both_named(rank, size):
     work = dist.isend(torch.zeros(BEYOND_EAGER), 1 - rank)
     with pytest.raises(dist.DistBackendError, match="each waits for the other"):

@@ -48,7 +48,7 @@ def test_every_type_as_bytes(rank, size):
                 same(swapped[r * n : (r + 1) * n], of_rank(r * size + rank, n, dtype))
 
 
-@ranks(3)
+@ranks(3, hosts=(1, 2))
 def test_gather_and_scatter(rank, size):
     for root in range(size):
         outputs = [torch.zeros(4) for _ in range(size)] if rank == root else None
@@ -61,7 +61,7 @@ def test_gather_and_scatter(rank, size):
         assert output.tolist() == [10.0 * rank] * 4
 
 
-@ranks(2, 3)
+@ranks(2, 3, hosts=(1, 2))
 def test_uneven_all_gather_and_all_to_all(rank, size):
     parts = [torch.empty(r + 1, 2) for r in range(size)]
     dist.all_gather(parts, torch.full((rank + 1, 2), float(rank)))
@@ -89,7 +89,7 @@ def test_uneven_all_gather_and_all_to_all(rank, size):
         assert got.tolist() == [1] * len(got)
 
 
-@ranks(2, 4)
+@ranks(2, 4, hosts=(1, 2))
 def test_objects(rank, size):
     everything = [None] * size
     dist.all_gather_object(everything, {"rank": rank, "text": "x" * 100 * rank})
@@ -111,7 +111,7 @@ def test_objects(rank, size):
         assert letters == ["hello", 3]
 
 
-@ranks(2)
+@ranks(2, hosts=(1, 2))
 def test_coalescing(rank, size):
     tensors = [torch.full((n,), float(rank + 1)) for n in (1, 10, 1000)]
     with dist._coalescing_manager():

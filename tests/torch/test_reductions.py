@@ -112,7 +112,7 @@ def test_pre_mul_sum(rank, size):
         assert tensor.tolist() == [1.5] * 7
 
 
-@ranks(2, 3)
+@ranks(2, 3, hosts=(1, 2))
 def test_any_stride(rank, size):
     every_second = torch.ones(8)[::2]
     dist.all_reduce(every_second)
@@ -123,7 +123,7 @@ def test_any_stride(rank, size):
     assert torch.equal(turned, grid.t() * size)
 
 
-@ranks(3)
+@ranks(3, hosts=(1, 2))
 def test_reduce_reaches_the_root_alone(rank, size):
     for root in range(size):
         tensor = torch.full((9,), float(rank))
@@ -131,7 +131,7 @@ def test_reduce_reaches_the_root_alone(rank, size):
         assert tensor.tolist() == [float(sum(range(size))) if rank == root else rank] * 9
 
 
-@ranks(2, 3)
+@ranks(2, 3, hosts=(1, 2))
 def test_reduce_scatter_list_single_and_uneven(rank, size):
     output = torch.empty(4)
     dist.reduce_scatter(output, [torch.full((4,), float(r + rank)) for r in range(size)])

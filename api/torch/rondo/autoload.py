@@ -11,10 +11,13 @@ import sys
 
 
 def create(store, rank, size, timeout):
+    from rondo.torch.beside import create_beside, other_devices
     from rondo.torch.groups import shrink_here_too
     from rondo.torch.process_group import RondoProcessGroup
 
     shrink_here_too()
+    if others := other_devices():
+        return create_beside(others, store, rank, size, timeout)
     return RondoProcessGroup(store, rank, size, timeout)
 
 

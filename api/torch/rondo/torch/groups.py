@@ -10,6 +10,10 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+# torch renames what is not public.
+register_in_world = getattr(
+    c10d, "_register_pg_in_world", getattr(c10d, "_update_process_group_global_state", None)
+)
 BARRIER_TAG = 0x7FFF0000  # out of the way of tags that people choose
 
 
@@ -55,7 +59,7 @@ def shrink_group(
     child._set_group_desc(f"{facts['original_group_name']}:shrunk")
     if world:
         c10d._update_default_pg(child)
-    c10d._register_pg_in_world(
+    register_in_world(
         pg=child,
         backend_name=facts["backend_name"],
         store=facts["store"],

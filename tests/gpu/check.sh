@@ -53,7 +53,13 @@ stage one-connection 60 tests.txt \
 cannot processes "ranks of several processes on a GPU are not there yet"
 
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-  stage pytorch 60 torch.txt env LD_PRELOAD="$lib/libnccl.so.2" python3 "$here/torch_check.py"
+  # Numbers of processes on the one GPU; 2 and 4 once the library can do that.
+  for ranks in ${TORCH_RANKS:-1}; do
+    stage "pytorch-$ranks" 40 torch.txt \
+      env LD_PRELOAD="$lib/libnccl.so.2" python3 "$here/torch_check.py" --ranks "$ranks"
+    [ "$ranks" -eq 1 ] || stage "pytorch-$ranks-killed" 40 torch.txt \
+      env LD_PRELOAD="$lib/libnccl.so.2" python3 "$here/torch_check.py" --ranks "$ranks" --kill
+  done
 else
   cannot pytorch "python3 has no torch that sees a device"
 fi

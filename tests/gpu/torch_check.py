@@ -1,46 +1,282 @@
-"""PyTorch on Rondo in place of NCCL: one process, one rank, every collective that it calls.
+"""PyTorch on Rondo in place of NCCL: several processes on one GPU, all that programs do with them.
 
-  LD_PRELOAD=build/cuda/lib/libnccl.so.2 python3 tests/gpu/torch_check.py
+  LD_PRELOAD=build/cuda/lib/libnccl.so.2 python3 tests/gpu/torch_check.py --ranks 4
+  RONDO_LIBRARY=.../librondo.so python3 tests/gpu/torch_check.py --ranks 2 --device cpu
+
+Every rank sets device 0. With --kill the last rank ends itself, and the others have to be told.
+With --device cpu the backend is rondo: the same checks, less graphs and the library's place.
 """
+
+import argparse
+import ctypes
 import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch import nn
+
+SECONDS = int(os.environ.get("RONDO_CHECK_SECONDS", "20"))
+REDUCED = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.int64,
+           torch.uint8, torch.int8]  # fmt: skip
+MOVED = [*REDUCED, torch.bool, torch.complex64]
+COUNTS = (1, 17, 100_000)
+FLOAT32, SUM = 7, 0
 
 
-def loaded_library():
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        return sorted({line.split()[-1] for line in maps if "libnccl" in line})
+class Checks:
+    def __init__(self, rank: int, size: int, device: str) -> None:
+        self.rank, self.size, self.device = rank, size, torch.device(device)
 
+    def of(self, rank: int, count: int, dtype: torch.dtype) -> torch.Tensor:
+        return ((torch.arange(count, device=self.device) + rank) % 5).to(dtype)
 
-def main():
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", "29511")
-    torch.cuda.set_device(0)
-    dist.init_process_group("nccl", rank=0, world_size=1)
-    x = torch.arange(1000, device="cuda", dtype=torch.float32)
-    want = x.clone()
-    dist.all_reduce(x)
-    assert torch.equal(x, want), "all_reduce of one rank changed its input"
-    out = torch.empty_like(x)
-    dist.all_gather_into_tensor(out, x)
-    assert torch.equal(out, want), "all_gather_into_tensor"
-    dist.reduce_scatter_tensor(out, x)
-    assert torch.equal(out, want), "reduce_scatter_tensor"
-    dist.broadcast(x, 0)
-    dist.barrier()
+    def the_library_in_use_is_ours(self) -> None:
+        if self.device.type != "cuda":
+            return
+        file = file_of("libtorch_cuda.so", "ncclAllReduce")
+        assert os.path.realpath(file) == os.path.realpath(os.environ["LD_PRELOAD"]), file
+        assert torch.cuda.nccl.unique_id().startswith(b"RondoID")
 
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        x.add_(1)
+    def reductions(self) -> None:
+        for dtype in REDUCED:
+            for count in COUNTS:
+                whole = sum(self.of(r, count, dtype).double() for r in range(self.size)).to(dtype)
+                tensor = self.of(self.rank, count, dtype)
+                dist.all_reduce(tensor)
+                assert torch.equal(tensor, whole), (dtype, count)
+                work = dist.all_reduce(tensor, dist.ReduceOp.MAX, async_op=True)
+                work.wait()
+                assert torch.equal(tensor, whole), (dtype, count)
+                tensor = self.of(self.rank, count, dtype)
+                dist.reduce(tensor, 0)
+                assert self.rank != 0 or torch.equal(tensor, whole)
+                part = torch.empty(count, dtype=dtype, device=self.device)
+                dist.reduce_scatter_tensor(part, self.of(self.rank, count, dtype).repeat(self.size))
+                assert torch.equal(part, whole)
+
+    def moves(self) -> None:
+        for dtype in MOVED:
+            for count in COUNTS:
+                everything = [self.of(r, count, dtype) for r in range(self.size)]
+                mine = everything[self.rank].clone()
+                flat = torch.empty(count * self.size, dtype=dtype, device=self.device)
+                dist.all_gather_into_tensor(flat, mine)
+                assert torch.equal(flat, torch.cat(everything)), (dtype, count)
+                parts = [torch.empty_like(mine) for _ in range(self.size)]
+                dist.all_gather(parts, mine)
+                assert torch.equal(torch.cat(parts), flat)
+                dist.broadcast(mine, self.size - 1)
+                assert torch.equal(mine, everything[-1])
+                dist.all_to_all_single(flat, torch.cat([everything[self.rank]] * self.size))
+                assert torch.equal(flat, torch.cat(everything))
+        dist.barrier()
+
+    def messages(self) -> None:
+        after, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        for count in COUNTS:
+            mine = self.of(self.rank, count, torch.float32)
+            theirs = torch.empty_like(mine)
+            works = dist.batch_isend_irecv(
+                [dist.P2POp(dist.isend, mine, after), dist.P2POp(dist.irecv, theirs, before)]
+            )
+            for work in works:
+                work.wait()
+            assert torch.equal(theirs, self.of(before, count, torch.float32))
+
+    def groups(self) -> None:
+        if self.size > 1:
+            halves = [
+                dist.new_group(list(range(first, self.size, 2))) for first in range(2)
+            ]  # split from the world where torch does so
+            total = torch.ones(5, device=self.device)
+            dist.all_reduce(total, group=halves[self.rank % 2])
+            assert total[0] == len(range(self.rank % 2, self.size, 2))
+        tensors = [torch.ones(n, device=self.device) for n in (1, 10, 1000)]
+        with dist._coalescing_manager(device=self.device, async_ops=True) as together:
+            for tensor in tensors:
+                dist.all_reduce(tensor)
+        together.wait()
+        assert all((tensor == self.size).all() for tensor in tensors)
+
+    def graphs(self) -> None:
+        if self.device.type != "cuda":
+            return
+        x = torch.ones(1000, device=self.device)
         dist.all_reduce(x)
-    for _ in range(10):
-        graph.replay()
-    torch.cuda.synchronize()
-    assert torch.equal(x, want + 10), "replays of a captured all_reduce"
-    dist.destroy_process_group()
-    print("torch", torch.__version__, "on", loaded_library())
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            x.fill_(1)
+            dist.all_reduce(x)
+            x.add_(1)
+            dist.all_reduce(x)
+        for _ in range(10):
+            graph.replay()
+            dist.all_reduce(torch.ones(10, device=self.device))
+        torch.cuda.synchronize()
+        assert (x == (self.size + 1) * self.size).all()
+
+    def training(self) -> None:
+        generator = torch.Generator().manual_seed(1)
+        batch = torch.randn(8 * self.size, 16, generator=generator).to(self.device)
+        wanted = train(self.model(), batch)
+        mine = batch.chunk(self.size)[self.rank]
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        ids = [0] if self.device.type == "cuda" else None
+        ddp = nn.parallel.DistributedDataParallel(self.model(), device_ids=ids)
+        sharded = fully_shard(self.model(), mesh=init_device_mesh(self.device.type, (self.size,)))
+        for model in (ddp, sharded):
+            losses = torch.tensor(train(model, mine), device=self.device)
+            dist.all_reduce(losses, dist.ReduceOp.AVG)
+            torch.testing.assert_close(losses.cpu(), torch.tensor(wanted))
+
+    def model(self) -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 4)).to(self.device)
+
+    def as_vllm_calls_it(self) -> None:
+        """pynccl: the C functions by ctypes, torch for memory and streams."""
+        where = os.environ.get("LD_PRELOAD") or os.environ["RONDO_LIBRARY"]
+        library = ctypes.CDLL(where)
+        ticket = (ctypes.c_char * 128)()
+        check(library.ncclGetUniqueId(ticket))
+        tickets = [ticket.raw]
+        dist.broadcast_object_list(tickets, 0, device=self.device)
+
+        class Ticket(ctypes.Structure):
+            _fields_ = [("internal", ctypes.c_byte * 128)]
+
+        comm, stream = ctypes.c_void_p(), None
+        ticket = Ticket.from_buffer_copy(tickets[0])
+        check(library.ncclCommInitRank(ctypes.byref(comm), self.size, ticket, self.rank))
+        if self.device.type == "cuda":
+            stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        tensor = torch.full((1000,), float(self.rank), device=self.device)
+        place = ctypes.c_void_p(tensor.data_ptr())
+        count = ctypes.c_size_t(tensor.numel())
+        check(library.ncclAllReduce(place, place, count, FLOAT32, SUM, comm, stream))
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        assert (tensor == sum(range(self.size))).all()
+        check(library.ncclCommDestroy(comm))
+
+
+HELPERS = ("__init__", "of", "model")
+
+
+def check(code: int) -> None:
+    assert code == 0, f"result {code}"
+
+
+def train(model: nn.Module, batch: torch.Tensor) -> list[float]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss = model(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def file_of(library: str, name: str) -> str:
+    """The file that a function of a library of torch's is taken from."""
+
+    class Found(ctypes.Structure):
+        _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p),
+                    ("symbol", ctypes.c_char_p), ("address", ctypes.c_void_p)]  # fmt: skip
+
+    handle = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", library))
+    address, found = ctypes.cast(getattr(handle, name), ctypes.c_void_p), Found()
+    assert ctypes.CDLL(None).dladdr(address, ctypes.byref(found)), name
+    return found.file.decode()
+
+
+def join(options: argparse.Namespace, eager: bool) -> Checks:
+    gpu = options.device == "cuda"
+    if gpu:
+        torch.cuda.set_device(0)
+    else:
+        import rondo.torch  # noqa: F401
+    dist.init_process_group(
+        "nccl" if gpu else "rondo",
+        timeout=timedelta(seconds=SECONDS),
+        device_id=torch.device("cuda:0") if gpu and eager else None,
+    )
+    device = "cuda:0" if gpu else "cpu"
+    return Checks(dist.get_rank(), dist.get_world_size(), device)
+
+
+def be_a_rank(options: argparse.Namespace) -> None:
+    for eager in (False, True):
+        checks = join(options, eager)
+        names = [name for name, f in vars(Checks).items() if callable(f) and name not in HELPERS]
+        for name in names if not eager else ["reductions", "groups"]:
+            begin = time.monotonic()
+            getattr(checks, name)()
+            if checks.rank == 0:
+                print(f"{name}: passed in {time.monotonic() - begin:.1f} s", flush=True)
+        dist.destroy_process_group()
+
+
+def be_a_survivor(options: argparse.Namespace) -> None:
+    """Ends with 0 where the death of the last rank is an error, by whatever way torch tells it."""
+    checks = join(options, eager=True)
+    dist.all_reduce(torch.ones(4, device=checks.device))
+    if checks.rank == checks.size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        for _ in range(1000):
+            dist.all_reduce(torch.ones(4, device=checks.device))
+            if options.device == "cuda":
+                torch.cuda.synchronize()
+    except (RuntimeError, dist.DistError) as error:
+        print(f"rank {checks.rank} was told: {str(error).splitlines()[0]}", flush=True)
+        dist.distributed_c10d._abort_process_group()
+        os._exit(0)
+    os._exit(3)
+
+
+def start(options: argparse.Namespace) -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {
+        **os.environ, "PYTHONWARNINGS": "ignore", "WORLD_SIZE": str(options.ranks),
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+    }  # fmt: skip
+    ranks = [
+        subprocess.Popen([sys.executable, *sys.argv], env={**environment, "RANK": str(rank)})
+        for rank in range(options.ranks)
+    ]
+    codes = [rank.wait() for rank in ranks]
+    print(f"torch {torch.__version__}, {options.ranks} ranks: exit codes {codes}")
+    if options.kill:  # torch's watchdog may be the first to hear of it, and aborts the process
+        told = all(code in (0, -signal.SIGABRT) for code in codes[:-1])
+        return 0 if told and codes[-1] == -signal.SIGKILL else 1
+    return 1 if any(codes) else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--kill", action="store_true")
+    options = parser.parse_args()
+    if "RANK" not in os.environ:
+        return start(options)
+    (be_a_survivor if options.kill else be_a_rank)(options)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

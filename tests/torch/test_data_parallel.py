@@ -189,7 +189,7 @@ def test_sampler_loader_and_workers_under_a_live_group(rank, size):
 
     data = TensorDataset(torch.arange(32))
     sampler = DistributedSampler(data, shuffle=True, seed=4)
-    loader = DataLoader(data, batch_size=4, sampler=sampler, num_workers=2)
+    loader = DataLoader(data, batch_size=4, sampler=sampler, num_workers=4)
     orders = []
     for epoch in range(2):
         sampler.set_epoch(epoch)

@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from datetime import timedelta
 
@@ -39,6 +40,23 @@ def test_every_kind_of_timeout_bounds_its_call(rank, size):
         with pytest.raises(dist.DistBackendError, match="rank 1|rank 0 waited"):
             limited()
         assert time.monotonic() - begin < 5  # a bound with room, not a measurement
+
+
+@ranks(2, group=False)
+def test_torchs_timeouts_replace_rondos(rank, size):
+    os.environ["RONDO_TIMEOUT"] = "0.2" if rank else "600"
+    store = f"file://{tempfile.gettempdir()}/rondo-timeout-{os.getppid()}"
+    dist.init_process_group(
+        "rondo", init_method=store, rank=rank, world_size=size, timeout=timedelta(seconds=1.5)
+    )
+    if rank == 0:
+        time.sleep(0.7)  # longer than rank 1 would wait by RONDO_TIMEOUT
+    dist.all_reduce(torch.ones(1))
+    if rank == 0:
+        with pytest.raises(dist.DistBackendError, match="waited 1.5 s for rank 1"):
+            dist.all_reduce(torch.ones(1))
+    else:
+        time.sleep(2.5)
 
 
 @ranks(2)
@@ -216,6 +234,37 @@ def test_ranks_that_do_not_come_are_named(tmp_path):
             )  # fmt: skip
 
     assert run(body, 1, group=False) == [0]
+
+
+def test_a_master_that_is_not_there_is_named():
+    port = free_port()
+
+    def body(rank, size):
+        with pytest.raises(dist.DistError, match=f"127.0.0.1.*{port}|{port}"):
+            dist.init_process_group(
+                "rondo", init_method=f"tcp://127.0.0.1:{port}", rank=1, world_size=2,
+                timeout=timedelta(seconds=2),
+            )  # fmt: skip
+
+    assert run(body, 1, group=False, deadline=60) == [0]
+
+
+def test_a_master_that_dies_while_others_wait_is_named():
+    port = free_port()
+
+    def body(rank, size):
+        if rank == 0:
+            store = dist.TCPStore("127.0.0.1", port, None, True, wait_for_workers=False)
+            while store.num_keys() < 4:  # rank 1 has shown itself and waits
+                time.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGKILL)
+        with pytest.raises(dist.DistBackendError, match="lost the rendezvous store.*MASTER_ADDR"):
+            dist.init_process_group(
+                "rondo", init_method=f"tcp://127.0.0.1:{port}", rank=1, world_size=3,
+                timeout=timedelta(seconds=20),
+            )  # fmt: skip
+
+    assert run(body, 2, group=False) == [-signal.SIGKILL, 0]
 
 
 @pytest.mark.parametrize("method", ["tcp", "store"])

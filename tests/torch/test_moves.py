@@ -48,6 +48,74 @@ def test_every_type_as_bytes(rank, size):
                 same(swapped[r * n : (r + 1) * n], of_rank(r * size + rank, n, dtype))
 
 
+@ranks(2)
+def test_every_type_from_and_to_one_rank_and_in_lists(rank, size):
+    for dtype in DTYPES:
+        tensor, n = of_rank(rank, 5, dtype), 5
+        parts = [torch.zeros(n, dtype=dtype) for _ in range(size)]
+        dist.gather(tensor, parts if rank == 1 else None, dst=1)
+        for r in range(size):
+            same(parts[r], of_rank(r, n, dtype) if rank == 1 else torch.zeros(n, dtype=dtype))
+        output = torch.zeros(n, dtype=dtype)
+        dist.scatter(output, [of_rank(r, n, dtype) for r in range(size)] if rank == 0 else None, 0)
+        same(output, of_rank(rank, n, dtype))
+        dist.all_to_all(parts, [of_rank(rank * size + r, n, dtype) for r in range(size)])
+        for r in range(size):
+            same(parts[r], of_rank(r * size + rank, n, dtype))
+
+
+@ranks(2, 3)
+def test_any_stride_in_every_call(rank, size):
+    def columns(*values):
+        """A column for each value, in memory by rows."""
+        return torch.tensor([values] * 4, dtype=torch.float64).t()
+
+    def blank(*shape):
+        return torch.full((*shape, 2), -1.0, dtype=torch.float64)[..., 0]
+
+    mine = columns(rank, 10 * rank)
+    shared = mine.clone().t().contiguous().t()
+    dist.broadcast(shared, 1)
+    assert torch.equal(shared, columns(1, 10))
+    parts = [blank(2, 4) for _ in range(size)]
+    dist.all_gather(parts, mine)
+    for r in range(size):
+        assert torch.equal(parts[r], columns(r, 10 * r))
+    flat = blank(2 * size, 4)
+    dist.all_gather_into_tensor(flat, mine)
+    assert torch.equal(flat, torch.cat(parts))
+    gathered = [blank(2, 4) for _ in range(size)]
+    dist.gather(mine, gathered if rank == 0 else None)
+    assert rank != 0 or torch.equal(torch.cat(gathered), flat)
+    part = blank(2, 4)
+    dist.scatter(part, [columns(r, 10 * r) for r in range(size)] if rank == 0 else None)
+    assert torch.equal(part, mine)
+    got = blank(size, 4)
+    dist.all_to_all_single(got, columns(*[10 * rank + r for r in range(size)]))
+    assert torch.equal(got, columns(*[10 * r + rank for r in range(size)]))
+    lists = [blank(1, 4) for _ in range(size)]
+    dist.all_to_all(lists, [columns(10 * rank + r) for r in range(size)])
+    assert torch.equal(torch.cat(lists), got)
+    summed = blank(1, 4)
+    dist.reduce_scatter(summed, [columns(r + 1) for r in range(size)])
+    assert torch.equal(summed, columns(size * (rank + 1)))
+    summed = blank(1, 4)
+    dist.reduce_scatter_tensor(summed, columns(*range(size)))
+    assert torch.equal(summed, columns(size * rank))
+    total = mine.clone().t().contiguous().t()
+    dist.reduce(total, 0)
+    if rank == 0:
+        assert torch.equal(total, columns(sum(range(size)), 10 * sum(range(size))))
+
+
+@ranks(2)
+def test_tensors_gathered_together(rank, size):
+    lists = [[torch.empty(3), torch.empty(2)] for _ in range(size)]
+    mine = [torch.full((3,), float(rank)), torch.tensor([rank, 2.0])]
+    dist.all_gather_coalesced(lists, mine)
+    assert lists[1][0].tolist() == [1, 1, 1] and lists[1][1].tolist() == [1, 2]
+
+
 @ranks(3, hosts=(1, 2))
 def test_gather_and_scatter(rank, size):
     for root in range(size):

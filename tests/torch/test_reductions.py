@@ -65,6 +65,50 @@ def test_every_type_and_operation(rank, size):
         same(tensor, expected(op, size, count, dtype), dtype)
 
 
+@ranks(2, 3)
+def test_reduce_and_reduce_scatter_of_every_type_and_operation(rank, size):
+    for dtype, op, count in itertools.product(
+        INTEGERS + FLOATS + NARROW, [*FOLDS, ReduceOp.AVG], (1, 700)
+    ):
+        if op in BITWISE and dtype.is_floating_point:
+            continue
+        tensor = sample(rank, count, dtype)
+        dist.reduce(tensor, size - 1, op)
+        wanted = (
+            expected(op, size, count, dtype) if rank == size - 1 else sample(rank, count, dtype)
+        )
+        same(tensor, wanted, dtype)
+        output = torch.empty(count, dtype=dtype)
+        work = dist.reduce_scatter_tensor(
+            output, sample(rank, count * size, dtype), op, async_op=True
+        )
+        work.wait()
+        same(output, expected(op, size, count * size, dtype).chunk(size)[rank], dtype)
+
+
+@ranks(2, 3)
+def test_averages_of_integers_are_truncated_sums(rank, size):
+    for dtype in (torch.int8, torch.int16, torch.int32, torch.int64):
+        tensor = torch.tensor([-3, -2, 5, 7 * rank - 4], dtype=dtype)
+        wanted = [-3, -2, 5, int(sum(7 * r - 4 for r in range(size)) / size)]
+        dist.all_reduce(tensor, ReduceOp.AVG)
+        assert tensor.tolist() == wanted
+
+
+@ranks(2)
+def test_least_and_greatest_of_signed_and_unsigned(rank, size):
+    for dtype in INTEGERS + FLOATS:
+        signed = dtype.is_signed
+        mine = torch.tensor([-1 if signed else 200, 1] if rank else [1, 0]).to(dtype)
+        least, most = mine.clone(), mine.clone()
+        dist.all_reduce(least, ReduceOp.MIN)
+        dist.all_reduce(most, ReduceOp.MAX)
+        if dtype == torch.int8 or dtype.is_signed:
+            assert (least.tolist(), most.tolist()) == ([-1, 0], [1, 1])
+        else:
+            assert (least.tolist(), most.tolist()) == ([1, 0], [200, 1])
+
+
 @ranks(2)
 def test_bool_is_logical_and_never_holds_a_two(rank, size):
     mine = (
@@ -88,6 +132,10 @@ def test_bool_is_logical_and_never_holds_a_two(rank, size):
 def test_what_has_no_meaning_is_refused_by_name(rank, size):
     with pytest.raises(TypeError, match="BXOR.*float32"):
         dist.all_reduce(torch.ones(4), ReduceOp.BXOR)
+    with pytest.raises(TypeError, match="BAND.*bfloat16"):
+        dist.reduce(torch.ones(4, dtype=torch.bfloat16), 0, ReduceOp.BAND)
+    with pytest.raises((TypeError, ValueError), match="PRODUCT.*complex"):  # torch looks first
+        dist.all_reduce(torch.ones(4, dtype=torch.complex64), ReduceOp.PRODUCT)
     with pytest.raises(TypeError, match="PREMUL_SUM.*int32"):
         dist.all_reduce(torch.ones(4, dtype=torch.int32), dist._make_nccl_premul_sum(0.5))
 
@@ -148,3 +196,11 @@ def test_sparse(rank, size):
     tensor = torch.sparse_coo_tensor([[rank, 2]], [1.0, 10.0], (4,))
     dist.all_reduce(tensor)
     assert tensor.to_dense().tolist() == [1, 1, 20, 0]
+    rows = torch.sparse_coo_tensor([[rank]], [[1.0, 2.0]], (2, 2))
+    dist.all_reduce(rows, ReduceOp.AVG)
+    assert rows.to_dense().tolist() == [[0.5, 1], [0.5, 1]]
+    nothing = torch.sparse_coo_tensor(torch.empty(1, 0, dtype=torch.int64), torch.empty(0), (3,))
+    dist.all_reduce(nothing)
+    assert nothing.to_dense().tolist() == [0] * 3
+    with pytest.raises(TypeError, match="sparse tensors can only be summed"):
+        dist.all_reduce(tensor, ReduceOp.MAX)

@@ -1,11 +1,14 @@
 """FSDP, meshes, DTensor, tensor parallel, functional and autograd collectives, checkpoints."""
 
+import math
+import os
 import tempfile
 
+import pytest
 import torch
 import torch.distributed as dist
-from models import Transformer, perceptron, sentence_loss, sentences, share, train
-from ranks import ranks
+from models import Transformer, pair_loss, pairs, perceptron, sentence_loss, sentences, share, train
+from ranks import ranks, run
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -107,13 +110,55 @@ def test_functional_and_autograd_collectives(rank, size):
 
 
 @ranks(2, deadline=150)
-def test_compile(rank, size):
+def test_compile_to_a_graph(rank, size):
     @torch.compile(fullgraph=True, backend="aot_eager")
     def step(x):
         dist.all_reduce(x)
         return x * 2
 
     assert step(torch.ones(3)).tolist() == [4] * 3
+
+
+def compiled_here(folder):
+    """For torch.compile in forked ranks: a cache of this test, and no compiling processes."""
+    import torch._inductor.config
+
+    torch._inductor.config.compile_threads = 1
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+
+
+@pytest.mark.slow
+def test_compile_to_machine_code(tmp_path):
+    def body(rank, size):
+        compiled_here(f"{tmp_path}/{rank}")
+
+        @torch.compile(fullgraph=True)
+        def step(x, parts):
+            y = x.sin() + 1
+            dist.all_reduce(y)
+            dist.all_gather_into_tensor(parts, y * 2)
+            return parts.sum() + y
+
+        x = torch.full((4,), float(rank))
+        wanted = sum(math.sin(r) + 1 for r in range(size))
+        for _ in range(3):
+            got = step(x, torch.empty(4 * size))
+            torch.testing.assert_close(got, torch.full((4,), 2 * 4 * size * wanted + wanted))
+
+    run(body, 2, deadline=200)
+
+
+@pytest.mark.slow
+def test_compiled_ddp_takes_the_steps_of_one_process(tmp_path):
+    def body(rank, size):
+        compiled_here(f"{tmp_path}/{rank}")
+        model = torch.compile(DDP(perceptron()))
+        batches = [share(pairs(), rank, size)] * STEPS
+        losses = mean_over_ranks(train(model, batches, pair_loss))
+        alone = train(perceptron(), [pairs()] * STEPS, pair_loss)
+        torch.testing.assert_close(losses, torch.tensor(alone))
+
+    run(body, 2, deadline=200)
 
 
 @ranks(2)

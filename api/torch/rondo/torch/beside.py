@@ -18,6 +18,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Backend
 
 from rondo.torch.process_group import RondoProcessGroup
+from rondo.torch.untraced import untraced
 
 FORWARDED = (
     "_allgather_base", "_end_coalescing", "_get_sequence_number_for_group",
@@ -86,6 +87,7 @@ def forwarded(name: str) -> Any:
 
 for _name in FORWARDED:
     setattr(RondoBackend, _name, forwarded(_name))
+untraced(RondoBackend)
 
 
 def create_beside(

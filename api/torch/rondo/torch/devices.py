@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from typing import Any
 
 import torch
+import torch.distributed.device_mesh
 from torch.overrides import TorchFunctionMode
+
+from rondo.torch import pretended_cuda
 
 _current = 0
 
@@ -42,6 +46,8 @@ class OneDevice(TorchFunctionMode):
             named["device"] = target
         elif device is not None:
             named["device"] = mapped(device, target)
+        if target.type == "cpu":
+            named.pop("pin_memory", None)
         if function is not torch.device:
             arguments = tuple(mapped(argument, target) for argument in arguments)
         return function(*arguments, **named)
@@ -60,26 +66,101 @@ def set_device(device: Any) -> None:
     _current = index or 0
 
 
+# Of torch.cuda: they take a device first, or mean the current one.
+OF_A_DEVICE = (
+    "synchronize", "current_stream", "default_stream", "get_device_properties", "get_device_name",
+    "get_device_capability", "mem_get_info", "memory_allocated", "max_memory_allocated",
+    "memory_reserved", "max_memory_reserved", "memory_stats", "memory_summary",
+    "reset_peak_memory_stats", "get_rng_state", "device",
+)  # fmt: skip
+
+
+def on_one_gpu(target: torch.device) -> None:
+    """Numbers of GPUs that are not there are given to functions that no mode sees."""
+
+    def always_there(function: Any) -> Any:
+        @functools.wraps(function, updated=())
+        def on_target(device: Any = None, *rest: Any, **named: Any) -> Any:
+            return function(target, *rest, **named)
+
+        return on_target
+
+    for name in OF_A_DEVICE:
+        setattr(torch.cuda, name, always_there(getattr(torch.cuda, name)))
+
+
 def pretend(target_name: str) -> None:
     target = torch.device(target_name)
     OneDevice(target).__enter__()
+    in_threads(target)
     for module in (torch.cuda, torch.accelerator):
         module.is_available = lambda: True
         module.device_count = devices
     torch.cuda.set_device = torch.accelerator.set_device_index = set_device
     torch.cuda.current_device = torch.accelerator.current_device_index = lambda: _current
     torch.accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
-    if target.type == "cpu":
-        for name in ("synchronize", "empty_cache", "init"):
-            setattr(torch.cuda, name, lambda *_, **__: None)
-        torch.accelerator.synchronize = lambda *_, **__: None
-        torch.cuda.get_device_name = lambda *_: "CPU by rondo.torch.run"
+    if target.type == "cuda":
+        on_one_gpu(target)
+    else:
+        pretended_cuda.install(lambda: _current, set_device)
         torch.Tensor.pin_memory = lambda tensor, *_: tensor  # also in threads of DataLoader
         torch.nn.Module.cuda = lambda module, *_: module
         torch.nn.Module.to = without_gpus(torch.nn.Module.to, target)
+        torch.Generator = generators(torch.Generator)
+        mesh = torch.distributed.device_mesh.DeviceMesh
+        mesh.__init__ = mesh_of_cpus(mesh.__init__)
+    torch.set_default_device = default_on(torch.set_default_device, target)
     torch.load = load_to(torch.load, target)
     ddp = torch.nn.parallel.DistributedDataParallel
     ddp.__init__ = ddp_on(ddp.__init__, target)
+
+
+def in_threads(target: torch.device) -> None:
+    """A mode is a thread's own: new threads get one too."""
+    start = threading.Thread.start
+
+    @functools.wraps(start)
+    def start_mapped(thread):
+        run = thread.run
+
+        def run_mapped():
+            with OneDevice(target):
+                run()
+
+        thread.run = run_mapped
+        start(thread)
+
+    threading.Thread.start = start_mapped
+
+
+def generators(real: type) -> type:
+    """torch.Generator(device="cuda") makes one of the CPU; isinstance knows no difference."""
+
+    class Kind(type(real)):
+        def __instancecheck__(cls, value):
+            return isinstance(value, real)
+
+    class Generator(real, metaclass=Kind):
+        def __new__(cls, device: Any = "cpu"):
+            return real("cpu")
+
+    return Generator
+
+
+def mesh_of_cpus(init: Any) -> Any:
+    @functools.wraps(init)
+    def mesh_init(self, device_type, *rest, **named):
+        init(self, "cpu" if device_type == "cuda" else device_type, *rest, **named)
+
+    return mesh_init
+
+
+def default_on(set_default: Any, target: torch.device) -> Any:
+    @functools.wraps(set_default)
+    def set_default_device(device):
+        set_default(target if type(device) is int else mapped(device, target))
+
+    return set_default_device
 
 
 def without_gpus(to: Any, target: torch.device) -> Any:

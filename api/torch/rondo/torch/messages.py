@@ -13,11 +13,13 @@ from rondo.torch.elements import moved
 from rondo.torch.errors import check
 from rondo.torch.library import lib
 from rondo.torch.profile import profiled
+from rondo.torch.untraced import untraced
 from rondo.torch.work import QueuedWork
 
 ANY_SOURCE = -1
 
 
+@untraced
 class MessageWork(QueuedWork):
     """A send is done when its bytes are on their way, a receive when they have come."""
 

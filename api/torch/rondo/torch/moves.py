@@ -65,7 +65,8 @@ class Moves:
         return self._run(opts, issue, buffers, parts)
 
     def allgather_coalesced(self, output_lists, inputs, opts=ALLGATHER) -> dist.Work:
-        works = [self.allgather([list(o)], [i], opts) for o, i in zip(output_lists, inputs)]
+        """Outputs are one list per rank, in the order of the inputs."""
+        works = [self.allgather([list(o)], [i], opts) for o, i in zip(zip(*output_lists), inputs)]
         return self._join(works)
 
     @profiled

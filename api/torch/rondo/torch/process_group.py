@@ -27,6 +27,7 @@ from rondo.torch.meeting import Meeting
 from rondo.torch.messages import Messages
 from rondo.torch.moves import Moves
 from rondo.torch.reductions import Reductions
+from rondo.torch.untraced import untraced
 from rondo.torch.work import FINISHED, CallWork, JoinedWork, QueuedWork
 
 Issue = Callable[[ctypes.c_void_p | None], int]
@@ -39,6 +40,7 @@ def seconds_of(options: object) -> float | None:
     return timeout.total_seconds() if timeout is not None and timeout > timedelta(0) else None
 
 
+@untraced
 class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
     def __init__(
         self,

@@ -19,6 +19,7 @@ import torch.distributed as dist
 from rondo.torch import completer
 from rondo.torch.errors import error_now
 from rondo.torch.library import IN_PROGRESS, SUCCESS, lib
+from rondo.torch.untraced import untraced
 
 if TYPE_CHECKING:
     from rondo.torch.buffers import Buffers
@@ -27,6 +28,7 @@ SLICE_SECONDS = 0.5  # of waiting between two looks at Python's signals
 settling = threading.RLock()
 
 
+@untraced
 class FinishedWork(dist._Work):
     """Of a call that ran on the caller's thread."""
 
@@ -61,6 +63,7 @@ class FinishedWork(dist._Work):
 FINISHED = FinishedWork()
 
 
+@untraced
 class CallFuture(torch.futures.Future):
     """Knows whether callbacks hang on it. They may issue calls of their own, and all ranks have to
     issue calls in one order: so the group lets nobody else issue until they have run."""
@@ -192,6 +195,7 @@ class QueuedWork(dist._Work):
             self._chain_done.set()
 
 
+@untraced
 class CallWork(QueuedWork):
     """Of a collective on the group's stream."""
 
@@ -201,6 +205,7 @@ class CallWork(QueuedWork):
         lib.rondoCommSetTimeout(self.comm, seconds)  # it ends by itself, and says who is missing
 
 
+@untraced
 class JoinedWork(dist._Work):
     """Several of them as one."""
 

@@ -1,0 +1,34 @@
+"""What a script may ask of torch.distributed, and what it is told, under rondo.torch.run."""
+
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+assert dist.is_nccl_available() and dist.is_mpi_available() and dist.is_gloo_available()
+dist.init_process_group("cpu:gloo,cuda:nccl", device_id=torch.device("cuda:0"))
+rank = dist.get_rank()
+assert dist.get_backend() == "cpu:gloo,cuda:nccl"
+
+
+def check(group):
+    total = torch.full((4,), rank + 1, dtype=torch.int16)  # gloo knows no int16
+    dist.all_reduce(total, group=group)
+    assert total.tolist() == [3] * 4
+
+
+for name in ("gloo", "nccl", "mpi", None):
+    group = dist.new_group([0, 1], backend=name)
+    check(group)
+    assert dist.get_backend(group) == (name or "cpu:gloo,cuda:nccl"), dist.get_backend(group)
+    dist.destroy_process_group(group)
+dist.monitored_barrier(timeout=timedelta(seconds=30))
+alone = dist.split_group(split_ranks=[[0], [1]])
+assert dist.get_world_size(alone) == 1
+check(dist.split_group(split_ranks=[[0, 1]]))
+dist.destroy_process_group()
+
+dist.init_process_group()
+check(None)
+dist.destroy_process_group()
+print("all names work", flush=True)

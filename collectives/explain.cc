@@ -78,6 +78,11 @@ ExplainRow protocol_row(const CallRecord& record, const Plan& plan) {
       row.why = fmt::format("{} travel in the announcement itself (up to {} bytes, {} ranks)",
                             bytes_text(bytes_of(record)), kPayloadBytes, tuning::kLineRanks);
       break;
+    case Protocol::kLines:
+      row.why =
+          fmt::format("{} travel in cache lines beside the announcement (up to {} bytes, {} ranks)",
+                      bytes_text(bytes_of(record)), kBesideBytes, tuning::kLineRanks);
+      break;
     case Protocol::kStaged:
       row.why = fmt::format("by way of {} staging slots of {} each{}", kStagingSlots,
                             bytes_text(tuning::kStagingBytes / kStagingSlots),

@@ -45,11 +45,15 @@ Rounds rounds_of(const PlanFacts& facts, const CallRecord& record, std::uint64_t
   return {record.count, per_round, grain};
 }
 
-bool fits_line(const PlanFacts& facts, const CallRecord& record) {
+// Whether the data of a call travel with its announcement, and where they lie: kStaged if not.
+Protocol with_announcement(const PlanFacts& facts, const CallRecord& record) {
+  if (record.count > kBesideBytes || facts.ranks > tuning::kLineRanks ||
+      (record.flags & CallRecord::kFused))
+    return Protocol::kStaged;
   const std::uint64_t bytes =
       record.count * window_factor(record.collective, facts.ranks) * size_of(record.type);
-  return record.count <= kPayloadBytes && bytes <= kPayloadBytes &&
-         facts.ranks <= tuning::kLineRanks && !(record.flags & CallRecord::kFused);
+  if (bytes <= kPayloadBytes) return Protocol::kLine;
+  return bytes <= kBesideBytes ? Protocol::kLines : Protocol::kStaged;
 }
 
 // The first choice by size.
@@ -99,7 +103,7 @@ bool is_reproducible(Order order, bool narrow) {
 }  // namespace
 
 const char* name(Protocol protocol) {
-  constexpr const char* kNames[] = {"line", "staged", "simple"};
+  constexpr const char* kNames[] = {"line", "lines", "staged", "simple"};
   return kNames[static_cast<int>(protocol)];
 }
 
@@ -121,12 +125,12 @@ Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
   plan.in_place_safe = is_in_place_safe(plan.algorithm, record.collective);
   const bool one_publication =
       plan.algorithm == Algorithm::kOneShot || record.collective != Collective::kReduce;
-  if (plan.algorithm != Algorithm::kTwoShot && one_publication && fits_line(facts, record)) {
-    plan.protocol = Protocol::kLine;
+  if (plan.algorithm != Algorithm::kTwoShot && one_publication)
+    plan.protocol = with_announcement(facts, record);
+  if (plan.protocol != Protocol::kStaged) {
     plan.rounds = {record.count, std::max<std::uint64_t>(record.count, 1), 1};
     return plan;
   }
-  plan.protocol = Protocol::kStaged;
   plan.expose = bytes >= tuning::kExposeFrom && record.op != RedOp::kPreMulSum &&
                 !(record.flags & CallRecord::kFused);
   // Ranks of one process always reach each other's buffers: then no window limits a round.

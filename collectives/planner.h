@@ -27,13 +27,18 @@ struct PlanFacts {
   AlgorithmFilter algorithms;     // allowed by NCCL_ALGO on every rank
 };
 
-enum class Protocol : std::uint8_t { kLine, kStaged, kSimple };
+enum class Protocol : std::uint8_t {
+  kLine,    // data travel in the announcement
+  kLines,   // in cache lines beside it
+  kStaged,  // by way of staging memory, or in the callers' buffers
+  kSimple   // along connections
+};
 const char* name(Protocol protocol);
 
 struct Plan {
   Algorithm algorithm = Algorithm::kDirect;
   Protocol protocol = Protocol::kStaged;
-  Rounds rounds{};            // for kLine and kStaged
+  Rounds rounds{};            // except for kSimple
   bool in_place_safe = true;  // inputs may be exposed though they are outputs too
   bool expose = false;        // large enough for peers to use the callers' buffers in place
   bool stream_stores = false;

@@ -46,6 +46,17 @@ Sides sides_of(const CallRecord& record, Algorithm algorithm, int rank) {
   }
 }
 
+host::Carrier carrier_of(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::kLine:
+      return host::Carrier::kLine;
+    case Protocol::kLines:
+      return host::Carrier::kLines;
+    default:
+      return host::Carrier::kStaging;
+  }
+}
+
 // Whether input and output are one buffer (or one is a part of the other, in NCCL's in-place rule).
 bool in_place(const Call& call, int rank) {
   if (call.send == call.receive) return true;
@@ -112,7 +123,7 @@ Done CommunicatorState::run_collective(const Call& call) {
   Done result;
   if (plan.protocol == Protocol::kSimple) {
     result = run_connected(host_call, plan);
-  } else if (!host::run_direct(host, host_call, plan.algorithm, plan.protocol == Protocol::kLine,
+  } else if (!host::run_direct(host, host_call, plan.algorithm, carrier_of(plan.protocol),
                                plan.rounds)) {
     result = why_it_ended();
   }

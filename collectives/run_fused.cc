@@ -64,7 +64,8 @@ Done CommunicatorState::run_fused(const Call& first) {
   call.segments = &joint;
   current = call.record;
   Done result;
-  if (!host::run_direct(host, call, plan.algorithm, false, plan.rounds)) result = why_it_ended();
+  if (!host::run_direct(host, call, plan.algorithm, host::Carrier::kStaging, plan.rounds))
+    result = why_it_ended();
   if (result.ok()) host.finish_call();
   current = CallRecord{};
   return result;

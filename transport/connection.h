@@ -14,10 +14,11 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 4;
+inline constexpr std::uint32_t kLayoutVersion = 5;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // calls that a rank may run ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data that travels inside the announcement
+inline constexpr std::size_t kBesideBytes = 512;  // data that lies beside it
 inline constexpr int kSignals = 8;                // that a rank can raise at every other one
 inline constexpr int kMostGrouped = 253;          // calls of a group that may run as one
 inline constexpr int kStagingSlots = 4;           // parts of a rank's staging memory
@@ -32,6 +33,12 @@ struct alignas(kLineBytes) AnnounceLine {
   std::byte payload[kPayloadBytes];
 };
 static_assert(sizeof(AnnounceLine) == kLineBytes);
+
+// Data of an announced call that is too much for the announcement and not worth a meeting of its
+// own: written before the announcement, and free again when that is.
+struct alignas(kLineBytes) BesideLines {
+  std::byte payload[kBesideBytes];
+};
 
 inline constexpr std::uint32_t kExposesInput = 1;
 inline constexpr std::uint32_t kExposesOutput = 2;
@@ -103,6 +110,7 @@ struct alignas(kLineBytes) FaultSlot {
 // One rank of this host as any other sees it: pointers into memory mapped by this process.
 struct PeerPort {
   AnnounceLine* announcements;  // kAnnounceDepth of them
+  BesideLines* beside;          // likewise
   ExposureLine* exposures;      // likewise
   StepLine* steps;
   ProgressLine* progress;

@@ -33,7 +33,13 @@ class BasicAnnouncer {
 
   // The line of this call: the payload may be filled before publish_line().
   AnnounceLine& own_line() { return line_of(rank_.rank); }
-  const AnnounceLine& line_of_peer(int peer) { return line_of(peer); }
+  AnnounceLine& line_of_peer(int peer) { return line_of(peer); }
+
+  // Where data of this call lie that do not fit into the line: filled before publish_line() too.
+  std::byte* own_beside() { return beside_of_peer(rank_.rank); }
+  std::byte* beside_of_peer(int peer) {
+    return rank_.peers[peer].beside[sequence_ % depth].payload;
+  }
 
   // Waits until the line may be overwritten: every peer has entered the call depth - 1 ago.
   void reserve_line() {

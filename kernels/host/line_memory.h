@@ -1,9 +1,11 @@
-// LineMemory: the PeerMemory executor for calls whose data fits into the announcement itself.
+// LineMemory: the PeerMemory executor for calls whose data travel with the announcement.
 //
-// One cache line per rank carries the call and its data, so a call is one line exchange. No step
-// follows: the line is read again by nobody once the reader has announced its next call.
-// Needs: what the text exposes fits kPayloadBytes; the text publishes once and delivers to slots
-// nothing (one-shot texts).
+// Up to kPayloadBytes one cache line per rank carries the call and its data; up to kBesideBytes the
+// data lie in lines beside it, which readers fetch together with it. Either way a call is one
+// exchange. No step follows: the lines are read again by nobody once the reader has announced its
+// next call.
+// Needs: what the text exposes fits; the text publishes once and delivers to slots nothing
+// (one-shot texts).
 #pragma once
 
 #include <cassert>
@@ -16,8 +18,13 @@ namespace rondo::host {
 
 class LineMemory {
  public:
-  LineMemory(HostRank& rank, const HostCall& call)
-      : rank_(rank), call_(call), element_(size_of(call.type)), announcer_(rank, call.record) {
+  // `beside`: the data do not fit into the announcement, on any rank.
+  LineMemory(HostRank& rank, const HostCall& call, bool beside)
+      : rank_(rank),
+        call_(call),
+        element_(size_of(call.type)),
+        beside_(beside),
+        announcer_(rank, call.record) {
     announcer_.reserve_line();
   }
 
@@ -29,8 +36,8 @@ class LineMemory {
 
   void expose(int, const Piece& piece) {
     if (announcer_.failed() || piece.count == 0) return;
-    std::byte* to = announcer_.own_line().payload + piece.window * element_;
-    assert(piece.window * element_ + piece.count * element_ <= kPayloadBytes);
+    std::byte* to = payload_of(rank_.rank) + piece.window * element_;
+    assert((piece.window + piece.count) * element_ <= (beside_ ? kBesideBytes : kPayloadBytes));
     const std::byte* from = input() + piece.at * element_;
     if (call_.op == RedOp::kPreMulSum) {
       scale(to, from, piece.count, call_.type, call_.scalar);
@@ -51,10 +58,9 @@ class LineMemory {
     if (announcer_.failed() || piece.count == 0 || !to.keep) return;
     // Only texts that reduce exactly what they exposed, or nothing that they exposed, run here.
     const bool own_is_staged = exposed_.count == piece.count && exposed_.at == piece.at;
-    alignas(kLineBytes) std::byte scratch[kPayloadBytes];
+    alignas(kLineBytes) std::byte scratch[kBesideBytes];
     const void* sources[kMostRanks];
-    for (int r = 0; r < rank_.size; ++r)
-      sources[r] = announcer_.line_of_peer(r).payload + piece.window * element_;
+    for (int r = 0; r < rank_.size; ++r) sources[r] = payload_of(r) + piece.window * element_;
     if (!own_is_staged) {
       sources[rank_.rank] = input() + piece.at * element_;
       if (call_.op == RedOp::kPreMulSum) {
@@ -69,8 +75,7 @@ class LineMemory {
 
   void copy(int r, int, const Piece& piece, std::uint64_t at) {
     if (announcer_.failed() || piece.count == 0) return;
-    std::memcpy(output() + at * element_,
-                announcer_.line_of_peer(r).payload + piece.window * element_,
+    std::memcpy(output() + at * element_, payload_of(r) + piece.window * element_,
                 piece.count * element_);
   }
 
@@ -89,9 +94,14 @@ class LineMemory {
   const std::byte* input() const { return static_cast<const std::byte*>(call_.input); }
   std::byte* output() const { return static_cast<std::byte*>(call_.output); }
 
+  std::byte* payload_of(int r) {
+    return beside_ ? announcer_.beside_of_peer(r) : announcer_.line_of_peer(r).payload;
+  }
+
   HostRank& rank_;
   const HostCall& call_;
   std::size_t element_;
+  const bool beside_;
   Announcer announcer_;
   Piece exposed_{0, 0, 0};
 };

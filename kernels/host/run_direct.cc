@@ -43,8 +43,8 @@ void run_text(Memory& memory, const HostCall& call, const Rounds& rounds) {
   }
 }
 
-bool run_line(HostRank& rank, const HostCall& call, const Rounds& rounds) {
-  LineMemory memory(rank, call);
+bool run_line(HostRank& rank, const HostCall& call, bool beside, const Rounds& rounds) {
+  LineMemory memory(rank, call, beside);
   run_text(memory, call, rounds);
   return !memory.failed();
 }
@@ -78,10 +78,11 @@ bool run_segmented(HostRank& rank, const HostCall& call, Algorithm algorithm,
 
 }  // namespace
 
-bool run_direct(HostRank& rank, const HostCall& call, Algorithm algorithm, bool line,
+bool run_direct(HostRank& rank, const HostCall& call, Algorithm algorithm, Carrier carrier,
                 const Rounds& rounds) {
   if (call.segments != nullptr) return run_segmented(rank, call, algorithm, rounds);
-  return line ? run_line(rank, call, rounds) : run_staged(rank, call, algorithm, rounds);
+  if (carrier == Carrier::kStaging) return run_staged(rank, call, algorithm, rounds);
+  return run_line(rank, call, carrier == Carrier::kLines, rounds);
 }
 
 }  // namespace rondo::host

@@ -8,9 +8,12 @@
 
 namespace rondo::host {
 
-// `line`: the data travels in the announcements (LineMemory), else through StagedMemory.
+// What carries the data: announcements, the lines beside them, or staging memory and the callers'
+// buffers.
+enum class Carrier { kLine, kLines, kStaging };
+
 // Returns false if a wait was ended or memory was missing; the communicator then knows why.
-bool run_direct(HostRank& rank, const HostCall& call, Algorithm algorithm, bool line,
+bool run_direct(HostRank& rank, const HostCall& call, Algorithm algorithm, Carrier carrier,
                 const Rounds& rounds);
 
 }  // namespace rondo::host

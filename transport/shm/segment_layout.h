@@ -24,6 +24,7 @@ struct SegmentHeader {
 // The words of one rank, except the flag bytes, which lie together for all ranks.
 struct RankWords {
   AnnounceLine announcements[kAnnounceDepth];
+  BesideLines beside[kAnnounceDepth];
   ExposureLine exposures[kAnnounceDepth];
   StepLine steps;
   ProgressLine progress;
@@ -68,6 +69,7 @@ struct SegmentLayout {
     auto* own = reinterpret_cast<RankWords*>(base + words + i * words_each);
     PeerPort port{};
     port.announcements = own->announcements;
+    port.beside = own->beside;
     port.exposures = own->exposures;
     port.steps = &own->steps;
     port.progress = &own->progress;

@@ -4,6 +4,7 @@
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/group.h"
+#include "api/usual_call.h"
 
 using namespace rondo;
 using namespace rondo::api;
@@ -30,6 +31,9 @@ constexpr CollectiveTraits kScatter{
 
 ncclResult_t run(const CollectiveTraits& traits, const CollectiveArguments& arguments,
                  ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
+  ncclResult_t result;
+  if (stream == nullptr && config == nullptr && run_usual_call(traits, arguments, comm, &result))
+    return result;
   CommPin pin = pin_if_usable(comm);
   if (pin.get() == nullptr) {
     auto found = find_usable_comm(comm, traits.function);

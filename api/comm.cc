@@ -146,7 +146,7 @@ Result<CommPin> find_usable_comm(ncclComm_t comm, const char* function) {
 }
 
 CommPin pin_if_usable(ncclComm_t comm) {
-  auto found = comms().pin(comm);
+  auto found = comms().pin_here(comm);
   const Comm* there = found.pin.get();
   const bool usable = there != nullptr && there->engine() != nullptr &&
                       !there->revoked.load(std::memory_order_relaxed) &&

@@ -96,7 +96,8 @@ Result<CommPin> find_comm(ncclComm_t comm, const char* function);
 Result<CommPin> find_made_comm(ncclComm_t comm, const char* function);
 // One that can run calls now: made, not finalized, revoked or suspended.
 Result<CommPin> find_usable_comm(ncclComm_t comm, const char* function);
-// The same, empty where it is not: for the usual case at the cost of the look-up alone.
+// The same, empty where it is not: for the usual case at the cost of the look-up alone, and only
+// for this thread until its call returns (Pin::keep() lifts that).
 CommPin pin_if_usable(ncclComm_t comm);
 
 // Takes the communicator out of the table and frees it: end_calls: what runs is ended first,

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 #include <mutex>
+#include <utility>
 
 #include "base/log.h"
 
@@ -20,8 +21,23 @@ struct Text {
   }
 };
 
-thread_local Text own_text;     // what this thread's calls failed with
-thread_local Text answer_text;  // what this thread was last told
+// A thread that never fails has no texts: storage of every thread stays small.
+struct Texts {
+  Text own;     // what this thread's calls failed with
+  Text answer;  // what this thread was last told
+};
+constinit thread_local Texts* own_texts = nullptr;
+struct Reclaimer {
+  ~Reclaimer() { delete std::exchange(own_texts, nullptr); }
+};
+// Calls made while a thread or the process ends make texts again, which then nobody frees.
+Texts& texts() {
+  if (own_texts == nullptr) {
+    thread_local Reclaimer reclaimer;
+    own_texts = new Texts;
+  }
+  return *own_texts;
+}
 std::mutex process_mutex;
 Text process_text;
 
@@ -30,7 +46,7 @@ Text process_text;
 ncclResult_t remember(const Error& error) {
   if (error.status == Status::kSuccess || error.status == Status::kInProgress)
     return to_nccl(error.status);
-  own_text.set(error.text);
+  texts().own.set(error.text);
   std::lock_guard lock(process_mutex);
   process_text.set(error.text);
   return to_nccl(error.status);
@@ -42,12 +58,12 @@ ncclResult_t report(const Error& error) {
 }
 
 const char* keep_for_caller(std::string_view text) {
-  answer_text.set(text);
-  return answer_text.bytes;
+  texts().answer.set(text);
+  return texts().answer.bytes;
 }
 
 const char* last_error_text() {
-  if (own_text.bytes[0] != '\0') return keep_for_caller(own_text.bytes);
+  if (texts().own.bytes[0] != '\0') return keep_for_caller(texts().own.bytes);
   std::lock_guard lock(process_mutex);
   return keep_for_caller(process_text.bytes);
 }

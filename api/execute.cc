@@ -256,6 +256,7 @@ ncclResult_t execute_one(CommPin&& comm, Request&& request, const char* function
     comm->order.finish(ticket);
     return result.ok() ? ncclSuccess : remember(result.error());
   }
+  comm.keep();
   std::vector<StreamPin> streams;
   if (request.stream != nullptr && !device) {
     auto pin = find_stream(request.stream, function);

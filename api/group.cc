@@ -82,18 +82,16 @@ void cancel(const Group& closed) {
 // Leaves one level; true at the outermost, whose content is then in `closed`.
 Done leave(const char* function, Group* closed, bool* outermost) {
   Group& state = group();
-  if (group_depth == 0) return fail(Status::kInvalidUsage, "{}: not in a group call.", function);
-  *outermost = --group_depth == 0;
+  if (!in_group()) return fail(Status::kInvalidUsage, "{}: not in a group call.", function);
+  *outermost = --thread_words.group_depth == 0;
   if (*outermost) *closed = std::exchange(state, Group{});
   return done();
 }
 
 }  // namespace
 
-constinit thread_local int group_depth = 0;
-
 ncclResult_t start_group() {
-  ++group_depth;
+  ++thread_words.group_depth;
   return ncclSuccess;
 }
 

@@ -9,13 +9,12 @@
 
 #include "api/execute.h"
 #include "api/nccl.h"
+#include "api/thread_words.h"
 #include "base/result.h"
 
 namespace rondo::api {
 
-// One word a thread; at a fixed distance from the thread's own, because every call looks at it.
-extern constinit thread_local int group_depth [[gnu::tls_model("initial-exec")]];
-inline bool in_group() { return group_depth > 0; }
+inline bool in_group() { return thread_words.group_depth > 0; }
 
 ncclResult_t start_group();
 ncclResult_t end_group();

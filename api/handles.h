@@ -4,7 +4,8 @@
 // one is recognised without being dereferenced. While a Pin is held the object lives; remove()
 // succeeds for exactly one caller and waits until the other pins are gone (wake() is called until
 // then, so that it can chase callers out). After fork a child finds its parent's handles kForked.
-// Cost: two uncontended atomic additions a look-up; no lock. Freed indices are used again.
+// Cost: two uncontended atomic additions a look-up, none for pin_here(); no lock. Freed indices are
+// used again.
 //
 //   HandleTable<Comm> table(HandleKind::kComm);
 //   void* handle = table.insert(std::make_unique<Comm>(...));
@@ -22,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/hazards.h"
+#include "base/asymmetric_fence.h"
 #include "base/process.h"
 
 namespace rondo::api {
@@ -44,14 +47,27 @@ class HandleTable {
   class Pin {
    public:
     Pin() = default;
-    explicit Pin(Slot* slot) : slot_(slot) {}
-    Pin(Pin&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
+    explicit Pin(Slot* slot, Hazard* hazard = nullptr) : slot_(slot), hazard_(hazard) {}
+    Pin(Pin&& other) noexcept
+        : slot_(std::exchange(other.slot_, nullptr)), hazard_(other.hazard_) {}
     Pin& operator=(Pin&& other) noexcept {
       std::swap(slot_, other.slot_);
+      std::swap(hazard_, other.hazard_);
       return *this;
     }
     ~Pin() {
-      if (slot_ != nullptr) slot_->state.fetch_sub(1, std::memory_order_release);
+      if (slot_ == nullptr) return;
+      if (hazard_ != nullptr) {
+        hazard_->slot.store(nullptr, std::memory_order_release);
+      } else {
+        slot_->state.fetch_sub(1, std::memory_order_release);
+      }
+    }
+    // Makes a pin of pin_here() one that may outlive this call and go to other threads.
+    void keep() {
+      if (slot_ == nullptr || hazard_ == nullptr) return;
+      slot_->state.fetch_add(1, std::memory_order_acquire);
+      std::exchange(hazard_, nullptr)->slot.store(nullptr, std::memory_order_release);
     }
     T* get() const { return slot_ == nullptr ? nullptr : slot_->object; }
     T* operator->() const { return get(); }
@@ -59,6 +75,7 @@ class HandleTable {
 
    private:
     Slot* slot_ = nullptr;
+    Hazard* hazard_ = nullptr;  // null: counted in the slot
   };
 
   struct Found {
@@ -66,7 +83,7 @@ class HandleTable {
     Pin pin;
   };
 
-  explicit HandleTable(HandleKind kind) : kind_(kind) {}
+  explicit HandleTable(HandleKind kind) : kind_(kind) { prepare_fences(); }
 
   // The handle, or nullptr when all 2^20 are taken.
   void* insert(std::unique_ptr<T> object) {
@@ -111,6 +128,23 @@ class HandleTable {
     return {HandleState::kAlive, std::move(pin)};
   }
 
+  // The same for who only uses it on this thread and before returning to the caller. A second pin
+  // of a thread, while it holds such a one, is an ordinary one.
+  Found pin_here(const void* handle) {
+    Slot* slot = nullptr;
+    std::uint64_t generation = 0;
+    if (!decode(handle, &slot, &generation)) return {HandleState::kForeign, {}};
+    Hazard& hazard = own_hazard();
+    if (hazard.slot.load(std::memory_order_relaxed) != nullptr) return pin(handle);
+    store_before_loads(hazard.slot, static_cast<const void*>(slot));
+    const std::uint64_t now = slot->state.load(std::memory_order_seq_cst);
+    const bool alive = now >> kGenerationShift == generation && (now & kAliveBit) != 0 &&
+                       slot->epoch == fork_generation();
+    if (alive) return {HandleState::kAlive, Pin(slot, &hazard)};
+    hazard.slot.store(nullptr, std::memory_order_release);
+    return pin(handle);  // which says what is wrong with it
+  }
+
   // Takes the object out: from now on pin() says kDestroyed. Only the first caller gets it.
   template <class Wake>
   std::unique_ptr<T> remove(const void* handle, HandleState* state, Wake&& wake) {
@@ -120,12 +154,16 @@ class HandleTable {
     Slot* slot = nullptr;
     std::uint64_t generation = 0;
     decode(handle, &slot, &generation);
-    if ((slot->state.fetch_and(~kAliveBit, std::memory_order_acq_rel) & kAliveBit) == 0) {
+    if ((slot->state.fetch_and(~kAliveBit, std::memory_order_seq_cst) & kAliveBit) == 0) {
       *state = HandleState::kDestroyed;
       return nullptr;
     }
+    heavy_fence();
     wake(*slot->object);
-    for (int turn = 0; (slot->state.load(std::memory_order_acquire) & kPinMask) > 1; ++turn) {
+    const auto pinned = [&] {
+      return is_in_use(slot) || (slot->state.load(std::memory_order_acquire) & kPinMask) > 1;
+    };
+    for (int turn = 0; pinned(); ++turn) {
       if (turn < 64) {
         std::this_thread::yield();
       } else {

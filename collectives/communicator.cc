@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/asymmetric_fence.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "collectives/communicator_state.h"
@@ -57,10 +58,11 @@ Done CommunicatorState::enter() {
   if (forked())
     return fail(Status::kInvalidUsage,
                 "this communicator belongs to the parent process: after fork, create a new one");
-  if (inside.exchange(true, std::memory_order_seq_cst))
+  if (inside.load(std::memory_order_relaxed))
     return fail(Status::kInvalidUsage,
                 "another thread is inside a call of this communicator: one thread at a time");
   inside_thread.store(pthread_self(), std::memory_order_relaxed);
+  store_before_loads(inside, true);
   if (const int how = ended.load(std::memory_order_seq_cst); how != kRunning) {
     leave();
     return fail(Status::kInvalidUsage, "communicator was {}",
@@ -92,9 +94,8 @@ void CommunicatorState::leave() { inside.store(false, std::memory_order_release)
 // ---- running calls ----
 
 // On a stream's thread the core belongs to what the program computes meanwhile: sleep soon.
-void CommunicatorState::choose_budget() {
+void CommunicatorState::choose_budget(bool beside) {
   constexpr Waiter::Budget kBesideTheProgram{200, 1};
-  const bool beside = HostStream::serves_here();
   if (beside == beside_the_program) return;
   beside_the_program = beside;
   host.waiter.set_budget(beside ? kBesideTheProgram : alone_budget);
@@ -133,9 +134,18 @@ Done CommunicatorState::run_group(std::span<const Call> calls) {
 
 Done Communicator::run(std::span<const Call> calls) {
   RONDO_CHECK_OK(state_->enter());
-  state_->install_supervisor();
-  state_->choose_budget();
+  state_->install_supervisor(FiberGroup::current() != nullptr);
+  state_->choose_budget(HostStream::serves_here());
   Done result = state_->run_group(calls);
+  state_->leave();
+  return result;
+}
+
+Done Communicator::run_here(const Call& call) {
+  RONDO_CHECK_OK(state_->enter());
+  state_->install_supervisor(false);
+  state_->choose_budget(false);
+  Done result = state_->run_collective(call);
   state_->leave();
   return result;
 }
@@ -187,6 +197,7 @@ void CommunicatorState::end_calls(const char* what) {
   // copying. Should it never run again (its thread was cancelled, or it is the one that this signal
   // handler or fiber interrupted), it must not hold up its end.
   constexpr int kYields = 200, kNaps = 20'000;
+  heavy_fence();
   for (int turn = 0; inside.load(std::memory_order_seq_cst); ++turn) {
     if (pthread_equal(inside_thread.load(std::memory_order_relaxed), pthread_self())) return;
     if (turn < kYields) {

@@ -66,6 +66,8 @@ class Communicator {
 
   // Executes calls in order as one group: collectives first, then all sends and receives at once.
   Done run(std::span<const Call> calls);
+  // The same for a single collective, on a thread of the program (no HostStream's).
+  Done run_here(const Call& call);
 
   struct Work {
     Communicator* communicator;

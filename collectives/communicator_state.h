@@ -94,7 +94,7 @@ class CommunicatorState {
   std::string rank_name(int global) const;    // "rank 3"
 
   // Supervision (supervisor.cc).
-  void install_supervisor();
+  void install_supervisor(bool in_fiber);
   bool keep_waiting(const WaitSite& site, bool first);
   Fault make_fault(Status status, int culprit, std::string text) const;
   // Keeps it and tells the peers; the first one wins. Other hosts are told by the thread that is
@@ -134,7 +134,7 @@ class CommunicatorState {
   // How long waits spin: less where the program computes beside them.
   Waiter::Budget alone_budget;
   bool beside_the_program = false;
-  void choose_budget();
+  void choose_budget(bool beside);
 
   // Entering and leaving a list of calls.
   Done enter();

@@ -52,13 +52,13 @@ std::string CommunicatorState::current_call() const {
   return fmt::format("call {}, {}", host.sequence, to_string(current));
 }
 
-void CommunicatorState::install_supervisor() {
+void CommunicatorState::install_supervisor(bool in_fiber) {
   Waiter::Supervisor supervisor;
   supervisor.self = this;
   supervisor.keep_waiting = [](void* self, const WaitSite& site, bool first) {
     return static_cast<CommunicatorState*>(self)->keep_waiting(site, first);
   };
-  if (FiberGroup::current() != nullptr || links != nullptr)
+  if (in_fiber || links != nullptr)
     supervisor.suspend = [](void* self, bool fresh) {
       static_cast<CommunicatorState*>(self)->suspend_rank(fresh);
     };

@@ -4,7 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <set>
+#include <thread>
+#include <vector>
+
+#include "collectives/call_order.h"
 
 namespace rondo::api {
 namespace {
@@ -76,6 +81,82 @@ TEST(Handles, RemovalWaitsForPinsAndHasOneWinner) {
   found.pin = Table::Pin();
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(winners, 1);
+}
+
+TEST(Handles, RemovalWaitsForWhoUsesItInsideACall) {
+  static Table table(HandleKind::kComm);
+  void* handle = table.insert(std::make_unique<int>(3));
+  auto found = table.pin_here(handle);
+  ASSERT_EQ(found.state, HandleState::kAlive);
+  auto second = table.pin_here(handle);  // while the thread has a pin already
+  EXPECT_EQ(second.state, HandleState::kAlive);
+  std::atomic<bool> woken{false}, removed{false};
+  std::thread remover([&] {
+    HandleState state;
+    removed = table.remove(handle, &state, [&](int&) { woken = true; }) != nullptr;
+  });
+  while (!woken) std::this_thread::yield();
+  second.pin = Table::Pin();
+  EXPECT_EQ(table.pin_here(handle).state, HandleState::kDestroyed);
+  found.pin.keep();  // now it may go to another thread
+  std::thread([&, pin = std::move(found.pin)] {
+    EXPECT_FALSE(removed);
+    EXPECT_EQ(*pin, 3);
+  }).join();
+  remover.join();
+  EXPECT_TRUE(removed);
+}
+
+// A user that sees the object alive never sees what its remover does to it afterwards.
+TEST(Handles, UsersAndRemoversNeverMissEachOther) {
+  static Table table(HandleKind::kComm);
+  constexpr int kRounds = 3000;
+  std::atomic<void*> current{nullptr};
+  std::atomic<bool> done{false};
+  std::atomic<int> wrong{0};
+  std::atomic<long> found{0};
+  std::vector<std::thread> users;
+  for (int i = 0; i < 3; ++i)
+    users.emplace_back([&] {
+      while (!done) {
+        auto here = table.pin_here(current.load());
+        if (here.state != HandleState::kAlive) continue;
+        ++found;
+        for (int look = 0; look < 20; ++look) wrong += *here.pin != 1;
+      }
+    });
+  for (int round = 0; round < kRounds; ++round) {
+    current = table.insert(std::make_unique<int>(1));
+    for (const long before = found; round % 8 == 0 && found == before;) std::this_thread::yield();
+    HandleState state;
+    const auto object = table.remove(current, &state);
+    *object = 2;
+  }
+  done = true;
+  for (auto& user : users) user.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(found, 0);
+}
+
+// Turns come in ticket order to sleeping and to running threads.
+TEST(CallOrder, WakesWhoeverIsNext) {
+  CallOrder order;
+  constexpr int kThreads = 4, kTurns = 3000;
+  std::vector<std::uint64_t> turns;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < kTurns; ++i) {
+        const std::uint64_t ticket = order.take();
+        order.wait_turn(ticket);
+        turns.push_back(ticket);
+        order.finish(ticket);
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  ASSERT_EQ(turns.size(), static_cast<std::size_t>(kThreads * kTurns));
+  for (std::size_t i = 0; i < turns.size(); ++i) ASSERT_EQ(turns[i], i);
+  EXPECT_TRUE(order.idle());
 }
 
 TEST(Handles, BelongToTheProcessThatMadeThem) {

@@ -1,0 +1,61 @@
+#include "api/usual_call.h"
+
+#include "api/errors.h"
+#include "api/group.h"
+#include "base/gpu.h"
+
+namespace rondo::api {
+namespace {
+
+// Below it, no count of any type times any number of ranks overflows a size.
+constexpr std::size_t kUsualCount = std::size_t{1} << 36;
+
+bool is_usual(const Comm& comm) {
+  return comm.blocking() && comm.engine() != nullptr && comm.engine()->device() < 0 &&
+         !comm.revoked.load(std::memory_order_relaxed) &&
+         !comm.finalized.load(std::memory_order_relaxed) &&
+         !comm.suspended.load(std::memory_order_relaxed);
+}
+
+bool fill_usual(const Comm& comm, const CollectiveTraits& traits,
+                const CollectiveArguments& arguments, Call* call) {
+  const auto type = static_cast<unsigned>(arguments.type);
+  const auto op = static_cast<unsigned>(arguments.op);
+  if (type >= ncclNumTypes || arguments.count - 1 >= kUsualCount) return false;
+  if (arguments.send == nullptr || arguments.receive == nullptr) return false;
+  if (traits.which == Collective::kAllToAll) return false;  // its buffers must not overlap
+  if (traits.reduces) {
+    if (op >= ncclNumOps) return false;
+    call->record.op = static_cast<RedOp>(op);
+  }
+  if (traits.rooted) {
+    if (static_cast<unsigned>(arguments.root) >= static_cast<unsigned>(comm.size)) return false;
+    call->record.root = arguments.root;
+  }
+  call->record.collective = traits.which;
+  call->record.type = static_cast<DataType>(type);
+  call->record.count = arguments.count;
+  call->send = arguments.send;
+  call->receive = arguments.receive;
+  return true;
+}
+
+}  // namespace
+
+bool run_usual_call(const CollectiveTraits& traits, const CollectiveArguments& arguments,
+                    ncclComm_t handle, ncclResult_t* result) {
+  if (in_group() || gpu_api() != nullptr) return false;
+  const auto found = comms().pin_here(handle);
+  if (found.state != HandleState::kAlive) return false;
+  Comm& comm = *found.pin;
+  Call call;
+  if (!is_usual(comm) || !fill_usual(comm, traits, arguments, &call)) return false;
+  const auto ticket = comm.order.take();
+  comm.order.wait_turn(ticket);
+  const Done done = comm.engine()->run_here(call);
+  comm.order.finish(ticket);
+  *result = done.ok() ? ncclSuccess : remember(done.error());
+  return true;
+}
+
+}  // namespace rondo::api

@@ -1,0 +1,31 @@
+#include "base/asymmetric_fence.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace rondo {
+namespace {
+
+bool membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
+
+}  // namespace
+
+std::atomic<bool> fences_are_light{false};
+
+void prepare_fences() {
+  if (fences_are_light.load(std::memory_order_relaxed)) return;
+  if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+      membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+    fences_are_light.store(true, std::memory_order_seq_cst);
+}
+
+void heavy_fence() {
+  if (!fences_are_light.load(std::memory_order_seq_cst)) return;  // then the other side has one
+  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
+  // A forked child may have lost the registration: it has one thread, unless it made more since.
+  membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
+}  // namespace rondo

@@ -131,7 +131,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommMemStats, ncclComm_t comm, ncclCommMemStat_
     if (stat == ncclStatGpuMemSuspend) return 0;
     if (stat == ncclStatGpuMemSuspended) return c.suspended.load() ? 1 : 0;
     const auto use = c.engine()->memory();
-    return use.shared_bytes + use.private_bytes;
+    return use.shared_bytes + use.private_bytes + use.device_bytes;
   });
 }
 
@@ -172,7 +172,7 @@ RONDO_EXPORT ncclResult_t rondoGetLastPlan(ncclComm_t comm, char* text, size_t s
 RONDO_EXPORT ncclResult_t rondoCommMemoryUsed(ncclComm_t comm, size_t* bytes) {
   return answer(comm, bytes, "CommMemoryUsed", "bytes", [](const Comm& c) -> size_t {
     const auto use = c.engine()->memory();
-    return use.shared_bytes + use.private_bytes;
+    return use.shared_bytes + use.private_bytes + use.device_bytes;
   });
 }
 

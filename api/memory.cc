@@ -1,6 +1,6 @@
 // ncclMemAlloc'd memory lies on the current CUDA device or, on the host, in this process's arena:
 // where peers reach it without a copy. Registering is a hint that costs nothing: what can be shared
-// is shared already.
+// is shared already, but on a GPU that processes share, where the leader maps it at its first use.
 #include "api/arguments.h"
 #include "api/comm.h"
 #include "api/errors.h"
@@ -15,6 +15,15 @@ namespace rondo::api {
 HandleTable<Registration>& registrations() {
   static auto& table = *new HandleTable<Registration>(HandleKind::kRegistration);
   return table;
+}
+
+Registration::~Registration() {
+  if (block != 0) gpu::deregister_shareable(block);
+}
+
+std::uint64_t register_block(const Comm& comm, void* buffer, std::size_t bytes) {
+  if (comm.engine() == nullptr || comm.engine()->device() < 0) return 0;
+  return gpu::register_shareable(buffer, bytes);
 }
 
 void forget_registrations(const std::vector<void*>& handles) {
@@ -56,8 +65,8 @@ Done register_buffer(ncclComm_t comm, void* buffer, std::size_t bytes, void** ou
   RONDO_CHECK_OK(not_null(buffer, kFunction, "buff"));
   RONDO_CHECK_OK(not_null(out, kFunction, "handle"));
   if (bytes == 0) return fail(Status::kInvalidArgument, "{} : size is 0", kFunction);
-  void* handle =
-      registrations().insert(std::make_unique<Registration>(Registration{comm, buffer, bytes}));
+  void* handle = registrations().insert(std::unique_ptr<Registration>(
+      new Registration{comm, buffer, bytes, -1, register_block(*pin, buffer, bytes)}));
   if (handle == nullptr)
     return fail(Status::kInvalidUsage, "{} : too many registrations are alive", kFunction);
   pin->add_registration(handle);

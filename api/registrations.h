@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "api/comm.h"
 #include "api/handles.h"
 #include "api/nccl.h"
 #include "base/result.h"
@@ -14,8 +16,12 @@ struct Registration {
   ncclComm_t comm;
   void* buffer;
   std::size_t bytes;
-  int number = -1;  // of a window, in the engine
+  int number = -1;          // of a window, in the engine
+  std::uint64_t block = 0;  // device memory that processes of its GPU may map; 0: none
+  ~Registration();
 };
+// The block of a buffer that is registered with a communicator on a device.
+std::uint64_t register_block(const Comm& comm, void* buffer, std::size_t bytes);
 
 HandleTable<Registration>& registrations();  // ncclCommRegister
 HandleTable<Registration>& windows();        // ncclCommWindowRegister

@@ -82,8 +82,8 @@ RONDO_API_FUNCTION(ncclResult_t, CommWindowRegister, ncclComm_t comm, void* buff
   work.parent = std::move(*pin);
   work.run = [=]() -> Done {
     RONDO_TRY(const int number, owner->engine()->register_window(buff, size));
-    void* handle =
-        windows().insert(std::make_unique<Registration>(Registration{comm, buff, size, number}));
+    void* handle = windows().insert(std::unique_ptr<Registration>(
+        new Registration{comm, buff, size, number, register_block(*owner, buff, size)}));
     if (handle == nullptr)
       return fail(Status::kInvalidUsage, "CommWindowRegister : too many windows are alive");
     owner->add_registration(handle);

@@ -47,6 +47,8 @@ Communicator::MemoryUse Communicator::memory() const {
   use.private_bytes = sizeof(CommunicatorState) +
                       state_->host.peers.size() * (sizeof(PeerPort) + 3 * sizeof(std::uint64_t)) +
                       state_->ranks.size() * sizeof(RankFacts);
+  if (state_->rank == 0 && state_->team && state_->team->processes() != nullptr)
+    use.device_bytes = state_->team->processes()->device_bytes();
   return use;
 }
 

@@ -128,6 +128,7 @@ class CommunicatorState {
   Done run_barrier_as_sum();
 
   // CUDA devices (gpu/run_on_device.cc).
+  void take_seat();  // in the team of processes that share the device
   Done post_on_device(std::span<const gpu::DeviceCall> calls);
   Done wait_on_device();
 
@@ -168,6 +169,8 @@ class CommunicatorState {
 
   Done why_it_ended();  // after an executor gave up
   Done adopted_fault();
+
+  std::unique_ptr<gpu::ProcessHooks> seat;  // last: it goes before what it uses
 };
 
 }  // namespace rondo

@@ -10,6 +10,7 @@
 #include "collectives/algorithm_filter.h"
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
+#include "collectives/gpu/shared_device.h"
 #include "collectives/gpu/team_registry.h"
 #include "collectives/tuning.h"
 #include "topology/cpu_budget.h"
@@ -236,12 +237,37 @@ class Creation {
                   "rank {} lives on the host and rank {} on CUDA device {}: set RONDO_DEVICE=host "
                   "for all ranks or for none",
                   on_host - devices.begin(), on_device - devices.begin(), *on_device);
-    if (!state_->facts.one_process)
-      return fail(
-          Status::kInvalidUsage,
-          "ranks on CUDA devices in several processes are not there yet: run them as threads "
-          "of one process, or set RONDO_DEVICE=host and give host memory");
+    if (!state_->facts.one_process) return bind_to_shared_device(std::move(devices));
     RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), devices));
+    return done();
+  }
+
+  // Ranks of several processes on one device: one rank a process speaks for it.
+  Done bind_to_shared_device(std::vector<int> devices) {
+    gpu::SharedDeviceRequest request;
+    request.rank = request_.rank;
+    request.device = request_.options.device;
+    request.one_host = state_->facts.hosts == 1;
+    request.patience = {deadline_, request_.aborted};
+    request.listener = &unix_listener_;
+    for (const InitRecord& record : records_) {
+      request.processes.push_back(record.facts.process);
+      request.sockets.push_back(record.facts.socket);
+    }
+    RONDO_TRY(const Blob mine, gpu::device_identity(request.device));
+    RONDO_TRY(request.identities, session_->all_gather(mine));
+    RONDO_CHECK_OK(gpu::check_shared_device(request));
+    for (std::size_t r = 0; r < devices.size(); ++r)
+      if (request.processes[r] != request.processes[request_.rank]) devices[r] = -1;
+    if (gpu::speaks_for_process(request)) {
+      RONDO_TRY(auto processes, gpu::join_processes(request));
+      RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), devices, std::move(processes)));
+    }
+    RONDO_TRY([[maybe_unused]] const auto all_met, session_->all_gather({}));
+    if (!state_->team) {
+      RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), devices));
+    }
+    state_->take_seat();
     return done();
   }
 

@@ -34,25 +34,30 @@ Done load_kernels(const GpuApi& api) {
 
 }  // namespace
 
-Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(std::vector<int> devices) {
+Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(std::vector<int> devices,
+                                                     std::shared_ptr<ProcessTeam> processes) {
   if (devices.size() > cuda::kMostDirectRanks)
     return fail(Status::kInvalidUsage,
-                "{} ranks on the CUDA devices of one process are too many: at most {}",
-                devices.size(), cuda::kMostDirectRanks);
-  std::shared_ptr<DeviceTeam> team(new DeviceTeam(std::move(devices)));
+                "{} ranks on CUDA devices of one host are too many: at most {}", devices.size(),
+                cuda::kMostDirectRanks);
+  std::shared_ptr<DeviceTeam> team(new DeviceTeam(std::move(devices), std::move(processes)));
   RONDO_CHECK_OK(team->open());
   return team;
 }
 
-DeviceTeam::DeviceTeam(std::vector<int> devices)
+DeviceTeam::DeviceTeam(std::vector<int> devices, std::shared_ptr<ProcessTeam> processes)
     : api_(*gpu_api()),
       devices_(std::move(devices)),
+      processes_(std::move(processes)),
       ranks_(devices_.size()),
       sends_(devices_.size() * devices_.size()),
       receives_(devices_.size() * devices_.size()) {
-  for (int device : devices_)
+  for (int device : devices_) {
+    if (device < 0) continue;
+    ++here_;
     if (std::find(distinct_.begin(), distinct_.end(), device) == distinct_.end())
       distinct_.push_back(device);
+  }
 }
 
 Done DeviceTeam::open() {
@@ -89,13 +94,15 @@ Done DeviceTeam::open() {
     api_.destroy_stream(stream);
     RONDO_CHECK_OK(recorded);
   }
+  ctas_.resize(devices_.size());
   for (std::size_t r = 0; r < devices_.size(); ++r) {
+    if (!is_here(static_cast<int>(r))) continue;
     DeviceScope scope(devices_[r]);
     RONDO_CHECK_OK(scope.entered());
     RONDO_CHECK_OK(check(api_.create_event(&ranks_[r].captured, kEventPlain), "cudaEventCreate"));
     ranks_[r].ready.emplace_back();
     RONDO_CHECK_OK(check(api_.create_event(&ranks_[r].ready[0], kEventPlain), "cudaEventCreate"));
-    ctas_.push_back(ctas[order_of(static_cast<int>(r))]);
+    ctas_[r] = ctas[order_of(static_cast<int>(r))];
   }
   return done();
 }
@@ -126,12 +133,15 @@ Done DeviceTeam::post(int rank, std::span<const DeviceCall> calls, Mismatch* mis
     if (!message && result.ok()) result = post_collective(rank, call, mismatch);
   }
   matches_.clear();
+  outside_.clear();
+  outside_posts_.clear();
   for (const DeviceCall& call : calls) {
     const bool message =
         call.record.collective == Collective::kSend || call.record.collective == Collective::kRecv;
     if (message && result.ok()) result = post_message(rank, call, mismatch);
   }
   if (result.ok() && !matches_.empty()) result = launch_messages(rank);
+  if (result.ok() && !outside_.empty()) result = launch_to_processes(rank, mismatch);
   if (!result.ok()) failure_ = result;
   lock.unlock();
   launched_.notify_all();
@@ -152,8 +162,8 @@ Done DeviceTeam::add_stream(int rank, GpuStream stream) {
   RONDO_CHECK_OK(check(api_.capture_info(stream, &use.capture), "cudaStreamGetCaptureInfo"));
   state.streams.push_back(use);
   // A rank that is alone and uses one stream waits for nobody.
-  if (devices_.size() == 1 && index == 0) return done();
-  const std::size_t first = devices_.size() == 1 && index == 1 ? 0 : index;
+  if (here_ == 1 && index == 0) return done();
+  const std::size_t first = here_ == 1 && index == 1 ? 0 : index;
   for (std::size_t i = first; i <= index; ++i)
     RONDO_CHECK_OK(check(
         api_.record_event(state.streams[i].ready, state.streams[i].stream, GpuEventUse::kPlain),
@@ -187,8 +197,8 @@ Done DeviceTeam::post_collective(int rank, const DeviceCall& call, Mismatch* mis
   const StreamUse& use = use_of(rank, call.stream);
   meeting.posted[rank] = {call, use.ready, use.capture};
   meeting.here[rank] = true;
-  if (++meeting.arrived < static_cast<int>(n)) return done();
-  const Done result = launch_meeting(rank, meeting);
+  if (++meeting.arrived < here_) return done();
+  const Done result = launch_meeting(rank, meeting, mismatch);
   if (result.ok()) {
     meetings_.pop_front();
     ++first_meeting_;
@@ -196,11 +206,21 @@ Done DeviceTeam::post_collective(int rank, const DeviceCall& call, Mismatch* mis
   return result;
 }
 
-Done DeviceTeam::launch_meeting(int rank, Meeting& meeting) {
+Done DeviceTeam::launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch) {
   const Posted& last = meeting.posted[rank];
-  RONDO_CHECK_OK(begin_launch(rank, last, meeting.posted));
+  std::vector<Posted> here;
   std::vector<Side> sides;
-  for (const Posted& posted : meeting.posted) sides.push_back(posted.call.side);
+  for (std::size_t r = 0; r < devices_.size(); ++r) {
+    if (!meeting.here[r]) continue;
+    here.push_back(meeting.posted[r]);
+    sides.push_back(meeting.posted[r].call.side);
+  }
+  RONDO_CHECK_OK(begin_launch(rank, last, here));
+  if (processes_ != nullptr) {
+    RONDO_CHECK_OK(processes_->collective(last.call.record, sides, last.call.stream,
+                                          capturing(last.capture), mismatch));
+    return end_launch(rank, last);
+  }
   DirectLaunches launches(api_, ctas_[rank], last.call.stream);
   RONDO_CHECK_OK(launches.collective(last.call.record, sides));
   RONDO_CHECK_OK(launches.flush());
@@ -213,6 +233,11 @@ Done DeviceTeam::post_message(int rank, const DeviceCall& call, Mismatch* mismat
   const int from = sends ? rank : call.peer, to = sends ? call.peer : rank;
   const StreamUse& use = use_of(rank, call.stream);
   const Posted mine{call, use.ready, use.capture};
+  if (!is_here(call.peer)) {
+    outside_.push_back({from, to, call.record, call.side.send, call.side.receive});
+    outside_posts_.push_back(mine);
+    return done();
+  }
   ++ranks_[rank].messages;
   auto& own_queue = (sends ? sends_ : receives_)[from * n + to];
   auto& other_queue = (sends ? receives_ : sends_)[from * n + to];
@@ -254,6 +279,18 @@ Done DeviceTeam::launch_messages(int rank) {
     ++ranks_[match.to].matched;
   }
   RONDO_CHECK_OK(launches.flush());
+  return end_launch(rank, last);
+}
+
+// The messages of this post from and to other processes, on its first stream: they meet nobody.
+// They take their place in the order of the team's launches. So, where ranks of one process are
+// threads, messages between processes must not depend on each other within a process.
+Done DeviceTeam::launch_to_processes(int rank, Mismatch* mismatch) {
+  const StreamUse& use = ranks_[rank].streams.front();
+  Posted last{{}, use.ready, use.capture};
+  last.call.stream = use.stream;
+  RONDO_CHECK_OK(begin_launch(rank, last, outside_posts_));
+  RONDO_CHECK_OK(processes_->messages(outside_, use.stream, capturing(use.capture), mismatch));
   return end_launch(rank, last);
 }
 
@@ -351,7 +388,7 @@ std::vector<int> DeviceTeam::missing(int rank) {
   if (ranks_[rank].calls > first_meeting_) {
     const Meeting& meeting = meetings_.front();
     for (int peer = 0; peer < n; ++peer)
-      if (!meeting.here[peer]) found.push_back(peer);
+      if (is_here(peer) && !meeting.here[peer]) found.push_back(peer);
     return found;
   }
   for (int peer = 0; peer < n; ++peer)

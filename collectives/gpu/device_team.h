@@ -27,6 +27,7 @@
 #include "base/result.h"
 #include "collectives/call.h"
 #include "collectives/gpu/direct_launches.h"
+#include "collectives/gpu/process_team.h"
 
 namespace rondo::gpu {
 
@@ -40,20 +41,17 @@ struct DeviceCall {
 
 class DeviceTeam {
  public:
-  // devices[r]: where rank r lives. Peers' memory is opened to each other, all kernels are loaded.
-  static Result<std::shared_ptr<DeviceTeam>> make(std::vector<int> devices);
+  // devices[r]: where rank r lives; -1: in another process. Peers' memory is opened to each other,
+  // all kernels are loaded. processes: where there are others, what joins this one to them.
+  static Result<std::shared_ptr<DeviceTeam>> make(std::vector<int> devices,
+                                                  std::shared_ptr<ProcessTeam> processes = nullptr);
   ~DeviceTeam();
   DeviceTeam(const DeviceTeam&) = delete;
   DeviceTeam& operator=(const DeviceTeam&) = delete;
 
   int device_of(int rank) const { return devices_[rank]; }
 
-  // A call that does not match a peer's, in words, and whose.
-  struct Mismatch {
-    int peer = -1;
-    CallRecord own, other;
-    std::string text;
-  };
+  ProcessTeam* processes() const { return processes_.get(); }  // null: all ranks are here
 
   // Posts the calls of one group of `rank`, in order; the rank's device must be current. Launches
   // what becomes complete by it.
@@ -95,21 +93,25 @@ class DeviceTeam {
     GpuEvent captured = nullptr;     // after its last captured launch
   };
 
-  explicit DeviceTeam(std::vector<int> devices);
+  DeviceTeam(std::vector<int> devices, std::shared_ptr<ProcessTeam> processes);
+  bool is_here(int rank) const { return devices_[rank] >= 0; }
   Done open();
   Done add_stream(int rank, GpuStream stream);
   const StreamUse& use_of(int rank, GpuStream stream) const;
   Done post_collective(int rank, const DeviceCall& call, Mismatch* mismatch);
   Done post_message(int rank, const DeviceCall& call, Mismatch* mismatch);
-  Done launch_meeting(int rank, Meeting& meeting);
+  Done launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch);
   Done launch_messages(int rank);
+  Done launch_to_processes(int rank, Mismatch* mismatch);
   Done begin_launch(int rank, const Posted& last, std::span<const Posted> others);
   Done end_launch(int rank, const Posted& last);
   int order_of(int rank) const;  // index of its device's order event
 
   const GpuApi& api_;
   std::vector<int> devices_;
-  std::vector<int> distinct_;  // devices, each once
+  const std::shared_ptr<ProcessTeam> processes_;
+  int here_ = 0;               // ranks of this process
+  std::vector<int> distinct_;  // their devices, each once
   std::vector<int> ctas_;      // by rank: most CTAs of a launch on its device
 
   std::mutex mutex_;
@@ -123,7 +125,10 @@ class DeviceTeam {
     Posted send, receive;
     int from, to;
   };
-  std::vector<Match> matches_;   // made by the post in progress
+  std::vector<Match> matches_;  // made by the post in progress
+  // Messages of the post in progress from or to other processes.
+  std::vector<ProcessMessage> outside_;
+  std::vector<Posted> outside_posts_;
   std::vector<GpuEvent> order_;  // by distinct device: after its last launch
   int last_order_ = 0;
   GpuStream last_stream_ = nullptr;  // of the last launch outside of captures

@@ -17,6 +17,10 @@ const void* at(const void* pointer, std::uint64_t bytes) {
 }
 void* at(void* pointer, std::uint64_t bytes) { return static_cast<std::byte*>(pointer) + bytes; }
 
+unsigned threads_of(const CallRecord& record) {
+  return cuda::is_heavy(record.type, record.op) ? cuda::kDirectHeavyThreads : cuda::kDirectThreads;
+}
+
 }  // namespace
 
 DirectLaunches::DirectLaunches(const GpuApi& api, int most_ctas, GpuStream stream)
@@ -54,10 +58,20 @@ Done DirectLaunches::reduce(const CallRecord& record, std::span<const Side> side
   }
   args.scattered = record.collective == Collective::kReduceScatter;
   if (args.scattered) args.segments = n;
-  const unsigned threads =
-      cuda::is_heavy(record.type, record.op) ? cuda::kDirectHeavyThreads : cuda::kDirectThreads;
-  return launch(cuda::direct_kernel(record.type, record.op), threads,
+  return launch(cuda::direct_kernel(record.type, record.op), threads_of(record),
                 record.count * size_of(record.type), args.segments, &args, sizeof(args));
+}
+
+Done DirectLaunches::stored_reduce(const CallRecord& record, const void* arguments, int kinds) {
+  const cuda::Stored<cuda::ReduceArgs> stored{static_cast<const cuda::ReduceArgs*>(arguments)};
+  return launch(cuda::stored_kernel(record.type, record.op), threads_of(record),
+                record.count * size_of(record.type), kinds, &stored, sizeof(stored));
+}
+
+Done DirectLaunches::stored_copy(std::uint64_t bytes, const void* arguments, int kinds) {
+  const cuda::Stored<cuda::CopyArgs> stored{static_cast<const cuda::CopyArgs*>(arguments)};
+  return launch(cuda::kStoredCopyKernel, cuda::kDirectThreads, bytes, kinds, &stored,
+                sizeof(stored));
 }
 
 Done DirectLaunches::begin_item(const void* from, std::uint64_t bytes) {

@@ -36,6 +36,11 @@ class DirectLaunches {
   Done copy(const void* from, void* to, std::uint64_t bytes);
   Done flush();
 
+  // Kernels whose arguments lie in device memory, written by a kernel before: ReduceArgs, or
+  // CopyArgs of up to `kinds` items of `bytes`.
+  Done stored_reduce(const CallRecord& record, const void* arguments, int kinds);
+  Done stored_copy(std::uint64_t bytes, const void* arguments, int kinds);
+
  private:
   Done reduce(const CallRecord& record, std::span<const Side> sides);
   Done begin_item(const void* from, std::uint64_t bytes);

@@ -67,7 +67,7 @@ std::string list_ranks(const std::vector<int>& ranks) {
 }  // namespace
 
 Done CommunicatorState::post_on_device(std::span<const DeviceCall> calls) {
-  gpu::DeviceTeam::Mismatch mismatch;
+  gpu::Mismatch mismatch;
   const Done posted = team->post(rank, calls, &mismatch);
   if (posted.ok()) return done();
   if (faulted.load() || adopt_peer_fault()) return adopted_fault();

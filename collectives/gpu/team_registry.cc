@@ -6,7 +6,8 @@
 namespace rondo::gpu {
 
 Result<std::shared_ptr<DeviceTeam>> team_of(const void* communicator,
-                                            const std::vector<int>& devices) {
+                                            const std::vector<int>& devices,
+                                            std::shared_ptr<ProcessTeam> processes) {
   // Never destroyed: the program may end with communicators alive.
   static auto& mutex = *new std::mutex;
   static auto& teams = *new std::map<const void*, std::weak_ptr<DeviceTeam>>;
@@ -14,7 +15,7 @@ Result<std::shared_ptr<DeviceTeam>> team_of(const void* communicator,
   std::erase_if(teams, [](const auto& entry) { return entry.second.expired(); });
   if (const auto found = teams.find(communicator); found != teams.end())
     if (auto team = found->second.lock()) return team;
-  RONDO_TRY(auto team, DeviceTeam::make(devices));
+  RONDO_TRY(auto team, DeviceTeam::make(devices, std::move(processes)));
   teams[communicator] = team;
   return team;
 }

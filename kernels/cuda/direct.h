@@ -41,7 +41,15 @@ RONDO_FN inline unsigned misalignment(const void* pointer) {
   return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(pointer)) % sizeof(device::Vector);
 }
 
-template <DataType type, RedOp op>
+// Sources that are read as vectors; above, element by element. 8-bit floats with factors would need
+// more registers for 8 than there are, and so would float16 where the arguments are in memory.
+constexpr int most_vectors(DataType type, RedOp op, bool stored) {
+  const bool narrow = is_float(type) && size_of(type) == 1;
+  return op == RedOp::kPreMulSum && (narrow || (stored && type == DataType::kFloat16)) ? 4 : 8;
+}
+
+// stored: its arguments are read from memory (stored_entry_of).
+template <DataType type, RedOp op, bool stored = false>
 struct DirectReduce {
   using Args = ReduceArgs;
   using E = Element<type>;
@@ -53,10 +61,7 @@ struct DirectReduce {
   static constexpr int kCtas = kDirectCtas;
   static constexpr int kPerVector = static_cast<int>(sizeof(device::Vector) / sizeof(T));
 
-  // Sources that are read as vectors; above, element by element. 8-bit floats with factors would
-  // need more registers for 8 than there are.
-  static constexpr int kMostVectors =
-      is_float(type) && sizeof(T) == 1 && op == RedOp::kPreMulSum ? 4 : 8;
+  static constexpr int kMostVectors = most_vectors(type, op, stored);
   static constexpr int kRows = kHeavy ? 2 : 8;  // vectors in flight per thread, of 2 or 4 inputs
 
   static RONDO_FN void run(const Args& args) {

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/direct.h"
 #include "kernels/cuda/direct_table.h"
+#include "kernels/cuda/stored_args.h"
 
 namespace rondo::cuda {
 
@@ -13,8 +14,11 @@ template <DataType type, bool signed_only>
 DirectTable make_rows() {
   DirectTable table;
   const auto add = [&]<RedOp op>() {
-    if constexpr (supported(type, op) && (!signed_only || depends_on_sign(op)))
+    if constexpr (supported(type, op) && (!signed_only || depends_on_sign(op))) {
       table.row[static_cast<int>(op)] = entry_of<DirectReduce<type, op>>("direct reduce");
+      table.stored[static_cast<int>(op)] =
+          stored_entry_of<DirectReduce<type, op, true>>("stored reduce");
+    }
   };
   add.template operator()<RedOp::kSum>();
   add.template operator()<RedOp::kProd>();

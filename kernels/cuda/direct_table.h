@@ -8,6 +8,7 @@ namespace rondo::cuda {
 // The rows of one type, by RedOp; rows without a name do not exist.
 struct DirectTable {
   KernelEntry row[kRedOps];
+  KernelEntry stored[kRedOps];  // the same with arguments in device memory
 };
 
 // Declared for every type, defined by the .cu files.
@@ -26,5 +27,7 @@ const DirectTable& rows_of_bfloat16();
 const DirectTable& rows_of_float8e4m3();
 const DirectTable& rows_of_float8e5m2();
 const KernelEntry& row_of_copy();
+const KernelEntry& row_of_stored_copy();
+const KernelEntry& row_of_resolve();
 
 }  // namespace rondo::cuda

@@ -43,8 +43,12 @@ const DirectTable& rows_of(DataType type) {
 
 const KernelEntry& kernel_entry(int kernel) {
   if (kernel == kCopyKernel) return row_of_copy();
-  const int direct = kernel - kFirstDirectKernel;
-  return rows_of(static_cast<DataType>(direct / kRedOps)).row[direct % kRedOps];
+  if (kernel == kStoredCopyKernel) return row_of_stored_copy();
+  if (kernel == kResolveKernel) return row_of_resolve();
+  const bool stored = kernel >= kFirstStoredKernel;
+  const int direct = kernel - (stored ? kFirstStoredKernel : kFirstDirectKernel);
+  const DirectTable& rows = rows_of(static_cast<DataType>(direct / kRedOps));
+  return (stored ? rows.stored : rows.row)[direct % kRedOps];
 }
 
 }  // namespace rondo::cuda

@@ -6,12 +6,14 @@
 // __global__ wrapper that a launch names, under RONDO_SIMT a function that runs one thread. Tables
 // of rows stand in the .cu files (one a type), which are compiled by nvcc or, as C++, for the
 // emulator; kernels.cc strings them together. Rows are numbered: a kernel's number is its place.
+// stored_entry_of<Kernel>() is the same kernel with its Args in device memory.
 #pragma once
 
 #include <cstddef>
 
 #include "base/fn.h"
 #include "base/types.h"
+#include "kernels/cuda/shared_args.h"
 
 namespace rondo::cuda {
 
@@ -29,7 +31,11 @@ const KernelEntry& kernel_entry(int kernel);  // kernel in [0, kKernels)
 // unsigned integers share a kernel where their bits are equal: all operations but min, max and avg.
 inline constexpr int kCopyKernel = 0;
 inline constexpr int kFirstDirectKernel = 1;
-inline constexpr int kKernels = kFirstDirectKernel + kDataTypes * kRedOps;
+// The same with arguments in device memory (shared_args.h), and what writes them.
+inline constexpr int kFirstStoredKernel = kFirstDirectKernel + kDataTypes * kRedOps;
+inline constexpr int kStoredCopyKernel = kFirstStoredKernel + kDataTypes * kRedOps;
+inline constexpr int kResolveKernel = kStoredCopyKernel + 1;
+inline constexpr int kKernels = kResolveKernel + 1;
 
 constexpr bool depends_on_sign(RedOp op) {
   return op == RedOp::kMin || op == RedOp::kMax || op == RedOp::kAvg;
@@ -53,6 +59,10 @@ constexpr int direct_kernel(DataType type, RedOp op) {
   return kFirstDirectKernel + static_cast<int>(served) * kRedOps + static_cast<int>(op);
 }
 
+constexpr int stored_kernel(DataType type, RedOp op) {
+  return direct_kernel(type, op) - kFirstDirectKernel + kFirstStoredKernel;
+}
+
 #ifdef RONDO_SIMT
 template <class Kernel>
 void run_kernel_body(const void* arguments) {
@@ -61,6 +71,17 @@ void run_kernel_body(const void* arguments) {
 template <class Kernel>
 KernelEntry entry_of(const char* name) {
   return {name, sizeof(typename Kernel::Args), Kernel::kThreads, nullptr, run_kernel_body<Kernel>};
+}
+template <class Kernel>
+void run_stored_body(const void* arguments) {
+  typename Kernel::Args copy;
+  load_stored(&copy, static_cast<const Stored<typename Kernel::Args>*>(arguments)->at);
+  Kernel::run(copy);
+}
+template <class Kernel>
+KernelEntry stored_entry_of(const char* name) {
+  return {name, sizeof(Stored<typename Kernel::Args>), Kernel::kThreads, nullptr,
+          run_stored_body<Kernel>};
 }
 #elif defined(__CUDACC__)
 template <class Kernel>
@@ -72,6 +93,17 @@ template <class Kernel>
 KernelEntry entry_of(const char* name) {
   return {name, sizeof(typename Kernel::Args), Kernel::kThreads,
           reinterpret_cast<const void*>(&run_kernel<Kernel>), nullptr};
+}
+// Reads its arguments where they lie: they were written by a kernel before.
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads, Kernel::kCtas)
+    run_stored(const __grid_constant__ Stored<typename Kernel::Args> arguments) {
+  Kernel::run(*arguments.at);
+}
+template <class Kernel>
+KernelEntry stored_entry_of(const char* name) {
+  return {name, sizeof(Stored<typename Kernel::Args>), Kernel::kThreads,
+          reinterpret_cast<const void*>(&run_stored<Kernel>), nullptr};
 }
 #endif
 

@@ -1,5 +1,9 @@
 #include "tests/gpu/device_ranks.h"
 
+#include <fmt/core.h>
+
+#include <utility>
+
 #include "api/rondo.h"
 
 namespace rondo::test {
@@ -19,100 +23,128 @@ ncclDataType_t nccl_type(DataType type) {
 
 }  // namespace
 
-DeviceCase::DeviceCase(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t shift)
-    : ranks_(ranks), c_(c), in_place_(in_place) {
-  const std::size_t width = size_of(c.type);
-  const std::size_t in = input_elements(c) * width, out = output_elements(c) * width;
-  for (int r = 0; r < c.ranks; ++r) {
-    in_.emplace_back(in, shift);
-    out_.emplace_back(std::max(in, out), shift);
-    ops_.push_back(static_cast<ncclRedOp_t>(c.op));
-    if (c.op == RedOp::kBitAnd) ops_[r] = rondoBand;
-    if (c.op == RedOp::kBitOr) ops_[r] = rondoBor;
-    if (c.op == RedOp::kBitXor) ops_[r] = rondoBxor;
-    if (c.op != RedOp::kPreMulSum) continue;
-    Bytes scalar = make_scalar(c, r);
-    EXPECT_EQ(ncclRedOpCreatePreMulSum(&ops_[r], scalar.data(), nccl_type(c.type),
-                                       ncclScalarHostImmediate, ranks.comms[r]),
-              ncclSuccess)
-        << ncclGetLastError(nullptr);
-  }
+RankCase::RankCase(ncclComm_t comm, GpuStream stream, const Case& c, int rank,
+                   const Options& options)
+    : comm_(comm),
+      stream_(stream),
+      c_(c),
+      rank_(rank),
+      options_(options),
+      in_(input_elements(c) * size_of(c.type), options.shift, options.shareable),
+      out_(std::max(input_elements(c), output_elements(c)) * size_of(c.type), options.shift,
+           options.shareable),
+      op_(static_cast<ncclRedOp_t>(c.op)) {
+  if (c.op == RedOp::kBitAnd) op_ = rondoBand;
+  if (c.op == RedOp::kBitOr) op_ = rondoBor;
+  if (c.op == RedOp::kBitXor) op_ = rondoBxor;
+  if (c.op != RedOp::kPreMulSum) return;
+  Bytes scalar = make_scalar(c, rank);
+  own_op_ = true;
+  EXPECT_EQ(ncclRedOpCreatePreMulSum(&op_, scalar.data(), nccl_type(c.type),
+                                     ncclScalarHostImmediate, comm),
+            ncclSuccess)
+      << ncclGetLastError(nullptr);
 }
 
-DeviceCase::~DeviceCase() {
-  for (int r = 0; r < c_.ranks && c_.op == RedOp::kPreMulSum; ++r)
-    ncclRedOpDestroy(ops_[r], ranks_.comms[r]);
+RankCase::RankCase(RankCase&& other) noexcept
+    : comm_(other.comm_),
+      stream_(other.stream_),
+      c_(other.c_),
+      rank_(other.rank_),
+      options_(other.options_),
+      in_(std::move(other.in_)),
+      out_(std::move(other.out_)),
+      op_(other.op_),
+      own_op_(std::exchange(other.own_op_, false)) {}
+
+RankCase::~RankCase() {
+  if (own_op_) ncclRedOpDestroy(op_, comm_);
 }
 
-// Where a rank's own block begins in the larger buffer of an in-place call.
-std::size_t DeviceCase::own_block(int rank) const {
+// Where the rank's own block begins in the larger buffer of an in-place call.
+std::size_t RankCase::own_block() const {
   const std::size_t block = c_.count * size_of(c_.type);
   const Collective which = c_.collective;
-  if (which == Collective::kAllGather || which == Collective::kReduceScatter) return rank * block;
-  const bool root = rank == c_.root;
-  if ((which == Collective::kGather || which == Collective::kScatter) && root) return rank * block;
+  if (which == Collective::kAllGather || which == Collective::kReduceScatter) return rank_ * block;
+  const bool root = rank_ == c_.root;
+  if ((which == Collective::kGather || which == Collective::kScatter) && root) return rank_ * block;
   return 0;
 }
 
-void DeviceCase::fill_inputs() {
-  const bool gathers =
-      c_.collective == Collective::kAllGather || c_.collective == Collective::kGather;
-  for (int r = 0; r < c_.ranks; ++r) {
-    const Bytes input = make_input(c_, r);
-    in_[r].put(input, 0, ranks_.streams[r]);
-    out_[r].put(in_place_ ? input : Bytes(), in_place_ && gathers ? own_block(r) : 0,
-                ranks_.streams[r]);
-  }
+namespace {
+
+bool gathers(const Case& c) {
+  return c.collective == Collective::kAllGather || c.collective == Collective::kGather;
 }
 
-ncclResult_t DeviceCase::call(int r) {
-  const bool gathers =
-      c_.collective == Collective::kAllGather || c_.collective == Collective::kGather;
-  std::byte *send = in_[r].data(), *receive = out_[r].data();
-  if (in_place_) {
-    send = out_[r].data() + (gathers ? own_block(r) : 0);
-    receive = out_[r].data() + (gathers ? 0 : own_block(r));
+}  // namespace
+
+void RankCase::fill_input() {
+  const Bytes input = make_input(c_, rank_);
+  in_.put(input, 0, stream_);
+  out_.put(options_.in_place ? input : Bytes(), options_.in_place && gathers(c_) ? own_block() : 0,
+           stream_);
+}
+
+ncclResult_t RankCase::call() {
+  std::byte *send = in_.data(), *receive = out_.data();
+  if (options_.in_place) {
+    send = out_.data() + (gathers(c_) ? own_block() : 0);
+    receive = out_.data() + (gathers(c_) ? 0 : own_block());
   }
   const auto type = nccl_type(c_.type);
-  const ncclComm_t comm = ranks_.comms[r];
-  const GpuStream stream = ranks_.streams[r];
   switch (c_.collective) {
     case Collective::kAllReduce:
-      return ncclAllReduce(send, receive, c_.count, type, ops_[r], comm, stream);
+      return ncclAllReduce(send, receive, c_.count, type, op_, comm_, stream_);
     case Collective::kReduce:
-      return ncclReduce(send, receive, c_.count, type, ops_[r], c_.root, comm, stream);
+      return ncclReduce(send, receive, c_.count, type, op_, c_.root, comm_, stream_);
     case Collective::kReduceScatter:
-      return ncclReduceScatter(send, receive, c_.count, type, ops_[r], comm, stream);
+      return ncclReduceScatter(send, receive, c_.count, type, op_, comm_, stream_);
     case Collective::kBroadcast:
-      return ncclBroadcast(send, receive, c_.count, type, c_.root, comm, stream);
+      return ncclBroadcast(send, receive, c_.count, type, c_.root, comm_, stream_);
     case Collective::kAllGather:
-      return ncclAllGather(send, receive, c_.count, type, comm, stream);
+      return ncclAllGather(send, receive, c_.count, type, comm_, stream_);
     case Collective::kAllToAll:
-      return ncclAlltoAll(send, receive, c_.count, type, comm, stream);
+      return ncclAlltoAll(send, receive, c_.count, type, comm_, stream_);
     case Collective::kGather:
-      return ncclGather(send, receive, c_.count, type, c_.root, comm, stream);
+      return ncclGather(send, receive, c_.count, type, c_.root, comm_, stream_);
     case Collective::kScatter:
-      return ncclScatter(send, receive, c_.count, type, c_.root, comm, stream);
+      return ncclScatter(send, receive, c_.count, type, c_.root, comm_, stream_);
     default:
       return ncclInvalidArgument;
   }
 }
 
+std::string RankCase::check() {
+  const Bytes want = expected_output(c_, rank_);
+  const std::size_t elements = want.size() / size_of(c_.type);
+  const bool scatters =
+      c_.collective == Collective::kReduceScatter || c_.collective == Collective::kScatter;
+  out_.get(stream_);
+  const std::byte* got = out_.host() + (options_.in_place && scatters ? own_block() : 0);
+  const std::ptrdiff_t differs = first_difference(c_.type, got, want.data(), elements);
+  if (differs == -1 && out_.guards_intact()) return "";
+  return fmt::format("{} {} {} n={} rank={} root={} count={} seed={}{}{}: {}", name(c_.collective),
+                     name(c_.type), name(c_.op), c_.ranks, rank_, c_.root, c_.count, c_.seed,
+                     options_.in_place ? " in place" : "", options_.shareable ? " shareable" : "",
+                     differs == -1 ? std::string("bytes around the output were written")
+                                   : fmt::format("element {} differs", differs));
+}
+
+DeviceCase::DeviceCase(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t shift)
+    : ranks_(ranks) {
+  for (int r = 0; r < c.ranks; ++r)
+    parts_.emplace_back(ranks.comms[r], ranks.streams[r], c, r,
+                        RankCase::Options{in_place, shift, false});
+}
+
+void DeviceCase::fill_inputs() {
+  for (RankCase& part : parts_) part.fill_input();
+}
+
 void DeviceCase::check() {
   ranks_.synchronize();
-  for (int r = 0; r < c_.ranks; ++r) {
-    const Bytes want = expected_output(c_, r);
-    const std::size_t elements = want.size() / size_of(c_.type);
-    const bool scatters =
-        c_.collective == Collective::kReduceScatter || c_.collective == Collective::kScatter;
-    out_[r].get(ranks_.streams[r]);
-    const std::byte* got = out_[r].host() + (in_place_ && scatters ? own_block(r) : 0);
-    ASSERT_EQ(first_difference(c_.type, got, want.data(), elements), -1)
-        << name(c_.collective) << " " << name(c_.type) << " " << name(c_.op) << " n=" << c_.ranks
-        << " rank=" << r << " root=" << c_.root << " count=" << c_.count << " seed=" << c_.seed
-        << (in_place_ ? " in place" : "");
-    ASSERT_TRUE(out_[r].guards_intact()) << name(c_.collective) << " rank " << r;
-  }
+  for (RankCase& part : parts_) ASSERT_EQ(part.check(), "");
 }
 
 }  // namespace rondo::test

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "api/nccl.h"
@@ -22,13 +23,18 @@ namespace rondo::test {
   } while (0)
 #define NCCL_OK(call) ASSERT_EQ(call, ncclSuccess) << #call << ": " << ncclGetLastError(nullptr)
 
-// Device memory between guard bytes, `shift` bytes off alignment.
+// Device memory between guard bytes, `shift` bytes off alignment; shareable: by ncclMemAlloc.
 class DeviceBuffer {
  public:
-  DeviceBuffer(std::size_t bytes, std::size_t shift) : host_(bytes + shift + 2 * kGuard, kFill) {
+  DeviceBuffer(std::size_t bytes, std::size_t shift, bool shareable = false)
+      : host_(bytes + shift + 2 * kGuard, kFill), shareable_(shareable) {
     begin_ = kGuard + shift;
     bytes_ = bytes;
-    EXPECT_EQ(gpu_api()->allocate(&base_, host_.size()), kGpuSuccess);
+    if (shareable) {
+      EXPECT_EQ(ncclMemAlloc(&base_, host_.size()), ncclSuccess) << ncclGetLastError(nullptr);
+    } else {
+      EXPECT_EQ(gpu_api()->allocate(&base_, host_.size()), kGpuSuccess);
+    }
   }
   DeviceBuffer(DeviceBuffer&& other) noexcept { *this = std::move(other); }
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
@@ -36,12 +42,20 @@ class DeviceBuffer {
     host_.swap(other.host_);
     begin_ = other.begin_;
     bytes_ = other.bytes_;
+    shareable_ = other.shareable_;
     return *this;
   }
   ~DeviceBuffer() {
-    if (base_ != nullptr) gpu_api()->free_memory(base_);
+    if (base_ == nullptr) return;
+    if (shareable_) {
+      EXPECT_EQ(ncclMemFree(base_), ncclSuccess) << ncclGetLastError(nullptr);
+    } else {
+      gpu_api()->free_memory(base_);
+    }
   }
 
+  void* base() const { return base_; }
+  std::size_t size() const { return host_.size(); }
   std::byte* data() const { return static_cast<std::byte*>(base_) + begin_; }
   // Fills everything with the guard's pattern, then puts `content` at `offset`.
   void put(const Bytes& content, std::size_t offset, GpuStream stream) {
@@ -70,6 +84,7 @@ class DeviceBuffer {
   void* base_ = nullptr;
   Bytes host_;
   std::size_t begin_ = 0, bytes_ = 0;
+  bool shareable_ = false;
 };
 
 // n ranks on device 0, each with a stream.
@@ -96,24 +111,49 @@ class DeviceRanks {
   std::vector<GpuStream> streams;
 };
 
-// One collective of all ranks with inputs and expectations from the reference.
+// One rank's part of a collective, with input and expectation from the reference.
+class RankCase {
+ public:
+  struct Options {
+    bool in_place = false;
+    std::size_t shift = 0;   // bytes off alignment
+    bool shareable = false;  // buffers by ncclMemAlloc
+  };
+  RankCase(ncclComm_t comm, GpuStream stream, const Case& c, int rank, const Options& options);
+  ~RankCase();
+  RankCase(RankCase&& other) noexcept;
+  void fill_input();
+  ncclResult_t call();
+  // Compares output and guards; "" where all is well. Waits for the stream.
+  std::string check();
+  DeviceBuffer& output() { return out_; }
+
+ private:
+  std::size_t own_block() const;
+
+  ncclComm_t comm_;
+  GpuStream stream_;
+  Case c_;
+  int rank_;
+  Options options_;
+  DeviceBuffer in_, out_;
+  ncclRedOp_t op_;
+  bool own_op_ = false;
+};
+
+// One collective of all ranks of a process.
 class DeviceCase {
  public:
   DeviceCase(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t shift);
-  ~DeviceCase();
   // Makes the call of one rank; inside a group, or on a thread of its own.
-  ncclResult_t call(int rank);
+  ncclResult_t call(int rank) { return parts_[rank].call(); }
   void fill_inputs();
   // Compares every rank's output and guards.
   void check();
 
  private:
   DeviceRanks& ranks_;
-  Case c_;
-  std::size_t own_block(int rank) const;
-  bool in_place_;
-  std::vector<DeviceBuffer> in_, out_;
-  std::vector<ncclRedOp_t> ops_;
+  std::vector<RankCase> parts_;
 };
 
 bool reduces(Collective collective);

@@ -1,0 +1,213 @@
+#include "collectives/gpu/memory_desk.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/atomics.h"
+#include "base/log.h"
+#include "collectives/gpu/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr auto kBriefly = std::chrono::seconds(5);  // for an answer that the leader has at hand
+
+void write_text(DeskRequest& request, const std::string& text) {
+  const std::size_t length = std::min(text.size(), sizeof(request.text) - 1);
+  std::memcpy(request.text, text.data(), length);
+  request.text[length] = '\0';
+}
+
+void put_handle(DeskRequest& request, const SharedHandle& handle) {
+  request.bytes = handle.bytes;
+  request.is_file = handle.file ? 1 : 0;
+  std::memcpy(request.handle, &handle.ipc, sizeof(request.handle));
+}
+
+SharedHandle get_handle(const DeskRequest& request, Fd file) {
+  SharedHandle handle;
+  handle.bytes = request.bytes;
+  handle.file = std::move(file);
+  std::memcpy(&handle.ipc, request.handle, sizeof(request.handle));
+  return handle;
+}
+
+}  // namespace
+
+MemoryDesk::MemoryDesk(ProcessBoard& board, int device, int party, std::vector<Fd> sockets)
+    : board_(board), device_(device), party_(party), sockets_(std::move(sockets)) {}
+
+MemoryDesk::~MemoryDesk() {
+  for (const auto& [address, memory] : opened_) close_memory(memory);
+  for (const OpenedMemory& area : areas_) {
+    Done freed;
+    if (area.at == nullptr || (leads() && free_shareable(area.at, &freed))) continue;
+    close_memory(area);
+  }
+}
+
+std::uint64_t MemoryDesk::area_bytes() const { return scalar_at(board_.ranks()); }
+
+std::uint64_t MemoryDesk::bytes() const {
+  std::lock_guard lock(mutex_);
+  std::uint64_t sum = 0;
+  for (const OpenedMemory& area : areas_) sum += leads() ? area.bytes : 0;
+  return sum;
+}
+
+// ---- whoever needs memory ----
+
+Result<Fd> MemoryDesk::ask(Kind kind, const Fd* file, const net::Patience& patience) {
+  const int fd = file != nullptr && *file ? file->get() : -1;
+  const std::span<const int> fds(&fd, fd >= 0 ? 1 : 0);
+  RONDO_CHECK_OK(shm::send_fds(sockets_[0].get(), static_cast<int>(kind), fds, patience));
+  RONDO_TRY(shm::FdMessage reply, shm::receive_fds(sockets_[0].get(), patience));
+  const DeskRequest& request = board_.request(party_);
+  if (request.status != 0) return fail(static_cast<Status>(request.status), "{}", request.text);
+  return reply.fds.empty() ? Fd() : std::move(reply.fds[0]);
+}
+
+Result<std::byte*> MemoryDesk::area(Area which, const net::Patience& patience) {
+  std::lock_guard lock(mutex_);
+  if (areas_[which].at != nullptr) return areas_[which].at;
+  const RelaxedCapture relaxed;
+  if (leads()) return make_area(which);
+  DeskRequest& request = board_.request(party_);
+  request.area = which;
+  RONDO_TRY(Fd file, ask(kArea, nullptr, patience));
+  RONDO_TRY(areas_[which], open_memory(get_handle(request, std::move(file)), device_));
+  std::uint32_t& mapped = board_.party(party_).mapped;
+  HostAtomics::store_release(mapped, HostAtomics::load_relaxed(mapped) | 1u << which);
+  return areas_[which].at;
+}
+
+void MemoryDesk::map_new_areas() {
+  const std::uint32_t made = HostAtomics::load_acquire(board_.areas_made());
+  const std::uint32_t left = made & ~HostAtomics::load_relaxed(board_.party(party_).mapped);
+  for (std::uint32_t which = 0; left != 0 && which < kAreas; ++which)
+    if ((left >> which & 1) != 0) (void)area(static_cast<Area>(which), net::Patience::of(kBriefly));
+}
+
+void MemoryDesk::wait_until_mapped() {
+  const auto deadline = std::chrono::steady_clock::now() + kBriefly;
+  const auto all_have = [&] {
+    const std::uint32_t made = HostAtomics::load_acquire(board_.areas_made());
+    for (int p = 1; p < board_.parties(); ++p)
+      if ((made & ~HostAtomics::load_acquire(board_.party(p).mapped)) != 0) return false;
+    return true;
+  };
+  while (!all_have() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+Result<std::uint64_t> MemoryDesk::in_leader(const void* pointer, std::size_t bytes,
+                                            const net::Patience& patience) {
+  if (leads()) return reinterpret_cast<std::uint64_t>(pointer);
+  const auto found = find_shareable(pointer, bytes);
+  if (!found) return std::uint64_t{0};
+  std::lock_guard lock(mutex_);
+  const auto place = [&](const MappedBlock& block) -> std::uint64_t {
+    if (block.in_leader == 0) return 0;
+    return block.in_leader +
+           static_cast<std::uint64_t>(static_cast<const std::byte*>(pointer) - block.base);
+  };
+  for (const MappedBlock& block : mapped_)
+    if (block.number == found->number && block.base == found->base) return place(block);
+  const RelaxedCapture relaxed;
+  MappedBlock block{found->number, found->base, 0};
+  if (auto handle = share_memory(found->base, found->bytes); handle.ok()) {
+    DeskRequest& request = board_.request(party_);
+    put_handle(request, *handle);
+    const auto answered = ask(kMap, &handle->file, patience);
+    if (answered.ok()) {
+      block.in_leader = request.address;
+    } else if (answered.status() == Status::kTimeout || answered.status() == Status::kRemoteError ||
+               answered.status() == Status::kInvalidUsage) {
+      return answered.error();  // the leader is gone, or this rank gave up
+    } else {
+      RONDO_INFO(kInit, "memory at {} is staged: {}", fmt::ptr(found->base), answered.error().text);
+    }
+  }
+  mapped_.push_back(block);
+  return place(block);
+}
+
+void MemoryDesk::block_ends(std::uint64_t number) {
+  std::lock_guard lock(mutex_);
+  const auto ends = [&](const MappedBlock& block) { return block.number == number; };
+  const RelaxedCapture relaxed;
+  for (const MappedBlock& block : mapped_) {
+    if (!ends(block) || block.in_leader == 0) continue;
+    board_.request(party_).address = block.in_leader;
+    (void)ask(kUnmap, nullptr, net::Patience::of(kBriefly));  // a leader that is gone has unmapped
+  }
+  std::erase_if(mapped_, ends);
+}
+
+// ---- the leader ----
+
+Result<std::byte*> MemoryDesk::make_area(Area which) {
+  if (areas_[which].at != nullptr) return areas_[which].at;
+  auto made = allocate_shareable(area_bytes(), device_);
+  if (!made.ok())
+    return fail(
+        made.status(),
+        "{}: {} bytes of staging for {} ranks on one GPU; RONDO_GPU_STAGING sets how much a "
+        "rank gets",
+        made.error().text, area_bytes(), board_.ranks());
+  auto* const at = static_cast<std::byte*>(*made);
+  areas_[which] = {at, area_bytes(), true};
+  std::uint32_t& all = board_.areas_made();
+  HostAtomics::store_release(all, HostAtomics::load_relaxed(all) | 1u << which);
+  if (which == kStaging)
+    HostAtomics::store_release(board_.words().staging, reinterpret_cast<std::uint64_t>(at));
+  return at;
+}
+
+void MemoryDesk::serve(int party) {
+  const net::Patience patience = net::Patience::of(kBriefly);
+  auto question = shm::receive_fds(sockets_[party].get(), patience);
+  if (!question.ok()) {  // its process left, perhaps without a word
+    HostAtomics::store_release(board_.party(party).mapped, kLeftTeam);
+    return sockets_[party].reset();
+  }
+  DeskRequest& request = board_.request(party);
+  auto result = answer(party, static_cast<Kind>(question->value), std::move(question->fds));
+  request.status = static_cast<std::uint32_t>(result.status());
+  const int fd = result.ok() && *result ? result->get() : -1;
+  if (!result.ok()) write_text(request, result.error().text);
+  const std::span<const int> fds(&fd, fd >= 0 ? 1 : 0);
+  if (!shm::send_fds(sockets_[party].get(), 0, fds, patience).ok()) sockets_[party].reset();
+}
+
+Result<Fd> MemoryDesk::answer(int party, Kind kind, std::vector<Fd> fds) {
+  DeskRequest& request = board_.request(party);
+  std::lock_guard lock(mutex_);
+  if (kind == kArea) {
+    const auto which = request.area == kMessages ? kMessages : kStaging;
+    RONDO_TRY(std::byte * at, make_area(which));
+    const auto block = find_shareable(at, area_bytes());
+    if (!block) return fail(Status::kInternalError, "the staging area is unknown");
+    RONDO_TRY(SharedHandle handle, share_memory(block->base, block->bytes));
+    put_handle(request, handle);
+    return std::move(handle.file);
+  }
+  if (kind == kMap) {
+    const Fd* const file = request.is_file != 0 && !fds.empty() ? &fds[0] : nullptr;
+    RONDO_TRY(
+        const OpenedMemory memory,
+        open_memory(get_handle(request, file != nullptr ? std::move(fds[0]) : Fd()), device_));
+    request.address = reinterpret_cast<std::uint64_t>(memory.at);
+    opened_[request.address] = memory;
+    return Fd();
+  }
+  const auto found = opened_.find(request.address);
+  if (found == opened_.end()) return Fd();
+  close_memory(found->second);
+  opened_.erase(found);
+  return Fd();
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,82 @@
+// MemoryDesk: how device memory gets from process to process. The leader's process keeps the desk.
+//
+// There are two areas, made by the leader when somebody first needs one: staging for collectives
+// and slots for messages. And a rank's own memory (ncclMemAlloc'd or registered) is mapped by the
+// leader at its first use, so that the leader's kernels read and write it in place. Others ask over
+// a Unix socket; the leader's watch thread answers with serve(), so an answer never depends on what
+// the leader's program does. Guarantees: every question ends with its patience. Cost: a round trip
+// between processes per area and per block, once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/fd.h"
+#include "collectives/gpu/device_memory.h"
+#include "collectives/gpu/process_board.h"
+#include "collectives/gpu/shared_memory.h"
+#include "transport/shm/fd_passing.h"
+
+namespace rondo::gpu {
+
+class MemoryDesk final : public BlockListener {
+ public:
+  enum Area : std::uint32_t { kStaging = 0, kMessages = 1 };
+  static constexpr std::uint32_t kAreas = 2;
+  static constexpr std::uint64_t kScalarBytes = 256;
+
+  // sockets: on the leader one for each party (its own empty), elsewhere one to the leader.
+  MemoryDesk(ProcessBoard& board, int device, int party, std::vector<Fd> sockets);
+  ~MemoryDesk() override;
+
+  bool leads() const { return party_ == 0; }
+  // This process's address of an area; makes and maps it at its first use.
+  Result<std::byte*> area(Area which, const net::Patience& patience);
+  // By watch threads: maps what others have had made. So an area outlives the leader's process
+  // (messages wait there), and nobody needs the desk for it later.
+  void map_new_areas();
+  // The leader's last act: waits until all have mapped what there is, or have left.
+  void wait_until_mapped();
+  // The leader's address of memory of this process, or 0 where the leader cannot map it.
+  Result<std::uint64_t> in_leader(const void* pointer, std::size_t bytes,
+                                  const net::Patience& patience);
+  void block_ends(std::uint64_t number) override;
+
+  // In the staging area, behind all staging: a rank's factor of PreMulSum.
+  std::uint64_t scalar_at(int rank) const {
+    return board_.staging_bytes() * static_cast<std::uint64_t>(board_.ranks()) +
+           kScalarBytes * static_cast<std::uint64_t>(rank);
+  }
+  // Device memory that this process holds for the communicator.
+  std::uint64_t bytes() const;
+
+  // The leader's side, by its watch thread: sockets to poll (-1: none), and one question answered.
+  const std::vector<Fd>& sockets() const { return sockets_; }
+  void serve(int party);
+
+ private:
+  enum Kind : std::uint32_t { kArea = 1, kMap, kUnmap };
+  struct MappedBlock {
+    std::uint64_t number;
+    std::byte* base;
+    std::uint64_t in_leader;  // 0: cannot be
+  };
+
+  std::uint64_t area_bytes() const;
+  Result<std::byte*> make_area(Area which);
+  Result<Fd> answer(int party, Kind kind, std::vector<Fd> fds);
+  // Sends this process's request; the descriptor in the answer, if any.
+  Result<Fd> ask(Kind kind, const Fd* file, const net::Patience& patience);
+
+  ProcessBoard& board_;
+  const int device_, party_;
+  std::vector<Fd> sockets_;
+  mutable std::mutex mutex_;
+  OpenedMemory areas_[kAreas];
+  std::vector<MappedBlock> mapped_;               // of this process, in the leader
+  std::map<std::uint64_t, OpenedMemory> opened_;  // leader: by address, for others
+};
+
+}  // namespace rondo::gpu

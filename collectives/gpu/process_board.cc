@@ -1,0 +1,105 @@
+#include "collectives/gpu/process_board.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/atomics.h"
+#include "collectives/gpu/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr std::uint64_t kLayout = 0x726f6e646f000001;  // changes with any struct above
+
+struct Header {
+  std::uint64_t layout, staging_bytes, ranks, parties;
+  std::uint32_t areas_made;
+  cuda::DeviceWords words;
+};
+
+// Descriptors for captured calls: many where ranks are few.
+std::uint32_t depth_for(int ranks) {
+  return kPlainDescriptors +
+         std::clamp<std::uint32_t>(65536u / static_cast<std::uint32_t>(ranks), 1024, 16384);
+}
+
+}  // namespace
+
+ProcessBoard::ProcessBoard(int ranks, int parties)
+    : ranks_(ranks), parties_(parties), depth_(depth_for(ranks)) {
+  std::size_t next = sizeof(Header);
+  const auto place = [&](std::size_t each, std::size_t count) {
+    return std::exchange(next, next + (each * count + 63) / 64 * 64);
+  };
+  const auto n = static_cast<std::size_t>(ranks);
+  parties_at_ = place(sizeof(PartyLines), static_cast<std::size_t>(parties));
+  mailboxes_at_ = place(sizeof(cuda::Mailbox), n);
+  descriptors_at_ = place(sizeof(cuda::CallDescriptor), n * depth_);
+  lanes_at_ = place(sizeof(Lane), n * n);
+  notes_at_ = place(sizeof(MessageNote), n * n * 2 * kMessageDepth);
+  requests_at_ = place(sizeof(DeskRequest), static_cast<std::size_t>(parties));
+  constexpr std::size_t kPage = 4096;
+  bytes_ = (next + kPage - 1) / kPage * kPage;
+}
+
+Done ProcessBoard::map(Fd fd) {
+  fd_ = std::move(fd);
+  RONDO_TRY(memory_, shm::Mapping::map(fd_.get(), bytes_));
+  RONDO_CHECK_OK(shm::commit(memory_.data(), bytes_, "flags of ranks that share a GPU"));
+  const GpuApi& api = *gpu_api();
+  RONDO_CHECK_OK(check(api.register_host(memory_.data(), bytes_, kHostPortable | kHostMapped),
+                       "cudaHostRegister of memory that processes share (is ulimit -l too low?)"));
+  void* device = nullptr;
+  RONDO_CHECK_OK(
+      check(api.host_device_pointer(&device, memory_.data()), "cudaHostGetDevicePointer"));
+  device_ = static_cast<std::byte*>(device);
+  return done();
+}
+
+Result<std::unique_ptr<ProcessBoard>> ProcessBoard::create(const Shape& shape) {
+  std::unique_ptr<ProcessBoard> board(new ProcessBoard(shape.ranks, shape.parties));
+  RONDO_TRY(Fd fd, shm::create_memfd("rondo-gpu", board->bytes_));
+  RONDO_CHECK_OK(board->map(std::move(fd)));
+  auto& header = *board->at<Header>(0);
+  header.staging_bytes = shape.staging_bytes;
+  header.ranks = static_cast<std::uint64_t>(shape.ranks);
+  header.parties = static_cast<std::uint64_t>(shape.parties);
+  for (int from = 0; from < shape.ranks; ++from)
+    for (int to = 0; to < shape.ranks; ++to)
+      for (std::uint32_t& slot : board->lane(from, to).slot) slot = kEmpty;
+  HostAtomics::store_release(header.layout, kLayout);
+  return board;
+}
+
+Result<std::unique_ptr<ProcessBoard>> ProcessBoard::open(int fd, int ranks, int parties) {
+  std::unique_ptr<ProcessBoard> board(new ProcessBoard(ranks, parties));
+  const off_t there = lseek(fd, 0, SEEK_END);
+  Fd own(dup(fd));
+  if (there < 0 || !own) return fail_errno(errno, "cannot use the leader's memory file");
+  if (there != static_cast<off_t>(board->bytes_))
+    return fail(Status::kRemoteError,
+                "rank 0 shares {} bytes of flags, and this rank expects {}: all ranks must run the "
+                "same version of Rondo",
+                there, board->bytes_);
+  RONDO_CHECK_OK(board->map(std::move(own)));
+  const auto& header = *board->at<Header>(0);
+  if (HostAtomics::load_acquire(header.layout) != kLayout ||
+      header.ranks != static_cast<std::uint64_t>(ranks) ||
+      header.parties != static_cast<std::uint64_t>(parties))
+    return fail(Status::kRemoteError, "all ranks on a GPU must run the same version of Rondo");
+  return board;
+}
+
+ProcessBoard::~ProcessBoard() {
+  if (leaked_) new shm::Mapping(std::move(memory_));
+  if (!leaked_ && device_ != nullptr) gpu_api()->unregister_host(memory_.data());
+}
+
+std::uint64_t ProcessBoard::staging_bytes() const { return at<Header>(0)->staging_bytes; }
+cuda::DeviceWords& ProcessBoard::words() const { return at<Header>(0)->words; }
+std::uint32_t& ProcessBoard::areas_made() const { return at<Header>(0)->areas_made; }
+
+}  // namespace rondo::gpu

@@ -1,0 +1,116 @@
+// ProcessBoard: the memory file that processes on one GPU share: flags for stream memory
+// operations, mailboxes, descriptors of calls, announcements of messages, requests for memory.
+//
+// Every process maps it and registers the mapping with CUDA, so that its streams and kernels reach
+// it. Words have a single writer each; flags reset themselves, so plain calls and replays of graphs
+// mix. Cost: 80 KiB and 64 bytes for each captured call a rank, pinned.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/gpu.h"
+#include "base/result.h"
+#include "kernels/cuda/shared_args.h"
+#include "transport/shm/memfd.h"
+
+namespace rondo::gpu {
+
+// Flags that count the steps of one call and are 0 between calls: waited for as "at least".
+inline constexpr std::uint32_t kReleased = 0x7fffffff;  // all waits are over: abort
+// Flags of message slots, waited for by bits.
+inline constexpr std::uint32_t kEmpty = 1, kFull = 2, kReleasedSlot = 7;
+
+inline constexpr std::uint32_t kPlainDescriptors = 256;  // calls that a rank may run ahead
+inline constexpr int kLaneSlots = 2;
+inline constexpr int kMessageDepth = 32;  // messages whose sizes are compared
+
+// Between a process and the leader's. `ready`: steps that the process has given; the leader's own
+// line: 1 while its stream is in a call. `done`: steps that the leader has done for it.
+struct PartyLines {
+  alignas(64) std::uint32_t ready;
+  alignas(64) std::uint32_t done;
+  alignas(64) std::uint32_t mapped;  // areas that the process has mapped, as bits; or kLeftTeam
+};
+inline constexpr std::uint32_t kLeftTeam = ~0u;
+
+// Messages of one rank to another: slots, and the piece (from 1) that each side waits to move.
+struct alignas(64) Lane {
+  std::uint32_t slot[kLaneSlots];
+  std::uint32_t sending, receiving;
+};
+
+// A message as one side announced it. `number` is written last.
+struct alignas(32) MessageNote {
+  std::uint64_t number;  // from 1, of the lane
+  CallRecord record;
+};
+
+// What a process asks the leader's for, and the answer (memory_desk.h).
+struct alignas(64) DeskRequest {
+  std::uint64_t bytes, address;
+  std::uint32_t kind, area, is_file, status;
+  unsigned char handle[64];
+  char text[256];
+};
+
+class ProcessBoard {
+ public:
+  struct Shape {
+    int ranks, parties;
+    std::uint64_t staging_bytes;  // a rank; the leader's choice
+  };
+  static Result<std::unique_ptr<ProcessBoard>> create(const Shape& shape);
+  static Result<std::unique_ptr<ProcessBoard>> open(int fd, int ranks, int parties);
+  ~ProcessBoard();
+  ProcessBoard(const ProcessBoard&) = delete;
+  ProcessBoard& operator=(const ProcessBoard&) = delete;
+
+  int fd() const { return fd_.get(); }
+  int ranks() const { return ranks_; }
+  int parties() const { return parties_; }
+  std::uint64_t staging_bytes() const;
+  std::uint32_t depth() const { return depth_; }  // descriptors a rank; the plain ones are first
+
+  cuda::DeviceWords& words() const;
+  std::uint32_t& areas_made() const;  // by the leader, as bits
+  PartyLines& party(int p) const { return at<PartyLines>(parties_at_)[p]; }
+  cuda::Mailbox& mailbox(int r) const { return at<cuda::Mailbox>(mailboxes_at_)[r]; }
+  cuda::CallDescriptor& descriptor(int r, std::uint32_t index) const {
+    return at<cuda::CallDescriptor>(descriptors_at_)[static_cast<std::size_t>(r) * depth_ + index];
+  }
+  Lane& lane(int from, int to) const { return at<Lane>(lanes_at_)[from * ranks_ + to]; }
+  // side 0: the sender's, 1: the receiver's.
+  MessageNote& note(int from, int to, int side, std::uint64_t number) const {
+    const std::size_t lane = static_cast<std::size_t>(from) * ranks_ + to;
+    return at<MessageNote>(notes_at_)[(lane * 2 + side) * kMessageDepth + number % kMessageDepth];
+  }
+  DeskRequest& request(int p) const { return at<DeskRequest>(requests_at_)[p]; }
+
+  // The address of something on the board for streams and kernels of this process.
+  template <class T>
+  T* on_device(T& what) const {
+    return reinterpret_cast<T*>(device_ + (reinterpret_cast<std::byte*>(&what) - memory_.data()));
+  }
+  // Never unregistered and unmapped: streams may still look.
+  void leak() { leaked_ = true; }
+
+ private:
+  ProcessBoard(int ranks, int parties);
+  Done map(Fd fd);
+  template <class T>
+  T* at(std::size_t offset) const {
+    return reinterpret_cast<T*>(memory_.data() + offset);
+  }
+
+  const int ranks_, parties_;
+  const std::uint32_t depth_;
+  std::size_t parties_at_, mailboxes_at_, descriptors_at_, lanes_at_, notes_at_, requests_at_;
+  std::size_t bytes_;
+  Fd fd_;
+  shm::Mapping memory_;
+  std::byte* device_ = nullptr;
+  bool leaked_ = false;
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,117 @@
+// Sends and receives between processes that share a GPU, by slots in the messages' area.
+#include <algorithm>
+
+#include "base/atomics.h"
+#include "collectives/gpu/device.h"
+#include "collectives/gpu/process_team.h"
+#include "collectives/peer_words.h"
+
+namespace rondo::gpu {
+
+// All messages of one group that take one lane, in pieces that fit into a slot.
+struct ProcessTeam::LanePieces {
+  int from, to;
+  bool sends;
+  std::byte* slots;  // the lane's, kLaneSlots of slot_bytes
+  std::uint64_t slot_bytes;
+  std::uint64_t first;  // number of the first piece, ever
+  struct Piece {
+    std::byte* at;  // in the user's buffer
+    std::uint64_t bytes;
+  };
+  std::vector<Piece> pieces = {};
+};
+
+Done ProcessTeam::messages(std::span<const ProcessMessage> messages, GpuStream stream,
+                           bool capturing, Mismatch* mismatch) {
+  RONDO_CHECK_OK(standing());
+  auto area = desk_->area(MemoryDesk::kMessages, patience());
+  if (!area.ok()) {
+    RONDO_CHECK_OK(standing());
+    return area.error();
+  }
+  const std::uint64_t lane_bytes =
+      shape_.rank_bytes / static_cast<std::uint64_t>(ranks()) / kLaneSlots / 256 * 256;
+  std::vector<LanePieces> lanes;
+  for (const ProcessMessage& message : messages) {
+    RONDO_CHECK_OK(announce(message, mismatch));
+    const bool sends = message.send != nullptr || is_local(message.from);
+    auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const LanePieces& one) {
+      return one.from == message.from && one.to == message.to;
+    });
+    if (lane == lanes.end()) {
+      std::byte* const slots = *area +
+                               static_cast<std::uint64_t>(message.from) * shape_.rank_bytes +
+                               static_cast<std::uint64_t>(message.to) * kLaneSlots * lane_bytes;
+      lanes.push_back({message.from, message.to, sends, slots, lane_bytes,
+                       lane_pieces_[message.from * ranks() + message.to]});
+      lane = lanes.end() - 1;
+    }
+    auto* const user =
+        static_cast<std::byte*>(sends ? const_cast<void*>(message.send) : message.receive);
+    const std::uint64_t bytes = message.record.count * size_of(message.record.type);
+    for (std::uint64_t done = 0; done < bytes; done += lane_bytes)
+      lane->pieces.push_back({user + done, std::min(lane_bytes, bytes - done)});
+  }
+  std::size_t longest = 0;
+  for (const LanePieces& lane : lanes) {
+    lane_pieces_[lane.from * ranks() + lane.to] += lane.pieces.size();
+    longest = std::max(longest, lane.pieces.size());
+  }
+  // Sends are a lane's slots ahead of receives: what fits waits for nobody, and two ranks that send
+  // each other more than that go on in turns.
+  const auto enqueue = [&](bool sends, std::size_t piece) -> Done {
+    for (const LanePieces& lane : lanes)
+      if (lane.sends == sends && piece < lane.pieces.size())
+        RONDO_CHECK_OK(enqueue_piece(lane, piece, stream));
+    return done();
+  };
+  for (std::size_t i = 0; i < kLaneSlots; ++i) RONDO_CHECK_OK(enqueue(true, i));
+  for (std::size_t i = 0; i < longest; ++i) {
+    RONDO_CHECK_OK(enqueue(false, i));
+    RONDO_CHECK_OK(enqueue(true, i + kLaneSlots));
+  }
+  return finish(stream, capturing);
+}
+
+// Tells the other side what this message is, and compares where it has told already.
+Done ProcessTeam::announce(const ProcessMessage& message, Mismatch* mismatch) {
+  const int side = is_local(message.from) ? 0 : 1;
+  const int own = side == 0 ? message.from : message.to;
+  const int peer = side == 0 ? message.to : message.from;
+  const std::uint64_t number = ++lane_messages_[message.from * ranks() + message.to];
+  MessageNote& mine = board_->note(message.from, message.to, side, number);
+  HostAtomics::store_release(mine.number, std::uint64_t{0});
+  store_record(mine.record, message.record);
+  HostAtomics::store_seq_cst(mine.number, number);
+  HostAtomics::fence_seq_cst();
+  const MessageNote& theirs = board_->note(message.from, message.to, 1 - side, number);
+  if (HostAtomics::load_acquire(theirs.number) != number) return done();
+  const CallRecord other = load_record(theirs.record), &record = message.record;
+  if (HostAtomics::load_acquire(theirs.number) != number) return done();
+  if (record.count * size_of(record.type) == other.count * size_of(other.type)) return done();
+  *mismatch = {peer, record, other,
+               fmt::format("Mismatched calls: rank {} called {} with rank {}, which called {}; a "
+                           "send and its receive must have the same size",
+                           own, to_string(record), peer, to_string(other))};
+  return fail(Status::kInvalidUsage, "{}", mismatch->text);
+}
+
+Done ProcessTeam::enqueue_piece(const LanePieces& lane, std::size_t piece, GpuStream stream) {
+  const std::uint64_t number = lane.first + piece;
+  const auto slot = static_cast<std::size_t>(number % kLaneSlots);
+  std::byte* const staged = lane.slots + slot * lane.slot_bytes;
+  const LanePieces::Piece& user = lane.pieces[piece];
+  Lane& words = board_->lane(lane.from, lane.to);
+  std::uint32_t& stage = lane.sends ? words.sending : words.receiving;
+  RONDO_CHECK_OK(write(stream, stage, static_cast<std::uint32_t>(piece) + 1));
+  RONDO_CHECK_OK(await(stream, words.slot[slot], lane.sends ? kEmpty : kFull, GpuWait::kAnd));
+  RONDO_CHECK_OK(write(stream, stage, 0));  // from here on this piece needs nobody
+  DirectLaunches copies(api_, seats_.most_ctas, stream);
+  RONDO_CHECK_OK(lane.sends ? copies.copy(user.at, staged, user.bytes)
+                            : copies.copy(staged, user.at, user.bytes));
+  RONDO_CHECK_OK(copies.flush());
+  return write(stream, words.slot[slot], lane.sends ? kFull : kEmpty);
+}
+
+}  // namespace rondo::gpu

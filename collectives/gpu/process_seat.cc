@@ -1,0 +1,41 @@
+// A rank's seat in the team of processes that share its device: what the team asks of it.
+#include "collectives/communicator_state.h"
+#include "collectives/gpu/process_hooks.h"
+#include "collectives/peer_words.h"
+
+namespace rondo {
+namespace {
+
+class Seat final : public gpu::ProcessHooks {
+ public:
+  explicit Seat(CommunicatorState& state) : state_(state) { state_.team->processes()->join(this); }
+  ~Seat() override { state_.team->processes()->leave(this); }
+
+  Done standing() override {
+    if (state_.ended.load(std::memory_order_acquire) != CommunicatorState::kRunning)
+      return state_.why_it_ended();
+    if (state_.faulted.load(std::memory_order_acquire) || state_.adopt_peer_fault())
+      return state_.adopted_fault();
+    return done();
+  }
+  void raise(Fault fault) override {
+    fault.rank = state_.rank;
+    state_.raise(std::move(fault));
+  }
+  double limit_seconds() override { return state_.timeout_seconds.load(std::memory_order_relaxed); }
+  std::string name_of(int rank) override { return state_.rank_name(rank); }
+  bool has_ended(int rank) override {
+    const int local = state_.local_of(rank);
+    return local >= 0 &&
+           rondo::has_ended(state_.group->processes[state_.group->process_of_member[local]]);
+  }
+
+ private:
+  CommunicatorState& state_;
+};
+
+}  // namespace
+
+void CommunicatorState::take_seat() { seat = std::make_unique<Seat>(*this); }
+
+}  // namespace rondo

@@ -1,0 +1,161 @@
+// ProcessTeam: the ranks of a communicator whose processes share one GPU.
+//
+// The process of rank 0 leads. A call, on every process's own stream:
+//   others   [copy into staging] READY, wait for DONE, [copy out of staging]
+//   leader   wait for all READY, resolve and direct kernel, all DONE
+// READY and DONE are words on the ProcessBoard, written and awaited by stream memory operations: no
+// kernel waits, no stream waits for what its own process has not enqueued, and nobody's host waits
+// for another's but where a rank is 256 calls ahead or memory is first shared. Buffers that the
+// leader has mapped (ncclMemAlloc'd, registered) are worked on in place; others are staged, in
+// steps that fit, double-buffered. Flags count the steps of one call and are reset by whoever
+// awaits them, so plain calls and replays of captured ones mix.
+//
+// Messages between two processes need no leader: the sender copies into a slot, the receiver out
+// of it; two slots a pair, so what fits never waits for its receiver.
+//
+// A thread watches (process_watch.cc): peers that died, ranks that never come, faults, abort; then
+// it releases every flag that this process's streams await. It also keeps the leader's MemoryDesk.
+// Cost: per call and process 3 memory operations, on the leader 4 for each other process and two
+// launches; staged bytes are copied twice more.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/gpu.h"
+#include "collectives/gpu/call_steps.h"
+#include "collectives/gpu/direct_launches.h"
+#include "collectives/gpu/memory_desk.h"
+#include "collectives/gpu/process_board.h"
+#include "collectives/gpu/process_hooks.h"
+
+namespace rondo::gpu {
+
+// A call that does not match a peer's, in words, and whose.
+struct Mismatch {
+  int peer = -1;
+  CallRecord own, other;
+  std::string text;
+};
+
+// A message between a rank of this process and one of another.
+struct ProcessMessage {
+  int from = 0, to = 0;
+  CallRecord record;
+  const void* send = nullptr;  // where this process sends,
+  void* receive = nullptr;     // or else receives
+};
+
+class ProcessTeam {
+ public:
+  struct Seats {
+    int device = 0;
+    int most_ctas = 1;
+    int party = 0;              // this process; 0 leads
+    std::vector<int> party_of;  // by rank
+  };
+  static Result<std::shared_ptr<ProcessTeam>> make(Seats seats, std::unique_ptr<ProcessBoard> board,
+                                                   std::vector<Fd> sockets);
+  ~ProcessTeam();
+  ProcessTeam(const ProcessTeam&) = delete;
+  ProcessTeam& operator=(const ProcessTeam&) = delete;
+
+  const std::vector<int>& local_ranks() const { return local_; }
+  bool is_local(int rank) const { return seats_.party_of[rank] == seats_.party; }
+
+  // The ranks' communicators, while they live.
+  void join(ProcessHooks* hooks);
+  void leave(ProcessHooks* hooks);
+  void look_soon();  // something ended
+
+  // Enqueues this process's part; sides[i] is local_ranks()[i]'s. One caller at a time.
+  Done collective(const CallRecord& record, std::span<const Side> sides, GpuStream stream,
+                  bool capturing, Mismatch* mismatch);
+  Done messages(std::span<const ProcessMessage> messages, GpuStream stream, bool capturing,
+                Mismatch* mismatch);
+
+  std::uint64_t device_bytes() const { return desk_->bytes(); }
+
+ private:
+  struct Enqueued {
+    const CallRecord& record;
+    std::span<const Side> sides;
+    GpuStream stream;
+    const CallSteps& steps;
+    std::vector<std::uint32_t> flags = {};  // of the local ranks' descriptors
+    bool staged = false;
+  };
+  // What this process waits for, as the flags tell.
+  struct Waiting {
+    bool in_call = false;
+    std::vector<int> ranks;  // that have not come, or not gone on
+    bool message = false;
+  };
+
+  ProcessTeam(Seats seats, std::unique_ptr<ProcessBoard> board);
+  Done open(std::vector<Fd> sockets);
+  Done standing();
+  net::Patience patience();
+  int ranks() const { return static_cast<int>(seats_.party_of.size()); }
+  bool leads() const { return seats_.party == 0; }
+
+  // process_team.cc
+  Done wait_for_room(std::uint64_t sequence);
+  Result<cuda::CallDescriptor> describe(const Enqueued& call, int rank, const Side& side);
+  Result<std::uint32_t> place(int rank, const cuda::CallDescriptor& made);
+  Done compare(std::uint64_t sequence, const CallRecord& record, Mismatch* mismatch);
+  Done copy_scalar(int rank, const Side& side, const Enqueued& call);
+  Done write(GpuStream stream, std::uint32_t& word, std::uint32_t value);
+  Done await(GpuStream stream, std::uint32_t& word, std::uint32_t value, GpuWait how);
+  Done follow(const Enqueued& call);
+  Done copy_step(const Enqueued& call, std::uint64_t number, bool in);
+  Done finish(GpuStream stream, bool capturing);
+  // process_leader.cc
+  Done lead(const Enqueued& call);
+  Done launch_step(const Enqueued& call, std::uint64_t number);
+  // process_messages.cc
+  struct LanePieces;
+  Done announce(const ProcessMessage& message, Mismatch* mismatch);
+  Done enqueue_piece(const LanePieces& lane, std::size_t piece, GpuStream stream);
+  // process_watch.cc
+  void watch();
+  void serve_desk(int milliseconds);
+  void look(std::int64_t passed_ns);
+  std::uint64_t fingerprint() const;
+  Waiting waiting() const;
+  void check_waiting(const Waiting& waiting);
+  void blame(Status status, int culprit, const std::string& text);
+  std::string call_in_words() const;
+  void release_flags();
+  bool drained(double seconds);
+
+  const GpuApi& api_;
+  const Seats seats_;
+  const std::uint32_t made_in_;  // fork_generation()
+  std::vector<int> local_;
+  std::unique_ptr<ProcessBoard> board_;
+  std::unique_ptr<MemoryDesk> desk_;
+  cuda::StagingShape shape_{};
+  std::byte* staging_ = nullptr;  // this process's address, once made
+  void* arguments_ = nullptr;     // leader: of the kernel to come
+  GpuEvent finished_ = nullptr;   // after the newest call
+
+  std::atomic<std::uint64_t> sequence_{0};  // plain collectives so far
+  std::vector<std::uint32_t> captured_;     // by rank: descriptors used by captured calls
+  std::vector<std::uint64_t> lane_pieces_, lane_messages_;  // by lane, ever
+
+  std::mutex hooks_mutex_;
+  std::vector<ProcessHooks*> hooks_;
+  std::atomic<bool> released_{false}, stop_{false};
+  std::int64_t stalled_ns_ = 0;
+  std::uint64_t seen_ = 0;
+  bool warned_ = false;
+  Fd wake_;
+  std::thread watch_;
+};
+
+}  // namespace rondo::gpu

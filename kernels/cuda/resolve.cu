@@ -1,0 +1,18 @@
+// The resolve kernel, and the copy kernel whose arguments it writes.
+#include "kernels/cuda/resolve.h"
+
+#include "kernels/cuda/direct_rows.h"
+
+namespace rondo::cuda {
+
+const KernelEntry& row_of_resolve() {
+  static const KernelEntry row = entry_of<Resolve>("resolve");
+  return row;
+}
+
+const KernelEntry& row_of_stored_copy() {
+  static const KernelEntry row = stored_entry_of<DirectCopy>("stored copy");
+  return row;
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,224 @@
+// The resolve kernel: from the ranks' descriptors to the arguments of a direct kernel.
+//
+// One small CTA: a thread a rank fetches the descriptors (host memory, far away) at once, then one
+// thread writes the arguments. Where nobody is staged, the call's first step does all of it and the
+// others nothing. Guarantees: touches no buffer; an aborted communicator, or a descriptor of
+// another call, gives arguments that move nothing. Cost: two reads of host memory and a launch.
+#pragma once
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/shared_args.h"
+
+namespace rondo::cuda {
+
+struct Resolve {
+  using Args = ResolveArgs;
+  static constexpr int kThreads = kMostDirectRanks;
+  static constexpr int kCtas = 1;
+  // A rank's descriptor in shared memory.
+  enum : std::uint32_t { kSend = 0, kReceive = 8, kScalar = 16, kFlags = 24, kWrong = 28 };
+  static constexpr std::uint32_t kSharedBytes = 32;
+
+  static RONDO_FN void run(const Args& args) {
+    const auto rank = static_cast<int>(device::thread_index());
+    if (rank < args.ranks) fetch(args, rank);
+    device::barrier();
+    if (rank == 0) Resolve{args}.write();
+  }
+
+  static RONDO_FN void fetch(const Args& args, int rank) {
+    const std::uint32_t index =
+        device::load_relaxed<device::Scope::kSystem>(&args.mailboxes[rank].descriptor) % args.depth;
+    const CallDescriptor* from =
+        args.descriptors + static_cast<std::uint64_t>(rank) * args.depth + index;
+    const auto* words = reinterpret_cast<const std::uint64_t*>(&from->record);
+    const auto* wanted = reinterpret_cast<const std::uint64_t*>(&args.record);
+    const bool same = word(words) == wanted[0] && word(words + 1) == wanted[1];
+    const std::uint32_t at = static_cast<std::uint32_t>(rank) * kSharedBytes;
+    device::store_shared(at + kSend, word(&from->send));
+    device::store_shared(at + kReceive, word(&from->receive));
+    device::store_shared(at + kScalar, word(&from->scalar));
+    device::store_shared(at + kFlags, device::load_relaxed<device::Scope::kSystem>(&from->flags));
+    device::store_shared(at + kWrong, same ? 0u : 1u);
+    if (rank == 0 && args.last) {
+      const std::uint64_t sequence = word(&from->sequence);
+      if (sequence != 0)
+        device::store_relaxed<device::Scope::kSystem>(&args.words->consumed, sequence);
+    }
+  }
+  static RONDO_FN std::uint64_t word(const std::uint64_t* from) {
+    return device::load_relaxed<device::Scope::kSystem>(from);
+  }
+
+  const Args& args;
+
+  RONDO_FN std::uint64_t of(int rank, std::uint32_t field) const {
+    return device::load_shared<std::uint64_t>(static_cast<std::uint32_t>(rank) * kSharedBytes +
+                                              field);
+  }
+  RONDO_FN std::uint32_t bits(int rank, std::uint32_t field) const {
+    return device::load_shared<std::uint32_t>(static_cast<std::uint32_t>(rank) * kSharedBytes +
+                                              field);
+  }
+  RONDO_FN bool staged(int rank, std::uint32_t flag) const {
+    return (bits(rank, kFlags) & flag) != 0;
+  }
+
+  RONDO_FN void write() const {
+    DeviceWords* words = args.words;
+    bool nothing = device::load_relaxed<device::Scope::kSystem>(&words->aborted) != 0;
+    bool all_mapped = true;
+    RONDO_NO_UNROLL
+    for (int r = 0; r < args.ranks; ++r) {
+      all_mapped =
+          all_mapped && !staged(r, CallDescriptor::kSendStaged | CallDescriptor::kReceiveStaged);
+      if (bits(r, kWrong) == 0) continue;
+      nothing = true;
+      device::store_relaxed<device::Scope::kSystem>(&words->mismatch,
+                                                    static_cast<std::uint32_t>(r) + 1);
+    }
+    CallStep step = args.step;
+    if (all_mapped) step = {-1, 0, args.record.count};
+    nothing = nothing || (all_mapped && args.number > 0);
+    const std::uint64_t staging = word(&words->staging);
+    if (args.reduces) {
+      write_reduce(nothing, step, staging);
+    } else {
+      write_copies(nothing, step, staging);
+    }
+    device::store_relaxed<device::Scope::kSystem>(&words->heartbeat, word(&words->heartbeat) + 1);
+  }
+
+  // Where segment `segment` of the step begins on a rank's side.
+  RONDO_FN std::uint64_t input(int rank, const CallStep& step, std::uint64_t staging,
+                               std::int64_t segment) const {
+    const auto width = static_cast<std::uint64_t>(args.width);
+    if (staged(rank, CallDescriptor::kSendStaged))
+      return staging + args.staging.input(rank, args.number) +
+             (step.segment < 0 ? segment * step.count * width : 0);
+    return of(rank, kSend) + (segment * args.record.count + step.begin) * width;
+  }
+  RONDO_FN std::uint64_t output(int rank, const CallStep& step, std::uint64_t staging,
+                                std::int64_t segment) const {
+    const auto width = static_cast<std::uint64_t>(args.width);
+    if (staged(rank, CallDescriptor::kReceiveStaged))
+      return staging +
+             args.staging.output(output_is_shared(args.record.collective) ? 0 : rank, args.number) +
+             segment * step.count * width;
+    return of(rank, kReceive) + (segment * args.record.count + step.begin) * width;
+  }
+
+  // ---- arguments of a reduction ----
+
+  RONDO_FN void write_reduce(bool nothing, const CallStep& step, std::uint64_t staging) const {
+    auto* out = static_cast<ReduceArgs*>(args.arguments);
+    const bool scatters = args.record.collective == Collective::kReduceScatter;
+    const bool scattered = scatters && step.segment < 0;
+    const std::int64_t segment = step.segment < 0 ? 0 : step.segment;
+    device::store(&out->count, nothing ? std::uint64_t{0} : step.count);
+    device::store(&out->sources, args.ranks);
+    device::store(&out->ranks, args.ranks);
+    device::store(&out->segments, scattered ? args.ranks : 1);
+    device::store(reinterpret_cast<std::uint8_t*>(&out->scattered),
+                  static_cast<std::uint8_t>(scattered ? 1 : 0));
+    std::uint64_t late = 0;
+    int targets = 0;
+    bool shared = false;
+    const bool all = output_is_shared(args.record.collective) || scattered;
+    const int only = scatters ? static_cast<int>(segment) : args.record.root;
+    RONDO_NO_UNROLL
+    for (int r = 0; r < args.ranks; ++r) {
+      put(&out->input[r], input(r, step, staging, segment));
+      device::store(&out->scalar[r], of(r, kScalar));
+      if (staged(r, CallDescriptor::kLateScalar)) late |= std::uint64_t{1} << r;
+      if (!all && r != only) continue;
+      const bool to_shared =
+          output_is_shared(args.record.collective) && staged(r, CallDescriptor::kReceiveStaged);
+      if (to_shared && shared) continue;
+      shared = shared || to_shared;
+      put(&out->output[targets++], output(r, step, staging, 0));
+    }
+    device::store(&out->late_scalars, late);
+    device::store(&out->targets, targets);
+  }
+
+  template <class T>
+  static RONDO_FN void put(T* at, std::uint64_t address) {
+    device::store(reinterpret_cast<std::uint64_t*>(at), address);
+  }
+
+  // ---- arguments of copies ----
+
+  RONDO_FN void write_copies(bool nothing, const CallStep& step, std::uint64_t staging) const {
+    auto* out = static_cast<CopyArgs*>(args.arguments);
+    const std::uint64_t bytes = step.count * static_cast<std::uint64_t>(args.width);
+    int items = 0, targets = 0;
+    const Collective which = args.record.collective;
+    const int root = args.record.root;
+    RONDO_NO_UNROLL
+    for (int s = args.first_source; s < args.end_source && !nothing && bytes > 0; ++s) {
+      switch (which) {
+        case Collective::kBroadcast:
+          if (s == root) spread(out, s, step, staging, 0, &items, &targets);
+          break;
+        case Collective::kAllGather:
+          spread(out, s, step, staging, s, &items, &targets);
+          break;
+        case Collective::kGather:
+          add(out, input(s, step, staging, 0), output(root, step, staging, s), bytes, &items,
+              &targets);
+          break;
+        case Collective::kScatter:
+          add(out, input(root, step, staging, s), output(s, step, staging, 0), bytes, &items,
+              &targets);
+          break;
+        default:
+          RONDO_NO_UNROLL
+          for (int t = 0; t < args.ranks; ++t)
+            add(out, input(s, step, staging, t), output(t, step, staging, s), bytes, &items,
+                &targets);
+          break;
+      }
+    }
+    if (items == 0) begin_item(out, 0, 0, 0, 0, &items);  // the kernel needs one
+    device::store(&out->items, items);
+    device::store(&out->all_targets, targets);
+  }
+
+  static RONDO_FN void begin_item(CopyArgs* out, std::uint64_t from, std::uint64_t bytes,
+                                  int first_target, int targets, int* items) {
+    CopyArgs::Item* item = &out->item[(*items)++];
+    put(&item->from, from);
+    device::store(&item->bytes, bytes);
+    device::store(&item->first_target, static_cast<std::uint32_t>(first_target));
+    device::store(&item->targets, static_cast<std::uint32_t>(targets));
+  }
+
+  RONDO_FN void add(CopyArgs* out, std::uint64_t from, std::uint64_t to, std::uint64_t bytes,
+                    int* items, int* targets) const {
+    if (from == to) return;
+    begin_item(out, from, bytes, *targets, 1, items);
+    put(&out->target[(*targets)++], to);
+  }
+
+  // The source's segment to segment `place` of every output.
+  RONDO_FN void spread(CopyArgs* out, int source, const CallStep& step, std::uint64_t staging,
+                       std::int64_t place, int* items, int* targets) const {
+    const std::uint64_t from = input(source, step, staging, 0);
+    const int first = *targets;
+    bool shared = false;
+    RONDO_NO_UNROLL
+    for (int t = 0; t < args.ranks; ++t) {
+      const bool to_shared = staged(t, CallDescriptor::kReceiveStaged);
+      const std::uint64_t to = output(t, step, staging, place);
+      if ((to_shared && shared) || to == from) continue;
+      shared = shared || to_shared;
+      put(&out->target[(*targets)++], to);
+    }
+    if (*targets == first) return;
+    begin_item(out, from, step.count * static_cast<std::uint64_t>(args.width), first,
+               *targets - first, items);
+  }
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,91 @@
+// What the kernels of ranks in several processes are told (collectives/gpu/process_team.h).
+//
+// The process that launches for all does not know the others' buffers when it enqueues: each rank's
+// stream writes the number of its call's descriptor to its mailbox, the resolve kernel reads all of
+// them and writes the arguments of the direct kernel that follows. So nothing that changes per call
+// is a kernel argument, and captured graphs can be replayed. Plain structs, read by host and
+// device; counts are elements, sizes bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "base/types.h"
+#include "kernels/cuda/direct_args.h"
+
+namespace rondo::cuda {
+
+// One rank's side of one call, written by its host before it enqueues anything. Addresses are those
+// of the leader's process; a side that the rank has not, is 0.
+struct alignas(64) CallDescriptor {
+  std::uint64_t sequence;  // number of the call, from 1; 0: captured, for replays
+  CallRecord record;
+  std::uint64_t send, receive;
+  std::uint64_t scalar;  // PreMulSum: the factor's bits, or its address
+  std::uint32_t flags;
+  static constexpr std::uint32_t kSendStaged = 1;
+  static constexpr std::uint32_t kReceiveStaged = 2;
+  static constexpr std::uint32_t kLateScalar = 4;
+};
+static_assert(sizeof(CallDescriptor) == 64);
+
+// A rank's mailbox, on a line of its own.
+struct alignas(64) Mailbox {
+  std::uint32_t descriptor;  // its index among the rank's
+};
+
+// What the leader's device tells the hosts.
+struct alignas(64) DeviceWords {
+  std::uint64_t heartbeat;  // resolve kernels run so far
+  std::uint64_t consumed;   // newest call whose descriptors are no longer needed
+  std::uint32_t mismatch;   // rank + 1 whose descriptor is of another call than the leader's
+  std::uint32_t aborted;    // by a host: kernels do nothing any more
+  std::uint64_t staging;    // by the leader's host: its address of the staging area
+};
+
+// A part of a call that fits into staging: elements [begin, begin + count) of every segment, or of
+// one.
+struct CallStep {
+  std::int64_t segment;  // -1: all
+  std::uint64_t begin, count;
+};
+
+// Staging of rank r: two halves (steps use them in turn), each an input and an output quarter.
+struct StagingShape {
+  std::uint64_t rank_bytes;
+  constexpr std::uint64_t quarter() const { return rank_bytes / 4; }
+  constexpr std::uint64_t input(int rank, std::uint64_t step) const {
+    return static_cast<std::uint64_t>(rank) * rank_bytes + step % 2 * 2 * quarter();
+  }
+  constexpr std::uint64_t output(int rank, std::uint64_t step) const {
+    return input(rank, step) + quarter();
+  }
+};
+// Whether all ranks get the same: then one output quarter, rank 0's, serves all that are staged.
+constexpr bool output_is_shared(Collective which) {
+  return which == Collective::kAllReduce || which == Collective::kAllGather ||
+         which == Collective::kBroadcast;
+}
+
+struct ResolveArgs {
+  const Mailbox* mailboxes;           // by rank
+  const CallDescriptor* descriptors;  // of rank r: from r * depth on
+  DeviceWords* words;
+  void* arguments;  // ReduceArgs or CopyArgs of the kernel that follows
+  CallRecord record;
+  StagingShape staging;
+  CallStep step;
+  std::uint64_t number;  // of the step
+  std::uint32_t depth;   // descriptors a rank
+  std::int32_t ranks, width;
+  std::int32_t first_source, end_source;  // copies: ranks whose data this launch moves
+  bool reduces;
+  bool last;  // launch of the call
+};
+
+// A kernel whose arguments lie in device memory.
+template <class Arguments>
+struct Stored {
+  const Arguments* at;
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,226 @@
+// Ranks that are processes on one GPU, when something goes wrong: mismatches, deaths, aborts,
+// deadlines. Every time the others learn who did it, soon, and the GPU remains usable.
+#include <signal.h>
+
+#include <thread>
+
+#include "tests/gpu/process_ranks.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr double kSoon = 10;  // the promise is 2 s; the rest is for a busy machine
+
+// A rank's stream of all-reduces on some memory.
+class Sums {
+ public:
+  explicit Sums(GpuSeat& seat, std::size_t count = 1000)
+      : seat_(seat), count_(count), buffer_(count * sizeof(float), 0) {
+    buffer_.put(Bytes(count * sizeof(float)), 0, seat.stream);
+  }
+  ncclResult_t call() {
+    return ncclAllReduce(buffer_.data(), buffer_.data(), count_, ncclFloat32, ncclSum, seat_.comm,
+                         seat_.stream);
+  }
+  ncclResult_t call_and_wait() {
+    const ncclResult_t called = call();
+    if (called != ncclSuccess) return called;
+    EXPECT_EQ(gpu_api()->synchronize_stream(seat_.stream), kGpuSuccess);
+    ncclResult_t seen = ncclSuccess;
+    EXPECT_EQ(ncclCommGetAsyncError(seat_.comm, &seen), ncclSuccess);
+    return seen;
+  }
+  // Calls until an error comes; its text.
+  std::string until_error(ncclResult_t* result) {
+    while ((*result = call_and_wait()) == ncclSuccess) {
+    }
+    return ncclGetLastError(seat_.comm);
+  }
+
+ private:
+  GpuSeat& seat_;
+  const std::size_t count_;
+  DeviceBuffer buffer_;
+};
+
+void report(GpuSeat& seat, ncclResult_t result, const std::string& text) {
+  if (result == ncclSuccess) return seat.seat.report(done());
+  seat.seat.report(Error{static_cast<Status>(result), text});
+}
+
+// The survivors' next communicator on the same GPU.
+void go_on(GpuSeat& seat, int dead) {
+  ncclComm_t old = seat.comm;
+  NCCL_OK(ncclCommShrink(old, &dead, 1, &seat.comm, nullptr, NCCL_SHRINK_ABORT));
+  EXPECT_EQ(Sums(seat).call_and_wait(), ncclSuccess) << ncclGetLastError(nullptr);
+  NCCL_OK(ncclCommAbort(old));
+}
+
+class SharedGpuDeath : public testing::TestWithParam<int> {};
+
+TEST_P(SharedGpuDeath, IsReportedByNameAndOthersGoOn) {
+  const int victim = GetParam();
+  RankProcesses ranks(3, gpu_options({}), on_gpu([&](GpuSeat& seat) {
+                        Sums sums(seat);
+                        for (int i = 0; i < 3; ++i) NCCL_OK(sums.call());
+                        seat.seat.mark(1);
+                        ncclResult_t result;
+                        const std::string text = sums.until_error(&result);
+                        report(seat, result, text);
+                        go_on(seat, victim);
+                        seat.seat.mark(2);
+                      }));
+  ASSERT_TRUE(ranks.wait_stage(1, 60));
+  nap(0.05);
+  ranks.send(victim, SIGKILL);
+  ASSERT_TRUE(ranks.wait_reports(kSoon, {victim}));
+  for (int r = 0; r < 3; ++r) {
+    if (r == victim) continue;
+    EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+    EXPECT_NE(ranks.text(r).find("rank " + std::to_string(victim)), std::string::npos)
+        << ranks.text(r);
+  }
+  ranks.wait_stage(2, 60, {victim});
+  ranks.wait_exits(60, {victim});
+  ranks.check_expectations();
+}
+INSTANTIATE_TEST_SUITE_P(Victims, SharedGpuDeath, testing::Values(0, 1, 2));
+
+TEST(SharedGpuFaults, DeathOfASenderIsReported) {
+  RankProcesses ranks(2, gpu_options({}), on_gpu([](GpuSeat& seat) {
+                        seat.seat.mark(1);
+                        if (seat.rank == 0) nap(60);
+                        DeviceBuffer buffer(100, 0);
+                        NCCL_OK(ncclRecv(buffer.data(), 100, ncclUint8, 0, seat.comm, seat.stream));
+                        GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+                        ncclResult_t result = ncclSuccess;
+                        NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+                        report(seat, result, ncclGetLastError(seat.comm));
+                        NCCL_OK(ncclCommAbort(seat.comm));
+                        seat.comm = nullptr;
+                      }));
+  ASSERT_TRUE(ranks.wait_stage(1, 60));
+  nap(0.1);
+  ranks.send(0, SIGKILL);
+  ASSERT_TRUE(ranks.wait_reports(kSoon, {0}));
+  EXPECT_EQ(ranks.status(1), Status::kRemoteError) << ranks.text(1);
+  ranks.wait_exits(60, {0});
+  ranks.check_expectations();
+}
+
+TEST(SharedGpuFaults, AnEndAfterTheLastCallHarmsNobody) {
+  run_on_gpu(3, {}, [](GpuSeat& seat) {
+    Sums sums(seat);
+    EXPECT_EQ(sums.call_and_wait(), ncclSuccess);
+    if (seat.rank != 2) _exit(0);  // without destroying anything
+    nap(0.5);
+    ncclResult_t result = ncclSuccess;
+    NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+    EXPECT_EQ(result, ncclSuccess) << ncclGetLastError(seat.comm);
+  });
+}
+
+TEST(SharedGpuFaults, MismatchedCallsAreNamed) {
+  RankProcesses ranks(2, gpu_options({}), on_gpu([](GpuSeat& seat) {
+                        Sums alike(seat), own(seat, seat.rank == 0 ? 400 : 800);
+                        EXPECT_EQ(alike.call_and_wait(), ncclSuccess);
+                        ncclResult_t result;
+                        const std::string text = own.until_error(&result);
+                        report(seat, result, text);
+                        NCCL_OK(ncclCommAbort(seat.comm));
+                        seat.comm = nullptr;
+                      }));
+  ASSERT_TRUE(ranks.wait_reports(60));
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage);
+    EXPECT_NE(ranks.text(r).find("count 400"), std::string::npos) << ranks.text(r);
+    EXPECT_NE(ranks.text(r).find("count 800"), std::string::npos) << ranks.text(r);
+  }
+  ranks.wait_exits(60);
+  ranks.check_expectations();
+}
+
+TEST(SharedGpuFaults, MismatchedReplaysAreNamed) {
+  RankProcesses ranks(2, gpu_options({}), on_gpu([](GpuSeat& seat) {
+                        Sums own(seat, seat.rank == 0 ? 400 : 800);
+                        void* graph = nullptr;
+                        GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+                        NCCL_OK(own.call());
+                        GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+                        GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
+                        ncclResult_t result = ncclSuccess;
+                        while (result == ncclSuccess)
+                          NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+                        GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+                        report(seat, result, ncclGetLastError(seat.comm));
+                        NCCL_OK(ncclCommAbort(seat.comm));
+                        seat.comm = nullptr;
+                      }));
+  ASSERT_TRUE(ranks.wait_reports(60));
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage);
+    EXPECT_NE(ranks.text(r).find("count 800"), std::string::npos) << ranks.text(r);
+  }
+  ranks.wait_exits(60);
+  ranks.check_expectations();
+}
+
+class SharedGpuAbort : public testing::TestWithParam<int> {};
+
+// The other rank never comes; abort ends this one's stream, and says who to the other.
+TEST_P(SharedGpuAbort, EndsStreamsThatWait) {
+  const int caller = GetParam();
+  RankProcesses ranks(2, gpu_options({}), on_gpu([=](GpuSeat& seat) {
+                        if (seat.rank != caller) {
+                          ncclResult_t result = ncclSuccess;
+                          while (result == ncclSuccess)
+                            NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+                          report(seat, result, ncclGetLastError(seat.comm));
+                          NCCL_OK(ncclCommAbort(seat.comm));
+                          seat.comm = nullptr;
+                          return;
+                        }
+                        Sums sums(seat);
+                        for (int i = 0; i < 5; ++i) NCCL_OK(sums.call());
+                        nap(0.1);
+                        EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
+                        NCCL_OK(ncclCommAbort(seat.comm));
+                        GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+                        seat.comm = nullptr;
+                        seat.seat.report(done());
+                      }));
+  ASSERT_TRUE(ranks.wait_reports(kSoon));
+  EXPECT_EQ(ranks.status(1 - caller), Status::kRemoteError);
+  EXPECT_NE(ranks.text(1 - caller).find("rank " + std::to_string(caller) + " aborted"),
+            std::string::npos)
+      << ranks.text(1 - caller);
+  ranks.wait_exits(60);
+  ranks.check_expectations();
+}
+INSTANTIATE_TEST_SUITE_P(Callers, SharedGpuAbort, testing::Values(0, 1));
+
+TEST(SharedGpuFaults, DeadlineNamesTheRankThatDidNotCome) {
+  RankProcesses ranks(3, gpu_options({{"RONDO_TIMEOUT", "1"}}), on_gpu([](GpuSeat& seat) {
+                        ncclResult_t result = ncclSuccess;
+                        Sums sums(seat);
+                        if (seat.rank != 1) {
+                          NCCL_OK(sums.call());
+                        }
+                        while (result == ncclSuccess)
+                          NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+                        GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+                        report(seat, result, ncclGetLastError(seat.comm));
+                        NCCL_OK(ncclCommAbort(seat.comm));
+                        seat.comm = nullptr;
+                      }));
+  ASSERT_TRUE(ranks.wait_reports(60));
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_EQ(ranks.status(r), Status::kTimeout);
+    EXPECT_NE(ranks.text(r).find("for rank 1 in"), std::string::npos) << ranks.text(r);
+  }
+  ranks.wait_exits(60);
+  ranks.check_expectations();
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,104 @@
+// CUDA graphs of ranks that are processes on one GPU: captured calls, replayed, mixed with plain
+// ones.
+#include "tests/gpu/process_ranks.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr std::size_t kCount = 3000;
+
+// x += everybody's x in place, so that every run of the call counts.
+class Doubling {
+ public:
+  Doubling(GpuSeat& seat, bool shareable)
+      : seat_(seat), buffer_(kCount * sizeof(std::int64_t), 0, shareable) {
+    Bytes content(kCount * sizeof(std::int64_t));
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const std::int64_t value = static_cast<std::int64_t>(i) + seat.rank;
+      std::memcpy(&content[i * sizeof(value)], &value, sizeof(value));
+    }
+    buffer_.put(content, 0, seat.stream);
+  }
+  void call() {
+    NCCL_OK(ncclAllReduce(buffer_.data(), buffer_.data(), kCount, ncclInt64, ncclSum, seat_.comm,
+                          seat_.stream));
+  }
+  void* capture(int calls) {
+    void* graph = nullptr;
+    EXPECT_EQ(gpu_api()->begin_capture(seat_.stream, GpuCaptureMode::kThreadLocal), kGpuSuccess);
+    for (int i = 0; i < calls; ++i) call();
+    EXPECT_EQ(gpu_api()->end_capture(seat_.stream, &graph), kGpuSuccess);
+    return graph;
+  }
+  void check(int calls) {
+    const int n = seat_.size;
+    std::int64_t factor = 1;
+    for (int i = 1; i < calls; ++i) factor *= n;
+    buffer_.get(seat_.stream);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      std::int64_t got = 0;
+      std::memcpy(&got, buffer_.host() + i * sizeof(got), sizeof(got));
+      const auto sum = static_cast<std::int64_t>(n * i) + n * (n - 1) / 2;
+      ASSERT_EQ(got, sum * factor) << "element " << i;
+    }
+  }
+
+ private:
+  GpuSeat& seat_;
+  DeviceBuffer buffer_;
+};
+
+class SharedGpuGraphs : public testing::TestWithParam<bool> {};
+
+TEST_P(SharedGpuGraphs, ReplayAndMixWithPlainCalls) {
+  const bool shareable = GetParam();
+  // Staged calls of 3000 elements take several steps.
+  run_on_gpu(3, {{"RONDO_GPU_STAGING", "64K"}}, [=](GpuSeat& seat) {
+    Doubling test(seat, shareable);
+    void* const two = test.capture(2);
+    for (int i = 0; i < 3; ++i) {
+      GPU_OK(gpu_api()->launch_graph(two, seat.stream));
+      test.call();
+    }
+    void* const one = test.capture(1);
+    for (int i = 0; i < 4; ++i) GPU_OK(gpu_api()->launch_graph(one, seat.stream));
+    test.check(13);
+    GPU_OK(gpu_api()->destroy_graph(two));
+    GPU_OK(gpu_api()->destroy_graph(one));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, SharedGpuGraphs, testing::Bool());
+
+TEST(SharedGpuGraphs, HoldMessages) {
+  run_on_gpu(2, {{"RONDO_GPU_STAGING", "64K"}}, [](GpuSeat& seat) {
+    constexpr std::size_t kBytes = 50'000;  // four pieces
+    DeviceBuffer in(kBytes, 0), out(kBytes, 0);
+    in.put(Bytes(kBytes, static_cast<std::byte>(seat.rank + 5)), 0, seat.stream);
+    const auto exchange = [&] {
+      NCCL_OK(ncclGroupStart());
+      NCCL_OK(ncclSend(in.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
+      NCCL_OK(ncclRecv(out.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
+      NCCL_OK(ncclGroupEnd());
+    };
+    void* graph = nullptr;
+    GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+    exchange();
+    GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+    const Bytes want(kBytes, static_cast<std::byte>(6 - seat.rank));
+    for (int i = 0; i < 3; ++i) {
+      out.put({}, 0, seat.stream);
+      GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
+      out.get(seat.stream);
+      ASSERT_EQ(std::memcmp(out.host(), want.data(), kBytes), 0) << "replay " << i;
+      out.put({}, 0, seat.stream);
+      exchange();
+      out.get(seat.stream);
+      ASSERT_EQ(std::memcmp(out.host(), want.data(), kBytes), 0) << "plain " << i;
+    }
+    GPU_OK(gpu_api()->destroy_graph(graph));
+  });
+}
+
+}  // namespace
+}  // namespace rondo::test

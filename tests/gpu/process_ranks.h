@@ -1,0 +1,37 @@
+// Ranks as processes on one GPU for tests. The test's own process never touches the device: a
+// driver does not survive fork().
+//
+//   run_on_gpu(4, {}, [](GpuSeat& seat) { NCCL_OK(ncclAllReduce(..., seat.comm, seat.stream)); });
+#pragma once
+
+#include <functional>
+
+#include "tests/gpu/device_ranks.h"
+#include "tests/support/processes.h"
+
+namespace rondo::test {
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+// A rank in its own process: gtest's assertions in it fail the test.
+struct GpuSeat {
+  RankSeat& seat;
+  int rank, size;
+  ncclComm_t comm = nullptr;
+  GpuStream stream = nullptr;
+
+  ncclUniqueId id() const;
+  void join(int n, int as);  // makes comm
+  void leave();              // waits for the stream, destroys comm
+};
+using GpuBody = std::function<void(GpuSeat&)>;
+
+// Options for RankProcesses whose body is made by on_gpu().
+RankProcesses::Options gpu_options(const Environment& environment);
+// A body for RankProcesses: joins, runs, leaves.
+RankProcesses::Body on_gpu(const GpuBody& body);
+
+// n processes, each one rank; waits for all of them.
+void run_on_gpu(int n, const Environment& environment, const GpuBody& body);
+
+}  // namespace rondo::test

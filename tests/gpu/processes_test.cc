@@ -1,0 +1,229 @@
+// Ranks that are processes on one GPU: every collective, staged and in place in mapped memory.
+#include <thread>
+
+#include "api/rondo.h"
+#include "kernels/reduce.h"
+#include "tests/gpu/process_ranks.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr Collective kAll[] = {
+    Collective::kAllReduce,     Collective::kReduce,   Collective::kBroadcast,
+    Collective::kAllGather,     Collective::kGather,   Collective::kScatter,
+    Collective::kReduceScatter, Collective::kAllToAll,
+};
+// Small staging: calls of a few thousand elements take many steps.
+const Environment kSmallStaging = {{"RONDO_GPU_STAGING", "64K"}};
+
+void run_case(GpuSeat& seat, const Case& c, const RankCase::Options& options) {
+  RankCase part(seat.comm, seat.stream, c, seat.rank, options);
+  part.fill_input();
+  NCCL_OK(part.call());
+  ASSERT_EQ(part.check(), "");
+}
+
+class SharedGpu : public testing::TestWithParam<int> {};
+
+TEST_P(SharedGpu, ReducesEveryTypeAndOperation) {
+  run_on_gpu(GetParam(), {}, [](GpuSeat& seat) {
+    unsigned seed = 1;
+    for (int type = 0; type < kDataTypes; ++type)
+      for (int op = 0; op < kRedOps; ++op) {
+        const Case c{Collective::kAllReduce,
+                     static_cast<DataType>(type),
+                     static_cast<RedOp>(op),
+                     seat.size,
+                     0,
+                     37,
+                     ++seed};
+        if (!supported(c.type, c.op)) continue;
+        run_case(seat, c, {seed % 2 == 0, 0, seed % 3 == 0});
+        if (testing::Test::HasFatalFailure()) return;
+      }
+  });
+}
+
+// memory: which ranks' buffers the leader can map.
+void run_all(GpuSeat& seat, std::initializer_list<std::size_t> counts, bool (*mapped)(int rank)) {
+  unsigned seed = 1000;
+  for (Collective collective : kAll)
+    for (std::size_t count : counts) {
+      ++seed;
+      const DataType type = seed % 3 == 0   ? DataType::kUint8
+                            : seed % 3 == 1 ? DataType::kBfloat16
+                                            : DataType::kFloat32;
+      const Case c{collective, type, RedOp::kSum, seat.size, static_cast<int>(seed % seat.size),
+                   count,      seed};
+      const bool in_place = collective != Collective::kAllToAll && seed % 2 == 0;
+      run_case(seat, c, {in_place, seed % 5 * size_of(type), mapped(seat.rank)});
+      if (testing::Test::HasFatalFailure()) return;
+    }
+}
+
+TEST_P(SharedGpu, RunsEveryCollectiveThroughStaging) {
+  run_on_gpu(GetParam(), {}, [](GpuSeat& seat) {
+    run_all(seat, {0, 1, 3, 129, 1000}, [](int) { return false; });
+  });
+}
+TEST_P(SharedGpu, RunsEveryCollectiveInMappedMemory) {
+  run_on_gpu(GetParam(), {}, [](GpuSeat& seat) {
+    run_all(seat, {1, 129, 1000}, [](int) { return true; });
+  });
+}
+TEST_P(SharedGpu, CutsWhatDoesNotFitIntoSteps) {
+  run_on_gpu(GetParam(), kSmallStaging, [](GpuSeat& seat) {
+    run_all(seat, {5001, 20000}, [](int) { return false; });
+  });
+}
+TEST_P(SharedGpu, MixesStagedAndMappedMemory) {
+  run_on_gpu(GetParam(), kSmallStaging, [](GpuSeat& seat) {
+    run_all(seat, {5001, 20000}, [](int rank) { return rank % 2 == 1; });
+    // All mapped, and larger than staging: the first step does everything.
+    run_all(seat, {20000}, [](int) { return true; });
+  });
+}
+
+TEST_P(SharedGpu, PassesMessagesRoundARing) {
+  run_on_gpu(GetParam(), kSmallStaging, [](GpuSeat& seat) {
+    const int n = seat.size, right = (seat.rank + 1) % n, left = (seat.rank + n - 1) % n;
+    for (std::size_t bytes : {0, 1, 1001, 200'000}) {
+      DeviceBuffer in(bytes, 3), out(bytes, 1);
+      in.put(Bytes(bytes, static_cast<std::byte>(seat.rank + 1)), 0, seat.stream);
+      out.put({}, 0, seat.stream);
+      NCCL_OK(ncclGroupStart());
+      NCCL_OK(ncclSend(in.data(), bytes, ncclUint8, right, seat.comm, seat.stream));
+      NCCL_OK(ncclRecv(out.data(), bytes, ncclUint8, left, seat.comm, seat.stream));
+      NCCL_OK(ncclGroupEnd());
+      out.get(seat.stream);
+      const Bytes want(bytes, static_cast<std::byte>(left + 1));
+      ASSERT_EQ(std::memcmp(out.host(), want.data(), bytes), 0) << bytes;
+      ASSERT_TRUE(out.guards_intact());
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Processes, SharedGpu, testing::Values(2, 4, 8));
+
+TEST(SharedGpuMessages, ThatFitDoNotWaitForTheirReceiver) {
+  run_on_gpu(2, {}, [](GpuSeat& seat) {
+    constexpr std::size_t kBytes = 100'000;
+    DeviceBuffer buffer(kBytes, 0);
+    buffer.put(Bytes(kBytes, std::byte{7}), 0, seat.stream);
+    if (seat.rank == 0) {
+      for (int i = 0; i < 2; ++i)
+        NCCL_OK(ncclSend(buffer.data(), kBytes, ncclUint8, 1, seat.comm, seat.stream));
+      GPU_OK(gpu_api()->synchronize_stream(seat.stream));  // nobody receives yet
+      seat.seat.board.flag = 1;
+      return;
+    }
+    ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+    buffer.put(Bytes(kBytes), 0, seat.stream);
+    for (int i = 0; i < 2; ++i)
+      NCCL_OK(ncclRecv(buffer.data(), kBytes, ncclUint8, 0, seat.comm, seat.stream));
+    buffer.get(seat.stream);
+    ASSERT_EQ(buffer.host()[kBytes - 1], std::byte{7});
+  });
+}
+
+TEST(SharedGpuCalls, ReturnBeforeTheirPeersCome) {
+  run_on_gpu(2, {}, [](GpuSeat& seat) {
+    const Case c{Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 2, 0, 100, 5};
+    RankCase part(seat.comm, seat.stream, c, seat.rank, {});
+    part.fill_input();
+    if (seat.rank == 1) {
+      ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+    }
+    NCCL_OK(part.call());
+    if (seat.rank == 0) seat.seat.board.flag = 1;
+    ASSERT_EQ(part.check(), "");
+  });
+}
+
+TEST(SharedGpuCalls, KeepTheirOrderOnSeveralStreams) {
+  run_on_gpu(3, {}, [](GpuSeat& seat) {
+    GpuStream streams[3] = {};
+    for (GpuStream& stream : streams) GPU_OK(gpu_api()->create_stream(&stream, 0));
+    constexpr std::size_t kCount = 500;
+    DeviceBuffer buffer(kCount * sizeof(std::int64_t), 0);
+    Bytes ones(kCount * sizeof(std::int64_t));
+    for (std::size_t i = 0; i < kCount; ++i) ones[i * sizeof(std::int64_t)] = std::byte{1};
+    buffer.put(ones, 0, seat.stream);
+    for (int i = 0; i < 300; ++i)  // more than a rank may run ahead
+      NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclInt64,
+                            i < 6 ? ncclSum : ncclMax, seat.comm, streams[i % 3]));
+    for (GpuStream stream : streams) GPU_OK(gpu_api()->synchronize_stream(stream));
+    buffer.get(seat.stream);
+    std::int64_t last = 0;
+    std::memcpy(&last, buffer.host() + (kCount - 1) * sizeof(last), sizeof(last));
+    EXPECT_EQ(last, 729);
+    for (GpuStream stream : streams) GPU_OK(gpu_api()->destroy_stream(stream));
+  });
+}
+
+// Two processes of two threads each.
+TEST(SharedGpuCalls, TakeRanksThatAreThreadsOfSeveralProcesses) {
+  RankProcesses processes(2, gpu_options({}), [](RankSeat& seat) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t)
+      threads.emplace_back([&, t] {
+        GpuSeat here{seat, 2 * seat.rank + t, 4};
+        here.join(4, here.rank);
+        run_all(here, {1, 129, 1000}, [](int rank) { return rank == 2; });
+        here.leave();
+      });
+    for (std::thread& thread : threads) thread.join();
+    seat.expect(!testing::Test::HasFailure(), "an assertion failed in its process");
+  });
+  processes.wait_exits(120);
+  processes.check_expectations();
+}
+
+TEST(SharedGpuMemory, RegisteredMemoryIsWorkedOnInPlace) {
+  run_on_gpu(2, {}, [](GpuSeat& seat) {
+    constexpr std::size_t kCount = 1000;
+    DeviceBuffer buffer(kCount * sizeof(float), 0);
+    void* handle = nullptr;
+    NCCL_OK(ncclCommRegister(seat.comm, buffer.base(), buffer.size(), &handle));
+    buffer.put(Bytes(kCount * sizeof(float)), 0, seat.stream);
+    NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclFloat32, ncclSum, seat.comm,
+                          seat.stream));
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    std::uint64_t before = 0, after = 0;
+    if (seat.rank == 0) {
+      NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
+    }
+    NCCL_OK(ncclCommDeregister(seat.comm, handle));
+    NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclFloat32, ncclSum, seat.comm,
+                          seat.stream));
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    if (seat.rank == 0) {
+      // Staging, 64 MiB a rank, was made by the second call and not before.
+      NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &after));
+      EXPECT_GE(after - before, std::uint64_t{128} << 20);
+    }
+  });
+}
+
+TEST(SharedGpuMemory, FactorsOfPreMulSumMayLieOnTheDevice) {
+  run_on_gpu(2, {}, [](GpuSeat& seat) {
+    DeviceBuffer factor(sizeof(float), 0), data(sizeof(float), 0);
+    const float mine = static_cast<float>(seat.rank + 2), one = 1;
+    Bytes bytes(sizeof(float));
+    std::memcpy(bytes.data(), &mine, sizeof(mine));
+    factor.put(bytes, 0, seat.stream);
+    std::memcpy(bytes.data(), &one, sizeof(one));
+    data.put(bytes, 0, seat.stream);
+    ncclRedOp_t op;
+    NCCL_OK(ncclRedOpCreatePreMulSum(&op, factor.data(), ncclFloat32, ncclScalarDevice, seat.comm));
+    NCCL_OK(ncclAllReduce(data.data(), data.data(), 1, ncclFloat32, op, seat.comm, seat.stream));
+    NCCL_OK(ncclRedOpDestroy(op, seat.comm));
+    data.get(seat.stream);
+    float sum = 0;
+    std::memcpy(&sum, data.host(), sizeof(sum));
+    EXPECT_EQ(sum, 5);
+  });
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -34,6 +34,12 @@ SharedHandle get_handle(const DeskRequest& request, Fd file) {
   return handle;
 }
 
+// Where the leader sees `pointer` of the block at `base` that it has mapped; 0: it could not.
+std::uint64_t place(std::uint64_t in_leader, const std::byte* base, const void* pointer) {
+  if (in_leader == 0) return 0;
+  return in_leader + static_cast<std::uint64_t>(static_cast<const std::byte*>(pointer) - base);
+}
+
 }  // namespace
 
 MemoryDesk::MemoryDesk(ProcessBoard& board, int device, int party, std::vector<Fd> sockets)
@@ -102,19 +108,29 @@ void MemoryDesk::wait_until_mapped() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
+const MemoryDesk::MappedBlock* MemoryDesk::find(const ShareableBlock& block) const {
+  for (const MappedBlock& mapped : mapped_)
+    if (mapped.number == block.number && mapped.base == block.base) return &mapped;
+  return nullptr;
+}
+
+std::optional<std::uint64_t> MemoryDesk::known_in_leader(const void* pointer,
+                                                         std::size_t bytes) const {
+  if (leads()) return reinterpret_cast<std::uint64_t>(pointer);
+  const auto found = find_shareable(pointer, bytes);
+  if (!found) return 0;
+  std::lock_guard lock(mutex_);
+  const MappedBlock* const block = find(*found);
+  if (block == nullptr) return std::nullopt;
+  return place(block->in_leader, block->base, pointer);
+}
+
 Result<std::uint64_t> MemoryDesk::in_leader(const void* pointer, std::size_t bytes,
                                             const net::Patience& patience) {
-  if (leads()) return reinterpret_cast<std::uint64_t>(pointer);
+  if (const auto known = known_in_leader(pointer, bytes)) return *known;
   const auto found = find_shareable(pointer, bytes);
   if (!found) return std::uint64_t{0};
   std::lock_guard lock(mutex_);
-  const auto place = [&](const MappedBlock& block) -> std::uint64_t {
-    if (block.in_leader == 0) return 0;
-    return block.in_leader +
-           static_cast<std::uint64_t>(static_cast<const std::byte*>(pointer) - block.base);
-  };
-  for (const MappedBlock& block : mapped_)
-    if (block.number == found->number && block.base == found->base) return place(block);
   const RelaxedCapture relaxed;
   MappedBlock block{found->number, found->base, 0};
   if (auto handle = share_memory(found->base, found->bytes); handle.ok()) {
@@ -131,7 +147,7 @@ Result<std::uint64_t> MemoryDesk::in_leader(const void* pointer, std::size_t byt
     }
   }
   mapped_.push_back(block);
-  return place(block);
+  return place(block.in_leader, block.base, pointer);
 }
 
 void MemoryDesk::block_ends(std::uint64_t number) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/fd.h"
@@ -39,7 +40,10 @@ class MemoryDesk final : public BlockListener {
   void map_new_areas();
   // The leader's last act: waits until all have mapped what there is, or have left.
   void wait_until_mapped();
-  // The leader's address of memory of this process, or 0 where the leader cannot map it.
+  // The leader's address of memory of this process, or 0 where the leader cannot map it; nothing
+  // where it has not been asked yet.
+  std::optional<std::uint64_t> known_in_leader(const void* pointer, std::size_t bytes) const;
+  // The same; asks.
   Result<std::uint64_t> in_leader(const void* pointer, std::size_t bytes,
                                   const net::Patience& patience);
   void block_ends(std::uint64_t number) override;
@@ -65,6 +69,7 @@ class MemoryDesk final : public BlockListener {
   };
 
   std::uint64_t area_bytes() const;
+  const MappedBlock* find(const ShareableBlock& block) const;
   Result<std::byte*> make_area(Area which);
   Result<Fd> answer(int party, Kind kind, std::vector<Fd> fds);
   // Sends this process's request; the descriptor in the answer, if any.

@@ -180,14 +180,16 @@ Result<cuda::CallDescriptor> ProcessTeam::describe(const Enqueued& call, int ran
   made.scalar = side.scalar;
   const std::size_t bytes = call.record.count * size_of(call.record.type);
   const cuda::CallStep whole{-1, 0, call.record.count};
+  const auto find = [&](const void* pointer, std::size_t size) -> Result<std::uint64_t> {
+    if (const auto known = desk_->known_in_leader(pointer, size)) return *known;
+    return desk_->in_leader(pointer, size, patience());
+  };
   if (call.steps.sends(rank)) {
-    RONDO_TRY(made.send,
-              desk_->in_leader(side.send, call.steps.segments_sent() * bytes, patience()));
+    RONDO_TRY(made.send, find(side.send, call.steps.segments_sent() * bytes));
     if (made.send == 0) made.flags |= cuda::CallDescriptor::kSendStaged;
   }
   if (call.steps.receives(rank, whole)) {
-    RONDO_TRY(made.receive,
-              desk_->in_leader(side.receive, call.steps.segments_received() * bytes, patience()));
+    RONDO_TRY(made.receive, find(side.receive, call.steps.segments_received() * bytes));
     if (made.receive == 0) made.flags |= cuda::CallDescriptor::kReceiveStaged;
   }
   if (side.late_scalar) made.flags |= cuda::CallDescriptor::kLateScalar;

@@ -35,7 +35,8 @@ else
   cd "$here/../.."
   arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
   { cmake --preset cuda "-DCMAKE_CUDA_ARCHITECTURES=$arch-real" &&
-    cmake --build --preset cuda --target gpu_tests gpu_probe rondo_shared nccl_shared -j "$(nproc)"; } \
+    cmake --build --preset cuda --target gpu_tests gpu_process_tests gpu_probe rondo_shared nccl_shared \
+      -j "$(nproc)"; } \
     >"$out/build.txt" 2>&1 || {
     echo "the build failed; its last lines:" >&2
     tail -n 20 "$out/build.txt" >&2
@@ -46,15 +47,17 @@ fi
 
 stage probe 150 probe.json "$bin/gpu_probe"
 stage correctness 120 tests.txt "$bin/gpu_tests" --gtest_brief=1
-stage blocking-launches 60 tests.txt \
+stage blocking-launches 30 tests.txt \
   env CUDA_LAUNCH_BLOCKING=1 "$bin/gpu_tests" --gtest_brief=1 --gtest_filter='*/1:Graphs.*'
-stage one-connection 60 tests.txt \
+stage one-connection 30 tests.txt \
   env CUDA_DEVICE_MAX_CONNECTIONS=1 "$bin/gpu_tests" --gtest_brief=1 --gtest_filter='*/1:Graphs.*'
-cannot processes "ranks of several processes on a GPU are not there yet"
+stage processes 60 tests.txt "$bin/gpu_process_tests" --gtest_brief=1 --gtest_filter=-'*/2'
+stage processes-one-connection 20 tests.txt env CUDA_DEVICE_MAX_CONNECTIONS=1 \
+  "$bin/gpu_process_tests" --gtest_brief=1 --gtest_filter='SharedGpu*'
 
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-  # Numbers of processes on the one GPU; 2 and 4 once the library can do that.
-  for ranks in ${TORCH_RANKS:-1}; do
+  # Numbers of processes on the one GPU.
+  for ranks in ${TORCH_RANKS:-1 2}; do
     stage "pytorch-$ranks" 40 torch.txt \
       env LD_PRELOAD="$lib/libnccl.so.2" python3 "$here/torch_check.py" --ranks "$ranks"
     [ "$ranks" -eq 1 ] || stage "pytorch-$ranks-killed" 40 torch.txt \
@@ -67,7 +70,7 @@ cannot benchmark "rondo bench does not allocate device memory yet"
 
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do
-    stage "$tool" 60 sanitizer.txt compute-sanitizer --tool "$tool" --error-exitcode 9 \
+    stage "$tool" 40 sanitizer.txt compute-sanitizer --tool "$tool" --error-exitcode 9 \
       "$bin/gpu_tests" --gtest_brief=1 --gtest_filter='*OddSizes*/1'
   done
 else

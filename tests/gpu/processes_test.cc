@@ -13,7 +13,7 @@ constexpr Collective kAll[] = {
     Collective::kAllGather,     Collective::kGather,   Collective::kScatter,
     Collective::kReduceScatter, Collective::kAllToAll,
 };
-// Small staging: calls of a few thousand elements take many steps.
+// Small staging: calls of a few thousand elements take several steps.
 const Environment kSmallStaging = {{"RONDO_GPU_STAGING", "64K"}};
 
 void run_case(GpuSeat& seat, const Case& c, const RankCase::Options& options) {
@@ -73,21 +73,21 @@ TEST_P(SharedGpu, RunsEveryCollectiveInMappedMemory) {
 }
 TEST_P(SharedGpu, CutsWhatDoesNotFitIntoSteps) {
   run_on_gpu(GetParam(), kSmallStaging, [](GpuSeat& seat) {
-    run_all(seat, {5001, 20000}, [](int) { return false; });
+    run_all(seat, {1201, 6000}, [](int) { return false; });
   });
 }
 TEST_P(SharedGpu, MixesStagedAndMappedMemory) {
   run_on_gpu(GetParam(), kSmallStaging, [](GpuSeat& seat) {
-    run_all(seat, {5001, 20000}, [](int rank) { return rank % 2 == 1; });
+    run_all(seat, {1201, 6000}, [](int rank) { return rank % 2 == 1; });
     // All mapped, and larger than staging: the first step does everything.
-    run_all(seat, {20000}, [](int) { return true; });
+    run_all(seat, {6000}, [](int) { return true; });
   });
 }
 
 TEST_P(SharedGpu, PassesMessagesRoundARing) {
   run_on_gpu(GetParam(), kSmallStaging, [](GpuSeat& seat) {
     const int n = seat.size, right = (seat.rank + 1) % n, left = (seat.rank + n - 1) % n;
-    for (std::size_t bytes : {0, 1, 1001, 200'000}) {
+    for (std::size_t bytes : {0, 1, 1001, 50'000}) {
       DeviceBuffer in(bytes, 3), out(bytes, 1);
       in.put(Bytes(bytes, static_cast<std::byte>(seat.rank + 1)), 0, seat.stream);
       out.put({}, 0, seat.stream);
@@ -192,7 +192,9 @@ TEST(SharedGpuMemory, RegisteredMemoryIsWorkedOnInPlace) {
     std::uint64_t before = 0, after = 0;
     if (seat.rank == 0) {
       NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
+      seat.seat.board.flag = 1;
     }
+    ASSERT_TRUE(seat.seat.wait_flag(1, 60));
     NCCL_OK(ncclCommDeregister(seat.comm, handle));
     NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclFloat32, ncclSum, seat.comm,
                           seat.stream));

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "api/rondo.h"
+#include "bench/gpu_lane.h"
 #include "bench/kinds.h"
 
 namespace rondo::bench {
@@ -31,6 +32,7 @@ struct JoinOptions {
   ncclUniqueId id;
   bool own_stream = false;  // calls go through a stream and are waited for by wait()
   int cta_policy = NCCL_CONFIG_UNDEF_INT;
+  int device = -1;  // CUDA device that the rank lives on; -1: host memory
 };
 
 class Backend {
@@ -57,6 +59,9 @@ class Backend {
   virtual ncclResult_t free(void* memory) = 0;
   virtual ncclResult_t register_buffer(void* memory, std::size_t bytes, bool window) = 0;
   virtual ncclResult_t deregister_buffers() = 0;
+
+  // The rank's GPU, once it has joined; nullptr: it lives in host memory.
+  virtual GpuLane* gpu() { return nullptr; }
 
   virtual std::string last_plan() = 0;  // of the last call: "two_shot direct", or ""
   virtual std::string last_error() = 0;

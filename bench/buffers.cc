@@ -23,27 +23,50 @@ Done Area::allocate(Backend& backend, std::size_t capacity, bool from_library) {
   release();
   const std::size_t bytes = capacity + 2 * kGuard;
   void* memory = nullptr;
-  if (from_library) {
+  GpuLane* gpu = backend.gpu();
+  if (gpu != nullptr && !from_library) {
+    RONDO_TRY(void* device, gpu->allocate(bytes));
+    memory = device;
+  } else if (from_library) {
     if (const ncclResult_t result = backend.allocate(bytes, &memory); result != ncclSuccess)
       return fail(static_cast<Status>(result), "ncclMemAlloc of {} bytes: {}", bytes,
                   backend.last_error());
+  }
+  backend_ = &backend, place_ = static_cast<std::byte*>(memory);
+  capacity_ = capacity, from_library_ = from_library;
+  if (gpu == nullptr && from_library) {
+    base_ = place_;
   } else {
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return fail_errno(errno, "no {} bytes for a buffer", bytes);
+    base_ = static_cast<std::byte*>(memory);
+    if (gpu == nullptr) place_ = base_;
   }
-  std::memset(memory, 0, bytes);
-  backend_ = &backend, base_ = static_cast<std::byte*>(memory);
-  capacity_ = capacity, from_library_ = from_library;
-  return done();
+  std::memset(base_, 0, bytes);
+  return gpu == nullptr ? done() : gpu->upload(place_, base_, bytes);
+}
+
+Done Area::send(const std::byte* from, std::size_t bytes) {
+  if (place_ == base_) return done();
+  const std::byte* begin = from - kWatched;
+  return backend_->gpu()->upload(place_ + (begin - base_), begin, bytes + 2 * kWatched);
+}
+
+Done Area::fetch(const std::byte* from, std::size_t bytes) {
+  if (place_ == base_) return done();
+  std::byte* begin = base_ + (from - kWatched - base_);
+  return backend_->gpu()->download(begin, place_ + (begin - base_), bytes + 2 * kWatched);
 }
 
 void Area::release() {
-  if (base_ == nullptr) return;
+  if (place_ == nullptr) return;
+  const bool on_host = place_ == base_;
   if (from_library_)
-    backend_->free(base_);
-  else
-    munmap(base_, whole_bytes());
-  base_ = nullptr;
+    backend_->free(place_);
+  else if (!on_host)
+    backend_->gpu()->free(place_);
+  if (base_ != nullptr && (!on_host || !from_library_)) munmap(base_, whole_bytes());
+  base_ = place_ = nullptr;
 }
 
 void Area::guard(std::byte* from, std::size_t bytes) {

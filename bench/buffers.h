@@ -1,4 +1,6 @@
-// One rank's buffers: memory with guard bytes on both sides of what a call may touch.
+// One rank's buffers: memory with guard bytes on both sides of what a call may touch. A rank on a
+// GPU has each of them twice: on the device, where calls work, and on the host, where the judge
+// does.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +22,20 @@ class Area {
   Area& operator=(const Area&) = delete;
   ~Area() { release(); }
 
-  // From the library (ncclMemAlloc) or from the system; written once, so that its pages exist.
+  // From the library (ncclMemAlloc) or from the system (CUDA's on a GPU); written once, so that its
+  // pages exist.
   Done allocate(Backend& backend, std::size_t capacity, bool from_library);
   void release();
 
+  // What the judge reads and writes, and what calls are given: the same memory on the host.
   std::byte* data() { return base_ + kGuard; }
+  std::byte* place() { return place_ + kGuard; }
+  // Makes the one equal to the other, guards of that part included; nothing to do on the host.
+  Done send(const std::byte* from, std::size_t bytes);
+  Done fetch(const std::byte* from, std::size_t bytes);
   std::size_t capacity() const { return capacity_; }
   // All of it, to be registered.
-  void* whole() { return base_; }
+  void* whole() { return place_; }
   std::size_t whole_bytes() const { return capacity_ + 2 * kGuard; }
 
   static void guard(std::byte* from, std::size_t bytes);
@@ -35,7 +43,8 @@ class Area {
 
  private:
   Backend* backend_ = nullptr;
-  std::byte* base_ = nullptr;
+  std::byte* base_ = nullptr;   // on the host
+  std::byte* place_ = nullptr;  // where calls work
   std::size_t capacity_ = 0;
   bool from_library_ = false;
 };

@@ -13,6 +13,10 @@ Done Lane::allocate(const Options& options, std::size_t send_bytes, std::size_t 
                                 options.library_memory));
   RONDO_CHECK_OK(recv_.allocate(*backend_, std::max(recv_bytes, options.rotate) + more,
                                 options.library_memory));
+  return done();
+}
+
+Done Lane::register_buffers(const Options& options) {
   if (options.local_register == 0) return done();
   for (Area* area : {&send_, &recv_}) {
     const ncclResult_t result =
@@ -56,14 +60,14 @@ Call Lane::call(std::size_t turn) const {
   const std::size_t offset = turns_ > 1 ? turn % turns_ * stride_ : 0;
   return {test_.kind,
           &layout_,
-          in.data() + send_at_ + offset,
-          out.data() + recv_at_ + offset,
+          in.place() + send_at_ + offset,
+          out.place() + recv_at_ + offset,
           test_.type,
           op_,
           test_.root};
 }
 
-void Lane::prepare(const Recipe& recipe) {
+void Lane::fill_in(const Recipe& recipe) {
   recipe_ = recipe;
   const std::size_t used = test_.in_place ? layout_.in_place_count : layout_.recv_count;
   std::byte* out = recv_.data() + shift_;
@@ -74,9 +78,29 @@ void Lane::prepare(const Recipe& recipe) {
   fill(recipe, rank_, 0, layout_.send_count, in);
 }
 
-void Lane::prepare_timed(const Recipe& recipe) {
-  prepare(recipe);
+Done Lane::prepare(const Recipe& recipe) {
+  fill_in(recipe);
+  return send();
+}
+
+Done Lane::prepare_timed(const Recipe& recipe) {
+  fill_in(recipe);
   if (accumulates()) std::memset(recv_.data() + shift_, 0, layout_.in_place_count * element_);
+  return send();
+}
+
+Done Lane::send() {
+  const std::size_t used = test_.in_place ? layout_.in_place_count : layout_.recv_count;
+  RONDO_CHECK_OK(recv_.send(recv_.data() + shift_, used * element_));
+  if (test_.in_place) return done();
+  return send_.send(send_.data() + send_at_, layout_.send_count * element_);
+}
+
+Done Lane::fetch() {
+  const std::size_t used = test_.in_place ? layout_.in_place_count : layout_.recv_count;
+  RONDO_CHECK_OK(recv_.fetch(recv_.data() + shift_, used * element_));
+  if (test_.in_place) return done();
+  return send_.fetch(send_.data() + send_at_, layout_.send_count * element_);
 }
 
 std::size_t Lane::wrong_zeros(std::string* example) const {
@@ -90,7 +114,8 @@ std::size_t Lane::wrong_zeros(std::string* example) const {
   return wrong;
 }
 
-std::size_t Lane::wrong(bool timed, std::string* example) {
+Result<std::size_t> Lane::wrong(bool timed, std::string* example) {
+  RONDO_CHECK_OK(fetch());
   std::size_t wrong = 0;
   if (!test_.in_place) {
     std::string changed;

@@ -30,6 +30,8 @@ class Lane {
   int rank() const { return rank_; }
 
   Done allocate(const Options& options, std::size_t send_bytes, std::size_t recv_bytes);
+  // Collective for windows (-R 2): lanes of one thread do it in one group.
+  Done register_buffers(const Options& options);
   std::size_t buffer_bytes() const { return send_.capacity() + recv_.capacity(); }
 
   // Prepares this rank's layout, pointers and operation for a test of that many bytes.
@@ -43,13 +45,17 @@ class Lane {
   std::size_t turns() const { return turns_; }
 
   // Inputs of this recipe, garbage in what the call must write, guards around.
-  void prepare(const Recipe& recipe);
+  Done prepare(const Recipe& recipe);
   // Zeros where repeated calls in place would otherwise add up.
-  void prepare_timed(const Recipe& recipe);
+  Done prepare_timed(const Recipe& recipe);
   // Elements and guard bytes that are wrong after one call (after any number, if timed).
-  std::size_t wrong(bool timed, std::string* example);
+  Result<std::size_t> wrong(bool timed, std::string* example);
 
  private:
+  void fill_in(const Recipe& recipe);
+  // Both buffers, as far as this test uses them, to where calls work, or from there.
+  Done send();
+  Done fetch();
   bool accumulates() const { return test_.in_place && info(test_.kind).reduces; }
   std::size_t wrong_zeros(std::string* example) const;
 

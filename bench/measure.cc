@@ -26,6 +26,8 @@ class Measurement {
       : bench_(bench), options_(bench.options), test_(test), bytes_(bytes) {
     calls_.resize(bench.lanes.size());
     aggregate_ = options_.aggregate;
+    for (const auto& lane : bench.lanes)
+      if (GpuLane* gpu = lane->backend().gpu(); gpu != nullptr) gpus_.push_back(gpu);
   }
 
   Result<Measured> run() {
@@ -42,7 +44,8 @@ class Measurement {
  private:
   Done warm_time_check(Measured& measured) {
     const bool check = options_.check != 0;
-    for (const auto& lane : bench_.lanes) lane->prepare_timed(recipe(Values::kExact, 0));
+    for (const auto& lane : bench_.lanes)
+      RONDO_CHECK_OK(lane->prepare_timed(recipe(Values::kExact, 0)));
     RONDO_CHECK_OK(together());
     double before = now_us(CLOCK_MONOTONIC);
     for (int i = 0; i < options_.warmup; ++i) RONDO_CHECK_OK(iterate(static_cast<std::size_t>(i)));
@@ -53,13 +56,16 @@ class Measurement {
 
     RONDO_CHECK_OK(together());
     RONDO_TRY(double total, options_.check == kCheckEvery ? timed_and_checked(iterations, measured)
+                            : on_gpus()                   ? timed_on_gpus(iterations)
                                                           : timed(iterations));
     plan_ = bench_.lanes[0]->backend().last_plan();
-    const double calls = static_cast<double>(iterations) * options_.aggregate;
+    const double calls =
+        static_cast<double>(iterations) * options_.aggregate * std::max(options_.graphs, 1);
     for (RankReport& report : measured.reports) report.mean_us = total / calls;
     keep_samples(measured.reports);
     const bool rotates = bench_.lanes[0]->turns() > 1;
-    if (check && options_.check != kCheckEvery && !rotates) judge(measured, /*timed=*/true);
+    if (check && options_.check != kCheckEvery && !rotates)
+      RONDO_CHECK_OK(judge(measured, /*timed=*/true));
     if (!check || !info(test_.kind).sized) return done();
     std::uint32_t seed = 1;
     for (int i = 0; i < std::max(options_.check, options_.check == kCheckEvery ? 1 : 0); ++i)
@@ -185,12 +191,58 @@ class Measurement {
     return total;
   }
 
+  // Where the host's clock is asked for, or has a part in every iteration, it decides on GPUs too.
+  bool on_gpus() const { return !gpus_.empty() && options_.blocking == 0 && !options_.cpu_time; }
+
+  // By events on the lanes' streams: what the device took, not what calling took. The slowest lane.
+  Result<double> timed_on_gpus(int iterations) {
+    const bool marks = options_.per_iteration;
+    if (marks)
+      for (GpuLane* gpu : gpus_) RONDO_CHECK_OK(gpu->marks(samples_.size()));
+    if (options_.graphs > 0) RONDO_CHECK_OK(capture(iterations));
+    for (GpuLane* gpu : gpus_) RONDO_CHECK_OK(gpu->start_timer());
+    if (options_.graphs > 0) {
+      for (int i = 0; i < options_.graphs; ++i) RONDO_CHECK_OK(gpus_[0]->replay());
+    } else {
+      for (std::size_t i = 0; i < samples_.size(); ++i) {
+        RONDO_CHECK_OK(iterate(i));
+        if (marks)
+          for (GpuLane* gpu : gpus_) RONDO_CHECK_OK(gpu->mark(i));
+      }
+    }
+    for (GpuLane* gpu : gpus_) RONDO_CHECK_OK(gpu->stop_timer());
+    RONDO_CHECK_OK(settle());
+    double total = 0;
+    for (const GpuLane* gpu : gpus_) {
+      RONDO_TRY(const double took, gpu->elapsed_us());
+      total = std::max(total, took);
+    }
+    const double each = total / static_cast<double>(iterations) / std::max(options_.graphs, 1);
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      samples_[i] = marks ? 0 : each;
+      for (const GpuLane* gpu : gpus_) {
+        if (!marks) break;
+        RONDO_TRY(const double took, gpu->mark_us(i));
+        samples_[i] = std::max(samples_[i], took);
+      }
+    }
+    return total;
+  }
+
+  Done capture(int iterations) {
+    RONDO_CHECK_OK(GpuLane::begin_capture(gpus_));
+    Done outcome = done();
+    for (int i = 0; i < iterations && outcome; ++i) outcome = iterate(static_cast<std::size_t>(i));
+    const Done ended = GpuLane::end_capture(gpus_);  // also after a failure: streams go on
+    return outcome ? ended : outcome;
+  }
+
   Result<double> timed_and_checked(int iterations, Measured& measured) {
     double total = 0;
     for (int i = 0; i < iterations; ++i) {
       const Values values = options_.values[static_cast<std::size_t>(i) % options_.values.size()];
       for (const auto& lane : bench_.lanes)
-        lane->prepare(recipe(values, 100u + static_cast<std::uint32_t>(i)));
+        RONDO_CHECK_OK(lane->prepare(recipe(values, 100u + static_cast<std::uint32_t>(i))));
       RONDO_CHECK_OK(together());
       const double start = now_us(CLOCK_MONOTONIC);
       RONDO_CHECK_OK(iterate(0));
@@ -198,13 +250,13 @@ class Measurement {
       const double took = now_us(CLOCK_MONOTONIC) - start;
       samples_[static_cast<std::size_t>(i)] = took;
       total += took;
-      judge(measured, /*timed=*/false);
+      RONDO_CHECK_OK(judge(measured, /*timed=*/false));
     }
     return total;
   }
 
   Done checked(Values values, std::uint32_t seed, Measured& measured) {
-    for (const auto& lane : bench_.lanes) lane->prepare(recipe(values, seed));
+    for (const auto& lane : bench_.lanes) RONDO_CHECK_OK(lane->prepare(recipe(values, seed)));
     RONDO_CHECK_OK(together());
     // One call, also where -m groups several: in place they would reduce their own results.
     const int aggregate = std::exchange(aggregate_, 1);
@@ -212,16 +264,17 @@ class Measurement {
     aggregate_ = aggregate;
     RONDO_CHECK_OK(outcome);
     RONDO_CHECK_OK(settle());
-    judge(measured, /*timed=*/false);
-    return done();
+    return judge(measured, /*timed=*/false);
   }
 
-  void judge(Measured& measured, bool timed) {
-    if (!info(test_.kind).sized) return;
+  Done judge(Measured& measured, bool timed) {
+    if (!info(test_.kind).sized) return done();
     for (std::size_t i = 0; i < bench_.lanes.size(); ++i) {
       RankReport& report = measured.reports[i];
-      report.wrong += bench_.lanes[i]->wrong(timed, &report.example);
+      RONDO_TRY(const std::size_t wrong, bench_.lanes[i]->wrong(timed, &report.example));
+      report.wrong += wrong;
     }
+    return done();
   }
 
   void keep_samples(std::vector<RankReport>& reports) const {
@@ -237,6 +290,7 @@ class Measurement {
   const std::size_t bytes_;
   int aggregate_ = 1;
   std::vector<Call> calls_;
+  std::vector<GpuLane*> gpus_;  // of the lanes, or none
   std::vector<double> samples_;
   std::string plan_;
 };

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "bench/exit_codes.h"
+#include "bench/gpu_lane.h"
 
 namespace rondo::bench {
 namespace {
@@ -19,14 +20,14 @@ struct Texts {
   std::string min_bytes, max_bytes, step_bytes, rotate;
   std::string type = "float", op = "sum", root = "0", check = "1", values = "exact";
   std::string fail_if_slower = "5%", alloc = "malloc";
-  int cuda_graph = 0, device_implementation = 0, device_ctas = 16, parallel_init = 0;
+  int device_implementation = 0, device_ctas = 16, parallel_init = 0;
   int unalign = 0, own_stream = 1, cpu_time = 0, timestamps = 0, memory = 0, per_iteration = 0;
   bool threads = false, processes = false, no_progress = false, extended = false;
 };
 
 void add_nccl_tests_flags(CLI::App& app, Options& o, Texts& t) {
   app.add_option("-t,--nthreads", o.threads, "ranks as threads: how many a process");
-  app.add_option("-g,--ngpus", o.gpus, "ranks that each thread drives by group calls");
+  app.add_option("-g,--ngpus", o.gpus, "devices that each thread drives by group calls");
   app.add_option("-b,--minbytes", t.min_bytes, "first size (suffix K, M, G: powers of 1024); 32M");
   app.add_option("-e,--maxbytes", t.max_bytes, "last size; 32M, or the first if that is larger");
   app.add_option("-i,--stepbytes", t.step_bytes, "step between sizes, where -f is 1; 1M");
@@ -50,7 +51,8 @@ void add_nccl_tests_flags(CLI::App& app, Options& o, Texts& t) {
   app.add_option("-y,--stream_null", t.own_stream,
                  "1: calls run on the caller's thread; 0: on a stream, waited for at the end");
   app.add_option("-T,--timeout", o.timeout, "seconds a size until the ranks are aborted");
-  app.add_option("-G,--cudagraph", t.cuda_graph, "CUDA graphs: only 0 on host memory");
+  app.add_option("-G,--cudagraph", o.graphs,
+                 "capture the iterations and launch the graph so often; GPUs only");
   app.add_option("-C,--report_cputime", t.cpu_time, "1: CPU time of the calling thread");
   app.add_option("-S,--report_timestamps", t.timestamps, "1: append the time of day");
   app.add_option("-J,--output_file,--json", o.json, "write results as JSON");
@@ -72,6 +74,9 @@ void add_own_flags(CLI::App& app, Options& o, Texts& t) {
   app.add_option("--ranks", o.ranks, "how many ranks; started by the program itself");
   auto* threads = app.add_flag("--threads", t.threads, "ranks are threads of one process");
   app.add_flag("--processes", t.processes, "ranks are processes (default)")->excludes(threads);
+  app.add_option("--ranks-per-gpu", o.ranks_per_gpu,
+                 "ranks that share each device; default: those of this host, spread over its "
+                 "devices");
   app.add_option("--csv", o.csv, "write results as CSV, one row a measurement");
   app.add_option("--baseline", o.baseline, "compare medians with this file (from --json)");
   app.add_option("--fail-if-slower", t.fail_if_slower, "exit with 7 where slower by more; 5%")
@@ -123,6 +128,13 @@ void judge(Options& o, const Texts& t) {
   at_least("-t", o.threads, 1);
   at_least("-g", o.gpus, 1);
   at_least("--ranks", o.ranks, 0);
+  at_least("-G", o.graphs, 0);
+  at_least("--ranks-per-gpu", o.ranks_per_gpu, 0);
+  o.gpus *= std::max(o.ranks_per_gpu, 1);
+  if (o.graphs > 0 && (o.blocking != 0 || o.check == kCheckEvery || o.cpu_time || t.per_iteration))
+    refuse("-G launches all iterations at once: leave out -z, -I, -C and -c every");
+  if (o.graphs > 0 && o.threads > 1)
+    refuse("-G: ranks of one process go into one graph, so one thread drives them: -g, not -t");
   at_least("-K", o.skip_iterations, 0);
   at_least("-u", t.unalign, 0);
   o.unalign = static_cast<std::size_t>(t.unalign);
@@ -225,11 +237,17 @@ Parsed parse(int argc, char** argv, std::optional<Kind> named, bool plain) {
     return {std::nullopt, app.exit(error) == 0 ? kOk : kBadCommandLine};
   }
   options.program = fmt::format("{}_perf", info(options.kind).name);
-  if (texts.cuda_graph != 0 || texts.device_implementation != 0) {
+  options.devices = gpu_devices();
+  const bool needs_gpu = options.graphs > 0 || options.ranks_per_gpu > 0;
+  if (needs_gpu && options.devices == 0) {
     fmt::print(stderr,
-               "{}: -G and -D need a GPU; host memory has no CUDA graphs and no device "
-               "API\n",
-               argv[0]);
+               "{}: -G and --ranks-per-gpu need a GPU; here ranks live in host memory ({})\n",
+               argv[0],
+               gpu_api() == nullptr ? gpu_absence() : "RONDO_DEVICE=host, or no device is visible");
+    return {std::nullopt, kNotImplemented};
+  }
+  if (texts.device_implementation != 0) {
+    fmt::print(stderr, "{}: -D: there is no device API\n", argv[0]);
     return {std::nullopt, kNotImplemented};
   }
   return {options, kOk};

@@ -25,7 +25,9 @@ struct Options {
   int ranks = 0;  // 0: processes of the launcher * threads * gpus
   Launch launch = Launch::kProcesses;
   int threads = 1;  // -t
-  int gpus = 1;     // -g: ranks that a thread drives by groups
+  int gpus = 1;  // -g: ranks that a thread drives by groups (devices of a thread x ranks of each)
+  int ranks_per_gpu = 0;  // 0: as the ranks of the host spread over its devices
+  int devices = 0;        // CUDA devices that ranks live on here; 0: host memory
 
   // Sizes.
   std::size_t min_bytes = 32 << 20;
@@ -52,6 +54,7 @@ struct Options {
   int local_register = 0;       // -R
   bool library_memory = false;  // ncclMemAlloc'd buffers
   int cta_policy = NCCL_CONFIG_UNDEF_INT;
+  int graphs = 0;           // -G: launches of a graph that holds all iterations; 0: plain calls
   bool bind = false;        // each rank to one CPU, once it has joined
   std::size_t unalign = 0;  // elements
   std::size_t rotate = 0;   // bytes of memory that iterations walk through; 0: hot buffers

@@ -40,6 +40,7 @@ Json side_json(const Side& side) {
             {"slowest_rank", side.slowest_rank},
             {"rank_time_us", side.rank_us}};
   if (side.wrong != kNotChecked) json["nwrong"] = side.wrong;
+  if (side.roofline > 0) json["roofline"] = side.roofline;
   if (!side.example.empty()) json["first_wrong"] = side.example;
   return json;
 }
@@ -69,7 +70,9 @@ Json document(const Context& context, const Options& options, const Run& run) {
     devices.push_back({{"rank", rank.rank},
                        {"pid", rank.pid},
                        {"hostname", rank.host},
-                       {"device_info", rank.device}});
+                       {"device", rank.number},
+                       {"device_info", rank.device},
+                       {"copy_gbs", rank.copy_gbs > 0 ? Json(rank.copy_gbs) : Json()}});
   Json results = Json::array();
   for (const Row& row : run.rows)
     results.push_back({{"size", row.bytes},
@@ -101,7 +104,8 @@ Json document(const Context& context, const Options& options, const Run& run) {
             {"iterations", options.iterations},
             {"aggregated_iterations", options.aggregate},
             {"validation", options.check != 0},
-            {"graph", false},
+            {"graph", options.graphs > 0},
+            {"ranks_per_gpu", options.ranks_per_gpu},
             {"blocking_collectives", options.blocking != 0},
             {"devices", devices}}},
           {"results", results},

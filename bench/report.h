@@ -14,10 +14,13 @@
 namespace rondo::bench {
 
 struct Rank {
-  int rank;
-  int pid;
+  int rank = 0;
+  int pid = 0;
   std::string host;
   std::string device;
+  int number = 0;  // of the device on its host
+  std::string bus_id;
+  double copy_gbs = 0;  // of copies inside the device; only with its first rank
 };
 
 struct Context {

@@ -35,6 +35,7 @@ struct Side {
   bool measured = false;
   double time_us = 0;  // as -a says
   double algorithm_gbs = 0, bus_gbs = 0;
+  double roofline = 0;  // share of what the devices' own copies would reach; 0: not on devices
   std::int64_t wrong = kNotChecked;
   Summary iterations;  // of the slowest rank in each iteration
   Summary ranks;       // of the ranks' means

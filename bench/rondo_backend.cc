@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,8 @@ class RondoBackend : public Backend {
     if (stream_ != nullptr) rondoStreamDestroy(stream_);
   }
 
+  GpuLane* gpu() override { return gpu_.get(); }
+
   int version() override {
     int version = 0;
     ncclGetVersion(&version);
@@ -28,7 +31,15 @@ class RondoBackend : public Backend {
 
   ncclResult_t join(const JoinOptions& options) override {
     rank_ = options.rank, ranks_ = options.ranks;
-    if (options.own_stream) {
+    if (options.device >= 0) {
+      auto made = GpuLane::make(options.device);
+      if (!made) {
+        failure_ = made.error().text;
+        return static_cast<ncclResult_t>(made.status());
+      }
+      gpu_ = std::move(made).value();
+      queue_ = gpu_->stream();
+    } else if (options.own_stream) {
       if (const ncclResult_t made = rondoStreamCreate(&stream_); made != ncclSuccess) return made;
       queue_ = rondoStreamHandle(stream_);
     }
@@ -97,6 +108,7 @@ class RondoBackend : public Backend {
   }
 
   ncclResult_t wait() override {
+    if (gpu_ != nullptr) return told(gpu_->wait());
     return stream_ == nullptr ? ncclSuccess : rondoStreamSynchronize(stream_);
   }
   ncclResult_t barrier() override { return rondoBarrier(comm_, queue_); }
@@ -112,17 +124,17 @@ class RondoBackend : public Backend {
   ncclResult_t destroy_op(ncclRedOp_t op) override { return ncclRedOpDestroy(op, comm_); }
 
   ncclResult_t allocate(std::size_t bytes, void** memory) override {
+    if (gpu_ != nullptr)
+      if (const ncclResult_t bound = told(gpu_->bind()); bound != ncclSuccess) return bound;
     return ncclMemAlloc(memory, bytes);
   }
   ncclResult_t free(void* memory) override { return ncclMemFree(memory); }
 
   ncclResult_t register_buffer(void* memory, std::size_t bytes, bool window) override {
     if (window) {
-      ncclWindow_t made = nullptr;
-      const ncclResult_t result =
-          ncclCommWindowRegister(comm_, memory, bytes, &made, NCCL_WIN_COLL_SYMMETRIC);
-      if (result == ncclSuccess) windows_.push_back(made);
-      return result;
+      windows_.push_back(nullptr);  // set at the group's end, where there is one
+      return ncclCommWindowRegister(comm_, memory, bytes, &windows_.back(),
+                                    NCCL_WIN_COLL_SYMMETRIC);
     }
     void* made = nullptr;
     const ncclResult_t result = ncclCommRegister(comm_, memory, bytes, &made);
@@ -144,13 +156,21 @@ class RondoBackend : public Backend {
     char text[128] = "";
     return rondoGetLastPlan(comm_, text, sizeof text) == ncclSuccess ? text : "";
   }
-  std::string last_error() override { return ncclGetLastError(comm_); }
+  std::string last_error() override {
+    return failure_.empty() ? ncclGetLastError(comm_) : failure_;
+  }
   std::size_t memory_used() override {
     std::size_t bytes = 0;
     return rondoCommMemoryUsed(comm_, &bytes) == ncclSuccess ? bytes : 0;
   }
 
  private:
+  ncclResult_t told(const Done& outcome) {
+    if (outcome) return ncclSuccess;
+    failure_ = outcome.error().text;
+    return static_cast<ncclResult_t>(outcome.status());
+  }
+
   // To the next rank, from the one before.
   ncclResult_t pass_on(const Call& call) {
     const int next = (rank_ + 1) % ranks_, previous = (rank_ + ranks_ - 1) % ranks_;
@@ -173,8 +193,13 @@ class RondoBackend : public Backend {
     char* recv = static_cast<char*>(call.recv);
     char* own = recv + static_cast<std::size_t>(rank_) * block;
     if (own != call.send) {
-      if (const ncclResult_t result = wait(); result != ncclSuccess) return result;
-      std::memcpy(own, call.send, block);
+      if (gpu_ != nullptr) {
+        if (const auto result = told(gpu_->copy(own, call.send, block)); result != ncclSuccess)
+          return result;
+      } else {
+        if (const ncclResult_t result = wait(); result != ncclSuccess) return result;
+        std::memcpy(own, call.send, block);
+      }
     }
     for (int bit = 1; bit < ranks_; bit *= 2) {
       const int partner = rank_ ^ bit;
@@ -189,12 +214,14 @@ class RondoBackend : public Backend {
   }
 
   int rank_ = 0, ranks_ = 1;
+  std::unique_ptr<GpuLane> gpu_;
+  std::string failure_;  // of a CUDA call of this benchmark's own
   ncclComm_t comm_ = nullptr;
   std::atomic<bool> aborted_{false};
   rondoStream_t stream_ = nullptr;
   cudaStream_t queue_ = nullptr;
   std::vector<void*> registrations_;
-  std::vector<ncclWindow_t> windows_;
+  std::deque<ncclWindow_t> windows_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "bench/conclude.h"
 #include "bench/cpu_binding.h"
 #include "bench/measure.h"
+#include "bench/placement.h"
 #include "bench/sweep_facts.h"
 #include "bench/table.h"
 #include "bench/watchdog.h"
@@ -23,6 +24,7 @@ class Process {
         options_(run.options),
         processes_(processes),
         team_(processes, run.options.threads),
+        placement_(run.options, run.launch, processes.size()),
         ranks_(processes.size() * run.options.threads * run.options.gpus) {
     context_.arguments = run.arguments;
     context_.start_time = time_of_day();
@@ -55,8 +57,9 @@ class Process {
       return say(fmt::format("-r {}: there are only ranks 0 to {}", options_.root, ranks_ - 1)),
              kInvalidUse;
     const Needs needs = needs_of(options_, ranks_);
-    const auto here = static_cast<std::size_t>(run_.launch.local_size > 0 ? run_.launch.local_size
-                                                                          : processes_.size());
+    if (const std::string misfit = placement_.misfit(); !misfit.empty())
+      return say(misfit), kInvalidUse;
+    const auto here = static_cast<std::size_t>(placement_.processes_here());
     const std::size_t per_rank =
         std::max(needs.send, options_.rotate) + std::max(needs.recv, options_.rotate);
     const std::size_t all = per_rank * here * static_cast<std::size_t>(options_.threads) *
@@ -148,6 +151,7 @@ class Process {
     ncclResult_t result = lanes.size() > 1 ? first.group_start() : ncclSuccess;
     for (const auto& lane : lanes) {
       join.rank = lane->rank();
+      join.device = placement_.device_of(index, lane->rank() % options_.gpus);
       if (result == ncclSuccess) result = lane->backend().join(join);
     }
     if (lanes.size() > 1)
@@ -167,22 +171,31 @@ class Process {
       }
     }
     for (const auto& lane : lanes) RONDO_CHECK_OK(lane->allocate(options_, needs.send, needs.recv));
+    return register_buffers(lanes);
+  }
+
+  Done register_buffers(const Lanes& lanes) {
+    Backend& first = lanes[0]->backend();
+    ncclResult_t result = lanes.size() > 1 ? first.group_start() : ncclSuccess;
+    Done outcome = done();
+    for (const auto& lane : lanes)
+      if (outcome) outcome = lane->register_buffers(options_);
+    if (lanes.size() > 1) result = first.group_end();
+    RONDO_CHECK_OK(outcome);
+    if (result != ncclSuccess)
+      return fail(static_cast<Status>(result), "registering buffers: {}", first.last_error());
     return done();
   }
 
   // Who is here; process 0 prints it.
   Done introduce(int index, const Lanes& lanes) {
-    RONDO_TRY(auto all, team_.all_gather(index, fmt::format("{} {}", getpid(), host_name())));
+    RONDO_TRY(std::string mine, placement_.describe(lanes));
+    RONDO_TRY(auto all, team_.all_gather(index, mine));
     if (index != 0) return done();
     if (options_.timeout > 0) watchdog_.emplace([this] { abort_all(); });
     if (processes_.rank() != 0) return done();
     context_.library_version = lanes[0]->backend().version();
-    for (int rank = 0; rank < ranks_; ++rank) {
-      const std::string& who = all[static_cast<std::size_t>(rank / options_.gpus)];
-      const auto space = who.find(' ');
-      context_.devices.push_back(
-          {rank, std::atoi(who.c_str()), who.substr(space + 1), "host memory"});
-    }
+    context_.devices = ranks_of(all);
     print_preamble();
     return done();
   }
@@ -194,17 +207,21 @@ class Process {
     const bool factor = options_.step_factor > 1;
     print(
         "# nThread {} nGpus {} minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} "
-        "agg iters: {} validation: {} graph: 0 unalign: {}\n",
-        options_.threads, options_.gpus, options_.min_bytes, options_.max_bytes,
+        "agg iters: {} validation: {} graph: {} unalign: {}\n",
+        options_.threads, options_.gpus / std::max(options_.ranks_per_gpu, 1), options_.min_bytes,
+        options_.max_bytes,
         factor ? static_cast<std::size_t>(options_.step_factor) : options_.step_bytes,
         factor ? "factor" : "bytes", options_.warmup, options_.iterations, options_.aggregate,
         options_.check == kCheckEvery ? "every" : fmt::format("{}", options_.check),
-        options_.unalign);
+        options_.graphs, options_.unalign);
     print("#\n# Using devices\n");
     for (const Rank& rank : context_.devices)
-      print("#  Rank {:>2} Group {:>2} Pid {:>6} on {:>10} device {:>2} [0000:00:00] {}\n",
-            rank.rank, 0, rank.pid, rank.host, rank.rank % (options_.threads * options_.gpus),
-            rank.device);
+      print("#  Rank {:>2} Group {:>2} Pid {:>6} on {:>10} device {:>2} [{}] {}\n", rank.rank, 0,
+            rank.pid, rank.host, rank.number, rank.bus_id, rank.device);
+    for (const Rank& rank : context_.devices)
+      if (rank.copy_gbs > 0)
+        print("#  Copies inside device {} of {} read and write {:.1f} GB/s: %roof is of that\n",
+              rank.number, rank.host, rank.copy_gbs);
     print("#\n{}", table_header(options_));
     std::fflush(run_.out);
   }
@@ -242,6 +259,8 @@ class Process {
         }
       const bool checked = options_.check != 0 && info(options_.kind).sized;
       Side side = combine(reports, options_, layout, checked);
+      if (side.time_us > 0)
+        side.roofline = roofline_us(context_.devices, test, options_.spread, bytes) / side.time_us;
       row.bytes = layout.bytes, row.count = layout.count;
       row.plan = reports[0].plan, row.iterations = measured.iterations;
       if (side.wrong > 0) run_result_.wrong += side.wrong;
@@ -323,6 +342,7 @@ class Process {
   const Options& options_;
   ProcessTeam& processes_;
   ThreadTeam team_;
+  Placement placement_;
   const int ranks_;
   std::mutex mutex_;
   std::vector<Backend*> alive_;

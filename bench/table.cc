@@ -38,7 +38,7 @@ std::string shrink(double value, int width) {
 }
 
 std::string table_header(const Options& options) {
-  const bool i = options.per_iteration, more = !options.plain;
+  const bool i = options.per_iteration, more = !options.plain, roof = options.devices > 0;
   const std::string side_names = fmt::format(
       "  {:>7}  {:>6}  {:>6}  {:>6}{}", "time", "algbw", "busbw", "#wrong",
       i ? fmt::format("  {:>7}  {:>7}  {:>7}  {:>6}", "i_min", "i_max", "i_p99", "i_cv%") : "");
@@ -51,8 +51,8 @@ std::string table_header(const Options& options) {
                      more ? "    out-of-place, by iteration" : "");
   out += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}{}\n", "size", "count", "type",
                      "redop", "root", side_names, side_names,
-                     more ? fmt::format("  {:>7}  {:>7}  {:>7}  {:>9}  {}", "median", "p95", "p99",
-                                        "slowest", "plan")
+                     more ? fmt::format("  {:>7}  {:>7}  {:>7}  {:>9}{}  {}", "median", "p95",
+                                        "p99", "slowest", roof ? "  %roof" : "", "plan")
                           : "");
   out += fmt::format(
       "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}{}\n", "(B)", "(elements)", "", "", "", side_units,
@@ -70,9 +70,11 @@ std::string table_row(const Options& options, const Row& row) {
     const Side& side = row.out_of_place;
     // "3+12%": rank 3 took 12 % longer than the ranks did on average.
     const double above = side.ranks.mean > 0 ? side.ranks.max / side.ranks.mean - 1 : 0;
-    line += fmt::format("  {:>7}  {:>7}  {:>7}  {:>9}  {}", shrink(side.iterations.p50, 7),
+    const std::string roof =
+        options.devices > 0 ? fmt::format("  {:>5}", shrink(100 * side.roofline, 5)) : "";
+    line += fmt::format("  {:>7}  {:>7}  {:>7}  {:>9}{}  {}", shrink(side.iterations.p50, 7),
                         shrink(side.iterations.p95, 7), shrink(side.iterations.p99, 7),
-                        fmt::format("{}+{:.0f}%", side.slowest_rank, 100 * above),
+                        fmt::format("{}+{:.0f}%", side.slowest_rank, 100 * above), roof,
                         row.plan.empty() ? "-" : row.plan);
   }
   if (options.timestamps) line += fmt::format("  {:>19}", row.timestamp);

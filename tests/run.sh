@@ -26,7 +26,7 @@ run_ctest() {
 
 stage_dev() { build dev && run_ctest dev; }
 # The GPU path on an emulated GPU.
-stage_simt() { build simt "simt gpu_tests gpu_process_tests" && run_ctest simt -R '^(Simt|Gpu)'; }
+stage_simt() { build simt "simt gpu_tests gpu_process_tests bench_tests" && run_ctest simt -R '^(Simt|Gpu)'; }
 
 # What has threads, pointers, processes or bytes from outside. The widest sweeps, and what proves
 # algorithms on expressions instead of data, stay with dev; so do programs that are not sanitized.

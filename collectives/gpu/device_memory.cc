@@ -38,6 +38,19 @@ bool can_share(const GpuApi& api, int device) {
          virtual_memory != 0 && handles != 0;
 }
 
+// Mapped memory is its own device's alone, until each peer is allowed in: other than cudaMalloc's,
+// which cudaDeviceEnablePeerAccess opens.
+GpuError allow_peers(const GpuApi& api, void* address, std::size_t bytes, int device) {
+  int devices = 0;
+  GpuError error = api.device_count(&devices);
+  for (int peer = 0; peer < devices && error == kGpuSuccess; ++peer) {
+    int reaches = 0;
+    if (peer != device) error = api.can_access_peer(&reaches, peer, device);
+    if (error == kGpuSuccess && reaches != 0) error = api.vmm_allow(address, bytes, peer);
+  }
+  return error;
+}
+
 // Every step that succeeded is undone where a later one fails.
 GpuError map_new(const GpuApi& api, std::size_t bytes, int device, void** address) {
   GpuAllocation allocation = 0;
@@ -48,6 +61,7 @@ GpuError map_new(const GpuApi& api, std::size_t bytes, int device, void** addres
     error = api.vmm_map(*address, bytes, allocation);
     if (error == kGpuSuccess) {
       error = api.vmm_allow(*address, bytes, device);
+      if (error == kGpuSuccess) error = allow_peers(api, *address, bytes, device);
       if (error != kGpuSuccess) api.vmm_unmap(*address, bytes);
     }
     if (error != kGpuSuccess) api.vmm_unreserve(*address, bytes);

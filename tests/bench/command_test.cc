@@ -306,7 +306,9 @@ TEST(RondoBench, TakesPartWhereALauncherStartedIt) {
 TEST(RondoBench, ExitsWithNcclTestsCodes) {
   EXPECT_EQ(rondo({"bench", "all_reduce", "--nonsense"}).status, 255);
   EXPECT_EQ(rondo({"bench", "no_such_collective"}).status, 255);
+  setenv("RONDO_DEVICE", "host", 1);
   EXPECT_EQ(rondo({"bench", "all_reduce", "-G", "1"}).status, 5);
+  unsetenv("RONDO_DEVICE");
   EXPECT_EQ(rondo({"bench", "hypercube", "--ranks", "3", "--threads"}).status, 6);
   EXPECT_EQ(rondo({"bench", "all_reduce", "--ranks", "3", "-t", "2"}).status, 6);
 }

@@ -90,8 +90,11 @@ TEST(BenchOptions, WhatIsNotUnderstoodFails) {
 TEST(BenchOptions, HelpIsNoError) { EXPECT_EQ(parse_words({"-h"}).exit_code, kOk); }
 
 TEST(BenchOptions, GpuOnlyThingsAreRefusedAsNotImplemented) {
+  setenv("RONDO_DEVICE", "host", 1);
+  EXPECT_EQ(parse_words({"--ranks-per-gpu", "2"}).exit_code, kNotImplemented);
   EXPECT_EQ(parse_words({"-G", "1"}).exit_code, kNotImplemented);
   EXPECT_EQ(parse_words({"-D", "1"}).exit_code, kNotImplemented);
+  unsetenv("RONDO_DEVICE");
 }
 
 TEST(BenchOptions, EverySweepEnds) {

@@ -105,6 +105,42 @@ TEST(DeviceBinding, AllocatesMemoryOnTheDevice) {
   NCCL_OK(ncclMemFree(memory));
 }
 
+// Every rank's kernel reads all inputs: mapped memory has to be open to the peers.
+TEST(DeviceBinding, AllocatedMemoryIsReachedFromOtherDevices) {
+  int devices = 0;
+  GPU_OK(gpu_api()->device_count(&devices));
+  if (devices < 2) GTEST_SKIP() << "one device";
+  const int both[] = {0, 1};
+  ncclComm_t comms[2] = {};
+  GpuStream streams[2] = {};
+  void* memory[2] = {};
+  NCCL_OK(ncclCommInitAll(comms, 2, both));
+  for (int r = 0; r < 2; ++r) {
+    GPU_OK(gpu_api()->set_device(r));
+    GPU_OK(gpu_api()->create_stream(&streams[r], 0));
+    NCCL_OK(ncclMemAlloc(&memory[r], 4096));
+    GPU_OK(gpu_api()->fill(memory[r], r + 1, 4096, streams[r]));
+  }
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < 2; ++r)
+    NCCL_OK(ncclAllReduce(memory[r], memory[r], 4096, ncclUint8, ncclSum, comms[r], streams[r]));
+  NCCL_OK(ncclGroupEnd());
+  for (int r = 0; r < 2; ++r) {
+    GPU_OK(gpu_api()->set_device(r));
+    unsigned char first = 0;
+    GPU_OK(gpu_api()->copy(&first, memory[r], 1, GpuCopy::kDeviceToHost, streams[r]));
+    GPU_OK(gpu_api()->synchronize_stream(streams[r]));
+    EXPECT_EQ(first, 3);
+  }
+  for (int r = 0; r < 2; ++r) {
+    GPU_OK(gpu_api()->set_device(r));
+    NCCL_OK(ncclMemFree(memory[r]));
+    NCCL_OK(ncclCommDestroy(comms[r]));
+    GPU_OK(gpu_api()->destroy_stream(streams[r]));
+  }
+  GPU_OK(gpu_api()->set_device(0));
+}
+
 TEST(DeviceBinding, NamesBothCallsThatDoNotMatch) {
   DeviceRanks ranks(2);
   DeviceBuffer a(64, 0), b(64, 0);

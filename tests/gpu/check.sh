@@ -36,7 +36,7 @@ else
   arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
   { cmake --preset cuda "-DCMAKE_CUDA_ARCHITECTURES=$arch-real" &&
     cmake --build --preset cuda --target gpu_tests gpu_process_tests gpu_probe rondo_shared nccl_shared \
-      -j "$(nproc)"; } \
+      rondo -j "$(nproc)"; } \
     >"$out/build.txt" 2>&1 || {
     echo "the build failed; its last lines:" >&2
     tail -n 20 "$out/build.txt" >&2
@@ -66,7 +66,19 @@ if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
 else
   cannot pytorch "python3 has no torch that sees a device"
 fi
-cannot benchmark "rondo bench does not allocate device memory yet"
+# By CUDA events; %roof is the share of what the device's own copies reach in the same run. The
+# second sweep walks through more memory than the L2 holds.
+for ranks in 1 2 4 8; do
+  sweep="$bin/rondo bench all_reduce -g 1 --ranks-per-gpu $ranks -f 16 --no-progress"
+  stage "bench-$ranks" 15 bench.txt $sweep -b 4 -e 1M -n 50
+  stage "bench-$ranks-graph" 15 bench.txt $sweep -b 4 -e 64K -n 50 -G 4
+  stage "bench-$ranks-large" 30 bench.txt $sweep -b 16M -e 256M -n 10 -w 2 --rotate 512M -c 0
+done
+for kind in all_gather reduce_scatter broadcast alltoall sendrecv; do
+  stage "bench-$kind" 15 bench.txt "$bin/rondo" bench $kind -g 1 --ranks-per-gpu 4 -b 64K -e 64M \
+    -f 32 -n 10 --no-progress
+done
+cannot nccl-beside "no program here measures NVIDIA's library in the same run yet"
 
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do

@@ -1,0 +1,213 @@
+#include "bench/gpu_lane.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/env.h"
+
+namespace rondo::bench {
+namespace {
+
+// As the library reads it (collectives/gpu): ranks stay on the host where this says so.
+bool host_is_asked_for() { return env::get_string("RONDO_DEVICE") == "host"; }
+
+Done check(GpuError error, const char* what) {
+  if (error == kGpuSuccess) return done();
+  return fail(Status::kUnhandledCudaError, "{}: {}", what, gpu_api()->error_text(error));
+}
+
+constexpr std::size_t kMostCopied = std::size_t{512} << 20;
+constexpr int kCopies = 7;
+
+}  // namespace
+
+int gpu_devices() {
+  if (host_is_asked_for() || gpu_api() == nullptr) return 0;
+  int devices = 0;
+  return gpu_api()->device_count(&devices) == kGpuSuccess ? devices : 0;
+}
+
+std::string gpu_name(int device) {
+  std::array<char, 256> text{};
+  gpu_api()->device_name(text.data(), text.size(), device);
+  return text.data();
+}
+
+std::string gpu_bus_id(int device) {
+  std::array<char, 32> text{};
+  gpu_api()->pci_bus_id(text.data(), text.size(), device);
+  return text.data();
+}
+
+Result<std::unique_ptr<GpuLane>> GpuLane::make(int device) {
+  std::unique_ptr<GpuLane> lane(new GpuLane(device));
+  const GpuApi& api = *gpu_api();
+  RONDO_CHECK_OK(lane->bind());
+  RONDO_CHECK_OK(check(api.create_stream(&lane->stream_, 0), "cudaStreamCreate"));
+  for (GpuEvent* event : {&lane->begin_, &lane->end_})
+    RONDO_CHECK_OK(check(api.create_event(event, kEventTiming), "cudaEventCreate"));
+  RONDO_CHECK_OK(check(api.create_event(&lane->order_, kEventPlain), "cudaEventCreate"));
+  return lane;
+}
+
+GpuLane::~GpuLane() {
+  const GpuApi& api = *gpu_api();
+  if (!bind()) return;
+  (void)drop_graph();
+  for (GpuEvent event : marks_) api.destroy_event(event);
+  for (GpuEvent event : {begin_, end_, order_})
+    if (event != nullptr) api.destroy_event(event);
+  if (stream_ != nullptr) api.destroy_stream(stream_);
+}
+
+Done GpuLane::bind() const { return check(gpu_api()->set_device(device_), "cudaSetDevice"); }
+
+Done GpuLane::wait() const {
+  return check(gpu_api()->synchronize_stream(stream_), "cudaStreamSynchronize");
+}
+
+Done GpuLane::marks(std::size_t count) {
+  RONDO_CHECK_OK(bind());
+  while (marks_.size() < count) {
+    GpuEvent event = nullptr;
+    RONDO_CHECK_OK(check(gpu_api()->create_event(&event, kEventTiming), "cudaEventCreate"));
+    marks_.push_back(event);
+  }
+  return done();
+}
+
+Done GpuLane::start_timer() {
+  RONDO_CHECK_OK(bind());
+  return check(gpu_api()->record_event(begin_, stream_, GpuEventUse::kPlain), "cudaEventRecord");
+}
+
+Done GpuLane::mark(std::size_t iteration) {
+  return check(gpu_api()->record_event(marks_[iteration], stream_, GpuEventUse::kPlain),
+               "cudaEventRecord");
+}
+
+Done GpuLane::stop_timer() {
+  RONDO_CHECK_OK(bind());
+  return check(gpu_api()->record_event(end_, stream_, GpuEventUse::kPlain), "cudaEventRecord");
+}
+
+Result<double> GpuLane::elapsed_us() const {
+  float ms = 0;
+  RONDO_CHECK_OK(check(gpu_api()->elapsed_ms(&ms, begin_, end_), "cudaEventElapsedTime"));
+  return ms * 1e3;
+}
+
+Result<double> GpuLane::mark_us(std::size_t iteration) const {
+  float ms = 0;
+  const GpuEvent before = iteration == 0 ? begin_ : marks_[iteration - 1];
+  RONDO_CHECK_OK(
+      check(gpu_api()->elapsed_ms(&ms, before, marks_[iteration]), "cudaEventElapsedTime"));
+  return ms * 1e3;
+}
+
+Done GpuLane::begin_capture(std::span<GpuLane* const> lanes) {
+  const GpuApi& api = *gpu_api();
+  GpuLane& first = *lanes[0];
+  RONDO_CHECK_OK(first.bind());
+  RONDO_CHECK_OK(check(api.begin_capture(first.stream_, GpuCaptureMode::kThreadLocal),
+                       "cudaStreamBeginCapture"));
+  RONDO_CHECK_OK(check(api.record_event(first.order_, first.stream_, GpuEventUse::kPlain),
+                       "cudaEventRecord while capturing"));
+  for (GpuLane* lane : lanes.subspan(1))
+    RONDO_CHECK_OK(check(api.stream_wait_event(lane->stream_, first.order_, GpuEventUse::kPlain),
+                         "cudaStreamWaitEvent while capturing"));
+  return done();
+}
+
+Done GpuLane::end_capture(std::span<GpuLane* const> lanes) {
+  const GpuApi& api = *gpu_api();
+  GpuLane& first = *lanes[0];
+  for (GpuLane* lane : lanes.subspan(1)) {
+    RONDO_CHECK_OK(lane->bind());
+    RONDO_CHECK_OK(check(api.record_event(lane->order_, lane->stream_, GpuEventUse::kPlain),
+                         "cudaEventRecord while capturing"));
+    RONDO_CHECK_OK(check(api.stream_wait_event(first.stream_, lane->order_, GpuEventUse::kPlain),
+                         "cudaStreamWaitEvent while capturing"));
+  }
+  RONDO_CHECK_OK(first.bind());
+  RONDO_CHECK_OK(first.drop_graph());
+  return check(api.end_capture(first.stream_, &first.graph_), "cudaStreamEndCapture");
+}
+
+Done GpuLane::replay() {
+  RONDO_CHECK_OK(bind());
+  return check(gpu_api()->launch_graph(graph_, stream_), "cudaGraphLaunch");
+}
+
+Done GpuLane::drop_graph() {
+  if (graph_ == nullptr) return done();
+  void* graph = graph_;
+  graph_ = nullptr;
+  return check(gpu_api()->destroy_graph(graph), "cudaGraphExecDestroy");
+}
+
+Result<void*> GpuLane::allocate(std::size_t bytes) {
+  RONDO_CHECK_OK(bind());
+  void* memory = nullptr;
+  if (const GpuError error = gpu_api()->allocate(&memory, bytes); error != kGpuSuccess)
+    return fail(Status::kUnhandledCudaError,
+                "no {} bytes for a buffer on CUDA device {}: {}; use a smaller -e, or fewer ranks "
+                "on this device",
+                bytes, device_, gpu_api()->error_text(error));
+  return memory;
+}
+
+void GpuLane::free(void* memory) {
+  if (bind()) gpu_api()->free_memory(memory);
+}
+
+Done GpuLane::moved(void* to, const void* from, std::size_t bytes, GpuCopy kind) {
+  if (bytes == 0) return done();
+  RONDO_CHECK_OK(bind());
+  return check(gpu_api()->copy(to, from, bytes, kind, stream_), "cudaMemcpyAsync");
+}
+
+Done GpuLane::upload(void* to, const void* from, std::size_t bytes) {
+  RONDO_CHECK_OK(moved(to, from, bytes, GpuCopy::kHostToDevice));
+  return wait();
+}
+
+Done GpuLane::download(void* to, const void* from, std::size_t bytes) {
+  RONDO_CHECK_OK(moved(to, from, bytes, GpuCopy::kDeviceToHost));
+  return wait();
+}
+
+Done GpuLane::copy(void* to, const void* from, std::size_t bytes) {
+  return moved(to, from, bytes, GpuCopy::kDeviceToDevice);
+}
+
+Result<double> gpu_copy_bandwidth(int device) {
+  RONDO_TRY(auto lane, GpuLane::make(device));
+  std::size_t free_bytes = 0, total = 0;
+  RONDO_CHECK_OK(check(gpu_api()->memory_info(&free_bytes, &total), "cudaMemGetInfo"));
+  // Of a device that is nearly full, or an emulated one, less is taken.
+  const std::size_t bytes = std::min(kMostCopied, total / 128) / 4096 * 4096;
+  if (2 * bytes > free_bytes)
+    return fail(Status::kUnhandledCudaError, "CUDA device {} has {} bytes free, {} are needed",
+                device, free_bytes, 2 * bytes);
+  RONDO_TRY(void* from, lane->allocate(bytes));
+  auto to = lane->allocate(bytes);
+  if (!to) return lane->free(from), to.error();
+  std::array<double, kCopies> times{};
+  Done outcome = check(gpu_api()->fill(from, 1, bytes, lane->stream()), "cudaMemsetAsync");
+  for (double& time : times) {
+    if (outcome) outcome = lane->start_timer();
+    if (outcome) outcome = lane->copy(to.value(), from, bytes);
+    if (outcome) outcome = lane->stop_timer();
+    if (outcome) outcome = lane->wait();
+    const auto took = lane->elapsed_us();
+    if (took) time = took.value();
+  }
+  lane->free(from), lane->free(to.value());
+  RONDO_CHECK_OK(outcome);
+  std::sort(times.begin(), times.end());
+  const double median = times[kCopies / 2];
+  return median > 0 ? 2.0 * static_cast<double>(bytes) / (median * 1e3) : 0.0;
+}
+
+}  // namespace rondo::bench

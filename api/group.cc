@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,12 +18,37 @@ struct Group {
   ncclResult_t first_error = ncclSuccess;
   std::vector<GroupEntry> entries;
   std::vector<SetUp> set_ups;
+
+  void clear() {  // and keep the memory
+    first_error = ncclSuccess;
+    entries.clear();
+    set_ups.clear();
+  }
 };
 
-Group& group() {
-  thread_local Group state;
-  return state;
+// The group that a thread is filling, and the one that it is ending.
+struct ThreadGroups {
+  Group open, closed;
+};
+
+ThreadGroups& groups() {
+  thread_local ThreadGroups of_thread;
+  return of_thread;
 }
+Group& group() { return groups().open; }
+
+// The content of an outermost group, gone at the end of the scope.
+class ClosedGroup {
+ public:
+  ClosedGroup() : group_(groups().closed) { std::swap(group_, group()); }
+  ~ClosedGroup() { group_.clear(); }
+  ClosedGroup(const ClosedGroup&) = delete;
+  ClosedGroup& operator=(const ClosedGroup&) = delete;
+  Group* operator->() { return &group_; }
+
+ private:
+  Group& group_;
+};
 
 // A set-up with its place in the parent's queue, which is taken on the thread that issues it.
 struct Issued {
@@ -75,17 +101,14 @@ ncclResult_t run_set_ups(std::vector<SetUp> works) {
   return blocking ? run_attached(std::move(all)) : run_detached(std::move(all));
 }
 
-void cancel(const Group& closed) {
-  for (const SetUp& work : closed.set_ups) work.cancel();
+void cancel(std::span<const SetUp> works) {
+  for (const SetUp& work : works) work.cancel();
 }
 
-// Leaves one level; true at the outermost, whose content is then in `closed`.
-Done leave(const char* function, Group* closed, bool* outermost) {
-  Group& state = group();
+// Leaves one level; whether it was the outermost.
+Result<bool> leave(const char* function) {
   if (!in_group()) return fail(Status::kInvalidUsage, "{}: not in a group call.", function);
-  *outermost = --thread_words.group_depth == 0;
-  if (*outermost) *closed = std::exchange(state, Group{});
-  return done();
+  return --thread_words.group_depth == 0;
 }
 
 }  // namespace
@@ -96,18 +119,18 @@ ncclResult_t start_group() {
 }
 
 ncclResult_t end_group() {
-  Group closed;
-  bool outermost = false;
-  if (auto left = leave("ncclGroupEnd", &closed, &outermost); !left.ok()) return report(left);
-  if (!outermost) return ncclSuccess;
-  if (closed.first_error != ncclSuccess) {
-    cancel(closed);
-    return closed.first_error;
+  const auto outermost = leave("ncclGroupEnd");
+  if (!outermost.ok()) return report(outermost.error());
+  if (!*outermost) return ncclSuccess;
+  ClosedGroup closed;
+  if (closed->first_error != ncclSuccess) {
+    cancel(closed->set_ups);
+    return closed->first_error;
   }
   ncclResult_t result = ncclSuccess;
-  if (!closed.set_ups.empty()) result = run_set_ups(std::move(closed.set_ups));
-  if (closed.entries.empty() || (result != ncclSuccess && result != ncclInProgress)) return result;
-  const ncclResult_t executed = execute_group(std::move(closed.entries));
+  if (!closed->set_ups.empty()) result = run_set_ups(std::move(closed->set_ups));
+  if (closed->entries.empty() || (result != ncclSuccess && result != ncclInProgress)) return result;
+  const ncclResult_t executed = execute_group(closed->entries);
   return executed == ncclSuccess ? result : executed;
 }
 
@@ -147,11 +170,11 @@ RONDO_API_FUNCTION(ncclResult_t, GroupStart, void) { return start_group(); }
 RONDO_API_FUNCTION(ncclResult_t, GroupEnd, void) { return end_group(); }
 
 RONDO_API_FUNCTION(ncclResult_t, GroupSimulateEnd, ncclSimInfo_t* simInfo) {
-  Group closed;
-  bool outermost = false;
-  if (auto left = leave("ncclGroupSimulateEnd", &closed, &outermost); !left.ok())
-    return report(left);
-  cancel(closed);
-  if (closed.first_error != ncclSuccess) return closed.first_error;
-  return report(simulate(closed.entries, simInfo));
+  const auto outermost = leave("ncclGroupSimulateEnd");
+  if (!outermost.ok()) return report(outermost.error());
+  if (!*outermost) return report(simulate({}, simInfo));
+  ClosedGroup closed;
+  cancel(closed->set_ups);
+  if (closed->first_error != ncclSuccess) return closed->first_error;
+  return report(simulate(closed->entries, simInfo));
 }

@@ -1,0 +1,37 @@
+#include "api/job.h"
+
+#include <utility>
+
+namespace rondo::api {
+
+void Share::add(const Request& request) {
+  calls.push_back(request.call);
+  calls.insert(calls.end(), request.more.begin(), request.more.end());
+  late_scalars.resize(calls.size(), request.late_scalar);
+  streams.resize(calls.size(), request.stream);
+}
+
+Job& Job::of_thread() {
+  thread_local Job job;
+  return job;
+}
+
+Share& Job::add_share(CommPin&& comm) {
+  if (used_ == shares_.size()) shares_.emplace_back();
+  Share& share = shares_[used_++];
+  share.comm = std::move(comm);
+  return share;
+}
+
+void Job::clear() {
+  for (Share& share : shares()) {
+    share.comm = CommPin();
+    share.calls.clear();
+    share.late_scalars.clear();
+    share.streams.clear();
+  }
+  used_ = 0;
+  works.clear();
+}
+
+}  // namespace rondo::api

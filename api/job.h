@@ -1,0 +1,54 @@
+// Job: calls that run together, sorted by communicator.
+//
+// Guarantees: clear() lets go of the communicators and keeps the memory, so that a job that is
+// filled again with no more than before allocates nothing (Job::of_thread()).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "api/execute.h"
+
+namespace rondo::api {
+
+// One communicator's share of a job.
+struct Share {
+  CommPin comm;
+  std::uint64_t ticket = 0;
+  std::vector<Call> calls;
+  std::vector<const void*> late_scalars;  // as long as calls
+  std::vector<cudaStream_t> streams;      // as long as calls
+
+  void add(const Request& request);
+};
+
+class Job {
+ public:
+  // The thread's own, empty: for calls that are complete when the function returns.
+  static Job& of_thread();
+
+  std::span<Share> shares() { return {shares_.data(), used_}; }
+  std::span<const Share> shares() const { return {shares_.data(), used_}; }
+  Share& add_share(CommPin&& comm);
+  void clear();
+
+  std::vector<Communicator::Work> works;  // of the engine, while the job runs
+
+ private:
+  std::vector<Share> shares_;  // the first used_ of them count
+  std::size_t used_ = 0;
+};
+
+// Clears the job at the end of a scope.
+class ClearedJob {
+ public:
+  explicit ClearedJob(Job& job) : job_(job) {}
+  ~ClearedJob() { job_.clear(); }
+  ClearedJob(const ClearedJob&) = delete;
+  ClearedJob& operator=(const ClearedJob&) = delete;
+
+ private:
+  Job& job_;
+};
+
+}  // namespace rondo::api

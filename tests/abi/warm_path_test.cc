@@ -1,0 +1,71 @@
+// Groups and messages through the C API allocate nothing once such calls were made before.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "api/rondo.h"
+#include "tests/support/allocations.h"
+
+namespace rondo::test {
+namespace {
+
+#define OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
+
+// Two ranks as threads make the calls, at first without being watched.
+void expect_no_allocation(const std::function<void(ncclComm_t, int rank)>& calls) {
+  if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  std::vector<std::thread> threads;
+  for (int rank : {0, 1})
+    threads.emplace_back([&, rank] {
+      ncclComm_t comm = nullptr;
+      OK(ncclCommInitRank(&comm, 2, id, rank));
+      for (int i = 0; i < 20; ++i) calls(comm, rank);
+      const AllocationCount allocations;
+      for (int i = 0; i < 100; ++i) calls(comm, rank);
+      EXPECT_EQ(allocations.so_far(), 0U) << "in 100 rounds of rank " << rank;
+      OK(ncclCommDestroy(comm));
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ApiWarmPath, GroupsOfCollectivesAllocateNothing) {
+  std::vector<std::vector<float>> in(2, std::vector<float>(64'000)), out = in;
+  expect_no_allocation([&](ncclComm_t comm, int rank) {
+    OK(ncclGroupStart());
+    for (int i = 0; i < 10; ++i)
+      OK(ncclAllReduce(&in[rank][i * 100], &out[rank][i * 100], 100, ncclFloat, ncclSum, comm,
+                       nullptr));
+    OK(ncclAllGather(&in[rank][0], &out[rank][0], 32'000, ncclFloat, comm, nullptr));
+    OK(ncclGroupEnd());
+  });
+}
+
+TEST(ApiWarmPath, GroupsOfMessagesAllocateNothing) {
+  std::vector<std::vector<int>> in(2, std::vector<int>(50'000)), out = in;
+  expect_no_allocation([&](ncclComm_t comm, int rank) {
+    OK(ncclGroupStart());
+    OK(ncclSend(out[rank].data(), out[rank].size(), ncclInt, 1 - rank, comm, nullptr));
+    OK(ncclRecv(in[rank].data(), in[rank].size(), ncclInt, 1 - rank, comm, nullptr));
+    OK(ncclGroupEnd());
+  });
+}
+
+TEST(ApiWarmPath, SingleMessagesAllocateNothing) {
+  std::vector<std::vector<int>> buffers(2, std::vector<int>(3000));
+  expect_no_allocation([&](ncclComm_t comm, int rank) {
+    auto& own = buffers[rank];
+    const auto send = [&] {
+      OK(ncclSend(own.data(), own.size(), ncclInt, 1 - rank, comm, nullptr));
+    };
+    if (rank == 0) send();
+    OK(ncclRecv(own.data(), own.size(), ncclInt, 1 - rank, comm, nullptr));
+    if (rank == 1) send();
+  });
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -94,7 +94,7 @@ struct CallRecord {
   std::int32_t root = -1;  // -1 where there is none
 
   static constexpr std::uint8_t kFused = 1;  // a group of calls run as one
-  static constexpr int kExcludedShift = 2;   // bit kExcludedShift + a: not Algorithm a
+  static constexpr int kExcludedShift = 1;   // bit kExcludedShift + a: not Algorithm a
   constexpr std::uint8_t excluded() const { return flags >> kExcludedShift; }
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };

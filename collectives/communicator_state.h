@@ -15,12 +15,14 @@
 #include "collectives/communicator.h"
 #include "collectives/connections.h"
 #include "collectives/gpu/device_team.h"
+#include "collectives/host_shape.h"
 #include "collectives/init_record.h"
 #include "collectives/one_sided.h"
 #include "collectives/planner.h"
 #include "kernels/host/host_rank.h"
 #include "kernels/host/point_to_point.h"
 #include "kernels/host/segments.h"
+#include "kernels/host/slot_primitives.h"
 #include "transport/net/remote_links.h"
 #include "transport/shm/host_group.h"
 
@@ -48,7 +50,7 @@ class CommunicatorState {
   host::HostRank host;
   std::unique_ptr<Connections> connections;
   std::unique_ptr<RemoteLinks> links;     // where some ranks are on other hosts, else null
-  std::vector<int> ring_order;            // ranks in ring order
+  HostShape shape;                        // its ranks are in ring order
   std::shared_ptr<gpu::DeviceTeam> team;  // where ranks live on CUDA devices, else null
   int idle_turns = 0;
   bool remote_error_seen = false;
@@ -118,7 +120,6 @@ class CommunicatorState {
   std::vector<int> ended_ranks();
 
   // Other hosts (remote.cc).
-  std::vector<int> ring_by_host() const;
   void suspend_rank(bool fresh);
   bool check_remote(const WaitSite& site);
   void tell_other_hosts(const Fault& raised);
@@ -149,7 +150,9 @@ class CommunicatorState {
   std::size_t collect_fusable(std::span<const Call> calls);
   Done run_fused(const Call& first);
   Done announce_empty(const CallRecord& record);
+  host::ConnectedCall lend_connections(const host::HostCall& call);
   Done run_connected(const host::HostCall& call, const Plan& plan);
+  Done run_hierarchical(const host::HostCall& call, const Plan& plan);
   void run_two(const std::function<void()>& first, const std::function<void()>& second);
   Done run_point_to_point(std::span<const Call> calls);
 

@@ -207,7 +207,6 @@ class Creation {
 
   // Where there are other hosts: links to their ranks, authenticated by the communicator's id.
   Done open_links() {
-    state_->ring_order = state_->ring_by_host();
     if (state_->facts.hosts == 1) return done();
     RemoteLinksOptions options;
     options.rank = request_.rank;
@@ -283,14 +282,17 @@ class Creation {
       facts.algorithms.intersect(record.algorithms);
       facts.reproducible |= record.reproducible;
       facts.one_process &= record.facts.process == records_[0].facts.process;
-      if (std::find(hosts.begin(), hosts.end(), record.facts.host) == hosts.end())
-        hosts.push_back(record.facts.host);
+      hosts.push_back(record.facts.host);
       const auto same_cores = [&](const InitRecord& other) {
         return other.facts.host == record.facts.host && other.cpu_set == record.cpu_set;
       };
       facts.crowded |= std::count_if(records_.begin(), records_.end(), same_cores) > record.cores;
     }
-    facts.hosts = static_cast<int>(hosts.size());
+    state_->shape = shape_of_hosts(hosts);
+    facts.hosts = state_->shape.hosts();
+    facts.rails = state_->shape.rails;
+    facts.largest_host = state_->shape.largest;
+    facts.aligned_hosts = state_->shape.aligned;
   }
 
   const CreateRequest& request_;

@@ -22,7 +22,8 @@ const char* order_text(Order order) {
   constexpr const char* kTexts[] = {
       "nothing is reduced", "balanced tree over the ranks: the same bits whatever the algorithm",
       "around the ring: bits depend on the algorithm",
-      "along two trees: bits depend on the algorithm"};
+      "along two trees: bits depend on the algorithm",
+      "balanced tree over hosts of balanced trees over the ranks of each"};
   return kTexts[static_cast<int>(order)];
 }
 
@@ -71,6 +72,14 @@ std::string why_direct(const PlanFacts& facts, const CallRecord& record, const P
   return why;
 }
 
+std::string why_hierarchical(const PlanFacts& facts) {
+  return fmt::format(
+      "{} hosts: reduced or gathered inside each, then across by {} rank{} of each host; from {} "
+      "on "
+      "fewer bytes between hosts decide",
+      facts.hosts, facts.rails, facts.rails == 1 ? "" : "s", bytes_text(tuning::kHierarchicalFrom));
+}
+
 ExplainRow protocol_row(const CallRecord& record, const Plan& plan) {
   ExplainRow row{"protocol", name(plan.protocol), ""};
   switch (plan.protocol) {
@@ -87,6 +96,12 @@ ExplainRow protocol_row(const CallRecord& record, const Plan& plan) {
       row.why = fmt::format("by way of {} staging slots of {} each{}", kStagingSlots,
                             bytes_text(tuning::kStagingBytes / kStagingSlots),
                             plan.expose ? ", where buffers are not in place" : "");
+      break;
+    case Protocol::kMixed:
+      row.why =
+          fmt::format("{} staging slots of {} a rank inside a host, slots of {} between hosts",
+                      kStagingSlots, bytes_text(tuning::kStagingBytes / kStagingSlots),
+                      bytes_text(tuning::kConnectionSlotBytes));
       break;
     case Protocol::kSimple:
       row.why = fmt::format("{} slots of {} a connection", tuning::kConnectionSlots,
@@ -142,8 +157,11 @@ std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record
   }
   const Plan& plan = *made;
   const bool connected = plan.protocol == Protocol::kSimple;
+  const bool hierarchical = plan.protocol == Protocol::kMixed;
   rows.push_back({"algorithm", std::string(name(plan.algorithm)),
-                  connected ? why_connected(facts, run) : why_direct(facts, run, plan)});
+                  connected      ? why_connected(facts, run)
+                  : hierarchical ? why_hierarchical(facts)
+                                 : why_direct(facts, run, plan)});
   rows.push_back(protocol_row(run, plan));
   if (run.collective != Collective::kBarrier)
     rows.push_back({"rounds", fmt::format("{}", plan.rounds.size()),
@@ -151,13 +169,14 @@ std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record
                                 bytes_text(plan.rounds.per_round * size_of(run.type)))});
   const Order order = order_of(plan.algorithm, run.collective);
   if (order != Order::kNone) rows.push_back({"order", "", order_text(order)});
-  if (plan.protocol == Protocol::kStaged && run.collective != Collective::kBarrier)
+  if ((plan.protocol == Protocol::kStaged || hierarchical) &&
+      run.collective != Collective::kBarrier)
     rows.push_back(buffers_row(facts, run, plan));
   if (plan.stream_stores)
     rows.push_back({"stores", "past the caches",
                     fmt::format("results of {} or more leave the cache anyway",
                                 bytes_text(tuning::kStreamStores))});
-  if (!connected && is_fusable(facts, run))
+  if (!connected && !hierarchical && is_fusable(facts, run))
     rows.push_back({"in a group", "fused",
                     fmt::format("with its neighbours of the same kind below {}",
                                 bytes_text(tuning::kFuseBelow))});

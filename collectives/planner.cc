@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/tuning.h"
+#include "kernels/algorithms/hierarchical.h"
 #include "transport/connection.h"
 
 namespace rondo {
@@ -96,14 +97,52 @@ std::array<Algorithm, 3> primitives_choices(const PlanFacts& facts, const CallRe
 }
 
 // Narrow floats are rounded at every hop along connections, so their bits depend on the algorithm.
-bool is_reproducible(Order order, bool narrow) {
-  return order == Order::kNone || (order == Order::kTree && !narrow);
+bool is_reproducible(const PlanFacts& facts, Order order, DataType type) {
+  const bool narrow = is_float(type) && size_of(type) < 4;
+  const bool tree = order == Order::kTree || (order == Order::kHostTree && facts.aligned_hosts);
+  return order == Order::kNone || (tree && !narrow);
+}
+
+// Whether the table has this algorithm for the call, and it may run it.
+bool may_run(const PlanFacts& facts, const CallRecord& record, Algorithm algorithm, Verbs verbs) {
+  return allowed(facts, record, algorithm) &&
+         std::any_of(std::begin(kAlgorithms), std::end(kAlgorithms), [&](const AlgorithmRow& row) {
+           return row.algorithm == algorithm && row.collective == record.collective &&
+                  row.verbs == verbs &&
+                  (!facts.reproducible || is_reproducible(facts, row.order, record.type));
+         });
+}
+
+// Several hosts: large calls hierarchically, unless hosts have one rank each; others only where
+// nothing else may run them.
+bool is_hierarchical(const PlanFacts& facts, const CallRecord& record) {
+  if (facts.hosts == 1 || !may_run(facts, record, Algorithm::kHierarchical, Verbs::kViews))
+    return false;
+  const std::uint64_t blocks = record.collective == Collective::kAllGather ? facts.ranks : 1;
+  const std::uint64_t bytes = blocks * record.count * size_of(record.type);
+  return (bytes >= tuning::kHierarchicalFrom && facts.ranks > facts.hosts) ||
+         !make_primitives_plan(facts, record).ok();
+}
+
+Plan views_plan(const PlanFacts& facts, const CallRecord& record) {
+  Plan plan;
+  plan.algorithm = Algorithm::kHierarchical;
+  plan.protocol = Protocol::kMixed;
+  plan.expose =
+      record.count * size_of(record.type) >= tuning::kExposeFrom && record.op != RedOp::kPreMulSum;
+  const std::uint64_t grain = grain_of(record.type);
+  std::uint64_t per_round = facts.slot_bytes / size_of(record.type);
+  if (record.collective == Collective::kAllGather)
+    per_round /= hierarchical_all_gather_slot(facts.hosts, facts.rails, facts.largest_host, 1);
+  if (per_round > grain) per_round = per_round / grain * grain;
+  plan.rounds = {record.count, std::max<std::uint64_t>(per_round, 1), grain};
+  return plan;
 }
 
 }  // namespace
 
 const char* name(Protocol protocol) {
-  constexpr const char* kNames[] = {"line", "lines", "staged", "simple"};
+  constexpr const char* kNames[] = {"line", "lines", "staged", "simple", "mixed"};
   return kNames[static_cast<int>(protocol)];
 }
 
@@ -120,6 +159,7 @@ std::uint64_t one_shot_limit(Collective collective, int ranks) {
 Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
   Plan plan;
   const std::uint64_t bytes = record.count * size_of(record.type);
+  if (is_hierarchical(facts, record)) return views_plan(facts, record);
   if (needs_primitives(facts, record)) return make_primitives_plan(facts, record);
   plan.algorithm = choose_allowed(facts, record, bytes);
   plan.in_place_safe = is_in_place_safe(plan.algorithm, record.collective);
@@ -145,16 +185,8 @@ Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
 Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& record) {
   Plan plan;
   plan.protocol = Protocol::kSimple;
-  const bool narrow = is_float(record.type) && size_of(record.type) < 4;
   for (Algorithm algorithm : primitives_choices(facts, record)) {
-    const auto matches = [&](const AlgorithmRow& row) {
-      return row.algorithm == algorithm && row.collective == record.collective &&
-             row.verbs == Verbs::kPrimitives &&
-             !(facts.reproducible && !is_reproducible(row.order, narrow));
-    };
-    if (!allowed(facts, record, algorithm) ||
-        std::none_of(std::begin(kAlgorithms), std::end(kAlgorithms), matches))
-      continue;
+    if (!may_run(facts, record, algorithm, Verbs::kPrimitives)) continue;
     plan.algorithm = algorithm;
     const std::uint64_t grain = grain_of(record.type);
     const std::uint64_t slot = facts.connection_slot_bytes / size_of(record.type) / grain * grain;

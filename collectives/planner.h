@@ -18,8 +18,11 @@ namespace rondo {
 struct PlanFacts {
   int ranks = 1;
   int hosts = 1;
-  bool one_process = false;  // every rank lives in one process
-  bool crowded = false;      // some host has more ranks than cores
+  int rails = 1;               // fewest ranks of a host
+  int largest_host = 1;        // most
+  bool aligned_hosts = false;  // see HostShape
+  bool one_process = false;    // every rank lives in one process
+  bool crowded = false;        // some host has more ranks than cores
   bool reproducible = false;
   std::uint64_t slot_bytes = 0;  // of a staging slot
   std::uint64_t connection_slot_bytes = 0;
@@ -31,14 +34,15 @@ enum class Protocol : std::uint8_t {
   kLine,    // data travel in the announcement
   kLines,   // in cache lines beside it
   kStaged,  // by way of staging memory, or in the callers' buffers
-  kSimple   // along connections
+  kSimple,  // along connections
+  kMixed    // kStaged inside a host, kSimple between hosts
 };
 const char* name(Protocol protocol);
 
 struct Plan {
   Algorithm algorithm = Algorithm::kDirect;
   Protocol protocol = Protocol::kStaged;
-  Rounds rounds{};            // except for kSimple
+  Rounds rounds{};            // of the texts
   bool in_place_safe = true;  // inputs may be exposed though they are outputs too
   bool expose = false;        // large enough for peers to use the callers' buffers in place
   bool stream_stores = false;

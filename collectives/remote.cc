@@ -20,18 +20,6 @@ constexpr std::chrono::milliseconds kFaultFlush{200};
 
 }  // namespace
 
-// Ranks of this host one after the other, hosts in the order of their first ranks: a ring then
-// leaves each host once.
-std::vector<int> CommunicatorState::ring_by_host() const {
-  std::vector<int> ring;
-  for (int first = 0; first < size; ++first)
-    for (int r = first; r < size; ++r)
-      if (ranks[r].host == ranks[first].host &&
-          std::find(ring.begin(), ring.end(), r) == ring.end())
-        ring.push_back(r);
-  return ring;
-}
-
 void CommunicatorState::suspend_rank(bool fresh) {
   if (fresh) idle_turns = 0;
   const bool moved = links != nullptr && links->progress();

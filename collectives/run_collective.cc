@@ -38,7 +38,9 @@ Sides sides_of(const CallRecord& record, Algorithm algorithm, int rank) {
     case Collective::kGather:
       return {rank != record.root, false};
     case Collective::kAllReduce:
-      return {true, algorithm == Algorithm::kTwoShot};
+      return {true, algorithm == Algorithm::kTwoShot || algorithm == Algorithm::kHierarchical};
+    case Collective::kAllGather:
+      return {true, algorithm == Algorithm::kHierarchical};
     case Collective::kBarrier:
       return {false, false};
     default:
@@ -123,6 +125,8 @@ Done CommunicatorState::run_collective(const Call& call) {
   Done result;
   if (plan.protocol == Protocol::kSimple) {
     result = run_connected(host_call, plan);
+  } else if (plan.protocol == Protocol::kMixed) {
+    result = run_hierarchical(host_call, plan);
   } else if (!host::run_direct(host, host_call, plan.algorithm, carrier_of(plan.protocol),
                                plan.rounds)) {
     result = why_it_ended();

@@ -1,4 +1,5 @@
-// Collectives along connections: what a communicator lends to kernels/host/run_connected.
+// Collectives along connections, within hosts and between them: what a communicator lends to
+// kernels/host/run_connected and run_hierarchical.
 #include "kernels/host/run_connected.h"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
 #include "kernels/host/announcer.h"
+#include "kernels/host/run_hierarchical.h"
 
 namespace rondo {
 
@@ -26,21 +28,30 @@ void CommunicatorState::run_two(const std::function<void()>& first,
   host.waiter.set_supervisor(before);
 }
 
+host::ConnectedCall CommunicatorState::lend_connections(const host::HostCall& call) {
+  const auto end_of = [this](Result<Connection*> made) -> Connection* {
+    if (made.ok()) return *made;
+    raise(make_fault(made.status(), rank, made.error().text));
+    return nullptr;
+  };
+  host::ConnectedCall lent{host, call, rank, size, {}, {}, {}};
+  lent.to = [end_of, this](int peer, int channel) {
+    return end_of(connections->to(peer, channel));
+  };
+  lent.from = [end_of, this](int peer, int channel) {
+    return end_of(connections->from(peer, channel));
+  };
+  lent.run_two = [this](const auto& first, const auto& second) { run_two(first, second); };
+  return lent;
+}
+
 Done CommunicatorState::run_connected(const host::HostCall& call, const Plan& plan) {
   host::Announcer announcer(host, call.record);
   ++host.step;
   announcer.reserve_line();
   announcer.publish_line(0);
   if (announcer.failed()) return why_it_ended();
-  const auto end_of = [this](Result<Connection*> made) -> Connection* {
-    if (made.ok()) return *made;
-    raise(make_fault(made.status(), rank, made.error().text));
-    return nullptr;
-  };
-  host::ConnectedCall connected{host, call, rank, size, {}, {}, {}};
-  connected.to = [&](int peer, int channel) { return end_of(connections->to(peer, channel)); };
-  connected.from = [&](int peer, int channel) { return end_of(connections->from(peer, channel)); };
-  connected.run_two = [this](const auto& first, const auto& second) { run_two(first, second); };
+  host::ConnectedCall connected = lend_connections(call);
   connected.has_entered = [this, &announcer](int peer) {
     const int local = local_of(peer);
     return local < 0 || announcer.wait_line(local);
@@ -49,9 +60,23 @@ Done CommunicatorState::run_connected(const host::HostCall& call, const Plan& pl
     scratch.resize(facts.connection_slot_bytes);
     connected.scratch = scratch.data();
   }
-  const auto position = std::find(ring_order.begin(), ring_order.end(), rank) - ring_order.begin();
-  const RingView view{static_cast<int>(position), size, ring_order.data()};
+  const std::vector<int>& ring = shape.ranks;
+  const auto position = std::find(ring.begin(), ring.end(), rank) - ring.begin();
+  const RingView view{static_cast<int>(position), size, ring.data()};
   if (!host::run_connected(connected, plan.algorithm, view, plan.rounds)) return why_it_ended();
+  return flush_links();
+}
+
+// Inputs are scaled inside the host already where the operation is PreMulSum.
+Done CommunicatorState::run_hierarchical(const host::HostCall& call, const Plan& plan) {
+  host::HostCall between = call;
+  if (between.op == RedOp::kPreMulSum) between.op = RedOp::kSum;
+  host::ConnectedCall connected = lend_connections(between);
+  const HostMap map{shape.hosts(), shape.host_of(rank), shape.rails, shape.first.data(),
+                    shape.ranks.data()};
+  if (!host::run_hierarchical(host, call, connected, between, map, plan.rounds,
+                              facts.connection_slot_bytes / size_of(call.type)))
+    return why_it_ended();
   return flush_links();
 }
 

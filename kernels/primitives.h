@@ -19,6 +19,10 @@
 // A slot is written again only after open(); open() waits until every rank has taken the step after
 // the one that published the slot's last contents, so text must publish after it has read.
 //
+// RelayingMemory adds, for texts that work on a result before its peers may have it:
+//   expose_kept(slot, piece)     what output[piece.at...] holds is this rank's result, as if
+//                                reduce() had delivered it: peers fetch it with copy_result
+//
 // Primitives: data passes along connections to a next rank and from a previous one, in order.
 //   send(c)                   input[c] goes to next
 //   recv(c)                   output[c] comes from previous
@@ -64,7 +68,8 @@ struct Delivery {
   std::uint64_t at;  // position in the output, the same on every rank that gets it
   int slot;          // >= 0: readers fetch it from this slot with copy_result
   std::uint64_t window;
-  int reader;  // the only rank that fetches it, or -1: all do
+  int reader;            // the only rank that fetches it, or -1: all do
+  bool finished = true;  // false: a partial result (avg does not divide yet)
 };
 
 // A contiguous range of elements.
@@ -118,6 +123,11 @@ concept PeerMemory = requires(P& p, int i, std::uint64_t n, Piece piece, Deliver
   p.copy_result(i, i, piece);
   p.copy_own(n, n, n);
   p.release();
+};
+
+template <class P>
+concept RelayingMemory = PeerMemory<P> && requires(P& p, int i, Piece piece) {
+  p.expose_kept(i, piece);
 };
 
 template <class P>

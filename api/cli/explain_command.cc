@@ -8,6 +8,7 @@
 #include "bench/element_types.h"
 #include "bench/kinds.h"
 #include "collectives/explain.h"
+#include "collectives/host_shape.h"
 #include "collectives/tuning.h"
 #include "topology/cpu_budget.h"
 #include "transport/connection.h"
@@ -100,6 +101,13 @@ Result<PlanFacts> facts_of(const Wanted& wanted) {
   PlanFacts facts;
   facts.ranks = wanted.ranks;
   facts.hosts = wanted.hosts;
+  std::vector<std::uint64_t> host_of_rank;  // blocks of ranks, as launchers place them
+  for (int r = 0; r < wanted.ranks; ++r)
+    host_of_rank.push_back(static_cast<std::uint64_t>(r) * wanted.hosts / wanted.ranks);
+  const HostShape shape = shape_of_hosts(host_of_rank);
+  facts.rails = shape.rails;
+  facts.largest_host = shape.largest;
+  facts.aligned_hosts = shape.aligned;
   facts.one_process = wanted.threads && wanted.hosts == 1;
   facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
   facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;

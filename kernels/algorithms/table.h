@@ -2,9 +2,11 @@
 //
 // `order` is a promise that the checker proves: kTree is the balanced binary tree over rank numbers
 // (split at the largest power of two below n), kRing a rotation of the ranks (ring.h), kDoubleTree
-// that of tree.h, kNone where nothing is reduced. Only kTree and kNone rows run in reproducible
-// mode. `in_place_safe`: peers may read a rank's input in place although it is also the output that
-// it and they write. `fewest_slots`: what every connection needs for the text not to deadlock.
+// that of tree.h, kHostTree the balanced tree over hosts of the balanced trees over the ranks of
+// each (hierarchical.h), kNone where nothing is reduced. Only kTree and kNone rows run in
+// reproducible mode, and kHostTree where the hosts are subtrees of the tree over ranks.
+// `in_place_safe`: peers may read a rank's input in place although it is also the output that it
+// and they write. `fewest_slots`: what every connection needs for the text not to deadlock.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +16,18 @@
 
 namespace rondo {
 
-enum class Algorithm : std::uint8_t { kOneShot, kTwoShot, kDirect, kRing, kTree, kRecursive };
-enum class Order : std::uint8_t { kNone, kTree, kRing, kDoubleTree };
-enum class Verbs : std::uint8_t { kPeerMemory, kPrimitives };
+enum class Algorithm : std::uint8_t {
+  kOneShot,
+  kTwoShot,
+  kDirect,
+  kRing,
+  kTree,
+  kRecursive,
+  kHierarchical
+};
+enum class Order : std::uint8_t { kNone, kTree, kRing, kDoubleTree, kHostTree };
+// kViews: PeerMemory on every host, Primitives across.
+enum class Verbs : std::uint8_t { kPeerMemory, kPrimitives, kViews };
 
 struct AlgorithmRow {
   Algorithm algorithm;
@@ -25,7 +36,7 @@ struct AlgorithmRow {
   Order order;
   Verbs verbs;
   bool in_place_safe;
-  int fewest_slots = 0;  // kPrimitives only
+  int fewest_slots = 0;  // not of kPeerMemory
 };
 
 inline constexpr AlgorithmRow kAlgorithms[] = {
@@ -56,11 +67,15 @@ inline constexpr AlgorithmRow kAlgorithms[] = {
      1},
     {Algorithm::kRecursive, "recursive", Collective::kAllReduce, Order::kTree, Verbs::kPrimitives,
      true, 1},
+    {Algorithm::kHierarchical, "hierarchical", Collective::kAllReduce, Order::kHostTree,
+     Verbs::kViews, true, 1},
+    {Algorithm::kHierarchical, "hierarchical", Collective::kAllGather, Order::kNone, Verbs::kViews,
+     true, 2},
 };
 
-inline constexpr int kAlgorithmCount = 6;
+inline constexpr int kAlgorithmCount = 7;
 inline constexpr std::string_view kAlgorithmNames[kAlgorithmCount] = {
-    "oneshot", "twoshot", "direct", "ring", "tree", "recursive"};
+    "oneshot", "twoshot", "direct", "ring", "tree", "recursive", "hierarchical"};
 constexpr std::string_view name(Algorithm algorithm) {
   return kAlgorithmNames[static_cast<int>(algorithm)];
 }

@@ -38,6 +38,18 @@ Reduced tree_order(int ranks) {
   };
 }
 
+Reduced host_tree_order(std::vector<std::vector<int>> hosts) {
+  return [hosts = std::move(hosts)](Expressions& pool, int call, std::uint64_t element) {
+    std::vector<Expr> sums;
+    for (const std::vector<int>& host : hosts) {
+      std::vector<Expr> inputs;
+      for (const int r : host) inputs.push_back(pool.input(call, r, element));
+      sums.push_back(balanced_tree(pool, inputs));
+    }
+    return balanced_tree(pool, sums);
+  };
+}
+
 Reduced ring_order(std::vector<int> ring, std::function<int(std::uint64_t)> first) {
   return [ring = std::move(ring), first = std::move(first)](Expressions& pool, int call,
                                                             std::uint64_t element) {

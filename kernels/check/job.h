@@ -22,6 +22,8 @@ using Reduced = std::function<Expr(Expressions& pool, int call, std::uint64_t el
 
 // The balanced binary tree over rank numbers.
 Reduced tree_order(int ranks);
+// The balanced tree over hosts of the balanced trees over the ranks of each.
+Reduced host_tree_order(std::vector<std::vector<int>> hosts);
 // (((first + next) + ...) + last) along a ring, from the position that first(element) says.
 // `ring` holds the rank at every position.
 Reduced ring_order(std::vector<int> ring, std::function<int(std::uint64_t)> first);

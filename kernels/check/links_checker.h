@@ -13,11 +13,10 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
-#include <tuple>
 #include <vector>
 
+#include "kernels/check/channels.h"
 #include "kernels/check/job.h"
 #include "kernels/check/links_program.h"
 #include "kernels/check/schedule.h"
@@ -52,20 +51,6 @@ class LinksChecker {
   Verdict run();
 
  private:
-  struct Message {
-    std::uint64_t count;
-    int call;
-  };
-  struct Channel {
-    int from, to, number;
-    std::uint64_t sent = 0, received = 0;
-    std::vector<Message> messages;         // by slot
-    std::vector<Clocks::Snapshot> filled;  // by slot: the signal that it was filled, and by whom
-    std::vector<Clocks::Snapshot> emptied;
-    std::vector<int> filler, emptier;
-    TrackedMemory slots;
-    TrackedMemory ends;  // 0: the sender's, 1: the receiver's; each belongs to one text at a time
-  };
   struct Thread {
     int rank;
     int list;
@@ -82,11 +67,7 @@ class LinksChecker {
   Turn step(int t);
   Turn fork_or_join(int t, const LinksOp& op);
   std::string why_blocked(int t);
-  const Channel* blocked_by(int t, const LinksOp& op, bool& full);
-  Channel& channel(int from, int to, int number);
   void perform(int t, const LinksOp& op);
-  void receive(int t, const LinksOp& op, int from, std::vector<Expr>& value, bool first);
-  void send(int t, const LinksOp& op, int to, const std::vector<Expr>& value);
   void leave_call(int t, int number);
 
   Expressions& pool_;
@@ -98,7 +79,7 @@ class LinksChecker {
   std::vector<Expectation> expected_;
   std::vector<Thread> threads_;
   std::vector<std::vector<int>> thread_of_;  // by rank and list
-  std::map<std::tuple<int, int, int>, Channel> channels_;
+  Channels channels_;
 };
 
 }  // namespace rondo::check

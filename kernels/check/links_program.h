@@ -33,60 +33,65 @@ struct LinksOp {
   Chunk chunk{0, 0, 0};
   int first = -1;  // kRoles: two lists; kEnter, kReturn: the call's number
   int second = -1;
+  bool own_is_output = false;  // the operand is the output where the verb takes the input
+};
+
+// The Primitives that a program hands out: every verb becomes program.add(op).
+template <class Program>
+class LinkPort {
+ public:
+  LinkPort(Program& program, Peers from, Peers to, int channel)
+      : program_(program), from_(from), to_(to), channel_(channel) {}
+
+  void send(const Chunk& c) { add(kSend, c); }
+  void recv(const Chunk& c) { add(kRecv, c); }
+  void copy_send(const Chunk& c) { add(kCopySend, c); }
+  void recv_copy_send(const Chunk& c) { add(kRecvCopySend, c); }
+  void recv_reduce_send(const Chunk& c) { add(kRecvReduceSend, c); }
+  void recv_reduce_copy(const Chunk& c) { add(kRecvReduceCopy, c); }
+  void recv_reduce_copy_send(const Chunk& c) { add(kRecvReduceCopySend, c); }
+  void send_kept(const Chunk& c) { add(kSendKept, c); }
+  void recv_reduce_before(const Chunk& c) { add(kRecvReduceBefore, c); }
+  void recv_reduce_after(const Chunk& c) { add(kRecvReduceAfter, c); }
+  void finish(const Chunk& c) { add(kFinish, c); }
+
+ private:
+  using O = LinkVerb::Operand;
+  // clang-format off
+  static constexpr LinkVerb kSend{"send", false, O::kInput, false, false, false, true};
+  static constexpr LinkVerb kRecv{"recv", true, O::kNone, false, false, true, false};
+  static constexpr LinkVerb kCopySend{"copy_send", false, O::kInput, false, false, true, true};
+  static constexpr LinkVerb kRecvCopySend{
+      "recv_copy_send", true, O::kNone, false, false, true, true};
+  static constexpr LinkVerb kRecvReduceSend{
+      "recv_reduce_send", true, O::kInput, false, false, false, true};
+  static constexpr LinkVerb kRecvReduceCopy{
+      "recv_reduce_copy", true, O::kInput, false, true, true, false};
+  static constexpr LinkVerb kRecvReduceCopySend{
+      "recv_reduce_copy_send", true, O::kInput, false, true, true, true};
+  static constexpr LinkVerb kSendKept{"send_kept", false, O::kOutput, false, false, false, true};
+  static constexpr LinkVerb kRecvReduceBefore{
+      "recv_reduce_before", true, O::kOutput, false, false, true, false};
+  static constexpr LinkVerb kRecvReduceAfter{
+      "recv_reduce_after", true, O::kOutput, true, false, true, false};
+  static constexpr LinkVerb kFinish{"finish", false, O::kOutput, false, true, true, false};
+  // clang-format on
+  void add(const LinkVerb& verb, const Chunk& c) {
+    if (c.count == 0) return;  // no message
+    const Peers from = verb.receives ? from_ : Peers{};
+    const Peers to = verb.sends ? to_ : Peers{};
+    program_.add({LinksOp::Kind::kVerb, &verb, from, to, channel_, c});
+  }
+
+  Program& program_;
+  Peers from_;
+  Peers to_;
+  int channel_;
 };
 
 class LinksProgram {
  public:
-  class Port {
-   public:
-    Port(LinksProgram& program, Peers from, Peers to, int channel)
-        : program_(program), from_(from), to_(to), channel_(channel) {}
-
-    void send(const Chunk& c) { add(kSend, c); }
-    void recv(const Chunk& c) { add(kRecv, c); }
-    void copy_send(const Chunk& c) { add(kCopySend, c); }
-    void recv_copy_send(const Chunk& c) { add(kRecvCopySend, c); }
-    void recv_reduce_send(const Chunk& c) { add(kRecvReduceSend, c); }
-    void recv_reduce_copy(const Chunk& c) { add(kRecvReduceCopy, c); }
-    void recv_reduce_copy_send(const Chunk& c) { add(kRecvReduceCopySend, c); }
-    void send_kept(const Chunk& c) { add(kSendKept, c); }
-    void recv_reduce_before(const Chunk& c) { add(kRecvReduceBefore, c); }
-    void recv_reduce_after(const Chunk& c) { add(kRecvReduceAfter, c); }
-    void finish(const Chunk& c) { add(kFinish, c); }
-
-   private:
-    using O = LinkVerb::Operand;
-    // clang-format off
-    static constexpr LinkVerb kSend{"send", false, O::kInput, false, false, false, true};
-    static constexpr LinkVerb kRecv{"recv", true, O::kNone, false, false, true, false};
-    static constexpr LinkVerb kCopySend{"copy_send", false, O::kInput, false, false, true, true};
-    static constexpr LinkVerb kRecvCopySend{
-        "recv_copy_send", true, O::kNone, false, false, true, true};
-    static constexpr LinkVerb kRecvReduceSend{
-        "recv_reduce_send", true, O::kInput, false, false, false, true};
-    static constexpr LinkVerb kRecvReduceCopy{
-        "recv_reduce_copy", true, O::kInput, false, true, true, false};
-    static constexpr LinkVerb kRecvReduceCopySend{
-        "recv_reduce_copy_send", true, O::kInput, false, true, true, true};
-    static constexpr LinkVerb kSendKept{"send_kept", false, O::kOutput, false, false, false, true};
-    static constexpr LinkVerb kRecvReduceBefore{
-        "recv_reduce_before", true, O::kOutput, false, false, true, false};
-    static constexpr LinkVerb kRecvReduceAfter{
-        "recv_reduce_after", true, O::kOutput, true, false, true, false};
-    static constexpr LinkVerb kFinish{"finish", false, O::kOutput, false, true, true, false};
-    // clang-format on
-    void add(const LinkVerb& verb, const Chunk& c) {
-      if (c.count == 0) return;  // no message
-      const Peers from = verb.receives ? from_ : Peers{};
-      const Peers to = verb.sends ? to_ : Peers{};
-      program_.add({LinksOp::Kind::kVerb, &verb, from, to, channel_, c});
-    }
-
-    LinksProgram& program_;
-    Peers from_;
-    Peers to_;
-    int channel_;
-  };
+  using Port = LinkPort<LinksProgram>;
 
   LinksProgram(int rank, int size) : rank_(rank), size_(size), lists_(1) {}
 

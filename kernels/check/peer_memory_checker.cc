@@ -2,24 +2,53 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rondo::check {
 
 PeerMemoryChecker::PeerMemoryChecker(Expressions& pool, const PeerMemoryOptions& options)
-    : pool_(pool), options_(options), witness_{Clocks(options.ranks), {}, {}} {
+    : pool_(pool),
+      options_(options),
+      witness_{Clocks(options.ranks), {}, {}},
+      channels_(pool, witness_, options.link_slots, options.link_elements) {
+  if (options_.hosts.empty()) {
+    options_.hosts.resize(1);
+    for (int r = 0; r < options.ranks; ++r) options_.hosts[0].push_back(r);
+  }
+  for (const std::vector<int>& host : options_.hosts) {
+    first_.push_back(static_cast<int>(by_host_.size()));
+    by_host_.insert(by_host_.end(), host.begin(), host.end());
+  }
+  first_.push_back(options.ranks);
   for (int r = 0; r < options.ranks; ++r) {
     witness_.names.push_back(fmt::format("rank {}", r));
-    ranks_.emplace_back(PeerMemoryProgram(r, options.ranks));
+    int host = 0;
+    const auto on = [&](int h) {
+      return std::find(options_.hosts[h].begin(), options_.hosts[h].end(), r);
+    };
+    while (on(host) == options_.hosts[host].end()) ++host;
+    const auto local = static_cast<int>(on(host) - options_.hosts[host].begin());
+    ranks_.emplace_back(PeerMemoryProgram(local, static_cast<int>(options_.hosts[host].size())),
+                        host);
     for (int slot = 0; slot < kStagingSlots; ++slot)
       ranks_[r].slots[slot] = TrackedMemory(witness_, fmt::format("slot {} of rank {}", slot, r),
                                             options.slot_elements);
   }
 }
 
+HostMap PeerMemoryChecker::map_of(const Rank& rank) const {
+  std::size_t rails = options_.hosts[0].size();
+  for (const std::vector<int>& host : options_.hosts) rails = std::min(rails, host.size());
+  return {static_cast<int>(options_.hosts.size()), rank.host, static_cast<int>(rails),
+          first_.data(), by_host_.data()};
+}
+
 int PeerMemoryChecker::add_call(const Job& job, const std::vector<std::uint32_t>& exposures,
                                 bool scaled) {
   const int number = static_cast<int>(calls_.size());
-  Call& call =
-      calls_.emplace_back(Call{job, exposures, scaled, {}, {}, Expectation(pool_, job, number)});
+  Call& call = calls_.emplace_back(
+      Call{job, exposures, scaled, {}, {}, Expectation(pool_, job, number), {}});
+  call.steps.resize(options_.hosts.size());
   for (int r = 0; r < options_.ranks; ++r) call.users.emplace_back(witness_, pool_, job, number, r);
   call.announced =
       TrackedMemory(witness_, fmt::format("the announcements of call {}", number), options_.ranks);
@@ -30,6 +59,7 @@ Verdict PeerMemoryChecker::run() {
   run_schedule(
       options_.ranks, options_.seed, witness_, [&](int r) { return step(r); },
       [&](int r) { return why_blocked(r); });
+  channels_.report_unread();
   return witness_.verdict;
 }
 
@@ -37,6 +67,8 @@ Turn PeerMemoryChecker::step(int r) {
   Rank& rank = ranks_[r];
   if (rank.at == rank.program.ops().size()) return Turn::kEnded;
   const Op& op = rank.program.ops()[rank.at];
+  if (op.verb == Op::Verb::kLink && channels_.blocks(r, rank.program.links()[op.at]))
+    return Turn::kBlocked;
   if (awaited(r, op) >= 0) return Turn::kBlocked;
   join_awaited(r, op);
   perform(r, op);
@@ -63,23 +95,27 @@ std::uint64_t PeerMemoryChecker::needed_step(int r, const Op& op) const {
 
 int PeerMemoryChecker::awaited(int r, const Op& op) const {
   const std::uint64_t needed = needed_step(r, op);
-  if (op.verb == Op::Verb::kWait) return ranks_[op.peer].steps.size() >= needed ? -1 : op.peer;
-  for (int peer = 0; needed != 0 && peer < options_.ranks; ++peer)
-    if (peer != r && ranks_[peer].steps.size() < needed) return peer;
+  if (needed == 0) return -1;
+  for (const int peer : view(r)) {
+    if (peer == r || (op.verb == Op::Verb::kWait && peer != view(r)[op.peer])) continue;
+    if (ranks_[peer].steps.size() < needed) return peer;
+  }
   return -1;
 }
 
 void PeerMemoryChecker::join_awaited(int r, const Op& op) {
   const std::uint64_t needed = needed_step(r, op);
-  for (int peer = 0; needed != 0 && peer < options_.ranks; ++peer) {
-    if (peer == r || (op.verb == Op::Verb::kWait && peer != op.peer)) continue;
+  if (needed == 0) return;
+  for (const int peer : view(r)) {
+    if (peer == r || (op.verb == Op::Verb::kWait && peer != view(r)[op.peer])) continue;
     witness_.clocks.join(r, peer, ranks_[peer].steps[needed - 1]);
   }
 }
 
-std::string PeerMemoryChecker::why_blocked(int r) const {
+std::string PeerMemoryChecker::why_blocked(int r) {
   const Rank& rank = ranks_[r];
   const Op& op = rank.program.ops()[rank.at];
+  if (op.verb == Op::Verb::kLink) return channels_.why_blocked(r, rank.program.links()[op.at]);
   const int peer = awaited(r, op);
   const char* verb = op.verb == Op::Verb::kOpen   ? "open"
                      : op.verb == Op::Verb::kWait ? "wait"
@@ -112,6 +148,7 @@ void PeerMemoryChecker::perform(int r, const Op& op) {
   switch (op.verb) {
     case Op::Verb::kEnter:
       rank.call = &calls_[op.peer];
+      rank.number = op.peer;
       rank.first_step = rank.steps.size();
       rank.last_exposed = {};
       rank.last_look = 0;
@@ -132,6 +169,12 @@ void PeerMemoryChecker::perform(int r, const Op& op) {
       return copy_result(r, op);
     case Op::Verb::kCopyOwn:
       return copy_own(r, op);
+    case Op::Verb::kExposeKept:
+      rank.last_look = rank.steps.size() + 1;
+      return expose_kept(r, op);
+    case Op::Verb::kLink:
+      return channels_.perform({r, r, rank.number}, rank.program.links()[op.at],
+                               rank.call->users[r]);
     case Op::Verb::kReturn:
       return leave_call(r);
     default:
@@ -161,40 +204,65 @@ void PeerMemoryChecker::reduce(int r, const Op& op) {
     for (std::uint64_t i = 0; i < piece.count; ++i)
       rank.slots[op.slot].write(piece.window + i, r, call.users[r].read_input(piece.at + i, r));
   }
-  std::vector<int> written;  // whose outputs get the result directly
   bool staged = false;
-  for (int reader = 0; op.to.slot >= 0 && reader < options_.ranks; ++reader) {
-    if (reader == r || (op.to.reader >= 0 && reader != op.to.reader)) continue;
+  std::vector<int> written;  // whose outputs get the result directly
+  if (op.to.slot >= 0) written = receivers(r, op.to.reader, staged);
+  if (op.to.keep) written.push_back(r);
+  if (staged && !claim(r, op.to.slot, op.to.window, piece.count)) return;
+  const std::size_t size = view(r).size();
+  std::vector<char> exposed(size);
+  for (std::size_t i = 0; i < size; ++i)
+    exposed[i] = view(r)[i] == r ? !call.scaled : exposes(r, view(r)[i], kExposesInput);
+
+  std::vector<Expr> inputs(size);
+  for (std::uint64_t i = 0; i < piece.count && witness_.verdict.ok(); ++i) {
+    for (std::size_t k = 0; k < size; ++k) {
+      const int source = view(r)[k];
+      inputs[k] = exposed[k] ? call.users[source].read_input(piece.at + i, r)
+                             : ranks_[source].slots[op.slot].read(piece.window + i, r);
+    }
+    Expr result = balanced_tree(pool_, inputs);
+    if (op.to.finished) result = pool_.finish(result);
+    for (const int reader : written) call.users[reader].write_output(op.to.at + i, r, result);
+    if (staged) rank.slots[op.to.slot].write(op.to.window + i, r, result);
+  }
+}
+
+std::vector<int> PeerMemoryChecker::receivers(int r, int only, bool& staged) {
+  std::vector<int> written;
+  for (const int reader : view(r)) {
+    if (reader == r || (only >= 0 && reader != view(r)[only])) continue;
     if (exposes(r, reader, kExposesOutput)) {
       written.push_back(reader);
     } else {
       staged = true;
     }
   }
-  if (op.to.keep) written.push_back(r);
-  if (staged && !claim(r, op.to.slot, op.to.window, piece.count)) return;
-  std::vector<char> exposed(options_.ranks);
-  for (int source = 0; source < options_.ranks; ++source)
-    exposed[source] = source == r ? !call.scaled : exposes(r, source, kExposesInput);
+  return written;
+}
 
-  std::vector<Expr> inputs(options_.ranks);
-  for (std::uint64_t i = 0; i < piece.count && witness_.verdict.ok(); ++i) {
-    for (int source = 0; source < options_.ranks; ++source)
-      inputs[source] = exposed[source] ? call.users[source].read_input(piece.at + i, r)
-                                       : ranks_[source].slots[op.slot].read(piece.window + i, r);
-    const Expr result = pool_.finish(balanced_tree(pool_, inputs));
-    for (const int reader : written) call.users[reader].write_output(op.to.at + i, r, result);
-    if (staged) rank.slots[op.to.slot].write(op.to.window + i, r, result);
+void PeerMemoryChecker::expose_kept(int r, const Op& op) {
+  Rank& rank = ranks_[r];
+  if (op.piece.count == 0) return;
+  bool staged = false;
+  const std::vector<int> written = receivers(r, -1, staged);
+  if (staged && !claim(r, op.slot, op.piece.window, op.piece.count)) return;
+  for (std::uint64_t i = 0; i < op.piece.count && witness_.verdict.ok(); ++i) {
+    const Expr value = rank.call->users[r].read_output(op.piece.at + i, r);
+    for (const int reader : written)
+      rank.call->users[reader].write_output(op.piece.at + i, r, value);
+    if (staged) rank.slots[op.slot].write(op.piece.window + i, r, value);
   }
 }
 
 void PeerMemoryChecker::copy(int r, const Op& op) {
   Call& call = *ranks_[r].call;
-  if (op.peer == r) return witness_.verdict.report(fmt::format("rank {} copies from itself", r));
-  const bool exposed = exposes(r, op.peer, kExposesInput);
+  const int peer = view(r)[op.peer];
+  if (peer == r) return witness_.verdict.report(fmt::format("rank {} copies from itself", r));
+  const bool exposed = exposes(r, peer, kExposesInput);
   for (std::uint64_t i = 0; i < op.piece.count && witness_.verdict.ok(); ++i) {
-    const Expr value = exposed ? call.users[op.peer].read_input(op.piece.at + i, r)
-                               : ranks_[op.peer].slots[op.slot].read(op.piece.window + i, r);
+    const Expr value = exposed ? call.users[peer].read_input(op.piece.at + i, r)
+                               : ranks_[peer].slots[op.slot].read(op.piece.window + i, r);
     call.users[r].write_output(op.at + i, r, value);
   }
 }
@@ -203,8 +271,8 @@ void PeerMemoryChecker::copy_result(int r, const Op& op) {
   Call& call = *ranks_[r].call;
   if (call.exposures[r] & kExposesOutput) return;  // then it was written there
   for (std::uint64_t i = 0; i < op.piece.count && witness_.verdict.ok(); ++i)
-    call.users[r].write_output(op.piece.at + i, r,
-                               ranks_[op.peer].slots[op.slot].read(op.piece.window + i, r));
+    call.users[r].write_output(
+        op.piece.at + i, r, ranks_[view(r)[op.peer]].slots[op.slot].read(op.piece.window + i, r));
 }
 
 void PeerMemoryChecker::copy_own(int r, const Op& op) {
@@ -219,13 +287,14 @@ void PeerMemoryChecker::leave_call(int r) {
   Rank& rank = ranks_[r];
   Call& call = *rank.call;
   const std::uint64_t steps = rank.steps.size() - rank.first_step;
-  if (call.steps == 0) call.steps = steps;
-  if (call.steps != steps)
+  std::uint64_t& others = call.steps[rank.host];
+  if (others == 0) others = steps;
+  if (others != steps)
     return witness_.verdict.report(
         fmt::format("rank {} has published {} times in a call in which another did {} times", r,
-                    steps, call.steps));
+                    steps, others));
   if (call.job.collective == Collective::kBarrier)
-    for (int peer = 0; peer < options_.ranks; ++peer) call.announced.read(peer, r);
+    for (const int peer : view(r)) call.announced.read(peer, r);
   call.users[r].finish(call.expected.output(r), r);
 }
 

@@ -8,6 +8,9 @@
 //   PeerMemoryChecker checker(pool, {.ranks = n, .slot_elements = 8});
 //   checker.call(job, exposures, [&](auto& p) { one_shot_all_reduce(p, rounds); });
 //   EXPECT_EQ(checker.run().finding, "");
+//
+// With several hosts, ranks share memory only inside theirs, and texts over two views pass data
+// between hosts along connections (call_across).
 #pragma once
 
 #include <array>
@@ -16,6 +19,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/check/channels.h"
 #include "kernels/check/job.h"
 #include "kernels/check/peer_memory_program.h"
 #include "kernels/check/schedule.h"
@@ -26,7 +30,10 @@ namespace rondo::check {
 struct PeerMemoryOptions {
   int ranks = 1;
   std::uint64_t slot_elements = 0;
-  std::optional<std::uint64_t> seed{};  // of the schedule
+  std::optional<std::uint64_t> seed{};    // of the schedule
+  std::vector<std::vector<int>> hosts{};  // ranks of each, ascending; empty: all on one
+  int link_slots = 2;                     // of every connection between hosts
+  std::uint64_t link_elements = 0;        // of each of these slots
 };
 
 class PeerMemoryChecker {
@@ -40,12 +47,18 @@ class PeerMemoryChecker {
   template <class Text>
   void call(const Job& job, const std::vector<std::uint32_t>& exposures, Text&& text,
             bool scaled = false) {
-    const int number = add_call(job, exposures, scaled);
-    for (Rank& rank : ranks_) {
-      rank.program.add({PeerMemoryOp::Verb::kEnter, static_cast<std::int16_t>(number)});
-      text(rank.program);
-      rank.program.add({PeerMemoryOp::Verb::kReturn, static_cast<std::int16_t>(number)});
-    }
+    record(job, exposures, scaled, [&](Rank& rank) { text(rank.program); });
+  }
+
+  // The same for texts over two views: text(host, cross, map).
+  template <class Text>
+  void call_across(const Job& job, const std::vector<std::uint32_t>& exposures, Text&& text,
+                   bool scaled = false) {
+    record(job, exposures, scaled, [&](Rank& rank) {
+      const HostMap map = map_of(rank);
+      CrossProgram cross(rank.program, map);
+      text(rank.program, cross, map);
+    });
   }
 
   Verdict run();
@@ -58,13 +71,15 @@ class PeerMemoryChecker {
     std::vector<UserBuffers> users;
     TrackedMemory announced;  // by rank: written when it enters
     Expectation expected;
-    std::uint64_t steps = 0;  // that the first rank to return has taken in it
+    std::vector<std::uint64_t> steps;  // by host: that the first rank to return has taken in it
   };
   struct Rank {
-    explicit Rank(PeerMemoryProgram p) : program(std::move(p)) {}
+    Rank(PeerMemoryProgram p, int its_host) : program(std::move(p)), host(its_host) {}
     PeerMemoryProgram program;
+    int host;
     std::size_t at = 0;
     Call* call = nullptr;
+    int number = -1;               // of the call
     std::uint64_t first_step = 0;  // of the call
     std::uint64_t last_look = 0;   // the step that follows its last reduce or copy
     std::array<std::uint64_t, kStagingSlots> slot_last{};
@@ -74,9 +89,21 @@ class PeerMemoryChecker {
   };
   using Op = PeerMemoryOp;
 
+  template <class Add>
+  void record(const Job& job, const std::vector<std::uint32_t>& exposures, bool scaled, Add&& add) {
+    const auto number = static_cast<std::int16_t>(add_call(job, exposures, scaled));
+    for (Rank& rank : ranks_) {
+      rank.program.add({PeerMemoryOp::Verb::kEnter, number});
+      add(rank);
+      rank.program.add({PeerMemoryOp::Verb::kReturn, number});
+    }
+  }
   int add_call(const Job& job, const std::vector<std::uint32_t>& exposures, bool scaled);
+  HostMap map_of(const Rank& rank) const;
+  // The ranks that share memory with rank r, itself included.
+  const std::vector<int>& view(int r) const { return options_.hosts[ranks_[r].host]; }
   Turn step(int r);
-  std::string why_blocked(int r) const;
+  std::string why_blocked(int r);
   // The peer that has not yet taken the steps which the verb needs, or -1.
   int awaited(int r, const Op& op) const;
   std::uint64_t needed_step(int r, const Op& op) const;
@@ -87,6 +114,9 @@ class PeerMemoryChecker {
   void copy(int r, const Op& op);
   void copy_result(int r, const Op& op);
   void copy_own(int r, const Op& op);
+  void expose_kept(int r, const Op& op);
+  // Who gets what rank r delivers directly; `staged`: others fetch it from its slot.
+  std::vector<int> receivers(int r, int only, bool& staged);
   void leave_call(int r);
   bool exposes(int reader, int owner, std::uint32_t what);
   // False (and reported) where the slot would overflow. claim: the next step publishes it.
@@ -98,6 +128,8 @@ class PeerMemoryChecker {
   Witness witness_;
   std::vector<Rank> ranks_;
   std::deque<Call> calls_;
+  Channels channels_;
+  std::vector<int> first_, by_host_;  // of HostMap
 };
 
 }  // namespace rondo::check

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/algorithms/hierarchical.h"
+#include "kernels/check/links_program.h"
 #include "kernels/primitives.h"
 
 namespace rondo::check {
@@ -22,6 +24,8 @@ struct PeerMemoryOp {
     kCopy,
     kCopyResult,
     kCopyOwn,
+    kExposeKept,
+    kLink,   // a verb along connections: number `at` of links()
     kLeave,  // release() is a publication and this
     kReturn  // a call has ended (not a verb of texts)
   };
@@ -56,6 +60,9 @@ class PeerMemoryProgram {
   void copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t count) {
     add({Verb::kCopyOwn, -1, -1, {from, 0, count}, at});
   }
+  void expose_kept(int slot, const Piece& piece) {
+    add({Verb::kExposeKept, -1, narrow(slot), piece});
+  }
   void release() {
     publish();
     add({Verb::kLeave});
@@ -63,7 +70,12 @@ class PeerMemoryProgram {
 
   using Verb = PeerMemoryOp::Verb;
   void add(const PeerMemoryOp& op) { ops_.push_back(op); }
+  void add_link(const LinksOp& op) {
+    add({Verb::kLink, -1, -1, {0, 0, 0}, links_.size()});
+    links_.push_back(op);
+  }
   const std::vector<PeerMemoryOp>& ops() const { return ops_; }
+  const std::vector<LinksOp>& links() const { return links_; }
 
  private:
   static std::int8_t narrow(int slot) { return static_cast<std::int8_t>(slot); }
@@ -71,8 +83,49 @@ class PeerMemoryProgram {
   int rank_;
   int size_;
   std::vector<PeerMemoryOp> ops_;
+  std::vector<LinksOp> links_;
 };
 
-static_assert(PeerMemory<PeerMemoryProgram>);
+static_assert(RelayingMemory<PeerMemoryProgram>);
+
+// The cross view of a text over two views (kernels/algorithms/hierarchical.h): writes down verbs
+// between this rank and its partners on other hosts, in the order in which they mix with the verbs
+// inside the host.
+class CrossProgram {
+ public:
+  CrossProgram(PeerMemoryProgram& host, const HostMap& map) : host_(host), map_(map) {}
+
+  int rank() const { return map_.host; }
+  int size() const { return map_.hosts; }
+  LinkPort<CrossProgram> between(Peers from, Peers to, int channel) {
+    return {*this, on_rail(from), on_rail(to), channel};
+  }
+  template <class A, class B>
+  void roles(A&&, B&&) {}  // no such text
+  CrossProgram at(std::uint64_t begin) const {
+    CrossProgram moved = *this;
+    moved.begin_ = begin;
+    return moved;
+  }
+
+  void add(LinksOp op) {
+    op.chunk.in_at += begin_;
+    op.chunk.out_at += begin_;
+    op.own_is_output = true;
+    host_.add_link(op);
+  }
+
+ private:
+  Peers on_rail(Peers hosts) const {
+    const auto rank = [&](int h) { return h < 0 ? -1 : map_.rank(h, host_.rank()); };
+    return {rank(hosts.first), rank(hosts.second)};
+  }
+
+  PeerMemoryProgram& host_;
+  HostMap map_;
+  std::uint64_t begin_ = 0;
+};
+
+static_assert(FoldingLinks<CrossProgram>);
 
 }  // namespace rondo::check

@@ -14,6 +14,7 @@
 #include "kernels/algorithms/direct_reduce.h"
 #include "kernels/algorithms/direct_reduce_scatter.h"
 #include "kernels/algorithms/direct_scatter.h"
+#include "kernels/algorithms/hierarchical.h"
 #include "kernels/algorithms/one_shot.h"
 #include "kernels/algorithms/recursive.h"
 #include "kernels/algorithms/ring.h"
@@ -53,6 +54,7 @@ Reduced order_of(const AlgorithmRow& row, const Case& what, int root) {
   if (row.order == Order::kDoubleTree)
     return double_tree_order(n, row.collective == Collective::kReduce ? root : -1,
                              [what](std::uint64_t e) { return part_with(what, e, 2); });
+  if (row.order == Order::kHostTree) return host_tree_order(what.hosts);
   if (row.order != Order::kRing) return {};
   const std::vector<int> ring = ring_of(what);
   const auto after = [ring](int rank) {
@@ -64,6 +66,17 @@ Reduced order_of(const AlgorithmRow& row, const Case& what, int root) {
     return part_with(what, e, n);
   });
 }
+
+std::uint64_t all_gather_slot(const Case& what) {
+  const auto smaller = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+  const auto [least, most] = std::minmax_element(what.hosts.begin(), what.hosts.end(), smaller);
+  return hierarchical_all_gather_slot(static_cast<int>(what.hosts.size()),
+                                      static_cast<int>(least->size()),
+                                      static_cast<int>(most->size()), what.per_round);
+}
+
+// The connections between hosts hold less than a round, so that a round takes several chunks.
+std::uint64_t link_elements(const Case& what) { return (what.per_round + 1) / 2; }
 
 std::vector<std::uint32_t> exposures_of(const Case& what) {
   return what.exposures.empty() ? std::vector<std::uint32_t>(what.ranks, 0) : what.exposures;
@@ -82,10 +95,10 @@ Verdict check_calls(Checker& checker, const AlgorithmRow& row, const Case& what)
 std::string describe(const AlgorithmRow& row, const Case& what) {
   return fmt::format(
       "{} {} {{ranks {}, root {}, count {}, per_round {}, grain {}, in_place {}, calls {}, "
-      "exposures [{}], scaled {}, slots {}, seed {}}}",
+      "exposures [{}], scaled {}, slots {}, hosts {}, seed {}}}",
       row.name, rondo::name(row.collective), what.ranks, what.root, what.count, what.per_round,
       what.grain, what.in_place, what.calls, fmt::join(what.exposures, " "), what.scaled,
-      what.slots, what.seed ? fmt::format("{}", *what.seed) : "none");
+      what.slots, what.hosts, what.seed ? fmt::format("{}", *what.seed) : "none");
 }
 
 Job job_of(const AlgorithmRow& row, const Case& what, int root) {
@@ -107,6 +120,8 @@ std::uint64_t slot_elements(const AlgorithmRow& row, const Case& what) {
     case key(Algorithm::kTree, Collective::kBroadcast):
     case key(Algorithm::kTree, Collective::kReduce):
       return tree_slot(rounds);
+    case key(Algorithm::kHierarchical, Collective::kAllGather):
+      return all_gather_slot(what);
     default:
       return what.per_round;
   }
@@ -116,6 +131,10 @@ bool add_call(PeerMemoryChecker& checker, const AlgorithmRow& row, const Case& w
   const Rounds rounds = rounds_of(what);
   const auto add = [&](auto&& text) {
     checker.call(job_of(row, what, root), exposures_of(what), text, what.scaled);
+    return true;
+  };
+  const auto add_across = [&](auto&& text) {
+    checker.call_across(job_of(row, what, root), exposures_of(what), text, what.scaled);
     return true;
   };
   switch (key(row)) {
@@ -141,6 +160,14 @@ bool add_call(PeerMemoryChecker& checker, const AlgorithmRow& row, const Case& w
       return add([&](auto& p) { direct_scatter(p, root, rounds); });
     case key(Algorithm::kDirect, Collective::kBarrier):
       return add([](auto& p) { direct_barrier(p); });
+    case key(Algorithm::kHierarchical, Collective::kAllReduce):
+      return add_across([&](auto& host, auto& cross, const HostMap& map) {
+        hierarchical_all_reduce(host, cross, map, rounds, link_elements(what));
+      });
+    case key(Algorithm::kHierarchical, Collective::kAllGather):
+      return add_across([&](auto& host, auto& cross, const HostMap& map) {
+        hierarchical_all_gather(host, cross, map, rounds, link_elements(what));
+      });
     default:
       return false;
   }
@@ -188,9 +215,13 @@ bool add_call(LinksChecker& checker, const AlgorithmRow& row, const Case& what, 
 }
 
 Verdict check_row(Expressions& pool, const AlgorithmRow& row, const Case& what) {
-  if (row.verbs == Verbs::kPeerMemory) {
-    PeerMemoryChecker checker(
-        pool, {.ranks = what.ranks, .slot_elements = slot_elements(row, what), .seed = what.seed});
+  if (row.verbs != Verbs::kPrimitives) {
+    PeerMemoryChecker checker(pool, {.ranks = what.ranks,
+                                     .slot_elements = slot_elements(row, what),
+                                     .seed = what.seed,
+                                     .hosts = what.hosts,
+                                     .link_slots = what.slots,
+                                     .link_elements = link_elements(what)});
     return check_calls(checker, row, what);
   }
   LinksChecker checker(pool, {.ranks = what.ranks,

@@ -25,10 +25,11 @@ struct Case {
   std::uint64_t grain = 1;
   bool in_place = false;
   int calls = 1;                           // one after another, without a barrier in between
-  std::vector<std::uint32_t> exposures{};  // PeerMemory, by rank; empty: all staged
-  bool scaled = false;                     // PeerMemory: PreMulSum
-  int slots = 2;                           // Primitives: of every connection
+  std::vector<std::uint32_t> exposures{};  // PeerMemory, Views: by rank; empty: all staged
+  bool scaled = false;                     // PeerMemory, Views: PreMulSum
+  int slots = 2;                           // Primitives, Views: of every connection
   std::vector<int> ring{};                 // Primitives: rank at each position; empty: in order
+  std::vector<std::vector<int>> hosts{};   // Views: ranks of each, ascending, hosts by first rank
   std::optional<std::uint64_t> seed{};     // of the schedule
 };
 

@@ -137,8 +137,8 @@ void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
     }
   }
   const auto combine = [&](void* const* to_where, int how_many, int streamed) {
-    reduce_function(call_.type, call_.op)(
-        {sources.data(), rank_.size, to_where, how_many, piece.count, rank_.size, true, streamed});
+    reduce_function(call_.type, call_.op)({sources.data(), rank_.size, to_where, how_many,
+                                           piece.count, rank_.size, to.finished, streamed});
   };
   const int streamed = call_.stream_stores ? count : 0;
   if (!staging_needed) return count == 0 ? void() : combine(targets.data(), count, streamed);
@@ -178,6 +178,27 @@ void StagedMemory::copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t 
   std::byte* to = output() + at * element_;
   const std::byte* source = input() + from * element_;
   if (to != source) std::memmove(to, source, count * element_);
+}
+
+void StagedMemory::expose_kept(int slot, const Piece& piece) {
+  last_look_ = rank_.step + 1;
+  if (announcer_.failed() || piece.count == 0) return;
+  const Touch touch(rank_, exposed_by_peers());
+  if (!may_touch_all()) return;
+  const std::byte* kept = output() + piece.at * element_;
+  const std::size_t bytes = piece.count * element_;
+  bool staging_needed = false;
+  for (int r = 0; r < rank_.size; ++r) {
+    if (r == rank_.rank) continue;
+    if (std::byte* in_place = exposed_output(r)) {
+      std::memcpy(in_place + piece.at * element_, kept, bytes);
+    } else {
+      staging_needed = true;
+    }
+  }
+  if (!staging_needed) return;
+  if (std::byte* place = staging_.own_published(announcer_, slot, piece.window, piece.count))
+    std::memcpy(place, kept, bytes);
 }
 
 void StagedMemory::release() {

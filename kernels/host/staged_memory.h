@@ -36,7 +36,9 @@ class StagedMemory {
   void copy(int r, int slot, const Piece& piece, std::uint64_t at);
   void copy_result(int r, int slot, const Piece& piece);
   void copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t count);
+  void expose_kept(int slot, const Piece& piece);
   void release();
+  void fail() { announcer_.fail(); }
 
   // Must follow a failed call, before its buffers are given back to the caller.
   void withdraw();
@@ -65,6 +67,6 @@ class StagedMemory {
   std::array<Piece, kStagingSlots> last_exposed_{};
 };
 
-static_assert(PeerMemory<StagedMemory>);
+static_assert(RelayingMemory<StagedMemory>);
 
 }  // namespace rondo::host

@@ -99,7 +99,10 @@ TEST_P(ProcessCollectives, EqualTheReferenceAlongConnections) {
                                         Collective::kReduce};
   const std::vector<Collective> tree = {Collective::kAllReduce, Collective::kBroadcast,
                                         Collective::kReduce};
-  for (const auto& [algorithm, collectives] : {std::pair("ring", ring), std::pair("tree", tree)}) {
+  const std::vector<Collective> views = {Collective::kAllReduce, Collective::kAllGather};
+  for (const auto& [algorithm, collectives] :
+       {std::pair("ring", ring), std::pair("tree", tree), std::pair("hierarchical", views)}) {
+    if (one_host() && collectives == views) continue;
     std::vector<Case> cases;
     unsigned seed = 100;
     for (Collective collective : collectives)
@@ -122,19 +125,68 @@ INSTANTIATE_TEST_SUITE_P(OfSeveralHosts, ProcessCollectives,
                          testing::Values(Place{"n2of2", {"a", "b"}},
                                          Place{"n3of2", {"a", "b", "a"}},
                                          Place{"n3of3", {"a", "b", "c"}},
+                                         Place{"n4of2", {"a", "a", "b", "b"}},
                                          Place{"n5of2", {"a", "a", "b", "b", "b"}},
                                          Place{"n5of3", {"b", "a", "c", "a", "b"}}),
                          [](const auto& info) { return info.param.title; });
 
+// ---- hosts and orders ----
+
+// All-reduces whose bits depend on the order of the sum, equal to the tree over ranks.
+void expect_tree_order(const std::vector<std::string>& hosts, Algorithm expected) {
+  RankProcesses::Options options = on({"", hosts}, "hierarchical,recursive");
+  options.comm.reproducible = true;
+  const int n = static_cast<int>(hosts.size());
+  RankProcesses ranks(n, options, [&](RankSeat& seat) {
+    for (DataType type : {DataType::kFloat32, DataType::kFloat64})
+      for (RedOp op : {RedOp::kSum, RedOp::kProd, RedOp::kAvg, RedOp::kPreMulSum})
+        for (std::size_t count : {600'000, 600'005, 1'000'001}) {
+          const Case c{Collective::kAllReduce, type, op, n, 0, count, 7};
+          const std::string wrong = check_call(*seat.comm, c, count == 600'005, 0);
+          seat.expect(wrong.empty(), wrong);
+          seat.expect(seat.comm->last_plan().algorithm == expected,
+                      fmt::format("ran as {}", name(seat.comm->last_plan().algorithm)));
+        }
+    seat.report(done());
+  });
+  ASSERT_TRUE(ranks.wait_exits(200));
+  ranks.check_expectations();
+}
+
+TEST(ReproducibleHosts, RunHierarchicallyWhereHostsAreSubtrees) {
+  expect_tree_order({"a", "a", "b", "b"}, Algorithm::kHierarchical);
+  expect_tree_order({"a", "a", "b", "b", "c"}, Algorithm::kHierarchical);
+}
+
+TEST(ReproducibleHosts, KeepTheTreeOverRanksWhereTheyAreNot) {
+  expect_tree_order({"a", "b", "a", "b"}, Algorithm::kRecursive);
+}
+
+TEST(HostsOfOneRank, AreNotAHierarchy) {
+  RankProcesses ranks(3, on({"", {"a", "b", "c"}}), [](RankSeat& seat) {
+    const Case c{Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 3, 0, 100'000, 1};
+    const std::string wrong = check_call(*seat.comm, c, false, 0);
+    seat.expect(wrong.empty(), wrong);
+    seat.expect(seat.comm->last_plan().algorithm == Algorithm::kRing, "not a ring");
+    seat.report(done());
+  });
+  ASSERT_TRUE(ranks.wait_exits(60));
+  ranks.check_expectations();
+}
+
 // ---- faults between hosts ----
 
-class HostFault : public testing::TestWithParam<int> {};  // who is killed
+struct Killed {
+  const char* algorithm;
+  int victim;
+};
+class HostFault : public testing::TestWithParam<Killed> {};
 
 TEST_P(HostFault, AKilledRankIsNamedOnBothHosts) {
-  const int victim = GetParam();
+  const int victim = GetParam().victim;
   const Place place{"", {"a", "a", "b", "b", "b"}};
-  RankProcesses::Options options = on(place);
-  options.environment = {{"RONDO_NET_TIMEOUT", "30"}};
+  RankProcesses::Options options = on(place, GetParam().algorithm);
+  options.environment.emplace_back("RONDO_NET_TIMEOUT", "30");
   RankProcesses ranks(5, options, [](RankSeat& seat) {
     for (int i = 0;; ++i) {
       SampleCall sample(Collective::kAllReduce, 50'000, seat.size);
@@ -155,7 +207,13 @@ TEST_P(HostFault, AKilledRankIsNamedOnBothHosts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, HostFault, testing::Values(0, 1, 2, 4));
+INSTANTIATE_TEST_SUITE_P(Of, HostFault,
+                         testing::Values(Killed{"", 0}, Killed{"", 1}, Killed{"", 2}, Killed{"", 4},
+                                         Killed{"hierarchical", 0}, Killed{"hierarchical", 3},
+                                         Killed{"hierarchical", 4}),
+                         [](const auto& info) {
+                           return fmt::format("{}{}", info.param.algorithm, info.param.victim);
+                         });
 
 TEST(HostFaults, SurvivorsShrinkAndGoOn) {
   const Place place{"", {"a", "a", "b", "b"}};

@@ -65,7 +65,7 @@ TEST(AlgorithmFilter, AWrongNameIsNamedWithWhatThereIs) {
   EXPECT_EQ(
       word.error().text,
       "NCCL_ALGO='ring,rign': 'rign' is not an algorithm; Rondo has oneshot, twoshot, direct, "
-      "ring, tree, recursive");
+      "ring, tree, recursive, hierarchical");
   const auto function = parse_algorithms("alltoall:ring", "algSelection");
   ASSERT_FALSE(function.ok());
   EXPECT_NE(function.error().text.find("'alltoall' is not a function"), std::string::npos);

@@ -42,10 +42,25 @@ void set_mode(const AlgorithmRow& row, int mode, Case& c) {
                                       r % 2 == 0 ? 0 : kExposesInput | kExposesOutput};
     c.exposures[r] = choices[mode % 4] & ~(may_expose_input ? 0 : kExposesInput);
   }
-  c.scaled = mode % 4 == 0 && (mode / 8) % 2 != 0 && row.order == Order::kTree;
+  c.scaled = mode % 4 == 0 && (mode / 8) % 2 != 0 &&
+             (row.order == Order::kTree || row.order == Order::kHostTree);
   c.slots = row.fewest_slots + mode % 2;
 }
 constexpr int kModes = 16;
+
+// Two to four hosts of a row that spans hosts: equal or not, in blocks or dealt in turn.
+void set_hosts(const AlgorithmRow& row, int shape, Case& c) {
+  if (row.verbs != Verbs::kViews) return;
+  const int hosts = std::min(c.ranks, 2 + shape % 3);
+  std::vector<std::vector<int>> all(hosts);
+  for (int r = 0; r < c.ranks; ++r) {
+    const int block = r * hosts / c.ranks;
+    const int lopsided = std::max(0, r - (c.ranks - hosts));  // all but one a host on the first
+    const int choices[3] = {block, r % hosts, lopsided};
+    all[choices[shape / 3 % 3]].push_back(r);
+  }
+  c.hosts = all;
+}
 
 std::string label(const AlgorithmRow& row) {
   return std::string(row.name) + "_" + name(row.collective);
@@ -54,7 +69,9 @@ std::string label(const AlgorithmRow& row) {
 class EveryAlgorithm : public testing::TestWithParam<AlgorithmRow> {
  protected:
   const AlgorithmRow& row() const { return GetParam(); }
-  int fewest_ranks() const { return row().algorithm == Algorithm::kRing ? 2 : 1; }
+  int fewest_ranks() const {
+    return row().algorithm == Algorithm::kRing || row().verbs == Verbs::kViews ? 2 : 1;
+  }
   int roots(int ranks) const { return is_rooted(row().collective) ? ranks : 1; }
 
   // False (and a failure with the case) once something is found: the first finding is enough.
@@ -82,6 +99,7 @@ TEST_P(EveryAlgorithm, IsRightForEveryRemainderAndRootOfFewRanks) {
             c.per_round = per_round;
             c.grain = 1 + rest % 2;
             c.calls = 1 + mode % 3;
+            set_hosts(row(), mode % 9, c);
             set_mode(row(), mode++, c);
             if (!passes(c)) return;
           }
@@ -97,6 +115,7 @@ TEST_P(EveryAlgorithm, IsRightInEveryMode) {
     for (int mode = 0; mode < kModes; ++mode) {
       for (const std::uint64_t count : {1, 5, 35}) {
         Case c{.ranks = n, .root = n - 1, .count = count, .per_round = 2, .calls = 3};
+        set_hosts(row(), mode % 9, c);
         set_mode(row(), mode, c);
         if (!passes(c)) return;
       }
@@ -115,6 +134,7 @@ TEST_P(EveryAlgorithm, IsRightForEveryRootOfUpTo64Ranks) {
       c.per_round = shape == 0 ? 1 : shape == 1 ? 3 : has_blocks(row().collective) ? 2 : n + 1;
       const std::uint64_t rounds = shape == 0 ? 17 : shape == 1 ? 5 : 1;
       c.count = rounds * c.per_round + (7 * trial + n) % c.per_round;
+      set_hosts(row(), (trial + n) % 9, c);
       set_mode(row(), trial + n, c);
       if (!passes(c)) return;
     }
@@ -135,6 +155,7 @@ TEST_P(EveryAlgorithm, IsRightInThousandsOfSchedules) {
     c.grain = 1 + draw(3);
     c.calls = 1 + static_cast<int>(draw(3));
     c.seed = seed;
+    set_hosts(row(), static_cast<int>(draw(9)), c);
     set_mode(row(), static_cast<int>(draw(kModes)), c);
     if (row().algorithm == Algorithm::kRing && draw(2) != 0) {
       for (int r = 0; r < c.ranks; ++r) c.ring.push_back(r);
@@ -145,12 +166,30 @@ TEST_P(EveryAlgorithm, IsRightInThousandsOfSchedules) {
   }
 }
 
+// Reproducible mode rests on this: the host tree is the tree over ranks where hosts hold aligned
+// blocks of ranks, all of one power of two, the last perhaps fewer.
+TEST(HostTreeOrder, IsTheTreeOverRanksForAlignedHosts) {
+  for (const int block : {1, 2, 4, 8}) {
+    for (int n = 1; n <= kMostRanks; ++n) {
+      std::vector<std::vector<int>> hosts((n + block - 1) / block);
+      for (int r = 0; r < n; ++r) hosts[r / block].push_back(r);
+      Expressions pool;
+      EXPECT_EQ(host_tree_order(hosts)(pool, 0, 3), tree_order(n)(pool, 0, 3))
+          << n << " ranks, " << block << " a host";
+    }
+  }
+  Expressions pool;
+  EXPECT_NE(host_tree_order({{0, 2}, {1, 3}})(pool, 0, 0), tree_order(4)(pool, 0, 0));
+  EXPECT_NE(host_tree_order({{0, 1, 2}, {3, 4, 5}})(pool, 0, 0), tree_order(6)(pool, 0, 0));
+}
+
 // What the table says of a row is not only safe, it is needed: without it the checker finds why.
 
 TEST(AlgorithmTable, RowsThatAskForTwoSlotsDeadlockWithOne) {
   for (const AlgorithmRow& row : kAlgorithms) {
     if (row.fewest_slots < 2) continue;
-    const Case c{.ranks = 4, .count = 12, .per_round = 4, .slots = row.fewest_slots - 1};
+    Case c{.ranks = 4, .count = 12, .per_round = 4, .slots = row.fewest_slots - 1};
+    set_hosts(row, 2, c);
     Expressions pool;
     EXPECT_NE(check_row(pool, row, c).finding.find("deadlock"), std::string::npos) << label(row);
   }

@@ -16,6 +16,8 @@ PlanFacts facts_of(int ranks, int hosts, const char* algorithms = "") {
   PlanFacts facts;
   facts.ranks = ranks;
   facts.hosts = hosts;
+  facts.rails = ranks / hosts;
+  facts.largest_host = (ranks + hosts - 1) / hosts;
   facts.slot_bytes = 512 << 10;
   facts.connection_slot_bytes = 128 << 10;
   facts.algorithms = *parse_algorithms(algorithms, "NCCL_ALGO");
@@ -64,6 +66,16 @@ TEST(Explain, SaysWhatTheEnvironmentForbids) {
   EXPECT_EQ(row(rows, "left out"), "oneshot");
   EXPECT_NE(row(rows, "algorithm", true).find("NCCL_ALGO leaves out the first choice"),
             std::string::npos);
+}
+
+TEST(Explain, SaysThatHostsAreAHierarchy) {
+  const auto rows = explain(facts_of(4, 2), call(Collective::kAllReduce, 1'000'000));
+  EXPECT_EQ(row(rows, "algorithm"), "hierarchical");
+  EXPECT_NE(row(rows, "algorithm", true).find("by 2 ranks of each host"), std::string::npos);
+  EXPECT_NE(row(rows, "order", true).find("tree over hosts"), std::string::npos);
+  EXPECT_EQ(
+      row(explain(facts_of(4, 2, "ring"), call(Collective::kAllReduce, 1'000'000)), "algorithm"),
+      "ring");
 }
 
 TEST(Explain, KnowsMessagesBetweenHosts) {

@@ -1,0 +1,164 @@
+// Hierarchical collectives, for ranks on several hosts: memory inside a host, connections across.
+//
+// Two views: `host` (RelayingMemory over the ranks of this host) and `cross` (FoldingLinks over the
+// hosts: its "rank" h is this rank's partner on host h, the one of equal number there; only the
+// first ranks of a host, as many as the smallest host has, have partners: the rails). What passes
+// between hosts is this rank's own output; cross.at(begin) counts its positions from there.
+//
+// hierarchical_all_reduce is the two-shot of a host (two_shot.h) with an all-reduce over hosts
+// between its two halves: rail k reduces part k of a round from its host, then with its partners,
+// then its host fetches it. Traffic between H hosts for S bytes: every host sends 2 * S * (H-1)/H,
+// shared by its rails; a ring over all n ranks sends 2 * S * (n-1)/n over one.
+// Order: host tree. Slots: one a connection.
+//
+// hierarchical_all_gather: rail k takes the blocks k, k + rails, ... of its host around the hosts.
+// Every host sends the blocks of H - 1 hosts where a ring sends n - 1 blocks. Order: none. Slots:
+// two a connection.
+//
+// Unequal hosts: ranks without partners give and get their data inside their host.
+// In place, zero-copy: safe, as what a rank delivers to others' outputs only it has read.
+#pragma once
+
+#include "kernels/algorithms/recursive.h"
+#include "kernels/primitives.h"
+
+namespace rondo {
+
+// Which rank is where: hosts in the order of their first ranks, ranks of a host ascending.
+struct HostMap {
+  int hosts;
+  int host;          // this rank's
+  int rails;         // fewest ranks of a host
+  const int* first;  // by host, hosts + 1 of them: where its ranks begin in `ranks`
+  const int* ranks;
+
+  RONDO_FN constexpr int size(int h) const { return first[h + 1] - first[h]; }
+  RONDO_FN constexpr int rank(int h, int local) const { return ranks[first[h] + local]; }
+};
+
+// `longest`: elements that a slot of a connection holds.
+template <RelayingMemory H, class Cross>
+RONDO_FN void hierarchical_all_reduce(H& host, Cross& cross, const HostMap& map,
+                                      const Rounds& rounds, std::uint64_t longest) {
+  const int n = host.size(), me = host.rank();
+  const auto input_slot = [](std::uint64_t round) { return static_cast<int>(round % 2); };
+  const auto result_slot = [](std::uint64_t round) { return static_cast<int>(2 + round % 2); };
+  const auto piece = [&](std::uint64_t round, int owner) {
+    if (owner >= map.rails) return Piece{0, 0, 0};
+    const Slice part = part_of(rounds[round], owner, map.rails, rounds.grain);
+    return Piece{part.begin, part.begin - rounds[round].begin, part.count};
+  };
+  const auto expose_round = [&](std::uint64_t round) {
+    if (round == rounds.size()) return;
+    host.open(input_slot(round));
+    for (int k = 1; k < n; ++k) host.expose(input_slot(round), piece(round, (me + k) % n));
+  };
+  const auto reduce_across = [&](const Piece& mine) {
+    if (mine.count == 0) return;
+    auto&& links = cross.at(mine.at);
+    recursive_all_reduce(links, Rounds{mine.count, longest, rounds.grain});
+  };
+
+  expose_round(0);
+  host.publish();
+  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+    const Piece mine = piece(round, me);
+    wait_for_all(host);
+    host.reduce(input_slot(round), mine, {true, mine.at, -1, 0, -1, false});
+    expose_round(round + 1);
+    reduce_across(mine);
+    host.open(result_slot(round));
+    host.expose_kept(result_slot(round), mine);
+    host.publish();
+    for (int k = 1; k < n; ++k) {
+      const int owner = (me + k) % n;
+      host.wait(owner);
+      host.copy_result(owner, result_slot(round), piece(round, owner));
+    }
+  }
+  host.release();
+}
+
+// Elements of a staging slot that a round takes: the blocks that a rail fetches from other hosts.
+// `largest`: most ranks of a host.
+RONDO_FN constexpr std::uint64_t hierarchical_all_gather_slot(int hosts, int rails, int largest,
+                                                              std::uint64_t per_round) {
+  return static_cast<std::uint64_t>(hosts - 1) * ((largest + rails - 1) / rails) * per_round;
+}
+
+template <RelayingMemory H, class Cross>
+RONDO_FN void hierarchical_all_gather(H& host, Cross& cross, const HostMap& map,
+                                      const Rounds& rounds, std::uint64_t longest) {
+  const int n = host.size(), me = host.rank();
+  const auto input_slot = [](std::uint64_t round) { return static_cast<int>(round % 2); };
+  const auto result_slot = [](std::uint64_t round) { return static_cast<int>(2 + round % 2); };
+  const auto place = [&](std::uint64_t round, int h, int local) {
+    return map.rank(h, local) * rounds.count + rounds[round].begin;
+  };
+  const auto expose_round = [&](std::uint64_t round) {
+    if (round == rounds.size()) return;
+    host.open(input_slot(round));
+    host.expose(input_slot(round), {rounds[round].begin, 0, rounds[round].count});
+  };
+  // Block `local` of every host once around, chunk by chunk; a host without it has no chunk.
+  const auto go_around = [&](std::uint64_t round, int local) {
+    auto&& links = cross.at(0);
+    const auto before = [&](int k) { return (map.host + map.hosts - k) % map.hosts; };
+    auto ring = links.between({before(1), -1}, {before(map.hosts - 1), -1}, 0);
+    const Slice part{0, rounds[round].count};
+    for (std::uint64_t t = 0; t < chunks_of(part, longest); ++t) {
+      const auto chunk = [&](int k) {
+        const int h = before(k);
+        if (local >= map.size(h)) return Chunk{0, 0, 0};
+        const Chunk within = chunk_of(part, t, longest);
+        const std::uint64_t at = place(round, h, local) + within.in_at;
+        return Chunk{at, at, within.count};
+      };
+      ring.send_kept(chunk(0));
+      for (int k = 1; k < map.hosts - 1; ++k) ring.recv_copy_send(chunk(k));
+      ring.recv(chunk(map.hosts - 1));
+    }
+  };
+  // What rail `rail` has fetched in a round, piece by piece.
+  const auto fetched = [&](std::uint64_t round, int rail, auto&& verb) {
+    std::uint64_t window = 0;
+    for (int h = 0; h < map.hosts; ++h) {
+      for (int local = rail; h != map.host && local < map.size(h); local += map.rails) {
+        verb(Piece{place(round, h, local), window, rounds[round].count});
+        window += rounds[round].count;
+      }
+    }
+  };
+  int most = 0;
+  for (int h = 0; h < map.hosts; ++h) most = map.size(h) > most ? map.size(h) : most;
+
+  expose_round(0);
+  host.publish();
+  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+    const Slice part = rounds[round];
+    const int slot = input_slot(round);
+    host.copy_own(part.begin, place(round, map.host, me), part.count);
+    for (int k = 1; k < n; ++k) {
+      const int from = (me + k) % n;
+      host.wait(from);
+      host.copy(from, slot, {part.begin, 0, part.count}, place(round, map.host, from));
+    }
+    expose_round(round + 1);
+    for (int local = me; me < map.rails && local < most; local += map.rails)
+      go_around(round, local);
+    host.open(result_slot(round));
+    if (me < map.rails)
+      fetched(round, me, [&](Piece piece) { host.expose_kept(result_slot(round), piece); });
+    host.publish();
+    for (int k = 1; k < n; ++k) {
+      const int rail = (me + k) % n;
+      host.wait(rail);
+      if (rail < map.rails)
+        fetched(round, rail,
+                [&](Piece piece) { host.copy_result(rail, result_slot(round), piece); });
+    }
+  }
+  host.release();
+}
+
+}  // namespace rondo

@@ -1,0 +1,68 @@
+// Channels: the connections between ranks as the checkers see them: FIFO, with a number of slots.
+//
+// Guarantees: a verb moves only when the data and the free slots that it needs are all there; a
+// message is received whole by the verb of the call that it was meant for, a slot is not touched
+// out of turn, no chunk is longer than a slot: else the witness's verdict says so.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/check/job.h"
+#include "kernels/check/links_program.h"
+
+namespace rondo::check {
+
+class Channels {
+ public:
+  Channels(Expressions& pool, Witness& witness, int slots, std::uint64_t slot_elements)
+      : pool_(pool), witness_(witness), slots_(slots), slot_elements_(slot_elements) {}
+
+  // Who makes a verb: a thread of the witness, which is (a part of) a rank in a call.
+  struct Actor {
+    int thread;
+    int rank;
+    int call;
+  };
+  bool blocks(int rank, const LinksOp& op) {
+    bool full = false;
+    return blocked_by(rank, op, full) != nullptr;
+  }
+  std::string why_blocked(int rank, const LinksOp& op);
+  void perform(const Actor& actor, const LinksOp& op, UserBuffers& own);
+  // At the end: messages that nobody has received.
+  void report_unread();
+
+ private:
+  struct Message {
+    std::uint64_t count;
+    int call;
+  };
+  struct Channel {
+    int from, to, number;
+    std::uint64_t sent = 0, received = 0;
+    std::vector<Message> messages;         // by slot
+    std::vector<Clocks::Snapshot> filled;  // by slot: the signal that it was filled, and by whom
+    std::vector<Clocks::Snapshot> emptied;
+    std::vector<int> filler, emptier;
+    TrackedMemory slots;
+    TrackedMemory ends;  // 0: the sender's, 1: the receiver's; each belongs to one text at a time
+  };
+
+  Channel& channel(int from, int to, int number);
+  const Channel* blocked_by(int rank, const LinksOp& op, bool& full);
+  void receive(const Actor& actor, const LinksOp& op, int from, std::vector<Expr>& value,
+               bool first);
+  void send(const Actor& actor, const LinksOp& op, int to, const std::vector<Expr>& value);
+
+  Expressions& pool_;
+  Witness& witness_;
+  int slots_;
+  std::uint64_t slot_elements_;
+  std::map<std::tuple<int, int, int>, Channel> channels_;
+};
+
+}  // namespace rondo::check

@@ -1,0 +1,87 @@
+#include "kernels/host/run_hierarchical.h"
+
+#include "kernels/host/staged_memory.h"
+
+namespace rondo::host {
+namespace {
+
+// The host view: delivers nothing once the cross view has failed.
+class RelayMemory : public StagedMemory {
+ public:
+  RelayMemory(HostRank& rank, const HostCall& call, const ConnectedCall& cross)
+      : StagedMemory(rank, call), cross_(cross) {}
+
+  void expose_kept(int slot, const Piece& piece) {
+    if (cross_.failed) fail();
+    StagedMemory::expose_kept(slot, piece);
+  }
+  void publish() {
+    if (cross_.failed) fail();
+    StagedMemory::publish();
+  }
+
+ private:
+  const ConnectedCall& cross_;
+};
+
+static_assert(RelayingMemory<RelayMemory>);
+
+// The cross view: this rank's partners, one a host, and its own output as what passes.
+class RailLinks {
+ public:
+  RailLinks(const StagedMemory& host, ConnectedCall& shared, HostCall& call, const HostMap& map)
+      : host_(host), shared_(shared), call_(call), map_(map), output_(call.output) {}
+
+  int rank() const { return map_.host; }
+  int size() const { return map_.hosts; }
+  RailLinks& at(std::uint64_t begin) {
+    call_.output = static_cast<std::byte*>(output_) + begin * size_of(call_.type);
+    call_.input = call_.output;
+    return *this;
+  }
+  SlotPrimitives between(Peers from, Peers to, int channel) {
+    if (host_.failed()) shared_.failed = true;
+    return {shared_, on_rail(from), on_rail(to), channel};
+  }
+  template <class First, class Second>
+  void roles(const First& first, const Second& second) {
+    shared_.run_two(first, second);
+  }
+
+ private:
+  Peers on_rail(Peers hosts) const {
+    const auto rank = [&](int h) { return h < 0 ? -1 : map_.rank(h, host_.rank()); };
+    return {rank(hosts.first), rank(hosts.second)};
+  }
+
+  const StagedMemory& host_;
+  ConnectedCall& shared_;
+  HostCall& call_;
+  const HostMap& map_;
+  void* output_;
+};
+
+static_assert(FoldingLinks<RailLinks>);
+
+}  // namespace
+
+bool run_hierarchical(HostRank& rank, const HostCall& call, ConnectedCall& cross,
+                      HostCall& cross_call, const HostMap& map, const Rounds& rounds,
+                      std::uint64_t longest) {
+  RelayMemory host(rank, call, cross);
+  RailLinks links(host, cross, cross_call, map);
+  switch (call.record.collective) {
+    case Collective::kAllReduce:
+      hierarchical_all_reduce(host, links, map, rounds, longest);
+      break;
+    case Collective::kAllGather:
+      hierarchical_all_gather(host, links, map, rounds, longest);
+      break;
+    default:
+      return false;
+  }
+  if (host.failed()) host.withdraw();
+  return !host.failed() && !cross.failed;
+}
+
+}  // namespace rondo::host

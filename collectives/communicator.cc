@@ -43,7 +43,7 @@ Result<Communicator::Choice> Communicator::explain(const CallRecord& record) con
 
 Communicator::MemoryUse Communicator::memory() const {
   MemoryUse use;
-  use.shared_bytes = state_->committed_bytes;
+  use.shared_bytes = state_->committed_bytes + state_->connections->committed_bytes();
   use.private_bytes = sizeof(CommunicatorState) +
                       state_->host.peers.size() * (sizeof(PeerPort) + 3 * sizeof(std::uint64_t)) +
                       state_->ranks.size() * sizeof(RankFacts);

@@ -18,8 +18,8 @@ Result<Connection*> Connections::get(int peer, int lane, bool outgoing) {
   const int from = outgoing ? local_rank_ : local;
   const int to = outgoing ? local : local_rank_;
   if (outgoing) {
-    RONDO_CHECK_OK(segment_->commit_connection(from, to, lane));
-    committed_bytes_ += segment_->shape().slot_bytes * segment_->shape().slot_count;
+    RONDO_TRY(const std::size_t committed, segment_->commit_connection(from, to, lane));
+    committed_bytes_ += committed;
   }
   Connection connection = segment_->connection(from, to, lane);
   const PeerPort port = segment_->port(local);

@@ -95,6 +95,9 @@ class Creation {
       RONDO_TRY(InitRecord record, InitRecord::decode(all[r], r));
       records_.push_back(std::move(record));
     }
+    std::vector<std::uint64_t> hosts;
+    for (const InitRecord& record : records_) hosts.push_back(record.facts.host);
+    state_->shape = shape_of_hosts(hosts);
     return done();
   }
 
@@ -112,7 +115,8 @@ class Creation {
     state_->host.rank = mine;
     state_->host.size = static_cast<int>(members.size());
     const shm::SegmentShape shape{state_->host.size, tuning::kStagingBytes,
-                                  tuning::kConnectionSlotBytes, tuning::kConnectionSlots};
+                                  tuning::connection_slot_bytes(state_->shape.largest),
+                                  tuning::kConnectionSlots};
     const bool represents = shm::HostGroup::is_representative(members, mine);
     if (represents) {
       const net::Patience patience{deadline_, [this] {
@@ -275,20 +279,17 @@ class Creation {
     PlanFacts& facts = state_->facts;
     facts.ranks = request_.size;
     facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
-    facts.connection_slot_bytes = tuning::kConnectionSlotBytes;
+    facts.connection_slot_bytes = tuning::connection_slot_bytes(state_->shape.largest);
     facts.one_process = true;
-    std::vector<std::uint64_t> hosts;
     for (const InitRecord& record : records_) {
       facts.algorithms.intersect(record.algorithms);
       facts.reproducible |= record.reproducible;
       facts.one_process &= record.facts.process == records_[0].facts.process;
-      hosts.push_back(record.facts.host);
       const auto same_cores = [&](const InitRecord& other) {
         return other.facts.host == record.facts.host && other.cpu_set == record.cpu_set;
       };
       facts.crowded |= std::count_if(records_.begin(), records_.end(), same_cores) > record.cores;
     }
-    state_->shape = shape_of_hosts(hosts);
     facts.hosts = state_->shape.hosts();
     facts.rails = state_->shape.rails;
     facts.largest_host = state_->shape.largest;

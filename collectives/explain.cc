@@ -80,7 +80,7 @@ std::string why_hierarchical(const PlanFacts& facts) {
       facts.hosts, facts.rails, facts.rails == 1 ? "" : "s", bytes_text(tuning::kHierarchicalFrom));
 }
 
-ExplainRow protocol_row(const CallRecord& record, const Plan& plan) {
+ExplainRow protocol_row(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
   ExplainRow row{"protocol", name(plan.protocol), ""};
   switch (plan.protocol) {
     case Protocol::kLine:
@@ -105,7 +105,7 @@ ExplainRow protocol_row(const CallRecord& record, const Plan& plan) {
       break;
     case Protocol::kSimple:
       row.why = fmt::format("{} slots of {} a connection", tuning::kConnectionSlots,
-                            bytes_text(tuning::kConnectionSlotBytes));
+                            bytes_text(facts.connection_slot_bytes));
       break;
   }
   return row;
@@ -162,7 +162,7 @@ std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record
                   connected      ? why_connected(facts, run)
                   : hierarchical ? why_hierarchical(facts)
                                  : why_direct(facts, run, plan)});
-  rows.push_back(protocol_row(run, plan));
+  rows.push_back(protocol_row(facts, run, plan));
   if (run.collective != Collective::kBarrier)
     rows.push_back({"rounds", fmt::format("{}", plan.rounds.size()),
                     fmt::format("of up to {} elements ({})", plan.rounds.per_round,

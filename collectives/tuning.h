@@ -9,9 +9,22 @@
 
 namespace rondo::tuning {
 
-inline constexpr std::size_t kStagingBytes = 2 << 20;  // per rank, in kStagingSlots parts
-inline constexpr std::size_t kConnectionSlotBytes = 128 << 10;
+inline constexpr std::size_t kStagingBytes = 2 << 20;           // per rank, in kStagingSlots parts
+inline constexpr std::size_t kConnectionSlotBytes = 128 << 10;  // at most, and between hosts
+inline constexpr std::size_t kFewestSlotBytes = 4 << 10;
 inline constexpr std::size_t kConnectionSlots = 4;
+// What a rank may commit for connections to all others of its host; with its staging and the words
+// of the communicator that stays below 4 MiB.
+inline constexpr std::size_t kConnectionBytes = (2 << 20) - (128 << 10);
+
+// Bytes of a connection's slot where the largest host has so many ranks: the same on all hosts.
+constexpr std::size_t connection_slot_bytes(int largest_host) {
+  std::size_t bytes = kConnectionSlotBytes;
+  const auto peers = static_cast<std::size_t>(largest_host - 1);
+  while (bytes > kFewestSlotBytes && peers * kConnectionSlots * bytes > kConnectionBytes)
+    bytes /= 2;
+  return bytes;
+}
 
 struct OneShotRow {
   int ranks;

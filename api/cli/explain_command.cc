@@ -111,7 +111,7 @@ Result<PlanFacts> facts_of(const Wanted& wanted) {
   facts.one_process = wanted.threads && wanted.hosts == 1;
   facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
   facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
-  facts.connection_slot_bytes = tuning::kConnectionSlotBytes;
+  facts.connection_slot_bytes = tuning::connection_slot_bytes(shape.largest);
   const int cores = wanted.cores > 0 ? wanted.cores : topology::usable_cores();
   facts.crowded = (wanted.ranks + wanted.hosts - 1) / wanted.hosts > cores;
   RONDO_TRY(facts.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));

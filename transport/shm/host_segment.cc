@@ -52,10 +52,11 @@ Connection HostSegment::connection(int from, int to, int lane) const {
   return connection;
 }
 
-Done HostSegment::commit_connection(int from, int to, int lane) const {
+Result<std::size_t> HostSegment::commit_connection(int from, int to, int lane) const {
   const SegmentLayout layout(shape_);
-  return commit(mapping_.data() + layout.connection(from, to, lane), layout.connection_each,
-                "connection slots");
+  RONDO_CHECK_OK(commit(mapping_.data() + layout.connection(from, to, lane), layout.connection_each,
+                        "connection slots"));
+  return layout.connection_each;
 }
 
 }  // namespace rondo::shm

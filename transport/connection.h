@@ -28,7 +28,7 @@ inline constexpr int kStagingSlots = 4;           // parts of a rank's staging m
 struct alignas(kLineBytes) AnnounceLine {
   std::uint64_t sequence;
   CallRecord record;
-  std::uint32_t exposure;  // kExposesInput | kExposesOutput: the ExposureLine of this call counts
+  std::uint32_t exposure;  // kExposesInput | kExposesOutput: then the payload is an Exposure
   std::uint32_t history;   // of all records up to this one: equal where all calls were equal
   std::byte payload[kPayloadBytes];
 };
@@ -46,12 +46,13 @@ inline constexpr std::uint32_t kExposesOutput = 2;
 // Where the buffers of an announced call can be read (input) and written (output) by peers. A
 // pointer is followed only by ranks of the same process; an offset (+1, 0: none) counts from the
 // start of the rank's process's arena, which every process of the host has mapped.
-struct alignas(kLineBytes) ExposureLine {
+struct Exposure {
   std::uint64_t input_pointer;
   std::uint64_t output_pointer;
   std::uint64_t input_offset;
   std::uint64_t output_offset;
 };
+static_assert(sizeof(Exposure) <= kPayloadBytes);
 
 // The calls that a rank's newest fused call consists of, so that whoever made other ones can name
 // them. `sequence` is the call's number while the list is whole.
@@ -111,7 +112,6 @@ struct alignas(kLineBytes) FaultSlot {
 struct PeerPort {
   AnnounceLine* announcements;  // kAnnounceDepth of them
   BesideLines* beside;          // likewise
-  ExposureLine* exposures;      // likewise
   StepLine* steps;
   ProgressLine* progress;
   FaultSlot* fault;

@@ -33,7 +33,7 @@ class BasicAnnouncer {
 
   // The line of this call: the payload may be filled before publish_line().
   AnnounceLine& own_line() { return line_of(rank_.rank); }
-  AnnounceLine& line_of_peer(int peer) { return line_of(peer); }
+  AnnounceLine& line_of_peer(int peer) const { return line_of(peer); }
 
   // Where data of this call lie that do not fit into the line: filled before publish_line() too.
   std::byte* own_beside() { return beside_of_peer(rank_.rank); }
@@ -60,8 +60,10 @@ class BasicAnnouncer {
     A::store_plain(line.record, record_);
     A::store_plain(line.exposure, exposure);
     A::store_plain(line.history, static_cast<std::uint32_t>(rank_.history >> 32));
+    announced_step_ = rank_.step;
     StepLine& steps = *rank_.self().steps;
     A::store_release(steps.step, rank_.step);
+    rank_.owes_step = false;
     A::store_release(steps.sequence, sequence_);
     A::store_seq_cst(line.sequence, sequence_);
     ring_peers();
@@ -70,8 +72,13 @@ class BasicAnnouncer {
     A::prefetch_to_write(rank_.self().announcements[(sequence_ + 1) % depth].sequence);
   }
 
+  // A step that nobody waits for but to reuse memory in a later call. This rank's next announcement
+  // tells it, or its next wait if that comes first: a line less to take back from its readers.
+  void owe_step() { rank_.owes_step = true; }
+
   void publish_step() {
     if (failed_) return;
+    rank_.owes_step = false;
     A::store_seq_cst(rank_.self().steps->step, rank_.step);
     ring_peers();
   }
@@ -90,6 +97,8 @@ class BasicAnnouncer {
       return false;
     }
     rank_.known_sequence[peer] = sequence_;
+    // All ranks take the same steps: at the same announcement each had taken as many as this one.
+    if (rank_.known_step[peer] < announced_step_) rank_.known_step[peer] = announced_step_;
     rank_.exposure[peer] = A::load_plain(line.exposure);
     return true;
   }
@@ -113,7 +122,7 @@ class BasicAnnouncer {
     return state ^ (state >> 31);
   }
 
-  AnnounceLine& line_of(int r) { return rank_.peers[r].announcements[sequence_ % depth]; }
+  AnnounceLine& line_of(int r) const { return rank_.peers[r].announcements[sequence_ % depth]; }
 
   void mismatch(int peer, const CallRecord& mine, const CallRecord& theirs) {
     if (failed_) return;
@@ -143,6 +152,7 @@ class BasicAnnouncer {
 
   template <class Ready>
   void wait(Ready&& ready, int peer) {
+    if (rank_.owes_step) publish_step();  // who waits for it may be whom this rank waits for
     if (!rank_.waiter.until(ready, {peer, rank_.step})) failed_ = true;
   }
   void ring_peers() {
@@ -153,6 +163,7 @@ class BasicAnnouncer {
   BasicHostRank<A>& rank_;
   CallRecord record_;
   std::uint64_t sequence_;
+  std::uint64_t announced_step_ = 0;
   bool failed_ = false;
 };
 

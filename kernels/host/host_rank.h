@@ -38,6 +38,7 @@ struct BasicHostRank {
   std::uint64_t history = 0;                    // mixed from all records announced
   int next_compared = 0;                        // peer whose past is compared in the next call
   std::uint64_t step = 0;                       // publications of this rank
+  bool owes_step = false;                       // the newest of them has not been told yet
   std::uint64_t slot_last[kStagingSlots] = {};  // step that published the slot's last contents
   std::size_t slot_committed[kStagingSlots] = {};
   std::vector<std::uint64_t> known_step;      // newest step seen of each peer

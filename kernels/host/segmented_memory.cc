@@ -57,6 +57,13 @@ void SegmentedMemory::publish() {
   announcer_.publish_line(0);
 }
 
+// Nothing is exposed here: without a root, peers need the last step only to reuse their staging.
+void SegmentedMemory::release() {
+  if (is_rooted(call_.record.collective) || !announced_) return publish();
+  ++rank_.step;
+  announcer_.owe_step();
+}
+
 void SegmentedMemory::wait(int r) {
   if (announcer_.wait_line(r)) announcer_.wait_step(r, rank_.step);
 }

@@ -30,7 +30,7 @@ class SegmentedMemory {
   void copy(int r, int slot, const Piece& piece, std::uint64_t at);
   void copy_result(int r, int slot, const Piece& piece);
   void copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t count);
-  void release() { publish(); }
+  void release();
 
  private:
   void gather(std::byte* to, std::uint64_t at, std::uint64_t count) const;

@@ -40,11 +40,16 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
   if (call.may_expose_input && reachable(call.input)) exposure_ |= kExposesInput;
   if (call.may_expose_output && reachable(call.output)) exposure_ |= kExposesOutput;
   if (exposure_ == 0) return;
-  ExposureLine& line = rank_.self().exposures[announcer_.sequence() % kAnnounceDepth];
-  line.input_pointer = reinterpret_cast<std::uintptr_t>(call.input);
-  line.output_pointer = reinterpret_cast<std::uintptr_t>(call.output);
-  line.input_offset = arena_offset(call.input);
-  line.output_offset = arena_offset(call.output);
+  const Exposure exposed{reinterpret_cast<std::uintptr_t>(call.input),
+                         reinterpret_cast<std::uintptr_t>(call.output), arena_offset(call.input),
+                         arena_offset(call.output)};
+  std::memcpy(announcer_.own_line().payload, &exposed, sizeof(exposed));
+}
+
+Exposure StagedMemory::exposed_by(int r) const {
+  Exposure exposed;
+  std::memcpy(&exposed, announcer_.line_of_peer(r).payload, sizeof(exposed));
+  return exposed;
 }
 
 std::uint64_t StagedMemory::arena_offset(const void* buffer) const {
@@ -56,17 +61,17 @@ std::uint64_t StagedMemory::arena_offset(const void* buffer) const {
 const std::byte* StagedMemory::exposed_input(int r) const {
   if (!(rank_.exposure[r] & kExposesInput)) return nullptr;
   const PeerPort& peer = rank_.peers[r];
-  const ExposureLine& line = peer.exposures[announcer_.sequence() % kAnnounceDepth];
-  if (peer.same_process) return reinterpret_cast<const std::byte*>(line.input_pointer);
-  return peer.arena + (line.input_offset - 1);
+  const Exposure exposed = exposed_by(r);
+  if (peer.same_process) return reinterpret_cast<const std::byte*>(exposed.input_pointer);
+  return peer.arena + (exposed.input_offset - 1);
 }
 
 std::byte* StagedMemory::exposed_output(int r) const {
   if (!(rank_.exposure[r] & kExposesOutput)) return nullptr;
   const PeerPort& peer = rank_.peers[r];
-  const ExposureLine& line = peer.exposures[announcer_.sequence() % kAnnounceDepth];
-  if (peer.same_process) return reinterpret_cast<std::byte*>(line.output_pointer);
-  return peer.arena + (line.output_offset - 1);
+  const Exposure exposed = exposed_by(r);
+  if (peer.same_process) return reinterpret_cast<std::byte*>(exposed.output_pointer);
+  return peer.arena + (exposed.output_offset - 1);
 }
 
 void StagedMemory::open(int slot) { staging_.open(announcer_, slot); }
@@ -202,7 +207,12 @@ void StagedMemory::expose_kept(int slot, const Piece& piece) {
 }
 
 void StagedMemory::release() {
-  publish();
+  if (is_awaited_at_once()) {
+    publish();
+  } else {
+    ++rank_.step;
+    announcer_.owe_step();
+  }
   if (exposure_ == 0) return;
   // Without a root all ranks take the same verbs at the same steps: peers have done with this
   // rank's buffers once they have taken the step after its own last look at theirs.
@@ -211,6 +221,13 @@ void StagedMemory::release() {
     const int peer = (rank_.rank + k) % rank_.size;
     if (announcer_.wait_line(peer)) announcer_.wait_step(peer, needed);
   }
+}
+
+// Whether a peer may wait for this rank's last step before this rank's next call: to give back a
+// buffer that it has exposed, or, being the only one to wait in a call with a root, to go on.
+bool StagedMemory::is_awaited_at_once() const {
+  if (is_rooted(call_.record.collective) || !announced_) return true;
+  return (exposure_ != 0 || exposed_by_peers()) && last_look_ > rank_.step;
 }
 
 bool StagedMemory::exposed_by_peers() const {

@@ -47,11 +47,13 @@ class StagedMemory {
   const std::byte* input() const { return static_cast<const std::byte*>(call_.input); }
   std::byte* output() const { return static_cast<std::byte*>(call_.output); }
   // Where peer r's input (output) can be read (written) from here, or null: it is staged.
+  Exposure exposed_by(int r) const;
   const std::byte* exposed_input(int r) const;
   std::byte* exposed_output(int r) const;
   std::uint64_t arena_offset(const void* buffer) const;
   const std::byte* own_source(int slot, const Piece& piece);
   // What peers expose is touched only between these: after a Touch was announced.
+  bool is_awaited_at_once() const;
   bool exposed_by_peers() const;
   bool may_touch(int r);
   bool may_touch_all();

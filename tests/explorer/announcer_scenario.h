@@ -13,10 +13,11 @@ namespace rondo::explorer {
 class AnnouncerScenario : public Scenario {
  public:
   enum class Calls {
-    kLines,    // all read all lines' payloads (LineMemory)
-    kOneWay,   // all read rank 0's, which waits for nobody (a broadcast's root)
-    kStaging,  // all read all ranks' staging, one slot each (StagedMemory)
-    kPhases,   // the same, and all wait for all to have read it
+    kLines,          // all read all lines' payloads (LineMemory)
+    kOneWay,         // all read rank 0's, which waits for nobody (a broadcast's root)
+    kStaging,        // all read all ranks' staging, one slot each (StagedMemory)
+    kPhases,         // the same, and all wait for all to have read it
+    kForgottenStep,  // kStaging, and a step that is owed is told by the next line alone
   };
   AnnouncerScenario(Calls which, int ranks, int calls)
       : which_(which), size_(ranks), calls_(calls) {}
@@ -86,7 +87,7 @@ class AnnouncerScenario : public Scenario {
       local.remember(0);
       announcer.reserve_line();
       const std::uint64_t own = value(actor, c);
-      if (which_ == Calls::kStaging || which_ == Calls::kPhases) {
+      if (which_ != Calls::kLines && which_ != Calls::kOneWay) {
         stage(local, announcer, own);
       } else {
         exchange_lines(local, announcer, own, c);
@@ -118,7 +119,7 @@ class AnnouncerScenario : public Scenario {
     void remember(std::uint64_t position) {
       place = position;
       const auto add = [&](std::uint64_t v) { place = place * 1'000'003 + v; };
-      add(rank.sequence), add(rank.step), add(rank.slot_last[0]);
+      add(rank.sequence), add(rank.step), add(rank.slot_last[0]), add(rank.owes_step);
       for (const std::uint64_t step : rank.known_step) add(step);
       for (const std::uint64_t sequence : rank.known_sequence) add(sequence);
       add(rank.history), add(static_cast<std::uint64_t>(rank.next_compared));
@@ -174,7 +175,12 @@ class AnnouncerScenario : public Scenario {
       local.machine->require(got == own - rank.rank + peer, "received another part of staging");
     }
     ++rank.step;
-    announcer.publish_step();
+    if (which_ == Calls::kPhases) {
+      announcer.publish_step();
+    } else {
+      announcer.owe_step();
+      if (which_ == Calls::kForgottenStep) rank.owes_step = false;
+    }
     for (int k = 1; k < size_ && which_ == Calls::kPhases; ++k) {
       const int peer = (rank.rank + k) % size_;
       local.remember(40 + static_cast<std::uint64_t>(peer));

@@ -97,6 +97,11 @@ INSTANTIATE_TEST_SUITE_P(
                    weaker_load(Role::kParked, Order::kSeqCst, Order::kAcquire), "lost wake-up"}),
     [](const auto& info) { return info.param.name; });
 
+TEST(AnnouncerMutant, AnOwedStepIsNotToldBeforeAWait) {
+  AnnouncerScenario scenario(Calls::kForgottenStep, 2, 3);
+  expect_found(scenario, Model::kTso, {}, "lost wake-up");
+}
+
 TEST(FaultMutant, BellReadAfterTheSupervisorsCheck) {
   FaultScenario scenario;
   expect_found(scenario, Model::kTso, without(Mutant::Kind::kBellReadAtParking), "lost wake-up");

@@ -25,7 +25,6 @@ struct SegmentHeader {
 struct RankWords {
   AnnounceLine announcements[kAnnounceDepth];
   BesideLines beside[kAnnounceDepth];
-  ExposureLine exposures[kAnnounceDepth];
   StepLine steps;
   ProgressLine progress;
   FaultSlot fault;
@@ -70,7 +69,6 @@ struct SegmentLayout {
     PeerPort port{};
     port.announcements = own->announcements;
     port.beside = own->beside;
-    port.exposures = own->exposures;
     port.steps = &own->steps;
     port.progress = &own->progress;
     port.fault = &own->fault;

@@ -97,6 +97,11 @@ TEST(BenchOptions, GpuOnlyThingsAreRefusedAsNotImplemented) {
   unsetenv("RONDO_DEVICE");
 }
 
+TEST(BenchOptions, ASweepOfTooManySizesIsRefused) {
+  EXPECT_EQ(parse_words({"-b", "0", "-e", "1T", "-i", "1"}).exit_code, kBadCommandLine);
+  EXPECT_TRUE(parse_words({"-b", "0", "-e", "1M", "-i", "2"}).options);
+}
+
 TEST(BenchOptions, EverySweepEnds) {
   for (const char* first : {"0", "1", "7"})
     for (const char* factor : {"1", "2", "3"}) {

@@ -1,5 +1,8 @@
 // ProcessTeam: the ranks of a communicator whose processes share one GPU.
 //
+// It serves processes on several GPUs too, where each reaches the leader's memory by P2P: correct,
+// but everything then passes through the leader's GPU.
+//
 // The process of rank 0 leads. A call, on every process's own stream:
 //   others   [copy into staging] READY, wait for DONE, [copy out of staging]
 //   leader   wait for all READY, resolve and direct kernel, all DONE

@@ -70,6 +70,7 @@ Done CommunicatorState::post_on_device(std::span<const DeviceCall> calls) {
   gpu::Mismatch mismatch;
   const Done posted = team->post(rank, calls, &mismatch);
   if (posted.ok()) return done();
+  if (ended.load() != kRunning) return why_it_ended();
   if (faulted.load() || adopt_peer_fault()) return adopted_fault();
   Fault found = make_fault(posted.status(), mismatch.peer, posted.error().text);
   found.own = mismatch.own;

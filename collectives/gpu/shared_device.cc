@@ -30,6 +30,33 @@ std::uint64_t staging_bytes() {
   return (wanted + kRound - 1) / kRound * kRound;
 }
 
+// Whether this rank's GPU reaches the memory of rank `peer`'s.
+Done check_reach(const SharedDeviceRequest& request, int peer) {
+  const auto& wanted = request.identities[peer];
+  if (wanted == request.identities[request.rank]) return done();
+  const GpuApi& api = *gpu_api();
+  int devices = 0;
+  RONDO_CHECK_OK(check(api.device_count(&devices), "cudaGetDeviceCount"));
+  for (int device = 0; device < devices; ++device) {
+    RONDO_TRY(const auto identity, device_identity(device));
+    if (identity != wanted) continue;
+    int can = 0;
+    RONDO_CHECK_OK(
+        check(api.can_access_peer(&can, request.device, device), "cudaDeviceCanAccessPeer"));
+    if (can != 0) return done();
+    return fail(Status::kInvalidUsage,
+                "the GPUs of rank {} and rank {}, two processes, cannot reach each other's memory, "
+                "and staging through the host is not there yet: use GPUs with P2P, let all "
+                "processes use one GPU, or set RONDO_DEVICE=host and give host memory",
+                request.rank, peer);
+  }
+  return fail(Status::kInvalidUsage,
+              "rank {} does not see the GPU of rank {}, another process: let every process see all "
+              "GPUs (CUDA_VISIBLE_DEVICES) and choose its own by cudaSetDevice, let all processes "
+              "use one GPU, or set RONDO_DEVICE=host and give host memory",
+              request.rank, peer);
+}
+
 }  // namespace
 
 Result<std::vector<std::byte>> device_identity(int device) {
@@ -45,14 +72,18 @@ Done check_shared_device(const SharedDeviceRequest& request) {
     return fail(Status::kInvalidUsage,
                 "ranks on CUDA devices of several hosts (or with NCCL_SHM_DISABLE=1) are not there "
                 "yet: run them on one host, or set RONDO_DEVICE=host and give host memory");
-  for (std::size_t r = 1; r < request.identities.size(); ++r)
-    if (request.identities[r] != request.identities[0])
-      return fail(
-          Status::kInvalidUsage,
-          "rank 0 and rank {} are different processes on different GPUs, which is not there "
-          "yet: let all processes use one GPU (CUDA_VISIBLE_DEVICES), run the ranks as "
-          "threads of one process, or set RONDO_DEVICE=host and give host memory",
-          r);
+  const std::size_t own = static_cast<std::size_t>(request.rank);
+  for (std::size_t r = 0; r < request.identities.size(); ++r) {
+    if (request.processes[r] == request.processes[own] &&
+        request.identities[r] != request.identities[own])
+      return fail(Status::kInvalidUsage,
+                  "rank {} and rank {} are of one process and on different GPUs, and other ranks "
+                  "are of other processes, which is not there yet: give each process one GPU, or "
+                  "run all ranks as threads of one process",
+                  own, r);
+    // Everything passes through the memory of the leader's GPU.
+    if (own == 0 || r == 0) RONDO_CHECK_OK(check_reach(request, static_cast<int>(r)));
+  }
   if (request.processes.size() > cuda::kMostDirectRanks)
     return fail(Status::kInvalidUsage, "{} ranks on one GPU are too many: at most {}",
                 request.processes.size(), cuda::kMostDirectRanks);

@@ -1,5 +1,6 @@
-// Making a ProcessTeam: ranks of several processes find out whether their devices are one GPU, and
-// one rank of each process brings it together with the leader's (rank 0's) process.
+// Making a ProcessTeam: ranks of several processes find out whether their devices are one GPU, or
+// reach the leader's by P2P, and one rank of each process brings it together with the leader's
+// (rank 0's) process.
 //
 // Device numbers say nothing between processes (CUDA_VISIBLE_DEVICES): the GPU's UUID does. Cost: a
 // connection and a message between each process and the leader's.
@@ -28,7 +29,7 @@ struct SharedDeviceRequest {
 
 // What two ranks have in common exactly where their devices are one.
 Result<std::vector<std::byte>> device_identity(int device);
-// An error, the same on all ranks, where they cannot share a device.
+// An error where this rank cannot work with the others.
 Done check_shared_device(const SharedDeviceRequest& request);
 // Whether the rank is the first of its process.
 bool speaks_for_process(const SharedDeviceRequest& request);

@@ -199,6 +199,34 @@ TEST_P(SharedGpuAbort, EndsStreamsThatWait) {
 }
 INSTANTIATE_TEST_SUITE_P(Callers, SharedGpuAbort, testing::Values(0, 1));
 
+// A rank that is as far ahead as it may be waits on its host: abort from another thread ends that.
+TEST(SharedGpuFaults, AbortEndsACallThatWaitsForRoom) {
+  RankProcesses ranks(2, gpu_options({}), on_gpu([](GpuSeat& seat) {
+                        if (seat.rank == 1) {
+                          ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+                        } else {
+                          Sums sums(seat, 10);
+                          std::thread other([&] {
+                            nap(0.3);
+                            EXPECT_EQ(ncclCommAbort(seat.comm), ncclSuccess);
+                          });
+                          ncclResult_t result = ncclSuccess;
+                          for (int i = 0; i < 1000 && result == ncclSuccess; ++i)
+                            result = sums.call();
+                          EXPECT_EQ(result, ncclInvalidUsage) << ncclGetLastError(nullptr);
+                          other.join();
+                          GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+                          seat.seat.board.flag = 1;
+                        }
+                        if (seat.rank == 1) {
+                          NCCL_OK(ncclCommAbort(seat.comm));
+                        }
+                        seat.comm = nullptr;
+                      }));
+  ranks.wait_exits(60);
+  ranks.check_expectations();
+}
+
 TEST(SharedGpuFaults, DeadlineNamesTheRankThatDidNotCome) {
   RankProcesses ranks(3, gpu_options({{"RONDO_TIMEOUT", "1"}}), on_gpu([](GpuSeat& seat) {
                         ncclResult_t result = ncclSuccess;

@@ -12,7 +12,9 @@ ncclUniqueId GpuSeat::id() const {
 }
 
 void GpuSeat::join(int n, int as) {
-  GPU_OK(gpu_api()->set_device(0));
+  int devices = 0;
+  GPU_OK(gpu_api()->device_count(&devices));
+  GPU_OK(gpu_api()->set_device(spread ? as % devices : 0));
   NCCL_OK(ncclCommInitRank(&comm, n, id(), as));
   GPU_OK(gpu_api()->create_stream(&stream, 0));
 }

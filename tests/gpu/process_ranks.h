@@ -19,6 +19,7 @@ struct GpuSeat {
   int rank, size;
   ncclComm_t comm = nullptr;
   GpuStream stream = nullptr;
+  bool spread = false;  // over the devices that there are; else all on device 0
 
   ncclUniqueId id() const;
   void join(int n, int as);  // makes comm

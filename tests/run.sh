@@ -3,6 +3,7 @@
 # PyTorch; and, where they are named, under the sanitizers.
 #   bash tests/run.sh                      stages dev, simt, fuzz and torch
 #   bash tests/run.sh dev asan tsan fuzz   the stages that are named
+#   bash tests/run.sh tsan_all             all tests that TSan can run, not only the quick ones
 #   bash tests/run.sh torch_all            also the slow tests of PyTorch programs
 #   RONDO_TORCH=2.14.1 bash tests/run.sh torch_all    on another release of PyTorch
 #   bash tests/run.sh torch_imports        what CUDA builds of PyTorch import, anew (1.6 GB)
@@ -40,11 +41,22 @@ stage_asan() {
     run_ctest asan -E "$not_sanitized"
 }
 
+# TSan sees the threads of one process, so that the stage tsan leaves out ranks as processes, wide
+# teams of threads (8 and 16 ranks under a sanitizer take minutes on two cores), and what has no
+# threads. tsan_all leaves out only what TSan itself cannot run: processes that a program with
+# threads forks and that start threads of their own.
 # Processes that leave by _exit, as most ranks of the tests do, join nobody: that is no thread leak.
-stage_tsan() {
+not_for_tsan='AreLedByOneOfTheirRanksAmongProcesses|AProcessKilledWhileJoining|AForkedProcessMeets'
+slow_for_tsan='/(8|16)$|Process|Reduce|Killed|SignalStorm|HostFault|WarmPath'
+slow_for_tsan+='|MismatchedCalls.*0000( |$)'
+
+run_tsan() {
   build tsan "unit_tests engine_tests abi_tests"
-  TSAN_OPTIONS=report_thread_leaks=0:second_deadlock_stack=1 run_ctest tsan -E "$not_sanitized"
+  TSAN_OPTIONS=report_thread_leaks=0:second_deadlock_stack=1 \
+    run_ctest tsan -E "$not_sanitized|$not_for_tsan$1"
 }
+stage_tsan() { run_tsan "|$slow_for_tsan"; }
+stage_tsan_all() { run_tsan ""; }
 
 stage_fuzz() {
   build fuzz fuzzers

@@ -53,7 +53,7 @@ class CommunicatorState {
   HostShape shape;                        // its ranks are in ring order
   std::shared_ptr<gpu::DeviceTeam> team;  // where ranks live on CUDA devices, else null
   int idle_turns = 0;
-  bool remote_error_seen = false;
+  std::int64_t remote_error_since = -1;  // waited_ns when this wait first saw one
   std::vector<std::byte> scratch;       // a slot, for PreMulSum along connections
   std::vector<host::Message> messages;  // of the group in progress
   std::unique_ptr<OneSided> rma;        // once a window was registered or a signal used

@@ -17,6 +17,7 @@ namespace {
 constexpr int kBusyTurns = 200;  // without traffic, before the thread sleeps on its sockets
 constexpr std::chrono::milliseconds kShortSleep{1};
 constexpr std::chrono::milliseconds kFaultFlush{200};
+constexpr std::int64_t kLastWords = 300'000'000;  // ns
 
 }  // namespace
 
@@ -38,7 +39,10 @@ bool CommunicatorState::check_remote(const WaitSite& site) {
   if (links == nullptr || site.global_rank < 0 || local_of(site.global_rank) >= 0) return false;
   const Done error = links->error_of(site.global_rank);
   if (error.ok()) return false;
-  if (std::exchange(remote_error_seen, true) == false) return false;  // its last bytes come first
+  // A rank that left because of a fault says so on a connection of its own, which may come later
+  // than the end of those with data.
+  if (remote_error_since < 0) remote_error_since = waited_ns;
+  if (waited_ns - remote_error_since < kLastWords) return false;
   raise(make_fault(Status::kRemoteError, site.global_rank,
                    fmt::format("{} is gone in call {}, {}, in which rank {} waits for it: {}",
                                rank_name(site.global_rank), host.sequence, to_string(current), rank,

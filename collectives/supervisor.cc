@@ -70,7 +70,7 @@ bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
   if (ended.load(std::memory_order_acquire) != kRunning) return false;
   if (first) {
     waited_ns = 0;
-    remote_error_seen = false;
+    remote_error_since = -1;
     last_check_ns = now;
     std::fill(seen_dead.begin(), seen_dead.end(), false);
     circle.clear();

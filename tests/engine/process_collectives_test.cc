@@ -115,6 +115,27 @@ TEST_P(ProcessCollectives, EqualTheReferenceAlongConnections) {
   }
 }
 
+// Buffers that peers read and write in place, of all ranks or of every other one.
+TEST_P(ProcessCollectives, EqualTheReferenceInMappedMemory) {
+  const char* algorithm = one_host() ? "" : "hierarchical";
+  RankProcesses ranks(size(), on(GetParam(), algorithm), [&](RankSeat& seat) {
+    unsigned seed = 500;
+    for (Collective collective : {Collective::kAllReduce, Collective::kAllGather})
+      for (std::size_t count : {17, 40'000, 150'001, 300'003})
+        for (bool in_place : {false, true})
+          for (bool all : {false, true}) {
+            const Case c{collective, DataType::kInt32, RedOp::kSum, size(), 0, count, ++seed};
+            const bool mapped = all || seat.rank % 2 == 0;
+            const std::string wrong =
+                check_call(*seat.comm, c, in_place, 0, mapped ? Memory::kMapped : Memory::kHeap);
+            seat.expect(wrong.empty(), wrong);
+          }
+    seat.report(done());
+  });
+  ASSERT_TRUE(ranks.wait_exits(200));
+  ranks.check_expectations();
+}
+
 INSTANTIATE_TEST_SUITE_P(OfOneHost, ProcessCollectives,
                          testing::Values(Place{"n2", {"a", "a"}}, Place{"n3", {"a", "a", "a"}},
                                          Place{"n5", {"a", "a", "a", "a", "a"}},

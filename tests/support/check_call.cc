@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/shm/arena.h"
+
 namespace rondo::test {
 namespace {
 
@@ -18,27 +20,42 @@ struct Buffers {
   static constexpr std::size_t kGuard = 64;
   static constexpr std::byte kFill{0xa5};
 
-  Buffers(std::size_t bytes, std::size_t shift)
-      : memory(bytes + 2 * kGuard + shift, kFill), begin(kGuard + shift), size(bytes) {}
-  std::byte* data() { return memory.data() + begin; }
+  Buffers(std::size_t bytes, std::size_t shift, Memory where)
+      : length(bytes + 2 * kGuard + shift), begin(kGuard + shift), size(bytes) {
+    if (where == Memory::kMapped)
+      mapped = static_cast<std::byte*>(*(*shm::Arena::of_process())->allocate(length));
+    else
+      heap.resize(length);
+    memory = mapped != nullptr ? mapped : heap.data();
+    std::fill(memory, memory + length, kFill);
+  }
+  ~Buffers() {
+    if (mapped != nullptr) (void)(*shm::Arena::of_process())->free(mapped).ok();
+  }
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
+  std::byte* data() { return memory + begin; }
   bool guards_intact() const {
-    for (std::size_t i = 0; i < memory.size(); ++i)
+    for (std::size_t i = 0; i < length; ++i)
       if ((i < begin || i >= begin + size) && memory[i] != kFill) return false;
     return true;
   }
-  Bytes memory;
-  std::size_t begin, size;
+  Bytes heap;
+  std::byte* mapped = nullptr;
+  std::byte* memory = nullptr;
+  std::size_t length, begin, size;
 };
 
 }  // namespace
 
-std::string check_call(Communicator& comm, const Case& c, bool in_place, std::size_t shift) {
+std::string check_call(Communicator& comm, const Case& c, bool in_place, std::size_t shift,
+                       Memory memory) {
   const int rank = comm.rank();
   const std::size_t width = size_of(c.type);
   const Bytes input = make_input(c, rank);
   const Bytes want = expected_output(c, rank);
   const std::size_t in_bytes = input_elements(c) * width, out_bytes = output_elements(c) * width;
-  Buffers in(in_bytes, shift), out(std::max(in_bytes, out_bytes), shift);
+  Buffers in(in_bytes, shift, memory), out(std::max(in_bytes, out_bytes), shift, memory);
   Call call;
   call.record = {c.count, c.collective, c.type, c.op, 0, rooted(c.collective) ? c.root : -1};
   const Bytes scalar = make_scalar(c, rank);

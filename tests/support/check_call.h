@@ -21,7 +21,9 @@ inline bool reduces(Collective collective) {
 }
 
 // Makes the call with buffers `shift` bytes off alignment; in place by NCCL's rule. Returns what is
-// wrong, or nothing.
-std::string check_call(Communicator& comm, const Case& c, bool in_place, std::size_t shift);
+// wrong, or nothing. kMapped: in memory that other processes of the host can reach.
+enum class Memory { kHeap, kMapped };
+std::string check_call(Communicator& comm, const Case& c, bool in_place, std::size_t shift,
+                       Memory memory = Memory::kHeap);
 
 }  // namespace rondo::test

@@ -4,9 +4,10 @@
   .ci/kernels.py               sm_90
   .ci/kernels.py 80 90 100 120
 
-No kernel may have a stack frame (or spill), float32, float16 and bfloat16 sums and the copy may use
-96 registers a thread, all others 128. Sums and copies must move 128 bits at a time (seen in SASS by
-cuobjdump and nvdisasm, the machine's or those of PyPI). Skipped where nvcc is missing.
+No kernel, and nothing that one calls, may have a stack frame (or spill); float32, float16 and
+bfloat16 sums and copies may use 96 registers a thread, all others 128. Sums and copies must move 128
+bits at a time (seen in SASS by cuobjdump and nvdisasm, the machine's or those of PyPI). Skipped where
+nvcc is missing.
 """
 import glob
 import os
@@ -20,10 +21,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 FLAGS = ["-std=c++20", "-O3", "-fmad=false", "--expt-relaxed-constexpr", "-I.", "-Xptxas", "-v",
          "-Wno-deprecated-gpu-targets"]
+# Kernels, and functions that they call (which have no registers of their own).
 FUNCTION = re.compile(r"Function properties for (\S+)\s*\n\s*(\d+) bytes stack frame, (\d+) bytes "
-                      r"spill stores.*\n.*Used (\d+) registers")
-# run_kernel<DirectReduce<type, op>>, with the numbers of base/types.h.
-REDUCE = re.compile(r"DirectReduceILNS_8DataTypeE(\d+)ELNS_5RedOpE(\d+)E")
+                      r"spill stores.*\n(?:.*Used (\d+) registers)?")
+# run_kernel<DirectReduce<type, op>> and run_kernel<Connected<ReduceMath<type, op>>>, with the numbers
+# of base/types.h.
+REDUCE = re.compile(r"Reduce(?:Math)?ILNS_8DataTypeE(\d+)ELNS_5RedOpE(\d+)E")
+KERNEL = "run_kernel"
 FLOAT32, FLOAT16, BFLOAT16, SUM = 7, 6, 9, 0
 NARROW, WIDE = 96, 128
 TOOLS = ("cuobjdump", "nvdisasm")
@@ -41,19 +45,19 @@ def compile_kernel(source, arch, folder):
 def is_narrow(name):
     reduce = REDUCE.search(name)
     if reduce is None:
-        return "DirectCopy" in name
+        return "DirectCopy" in name or "CopyMath" in name
     return int(reduce[1]) in (FLOAT32, FLOAT16, BFLOAT16) and int(reduce[2]) == SUM
 
 
 def findings(source, arch, text):
     functions = FUNCTION.findall(text)
-    if not functions:
+    if not any(KERNEL in name for name, *_ in functions):
         yield f"{source}: sm_{arch}: ptxas said nothing that could be read"
     for name, stack, spills, registers in functions:
         most = NARROW if is_narrow(name) else WIDE
         if int(stack) or int(spills):
             yield f"{source}: sm_{arch}: {name} has a stack frame of {stack} bytes"
-        if int(registers) > most:
+        if KERNEL in name and int(registers) > most:
             yield f"{source}: sm_{arch}: {name} uses {registers} registers, at most {most}"
 
 
@@ -101,8 +105,8 @@ def sass_findings(cuobjdump, source, cubin):
         return
     for part in re.split(r"\n\s*Function : ", listing.stdout)[1:]:
         name = part.split("\n", 1)[0]
-        if "Direct" not in name:
-            continue  # what writes arguments moves no data
+        if "Direct" not in name and "Connected" not in name or KERNEL not in name:
+            continue  # what writes arguments or runs texts moves no data
         for access in ("LDG", "STG"):
             if not re.search(rf"{access}\.E(\.\w+)*\.128", part):
                 yield f"{source}: {name} has no {access} of 128 bits"
@@ -122,7 +126,7 @@ def main():
             compiled = list(pool.map(lambda job: compile_kernel(*job), jobs))
         cuobjdump = find_cuobjdump()
         for source, arch, cubin, text in compiled:
-            kernels += len(FUNCTION.findall(text))
+            kernels += sum(KERNEL in name for name, *_ in FUNCTION.findall(text))
             failed += findings(source, arch, text)
             if cuobjdump:
                 failed += sass_findings(cuobjdump, source, cubin)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/env.h"
 #include "base/seconds.h"
 #include "collectives/gpu/device.h"
 
@@ -24,6 +25,10 @@ Result<CommOptions> make_options(const CommConfig& config, const rondoCommOption
   CommOptions result = CommOptions::from_environment();
   result.name = config.comm_name;
   RONDO_TRY(result.device, gpu::device_for_new_rank());
+  result.fewest_ctas = config.fields.minCTAs;
+  result.most_ctas = config.fields.maxCTAs;
+  // A kernel may wait for a rank that still prepares its data: a limit only where one is asked for.
+  if (env::raw("RONDO_TIMEOUT")) result.kernel_seconds = result.timeout_seconds;
   if (user == nullptr) return result;
   if (user->magic != RONDO_OPTIONS_MAGIC || user->size < offsetof(rondoCommOptions_t, device))
     return fail(Status::kInvalidArgument,
@@ -53,6 +58,7 @@ Result<CommOptions> make_options(const CommConfig& config, const rondoCommOption
     result.reproducible = options.reproducible == 1;
   }
   RONDO_CHECK_OK(set_seconds(options.timeout, "timeout", &result.timeout_seconds));
+  if (options.timeout != RONDO_UNDEF_SECONDS) result.kernel_seconds = result.timeout_seconds;
   RONDO_CHECK_OK(set_seconds(options.initTimeout, "initTimeout", &result.init_timeout_seconds));
   return result;
 }

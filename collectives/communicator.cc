@@ -177,7 +177,8 @@ std::optional<Fault> Communicator::fault() {
     foreign.text = "this communicator belongs to the parent process: after fork, create a new one";
     return foreign;
   }
-  if (!state_->faulted.load(std::memory_order_acquire) && !state_->adopt_peer_fault())
+  if (!state_->faulted.load(std::memory_order_acquire) && !state_->adopt_kernel_fault() &&
+      !state_->adopt_peer_fault())
     return std::nullopt;
   std::lock_guard lock(state_->fault_mutex);
   return state_->fault;

@@ -36,6 +36,9 @@ struct CommOptions {
   bool reproducible = false;         // RONDO_REPRODUCIBLE
   std::string name;                  // for logs
   int device = -1;                   // the CUDA device that the rank lives on, or -1: the host
+  int fewest_ctas = 1;               // of a rank, where kernels wait for each other
+  int most_ctas = 64;
+  double kernel_seconds = 0;  // without progress, until such a kernel gives up; 0: never
   // From the environment.
   static CommOptions from_environment();
 };

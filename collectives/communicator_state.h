@@ -132,6 +132,7 @@ class CommunicatorState {
   void take_seat();  // in the team of processes that share the device
   Done post_on_device(std::span<const gpu::DeviceCall> calls);
   Done wait_on_device();
+  bool adopt_kernel_fault();  // true if a kernel of this rank has given up
 
   // How long waits spin: less where the program computes beside them.
   Waiter::Budget alone_budget;

@@ -241,8 +241,19 @@ class Creation {
                   "for all ranks or for none",
                   on_host - devices.begin(), on_device - devices.begin(), *on_device);
     if (!state_->facts.one_process) return bind_to_shared_device(std::move(devices));
-    RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), devices));
+    RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), team_options(std::move(devices))));
     return done();
+  }
+
+  gpu::TeamOptions team_options(std::vector<int> devices) const {
+    gpu::TeamOptions options;
+    options.devices = std::move(devices);
+    options.reproducible = state_->facts.reproducible;
+    options.algorithms = state_->facts.algorithms;
+    options.fewest_ctas = request_.options.fewest_ctas;
+    options.most_ctas = request_.options.most_ctas;
+    options.kernel_seconds = request_.options.kernel_seconds;
+    return options;
   }
 
   // Ranks of several processes on one device: one rank a process speaks for it.
@@ -262,13 +273,14 @@ class Creation {
     RONDO_CHECK_OK(gpu::check_shared_device(request));
     for (std::size_t r = 0; r < devices.size(); ++r)
       if (request.processes[r] != request.processes[request_.rank]) devices[r] = -1;
+    const gpu::TeamOptions options = team_options(std::move(devices));
     if (gpu::speaks_for_process(request)) {
       RONDO_TRY(auto processes, gpu::join_processes(request));
-      RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), devices, std::move(processes)));
+      RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), options, std::move(processes)));
     }
     RONDO_TRY([[maybe_unused]] const auto all_met, session_->all_gather({}));
     if (!state_->team) {
-      RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), devices));
+      RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), options));
     }
     state_->take_seat();
     return done();

@@ -126,6 +126,7 @@ void CommunicatorState::raise(Fault raised, bool tells_other_hosts) {
   }
   faulted.store(true, std::memory_order_release);
   RONDO_WARN("{}", raised.text);
+  if (team) team->stop_kernels();
   if (tells_other_hosts) tell_other_hosts(raised);
   if (host.peers.empty()) return;
   FaultSlot& slot = *host.self().fault;

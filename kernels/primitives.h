@@ -79,7 +79,8 @@ struct Slice {
 };
 
 // Part `index` of `parts` nearly equal parts of a slice; boundaries on multiples of `grain`.
-RONDO_FN constexpr Slice part_of(Slice whole, int index, int parts, std::uint64_t grain) {
+RONDO_FN RONDO_NO_INLINE constexpr Slice part_of(Slice whole, int index, int parts,
+                                                 std::uint64_t grain) {
   const std::uint64_t grains = (whole.count + grain - 1) / grain;
   const std::uint64_t per_part = grains / parts;
   const std::uint64_t longer = grains % parts;

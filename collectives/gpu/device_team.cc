@@ -4,121 +4,131 @@
 #include <chrono>
 
 #include "collectives/gpu/device.h"
+#include "collectives/gpu/streams.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"
 
 namespace rondo::gpu {
 namespace {
 
-const GpuStream kPerThreadStream = reinterpret_cast<GpuStream>(std::uintptr_t{2});
-
-// Whether work on both is in order by itself. The per-thread handle names a stream per thread.
-bool same_stream(GpuStream a, GpuStream b) { return a == b && a != kPerThreadStream; }
-
-bool same_capture(const GpuCaptureInfo& a, const GpuCaptureInfo& b) {
-  return a.state == b.state && (a.state == GpuCapture::kNone || a.id == b.id);
-}
-
-bool capturing(const GpuCaptureInfo& info) { return info.state != GpuCapture::kNone; }
-
 // For the current device, so that nothing is loaded at a kernel's first launch.
 Done load_kernels(const GpuApi& api) {
-  RONDO_CHECK_OK(check(api.load_kernel(cuda::kCopyKernel), "loading kernels"));
+  const auto load = [&](int kernel) { return check(api.load_kernel(kernel), "loading kernels"); };
+  RONDO_CHECK_OK(load(cuda::kCopyKernel));
+  RONDO_CHECK_OK(load(cuda::kConnectedCopyKernel));
   for (int type = 0; type < kDataTypes; ++type)
-    for (int op = 0; op < kRedOps; ++op)
-      if (const auto t = static_cast<DataType>(type); supported(t, static_cast<RedOp>(op)))
-        RONDO_CHECK_OK(check(api.load_kernel(cuda::direct_kernel(t, static_cast<RedOp>(op))),
-                             "loading kernels"));
+    for (int op = 0; op < kRedOps; ++op) {
+      const auto t = static_cast<DataType>(type);
+      const auto o = static_cast<RedOp>(op);
+      if (!supported(t, o)) continue;
+      RONDO_CHECK_OK(load(cuda::direct_kernel(t, o)));
+      RONDO_CHECK_OK(load(cuda::connected_kernel(t, o)));
+    }
   return done();
 }
 
 }  // namespace
 
-Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(std::vector<int> devices,
+Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(const TeamOptions& options,
                                                      std::shared_ptr<ProcessTeam> processes) {
-  if (devices.size() > cuda::kMostDirectRanks)
+  if (options.devices.size() > cuda::kMostDirectRanks)
     return fail(Status::kInvalidUsage,
-                "{} ranks on CUDA devices of one host are too many: at most {}", devices.size(),
-                cuda::kMostDirectRanks);
-  std::shared_ptr<DeviceTeam> team(new DeviceTeam(std::move(devices), std::move(processes)));
+                "{} ranks on CUDA devices of one host are too many: at most {}",
+                options.devices.size(), cuda::kMostDirectRanks);
+  std::shared_ptr<DeviceTeam> team(new DeviceTeam(options, std::move(processes)));
   RONDO_CHECK_OK(team->open());
   return team;
 }
 
-DeviceTeam::DeviceTeam(std::vector<int> devices, std::shared_ptr<ProcessTeam> processes)
+DeviceTeam::DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes)
     : api_(*gpu_api()),
-      devices_(std::move(devices)),
+      options_(options),
+      devices_(options_.devices),
       processes_(std::move(processes)),
       ranks_(devices_.size()),
       sends_(devices_.size() * devices_.size()),
       receives_(devices_.size() * devices_.size()) {
-  for (int device : devices_) {
-    if (device < 0) continue;
+  for (int r = 0; r < static_cast<int>(devices_.size()); ++r) {
+    if (!is_here(r)) continue;
     ++here_;
-    if (std::find(distinct_.begin(), distinct_.end(), device) == distinct_.end())
-      distinct_.push_back(device);
+    if (place_of(r) == static_cast<int>(distinct_.size()))
+      distinct_.emplace_back().device = devices_[r];
+    distinct_[place_of(r)].ranks.push_back(r);
   }
 }
 
 Done DeviceTeam::open() {
   std::vector<int> ctas;
-  for (int device : distinct_) {
-    DeviceScope scope(device);
+  for (DeviceState& state : distinct_) {
+    DeviceScope scope(state.device);
     RONDO_CHECK_OK(scope.entered());
-    for (int peer : distinct_) {
-      if (peer == device) continue;
-      int can = 0;
-      RONDO_CHECK_OK(check(api_.can_access_peer(&can, device, peer), "cudaDeviceCanAccessPeer"));
-      if (can == 0)
-        return fail(Status::kInvalidUsage,
-                    "CUDA devices {} and {} cannot reach each other's memory, and staging through "
-                    "the host is not there yet: use devices with P2P, or RONDO_DEVICE=host",
-                    device, peer);
-      const GpuError enabled = api_.enable_peer_access(peer);
-      if (enabled != kGpuPeerAlreadyEnabled)
-        RONDO_CHECK_OK(check(enabled, "cudaDeviceEnablePeerAccess"));
-    }
+    RONDO_CHECK_OK(open_peers(state));
     RONDO_CHECK_OK(load_kernels(api_));
     int multiprocessors = 0;
-    RONDO_CHECK_OK(check(api_.attribute(&multiprocessors, GpuAttribute::kMultiprocessors, device),
-                         "cuDeviceGetAttribute"));
+    RONDO_CHECK_OK(
+        check(api_.attribute(&multiprocessors, GpuAttribute::kMultiprocessors, state.device),
+              "cuDeviceGetAttribute"));
     ctas.push_back(multiprocessors * cuda::kDirectCtas);
-    // Recorded once, so that a graph may wait for it before any launch.
-    GpuEvent event = nullptr;
-    GpuStream stream = nullptr;
-    RONDO_CHECK_OK(check(api_.create_event(&event, kEventPlain), "cudaEventCreate"));
-    order_.push_back(event);
-    RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
-    const Done recorded =
-        check(api_.record_event(event, stream, GpuEventUse::kPlain), "cudaEventRecord");
-    api_.destroy_stream(stream);
-    RONDO_CHECK_OK(recorded);
+    RONDO_CHECK_OK(open_device(state));
   }
   ctas_.resize(devices_.size());
   for (std::size_t r = 0; r < devices_.size(); ++r) {
     if (!is_here(static_cast<int>(r))) continue;
     DeviceScope scope(devices_[r]);
     RONDO_CHECK_OK(scope.entered());
-    RONDO_CHECK_OK(check(api_.create_event(&ranks_[r].captured, kEventPlain), "cudaEventCreate"));
     ranks_[r].ready.emplace_back();
     RONDO_CHECK_OK(check(api_.create_event(&ranks_[r].ready[0], kEventPlain), "cudaEventCreate"));
-    ctas_[r] = ctas[order_of(static_cast<int>(r))];
+    ctas_[r] = ctas[place_of(static_cast<int>(r))];
+  }
+  return open_connections();
+}
+
+Done DeviceTeam::open_peers(DeviceState& state) {
+  for (const DeviceState& peer : distinct_) {
+    if (peer.device == state.device) continue;
+    int can = 0;
+    RONDO_CHECK_OK(
+        check(api_.can_access_peer(&can, state.device, peer.device), "cudaDeviceCanAccessPeer"));
+    if (can == 0 && processes_ != nullptr)
+      return fail(Status::kInvalidUsage,
+                  "CUDA devices {} and {} cannot reach each other's memory, which ranks of several "
+                  "processes need: use devices with P2P, one process, or RONDO_DEVICE=host",
+                  state.device, peer.device);
+    if (can == 0) {
+      facts_.all_reach = false;
+      continue;
+    }
+    const GpuError enabled = api_.enable_peer_access(peer.device);
+    if (enabled != kGpuPeerAlreadyEnabled)
+      RONDO_CHECK_OK(check(enabled, "cudaDeviceEnablePeerAccess"));
   }
   return done();
 }
 
-DeviceTeam::~DeviceTeam() {
-  for (RankState& rank : ranks_) {
-    for (GpuEvent event : rank.ready)
-      if (event != nullptr) api_.destroy_event(event);
-    if (rank.captured != nullptr) api_.destroy_event(rank.captured);
-  }
-  for (GpuEvent event : order_) api_.destroy_event(event);
+Done DeviceTeam::open_device(DeviceState& state) {
+  RONDO_CHECK_OK(check(api_.create_event(&state.captured, kEventPlain), "cudaEventCreate"));
+  RONDO_CHECK_OK(check(api_.create_event(&state.order, kEventPlain), "cudaEventCreate"));
+  RONDO_CHECK_OK(check(api_.create_stream(&state.own, 0), "cudaStreamCreate"));
+  // Recorded once, so that a graph may wait for it before any launch.
+  return check(api_.record_event(state.order, state.own, GpuEventUse::kPlain), "cudaEventRecord");
 }
 
-int DeviceTeam::order_of(int rank) const {
-  return static_cast<int>(std::find(distinct_.begin(), distinct_.end(), devices_[rank]) -
-                          distinct_.begin());
+DeviceTeam::~DeviceTeam() {
+  for (RankState& rank : ranks_)
+    for (GpuEvent event : rank.ready)
+      if (event != nullptr) api_.destroy_event(event);
+  for (DeviceState& state : distinct_) {
+    if (state.order != nullptr) api_.destroy_event(state.order);
+    if (state.captured != nullptr) api_.destroy_event(state.captured);
+    if (state.own != nullptr) api_.destroy_stream(state.own);
+  }
+}
+
+int DeviceTeam::place_of(int rank) const {
+  const auto found = std::find_if(distinct_.begin(), distinct_.end(), [&](const auto& state) {
+    return state.device == devices_[rank];
+  });
+  return static_cast<int>(found - distinct_.begin());
 }
 
 Done DeviceTeam::post(int rank, std::span<const DeviceCall> calls, Mismatch* mismatch) {
@@ -215,16 +225,22 @@ Done DeviceTeam::launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch) 
     here.push_back(meeting.posted[r]);
     sides.push_back(meeting.posted[r].call.side);
   }
-  RONDO_CHECK_OK(begin_launch(rank, last, here));
-  if (processes_ != nullptr) {
-    RONDO_CHECK_OK(processes_->collective(last.call.record, sides, last.call.stream,
-                                          capturing(last.capture), mismatch));
-    return end_launch(rank, last);
+  if (processes_ == nullptr) {
+    RONDO_TRY(const DevicePlan plan, make_device_plan(facts_, last.call.record));
+    if (plan.connected) return launch_volley(plan, meeting);
   }
-  DirectLaunches launches(api_, ctas_[rank], last.call.stream);
+  const Spot spot = spot_of(rank, {last.call.stream, last.ready, last.capture});
+  RONDO_CHECK_OK(begin_launch(spot, here));
+  if (processes_ != nullptr) {
+    RONDO_CHECK_OK(processes_->collective(last.call.record, sides, spot.stream,
+                                          capturing(spot.capture), mismatch));
+    return end_launch(spot);
+  }
+  DirectLaunches launches(api_, ctas_[rank], spot.stream);
+  if (!facts_.all_reach) launches.copy_by_driver();
   RONDO_CHECK_OK(launches.collective(last.call.record, sides));
   RONDO_CHECK_OK(launches.flush());
-  return end_launch(rank, last);
+  return end_launch(spot);
 }
 
 Done DeviceTeam::post_message(int rank, const DeviceCall& call, Mismatch* mismatch) {
@@ -261,16 +277,15 @@ Done DeviceTeam::post_message(int rank, const DeviceCall& call, Mismatch* mismat
 
 // All messages that this post has completed, in one launch on its first stream.
 Done DeviceTeam::launch_messages(int rank) {
-  const StreamUse& use = ranks_[rank].streams.front();
-  Posted last{{}, use.ready, use.capture};
-  last.call.stream = use.stream;
+  const Spot spot = spot_of(rank, ranks_[rank].streams.front());
   std::vector<Posted> all;
   for (const Match& match : matches_) {
     all.push_back(match.send);
     all.push_back(match.receive);
   }
-  RONDO_CHECK_OK(begin_launch(rank, last, all));
-  DirectLaunches launches(api_, ctas_[rank], last.call.stream);
+  RONDO_CHECK_OK(begin_launch(spot, all));
+  DirectLaunches launches(api_, ctas_[rank], spot.stream);
+  if (!facts_.all_reach) launches.copy_by_driver();
   for (const Match& match : matches_) {
     const CallRecord& record = match.send.call.record;
     RONDO_CHECK_OK(launches.copy(match.send.call.side.send, match.receive.call.side.receive,
@@ -279,70 +294,17 @@ Done DeviceTeam::launch_messages(int rank) {
     ++ranks_[match.to].matched;
   }
   RONDO_CHECK_OK(launches.flush());
-  return end_launch(rank, last);
+  return end_launch(spot);
 }
 
 // The messages of this post from and to other processes, on its first stream: they meet nobody.
 // They take their place in the order of the team's launches. So, where ranks of one process are
 // threads, messages between processes must not depend on each other within a process.
 Done DeviceTeam::launch_to_processes(int rank, Mismatch* mismatch) {
-  const StreamUse& use = ranks_[rank].streams.front();
-  Posted last{{}, use.ready, use.capture};
-  last.call.stream = use.stream;
-  RONDO_CHECK_OK(begin_launch(rank, last, outside_posts_));
-  RONDO_CHECK_OK(processes_->messages(outside_, use.stream, capturing(use.capture), mismatch));
-  return end_launch(rank, last);
-}
-
-// `last`'s stream waits for the streams of the others and for the launch before.
-Done DeviceTeam::begin_launch(int rank, const Posted& last, std::span<const Posted> others) {
-  const GpuStream stream = last.call.stream;
-  std::vector<GpuEvent> waited;
-  for (const Posted& other : others) {
-    if (!same_capture(other.capture, last.capture))
-      return fail(Status::kInvalidUsage,
-                  "Ranks of one process take part in one call from different graphs, or some while "
-                  "capturing and some not: capture all of them into one graph");
-    if (other.ready == last.ready || same_stream(other.call.stream, stream)) continue;
-    if (std::find(waited.begin(), waited.end(), other.ready) != waited.end()) continue;
-    waited.push_back(other.ready);
-    RONDO_CHECK_OK(check(api_.stream_wait_event(stream, other.ready, GpuEventUse::kPlain),
-                         "cudaStreamWaitEvent"));
-  }
-  if (!capturing(last.capture)) {
-    if (any_plain_ && last_capture_ == 0 && same_stream(last_stream_, stream)) return done();
-    for (GpuEvent event : order_)
-      RONDO_CHECK_OK(
-          check(api_.stream_wait_event(stream, event, GpuEventUse::kPlain), "cudaStreamWaitEvent"));
-    return done();
-  }
-  if (last_capture_ == last.capture.id)
-    return check(
-        api_.stream_wait_event(stream, ranks_[last_captured_rank_].captured, GpuEventUse::kPlain),
-        "cudaStreamWaitEvent");
-  for (GpuEvent event : order_)
-    RONDO_CHECK_OK(check(api_.stream_wait_event(stream, event, GpuEventUse::kExternal),
-                         "cudaStreamWaitEvent"));
-  (void)rank;
-  return done();
-}
-
-Done DeviceTeam::end_launch(int rank, const Posted& last) {
-  const GpuStream stream = last.call.stream;
-  const bool in_capture = capturing(last.capture);
-  if (in_capture) {
-    RONDO_CHECK_OK(check(api_.record_event(ranks_[rank].captured, stream, GpuEventUse::kPlain),
-                         "cudaEventRecord"));
-    last_captured_rank_ = rank;
-  } else {
-    last_stream_ = stream;
-    any_plain_ = true;
-  }
-  last_capture_ = in_capture ? last.capture.id : 0;
-  last_order_ = order_of(rank);
-  return check(api_.record_event(order_[last_order_], stream,
-                                 in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain),
-               "cudaEventRecord");
+  const Spot spot = spot_of(rank, ranks_[rank].streams.front());
+  RONDO_CHECK_OK(begin_launch(spot, outside_posts_));
+  RONDO_CHECK_OK(processes_->messages(outside_, spot.stream, capturing(spot.capture), mismatch));
+  return end_launch(spot);
 }
 
 bool DeviceTeam::launched(int rank, int microseconds) {
@@ -366,19 +328,6 @@ void DeviceTeam::fail_all(const Done& why) {
     if (failure_.ok()) failure_ = why;
   }
   launched_.notify_all();
-}
-
-// Everything launched before is before the last launch, so one wait a stream is enough.
-Done DeviceTeam::join_streams(int rank) {
-  std::lock_guard lock(mutex_);
-  for (const StreamUse& use : ranks_[rank].streams) {
-    const bool in_capture = capturing(use.capture);
-    if (!in_capture && same_stream(use.stream, last_stream_)) continue;
-    const GpuEvent event = in_capture ? ranks_[last_captured_rank_].captured : order_[last_order_];
-    RONDO_CHECK_OK(check(api_.stream_wait_event(use.stream, event, GpuEventUse::kPlain),
-                         "cudaStreamWaitEvent"));
-  }
-  return done();
 }
 
 std::vector<int> DeviceTeam::missing(int rank) {

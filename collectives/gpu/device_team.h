@@ -1,11 +1,12 @@
 // DeviceTeam: the ranks of a communicator that live on CUDA devices of one process.
 //
-// They meet on the host: each posts its call, the last arriver makes its stream wait for the
-// others' and launches one kernel without waits for all of them; then every rank's stream waits for
-// that kernel. So no stream ever holds a wait for work that is not yet enqueued, however streams
-// share hardware queues. Launches of a team run in the order in which they were made, whatever
-// their streams, graphs' replays included (an external event per device); inside a capture the
-// order is a capture dependency.
+// They meet on the host: each posts its call, and the last arriver launches for all of them: one
+// kernel without waits, on its own stream, which has waited for the others'; or, over connections,
+// one kernel for each device, on a stream of one of its ranks (volley.cc). Then every rank's stream
+// waits for the kernel that served it. So no stream ever holds a wait for work that is not yet
+// enqueued, however streams share hardware queues. Launches of a team run in the order in which
+// they were made, whatever their streams, graphs' replays included (an external event per device);
+// inside a capture the order is a capture dependency.
 //
 // A rank: post() everything of one group, then posted work has been launched when launched() says
 // so, then join_streams(). Ranks of one thread post for all before any waits. Threads may post at
@@ -19,6 +20,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +28,8 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/call.h"
+#include "collectives/gpu/device_connections.h"
+#include "collectives/gpu/device_plan.h"
 #include "collectives/gpu/direct_launches.h"
 #include "collectives/gpu/process_team.h"
 
@@ -39,11 +43,20 @@ struct DeviceCall {
   GpuStream stream = nullptr;
 };
 
+// What the ranks of a team agreed on.
+struct TeamOptions {
+  std::vector<int> devices;  // [r]: where rank r lives; -1: in another process
+  bool reproducible = false;
+  AlgorithmFilter algorithms;
+  int fewest_ctas = 1, most_ctas = 64;  // of a rank, over connections
+  double kernel_seconds = 0;            // that a kernel may wait without progress; 0: for ever
+};
+
 class DeviceTeam {
  public:
-  // devices[r]: where rank r lives; -1: in another process. Peers' memory is opened to each other,
-  // all kernels are loaded. processes: where there are others, what joins this one to them.
-  static Result<std::shared_ptr<DeviceTeam>> make(std::vector<int> devices,
+  // Peers' memory is opened to each other, all kernels are loaded, connections are made.
+  // processes: where there are others, what joins this one to them.
+  static Result<std::shared_ptr<DeviceTeam>> make(const TeamOptions& options,
                                                   std::shared_ptr<ProcessTeam> processes = nullptr);
   ~DeviceTeam();
   DeviceTeam(const DeviceTeam&) = delete;
@@ -69,6 +82,16 @@ class DeviceTeam {
   // The ranks that have not made the call that this rank waits for.
   std::vector<int> missing(int rank);
 
+  // Kernels over connections: every wait in them ends, now and ever after.
+  void stop_kernels();
+  // Why a kernel of this rank gave up, if one did.
+  struct KernelFault {
+    int peer = -1;
+    CallRecord call;
+    std::string text;
+  };
+  std::optional<KernelFault> kernel_fault(int rank) const;
+
  private:
   struct Posted {
     DeviceCall call;
@@ -90,12 +113,32 @@ class DeviceTeam {
     std::uint64_t messages = 0, matched = 0;
     std::vector<StreamUse> streams;  // of the post in progress
     std::vector<GpuEvent> ready;     // as many as streams were ever used in one post
-    GpuEvent captured = nullptr;     // after its last captured launch
+  };
+  // One of the devices on which ranks of this process live.
+  struct DeviceState {
+    int device = -1;
+    std::vector<int> ranks;       // that live there
+    GpuEvent order = nullptr;     // after its last launch
+    GpuEvent captured = nullptr;  // after its last captured launch
+    GpuStream own = nullptr;      // for ranks whose stream other threads cannot name
+    GpuStream stream = nullptr;   // of its last launch outside of captures
+    bool newest = false;          // it took part in the newest launch
+  };
+  // Where a launch goes: on which device (a place in distinct_) and stream.
+  struct Spot {
+    int place = 0;
+    GpuStream stream = nullptr;
+    GpuEvent ready = nullptr;  // where the stream stands, if somebody noted it
+    GpuCaptureInfo capture;
+    bool volley = false;  // one of several launches, one on each device
   };
 
-  DeviceTeam(std::vector<int> devices, std::shared_ptr<ProcessTeam> processes);
+  DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes);
   bool is_here(int rank) const { return devices_[rank] >= 0; }
   Done open();
+  Done open_peers(DeviceState& state);
+  Done open_device(DeviceState& state);
+  Done open_connections();
   Done add_stream(int rank, GpuStream stream);
   const StreamUse& use_of(int rank, GpuStream stream) const;
   Done post_collective(int rank, const DeviceCall& call, Mismatch* mismatch);
@@ -103,16 +146,24 @@ class DeviceTeam {
   Done launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch);
   Done launch_messages(int rank);
   Done launch_to_processes(int rank, Mismatch* mismatch);
-  Done begin_launch(int rank, const Posted& last, std::span<const Posted> others);
-  Done end_launch(int rank, const Posted& last);
-  int order_of(int rank) const;  // index of its device's order event
+  Done launch_volley(const DevicePlan& plan, Meeting& meeting);
+  Spot spot_of(int rank, const StreamUse& use) const;
+  // Before and after a launch: its stream waits for those of the others and for the launches
+  // before; whoever comes next waits for it.
+  Done begin_launch(const Spot& spot, std::span<const Posted> others);
+  Done end_launch(const Spot& spot);
+  void set_newest(const Spot& spot);
+  int place_of(int rank) const;  // of its device in distinct_
 
   const GpuApi& api_;
-  std::vector<int> devices_;
+  const TeamOptions options_;
+  const std::vector<int>& devices_;
   const std::shared_ptr<ProcessTeam> processes_;
-  int here_ = 0;               // ranks of this process
-  std::vector<int> distinct_;  // their devices, each once
-  std::vector<int> ctas_;      // by rank: most CTAs of a launch on its device
+  int here_ = 0;  // ranks of this process
+  std::vector<DeviceState> distinct_;
+  std::vector<int> ctas_;  // by rank: most CTAs of a direct launch on its device
+  DevicePlanFacts facts_;
+  std::unique_ptr<DeviceConnections> connections_;  // where calls may need them, else null
 
   std::mutex mutex_;
   std::condition_variable launched_;
@@ -129,12 +180,8 @@ class DeviceTeam {
   // Messages of the post in progress from or to other processes.
   std::vector<ProcessMessage> outside_;
   std::vector<Posted> outside_posts_;
-  std::vector<GpuEvent> order_;  // by distinct device: after its last launch
-  int last_order_ = 0;
-  GpuStream last_stream_ = nullptr;  // of the last launch outside of captures
   bool any_plain_ = false;
-  std::uint64_t last_capture_ = 0;
-  int last_captured_rank_ = -1;
+  std::uint64_t last_capture_ = 0;  // of the newest launch; 0: it was none
 };
 
 }  // namespace rondo::gpu

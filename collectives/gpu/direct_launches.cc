@@ -83,6 +83,8 @@ Done DirectLaunches::begin_item(const void* from, std::uint64_t bytes) {
 Done DirectLaunches::add_target(void* to) {
   const cuda::CopyArgs::Item item = copies_.item[copies_.items - 1];
   if (item.from == to || item.bytes == 0) return done();
+  if (by_driver_)
+    return check(api_.copy(to, item.from, item.bytes, GpuCopy::kAny, stream_), "cudaMemcpyAsync");
   if (copies_.all_targets == cuda::kMostCopyTargets) {
     RONDO_CHECK_OK(flush());
     RONDO_CHECK_OK(begin_item(item.from, item.bytes));

@@ -32,6 +32,10 @@ class DirectLaunches {
   // most_ctas: that a launch may use.
   DirectLaunches(const GpuApi& api, int most_ctas, GpuStream stream);
 
+  // Copies go by the driver, which stages them where devices do not reach each other's memory;
+  // nothing can be reduced then.
+  void copy_by_driver() { by_driver_ = true; }
+
   Done collective(const CallRecord& record, std::span<const Side> sides);
   Done copy(const void* from, void* to, std::uint64_t bytes);
   Done flush();
@@ -51,6 +55,7 @@ class DirectLaunches {
   const GpuApi& api_;
   int most_ctas_;
   GpuStream stream_;
+  bool by_driver_ = false;
   cuda::CopyArgs copies_{};
 };
 

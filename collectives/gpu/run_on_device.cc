@@ -66,7 +66,18 @@ std::string list_ranks(const std::vector<int>& ranks) {
 
 }  // namespace
 
+bool CommunicatorState::adopt_kernel_fault() {
+  if (!team) return false;
+  const auto found = team->kernel_fault(rank);
+  if (!found) return false;
+  Fault fault = make_fault(Status::kTimeout, found->peer, found->text);
+  fault.own = found->call;
+  raise(std::move(fault));
+  return true;
+}
+
 Done CommunicatorState::post_on_device(std::span<const DeviceCall> calls) {
+  if (faulted.load() || adopt_kernel_fault()) return adopted_fault();
   gpu::Mismatch mismatch;
   const Done posted = team->post(rank, calls, &mismatch);
   if (posted.ok()) return done();

@@ -5,8 +5,7 @@
 
 namespace rondo::gpu {
 
-Result<std::shared_ptr<DeviceTeam>> team_of(const void* communicator,
-                                            const std::vector<int>& devices,
+Result<std::shared_ptr<DeviceTeam>> team_of(const void* communicator, const TeamOptions& options,
                                             std::shared_ptr<ProcessTeam> processes) {
   // Never destroyed: the program may end with communicators alive.
   static auto& mutex = *new std::mutex;
@@ -15,7 +14,7 @@ Result<std::shared_ptr<DeviceTeam>> team_of(const void* communicator,
   std::erase_if(teams, [](const auto& entry) { return entry.second.expired(); });
   if (const auto found = teams.find(communicator); found != teams.end())
     if (auto team = found->second.lock()) return team;
-  RONDO_TRY(auto team, DeviceTeam::make(devices, std::move(processes)));
+  RONDO_TRY(auto team, DeviceTeam::make(options, std::move(processes)));
   teams[communicator] = team;
   return team;
 }

@@ -10,8 +10,7 @@ namespace rondo::gpu {
 
 // The team of `communicator` (any address that its ranks here have in common while they live), made
 // by whoever asks first.
-Result<std::shared_ptr<DeviceTeam>> team_of(const void* communicator,
-                                            const std::vector<int>& devices,
+Result<std::shared_ptr<DeviceTeam>> team_of(const void* communicator, const TeamOptions& options,
                                             std::shared_ptr<ProcessTeam> processes = nullptr);
 
 }  // namespace rondo::gpu

@@ -43,6 +43,7 @@ RONDO_FN void tree_all_reduce(C& c, const Rounds& rounds) {
                                 {double_tree(c.rank(), c.size(), 1), 1}};
   const auto up = [&] {
     for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+      RONDO_UNROLL
       for (const TreeEnds<C>& tree : trees) {
         if (tree.is_root) {
           tree.turn(c).recv_reduce_copy_send(tree.chunk(rounds, round));
@@ -54,6 +55,7 @@ RONDO_FN void tree_all_reduce(C& c, const Rounds& rounds) {
   };
   const auto down = [&] {
     for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+      RONDO_UNROLL
       for (const TreeEnds<C>& tree : trees) {
         if (!tree.is_root) tree.down(c).recv_copy_send(tree.chunk(rounds, round));
       }
@@ -67,6 +69,7 @@ RONDO_FN void tree_broadcast(C& c, int root, const Rounds& rounds) {
   const TreeEnds<C> trees[2] = {{rooted_double_tree(c.rank(), root, c.size(), 0), 0},
                                 {rooted_double_tree(c.rank(), root, c.size(), 1), 1}};
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+    RONDO_UNROLL
     for (const TreeEnds<C>& tree : trees) {
       if (tree.is_root) {
         tree.down(c).copy_send(tree.chunk(rounds, round));
@@ -82,6 +85,7 @@ RONDO_FN void tree_reduce(C& c, int root, const Rounds& rounds) {
   const TreeEnds<C> trees[2] = {{rooted_double_tree(c.rank(), root, c.size(), 0), 0},
                                 {rooted_double_tree(c.rank(), root, c.size(), 1), 1}};
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+    RONDO_UNROLL
     for (const TreeEnds<C>& tree : trees) {
       if (tree.is_root) {
         tree.up(c).recv_reduce_copy(tree.chunk(rounds, round));

@@ -7,8 +7,9 @@
 //   load / store          weak, 1 to 16 bytes, naturally aligned
 //   load_once / ..._once  the same for data that is touched once (evict first)
 //   load_relaxed, load_acquire, store_relaxed, store_release<Scope>   4, 8 or 16 bytes
-//   add_relaxed<Scope>, exchange_relaxed<Scope>, fence<Scope>
-//   barrier, named_barrier, named_arrive, sync_warp, shuffle, ballot, timer_ns, nap, spin
+//   load_pair / store_pair             16 bytes, relaxed at system scope, whole in halves of 8
+//   bytes add_relaxed<Scope>, exchange_relaxed<Scope>, fence<Scope> barrier, named_barrier,
+//   named_arrive, sync_warp, shuffle, ballot, timer_ns, nap, spin
 // Guarantees: accesses are made in program order by the compiler (all are volatile to it); the
 // device orders them as the PTX memory model says. Cost: the instruction that the name says.
 #pragma once
@@ -22,10 +23,8 @@
 #endif
 
 #ifdef __CUDACC__
-#define RONDO_UNROLL _Pragma("unroll")
 #define RONDO_NO_UNROLL _Pragma("unroll 1")
 #else
-#define RONDO_UNROLL
 #define RONDO_NO_UNROLL
 #endif
 
@@ -34,6 +33,11 @@ namespace rondo::device {
 // 16 bytes, moved by one instruction.
 struct alignas(16) Vector {
   std::uint32_t word[4];
+};
+
+// 16 bytes of which each half arrives whole.
+struct alignas(16) Pair {
+  std::uint64_t half[2];
 };
 
 enum class Scope { kCta, kDevice, kSystem };

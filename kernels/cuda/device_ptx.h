@@ -181,6 +181,20 @@ __device__ __forceinline__ void store_release(T* to, T value) {
   }
 }
 
+__device__ __forceinline__ Pair load_pair(const Pair* from) {
+  Pair pair;
+  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(pair.half[0]), "=l"(pair.half[1])
+               : "l"(ptx::global(from))
+               : "memory");
+  return pair;
+}
+__device__ __forceinline__ void store_pair(Pair* to, Pair pair) {
+  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(ptx::global(to)),
+               "l"(pair.half[0]), "l"(pair.half[1])
+               : "memory");
+}
+
 template <Scope scope>
 __device__ __forceinline__ void fence() {
   if constexpr (scope == Scope::kCta) {
@@ -240,11 +254,12 @@ __device__ __forceinline__ void store_shared(std::uint32_t offset, T value) {
 }
 
 __device__ __forceinline__ void barrier() { asm volatile("bar.sync 0;" ::: "memory"); }
+// Without .aligned: the threads of a warp may come one by one, as they do after waits of their own.
 __device__ __forceinline__ void named_barrier(unsigned id, unsigned threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+  asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 __device__ __forceinline__ void named_arrive(unsigned id, unsigned threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+  asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 __device__ __forceinline__ void sync_warp() {
   asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");

@@ -54,6 +54,8 @@ template <Scope scope, class T>
 void store_release(T* at, T value) {
   simt::store(at, &value, sizeof(T), simt::Order::kRelease, hook(scope));
 }
+inline Pair load_pair(const Pair* from) { return load_relaxed<Scope::kSystem>(from); }
+inline void store_pair(Pair* to, Pair pair) { store_relaxed<Scope::kSystem>(to, pair); }
 template <Scope scope, class T>
 T add_relaxed(T* at, T value) {
   return static_cast<T>(

@@ -1,10 +1,15 @@
-// The direct copy kernel: bytes, whatever the type.
+// The copy kernels: bytes, whatever the type.
 #include "kernels/cuda/direct_rows.h"
 
 namespace rondo::cuda {
 
 const KernelEntry& row_of_copy() {
   static const KernelEntry row = entry_of<DirectCopy>("direct copy");
+  return row;
+}
+
+const KernelEntry& row_of_connected_copy() {
+  static const KernelEntry row = entry_of<Connected<CopyMath>>("connected copy");
   return row;
 }
 

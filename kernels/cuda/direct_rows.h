@@ -4,6 +4,7 @@
 // makes all operations for the unsigned type, and min, max and avg for the signed one.
 #pragma once
 
+#include "kernels/cuda/connected.h"
 #include "kernels/cuda/direct.h"
 #include "kernels/cuda/direct_table.h"
 #include "kernels/cuda/stored_args.h"
@@ -18,6 +19,8 @@ DirectTable make_rows() {
       table.row[static_cast<int>(op)] = entry_of<DirectReduce<type, op>>("direct reduce");
       table.stored[static_cast<int>(op)] =
           stored_entry_of<DirectReduce<type, op, true>>("stored reduce");
+      table.connected[static_cast<int>(op)] =
+          entry_of<Connected<ReduceMath<type, op>>>("connected reduce");
     }
   };
   add.template operator()<RedOp::kSum>();

@@ -7,8 +7,9 @@ namespace rondo::cuda {
 
 // The rows of one type, by RedOp; rows without a name do not exist.
 struct DirectTable {
-  KernelEntry row[kRedOps];
-  KernelEntry stored[kRedOps];  // the same with arguments in device memory
+  KernelEntry row[kRedOps];        // direct
+  KernelEntry stored[kRedOps];     // the same with arguments in device memory
+  KernelEntry connected[kRedOps];  // over connections
 };
 
 // Declared for every type, defined by the .cu files.
@@ -29,5 +30,6 @@ const DirectTable& rows_of_float8e5m2();
 const KernelEntry& row_of_copy();
 const KernelEntry& row_of_stored_copy();
 const KernelEntry& row_of_resolve();
+const KernelEntry& row_of_connected_copy();
 
 }  // namespace rondo::cuda

@@ -45,10 +45,14 @@ const KernelEntry& kernel_entry(int kernel) {
   if (kernel == kCopyKernel) return row_of_copy();
   if (kernel == kStoredCopyKernel) return row_of_stored_copy();
   if (kernel == kResolveKernel) return row_of_resolve();
-  const bool stored = kernel >= kFirstStoredKernel;
-  const int direct = kernel - (stored ? kFirstStoredKernel : kFirstDirectKernel);
-  const DirectTable& rows = rows_of(static_cast<DataType>(direct / kRedOps));
-  return (stored ? rows.stored : rows.row)[direct % kRedOps];
+  if (kernel == kConnectedCopyKernel) return row_of_connected_copy();
+  const bool connected = kernel >= kFirstConnectedKernel;
+  const bool stored = !connected && kernel >= kFirstStoredKernel;
+  const int row = kernel - (connected ? kFirstConnectedKernel
+                            : stored  ? kFirstStoredKernel
+                                      : kFirstDirectKernel);
+  const DirectTable& rows = rows_of(static_cast<DataType>(row / kRedOps));
+  return (connected ? rows.connected : stored ? rows.stored : rows.row)[row % kRedOps];
 }
 
 }  // namespace rondo::cuda

@@ -133,9 +133,12 @@ std::string RankCase::check() {
 
 DeviceCase::DeviceCase(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t shift)
     : ranks_(ranks) {
-  for (int r = 0; r < c.ranks; ++r)
+  for (int r = 0; r < c.ranks; ++r) {
+    ranks.use_device_of(r);
     parts_.emplace_back(ranks.comms[r], ranks.streams[r], c, r,
                         RankCase::Options{in_place, shift, false});
+  }
+  gpu_api()->set_device(0);
 }
 
 void DeviceCase::fill_inputs() {

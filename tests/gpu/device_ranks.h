@@ -87,14 +87,19 @@ class DeviceBuffer {
   bool shareable_ = false;
 };
 
-// n ranks on device 0, each with a stream.
+// Ranks on devices, each with a stream; n: all on device 0.
 class DeviceRanks {
  public:
-  explicit DeviceRanks(int n) : comms(n), streams(n) {
-    const std::vector<int> devices(n, 0);
-    EXPECT_EQ(ncclCommInitAll(comms.data(), n, devices.data()), ncclSuccess)
+  explicit DeviceRanks(int n) : DeviceRanks(std::vector<int>(static_cast<std::size_t>(n), 0)) {}
+  explicit DeviceRanks(std::vector<int> of)
+      : comms(of.size()), streams(of.size()), devices(std::move(of)) {
+    EXPECT_EQ(ncclCommInitAll(comms.data(), size(), devices.data()), ncclSuccess)
         << ncclGetLastError(nullptr);
-    for (GpuStream& stream : streams) EXPECT_EQ(gpu_api()->create_stream(&stream, 0), kGpuSuccess);
+    for (int r = 0; r < size(); ++r) {
+      use_device_of(r);
+      EXPECT_EQ(gpu_api()->create_stream(&streams[r], 0), kGpuSuccess);
+    }
+    gpu_api()->set_device(0);
   }
   ~DeviceRanks() {
     for (GpuStream stream : streams) gpu_api()->synchronize_stream(stream);
@@ -103,12 +108,16 @@ class DeviceRanks {
     EXPECT_EQ(gpu_api()->peek_error(), kGpuSuccess) << "a sticky error was left behind";
   }
   int size() const { return static_cast<int>(comms.size()); }
+  void use_device_of(int rank) const {
+    EXPECT_EQ(gpu_api()->set_device(devices[rank]), kGpuSuccess);
+  }
   void synchronize() {
     for (GpuStream stream : streams) GPU_OK(gpu_api()->synchronize_stream(stream));
   }
 
   std::vector<ncclComm_t> comms;
   std::vector<GpuStream> streams;
+  std::vector<int> devices;
 };
 
 // One rank's part of a collective, with input and expectation from the reference.

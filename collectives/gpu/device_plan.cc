@@ -1,0 +1,162 @@
+#include "collectives/gpu/device_plan.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include "kernels/cuda/direct_args.h"
+
+namespace rondo::gpu {
+namespace {
+
+using cuda::Wire;
+
+// Bytes up to which a call goes over LL; bytes for which another channel is worth its start; the
+// least that a chain cuts its data into, so that its links work at once.
+constexpr std::uint64_t kLLUpTo = 64 << 10;
+constexpr std::uint64_t kBytesPerChannel[cuda::kWires] = {128 << 10, 8 << 10};
+constexpr std::uint64_t kSmallestChunk = 8 << 10;
+constexpr std::uint64_t kChunksOfAChain = 8;
+// Up to this size the number of steps decides: trees.
+constexpr std::uint64_t kTreeUpTo = 256 << 10;
+constexpr std::uint64_t kBytesPerThread = 64;
+constexpr std::uint64_t kLLSlotData = cuda::kLLSlotLines * cuda::kLineData;
+
+bool has_ring(Collective which) {
+  return which >= Collective::kAllReduce && which <= Collective::kReduceScatter;
+}
+bool reduces(Collective which) {
+  return which == Collective::kAllReduce || which == Collective::kReduce ||
+         which == Collective::kReduceScatter;
+}
+
+bool allows(const DevicePlanFacts& facts, const CallRecord& record, Algorithm algorithm) {
+  return facts.algorithms.allows(record.collective, algorithm) &&
+         !((record.excluded() >> static_cast<int>(algorithm)) & 1);
+}
+
+bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record) {
+  // Copies between devices that do not reach each other are the driver's; sums have nobody.
+  return (facts.all_reach || !reduces(record.collective)) &&
+         (allows(facts, record, Algorithm::kOneShot) ||
+          allows(facts, record, Algorithm::kTwoShot) || allows(facts, record, Algorithm::kDirect));
+}
+
+Done nothing_left(const DevicePlanFacts& facts, const CallRecord& record) {
+  return fail(Status::kInvalidUsage,
+              "No algorithm/protocol available for function {} with datatype {} on CUDA devices."
+              "{}{}",
+              name(record.collective), name(record.type),
+              facts.reproducible ? " RONDO_REPRODUCIBLE=1 needs devices that reach each other's "
+                                   "memory, and an NCCL_ALGO that allows direct."
+                                 : "",
+              facts.most_channels == 0 ? " The devices have no room for connections." : "");
+}
+
+// Threads of a CTA whose verbs move so many bytes.
+unsigned threads_for(const CallRecord& record, std::uint64_t chunk_bytes, int groups) {
+  constexpr unsigned kWarp = 32, kService = cuda::kServiceWarps * kWarp;
+  const bool heavy = reduces(record.collective) && cuda::is_heavy(record.type, record.op);
+  const auto all =
+      static_cast<unsigned>(heavy ? cuda::kConnectedHeavyThreads : cuda::kConnectedThreads);
+  const std::uint64_t most = all / static_cast<unsigned>(groups) - kService;
+  const std::uint64_t wanted = (chunk_bytes / kBytesPerThread + kWarp - 1) / kWarp * kWarp;
+  const auto workers = std::clamp<std::uint64_t>(wanted, kWarp, most / kWarp * kWarp);
+  return static_cast<unsigned>(groups) * (kService + static_cast<unsigned>(workers));
+}
+
+}  // namespace
+
+bool wants_connections(const DevicePlanFacts& facts) {
+  if (facts.ranks < 2) return false;
+  if (facts.devices > 1) return true;
+  for (int c = static_cast<int>(Collective::kAllReduce);
+       c <= static_cast<int>(Collective::kReduceScatter); ++c) {
+    CallRecord record;
+    record.collective = static_cast<Collective>(c);
+    if (!allows_direct(facts, record)) return true;
+  }
+  return false;
+}
+
+Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record) {
+  DevicePlan plan;
+  const bool direct = allows_direct(facts, record);
+  const bool ordered = facts.reproducible && reduces(record.collective);
+  if (facts.ranks == 1) return plan;
+  if (!has_ring(record.collective)) return plan;
+  if (direct && (facts.devices == 1 || ordered)) return plan;
+
+  const bool room = facts.most_channels > 0 && !ordered;
+  const bool ring = room && allows(facts, record, Algorithm::kRing);
+  const bool tree = room && allows(facts, record, Algorithm::kTree) &&
+                    record.collective == Collective::kAllReduce;
+  const std::uint64_t width = size_of(record.type);
+  const std::uint64_t bytes = record.count * width;
+  if (!ring && !tree) {
+    if (direct) return plan;
+    return nothing_left(facts, record).error();
+  }
+  plan.connected = true;
+  plan.algorithm = tree && (!ring || bytes <= kTreeUpTo) ? Algorithm::kTree : Algorithm::kRing;
+  const bool ll_allowed = (facts.wires >> static_cast<int>(Wire::kLL) & 1) != 0;
+  const bool simple_allowed = (facts.wires >> static_cast<int>(Wire::kSimple) & 1) != 0;
+  plan.wire = ll_allowed && (bytes <= kLLUpTo || !simple_allowed) ? Wire::kLL : Wire::kSimple;
+  const std::uint64_t worth = kBytesPerChannel[static_cast<int>(plan.wire)];
+  plan.channels = static_cast<int>(
+      std::clamp<std::uint64_t>(bytes / worth, static_cast<std::uint64_t>(facts.fewest_channels),
+                                static_cast<std::uint64_t>(facts.most_channels)));
+  plan.groups = plan.algorithm == Algorithm::kTree ? 2 : 1;
+
+  const std::uint64_t grain = kLineBytes / width;
+  plan.grain = static_cast<std::uint32_t>(grain);
+  const std::uint64_t whole = plan.wire == Wire::kLL ? kLLSlotData : facts.slot_bytes;
+  const std::uint64_t of_channel = bytes / static_cast<std::uint64_t>(plan.channels);
+  const auto n = static_cast<std::uint64_t>(facts.ranks);
+  // A round of the ring is a chunk for every rank, one of the trees a chunk for each of the two.
+  const bool circles =
+      plan.algorithm == Algorithm::kRing && record.collective == Collective::kAllReduce;
+  const std::uint64_t parts = circles ? n : plan.algorithm == Algorithm::kTree ? 2 : 1;
+  std::uint64_t chunk = whole;
+  if (!circles)
+    chunk =
+        std::clamp(of_channel / kChunksOfAChain / parts, std::min(kSmallestChunk, whole), whole);
+  const std::uint64_t elements = std::max<std::uint64_t>(chunk / width / grain * grain, grain);
+  plan.per_round = elements * parts;
+  plan.threads = threads_for(record, std::min(elements * width, of_channel / parts), plan.groups);
+  return plan;
+}
+
+Result<std::uint8_t> parse_protocols(std::string_view text) {
+  constexpr std::uint8_t kAll = (1 << cuda::kWires) - 1;
+  std::string rest;
+  for (const char c : text)
+    if (!std::isspace(static_cast<unsigned char>(c)))
+      rest += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (rest.empty()) return kAll;
+  const bool excludes = rest.front() == '^';
+  std::uint8_t named = 0;
+  for (std::size_t at = excludes ? 1 : 0; at <= rest.size();) {
+    const std::size_t comma = std::min(rest.find(',', at), rest.size());
+    const std::string one = rest.substr(at, comma - at);
+    at = comma + 1;
+    if (one == "simple") {
+      named |= 1 << static_cast<int>(Wire::kSimple);
+    } else if (one == "ll") {
+      named |= 1 << static_cast<int>(Wire::kLL);
+    } else if (one != "ll128") {
+      return fail(Status::kInvalidUsage,
+                  "NCCL_PROTO is '{}', and '{}' is no protocol: use simple, ll and ll128", text,
+                  one);
+    }
+  }
+  const auto allowed = static_cast<std::uint8_t>(excludes ? kAll & ~named : named);
+  if (allowed == 0)
+    return fail(Status::kInvalidUsage,
+                "NCCL_PROTO is '{}', which leaves no protocol that Rondo has (LL128 is not there "
+                "yet): allow simple or ll",
+                text);
+  return allowed;
+}
+
+}  // namespace rondo::gpu

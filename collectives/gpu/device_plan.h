@@ -1,0 +1,48 @@
+// DevicePlan: how a collective runs whose ranks live on CUDA devices. A pure function of what the
+// ranks agreed on and of the call's record.
+//
+// Ranks of one device meet in one kernel without waits (direct) unless NCCL_ALGO asks for an
+// algorithm over connections; several devices use rings and trees over the five collectives that
+// have them. Thresholds are a table (device_plan.cc), unmeasured so far.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "collectives/algorithm_filter.h"
+#include "kernels/cuda/connected_args.h"
+
+namespace rondo::gpu {
+
+struct DevicePlanFacts {
+  int ranks = 1;
+  int devices = 1;
+  bool all_reach = true;  // every device reaches every other one's memory
+  bool reproducible = false;
+  AlgorithmFilter algorithms;
+  std::uint8_t wires = (1 << cuda::kWires) - 1;  // allowed by NCCL_PROTO: bit Wire
+  int fewest_channels = 1, most_channels = 0;    // 0: no connections
+  std::uint64_t slot_bytes = 0;                  // of Simple
+};
+
+struct DevicePlan {
+  bool connected = false;  // else: the direct kernels
+  Algorithm algorithm = Algorithm::kRing;
+  cuda::Wire wire = cuda::Wire::kSimple;
+  int channels = 1;
+  int groups = 1;
+  std::uint64_t per_round = 0;  // elements, of a channel
+  std::uint32_t grain = 1;      // elements
+  unsigned threads = 0;         // of a CTA
+};
+
+// Whether any call may run over connections: then they must be made.
+bool wants_connections(const DevicePlanFacts& facts);
+Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record);
+
+// NCCL_PROTO: "simple,ll,ll128" in any case, or what is left out after "^". Bits by Wire; LL128 is
+// a name without bits. Fails on any other name, and where nothing is left.
+Result<std::uint8_t> parse_protocols(std::string_view text);
+
+}  // namespace rondo::gpu

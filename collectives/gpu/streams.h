@@ -1,0 +1,20 @@
+// What a team must know of the streams that it is given.
+#pragma once
+
+#include "base/gpu.h"
+
+namespace rondo::gpu {
+
+// A handle that names a stream per thread.
+inline const GpuStream kPerThreadStream = reinterpret_cast<GpuStream>(std::uintptr_t{2});
+
+// Whether work on both is in order by itself.
+inline bool same_stream(GpuStream a, GpuStream b) { return a == b && a != kPerThreadStream; }
+
+inline bool capturing(const GpuCaptureInfo& info) { return info.state != GpuCapture::kNone; }
+
+inline bool same_capture(const GpuCaptureInfo& a, const GpuCaptureInfo& b) {
+  return a.state == b.state && (a.state == GpuCapture::kNone || a.id == b.id);
+}
+
+}  // namespace rondo::gpu

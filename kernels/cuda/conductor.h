@@ -1,0 +1,221 @@
+// The conductor: the CUDA executor of the Primitives and Links verbs. One warp of a group runs the
+// text; a verb waits for its slots, writes a job for the workers (cta_memory.h) and returns as soon
+// as they have begun it.
+//
+// Guarantees: at most one job is being moved while the next one is waited for; a verb after a
+// failed wait does nothing. Cost of a verb: two barriers of the group, and some forty words of
+// shared memory that one thread reads and writes.
+#pragma once
+
+#include "kernels/cuda/cta_memory.h"
+#include "kernels/cuda/patience.h"
+#include "kernels/primitives.h"
+
+namespace rondo::cuda {
+
+RONDO_FN inline const ConnectedArgs::Station& station_of_cta(const ConnectedArgs& args) {
+  return args.station[static_cast<int>(device::cta_index()) / args.channels];
+}
+
+// What a thread knows of the call.
+struct Play {
+  const ConnectedArgs& args;
+  Group group;
+
+  RONDO_FN int channel() const { return static_cast<int>(device::cta_index()) % args.channels; }
+  RONDO_FN const ConnectedArgs::Station& station() const { return station_of_cta(args); }
+  // Elements of a channel's part of every block; texts see nothing but it.
+  static RONDO_FN Slice slice() { return {read_word(kSliceAt), read_word(kSliceAt + 1)}; }
+};
+
+// What a verb does, besides its chunk.
+enum Verb : std::uint32_t {
+  kReceives = 1,
+  kSends = 2,
+  kTakesOwn = 4,  // this rank's input is an operand
+  kKeeps = 8,     // the result goes to the output
+  kIsFinished = 16,
+};
+
+// Indexes + 1 of the ends that a verb may touch, a byte each: two incoming, two outgoing; 0: none.
+using VerbEnds = std::uint32_t;
+
+// Where elements [at, ...) of the text's buffers lie in the caller's: the channel's part of a block
+// is a part of every block.
+RONDO_FN inline std::uint64_t place_of(std::uint64_t at, std::uint64_t block, Slice part) {
+  std::uint64_t place = part.begin;
+  for (; at >= part.count; at -= part.count) place += block;  // at most once a rank
+  return place + at;
+}
+
+// Waits until the end's counter has come so far. Returns whether it has.
+template <class Faults>
+RONDO_FN inline bool wait_for_end(Play play, EndAt end, bool incoming) {
+  using device::Scope;
+  const std::uint64_t step = end.step();
+  const std::uint64_t needed = incoming ? step + 1 : step + 1 - end.slot_count();
+  const std::uint64_t* const counter = incoming ? end.tail() : end.head();
+  if (!incoming && step < end.slot_count()) return true;
+  if (end.known() >= needed) return true;
+  const bool come = wait_until(
+      [&] { return device::load_relaxed<Scope::kSystem>(counter) >= needed; },
+      play.station().control, play.args.call, {play.channel(), end.peer(), step, !incoming});
+  if (!come) return false;
+  if constexpr (Faults::kNoAcquire) {
+    end.set_known(device::load_relaxed<Scope::kSystem>(counter));
+  } else {
+    end.set_known(device::load_acquire<Scope::kSystem>(counter));
+  }
+  return true;
+}
+
+// The job of one verb: written by one thread. Returns false where the CTA has failed.
+template <class Math, class Faults>
+RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, const Chunk& c) {
+  constexpr std::uint64_t kWidth = sizeof(typename Math::T);
+  const ConnectedArgs& args = play.args;
+  if (cta_failed()) return false;
+  const bool ll = args.wire == Wire::kLL;
+  const std::uint64_t number = read_word(kNumbersAt + play.group.number);
+  const std::uint32_t job = job_at(play.group.number, number);
+  std::uint64_t from_flags = 0, to_flags = 0, peers = 0, step = 0;
+  std::uint32_t how = 0;
+  RONDO_NO_UNROLL
+  for (unsigned i = 0; i < 4; ++i) {
+    const bool incoming = i < 2;
+    const int index = static_cast<int>(ends >> 8 * i & 0xff) - 1;
+    const bool used = index >= 0 && (verb & (incoming ? kReceives : kSends)) != 0;
+    write_word(job + (incoming ? kFrom : kTo) + i % 2, 0);
+    write_word(job + kPosts + 2 * i, 0);
+    if (!used) continue;
+    const EndAt end = end_at(incoming ? kIncoming : kOutgoing, index);
+    // LL's data bring their own flags.
+    if (!(ll && incoming) && !wait_for_end<Faults>(play, end, incoming)) {
+      fail_cta();
+      return false;
+    }
+    const std::uint64_t now = end.step();
+    const auto flag = static_cast<std::uint64_t>(static_cast<std::uint32_t>(now + 1));
+    write_word(job + (incoming ? kFrom : kTo) + i % 2,
+               reinterpret_cast<std::uintptr_t>(end.slot()));
+    if (incoming) {
+      from_flags |= flag << 32 * i;
+      peers |= static_cast<std::uint64_t>(static_cast<std::uint32_t>(end.peer())) << 32 * i;
+      if (i == 0) step = now;
+    } else {
+      to_flags |= flag << 32 * (i - 2);
+      if (ll && (now & 0x7fffffff) < end.slot_count()) how |= i == 2 ? kFillsSlot0 : kFillsSlot1;
+    }
+    if (incoming || !ll) {
+      write_word(job + kPosts + 2 * i,
+                 reinterpret_cast<std::uintptr_t>(incoming ? end.head() : end.tail()));
+      write_word(job + kPosts + 2 * i + 1, now + 1);
+    }
+    if (!(Faults::kStaysInSlot && !incoming && now == 3)) end.turn();
+    end.set_step(now + 1);
+  }
+  const Slice part = play.slice();
+  const std::uint64_t block = play.args.count;
+  const auto own = reinterpret_cast<std::uintptr_t>(play.station().input) +
+                   place_of(c.in_at, block, part) * kWidth;
+  const auto keep = reinterpret_cast<std::uintptr_t>(play.station().output) +
+                    place_of(c.out_at, block, part) * kWidth;
+  const bool takes_own = (verb & kTakesOwn) != 0;
+  const bool receives = (verb & kReceives) != 0 && (ends & 0xff) != 0;
+  if (takes_own && (receives || Math::kScales)) how |= kReduces;
+  if ((verb & kIsFinished) != 0) how |= kReduces | kFinishes;
+  write_word(job + kOwn, takes_own ? own : 0);
+  write_word(job + kKeep, (verb & kKeeps) != 0 ? keep : 0);
+  write_word(job + kCount, c.count);
+  write_word(job + kHow, how);
+  write_word(job + kFromFlags, from_flags);
+  write_word(job + kToFlags, to_flags);
+  write_word(job + kFromPeers, peers);
+  write_word(job + kStep, step);
+  write_word(kNumbersAt + play.group.number, number + 1);
+  return true;
+}
+
+// One verb, by the whole warp. Not inlined: texts hold many verbs.
+template <class Math, class Faults>
+RONDO_FN RONDO_NO_INLINE void run_verb(const ConnectedArgs& args, std::uint32_t verb, VerbEnds ends,
+                                       std::uint64_t in_at, std::uint64_t out_at,
+                                       std::uint64_t count) {
+  const Play play{args, Group::of_thread(args)};
+  std::uint32_t written = 0;
+  if (device::lane_index() == 0)
+    written = write_job<Math, Faults>(play, verb, ends, {in_at, out_at, count}) ? 1 : 0;
+  if (device::shuffle(written, 0) != 0) play.group.begin_job();
+}
+
+// Primitives over up to two previous and two next ranks.
+template <class Math, class Faults>
+struct DevicePrimitives {
+  const ConnectedArgs& args;
+  VerbEnds ends;
+
+  RONDO_FN void send(const Chunk& c) { run(kSends | kTakesOwn, c); }
+  RONDO_FN void copy_send(const Chunk& c) { run(kSends | kTakesOwn | kKeeps, c); }
+  RONDO_FN void recv(const Chunk& c) { run(kReceives | kKeeps, c); }
+  RONDO_FN void recv_copy_send(const Chunk& c) { run(kReceives | kSends | kKeeps, c); }
+  RONDO_FN void recv_reduce_send(const Chunk& c) { run(kReceives | kSends | kTakesOwn, c); }
+  RONDO_FN void recv_reduce_copy(const Chunk& c) {
+    run(kReceives | kTakesOwn | kKeeps | kIsFinished, c);
+  }
+  RONDO_FN void recv_reduce_copy_send(const Chunk& c) {
+    run(kReceives | kSends | kTakesOwn | kKeeps | kIsFinished, c);
+  }
+
+ private:
+  RONDO_FN void run(std::uint32_t verb, const Chunk& c) {
+    if (c.count == 0) return;
+    run_verb<Math, Faults>(args, verb, ends, c.in_at, c.out_at, c.count);
+  }
+};
+
+template <class Math, class Faults>
+struct DeviceLinks {
+  const ConnectedArgs& args;
+
+  RONDO_FN int rank() const { return station_of_cta(args).rank; }
+  RONDO_FN int size() const { return args.ranks; }
+  RONDO_FN DevicePrimitives<Math, Faults> between(Peers from, Peers to, int lane) const {
+    if (device::lane_index() != 0) return {args, 0};
+    return {args, find(kIncoming, from.first, lane) | find(kIncoming, from.second, lane) << 8 |
+                      find(kOutgoing, to.first, lane) << 16 |
+                      find(kOutgoing, to.second, lane) << 24};
+  }
+  // Each group runs one of the texts.
+  template <class First, class Second>
+  RONDO_FN void roles(const First& first, const Second& second) const {
+    if (Group::of_thread(args).number == 0) {
+      first();
+    } else {
+      second();
+    }
+  }
+
+ private:
+  static RONDO_FN VerbEnds find(int direction, int peer, int lane) {
+    if (peer < 0) return 0;
+    RONDO_NO_UNROLL
+    for (unsigned i = 0; i < kEnds; ++i) {
+      const EndAt end = end_at(direction, static_cast<int>(i));
+      if (end.slot_count() != 0 && end.peer() == peer && end.lane() == lane) return i + 1;
+    }
+    return 0;
+  }
+};
+
+// After the text: everybody may leave.
+RONDO_FN inline void write_last_job(const Group& group) {
+  if (device::lane_index() == 0) {
+    const std::uint64_t number = read_word(kNumbersAt + group.number);
+    write_word(job_at(group.number, number) + kHow, kLast);
+    write_word(kNumbersAt + group.number, number + 1);
+  }
+  device::sync_warp();
+  group.begin_job();
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,154 @@
+// The kernels over connections: a CTA plays one channel of one rank, by the texts of
+// kernels/algorithms, over Simple or LL.
+//
+// Connected<ReduceMath<type, op>> reduces (all-reduce by ring and double tree, reduce-scatter,
+// reduce); Connected<CopyMath> copies (all-gather, broadcast). A launch of several ranks of one
+// device must be cooperative: they wait for each other. Guarantees: the order that the texts
+// promise; any alignment; in place; no wait that outlives Control::abort by much. Cost: a group of
+// threads costs two warps that move no data.
+#pragma once
+
+#include "kernels/algorithms/ring.h"
+#include "kernels/algorithms/tree.h"
+#include "kernels/cuda/conductor.h"
+#include "kernels/cuda/ll_mover.h"
+
+namespace rondo::cuda {
+
+// What a test may leave out to see that it is missed.
+struct NoFaults {
+  static constexpr bool kNoRelease = false;  // counters move before the data that they announce
+  static constexpr bool kNoAcquire = false;
+  static constexpr bool kStaysInSlot = false;  // a slot is filled twice in a row
+};
+
+template <class Math, class Faults = NoFaults>
+struct Connected {
+  using Args = ConnectedArgs;
+  static constexpr bool kHeavy = [] {
+    if constexpr (Math::kReduces) return Math::kHeavy;
+    return false;
+  }();
+  static constexpr int kThreads = kHeavy ? kConnectedHeavyThreads : kConnectedThreads;
+  static constexpr int kCtas = 1;
+
+  static RONDO_FN void run(const Args& args) {
+    const Play play{args, Group::of_thread(args)};
+    DeviceEnd* const ends = play.station().ends + play.channel() * kChannelEnds +
+                            static_cast<int>(args.wire) * kDirections * kEnds;
+    open(play, ends);
+    device::barrier();
+    if (play.slice().count > 0) {
+      if (play.group.warp == 0) {
+        run_text(play);
+        write_last_job(play.group);
+      } else if (play.group.warp == 1) {
+        post(play.group);
+      } else {
+        work(play);
+      }
+    }
+    device::barrier();
+    close(ends);
+  }
+
+ private:
+  // Ends and the channel's part, into shared memory.
+  static RONDO_FN void open(Play play, const DeviceEnd* ends) {
+    const auto* const words = reinterpret_cast<const std::uint64_t*>(ends);
+    for (unsigned w = device::thread_index(); w < kDirections * kEnds * kEndWords;
+         w += device::thread_count())
+      write_word(kEndsAt + w, device::load(words + w));
+    if (device::thread_index() != 0) return;
+    const Slice part =
+        part_of({0, play.args.count}, play.channel(), play.args.channels, play.args.grain);
+    write_word(kSliceAt, part.begin);
+    write_word(kSliceAt + 1, part.count);
+    write_word(kFailedAt, 0);
+    for (unsigned g = 0; g < kGroups; ++g) write_word(kNumbersAt + g, 0);
+  }
+  // What the next launch must know.
+  static RONDO_FN void close(DeviceEnd* ends) {
+    const unsigned index = device::thread_index();
+    if (index >= kDirections * kEnds) return;
+    const EndAt end = end_at(static_cast<int>(index) / kEnds, static_cast<int>(index) % kEnds);
+    if (end.slot_count() == 0) return;
+    device::store(&ends[index].step, end.step());
+    device::store(&ends[index].known, end.known());
+    device::store(&ends[index].next_slot, static_cast<std::int32_t>(end.next_slot()));
+  }
+
+  static RONDO_FN void run_text(Play play) {
+    const Args& args = play.args;
+    const Rounds rounds{play.slice().count, args.per_round, args.grain};
+    const RingView ring{play.station().rank, args.ranks};
+    DeviceLinks<Math, Faults> links{args};
+    const auto along_ring = [&] {
+      return links.between({ring.rank(1), -1}, {ring.rank(-1), -1}, 0);
+    };
+    if constexpr (Math::kReduces) {
+      if (args.algorithm == Algorithm::kTree) return tree_all_reduce(links, rounds);
+      auto p = along_ring();
+      if (args.call.collective == Collective::kAllReduce) return ring_all_reduce(p, ring, rounds);
+      if (args.call.collective == Collective::kReduceScatter)
+        return ring_reduce_scatter(p, ring, rounds);
+      ring_reduce(p, ring, args.call.root, rounds);
+    } else {
+      auto p = along_ring();
+      if (args.call.collective == Collective::kAllGather) return ring_all_gather(p, ring, rounds);
+      ring_broadcast(p, ring, args.call.root, rounds);
+    }
+  }
+
+  static RONDO_FN void work(Play play) {
+    const auto factor = factor_of(play.station());
+    RONDO_NO_UNROLL
+    for (std::uint64_t number = 0;; ++number) {
+      play.group.begin_job();
+      const JobPlaces job = JobPlaces::read(job_at(play.group.number, number));
+      if ((job.how & kLast) == 0 && !cta_failed()) {
+        const unsigned worker = play.group.worker(), workers = play.group.workers();
+        if (play.args.wire == Wire::kLL) {
+          LLMover<Math>{job, play.args, play.station(), play.channel(), worker, workers, factor}
+              .run();
+        } else {
+          SimpleMover<Math>{job, worker, workers, factor, play.args.ranks}.run();
+        }
+      }
+      play.group.end_job();
+      if ((job.how & kLast) != 0) return;
+    }
+  }
+  // PreMulSum's factor, for all others nothing.
+  static RONDO_FN typename Math::T factor_of(const Args::Station& station) {
+    using T = typename Math::T;
+    if constexpr (Math::kScales) {
+      if (station.late_scalar != 0) return device::load(reinterpret_cast<const T*>(station.scalar));
+      return bits_to<T>(station.scalar);
+    }
+    return T{};
+  }
+
+  static RONDO_FN void post(const Group& group) {
+    RONDO_NO_UNROLL
+    for (std::uint64_t number = 0;; ++number) {
+      group.end_job();
+      const std::uint32_t job = job_at(group.number, number);
+      if ((read_word(job + kHow) & kLast) != 0) return;
+      if (device::lane_index() == 0 && !cta_failed()) post_job(job);
+      device::sync_warp();
+    }
+  }
+  static RONDO_FN void post_job(std::uint32_t job) {
+    using device::Scope;
+    if constexpr (!Faults::kNoRelease) device::fence<Scope::kSystem>();
+    RONDO_NO_UNROLL
+    for (unsigned i = 0; i < 4; ++i) {
+      auto* const counter = reinterpret_cast<std::uint64_t*>(read_word(job + kPosts + 2 * i));
+      if (counter == nullptr) continue;
+      device::store_relaxed<Scope::kSystem>(counter, read_word(job + kPosts + 2 * i + 1));
+    }
+  }
+};
+
+}  // namespace rondo::cuda

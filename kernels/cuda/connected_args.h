@@ -1,0 +1,88 @@
+// What the kernels over connections are told, and what they keep in memory between launches.
+//
+// A CTA plays one channel of one rank ("station"). A connection leads from one rank to another on a
+// channel and a lane (the trees' two numbers; rings use lane 0), once for each protocol: slots and
+// `tail` lie at the receiver, `head` at the sender, or all of it in host memory that both reach.
+// Nothing that changes from call to call is an argument: how many slots an end has filled or
+// emptied lies in device memory, read when a kernel starts and written when it ends, so that a
+// captured launch can be replayed. Plain structs, read by host and device; sizes are bytes unless a
+// field says otherwise.
+#pragma once
+
+#include <cstdint>
+
+#include "base/types.h"
+#include "kernels/algorithms/table.h"
+#include "transport/connection.h"
+
+namespace rondo::cuda {
+
+enum class Wire : std::uint8_t { kSimple, kLL };  // protocols
+inline constexpr int kWires = 2;
+
+// One end of a connection as its own rank keeps it. No connection: slot_count is 0.
+struct DeviceEnd {
+  Connection connection;
+  std::uint64_t step;   // slots that this end has filled or emptied, ever
+  std::uint64_t known;  // the newest value of the other end's counter that this one has seen
+  std::int32_t lane;
+  std::int32_t next_slot;  // step % slot_count
+};
+static_assert(sizeof(DeviceEnd) % 8 == 0);
+
+inline constexpr int kEnds = 8;  // of a channel, a protocol and a direction
+enum Direction { kOutgoing, kIncoming, kDirections };
+// Ends of a rank: [channel][wire][direction][kEnds].
+inline constexpr int kChannelEnds = kWires * kDirections * kEnds;
+
+// LL: a line carries 8 bytes of data, 4 beside each flag.
+inline constexpr std::uint64_t kLineData = 8;
+inline constexpr std::uint64_t kLineSize = 16;
+inline constexpr std::uint64_t kLLSlotLines = 1024;  // lines of a slot: 8 KiB of data
+
+// A rank's words in host memory that its kernels reach: orders to them, and what they say.
+struct alignas(128) Control {
+  std::uint32_t abort;     // set by the host, or by a kernel that gave up: every wait ends at once
+  std::uint32_t claimed;   // 1: one of the waits that last too long has the word
+  std::uint32_t gave_up;   // set by a kernel: 1 once all below says why
+  std::uint64_t limit_ns;  // a wait that sees no progress for so long gives up; 0: none does
+  // The wait that gave up, or the newest one that has gone on for long.
+  CallRecord call;
+  std::uint64_t step;
+  std::int32_t channel, peer;
+  std::uint32_t wants_room;  // 1: waits until the peer has emptied a slot; 0: for its data
+};
+
+inline constexpr int kMostStations = 64;  // ranks of one launch
+
+struct ConnectedArgs {
+  CallRecord call;          // for whoever asks what a kernel waits for
+  std::uint64_t count;      // of a block, as in `call` (copies: bytes)
+  std::uint64_t per_round;  // of a channel (Rounds)
+  std::uint32_t grain;
+  Algorithm algorithm;
+  Wire wire;
+  std::uint8_t groups;  // texts at once: two for those that use roles()
+  std::int32_t ranks;
+  std::int32_t stations, channels;  // CTA b: station b / channels, channel b % channels
+  struct Station {
+    const void* input;
+    void* output;
+    std::uint64_t scalar;  // PreMulSum: this rank's factor, or where it lies
+    DeviceEnd* ends;
+    Control* control;
+    std::int32_t rank;
+    std::int32_t late_scalar;  // 1: `scalar` is a device address, read when the kernel runs
+  } station[kMostStations];
+};
+static_assert(sizeof(ConnectedArgs) <= 4096);
+
+// A group of threads: one warp runs the text, one tells the peers, the others move data.
+inline constexpr unsigned kServiceWarps = 2;
+// Shared memory of a launch, whatever it does.
+inline constexpr unsigned kConnectedShared = 4096;
+// Most threads a CTA: 96 registers each, or 128 where conversions and scalars need them.
+inline constexpr int kConnectedThreads = 640;
+inline constexpr int kConnectedHeavyThreads = 512;
+
+}  // namespace rondo::cuda

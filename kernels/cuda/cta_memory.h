@@ -1,0 +1,135 @@
+// The shared memory of a CTA that plays a channel: its ends, and the jobs of its groups.
+//
+// A group is a pipeline of three kinds of warps. Its conductor runs the text: for every verb it
+// waits until slots are full or free and writes a job. Workers move the job's data. The poster
+// tells the peers. Two barriers keep them apart: `begin` (conductor and workers) opens a job, `end`
+// (workers and poster) closes it, so that the conductor waits for job k + 1 and the poster's fence
+// for job k - 1 runs while workers move job k. So three jobs are alive at once; four have room.
+#pragma once
+
+#include "kernels/cuda/connected_args.h"
+#include "kernels/cuda/device.h"
+
+namespace rondo::cuda {
+
+// A job, in words of 8 bytes. Addresses are 0 where a verb does not touch such a place.
+enum JobWord : std::uint32_t {
+  kFrom,            // two: slots to read
+  kTo = kFrom + 2,  // two: slots to write
+  kOwn = kTo + 2,   // this rank's operand
+  kKeep,            // where the result stays
+  kCount,           // elements
+  kHow,             // bits below
+  kFromFlags,       // LL: the flags of two incoming slots, 32 bits each
+  kToFlags,         // and of two outgoing ones
+  kFromPeers,       // ranks behind the incoming slots, 32 bits each
+  kStep,            // of the first incoming slot
+  kPosts,           // four pairs: a counter of a peer (or 0), and what it becomes
+  kJobWords = kPosts + 8
+};
+enum How : std::uint32_t {
+  kLast = 1,        // nothing comes after: everybody leaves
+  kReduces = 2,     // arithmetic, not only a copy
+  kFinishes = 4,    // a reduction's last step (avg divides)
+  kFillsSlot0 = 8,  // LL: whole slots get the new flag, so that no old one lives for ever
+  kFillsSlot1 = 16,
+};
+inline constexpr unsigned kJobs = 4;
+inline constexpr unsigned kGroups = 2;
+
+// Where things lie, in words.
+inline constexpr std::uint32_t kEndWords = sizeof(DeviceEnd) / 8;
+inline constexpr std::uint32_t kEndsAt = 0;
+inline constexpr std::uint32_t kJobsAt = kEndsAt + kDirections * kEnds * kEndWords;
+inline constexpr std::uint32_t kNumbersAt = kJobsAt + kGroups * kJobs * kJobWords;  // jobs made
+inline constexpr std::uint32_t kFailedAt = kNumbersAt + kGroups;
+inline constexpr std::uint32_t kSliceAt = kFailedAt + 1;  // begin and count of the channel's part
+inline constexpr std::uint32_t kWordsInUse = kSliceAt + 2;
+static_assert(8 * kWordsInUse <= kConnectedShared);
+
+RONDO_FN inline std::uint64_t read_word(std::uint32_t word) {
+  return device::load_shared<std::uint64_t>(8 * word);
+}
+RONDO_FN inline void write_word(std::uint32_t word, std::uint64_t value) {
+  device::store_shared<std::uint64_t>(8 * word, value);
+}
+// A failed CTA neither moves nor posts anything more. Whoever sees it late does no harm.
+RONDO_FN inline bool cta_failed() { return read_word(kFailedAt) != 0; }
+RONDO_FN inline void fail_cta() { write_word(kFailedAt, 1); }
+
+// One end, as it lies in shared memory during a launch.
+struct EndAt {
+  std::uint32_t at;
+
+  RONDO_FN std::uint64_t field(std::uint32_t offset) const { return read_word(at + offset / 8); }
+  RONDO_FN std::byte* slot() const {
+    return reinterpret_cast<std::byte*>(field(offsetof(DeviceEnd, connection.buffer))) +
+           next_slot() * slot_bytes();
+  }
+  RONDO_FN std::uint64_t slot_bytes() const {
+    return field(offsetof(DeviceEnd, connection.slot_bytes));
+  }
+  RONDO_FN std::uint64_t slot_count() const {
+    return field(offsetof(DeviceEnd, connection.slot_count));
+  }
+  RONDO_FN std::uint64_t* tail() const {
+    return reinterpret_cast<std::uint64_t*>(field(offsetof(DeviceEnd, connection.tail)));
+  }
+  RONDO_FN std::uint64_t* head() const {
+    return reinterpret_cast<std::uint64_t*>(field(offsetof(DeviceEnd, connection.head)));
+  }
+  RONDO_FN int peer() const {
+    return static_cast<int>(field(offsetof(DeviceEnd, connection.peer)) & 0xffffffff);
+  }
+  RONDO_FN int lane() const {
+    return static_cast<int>(field(offsetof(DeviceEnd, lane)) & 0xffffffff);
+  }
+  RONDO_FN unsigned next_slot() const {
+    return static_cast<unsigned>(field(offsetof(DeviceEnd, lane)) >> 32);
+  }
+  RONDO_FN void turn() const {
+    const std::uint64_t next = next_slot() + 1 == slot_count() ? 0 : next_slot() + 1;
+    write_word(at + offsetof(DeviceEnd, lane) / 8, static_cast<std::uint32_t>(lane()) | next << 32);
+  }
+  RONDO_FN std::uint64_t step() const { return field(offsetof(DeviceEnd, step)); }
+  RONDO_FN std::uint64_t known() const { return field(offsetof(DeviceEnd, known)); }
+  RONDO_FN void set_step(std::uint64_t value) const {
+    write_word(at + offsetof(DeviceEnd, step) / 8, value);
+  }
+  RONDO_FN void set_known(std::uint64_t value) const {
+    write_word(at + offsetof(DeviceEnd, known) / 8, value);
+  }
+};
+static_assert(offsetof(DeviceEnd, connection.peer) % 8 == 0 && offsetof(DeviceEnd, lane) % 8 == 0);
+
+RONDO_FN inline EndAt end_at(int direction, int index) {
+  return {kEndsAt + static_cast<std::uint32_t>(direction * kEnds + index) * kEndWords};
+}
+RONDO_FN inline std::uint32_t job_at(unsigned group, std::uint64_t number) {
+  return kJobsAt + (group * kJobs + static_cast<unsigned>(number % kJobs)) * kJobWords;
+}
+
+// The threads of one group: which of them this thread is.
+struct Group {
+  unsigned number;
+  unsigned threads;  // of the group
+  unsigned warp;     // of this thread, in the group
+
+  static RONDO_FN Group of_thread(const ConnectedArgs& args) {
+    const unsigned threads = device::thread_count() / args.groups;
+    const unsigned number = device::thread_index() / threads;
+    return {number, threads, device::warp_index() - number * threads / device::kWarp};
+  }
+  RONDO_FN unsigned workers() const { return threads - kServiceWarps * device::kWarp; }
+  RONDO_FN unsigned worker() const {
+    return (warp - kServiceWarps) * device::kWarp + device::lane_index();
+  }
+  RONDO_FN void begin_job() const {  // conductor and workers
+    device::named_barrier(1 + 2 * number, threads - device::kWarp);
+  }
+  RONDO_FN void end_job() const {  // workers and poster
+    device::named_barrier(2 + 2 * number, threads - device::kWarp);
+  }
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,116 @@
+// Workers of the LL protocol: lines of 8 bytes of data, 4 beside each flag, so that data bring the
+// news of their own arrival: no counter is waited for and no fence is needed.
+//
+// Relies on 8-byte accesses being whole, and on nothing else. A flag is the slot's step + 1 in 32
+// bits; whenever those are about to repeat, whole slots are given the new flag. Cost: twice the
+// bytes on the wire.
+#pragma once
+
+#include "kernels/cuda/patience.h"
+#include "kernels/cuda/simple_mover.h"
+
+namespace rondo::cuda {
+
+template <class Math>
+struct LLMover {
+  using T = typename Math::T;
+  const JobPlaces& job;
+  const ConnectedArgs& args;
+  const ConnectedArgs::Station& station;
+  int channel;
+  unsigned worker, workers;
+  T factor;
+
+  RONDO_FN void run() const {
+    const std::uint64_t bytes = job.count * sizeof(T);
+    const std::uint64_t lines = (bytes + kLineData - 1) / kLineData;
+    const std::uint64_t flags = read_word(job.at + kToFlags);
+    RONDO_NO_UNROLL
+    for (std::uint64_t line = worker; line < lines; line += workers) {
+      const std::uint64_t rest = bytes - line * kLineData;
+      const auto valid = static_cast<unsigned>(rest < kLineData ? rest : kLineData);
+      const std::uint64_t result = result_of(line, valid);
+      put_line(job.to[0], line, result, flags & 0xffffffff);
+      put_line(job.to[1], line, result, flags >> 32);
+      if (job.keep != 0) write_own(job.keep, line, valid, result);
+    }
+    if ((job.how & kFillsSlot0) != 0) fill(job.to[0], lines, flags & 0xffffffff);
+    if ((job.how & kFillsSlot1) != 0) fill(job.to[1], lines, flags >> 32);
+  }
+
+ private:
+  RONDO_FN std::uint64_t result_of(std::uint64_t line, unsigned valid) const {
+    std::uint64_t operand[3] = {0, 0, 0};
+    if (job.own != 0) operand[1] = read_own(job.own, line, valid);
+    if (job.from[0] != 0) operand[0] = take_line(0, line);
+    if (job.from[1] != 0) operand[2] = take_line(1, line);
+    if constexpr (Math::kReduces) {
+      if ((job.how & kReduces) != 0) {
+        if (job.from[0] == 0) return combine<1>({vector_of(operand[1])});
+        if (job.from[1] == 0) return combine<2>({vector_of(operand[0]), vector_of(operand[1])});
+        return combine<3>({vector_of(operand[0]), vector_of(operand[1]), vector_of(operand[2])});
+      }
+    }
+    return job.from[0] != 0 ? operand[0] : operand[1];
+  }
+  static RONDO_FN device::Vector vector_of(std::uint64_t data) {
+    return {{static_cast<std::uint32_t>(data), static_cast<std::uint32_t>(data >> 32), 0, 0}};
+  }
+  // The upper half of the vectors is nothing that anybody looks at.
+  template <int sources>
+  RONDO_FN std::uint64_t combine(const device::Vector (&operand)[sources]) const {
+    const device::Vector result =
+        Math::template combine<sources>(operand, factor, (job.how & kFinishes) != 0, args.ranks);
+    return result.word[0] | static_cast<std::uint64_t>(result.word[1]) << 32;
+  }
+
+  // Waits for a line of an incoming slot.
+  RONDO_FN std::uint64_t take_line(int which, std::uint64_t line) const {
+    const auto* const at = reinterpret_cast<const device::Pair*>(job.from[which]) + line;
+    const auto flag = static_cast<std::uint32_t>(read_word(job.at + kFromFlags) >> 32 * which);
+    device::Pair pair{};
+    const auto come = [&] {
+      pair = device::load_pair(at);
+      return pair.half[0] >> 32 == flag && pair.half[1] >> 32 == flag;
+    };
+    const auto peer = static_cast<std::int32_t>(read_word(job.at + kFromPeers) >> 32 * which);
+    if (!wait_until(come, station.control, args.call,
+                    {channel, peer, read_word(job.at + kStep), false}))
+      fail_cta();
+    return (pair.half[0] & 0xffffffff) | pair.half[1] << 32;
+  }
+  static RONDO_FN void put_line(std::uint64_t base, std::uint64_t line, std::uint64_t data,
+                                std::uint64_t flag) {
+    if (base == 0) return;
+    device::store_pair(reinterpret_cast<device::Pair*>(base) + line,
+                       device::Pair{{(data & 0xffffffff) | flag << 32, data >> 32 | flag << 32}});
+  }
+  RONDO_FN void fill(std::uint64_t base, std::uint64_t first, std::uint64_t flag) const {
+    RONDO_NO_UNROLL
+    for (std::uint64_t line = first + worker; line < kLLSlotLines; line += workers)
+      put_line(base, line, 0, flag);
+  }
+
+  // 8 bytes, or what is left of the buffer, at any alignment.
+  static RONDO_FN std::uint64_t read_own(std::uint64_t base, std::uint64_t line, unsigned valid) {
+    const std::uint64_t at = base + line * kLineData;
+    if (at % kLineData == 0 && valid == kLineData)
+      return device::load_once(reinterpret_cast<const std::uint64_t*>(at));
+    std::uint64_t data = 0;
+    RONDO_NO_UNROLL
+    for (unsigned b = 0; b < valid; b += sizeof(T))
+      data |= to_bits(device::load(reinterpret_cast<const T*>(at + b))) << 8 * b;
+    return data;
+  }
+  static RONDO_FN void write_own(std::uint64_t base, std::uint64_t line, unsigned valid,
+                                 std::uint64_t data) {
+    const std::uint64_t at = base + line * kLineData;
+    if (at % kLineData == 0 && valid == kLineData)
+      return device::store_once(reinterpret_cast<std::uint64_t*>(at), data);
+    RONDO_NO_UNROLL
+    for (unsigned b = 0; b < valid; b += sizeof(T))
+      device::store(reinterpret_cast<T*>(at + b), bits_to<T>(data >> 8 * b));
+  }
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,301 @@
+// Calls over connections: several devices of one process, rings and trees forced on one device,
+// both protocols, against the reference.
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "tests/gpu/device_ranks.h"
+
+namespace rondo::test {
+namespace {
+
+// Settings of one communicator's making.
+struct Setting {
+  const char* algorithm;
+  const char* protocol;
+  bool several_devices;
+};
+
+class WithEnvironment {
+ public:
+  WithEnvironment(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), 1);
+  }
+  ~WithEnvironment() { unsetenv(name_); }
+  WithEnvironment(const WithEnvironment&) = delete;
+  WithEnvironment& operator=(const WithEnvironment&) = delete;
+
+ private:
+  const char* name_;
+};
+
+int device_count() {
+  int count = 0;
+  EXPECT_EQ(gpu_api()->device_count(&count), kGpuSuccess);
+  return count;
+}
+
+std::vector<int> places(int ranks, bool several) {
+  std::vector<int> devices;
+  for (int r = 0; r < ranks; ++r) devices.push_back(several ? r % device_count() : 0);
+  return devices;
+}
+
+void run_grouped(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t shift) {
+  DeviceCase test(ranks, c, in_place, shift);
+  test.fill_inputs();
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < c.ranks; ++r)
+    EXPECT_EQ(test.call(r), ncclSuccess) << ncclGetLastError(nullptr);
+  NCCL_OK(ncclGroupEnd());
+  test.check();
+}
+
+class Connected : public testing::TestWithParam<Setting> {
+ protected:
+  Connected()
+      : algorithm("NCCL_ALGO", GetParam().algorithm),
+        protocol("NCCL_PROTO", GetParam().protocol),
+        buffers("NCCL_BUFFSIZE", "4096"),
+        channels("NCCL_MAX_CTAS", "2") {}
+  DeviceRanks make(int ranks) const {
+    return DeviceRanks(places(ranks, GetParam().several_devices));
+  }
+
+  const WithEnvironment algorithm, protocol, buffers, channels;
+};
+
+constexpr Collective kAll[] = {Collective::kAllReduce, Collective::kReduce, Collective::kBroadcast,
+                               Collective::kAllGather, Collective::kReduceScatter};
+
+TEST_P(Connected, EqualTheReferenceForOddSizesAndAlignments) {
+  unsigned seed = 100;
+  for (const int n : {2, 3, 4, 5, 8}) {
+    DeviceRanks ranks = make(n);
+    for (const Collective collective : kAll) {
+      if (std::string(GetParam().algorithm) == "tree" && collective != Collective::kAllReduce)
+        continue;
+      for (const std::size_t count : {1, 37, 3001}) {
+        ++seed;
+        const DataType type = seed % 3 == 0   ? DataType::kUint8
+                              : seed % 3 == 1 ? DataType::kFloat64
+                                              : DataType::kFloat32;
+        const Case c{collective, type, RedOp::kSum, n, static_cast<int>(seed) % n, count, seed};
+        run_grouped(ranks, c, seed % 2 == 0, seed % 4 == 0 ? size_of(type) : 0);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(Connected, TakeEveryOperation) {
+  DeviceRanks ranks = make(3);
+  unsigned seed = 300;
+  for (int op = 0; op < kRedOps; ++op) {
+    // Integers wrap in any order; of the floats only what rounds nothing.
+    const auto o = static_cast<RedOp>(op);
+    const bool scales = o == RedOp::kPreMulSum;
+    for (const DataType type : {DataType::kInt16, DataType::kUint64, DataType::kFloat32}) {
+      if (is_float(type) && is_bitwise(o)) continue;
+      const Case c{Collective::kAllReduce, type, o, 3, 0, scales ? 50u : 517u, ++seed};
+      run_grouped(ranks, c, seed % 2 == 0, 0);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(Connected, GoRoundManyTimesMoreThanThereAreSlots) {
+  DeviceRanks ranks = make(3);
+  const Case c{Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 3, 0, 30000, 9};
+  for (int i = 0; i < 2; ++i) run_grouped(ranks, c, true, 0);
+}
+
+TEST_P(Connected, MeetWhereEveryRankIsAThread) {
+  DeviceRanks ranks = make(4);
+  const Case c{Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 4, 0, 1000, 7};
+  DeviceCase test(ranks, c, true, 0);
+  test.fill_inputs();
+  std::vector<ncclResult_t> results(4);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 4; ++r) threads.emplace_back([&, r] { results[r] = test.call(r); });
+  for (std::thread& thread : threads) thread.join();
+  for (const ncclResult_t result : results) ASSERT_EQ(result, ncclSuccess);
+  test.check();
+}
+
+TEST_P(Connected, StandBesideCallsThatNeedNone) {
+  DeviceRanks ranks = make(3);
+  unsigned seed = 500;
+  for (const Collective collective :
+       {Collective::kAllToAll, Collective::kAllReduce, Collective::kGather, Collective::kScatter}) {
+    run_grouped(ranks, {collective, DataType::kInt32, RedOp::kSum, 3, 1, 301, ++seed}, false, 0);
+    if (HasFatalFailure()) return;
+  }
+  constexpr std::size_t kBytes = 1001;
+  std::vector<DeviceBuffer> in, out;
+  for (int r = 0; r < 3; ++r) {
+    ranks.use_device_of(r);
+    in.emplace_back(kBytes, 0);
+    out.emplace_back(kBytes, 0);
+    in[r].put(Bytes(kBytes, static_cast<std::byte>(r + 1)), 0, ranks.streams[r]);
+  }
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < 3; ++r) {
+    NCCL_OK(
+        ncclSend(in[r].data(), kBytes, ncclUint8, (r + 1) % 3, ranks.comms[r], ranks.streams[r]));
+    NCCL_OK(
+        ncclRecv(out[r].data(), kBytes, ncclUint8, (r + 2) % 3, ranks.comms[r], ranks.streams[r]));
+  }
+  NCCL_OK(ncclGroupEnd());
+  for (int r = 0; r < 3; ++r) {
+    out[r].get(ranks.streams[r]);
+    const Bytes want(kBytes, static_cast<std::byte>((r + 2) % 3 + 1));
+    ASSERT_EQ(std::memcmp(out[r].host(), want.data(), kBytes), 0) << "rank " << r;
+  }
+}
+
+TEST_P(Connected, AreReplayedByGraphs) {
+  constexpr int kRanks = 3;
+  constexpr std::size_t kCount = 700;
+  DeviceRanks ranks = make(kRanks);
+  std::vector<DeviceBuffer> buffers;
+  GpuEvent fork = nullptr;
+  GpuEvent joins[kRanks] = {};
+  for (int r = 0; r < kRanks; ++r) {
+    ranks.use_device_of(r);
+    buffers.emplace_back(kCount * sizeof(std::int32_t), 0);
+    GPU_OK(gpu_api()->create_event(r == 0 ? &fork : &joins[r], kEventPlain));
+    Bytes ones(kCount * sizeof(std::int32_t));
+    for (std::size_t i = 0; i < kCount; ++i) ones[i * sizeof(std::int32_t)] = std::byte{1};
+    buffers[r].put(ones, 0, ranks.streams[r]);
+  }
+  const auto all_reduce = [&] {
+    NCCL_OK(ncclGroupStart());
+    for (int r = 0; r < kRanks; ++r)
+      NCCL_OK(ncclAllReduce(buffers[r].data(), buffers[r].data(), kCount, ncclInt32, ncclSum,
+                            ranks.comms[r], ranks.streams[r]));
+    NCCL_OK(ncclGroupEnd());
+  };
+  void* graph = nullptr;
+  ranks.use_device_of(0);
+  GPU_OK(gpu_api()->begin_capture(ranks.streams[0], GpuCaptureMode::kThreadLocal));
+  GPU_OK(gpu_api()->record_event(fork, ranks.streams[0], GpuEventUse::kPlain));
+  for (int r = 1; r < kRanks; ++r)
+    GPU_OK(gpu_api()->stream_wait_event(ranks.streams[r], fork, GpuEventUse::kPlain));
+  for (int i = 0; i < 2; ++i) all_reduce();
+  for (int r = 1; r < kRanks; ++r) {
+    ranks.use_device_of(r);
+    GPU_OK(gpu_api()->record_event(joins[r], ranks.streams[r], GpuEventUse::kPlain));
+    ranks.use_device_of(0);
+    GPU_OK(gpu_api()->stream_wait_event(ranks.streams[0], joins[r], GpuEventUse::kPlain));
+  }
+  GPU_OK(gpu_api()->end_capture(ranks.streams[0], &graph));
+  constexpr int kReplays = 3;
+  for (int i = 0; i < kReplays; ++i) {
+    GPU_OK(gpu_api()->launch_graph(graph, ranks.streams[0]));
+    ranks.synchronize();
+    all_reduce();
+    ranks.synchronize();
+  }
+  std::int32_t want = 1;
+  for (int i = 0; i < kReplays * 3; ++i) want *= kRanks;
+  for (int r = 0; r < kRanks; ++r) {
+    buffers[r].get(ranks.streams[r]);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      std::int32_t got = 0;
+      std::memcpy(&got, buffers[r].host() + i * sizeof(got), sizeof(got));
+      ASSERT_EQ(got, want) << "rank " << r << " element " << i;
+    }
+  }
+  GPU_OK(gpu_api()->destroy_graph(graph));
+  gpu_api()->destroy_event(fork);
+  for (int r = 1; r < kRanks; ++r) gpu_api()->destroy_event(joins[r]);
+}
+
+// Two ranks on two devices, of which rank 1's stream is held up by a word in host memory.
+class ConnectedFaults : public testing::Test {
+ protected:
+  void hold_up(GpuStream stream) {
+    GPU_OK(gpu_api()->allocate_host(&word, 4, kHostPortable | kHostMapped));
+    *static_cast<std::uint32_t*>(word) = 0;
+    void* at = nullptr;
+    GPU_OK(gpu_api()->host_device_pointer(&at, word));
+    GPU_OK(gpu_api()->stream_wait32(stream, at, 1, GpuWait::kEqual));
+  }
+  void let_go(GpuStream stream) {
+    __atomic_store_n(static_cast<std::uint32_t*>(word), 1u, __ATOMIC_RELEASE);
+    GPU_OK(gpu_api()->synchronize_stream(stream));
+    GPU_OK(gpu_api()->free_host(word));
+  }
+  void all_reduce(const ncclComm_t* comms, const GpuStream* streams) {
+    NCCL_OK(ncclGroupStart());
+    for (int r = 0; r < 2; ++r)
+      NCCL_OK(ncclAllReduce(buffers[r].data(), buffers[r].data(), 1000, ncclFloat32, ncclSum,
+                            comms[r], streams[r]));
+    NCCL_OK(ncclGroupEnd());
+  }
+  void SetUp() override {
+    if (device_count() < 2) GTEST_SKIP() << "one device only";
+    for (int r = 0; r < 2; ++r) {
+      GPU_OK(gpu_api()->set_device(r));
+      buffers.emplace_back(4000, 0);
+    }
+  }
+  void TearDown() override { gpu_api()->set_device(0); }
+
+  std::vector<DeviceBuffer> buffers;
+  void* word = nullptr;
+};
+
+TEST_F(ConnectedFaults, NameTheRankAndTheCallThatAKernelWaitedFor) {
+  const WithEnvironment limit("RONDO_TIMEOUT", "0.2");
+  DeviceRanks ranks(std::vector<int>{0, 1});
+  ranks.use_device_of(1);
+  hold_up(ranks.streams[1]);
+  all_reduce(ranks.comms.data(), ranks.streams.data());
+  GPU_OK(gpu_api()->synchronize_stream(ranks.streams[0]));
+  ncclResult_t seen = ncclSuccess;
+  NCCL_OK(ncclCommGetAsyncError(ranks.comms[0], &seen));
+  EXPECT_EQ(seen, ncclTimeout);
+  const std::string text = ncclGetLastError(ranks.comms[0]);
+  EXPECT_NE(text.find("for rank 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("AllReduce(count 1000, float32, sum)"), std::string::npos) << text;
+  let_go(ranks.streams[1]);
+}
+
+TEST_F(ConnectedFaults, AbortEndsKernelsThatWait) {
+  ncclComm_t comms[2];
+  const int devices[2] = {0, 1};
+  NCCL_OK(ncclCommInitAll(comms, 2, devices));
+  GpuStream streams[2];
+  for (int r = 0; r < 2; ++r) {
+    GPU_OK(gpu_api()->set_device(r));
+    GPU_OK(gpu_api()->create_stream(&streams[r], 0));
+  }
+  hold_up(streams[1]);
+  all_reduce(comms, streams);
+  EXPECT_EQ(gpu_api()->query_stream(streams[0]), kGpuNotReady);
+  std::thread abort([&] { EXPECT_EQ(ncclCommAbort(comms[0]), ncclSuccess); });
+  GPU_OK(gpu_api()->synchronize_stream(streams[0]));
+  abort.join();
+  ncclResult_t seen = ncclSuccess;
+  NCCL_OK(ncclCommGetAsyncError(comms[1], &seen));
+  EXPECT_EQ(seen, ncclRemoteError);
+  let_go(streams[1]);
+  NCCL_OK(ncclCommAbort(comms[1]));
+  for (GpuStream stream : streams) gpu_api()->destroy_stream(stream);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Settings, Connected,
+    testing::Values(Setting{"ring", "simple", true}, Setting{"ring", "ll", true},
+                    Setting{"tree", "simple", true}, Setting{"tree", "ll", true},
+                    Setting{"ring", "simple", false}, Setting{"ring", "ll", false},
+                    Setting{"tree", "simple", false}, Setting{"tree", "ll", false}),
+    [](const testing::TestParamInfo<Setting>& info) {
+      return std::string(info.param.algorithm) + "_" + info.param.protocol +
+             (info.param.several_devices ? "_devices" : "_one");
+    });
+
+}  // namespace
+}  // namespace rondo::test

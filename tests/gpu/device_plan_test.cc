@@ -1,0 +1,94 @@
+// Which way a call on CUDA devices runs: a pure function, so no device is needed.
+#include "collectives/gpu/device_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace rondo::gpu {
+namespace {
+
+using cuda::Wire;
+
+DevicePlanFacts facts_of(int ranks, int devices) {
+  DevicePlanFacts facts;
+  facts.ranks = ranks;
+  facts.devices = devices;
+  facts.most_channels = 8;
+  facts.slot_bytes = 64 << 10;
+  return facts;
+}
+
+CallRecord record_of(Collective which, std::uint64_t count) {
+  CallRecord record;
+  record.count = count;
+  record.collective = which;
+  record.type = DataType::kFloat32;
+  return record;
+}
+
+AlgorithmFilter only(const char* names) { return parse_algorithms(names, "test").value(); }
+
+constexpr std::uint64_t kLarge = 16 << 20;
+
+TEST(DevicePlan, RanksOfOneDeviceNeedNoConnections) {
+  const DevicePlanFacts facts = facts_of(4, 1);
+  EXPECT_FALSE(wants_connections(facts));
+  EXPECT_FALSE(
+      make_device_plan(facts, record_of(Collective::kAllReduce, kLarge)).value().connected);
+}
+
+TEST(DevicePlan, NamesOfAlgorithmsAndProtocolsAreObeyed) {
+  for (const int devices : {1, 4}) {
+    DevicePlanFacts facts = facts_of(4, devices);
+    facts.algorithms = only("tree");
+    facts.wires = parse_protocols("LL").value();
+    EXPECT_TRUE(wants_connections(facts));
+    const auto plan = make_device_plan(facts, record_of(Collective::kAllReduce, kLarge)).value();
+    EXPECT_TRUE(plan.connected);
+    EXPECT_EQ(plan.algorithm, Algorithm::kTree);
+    EXPECT_EQ(plan.wire, Wire::kLL);
+    EXPECT_EQ(plan.groups, 2);
+    EXPECT_EQ(plan.threads % (32u * 2), 0u);
+    // There is no tree of reduce-scatter.
+    EXPECT_FALSE(make_device_plan(facts, record_of(Collective::kReduceScatter, kLarge)).ok());
+  }
+}
+
+TEST(DevicePlan, SeveralDevicesUseLLWhileSmallAndMoreChannelsWhenLarge) {
+  const DevicePlanFacts facts = facts_of(4, 4);
+  const auto small = make_device_plan(facts, record_of(Collective::kBroadcast, 100)).value();
+  const auto large = make_device_plan(facts, record_of(Collective::kBroadcast, kLarge)).value();
+  EXPECT_EQ(small.wire, Wire::kLL);
+  EXPECT_EQ(small.channels, 1);
+  EXPECT_EQ(large.wire, Wire::kSimple);
+  EXPECT_EQ(large.channels, 8);
+  EXPECT_LE(large.per_round * sizeof(float), facts.slot_bytes);
+}
+
+TEST(DevicePlan, ReproducibleSumsStayInTreeOrder) {
+  DevicePlanFacts facts = facts_of(4, 4);
+  facts.reproducible = true;
+  EXPECT_FALSE(make_device_plan(facts, record_of(Collective::kAllReduce, 100)).value().connected);
+  EXPECT_TRUE(make_device_plan(facts, record_of(Collective::kAllGather, 100)).value().connected);
+  facts.all_reach = false;
+  const auto refused = make_device_plan(facts, record_of(Collective::kAllReduce, 100));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().text.find("RONDO_REPRODUCIBLE"), std::string::npos);
+}
+
+TEST(DevicePlan, CopiesNeedNoPeerAccess) {
+  DevicePlanFacts facts = facts_of(3, 3);
+  facts.all_reach = false;
+  EXPECT_FALSE(make_device_plan(facts, record_of(Collective::kAllToAll, 100)).value().connected);
+  EXPECT_TRUE(make_device_plan(facts, record_of(Collective::kAllReduce, 100)).value().connected);
+}
+
+TEST(DevicePlan, ProtocolsAreListsOfNames) {
+  EXPECT_EQ(parse_protocols("").value(), 3);
+  EXPECT_EQ(parse_protocols("^LL, LL128").value(), 1);
+  EXPECT_EQ(parse_protocols("simple,ll").value(), 3);
+  EXPECT_FALSE(parse_protocols("simpel").ok());
+  EXPECT_FALSE(parse_protocols("LL128").ok());
+}
+
+}  // namespace
+}  // namespace rondo::gpu

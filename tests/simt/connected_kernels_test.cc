@@ -1,0 +1,203 @@
+// The kernels over connections on the emulated machine: rings and trees, Simple and LL, with few
+// slots and many chunks, in seed mode and in weak memory; and faults planted in them are seen.
+#include <string>
+
+#include "tests/simt/connected_fixture.h"
+#include "tests/simt/rounds.h"
+
+namespace rondo::simt {
+namespace {
+
+using cuda::ConnectedArgs;
+using cuda::CopyMath;
+using cuda::ReduceMath;
+using cuda::Wire;
+using Sum = ReduceMath<DataType::kInt32, RedOp::kSum>;
+
+// Element i of rank r's input, and what a sum over all ranks makes of it.
+std::int32_t value_of(int rank, std::uint64_t i) {
+  return static_cast<std::int32_t>(i * 7 + static_cast<std::uint64_t>(rank) * 1000);
+}
+std::int32_t sum_of(int ranks, std::uint64_t i) {
+  std::int32_t sum = 0;
+  for (int r = 0; r < ranks; ++r) sum += value_of(r, i);
+  return sum;
+}
+
+// Runs `calls` all-reduces in a row, each on the result of the one before, and says whether the
+// last result is right.
+template <class Faults = cuda::NoFaults>
+bool all_reduce(const MachineOptions& options, const ConnectedShape& shape,
+                const ConnectedCall& call, int calls, std::size_t shift = 0) {
+  TestMachine machine(options);
+  ConnectedRanks ranks(machine, shape);
+  std::vector<void*> buffers;
+  std::vector<std::int32_t*> on_host;
+  for (int r = 0; r < shape.ranks; ++r) {
+    auto* const made = machine.allocate<std::int32_t>(call.count + shift, ranks.device_of(r));
+    buffers.push_back(made + shift);
+    on_host.push_back(machine.on_host(made) + shift);
+    for (std::uint64_t i = 0; i < call.count; ++i) on_host[r][i] = value_of(r, i);
+  }
+  std::uint32_t factor = 1;
+  for (int c = 0; c < calls; ++c) {
+    ranks.launch<Sum, Faults>(call, buffers, buffers);
+    if (!machine.run()) {
+      for (int r = 0; r < shape.ranks; ++r) {
+        const cuda::Control& control = *machine.on_host(ranks.controls + r);
+        ADD_FAILURE() << "rank " << r << " waits for " << control.peer << ", step " << control.step
+                      << (control.wants_room ? " (room)" : " (data)");
+      }
+      return false;
+    }
+    if (c > 0) factor *= static_cast<std::uint32_t>(shape.ranks);
+  }
+  for (int r = 0; r < shape.ranks; ++r)
+    for (std::uint64_t i = 0; i < call.count; ++i)
+      if (static_cast<std::uint32_t>(on_host[r][i]) !=
+          factor * static_cast<std::uint32_t>(sum_of(shape.ranks, i)))
+        return false;
+  return true;
+}
+
+struct Way {
+  Algorithm algorithm;
+  Wire wire;
+  int fewest_slots;
+};
+constexpr Way kWays[] = {{Algorithm::kRing, Wire::kSimple, 2},
+                         {Algorithm::kRing, Wire::kLL, 2},
+                         {Algorithm::kTree, Wire::kSimple, 1},
+                         {Algorithm::kTree, Wire::kLL, 1}};
+
+TEST(ConnectedKernels, AllReduceForEveryNumberOfRanksAndSlots) {
+  for_each_round(2, [](std::uint64_t seed) {
+    Random random(seed);
+    for (const Way& way : kWays) {
+      for (const int n : {2, 3, 4, 5, 8}) {
+        ConnectedShape shape;
+        shape.ranks = n;
+        shape.channels = 1 + static_cast<int>(random.below(2));
+        shape.slots = way.fewest_slots + static_cast<int>(random.below(2));
+        shape.one_device = random.one_in(2);
+        ConnectedCall call{.algorithm = way.algorithm, .wire = way.wire};
+        call.count = 1 + random.below(random.one_in(3) ? 3000 : 100);
+        if (way.wire == Wire::kLL) call.per_round = 64 * static_cast<unsigned>(n);
+        const MachineOptions options{.seed = seed, .weak = random.one_in(2), .devices = 8};
+        EXPECT_TRUE(all_reduce(options, shape, call, 2, random.below(2)))
+            << n << " ranks, " << shape.slots << " slots, " << call.count << " elements, way "
+            << (&way - kWays);
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  });
+}
+
+// More chunks than four times the slots, so that every slot is used again and again.
+TEST(ConnectedKernels, SlotsAreUsedManyTimes) {
+  for (const Way& way : kWays) {
+    ConnectedShape shape{.ranks = 3, .slots = way.fewest_slots};
+    ConnectedCall call{.algorithm = way.algorithm, .wire = way.wire, .count = 64 * 3 * 9};
+    if (way.wire == Wire::kLL) call.per_round = 64 * 3;
+    for (const bool weak : {false, true})
+      EXPECT_TRUE(all_reduce({.seed = 5, .weak = weak, .devices = 8}, shape, call, 1));
+  }
+}
+
+// Bytes of every rank into every rank, or of one into all.
+bool copies(const MachineOptions& options, const ConnectedShape& shape, const ConnectedCall& call) {
+  TestMachine machine(options);
+  ConnectedRanks ranks(machine, shape);
+  const bool gathers = call.collective == Collective::kAllGather;
+  const std::uint64_t all = gathers ? call.count * static_cast<unsigned>(shape.ranks) : call.count;
+  std::vector<void*> in, out;
+  std::vector<std::uint8_t*> results;
+  for (int r = 0; r < shape.ranks; ++r) {
+    auto* const input = machine.allocate<std::uint8_t>(call.count + 1, ranks.device_of(r));
+    auto* const output = machine.allocate<std::uint8_t>(all, ranks.device_of(r));
+    for (std::uint64_t i = 0; i < call.count; ++i)
+      machine.on_host(input)[i + r % 2] = static_cast<std::uint8_t>(value_of(r, i));
+    in.push_back(input + r % 2);
+    out.push_back(output);
+    results.push_back(machine.on_host(output));
+  }
+  ranks.launch<CopyMath>(call, in, out);
+  if (!machine.run()) return false;
+  for (int r = 0; r < shape.ranks; ++r)
+    for (std::uint64_t i = 0; i < all; ++i) {
+      const int from = gathers ? static_cast<int>(i / call.count) : call.root;
+      if (results[r][i] != static_cast<std::uint8_t>(value_of(from, i % call.count))) return false;
+    }
+  return true;
+}
+
+TEST(ConnectedKernels, CopyBytesOfAnyNumberAndPlace) {
+  for_each_round(6, [](std::uint64_t seed) {
+    Random random(seed);
+    for (const Wire wire : {Wire::kSimple, Wire::kLL}) {
+      for (const Collective which : {Collective::kAllGather, Collective::kBroadcast}) {
+        ConnectedShape shape{.ranks = 2 + static_cast<int>(random.below(4)), .channels = 2};
+        ConnectedCall call{.collective = which, .wire = wire, .count = 1 + random.below(3000)};
+        call.root = static_cast<int>(random.below(static_cast<unsigned>(shape.ranks)));
+        EXPECT_TRUE(copies({.seed = seed, .weak = random.one_in(2), .devices = 8}, shape, call))
+            << shape.ranks << " ranks, " << call.count << " bytes";
+      }
+    }
+  });
+}
+
+struct NoRelease : cuda::NoFaults {
+  static constexpr bool kNoRelease = true;
+};
+struct NoAcquire : cuda::NoFaults {
+  static constexpr bool kNoAcquire = true;
+};
+struct StaysInSlot : cuda::NoFaults {
+  static constexpr bool kStaysInSlot = true;
+};
+
+template <class Faults>
+int failures(bool weak) {
+  constexpr int kSeeds = 40;
+  const ConnectedShape shape{.ranks = 2, .slots = 2};
+  const ConnectedCall call{.count = 64 * 2 * 5};
+  int failed = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed)
+    failed +=
+        all_reduce<Faults>({.seed = seed, .weak = weak, .devices = 8}, shape, call, 1) ? 0 : 1;
+  return failed;
+}
+
+TEST(ConnectedKernels, AreSoundForEverySeed) {
+  EXPECT_EQ(failures<cuda::NoFaults>(false), 0);
+  EXPECT_EQ(failures<cuda::NoFaults>(true), 0);
+}
+TEST(ConnectedKernels, WithoutReleaseAreCaughtInWeakMemory) {
+  EXPECT_GT(failures<NoRelease>(true), 4);
+}
+TEST(ConnectedKernels, WithoutAcquireAreCaughtInWeakMemory) {
+  EXPECT_GT(failures<NoAcquire>(true), 4);
+}
+
+TEST(ConnectedKernels, ThatStayInASlotAreCaught) { EXPECT_GT(failures<StaysInSlot>(false), 36); }
+
+TEST(ConnectedKernels, EndSoonAfterTheHostAborts) {
+  TestMachine machine({.seed = 3, .devices = 8});
+  const ConnectedShape shape{.ranks = 3};
+  ConnectedRanks ranks(machine, shape);
+  std::vector<void*> buffers;
+  for (int r = 0; r < 3; ++r) buffers.push_back(machine.allocate<std::int32_t>(5000, r));
+  // Rank 2 never comes: its device's kernel is told to end before it begins to wait.
+  for (int r = 0; r < 3; ++r) machine.on_host(ranks.controls)[r].abort = r == 2 ? 1 : 0;
+  for (const Way& way : kWays) {
+    ranks.launch<Sum>({.algorithm = way.algorithm, .wire = way.wire, .count = 5000}, buffers,
+                      buffers);
+    for (int turn = 0; turn < 20000; ++turn) machine.gang().turn();
+    for (int r = 0; r < 2; ++r) machine.on_host(ranks.controls)[r].abort = 1;
+    EXPECT_TRUE(machine.run());
+    for (int r = 0; r < 2; ++r) machine.on_host(ranks.controls)[r].abort = 0;
+  }
+}
+
+}  // namespace
+}  // namespace rondo::simt

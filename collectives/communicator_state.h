@@ -54,10 +54,10 @@ class CommunicatorState {
   std::shared_ptr<gpu::DeviceTeam> team;  // where ranks live on CUDA devices, else null
   int idle_turns = 0;
   std::int64_t remote_error_since = -1;  // waited_ns when this wait first saw one
-  std::vector<std::byte> scratch;       // a slot, for PreMulSum along connections
-  std::vector<host::Message> messages;  // of the group in progress
-  std::unique_ptr<OneSided> rma;        // once a window was registered or a signal used
-  std::vector<host::Segment> segments;  // of the fused call in progress
+  std::vector<std::byte> scratch;        // a slot, for PreMulSum along connections
+  std::vector<host::Message> messages;   // of the group in progress
+  std::unique_ptr<OneSided> rma;         // once a window was registered or a signal used
+  std::vector<host::Segment> segments;   // of the fused call in progress
   PlanFacts facts;
   Communicator::Choice last_plan;
   CallRecord planned_for;  // the newest call that was planned: programs repeat their calls

@@ -68,8 +68,16 @@ std::uint64_t MemoryDesk::bytes() const {
 Result<Fd> MemoryDesk::ask(Kind kind, const Fd* file, const net::Patience& patience) {
   const int fd = file != nullptr && *file ? file->get() : -1;
   const std::span<const int> fds(&fd, fd >= 0 ? 1 : 0);
-  RONDO_CHECK_OK(shm::send_fds(sockets_[0].get(), static_cast<int>(kind), fds, patience));
-  RONDO_TRY(shm::FdMessage reply, shm::receive_fds(sockets_[0].get(), patience));
+  const Done sent = shm::send_fds(sockets_[0].get(), static_cast<int>(kind), fds, patience);
+  auto heard = sent.ok() ? shm::receive_fds(sockets_[0].get(), patience)
+                         : Result<shm::FdMessage>(sent.error());
+  if (heard.status() == Status::kRemoteError)
+    return fail(Status::kRemoteError,
+                "rank 0 ended; its process keeps the memory through which ranks share this GPU");
+  if (heard.status() == Status::kTimeout)
+    return fail(Status::kTimeout,
+                "rank 0 did not answer when asked for memory to share; is its process stopped?");
+  RONDO_TRY(shm::FdMessage reply, std::move(heard));
   const DeskRequest& request = board_.request(party_);
   if (request.status != 0) return fail(static_cast<Status>(request.status), "{}", request.text);
   return reply.fds.empty() ? Fd() : std::move(reply.fds[0]);

@@ -1,7 +1,8 @@
-"""Programs that know nothing of Rondo: processes on one GPU, by ctypes on libcudart and libnccl.so.2.
+"""Programs that know nothing of Rondo: processes on one GPU, by ctypes on libcudart and libnccl.
 
-  check_processes.py LIBCUDART LIBNCCL RANKS
+check_processes.py LIBCUDART LIBNCCL RANKS
 """
+
 import ctypes
 import subprocess
 import sys
@@ -20,8 +21,15 @@ def run_rank(cudart, nccl, rank, ranks):
     cudart.cudaMalloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     cudart.cudaMemcpy.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
-    nccl.ncclAllReduce.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
-                                   ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    nccl.ncclAllReduce.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+    ]
 
     def check(status):
         if status != 0:
@@ -55,8 +63,10 @@ def main():
     command = [sys.executable, __file__, cudart, nccl, str(ranks)]
     first = subprocess.Popen(command + ["0"], stdout=subprocess.PIPE, text=True)
     unique = first.stdout.readline()
-    others = [subprocess.Popen(command + [str(r)], stdin=subprocess.PIPE, text=True)
-              for r in range(1, ranks)]
+    others = [
+        subprocess.Popen(command + [str(r)], stdin=subprocess.PIPE, text=True)
+        for r in range(1, ranks)
+    ]
     for other in others:
         other.stdin.write(unique)
         other.stdin.close()

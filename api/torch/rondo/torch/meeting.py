@@ -24,15 +24,19 @@ LOOK_SECONDS = 0.5  # between two looks for ranks that do not fit
 NAMED_AT_MOST = 16
 
 # A TCP store is served by one of the ranks. Were it to end with its group, a rank that is quick to
-# make the next group would meet a server that is about to close.
+# make the next group would meet a server that is about to close. The file of a file store is
+# removed by the last who closes it, even if a quick rank has just opened it again: what that rank
+# wrote would be lost.
 _kept: dict[tuple[str, int], Store] = {}
 
 
-def keep_server(store: Store) -> None:
+def keep_store(store: Store) -> None:
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
     if isinstance(store, dist.TCPStore):
         _kept[store.host, store.port] = store
+    elif isinstance(store, dist.FileStore):
+        _kept.setdefault((store.path, 0), store)  # while one is open, nobody is the last
 
 
 def has_ended(who: str) -> bool:
@@ -56,7 +60,7 @@ class Meeting:
         self._end = time.monotonic() + self._seconds
         # torchrun starts workers again over the same store.
         self._root = f"rondo/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
-        keep_server(store)
+        keep_store(store)
 
     def meet(self) -> ctypes.c_void_p:
         """The communicator. All ranks of the group are in here at the same time."""

@@ -48,6 +48,16 @@ void report(GpuSeat& seat, ncclResult_t result, const std::string& text) {
   seat.seat.report(Error{static_cast<Status>(result), text});
 }
 
+// Waits for the fault of what lies on the rank's stream, and ends the communicator.
+void report_fault_and_abort(GpuSeat& seat) {
+  ncclResult_t result = ncclSuccess;
+  while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+  GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+  report(seat, result, ncclGetLastError(seat.comm));
+  NCCL_OK(ncclCommAbort(seat.comm));
+  seat.comm = nullptr;
+}
+
 // The survivors' next communicator on the same GPU.
 void go_on(GpuSeat& seat, int dead) {
   ncclComm_t old = seat.comm;
@@ -148,13 +158,7 @@ TEST(SharedGpuFaults, MismatchedReplaysAreNamed) {
                         NCCL_OK(own.call());
                         GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
                         GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
-                        ncclResult_t result = ncclSuccess;
-                        while (result == ncclSuccess)
-                          NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-                        GPU_OK(gpu_api()->synchronize_stream(seat.stream));
-                        report(seat, result, ncclGetLastError(seat.comm));
-                        NCCL_OK(ncclCommAbort(seat.comm));
-                        seat.comm = nullptr;
+                        report_fault_and_abort(seat);
                       }));
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 2; ++r) {
@@ -229,17 +233,11 @@ TEST(SharedGpuFaults, AbortEndsACallThatWaitsForRoom) {
 
 TEST(SharedGpuFaults, DeadlineNamesTheRankThatDidNotCome) {
   RankProcesses ranks(3, gpu_options({{"RONDO_TIMEOUT", "1"}}), on_gpu([](GpuSeat& seat) {
-                        ncclResult_t result = ncclSuccess;
                         Sums sums(seat);
                         if (seat.rank != 1) {
                           NCCL_OK(sums.call());
                         }
-                        while (result == ncclSuccess)
-                          NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-                        GPU_OK(gpu_api()->synchronize_stream(seat.stream));
-                        report(seat, result, ncclGetLastError(seat.comm));
-                        NCCL_OK(ncclCommAbort(seat.comm));
-                        seat.comm = nullptr;
+                        report_fault_and_abort(seat);
                       }));
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 3; ++r) {

@@ -60,6 +60,8 @@ Done CommunicatorState::enter() {
   if (forked())
     return fail(Status::kInvalidUsage,
                 "this communicator belongs to the parent process: after fork, create a new one");
+  // The C API lets calls in one by one (CallOrder); this look catches other callers' mistake
+  // most of the time, without an atomic exchange in every call.
   if (inside.load(std::memory_order_relaxed))
     return fail(Status::kInvalidUsage,
                 "another thread is inside a call of this communicator: one thread at a time");

@@ -55,48 +55,57 @@ ncclResult_t run(const CollectiveTraits& traits, const CollectiveArguments& argu
 RONDO_API_FUNCTION(ncclResult_t, AllReduceConfig, const void* sendbuff, void* recvbuff,
                    size_t count, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                    cudaStream_t stream, const ncclCollConfig_t* config) {
+  RONDO_ENTER(AllReduceConfig);
   return run(kAllReduce, {sendbuff, recvbuff, count, datatype, op, -1}, comm, stream, config);
 }
 RONDO_API_FUNCTION(ncclResult_t, AllReduce, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  RONDO_ENTER(AllReduce);
   return run(kAllReduce, {sendbuff, recvbuff, count, datatype, op, -1}, comm, stream, nullptr);
 }
 
 RONDO_API_FUNCTION(ncclResult_t, BroadcastConfig, const void* sendbuff, void* recvbuff,
                    size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                    cudaStream_t stream, const ncclCollConfig_t* config) {
+  RONDO_ENTER(BroadcastConfig);
   return run(kBroadcast, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream,
              config);
 }
 RONDO_API_FUNCTION(ncclResult_t, Broadcast, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  RONDO_ENTER(Broadcast);
   return run(kBroadcast, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream,
              nullptr);
 }
 RONDO_API_FUNCTION(ncclResult_t, Bcast, void* buff, size_t count, ncclDataType_t datatype, int root,
                    ncclComm_t comm, cudaStream_t stream) {
+  RONDO_ENTER(Bcast);
   return run(kBroadcast, {buff, buff, count, datatype, ncclSum, root}, comm, stream, nullptr);
 }
 
 RONDO_API_FUNCTION(ncclResult_t, ReduceConfig, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
                    cudaStream_t stream, const ncclCollConfig_t* config) {
+  RONDO_ENTER(ReduceConfig);
   return run(kReduce, {sendbuff, recvbuff, count, datatype, op, root}, comm, stream, config);
 }
 RONDO_API_FUNCTION(ncclResult_t, Reduce, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
                    cudaStream_t stream) {
+  RONDO_ENTER(Reduce);
   return run(kReduce, {sendbuff, recvbuff, count, datatype, op, root}, comm, stream, nullptr);
 }
 
 RONDO_API_FUNCTION(ncclResult_t, AllGatherConfig, const void* sendbuff, void* recvbuff,
                    size_t sendcount, ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
                    const ncclCollConfig_t* config) {
+  RONDO_ENTER(AllGatherConfig);
   return run(kAllGather, {sendbuff, recvbuff, sendcount, datatype, ncclSum, -1}, comm, stream,
              config);
 }
 RONDO_API_FUNCTION(ncclResult_t, AllGather, const void* sendbuff, void* recvbuff, size_t sendcount,
                    ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  RONDO_ENTER(AllGather);
   return run(kAllGather, {sendbuff, recvbuff, sendcount, datatype, ncclSum, -1}, comm, stream,
              nullptr);
 }
@@ -104,12 +113,14 @@ RONDO_API_FUNCTION(ncclResult_t, AllGather, const void* sendbuff, void* recvbuff
 RONDO_API_FUNCTION(ncclResult_t, ReduceScatterConfig, const void* sendbuff, void* recvbuff,
                    size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                    cudaStream_t stream, const ncclCollConfig_t* config) {
+  RONDO_ENTER(ReduceScatterConfig);
   return run(kReduceScatter, {sendbuff, recvbuff, recvcount, datatype, op, -1}, comm, stream,
              config);
 }
 RONDO_API_FUNCTION(ncclResult_t, ReduceScatter, const void* sendbuff, void* recvbuff,
                    size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                    cudaStream_t stream) {
+  RONDO_ENTER(ReduceScatter);
   return run(kReduceScatter, {sendbuff, recvbuff, recvcount, datatype, op, -1}, comm, stream,
              nullptr);
 }
@@ -117,29 +128,35 @@ RONDO_API_FUNCTION(ncclResult_t, ReduceScatter, const void* sendbuff, void* recv
 RONDO_API_FUNCTION(ncclResult_t, AlltoAllConfig, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
                    const ncclCollConfig_t* config) {
+  RONDO_ENTER(AlltoAllConfig);
   return run(kAllToAll, {sendbuff, recvbuff, count, datatype, ncclSum, -1}, comm, stream, config);
 }
 RONDO_API_FUNCTION(ncclResult_t, AlltoAll, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  RONDO_ENTER(AlltoAll);
   return run(kAllToAll, {sendbuff, recvbuff, count, datatype, ncclSum, -1}, comm, stream, nullptr);
 }
 
 RONDO_API_FUNCTION(ncclResult_t, GatherConfig, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream,
                    const ncclCollConfig_t* config) {
+  RONDO_ENTER(GatherConfig);
   return run(kGather, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream, config);
 }
 RONDO_API_FUNCTION(ncclResult_t, Gather, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  RONDO_ENTER(Gather);
   return run(kGather, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream, nullptr);
 }
 
 RONDO_API_FUNCTION(ncclResult_t, ScatterConfig, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream,
                    const ncclCollConfig_t* config) {
+  RONDO_ENTER(ScatterConfig);
   return run(kScatter, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream, config);
 }
 RONDO_API_FUNCTION(ncclResult_t, Scatter, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  RONDO_ENTER(Scatter);
   return run(kScatter, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream, nullptr);
 }

@@ -182,6 +182,7 @@ Done new_ticket_of(ncclComm_t comm, ncclUniqueId* out) {
 
 RONDO_API_FUNCTION(ncclResult_t, CommSplit, ncclComm_t comm, int color, int key,
                    ncclComm_t* newcomm, ncclConfig_t* config) {
+  RONDO_ENTER(CommSplit);
   auto child = describe_split(comm, color, newcomm, config);
   if (!child.ok()) return note_in_group(report(child.error()));
   Comm* parent = child->parent.get();
@@ -194,6 +195,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommSplit, ncclComm_t comm, int color, int key,
 RONDO_API_FUNCTION(ncclResult_t, CommShrink, ncclComm_t comm, int* excludeRanksList,
                    int excludeRanksCount, ncclComm_t* newcomm, ncclConfig_t* config,
                    int shrinkFlags) {
+  RONDO_ENTER(CommShrink);
   auto child =
       describe_shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
   if (!child.ok()) return note_in_group(report(child.error()));
@@ -211,11 +213,13 @@ RONDO_API_FUNCTION(ncclResult_t, CommShrink, ncclComm_t comm, int* excludeRanksL
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommGetUniqueId, ncclComm_t comm, ncclUniqueId* uniqueId) {
+  RONDO_ENTER(CommGetUniqueId);
   return report(new_ticket_of(comm, uniqueId));
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommGrow, ncclComm_t comm, int nRanks,
                    const ncclUniqueId* uniqueId, int rank, ncclComm_t* newcomm,
                    ncclConfig_t* config) {
+  RONDO_ENTER(CommGrow);
   return grow({comm, nRanks, uniqueId, rank, newcomm, config});
 }

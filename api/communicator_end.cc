@@ -58,28 +58,36 @@ Done resume(ncclComm_t comm) {
 }  // namespace
 
 RONDO_API_FUNCTION(ncclResult_t, CommFinalize, ncclComm_t comm) {
+  RONDO_ENTER(CommFinalize);
   auto finalized = finalize(comm);
   return finalized.ok() ? *finalized : report(finalized.error());
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommDestroy, ncclComm_t comm) {
+  RONDO_ENTER(CommDestroy);
   if (comm == NCCL_COMM_NULL) return ncclSuccess;
   drop_from_group(comm);
   return report(retire(comm, "CommDestroy", false));
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommAbort, ncclComm_t comm) {
+  RONDO_ENTER(CommAbort);
   if (comm == NCCL_COMM_NULL) return ncclSuccess;
   drop_from_group(comm);
   return report(retire(comm, "CommAbort", true));
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommRevoke, ncclComm_t comm, int revokeFlags) {
+  RONDO_ENTER(CommRevoke);
   return report(revoke(comm, revokeFlags));
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommSuspend, ncclComm_t comm, int flags) {
+  RONDO_ENTER(CommSuspend);
   return report(suspend(comm, flags));
 }
 
-RONDO_API_FUNCTION(ncclResult_t, CommResume, ncclComm_t comm) { return report(resume(comm)); }
+RONDO_API_FUNCTION(ncclResult_t, CommResume, ncclComm_t comm) {
+  RONDO_ENTER(CommResume);
+  return report(resume(comm));
+}

@@ -85,19 +85,23 @@ Done query_properties(ncclComm_t comm, ncclCommProperties* out) {
 }  // namespace
 
 RONDO_API_FUNCTION(ncclResult_t, CommCount, const ncclComm_t comm, int* count) {
+  RONDO_ENTER(CommCount);
   return answer(comm, count, "CommCount", "count", [](const Comm& c) { return c.size; });
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommUserRank, const ncclComm_t comm, int* rank) {
+  RONDO_ENTER(CommUserRank);
   return answer(comm, rank, "CommUserRank", "rank", [](const Comm& c) { return c.rank; });
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommCuDevice, const ncclComm_t comm, int* device) {
+  RONDO_ENTER(CommCuDevice);
   return answer(comm, device, "CommCuDevice", "devid",
                 [](const Comm& c) { return c.engine()->device(); });
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommGetAsyncError, ncclComm_t comm, ncclResult_t* asyncError) {
+  RONDO_ENTER(CommGetAsyncError);
   auto pin = find_comm(comm, "CommGetAsyncError");
   if (!pin.ok()) return report(pin.error());
   if (auto checked = not_null(asyncError, "CommGetAsyncError", "asyncError"); !checked.ok())
@@ -113,6 +117,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommGetAsyncError, ncclComm_t comm, ncclResult_
 }
 
 RONDO_API_FUNCTION(const char*, GetLastError, ncclComm_t comm) {
+  RONDO_ENTER(GetLastError);
   if (comm != nullptr) {
     auto found = comms().pin(comm);
     if (found.state == HandleState::kAlive)
@@ -123,6 +128,7 @@ RONDO_API_FUNCTION(const char*, GetLastError, ncclComm_t comm) {
 
 RONDO_API_FUNCTION(ncclResult_t, CommMemStats, ncclComm_t comm, ncclCommMemStat_t stat,
                    uint64_t* value) {
+  RONDO_ENTER(CommMemStats);
   if (stat < ncclStatGpuMemSuspend || stat > ncclStatGpuMemTotal)
     return report(fail(Status::kInvalidArgument, "CommMemStats : invalid statistic {}",
                        static_cast<int>(stat)));
@@ -136,6 +142,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommMemStats, ncclComm_t comm, ncclCommMemStat_
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommQueryProperties, ncclComm_t comm, ncclCommProperties* props) {
+  RONDO_ENTER(CommQueryProperties);
   return report(query_properties(comm, props));
 }
 

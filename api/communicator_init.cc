@@ -93,6 +93,7 @@ ncclResult_t init_of_all(ncclComm_t* comm, int count, int rank, const int* devic
 }  // namespace
 
 RONDO_API_FUNCTION(ncclResult_t, GetUniqueId, ncclUniqueId* uniqueId) {
+  RONDO_ENTER(GetUniqueId);
   if (auto checked = not_null(uniqueId, "GetUniqueId", "out"); !checked.ok())
     return report(checked);
   auto ticket = new_ticket();
@@ -102,16 +103,19 @@ RONDO_API_FUNCTION(ncclResult_t, GetUniqueId, ncclUniqueId* uniqueId) {
 
 RONDO_API_FUNCTION(ncclResult_t, CommInitRank, ncclComm_t* comm, int nranks, ncclUniqueId commId,
                    int rank) {
+  RONDO_ENTER(CommInitRank);
   return init({"CommInitRank", comm, nranks, rank, &commId, 1, nullptr, nullptr});
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommInitRankConfig, ncclComm_t* comm, int nranks,
                    ncclUniqueId commId, int rank, ncclConfig_t* config) {
+  RONDO_ENTER(CommInitRankConfig);
   return init({"CommInitRankConfig", comm, nranks, rank, &commId, 1, config, nullptr});
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommInitRankScalable, ncclComm_t* newcomm, int nranks, int myrank,
                    int nId, ncclUniqueId* commIds, ncclConfig_t* config) {
+  RONDO_ENTER(CommInitRankScalable);
   return init({"CommInitRankScalable", newcomm, nranks, myrank, commIds, nId, config, nullptr});
 }
 
@@ -123,6 +127,7 @@ RONDO_EXPORT ncclResult_t rondoCommInitRankOptions(ncclComm_t* comm, int nranks,
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommInitAll, ncclComm_t* comm, int ndev, const int* devlist) {
+  RONDO_ENTER(CommInitAll);
   if (auto checked = check_init_all(comm, ndev, devlist); !checked.ok())
     return note_in_group(report(checked));
   auto ticket = new_ticket();

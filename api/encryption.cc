@@ -33,5 +33,6 @@ Done set_encryption(const ncclEncryptionConfig_t* config) {
 }  // namespace
 
 RONDO_API_FUNCTION(ncclResult_t, SetEncryption, const ncclEncryptionConfig_t* config) {
+  RONDO_ENTER(SetEncryption);
   return report(set_encryption(config));
 }

@@ -165,11 +165,18 @@ void drop_from_group(ncclComm_t comm) {
 using namespace rondo;
 using namespace rondo::api;
 
-RONDO_API_FUNCTION(ncclResult_t, GroupStart, void) { return start_group(); }
+RONDO_API_FUNCTION(ncclResult_t, GroupStart, void) {
+  RONDO_ENTER(GroupStart);
+  return start_group();
+}
 
-RONDO_API_FUNCTION(ncclResult_t, GroupEnd, void) { return end_group(); }
+RONDO_API_FUNCTION(ncclResult_t, GroupEnd, void) {
+  RONDO_ENTER(GroupEnd);
+  return end_group();
+}
 
 RONDO_API_FUNCTION(ncclResult_t, GroupSimulateEnd, ncclSimInfo_t* simInfo) {
+  RONDO_ENTER(GroupSimulateEnd);
   const auto outermost = leave("ncclGroupSimulateEnd");
   if (!outermost.ok()) return report(outermost.error());
   if (!*outermost) return report(simulate({}, simInfo));

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/hazards.h"
+#include "api/thread_words.h"
 #include "base/asymmetric_fence.h"
 #include "base/process.h"
 
@@ -47,27 +47,26 @@ class HandleTable {
   class Pin {
    public:
     Pin() = default;
-    explicit Pin(Slot* slot, Hazard* hazard = nullptr) : slot_(slot), hazard_(hazard) {}
-    Pin(Pin&& other) noexcept
-        : slot_(std::exchange(other.slot_, nullptr)), hazard_(other.hazard_) {}
+    explicit Pin(Slot* slot, ThreadRecord* user = nullptr) : slot_(slot), user_(user) {}
+    Pin(Pin&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)), user_(other.user_) {}
     Pin& operator=(Pin&& other) noexcept {
       std::swap(slot_, other.slot_);
-      std::swap(hazard_, other.hazard_);
+      std::swap(user_, other.user_);
       return *this;
     }
     ~Pin() {
       if (slot_ == nullptr) return;
-      if (hazard_ != nullptr) {
-        hazard_->slot.store(nullptr, std::memory_order_release);
+      if (user_ != nullptr) {
+        user_->hazard.store(nullptr, std::memory_order_release);
       } else {
         slot_->state.fetch_sub(1, std::memory_order_release);
       }
     }
     // Makes a pin of pin_here() one that may outlive this call and go to other threads.
     void keep() {
-      if (slot_ == nullptr || hazard_ == nullptr) return;
+      if (slot_ == nullptr || user_ == nullptr) return;
       slot_->state.fetch_add(1, std::memory_order_acquire);
-      std::exchange(hazard_, nullptr)->slot.store(nullptr, std::memory_order_release);
+      std::exchange(user_, nullptr)->hazard.store(nullptr, std::memory_order_release);
     }
     T* get() const { return slot_ == nullptr ? nullptr : slot_->object; }
     T* operator->() const { return get(); }
@@ -75,7 +74,7 @@ class HandleTable {
 
    private:
     Slot* slot_ = nullptr;
-    Hazard* hazard_ = nullptr;  // null: counted in the slot
+    ThreadRecord* user_ = nullptr;  // null: counted in the slot
   };
 
   struct Found {
@@ -134,14 +133,14 @@ class HandleTable {
     Slot* slot = nullptr;
     std::uint64_t generation = 0;
     if (!decode(handle, &slot, &generation)) return {HandleState::kForeign, {}};
-    Hazard& hazard = own_hazard();
-    if (hazard.slot.load(std::memory_order_relaxed) != nullptr) return pin(handle);
-    store_before_loads(hazard.slot, static_cast<const void*>(slot));
+    ThreadRecord& user = own_record();
+    if (user.hazard.load(std::memory_order_relaxed) != nullptr) return pin(handle);
+    store_before_loads(user.hazard, static_cast<const void*>(slot));
     const std::uint64_t now = slot->state.load(std::memory_order_seq_cst);
     const bool alive = now >> kGenerationShift == generation && (now & kAliveBit) != 0 &&
                        slot->epoch == fork_generation();
-    if (alive) return {HandleState::kAlive, Pin(slot, &hazard)};
-    hazard.slot.store(nullptr, std::memory_order_release);
+    if (alive) return {HandleState::kAlive, Pin(slot, &user)};
+    user.hazard.store(nullptr, std::memory_order_release);
     return pin(handle);  // which says what is wrong with it
   }
 

@@ -98,6 +98,7 @@ ncclResult_t run(ncclComm_t comm, cudaStream_t stream, const char* function, Bui
 RONDO_API_FUNCTION(ncclResult_t, PutSignal, const void* localbuff, size_t count,
                    ncclDataType_t datatype, int peer, ncclWindow_t peerWin, size_t peerWinOffset,
                    int sigIdx, int ctx, unsigned int flags, ncclComm_t comm, cudaStream_t stream) {
+  RONDO_ENTER(PutSignal);
   return run(comm, stream, "PutSignal", [&](const Comm& c) -> Result<Request> {
     RONDO_TRY(Request request, signal_request(c, peer, sigIdx, ctx, flags, "PutSignal"));
     return put_request(c, localbuff, count, datatype, peerWinOffset, peerWin, std::move(request));
@@ -106,12 +107,14 @@ RONDO_API_FUNCTION(ncclResult_t, PutSignal, const void* localbuff, size_t count,
 
 RONDO_API_FUNCTION(ncclResult_t, Signal, int peer, int sigIdx, int ctx, unsigned int flags,
                    ncclComm_t comm, cudaStream_t stream) {
+  RONDO_ENTER(Signal);
   return run(comm, stream, "Signal",
              [&](const Comm& c) { return signal_request(c, peer, sigIdx, ctx, flags, "Signal"); });
 }
 
 RONDO_API_FUNCTION(ncclResult_t, WaitSignal, int nDesc, ncclWaitSignalDesc_t* signalDescs,
                    ncclComm_t comm, cudaStream_t stream) {
+  RONDO_ENTER(WaitSignal);
   return run(comm, stream, "WaitSignal",
              [&](const Comm& c) { return wait_request(c, nDesc, signalDescs); });
 }

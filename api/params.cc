@@ -108,6 +108,7 @@ Done get_bytes(ncclParamHandle_t handle, void* out, int capacity, int* length) {
 }  // namespace
 
 RONDO_API_FUNCTION(ncclResult_t, ParamBind, ncclParamHandle_t* out, const char* key) {
+  RONDO_ENTER(ParamBind);
   if (auto checked = not_null(out, "ParamBind", "out"); !checked.ok()) return report(checked);
   auto row = by_key(key, "ParamBind");
   if (row.ok()) *out = to_handle(*row);
@@ -115,31 +116,40 @@ RONDO_API_FUNCTION(ncclResult_t, ParamBind, ncclParamHandle_t* out, const char* 
 }
 
 RONDO_API_FUNCTION(ncclResult_t, ParamGetI8, ncclParamHandle_t h, int8_t* out) {
+  RONDO_ENTER(ParamGetI8);
   return report(get_integer(h, out, "ParamGetI8"));
 }
 RONDO_API_FUNCTION(ncclResult_t, ParamGetI16, ncclParamHandle_t h, int16_t* out) {
+  RONDO_ENTER(ParamGetI16);
   return report(get_integer(h, out, "ParamGetI16"));
 }
 RONDO_API_FUNCTION(ncclResult_t, ParamGetI32, ncclParamHandle_t h, int32_t* out) {
+  RONDO_ENTER(ParamGetI32);
   return report(get_integer(h, out, "ParamGetI32"));
 }
 RONDO_API_FUNCTION(ncclResult_t, ParamGetI64, ncclParamHandle_t h, int64_t* out) {
+  RONDO_ENTER(ParamGetI64);
   return report(get_integer(h, out, "ParamGetI64"));
 }
 RONDO_API_FUNCTION(ncclResult_t, ParamGetU8, ncclParamHandle_t h, uint8_t* out) {
+  RONDO_ENTER(ParamGetU8);
   return report(get_integer(h, out, "ParamGetU8"));
 }
 RONDO_API_FUNCTION(ncclResult_t, ParamGetU16, ncclParamHandle_t h, uint16_t* out) {
+  RONDO_ENTER(ParamGetU16);
   return report(get_integer(h, out, "ParamGetU16"));
 }
 RONDO_API_FUNCTION(ncclResult_t, ParamGetU32, ncclParamHandle_t h, uint32_t* out) {
+  RONDO_ENTER(ParamGetU32);
   return report(get_integer(h, out, "ParamGetU32"));
 }
 RONDO_API_FUNCTION(ncclResult_t, ParamGetU64, ncclParamHandle_t h, uint64_t* out) {
+  RONDO_ENTER(ParamGetU64);
   return report(get_integer(h, out, "ParamGetU64"));
 }
 
 RONDO_API_FUNCTION(ncclResult_t, ParamGetStr, ncclParamHandle_t h, const char** out) {
+  RONDO_ENTER(ParamGetStr);
   thread_local std::string kept;
   auto row = from_handle(h, "ParamGetStr");
   if (!row.ok()) return report(row);
@@ -150,11 +160,13 @@ RONDO_API_FUNCTION(ncclResult_t, ParamGetStr, ncclParamHandle_t h, const char** 
 }
 
 RONDO_API_FUNCTION(ncclResult_t, ParamGet, ncclParamHandle_t h, void* out, int maxLen, int* len) {
+  RONDO_ENTER(ParamGet);
   return report(get_bytes(h, out, maxLen, len));
 }
 
 RONDO_API_FUNCTION(ncclResult_t, ParamGetParameter, const char* key, const char** value,
                    int* valueLen) {
+  RONDO_ENTER(ParamGetParameter);
   thread_local std::string kept;
   auto row = by_key(key, "ParamGetParameter");
   if (!row.ok()) return report(row);
@@ -167,6 +179,7 @@ RONDO_API_FUNCTION(ncclResult_t, ParamGetParameter, const char* key, const char*
 }
 
 RONDO_API_FUNCTION(ncclResult_t, ParamGetAllParameterKeys, const char*** table, int* tableLen) {
+  RONDO_ENTER(ParamGetAllParameterKeys);
   if (auto checked = not_null(table, "ParamGetAllParameterKeys", "table"); !checked.ok())
     return report(checked);
   if (auto checked = not_null(tableLen, "ParamGetAllParameterKeys", "tableLen"); !checked.ok())
@@ -180,6 +193,7 @@ RONDO_API_FUNCTION(ncclResult_t, ParamGetAllParameterKeys, const char*** table, 
 }
 
 RONDO_API_FUNCTION(void, ParamDumpAll, void) {
+  RONDO_ENTER(ParamDumpAll);
   for (const Variable& row : env::all())
     log::write_line(log::Level::kInfo, __FILE__, __LINE__,
                     fmt::format("{}={}", row.name, text_value(row)));

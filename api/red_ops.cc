@@ -52,9 +52,11 @@ Done destroy(ncclRedOp_t op, ncclComm_t comm) {
 
 RONDO_API_FUNCTION(ncclResult_t, RedOpCreatePreMulSum, ncclRedOp_t* op, void* scalar,
                    ncclDataType_t datatype, ncclScalarResidence_t residence, ncclComm_t comm) {
+  RONDO_ENTER(RedOpCreatePreMulSum);
   return report(create(op, scalar, datatype, residence, comm));
 }
 
 RONDO_API_FUNCTION(ncclResult_t, RedOpDestroy, ncclRedOp_t op, ncclComm_t comm) {
+  RONDO_ENTER(RedOpDestroy);
   return report(destroy(op, comm));
 }

@@ -210,6 +210,12 @@ ncclResult_t rondoCommGetEnded(ncclComm_t comm, int* ranks, int* count);
  * Writes at most size bytes with the closing NUL. */
 ncclResult_t rondoGetLastPlan(ncclComm_t comm, char* text, size_t size);
 
+/* How often this process has called a function of nccl.h so far, by any thread and whatever came of
+ * it: "ncclAllReduce" counts ncclAllReduce and pncclAllReduce. Exact for calls that happened before
+ * this one; a process that was forked begins with the counts of its parent. What a program that
+ * should run on Rondo compares with the calls that it made. ncclInvalidArgument for other names. */
+ncclResult_t rondoGetCallCount(const char* function, uint64_t* calls);
+
 /* Bytes of memory that this communicator holds in this process now (shared staging once). */
 ncclResult_t rondoCommMemoryUsed(ncclComm_t comm, size_t* bytes);
 

@@ -3,14 +3,24 @@
 // No initial-exec model: a library whose thread-local storage is static may fail to load by dlopen.
 #pragma once
 
-#include "api/hazards.h"
+#include "api/thread_record.h"
 
 namespace rondo::api {
 
 struct ThreadWords {
   int group_depth = 0;
-  Hazard* hazard = nullptr;  // null until own_hazard() was called
+  ThreadRecord* record = nullptr;  // null until own_record() was called
 };
 extern constinit thread_local ThreadWords thread_words;
+
+inline ThreadRecord& own_record() {
+  ThreadRecord* const known = thread_words.record;
+  return known != nullptr ? *known : *make_own_record();
+}
+
+inline void count_call(EntryPoint function) {
+  auto& calls = own_record().calls[static_cast<std::size_t>(function)];
+  calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
 
 }  // namespace rondo::api

@@ -1,4 +1,7 @@
-// What the library says about itself: version, error strings, logging.
+// What the library says about itself: version, error strings, logging, counts of calls.
+#include <algorithm>
+#include <string_view>
+
 #include "api/arguments.h"
 #include "api/errors.h"
 #include "api/export.h"
@@ -10,6 +13,7 @@ using namespace rondo;
 using namespace rondo::api;
 
 RONDO_API_FUNCTION(ncclResult_t, GetVersion, int* version) {
+  RONDO_ENTER(GetVersion);
   if (auto checked = not_null(version, "GetVersion", "version"); !checked.ok())
     return report(checked);
   *version = static_cast<int>(env::get_int("RONDO_VERSION_CODE"));
@@ -17,12 +21,31 @@ RONDO_API_FUNCTION(ncclResult_t, GetVersion, int* version) {
 }
 
 RONDO_API_FUNCTION(const char*, GetErrorString, ncclResult_t result) {
+  RONDO_ENTER(GetErrorString);
   return error_string(result);
 }
 
-RONDO_API_FUNCTION(void, ResetDebugInit, void) { log::reset(); }
+RONDO_API_FUNCTION(void, ResetDebugInit, void) {
+  RONDO_ENTER(ResetDebugInit);
+  log::reset();
+}
 
 // NVIDIA's library exports this name too, without a twin.
 RONDO_EXPORT void ncclResetDebugInitInternal() { log::reset(); }
 
 RONDO_EXPORT const char* rondoGetVersion() { return RONDO_VERSION; }
+
+RONDO_EXPORT ncclResult_t rondoGetCallCount(const char* function, uint64_t* calls) {
+  constexpr const char* kFunction = "GetCallCount";
+  if (auto checked = not_null(function, kFunction, "function"); !checked.ok())
+    return report(checked);
+  if (auto checked = not_null(calls, kFunction, "calls"); !checked.ok()) return report(checked);
+  const auto* const found = std::find(std::begin(kEntryPointNames), std::end(kEntryPointNames),
+                                      std::string_view(function));
+  if (found == std::end(kEntryPointNames))
+    return report(fail(Status::kInvalidArgument,
+                       "{} : nccl.h has no function \"{}\"; names are as in \"ncclAllReduce\"",
+                       kFunction, function));
+  *calls = count_of_calls(static_cast<EntryPoint>(found - std::begin(kEntryPointNames)));
+  return ncclSuccess;
+}

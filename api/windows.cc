@@ -73,6 +73,7 @@ Done user_pointer(ncclComm_t comm, ncclWindow_t window, void** out) {
 
 RONDO_API_FUNCTION(ncclResult_t, CommWindowRegister, ncclComm_t comm, void* buff, size_t size,
                    ncclWindow_t* win, int winFlags) {
+  RONDO_ENTER(CommWindowRegister);
   auto pin = check_registration(comm, buff, size, win, winFlags);
   if (!pin.ok()) return note_in_group(report(pin.error()));
   *win = nullptr;
@@ -95,10 +96,12 @@ RONDO_API_FUNCTION(ncclResult_t, CommWindowRegister, ncclComm_t comm, void* buff
 }
 
 RONDO_API_FUNCTION(ncclResult_t, CommWindowDeregister, ncclComm_t comm, ncclWindow_t win) {
+  RONDO_ENTER(CommWindowDeregister);
   return report(deregister(comm, win));
 }
 
 RONDO_API_FUNCTION(ncclResult_t, WinGetUserPtr, ncclComm_t comm, ncclWindow_t win,
                    void** outUserPtr) {
+  RONDO_ENTER(WinGetUserPtr);
   return report(user_pointer(comm, win, outUserPtr));
 }

@@ -53,6 +53,10 @@ def run_rank(cudart, nccl, rank, ranks):
     wanted = ranks * (ranks + 1) / 2
     if list(values) != [wanted] * COUNT:
         sys.exit(f"rank {rank}: {values[0]} ... {values[COUNT - 1]}, not {wanted}")
+    calls = ctypes.c_uint64()
+    check(nccl.rondoGetCallCount(b"ncclAllReduce", ctypes.byref(calls)))
+    if calls.value != 3:
+        sys.exit(f"rank {rank}: the library counted {calls.value} calls of 3")
     check(nccl.ncclCommDestroy(comm))
 
 

@@ -43,6 +43,15 @@ class Checks:
         assert os.path.realpath(file) == os.path.realpath(os.environ["LD_PRELOAD"]), file
         assert torch.cuda.nccl.unique_id().startswith(b"RondoID")
 
+    def it_counts_the_calls_that_torch_makes(self) -> None:
+        before = calls_of("ncclAllReduce"), calls_of("ncclAllGather")
+        for count in range(1, 6):
+            dist.all_reduce(torch.ones(count, device=self.device))
+        everything = torch.empty(self.size, device=self.device)
+        dist.all_gather_into_tensor(everything, torch.ones(1, device=self.device))
+        after = calls_of("ncclAllReduce"), calls_of("ncclAllGather")
+        assert after == (before[0] + 5, before[1] + 1), (before, after)
+
     def reductions(self) -> None:
         for dtype in REDUCED:
             for count in COUNTS:
@@ -143,8 +152,7 @@ class Checks:
 
     def as_vllm_calls_it(self) -> None:
         """pynccl: the C functions by ctypes, torch for memory and streams."""
-        where = os.environ.get("LD_PRELOAD") or os.environ["RONDO_LIBRARY"]
-        library = ctypes.CDLL(where)
+        library = our_library()
         ticket = (ctypes.c_char * 128)()
         check(library.ncclGetUniqueId(ticket))
         tickets = [ticket.raw]
@@ -173,6 +181,16 @@ HELPERS = ("__init__", "of", "model")
 
 def check(code: int) -> None:
     assert code == 0, f"result {code}"
+
+
+def our_library() -> ctypes.CDLL:
+    return ctypes.CDLL(os.environ.get("LD_PRELOAD") or os.environ["RONDO_LIBRARY"])
+
+
+def calls_of(function: str) -> int:
+    calls = ctypes.c_uint64()
+    check(our_library().rondoGetCallCount(function.encode(), ctypes.byref(calls)))
+    return calls.value
 
 
 def train(model: nn.Module, batch: torch.Tensor) -> list[float]:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs, builds and runs all tests: plainly, on an emulated GPU, a minute of fuzzing, under
-# PyTorch; and, where they are named, under the sanitizers.
-#   bash tests/run.sh                      stages dev, simt, fuzz and torch
+# PyTorch and CuPy; and, where they are named, under the sanitizers.
+#   bash tests/run.sh                      stages dev, simt, fuzz, torch and clients
 #   bash tests/run.sh dev asan tsan fuzz   the stages that are named
 #   bash tests/run.sh tsan_all             all tests that TSan can run, not only the quick ones
 #   bash tests/run.sh torch_all            also the slow tests of PyTorch programs
@@ -91,6 +91,26 @@ stage_torch() {
 }
 stage_torch_all() { stage_torch --slow; }
 
+# CuPy's own module on the emulated GPU and on host memory, JAX's check on JAX's own collectives:
+# programs that tests/gpu/check.sh then runs on a GPU.
+stage_clients() {
+  .ci/install.sh --torch
+  build simt "nccl_shared simt_cudart"
+  local clients=tests/gpu/clients lib=$PWD/build/simt/lib venv=build/clients-venv
+  [ -x $venv/bin/pip ] || python3 -m venv $venv
+  if $venv/bin/pip install -q cupy-cuda13x; then
+    LD_PRELOAD=$lib/libnccl.so.2 $venv/bin/python $clients/as_cupy.py $lib/libcudart.so.13 3 --real
+    RONDO_DEVICE=host LD_PRELOAD=$lib/libnccl.so.2 $venv/bin/python $clients/as_cupy.py host 3 --real
+  else
+    echo "not run: CuPy, which PyPI does not give"
+  fi
+  if $venv/bin/pip install -q jax; then
+    $venv/bin/python $clients/with_jax.py cpu 2
+  else
+    echo "not run: JAX, which PyPI does not give"
+  fi
+}
+
 stage_torch_imports() { python3 tests/torch/cuda_wheels/check.py --refresh; }
 stage_torch_preload() {
   build release nccl_shared
@@ -98,7 +118,7 @@ stage_torch_preload() {
     build/release/lib/libnccl.so.2
 }
 
-[ $# -gt 0 ] || set -- dev simt fuzz torch
+[ $# -gt 0 ] || set -- dev simt fuzz torch clients
 for stage in "$@"; do
   echo "== $stage"
   SECONDS=0

@@ -65,6 +65,28 @@ if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
 else
   cannot pytorch "python3 has no torch that sees a device"
 fi
+# Other clients of NCCL's, each on the one GPU: vLLM's and CuPy's calls by ctypes, CuPy, JAX.
+clients=$here/clients
+cudart=$(ls /usr/local/cuda/lib64/libcudart.so.1? \
+  "$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)"/*/lib/libcudart.so.1? \
+  2>/dev/null | tail -n 1)
+if [ -n "$cudart" ]; then
+  for client in vllm cupy; do
+    stage "as-$client" 30 clients.txt \
+      env LD_PRELOAD="$lib/libnccl.so.2" python3 "$clients/as_$client.py" "$cudart" 2
+  done
+else
+  cannot "vLLM's and CuPy's calls" "no libcudart.so beside CUDA or PyTorch"
+fi
+for client in cupy jax; do
+  if reason=$(timeout 60 python3 "$clients/with_$client.py" cuda 0 2>&1); then
+    stage "with-$client" 60 clients.txt \
+      env LD_PRELOAD="$lib/libnccl.so.2" python3 "$clients/with_$client.py" cuda 2
+  else
+    cannot "$client" "$(tail -n 1 <<<"$reason")"
+  fi
+done
+
 # By CUDA events; %roof is the share of what the device's own copies reach in the same run. The
 # second sweep walks through more memory than the L2 holds.
 for ranks in 1 2 4 8; do

@@ -15,7 +15,7 @@ rm -rf $pack
 mkdir -p $pack
 cp build/cuda/bin/{gpu_tests,gpu_process_tests,gpu_probe,rondo} $pack
 cp -L build/cuda/lib/libnccl.so.2 build/cuda/lib/librondo.so.1 $pack
-cp tests/gpu/check.sh tests/gpu/torch_check.py $pack
+cp -r tests/gpu/check.sh tests/gpu/torch_check.py tests/gpu/clients $pack
 # All but what belongs to the C library and the driver.
 for binary in $pack/gpu_process_tests $pack/rondo $pack/libnccl.so.2; do
   ldd $binary | awk '$3 ~ /^\// {print $3}'

@@ -13,7 +13,7 @@ out=$(cd "$out" && pwd)
 export RONDO_TIMEOUT=${RONDO_TIMEOUT:-5}
 failed=() not_run=()
 
-if ! nvidia-smi -L >"$out/devices.txt" 2>&1; then
+if ! devices=$(nvidia-smi -L 2>&1); then
   echo "no GPU: nvidia-smi finds none on this machine; nothing was checked" >&2
   exit 77
 fi
@@ -36,7 +36,7 @@ else
   arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
   { cmake --preset cuda "-DCMAKE_CUDA_ARCHITECTURES=$arch-real" &&
     cmake --build --preset cuda --target gpu_tests gpu_process_tests gpu_probe rondo_shared nccl_shared \
-      rondo -j "$(nproc)"; } \
+      rondo nccl_contestant -j "$(nproc)"; } \
     >"$out/build.txt" 2>&1 || {
     echo "the build failed; its last lines:" >&2
     tail -n 20 "$out/build.txt" >&2
@@ -57,9 +57,9 @@ stage processes-one-connection 20 tests.txt env CUDA_DEVICE_MAX_CONNECTIONS=1 \
 
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
   for ranks in ${TORCH_RANKS:-1 2 4}; do  # processes on the one GPU
-    stage "pytorch-$ranks" 40 torch.txt \
+    stage "pytorch-$ranks" 40 programs.txt \
       env LD_PRELOAD="$lib/libnccl.so.2" python3 "$here/torch_check.py" --ranks "$ranks"
-    [ "$ranks" -eq 1 ] || stage "pytorch-$ranks-killed" 40 torch.txt \
+    [ "$ranks" -eq 1 ] || stage "pytorch-$ranks-killed" 40 programs.txt \
       env LD_PRELOAD="$lib/libnccl.so.2" python3 "$here/torch_check.py" --ranks "$ranks" --kill
   done
 else
@@ -72,7 +72,7 @@ cudart=$(ls /usr/local/cuda/lib64/libcudart.so.1? \
   2>/dev/null | tail -n 1)
 if [ -n "$cudart" ]; then
   for client in vllm cupy; do
-    stage "as-$client" 30 clients.txt \
+    stage "as-$client" 30 programs.txt \
       env LD_PRELOAD="$lib/libnccl.so.2" python3 "$clients/as_$client.py" "$cudart" 2
   done
 else
@@ -80,7 +80,7 @@ else
 fi
 for client in cupy jax; do
   if reason=$(timeout 60 python3 "$clients/with_$client.py" cuda 0 2>&1); then
-    stage "with-$client" 60 clients.txt \
+    stage "with-$client" 60 programs.txt \
       env LD_PRELOAD="$lib/libnccl.so.2" python3 "$clients/with_$client.py" cuda 2
   else
     cannot "$client" "$(tail -n 1 <<<"$reason")"
@@ -103,7 +103,18 @@ for kind in all_gather reduce_scatter broadcast alltoall sendrecv; do
   stage "bench-$kind" 15 bench.txt "$bin/rondo" bench $kind -g 1 --ranks-per-gpu 4 -b 64K -e 64M \
     -f 32 -n 10 --no-progress
 done
-cannot nccl-beside "no program here measures NVIDIA's library in the same run yet"
+
+# NVIDIA's library and ours in turns; ranks that share the device where there is one.
+beside=$here/../../bench/beside/beside.py
+[ -f "$beside" ] || beside=$here/beside.py
+nccl=$(ls "$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)"/nccl/lib/libnccl.so.2 \
+  2>/dev/null)
+if [ -n "$nccl" ]; then
+  stage nccl-beside 120 bench.txt python3 "$beside" --contestant "$bin/nccl_contestant" \
+    --ours "$lib/libnccl.so.2" --theirs "$nccl" --ranks 1,2 --seconds 100 --json "$out/beside.json"
+else
+  cannot nccl-beside "PyTorch brings no libnccl.so.2 here"
+fi
 
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do
@@ -117,6 +128,6 @@ fi
 {
   for reason in "${not_run[@]}"; do echo "not run: $reason"; done
   for name in "${failed[@]}"; do echo "FAILED: $name"; done
-  [ ${#failed[@]} -eq 0 ] && echo "all that ran passed on $(head -1 "$out/devices.txt")"
+  [ ${#failed[@]} -eq 0 ] && echo "all that ran passed on ${devices%%$'\n'*}"
 } | tee "$out/verdict.txt"
 [ ${#failed[@]} -eq 0 ]

@@ -4,7 +4,8 @@ is installed (it needs no device), the same C calls where it is not.
   LD_PRELOAD=.../libnccl.so.2 python3 as_cupy.py LIBCUDART RANKS [--real]
 
 The process that makes the unique id is no rank. Ranks use CuPy's default stream, which is 0, then
-one of their own. A process with two devices makes its communicators by initAll, where there are two.
+one of their own. A process with two devices makes its communicators by initAll, where there are
+two devices.
 --real: an error where CuPy's module is not there.
 """
 

@@ -1,0 +1,188 @@
+"""Rondo beside NVIDIA's NCCL on the same device, in turns, in one run.
+
+  beside.py --contestant build/cuda/bin/nccl_contestant --ours build/cuda/lib/libnccl.so.2
+            [--theirs PATH] [--ranks 1,2] [--sizes 4,65536] [--collectives all_reduce]
+            [--rounds 3] [--seconds 100] [--json FILE]
+
+--theirs is by default the library that PyTorch brings. The contestant runs on either library in
+turn, once a round, and prints what a call took; a line of the table is the medians over rounds and
+their ratio (above 1: Rondo is faster). Several ranks on one device are refused by NCCL up to 2.29:
+then each rank gets an NCCL_HOSTID of its own, and its traffic goes through sockets; from 2.30 on
+NCCL_MULTI_RANK_GPU_ENABLE=1 allows them. What NCCL cannot run is listed with what it said.
+Ends with 1 where Rondo failed, or ran out of --seconds before its first round was over.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+COLLECTIVES = "all_reduce,all_gather,reduce_scatter,broadcast,all_to_all"
+
+
+def of_pytorch() -> str | None:
+    try:
+        import nvidia
+    except ImportError:
+        return None
+    for folder in nvidia.__path__:
+        for library in pathlib.Path(folder).glob("nccl/lib/libnccl.so.2"):
+            return str(library)
+    return None
+
+
+def version_of(library: str) -> int:
+    """Asked in another process: a library stays loaded, and this process needs none."""
+    code = "import ctypes, sys; v = ctypes.c_int(); ctypes.CDLL(sys.argv[1]).ncclGetVersion("
+    done = subprocess.run(
+        [sys.executable, "-c", code + "ctypes.byref(v)); print(v.value)", library],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode != 0:
+        sys.exit(f"{library}: {done.stderr.strip().splitlines()[-1]}")
+    return int(done.stdout.split()[-1])
+
+
+def count_devices() -> int:
+    try:
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
+        return max(done.stdout.count("GPU "), 1)
+    except OSError:
+        return 1
+
+
+class Contestant:
+    def __init__(self, name: str, library: str, options: argparse.Namespace) -> None:
+        self.name, self.library, self.options = name, library, options
+        self.version = version_of(library)
+        self.failed: dict[tuple[str, int], str] = {}
+
+    def run(self, collective: str, ranks: int, seconds: float) -> list[dict]:
+        """The lines of one run; none, and the reason kept, where it failed or did before."""
+        if (collective, ranks) in self.failed:
+            return []
+        sizes = [size for size in self.options.sizes if size >= 4 * ranks]
+        command = [self.options.contestant, "--library", self.library, "--ranks", str(ranks),
+                   "--collective", collective, "--sizes", ",".join(map(str, sizes)),
+                   "--iterations", str(self.options.iterations)]  # fmt: skip
+        environment = dict(os.environ)
+        if self.name == "theirs" and ranks > self.options.devices:
+            if self.version >= 23000:
+                environment["NCCL_MULTI_RANK_GPU_ENABLE"] = "1"
+            else:
+                command.append("--separate-hosts")
+                environment.setdefault("NCCL_SOCKET_IFNAME", "lo")
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+            start_new_session=True,
+        ) as process:  # fmt: skip
+            try:
+                said, errors = process.communicate(timeout=seconds)
+                reason = (errors.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, 9)  # and its ranks
+                said, errors = process.communicate()
+                process.returncode, reason = 124, f"not finished within {seconds:.0f} s"
+        if process.returncode != 0:
+            self.failed[collective, ranks] = reason
+        return [{"library": self.name, **json.loads(line)} for line in said.splitlines()]
+
+
+def medians(lines: list[dict]) -> list[dict]:
+    found: dict[tuple, dict[str, list[float]]] = {}
+    for line in lines:
+        key = (line["collective"], line["ranks"], line["form"], line["bytes"])
+        found.setdefault(key, {}).setdefault(line["library"], []).append(line["us"])
+    rows = []
+    for (collective, ranks, form, size), times in sorted(found.items()):
+        row = {"collective": collective, "ranks": ranks, "form": form, "bytes": size}
+        for name in ("ours", "theirs"):
+            row[f"{name}_us"] = statistics.median(times[name]) if name in times else None
+        if row["ours_us"] and row["theirs_us"]:
+            row["ratio"] = row["theirs_us"] / row["ours_us"]
+        rows.append(row)
+    return rows
+
+
+def print_table(rows: list[dict]) -> None:
+    def number(value: float | None) -> str:
+        return "-" if value is None else f"{value:.2f}"
+
+    print(f"{'collective':>14} ranks   form      bytes    Rondo us     NCCL us  ratio")
+    for row in rows:
+        print(f"{row['collective']:>14} {row['ranks']:>5} {row['form']:>6} {row['bytes']:>10}"
+              f" {number(row['ours_us']):>11} {number(row['theirs_us']):>11}"
+              f" {number(row.get('ratio')):>6}")  # fmt: skip
+
+
+def measure(options: argparse.Namespace, contestants: list[Contestant]) -> tuple[list, list]:
+    """All lines, and the (collective, ranks) for which no time was left."""
+    deadline, lines, late = time.monotonic() + options.seconds, [], []
+    for turn in range(options.rounds):
+        for ranks in options.ranks:
+            for collective in options.collectives:
+                left = deadline - time.monotonic()
+                if left < 1:
+                    late += [(collective, ranks)] if turn == 0 else []
+                    continue
+                for one in contestants if turn % 2 == 0 else reversed(contestants):
+                    left = max(deadline - time.monotonic(), 1)
+                    lines += one.run(collective, ranks, min(left, options.limit))
+    return lines, late
+
+
+def parse() -> argparse.Namespace:
+    def numbers(text: str) -> list[int]:
+        return [int(word) for word in text.split(",")]
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--contestant", required=True)
+    parser.add_argument("--ours", required=True)
+    parser.add_argument("--theirs", default=of_pytorch())
+    parser.add_argument("--ranks", type=numbers, default=[1, 2])
+    parser.add_argument("--devices", type=int, default=count_devices())
+    parser.add_argument("--sizes", type=numbers, default=[8, 65536, 1 << 20, 16 << 20, 256 << 20])
+    parser.add_argument("--collectives", type=lambda s: s.split(","), default=COLLECTIVES)
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=100, help="for everything")
+    parser.add_argument("--limit", type=float, default=30, help="seconds for one run")
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    if isinstance(options.collectives, str):
+        options.collectives = options.collectives.split(",")
+    return options
+
+
+def main() -> int:
+    options = parse()
+    contestants = [Contestant("ours", options.ours, options)]
+    if options.theirs:
+        contestants.append(Contestant("theirs", options.theirs, options))
+    lines, late = measure(options, contestants)
+    rows = medians(lines)
+    print_table(rows)
+    not_run = [
+        f"{one.name} (version {one.version}), {collective}, {ranks} ranks: {reason}"
+        for one in contestants
+        for (collective, ranks), reason in one.failed.items()
+    ] + [f"{collective}, {ranks} ranks: no time left" for collective, ranks in late]
+    if not options.theirs:
+        not_run.append("theirs: PyTorch brings no libnccl.so.2 here, and no --theirs names one")
+    for reason in not_run:
+        print(f"not run: {reason}")
+    if options.json:
+        what = {one.name: {"path": one.library, "version": one.version} for one in contestants}
+        options.json.write_text(
+            json.dumps({**what, "medians": rows, "lines": lines, "not_run": not_run}, indent=1)
+        )
+    return 1 if contestants[0].failed or late else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

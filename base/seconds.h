@@ -1,5 +1,7 @@
-// Seconds as people write them, as a duration that no arithmetic on clocks can overflow.
+// Seconds as people write them, as a duration that no arithmetic on clocks can overflow; the clock.
 #pragma once
+
+#include <time.h>
 
 #include <chrono>
 #include <cstdint>
@@ -13,6 +15,13 @@ inline std::chrono::nanoseconds to_nanoseconds(double seconds) {
   if (!(seconds > 0)) return {};
   const double bounded = seconds < kMostSeconds ? seconds : kMostSeconds;
   return std::chrono::nanoseconds(static_cast<std::int64_t>(bounded * 1e9));
+}
+
+// Of the clock that all processes of a host share and nobody sets.
+inline std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
 }
 
 }  // namespace rondo

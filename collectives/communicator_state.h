@@ -19,6 +19,7 @@
 #include "collectives/init_record.h"
 #include "collectives/one_sided.h"
 #include "collectives/planner.h"
+#include "collectives/rank_report.h"
 #include "kernels/host/host_rank.h"
 #include "kernels/host/point_to_point.h"
 #include "kernels/host/segments.h"
@@ -54,10 +55,22 @@ class CommunicatorState {
   std::shared_ptr<gpu::DeviceTeam> team;  // where ranks live on CUDA devices, else null
   int idle_turns = 0;
   std::int64_t remote_error_since = -1;  // waited_ns when this wait first saw one
-  std::vector<std::byte> scratch;        // a slot, for PreMulSum along connections
-  std::vector<host::Message> messages;   // of the group in progress
-  std::unique_ptr<OneSided> rma;         // once a window was registered or a signal used
-  std::vector<host::Segment> segments;   // of the fused call in progress
+  // What ranks of other hosts have told; made by the first wait that lasts.
+  struct Elsewhere {
+    struct Rank {
+      bool heard = false, asked = false;
+      std::int64_t heard_ns = 0;
+      RankReport report;
+    };
+    std::vector<Rank> known;  // by rank
+    bool news = false;
+  };
+  std::unique_ptr<Elsewhere> elsewhere;
+  std::int64_t next_question_ns = 0;    // waited_ns from which on this wait asks again
+  std::vector<std::byte> scratch;       // a slot, for PreMulSum along connections
+  std::vector<host::Message> messages;  // of the group in progress
+  std::unique_ptr<OneSided> rma;        // once a window was registered or a signal used
+  std::vector<host::Segment> segments;  // of the fused call in progress
   PlanFacts facts;
   Communicator::Choice last_plan;
   CallRecord planned_for;  // the newest call that was planned: programs repeat their calls
@@ -73,10 +86,12 @@ class CommunicatorState {
   std::int64_t last_death_check_ns = 0;
   std::vector<bool> seen_dead;  // local processes seen dead in the check before, in this wait
   std::vector<pollfd> pidfds;   // one a local process
-  bool two_parts = false;       // two parts of the call run at once
+  int waiting_parts = 1;        // of the call, which run at once
   struct CircleMember {
-    int local;
-    std::uint32_t waits, checks;
+    int rank, waiting_for;
+    std::uint32_t waits, checks, quiet;
+    bool crosses;  // waits for a rank of another host
+    CallRecord call;
   };
   std::vector<CircleMember> circle, circle_now;  // ranks seen waiting for each other
 
@@ -107,15 +122,18 @@ class CommunicatorState {
   bool check_deaths(const WaitSite& site);
   bool check_circle();
   void show_wait(const WaitSite& site);
+  std::optional<RankReport> report_on(int global) const;
   int last_of_chain(int awaited) const;
   bool needs(const WaitSite& site, int local) const;
   void on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs);
+  void raise_mismatch(int peer, std::uint64_t sequence, const CallRecord& here,
+                      const CallRecord& there);
   void find_first_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,
                            CallRecord* theirs) const;
   bool may_still_touch(int local) const;
   std::string current_call() const;  // for texts
   std::string describe_ranks() const;
-  std::string describe_rank(int local) const;
+  std::string describe_rank(int global) const;
   void wake_peers();
   std::vector<int> ended_ranks();
 
@@ -123,10 +141,17 @@ class CommunicatorState {
   void suspend_rank(bool fresh);
   bool check_remote(const WaitSite& site);
   void tell_other_hosts(const Fault& raised);
-  void on_control(std::span<const std::byte> message);
+  void on_control(int peer, std::span<const std::byte> message);
   Done flush_links();
   Done run_as_messages(const Call& call);
   Done run_barrier_as_sum();
+
+  // What they are doing (elsewhere.cc): asked by whoever waits for long, answered inside any wait.
+  bool check_elsewhere(int awaited);
+  void ask_elsewhere(int awaited);
+  void on_host_report(int peer, std::span<const std::byte> message);
+  void tell_host_report(int peer, bool is_question, std::uint64_t wanted);
+  bool differs_elsewhere(const RankReport& theirs);
 
   // CUDA devices (gpu/run_on_device.cc).
   void take_seat();  // in the team of processes that share the device
@@ -155,7 +180,8 @@ class CommunicatorState {
   Done run_connected(const host::HostCall& call, const Plan& plan);
   Done run_hierarchical(const host::HostCall& call, const Plan& plan);
   void run_two(const std::function<void()>& first, const std::function<void()>& second);
-  Done run_point_to_point(std::span<const Call> calls);
+  // `whole`: the collective that these messages make up, if they do.
+  Done run_point_to_point(std::span<const Call> calls, const CallRecord* whole = nullptr);
 
   // One-sided calls (run_one_sided.cc).
   OneSided& one_sided();

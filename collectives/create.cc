@@ -168,8 +168,8 @@ class Creation {
     state_->seen_dead.assign(group.processes.size(), false);
     for (const shm::PeerProcess& process : group.processes)
       state_->pidfds.push_back({process.pidfd.valid() ? process.pidfd.get() : -1, POLLIN, 0});
-    state_->circle.reserve(view.size);
-    state_->circle_now.reserve(view.size);
+    state_->circle.reserve(state_->size);
+    state_->circle_now.reserve(state_->size);
     view.waiter = Waiter(view.self().parked, view.self().bell);
     show_identity(*view.self().identity);
     connect_hooks(view);
@@ -218,8 +218,8 @@ class Creation {
     options.secret = bootstrap::sha256(
         {std::as_bytes(std::span("rondo links")), std::as_bytes(std::span(request_.id.bytes))});
     options.slots = {tuning::kConnectionSlotBytes, 2 * tuning::kConnectionSlots};
-    options.on_control = [state = state_.get()](int, std::span<const std::byte> message) {
-      state->on_control(message);
+    options.on_control = [state = state_.get()](int peer, std::span<const std::byte> message) {
+      state->on_control(peer, message);
     };
     RONDO_TRY(state_->links, RemoteLinks::open(std::move(options)));
     RONDO_TRY(std::vector<Blob> blobs, session_->all_gather(state_->links->address_blob()));

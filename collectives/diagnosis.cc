@@ -4,8 +4,10 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/seconds.h"
 #include "collectives/communicator_state.h"
 #include "collectives/peer_words.h"
+#include "collectives/rank_report.h"
 
 namespace rondo {
 namespace {
@@ -29,50 +31,30 @@ bool is_stopped(int pid) {
   return after_name != nullptr && (after_name[2] == 'T' || after_name[2] == 't');
 }
 
-std::string describe_call(const PeerPort& peer, std::uint64_t newest) {
-  const ProgressLine& progress = *peer.progress;
-  const std::uint64_t sequence = HostAtomics::load_acquire(peer.steps->sequence);
-  const std::uint64_t finished = HostAtomics::load_acquire(progress.finished);
-  const CallRecord waits_in = load_record(progress.call);
-  const bool waits = HostAtomics::load_acquire(progress.state) != kOutside &&
-                     HostAtomics::load_acquire(progress.sequence) == sequence &&
-                     (is_message(waits_in) || finished < sequence);
-  std::string text;
-  if (sequence < newest) {
-    text = fmt::format("not entered call {}", newest);
-    if (sequence > 0) text += fmt::format(" (newest: {})", sequence);
-  } else if (sequence == 0) {
-    text = "no collective yet";
-  } else {
-    const AnnounceLine& line = peer.announcements[sequence % kAnnounceDepth];
-    text = fmt::format("{} call {}, {}, step {}", finished >= sequence ? "finished" : "in",
-                       sequence, to_string(load_record(line.record)),
-                       HostAtomics::load_acquire(peer.steps->step));
+// What is known of a rank: of this host, now; of another one, what was last heard of it.
+std::optional<RankReport> CommunicatorState::report_on(int global) const {
+  if (const int local = local_of(global); local >= 0) {
+    RankReport report = report_of(host.peers[local], global);
+    if (group && has_ended(group->processes[group->process_of_member[local]])) {
+      report.condition = RankReport::kEnded;
+    } else if (is_stopped(ranks[global].pid)) {
+      report.condition = RankReport::kStopped;
+    }
+    return report;
   }
-  if (waits && is_message(waits_in)) text += ", in " + to_string(waits_in);
-  if (waits)
-    text += fmt::format(", waits for rank {}", HostAtomics::load_acquire(progress.waiting_for));
-  return text;
+  if (!elsewhere || !elsewhere->known[global].heard) return std::nullopt;
+  return elsewhere->known[global].report;
 }
 
 // Who is behind a wait for rank `awaited`: it may be waiting itself, for another rank, and so on,
 // to one that stands still or has not come.
 int CommunicatorState::last_of_chain(int awaited) const {
   int last = awaited;
-  for (int hops = 0; hops < host.size; ++hops) {
-    const int local = last >= 0 ? local_of(last) : -1;
-    if (local < 0 || local == host.rank || is_stopped(ranks[last].pid)) break;
-    const ProgressLine& progress = *host.peers[local].progress;
-    const std::uint64_t sequence = HostAtomics::load_acquire(host.peers[local].steps->sequence);
-    const std::int32_t state = HostAtomics::load_acquire(progress.state);
-    if (state != kWaiting && state != kWaitingTwice) break;
-    if (HostAtomics::load_acquire(progress.sequence) != sequence) break;
-    if (!is_message(load_record(progress.call)) &&
-        HostAtomics::load_acquire(progress.finished) >= sequence)
-      break;
-    const int next = HostAtomics::load_acquire(progress.waiting_for);
-    if (next < 0 || next == rank) break;
-    last = next;
+  for (int hops = 0; hops < size && last >= 0 && last != rank; ++hops) {
+    const std::optional<RankReport> report = report_on(last);
+    if (!report || report->condition != RankReport::kRunning || !report->waits_now()) break;
+    if (report->waiting_for < 0 || report->waiting_for == rank) break;
+    last = report->waiting_for;
   }
   return last;
 }
@@ -80,24 +62,32 @@ int CommunicatorState::last_of_chain(int awaited) const {
 // Ranks that wait for each other in a circle, in different calls, will wait for ever: one is in a
 // collective and one in a message, say. Each must have found its condition unmet twice after the
 // circle was first seen, in one and the same wait: then none of them can have missed anything.
+// Where one waits for a rank of another host, it must also know that nothing was on its way between
+// them while they were in these waits.
 bool CommunicatorState::check_circle() {
   if (waited_ns < kCirclePatience) return false;
   std::vector<CircleMember>& found = circle_now;  // allocates nothing
   found.clear();
-  int at = host.rank;
+  int at = rank;
   do {
-    const ProgressLine& progress = *host.peers[at].progress;
-    const std::uint32_t waits = HostAtomics::load_acquire(progress.waits);
-    const std::uint32_t checks = HostAtomics::load_acquire(progress.checks);
-    const int next = HostAtomics::load_acquire(progress.waiting_for);
-    if (HostAtomics::load_acquire(progress.state) != kWaiting || waits == 0 || next < 0) break;
-    found.push_back({at, waits, checks});
-    at = local_of(next);
-  } while (at >= 0 && at != host.rank && found.size() < local_ranks.size());
+    const int local = local_of(at);
+    if (local < 0 && !(elsewhere && elsewhere->known[at].heard)) break;
+    const RankReport report =
+        local >= 0 ? report_of(host.peers[local], at) : elsewhere->known[at].report;
+    if (report.state != kWaiting || report.waits == 0 || report.waiting_for < 0) break;
+    const bool crosses = shape.host_of(at) != shape.host_of(report.waiting_for);
+    found.push_back({at, report.waiting_for, report.waits, report.checks,
+                     crosses ? report.quiet : 0, crosses, report.waits_in});
+    at = report.waiting_for;
+  } while (at != rank && found.size() < static_cast<std::size_t>(size));
   const auto same_wait = [](const CircleMember& a, const CircleMember& b) {
-    return a.local == b.local && a.waits == b.waits;
+    return a.rank == b.rank && a.waits == b.waits;
   };
-  if (at != host.rank || found.size() < 2) {
+  const std::size_t members = found.size();
+  bool closed = at == rank && members >= 2;
+  for (std::size_t i = 0; closed && i < members; ++i)
+    closed = !found[i].crosses || found[i].quiet == found[(i + 1) % members].waits;
+  if (!closed) {
     circle.clear();
     return false;
   }
@@ -105,21 +95,15 @@ bool CommunicatorState::check_circle() {
     circle.swap(found);
     return false;
   }
-  for (std::size_t i = 0; i < found.size(); ++i)
+  for (std::size_t i = 0; i < members; ++i)
     if (found[i].checks - circle[i].checks < 2) return false;
   std::string text = "Mismatched calls: ranks wait for each other:";
-  CallRecord theirs;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const ProgressLine& progress = *host.peers[found[i].local].progress;
-    const CallRecord call = load_record(progress.call);
-    if (i == 1) theirs = call;
+  for (std::size_t i = 0; i < members; ++i)
     text += fmt::format("{} rank {} called {} and waits for rank {}", i == 0 ? "" : ";",
-                        local_ranks[found[i].local], to_string(call),
-                        HostAtomics::load_acquire(progress.waiting_for));
-  }
-  Fault fault = make_fault(Status::kInvalidUsage, local_ranks[found[1].local],
+                        found[i].rank, to_string(found[i].call), found[i].waiting_for);
+  Fault fault = make_fault(Status::kInvalidUsage, found[1].rank,
                            text + "; all ranks must make the same calls in the same order");
-  fault.other = theirs;
+  fault.other = found[1].call;
   raise(std::move(fault));
   return true;
 }
@@ -138,18 +122,20 @@ std::vector<int> CommunicatorState::ended_ranks() {
 
 std::string CommunicatorState::describe_ranks() const {
   std::string text;
-  for (int r = 0; r < host.size; ++r) text += "  " + describe_rank(r) + '\n';
+  for (int r = 0; r < size; ++r) text += "  " + describe_rank(r) + '\n';
   return text;
 }
 
-std::string CommunicatorState::describe_rank(int r) const {
-  std::string text = rank_name(local_ranks[r]) + ": " + describe_call(host.peers[r], host.sequence);
-  if (group && has_ended(group->processes[group->process_of_member[r]])) {
-    text += ", ended";
-  } else if (is_stopped(ranks[local_ranks[r]].pid)) {
-    text += ", stopped";
-  }
-  return text;
+std::string CommunicatorState::describe_rank(int global) const {
+  constexpr double kOld = 2;  // seconds
+  const std::string who = rank_name(global) + ": ";
+  const std::optional<RankReport> report = report_on(global);
+  if (!report)
+    return who + "nothing heard: no rank of its host is inside a call, or they stand still";
+  const std::string what = who + describe(*report, host.sequence);
+  if (local_of(global) >= 0) return what;
+  const double age = static_cast<double>(now_ns() - elsewhere->known[global].heard_ns) / 1e9;
+  return age < kOld ? what : what + fmt::format(" (heard {:.0f} s ago)", age);
 }
 
 }  // namespace rondo

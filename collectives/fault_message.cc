@@ -5,7 +5,7 @@
 namespace rondo {
 namespace {
 
-constexpr std::size_t kMostText = 800;
+constexpr std::size_t kMostText = 3500;
 
 bool is_error(Status status) {
   return status > Status::kSuccess && status <= Status::kTimeout && status != Status::kInProgress;

@@ -2,12 +2,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "collectives/fault.h"
 
 namespace rondo {
+
+// The first byte of a control message.
+inline constexpr std::uint8_t kFaultMessage = 1;
+inline constexpr std::uint8_t kReportMessage = 2;  // collectives/rank_report.h
 
 std::vector<std::byte> encode_fault(const Fault& fault);
 

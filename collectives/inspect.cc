@@ -13,6 +13,7 @@
 #include <set>
 
 #include "collectives/peer_words.h"
+#include "collectives/rank_report.h"
 #include "transport/shm/segment_view.h"
 
 namespace rondo {
@@ -48,7 +49,7 @@ Result<std::vector<std::string>> segments_of(int pid) {
 }
 
 std::string doing(const PeerPort& port, int pid, std::uint64_t newest) {
-  std::string text = describe_call(port, newest);
+  std::string text = describe(report_of(port, port.identity->rank), newest);
   if (HostAtomics::load_acquire(*port.faulted) != 0 &&
       HostAtomics::load_acquire(port.fault->state) != 0)
     text += fmt::format(

@@ -1,9 +1,8 @@
 // Mailbox: requests that end without their message: cancelled, aborted, their peer gone.
-#include <time.h>
-
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/seconds.h"
 #include "collectives/communicator_state.h"
 #include "collectives/mailbox.h"
 #include "collectives/peer_words.h"
@@ -13,12 +12,6 @@ namespace {
 
 constexpr std::int64_t kLookPeriod = 50'000'000;  // ns
 constexpr std::size_t kListedMessages = 8;
-
-std::int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
 
 }  // namespace
 

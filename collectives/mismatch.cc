@@ -43,13 +43,21 @@ std::string called(const CallRecord& record, const std::vector<std::uint64_t>& c
 void CommunicatorState::on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs) {
   std::uint64_t sequence = host.sequence;
   CallRecord here = mine, there = theirs;
+  if (!is_message(mine)) find_first_mismatch(local_of(peer), &sequence, &here, &there);
+  raise_mismatch(peer, sequence, here, there);
+}
+
+// In call `sequence` this rank and the peer did different things; where the records are equal, in
+// one before it.
+void CommunicatorState::raise_mismatch(int peer, std::uint64_t sequence, const CallRecord& here,
+                                       const CallRecord& there) {
   const int local = local_of(peer);
-  if (!is_message(mine)) find_first_mismatch(local, &sequence, &here, &there);
   std::string text;
   if (here == there) {
-    text = fmt::format(
-        "Mismatched calls: more than {} calls ago, rank {} and rank {} made different calls",
-        kAnnounceDepth, rank, peer);
+    const std::string when = local >= 0 ? fmt::format("more than {} calls ago", kAnnounceDepth)
+                                        : fmt::format("before call {}", sequence);
+    text = fmt::format("Mismatched calls: {}, rank {} and rank {} made different calls", when, rank,
+                       peer);
   } else {
     const std::string which = is_message(here) ? "" : fmt::format("in call {}, ", sequence);
     std::vector<std::uint64_t> ours = counts_of(here, *host.self().group, sequence), others;

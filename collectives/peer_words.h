@@ -43,10 +43,6 @@ inline bool is_message(const CallRecord& record) {
   return record.collective >= Collective::kSend;  // of two ranks: messages, puts, signals
 }
 
-// "in call 3, AllReduce(...), step 7, waits for rank 1", or "not entered call 4", where `newest` is
-// the newest call that some rank has entered.
-std::string describe_call(const PeerPort& peer, std::uint64_t newest);
-
 // Whether a process is stopped (state T), as /proc tells.
 bool is_stopped(int pid);
 

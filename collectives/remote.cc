@@ -9,6 +9,7 @@
 #include "collectives/communicator_state.h"
 #include "collectives/fault_message.h"
 #include "collectives/fiber_group.h"
+#include "kernels/host/announcer.h"
 #include "transport/net/remote_links.h"
 
 namespace rondo {
@@ -52,15 +53,18 @@ bool CommunicatorState::check_remote(const WaitSite& site) {
 
 void CommunicatorState::tell_other_hosts(const Fault& raised) {
   if (links == nullptr || raised.rank != rank) return;  // its finder tells everybody
-  const std::vector<std::byte> message = encode_fault(raised);
+  std::vector<std::byte> message = encode_fault(raised);
+  message.insert(message.begin(), std::byte{kFaultMessage});
   for (int r = 0; r < size; ++r)
     if (local_of(r) < 0 && !links->send_control(r, message).ok())
       RONDO_INFO(kNet, "cannot tell rank {} of a fault", r);
   (void)links->flush(std::chrono::steady_clock::now() + kFaultFlush).ok();
 }
 
-void CommunicatorState::on_control(std::span<const std::byte> message) {
-  raise(decode_fault(message, size));
+void CommunicatorState::on_control(int peer, std::span<const std::byte> message) {
+  if (!message.empty() && message[0] == std::byte{kReportMessage})
+    return on_host_report(peer, message.subspan(1));
+  raise(decode_fault(message.subspan(message.empty() ? 0 : 1), size));
 }
 
 // The end of a call on several hosts: what was sent has left this process.
@@ -69,9 +73,9 @@ Done CommunicatorState::flush_links() {
   const bool flushed = host.waiter.until(
       [&] {
         links->progress();
-        return links->flushed();
+        return links->unflushed_data_peer() < 0;
       },
-      {-1, 0, links->unflushed_peer()});
+      {-1, 0, links->unflushed_data_peer()});
   return flushed ? done() : why_it_ended();
 }
 
@@ -110,7 +114,14 @@ Done CommunicatorState::run_as_messages(const Call& call) {
                     name(record.collective));
     }
   }
-  return run_point_to_point(messages);
+  current = record;
+  host::Announcer announcer(host, record);
+  announcer.reserve_line();
+  announcer.publish_line(0);
+  Done result = announcer.failed() ? why_it_ended() : run_point_to_point(messages, &record);
+  if (result.ok()) host.finish_call();
+  current = CallRecord{};
+  return result;
 }
 
 // A barrier over hosts: everybody's token is in everybody's sum.

@@ -21,11 +21,14 @@ void CommunicatorState::run_two(const std::function<void()>& first,
     static_cast<CommunicatorState*>(self)->suspend_rank(fresh);
   };
   host.waiter.set_supervisor(inside_group);
-  two_parts = true;
-  const FiberGroup::Task tasks[] = {{first, host.self().parked, host.self().bell},
-                                    {second, host.self().parked, host.self().bell}};
+  waiting_parts = 2;
+  const auto part = [this](const std::function<void()>& text) {
+    return [this, &text] { text(), --waiting_parts; };
+  };
+  const FiberGroup::Task tasks[] = {{part(first), host.self().parked, host.self().bell},
+                                    {part(second), host.self().parked, host.self().bell}};
   FiberGroup::run(tasks);
-  two_parts = false;
+  waiting_parts = 1;
   host.waiter.set_supervisor(before);
 }
 

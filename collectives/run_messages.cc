@@ -37,14 +37,14 @@ Done run_self(std::span<const Call> calls, int rank) {
 
 }  // namespace
 
-Done CommunicatorState::run_point_to_point(std::span<const Call> calls) {
+Done CommunicatorState::run_point_to_point(std::span<const Call> calls, const CallRecord* whole) {
   RONDO_CHECK_OK(run_self(calls, rank));
   messages.clear();
   for (const Call& call : calls) {
     if (!is_point_to_point(call) || call.peer == rank) continue;
     host::Message message;
     message.is_send = call.record.collective == Collective::kSend;
-    message.record = call.record;
+    message.record = whole != nullptr ? *whole : call.record;
     message.bytes = bytes_of(call);
     message.buffer = message.is_send ? static_cast<std::byte*>(const_cast<void*>(call.send))
                                      : static_cast<std::byte*>(call.receive);

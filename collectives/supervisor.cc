@@ -1,22 +1,15 @@
 // Supervision of waits: deadlines, aborts, faults of peers, deaths, mismatched calls.
-#include <time.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "base/log.h"
+#include "base/seconds.h"
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
 #include "collectives/peer_words.h"
 
 namespace rondo {
 namespace {
-
-std::int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
 
 // A check that comes later than this after the one before it means that the waiter itself did not
 // run (stopped, debugged, or the machine slept): only this much is counted.
@@ -25,6 +18,8 @@ constexpr std::int64_t kLongestGap = 250'000'000;
 // Looking costs a system call or several loads, so it is done no more often than this.
 constexpr std::int64_t kCheckPeriod = 50'000;
 constexpr std::int64_t kDeathPeriod = 10'000'000;
+// A wait of this length asks the other hosts what they are doing.
+constexpr std::int64_t kFirstQuestion = 200'000'000;
 
 }  // namespace
 
@@ -68,12 +63,14 @@ void CommunicatorState::install_supervisor(bool in_fiber) {
 bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
   const std::int64_t now = now_ns();
   if (ended.load(std::memory_order_acquire) != kRunning) return false;
+  const double limit = timeout_seconds.load(std::memory_order_relaxed);
   if (first) {
     waited_ns = 0;
     remote_error_since = -1;
     last_check_ns = now;
     std::fill(seen_dead.begin(), seen_dead.end(), false);
     circle.clear();
+    next_question_ns = std::min(kFirstQuestion, static_cast<std::int64_t>(limit * 1e9 / 4));
     show_wait(site);
     return !adopt_peer_fault();
   }
@@ -82,16 +79,18 @@ bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
   waited_ns += std::min(now - last_check_ns, kLongestGap);
   last_check_ns = now;
   ProgressLine& progress = *host.self().progress;
+  HostAtomics::store_relaxed(progress.state, waiting_parts > 1 ? kWaitingTwice : kWaiting);
   HostAtomics::store_release(progress.checks, HostAtomics::load_relaxed(progress.checks) + 1);
-  if (check_mismatch() || check_deaths(site) || check_remote(site) || check_circle()) return false;
-  const double limit = timeout_seconds.load(std::memory_order_relaxed);
+  if (check_mismatch() || check_deaths(site) || check_remote(site) ||
+      check_elsewhere(global_of(site)) || check_circle())
+    return false;
   if (static_cast<double>(waited_ns) < limit * 1e9) return true;
   const int awaited = global_of(site), blamed = last_of_chain(awaited);
   std::string who = blamed >= 0 ? rank_name(blamed) : "its peers";
   if (blamed != awaited) who += fmt::format(" (by way of rank {})", awaited);
   raise(make_fault(Status::kTimeout, blamed,
                    fmt::format("rank {} waited {} s for {} in {}; RONDO_TIMEOUT sets this limit. "
-                               "Ranks of this host:\n{}",
+                               "All ranks:\n{}",
                                rank, limit, who, current_call(), describe_ranks())));
   return false;
 }
@@ -102,7 +101,8 @@ void CommunicatorState::show_wait(const WaitSite& site) {
   HostAtomics::store_relaxed(progress.sequence, host.sequence);
   HostAtomics::store_relaxed(progress.step, host.step);
   HostAtomics::store_relaxed(progress.waiting_for, static_cast<std::int32_t>(global_of(site)));
-  HostAtomics::store_relaxed(progress.state, two_parts ? kWaitingTwice : kWaiting);
+  HostAtomics::store_relaxed(progress.state, waiting_parts > 1 ? kWaitingTwice : kWaiting);
+  HostAtomics::store_relaxed(progress.quiet, std::uint32_t{0});
   store_record(progress.call, current);
   HostAtomics::store_release(progress.waits, HostAtomics::load_relaxed(progress.waits) + 1);
 }

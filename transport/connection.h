@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 6;
+inline constexpr std::uint32_t kLayoutVersion = 7;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // calls that a rank may run ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data that travels inside the announcement
@@ -89,6 +89,8 @@ struct alignas(kLineBytes) ProgressLine {
   std::uint32_t waits;       // waits that it has begun
   std::uint32_t checks;      // times that a wait found its condition still unmet
   std::uint32_t touching;    // odd while it reads or writes buffers that its peers have exposed
+  std::uint32_t quiet;       // of the rank of another host that it waits for: in that wait of it
+                             // nothing was on its way between the two; 0: not known
 };
 static_assert(sizeof(ProgressLine) == kLineBytes);
 inline constexpr std::int32_t kOutside = 0;

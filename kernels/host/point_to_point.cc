@@ -23,6 +23,13 @@ Advance advance_send(Message& message) {
   return result;
 }
 
+// A message, of any type, with as many bytes; or a part of the same collective.
+bool fits(const CallRecord& theirs, const Message& message) {
+  const bool part = message.record.collective < Collective::kSend;
+  if (part || theirs.collective < Collective::kSend) return theirs == message.record;
+  return theirs.count * size_of(theirs.type) == message.bytes;
+}
+
 Advance advance_receive(Message& message) {
   ReceiveEnd<> end(*message.connection);
   Advance result = Advance::kNothing;
@@ -30,8 +37,7 @@ Advance advance_receive(Message& message) {
     const CallRecord theirs = end.record();
     const std::size_t expected =
         std::min(message.bytes - message.done_bytes, std::size_t{message.connection->slot_bytes});
-    if (theirs.count * size_of(theirs.type) != message.bytes || end.bytes() != expected)
-      return Advance::kMismatch;
+    if (!fits(theirs, message) || end.bytes() != expected) return Advance::kMismatch;
     if (expected > 0) std::memcpy(message.buffer + message.done_bytes, end.slot(), expected);
     end.pop();
     message.done_bytes += expected;

@@ -15,7 +15,7 @@
 namespace rondo::host {
 
 struct Message {
-  CallRecord record;            // kSend or kRecv, count, type
+  CallRecord record;  // kSend or kRecv, count, type; or the collective of which it is a part
   std::byte* buffer = nullptr;  // read for a send, written for a receive
   std::size_t bytes = 0;
   Connection* connection = nullptr;

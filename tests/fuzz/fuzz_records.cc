@@ -1,5 +1,6 @@
 // Any bytes as what ranks tell each other when a communicator is made and when it fails: a record
-// is refused or encodes to the bytes that it was decoded from; a fault names only ranks that exist.
+// is refused or encodes to the bytes that it was decoded from; a fault names only ranks that exist,
+// and so does a report of what a host does.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -7,6 +8,7 @@
 
 #include "collectives/fault_message.h"
 #include "collectives/init_record.h"
+#include "collectives/rank_report.h"
 #include "transport/connection.h"
 
 namespace {
@@ -36,11 +38,24 @@ void fault(std::span<const std::byte> bytes) {
   require(again.text == found.text && again.status == found.status && again.own == found.own);
 }
 
+void report(std::span<const std::byte> bytes) {
+  constexpr int kRanks = 5;
+  const auto found = decode_host_report(bytes, kRanks);
+  if (!found) return;
+  require(encode_host_report(*found) == std::vector<std::byte>(bytes.begin(), bytes.end()));
+  for (const RankReport& rank : found->ranks) {
+    require(rank.rank >= 0 && rank.rank < kRanks && rank.waiting_for < kRanks);
+    require(!describe(rank, 7).empty());
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
-  data[0] % 2 == 0 ? record(bytes) : fault(bytes);
+  if (data[0] % 3 == 0) record(bytes);
+  if (data[0] % 3 == 1) fault(bytes);
+  if (data[0] % 3 == 2) report(bytes);
   return 0;
 }

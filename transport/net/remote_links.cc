@@ -254,6 +254,27 @@ int RemoteLinks::unflushed_peer() const {
   return -1;
 }
 
+int RemoteLinks::unflushed_data_peer() const {
+  for (const RemotePeer* peer : state_->met)
+    if (!peer->data_flushed()) return peer->rank;
+  return -1;
+}
+
+RemoteLinks::Traffic RemoteLinks::traffic(int peer) const {
+  Traffic traffic;
+  if (peer < 0 || peer >= state_->options.size || !state_->peers[peer]) return traffic;
+  for (const auto& line : state_->peers[peer]->lines) {
+    if (line->lane == net::kControlLane) continue;
+    LaneTraffic& lane = traffic[line->lane];
+    if (line->out) lane.sent = HostAtomics::load_acquire(*line->out->connection().tail);
+    if (!line->in) continue;
+    const Connection& in = line->in->connection();
+    lane.received = HostAtomics::load_acquire(*in.tail);
+    lane.takes = lane.received - HostAtomics::load_relaxed(*in.head) < in.slot_count;
+  }
+  return traffic;
+}
+
 Done RemoteLinks::flush(Clock::time_point deadline) {
   constexpr std::chrono::milliseconds kNap{100};
   for (;;) {

@@ -17,7 +17,8 @@
 //     links->progress();
 //     if (auto error = links->error_of(3); !error.ok()) return error;
 //   }
-//   // parked: sleep on links->poll_fd(), then progress(). End of a call: until links->flushed().
+//   // parked: sleep on links->poll_fd(), then progress(). End of a call: until
+//   // links->unflushed_data_peer() is -1.
 #pragma once
 
 #include <array>
@@ -48,7 +49,7 @@ struct RemoteLinksOptions {
 
 class RemoteLinks {
  public:
-  static constexpr std::size_t kMostControlBytes = 1024;
+  static constexpr std::size_t kMostControlBytes = 4096;
 
   // Listens. Fails where no network interface may be used (NCCL_SOCKET_IFNAME).
   static Result<std::unique_ptr<RemoteLinks>> open(RemoteLinksOptions options);
@@ -82,7 +83,18 @@ class RemoteLinks {
 
   // All slots and control messages have left user space, except to peers that error_of() names.
   bool flushed() const { return unflushed_peer() < 0; }
-  int unflushed_peer() const;  // a peer for which something waits here; -1: none
+  int unflushed_peer() const;       // a peer for which something waits here; -1: none
+  int unflushed_data_peer() const;  // the same, but for control messages
+
+  // How many slots ever went to a peer, and how many came from it, on one lane. Two ranks that
+  // compare theirs know whether anything is still on its way between them.
+  struct LaneTraffic {
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+    std::uint8_t takes = 0;  // whether slots that come on this lane find room here
+  };
+  using Traffic = std::array<LaneTraffic, net::kLanes>;  // nothing on the control lane
+  Traffic traffic(int peer) const;
   Done flush(std::chrono::steady_clock::time_point deadline);
 
   // Readable when progress() may move something that it could not when it last returned false.

@@ -38,9 +38,16 @@ bool RemotePeer::has_control() const {
 }
 
 bool RemotePeer::flushed() const {
-  return unsent_control.empty() && std::all_of(lines.begin(), lines.end(), [](const auto& line) {
-           return !line->out || line->out->flushed() || line->ended();
-         });
+  const bool control_flushed = std::all_of(lines.begin(), lines.end(), [](const auto& line) {
+    return line->lane != kControlLane || line->flushed();
+  });
+  return unsent_control.empty() && control_flushed && data_flushed();
+}
+
+bool RemotePeer::data_flushed() const {
+  return std::all_of(lines.begin(), lines.end(), [](const auto& line) {
+    return line->lane == kControlLane || line->flushed();
+  });
 }
 
 Done RemotePeer::error() const {

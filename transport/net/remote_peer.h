@@ -23,6 +23,7 @@ struct Line {
 
   bool live() const { return link && link->state() != LinkState::kEnded; }
   bool ended() const { return link && link->state() == LinkState::kEnded; }
+  bool flushed() const { return !out || out->flushed() || ended(); }
   bool progress();
 };
 
@@ -38,6 +39,7 @@ struct RemotePeer {
   Line* control_line() const;  // by which this rank speaks; null: none is live
   bool has_control() const;    // live or not
   bool flushed() const;
+  bool data_flushed() const;  // but for control messages
   Done error() const;
 };
 

@@ -1,0 +1,219 @@
+// Ranks on several hosts that make different calls, or stand still: everybody who still runs is
+// told by whom and in which calls, though nobody sees the other host's memory.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+#include "tests/support/sample_calls.h"
+
+namespace rondo::test {
+namespace {
+
+using Hosts = std::vector<std::string>;
+
+RankProcesses::Options on(const Hosts& hosts, double timeout) {
+  RankProcesses::Options options;
+  options.comm = short_timeouts(timeout);
+  options.comm.init_timeout_seconds = 30;
+  options.hosts = hosts;
+  return options;
+}
+
+bool has(const std::string& text, const std::string& what) {
+  return text.find(what) != std::string::npos;
+}
+
+struct Difference {
+  const char* title;
+  Collective collective, other;
+  int more = 0;  // elements of the odd rank beyond the others'
+  int other_root = 0;
+  bool may_return = false;  // in the call itself nobody waits: the next one names one of the two
+};
+constexpr Difference kDifferences[] = {
+    {"count", Collective::kAllReduce, Collective::kAllReduce, 1},
+    {"sizes apart", Collective::kAllReduce, Collective::kAllReduce, 2'000'000},
+    {"reduction or movement", Collective::kAllReduce, Collective::kAllGather},
+    {"connections or messages", Collective::kAllReduce, Collective::kAllToAll},
+    {"messages", Collective::kGather, Collective::kAllToAll},
+    {"root", Collective::kBroadcast, Collective::kBroadcast, 0, 1, true},
+};
+
+class HostsThatDiffer : public testing::TestWithParam<Hosts> {};
+
+// Who had returned from the call learns it in its next one.
+TEST_P(HostsThatDiffer, EndWithBothCallsOnEveryRank) {
+  const Hosts& hosts = GetParam();
+  const int n = static_cast<int>(hosts.size());
+  for (const int odd : {0, n - 1}) {
+    for (const Difference& d : kDifferences) {
+      for (const std::size_t count : {1u, 30'000u}) {
+        SCOPED_TRACE(fmt::format("{} of {} elements, odd rank {}", d.title, count, odd));
+        const auto sample_of = [&](bool is_odd) {
+          return is_odd ? SampleCall(d.other, count + d.more, n, d.other_root)
+                        : SampleCall(d.collective, count, n);
+        };
+        RankProcesses ranks(n, on(hosts, 30), [&](RankSeat& seat) {
+          SampleCall sample = sample_of(seat.rank == odd);
+          Done done = seat.comm->run({&sample.call, 1});
+          for (int i = 0; done.ok() && i < 3; ++i) {
+            SampleCall next(Collective::kAllReduce, 10, n);
+            done = seat.comm->run({&next.call, 1});
+          }
+          seat.expect(sample.guards_intact(), "memory beyond the buffers was written");
+          seat.report(done);
+        });
+        ASSERT_TRUE(ranks.wait_reports(20));
+        for (int r = 0; r < n; ++r) {
+          const std::string text = ranks.text(r);
+          EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << "rank " << r << ": " << text;
+          const bool normal = has(text, to_string(sample_of(false).call.record));
+          const bool different = has(text, to_string(sample_of(true).call.record));
+          EXPECT_TRUE(d.may_return ? normal || different : normal && different)
+              << "rank " << r << ": " << text;
+        }
+        ranks.check_expectations();
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, HostsThatDiffer,
+                         testing::Values(Hosts{"a", "b"}, Hosts{"a", "b", "b"},
+                                         Hosts{"a", "a", "b", "b"}),
+                         [](const auto& info) {
+                           std::string title;
+                           for (const std::string& host : info.param) title += host;
+                           return title;
+                         });
+
+TEST(HostsThatDiffer, InAMessageAgainstACollective) {
+  for (const Hosts& hosts : {Hosts{"a", "b"}, Hosts{"a", "b", "b", "a"}}) {
+    const int n = static_cast<int>(hosts.size());
+    RankProcesses ranks(n, on(hosts, 30), [&](RankSeat& seat) {
+      SampleCall warm(Collective::kAllReduce, 10, n), sample(Collective::kAllReduce, 5000, n);
+      seat.expect(seat.comm->run({&warm.call, 1}).ok(), "the call before failed");
+      int buffer[10];
+      const Call receive = message(Collective::kRecv, 0, buffer, 10);
+      seat.report(seat.comm->run({seat.rank == 1 ? &receive : &sample.call, 1}));
+    });
+    ASSERT_TRUE(ranks.wait_reports(20));
+    for (int r = 0; r < n; ++r) {
+      const std::string text = ranks.text(r);
+      EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << "rank " << r << ": " << text;
+      EXPECT_TRUE(has(text, "Recv(count 10") && has(text, "AllReduce(count 5000")) << text;
+    }
+    ranks.check_expectations();
+  }
+}
+
+TEST(HostsThatDiffer, InMessagesThatNobodySends) {
+  const Hosts hosts = {"a", "b", "b"};
+  RankProcesses ranks(3, on(hosts, 30), [](RankSeat& seat) {
+    int buffer[10];
+    const Call receive = message(Collective::kRecv, (seat.rank + 1) % 3, buffer, 10);
+    seat.report(seat.comm->run({&receive, 1}));
+  });
+  ASSERT_TRUE(ranks.wait_reports(20));
+  for (int r = 0; r < 3; ++r) EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << ranks.text(r);
+}
+
+// Long waits of every kind that are no mismatch: nobody may be taken for stuck.
+TEST(HostsThatAgree, AreNotTakenForStuckWhereRanksAreOnlySlow) {
+  const Hosts hosts = {"a", "b", "b", "a"};
+  RankProcesses ranks(4, on(hosts, 60), [](RankSeat& seat) {
+    const int rank = seat.rank;
+    std::vector<int> data(500'000, rank);
+    SampleCall sum(Collective::kAllReduce, 40'000, 4), all(Collective::kAllToAll, 1000, 4);
+    Done done;
+    for (int turn = 0; turn < 2 && done.ok(); ++turn) {
+      // Each waits for the one before it, and 0 is slow; then all wait for 3.
+      if (rank == 0) nap(1.2);
+      const Call receive = message(Collective::kRecv, (rank + 3) % 4, data.data(), data.size());
+      const Call send = message(Collective::kSend, (rank + 1) % 4, data.data(), data.size());
+      if (rank > 0) done = seat.comm->run({&receive, 1});
+      if (done.ok() && rank < 3) done = seat.comm->run({&send, 1});
+      if (rank == 3) nap(1.2);
+      if (done.ok()) done = seat.comm->run({&sum.call, 1});
+      if (rank == 2) nap(1.2);
+      if (done.ok()) done = seat.comm->run({&all.call, 1});
+    }
+    seat.expect(data[0] == 0, "the wrong data has come");
+    seat.report(done);
+  });
+  ASSERT_TRUE(ranks.wait_reports(60));
+  for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+  ranks.check_expectations();
+}
+
+// ---- ranks that stand still ----
+
+TEST(StoppedHostRank, IsNamedWithEveryRanksCallOnBothHosts) {
+  const Hosts hosts = {"a", "b", "b", "a"};
+  RankProcesses ranks(4, on(hosts, 3), [](RankSeat& seat) {
+    SampleCall sample(Collective::kAllReduce, 5000, seat.size);
+    for (int i = 0;; ++i) {
+      const Done done = seat.comm->run({&sample.call, 1});
+      if (!done.ok()) return seat.report(done);
+      if (i == 5) seat.mark(1);
+    }
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ranks.send(1, SIGSTOP);
+  ASSERT_TRUE(ranks.wait_reports(30, {1}));
+  for (const int r : {0, 2, 3}) {
+    const std::string text = ranks.text(r);
+    EXPECT_EQ(ranks.status(r), Status::kTimeout) << text;
+    EXPECT_EQ(ranks.culprit(r), 1) << text;
+    EXPECT_TRUE(has(text, "AllReduce(count 5000, int32, sum)")) << text;
+    for (int each = 0; each < 4; ++each)
+      EXPECT_TRUE(has(text, fmt::format("\n  rank {} (pid ", each))) << text;
+    const std::string stopped = text.substr(text.find("\n  rank 1 (pid "));
+    EXPECT_TRUE(has(stopped.substr(0, stopped.find('\n', 1)), ", stopped")) << text;
+    EXPECT_TRUE(has(text, ", waits for rank ") && has(text, "step ")) << text;
+  }
+  ranks.send(1, SIGCONT);
+  ASSERT_TRUE(ranks.wait_reports(30));
+}
+
+TEST(AbsentHostRank, IsSaidNotToHaveEntered) {
+  const Hosts hosts = {"a", "b", "b"};
+  RankProcesses ranks(3, on(hosts, 2), [](RankSeat& seat) {
+    SampleCall sample(Collective::kAllGather, 700, seat.size);
+    if (seat.rank == 1) {
+      seat.wait_flag(1, 30);
+      return;
+    }
+    seat.report(seat.comm->run({&sample.call, 1}));
+  });
+  ASSERT_TRUE(ranks.wait_reports(30, {1}));
+  for (const int r : {0, 2}) {
+    const std::string text = ranks.text(r);
+    EXPECT_EQ(ranks.status(r), Status::kTimeout) << text;
+    EXPECT_EQ(ranks.culprit(r), 1) << text;
+    EXPECT_TRUE(has(text, "not entered call 1")) << text;
+    EXPECT_TRUE(has(text, "AllGather(count 700, int32)")) << text;
+  }
+  ranks.board().flag.store(1);
+}
+
+// Nobody of its host can tell what it does.
+TEST(AbsentHost, IsSaidToBeSilent) {
+  RankProcesses ranks(2, on({"a", "b"}, 2), [](RankSeat& seat) {
+    SampleCall sample(Collective::kAllGather, 700, seat.size);
+    if (seat.rank == 1) {
+      seat.wait_flag(1, 30);
+      return;
+    }
+    seat.report(seat.comm->run({&sample.call, 1}));
+  });
+  ASSERT_TRUE(ranks.wait_reports(30, {1}));
+  EXPECT_EQ(ranks.status(0), Status::kTimeout) << ranks.text(0);
+  EXPECT_TRUE(has(ranks.text(0), "nothing heard")) << ranks.text(0);
+  ranks.board().flag.store(1);
+}
+
+}  // namespace
+}  // namespace rondo::test

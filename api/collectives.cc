@@ -55,57 +55,57 @@ ncclResult_t run(const CollectiveTraits& traits, const CollectiveArguments& argu
 RONDO_API_FUNCTION(ncclResult_t, AllReduceConfig, const void* sendbuff, void* recvbuff,
                    size_t count, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                    cudaStream_t stream, const ncclCollConfig_t* config) {
-  RONDO_ENTER(AllReduceConfig);
+  RONDO_ENTER(AllReduceConfig, comm, count, datatype, op);
   return run(kAllReduce, {sendbuff, recvbuff, count, datatype, op, -1}, comm, stream, config);
 }
 RONDO_API_FUNCTION(ncclResult_t, AllReduce, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  RONDO_ENTER(AllReduce);
+  RONDO_ENTER(AllReduce, comm, count, datatype, op);
   return run(kAllReduce, {sendbuff, recvbuff, count, datatype, op, -1}, comm, stream, nullptr);
 }
 
 RONDO_API_FUNCTION(ncclResult_t, BroadcastConfig, const void* sendbuff, void* recvbuff,
                    size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                    cudaStream_t stream, const ncclCollConfig_t* config) {
-  RONDO_ENTER(BroadcastConfig);
+  RONDO_ENTER(BroadcastConfig, comm, count, datatype, -1, root);
   return run(kBroadcast, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream,
              config);
 }
 RONDO_API_FUNCTION(ncclResult_t, Broadcast, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
-  RONDO_ENTER(Broadcast);
+  RONDO_ENTER(Broadcast, comm, count, datatype, -1, root);
   return run(kBroadcast, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream,
              nullptr);
 }
 RONDO_API_FUNCTION(ncclResult_t, Bcast, void* buff, size_t count, ncclDataType_t datatype, int root,
                    ncclComm_t comm, cudaStream_t stream) {
-  RONDO_ENTER(Bcast);
+  RONDO_ENTER(Bcast, comm, count, datatype, -1, root);
   return run(kBroadcast, {buff, buff, count, datatype, ncclSum, root}, comm, stream, nullptr);
 }
 
 RONDO_API_FUNCTION(ncclResult_t, ReduceConfig, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
                    cudaStream_t stream, const ncclCollConfig_t* config) {
-  RONDO_ENTER(ReduceConfig);
+  RONDO_ENTER(ReduceConfig, comm, count, datatype, op, root);
   return run(kReduce, {sendbuff, recvbuff, count, datatype, op, root}, comm, stream, config);
 }
 RONDO_API_FUNCTION(ncclResult_t, Reduce, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
                    cudaStream_t stream) {
-  RONDO_ENTER(Reduce);
+  RONDO_ENTER(Reduce, comm, count, datatype, op, root);
   return run(kReduce, {sendbuff, recvbuff, count, datatype, op, root}, comm, stream, nullptr);
 }
 
 RONDO_API_FUNCTION(ncclResult_t, AllGatherConfig, const void* sendbuff, void* recvbuff,
                    size_t sendcount, ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
                    const ncclCollConfig_t* config) {
-  RONDO_ENTER(AllGatherConfig);
+  RONDO_ENTER(AllGatherConfig, comm, sendcount, datatype);
   return run(kAllGather, {sendbuff, recvbuff, sendcount, datatype, ncclSum, -1}, comm, stream,
              config);
 }
 RONDO_API_FUNCTION(ncclResult_t, AllGather, const void* sendbuff, void* recvbuff, size_t sendcount,
                    ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  RONDO_ENTER(AllGather);
+  RONDO_ENTER(AllGather, comm, sendcount, datatype);
   return run(kAllGather, {sendbuff, recvbuff, sendcount, datatype, ncclSum, -1}, comm, stream,
              nullptr);
 }
@@ -113,14 +113,14 @@ RONDO_API_FUNCTION(ncclResult_t, AllGather, const void* sendbuff, void* recvbuff
 RONDO_API_FUNCTION(ncclResult_t, ReduceScatterConfig, const void* sendbuff, void* recvbuff,
                    size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                    cudaStream_t stream, const ncclCollConfig_t* config) {
-  RONDO_ENTER(ReduceScatterConfig);
+  RONDO_ENTER(ReduceScatterConfig, comm, recvcount, datatype, op);
   return run(kReduceScatter, {sendbuff, recvbuff, recvcount, datatype, op, -1}, comm, stream,
              config);
 }
 RONDO_API_FUNCTION(ncclResult_t, ReduceScatter, const void* sendbuff, void* recvbuff,
                    size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                    cudaStream_t stream) {
-  RONDO_ENTER(ReduceScatter);
+  RONDO_ENTER(ReduceScatter, comm, recvcount, datatype, op);
   return run(kReduceScatter, {sendbuff, recvbuff, recvcount, datatype, op, -1}, comm, stream,
              nullptr);
 }
@@ -128,35 +128,35 @@ RONDO_API_FUNCTION(ncclResult_t, ReduceScatter, const void* sendbuff, void* recv
 RONDO_API_FUNCTION(ncclResult_t, AlltoAllConfig, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
                    const ncclCollConfig_t* config) {
-  RONDO_ENTER(AlltoAllConfig);
+  RONDO_ENTER(AlltoAllConfig, comm, count, datatype);
   return run(kAllToAll, {sendbuff, recvbuff, count, datatype, ncclSum, -1}, comm, stream, config);
 }
 RONDO_API_FUNCTION(ncclResult_t, AlltoAll, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  RONDO_ENTER(AlltoAll);
+  RONDO_ENTER(AlltoAll, comm, count, datatype);
   return run(kAllToAll, {sendbuff, recvbuff, count, datatype, ncclSum, -1}, comm, stream, nullptr);
 }
 
 RONDO_API_FUNCTION(ncclResult_t, GatherConfig, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream,
                    const ncclCollConfig_t* config) {
-  RONDO_ENTER(GatherConfig);
+  RONDO_ENTER(GatherConfig, comm, count, datatype, -1, root);
   return run(kGather, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream, config);
 }
 RONDO_API_FUNCTION(ncclResult_t, Gather, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
-  RONDO_ENTER(Gather);
+  RONDO_ENTER(Gather, comm, count, datatype, -1, root);
   return run(kGather, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream, nullptr);
 }
 
 RONDO_API_FUNCTION(ncclResult_t, ScatterConfig, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream,
                    const ncclCollConfig_t* config) {
-  RONDO_ENTER(ScatterConfig);
+  RONDO_ENTER(ScatterConfig, comm, count, datatype, -1, root);
   return run(kScatter, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream, config);
 }
 RONDO_API_FUNCTION(ncclResult_t, Scatter, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
-  RONDO_ENTER(Scatter);
+  RONDO_ENTER(Scatter, comm, count, datatype, -1, root);
   return run(kScatter, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream, nullptr);
 }

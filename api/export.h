@@ -4,15 +4,15 @@
 // -fvisibility says. Nothing inside the library calls either, so that a tool that interposes ncclX
 // sees exactly the calls of the program.
 //
-// Each begins with RONDO_ENTER, which counts the call.
+// Each begins with RONDO_ENTER (entered_call.h).
 //
 //   RONDO_API_FUNCTION(ncclResult_t, GetVersion, int* version) {
 //     RONDO_ENTER(GetVersion);
 //     ...
 #pragma once
 
+#include "api/entered_call.h"
 #include "api/nccl.h"
-#include "api/thread_words.h"
 
 #define RONDO_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -20,5 +20,3 @@
   RONDO_EXPORT ret pnccl##name(__VA_ARGS__);                                            \
   RONDO_EXPORT __attribute__((weak, alias("pnccl" #name))) ret nccl##name(__VA_ARGS__); \
   ret pnccl##name(__VA_ARGS__)
-
-#define RONDO_ENTER(name) rondo::api::count_call(rondo::api::EntryPoint::k##name)

@@ -98,7 +98,7 @@ ncclResult_t run(ncclComm_t comm, cudaStream_t stream, const char* function, Bui
 RONDO_API_FUNCTION(ncclResult_t, PutSignal, const void* localbuff, size_t count,
                    ncclDataType_t datatype, int peer, ncclWindow_t peerWin, size_t peerWinOffset,
                    int sigIdx, int ctx, unsigned int flags, ncclComm_t comm, cudaStream_t stream) {
-  RONDO_ENTER(PutSignal);
+  RONDO_ENTER(PutSignal, comm, count, datatype, -1, peer);
   return run(comm, stream, "PutSignal", [&](const Comm& c) -> Result<Request> {
     RONDO_TRY(Request request, signal_request(c, peer, sigIdx, ctx, flags, "PutSignal"));
     return put_request(c, localbuff, count, datatype, peerWinOffset, peerWin, std::move(request));

@@ -18,6 +18,7 @@ constexpr Variable kTable[] = {
     {"NCCL_HOSTID", Type::kString, "", "stands for the host's identity (ranks on one host meet)"},
     {"NCCL_MAX_CTAS", Type::kInt, "64", "where set, overrides maxCTAs of ncclConfig_t"},
     {"NCCL_MIN_CTAS", Type::kInt, "1", "where set, overrides minCTAs of ncclConfig_t"},
+    {"NCCL_NVTX_DISABLE", Type::kBool, "0", "1: no ranges for profilers around calls"},
     {"NCCL_PROTO", Type::kString, "", "allowed protocols: simple,ll,ll128; ^ll excludes"},
     {"NCCL_SHM_DISABLE", Type::kBool, "0", "1: never use shared memory between processes"},
     {"NCCL_SOCKET_FAMILY", Type::kString, "", "AF_INET or AF_INET6: only addresses of that family"},

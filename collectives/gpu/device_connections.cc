@@ -14,7 +14,6 @@ using cuda::DeviceEnd;
 
 constexpr std::uint64_t kAlignment = 128;  // counters on lines of their own
 constexpr std::uint64_t kCounterBytes = kAlignment;
-constexpr std::uint64_t kLLSlotBytes = cuda::kLLSlotLines * cuda::kLineSize;
 
 std::uint64_t rounded(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -63,8 +62,9 @@ DeviceConnections::~DeviceConnections() {
 }
 
 std::uint64_t DeviceConnections::bytes_of_slots(int wire) const {
-  const bool simple = wire == static_cast<int>(cuda::Wire::kSimple);
-  return static_cast<std::uint64_t>(shape_.slots) * (simple ? shape_.slot_bytes : kLLSlotBytes);
+  if ((shape_.wires >> wire & 1) == 0) return 0;
+  return static_cast<std::uint64_t>(shape_.slots) *
+         cuda::slot_bytes_of(static_cast<cuda::Wire>(wire), shape_.slot_bytes);
 }
 
 std::uint64_t DeviceConnections::bytes_of_ends() const {
@@ -131,7 +131,7 @@ Done DeviceConnections::write_ends() {
     of_rank.resize(static_cast<std::size_t>(shape_.channels * cuda::kChannelEnds));
   for (const Edge& edge : edges_) {
     for (int i = 0; i < shape_.channels * cuda::kWires; ++i) {
-      const bool simple = i % cuda::kWires == static_cast<int>(cuda::Wire::kSimple);
+      const auto wire = static_cast<cuda::Wire>(i % cuda::kWires);
       for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {
         const bool out = direction == cuda::kOutgoing;
         const int rank = out ? edge.from : edge.to;
@@ -139,7 +139,7 @@ Done DeviceConnections::write_ends() {
         end.connection.buffer = address(edge.slots[i], rank);
         end.connection.tail = reinterpret_cast<std::uint64_t*>(address(edge.tail[i], rank));
         end.connection.head = reinterpret_cast<std::uint64_t*>(address(edge.head[i], rank));
-        end.connection.slot_bytes = simple ? shape_.slot_bytes : kLLSlotBytes;
+        end.connection.slot_bytes = cuda::slot_bytes_of(wire, shape_.slot_bytes);
         end.connection.slot_count = static_cast<std::uint64_t>(shape_.slots);
         end.connection.peer = out ? edge.to : edge.from;
         end.lane = edge.lane;

@@ -5,7 +5,8 @@
 // for every protocol. Slots lie in the receiver's memory where the sender's device reaches it, else
 // in pinned host memory that both reach. Guarantees: all of it zeroed and in place when make()
 // returns, freed by the destructor (after the kernels that use it). Cost: per rank and channel at
-// most 5 connections of slots * (slot_bytes + 16 KiB); one allocation a rank.
+// most 5 connections of slots * (slot_bytes + 16 KiB, and 32 KiB where LL128 is allowed); one
+// allocation a rank.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ struct ConnectionShape {
   int channels = 1;
   int slots = 4;
   std::uint64_t slot_bytes = 64 << 10;  // of Simple; a multiple of 16
+  std::uint8_t wires = ~0;              // bit Wire: those that get slots
 };
 
 class DeviceConnections {

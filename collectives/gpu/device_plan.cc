@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <span>
 #include <string>
 
 #include "kernels/cuda/direct_args.h"
@@ -11,16 +12,26 @@ namespace {
 
 using cuda::Wire;
 
-// Bytes up to which a call goes over LL; bytes for which another channel is worth its start; the
-// least that a chain cuts its data into, so that its links work at once.
+// Measured promises of hardware; see tests/gpu/probe for how.
+struct WholeLines {
+  int capability;
+  LinePath path;
+  const char* evidence;
+};
+// None yet: LL128 runs only where NCCL_PROTO asks for it.
+constexpr std::span<const WholeLines> kWholeLines;
+
+// Bytes up to which a call goes over LL, and over LL128 where that is allowed; bytes for which
+// another channel is worth its start; the least that a chain cuts its data into, so that its links
+// work at once.
 constexpr std::uint64_t kLLUpTo = 64 << 10;
-constexpr std::uint64_t kBytesPerChannel[cuda::kWires] = {128 << 10, 8 << 10};
+constexpr std::uint64_t kLL128UpTo = 4 << 20;
+constexpr std::uint64_t kBytesPerChannel[cuda::kWires] = {128 << 10, 8 << 10, 32 << 10};
 constexpr std::uint64_t kSmallestChunk = 8 << 10;
 constexpr std::uint64_t kChunksOfAChain = 8;
 // Up to this size the number of steps decides: trees.
 constexpr std::uint64_t kTreeUpTo = 256 << 10;
 constexpr std::uint64_t kBytesPerThread = 64;
-constexpr std::uint64_t kLLSlotData = cuda::kLLSlotLines * cuda::kLineData;
 
 bool has_ring(Collective which) {
   return which >= Collective::kAllReduce && which <= Collective::kReduceScatter;
@@ -53,6 +64,14 @@ Done nothing_left(const DevicePlanFacts& facts, const CallRecord& record) {
               facts.most_channels == 0 ? " The devices have no room for connections." : "");
 }
 
+Wire wire_for(std::uint8_t allowed, std::uint64_t bytes) {
+  const auto allows = [&](Wire wire) { return (allowed & bit_of(wire)) != 0; };
+  if (allows(Wire::kLL) && bytes <= kLLUpTo) return Wire::kLL;
+  if (allows(Wire::kLL128) && bytes <= kLL128UpTo) return Wire::kLL128;
+  if (allows(Wire::kSimple)) return Wire::kSimple;
+  return allows(Wire::kLL128) ? Wire::kLL128 : Wire::kLL;
+}
+
 // Threads of a CTA whose verbs move so many bytes.
 unsigned threads_for(const CallRecord& record, std::uint64_t chunk_bytes, int groups) {
   constexpr unsigned kWarp = 32, kService = cuda::kServiceWarps * kWarp;
@@ -66,6 +85,12 @@ unsigned threads_for(const CallRecord& record, std::uint64_t chunk_bytes, int gr
 }
 
 }  // namespace
+
+bool lines_stay_whole(int capability, LinePath path) {
+  return std::any_of(kWholeLines.begin(), kWholeLines.end(), [&](const WholeLines& row) {
+    return row.capability == capability && row.path == path;
+  });
+}
 
 bool wants_connections(const DevicePlanFacts& facts) {
   if (facts.ranks < 2) return false;
@@ -99,9 +124,7 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   }
   plan.connected = true;
   plan.algorithm = tree && (!ring || bytes <= kTreeUpTo) ? Algorithm::kTree : Algorithm::kRing;
-  const bool ll_allowed = (facts.wires >> static_cast<int>(Wire::kLL) & 1) != 0;
-  const bool simple_allowed = (facts.wires >> static_cast<int>(Wire::kSimple) & 1) != 0;
-  plan.wire = ll_allowed && (bytes <= kLLUpTo || !simple_allowed) ? Wire::kLL : Wire::kSimple;
+  plan.wire = wire_for(facts.wires, bytes);
   const std::uint64_t worth = kBytesPerChannel[static_cast<int>(plan.wire)];
   plan.channels = static_cast<int>(
       std::clamp<std::uint64_t>(bytes / worth, static_cast<std::uint64_t>(facts.fewest_channels),
@@ -110,7 +133,7 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
 
   const std::uint64_t grain = kLineBytes / width;
   plan.grain = static_cast<std::uint32_t>(grain);
-  const std::uint64_t whole = plan.wire == Wire::kLL ? kLLSlotData : facts.slot_bytes;
+  const std::uint64_t whole = cuda::slot_data_of(plan.wire, facts.slot_bytes);
   const std::uint64_t of_channel = bytes / static_cast<std::uint64_t>(plan.channels);
   const auto n = static_cast<std::uint64_t>(facts.ranks);
   // A round of the ring is a chunk for every rank, one of the trees a chunk for each of the two.
@@ -127,13 +150,12 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   return plan;
 }
 
-Result<std::uint8_t> parse_protocols(std::string_view text) {
-  constexpr std::uint8_t kAll = (1 << cuda::kWires) - 1;
+Result<std::uint8_t> parse_protocols(std::string_view text, std::uint8_t unnamed) {
   std::string rest;
   for (const char c : text)
     if (!std::isspace(static_cast<unsigned char>(c)))
       rest += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (rest.empty()) return kAll;
+  if (rest.empty()) return unnamed;
   const bool excludes = rest.front() == '^';
   std::uint8_t named = 0;
   for (std::size_t at = excludes ? 1 : 0; at <= rest.size();) {
@@ -141,21 +163,21 @@ Result<std::uint8_t> parse_protocols(std::string_view text) {
     const std::string one = rest.substr(at, comma - at);
     at = comma + 1;
     if (one == "simple") {
-      named |= 1 << static_cast<int>(Wire::kSimple);
+      named |= bit_of(Wire::kSimple);
     } else if (one == "ll") {
-      named |= 1 << static_cast<int>(Wire::kLL);
-    } else if (one != "ll128") {
+      named |= bit_of(Wire::kLL);
+    } else if (one == "ll128") {
+      named |= bit_of(Wire::kLL128);
+    } else {
       return fail(Status::kInvalidUsage,
                   "NCCL_PROTO is '{}', and '{}' is no protocol: use simple, ll and ll128", text,
                   one);
     }
   }
-  const auto allowed = static_cast<std::uint8_t>(excludes ? kAll & ~named : named);
+  const auto allowed = static_cast<std::uint8_t>(excludes ? unnamed & ~named : named);
   if (allowed == 0)
     return fail(Status::kInvalidUsage,
-                "NCCL_PROTO is '{}', which leaves no protocol that Rondo has (LL128 is not there "
-                "yet): allow simple or ll",
-                text);
+                "NCCL_PROTO is '{}', which leaves no protocol: allow simple, ll or ll128", text);
   return allowed;
 }
 

@@ -15,15 +15,26 @@
 
 namespace rondo::gpu {
 
+constexpr std::uint8_t bit_of(cuda::Wire wire) {
+  return static_cast<std::uint8_t>(1 << static_cast<int>(wire));
+}
+// What needs no promise of the hardware.
+inline constexpr std::uint8_t kUsualWires = bit_of(cuda::Wire::kSimple) | bit_of(cuda::Wire::kLL);
+
+// Whether lines of 128 bytes are known to arrive whole, by measurement, in the memory of devices of
+// this compute capability (90) over this path.
+enum class LinePath : std::uint8_t { kWithinDevice, kBetweenDevices };
+bool lines_stay_whole(int capability, LinePath path);
+
 struct DevicePlanFacts {
   int ranks = 1;
   int devices = 1;
   bool all_reach = true;  // every device reaches every other one's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;
-  std::uint8_t wires = (1 << cuda::kWires) - 1;  // allowed by NCCL_PROTO: bit Wire
-  int fewest_channels = 1, most_channels = 0;    // 0: no connections
-  std::uint64_t slot_bytes = 0;                  // of Simple
+  std::uint8_t wires = kUsualWires;            // allowed by NCCL_PROTO: bit Wire
+  int fewest_channels = 1, most_channels = 0;  // 0: no connections
+  std::uint64_t slot_bytes = 0;                // of Simple
 };
 
 struct DevicePlan {
@@ -41,8 +52,8 @@ struct DevicePlan {
 bool wants_connections(const DevicePlanFacts& facts);
 Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record);
 
-// NCCL_PROTO: "simple,ll,ll128" in any case, or what is left out after "^". Bits by Wire; LL128 is
-// a name without bits. Fails on any other name, and where nothing is left.
-Result<std::uint8_t> parse_protocols(std::string_view text);
+// NCCL_PROTO: "simple,ll,ll128" in any case, or what is left out after "^" of those that `unnamed`
+// allows. Bits by Wire. Fails on any other name, and where nothing is left.
+Result<std::uint8_t> parse_protocols(std::string_view text, std::uint8_t unnamed = kUsualWires);
 
 }  // namespace rondo::gpu

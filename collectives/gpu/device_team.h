@@ -139,6 +139,7 @@ class DeviceTeam {
   Done open_peers(DeviceState& state);
   Done open_device(DeviceState& state);
   Done open_connections();
+  Done choose_wires();
   Done add_stream(int rank, GpuStream stream);
   const StreamUse& use_of(int rank, GpuStream stream) const;
   Done post_collective(int rank, const DeviceCall& call, Mismatch* mismatch);

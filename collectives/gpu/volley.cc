@@ -25,11 +25,12 @@ Done DeviceTeam::open_connections() {
   facts_.devices = static_cast<int>(distinct_.size());
   facts_.reproducible = options_.reproducible;
   facts_.algorithms = options_.algorithms;
-  RONDO_TRY(facts_.wires, parse_protocols(env::get_string("NCCL_PROTO")));
+  RONDO_CHECK_OK(choose_wires());
   if (processes_ != nullptr || here_ < facts_.ranks || !wants_connections(facts_)) return done();
 
   ConnectionShape shape;
   shape.slots = kSlots;
+  shape.wires = facts_.wires;
   shape.slot_bytes = kSlotBytes;
   if (const auto asked = static_cast<std::uint64_t>(env::get_int("NCCL_BUFFSIZE")); asked > 0)
     shape.slot_bytes = std::max(asked / kSlots / kSmallestSlot * kSmallestSlot, kSmallestSlot);
@@ -62,6 +63,32 @@ Done DeviceTeam::open_connections() {
   facts_.fewest_channels = std::min(options_.fewest_ctas, shape.channels);
   facts_.most_channels = shape.channels;
   facts_.slot_bytes = shape.slot_bytes;
+  return done();
+}
+
+// By NCCL_PROTO; LL128 without being asked only where every path is known to keep lines whole.
+Done DeviceTeam::choose_wires() {
+  bool whole = facts_.all_reach;
+  for (const DeviceState& state : distinct_) {
+    int major = 0, minor = 0;
+    RONDO_CHECK_OK(
+        check(api_.attribute(&major, GpuAttribute::kMajor, state.device), "cuDeviceGetAttribute"));
+    RONDO_CHECK_OK(
+        check(api_.attribute(&minor, GpuAttribute::kMinor, state.device), "cuDeviceGetAttribute"));
+    const int capability = 10 * major + minor;
+    whole = whole && lines_stay_whole(capability, LinePath::kWithinDevice) &&
+            (distinct_.size() == 1 || lines_stay_whole(capability, LinePath::kBetweenDevices));
+  }
+  const auto unnamed =
+      static_cast<std::uint8_t>(kUsualWires | (whole ? bit_of(cuda::Wire::kLL128) : 0));
+  const std::string protocols = env::get_string("NCCL_PROTO");
+  RONDO_TRY(facts_.wires, parse_protocols(protocols, unnamed));
+  if (!facts_.all_reach) facts_.wires &= static_cast<std::uint8_t>(~bit_of(cuda::Wire::kLL128));
+  if (facts_.wires == 0)
+    return fail(Status::kInvalidUsage,
+                "NCCL_PROTO is '{}', but LL128 needs devices that reach each other's memory: lines "
+                "in host memory do not stay whole; allow simple or ll",
+                protocols);
   return done();
 }
 

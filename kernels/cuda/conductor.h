@@ -75,10 +75,10 @@ RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, con
   constexpr std::uint64_t kWidth = sizeof(typename Math::T);
   const ConnectedArgs& args = play.args;
   if (cta_failed()) return false;
-  const bool ll = args.wire == Wire::kLL;
+  const bool flagged = args.wire != Wire::kSimple;  // data bring the news of their own arrival
   const std::uint64_t number = read_word(kNumbersAt + play.group.number);
   const std::uint32_t job = job_at(play.group.number, number);
-  std::uint64_t from_flags = 0, to_flags = 0, peers = 0, step = 0;
+  std::uint64_t peers = 0, step = 0;
   std::uint32_t how = 0;
   RONDO_NO_UNROLL
   for (unsigned i = 0; i < 4; ++i) {
@@ -89,24 +89,21 @@ RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, con
     write_word(job + kPosts + 2 * i, 0);
     if (!used) continue;
     const EndAt end = end_at(incoming ? kIncoming : kOutgoing, index);
-    // LL's data bring their own flags.
-    if (!(ll && incoming) && !wait_for_end<Faults>(play, end, incoming)) {
+    if (!(flagged && incoming) && !wait_for_end<Faults>(play, end, incoming)) {
       fail_cta();
       return false;
     }
     const std::uint64_t now = end.step();
-    const auto flag = static_cast<std::uint64_t>(static_cast<std::uint32_t>(now + 1));
     write_word(job + (incoming ? kFrom : kTo) + i % 2,
                reinterpret_cast<std::uintptr_t>(end.slot()));
+    write_word(job + (incoming ? kFromFlags : kToFlags) + i % 2, now + 1);
     if (incoming) {
-      from_flags |= flag << 32 * i;
       peers |= static_cast<std::uint64_t>(static_cast<std::uint32_t>(end.peer())) << 32 * i;
       if (i == 0) step = now;
-    } else {
-      to_flags |= flag << 32 * (i - 2);
-      if (ll && (now & 0x7fffffff) < end.slot_count()) how |= i == 2 ? kFillsSlot0 : kFillsSlot1;
+    } else if (args.wire == Wire::kLL && (now & 0x7fffffff) < end.slot_count()) {
+      how |= i == 2 ? kFillsSlot0 : kFillsSlot1;
     }
-    if (incoming || !ll) {
+    if (incoming || !flagged) {
       write_word(job + kPosts + 2 * i,
                  reinterpret_cast<std::uintptr_t>(incoming ? end.head() : end.tail()));
       write_word(job + kPosts + 2 * i + 1, now + 1);
@@ -128,8 +125,6 @@ RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, con
   write_word(job + kKeep, (verb & kKeeps) != 0 ? keep : 0);
   write_word(job + kCount, c.count);
   write_word(job + kHow, how);
-  write_word(job + kFromFlags, from_flags);
-  write_word(job + kToFlags, to_flags);
   write_word(job + kFromPeers, peers);
   write_word(job + kStep, step);
   write_word(kNumbersAt + play.group.number, number + 1);

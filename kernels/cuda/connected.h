@@ -1,5 +1,5 @@
 // The kernels over connections: a CTA plays one channel of one rank, by the texts of
-// kernels/algorithms, over Simple or LL.
+// kernels/algorithms, over Simple, LL or LL128.
 //
 // Connected<ReduceMath<type, op>> reduces (all-reduce by ring and double tree, reduce-scatter,
 // reduce); Connected<CopyMath> copies (all-gather, broadcast). A launch of several ranks of one
@@ -11,6 +11,7 @@
 #include "kernels/algorithms/ring.h"
 #include "kernels/algorithms/tree.h"
 #include "kernels/cuda/conductor.h"
+#include "kernels/cuda/ll128_mover.h"
 #include "kernels/cuda/ll_mover.h"
 
 namespace rondo::cuda {
@@ -110,6 +111,9 @@ struct Connected {
         const unsigned worker = play.group.worker(), workers = play.group.workers();
         if (play.args.wire == Wire::kLL) {
           LLMover<Math>{job, play.args, play.station(), play.channel(), worker, workers, factor}
+              .run();
+        } else if (play.args.wire == Wire::kLL128) {
+          LL128Mover<Math>{job, play.args, play.station(), play.channel(), worker, workers, factor}
               .run();
         } else {
           SimpleMover<Math>{job, worker, workers, factor, play.args.ranks}.run();

@@ -17,8 +17,8 @@
 
 namespace rondo::cuda {
 
-enum class Wire : std::uint8_t { kSimple, kLL };  // protocols
-inline constexpr int kWires = 2;
+enum class Wire : std::uint8_t { kSimple, kLL, kLL128 };  // protocols
+inline constexpr int kWires = 3;
 
 // One end of a connection as its own rank keeps it. No connection: slot_count is 0.
 struct DeviceEnd {
@@ -39,6 +39,22 @@ inline constexpr int kChannelEnds = kWires * kDirections * kEnds;
 inline constexpr std::uint64_t kLineData = 8;
 inline constexpr std::uint64_t kLineSize = 16;
 inline constexpr std::uint64_t kLLSlotLines = 1024;  // lines of a slot: 8 KiB of data
+// LL128: 120 bytes of data and a flag of 8. Two lines together carry 15 vectors of 16 bytes.
+inline constexpr std::uint64_t kLongLineData = 120;
+inline constexpr std::uint64_t kLongLineSize = 128;
+inline constexpr std::uint64_t kLL128SlotLines = 256;  // even; 30 KiB of data
+
+// Bytes of a slot, and of the data in it, where one of Simple has `simple`.
+constexpr std::uint64_t slot_bytes_of(Wire wire, std::uint64_t simple) {
+  return wire == Wire::kLL      ? kLLSlotLines * kLineSize
+         : wire == Wire::kLL128 ? kLL128SlotLines * kLongLineSize
+                                : simple;
+}
+constexpr std::uint64_t slot_data_of(Wire wire, std::uint64_t simple) {
+  return wire == Wire::kLL      ? kLLSlotLines * kLineData
+         : wire == Wire::kLL128 ? kLL128SlotLines * kLongLineData
+                                : simple;
+}
 
 // A rank's words in host memory that its kernels reach: orders to them, and what they say.
 struct alignas(128) Control {

@@ -14,17 +14,17 @@ namespace rondo::cuda {
 
 // A job, in words of 8 bytes. Addresses are 0 where a verb does not touch such a place.
 enum JobWord : std::uint32_t {
-  kFrom,            // two: slots to read
-  kTo = kFrom + 2,  // two: slots to write
-  kOwn = kTo + 2,   // this rank's operand
-  kKeep,            // where the result stays
-  kCount,           // elements
-  kHow,             // bits below
-  kFromFlags,       // LL: the flags of two incoming slots, 32 bits each
-  kToFlags,         // and of two outgoing ones
-  kFromPeers,       // ranks behind the incoming slots, 32 bits each
-  kStep,            // of the first incoming slot
-  kPosts,           // four pairs: a counter of a peer (or 0), and what it becomes
+  kFrom,                      // two: slots to read
+  kTo = kFrom + 2,            // two: slots to write
+  kOwn = kTo + 2,             // this rank's operand
+  kKeep,                      // where the result stays
+  kCount,                     // elements
+  kHow,                       // bits below
+  kFromFlags,                 // two: LL, LL128: the flags of the incoming slots (LL uses 32 bits)
+  kToFlags = kFromFlags + 2,  // two: and of the outgoing ones
+  kFromPeers = kToFlags + 2,  // ranks behind the incoming slots, 32 bits each
+  kStep,                      // of the first incoming slot
+  kPosts,                     // four pairs: a counter of a peer (or 0), and what it becomes
   kJobWords = kPosts + 8
 };
 enum How : std::uint32_t {

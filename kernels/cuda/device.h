@@ -8,7 +8,10 @@
 //   load_once / ..._once  the same for data that is touched once (evict first)
 //   load_relaxed, load_acquire, store_relaxed, store_release<Scope>   4, 8 or 16 bytes
 //   load_pair / store_pair             16 bytes, relaxed at system scope, whole in halves of 8
-//   bytes add_relaxed<Scope>, exchange_relaxed<Scope>, fence<Scope> barrier, named_barrier,
+//   bytes
+//   store_line   the same by eight lanes to the 128 bytes of a line, with one instruction of the
+//   warp (null: this lane has none): whole, too, where the path to that memory is so kind
+//   add_relaxed<Scope>, exchange_relaxed<Scope>, fence<Scope> barrier, named_barrier,
 //   named_arrive, sync_warp, shuffle, ballot, timer_ns, nap, spin
 // Guarantees: accesses are made in program order by the compiler (all are volatile to it); the
 // device orders them as the PTX memory model says. Cost: the instruction that the name says.

@@ -195,6 +195,11 @@ __device__ __forceinline__ void store_pair(Pair* to, Pair pair) {
                : "memory");
 }
 
+__device__ __forceinline__ void store_line(Pair* to, Pair pair) {
+  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+  if (to != nullptr) store_pair(to, pair);
+}
+
 template <Scope scope>
 __device__ __forceinline__ void fence() {
   if constexpr (scope == Scope::kCta) {

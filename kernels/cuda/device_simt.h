@@ -56,6 +56,7 @@ void store_release(T* at, T value) {
 }
 inline Pair load_pair(const Pair* from) { return load_relaxed<Scope::kSystem>(from); }
 inline void store_pair(Pair* to, Pair pair) { store_relaxed<Scope::kSystem>(to, pair); }
+inline void store_line(Pair* to, Pair pair) { simt::store_line(to, &pair); }
 template <Scope scope, class T>
 T add_relaxed(T* at, T value) {
   return static_cast<T>(

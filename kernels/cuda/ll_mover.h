@@ -6,6 +6,7 @@
 // bytes on the wire.
 #pragma once
 
+#include "kernels/cuda/own_bytes.h"
 #include "kernels/cuda/patience.h"
 #include "kernels/cuda/simple_mover.h"
 
@@ -24,24 +25,24 @@ struct LLMover {
   RONDO_FN void run() const {
     const std::uint64_t bytes = job.count * sizeof(T);
     const std::uint64_t lines = (bytes + kLineData - 1) / kLineData;
-    const std::uint64_t flags = read_word(job.at + kToFlags);
+    const std::uint64_t flag[2] = {read_word(job.at + kToFlags), read_word(job.at + kToFlags + 1)};
     RONDO_NO_UNROLL
     for (std::uint64_t line = worker; line < lines; line += workers) {
       const std::uint64_t rest = bytes - line * kLineData;
       const auto valid = static_cast<unsigned>(rest < kLineData ? rest : kLineData);
       const std::uint64_t result = result_of(line, valid);
-      put_line(job.to[0], line, result, flags & 0xffffffff);
-      put_line(job.to[1], line, result, flags >> 32);
-      if (job.keep != 0) write_own(job.keep, line, valid, result);
+      put_line(job.to[0], line, result, flag[0]);
+      put_line(job.to[1], line, result, flag[1]);
+      if (job.keep != 0) write_own<T>(job.keep + line * kLineData, valid, result);
     }
-    if ((job.how & kFillsSlot0) != 0) fill(job.to[0], lines, flags & 0xffffffff);
-    if ((job.how & kFillsSlot1) != 0) fill(job.to[1], lines, flags >> 32);
+    if ((job.how & kFillsSlot0) != 0) fill(job.to[0], lines, flag[0]);
+    if ((job.how & kFillsSlot1) != 0) fill(job.to[1], lines, flag[1]);
   }
 
  private:
   RONDO_FN std::uint64_t result_of(std::uint64_t line, unsigned valid) const {
     std::uint64_t operand[3] = {0, 0, 0};
-    if (job.own != 0) operand[1] = read_own(job.own, line, valid);
+    if (job.own != 0) operand[1] = read_own<T>(job.own + line * kLineData, valid);
     if (job.from[0] != 0) operand[0] = take_line(0, line);
     if (job.from[1] != 0) operand[2] = take_line(1, line);
     if constexpr (Math::kReduces) {
@@ -67,7 +68,7 @@ struct LLMover {
   // Waits for a line of an incoming slot.
   RONDO_FN std::uint64_t take_line(int which, std::uint64_t line) const {
     const auto* const at = reinterpret_cast<const device::Pair*>(job.from[which]) + line;
-    const auto flag = static_cast<std::uint32_t>(read_word(job.at + kFromFlags) >> 32 * which);
+    const auto flag = static_cast<std::uint32_t>(read_word(job.at + kFromFlags + which));
     device::Pair pair{};
     const auto come = [&] {
       pair = device::load_pair(at);
@@ -89,27 +90,6 @@ struct LLMover {
     RONDO_NO_UNROLL
     for (std::uint64_t line = first + worker; line < kLLSlotLines; line += workers)
       put_line(base, line, 0, flag);
-  }
-
-  // 8 bytes, or what is left of the buffer, at any alignment.
-  static RONDO_FN std::uint64_t read_own(std::uint64_t base, std::uint64_t line, unsigned valid) {
-    const std::uint64_t at = base + line * kLineData;
-    if (at % kLineData == 0 && valid == kLineData)
-      return device::load_once(reinterpret_cast<const std::uint64_t*>(at));
-    std::uint64_t data = 0;
-    RONDO_NO_UNROLL
-    for (unsigned b = 0; b < valid; b += sizeof(T))
-      data |= to_bits(device::load(reinterpret_cast<const T*>(at + b))) << 8 * b;
-    return data;
-  }
-  static RONDO_FN void write_own(std::uint64_t base, std::uint64_t line, unsigned valid,
-                                 std::uint64_t data) {
-    const std::uint64_t at = base + line * kLineData;
-    if (at % kLineData == 0 && valid == kLineData)
-      return device::store_once(reinterpret_cast<std::uint64_t*>(at), data);
-    RONDO_NO_UNROLL
-    for (unsigned b = 0; b < valid; b += sizeof(T))
-      device::store(reinterpret_cast<T*>(at + b), bits_to<T>(data >> 8 * b));
   }
 };
 

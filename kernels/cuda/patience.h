@@ -66,4 +66,18 @@ RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const CallRecor
   return true;
 }
 
+// The same by a whole warp: until ready() on all of its lanes.
+template <class Ready>
+RONDO_FN inline bool wait_together(Ready&& ready, Control* control, const CallRecord& call,
+                                   Awaited awaited) {
+  std::uint64_t begin = 0;
+  for (unsigned turns = 1; device::any(!ready()); ++turns) {
+    device::spin();
+    if (turns % kTurnsBetweenLooks != 0) continue;
+    if (device::lane_index() == 0) begin = look_up(control, call, awaited, begin);
+    if (device::shuffle(begin != 0 ? 1 : 0, 0) == 0) return false;
+  }
+  return true;
+}
+
 }  // namespace rondo::cuda

@@ -29,6 +29,9 @@ unsigned cta_count();
 // 16 bytes are whole in halves of 8.
 void load(void* to, const void* from, unsigned bytes, Order order, Scope scope);
 void store(void* at, const void* from, unsigned bytes, Order order, Scope scope);
+// Part lane % 8 of a line of 128 bytes, or nothing (at: null). By whole warps; the parts of a line
+// become visible at once where the path promises it.
+void store_line(void* at, const void* from);
 void load_shared(void* to, std::uint32_t offset, unsigned bytes);
 void store_shared(std::uint32_t offset, const void* from, unsigned bytes);
 

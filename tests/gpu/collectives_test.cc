@@ -7,19 +7,7 @@
 namespace rondo::test {
 namespace {
 
-class DeviceCollectives : public testing::TestWithParam<int> {
- protected:
-  // In one group of one thread, as nccl-tests does it.
-  void run_grouped(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t shift) {
-    DeviceCase test(ranks, c, in_place, shift);
-    test.fill_inputs();
-    NCCL_OK(ncclGroupStart());
-    for (int r = 0; r < c.ranks; ++r)
-      EXPECT_EQ(test.call(r), ncclSuccess) << ncclGetLastError(nullptr);
-    NCCL_OK(ncclGroupEnd());
-    test.check();
-  }
-};
+class DeviceCollectives : public testing::TestWithParam<int> {};
 
 constexpr Collective kAll[] = {
     Collective::kAllReduce,     Collective::kReduce,   Collective::kBroadcast,

@@ -64,6 +64,21 @@ TEST(DevicePlan, SeveralDevicesUseLLWhileSmallAndMoreChannelsWhenLarge) {
   EXPECT_LE(large.per_round * sizeof(float), facts.slot_bytes);
 }
 
+TEST(DevicePlan, LL128RunsWhereItIsAllowed) {
+  EXPECT_FALSE(lines_stay_whole(90, LinePath::kBetweenDevices)) << "nobody has measured it";
+  DevicePlanFacts facts = facts_of(4, 4);
+  facts.wires = parse_protocols("ll,ll128,simple").value();
+  const auto wire_of = [&](std::uint64_t count) {
+    return make_device_plan(facts, record_of(Collective::kAllReduce, count)).value().wire;
+  };
+  EXPECT_EQ(wire_of(100), Wire::kLL);
+  EXPECT_EQ(wire_of(256 << 10), Wire::kLL128);
+  EXPECT_EQ(wire_of(kLarge), Wire::kSimple);
+  facts.wires = parse_protocols("LL128").value();
+  EXPECT_EQ(wire_of(100), Wire::kLL128);
+  EXPECT_EQ(wire_of(kLarge), Wire::kLL128);
+}
+
 TEST(DevicePlan, ReproducibleSumsStayInTreeOrder) {
   DevicePlanFacts facts = facts_of(4, 4);
   facts.reproducible = true;
@@ -87,7 +102,9 @@ TEST(DevicePlan, ProtocolsAreListsOfNames) {
   EXPECT_EQ(parse_protocols("^LL, LL128").value(), 1);
   EXPECT_EQ(parse_protocols("simple,ll").value(), 3);
   EXPECT_FALSE(parse_protocols("simpel").ok());
-  EXPECT_FALSE(parse_protocols("LL128").ok());
+  EXPECT_EQ(parse_protocols("LL128").value(), 4);
+  EXPECT_FALSE(parse_protocols("^simple,ll").ok()) << "nothing promises LL128 unasked";
+  EXPECT_EQ(parse_protocols("^simple,ll", 7).value(), 4);
 }
 
 }  // namespace

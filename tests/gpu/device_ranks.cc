@@ -150,4 +150,14 @@ void DeviceCase::check() {
   for (RankCase& part : parts_) ASSERT_EQ(part.check(), "");
 }
 
+void run_grouped(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t shift) {
+  DeviceCase test(ranks, c, in_place, shift);
+  test.fill_inputs();
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < c.ranks; ++r)
+    EXPECT_EQ(test.call(r), ncclSuccess) << ncclGetLastError(nullptr);
+  NCCL_OK(ncclGroupEnd());
+  test.check();
+}
+
 }  // namespace rondo::test

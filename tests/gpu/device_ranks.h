@@ -165,6 +165,9 @@ class DeviceCase {
   std::vector<RankCase> parts_;
 };
 
+// All ranks' calls of a case in one group of one thread, as nccl-tests makes them, and the check.
+void run_grouped(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t shift);
+
 bool reduces(Collective collective);
 
 }  // namespace rondo::test

@@ -75,8 +75,7 @@ class ConnectedRanks {
     args.count = call.count;
     args.grain = kLineBytes / kWidth;
     const std::uint64_t slot =
-        (call.wire == cuda::Wire::kLL ? cuda::kLLSlotLines * cuda::kLineData : shape_.slot_bytes) /
-        kWidth / args.grain * args.grain;
+        cuda::slot_data_of(call.wire, shape_.slot_bytes) / kWidth / args.grain * args.grain;
     const bool all_reduce = call.collective == Collective::kAllReduce;
     const bool tree = call.algorithm == Algorithm::kTree;
     const int parts = tree ? 2 : all_reduce ? shape_.ranks : 1;
@@ -100,10 +99,10 @@ class ConnectedRanks {
     made_.push_back({from, to, lane});
     const int out = outgoing_[from]++, in = incoming_[to]++;
     for (int i = 0; i < shape_.channels * cuda::kWires; ++i) {
-      const bool ll = i % cuda::kWires == static_cast<int>(cuda::Wire::kLL);
+      const auto wire = static_cast<cuda::Wire>(i % cuda::kWires);
       cuda::DeviceEnd end{};
       Connection& connection = end.connection;
-      connection.slot_bytes = ll ? cuda::kLLSlotLines * cuda::kLineSize : shape_.slot_bytes;
+      connection.slot_bytes = cuda::slot_bytes_of(wire, shape_.slot_bytes);
       connection.slot_count = static_cast<std::uint64_t>(shape_.slots);
       connection.buffer = machine_.allocate<std::byte>(
           connection.slot_bytes * connection.slot_count, device_of(to));

@@ -1,5 +1,5 @@
-// The kernels over connections on the emulated machine: rings and trees, Simple and LL, with few
-// slots and many chunks, in seed mode and in weak memory; and faults planted in them are seen.
+// The kernels over connections on the emulated machine: rings and trees, Simple, LL and LL128, with
+// few slots and many chunks, in seed mode and in weak memory; and faults planted in them are seen.
 #include <string>
 
 #include "tests/simt/connected_fixture.h"
@@ -68,10 +68,9 @@ struct Way {
   Wire wire;
   int fewest_slots;
 };
-constexpr Way kWays[] = {{Algorithm::kRing, Wire::kSimple, 2},
-                         {Algorithm::kRing, Wire::kLL, 2},
-                         {Algorithm::kTree, Wire::kSimple, 1},
-                         {Algorithm::kTree, Wire::kLL, 1}};
+constexpr Way kWays[] = {{Algorithm::kRing, Wire::kSimple, 2}, {Algorithm::kRing, Wire::kLL, 2},
+                         {Algorithm::kTree, Wire::kSimple, 1}, {Algorithm::kTree, Wire::kLL, 1},
+                         {Algorithm::kRing, Wire::kLL128, 2},  {Algorithm::kTree, Wire::kLL128, 1}};
 
 TEST(ConnectedKernels, AllReduceForEveryNumberOfRanksAndSlots) {
   for_each_round(2, [](std::uint64_t seed) {
@@ -85,8 +84,9 @@ TEST(ConnectedKernels, AllReduceForEveryNumberOfRanksAndSlots) {
         shape.one_device = random.one_in(2);
         ConnectedCall call{.algorithm = way.algorithm, .wire = way.wire};
         call.count = 1 + random.below(random.one_in(3) ? 3000 : 100);
-        if (way.wire == Wire::kLL) call.per_round = 64 * static_cast<unsigned>(n);
-        const MachineOptions options{.seed = seed, .weak = random.one_in(2), .devices = 8};
+        if (way.wire != Wire::kSimple) call.per_round = 64 * static_cast<unsigned>(n);
+        const MachineOptions options{
+            .seed = seed, .weak = random.one_in(2), .whole_lines = true, .devices = 8};
         EXPECT_TRUE(all_reduce(options, shape, call, 2, random.below(2)))
             << n << " ranks, " << shape.slots << " slots, " << call.count << " elements, way "
             << (&way - kWays);
@@ -101,9 +101,10 @@ TEST(ConnectedKernels, SlotsAreUsedManyTimes) {
   for (const Way& way : kWays) {
     ConnectedShape shape{.ranks = 3, .slots = way.fewest_slots};
     ConnectedCall call{.algorithm = way.algorithm, .wire = way.wire, .count = 64 * 3 * 9};
-    if (way.wire == Wire::kLL) call.per_round = 64 * 3;
+    if (way.wire != Wire::kSimple) call.per_round = 64 * 3;
     for (const bool weak : {false, true})
-      EXPECT_TRUE(all_reduce({.seed = 5, .weak = weak, .devices = 8}, shape, call, 1));
+      EXPECT_TRUE(
+          all_reduce({.seed = 5, .weak = weak, .whole_lines = true, .devices = 8}, shape, call, 1));
   }
 }
 
@@ -137,12 +138,14 @@ bool copies(const MachineOptions& options, const ConnectedShape& shape, const Co
 TEST(ConnectedKernels, CopyBytesOfAnyNumberAndPlace) {
   for_each_round(6, [](std::uint64_t seed) {
     Random random(seed);
-    for (const Wire wire : {Wire::kSimple, Wire::kLL}) {
+    for (const Wire wire : {Wire::kSimple, Wire::kLL, Wire::kLL128}) {
       for (const Collective which : {Collective::kAllGather, Collective::kBroadcast}) {
         ConnectedShape shape{.ranks = 2 + static_cast<int>(random.below(4)), .channels = 2};
         ConnectedCall call{.collective = which, .wire = wire, .count = 1 + random.below(3000)};
         call.root = static_cast<int>(random.below(static_cast<unsigned>(shape.ranks)));
-        EXPECT_TRUE(copies({.seed = seed, .weak = random.one_in(2), .devices = 8}, shape, call))
+        const MachineOptions options{
+            .seed = seed, .weak = random.one_in(2), .whole_lines = true, .devices = 8};
+        EXPECT_TRUE(copies(options, shape, call))
             << shape.ranks << " ranks, " << call.count << " bytes";
       }
     }
@@ -180,6 +183,25 @@ TEST(ConnectedKernels, WithoutReleaseAreCaughtInWeakMemory) {
 }
 TEST(ConnectedKernels, WithoutAcquireAreCaughtInWeakMemory) {
   EXPECT_GT(failures<NoAcquire>(true), 4);
+}
+
+// LL128 where lines of 128 bytes may arrive in parts, and where they do not.
+int failures_of_ll128(bool weak, bool whole_lines) {
+  constexpr int kSeeds = 40;
+  const ConnectedCall call{.wire = Wire::kLL128, .count = 64 * 2 * 5, .per_round = 64 * 2};
+  int failed = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed)
+    failed += all_reduce({.seed = seed, .weak = weak, .whole_lines = whole_lines, .devices = 8},
+                         {.ranks = 2, .slots = 2}, call, 1)
+                  ? 0
+                  : 1;
+  return failed;
+}
+TEST(ConnectedKernels, OverLL128NeedLinesThatStayWhole) {
+  EXPECT_EQ(failures_of_ll128(false, true), 0);
+  EXPECT_EQ(failures_of_ll128(true, true), 0);
+  EXPECT_GT(failures_of_ll128(false, false), 0);
+  EXPECT_GT(failures_of_ll128(true, false), 36);
 }
 
 TEST(ConnectedKernels, ThatStayInASlotAreCaught) { EXPECT_GT(failures<StaysInSlot>(false), 36); }

@@ -28,6 +28,7 @@ namespace rondo::simt {
 struct MachineOptions {
   std::uint64_t seed = 1;
   bool weak = false;
+  bool whole_lines = false;
   int threads = 0;  // 0: seed mode
   int devices = 2;
   DeviceLimits limits = {.multiprocessors = 8};
@@ -112,6 +113,7 @@ class TestMachine {
     GangOptions gang;
     gang.worker.seed = options.seed;
     gang.worker.weak_memory = options.weak;
+    gang.worker.whole_lines = options.whole_lines;
     gang.threads = options.threads;
     gang.devices = options.devices;
     gang.limits = options.limits;

@@ -44,9 +44,16 @@ void set_p2p(Config& config, const std::string& p2p) {
   }
 }
 
+void set_lines(Config& config, const std::string& lines) {
+  if (lines != "torn" && lines != "whole")
+    refuse(fmt::format("RONDO_SIMT has lines '{}'; there are torn and whole", lines));
+  config.whole_lines = lines == "whole";
+}
+
 void set(Config& config, const std::string& key, const std::string& value) {
   if (key == "mode") return set_mode(config, value);
   if (key == "p2p") return set_p2p(config, value);
+  if (key == "lines") return set_lines(config, value);
   const std::uint64_t n = number("a value in RONDO_SIMT", value);
   if (key == "queues") {
     config.queues = static_cast<int>(n);
@@ -94,6 +101,7 @@ std::string Config::reproducer() const {
   constexpr const char* kP2p[] = {"all", "none", "pairs"};
   text += fmt::format(" RONDO_SIMT=mode={},queues={},p2p={},multiprocessors={}", mode, queues,
                       kP2p[static_cast<int>(p2p)], multiprocessors);
+  if (whole_lines) text += ",lines=whole";
   if (out_of_memory != 0) text += fmt::format(",out_of_memory={}", out_of_memory);
   if (lost != 0) text += fmt::format(",lost={}", lost);
   return text;

@@ -8,6 +8,7 @@
 //     queues=N          hardware queues a device (0: 1 to 8, by the seed); streams share them
 //     p2p=all|none|pairs        which devices reach each other (pairs: 0-1, 2-3, ...)
 //     multiprocessors=N, memory=MiB       a device
+//     lines=torn|whole          whether lines of 128 bytes reach a device's memory whole
 //     slices=N          time slices that a kernel may spend spinning while another process waits
 //                       for its device
 //     out_of_memory=N   the Nth device allocation fails, and every later one
@@ -27,6 +28,7 @@ struct Config {
   int devices = 8;
   std::uint64_t seed = 1;
   bool weak = false;
+  bool whole_lines = false;
   int threads = 0;  // OS threads for kernels; 0: seed mode
   int queues = 0;
   PeerAccess p2p = PeerAccess::kAll;

@@ -15,6 +15,7 @@ GangOptions gang_options(const Config& config) {
   GangOptions options;
   options.worker.seed = config.seed;
   options.worker.weak_memory = config.weak;
+  options.worker.whole_lines = config.whole_lines;
   options.threads = config.threads;
   options.devices = config.devices;
   options.limits.multiprocessors = config.multiprocessors;

@@ -71,6 +71,7 @@ struct Warp {
   const char* what = nullptr;
   std::array<std::uint64_t, kWarpLanes> brought{};
   std::array<std::uint64_t, kWarpLanes> taken{};  // of the newest complete meeting
+  std::array<LinePart, kWarpLanes> parts;         // of lines that are being stored
   View view;
   std::vector<Thread*> waiting;
 };

@@ -154,6 +154,17 @@ std::uint64_t atomically(void* at, unsigned bytes, Order order, Scope scope, Act
   return old;
 }
 
+void store_parts(const Warp& warp) {
+  if (WeakMemory* const weak = worker().weak()) {
+    for (unsigned lane = 0; lane < kWarpLanes; lane += kLineParts)
+      weak->store_line({warp.parts.data() + lane, kLineParts});
+    return;
+  }
+  for (const LinePart& part : warp.parts)
+    for (unsigned done = 0; part.at != nullptr && done < sizeof(part.value); done += kWhole)
+      raw_store(part.at + done, part.value.data() + done, kWhole, Order::kRelaxed);
+}
+
 }  // namespace
 
 unsigned thread_index() { return self().index; }
@@ -197,6 +208,24 @@ void store(void* at, const void* from, unsigned bytes, Order order, Scope scope)
       raw_store(to + part, value, size, order);
     }
   });
+}
+
+// The lane that comes last stores for all, unless the path may tear lines: then each for itself.
+void store_line(void* at, const void* from) {
+  constexpr unsigned kPart = sizeof(LinePart::value);
+  Thread& thread = self();
+  const unsigned lane = thread.index % kWarpLanes;
+  Warp& warp = thread.cta.warps[thread.index / kWarpLanes];
+  const auto address = reinterpret_cast<std::uint64_t>(at);
+  if (at != nullptr && address / kPart % kLineParts != lane % kLineParts)
+    broken(fmt::format("writes {:#x} as part {} of a line", address, lane % kLineParts));
+  const bool whole = at != nullptr && worker().keeps_lines_whole(address);
+  LinePart& part = warp.parts[lane];
+  part.at = whole ? place(at, kPart, "writes") : nullptr;
+  std::memcpy(part.value.data(), from, kPart);
+  if (warp.arrived + 1 == warp.lanes) store_parts(warp);
+  meet("store_line", 0, false);
+  if (at != nullptr && !whole) store(at, from, kPart, Order::kRelaxed, Scope::kSystem);
 }
 
 void load_shared(void* to, std::uint32_t offset, unsigned bytes) {

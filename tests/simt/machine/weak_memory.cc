@@ -152,8 +152,28 @@ void WeakMemory::push(StoreBuffer& buffer, const StoreBuffer* until) {
     while (!at->entries.empty()) move(*at, random_.below(at->entries.size()));
 }
 
+void WeakMemory::store_line(std::span<const LinePart> parts) {
+  std::array<LinePart, kLineParts> line;
+  std::copy(parts.begin(), parts.end(), line.begin());
+  lines_.push_back(line);
+  if (lines_.size() > kBuffered) deliver_line(random_.below(lines_.size()));
+}
+
+void WeakMemory::deliver_line(std::size_t index) {
+  const std::array<LinePart, kLineParts> line = lines_[index];
+  lines_.erase(lines_.begin() + static_cast<std::ptrdiff_t>(index));
+  for (const LinePart& part : line)
+    for (unsigned done = 0; part.at != nullptr && done < sizeof(part.value); done += kWhole)
+      raw_store(part.at + done, part.value.data() + done, kWhole, Order::kRelaxed);
+}
+
+void WeakMemory::deliver_lines() {
+  while (!lines_.empty()) deliver_line(random_.below(lines_.size()));
+}
+
 void WeakMemory::release(ThreadMemory& thread, Scope scope) {
   StoreBuffer* const cta = thread.stores.next;
+  if (scope != Scope::kCta) deliver_lines();
   push(thread.stores, scope == Scope::kCta ? cta : scope == Scope::kDevice ? cta->next : nullptr);
 }
 
@@ -178,11 +198,16 @@ void WeakMemory::settle(ThreadMemory& thread, const std::byte* at, unsigned byte
 }
 
 void WeakMemory::drain_one() {
+  if (!lines_.empty() && (pending_.empty() || random_.one_in(2)))
+    return deliver_line(random_.below(lines_.size()));
   if (pending_.empty()) return;
   StoreBuffer& buffer = *pending_[random_.below(pending_.size())];
   move(buffer, random_.below(buffer.entries.size()));
 }
 
-void WeakMemory::drain_all(StoreBuffer& buffer) { push(buffer, nullptr); }
+void WeakMemory::drain_all(StoreBuffer& buffer) {
+  deliver_lines();
+  push(buffer, nullptr);
+}
 
 }  // namespace rondo::simt

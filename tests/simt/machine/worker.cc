@@ -57,6 +57,11 @@ Worker::~Worker() = default;
 
 Thread* Worker::running() { return running_thread; }
 
+bool Worker::keeps_lines_whole(std::uint64_t address) const {
+  const Allocation* const found = memory_.find(address);
+  return options_.whole_lines && found != nullptr && found->kind == MemoryKind::kDevice;
+}
+
 void Worker::add(std::unique_ptr<Cta> cta) {
   cta->worker = this;
   for (std::uint64_t& word : cta->shared) word = random_.next();

@@ -22,6 +22,7 @@ class Worker {
   struct Options {
     std::uint64_t seed = 1;
     bool weak_memory = false;  // one worker only
+    bool whole_lines = false;  // the devices' memory gets lines of 128 bytes whole
     bool jumpy = true;         // plain accesses also give way now and then
   };
   enum class Turn { kIdle, kSpun, kMoved };
@@ -43,6 +44,7 @@ class Worker {
   // For the hooks, on the GPU thread that runs.
   static Thread* running();
   AddressSpace& memory() { return memory_; }
+  bool keeps_lines_whole(std::uint64_t address) const;  // host memory never does
   WeakMemory* weak() { return options_.weak_memory ? &weak_ : nullptr; }
   StoreBuffer& device_stores(int device) { return devices_[device].stores; }
   void give_way();                  // somebody else may go first

@@ -13,6 +13,7 @@
 #include "collectives/gpu/shared_device.h"
 #include "collectives/gpu/team_registry.h"
 #include "collectives/tuning.h"
+#include "topology/cache_sizes.h"
 #include "topology/cpu_budget.h"
 #include "topology/host_identity.h"
 #include "topology/rank_layout.h"
@@ -88,6 +89,9 @@ class Creation {
     mine.reproducible = request_.options.reproducible;
     mine.cpu_set = topology::id_of(topology::affinity_cpus());
     mine.cores = topology::usable_cores();
+    const topology::CacheSizes caches = topology::cache_sizes();
+    mine.core_cache = caches.core_bytes;
+    mine.shared_cache = caches.shared_bytes;
     mine.device = request_.options.device;
     const Blob blob = mine.encode();
     RONDO_TRY(const std::vector<Blob> all, session_->all_gather(blob));
@@ -293,7 +297,12 @@ class Creation {
     facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
     facts.connection_slot_bytes = tuning::connection_slot_bytes(state_->shape.largest);
     facts.one_process = true;
+    const auto smaller = [](std::uint64_t one, std::uint64_t other) {
+      return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
+    };
     for (const InitRecord& record : records_) {
+      facts.core_cache_bytes = smaller(facts.core_cache_bytes, record.core_cache);
+      facts.shared_cache_bytes = smaller(facts.shared_cache_bytes, record.shared_cache);
       facts.algorithms.intersect(record.algorithms);
       facts.reproducible |= record.reproducible;
       facts.one_process &= record.facts.process == records_[0].facts.process;

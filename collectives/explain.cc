@@ -20,10 +20,12 @@ bool goes_as_messages(const PlanFacts& facts, const CallRecord& record) {
 
 const char* order_text(Order order) {
   constexpr const char* kTexts[] = {
-      "nothing is reduced", "balanced tree over the ranks: the same bits whatever the algorithm",
+      "nothing is reduced",
+      "balanced tree over the ranks: the same bits whatever the algorithm",
       "around the ring: bits depend on the algorithm",
       "along two trees: bits depend on the algorithm",
-      "balanced tree over hosts of balanced trees over the ranks of each"};
+      "balanced tree over hosts of balanced trees over the ranks of each",
+      "around the hosts, of balanced trees over the ranks of each: bits depend on the algorithm"};
   return kTexts[static_cast<int>(order)];
 }
 
@@ -72,12 +74,14 @@ std::string why_direct(const PlanFacts& facts, const CallRecord& record, const P
   return why;
 }
 
-std::string why_hierarchical(const PlanFacts& facts) {
+std::string why_hierarchical(const PlanFacts& facts, Collective collective) {
+  const std::uint64_t from = tuning::hierarchical_from(collective);
   return fmt::format(
-      "{} hosts: reduced or gathered inside each, then across by {} rank{} of each host; from {} "
-      "on "
-      "fewer bytes between hosts decide",
-      facts.hosts, facts.rails, facts.rails == 1 ? "" : "s", bytes_text(tuning::kHierarchicalFrom));
+      "{} hosts: memory inside each, across by {} rank{} of each host; {}", facts.hosts,
+      facts.rails, facts.rails == 1 ? "" : "s",
+      from == ~std::uint64_t{0}
+          ? "NCCL_ALGO asks for it"
+          : fmt::format("from {} on fewer bytes between hosts decide", bytes_text(from)));
 }
 
 ExplainRow protocol_row(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
@@ -160,7 +164,7 @@ std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record
   const bool hierarchical = plan.protocol == Protocol::kMixed;
   rows.push_back({"algorithm", std::string(name(plan.algorithm)),
                   connected      ? why_connected(facts, run)
-                  : hierarchical ? why_hierarchical(facts)
+                  : hierarchical ? why_hierarchical(facts, run.collective)
                                  : why_direct(facts, run, plan)});
   rows.push_back(protocol_row(facts, run, plan));
   if (run.collective != Collective::kBarrier)
@@ -175,7 +179,7 @@ std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record
   if (plan.stream_stores)
     rows.push_back({"stores", "past the caches",
                     fmt::format("results of {} or more leave the cache anyway",
-                                bytes_text(tuning::kStreamStores))});
+                                bytes_text(tuning::stream_stores_from(facts.shared_cache_bytes)))});
   if (!connected && !hierarchical && is_fusable(facts, run))
     rows.push_back({"in a group", "fused",
                     fmt::format("with its neighbours of the same kind below {}",

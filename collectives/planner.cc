@@ -6,6 +6,7 @@
 
 #include "collectives/tuning.h"
 #include "kernels/algorithms/hierarchical.h"
+#include "kernels/algorithms/hierarchical_reduce_scatter.h"
 #include "transport/connection.h"
 
 namespace rondo {
@@ -113,14 +114,20 @@ bool may_run(const PlanFacts& facts, const CallRecord& record, Algorithm algorit
          });
 }
 
+// Of the larger side of a call.
+std::uint64_t hierarchical_bytes(const PlanFacts& facts, const CallRecord& record) {
+  const bool blocks = record.collective == Collective::kAllGather ||
+                      record.collective == Collective::kReduceScatter;
+  return (blocks ? facts.ranks : 1) * record.count * size_of(record.type);
+}
+
 // Several hosts: large calls hierarchically, unless hosts have one rank each; others only where
 // nothing else may run them.
 bool is_hierarchical(const PlanFacts& facts, const CallRecord& record) {
   if (facts.hosts == 1 || !may_run(facts, record, Algorithm::kHierarchical, Verbs::kViews))
     return false;
-  const std::uint64_t blocks = record.collective == Collective::kAllGather ? facts.ranks : 1;
-  const std::uint64_t bytes = blocks * record.count * size_of(record.type);
-  return (bytes >= tuning::kHierarchicalFrom && facts.ranks > facts.hosts) ||
+  return (hierarchical_bytes(facts, record) >= tuning::hierarchical_from(record.collective) &&
+          facts.ranks > facts.hosts) ||
          !make_primitives_plan(facts, record).ok();
 }
 
@@ -132,6 +139,8 @@ Plan views_plan(const PlanFacts& facts, const CallRecord& record) {
       record.count * size_of(record.type) >= tuning::kExposeFrom && record.op != RedOp::kPreMulSum;
   const std::uint64_t grain = grain_of(record.type);
   std::uint64_t per_round = facts.slot_bytes / size_of(record.type);
+  if (record.collective == Collective::kReduceScatter)
+    per_round /= hierarchical_reduce_scatter_slot(facts.ranks, 1);
   if (record.collective == Collective::kAllGather)
     per_round /= hierarchical_all_gather_slot(facts.hosts, facts.rails, facts.largest_host, 1);
   if (per_round > grain) per_round = per_round / grain * grain;
@@ -176,9 +185,10 @@ Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
   // Ranks of one process always reach each other's buffers: then no window limits a round.
   const bool always_exposed = facts.one_process && plan.expose && plan.in_place_safe;
   const std::uint64_t window =
-      always_exposed ? ~std::uint64_t{0} >> 8 : std::min(facts.slot_bytes, tuning::kRoundBytes);
+      always_exposed ? ~std::uint64_t{0} >> 8
+                     : std::min(facts.slot_bytes, tuning::round_bytes(facts.core_cache_bytes));
   plan.rounds = rounds_of(facts, record, window);
-  plan.stream_stores = bytes >= tuning::kStreamStores;
+  plan.stream_stores = bytes >= tuning::stream_stores_from(facts.shared_cache_bytes);
   return plan;
 }
 

@@ -31,6 +31,7 @@ struct Sides {
 Sides sides_of(const CallRecord& record, Algorithm algorithm, int rank) {
   switch (record.collective) {
     case Collective::kBroadcast:
+      return {rank == record.root, algorithm == Algorithm::kHierarchical};
     case Collective::kScatter:
       return {rank == record.root, false};
     case Collective::kReduce:

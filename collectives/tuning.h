@@ -4,8 +4,11 @@
 // communicators of at most `ranks` ranks on a host.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+
+#include "base/types.h"
 
 namespace rondo::tuning {
 
@@ -45,15 +48,39 @@ inline constexpr std::uint64_t kExposeFrom = 32 << 10;
 inline constexpr std::uint64_t kFuseBelow = 16 << 10;
 // Ranks whose lines one call may read; above it the staged path is taken.
 inline constexpr int kLineRanks = 64;
-// Bytes of a round of a staged call: in the cache of a core rather than in the shared one.
-inline constexpr std::uint64_t kRoundBytes = 512 << 10;
+// Bytes of a round of a staged call: in the cache of a core rather than in the shared one, beside
+// what the caller's own buffers take of it. `core_cache` of the smallest one; 0: unknown.
+constexpr std::uint64_t round_bytes(std::uint64_t core_cache) {
+  constexpr std::uint64_t kUsual = 512 << 10, kFewest = 64 << 10;  // of 1 MiB
+  if (core_cache == 0) return kUsual;
+  const std::uint64_t half = std::bit_floor(core_cache / 2);
+  return half < kFewest ? kFewest : half;
+}
 // Along connections: up to this size the number of steps decides.
 inline constexpr std::uint64_t kTreeUpTo = 64 << 10;
-// Between hosts: from this size on, fewer bytes on the network are worth meeting in every round
-// (2 hosts x 2 ranks over loopback, all-reduce f32, median of 10 interleaved runs, hierarchical by
-// ring: 1 MiB 1.7, 4 MiB 0.91, 16 MiB 0.71). Bytes of the larger side.
-inline constexpr std::uint64_t kHierarchicalFrom = 2 << 20;
-// Results of this many bytes and more leave the cache anyway: non-temporal stores.
-inline constexpr std::uint64_t kStreamStores = 16 << 20;
+// Between hosts: the size from which on fewer bytes on the network are worth meeting in every
+// round; bytes of the larger side. Measured with 2 hosts of 2 ranks over loopback on a busy
+// machine, hierarchical by ring, medians of 10 interleaved runs at 1, 4, 16 and 64 MiB:
+// all-reduce 3.5 (1.7 in another run), 1.17 (0.91), 0.78 (0.71), 0.90; reduce 1.37, 0.75, 0.59,
+// 0.66; reduce-scatter 5.9, 1.40, 1.03, 0.98; broadcast 2.0, 0.82, 1.05, 1.25. The last two run so
+// where NCCL_ALGO asks.
+constexpr std::uint64_t hierarchical_from(Collective collective) {
+  constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  switch (collective) {
+    case Collective::kAllReduce:
+    case Collective::kAllGather:
+    case Collective::kReduce:
+      return 2 << 20;
+    default:
+      return kNever;
+  }
+}
+// Results of this many bytes and more leave the cache that ranks share anyway: non-temporal stores.
+// They win from half of it on (measured with 32 MiB, 2 to 8 ranks). 0: unknown, or none.
+constexpr std::uint64_t stream_stores_from(std::uint64_t shared_cache) {
+  constexpr std::uint64_t kUsual = 16 << 20, kFewest = 1 << 20;
+  if (shared_cache == 0) return kUsual;
+  return shared_cache / 2 < kFewest ? kFewest : shared_cache / 2;
+}
 
 }  // namespace rondo::tuning

@@ -22,6 +22,9 @@
 // RelayingMemory adds, for texts that work on a result before its peers may have it:
 //   expose_kept(slot, piece)     what output[piece.at...] holds is this rank's result, as if
 //                                reduce() had delivered it: peers fetch it with copy_result
+//   reduce_kept(slot, piece, to, window)  combines every rank's `piece` into this rank's own slot
+//                                `to`, not finished
+//   copy_kept(r, slot, piece)    output[piece.at...] = what lies in rank r's slot (or the own one)
 //
 // Primitives: data passes along connections to a next rank and from a previous one, in order.
 //   send(c)                   input[c] goes to next
@@ -127,8 +130,10 @@ concept PeerMemory = requires(P& p, int i, std::uint64_t n, Piece piece, Deliver
 };
 
 template <class P>
-concept RelayingMemory = PeerMemory<P> && requires(P& p, int i, Piece piece) {
+concept RelayingMemory = PeerMemory<P> && requires(P& p, int i, std::uint64_t n, Piece piece) {
   p.expose_kept(i, piece);
+  p.reduce_kept(i, piece, i, n);
+  p.copy_kept(i, i, piece);
 };
 
 template <class P>

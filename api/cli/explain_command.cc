@@ -10,6 +10,7 @@
 #include "collectives/explain.h"
 #include "collectives/host_shape.h"
 #include "collectives/tuning.h"
+#include "topology/cache_sizes.h"
 #include "topology/cpu_budget.h"
 #include "transport/connection.h"
 
@@ -99,6 +100,9 @@ Result<PlanFacts> facts_of(const Wanted& wanted) {
     return fail(Status::kInvalidArgument, "--hosts {} does not suit {} ranks", wanted.hosts,
                 wanted.ranks);
   PlanFacts facts;
+  const topology::CacheSizes caches = topology::cache_sizes();
+  facts.core_cache_bytes = caches.core_bytes;
+  facts.shared_cache_bytes = caches.shared_bytes;
   facts.ranks = wanted.ranks;
   facts.hosts = wanted.hosts;
   std::vector<std::uint64_t> host_of_rank;  // blocks of ranks, as launchers place them

@@ -3,7 +3,8 @@
 // Two views: `host` (RelayingMemory over the ranks of this host) and `cross` (FoldingLinks over the
 // hosts: its "rank" h is this rank's partner on host h, the one of equal number there; only the
 // first ranks of a host, as many as the smallest host has, have partners: the rails). What passes
-// between hosts is this rank's own output; cross.at(begin) counts its positions from there.
+// between hosts is this rank's own output, cross.at(begin) counts its positions from there; or it
+// is a slot of its own staging, cross.in_slot(slot), positions are windows.
 //
 // hierarchical_all_reduce is the two-shot of a host (two_shot.h) with an all-reduce over hosts
 // between its two halves: rail k reduces part k of a round from its host, then with its partners,
@@ -15,26 +16,16 @@
 // Every host sends the blocks of H - 1 hosts where a ring sends n - 1 blocks. Order: none. Slots:
 // two a connection.
 //
+// The others: hierarchical_reduce_scatter.h, hierarchical_rooted.h.
 // Unequal hosts: ranks without partners give and get their data inside their host.
 // In place, zero-copy: safe, as what a rank delivers to others' outputs only it has read.
 #pragma once
 
+#include "kernels/algorithms/host_map.h"
 #include "kernels/algorithms/recursive.h"
 #include "kernels/primitives.h"
 
 namespace rondo {
-
-// Which rank is where: hosts in the order of their first ranks, ranks of a host ascending.
-struct HostMap {
-  int hosts;
-  int host;          // this rank's
-  int rails;         // fewest ranks of a host
-  const int* first;  // by host, hosts + 1 of them: where its ranks begin in `ranks`
-  const int* ranks;
-
-  RONDO_FN constexpr int size(int h) const { return first[h + 1] - first[h]; }
-  RONDO_FN constexpr int rank(int h, int local) const { return ranks[first[h] + local]; }
-};
 
 // `longest`: elements that a slot of a connection holds.
 template <RelayingMemory H, class Cross>
@@ -129,8 +120,7 @@ RONDO_FN void hierarchical_all_gather(H& host, Cross& cross, const HostMap& map,
       }
     }
   };
-  int most = 0;
-  for (int h = 0; h < map.hosts; ++h) most = map.size(h) > most ? map.size(h) : most;
+  const int most = map.largest();
 
   expose_round(0);
   host.publish();

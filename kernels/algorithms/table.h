@@ -3,7 +3,8 @@
 // `order` is a promise that the checker proves: kTree is the balanced binary tree over rank numbers
 // (split at the largest power of two below n), kRing a rotation of the ranks (ring.h), kDoubleTree
 // that of tree.h, kHostTree the balanced tree over hosts of the balanced trees over the ranks of
-// each (hierarchical.h), kNone where nothing is reduced. Only kTree and kNone rows run in
+// each (hierarchical.h), kHostRing a rotation of the hosts, of the balanced trees over the ranks of
+// each, kNone where nothing is reduced. Only kTree and kNone rows run in
 // reproducible mode, and kHostTree where the hosts are subtrees of the tree over ranks.
 // `in_place_safe`: peers may read a rank's input in place although it is also the output that it
 // and they write. `fewest_slots`: what every connection needs for the text not to deadlock.
@@ -25,7 +26,7 @@ enum class Algorithm : std::uint8_t {
   kRecursive,
   kHierarchical
 };
-enum class Order : std::uint8_t { kNone, kTree, kRing, kDoubleTree, kHostTree };
+enum class Order : std::uint8_t { kNone, kTree, kRing, kDoubleTree, kHostTree, kHostRing };
 // kViews: PeerMemory on every host, Primitives across.
 enum class Verbs : std::uint8_t { kPeerMemory, kPrimitives, kViews };
 
@@ -71,6 +72,12 @@ inline constexpr AlgorithmRow kAlgorithms[] = {
      Verbs::kViews, true, 1},
     {Algorithm::kHierarchical, "hierarchical", Collective::kAllGather, Order::kNone, Verbs::kViews,
      true, 2},
+    {Algorithm::kHierarchical, "hierarchical", Collective::kReduceScatter, Order::kHostRing,
+     Verbs::kViews, true, 2},
+    {Algorithm::kHierarchical, "hierarchical", Collective::kBroadcast, Order::kNone, Verbs::kViews,
+     true, 1},
+    {Algorithm::kHierarchical, "hierarchical", Collective::kReduce, Order::kHostRing, Verbs::kViews,
+     true, 1},
 };
 
 inline constexpr int kAlgorithmCount = 7;

@@ -89,7 +89,8 @@ void Channels::send(const Actor& actor, const LinksOp& op, int to, const std::ve
   ++c.sent;
 }
 
-void Channels::perform(const Actor& actor, const LinksOp& op, UserBuffers& own) {
+void Channels::perform(const Actor& actor, const LinksOp& op, UserBuffers& own,
+                       TrackedMemory* kept) {
   const int t = actor.thread;
   const LinkVerb& verb = *op.verb;
   const Chunk& c = op.chunk;
@@ -101,8 +102,14 @@ void Channels::perform(const Actor& actor, const LinksOp& op, UserBuffers& own) 
   using Operand = LinkVerb::Operand;
   const bool from_output =
       verb.operand == Operand::kOutput || (verb.operand == Operand::kInput && op.own_is_output);
+  const auto read_kept = [&](std::uint64_t at) {
+    return kept != nullptr ? kept->read(at, t) : own.read_output(at, t);
+  };
+  const auto write_kept = [&](std::uint64_t at, Expr what) {
+    kept != nullptr ? kept->write(at, t, what) : own.write_output(at, t, what);
+  };
   for (std::uint64_t i = 0; i < c.count && verb.operand != Operand::kNone; ++i)
-    value[i] = from_output ? own.read_output(c.out_at + i, t) : own.read_input(c.in_at + i, t);
+    value[i] = from_output ? read_kept(c.out_at + i) : own.read_input(c.in_at + i, t);
   if (op.from.first >= 0) receive(actor, op, op.from.first, value, !verb.operand_first);
   if (op.from.second >= 0) receive(actor, op, op.from.second, value, false);
   if (!witness_.verdict.ok()) return;
@@ -111,7 +118,7 @@ void Channels::perform(const Actor& actor, const LinksOp& op, UserBuffers& own) 
       unchanged && (op.own_is_output ? c.in_at == c.out_at : own.same(c.in_at, c.out_at));
   for (std::uint64_t i = 0; i < c.count; ++i) {
     if (verb.finishes) value[i] = pool_.finish(value[i]);
-    if (verb.writes_output && !already_there) own.write_output(c.out_at + i, t, value[i]);
+    if (verb.writes_output && !already_there) write_kept(c.out_at + i, value[i]);
   }
   if (op.to.first >= 0) send(actor, op, op.to.first, value);
   if (op.to.second >= 0) send(actor, op, op.to.second, value);

@@ -32,7 +32,9 @@ class Channels {
     return blocked_by(rank, op, full) != nullptr;
   }
   std::string why_blocked(int rank, const LinksOp& op);
-  void perform(const Actor& actor, const LinksOp& op, UserBuffers& own);
+  // `kept`: the staging slot that the verb works on instead of the output, or null.
+  void perform(const Actor& actor, const LinksOp& op, UserBuffers& own,
+               TrackedMemory* kept = nullptr);
   // At the end: messages that nobody has received.
   void report_unread();
 

@@ -15,6 +15,13 @@ bool reduces(Collective collective) {
          collective == Collective::kReduceScatter;
 }
 
+// Of the ranks of one host.
+Expr sum_of(Expressions& pool, const std::vector<int>& host, int call, std::uint64_t element) {
+  std::vector<Expr> inputs;
+  for (const int r : host) inputs.push_back(pool.input(call, r, element));
+  return balanced_tree(pool, inputs);
+}
+
 Expr subtree(Expressions& pool, int ranks, int root, int tree, int call, std::uint64_t element,
              int rank) {
   const TreeLinks links =
@@ -41,12 +48,20 @@ Reduced tree_order(int ranks) {
 Reduced host_tree_order(std::vector<std::vector<int>> hosts) {
   return [hosts = std::move(hosts)](Expressions& pool, int call, std::uint64_t element) {
     std::vector<Expr> sums;
-    for (const std::vector<int>& host : hosts) {
-      std::vector<Expr> inputs;
-      for (const int r : host) inputs.push_back(pool.input(call, r, element));
-      sums.push_back(balanced_tree(pool, inputs));
-    }
+    for (const std::vector<int>& host : hosts) sums.push_back(sum_of(pool, host, call, element));
     return balanced_tree(pool, sums);
+  };
+}
+
+Reduced host_ring_order(std::vector<std::vector<int>> hosts,
+                        std::function<int(std::uint64_t)> first) {
+  return [hosts = std::move(hosts), first = std::move(first)](Expressions& pool, int call,
+                                                              std::uint64_t element) {
+    const std::size_t start = first(element), n = hosts.size();
+    Expr sum = sum_of(pool, hosts[start % n], call, element);
+    for (std::size_t k = 1; k < n; ++k)
+      sum = pool.combine(sum, sum_of(pool, hosts[(start + k) % n], call, element));
+    return sum;
   };
 }
 

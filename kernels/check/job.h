@@ -24,6 +24,10 @@ using Reduced = std::function<Expr(Expressions& pool, int call, std::uint64_t el
 Reduced tree_order(int ranks);
 // The balanced tree over hosts of the balanced trees over the ranks of each.
 Reduced host_tree_order(std::vector<std::vector<int>> hosts);
+// (((first host + next) + ...) + last) of the balanced trees over the ranks of each, from the host
+// that first(element) says.
+Reduced host_ring_order(std::vector<std::vector<int>> hosts,
+                        std::function<int(std::uint64_t)> first);
 // (((first + next) + ...) + last) along a ring, from the position that first(element) says.
 // `ring` holds the rank at every position.
 Reduced ring_order(std::vector<int> ring, std::function<int(std::uint64_t)> first);

@@ -34,6 +34,7 @@ struct LinksOp {
   int first = -1;  // kRoles: two lists; kEnter, kReturn: the call's number
   int second = -1;
   bool own_is_output = false;  // the operand is the output where the verb takes the input
+  int own_slot = -1;           // the output is this slot of the rank's own staging
 };
 
 // The Primitives that a program hands out: every verb becomes program.add(op).

@@ -172,9 +172,16 @@ void PeerMemoryChecker::perform(int r, const Op& op) {
     case Op::Verb::kExposeKept:
       rank.last_look = rank.steps.size() + 1;
       return expose_kept(r, op);
-    case Op::Verb::kLink:
-      return channels_.perform({r, r, rank.number}, rank.program.links()[op.at],
-                               rank.call->users[r]);
+    case Op::Verb::kReduceKept:
+      rank.last_look = rank.steps.size() + 1;
+      return reduce_kept(r, op);
+    case Op::Verb::kCopyKept:
+      return copy_from_slot(r, op);
+    case Op::Verb::kLink: {
+      const LinksOp& link = rank.program.links()[op.at];
+      return channels_.perform({r, r, rank.number}, link, rank.call->users[r],
+                               link.own_slot < 0 ? nullptr : &rank.slots[link.own_slot]);
+    }
     case Op::Verb::kReturn:
       return leave_call(r);
     default:
@@ -192,40 +199,62 @@ void PeerMemoryChecker::expose(int r, const Op& op) {
   rank.last_exposed[op.slot] = op.piece;
 }
 
+// PreMulSum's own operand lies in the own slot.
+bool PeerMemoryChecker::scale_own(int r, const Op& op) {
+  Rank& rank = ranks_[r];
+  Call& call = *rank.call;
+  const Piece& piece = op.piece;
+  const Piece& last = rank.last_exposed[op.slot];
+  if (!call.scaled || (last.at == piece.at && last.count == piece.count)) return true;
+  // Nobody else reads it there: it does not hold back the slot.
+  if (!fits(r, op.slot, piece.window, piece.count)) return false;
+  for (std::uint64_t i = 0; i < piece.count; ++i)
+    rank.slots[op.slot].write(piece.window + i, r, call.users[r].read_input(piece.at + i, r));
+  return true;
+}
+
+// deliver(i, sum): element i of the piece, combined from all ranks of the view.
+template <class Deliver>
+void PeerMemoryChecker::combine(int r, const Op& op, Deliver&& deliver) {
+  Call& call = *ranks_[r].call;
+  const std::size_t size = view(r).size();
+  std::vector<char> exposed(size);
+  for (std::size_t i = 0; i < size; ++i)
+    exposed[i] = view(r)[i] == r ? !call.scaled : exposes(r, view(r)[i], kExposesInput);
+  std::vector<Expr> inputs(size);
+  for (std::uint64_t i = 0; i < op.piece.count && witness_.verdict.ok(); ++i) {
+    for (std::size_t k = 0; k < size; ++k) {
+      const int source = view(r)[k];
+      inputs[k] = exposed[k] ? call.users[source].read_input(op.piece.at + i, r)
+                             : ranks_[source].slots[op.slot].read(op.piece.window + i, r);
+    }
+    deliver(i, balanced_tree(pool_, inputs));
+  }
+}
+
+void PeerMemoryChecker::reduce_kept(int r, const Op& op) {
+  if (op.piece.count == 0 || !scale_own(r, op)) return;
+  if (!claim(r, op.to.slot, op.to.window, op.piece.count)) return;
+  combine(r, op, [&](std::uint64_t i, Expr sum) {
+    ranks_[r].slots[op.to.slot].write(op.to.window + i, r, sum);
+  });
+}
+
 void PeerMemoryChecker::reduce(int r, const Op& op) {
   Rank& rank = ranks_[r];
   Call& call = *rank.call;
   const Piece& piece = op.piece;
-  if (piece.count == 0) return;
-  const Piece& last = rank.last_exposed[op.slot];
-  if (call.scaled && !(last.at == piece.at && last.count == piece.count)) {
-    // Nobody else reads it there: it does not hold back the slot.
-    if (!fits(r, op.slot, piece.window, piece.count)) return;
-    for (std::uint64_t i = 0; i < piece.count; ++i)
-      rank.slots[op.slot].write(piece.window + i, r, call.users[r].read_input(piece.at + i, r));
-  }
+  if (piece.count == 0 || !scale_own(r, op)) return;
   bool staged = false;
   std::vector<int> written;  // whose outputs get the result directly
   if (op.to.slot >= 0) written = receivers(r, op.to.reader, staged);
   if (op.to.keep) written.push_back(r);
   if (staged && !claim(r, op.to.slot, op.to.window, piece.count)) return;
-  const std::size_t size = view(r).size();
-  std::vector<char> exposed(size);
-  for (std::size_t i = 0; i < size; ++i)
-    exposed[i] = view(r)[i] == r ? !call.scaled : exposes(r, view(r)[i], kExposesInput);
-
-  std::vector<Expr> inputs(size);
-  for (std::uint64_t i = 0; i < piece.count && witness_.verdict.ok(); ++i) {
-    for (std::size_t k = 0; k < size; ++k) {
-      const int source = view(r)[k];
-      inputs[k] = exposed[k] ? call.users[source].read_input(piece.at + i, r)
-                             : ranks_[source].slots[op.slot].read(piece.window + i, r);
-    }
-    Expr result = balanced_tree(pool_, inputs);
+  combine(r, op, [&](std::uint64_t i, Expr result) {
     if (op.to.finished) result = pool_.finish(result);
     for (const int reader : written) call.users[reader].write_output(op.to.at + i, r, result);
     if (staged) rank.slots[op.to.slot].write(op.to.window + i, r, result);
-  }
+  });
 }
 
 std::vector<int> PeerMemoryChecker::receivers(int r, int only, bool& staged) {
@@ -268,8 +297,12 @@ void PeerMemoryChecker::copy(int r, const Op& op) {
 }
 
 void PeerMemoryChecker::copy_result(int r, const Op& op) {
+  if (ranks_[r].call->exposures[r] & kExposesOutput) return;  // then it was written there
+  copy_from_slot(r, op);
+}
+
+void PeerMemoryChecker::copy_from_slot(int r, const Op& op) {
   Call& call = *ranks_[r].call;
-  if (call.exposures[r] & kExposesOutput) return;  // then it was written there
   for (std::uint64_t i = 0; i < op.piece.count && witness_.verdict.ok(); ++i)
     call.users[r].write_output(
         op.piece.at + i, r, ranks_[view(r)[op.peer]].slots[op.slot].read(op.piece.window + i, r));

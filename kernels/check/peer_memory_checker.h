@@ -115,6 +115,11 @@ class PeerMemoryChecker {
   void copy_result(int r, const Op& op);
   void copy_own(int r, const Op& op);
   void expose_kept(int r, const Op& op);
+  void reduce_kept(int r, const Op& op);
+  bool scale_own(int r, const Op& op);
+  void copy_from_slot(int r, const Op& op);
+  template <class Deliver>
+  void combine(int r, const Op& op, Deliver&& deliver);
   // Who gets what rank r delivers directly; `staged`: others fetch it from its slot.
   std::vector<int> receivers(int r, int only, bool& staged);
   void leave_call(int r);

@@ -25,6 +25,8 @@ struct PeerMemoryOp {
     kCopyResult,
     kCopyOwn,
     kExposeKept,
+    kReduceKept,
+    kCopyKept,
     kLink,   // a verb along connections: number `at` of links()
     kLeave,  // release() is a publication and this
     kReturn  // a call has ended (not a verb of texts)
@@ -62,6 +64,12 @@ class PeerMemoryProgram {
   }
   void expose_kept(int slot, const Piece& piece) {
     add({Verb::kExposeKept, -1, narrow(slot), piece});
+  }
+  void reduce_kept(int slot, const Piece& piece, int to, std::uint64_t window) {
+    add({Verb::kReduceKept, -1, narrow(slot), piece, 0, {false, 0, to, window, -1}});
+  }
+  void copy_kept(int r, int slot, const Piece& piece) {
+    add({Verb::kCopyKept, static_cast<std::int16_t>(r), narrow(slot), piece});
   }
   void release() {
     publish();
@@ -107,11 +115,17 @@ class CrossProgram {
     moved.begin_ = begin;
     return moved;
   }
+  CrossProgram in_slot(int slot) const {
+    CrossProgram moved = *this;
+    moved.slot_ = slot;
+    return moved;
+  }
 
   void add(LinksOp op) {
     op.chunk.in_at += begin_;
     op.chunk.out_at += begin_;
     op.own_is_output = true;
+    op.own_slot = slot_;
     host_.add_link(op);
   }
 
@@ -124,6 +138,7 @@ class CrossProgram {
   PeerMemoryProgram& host_;
   HostMap map_;
   std::uint64_t begin_ = 0;
+  int slot_ = -1;
 };
 
 static_assert(FoldingLinks<CrossProgram>);

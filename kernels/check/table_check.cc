@@ -15,6 +15,8 @@
 #include "kernels/algorithms/direct_reduce_scatter.h"
 #include "kernels/algorithms/direct_scatter.h"
 #include "kernels/algorithms/hierarchical.h"
+#include "kernels/algorithms/hierarchical_reduce_scatter.h"
+#include "kernels/algorithms/hierarchical_rooted.h"
 #include "kernels/algorithms/one_shot.h"
 #include "kernels/algorithms/recursive.h"
 #include "kernels/algorithms/ring.h"
@@ -55,6 +57,17 @@ Reduced order_of(const AlgorithmRow& row, const Case& what, int root) {
     return double_tree_order(n, row.collective == Collective::kReduce ? root : -1,
                              [what](std::uint64_t e) { return part_with(what, e, 2); });
   if (row.order == Order::kHostTree) return host_tree_order(what.hosts);
+  if (row.order == Order::kHostRing) {
+    const auto host_of = [hosts = what.hosts](int rank) {
+      int host = 0;
+      while (std::find(hosts[host].begin(), hosts[host].end(), rank) == hosts[host].end()) ++host;
+      return host;
+    };
+    return host_ring_order(what.hosts, [=, collective = row.collective](std::uint64_t e) {
+      const bool blocks = collective == Collective::kReduceScatter;
+      return host_of(blocks ? static_cast<int>(e / what.count) : root) + 1;
+    });
+  }
   if (row.order != Order::kRing) return {};
   const std::vector<int> ring = ring_of(what);
   const auto after = [ring](int rank) {
@@ -122,6 +135,8 @@ std::uint64_t slot_elements(const AlgorithmRow& row, const Case& what) {
       return tree_slot(rounds);
     case key(Algorithm::kHierarchical, Collective::kAllGather):
       return all_gather_slot(what);
+    case key(Algorithm::kHierarchical, Collective::kReduceScatter):
+      return hierarchical_reduce_scatter_slot(what.ranks, what.per_round);
     default:
       return what.per_round;
   }
@@ -167,6 +182,18 @@ bool add_call(PeerMemoryChecker& checker, const AlgorithmRow& row, const Case& w
     case key(Algorithm::kHierarchical, Collective::kAllGather):
       return add_across([&](auto& host, auto& cross, const HostMap& map) {
         hierarchical_all_gather(host, cross, map, rounds, link_elements(what));
+      });
+    case key(Algorithm::kHierarchical, Collective::kReduceScatter):
+      return add_across([&](auto& host, auto& cross, const HostMap& map) {
+        hierarchical_reduce_scatter(host, cross, map, rounds, link_elements(what));
+      });
+    case key(Algorithm::kHierarchical, Collective::kBroadcast):
+      return add_across([&](auto& host, auto& cross, const HostMap& map) {
+        hierarchical_broadcast(host, cross, map, root, rounds, link_elements(what));
+      });
+    case key(Algorithm::kHierarchical, Collective::kReduce):
+      return add_across([&](auto& host, auto& cross, const HostMap& map) {
+        hierarchical_reduce(host, cross, map, root, rounds, link_elements(what));
       });
     default:
       return false;

@@ -1,5 +1,8 @@
 #include "kernels/host/run_hierarchical.h"
 
+#include "kernels/algorithms/hierarchical.h"
+#include "kernels/algorithms/hierarchical_reduce_scatter.h"
+#include "kernels/algorithms/hierarchical_rooted.h"
 #include "kernels/host/staged_memory.h"
 
 namespace rondo::host {
@@ -26,7 +29,7 @@ class RelayMemory : public StagedMemory {
 
 static_assert(RelayingMemory<RelayMemory>);
 
-// The cross view: this rank's partners, one a host, and its own output as what passes.
+// The cross view: this rank's partners, one a host, and its own output or staging as what passes.
 class RailLinks {
  public:
   RailLinks(const StagedMemory& host, ConnectedCall& shared, HostCall& call, const HostMap& map)
@@ -36,6 +39,11 @@ class RailLinks {
   int size() const { return map_.hosts; }
   RailLinks& at(std::uint64_t begin) {
     call_.output = static_cast<std::byte*>(output_) + begin * size_of(call_.type);
+    call_.input = call_.output;
+    return *this;
+  }
+  RailLinks& in_slot(int slot) {
+    call_.output = host_.own_slot(slot);
     call_.input = call_.output;
     return *this;
   }
@@ -76,6 +84,15 @@ bool run_hierarchical(HostRank& rank, const HostCall& call, ConnectedCall& cross
       break;
     case Collective::kAllGather:
       hierarchical_all_gather(host, links, map, rounds, longest);
+      break;
+    case Collective::kReduceScatter:
+      hierarchical_reduce_scatter(host, links, map, rounds, longest);
+      break;
+    case Collective::kBroadcast:
+      hierarchical_broadcast(host, links, map, call.root, rounds, longest);
+      break;
+    case Collective::kReduce:
+      hierarchical_reduce(host, links, map, call.root, rounds, longest);
       break;
     default:
       return false;

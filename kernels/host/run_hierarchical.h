@@ -2,7 +2,7 @@
 // those texts with host executors: StagedMemory inside the host, SlotPrimitives across.
 #pragma once
 
-#include "kernels/algorithms/hierarchical.h"
+#include "kernels/algorithms/host_map.h"
 #include "kernels/host/slot_primitives.h"
 
 namespace rondo::host {

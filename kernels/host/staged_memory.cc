@@ -113,22 +113,47 @@ const std::byte* StagedMemory::own_source(int slot, const Piece& piece) {
   return to;
 }
 
+// Every rank's operand, where it lies. False where there is no memory for this rank's own.
+bool StagedMemory::find_sources(int slot, const Piece& piece, const void** sources) {
+  for (int r = 0; r < rank_.size; ++r) {
+    const std::byte* in_place = exposed_input(r);
+    if (r == rank_.rank) {
+      sources[r] = own_source(slot, piece);
+      if (sources[r] == nullptr) return false;
+    } else {
+      sources[r] =
+          in_place != nullptr ? in_place + piece.at * element_ : staging_.of(r, slot, piece.window);
+    }
+  }
+  return true;
+}
+
+void StagedMemory::reduce_kept(int slot, const Piece& piece, int to, std::uint64_t window) {
+  last_look_ = rank_.step + 1;
+  if (announcer_.failed() || piece.count == 0) return;
+  const Touch touch(rank_, exposed_by_peers());
+  if (!may_touch_all()) return;
+  Pointers<const void*> sources(rank_.size);
+  if (!find_sources(slot, piece, sources.data())) return;
+  void* place = staging_.own_published(announcer_, to, window, piece.count);
+  if (place == nullptr) return;
+  reduce_function(call_.type, call_.op)(
+      {sources.data(), rank_.size, &place, 1, piece.count, rank_.size, false, 0});
+}
+
+void StagedMemory::copy_kept(int r, int slot, const Piece& piece) {
+  if (announcer_.failed() || piece.count == 0) return;
+  copy_bytes(output() + piece.at * element_, staging_.of(r, slot, piece.window),
+             piece.count * element_, call_.stream_stores);
+}
+
 void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
   last_look_ = rank_.step + 1;
   if (announcer_.failed() || piece.count == 0) return;
   const Touch touch(rank_, exposed_by_peers());
   if (!may_touch_all()) return;
   Pointers<const void*> sources(rank_.size);
-  for (int r = 0; r < rank_.size; ++r) {
-    const std::byte* in_place = exposed_input(r);
-    if (r == rank_.rank) {
-      sources[r] = own_source(slot, piece);
-      if (sources[r] == nullptr) return;
-    } else {
-      sources[r] =
-          in_place != nullptr ? in_place + piece.at * element_ : staging_.of(r, slot, piece.window);
-    }
-  }
+  if (!find_sources(slot, piece, sources.data())) return;
   Pointers<void*> targets(rank_.size + 1);
   int count = 0;
   if (to.keep) targets[count++] = output() + to.at * element_;

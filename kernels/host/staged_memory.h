@@ -37,6 +37,9 @@ class StagedMemory {
   void copy_result(int r, int slot, const Piece& piece);
   void copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t count);
   void expose_kept(int slot, const Piece& piece);
+  void reduce_kept(int slot, const Piece& piece, int to, std::uint64_t window);
+  void copy_kept(int r, int slot, const Piece& piece);
+  std::byte* own_slot(int slot) const { return staging_.of(rank_.rank, slot, 0); }
   void release();
   void fail() { announcer_.fail(); }
 
@@ -52,6 +55,7 @@ class StagedMemory {
   std::byte* exposed_output(int r) const;
   std::uint64_t arena_offset(const void* buffer) const;
   const std::byte* own_source(int slot, const Piece& piece);
+  bool find_sources(int slot, const Piece& piece, const void** sources);
   // What peers expose is touched only between these: after a Touch was announced.
   bool is_awaited_at_once() const;
   bool exposed_by_peers() const;

@@ -78,6 +78,20 @@ TEST(Explain, SaysThatHostsAreAHierarchy) {
       "ring");
 }
 
+TEST(Explain, TakesAHierarchyFromWhereItWasMeasuredToWin) {
+  const auto algorithm = [](Collective collective, std::uint64_t count, const char* only = "") {
+    CallRecord record = call(collective, count);
+    record.root = collective == Collective::kReduceScatter ? -1 : 1;
+    return row(explain(facts_of(4, 2, only), record), "algorithm");
+  };
+  EXPECT_EQ(algorithm(Collective::kReduce, 1 << 20), "hierarchical");
+  EXPECT_EQ(algorithm(Collective::kReduce, 1 << 18), "ring");
+  EXPECT_EQ(algorithm(Collective::kBroadcast, 1 << 24), "ring");
+  EXPECT_EQ(algorithm(Collective::kReduceScatter, 1 << 22), "ring");
+  EXPECT_EQ(algorithm(Collective::kReduceScatter, 1 << 22, "hierarchical"), "hierarchical");
+  EXPECT_EQ(algorithm(Collective::kBroadcast, 1 << 24, "hierarchical"), "hierarchical");
+}
+
 TEST(Explain, KnowsMessagesBetweenHosts) {
   EXPECT_EQ(row(explain(facts_of(4, 2), call(Collective::kAllToAll, 64)), "algorithm"), "messages");
 }

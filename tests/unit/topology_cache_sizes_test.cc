@@ -1,0 +1,66 @@
+// Cache sizes from the files of pretended machines, and of this one.
+#include "topology/cache_sizes.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "topology/cpu_budget.h"
+#include "topology/host_topology.h"
+
+namespace rondo::topology {
+namespace {
+
+class CacheFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = std::filesystem::temp_directory_path() / "rondo_caches_XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  void cache(int index, int level, const std::string& size) {
+    const std::filesystem::path folder = root_ + "/sys/devices/system/cpu/cpu" +
+                                         std::to_string(affinity_cpus().front()) + "/cache/index" +
+                                         std::to_string(index);
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "level") << level << '\n';
+    std::ofstream(folder / "size") << size << '\n';
+  }
+  std::string root_;
+};
+
+TEST_F(CacheFiles, GiveTheCacheOfACoreAndTheSharedOne) {
+  cache(0, 1, "32K");
+  cache(1, 1, "32K");
+  cache(2, 2, "1280K");
+  cache(3, 3, "55296K");
+  const CacheSizes sizes = cache_sizes(root_);
+  EXPECT_EQ(sizes.core_bytes, 1280u << 10);
+  EXPECT_EQ(sizes.shared_bytes, 55296u << 10);
+}
+
+TEST_F(CacheFiles, ThatAreMissingOrOddSayNothing) {
+  EXPECT_EQ(cache_sizes(root_).core_bytes, 0u);
+  cache(0, 1, "32K");
+  cache(1, 2, "much");
+  EXPECT_EQ(cache_sizes(root_).core_bytes, 0u);
+  EXPECT_EQ(cache_sizes(root_).shared_bytes, 0u);
+}
+
+TEST(CacheSizes, AreThoseOfHwlocOnThisMachine) {
+  const CacheSizes sizes = cache_sizes();
+  const auto host = discover();
+  ASSERT_TRUE(host.ok());
+  if (sizes.core_bytes != 0 && host->l2_bytes != 0) {
+    EXPECT_EQ(sizes.core_bytes, host->l2_bytes);
+  }
+  if (sizes.shared_bytes != 0 && host->l3_bytes != 0) {
+    EXPECT_EQ(sizes.shared_bytes, host->l3_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::topology

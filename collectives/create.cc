@@ -244,7 +244,7 @@ class Creation {
                   "rank {} lives on the host and rank {} on CUDA device {}: set RONDO_DEVICE=host "
                   "for all ranks or for none",
                   on_host - devices.begin(), on_device - devices.begin(), *on_device);
-    if (!state_->facts.one_process) return bind_to_shared_device(std::move(devices));
+    if (!state_->facts.one_process) return bind_among_processes(std::move(devices));
     RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), team_options(std::move(devices))));
     return done();
   }
@@ -260,23 +260,42 @@ class Creation {
     return options;
   }
 
-  // Ranks of several processes on one device: one rank a process speaks for it.
-  Done bind_to_shared_device(std::vector<int> devices) {
+  // Ranks of several processes: they agree on who reaches whom, and one rank a process joins it to
+  // the others.
+  Done bind_among_processes(std::vector<int> devices) {
+    if (state_->facts.hosts > 1)
+      return fail(Status::kInvalidUsage,
+                  "ranks on CUDA devices of several hosts (or with NCCL_SHM_DISABLE=1) are not "
+                  "there yet: run them on one host, or set RONDO_DEVICE=host and give host memory");
+    gpu::NeighbourRecords known;
+    known.reproducible = state_->facts.reproducible;
+    known.algorithms = state_->facts.algorithms;
     gpu::SharedDeviceRequest request;
     request.rank = request_.rank;
-    request.device = request_.options.device;
-    request.one_host = state_->facts.hosts == 1;
     request.patience = {deadline_, request_.aborted};
     request.listener = &unix_listener_;
-    for (const InitRecord& record : records_) {
-      request.processes.push_back(record.facts.process);
-      request.sockets.push_back(record.facts.socket);
+    for (std::size_t r = 0; r < devices.size(); ++r) {
+      const RankFacts& facts = records_[r].facts;
+      known.processes.push_back(facts.process);
+      request.sockets.push_back(facts.socket);
+      if (facts.process != records_[request_.rank].facts.process) devices[r] = -1;
     }
-    RONDO_TRY(const Blob mine, gpu::device_identity(request.device));
-    RONDO_TRY(request.identities, session_->all_gather(mine));
-    RONDO_CHECK_OK(gpu::check_shared_device(request));
-    for (std::size_t r = 0; r < devices.size(); ++r)
-      if (request.processes[r] != request.processes[request_.rank]) devices[r] = -1;
+    const int device = request_.options.device;
+    RONDO_TRY(const gpu::GpuFacts mine, gpu::facts_of_device(device, request_.options.fewest_ctas,
+                                                             request_.options.most_ctas));
+    Blob blob(sizeof(mine));
+    std::memcpy(blob.data(), &mine, sizeof(mine));
+    RONDO_TRY(const std::vector<Blob> all_facts, session_->all_gather(blob));
+    for (const Blob& one : all_facts) {
+      if (one.size() != sizeof(mine))
+        return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
+      std::memcpy(&known.facts.emplace_back(), one.data(), sizeof(mine));
+    }
+    RONDO_TRY(const Blob row, gpu::reach_of_device(device, known.facts));
+    RONDO_TRY(known.reach, session_->all_gather(row));
+    RONDO_TRY(request.around, gpu::agree_on_neighbourhood(known));
+    request.processes = known.processes;
+    request.devices = devices;
     const gpu::TeamOptions options = team_options(std::move(devices));
     if (gpu::speaks_for_process(request)) {
       RONDO_TRY(auto processes, gpu::join_processes(request));

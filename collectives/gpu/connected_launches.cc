@@ -50,7 +50,8 @@ Done launch_connected(const GpuApi& api, const DeviceConnections& connections,
                                      connections.ends(rank),
                                      connections.control(rank),
                                      rank,
-                                     side.late_scalar ? 1 : 0};
+                                     side.late_scalar ? 1 : 0,
+                                     connections.launches(rank)};
   }
   GpuLaunch launch;
   launch.kernel =

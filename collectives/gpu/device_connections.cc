@@ -1,9 +1,8 @@
 #include "collectives/gpu/device_connections.h"
 
-#include <algorithm>
 #include <cstring>
 
-#include "base/double_tree.h"
+#include "base/atomics.h"
 #include "collectives/gpu/device.h"
 
 namespace rondo::gpu {
@@ -12,135 +11,100 @@ namespace {
 using cuda::Control;
 using cuda::DeviceEnd;
 
-constexpr std::uint64_t kAlignment = 128;  // counters on lines of their own
-constexpr std::uint64_t kCounterBytes = kAlignment;
-
-std::uint64_t rounded(std::uint64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
+// Memory of one process: a block on each rank's device and a pinned one.
+struct OwnMemory {
+  ~OwnMemory() {
+    for (std::size_t r = 0; r < blocks.size(); ++r) {
+      if (blocks[r] == nullptr) continue;
+      const DeviceScope scope(devices[r]);
+      gpu_api()->free_memory(blocks[r]);
+    }
+    if (host != nullptr) gpu_api()->free_host(host);
+  }
+  std::vector<int> devices;
+  std::vector<void*> blocks;  // by rank
+  void* host = nullptr;
+};
 
 }  // namespace
 
-DeviceConnections::DeviceConnections(std::vector<int> devices, const ConnectionShape& shape)
-    : api_(*gpu_api()),
-      devices_(std::move(devices)),
-      shape_(shape),
-      memory_(devices_.size()),
-      host_on_device_(devices_.size()) {
-  bytes_.assign(devices_.size(), rounded(bytes_of_ends()));
-  host_bytes_ = rounded(sizeof(Control) * devices_.size());
+DeviceConnections::DeviceConnections(ConnectionLayout layout, const std::vector<int>& devices,
+                                     ConnectionMemory memory)
+    : api_(*gpu_api()), layout_(std::move(layout)), devices_(devices), memory_(std::move(memory)) {}
+
+Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(const std::vector<int>& devices,
+                                                                   const Nearness& near,
+                                                                   const ConnectionShape& shape) {
+  const GpuApi& api = *gpu_api();
+  ConnectionLayout layout(shape, near);
+  ConnectionMemory memory;
+  auto own = std::make_shared<OwnMemory>();
+  own->devices = devices;
+  own->blocks.resize(devices.size());
+  memory.keeper = own;
+  RONDO_CHECK_OK(
+      check(api.allocate_host(&own->host, layout.host_bytes(), kHostPortable | kHostMapped),
+            "cudaHostAlloc for the words of connections"));
+  memory.host = static_cast<std::byte*>(own->host);
+  std::memset(memory.host, 0, layout.host_bytes());
+  for (std::size_t r = 0; r < devices.size(); ++r) {
+    const DeviceScope scope(devices[r]);
+    RONDO_CHECK_OK(scope.entered());
+    void* at = nullptr;
+    RONDO_CHECK_OK(check(api.host_device_pointer(&at, own->host), "cudaHostGetDevicePointer"));
+    memory.host_on_device.push_back(static_cast<std::byte*>(at));
+    RONDO_CHECK_OK(check(api.allocate(&own->blocks[r], layout.bytes(static_cast<int>(r))),
+                         "cudaMalloc for connections"));
+    memory.of_rank.push_back(static_cast<std::byte*>(own->blocks[r]));
+  }
+  return open(std::move(layout), devices, std::move(memory));
 }
 
-Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(
-    const std::vector<int>& devices, const std::vector<std::vector<bool>>& reaches,
-    const ConnectionShape& shape) {
-  std::unique_ptr<DeviceConnections> made(new DeviceConnections(devices, shape));
-  const int n = static_cast<int>(devices.size());
-  for (int r = 0; r < n; ++r) {
-    made->add_edge(r, (r + 1) % n, 0);
-    for (int tree = 0; tree < 2; ++tree) {
-      const int parent = double_tree(r, n, tree).parent;
-      if (parent == kNoRank) continue;
-      made->add_edge(r, parent, tree);
-      made->add_edge(parent, r, tree);
-    }
-  }
-  made->place_all(reaches);
-  RONDO_CHECK_OK(made->allocate());
+Result<std::unique_ptr<DeviceConnections>> DeviceConnections::open(ConnectionLayout layout,
+                                                                   const std::vector<int>& devices,
+                                                                   ConnectionMemory memory) {
+  std::unique_ptr<DeviceConnections> made(
+      new DeviceConnections(std::move(layout), devices, std::move(memory)));
   RONDO_CHECK_OK(made->write_ends());
   return made;
 }
 
 DeviceConnections::~DeviceConnections() {
-  for (std::size_t r = 0; r < memory_.size(); ++r) {
-    if (memory_[r] == nullptr) continue;
+  if (memory_.keeper == nullptr) return;
+  for (std::size_t r = 0; r < devices_.size(); ++r) {
+    if (devices_[r] < 0) continue;
     const DeviceScope scope(devices_[r]);
     api_.synchronize_device();  // a kernel of an aborted call may still be on its way out
-    api_.free_memory(memory_[r]);
-  }
-  if (host_ != nullptr) api_.free_host(host_);
-}
-
-std::uint64_t DeviceConnections::bytes_of_slots(int wire) const {
-  if ((shape_.wires >> wire & 1) == 0) return 0;
-  return static_cast<std::uint64_t>(shape_.slots) *
-         cuda::slot_bytes_of(static_cast<cuda::Wire>(wire), shape_.slot_bytes);
-}
-
-std::uint64_t DeviceConnections::bytes_of_ends() const {
-  return sizeof(DeviceEnd) * cuda::kChannelEnds * static_cast<std::uint64_t>(shape_.channels);
-}
-
-void DeviceConnections::add_edge(int from, int to, int lane) {
-  int outgoing = 0, incoming = 0;
-  for (const Edge& edge : edges_) {
-    if (edge.from == from && edge.to == to && edge.lane == lane) return;
-    outgoing += edge.from == from;
-    incoming += edge.to == to;
-  }
-  edges_.push_back({from, to, lane, outgoing, incoming, {}, {}, {}});
-}
-
-DeviceConnections::Place DeviceConnections::take(int home, std::uint64_t bytes) {
-  std::uint64_t& used = home == kHost ? host_bytes_ : bytes_[static_cast<std::size_t>(home)];
-  const Place place{home, used};
-  used += rounded(bytes);
-  return place;
-}
-
-void DeviceConnections::place_all(const std::vector<std::vector<bool>>& reaches) {
-  for (Edge& edge : edges_) {
-    const auto from = static_cast<std::size_t>(devices_[edge.from]);
-    const auto to = static_cast<std::size_t>(devices_[edge.to]);
-    const bool near = from == to || (reaches[from][to] && reaches[to][from]);
-    for (int i = 0; i < shape_.channels * cuda::kWires; ++i) {
-      edge.slots.push_back(take(near ? edge.to : kHost, bytes_of_slots(i % cuda::kWires)));
-      edge.tail.push_back(take(near ? edge.to : kHost, kCounterBytes));
-      edge.head.push_back(take(near ? edge.from : kHost, kCounterBytes));
-    }
   }
 }
 
-Done DeviceConnections::allocate() {
-  void* host = nullptr;
-  RONDO_CHECK_OK(check(api_.allocate_host(&host, host_bytes_, kHostPortable | kHostMapped),
-                       "cudaHostAlloc for the words of connections"));
-  host_ = static_cast<std::byte*>(host);
-  std::memset(host_, 0, host_bytes_);
-  for (std::size_t r = 0; r < devices_.size(); ++r) {
-    const DeviceScope scope(devices_[r]);
-    RONDO_CHECK_OK(scope.entered());
-    void* at = nullptr;
-    RONDO_CHECK_OK(check(api_.host_device_pointer(&at, host_), "cudaHostGetDevicePointer"));
-    host_on_device_[r] = static_cast<std::byte*>(at);
-    RONDO_CHECK_OK(check(api_.allocate(&at, bytes_[r]), "cudaMalloc for connections"));
-    memory_[r] = static_cast<std::byte*>(at);
-  }
-  return done();
+void DeviceConnections::leak() {
+  new std::shared_ptr<void>(std::move(memory_.keeper));
+  memory_.keeper = nullptr;
 }
 
-std::byte* DeviceConnections::address(const Place& place, int rank) const {
-  const auto home = static_cast<std::size_t>(place.home == kHost ? rank : place.home);
-  return (place.home == kHost ? host_on_device_ : memory_)[home] + place.offset;
+std::byte* DeviceConnections::address(const ConnectionLayout::Place& place, int rank) const {
+  if (place.home == ConnectionLayout::kHost) return memory_.host_on_device[rank] + place.offset;
+  return memory_.of_rank[place.home] + place.offset;
 }
 
 Done DeviceConnections::write_ends() {
-  const int n = static_cast<int>(devices_.size());
+  const ConnectionShape& shape = layout_.shape();
   std::vector<std::vector<DeviceEnd>> ends(devices_.size());
   for (auto& of_rank : ends)
-    of_rank.resize(static_cast<std::size_t>(shape_.channels * cuda::kChannelEnds));
-  for (const Edge& edge : edges_) {
-    for (int i = 0; i < shape_.channels * cuda::kWires; ++i) {
-      const auto wire = static_cast<cuda::Wire>(i % cuda::kWires);
+    of_rank.resize(static_cast<std::size_t>(shape.channels * cuda::kChannelEnds));
+  for (const ConnectionLayout::Edge& edge : layout_.edges()) {
+    for (int i = 0; i < shape.channels * cuda::kWires; ++i) {
       for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {
         const bool out = direction == cuda::kOutgoing;
         const int rank = out ? edge.from : edge.to;
+        if (!is_here(rank)) continue;
         DeviceEnd end{};
         end.connection.buffer = address(edge.slots[i], rank);
         end.connection.tail = reinterpret_cast<std::uint64_t*>(address(edge.tail[i], rank));
         end.connection.head = reinterpret_cast<std::uint64_t*>(address(edge.head[i], rank));
-        end.connection.slot_bytes = cuda::slot_bytes_of(wire, shape_.slot_bytes);
-        end.connection.slot_count = static_cast<std::uint64_t>(shape_.slots);
+        end.connection.slot_bytes = layout_.slot_bytes(i % cuda::kWires);
+        end.connection.slot_count = static_cast<std::uint64_t>(shape.slots);
         end.connection.peer = out ? edge.to : edge.from;
         end.lane = edge.lane;
         const int index = out ? edge.out_index : edge.in_index;
@@ -148,15 +112,16 @@ Done DeviceConnections::write_ends() {
       }
     }
   }
-  for (int r = 0; r < n; ++r) {
+  for (int r = 0; r < layout_.ranks(); ++r) {
+    if (!is_here(r)) continue;
     const DeviceScope scope(devices_[r]);
     RONDO_CHECK_OK(scope.entered());
     GpuStream stream = nullptr;
     RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
-    GpuError error = api_.fill(memory_[r], 0, bytes_[r], stream);
+    GpuError error = api_.fill(memory_.of_rank[r], 0, layout_.bytes(r), stream);
     if (error == kGpuSuccess)
-      error =
-          api_.copy(memory_[r], ends[r].data(), bytes_of_ends(), GpuCopy::kHostToDevice, stream);
+      error = api_.copy(memory_.of_rank[r], ends[r].data(), layout_.bytes_of_ends(),
+                        GpuCopy::kHostToDevice, stream);
     if (error == kGpuSuccess) error = api_.synchronize_stream(stream);
     api_.destroy_stream(stream);
     RONDO_CHECK_OK(check(error, "setting up connections"));
@@ -165,13 +130,21 @@ Done DeviceConnections::write_ends() {
 }
 
 DeviceEnd* DeviceConnections::ends(int rank) const {
-  return reinterpret_cast<DeviceEnd*>(memory_[rank]);
+  return reinterpret_cast<DeviceEnd*>(memory_.of_rank[rank]);
+}
+std::uint64_t* DeviceConnections::launches(int rank) const {
+  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.launches_at());
 }
 Control* DeviceConnections::control(int rank) const {
-  return reinterpret_cast<Control*>(host_on_device_[rank]) + rank;
+  return reinterpret_cast<Control*>(memory_.host_on_device[rank]) + rank;
 }
 Control& DeviceConnections::host_control(int rank) const {
-  return reinterpret_cast<Control*>(host_)[rank];
+  return reinterpret_cast<Control*>(memory_.host)[rank];
+}
+
+void DeviceConnections::stop_kernels() {
+  for (int r = 0; r < layout_.ranks(); ++r)
+    if (is_here(r)) HostAtomics::store_release(host_control(r).abort, std::uint32_t{1});
 }
 
 }  // namespace rondo::gpu

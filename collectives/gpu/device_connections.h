@@ -1,12 +1,10 @@
-// DeviceConnections: the slots and counters of a communicator whose ranks live on CUDA devices of
-// this process, for the kernels over connections (kernels/cuda/connected.h).
+// DeviceConnections: the slots and counters of a communicator's ranks on CUDA devices, for the
+// kernels over connections (kernels/cuda/connected.h).
 //
-// Made once, with the communicator: a ring over rank numbers and the double tree, on every channel,
-// for every protocol. Slots lie in the receiver's memory where the sender's device reaches it, else
-// in pinned host memory that both reach. Guarantees: all of it zeroed and in place when make()
-// returns, freed by the destructor (after the kernels that use it). Cost: per rank and channel at
-// most 5 connections of slots * (slot_bytes + 16 KiB, and 32 KiB where LL128 is allowed); one
-// allocation a rank.
+// Where things lie, ConnectionLayout says; whose the memory is and how it came here, does not
+// matter (ConnectionMemory): make() takes device memory of this process, shared_connections.h maps
+// that of others. Guarantees: the memory of this process's ranks is zeroed and their ends are in
+// place when open() returns; freed by the destructor (after the kernels that use it).
 #pragma once
 
 #include <cstdint>
@@ -15,65 +13,57 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "collectives/gpu/connection_layout.h"
 #include "kernels/cuda/connected_args.h"
 
 namespace rondo::gpu {
 
-struct ConnectionShape {
-  int channels = 1;
-  int slots = 4;
-  std::uint64_t slot_bytes = 64 << 10;  // of Simple; a multiple of 16
-  std::uint8_t wires = ~0;              // bit Wire: those that get slots
+// The memory of a layout as this process sees it; `keeper` frees it.
+struct ConnectionMemory {
+  std::vector<std::byte*> of_rank;         // null: no rank of this process uses it
+  std::byte* host = nullptr;               // zeroed
+  std::vector<std::byte*> host_on_device;  // by rank; null: in another process
+  std::shared_ptr<void> keeper;
 };
 
 class DeviceConnections {
  public:
-  // devices[r]: where rank r lives; reaches(a, b): whether device a can use device b's memory.
-  // Peer access must be enabled where it does.
-  static Result<std::unique_ptr<DeviceConnections>> make(
-      const std::vector<int>& devices, const std::vector<std::vector<bool>>& reaches,
-      const ConnectionShape& shape);
+  // For ranks of one process. devices[r]: where rank r lives; peer access must be enabled where
+  // near says so.
+  static Result<std::unique_ptr<DeviceConnections>> make(const std::vector<int>& devices,
+                                                         const Nearness& near,
+                                                         const ConnectionShape& shape);
+  // devices[r] is -1 where rank r lives in another process.
+  static Result<std::unique_ptr<DeviceConnections>> open(ConnectionLayout layout,
+                                                         const std::vector<int>& devices,
+                                                         ConnectionMemory memory);
   ~DeviceConnections();
   DeviceConnections(const DeviceConnections&) = delete;
   DeviceConnections& operator=(const DeviceConnections&) = delete;
 
-  const ConnectionShape& shape() const { return shape_; }
-  cuda::DeviceEnd* ends(int rank) const;        // in the rank's device memory
-  cuda::Control* control(int rank) const;       // as its kernels see it
-  cuda::Control& host_control(int rank) const;  // as the host does
+  const ConnectionLayout& layout() const { return layout_; }
+  // Of ranks of this process:
+  cuda::DeviceEnd* ends(int rank) const;    // in the rank's device memory
+  std::uint64_t* launches(int rank) const;  // likewise
+  cuda::Control* control(int rank) const;   // as its kernels see it
+  // Of any rank, as the host sees it.
+  cuda::Control& host_control(int rank) const;
+  // Every wait in kernels of this process ends, now and ever after.
+  void stop_kernels();
+  bool is_here(int rank) const { return devices_[static_cast<std::size_t>(rank)] >= 0; }
+  // Never freed: kernels may still run.
+  void leak();
 
  private:
-  // A place in the memory of a rank, or of the host (rank kHost).
-  struct Place {
-    int home = kHost;
-    std::uint64_t offset = 0;
-  };
-  struct Edge {
-    int from, to, lane;
-    int out_index, in_index;               // among the ends of `from` and of `to`
-    std::vector<Place> slots, tail, head;  // by channel * kWires + wire
-  };
-  static constexpr int kHost = -1;
-
-  DeviceConnections(std::vector<int> devices, const ConnectionShape& shape);
-  void add_edge(int from, int to, int lane);
-  void place_all(const std::vector<std::vector<bool>>& reaches);
-  Place take(int home, std::uint64_t bytes);
-  Done allocate();
+  DeviceConnections(ConnectionLayout layout, const std::vector<int>& devices,
+                    ConnectionMemory memory);
   Done write_ends();
-  std::byte* address(const Place& place, int rank) const;  // as rank's kernels see it
-  std::uint64_t bytes_of_slots(int wire) const;
-  std::uint64_t bytes_of_ends() const;
+  std::byte* address(const ConnectionLayout::Place& place, int rank) const;
 
   const GpuApi& api_;
+  const ConnectionLayout layout_;
   const std::vector<int> devices_;
-  const ConnectionShape shape_;
-  std::vector<Edge> edges_;
-  std::vector<std::uint64_t> bytes_;  // by rank; ends come first
-  std::uint64_t host_bytes_ = 0;      // controls come first
-  std::vector<std::byte*> memory_;    // by rank
-  std::byte* host_ = nullptr;
-  std::vector<std::byte*> host_on_device_;  // by rank
+  ConnectionMemory memory_;
 };
 
 }  // namespace rondo::gpu

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "collectives/gpu/device.h"
+#include "collectives/gpu/peer_access.h"
 #include "collectives/gpu/streams.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"
@@ -51,6 +53,7 @@ DeviceTeam::DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> 
   for (int r = 0; r < static_cast<int>(devices_.size()); ++r) {
     if (!is_here(r)) continue;
     ++here_;
+    here_ranks_.push_back(r);
     if (place_of(r) == static_cast<int>(distinct_.size()))
       distinct_.emplace_back().device = devices_[r];
     distinct_[place_of(r)].ranks.push_back(r);
@@ -86,16 +89,9 @@ Done DeviceTeam::open() {
 Done DeviceTeam::open_peers(DeviceState& state) {
   for (const DeviceState& peer : distinct_) {
     if (peer.device == state.device) continue;
-    int can = 0;
-    RONDO_CHECK_OK(
-        check(api_.can_access_peer(&can, state.device, peer.device), "cudaDeviceCanAccessPeer"));
-    if (can == 0 && processes_ != nullptr)
-      return fail(Status::kInvalidUsage,
-                  "CUDA devices {} and {} cannot reach each other's memory, which ranks of several "
-                  "processes need: use devices with P2P, one process, or RONDO_DEVICE=host",
-                  state.device, peer.device);
-    if (can == 0) {
-      facts_.all_reach = false;
+    RONDO_TRY(const bool reaches, may_reach(state.device, peer.device));
+    if (!reaches) {
+      all_here_reach_ = false;
       continue;
     }
     const GpuError enabled = api_.enable_peer_access(peer.device);
@@ -114,6 +110,7 @@ Done DeviceTeam::open_device(DeviceState& state) {
 }
 
 DeviceTeam::~DeviceTeam() {
+  if (processes_ != nullptr && connections_ != nullptr) end_kernels();
   for (RankState& rank : ranks_)
     for (GpuEvent event : rank.ready)
       if (event != nullptr) api_.destroy_event(event);
@@ -122,6 +119,25 @@ DeviceTeam::~DeviceTeam() {
     if (state.captured != nullptr) api_.destroy_event(state.captured);
     if (state.own != nullptr) api_.destroy_stream(state.own);
   }
+}
+
+// Kernels that wait for other processes: they end by themselves, or are ended.
+void DeviceTeam::end_kernels() {
+  constexpr double kPatientSeconds = 10;
+  if (launches_are_over(kPatientSeconds)) return;
+  connections_->stop_kernels();
+  if (!launches_are_over(kPatientSeconds / 2)) connections_->leak();
+}
+
+bool DeviceTeam::launches_are_over(double seconds) const {
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
+  for (const DeviceState& state : distinct_)
+    while (api_.query_event(state.order) == kGpuNotReady) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  return true;
 }
 
 int DeviceTeam::place_of(int rank) const {
@@ -217,28 +233,24 @@ Done DeviceTeam::post_collective(int rank, const DeviceCall& call, Mismatch* mis
 }
 
 Done DeviceTeam::launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch) {
-  const Posted& last = meeting.posted[rank];
-  std::vector<Posted> here;
-  std::vector<Side> sides;
-  for (std::size_t r = 0; r < devices_.size(); ++r) {
-    if (!meeting.here[r]) continue;
-    here.push_back(meeting.posted[r]);
-    sides.push_back(meeting.posted[r].call.side);
-  }
-  if (processes_ == nullptr) {
-    RONDO_TRY(const DevicePlan plan, make_device_plan(facts_, last.call.record));
-    if (plan.connected) return launch_volley(plan, meeting);
-  }
-  const Spot spot = spot_of(rank, {last.call.stream, last.ready, last.capture});
-  RONDO_CHECK_OK(begin_launch(spot, here));
+  const CallRecord& record = meeting.posted[rank].call.record;
+  RONDO_TRY(const DevicePlan plan, make_device_plan(facts_, record));
   if (processes_ != nullptr) {
-    RONDO_CHECK_OK(processes_->collective(last.call.record, sides, spot.stream,
-                                          capturing(spot.capture), mismatch));
-    return end_launch(spot);
+    const bool in_capture = capturing(meeting.posted[rank].capture);
+    const bool splits = processes_->splits_into_messages() && is_split(record.collective);
+    if (!plan.connected && !splits) return launch_led(meeting, mismatch);
+    RONDO_CHECK_OK(processes_->announce(record, in_capture, mismatch));
+    if (splits) return launch_as_messages(meeting, mismatch);
   }
+  if (plan.connected) return launch_volley(plan, meeting);
+  const Posted& last = meeting.posted[rank];
+  const Spot spot = spot_of(rank, {last.call.stream, last.ready, last.capture});
+  std::vector<Side> sides;
+  for (const Posted& posted : meeting.posted) sides.push_back(posted.call.side);
+  RONDO_CHECK_OK(begin_launch(spot, meeting.posted));
   DirectLaunches launches(api_, ctas_[rank], spot.stream);
-  if (!facts_.all_reach) launches.copy_by_driver();
-  RONDO_CHECK_OK(launches.collective(last.call.record, sides));
+  if (!all_here_reach_) launches.copy_by_driver();
+  RONDO_CHECK_OK(launches.collective(record, sides));
   RONDO_CHECK_OK(launches.flush());
   return end_launch(spot);
 }
@@ -285,7 +297,7 @@ Done DeviceTeam::launch_messages(int rank) {
   }
   RONDO_CHECK_OK(begin_launch(spot, all));
   DirectLaunches launches(api_, ctas_[rank], spot.stream);
-  if (!facts_.all_reach) launches.copy_by_driver();
+  if (!all_here_reach_) launches.copy_by_driver();
   for (const Match& match : matches_) {
     const CallRecord& record = match.send.call.record;
     RONDO_CHECK_OK(launches.copy(match.send.call.side.send, match.receive.call.side.receive,
@@ -294,16 +306,6 @@ Done DeviceTeam::launch_messages(int rank) {
     ++ranks_[match.to].matched;
   }
   RONDO_CHECK_OK(launches.flush());
-  return end_launch(spot);
-}
-
-// The messages of this post from and to other processes, on its first stream: they meet nobody.
-// They take their place in the order of the team's launches. So, where ranks of one process are
-// threads, messages between processes must not depend on each other within a process.
-Done DeviceTeam::launch_to_processes(int rank, Mismatch* mismatch) {
-  const Spot spot = spot_of(rank, ranks_[rank].streams.front());
-  RONDO_CHECK_OK(begin_launch(spot, outside_posts_));
-  RONDO_CHECK_OK(processes_->messages(outside_, spot.stream, capturing(spot.capture), mismatch));
   return end_launch(spot);
 }
 

@@ -31,6 +31,7 @@
 #include "collectives/gpu/device_connections.h"
 #include "collectives/gpu/device_plan.h"
 #include "collectives/gpu/direct_launches.h"
+#include "collectives/gpu/kernel_watch.h"
 #include "collectives/gpu/process_team.h"
 
 namespace rondo::gpu {
@@ -42,6 +43,9 @@ struct DeviceCall {
   Side side;
   GpuStream stream = nullptr;
 };
+
+// Whether the collective is messages where processes have GPUs of their own.
+bool is_split(Collective which);
 
 // What the ranks of a team agreed on.
 struct TeamOptions {
@@ -85,11 +89,6 @@ class DeviceTeam {
   // Kernels over connections: every wait in them ends, now and ever after.
   void stop_kernels();
   // Why a kernel of this rank gave up, if one did.
-  struct KernelFault {
-    int peer = -1;
-    CallRecord call;
-    std::string text;
-  };
   std::optional<KernelFault> kernel_fault(int rank) const;
 
  private:
@@ -139,13 +138,16 @@ class DeviceTeam {
   Done open_peers(DeviceState& state);
   Done open_device(DeviceState& state);
   Done open_connections();
-  Done choose_wires();
+  Done make_connections();
   Done add_stream(int rank, GpuStream stream);
   const StreamUse& use_of(int rank, GpuStream stream) const;
   Done post_collective(int rank, const DeviceCall& call, Mismatch* mismatch);
   Done post_message(int rank, const DeviceCall& call, Mismatch* mismatch);
   Done launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch);
   Done launch_messages(int rank);
+  Spot spot_for_process(const Meeting& meeting) const;
+  Done launch_led(Meeting& meeting, Mismatch* mismatch);
+  Done launch_as_messages(Meeting& meeting, Mismatch* mismatch);
   Done launch_to_processes(int rank, Mismatch* mismatch);
   Done launch_volley(const DevicePlan& plan, Meeting& meeting);
   Spot spot_of(int rank, const StreamUse& use) const;
@@ -155,16 +157,21 @@ class DeviceTeam {
   Done end_launch(const Spot& spot);
   void set_newest(const Spot& spot);
   int place_of(int rank) const;  // of its device in distinct_
+  void end_kernels();
+  bool launches_are_over(double seconds) const;
 
   const GpuApi& api_;
   const TeamOptions options_;
   const std::vector<int>& devices_;
   const std::shared_ptr<ProcessTeam> processes_;
   int here_ = 0;  // ranks of this process
+  std::vector<int> here_ranks_;
   std::vector<DeviceState> distinct_;
   std::vector<int> ctas_;  // by rank: most CTAs of a direct launch on its device
   DevicePlanFacts facts_;
-  std::unique_ptr<DeviceConnections> connections_;  // where calls may need them, else null
+  bool all_here_reach_ = true;  // devices of this process
+  std::unique_ptr<DeviceConnections> own_connections_;
+  DeviceConnections* connections_ = nullptr;  // where calls may need them; or the processes'
 
   std::mutex mutex_;
   std::condition_variable launched_;

@@ -1,5 +1,7 @@
 #include "collectives/gpu/memory_desk.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -7,32 +9,13 @@
 
 #include "base/atomics.h"
 #include "base/log.h"
+#include "collectives/gpu/desk_handles.h"
 #include "collectives/gpu/device.h"
 
 namespace rondo::gpu {
 namespace {
 
 constexpr auto kBriefly = std::chrono::seconds(5);  // for an answer that the leader has at hand
-
-void write_text(DeskRequest& request, const std::string& text) {
-  const std::size_t length = std::min(text.size(), sizeof(request.text) - 1);
-  std::memcpy(request.text, text.data(), length);
-  request.text[length] = '\0';
-}
-
-void put_handle(DeskRequest& request, const SharedHandle& handle) {
-  request.bytes = handle.bytes;
-  request.is_file = handle.file ? 1 : 0;
-  std::memcpy(request.handle, &handle.ipc, sizeof(request.handle));
-}
-
-SharedHandle get_handle(const DeskRequest& request, Fd file) {
-  SharedHandle handle;
-  handle.bytes = request.bytes;
-  handle.file = std::move(file);
-  std::memcpy(&handle.ipc, request.handle, sizeof(request.handle));
-  return handle;
-}
 
 // Where the leader sees `pointer` of the block at `base` that it has mapped; 0: it could not.
 std::uint64_t place(std::uint64_t in_leader, const std::byte* base, const void* pointer) {
@@ -42,24 +25,40 @@ std::uint64_t place(std::uint64_t in_leader, const std::byte* base, const void* 
 
 }  // namespace
 
-MemoryDesk::MemoryDesk(ProcessBoard& board, int device, int party, std::vector<Fd> sockets)
-    : board_(board), device_(device), party_(party), sockets_(std::move(sockets)) {}
+MemoryDesk::MemoryDesk(ProcessBoard& board, std::vector<int> devices, int party, bool areas_on_host,
+                       std::vector<Fd> sockets)
+    : board_(board),
+      devices_(std::move(devices)),
+      party_(party),
+      areas_on_host_(areas_on_host),
+      sockets_(std::move(sockets)) {}
 
 MemoryDesk::~MemoryDesk() {
   for (const auto& [address, memory] : opened_) close_memory(memory);
   for (const OpenedMemory& area : areas_) {
     Done freed;
-    if (area.at == nullptr || (leads() && free_shareable(area.at, &freed))) continue;
+    if (area.at == nullptr || area.at == on_host_.on_device) continue;
+    if (leads() && free_shareable(area.at, &freed)) continue;
     close_memory(area);
   }
+  if (on_host_.on_device != nullptr) gpu_api()->unregister_host(on_host_.memory.data());
 }
 
-std::uint64_t MemoryDesk::area_bytes() const { return scalar_at(board_.ranks()); }
+std::uint64_t MemoryDesk::message_bytes() const {
+  constexpr std::uint64_t kMostPinned = 8 << 20;
+  return areas_on_host_ ? std::min(board_.staging_bytes(), kMostPinned) : board_.staging_bytes();
+}
+
+std::uint64_t MemoryDesk::area_bytes(Area which) const {
+  if (which == kStaging) return scalar_at(board_.ranks());
+  return message_bytes() * static_cast<std::uint64_t>(board_.ranks());
+}
 
 std::uint64_t MemoryDesk::bytes() const {
   std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
-  for (const OpenedMemory& area : areas_) sum += leads() ? area.bytes : 0;
+  for (std::uint32_t a = 0; a < kAreas; ++a)
+    if (leads() && !is_on_host(static_cast<Area>(a))) sum += areas_[a].bytes;
   return sum;
 }
 
@@ -91,7 +90,11 @@ Result<std::byte*> MemoryDesk::area(Area which, const net::Patience& patience) {
   DeskRequest& request = board_.request(party_);
   request.area = which;
   RONDO_TRY(Fd file, ask(kArea, nullptr, patience));
-  RONDO_TRY(areas_[which], open_memory(get_handle(request, std::move(file)), device_));
+  if (is_on_host(which)) {
+    RONDO_CHECK_OK(map_host_area(which, std::move(file)));
+  } else {
+    RONDO_TRY(areas_[which], open_memory(get_handle(request, std::move(file)), devices_));
+  }
   std::uint32_t& mapped = board_.party(party_).mapped;
   HostAtomics::store_release(mapped, HostAtomics::load_relaxed(mapped) | 1u << which);
   return areas_[which].at;
@@ -172,19 +175,46 @@ void MemoryDesk::block_ends(std::uint64_t number) {
 
 // ---- the leader ----
 
+Result<std::byte*> MemoryDesk::map_host_area(Area which, Fd file) {
+  const std::uint64_t bytes = area_bytes(which);
+  RONDO_TRY(on_host_.memory, shm::Mapping::map(file.get(), bytes));
+  RONDO_CHECK_OK(shm::commit(on_host_.memory.data(), bytes, "messages between GPUs"));
+  const GpuApi& api = *gpu_api();
+  RONDO_CHECK_OK(
+      check(api.register_host(on_host_.memory.data(), bytes, kHostPortable | kHostMapped),
+            "cudaHostRegister of memory that processes share (is ulimit -l too low?)"));
+  void* at = nullptr;
+  RONDO_CHECK_OK(
+      check(api.host_device_pointer(&at, on_host_.memory.data()), "cudaHostGetDevicePointer"));
+  on_host_.on_device = static_cast<std::byte*>(at);
+  on_host_.file = std::move(file);
+  areas_[which] = {on_host_.on_device, bytes, false};
+  return on_host_.on_device;
+}
+
 Result<std::byte*> MemoryDesk::make_area(Area which) {
   if (areas_[which].at != nullptr) return areas_[which].at;
-  auto made = allocate_shareable(area_bytes(), device_);
+  const std::uint64_t bytes = area_bytes(which);
+  std::uint32_t& all = board_.areas_made();
+  const auto is_made = [&] {
+    HostAtomics::store_release(all, HostAtomics::load_relaxed(all) | 1u << which);
+  };
+  if (is_on_host(which)) {
+    RONDO_TRY(Fd file, shm::create_memfd("rondo-gpu-messages", bytes));
+    RONDO_TRY(std::byte* const at, map_host_area(which, std::move(file)));
+    is_made();
+    return at;
+  }
+  auto made = allocate_shareable(bytes, devices_[0]);
   if (!made.ok())
     return fail(
         made.status(),
         "{}: {} bytes of staging for {} ranks on one GPU; RONDO_GPU_STAGING sets how much a "
         "rank gets",
-        made.error().text, area_bytes(), board_.ranks());
+        made.error().text, bytes, board_.ranks());
   auto* const at = static_cast<std::byte*>(*made);
-  areas_[which] = {at, area_bytes(), true};
-  std::uint32_t& all = board_.areas_made();
-  HostAtomics::store_release(all, HostAtomics::load_relaxed(all) | 1u << which);
+  areas_[which] = {at, bytes, true};
+  is_made();
   if (which == kStaging)
     HostAtomics::store_release(board_.words().staging, reinterpret_cast<std::uint64_t>(at));
   return at;
@@ -201,7 +231,7 @@ void MemoryDesk::serve(int party) {
   auto result = answer(party, static_cast<Kind>(question->value), std::move(question->fds));
   request.status = static_cast<std::uint32_t>(result.status());
   const int fd = result.ok() && *result ? result->get() : -1;
-  if (!result.ok()) write_text(request, result.error().text);
+  if (!result.ok()) put_text(request, result.error().text);
   const std::span<const int> fds(&fd, fd >= 0 ? 1 : 0);
   if (!shm::send_fds(sockets_[party].get(), 0, fds, patience).ok()) sockets_[party].reset();
 }
@@ -212,7 +242,8 @@ Result<Fd> MemoryDesk::answer(int party, Kind kind, std::vector<Fd> fds) {
   if (kind == kArea) {
     const auto which = request.area == kMessages ? kMessages : kStaging;
     RONDO_TRY(std::byte * at, make_area(which));
-    const auto block = find_shareable(at, area_bytes());
+    if (is_on_host(which)) return Fd(dup(on_host_.file.get()));
+    const auto block = find_shareable(at, area_bytes(which));
     if (!block) return fail(Status::kInternalError, "the staging area is unknown");
     RONDO_TRY(SharedHandle handle, share_memory(block->base, block->bytes));
     put_handle(request, handle);
@@ -222,7 +253,7 @@ Result<Fd> MemoryDesk::answer(int party, Kind kind, std::vector<Fd> fds) {
     const Fd* const file = request.is_file != 0 && !fds.empty() ? &fds[0] : nullptr;
     RONDO_TRY(
         const OpenedMemory memory,
-        open_memory(get_handle(request, file != nullptr ? std::move(fds[0]) : Fd()), device_));
+        open_memory(get_handle(request, file != nullptr ? std::move(fds[0]) : Fd()), devices_));
     request.address = reinterpret_cast<std::uint64_t>(memory.at);
     opened_[request.address] = memory;
     return Fd();

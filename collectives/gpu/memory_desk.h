@@ -1,7 +1,8 @@
 // MemoryDesk: how device memory gets from process to process. The leader's process keeps the desk.
 //
 // There are two areas, made by the leader when somebody first needs one: staging for collectives
-// and slots for messages. And a rank's own memory (ncclMemAlloc'd or registered) is mapped by the
+// and slots for messages. They lie on the leader's device, or on the host where not all devices
+// reach that. And a rank's own memory (ncclMemAlloc'd or registered) is mapped by the
 // leader at its first use, so that the leader's kernels read and write it in place. Others ask over
 // a Unix socket; the leader's watch thread answers with serve(), so an answer never depends on what
 // the leader's program does. Guarantees: every question ends with its patience. Cost: a round trip
@@ -19,6 +20,7 @@
 #include "collectives/gpu/process_board.h"
 #include "collectives/gpu/shared_memory.h"
 #include "transport/shm/fd_passing.h"
+#include "transport/shm/memfd.h"
 
 namespace rondo::gpu {
 
@@ -29,7 +31,9 @@ class MemoryDesk final : public BlockListener {
   static constexpr std::uint64_t kScalarBytes = 256;
 
   // sockets: on the leader one for each party (its own empty), elsewhere one to the leader.
-  MemoryDesk(ProcessBoard& board, int device, int party, std::vector<Fd> sockets);
+  // devices: of this process; its first is where areas are mapped.
+  MemoryDesk(ProcessBoard& board, std::vector<int> devices, int party, bool areas_on_host,
+             std::vector<Fd> sockets);
   ~MemoryDesk() override;
 
   bool leads() const { return party_ == 0; }
@@ -53,6 +57,8 @@ class MemoryDesk final : public BlockListener {
     return board_.staging_bytes() * static_cast<std::uint64_t>(board_.ranks()) +
            kScalarBytes * static_cast<std::uint64_t>(rank);
   }
+  // Of the messages' area, a rank: what lies on the host is pinned, and so less.
+  std::uint64_t message_bytes() const;
   // Device memory that this process holds for the communicator.
   std::uint64_t bytes() const;
 
@@ -68,7 +74,15 @@ class MemoryDesk final : public BlockListener {
     std::uint64_t in_leader;  // 0: cannot be
   };
 
-  std::uint64_t area_bytes() const;
+  // An area in a memory file that all processes map and register.
+  struct HostArea {
+    Fd file;
+    shm::Mapping memory;
+    std::byte* on_device = nullptr;
+  };
+  std::uint64_t area_bytes(Area which) const;
+  bool is_on_host(Area which) const { return areas_on_host_ && which == kMessages; }
+  Result<std::byte*> map_host_area(Area which, Fd file);
   const MappedBlock* find(const ShareableBlock& block) const;
   Result<std::byte*> make_area(Area which);
   Result<Fd> answer(int party, Kind kind, std::vector<Fd> fds);
@@ -76,10 +90,13 @@ class MemoryDesk final : public BlockListener {
   Result<Fd> ask(Kind kind, const Fd* file, const net::Patience& patience);
 
   ProcessBoard& board_;
-  const int device_, party_;
+  const std::vector<int> devices_;
+  const int party_;
+  const bool areas_on_host_;
   std::vector<Fd> sockets_;
   mutable std::mutex mutex_;
   OpenedMemory areas_[kAreas];
+  HostArea on_host_;
   std::vector<MappedBlock> mapped_;               // of this process, in the leader
   std::map<std::uint64_t, OpenedMemory> opened_;  // leader: by address, for others
 };

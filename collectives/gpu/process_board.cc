@@ -12,7 +12,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kLayout = 0x726f6e646f000001;  // changes with any struct above
+constexpr std::uint64_t kLayout = 0x726f6e646f000002;  // changes with any struct above
 
 struct Header {
   std::uint64_t layout, staging_bytes, ranks, parties;
@@ -41,6 +41,8 @@ ProcessBoard::ProcessBoard(int ranks, int parties)
   lanes_at_ = place(sizeof(Lane), n * n);
   notes_at_ = place(sizeof(MessageNote), n * n * 2 * kMessageDepth);
   requests_at_ = place(sizeof(DeskRequest), static_cast<std::size_t>(parties));
+  offers_at_ = place(sizeof(DeskRequest), n);
+  refused_at_ = place(1, n * n);
   constexpr std::size_t kPage = 4096;
   bytes_ = (next + kPage - 1) / kPage * kPage;
 }

@@ -31,7 +31,8 @@ inline constexpr int kMessageDepth = 32;  // messages whose sizes are compared
 struct PartyLines {
   alignas(64) std::uint32_t ready;
   alignas(64) std::uint32_t done;
-  alignas(64) std::uint32_t mapped;  // areas that the process has mapped, as bits; or kLeftTeam
+  alignas(64) std::uint32_t mapped;     // areas that the process has mapped, as bits; or kLeftTeam
+  alignas(64) std::uint64_t announced;  // newest call that its host has announced
 };
 inline constexpr std::uint32_t kLeftTeam = ~0u;
 
@@ -87,6 +88,12 @@ class ProcessBoard {
     return at<MessageNote>(notes_at_)[(lane * 2 + side) * kMessageDepth + number % kMessageDepth];
   }
   DeskRequest& request(int p) const { return at<DeskRequest>(requests_at_)[p]; }
+  // Memory for connections that the process of rank r gives, and whether `rank`'s process could not
+  // map it (shared_connections.h).
+  DeskRequest& offer(int r) const { return at<DeskRequest>(offers_at_)[r]; }
+  std::uint8_t& refused(int rank, int offered) const {
+    return at<std::uint8_t>(refused_at_)[rank * ranks_ + offered];
+  }
 
   // The address of something on the board for streams and kernels of this process.
   template <class T>
@@ -106,7 +113,8 @@ class ProcessBoard {
 
   const int ranks_, parties_;
   const std::uint32_t depth_;
-  std::size_t parties_at_, mailboxes_at_, descriptors_at_, lanes_at_, notes_at_, requests_at_;
+  std::size_t parties_at_, mailboxes_at_, descriptors_at_, lanes_at_, notes_at_, requests_at_,
+      offers_at_, refused_at_;
   std::size_t bytes_;
   Fd fd_;
   shm::Mapping memory_;

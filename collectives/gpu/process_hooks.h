@@ -14,7 +14,8 @@ class ProcessHooks {
   virtual ~ProcessHooks() = default;
   virtual Done standing() = 0;  // an error once it was ended or has a fault, a peer's included
   virtual void raise(Fault fault) = 0;
-  virtual double limit_seconds() = 0;  // RONDO_TIMEOUT
+  virtual double limit_seconds() = 0;   // of what a host waits for
+  virtual double device_seconds() = 0;  // of what a device waits for, if RONDO_TIMEOUT is set; or 0
   virtual std::string name_of(int rank) = 0;
   virtual bool has_ended(int rank) = 0;  // its process
 };

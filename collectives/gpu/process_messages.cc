@@ -31,17 +31,17 @@ Done ProcessTeam::messages(std::span<const ProcessMessage> messages, GpuStream s
     return area.error();
   }
   const std::uint64_t lane_bytes =
-      shape_.rank_bytes / static_cast<std::uint64_t>(ranks()) / kLaneSlots / 256 * 256;
+      desk_->message_bytes() / static_cast<std::uint64_t>(ranks()) / kLaneSlots / 256 * 256;
   std::vector<LanePieces> lanes;
   for (const ProcessMessage& message : messages) {
-    RONDO_CHECK_OK(announce(message, mismatch));
+    if (!message.in_collective) RONDO_CHECK_OK(announce_message(message, mismatch));
     const bool sends = message.send != nullptr || is_local(message.from);
     auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const LanePieces& one) {
       return one.from == message.from && one.to == message.to;
     });
     if (lane == lanes.end()) {
       std::byte* const slots = *area +
-                               static_cast<std::uint64_t>(message.from) * shape_.rank_bytes +
+                               static_cast<std::uint64_t>(message.from) * desk_->message_bytes() +
                                static_cast<std::uint64_t>(message.to) * kLaneSlots * lane_bytes;
       lanes.push_back({message.from, message.to, sends, slots, lane_bytes,
                        lane_pieces_[message.from * ranks() + message.to]});
@@ -75,7 +75,7 @@ Done ProcessTeam::messages(std::span<const ProcessMessage> messages, GpuStream s
 }
 
 // Tells the other side what this message is, and compares where it has told already.
-Done ProcessTeam::announce(const ProcessMessage& message, Mismatch* mismatch) {
+Done ProcessTeam::announce_message(const ProcessMessage& message, Mismatch* mismatch) {
   const int side = is_local(message.from) ? 0 : 1;
   const int own = side == 0 ? message.from : message.to;
   const int peer = side == 0 ? message.to : message.from;
@@ -108,6 +108,8 @@ Done ProcessTeam::enqueue_piece(const LanePieces& lane, std::size_t piece, GpuSt
   RONDO_CHECK_OK(await(stream, words.slot[slot], lane.sends ? kEmpty : kFull, GpuWait::kAnd));
   RONDO_CHECK_OK(write(stream, stage, 0));  // from here on this piece needs nobody
   DirectLaunches copies(api_, seats_.most_ctas, stream);
+  // By kernels, unless the stream's device may not reach the user's buffer.
+  if (!seats_.around.leader_reaches && finished_.size() > 1) copies.copy_by_driver();
   RONDO_CHECK_OK(lane.sends ? copies.copy(user.at, staged, user.bytes)
                             : copies.copy(staged, user.at, user.bytes));
   RONDO_CHECK_OK(copies.flush());

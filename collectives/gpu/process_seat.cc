@@ -23,6 +23,7 @@ class Seat final : public gpu::ProcessHooks {
     state_.raise(std::move(fault));
   }
   double limit_seconds() override { return state_.timeout_seconds.load(std::memory_order_relaxed); }
+  double device_seconds() override { return state_.options.kernel_seconds; }
   std::string name_of(int rank) override { return state_.rank_name(rank); }
   bool has_ended(int rank) override {
     const int local = state_.local_of(rank);

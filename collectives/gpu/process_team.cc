@@ -34,10 +34,11 @@ Done load_kernels(const GpuApi& api) {
 
 }  // namespace
 
-Result<std::shared_ptr<ProcessTeam>> ProcessTeam::make(Seats seats,
-                                                       std::unique_ptr<ProcessBoard> board,
-                                                       std::vector<Fd> sockets) {
+Result<std::shared_ptr<ProcessTeam>> ProcessTeam::make(
+    Seats seats, std::unique_ptr<ProcessBoard> board,
+    std::unique_ptr<DeviceConnections> connections, std::vector<Fd> sockets) {
   std::shared_ptr<ProcessTeam> team(new ProcessTeam(std::move(seats), std::move(board)));
+  team->connections_ = std::move(connections);
   RONDO_CHECK_OK(team->open(std::move(sockets)));
   return team;
 }
@@ -48,8 +49,9 @@ ProcessTeam::ProcessTeam(Seats seats, std::unique_ptr<ProcessBoard> board)
       made_in_(fork_generation()),
       board_(std::move(board)),
       shape_{board_->staging_bytes()},
-      captured_(seats_.party_of.size(), kPlainDescriptors),
-      lane_pieces_(seats_.party_of.size() * seats_.party_of.size()),
+      led_(kPlainDescriptors),
+      captured_(static_cast<std::size_t>(ranks()), kPlainDescriptors),
+      lane_pieces_(captured_.size() * captured_.size()),
       lane_messages_(lane_pieces_.size()) {
   for (int r = 0; r < ranks(); ++r)
     if (is_local(r)) local_.push_back(r);
@@ -59,8 +61,21 @@ Done ProcessTeam::open(std::vector<Fd> sockets) {
   const DeviceScope scope(seats_.device);
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;
-  desk_ = std::make_unique<MemoryDesk>(*board_, seats_.device, seats_.party, std::move(sockets));
-  RONDO_CHECK_OK(check(api_.create_event(&finished_, kEventPlain), "cudaEventCreate"));
+  std::vector<int> devices{seats_.device};
+  for (const int device : seats_.devices)
+    if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
+      devices.push_back(device);
+  desk_ = std::make_unique<MemoryDesk>(*board_, std::move(devices), seats_.party,
+                                       !seats_.around.leader_reaches, std::move(sockets));
+  for (const int device : seats_.devices) {
+    const auto known = [&](const auto& one) { return one.first == device; };
+    if (device < 0 || std::any_of(finished_.begin(), finished_.end(), known)) continue;
+    const DeviceScope there(device);
+    RONDO_CHECK_OK(there.entered());
+    finished_.emplace_back(device, nullptr);
+    RONDO_CHECK_OK(
+        check(api_.create_event(&finished_.back().second, kEventPlain), "cudaEventCreate"));
+  }
   if (leads()) {
     RONDO_CHECK_OK(load_kernels(api_));
     RONDO_CHECK_OK(check(api_.allocate(&arguments_, sizeof(cuda::CopyArgs)), "cudaMalloc"));
@@ -76,12 +91,13 @@ ProcessTeam::~ProcessTeam() {
   if (made_in_ != fork_generation()) {  // the parent's: its thread and its device are not here
     if (watch_.joinable()) watch_.detach();
     board_->leak();
+    if (connections_ != nullptr) connections_->leak();
     (void)desk_.release();
     return;
   }
   const DeviceScope scope(seats_.device);
   const RelaxedCapture relaxed;
-  bool ended = finished_ == nullptr || drained(kPatientSeconds);
+  bool ended = drained(kPatientSeconds);
   if (!ended) {
     released_ = true;
     look_soon();
@@ -94,20 +110,23 @@ ProcessTeam::~ProcessTeam() {
   if (watch_.joinable()) watch_.join();
   if (!ended) {
     board_->leak();
+    if (connections_ != nullptr) connections_->leak();
     (void)desk_.release();
     return;
   }
-  if (finished_ != nullptr) api_.destroy_event(finished_);
+  for (const auto& [device, event] : finished_)
+    if (event != nullptr) api_.destroy_event(event);
   if (arguments_ != nullptr) api_.free_memory(arguments_);
 }
 
 bool ProcessTeam::drained(double seconds) {
   const auto deadline = std::chrono::steady_clock::now() +
                         std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
-  while (api_.query_event(finished_) == kGpuNotReady) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(kNap);
-  }
+  for (const auto& [device, event] : finished_)
+    while (event != nullptr && api_.query_event(event) == kGpuNotReady) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(kNap);
+    }
   return true;
 }
 
@@ -157,16 +176,45 @@ Done ProcessTeam::collective(const CallRecord& record, std::span<const Side> sid
     RONDO_CHECK_OK(write(stream, board_->mailbox(local_[i]).descriptor, index));
   }
   if (sequence != 0) {
-    sequence_.store(sequence, std::memory_order_release);
+    led_[sequence % kPlainDescriptors] = sequence;
+    publish(sequence);
     RONDO_CHECK_OK(compare(sequence, record, mismatch));
   }
   RONDO_CHECK_OK(leads() ? lead(call) : follow(call));
   return finish(stream, capturing);
 }
 
+Done ProcessTeam::announce(const CallRecord& record, bool capturing, Mismatch* mismatch) {
+  RONDO_CHECK_OK(standing());
+  if (capturing) return done();  // kernels say what they replay
+  const std::uint64_t sequence = sequence_.load() + 1;
+  RONDO_CHECK_OK(wait_for_room(sequence));
+  cuda::CallDescriptor made{};
+  made.record = record;
+  made.sequence = sequence;
+  for (const int rank : local_) RONDO_CHECK_OK(place(rank, made));
+  publish(sequence);
+  return compare(sequence, record, mismatch);
+}
+
+void ProcessTeam::publish(std::uint64_t sequence) {
+  sequence_.store(sequence, std::memory_order_release);
+  HostAtomics::store_release(board_->party(seats_.party).announced, sequence);
+}
+
+// Whether nobody needs the descriptor in whose place this call's will lie: not the leader's kernel,
+// nor a process that has still to compare it with its own.
+bool ProcessTeam::has_room(std::uint64_t sequence) const {
+  if (HostAtomics::load_acquire(board_->words().consumed) < led_[sequence % kPlainDescriptors])
+    return false;
+  for (int p = 0; p < board_->parties(); ++p)
+    if (HostAtomics::load_acquire(board_->party(p).announced) + kPlainDescriptors < sequence)
+      return false;
+  return true;
+}
+
 Done ProcessTeam::wait_for_room(std::uint64_t sequence) {
-  const std::uint64_t& consumed = board_->words().consumed;
-  while (HostAtomics::load_acquire(consumed) + kPlainDescriptors < sequence) {
+  while (!has_room(sequence)) {
     RONDO_CHECK_OK(standing());
     std::this_thread::sleep_for(kNap);
   }
@@ -260,9 +308,15 @@ Done ProcessTeam::compare(std::uint64_t sequence, const CallRecord& record, Mism
 }
 
 Done ProcessTeam::finish(GpuStream stream, bool capturing) {
-  return check(api_.record_event(finished_, stream,
-                                 capturing ? GpuEventUse::kExternal : GpuEventUse::kPlain),
-               "cudaEventRecord");
+  int device = seats_.device;
+  if (finished_.size() > 1) RONDO_CHECK_OK(check(api_.get_device(&device), "cudaGetDevice"));
+  for (const auto& [of, event] : finished_)
+    if (of == device)
+      return check(api_.record_event(event, stream,
+                                     capturing ? GpuEventUse::kExternal : GpuEventUse::kPlain),
+                   "cudaEventRecord");
+  return fail(Status::kInternalError, "a call is enqueued on device {}, which no rank is on",
+              device);
 }
 
 // ---- the others' side ----

@@ -1,9 +1,10 @@
-// ProcessTeam: the ranks of a communicator whose processes share one GPU.
+// ProcessTeam: the ranks of a communicator that live on GPUs in several processes of a host.
 //
-// It serves processes on several GPUs too, where each reaches the leader's memory by P2P: correct,
-// but everything then passes through the leader's GPU.
-//
-// The process of rank 0 leads. A call, on every process's own stream:
+// Where no GPU is used by two processes, collectives run over connections: the DeviceTeam of every
+// process launches kernels for its own ranks, and this team announces calls, keeps the connections
+// and watches the kernels; gather, scatter and all-to-all are messages. All other calls, and all
+// calls of processes that share a GPU, are led by the process of rank 0, which every GPU must reach
+// by P2P then. A led call, on every process's own stream:
 //   others   [copy into staging] READY, wait for DONE, [copy out of staging]
 //   leader   wait for all READY, resolve and direct kernel, all DONE
 // READY and DONE are words on the ProcessBoard, written and awaited by stream memory operations: no
@@ -17,7 +18,8 @@
 // of it; two slots a pair, so what fits never waits for its receiver.
 //
 // A thread watches (process_watch.cc): peers that died, ranks that never come, faults, abort; then
-// it releases every flag that this process's streams await. It also keeps the leader's MemoryDesk.
+// it releases every flag that this process's streams await, and ends its kernels. It also keeps the
+// leader's MemoryDesk.
 // Cost: per call and process 3 memory operations, on the leader 4 for each other process and two
 // launches; staged bytes are copied twice more.
 #pragma once
@@ -31,8 +33,10 @@
 
 #include "base/gpu.h"
 #include "collectives/gpu/call_steps.h"
+#include "collectives/gpu/device_connections.h"
 #include "collectives/gpu/direct_launches.h"
 #include "collectives/gpu/memory_desk.h"
+#include "collectives/gpu/neighbourhood.h"
 #include "collectives/gpu/process_board.h"
 #include "collectives/gpu/process_hooks.h"
 
@@ -51,30 +55,42 @@ struct ProcessMessage {
   CallRecord record;
   const void* send = nullptr;  // where this process sends,
   void* receive = nullptr;     // or else receives
+  bool in_collective = false;  // has been announced
 };
 
 class ProcessTeam {
  public:
   struct Seats {
-    int device = 0;
+    int device = 0;  // of its first rank
     int most_ctas = 1;
-    int party = 0;              // this process; 0 leads
-    std::vector<int> party_of;  // by rank
+    int party = 0;             // this process; 0 leads
+    std::vector<int> devices;  // by rank; -1: in another process
+    Neighbourhood around;
   };
+  // connections: null where no call runs over any.
   static Result<std::shared_ptr<ProcessTeam>> make(Seats seats, std::unique_ptr<ProcessBoard> board,
+                                                   std::unique_ptr<DeviceConnections> connections,
                                                    std::vector<Fd> sockets);
   ~ProcessTeam();
   ProcessTeam(const ProcessTeam&) = delete;
   ProcessTeam& operator=(const ProcessTeam&) = delete;
 
   const std::vector<int>& local_ranks() const { return local_; }
-  bool is_local(int rank) const { return seats_.party_of[rank] == seats_.party; }
+  bool is_local(int rank) const { return seats_.around.party_of[rank] == seats_.party; }
+  // For the planner; and what is planned, null where nothing runs over connections.
+  const DevicePlanFacts& facts() const { return seats_.around.plan; }
+  DeviceConnections* connections() const { return connections_.get(); }
+  int device() const { return seats_.device; }  // on whose streams led calls are enqueued
+  // Whether gather, scatter and all-to-all are messages.
+  bool splits_into_messages() const { return seats_.around.one_owner; }
 
   // The ranks' communicators, while they live.
   void join(ProcessHooks* hooks);
   void leave(ProcessHooks* hooks);
   void look_soon();  // something ended
 
+  // Of a call that the DeviceTeam will enqueue: tells the other processes, compares.
+  Done announce(const CallRecord& record, bool capturing, Mismatch* mismatch);
   // Enqueues this process's part; sides[i] is local_ranks()[i]'s. One caller at a time.
   Done collective(const CallRecord& record, std::span<const Side> sides, GpuStream stream,
                   bool capturing, Mismatch* mismatch);
@@ -103,11 +119,13 @@ class ProcessTeam {
   Done open(std::vector<Fd> sockets);
   Done standing();
   net::Patience patience();
-  int ranks() const { return static_cast<int>(seats_.party_of.size()); }
+  int ranks() const { return static_cast<int>(seats_.around.party_of.size()); }
   bool leads() const { return seats_.party == 0; }
 
   // process_team.cc
   Done wait_for_room(std::uint64_t sequence);
+  bool has_room(std::uint64_t sequence) const;
+  void publish(std::uint64_t sequence);
   Result<cuda::CallDescriptor> describe(const Enqueued& call, int rank, const Side& side);
   Result<std::uint32_t> place(int rank, const cuda::CallDescriptor& made);
   Done compare(std::uint64_t sequence, const CallRecord& record, Mismatch* mismatch);
@@ -122,7 +140,7 @@ class ProcessTeam {
   Done launch_step(const Enqueued& call, std::uint64_t number);
   // process_messages.cc
   struct LanePieces;
-  Done announce(const ProcessMessage& message, Mismatch* mismatch);
+  Done announce_message(const ProcessMessage& message, Mismatch* mismatch);
   Done enqueue_piece(const LanePieces& lane, std::size_t piece, GpuStream stream);
   // process_watch.cc
   void watch();
@@ -131,6 +149,12 @@ class ProcessTeam {
   std::uint64_t fingerprint() const;
   Waiting waiting() const;
   void check_waiting(const Waiting& waiting);
+  bool blame_the_dead(std::span<const int> suspects, int waiting_rank, const std::string& call);
+  double device_seconds();
+  void warn(const std::string& whom, const std::string& call);
+  // process_kernels.cc
+  void look_at_kernels();
+  void check_launch(int rank);
   void blame(Status status, int culprit, const std::string& text);
   std::string call_in_words() const;
   void release_flags();
@@ -143,9 +167,12 @@ class ProcessTeam {
   std::unique_ptr<ProcessBoard> board_;
   std::unique_ptr<MemoryDesk> desk_;
   cuda::StagingShape shape_{};
-  std::byte* staging_ = nullptr;  // this process's address, once made
-  void* arguments_ = nullptr;     // leader: of the kernel to come
-  GpuEvent finished_ = nullptr;   // after the newest call
+  std::byte* staging_ = nullptr;                    // this process's address, once made
+  void* arguments_ = nullptr;                       // leader: of the kernel to come
+  std::vector<std::pair<int, GpuEvent>> finished_;  // by device: after its newest call
+  std::unique_ptr<DeviceConnections> connections_;
+  std::vector<std::uint64_t> led_;  // by place of a plain descriptor: the newest led call there
+  int differing_looks_ = 0;         // in a row at which kernels were in different calls
 
   std::atomic<std::uint64_t> sequence_{0};  // plain collectives so far
   std::vector<std::uint32_t> captured_;     // by rank: descriptors used by captured calls

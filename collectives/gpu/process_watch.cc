@@ -9,6 +9,7 @@
 #include "base/atomics.h"
 #include "base/log.h"
 #include "collectives/gpu/device.h"
+#include "collectives/gpu/kernel_watch.h"
 #include "collectives/gpu/process_team.h"
 #include "collectives/peer_words.h"
 
@@ -92,7 +93,8 @@ void ProcessTeam::look(std::int64_t passed_ns) {
                     rank, rank, to_string(load_record(board_->descriptor(rank, index).record))));
   }
   const Waiting found = waiting();
-  if (found.in_call || found.message) check_waiting(found);
+  if (found.in_call || found.message) return check_waiting(found);
+  if (connections_ != nullptr) look_at_kernels();
 }
 
 // Changes whenever anything that this process could wait for has moved.
@@ -110,13 +112,14 @@ std::uint64_t ProcessTeam::fingerprint() const {
         mix(word(lane->sending));
         mix(word(lane->receiving));
       }
+  if (connections_ != nullptr) mixed ^= kernels_moved(*connections_);
   return mixed;
 }
 
 ProcessTeam::Waiting ProcessTeam::waiting() const {
   Waiting found;
   const auto rank_of = [&](int party) {
-    const auto& of = seats_.party_of;
+    const auto& of = seats_.around.party_of;
     return static_cast<int>(std::find(of.begin(), of.end(), party) - of.begin());
   };
   const PartyLines& mine = board_->party(seats_.party);
@@ -152,40 +155,53 @@ ProcessTeam::Waiting ProcessTeam::waiting() const {
 }
 
 void ProcessTeam::check_waiting(const Waiting& found) {
-  double limit = 0;
-  {
-    std::lock_guard lock(hooks_mutex_);
-    if (hooks_.empty()) return;
-    ProcessHooks* const hooks = hooks_[0];
-    limit = hooks->limit_seconds();
-    std::vector<int> suspects = found.ranks;
-    // Nobody is missing, and yet nothing moves: then anybody's end will do.
-    if (suspects.empty() && stalled_ns_ > 10 * kDeadNs)
-      for (int r = 0; r < ranks(); ++r) suspects.push_back(r);
-    for (int rank : suspects) {
-      if (stalled_ns_ < kDeadNs || is_local(rank) || !hooks->has_ended(rank)) continue;
-      Fault fault;
-      fault.status = Status::kRemoteError;
-      fault.culprit = rank;
-      fault.text = fmt::format("{} ended before it finished {}, in which rank {} waits for it",
-                               hooks->name_of(rank), call_in_words(), local_[0]);
-      hooks->raise(std::move(fault));
-      released_ = true;
-      return;
-    }
-  }
+  std::vector<int> suspects = found.ranks;
+  // Nobody is missing, and yet nothing moves: then anybody's end will do.
+  if (suspects.empty() && stalled_ns_ > 10 * kDeadNs)
+    for (int r = 0; r < ranks(); ++r) suspects.push_back(r);
+  if (stalled_ns_ >= kDeadNs && blame_the_dead(suspects, local_[0], call_in_words())) return;
   std::string names;
   for (int rank : found.ranks) names += fmt::format("{}rank {}", names.empty() ? "" : ", ", rank);
   if (names.empty()) names = "its peers";
-  const double stalled = static_cast<double>(stalled_ns_) * 1e-9;
-  if (stalled >= limit)
+  const double limit = device_seconds();
+  if (limit > 0 && static_cast<double>(stalled_ns_) * 1e-9 >= limit)
     return blame(Status::kTimeout, found.ranks.empty() ? -1 : found.ranks.front(),
                  fmt::format("rank {} waited {} s for {} in {}; RONDO_TIMEOUT sets this limit",
                              local_[0], limit, names, call_in_words()));
+  warn(names, call_in_words());
+}
+
+// Whether one of the suspects has ended: then that is the fault.
+bool ProcessTeam::blame_the_dead(std::span<const int> suspects, int waiting_rank,
+                                 const std::string& call) {
+  std::lock_guard lock(hooks_mutex_);
+  if (hooks_.empty()) return false;
+  ProcessHooks* const hooks = hooks_[0];
+  for (int rank : suspects) {
+    if (is_local(rank) || !hooks->has_ended(rank)) continue;
+    Fault fault;
+    fault.status = Status::kRemoteError;
+    fault.culprit = rank;
+    fault.text = fmt::format("{} ended before it finished {}, in which rank {} waits for it",
+                             hooks->name_of(rank), call, waiting_rank);
+    hooks->raise(std::move(fault));
+    released_ = true;
+    return true;
+  }
+  return false;
+}
+
+double ProcessTeam::device_seconds() {
+  std::lock_guard lock(hooks_mutex_);
+  return hooks_.empty() ? 0 : hooks_[0]->device_seconds();
+}
+
+void ProcessTeam::warn(const std::string& whom, const std::string& call) {
+  const double stalled = static_cast<double>(stalled_ns_) * 1e-9;
   if (stalled < kWarnSeconds || warned_) return;
   warned_ = true;
   RONDO_WARN("rank {} has waited {:.0f} s for {} in {}; it goes on waiting", local_[0], stalled,
-             names, call_in_words());
+             whom, call);
 }
 
 void ProcessTeam::blame(Status status, int culprit, const std::string& text) {
@@ -215,6 +231,7 @@ std::string ProcessTeam::call_in_words() const {
 // Streams of this process go on, whatever they wait for; kernels do nothing any more.
 void ProcessTeam::release_flags() {
   HostAtomics::store_release(board_->words().aborted, std::uint32_t{1});
+  if (connections_ != nullptr) connections_->stop_kernels();
   if (leads()) {
     for (int p = 1; p < board_->parties(); ++p)
       HostAtomics::store_release(board_->party(p).ready, kReleased);

@@ -1,9 +1,8 @@
-// Making a ProcessTeam: ranks of several processes find out whether their devices are one GPU, or
-// reach the leader's by P2P, and one rank of each process brings it together with the leader's
-// (rank 0's) process.
+// Making a ProcessTeam: ranks of several processes of a host, who know by then where all of them
+// live (neighbourhood.h), come together. One rank of each process brings it together with the
+// leader's (rank 0's) process; what they share is made and mapped.
 //
-// Device numbers say nothing between processes (CUDA_VISIBLE_DEVICES): the GPU's UUID does. Cost: a
-// connection and a message between each process and the leader's.
+// Cost: a connection and some messages between each process and the leader's.
 #pragma once
 
 #include <memory>
@@ -17,20 +16,16 @@
 namespace rondo::gpu {
 
 struct SharedDeviceRequest {
-  int rank = 0, device = 0;
-  bool one_host = true;
+  int rank = 0;
+  std::vector<int> devices;  // by rank; -1: in another process
   net::Patience patience;
   const shm::UnixListener* listener = nullptr;  // this rank's
   // By rank:
   std::vector<ProcessId> processes;
   std::vector<std::string> sockets;  // names of their listeners
-  std::vector<std::vector<std::byte>> identities;
+  Neighbourhood around;
 };
 
-// What two ranks have in common exactly where their devices are one.
-Result<std::vector<std::byte>> device_identity(int device);
-// An error where this rank cannot work with the others.
-Done check_shared_device(const SharedDeviceRequest& request);
 // Whether the rank is the first of its process.
 bool speaks_for_process(const SharedDeviceRequest& request);
 Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& request);

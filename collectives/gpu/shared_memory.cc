@@ -24,6 +24,10 @@ Result<SharedHandle> share_memory(std::byte* base, std::size_t bytes) {
 }
 
 Result<OpenedMemory> open_memory(const SharedHandle& handle, int device) {
+  return open_memory(handle, std::span<const int>(&device, 1));
+}
+
+Result<OpenedMemory> open_memory(const SharedHandle& handle, std::span<const int> devices) {
   const GpuApi& api = *gpu_api();
   OpenedMemory opened;
   opened.bytes = handle.bytes;
@@ -42,7 +46,8 @@ Result<OpenedMemory> open_memory(const SharedHandle& handle, int device) {
   if (error == kGpuSuccess) {
     error = api.vmm_map(at, handle.bytes, allocation);
     if (error == kGpuSuccess) {
-      error = api.vmm_allow(at, handle.bytes, device);
+      for (const int device : devices)
+        if (error == kGpuSuccess) error = api.vmm_allow(at, handle.bytes, device);
       if (error != kGpuSuccess) api.vmm_unmap(at, handle.bytes);
     }
     if (error != kGpuSuccess) api.vmm_unreserve(at, handle.bytes);

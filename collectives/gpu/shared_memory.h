@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "base/fd.h"
 #include "base/gpu.h"
@@ -29,6 +30,8 @@ struct OpenedMemory {
   bool is_file = false;
 };
 Result<OpenedMemory> open_memory(const SharedHandle& handle, int device);
+// For several devices of this process; of memory of the second kind the first one's.
+Result<OpenedMemory> open_memory(const SharedHandle& handle, std::span<const int> devices);
 void close_memory(const OpenedMemory& memory);
 
 // Lets this thread make calls that would otherwise end captures of other threads.

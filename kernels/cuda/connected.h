@@ -39,6 +39,7 @@ struct Connected {
                             static_cast<int>(args.wire) * kDirections * kEnds;
     open(play, ends);
     device::barrier();
+    if (device::warp_index() == kTeller) say_begun(play);
     if (play.slice().count > 0) {
       if (play.group.warp == 0) {
         run_text(play);
@@ -50,16 +51,21 @@ struct Connected {
       }
     }
     device::barrier();
-    close(ends);
+    close(play, ends);
   }
 
  private:
+  // The first poster's warp, which has nothing else to do at first.
+  static constexpr unsigned kTeller = 1;
+
   // Ends and the channel's part, into shared memory.
   static RONDO_FN void open(Play play, const DeviceEnd* ends) {
     const auto* const words = reinterpret_cast<const std::uint64_t*>(ends);
     for (unsigned w = device::thread_index(); w < kDirections * kEnds * kEndWords;
          w += device::thread_count())
       write_word(kEndsAt + w, device::load(words + w));
+    if (device::thread_index() == kTeller * device::kWarp)
+      write_word(kLaunchAt, device::load(play.station().launches + play.channel()) + 1);
     if (device::thread_index() != 0) return;
     const Slice part =
         part_of({0, play.args.count}, play.channel(), play.args.channels, play.args.grain);
@@ -68,9 +74,31 @@ struct Connected {
     write_word(kFailedAt, 0);
     for (unsigned g = 0; g < kGroups; ++g) write_word(kNumbersAt + g, 0);
   }
-  // What the next launch must know.
-  static RONDO_FN void close(DeviceEnd* ends) {
+  // To the hosts, which look when something takes long.
+  static RONDO_FN void say_begun(Play play) {
+    using device::Scope;
+    if (device::lane_index() == 0) {
+      Control* const control = play.station().control;
+      if (play.channel() == 0) {
+        write_record(&control->begun_call, play.args.call);
+        device::fence<Scope::kSystem>();
+      }
+      device::store_relaxed<Scope::kSystem>(&control->progress[play.channel()].begun,
+                                            read_word(kLaunchAt));
+    }
+    device::sync_warp();
+  }
+
+  // What the next launch must know, and that this one is over.
+  static RONDO_FN void close(Play play, DeviceEnd* ends) {
     const unsigned index = device::thread_index();
+    if (index == kTeller * device::kWarp) {
+      const std::uint64_t number = read_word(kLaunchAt);
+      device::store(play.station().launches + play.channel(), number);
+      if (!cta_failed())
+        device::store_relaxed<device::Scope::kSystem>(
+            &play.station().control->progress[play.channel()].done, number);
+    }
     if (index >= kDirections * kEnds) return;
     const EndAt end = end_at(static_cast<int>(index) / kEnds, static_cast<int>(index) % kEnds);
     if (end.slot_count() == 0) return;

@@ -56,6 +56,15 @@ constexpr std::uint64_t slot_data_of(Wire wire, std::uint64_t simple) {
                                 : simple;
 }
 
+inline constexpr int kMostChannels = 64;
+
+// Launches that have played a channel of a rank: begun, and over with everything told to the peers
+// (one that failed never is). Ranks that are equally far have equal numbers, replays of graphs
+// included.
+struct ChannelProgress {
+  std::uint64_t begun, done;
+};
+
 // A rank's words in host memory that its kernels reach: orders to them, and what they say.
 struct alignas(128) Control {
   std::uint32_t abort;     // set by the host, or by a kernel that gave up: every wait ends at once
@@ -67,6 +76,8 @@ struct alignas(128) Control {
   std::uint64_t step;
   std::int32_t channel, peer;
   std::uint32_t wants_room;  // 1: waits until the peer has emptied a slot; 0: for its data
+  CallRecord begun_call;     // the newest launch's: written before its number on channel 0
+  ChannelProgress progress[kMostChannels];
 };
 
 inline constexpr int kMostStations = 64;  // ranks of one launch
@@ -89,6 +100,7 @@ struct ConnectedArgs {
     Control* control;
     std::int32_t rank;
     std::int32_t late_scalar;  // 1: `scalar` is a device address, read when the kernel runs
+    std::uint64_t* launches;   // by channel: how many it has played, in device memory
   } station[kMostStations];
 };
 static_assert(sizeof(ConnectedArgs) <= 4096);

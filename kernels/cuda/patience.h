@@ -25,6 +25,14 @@ struct Awaited {
   bool room;
 };
 
+RONDO_FN inline void write_record(CallRecord* at, const CallRecord& call) {
+  std::uint64_t words[2];
+  __builtin_memcpy(words, &call, sizeof(words));
+  auto* const to = reinterpret_cast<std::uint64_t*>(at);
+  device::store_relaxed<device::Scope::kSystem>(to, words[0]);
+  device::store_relaxed<device::Scope::kSystem>(to + 1, words[1]);
+}
+
 // For a wait that began at `begin` (0: now): when it began, or 0 where it shall end.
 RONDO_FN inline std::uint64_t look_up(Control* control, const CallRecord& call, Awaited awaited,
                                       std::uint64_t begin) {
@@ -40,11 +48,7 @@ RONDO_FN inline std::uint64_t look_up(Control* control, const CallRecord& call, 
   write(&control->channel, static_cast<std::int32_t>(awaited.channel));
   write(&control->peer, static_cast<std::int32_t>(awaited.peer));
   write(&control->wants_room, awaited.room ? 1u : 0u);
-  std::uint64_t words[2];
-  __builtin_memcpy(words, &call, sizeof(words));
-  auto* const record = reinterpret_cast<std::uint64_t*>(&control->call);
-  write(record, words[0]);
-  write(record + 1, words[1]);
+  write_record(&control->call, call);
   if (!over) return begin;
   device::fence<Scope::kSystem>();
   write(&control->gave_up, 1u);

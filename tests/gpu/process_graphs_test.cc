@@ -48,56 +48,82 @@ class Doubling {
   DeviceBuffer buffer_;
 };
 
-class SharedGpuGraphs : public testing::TestWithParam<bool> {};
+struct GraphCase {
+  const char* name;
+  bool shareable;  // buffers
+  bool spread;     // each process on its own GPU
+  const char* simt;
+};
 
-TEST_P(SharedGpuGraphs, ReplayAndMixWithPlainCalls) {
-  const bool shareable = GetParam();
+class ProcessGraphs : public testing::TestWithParam<GraphCase> {
+ protected:
   // Staged calls of 3000 elements take several steps.
-  run_on_gpu(3, {{"RONDO_GPU_STAGING", "64K"}}, [=](GpuSeat& seat) {
-    Doubling test(seat, shareable);
-    void* const two = test.capture(2);
-    for (int i = 0; i < 3; ++i) {
-      GPU_OK(gpu_api()->launch_graph(two, seat.stream));
-      test.call();
-    }
-    void* const one = test.capture(1);
-    for (int i = 0; i < 4; ++i) GPU_OK(gpu_api()->launch_graph(one, seat.stream));
-    test.check(13);
-    GPU_OK(gpu_api()->destroy_graph(two));
-    GPU_OK(gpu_api()->destroy_graph(one));
-  });
+  static Environment environment() {
+    return {{"RONDO_GPU_STAGING", "64K"}, {"RONDO_SIMT", GetParam().simt}};
+  }
+  void SetUp() override {
+    if (GetParam().spread && gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
+  }
+};
+
+TEST_P(ProcessGraphs, ReplayAndMixWithPlainCalls) {
+  const bool shareable = GetParam().shareable;
+  run_on_gpu(
+      3, environment(),
+      [=](GpuSeat& seat) {
+        Doubling test(seat, shareable);
+        void* const two = test.capture(2);
+        for (int i = 0; i < 3; ++i) {
+          GPU_OK(gpu_api()->launch_graph(two, seat.stream));
+          test.call();
+        }
+        void* const one = test.capture(1);
+        for (int i = 0; i < 4; ++i) GPU_OK(gpu_api()->launch_graph(one, seat.stream));
+        test.check(13);
+        GPU_OK(gpu_api()->destroy_graph(two));
+        GPU_OK(gpu_api()->destroy_graph(one));
+      },
+      GetParam().spread);
 }
 
-INSTANTIATE_TEST_SUITE_P(Memory, SharedGpuGraphs, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Places, ProcessGraphs,
+                         testing::Values(GraphCase{"staged", false, false, "p2p=all"},
+                                         GraphCase{"mapped", true, false, "p2p=all"},
+                                         GraphCase{"spread", false, true, "p2p=all"},
+                                         GraphCase{"spread_apart", false, true, "p2p=none"}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
-TEST(SharedGpuGraphs, HoldMessages) {
-  run_on_gpu(2, {{"RONDO_GPU_STAGING", "64K"}}, [](GpuSeat& seat) {
-    constexpr std::size_t kBytes = 50'000;  // four pieces
-    DeviceBuffer in(kBytes, 0), out(kBytes, 0);
-    in.put(Bytes(kBytes, static_cast<std::byte>(seat.rank + 5)), 0, seat.stream);
-    const auto exchange = [&] {
-      NCCL_OK(ncclGroupStart());
-      NCCL_OK(ncclSend(in.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
-      NCCL_OK(ncclRecv(out.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
-      NCCL_OK(ncclGroupEnd());
-    };
-    void* graph = nullptr;
-    GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
-    exchange();
-    GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
-    const Bytes want(kBytes, static_cast<std::byte>(6 - seat.rank));
-    for (int i = 0; i < 3; ++i) {
-      out.put({}, 0, seat.stream);
-      GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
-      out.get(seat.stream);
-      ASSERT_EQ(std::memcmp(out.host(), want.data(), kBytes), 0) << "replay " << i;
-      out.put({}, 0, seat.stream);
-      exchange();
-      out.get(seat.stream);
-      ASSERT_EQ(std::memcmp(out.host(), want.data(), kBytes), 0) << "plain " << i;
-    }
-    GPU_OK(gpu_api()->destroy_graph(graph));
-  });
+TEST_P(ProcessGraphs, HoldMessages) {
+  run_on_gpu(
+      2, environment(),
+      [](GpuSeat& seat) {
+        constexpr std::size_t kBytes = 50'000;  // four pieces
+        DeviceBuffer in(kBytes, 0), out(kBytes, 0);
+        in.put(Bytes(kBytes, static_cast<std::byte>(seat.rank + 5)), 0, seat.stream);
+        const auto exchange = [&] {
+          NCCL_OK(ncclGroupStart());
+          NCCL_OK(ncclSend(in.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
+          NCCL_OK(ncclRecv(out.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
+          NCCL_OK(ncclGroupEnd());
+        };
+        void* graph = nullptr;
+        GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+        exchange();
+        GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+        const Bytes want(kBytes, static_cast<std::byte>(6 - seat.rank));
+        for (int i = 0; i < 3; ++i) {
+          out.put({}, 0, seat.stream);
+          GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
+          out.get(seat.stream);
+          ASSERT_EQ(std::memcmp(out.host(), want.data(), kBytes), 0) << "replay " << i;
+          out.put({}, 0, seat.stream);
+          exchange();
+          out.get(seat.stream);
+          ASSERT_EQ(std::memcmp(out.host(), want.data(), kBytes), 0) << "plain " << i;
+        }
+        GPU_OK(gpu_api()->destroy_graph(graph));
+      },
+      GetParam().spread);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "tests/gpu/process_ranks.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <thread>
 
 namespace rondo::test {
 
@@ -12,9 +15,7 @@ ncclUniqueId GpuSeat::id() const {
 }
 
 void GpuSeat::join(int n, int as) {
-  int devices = 0;
-  GPU_OK(gpu_api()->device_count(&devices));
-  GPU_OK(gpu_api()->set_device(spread ? as % devices : 0));
+  GPU_OK(gpu_api()->set_device(device));
   NCCL_OK(ncclCommInitRank(&comm, n, id(), as));
   GPU_OK(gpu_api()->create_stream(&stream, 0));
 }
@@ -28,6 +29,17 @@ void GpuSeat::leave() {
   comm = nullptr;
 }
 
+int gpus_there() {
+  const pid_t child = fork();
+  if (child == 0) {
+    int count = 0;
+    _exit(gpu_api() != nullptr && gpu_api()->device_count(&count) == kGpuSuccess ? count : 0);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) return 0;
+  return WEXITSTATUS(status);
+}
+
 RankProcesses::Options gpu_options(const Environment& environment) {
   RankProcesses::Options options;
   options.create = false;
@@ -37,9 +49,10 @@ RankProcesses::Options gpu_options(const Environment& environment) {
   return options;
 }
 
-RankProcesses::Body on_gpu(const GpuBody& body) {
-  return [body](RankSeat& seat) {
+RankProcesses::Body on_gpu(const GpuBody& body, bool spread) {
+  return [body, spread](RankSeat& seat) {
     GpuSeat here{seat, seat.rank, seat.size};
+    if (spread) here.device = seat.rank;
     here.join(seat.size, seat.rank);
     if (here.comm != nullptr) body(here);
     if (!testing::Test::HasFailure()) here.leave();
@@ -47,10 +60,38 @@ RankProcesses::Body on_gpu(const GpuBody& body) {
   };
 }
 
-void run_on_gpu(int n, const Environment& environment, const GpuBody& body) {
-  RankProcesses ranks(n, gpu_options(environment), on_gpu(body));
+void run_on_gpu(int n, const Environment& environment, const GpuBody& body, bool spread) {
+  RankProcesses ranks(n, gpu_options(environment), on_gpu(body, spread));
   ranks.wait_exits(120);
   ranks.check_expectations();
+}
+
+int ranks_of(const Places& places) {
+  std::size_t ranks = 0;
+  for (const auto& process : places) ranks += process.size();
+  return static_cast<int>(ranks);
+}
+
+void run_on_gpus(const Places& places, const Environment& environment, const GpuBody& body) {
+  const int n = ranks_of(places);
+  const auto process = [&](RankSeat& seat) {
+    int rank = 0;
+    for (int p = 0; p < seat.rank; ++p) rank += static_cast<int>(places[p].size());
+    std::vector<std::thread> threads;
+    for (const int device : places[seat.rank])
+      threads.emplace_back([&, device, as = rank++] {
+        GpuSeat here{seat, as, n};
+        here.device = device;
+        here.join(n, as);
+        if (here.comm != nullptr) body(here);
+        if (!testing::Test::HasFailure()) here.leave();
+      });
+    for (std::thread& thread : threads) thread.join();
+    seat.expect(!testing::Test::HasFailure(), "an assertion failed in its process (printed above)");
+  };
+  RankProcesses processes(static_cast<int>(places.size()), gpu_options(environment), process);
+  processes.wait_exits(240);
+  processes.check_expectations();
 }
 
 }  // namespace rondo::test

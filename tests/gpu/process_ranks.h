@@ -19,7 +19,7 @@ struct GpuSeat {
   int rank, size;
   ncclComm_t comm = nullptr;
   GpuStream stream = nullptr;
-  bool spread = false;  // over the devices that there are; else all on device 0
+  int device = 0;
 
   ncclUniqueId id() const;
   void join(int n, int as);  // makes comm
@@ -27,12 +27,21 @@ struct GpuSeat {
 };
 using GpuBody = std::function<void(GpuSeat&)>;
 
+// Counted by a process of its own.
+int gpus_there();
+
 // Options for RankProcesses whose body is made by on_gpu().
 RankProcesses::Options gpu_options(const Environment& environment);
-// A body for RankProcesses: joins, runs, leaves.
-RankProcesses::Body on_gpu(const GpuBody& body);
+// A body for RankProcesses: joins, runs, leaves. spread: each rank on a device of its own; else all
+// on device 0.
+RankProcesses::Body on_gpu(const GpuBody& body, bool spread = false);
 
 // n processes, each one rank; waits for all of them.
-void run_on_gpu(int n, const Environment& environment, const GpuBody& body);
+void run_on_gpu(int n, const Environment& environment, const GpuBody& body, bool spread = false);
+
+// Processes with several ranks, each a thread: [process][rank of it] is its device.
+using Places = std::vector<std::vector<int>>;
+int ranks_of(const Places& places);
+void run_on_gpus(const Places& places, const Environment& environment, const GpuBody& body);
 
 }  // namespace rondo::test

@@ -179,34 +179,6 @@ TEST(SharedGpuCalls, TakeRanksThatAreThreadsOfSeveralProcesses) {
   processes.check_expectations();
 }
 
-// Each process on a GPU of its own.
-TEST(SharedGpuCalls, TakeProcessesOnSeveralGpus) {
-  RankProcesses processes(3, gpu_options(kSmallStaging), [](RankSeat& seat) {
-    int devices = 0, reaches = 0;
-    GPU_OK(gpu_api()->device_count(&devices));
-    if (devices < 3) return;  // nothing to check on this machine
-    GPU_OK(gpu_api()->can_access_peer(&reaches, 0, 1));
-    if (reaches == 0) return;
-    GpuSeat here{seat, seat.rank, 3};
-    here.spread = true;
-    here.join(3, here.rank);
-    run_all(here, {0, 1, 129, 6000}, [](int) { return false; });
-    run_all(here, {129, 6000}, [](int) { return true; });
-    run_all(here, {129, 6000}, [](int rank) { return rank == 1; });
-    DeviceBuffer buffer(1000, 0);
-    const int other = (seat.rank + 1) % 3, before = (seat.rank + 2) % 3;
-    buffer.put(Bytes(1000, static_cast<std::byte>(seat.rank)), 0, here.stream);
-    NCCL_OK(ncclSend(buffer.data(), 1000, ncclUint8, other, here.comm, here.stream));
-    NCCL_OK(ncclRecv(buffer.data(), 1000, ncclUint8, before, here.comm, here.stream));
-    buffer.get(here.stream);
-    EXPECT_EQ(buffer.host()[999], static_cast<std::byte>(before));
-    here.leave();
-    seat.expect(!testing::Test::HasFailure(), "an assertion failed in its process");
-  });
-  processes.wait_exits(120);
-  processes.check_expectations();
-}
-
 TEST(SharedGpuMemory, StagingThatDoesNotFitIsAnErrorWithARemedy) {
   RankProcesses ranks(
       2, gpu_options({{"RONDO_GPU_STAGING", "900G"}}), on_gpu([](GpuSeat& seat) {

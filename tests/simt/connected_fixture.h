@@ -32,6 +32,9 @@ class ConnectedRanks {
       : machine_(machine), shape_(shape), incoming_(shape.ranks), outgoing_(shape.ranks) {
     controls = machine.allocate<cuda::Control>(static_cast<std::size_t>(shape.ranks));
     for (int r = 0; r < shape.ranks; ++r)
+      launches_.push_back(
+          machine.allocate<std::uint64_t>(static_cast<std::size_t>(shape.channels), device_of(r)));
+    for (int r = 0; r < shape.ranks; ++r)
       ends_.push_back(machine.allocate<cuda::DeviceEnd>(
           static_cast<std::size_t>(shape.channels * cuda::kChannelEnds), device_of(r)));
     for (int r = 0; r < shape.ranks; ++r) {
@@ -88,7 +91,7 @@ class ConnectedRanks {
     args.stations = shape_.one_device ? shape_.ranks : 1;
     for (int s = 0; s < args.stations; ++s) {
       const int r = first + s;
-      args.station[s] = {in[r], out[r], 0, ends_[r], controls + r, r, 0};
+      args.station[s] = {in[r], out[r], 0, ends_[r], controls + r, r, 0, launches_[r]};
     }
     return args;
   }
@@ -126,6 +129,7 @@ class ConnectedRanks {
   TestMachine& machine_;
   const ConnectedShape shape_;
   std::vector<cuda::DeviceEnd*> ends_;
+  std::vector<std::uint64_t*> launches_;
   std::vector<int> incoming_, outgoing_;
   std::vector<Made> made_;
 };

@@ -55,6 +55,15 @@ bool all_reduce(const MachineOptions& options, const ConnectedShape& shape,
     }
     if (c > 0) factor *= static_cast<std::uint32_t>(shape.ranks);
   }
+  // The hosts know how far everybody is.
+  for (int r = 0; r < shape.ranks; ++r) {
+    const cuda::Control& control = *machine.on_host(ranks.controls + r);
+    EXPECT_EQ(control.begun_call.count, call.count) << "rank " << r;
+    for (int c = 0; c < shape.channels; ++c) {
+      EXPECT_EQ(control.progress[c].begun, static_cast<std::uint64_t>(calls)) << "rank " << r;
+      EXPECT_EQ(control.progress[c].done, static_cast<std::uint64_t>(calls)) << "rank " << r;
+    }
+  }
   for (int r = 0; r < shape.ranks; ++r)
     for (std::uint64_t i = 0; i < call.count; ++i)
       if (static_cast<std::uint32_t>(on_host[r][i]) !=

@@ -1,0 +1,87 @@
+#include "collectives/gpu/connection_layout.h"
+
+#include "base/double_tree.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr std::uint64_t kAlignment = 128;  // counters on lines of their own
+constexpr std::uint64_t kCounterBytes = kAlignment;
+
+std::uint64_t rounded(std::uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const Nearness& near)
+    : shape_(shape) {
+  const int n = static_cast<int>(near.size());
+  const std::uint64_t launches = sizeof(std::uint64_t) * static_cast<std::size_t>(shape.channels);
+  bytes_.assign(near.size(), launches_at() + rounded(launches));
+  host_bytes_ = rounded(sizeof(cuda::Control) * near.size());
+  for (int r = 0; r < n; ++r) {
+    add_edge(r, (r + 1) % n, 0);
+    for (int tree = 0; tree < 2; ++tree) {
+      const int parent = double_tree(r, n, tree).parent;
+      if (parent == kNoRank) continue;
+      add_edge(r, parent, tree);
+      add_edge(parent, r, tree);
+    }
+  }
+  place_all(near);
+}
+
+std::uint64_t ConnectionLayout::slot_bytes(int wire) const {
+  return cuda::slot_bytes_of(static_cast<cuda::Wire>(wire), shape_.slot_bytes);
+}
+
+std::uint64_t ConnectionLayout::bytes_of_ends() const {
+  return sizeof(cuda::DeviceEnd) * cuda::kChannelEnds * static_cast<std::uint64_t>(shape_.channels);
+}
+
+std::uint64_t ConnectionLayout::launches_at() const { return rounded(bytes_of_ends()); }
+
+void ConnectionLayout::add_edge(int from, int to, int lane) {
+  int outgoing = 0, incoming = 0;
+  for (const Edge& edge : edges_) {
+    if (edge.from == from && edge.to == to && edge.lane == lane) return;
+    outgoing += edge.from == from;
+    incoming += edge.to == to;
+  }
+  edges_.push_back({from, to, lane, outgoing, incoming, {}, {}, {}});
+}
+
+ConnectionLayout::Place ConnectionLayout::take(int home, std::uint64_t bytes) {
+  std::uint64_t& used = home == kHost ? host_bytes_ : bytes_[static_cast<std::size_t>(home)];
+  const Place place{home, used};
+  used += rounded(bytes);
+  return place;
+}
+
+void ConnectionLayout::place_all(const Nearness& near) {
+  for (Edge& edge : edges_) {
+    const bool close = near[edge.from][edge.to];
+    for (int i = 0; i < shape_.channels * cuda::kWires; ++i) {
+      const int wire = i % cuda::kWires;
+      const std::uint64_t slots = (shape_.wires >> wire & 1) == 0
+                                      ? 0
+                                      : static_cast<std::uint64_t>(shape_.slots) * slot_bytes(wire);
+      edge.slots.push_back(take(close ? edge.to : kHost, slots));
+      edge.tail.push_back(take(close ? edge.to : kHost, kCounterBytes));
+      edge.head.push_back(take(close ? edge.from : kHost, kCounterBytes));
+    }
+  }
+}
+
+bool ConnectionLayout::uses(int rank, int home) const {
+  if (rank == home) return true;
+  for (const Edge& edge : edges_) {
+    const bool joins = (edge.from == rank && edge.to == home) ||  //
+                       (edge.from == home && edge.to == rank);
+    if (joins && edge.slots[0].home != kHost) return true;
+  }
+  return false;
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,67 @@
+// ConnectionLayout: where the slots, counters and words of a communicator's connections lie.
+//
+// Pure arithmetic: a ring over rank numbers and the double tree, on every channel, for every
+// protocol. Slots and `tail` lie in the receiver's memory and `head` in the sender's where both
+// devices reach each other, else all of it in host memory that both reach. So ranks in several
+// processes lay out alike without a word, and only the memory itself has to be shared. Cost: per
+// rank and channel at most 5 connections of slots * (slot_bytes + 16 KiB, and 32 KiB where LL128 is
+// allowed).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/connected_args.h"
+
+namespace rondo::gpu {
+
+struct ConnectionShape {
+  int channels = 1;
+  int slots = 4;
+  std::uint64_t slot_bytes = 64 << 10;  // of Simple; a multiple of 16
+  std::uint8_t wires = 0xff;            // bit Wire: those that get slots
+};
+
+// [a][b]: rank a's device uses the memory of rank b's, and the other way round.
+using Nearness = std::vector<std::vector<bool>>;
+
+class ConnectionLayout {
+ public:
+  static constexpr int kHost = -1;
+  // A place in the memory of a rank, or of the host (home kHost).
+  struct Place {
+    int home = kHost;
+    std::uint64_t offset = 0;
+  };
+  struct Edge {
+    int from, to, lane;
+    int out_index, in_index;               // among the ends of `from` and of `to`
+    std::vector<Place> slots, tail, head;  // by channel * kWires + wire
+  };
+
+  ConnectionLayout(const ConnectionShape& shape, const Nearness& near);
+
+  int ranks() const { return static_cast<int>(bytes_.size()); }
+  const ConnectionShape& shape() const { return shape_; }
+  const std::vector<Edge>& edges() const { return edges_; }
+  // A rank's memory begins with its ends; the host's with the Control of every rank.
+  std::uint64_t bytes(int rank) const { return bytes_[static_cast<std::size_t>(rank)]; }
+  std::uint64_t host_bytes() const { return host_bytes_; }
+  std::uint64_t bytes_of_ends() const;
+  std::uint64_t launches_at() const;  // in a rank's memory
+  std::uint64_t slot_bytes(int wire) const;
+  // Whether the rank's kernels touch the memory of `home`.
+  bool uses(int rank, int home) const;
+
+ private:
+  void add_edge(int from, int to, int lane);
+  void place_all(const Nearness& near);
+  Place take(int home, std::uint64_t bytes);
+
+  ConnectionShape shape_;
+  std::vector<Edge> edges_;
+  std::vector<std::uint64_t> bytes_;
+  std::uint64_t host_bytes_ = 0;
+};
+
+}  // namespace rondo::gpu

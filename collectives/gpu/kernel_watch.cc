@@ -1,0 +1,104 @@
+#include "collectives/gpu/kernel_watch.h"
+
+#include <fmt/core.h>
+
+#include "base/atomics.h"
+#include "collectives/peer_words.h"
+
+namespace rondo::gpu {
+namespace {
+
+std::uint64_t word(const std::uint64_t& from) { return HostAtomics::load_acquire(from); }
+
+// Calls visit(number, channel) for every launch that the rank is in.
+template <class Visit>
+void for_launches(const DeviceConnections& connections, int rank, Visit&& visit) {
+  const cuda::Control& control = connections.host_control(rank);
+  for (int c = 0; c < connections.layout().shape().channels; ++c) {
+    const std::uint64_t begun = word(control.progress[c].begun);
+    if (begun > word(control.progress[c].done)) visit(begun, c);
+  }
+}
+
+template <class Behind>
+std::vector<int> ranks_behind(const DeviceConnections& connections, int rank, Behind&& behind) {
+  std::vector<int> found;
+  for (int peer = 0; peer < connections.layout().ranks(); ++peer) {
+    bool is_behind = false;
+    const cuda::Control& theirs = connections.host_control(peer);
+    for_launches(connections, rank, [&](std::uint64_t number, int channel) {
+      is_behind = is_behind || behind(theirs.progress[channel]) < number;
+    });
+    if (is_behind && peer != rank) found.push_back(peer);
+  }
+  return found;
+}
+
+std::string list(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? " " : ", ", ranks[i]);
+  return text;
+}
+
+}  // namespace
+
+bool is_in_launch(const DeviceConnections& connections, int rank) {
+  bool inside = false;
+  for_launches(connections, rank, [&](std::uint64_t, int) { inside = true; });
+  return inside;
+}
+
+CallRecord newest_launch(const DeviceConnections& connections, int rank) {
+  return load_record(connections.host_control(rank).begun_call);
+}
+
+std::vector<int> ranks_not_come(const DeviceConnections& connections, int rank) {
+  return ranks_behind(connections, rank,
+                      [](const cuda::ChannelProgress& of) { return word(of.begun); });
+}
+
+std::vector<int> ranks_not_over(const DeviceConnections& connections, int rank) {
+  return ranks_behind(connections, rank,
+                      [](const cuda::ChannelProgress& of) { return word(of.done); });
+}
+
+int rank_that_differs(const DeviceConnections& connections, int rank) {
+  const std::uint64_t number = word(connections.host_control(rank).progress[0].begun);
+  const CallRecord mine = newest_launch(connections, rank);
+  for (int peer = 0; peer < connections.layout().ranks(); ++peer)
+    if (word(connections.host_control(peer).progress[0].begun) == number &&
+        !(newest_launch(connections, peer) == mine))
+      return peer;
+  return -1;
+}
+
+std::uint64_t kernels_moved(const DeviceConnections& connections) {
+  std::uint64_t mixed = 0;
+  for (int r = 0; r < connections.layout().ranks(); ++r)
+    for (int c = 0; c < connections.layout().shape().channels; ++c) {
+      const cuda::ChannelProgress& at = connections.host_control(r).progress[c];
+      mixed = (mixed ^ word(at.begun)) * 0x9e3779b97f4a7c15ULL;
+      mixed = (mixed ^ word(at.done)) * 0x9e3779b97f4a7c15ULL;
+    }
+  return mixed;
+}
+
+std::optional<KernelFault> kernel_fault(const DeviceConnections& connections, int rank,
+                                        double seconds) {
+  const cuda::Control& control = connections.host_control(rank);
+  if (HostAtomics::load_acquire(control.gave_up) == 0) return std::nullopt;
+  // Whoever keeps the rank waiting may itself wait for one that never came.
+  const std::vector<int> missing = ranks_not_come(connections, rank);
+  const bool named = missing.empty() || (missing.size() == 1 && missing[0] == control.peer);
+  return KernelFault{
+      missing.empty() ? control.peer : missing.front(), control.call,
+      fmt::format("rank {} waited {} s in the kernel of {} for rank {} to {} (channel {}, step "
+                  "{}){}; RONDO_TIMEOUT sets this limit",
+                  rank, seconds, to_string(control.call), control.peer,
+                  control.wants_room != 0 ? "take data" : "send data", control.channel,
+                  control.step,
+                  named ? "" : fmt::format("; {} did not make this call", list(missing)))};
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,46 @@
+// What the watch thread of a ProcessTeam makes of kernels over connections: who died in a launch,
+// who never came to it, who replays another call. It makes no CUDA call.
+#include "base/log.h"
+#include "collectives/gpu/device.h"
+#include "collectives/gpu/kernel_watch.h"
+#include "collectives/gpu/process_team.h"
+
+namespace rondo::gpu {
+namespace {
+
+// Looks in a row that must see two different calls: a rank may be just writing down its next one.
+constexpr int kSureLooks = 3;
+
+}  // namespace
+
+void ProcessTeam::look_at_kernels() {
+  bool differs = false;
+  for (const int rank : local_) differs = differs || rank_that_differs(*connections_, rank) >= 0;
+  differing_looks_ = differs ? differing_looks_ + 1 : 0;
+  for (const int rank : local_)
+    if (!released_) check_launch(rank);
+}
+
+void ProcessTeam::check_launch(int rank) {
+  if (const auto found = kernel_fault(*connections_, rank, device_seconds()))
+    return blame(Status::kTimeout, found->peer, found->text);
+  const CallRecord call = newest_launch(*connections_, rank);
+  if (const int other = rank_that_differs(*connections_, rank);
+      other >= 0 && differing_looks_ >= kSureLooks)
+    return blame(
+        Status::kInvalidUsage, other,
+        fmt::format("Mismatched calls: on their devices, rank {} is in {} and rank {} in "
+                    "{}; all ranks must make the same calls in the same order, and "
+                    "replay equal graphs",
+                    rank, to_string(call), other, to_string(newest_launch(*connections_, other))));
+  if (!is_in_launch(*connections_, rank)) return;
+  const std::vector<int> behind = ranks_not_over(*connections_, rank);
+  if (blame_the_dead(behind, rank, to_string(call))) return;
+  const std::vector<int> missing = ranks_not_come(*connections_, rank);
+  std::string names;
+  for (const int peer : missing) names += fmt::format("{}rank {}", names.empty() ? "" : ", ", peer);
+  // Kernels keep their own deadlines, since only they know whether they move.
+  warn(names.empty() ? "its peers" : names, to_string(call));
+}
+
+}  // namespace rondo::gpu

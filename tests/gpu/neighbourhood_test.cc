@@ -1,0 +1,112 @@
+// What ranks on GPUs agree on before they share anything, and how far GPUs are from each other.
+#include "collectives/gpu/neighbourhood.h"
+
+#include <gtest/gtest.h>
+
+#include "collectives/gpu/peer_access.h"
+
+namespace rondo::gpu {
+namespace {
+
+// Rank r is of process parties[r] and on GPU gpus[r]; all reach each other.
+NeighbourRecords records(const std::vector<int>& parties, const std::vector<int>& gpus) {
+  NeighbourRecords made;
+  for (std::size_t r = 0; r < parties.size(); ++r) {
+    made.processes.push_back({7, static_cast<std::uint64_t>(parties[r])});
+    GpuFacts facts;
+    facts.uuid[0] = static_cast<unsigned char>(gpus[r]);
+    facts.resident_ctas = 100;
+    facts.wires_within = facts.wires_between = kUsualWires;
+    made.facts.push_back(facts);
+    made.reach.emplace_back(parties.size(), std::byte{1});
+  }
+  return made;
+}
+
+void separate(NeighbourRecords& of, std::size_t a, std::size_t b) {
+  of.reach[a][b] = of.reach[b][a] = std::byte{0};
+}
+
+TEST(Neighbourhood, RingsJoinProcessesWithGpusOfTheirOwn) {
+  const auto found = agree_on_neighbourhood(records({4, 4, 9, 2}, {1, 0, 5, 6}));
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->party_of, (std::vector<int>{0, 0, 1, 2}));
+  EXPECT_TRUE(found->one_owner);
+  EXPECT_EQ(found->plan.devices, 4);
+  EXPECT_EQ(found->plan.most_channels, 16);
+}
+
+TEST(Neighbourhood, TheSmallestOfferCounts) {
+  auto all = records({0, 1, 2}, {0, 1, 2});
+  all.facts[1].most_ctas = 5;
+  all.facts[2].buffer_bytes = 4096;
+  all.facts[0].buffer_bytes = 8192;
+  all.facts[0].wires_between = bit_of(cuda::Wire::kLL);
+  const auto found = agree_on_neighbourhood(all);
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->plan.most_channels, 5);
+  EXPECT_EQ(found->shape.slot_bytes, 1024u);
+  EXPECT_EQ(found->plan.wires, bit_of(cuda::Wire::kLL));
+}
+
+TEST(Neighbourhood, RanksOfOneGpuShareItsRoom) {
+  auto all = records({0, 0, 1}, {3, 3, 4});
+  all.facts[0].resident_ctas = all.facts[1].resident_ctas = 20;
+  const auto found = agree_on_neighbourhood(all);
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->plan.most_channels, 10);
+}
+
+TEST(Neighbourhood, NoKernelWaitsForAnotherProcessOfItsGpu) {
+  const auto found = agree_on_neighbourhood(records({0, 1, 2}, {0, 0, 1}));
+  ASSERT_TRUE(found.ok());
+  EXPECT_FALSE(found->one_owner);
+  EXPECT_EQ(found->plan.most_channels, 0);
+  EXPECT_TRUE(found->plan.all_reach);
+}
+
+TEST(Neighbourhood, OneDirectionOfReachIsNone) {
+  auto all = records({0, 1, 2}, {0, 1, 2});
+  all.reach[2][1] = std::byte{0};
+  const auto found = agree_on_neighbourhood(all);
+  ASSERT_TRUE(found.ok());
+  EXPECT_FALSE(found->near[1][2]);
+  EXPECT_TRUE(found->near[0][2]);
+  EXPECT_TRUE(found->leader_reaches);  // and nobody else needs to
+  separate(all, 0, 2);
+  EXPECT_FALSE(agree_on_neighbourhood(all)->leader_reaches);
+}
+
+TEST(Neighbourhood, SharedGpusOutOfReachAreRefusedByName) {
+  auto all = records({0, 1, 2}, {0, 0, 1});
+  separate(all, 0, 2);
+  const auto found = agree_on_neighbourhood(all);
+  ASSERT_FALSE(found.ok());
+  EXPECT_NE(found.error().text.find("rank 0 and rank 2"), std::string::npos) << found.error().text;
+}
+
+TEST(PeerAccess, CountsBridgesBetweenPciDevices) {
+  const std::string root = "/sys/devices/pci0000:00/0000:00:01.0/";
+  const std::string one = root + "0000:01:00.0/0000:02:00.0/0000:03:00.0";
+  EXPECT_EQ(pci_distance(one, root + "0000:01:00.0/0000:02:01.0/0000:04:00.0"),
+            PciDistance::kOneSwitch);
+  EXPECT_EQ(pci_distance(one, root + "0000:05:00.0/0000:06:00.0/0000:07:00.0"),
+            PciDistance::kSeveralSwitches);
+  EXPECT_EQ(pci_distance(one, "/sys/devices/pci0000:00/0000:00:02.0/0000:08:00.0"),
+            PciDistance::kHostBridge);
+  EXPECT_EQ(pci_distance(one, "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0"),
+            PciDistance::kSystem);
+  EXPECT_EQ(pci_distance(one, ""), PciDistance::kSystem);
+}
+
+TEST(PeerAccess, LevelsAreNamesOrNumbers) {
+  EXPECT_TRUE(parse_peer_level("loc")->none);
+  EXPECT_TRUE(parse_peer_level("0")->none);
+  EXPECT_EQ(parse_peer_level("PIX")->farthest, PciDistance::kOneSwitch);
+  EXPECT_EQ(parse_peer_level("2")->farthest, PciDistance::kSeveralSwitches);
+  EXPECT_EQ(parse_peer_level("99")->farthest, PciDistance::kSystem);
+  EXPECT_FALSE(parse_peer_level("near").ok());
+}
+
+}  // namespace
+}  // namespace rondo::gpu

@@ -1,0 +1,244 @@
+// Ranks in several processes, each process on GPUs of its own: every collective by rings and trees
+// of kernels, gather, scatter, all-to-all and messages by copies; with P2P, without, and with P2P
+// between some.
+#include <string>
+
+#include "kernels/reduce.h"
+#include "tests/gpu/process_ranks.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr Collective kAll[] = {
+    Collective::kAllReduce,     Collective::kReduce,   Collective::kBroadcast,
+    Collective::kAllGather,     Collective::kGather,   Collective::kScatter,
+    Collective::kReduceScatter, Collective::kAllToAll,
+};
+
+struct Layout {
+  const char* name;
+  Places places;
+};
+const Layout kLayouts[] = {
+    {"two", {{0}, {1}}},
+    {"three", {{0}, {1}, {2}}},
+    {"four", {{3}, {2}, {1}, {0}}},
+    {"eight", {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}},
+    {"two_of_two_threads", {{0, 1}, {2, 3}}},
+    {"threads_beside_a_process", {{0, 1, 2}, {5}}},
+    {"threads_that_share_a_gpu", {{0, 0}, {1}}},
+};
+struct Machine {
+  const char* name;
+  const char* simt;  // RONDO_SIMT
+};
+constexpr Machine kMachines[] = {{"p2p", "p2p=all"}, {"apart", "p2p=none"}, {"pairs", "p2p=pairs"}};
+
+class Spread : public testing::TestWithParam<std::tuple<Layout, Machine>> {
+ protected:
+  const Places& places() const { return std::get<Layout>(GetParam()).places; }
+  // Few channels and small slots, so that all go round often.
+  Environment environment(Environment more = {}) const {
+    more.emplace_back("RONDO_SIMT", std::get<Machine>(GetParam()).simt);
+    more.emplace_back("NCCL_BUFFSIZE", "4096");
+    more.emplace_back("NCCL_MAX_CTAS", "2");
+    more.emplace_back("RONDO_GPU_STAGING", "64K");
+    return more;
+  }
+  void SetUp() override {
+    if (gpus_there() < 8) GTEST_SKIP() << "too few GPUs";
+  }
+};
+
+void run_case(GpuSeat& seat, const Case& c, const RankCase::Options& options) {
+  RankCase part(seat.comm, seat.stream, c, seat.rank, options);
+  part.fill_input();
+  NCCL_OK(part.call());
+  ASSERT_EQ(part.check(), "") << name(c.collective) << " of " << c.count;
+}
+
+void run_all(GpuSeat& seat, std::initializer_list<std::size_t> counts) {
+  unsigned seed = 1000;
+  for (const Collective collective : kAll)
+    for (const std::size_t count : counts) {
+      ++seed;
+      const DataType type = seed % 3 == 0   ? DataType::kUint8
+                            : seed % 3 == 1 ? DataType::kFloat64
+                                            : DataType::kFloat32;
+      const Case c{collective, type, RedOp::kSum, seat.size, static_cast<int>(seed % seat.size),
+                   count,      seed};
+      const bool in_place = collective != Collective::kAllToAll && seed % 2 == 0;
+      run_case(seat, c, {in_place, seed % 5 * size_of(type), seed % 3 == 0});
+      if (testing::Test::HasFatalFailure()) return;
+    }
+}
+
+TEST_P(Spread, EqualsTheReferenceForOddSizesAndAlignments) {
+  run_on_gpus(places(), environment(), [](GpuSeat& seat) {
+    run_all(seat, {0, 1, 37, 3001, 9000});
+  });
+}
+
+TEST_P(Spread, PassesMessagesRoundARing) {
+  run_on_gpus(places(), environment(), [](GpuSeat& seat) {
+    const int n = seat.size, right = (seat.rank + 1) % n, left = (seat.rank + n - 1) % n;
+    for (const std::size_t bytes : {0, 1, 1001}) {
+      DeviceBuffer in(bytes, 3), out(bytes, 1);
+      in.put(Bytes(bytes, static_cast<std::byte>(seat.rank + 1)), 0, seat.stream);
+      out.put({}, 0, seat.stream);
+      NCCL_OK(ncclGroupStart());
+      NCCL_OK(ncclSend(in.data(), bytes, ncclUint8, right, seat.comm, seat.stream));
+      NCCL_OK(ncclRecv(out.data(), bytes, ncclUint8, left, seat.comm, seat.stream));
+      NCCL_OK(ncclGroupEnd());
+      out.get(seat.stream);
+      const Bytes want(bytes, static_cast<std::byte>(left + 1));
+      ASSERT_EQ(std::memcmp(out.host(), want.data(), bytes), 0) << bytes;
+      ASSERT_TRUE(out.guards_intact());
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Spread,
+                         testing::Combine(testing::ValuesIn(kLayouts),
+                                          testing::ValuesIn(kMachines)),
+                         [](const auto& info) {
+                           return std::string(std::get<Layout>(info.param).name) + "_" +
+                                  std::get<Machine>(info.param).name;
+                         });
+
+// Three processes on three devices.
+class SpreadCalls : public testing::TestWithParam<Machine> {
+ protected:
+  Environment environment(Environment more = {}) const {
+    more.emplace_back("RONDO_SIMT", GetParam().simt);
+    return more;
+  }
+  void SetUp() override {
+    if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Machines, SpreadCalls, testing::ValuesIn(kMachines),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(SpreadCalls, TakeEveryTypeAndOperation) {
+  run_on_gpu(
+      3, environment(),
+      [](GpuSeat& seat) {
+        unsigned seed = 300;
+        for (int op = 0; op < kRedOps; ++op) {
+          // Integers wrap in any order; of the floats only what rounds nothing.
+          const auto o = static_cast<RedOp>(op);
+          for (int t = 0; t < kDataTypes; ++t) {
+            const auto type = static_cast<DataType>(t);
+            if (!supported(type, o) || (is_float(type) && size_of(type) < 4)) continue;
+            const std::size_t count = o == RedOp::kPreMulSum ? 50 : 517;
+            run_case(seat, {Collective::kAllReduce, type, o, 3, 0, count, ++seed},
+                     {seed % 2 == 0, 0, false});
+            if (testing::Test::HasFatalFailure()) return;
+          }
+        }
+      },
+      true);
+}
+
+TEST_P(SpreadCalls, TakeEveryAlgorithmAndProtocol) {
+  for (const char* algorithm : {"ring", "tree"})
+    for (const char* protocol : {"simple", "ll"})
+      run_on_gpu(
+          3, environment({{"NCCL_ALGO", algorithm}, {"NCCL_PROTO", protocol}}),
+          [](GpuSeat& seat) {
+            for (const std::size_t count : {1, 5000, 30000}) {
+              run_case(seat,
+                       {Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 3, 0, count, 7},
+                       {true, 0, false});
+              if (testing::Test::HasFatalFailure()) return;
+            }
+          },
+          true);
+}
+
+TEST_P(SpreadCalls, KeepTheirOrderOnSeveralStreams) {
+  run_on_gpu(
+      3, environment(),
+      [](GpuSeat& seat) {
+        GpuStream streams[3] = {};
+        for (GpuStream& stream : streams) GPU_OK(gpu_api()->create_stream(&stream, 0));
+        constexpr std::size_t kCount = 500;
+        DeviceBuffer buffer(kCount * sizeof(std::int64_t), 0);
+        Bytes ones(kCount * sizeof(std::int64_t));
+        for (std::size_t i = 0; i < kCount; ++i) ones[i * sizeof(std::int64_t)] = std::byte{1};
+        buffer.put(ones, 0, seat.stream);
+        for (int i = 0; i < 300; ++i)  // more than a rank may run ahead
+          NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclInt64,
+                                i < 6 ? ncclSum : ncclMax, seat.comm, streams[i % 3]));
+        for (GpuStream stream : streams) GPU_OK(gpu_api()->synchronize_stream(stream));
+        buffer.get(seat.stream);
+        std::int64_t last = 0;
+        std::memcpy(&last, buffer.host() + (kCount - 1) * sizeof(last), sizeof(last));
+        EXPECT_EQ(last, 729);
+        for (GpuStream stream : streams) GPU_OK(gpu_api()->destroy_stream(stream));
+      },
+      true);
+}
+
+// Rank 0's GPU holds no staging for the others, whatever memory they use.
+TEST_P(SpreadCalls, DoNotPassThroughOneGpu) {
+  run_on_gpu(
+      3, environment(),
+      [](GpuSeat& seat) {
+        std::uint64_t before = 0, after = 0;
+        NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
+        run_case(seat, {Collective::kAllReduce, DataType::kFloat32, RedOp::kMax, 3, 0, 100'000, 3},
+                 {false, 0, false});
+        NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &after));
+        EXPECT_EQ(before, after);
+      },
+      true);
+}
+
+TEST_P(SpreadCalls, ScaleByAFactorOnTheDevice) {
+  run_on_gpu(
+      3, environment(),
+      [](GpuSeat& seat) {
+        DeviceBuffer factor(sizeof(float), 0), data(sizeof(float), 0);
+        const float mine = static_cast<float>(seat.rank + 2), one = 1;
+        Bytes bytes(sizeof(float));
+        std::memcpy(bytes.data(), &mine, sizeof(mine));
+        factor.put(bytes, 0, seat.stream);
+        std::memcpy(bytes.data(), &one, sizeof(one));
+        data.put(bytes, 0, seat.stream);
+        ncclRedOp_t op;
+        NCCL_OK(
+            ncclRedOpCreatePreMulSum(&op, factor.data(), ncclFloat32, ncclScalarDevice, seat.comm));
+        NCCL_OK(
+            ncclAllReduce(data.data(), data.data(), 1, ncclFloat32, op, seat.comm, seat.stream));
+        NCCL_OK(ncclRedOpDestroy(op, seat.comm));
+        data.get(seat.stream);
+        float sum = 0;
+        std::memcpy(&sum, data.host(), sizeof(sum));
+        EXPECT_EQ(sum, 9);
+      },
+      true);
+}
+
+TEST_P(SpreadCalls, SendMoreThanSlotsHold) {
+  run_on_gpu(
+      2, environment({{"RONDO_GPU_STAGING", "64K"}}),
+      [](GpuSeat& seat) {
+        constexpr std::size_t kBytes = 150'000;
+        DeviceBuffer in(kBytes, 0), out(kBytes, 0);
+        in.put(Bytes(kBytes, static_cast<std::byte>(seat.rank + 1)), 0, seat.stream);
+        out.put({}, 0, seat.stream);
+        NCCL_OK(ncclGroupStart());
+        NCCL_OK(ncclSend(in.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
+        NCCL_OK(ncclRecv(out.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
+        NCCL_OK(ncclGroupEnd());
+        out.get(seat.stream);
+        EXPECT_EQ(out.host()[kBytes - 1], static_cast<std::byte>(2 - seat.rank));
+        EXPECT_TRUE(out.guards_intact());
+      },
+      true);
+}
+
+}  // namespace
+}  // namespace rondo::test

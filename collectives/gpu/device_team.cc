@@ -80,7 +80,9 @@ Done DeviceTeam::open() {
     DeviceScope scope(devices_[r]);
     RONDO_CHECK_OK(scope.entered());
     ranks_[r].ready.emplace_back();
-    RONDO_CHECK_OK(check(api_.create_event(&ranks_[r].ready[0], kEventPlain), "cudaEventCreate"));
+    RankState::Outside& outside = ranks_[r].outside;
+    for (GpuEvent* event : {&ranks_[r].ready[0], &outside.order, &outside.captured})
+      RONDO_CHECK_OK(check(api_.create_event(event, kEventPlain), "cudaEventCreate"));
     ctas_[r] = ctas[place_of(static_cast<int>(r))];
   }
   return open_connections();
@@ -111,9 +113,12 @@ Done DeviceTeam::open_device(DeviceState& state) {
 
 DeviceTeam::~DeviceTeam() {
   if (processes_ != nullptr && connections_ != nullptr) end_kernels();
-  for (RankState& rank : ranks_)
+  for (RankState& rank : ranks_) {
+    for (GpuEvent event : {rank.outside.order, rank.outside.captured})
+      if (event != nullptr) api_.destroy_event(event);
     for (GpuEvent event : rank.ready)
       if (event != nullptr) api_.destroy_event(event);
+  }
   for (DeviceState& state : distinct_) {
     if (state.order != nullptr) api_.destroy_event(state.order);
     if (state.captured != nullptr) api_.destroy_event(state.captured);
@@ -151,6 +156,7 @@ Done DeviceTeam::post(int rank, std::span<const DeviceCall> calls, Mismatch* mis
   std::unique_lock lock(mutex_);
   RONDO_CHECK_OK(failure_);
   ranks_[rank].streams.clear();
+  ranks_[rank].meets = false;
   for (const DeviceCall& call : calls) RONDO_CHECK_OK(add_stream(rank, call.stream));
   Done result;
   for (const DeviceCall& call : calls) {
@@ -187,6 +193,7 @@ Done DeviceTeam::add_stream(int rank, GpuStream stream) {
   StreamUse use{stream, state.ready[index], {}};
   RONDO_CHECK_OK(check(api_.capture_info(stream, &use.capture), "cudaStreamGetCaptureInfo"));
   state.streams.push_back(use);
+  RONDO_CHECK_OK(wait_for_outside(rank, stream, use.capture));
   // A rank that is alone and uses one stream waits for nobody.
   if (here_ == 1 && index == 0) return done();
   const std::size_t first = here_ == 1 && index == 1 ? 0 : index;
@@ -205,6 +212,7 @@ const DeviceTeam::StreamUse& DeviceTeam::use_of(int rank, GpuStream stream) cons
 
 Done DeviceTeam::post_collective(int rank, const DeviceCall& call, Mismatch* mismatch) {
   const std::size_t n = devices_.size();
+  ranks_[rank].meets = true;
   const std::uint64_t index = ranks_[rank].calls++ - first_meeting_;
   while (meetings_.size() <= index)
     meetings_.push_back({std::vector<Posted>(n), std::vector<bool>(n), 0});
@@ -266,6 +274,7 @@ Done DeviceTeam::post_message(int rank, const DeviceCall& call, Mismatch* mismat
     outside_posts_.push_back(mine);
     return done();
   }
+  ranks_[rank].meets = true;
   ++ranks_[rank].messages;
   auto& own_queue = (sends ? sends_ : receives_)[from * n + to];
   auto& other_queue = (sends ? receives_ : sends_)[from * n + to];

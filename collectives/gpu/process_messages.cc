@@ -71,7 +71,9 @@ Done ProcessTeam::messages(std::span<const ProcessMessage> messages, GpuStream s
     RONDO_CHECK_OK(enqueue(false, i));
     RONDO_CHECK_OK(enqueue(true, i + kLaneSlots));
   }
-  return finish(stream, capturing);
+  const ProcessMessage& first = messages.front();
+  const int rank = is_local(first.from) ? first.from : first.to;
+  return finish(first.in_collective ? local_[0] : rank, stream, capturing);
 }
 
 // Tells the other side what this message is, and compares where it has told already.
@@ -109,7 +111,7 @@ Done ProcessTeam::enqueue_piece(const LanePieces& lane, std::size_t piece, GpuSt
   RONDO_CHECK_OK(write(stream, stage, 0));  // from here on this piece needs nobody
   DirectLaunches copies(api_, seats_.most_ctas, stream);
   // By kernels, unless the stream's device may not reach the user's buffer.
-  if (!seats_.around.leader_reaches && finished_.size() > 1) copies.copy_by_driver();
+  if (!seats_.around.leader_reaches && several_devices_) copies.copy_by_driver();
   RONDO_CHECK_OK(lane.sends ? copies.copy(user.at, staged, user.bytes)
                             : copies.copy(staged, user.at, user.bytes));
   RONDO_CHECK_OK(copies.flush());

@@ -65,16 +65,14 @@ Done ProcessTeam::open(std::vector<Fd> sockets) {
   for (const int device : seats_.devices)
     if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
       devices.push_back(device);
+  several_devices_ = devices.size() > 1;
   desk_ = std::make_unique<MemoryDesk>(*board_, std::move(devices), seats_.party,
                                        !seats_.around.leader_reaches, std::move(sockets));
-  for (const int device : seats_.devices) {
-    const auto known = [&](const auto& one) { return one.first == device; };
-    if (device < 0 || std::any_of(finished_.begin(), finished_.end(), known)) continue;
-    const DeviceScope there(device);
+  for (const int rank : local_) {
+    const DeviceScope there(seats_.devices[rank]);
     RONDO_CHECK_OK(there.entered());
-    finished_.emplace_back(device, nullptr);
     RONDO_CHECK_OK(
-        check(api_.create_event(&finished_.back().second, kEventPlain), "cudaEventCreate"));
+        check(api_.create_event(&finished_.emplace_back(), kEventPlain), "cudaEventCreate"));
   }
   if (leads()) {
     RONDO_CHECK_OK(load_kernels(api_));
@@ -114,7 +112,7 @@ ProcessTeam::~ProcessTeam() {
     (void)desk_.release();
     return;
   }
-  for (const auto& [device, event] : finished_)
+  for (GpuEvent event : finished_)
     if (event != nullptr) api_.destroy_event(event);
   if (arguments_ != nullptr) api_.free_memory(arguments_);
 }
@@ -122,7 +120,7 @@ ProcessTeam::~ProcessTeam() {
 bool ProcessTeam::drained(double seconds) {
   const auto deadline = std::chrono::steady_clock::now() +
                         std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
-  for (const auto& [device, event] : finished_)
+  for (GpuEvent event : finished_)
     while (event != nullptr && api_.query_event(event) == kGpuNotReady) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::sleep_for(kNap);
@@ -181,7 +179,7 @@ Done ProcessTeam::collective(const CallRecord& record, std::span<const Side> sid
     RONDO_CHECK_OK(compare(sequence, record, mismatch));
   }
   RONDO_CHECK_OK(leads() ? lead(call) : follow(call));
-  return finish(stream, capturing);
+  return finish(local_[0], stream, capturing);
 }
 
 Done ProcessTeam::announce(const CallRecord& record, bool capturing, Mismatch* mismatch) {
@@ -307,16 +305,11 @@ Done ProcessTeam::compare(std::uint64_t sequence, const CallRecord& record, Mism
   return done();
 }
 
-Done ProcessTeam::finish(GpuStream stream, bool capturing) {
-  int device = seats_.device;
-  if (finished_.size() > 1) RONDO_CHECK_OK(check(api_.get_device(&device), "cudaGetDevice"));
-  for (const auto& [of, event] : finished_)
-    if (of == device)
-      return check(api_.record_event(event, stream,
-                                     capturing ? GpuEventUse::kExternal : GpuEventUse::kPlain),
-                   "cudaEventRecord");
-  return fail(Status::kInternalError, "a call is enqueued on device {}, which no rank is on",
-              device);
+Done ProcessTeam::finish(int rank, GpuStream stream, bool capturing) {
+  const auto index = std::find(local_.begin(), local_.end(), rank) - local_.begin();
+  return check(api_.record_event(finished_[static_cast<std::size_t>(index)], stream,
+                                 capturing ? GpuEventUse::kExternal : GpuEventUse::kPlain),
+               "cudaEventRecord");
 }
 
 // ---- the others' side ----

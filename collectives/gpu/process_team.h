@@ -134,7 +134,7 @@ class ProcessTeam {
   Done await(GpuStream stream, std::uint32_t& word, std::uint32_t value, GpuWait how);
   Done follow(const Enqueued& call);
   Done copy_step(const Enqueued& call, std::uint64_t number, bool in);
-  Done finish(GpuStream stream, bool capturing);
+  Done finish(int rank, GpuStream stream, bool capturing);
   // process_leader.cc
   Done lead(const Enqueued& call);
   Done launch_step(const Enqueued& call, std::uint64_t number);
@@ -167,9 +167,10 @@ class ProcessTeam {
   std::unique_ptr<ProcessBoard> board_;
   std::unique_ptr<MemoryDesk> desk_;
   cuda::StagingShape shape_{};
-  std::byte* staging_ = nullptr;                    // this process's address, once made
-  void* arguments_ = nullptr;                       // leader: of the kernel to come
-  std::vector<std::pair<int, GpuEvent>> finished_;  // by device: after its newest call
+  std::byte* staging_ = nullptr;    // this process's address, once made
+  void* arguments_ = nullptr;       // leader: of the kernel to come
+  std::vector<GpuEvent> finished_;  // by local rank: after its newest call
+  bool several_devices_ = false;    // of this process
   std::unique_ptr<DeviceConnections> connections_;
   std::vector<std::uint64_t> led_;  // by place of a plain descriptor: the newest led call there
   int differing_looks_ = 0;         // in a row at which kernels were in different calls

@@ -77,13 +77,13 @@ Done DeviceTeam::launch_as_messages(Meeting& meeting, Mismatch* mismatch) {
 }
 
 // The messages of this post from and to other processes, on its first stream: they meet nobody.
-// They take their place in the order of the team's launches. So, where ranks of one process are
-// threads, messages between processes must not depend on each other within a process.
+// Ranks of one device must not depend on each other in them, where their streams may share a
+// hardware queue.
 Done DeviceTeam::launch_to_processes(int rank, Mismatch* mismatch) {
   const Spot spot = spot_of(rank, ranks_[rank].streams.front());
   RONDO_CHECK_OK(begin_launch(spot, outside_posts_));
   RONDO_CHECK_OK(processes_->messages(outside_, spot.stream, capturing(spot.capture), mismatch));
-  return end_launch(spot);
+  return end_outside(rank, spot);
 }
 
 }  // namespace rondo::gpu

@@ -10,6 +10,7 @@ import time
 import facts
 import report
 from groups import DIRECT_LOOPS, MPIS, OWN_LOOPS, RONDO, ContestantFailed, Group
+from pace import Pace
 
 FULL_SIZES = [4 << (2 * i) for i in range(13)]  # 4 B to 64 MiB
 FEW_SIZES = [64, 4 << 10, 64 << 10, 1 << 20, 16 << 20]
@@ -28,6 +29,8 @@ def parse():
     add("--sizes", help="bytes, for every operation")
     add("--rounds", type=int, default=11)
     add("--budget", type=float, default=0.03, help="seconds for one measurement")
+    add("--minutes", type=float,
+        help="for everything: slow MPIs are cut, and rounds, until it fits; the table says what")
     add("--contestants", help="only these (and what they are compared with)")
     add("--append", action="store_true",
         help="to the results that lie in --out: a long comparison in slices")
@@ -66,29 +69,38 @@ def contestants_of(options, operation):
     return names
 
 
-def measure_round(groups, line, operation, size, turn, budget):
-    """One round: every contestant once, between two looks at the line exchange."""
+def measure_round(groups, line, operation, size, turn, budget, pace):
+    """One round: every contestant once, between two looks at the line exchange; None where cut."""
     before = line.measure("all_reduce", 4, 0.002)
     names = list(groups)
     names = names[turn % len(names):] + names[:turn % len(names)]
-    times = {name: groups[name].measure(operation, size, budget) for name in names}
+    times = {}
+    for name in names:
+        times[name] = None
+        if not pace.wants(operation, size, name):
+            continue
+        began = time.monotonic()
+        times[name] = groups[name].measure(operation, size, budget)
+        pace.note(operation, size, name, time.monotonic() - began, times[name])
     after = line.measure("all_reduce", 4, 0.002)
     kept = abs(after / before - 1) <= MOVED
     return kept, times, (before + after) / 2
 
 
-def measure_ranks(ranks, options, results, dropped):
+def measure_ranks(ranks, options, results, dropped, pace):
     line = Group("line", 2, options.build)
     everybody = {}
     try:
         for name in contestants_of(options, "all_reduce"):
             everybody[name] = Group(name, ranks, options.build)
-        for turn in range(options.rounds):
+        going = True
+        while going:
+            turn = pace.turns
             for operation in options.operations:
                 groups = {name: everybody[name] for name in contestants_of(options, operation)}
                 for size in sizes_of(options, operation):
                     kept, times, exchange = measure_round(groups, line, operation, size, turn,
-                                                          options.budget)
+                                                          options.budget, pace)
                     cell = results.setdefault((ranks, operation, size), {})
                     dropped[kept] = dropped.get(kept, 0) + 1
                     if not kept:
@@ -97,8 +109,9 @@ def measure_ranks(ranks, options, results, dropped):
                         cell.setdefault(name, []).append(seconds)
                     cell.setdefault("line", []).append(exchange)
             if sys.stderr.isatty():
-                print(f"\r{ranks} ranks, round {turn + 1} of {options.rounds}", end="",
+                print(f"\r{ranks} ranks, round {turn + 1} of at most {options.rounds}", end="",
                       file=sys.stderr)
+            going = pace.go_on()
     finally:
         for group in [line, *everybody.values()]:
             group.close()
@@ -108,7 +121,7 @@ def earlier(options):
     """Results, facts and counts of rounds that lie in --out, where this run adds to them."""
     path = f"{options.out}/results.json"
     if not options.append or not os.path.exists(path):
-        return {}, {}, {}
+        return {}, {}, {}, []
     with open(path, encoding="utf-8") as file:
         old = json.load(file)
     results = {}
@@ -116,10 +129,11 @@ def earlier(options):
         key = (row["ranks"], row["operation"], row["bytes"])
         if row["ranks"] in options.ranks and row["operation"] in options.operations:
             continue  # measured anew
-        results[key] = {name: [v * 1e-6 for v in values]
+        results[key] = {name: [v and v * 1e-6 for v in values]
                         for name, values in row["microseconds"].items()}
     counts = {True: old["run"]["rounds_kept"], False: old["run"]["rounds_dropped"]}
-    return results, old["facts"], counts
+    cuts = [cut for cut in old["run"].get("cuts", []) if (cut[0], cut[1], cut[2]) in results]
+    return results, old["facts"], counts, cuts
 
 
 def describe_run(options):
@@ -136,10 +150,17 @@ def describe_run(options):
 def main():
     options = parse()
     os.makedirs(options.out, exist_ok=True)
-    results, extra, dropped = earlier(options)
+    results, extra, dropped, cuts = earlier(options)
+    began = time.monotonic()
     try:
-        for ranks in options.ranks:
-            measure_ranks(ranks, options, results, dropped)
+        for place, ranks in enumerate(options.ranks):
+            seconds = None
+            if options.minutes:  # the rest, in equal shares; one more for the facts
+                rest = options.minutes * 60 - (time.monotonic() - began)
+                seconds = rest / (len(options.ranks) - place + (0.3 if not options.no_facts else 0))
+            pace = Pace(seconds, options.rounds, MPIS)
+            measure_ranks(ranks, options, results, dropped, pace)
+            cuts += [[ranks, *key, rounds] for key, rounds in sorted(pace.cuts.items())]
         if not options.no_facts:
             extra = facts.measure(options.build, options.quick)
     except ContestantFailed as failure:
@@ -147,6 +168,7 @@ def main():
         return 1
     run = describe_run(options)
     run["rounds_kept"], run["rounds_dropped"] = dropped.get(True, 0), dropped.get(False, 0)
+    run["cuts"], run["minutes"] = cuts, options.minutes
     report.write(run, results, extra, options.out)
     return 0
 

@@ -3,7 +3,8 @@ import math
 
 
 def median(values):
-    ordered = sorted(values)
+    """Of those that are there: None stands for a round from which a contestant was cut."""
+    ordered = sorted(value for value in values if value is not None)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 

@@ -28,7 +28,8 @@ def draw(results, path):
         points = [(size, cell) for (ranks, op, size), cell in sorted(results.items())
                   if ranks == n and op == "all_reduce" and cell]
         for name, label, colour, style, width in LINES:
-            line = [(size, median(cell[name]) * 1e6) for size, cell in points if cell.get(name)]
+            line = [(size, median(cell[name]) * 1e6) for size, cell in points
+                    if any(cell.get(name) or [])]
             if line:
                 panel.plot(*zip(*line), style, label=label, color=colour, linewidth=width)
         for names, label, style in ((OWN_LOOPS, "best copying loop", "--"),

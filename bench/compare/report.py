@@ -9,6 +9,7 @@ from groups import DIRECT_LOOPS, MPIS, OWN_LOOPS
 
 
 def microseconds(values):
+    values = [value for value in values or [] if value]  # None: cut from that round
     if not values:
         return "-"
     value = median(values) * 1e6
@@ -18,7 +19,8 @@ def microseconds(values):
 def ratio(cell, first, second):
     if not cell.get(first) or not cell.get(second):
         return "-"
-    return f"{median(paired(cell, first, second)):.2f}"
+    both = paired(cell, first, second)
+    return f"{median(both):.2f}" if both else "-"
 
 
 def columns(cell):
@@ -54,6 +56,30 @@ def tables(results):
     return lines
 
 
+def cut_lines(run, results):
+    """What a time limit left out, a line for each contestant and operation."""
+    lines = {}
+    for ranks, operation, size, name, rounds in run.get("cuts", []):
+        lines.setdefault((ranks, operation, name), {})[size] = rounds
+    if not lines:
+        return []
+    limit = f" within {run['minutes']:g} minutes" if run.get("minutes") else ""
+    told = [f"\ncut, to end{limit}: measured in fewer rounds than the rest, or never"]
+    for (ranks, operation, name), cut in sorted(lines.items()):
+        spans = []  # first size, last size, rounds
+        for size in sorted(size for n, op, size in results if (n, op) == (ranks, operation)):
+            rounds = cut.get(size)
+            if spans and spans[-1][2] == rounds:
+                spans[-1][1] = size
+            else:
+                spans.append([size, size, rounds])
+        what = [f"{size_text(first)}{'' if first == last else ' to ' + size_text(last)} "
+                + ("never" if rounds == 0 else f"{rounds} round{'' if rounds == 1 else 's'}")
+                for first, last, rounds in spans if rounds is not None]
+        told.append(f"{operation}, {ranks} ranks, {name}: {', '.join(what)}")
+    return told
+
+
 def verdicts(results, extra):
     rows = targets.all_targets(results, extra)
     width = max(len(target) for target, _ in rows)
@@ -73,13 +99,15 @@ def write_csv(results, path):
         writer.writerow(["ranks", "operation", "bytes", "contestant", "median_us", "rounds"])
         for (ranks, operation, size), cell in sorted(results.items()):
             for name, values in sorted(cell.items()):
-                writer.writerow([ranks, operation, size, name, f"{median(values) * 1e6:.4g}",
-                                 len(values)])
+                values = [value for value in values if value]
+                if values:
+                    writer.writerow([ranks, operation, size, name, f"{median(values) * 1e6:.4g}",
+                                     len(values)])
 
 
 def write_json(run, results, extra, path):
     rows = [{"ranks": n, "operation": op, "bytes": size,
-             "microseconds": {name: [float(f"{v * 1e6:.4g}") for v in values]
+             "microseconds": {name: [v and float(f"{v * 1e6:.4g}") for v in values]
                               for name, values in sorted(cell.items())}}
             for (n, op, size), cell in sorted(results.items())]
     verdict_rows = [{"target": t, "verdict": v} for t, v in targets.all_targets(results, extra)]
@@ -88,7 +116,7 @@ def write_json(run, results, extra, path):
 
 
 def write(run, results, extra, out):
-    text = "\n".join(heading(run) + tables(results) + verdicts(results, extra)) + "\n"
+    text = "\n".join(heading(run) + tables(results) + cut_lines(run, results) + verdicts(results, extra)) + "\n"
     print(text, end="")
     with open(f"{out}/results.txt", "w", encoding="utf-8") as file:
         file.write(text)

@@ -1,0 +1,73 @@
+"""What of a comparison fits into a given time: which slow contestants are cut, and how often all
+others take turns.
+
+MPI on more ranks than cores takes seconds for a call of megabytes where others take milliseconds.
+Within a time limit every contestant is measured once wherever its smaller sizes let that be hoped;
+then the costliest measurements are left out of later rounds, the fastest MPI of a size last of all,
+until some rounds fit. What was cut is told: report.py prints it below the tables.
+"""
+import time
+
+FEWEST_ROUNDS = 5
+CALLS_OF_A_FIRST_TIME = 9  # an estimate and one measurement: groups.py
+LARGEST_SHARE = 0.02       # of the time for a number of ranks that one first measurement may take
+
+
+class Pace:
+    def __init__(self, seconds, rounds, may_cut):
+        self.seconds, self.rounds, self.may_cut = seconds, rounds, set(may_cut)
+        self.began = time.monotonic()
+        self.turns = 0
+        self.costs = {}  # (operation, size, name) -> wall seconds of the newest measurement
+        self.calls = {}  # the same -> seconds a call
+        self.cuts = {}   # the same -> rounds in which it was measured
+
+    def left(self):
+        return self.seconds - (time.monotonic() - self.began)
+
+    def wants(self, operation, size, name):
+        """Whether this contestant is measured now."""
+        key = (operation, size, name)
+        if self.seconds is None or key not in self.cuts and not self.hopeless(*key):
+            return True
+        self.cuts.setdefault(key, 0)
+        return False
+
+    def hopeless(self, operation, size, name):
+        """By the largest smaller size: one measurement would take too much of the time."""
+        smaller = [s for op, s, who in self.calls if (op, who) == (operation, name) and s < size]
+        if self.turns > 0 or name not in self.may_cut or not smaller:
+            return False
+        largest = max(smaller)
+        if (operation, largest, name) in self.cuts:
+            return True
+        call = self.calls[operation, largest, name] * size / largest
+        return call * CALLS_OF_A_FIRST_TIME > LARGEST_SHARE * self.seconds
+
+    def note(self, operation, size, name, wall, call):
+        self.costs[operation, size, name] = wall
+        self.calls[operation, size, name] = call
+
+    def go_on(self):
+        """After a round: whether another one fits, perhaps without what is cut now."""
+        self.turns += 1
+        if self.seconds is None or self.turns >= self.rounds:
+            return self.turns < self.rounds
+        kept = {key: cost for key, cost in self.costs.items() if key not in self.cuts}
+        wanted = max(min(FEWEST_ROUNDS, self.rounds) - self.turns, 1)
+        for key in self.costliest_first(kept):
+            if sum(kept.values()) * wanted <= self.left():
+                break
+            self.cuts[key] = self.turns
+            del kept[key]
+        return sum(kept.values()) <= self.left()
+
+    def costliest_first(self, kept):
+        best = {}
+        for operation, size, name in kept:
+            if name in self.may_cut:
+                cell, call = (operation, size), self.calls[operation, size, name]
+                best[cell] = min(best.get(cell, (call, name)), (call, name))
+        def order(key):
+            return (best[key[:2]][1] == key[2], -kept[key])
+        return sorted((key for key in kept if key[2] in self.may_cut), key=order)

@@ -1,0 +1,59 @@
+"""bench/compare.sh --minutes: what is cut so that a comparison ends in time (pretended clock)."""
+import sys
+
+sys.path.insert(0, sys.argv[1])
+sys.dont_write_bytecode = True
+import pace  # noqa: E402
+
+SIZES = [4, 64 << 10, 1 << 20, 16 << 20]
+SECONDS_A_BYTE = {"rondo": 1e-9, "openmpi": 1e-8, "mpich": 1e-7, "openmpi_sm": 1e-6}
+MPIS = ["openmpi", "mpich", "openmpi_sm"]
+clock = 0.0
+
+
+class Clock:
+    @staticmethod
+    def monotonic():
+        return clock
+
+
+def compare(seconds, rounds):
+    """A whole comparison as compare.py drives it; the pace, and rounds by (size, name)."""
+    global clock
+    clock = 0.0
+    pace.time = Clock
+    it = pace.Pace(seconds, rounds, MPIS)
+    measured = {}
+    going = True
+    while going:
+        for size in SIZES:
+            for name, per_byte in SECONDS_A_BYTE.items():
+                if not it.wants("all_gather", size, name):
+                    continue
+                call = per_byte * size + 1e-6
+                wall = max(0.03, call * (4 if it.turns else pace.CALLS_OF_A_FIRST_TIME))
+                clock += wall
+                it.note("all_gather", size, name, wall, call)
+                measured[size, name] = measured.get((size, name), 0) + 1
+        going = it.go_on()
+    return it, measured
+
+
+def main():
+    whole = 976  # seconds that 11 rounds of all take
+    everything, measured = compare(None, 11)
+    assert not everything.cuts and set(measured.values()) == {11} and abs(clock - whole) < 1, clock
+    for seconds in (20, 60, 200, 600):
+        it, measured = compare(seconds, 11)
+        assert clock <= seconds, (seconds, clock)
+        assert it.turns >= min(pace.FEWEST_ROUNDS, 11), (seconds, it.turns)
+        assert it.cuts, seconds
+        for (size, name), rounds in measured.items():
+            wanted = it.cuts.get(("all_gather", size, name), it.turns)
+            assert rounds == wanted, (seconds, size, name, rounds)
+        assert all(name in MPIS for _, _, name in it.cuts), it.cuts
+        assert all(measured[size, "rondo"] == it.turns for size in SIZES)
+    assert not compare(10000, 11)[0].cuts, "what fits is not cut"
+
+
+main()

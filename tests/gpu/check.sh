@@ -47,10 +47,11 @@ fi
 
 stage probe 150 probe.json "$bin/gpu_probe"
 stage correctness 120 tests.txt "$bin/gpu_tests" --gtest_brief=1
+some=--gtest_filter='*/1:Graphs.*:*Meet*_devices:*CopyEngines*'
 stage blocking-launches 30 tests.txt \
-  env CUDA_LAUNCH_BLOCKING=1 "$bin/gpu_tests" --gtest_brief=1 --gtest_filter='*/1:Graphs.*'
+  env CUDA_LAUNCH_BLOCKING=1 "$bin/gpu_tests" --gtest_brief=1 "$some"
 stage one-connection 30 tests.txt \
-  env CUDA_DEVICE_MAX_CONNECTIONS=1 "$bin/gpu_tests" --gtest_brief=1 --gtest_filter='*/1:Graphs.*'
+  env CUDA_DEVICE_MAX_CONNECTIONS=1 "$bin/gpu_tests" --gtest_brief=1 "$some"
 stage processes 60 tests.txt "$bin/gpu_process_tests" --gtest_brief=1 --gtest_filter=-'*/2'
 stage processes-one-connection 20 tests.txt env CUDA_DEVICE_MAX_CONNECTIONS=1 \
   "$bin/gpu_process_tests" --gtest_brief=1 --gtest_filter='SharedGpu*'
@@ -67,9 +68,9 @@ else
 fi
 # Other clients of NCCL's, each on the one GPU: vLLM's and CuPy's calls by ctypes, CuPy, JAX.
 clients=$here/clients
-cudart=$(ls /usr/local/cuda/lib64/libcudart.so.1? \
-  "$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)"/*/lib/libcudart.so.1? \
-  2>/dev/null | tail -n 1)
+nvidia=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
+cudart=$(ls "$nvidia"/*/lib/libcudart.so.1? 2>/dev/null | tail -n 1)
+[ -n "$cudart" ] || cudart=$(ls /usr/local/cuda/lib64/libcudart.so.1? 2>/dev/null | tail -n 1)
 if [ -n "$cudart" ]; then
   for client in vllm cupy; do
     stage "as-$client" 30 programs.txt \
@@ -107,9 +108,8 @@ done
 # NVIDIA's library and ours in turns; ranks that share the device where there is one.
 beside=$here/../../bench/beside/beside.py
 [ -f "$beside" ] || beside=$here/beside.py
-nccl=$(ls "$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)"/nccl/lib/libnccl.so.2 \
-  2>/dev/null)
-if [ -n "$nccl" ]; then
+nccl=$nvidia/nccl/lib/libnccl.so.2
+if [ -f "$nccl" ]; then
   stage nccl-beside 120 bench.txt python3 "$beside" --contestant "$bin/nccl_contestant" \
     --ours "$lib/libnccl.so.2" --theirs "$nccl" --ranks 1,2 --seconds 100 --json "$out/beside.json"
 else

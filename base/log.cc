@@ -21,6 +21,8 @@ struct Settings {
   unsigned subsystems = kAll;
   int fd = 1;  // like NCCL: stdout unless NCCL_DEBUG_FILE says otherwise
   std::string host;
+  std::string time_format;      // of strftime, and %3f for milliseconds; %1f to %9f
+  unsigned stamped_levels = 0;  // bit l: lines of Level l begin with the time
 };
 
 std::atomic<int> cached_level{-1};
@@ -59,6 +61,44 @@ unsigned parse_subsystems(std::string text) {
   return excludes ? ~bits : bits;
 }
 
+// "WARN,INFO" or "^INFO", as bits.
+unsigned parse_levels(std::string text) {
+  const bool excludes = !text.empty() && text[0] == '^';
+  if (excludes) text.erase(0, 1);
+  unsigned bits = 0;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', start), text.size());
+    const std::string name = text.substr(start, comma - start);
+    if (strcasecmp(name.c_str(), "ALL") == 0) bits = ~0u;
+    bits |= 1u << static_cast<int>(parse_level(name));
+    start = comma + 1;
+  }
+  return excludes ? ~bits : bits;
+}
+
+// The time as the format says; a digit before f: so many digits of the second's fraction.
+std::string time_text(const std::string& format) {
+  std::timespec now{};
+  std::timespec_get(&now, TIME_UTC);
+  std::tm parts{};
+  localtime_r(&now.tv_sec, &parts);
+  std::string plain;
+  for (std::size_t i = 0; i < format.size(); ++i) {
+    const bool fraction = format[i] == '%' && i + 2 < format.size() && format[i + 1] >= '1' &&
+                          format[i + 1] <= '9' && format[i + 2] == 'f';
+    if (fraction) {
+      plain += fmt::format("{:09}", now.tv_nsec)
+                   .substr(0, static_cast<std::size_t>(format[i + 1] - '0'));
+      i += 2;
+    } else {
+      plain += format[i];
+      if (format[i] == '%' && i + 1 < format.size()) plain += format[++i];
+    }
+  }
+  char text[256] = "";
+  return std::string(text, std::strftime(text, sizeof(text), plain.c_str(), &parts));
+}
+
 std::string expand(const std::string& pattern, const std::string& host) {
   std::string path;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -94,6 +134,8 @@ int load() {
   settings.level = parse_level(env::get_string("NCCL_DEBUG"));
   settings.subsystems = parse_subsystems(env::get_string("NCCL_DEBUG_SUBSYS"));
   const std::string file = env::get_string("NCCL_DEBUG_FILE");
+  settings.time_format = env::get_string("NCCL_DEBUG_TIMESTAMP_FORMAT");
+  settings.stamped_levels = parse_levels(env::get_string("NCCL_DEBUG_TIMESTAMP_LEVELS"));
   settings.fd = 1;
   if (strcasecmp(file.c_str(), "stderr") == 0) {
     settings.fd = 2;
@@ -119,16 +161,13 @@ void write_line(Level level, const char* file, int line, const std::string& text
   const char* base = std::strrchr(file, '/');
   const long thread = syscall(SYS_gettid);
   std::string out;
+  if ((settings.stamped_levels >> static_cast<int>(level)) & 1)
+    out = time_text(settings.time_format);
   if (level == Level::kWarn) {
-    char date[32];
-    const std::time_t now = std::time(nullptr);
-    std::tm parts{};
-    localtime_r(&now, &parts);
-    std::strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &parts);
-    out = fmt::format("[{}] {}:{}:{} [-1] {}:{} NCCL WARN {}\n", date, settings.host, getpid(),
-                      thread, base ? base + 1 : file, line, text);
+    out += fmt::format("{}:{}:{} [-1] {}:{} NCCL WARN {}\n", settings.host, getpid(), thread,
+                       base ? base + 1 : file, line, text);
   } else {
-    out = fmt::format("{}:{}:{} [-1] NCCL INFO {}\n", settings.host, getpid(), thread, text);
+    out += fmt::format("{}:{}:{} [-1] NCCL INFO {}\n", settings.host, getpid(), thread, text);
   }
   [[maybe_unused]] const auto written = ::write(settings.fd, out.data(), out.size());
 }

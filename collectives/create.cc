@@ -89,6 +89,8 @@ class Creation {
     mine.reproducible = request_.options.reproducible;
     mine.cpu_set = topology::id_of(topology::affinity_cpus());
     mine.cores = topology::usable_cores();
+    mine.buffer_bytes =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(0, env::get_int("NCCL_BUFFSIZE")));
     const topology::CacheSizes caches = topology::cache_sizes();
     mine.core_cache = caches.core_bytes;
     mine.shared_cache = caches.shared_bytes;
@@ -105,6 +107,15 @@ class Creation {
     return done();
   }
 
+  // What NCCL_BUFFSIZE asks for on any rank, the least where they differ.
+  std::uint64_t buffer_bytes() const {
+    std::uint64_t least = 0;
+    for (const InitRecord& record : records_)
+      if (record.buffer_bytes != 0 && (least == 0 || record.buffer_bytes < least))
+        least = record.buffer_bytes;
+    return least;
+  }
+
   Done meet() {
     std::vector<shm::Member> members;
     const std::uint64_t here = records_[request_.rank].facts.host;
@@ -118,9 +129,10 @@ class Creation {
     }
     state_->host.rank = mine;
     state_->host.size = static_cast<int>(members.size());
-    const shm::SegmentShape shape{state_->host.size, tuning::kStagingBytes,
-                                  tuning::connection_slot_bytes(state_->shape.largest),
-                                  tuning::kConnectionSlots};
+    const shm::SegmentShape shape{
+        state_->host.size, tuning::kStagingBytes,
+        tuning::connection_slot_bytes(state_->shape.largest, buffer_bytes()),
+        tuning::kConnectionSlots};
     const bool represents = shm::HostGroup::is_representative(members, mine);
     if (represents) {
       const net::Patience patience{deadline_, [this] {
@@ -221,7 +233,7 @@ class Creation {
     options.size = request_.size;
     options.secret = bootstrap::sha256(
         {std::as_bytes(std::span("rondo links")), std::as_bytes(std::span(request_.id.bytes))});
-    options.slots = {tuning::kConnectionSlotBytes, 2 * tuning::kConnectionSlots};
+    options.slots = {tuning::link_slot_bytes(buffer_bytes()), 2 * tuning::kConnectionSlots};
     options.on_control = [state = state_.get()](int peer, std::span<const std::byte> message) {
       state->on_control(peer, message);
     };
@@ -314,7 +326,9 @@ class Creation {
     PlanFacts& facts = state_->facts;
     facts.ranks = request_.size;
     facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
-    facts.connection_slot_bytes = tuning::connection_slot_bytes(state_->shape.largest);
+    facts.connection_slot_bytes =
+        tuning::connection_slot_bytes(state_->shape.largest, buffer_bytes());
+    facts.link_slot_bytes = tuning::link_slot_bytes(buffer_bytes());
     facts.one_process = true;
     const auto smaller = [](std::uint64_t one, std::uint64_t other) {
       return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);

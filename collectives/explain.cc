@@ -102,10 +102,9 @@ ExplainRow protocol_row(const PlanFacts& facts, const CallRecord& record, const 
                             plan.expose ? ", where buffers are not in place" : "");
       break;
     case Protocol::kMixed:
-      row.why =
-          fmt::format("{} staging slots of {} a rank inside a host, slots of {} between hosts",
-                      kStagingSlots, bytes_text(tuning::kStagingBytes / kStagingSlots),
-                      bytes_text(tuning::kConnectionSlotBytes));
+      row.why = fmt::format(
+          "{} staging slots of {} a rank inside a host, slots of {} between hosts", kStagingSlots,
+          bytes_text(tuning::kStagingBytes / kStagingSlots), bytes_text(facts.link_slot_bytes));
       break;
     case Protocol::kSimple:
       row.why = fmt::format("{} slots of {} a connection", tuning::kConnectionSlots,

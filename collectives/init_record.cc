@@ -20,6 +20,7 @@ std::vector<std::byte> InitRecord::encode() const {
   writer.put(static_cast<std::uint8_t>(reproducible));
   writer.put(cpu_set);
   writer.put(cores);
+  writer.put(buffer_bytes);
   writer.put(core_cache);
   writer.put(shared_cache);
   writer.put(device);
@@ -48,6 +49,7 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   record.reproducible = reproducible != 0;
   record.cpu_set = reader.get<std::uint64_t>();
   record.cores = reader.get<std::int32_t>();
+  record.buffer_bytes = reader.get<std::uint64_t>();
   record.core_cache = reader.get<std::uint64_t>();
   record.shared_cache = reader.get<std::uint64_t>();
   record.device = reader.get<std::int32_t>();

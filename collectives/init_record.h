@@ -31,8 +31,9 @@ struct InitRecord {
   RankFacts facts;
   AlgorithmFilter algorithms;
   bool reproducible = false;
-  std::uint64_t cpu_set = 0;  // ranks with equal ones may run on the same cores
-  std::int32_t cores = 1;     // of that set, as far as the quota goes
+  std::uint64_t cpu_set = 0;       // ranks with equal ones may run on the same cores
+  std::int32_t cores = 1;          // of that set, as far as the quota goes
+  std::uint64_t buffer_bytes = 0;  // NCCL_BUFFSIZE; 0: not set
   std::uint64_t core_cache = 0, shared_cache = 0;  // bytes of its L2 and L3; 0: unknown
   std::int32_t device = -1;  // the CUDA device that the rank lives on, or -1: the host
 

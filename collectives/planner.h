@@ -26,6 +26,7 @@ struct PlanFacts {
   bool reproducible = false;
   std::uint64_t slot_bytes = 0;  // of a staging slot
   std::uint64_t connection_slot_bytes = 0;
+  std::uint64_t link_slot_bytes = 0;     // of connections between hosts
   std::uint64_t core_cache_bytes = 0;    // the smallest of a core (L2); 0: unknown
   std::uint64_t shared_cache_bytes = 0;  // the smallest that cores of a host share (L3)
   AlgorithmFilter algorithms;            // allowed by NCCL_ALGO on every rank

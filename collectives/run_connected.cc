@@ -6,7 +6,6 @@
 
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
-#include "collectives/tuning.h"
 #include "kernels/host/announcer.h"
 #include "kernels/host/run_hierarchical.h"
 
@@ -79,7 +78,7 @@ Done CommunicatorState::run_hierarchical(const host::HostCall& call, const Plan&
   const HostMap map{shape.hosts(), shape.host_of(rank), shape.rails, shape.first.data(),
                     shape.ranks.data()};
   if (!host::run_hierarchical(host, call, connected, between, map, plan.rounds,
-                              tuning::kConnectionSlotBytes / size_of(call.type)))
+                              facts.link_slot_bytes / size_of(call.type)))
     return why_it_ended();
   return flush_links();
 }

@@ -20,13 +20,27 @@ inline constexpr std::size_t kConnectionSlots = 4;
 // of the communicator that stays below 4 MiB.
 inline constexpr std::size_t kConnectionBytes = (2 << 20) - (128 << 10);
 
+inline constexpr std::size_t kMostSlotBytes = 1 << 20;  // where NCCL_BUFFSIZE asks for more
+
+// Bytes of a slot that NCCL_BUFFSIZE asks for, which is all slots of a connection; 0: it does not.
+constexpr std::size_t asked_slot_bytes(std::uint64_t buffer_bytes) {
+  if (buffer_bytes == 0) return 0;
+  const std::uint64_t slot = buffer_bytes / kConnectionSlots / kFewestSlotBytes * kFewestSlotBytes;
+  return slot < kFewestSlotBytes ? kFewestSlotBytes : slot < kMostSlotBytes ? slot : kMostSlotBytes;
+}
+
 // Bytes of a connection's slot where the largest host has so many ranks: the same on all hosts.
-constexpr std::size_t connection_slot_bytes(int largest_host) {
+constexpr std::size_t connection_slot_bytes(int largest_host, std::uint64_t buffer_bytes = 0) {
+  if (buffer_bytes != 0) return asked_slot_bytes(buffer_bytes);
   std::size_t bytes = kConnectionSlotBytes;
   const auto peers = static_cast<std::size_t>(largest_host - 1);
   while (bytes > kFewestSlotBytes && peers * kConnectionSlots * bytes > kConnectionBytes)
     bytes /= 2;
   return bytes;
+}
+// And of one between hosts.
+constexpr std::size_t link_slot_bytes(std::uint64_t buffer_bytes) {
+  return buffer_bytes != 0 ? asked_slot_bytes(buffer_bytes) : kConnectionSlotBytes;
 }
 
 struct OneShotRow {

@@ -115,7 +115,10 @@ Result<PlanFacts> facts_of(const Wanted& wanted) {
   facts.one_process = wanted.threads && wanted.hosts == 1;
   facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
   facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
-  facts.connection_slot_bytes = tuning::connection_slot_bytes(shape.largest);
+  facts.connection_slot_bytes = tuning::connection_slot_bytes(
+      shape.largest, static_cast<std::uint64_t>(env::get_int("NCCL_BUFFSIZE")));
+  facts.link_slot_bytes =
+      tuning::link_slot_bytes(static_cast<std::uint64_t>(env::get_int("NCCL_BUFFSIZE")));
   const int cores = wanted.cores > 0 ? wanted.cores : topology::usable_cores();
   facts.crowded = (wanted.ranks + wanted.hosts - 1) / wanted.hosts > cores;
   RONDO_TRY(facts.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));

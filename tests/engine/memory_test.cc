@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/tuning.h"
+#include "tests/support/check_call.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
@@ -53,6 +54,36 @@ TEST(ConnectionSlots, ShrinkOnlyWhereManyRanksShareAHost) {
   EXPECT_EQ(tuning::connection_slot_bytes(4), tuning::kConnectionSlotBytes);
   EXPECT_EQ(tuning::connection_slot_bytes(8), std::size_t{64} << 10);
   EXPECT_EQ(tuning::connection_slot_bytes(1 << 16), tuning::kFewestSlotBytes);
+}
+
+TEST(ConnectionSlots, AreOfTheSizeThatIsAskedFor) {
+  EXPECT_EQ(tuning::connection_slot_bytes(8, 1 << 20), std::size_t{256} << 10);
+  EXPECT_EQ(tuning::link_slot_bytes(1 << 20), std::size_t{256} << 10);
+  EXPECT_EQ(tuning::connection_slot_bytes(2, 1), tuning::kFewestSlotBytes);
+  EXPECT_EQ(tuning::connection_slot_bytes(2, std::uint64_t{1} << 40), tuning::kMostSlotBytes);
+}
+
+// All ranks use the least that any of them asks for, also between hosts.
+TEST(ConnectionSlots, OfAnySizeCarryEveryCall) {
+  for (const char* bytes : {"4096", "100K", "4M"}) {
+    for (const std::vector<std::string>& hosts :
+         {std::vector<std::string>{}, std::vector<std::string>{"a", "a", "b"}}) {
+      RankProcesses::Options options;
+      options.comm = short_timeouts(60);
+      options.environment = {{"NCCL_BUFFSIZE", bytes}, {"NCCL_ALGO", "ring,tree,recursive"}};
+      options.hosts = hosts;
+      RankProcesses ranks(3, options, [&](RankSeat& seat) {
+        for (const std::size_t count : {1u, 5000u, 300'001u}) {
+          const Case c{Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 3, 0, count, 5};
+          const std::string wrong = check_call(*seat.comm, c, false, 0);
+          seat.expect(wrong.empty(), wrong);
+        }
+        seat.report(done());
+      });
+      ASSERT_TRUE(ranks.wait_exits(60));
+      ranks.check_expectations();
+    }
+  }
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ PlanFacts four_ranks() {
   PlanFacts facts;
   facts.ranks = 4;
   facts.slot_bytes = 512 << 10;
-  facts.connection_slot_bytes = 128 << 10;
+  facts.connection_slot_bytes = facts.link_slot_bytes = 128 << 10;
   return facts;
 }
 

@@ -19,7 +19,7 @@ PlanFacts facts_of(int ranks, int hosts, const char* algorithms = "") {
   facts.rails = ranks / hosts;
   facts.largest_host = (ranks + hosts - 1) / hosts;
   facts.slot_bytes = 512 << 10;
-  facts.connection_slot_bytes = 128 << 10;
+  facts.connection_slot_bytes = facts.link_slot_bytes = 128 << 10;
   facts.algorithms = *parse_algorithms(algorithms, "NCCL_ALGO");
   return facts;
 }

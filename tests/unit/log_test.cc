@@ -1,0 +1,59 @@
+// The lines of the log, as NCCL's variables ask for them.
+#include "base/log.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace rondo::log {
+namespace {
+
+using Variables = std::vector<std::pair<const char*, const char*>>;
+
+// The lines that a warning and an information leave in a file.
+std::vector<std::string> lines_with(Variables variables) {
+  std::string path = std::filesystem::temp_directory_path() / "rondo_log_XXXXXX";
+  const int fd = ::mkstemp(path.data());
+  EXPECT_GE(fd, 0);
+  ::close(fd);
+  variables.insert(variables.end(), {{"NCCL_DEBUG", "INFO"}, {"NCCL_DEBUG_FILE", path.c_str()}});
+  for (const auto& [name, value] : variables) ::setenv(name, value, 1);
+  reset();
+  RONDO_WARN("a warning of {}", 7);
+  RONDO_INFO(kInit, "an information");
+  for (const auto& [name, value] : variables) ::unsetenv(name);
+  reset();
+  std::vector<std::string> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  std::filesystem::remove(path);
+  return lines;
+}
+
+void expect_line(const std::string& line, const std::string& pattern) {
+  EXPECT_TRUE(std::regex_match(line, std::regex(pattern))) << line;
+}
+
+TEST(Log, BeginsWarningsWithTheTime) {
+  const auto lines = lines_with({});
+  ASSERT_EQ(lines.size(), 2u);
+  expect_line(lines[0], R"(\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] \S+ .*NCCL WARN a warning of 7)");
+  expect_line(lines[1], R"([^\[]\S* \[-1\] NCCL INFO an information)");
+}
+
+TEST(Log, TakesTheFormatOfTheTimeAndItsLevels) {
+  const auto lines = lines_with({{"NCCL_DEBUG_TIMESTAMP_FORMAT", "<%H.%M %3f %% %Y> "},
+                                 {"NCCL_DEBUG_TIMESTAMP_LEVELS", "^WARN"}});
+  ASSERT_EQ(lines.size(), 2u);
+  expect_line(lines[0], R"([^<].*NCCL WARN a warning of 7)");
+  expect_line(lines[1], R"(<\d\d\.\d\d \d{3} % \d{4}> \S+ \[-1\] NCCL INFO an information)");
+}
+
+}  // namespace
+}  // namespace rondo::log

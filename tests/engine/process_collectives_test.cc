@@ -203,6 +203,7 @@ TEST(HostsOfOneRank, AreNotAHierarchy) {
 struct Killed {
   const char* algorithm;
   int victim;
+  Collective collective = Collective::kAllReduce;
 };
 class HostFault : public testing::TestWithParam<Killed> {};
 
@@ -213,7 +214,7 @@ TEST_P(HostFault, AKilledRankIsNamedOnBothHosts) {
   options.environment.emplace_back("RONDO_NET_TIMEOUT", "30");
   RankProcesses ranks(5, options, [](RankSeat& seat) {
     for (int i = 0;; ++i) {
-      SampleCall sample(Collective::kAllReduce, 50'000, seat.size);
+      SampleCall sample(GetParam().collective, 50'000, seat.size, 2);
       const Done done = seat.comm->run({&sample.call, 1});
       if (!done.ok()) return seat.report(done);
       if (i == 3) seat.mark(1);
@@ -234,9 +235,18 @@ TEST_P(HostFault, AKilledRankIsNamedOnBothHosts) {
 INSTANTIATE_TEST_SUITE_P(Of, HostFault,
                          testing::Values(Killed{"", 0}, Killed{"", 1}, Killed{"", 2}, Killed{"", 4},
                                          Killed{"hierarchical", 0}, Killed{"hierarchical", 3},
-                                         Killed{"hierarchical", 4}),
+                                         Killed{"hierarchical", 4},
+                                         Killed{"hierarchical", 1, Collective::kReduceScatter},
+                                         Killed{"hierarchical", 4, Collective::kReduceScatter},
+                                         Killed{"hierarchical", 0, Collective::kBroadcast},
+                                         Killed{"hierarchical", 2, Collective::kBroadcast},
+                                         Killed{"hierarchical", 4, Collective::kBroadcast},
+                                         Killed{"hierarchical", 1, Collective::kReduce},
+                                         Killed{"hierarchical", 2, Collective::kReduce},
+                                         Killed{"hierarchical", 4, Collective::kReduce}),
                          [](const auto& info) {
-                           return fmt::format("{}{}", info.param.algorithm, info.param.victim);
+                           return fmt::format("{}{}{}", info.param.algorithm, info.param.victim,
+                                              name(info.param.collective));
                          });
 
 TEST(HostFaults, SurvivorsShrinkAndGoOn) {

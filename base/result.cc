@@ -1,11 +1,12 @@
 #include "base/result.h"
 
 #include <cstring>
+#include <utility>
 
 namespace rondo {
 
 Error fail_errno_text(int error_number, std::string what) {
-  return Error{Status::kSystemError, what + ": " + std::strerror(error_number)};
+  return Error{Status::kSystemError, std::move(what) + ": " + std::strerror(error_number)};
 }
 
 }  // namespace rondo

@@ -36,6 +36,7 @@ not_sanitized+='|_NOT_BUILT|^abi\.|^launch\.|^net\.|^Simt|^Gpu'
 
 # The child of such a fork may find the allocator of ASan locked by a thread that it does not have.
 forks_beside_threads='BootstrapChildren.*Process|BootstrapFaults.AProcess|SessionOfProcesses'
+forks_beside_threads+='|AForkedProcessMeetsAnew'
 
 stage_asan() {
   build asan "unit_tests engine_tests abi_tests"
@@ -51,7 +52,7 @@ stage_asan() {
 # Processes that leave by _exit, as most ranks of the tests do, join nobody: that is no thread leak.
 not_for_tsan='AreLedByOneOfTheirRanksAmongProcesses|AProcessKilledWhileJoining|AForkedProcessMeets'
 slow_for_tsan='/(8|16)$|Process|Reduce|Killed|SignalStorm|HostFault|WarmPath'
-slow_for_tsan+='|MismatchedCalls.*0000( |$)'
+slow_for_tsan+='|MismatchedCalls.*0000$'
 
 run_tsan() {
   build tsan "unit_tests engine_tests abi_tests"

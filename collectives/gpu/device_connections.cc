@@ -92,7 +92,7 @@ Done DeviceConnections::write_ends() {
   const ConnectionShape& shape = layout_.shape();
   std::vector<std::vector<DeviceEnd>> ends(devices_.size());
   for (auto& of_rank : ends)
-    of_rank.resize(static_cast<std::size_t>(shape.channels * cuda::kChannelEnds));
+    of_rank.resize(static_cast<std::size_t>(shape.channels) * cuda::kChannelEnds);
   for (const ConnectionLayout::Edge& edge : layout_.edges()) {
     for (int i = 0; i < shape.channels * cuda::kWires; ++i) {
       for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {

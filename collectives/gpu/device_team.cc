@@ -232,7 +232,7 @@ Done DeviceTeam::post_collective(int rank, const DeviceCall& call, Mismatch* mis
   meeting.posted[rank] = {call, use.ready, use.capture};
   meeting.here[rank] = true;
   if (++meeting.arrived < here_) return done();
-  const Done result = launch_meeting(rank, meeting, mismatch);
+  Done result = launch_meeting(rank, meeting, mismatch);
   if (result.ok()) {
     meetings_.pop_front();
     ++first_meeting_;

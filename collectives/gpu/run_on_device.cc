@@ -79,7 +79,7 @@ bool CommunicatorState::adopt_kernel_fault() {
 Done CommunicatorState::post_on_device(std::span<const DeviceCall> calls) {
   if (faulted.load() || adopt_kernel_fault()) return adopted_fault();
   gpu::Mismatch mismatch;
-  const Done posted = team->post(rank, calls, &mismatch);
+  Done posted = team->post(rank, calls, &mismatch);
   if (posted.ok()) return done();
   if (ended.load() != kRunning) return why_it_ended();
   if (faulted.load() || adopt_peer_fault()) return adopted_fault();
@@ -95,7 +95,7 @@ Done CommunicatorState::wait_on_device() {
   bool warned = false;
   while (!team->launched(rank, kLookMicroseconds)) {
     if (const int how = ended.load(); how != kRunning) {
-      const Done why = why_it_ended();
+      Done why = why_it_ended();
       team->fail_all(why);
       return why;
     }

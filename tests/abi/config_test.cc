@@ -75,7 +75,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Caller{48, 21800, 8, kNone, 0, 2, kNone}, Caller{48, 22600, 8, 3, 0, 2, kNone},
                     Caller{72, 22700, 8, 3, 0, 2, kNone}, Caller{80, 22809, 8, 3, 1, 2, kNone},
                     Caller{88, 22902, 8, 3, 1, 1, kNone}, Caller{96, 23007, 8, 3, 1, 1, kNone},
-                    Caller{120, 23203, 8, 3, 1, 1, 2}, Caller{200, 24000, 8, 3, 1, 1, 2}));
+                    Caller{120, 23203, 8, 3, 1, 1, 2}, Caller{200, 24000, 8, 3, 1, 1, 2}),
+    [](const auto& info) { return std::to_string(info.param.version); });
 
 TEST(Config, RefusesWhatTheInitialiserHasNotMade) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -123,7 +124,13 @@ INSTANTIATE_TEST_SUITE_P(
                  "Invalid config nChannelsPerNetPeer attribute value 65"},
         BadField{&ncclConfig_t::graphUsageMode, 3,
                  "Invalid config graphUsageMode attribute value 3"},
-        BadField{&ncclConfig_t::hostCftMode, 0, "Invalid config hostCftMode attribute value 0"}));
+        BadField{&ncclConfig_t::hostCftMode, 0, "Invalid config hostCftMode attribute value 0"}),
+    [](const auto& info) {
+      const std::string text = info.param.text;  // "Invalid config NAME ... VALUE"
+      const auto name = text.substr(15, text.find_first_of(" /", 15) - 15);
+      const auto value = std::to_string(info.param.value);
+      return name + "_" + (value[0] == '-' ? "minus" + value.substr(1) : value);
+    });
 
 TEST(Config, AChildTakesFromItsParentWhatItIsNotGiven) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -105,7 +105,8 @@ TEST_P(CollectivesTest, EqualTheReferenceAlongConnections) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, CollectivesTest, testing::Values(1, 2, 3, 5, 8, 16));
+INSTANTIATE_TEST_SUITE_P(Ranks, CollectivesTest, testing::Values(1, 2, 3, 5, 8, 16),
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace rondo::test

@@ -139,7 +139,8 @@ TEST_P(GroupedCalls, EqualTheReferenceAsProcesses) {
   ranks.check_expectations();
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, GroupedCalls, testing::Values(1, 2, 3, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, GroupedCalls, testing::Values(1, 2, 3, 8),
+                         testing::PrintToStringParamName());
 
 TEST(Groups, RunAlongConnectionsWhereAlgorithmsAreRestricted) {
   setenv("NCCL_ALGO", "ring", 1);

@@ -47,7 +47,8 @@ TEST_P(SharedMemory, StaysBelowTheLimitWithConnectionsToAllOthers) {
   ranks.check_expectations();
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, SharedMemory, testing::Values(2, 5, 8, 16));
+INSTANTIATE_TEST_SUITE_P(Ranks, SharedMemory, testing::Values(2, 5, 8, 16),
+                         testing::PrintToStringParamName());
 
 TEST(ConnectionSlots, ShrinkOnlyWhereManyRanksShareAHost) {
   EXPECT_EQ(tuning::connection_slot_bytes(1), tuning::kConnectionSlotBytes);

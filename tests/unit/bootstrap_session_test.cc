@@ -41,7 +41,8 @@ TEST_P(BootstrapSessionOfThreads, GathersEveryRecordInEveryRound) {
   expect_all_ok(as_threads(size, [&](int rank) { return meet(id.value(), rank, size, 5); }));
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, BootstrapSessionOfThreads,
-                         testing::Values(1, 2, 3, 5, 8, 9, 16, 64, 75));
+                         testing::Values(1, 2, 3, 5, 8, 9, 16, 64, 75),
+                         testing::PrintToStringParamName());
 
 class BootstrapSessionOfProcesses : public testing::TestWithParam<int> {};
 
@@ -51,7 +52,8 @@ TEST_P(BootstrapSessionOfProcesses, GathersEveryRecordInEveryRound) {
   ASSERT_TRUE(id.ok()) << id.error().text;
   expect_all_ok(as_processes(size, [&](int rank) { return meet(id.value(), rank, size, 3); }));
 }
-INSTANTIATE_TEST_SUITE_P(Sizes, BootstrapSessionOfProcesses, testing::Values(2, 3, 5, 8));
+INSTANTIATE_TEST_SUITE_P(Sizes, BootstrapSessionOfProcesses, testing::Values(2, 3, 5, 8),
+                         testing::PrintToStringParamName());
 
 TEST(BootstrapSession, OfOneRankNeedsNoValidId) {
   auto session = Session::join({.rank = 0, .size = 1, .id = UniqueId{}});

@@ -91,7 +91,8 @@ TEST_P(TcpLinkTest, DeliversWhatWasSentBeforeTheClose) {
   EXPECT_EQ(pair.far->error().status, Status::kRemoteError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sockets, TcpLinkTest, testing::Values(1, 2, 4));
+INSTANTIATE_TEST_SUITE_P(Sockets, TcpLinkTest, testing::Values(1, 2, 4),
+                         testing::PrintToStringParamName());
 
 TEST(TcpLink, WorksOverIp6) {
   Pair pair(2, "::1");

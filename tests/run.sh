@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs, builds and runs all tests: plainly, on an emulated GPU, a minute of fuzzing, under
-# PyTorch and CuPy; and, where they are named, under the sanitizers.
-#   bash tests/run.sh                      stages dev, simt, fuzz, torch and clients
-#   bash tests/run.sh dev asan tsan fuzz   the stages that are named
+# Installs, builds and runs all tests: plainly, on an emulated GPU, under the sanitizers, a minute of
+# fuzzing, under PyTorch and CuPy.
+#   bash tests/run.sh                      stages dev, simt, asan, tsan, fuzz, torch and clients
+#   bash tests/run.sh dev asan             the stages that are named
 #   bash tests/run.sh tsan_all             all tests that TSan can run, not only the quick ones
 #   bash tests/run.sh torch_all            also the slow tests of PyTorch programs
 #   RONDO_TORCH=2.14.1 bash tests/run.sh torch_all    on another release of PyTorch
@@ -119,7 +119,7 @@ stage_torch_preload() {
     build/release/lib/libnccl.so.2
 }
 
-[ $# -gt 0 ] || set -- dev simt fuzz torch clients
+[ $# -gt 0 ] || set -- dev simt asan tsan fuzz torch clients
 for stage in "$@"; do
   echo "== $stage"
   SECONDS=0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs clang-tidy, with the checks of .clang-tidy, on the sources of the product.
 
-  .ci/tidy.py [path...]     all of base topology transport kernels collectives api bench, or these
+  .ci/tidy.py [path...]     these, or all that build/dev compiles but tests
 
 Needs the tree build/dev, built: ninja knows there what a source includes. A source without findings
 is not looked at again until it, one of its headers, .clang-tidy or clang-tidy itself changes; what
@@ -82,7 +82,8 @@ def check(source, fingerprint):
     known = CLEAN / fingerprint
     if known.exists():
         return ""
-    done = subprocess.run([TIDY, "-p", str(BUILD), "--quiet", source], capture_output=True, text=True)
+    command = [TIDY, "-p", str(BUILD), "--quiet", source]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 0 and not done.stdout.strip():
         known.touch()
         return ""
@@ -92,7 +93,8 @@ def check(source, fingerprint):
 def main():
     objects, files, fingerprints = objects_of_sources(), files_of_objects(), Fingerprints()
     folders = tuple(f"{layer}/" for layer in LAYERS)
-    sources = sys.argv[1:] or sorted(s for s in objects if s.startswith(folders))
+    built = [s for s in objects if s.startswith(folders) and objects[s] in files]
+    sources = sys.argv[1:] or sorted(built)
     CLEAN.mkdir(parents=True, exist_ok=True)
     jobs = []
     for source in sources:

@@ -84,7 +84,7 @@ void settle(Job& job, const Done& result) {
 
 // Runs on the first stream; the others stand still from their place in the queue until it is done,
 // so that each stream sees the group as one of its own jobs.
-std::shared_future<Done> push_to_streams(std::shared_ptr<Job> job,
+std::shared_future<Done> push_to_streams(const std::shared_ptr<Job>& job,
                                          std::vector<StreamPin>& streams) {
   auto outcome = std::make_shared<std::promise<Done>>();
   std::shared_future<Done> finished = outcome->get_future().share();
@@ -100,7 +100,7 @@ std::shared_future<Done> push_to_streams(std::shared_ptr<Job> job,
   }
   (void)streams[0]->submit([job, outcome, arrivals] {
     for (const auto& arrival : arrivals) arrival.wait();
-    const Done result = run(*job);
+    Done result = run(*job);
     settle(*job, result);
     job->clear();
     outcome->set_value(result);
@@ -120,12 +120,13 @@ ncclResult_t run_inline(Job& job) {
   return ncclSuccess;
 }
 
-std::shared_future<Done> run_on_streams(std::shared_ptr<Job> job, std::vector<StreamPin> streams) {
+std::shared_future<Done> run_on_streams(const std::shared_ptr<Job>& job,
+                                        std::vector<StreamPin> streams) {
   std::lock_guard lock(issue_mutex);
   take_tickets(*job);
   for (Share& share : job->shares())
     if (!share.comm->blocking()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
-  return push_to_streams(std::move(job), streams);
+  return push_to_streams(job, streams);
 }
 
 ncclResult_t run_on_worker(std::shared_ptr<Job> job) {

@@ -33,7 +33,7 @@ Done make(ncclComm_t* out, ncclComm_t handle, bool blocking, const Maker& maker)
 
 }  // namespace
 
-ncclResult_t make_comm(ncclComm_t* out, NewComm description, Maker maker) {
+ncclResult_t make_comm(ncclComm_t* out, NewComm description, const Maker& maker) {
   const bool blocking = description.config.fields.blocking != 0;
   SetUp work;
   work.parent = std::move(description.parent);

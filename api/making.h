@@ -22,6 +22,6 @@ struct NewComm {
 
 // Puts a handle into *out and makes what stands behind it: now, at the end of the open group, or on
 // a thread of its own (nonblocking). Where making fails, a blocking caller's *out becomes NULL.
-ncclResult_t make_comm(ncclComm_t* out, NewComm description, Maker maker);
+ncclResult_t make_comm(ncclComm_t* out, NewComm description, const Maker& maker);
 
 }  // namespace rondo::api

@@ -35,7 +35,7 @@ int main(void) {
   if (!ok(ncclAllReduce(values, values, COUNT, ncclFloat32, ncclSum, comm, NULL), "ncclAllReduce"))
     return 1;
 
-  const float expected = (float)(me.size * (me.size - 1) / 2);
+  const float expected = 0.5f * (float)(me.size * (me.size - 1));
   int wrong = 0;
   for (int i = 0; i < COUNT; ++i) wrong += values[i] != expected;
   printf("rank %d of %d: the sum of all ranks is %g%s\n", me.rank, me.size, (double)values[0],

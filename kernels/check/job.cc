@@ -76,7 +76,7 @@ Reduced ring_order(std::vector<int> ring, std::function<int(std::uint64_t)> firs
   };
 }
 
-Reduced double_tree_order(int ranks, int root, std::function<int(std::uint64_t)> tree) {
+Reduced double_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree) {
   return [=](Expressions& pool, int call, std::uint64_t element) {
     const int which = tree(element);
     int top = root;

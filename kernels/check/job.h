@@ -33,7 +33,7 @@ Reduced host_ring_order(std::vector<std::vector<int>> hosts,
 Reduced ring_order(std::vector<int> ring, std::function<int(std::uint64_t)> first);
 // The double binary tree's: tree(element) says which of the two. root: that of a rooted tree, or
 // -1.
-Reduced double_tree_order(int ranks, int root, std::function<int(std::uint64_t)> tree);
+Reduced double_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree);
 
 struct Job {
   Collective collective = Collective::kAllReduce;

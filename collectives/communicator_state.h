@@ -125,7 +125,8 @@ class CommunicatorState {
   std::optional<RankReport> report_on(int global) const;
   int last_of_chain(int awaited) const;
   bool needs(const WaitSite& site, int local) const;
-  void on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs);
+  void on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs,
+                   std::uint64_t number = 0);
   void raise_mismatch(int peer, std::uint64_t sequence, const CallRecord& here,
                       const CallRecord& there);
   void find_first_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,

@@ -207,8 +207,9 @@ class Creation {
 
   void connect_hooks(host::HostRank& view) {
     view.owner = state_.get();
-    view.on_mismatch = [](void* owner, int peer, const CallRecord& mine, const CallRecord& theirs) {
-      static_cast<CommunicatorState*>(owner)->on_mismatch(peer, mine, theirs);
+    view.on_mismatch = [](void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
+                          std::uint64_t number) {
+      static_cast<CommunicatorState*>(owner)->on_mismatch(peer, mine, theirs, number);
     };
     view.may_still_touch = [](void* owner, int peer) {
       return static_cast<CommunicatorState*>(owner)->may_still_touch(peer);

@@ -40,9 +40,18 @@ std::string called(const CallRecord& record, const std::vector<std::uint64_t>& c
 
 }  // namespace
 
-void CommunicatorState::on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs) {
+void CommunicatorState::on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs,
+                                    std::uint64_t number) {
   std::uint64_t sequence = host.sequence;
   CallRecord here = mine, there = theirs;
+  if (number != 0 && number < sequence) {  // data of an earlier call, which nobody took
+    const AnnounceLine& line = host.self().announcements[number % kAnnounceDepth];
+    if (HostAtomics::load_relaxed(line.sequence) == number) {
+      sequence = number;
+      here = load_record(line.record);
+    }
+  }
+  if (sequence != host.sequence) return raise_mismatch(peer, sequence, here, there);
   if (!is_message(mine)) find_first_mismatch(local_of(peer), &sequence, &here, &there);
   raise_mismatch(peer, sequence, here, there);
 }

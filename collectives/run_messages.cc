@@ -45,6 +45,7 @@ Done CommunicatorState::run_point_to_point(std::span<const Call> calls, const Ca
     host::Message message;
     message.is_send = call.record.collective == Collective::kSend;
     message.record = whole != nullptr ? *whole : call.record;
+    message.tag = whole != nullptr ? host.call_tag() : 0;
     message.bytes = bytes_of(call);
     message.buffer = message.is_send ? static_cast<std::byte*>(const_cast<void*>(call.send))
                                      : static_cast<std::byte*>(call.receive);

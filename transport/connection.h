@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 7;
+inline constexpr std::uint32_t kLayoutVersion = 8;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // calls that a rank may run ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data that travels inside the announcement
@@ -138,7 +138,7 @@ struct Connection {
   std::uint64_t* tail;        // slots ever filled
   std::uint64_t* head;        // slots ever emptied
   CallRecord* records;        // per slot: the call that filled it (the fingerprint beside tail)
-  std::uint64_t* used;        // per slot: bytes in it
+  std::uint64_t* used;        // per slot: bytes in it; above bit 32 the tag of that call
   std::uint32_t* peer_bell;   // doorbell of the rank at the other end, or null (not on this host)
   std::uint8_t* peer_parked;  // its parked flag, or null
   std::int32_t peer;          // rank at the other end

@@ -127,7 +127,7 @@ class BasicAnnouncer {
   void mismatch(int peer, const CallRecord& mine, const CallRecord& theirs) {
     if (failed_) return;
     failed_ = true;
-    rank_.on_mismatch(rank_.owner, rank_.global[peer], mine, theirs);
+    rank_.on_mismatch(rank_.owner, rank_.global[peer], mine, theirs, 0);
   }
 
   // The call before this one, with the next peer in turn, where nothing has waited for it. Only if

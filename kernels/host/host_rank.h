@@ -24,10 +24,11 @@ struct BasicHostRank {
 
   BasicWaiter<A> waiter;
   // Tells the communicator that rank `peer` of it made the call `theirs` where this rank made
-  // `mine`; where the two are equal, they differ in an earlier call.
+  // `mine`; where the two are equal, they differ in an earlier call. `number`: of their call, or 0:
+  // of this one.
   void* owner = nullptr;
-  void (*on_mismatch)(void* owner, int peer, const CallRecord& mine,
-                      const CallRecord& theirs) = nullptr;
+  void (*on_mismatch)(void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
+                      std::uint64_t number) = nullptr;
   // False once peer `peer` of the view cannot be running: it has ended or stands still.
   bool (*may_still_touch)(void* owner, int peer) = nullptr;
   // Makes own staging memory present before it is written; false where there is no memory.
@@ -49,6 +50,17 @@ struct BasicHostRank {
   std::size_t arena_bytes = 0;
 
   const PeerPort& self() const { return peers[rank]; }
+  // What slots of the newest announced call carry: its number and the history of calls, in short.
+  // Slots of ranks that made the same calls carry the same.
+  std::uint32_t call_tag() const {
+    return static_cast<std::uint32_t>(history >> 48) << 16 |
+           static_cast<std::uint32_t>(sequence & 0xffff);
+  }
+  // The number of the call that such a tag belongs to, near the newest one.
+  std::uint64_t number_of(std::uint32_t tag) const {
+    const auto ahead = static_cast<std::int16_t>(static_cast<std::uint16_t>(tag - sequence));
+    return sequence + static_cast<std::uint64_t>(static_cast<std::int64_t>(ahead));
+  }
   // The call of number `sequence` is complete: this rank's end would harm nobody in it.
   void finish_call() { HostAtomics::store_release(self().progress->finished, sequence); }
 };

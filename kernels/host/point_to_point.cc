@@ -15,7 +15,7 @@ Advance advance_send(Message& message) {
     const std::size_t bytes =
         std::min(message.bytes - message.done_bytes, std::size_t{message.connection->slot_bytes});
     if (bytes > 0) std::memcpy(end.slot(), message.buffer + message.done_bytes, bytes);
-    end.push(bytes, message.record);
+    end.push(bytes, message.record, message.tag);
     message.done_bytes += bytes;
     message.finished = message.done_bytes == message.bytes;
     result = Advance::kSome;
@@ -24,9 +24,10 @@ Advance advance_send(Message& message) {
 }
 
 // A message, of any type, with as many bytes; or a part of the same collective.
-bool fits(const CallRecord& theirs, const Message& message) {
+bool fits(const CallRecord& theirs, std::uint32_t tag, const Message& message) {
   const bool part = message.record.collective < Collective::kSend;
-  if (part || theirs.collective < Collective::kSend) return theirs == message.record;
+  if (part || theirs.collective < Collective::kSend)
+    return theirs == message.record && tag == message.tag;
   return theirs.count * size_of(theirs.type) == message.bytes;
 }
 
@@ -37,7 +38,7 @@ Advance advance_receive(Message& message) {
     const CallRecord theirs = end.record();
     const std::size_t expected =
         std::min(message.bytes - message.done_bytes, std::size_t{message.connection->slot_bytes});
-    if (!fits(theirs, message) || end.bytes() != expected) return Advance::kMismatch;
+    if (!fits(theirs, end.tag(), message) || end.bytes() != expected) return Advance::kMismatch;
     if (expected > 0) std::memcpy(message.buffer + message.done_bytes, end.slot(), expected);
     end.pop();
     message.done_bytes += expected;
@@ -83,8 +84,9 @@ bool run_messages(HostRank& rank, std::span<Message> messages) {
   while (left > 0) {
     turn();
     if (mismatched != nullptr) {
-      rank.on_mismatch(rank.owner, mismatched->connection->peer, mismatched->record,
-                       ReceiveEnd<>(*mismatched->connection).record());
+      const ReceiveEnd<> end(*mismatched->connection);
+      rank.on_mismatch(rank.owner, mismatched->connection->peer, mismatched->record, end.record(),
+                       end.tag() != 0 ? rank.number_of(end.tag()) : 0);
       return false;
     }
     if (left == 0) break;

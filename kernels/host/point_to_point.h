@@ -20,6 +20,7 @@ struct Message {
   std::size_t bytes = 0;
   Connection* connection = nullptr;
   bool is_send = false;
+  std::uint32_t tag = 0;  // of the collective, see HostRank
   // Progress.
   std::size_t done_bytes = 0;
   bool finished = false;

@@ -30,9 +30,11 @@ bool SlotPrimitives::wait_full(Connection& connection, std::uint64_t bytes) {
   if (!shared_.rank.waiter.until([&] { return end.ready(); },
                                  {-1, *connection.head, connection.peer}))
     return false;
-  if (end.record() == shared_.call.record && end.bytes() == bytes)
+  const HostRank& rank = shared_.rank;
+  if (end.record() == shared_.call.record && end.bytes() == bytes && end.tag() == rank.call_tag())
     return !shared_.has_entered || shared_.has_entered(connection.peer);
-  shared_.rank.on_mismatch(shared_.rank.owner, connection.peer, shared_.call.record, end.record());
+  rank.on_mismatch(rank.owner, connection.peer, shared_.call.record, end.record(),
+                   rank.number_of(end.tag()));
   return false;
 }
 
@@ -50,7 +52,7 @@ bool SlotPrimitives::ready(const Chunk& c, Ways ways) {
 void SlotPrimitives::hand_over(const Chunk& c, Ways ways) {
   for (Connection* connection : to_)
     if ((ways & kSends) && connection != nullptr)
-      SendEnd<>(*connection).push(c.count * element_, shared_.call.record);
+      SendEnd<>(*connection).push(c.count * element_, shared_.call.record, shared_.rank.call_tag());
   for (Connection* connection : from_)
     if ((ways & kReceives) && connection != nullptr) ReceiveEnd<>(*connection).pop();
 }

@@ -66,7 +66,7 @@ class AnnouncerScenario : public Scenario {
       rank.known_sequence.resize(size_);
       rank.exposure.resize(size_);
       rank.owner = this;
-      rank.on_mismatch = [](void* self, int, const CallRecord&, const CallRecord&) {
+      rank.on_mismatch = [](void* self, int, const CallRecord&, const CallRecord&, std::uint64_t) {
         static_cast<AnnouncerScenario*>(self)->machine_->require(false,
                                                                  "read another call's record");
       };

@@ -59,6 +59,7 @@ struct Request {
 struct Completion {
   bool done = false;        // sent: the body is the caller's again. Received: all of it is there
   std::uint64_t bytes = 0;  // of the body, once done
+  std::uint32_t tag = 0;    // of a received one
 };
 
 // Names registered memory to a device; 0 for networks that need none.
@@ -69,10 +70,10 @@ class Link {
   virtual ~Link() = default;  // closes
 
   virtual const LinkName& name() const = 0;
-  // Queues a message; the body must stay as it is until test() says done. Nothing: the queue is
-  // full, try again after progress().
+  // Queues a message, with a word of the sender's choice; the body must stay as it is until test()
+  // says done. Nothing: the queue is full, try again after progress().
   virtual std::optional<Request> isend(const CallRecord& record, std::span<const std::byte> body,
-                                       MemoryKey key) = 0;
+                                       MemoryKey key, std::uint32_t tag = 0) = 0;
   // Offers room for the next message. A longer message ends the link with an error.
   virtual std::optional<Request> irecv(CallRecord& record, std::span<std::byte> room,
                                        MemoryKey key) = 0;

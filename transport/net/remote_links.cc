@@ -141,7 +141,7 @@ void RemoteLinks::State::deliver_control(RemotePeer& peer, Line& line) {
   for (std::uint64_t head = *c.head; head != HostAtomics::load_acquire(*c.tail); ++head) {
     const std::uint64_t slot = head % c.slot_count;
     if (options.on_control)
-      options.on_control(peer.rank, {c.buffer + slot * c.slot_bytes, c.used[slot]});
+      options.on_control(peer.rank, {c.buffer + slot * c.slot_bytes, c.used[slot] & 0xffffffff});
     HostAtomics::store_release(*c.head, head + 1);
   }
 }

@@ -53,8 +53,10 @@ bool SlotSender::progress(Link& link, MemoryKey key) {
   bool moved = false;
   for (const std::uint64_t tail = A::load_acquire(*c.tail); posted_ < tail; ++posted_) {
     const std::uint64_t slot = posted_ % c.slot_count;
+    const std::uint64_t used = c.used[slot];
     const auto request =
-        link.isend(c.records[slot], memory_->slot(posted_).first(c.used[slot]), key);
+        link.isend(c.records[slot], memory_->slot(posted_).first(used & 0xffffffff), key,
+                   static_cast<std::uint32_t>(used >> 32));
     if (!request) break;
     requests_[slot] = *request;
     moved = true;
@@ -85,7 +87,7 @@ bool SlotReceiver::progress(Link& link, MemoryKey key) {
     const std::uint64_t slot = tail % c.slot_count;
     const Completion arrived = link.test(requests_[slot]);
     if (!arrived.done) break;
-    c.used[slot] = arrived.bytes;
+    c.used[slot] = arrived.bytes | static_cast<std::uint64_t>(arrived.tag) << 32;
   }
   if (tail != before) A::store_release(*c.tail, tail);
   for (const std::uint64_t head = A::load_acquire(*c.head); posted_ - head < c.slot_count;

@@ -14,7 +14,8 @@ std::optional<MessageHeader> parse_header(std::span<const std::byte, kHeaderByte
                                           std::uint64_t number) {
   MessageHeader header;
   std::memcpy(&header, bytes.data(), kHeaderBytes);
-  if (header.magic != MessageHeader::kMagic || header.number != number) return std::nullopt;
+  if (header.magic != MessageHeader::kMagic || header.number != static_cast<std::uint32_t>(number))
+    return std::nullopt;
   return header;
 }
 

@@ -15,8 +15,9 @@ namespace rondo::tcp {
 
 struct MessageHeader {
   std::uint32_t magic = kMagic;
-  std::uint32_t bytes = 0;  // of the body
-  std::uint64_t number = 0;
+  std::uint32_t bytes = 0;   // of the body
+  std::uint32_t number = 0;  // its low bits
+  std::uint32_t tag = 0;
   CallRecord record;
 
   static constexpr std::uint32_t kMagic = 0x6c736f52;

@@ -6,7 +6,7 @@
 namespace rondo::tcp {
 
 std::uint64_t ReceiveSide::push(CallRecord& record, std::span<std::byte> room) {
-  at(posted_) = {&record, room.data(), room.size(), 0};
+  at(posted_) = {&record, room.data(), room.size(), 0, 0};
   return posted_++;
 }
 
@@ -42,6 +42,7 @@ void ReceiveSide::take_header() {
                     header->bytes, headers_, message.capacity);
   } else {
     message.bytes = header->bytes;
+    message.tag = header->tag;
     *message.record = header->record;
     ++headers_;
   }

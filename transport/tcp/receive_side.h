@@ -17,6 +17,9 @@ class ReceiveSide {
   std::uint64_t bytes_of(std::uint64_t message) const {
     return queue_[message % net::Link::kDepth].bytes;
   }
+  std::uint32_t tag_of(std::uint64_t message) const {
+    return queue_[message % net::Link::kDepth].tag;
+  }
   // Why nothing more will come: the peer's end, a broken connection, or bytes that are no message.
   const std::optional<std::string>& failure() const { return failure_; }
 
@@ -28,6 +31,7 @@ class ReceiveSide {
     std::byte* room;
     std::uint64_t capacity;
     std::uint64_t bytes;  // once its header is known
+    std::uint32_t tag;
   };
   Incoming& at(std::uint64_t message) { return queue_[message % net::Link::kDepth]; }
   std::span<std::byte> rest_of_part(const Cursor& cursor, int index, int sockets);

@@ -4,10 +4,12 @@
 
 namespace rondo::tcp {
 
-std::uint64_t SendSide::push(const CallRecord& record, std::span<const std::byte> body) {
+std::uint64_t SendSide::push(const CallRecord& record, std::span<const std::byte> body,
+                             std::uint32_t tag) {
   Outgoing& message = at(pushed_);
   message.header.bytes = static_cast<std::uint32_t>(body.size());
-  message.header.number = pushed_;
+  message.header.number = static_cast<std::uint32_t>(pushed_);
+  message.header.tag = tag;
   message.header.record = record;
   message.body = body.data();
   return pushed_++;

@@ -30,7 +30,8 @@ struct Cursor {
 class SendSide {
  public:
   bool full() const { return pushed_ - sent_ == net::Link::kDepth; }
-  std::uint64_t push(const CallRecord& record, std::span<const std::byte> body);
+  std::uint64_t push(const CallRecord& record, std::span<const std::byte> body,
+                     std::uint32_t tag = 0);
   std::uint64_t pushed() const { return pushed_; }
   std::uint64_t sent() const { return sent_; }  // messages that have left user space
   std::optional<IoOutcome> failure() const { return failure_; }

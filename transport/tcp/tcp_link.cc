@@ -52,10 +52,11 @@ void TcpLink::open(std::vector<std::unique_ptr<Stream>> streams) {
 }
 
 std::optional<net::Request> TcpLink::isend(const CallRecord& record,
-                                           std::span<const std::byte> body, net::MemoryKey) {
+                                           std::span<const std::byte> body, net::MemoryKey,
+                                           std::uint32_t tag) {
   if (sending_.full() || body.size() > std::numeric_limits<std::uint32_t>::max())
     return std::nullopt;
-  return net::Request{sending_.push(record, body), true};
+  return net::Request{sending_.push(record, body, tag), true};
 }
 
 std::optional<net::Request> TcpLink::irecv(CallRecord& record, std::span<std::byte> room,
@@ -65,9 +66,9 @@ std::optional<net::Request> TcpLink::irecv(CallRecord& record, std::span<std::by
 }
 
 net::Completion TcpLink::test(net::Request request) const {
-  if (request.sending) return {request.number < sending_.sent(), 0};
+  if (request.sending) return {request.number < sending_.sent()};
   if (request.number >= receiving_.received()) return {};
-  return {true, receiving_.bytes_of(request.number)};
+  return {true, receiving_.bytes_of(request.number), receiving_.tag_of(request.number)};
 }
 
 void TcpLink::fail_with(const std::string& why) {

@@ -31,7 +31,7 @@ class TcpLink final : public net::Link {
 
   const net::LinkName& name() const override { return name_; }
   std::optional<net::Request> isend(const CallRecord& record, std::span<const std::byte> body,
-                                    net::MemoryKey key) override;
+                                    net::MemoryKey key, std::uint32_t tag = 0) override;
   std::optional<net::Request> irecv(CallRecord& record, std::span<std::byte> room,
                                     net::MemoryKey key) override;
   net::Completion test(net::Request request) const override;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/cuda/direct_args.h"
+#include "kernels/cuda/pushed_args.h"
 
 namespace rondo::gpu {
 namespace {
@@ -29,6 +30,11 @@ constexpr std::uint64_t kLL128UpTo = 4 << 20;
 constexpr std::uint64_t kBytesPerChannel[cuda::kWires] = {128 << 10, 8 << 10, 32 << 10};
 constexpr std::uint64_t kSmallestChunk = 8 << 10;
 constexpr std::uint64_t kChunksOfAChain = 8;
+// Between devices that reach each other: bytes (of a block) up to which data are pushed, and up to
+// which direct kernels share the work; bytes for which another CTA of pushed lines is worth it.
+constexpr std::uint64_t kPushUpTo = 32 << 10;
+constexpr std::uint64_t kMeetUpTo = 4 << 20;
+constexpr std::uint64_t kBytesPerPushingCta = 2 << 10;
 // Up to this size the number of steps decides: trees.
 constexpr std::uint64_t kTreeUpTo = 256 << 10;
 constexpr std::uint64_t kBytesPerThread = 64;
@@ -51,6 +57,49 @@ bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record) {
   return (facts.all_reach || !reduces(record.collective)) &&
          (allows(facts, record, Algorithm::kOneShot) ||
           allows(facts, record, Algorithm::kTwoShot) || allows(facts, record, Algorithm::kDirect));
+}
+
+// One-shot all-reduce and all-gather, over lines of LL.
+bool may_push(const DevicePlanFacts& facts, const CallRecord& record) {
+  if (!facts.may_push || (facts.wires & bit_of(Wire::kLL)) == 0) return false;
+  if (record.collective == Collective::kAllReduce)
+    return allows(facts, record, Algorithm::kOneShot);
+  return record.collective == Collective::kAllGather && allows(facts, record, Algorithm::kDirect);
+}
+// Every part reduced by one device that reads all and writes all; the others are direct, too.
+bool may_meet(const DevicePlanFacts& facts, const CallRecord& record) {
+  if (!facts.may_meet) return false;
+  if (record.collective == Collective::kAllReduce)
+    return allows(facts, record, Algorithm::kTwoShot);
+  return !has_ring(record.collective) || allows(facts, record, Algorithm::kDirect);
+}
+
+DevicePlan met_plan(const CallRecord& record) {
+  DevicePlan plan;
+  plan.met = true;
+  plan.algorithm =
+      record.collective == Collective::kAllReduce ? Algorithm::kTwoShot : Algorithm::kDirect;
+  return plan;
+}
+
+DevicePlan pushed_plan(const DevicePlanFacts& facts, const CallRecord& record) {
+  constexpr std::uint64_t kWarp = 32;
+  const std::uint64_t width = size_of(record.type), bytes = record.count * width;
+  DevicePlan plan;
+  plan.pushed = true;
+  plan.wire = Wire::kLL;
+  plan.algorithm =
+      record.collective == Collective::kAllReduce ? Algorithm::kOneShot : Algorithm::kDirect;
+  const auto most =
+      static_cast<std::uint64_t>(std::clamp(facts.most_channels, 1, cuda::kPushingCtas));
+  const std::uint64_t ctas = std::clamp<std::uint64_t>(bytes / kBytesPerPushingCta, 1, most);
+  plan.channels = static_cast<int>(ctas);
+  plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
+  plan.per_round = cuda::kPushLines * cuda::kLineData / width;
+  const std::uint64_t lines = bytes / ctas / cuda::kLineData;
+  plan.threads = static_cast<unsigned>(
+      std::clamp<std::uint64_t>((lines + kWarp - 1) / kWarp * kWarp, kWarp, cuda::kPushThreads));
+  return plan;
 }
 
 Done nothing_left(const DevicePlanFacts& facts, const CallRecord& record) {
@@ -109,6 +158,12 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   const bool direct = allows_direct(facts, record);
   const bool ordered = facts.reproducible && reduces(record.collective);
   if (facts.ranks == 1) return plan;
+  const bool meets = may_meet(facts, record), pushes = may_push(facts, record);
+  const std::uint64_t width = size_of(record.type);
+  const std::uint64_t bytes = record.count * width;
+  if (pushes && bytes <= kPushUpTo) return pushed_plan(facts, record);
+  if (meets && (ordered || bytes <= kMeetUpTo || !has_ring(record.collective)))
+    return met_plan(record);
   if (!has_ring(record.collective)) return plan;
   if (direct && (facts.devices == 1 || ordered)) return plan;
 
@@ -116,9 +171,9 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   const bool ring = room && allows(facts, record, Algorithm::kRing);
   const bool tree = room && allows(facts, record, Algorithm::kTree) &&
                     record.collective == Collective::kAllReduce;
-  const std::uint64_t width = size_of(record.type);
-  const std::uint64_t bytes = record.count * width;
   if (!ring && !tree) {
+    if (meets) return met_plan(record);
+    if (pushes) return pushed_plan(facts, record);
     if (direct) return plan;
     return nothing_left(facts, record).error();
   }

@@ -2,8 +2,10 @@
 // ranks agreed on and of the call's record.
 //
 // Ranks of one device meet in one kernel without waits (direct) unless NCCL_ALGO asks for an
-// algorithm over connections; several devices use rings and trees over the five collectives that
-// have them. Thresholds are a table (device_plan.cc), unmeasured so far.
+// algorithm over connections. Several devices that reach each other share such a kernel's work
+// (met), or push small calls into each other's memory (pushed); larger ones, and devices that do
+// not reach each other, use rings and trees over the five collectives that have them. Thresholds
+// are a table (device_plan.cc), unmeasured so far.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +31,8 @@ bool lines_stay_whole(int capability, LinePath path);
 struct DevicePlanFacts {
   int ranks = 1;
   int devices = 1;
+  bool may_meet = false;  // devices that reach each other can share a direct kernel's work
+  bool may_push = false;  // and each has one rank, with staging for pushed lines
   bool all_reach = true;  // every device reaches every other one's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;
@@ -38,7 +42,9 @@ struct DevicePlanFacts {
 };
 
 struct DevicePlan {
-  bool connected = false;  // else: the direct kernels
+  bool connected = false;  // else the direct kernels,
+  bool met = false;        // whose work several devices share,
+  bool pushed = false;     // or pushed lines
   Algorithm algorithm = Algorithm::kRing;
   cuda::Wire wire = cuda::Wire::kSimple;
   int channels = 1;
@@ -46,6 +52,8 @@ struct DevicePlan {
   std::uint64_t per_round = 0;  // elements, of a channel
   std::uint32_t grain = 1;      // elements
   unsigned threads = 0;         // of a CTA
+
+  bool one_launch() const { return !connected && !met && !pushed; }
 };
 
 // Whether any call may run over connections: then they must be made.

@@ -18,6 +18,7 @@ Done load_kernels(const GpuApi& api) {
   const auto load = [&](int kernel) { return check(api.load_kernel(kernel), "loading kernels"); };
   RONDO_CHECK_OK(load(cuda::kCopyKernel));
   RONDO_CHECK_OK(load(cuda::kConnectedCopyKernel));
+  RONDO_CHECK_OK(load(cuda::kPushedCopyKernel));
   for (int type = 0; type < kDataTypes; ++type)
     for (int op = 0; op < kRedOps; ++op) {
       const auto t = static_cast<DataType>(type);
@@ -25,6 +26,7 @@ Done load_kernels(const GpuApi& api) {
       if (!supported(t, o)) continue;
       RONDO_CHECK_OK(load(cuda::direct_kernel(t, o)));
       RONDO_CHECK_OK(load(cuda::connected_kernel(t, o)));
+      RONDO_CHECK_OK(load(cuda::pushed_kernel(t, o)));
     }
   return done();
 }
@@ -250,7 +252,7 @@ Done DeviceTeam::launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch) 
     RONDO_CHECK_OK(processes_->announce(record, in_capture, mismatch));
     if (splits) return launch_as_messages(meeting, mismatch);
   }
-  if (plan.connected) return launch_volley(plan, meeting);
+  if (!plan.one_launch()) return launch_volley(plan, meeting);
   const Posted& last = meeting.posted[rank];
   const Spot spot = spot_of(rank, {last.call.stream, last.ready, last.capture});
   std::vector<Side> sides;

@@ -29,6 +29,7 @@
 #include "base/result.h"
 #include "collectives/call.h"
 #include "collectives/gpu/device_connections.h"
+#include "collectives/gpu/device_meetings.h"
 #include "collectives/gpu/device_plan.h"
 #include "collectives/gpu/direct_launches.h"
 #include "collectives/gpu/kernel_watch.h"
@@ -147,6 +148,9 @@ class DeviceTeam {
   Done open_device(DeviceState& state);
   Done open_connections();
   Done make_connections();
+  Done open_meetings();
+  Done launch_part(const DevicePlan& plan, const CallRecord& record, std::span<const Side> sides,
+                   const Spot& spot);
   Done add_stream(int rank, GpuStream stream);
   const StreamUse& use_of(int rank, GpuStream stream) const;
   Done post_collective(int rank, const DeviceCall& call, Mismatch* mismatch);
@@ -183,6 +187,7 @@ class DeviceTeam {
   bool all_here_reach_ = true;  // devices of this process
   std::unique_ptr<DeviceConnections> own_connections_;
   DeviceConnections* connections_ = nullptr;  // where calls may need them; or the processes'
+  std::unique_ptr<DeviceMeetings> device_meetings_;  // of devices that reach each other, else null
 
   std::mutex mutex_;
   std::condition_variable launched_;

@@ -28,13 +28,18 @@ DirectLaunches::DirectLaunches(const GpuApi& api, int most_ctas, GpuStream strea
 
 Done DirectLaunches::launch(int kernel, unsigned threads, std::uint64_t bytes, int kinds,
                             const void* arguments, std::size_t size) {
-  const std::uint64_t wanted = std::max<std::uint64_t>(bytes / kBytesPerThread, 1);
+  const bool meets = meeting_.devices != 0;
+  const auto devices = static_cast<std::uint64_t>(meets ? meeting_.devices : 1);
+  const std::uint64_t wanted = std::max<std::uint64_t>(bytes / kBytesPerThread / devices, 1);
   GpuLaunch launch;
   launch.kernel = kernel;
   launch.block =
       static_cast<unsigned>(std::min<std::uint64_t>(threads, (wanted + kWarp - 1) / kWarp * kWarp));
   const std::uint64_t ctas = (wanted + launch.block - 1) / launch.block * kinds;
-  launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(ctas, 1, most_ctas_));
+  const int most = meets ? std::min(most_ctas_, cuda::kMeetingCtas) : most_ctas_;
+  launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(ctas, 1, most));
+  launch.cooperative = meets;
+  launch.shared_bytes = meets ? cuda::kMeetingShared : 0;
   launch.arguments = arguments;
   launch.argument_bytes = size;
   return check(api_.launch(launch, stream_), "a kernel launch");
@@ -58,6 +63,7 @@ Done DirectLaunches::reduce(const CallRecord& record, std::span<const Side> side
   }
   args.scattered = record.collective == Collective::kReduceScatter;
   if (args.scattered) args.segments = n;
+  args.meeting = meeting_;
   return launch(cuda::direct_kernel(record.type, record.op), threads_of(record),
                 record.count * size_of(record.type), args.segments, &args, sizeof(args));
 }
@@ -111,6 +117,7 @@ Done DirectLaunches::flush() {
   }
   args.items = kept;
   if (kept == 0) return done();
+  args.meeting = meeting_;
   return launch(cuda::kCopyKernel, cuda::kDirectThreads, longest, kept, &args, sizeof(args));
 }
 

@@ -36,6 +36,9 @@ class DirectLaunches {
   // nothing can be reduced then.
   void copy_by_driver() { by_driver_ = true; }
 
+  // These launches are this device's part of what all devices of a meeting launch alike.
+  void meet(const cuda::Meeting& meeting) { meeting_ = meeting; }
+
   Done collective(const CallRecord& record, std::span<const Side> sides);
   Done copy(const void* from, void* to, std::uint64_t bytes);
   Done flush();
@@ -56,6 +59,7 @@ class DirectLaunches {
   int most_ctas_;
   GpuStream stream_;
   bool by_driver_ = false;
+  cuda::Meeting meeting_{};
   cuda::CopyArgs copies_{};
 };
 

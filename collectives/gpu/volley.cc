@@ -3,11 +3,10 @@
 #include "collectives/gpu/device.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/gpu/neighbourhood.h"
+#include "collectives/gpu/peer_launches.h"
 #include "collectives/gpu/streams.h"
 
 namespace rondo::gpu {
-namespace {}  // namespace
-
 Done DeviceTeam::open_connections() {
   if (processes_ != nullptr) {
     facts_ = processes_->facts();
@@ -19,6 +18,19 @@ Done DeviceTeam::open_connections() {
     if (is_here(r))
       connections_->host_control(r).limit_ns =
           static_cast<std::uint64_t>(options_.kernel_seconds * 1e9);
+  return done();
+}
+
+// Between devices of this process, where all ranks are.
+Done DeviceTeam::open_meetings() {
+  if (distinct_.size() < 2 || distinct_.size() > cuda::kMostMeeting || !facts_.all_reach)
+    return done();
+  std::vector<int> devices;
+  for (const DeviceState& state : distinct_) devices.push_back(state.device);
+  const bool one_each = distinct_.size() == devices_.size();
+  RONDO_TRY(device_meetings_, DeviceMeetings::make(std::move(devices), one_each));
+  facts_.may_meet = true;
+  facts_.may_push = one_each;
   return done();
 }
 
@@ -46,7 +58,7 @@ Done DeviceTeam::make_connections() {
   if (facts_.most_channels == 0) return done();  // calls that need connections will say so
   RONDO_TRY(own_connections_, DeviceConnections::make(devices_, found.near, found.shape));
   connections_ = own_connections_.get();
-  return done();
+  return open_meetings();
 }
 
 Done DeviceTeam::launch_volley(const DevicePlan& plan, Meeting& meeting) {
@@ -74,12 +86,24 @@ Done DeviceTeam::launch_volley(const DevicePlan& plan, Meeting& meeting) {
     const DeviceState& state = distinct_[spot.place];
     const DeviceScope scope(state.device);
     RONDO_CHECK_OK(scope.entered());
-    RONDO_CHECK_OK(
-        launch_connected(api_, *connections_, plan, record, sides, state.ranks, spot.stream));
+    RONDO_CHECK_OK(launch_part(plan, record, sides, spot));
     RONDO_CHECK_OK(end_launch(spot));
   }
   set_newest(spots[0]);
   return done();
+}
+
+Done DeviceTeam::launch_part(const DevicePlan& plan, const CallRecord& record,
+                             std::span<const Side> sides, const Spot& spot) {
+  if (plan.connected)
+    return launch_connected(api_, *connections_, plan, record, sides, distinct_[spot.place].ranks,
+                            spot.stream);
+  std::vector<int> first;
+  for (const DeviceState& state : distinct_) first.push_back(state.ranks.front());
+  PeerPlace place{spot.place, first, options_.most_ctas, spot.stream};
+  for (const int rank : first) place.most_ctas = std::min(place.most_ctas, ctas_[rank]);
+  if (plan.met) return launch_met(api_, *device_meetings_, *connections_, record, sides, place);
+  return launch_pushed(api_, *device_meetings_, *connections_, plan, record, sides, place);
 }
 
 void DeviceTeam::stop_kernels() {

@@ -1,16 +1,18 @@
 // The direct kernels: one launch does the whole collective for all ranks of a device, without
-// waits.
+// waits; or one launch on each of several devices that reach each other, which meet before and
+// after (meeting.h) and deal the work among them.
 //
 // DirectReduce reads n inputs at a position, reduces them in rank order and writes all outputs;
 // DirectCopy moves bytes. Guarantees: the bits of reduce.h; safe in place; any alignment and count
 // (16-byte vectors where all pointers of a segment agree modulo 16, single elements elsewhere); no
-// shared memory, no barrier. Cost: every input is read once and every output written once, with 8
-// independent 16-byte loads in flight per thread.
+// shared memory, no barrier where nobody is met. Cost: every input is read once and every output
+// written once, with 8 independent 16-byte loads in flight per thread.
 #pragma once
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/meeting.h"
 #include "kernels/cuda/tree.h"
 
 namespace rondo::cuda {
@@ -20,15 +22,15 @@ struct Share {
   std::uint64_t first, step;
 };
 
-// CTAs are dealt to `groups` kinds of work like cards.
+// CTAs, of all devices that share the work, are dealt to `groups` kinds of work like cards.
 struct Deal {
   int group, groups;   // this CTA's kind
   std::uint64_t step;  // threads that do it
   std::uint64_t first;
 };
-RONDO_FN inline Deal deal_ctas(int kinds) {
-  const int ctas = static_cast<int>(device::cta_count());
-  const int cta = static_cast<int>(device::cta_index());
+RONDO_FN inline Deal deal_ctas(int kinds, int devices, int place) {
+  const int ctas = static_cast<int>(device::cta_count()) * devices;
+  const int cta = static_cast<int>(device::cta_index()) * devices + place;
   const int groups = kinds < ctas ? kinds : ctas;
   const int group = cta % groups;
   const int members = (ctas - group + groups - 1) / groups;
@@ -49,7 +51,7 @@ constexpr int most_vectors(DataType type, RedOp op, bool stored) {
 }
 
 // stored: its arguments are read from memory (stored_entry_of).
-template <DataType type, RedOp op, bool stored = false>
+template <DataType type, RedOp op, bool stored = false, class Faults = SoundMeetings>
 struct DirectReduce {
   using Args = ReduceArgs;
   using E = Element<type>;
@@ -65,7 +67,17 @@ struct DirectReduce {
   static constexpr int kRows = kHeavy ? 2 : 8;  // vectors in flight per thread, of 2 or 4 inputs
 
   static RONDO_FN void run(const Args& args) {
-    const Deal deal = deal_ctas(args.segments);
+    if constexpr (stored) {
+      run_dealt(args, deal_ctas(args.segments, 1, 0));
+    } else {
+      if (!begin_meeting<Faults>(args.meeting)) return;
+      const bool alone = args.meeting.devices == 0;
+      run_dealt(args, deal_ctas(args.segments, alone ? 1 : args.meeting.devices,
+                                alone ? 0 : args.meeting.place));
+      end_meeting<Faults>(args.meeting);
+    }
+  }
+  static RONDO_FN void run_dealt(const Args& args, const Deal& deal) {
     for (int k = deal.group; k < args.segments; k += deal.groups) {
       const DirectReduce work{args, static_cast<std::uint64_t>(k) * args.count, k};
       work.run_segment(deal);
@@ -224,6 +236,7 @@ struct DirectReduce {
   }
 };
 
+template <bool stored = false>
 struct DirectCopy {
   using Args = CopyArgs;
   static constexpr int kThreads = kDirectThreads;
@@ -231,7 +244,17 @@ struct DirectCopy {
   static constexpr int kUnroll = 8;
 
   static RONDO_FN void run(const Args& args) {
-    const Deal deal = deal_ctas(args.items);
+    if constexpr (stored) {
+      run_dealt(args, deal_ctas(args.items, 1, 0));
+    } else {
+      if (!begin_meeting<SoundMeetings>(args.meeting)) return;
+      const bool alone = args.meeting.devices == 0;
+      run_dealt(args, deal_ctas(args.items, alone ? 1 : args.meeting.devices,
+                                alone ? 0 : args.meeting.place));
+      end_meeting<SoundMeetings>(args.meeting);
+    }
+  }
+  static RONDO_FN void run_dealt(const Args& args, const Deal& deal) {
     for (int i = deal.group; i < args.items; i += deal.groups)
       DirectCopy{args, args.item[i]}.run_item(deal);
   }

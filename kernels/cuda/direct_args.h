@@ -1,5 +1,8 @@
 // What the direct kernels are told: all ranks of one device, in one launch without waits.
 //
+// Several devices that reach each other may share one call's work: each launches the kernel with
+// the same arguments but for its Meeting.
+//
 // Plain structs, read by host and device. Counts are elements, sizes bytes, pointers device
 // addresses. At most 4 KiB, the least that every driver takes as kernel arguments.
 #pragma once
@@ -20,6 +23,24 @@ constexpr bool is_heavy(DataType type, RedOp op) {
 }
 inline constexpr int kDirectCtas = 2;
 
+struct Control;  // connected_args.h
+
+// Where CTA c of a kernel meets CTA c of the same kernel on other devices: before it touches any
+// buffer and after it has. All launches of a call have equally many CTAs, resident at once.
+inline constexpr int kMostMeeting = 8;   // devices
+inline constexpr int kMeetingCtas = 64;  // most of a launch
+struct Meeting {
+  std::int32_t devices;               // 0: there is nobody to meet
+  std::int32_t place;                 // of this device
+  std::uint64_t* meetings;            // by CTA: how often it has met, ever
+  std::uint64_t* told[kMostMeeting];  // in each device's memory: [CTA][place] said so
+  Control* control;
+  CallRecord call;                  // for whoever asks what a kernel waits for
+  std::int32_t rank[kMostMeeting];  // one of each device
+};
+// Shared memory of a launch that meets.
+inline constexpr unsigned kMeetingShared = 16;
+
 // Reduces `sources` inputs in reduce.h's tree order over their places. Segment k in [0, segments)
 // lies at input + k * count. scattered: segment k goes to output[k] (reduce-scatter); else the one
 // segment goes to all outputs. Each position is read by the thread that writes it, inputs first: an
@@ -35,6 +56,7 @@ struct ReduceArgs {
   // s of late_scalars is set (read when the kernel runs).
   std::uint64_t late_scalars;
   std::uint64_t scalar[kMostDirectRanks];
+  Meeting meeting;  // not where arguments are stored in memory
 };
 static_assert(sizeof(ReduceArgs) <= 4096);
 
@@ -51,6 +73,7 @@ struct CopyArgs {
   std::int32_t items, all_targets;
   Item item[kMostCopies];
   void* target[kMostCopyTargets];
+  Meeting meeting;  // not where arguments are stored in memory
 };
 static_assert(sizeof(CopyArgs) <= 4096);
 

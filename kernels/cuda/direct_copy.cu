@@ -4,12 +4,17 @@
 namespace rondo::cuda {
 
 const KernelEntry& row_of_copy() {
-  static const KernelEntry row = entry_of<DirectCopy>("direct copy");
+  static const KernelEntry row = entry_of<DirectCopy<>>("direct copy");
   return row;
 }
 
 const KernelEntry& row_of_connected_copy() {
   static const KernelEntry row = entry_of<Connected<CopyMath>>("connected copy");
+  return row;
+}
+
+const KernelEntry& row_of_pushed_copy() {
+  static const KernelEntry row = entry_of<Pushed<CopyMath>>("pushed copy");
   return row;
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/cuda/connected.h"
 #include "kernels/cuda/direct.h"
 #include "kernels/cuda/direct_table.h"
+#include "kernels/cuda/pushed_lines.h"
 #include "kernels/cuda/stored_args.h"
 
 namespace rondo::cuda {
@@ -21,6 +22,7 @@ DirectTable make_rows() {
           stored_entry_of<DirectReduce<type, op, true>>("stored reduce");
       table.connected[static_cast<int>(op)] =
           entry_of<Connected<ReduceMath<type, op>>>("connected reduce");
+      table.pushed[static_cast<int>(op)] = entry_of<Pushed<ReduceMath<type, op>>>("pushed reduce");
     }
   };
   add.template operator()<RedOp::kSum>();

@@ -10,6 +10,7 @@ struct DirectTable {
   KernelEntry row[kRedOps];        // direct
   KernelEntry stored[kRedOps];     // the same with arguments in device memory
   KernelEntry connected[kRedOps];  // over connections
+  KernelEntry pushed[kRedOps];     // over pushed lines
 };
 
 // Declared for every type, defined by the .cu files.
@@ -31,5 +32,6 @@ const KernelEntry& row_of_copy();
 const KernelEntry& row_of_stored_copy();
 const KernelEntry& row_of_resolve();
 const KernelEntry& row_of_connected_copy();
+const KernelEntry& row_of_pushed_copy();
 
 }  // namespace rondo::cuda

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/tree.h"
 #include "kernels/reduce.h"
 
 namespace rondo::cuda {
@@ -26,6 +27,15 @@ struct ReduceMath {
   // Vectors in flight per thread and operand of two: what fits into the registers.
   static constexpr int kRows = kHeavy ? 1 : type == DataType::kFloat16 ? 2 : 4;
   static constexpr int kPerVector = sizeof(device::Vector) / sizeof(T);
+
+  // All ranks' elements in the order of reduce.h; element(r) is scaled already.
+  template <int most, class Get>
+  static RONDO_FN T combine_ranks(int ranks, Get&& element) {
+    const Acc sum =
+        fixed_tree<op, most>(ranks, [&](int r) -> Acc { return E::to_acc(element(r)); });
+    return E::from_acc(Reduction<op>::finish(sum, ranks));
+  }
+  static RONDO_FN T scale(T value, T factor) { return scaled<type>(value, factor); }
 
   // own: which of the operands is this rank's, still to be scaled.
   template <int sources>

@@ -46,13 +46,19 @@ const KernelEntry& kernel_entry(int kernel) {
   if (kernel == kStoredCopyKernel) return row_of_stored_copy();
   if (kernel == kResolveKernel) return row_of_resolve();
   if (kernel == kConnectedCopyKernel) return row_of_connected_copy();
-  const bool connected = kernel >= kFirstConnectedKernel;
-  const bool stored = !connected && kernel >= kFirstStoredKernel;
-  const int row = kernel - (connected ? kFirstConnectedKernel
-                            : stored  ? kFirstStoredKernel
-                                      : kFirstDirectKernel);
+  if (kernel == kPushedCopyKernel) return row_of_pushed_copy();
+  const bool pushed = kernel >= kFirstPushedKernel;
+  const bool connected = !pushed && kernel >= kFirstConnectedKernel;
+  const bool stored = !pushed && !connected && kernel >= kFirstStoredKernel;
+  const int row = kernel - (pushed      ? kFirstPushedKernel
+                            : connected ? kFirstConnectedKernel
+                            : stored    ? kFirstStoredKernel
+                                        : kFirstDirectKernel);
   const DirectTable& rows = rows_of(static_cast<DataType>(row / kRedOps));
-  return (connected ? rows.connected : stored ? rows.stored : rows.row)[row % kRedOps];
+  return (pushed      ? rows.pushed
+          : connected ? rows.connected
+          : stored    ? rows.stored
+                      : rows.row)[row % kRedOps];
 }
 
 }  // namespace rondo::cuda

@@ -27,9 +27,9 @@ struct KernelEntry {
 
 const KernelEntry& kernel_entry(int kernel);  // kernel in [0, kKernels)
 
-// Numbers. The direct kernel, and the one over connections (connected.h), exists for every (type,
-// op) that reduce.h supports; signed and unsigned integers share a kernel where their bits are
-// equal: all operations but min, max and avg.
+// Numbers. The direct kernel, and those over connections (connected.h) and pushed lines, exist for
+// every (type, op) that reduce.h supports; signed and unsigned integers share a kernel where their
+// bits are equal: all operations but min, max and avg.
 inline constexpr int kCopyKernel = 0;
 inline constexpr int kFirstDirectKernel = 1;
 // The same with arguments in device memory (shared_args.h), and what writes them.
@@ -38,7 +38,9 @@ inline constexpr int kStoredCopyKernel = kFirstStoredKernel + kDataTypes * kRedO
 inline constexpr int kResolveKernel = kStoredCopyKernel + 1;
 inline constexpr int kConnectedCopyKernel = kResolveKernel + 1;
 inline constexpr int kFirstConnectedKernel = kConnectedCopyKernel + 1;
-inline constexpr int kKernels = kFirstConnectedKernel + kDataTypes * kRedOps;
+inline constexpr int kPushedCopyKernel = kFirstConnectedKernel + kDataTypes * kRedOps;
+inline constexpr int kFirstPushedKernel = kPushedCopyKernel + 1;
+inline constexpr int kKernels = kFirstPushedKernel + kDataTypes * kRedOps;
 
 constexpr bool depends_on_sign(RedOp op) {
   return op == RedOp::kMin || op == RedOp::kMax || op == RedOp::kAvg;
@@ -67,6 +69,9 @@ constexpr int stored_kernel(DataType type, RedOp op) {
 }
 constexpr int connected_kernel(DataType type, RedOp op) {
   return direct_kernel(type, op) - kFirstDirectKernel + kFirstConnectedKernel;
+}
+constexpr int pushed_kernel(DataType type, RedOp op) {
+  return direct_kernel(type, op) - kFirstDirectKernel + kFirstPushedKernel;
 }
 
 #ifdef RONDO_SIMT

@@ -11,7 +11,7 @@ const KernelEntry& row_of_resolve() {
 }
 
 const KernelEntry& row_of_stored_copy() {
-  static const KernelEntry row = stored_entry_of<DirectCopy>("stored copy");
+  static const KernelEntry row = stored_entry_of<DirectCopy<true>>("stored copy");
   return row;
 }
 

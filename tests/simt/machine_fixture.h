@@ -90,7 +90,7 @@ class TestMachine {
   }
   // Until all kernels have ended, or nothing has happened for long (returns false).
   bool run() {
-    constexpr int kFruitless = 2000;
+    constexpr int kFruitless = 20000;
     int spun = 0;
     while (running_.load() > 0) {
       const Worker::Turn turn = gang_.turn();

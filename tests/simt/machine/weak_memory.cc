@@ -9,6 +9,7 @@ namespace rondo::simt {
 namespace {
 
 constexpr std::size_t kBuffered = 64;  // stores a thread may have pending
+constexpr std::size_t kCrowd = 16;     // stores that a buffer gets rid of one by one
 constexpr std::size_t kChanges = 8;    // past values remembered of an address
 
 bool overlap(const std::byte* a, unsigned a_bytes, const std::byte* b, unsigned b_bytes) {
@@ -35,24 +36,19 @@ bool StoreBuffer::touches(const std::byte* at, unsigned bytes) const {
 }
 
 std::uint64_t View::seen_at(const std::byte* at) const {
-  for (const Seen& one : seen)
-    if (one.at == at) return one.time;
-  return 0;
+  const auto found = seen.find(at);
+  return found == seen.end() ? 0 : found->second;
 }
 
 void View::see(const std::byte* at, std::uint64_t time) {
-  for (Seen& one : seen)
-    if (one.at == at) {
-      one.time = std::max(one.time, time);
-      return;
-    }
-  seen.push_back({at, time});
+  std::uint64_t& newest = seen[at];
+  newest = std::max(newest, time);
 }
 
 void View::raise(const View& other) {
   device = std::max(device, other.device);
   system = std::max(system, other.system);
-  for (const Seen& one : other.seen) see(one.at, one.time);
+  for (const auto& [at, time] : other.seen) see(at, time);
 }
 
 void WeakMemory::list(StoreBuffer& buffer) {
@@ -82,7 +78,8 @@ void WeakMemory::read(const StoreBuffer& from, const std::byte* at, unsigned byt
 void WeakMemory::load(ThreadMemory& thread, const std::byte* at, unsigned bytes, void* to) {
   read(thread.stores, at, bytes, to);
   const auto found = past_.find(at);
-  if (found == past_.end() || random_.one_in(2)) return;
+  if (found == past_.end()) return;
+  if (random_.one_in(2)) return thread.view.see(at, now_);
   const StoreBuffer& cta = *thread.stores.next;
   if (thread.stores.touches(at, bytes) || cta.touches(at, bytes)) return;
   const std::uint64_t seen = thread.view.seen_at(at);
@@ -202,7 +199,9 @@ void WeakMemory::drain_one() {
     return deliver_line(random_.below(lines_.size()));
   if (pending_.empty()) return;
   StoreBuffer& buffer = *pending_[random_.below(pending_.size())];
-  move(buffer, random_.below(buffer.entries.size()));
+  // Long ones move faster, or threads that wait and say so would keep all others' stores back.
+  for (std::size_t times = 1 + buffer.entries.size() / kCrowd; times > 0; --times)
+    if (!buffer.entries.empty()) move(buffer, random_.below(buffer.entries.size()));
 }
 
 void WeakMemory::drain_all(StoreBuffer& buffer) {

@@ -53,13 +53,9 @@ class StoreBuffer {
 
 // How far back in time a thread's loads may reach.
 struct View {
-  struct Seen {
-    const std::byte* at;
-    std::uint64_t time;
-  };
   std::uint64_t device = 0;  // for changes made by other CTAs of its device
   std::uint64_t system = 0;  // for changes made by others
-  std::vector<Seen> seen;    // of single addresses, since the newest acquire
+  std::unordered_map<const std::byte*, std::uint64_t> seen;  // since the newest acquire
 
   std::uint64_t seen_at(const std::byte* at) const;
   void see(const std::byte* at, std::uint64_t time);

@@ -1,0 +1,69 @@
+#include "collectives/gpu/device_meetings.h"
+
+#include "collectives/gpu/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+// Words of a device's memory: how often its CTAs have met, how many rounds they have pushed, and
+// what the others told them. Staging comes behind.
+constexpr int kRoundsAt = cuda::kMeetingCtas;
+constexpr int kToldAt = kRoundsAt + cuda::kPushingCtas;
+constexpr int kWords = kToldAt + cuda::kMeetingCtas * cuda::kMostMeeting;
+constexpr std::uint64_t kStagingAt = (kWords * sizeof(std::uint64_t) + 127) / 128 * 128;
+
+}  // namespace
+
+DeviceMeetings::DeviceMeetings(std::vector<int> devices)
+    : api_(*gpu_api()), devices_(std::move(devices)), memory_(devices_.size()) {}
+
+Result<std::unique_ptr<DeviceMeetings>> DeviceMeetings::make(std::vector<int> devices,
+                                                             bool staging) {
+  std::unique_ptr<DeviceMeetings> made(new DeviceMeetings(std::move(devices)));
+  for (int place = 0; place < made->devices(); ++place)
+    RONDO_CHECK_OK(made->allocate(place, kStagingAt + (staging ? cuda::kPushStaging : 0)));
+  return made;
+}
+
+Done DeviceMeetings::allocate(int place, std::uint64_t bytes) {
+  const DeviceScope scope(devices_[static_cast<std::size_t>(place)]);
+  RONDO_CHECK_OK(scope.entered());
+  void* at = nullptr;
+  RONDO_CHECK_OK(check(api_.allocate(&at, bytes), "cudaMalloc for meetings of devices"));
+  memory_[static_cast<std::size_t>(place)] = static_cast<std::byte*>(at);
+  GpuStream stream = nullptr;
+  RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
+  GpuError error = api_.fill(at, 0, bytes, stream);
+  if (error == kGpuSuccess) error = api_.synchronize_stream(stream);
+  api_.destroy_stream(stream);
+  return check(error, "setting up meetings of devices");
+}
+
+DeviceMeetings::~DeviceMeetings() {
+  // A kernel of an aborted call may still be on its way out, here or on a peer.
+  for (const int device : devices_) {
+    const DeviceScope scope(device);
+    api_.synchronize_device();
+  }
+  for (std::size_t place = 0; place < memory_.size(); ++place) {
+    if (memory_[place] == nullptr) continue;
+    const DeviceScope scope(devices_[place]);
+    api_.free_memory(memory_[place]);
+  }
+}
+
+cuda::Meeting DeviceMeetings::meeting(int place) const {
+  cuda::Meeting meeting{};
+  meeting.devices = devices();
+  meeting.place = place;
+  meeting.meetings = words(place, 0);
+  for (int d = 0; d < devices(); ++d) meeting.told[d] = words(d, kToldAt);
+  return meeting;
+}
+
+std::byte* DeviceMeetings::staging(int place) const {
+  return memory_[static_cast<std::size_t>(place)] + kStagingAt;
+}
+std::uint64_t* DeviceMeetings::rounds(int place) const { return words(place, kRoundsAt); }
+
+}  // namespace rondo::gpu

@@ -1,0 +1,38 @@
+// PeerLaunches: a collective of devices that reach each other, as one launch on each: of the direct
+// kernels, which meet (launch_met), or over pushed lines (launch_pushed).
+//
+// Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. Launches are
+// cooperative: their CTAs wait for those of other devices. Cost: one launch a device.
+#pragma once
+
+#include <span>
+
+#include "base/gpu.h"
+#include "base/result.h"
+#include "collectives/gpu/device_connections.h"
+#include "collectives/gpu/device_meetings.h"
+#include "collectives/gpu/device_plan.h"
+#include "collectives/gpu/direct_launches.h"
+
+namespace rondo::gpu {
+
+// Where a launch goes.
+struct PeerPlace {
+  int place = 0;               // of the current device among those that meet
+  std::span<const int> ranks;  // one of every device, by place
+  int most_ctas = 1;           // the same on every device
+  GpuStream stream = nullptr;
+
+  int rank() const { return ranks[static_cast<std::size_t>(place)]; }
+};
+
+// Sides by rank of the communicator.
+Done launch_met(const GpuApi& api, const DeviceMeetings& meetings,
+                const DeviceConnections& connections, const CallRecord& record,
+                std::span<const Side> sides, const PeerPlace& place);
+// Every device has one rank.
+Done launch_pushed(const GpuApi& api, const DeviceMeetings& meetings,
+                   const DeviceConnections& connections, const DevicePlan& plan,
+                   const CallRecord& record, std::span<const Side> sides, const PeerPlace& place);
+
+}  // namespace rondo::gpu

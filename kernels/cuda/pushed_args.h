@@ -1,0 +1,39 @@
+// What the kernels over pushed lines are told: small calls between devices that reach each other.
+//
+// Every rank has staging in its own memory into which all others push their data, 8 bytes a line of
+// LL (4 beside each flag): [CTA][slot][sender][line]. Which slot and flag come next lies in device
+// memory between launches, so that a captured launch can be replayed. Plain structs, read by host
+// and device.
+#pragma once
+
+#include <cstdint>
+
+#include "base/types.h"
+#include "kernels/cuda/connected_args.h"
+
+namespace rondo::cuda {
+
+inline constexpr int kMostPushing = 8;  // ranks, one a device
+inline constexpr int kPushingCtas = 16;
+inline constexpr int kPushSlots = 2;
+inline constexpr std::uint64_t kPushLines = 512;  // of a slot, from one sender: 4 KiB of data
+inline constexpr int kPushThreads = 512;
+inline constexpr std::uint64_t kPushStaging =
+    kPushingCtas * kPushSlots * kMostPushing * kPushLines * kLineSize;
+
+struct PushedArgs {
+  CallRecord call;          // for whoever asks what a kernel waits for
+  std::uint64_t count;      // of a block (copies: bytes)
+  std::uint64_t per_round;  // of a CTA
+  std::uint32_t grain;
+  std::int32_t rank, ranks;
+  const void* input;
+  void* output;
+  std::uint64_t scalar;  // PreMulSum: the factor, or where it lies
+  std::int32_t late_scalar;
+  std::uint64_t* rounds;             // by CTA: how many it has done, ever
+  std::byte* staging[kMostPushing];  // of every rank, as this device sees it
+  Control* control;
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,226 @@
+// PushedLines: the CUDA executor of PeerMemory for small calls between devices that reach each
+// other: what is exposed is pushed into every peer's staging, in lines that carry their own flags.
+//
+// Serves texts in which all ranks expose in every round, in two slots in turn, and read what they
+// wait for in that round (one_shot_all_reduce, direct_all_gather); input and output may be the
+// caller's own. Guarantees: the bits of reduce.h in tree order; relies on 8-byte accesses being
+// whole, and on nothing else. Nothing tells a peer that its lines have been read: whoever pushes
+// round r has seen lines of round r - 1 from all, each sent after its sender had done round r - 2,
+// whose slot is filled again. Cost: one way over the link; n - 1 times the data leave each rank.
+#pragma once
+
+#include "kernels/algorithms/direct_all_gather.h"
+#include "kernels/algorithms/one_shot.h"
+#include "kernels/cuda/job_math.h"
+#include "kernels/cuda/own_bytes.h"
+#include "kernels/cuda/patience.h"
+#include "kernels/cuda/pushed_args.h"
+#include "kernels/cuda/tree.h"
+
+namespace rondo::cuda {
+
+// What a test may leave out to see that it is missed.
+struct SoundPushes {
+  static constexpr bool kOneSlot = false;  // every round uses the same
+  static constexpr bool kOneFlag = false;  // half of a line's flags is not looked at
+};
+
+template <class Math, class Faults>
+class PushedLines {
+  using T = typename Math::T;
+  static constexpr std::uint64_t kWidth = sizeof(T);
+
+ public:
+  RONDO_FN PushedLines(const PushedArgs& args, Slice part)
+      : args_(args), part_(part), round_(device::load(args.rounds + device::cta_index())) {}
+
+  RONDO_FN int rank() const { return args_.rank; }
+  RONDO_FN int size() const { return args_.ranks; }
+  RONDO_FN void open(int /*slot*/) {
+    device::barrier();  // all threads have done with the round before
+    ++round_;
+  }
+  RONDO_FN void publish() const {}
+  RONDO_FN void wait(int /*peer*/) const {}
+
+  RONDO_FN void expose(int /*slot*/, Piece piece) const {
+    const std::uint64_t bytes = piece.count * kWidth;
+    const std::uint64_t lines = lines_of(bytes);
+    RONDO_NO_UNROLL
+    for (std::uint64_t line = device::thread_index(); line < end_of(lines);
+         line += device::thread_count()) {
+      const std::uint64_t data = line < lines ? read_input(piece.at, line, bytes) : 0;
+      const std::uint64_t flag = round_ << 32;
+      const device::Pair pair{{(data & 0xffffffff) | flag, data >> 32 | flag}};
+      RONDO_NO_UNROLL
+      for (int k = 1; k < args_.ranks; ++k) {
+        const int to = args_.rank + k < args_.ranks ? args_.rank + k : args_.rank + k - args_.ranks;
+        device::store_pair(lines_at(to, args_.rank) + line, pair);
+      }
+    }
+  }
+
+  RONDO_FN void reduce(int /*slot*/, Piece piece, const Delivery& to) const {
+    const std::uint64_t bytes = piece.count * kWidth;
+    RONDO_NO_UNROLL
+    for (std::uint64_t line = device::thread_index(); line < lines_of(bytes);
+         line += device::thread_count()) {
+      std::uint64_t operand[kMostPushing];
+      if (!take(line, operand)) return;
+      const std::uint64_t own = read_input(piece.at, line, bytes);
+      RONDO_UNROLL
+      for (int s = 0; s < kMostPushing; ++s)
+        if (s == args_.rank) operand[s] = own;
+      write_output(to.at, line, bytes, combine(operand));
+    }
+  }
+  RONDO_FN void copy(int from, int /*slot*/, Piece piece, std::uint64_t at) const {
+    const std::uint64_t bytes = piece.count * kWidth;
+    RONDO_NO_UNROLL
+    for (std::uint64_t line = device::thread_index(); line < lines_of(bytes);
+         line += device::thread_count()) {
+      const device::Pair* const place = lines_at(args_.rank, from) + line;
+      device::Pair pair{};
+      const auto come = [&] {
+        pair = device::load_pair(place);
+        return is_of_round(pair);
+      };
+      if (!wait_until(come, args_.control, args_.call, awaited(from))) return;
+      write_output(at, line, bytes, data_of(pair));
+    }
+  }
+  RONDO_FN void copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t count) const {
+    const std::uint64_t bytes = count * kWidth;
+    const std::uint64_t source = place_in(args_.input, from), target = place_in(args_.output, at);
+    if (source == target) return;
+    RONDO_NO_UNROLL
+    for (std::uint64_t line = device::thread_index(); line < lines_of(bytes);
+         line += device::thread_count())
+      write_own<T>(target + line * kLineData, valid_of(line, bytes),
+                   read_own<T>(source + line * kLineData, valid_of(line, bytes)));
+  }
+  RONDO_FN void copy_result(int /*from*/, int /*slot*/, Piece /*piece*/) const {}  // no such text
+  // The next launch must know how far this one came.
+  RONDO_FN void release() const {
+    device::barrier();
+    if (device::thread_index() == 0) device::store(args_.rounds + device::cta_index(), round_);
+  }
+
+ private:
+  static RONDO_FN std::uint64_t lines_of(std::uint64_t bytes) {
+    return (bytes + kLineData - 1) / kLineData;
+  }
+  static RONDO_FN unsigned valid_of(std::uint64_t line, std::uint64_t bytes) {
+    const std::uint64_t rest = bytes - line * kLineData;
+    return static_cast<unsigned>(rest < kLineData ? rest : kLineData);
+  }
+  // Before flags of 32 bits repeat, every line is given a new one.
+  RONDO_FN std::uint64_t end_of(std::uint64_t lines) const {
+    return round_ > kPushSlots && (round_ & 0x7fffffff) < kPushSlots ? kPushLines : lines;
+  }
+  RONDO_FN device::Pair* lines_at(int at, int from) const {
+    const std::uint64_t slot = Faults::kOneSlot ? 0 : round_ % kPushSlots;
+    const std::uint64_t block =
+        (device::cta_index() * kPushSlots + slot) * kMostPushing + static_cast<unsigned>(from);
+    return reinterpret_cast<device::Pair*>(args_.staging[at]) + block * kPushLines;
+  }
+  RONDO_FN bool is_of_round(device::Pair pair) const {
+    const auto flag = static_cast<std::uint32_t>(round_);
+    return pair.half[0] >> 32 == flag && (Faults::kOneFlag || pair.half[1] >> 32 == flag);
+  }
+  static RONDO_FN std::uint64_t data_of(device::Pair pair) {
+    return (pair.half[0] & 0xffffffff) | pair.half[1] << 32;
+  }
+  RONDO_FN Awaited awaited(int from) const {
+    return {static_cast<int>(device::cta_index()), from, round_, false};
+  }
+  // The same line of all peers: every load is on its way before any is looked at.
+  RONDO_FN bool take(std::uint64_t line, std::uint64_t (&operand)[kMostPushing]) const {
+    int late = 0;
+    const auto come = [&] {
+      bool all = true;
+      RONDO_UNROLL
+      for (int s = 0; s < kMostPushing; ++s) {
+        operand[s] = 0;
+        if (s >= args_.ranks || s == args_.rank) continue;
+        const device::Pair pair = device::load_pair(lines_at(args_.rank, s) + line);
+        operand[s] = data_of(pair);
+        if (is_of_round(pair)) continue;
+        all = false;
+        late = s;
+      }
+      return all;
+    };
+    return come() || wait_until(come, args_.control, args_.call, awaited(late));
+  }
+
+  // The text sees this CTA's part of every block.
+  RONDO_FN std::uint64_t place_in(const void* buffer, std::uint64_t at) const {
+    std::uint64_t place = part_.begin;
+    for (; at >= part_.count; at -= part_.count) place += args_.count;  // at most once a rank
+    return reinterpret_cast<std::uintptr_t>(buffer) + (place + at) * kWidth;
+  }
+  RONDO_FN std::uint64_t read_input(std::uint64_t at, std::uint64_t line,
+                                    std::uint64_t bytes) const {
+    const std::uint64_t data =
+        read_own<T>(place_in(args_.input, at) + line * kLineData, valid_of(line, bytes));
+    if constexpr (Math::kScales) return scaled_line(data);
+    return data;
+  }
+  RONDO_FN void write_output(std::uint64_t at, std::uint64_t line, std::uint64_t bytes,
+                             std::uint64_t data) const {
+    write_own<T>(place_in(args_.output, at) + line * kLineData, valid_of(line, bytes), data);
+  }
+
+  RONDO_FN std::uint64_t scaled_line(std::uint64_t data) const {
+    const T factor = args_.late_scalar != 0 ? device::load(reinterpret_cast<const T*>(args_.scalar))
+                                            : bits_to<T>(args_.scalar);
+    std::uint64_t result = 0;
+    RONDO_UNROLL
+    for (unsigned e = 0; e < kLineData / kWidth; ++e)
+      result |= to_bits(Math::scale(bits_to<T>(data >> 8 * kWidth * e), factor)) << 8 * kWidth * e;
+    return result;
+  }
+  RONDO_FN std::uint64_t combine(const std::uint64_t (&operand)[kMostPushing]) const {
+    std::uint64_t result = 0;
+    if constexpr (Math::kReduces) {
+      RONDO_UNROLL
+      for (unsigned e = 0; e < kLineData / kWidth; ++e)
+        result |= to_bits(Math::template combine_ranks<kMostPushing>(
+                      args_.ranks, [&](int s) { return bits_to<T>(operand[s] >> 8 * kWidth * e); }))
+                  << 8 * kWidth * e;
+    }
+    return result;
+  }
+
+  const PushedArgs& args_;
+  const Slice part_;
+  std::uint64_t round_;
+};
+
+template <class Math, class Faults = SoundPushes>
+struct Pushed {
+  using Args = PushedArgs;
+  static constexpr bool kHeavy = [] {
+    if constexpr (Math::kReduces) return Math::kHeavy;
+    return false;
+  }();
+  static constexpr int kThreads = kHeavy ? kConnectedHeavyThreads : kConnectedThreads;
+  static_assert(kThreads >= kPushThreads);
+  static constexpr int kCtas = 1;
+
+  static RONDO_FN void run(const Args& args) {
+    const Slice part = part_of({0, args.count}, static_cast<int>(device::cta_index()),
+                               static_cast<int>(device::cta_count()), args.grain);
+    if (part.count == 0) return;
+    PushedLines<Math, Faults> memory(args, part);
+    const Rounds rounds{part.count, args.per_round, args.grain};
+    if constexpr (Math::kReduces) {
+      one_shot_all_reduce(memory, rounds);
+    } else {
+      direct_all_gather(memory, rounds);
+    }
+  }
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,295 @@
+// Kernels of several devices that reach each other, on the emulated machine: the direct kernel
+// between two meetings, and small calls over pushed lines; in seed mode and in weak memory. Faults
+// planted in them are seen.
+#include <cstring>
+
+#include "kernels/cuda/direct.h"
+#include "kernels/cuda/pushed_lines.h"
+#include "tests/simt/machine_fixture.h"
+#include "tests/simt/rounds.h"
+
+namespace rondo::simt {
+namespace {
+
+using cuda::CopyArgs;
+using cuda::CopyMath;
+using cuda::Meeting;
+using cuda::PushedArgs;
+using cuda::ReduceArgs;
+
+constexpr int kMostRanks = 8;
+
+std::int32_t value_of(int rank, std::uint64_t i) {
+  return static_cast<std::int32_t>(i * 7 + static_cast<std::uint64_t>(rank) * 1000);
+}
+
+// One rank a device, each with a buffer, and what their kernels meet by.
+class Peers {
+ public:
+  Peers(TestMachine& machine, int ranks, std::uint64_t count, std::uint64_t output_count,
+        bool sound)
+      : machine_(machine), ranks_(ranks) {
+    controls_ = machine.allocate<cuda::Control>(static_cast<std::size_t>(ranks));
+    for (int r = 0; r < ranks; ++r) {
+      // A planted fault may also make ranks wait for ever.
+      machine.on_host(controls_)[r].limit_ns = sound ? 0 : 50'000'000;
+      input_.push_back(machine.allocate<std::int32_t>(count, r));
+      output_.push_back(machine.allocate<std::int32_t>(output_count, r));
+      epochs_.push_back(machine.allocate<std::uint64_t>(cuda::kMeetingCtas, r));
+      told_.push_back(machine.allocate<std::uint64_t>(cuda::kMeetingCtas * cuda::kMostMeeting, r));
+      staging_.push_back(machine.allocate<std::byte>(cuda::kPushStaging, r));
+      for (std::uint64_t i = 0; i < count; ++i) machine.on_host(input_[r])[i] = value_of(r, i);
+    }
+  }
+
+  // One launch a device of a direct kernel.
+  template <class Kernel>
+  void launch_met(typename Kernel::Args args, unsigned ctas) {
+    for (int place = 0; place < ranks_; ++place) {
+      args.meeting = meeting_of(place);
+      launch<Kernel>(args, ctas, place, cuda::kMeetingShared);
+    }
+  }
+  template <class Kernel>
+  void launch_pushed(std::uint64_t count, std::uint64_t per_round, unsigned width, unsigned ctas) {
+    for (int r = 0; r < ranks_; ++r) {
+      PushedArgs args{};
+      args.count = count, args.per_round = per_round;
+      args.grain = static_cast<std::uint32_t>(kLineBytes / width);
+      args.rank = r, args.ranks = ranks_;
+      args.input = input_[r], args.output = output_[r];
+      args.rounds = epochs_[r];
+      for (int p = 0; p < ranks_; ++p) args.staging[p] = staging_[p];
+      args.control = controls_ + r;
+      launch<Kernel>(args, ctas, r, 0);
+    }
+  }
+
+  Meeting meeting_of(int place) const {
+    Meeting meeting{};
+    meeting.devices = ranks_, meeting.place = place;
+    meeting.meetings = epochs_[place];
+    for (int d = 0; d < ranks_; ++d) meeting.told[d] = told_[d], meeting.rank[d] = d;
+    meeting.control = controls_ + place;
+    return meeting;
+  }
+
+  std::int32_t* input(int rank) const { return input_[rank]; }
+  std::int32_t* output(int rank) const { return output_[rank]; }
+  // Whether all outputs hold the sum of all inputs.
+  bool have_sums(std::uint64_t count) const {
+    for (int r = 0; r < ranks_; ++r)
+      for (std::uint64_t i = 0; i < count; ++i) {
+        std::int32_t sum = 0;
+        for (int s = 0; s < ranks_; ++s) sum += value_of(s, i);
+        if (machine_.on_host(output_[r])[i] != sum) return false;
+      }
+    return true;
+  }
+
+ private:
+  template <class Kernel>
+  void launch(const typename Kernel::Args& args, unsigned ctas, int device, unsigned shared) {
+    const MachineShape shape{
+        .ctas = ctas, .threads = 64, .shared_bytes = shared, .device = device, .cooperative = true};
+    machine_.launch("peers", shape, [args] { Kernel::run(args); });
+  }
+
+  TestMachine& machine_;
+  const int ranks_;
+  cuda::Control* controls_;
+  std::vector<std::int32_t*> input_, output_;
+  std::vector<std::uint64_t*> epochs_, told_;
+  std::vector<std::byte*> staging_;
+};
+
+template <class Faults>
+using MetSum = cuda::DirectReduce<DataType::kInt32, RedOp::kSum, false, Faults>;
+template <class Faults>
+using PushedSum = cuda::Pushed<cuda::ReduceMath<DataType::kInt32, RedOp::kSum>, Faults>;
+
+bool sum_between_meetings(const MachineOptions& options, int ranks, std::uint64_t count,
+                          unsigned ctas, bool in_place) {
+  TestMachine machine(options);
+  Peers peers(machine, ranks, count, count, true);
+  ReduceArgs args{};
+  args.count = count;
+  args.sources = args.targets = args.ranks = ranks;
+  args.segments = 1;
+  for (int r = 0; r < ranks; ++r) {
+    args.output[r] = peers.output(r);
+    args.input[r] = in_place ? peers.output(r) : peers.input(r);
+    for (std::uint64_t i = 0; i < count && in_place; ++i)
+      machine.on_host(peers.output(r))[i] = value_of(r, i);
+  }
+  peers.launch_met<MetSum<cuda::SoundMeetings>>(args, ctas);
+  return machine.run() && peers.have_sums(count);
+}
+
+template <class Faults>
+bool pushed_sums(const MachineOptions& options, int ranks, std::uint64_t count,
+                 std::uint64_t per_round, unsigned ctas, int calls) {
+  TestMachine machine(options);
+  Peers peers(machine, ranks, count, count, std::is_same_v<Faults, cuda::SoundPushes>);
+  for (int c = 0; c < calls; ++c) {
+    // Calls of different sizes share slots.
+    peers.launch_pushed<PushedSum<Faults>>(c % 2 == 0 ? count : 1, per_round, 4, ctas);
+    if (!machine.run() || !peers.have_sums(c % 2 == 0 ? count : 1)) return false;
+  }
+  return true;
+}
+
+TEST(PeerKernels, SumBetweenMeetingsForEveryNumberOfDevices) {
+  for_each_round(2, [](std::uint64_t seed) {
+    Random random(seed);
+    for (const int n : {2, 3, 5, 8}) {
+      const std::uint64_t count = 1 + random.below(random.one_in(3) ? 3000 : 100);
+      const MachineOptions options{.seed = seed, .weak = random.one_in(2), .devices = kMostRanks};
+      EXPECT_TRUE(sum_between_meetings(
+          options, n, count, 1 + static_cast<unsigned>(random.below(3)), random.one_in(2)))
+          << n << " devices, " << count << " elements";
+    }
+  });
+}
+
+TEST(PeerKernels, PushLinesForEveryNumberOfDevices) {
+  for_each_round(2, [](std::uint64_t seed) {
+    Random random(seed);
+    for (const int n : {2, 3, 5, 8}) {
+      const bool weak = random.one_in(2);
+      const std::uint64_t count = 1 + random.below(!weak && random.one_in(2) ? 1000 : 60);
+      const MachineOptions options{.seed = seed, .weak = weak, .devices = kMostRanks};
+      EXPECT_TRUE(pushed_sums<cuda::SoundPushes>(options, n, count, 64, 2, 3))
+          << n << " devices, " << count << " elements";
+    }
+  });
+}
+
+TEST(PeerKernels, GatherOverPushedLines) {
+  for (const bool weak : {false, true}) {
+    constexpr int kRanks = 3;
+    const std::uint64_t bytes = weak ? 256 : 301;
+    TestMachine machine({.seed = 4, .weak = weak, .devices = kMostRanks});
+    Peers peers(machine, kRanks, bytes / 4 + 1, kRanks * (bytes / 4 + 1), true);
+    peers.launch_pushed<cuda::Pushed<CopyMath>>(bytes, 64, 1, 2);
+    ASSERT_TRUE(machine.run());
+    for (int r = 0; r < kRanks; ++r)
+      for (int from = 0; from < kRanks; ++from)
+        ASSERT_EQ(std::memcmp(reinterpret_cast<std::byte*>(machine.on_host(peers.output(r))) +
+                                  static_cast<std::uint64_t>(from) * bytes,
+                              machine.on_host(peers.input(from)), bytes),
+                  0);
+  }
+}
+
+// (A fence of either kind would do for the other: both are full ones.)
+struct NoFences : cuda::SoundMeetings {
+  static constexpr bool kNoRelease = true;
+  static constexpr bool kNoAcquire = true;
+};
+struct NoBegin : cuda::SoundMeetings {
+  static constexpr bool kNoBegin = true;
+};
+struct NoEnd : cuda::SoundMeetings {
+  static constexpr bool kNoEnd = true;
+};
+
+// Device 0's input is written by a kernel that its own kernel follows; device 1's kernel does not
+// wait for that one but by the meeting. Its result is read as soon as its own kernel has ended.
+template <class Faults>
+int failures_of_meetings(bool weak) {
+  constexpr int kSeeds = 40;
+  constexpr std::uint64_t kCount = 300;
+  int failed = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    TestMachine machine({.seed = seed, .weak = weak, .devices = kMostRanks});
+    Peers peers(machine, 2, kCount, kCount, std::is_same_v<Faults, cuda::SoundMeetings>);
+    ReduceArgs args{};
+    args.count = kCount;
+    args.sources = args.targets = args.ranks = 2;
+    args.segments = 1;
+    auto* const early = machine.allocate<std::int32_t>(kCount, 0);
+    auto* const seen = machine.allocate<std::int32_t>(kCount, 1);
+    std::int32_t* const fresh = peers.input(0);
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      machine.on_host(early)[i] = value_of(0, i);
+      machine.on_host(fresh)[i] = -1;
+    }
+    for (int r = 0; r < 2; ++r) args.input[r] = peers.input(r), args.output[r] = peers.output(r);
+    // In one kernel each, as a stream would order them: produce and sum, sum and consume.
+    const auto of_place = [&](int place) {
+      ReduceArgs mine = args;
+      mine.meeting = peers.meeting_of(place);
+      return mine;
+    };
+    const ReduceArgs first = of_place(0), second = of_place(1);
+    const MachineShape shape{.ctas = 1,
+                             .threads = 64,
+                             .shared_bytes = cuda::kMeetingShared,
+                             .device = 0,
+                             .cooperative = true};
+    MachineShape other = shape;
+    other.device = 1;
+    machine.launch("produce and sum", shape, [=] {
+      for (std::uint64_t i = device::thread_index(); i < kCount; i += device::thread_count())
+        device::store(fresh + i, device::load(early + i));
+      MetSum<Faults>::run(first);
+    });
+    std::int32_t* const result = peers.output(1);
+    machine.launch("sum and consume", other, [=] {
+      MetSum<Faults>::run(second);
+      device::barrier();
+      for (std::uint64_t i = device::thread_index(); i < kCount; i += device::thread_count())
+        device::store(seen + i, device::load(result + i));
+    });
+    bool right = machine.run();
+    for (std::uint64_t i = 0; right && i < kCount; ++i)
+      right = machine.on_host(seen)[i] == value_of(0, i) + value_of(1, i);
+    failed += right ? 0 : 1;
+  }
+  return failed;
+}
+
+TEST(PeerKernels, MeetSoundlyForEverySeed) {
+  EXPECT_EQ(failures_of_meetings<cuda::SoundMeetings>(false), 0);
+  EXPECT_EQ(failures_of_meetings<cuda::SoundMeetings>(true), 0);
+}
+TEST(PeerKernels, ThatDoNotMeetAreCaught) {
+  EXPECT_GT(failures_of_meetings<NoBegin>(false), 4);
+  EXPECT_GT(failures_of_meetings<NoEnd>(false), 4);
+}
+TEST(PeerKernels, ThatMeetWithoutFencesAreCaughtInWeakMemory) {
+  EXPECT_GT(failures_of_meetings<NoFences>(true), 4);
+}
+
+struct OneSlot : cuda::SoundPushes {
+  static constexpr bool kOneSlot = true;
+};
+struct OneFlag : cuda::SoundPushes {
+  static constexpr bool kOneFlag = true;
+};
+template <class Faults>
+int failures_of_pushes(bool weak) {
+  constexpr int kSeeds = 40;
+  int failed = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed)
+    failed +=
+        pushed_sums<Faults>({.seed = seed, .weak = weak, .devices = kMostRanks}, 3, 100, 64, 1, 2)
+            ? 0
+            : 1;
+  return failed;
+}
+
+TEST(PeerKernels, PushSoundlyForEverySeed) {
+  EXPECT_EQ(failures_of_pushes<cuda::SoundPushes>(false), 0);
+  EXPECT_EQ(failures_of_pushes<cuda::SoundPushes>(true), 0);
+}
+TEST(PeerKernels, ThatPushIntoOneSlotAreCaught) {
+  EXPECT_GT(failures_of_pushes<OneSlot>(false), 4);
+}
+TEST(PeerKernels, ThatLookAtHalfOfALineAreCaught) {
+  EXPECT_GT(failures_of_pushes<OneFlag>(true), 4);
+}
+
+}  // namespace
+}  // namespace rondo::simt

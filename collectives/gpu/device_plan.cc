@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/algorithms/hung_tree.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/pushed_args.h"
 
@@ -41,6 +42,12 @@ constexpr std::uint64_t kBytesPerThread = 64;
 
 bool has_ring(Collective which) {
   return which >= Collective::kAllReduce && which <= Collective::kReduceScatter;
+}
+// A root with many neighbours in the trees reduces along the ring.
+bool has_tree(const DevicePlanFacts& facts, const CallRecord& record) {
+  return record.collective == Collective::kAllReduce ||
+         record.collective == Collective::kBroadcast ||
+         (record.collective == Collective::kReduce && hung_tree_takes(record.root, facts.ranks));
 }
 bool reduces(Collective which) {
   return which == Collective::kAllReduce || which == Collective::kReduce ||
@@ -169,8 +176,7 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
 
   const bool room = facts.most_channels > 0 && !ordered;
   const bool ring = room && allows(facts, record, Algorithm::kRing);
-  const bool tree = room && allows(facts, record, Algorithm::kTree) &&
-                    record.collective == Collective::kAllReduce;
+  const bool tree = room && allows(facts, record, Algorithm::kTree) && has_tree(facts, record);
   if (!ring && !tree) {
     if (meets) return met_plan(record);
     if (pushes) return pushed_plan(facts, record);
@@ -184,7 +190,8 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   plan.channels = static_cast<int>(
       std::clamp<std::uint64_t>(bytes / worth, static_cast<std::uint64_t>(facts.fewest_channels),
                                 static_cast<std::uint64_t>(facts.most_channels)));
-  plan.groups = plan.algorithm == Algorithm::kTree ? 2 : 1;
+  plan.groups =
+      plan.algorithm == Algorithm::kTree && record.collective == Collective::kAllReduce ? 2 : 1;
 
   const std::uint64_t grain = kLineBytes / width;
   plan.grain = static_cast<std::uint32_t>(grain);

@@ -8,6 +8,7 @@
 // threads costs two warps that move no data.
 #pragma once
 
+#include "kernels/algorithms/hung_tree.h"
 #include "kernels/algorithms/ring.h"
 #include "kernels/algorithms/tree.h"
 #include "kernels/cuda/conductor.h"
@@ -116,13 +117,18 @@ struct Connected {
       return links.between({ring.rank(1), -1}, {ring.rank(-1), -1}, 0);
     };
     if constexpr (Math::kReduces) {
-      if (args.algorithm == Algorithm::kTree) return tree_all_reduce(links, rounds);
+      const bool tree = args.algorithm == Algorithm::kTree;
+      if (tree && args.call.collective == Collective::kReduce)
+        return hung_tree_reduce(links, args.call.root, rounds);
+      if (tree) return tree_all_reduce(links, rounds);
       auto p = along_ring();
       if (args.call.collective == Collective::kAllReduce) return ring_all_reduce(p, ring, rounds);
       if (args.call.collective == Collective::kReduceScatter)
         return ring_reduce_scatter(p, ring, rounds);
       ring_reduce(p, ring, args.call.root, rounds);
     } else {
+      if (args.algorithm == Algorithm::kTree)
+        return hung_tree_broadcast(links, args.call.root, rounds);
       auto p = along_ring();
       if (args.call.collective == Collective::kAllGather) return ring_all_gather(p, ring, rounds);
       ring_broadcast(p, ring, args.call.root, rounds);

@@ -1,5 +1,6 @@
-// Calls over connections: several devices of one process, rings and trees forced on one device,
-// both protocols, against the reference.
+// Calls over connections and between devices that reach each other: several devices of one process,
+// rings and trees forced on one device, every protocol, against the reference.
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -9,11 +10,13 @@
 namespace rondo::test {
 namespace {
 
+constexpr int kAllDevices = 0;
+
 // Settings of one communicator's making.
 struct Setting {
   const char* algorithm;
   const char* protocol;
-  bool several_devices;
+  int devices;  // over which ranks are dealt; kAllDevices: as many as there are
 };
 
 class WithEnvironment {
@@ -42,9 +45,10 @@ bool keeps_lines_whole() {
          (told != nullptr && std::strstr(told, "lines=whole") != nullptr);
 }
 
-std::vector<int> places(int ranks, bool several) {
+std::vector<int> places(int ranks, int wanted) {
+  const int used = wanted == kAllDevices ? device_count() : std::min(wanted, device_count());
   std::vector<int> devices;
-  for (int r = 0; r < ranks; ++r) devices.push_back(several ? r % device_count() : 0);
+  for (int r = 0; r < ranks; ++r) devices.push_back(r % used);
   return devices;
 }
 
@@ -59,9 +63,7 @@ class Connected : public testing::TestWithParam<Setting> {
     if (std::string(GetParam().protocol) == "ll128" && !keeps_lines_whole())
       GTEST_SKIP() << "lines of 128 bytes may be torn here (RONDO_SIMT=lines=whole)";
   }
-  DeviceRanks make(int ranks) const {
-    return DeviceRanks(places(ranks, GetParam().several_devices));
-  }
+  DeviceRanks make(int ranks) const { return DeviceRanks(places(ranks, GetParam().devices)); }
 
   const WithEnvironment algorithm, protocol, buffers, channels;
 };
@@ -74,14 +76,17 @@ TEST_P(Connected, EqualTheReferenceForOddSizesAndAlignments) {
   for (const int n : {2, 3, 4, 5, 8}) {
     DeviceRanks ranks = make(n);
     for (const Collective collective : kAll) {
-      if (std::string(GetParam().algorithm) == "tree" && collective != Collective::kAllReduce)
+      const bool tree = std::string(GetParam().algorithm) == "tree";
+      if (tree &&
+          (collective == Collective::kAllGather || collective == Collective::kReduceScatter))
         continue;
       for (const std::size_t count : {1, 37, 3001}) {
         ++seed;
         const DataType type = seed % 3 == 0   ? DataType::kUint8
                               : seed % 3 == 1 ? DataType::kFloat64
                                               : DataType::kFloat32;
-        const Case c{collective, type, RedOp::kSum, n, static_cast<int>(seed) % n, count, seed};
+        const int root = tree && collective == Collective::kReduce ? 0 : static_cast<int>(seed) % n;
+        const Case c{collective, type, RedOp::kSum, n, root, count, seed};
         run_grouped(ranks, c, seed % 2 == 0, seed % 4 == 0 ? size_of(type) : 0);
         if (HasFatalFailure()) return;
       }
@@ -248,8 +253,16 @@ class ConnectedFaults : public testing::Test {
   void* word = nullptr;
 };
 
-TEST_F(ConnectedFaults, NameTheRankAndTheCallThatAKernelWaitedFor) {
+// A call of this size goes by what the environment says: rings, pushed lines, or a meeting.
+class ConnectedFaultsOf : public ConnectedFaults,
+                          public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Algorithms, ConnectedFaultsOf,
+                         testing::Values("ring", "oneshot", "twoshot"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(ConnectedFaultsOf, NameTheRankAndTheCallThatAKernelWaitedFor) {
   const WithEnvironment limit("RONDO_TIMEOUT", "0.2");
+  const WithEnvironment algorithm("NCCL_ALGO", GetParam());
   DeviceRanks ranks(std::vector<int>{0, 1});
   ranks.use_device_of(1);
   hold_up(ranks.streams[1]);
@@ -275,7 +288,8 @@ TEST_F(ConnectedFaults, RefuseLL128WhereDevicesDoNotReachEachOther) {
   EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("allow simple or ll"), std::string::npos);
 }
 
-TEST_F(ConnectedFaults, AbortEndsKernelsThatWait) {
+TEST_P(ConnectedFaultsOf, AbortEndsKernelsThatWait) {
+  const WithEnvironment algorithm("NCCL_ALGO", GetParam());
   ncclComm_t comms[2];
   const int devices[2] = {0, 1};
   NCCL_OK(ncclCommInitAll(comms, 2, devices));
@@ -298,18 +312,27 @@ TEST_F(ConnectedFaults, AbortEndsKernelsThatWait) {
   for (GpuStream stream : streams) gpu_api()->destroy_stream(stream);
 }
 
+std::string name_of(const Setting& setting) {
+  std::string name = setting.algorithm;
+  std::replace(name.begin(), name.end(), ':', '_');
+  if (name.empty()) name = "any";
+  return name + "_" + (*setting.protocol == 0 ? "any" : setting.protocol) +
+         (setting.devices == kAllDevices ? "_devices"
+          : setting.devices == 1         ? "_one"
+                                         : "_pairs");
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Settings, Connected,
-    testing::Values(Setting{"ring", "simple", true}, Setting{"ring", "ll", true},
-                    Setting{"tree", "simple", true}, Setting{"tree", "ll", true},
-                    Setting{"ring", "simple", false}, Setting{"ring", "ll", false},
-                    Setting{"tree", "simple", false}, Setting{"tree", "ll", false},
-                    Setting{"ring", "ll128", true}, Setting{"tree", "ll128", true},
-                    Setting{"ring", "ll128", false}),
-    [](const testing::TestParamInfo<Setting>& info) {
-      return std::string(info.param.algorithm) + "_" + info.param.protocol +
-             (info.param.several_devices ? "_devices" : "_one");
-    });
+    testing::Values(Setting{"ring", "simple", kAllDevices}, Setting{"ring", "ll", kAllDevices},
+                    Setting{"tree", "simple", kAllDevices}, Setting{"tree", "ll", kAllDevices},
+                    Setting{"ring", "simple", 1}, Setting{"ring", "ll", 1},
+                    Setting{"tree", "simple", 1}, Setting{"tree", "ll", 1},
+                    Setting{"ring", "ll128", kAllDevices}, Setting{"tree", "ll128", kAllDevices},
+                    Setting{"ring", "ll128", 1}, Setting{"", "", kAllDevices}, Setting{"", "", 2},
+                    Setting{"allreduce:oneshot", "ll", kAllDevices},
+                    Setting{"allreduce:twoshot", "simple", kAllDevices}),
+    [](const testing::TestParamInfo<Setting>& info) { return name_of(info.param); });
 
 }  // namespace
 }  // namespace rondo::test

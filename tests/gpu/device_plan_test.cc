@@ -64,6 +64,43 @@ TEST(DevicePlan, SeveralDevicesUseLLWhileSmallAndMoreChannelsWhenLarge) {
   EXPECT_LE(large.per_round * sizeof(float), facts.slot_bytes);
 }
 
+TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnectionsForSmallCalls) {
+  DevicePlanFacts facts = facts_of(4, 4);
+  facts.may_meet = facts.may_push = true;
+  const auto plan_of = [&](Collective which, std::uint64_t count) {
+    return make_device_plan(facts, record_of(which, count)).value();
+  };
+  EXPECT_TRUE(plan_of(Collective::kAllReduce, 100).pushed);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 100).algorithm, Algorithm::kOneShot);
+  EXPECT_TRUE(plan_of(Collective::kAllGather, 100).pushed);
+  EXPECT_TRUE(plan_of(Collective::kReduceScatter, 100).met);
+  EXPECT_TRUE(plan_of(Collective::kAllReduce, 256 << 10).met);
+  EXPECT_TRUE(plan_of(Collective::kAllToAll, kLarge).met);
+  EXPECT_TRUE(plan_of(Collective::kAllReduce, kLarge).connected);
+  facts.wires = parse_protocols("simple").value();
+  EXPECT_TRUE(plan_of(Collective::kAllReduce, 100).met) << "pushed lines are those of LL";
+  facts.algorithms = only("ring");
+  EXPECT_TRUE(plan_of(Collective::kAllReduce, 100).connected);
+  facts.algorithms = only("twoshot");
+  EXPECT_TRUE(plan_of(Collective::kAllReduce, kLarge).met);
+  facts.algorithms = {};
+  facts.reproducible = true;
+  EXPECT_TRUE(plan_of(Collective::kAllReduce, kLarge).met) << "in tree order at any size";
+}
+
+TEST(DevicePlan, SmallBroadcastsAndReductionsGoAlongTrees) {
+  const DevicePlanFacts facts = facts_of(8, 8);
+  const auto algorithm_of = [&](Collective which, std::uint64_t count, int root) {
+    CallRecord record = record_of(which, count);
+    record.root = root;
+    return make_device_plan(facts, record).value().algorithm;
+  };
+  EXPECT_EQ(algorithm_of(Collective::kBroadcast, 100, 3), Algorithm::kTree);
+  EXPECT_EQ(algorithm_of(Collective::kBroadcast, kLarge, 3), Algorithm::kRing);
+  EXPECT_EQ(algorithm_of(Collective::kReduce, 100, 0), Algorithm::kTree);
+  EXPECT_EQ(algorithm_of(Collective::kReduce, 100, 3), Algorithm::kRing) << "three neighbours";
+}
+
 TEST(DevicePlan, LL128RunsWhereItIsAllowed) {
   EXPECT_FALSE(lines_stay_whole(90, LinePath::kBetweenDevices)) << "nobody has measured it";
   DevicePlanFacts facts = facts_of(4, 4);

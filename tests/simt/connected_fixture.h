@@ -85,7 +85,7 @@ class ConnectedRanks {
     args.per_round = call.per_round != 0 ? call.per_round : slot * static_cast<unsigned>(parts);
     args.algorithm = call.algorithm;
     args.wire = call.wire;
-    args.groups = tree ? 2 : 1;
+    args.groups = tree && all_reduce ? 2 : 1;
     args.ranks = shape_.ranks;
     args.channels = shape_.channels;
     args.stations = shape_.one_device ? shape_.ranks : 1;

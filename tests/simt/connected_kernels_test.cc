@@ -161,6 +161,21 @@ TEST(ConnectedKernels, CopyBytesOfAnyNumberAndPlace) {
   });
 }
 
+TEST(ConnectedKernels, BroadcastAlongTreesFromEveryRoot) {
+  for (const int n : {2, 3, 5, 8})
+    for (int root = 0; root < n; ++root) {
+      const ConnectedShape shape{.ranks = n, .slots = 1};
+      const ConnectedCall call{.collective = Collective::kBroadcast,
+                               .algorithm = Algorithm::kTree,
+                               .wire = root % 2 == 0 ? Wire::kLL : Wire::kSimple,
+                               .count = 900,
+                               .per_round = 256,
+                               .root = root};
+      EXPECT_TRUE(copies({.seed = 3, .weak = root % 3 == 0, .devices = 8}, shape, call))
+          << n << " ranks, root " << root;
+    }
+}
+
 struct NoRelease : cuda::NoFaults {
   static constexpr bool kNoRelease = true;
 };

@@ -1,0 +1,100 @@
+// Broadcast and reduce along the links of the free double tree (tree.h), hung up at any root: for
+// executors whose connections are made before any call and whose memory they cost.
+//
+// Traffic per rank of S bytes: S, as for a tree rooted anew, in at most 2 * log2(n) steps instead
+// of log2(n) + 1. Order of a reduction: in each tree (first child's + own) + second child's,
+// children being a rank's neighbours but the one towards the root, those below it first. Slots: one
+// a connection is enough. A root may have three neighbours in one of the trees; a reduction takes
+// two at most, so reductions run where hung_tree_takes(root): 0 always.
+#pragma once
+
+#include "base/double_tree.h"
+#include "kernels/primitives.h"
+
+namespace rondo {
+
+// A rank's neighbours in one tree, seen from the root; children are filled first to last.
+struct HungLinks {
+  int parent = kNoRank;
+  int child[3] = {kNoRank, kNoRank, kNoRank};
+};
+
+RONDO_FN constexpr HungLinks hung_double_tree(int rank, int root, int size, int tree) {
+  const TreeLinks links = double_tree(rank, size, tree);
+  // Places as in base/double_tree.h; a subtree is a range of them.
+  const int shift = tree == 0 ? 0 : size - 1;
+  const int own = (rank + shift) % size + 1, wanted = (root + shift) % size + 1;
+  const int height = static_cast<int>(in_order_tree::lowest_bit(static_cast<unsigned>(own)));
+  int toward = links.parent;
+  if (wanted < own && wanted > own - height) toward = links.child[0];
+  if (wanted > own && wanted < own + height) toward = links.child[links.children() - 1];
+  if (wanted == own) toward = kNoRank;
+  HungLinks hung;
+  hung.parent = toward;
+  const int neighbours[3] = {links.child[0], links.child[1], links.parent};
+  int filled = 0;
+  for (const int neighbour : neighbours) {
+    const bool below = neighbour != kNoRank && neighbour != toward;
+    if (below && filled == 0) hung.child[0] = neighbour;
+    if (below && filled == 1) hung.child[1] = neighbour;
+    if (below && filled == 2) hung.child[2] = neighbour;
+    filled += below ? 1 : 0;
+  }
+  return hung;
+}
+
+constexpr bool hung_tree_takes(int root, int size) {
+  return hung_double_tree(root, root, size, 0).child[2] == kNoRank &&
+         hung_double_tree(root, root, size, 1).child[2] == kNoRank;
+}
+
+template <Links C>
+struct HungEnds {
+  const HungLinks links;
+  const int number;
+  const Peers parent{links.parent, -1};
+  const Peers children{links.child[0], links.child[1]};
+  const Peers third{links.child[2], -1};
+
+  RONDO_FN Chunk chunk(const Rounds& rounds, std::uint64_t round) const {
+    const Slice half = part_of(rounds[round], number, 2, rounds.grain);
+    return {half.begin, half.begin, half.count};
+  }
+};
+
+template <Links C>
+RONDO_FN void hung_tree_broadcast(C& c, int root, const Rounds& rounds) {
+  const HungEnds<C> trees[2] = {{hung_double_tree(c.rank(), root, c.size(), 0), 0},
+                                {hung_double_tree(c.rank(), root, c.size(), 1), 1}};
+  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+    RONDO_UNROLL
+    for (const HungEnds<C>& tree : trees) {
+      const Chunk chunk = tree.chunk(rounds, round);
+      if (c.rank() == root) {
+        c.between({}, tree.children, tree.number).copy_send(chunk);
+        if (tree.third.first != kNoRank) c.between({}, tree.third, tree.number).send(chunk);
+      } else {
+        c.between(tree.parent, tree.children, tree.number).recv_copy_send(chunk);
+      }
+    }
+  }
+}
+
+template <Links C>
+RONDO_FN void hung_tree_reduce(C& c, int root, const Rounds& rounds) {
+  const HungEnds<C> trees[2] = {{hung_double_tree(c.rank(), root, c.size(), 0), 0},
+                                {hung_double_tree(c.rank(), root, c.size(), 1), 1}};
+  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
+    RONDO_UNROLL
+    for (const HungEnds<C>& tree : trees) {
+      const Chunk chunk = tree.chunk(rounds, round);
+      if (c.rank() == root) {
+        c.between(tree.children, {}, tree.number).recv_reduce_copy(chunk);
+      } else {
+        c.between(tree.children, tree.parent, tree.number).recv_reduce_send(chunk);
+      }
+    }
+  }
+}
+
+}  // namespace rondo

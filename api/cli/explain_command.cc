@@ -8,6 +8,7 @@
 #include "bench/element_types.h"
 #include "bench/kinds.h"
 #include "collectives/explain.h"
+#include "collectives/gpu/explain_devices.h"
 #include "collectives/host_shape.h"
 #include "collectives/tuning.h"
 #include "topology/cache_sizes.h"
@@ -20,7 +21,8 @@ namespace {
 struct Wanted {
   std::string collective, size = "4M", type = "float", op = "sum";
   int ranks = 2, hosts = 1, root = 0, cores = 0;
-  bool threads = false, reproducible = false;
+  int gpus = 0;
+  bool threads = false, reproducible = false, no_p2p = false;
 };
 
 std::optional<Collective> engine_collective(bench::Kind kind) {
@@ -125,10 +127,22 @@ Result<PlanFacts> facts_of(const Wanted& wanted) {
   return facts;
 }
 
+Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& record) {
+  if (wanted.gpus == 0) {
+    RONDO_TRY(const PlanFacts facts, facts_of(wanted));
+    return explain(facts, record);
+  }
+  gpu::DevicePlanFacts facts = gpu::usual_facts(wanted.ranks, wanted.gpus, !wanted.no_p2p);
+  facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
+  RONDO_TRY(facts.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
+  RONDO_TRY(facts.wires, gpu::parse_protocols(env::get_string("NCCL_PROTO")));
+  return gpu::explain_on_devices(facts, record);
+}
+
 Done print(const Wanted& wanted) {
   RONDO_TRY(const CallRecord record, record_of(wanted));
-  RONDO_TRY(const PlanFacts facts, facts_of(wanted));
-  for (const ExplainRow& row : explain(facts, record))
+  RONDO_TRY(const std::vector<ExplainRow> rows, rows_of(wanted, record));
+  for (const ExplainRow& row : rows)
     fmt::print("{:<12} {}{}{}\n", row.what, row.value,
                row.value.empty() || row.why.empty() ? "" : "; ", row.why);
   return done();
@@ -139,7 +153,8 @@ Done print(const Wanted& wanted) {
 int explain_command(int argc, char** argv) {
   Wanted wanted;
   CLI::App app{
-      "Says which algorithm would run a call and why. NCCL_ALGO and RONDO_REPRODUCIBLE count.",
+      "Says which algorithm would run a call and why. NCCL_ALGO, RONDO_REPRODUCIBLE and, on "
+      "GPUs, NCCL_PROTO count.",
       argv[0]};
   app.add_option("collective", wanted.collective, "all_reduce, all_gather, ... as in rondo bench")
       ->required();
@@ -153,6 +168,9 @@ int explain_command(int argc, char** argv) {
   app.add_option("--op", wanted.op, "of reductions")->capture_default_str();
   app.add_option("--root", wanted.root, "of broadcast, reduce, gather, scatter");
   app.add_option("--cores", wanted.cores, "of each host; as many as this process may use");
+  app.add_option("--gpus", wanted.gpus, "ranks of one process live on so many GPUs")
+      ->check(CLI::Range(1, 64));
+  app.add_flag("--no-p2p", wanted.no_p2p, "GPUs do not reach each other's memory");
   app.add_flag("--threads", wanted.threads, "all ranks are threads of one process");
   app.add_flag("--reproducible", wanted.reproducible, "as with RONDO_REPRODUCIBLE=1");
   try {

@@ -14,6 +14,7 @@
 #include "base/types.h"
 #include "collectives/algorithm_filter.h"
 #include "kernels/cuda/connected_args.h"
+#include "kernels/cuda/direct_args.h"
 
 namespace rondo::gpu {
 
@@ -27,6 +28,10 @@ inline constexpr std::uint8_t kUsualWires = bit_of(cuda::Wire::kSimple) | bit_of
 // this compute capability (90) over this path.
 enum class LinePath : std::uint8_t { kWithinDevice, kBetweenDevices };
 bool lines_stay_whole(int capability, LinePath path);
+
+// Unless the program says otherwise: channels that connections are made for, bytes of a slot.
+inline constexpr int kUsualChannels = 16;
+inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
 
 struct DevicePlanFacts {
   int ranks = 1;

@@ -12,10 +12,7 @@
 namespace rondo::gpu {
 namespace {
 
-// Channels that connections are made for, unless the program asks for more or fewer CTAs.
-constexpr int kChannels = 16;
 constexpr int kSlots = 4;
-constexpr std::uint64_t kSlotBytes = 64 << 10;
 constexpr std::uint64_t kSmallestSlot = 128;
 
 template <class T>
@@ -109,7 +106,7 @@ Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFa
 ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations) {
   ConnectionShape shape;
   shape.slots = kSlots;
-  shape.slot_bytes = kSlotBytes;
+  shape.slot_bytes = kUsualSlotBytes;
   std::uint64_t asked = 0;
   int fewest = 1, most = cuda::kMostChannels;
   for (const GpuFacts& one : all) {
@@ -119,7 +116,7 @@ ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<co
   }
   if (asked > 0)
     shape.slot_bytes = std::max(asked / kSlots / kSmallestSlot * kSmallestSlot, kSmallestSlot);
-  shape.channels = std::min(std::max(kChannels, fewest), most);
+  shape.channels = std::min(std::max(kUsualChannels, fewest), most);
   for (std::size_t r = 0; r < all.size(); ++r)
     shape.channels = std::min(shape.channels, all[r].resident_ctas / stations[r]);
   return shape;

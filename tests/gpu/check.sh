@@ -46,7 +46,9 @@ else
 fi
 
 stage probe 150 probe.json "$bin/gpu_probe"
-stage correctness 120 tests.txt "$bin/gpu_tests" --gtest_brief=1
+stage correctness 120 tests.txt "$bin/gpu_tests" --gtest_brief=1 --gtest_filter='-*ll128*'
+# Nothing promises that lines of 128 bytes stay whole: a failure here is an answer, too.
+stage ll128-forced 30 tests.txt "$bin/gpu_tests" --gtest_brief=1 --gtest_filter='*ll128*'
 some=--gtest_filter='*/1:Graphs.*:*Meet*_devices:*CopyEngines*'
 stage blocking-launches 30 tests.txt \
   env CUDA_LAUNCH_BLOCKING=1 "$bin/gpu_tests" --gtest_brief=1 "$some"
@@ -104,6 +106,15 @@ for kind in all_gather reduce_scatter broadcast alltoall sendrecv; do
   stage "bench-$kind" 15 bench.txt "$bin/rondo" bench $kind -g 1 --ranks-per-gpu 4 -b 64K -e 64M \
     -f 32 -n 10 --no-progress
 done
+gpus=$(grep -c '^GPU ' "$out/devices.txt")
+if [ "$gpus" -gt 1 ]; then
+  for way in ring:LL ring:LL128 ring:Simple tree:LL tree:Simple oneshot:LL twoshot:Simple; do
+    stage "bench-$gpus-gpus-$way" 15 bench.txt env "NCCL_ALGO=${way%:*}" "NCCL_PROTO=${way#*:}" \
+      "$bin/rondo" bench all_reduce -g "$gpus" -b 4 -e 4M -f 16 -n 20 --no-progress
+  done
+else
+  cannot several-gpus "there is one GPU: rings, trees and pushed lines between GPUs were not measured"
+fi
 
 # NVIDIA's library and ours in turns; ranks that share the device where there is one.
 beside=$here/../../bench/beside/beside.py

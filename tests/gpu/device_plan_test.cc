@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "collectives/gpu/explain_devices.h"
+
 namespace rondo::gpu {
 namespace {
 
@@ -132,6 +134,25 @@ TEST(DevicePlan, CopiesNeedNoPeerAccess) {
   facts.all_reach = false;
   EXPECT_FALSE(make_device_plan(facts, record_of(Collective::kAllToAll, 100)).value().connected);
   EXPECT_TRUE(make_device_plan(facts, record_of(Collective::kAllReduce, 100)).value().connected);
+}
+
+TEST(DevicePlan, IsExplainedInWords) {
+  const auto text_of = [](const DevicePlanFacts& facts, const CallRecord& record) {
+    std::string text;
+    for (const ExplainRow& row : explain_on_devices(facts, record))
+      text += row.what + " " + row.value + "; " + row.why + "\n";
+    return text;
+  };
+  DevicePlanFacts facts = usual_facts(8, 8, true);
+  const CallRecord large = record_of(Collective::kAllReduce, kLarge);
+  EXPECT_NE(text_of(facts, large).find("protocol Simple"), std::string::npos);
+  facts.wires = parse_protocols("LL128").value();
+  EXPECT_NE(text_of(facts, large).find("protocol LL128"), std::string::npos);
+  facts.algorithms = only("twoshot");
+  EXPECT_NE(text_of(facts, large).find("algorithm twoshot; 8 devices meet"), std::string::npos);
+  facts = usual_facts(2, 2, false);
+  facts.reproducible = true;
+  EXPECT_NE(text_of(facts, large).find("refused"), std::string::npos);
 }
 
 TEST(DevicePlan, ProtocolsAreListsOfNames) {

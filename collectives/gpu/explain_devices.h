@@ -1,0 +1,17 @@
+// What a call on CUDA devices of one process would run as, and why, in words. A pure use of
+// device_plan.h: needs no device.
+#pragma once
+
+#include <vector>
+
+#include "collectives/explain.h"
+#include "collectives/gpu/device_plan.h"
+
+namespace rondo::gpu {
+
+// Facts as the planner has them where nothing is said: `ranks` dealt over `devices`.
+DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach);
+// Rows for a call. Where nothing can run it, one row "refused".
+std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const CallRecord& record);
+
+}  // namespace rondo::gpu

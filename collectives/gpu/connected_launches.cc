@@ -59,6 +59,8 @@ Done launch_connected(const GpuApi& api, const DeviceConnections& connections,
   launch.grid = static_cast<unsigned>(plan.channels * args.stations);
   launch.block = plan.threads;
   launch.shared_bytes = cuda::kConnectedShared;
+  if (plan.bulk) launch.kernel = cuda::kConnectedBulkKernel;
+  if (plan.bulk) launch.shared_bytes += cuda::kBulkShared;
   launch.arguments = &args;
   launch.argument_bytes = sizeof(args);
   launch.cooperative = true;

@@ -75,7 +75,8 @@ bool may_push(const DevicePlanFacts& facts, const CallRecord& record) {
 }
 // Every part reduced by one device that reads all and writes all; the others are direct, too.
 bool may_meet(const DevicePlanFacts& facts, const CallRecord& record) {
-  if (!facts.may_meet) return false;
+  // A barrier is no kernel: one stream waits for all others.
+  if (!facts.may_meet || record.collective == Collective::kBarrier) return false;
   if (record.collective == Collective::kAllReduce)
     return allows(facts, record, Algorithm::kTwoShot);
   return !has_ring(record.collective) || allows(facts, record, Algorithm::kDirect);
@@ -186,6 +187,7 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   plan.connected = true;
   plan.algorithm = tree && (!ring || bytes <= kTreeUpTo) ? Algorithm::kTree : Algorithm::kRing;
   plan.wire = wire_for(facts.wires, bytes);
+  plan.bulk = facts.bulk && plan.wire == Wire::kSimple && !reduces(record.collective);
   const std::uint64_t worth = kBytesPerChannel[static_cast<int>(plan.wire)];
   plan.channels = static_cast<int>(
       std::clamp<std::uint64_t>(bytes / worth, static_cast<std::uint64_t>(facts.fewest_channels),

@@ -36,6 +36,7 @@ inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
 struct DevicePlanFacts {
   int ranks = 1;
   int devices = 1;
+  bool bulk = false;      // copies of Simple in bulk: RONDO_GPU_BULK, where the devices can
   bool may_meet = false;  // devices that reach each other can share a direct kernel's work
   bool may_push = false;  // and each has one rank, with staging for pushed lines
   bool all_reach = true;  // every device reaches every other one's memory
@@ -50,6 +51,7 @@ struct DevicePlan {
   bool connected = false;  // else the direct kernels,
   bool met = false;        // whose work several devices share,
   bool pushed = false;     // or pushed lines
+  bool bulk = false;       // of a connected copy
   Algorithm algorithm = Algorithm::kRing;
   cuda::Wire wire = cuda::Wire::kSimple;
   int channels = 1;

@@ -19,6 +19,7 @@ Done load_kernels(const GpuApi& api) {
   RONDO_CHECK_OK(load(cuda::kCopyKernel));
   RONDO_CHECK_OK(load(cuda::kConnectedCopyKernel));
   RONDO_CHECK_OK(load(cuda::kPushedCopyKernel));
+  RONDO_CHECK_OK(load(cuda::kConnectedBulkKernel));
   for (int type = 0; type < kDataTypes; ++type)
     for (int op = 0; op < kRedOps; ++op) {
       const auto t = static_cast<DataType>(type);

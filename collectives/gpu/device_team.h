@@ -149,6 +149,7 @@ class DeviceTeam {
   Done open_connections();
   Done make_connections();
   Done open_meetings();
+  Result<bool> may_copy_in_bulk();
   Done launch_part(const DevicePlan& plan, const CallRecord& record, std::span<const Side> sides,
                    const Spot& spot);
   Done add_stream(int rank, GpuStream stream);
@@ -186,7 +187,7 @@ class DeviceTeam {
   DevicePlanFacts facts_;
   bool all_here_reach_ = true;  // devices of this process
   std::unique_ptr<DeviceConnections> own_connections_;
-  DeviceConnections* connections_ = nullptr;  // where calls may need them; or the processes'
+  DeviceConnections* connections_ = nullptr;         // where calls may need them; or the processes'
   std::unique_ptr<DeviceMeetings> device_meetings_;  // of devices that reach each other, else null
 
   std::mutex mutex_;

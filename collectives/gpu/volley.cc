@@ -1,4 +1,5 @@
 // Calls over connections: one launch on every device of the team.
+#include "base/env.h"
 #include "collectives/gpu/connected_launches.h"
 #include "collectives/gpu/device.h"
 #include "collectives/gpu/device_team.h"
@@ -19,6 +20,18 @@ Done DeviceTeam::open_connections() {
       connections_->host_control(r).limit_ns =
           static_cast<std::uint64_t>(options_.kernel_seconds * 1e9);
   return done();
+}
+
+// One rank a device: then there is shared memory for it beside whatever else runs.
+Result<bool> DeviceTeam::may_copy_in_bulk() {
+  if (!env::get_bool("RONDO_GPU_BULK") || distinct_.size() != devices_.size()) return false;
+  for (const DeviceState& state : distinct_) {
+    int major = 0;
+    RONDO_CHECK_OK(
+        check(api_.attribute(&major, GpuAttribute::kMajor, state.device), "cuDeviceGetAttribute"));
+    if (major < 9) return false;
+  }
+  return true;
 }
 
 // Between devices of this process, where all ranks are.
@@ -58,6 +71,7 @@ Done DeviceTeam::make_connections() {
   if (facts_.most_channels == 0) return done();  // calls that need connections will say so
   RONDO_TRY(own_connections_, DeviceConnections::make(devices_, found.near, found.shape));
   connections_ = own_connections_.get();
+  RONDO_TRY(facts_.bulk, may_copy_in_bulk());
   return open_meetings();
 }
 

@@ -27,13 +27,16 @@ RONDO_FN constexpr HungLinks hung_double_tree(int rank, int root, int size, int 
   const int height = static_cast<int>(in_order_tree::lowest_bit(static_cast<unsigned>(own)));
   int toward = links.parent;
   if (wanted < own && wanted > own - height) toward = links.child[0];
-  if (wanted > own && wanted < own + height) toward = links.child[links.children() - 1];
+  if (wanted > own && wanted < own + height)
+    toward = links.child[1] != kNoRank ? links.child[1] : links.child[0];
   if (wanted == own) toward = kNoRank;
   HungLinks hung;
   hung.parent = toward;
   const int neighbours[3] = {links.child[0], links.child[1], links.parent};
   int filled = 0;
-  for (const int neighbour : neighbours) {
+  RONDO_UNROLL  // no index is known at run time only, so that all of it stays in registers
+      for (int i = 0; i < 3; ++i) {
+    const int neighbour = neighbours[i];
     const bool below = neighbour != kNoRank && neighbour != toward;
     if (below && filled == 0) hung.child[0] = neighbour;
     if (below && filled == 1) hung.child[1] = neighbour;

@@ -109,6 +109,10 @@ static_assert(sizeof(ConnectedArgs) <= 4096);
 inline constexpr unsigned kServiceWarps = 2;
 // Shared memory of a launch, whatever it does.
 inline constexpr unsigned kConnectedShared = 4096;
+// What bulk copies need beside it (bulk_mover.h): pieces, and barriers behind them.
+inline constexpr unsigned kBulkStages = 4;
+inline constexpr unsigned kBulkPiece = 8 << 10;
+inline constexpr unsigned kBulkShared = kBulkStages * kBulkPiece + 128;
 // Most threads a CTA: 96 registers each, or 128 where conversions and scalars need them.
 inline constexpr int kConnectedThreads = 640;
 inline constexpr int kConnectedHeavyThreads = 512;

@@ -1,4 +1,5 @@
 // The copy kernels: bytes, whatever the type.
+#include "kernels/cuda/bulk_mover.h"
 #include "kernels/cuda/direct_rows.h"
 
 namespace rondo::cuda {
@@ -10,6 +11,11 @@ const KernelEntry& row_of_copy() {
 
 const KernelEntry& row_of_connected_copy() {
   static const KernelEntry row = entry_of<Connected<CopyMath>>("connected copy");
+  return row;
+}
+
+const KernelEntry& row_of_connected_bulk() {
+  static const KernelEntry row = entry_of<Connected<BulkMath<>>>("connected bulk copy");
   return row;
 }
 

@@ -32,6 +32,7 @@ const KernelEntry& row_of_copy();
 const KernelEntry& row_of_stored_copy();
 const KernelEntry& row_of_resolve();
 const KernelEntry& row_of_connected_copy();
+const KernelEntry& row_of_connected_bulk();
 const KernelEntry& row_of_pushed_copy();
 
 }  // namespace rondo::cuda

@@ -46,6 +46,7 @@ const KernelEntry& kernel_entry(int kernel) {
   if (kernel == kStoredCopyKernel) return row_of_stored_copy();
   if (kernel == kResolveKernel) return row_of_resolve();
   if (kernel == kConnectedCopyKernel) return row_of_connected_copy();
+  if (kernel == kConnectedBulkKernel) return row_of_connected_bulk();
   if (kernel == kPushedCopyKernel) return row_of_pushed_copy();
   const bool pushed = kernel >= kFirstPushedKernel;
   const bool connected = !pushed && kernel >= kFirstConnectedKernel;

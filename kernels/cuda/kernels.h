@@ -40,7 +40,9 @@ inline constexpr int kConnectedCopyKernel = kResolveKernel + 1;
 inline constexpr int kFirstConnectedKernel = kConnectedCopyKernel + 1;
 inline constexpr int kPushedCopyKernel = kFirstConnectedKernel + kDataTypes * kRedOps;
 inline constexpr int kFirstPushedKernel = kPushedCopyKernel + 1;
-inline constexpr int kKernels = kFirstPushedKernel + kDataTypes * kRedOps;
+// Copies over connections in bulk (bulk_mover.h), for sm_90 and up.
+inline constexpr int kConnectedBulkKernel = kFirstPushedKernel + kDataTypes * kRedOps;
+inline constexpr int kKernels = kConnectedBulkKernel + 1;
 
 constexpr bool depends_on_sign(RedOp op) {
   return op == RedOp::kMin || op == RedOp::kMax || op == RedOp::kAvg;

@@ -218,6 +218,20 @@ TEST_P(Connected, AreReplayedByGraphs) {
   for (int r = 1; r < kRanks; ++r) gpu_api()->destroy_event(joins[r]);
 }
 
+TEST(ConnectedInBulk, EqualTheReference) {
+  const WithEnvironment bulk("RONDO_GPU_BULK", "1"), algorithm("NCCL_ALGO", "ring"),
+      protocol("NCCL_PROTO", "simple");
+  DeviceRanks ranks(places(3, kAllDevices));
+  unsigned seed = 900;
+  for (const Collective collective : {Collective::kAllGather, Collective::kBroadcast})
+    for (const std::size_t count : {1, 4096, 50001})
+      for (const std::size_t shift : {0, 4}) {
+        run_grouped(ranks, {collective, DataType::kInt32, RedOp::kSum, 3, 1, count, ++seed},
+                    seed % 2 == 0, shift);
+        if (testing::Test::HasFatalFailure()) return;
+      }
+}
+
 // Two ranks on two devices, of which rank 1's stream is held up by a word in host memory.
 class ConnectedFaults : public testing::Test {
  protected:

@@ -78,6 +78,7 @@ TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnectionsForSmallCalls) {
   EXPECT_TRUE(plan_of(Collective::kReduceScatter, 100).met);
   EXPECT_TRUE(plan_of(Collective::kAllReduce, 256 << 10).met);
   EXPECT_TRUE(plan_of(Collective::kAllToAll, kLarge).met);
+  EXPECT_TRUE(plan_of(Collective::kBarrier, 0).one_launch());
   EXPECT_TRUE(plan_of(Collective::kAllReduce, kLarge).connected);
   facts.wires = parse_protocols("simple").value();
   EXPECT_TRUE(plan_of(Collective::kAllReduce, 100).met) << "pushed lines are those of LL";
@@ -101,6 +102,15 @@ TEST(DevicePlan, SmallBroadcastsAndReductionsGoAlongTrees) {
   EXPECT_EQ(algorithm_of(Collective::kBroadcast, kLarge, 3), Algorithm::kRing);
   EXPECT_EQ(algorithm_of(Collective::kReduce, 100, 0), Algorithm::kTree);
   EXPECT_EQ(algorithm_of(Collective::kReduce, 100, 3), Algorithm::kRing) << "three neighbours";
+}
+
+TEST(DevicePlan, CopiesGoInBulkWhereTheyMay) {
+  DevicePlanFacts facts = facts_of(4, 4);
+  EXPECT_FALSE(make_device_plan(facts, record_of(Collective::kAllGather, kLarge)).value().bulk);
+  facts.bulk = true;
+  EXPECT_TRUE(make_device_plan(facts, record_of(Collective::kAllGather, kLarge)).value().bulk);
+  EXPECT_FALSE(make_device_plan(facts, record_of(Collective::kAllGather, 10)).value().bulk);
+  EXPECT_FALSE(make_device_plan(facts, record_of(Collective::kAllReduce, kLarge)).value().bulk);
 }
 
 TEST(DevicePlan, LL128RunsWhereItIsAllowed) {

@@ -15,6 +15,7 @@ struct ConnectedShape {
   std::uint64_t slot_bytes = 256;
   bool one_device = false;  // else every rank has its own
   unsigned workers = 32;    // threads of a group that move data
+  unsigned more_shared = 0;
 };
 
 struct ConnectedCall {
@@ -59,7 +60,7 @@ class ConnectedRanks {
       MachineShape launch;
       launch.ctas = static_cast<unsigned>(shape_.channels * args.stations);
       launch.threads = args.groups * (shape_.workers + cuda::kServiceWarps * device::kWarp);
-      launch.shared_bytes = cuda::kConnectedShared;
+      launch.shared_bytes = cuda::kConnectedShared + shape_.more_shared;
       launch.device = device_of(first);
       launch.cooperative = true;
       machine_.launch("connected", launch, [args] { cuda::Connected<Math, Faults>::run(args); });

@@ -2,6 +2,7 @@
 // few slots and many chunks, in seed mode and in weak memory; and faults planted in them are seen.
 #include <string>
 
+#include "kernels/cuda/bulk_mover.h"
 #include "tests/simt/connected_fixture.h"
 #include "tests/simt/rounds.h"
 
@@ -117,8 +118,15 @@ TEST(ConnectedKernels, SlotsAreUsedManyTimes) {
   }
 }
 
-// Bytes of every rank into every rank, or of one into all.
-bool copies(const MachineOptions& options, const ConnectedShape& shape, const ConnectedCall& call) {
+// No two kilobytes are alike.
+std::uint8_t byte_of(int rank, std::uint64_t i) {
+  return static_cast<std::uint8_t>(static_cast<std::uint64_t>(value_of(rank, i)) + (i >> 10) * 13);
+}
+
+// Bytes of every rank into every rank, or of one into all. shift: of the inputs of odd ranks.
+template <class Math = CopyMath>
+bool copies(const MachineOptions& options, const ConnectedShape& shape, const ConnectedCall& call,
+            int shift = 1) {
   TestMachine machine(options);
   ConnectedRanks ranks(machine, shape);
   const bool gathers = call.collective == Collective::kAllGather;
@@ -129,17 +137,17 @@ bool copies(const MachineOptions& options, const ConnectedShape& shape, const Co
     auto* const input = machine.allocate<std::uint8_t>(call.count + 1, ranks.device_of(r));
     auto* const output = machine.allocate<std::uint8_t>(all, ranks.device_of(r));
     for (std::uint64_t i = 0; i < call.count; ++i)
-      machine.on_host(input)[i + r % 2] = static_cast<std::uint8_t>(value_of(r, i));
-    in.push_back(input + r % 2);
+      machine.on_host(input)[i + r % 2 * shift] = byte_of(r, i);
+    in.push_back(input + r % 2 * shift);
     out.push_back(output);
     results.push_back(machine.on_host(output));
   }
-  ranks.launch<CopyMath>(call, in, out);
+  ranks.launch<Math>(call, in, out);
   if (!machine.run()) return false;
   for (int r = 0; r < shape.ranks; ++r)
     for (std::uint64_t i = 0; i < all; ++i) {
       const int from = gathers ? static_cast<int>(i / call.count) : call.root;
-      if (results[r][i] != static_cast<std::uint8_t>(value_of(from, i % call.count))) return false;
+      if (results[r][i] != byte_of(from, i % call.count)) return false;
     }
   return true;
 }
@@ -174,6 +182,43 @@ TEST(ConnectedKernels, BroadcastAlongTreesFromEveryRoot) {
       EXPECT_TRUE(copies({.seed = 3, .weak = root % 3 == 0, .devices = 8}, shape, call))
           << n << " ranks, root " << root;
     }
+}
+
+struct NoArrivalWait : cuda::SoundBulk {
+  static constexpr bool kNoArrivalWait = true;
+};
+struct NoReadWait : cuda::SoundBulk {
+  static constexpr bool kNoReadWait = true;
+};
+// Of slots of many pieces; the number of failures.
+template <class Faults>
+int failures_of_bulk(bool weak) {
+  constexpr int kSeeds = 4;
+  int failed = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const ConnectedShape shape{
+        .ranks = 2, .slot_bytes = 7 * cuda::kBulkPiece, .more_shared = cuda::kBulkShared};
+    const ConnectedCall call{.collective = Collective::kAllGather,
+                             .count = 9 * cuda::kBulkPiece + 16};
+    failed +=
+        copies<cuda::BulkMath<Faults>>({.seed = seed, .weak = weak, .devices = 8}, shape, call, 0)
+            ? 0
+            : 1;
+  }
+  return failed;
+}
+TEST(ConnectedKernels, CopyInBulk) {
+  EXPECT_EQ(failures_of_bulk<cuda::SoundBulk>(false), 0);
+  const ConnectedShape shape{.ranks = 3, .slot_bytes = 1024, .more_shared = cuda::kBulkShared};
+  const ConnectedCall call{.collective = Collective::kBroadcast, .count = 5001, .root = 1};
+  for (const int shift : {0, 1})
+    EXPECT_TRUE(
+        copies<cuda::BulkMath<>>({.seed = 2, .weak = shift == 0, .devices = 8}, shape, call, shift))
+        << "shifted by " << shift;
+}
+TEST(ConnectedKernels, ThatDoNotWaitForBulkCopiesAreCaught) {
+  EXPECT_GT(failures_of_bulk<NoArrivalWait>(false), 2);
+  EXPECT_GT(failures_of_bulk<NoReadWait>(false), 2);
 }
 
 struct NoRelease : cuda::NoFaults {

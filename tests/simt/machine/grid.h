@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/simt/machine/bulk.h"
 #include "tests/simt/machine/fiber.h"
 #include "tests/simt/machine/weak_memory.h"
 
@@ -86,6 +87,7 @@ struct Cta {
   std::vector<std::uint64_t> shared;  // dynamic shared memory, full of garbage at first
   std::array<Barrier, kBarriers> barriers;
   std::vector<Warp> warps;
+  BulkState bulk;
   std::vector<std::unique_ptr<Thread>> threads;
   unsigned threads_left;       // that have not ended
   unsigned threads_ready = 0;  // that can run

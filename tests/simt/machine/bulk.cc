@@ -1,0 +1,157 @@
+#include "tests/simt/machine/bulk.h"
+
+#include <fmt/core.h>
+
+#include <cstring>
+
+#include "kernels/cuda/simt_bulk_hooks.h"
+#include "tests/simt/machine/address_space.h"
+#include "tests/simt/machine/raw_access.h"
+#include "tests/simt/machine/violation.h"
+#include "tests/simt/machine/worker.h"
+
+namespace rondo::simt {
+namespace {
+
+constexpr unsigned kUnit = 16;
+
+Thread& self() { return *Worker::running(); }
+Worker& worker() { return *self().cta.worker; }
+BulkState& state() { return self().cta.bulk; }
+
+[[noreturn]] void refuse(Violation kind, const std::string& what) {
+  report(kind, describe(self()) + " " + what);
+  worker().give_up();
+}
+
+std::byte* shared_at(std::uint32_t offset) {
+  return reinterpret_cast<std::byte*>(self().cta.shared.data()) + offset;
+}
+
+Mbarrier& barrier_at(std::uint32_t at) {
+  const auto found = state().barriers.find(at);
+  if (found == state().barriers.end())
+    refuse(Violation::kBarrier, fmt::format("uses no barrier at {} of shared memory", at));
+  return found->second;
+}
+
+// Both places of a copy, checked to the byte.
+std::byte* checked(const void* global, std::uint32_t shared, unsigned bytes, const char* verb) {
+  const auto address = reinterpret_cast<std::uint64_t>(global);
+  const std::size_t size = self().cta.grid->shared_bytes;
+  if (address % kUnit != 0 || shared % kUnit != 0 || bytes % kUnit != 0 || bytes == 0 ||
+      shared > size || bytes > size - shared)
+    refuse(Violation::kBadAccess,
+           fmt::format("{} {} bytes in bulk at {:#x} and {} of {} bytes of shared memory", verb,
+                       bytes, address, shared, size));
+  std::byte* const at = worker().memory().for_device(self().cta.grid->device, address, bytes, verb,
+                                                     [&] { return describe(self()); });
+  if (at == nullptr) worker().give_up();
+  return at;
+}
+
+template <class Part>
+void for_parts(unsigned bytes, Part&& part) {
+  for (unsigned done = 0; done < bytes; done += kWhole) part(done);
+}
+
+// One step of a copy; whether that was the last.
+bool go_on(BulkCopy& copy) {
+  WeakMemory* const weak = worker().weak();
+  if (copy.load) {
+    for_parts(copy.bytes, [&](unsigned at) {
+      std::byte value[kWhole];
+      if (weak != nullptr) {
+        weak->load(copy.thread->memory, copy.global + at, kWhole, value);
+      } else {
+        raw_load(value, copy.global + at, kWhole, Order::kWeak);
+      }
+      std::memcpy(shared_at(copy.shared + at), value, kWhole);
+    });
+    const auto found = state().barriers.find(copy.mbarrier);
+    if (found == state().barriers.end()) return true;
+    found->second.bytes -= copy.bytes;
+    found->second.settle();
+    return true;
+  }
+  if (copy.read.empty()) {
+    copy.read.assign(shared_at(copy.shared), shared_at(copy.shared) + copy.bytes);
+    return false;
+  }
+  for_parts(copy.bytes, [&](unsigned at) {
+    if (weak != nullptr) {
+      weak->store(copy.thread->memory, copy.global + at, kWhole, copy.read.data() + at);
+    } else {
+      raw_store(copy.global + at, copy.read.data() + at, kWhole, Order::kWeak);
+    }
+  });
+  return true;
+}
+
+void advance(std::size_t index) {
+  std::vector<BulkCopy>& all = state().under_way;
+  if (!go_on(all[index])) return;
+  all.erase(all.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+}  // namespace
+
+void mbarrier_init(std::uint32_t at, unsigned arrivals) {
+  worker().plain_access();
+  if (at % sizeof(std::uint64_t) != 0 || at + sizeof(std::uint64_t) > self().cta.grid->shared_bytes)
+    refuse(Violation::kBadAccess, fmt::format("makes a barrier at {} of shared memory", at));
+  if (!state().barriers.emplace(at, Mbarrier{arrivals, arrivals}).second)
+    refuse(Violation::kBarrier, fmt::format("makes the barrier at {} a second time", at));
+}
+void mbarrier_end(std::uint32_t at) {
+  worker().plain_access();
+  barrier_at(at);
+  state().barriers.erase(at);
+}
+void mbarrier_expect(std::uint32_t at, unsigned bytes) {
+  worker().plain_access();
+  Mbarrier& barrier = barrier_at(at);
+  barrier.bytes += bytes;
+  --barrier.missing;
+  barrier.settle();
+}
+bool mbarrier_test(std::uint32_t at, unsigned parity) {
+  worker().looks();
+  std::vector<BulkCopy>& all = state().under_way;
+  if (!all.empty() && worker().random().one_in(2)) advance(worker().random().below(all.size()));
+  return barrier_at(at).phase % 2 != parity;
+}
+
+void bulk_load(std::uint32_t to, const void* from, unsigned bytes, std::uint32_t mbarrier) {
+  worker().plain_access();
+  barrier_at(mbarrier);
+  state().under_way.push_back(
+      {true, &self(), checked(from, to, bytes, "reads"), to, bytes, mbarrier, 0, {}});
+}
+void bulk_store(void* to, std::uint32_t from, unsigned bytes) {
+  worker().plain_access();
+  state().under_way.push_back(
+      {false, &self(), checked(to, from, bytes, "writes"), from, bytes, 0, 0, {}});
+}
+void bulk_commit() {
+  ++state().groups;
+  for (BulkCopy& copy : state().under_way)
+    if (!copy.load && copy.thread == &self() && copy.group == 0) copy.group = state().groups;
+}
+void bulk_wait(unsigned groups_left, bool only_reads) {
+  worker().give_way();
+  const BulkState& bulk = state();
+  for (std::size_t i = 0; i < bulk.under_way.size();) {
+    const BulkCopy& copy = bulk.under_way[i];
+    const bool awaited = !copy.load && copy.thread == &self() && copy.group != 0 &&
+                         copy.group + groups_left <= bulk.groups &&
+                         (copy.read.empty() || !only_reads);
+    if (awaited) {
+      advance(i);
+    } else {
+      ++i;
+    }
+  }
+}
+
+}  // namespace rondo::simt

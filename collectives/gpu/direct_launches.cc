@@ -28,8 +28,8 @@ DirectLaunches::DirectLaunches(const GpuApi& api, int most_ctas, GpuStream strea
 
 Done DirectLaunches::launch(int kernel, unsigned threads, std::uint64_t bytes, int kinds,
                             const void* arguments, std::size_t size) {
-  const bool meets = meeting_.devices != 0;
-  const auto devices = static_cast<std::uint64_t>(meets ? meeting_.devices : 1);
+  const bool meets = meeting_.devices > 1;
+  const auto devices = static_cast<std::uint64_t>(meeting_.devices);
   const std::uint64_t wanted = std::max<std::uint64_t>(bytes / kBytesPerThread / devices, 1);
   GpuLaunch launch;
   launch.kernel = kernel;

@@ -64,6 +64,8 @@ struct DirectReduce {
   static constexpr int kPerVector = static_cast<int>(sizeof(device::Vector) / sizeof(T));
 
   static constexpr int kMostVectors = most_vectors(type, op, stored);
+  // Whose arithmetic over 8 inputs at once would not stay in registers beside a meeting.
+  static constexpr bool kTight = type == DataType::kFloat16 && op == RedOp::kAvg;
   static constexpr int kRows = kHeavy ? 2 : 8;  // vectors in flight per thread, of 2 or 4 inputs
 
   static RONDO_FN void run(const Args& args) {
@@ -71,9 +73,7 @@ struct DirectReduce {
       run_dealt(args, deal_ctas(args.segments, 1, 0));
     } else {
       if (!begin_meeting<Faults>(args.meeting)) return;
-      const bool alone = args.meeting.devices == 0;
-      run_dealt(args, deal_ctas(args.segments, alone ? 1 : args.meeting.devices,
-                                alone ? 0 : args.meeting.place));
+      run_dealt(args, deal_ctas(args.segments, args.meeting.devices, args.meeting.place));
       end_meeting<Faults>(args.meeting);
     }
   }
@@ -165,7 +165,7 @@ struct DirectReduce {
 
   template <int leaves, int unroll>
   RONDO_FN void reduce_vectors(std::uint64_t head, std::uint64_t v) const {
-    if constexpr (kHeavy && leaves == 8) return reduce_halves(head, v);
+    if constexpr ((kHeavy || kTight) && leaves == 8) return reduce_halves(head, v);
     const std::uint64_t from = device::opaque(offset + head + v * kPerVector);
     const std::uint64_t to = device::opaque(head + v * kPerVector);
     device::Vector loaded[unroll][leaves];
@@ -248,9 +248,7 @@ struct DirectCopy {
       run_dealt(args, deal_ctas(args.items, 1, 0));
     } else {
       if (!begin_meeting<SoundMeetings>(args.meeting)) return;
-      const bool alone = args.meeting.devices == 0;
-      run_dealt(args, deal_ctas(args.items, alone ? 1 : args.meeting.devices,
-                                alone ? 0 : args.meeting.place));
+      run_dealt(args, deal_ctas(args.items, args.meeting.devices, args.meeting.place));
       end_meeting<SoundMeetings>(args.meeting);
     }
   }

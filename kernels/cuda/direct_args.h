@@ -30,8 +30,8 @@ struct Control;  // connected_args.h
 inline constexpr int kMostMeeting = 8;   // devices
 inline constexpr int kMeetingCtas = 64;  // most of a launch
 struct Meeting {
-  std::int32_t devices;               // 0: there is nobody to meet
-  std::int32_t place;                 // of this device
+  std::int32_t devices = 1;           // that meet; 1: there is nobody to meet
+  std::int32_t place = 0;             // of this device
   std::uint64_t* meetings;            // by CTA: how often it has met, ever
   std::uint64_t* told[kMostMeeting];  // in each device's memory: [CTA][place] said so
   Control* control;

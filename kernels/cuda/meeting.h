@@ -47,12 +47,12 @@ RONDO_FN RONDO_NO_INLINE bool meet(const Meeting& meeting, unsigned which) {
 
 template <class Faults>
 RONDO_FN bool begin_meeting(const Meeting& meeting) {
-  if (meeting.devices == 0 || Faults::kNoBegin) return true;
+  if (meeting.devices == 1 || Faults::kNoBegin) return true;
   return meet<Faults>(meeting, 1);
 }
 template <class Faults>
 RONDO_FN void end_meeting(const Meeting& meeting) {
-  if (meeting.devices == 0) return;
+  if (meeting.devices == 1) return;
   if constexpr (!Faults::kNoEnd) meet<Faults>(meeting, 2);
   if (device::thread_index() == 0) {
     std::uint64_t* const met = meeting.meetings + device::cta_index();

@@ -66,11 +66,7 @@ class PushedLines {
     for (std::uint64_t line = device::thread_index(); line < lines_of(bytes);
          line += device::thread_count()) {
       std::uint64_t operand[kMostPushing];
-      if (!take(line, operand)) return;
-      const std::uint64_t own = read_input(piece.at, line, bytes);
-      RONDO_UNROLL
-      for (int s = 0; s < kMostPushing; ++s)
-        if (s == args_.rank) operand[s] = own;
+      if (!take(line, read_input(piece.at, line, bytes), operand)) return;
       write_output(to.at, line, bytes, combine(operand));
     }
   }
@@ -134,24 +130,29 @@ class PushedLines {
   RONDO_FN Awaited awaited(int from) const {
     return {static_cast<int>(device::cta_index()), from, round_, false};
   }
-  // The same line of all peers: every load is on its way before any is looked at.
-  RONDO_FN bool take(std::uint64_t line, std::uint64_t (&operand)[kMostPushing]) const {
-    int late = 0;
-    const auto come = [&] {
-      bool all = true;
+  // The same line of all peers: every load is on its way before any is looked at. Written as one
+  // loop, and not by wait_until(), so that the operands stay in registers.
+  RONDO_FN bool take(std::uint64_t line, std::uint64_t own,
+                     std::uint64_t (&operand)[kMostPushing]) const {
+    std::uint64_t begin = 0;
+    RONDO_NO_UNROLL
+    for (unsigned turns = 1;; ++turns) {
+      int late = -1;
       RONDO_UNROLL
       for (int s = 0; s < kMostPushing; ++s) {
-        operand[s] = 0;
-        if (s >= args_.ranks || s == args_.rank) continue;
-        const device::Pair pair = device::load_pair(lines_at(args_.rank, s) + line);
-        operand[s] = data_of(pair);
-        if (is_of_round(pair)) continue;
-        all = false;
-        late = s;
+        operand[s] = own;
+        if (s < args_.ranks && s != args_.rank) {
+          const device::Pair pair = device::load_pair(lines_at(args_.rank, s) + line);
+          operand[s] = data_of(pair);
+          if (!is_of_round(pair)) late = s;
+        }
       }
-      return all;
-    };
-    return come() || wait_until(come, args_.control, args_.call, awaited(late));
+      if (late < 0) return true;
+      device::spin();
+      if (turns % kTurnsBetweenLooks != 0) continue;
+      begin = look_up(args_.control, args_.call, awaited(late), begin);
+      if (begin == 0) return false;
+    }
   }
 
   // The text sees this CTA's part of every block.

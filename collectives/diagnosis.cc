@@ -132,7 +132,7 @@ std::string CommunicatorState::describe_rank(int global) const {
   const std::optional<RankReport> report = report_on(global);
   if (!report)
     return who + "nothing heard: no rank of its host is inside a call, or they stand still";
-  const std::string what = who + describe(*report, host.sequence);
+  std::string what = who + describe(*report, host.sequence);
   if (local_of(global) >= 0) return what;
   const double age = static_cast<double>(now_ns() - elsewhere->known[global].heard_ns) / 1e9;
   return age < kOld ? what : what + fmt::format(" (heard {:.0f} s ago)", age);

@@ -29,6 +29,10 @@
 
 namespace rondo {
 
+namespace gpu {
+class HostedRank;
+}
+
 class CommunicatorState {
  public:
   CommunicatorState() = default;
@@ -201,6 +205,7 @@ class CommunicatorState {
   Done why_it_ended();  // after an executor gave up
   Done adopted_fault();
 
+  std::shared_ptr<gpu::HostedRank> hosted;  // a rank on a GPU where there are several hosts
   std::unique_ptr<gpu::ProcessHooks> seat;  // last: it goes before what it uses
 };
 

@@ -10,6 +10,7 @@
 #include "collectives/algorithm_filter.h"
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
+#include "collectives/gpu/hosted_rank.h"
 #include "collectives/gpu/shared_device.h"
 #include "collectives/gpu/team_registry.h"
 #include "collectives/tuning.h"
@@ -276,10 +277,7 @@ class Creation {
   // Ranks of several processes: they agree on who reaches whom, and one rank a process joins it to
   // the others.
   Done bind_among_processes(std::vector<int> devices) {
-    if (state_->facts.hosts > 1)
-      return fail(Status::kInvalidUsage,
-                  "ranks on CUDA devices of several hosts (or with NCCL_SHM_DISABLE=1) are not "
-                  "there yet: run them on one host, or set RONDO_DEVICE=host and give host memory");
+    if (state_->facts.hosts > 1) return bind_across_hosts();
     gpu::NeighbourRecords known;
     known.reproducible = state_->facts.reproducible;
     known.algorithms = state_->facts.algorithms;
@@ -319,6 +317,36 @@ class Creation {
       RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), options));
     }
     state_->take_seat();
+    return done();
+  }
+
+  // Ranks on GPUs of several hosts: the host does their calls, on a communicator of its own.
+  Done bind_across_hosts() {
+    const std::uint64_t wanted = gpu::HostedRank::wanted_bytes();
+    Blob blob(sizeof(wanted));
+    std::memcpy(blob.data(), &wanted, sizeof(wanted));
+    RONDO_TRY(const std::vector<Blob> all, session_->all_gather(blob));
+    std::uint64_t least = wanted;
+    for (const Blob& one : all) {
+      if (one.size() != sizeof(wanted))
+        return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
+      least = std::min(least, *reinterpret_cast<const std::uint64_t*>(one.data()));
+    }
+    CreateRequest twin;
+    twin.rank = request_.rank;
+    twin.size = request_.size;
+    RONDO_TRY(twin.id, bootstrap::child_id(state_->ranks[0].address,
+                                           std::as_bytes(std::span("on the host"))));
+    if (request_.rank == 0) twin.serve = state_->listener;
+    twin.options = request_.options;
+    twin.options.device = -1;
+    if (request_.options.kernel_seconds == 0) twin.options.timeout_seconds = 365.0 * 24 * 3600;
+    twin.aborted = request_.aborted;
+    RONDO_TRY(auto on_host, Communicator::create(twin));
+    RONDO_TRY(state_->hosted, gpu::HostedRank::make(std::move(on_host), request_.options.device,
+                                                    least, [state = state_.get()](Fault found) {
+                                                      state->raise(std::move(found), false);
+                                                    }));
     return done();
   }
 

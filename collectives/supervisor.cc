@@ -6,6 +6,7 @@
 #include "base/seconds.h"
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
+#include "collectives/gpu/hosted_rank.h"
 #include "collectives/peer_words.h"
 
 namespace rondo {
@@ -127,6 +128,7 @@ void CommunicatorState::raise(Fault raised, bool tells_other_hosts) {
   faulted.store(true, std::memory_order_release);
   RONDO_WARN("{}", raised.text);
   if (team) team->stop_kernels();
+  if (hosted) hosted->end();
   if (tells_other_hosts) tell_other_hosts(raised);
   if (host.peers.empty()) return;
   FaultSlot& slot = *host.self().fault;

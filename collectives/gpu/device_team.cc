@@ -83,9 +83,11 @@ Done DeviceTeam::open() {
     DeviceScope scope(devices_[r]);
     RONDO_CHECK_OK(scope.entered());
     ranks_[r].ready.emplace_back();
-    RankState::Outside& outside = ranks_[r].outside;
-    for (GpuEvent* event : {&ranks_[r].ready[0], &outside.order, &outside.captured})
-      RONDO_CHECK_OK(check(api_.create_event(event, kEventPlain), "cudaEventCreate"));
+    RONDO_CHECK_OK(check(api_.create_event(&ranks_[r].ready[0], kEventPlain), "cudaEventCreate"));
+    if (processes_ != nullptr) {
+      ranks_[r].outside = std::make_unique<StreamOrder>();
+      RONDO_CHECK_OK(ranks_[r].outside->open());
+    }
     ctas_[r] = ctas[place_of(static_cast<int>(r))];
   }
   return open_connections();
@@ -116,12 +118,9 @@ Done DeviceTeam::open_device(DeviceState& state) {
 
 DeviceTeam::~DeviceTeam() {
   if (processes_ != nullptr && connections_ != nullptr) end_kernels();
-  for (RankState& rank : ranks_) {
-    for (GpuEvent event : {rank.outside.order, rank.outside.captured})
-      if (event != nullptr) api_.destroy_event(event);
+  for (RankState& rank : ranks_)
     for (GpuEvent event : rank.ready)
       if (event != nullptr) api_.destroy_event(event);
-  }
   for (DeviceState& state : distinct_) {
     if (state.order != nullptr) api_.destroy_event(state.order);
     if (state.captured != nullptr) api_.destroy_event(state.captured);
@@ -196,7 +195,7 @@ Done DeviceTeam::add_stream(int rank, GpuStream stream) {
   StreamUse use{stream, state.ready[index], {}};
   RONDO_CHECK_OK(check(api_.capture_info(stream, &use.capture), "cudaStreamGetCaptureInfo"));
   state.streams.push_back(use);
-  RONDO_CHECK_OK(wait_for_outside(rank, stream, use.capture));
+  if (state.outside) RONDO_CHECK_OK(state.outside->wait(stream, use.capture));
   // A rank that is alone and uses one stream waits for nobody.
   if (here_ == 1 && index == 0) return done();
   const std::size_t first = here_ == 1 && index == 1 ? 0 : index;

@@ -34,6 +34,7 @@
 #include "collectives/gpu/direct_launches.h"
 #include "collectives/gpu/kernel_watch.h"
 #include "collectives/gpu/process_team.h"
+#include "collectives/gpu/stream_order.h"
 
 namespace rondo::gpu {
 
@@ -114,13 +115,8 @@ class DeviceTeam {
     std::vector<StreamUse> streams;  // of the post in progress
     std::vector<GpuEvent> ready;     // as many as streams were ever used in one post
     bool meets = false;              // the post in progress meets others of this process
-    // Its newest messages from and to other processes, and the event after them.
-    struct Outside {
-      GpuEvent order = nullptr, captured = nullptr;
-      GpuStream stream = nullptr;
-      std::uint64_t capture = 0;  // 0: they were plain
-      bool any = false;
-    } outside;
+    // Of its messages from and to other processes; null: there are none.
+    std::unique_ptr<StreamOrder> outside;
   };
   // One of the devices on which ranks of this process live.
   struct DeviceState {
@@ -169,9 +165,6 @@ class DeviceTeam {
   Done begin_launch(const Spot& spot, std::span<const Posted> others);
   Done end_launch(const Spot& spot);
   void set_newest(const Spot& spot);
-  // The rank's messages to other processes, which have an order of their own.
-  Done wait_for_outside(int rank, GpuStream stream, const GpuCaptureInfo& capture);
-  Done end_outside(int rank, const Spot& spot);
   int place_of(int rank) const;  // of its device in distinct_
   void end_kernels();
   bool launches_are_over(double seconds) const;

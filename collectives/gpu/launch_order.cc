@@ -69,41 +69,11 @@ void DeviceTeam::set_newest(const Spot& spot) {
   last_capture_ = capturing(spot.capture) ? spot.capture.id : 0;
 }
 
-// Messages of a rank from and to other processes wait for no other rank of this process: who waits
-// for a peer there would keep back what that peer's peers need from here.
-Done DeviceTeam::wait_for_outside(int rank, GpuStream stream, const GpuCaptureInfo& capture) {
-  const RankState::Outside& outside = ranks_[rank].outside;
-  if (!outside.any) return done();
-  const auto wait = [&](GpuEvent event, GpuEventUse use) {
-    return check(api_.stream_wait_event(stream, event, use), "cudaStreamWaitEvent");
-  };
-  if (capturing(capture))
-    return outside.capture == capture.id ? wait(outside.captured, GpuEventUse::kPlain)
-                                         : wait(outside.order, GpuEventUse::kExternal);
-  if (outside.capture == 0 && same_stream(outside.stream, stream)) return done();
-  return wait(outside.order, GpuEventUse::kPlain);
-}
-
-Done DeviceTeam::end_outside(int rank, const Spot& spot) {
-  RankState::Outside& outside = ranks_[rank].outside;
-  const bool in_capture = capturing(spot.capture);
-  if (in_capture)
-    RONDO_CHECK_OK(check(api_.record_event(outside.captured, spot.stream, GpuEventUse::kPlain),
-                         "cudaEventRecord"));
-  RONDO_CHECK_OK(check(api_.record_event(outside.order, spot.stream,
-                                         in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain),
-                       "cudaEventRecord"));
-  outside.stream = spot.stream;
-  outside.capture = in_capture ? spot.capture.id : 0;
-  outside.any = true;
-  return done();
-}
-
 // Everything launched before is before the newest launch, so one wait a stream is enough.
 Done DeviceTeam::join_streams(int rank) {
   std::lock_guard lock(mutex_);
   for (const StreamUse& use : ranks_[rank].streams)
-    RONDO_CHECK_OK(wait_for_outside(rank, use.stream, use.capture));
+    if (ranks_[rank].outside) RONDO_CHECK_OK(ranks_[rank].outside->wait(use.stream, use.capture));
   if (!ranks_[rank].meets) return done();
   const DeviceState* served = &distinct_[place_of(rank)];
   if (!served->newest)

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "collectives/communicator_state.h"
 #include "collectives/gpu/device.h"
+#include "collectives/gpu/hosted_rank.h"
 #include "collectives/gpu/pointers.h"
 
 namespace rondo {
@@ -79,7 +80,7 @@ bool CommunicatorState::adopt_kernel_fault() {
 Done CommunicatorState::post_on_device(std::span<const DeviceCall> calls) {
   if (faulted.load() || adopt_kernel_fault()) return adopted_fault();
   gpu::Mismatch mismatch;
-  Done posted = team->post(rank, calls, &mismatch);
+  Done posted = hosted ? hosted->post(calls) : team->post(rank, calls, &mismatch);
   if (posted.ok()) return done();
   if (ended.load() != kRunning) return why_it_ended();
   if (faulted.load() || adopt_peer_fault()) return adopted_fault();
@@ -91,6 +92,7 @@ Done CommunicatorState::post_on_device(std::span<const DeviceCall> calls) {
 }
 
 Done CommunicatorState::wait_on_device() {
+  if (hosted) return done();
   const auto begin = Clock::now();
   bool warned = false;
   while (!team->launched(rank, kLookMicroseconds)) {

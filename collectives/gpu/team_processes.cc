@@ -76,14 +76,16 @@ Done DeviceTeam::launch_as_messages(Meeting& meeting, Mismatch* mismatch) {
   return end_launch(spot);
 }
 
-// The messages of this post from and to other processes, on its first stream: they meet nobody.
+// The messages of this post from and to other processes, on its first stream: they meet nobody, and
+// wait for no other rank of this process: who waits for a peer there would keep back what that
+// peer's peers need from here.
 // Ranks of one device must not depend on each other in them, where their streams may share a
 // hardware queue.
 Done DeviceTeam::launch_to_processes(int rank, Mismatch* mismatch) {
   const Spot spot = spot_of(rank, ranks_[rank].streams.front());
   RONDO_CHECK_OK(begin_launch(spot, outside_posts_));
   RONDO_CHECK_OK(processes_->messages(outside_, spot.stream, capturing(spot.capture), mismatch));
-  return end_outside(rank, spot);
+  return ranks_[rank].outside->end(spot.stream, spot.capture);
 }
 
 }  // namespace rondo::gpu

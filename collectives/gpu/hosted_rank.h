@@ -1,0 +1,120 @@
+// HostedRank: a rank on a GPU in a communicator that spans several hosts. Its calls pass through
+// pinned memory: the stream copies a step's input there, a thread runs the step on the host, with a
+// communicator of its own (shared memory within a host, TCP between hosts), and the stream copies
+// the output back.
+//
+//   stream   which call, [copy in] READY j, wait for DONE j, [copy out]
+//   thread   wait for READY j, the step on the host, DONE j
+// Steps are double-buffered: the copy of the next input overlaps the host's work. Words are written
+// and awaited by stream memory operations and reset themselves, and all that changes from call to
+// call is a number in a mailbox, so captured calls can be replayed and mixed with plain ones. Calls
+// return at once, unless the rank is 256 of them ahead. Guarantees: the order of calls on whatever
+// streams; faults of the host's call become the rank's; abort ends waits. A group's messages go in
+// rounds of one piece a peer: peers that take large messages in several groups must not wait for
+// each other crosswise. Cost: two copies and three memory operations a step, and a thread a rank.
+// Not there: kernels that fill slots for the network themselves, and GPUDirect.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/gpu.h"
+#include "base/result.h"
+#include "collectives/communicator.h"
+#include "collectives/gpu/call_steps.h"
+#include "collectives/gpu/device_team.h"
+#include "collectives/gpu/stream_order.h"
+
+namespace rondo::gpu {
+
+class HostedRank {
+ public:
+  // Pinned memory of a rank; ranks use the least that any of them may.
+  static std::uint64_t wanted_bytes();
+  // twin: a communicator of the same ranks on the host, nobody else's. raise: takes its faults.
+  static Result<std::unique_ptr<HostedRank>> make(std::shared_ptr<Communicator> twin, int device,
+                                                  std::uint64_t bytes,
+                                                  std::function<void(Fault)> raise);
+  ~HostedRank();
+  HostedRank(const HostedRank&) = delete;
+  HostedRank& operator=(const HostedRank&) = delete;
+
+  // Enqueues the calls of one group; the rank's device must be current.
+  Done post(std::span<const DeviceCall> calls);
+  // All waits end; from any thread.
+  void end();
+
+ private:
+  // Pieces of a group's messages from or to one rank, in order.
+  struct Lane {
+    int peer = 0;
+    bool sends = false;
+    std::vector<std::uint64_t> pieces;  // bytes
+    std::vector<std::byte*> at;         // in the caller's buffers; the thread does not look
+    bool same_as(const Lane& other) const {
+      return peer == other.peer && sends == other.sends && pieces == other.pieces;
+    }
+  };
+  // What the thread must know of a call.
+  struct Descriptor {
+    CallRecord record;  // of a collective
+    std::uint64_t scalar = 0;
+    bool late_scalar = false;
+    std::vector<Lane> lanes;  // else messages
+    bool same_as(const Descriptor& other) const;
+  };
+  struct Words {                        // pinned
+    alignas(64) std::uint32_t mailbox;  // number of the call's descriptor + 1
+    alignas(64) std::uint32_t ready;    // steps whose input is there
+    alignas(64) std::uint32_t done;     // steps whose output is there
+    alignas(64) std::uint64_t scalar;
+  };
+
+  HostedRank(std::shared_ptr<Communicator> twin, int device, std::uint64_t bytes,
+             std::function<void(Fault)> raise);
+  Done open();
+  Done post_collective(const DeviceCall& call);
+  Done post_messages(std::span<const DeviceCall> calls);
+  Result<std::uint32_t> place(Descriptor made, bool in_capture);
+  using CopyStep = std::function<Done(std::uint64_t step, bool in)>;
+  Done enqueue(GpuStream stream, Descriptor descriptor, std::uint64_t steps, const CopyStep& copy);
+  Done write(GpuStream stream, std::uint32_t& word, std::uint32_t value);
+  std::byte* input(std::uint64_t step) const { return memory_ + shape_.input(0, step); }
+  std::byte* output(std::uint64_t step) const { return memory_ + shape_.output(0, step); }
+  std::uint64_t piece_bytes() const;
+
+  void serve();
+  void run_call(const Descriptor& call, bool plain);
+  Done run_step(const Descriptor& call, const CallSteps& steps, std::uint64_t step);
+  bool wait_ready(std::uint32_t step);
+  void release();
+
+  const GpuApi& api_;
+  const std::shared_ptr<Communicator> twin_;
+  const int device_;
+  const cuda::StagingShape shape_;
+  const std::function<void(Fault)> raise_;
+  const std::uint32_t made_in_;
+  void* pinned_ = nullptr;
+  std::byte* memory_ = nullptr;
+  Words* words_ = nullptr;
+  std::byte* on_device_ = nullptr;  // where streams see pinned_
+  StreamOrder order_;
+
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<Descriptor> descriptors_;  // plain ones take turns in the first kAhead places
+  std::uint64_t plain_ = 0;             // calls enqueued
+  std::atomic<std::uint64_t> served_{0};
+  std::atomic<bool> ended_{false}, stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,218 @@
+// Ranks on GPUs of several hosts (processes of this machine that are told so by NCCL_HOSTID): calls
+// pass through pinned memory and the host's shared memory and TCP.
+#include <signal.h>
+
+#include <thread>
+
+#include "tests/gpu/process_ranks.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr Collective kAll[] = {
+    Collective::kAllReduce,     Collective::kReduce,   Collective::kBroadcast,
+    Collective::kAllGather,     Collective::kGather,   Collective::kScatter,
+    Collective::kReduceScatter, Collective::kAllToAll,
+};
+
+struct Hosts {
+  const char* name;
+  std::vector<std::string> of_rank;
+  bool spread;  // each rank on a GPU of its own, else all on one
+};
+const Hosts kHosts[] = {{"one_each", {"a", "b", "c"}, true},
+                        {"two_of_two", {"a", "a", "b", "b"}, true},
+                        {"uneven_on_one_gpu", {"a", "b", "b"}, false}};
+
+class GpuHosts : public testing::TestWithParam<Hosts> {
+ protected:
+  int ranks() const { return static_cast<int>(GetParam().of_rank.size()); }
+  RankProcesses::Options options(Environment more = {}) const {
+    more.emplace_back("RONDO_GPU_STAGING", "64K");  // several steps
+    RankProcesses::Options made = gpu_options(more);
+    made.hosts = GetParam().of_rank;
+    return made;
+  }
+  void run(const GpuBody& body, const Environment& more = {}) const {
+    RankProcesses processes(ranks(), options(more), on_gpu(body, GetParam().spread));
+    processes.wait_exits(120);
+    processes.check_expectations();
+  }
+  void SetUp() override {
+    if (GetParam().spread && gpus_there() < ranks()) GTEST_SKIP() << "too few GPUs";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Hosts, GpuHosts, testing::ValuesIn(kHosts),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+void run_case(GpuSeat& seat, const Case& c, const RankCase::Options& options) {
+  RankCase part(seat.comm, seat.stream, c, seat.rank, options);
+  part.fill_input();
+  NCCL_OK(part.call());
+  ASSERT_EQ(part.check(), "") << name(c.collective) << " of " << c.count;
+}
+
+TEST_P(GpuHosts, EqualTheReference) {
+  run([](GpuSeat& seat) {
+    unsigned seed = 1000;
+    for (const Collective collective : kAll)
+      for (const std::size_t count : {0, 1, 37, 3001, 9000}) {
+        ++seed;
+        const DataType type = seed % 2 == 0 ? DataType::kFloat64 : DataType::kUint8;
+        const Case c{collective,
+                     type,
+                     RedOp::kSum,
+                     seat.size,
+                     static_cast<int>(seed % seat.size),
+                     static_cast<std::size_t>(count),
+                     seed};
+        const bool in_place = collective != Collective::kAllToAll && seed % 2 == 0;
+        run_case(seat, c, {in_place, seed % 5 * size_of(type), false});
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    run_case(seat,
+             {Collective::kAllReduce, DataType::kFloat32, RedOp::kPreMulSum, seat.size, 0, 50, 5},
+             {});
+  });
+}
+
+TEST_P(GpuHosts, ExchangeMessages) {
+  run([](GpuSeat& seat) {
+    const int n = seat.size, right = (seat.rank + 1) % n, left = (seat.rank + n - 1) % n;
+    for (const std::size_t bytes : {0, 1, 1001, 100'000}) {
+      DeviceBuffer in(bytes, 3), out(bytes, 1);
+      in.put(Bytes(bytes, static_cast<std::byte>(seat.rank + 1)), 0, seat.stream);
+      out.put({}, 0, seat.stream);
+      NCCL_OK(ncclGroupStart());
+      NCCL_OK(ncclSend(in.data(), bytes, ncclUint8, right, seat.comm, seat.stream));
+      NCCL_OK(ncclRecv(out.data(), bytes, ncclUint8, left, seat.comm, seat.stream));
+      NCCL_OK(ncclGroupEnd());
+      out.get(seat.stream);
+      const Bytes want(bytes, static_cast<std::byte>(left + 1));
+      ASSERT_EQ(std::memcmp(out.host(), want.data(), bytes), 0) << bytes;
+      ASSERT_TRUE(out.guards_intact());
+    }
+  });
+}
+
+// x += everybody's x, by graphs and plain calls on two streams.
+TEST_P(GpuHosts, ReplayGraphsAmongPlainCalls) {
+  run([](GpuSeat& seat) {
+    constexpr std::size_t kCount = 4000;
+    DeviceBuffer buffer(kCount * sizeof(std::int64_t), 0);
+    Bytes ones(kCount * sizeof(std::int64_t));
+    for (std::size_t i = 0; i < kCount; ++i) ones[i * sizeof(std::int64_t)] = std::byte{1};
+    buffer.put(ones, 0, seat.stream);
+    GpuStream other = nullptr;
+    GPU_OK(gpu_api()->create_stream(&other, 0));
+    const auto call = [&](GpuStream stream) {
+      NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclInt64, ncclSum, seat.comm,
+                            stream));
+    };
+    void* graph = nullptr;
+    GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+    for (int i = 0; i < 2; ++i) call(seat.stream);
+    GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+    for (int i = 0; i < 3; ++i) {
+      GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
+      call(other);
+    }
+    GPU_OK(gpu_api()->synchronize_stream(other));
+    buffer.get(seat.stream);
+    std::int64_t want = 1;
+    for (int i = 0; i < 9; ++i) want *= seat.size;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      std::int64_t got = 0;
+      std::memcpy(&got, buffer.host() + i * sizeof(got), sizeof(got));
+      ASSERT_EQ(got, want) << "element " << i;
+    }
+    GPU_OK(gpu_api()->destroy_graph(graph));
+    GPU_OK(gpu_api()->destroy_stream(other));
+  });
+}
+
+// All-reduces until an error comes, which is reported.
+void sum_until_error(GpuSeat& seat, std::size_t count) {
+  DeviceBuffer buffer(count * sizeof(float), 0);
+  buffer.put(Bytes(count * sizeof(float)), 0, seat.stream);
+  seat.seat.mark(1);
+  ncclResult_t result = ncclSuccess;
+  while (result == ncclSuccess) {
+    result = ncclAllReduce(buffer.data(), buffer.data(), count, ncclFloat32, ncclSum, seat.comm,
+                           seat.stream);
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    if (result != ncclSuccess) break;
+    NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+  }
+  seat.seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
+  NCCL_OK(ncclCommAbort(seat.comm));
+  seat.comm = nullptr;
+}
+
+TEST_P(GpuHosts, DeathIsReportedByName) {
+  const int victim = ranks() - 1;
+  RankProcesses processes(
+      ranks(), options(),
+      on_gpu([](GpuSeat& seat) { sum_until_error(seat, 1000); }, GetParam().spread));
+  ASSERT_TRUE(processes.wait_stage(1, 60));
+  nap(0.05);
+  processes.send(victim, SIGKILL);
+  ASSERT_TRUE(processes.wait_reports(30, {victim}));
+  for (int r = 0; r < victim; ++r) {
+    EXPECT_EQ(processes.status(r), Status::kRemoteError) << processes.text(r);
+    EXPECT_NE(processes.text(r).find("rank " + std::to_string(victim)), std::string::npos)
+        << processes.text(r);
+  }
+  processes.wait_exits(60, {victim});
+}
+
+TEST_P(GpuHosts, MismatchedCallsAreNamed) {
+  RankProcesses processes(
+      ranks(), options(),
+      on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 0 ? 400 : 800); },
+             GetParam().spread));
+  ASSERT_TRUE(processes.wait_reports(60));
+  for (int r = 0; r < ranks(); ++r) {
+    EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
+    EXPECT_NE(processes.text(r).find("count 400"), std::string::npos) << processes.text(r);
+  }
+  processes.wait_exits(60);
+}
+
+// The others come when it is over, and are told.
+TEST_P(GpuHosts, AbortEndsStreamsThatWait) {
+  const auto body = [](GpuSeat& seat) {
+    if (seat.rank != 0) {
+      ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+      return sum_until_error(seat, 25);
+    }
+    DeviceBuffer buffer(100, 0);
+    for (int i = 0; i < 3; ++i)
+      NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), 25, ncclFloat32, ncclSum, seat.comm,
+                            seat.stream));
+    nap(0.1);
+    EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
+    std::thread other([&] { EXPECT_EQ(ncclCommAbort(seat.comm), ncclSuccess); });
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    other.join();
+    seat.comm = nullptr;
+    seat.seat.report(done());
+    seat.seat.board.flag = 1;
+    nap(2);
+  };
+  RankProcesses processes(ranks(), options(), on_gpu(body, GetParam().spread));
+  ASSERT_TRUE(processes.wait_reports(30));
+  for (int r = 1; r < ranks(); ++r)
+    EXPECT_EQ(processes.status(r), Status::kRemoteError) << processes.text(r);
+  processes.wait_exits(60);
+}
+
+// Without shared memory between processes, each is a host of its own.
+TEST(GpuHostsAlone, NeedNoSharedMemory) {
+  run_on_gpu(2, {{"NCCL_SHM_DISABLE", "1"}}, [](GpuSeat& seat) {
+    run_case(seat, {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 2, 0, 100'000, 5}, {});
+  });
+}
+
+}  // namespace
+}  // namespace rondo::test

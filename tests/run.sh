@@ -27,7 +27,24 @@ run_ctest() {
 
 stage_dev() { build dev && run_ctest dev; }
 # The GPU path on an emulated GPU.
-stage_simt() { build simt "simt gpu_tests gpu_process_tests bench_tests" && run_ctest simt -R '^(Simt|Gpu)'; }
+stage_simt() {
+  build simt "simt gpu_tests gpu_process_tests bench_tests"
+  run_ctest simt -R '^(Simt|Gpu)'
+  many_seeds
+}
+
+# As many seeds as RONDO_SIMT_SECONDS (60) hold, others in every run: the kernels alone in rounds of
+# their tests, beside them the product in a process a seed. Then once on OS threads.
+many_seeds() {
+  local seconds=${RONDO_SIMT_SECONDS:-60} bin=build/simt/bin rounds
+  local quick='*Meet*_devices:Graphs.*'
+  rounds='DirectKernels.ReduceEvery*:DirectKernels.CopyAny*:ConnectedKernels.AllReduceFor*'
+  rounds+=':ConnectedKernels.CopyBytes*'
+  tests/simt/seeds.sh "$seconds" s $bin/gpu_tests --gtest_filter="$quick" &
+  RONDO_SIMT_SECONDS=$((seconds / 4)) $bin/simt_tests --gtest_filter="$rounds" --gtest_print_time=0
+  wait $!
+  RONDO_SIMT=mode=parallel $bin/gpu_tests --gtest_brief=1
+}
 
 # What has threads, pointers, processes or bytes from outside. The widest sweeps, and what proves
 # algorithms on expressions instead of data, stay with dev; so do programs that are not sanitized.

@@ -1,10 +1,13 @@
-// Rounds of a test with a seed each: a few by default, thousands where RONDO_SIMT_ROUNDS multiplies
-// them, one alone where RONDO_TEST_SEED names it. A round that fails says how to repeat it.
+// Rounds of a test with a seed each: a few by default, as many as fit into RONDO_SIMT_SECONDS where
+// it is set (from a seed of chance), one alone where RONDO_TEST_SEED names it. A round that fails
+// says how to repeat it.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 
@@ -13,16 +16,24 @@
 namespace rondo::simt {
 
 inline void for_each_round(int rounds, const std::function<void(std::uint64_t seed)>& round) {
+  using Clock = std::chrono::steady_clock;
   if (std::getenv("RONDO_TEST_SEED") != nullptr) return round(test_seed());
-  const char* const times = std::getenv("RONDO_SIMT_ROUNDS");
-  const std::uint64_t most = static_cast<std::uint64_t>(rounds) *
-                             (times == nullptr ? 1 : std::strtoull(times, nullptr, 10));
-  for (std::uint64_t seed = 1; seed <= most; ++seed) {
+  const char* const seconds = std::getenv("RONDO_SIMT_SECONDS");
+  const auto end = Clock::now() + std::chrono::seconds(seconds == nullptr ? 0 : std::atoi(seconds));
+  const std::uint64_t first = seconds == nullptr ? 1 : test_seed();
+  std::uint64_t seed = first;
+  const auto goes_on = [&] {
+    return seconds == nullptr ? seed < first + static_cast<std::uint64_t>(rounds)
+                              : Clock::now() < end;
+  };
+  for (; goes_on(); ++seed) {
     round(seed);
     if (!testing::Test::HasFailure()) continue;
     ADD_FAILURE() << "repeat with RONDO_TEST_SEED=" << seed;
     return;
   }
+  if (seconds != nullptr)
+    std::printf("%llu rounds\n", static_cast<unsigned long long>(seed - first));
 }
 
 }  // namespace rondo::simt

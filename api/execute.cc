@@ -129,7 +129,7 @@ std::shared_future<Done> run_on_streams(const std::shared_ptr<Job>& job,
   return push_to_streams(job, streams);
 }
 
-ncclResult_t run_on_worker(std::shared_ptr<Job> job) {
+ncclResult_t run_on_worker(const std::shared_ptr<Job>& job) {
   std::lock_guard lock(issue_mutex);
   take_tickets(*job);
   for (Share& share : job->shares()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
@@ -230,8 +230,8 @@ ncclResult_t execute_on_host(Job& job, std::vector<StreamPin> streams,
   if (streams.empty() && blocking) return run_inline(job);
   auto kept = std::make_shared<Job>(std::move(job));
   job = Job();
-  if (streams.empty()) return run_on_worker(std::move(kept));
-  *finished = run_on_streams(std::move(kept), std::move(streams));
+  if (streams.empty()) return run_on_worker(kept);
+  *finished = run_on_streams(kept, std::move(streams));
   return ncclSuccess;
 }
 

@@ -80,7 +80,9 @@ bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
   waited_ns += std::min(now - last_check_ns, kLongestGap);
   last_check_ns = now;
   ProgressLine& progress = *host.self().progress;
-  HostAtomics::store_relaxed(progress.state, waiting_parts > 1 ? kWaitingTwice : kWaiting);
+  // The other of two parts has ended: what it last waited for is shown, not what this one does.
+  if (waiting_parts == 1 && HostAtomics::load_relaxed(progress.state) == kWaitingTwice)
+    show_wait(site);
   HostAtomics::store_release(progress.checks, HostAtomics::load_relaxed(progress.checks) + 1);
   if (check_mismatch() || check_deaths(site) || check_remote(site) ||
       check_elsewhere(global_of(site)) || check_circle())

@@ -5,9 +5,9 @@
   .ci/kernels.py 80 90 100 120
 
 No kernel, and nothing that one calls, may have a stack frame (or spill); float32, float16 and
-bfloat16 sums and copies may use 96 registers a thread, all others 128. Sums and copies must move 128
-bits at a time (seen in SASS by cuobjdump and nvdisasm, the machine's or those of PyPI). Skipped where
-nvcc is missing.
+bfloat16 sums and copies may use 96 registers a thread, all others 128. Sums and copies must move
+128 bits at a time (seen in SASS by cuobjdump and nvdisasm, the machine's or those of PyPI). Skipped
+where nvcc is missing.
 """
 import glob
 import os
@@ -24,8 +24,8 @@ FLAGS = ["-std=c++20", "-O3", "-fmad=false", "--expt-relaxed-constexpr", "-I.", 
 # Kernels, and functions that they call (which have no registers of their own).
 FUNCTION = re.compile(r"Function properties for (\S+)\s*\n\s*(\d+) bytes stack frame, (\d+) bytes "
                       r"spill stores.*\n(?:.*Used (\d+) registers)?")
-# run_kernel<DirectReduce<type, op>> and run_kernel<Connected<ReduceMath<type, op>>>, with the numbers
-# of base/types.h.
+# run_kernel<DirectReduce<type, op>> and run_kernel<Connected<ReduceMath<type, op>>>, with the
+# numbers of base/types.h.
 REDUCE = re.compile(r"Reduce(?:Math)?ILNS_8DataTypeE(\d+)ELNS_5RedOpE(\d+)E")
 KERNEL = "run_kernel"
 FLOAT32, FLOAT16, BFLOAT16, SUM = 7, 6, 9, 0
@@ -62,7 +62,7 @@ def findings(source, arch, text):
 
 
 def fetch_tools():
-    """Folder with cuobjdump and nvdisasm of PyPI, kept in the cache; None where they cannot be had."""
+    """Folder with cuobjdump and nvdisasm of PyPI, kept in the cache; None where there are none."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     cache = os.path.join(os.environ.get("RONDO_CACHE") or os.path.join(base, "rondo"), "sass-tools")
     tools = {name: os.path.join(cache, name) for name in TOOLS}
@@ -70,8 +70,9 @@ def fetch_tools():
         return cache
     os.makedirs(cache, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder,
-                   "--only-binary=:all:", *(f"nvidia-cuda-{name}" for name in TOOLS)]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
+                   "--dest", folder, "--only-binary=:all:",
+                   *(f"nvidia-cuda-{name}" for name in TOOLS)]
         if subprocess.run(command, capture_output=True).returncode != 0:
             return None
         for wheel in glob.glob(os.path.join(folder, "*.whl")):
@@ -132,7 +133,8 @@ def main():
                 failed += sass_findings(cuobjdump, source, cubin)
     for line in failed:
         print(line)
-    sass = "128-bit accesses seen" if cuobjdump else "SASS not looked at (cuobjdump and nvdisasm are not to be had)"
+    not_seen = "SASS not looked at (cuobjdump and nvdisasm are not to be had)"
+    sass = "128-bit accesses seen" if cuobjdump else not_seen
     print(f"kernels: {kernels} for sm_{', sm_'.join(archs)}, {sass}, {len(failed)} findings")
     return 1 if failed else 0
 

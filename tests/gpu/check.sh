@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that only a real GPU can answer, most telling first, in under 9 minutes.
-#   bash tests/gpu/check.sh            builds the preset cuda for this device, writes to gpu-results/
+#   bash tests/gpu/check.sh            builds the preset cuda for this device; into gpu-results/
 #   bash tests/gpu/check.sh --packed   uses the binaries beside it (tests/gpu/pack.sh made them)
 #   OUT=folder                         where results go; at most 8 files, written as they come
 # Ends with a verdict; non-zero where anything failed or there is no GPU. What cannot run is listed
@@ -35,8 +35,8 @@ else
   cd "$here/../.."
   arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d .)
   { cmake --preset cuda "-DCMAKE_CUDA_ARCHITECTURES=$arch-real" &&
-    cmake --build --preset cuda --target gpu_tests gpu_process_tests gpu_probe rondo_shared nccl_shared \
-      rondo nccl_contestant -j "$(nproc)"; } \
+    cmake --build --preset cuda --target gpu_tests gpu_process_tests gpu_probe rondo_shared \
+      nccl_shared rondo nccl_contestant -j "$(nproc)"; } \
     >"$out/build.txt" 2>&1 || {
     echo "the build failed; its last lines:" >&2
     tail -n 20 "$out/build.txt" >&2
@@ -113,7 +113,7 @@ if [ "$gpus" -gt 1 ]; then
       "$bin/rondo" bench all_reduce -g "$gpus" -b 4 -e 4M -f 16 -n 20 --no-progress
   done
 else
-  cannot several-gpus "there is one GPU: rings, trees and pushed lines between GPUs were not measured"
+  cannot several-gpus "there is one GPU: rings, trees and pushed lines between GPUs are unmeasured"
 fi
 
 # NVIDIA's library and ours in turns; ranks that share the device where there is one.

@@ -1,12 +1,32 @@
 #include "api/call_selection.h"
 
+#include <algorithm>
+
 #include "api/config.h"
 #include "collectives/algorithm_filter.h"
 
 namespace rondo::api {
+namespace {
+
+CallLimits limits_of(const CallConfig& options) {
+  CallLimits limits;
+  const auto ctas = [](int value) {
+    return static_cast<std::uint8_t>(value == NCCL_CONFIG_UNDEF_INT ? 0 : std::min(value, 255));
+  };
+  limits.fewest_ctas = ctas(options.min_ctas);
+  limits.most_ctas = ctas(options.max_ctas);
+  if (options.cta_policy != NCCL_CONFIG_UNDEF_INT)
+    limits.mover = (options.cta_policy & NCCL_CTA_POLICY_ZERO) != 0
+                       ? CallLimits::Mover::kCopyEngines
+                       : CallLimits::Mover::kKernels;
+  return limits;
+}
+
+}  // namespace
 
 Done apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Request* request) {
   RONDO_TRY(const CallConfig options, parse_call_config(config, comm.config));
+  request->call.limits = limits_of(options);
   if (options.algorithms.empty()) return done();
   RONDO_TRY(const AlgorithmFilter filter, parse_algorithms(options.algorithms, "algSelection"));
   CallRecord& record = request->call.record;

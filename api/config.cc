@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include "base/env.h"
 #include "base/log.h"
@@ -83,7 +85,34 @@ Done check_range(const ncclConfig_t& config, const IntField& field) {
   return fail(Status::kInvalidArgument, "Invalid config {} attribute value {}", field.name, value);
 }
 
+// NCCL_CTA_POLICY: words joined by "|". False where a word is none.
+bool read_cta_policy(std::string_view text, int* policy) {
+  constexpr std::pair<std::string_view, int> kWords[] = {{"DEFAULT", NCCL_CTA_POLICY_DEFAULT},
+                                                         {"EFFICIENCY", NCCL_CTA_POLICY_EFFICIENCY},
+                                                         {"ZERO", NCCL_CTA_POLICY_ZERO}};
+  *policy = 0;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t bar = std::min(text.find('|', at), text.size());
+    const std::string_view word = text.substr(at, bar - at);
+    const auto* const found = std::find_if(std::begin(kWords), std::end(kWords),
+                                           [&](const auto& row) { return row.first == word; });
+    if (found == std::end(kWords)) return false;
+    *policy |= found->second;
+    at = bar + 1;
+  }
+  return true;
+}
+
 void apply_environment(ncclConfig_t& config) {
+  if (const auto text = env::get_string("NCCL_CTA_POLICY"); !text.empty()) {
+    int policy = 0;
+    if (read_cta_policy(text, &policy)) {
+      config.CTAPolicy = policy;
+    } else {
+      RONDO_WARN("NCCL_CTA_POLICY={} is not of DEFAULT, EFFICIENCY and ZERO, joined by |; ignored",
+                 text);
+    }
+  }
   for (const IntField& field : kIntFields) {
     if (field.variable == nullptr || !env::raw(field.variable)) continue;
     const std::int64_t value = env::get_int(field.variable);
@@ -156,6 +185,7 @@ Result<CallConfig> parse_call_config(const ncclCollConfig_t* user, const CommCon
   result.force = config.forceAlgSelection != 0;
   result.min_ctas = config.minCTAs;
   result.max_ctas = config.maxCTAs;
+  result.cta_policy = config.CTAPolicy;
   return result;
 }
 

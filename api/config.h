@@ -30,6 +30,7 @@ struct CallConfig {
   bool force = true;
   int min_ctas = NCCL_CONFIG_UNDEF_INT;
   int max_ctas = NCCL_CONFIG_UNDEF_INT;
+  int cta_policy = NCCL_CONFIG_UNDEF_INT;
 };
 
 Result<CallConfig> parse_call_config(const ncclCollConfig_t* user, const CommConfig& comm);

@@ -27,6 +27,7 @@ Result<CommOptions> make_options(const CommConfig& config, const rondoCommOption
   RONDO_TRY(result.device, gpu::device_for_new_rank());
   result.fewest_ctas = config.fields.minCTAs;
   result.most_ctas = config.fields.maxCTAs;
+  result.copy_engines = (config.fields.CTAPolicy & NCCL_CTA_POLICY_ZERO) != 0;
   // A kernel may wait for a rank that still prepares its data: a limit only where one is asked for.
   if (env::raw("RONDO_TIMEOUT")) result.kernel_seconds = result.timeout_seconds;
   if (user == nullptr) return result;

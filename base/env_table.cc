@@ -13,6 +13,8 @@ constexpr Variable kTable[] = {
      "where set, overrides the blocking field of ncclConfig_t"},
     {"NCCL_COMM_ID", Type::kString, "", "host:port at which rank 0 serves the rendezvous"},
     {"NCCL_CONF_FILE", Type::kString, "", "read variables from this file, not from ~/.nccl.conf"},
+    {"NCCL_CTA_POLICY", Type::kString, "",
+     "DEFAULT, EFFICIENCY, ZERO (copy engines), or-ed with |: overrides CTAPolicy of ncclConfig_t"},
     {"NCCL_DEBUG", Type::kString, "NONE", "log level: NONE, VERSION, WARN, INFO, TRACE"},
     {"NCCL_DEBUG_FILE", Type::kString, "", "write the log there; %h host, %p process id"},
     {"NCCL_DEBUG_SUBSYS", Type::kString, "", "parts that may log at INFO; ^PART excludes"},

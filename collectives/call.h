@@ -20,14 +20,23 @@ struct VectorCounts {
   std::vector<std::size_t> receive_counts, receive_displacements;
 };
 
+// What the caller of one call asks of GPUs; the rest is the communicator's.
+struct CallLimits {
+  enum class Mover : std::uint8_t { kUnsaid, kKernels, kCopyEngines };
+
+  std::uint8_t fewest_ctas = 0, most_ctas = 0;  // of a rank; 0: unsaid
+  Mover mover = Mover::kUnsaid;                 // of calls that only copy
+};
+
 struct Call {
   CallRecord record;
   const void* send = nullptr;
   void* receive = nullptr;
-  int peer = -1;                                // kSend, kRecv, kPut, kSignal, kWaitSignal
-  int window = -1;                              // kPut: number of the window,
-  std::size_t offset = 0;                       // and where in it, in bytes
-  int signal = 0;                               // kPut, kSignal, kWaitSignal (count: how many)
+  int peer = -1;           // kSend, kRecv, kPut, kSignal, kWaitSignal
+  int window = -1;         // kPut: number of the window,
+  std::size_t offset = 0;  // and where in it, in bytes
+  int signal = 0;          // kPut, kSignal, kWaitSignal (count: how many)
+  CallLimits limits;
   std::array<std::byte, 8> scalar{};            // PreMulSum's factor, one element of the type
   std::shared_ptr<const VectorCounts> vectors;  // v-collectives
 };

@@ -37,8 +37,9 @@ struct CommOptions {
   std::string name;                  // for logs
   int device = -1;                   // the CUDA device that the rank lives on, or -1: the host
   int fewest_ctas = 1;               // of a rank, where kernels wait for each other
-  int most_ctas = 64;
-  double kernel_seconds = 0;  // without progress, until such a kernel gives up; 0: never
+  int most_ctas = 64;                // fewer than 64: also where they do not
+  bool copy_engines = false;         // calls that only copy are done by cudaMemcpyAsync
+  double kernel_seconds = 0;         // without progress, until such a kernel gives up; 0: never
   // From the environment.
   static CommOptions from_environment();
 };

@@ -110,6 +110,7 @@ Done DeviceTeam::open_peers(DeviceState& state) {
 
 Done DeviceTeam::open_device(DeviceState& state) {
   RONDO_CHECK_OK(check(api_.create_event(&state.captured, kEventPlain), "cudaEventCreate"));
+  RONDO_CHECK_OK(check(api_.create_event(&state.copied, kEventPlain), "cudaEventCreate"));
   RONDO_CHECK_OK(check(api_.create_event(&state.order, kEventPlain), "cudaEventCreate"));
   RONDO_CHECK_OK(check(api_.create_stream(&state.own, 0), "cudaStreamCreate"));
   // Recorded once, so that a graph may wait for it before any launch.
@@ -124,6 +125,7 @@ DeviceTeam::~DeviceTeam() {
   for (DeviceState& state : distinct_) {
     if (state.order != nullptr) api_.destroy_event(state.order);
     if (state.captured != nullptr) api_.destroy_event(state.captured);
+    if (state.copied != nullptr) api_.destroy_event(state.copied);
     if (state.own != nullptr) api_.destroy_stream(state.own);
   }
 }
@@ -244,7 +246,9 @@ Done DeviceTeam::post_collective(int rank, const DeviceCall& call, Mismatch* mis
 
 Done DeviceTeam::launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch) {
   const CallRecord& record = meeting.posted[rank].call.record;
-  RONDO_TRY(const DevicePlan plan, make_device_plan(facts_, record));
+  if (processes_ == nullptr && copies_by_engines(meeting)) return launch_copies(meeting);
+  const DevicePlanFacts facts = processes_ == nullptr ? facts_of(meeting) : facts_;
+  RONDO_TRY(const DevicePlan plan, make_device_plan(facts, record));
   if (processes_ != nullptr) {
     const bool in_capture = capturing(meeting.posted[rank].capture);
     const bool splits = processes_->splits_into_messages() && is_split(record.collective);
@@ -258,7 +262,7 @@ Done DeviceTeam::launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch) 
   std::vector<Side> sides;
   for (const Posted& posted : meeting.posted) sides.push_back(posted.call.side);
   RONDO_CHECK_OK(begin_launch(spot, meeting.posted));
-  DirectLaunches launches(api_, ctas_[rank], spot.stream);
+  DirectLaunches launches(api_, direct_ctas(rank, meeting.posted), spot.stream);
   if (!all_here_reach_) launches.copy_by_driver();
   RONDO_CHECK_OK(launches.collective(record, sides));
   RONDO_CHECK_OK(launches.flush());
@@ -307,8 +311,10 @@ Done DeviceTeam::launch_messages(int rank) {
     all.push_back(match.receive);
   }
   RONDO_CHECK_OK(begin_launch(spot, all));
-  DirectLaunches launches(api_, ctas_[rank], spot.stream);
-  if (!all_here_reach_) launches.copy_by_driver();
+  DirectLaunches launches(api_, direct_ctas(rank, all), spot.stream);
+  const bool by_engines = std::any_of(
+      all.begin(), all.end(), [](const Posted& posted) { return posted.call.copy_engines; });
+  if (!all_here_reach_ || by_engines) launches.copy_by_driver();
   for (const Match& match : matches_) {
     const CallRecord& record = match.send.call.record;
     RONDO_CHECK_OK(launches.copy(match.send.call.side.send, match.receive.call.side.receive,

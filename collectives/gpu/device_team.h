@@ -44,6 +44,8 @@ struct DeviceCall {
   int peer = -1;  // kSend, kRecv
   Side side;
   GpuStream stream = nullptr;
+  int fewest_ctas = 1, most_ctas = 64;  // that the rank asks for; fewer than 64: of any kernel
+  bool copy_engines = false;            // that it asks for, where the call only copies
 };
 
 // Whether the collective is messages where processes have GPUs of their own.
@@ -124,6 +126,7 @@ class DeviceTeam {
     std::vector<int> ranks;       // that live there
     GpuEvent order = nullptr;     // after its last launch
     GpuEvent captured = nullptr;  // after its last captured launch
+    GpuEvent copied = nullptr;    // after its part of copies by the engines of all devices
     GpuStream own = nullptr;      // for ranks whose stream other threads cannot name
     GpuStream stream = nullptr;   // of its last launch outside of captures
     bool newest = false;          // it took part in the newest launch
@@ -159,6 +162,11 @@ class DeviceTeam {
   Done launch_as_messages(Meeting& meeting, Mismatch* mismatch);
   Done launch_to_processes(int rank, Mismatch* mismatch);
   Done launch_volley(const DevicePlan& plan, Meeting& meeting);
+  bool copies_by_engines(const Meeting& meeting) const;
+  Done launch_copies(const Meeting& meeting);
+  // facts_ for this call: within the CTAs that all its ranks allow.
+  DevicePlanFacts facts_of(const Meeting& meeting) const;
+  int direct_ctas(int rank, std::span<const Posted> all) const;
   Spot spot_of(int rank, const StreamUse& use) const;
   // Before and after a launch: its stream waits for those of the others and for the launches
   // before; whoever comes next waits for it.

@@ -125,7 +125,9 @@ Done DirectLaunches::collective(const CallRecord& record, std::span<const Side> 
   const int n = static_cast<int>(sides.size());
   const std::uint64_t bytes = record.count * size_of(record.type);
   if (bytes == 0) return done();
+  const auto sends = [&](int rank) { return (senders_ >> rank & 1) != 0; };
   const auto copy_to_all = [&](int from, std::uint64_t to_offset) -> Done {
+    if (!sends(from)) return done();
     RONDO_CHECK_OK(begin_item(sides[from].send, bytes));
     for (const Side& side : sides) RONDO_CHECK_OK(add_target(at(side.receive, to_offset)));
     return done();
@@ -144,16 +146,17 @@ Done DirectLaunches::collective(const CallRecord& record, std::span<const Side> 
       return done();
     case Collective::kAllToAll:
       for (int s = 0; s < n; ++s)
-        for (int t = 0; t < n; ++t)
+        for (int t = 0; sends(s) && t < n; ++t)
           RONDO_CHECK_OK(
               copy(at(sides[s].send, t * bytes), at(sides[t].receive, s * bytes), bytes));
       return done();
     case Collective::kGather:
       for (int r = 0; r < n; ++r)
-        RONDO_CHECK_OK(copy(sides[r].send, at(sides[record.root].receive, r * bytes), bytes));
+        if (sends(r))
+          RONDO_CHECK_OK(copy(sides[r].send, at(sides[record.root].receive, r * bytes), bytes));
       return done();
     case Collective::kScatter:
-      for (int r = 0; r < n; ++r)
+      for (int r = 0; sends(record.root) && r < n; ++r)
         RONDO_CHECK_OK(copy(at(sides[record.root].send, r * bytes), sides[r].receive, bytes));
       return done();
     case Collective::kBarrier:

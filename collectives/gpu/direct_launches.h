@@ -39,6 +39,9 @@ class DirectLaunches {
   // These launches are this device's part of what all devices of a meeting launch alike.
   void meet(const cuda::Meeting& meeting) { meeting_ = meeting; }
 
+  // Of a collective, only the copies of what these ranks send: bit r for rank r.
+  void only_from(std::uint64_t senders) { senders_ = senders; }
+
   Done collective(const CallRecord& record, std::span<const Side> sides);
   Done copy(const void* from, void* to, std::uint64_t bytes);
   Done flush();
@@ -60,6 +63,7 @@ class DirectLaunches {
   GpuStream stream_;
   bool by_driver_ = false;
   cuda::Meeting meeting_{};
+  std::uint64_t senders_ = ~std::uint64_t{0};
   cuda::CopyArgs copies_{};
 };
 

@@ -22,8 +22,15 @@ constexpr double kWarnSeconds = 60;
 
 // The call as its device sees it; buffers are checked here, before anything is enqueued.
 Result<DeviceCall> resolve(const Call& call, const void* late_scalar, GpuStream stream, int rank,
-                           int device) {
+                           const CommOptions& options) {
+  const int device = options.device;
   DeviceCall resolved;
+  resolved.fewest_ctas =
+      call.limits.fewest_ctas > 0 ? call.limits.fewest_ctas : options.fewest_ctas;
+  resolved.most_ctas = call.limits.most_ctas > 0 ? call.limits.most_ctas : options.most_ctas;
+  resolved.copy_engines = call.limits.mover == CallLimits::Mover::kUnsaid
+                              ? options.copy_engines
+                              : call.limits.mover == CallLimits::Mover::kCopyEngines;
   resolved.record = call.record;
   resolved.peer = call.peer;
   resolved.stream = stream;
@@ -47,12 +54,12 @@ Result<DeviceCall> resolve(const Call& call, const void* late_scalar, GpuStream 
 }
 
 Result<std::vector<DeviceCall>> resolve_all(const Communicator::GpuWork& work, int rank,
-                                            int device) {
+                                            const CommOptions& options) {
   std::vector<DeviceCall> calls;
   for (std::size_t i = 0; i < work.calls.size(); ++i) {
     const void* late_scalar = work.late_scalars.empty() ? nullptr : work.late_scalars[i];
     RONDO_TRY(const DeviceCall call,
-              resolve(work.calls[i], late_scalar, work.streams[i], rank, device));
+              resolve(work.calls[i], late_scalar, work.streams[i], rank, options));
     calls.push_back(call);
   }
   return calls;
@@ -132,7 +139,7 @@ Done Communicator::enqueue_together(std::span<const GpuWork> works) {
     CommunicatorState& state = *work.communicator->state_;
     const gpu::DeviceScope scope(state.options.device);
     RONDO_CHECK_OK(scope.entered());
-    RONDO_TRY(auto calls, resolve_all(work, state.rank, state.options.device));
+    RONDO_TRY(auto calls, resolve_all(work, state.rank, state.options));
     resolved.push_back(std::move(calls));
   }
   Done result;

@@ -41,9 +41,12 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
   RONDO_CHECK_OK(
       check(gpu_api()->attribute(&multiprocessors, GpuAttribute::kMultiprocessors, device),
             "cuDeviceGetAttribute"));
-  seats.most_ctas = multiprocessors * cuda::kDirectCtas;
   const int ranks = static_cast<int>(request.processes.size());
   const int parties = request.around.parties;
+  seats.most_ctas = multiprocessors * cuda::kDirectCtas;
+  constexpr int kNoLimit = 64;  // NCCL's most
+  if (request.most_ctas < kNoLimit)
+    seats.most_ctas = std::min(seats.most_ctas, request.most_ctas * ranks);
   std::vector<Fd> sockets;
   std::unique_ptr<ProcessBoard> board;
   if (seats.party == 0) {

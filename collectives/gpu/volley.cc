@@ -1,4 +1,8 @@
 // Calls over connections: one launch on every device of the team.
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
 #include "base/env.h"
 #include "collectives/gpu/connected_launches.h"
 #include "collectives/gpu/device.h"
@@ -8,6 +12,31 @@
 #include "collectives/gpu/streams.h"
 
 namespace rondo::gpu {
+namespace {
+
+// A launch then returns when its kernel is over, and kernels of a volley wait for each other.
+bool blocking_launches() {
+  static const bool blocking = [] {
+    const char* const set = std::getenv("CUDA_LAUNCH_BLOCKING");
+    return set != nullptr && std::atoi(set) != 0;
+  }();
+  return blocking;
+}
+
+// Each on a thread of its own: for programs that are being debugged.
+template <class Spots, class Launch>
+Done launch_at_once(const Spots& spots, const Launch& launch) {
+  std::vector<Done> results(spots.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < spots.size(); ++i)
+    threads.emplace_back([&, i] { results[i] = launch(spots[i]); });
+  for (std::thread& thread : threads) thread.join();
+  for (const Done& result : results) RONDO_CHECK_OK(result);
+  return done();
+}
+
+}  // namespace
+
 Done DeviceTeam::open_connections() {
   if (processes_ != nullptr) {
     facts_ = processes_->facts();
@@ -96,11 +125,19 @@ Done DeviceTeam::launch_volley(const DevicePlan& plan, Meeting& meeting) {
         {place, stream == kPerThreadStream ? state.own : stream, nullptr, capture, true});
     RONDO_CHECK_OK(begin_launch(spots.back(), here));
   }
-  for (const Spot& spot : spots) {
-    const DeviceState& state = distinct_[spot.place];
-    const DeviceScope scope(state.device);
+  const auto launch = [&](const Spot& spot) -> Done {
+    const DeviceScope scope(distinct_[spot.place].device);
     RONDO_CHECK_OK(scope.entered());
-    RONDO_CHECK_OK(launch_part(plan, record, sides, spot));
+    return launch_part(plan, record, sides, spot);
+  };
+  if (blocking_launches() && !capturing(capture)) {
+    RONDO_CHECK_OK(launch_at_once(spots, launch));
+  } else {
+    for (const Spot& spot : spots) RONDO_CHECK_OK(launch(spot));
+  }
+  for (const Spot& spot : spots) {
+    const DeviceScope scope(distinct_[spot.place].device);
+    RONDO_CHECK_OK(scope.entered());
     RONDO_CHECK_OK(end_launch(spot));
   }
   set_newest(spots[0]);

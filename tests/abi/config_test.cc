@@ -157,6 +157,23 @@ TEST(Config, TheEnvironmentOverridesTheCaller) {
   EXPECT_EQ(parsed.value().fields.blocking, 0);
 }
 
+TEST(Config, ReadsTheCtaPolicyOfTheEnvironmentAsWords) {
+  struct Row {
+    const char* text;
+    int policy;
+  };
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
+  for (const Row& row : {Row{"ZERO", 2}, Row{"DEFAULT", 0}, Row{"EFFICIENCY|ZERO", 3},
+                         Row{"ZERO|", 1}, Row{"none", 1}, Row{"", 1}}) {
+    setenv("NCCL_CTA_POLICY", row.text, 1);
+    const auto parsed = parse_config(&config, nullptr);
+    unsetenv("NCCL_CTA_POLICY");
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_EQ(parsed.value().fields.CTAPolicy, row.policy) << row.text;
+  }
+}
+
 TEST(CallConfig, IsCheckedLikeACommunicatorsOwn) {
   const auto comm = parse_config(nullptr, nullptr);
   ASSERT_TRUE(comm.ok());

@@ -4,6 +4,16 @@
 
 #include "tests/simt/device/calls.h"
 #include "tests/simt/device/platform.h"
+#include "tests/simt/device/table.h"
+
+namespace rondo::simt {
+
+LaunchCounts& launch_counts() {
+  static LaunchCounts counts;
+  return counts;
+}
+
+}  // namespace rondo::simt
 
 namespace rondo::simt::calls {
 namespace {
@@ -73,7 +83,7 @@ GpuError resident_ctas(int* per_multiprocessor, int block, std::size_t shared) {
 GpuError launch_kernel(const Kernel& kernel, const GpuLaunch& launch, GpuStream handle) {
   Platform& p = platform();
   if (const GpuError error = p.trouble()) return error;
-  const std::lock_guard lock(p.engine.mutex());
+  std::unique_lock lock(p.engine.mutex());
   Stream* const stream = p.stream(handle);
   if (stream == nullptr) return kGpuInvalidHandle;
   const Room& room = p.engine.gang().room(stream->device);
@@ -82,12 +92,21 @@ GpuError launch_kernel(const Kernel& kernel, const GpuLaunch& launch, GpuStream 
     p.devices[static_cast<std::size_t>(stream->device)].sticky = kGpuLaunchFailure;
     return kGpuLaunchFailure;
   }
+  LaunchCounts& counts = launch_counts();
+  ++counts.launches;
+  if (launch.grid > counts.largest_grid) counts.largest_grid = launch.grid;
   const auto* const bytes = static_cast<const std::byte*>(launch.arguments);
   auto launched =
       std::make_shared<Launched>(Launched{kernel, launch, {bytes, bytes + launch.argument_bytes}});
-  return p.submit_locked(*stream, {kernel.name, stream->device, [&p, launched](Command& command) {
-                                     command.step = running(p, *launched, command.device);
-                                   }});
+  const GpuError submitted =
+      p.submit_locked(*stream, {kernel.name, stream->device, [&p, launched](Command& command) {
+                                  command.step = running(p, *launched, command.device);
+                                }});
+  if (!p.config.blocking_launches || submitted != kGpuSuccess || stream->capture != nullptr)
+    return submitted;
+  const CommandRef own = stream->newest;
+  p.engine.wait(lock, [&] { return own == nullptr || own->over; });
+  return p.trouble();
 }
 
 }  // namespace rondo::simt::calls

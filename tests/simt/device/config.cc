@@ -82,6 +82,10 @@ Config Config::from_environment() {
     refuse(fmt::format("RONDO_SIMT_DEVICES is {}, at most {}", config.devices, kMostDevices));
   if (const char* seed = std::getenv("RONDO_SIMT_SEED"))
     config.seed = number("RONDO_SIMT_SEED", seed);
+  if (const char* connections = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"))
+    config.queues = static_cast<int>(number("CUDA_DEVICE_MAX_CONNECTIONS", connections));
+  const char* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  config.blocking_launches = blocking != nullptr && std::string_view(blocking) == "1";
   const char* const rest = std::getenv("RONDO_SIMT");
   std::string_view left = rest == nullptr ? "" : rest;
   while (!left.empty()) {
@@ -102,6 +106,7 @@ std::string Config::reproducer() const {
   text += fmt::format(" RONDO_SIMT=mode={},queues={},p2p={},multiprocessors={}", mode, queues,
                       kP2p[static_cast<int>(p2p)], multiprocessors);
   if (whole_lines) text += ",lines=whole";
+  if (blocking_launches) text = "CUDA_LAUNCH_BLOCKING=1 " + text;
   if (out_of_memory != 0) text += fmt::format(",out_of_memory={}", out_of_memory);
   if (lost != 0) text += fmt::format(",lost={}", lost);
   return text;

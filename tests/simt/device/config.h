@@ -13,6 +13,8 @@
 //                       for its device
 //     out_of_memory=N   the Nth device allocation fails, and every later one
 //     lost=N            the Nth kernel launch of the process loses its device
+//   CUDA_LAUNCH_BLOCKING=1          a launch returns when its kernel is over
+//   CUDA_DEVICE_MAX_CONNECTIONS=N   hardware queues a device, unless RONDO_SIMT says queues
 #pragma once
 
 #include <cstdint>
@@ -37,7 +39,8 @@ struct Config {
   int slices = 8;
   std::uint64_t out_of_memory = 0;  // 0: never
   std::uint64_t lost = 0;           // 0: never
-  bool own_thread = true;           // false: the device moves only while a call waits for it
+  bool blocking_launches = false;
+  bool own_thread = true;  // false: the device moves only while a call waits for it
 
   static Config from_environment();  // ends the process with a sentence on nonsense
   std::string reproducer() const;    // the environment that repeats it

@@ -1,10 +1,20 @@
 // The emulated device's table of CUDA calls (base/gpu.h).
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+
 #include "base/gpu.h"
 #include "kernels/cuda/kernels.h"
 
 namespace rondo::simt {
+
+// What this process launched so far, for tests that ask how and not only what.
+struct LaunchCounts {
+  std::atomic<std::uint64_t> launches{0};
+  std::atomic<unsigned> largest_grid{0};
+};
+LaunchCounts& launch_counts();
 
 // `kernel_of` finds the caller's kernels by number; all callers in a process have the same.
 const GpuApi& gpu_table(const cuda::KernelEntry& (*kernel_of)(int kernel));

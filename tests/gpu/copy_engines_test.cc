@@ -1,0 +1,330 @@
+// CTA policy ZERO and limits on CTAs: what is asked of a communicator or of a call is what is
+// launched. How much is launched only the emulated device tells; results are checked everywhere.
+#include <array>
+#include <cstdlib>
+
+#include "tests/gpu/device_ranks.h"
+#ifdef RONDO_SIMT
+#include "tests/simt/device/table.h"
+#endif
+
+namespace rondo::test {
+namespace {
+
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+// Kernels since begin().
+class Launches {
+ public:
+  void begin() {
+#ifdef RONDO_SIMT
+    before_ = simt::launch_counts().launches;
+    simt::launch_counts().largest_grid = 0;
+#endif
+  }
+  void expect(std::uint64_t least, std::uint64_t most) const {
+#ifdef RONDO_SIMT
+    EXPECT_GE(simt::launch_counts().launches - before_, least);
+    EXPECT_LE(simt::launch_counts().launches - before_, most);
+#endif
+    (void)least, (void)most;
+  }
+  void expect_grid(unsigned least, unsigned most) const {
+#ifdef RONDO_SIMT
+    EXPECT_GE(simt::launch_counts().largest_grid, least);
+    EXPECT_LE(simt::launch_counts().largest_grid, most);
+#endif
+    (void)least, (void)most;
+  }
+
+ private:
+  [[maybe_unused]] std::uint64_t before_ = 0;
+};
+
+std::vector<int> places(int ranks, bool several) {
+  int devices = 0;
+  EXPECT_EQ(gpu_api()->device_count(&devices), kGpuSuccess);
+  std::vector<int> places;
+  for (int r = 0; r < ranks; ++r) places.push_back(several ? r % devices : 0);
+  return places;
+}
+
+constexpr Collective kCopying[] = {Collective::kAllGather, Collective::kAllToAll,
+                                   Collective::kBroadcast, Collective::kGather,
+                                   Collective::kScatter};
+
+class CopyEngines : public testing::TestWithParam<bool> {
+ protected:
+  DeviceRanks make(int ranks) const { return DeviceRanks(places(ranks, GetParam())); }
+  Launches launches;
+};
+
+TEST_P(CopyEngines, MoveWhatOnlyMovesWithoutAKernel) {
+  const Variable policy("NCCL_CTA_POLICY", "EFFICIENCY|ZERO");
+  unsigned seed = 40;
+  for (const int n : {1, 2, 3, 5}) {
+    DeviceRanks ranks = make(n);
+    for (const Collective collective : kCopying)
+      for (const std::size_t count : {1, 1000, 70000}) {
+        ++seed;
+        const bool in_place = seed % 2 == 0 && collective != Collective::kAllToAll;
+        const Case c{
+            collective, DataType::kInt32, RedOp::kSum, n, static_cast<int>(seed) % n, count, seed};
+        DeviceCase test(ranks, c, in_place, seed % 3 == 0 ? 4 : 0);
+        test.fill_inputs();
+        launches.begin();
+        NCCL_OK(ncclGroupStart());
+        for (int r = 0; r < n; ++r) NCCL_OK(test.call(r));
+        NCCL_OK(ncclGroupEnd());
+        launches.expect(0, 0);
+        test.check();
+        if (HasFatalFailure()) return;
+      }
+  }
+}
+
+TEST_P(CopyEngines, CarryMessages) {
+  const Variable policy("NCCL_CTA_POLICY", "ZERO");
+  constexpr std::size_t kBytes = 5001;
+  DeviceRanks ranks = make(3);
+  std::vector<DeviceBuffer> in, out;
+  for (int r = 0; r < 3; ++r) {
+    ranks.use_device_of(r);
+    in.emplace_back(kBytes, 1);
+    out.emplace_back(kBytes, 0);
+    in[r].put(Bytes(kBytes, static_cast<std::byte>(r + 1)), 0, ranks.streams[r]);
+    out[r].put(Bytes(), 0, ranks.streams[r]);
+  }
+  launches.begin();
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < 3; ++r) {
+    NCCL_OK(
+        ncclSend(in[r].data(), kBytes, ncclUint8, (r + 1) % 3, ranks.comms[r], ranks.streams[r]));
+    NCCL_OK(
+        ncclRecv(out[r].data(), kBytes, ncclUint8, (r + 2) % 3, ranks.comms[r], ranks.streams[r]));
+  }
+  NCCL_OK(ncclGroupEnd());
+  launches.expect(0, 0);
+  for (int r = 0; r < 3; ++r) {
+    out[r].get(ranks.streams[r]);
+    const Bytes want(kBytes, static_cast<std::byte>((r + 2) % 3 + 1));
+    ASSERT_EQ(std::memcmp(out[r].host(), want.data(), kBytes), 0) << "rank " << r;
+    ASSERT_TRUE(out[r].guards_intact());
+  }
+}
+
+// x is summed, gathered, and the gathered summed, again and again with nobody waiting: each call
+// must see all of the one before, whichever devices' engines or kernels made it.
+TEST_P(CopyEngines, KeepTheirPlaceAmongKernels) {
+  const Variable policy("NCCL_CTA_POLICY", "ZERO");
+  constexpr int kRanks = 3;
+  constexpr std::size_t kCount = 200, kAll = kCount * kRanks;
+  DeviceRanks ranks = make(kRanks);
+  std::vector<DeviceBuffer> x, y;
+  for (int r = 0; r < kRanks; ++r) {
+    ranks.use_device_of(r);
+    x.emplace_back(kCount * 4, 0);
+    y.emplace_back(kAll * 4, 0);
+    std::vector<std::int32_t> ones(kCount, 1);
+    Bytes bytes(kCount * 4);
+    std::memcpy(bytes.data(), ones.data(), bytes.size());
+    x[r].put(bytes, 0, ranks.streams[r]);
+  }
+  std::int32_t wanted = 1;
+  for (int turn = 0; turn < 4; ++turn) {
+    NCCL_OK(ncclGroupStart());
+    for (int r = 0; r < kRanks; ++r)
+      NCCL_OK(ncclAllReduce(x[r].data(), x[r].data(), kCount, ncclInt32, ncclSum, ranks.comms[r],
+                            ranks.streams[r]));
+    NCCL_OK(ncclGroupEnd());
+    NCCL_OK(ncclGroupStart());
+    for (int r = 0; r < kRanks; ++r)
+      NCCL_OK(ncclAllGather(x[r].data(), y[r].data(), kCount, ncclInt32, ranks.comms[r],
+                            ranks.streams[r]));
+    NCCL_OK(ncclGroupEnd());
+    NCCL_OK(ncclGroupStart());
+    for (int r = 0; r < kRanks; ++r)
+      NCCL_OK(ncclReduceScatter(y[r].data(), x[r].data(), kCount, ncclInt32, ncclSum,
+                                ranks.comms[r], ranks.streams[r]));
+    NCCL_OK(ncclGroupEnd());
+    wanted *= kRanks * kRanks;
+  }
+  for (int r = 0; r < kRanks; ++r) {
+    x[r].get(ranks.streams[r]);
+    const auto* const values = reinterpret_cast<const std::int32_t*>(x[r].host());
+    for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(values[i], wanted) << "rank " << r;
+  }
+}
+
+TEST_P(CopyEngines, AreReplayedByGraphs) {
+  const Variable policy("NCCL_CTA_POLICY", "ZERO");
+  constexpr int kRanks = 3;
+  constexpr std::size_t kCount = 700;
+  DeviceRanks ranks = make(kRanks);
+  std::vector<DeviceBuffer> in, out;
+  GpuEvent fork = nullptr;
+  std::array<GpuEvent, kRanks> joins{};
+  for (int r = 0; r < kRanks; ++r) {
+    ranks.use_device_of(r);
+    in.emplace_back(kCount, 0);
+    out.emplace_back(kCount * kRanks, 0);
+    GPU_OK(gpu_api()->create_event(r == 0 ? &fork : &joins[r], kEventPlain));
+  }
+  void* graph = nullptr;
+  ranks.use_device_of(0);
+  GPU_OK(gpu_api()->begin_capture(ranks.streams[0], GpuCaptureMode::kThreadLocal));
+  GPU_OK(gpu_api()->record_event(fork, ranks.streams[0], GpuEventUse::kPlain));
+  for (int r = 1; r < kRanks; ++r)
+    GPU_OK(gpu_api()->stream_wait_event(ranks.streams[r], fork, GpuEventUse::kPlain));
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < kRanks; ++r)
+    NCCL_OK(ncclAllGather(in[r].data(), out[r].data(), kCount, ncclUint8, ranks.comms[r],
+                          ranks.streams[r]));
+  NCCL_OK(ncclGroupEnd());
+  for (int r = 1; r < kRanks; ++r) {
+    ranks.use_device_of(r);
+    GPU_OK(gpu_api()->record_event(joins[r], ranks.streams[r], GpuEventUse::kPlain));
+    ranks.use_device_of(0);
+    GPU_OK(gpu_api()->stream_wait_event(ranks.streams[0], joins[r], GpuEventUse::kPlain));
+  }
+  GPU_OK(gpu_api()->end_capture(ranks.streams[0], &graph));
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int r = 0; r < kRanks; ++r)
+      in[r].put(Bytes(kCount, static_cast<std::byte>(10 * turn + r + 1)), 0, ranks.streams[r]);
+    launches.begin();
+    GPU_OK(gpu_api()->launch_graph(graph, ranks.streams[0]));
+    GPU_OK(gpu_api()->synchronize_stream(ranks.streams[0]));
+    launches.expect(0, 0);
+    for (int r = 0; r < kRanks; ++r) {
+      out[r].get(ranks.streams[r]);
+      for (std::size_t i = 0; i < kCount * kRanks; ++i)
+        ASSERT_EQ(static_cast<int>(out[r].host()[i]), 10 * turn + 1 + static_cast<int>(i / kCount))
+            << "rank " << r;
+    }
+  }
+  GPU_OK(gpu_api()->destroy_graph(graph));
+  for (GpuEvent event : {fork, joins[1], joins[2]}) GPU_OK(gpu_api()->destroy_event(event));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, CopyEngines, testing::Bool(),
+                         [](const auto& info) { return info.param ? "several" : "one"; });
+
+// One call of all ranks with options of its own.
+void gather_with(DeviceRanks& ranks, const ncclCollConfig_t& config) {
+  const int n = ranks.size();
+  std::vector<DeviceBuffer> in, out;
+  for (int r = 0; r < n; ++r) {
+    ranks.use_device_of(r);
+    in.emplace_back(1000, 0);
+    out.emplace_back(1000 * static_cast<std::size_t>(n), 0);
+    in[r].put(Bytes(1000, static_cast<std::byte>(r + 1)), 0, ranks.streams[r]);
+  }
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < n; ++r)
+    NCCL_OK(ncclAllGatherConfig(in[r].data(), out[r].data(), 1000, ncclUint8, ranks.comms[r],
+                                ranks.streams[r], &config));
+  NCCL_OK(ncclGroupEnd());
+  for (int r = 0; r < n; ++r) {
+    out[r].get(ranks.streams[r]);
+    for (std::size_t i = 0; i < 1000 * static_cast<std::size_t>(n); ++i)
+      ASSERT_EQ(static_cast<std::size_t>(out[r].host()[i]), i / 1000 + 1);
+  }
+}
+
+TEST(CallOptions, ChooseWhoMovesASingleCall) {
+  Launches launches;
+  ncclCollConfig_t engines = NCCL_COLLCONFIG_INITIALIZER, kernels = engines;
+  engines.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+  kernels.CTAPolicy = NCCL_CTA_POLICY_DEFAULT;
+  DeviceRanks plain(places(3, true));
+  launches.begin();
+  gather_with(plain, engines);
+  launches.expect(0, 0);
+  launches.begin();
+  gather_with(plain, kernels);
+  launches.expect(1, 3);
+  const Variable policy("NCCL_CTA_POLICY", "ZERO");
+  DeviceRanks zero(places(3, true));
+  launches.begin();
+  gather_with(zero, kernels);
+  launches.expect(1, 3);
+}
+
+// The largest grid of an all-reduce of a megabyte, whose sum is checked.
+void sum_with(DeviceRanks& ranks, const ncclCollConfig_t* config) {
+  constexpr std::size_t kCount = 250000;
+  std::vector<DeviceBuffer> x;
+  std::vector<std::int32_t> threes(kCount, 3);
+  Bytes bytes(kCount * 4);
+  std::memcpy(bytes.data(), threes.data(), bytes.size());
+  for (int r = 0; r < ranks.size(); ++r) {
+    ranks.use_device_of(r);
+    x.emplace_back(kCount * 4, 0);
+    x[r].put(bytes, 0, ranks.streams[r]);
+  }
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < ranks.size(); ++r)
+    NCCL_OK(ncclAllReduceConfig(x[r].data(), x[r].data(), kCount, ncclInt32, ncclSum,
+                                ranks.comms[r], ranks.streams[r], config));
+  NCCL_OK(ncclGroupEnd());
+  for (int r = 0; r < ranks.size(); ++r) {
+    x[r].get(ranks.streams[r]);
+    const auto* const values = reinterpret_cast<const std::int32_t*>(x[r].host());
+    for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(values[i], 3 * ranks.size());
+  }
+}
+
+TEST(CallOptions, LimitTheCtasOfADevice) {
+  Launches launches;
+  DeviceRanks free(2);
+  launches.begin();
+  sum_with(free, nullptr);
+  launches.expect_grid(5, 1000);
+  ncclCollConfig_t two = NCCL_COLLCONFIG_INITIALIZER;
+  two.maxCTAs = 2;
+  launches.begin();
+  sum_with(free, &two);
+  launches.expect_grid(1, 4);
+  const Variable most("NCCL_MAX_CTAS", "1");
+  DeviceRanks limited(2);
+  launches.begin();
+  sum_with(limited, nullptr);
+  launches.expect_grid(1, 2);
+}
+
+TEST(CallOptions, LimitTheChannelsBetweenDevices) {
+  if (places(2, true)[1] == 0) GTEST_SKIP() << "one device";
+  Launches launches;
+  DeviceRanks ranks(places(2, true));
+  ncclCollConfig_t options = NCCL_COLLCONFIG_INITIALIZER;
+  options.minCTAs = options.maxCTAs = 3;
+  launches.begin();
+  sum_with(ranks, &options);
+  launches.expect_grid(3, 3);
+  options.minCTAs = options.maxCTAs = 1;
+  launches.begin();
+  sum_with(ranks, &options);
+  launches.expect_grid(1, 1);
+}
+
+TEST(CallOptions, AnUnknownPolicyInTheEnvironmentIsIgnored) {
+  const Variable policy("NCCL_CTA_POLICY", "ZERO|LESS");
+  Launches launches;
+  DeviceRanks ranks(2);
+  ncclCollConfig_t none = NCCL_COLLCONFIG_INITIALIZER;
+  launches.begin();
+  gather_with(ranks, none);
+  launches.expect(1, 2);
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -305,7 +305,7 @@ class Creation {
     RONDO_TRY(const Blob row, gpu::reach_of_device(device, known.facts));
     RONDO_TRY(known.reach, session_->all_gather(row));
     RONDO_TRY(request.around, gpu::agree_on_neighbourhood(known));
-    request.most_ctas = request_.options.most_ctas, request.processes = known.processes;
+    request.processes = known.processes;
     request.devices = devices;
     const gpu::TeamOptions options = team_options(std::move(devices));
     if (gpu::speaks_for_process(request)) {

@@ -9,8 +9,6 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr int kNoLimit = 64;  // NCCL's most
-
 // alone: the communicator has one rank, whose sums are copies too.
 bool only_copies(const CallRecord& record, bool alone) {
   switch (record.collective) {
@@ -50,10 +48,11 @@ DevicePlanFacts DeviceTeam::facts_of(const Meeting& meeting) const {
 }
 
 int DeviceTeam::direct_ctas(int rank, std::span<const Posted> all) const {
-  int most = kNoLimit;
+  int most = kNoCtaLimit;
   for (const Posted& posted : all) most = std::min(most, posted.call.most_ctas);
   const int of_device = ctas_[static_cast<std::size_t>(rank)];
-  return most < kNoLimit ? std::min(of_device, most * static_cast<int>(all.size())) : of_device;
+  const int served = std::min(static_cast<int>(all.size()), here_);  // a message is posted twice
+  return most < kNoCtaLimit ? std::min(of_device, most * served) : of_device;
 }
 
 // Every device pushes what its ranks send, on a stream of one of them, after all ranks have come;
@@ -69,8 +68,10 @@ Done DeviceTeam::launch_copies(const Meeting& meeting) {
     const DeviceScope scope(state.device);
     RONDO_CHECK_OK(scope.entered());
     const Posted& first = meeting.posted[static_cast<std::size_t>(state.ranks[0])];
-    const GpuStream stream = first.call.stream == kPerThreadStream ? state.own : first.call.stream;
-    spots.push_back({place, stream, nullptr, first.capture, false});
+    // A rank's own stream, unless its handle means another one on this thread.
+    const bool elsewhere = first.call.stream == kPerThreadStream && here_ > 1;
+    const GpuStream stream = elsewhere ? state.own : first.call.stream;
+    spots.push_back({place, stream, elsewhere ? nullptr : first.ready, first.capture, false});
     RONDO_CHECK_OK(begin_launch(spots.back(), meeting.posted));
   }
   for (const Spot& spot : spots) {

@@ -29,6 +29,8 @@ inline constexpr std::uint8_t kUsualWires = bit_of(cuda::Wire::kSimple) | bit_of
 enum class LinePath : std::uint8_t { kWithinDevice, kBetweenDevices };
 bool lines_stay_whole(int capability, LinePath path);
 
+// NCCL's most CTAs of a rank. Where kernels do not wait for each other, it limits nothing.
+inline constexpr int kNoCtaLimit = 64;
 // Unless the program says otherwise: channels that connections are made for, bytes of a slot.
 inline constexpr int kUsualChannels = 16;
 inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;

@@ -44,8 +44,8 @@ struct DeviceCall {
   int peer = -1;  // kSend, kRecv
   Side side;
   GpuStream stream = nullptr;
-  int fewest_ctas = 1, most_ctas = 64;  // that the rank asks for; fewer than 64: of any kernel
-  bool copy_engines = false;            // that it asks for, where the call only copies
+  int fewest_ctas = 1, most_ctas = kNoCtaLimit;  // that the rank asks for; fewer: of any kernel
+  bool copy_engines = false;                     // that it asks for, where the call only copies
 };
 
 // Whether the collective is messages where processes have GPUs of their own.
@@ -56,8 +56,8 @@ struct TeamOptions {
   std::vector<int> devices;  // [r]: where rank r lives; -1: in another process
   bool reproducible = false;
   AlgorithmFilter algorithms;
-  int fewest_ctas = 1, most_ctas = 64;  // of a rank, over connections
-  double kernel_seconds = 0;            // that a kernel may wait without progress; 0: for ever
+  int fewest_ctas = 1, most_ctas = kNoCtaLimit;  // of a rank, over connections
+  double kernel_seconds = 0;  // that a kernel may wait without progress; 0: for ever
 };
 
 class DeviceTeam {
@@ -150,7 +150,7 @@ class DeviceTeam {
   Done open_meetings();
   Result<bool> may_copy_in_bulk();
   Done launch_part(const DevicePlan& plan, const CallRecord& record, std::span<const Side> sides,
-                   const Spot& spot);
+                   int most_ctas, const Spot& spot);
   Done add_stream(int rank, GpuStream stream);
   const StreamUse& use_of(int rank, GpuStream stream) const;
   Done post_collective(int rank, const DeviceCall& call, Mismatch* mismatch);

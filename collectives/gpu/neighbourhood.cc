@@ -158,6 +158,8 @@ Result<Neighbourhood> agree_on_neighbourhood(const NeighbourRecords& records) {
       if (!found.near[a][b] && (a == 0 || found.party_of[a] == found.party_of[b]))
         found.leader_reaches = false;
   RONDO_CHECK_OK(check_leader(found));
+  for (const GpuFacts& one : records.facts)
+    found.most_ctas = std::min(found.most_ctas, static_cast<int>(one.most_ctas));
 
   DevicePlanFacts& plan = found.plan;
   plan.ranks = static_cast<int>(n);

@@ -21,7 +21,7 @@ namespace rondo::gpu {
 struct GpuFacts {
   std::array<unsigned char, 16> uuid{};
   std::int32_t resident_ctas = 0;  // of any connected kernel, on the whole device
-  std::int32_t fewest_ctas = 1, most_ctas = 64;
+  std::int32_t fewest_ctas = 1, most_ctas = kNoCtaLimit;
   // Protocols, as bits: allowed by NCCL_PROTO, or by what is known of this kind of device where all
   // ranks are on one, and on several.
   std::uint8_t wires_within = 0, wires_between = 0;
@@ -43,6 +43,7 @@ struct Neighbourhood {
   Nearness near;               // by ranks
   bool one_owner = false;      // no GPU is used by two processes
   bool leader_reaches = true;  // rank 0's GPU and all others use each other's memory
+  int most_ctas = kNoCtaLimit;  // of a rank, that all of them allow
   ConnectionShape shape;
   DevicePlanFacts plan;  // most_channels is 0 where there are no connections
 };

@@ -44,9 +44,8 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
   const int ranks = static_cast<int>(request.processes.size());
   const int parties = request.around.parties;
   seats.most_ctas = multiprocessors * cuda::kDirectCtas;
-  constexpr int kNoLimit = 64;  // NCCL's most
-  if (request.most_ctas < kNoLimit)
-    seats.most_ctas = std::min(seats.most_ctas, request.most_ctas * ranks);
+  if (request.around.most_ctas < kNoCtaLimit)
+    seats.most_ctas = std::min(seats.most_ctas, request.around.most_ctas * ranks);
   std::vector<Fd> sockets;
   std::unique_ptr<ProcessBoard> board;
   if (seats.party == 0) {

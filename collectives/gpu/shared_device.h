@@ -17,7 +17,6 @@ namespace rondo::gpu {
 
 struct SharedDeviceRequest {
   int rank = 0;
-  int most_ctas = 64;        // of a rank, where fewer than 64
   std::vector<int> devices;  // by rank; -1: in another process
   net::Patience patience;
   const shm::UnixListener* listener = nullptr;  // this rank's

@@ -1,4 +1,5 @@
 // Calls over connections: one launch on every device of the team.
+#include <algorithm>
 #include <cstdlib>
 #include <thread>
 #include <vector>
@@ -125,10 +126,13 @@ Done DeviceTeam::launch_volley(const DevicePlan& plan, Meeting& meeting) {
         {place, stream == kPerThreadStream ? state.own : stream, nullptr, capture, true});
     RONDO_CHECK_OK(begin_launch(spots.back(), here));
   }
+  int most_ctas = options_.most_ctas;
+  for (const Posted& posted : meeting.posted)
+    most_ctas = std::min(most_ctas, posted.call.most_ctas);
   const auto launch = [&](const Spot& spot) -> Done {
     const DeviceScope scope(distinct_[spot.place].device);
     RONDO_CHECK_OK(scope.entered());
-    return launch_part(plan, record, sides, spot);
+    return launch_part(plan, record, sides, most_ctas, spot);
   };
   if (blocking_launches() && !capturing(capture)) {
     RONDO_CHECK_OK(launch_at_once(spots, launch));
@@ -145,13 +149,13 @@ Done DeviceTeam::launch_volley(const DevicePlan& plan, Meeting& meeting) {
 }
 
 Done DeviceTeam::launch_part(const DevicePlan& plan, const CallRecord& record,
-                             std::span<const Side> sides, const Spot& spot) {
+                             std::span<const Side> sides, int most_ctas, const Spot& spot) {
   if (plan.connected)
     return launch_connected(api_, *connections_, plan, record, sides, distinct_[spot.place].ranks,
                             spot.stream);
   std::vector<int> first;
   for (const DeviceState& state : distinct_) first.push_back(state.ranks.front());
-  PeerPlace place{spot.place, first, options_.most_ctas, spot.stream};
+  PeerPlace place{spot.place, first, most_ctas, spot.stream};
   for (const int rank : first) place.most_ctas = std::min(place.most_ctas, ctas_[rank]);
   if (plan.met) return launch_met(api_, *device_meetings_, *connections_, record, sides, place);
   return launch_pushed(api_, *device_meetings_, *connections_, plan, record, sides, place);

@@ -303,17 +303,18 @@ TEST(CallOptions, LimitTheCtasOfADevice) {
 
 TEST(CallOptions, LimitTheChannelsBetweenDevices) {
   if (places(2, true)[1] == 0) GTEST_SKIP() << "one device";
-  Launches launches;
-  DeviceRanks ranks(places(2, true));
-  ncclCollConfig_t options = NCCL_COLLCONFIG_INITIALIZER;
-  options.minCTAs = options.maxCTAs = 3;
-  launches.begin();
-  sum_with(ranks, &options);
-  launches.expect_grid(3, 3);
-  options.minCTAs = options.maxCTAs = 1;
-  launches.begin();
-  sum_with(ranks, &options);
-  launches.expect_grid(1, 1);
+  for (const char* algorithm : {"ring", "twoshot"}) {
+    const Variable chosen("NCCL_ALGO", algorithm);
+    Launches launches;
+    DeviceRanks ranks(places(2, true));
+    ncclCollConfig_t options = NCCL_COLLCONFIG_INITIALIZER;
+    for (const int ctas : {3, 1}) {
+      options.minCTAs = options.maxCTAs = ctas;
+      launches.begin();
+      sum_with(ranks, &options);
+      launches.expect_grid(static_cast<unsigned>(ctas), static_cast<unsigned>(ctas));
+    }
+  }
 }
 
 TEST(CallOptions, AnUnknownPolicyInTheEnvironmentIsIgnored) {

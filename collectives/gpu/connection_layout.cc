@@ -1,6 +1,9 @@
 #include "collectives/gpu/connection_layout.h"
 
+#include <algorithm>
+
 #include "base/double_tree.h"
+#include "kernels/cuda/pushed_args.h"
 
 namespace rondo::gpu {
 namespace {
@@ -14,11 +17,16 @@ std::uint64_t rounded(std::uint64_t bytes) {
 
 }  // namespace
 
+bool all_near(const Nearness& near) {
+  return std::all_of(near.begin(), near.end(), [](const std::vector<bool>& row) {
+    return std::all_of(row.begin(), row.end(), [](bool one) { return one; });
+  });
+}
+
 ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const Nearness& near)
-    : shape_(shape) {
+    : shape_(shape), pushes_(shape.pushes && all_near(near)) {
   const int n = static_cast<int>(near.size());
-  const std::uint64_t launches = sizeof(std::uint64_t) * static_cast<std::size_t>(shape.channels);
-  bytes_.assign(near.size(), launches_at() + rounded(launches));
+  bytes_.assign(near.size(), pushes_ ? staging_at() + cuda::kPushStaging : rounds_at());
   host_bytes_ = rounded(sizeof(cuda::Control) * near.size());
   for (int r = 0; r < n; ++r) {
     add_edge(r, (r + 1) % n, 0);
@@ -41,6 +49,12 @@ std::uint64_t ConnectionLayout::bytes_of_ends() const {
 }
 
 std::uint64_t ConnectionLayout::launches_at() const { return rounded(bytes_of_ends()); }
+std::uint64_t ConnectionLayout::rounds_at() const {
+  return launches_at() + rounded(sizeof(std::uint64_t) * static_cast<std::size_t>(shape_.channels));
+}
+std::uint64_t ConnectionLayout::staging_at() const {
+  return rounds_at() + rounded(sizeof(std::uint64_t) * cuda::kPushingCtas);
+}
 
 void ConnectionLayout::add_edge(int from, int to, int lane) {
   int outgoing = 0, incoming = 0;
@@ -75,7 +89,7 @@ void ConnectionLayout::place_all(const Nearness& near) {
 }
 
 bool ConnectionLayout::uses(int rank, int home) const {
-  if (rank == home) return true;
+  if (rank == home || pushes_) return true;
   for (const Edge& edge : edges_) {
     const bool joins = (edge.from == rank && edge.to == home) ||  //
                        (edge.from == home && edge.to == rank);

@@ -5,7 +5,7 @@
 // devices reach each other, else all of it in host memory that both reach. So ranks in several
 // processes lay out alike without a word, and only the memory itself has to be shared. Cost: per
 // rank and channel at most 5 connections of slots * (slot_bytes + 16 KiB, and 32 KiB where LL128 is
-// allowed).
+// allowed); 2 MiB a rank where all push lines into each other's memory (pushed_lines.h).
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,12 @@ struct ConnectionShape {
   int slots = 4;
   std::uint64_t slot_bytes = 64 << 10;  // of Simple; a multiple of 16
   std::uint8_t wires = 0xff;            // bit Wire: those that get slots
+  bool pushes = false;                  // staging for pushed lines, where all are near
 };
 
 // [a][b]: rank a's device uses the memory of rank b's, and the other way round.
 using Nearness = std::vector<std::vector<bool>>;
+bool all_near(const Nearness& near);
 
 class ConnectionLayout {
  public:
@@ -49,6 +51,10 @@ class ConnectionLayout {
   std::uint64_t host_bytes() const { return host_bytes_; }
   std::uint64_t bytes_of_ends() const;
   std::uint64_t launches_at() const;  // in a rank's memory
+  // Where ranks push: how many rounds each CTA of the rank has done, and where others push to.
+  bool pushes() const { return pushes_; }
+  std::uint64_t rounds_at() const;
+  std::uint64_t staging_at() const;
   std::uint64_t slot_bytes(int wire) const;
   // Whether the rank's kernels touch the memory of `home`.
   bool uses(int rank, int home) const;
@@ -59,6 +65,7 @@ class ConnectionLayout {
   Place take(int home, std::uint64_t bytes);
 
   ConnectionShape shape_;
+  bool pushes_;
   std::vector<Edge> edges_;
   std::vector<std::uint64_t> bytes_;
   std::uint64_t host_bytes_ = 0;

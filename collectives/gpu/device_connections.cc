@@ -135,6 +135,12 @@ DeviceEnd* DeviceConnections::ends(int rank) const {
 std::uint64_t* DeviceConnections::launches(int rank) const {
   return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.launches_at());
 }
+std::uint64_t* DeviceConnections::rounds(int rank) const {
+  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.rounds_at());
+}
+std::byte* DeviceConnections::staging(int rank) const {
+  return memory_.of_rank[rank] + layout_.staging_at();
+}
 Control* DeviceConnections::control(int rank) const {
   return reinterpret_cast<Control*>(memory_.host_on_device[rank]) + rank;
 }

@@ -45,7 +45,10 @@ class DeviceConnections {
   // Of ranks of this process:
   cuda::DeviceEnd* ends(int rank) const;    // in the rank's device memory
   std::uint64_t* launches(int rank) const;  // likewise
+  std::uint64_t* rounds(int rank) const;    // likewise, where the layout pushes
   cuda::Control* control(int rank) const;   // as its kernels see it
+  // Of any rank, where the layout pushes: as kernels of this process see it.
+  std::byte* staging(int rank) const;
   // Of any rank, as the host sees it.
   cuda::Control& host_control(int rank) const;
   // Every wait in kernels of this process ends, now and ever after.

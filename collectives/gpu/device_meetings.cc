@@ -5,35 +5,31 @@
 namespace rondo::gpu {
 namespace {
 
-// Words of a device's memory: how often its CTAs have met, how many rounds they have pushed, and
-// what the others told them. Staging comes behind.
-constexpr int kRoundsAt = cuda::kMeetingCtas;
-constexpr int kToldAt = kRoundsAt + cuda::kPushingCtas;
+// Words of a device's memory: how often its CTAs have met, and what the others told them.
+constexpr int kToldAt = cuda::kMeetingCtas;
 constexpr int kWords = kToldAt + cuda::kMeetingCtas * cuda::kMostMeeting;
-constexpr std::uint64_t kStagingAt = (kWords * sizeof(std::uint64_t) + 127) / 128 * 128;
 
 }  // namespace
 
 DeviceMeetings::DeviceMeetings(std::vector<int> devices)
     : api_(*gpu_api()), devices_(std::move(devices)), memory_(devices_.size()) {}
 
-Result<std::unique_ptr<DeviceMeetings>> DeviceMeetings::make(std::vector<int> devices,
-                                                             bool staging) {
+Result<std::unique_ptr<DeviceMeetings>> DeviceMeetings::make(std::vector<int> devices) {
   std::unique_ptr<DeviceMeetings> made(new DeviceMeetings(std::move(devices)));
-  for (int place = 0; place < made->devices(); ++place)
-    RONDO_CHECK_OK(made->allocate(place, kStagingAt + (staging ? cuda::kPushStaging : 0)));
+  for (int place = 0; place < made->devices(); ++place) RONDO_CHECK_OK(made->allocate(place));
   return made;
 }
 
-Done DeviceMeetings::allocate(int place, std::uint64_t bytes) {
+Done DeviceMeetings::allocate(int place) {
+  constexpr std::uint64_t kBytes = kWords * sizeof(std::uint64_t);
   const DeviceScope scope(devices_[static_cast<std::size_t>(place)]);
   RONDO_CHECK_OK(scope.entered());
   void* at = nullptr;
-  RONDO_CHECK_OK(check(api_.allocate(&at, bytes), "cudaMalloc for meetings of devices"));
+  RONDO_CHECK_OK(check(api_.allocate(&at, kBytes), "cudaMalloc for meetings of devices"));
   memory_[static_cast<std::size_t>(place)] = static_cast<std::byte*>(at);
   GpuStream stream = nullptr;
   RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
-  GpuError error = api_.fill(at, 0, bytes, stream);
+  GpuError error = api_.fill(at, 0, kBytes, stream);
   if (error == kGpuSuccess) error = api_.synchronize_stream(stream);
   api_.destroy_stream(stream);
   return check(error, "setting up meetings of devices");
@@ -60,10 +56,5 @@ cuda::Meeting DeviceMeetings::meeting(int place) const {
   for (int d = 0; d < devices(); ++d) meeting.told[d] = words(d, kToldAt);
   return meeting;
 }
-
-std::byte* DeviceMeetings::staging(int place) const {
-  return memory_[static_cast<std::size_t>(place)] + kStagingAt;
-}
-std::uint64_t* DeviceMeetings::rounds(int place) const { return words(place, kRoundsAt); }
 
 }  // namespace rondo::gpu

@@ -1,9 +1,8 @@
 // DeviceMeetings: what kernels of devices that reach each other share besides the callers' buffers:
-// counters by which they meet (kernels/cuda/meeting.h), and staging for small calls over pushed
-// lines (kernels/cuda/pushed_lines.h).
+// counters by which they meet (kernels/cuda/meeting.h).
 //
 // Made once, with the communicator. Guarantees: zeroed and in place when make() returns, freed by
-// the destructor. Cost: one allocation a device: 5 KiB, and 2 MiB where there is staging.
+// the destructor. Cost: one allocation of 5 KiB a device.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,6 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "kernels/cuda/direct_args.h"
-#include "kernels/cuda/pushed_args.h"
 
 namespace rondo::gpu {
 
@@ -21,20 +19,17 @@ class DeviceMeetings {
  public:
   // Different devices, at most kMostMeeting, whose access to each other is enabled; places are
   // their indexes.
-  static Result<std::unique_ptr<DeviceMeetings>> make(std::vector<int> devices, bool staging);
+  static Result<std::unique_ptr<DeviceMeetings>> make(std::vector<int> devices);
   ~DeviceMeetings();
   DeviceMeetings(const DeviceMeetings&) = delete;
   DeviceMeetings& operator=(const DeviceMeetings&) = delete;
 
   int devices() const { return static_cast<int>(devices_.size()); }
   cuda::Meeting meeting(int place) const;  // words and places; the rest is the call's
-  // Where each place's staging lies, and the counter of this one's rounds.
-  std::byte* staging(int place) const;
-  std::uint64_t* rounds(int place) const;
 
  private:
   explicit DeviceMeetings(std::vector<int> devices);
-  Done allocate(int place, std::uint64_t bytes);
+  Done allocate(int place);
   std::uint64_t* words(int place, int first) const {
     return reinterpret_cast<std::uint64_t*>(memory_[static_cast<std::size_t>(place)]) + first;
   }

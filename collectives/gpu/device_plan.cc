@@ -104,9 +104,10 @@ DevicePlan pushed_plan(const DevicePlanFacts& facts, const CallRecord& record) {
   plan.channels = static_cast<int>(ctas);
   plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
   plan.per_round = cuda::kPushLines * cuda::kLineData / width;
+  // A warp more than there are lines for, which tells the hosts.
   const std::uint64_t lines = bytes / ctas / cuda::kLineData;
   plan.threads = static_cast<unsigned>(
-      std::clamp<std::uint64_t>((lines + kWarp - 1) / kWarp * kWarp, kWarp, cuda::kPushThreads));
+      std::min<std::uint64_t>((lines + kWarp) / kWarp * kWarp + kWarp, cuda::kPushThreads));
   return plan;
 }
 

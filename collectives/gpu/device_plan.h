@@ -2,10 +2,10 @@
 // ranks agreed on and of the call's record.
 //
 // Ranks of one device meet in one kernel without waits (direct) unless NCCL_ALGO asks for an
-// algorithm over connections. Several devices that reach each other share such a kernel's work
-// (met), or push small calls into each other's memory (pushed); larger ones, and devices that do
-// not reach each other, use rings and trees over the five collectives that have them. Thresholds
-// are a table (device_plan.cc), unmeasured so far.
+// algorithm over connections. Several devices that reach each other push small calls into each
+// other's memory (pushed), or, in one process, share a direct kernel's work (met); larger ones, and
+// devices that do not reach each other, use rings and trees over the five collectives that have
+// them. Thresholds are a table (device_plan.cc), unmeasured so far.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct DevicePlanFacts {
   int devices = 1;
   bool bulk = false;      // copies of Simple in bulk: RONDO_GPU_BULK, where the devices can
   bool may_meet = false;  // devices that reach each other can share a direct kernel's work
-  bool may_push = false;  // and each has one rank, with staging for pushed lines
+  bool may_push = false;  // each has one rank, with staging for lines that all others push
   bool all_reach = true;  // every device reaches every other one's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;

@@ -252,7 +252,7 @@ Done DeviceTeam::launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch) 
   if (processes_ != nullptr) {
     const bool in_capture = capturing(meeting.posted[rank].capture);
     const bool splits = processes_->splits_into_messages() && is_split(record.collective);
-    if (!plan.connected && !splits) return launch_led(meeting, mismatch);
+    if (!plan.connected && !plan.pushed && !splits) return launch_led(meeting, mismatch);
     RONDO_CHECK_OK(processes_->announce(record, in_capture, mismatch));
     if (splits) return launch_as_messages(meeting, mismatch);
   }

@@ -8,6 +8,7 @@
 #include "collectives/gpu/device.h"
 #include "collectives/gpu/peer_access.h"
 #include "kernels/cuda/direct_args.h"
+#include "kernels/cuda/pushed_args.h"
 
 namespace rondo::gpu {
 namespace {
@@ -46,10 +47,7 @@ Result<std::uint8_t> agree_on_wires(std::span<const GpuFacts> all, const Neighbo
   if (wires == 0)
     return fail(Status::kInvalidUsage,
                 "NCCL_PROTO leaves no protocol that all ranks allow: set it alike on all");
-  const bool all_near = std::all_of(found.near.begin(), found.near.end(), [](const auto& row) {
-    return std::all_of(row.begin(), row.end(), [](bool near) { return near; });
-  });
-  if (!all_near) wires = static_cast<std::uint8_t>(wires & ~bit_of(cuda::Wire::kLL128));
+  if (!all_near(found.near)) wires = static_cast<std::uint8_t>(wires & ~bit_of(cuda::Wire::kLL128));
   if (wires == 0)
     return fail(Status::kInvalidUsage,
                 "NCCL_PROTO is 'll128', but LL128 needs devices that reach each other's memory: "
@@ -171,6 +169,10 @@ Result<Neighbourhood> agree_on_neighbourhood(const NeighbourRecords& records) {
   if (!found.one_owner || !wants_connections(plan)) return found;
   found.shape = shape_of_connections(records.facts, stations);
   found.shape.wires = plan.wires;
+  found.shape.pushes = found.shape.channels > 0 && found.gpus == plan.ranks &&
+                       plan.ranks <= cuda::kMostPushing && all_near(found.near) &&
+                       (plan.wires & bit_of(cuda::Wire::kLL)) != 0;
+  plan.may_push = found.shape.pushes;
   plan.fewest_channels = 1;
   for (const GpuFacts& one : records.facts)
     plan.fewest_channels = std::max(plan.fewest_channels, static_cast<int>(one.fewest_ctas));

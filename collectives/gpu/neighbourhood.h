@@ -40,9 +40,9 @@ struct Neighbourhood {
   std::vector<int> party_of;  // by rank: its process, numbered in the order of first ranks
   std::vector<int> gpu_of;    // by rank, numbered likewise
   int parties = 1, gpus = 1;
-  Nearness near;               // by ranks
-  bool one_owner = false;      // no GPU is used by two processes
-  bool leader_reaches = true;  // rank 0's GPU and all others use each other's memory
+  Nearness near;                // by ranks
+  bool one_owner = false;       // no GPU is used by two processes
+  bool leader_reaches = true;   // rank 0's GPU and all others use each other's memory
   int most_ctas = kNoCtaLimit;  // of a rank, that all of them allow
   ConnectionShape shape;
   DevicePlanFacts plan;  // most_channels is 0 where there are no connections

@@ -4,6 +4,7 @@
 
 #include "collectives/gpu/device.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/pushed_args.h"
 
 namespace rondo::gpu {
 
@@ -20,12 +21,10 @@ Done launch_met(const GpuApi& api, const DeviceMeetings& meetings,
   return launches.flush();
 }
 
-Done launch_pushed(const GpuApi& api, const DeviceMeetings& meetings,
-                   const DeviceConnections& connections, const DevicePlan& plan,
-                   const CallRecord& record, std::span<const Side> sides, const PeerPlace& place) {
+Done launch_pushed(const GpuApi& api, const DeviceConnections& connections, const DevicePlan& plan,
+                   const CallRecord& record, const Side& side, int rank, bool told,
+                   GpuStream stream) {
   if (record.count == 0) return done();
-  const int rank = place.rank();
-  const Side& side = sides[static_cast<std::size_t>(rank)];
   const bool copy = record.collective == Collective::kAllGather;
   const std::uint64_t width = copy ? size_of(record.type) : 1;
   cuda::PushedArgs args{};
@@ -34,23 +33,24 @@ Done launch_pushed(const GpuApi& api, const DeviceMeetings& meetings,
   args.per_round = plan.per_round * width;
   args.grain = plan.grain * static_cast<std::uint32_t>(width);
   args.rank = rank;
-  args.ranks = static_cast<std::int32_t>(sides.size());
+  args.ranks = static_cast<std::int32_t>(connections.layout().ranks());
   args.input = side.send;
   args.output = side.receive;
   args.scalar = side.scalar;
   args.late_scalar = side.late_scalar ? 1 : 0;
-  args.rounds = meetings.rounds(place.place);
-  for (std::size_t p = 0; p < place.ranks.size(); ++p)
-    args.staging[place.ranks[p]] = meetings.staging(static_cast<int>(p));
+  args.rounds = connections.rounds(rank);
+  args.launches = told ? connections.launches(rank) : nullptr;
+  for (int r = 0; r < args.ranks; ++r) args.staging[r] = connections.staging(r);
   args.control = connections.control(rank);
   GpuLaunch launch;
   launch.kernel = copy ? cuda::kPushedCopyKernel : cuda::pushed_kernel(record.type, record.op);
   launch.grid = static_cast<unsigned>(plan.channels);
   launch.block = plan.threads;
+  launch.shared_bytes = cuda::kPushShared;
   launch.arguments = &args;
   launch.argument_bytes = sizeof(args);
   launch.cooperative = true;
-  return check(api.launch(launch, place.stream), "a cooperative kernel launch");
+  return check(api.launch(launch, stream), "a cooperative kernel launch");
 }
 
 }  // namespace rondo::gpu

@@ -30,9 +30,10 @@ struct PeerPlace {
 Done launch_met(const GpuApi& api, const DeviceMeetings& meetings,
                 const DeviceConnections& connections, const CallRecord& record,
                 std::span<const Side> sides, const PeerPlace& place);
-// Every device has one rank.
-Done launch_pushed(const GpuApi& api, const DeviceMeetings& meetings,
-                   const DeviceConnections& connections, const DevicePlan& plan,
-                   const CallRecord& record, std::span<const Side> sides, const PeerPlace& place);
+// Every device has one rank, of this process or another: the part of `rank`. told: hosts of other
+// processes want to know of the launch.
+Done launch_pushed(const GpuApi& api, const DeviceConnections& connections, const DevicePlan& plan,
+                   const CallRecord& record, const Side& side, int rank, bool told,
+                   GpuStream stream);
 
 }  // namespace rondo::gpu

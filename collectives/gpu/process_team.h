@@ -1,10 +1,11 @@
 // ProcessTeam: the ranks of a communicator that live on GPUs in several processes of a host.
 //
-// Where no GPU is used by two processes, collectives run over connections: the DeviceTeam of every
-// process launches kernels for its own ranks, and this team announces calls, keeps the connections
-// and watches the kernels; gather, scatter and all-to-all are messages. All other calls, and all
-// calls of processes that share a GPU, are led by the process of rank 0, which every GPU must reach
-// by P2P then. A led call, on every process's own stream:
+// Where no GPU is used by two processes, collectives run over connections, small ones by lines that
+// are pushed into each other's memory: the DeviceTeam of every process launches kernels for its own
+// ranks, and this team announces calls, keeps the connections and watches the kernels; gather,
+// scatter and all-to-all are messages. All other calls, and all calls of processes that share a
+// GPU, are led by the process of rank 0, which every GPU must reach by P2P then. A led call, on
+// every process's own stream:
 //   others   [copy into staging] READY, wait for DONE, [copy out of staging]
 //   leader   wait for all READY, resolve and direct kernel, all DONE
 // READY and DONE are words on the ProcessBoard, written and awaited by stream memory operations: no

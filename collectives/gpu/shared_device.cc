@@ -76,6 +76,8 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
               share_connections({board.get(), sockets, seats.party, request.around.party_of,
                                  request.devices, request.around.shape, request.around.near,
                                  request.patience}));
+    // Some may not have been able to map another one's memory.
+    seats.around.plan.may_push = connections->layout().pushes();
   }
   return ProcessTeam::make(std::move(seats), std::move(board), std::move(connections),
                            std::move(sockets));

@@ -70,10 +70,8 @@ Done DeviceTeam::open_meetings() {
     return done();
   std::vector<int> devices;
   for (const DeviceState& state : distinct_) devices.push_back(state.device);
-  const bool one_each = distinct_.size() == devices_.size();
-  RONDO_TRY(device_meetings_, DeviceMeetings::make(std::move(devices), one_each));
+  RONDO_TRY(device_meetings_, DeviceMeetings::make(std::move(devices)));
   facts_.may_meet = true;
-  facts_.may_push = one_each;
   return done();
 }
 
@@ -150,15 +148,17 @@ Done DeviceTeam::launch_volley(const DevicePlan& plan, Meeting& meeting) {
 
 Done DeviceTeam::launch_part(const DevicePlan& plan, const CallRecord& record,
                              std::span<const Side> sides, int most_ctas, const Spot& spot) {
+  const std::vector<int>& here = distinct_[spot.place].ranks;
   if (plan.connected)
-    return launch_connected(api_, *connections_, plan, record, sides, distinct_[spot.place].ranks,
-                            spot.stream);
+    return launch_connected(api_, *connections_, plan, record, sides, here, spot.stream);
+  if (plan.pushed)
+    return launch_pushed(api_, *connections_, plan, record, sides[here[0]], here[0],
+                         processes_ != nullptr, spot.stream);
   std::vector<int> first;
   for (const DeviceState& state : distinct_) first.push_back(state.ranks.front());
   PeerPlace place{spot.place, first, most_ctas, spot.stream};
   for (const int rank : first) place.most_ctas = std::min(place.most_ctas, ctas_[rank]);
-  if (plan.met) return launch_met(api_, *device_meetings_, *connections_, record, sides, place);
-  return launch_pushed(api_, *device_meetings_, *connections_, plan, record, sides, place);
+  return launch_met(api_, *device_meetings_, *connections_, record, sides, place);
 }
 
 void DeviceTeam::stop_kernels() {

@@ -12,6 +12,7 @@
 #include "kernels/algorithms/ring.h"
 #include "kernels/algorithms/tree.h"
 #include "kernels/cuda/conductor.h"
+#include "kernels/cuda/launch_words.h"
 #include "kernels/cuda/ll128_mover.h"
 #include "kernels/cuda/ll_mover.h"
 
@@ -40,7 +41,7 @@ struct Connected {
                             static_cast<int>(args.wire) * kDirections * kEnds;
     open(play, ends);
     device::barrier();
-    if (device::warp_index() == kTeller) say_begun(play);
+    if (device::warp_index() == kTeller) tell_hosts(play);
     if (play.slice().count > 0) {
       if (play.group.warp == 0) {
         run_text(play);
@@ -75,18 +76,9 @@ struct Connected {
     write_word(kFailedAt, 0);
     for (unsigned g = 0; g < kGroups; ++g) write_word(kNumbersAt + g, 0);
   }
-  // To the hosts, which look when something takes long.
-  static RONDO_FN void say_begun(Play play) {
-    using device::Scope;
-    if (device::lane_index() == 0) {
-      Control* const control = play.station().control;
-      if (play.channel() == 0) {
-        write_record(&control->begun_call, play.args.call);
-        device::fence<Scope::kSystem>();
-      }
-      device::store_relaxed<Scope::kSystem>(&control->progress[play.channel()].begun,
-                                            read_word(kLaunchAt));
-    }
+  static RONDO_FN void tell_hosts(Play play) {
+    if (device::lane_index() == 0)
+      say_begun(play.station().control, play.channel(), play.args.call, read_word(kLaunchAt));
     device::sync_warp();
   }
 
@@ -96,9 +88,7 @@ struct Connected {
     if (index == kTeller * device::kWarp) {
       const std::uint64_t number = read_word(kLaunchAt);
       device::store(play.station().launches + play.channel(), number);
-      if (!cta_failed())
-        device::store_relaxed<device::Scope::kSystem>(
-            &play.station().control->progress[play.channel()].done, number);
+      if (!cta_failed()) say_over(play.station().control, play.channel(), number);
     }
     if (index >= kDirections * kEnds) return;
     const EndAt end = end_at(static_cast<int>(index) / kEnds, static_cast<int>(index) % kEnds);

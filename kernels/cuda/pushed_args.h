@@ -18,6 +18,7 @@ inline constexpr int kPushingCtas = 16;
 inline constexpr int kPushSlots = 2;
 inline constexpr std::uint64_t kPushLines = 512;  // of a slot, from one sender: 4 KiB of data
 inline constexpr int kPushThreads = 512;
+inline constexpr unsigned kPushShared = 16;  // shared memory of a launch
 inline constexpr std::uint64_t kPushStaging =
     kPushingCtas * kPushSlots * kMostPushing * kPushLines * kLineSize;
 
@@ -32,6 +33,7 @@ struct PushedArgs {
   std::uint64_t scalar;  // PreMulSum: the factor, or where it lies
   std::int32_t late_scalar;
   std::uint64_t* rounds;             // by CTA: how many it has done, ever
+  std::uint64_t* launches;           // likewise, of any kind; null: no host wants to know
   std::byte* staging[kMostPushing];  // of every rank, as this device sees it
   Control* control;
 };

@@ -12,6 +12,7 @@
 #include "kernels/algorithms/direct_all_gather.h"
 #include "kernels/algorithms/one_shot.h"
 #include "kernels/cuda/job_math.h"
+#include "kernels/cuda/launch_words.h"
 #include "kernels/cuda/own_bytes.h"
 #include "kernels/cuda/patience.h"
 #include "kernels/cuda/pushed_args.h"
@@ -32,7 +33,11 @@ class PushedLines {
 
  public:
   RONDO_FN PushedLines(const PushedArgs& args, Slice part)
-      : args_(args), part_(part), round_(device::load(args.rounds + device::cta_index())) {}
+      : args_(args), part_(part), round_(device::load(args.rounds + device::cta_index())) {
+    if (!is_teller()) return;
+    write_word(kFailedAt, 0);
+    write_word(kNumberAt, 0);
+  }
 
   RONDO_FN int rank() const { return args_.rank; }
   RONDO_FN int size() const { return args_.ranks; }
@@ -40,7 +45,13 @@ class PushedLines {
     device::barrier();  // all threads have done with the round before
     ++round_;
   }
-  RONDO_FN void publish() const {}
+  // Peers need no word; hosts get theirs while the data are on their way.
+  RONDO_FN void publish() const {
+    if (!is_teller() || args_.launches == nullptr || read_word(kNumberAt) != 0) return;
+    const std::uint64_t number = device::load(args_.launches + device::cta_index()) + 1;
+    write_word(kNumberAt, number);
+    say_begun(args_.control, channel(), args_.call, number);
+  }
   RONDO_FN void wait(int /*peer*/) const {}
 
   RONDO_FN void expose(int /*slot*/, Piece piece) const {
@@ -66,7 +77,7 @@ class PushedLines {
     for (std::uint64_t line = device::thread_index(); line < lines_of(bytes);
          line += device::thread_count()) {
       std::uint64_t operand[kMostPushing];
-      if (!take(line, read_input(piece.at, line, bytes), operand)) return;
+      if (!take(line, read_input(piece.at, line, bytes), operand)) return give_up();
       write_output(to.at, line, bytes, combine(operand));
     }
   }
@@ -81,7 +92,7 @@ class PushedLines {
         pair = device::load_pair(place);
         return is_of_round(pair);
       };
-      if (!wait_until(come, args_.control, args_.call, awaited(from))) return;
+      if (!wait_until(come, args_.control, args_.call, awaited(from))) return give_up();
       write_output(at, line, bytes, data_of(pair));
     }
   }
@@ -99,7 +110,12 @@ class PushedLines {
   // The next launch must know how far this one came.
   RONDO_FN void release() const {
     device::barrier();
-    if (device::thread_index() == 0) device::store(args_.rounds + device::cta_index(), round_);
+    if (!is_teller()) return;
+    device::store(args_.rounds + device::cta_index(), round_);
+    if (args_.launches == nullptr) return;
+    const std::uint64_t number = read_word(kNumberAt);
+    device::store(args_.launches + device::cta_index(), number);
+    if (read_word(kFailedAt) == 0) say_over(args_.control, channel(), number);
   }
 
  private:
@@ -127,9 +143,20 @@ class PushedLines {
   static RONDO_FN std::uint64_t data_of(device::Pair pair) {
     return (pair.half[0] & 0xffffffff) | pair.half[1] << 32;
   }
-  RONDO_FN Awaited awaited(int from) const {
-    return {static_cast<int>(device::cta_index()), from, round_, false};
+  RONDO_FN Awaited awaited(int from) const { return {channel(), from, round_, false}; }
+  static RONDO_FN int channel() { return static_cast<int>(device::cta_index()); }
+
+  // Words of shared memory: whether a wait of this launch has failed; its number, once told.
+  static constexpr std::uint32_t kFailedAt = 0, kNumberAt = 8;
+  static RONDO_FN std::uint64_t read_word(std::uint32_t at) {
+    return device::load_shared<std::uint64_t>(at);
   }
+  static RONDO_FN void write_word(std::uint32_t at, std::uint64_t value) {
+    device::store_shared(at, value);
+  }
+  static RONDO_FN void give_up() { write_word(kFailedAt, 1); }
+  // The last thread, which has lines to move only where all have.
+  static RONDO_FN bool is_teller() { return device::thread_index() == device::thread_count() - 1; }
   // The same line of all peers: every load is on its way before any is looked at. Written as one
   // loop, and not by wait_until(), so that the operands stay in registers.
   RONDO_FN bool take(std::uint64_t line, std::uint64_t own,

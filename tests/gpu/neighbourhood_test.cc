@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/gpu/peer_access.h"
+#include "kernels/cuda/pushed_args.h"
 
 namespace rondo::gpu {
 namespace {
@@ -63,6 +64,36 @@ TEST(Neighbourhood, NoKernelWaitsForAnotherProcessOfItsGpu) {
   EXPECT_FALSE(found->one_owner);
   EXPECT_EQ(found->plan.most_channels, 0);
   EXPECT_TRUE(found->plan.all_reach);
+}
+
+TEST(Neighbourhood, RanksPushWhereEachHasAGpuThatAllReach) {
+  EXPECT_TRUE(agree_on_neighbourhood(records({0, 1, 2}, {0, 1, 2}))->plan.may_push);
+  EXPECT_TRUE(agree_on_neighbourhood(records({0, 0, 1}, {0, 1, 2}))->plan.may_push);
+  EXPECT_FALSE(agree_on_neighbourhood(records({0, 0, 1}, {0, 0, 1}))->plan.may_push);
+  auto all = records({0, 1, 2}, {0, 1, 2});
+  separate(all, 1, 2);
+  EXPECT_FALSE(agree_on_neighbourhood(all)->plan.may_push);
+  all = records({0, 1}, {0, 1});
+  all.facts[1].wires_between = bit_of(cuda::Wire::kSimple);
+  EXPECT_FALSE(agree_on_neighbourhood(all)->plan.may_push);
+  std::vector<int> nine(9);
+  for (int r = 0; r < 9; ++r) nine[r] = r;
+  EXPECT_FALSE(agree_on_neighbourhood(records(nine, nine))->plan.may_push);
+}
+
+TEST(Neighbourhood, WhoeverPushesUsesEverybodysMemory) {
+  ConnectionShape shape;
+  shape.pushes = true;
+  Nearness near(6, std::vector<bool>(6, true));
+  const ConnectionLayout all(shape, near);
+  EXPECT_TRUE(all.uses(0, 3));
+  EXPECT_GT(all.bytes(0), all.staging_at() + cuda::kPushStaging);
+  // One that could not be mapped ends that for all of them.
+  near[1][4] = near[4][1] = false;
+  const ConnectionLayout some(shape, near);
+  EXPECT_FALSE(some.pushes());
+  EXPECT_FALSE(some.uses(0, 3));
+  EXPECT_LT(some.bytes(0) + cuda::kPushStaging, all.bytes(0) + 1);
 }
 
 TEST(Neighbourhood, OneDirectionOfReachIsNone) {

@@ -10,9 +10,11 @@
 namespace rondo::test {
 namespace {
 
-// Where the ranks are: all on one GPU, or each on its own, with and without P2P between them.
-enum class Where { kOneGpu, kOwnGpus, kOwnGpusApart };
-constexpr Where kPlaces[] = {Where::kOneGpu, Where::kOwnGpus, Where::kOwnGpusApart};
+// Where the ranks are: all on one GPU, or each on its own, where small calls push lines or go along
+// a ring; with and without P2P between them.
+enum class Where { kOneGpu, kOwnGpus, kOwnGpusInARing, kOwnGpusApart };
+constexpr Where kPlaces[] = {Where::kOneGpu, Where::kOwnGpus, Where::kOwnGpusInARing,
+                             Where::kOwnGpusApart};
 
 template <class Parameter>
 class OnGpus : public testing::TestWithParam<Parameter> {
@@ -20,6 +22,7 @@ class OnGpus : public testing::TestWithParam<Parameter> {
   virtual Where where() const = 0;
   bool spread() const { return where() != Where::kOneGpu; }
   Environment environment(Environment more = {}) const {
+    if (where() == Where::kOwnGpusInARing) more.emplace_back("NCCL_ALGO", "ring");
     if (where() == Where::kOwnGpusApart) more.emplace_back("NCCL_P2P_DISABLE", "1");
     return more;
   }

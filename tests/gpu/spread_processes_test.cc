@@ -181,6 +181,37 @@ TEST_P(SpreadCalls, KeepTheirOrderOnSeveralStreams) {
       true);
 }
 
+// Lines that are pushed bring sums in the order of the tree; a ring's depends on where it begins.
+TEST(SpreadSums, ArePushedWhileSmallOrWhereOnlyOneShotMayRun) {
+  if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
+  struct Row {
+    const char* algorithm;
+    std::size_t count;
+    bool tree;
+  };
+  for (const Row& row :
+       {Row{"", 1000, true}, Row{"oneshot", 20'000, true}, Row{"ring", 1000, false}})
+    run_on_gpu(
+        4, {{"RONDO_SIMT", "p2p=all"}, {"NCCL_ALGO", row.algorithm}, {"NCCL_MAX_CTAS", "2"}},
+        [&](GpuSeat& seat) {
+          // (1e8 + 1) + (-1e8 + 1) is 0, since 1 is lost twice; (1e8 + 1) - 1e8 + 1 is 1.
+          constexpr float kParts[] = {1e8, 1, -1e8, 1};
+          DeviceBuffer buffer(row.count * sizeof(float), 0);
+          std::vector<float> values(row.count, kParts[seat.rank]);
+          Bytes bytes(row.count * sizeof(float));
+          std::memcpy(bytes.data(), values.data(), bytes.size());
+          buffer.put(bytes, 0, seat.stream);
+          NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), row.count, ncclFloat32, ncclSum,
+                                seat.comm, seat.stream));
+          buffer.get(seat.stream);
+          std::memcpy(values.data(), buffer.host(), bytes.size());
+          std::size_t zeros = 0;
+          for (const float value : values) zeros += value == 0 ? 1 : 0;
+          EXPECT_EQ(zeros == row.count, row.tree) << row.algorithm << ": " << zeros << " zeros";
+        },
+        true);
+}
+
 // Rank 0's GPU holds no staging for the others, whatever memory they use.
 TEST_P(SpreadCalls, DoNotPassThroughOneGpu) {
   run_on_gpu(

@@ -37,6 +37,7 @@ class Peers {
       output_.push_back(machine.allocate<std::int32_t>(output_count, r));
       epochs_.push_back(machine.allocate<std::uint64_t>(cuda::kMeetingCtas, r));
       told_.push_back(machine.allocate<std::uint64_t>(cuda::kMeetingCtas * cuda::kMostMeeting, r));
+      launches_.push_back(machine.allocate<std::uint64_t>(cuda::kPushingCtas, r));
       staging_.push_back(machine.allocate<std::byte>(cuda::kPushStaging, r));
       for (std::uint64_t i = 0; i < count; ++i) machine.on_host(input_[r])[i] = value_of(r, i);
     }
@@ -52,17 +53,22 @@ class Peers {
   }
   template <class Kernel>
   void launch_pushed(std::uint64_t count, std::uint64_t per_round, unsigned width, unsigned ctas) {
-    for (int r = 0; r < ranks_; ++r) {
-      PushedArgs args{};
-      args.count = count, args.per_round = per_round;
-      args.grain = static_cast<std::uint32_t>(kLineBytes / width);
-      args.rank = r, args.ranks = ranks_;
-      args.input = input_[r], args.output = output_[r];
-      args.rounds = epochs_[r];
-      for (int p = 0; p < ranks_; ++p) args.staging[p] = staging_[p];
-      args.control = controls_ + r;
-      launch<Kernel>(args, ctas, r, 0);
-    }
+    for (int r = 0; r < ranks_; ++r) launch_pushed_on<Kernel>(r, count, per_round, width, ctas);
+  }
+  template <class Kernel>
+  void launch_pushed_on(int r, std::uint64_t count, std::uint64_t per_round, unsigned width,
+                        unsigned ctas) {
+    PushedArgs args{};
+    args.call.count = count;
+    args.count = count, args.per_round = per_round;
+    args.grain = static_cast<std::uint32_t>(kLineBytes / width);
+    args.rank = r, args.ranks = ranks_;
+    args.input = input_[r], args.output = output_[r];
+    args.rounds = epochs_[r];
+    args.launches = launches_[r];
+    for (int p = 0; p < ranks_; ++p) args.staging[p] = staging_[p];
+    args.control = controls_ + r;
+    launch<Kernel>(args, ctas, r, cuda::kPushShared);
   }
 
   Meeting meeting_of(int place) const {
@@ -74,6 +80,7 @@ class Peers {
     return meeting;
   }
 
+  const cuda::Control& control(int rank) const { return machine_.on_host(controls_)[rank]; }
   std::int32_t* input(int rank) const { return input_[rank]; }
   std::int32_t* output(int rank) const { return output_[rank]; }
   // Whether all outputs hold the sum of all inputs.
@@ -99,7 +106,7 @@ class Peers {
   const int ranks_;
   cuda::Control* controls_;
   std::vector<std::int32_t*> input_, output_;
-  std::vector<std::uint64_t*> epochs_, told_;
+  std::vector<std::uint64_t*> epochs_, told_, launches_;
   std::vector<std::byte*> staging_;
 };
 
@@ -180,6 +187,34 @@ TEST(PeerKernels, GatherOverPushedLines) {
                               machine.on_host(peers.input(from)), bytes),
                   0);
   }
+}
+
+TEST(PeerKernels, TellHostsOfPushedLaunches) {
+  TestMachine machine({.seed = 5, .weak = true, .devices = kMostRanks});
+  Peers peers(machine, 3, 200, 200, true);
+  for (const std::uint64_t count : {200, 3, 90}) {  // 3 elements are one CTA's
+    peers.launch_pushed<PushedSum<cuda::SoundPushes>>(count, 64, 4, 2);
+    ASSERT_TRUE(machine.run());
+    for (int r = 0; r < 3; ++r) EXPECT_EQ(peers.control(r).begun_call.count, count);
+  }
+  for (int r = 0; r < 3; ++r)
+    for (int cta = 0; cta < 2; ++cta) {
+      EXPECT_EQ(peers.control(r).progress[cta].begun, cta == 0 ? 3u : 2u);
+      EXPECT_EQ(peers.control(r).progress[cta].done, cta == 0 ? 3u : 2u);
+    }
+}
+
+TEST(PeerKernels, APushedLaunchThatGivesUpIsNeverOver) {
+  TestMachine machine({.seed = 6, .devices = kMostRanks});
+  Peers peers(machine, 2, 50, 50, false);
+  peers.launch_pushed_on<PushedSum<cuda::SoundPushes>>(0, 50, 64, 4, 1);
+  constexpr int kMostRuns = 1000;
+  for (int i = 0; i < kMostRuns && peers.control(0).gave_up == 0; ++i) machine.run();
+  machine.run();
+  EXPECT_EQ(peers.control(0).gave_up, 1u);
+  EXPECT_EQ(peers.control(0).peer, 1);
+  EXPECT_EQ(peers.control(0).progress[0].begun, 1u);
+  EXPECT_EQ(peers.control(0).progress[0].done, 0u);
 }
 
 // (A fence of either kind would do for the other: both are full ones.)

@@ -4,16 +4,10 @@
 
 #include <thread>
 
-#include "tests/gpu/process_ranks.h"
+#include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
 namespace {
-
-constexpr Collective kAll[] = {
-    Collective::kAllReduce,     Collective::kReduce,   Collective::kBroadcast,
-    Collective::kAllGather,     Collective::kGather,   Collective::kScatter,
-    Collective::kReduceScatter, Collective::kAllToAll,
-};
 
 struct Hosts {
   const char* name;
@@ -45,31 +39,10 @@ class GpuHosts : public testing::TestWithParam<Hosts> {
 INSTANTIATE_TEST_SUITE_P(Hosts, GpuHosts, testing::ValuesIn(kHosts),
                          [](const auto& info) { return std::string(info.param.name); });
 
-void run_case(GpuSeat& seat, const Case& c, const RankCase::Options& options) {
-  RankCase part(seat.comm, seat.stream, c, seat.rank, options);
-  part.fill_input();
-  NCCL_OK(part.call());
-  ASSERT_EQ(part.check(), "") << name(c.collective) << " of " << c.count;
-}
-
 TEST_P(GpuHosts, EqualTheReference) {
   run([](GpuSeat& seat) {
-    unsigned seed = 1000;
-    for (const Collective collective : kAll)
-      for (const std::size_t count : {0, 1, 37, 3001, 9000}) {
-        ++seed;
-        const DataType type = seed % 2 == 0 ? DataType::kFloat64 : DataType::kUint8;
-        const Case c{collective,
-                     type,
-                     RedOp::kSum,
-                     seat.size,
-                     static_cast<int>(seed % seat.size),
-                     static_cast<std::size_t>(count),
-                     seed};
-        const bool in_place = collective != Collective::kAllToAll && seed % 2 == 0;
-        run_case(seat, c, {in_place, seed % 5 * size_of(type), false});
-        if (testing::Test::HasFatalFailure()) return;
-      }
+    run_every_collective(seat, {0, 1, 37, 3001, 9000}, {DataType::kFloat64, DataType::kUint8},
+                         [](int, int) { return false; });
     run_case(seat,
              {Collective::kAllReduce, DataType::kFloat32, RedOp::kPreMulSum, seat.size, 0, 50, 5},
              {});
@@ -77,22 +50,7 @@ TEST_P(GpuHosts, EqualTheReference) {
 }
 
 TEST_P(GpuHosts, ExchangeMessages) {
-  run([](GpuSeat& seat) {
-    const int n = seat.size, right = (seat.rank + 1) % n, left = (seat.rank + n - 1) % n;
-    for (const std::size_t bytes : {0, 1, 1001, 100'000}) {
-      DeviceBuffer in(bytes, 3), out(bytes, 1);
-      in.put(Bytes(bytes, static_cast<std::byte>(seat.rank + 1)), 0, seat.stream);
-      out.put({}, 0, seat.stream);
-      NCCL_OK(ncclGroupStart());
-      NCCL_OK(ncclSend(in.data(), bytes, ncclUint8, right, seat.comm, seat.stream));
-      NCCL_OK(ncclRecv(out.data(), bytes, ncclUint8, left, seat.comm, seat.stream));
-      NCCL_OK(ncclGroupEnd());
-      out.get(seat.stream);
-      const Bytes want(bytes, static_cast<std::byte>(left + 1));
-      ASSERT_EQ(std::memcmp(out.host(), want.data(), bytes), 0) << bytes;
-      ASSERT_TRUE(out.guards_intact());
-    }
-  });
+  run([](GpuSeat& seat) { pass_round_a_ring(seat, {0, 1, 1001, 100'000}); });
 }
 
 // x += everybody's x, by graphs and plain calls on two streams.

@@ -3,25 +3,13 @@
 
 #include "api/rondo.h"
 #include "kernels/reduce.h"
-#include "tests/gpu/process_ranks.h"
+#include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
 namespace {
 
-constexpr Collective kAll[] = {
-    Collective::kAllReduce,     Collective::kReduce,   Collective::kBroadcast,
-    Collective::kAllGather,     Collective::kGather,   Collective::kScatter,
-    Collective::kReduceScatter, Collective::kAllToAll,
-};
 // Small staging: calls of a few thousand elements take several steps.
 const Environment kSmallStaging = {{"RONDO_GPU_STAGING", "64K"}};
-
-void run_case(GpuSeat& seat, const Case& c, const RankCase::Options& options) {
-  RankCase part(seat.comm, seat.stream, c, seat.rank, options);
-  part.fill_input();
-  NCCL_OK(part.call());
-  ASSERT_EQ(part.check(), "");
-}
 
 class SharedGpu : public testing::TestWithParam<int> {};
 
@@ -44,62 +32,35 @@ TEST_P(SharedGpu, ReducesEveryTypeAndOperation) {
   });
 }
 
-// memory: which ranks' buffers the leader can map.
-void run_all(GpuSeat& seat, std::initializer_list<std::size_t> counts, bool (*mapped)(int rank)) {
-  unsigned seed = 1000;
-  for (Collective collective : kAll)
-    for (std::size_t count : counts) {
-      ++seed;
-      const DataType type = seed % 3 == 0   ? DataType::kUint8
-                            : seed % 3 == 1 ? DataType::kBfloat16
-                                            : DataType::kFloat32;
-      const Case c{collective, type, RedOp::kSum, seat.size, static_cast<int>(seed % seat.size),
-                   count,      seed};
-      const bool in_place = collective != Collective::kAllToAll && seed % 2 == 0;
-      run_case(seat, c, {in_place, seed % 5 * size_of(type), mapped(seat.rank)});
-      if (testing::Test::HasFatalFailure()) return;
-    }
+// mapped: the ranks whose buffers the leader can map.
+void run_all(GpuSeat& seat, std::initializer_list<std::size_t> counts,
+             bool (*mapped)(int rank, int number)) {
+  run_every_collective(seat, counts, {DataType::kUint8, DataType::kBfloat16, DataType::kFloat32},
+                       mapped);
 }
+bool none(int, int) { return false; }
+bool all(int, int) { return true; }
 
 TEST_P(SharedGpu, RunsEveryCollectiveThroughStaging) {
-  run_on_gpu(GetParam(), {}, [](GpuSeat& seat) {
-    run_all(seat, {0, 1, 3, 129, 1000}, [](int) { return false; });
-  });
+  run_on_gpu(GetParam(), {}, [](GpuSeat& seat) { run_all(seat, {0, 1, 3, 129, 1000}, none); });
 }
 TEST_P(SharedGpu, RunsEveryCollectiveInMappedMemory) {
-  run_on_gpu(GetParam(), {}, [](GpuSeat& seat) {
-    run_all(seat, {1, 129, 1000}, [](int) { return true; });
-  });
+  run_on_gpu(GetParam(), {}, [](GpuSeat& seat) { run_all(seat, {1, 129, 1000}, all); });
 }
 TEST_P(SharedGpu, CutsWhatDoesNotFitIntoSteps) {
-  run_on_gpu(GetParam(), kSmallStaging, [](GpuSeat& seat) {
-    run_all(seat, {1201, 6000}, [](int) { return false; });
-  });
+  run_on_gpu(GetParam(), kSmallStaging, [](GpuSeat& seat) { run_all(seat, {1201, 6000}, none); });
 }
 TEST_P(SharedGpu, MixesStagedAndMappedMemory) {
   run_on_gpu(GetParam(), kSmallStaging, [](GpuSeat& seat) {
-    run_all(seat, {1201, 6000}, [](int rank) { return rank % 2 == 1; });
+    run_all(seat, {1201, 6000}, [](int rank, int) { return rank % 2 == 1; });
     // All mapped, and larger than staging: the first step does everything.
-    run_all(seat, {6000}, [](int) { return true; });
+    run_all(seat, {6000}, all);
   });
 }
 
 TEST_P(SharedGpu, PassesMessagesRoundARing) {
   run_on_gpu(GetParam(), kSmallStaging, [](GpuSeat& seat) {
-    const int n = seat.size, right = (seat.rank + 1) % n, left = (seat.rank + n - 1) % n;
-    for (std::size_t bytes : {0, 1, 1001, 50'000}) {
-      DeviceBuffer in(bytes, 3), out(bytes, 1);
-      in.put(Bytes(bytes, static_cast<std::byte>(seat.rank + 1)), 0, seat.stream);
-      out.put({}, 0, seat.stream);
-      NCCL_OK(ncclGroupStart());
-      NCCL_OK(ncclSend(in.data(), bytes, ncclUint8, right, seat.comm, seat.stream));
-      NCCL_OK(ncclRecv(out.data(), bytes, ncclUint8, left, seat.comm, seat.stream));
-      NCCL_OK(ncclGroupEnd());
-      out.get(seat.stream);
-      const Bytes want(bytes, static_cast<std::byte>(left + 1));
-      ASSERT_EQ(std::memcmp(out.host(), want.data(), bytes), 0) << bytes;
-      ASSERT_TRUE(out.guards_intact());
-    }
+    pass_round_a_ring(seat, {0, 1, 1001, 50'000});
   });
 }
 
@@ -140,26 +101,7 @@ TEST(SharedGpuCalls, ReturnBeforeTheirPeersCome) {
   });
 }
 
-TEST(SharedGpuCalls, KeepTheirOrderOnSeveralStreams) {
-  run_on_gpu(3, {}, [](GpuSeat& seat) {
-    GpuStream streams[3] = {};
-    for (GpuStream& stream : streams) GPU_OK(gpu_api()->create_stream(&stream, 0));
-    constexpr std::size_t kCount = 500;
-    DeviceBuffer buffer(kCount * sizeof(std::int64_t), 0);
-    Bytes ones(kCount * sizeof(std::int64_t));
-    for (std::size_t i = 0; i < kCount; ++i) ones[i * sizeof(std::int64_t)] = std::byte{1};
-    buffer.put(ones, 0, seat.stream);
-    for (int i = 0; i < 300; ++i)  // more than a rank may run ahead
-      NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclInt64,
-                            i < 6 ? ncclSum : ncclMax, seat.comm, streams[i % 3]));
-    for (GpuStream stream : streams) GPU_OK(gpu_api()->synchronize_stream(stream));
-    buffer.get(seat.stream);
-    std::int64_t last = 0;
-    std::memcpy(&last, buffer.host() + (kCount - 1) * sizeof(last), sizeof(last));
-    EXPECT_EQ(last, 729);
-    for (GpuStream stream : streams) GPU_OK(gpu_api()->destroy_stream(stream));
-  });
-}
+TEST(SharedGpuCalls, KeepTheirOrderOnSeveralStreams) { run_on_gpu(3, {}, call_on_several_streams); }
 
 // Two processes of two threads each.
 TEST(SharedGpuCalls, TakeRanksThatAreThreadsOfSeveralProcesses) {
@@ -169,7 +111,7 @@ TEST(SharedGpuCalls, TakeRanksThatAreThreadsOfSeveralProcesses) {
       threads.emplace_back([&, t] {
         GpuSeat here{seat, 2 * seat.rank + t, 4};
         here.join(4, here.rank);
-        run_all(here, {1, 129, 1000}, [](int rank) { return rank == 2; });
+        run_all(here, {1, 129, 1000}, [](int rank, int) { return rank == 2; });
         here.leave();
       });
     for (std::thread& thread : threads) thread.join();
@@ -226,23 +168,7 @@ TEST(SharedGpuMemory, RegisteredMemoryIsWorkedOnInPlace) {
 }
 
 TEST(SharedGpuMemory, FactorsOfPreMulSumMayLieOnTheDevice) {
-  run_on_gpu(2, {}, [](GpuSeat& seat) {
-    DeviceBuffer factor(sizeof(float), 0), data(sizeof(float), 0);
-    const float mine = static_cast<float>(seat.rank + 2), one = 1;
-    Bytes bytes(sizeof(float));
-    std::memcpy(bytes.data(), &mine, sizeof(mine));
-    factor.put(bytes, 0, seat.stream);
-    std::memcpy(bytes.data(), &one, sizeof(one));
-    data.put(bytes, 0, seat.stream);
-    ncclRedOp_t op;
-    NCCL_OK(ncclRedOpCreatePreMulSum(&op, factor.data(), ncclFloat32, ncclScalarDevice, seat.comm));
-    NCCL_OK(ncclAllReduce(data.data(), data.data(), 1, ncclFloat32, op, seat.comm, seat.stream));
-    NCCL_OK(ncclRedOpDestroy(op, seat.comm));
-    data.get(seat.stream);
-    float sum = 0;
-    std::memcpy(&sum, data.host(), sizeof(sum));
-    EXPECT_EQ(sum, 5);
-  });
+  run_on_gpu(2, {}, scale_by_factors_on_the_device);
 }
 
 }  // namespace

@@ -4,16 +4,10 @@
 #include <string>
 
 #include "kernels/reduce.h"
-#include "tests/gpu/process_ranks.h"
+#include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
 namespace {
-
-constexpr Collective kAll[] = {
-    Collective::kAllReduce,     Collective::kReduce,   Collective::kBroadcast,
-    Collective::kAllGather,     Collective::kGather,   Collective::kScatter,
-    Collective::kReduceScatter, Collective::kAllToAll,
-};
 
 struct Layout {
   const char* name;
@@ -50,51 +44,17 @@ class Spread : public testing::TestWithParam<std::tuple<Layout, Machine>> {
   }
 };
 
-void run_case(GpuSeat& seat, const Case& c, const RankCase::Options& options) {
-  RankCase part(seat.comm, seat.stream, c, seat.rank, options);
-  part.fill_input();
-  NCCL_OK(part.call());
-  ASSERT_EQ(part.check(), "") << name(c.collective) << " of " << c.count;
-}
-
-void run_all(GpuSeat& seat, std::initializer_list<std::size_t> counts) {
-  unsigned seed = 1000;
-  for (const Collective collective : kAll)
-    for (const std::size_t count : counts) {
-      ++seed;
-      const DataType type = seed % 3 == 0   ? DataType::kUint8
-                            : seed % 3 == 1 ? DataType::kFloat64
-                                            : DataType::kFloat32;
-      const Case c{collective, type, RedOp::kSum, seat.size, static_cast<int>(seed % seat.size),
-                   count,      seed};
-      const bool in_place = collective != Collective::kAllToAll && seed % 2 == 0;
-      run_case(seat, c, {in_place, seed % 5 * size_of(type), seed % 3 == 0});
-      if (testing::Test::HasFatalFailure()) return;
-    }
-}
-
 TEST_P(Spread, EqualsTheReferenceForOddSizesAndAlignments) {
   run_on_gpus(places(), environment(), [](GpuSeat& seat) {
-    run_all(seat, {0, 1, 37, 3001, 9000});
+    run_every_collective(seat, {0, 1, 37, 3001, 9000},
+                         {DataType::kUint8, DataType::kFloat64, DataType::kFloat32},
+                         [](int, int number) { return number % 3 == 0; });
   });
 }
 
 TEST_P(Spread, PassesMessagesRoundARing) {
   run_on_gpus(places(), environment(), [](GpuSeat& seat) {
-    const int n = seat.size, right = (seat.rank + 1) % n, left = (seat.rank + n - 1) % n;
-    for (const std::size_t bytes : {0, 1, 1001}) {
-      DeviceBuffer in(bytes, 3), out(bytes, 1);
-      in.put(Bytes(bytes, static_cast<std::byte>(seat.rank + 1)), 0, seat.stream);
-      out.put({}, 0, seat.stream);
-      NCCL_OK(ncclGroupStart());
-      NCCL_OK(ncclSend(in.data(), bytes, ncclUint8, right, seat.comm, seat.stream));
-      NCCL_OK(ncclRecv(out.data(), bytes, ncclUint8, left, seat.comm, seat.stream));
-      NCCL_OK(ncclGroupEnd());
-      out.get(seat.stream);
-      const Bytes want(bytes, static_cast<std::byte>(left + 1));
-      ASSERT_EQ(std::memcmp(out.host(), want.data(), bytes), 0) << bytes;
-      ASSERT_TRUE(out.guards_intact());
-    }
+    pass_round_a_ring(seat, {0, 1, 1001});
   });
 }
 
@@ -158,27 +118,7 @@ TEST_P(SpreadCalls, TakeEveryAlgorithmAndProtocol) {
 }
 
 TEST_P(SpreadCalls, KeepTheirOrderOnSeveralStreams) {
-  run_on_gpu(
-      3, environment(),
-      [](GpuSeat& seat) {
-        GpuStream streams[3] = {};
-        for (GpuStream& stream : streams) GPU_OK(gpu_api()->create_stream(&stream, 0));
-        constexpr std::size_t kCount = 500;
-        DeviceBuffer buffer(kCount * sizeof(std::int64_t), 0);
-        Bytes ones(kCount * sizeof(std::int64_t));
-        for (std::size_t i = 0; i < kCount; ++i) ones[i * sizeof(std::int64_t)] = std::byte{1};
-        buffer.put(ones, 0, seat.stream);
-        for (int i = 0; i < 300; ++i)  // more than a rank may run ahead
-          NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclInt64,
-                                i < 6 ? ncclSum : ncclMax, seat.comm, streams[i % 3]));
-        for (GpuStream stream : streams) GPU_OK(gpu_api()->synchronize_stream(stream));
-        buffer.get(seat.stream);
-        std::int64_t last = 0;
-        std::memcpy(&last, buffer.host() + (kCount - 1) * sizeof(last), sizeof(last));
-        EXPECT_EQ(last, 729);
-        for (GpuStream stream : streams) GPU_OK(gpu_api()->destroy_stream(stream));
-      },
-      true);
+  run_on_gpu(3, environment(), call_on_several_streams, true);
 }
 
 // Lines that are pushed bring sums in the order of the tree; a ring's depends on where it begins.
@@ -228,28 +168,7 @@ TEST_P(SpreadCalls, DoNotPassThroughOneGpu) {
 }
 
 TEST_P(SpreadCalls, ScaleByAFactorOnTheDevice) {
-  run_on_gpu(
-      3, environment(),
-      [](GpuSeat& seat) {
-        DeviceBuffer factor(sizeof(float), 0), data(sizeof(float), 0);
-        const float mine = static_cast<float>(seat.rank + 2), one = 1;
-        Bytes bytes(sizeof(float));
-        std::memcpy(bytes.data(), &mine, sizeof(mine));
-        factor.put(bytes, 0, seat.stream);
-        std::memcpy(bytes.data(), &one, sizeof(one));
-        data.put(bytes, 0, seat.stream);
-        ncclRedOp_t op;
-        NCCL_OK(
-            ncclRedOpCreatePreMulSum(&op, factor.data(), ncclFloat32, ncclScalarDevice, seat.comm));
-        NCCL_OK(
-            ncclAllReduce(data.data(), data.data(), 1, ncclFloat32, op, seat.comm, seat.stream));
-        NCCL_OK(ncclRedOpDestroy(op, seat.comm));
-        data.get(seat.stream);
-        float sum = 0;
-        std::memcpy(&sum, data.host(), sizeof(sum));
-        EXPECT_EQ(sum, 9);
-      },
-      true);
+  run_on_gpu(3, environment(), scale_by_factors_on_the_device, true);
 }
 
 TEST_P(SpreadCalls, SendMoreThanSlotsHold) {

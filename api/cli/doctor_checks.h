@@ -1,7 +1,8 @@
 // What on this machine will bite Rondo: one check a function, each giving one finding or more.
 //
-// Checks read /proc, /sys, resource limits and the environment; they change nothing and take some
-// milliseconds. `root` stands before /proc and /sys, so that tests can pretend a machine.
+// Checks read /proc, /sys, resource limits, the environment and what the driver says of GPUs; they
+// change nothing and, but for a first context on a GPU, take some milliseconds. `root` stands
+// before /proc and /sys, so that tests can pretend a machine.
 //
 //   for (const Finding& finding : examine({.ranks = 8})) print(finding);
 #pragma once
@@ -34,5 +35,6 @@ std::vector<Finding> check_limits();
 std::vector<Finding> check_kernel();
 std::vector<Finding> check_memory(const ExamineOptions& options);
 std::vector<Finding> check_network(const ExamineOptions& options);
+std::vector<Finding> check_devices(const ExamineOptions& options);  // doctor_devices.cc
 
 }  // namespace rondo::cli

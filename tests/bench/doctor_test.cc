@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/gpu.h"
+
 namespace rondo::cli {
 namespace {
 
@@ -47,6 +49,24 @@ TEST_F(Machine, WithPowersaveGovernorHugePagesOffAndStrictAccountingIsWarnedOf) 
     if (finding.verdict != Verdict::kOk) {
       EXPECT_FALSE(finding.remedy.empty());
     }
+}
+
+TEST_F(Machine, WithADriverThatNobodyUsesIsWarnedOf) {
+  if (gpu_api() != nullptr) GTEST_SKIP() << "this machine has GPUs";
+  EXPECT_EQ(about(check_devices({.root = root_}), "GPUs")->verdict, Verdict::kOk);
+  file("/proc/driver/nvidia/version", "NVRM version: 580\n");
+  const auto found = check_devices({.root = root_});
+  EXPECT_EQ(about(found, "GPUs")->verdict, Verdict::kWarning);
+  EXPECT_NE(about(found, "GPUs")->text.find(gpu_absence()), std::string::npos);
+  EXPECT_FALSE(about(found, "GPUs")->remedy.empty());
+}
+
+TEST_F(Machine, NamesItsGpus) {
+  if (gpu_api() == nullptr) GTEST_SKIP() << gpu_absence();
+  const auto found = check_devices({.root = root_});
+  ASSERT_NE(about(found, "GPUs"), nullptr);
+  EXPECT_EQ(about(found, "GPUs")->text.substr(0, 3), "0: ");
+  EXPECT_NE(about(found, "GPUs")->text.find("sm_"), std::string::npos);
 }
 
 TEST_F(Machine, WithGoodSettingsIsFine) {

@@ -1,0 +1,65 @@
+// rondo doctor on GPUs: those that ranks of this library would live on, or why there are none.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "api/cli/doctor_checks.h"
+#include "base/env.h"
+#include "base/gpu.h"
+#include "topology/describe.h"
+
+namespace rondo::cli {
+namespace {
+
+constexpr const char* kSubject = "GPUs";
+
+Finding absent(const ExamineOptions& options) {
+  const std::string text = fmt::format("none, ranks live on the host: {}", gpu_absence());
+  const std::string driver = options.root + "/proc/driver/nvidia/version";
+  if (access(driver.c_str(), F_OK) != 0) return {Verdict::kOk, kSubject, text, ""};
+  return {Verdict::kWarning, kSubject, text + "; but this machine has NVIDIA's driver",
+          "use a library of the preset cuda, and see what nvidia-smi says"};
+}
+
+Finding device(const GpuApi& api, int number) {
+  char name[128] = "a device that does not say its name";
+  int major = 0, minor = 0;
+  std::size_t free_bytes = 0, total_bytes = 0;
+  api.device_name(name, sizeof(name), number);
+  api.attribute(&major, GpuAttribute::kMajor, number);
+  api.attribute(&minor, GpuAttribute::kMinor, number);
+  std::string text = fmt::format("{}: {}, sm_{}{}", number, name, major, minor);
+  if (api.set_device(number) == kGpuSuccess &&
+      api.memory_info(&free_bytes, &total_bytes) == kGpuSuccess)
+    text += fmt::format(", {} of {} free", topology::bytes_text(free_bytes),
+                        topology::bytes_text(total_bytes));
+  return {Verdict::kOk, kSubject, std::move(text), ""};
+}
+
+}  // namespace
+
+std::vector<Finding> check_devices(const ExamineOptions& options) {
+  const GpuApi* const api = gpu_api();
+  if (api == nullptr) return {absent(options)};
+  if (env::get_string("RONDO_DEVICE") == "host")
+    return {{Verdict::kOk, kSubject, "none used: RONDO_DEVICE=host", ""}};
+  std::vector<Finding> found;
+  int devices = 0;
+  if (api->device_count(&devices) != kGpuSuccess) devices = 0;
+  for (int d = 0; d < devices; ++d) found.push_back(device(*api, d));
+  for (int a = 0; a < devices; ++a)
+    for (int b = 0; b < a; ++b) {
+      int there = 0, back = 0;
+      api->can_access_peer(&there, a, b);
+      api->can_access_peer(&back, b, a);
+      if (there != 0 && back != 0) continue;
+      found.push_back({Verdict::kWarning, kSubject,
+                       fmt::format("{} and {} do not use each other's memory: what passes between "
+                                   "them passes through the host's",
+                                   b, a),
+                       "see nvidia-smi topo -m; in virtual machines, whether P2P is passed on"});
+      return found;  // one pair says it
+    }
+  return found;
+}
+
+}  // namespace rondo::cli

@@ -343,10 +343,10 @@ class Creation {
     if (request_.options.kernel_seconds == 0) twin.options.timeout_seconds = 365.0 * 24 * 3600;
     twin.aborted = request_.aborted;
     RONDO_TRY(auto on_host, Communicator::create(twin));
-    RONDO_TRY(state_->hosted, gpu::HostedRank::make(std::move(on_host), request_.options.device,
-                                                    least, [state = state_.get()](Fault found) {
-                                                      state->raise(std::move(found), false);
-                                                    }));
+    const auto raise = [to = state_.get()](Fault found) { to->raise(std::move(found), false); };
+    const CommOptions& own = request_.options;
+    const gpu::HostedRank::Terms terms{own.device, least, own.kernel_seconds};
+    RONDO_TRY(state_->hosted, gpu::HostedRank::make(std::move(on_host), terms, raise));
     return done();
   }
 

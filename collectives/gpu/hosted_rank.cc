@@ -17,11 +17,10 @@ namespace {
 
 constexpr std::uint64_t kMostPinned = 16 << 20;
 constexpr std::uint64_t kLeastPinned = 64 << 10;
-constexpr std::size_t kAhead = 256;           // plain calls that a rank may run ahead
 constexpr std::size_t kMostCaptured = 65536;  // different calls in graphs
 constexpr double kPatientSeconds = 10;
+constexpr double kWarnSeconds = 60;
 constexpr auto kNap = std::chrono::microseconds(50);
-constexpr int kTurnsBeforeNaps = 2000;
 
 }  // namespace
 
@@ -31,21 +30,21 @@ std::uint64_t HostedRank::wanted_bytes() {
   return std::min(asked, kMostPinned) / kLeastPinned * kLeastPinned;
 }
 
-Result<std::unique_ptr<HostedRank>> HostedRank::make(std::shared_ptr<Communicator> twin, int device,
-                                                     std::uint64_t bytes,
+Result<std::unique_ptr<HostedRank>> HostedRank::make(std::shared_ptr<Communicator> twin,
+                                                     const Terms& terms,
                                                      std::function<void(Fault)> raise) {
-  std::unique_ptr<HostedRank> made(
-      new HostedRank(std::move(twin), device, bytes, std::move(raise)));
+  std::unique_ptr<HostedRank> made(new HostedRank(std::move(twin), terms, std::move(raise)));
   RONDO_CHECK_OK(made->open());
   return made;
 }
 
-HostedRank::HostedRank(std::shared_ptr<Communicator> twin, int device, std::uint64_t bytes,
+HostedRank::HostedRank(std::shared_ptr<Communicator> twin, const Terms& terms,
                        std::function<void(Fault)> raise)
     : api_(*gpu_api()),
       twin_(std::move(twin)),
-      device_(device),
-      shape_{bytes},
+      device_(terms.device),
+      limit_seconds_(terms.limit_seconds),
+      shape_{terms.bytes},
       raise_(std::move(raise)),
       made_in_(fork_generation()),
       descriptors_(kAhead) {}
@@ -110,8 +109,6 @@ bool HostedRank::Descriptor::same_as(const Descriptor& other) const {
                     [](const Lane& a, const Lane& b) { return a.same_as(b); });
 }
 
-// ---- the caller's side ----
-
 Done HostedRank::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) {
   auto* const at = on_device_ + (reinterpret_cast<std::byte*>(&word) - memory_);
   return check(api_.stream_write32(stream, at, value),
@@ -131,15 +128,40 @@ Result<std::uint32_t> HostedRank::place(Descriptor made, bool in_capture) {
     descriptors_.push_back(std::move(made));
     return static_cast<std::uint32_t>(descriptors_.size() - 1);
   }
-  while (served_.load(std::memory_order_acquire) + kAhead <= plain_) {
+  RONDO_CHECK_OK(wait_for_room(lock));
+  const std::size_t index = plain_++ % kAhead;
+  descriptors_[index] = std::move(made);
+  return static_cast<std::uint32_t>(index);
+}
+
+// Until this rank is less than kAhead calls ahead of its stream. Limits count from the newest of
+// them that ended.
+Done HostedRank::wait_for_room(std::unique_lock<std::mutex>& lock) {
+  using Clock = std::chrono::steady_clock;
+  std::uint64_t seen = 0;
+  auto begin = Clock::now();
+  bool warned = false;
+  for (std::uint64_t served; (served = served_.load(std::memory_order_acquire)) + kAhead <= plain_;
+       seen = served) {
     if (ended_) return fail(Status::kInvalidUsage, "the communicator has ended");
+    if (served != seen) begin = Clock::now();
+    const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (limit_seconds_ > 0 && waited > limit_seconds_)
+      return fail(Status::kTimeout,
+                  "rank {} is {} calls ahead of its stream, where none has ended for {} s: its "
+                  "peers have not made them, or the stream waits for other work; RONDO_TIMEOUT "
+                  "sets this limit",
+                  twin_->rank(), kAhead, limit_seconds_);
+    if (waited > kWarnSeconds && !warned) {
+      warned = true;
+      RONDO_WARN("rank {} is {} calls ahead of its stream, where none has ended for {} s; it waits",
+                 twin_->rank(), kAhead, kWarnSeconds);
+    }
     lock.unlock();
     std::this_thread::sleep_for(kNap);
     lock.lock();
   }
-  const std::size_t index = plain_++ % kAhead;
-  descriptors_[index] = std::move(made);
-  return static_cast<std::uint32_t>(index);
+  return done();
 }
 
 Done HostedRank::enqueue(GpuStream stream, Descriptor descriptor, std::uint64_t steps,
@@ -274,108 +296,6 @@ Done HostedRank::post_messages(std::span<const DeviceCall> calls) {
     RONDO_CHECK_OK(order_.wait(other, capture));
   }
   return done();
-}
-
-// ---- the thread ----
-
-void HostedRank::serve() {
-  const RelaxedCapture relaxed;
-  int idle = 0;
-  while (!stop_) {
-    if (ended_) {
-      release();
-      continue;
-    }
-    const std::uint32_t mail = HostAtomics::load_acquire(words_->mailbox);
-    if (mail == 0) {
-      if (++idle < kTurnsBeforeNaps) continue;
-      std::unique_lock lock(mutex_);
-      posted_.wait_for(lock, idle < 2 * kTurnsBeforeNaps ? kNap : 20 * kNap);
-      continue;
-    }
-    idle = 0;
-    const Descriptor* call = nullptr;
-    {
-      std::lock_guard lock(mutex_);
-      call = &descriptors_[mail - 1];  // a deque's elements stay where they are
-    }
-    run_call(*call, mail <= kAhead);
-  }
-}
-
-bool HostedRank::wait_ready(std::uint32_t step) {
-  for (int turn = 0; HostAtomics::load_acquire(words_->ready) < step; ++turn) {
-    if (stop_ || ended_) return false;
-    if (turn >= kTurnsBeforeNaps) std::this_thread::sleep_for(kNap);
-  }
-  return true;
-}
-
-void HostedRank::run_call(const Descriptor& call, bool plain) {
-  const bool messages = !call.lanes.empty();
-  const CallSteps steps(call.record, twin_->size(), shape_);
-  std::uint64_t last = messages ? 1 : steps.size();
-  for (const Lane& lane : call.lanes) last = std::max<std::uint64_t>(last, lane.pieces.size());
-  for (std::uint32_t j = 0; j < last; ++j) {
-    if (!wait_ready(j + 1)) return;
-    const Done result = run_step(call, steps, j);
-    if (!result.ok()) {
-      if (!ended_.exchange(true)) {  // the twin's ranks know, or will
-        Fault fault;
-        if (const auto found = twin_->fault()) fault = *found;
-        fault.status = result.status();
-        fault.text = result.error().text;
-        raise_(std::move(fault));
-      }
-      return;
-    }
-    if (j + 1 == last) {
-      // The stream's next call writes them anew, after it has seen the last DONE.
-      HostAtomics::store_release(words_->ready, std::uint32_t{0});
-      HostAtomics::store_release(words_->mailbox, std::uint32_t{0});
-      if (plain) served_.fetch_add(1, std::memory_order_release);
-    }
-    HostAtomics::store_release(words_->done, j + 1);
-  }
-}
-
-Done HostedRank::run_step(const Descriptor& call, const CallSteps& steps, std::uint64_t number) {
-  std::vector<Call> calls;
-  const auto add = [&](const CallRecord& record, int peer, std::byte* send, std::byte* receive) {
-    Call one;
-    one.record = record;
-    one.peer = peer;
-    one.send = send;
-    one.receive = receive;
-    const std::uint64_t scalar =
-        call.late_scalar ? HostAtomics::load_acquire(words_->scalar) : call.scalar;
-    std::memcpy(one.scalar.data(), &scalar, sizeof(scalar));
-    calls.push_back(one);
-  };
-  for (const Lane& lane : call.lanes) {
-    if (number >= lane.pieces.size()) continue;
-    const std::uint64_t at = static_cast<std::uint64_t>(lane.peer) * piece_bytes();
-    add({lane.pieces[number], lane.sends ? Collective::kSend : Collective::kRecv, DataType::kUint8,
-         RedOp::kSum, 0, -1},
-        lane.peer, input(number) + at, output(number) + at);
-  }
-  if (call.lanes.empty()) {
-    const cuda::CallStep step = steps[number];
-    CallRecord record = call.record;
-    record.count = step.count;
-    if (step.segment >= 0) {
-      record.collective = Collective::kReduce;
-      record.root = static_cast<std::int32_t>(step.segment);
-    }
-    add(record, -1, input(number), output(number));
-  }
-  return twin_->run(calls);
-}
-
-// Streams go on, whatever they wait for.
-void HostedRank::release() {
-  HostAtomics::store_release(words_->done, kReleased);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace rondo::gpu

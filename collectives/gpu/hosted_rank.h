@@ -38,9 +38,14 @@ class HostedRank {
  public:
   // Pinned memory of a rank; ranks use the least that any of them may.
   static std::uint64_t wanted_bytes();
+  struct Terms {
+    int device = 0;
+    std::uint64_t bytes = 0;   // of pinned memory
+    double limit_seconds = 0;  // that a call may wait for earlier ones to end; 0: for ever
+  };
   // twin: a communicator of the same ranks on the host, nobody else's. raise: takes its faults.
-  static Result<std::unique_ptr<HostedRank>> make(std::shared_ptr<Communicator> twin, int device,
-                                                  std::uint64_t bytes,
+  static Result<std::unique_ptr<HostedRank>> make(std::shared_ptr<Communicator> twin,
+                                                  const Terms& terms,
                                                   std::function<void(Fault)> raise);
   ~HostedRank();
   HostedRank(const HostedRank&) = delete;
@@ -77,12 +82,13 @@ class HostedRank {
     alignas(64) std::uint64_t scalar;
   };
 
-  HostedRank(std::shared_ptr<Communicator> twin, int device, std::uint64_t bytes,
+  HostedRank(std::shared_ptr<Communicator> twin, const Terms& terms,
              std::function<void(Fault)> raise);
   Done open();
   Done post_collective(const DeviceCall& call);
   Done post_messages(std::span<const DeviceCall> calls);
   Result<std::uint32_t> place(Descriptor made, bool in_capture);
+  Done wait_for_room(std::unique_lock<std::mutex>& lock);
   using CopyStep = std::function<Done(std::uint64_t step, bool in)>;
   Done enqueue(GpuStream stream, Descriptor descriptor, std::uint64_t steps, const CopyStep& copy);
   Done write(GpuStream stream, std::uint32_t& word, std::uint32_t value);
@@ -90,6 +96,7 @@ class HostedRank {
   std::byte* output(std::uint64_t step) const { return memory_ + shape_.output(0, step); }
   std::uint64_t piece_bytes() const;
 
+  // hosted_service.cc
   void serve();
   void run_call(const Descriptor& call, bool plain);
   Done run_step(const Descriptor& call, const CallSteps& steps, std::uint64_t step);
@@ -99,6 +106,7 @@ class HostedRank {
   const GpuApi& api_;
   const std::shared_ptr<Communicator> twin_;
   const int device_;
+  const double limit_seconds_;
   const cuda::StagingShape shape_;
   const std::function<void(Fault)> raise_;
   const std::uint32_t made_in_;
@@ -110,8 +118,9 @@ class HostedRank {
 
   std::mutex mutex_;
   std::condition_variable posted_;
-  std::deque<Descriptor> descriptors_;  // plain ones take turns in the first kAhead places
-  std::uint64_t plain_ = 0;             // calls enqueued
+  static constexpr std::size_t kAhead = 256;  // plain calls that the rank may run ahead
+  std::deque<Descriptor> descriptors_;        // plain ones take turns in the first kAhead places
+  std::uint64_t plain_ = 0;                   // calls enqueued
   std::atomic<std::uint64_t> served_{0};
   std::atomic<bool> ended_{false}, stop_{false};
   std::thread thread_;

@@ -165,6 +165,37 @@ TEST_P(GpuHosts, AbortEndsStreamsThatWait) {
   processes.wait_exits(60);
 }
 
+// A rank that is far ahead of a stream that its program holds up.
+TEST(GpuHostsAlone, AreNotAheadForEver) {
+  const auto body = [](GpuSeat& seat) {
+    DeviceBuffer buffer(100, 0);
+    if (seat.rank == 1) {
+      ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+    } else {
+      const auto hold_up = [](void* of) {
+        EXPECT_TRUE(static_cast<RankSeat*>(of)->wait_flag(1, 60));
+      };
+      GPU_OK(gpu_api()->launch_host(seat.stream, hold_up, &seat.seat));
+      ncclResult_t result = ncclSuccess;
+      for (int i = 0; i < 1000 && result == ncclSuccess; ++i)
+        result = ncclAllReduce(buffer.data(), buffer.data(), 25, ncclFloat32, ncclSum, seat.comm,
+                               seat.stream);
+      EXPECT_EQ(result, ncclTimeout);
+      const std::string text = ncclGetLastError(seat.comm);
+      EXPECT_NE(text.find("256 calls ahead"), std::string::npos) << text;
+      seat.seat.board.flag = 1;
+    }
+    NCCL_OK(ncclCommAbort(seat.comm));
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    seat.comm = nullptr;
+  };
+  RankProcesses::Options options = gpu_options({{"RONDO_TIMEOUT", "1"}});
+  options.hosts = {"a", "b"};
+  RankProcesses ranks(2, options, on_gpu(body));
+  ranks.wait_exits(60);
+  ranks.check_expectations();
+}
+
 // Without shared memory between processes, each is a host of its own.
 TEST(GpuHostsAlone, NeedNoSharedMemory) {
   run_on_gpu(2, {{"NCCL_SHM_DISABLE", "1"}}, [](GpuSeat& seat) {

@@ -1,4 +1,4 @@
-// Each run of the GPU tests has an emulated machine to itself, which its ranks share by inheriting
+// Each run of tests on the emulated GPU has an emulated machine to itself, which its ranks share by inheriting
 // the variable: kernels of one test that wait for each other would else be seen to keep the devices
 // from another test, that runs beside it.
 #include <fmt/core.h>

@@ -44,8 +44,6 @@ RankProcesses::Options gpu_options(const Environment& environment) {
   RankProcesses::Options options;
   options.create = false;
   options.environment = environment;
-  // An emulated machine of this test's own.
-  options.environment.emplace_back("RONDO_SIMT_MACHINE", std::to_string(getpid()));
   return options;
 }
 

@@ -15,7 +15,8 @@ namespace rondo::api {
 namespace {
 
 void read_late_scalar(Call& call, const void* from) {
-  if (from != nullptr) std::memcpy(call.scalar.data(), from, size_of(call.record.type));
+  if (from == nullptr) return;
+  std::memcpy(call.scalar.data(), from, std::min(size_of(call.record.type), call.scalar.size()));
 }
 
 // Tickets of several communicators are taken at once, together with places in streams: so every job

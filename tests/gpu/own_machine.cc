@@ -1,6 +1,6 @@
-// Each run of tests on the emulated GPU has an emulated machine to itself, which its ranks share by inheriting
-// the variable: kernels of one test that wait for each other would else be seen to keep the devices
-// from another test, that runs beside it.
+// Each run of tests on the emulated GPU has an emulated machine to itself, which its ranks share by
+// inheriting the variable: kernels of one test that wait for each other would else be seen to keep
+// the devices from another test, that runs beside it.
 #include <fmt/core.h>
 #include <unistd.h>
 

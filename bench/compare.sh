@@ -15,8 +15,9 @@ cmake --build --preset release --target rondo rondo_contestant own_loops | tail 
 mkdir -p build/compare
 for mpi in openmpi mpich; do
   program=build/compare/contestant.$mpi
-  if [ bench/compare/mpi_contestant.cc -nt "$program" ] || [ bench/compare/loop.h -nt "$program" ]; then
-    "mpicxx.$mpi" -std=c++20 -O2 -I. bench/compare/mpi_contestant.cc -o "$program"
+  source=bench/compare/mpi_contestant.cc
+  if [ $source -nt "$program" ] || [ bench/compare/loop.h -nt "$program" ]; then
+    "mpicxx.$mpi" -std=c++20 -O2 -I. $source -o "$program"
   fi
 done
 export PYTHONDONTWRITEBYTECODE=1

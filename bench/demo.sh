@@ -17,7 +17,8 @@ logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 for ranks in 1 2 4; do
   echo "== training on ${ranks} rank(s)"
-  "$bin/rondo" run -n "$ranks" --no-prefix -- "$bin/train_text" --steps "$steps" | tee "$logs/$ranks"
+  "$bin/rondo" run -n "$ranks" --no-prefix -- "$bin/train_text" --steps "$steps" |
+    tee "$logs/$ranks"
 done
 
 echo "== summary: last line of every run (the losses agree: one global batch, cut into shards)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs, builds and runs all tests: plainly, on an emulated GPU, under the sanitizers, a minute of
-# fuzzing, under PyTorch and CuPy.
+# Installs, builds and runs all tests: plainly, on an emulated GPU, under the sanitizers, a minute
+# of fuzzing, under PyTorch and CuPy.
 #   bash tests/run.sh                      stages dev, simt, asan, tsan, fuzz, torch and clients
 #   bash tests/run.sh dev asan             the stages that are named
 #   bash tests/run.sh tsan_all             all tests that TSan can run, not only the quick ones
@@ -118,7 +118,8 @@ stage_clients() {
   [ -x $venv/bin/pip ] || python3 -m venv $venv
   if $venv/bin/pip install -q cupy-cuda13x; then
     LD_PRELOAD=$lib/libnccl.so.2 $venv/bin/python $clients/as_cupy.py $lib/libcudart.so.13 3 --real
-    RONDO_DEVICE=host LD_PRELOAD=$lib/libnccl.so.2 $venv/bin/python $clients/as_cupy.py host 3 --real
+    RONDO_DEVICE=host LD_PRELOAD=$lib/libnccl.so.2 \
+      $venv/bin/python $clients/as_cupy.py host 3 --real
   else
     echo "not run: CuPy, which PyPI does not give"
   fi

@@ -116,7 +116,8 @@ def write_json(run, results, extra, path):
 
 
 def write(run, results, extra, out):
-    text = "\n".join(heading(run) + tables(results) + cut_lines(run, results) + verdicts(results, extra)) + "\n"
+    lines = heading(run) + tables(results) + cut_lines(run, results) + verdicts(results, extra)
+    text = "\n".join(lines) + "\n"
     print(text, end="")
     with open(f"{out}/results.txt", "w", encoding="utf-8") as file:
         file.write(text)

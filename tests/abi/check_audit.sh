@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# check_audit.sh <librondo_audit.so>: programs that find NVIDIA's library by an RPATH or a full path run on ours.
+# check_audit.sh <librondo_audit.so>: programs that find NVIDIA's library by an RPATH or a full path
+# run on ours.
 # Exits 77 (skipped), with the reason, where NVIDIA's wheel is not to be had.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -10,7 +11,8 @@ if ! dir=$(./fetch_nccl.sh 2.32.3 2>&1); then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-${CC:-cc} -std=gnu11 -O1 -Wall -I../../api client.c -o "$work/client" "$dir/libnccl.so.2" -lm "-Wl,-rpath,$dir"
+${CC:-cc} -std=gnu11 -O1 -Wall -I../../api client.c -o "$work/client" "$dir/libnccl.so.2" -lm \
+  "-Wl,-rpath,$dir"
 LD_AUDIT=$audit "$work/client" 3
 
 # By full path: the file that is mapped tells which one was loaded.
@@ -26,7 +28,8 @@ PY
 
 # A shim that lies alone says so and changes nothing.
 cp "$audit" "$work/"
-LD_AUDIT=$work/$(basename "$audit") python3 "$work/load.py" "$dir/libnccl.so.2" >"$work/out" 2>"$work/err"
+LD_AUDIT=$work/$(basename "$audit") python3 "$work/load.py" "$dir/libnccl.so.2" \
+  >"$work/out" 2>"$work/err"
 grep -q "NVIDIA's 23203" "$work/out"
 grep -q 'no libnccl.so.2 beside' "$work/err"
 echo "programs that name a path get ours"

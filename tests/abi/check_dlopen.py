@@ -1,4 +1,5 @@
-"""check_dlopen.py: under LD_PRELOAD of our libnccl.so.2, dlopen("libnccl.so.2") gives ours, and NVIDIA's is never mapped."""
+"""check_dlopen.py: under LD_PRELOAD of our libnccl.so.2, dlopen("libnccl.so.2") gives ours, and
+NVIDIA's is never mapped."""
 import ctypes
 import os
 import sys
@@ -14,8 +15,9 @@ mapped = {line.split()[-1] for line in open("/proc/self/maps") if "libnccl" in l
 assert {os.path.realpath(path) for path in mapped} == {ours}, mapped
 
 # What vLLM's pynccl looks up.
-for name in ("ncclGetErrorString ncclGetUniqueId ncclCommInitRank ncclAllReduce ncclReduce ncclAllGather ncclReduceScatter "
-             "ncclSend ncclRecv ncclBroadcast ncclCommDestroy ncclGroupStart ncclGroupEnd ncclCommWindowRegister "
+for name in ("ncclGetErrorString ncclGetUniqueId ncclCommInitRank ncclAllReduce ncclReduce "
+             "ncclAllGather ncclReduceScatter ncclSend ncclRecv ncclBroadcast ncclCommDestroy "
+             "ncclGroupStart ncclGroupEnd ncclCommWindowRegister "
              "ncclCommWindowDeregister").split():
     getattr(library, name)
 library.ncclGetErrorString.restype = ctypes.c_char_p

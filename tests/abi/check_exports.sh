@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# check_exports.sh <library> <SONAME>: what a library shows to the dynamic linker is NCCL's interface (nccl_exports.txt: the
-# union of 2.28.9 and 2.32.3, "W ncclX", "T pncclX") plus rondo*, without symbol versions, and nothing else.
+# check_exports.sh <library> <SONAME>: what a library shows to the dynamic linker is NCCL's
+# interface (nccl_exports.txt: the union of 2.28.9 and 2.32.3, "W ncclX", "T pncclX") plus rondo*,
+# without symbol versions, and nothing else.
 set -euo pipefail
 library=$1 soname=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,13 +11,15 @@ complain() { echo "$(basename "$library"): $*"; failures=$((failures + 1)); }
 exported=$(nm -D --defined-only "$library" | awk '{print $2, $3}' | sort -k2)
 missing=$(comm -23 <(sort "$here/nccl_exports.txt") <(sort <<<"$exported"))
 [ -z "$missing" ] || complain "missing, or of another kind (W weak, T strong):" $missing
-extra=$(comm -13 <(sort "$here/nccl_exports.txt") <(sort <<<"$exported") | grep -v '^T rondo' || true)
+extra=$(comm -13 <(sort "$here/nccl_exports.txt") <(sort <<<"$exported") |
+  grep -v '^T rondo' || true)
 [ -z "$extra" ] || complain "exports what is no interface:" $extra
 grep -q '^T rondoGetVersion$' <<<"$exported" || complain "rondoGetVersion is missing"
 grep -q '@' <<<"$exported" && complain "has symbol versions"
 readelf -V "$library" | grep -q 'Version definition' && complain "defines symbol versions"
 readelf -d "$library" | grep -q "Library soname: \[$soname\]" || complain "SONAME is not $soname"
-readelf -d "$library" | grep -Eq 'NEEDED.*(libcudart|libcuda|libgtest|librondo)' && complain "needs a library that it must not"
+readelf -d "$library" | grep -Eq 'NEEDED.*(libcudart|libcuda|libgtest|librondo)' &&
+  complain "needs a library that it must not"
 undefined=$(nm -D --undefined-only "$library" | awk '{print $2}' | grep -E 'rondo|nccl' || true)
 [ -z "$undefined" ] || complain "undefined symbols:" $undefined
 

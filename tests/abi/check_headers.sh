@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Compares our nccl.h with NVIDIA's of 2.28.9 and 2.32.3, and compiles it in every way that is promised.
-# Exits 77 (skipped), with the reason, where NVIDIA's headers or CUDA's, which they include, are not to be had.
+# Compares our nccl.h with NVIDIA's of 2.28.9 and 2.32.3, and compiles it in every way that is
+# promised. Exits 77 (skipped), with the reason, where NVIDIA's headers or CUDA's, which they
+# include, are not to be had.
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$(cd ../.. && pwd)
@@ -10,7 +11,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 nvcc=$(command -v nvcc || true)
-for candidate in "${CUDA_HOME:-}/include" "${nvcc:+$(dirname "$(readlink -f "${nvcc:-/}")")/../include}" \
+for candidate in "${CUDA_HOME:-}/include" \
+    "${nvcc:+$(dirname "$(readlink -f "${nvcc:-/}")")/../include}" \
     /usr/local/cuda/include /usr/include; do
   if [ -f "$candidate/cuda_runtime.h" ]; then cuda=$candidate; break; fi
 done
@@ -26,7 +28,8 @@ cudaStream_t stream;
 C
 try() {  # try <what> <compiler> <flags and includes...>
   local what=$1; shift
-  "$@" -Wall -Wextra -Werror -pedantic -I"$root/api" -include rondo.h -c "$work/use.c" -o "$work/use.o"
+  "$@" -Wall -Wextra -Werror -pedantic -I"$root/api" -include rondo.h -c "$work/use.c" \
+    -o "$work/use.o"
   echo "compiles: $what"
 }
 try "C11, no CUDA headers" "$cc" -x c -std=c11
@@ -43,8 +46,8 @@ try "C++17 before CUDA headers" "$cxx" -x c++ -std=c++17 -isystem "$cuda" -DROND
   -include "$root/api/nccl.h" -include cuda_runtime.h
 
 describe() {  # describe <function> <header>; NCCL_OS_LINUX: or NVIDIA's declares one function less
-  "$cxx" -std=c++17 -Wno-deprecated-declarations -DNCCL_OS_LINUX -DRONDO_NO_CUDA_HEADERS -isystem "$cuda" -I. \
-    -include "$2" -DFACTS="$1" -c facts.cc -o "$work/$1.o"
+  "$cxx" -std=c++17 -Wno-deprecated-declarations -DNCCL_OS_LINUX -DRONDO_NO_CUDA_HEADERS \
+    -isystem "$cuda" -I. -include "$2" -DFACTS="$1" -c facts.cc -o "$work/$1.o"
 }
 for version in 2.28.9 2.32.3; do
   if ! dir=$(./fetch_nccl.sh "$version" 2>"$work/why"); then

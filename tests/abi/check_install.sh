@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# check_install.sh <build folder>: what cmake --install leaves is all that a program needs: by find_package and by pkg-config.
+# check_install.sh <build folder>: what cmake --install leaves is all that a program needs: by
+# find_package and by pkg-config.
 set -euo pipefail
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -7,8 +8,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 libdir=$(dirname "$(find "$work/prefix" -name librondo.so.1)")
-for file in "$libdir/libnccl.so.2" "$libdir/libnccl.so" "$libdir/librondo.so" "$libdir/pkgconfig/rondo.pc" \
-    "$work/prefix/include/nccl.h" "$work/prefix/include/rondo.h"; do
+for file in "$libdir/libnccl.so.2" "$libdir/libnccl.so" "$libdir/librondo.so" \
+    "$libdir/pkgconfig/rondo.pc" "$work/prefix/include/nccl.h" "$work/prefix/include/rondo.h"; do
   [ -e "$file" ] || { echo "not installed: ${file#"$work"/}"; exit 1; }
 done
 
@@ -35,5 +36,6 @@ cmake --build "$work/consumer/build" >/dev/null
 "$work/consumer/build/consumer"
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig
-${CC:-cc} "$work/consumer/consumer.c" $(pkg-config --cflags --libs rondo) -Wl,-rpath,"$libdir" -o "$work/by_pkg_config"
+${CC:-cc} "$work/consumer/consumer.c" $(pkg-config --cflags --libs rondo) -Wl,-rpath,"$libdir" \
+  -o "$work/by_pkg_config"
 "$work/by_pkg_config"

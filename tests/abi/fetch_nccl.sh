@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Gets NVIDIA's nccl.h and libnccl.so.2 of one version from PyPI's nvidia-nccl-cu13 wheel, to compare with ours.
+# Gets NVIDIA's nccl.h and libnccl.so.2 of one version from PyPI's nvidia-nccl-cu13 wheel, to
+# compare with ours.
 #   dir=$(tests/abi/fetch_nccl.sh 2.32.3)
 # Prints the folder that holds both files; where they cannot be had, says why on stderr and exits 1.
 # They are kept in $RONDO_CACHE (default ~/.cache/rondo), never in the source tree.
@@ -16,8 +17,9 @@ exec 9>"$cache/nccl.lock"
 flock 9
 work=$(mktemp -d "$cache/fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-if ! timeout "${RONDO_FETCH_SECONDS:-240}" python3 -m pip download --quiet --no-deps --dest "$work" \
-    --only-binary=:all: --disable-pip-version-check "nvidia-nccl-cu13==$version" >"$work/log" 2>&1; then
+if ! timeout "${RONDO_FETCH_SECONDS:-240}" python3 -m pip download --quiet --no-deps \
+    --only-binary=:all: --disable-pip-version-check --dest "$work" "nvidia-nccl-cu13==$version" \
+    >"$work/log" 2>&1; then
   echo "no nvidia-nccl-cu13 $version: pip said: $(tail -n 1 "$work/log")" >&2
   exit 1
 fi
@@ -26,7 +28,8 @@ import shutil, sys, zipfile
 wheel, folder = sys.argv[1:]
 with zipfile.ZipFile(wheel) as archive:
     for member in ("nvidia/nccl/lib/libnccl.so.2", "nvidia/nccl/include/nccl.h"):
-        with archive.open(member) as source, open(f"{folder}/{member.rsplit('/', 1)[1]}", "wb") as target:
-            shutil.copyfileobj(source, target)
+        with archive.open(member) as source:
+            with open(f"{folder}/{member.rsplit('/', 1)[1]}", "wb") as target:
+                shutil.copyfileobj(source, target)
 PY
 echo "$dir"

@@ -4,11 +4,14 @@
 #   bash tests/gpu/pack.sh && scp gpu-pack.tar.gz ...; there: bash gpu-pack/check.sh --packed
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-command -v nvcc >/dev/null || { echo "no nvcc: the bundle is built where CUDA's compiler is" >&2; exit 1; }
+command -v nvcc >/dev/null || {
+  echo "no nvcc: the bundle is built where CUDA's compiler is" >&2
+  exit 1
+}
 cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES=90-real -DCMAKE_BUILD_RPATH='$ORIGIN' \
   >/dev/null
-cmake --build --preset cuda --target gpu_tests gpu_process_tests gpu_probe rondo_shared nccl_shared \
-  rondo nccl_contestant -j "$(nproc)" | tail -n 1
+cmake --build --preset cuda --target gpu_tests gpu_process_tests gpu_probe rondo_shared \
+  nccl_shared rondo nccl_contestant -j "$(nproc)" | tail -n 1
 
 pack=build/gpu-pack
 rm -rf $pack

@@ -36,7 +36,8 @@ for side in "$a va 1" "$b vb 2"; do
 done
 carrier() {  # both ends see the link
   for _ in $(seq 100); do
-    ip -n "$a" link show va | grep -q LOWER_UP && ip -n "$b" link show vb | grep -q LOWER_UP && return
+    ip -n "$a" link show va | grep -q LOWER_UP && ip -n "$b" link show vb | grep -q LOWER_UP &&
+      return
     sleep 0.05
   done
   fail "the veth pair does not come up"

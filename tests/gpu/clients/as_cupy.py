@@ -11,6 +11,7 @@ two devices.
 
 import ctypes
 import sys
+from contextlib import contextmanager
 
 from common import Runtime, calls_of, run_ranks
 from cupy_calls import is_real, nccl
@@ -76,46 +77,44 @@ def collectives(comm, runtime, stream: int, rank: int, ranks: int) -> None:
     assert out.get() == [ranks * (rank + i) for i in range(COUNT)]
 
 
+@contextmanager
+def one_group(runtime, stream: int):
+    """The calls inside, issued together and waited for."""
+    nccl.groupStart()
+    yield
+    nccl.groupEnd()
+    runtime.wait(stream)
+
+
 def messages(comm, runtime, stream: int, rank: int, ranks: int) -> None:
     """send_recv, scatter, gather and all_to_all: groups of messages, to oneself too."""
-    kind, peers = nccl.NCCL_INT64, range(ranks)
+    kind, peers, root = nccl.NCCL_INT64, range(ranks), ranks - 1
     rows = runtime.array([100 * rank + i for i in peers for _ in range(3)], ctypes.c_int64)
     columns = runtime.array([-1] * 3 * ranks, ctypes.c_int64)
-    nccl.groupStart()
-    for peer in peers:
-        comm.send(rows.at(3 * peer), 3, kind, peer, stream)
-        comm.recv(columns.at(3 * peer), 3, kind, peer, stream)
-    nccl.groupEnd()
-    runtime.wait(stream)
-    assert columns.get() == [100 * r + rank for r in peers for _ in range(3)]
-
-    root, own = ranks - 1, runtime.array([-1] * 3, ctypes.c_int64)
-    nccl.groupStart()
-    if rank == root:
+    own = runtime.array([-1] * 3, ctypes.c_int64)
+    with one_group(runtime, stream):  # all_to_all
         for peer in peers:
             comm.send(rows.at(3 * peer), 3, kind, peer, stream)
-    comm.recv(own.pointer, 3, kind, root, stream)
-    nccl.groupEnd()
-    runtime.wait(stream)
+            comm.recv(columns.at(3 * peer), 3, kind, peer, stream)
+    assert columns.get() == [100 * r + rank for r in peers for _ in range(3)]
+
+    with one_group(runtime, stream):  # scatter
+        for peer in peers if rank == root else ():
+            comm.send(rows.at(3 * peer), 3, kind, peer, stream)
+        comm.recv(own.pointer, 3, kind, root, stream)
     assert own.get() == [100 * root + rank] * 3
 
-    nccl.groupStart()
-    if rank == root:
-        for peer in peers:
+    with one_group(runtime, stream):  # gather
+        for peer in peers if rank == root else ():
             comm.recv(columns.at(3 * peer), 3, kind, peer, stream)
-    comm.send(own.pointer, 3, kind, root, stream)
-    nccl.groupEnd()
-    runtime.wait(stream)
+        comm.send(own.pointer, 3, kind, root, stream)
     if rank == root:
         assert columns.get() == [100 * root + r for r in peers for _ in range(3)]
 
-    after, before = (rank + 1) % ranks, (rank - 1) % ranks
-    nccl.groupStart()
-    comm.send(rows.pointer, 1, kind, after, stream)
-    comm.recv(own.pointer, 1, kind, before, stream)
-    nccl.groupEnd()
-    runtime.wait(stream)
-    assert own.get()[0] == 100 * before
+    with one_group(runtime, stream):  # send_recv
+        comm.send(rows.pointer, 1, kind, (rank + 1) % ranks, stream)
+        comm.recv(own.pointer, 1, kind, (rank - 1) % ranks, stream)
+    assert own.get()[0] == 100 * ((rank - 1) % ranks)
 
 
 def children(comm, runtime, rank: int, ranks: int) -> None:

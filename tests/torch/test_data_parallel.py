@@ -2,10 +2,11 @@
 
 import os
 
+import pytest
 import torch
 import torch.distributed as dist
 from models import pair_loss, pairs, perceptron, share, train
-from ranks import ranks
+from ranks import ranks, run
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.algorithms.join import Join
@@ -91,37 +92,81 @@ def test_hooks(rank, size):
         check(model, train(model, batches, pair_loss), **tolerance)
 
 
-@ranks(2, deadline=120)
-def test_power_sgd_with_one_two_and_eight_buckets(rank, size):
-    for buckets in (1, 2, 8):
-        torch.manual_seed(0)
-        layers = [nn.Linear(64, 64, bias=False) for _ in range(8)]
-        model = DDP(nn.Sequential(*layers), bucket_cap_mb=64 * 64 * 4 / 2**20 * 8 / buckets)
-        state = powerSGD_hook.PowerSGDState(
-            None, matrix_approximation_rank=2, start_powerSGD_iter=2, min_compression_rate=1
-        )
-        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+WIDTH, LAYERS = 64, 8
+
+
+def tower():
+    torch.manual_seed(0)
+    return nn.Sequential(*[nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)])
+
+
+def power_sgd(buckets, matrix_rank, compression, seen):
+    """The tower under PowerSGD; `seen` gets the numbers of the buckets as they come."""
+
+    def hook(state, bucket):
+        seen.append(bucket.index())
+        return powerSGD_hook.powerSGD_hook(state, bucket)
+
+    model = DDP(tower(), bucket_cap_mb=WIDTH * WIDTH * 4 / 2**20 * LAYERS / buckets)
+    state = powerSGD_hook.PowerSGDState(
+        None,
+        matrix_approximation_rank=matrix_rank,
+        start_powerSGD_iter=2,
+        min_compression_rate=compression,
+    )
+    model.register_comm_hook(state, hook)
+    return model
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 8])
+def test_power_sgd(buckets):
+    def rough(rank, size):
+        """Two numbers a row and column: all ranks have the same gradients."""
+        seen = []
+        model = power_sgd(buckets, 2, 1, seen)
         torch.manual_seed(rank)
         for _ in range(5):
-            model(torch.randn(4, 64)).square().sum().backward()
-            weights = torch.cat([p.grad.flatten() for p in model.parameters()])
-            other = weights.clone()
+            seen.clear()
+            model(torch.randn(4, WIDTH)).square().sum().backward()
+            gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
+            other = gradients.clone()
             dist.broadcast(other, 0)
-            torch.testing.assert_close(weights, other)
+            torch.testing.assert_close(gradients, other)
+        assert sorted(seen) == list(range(buckets))
+
+    def exact(rank, size):
+        """As many as there are: the steps of one process with the whole batch."""
+        x = torch.randn(8, WIDTH, generator=torch.Generator().manual_seed(2))
+
+        def loss_of(model, batch):
+            return (model(batch) - 1).square().mean()
+
+        model = power_sgd(buckets, WIDTH, 0.1, [])
+        losses = train(model, [x.chunk(size)[rank]] * STEPS, loss_of)
+        wanted = train(tower(), [x] * STEPS, loss_of)
+        torch.testing.assert_close(
+            mean_over_ranks(losses), torch.tensor(wanted), rtol=1e-4, atol=1e-5
+        )
+
+    for body in (rough, exact):
+        assert run(body, 2) == [0, 0]
 
 
 @ranks(2)
 def test_uneven_inputs_join(rank, size):
     model = DDP(perceptron())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with Join([model]):
-        for _ in range(3 + 2 * rank):
-            optimizer.zero_grad()
-            pair_loss(model, pairs()).backward()
-            optimizer.step()
-    weight = model.module[0].weight.detach().clone()
-    dist.broadcast(weight, 0)
-    assert torch.equal(weight, model.module[0].weight)
+        train(model, [share(pairs(), rank, size)] * (3 + 2 * rank), pair_loss)
+
+    # Ranks that have ended count as ranks whose gradients are zero.
+    def half_the_loss(alone, batch):
+        return pair_loss(alone, batch) / size
+
+    alone = perceptron()
+    train(alone, [pairs()] * 3, pair_loss)
+    train(alone, [share(pairs(), 1, size)] * 2, half_the_loss)
+    for mine, wanted in zip(model.parameters(), alone.parameters()):
+        torch.testing.assert_close(mine, wanted)
 
 
 @ranks(2)
@@ -183,22 +228,49 @@ def test_zero_redundancy_optimizer(rank, size):
     check(model, losses)
 
 
+def losses_of_epochs(data, batches_of_epoch, model, epochs=2):
+    """What a program logs: the sum of an epoch's losses."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(epochs):
+        total = torch.zeros(())
+        for batch in batches_of_epoch(epoch):
+            optimizer.zero_grad()
+            loss = pair_loss(model, batch)
+            loss.backward()
+            optimizer.step()
+            total += loss.detach()
+        yield total
+
+
 @ranks(2)
-def test_sampler_loader_and_workers_under_a_live_group(rank, size):
+def test_epochs_with_sampler_and_four_workers_are_those_of_one_process(rank, size):
     from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-    data = TensorDataset(torch.arange(32))
+    data = TensorDataset(*pairs(32))
     sampler = DistributedSampler(data, shuffle=True, seed=4)
     loader = DataLoader(data, batch_size=4, sampler=sampler, num_workers=4)
-    orders = []
-    for epoch in range(2):
+
+    def own_batches(epoch):
         sampler.set_epoch(epoch)
-        seen = torch.cat([batch for (batch,) in loader])
-        parts = [torch.empty_like(seen) for _ in range(size)]
-        dist.all_gather(parts, seen)
-        assert torch.cat(parts).sort().values.tolist() == list(range(32))
-        orders.append(seen.tolist())
-        loss = torch.tensor(float(seen.sum()))
-        dist.all_reduce(loss)
-        assert loss.item() == sum(range(32))
-    assert orders[0] != orders[1]
+        return loader
+
+    def whole_batches(epoch):
+        """The batches of all ranks, step by step."""
+        orders = []
+        for r in range(size):
+            other = DistributedSampler(data, size, r, shuffle=True, seed=4)
+            other.set_epoch(epoch)
+            orders.append(list(other))
+        assert sorted(sum(orders, [])) == list(range(32))
+        for first in range(0, len(orders[0]), 4):
+            yield data[sum([order[first : first + 4] for order in orders], [])]
+
+    log = []
+    for epoch, total in enumerate(losses_of_epochs(data, own_batches, DDP(perceptron()))):
+        dist.all_reduce(total)
+        if dist.get_rank() == 0:
+            log.append(f"epoch {epoch}: {total.item() / size:.4f}")
+    alone = losses_of_epochs(data, whole_batches, perceptron())
+    wanted = [f"epoch {epoch}: {total.item():.4f}" for epoch, total in enumerate(alone)]
+    assert log == (wanted if rank == 0 else [])
+    assert list(iter(sampler)) != list(range(rank, 32, size))

@@ -47,6 +47,23 @@ def test_torchrun_workers():
     assert "rank 0 of 2: 1" in text and "rank 1 of 2: 1" in text
 
 
+def test_torchrun_by_rondo_torch_run():
+    """Its workers read the variables: they are children."""
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    text = call([*RUN, *torchrun, PROGRAMS / "sum.py", "nccl"])
+    assert "rank 0 of 2: 1" in text and "rank 1 of 2: 1" in text
+
+
+def test_a_trainer_with_snapshots_resumes(tmp_path):
+    program = [PROGRAMS / "multi_gpu.py", tmp_path / "snapshot.pt"]
+    command = [*TORCHRUN, "--nproc-per-node=2", "-m", "rondo.torch.run", "--device", "cpu"]
+    text = call([*command, *program, 2])
+    assert "[GPU1] Epoch 1 | Batchsize: 8 | Steps: 4" in text and "Resuming" not in text
+    text = call([*command, *program, 3])
+    assert text.count("Resuming training from snapshot at epoch 2") == 2
+    assert "[GPU0] Epoch 2" in text and "Epoch 1 |" not in text
+
+
 def test_gpu_program_of_torchrun_on_the_cpu():
     text = call(
         [*TORCHRUN, "--nproc-per-node=2", "-m", "rondo.torch.run", "--device", "cpu",
@@ -96,12 +113,15 @@ def test_every_gpu_that_is_named_is_the_one_gpu():
 
 @pytest.mark.slow
 def test_ddp_tutorial_character_for_character():
+    """Four GPUs: four ranks, then two whose model is on two GPUs each."""
     text = call(
-        [*RUN, "--device", "cpu", "--devices", "2", PROGRAMS / "ddp_tutorial.py", free_port()]
+        [*RUN, "--device", "cpu", "--devices", "4", PROGRAMS / "ddp_tutorial.py", free_port()]
     )
-    assert "Finished running basic DDP example on rank 1." in text
-    assert "Finished running DDP checkpoint example on rank 1." in text
-    assert "Finished running DDP with model parallel example on rank 0." in text
+    for rank in range(4):
+        assert f"Finished running basic DDP example on rank {rank}." in text
+        assert f"Finished running DDP checkpoint example on rank {rank}." in text
+    for rank in range(2):
+        assert f"Finished running DDP with model parallel example on rank {rank}." in text
 
 
 @pytest.mark.parametrize(
@@ -112,22 +132,53 @@ def test_ddp_tutorial_character_for_character():
         pytest.param(("SLURM_PROCID", "SLURM_NTASKS"), marks=pytest.mark.slow),
     ],
 )
-def test_mpi_ranks_meet_by_themselves(names):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("MASTER_", "RANK", "WORLD"))}
+@pytest.mark.parametrize("master", [False, True])
+def test_mpi_ranks_meet_by_themselves(names, master):
+    """The program says rank 0 of 0, as PyTorch's tutorial does for mpi."""
+    port = [str(free_port())] if master else []
     processes = [
         subprocess.Popen(
-            [*RUN, PROGRAMS / "sum.py", "mpi"],
+            [*RUN, PROGRAMS / "mpi_tutorial.py", *port],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**clean, names[0]: str(rank), names[1]: "2"},
+            env={**without_launcher(), names[0]: str(rank), names[1]: "2"},
         )
         for rank in range(2)
     ]
     for rank, process in enumerate(processes):
         text, _ = process.communicate(timeout=100)
-        assert f"rank {rank} of 2: 1" in text, text
+        assert f"rank {rank} of 2 by mpi: 1" in text, text
         assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {
+            "OMPI_COMM_WORLD_RANK": "0",
+            "OMPI_COMM_WORLD_SIZE": "4",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+        },
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_NNODES": "2"},
+    ],
+)
+def test_mpi_ranks_on_several_hosts_are_told_what_to_set(variables):
+    done = subprocess.run(
+        [*RUN, PROGRAMS / "mpi_tutorial.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=100,
+        env={**without_launcher(), **variables},
+    )
+    assert done.returncode != 0
+    assert "4 ranks are on several hosts" in done.stdout and "MASTER_ADDR" in done.stdout
+
+
+def without_launcher():
+    names = ("MASTER_", "RANK", "WORLD", "OMPI_", "PMI", "MPI_", "SLURM_")
+    return {k: v for k, v in os.environ.items() if not k.startswith(names)}
 
 
 @pytest.mark.parametrize("launcher", ["mpirun.openmpi", "mpiexec.hydra"])
@@ -147,4 +198,16 @@ def test_names_of_torch_distributed_work_as_for_the_backend_that_was_asked_for()
 def test_the_entry_point_registers_the_backend_and_never_raises():
     code = "import torch, torch.distributed as d; print('rondo' in d.Backend.backend_list)"
     assert "True" in call([sys.executable, "-c", code])
-    assert "1" in call([sys.executable, "-c", "import torch; print(1)"], RONDO_LIBRARY="/nowhere")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"RONDO_LIBRARY": "/nowhere"},
+        {"RONDO_TORCH_RUN": "1", "RONDO_TORCH_DEVICE": "toaster"},
+        {"RONDO_TORCH_RUN": "1", "RONDO_TORCH_DEVICE": "cpu", "RONDO_TORCH_DEVICES": "many"},
+    ],
+)
+def test_importing_torch_works_whatever_the_variables_say(variables):
+    code = "import torch; print('sum', torch.ones(2).sum().item())"
+    assert "sum 2.0" in call([sys.executable, "-c", code], **variables)

@@ -1,5 +1,7 @@
 """send, recv, isend, irecv, tags, any source, batches; and that they hold up no collective."""
 
+import os
+import tempfile
 import time
 from datetime import timedelta
 
@@ -37,6 +39,57 @@ def test_both_send_first_then_receive(rank, size):
 
 
 @ranks(2, hosts=(1, 2))
+def test_what_send_buffers_is_four_mebibytes(rank, size):
+    mine = torch.full((4 << 20,), rank, dtype=torch.uint8)
+    theirs = torch.empty_like(mine)
+    dist.send(mine, 1 - rank)
+    mine.fill_(7)  # has been sent as it was
+    dist.recv(theirs, 1 - rank)
+    assert (theirs == 1 - rank).all()
+
+
+@ranks(2, group=False)
+def test_what_send_buffers_is_an_option(rank, size):
+    os.environ["RONDO_EAGER_BYTES"] = "1000"
+    store = f"file://{tempfile.gettempdir()}/rondo-eager-{os.getppid()}"
+    dist.init_process_group("rondo", init_method=store, rank=rank, world_size=size)
+    theirs = torch.empty(250)
+    dist.send(torch.zeros(250), 1 - rank)
+    dist.recv(theirs, 1 - rank)
+    both_wait_in_send(rank, 251)
+    dist.destroy_process_group()
+
+
+def both_wait_in_send(rank, count):
+    group = dist.new_group([0, 1], timeout=timedelta(seconds=1))
+    named = f"rank {rank} waited 1 s to send .* to rank {1 - rank} .*each waits for the other"
+    with pytest.raises(dist.DistBackendError, match=named):
+        dist.send(torch.zeros(count), 1 - rank, group=group)
+    time.sleep(1)  # or the other one would see this one leave
+
+
+@ranks(2, hosts=(1, 2))
+def test_two_sends_beyond_it_that_wait_for_each_other_name_both(rank, size):
+    both_wait_in_send(rank, BEYOND_EAGER)
+
+
+@ranks(2, hosts=(1, 2))
+def test_a_send_beyond_it_waits_for_its_receiver(rank, size):
+    big = torch.zeros(BEYOND_EAGER // 4)
+    if rank == 0:
+        sent = dist.isend(big + 1, 1)
+        time.sleep(0.2)
+        assert not sent.is_completed()
+    dist.barrier()
+    if rank == 0:
+        sent.wait()
+        assert sent.is_completed()
+    else:
+        dist.recv(big, 0)
+        assert (big == 1).all()
+
+
+@ranks(2, hosts=(1, 2))
 def test_large_messages_both_ways_with_isend(rank, size):
     mine = torch.full((BEYOND_EAGER // 4,), float(rank))
     theirs = torch.empty_like(mine)
@@ -58,6 +111,18 @@ def test_any_source(rank, size):
         assert source == tensor.item()
         seen.add(source)
     assert seen == {1, 2}
+
+
+@ranks(3)
+def test_irecv_from_any_source(rank, size):
+    if rank > 0:
+        return dist.isend(torch.tensor([rank]), 0).wait()
+    tensors = [torch.zeros(1, dtype=torch.int64) for _ in range(2)]
+    works = [dist.irecv(tensor) for tensor in tensors]
+    for work, tensor in zip(works, tensors):
+        work.wait()
+        assert work.is_completed() and work._source_rank() == tensor.item()
+    assert {tensor.item() for tensor in tensors} == {1, 2}
 
 
 @ranks(2, hosts=(1, 2))
@@ -144,11 +209,3 @@ def test_wait_with_a_timeout_says_what_has_come(rank, size):
             work.wait(timedelta(seconds=0.3))
         dist.recv(torch.zeros(3), 0, tag=8)
     dist.barrier()
-
-
-@ranks(2, hosts=(1, 2))
-def test_two_large_sends_that_wait_for_each_other_are_both_named(rank, size):
-    work = dist.isend(torch.zeros(BEYOND_EAGER), 1 - rank)
-    with pytest.raises(dist.DistBackendError, match="each waits for the other"):
-        work.wait(timedelta(seconds=1))
-    time.sleep(0.5)

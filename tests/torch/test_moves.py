@@ -8,13 +8,16 @@ from ranks import ranks
 DTYPES = [
     torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64, torch.bool,
     torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64,
-    torch.complex128, torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz,
+    torch.complex128, torch.complex32, torch.uint32, torch.uint64, torch.float8_e4m3fn,
+    torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu,
 ]  # fmt: skip
 
 
 def of_rank(rank, count, dtype):
-    bits = torch.arange(rank + 1, rank + 1 + count) % 2 if dtype == torch.bool else None
-    return (torch.arange(rank, rank + count) % 16 if bits is None else bits).to(dtype)
+    numbers = torch.arange(rank + 1, rank + 1 + count) % (2 if dtype == torch.bool else 16)
+    if dtype.itemsize == 1 and dtype.is_floating_point:
+        return numbers.to(torch.uint8).view(dtype)  # bits: torch cannot convert to all of them
+    return numbers.to(dtype)
 
 
 def same(a, b):

@@ -147,6 +147,12 @@ def test_complex(rank, size):
         dist.all_reduce(tensor)
         wanted = complex(sum(range(1, size + 1)), -sum(range(size)))
         assert tensor.tolist() == [wanted] * 5
+        part = torch.empty(2, dtype=dtype)
+        mine = [torch.full((2,), complex(r, rank), dtype=dtype) for r in range(size)]
+        dist.reduce_scatter(part, mine)
+        assert part.tolist() == [complex(size * rank, sum(range(size)))] * 2
+        dist.reduce(part, 0)
+        assert rank != 0 or part[0] == size * sum(range(size)) * (1 + 1j)
         tensor = torch.full((5,), complex(rank + 1, -rank), dtype=dtype)
         dist.all_reduce(tensor, ReduceOp.AVG)
         torch.testing.assert_close(tensor, torch.full((5,), wanted / size, dtype=dtype))
@@ -154,10 +160,18 @@ def test_complex(rank, size):
 
 @ranks(2)
 def test_pre_mul_sum(rank, size):
+    half = dist._make_nccl_premul_sum(0.5)
     for dtype in FLOATS:
         tensor = torch.full((7,), float(rank + 1)).to(dtype)
-        dist.all_reduce(tensor, dist._make_nccl_premul_sum(0.5))
+        dist.all_reduce(tensor, half)
         assert tensor.tolist() == [1.5] * 7
+        dist.all_reduce(tensor, half, async_op=True).wait()
+        assert tensor.tolist() == [1.5] * 7
+        part = torch.empty(3, dtype=dtype)
+        dist.reduce_scatter_tensor(part, torch.full((6,), float(rank + 1)).to(dtype), half)
+        assert part.tolist() == [1.5] * 3
+        dist.reduce(part, 1, half)
+        assert part.tolist() == [1.5] * 3
 
 
 @ranks(2, 3, hosts=(1, 2))

@@ -8,6 +8,8 @@ from typing import Any
 # Open MPI, MPICH and its descendants, Slurm.
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
 SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE")
+LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+HOSTS = ("SLURM_STEP_NUM_NODES", "SLURM_NNODES")
 JOBS = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_STEP_ID")
 
 
@@ -15,10 +17,21 @@ def first_of(names: tuple[str, ...]) -> str | None:
     return next((os.environ[name] for name in names if name in os.environ), None)
 
 
+def are_on_several_hosts(size: int) -> bool:
+    local = first_of(LOCAL_SIZES)
+    return int(local) < size if local else int(first_of(HOSTS) or 1) > 1
+
+
 def rendezvous(init_method: str | None) -> dict[str, Any]:
     """Arguments of init_process_group. Without a launcher: a world of one, as MPI has it."""
     rank, size = int(first_of(RANKS) or 0), int(first_of(SIZES) or 1)
     if init_method is None and "MASTER_ADDR" not in os.environ:
+        if are_on_several_hosts(size):
+            raise RuntimeError(
+                f"rondo: {size} ranks are on several hosts, and none knows where the others are: "
+                "set MASTER_ADDR to the host of rank 0 (mpirun -x MASTER_ADDR=..., or srun "
+                "--export=ALL,MASTER_ADDR=...)"
+            )
         # The ranks of one host have one parent.
         job = f"{os.getuid()}-{first_of(JOBS) or 'job'}-{os.getppid()}".replace("/", "_")
         init_method = f"file:///tmp/rondo-torch-{job}"

@@ -108,7 +108,13 @@ class Meeting:
             f"{mine.split(' ', 1)[1]}; give each process a rank of its own"
         )
         self._store.set(f"{self._root}/trouble", text)
+        self._let_others_see()
         raise DistBackendError(f"rondo: {text}")
+
+    def _let_others_see(self) -> None:
+        """The rank that may serve the store stays until those who wait have looked."""
+        if self._rank == 0:
+            time.sleep(2 * LOOK_SECONDS)
 
     def _wait_for(self, key: str) -> None:
         while True:
@@ -122,6 +128,8 @@ class Meeting:
     def _look_around(self, left: float) -> None:
         try:
             trouble = self._trouble()
+            if trouble:
+                self._let_others_see()
             away = [r for r in range(self._size) if not self._who(r)] if left <= 0 else []
         except RuntimeError as error:
             trouble = (
@@ -132,7 +140,8 @@ class Meeting:
             names = ", ".join(map(str, away[:NAMED_AT_MOST])) + " ..." * (len(away) > NAMED_AT_MOST)
             trouble = (
                 f"rank {self._rank} waited {self._seconds:g} s for {len(away)} of {self._size} "
-                f"ranks that did not come: {names}"
+                f"ranks that did not come: {names}; are they started, and with a world size of "
+                f"{self._size}?"
             )
         if trouble:
             raise DistBackendError(f"rondo: {trouble}")

@@ -69,4 +69,6 @@ class Messages:
         request = ctypes.c_void_p()
         count, kind = moved(dense)
         check(start(dense.data_ptr(), count, kind, peer, tag, self._comm, ctypes.byref(request)))
-        return self._keep(MessageWork(request.value, buffers, results, self._seconds))
+        work = MessageWork(request.value, buffers, results, self._seconds)
+        work.others_need_it = start is lib.rondoIsend
+        return self._keep(work)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import multiprocessing.util
 import os
 import threading
 import time
@@ -64,6 +65,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
         self._name, self._description, self._sequence = "", "", 0
         self._made_in = os.getpid()
         live_groups.add(self)
+        drain_in_children()
 
     # ---- how calls run ----
 
@@ -255,7 +257,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
             return
         end = time.monotonic() + seconds
         for work in list(self._unfinished):
-            if isinstance(work, CallWork):
+            if work.others_need_it:
                 work._settled_within(max(0.0, end - time.monotonic()))
         lib.rondoCommFlushMessages(self._comm, max(0.0, end - time.monotonic()))
 
@@ -263,7 +265,18 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
 live_groups: weakref.WeakSet[RondoProcessGroup] = weakref.WeakSet()
 
 
+_child_drains: int | None = None  # the process in which it has been arranged
+
+
 @atexit.register
 def _drain_all() -> None:
     for group in list(live_groups):
         group.drain(DRAIN_SECONDS)
+
+
+def drain_in_children() -> None:
+    """Forked children of multiprocessing leave without what atexit holds."""
+    global _child_drains
+    if multiprocessing.parent_process() is not None and _child_drains != os.getpid():
+        _child_drains = os.getpid()
+        multiprocessing.util.Finalize(None, _drain_all, exitpriority=200)  # before the completer

@@ -45,7 +45,8 @@ def rename(cuda_stays: bool) -> None:
         if mine == "rondo":
             named.pop("device_id", None)
         if backend is not None and str(backend).lower() == "mpi":
-            rest = rest[:1]  # rank and size are mpirun's
+            rest = rest[:1]  # rank and size are mpirun's, whatever the script says
+            named = {k: v for k, v in named.items() if k not in ("rank", "world_size")}
             named.update(launchers.rendezvous(init_method))
             init_method = named.pop("init_method")
         made = make_world(mine, init_method, *rest, **named)

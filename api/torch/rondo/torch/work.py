@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 SLICE_SECONDS = 0.5  # of waiting between two looks at Python's signals
 settling = threading.RLock()
+_running = threading.local()
+
+
+def callbacks_around() -> frozenset[QueuedWork]:
+    """The calls whose callbacks are running where this is: on this thread, and around those."""
+    return getattr(_running, "works", frozenset())
 
 
 @untraced
@@ -84,6 +90,8 @@ class CallFuture(torch.futures.Future):
 class QueuedWork(dist._Work):
     """Of a call that runs beside its caller."""
 
+    others_need_it = True  # a process that ends waits for it
+
     def __init__(
         self,
         request: int,
@@ -98,11 +106,11 @@ class QueuedWork(dist._Work):
         self._future: torch.futures.Future | None = None
         self.chained = False  # callbacks hang on its Future
         self._chain_done = threading.Event()
-        self._completer: int | None = None  # the thread that runs them
+        self._around = callbacks_around()  # they wait for this one, not this one for them
 
     def wait_for_chain(self) -> None:
         """Until its callbacks have run; not for what they do themselves."""
-        if self._completer != threading.get_ident():
+        if self not in callbacks_around():
             self._chain_done.wait()
 
     def is_over(self) -> bool:
@@ -185,13 +193,14 @@ class QueuedWork(dist._Work):
     def complete_future(self) -> None:
         """By the completer, or by get_future() itself; callbacks run here."""
         self.is_completed()
-        self._completer = threading.get_ident()
+        before, _running.works = callbacks_around(), self._around | {self}
         try:
             if self._error is None:
                 self._future.set_result(self._results)
             else:
                 self._future.set_exception(self._error)
         finally:
+            _running.works = before
             self._chain_done.set()
 
 

@@ -1,0 +1,86 @@
+"""What a call returns: Works and Futures, their errors, callbacks that make calls themselves."""
+
+import gc
+import time
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+from ranks import ranks
+
+
+def summed(number, **options):
+    tensor = torch.full((100,), float(number))
+    return tensor, dist.all_reduce(tensor, **options)
+
+
+@ranks(2, 3)
+def test_a_callback_may_wait_for_calls_of_its_own(rank, size):
+    def next_step(future):
+        before = future.value()[0] if isinstance(future.value(), list) else future.value()
+        blocking, _ = summed(rank)
+        queued, work = summed(before[0].item(), async_op=True)
+        work.wait()
+        assert blocking[0] == sum(range(size))
+        return queued
+
+    for _ in range(10):
+        future = summed(1, async_op=True)[1].get_future()
+        for _ in range(3):
+            future = future.then(next_step)
+        assert future.wait().tolist() == [size**4] * 100
+
+
+@ranks(2, 3)
+def test_callbacks_in_callbacks_may_wait_too(rank, size):
+    def nested(depth):
+        def callback(future):
+            if depth == 0:
+                return summed(future.value()[0][0].item())[0]
+            inner = summed(depth, async_op=True)[1].get_future()
+            return inner.then(nested(depth - 1)).wait()
+
+        return callback
+
+    work = summed(0, async_op=True)[1]
+    total = work.get_future().then(nested(3)).wait()
+    assert total.tolist() == [size**2] * 100  # the innermost sum, summed once more
+
+
+@ranks(2)
+def test_nobody_has_to_keep_a_work(rank, size):
+    tensors = [summed(rank + k, async_op=True)[0] for k in range(50)]
+    gc.collect()
+    dist.barrier()  # after them, in the order of calls
+    assert [tensor[0].item() for tensor in tensors] == [2 * k + 1 for k in range(50)]
+
+
+@ranks(2)
+def test_results_are_there_when_is_completed_says_so(rank, size):
+    every_second = torch.ones(2000)[::2]  # is copied back at the end
+    work = dist.all_reduce(every_second, async_op=True)
+    end = time.monotonic() + 60
+    while not work.is_completed():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    assert work.is_success() and every_second.tolist() == [2] * 1000
+    future = dist.all_reduce(every_second, async_op=True).get_future()
+    assert future.wait()[0].tolist() == [4] * 1000 and every_second.tolist() == [4] * 1000
+    assert dist.all_reduce(every_second, async_op=True).result()[0] is every_second
+
+
+@ranks(2)
+def test_errors_are_raised_by_wait_and_by_the_future(rank, size):
+    group = dist.new_group([0, 1], timeout=timedelta(seconds=1))
+    if rank == 1:
+        return time.sleep(3)
+    work = dist.all_reduce(torch.ones(4), group=group, async_op=True)
+    future = work.get_future()
+    for _ in range(2):
+        with pytest.raises(dist.DistBackendError, match="waited 1 s for rank 1"):
+            work.wait()
+    with pytest.raises(Exception, match="waited 1 s for rank 1"):
+        future.wait()
+    assert work.is_completed() and not work.is_success()
+    assert isinstance(work.exception(), dist.DistBackendError)

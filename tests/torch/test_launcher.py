@@ -54,6 +54,7 @@ def test_torchrun_by_rondo_torch_run():
     assert "rank 0 of 2: 1" in text and "rank 1 of 2: 1" in text
 
 
+@pytest.mark.slow
 def test_a_trainer_with_snapshots_resumes(tmp_path):
     program = [PROGRAMS / "multi_gpu.py", tmp_path / "snapshot.pt"]
     command = [*TORCHRUN, "--nproc-per-node=2", "-m", "rondo.torch.run", "--device", "cpu"]
@@ -132,7 +133,7 @@ def test_ddp_tutorial_character_for_character():
         pytest.param(("SLURM_PROCID", "SLURM_NTASKS"), marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("master", [False, True])
+@pytest.mark.parametrize("master", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_mpi_ranks_meet_by_themselves(names, master):
     """The program says rank 0 of 0, as PyTorch's tutorial does for mpi."""
     port = [str(free_port())] if master else []

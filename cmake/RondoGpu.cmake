@@ -1,4 +1,12 @@
 # The CUDA side of the build, as RONDO_GPU says: none, cuda, auto (cuda if nvcc is found), simt.
+# -DRONDO_CUDA=OFF means none whatever a preset says, -DRONDO_CUDA=ON means cuda.
+if(DEFINED RONDO_CUDA AND NOT RONDO_GPU STREQUAL "simt")
+  if(RONDO_CUDA)
+    set(RONDO_GPU "cuda")
+  else()
+    set(RONDO_GPU "none")
+  endif()
+endif()
 if(RONDO_GPU STREQUAL "auto")
   include(CheckLanguage)
   check_language(CUDA)

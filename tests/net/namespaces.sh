@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Ranks on two "hosts": two network namespaces joined by a veth pair.
 #
-#   namespaces.sh PATH_TO_NET_SLOT_STREAM
+#   namespaces.sh PATH_TO_NET_SLOT_STREAM [PATH_TO_RONDO]
 #
 # Streams over IPv4 and IPv6, over a slow and lossy link where the kernel has netem, then breaks
-# things in mid-transfer: the link goes down, a rank is killed. Exit status 77: not permitted here.
+# things in mid-transfer: the link goes down, a rank is killed. Then whole communicators: two ranks a
+# side, shared memory within, TCP across. Exit status 77: not permitted here.
 set -euo pipefail
 program=$(realpath "$1")
+rondo=$(realpath "${2:-/bin/false}")
 a="rondo-$$-a"
 b="rondo-$$-b"
 work=$(mktemp -d)
@@ -110,3 +112,31 @@ start 1 2 "$b" "$endless" 20; second=$pid
 in_transfer
 kill -9 "$second"
 expect_fault "a rank is killed" 0 "$first" "rank 1 .* ended"
+[ $# -gt 1 ] || exit 0
+unset RONDO_NET_TIMEOUT
+
+# job TEXT COLLECTIVE ADDRESS VARIABLES...: measured and checked by ranks 0 and 1 here, 2 and 3 there.
+job() {
+  local text=$1 collective=$2 address=$3 rank space pids=()
+  shift 3
+  fresh
+  for rank in 0 1 2 3; do
+    space=$a
+    [ "$rank" -lt 2 ] || space=$b
+    ip netns exec "$space" env RANK=$rank WORLD_SIZE=4 MASTER_ADDR="$address" MASTER_PORT=29517 \
+      NCCL_DEBUG=INFO "$@" timeout 60 "$rondo" bench "$collective" -b 4 -e 8M -f 128 -n 3 -w 1 \
+      --no-progress --extended > "$work/$rank.log" 2>&1 &
+    pids+=($!)
+  done
+  for one in "${pids[@]}"; do wait "$one" || fail "$text"; done
+  grep -q "Out of bounds values : 0 OK" "$work/0.log" || fail "$text: wrong data"
+  for rank in 0 1 2 3; do
+    grep -q "rank $rank of 4: 2 ranks on this host, 2 hosts" "$work/$rank.log" ||
+      fail "$text: rank $rank does not say that there are two hosts"
+  done
+  echo "ok: $text"
+}
+job "all-reduce of two hosts of two ranks over IPv4" all_reduce 10.213.7.1 \
+  NCCL_SOCKET_FAMILY=AF_INET
+job "all-to-all of two hosts of two ranks over IPv6" alltoall fd13:7::1 \
+  NCCL_SOCKET_FAMILY=AF_INET6 NCCL_SOCKET_IFNAME=va,vb

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "api/arguments.h"
+#include "api/buffer_check.h"
 #include "api/convert.h"
 
 namespace rondo::api {
@@ -16,6 +17,22 @@ Done check_not_overlapping(const void* send, const void* receive, std::size_t by
   return fail(Status::kInvalidArgument,
               "{} : sendbuff {} and recvbuff {} overlap; this call does not work in place",
               function, send, receive);
+}
+
+// What this rank reads and writes; buffers of ranks on GPUs are asked for when the call is
+// enqueued.
+Done check_buffers(const Comm& comm, const CollectiveTraits& traits,
+                   const CollectiveArguments& arguments, std::size_t block) {
+  if (!comm.config.check_buffers || comm.engine()->device() >= 0) return done();
+  const bool is_root = comm.rank == arguments.root;
+  const auto bytes = [&](bool all) { return all ? block * comm.size : block; };
+  if (is_root || !traits.send_on_root_only)
+    RONDO_CHECK_OK(check_buffer({arguments.send, bytes(traits.send_holds_all), false, "sendbuff"},
+                                traits.function));
+  if (is_root || !traits.receive_on_root_only)
+    RONDO_CHECK_OK(check_buffer(
+        {arguments.receive, bytes(traits.receive_holds_all), true, "recvbuff"}, traits.function));
+  return done();
 }
 
 }  // namespace
@@ -79,6 +96,7 @@ Done build_collective(const Comm& comm, const CollectiveTraits& traits,
       RONDO_CHECK_OK(
           check_not_overlapping(arguments.send, arguments.receive, bytes, traits.function));
   }
+  RONDO_CHECK_OK(check_buffers(comm, traits, arguments, arguments.count * size_of(record.type)));
   record.collective = traits.which;
   record.count = arguments.count;
   record.root = traits.rooted ? arguments.root : -1;

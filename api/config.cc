@@ -1,12 +1,17 @@
 #include "api/config.h"
 
+#include <strings.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
+#include "api/buffer_check.h"
 #include "base/env.h"
+#include "base/env_unused.h"
 #include "base/log.h"
 
 namespace rondo::api {
@@ -22,15 +27,17 @@ struct IntField {
   int since;  // the first version code whose callers set it; 0: known by size alone
   int least, most;
   int fallback;
-  const char* variable = nullptr;  // overrides the caller where it is set
+  const char* variable = nullptr;    // overrides the caller where it is set
+  const char* older_name = nullptr;  // of the variable: the same where that is not set
 };
 
 #define FIELD(name) #name, offsetof(ncclConfig_t, name)
 constexpr IntField kIntFields[] = {
     {FIELD(blocking), NCCL_VERSION(2, 14, 0), 0, 1, 1, "NCCL_COMM_BLOCKING"},
     {FIELD(cgaClusterSize), NCCL_VERSION(2, 17, 0), 0, kMost, 4},
-    {FIELD(minCTAs), NCCL_VERSION(2, 17, 0), 1, kMost, 1, "NCCL_MIN_CTAS"},
-    {FIELD(maxCTAs), NCCL_VERSION(2, 17, 0), 1, kMost, kMaxCtas, "NCCL_MAX_CTAS"},
+    {FIELD(minCTAs), NCCL_VERSION(2, 17, 0), 1, kMost, 1, "NCCL_MIN_CTAS", "NCCL_MIN_NCHANNELS"},
+    {FIELD(maxCTAs), NCCL_VERSION(2, 17, 0), 1, kMost, kMaxCtas, "NCCL_MAX_CTAS",
+     "NCCL_MAX_NCHANNELS"},
     {FIELD(splitShare), 0, 0, 1, 0},
     {FIELD(trafficClass), NCCL_VERSION(2, 25, 0), 0, kMost, kUndefined},
     {FIELD(collnetEnable), NCCL_VERSION(2, 27, 0), 0, 1, 0},
@@ -114,14 +121,28 @@ void apply_environment(ncclConfig_t& config) {
     }
   }
   for (const IntField& field : kIntFields) {
-    if (field.variable == nullptr || !env::raw(field.variable)) continue;
-    const std::int64_t value = env::get_int(field.variable);
+    const char* variable = field.variable;
+    if (variable == nullptr) continue;
+    if (!env::raw(variable) && field.older_name != nullptr) variable = field.older_name;
+    if (!env::raw(variable)) continue;
+    const std::int64_t value = env::get_int(variable);
     if (value >= field.least && value <= field.most) {
       at(config, field) = static_cast<int>(value);
     } else {
-      RONDO_WARN("{}={} is not in {}..{}; ignored", field.variable, value, field.least, field.most);
+      RONDO_WARN("{}={} is not in {}..{}; ignored", variable, value, field.least, field.most);
     }
   }
+}
+
+// There is one network. Who names another is told, once, and gets that.
+void tell_network(std::string wanted) {
+  static std::once_flag once;
+  if (const auto set = env::raw("NCCL_NET")) wanted = *set;
+  if (wanted.empty() || strcasecmp(wanted.c_str(), "Socket") == 0) return;
+  std::call_once(once, [&] {
+    RONDO_WARN("network '{}' (NCCL_NET or netName) is not there: hosts talk by Socket (TCP)",
+               wanted);
+  });
 }
 
 }  // namespace
@@ -138,12 +159,14 @@ Result<CommConfig> parse_config(const ncclConfig_t* user, const CommConfig* pare
     return fail(Status::kInvalidArgument, "Invalid config min/max channels attribute value {}/{}",
                 config.minCTAs, config.maxCTAs);
 
-  CommConfig result{config, {}, {}};
+  CommConfig result{config, {}, {}, buffer_checks_wanted()};
   if (config.netName != nullptr) {
     result.net_name = config.netName;
   } else if (parent != nullptr) {
     result.net_name = parent->net_name;
   }
+  tell_network(result.net_name);
+  env::tell_unused();
   if (config.commName != nullptr) result.comm_name = config.commName;
   result.fields.netName = nullptr;
   result.fields.commName = nullptr;

@@ -20,6 +20,7 @@ struct CommConfig {
   ncclConfig_t fields;  // netName and commName are always NULL here: see below
   std::string net_name;
   std::string comm_name;
+  bool check_buffers = false;  // NCCL_CHECK_MODE
 };
 
 Result<CommConfig> parse_config(const ncclConfig_t* user, const CommConfig* parent);

@@ -1,6 +1,7 @@
 // ncclSend and ncclRecv. Alone they meet their partner before they return; in a group all of them
 // progress together.
 #include "api/arguments.h"
+#include "api/buffer_check.h"
 #include "api/call_builder.h"
 #include "api/convert.h"
 #include "api/errors.h"
@@ -27,11 +28,15 @@ Result<Request> build(const Comm& comm, const Message& message) {
   CallRecord& record = request.call.record;
   RONDO_CHECK_OK(root_in_range(message.peer, comm.size, message.function));
   RONDO_TRY(record.type, to_data_type(message.type, message.function));
-  RONDO_CHECK_OK(buffer_bytes(message.count, record.type, 1, message.function));
+  RONDO_TRY(const std::size_t bytes, buffer_bytes(message.count, record.type, 1, message.function));
   if (message.count > 0) {
     const bool sends = message.which == Collective::kSend;
     RONDO_CHECK_OK(not_null(sends ? message.send : message.receive, message.function,
                             sends ? "sendbuff" : "recvbuff"));
+    if (comm.config.check_buffers && comm.engine()->device() < 0)
+      RONDO_CHECK_OK(check_buffer(
+          {sends ? message.send : message.receive, bytes, !sends, sends ? "sendbuff" : "recvbuff"},
+          message.function));
   }
   record.collective = message.which;
   record.count = message.count;

@@ -1,5 +1,7 @@
 #include "base/env.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -99,6 +101,22 @@ std::optional<std::string> raw(std::string_view name) {
   if (const char* value = std::getenv(key.c_str())) return value;
   if (auto it = conf_values().find(key); it != conf_values().end()) return it->second;
   return std::nullopt;
+}
+
+std::vector<std::pair<std::string, std::string>> set_anywhere() {
+  const auto is_ours = [](std::string_view name) {
+    return name.starts_with("NCCL_") || name.starts_with("RONDO_");
+  };
+  std::map<std::string, std::string> found;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (is_ours(name) && name.size() < text.size())
+      found.emplace(name, text.substr(name.size() + 1));
+  }
+  for (const auto& [name, value] : conf_values())
+    if (is_ours(name)) found.emplace(name, value);
+  return {found.begin(), found.end()};
 }
 
 std::vector<std::pair<std::string, std::string>> parse_conf(std::string_view text) {

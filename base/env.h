@@ -35,6 +35,9 @@ const Variable* find(std::string_view name);
 // The text as set by the user, or nothing if it is set nowhere.
 std::optional<std::string> raw(std::string_view name);
 
+// Every NCCL_* and RONDO_* variable that is set, known or not, with its text; sorted by name.
+std::vector<std::pair<std::string, std::string>> set_anywhere();
+
 // The value, or the default where it is unset or does not parse (which is logged once, with the
 // value, what is accepted, and the default used instead).
 std::int64_t get_int(std::string_view name);  // kInt, kBytes (suffixes K, M, G: powers of 1024)

@@ -1,90 +1,18 @@
 #include "collectives/algorithm_filter.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cctype>
-#include <optional>
-#include <string>
-#include <vector>
-
 namespace rondo {
 namespace {
 
 constexpr std::string_view kNcclOnly[] = {"collnetdirect", "collnetchain", "nvls", "nvlstree",
                                           "pat"};
-constexpr std::string_view kFunctions[AlgorithmFilter::kCollectives] = {
-    "allreduce", "broadcast", "reduce", "allgather", "reducescatter"};
-
-std::string plain(std::string_view text) {
-  std::string copy;
-  for (const unsigned char c : text)
-    if (std::isspace(c) == 0) copy += static_cast<char>(std::tolower(c));
-  return copy;
-}
-
-std::vector<std::string_view> pieces(std::string_view text, char separator) {
-  std::vector<std::string_view> all;
-  while (true) {
-    const std::size_t end = text.find(separator);
-    if (const auto piece = text.substr(0, end); !piece.empty()) all.push_back(piece);
-    if (end == std::string_view::npos) return all;
-    text.remove_prefix(end + 1);
-  }
-}
-
-template <class Names>
-int index_in(const Names& names, std::string_view name) {
-  const auto found = std::find(std::begin(names), std::end(names), name);
-  return found == std::end(names) ? -1 : static_cast<int>(found - std::begin(names));
-}
-
-// "[^]name,name" as the set of algorithms that it leaves.
-Result<std::uint8_t> parse_list(std::string_view list, std::string_view whole,
-                                std::string_view source) {
-  const bool excludes = !list.empty() && list.front() == '^';
-  if (excludes) list.remove_prefix(1);
-  std::uint8_t named = 0;
-  for (const std::string_view word : pieces(list, ',')) {
-    const int algorithm = index_in(kAlgorithmNames, word);
-    if (algorithm >= 0) {
-      named = static_cast<std::uint8_t>(named | 1u << algorithm);
-    } else if (index_in(kNcclOnly, word) < 0) {
-      return fail(Status::kInvalidUsage, "{}='{}': '{}' is not an algorithm; Rondo has {}", source,
-                  whole, word, fmt::join(kAlgorithmNames, ", "));
-    }
-  }
-  if (excludes) return static_cast<std::uint8_t>(AlgorithmFilter::kAll & ~named);
-  return named == 0 ? AlgorithmFilter::kAll : named;
-}
+constexpr Vocabulary kAlgorithmWords{"algorithm", kAlgorithmNames, kNcclOnly};
+static_assert(kAlgorithmWords.all() == AlgorithmFilter::kAll);
 
 }  // namespace
 
 Result<AlgorithmFilter> parse_algorithms(std::string_view text, std::string_view source) {
-  AlgorithmFilter filter;
-  std::array<bool, AlgorithmFilter::kCollectives> own_list{};
-  std::optional<std::uint8_t> common;
-  const std::string all = plain(text);
-  for (const std::string_view part : pieces(all, ';')) {
-    const std::size_t colon = part.find(':');
-    const bool names_function = colon != std::string_view::npos;
-    const std::string_view list = names_function ? part.substr(colon + 1) : part;
-    RONDO_TRY(const std::uint8_t allowed, parse_list(list, text, source));
-    if (!names_function) {
-      common = allowed;
-      continue;
-    }
-    const int function = index_in(kFunctions, part.substr(0, colon));
-    if (function < 0)
-      return fail(Status::kInvalidUsage,
-                  "{}='{}': '{}' is not a function with a choice of algorithms; these are {}",
-                  source, text, part.substr(0, colon), fmt::join(kFunctions, ", "));
-    filter.allowed[static_cast<std::size_t>(function)] = allowed;
-    own_list[static_cast<std::size_t>(function)] = true;
-  }
-  for (std::size_t i = 0; common && i < own_list.size(); ++i)
-    if (!own_list[i]) filter.allowed[i] = *common;
-  return filter;
+  RONDO_TRY(const FunctionSets sets, parse_function_lists(text, source, kAlgorithmWords));
+  return AlgorithmFilter{sets};
 }
 
 }  // namespace rondo

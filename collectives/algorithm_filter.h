@@ -5,26 +5,21 @@
 // a communicator is made, so a filter is part of what every rank plans with.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 
-#include "base/result.h"
-#include "base/types.h"
+#include "collectives/function_lists.h"
 #include "kernels/algorithms/table.h"
 
 namespace rondo {
 
 struct AlgorithmFilter {
-  static constexpr int kCollectives = 5;  // kAllReduce to kReduceScatter
+  static constexpr int kCollectives = kListedFunctions;
   static constexpr std::uint8_t kAll = (1 << kAlgorithmCount) - 1;
   // Bit a of element c - 1: Algorithm a may run Collective c.
-  std::array<std::uint8_t, kCollectives> allowed = {kAll, kAll, kAll, kAll, kAll};
+  FunctionSets allowed = {kAll, kAll, kAll, kAll, kAll};
 
-  std::uint8_t of(Collective collective) const {
-    const int index = static_cast<int>(collective) - 1;
-    return index >= 0 && index < kCollectives ? allowed[static_cast<std::size_t>(index)] : kAll;
-  }
+  std::uint8_t of(Collective collective) const { return set_of(allowed, collective, kAll); }
   bool allows(Collective collective, Algorithm algorithm) const {
     return (of(collective) >> static_cast<int>(algorithm)) & 1;
   }
@@ -33,12 +28,9 @@ struct AlgorithmFilter {
   }
 };
 
-// Reads NCCL's grammar: lists separated by ';', each "[^]name,name" or "function:[^]name,name"; ^
-// leaves the names out; a list without a function stands for all functions that have no list of
-// their own; a function that no list speaks of keeps every algorithm. Case and blanks do not
-// matter. "" allows all. Algorithms of NCCL's that Rondo does not have (CollnetDirect, NVLS,
-// NVLSTree, PAT) select nothing and exclude nothing; a list of nothing else allows all. Fails with
-// kInvalidUsage on any other name; `source` (say, "NCCL_ALGO") begins the text.
+// Algorithms of NCCL's that Rondo does not have (CollnetDirect, NVLS, NVLSTree, PAT) select nothing
+// and exclude nothing; a list of nothing else allows all. Fails with kInvalidUsage on any other
+// name; `source` (say, "NCCL_ALGO") begins the text.
 Result<AlgorithmFilter> parse_algorithms(std::string_view text, std::string_view source);
 
 }  // namespace rondo

@@ -87,6 +87,7 @@ class Creation {
     mine.facts.socket = unix_listener_.name;
     mine.facts.address = state_->listener->base();
     RONDO_TRY(mine.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
+    RONDO_TRY(mine.protocols, parse_host_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
     mine.reproducible = request_.options.reproducible;
     mine.cpu_set = topology::id_of(topology::affinity_cpus());
     mine.cores = topology::usable_cores();
@@ -185,8 +186,6 @@ class Creation {
     state_->seen_dead.assign(group.processes.size(), false);
     for (const shm::PeerProcess& process : group.processes)
       state_->pidfds.push_back({process.pidfd.valid() ? process.pidfd.get() : -1, POLLIN, 0});
-    state_->circle.reserve(state_->size);
-    state_->circle_now.reserve(state_->size);
     view.waiter = Waiter(view.self().parked, view.self().bell);
     show_identity(*view.self().identity);
     connect_hooks(view);
@@ -366,6 +365,7 @@ class Creation {
       facts.core_cache_bytes = smaller(facts.core_cache_bytes, record.core_cache);
       facts.shared_cache_bytes = smaller(facts.shared_cache_bytes, record.shared_cache);
       facts.algorithms.intersect(record.algorithms);
+      facts.protocols.intersect(record.protocols);
       facts.reproducible |= record.reproducible;
       facts.one_process &= record.facts.process == records_[0].facts.process;
       const auto same_cores = [&](const InitRecord& other) {

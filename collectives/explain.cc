@@ -114,6 +114,18 @@ ExplainRow protocol_row(const PlanFacts& facts, const CallRecord& record, const 
   return row;
 }
 
+// What NCCL_PROTO comes to: lines carry little, and memory carries what they cannot.
+std::string allowed_protocols_text(const PlanFacts& facts, const CallRecord& record) {
+  if (!facts.protocols.allows_lines(record.collective))
+    return "by NCCL_PROTO: no data in announcements (line, lines: LL and LL128 on the host)";
+  if (facts.protocols.of(record.collective) & ProtocolFilter::kSimple)
+    return "by NCCL_PROTO; on the host LL and LL128 are line and lines";
+  return fmt::format(
+      "by NCCL_PROTO; on the host LL and LL128 are line and lines, which hold {} bytes: what is "
+      "larger goes by memory",
+      kBesideBytes);
+}
+
 ExplainRow buffers_row(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
   if (plan.expose)
     return {"buffers", facts.one_process ? "in place" : "in place where peers can map them",
@@ -150,10 +162,7 @@ std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record
     rows.push_back({"algorithm", "messages", "between hosts: one send and one receive a pair"});
     return rows;
   }
-  CallRecord run = record;
-  if (facts.hosts > 1 && record.collective == Collective::kBarrier)
-    run = {1, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
-  const Result<Plan> made = make_plan(facts, run);
+  const Result<Plan> made = make_plan(facts, record);
   if (!made.ok()) {
     rows.push_back({"refused", "", made.error().text});
     return rows;
@@ -162,28 +171,31 @@ std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record
   const bool connected = plan.protocol == Protocol::kSimple;
   const bool hierarchical = plan.protocol == Protocol::kMixed;
   rows.push_back({"algorithm", std::string(name(plan.algorithm)),
-                  connected      ? why_connected(facts, run)
-                  : hierarchical ? why_hierarchical(facts, run.collective)
-                                 : why_direct(facts, run, plan)});
-  rows.push_back(protocol_row(facts, run, plan));
-  if (run.collective != Collective::kBarrier)
+                  connected      ? why_connected(facts, record)
+                  : hierarchical ? why_hierarchical(facts, record.collective)
+                                 : why_direct(facts, record, plan)});
+  rows.push_back(protocol_row(facts, record, plan));
+  if (record.collective != Collective::kBarrier)
     rows.push_back({"rounds", fmt::format("{}", plan.rounds.size()),
                     fmt::format("of up to {} elements ({})", plan.rounds.per_round,
-                                bytes_text(plan.rounds.per_round * size_of(run.type)))});
-  const Order order = order_of(plan.algorithm, run.collective);
+                                bytes_text(plan.rounds.per_round * size_of(record.type)))});
+  const Order order = order_of(plan.algorithm, record.collective);
   if (order != Order::kNone) rows.push_back({"order", "", order_text(order)});
   if ((plan.protocol == Protocol::kStaged || hierarchical) &&
-      run.collective != Collective::kBarrier)
-    rows.push_back(buffers_row(facts, run, plan));
+      record.collective != Collective::kBarrier)
+    rows.push_back(buffers_row(facts, record, plan));
   if (plan.stream_stores)
     rows.push_back({"stores", "past the caches",
                     fmt::format("results of {} or more leave the cache anyway",
                                 bytes_text(tuning::stream_stores_from(facts.shared_cache_bytes)))});
-  if (!connected && !hierarchical && is_fusable(facts, run))
+  if (!connected && !hierarchical && is_fusable(facts, record))
     rows.push_back({"in a group", "fused",
                     fmt::format("with its neighbours of the same kind below {}",
                                 bytes_text(tuning::kFuseBelow))});
-  if (const std::string out = left_out(facts, run.collective); !out.empty())
+  if (facts.protocols.of(record.collective) != ProtocolFilter::kAll)
+    rows.push_back({"allowed", protocol_names(facts.protocols.of(record.collective)),
+                    allowed_protocols_text(facts, record)});
+  if (const std::string out = left_out(facts, record.collective); !out.empty())
     rows.push_back({"left out", out, "by NCCL_ALGO"});
   if (facts.reproducible)
     rows.push_back({"reproducible", "yes", "RONDO_REPRODUCIBLE=1: only tree order may run"});

@@ -17,6 +17,7 @@ std::vector<std::byte> InitRecord::encode() const {
   writer.put_string(facts.socket);
   writer.put(facts.address);
   writer.put(algorithms.allowed);
+  writer.put(protocols.allowed);
   writer.put(static_cast<std::uint8_t>(reproducible));
   writer.put(cpu_set);
   writer.put(cores);
@@ -44,7 +45,8 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   facts.hostname = reader.get_string();
   facts.socket = reader.get_string();
   facts.address = reader.get<bootstrap::UniqueId>();
-  record.algorithms.allowed = reader.get<decltype(AlgorithmFilter::allowed)>();
+  record.algorithms.allowed = reader.get<FunctionSets>();
+  record.protocols.allowed = reader.get<FunctionSets>();
   const auto reproducible = reader.get<std::uint8_t>();
   record.reproducible = reproducible != 0;
   record.cpu_set = reader.get<std::uint64_t>();

@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "base/result.h"
 #include "collectives/algorithm_filter.h"
+#include "collectives/protocol_filter.h"
 #include "transport/bootstrap/unique_id.h"
 
 namespace rondo {
@@ -30,6 +31,7 @@ struct RankFacts {
 struct InitRecord {
   RankFacts facts;
   AlgorithmFilter algorithms;
+  ProtocolFilter protocols;
   bool reproducible = false;
   std::uint64_t cpu_set = 0;       // ranks with equal ones may run on the same cores
   std::int32_t cores = 1;          // of that set, as far as the quota goes

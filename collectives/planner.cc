@@ -50,7 +50,7 @@ Rounds rounds_of(const PlanFacts& facts, const CallRecord& record, std::uint64_t
 // Whether the data of a call travel with its announcement, and where they lie: kStaged if not.
 Protocol with_announcement(const PlanFacts& facts, const CallRecord& record) {
   if (record.count > kBesideBytes || facts.ranks > tuning::kLineRanks ||
-      (record.flags & CallRecord::kFused))
+      (record.flags & CallRecord::kFused) || !facts.protocols.allows_lines(record.collective))
     return Protocol::kStaged;
   const std::uint64_t bytes =
       record.count * window_factor(record.collective, facts.ranks) * size_of(record.type);
@@ -131,6 +131,15 @@ bool is_hierarchical(const PlanFacts& facts, const CallRecord& record) {
          !make_primitives_plan(facts, record).ok();
 }
 
+// A barrier over hosts: everybody's token is in everybody's sum, whatever NCCL_ALGO says of sums.
+Result<Plan> barrier_plan(const PlanFacts& facts) {
+  PlanFacts free = facts;
+  free.algorithms = {};
+  free.reproducible = false;
+  return make_primitives_plan(free,
+                              {1, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1});
+}
+
 Plan views_plan(const PlanFacts& facts, const CallRecord& record) {
   Plan plan;
   plan.algorithm = Algorithm::kHierarchical;
@@ -168,6 +177,7 @@ std::uint64_t one_shot_limit(Collective collective, int ranks) {
 Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
   Plan plan;
   const std::uint64_t bytes = record.count * size_of(record.type);
+  if (facts.hosts > 1 && record.collective == Collective::kBarrier) return barrier_plan(facts);
   if (is_hierarchical(facts, record)) return views_plan(facts, record);
   if (needs_primitives(facts, record)) return make_primitives_plan(facts, record);
   plan.algorithm = choose_allowed(facts, record, bytes);

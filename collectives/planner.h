@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "collectives/algorithm_filter.h"
+#include "collectives/protocol_filter.h"
 #include "kernels/algorithms/table.h"
 #include "kernels/primitives.h"
 
@@ -30,6 +31,7 @@ struct PlanFacts {
   std::uint64_t core_cache_bytes = 0;    // the smallest of a core (L2); 0: unknown
   std::uint64_t shared_cache_bytes = 0;  // the smallest that cores of a host share (L3)
   AlgorithmFilter algorithms;            // allowed by NCCL_ALGO on every rank
+  ProtocolFilter protocols;              // allowed by NCCL_PROTO on every rank
 };
 
 enum class Protocol : std::uint8_t {
@@ -50,7 +52,8 @@ struct Plan {
   bool stream_stores = false;
 };
 
-// Fails with kInvalidUsage, naming what was asked for, where the allowed algorithms leave none.
+// Fails with kInvalidUsage, naming what was asked for, where the allowed algorithms leave none. A
+// barrier between hosts is planned as the sum of one int32 of every rank.
 Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record);
 // Bytes up to which one-shot is the first choice on a host; 0 where a collective has none.
 std::uint64_t one_shot_limit(Collective collective, int ranks);

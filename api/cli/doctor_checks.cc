@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/env.h"
+#include "base/env_unused.h"
 #include "base/fd.h"
 #include "topology/cpu_budget.h"
 #include "topology/describe.h"
@@ -82,30 +83,6 @@ bool parses(const env::Variable& variable, const std::string& value) {
   return true;
 }
 
-// How many single-character edits lead from a to b.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-std::string_view nearest(std::string_view name) {
-  std::string_view best;
-  std::size_t best_distance = 4;  // beyond three edits it is another word
-  for (const env::Variable& variable : env::all())
-    if (const std::size_t d = distance(name, variable.name); d < best_distance)
-      best = variable.name, best_distance = d;
-  return best;
-}
-
 }  // namespace
 
 Findings check_environment(const std::vector<std::string>& environment) {
@@ -116,8 +93,12 @@ Findings check_environment(const std::vector<std::string>& environment) {
     const std::string value = entry.size() > name.size() ? entry.substr(name.size() + 1) : "";
     if (!name.starts_with("NCCL_") && !name.starts_with("RONDO_")) continue;
     const env::Variable* variable = env::find(name);
-    if (variable == nullptr) {
-      const std::string_view near = nearest(name);
+    if (const env::Unused* unused = env::find_unused(name); unused != nullptr && !variable) {
+      const std::string text = fmt::format("{}='{}' has no effect: {}", name, value, unused->why);
+      findings.push_back(unused->asks ? warning("environment", text, "unset it, or do without")
+                                      : ok("environment", text));
+    } else if (variable == nullptr) {
+      const std::string_view near = env::nearest(name, 3);  // beyond three edits, another word
       findings.push_back(warning(
           "environment", fmt::format("{}='{}' has no effect: Rondo does not know it", name, value),
           near.empty() ? "`rondo env` lists what has; unset it if nothing else reads it"
@@ -304,7 +285,7 @@ Findings check_network(const ExamineOptions& options) {
 
 Findings examine(const ExamineOptions& options) {
   std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  for (const auto& [name, value] : env::set_anywhere()) environment.push_back(name + '=' + value);
   Findings all;
   for (Findings part :
        {check_processors(options), check_limits(), check_kernel(), check_memory(options),

@@ -6,6 +6,7 @@
 
 #include "api/cli/commands.h"
 #include "base/env.h"
+#include "base/env_unused.h"
 
 namespace rondo::cli {
 namespace {
@@ -37,6 +38,21 @@ void print_table() {
         set && *set != variable.fallback ? fmt::format(" (default '{}')", variable.fallback) : "");
     fmt::print("    {}\n", variable.help);
   }
+  fmt::print("\nKnown, and without effect here:\n");
+  for (const env::Unused& row : env::unused()) fmt::print("{:<24} {}\n", row.name, row.why);
+}
+
+// What is set here and does nothing, or was never heard of.
+std::string why_without_effect(const std::string& name) {
+  if (env::find(name) != nullptr) return "";
+  if (const env::Unused* row = env::find_unused(name)) return std::string(row->why);
+  return name.starts_with("NCCL_") ? "Rondo does not know it" : "";
+}
+
+void print_set_in_vain() {
+  for (const auto& [name, value] : env::set_anywhere())
+    if (const std::string why = why_without_effect(name); !why.empty())
+      fmt::print("\n{}='{}' is set and has no effect: {}\n", name, value, why);
 }
 
 void print_json() {
@@ -51,6 +67,13 @@ void print_json() {
     if (set) row["value"] = *set;
     rows.push_back(row);
   }
+  for (const env::Unused& unused : env::unused()) {
+    nlohmann::ordered_json row{
+        {"name", unused.name}, {"type", "unused"}, {"default", nullptr}, {"value", nullptr}};
+    if (const auto set = env::raw(unused.name)) row["value"] = *set;
+    row["help"] = unused.why;
+    rows.push_back(row);
+  }
   fmt::print("{}\n", rows.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
@@ -59,7 +82,8 @@ void print_json() {
 int env_command(int argc, char** argv) {
   bool json = false;
   CLI::App app{
-      "Prints every environment variable that Rondo reads: type, value here or default, meaning.\n"
+      "Prints every environment variable that Rondo reads: type, value here or default, meaning;\n"
+      "then NCCL's that are accepted and have no effect, with the reason.\n"
       "Values come from the environment, NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf.",
       argv[0]};
   app.add_flag("--json", json, "as JSON; value is null where a variable is not set");
@@ -68,7 +92,9 @@ int env_command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }
-  json ? print_json() : print_table();
+  if (json) return print_json(), 0;
+  print_table();
+  print_set_in_vain();
   return 0;
 }
 

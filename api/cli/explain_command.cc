@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "api/cli/commands.h"
 #include "base/env.h"
 #include "bench/element_types.h"
@@ -117,13 +119,14 @@ Result<PlanFacts> facts_of(const Wanted& wanted) {
   facts.one_process = wanted.threads && wanted.hosts == 1;
   facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
   facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
-  facts.connection_slot_bytes = tuning::connection_slot_bytes(
-      shape.largest, static_cast<std::uint64_t>(env::get_int("NCCL_BUFFSIZE")));
-  facts.link_slot_bytes =
-      tuning::link_slot_bytes(static_cast<std::uint64_t>(env::get_int("NCCL_BUFFSIZE")));
+  const auto buffer_bytes =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(0, env::get_int("NCCL_BUFFSIZE")));
+  facts.connection_slot_bytes = tuning::connection_slot_bytes(shape.largest, buffer_bytes);
+  facts.link_slot_bytes = tuning::link_slot_bytes(buffer_bytes);
   const int cores = wanted.cores > 0 ? wanted.cores : topology::usable_cores();
   facts.crowded = (wanted.ranks + wanted.hosts - 1) / wanted.hosts > cores;
   RONDO_TRY(facts.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
+  RONDO_TRY(facts.protocols, parse_host_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
   return facts;
 }
 
@@ -153,8 +156,8 @@ Done print(const Wanted& wanted) {
 int explain_command(int argc, char** argv) {
   Wanted wanted;
   CLI::App app{
-      "Says which algorithm would run a call and why. NCCL_ALGO, RONDO_REPRODUCIBLE and, on "
-      "GPUs, NCCL_PROTO count.",
+      "Says which algorithm would run a call and why. NCCL_ALGO, NCCL_PROTO, NCCL_BUFFSIZE and "
+      "RONDO_REPRODUCIBLE count.",
       argv[0]};
   app.add_option("collective", wanted.collective, "all_reduce, all_gather, ... as in rondo bench")
       ->required();

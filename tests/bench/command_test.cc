@@ -8,6 +8,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -265,6 +269,64 @@ TEST(RondoCommand, ExplainsWhatACallWouldRunAs) {
   EXPECT_EQ(rondo({"explain", "all_reduce", "4Q"}).status, 2);
   EXPECT_EQ(rondo({"explain", "all_reduce", "4M", "--type", "nonsense"}).status, 2);
   EXPECT_EQ(rondo({"explain", "all_reduce", "4M", "--ranks", "2", "--hosts", "3"}).status, 2);
+}
+
+// A variable as long as the test runs.
+class With {
+ public:
+  With(const char* name, const std::string& value) : name_(name) {
+    if (const char* now = std::getenv(name)) before_ = now;
+    setenv(name, value.c_str(), 1);
+  }
+  ~With() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+TEST(RondoEnvironment, ComesFromConfFilesBehindTheVariablesThemselves) {
+  char folder[] = "/tmp/rondo-conf-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string home = folder;
+  std::ofstream(home + "/.nccl.conf") << "# of this user\n  NCCL_ALGO=ring\nNCCL_BUFFSIZE=64K\n"
+                                         "NCCL_NET_PLUGIN=fast\nnot a line\n";
+  std::ofstream(home + "/other") << "NCCL_BUFFSIZE=32K\r\n";
+  const With its_home("HOME", home);
+  const std::string own = rondo({"env"}).output;
+  EXPECT_NE(own.find("NCCL_ALGO                string  = 'ring'"), std::string::npos) << own;
+  EXPECT_NE(own.find("= '64K'"), std::string::npos) << own;
+  EXPECT_NE(own.find("NCCL_NET_PLUGIN='fast' is set and has no effect"), std::string::npos) << own;
+  {
+    const With variable("NCCL_ALGO", "tree");
+    const std::string both = rondo({"env"}).output;
+    EXPECT_NE(both.find("NCCL_ALGO                string  = 'tree'"), std::string::npos) << both;
+    EXPECT_NE(both.find("= '64K'"), std::string::npos) << both;
+  }
+  const With file("NCCL_CONF_FILE", home + "/other");
+  const std::string other = rondo({"env"}).output;
+  EXPECT_EQ(other.find("= 'ring'"), std::string::npos) << other;
+  EXPECT_NE(other.find("= '32K'"), std::string::npos) << other;
+  std::filesystem::remove_all(home);
+}
+
+TEST(RondoEnvironment, OfProtocolsAndAlgorithmsIsRefusedByName) {
+  for (const char* name : {"NCCL_PROTO", "NCCL_ALGO"}) {
+    const With wrong(name, "simpel");
+    for (const Words& words :
+         {Words{"explain", "all_reduce", "4M"},
+          Words{"bench", "all_reduce", "--ranks", "2", "-b", "4", "-e", "4"}}) {
+      const Ended ended = rondo(words);
+      EXPECT_NE(ended.status, 0);
+      EXPECT_NE(ended.output.find(std::string(name) + "='simpel': 'simpel' is not a"),
+                std::string::npos)
+          << ended.output;
+    }
+  }
+  const With simple("NCCL_PROTO", "Simple");
+  const Ended bench =
+      rondo({"bench", "all_reduce", "--ranks", "2", "-b", "4", "-e", "4", "--extended", "-n", "2"});
+  EXPECT_NE(bench.output.find("staged"), std::string::npos) << bench.output;
 }
 
 // The ranks of a launcher, while they wait for one that is stopped.

@@ -1,0 +1,168 @@
+// The table itself, alphabetical, and who is told of it.
+#include "base/env_unused.h"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/env.h"
+#include "base/log.h"
+
+namespace rondo::env {
+namespace {
+
+constexpr std::string_view kTcpOnly = "hosts talk over TCP; there is no InfiniBand transport";
+constexpr std::string_view kNoDirect = "data between hosts pass through host memory (no GPUDirect)";
+constexpr std::string_view kNoSwitch = "there are no algorithms inside switches (NVLS, SHARP)";
+constexpr std::string_view kChosen = "chosen by Rondo; `rondo explain` says what and why";
+constexpr std::string_view kNoPlugins = "Rondo loads no plugins";
+constexpr std::string_view kNoTopology =
+    "NCCL's topology files are not read or written: see RONDO_TOPO_XML and `rondo topo`";
+constexpr std::string_view kOldName =
+    "older than the NCCL whose interface Rondo has; see NCCL_ALGO";
+constexpr std::string_view kNoSymmetric = "there are no kernels for symmetric memory";
+constexpr std::string_view kNoMoreNodes = "there is no NVLink between hosts";
+constexpr std::string_view kNoProxy = "there are no helper threads for the network";
+constexpr std::string_view kRas = "there is no RAS service: `rondo ps PID` and the timeout tell";
+constexpr std::string_view kUntilDeadline = "connections are tried again until RONDO_INIT_TIMEOUT";
+
+constexpr Unused kTable[] = {
+    {"NCCL_ALLGATHERV_ENABLE", false, "rondo.h has AllGatherV; broadcasts are never fused to it"},
+    {"NCCL_CGA_CLUSTER_SIZE", false, "kernels use no clusters"},
+    {"NCCL_CHECKS_DISABLE", false, "arguments are always checked"},
+    {"NCCL_COLLNET_*", true, kNoSwitch},
+    {"NCCL_CROSS_NIC", false, "all interfaces that NCCL_SOCKET_IFNAME allows are used"},
+    {"NCCL_CTA_POLICY", false, kChosen},
+    {"NCCL_CUMEM_*", false, "how memory is shared is found out at init"},
+    {"NCCL_DMABUF_ENABLE", false, kNoDirect},
+    {"NCCL_ENV_PLUGIN", true, kNoPlugins},
+    {"NCCL_GIN_*", true, "there is no networking initiated by GPUs"},
+    {"NCCL_GRAPH_DUMP_FILE", true, kNoTopology},
+    {"NCCL_GRAPH_FILE", true, kNoTopology},
+    {"NCCL_GRAPH_MIXING_SUPPORT", false, "graphs and plain calls always mix"},
+    {"NCCL_GRAPH_REGISTER", false, "memory is shared where it can be, registered or not"},
+    {"NCCL_GRAPH_STREAM_ORDERING", false, "graphs and plain calls always mix"},
+    {"NCCL_IB_*", false, kTcpOnly},
+    {"NCCL_IGNORE_CPU_AFFINITY", false, "Rondo never changes the affinity of a thread"},
+    {"NCCL_IPC_USE_ABSTRACT_SOCKET", false,
+     "always 1; containers with networks of their own talk over TCP"},
+    {"NCCL_LAUNCH_MODE", false, kChosen},
+    {"NCCL_LAUNCH_ORDER_IMPLICIT", false, "communicators never wait for each other's kernels"},
+    {"NCCL_LAUNCH_RACE_FATAL", false, "communicators never wait for each other's kernels"},
+    {"NCCL_LL128_BUFFSIZE", false, kChosen},
+    {"NCCL_LL128_NTHREADS", false, kChosen},
+    {"NCCL_LL_BUFFSIZE", false, kChosen},
+    {"NCCL_LL_THRESHOLD", false, kOldName},
+    {"NCCL_LOCAL_REGISTER", false, "memory is shared where it can be, registered or not"},
+    {"NCCL_MAX_NRINGS", false, kOldName},
+    {"NCCL_MAX_P2P_NCHANNELS", false, kChosen},
+    {"NCCL_MEM_SYNC_DOMAIN", false, "kernels use the default domain"},
+    {"NCCL_MIN_NRINGS", false, kOldName},
+    {"NCCL_MIN_P2P_NCHANNELS", false, kChosen},
+    {"NCCL_MNNVL_*", true, kNoMoreNodes},
+    {"NCCL_MULTI_RANK_GPU_ENABLE", false, "several ranks may always share a GPU"},
+    {"NCCL_NETDEVS_POLICY", false, "all interfaces that NCCL_SOCKET_IFNAME allows are used"},
+    {"NCCL_NET_FORCE_*", false, kTcpOnly},
+    {"NCCL_NET_GDR_*", false, kNoDirect},
+    {"NCCL_NET_MERGE_*", false, kTcpOnly},
+    {"NCCL_NET_PLUGIN", true, kNoPlugins},
+    {"NCCL_NET_SHARED_*", false, kChosen},
+    {"NCCL_NO_CACHE", false, "variables are read whenever a communicator is made"},
+    {"NCCL_NTHREADS", false, kChosen},
+    {"NCCL_NVLS_*", true, kNoSwitch},
+    {"NCCL_OFI_*", true, kNoPlugins},
+    {"NCCL_OOB_NET_*", false, "ranks meet over TCP, on the interfaces of NCCL_SOCKET_IFNAME"},
+    {"NCCL_P2P_DIRECT_DISABLE", false, "see NCCL_P2P_DISABLE"},
+    {"NCCL_P2P_LL_THRESHOLD", false, kChosen},
+    {"NCCL_P2P_NET_CHUNKSIZE", false, kChosen},
+    {"NCCL_P2P_NVL_CHUNKSIZE", false, kChosen},
+    {"NCCL_P2P_PCI_CHUNKSIZE", false, kChosen},
+    {"NCCL_P2P_PXN_LEVEL", false, kNoDirect},
+    {"NCCL_PAT_ENABLE", true, "there is no PAT; `rondo explain` says what runs instead"},
+    {"NCCL_PROFILER_PLUGIN", true, "Rondo loads no plugins; profilers see its NVTX ranges"},
+    {"NCCL_PROXY_*", false, kNoProxy},
+    {"NCCL_PXN_*", false, kNoDirect},
+    {"NCCL_RAS_*", false, kRas},
+    {"NCCL_RUNTIME_CONNECT", false, "connections are always made at first use"},
+    {"NCCL_SET_STACK_SIZE", false, "kernels need no stack"},
+    {"NCCL_SET_THREAD_NAME", false, "threads keep the names of their makers"},
+    {"NCCL_SINGLE_RING_THRESHOLD", false, kOldName},
+    {"NCCL_SOCKET_RETRY_CNT", false, kUntilDeadline},
+    {"NCCL_SOCKET_RETRY_SLEEP_MSEC", false, kUntilDeadline},
+    {"NCCL_SYM_*", false, kNoSymmetric},
+    {"NCCL_TOPO_DUMP_FILE", true, kNoTopology},
+    {"NCCL_TOPO_DUMP_FILE_RANK", false, kNoTopology},
+    {"NCCL_TOPO_FILE", true, kNoTopology},
+    {"NCCL_TREE_THRESHOLD", false, kOldName},
+    {"NCCL_TUNER_*", true, kNoPlugins},
+    {"NCCL_UID_STAGGER_*", false, "joining takes a number of rounds that grows as the logarithm"},
+    {"NCCL_WIN_ENABLE", false, "windows are always there"},
+};
+
+bool stands_for(const Unused& row, std::string_view name) {
+  if (!row.name.ends_with('*')) return row.name == name;
+  return name.starts_with(row.name.substr(0, row.name.size() - 1));
+}
+
+// How many single-character edits lead from a to b.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+void tell(const std::string& name, const std::string& value) {
+  constexpr std::size_t kTypingError = 2;
+  if (find(name) != nullptr) return;
+  if (const Unused* row = find_unused(name); row != nullptr && row->asks) {
+    RONDO_WARN("{}='{}' has no effect: {}", name, value, row->why);
+  } else if (row != nullptr) {
+    RONDO_INFO(kEnv, "{}='{}' has no effect: {}", name, value, row->why);
+  } else if (const std::string_view near = nearest(name, kTypingError); !near.empty()) {
+    RONDO_WARN("{}='{}' has no effect, no variable has this name: is {} meant?", name, value, near);
+  } else if (name.starts_with("NCCL_")) {
+    RONDO_INFO(kEnv, "{}='{}' has no effect: Rondo does not know it", name, value);
+  }
+}
+
+}  // namespace
+
+std::span<const Unused> unused() { return kTable; }
+
+const Unused* find_unused(std::string_view name) {
+  const auto row = std::find_if(std::begin(kTable), std::end(kTable),
+                                [&](const Unused& each) { return stands_for(each, name); });
+  return row == std::end(kTable) ? nullptr : row;
+}
+
+std::string_view nearest(std::string_view name, std::size_t edits) {
+  std::string_view best;
+  std::size_t closest = edits + 1;
+  const auto consider = [&](std::string_view other) {
+    if (const std::size_t d = distance(name, other); d < closest) best = other, closest = d;
+  };
+  for (const Variable& variable : all()) consider(variable.name);
+  for (const Unused& row : unused())
+    if (!row.name.ends_with('*')) consider(row.name);
+  return best;
+}
+
+void tell_unused() {
+  if (!log::wanted(log::Level::kWarn)) return;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    for (const auto& [name, value] : set_anywhere()) tell(name, value);
+  });
+}
+
+}  // namespace rondo::env

@@ -69,8 +69,12 @@ Done enqueue(Job& job) {
 Done check_host_buffers(const Job& job) {
   if (gpu_api() == nullptr) return done();
   for (const Share& share : job.shares())
-    for (const Call& call : share.calls)
+    for (const Call& call : share.calls) {
       RONDO_CHECK_OK(gpu::check_host_call(call, share.comm->rank));
+      if (!call.parts) continue;
+      for (const Call& part : *call.parts)
+        RONDO_CHECK_OK(gpu::check_host_call(part, share.comm->rank));
+    }
   return done();
 }
 

@@ -43,6 +43,8 @@ Done simulate(const std::vector<GroupEntry>& entries, ncclSimInfo_t* info) {
   for (const GroupEntry& entry : entries) {
     RONDO_TRY(CommPin comm, find_usable_comm(entry.comm, "GroupSimulateEnd"));
     total += microseconds(entry.request.call, comm->size);
+    if (entry.request.call.parts)
+      for (const Call& part : *entry.request.call.parts) total += microseconds(part, comm->size);
     for (const Call& call : entry.request.more) total += microseconds(call, comm->size);
   }
   if (info == nullptr) return done();

@@ -1,10 +1,11 @@
 // The collectives of rondo.h: a count per rank, and the barrier.
 //
 // Those that only move data are a message per pair of ranks, empty ones included, all in progress
-// at once: so each pair checks its own two counts, and no rank has to know those of others. A
-// reduction is one Reduce per part.
+// at once: so each pair checks its own two counts, and no rank has to know those of others. On the
+// host they are announced as the one call that they make up. A reduction is one Reduce per part.
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <vector>
 
 #include "api/arguments.h"
@@ -86,6 +87,16 @@ bool pair_talks(const VectorCall& what, int from, int to) {
   return true;
 }
 
+// What this rank sends itself; nobody else could notice that the two sides differ.
+Done check_own_part(const VectorCall& what, const Comm& comm, const Counts& counts) {
+  if (!pair_talks(what, comm.rank, comm.rank)) return done();
+  const auto me = static_cast<std::size_t>(comm.rank);
+  if (counts.send_counts[me] == counts.receive_counts[me]) return done();
+  return fail(Status::kInvalidArgument,
+              "{} : rank {} sends itself {} elements and receives {} from itself", what.function,
+              comm.rank, counts.send_counts[me], counts.receive_counts[me]);
+}
+
 std::vector<Call> messages(const VectorCall& what, const Comm& comm, DataType type,
                            const Counts& counts) {
   std::vector<Call> calls;
@@ -140,8 +151,14 @@ Result<Request> build(const VectorCall& what, const Comm& comm, Fill fill) {
   RONDO_CHECK_OK(fill(comm, type, counts));
   if (any(counts.send_counts)) RONDO_CHECK_OK(not_null(what.send, what.function, "sendbuff"));
   if (any(counts.receive_counts)) RONDO_CHECK_OK(not_null(what.receive, what.function, "recvbuff"));
+  if (!reduces) RONDO_CHECK_OK(check_own_part(what, comm, counts));
   std::vector<Call> calls =
       reduces ? reductions(what, comm, request.call, counts) : messages(what, comm, type, counts);
+  if (!reduces && comm.engine()->device() < 0) {
+    request.call.record = {0, what.which, type, RedOp::kSum, 0, what.root};
+    request.call.parts = std::make_shared<const std::vector<Call>>(std::move(calls));
+    return request;
+  }
   request.call = std::move(calls.front());  // at least one: every rank has a pair, itself included
   request.more.assign(std::make_move_iterator(calls.begin() + 1),
                       std::make_move_iterator(calls.end()));

@@ -34,7 +34,6 @@ constexpr Unused kTable[] = {
     {"NCCL_CHECKS_DISABLE", false, "arguments are always checked"},
     {"NCCL_COLLNET_*", true, kNoSwitch},
     {"NCCL_CROSS_NIC", false, "all interfaces that NCCL_SOCKET_IFNAME allows are used"},
-    {"NCCL_CTA_POLICY", false, kChosen},
     {"NCCL_CUMEM_*", false, "how memory is shared is found out at init"},
     {"NCCL_DMABUF_ENABLE", false, kNoDirect},
     {"NCCL_ENV_PLUGIN", true, kNoPlugins},

@@ -13,13 +13,6 @@
 
 namespace rondo {
 
-// Per-rank counts and displacements (elements) of a v-collective; as long as the communicator, or
-// empty where this rank has none (the root's side of GatherV and ScatterV).
-struct VectorCounts {
-  std::vector<std::size_t> send_counts, send_displacements;
-  std::vector<std::size_t> receive_counts, receive_displacements;
-};
-
 // What the caller of one call asks of GPUs; the rest is the communicator's.
 struct CallLimits {
   enum class Mover : std::uint8_t { kUnsaid, kKernels, kCopyEngines };
@@ -37,8 +30,10 @@ struct Call {
   std::size_t offset = 0;  // and where in it, in bytes
   int signal = 0;          // kPut, kSignal, kWaitSignal (count: how many)
   CallLimits limits;
-  std::array<std::byte, 8> scalar{};            // PreMulSum's factor, one element of the type
-  std::shared_ptr<const VectorCounts> vectors;  // v-collectives
+  std::array<std::byte, 8> scalar{};  // PreMulSum's factor, one element of the type
+  // What a v-collective consists of: this rank's messages, each with the count of its pair. The
+  // record says only what all ranks know.
+  std::shared_ptr<const std::vector<Call>> parts;
 };
 
 inline bool is_point_to_point(const Call& call) {

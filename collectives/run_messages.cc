@@ -45,6 +45,7 @@ Done CommunicatorState::run_point_to_point(std::span<const Call> calls, const Ca
     host::Message message;
     message.is_send = call.record.collective == Collective::kSend;
     message.record = whole != nullptr ? *whole : call.record;
+    message.record.count = call.record.count;
     message.tag = whole != nullptr ? host.call_tag() : 0;
     message.bytes = bytes_of(call);
     message.buffer = message.is_send ? static_cast<std::byte*>(const_cast<void*>(call.send))
@@ -54,7 +55,11 @@ Done CommunicatorState::run_point_to_point(std::span<const Call> calls, const Ca
                                       : connections->from(call.peer, kPointToPointLane));
     messages.push_back(message);
   }
-  current = messages.empty() ? CallRecord{} : messages.front().record;
+  if (whole != nullptr) {
+    current = *whole;
+  } else {
+    current = messages.empty() ? CallRecord{} : messages.front().record;
+  }
   const bool ok = host::run_messages(host, messages);
   current = CallRecord{};
   return ok ? flush_links() : why_it_ended();

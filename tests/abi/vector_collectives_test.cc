@@ -1,0 +1,209 @@
+// The collectives of rondo.h with a count a rank: right for all counts, and ranks that disagree are
+// told so, in the words of the call that they made.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/rondo.h"
+#include "tests/support/seed.h"
+
+namespace {
+
+using Sizes = std::vector<std::size_t>;
+
+#define OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
+
+void with_ranks(int ranks, const std::function<void(ncclComm_t, int)>& body) {
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      ncclComm_t comm = nullptr;
+      OK(ncclCommInitRank(&comm, ranks, id, rank));
+      body(comm, rank);
+      OK(ncclCommDestroy(comm));
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Element i of what `from` has for `to`.
+int value(int from, int to, std::size_t i) {
+  return from * 1'000'003 + to * 1009 + static_cast<int>(i % 1000);
+}
+
+// counts[from * n + to], zeros among them; places leave holes of `hole` elements.
+struct Traffic {
+  int n;
+  Sizes counts;
+  std::size_t hole;
+  std::size_t count(int from, int to) const {
+    return counts[static_cast<std::size_t>(from * n + to)];
+  }
+  Sizes sent_by(int from) const {
+    Sizes all;
+    for (int to = 0; to < n; ++to) all.push_back(count(from, to));
+    return all;
+  }
+  Sizes received_by(int to) const {
+    Sizes all;
+    for (int from = 0; from < n; ++from) all.push_back(count(from, to));
+    return all;
+  }
+  Sizes places(const Sizes& of) const {
+    Sizes at(of.size(), 0);
+    for (std::size_t r = 1; r < of.size(); ++r) at[r] = at[r - 1] + of[r - 1] + hole;
+    return at;
+  }
+};
+
+std::size_t space(const Sizes& counts, const Sizes& places) {
+  return counts.back() + places.back() + 8;
+}
+
+Traffic random_traffic(int n, std::mt19937_64& random, std::size_t most) {
+  Traffic traffic{n, Sizes(static_cast<std::size_t>(n * n)), random() % 3};
+  for (std::size_t& count : traffic.counts) count = random() % 4 == 0 ? 0 : random() % (most + 1);
+  return traffic;
+}
+
+class VectorCollectivesOf : public testing::TestWithParam<int> {};
+
+TEST_P(VectorCollectivesOf, AllToAllMovesEveryPartToItsPlaceAndNothingElse) {
+  const int n = GetParam();
+  const std::uint64_t seed = rondo::test_seed();
+  for (const std::size_t most : {3u, 5000u, 100'000u}) {
+    std::mt19937_64 random(seed + most);
+    const Traffic traffic = random_traffic(n, random, most);
+    with_ranks(n, [&](ncclComm_t comm, int rank) {
+      const Sizes sends = traffic.sent_by(rank), receives = traffic.received_by(rank);
+      const Sizes from = traffic.places(sends), to = traffic.places(receives);
+      std::vector<int> in(space(sends, from), -7), out(space(receives, to), -1);
+      std::vector<int> expected = out;
+      for (int peer = 0; peer < n; ++peer) {
+        const auto p = static_cast<std::size_t>(peer);
+        for (std::size_t i = 0; i < sends[p]; ++i) in[from[p] + i] = value(rank, peer, i);
+        for (std::size_t i = 0; i < receives[p]; ++i) expected[to[p] + i] = value(peer, rank, i);
+      }
+      for (int turn = 0; turn < 2; ++turn)
+        OK(rondoAllToAllv(in.data(), sends.data(), from.data(), out.data(), receives.data(),
+                          to.data(), ncclInt32, comm, nullptr));
+      ASSERT_TRUE(out == expected) << "rank " << rank << " of " << n << ", up to " << most;
+    });
+    ASSERT_FALSE(HasFailure()) << "RONDO_TEST_SEED=" << seed;
+  }
+}
+
+TEST_P(VectorCollectivesOf, GatherScatterAndReduceOfUnequalParts) {
+  const int n = GetParam();
+  const std::uint64_t seed = rondo::test_seed();
+  for (const std::size_t most : {5u, 60'000u}) {
+    std::mt19937_64 random(seed + most);
+    Traffic traffic = random_traffic(n, random, most);
+    const Sizes counts = traffic.sent_by(0), places = traffic.places(counts);
+    const int root = n - 1;
+    with_ranks(n, [&](ncclComm_t comm, int rank) {
+      const auto me = static_cast<std::size_t>(rank);
+      std::vector<int> own(counts[me] + 1), all(space(counts, places), -1);
+      for (std::size_t i = 0; i < counts[me]; ++i) own[i] = value(rank, 0, i);
+      std::vector<int> expected = all;
+      for (int r = 0; r < n; ++r)
+        for (std::size_t i = 0; i < counts[static_cast<std::size_t>(r)]; ++i)
+          expected[places[static_cast<std::size_t>(r)] + i] = value(r, 0, i);
+      OK(rondoAllGatherv(own.data(), counts[me], all.data(), counts.data(), places.data(),
+                         ncclInt32, comm, nullptr));
+      ASSERT_TRUE(all == expected) << "AllGatherv, rank " << rank;
+      std::vector<int> gathered(all.size(), -1);
+      OK(rondoGatherv(own.data(), counts[me], gathered.data(), counts.data(), places.data(),
+                      ncclInt32, root, comm, nullptr));
+      ASSERT_TRUE(gathered == (rank == root ? expected : std::vector<int>(all.size(), -1)));
+      std::vector<int> part(counts[me] + 1, -1);
+      OK(rondoScatterv(gathered.data(), counts.data(), places.data(), part.data(), counts[me],
+                       ncclInt32, root, comm, nullptr));
+      for (std::size_t i = 0; i < counts[me]; ++i) ASSERT_EQ(part[i], own[i]);
+      ASSERT_EQ(part.back(), -1);
+      std::size_t total = 0, before = 0;
+      for (std::size_t r = 0; r < counts.size(); ++r) {
+        if (r < me) before += counts[r];
+        total += counts[r];
+      }
+      std::vector<int> in(total + 1);
+      for (std::size_t i = 0; i < total; ++i) in[i] = static_cast<int>(i % 1000) + rank;
+      std::vector<int> sums(counts[me] + 1, -1);
+      OK(rondoReduceScatterv(in.data(), sums.data(), counts.data(), ncclInt32, ncclSum, comm,
+                             nullptr));
+      for (std::size_t i = 0; i < counts[me]; ++i)
+        ASSERT_EQ(sums[i], n * static_cast<int>((before + i) % 1000) + n * (n - 1) / 2);
+      ASSERT_EQ(sums.back(), -1);
+    });
+    ASSERT_FALSE(HasFailure()) << "RONDO_TEST_SEED=" << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, VectorCollectivesOf, testing::Values(1, 2, 3, 5, 8));
+
+// Both calls stand in the text of every rank, as AllToAllV and not as the messages behind it.
+void expect_mismatch(ncclResult_t result, const std::string& one, const std::string& other) {
+  const std::string text = ncclGetLastError(nullptr);
+  EXPECT_EQ(result, ncclInvalidUsage) << text;
+  EXPECT_NE(text.find(one), std::string::npos) << text;
+  EXPECT_NE(text.find(other), std::string::npos) << text;
+  EXPECT_EQ(text.find("Send("), std::string::npos) << text;
+  EXPECT_EQ(text.find("Recv("), std::string::npos) << text;
+}
+
+TEST(VectorMismatch, OfTheCountsOfAPairIsToldToAllWithBothCounts) {
+  with_ranks(3, [](ncclComm_t comm, int rank) {
+    const Sizes sends(3, 20'000), places = {0, 30'000, 60'000};
+    Sizes receives(3, 20'000);
+    if (rank == 2) receives[0] = 20'001;
+    std::vector<int> in(90'000, rank), out(90'001, -1);
+    ncclResult_t result = rondoAllToAllv(in.data(), sends.data(), places.data(), out.data(),
+                                         receives.data(), places.data(), ncclInt32, comm, nullptr);
+    if (result == ncclSuccess) result = rondoBarrier(comm, nullptr);
+    expect_mismatch(result, "AllToAllV(count 20000, int32)", "AllToAllV(count 20001, int32)");
+    EXPECT_EQ(out[50'001], -1) << "written behind a part";
+  });
+}
+
+TEST(VectorMismatch, AgainstAnotherCollectiveNamesBoth) {
+  for (const bool gathers : {false, true})
+    with_ranks(3, [&](ncclComm_t comm, int rank) {
+      const Sizes counts(3, 100), places = {0, 100, 200};
+      std::vector<int> in(300, rank), out(300, -1);
+      ncclResult_t result = ncclSuccess;
+      if (rank == 1)
+        result = ncclAllReduce(in.data(), out.data(), 50, ncclInt32, ncclSum, comm, nullptr);
+      else if (gathers)
+        result = rondoGatherv(in.data(), 100, out.data(), counts.data(), places.data(), ncclInt32,
+                              0, comm, nullptr);
+      else
+        result = rondoAllToAllv(in.data(), counts.data(), places.data(), out.data(), counts.data(),
+                                places.data(), ncclInt32, comm, nullptr);
+      if (result == ncclSuccess) result = rondoBarrier(comm, nullptr);
+      expect_mismatch(result, "AllReduce(count 50, int32, sum)",
+                      gathers ? "GatherV(count 0, int32, root 0)" : "AllToAllV(count 0, int32)");
+    });
+}
+
+TEST(VectorMismatch, WithItselfIsRefusedBeforeAnythingMoves) {
+  with_ranks(2, [](ncclComm_t comm, int rank) {
+    const Sizes places = {0, 10};
+    Sizes sends = {5, 5}, receives = {5, 5};
+    receives[static_cast<std::size_t>(rank)] = 4;
+    std::vector<int> in(20), out(20);
+    EXPECT_EQ(rondoAllToAllv(in.data(), sends.data(), places.data(), out.data(), receives.data(),
+                             places.data(), ncclInt32, comm, nullptr),
+              ncclInvalidArgument);
+    EXPECT_EQ(std::string(ncclGetLastError(nullptr)),
+              "AllToAllv : rank " + std::to_string(rank) +
+                  " sends itself 5 elements and receives 4 from itself");
+    OK(rondoBarrier(comm, nullptr));
+  });
+}
+
+}  // namespace

@@ -63,6 +63,10 @@ class CommunicatorState {
   struct Elsewhere {
     struct Rank {
       bool heard = false, asked = false;
+      // In that wait of its, for this rank, nothing was on its way to it, since this rank is in
+      // that collective.
+      std::uint32_t quiet_waits = 0;
+      std::uint64_t quiet_sequence = 0;
       std::int64_t heard_ns = 0;
       RankReport report;
     };
@@ -98,6 +102,11 @@ class CommunicatorState {
     CallRecord call;
   };
   std::vector<CircleMember> circle, circle_now;  // ranks seen waiting for each other
+  struct Outsider {
+    std::uint32_t waits = 0, checks = 0;  // as first seen
+    std::uint64_t sequence = 0;           // in this rank's call of that number
+  };
+  std::vector<Outsider> outsiders;  // by rank: waits for this one in a message, outside its call
 
   // abort() and revoke() from other threads.
   std::atomic<int> ended{0};  // kRunning, kAborted, kRevoked
@@ -125,6 +134,7 @@ class CommunicatorState {
   bool check_mismatch();
   bool check_deaths(const WaitSite& site);
   bool check_circle();
+  bool check_outsiders();
   void show_wait(const WaitSite& site);
   std::optional<RankReport> report_on(int global) const;
   int last_of_chain(int awaited) const;
@@ -149,7 +159,7 @@ class CommunicatorState {
   void on_control(int peer, std::span<const std::byte> message);
   Done flush_links();
   Done run_as_messages(const Call& call);
-  Done run_barrier_as_sum();
+  Done run_parts(std::span<const Call> messages, const CallRecord& whole);
 
   // What they are doing (elsewhere.cc): asked by whoever waits for long, answered inside any wait.
   bool check_elsewhere(int awaited);

@@ -15,6 +15,20 @@ namespace {
 // Ranks that wait for each other are looked for only in waits that last.
 constexpr std::int64_t kCirclePatience = 50'000'000;
 
+// Whether no rank can complete the collective before every other one has entered it.
+bool needs_all(Collective which) {
+  return which == Collective::kAllReduce || which == Collective::kAllGather ||
+         which == Collective::kReduceScatter || which == Collective::kAllToAll ||
+         which == Collective::kBarrier || which == Collective::kAllToAllV ||
+         which == Collective::kAllGatherV;
+}
+
+// Whether a rank has found its condition unmet twice since. Reports of other hosts may come late,
+// behind newer ones.
+bool advanced(std::uint32_t before, std::uint32_t now) {
+  return static_cast<std::int32_t>(now - before) >= 2;
+}
+
 }  // namespace
 
 // "stopped" for a process in state T, read from /proc.
@@ -66,7 +80,7 @@ int CommunicatorState::last_of_chain(int awaited) const {
 // them while they were in these waits.
 bool CommunicatorState::check_circle() {
   if (waited_ns < kCirclePatience) return false;
-  std::vector<CircleMember>& found = circle_now;  // allocates nothing
+  std::vector<CircleMember>& found = circle_now;  // allocates nothing but in the first long wait
   found.clear();
   int at = rank;
   do {
@@ -96,7 +110,7 @@ bool CommunicatorState::check_circle() {
     return false;
   }
   for (std::size_t i = 0; i < members; ++i)
-    if (found[i].checks - circle[i].checks < 2) return false;
+    if (!advanced(circle[i].checks, found[i].checks)) return false;
   std::string text = "Mismatched calls: ranks wait for each other:";
   for (std::size_t i = 0; i < members; ++i)
     text += fmt::format("{} rank {} called {} and waits for rank {}", i == 0 ? "" : ";",
@@ -106,6 +120,41 @@ bool CommunicatorState::check_circle() {
   fault.other = found[1].call;
   raise(std::move(fault));
   return true;
+}
+
+// A rank that waits for this one in a message, and has not entered the collective in which this one
+// is and which cannot end without it, will wait for ever. It must have found its condition unmet
+// twice after it was first seen; where it is on another host, nothing may have been on its way to
+// it. Unlike a circle this is certain whatever this rank itself waits for, in how many parts.
+bool CommunicatorState::check_outsiders() {
+  if (waited_ns < kCirclePatience || !needs_all(current.collective)) return false;
+  outsiders.resize(size);
+  for (int peer = 0; peer < size; ++peer) {
+    const int local = local_of(peer);
+    if (peer == rank || (local < 0 && !(elsewhere && elsewhere->known[peer].heard))) continue;
+    const RankReport report =
+        local >= 0 ? report_of(host.peers[local], peer) : elsewhere->known[peer].report;
+    const bool quiet = local >= 0 || (elsewhere->known[peer].quiet_waits == report.waits &&
+                                      elsewhere->known[peer].quiet_sequence == host.sequence);
+    const bool outside = report.state == kWaiting && report.waits > 0 && quiet &&
+                         report.waiting_for == rank && report.sequence < host.sequence &&
+                         is_message(report.waits_in);
+    Outsider& seen = outsiders[peer];
+    if (!outside || seen.waits != report.waits || seen.sequence != host.sequence) {
+      seen = outside ? Outsider{report.waits, report.checks, host.sequence} : Outsider{};
+      continue;
+    }
+    if (!advanced(seen.checks, report.checks)) continue;
+    Fault fault = make_fault(
+        Status::kInvalidUsage, peer,
+        fmt::format("Mismatched calls: rank {} called {} and waits for rank {}, which called {} as "
+                    "call {}; all ranks must make the same calls in the same order",
+                    peer, to_string(report.waits_in), rank, to_string(current), host.sequence));
+    fault.other = report.waits_in;
+    raise(std::move(fault));
+    return true;
+  }
+  return false;
 }
 
 std::vector<int> CommunicatorState::ended_ranks() {

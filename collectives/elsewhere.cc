@@ -99,11 +99,16 @@ void CommunicatorState::on_host_report(int peer, std::span<const std::byte> mess
   if (report->is_question) return;
   if (report->is_last) elsewhere->known[peer].asked = false;
   ProgressLine& progress = *host.self().progress;
-  const RankReport& theirs = elsewhere->known[peer].report;
-  const bool both_wait = HostAtomics::load_relaxed(progress.waiting_for) == peer &&
-                         theirs.state == kWaiting && theirs.waits > 0;
-  if (both_wait && is_quiet(links->traffic(peer), report->traffic))
-    HostAtomics::store_release(progress.quiet, theirs.waits);
+  Elsewhere::Rank& known = elsewhere->known[peer];
+  const RankReport& theirs = known.report;
+  const bool for_them = HostAtomics::load_relaxed(progress.waiting_for) == peer;
+  const bool for_me = theirs.waiting_for == rank;
+  if (theirs.state != kWaiting || theirs.waits == 0 || (!for_them && !for_me)) return;
+  if (!is_quiet(links->traffic(peer), report->traffic)) return;
+  if (for_them) HostAtomics::store_release(progress.quiet, theirs.waits);
+  if (!for_me || is_message(current)) return;
+  known.quiet_waits = theirs.waits;
+  known.quiet_sequence = host.sequence;
 }
 
 // Compares a call of theirs with this rank's own of that number, as long as its ring holds it.

@@ -114,24 +114,21 @@ Done CommunicatorState::run_as_messages(const Call& call) {
                     name(record.collective));
     }
   }
-  current = record;
-  host::Announcer announcer(host, record);
+  return run_parts(messages, record);
+}
+
+// Messages that make up a collective: announced as such, so that ranks that call something else are
+// found, and named by it in every fault.
+Done CommunicatorState::run_parts(std::span<const Call> messages, const CallRecord& whole) {
+  if (size == 1) return run_point_to_point(messages, &whole);
+  current = whole;
+  host::Announcer announcer(host, whole);
   announcer.reserve_line();
   announcer.publish_line(0);
-  Done result = announcer.failed() ? why_it_ended() : run_point_to_point(messages, &record);
+  Done result = announcer.failed() ? why_it_ended() : run_point_to_point(messages, &whole);
   if (result.ok()) host.finish_call();
   current = CallRecord{};
   return result;
-}
-
-// A barrier over hosts: everybody's token is in everybody's sum.
-Done CommunicatorState::run_barrier_as_sum() {
-  std::int32_t token = 1, sum = 0;
-  Call call;
-  call.record = {1, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
-  call.send = &token;
-  call.receive = &sum;
-  return run_collective(call);
 }
 
 }  // namespace rondo

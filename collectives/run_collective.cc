@@ -85,6 +85,7 @@ Done CommunicatorState::announce_empty(const CallRecord& record) {
 }
 
 Done CommunicatorState::run_collective(const Call& call) {
+  if (call.parts) return run_parts(*call.parts, call.record);
   if (size == 1) {
     run_alone(call);
     return done();
@@ -93,7 +94,6 @@ Done CommunicatorState::run_collective(const Call& call) {
     return announce_empty(call.record);
   if (facts.hosts > 1) {
     const Collective which = call.record.collective;
-    if (which == Collective::kBarrier) return run_barrier_as_sum();
     if (which == Collective::kAllToAll || which == Collective::kGather ||
         which == Collective::kScatter)
       return run_as_messages(call);
@@ -118,6 +118,13 @@ Done CommunicatorState::run_collective(const Call& call) {
   host_call.op = call.record.op;
   host_call.root = call.record.root;
   host_call.scalar = call.scalar.data();
+  std::int32_t token = 1, tokens = 0;  // a barrier between hosts: everybody's is in everybody's sum
+  if (call.record.collective == Collective::kBarrier && facts.hosts > 1) {
+    host_call.input = &token;
+    host_call.output = &tokens;
+    host_call.type = DataType::kInt32;
+    host_call.op = RedOp::kSum;
+  }
   const Sides sides = sides_of(call.record, plan.algorithm, rank);
   host_call.may_expose_input =
       plan.expose && sides.input && (plan.in_place_safe || !in_place(call, rank));

@@ -85,7 +85,7 @@ bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
     show_wait(site);
   HostAtomics::store_release(progress.checks, HostAtomics::load_relaxed(progress.checks) + 1);
   if (check_mismatch() || check_deaths(site) || check_remote(site) ||
-      check_elsewhere(global_of(site)) || check_circle())
+      check_elsewhere(global_of(site)) || check_circle() || check_outsiders())
     return false;
   if (static_cast<double>(waited_ns) < limit * 1e9) return true;
   const int awaited = global_of(site), blamed = last_of_chain(awaited);

@@ -11,6 +11,7 @@ bool run_ring(ConnectedCall& call, const RingView& ring, const Rounds& rounds) {
   const int root = call.call.root;
   switch (call.call.record.collective) {
     case Collective::kAllReduce:
+    case Collective::kBarrier:  // of tokens
       return ring_all_reduce(p, ring, rounds), true;
     case Collective::kAllGather:
       return ring_all_gather(p, ring, rounds), true;
@@ -28,6 +29,7 @@ bool run_ring(ConnectedCall& call, const RingView& ring, const Rounds& rounds) {
 bool run_tree(SlotLinks& links, Collective collective, int root, const Rounds& rounds) {
   switch (collective) {
     case Collective::kAllReduce:
+    case Collective::kBarrier:
       return tree_all_reduce(links, rounds), true;
     case Collective::kBroadcast:
       return tree_broadcast(links, root, rounds), true;
@@ -44,12 +46,13 @@ bool run_connected(ConnectedCall& call, Algorithm algorithm, const RingView& rin
                    const Rounds& rounds) {
   SlotLinks links(call);
   const Collective collective = call.call.record.collective;
+  const bool sums = collective == Collective::kAllReduce || collective == Collective::kBarrier;
   bool known = false;
   if (algorithm == Algorithm::kRing) {
     known = run_ring(call, ring, rounds);
   } else if (algorithm == Algorithm::kTree) {
     known = run_tree(links, collective, call.call.root, rounds);
-  } else if (algorithm == Algorithm::kRecursive && collective == Collective::kAllReduce) {
+  } else if (algorithm == Algorithm::kRecursive && sums) {
     recursive_all_reduce(links, rounds);
     known = true;
   }

@@ -92,22 +92,27 @@ INSTANTIATE_TEST_SUITE_P(Layouts, HostsThatDiffer,
                          });
 
 TEST(HostsThatDiffer, InAMessageAgainstACollective) {
-  for (const Hosts& hosts : {Hosts{"a", "b"}, Hosts{"a", "b", "b", "a"}}) {
-    const int n = static_cast<int>(hosts.size());
-    RankProcesses ranks(n, on(hosts, 30), [&](RankSeat& seat) {
-      SampleCall warm(Collective::kAllReduce, 10, n), sample(Collective::kAllReduce, 5000, n);
-      seat.expect(seat.comm->run({&warm.call, 1}).ok(), "the call before failed");
-      int buffer[10];
-      const Call receive = message(Collective::kRecv, 0, buffer, 10);
-      seat.report(seat.comm->run({seat.rank == 1 ? &receive : &sample.call, 1}));
-    });
-    ASSERT_TRUE(ranks.wait_reports(20));
-    for (int r = 0; r < n; ++r) {
-      const std::string text = ranks.text(r);
-      EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << "rank " << r << ": " << text;
-      EXPECT_TRUE(has(text, "Recv(count 10") && has(text, "AllReduce(count 5000")) << text;
+  for (const char* algorithm : {"", "tree", "ring"}) {
+    for (const Hosts& hosts : {Hosts{"a", "b"}, Hosts{"a", "b", "c"}, Hosts{"a", "b", "b", "a"}}) {
+      SCOPED_TRACE(fmt::format("NCCL_ALGO='{}' on {} ranks", algorithm, hosts.size()));
+      const int n = static_cast<int>(hosts.size());
+      RankProcesses::Options options = on(hosts, 300);
+      options.environment = {{"NCCL_ALGO", algorithm}};
+      RankProcesses ranks(n, options, [&](RankSeat& seat) {
+        SampleCall warm(Collective::kAllReduce, 10, n), sample(Collective::kAllReduce, 5000, n);
+        seat.expect(seat.comm->run({&warm.call, 1}).ok(), "the call before failed");
+        int buffer[10];
+        const Call receive = message(Collective::kRecv, 0, buffer, 10);
+        seat.report(seat.comm->run({seat.rank == 1 ? &receive : &sample.call, 1}));
+      });
+      ASSERT_TRUE(ranks.wait_reports(40));
+      for (int r = 0; r < n; ++r) {
+        const std::string text = ranks.text(r);
+        EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << "rank " << r << ": " << text;
+        EXPECT_TRUE(has(text, "Recv(count 10") && has(text, "AllReduce(count 5000")) << text;
+      }
+      ranks.check_expectations();
     }
-    ranks.check_expectations();
   }
 }
 
@@ -199,6 +204,40 @@ TEST(AbsentHostRank, IsSaidNotToHaveEntered) {
     EXPECT_TRUE(has(text, "AllGather(count 700, int32)")) << text;
   }
   ranks.board().flag.store(1);
+}
+
+// Between hosts a barrier is a sum of tokens; nobody need know.
+TEST(BarrierOfHosts, IsCalledABarrierInFaults) {
+  RankProcesses late(3, on({"a", "b", "b"}, 2), [](RankSeat& seat) {
+    SampleCall barrier(Collective::kBarrier, 0, seat.size);
+    if (seat.rank == 1) {
+      seat.wait_flag(1, 30);
+      return;
+    }
+    seat.report(seat.comm->run({&barrier.call, 1}));
+  });
+  ASSERT_TRUE(late.wait_reports(30, {1}));
+  for (const int r : {0, 2}) {
+    const std::string text = late.text(r);
+    EXPECT_EQ(late.status(r), Status::kTimeout) << text;
+    EXPECT_TRUE(has(text, " in call 1, Barrier(") && !has(text, "AllReduce")) << text;
+  }
+  late.board().flag.store(1);
+
+  RankProcesses ranks(3, on({"a", "b", "b"}, 30), [](RankSeat& seat) {
+    SampleCall barrier(Collective::kBarrier, 0, seat.size);
+    SampleCall sum(Collective::kAllReduce, 1, seat.size);
+    Done done;
+    for (int i = 0; done.ok() && i < 3; ++i)
+      done = seat.comm->run({seat.rank == 0 ? &sum.call : &barrier.call, 1});
+    seat.report(done);
+  });
+  ASSERT_TRUE(ranks.wait_reports(30));
+  for (int r = 0; r < 3; ++r) {
+    const std::string text = ranks.text(r);
+    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << "rank " << r << ": " << text;
+    EXPECT_TRUE(has(text, "Barrier(") && has(text, "AllReduce(count 1,")) << text;
+  }
 }
 
 // Nobody of its host can tell what it does.

@@ -224,6 +224,27 @@ TEST(MismatchedMessages, AgainstACollectiveAreFound) {
   }
 }
 
+// Two parts of a tree wait at once, for different ranks: that is no circle, but just as certain.
+TEST(MismatchedMessages, AgainstATreeAreFoundLongBeforeTheDeadline) {
+  for (int n : {2, 3, 6}) {
+    setenv("NCCL_ALGO", "tree", 1);
+    const Communicators comms = make_communicators(n, short_timeouts(300));
+    unsetenv("NCCL_ALGO");
+    run_ranks(comms, [&](Communicator& comm) {
+      SampleCall warm(Collective::kAllReduce, 10, n), sample(Collective::kAllReduce, 500'000, n);
+      ASSERT_TRUE(comm.run({&warm.call, 1}).ok());
+      std::vector<int> buffer(10);
+      const Call receive = message(Collective::kRecv, 0, buffer.data(), buffer.size());
+      const Done done = comm.run({comm.rank() == n - 1 ? &receive : &sample.call, 1});
+      ASSERT_FALSE(done.ok());
+      EXPECT_EQ(done.status(), Status::kInvalidUsage) << done.error().text;
+      EXPECT_NE(done.error().text.find("Recv(count 10"), std::string::npos) << done.error().text;
+      EXPECT_NE(done.error().text.find("AllReduce(count 500000"), std::string::npos)
+          << done.error().text;
+    });
+  }
+}
+
 TEST(MismatchedMessages, WithNobodySendingAreFound) {
   RankProcesses ranks(3, short_timeouts(20), [](RankSeat& seat) {
     int buffer[10];

@@ -1,0 +1,144 @@
+// Circles of waits, looked for in words that the test writes itself: when ranks are told to be
+// stuck, and when they must not be.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "base/seconds.h"
+#include "collectives/communicator_state.h"
+#include "transport/shm/segment_layout.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr std::int64_t kLong = 200'000'000;  // ns: longer than the patience before a first look
+
+// Rank 0 as the communicator has it; the words of ranks 1 and 2 are the test's.
+class Circles : public testing::Test {
+ protected:
+  void SetUp() override {
+    const shm::SegmentLayout layout({kRanks, 4096, 4096, 2});
+    words_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, layout.staging)));
+    std::fill_n(words_.get(), layout.staging, std::byte{0});
+    state_.size = state_.host.size = kRanks;
+    state_.timeout_seconds.store(600);
+    const std::vector<std::uint64_t> one_host(kRanks, 7);
+    state_.shape = shape_of_hosts(one_host);
+    for (int r = 0; r < kRanks; ++r) {
+      state_.local_ranks.push_back(r);
+      state_.ranks.emplace_back().rank = r;
+      state_.host.peers.push_back(layout.words_of(words_.get(), r));
+    }
+    state_.host.sequence = 1;
+    state_.current = {5000, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
+  }
+
+  ProgressLine& progress(int rank) { return *state_.host.peers[rank].progress; }
+
+  // As rank `rank` shows it when it begins a wait.
+  void wait_in_message(int rank, int for_rank) {
+    ProgressLine& line = progress(rank);
+    line.call = {10, Collective::kRecv, DataType::kInt32, RedOp::kSum, 0, -1};
+    line.waiting_for = for_rank;
+    line.state = kWaiting;
+    ++line.waits;
+  }
+
+  bool begin(const WaitSite& site) { return state_.keep_waiting(site, true); }
+  // Rank 0 looks again, in a wait that has lasted; the others have found theirs unmet once more.
+  bool look(const WaitSite& site) {
+    for (int r = 1; r < kRanks; ++r) ++progress(r).checks;
+    state_.waited_ns = kLong;
+    state_.last_check_ns = now_ns() - 1'000'000;
+    return state_.keep_waiting(site, false);
+  }
+
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte[], Free> words_;
+  CommunicatorState state_;
+};
+
+WaitSite on(int rank) { return {-1, 0, rank}; }
+
+TEST_F(Circles, OfTwoRanksInDifferentCallsEndWithBoth) {
+  ASSERT_TRUE(begin(on(1)));
+  progress(1).call = {5, Collective::kBroadcast, DataType::kInt32, RedOp::kSum, 0, 0};
+  progress(1).waiting_for = 0;
+  progress(1).state = kWaiting;
+  progress(1).waits = 1;
+  int looks = 0;
+  while (looks < 10 && look(on(1))) ++looks;
+  EXPECT_GE(looks, 2) << "the first sight proves nothing";
+  ASSERT_TRUE(state_.fault.has_value());
+  EXPECT_EQ(state_.fault->status, Status::kInvalidUsage);
+  EXPECT_NE(state_.fault->text.find("AllReduce(count 5000"), std::string::npos);
+  EXPECT_NE(state_.fault->text.find("Broadcast(count 5"), std::string::npos);
+}
+
+// What the part that has ended waited for is over: a rank that still waits for this one, for what
+// it will get, is no circle with that.
+TEST_F(Circles, AreNotMadeOfAWaitOfAPartThatHasEnded) {
+  state_.waiting_parts = 2;
+  ASSERT_TRUE(begin(on(2)));
+  ASSERT_TRUE(begin(on(1)));  // shown: 1; and it ends
+  EXPECT_EQ(progress(0).waiting_for, 1);
+  state_.waiting_parts = 1;
+  progress(1).call = state_.current;  // the same call, behind this rank in the tree
+  progress(1).waiting_for = 0;
+  progress(1).state = kWaiting;
+  progress(1).waits = 1;
+  for (int i = 0; i < 10; ++i)
+    ASSERT_TRUE(look(on(2))) << "look " << i << ": " << state_.fault->text;
+  EXPECT_EQ(progress(0).waiting_for, 2);
+  EXPECT_EQ(progress(0).state, kWaiting);
+}
+
+TEST_F(Circles, AreNotLookedForWhileTwoPartsWait) {
+  state_.waiting_parts = 2;
+  progress(1).call = state_.current;
+  progress(1).waiting_for = 0;
+  progress(1).state = kWaiting;
+  progress(1).waits = 1;
+  ASSERT_TRUE(begin(on(1)));
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(look(on(1)));
+  EXPECT_EQ(progress(0).state, kWaitingTwice);
+}
+
+// Whatever this rank waits for, in however many parts: who waits for it in a message, outside its
+// collective, gets nothing.
+TEST_F(Circles, AreNotNeededToKnowThatAMessageNeverComes) {
+  state_.waiting_parts = 2;
+  ASSERT_TRUE(begin(on(2)));
+  wait_in_message(1, 0);
+  int looks = 0;
+  while (looks < 10 && look(on(2))) ++looks;
+  EXPECT_GE(looks, 2);
+  ASSERT_TRUE(state_.fault.has_value());
+  EXPECT_EQ(state_.fault->status, Status::kInvalidUsage);
+  EXPECT_EQ(state_.fault->culprit, 1);
+  EXPECT_NE(state_.fault->text.find("Recv(count 10"), std::string::npos) << state_.fault->text;
+  EXPECT_NE(state_.fault->text.find("AllReduce(count 5000"), std::string::npos);
+}
+
+TEST_F(Circles, AreNotSeenInMessagesThatGetOnOrThatNeedNotEnd) {
+  ASSERT_TRUE(begin(on(2)));
+  for (int i = 0; i < 10; ++i) {
+    wait_in_message(1, 0);  // another wait each time
+    ASSERT_TRUE(look(on(2))) << state_.fault->text;
+  }
+  // A message after the collective, which the peer has left already.
+  wait_in_message(1, 0);
+  state_.host.peers[1].steps->sequence = 1;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(look(on(2))) << state_.fault->text;
+  // A root may go on without its receivers.
+  state_.host.peers[1].steps->sequence = 0;
+  state_.current.collective = Collective::kBroadcast;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(look(on(2))) << state_.fault->text;
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -4,8 +4,8 @@
 #   namespaces.sh PATH_TO_NET_SLOT_STREAM [PATH_TO_RONDO]
 #
 # Streams over IPv4 and IPv6, over a slow and lossy link where the kernel has netem, then breaks
-# things in mid-transfer: the link goes down, a rank is killed. Then whole communicators: two ranks a
-# side, shared memory within, TCP across. Exit status 77: not permitted here.
+# things in mid-transfer: the link goes down, a rank is killed. Then whole communicators: two ranks
+# a side, shared memory within, TCP across. Exit status 77: not permitted here.
 set -euo pipefail
 program=$(realpath "$1")
 rondo=$(realpath "${2:-/bin/false}")
@@ -115,7 +115,7 @@ expect_fault "a rank is killed" 0 "$first" "rank 1 .* ended"
 [ $# -gt 1 ] || exit 0
 unset RONDO_NET_TIMEOUT
 
-# job TEXT COLLECTIVE ADDRESS VARIABLES...: measured and checked by ranks 0 and 1 here, 2 and 3 there.
+# job TEXT COLLECTIVE ADDRESS VARIABLES...: by ranks 0 and 1 here, 2 and 3 there; data are checked.
 job() {
   local text=$1 collective=$2 address=$3 rank space pids=()
   shift 3

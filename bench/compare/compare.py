@@ -9,7 +9,8 @@ import time
 
 import facts
 import report
-from groups import DIRECT_LOOPS, MPIS, OWN_LOOPS, RONDO, ContestantFailed, Group
+from groups import (DIRECT_LOOPS, MPIS, OWN_LOOPS, PATIENCE, RONDO, ContestantFailed, Group,
+                    NoAnswer)
 from pace import Pace
 
 FULL_SIZES = [4 << (2 * i) for i in range(13)]  # 4 B to 64 MiB
@@ -69,19 +70,32 @@ def contestants_of(options, operation):
     return names
 
 
-def measure_round(groups, line, operation, size, turn, budget, pace):
+def measure_one(groups, name, operation, size, budget, pace):
+    """Seconds a call; None where the time limit cut it, or where an MPI gave no answer."""
+    if not pace.wants(operation, size, name):
+        return None
+    group = groups[name]
+    group.patience = pace.patience(name, PATIENCE)
+    began = time.monotonic()
+    try:
+        seconds = group.measure(operation, size, budget)
+    except NoAnswer as hangs:
+        if name not in MPIS:
+            raise
+        print(f"compare: {operation} of {size} bytes: {hangs}", file=sys.stderr)
+        pace.give_up(operation, size, name, time.monotonic() - began)
+        group.close(hangs=True)
+        groups[name] = Group(name, group.ranks, group.build)
+        return None
+    pace.note(operation, size, name, time.monotonic() - began, seconds)
+    return seconds
+
+
+def measure_round(groups, names, line, operation, size, turn, budget, pace):
     """One round: every contestant once, between two looks at the line exchange; None where cut."""
     before = line.measure("all_reduce", 4, 0.002)
-    names = list(groups)
     names = names[turn % len(names):] + names[:turn % len(names)]
-    times = {}
-    for name in names:
-        times[name] = None
-        if not pace.wants(operation, size, name):
-            continue
-        began = time.monotonic()
-        times[name] = groups[name].measure(operation, size, budget)
-        pace.note(operation, size, name, time.monotonic() - began, times[name])
+    times = {name: measure_one(groups, name, operation, size, budget, pace) for name in names}
     after = line.measure("all_reduce", 4, 0.002)
     kept = abs(after / before - 1) <= MOVED
     return kept, times, (before + after) / 2
@@ -97,10 +111,10 @@ def measure_ranks(ranks, options, results, dropped, pace):
         while going:
             turn = pace.turns
             for operation in options.operations:
-                groups = {name: everybody[name] for name in contestants_of(options, operation)}
+                names = contestants_of(options, operation)
                 for size in sizes_of(options, operation):
-                    kept, times, exchange = measure_round(groups, line, operation, size, turn,
-                                                          options.budget, pace)
+                    kept, times, exchange = measure_round(everybody, names, line, operation, size,
+                                                          turn, options.budget, pace)
                     cell = results.setdefault((ranks, operation, size), {})
                     dropped[kept] = dropped.get(kept, 0) + 1
                     if not kept:
@@ -151,6 +165,7 @@ def main():
     options = parse()
     os.makedirs(options.out, exist_ok=True)
     results, extra, dropped, cuts = earlier(options)
+    failed = False
     began = time.monotonic()
     try:
         for place, ranks in enumerate(options.ranks):
@@ -165,12 +180,13 @@ def main():
             extra = facts.measure(options.build, options.quick)
     except ContestantFailed as failure:
         print(f"compare: {failure}", file=sys.stderr)
-        return 1
+        failed = True
     run = describe_run(options)
     run["rounds_kept"], run["rounds_dropped"] = dropped.get(True, 0), dropped.get(False, 0)
     run["cuts"], run["minutes"] = cuts, options.minutes
-    report.write(run, results, extra, options.out)
-    return 0
+    if results:  # whoever failed, what the others took is known
+        report.write(run, results, extra, options.out)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -30,6 +30,10 @@ class ContestantFailed(Exception):
     """A group did not start, died, or gave a wrong result; the text says which and why."""
 
 
+class NoAnswer(ContestantFailed):
+    """A group did not answer in time: it hangs, or its call takes longer than anyone would wait."""
+
+
 def command_of(name, ranks, folder, build):
     """What starts a contestant. Everybody's ranks are children of one launcher, in one session."""
     release = f"{build}/release/bin"
@@ -51,8 +55,9 @@ def command_of(name, ranks, folder, build):
 
 class Group:
     def __init__(self, name, ranks, build):
-        self.name, self.ranks = name, ranks
+        self.name, self.ranks, self.build = name, ranks, build
         self.folder = tempfile.mkdtemp(prefix=f"rondo-compare-{name}-")
+        self.patience = PATIENCE
         self.estimates = {}  # (operation, bytes) -> seconds a call
         pipes = []
         for r in range(ranks):
@@ -82,7 +87,7 @@ class Group:
         """One line from every rank; a list of numbers each, without the leading word."""
         lines = [b""] * self.ranks
         waiting = {pipe: r for r, pipe in enumerate(self.outputs)}
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + self.patience
         while waiting:
             ready, _, _ = select.select(list(waiting), [], [], 0.5)
             for pipe in ready:
@@ -90,8 +95,11 @@ class Group:
                 lines[r] += os.read(pipe, 65536)
                 if lines[r].endswith(b"\n"):
                     del waiting[pipe]
-            if not ready and (time.monotonic() > until or self.launcher.poll() is not None):
+            if not ready and self.launcher.poll() is not None:
                 raise ContestantFailed(f"{self.name} on {self.ranks} ranks: {self.last_words()}")
+            if time.monotonic() > until:
+                raise NoAnswer(f"{self.name} on {self.ranks} ranks: no answer in "
+                               f"{self.patience:.0f} s. {self.last_words()}")
         texts = [line.decode().strip() for line in lines]
         for text in texts:
             if text.startswith("error"):
@@ -129,16 +137,16 @@ class Group:
     def last_words(self):
         self.log.flush()
         self.log.seek(0)
-        return self.log.read()[-600:].strip() or "no answer"
+        return self.log.read()[-600:].strip() or "It printed nothing."
 
-    def close(self):
+    def close(self, hangs=False):
         try:
             for pipe in self.inputs:
                 os.write(pipe, b"quit\n")
         except OSError:
             pass
         try:
-            self.launcher.wait(timeout=5)
+            self.launcher.wait(timeout=0 if hangs else 5)
         except subprocess.TimeoutExpired:
             for pid in self.pids():
                 os.kill(pid, signal.SIGKILL)

@@ -4,12 +4,14 @@ others take turns.
 MPI on more ranks than cores takes seconds for a call of megabytes where others take milliseconds.
 Within a time limit every contestant is measured once wherever its smaller sizes let that be hoped;
 then the costliest measurements are left out of later rounds, the fastest MPI of a size last of all,
-until some rounds fit. What was cut is told: report.py prints it below the tables.
+until some rounds fit. One that gave no answer is not asked for that or more bytes again, time limit
+or not. What was cut is told: report.py prints it below the tables.
 """
 import time
 
 FEWEST_ROUNDS = 5
 CALLS_OF_A_FIRST_TIME = 9  # an estimate and one measurement: groups.py
+SHORTEST_PATIENCE = 15.0
 LARGEST_SHARE = 0.02       # of the time for a number of ranks that one first measurement may take
 
 
@@ -28,21 +30,34 @@ class Pace:
     def wants(self, operation, size, name):
         """Whether this contestant is measured now."""
         key = (operation, size, name)
-        if self.seconds is None or key not in self.cuts and not self.hopeless(*key):
+        if key not in self.cuts and not self.hopeless(*key):
             return True
         self.cuts.setdefault(key, 0)
         return False
 
     def hopeless(self, operation, size, name):
-        """By the largest smaller size: one measurement would take too much of the time."""
+        """By the largest smaller size: no answer, or it would take too much of the time."""
         smaller = [s for op, s, who in self.calls if (op, who) == (operation, name) and s < size]
         if self.turns > 0 or name not in self.may_cut or not smaller:
             return False
         largest = max(smaller)
         if (operation, largest, name) in self.cuts:
             return True
+        if self.seconds is None:
+            return False
         call = self.calls[operation, largest, name] * size / largest
         return call * CALLS_OF_A_FIRST_TIME > LARGEST_SHARE * self.seconds
+
+    def patience(self, name, usual):
+        """Seconds to wait for an answer: a slow contestant's first time costs no more than three."""
+        if self.seconds is None or name not in self.may_cut:
+            return usual
+        return min(usual, max(3 * LARGEST_SHARE * self.seconds, SHORTEST_PATIENCE))
+
+    def give_up(self, operation, size, name, waited):
+        self.cuts[operation, size, name] = self.turns
+        self.calls[operation, size, name] = waited
+        self.costs.pop((operation, size, name), None)
 
     def note(self, operation, size, name, wall, call):
         self.costs[operation, size, name] = wall

@@ -39,7 +39,23 @@ def compare(seconds, rounds):
     return it, measured
 
 
+def no_answer():
+    """Who gave no answer is not asked for that or more again, with or without a time limit."""
+    pace.time = Clock
+    for seconds in (None, 600):
+        it = pace.Pace(seconds, 11, MPIS)
+        assert it.patience("rondo", 120) == 120
+        assert it.patience("mpich", 120) == (120 if seconds is None else 36)
+        it.note("gather", 4, "mpich", 0.03, 1e-6)
+        it.give_up("gather", 4096, "mpich", 36)
+        assert it.wants("gather", 4, "mpich") and it.wants("scatter", 4096, "mpich")
+        assert not it.wants("gather", 4096, "mpich") and not it.wants("gather", 8192, "mpich")
+        assert it.wants("gather", 8192, "openmpi")
+        assert it.cuts == {("gather", 4096, "mpich"): 0, ("gather", 8192, "mpich"): 0}, it.cuts
+
+
 def main():
+    no_answer()
     whole = 976  # seconds that 11 rounds of all take
     everything, measured = compare(None, 11)
     assert not everything.cuts and set(measured.values()) == {11} and abs(clock - whole) < 1, clock

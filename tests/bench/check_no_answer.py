@@ -1,0 +1,39 @@
+"""bench/compare.sh: a contestant that hangs is noticed, named and leaves no process behind."""
+import os
+import sys
+import time
+
+sys.path.insert(0, sys.argv[1])
+sys.dont_write_bytecode = True
+import groups  # noqa: E402
+
+# Two ranks: both say that they are ready; asked for a number, the second one never gives it.
+SCRIPT = """
+for r in 0 1; do echo ready > "$0/out.$r"; done
+read line < "$0/in.0"
+echo "ok 0.5" > "$0/out.0"
+sleep 600 & wait
+"""
+
+
+def main():
+    groups.command_of = lambda name, ranks, folder, build: ["sh", "-c", SCRIPT, folder]
+    group = groups.Group("sleeper", 2, "build")
+    group.patience = 1.0
+    began = time.monotonic()
+    try:
+        group.measure("all_reduce", 4, 0.01)
+        raise SystemExit("the hanging contestant was not noticed")
+    except groups.NoAnswer as failure:
+        assert str(failure).startswith("sleeper on 2 ranks: no answer in 1 s."), failure
+    assert time.monotonic() - began < 60
+    pids = group.pids()
+    assert len(pids) >= 2, pids
+    group.close(hangs=True)
+    time.sleep(0.2)
+    left = [pid for pid in pids if os.path.exists(f"/proc/{pid}") and
+            open(f"/proc/{pid}/stat", encoding="utf-8").read().split()[2] != "Z"]
+    assert not left and not os.path.exists(group.folder), left
+
+
+main()

@@ -110,7 +110,7 @@ class Group:
         """Median over the blocks of the slowest rank, in seconds a call; about `budget` seconds."""
         key = (prefix, operation, size)
         if key not in self.estimates:
-            self.estimates[key] = self.median(f"{prefix}{operation} {size} 3 1 2")
+            self.estimates[key] = self.first_estimate(f"{prefix}{operation} {size}", budget)
         total = min(max(int(budget / max(self.estimates[key], 1e-8)), 3), 200000)
         blocks = min(total, 15)
         per_block = calls or max(total // blocks, 1)
@@ -118,6 +118,16 @@ class Group:
         self.estimates[key] = self.median(
             f"{prefix}{operation} {size} {blocks} {per_block} {warm}")
         return self.estimates[key]
+
+    def first_estimate(self, what, budget):
+        """Seconds a call, from ever more calls: a root's first ones may cost it nothing, until its
+        peers' buffers are full."""
+        calls = 1
+        seconds = self.median(f"{what} 3 1 2")
+        while seconds * 3 * calls < budget / 4 and calls < 4096:
+            calls *= 16
+            seconds = self.median(f"{what} 3 {calls} 0")
+        return seconds
 
     def median(self, line):
         slowest = sorted(max(block) for block in zip(*self.ask(line)))

@@ -49,7 +49,7 @@ class Pace:
         return call * CALLS_OF_A_FIRST_TIME > LARGEST_SHARE * self.seconds
 
     def patience(self, name, usual):
-        """Seconds to wait for an answer: a slow contestant's first time costs no more than three."""
+        """Seconds to wait for an answer: no more than three hopeless first times would take."""
         if self.seconds is None or name not in self.may_cut:
             return usual
         return min(usual, max(3 * LARGEST_SHARE * self.seconds, SHORTEST_PATIENCE))

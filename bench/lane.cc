@@ -69,13 +69,14 @@ Call Lane::call(std::size_t turn) const {
 
 void Lane::fill_in(const Recipe& recipe) {
   recipe_ = recipe;
+  recipe_.ranks = ranks_;  // of this group
   const std::size_t used = test_.in_place ? layout_.in_place_count : layout_.recv_count;
   std::byte* out = recv_.data() + shift_;
   std::memset(out, 0x5a, used * element_);
   Area::guard(out, used * element_);
   std::byte* in = (test_.in_place ? recv_.data() : send_.data()) + send_at_;
   if (!test_.in_place) Area::guard(in, layout_.send_count * element_);
-  fill(recipe, rank_, 0, layout_.send_count, in);
+  fill(recipe_, rank_, 0, layout_.send_count, in);
 }
 
 Done Lane::prepare(const Recipe& recipe) {

@@ -9,6 +9,7 @@
 #include "bench/buffers.h"
 #include "bench/options.h"
 #include "bench/reference.h"
+#include "bench/split.h"
 
 namespace rondo::bench {
 
@@ -23,11 +24,19 @@ struct Test {
 
 class Lane {
  public:
-  Lane(std::unique_ptr<Backend> backend, int rank, int ranks)
-      : backend_(std::move(backend)), rank_(rank), ranks_(ranks) {}
+  // Rank `number` of the run has this place in its group.
+  Lane(std::unique_ptr<Backend> backend, int number, const Split::Place& place)
+      : backend_(std::move(backend)),
+        number_(number),
+        group_(place.group),
+        rank_(place.rank),
+        ranks_(place.ranks) {}
 
   Backend& backend() { return *backend_; }
-  int rank() const { return rank_; }
+  int number() const { return number_; }
+  int group() const { return group_; }
+  int rank() const { return rank_; }  // in its group
+  int ranks() const { return ranks_; }
 
   Done allocate(const Options& options, std::size_t send_bytes, std::size_t recv_bytes);
   // Collective for windows (-R 2): lanes of one thread do it in one group.
@@ -60,7 +69,7 @@ class Lane {
   std::size_t wrong_zeros(std::string* example) const;
 
   std::unique_ptr<Backend> backend_;
-  const int rank_, ranks_;
+  const int number_, group_, rank_, ranks_;
   Area send_, recv_;
   Test test_{};
   Layout layout_;

@@ -82,7 +82,7 @@ class Measurement {
 
   Error failed(ncclResult_t result, const char* what) {
     const Lane& lane = *bench_.lanes[0];
-    return fail(static_cast<Status>(result), "rank {}: {} {} of {} bytes: {}: {}", lane.rank(),
+    return fail(static_cast<Status>(result), "rank {}: {} {} of {} bytes: {}: {}", lane.number(),
                 what, info(test_.kind).name, bytes_, ncclGetErrorString(result),
                 bench_.lanes[0]->backend().last_error());
   }

@@ -3,10 +3,14 @@
 #include <CLI/CLI.hpp>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <map>
+#include <utility>
 
 #include "bench/exit_codes.h"
 #include "bench/gpu_lane.h"
@@ -91,6 +95,22 @@ void add_own_flags(CLI::App& app, Options& o, Texts& t) {
   app.add_flag("--plain", o.plain, "nccl-tests' columns only");
   app.add_flag("--extended", t.extended, "with percentiles, slowest rank and plan");
   app.add_flag("--no-progress", t.no_progress, "no progress line on a terminal");
+}
+
+// Files that cannot be read or written are told before the sweep, not after it.
+void judge_files(const Options& o) {
+  const auto refuse = [](const char* flag, const std::string& path) {
+    throw CLI::ValidationError(fmt::format("{} '{}': {}", flag, path, std::strerror(errno)));
+  };
+  if (!o.baseline.empty() && access(o.baseline.c_str(), R_OK) != 0)
+    refuse("--baseline", o.baseline);
+  for (const auto& [flag, path] :
+       {std::pair<const char*, const std::string&>{"--json", o.json}, {"--csv", o.csv}}) {
+    if (path.empty()) continue;
+    const std::size_t slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    if (access(folder.c_str(), W_OK | X_OK) != 0) refuse(flag, path);
+  }
 }
 
 // Throws what the command line says wrong.
@@ -238,6 +258,9 @@ Parsed parse(int argc, char** argv, std::optional<Kind> named, bool plain) {
           fmt::format("there is no collective '{}'; there are: {}", texts.collective, names));
     options.kind = *named;
     judge(options, texts);
+    if (app.count("--ranks") > 0 && options.ranks == 0)
+      throw CLI::ValidationError("--ranks 0 is less than 1");
+    judge_files(options);
   } catch (const CLI::ParseError& error) {
     return {std::nullopt, app.exit(error) == 0 ? kOk : kBadCommandLine};
   }

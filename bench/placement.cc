@@ -41,7 +41,7 @@ Result<std::string> Placement::describe(std::span<const std::unique_ptr<Lane>> l
     const GpuLane* gpu = lane->backend().gpu();
     if (gpu == nullptr) {
       text += fmt::format("{} {} {} 0000:00:00 0 host memory\n", getpid(), host_name(),
-                          lane->rank() % (options_.threads * options_.gpus));
+                          lane->number() % (options_.threads * options_.gpus));
       continue;
     }
     double copies = 0;

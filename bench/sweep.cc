@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <map>
 #include <thread>
 
 #include "bench/conclude.h"
 #include "bench/cpu_binding.h"
 #include "bench/measure.h"
 #include "bench/placement.h"
+#include "bench/split.h"
 #include "bench/sweep_facts.h"
 #include "bench/table.h"
 #include "bench/watchdog.h"
@@ -25,7 +27,8 @@ class Process {
         processes_(processes),
         team_(processes, run.options.threads),
         placement_(run.options, run.launch, processes.size()),
-        ranks_(processes.size() * run.options.threads * run.options.gpus) {
+        ranks_(processes.size() * run.options.threads * run.options.gpus),
+        split_(Split::from_environment()) {
     context_.arguments = run.arguments;
     context_.start_time = time_of_day();
     context_.ranks = ranks_, context_.processes = processes.size();
@@ -49,12 +52,14 @@ class Process {
     const auto say = [&](const std::string& text) {
       if (processes_.rank() == 0) fmt::print(stderr, "{}: {}\n", options_.program, text);
     };
-    if (options_.kind == Kind::kHyperCube && (ranks_ & (ranks_ - 1)) != 0)
-      return say(fmt::format("a hypercube has 2, 4, 8 ... ranks, not {}", ranks_)), kInvalidUse;
+    if (!split_) return say(split_.error().text), kInvalidUse;
+    const int ranks = split_->smallest(ranks_);
+    if (options_.kind == Kind::kHyperCube && (ranks & (ranks - 1)) != 0)
+      return say(fmt::format("a hypercube has 2, 4, 8 ... ranks, not {}", ranks)), kInvalidUse;
     if (options_.kind == Kind::kHyperCube && options_.gpus > 1)
       return say("a step of the hypercube needs the one before: use -t instead of -g"), kInvalidUse;
-    if (options_.root >= ranks_)
-      return say(fmt::format("-r {}: there are only ranks 0 to {}", options_.root, ranks_ - 1)),
+    if (options_.root >= ranks)
+      return say(fmt::format("-r {}: there are only ranks 0 to {}", options_.root, ranks - 1)),
              kInvalidUse;
     const Needs needs = needs_of(options_, ranks_);
     if (const std::string misfit = placement_.misfit(); !misfit.empty())
@@ -110,7 +115,8 @@ class Process {
     RONDO_CHECK_OK(join(index, lanes));
     RONDO_CHECK_OK(introduce(index, lanes));
     const Bench bench{options_, team_, index, lanes};
-    const int roots = info(options_.kind).rooted && options_.root == kAllRoots ? ranks_ : 1;
+    const int roots =
+        info(options_.kind).rooted && options_.root == kAllRoots ? split_->smallest(ranks_) : 1;
     const std::vector<Op> ops = info(options_.kind).reduces ? options_.ops : std::vector{Op::kNone};
     const std::vector<ncclDataType_t> types =
         info(options_.kind).sized ? options_.types : std::vector{ncclInt8};
@@ -129,35 +135,29 @@ class Process {
 
   Done join(int index, Lanes& lanes) {
     const Needs needs = needs_of(options_, ranks_);
-    for (int g = 0; g < options_.gpus; ++g)
-      lanes.push_back(std::make_unique<Lane>(run_.make_backend(),
-                                             team_.member(index) * options_.gpus + g, ranks_));
+    for (int g = 0; g < options_.gpus; ++g) {
+      const int number = team_.member(index) * options_.gpus + g;
+      lanes.push_back(
+          std::make_unique<Lane>(run_.make_backend(), number, split_->place_of(number, ranks_)));
+    }
     Backend& first = lanes[0]->backend();
-    JoinOptions join{.ranks = ranks_,
+    JoinOptions join{.ranks = 0,
                      .rank = 0,
                      .id = {},
                      .own_stream = options_.own_stream,
                      .cta_policy = options_.cta_policy};
-    std::string mine;
-    if (team_.member(index) == 0) {
-      if (const ncclResult_t made = first.make_id(&join.id); made != ncclSuccess)
-        return fail(static_cast<Status>(made), "ncclGetUniqueId: {}", first.last_error());
-      mine.assign(join.id.internal, sizeof join.id.internal);
-    }
-    RONDO_TRY(auto ids, team_.all_gather(index, mine));
-    if (ids[0].size() != sizeof join.id.internal)
-      return fail(Status::kInternalError, "rank 0 sent no unique id");
-    std::memcpy(join.id.internal, ids[0].data(), sizeof join.id.internal);
+    RONDO_TRY(const auto ids, ids_of_groups(index, lanes));
     ncclResult_t result = lanes.size() > 1 ? first.group_start() : ncclSuccess;
     for (const auto& lane : lanes) {
-      join.rank = lane->rank();
-      join.device = placement_.device_of(index, lane->rank() % options_.gpus);
+      join.rank = lane->rank(), join.ranks = lane->ranks();
+      join.id = ids.at(lane->group());
+      join.device = placement_.device_of(index, lane->number() % options_.gpus);
       if (result == ncclSuccess) result = lane->backend().join(join);
     }
     if (lanes.size() > 1)
       if (const ncclResult_t ended = first.group_end(); result == ncclSuccess) result = ended;
     if (result != ncclSuccess)
-      return fail(static_cast<Status>(result), "rank {}: joining: {}", lanes[0]->rank(),
+      return fail(static_cast<Status>(result), "rank {}: joining: {}", lanes[0]->number(),
                   first.last_error());
     if (options_.bind) {
       const int before = std::max(run_.launch.local_rank, 0) * options_.threads;
@@ -172,6 +172,34 @@ class Process {
     }
     for (const auto& lane : lanes) RONDO_CHECK_OK(lane->allocate(options_, needs.send, needs.recv));
     return register_buffers(lanes);
+  }
+
+  // The first rank of every group makes its id.
+  Result<std::map<int, ncclUniqueId>> ids_of_groups(int index, const Lanes& lanes) {
+    std::string mine;
+    for (const auto& lane : lanes) {
+      if (lane->rank() != 0) continue;
+      ncclUniqueId id;
+      if (const ncclResult_t made = lane->backend().make_id(&id); made != ncclSuccess)
+        return fail(static_cast<Status>(made), "ncclGetUniqueId: {}", lane->backend().last_error());
+      const int group = lane->group();
+      mine.append(reinterpret_cast<const char*>(&group), sizeof group);
+      mine.append(id.internal, sizeof id.internal);
+    }
+    RONDO_TRY(const auto all, team_.all_gather(index, mine));
+    std::map<int, ncclUniqueId> ids;
+    constexpr std::size_t kEach = sizeof(int) + sizeof(ncclUniqueId);
+    for (const std::string& theirs : all)
+      for (std::size_t at = 0; at + kEach <= theirs.size(); at += kEach) {
+        int group = 0;
+        std::memcpy(&group, theirs.data() + at, sizeof group);
+        std::memcpy(ids[group].internal, theirs.data() + at + sizeof group, sizeof(ncclUniqueId));
+      }
+    for (const auto& lane : lanes)
+      if (!ids.contains(lane->group()))
+        return fail(Status::kInternalError, "the first rank of group {} sent no unique id",
+                    lane->group());
+    return ids;
   }
 
   Done register_buffers(const Lanes& lanes) {
@@ -216,8 +244,9 @@ class Process {
         options_.graphs, options_.unalign);
     print("#\n# Using devices\n");
     for (const Rank& rank : context_.devices)
-      print("#  Rank {:>2} Group {:>2} Pid {:>6} on {:>10} device {:>2} [{}] {}\n", rank.rank, 0,
-            rank.pid, rank.host, rank.number, rank.bus_id, rank.device);
+      print("#  Rank {:>2} Group {:>2} Pid {:>6} on {:>10} device {:>2} [{}] {}\n", rank.rank,
+            split_->group_of(rank.rank), rank.pid, rank.host, rank.number, rank.bus_id,
+            rank.device);
     for (const Rank& rank : context_.devices)
       if (rank.copy_gbs > 0)
         print("#  Copies inside device {} of {} read and write {:.1f} GB/s: %roof is of that\n",
@@ -234,8 +263,9 @@ class Process {
       test.in_place = in_place;
       if (bench.thread == 0) show_progress(test, bytes);
       if (bench.thread == 0 && watchdog_) watchdog_->arm(options_.timeout);
-      const Layout layout =
-          layout_of({test.kind, test.type, 0, ranks_, test.root, options_.spread}, bytes);
+      const Layout layout = layout_of(
+          {test.kind, test.type, 0, split_->place_of(0, ranks_).ranks, test.root, options_.spread},
+          bytes);
       RONDO_TRY(Measured measured, measure(bench, test, bytes));
       std::vector<std::string> packed;
       std::string mine;
@@ -344,6 +374,7 @@ class Process {
   ThreadTeam team_;
   Placement placement_;
   const int ranks_;
+  const Result<Split> split_;
   std::mutex mutex_;
   std::vector<Backend*> alive_;
   std::size_t initial_ = 0;

@@ -365,6 +365,20 @@ TEST(RondoBench, TakesPartWhereALauncherStartedIt) {
   EXPECT_NE(ended.output.find("#  Rank  1 "), std::string::npos) << ended.output;
 }
 
+TEST(RondoBench, MeasuresGroupsOfRanksAtOnce) {
+  const With split("NCCL_TESTS_SPLIT", "MOD 2");
+  for (const char* launch : {"--processes", "--threads"}) {
+    const Ended ended = rondo({"bench", "reduce", "--ranks", "5", launch, "-b", "1000", "-e",
+                               "1000", "-n", "3", "-r", "all"});
+    EXPECT_EQ(ended.status, 0) << ended.output;
+    EXPECT_NE(ended.output.find("#  Rank  3 Group  1 "), std::string::npos) << ended.output;
+    EXPECT_NE(ended.output.find("# Out of bounds values : 0 OK"), std::string::npos);
+  }
+  EXPECT_EQ(rondo({"bench", "reduce", "--ranks", "5", "-r", "2"}).status, 6);
+  const With wrong("NCCL_TESTS_SPLIT", "HALF 2");
+  EXPECT_EQ(rondo({"bench", "reduce", "--ranks", "4"}).status, 6);
+}
+
 TEST(RondoBench, ExitsWithNcclTestsCodes) {
   EXPECT_EQ(rondo({"bench", "all_reduce", "--nonsense"}).status, 255);
   EXPECT_EQ(rondo({"bench", "no_such_collective"}).status, 255);

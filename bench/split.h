@@ -1,0 +1,36 @@
+// NCCL_TESTS_SPLIT: the ranks of a run in groups that each have a communicator of their own and are
+// measured at once, as calls of several groups compete in a real job.
+//
+// "AND 3", "OR 1", "MOD 2", "DIV 4" (or &, |, %, / before the number; decimal, 0x or 0b): rank r is
+// in group r OP number. NCCL_TESTS_SPLIT_MASK=3, in hexadecimal, is "AND 0x3". Within a group ranks
+// keep their order.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+
+namespace rondo::bench {
+
+class Split {
+ public:
+  Split() = default;  // one group
+  static Result<Split> from_environment();
+  // An empty text: one group.
+  static Result<Split> parse(const std::string& text);
+
+  int group_of(int rank) const;
+  struct Place {
+    int group, rank, ranks;  // rank and ranks in the group
+  };
+  Place place_of(int rank, int ranks) const;
+  int smallest(int ranks) const;  // ranks of the smallest group
+
+ private:
+  enum class Op { kNone, kAnd, kOr, kMod, kDiv };
+  Op op_ = Op::kNone;
+  int number_ = 0;
+};
+
+}  // namespace rondo::bench

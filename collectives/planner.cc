@@ -224,8 +224,8 @@ Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& reco
       name(record.collective), name(record.type),
       facts.algorithms.of(record.collective) == AlgorithmFilter::kAll && record.excluded() == 0
           ? ""
-          : " NCCL_ALGO or algSelection leaves none that can run it here",
-      facts.reproducible ? " RONDO_REPRODUCIBLE=1 allows only tree-ordered algorithms" : "");
+          : " NCCL_ALGO or algSelection leaves none that can run it here.",
+      facts.reproducible ? " RONDO_REPRODUCIBLE=1 allows only tree-ordered algorithms." : "");
 }
 
 }  // namespace rondo

@@ -3,6 +3,7 @@
 
 #include "api/cli/commands.h"
 #include "api/cli/job.h"
+#include "api/cli/thread_ranks.h"
 #include "topology/cpu_budget.h"
 
 namespace rondo::cli {
@@ -10,7 +11,7 @@ namespace rondo::cli {
 int run_command(int argc, char** argv) {
   JobOptions job;
   job.ranks = topology::usable_cores();
-  bool no_prefix = false;
+  bool no_prefix = false, threads = false;
   CLI::App app{
       "Starts N processes of a program on this host with RANK, WORLD_SIZE, LOCAL_RANK,\n"
       "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and RONDO_JOB set, as torchrun does. Exits with\n"
@@ -19,6 +20,9 @@ int run_command(int argc, char** argv) {
   app.add_option("-n,--ranks", job.ranks, "how many")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+  app.add_flag("--threads", threads,
+               "ranks are threads of one process; the program is a shared object (cc -shared "
+               "-fPIC) whose main() is one rank");
   app.add_flag("--no-prefix", no_prefix, "do not put [rank] before every line");
   app.add_flag("--keep-going", job.keep_going,
                "a rank that fails does not end the others (programs that survive failures)");
@@ -35,6 +39,7 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }
+  if (threads) return run_threads({job.argv, job.ranks, job.master_port, job.keep_going});
   job.prefix = !no_prefix;
   return run_job(job);
 }

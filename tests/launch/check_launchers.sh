@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A C program meets its peers under every launcher that launch_env.h knows: rondo run, Open MPI and
 # MPICH themselves; torchrun and srun by the variables that they set.
-#   check_launchers.sh PROGRAM RONDO      PROGRAM: hello_allreduce
+#   check_launchers.sh PROGRAM RONDO SHARED   PROGRAM: hello_allreduce; SHARED: it as a library
 set -uo pipefail
-program=$1 rondo=$2
+program=$1 rondo=$2 shared=$3
 failures=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -54,6 +54,13 @@ by_variables() {
 port=$((15000 + $$ % 14000))
 
 started "rondo run" "$rondo" run -n 3 --
+program=$shared started "rondo run --threads" "$rondo" run -n 3 --threads --
+if timeout 60 "$rondo" run -n 2 --threads -- "$program" >"$work/out" 2>&1 ||
+  ! grep -q "need a shared object (cc -shared -fPIC)" "$work/out"; then
+  echo "FAILED: a program that is no library is not refused for threads"
+  cat "$work/out"
+  failures=$((failures + 1))
+fi
 started "Open MPI" mpirun.openmpi --allow-run-as-root --oversubscribe -n 3
 started "MPICH" mpirun.mpich -n 3
 

@@ -221,6 +221,11 @@ Result<std::uint8_t> parse_protocols(std::string_view text, std::uint8_t unnamed
     if (!std::isspace(static_cast<unsigned char>(c)))
       rest += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (rest.empty()) return unnamed;
+  if (rest.find_first_of(":;") != std::string::npos)
+    return fail(Status::kInvalidUsage,
+                "NCCL_PROTO is '{}': between GPUs one list counts for all functions, such as "
+                "'simple,ll'",
+                text);
   const bool excludes = rest.front() == '^';
   std::uint8_t named = 0;
   for (std::size_t at = excludes ? 1 : 0; at <= rest.size();) {

@@ -1,5 +1,5 @@
 // Any command line of `rondo bench`: it is refused with an exit code, or the sweep that it asks for
-// is one that ends.
+// is one that ends. Any text as NCCL_TESTS_SPLIT: refused, or everybody has a place.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -9,6 +9,7 @@
 
 #include "bench/gpu_lane.h"
 #include "bench/options.h"
+#include "bench/split.h"
 
 // In place of the bench's: here are no devices.
 int rondo::bench::gpu_devices() { return 0; }
@@ -30,6 +31,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t end = std::min(text.find_first_of(std::string(" \n\0", 3), at), text.size());
     if (end > at) words.push_back(text.substr(at, end - at));
     at = end + 1;
+  }
+  if (const auto split = Split::parse(text); split.ok()) {
+    constexpr int kRanks = 5;
+    for (int r = 0; r < kRanks; ++r) {
+      const Split::Place place = split->place_of(r, kRanks);
+      require(place.rank >= 0 && place.rank < place.ranks && place.ranks <= kRanks);
+    }
   }
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

@@ -1,5 +1,6 @@
-// Any text as a conf file, as the value of every variable of the registry, as NCCL_ALGO, as a list
-// of CPUs, and as what a launcher sets: each is refused or means something that can be used.
+// Any text as a conf file, as the value of every variable of the registry, as NCCL_ALGO and
+// NCCL_PROTO, as a list of CPUs, and as what a launcher sets: each is refused or means something
+// that can be used.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include "base/log.h"
 #include "base/seconds.h"
 #include "collectives/algorithm_filter.h"
+#include "collectives/protocol_filter.h"
 #include "topology/cpu_list.h"
 #include "transport/tcp/tcp_network.h"
 
@@ -106,6 +108,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 3:
       if (const auto chosen = parse_algorithms(text, "NCCL_ALGO"); !chosen.ok())
         require(chosen.status() == Status::kInvalidUsage);
+      if (const auto chosen = parse_host_protocols(text, "NCCL_PROTO"); chosen.ok()) {
+        for (const std::uint8_t set : chosen->allowed) require(set > 0 && set <= chosen->kAll);
+      } else {
+        require(chosen.status() == Status::kInvalidUsage);
+      }
       break;
     case 4:
       cpu_list(text);

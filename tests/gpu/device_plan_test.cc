@@ -170,6 +170,9 @@ TEST(DevicePlan, ProtocolsAreListsOfNames) {
   EXPECT_EQ(parse_protocols("^LL, LL128").value(), 1);
   EXPECT_EQ(parse_protocols("simple,ll").value(), 3);
   EXPECT_FALSE(parse_protocols("simpel").ok());
+  const auto functions = parse_protocols("allreduce:simple");
+  ASSERT_FALSE(functions.ok());
+  EXPECT_NE(functions.error().text.find("one list counts for all functions"), std::string::npos);
   EXPECT_EQ(parse_protocols("LL128").value(), 4);
   EXPECT_FALSE(parse_protocols("^simple,ll").ok()) << "nothing promises LL128 unasked";
   EXPECT_EQ(parse_protocols("^simple,ll", 7).value(), 4);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <mutex>
@@ -28,6 +29,12 @@ struct Settings {
 std::atomic<int> cached_level{-1};
 std::mutex settings_mutex;
 Settings settings;
+
+// About the log itself, where no log can tell: on standard error.
+void complain(const std::string& text) {
+  const std::string line = fmt::format("{}:{} NCCL WARN {}\n", settings.host, getpid(), text);
+  [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
+}
 
 Level parse_level(const std::string& text) {
   struct Row {
@@ -131,7 +138,11 @@ int load() {
   gethostname(host, sizeof(host) - 1);
   settings.host = std::string(host).substr(0, std::string_view(host).find('.'));
   cached_level.store(0, std::memory_order_relaxed);  // so that reading the variables cannot recurse
-  settings.level = parse_level(env::get_string("NCCL_DEBUG"));
+  const std::string level = env::get_string("NCCL_DEBUG");
+  settings.level = parse_level(level);
+  if (settings.level == Level::kNone && !level.empty() && strcasecmp(level.c_str(), "NONE") != 0)
+    complain(fmt::format("NCCL_DEBUG='{}' is not VERSION, WARN, INFO or TRACE: nothing is logged",
+                         level));
   settings.subsystems = parse_subsystems(env::get_string("NCCL_DEBUG_SUBSYS"));
   const std::string file = env::get_string("NCCL_DEBUG_FILE");
   settings.time_format = env::get_string("NCCL_DEBUG_TIMESTAMP_FORMAT");
@@ -140,9 +151,14 @@ int load() {
   if (strcasecmp(file.c_str(), "stderr") == 0) {
     settings.fd = 2;
   } else if (!file.empty() && strcasecmp(file.c_str(), "stdout") != 0) {
-    const int fd = ::open(expand(file, settings.host).c_str(),
-                          O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
-    if (fd >= 0) settings.fd = fd;
+    const std::string path = expand(file, settings.host);
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+    if (fd >= 0) {
+      settings.fd = fd;
+    } else if (settings.level != Level::kNone) {
+      complain(fmt::format("NCCL_DEBUG_FILE='{}': {}; the log goes to standard output", path,
+                           std::strerror(errno)));
+    }
   }
   cached_level.store(static_cast<int>(settings.level), std::memory_order_release);
   return static_cast<int>(settings.level);

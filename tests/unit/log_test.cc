@@ -55,5 +55,27 @@ TEST(Log, TakesTheFormatOfTheTimeAndItsLevels) {
   expect_line(lines[1], R"(<\d\d\.\d\d \d{3} % \d{4}> \S+ \[-1\] NCCL INFO an information)");
 }
 
+// What reaches standard error when the log is read anew.
+std::string complaint_with(const Variables& variables) {
+  for (const auto& [name, value] : variables) ::setenv(name, value, 1);
+  testing::internal::CaptureStderr();
+  reset();
+  (void)wanted(Level::kWarn);
+  const std::string text = testing::internal::GetCapturedStderr();
+  for (const auto& [name, value] : variables) ::unsetenv(name);
+  reset();
+  return text;
+}
+
+TEST(Log, SaysWhatIsWrongWithItsOwnVariables) {
+  EXPECT_NE(complaint_with({{"NCCL_DEBUG", "INOF"}}).find("NCCL_DEBUG='INOF' is not VERSION, WARN"),
+            std::string::npos);
+  EXPECT_NE(complaint_with({{"NCCL_DEBUG", "WARN"}, {"NCCL_DEBUG_FILE", "/no/such/folder/log"}})
+                .find("NCCL_DEBUG_FILE='/no/such/folder/log': No such file or directory"),
+            std::string::npos);
+  for (const char* fine : {"", "none", "Warn", "TRACE", "version"})
+    EXPECT_EQ(complaint_with({{"NCCL_DEBUG", fine}}), "");
+}
+
 }  // namespace
 }  // namespace rondo::log

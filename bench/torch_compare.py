@@ -2,10 +2,13 @@
 """Collectives of torch.distributed on CPU tensors: Rondo beside gloo, taking turns in one run.
 
   python bench/torch_compare.py [--ranks 2 4] [--most 64M] [--png FILE] [--json FILE] [--quick]
+  python bench/torch_compare.py --only all_reduce --least 64M --no-ddp       one line of it
+  mpirun -n 2 python bench/torch_compare.py       and mpi, where this build of torch has it
 
 Needs an installed torch and api/torch (matplotlib for --png). Every call is timed on every rank;
 the slowest rank counts; medians. "C" is Rondo's C function on the same memory, "async" is
-async_op=True and wait(). DDP is a step of a model with 25 million parameters.
+async_op=True and wait(), "fake" is torch's own backend that does nothing: what any backend costs.
+DDP is a step of a model with 25 million parameters. Ends with the targets that were measured.
 """
 
 import argparse
@@ -21,6 +24,14 @@ import torch.distributed as dist
 
 FORK = multiprocessing.get_context("fork")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
+BESIDE = ("C", "fake", "async", "mpi")  # columns that not every line has
+
+# What is to be reached: by ranks where it depends on them.
+MEAN_RATIO = {2: 12, 4: 10}
+LARGE_ALL_REDUCE, LARGE_RATIO = 64 << 20, {2: 5, 4: 2.5}
+MOST_ADDED_US, MOST_ADDED_SHARE, SHARE_FROM = 8, 0.05, 256 << 10
+MOST_ASYNC_US = {2: 40}
+MOST_EXPOSED = 0.4
 
 
 def parse_bytes(text):
@@ -114,31 +125,52 @@ def ddp(groups, quick):
     return compare(calls, 100 << 20, quick)
 
 
-def serve(rank, size, folder, options, results):
+def all_groups(by_mpirun):
+    """One of every backend, all ranks in each."""
+    import torch.testing._internal.distributed.fake_pg  # noqa: F401  registers "fake"
+
+    names = ["gloo", "rondo", "fake"]
+    if by_mpirun and dist.is_mpi_available():
+        names.append("mpi")
+    return {name: dist.new_group(backend=name) for name in names}
+
+
+def run_rank(rank, size, store, options, by_mpirun=False):
     torch.set_num_threads(1)
     if options.bind:
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[rank % len(cores)]})
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size
-    )
-    groups = {"gloo": dist.new_group(backend="gloo"), "rondo": dist.new_group(backend="rondo")}
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
+    groups = all_groups(by_mpirun)
+    fake = groups.pop("fake")
     rows = []
-    for name in COLLECTIVES:
-        byte_count = 4
-        while byte_count <= options.most:
-            calls = {
-                who: call_of(name, group, byte_count // 4, size) for who, group in groups.items()
-            }
+    for name in options.only:
+        for byte_count in sizes(options):
+            count = byte_count // 4
+            calls = {who: call_of(name, group, count, size) for who, group in groups.items()}
             if name == "all_reduce":
-                calls["C"] = c_call(groups["rondo"], byte_count // 4)
-                calls["async"] = call_of(name, groups["rondo"], byte_count // 4, size, True)
+                calls["C"] = c_call(groups["rondo"], count)
+                calls["async"] = call_of(name, groups["rondo"], count, size, True)
+                calls["fake"] = call_of(name, fake, count, size)
             rows.append([name, byte_count, compare(calls, byte_count, options.quick)])
-            byte_count *= 16
-    steps = None if options.quick else ddp(groups, options.quick)
-    if rank == 0:
-        results.put((rows, steps))
+    both = {name: groups[name] for name in ("gloo", "rondo")}
+    steps = ddp(both, options.quick) if options.ddp and not options.quick else None
     dist.barrier()
+    return rows, steps
+
+
+def sizes(options):
+    byte_count = 4
+    while byte_count <= options.most:
+        if byte_count >= options.least:
+            yield byte_count
+        byte_count *= 16
+
+
+def serve(rank, size, folder, options, results):
+    answer = run_rank(rank, size, f"{folder}/store", options)
+    if rank == 0:
+        results.put(answer)
 
 
 def measure(size, options):
@@ -156,25 +188,71 @@ def measure(size, options):
     return answer
 
 
+def mpirun_world():
+    """Rank and size where mpirun has started this process, else None."""
+    from rondo.torch.launchers import RANKS, SIZES, first_of
+
+    of_mpi = [name for name in RANKS if name.startswith(("OMPI_", "PMI_"))]
+    if first_of(of_mpi) is None:
+        return None
+    return int(first_of(of_mpi)), int(first_of(SIZES))
+
+
+def under_mpirun(rank, size, options):
+    store = f"{tempfile.gettempdir()}/rondo-compare-{os.getppid()}"
+    return run_rank(rank, size, store, options, by_mpirun=True)
+
+
 def show(size, rows, steps):
     print(f"{size} ranks, medians in us; ratio: gloo / rondo")
-    print(
-        f"{'collective':16}{'bytes':>12}{'gloo':>12}{'rondo':>12}{'ratio':>8}{'C':>10}{'async':>10}"
-    )
+    columns = [column for column in BESIDE if any(column in times for _, _, times in rows)]
+    beside = "".join(f"{column:>10}" for column in columns)
+    print(f"{'collective':16}{'bytes':>12}{'gloo':>12}{'rondo':>12}{'ratio':>8}{beside}")
     for name, byte_count, times in rows:
-        more = "".join(f"{times[k]:10.1f}" for k in ("C", "async") if k in times)
-        ratio = times["gloo"] / times["rondo"]
+        more = "".join(f"{times[k]:10.1f}" if k in times else " " * 10 for k in columns)
+        ratio = ratio_of(times)
         print(
             f"{name:16}{byte_count:12}{times['gloo']:12.1f}{times['rondo']:12.1f}{ratio:8.2f}{more}"
         )
-    mean = math.exp(
-        sum(math.log(times["gloo"] / times["rondo"]) for _, _, times in rows) / len(rows)
-    )
-    print(f"geometric mean of the ratios: {mean:.1f}")
+    if not dist.is_mpi_available():
+        print("mpi: this build of torch has none")
+    if steps:
+        print("DDP, 25 million parameters, us:", {k: round(v) for k, v in steps.items()})
+    for what, value, limit, at_least in targets(size, rows, steps):
+        met = value >= limit if at_least else value <= limit
+        sign = "at least" if at_least else "at most"
+        print(f"{'met' if met else 'MISSED':7}{what}: {value:.2f}, {sign} {limit:g}")
+
+
+def ratio_of(times):
+    return times["gloo"] / times["rondo"]
+
+
+def mean_ratio(rows):
+    return math.exp(sum(math.log(ratio_of(times)) for _, _, times in rows) / len(rows))
+
+
+def targets(size, rows, steps):
+    """(what, value, limit, whether the limit is a lower one), as far as it was measured."""
+    yield "smallest ratio", min(ratio_of(times) for _, _, times in rows), 1, True
+    if size in MEAN_RATIO and {name for name, _, _ in rows} == set(COLLECTIVES):
+        yield "geometric mean of the ratios", mean_ratio(rows), MEAN_RATIO[size], True
+    with_c = {b: times for name, b, times in rows if name == "all_reduce"}
+    if LARGE_ALL_REDUCE in with_c and size in LARGE_RATIO:
+        ratio = ratio_of(with_c[LARGE_ALL_REDUCE])
+        yield "all_reduce of 64 MiB, ratio", ratio, LARGE_RATIO[size], True
+    small = [t["rondo"] - t["C"] for b, t in with_c.items() if b < SHARE_FROM]
+    large = [t["rondo"] / t["C"] - 1 for b, t in with_c.items() if b >= SHARE_FROM]
+    if small:
+        yield "a blocking call adds to the C call, us", max(small), MOST_ADDED_US, False
+    if large:
+        yield "from 256 KiB on, as a share", max(large), MOST_ADDED_SHARE, False
+    if 4 in with_c and size in MOST_ASYNC_US:
+        yield "async_op and wait, 4 B, us", with_c[4]["async"], MOST_ASYNC_US[size], False
     if steps:
         exposed = {who: steps[f"{who} step"] - steps[f"{who} lonely"] for who in ("gloo", "rondo")}
-        print("DDP, 25 million parameters, us:", {k: round(v) for k, v in steps.items()})
-        print(f"exposed communication, rondo / gloo: {exposed['rondo'] / exposed['gloo']:.2f}")
+        share = exposed["rondo"] / exposed["gloo"]
+        yield "DDP: exposed communication, rondo / gloo", share, MOST_EXPOSED, False
 
 
 def draw(path, measured):
@@ -185,7 +263,7 @@ def draw(path, measured):
 
     figure, axes = pyplot.subplots(1, len(measured), figsize=(6 * len(measured), 4), sharey=True)
     for axis, (size, rows) in zip([axes] if len(measured) == 1 else axes, measured.items()):
-        for name in COLLECTIVES:
+        for name in sorted({name for name, _, _ in rows}, key=COLLECTIVES.index):
             mine = [(b, t["gloo"] / t["rondo"]) for n, b, t in rows if n == name]
             axis.plot(*zip(*mine), marker="o", label=name)
         axis.set(xscale="log", yscale="log", xlabel="bytes", title=f"{size} ranks, CPU tensors")
@@ -200,15 +278,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--least", type=parse_bytes, default=4)
     parser.add_argument("--most", type=parse_bytes, default=64 << 20)
+    parser.add_argument("--only", nargs="+", choices=COLLECTIVES, default=COLLECTIVES)
+    parser.add_argument("--no-ddp", action="store_false", dest="ddp")
     parser.add_argument("--bind", action="store_true", help="a core for each rank and its threads")
     parser.add_argument("--png")
     parser.add_argument("--json")
     parser.add_argument("--quick", action="store_true", help="few repetitions, no DDP")
     options = parser.parse_args()
     measured = {}
-    for size in options.ranks:
-        rows, steps = measure(size, options)
+    world = mpirun_world()
+    for size in [world[1]] if world else options.ranks:
+        rows, steps = under_mpirun(*world, options) if world else measure(size, options)
+        if world and world[0] > 0:
+            return
         show(size, rows, steps)
         measured[size] = rows
     if options.json:

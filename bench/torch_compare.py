@@ -156,6 +156,7 @@ def run_rank(rank, size, store, options, by_mpirun=False):
     both = {name: groups[name] for name in ("gloo", "rondo")}
     steps = ddp(both, options.quick) if options.ddp and not options.quick else None
     dist.barrier()
+    dist.destroy_process_group()  # threads of gloo may not outlive the interpreter
     return rows, steps
 
 

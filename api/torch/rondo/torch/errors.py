@@ -4,10 +4,16 @@ from torch.distributed import DistBackendError
 
 from rondo.torch.library import SUCCESS, lib
 
+# The library's own limit is replaced by torch's.
+LIMIT = "RONDO_TIMEOUT sets this limit"
+LIMIT_HERE = "the timeout of the group or of this call sets this limit"
+
 
 def last_error() -> str:
     text = lib.ncclGetLastError(None)
-    return text.decode(errors="replace") if text else "no explanation was given"
+    if not text:
+        return "no explanation was given"
+    return text.decode(errors="replace").rstrip().replace(LIMIT, LIMIT_HERE)
 
 
 def error_now(result: int) -> DistBackendError:

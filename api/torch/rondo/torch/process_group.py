@@ -71,6 +71,8 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
 
     def _runs_now(self, options: object) -> bool:
         """A blocking call, and nothing that it would have to look after first."""
+        if self._unfinished:
+            self._forget_finished()
         return not (self._unfinished or getattr(options, "asyncOp", True)) and (
             self._coalesced is None
         )
@@ -80,6 +82,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
     ) -> dist.Work:
         """issue(stream) makes the calls and returns the first code that is not success."""
         if self._unfinished:
+            self._forget_finished()
             self._finish_chains()
         if self._coalesced is not None or getattr(options, "asyncOp", True):
             return self._queue(issue, buffers, results, seconds_of(options))
@@ -113,12 +116,16 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
         kept.append(work)
         if self._coalesced is not None:
             self._coalesced.append(work)
+        self._forget_finished()
+        return work
+
+    def _forget_finished(self) -> None:
+        kept = self._unfinished
         try:
             while kept[0].is_over():
                 kept.popleft()
         except IndexError:
             pass  # another thread has taken the last one
-        return work
 
     def _join(self, works: list) -> dist.Work:
         return works[0] if len(works) == 1 else JoinedWork(works)

@@ -2,8 +2,10 @@
 //
 // Those that only move data are a message per pair of ranks, empty ones included, all in progress
 // at once: so each pair checks its own two counts, and no rank has to know those of others. On the
-// host they are announced as the one call that they make up. A reduction is one Reduce per part.
+// host they are announced as the one call that they make up. A reduction is one Reduce per part,
+// announced likewise. Counts that all ranks know are part of what they must agree on.
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <memory>
 #include <vector>
@@ -87,6 +89,19 @@ bool pair_talks(const VectorCall& what, int from, int to) {
   return true;
 }
 
+// Counts that all ranks have alike: their sum, and a digest where other calls have their root
+// (below -1: there is none).
+void agree_on(const Sizes& counts, CallRecord* record) {
+  std::uint64_t digest = 0xcbf29ce484222325;
+  for (const std::size_t count : counts) {
+    record->count += count;
+    digest = (digest ^ count) * 0x100000001b3;
+    digest ^= digest >> 29;
+  }
+  constexpr std::uint64_t kMost = (std::uint64_t{1} << 31) - 2;
+  record->root = -2 - static_cast<std::int32_t>(digest % kMost);
+}
+
 // What this rank sends itself; nobody else could notice that the two sides differ.
 Done check_own_part(const VectorCall& what, const Comm& comm, const Counts& counts) {
   if (!pair_talks(what, comm.rank, comm.rank)) return done();
@@ -154,8 +169,12 @@ Result<Request> build(const VectorCall& what, const Comm& comm, Fill fill) {
   if (!reduces) RONDO_CHECK_OK(check_own_part(what, comm, counts));
   std::vector<Call> calls =
       reduces ? reductions(what, comm, request.call, counts) : messages(what, comm, type, counts);
-  if (!reduces && comm.engine()->device() < 0) {
-    request.call.record = {0, what.which, type, RedOp::kSum, 0, what.root};
+  if (comm.engine()->device() < 0) {
+    CallRecord& whole = request.call.record;  // has type and operation
+    whole.collective = what.which;
+    whole.root = what.root;
+    if (reduces) agree_on(counts.send_counts, &whole);
+    if (what.which == Collective::kAllGatherV) agree_on(counts.receive_counts, &whole);
     request.call.parts = std::make_shared<const std::vector<Call>>(std::move(calls));
     return request;
   }

@@ -37,6 +37,7 @@ std::string to_string(const CallRecord& record) {
                        record.collective == Collective::kReduceScatterV;
   if (reduces) text += fmt::format(", {}", name(record.op));
   if (record.root >= 0) text += fmt::format(", root {}", record.root);
+  if (record.root < -1) text += fmt::format(", parts {:x}", -(record.root + 2));
   if (record.flags & CallRecord::kFused) text += ", grouped";
   if (record.excluded() != 0) text += ", some algorithms left out";
   return text + ")";

@@ -159,7 +159,8 @@ class CommunicatorState {
   void on_control(int peer, std::span<const std::byte> message);
   Done flush_links();
   Done run_as_messages(const Call& call);
-  Done run_parts(std::span<const Call> messages, const CallRecord& whole);
+  Done run_parts(const Call& whole);
+  Done run_announced_messages(std::span<const Call> messages, const CallRecord& whole);
 
   // What they are doing (elsewhere.cc): asked by whoever waits for long, answered inside any wait.
   bool check_elsewhere(int awaited);

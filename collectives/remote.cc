@@ -114,12 +114,13 @@ Done CommunicatorState::run_as_messages(const Call& call) {
                     name(record.collective));
     }
   }
-  return run_parts(messages, record);
+  return run_announced_messages(messages, record);
 }
 
 // Messages that make up a collective: announced as such, so that ranks that call something else are
 // found, and named by it in every fault.
-Done CommunicatorState::run_parts(std::span<const Call> messages, const CallRecord& whole) {
+Done CommunicatorState::run_announced_messages(std::span<const Call> messages,
+                                               const CallRecord& whole) {
   if (size == 1) return run_point_to_point(messages, &whole);
   current = whole;
   host::Announcer announcer(host, whole);
@@ -129,6 +130,20 @@ Done CommunicatorState::run_parts(std::span<const Call> messages, const CallReco
   if (result.ok()) host.finish_call();
   current = CallRecord{};
   return result;
+}
+
+// A v-collective: messages, or reductions one after another, which are calls of their own behind
+// the announcement of the whole.
+Done CommunicatorState::run_parts(const Call& whole) {
+  if (whole.record.collective != Collective::kReduceScatterV)
+    return run_announced_messages(*whole.parts, whole.record);
+  if (size > 1) RONDO_CHECK_OK(announce_empty(whole.record));
+  for (const Call& part : *whole.parts) {
+    Call reduction = part;
+    reduction.scalar = whole.scalar;  // PreMulSum's may have come late
+    RONDO_CHECK_OK(run_collective(reduction));
+  }
+  return done();
 }
 
 }  // namespace rondo

@@ -85,7 +85,7 @@ Done CommunicatorState::announce_empty(const CallRecord& record) {
 }
 
 Done CommunicatorState::run_collective(const Call& call) {
-  if (call.parts) return run_parts(*call.parts, call.record);
+  if (call.parts) return run_parts(call);
   if (size == 1) {
     run_alone(call);
     return done();

@@ -190,6 +190,31 @@ TEST(VectorMismatch, AgainstAnotherCollectiveNamesBoth) {
     });
 }
 
+// Counts that every rank must know are compared whole, though each pair may agree.
+TEST(VectorMismatch, OfCountsThatAllKnowIsFoundWhereverItLies) {
+  for (const bool reduces : {false, true})
+    for (const bool same_sum : {false, true})
+      with_ranks(3, [&](ncclComm_t comm, int rank) {
+        Sizes counts = {100, 100, 100};
+        const Sizes places = {0, 200, 400};
+        if (rank == 0) counts[1] -= 10, counts[2] += same_sum ? 10 : 0;
+        std::vector<int> in(600, rank), out(600, -1);
+        ncclResult_t result =
+            reduces ? rondoReduceScatterv(in.data(), out.data(), counts.data(), ncclInt32, ncclSum,
+                                          comm, nullptr)
+                    : rondoAllGatherv(in.data(), counts[static_cast<std::size_t>(rank)], out.data(),
+                                      counts.data(), places.data(), ncclInt32, comm, nullptr);
+        if (result == ncclSuccess) result = rondoBarrier(comm, nullptr);
+        const std::string name = reduces ? "ReduceScatterV" : "AllGatherV";
+        expect_mismatch(result, name + "(count 300, int32",
+                        name + (same_sum ? "(count 300, int32" : "(count 290, int32"));
+        if (same_sum) {
+          EXPECT_NE(std::string(ncclGetLastError(nullptr)).find(", parts "), std::string::npos);
+        }
+        EXPECT_EQ(std::string(ncclGetLastError(nullptr)).find("Reduce("), std::string::npos);
+      });
+}
+
 TEST(VectorMismatch, WithItselfIsRefusedBeforeAnythingMoves) {
   with_ranks(2, [](ncclComm_t comm, int rank) {
     const Sizes places = {0, 10};

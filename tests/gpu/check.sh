@@ -3,6 +3,7 @@
 #   bash tests/gpu/check.sh            builds the preset cuda for this device; into gpu-results/
 #   bash tests/gpu/check.sh --packed   uses the binaries beside it (tests/gpu/pack.sh made them)
 #   OUT=folder                         where results go; at most 8 files, written as they come
+#   SECONDS_IN_ALL=540                 the build included; what has no time left is listed as not run
 # Ends with a verdict; non-zero where anything failed or there is no GPU. What cannot run is listed
 # with the reason.
 set -uo pipefail
@@ -19,15 +20,29 @@ if ! devices=$(nvidia-smi -L 2>&1); then
 fi
 
 # stage NAME SECONDS FILE command...: appends what the command says to FILE.
+in_all=${SECONDS_IN_ALL:-540}
 stage() {
-  local name=$1 seconds=$2 file=$out/$3 begin=$SECONDS
+  local name=$1 seconds=$2 file=$out/$3 begin=$SECONDS left=$((in_all - SECONDS))
   shift 3
+  [ "$left" -ge 5 ] || { cannot "$name" "no time was left of $in_all s"; return; }
+  [ "$seconds" -le "$left" ] || seconds=$left
   { echo "== $name: $*"; timeout -k 5 "$seconds" "$@"; } >>"$file" 2>&1
   local status=$?
   [ $status -eq 0 ] || failed+=("$name (exit status $status, see $file)")
   echo "$name: $([ $status -eq 0 ] && echo passed || echo FAILED) in $((SECONDS - begin)) s"
 }
 cannot() { not_run+=("$1: $2"); }
+# tests NAME SECONDS FILTER PROGRAM [command before it...]: a filter must name tests that there are.
+tests() {
+  local name=$1 seconds=$2 filter=$3 program=$bin/$4
+  shift 4
+  [ "$("$program" --gtest_list_tests --gtest_filter="$filter" | grep -c '^  ')" -gt 0 ] || {
+    failed+=("$name (no test is named $filter)")
+    return
+  }
+  # Not brief: what hung is the last that is named.
+  stage "$name" "$seconds" tests.txt "$@" "$program" --gtest_filter="$filter"
+}
 
 if [ "${1:-}" = --packed ]; then
   bin=$here lib=$here
@@ -46,17 +61,14 @@ else
 fi
 
 stage probe 150 probe.json "$bin/gpu_probe"
-stage correctness 120 tests.txt "$bin/gpu_tests" --gtest_brief=1 --gtest_filter='-*ll128*'
+tests correctness 120 '-*ll128*' gpu_tests
 # Nothing promises that lines of 128 bytes stay whole: a failure here is an answer, too.
-stage ll128-forced 30 tests.txt "$bin/gpu_tests" --gtest_brief=1 --gtest_filter='*ll128*'
-some=--gtest_filter='*/1:Graphs.*:*Meet*_devices:*CopyEngines*'
-stage blocking-launches 30 tests.txt \
-  env CUDA_LAUNCH_BLOCKING=1 "$bin/gpu_tests" --gtest_brief=1 "$some"
-stage one-connection 30 tests.txt \
-  env CUDA_DEVICE_MAX_CONNECTIONS=1 "$bin/gpu_tests" --gtest_brief=1 "$some"
-stage processes 60 tests.txt "$bin/gpu_process_tests" --gtest_brief=1 --gtest_filter=-'*/2'
-stage processes-one-connection 20 tests.txt env CUDA_DEVICE_MAX_CONNECTIONS=1 \
-  "$bin/gpu_process_tests" --gtest_brief=1 --gtest_filter='SharedGpu*'
+tests ll128-forced 30 '*ll128*' gpu_tests
+some='*/1:Graphs.*:*Meet*_devices:*CopyEngines*'
+tests blocking-launches 30 "$some" gpu_tests env CUDA_LAUNCH_BLOCKING=1
+tests one-connection 30 "$some" gpu_tests env CUDA_DEVICE_MAX_CONNECTIONS=1
+tests processes 100 '-*/2' gpu_process_tests
+tests processes-one-connection 20 'SharedGpu*' gpu_process_tests env CUDA_DEVICE_MAX_CONNECTIONS=1
 
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
   for ranks in ${TORCH_RANKS:-1 2 4}; do  # processes on the one GPU
@@ -106,8 +118,13 @@ for kind in all_gather reduce_scatter broadcast alltoall sendrecv; do
   stage "bench-$kind" 15 bench.txt "$bin/rondo" bench $kind -g 1 --ranks-per-gpu 4 -b 64K -e 64M \
     -f 32 -n 10 --no-progress
 done
-gpus=$(grep -c '^GPU ' "$out/devices.txt")
+gpus=$(grep -c '^GPU ' <<<"$devices")
 if [ "$gpus" -gt 1 ]; then
+  # Processes with a GPU each, as torchrun starts them: small calls push lines, by default.
+  for algorithm in "" ring tree; do
+    stage "bench-$gpus-processes-${algorithm:-any}" 15 bench.txt env "NCCL_ALGO=$algorithm" \
+      "$bin/rondo" bench all_reduce --ranks "$gpus" -b 4 -e 1M -f 4 -n 20 --no-progress
+  done
   for way in ring:LL ring:LL128 ring:Simple tree:LL tree:Simple oneshot:LL twoshot:Simple; do
     stage "bench-$gpus-gpus-$way" 15 bench.txt env "NCCL_ALGO=${way%:*}" "NCCL_PROTO=${way#*:}" \
       "$bin/rondo" bench all_reduce -g "$gpus" -b 4 -e 4M -f 16 -n 20 --no-progress
@@ -129,8 +146,7 @@ fi
 
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do
-    stage "$tool" 40 sanitizer.txt compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      "$bin/gpu_tests" --gtest_brief=1 --gtest_filter='*OddSizes*/1'
+    tests "$tool" 40 '*OddSizes*/1' gpu_tests compute-sanitizer --tool "$tool" --error-exitcode 9
   done
 else
   cannot compute-sanitizer "it is not on this machine"

@@ -34,6 +34,25 @@ std::vector<int> ranks_behind(const DeviceConnections& connections, int rank, Be
   return found;
 }
 
+struct Newest {
+  std::uint64_t number = 0;  // 0: none, or one after the other just now
+  CallRecord call;
+};
+// The call of the newest launch stands still until the next but one; so it is read again where one
+// has begun meanwhile.
+Newest newest(const DeviceConnections& connections, int rank) {
+  constexpr int kMostTries = 100;
+  const cuda::Control& control = connections.host_control(rank);
+  for (int i = 0; i < kMostTries; ++i) {
+    Newest found{word(control.progress[0].begun), {}};
+    if (found.number == 0) return {};
+    found.call = load_record(control.begun_call[found.number % 2]);
+    HostAtomics::fence_seq_cst();
+    if (word(control.progress[0].begun) == found.number) return found;
+  }
+  return {};
+}
+
 std::string list(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank" : "ranks";
   for (std::size_t i = 0; i < ranks.size(); ++i)
@@ -50,7 +69,7 @@ bool is_in_launch(const DeviceConnections& connections, int rank) {
 }
 
 CallRecord newest_launch(const DeviceConnections& connections, int rank) {
-  return load_record(connections.host_control(rank).begun_call);
+  return newest(connections, rank).call;
 }
 
 std::vector<int> ranks_not_come(const DeviceConnections& connections, int rank) {
@@ -64,11 +83,11 @@ std::vector<int> ranks_not_over(const DeviceConnections& connections, int rank) 
 }
 
 int rank_that_differs(const DeviceConnections& connections, int rank) {
-  const std::uint64_t number = word(connections.host_control(rank).progress[0].begun);
-  const CallRecord mine = newest_launch(connections, rank);
+  const Newest mine = newest(connections, rank);
+  if (mine.number == 0) return -1;
   for (int peer = 0; peer < connections.layout().ranks(); ++peer)
-    if (word(connections.host_control(peer).progress[0].begun) == number &&
-        !(newest_launch(connections, peer) == mine))
+    if (const Newest theirs = newest(connections, peer);
+        theirs.number == mine.number && !(theirs.call == mine.call))
       return peer;
   return -1;
 }

@@ -6,17 +6,8 @@
 #include "collectives/gpu/process_team.h"
 
 namespace rondo::gpu {
-namespace {
-
-// Looks in a row that must see two different calls: a rank may be just writing down its next one.
-constexpr int kSureLooks = 3;
-
-}  // namespace
 
 void ProcessTeam::look_at_kernels() {
-  bool differs = false;
-  for (const int rank : local_) differs = differs || rank_that_differs(*connections_, rank) >= 0;
-  differing_looks_ = differs ? differing_looks_ + 1 : 0;
   for (const int rank : local_)
     if (!released_) check_launch(rank);
 }
@@ -25,8 +16,7 @@ void ProcessTeam::check_launch(int rank) {
   if (const auto found = kernel_fault(*connections_, rank, device_seconds()))
     return blame(Status::kTimeout, found->peer, found->text);
   const CallRecord call = newest_launch(*connections_, rank);
-  if (const int other = rank_that_differs(*connections_, rank);
-      other >= 0 && differing_looks_ >= kSureLooks)
+  if (const int other = rank_that_differs(*connections_, rank); other >= 0)
     return blame(
         Status::kInvalidUsage, other,
         fmt::format("Mismatched calls: on their devices, rank {} is in {} and rank {} in "

@@ -174,7 +174,6 @@ class ProcessTeam {
   bool several_devices_ = false;    // of this process
   std::unique_ptr<DeviceConnections> connections_;
   std::vector<std::uint64_t> led_;  // by place of a plain descriptor: the newest led call there
-  int differing_looks_ = 0;         // in a row at which kernels were in different calls
 
   std::atomic<std::uint64_t> sequence_{0};  // plain collectives so far
   std::vector<std::uint32_t> captured_;     // by rank: descriptors used by captured calls

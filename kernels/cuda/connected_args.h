@@ -76,7 +76,7 @@ struct alignas(128) Control {
   std::uint64_t step;
   std::int32_t channel, peer;
   std::uint32_t wants_room;  // 1: waits until the peer has emptied a slot; 0: for its data
-  CallRecord begun_call;     // the newest launch's: written before its number on channel 0
+  CallRecord begun_call[2];  // of launch n: [n % 2], written before channel 0 has begun it
   ChannelProgress progress[kMostChannels];
 };
 

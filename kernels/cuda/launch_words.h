@@ -2,9 +2,9 @@
 // and that it is over.
 //
 // Launches are numbered in device memory, so that replays of graphs count, too. By one thread of a
-// CTA, in Control::progress of the channel that it plays. Guarantees: whoever sees a number begun
-// on channel 0 may read of which call it is. Cost: a posted store; on channel 0 a fence beside it,
-// for a thread that nobody waits for.
+// CTA, in Control::progress of the channel that it plays. Guarantees: while a number is the newest
+// that has begun on channel 0, its call stands still. Cost: a posted store; on channel 0 a fence
+// beside it, for a thread that nobody waits for.
 #pragma once
 
 #include "kernels/cuda/patience.h"
@@ -15,7 +15,7 @@ RONDO_FN inline void say_begun(Control* control, int channel, const CallRecord& 
                                std::uint64_t number) {
   using device::Scope;
   if (channel == 0) {
-    write_record(&control->begun_call, call);
+    write_record(&control->begun_call[number % 2], call);
     device::fence<Scope::kSystem>();
   }
   device::store_relaxed<Scope::kSystem>(&control->progress[channel].begun, number);

@@ -65,39 +65,38 @@ struct HungEnds {
   }
 };
 
-template <Links C>
-RONDO_FN void hung_tree_broadcast(C& c, int root, const Rounds& rounds) {
+// Calls visit(ends, chunk) for both trees, round after round.
+template <Links C, class Visit>
+RONDO_FN void for_hung_trees(C& c, int root, const Rounds& rounds, Visit&& visit) {
   const HungEnds<C> trees[2] = {{hung_double_tree(c.rank(), root, c.size(), 0), 0},
                                 {hung_double_tree(c.rank(), root, c.size(), 1), 1}};
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
     RONDO_UNROLL
-    for (const HungEnds<C>& tree : trees) {
-      const Chunk chunk = tree.chunk(rounds, round);
-      if (c.rank() == root) {
-        c.between({}, tree.children, tree.number).copy_send(chunk);
-        if (tree.third.first != kNoRank) c.between({}, tree.third, tree.number).send(chunk);
-      } else {
-        c.between(tree.parent, tree.children, tree.number).recv_copy_send(chunk);
-      }
-    }
+    for (const HungEnds<C>& tree : trees) visit(tree, tree.chunk(rounds, round));
   }
 }
 
 template <Links C>
-RONDO_FN void hung_tree_reduce(C& c, int root, const Rounds& rounds) {
-  const HungEnds<C> trees[2] = {{hung_double_tree(c.rank(), root, c.size(), 0), 0},
-                                {hung_double_tree(c.rank(), root, c.size(), 1), 1}};
-  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
-    RONDO_UNROLL
-    for (const HungEnds<C>& tree : trees) {
-      const Chunk chunk = tree.chunk(rounds, round);
-      if (c.rank() == root) {
-        c.between(tree.children, {}, tree.number).recv_reduce_copy(chunk);
-      } else {
-        c.between(tree.children, tree.parent, tree.number).recv_reduce_send(chunk);
-      }
+RONDO_FN void hung_tree_broadcast(C& c, int root, const Rounds& rounds) {
+  for_hung_trees(c, root, rounds, [&](const HungEnds<C>& tree, Chunk chunk) {
+    if (c.rank() == root) {
+      c.between({}, tree.children, tree.number).copy_send(chunk);
+      if (tree.third.first != kNoRank) c.between({}, tree.third, tree.number).send(chunk);
+    } else {
+      c.between(tree.parent, tree.children, tree.number).recv_copy_send(chunk);
     }
-  }
+  });
+}
+
+template <Links C>
+RONDO_FN void hung_tree_reduce(C& c, int root, const Rounds& rounds) {
+  for_hung_trees(c, root, rounds, [&](const HungEnds<C>& tree, Chunk chunk) {
+    if (c.rank() == root) {
+      c.between(tree.children, {}, tree.number).recv_reduce_copy(chunk);
+    } else {
+      c.between(tree.children, tree.parent, tree.number).recv_reduce_send(chunk);
+    }
+  });
 }
 
 }  // namespace rondo

@@ -133,12 +133,11 @@ struct Connected {
       const JobPlaces job = JobPlaces::read(job_at(play.group.number, number));
       if ((job.how & kLast) == 0 && !cta_failed()) {
         const unsigned worker = play.group.worker(), workers = play.group.workers();
+        const LineJob line{job, play.args, play.station(), play.channel(), worker, workers};
         if (play.args.wire == Wire::kLL) {
-          LLMover<Math>{job, play.args, play.station(), play.channel(), worker, workers, factor}
-              .run();
+          LLMover<Math>{line, factor}.run();
         } else if (play.args.wire == Wire::kLL128) {
-          LL128Mover<Math>{job, play.args, play.station(), play.channel(), worker, workers, factor}
-              .run();
+          LL128Mover<Math>{line, factor}.run();
         } else {
           SimpleMover<Math>{job, worker, workers, factor, play.args.ranks}.run();
         }

@@ -11,20 +11,13 @@
 // wire, one vote of the warp for two lines.
 #pragma once
 
-#include "kernels/cuda/own_bytes.h"
-#include "kernels/cuda/patience.h"
-#include "kernels/cuda/simple_mover.h"
+#include "kernels/cuda/line_job.h"
 
 namespace rondo::cuda {
 
 template <class Math>
-struct LL128Mover {
+struct LL128Mover : LineJob {
   using T = typename Math::T;
-  const JobPlaces& job;
-  const ConnectedArgs& args;
-  const ConnectedArgs::Station& station;
-  int channel;
-  unsigned worker, workers;
   T factor;
 
   RONDO_FN void run() const {
@@ -57,8 +50,6 @@ struct LL128Mover {
     device::Vector line[2];
   };
 
-  // Addresses are read where they are needed: registers are scarce here.
-  RONDO_FN std::uint64_t word(std::uint32_t which) const { return read_word(job.at + which); }
   RONDO_FN unsigned lane() const { return worker % kLanes; }
   RONDO_FN bool has_flag() const { return lane() == kLanes - 1; }
 
@@ -96,8 +87,7 @@ struct LL128Mover {
       device::Vector operand[sources];
       RONDO_UNROLL
       for (int s = 0; s < sources; ++s) operand[s] = from[s]->line[l];
-      result.line[l] =
-          Math::template combine<sources>(operand, factor, (job.how & kFinishes) != 0, args.ranks);
+      result.line[l] = Math::template combine<sources>(operand, factor, finishes(), args.ranks);
     }
     return result;
   }
@@ -108,7 +98,7 @@ struct LL128Mover {
   // Waits for the lines in an incoming slot.
   RONDO_FN Parts take(int which, Place place) const {
     const device::Pair* const at = pair_at(word(kFrom + which), place, 0);
-    const std::uint64_t flag = read_word(job.at + kFromFlags + which);
+    const std::uint64_t flag = word(kFromFlags + which);
     device::Pair pair[2] = {};
     const auto load = [&] {
       if (place.used()) pair[0] = device::load_pair(at);
@@ -119,10 +109,7 @@ struct LL128Mover {
       return !has_flag() || ((!place.used() || pair[0].half[1] == flag) &&
                              (!place.both() || pair[1].half[1] == flag));
     };
-    const auto peer = static_cast<std::int32_t>(read_word(job.at + kFromPeers) >> 32 * which);
-    if (!wait_together(come, station.control, args.call,
-                       {channel, peer, read_word(job.at + kStep), false}))
-      fail_cta();
+    if (!wait_together(come, station.control, args.call, awaited(which))) fail_cta();
     load();
     return {{vector_of(pair[0]), vector_of(pair[1])}};
   }
@@ -131,7 +118,7 @@ struct LL128Mover {
     RONDO_UNROLL
     for (int l = 0; l < 2; ++l) {
       device::Pair pair = pair_of(parts.line[l]);
-      if (has_flag()) pair.half[1] = read_word(job.at + kToFlags + which);
+      if (has_flag()) pair.half[1] = word(kToFlags + which);
       const bool used = l == 0 ? place.used() : place.both();
       device::store_line(used ? pair_at(word(kTo + which), place, l) : nullptr, pair);
     }

@@ -6,26 +6,19 @@
 // bytes on the wire.
 #pragma once
 
-#include "kernels/cuda/own_bytes.h"
-#include "kernels/cuda/patience.h"
-#include "kernels/cuda/simple_mover.h"
+#include "kernels/cuda/line_job.h"
 
 namespace rondo::cuda {
 
 template <class Math>
-struct LLMover {
+struct LLMover : LineJob {
   using T = typename Math::T;
-  const JobPlaces& job;
-  const ConnectedArgs& args;
-  const ConnectedArgs::Station& station;
-  int channel;
-  unsigned worker, workers;
   T factor;
 
   RONDO_FN void run() const {
     const std::uint64_t bytes = job.count * sizeof(T);
     const std::uint64_t lines = (bytes + kLineData - 1) / kLineData;
-    const std::uint64_t flag[2] = {read_word(job.at + kToFlags), read_word(job.at + kToFlags + 1)};
+    const std::uint64_t flag[2] = {word(kToFlags), word(kToFlags + 1)};
     RONDO_NO_UNROLL
     for (std::uint64_t line = worker; line < lines; line += workers) {
       const std::uint64_t rest = bytes - line * kLineData;
@@ -61,23 +54,20 @@ struct LLMover {
   template <int sources>
   RONDO_FN std::uint64_t combine(const device::Vector (&operand)[sources]) const {
     const device::Vector result =
-        Math::template combine<sources>(operand, factor, (job.how & kFinishes) != 0, args.ranks);
+        Math::template combine<sources>(operand, factor, finishes(), args.ranks);
     return result.word[0] | static_cast<std::uint64_t>(result.word[1]) << 32;
   }
 
   // Waits for a line of an incoming slot.
   RONDO_FN std::uint64_t take_line(int which, std::uint64_t line) const {
     const auto* const at = reinterpret_cast<const device::Pair*>(job.from[which]) + line;
-    const auto flag = static_cast<std::uint32_t>(read_word(job.at + kFromFlags + which));
+    const auto flag = static_cast<std::uint32_t>(word(kFromFlags + which));
     device::Pair pair{};
     const auto come = [&] {
       pair = device::load_pair(at);
       return pair.half[0] >> 32 == flag && pair.half[1] >> 32 == flag;
     };
-    const auto peer = static_cast<std::int32_t>(read_word(job.at + kFromPeers) >> 32 * which);
-    if (!wait_until(come, station.control, args.call,
-                    {channel, peer, read_word(job.at + kStep), false}))
-      fail_cta();
+    if (!wait_until(come, station.control, args.call, awaited(which))) fail_cta();
     return (pair.half[0] & 0xffffffff) | pair.half[1] << 32;
   }
   static RONDO_FN void put_line(std::uint64_t base, std::uint64_t line, std::uint64_t data,

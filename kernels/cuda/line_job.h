@@ -1,0 +1,27 @@
+// What workers of both protocols of lines with flags know of their job (ll_mover.h, ll128_mover.h).
+#pragma once
+
+#include "kernels/cuda/own_bytes.h"
+#include "kernels/cuda/patience.h"
+#include "kernels/cuda/simple_mover.h"
+
+namespace rondo::cuda {
+
+struct LineJob {
+  const JobPlaces& job;
+  const ConnectedArgs& args;
+  const ConnectedArgs::Station& station;
+  int channel;
+  unsigned worker, workers;
+
+  // Registers are scarce: words are read where they are needed.
+  RONDO_FN std::uint64_t word(std::uint32_t which) const { return read_word(job.at + which); }
+  RONDO_FN bool finishes() const { return (job.how & kFinishes) != 0; }
+  // The next line of incoming slot `which`.
+  RONDO_FN Awaited awaited(int which) const {
+    const auto peer = static_cast<std::int32_t>(word(kFromPeers) >> 32 * which);
+    return {channel, peer, word(kStep), false};
+  }
+};
+
+}  // namespace rondo::cuda

@@ -33,7 +33,10 @@ constexpr std::uint64_t kSmallestChunk = 8 << 10;
 constexpr std::uint64_t kChunksOfAChain = 8;
 // Between devices that reach each other: bytes (of a block) up to which data are pushed, and up to
 // which direct kernels share the work; bytes for which another CTA of pushed lines is worth it.
+// Where direct kernels cannot share it (several processes), the next best are the hops of a tree:
+// then lines are pushed until this rank's, to all others together, are so many bytes.
 constexpr std::uint64_t kPushUpTo = 32 << 10;
+constexpr std::uint64_t kPushToAllUpTo = 256 << 10;
 constexpr std::uint64_t kMeetUpTo = 4 << 20;
 constexpr std::uint64_t kBytesPerPushingCta = 2 << 10;
 // Up to this size the number of steps decides: trees.
@@ -170,7 +173,9 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   const bool meets = may_meet(facts, record), pushes = may_push(facts, record);
   const std::uint64_t width = size_of(record.type);
   const std::uint64_t bytes = record.count * width;
-  if (pushes && bytes <= kPushUpTo) return pushed_plan(facts, record);
+  const std::uint64_t to_all = bytes * static_cast<std::uint64_t>(facts.ranks - 1);
+  if (pushes && (bytes <= kPushUpTo || (!meets && to_all <= kPushToAllUpTo)))
+    return pushed_plan(facts, record);
   if (meets && (ordered || bytes <= kMeetUpTo || !has_ring(record.collective)))
     return met_plan(record);
   if (!has_ring(record.collective)) return plan;

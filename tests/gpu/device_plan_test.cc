@@ -91,6 +91,20 @@ TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnectionsForSmallCalls) {
   EXPECT_TRUE(plan_of(Collective::kAllReduce, kLarge).met) << "in tree order at any size";
 }
 
+TEST(DevicePlan, FewRanksPushMoreWhereKernelsCannotShareTheWork) {
+  const auto pushes = [](int ranks, bool may_meet, std::uint64_t bytes) {
+    DevicePlanFacts facts = facts_of(ranks, ranks);
+    facts.may_push = true;
+    facts.may_meet = may_meet;
+    return make_device_plan(facts, record_of(Collective::kAllReduce, bytes / 4)).value().pushed;
+  };
+  EXPECT_TRUE(pushes(2, false, 256 << 10));
+  EXPECT_FALSE(pushes(2, false, 512 << 10));
+  EXPECT_FALSE(pushes(2, true, 256 << 10));
+  EXPECT_TRUE(pushes(8, false, 32 << 10));
+  EXPECT_FALSE(pushes(8, false, 64 << 10));
+}
+
 TEST(DevicePlan, SmallBroadcastsAndReductionsGoAlongTrees) {
   const DevicePlanFacts facts = facts_of(8, 8);
   const auto algorithm_of = [&](Collective which, std::uint64_t count, int root) {

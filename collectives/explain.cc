@@ -158,6 +158,15 @@ std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record
     rows.push_back({"algorithm", "none", "one rank: a copy"});
     return rows;
   }
+  if (record.collective == Collective::kReduceScatterV) {
+    rows.push_back({"algorithm", "reduces", "one a part, each as `rondo explain reduce` says"});
+    return rows;
+  }
+  if (is_vector(record.collective)) {
+    rows.push_back({"algorithm", "messages",
+                    "one send and one receive a pair, empty ones too, announced as one call"});
+    return rows;
+  }
   if (goes_as_messages(facts, record)) {
     rows.push_back({"algorithm", "messages", "between hosts: one send and one receive a pair"});
     return rows;

@@ -13,6 +13,11 @@ struct ExplainRow {
   std::string what, value, why;
 };
 
+// Calls with a count for every rank.
+constexpr bool is_vector(Collective which) {
+  return which >= Collective::kAllToAllV && which <= Collective::kScatterV;
+}
+
 // Rows for a call on a communicator with these facts. Where nothing can run it, one row "refused".
 std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record);
 

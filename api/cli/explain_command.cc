@@ -47,6 +47,16 @@ std::optional<Collective> engine_collective(bench::Kind kind) {
       return Collective::kScatter;
     case bench::Kind::kBarrier:
       return Collective::kBarrier;
+    case bench::Kind::kAllToAllV:
+      return Collective::kAllToAllV;
+    case bench::Kind::kAllGatherV:
+      return Collective::kAllGatherV;
+    case bench::Kind::kReduceScatterV:
+      return Collective::kReduceScatterV;
+    case bench::Kind::kGatherV:
+      return Collective::kGatherV;
+    case bench::Kind::kScatterV:
+      return Collective::kScatterV;
     default:
       return std::nullopt;
   }
@@ -71,7 +81,12 @@ Result<CallRecord> record_of(const Wanted& wanted) {
   if (!which)
     return fail(Status::kInvalidArgument,
                 "'{}' is no collective with a plan; there are all_reduce, all_gather, "
-                "reduce_scatter, broadcast, reduce, alltoall, gather, scatter, barrier",
+                "reduce_scatter, broadcast, reduce, alltoall, gather, scatter, barrier, and "
+                "alltoallv, all_gather_v, reduce_scatter_v, gather_v, scatter_v on the host",
+                wanted.collective);
+  if (wanted.gpus > 0 && is_vector(*which))
+    return fail(Status::kInvalidArgument,
+                "'{}' on GPUs is messages, or one reduce a part: ask about reduce",
                 wanted.collective);
   const auto type = bench::type_by_name(wanted.type);
   if (!type) return fail(Status::kInvalidArgument, "--type '{}' is no element type", wanted.type);

@@ -92,6 +92,14 @@ TEST(Explain, TakesAHierarchyFromWhereItWasMeasuredToWin) {
   EXPECT_EQ(algorithm(Collective::kBroadcast, 1 << 24, "hierarchical"), "hierarchical");
 }
 
+TEST(Explain, KnowsWhatVCollectivesAreMadeOf) {
+  for (const Collective which : {Collective::kAllToAllV, Collective::kAllGatherV,
+                                 Collective::kGatherV, Collective::kScatterV})
+    EXPECT_EQ(row(explain(facts_of(4, 1), call(which, 64)), "algorithm"), "messages");
+  const auto rows = explain(facts_of(4, 1), call(Collective::kReduceScatterV, 64));
+  EXPECT_EQ(row(rows, "algorithm"), "reduces");
+}
+
 TEST(Explain, KnowsMessagesBetweenHosts) {
   EXPECT_EQ(row(explain(facts_of(4, 2), call(Collective::kAllToAll, 64)), "algorithm"), "messages");
 }

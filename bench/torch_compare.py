@@ -200,7 +200,9 @@ def mpirun_world():
 
 
 def under_mpirun(rank, size, options):
-    store = f"{tempfile.gettempdir()}/rondo-compare-{os.getppid()}"
+    from rondo.torch.launchers import job
+
+    store = f"{tempfile.gettempdir()}/rondo-compare-{job()}"
     return run_rank(rank, size, store, options, by_mpirun=True)
 
 

@@ -187,8 +187,9 @@ def test_mpirun(launcher):
     if shutil.which(launcher) is None:
         pytest.skip(f"{launcher} is not installed")
     open_mpi = ["--allow-run-as-root", "--oversubscribe"] if "openmpi" in launcher else []
-    text = call([launcher, *open_mpi, "-n", 3, *RUN, PROGRAMS / "sum.py", "mpi"])
-    assert all(f"rank {rank} of 3: 3" in text for rank in range(3))
+    in_a_shell = ["sh", "-c", '"$@"; exit $?', "sh"]
+    text = call([launcher, *open_mpi, "-n", 3, *in_a_shell, *RUN, PROGRAMS / "mpi_tutorial.py"])
+    assert all(f"rank {rank} of 3 by mpi: 3" in text for rank in range(3))
 
 
 def test_names_of_torch_distributed_work_as_for_the_backend_that_was_asked_for():

@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 
 assert dist.is_nccl_available() and dist.is_mpi_available() and dist.is_gloo_available()
+assert not dist.distributed_c10d.is_mpi_available()  # what torch asks itself stays true
 dist.init_process_group("cpu:gloo,cuda:nccl", device_id=torch.device("cuda:0"))
 rank = dist.get_rank()
 assert dist.get_backend() == "cpu:gloo,cuda:nccl"

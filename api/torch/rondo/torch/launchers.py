@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pathlib
+import tempfile
 from typing import Any
 
 # Open MPI, MPICH and its descendants, Slurm.
@@ -10,7 +12,14 @@ RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
 SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE")
 LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 HOSTS = ("SLURM_STEP_NUM_NODES", "SLURM_NNODES")
-JOBS = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_STEP_ID")
+# What names a job on its host, where all variables of a row are set.
+JOBS = (
+    ("PMIX_NAMESPACE",),
+    ("OMPI_MCA_ess_base_jobid",),
+    ("PMI_JOBID",),
+    ("SLURM_JOB_ID", "SLURM_STEP_ID"),
+)
+PARENTS = ("hydra", "mpiexec", "mpirun", "orted", "prted", "slurmstepd")
 
 
 def first_of(names: tuple[str, ...]) -> str | None:
@@ -20,6 +29,24 @@ def first_of(names: tuple[str, ...]) -> str | None:
 def are_on_several_hosts(size: int) -> bool:
     local = first_of(LOCAL_SIZES)
     return int(local) < size if local else int(first_of(HOSTS) or 1) > 1
+
+
+def job() -> str:
+    """The same for all ranks of this host, also where each has a shell around it."""
+    for names in JOBS:
+        if all(name in os.environ for name in names):
+            return "-".join(os.environ[name] for name in names)
+    pid = os.getppid()
+    try:
+        while pid > 1:
+            # "pid (name) state parent ...": names may have blanks and brackets
+            name, _, rest = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+            if name.partition("(")[2].startswith(PARENTS):
+                return str(pid)
+            pid = int(rest.split()[1])
+    except OSError:
+        pass
+    return str(os.getppid())
 
 
 def rendezvous(init_method: str | None) -> dict[str, Any]:
@@ -32,9 +59,8 @@ def rendezvous(init_method: str | None) -> dict[str, Any]:
                 "set MASTER_ADDR to the host of rank 0 (mpirun -x MASTER_ADDR=..., or srun "
                 "--export=ALL,MASTER_ADDR=...)"
             )
-        # The ranks of one host have one parent.
-        job = f"{os.getuid()}-{first_of(JOBS) or 'job'}-{os.getppid()}".replace("/", "_")
-        init_method = f"file:///tmp/rondo-torch-{job}"
+        name = f"rondo-torch-{os.getuid()}-{job()}".replace("/", "_")
+        init_method = f"file://{tempfile.gettempdir()}/{name}"
     if init_method in (None, "env://"):
         os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
         os.environ.setdefault("MASTER_PORT", "29500")

@@ -3,7 +3,7 @@
 #   bash tests/gpu/check.sh            builds the preset cuda for this device; into gpu-results/
 #   bash tests/gpu/check.sh --packed   uses the binaries beside it (tests/gpu/pack.sh made them)
 #   OUT=folder                         where results go; at most 8 files, written as they come
-#   SECONDS_IN_ALL=540                 the build included; what has no time left is listed as not run
+#   SECONDS_IN_ALL=540                 the build included; what has no time left is named as not run
 # Ends with a verdict; non-zero where anything failed or there is no GPU. What cannot run is listed
 # with the reason.
 set -uo pipefail

@@ -106,6 +106,9 @@ stage_torch() {
   $venv/bin/ruff check -q --line-length 100 --select E,F,I $sources
   CMAKE_BUILD_PARALLEL_LEVEL=2 $venv/bin/pip install -q --force-reinstall --no-deps ./api/torch
   $venv/bin/python -m pytest -q -p no:cacheprovider --durations=5 tests/torch "$@"
+  # A C program whose ranks torchrun itself starts, its store on the port that they are given.
+  build release hello_allreduce
+  $venv/bin/torchrun --no-python --nproc-per-node 3 build/release/bin/hello_allreduce
 }
 stage_torch_all() { stage_torch --slow; }
 

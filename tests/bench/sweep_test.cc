@@ -264,6 +264,7 @@ TEST(BenchExit, FailingCallEndsWithItsSentenceAndNoHalfRow) {
   EXPECT_NE(outcome.text.find("# error: rank 1: calling all_reduce of 1024 bytes"),
             std::string::npos)
       << outcome.text;
+  EXPECT_NE(outcome.text.find("# Out of bounds values : 0 INCOMPLETE\n"), std::string::npos);
   EXPECT_NE(outcome.text.find("the test's own error"), std::string::npos);
 }
 

@@ -3,6 +3,7 @@
 
   .ci/kernels.py               sm_90
   .ci/kernels.py 80 90 100 120
+  .ci/kernels.py --of build/cuda-90    those of a build of one architecture, from ccache's memory
 
 No kernel, and nothing that one calls, may have a stack frame (or spill); float32, float16 and
 bfloat16 sums and copies may use 96 registers a thread, all others 128. Sums and copies must move
@@ -40,6 +41,21 @@ def compile_kernel(source, arch, folder):
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")
     return source, arch, cubin, done.stdout + done.stderr
+
+
+def compile_again(source, build):
+    """As the build did: what ptxas said then, ccache says again."""
+    output = f"CMakeFiles/rondo_kernels.dir/{source}.o"
+    listed = subprocess.run(["ninja", "-C", build, "-t", "commands", output], capture_output=True,
+                            text=True)
+    if listed.returncode != 0:
+        sys.exit(f"{build} does not build {output}: {listed.stdout}{listed.stderr}")
+    command = listed.stdout.splitlines()[-1]
+    arch = re.search(r"code=\[?sm_(\d+)", command)[1]
+    done = subprocess.run(command, shell=True, cwd=build, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{command}\n{done.stderr}")
+    return source, arch, os.path.join(build, output), done.stdout + done.stderr
 
 
 def is_narrow(name):
@@ -117,14 +133,19 @@ def main():
     if shutil.which("nvcc") is None:
         print("kernels: not checked, there is no nvcc on this machine")
         return 0
+    build = sys.argv[2] if sys.argv[1:2] == ["--of"] else None
     archs = sys.argv[1:] or ["90"]
     sources = sorted(glob.glob("kernels/cuda/*.cu"))
     failed = []
     kernels = 0
     with tempfile.TemporaryDirectory() as folder:
         with ThreadPoolExecutor(int(os.environ.get("RONDO_BUILD_JOBS", "2"))) as pool:
-            jobs = [(source, arch, folder) for arch in archs for source in sources]
-            compiled = list(pool.map(lambda job: compile_kernel(*job), jobs))
+            if build:
+                compiled = list(pool.map(lambda source: compile_again(source, build), sources))
+                archs = sorted({arch for _, arch, *_ in compiled})
+            else:
+                jobs = [(source, arch, folder) for arch in archs for source in sources]
+                compiled = list(pool.map(lambda job: compile_kernel(*job), jobs))
         cuobjdump = find_cuobjdump()
         for source, arch, cubin, text in compiled:
             kernels += sum(KERNEL in name for name, *_ in FUNCTION.findall(text))

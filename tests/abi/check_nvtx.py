@@ -40,6 +40,7 @@ def run(**environment):
 
 
 def main():
+    assert os.path.exists(sys.argv[2]), f"{sys.argv[2]} is not built: NVTX would run without a tool"
     lines = run(NVTX_INJECTION64_PATH=sys.argv[2])
     (comm,) = [line.split()[1] for line in lines if line.startswith("comm")]
 

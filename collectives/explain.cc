@@ -196,7 +196,8 @@ std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record
   if (plan.stream_stores)
     rows.push_back({"stores", "past the caches",
                     fmt::format("results of {} or more leave the cache anyway",
-                                bytes_text(tuning::stream_stores_from(facts.shared_cache_bytes)))});
+                                bytes_text(tuning::stream_stores_from(facts.shared_cache_bytes,
+                                                                      facts.ranks)))});
   if (!connected && !hierarchical && is_fusable(facts, record))
     rows.push_back({"in a group", "fused",
                     fmt::format("with its neighbours of the same kind below {}",

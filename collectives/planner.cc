@@ -198,7 +198,7 @@ Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
       always_exposed ? ~std::uint64_t{0} >> 8
                      : std::min(facts.slot_bytes, tuning::round_bytes(facts.core_cache_bytes));
   plan.rounds = rounds_of(facts, record, window);
-  plan.stream_stores = bytes >= tuning::stream_stores_from(facts.shared_cache_bytes);
+  plan.stream_stores = bytes >= tuning::stream_stores_from(facts.shared_cache_bytes, facts.ranks);
   return plan;
 }
 

@@ -89,12 +89,13 @@ constexpr std::uint64_t hierarchical_from(Collective collective) {
       return kNever;
   }
 }
-// Results of this many bytes and more leave the cache that ranks share anyway: non-temporal stores.
-// They win from half of it on (measured with 32 MiB, 2 to 8 ranks). 0: unknown, or none.
-constexpr std::uint64_t stream_stores_from(std::uint64_t shared_cache) {
-  constexpr std::uint64_t kUsual = 16 << 20, kFewest = 1 << 20;
-  if (shared_cache == 0) return kUsual;
-  return shared_cache / 2 < kFewest ? kFewest : shared_cache / 2;
+// Results of this many bytes a rank and more fill the cache that ranks share, all ranks' together,
+// so they leave it anyway: non-temporal stores. Measured with 32 MiB, 2 to 8 ranks. `shared_cache`
+// 0: unknown, or none.
+constexpr std::uint64_t stream_stores_from(std::uint64_t shared_cache, int ranks) {
+  constexpr std::uint64_t kUsual = 32 << 20, kFewest = 1 << 20;
+  const std::uint64_t from = (shared_cache == 0 ? kUsual : shared_cache) / std::uint64_t(ranks);
+  return from < kFewest ? kFewest : from;
 }
 
 }  // namespace rondo::tuning

@@ -7,9 +7,9 @@
 namespace rondo {
 namespace {
 
-PlanFacts facts_with(std::uint64_t core_cache, std::uint64_t shared_cache) {
+PlanFacts facts_with(std::uint64_t core_cache, std::uint64_t shared_cache, int ranks = 2) {
   PlanFacts facts;
-  facts.ranks = facts.largest_host = facts.rails = 2;
+  facts.ranks = facts.largest_host = facts.rails = ranks;
   facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
   facts.connection_slot_bytes = tuning::connection_slot_bytes(2);
   facts.core_cache_bytes = core_cache;
@@ -50,6 +50,19 @@ TEST(PlannerCaches, DecideFromWhereStoresPassThem) {
     const PlanFacts facts = facts_with(m.core_cache, m.shared_cache);
     EXPECT_FALSE(plan_of(facts, m.streams_from - 4).stream_stores) << m.shared_cache;
     EXPECT_TRUE(plan_of(facts, m.streams_from).stream_stores) << m.shared_cache;
+  }
+}
+
+// What counts is what all ranks write together.
+TEST(PlannerCaches, FillFromFewerBytesWhereMoreRanksWrite) {
+  const struct {
+    int ranks;
+    std::uint64_t from;
+  } kTeams[] = {{2, 16 * kMi}, {4, 8 * kMi}, {8, 4 * kMi}, {16, 2 * kMi}, {64, 1 * kMi}};
+  for (const auto& [ranks, from] : kTeams) {
+    const PlanFacts facts = facts_with(1 * kMi, 32 * kMi, ranks);
+    EXPECT_FALSE(plan_of(facts, from - 4).stream_stores) << ranks;
+    EXPECT_TRUE(plan_of(facts, from).stream_stores) << ranks;
   }
 }
 

@@ -12,6 +12,7 @@ DDP is a step of a model with 25 million parameters. Ends with the targets that 
 """
 
 import argparse
+import importlib.util
 import json
 import math
 import multiprocessing
@@ -304,6 +305,8 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--quick", action="store_true", help="few repetitions, no DDP")
     options = parser.parse_args()
+    if options.png and importlib.util.find_spec("matplotlib") is None:
+        parser.error("--png needs matplotlib, which is not installed: pip install matplotlib")
     measured = {}
     world = mpirun_world()
     for size in [world[1]] if world else options.ranks:

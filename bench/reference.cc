@@ -126,11 +126,12 @@ double product_value(std::int64_t code) {
   return std::ldexp((code & 256) != 0 ? -1.0 : 1.0, static_cast<int>(code & 255) - 1);
 }
 
-// Turns whole numbers into elements; narrow types by a table.
+// Turns whole numbers into elements of a floating-point type; narrow ones by a table.
 template <class T>
 class Encoder {
  public:
   Encoder(const TypeInfo& type, std::int64_t limit) : limit_(limit) {
+    if (std::is_floating_point_v<T> || !type.is_float) return;
     if constexpr (!std::is_floating_point_v<T>)
       for (std::int64_t k = -limit; k <= limit; ++k)
         table_.push_back(static_cast<T>(encode(type, static_cast<double>(k))));

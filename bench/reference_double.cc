@@ -40,7 +40,7 @@ double random_factor(const TypeInfo& type, int rank, std::uint32_t hash, std::ui
 double special_value(const TypeInfo& type, Op op, int rank, std::uint32_t palette,
                      std::uint32_t hash) {
   // More ones than a narrow significand counts would be rounded: further ranks are neutral.
-  if (rank >= 1 << (type.significand_bits - 1)) return op == Op::kProd ? 1 : -0.0;
+  if (rank >= 1ll << (type.significand_bits - 1)) return op == Op::kProd ? 1 : -0.0;
   const double infinite = type.has_infinity ? kInfinity : 1;
   const double tiny = subnormal(type);
   const double choices[8][4] = {

@@ -91,7 +91,7 @@ forks_beside_threads='BootstrapChildren.*Process|BootstrapFaults.AProcess|Sessio
 forks_beside_threads+='|AForkedProcessMeetsAnew'
 
 stage_asan() {
-  build asan "unit_tests engine_tests abi_tests"
+  build asan "unit_tests engine_tests abi_tests bench_tests"
   UBSAN_OPTIONS=print_stacktrace=1 \
   ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1 \
     run_ctest asan -E "$not_sanitized|$forks_beside_threads"

@@ -123,7 +123,7 @@ TEST(BenchReference, RefusesTheInputOfOneRankAlone) {
     const TypeInfo& type = info(recipe.type);
     // As many roundings as a significand has steps: the tolerance is as large as the values.
     const bool blunt = type.is_float && recipe.values == Values::kRandom &&
-                       recipe.ranks >= 1 << type.significand_bits;
+                       recipe.ranks >= 1ll << type.significand_bits;
     if (blunt) return;
     std::vector<std::byte> own(kCount * type.size);
     fill(recipe, 0, 0, kCount, own.data());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/rondo.h"
+#include "tests/abi/thread_ranks.h"
 
 namespace {
 
@@ -16,19 +17,12 @@ constexpr std::size_t kBeyondEager = (4u << 20) + 12345;
 
 #define OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
 
-void with_ranks(int ranks, const std::function<void(ncclComm_t, int)>& body) {
-  ncclUniqueId id;
-  OK(ncclGetUniqueId(&id));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      ncclComm_t comm = nullptr;
-      OK(ncclCommInitRank(&comm, ranks, id, rank));
-      OK(rondoCommOpenMessages(comm));
-      body(comm, rank);
-      OK(ncclCommDestroy(comm));
-    });
-  for (std::thread& thread : threads) thread.join();
+// As with_ranks(), on communicators that are open for messages with tags.
+void with_messages(int ranks, const std::function<void(ncclComm_t, int)>& body) {
+  rondo::test::with_ranks(ranks, [&](ncclComm_t comm, int rank) {
+    OK(rondoCommOpenMessages(comm));
+    body(comm, rank);
+  });
 }
 
 void wait_and_free(rondoRequest_t request) {
@@ -37,7 +31,7 @@ void wait_and_free(rondoRequest_t request) {
 }
 
 TEST(Messages, TagsMatchInAnyOrderAndEveryLengthArrives) {
-  with_ranks(2, [](ncclComm_t comm, int rank) {
+  with_messages(2, [](ncclComm_t comm, int rank) {
     const std::vector<std::size_t> sizes = {0, 1, 4096, 1 << 20, kBeyondEager};
     std::vector<std::vector<std::uint8_t>> buffers;
     std::vector<rondoRequest_t> requests;
@@ -60,7 +54,7 @@ TEST(Messages, TagsMatchInAnyOrderAndEveryLengthArrives) {
 }
 
 TEST(Messages, AReceiveFromAnySourceTellsWhoseMessageItWas) {
-  with_ranks(3, [](ncclComm_t comm, int rank) {
+  with_messages(3, [](ncclComm_t comm, int rank) {
     int value = rank;
     rondoRequest_t request = nullptr;
     if (rank != 0) {
@@ -83,7 +77,7 @@ TEST(Messages, AReceiveFromAnySourceTellsWhoseMessageItWas) {
 }
 
 TEST(Messages, ACancelledReceiveSaysWhatItWaitedForAndFreesItsPlace) {
-  with_ranks(2, [](ncclComm_t comm, int rank) {
+  with_messages(2, [](ncclComm_t comm, int rank) {
     int value = 5;
     rondoRequest_t request = nullptr, other = nullptr;
     if (rank == 0) {
@@ -109,7 +103,7 @@ TEST(Messages, ACancelledReceiveSaysWhatItWaitedForAndFreesItsPlace) {
 }
 
 TEST(Messages, APeerThatLeftFailsWhatNeedsIt) {
-  with_ranks(2, [](ncclComm_t comm, int rank) {
+  with_messages(2, [](ncclComm_t comm, int rank) {
     if (rank == 1) return;  // destroys its communicator
     int value = 0;
     rondoRequest_t request = nullptr;
@@ -121,7 +115,7 @@ TEST(Messages, APeerThatLeftFailsWhatNeedsIt) {
 }
 
 TEST(Messages, ArgumentsAreChecked) {
-  with_ranks(1, [](ncclComm_t comm, int) {
+  with_messages(1, [](ncclComm_t comm, int) {
     int value = 0;
     rondoRequest_t request = nullptr;
     EXPECT_EQ(rondoIsend(&value, 1, ncclInt32, 1, 0, comm, &request), ncclInvalidArgument);
@@ -139,7 +133,7 @@ TEST(Requests, ARecordIsDoneWithTheCallsBeforeItAndItsTokenArrivesOnce) {
   rondoCompletions_t queue = nullptr;
   OK(rondoStreamCreate(&stream));
   OK(rondoCompletionsCreate(&queue));
-  with_ranks(1, [&](ncclComm_t comm, int) {
+  with_messages(1, [&](ncclComm_t comm, int) {
     float in = 3, out = 0;
     rondoRequest_t request = nullptr;
     OK(ncclAllReduce(&in, &out, 1, ncclFloat, ncclSum, comm, rondoStreamHandle(stream)));

@@ -9,27 +9,15 @@
 #include <vector>
 
 #include "api/rondo.h"
+#include "tests/abi/thread_ranks.h"
 #include "tests/support/seed.h"
 
 namespace {
 
+using rondo::test::with_ranks;
 using Sizes = std::vector<std::size_t>;
 
 #define OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
-
-void with_ranks(int ranks, const std::function<void(ncclComm_t, int)>& body) {
-  ncclUniqueId id;
-  OK(ncclGetUniqueId(&id));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      ncclComm_t comm = nullptr;
-      OK(ncclCommInitRank(&comm, ranks, id, rank));
-      body(comm, rank);
-      OK(ncclCommDestroy(comm));
-    });
-  for (std::thread& thread : threads) thread.join();
-}
 
 // Element i of what `from` has for `to`.
 int value(int from, int to, std::size_t i) {

@@ -137,27 +137,7 @@ TEST_P(Connected, StandBesideCallsThatNeedNone) {
     run_grouped(ranks, {collective, DataType::kInt32, RedOp::kSum, 3, 1, 301, ++seed}, false, 0);
     if (HasFatalFailure()) return;
   }
-  constexpr std::size_t kBytes = 1001;
-  std::vector<DeviceBuffer> in, out;
-  for (int r = 0; r < 3; ++r) {
-    ranks.use_device_of(r);
-    in.emplace_back(kBytes, 0);
-    out.emplace_back(kBytes, 0);
-    in[r].put(Bytes(kBytes, static_cast<std::byte>(r + 1)), 0, ranks.streams[r]);
-  }
-  NCCL_OK(ncclGroupStart());
-  for (int r = 0; r < 3; ++r) {
-    NCCL_OK(
-        ncclSend(in[r].data(), kBytes, ncclUint8, (r + 1) % 3, ranks.comms[r], ranks.streams[r]));
-    NCCL_OK(
-        ncclRecv(out[r].data(), kBytes, ncclUint8, (r + 2) % 3, ranks.comms[r], ranks.streams[r]));
-  }
-  NCCL_OK(ncclGroupEnd());
-  for (int r = 0; r < 3; ++r) {
-    out[r].get(ranks.streams[r]);
-    const Bytes want(kBytes, static_cast<std::byte>((r + 2) % 3 + 1));
-    ASSERT_EQ(std::memcmp(out[r].host(), want.data(), kBytes), 0) << "rank " << r;
-  }
+  send_round_a_ring(ranks, 1001, 0);
 }
 
 TEST_P(Connected, AreReplayedByGraphs) {

@@ -94,32 +94,10 @@ TEST_P(CopyEngines, MoveWhatOnlyMovesWithoutAKernel) {
 
 TEST_P(CopyEngines, CarryMessages) {
   const Variable policy("NCCL_CTA_POLICY", "ZERO");
-  constexpr std::size_t kBytes = 5001;
   DeviceRanks ranks = make(3);
-  std::vector<DeviceBuffer> in, out;
-  for (int r = 0; r < 3; ++r) {
-    ranks.use_device_of(r);
-    in.emplace_back(kBytes, 1);
-    out.emplace_back(kBytes, 0);
-    in[r].put(Bytes(kBytes, static_cast<std::byte>(r + 1)), 0, ranks.streams[r]);
-    out[r].put(Bytes(), 0, ranks.streams[r]);
-  }
   launches.begin();
-  NCCL_OK(ncclGroupStart());
-  for (int r = 0; r < 3; ++r) {
-    NCCL_OK(
-        ncclSend(in[r].data(), kBytes, ncclUint8, (r + 1) % 3, ranks.comms[r], ranks.streams[r]));
-    NCCL_OK(
-        ncclRecv(out[r].data(), kBytes, ncclUint8, (r + 2) % 3, ranks.comms[r], ranks.streams[r]));
-  }
-  NCCL_OK(ncclGroupEnd());
+  send_round_a_ring(ranks, 5001, 1);
   launches.expect(0, 0);
-  for (int r = 0; r < 3; ++r) {
-    out[r].get(ranks.streams[r]);
-    const Bytes want(kBytes, static_cast<std::byte>((r + 2) % 3 + 1));
-    ASSERT_EQ(std::memcmp(out[r].host(), want.data(), kBytes), 0) << "rank " << r;
-    ASSERT_TRUE(out[r].guards_intact());
-  }
 }
 
 // x is summed, gathered, and the gathered summed, again and again with nobody waiting: each call

@@ -160,4 +160,29 @@ void run_grouped(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t s
   test.check();
 }
 
+void send_round_a_ring(DeviceRanks& ranks, std::size_t bytes, std::size_t shift) {
+  const int n = ranks.size();
+  std::vector<DeviceBuffer> in, out;
+  for (int r = 0; r < n; ++r) {
+    ranks.use_device_of(r);
+    in.emplace_back(bytes, shift);
+    out.emplace_back(bytes, 0);
+    in[r].put(Bytes(bytes, static_cast<std::byte>(r + 1)), 0, ranks.streams[r]);
+    out[r].put(Bytes(), 0, ranks.streams[r]);
+  }
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < n; ++r) {
+    const int right = (r + 1) % n, left = (r + n - 1) % n;
+    NCCL_OK(ncclSend(in[r].data(), bytes, ncclUint8, right, ranks.comms[r], ranks.streams[r]));
+    NCCL_OK(ncclRecv(out[r].data(), bytes, ncclUint8, left, ranks.comms[r], ranks.streams[r]));
+  }
+  NCCL_OK(ncclGroupEnd());
+  for (int r = 0; r < n; ++r) {
+    out[r].get(ranks.streams[r]);
+    const Bytes want(bytes, static_cast<std::byte>((r + n - 1) % n + 1));
+    ASSERT_EQ(std::memcmp(out[r].host(), want.data(), bytes), 0) << "rank " << r;
+    ASSERT_TRUE(out[r].guards_intact());
+  }
+}
+
 }  // namespace rondo::test

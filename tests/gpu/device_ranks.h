@@ -168,6 +168,9 @@ class DeviceCase {
 // All ranks' calls of a case in one group of one thread, as nccl-tests makes them, and the check.
 void run_grouped(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t shift);
 
+// Each rank's message to the next one, all in one group; sent from `shift` bytes off alignment.
+void send_round_a_ring(DeviceRanks& ranks, std::size_t bytes, std::size_t shift);
+
 bool reduces(Collective collective);
 
 }  // namespace rondo::test

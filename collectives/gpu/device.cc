@@ -1,5 +1,6 @@
 #include "collectives/gpu/device.h"
 
+#include <cstdlib>
 #include <string>
 
 #include "base/env.h"
@@ -24,6 +25,14 @@ DeviceScope::DeviceScope(int device) {
 
 DeviceScope::~DeviceScope() {
   if (changed_) gpu_api()->set_device(before_);
+}
+
+bool blocking_launches() {
+  static const bool blocking = [] {
+    const char* const set = std::getenv("CUDA_LAUNCH_BLOCKING");
+    return set != nullptr && std::atoi(set) != 0;
+  }();
+  return blocking;
 }
 
 Result<int> device_for_new_rank() {

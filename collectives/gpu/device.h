@@ -26,6 +26,10 @@ class DeviceScope {
   Done entered_;
 };
 
+// CUDA_LAUNCH_BLOCKING: a launch returns when its kernel is over, and with it all that it waits
+// for.
+bool blocking_launches();
+
 // Where a rank that is made now by this thread lives: the current CUDA device, or kHostRank where
 // there is none or RONDO_DEVICE=host.
 Result<int> device_for_new_rank();

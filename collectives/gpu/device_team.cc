@@ -118,6 +118,8 @@ Done DeviceTeam::open_device(DeviceState& state) {
 }
 
 DeviceTeam::~DeviceTeam() {
+  for (RankState& rank : ranks_)
+    if (rank.launcher.joinable()) rank.launcher.join();
   if (processes_ != nullptr && connections_ != nullptr) end_kernels();
   for (RankState& rank : ranks_)
     for (GpuEvent event : rank.ready)
@@ -330,7 +332,8 @@ bool DeviceTeam::launched(int rank, int microseconds) {
   std::unique_lock lock(mutex_);
   const auto ready = [&] {
     const RankState& state = ranks_[rank];
-    return !failure_.ok() || (state.calls <= first_meeting_ && state.matched == state.messages);
+    return !failure_.ok() ||
+           (state.calls <= first_meeting_ && state.matched == state.messages && !state.launching);
   };
   launched_.wait_for(lock, std::chrono::microseconds(microseconds), ready);
   return ready();
@@ -339,6 +342,11 @@ bool DeviceTeam::launched(int rank, int microseconds) {
 Done DeviceTeam::failure() {
   std::lock_guard lock(mutex_);
   return failure_;
+}
+
+Done DeviceTeam::late_failure(int rank) {
+  std::lock_guard lock(mutex_);
+  return ranks_[rank].launched;
 }
 
 void DeviceTeam::fail_all(const Done& why) {

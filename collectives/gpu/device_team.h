@@ -23,6 +23,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/gpu.h"
@@ -82,6 +83,8 @@ class DeviceTeam {
   bool launched(int rank, int microseconds);
   // An error that ended the team, if any: then nothing more will be launched.
   Done failure();
+  // An error of what was launched for this rank after its post() had returned.
+  Done late_failure(int rank);
   void fail_all(const Done& why);
 
   // Makes the streams of the rank's last post() wait for what was launched.
@@ -119,6 +122,10 @@ class DeviceTeam {
     bool meets = false;              // the post in progress meets others of this process
     // Of its messages from and to other processes; null: there are none.
     std::unique_ptr<StreamOrder> outside;
+    // Where launches block: the newest of them on a thread of their own, and what came of it.
+    std::thread launcher;
+    bool launching = false;
+    Done launched = {};
   };
   // One of the devices on which ranks of this process live.
   struct DeviceState {
@@ -161,6 +168,7 @@ class DeviceTeam {
   Done launch_led(Meeting& meeting, Mismatch* mismatch);
   Done launch_as_messages(Meeting& meeting, Mismatch* mismatch);
   Done launch_to_processes(int rank, Mismatch* mismatch);
+  Done launch_on_a_thread(int rank, const Spot& spot, Mismatch* mismatch);
   Done launch_volley(const DevicePlan& plan, Meeting& meeting);
   bool copies_by_engines(const Meeting& meeting) const;
   Done launch_copies(const Meeting& meeting);

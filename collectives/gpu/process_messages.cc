@@ -22,8 +22,20 @@ struct ProcessTeam::LanePieces {
   std::vector<Piece> pieces = {};
 };
 
+struct ProcessTeam::MessagePieces {
+  int rank = 0;  // of this process, after whose newest call they come
+  std::vector<LanePieces> lanes = {};
+  std::size_t longest = 0;  // most pieces of a lane
+};
+
 Done ProcessTeam::messages(std::span<const ProcessMessage> messages, GpuStream stream,
                            bool capturing, Mismatch* mismatch) {
+  RONDO_TRY(const auto prepared, prepare_messages(messages, mismatch));
+  return enqueue_messages(*prepared, stream, capturing);
+}
+
+Result<std::shared_ptr<const ProcessTeam::MessagePieces>> ProcessTeam::prepare_messages(
+    std::span<const ProcessMessage> messages, Mismatch* mismatch) {
   RONDO_CHECK_OK(standing());
   auto area = desk_->area(MemoryDesk::kMessages, patience());
   if (!area.ok()) {
@@ -32,7 +44,11 @@ Done ProcessTeam::messages(std::span<const ProcessMessage> messages, GpuStream s
   }
   const std::uint64_t lane_bytes =
       desk_->message_bytes() / static_cast<std::uint64_t>(ranks()) / kLaneSlots / 256 * 256;
-  std::vector<LanePieces> lanes;
+  auto prepared = std::make_shared<MessagePieces>();
+  const ProcessMessage& first = messages.front();
+  prepared->rank = is_local(first.from) ? first.from : first.to;
+  if (first.in_collective) prepared->rank = local_[0];
+  std::vector<LanePieces>& lanes = prepared->lanes;
   for (const ProcessMessage& message : messages) {
     if (!message.in_collective) RONDO_CHECK_OK(announce_message(message, mismatch));
     const bool sends = message.send != nullptr || is_local(message.from);
@@ -53,27 +69,29 @@ Done ProcessTeam::messages(std::span<const ProcessMessage> messages, GpuStream s
     for (std::uint64_t done = 0; done < bytes; done += lane_bytes)
       lane->pieces.push_back({user + done, std::min(lane_bytes, bytes - done)});
   }
-  std::size_t longest = 0;
   for (const LanePieces& lane : lanes) {
     lane_pieces_[lane.from * ranks() + lane.to] += lane.pieces.size();
-    longest = std::max(longest, lane.pieces.size());
+    prepared->longest = std::max(prepared->longest, lane.pieces.size());
   }
+  return std::shared_ptr<const MessagePieces>(std::move(prepared));
+}
+
+Done ProcessTeam::enqueue_messages(const MessagePieces& prepared, GpuStream stream,
+                                   bool capturing) {
   // Sends are a lane's slots ahead of receives: what fits waits for nobody, and two ranks that send
   // each other more than that go on in turns.
   const auto enqueue = [&](bool sends, std::size_t piece) -> Done {
-    for (const LanePieces& lane : lanes)
+    for (const LanePieces& lane : prepared.lanes)
       if (lane.sends == sends && piece < lane.pieces.size())
         RONDO_CHECK_OK(enqueue_piece(lane, piece, stream));
     return done();
   };
   for (std::size_t i = 0; i < kLaneSlots; ++i) RONDO_CHECK_OK(enqueue(true, i));
-  for (std::size_t i = 0; i < longest; ++i) {
+  for (std::size_t i = 0; i < prepared.longest; ++i) {
     RONDO_CHECK_OK(enqueue(false, i));
     RONDO_CHECK_OK(enqueue(true, i + kLaneSlots));
   }
-  const ProcessMessage& first = messages.front();
-  const int rank = is_local(first.from) ? first.from : first.to;
-  return finish(first.in_collective ? local_[0] : rank, stream, capturing);
+  return finish(prepared.rank, stream, capturing);
 }
 
 // Tells the other side what this message is, and compares where it has told already.

@@ -97,6 +97,11 @@ class ProcessTeam {
                   bool capturing, Mismatch* mismatch);
   Done messages(std::span<const ProcessMessage> messages, GpuStream stream, bool capturing,
                 Mismatch* mismatch);
+  // The same in two steps: one caller at a time prepares; ranks may enqueue at once.
+  struct MessagePieces;
+  Result<std::shared_ptr<const MessagePieces>> prepare_messages(
+      std::span<const ProcessMessage> messages, Mismatch* mismatch);
+  Done enqueue_messages(const MessagePieces& prepared, GpuStream stream, bool capturing);
 
   std::uint64_t device_bytes() const { return desk_->bytes(); }
 

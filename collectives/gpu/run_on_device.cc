@@ -127,6 +127,10 @@ Done CommunicatorState::wait_on_device() {
   }
   if (!team->failure().ok()) {
     if (faulted.load() || adopt_peer_fault()) return adopted_fault();
+    if (Done late = team->late_failure(rank); !late.ok()) {
+      raise(make_fault(late.status(), -1, late.error().text));
+      return late;
+    }
     return team->failure();
   }
   return team->join_streams(rank);

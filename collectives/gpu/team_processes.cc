@@ -84,8 +84,34 @@ Done DeviceTeam::launch_as_messages(Meeting& meeting, Mismatch* mismatch) {
 Done DeviceTeam::launch_to_processes(int rank, Mismatch* mismatch) {
   const Spot spot = spot_of(rank, ranks_[rank].streams.front());
   RONDO_CHECK_OK(begin_launch(spot, outside_posts_));
+  if (blocking_launches() && !capturing(spot.capture) && here_ > 1)
+    return launch_on_a_thread(rank, spot, mismatch);
   RONDO_CHECK_OK(processes_->messages(outside_, spot.stream, capturing(spot.capture), mismatch));
   return ranks_[rank].outside->end(spot.stream, spot.capture);
+}
+
+// The launches return when the peers have done their part, which may need what other ranks of this
+// process have still to post, even those of this thread: so they do not hold the team's mutex, and
+// this post returns before them.
+Done DeviceTeam::launch_on_a_thread(int rank, const Spot& spot, Mismatch* mismatch) {
+  RONDO_TRY(const auto prepared, processes_->prepare_messages(outside_, mismatch));
+  RankState& state = ranks_[rank];
+  if (state.launcher.joinable()) state.launcher.join();  // was over when its post was waited for
+  state.launching = true;
+  state.launcher = std::thread([this, &state, spot, prepared] {
+    const DeviceScope scope(distinct_[spot.place].device);
+    Done result = scope.entered();
+    if (result.ok()) result = processes_->enqueue_messages(*prepared, spot.stream, false);
+    if (result.ok()) result = state.outside->end(spot.stream, spot.capture);
+    {
+      std::lock_guard lock(mutex_);
+      state.launching = false;
+      state.launched = result;
+      if (!result.ok() && failure_.ok()) failure_ = result;
+    }
+    launched_.notify_all();
+  });
+  return done();
 }
 
 }  // namespace rondo::gpu

@@ -1,6 +1,5 @@
 // Calls over connections: one launch on every device of the team.
 #include <algorithm>
-#include <cstdlib>
 #include <thread>
 #include <vector>
 
@@ -14,15 +13,6 @@
 
 namespace rondo::gpu {
 namespace {
-
-// A launch then returns when its kernel is over, and kernels of a volley wait for each other.
-bool blocking_launches() {
-  static const bool blocking = [] {
-    const char* const set = std::getenv("CUDA_LAUNCH_BLOCKING");
-    return set != nullptr && std::atoi(set) != 0;
-  }();
-  return blocking;
-}
 
 // Each on a thread of its own: for programs that are being debugged.
 template <class Spots, class Launch>

@@ -276,7 +276,7 @@ class Creation {
   // Ranks of several processes: they agree on who reaches whom, and one rank a process joins it to
   // the others.
   Done bind_among_processes(std::vector<int> devices) {
-    if (state_->facts.hosts > 1) return bind_across_hosts();
+    if (state_->facts.hosts > 1) return bind_through_host();
     gpu::NeighbourRecords known;
     known.reproducible = state_->facts.reproducible;
     known.algorithms = state_->facts.algorithms;
@@ -304,6 +304,11 @@ class Creation {
     RONDO_TRY(const Blob row, gpu::reach_of_device(device, known.facts));
     RONDO_TRY(known.reach, session_->all_gather(row));
     RONDO_TRY(request.around, gpu::agree_on_neighbourhood(known));
+    if (!request.around.through_host.empty()) {
+      if (request_.rank == 0)
+        RONDO_INFO(kInit, "{}: all calls pass through the host", request.around.through_host);
+      return bind_through_host();
+    }
     request.processes = known.processes;
     request.devices = devices;
     const gpu::TeamOptions options = team_options(std::move(devices));
@@ -319,8 +324,9 @@ class Creation {
     return done();
   }
 
-  // Ranks on GPUs of several hosts: the host does their calls, on a communicator of its own.
-  Done bind_across_hosts() {
+  // Ranks on GPUs of several hosts, or that share GPUs out of each other's reach: the host does
+  // their calls, on a communicator of its own.
+  Done bind_through_host() {
     const std::uint64_t wanted = gpu::HostedRank::wanted_bytes();
     Blob blob(sizeof(wanted));
     std::memcpy(blob.data(), &wanted, sizeof(wanted));

@@ -54,7 +54,7 @@ Done HostedRank::open() {
   RONDO_CHECK_OK(scope.entered());
   const std::size_t bytes = shape_.rank_bytes + sizeof(Words);
   RONDO_CHECK_OK(check(api_.allocate_host(&pinned_, bytes, kHostPortable | kHostMapped),
-                       "cudaHostAlloc for calls between hosts"));
+                       "cudaHostAlloc for calls through the host"));
   memory_ = static_cast<std::byte*>(pinned_);
   words_ = new (memory_ + shape_.rank_bytes) Words{};
   void* at = nullptr;
@@ -112,7 +112,7 @@ bool HostedRank::Descriptor::same_as(const Descriptor& other) const {
 Done HostedRank::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) {
   auto* const at = on_device_ + (reinterpret_cast<std::byte*>(&word) - memory_);
   return check(api_.stream_write32(stream, at, value),
-               "cuStreamWriteValue32 (GPUs on several hosts need stream memory operations)");
+               "cuStreamWriteValue32 (calls through the host need stream memory operations)");
 }
 
 Result<std::uint32_t> HostedRank::place(Descriptor made, bool in_capture) {
@@ -122,8 +122,8 @@ Result<std::uint32_t> HostedRank::place(Descriptor made, bool in_capture) {
       if (descriptors_[i].same_as(made)) return static_cast<std::uint32_t>(i);
     if (descriptors_.size() - kAhead >= kMostCaptured)
       return fail(Status::kInvalidUsage,
-                  "rank {} has captured {} different calls into graphs, the most that ranks on "
-                  "several hosts can",
+                  "rank {} has captured {} different calls into graphs, the most that ranks whose "
+                  "calls pass through the host can",
                   twin_->rank(), descriptors_.size() - kAhead);
     descriptors_.push_back(std::move(made));
     return static_cast<std::uint32_t>(descriptors_.size() - 1);
@@ -183,7 +183,7 @@ Done HostedRank::enqueue(GpuStream stream, Descriptor descriptor, std::uint64_t 
     auto* const done_at = on_device_ + (reinterpret_cast<std::byte*>(&words_->done) - memory_);
     RONDO_CHECK_OK(
         check(api_.stream_wait32(stream, done_at, j + 1, GpuWait::kGreaterOrEqual),
-              "cuStreamWaitValue32 (GPUs on several hosts need stream memory operations)"));
+              "cuStreamWaitValue32 (calls through the host need stream memory operations)"));
     if (j + 1 == last) RONDO_CHECK_OK(write(stream, words_->done, 0));
     RONDO_CHECK_OK(copy(j, false));
   }

@@ -1,7 +1,7 @@
-// HostedRank: a rank on a GPU in a communicator that spans several hosts. Its calls pass through
-// pinned memory: the stream copies a step's input there, a thread runs the step on the host, with a
-// communicator of its own (shared memory within a host, TCP between hosts), and the stream copies
-// the output back.
+// HostedRank: a rank on a GPU in a communicator that spans several hosts, or whose processes share
+// GPUs out of each other's reach. Its calls pass through pinned memory: the stream copies a step's
+// input there, a thread runs the step on the host, with a communicator of its own (shared memory
+// within a host, TCP between hosts), and the stream copies the output back.
 //
 //   stream   which call, [copy in] READY j, wait for DONE j, [copy out]
 //   thread   wait for READY j, the step on the host, DONE j

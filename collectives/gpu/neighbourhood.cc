@@ -23,20 +23,18 @@ int number_of(std::vector<T>& seen, const T& one) {
   return static_cast<int>(at - seen.begin());
 }
 
-// An error where two ranks do not reach each other and nothing but that would do.
-Done check_leader(const Neighbourhood& found) {
-  if (found.one_owner || found.leader_reaches) return done();
+// Why nothing but the host joins the ranks: where processes share a GPU, all must reach rank 0's.
+std::string find_ranks_apart(const Neighbourhood& found) {
+  if (found.one_owner || found.leader_reaches) return "";
   for (std::size_t a = 0; a < found.near.size(); ++a)
     for (std::size_t b = 0; b < a; ++b)
       if (!found.near[a][b] && (b == 0 || found.party_of[a] == found.party_of[b]))
-        return fail(Status::kInvalidUsage,
-                    "the GPUs of rank {} and rank {} cannot use each other's memory (no P2P, or "
-                    "NCCL_P2P_DISABLE, or one process does not see the other's GPU: see "
-                    "CUDA_VISIBLE_DEVICES), which ranks need where several processes share a GPU: "
-                    "give every process GPUs of its own, use GPUs with P2P, or set "
-                    "RONDO_DEVICE=host and give host memory",
-                    b, a);
-  return done();
+        return fmt::format(
+            "the GPUs of rank {} and rank {} cannot use each other's memory (no P2P, or "
+            "NCCL_P2P_DISABLE, or one process does not see the other's GPU: see "
+            "CUDA_VISIBLE_DEVICES), and several processes share a GPU",
+            b, a);
+  return "";
 }
 
 Result<std::uint8_t> agree_on_wires(std::span<const GpuFacts> all, const Neighbourhood& found) {
@@ -155,7 +153,8 @@ Result<Neighbourhood> agree_on_neighbourhood(const NeighbourRecords& records) {
     for (std::size_t b = 0; b < n; ++b)
       if (!found.near[a][b] && (a == 0 || found.party_of[a] == found.party_of[b]))
         found.leader_reaches = false;
-  RONDO_CHECK_OK(check_leader(found));
+  found.through_host = find_ranks_apart(found);
+  if (!found.through_host.empty()) return found;
   for (const GpuFacts& one : records.facts)
     found.most_ctas = std::min(found.most_ctas, static_cast<int>(one.most_ctas));
 

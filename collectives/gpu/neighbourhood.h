@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/process.h"
@@ -43,6 +44,7 @@ struct Neighbourhood {
   Nearness near;                // by ranks
   bool one_owner = false;       // no GPU is used by two processes
   bool leader_reaches = true;   // rank 0's GPU and all others use each other's memory
+  std::string through_host;     // why all calls pass through the host; empty: they do not
   int most_ctas = kNoCtaLimit;  // of a rank, that all of them allow
   ConnectionShape shape;
   DevicePlanFacts plan;  // most_channels is 0 where there are no connections

@@ -108,12 +108,16 @@ TEST(Neighbourhood, OneDirectionOfReachIsNone) {
   EXPECT_FALSE(agree_on_neighbourhood(all)->leader_reaches);
 }
 
-TEST(Neighbourhood, SharedGpusOutOfReachAreRefusedByName) {
+TEST(Neighbourhood, SharedGpusOutOfReachAreJoinedByTheHost) {
   auto all = records({0, 1, 2}, {0, 0, 1});
+  EXPECT_EQ(agree_on_neighbourhood(all)->through_host, "");
   separate(all, 0, 2);
-  const auto found = agree_on_neighbourhood(all);
-  ASSERT_FALSE(found.ok());
-  EXPECT_NE(found.error().text.find("rank 0 and rank 2"), std::string::npos) << found.error().text;
+  const std::string why = agree_on_neighbourhood(all)->through_host;
+  EXPECT_NE(why.find("rank 0 and rank 2"), std::string::npos) << why;
+  // Kernels join those whose processes have GPUs of their own.
+  all = records({0, 1, 2}, {0, 1, 2});
+  separate(all, 0, 2);
+  EXPECT_EQ(agree_on_neighbourhood(all)->through_host, "");
 }
 
 TEST(PeerAccess, CountsBridgesBetweenPciDevices) {

@@ -52,6 +52,10 @@ struct CreateRequest {
   std::shared_ptr<bootstrap::Listener> serve;  // set on a child's leader: it serves `id`
   CommOptions options;
   std::function<bool()> aborted;  // polled while joining; may be empty
+  // Of a communicator that only serves another one: who hears of its faults, from any thread, and
+  // whether the other one goes on. May be empty.
+  std::function<void(const Fault&)> on_fault;
+  std::function<Done()> standing;
 };
 
 class CommunicatorState;  // collectives/communicator_state.h

@@ -41,6 +41,8 @@ class CommunicatorState {
 
   int rank = 0, size = 1;
   CommOptions options;
+  std::function<void(const Fault&)> on_fault;  // CreateRequest's
+  std::function<Done()> served_standing;
   std::uint32_t made_in = 0;  // fork_generation() at init
 
   std::vector<RankFacts> ranks;
@@ -171,6 +173,7 @@ class CommunicatorState {
 
   // CUDA devices (gpu/run_on_device.cc).
   void take_seat();  // in the team of processes that share the device
+  Done standing();   // why it goes on no longer, if so; for other threads
   Done post_on_device(std::span<const gpu::DeviceCall> calls);
   Done wait_on_device();
   bool adopt_kernel_fault();  // true if a kernel of this rank has given up
@@ -216,7 +219,10 @@ class CommunicatorState {
   Done why_it_ended();  // after an executor gave up
   Done adopted_fault();
 
-  std::shared_ptr<gpu::HostedRank> hosted;  // a rank on a GPU where there are several hosts
+  std::shared_ptr<gpu::HostedRank> hosted;  // a rank on a GPU whose calls pass through the host
+  // Where processes share GPUs and there are several: the ranks of this one's GPU; the first ranks
+  // of all GPUs, null where this is none of them.
+  std::shared_ptr<Communicator> on_gpu, of_leaders;
   std::unique_ptr<gpu::ProcessHooks> seat;  // last: it goes before what it uses
 };
 

@@ -10,9 +10,7 @@
 #include "collectives/algorithm_filter.h"
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
-#include "collectives/gpu/hosted_rank.h"
-#include "collectives/gpu/shared_device.h"
-#include "collectives/gpu/team_registry.h"
+#include "collectives/gpu/binding.h"
 #include "collectives/tuning.h"
 #include "topology/cache_sizes.h"
 #include "topology/cpu_budget.h"
@@ -37,6 +35,8 @@ class Creation {
     state_->rank = request_.rank;
     state_->size = request_.size;
     state_->options = request_.options;
+    state_->on_fault = request_.on_fault;
+    state_->served_standing = request_.standing;
     state_->made_in = fork_generation();
     state_->timeout_seconds.store(request_.options.timeout_seconds);
     RONDO_CHECK_OK(join());
@@ -54,7 +54,7 @@ class Creation {
     RONDO_CHECK_OK(meet());
     agree_on_facts();
     RONDO_CHECK_OK(open_links());
-    return bind_to_device();
+    return gpu::bind_to_device({*state_, request_, *session_, records_, unix_listener_, deadline_});
   }
 
   Done join() {
@@ -241,117 +241,6 @@ class Creation {
     RONDO_TRY(state_->links, RemoteLinks::open(std::move(options)));
     RONDO_TRY(std::vector<Blob> blobs, session_->all_gather(state_->links->address_blob()));
     state_->links->set_peers(std::move(blobs));
-    return done();
-  }
-
-  // All ranks see the same records and so refuse alike. The ranks of a device meet in its team.
-  Done bind_to_device() {
-    std::vector<int> devices;
-    for (const InitRecord& record : records_) devices.push_back(record.device);
-    const auto on_host = std::find(devices.begin(), devices.end(), -1);
-    const auto on_device =
-        std::find_if(devices.begin(), devices.end(), [](int device) { return device >= 0; });
-    if (on_device == devices.end()) return done();
-    if (on_host != devices.end())
-      return fail(Status::kInvalidUsage,
-                  "rank {} lives on the host and rank {} on CUDA device {}: set RONDO_DEVICE=host "
-                  "for all ranks or for none",
-                  on_host - devices.begin(), on_device - devices.begin(), *on_device);
-    if (!state_->facts.one_process) return bind_among_processes(std::move(devices));
-    RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), team_options(std::move(devices))));
-    return done();
-  }
-
-  gpu::TeamOptions team_options(std::vector<int> devices) const {
-    gpu::TeamOptions options;
-    options.devices = std::move(devices);
-    options.reproducible = state_->facts.reproducible;
-    options.algorithms = state_->facts.algorithms;
-    options.fewest_ctas = request_.options.fewest_ctas;
-    options.most_ctas = request_.options.most_ctas;
-    options.kernel_seconds = request_.options.kernel_seconds;
-    return options;
-  }
-
-  // Ranks of several processes: they agree on who reaches whom, and one rank a process joins it to
-  // the others.
-  Done bind_among_processes(std::vector<int> devices) {
-    if (state_->facts.hosts > 1) return bind_through_host();
-    gpu::NeighbourRecords known;
-    known.reproducible = state_->facts.reproducible;
-    known.algorithms = state_->facts.algorithms;
-    gpu::SharedDeviceRequest request;
-    request.rank = request_.rank;
-    request.patience = {deadline_, request_.aborted};
-    request.listener = &unix_listener_;
-    for (std::size_t r = 0; r < devices.size(); ++r) {
-      const RankFacts& facts = records_[r].facts;
-      known.processes.push_back(facts.process);
-      request.sockets.push_back(facts.socket);
-      if (facts.process != records_[request_.rank].facts.process) devices[r] = -1;
-    }
-    const int device = request_.options.device;
-    RONDO_TRY(const gpu::GpuFacts mine, gpu::facts_of_device(device, request_.options.fewest_ctas,
-                                                             request_.options.most_ctas));
-    Blob blob(sizeof(mine));
-    std::memcpy(blob.data(), &mine, sizeof(mine));
-    RONDO_TRY(const std::vector<Blob> all_facts, session_->all_gather(blob));
-    for (const Blob& one : all_facts) {
-      if (one.size() != sizeof(mine))
-        return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
-      std::memcpy(&known.facts.emplace_back(), one.data(), sizeof(mine));
-    }
-    RONDO_TRY(const Blob row, gpu::reach_of_device(device, known.facts));
-    RONDO_TRY(known.reach, session_->all_gather(row));
-    RONDO_TRY(request.around, gpu::agree_on_neighbourhood(known));
-    if (!request.around.through_host.empty()) {
-      if (request_.rank == 0)
-        RONDO_INFO(kInit, "{}: all calls pass through the host", request.around.through_host);
-      return bind_through_host();
-    }
-    request.processes = known.processes;
-    request.devices = devices;
-    const gpu::TeamOptions options = team_options(std::move(devices));
-    if (gpu::speaks_for_process(request)) {
-      RONDO_TRY(auto processes, gpu::join_processes(request));
-      RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), options, std::move(processes)));
-    }
-    RONDO_TRY([[maybe_unused]] const auto all_met, session_->all_gather({}));
-    if (!state_->team) {
-      RONDO_TRY(state_->team, gpu::team_of(state_->group.get(), options));
-    }
-    state_->take_seat();
-    return done();
-  }
-
-  // Ranks on GPUs of several hosts, or that share GPUs out of each other's reach: the host does
-  // their calls, on a communicator of its own.
-  Done bind_through_host() {
-    const std::uint64_t wanted = gpu::HostedRank::wanted_bytes();
-    Blob blob(sizeof(wanted));
-    std::memcpy(blob.data(), &wanted, sizeof(wanted));
-    RONDO_TRY(const std::vector<Blob> all, session_->all_gather(blob));
-    std::uint64_t least = wanted;
-    for (const Blob& one : all) {
-      if (one.size() != sizeof(wanted))
-        return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
-      least = std::min(least, *reinterpret_cast<const std::uint64_t*>(one.data()));
-    }
-    CreateRequest twin;
-    twin.rank = request_.rank;
-    twin.size = request_.size;
-    RONDO_TRY(twin.id, bootstrap::child_id(state_->ranks[0].address,
-                                           std::as_bytes(std::span("on the host"))));
-    if (request_.rank == 0) twin.serve = state_->listener;
-    twin.options = request_.options;
-    twin.options.device = -1;
-    if (request_.options.kernel_seconds == 0) twin.options.timeout_seconds = 365.0 * 24 * 3600;
-    twin.aborted = request_.aborted;
-    RONDO_TRY(auto on_host, Communicator::create(twin));
-    const auto raise = [to = state_.get()](Fault found) { to->raise(std::move(found), false); };
-    const CommOptions& own = request_.options;
-    const gpu::HostedRank::Terms terms{own.device, least, own.kernel_seconds};
-    RONDO_TRY(state_->hosted, gpu::HostedRank::make(std::move(on_host), terms, raise));
     return done();
   }
 

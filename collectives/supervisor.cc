@@ -131,6 +131,7 @@ void CommunicatorState::raise(Fault raised, bool tells_other_hosts) {
   RONDO_WARN("{}", raised.text);
   if (team) team->stop_kernels();
   if (hosted) hosted->end();
+  if (on_fault) on_fault(raised);
   if (tells_other_hosts) tell_other_hosts(raised);
   if (host.peers.empty()) return;
   FaultSlot& slot = *host.self().fault;

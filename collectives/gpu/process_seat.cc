@@ -11,13 +11,7 @@ class Seat final : public gpu::ProcessHooks {
   explicit Seat(CommunicatorState& state) : state_(state) { state_.team->processes()->join(this); }
   ~Seat() override { state_.team->processes()->leave(this); }
 
-  Done standing() override {
-    if (state_.ended.load(std::memory_order_acquire) != CommunicatorState::kRunning)
-      return state_.why_it_ended();
-    if (state_.faulted.load(std::memory_order_acquire) || state_.adopt_peer_fault())
-      return state_.adopted_fault();
-    return done();
-  }
+  Done standing() override { return state_.standing(); }
   void raise(Fault fault) override {
     fault.rank = state_.rank;
     state_.raise(std::move(fault));
@@ -36,6 +30,12 @@ class Seat final : public gpu::ProcessHooks {
 };
 
 }  // namespace
+
+Done CommunicatorState::standing() {
+  if (ended.load(std::memory_order_acquire) != kRunning) return why_it_ended();
+  if (faulted.load(std::memory_order_acquire) || adopt_peer_fault()) return adopted_fault();
+  return served_standing ? served_standing() : done();
+}
 
 void CommunicatorState::take_seat() { seat = std::make_unique<Seat>(*this); }
 

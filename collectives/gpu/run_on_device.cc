@@ -109,6 +109,11 @@ Done CommunicatorState::wait_on_device() {
       return why;
     }
     if (faulted.load(std::memory_order_acquire) || adopt_peer_fault()) return adopted_fault();
+    if (served_standing)
+      if (Done standing = served_standing(); !standing.ok()) {
+        team->fail_all(standing);
+        return standing;
+      }
     const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
     const double limit = timeout_seconds.load();
     if (waited < limit && (warned || waited < kWarnSeconds)) continue;

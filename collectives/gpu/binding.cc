@@ -1,0 +1,151 @@
+#include "collectives/gpu/binding.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+#include "collectives/communicator_state.h"
+#include "collectives/gpu/hosted_rank.h"
+#include "collectives/gpu/shared_device.h"
+#include "collectives/gpu/team_registry.h"
+#include "transport/bootstrap/hmac.h"
+
+namespace rondo::gpu {
+namespace {
+
+using Blob = std::vector<std::byte>;
+
+class Binding {
+ public:
+  explicit Binding(const BindingRequest& request)
+      : state_(request.state),
+        create_(request.create),
+        session_(request.session),
+        records_(request.records),
+        listener_(request.listener),
+        deadline_(request.deadline) {}
+
+  Done run() {
+    std::vector<int> devices;
+    for (const InitRecord& record : records_) devices.push_back(record.device);
+    const auto on_host = std::find(devices.begin(), devices.end(), -1);
+    const auto on_device =
+        std::find_if(devices.begin(), devices.end(), [](int device) { return device >= 0; });
+    if (on_device == devices.end()) return done();
+    if (on_host != devices.end())
+      return fail(Status::kInvalidUsage,
+                  "rank {} lives on the host and rank {} on CUDA device {}: set RONDO_DEVICE=host "
+                  "for all ranks or for none",
+                  on_host - devices.begin(), on_device - devices.begin(), *on_device);
+    if (!state_.facts.one_process) return bind_among_processes(std::move(devices));
+    RONDO_TRY(state_.team, team_of(state_.group.get(), team_options(std::move(devices))));
+    return done();
+  }
+
+ private:
+  TeamOptions team_options(std::vector<int> devices) const {
+    TeamOptions options;
+    options.devices = std::move(devices);
+    options.reproducible = state_.facts.reproducible;
+    options.algorithms = state_.facts.algorithms;
+    options.fewest_ctas = create_.options.fewest_ctas;
+    options.most_ctas = create_.options.most_ctas;
+    options.kernel_seconds = create_.options.kernel_seconds;
+    return options;
+  }
+
+  // Ranks of several processes: they agree on who reaches whom, and one rank a process joins it to
+  // the others.
+  Done bind_among_processes(std::vector<int> devices) {
+    if (state_.facts.hosts > 1) return bind_through_host();
+    NeighbourRecords known;
+    known.reproducible = state_.facts.reproducible;
+    known.algorithms = state_.facts.algorithms;
+    SharedDeviceRequest request;
+    request.rank = create_.rank;
+    request.patience = {deadline_, create_.aborted};
+    request.listener = &listener_;
+    for (std::size_t r = 0; r < devices.size(); ++r) {
+      const RankFacts& facts = records_[r].facts;
+      known.processes.push_back(facts.process);
+      request.sockets.push_back(facts.socket);
+      if (facts.process != records_[create_.rank].facts.process) devices[r] = -1;
+    }
+    const int device = create_.options.device;
+    RONDO_TRY(const GpuFacts mine,
+              facts_of_device(device, create_.options.fewest_ctas, create_.options.most_ctas));
+    Blob blob(sizeof(mine));
+    std::memcpy(blob.data(), &mine, sizeof(mine));
+    RONDO_TRY(const std::vector<Blob> all_facts, session_.all_gather(blob));
+    for (const Blob& one : all_facts) {
+      if (one.size() != sizeof(mine))
+        return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
+      std::memcpy(&known.facts.emplace_back(), one.data(), sizeof(mine));
+    }
+    RONDO_TRY(const Blob row, reach_of_device(device, known.facts));
+    RONDO_TRY(known.reach, session_.all_gather(row));
+    RONDO_TRY(request.around, agree_on_neighbourhood(known));
+    if (!request.around.through_host.empty()) {
+      if (create_.rank == 0)
+        RONDO_INFO(kInit, "{}: all calls pass through the host", request.around.through_host);
+      return bind_through_host();
+    }
+    request.processes = known.processes;
+    request.devices = devices;
+    const TeamOptions options = team_options(std::move(devices));
+    if (speaks_for_process(request)) {
+      RONDO_TRY(auto processes, join_processes(request));
+      RONDO_TRY(state_.team, team_of(state_.group.get(), options, std::move(processes)));
+    }
+    RONDO_TRY([[maybe_unused]] const auto all_met, session_.all_gather({}));
+    if (!state_.team) {
+      RONDO_TRY(state_.team, team_of(state_.group.get(), options));
+    }
+    state_.take_seat();
+    return done();
+  }
+
+  // Ranks on GPUs of several hosts, or that share GPUs out of each other's reach: the host does
+  // their calls, on a communicator of its own.
+  Done bind_through_host() {
+    const std::uint64_t wanted = HostedRank::wanted_bytes();
+    Blob blob(sizeof(wanted));
+    std::memcpy(blob.data(), &wanted, sizeof(wanted));
+    RONDO_TRY(const std::vector<Blob> all, session_.all_gather(blob));
+    std::uint64_t least = wanted;
+    for (const Blob& one : all) {
+      if (one.size() != sizeof(wanted))
+        return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
+      least = std::min(least, *reinterpret_cast<const std::uint64_t*>(one.data()));
+    }
+    CreateRequest twin;
+    twin.rank = create_.rank;
+    twin.size = create_.size;
+    RONDO_TRY(twin.id, bootstrap::child_id(state_.ranks[0].address,
+                                           std::as_bytes(std::span("on the host"))));
+    if (create_.rank == 0) twin.serve = state_.listener;
+    twin.options = create_.options;
+    twin.options.device = -1;
+    if (create_.options.kernel_seconds == 0) twin.options.timeout_seconds = 365.0 * 24 * 3600;
+    twin.aborted = create_.aborted;
+    RONDO_TRY(auto on_host, Communicator::create(twin));
+    const auto raise = [to = &state_](Fault found) { to->raise(std::move(found), false); };
+    const CommOptions& own = create_.options;
+    const HostedRank::Terms terms{own.device, least, own.kernel_seconds};
+    RONDO_TRY(state_.hosted, HostedRank::make(std::move(on_host), terms, raise));
+    return done();
+  }
+
+  CommunicatorState& state_;
+  const CreateRequest& create_;
+  bootstrap::Session& session_;
+  const std::vector<InitRecord>& records_;
+  const shm::UnixListener& listener_;
+  const std::chrono::steady_clock::time_point deadline_;
+};
+
+}  // namespace
+
+Done bind_to_device(const BindingRequest& request) { return Binding(request).run(); }
+
+}  // namespace rondo::gpu

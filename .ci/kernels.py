@@ -25,9 +25,10 @@ FLAGS = ["-std=c++20", "-O3", "-fmad=false", "--expt-relaxed-constexpr", "-I.", 
 # Kernels, and functions that they call (which have no registers of their own).
 FUNCTION = re.compile(r"Function properties for (\S+)\s*\n\s*(\d+) bytes stack frame, (\d+) bytes "
                       r"spill stores.*\n(?:.*Used (\d+) registers)?")
-# run_kernel<DirectReduce<type, op>> and run_kernel<Connected<ReduceMath<type, op>>>, with the
-# numbers of base/types.h.
-REDUCE = re.compile(r"Reduce(?:Math)?ILNS_8DataTypeE(\d+)ELNS_5RedOpE(\d+)E")
+# run_kernel<DirectReduce<type, op>> and run_kernel<Connected<SumMath<type>>>, with the numbers of
+# base/types.h.
+REDUCE = re.compile(r"DirectReduceILNS_8DataTypeE(\d+)ELNS_5RedOpE(\d+)E")
+SUM_OF = re.compile(r"SumMathILNS_8DataTypeE(\d+)E")
 KERNEL = "run_kernel"
 FLOAT32, FLOAT16, BFLOAT16, SUM = 7, 6, 9, 0
 NARROW, WIDE = 96, 128
@@ -59,6 +60,9 @@ def compile_again(source, build):
 
 
 def is_narrow(name):
+    total = SUM_OF.search(name)
+    if total is not None:
+        return int(total[1]) in (FLOAT32, FLOAT16, BFLOAT16)
     reduce = REDUCE.search(name)
     if reduce is None:
         return "DirectCopy" in name or "CopyMath" in name

@@ -136,9 +136,9 @@ Wire wire_for(std::uint8_t allowed, std::uint64_t bytes) {
 // Threads of a CTA whose verbs move so many bytes.
 unsigned threads_for(const CallRecord& record, std::uint64_t chunk_bytes, int groups) {
   constexpr unsigned kWarp = 32, kService = cuda::kServiceWarps * kWarp;
-  const bool heavy = reduces(record.collective) && cuda::is_heavy(record.type, record.op);
-  const auto all =
-      static_cast<unsigned>(heavy ? cuda::kConnectedHeavyThreads : cuda::kConnectedThreads);
+  const auto all = static_cast<unsigned>(reduces(record.collective)
+                                             ? cuda::connected_threads(record.type, record.op)
+                                             : cuda::kConnectedThreads);
   const std::uint64_t most = all / static_cast<unsigned>(groups) - kService;
   const std::uint64_t wanted = (chunk_bytes / kBytesPerThread + kWarp - 1) / kWarp * kWarp;
   const auto workers = std::clamp<std::uint64_t>(wanted, kWarp, most / kWarp * kWarp);

@@ -18,6 +18,9 @@ struct SoundBulk {
 template <class Faults = SoundBulk>
 struct BulkMath : CopyMath {
   using Bulk = Faults;
+  static RONDO_FN BulkMath of(const CallRecord& /*call*/, int /*ranks*/, Factor /*factor*/) {
+    return {};
+  }
 };
 
 template <class Faults>
@@ -25,12 +28,11 @@ struct SimpleMover<BulkMath<Faults>> {
   using T = CopyMath::T;
   const JobPlaces& job;
   unsigned worker, workers;
-  T factor;
-  int ranks;
+  CopyMath math;
 
   RONDO_FN void run() const {
     if (!device::kHasBulkCopies || job.misalignment() != 0)
-      return SimpleMover<CopyMath>{job, worker, workers, factor, ranks}.run();
+      return SimpleMover<CopyMath>{job, worker, workers, math}.run();
     const std::uint64_t whole = job.count / kUnit * kUnit;
     if (worker == 0 && whole > 0) move(whole);
     for (std::uint64_t at = whole + worker; at < job.count; at += workers) {

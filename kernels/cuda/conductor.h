@@ -119,8 +119,10 @@ RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, con
                     place_of(c.out_at, block, part) * kWidth;
   const bool takes_own = (verb & kTakesOwn) != 0;
   const bool receives = (verb & kReceives) != 0 && (ends & 0xff) != 0;
-  if (takes_own && (receives || Math::kScales)) how |= kReduces;
-  if ((verb & kIsFinished) != 0) how |= kReduces | kFinishes;
+  if (takes_own && (receives || (Math::kScales && args.call.op == RedOp::kPreMulSum)))
+    how |= kReduces;
+  if ((verb & kIsFinished) != 0) how |= kReduces;
+  if ((verb & kIsFinished) != 0 && args.call.op == RedOp::kAvg) how |= kFinishes;
   write_word(job + kOwn, takes_own ? own : 0);
   write_word(job + kKeep, (verb & kKeeps) != 0 ? keep : 0);
   write_word(job + kCount, c.count);

@@ -1,11 +1,11 @@
 // The kernels over connections: a CTA plays one channel of one rank, by the texts of
 // kernels/algorithms, over Simple, LL or LL128.
 //
-// Connected<ReduceMath<type, op>> reduces (all-reduce by ring and double tree, reduce-scatter,
-// reduce); Connected<CopyMath> copies (all-gather, broadcast). A launch of several ranks of one
-// device must be cooperative: they wait for each other. Guarantees: the order that the texts
-// promise; any alignment; in place; no wait that outlives Control::abort by much. Cost: a group of
-// threads costs two warps that move no data.
+// Connected<SumMath<type>> sums, Connected<AnyMath<type>> does every other reduction (all-reduce by
+// ring and double tree, reduce-scatter, reduce); Connected<CopyMath> copies (all-gather,
+// broadcast). A launch of several ranks of one device must be cooperative: they wait for each
+// other. Guarantees: the order that the texts promise; any alignment; in place; no wait that
+// outlives Control::abort by much. Cost: a group of threads costs two warps that move no data.
 #pragma once
 
 #include "kernels/algorithms/hung_tree.h"
@@ -28,11 +28,7 @@ struct NoFaults {
 template <class Math, class Faults = NoFaults>
 struct Connected {
   using Args = ConnectedArgs;
-  static constexpr bool kHeavy = [] {
-    if constexpr (Math::kReduces) return Math::kHeavy;
-    return false;
-  }();
-  static constexpr int kThreads = kHeavy ? kConnectedHeavyThreads : kConnectedThreads;
+  static constexpr int kThreads = Math::kHeavy ? kConnectedHeavyThreads : kConnectedThreads;
   static constexpr int kCtas = 1;
 
   static RONDO_FN void run(const Args& args) {
@@ -126,7 +122,8 @@ struct Connected {
   }
 
   static RONDO_FN void work(Play play) {
-    const auto factor = factor_of(play.station());
+    const Math math = Math::of(play.args.call, play.args.ranks,
+                               {play.station().scalar, play.station().late_scalar != 0});
     RONDO_NO_UNROLL
     for (std::uint64_t number = 0;; ++number) {
       play.group.begin_job();
@@ -135,25 +132,16 @@ struct Connected {
         const unsigned worker = play.group.worker(), workers = play.group.workers();
         const LineJob line{job, play.args, play.station(), play.channel(), worker, workers};
         if (play.args.wire == Wire::kLL) {
-          LLMover<Math>{line, factor}.run();
+          LLMover<Math>{line, math}.run();
         } else if (play.args.wire == Wire::kLL128) {
-          LL128Mover<Math>{line, factor}.run();
+          LL128Mover<Math>{line, math}.run();
         } else {
-          SimpleMover<Math>{job, worker, workers, factor, play.args.ranks}.run();
+          SimpleMover<Math>{job, worker, workers, math}.run();
         }
       }
       play.group.end_job();
       if ((job.how & kLast) != 0) return;
     }
-  }
-  // PreMulSum's factor, for all others nothing.
-  static RONDO_FN typename Math::T factor_of(const Args::Station& station) {
-    using T = typename Math::T;
-    if constexpr (Math::kScales) {
-      if (station.late_scalar != 0) return device::load(reinterpret_cast<const T*>(station.scalar));
-      return bits_to<T>(station.scalar);
-    }
-    return T{};
   }
 
   static RONDO_FN void post(const Group& group) {

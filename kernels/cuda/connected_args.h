@@ -117,4 +117,12 @@ inline constexpr unsigned kBulkShared = kBulkStages * kBulkPiece + 128;
 inline constexpr int kConnectedThreads = 640;
 inline constexpr int kConnectedHeavyThreads = 512;
 
+// Sums and averages that have kernels of their own; one kernel a type does all others.
+constexpr bool has_sum_kernel(DataType type, RedOp op) {
+  return (op == RedOp::kSum || op == RedOp::kAvg) && is_float(type) && size_of(type) > 1;
+}
+constexpr int connected_threads(DataType type, RedOp op) {
+  return has_sum_kernel(type, op) ? kConnectedThreads : kConnectedHeavyThreads;
+}
+
 }  // namespace rondo::cuda

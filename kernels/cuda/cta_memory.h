@@ -30,7 +30,7 @@ enum JobWord : std::uint32_t {
 enum How : std::uint32_t {
   kLast = 1,        // nothing comes after: everybody leaves
   kReduces = 2,     // arithmetic, not only a copy
-  kFinishes = 4,    // a reduction's last step (avg divides)
+  kFinishes = 4,    // an average's last step: it divides
   kFillsSlot0 = 8,  // LL: whole slots get the new flag, so that no old one lives for ever
   kFillsSlot1 = 16,
 };

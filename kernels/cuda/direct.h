@@ -106,7 +106,7 @@ struct DirectReduce {
     return E::to_acc(value);
   }
   RONDO_FN T finished(Acc result) const {
-    return E::from_acc(Reduction<op>::finish(result, args.ranks));
+    return E::from_acc(finish_reduction<op>(result, args.ranks));
   }
 
   RONDO_FN bool vectors_fit(unsigned misaligned) const {

@@ -1,9 +1,11 @@
 // Makes the rows of a type's direct kernels. Included by the .cu files alone.
 //
 // Integers of one width share the kernels whose bits do not depend on the sign: the .cu of a width
-// makes all operations for the unsigned type, and min, max and avg for the signed one.
+// makes all operations for the unsigned type, and min, max and avg for the signed one. What runs
+// over connections and pushed lines serves both.
 #pragma once
 
+#include "kernels/cuda/any_math.h"
 #include "kernels/cuda/connected.h"
 #include "kernels/cuda/direct.h"
 #include "kernels/cuda/direct_table.h"
@@ -20,9 +22,6 @@ DirectTable make_rows() {
       table.row[static_cast<int>(op)] = entry_of<DirectReduce<type, op>>("direct reduce");
       table.stored[static_cast<int>(op)] =
           stored_entry_of<DirectReduce<type, op, true>>("stored reduce");
-      table.connected[static_cast<int>(op)] =
-          entry_of<Connected<ReduceMath<type, op>>>("connected reduce");
-      table.pushed[static_cast<int>(op)] = entry_of<Pushed<ReduceMath<type, op>>>("pushed reduce");
     }
   };
   add.template operator()<RedOp::kSum>();
@@ -34,6 +33,14 @@ DirectTable make_rows() {
   add.template operator()<RedOp::kBitOr>();
   add.template operator()<RedOp::kBitXor>();
   add.template operator()<RedOp::kPreMulSum>();
+  if constexpr (has_sum_kernel(type, RedOp::kSum)) {
+    table.connected[0] = entry_of<Connected<SumMath<type>>>("connected sum");
+    table.pushed[0] = entry_of<Pushed<SumMath<type>>>("pushed sum");
+  }
+  if constexpr (!signed_only) {
+    table.connected[1] = entry_of<Connected<AnyMath<type>>>("connected reduce");
+    table.pushed[1] = entry_of<Pushed<AnyMath<type>>>("pushed reduce");
+  }
   return table;
 }
 

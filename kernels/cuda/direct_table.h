@@ -5,12 +5,12 @@
 
 namespace rondo::cuda {
 
-// The rows of one type, by RedOp; rows without a name do not exist.
+// The rows of one type, by RedOp or by math (sums, any); rows without a name do not exist.
 struct DirectTable {
-  KernelEntry row[kRedOps];        // direct
-  KernelEntry stored[kRedOps];     // the same with arguments in device memory
-  KernelEntry connected[kRedOps];  // over connections
-  KernelEntry pushed[kRedOps];     // over pushed lines
+  KernelEntry row[kRedOps];       // direct
+  KernelEntry stored[kRedOps];    // the same with arguments in device memory
+  KernelEntry connected[kMaths];  // over connections
+  KernelEntry pushed[kMaths];     // over pushed lines
 };
 
 // Declared for every type, defined by the .cu files.

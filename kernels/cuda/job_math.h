@@ -1,7 +1,11 @@
-// What a job does to its data: arithmetic of one (type, op), or none.
+// What a job does to its data: nothing (CopyMath), sums of one type (SumMath), or whatever
+// operation the call names (AnyMath, any_math.h).
 //
-// combine() takes the operands of a reduction in order, (first + own) + second, and gives the
-// result of one vector: accumulated in reduce.h's type, rounded once, as the host's executor does.
+// A Math is made by every thread, from the call. combine_*() take the operands of a reduction in
+// order, (first + own) + second, and give the result of one vector, of one line's 8 bytes or of one
+// element: accumulated in reduce.h's type, rounded once, as the host's executor does. `last` marks
+// the result of an average that stays: it is divided then. combine_ranks() takes 8 bytes of every
+// rank, in tree order; scale_own() prepares a rank's own, where the operation says so.
 #pragma once
 
 #include "kernels/cuda/direct_args.h"
@@ -11,64 +15,94 @@
 
 namespace rondo::cuda {
 
-struct CopyMath {
-  using T = std::uint8_t;
-  static constexpr bool kReduces = false, kScales = false;
+// One rank's factor: `scalar`, or what lies there.
+struct Factor {
+  std::uint64_t scalar;
+  bool late;
 };
 
-template <DataType type, RedOp op>
-struct ReduceMath {
+// Operands of a job, and which of them is the rank's own.
+constexpr int place_of_own(int sources) { return sources == 1 ? 0 : 1; }
+
+struct CopyMath {
+  using T = std::uint8_t;
+  static constexpr bool kReduces = false, kScales = false, kHeavy = false;
+  static RONDO_FN CopyMath of(const CallRecord& /*call*/, int /*ranks*/, Factor /*factor*/) {
+    return {};
+  }
+};
+
+// Sums and averages. An average's factor is the one of reduce.h: one multiplication at the end.
+template <DataType type>
+struct SumMath {
   using E = Element<type>;
   using T = typename E::Storage;
   using Acc = typename E::Acc;
-  static constexpr bool kReduces = true;
-  static constexpr bool kScales = op == RedOp::kPreMulSum;
-  static constexpr bool kHeavy = is_heavy(type, op);
+  using Sum = Reduction<RedOp::kSum>;
+  static constexpr bool kReduces = true, kScales = false, kHeavy = false;
   // Vectors in flight per thread and operand of two: what fits into the registers.
-  static constexpr int kRows = kHeavy ? 1 : type == DataType::kFloat16 ? 2 : 4;
+  static constexpr int kRows = type == DataType::kFloat16 ? 2 : 4;
   static constexpr int kPerVector = sizeof(device::Vector) / sizeof(T);
 
-  // All ranks' elements in the order of reduce.h; element(r) is scaled already.
-  template <int most, class Get>
-  static RONDO_FN T combine_ranks(int ranks, Get&& element) {
-    const Acc sum =
-        fixed_tree<op, most>(ranks, [&](int r) -> Acc { return E::to_acc(element(r)); });
-    return E::from_acc(Reduction<op>::finish(sum, ranks));
-  }
-  static RONDO_FN T scale(T value, T factor) { return scaled<type>(value, factor); }
+  Acc inverse;  // averages: of the number of ranks; sums: one
 
-  // own: which of the operands is this rank's, still to be scaled.
-  template <int sources>
-  static RONDO_FN T combine(const T (&operand)[sources], T factor, bool finishes, int ranks) {
-    constexpr int own = sources == 1 ? 0 : 1;
-    Acc acc[sources];
-    RONDO_UNROLL
-    for (int s = 0; s < sources; ++s) {
-      T value = operand[s];
-      if constexpr (kScales)
-        if (s == own) value = scaled<type>(value, factor);
-      acc[s] = E::to_acc(value);
-    }
-    Acc result = acc[0];
-    RONDO_UNROLL
-    for (int s = 1; s < sources; ++s) result = Reduction<op>::combine(result, acc[s]);
-    if constexpr (op == RedOp::kAvg)
-      if (finishes) result = Reduction<op>::finish(result, ranks);
-    return E::from_acc(result);
+  static RONDO_FN SumMath of(const CallRecord& call, int ranks, Factor /*factor*/) {
+    if constexpr (is_float(type))
+      if (call.op == RedOp::kAvg) return {Reduction<RedOp::kAvg>::factor<Acc>(ranks)};
+    return {Acc{1}};
   }
 
   template <int sources>
-  static RONDO_FN device::Vector combine(const device::Vector (&operand)[sources], T factor,
-                                         bool finishes, int ranks) {
+  RONDO_FN T combine_elements(const T (&operand)[sources], bool last) const {
+    Acc result = E::to_acc(operand[0]);
+    RONDO_UNROLL
+    for (int s = 1; s < sources; ++s) result = Sum::combine(result, E::to_acc(operand[s]));
+    return finished(result, last);
+  }
+  template <int sources>
+  RONDO_FN device::Vector combine_vectors(const device::Vector (&operand)[sources],
+                                          bool last) const {
     device::Vector result{};
     RONDO_UNROLL
     for (int e = 0; e < kPerVector; ++e) {
       T element[sources];
       RONDO_UNROLL
       for (int s = 0; s < sources; ++s) element[s] = get_element<T>(operand[s], e);
-      put_element<T>(result, e, combine<sources>(element, factor, finishes, ranks));
+      put_element<T>(result, e, combine_elements<sources>(element, last));
     }
     return result;
+  }
+  template <int sources>
+  RONDO_FN std::uint64_t combine_lines(const std::uint64_t (&operand)[sources], bool last) const {
+    std::uint64_t result = 0;
+    RONDO_UNROLL
+    for (unsigned shift = 0; shift < 64; shift += 8 * sizeof(T)) {
+      T element[sources];
+      RONDO_UNROLL
+      for (int s = 0; s < sources; ++s) element[s] = bits_to<T>(operand[s] >> shift);
+      result |= to_bits(combine_elements<sources>(element, last)) << shift;
+    }
+    return result;
+  }
+
+  template <int most>
+  RONDO_FN std::uint64_t combine_ranks(int ranks, const std::uint64_t (&operand)[most]) const {
+    std::uint64_t result = 0;
+    RONDO_UNROLL
+    for (unsigned shift = 0; shift < 64; shift += 8 * sizeof(T)) {
+      const Acc sum = fixed_tree<RedOp::kSum, most>(
+          ranks, [&](int r) -> Acc { return E::to_acc(bits_to<T>(operand[r] >> shift)); });
+      result |= to_bits(finished(sum, true)) << shift;
+    }
+    return result;
+  }
+  RONDO_FN std::uint64_t scale_own(std::uint64_t data) const { return data; }
+
+ private:
+  RONDO_FN T finished(Acc sum, bool last) const {
+    if constexpr (is_float(type))
+      if (last) sum = sum * inverse;
+    return E::from_acc(sum);
   }
 };
 

@@ -48,18 +48,14 @@ const KernelEntry& kernel_entry(int kernel) {
   if (kernel == kConnectedCopyKernel) return row_of_connected_copy();
   if (kernel == kConnectedBulkKernel) return row_of_connected_bulk();
   if (kernel == kPushedCopyKernel) return row_of_pushed_copy();
-  const bool pushed = kernel >= kFirstPushedKernel;
-  const bool connected = !pushed && kernel >= kFirstConnectedKernel;
-  const bool stored = !pushed && !connected && kernel >= kFirstStoredKernel;
-  const int row = kernel - (pushed      ? kFirstPushedKernel
-                            : connected ? kFirstConnectedKernel
-                            : stored    ? kFirstStoredKernel
-                                        : kFirstDirectKernel);
-  const DirectTable& rows = rows_of(static_cast<DataType>(row / kRedOps));
-  return (pushed      ? rows.pushed
-          : connected ? rows.connected
-          : stored    ? rows.stored
-                      : rows.row)[row % kRedOps];
+  // Numbers count upwards from one kind of row to the next.
+  const auto row = [&]<int rows>(int first, const KernelEntry(DirectTable::*kind)[rows]) -> auto& {
+    return (rows_of(static_cast<DataType>((kernel - first) / rows)).*kind)[(kernel - first) % rows];
+  };
+  if (kernel >= kFirstPushedKernel) return row(kFirstPushedKernel, &DirectTable::pushed);
+  if (kernel >= kFirstConnectedKernel) return row(kFirstConnectedKernel, &DirectTable::connected);
+  if (kernel >= kFirstStoredKernel) return row(kFirstStoredKernel, &DirectTable::stored);
+  return row(kFirstDirectKernel, &DirectTable::row);
 }
 
 }  // namespace rondo::cuda

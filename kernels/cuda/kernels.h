@@ -13,6 +13,7 @@
 
 #include "base/fn.h"
 #include "base/types.h"
+#include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/shared_args.h"
 
 namespace rondo::cuda {
@@ -27,9 +28,10 @@ struct KernelEntry {
 
 const KernelEntry& kernel_entry(int kernel);  // kernel in [0, kKernels)
 
-// Numbers. The direct kernel, and those over connections (connected.h) and pushed lines, exist for
-// every (type, op) that reduce.h supports; signed and unsigned integers share a kernel where their
-// bits are equal: all operations but min, max and avg.
+// Numbers. The direct kernel exists for every (type, op) that reduce.h supports; signed and
+// unsigned integers share one where their bits are equal: all operations but min, max and avg. Of
+// those over connections (connected.h) and pushed lines there are at most two a type, signed and
+// unsigned alike: for sums and averages of floats, and for all other operations (any_math.h).
 inline constexpr int kCopyKernel = 0;
 inline constexpr int kFirstDirectKernel = 1;
 // The same with arguments in device memory (shared_args.h), and what writes them.
@@ -38,10 +40,11 @@ inline constexpr int kStoredCopyKernel = kFirstStoredKernel + kDataTypes * kRedO
 inline constexpr int kResolveKernel = kStoredCopyKernel + 1;
 inline constexpr int kConnectedCopyKernel = kResolveKernel + 1;
 inline constexpr int kFirstConnectedKernel = kConnectedCopyKernel + 1;
-inline constexpr int kPushedCopyKernel = kFirstConnectedKernel + kDataTypes * kRedOps;
+inline constexpr int kMaths = 2;  // of a type: sums, any
+inline constexpr int kPushedCopyKernel = kFirstConnectedKernel + kDataTypes * kMaths;
 inline constexpr int kFirstPushedKernel = kPushedCopyKernel + 1;
 // Copies over connections in bulk (bulk_mover.h), for sm_90 and up.
-inline constexpr int kConnectedBulkKernel = kFirstPushedKernel + kDataTypes * kRedOps;
+inline constexpr int kConnectedBulkKernel = kFirstPushedKernel + kDataTypes * kMaths;
 inline constexpr int kKernels = kConnectedBulkKernel + 1;
 
 constexpr bool depends_on_sign(RedOp op) {
@@ -69,11 +72,14 @@ constexpr int direct_kernel(DataType type, RedOp op) {
 constexpr int stored_kernel(DataType type, RedOp op) {
   return direct_kernel(type, op) - kFirstDirectKernel + kFirstStoredKernel;
 }
+constexpr int row_of_math(DataType type, RedOp op) {
+  return static_cast<int>(as_unsigned(type)) * kMaths + (has_sum_kernel(type, op) ? 0 : 1);
+}
 constexpr int connected_kernel(DataType type, RedOp op) {
-  return direct_kernel(type, op) - kFirstDirectKernel + kFirstConnectedKernel;
+  return kFirstConnectedKernel + row_of_math(type, op);
 }
 constexpr int pushed_kernel(DataType type, RedOp op) {
-  return direct_kernel(type, op) - kFirstDirectKernel + kFirstPushedKernel;
+  return kFirstPushedKernel + row_of_math(type, op);
 }
 
 #ifdef RONDO_SIMT

@@ -18,7 +18,7 @@ namespace rondo::cuda {
 template <class Math>
 struct LL128Mover : LineJob {
   using T = typename Math::T;
-  T factor;
+  Math math;
 
   RONDO_FN void run() const {
     const std::uint64_t bytes = job.count * sizeof(T);
@@ -87,7 +87,7 @@ struct LL128Mover : LineJob {
       device::Vector operand[sources];
       RONDO_UNROLL
       for (int s = 0; s < sources; ++s) operand[s] = from[s]->line[l];
-      result.line[l] = Math::template combine<sources>(operand, factor, finishes(), args.ranks);
+      result.line[l] = math.template combine_vectors<sources>(operand, finishes());
     }
     return result;
   }

@@ -13,7 +13,7 @@ namespace rondo::cuda {
 template <class Math>
 struct LLMover : LineJob {
   using T = typename Math::T;
-  T factor;
+  Math math;
 
   RONDO_FN void run() const {
     const std::uint64_t bytes = job.count * sizeof(T);
@@ -40,22 +40,16 @@ struct LLMover : LineJob {
     if (job.from[1] != 0) operand[2] = take_line(1, line);
     if constexpr (Math::kReduces) {
       if ((job.how & kReduces) != 0) {
-        if (job.from[0] == 0) return combine<1>({vector_of(operand[1])});
-        if (job.from[1] == 0) return combine<2>({vector_of(operand[0]), vector_of(operand[1])});
-        return combine<3>({vector_of(operand[0]), vector_of(operand[1]), vector_of(operand[2])});
+        if (job.from[0] == 0) return combine<1>({operand[1]});
+        if (job.from[1] == 0) return combine<2>({operand[0], operand[1]});
+        return combine<3>({operand[0], operand[1], operand[2]});
       }
     }
     return job.from[0] != 0 ? operand[0] : operand[1];
   }
-  static RONDO_FN device::Vector vector_of(std::uint64_t data) {
-    return {{static_cast<std::uint32_t>(data), static_cast<std::uint32_t>(data >> 32), 0, 0}};
-  }
-  // The upper half of the vectors is nothing that anybody looks at.
   template <int sources>
-  RONDO_FN std::uint64_t combine(const device::Vector (&operand)[sources]) const {
-    const device::Vector result =
-        Math::template combine<sources>(operand, factor, finishes(), args.ranks);
-    return result.word[0] | static_cast<std::uint64_t>(result.word[1]) << 32;
+  RONDO_FN std::uint64_t combine(const std::uint64_t (&operand)[sources]) const {
+    return math.template combine_lines<sources>(operand, finishes());
   }
 
   // Waits for a line of an incoming slot.

@@ -33,7 +33,10 @@ class PushedLines {
 
  public:
   RONDO_FN PushedLines(const PushedArgs& args, Slice part)
-      : args_(args), part_(part), round_(device::load(args.rounds + device::cta_index())) {
+      : args_(args),
+        part_(part),
+        math_(Math::of(args.call, args.ranks, {args.scalar, args.late_scalar != 0})),
+        round_(device::load(args.rounds + device::cta_index())) {
     if (!is_teller()) return;
     write_word(kFailedAt, 0);
     write_word(kNumberAt, 0);
@@ -192,7 +195,7 @@ class PushedLines {
                                     std::uint64_t bytes) const {
     const std::uint64_t data =
         read_own<T>(place_in(args_.input, at) + line * kLineData, valid_of(line, bytes));
-    if constexpr (Math::kScales) return scaled_line(data);
+    if constexpr (Math::kScales) return math_.scale_own(data);
     return data;
   }
   RONDO_FN void write_output(std::uint64_t at, std::uint64_t line, std::uint64_t bytes,
@@ -200,40 +203,22 @@ class PushedLines {
     write_own<T>(place_in(args_.output, at) + line * kLineData, valid_of(line, bytes), data);
   }
 
-  RONDO_FN std::uint64_t scaled_line(std::uint64_t data) const {
-    const T factor = args_.late_scalar != 0 ? device::load(reinterpret_cast<const T*>(args_.scalar))
-                                            : bits_to<T>(args_.scalar);
-    std::uint64_t result = 0;
-    RONDO_UNROLL
-    for (unsigned e = 0; e < kLineData / kWidth; ++e)
-      result |= to_bits(Math::scale(bits_to<T>(data >> 8 * kWidth * e), factor)) << 8 * kWidth * e;
-    return result;
-  }
   RONDO_FN std::uint64_t combine(const std::uint64_t (&operand)[kMostPushing]) const {
-    std::uint64_t result = 0;
-    if constexpr (Math::kReduces) {
-      RONDO_UNROLL
-      for (unsigned e = 0; e < kLineData / kWidth; ++e)
-        result |= to_bits(Math::template combine_ranks<kMostPushing>(
-                      args_.ranks, [&](int s) { return bits_to<T>(operand[s] >> 8 * kWidth * e); }))
-                  << 8 * kWidth * e;
-    }
-    return result;
+    if constexpr (Math::kReduces)
+      return math_.template combine_ranks<kMostPushing>(args_.ranks, operand);
+    return 0;
   }
 
   const PushedArgs& args_;
   const Slice part_;
+  const Math math_;
   std::uint64_t round_;
 };
 
 template <class Math, class Faults = SoundPushes>
 struct Pushed {
   using Args = PushedArgs;
-  static constexpr bool kHeavy = [] {
-    if constexpr (Math::kReduces) return Math::kHeavy;
-    return false;
-  }();
-  static constexpr int kThreads = kHeavy ? kConnectedHeavyThreads : kConnectedThreads;
+  static constexpr int kThreads = Math::kHeavy ? kConnectedHeavyThreads : kConnectedThreads;
   static_assert(kThreads >= kPushThreads);
   static constexpr int kCtas = 1;
 

@@ -37,8 +37,7 @@ struct SimpleMover {
   using T = typename Math::T;
   const JobPlaces& job;
   unsigned worker, workers;
-  T factor;
-  int ranks;
+  Math math;
 
   RONDO_FN void run() const {
     if constexpr (Math::kReduces) {
@@ -120,10 +119,18 @@ struct SimpleMover {
     reduce_units<device::Vector, sources, unroll>(from, 0, vectors);
     reduce_units<T, sources, 1>(from, vectors * kPerVector, job.count);
   }
+  template <int sources>
+  RONDO_FN device::Vector combined(const device::Vector (&operand)[sources], bool last) const {
+    return math.template combine_vectors<sources>(operand, last);
+  }
+  template <int sources>
+  RONDO_FN T combined(const T (&operand)[sources], bool last) const {
+    return math.template combine_elements<sources>(operand, last);
+  }
   template <class Unit, int sources, int unroll>
   RONDO_FN void reduce_units(const Sources<sources>& from, std::uint64_t begin,
                              std::uint64_t end) const {
-    const bool finishes = (job.how & kFinishes) != 0;
+    const bool last = (job.how & kFinishes) != 0;
     for_rows<unroll>(begin, end, [&]<int rows>(std::uint64_t u) {
       Unit loaded[rows][sources];
       RONDO_UNROLL
@@ -135,8 +142,7 @@ struct SimpleMover {
       }
       RONDO_UNROLL
       for (int r = 0; r < rows; ++r)
-        deliver(u + r * device::kWarp,
-                Math::template combine<sources>(loaded[r], factor, finishes, ranks));
+        deliver(u + r * device::kWarp, combined<sources>(loaded[r], last));
     });
   }
 };

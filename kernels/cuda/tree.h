@@ -23,6 +23,17 @@ RONDO_FN inline auto fixed_tree(int n, Leaf&& leaf) {
   }
 }
 
+// Reduction<op>::finish(): averages of integers of up to 32 bits need no division of 64.
+template <RedOp op, class Acc>
+RONDO_FN inline Acc finish_reduction(Acc result, int n) {
+  if constexpr (op == RedOp::kAvg && std::is_integral_v<Acc> && sizeof(Acc) <= 4) {
+    using Wide = std::conditional_t<std::is_signed_v<Acc>, std::int32_t, std::uint32_t>;
+    return static_cast<Acc>(static_cast<Wide>(result) / static_cast<Wide>(n));
+  } else {
+    return Reduction<op>::finish(result, n);
+  }
+}
+
 inline constexpr int kTreeLevels = 7;
 
 template <RedOp op, class Source>

@@ -11,9 +11,9 @@ namespace {
 
 using cuda::ConnectedArgs;
 using cuda::CopyMath;
-using cuda::ReduceMath;
+using cuda::SumMath;
 using cuda::Wire;
-using Sum = ReduceMath<DataType::kInt32, RedOp::kSum>;
+using Sum = SumMath<DataType::kInt32>;
 
 // Element i of rank r's input, and what a sum over all ranks makes of it.
 std::int32_t value_of(int rank, std::uint64_t i) {

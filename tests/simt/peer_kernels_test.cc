@@ -113,7 +113,7 @@ class Peers {
 template <class Faults>
 using MetSum = cuda::DirectReduce<DataType::kInt32, RedOp::kSum, false, Faults>;
 template <class Faults>
-using PushedSum = cuda::Pushed<cuda::ReduceMath<DataType::kInt32, RedOp::kSum>, Faults>;
+using PushedSum = cuda::Pushed<cuda::SumMath<DataType::kInt32>, Faults>;
 
 bool sum_between_meetings(const MachineOptions& options, int ranks, std::uint64_t count,
                           unsigned ctas, bool in_place) {

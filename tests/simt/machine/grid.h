@@ -61,7 +61,7 @@ struct Thread {
 struct Barrier {
   unsigned expected = 0;
   unsigned arrived = 0;
-  View view;  // what those that came have seen
+  MetViews views;  // of those that came
   std::vector<Thread*> waiting;
 };
 
@@ -73,7 +73,7 @@ struct Warp {
   std::array<std::uint64_t, kWarpLanes> brought{};
   std::array<std::uint64_t, kWarpLanes> taken{};  // of the newest complete meeting
   std::array<LinePart, kWarpLanes> parts;         // of lines that are being stored
-  View view;
+  MetViews views;
   std::vector<Thread*> waiting;
 };
 

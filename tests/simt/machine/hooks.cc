@@ -65,14 +65,15 @@ bool arrive(Barrier& barrier, unsigned id, unsigned threads) {
   barrier.expected = threads;
   if (WeakMemory* const weak = worker().weak()) {
     weak->release(thread.memory, Scope::kCta);
-    barrier.view.raise(thread.memory.view);
+    barrier.views.add(thread.memory.view);
   }
   if (++barrier.arrived < threads) return false;
+  barrier.views.close();
   for (Thread* const waiting : barrier.waiting) {
-    waiting->memory.view.raise(barrier.view);
+    barrier.views.raise(waiting->memory.view);
     worker().wake(*waiting);
   }
-  thread.memory.view.raise(barrier.view);
+  barrier.views.raise(thread.memory.view);
   barrier = {};
   return true;
 }
@@ -87,7 +88,7 @@ Warp& meet(const char* what, std::uint64_t value, bool orders_memory) {
   warp.brought[thread.index % kWarpLanes] = value;
   if (WeakMemory* const weak = worker().weak(); weak != nullptr && orders_memory) {
     weak->release(thread.memory, Scope::kCta);
-    warp.view.raise(thread.memory.view);
+    warp.views.add(thread.memory.view);
   }
   if (++warp.arrived < warp.lanes) {
     warp.waiting.push_back(&thread);
@@ -95,12 +96,13 @@ Warp& meet(const char* what, std::uint64_t value, bool orders_memory) {
     return warp;
   }
   warp.taken = warp.brought;
+  warp.views.close();
   for (Thread* const waiting : warp.waiting) {
-    waiting->memory.view.raise(warp.view);
+    if (orders_memory) warp.views.raise(waiting->memory.view);
     worker().wake(*waiting);
   }
-  thread.memory.view.raise(warp.view);
-  warp.view = {};
+  if (orders_memory) warp.views.raise(thread.memory.view);
+  warp.views = {};
   warp.waiting.clear();
   warp.arrived = 0;
   worker().give_way();
@@ -149,7 +151,7 @@ std::uint64_t atomically(void* at, unsigned bytes, Order order, Scope scope, Act
   if (weak != nullptr && releases(order)) weak->release(self().memory, scope);
   if (weak != nullptr) weak->settle(self().memory, where, bytes);
   const std::uint64_t old = act(where);
-  if (weak != nullptr) self().memory.view.seen.clear();
+  if (weak != nullptr) self().memory.view.forget_seen();
   if (weak != nullptr && acquires(order)) weak->acquire(self().memory, scope);
   return old;
 }

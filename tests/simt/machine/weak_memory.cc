@@ -16,11 +16,23 @@ bool overlap(const std::byte* a, unsigned a_bytes, const std::byte* b, unsigned 
   return a < b + b_bytes && b < a + a_bytes;
 }
 
+// Of the 8 bytes in which an access lies.
+std::uintptr_t word_number(const std::byte* at) {
+  return reinterpret_cast<std::uintptr_t>(at) / kWhole;
+}
+
 }  // namespace
 
+const std::vector<StoreBuffer::Entry>* StoreBuffer::word_of(const std::byte* at) const {
+  const auto found = by_word_.find(word_number(at));
+  return found == by_word_.end() ? nullptr : &found->second.entries;
+}
+
 void StoreBuffer::overlay(const std::byte* at, unsigned bytes, void* value) const {
+  const std::vector<Entry>* const entries = word_of(at);
+  if (entries == nullptr) return;
   auto* const to = static_cast<std::byte*>(value);
-  for (const Entry& entry : entries) {
+  for (const Entry& entry : *entries) {
     if (!overlap(at, bytes, entry.at, entry.bytes)) continue;
     const std::byte* const begin = std::max(at, static_cast<const std::byte*>(entry.at));
     const std::byte* const end =
@@ -31,24 +43,93 @@ void StoreBuffer::overlay(const std::byte* at, unsigned bytes, void* value) cons
 }
 
 bool StoreBuffer::touches(const std::byte* at, unsigned bytes) const {
-  return std::any_of(entries.begin(), entries.end(),
-                     [&](const Entry& entry) { return overlap(at, bytes, entry.at, entry.bytes); });
+  const std::vector<Entry>* const entries = word_of(at);
+  return entries != nullptr && std::any_of(entries->begin(), entries->end(), [&](const Entry& e) {
+           return overlap(at, bytes, e.at, e.bytes);
+         });
+}
+
+void StoreBuffer::add(const Entry& entry) {
+  Word& word = by_word_[word_number(entry.at)];
+  if (word.entries.empty()) {
+    word.place = words_.size();
+    words_.push_back(word_number(entry.at));
+  }
+  word.entries.push_back(entry);
+  ++size_;
+}
+
+StoreBuffer::Entry StoreBuffer::take(Words::iterator word, std::size_t entry) {
+  std::vector<Entry>& entries = word->second.entries;
+  for (std::size_t older = 0; older < entry; ++older)
+    if (overlap(entries[entry].at, entries[entry].bytes, entries[older].at, entries[older].bytes))
+      entry = older;
+  const Entry taken = entries[entry];
+  entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(entry));
+  --size_;
+  if (!entries.empty()) return taken;
+  by_word_.at(words_.back()).place = word->second.place;
+  words_[word->second.place] = words_.back();
+  words_.pop_back();
+  by_word_.erase(word);
+  return taken;
+}
+
+StoreBuffer::Entry StoreBuffer::take_any(Random& random) {
+  const auto word = by_word_.find(words_[random.below(words_.size())]);
+  return take(word, random.below(word->second.entries.size()));
+}
+
+StoreBuffer::Entry StoreBuffer::take_touching(const std::byte* at, unsigned bytes) {
+  const auto word = by_word_.find(word_number(at));
+  std::size_t entry = 0;
+  while (!overlap(at, bytes, word->second.entries[entry].at, word->second.entries[entry].bytes))
+    ++entry;
+  return take(word, entry);
 }
 
 std::uint64_t View::seen_at(const std::byte* at) const {
-  const auto found = seen.find(at);
-  return found == seen.end() ? 0 : found->second;
+  std::uint64_t newest = 0;
+  if (const auto found = own.find(at); found != own.end()) newest = found->second;
+  if (shared != nullptr)
+    if (const auto found = shared->find(at); found != shared->end())
+      newest = std::max(newest, found->second);
+  return newest;
 }
 
-void View::see(const std::byte* at, std::uint64_t time) {
+void View::note(Seen& seen, const std::byte* at, std::uint64_t time) {
   std::uint64_t& newest = seen[at];
   newest = std::max(newest, time);
 }
 
-void View::raise(const View& other) {
-  device = std::max(device, other.device);
-  system = std::max(system, other.system);
-  for (const auto& [at, time] : other.seen) see(at, time);
+void View::forget_seen() {
+  own.clear();
+  shared.reset();
+}
+
+void MetViews::add(const View& view) {
+  device_ = std::max(device_, view.device);
+  system_ = std::max(system_, view.system);
+  for (const auto& [at, time] : view.own) View::note(seen_, at, time);
+  if (view.shared == nullptr ||
+      std::find(taken_.begin(), taken_.end(), view.shared) != taken_.end())
+    return;
+  for (const auto& [at, time] : *view.shared) View::note(seen_, at, time);
+  taken_.push_back(view.shared);
+}
+
+// What lies behind both horizons needs no remembering.
+void MetViews::close() {
+  std::erase_if(seen_, [&](const auto& one) { return one.second <= std::min(device_, system_); });
+  taken_.clear();
+  if (!seen_.empty()) shared_ = std::make_shared<const Seen>(std::move(seen_));
+}
+
+void MetViews::raise(View& view) const {
+  view.device = std::max(view.device, device_);
+  view.system = std::max(view.system, system_);
+  view.own.clear();
+  view.shared = shared_;
 }
 
 void WeakMemory::list(StoreBuffer& buffer) {
@@ -101,10 +182,9 @@ void WeakMemory::load(ThreadMemory& thread, const std::byte* at, unsigned bytes,
 void WeakMemory::store(ThreadMemory& thread, std::byte* at, unsigned bytes, const void* from) {
   StoreBuffer::Entry entry{at, static_cast<std::uint8_t>(bytes), {}};
   std::memcpy(entry.value.data(), from, bytes);
-  thread.stores.entries.push_back(entry);
+  thread.stores.add(entry);
   list(thread.stores);
-  if (thread.stores.entries.size() > kBuffered)
-    move(thread.stores, random_.below(thread.stores.entries.size()));
+  if (thread.stores.size() > kBuffered) move(thread.stores);
 }
 
 void WeakMemory::remember(const StoreBuffer& seen_by, bool within_device,
@@ -123,30 +203,25 @@ void WeakMemory::remember(const StoreBuffer& seen_by, bool within_device,
   changes.push_back(change);
 }
 
-// The oldest entry that overlaps the given one goes first: an address sees its stores in order.
-void WeakMemory::move(StoreBuffer& buffer, std::size_t entry) {
-  for (std::size_t older = 0; older < entry; ++older) {
-    const StoreBuffer::Entry& chosen = buffer.entries[entry];
-    if (overlap(chosen.at, chosen.bytes, buffer.entries[older].at, buffer.entries[older].bytes))
-      entry = older;
-  }
-  const StoreBuffer::Entry moving = buffer.entries[entry];
+void WeakMemory::move(StoreBuffer& buffer) { deliver(buffer, buffer.take_any(random_)); }
+
+// One step further than `buffer`, out of which it was taken.
+void WeakMemory::deliver(StoreBuffer& buffer, const StoreBuffer::Entry& moving) {
   const bool to_memory = buffer.next == nullptr;
   const bool to_device = !to_memory && buffer.next->next == nullptr;
   if (to_memory || to_device) remember(buffer, to_device, moving);
-  buffer.entries.erase(buffer.entries.begin() + static_cast<std::ptrdiff_t>(entry));
-  if (buffer.entries.empty()) unlist(buffer);
+  if (buffer.size() == 0) unlist(buffer);
   if (to_memory) {
     raw_store(moving.at, moving.value.data(), moving.bytes, Order::kRelaxed);
   } else {
-    buffer.next->entries.push_back(moving);
+    buffer.next->add(moving);
     list(*buffer.next);
   }
 }
 
 void WeakMemory::push(StoreBuffer& buffer, const StoreBuffer* until) {
   for (StoreBuffer* at = &buffer; at != until; at = at->next)
-    while (!at->entries.empty()) move(*at, random_.below(at->entries.size()));
+    while (at->size() > 0) move(*at);
 }
 
 void WeakMemory::store_line(std::span<const LinePart> parts) {
@@ -179,19 +254,12 @@ void WeakMemory::acquire(ThreadMemory& thread, Scope scope) {
   thread.view.device = now_;
   if (scope == Scope::kDevice) return;
   thread.view.system = now_;
-  thread.view.seen.clear();
+  thread.view.forget_seen();
 }
 
 void WeakMemory::settle(ThreadMemory& thread, const std::byte* at, unsigned bytes) {
   for (StoreBuffer* buffer = &thread.stores; buffer != nullptr; buffer = buffer->next)
-    for (std::size_t i = 0; i < buffer->entries.size();) {
-      const StoreBuffer::Entry& entry = buffer->entries[i];
-      if (overlap(at, bytes, entry.at, entry.bytes)) {
-        move(*buffer, i);
-      } else {
-        ++i;
-      }
-    }
+    while (buffer->touches(at, bytes)) deliver(*buffer, buffer->take_touching(at, bytes));
 }
 
 void WeakMemory::drain_one() {
@@ -200,8 +268,8 @@ void WeakMemory::drain_one() {
   if (pending_.empty()) return;
   StoreBuffer& buffer = *pending_[random_.below(pending_.size())];
   // Long ones move faster, or threads that wait and say so would keep all others' stores back.
-  for (std::size_t times = 1 + buffer.entries.size() / kCrowd; times > 0; --times)
-    if (!buffer.entries.empty()) move(buffer, random_.below(buffer.entries.size()));
+  for (std::size_t times = 1 + buffer.size() / kCrowd; times > 0; --times)
+    if (buffer.size() > 0) move(buffer);
 }
 
 void WeakMemory::drain_all(StoreBuffer& buffer) {

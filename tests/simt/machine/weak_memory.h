@@ -16,6 +16,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -34,6 +35,7 @@ struct LinePart {
 };
 inline constexpr unsigned kLineParts = 8;
 
+// Stores that wait, found by their place: a CTA's may be ten thousands. Each lies within a word.
 class StoreBuffer {
  public:
   struct Entry {
@@ -41,25 +43,63 @@ class StoreBuffer {
     std::uint8_t bytes;
     std::array<std::byte, kWhole> value;
   };
-  // Lays what is pending for [at, at + bytes) over `value`, oldest first.
+  // Lays what is pending for [at, at + bytes), of one word, over `value`, oldest first.
   void overlay(const std::byte* at, unsigned bytes, void* value) const;
   bool touches(const std::byte* at, unsigned bytes) const;
+  std::size_t size() const { return size_; }
+  void add(const Entry& entry);
+  // Some store, and one that touches [at, at + bytes): the oldest among those that overlap it, for
+  // an address sees its stores in order.
+  Entry take_any(Random& random);
+  Entry take_touching(const std::byte* at, unsigned bytes);
 
-  std::vector<Entry> entries;   // oldest first
   StoreBuffer* next = nullptr;  // where stores go from here; null: memory
   int owner = -1;               // CTA or device whose threads all see this buffer
   std::size_t listed = 0;       // place in WeakMemory's list of buffers that are not empty, + 1
+
+ private:
+  struct Word {
+    std::vector<Entry> entries;  // oldest first
+    std::size_t place = 0;       // in words_
+  };
+  using Words = std::unordered_map<std::uintptr_t, Word>;
+  const std::vector<Entry>* word_of(const std::byte* at) const;
+  Entry take(Words::iterator word, std::size_t entry);
+
+  Words by_word_;
+  std::vector<std::uintptr_t> words_;  // those that have stores
+  std::size_t size_ = 0;
 };
+
+// What was seen at an address, and when.
+using Seen = std::unordered_map<const std::byte*, std::uint64_t>;
 
 // How far back in time a thread's loads may reach.
 struct View {
-  std::uint64_t device = 0;  // for changes made by other CTAs of its device
-  std::uint64_t system = 0;  // for changes made by others
-  std::unordered_map<const std::byte*, std::uint64_t> seen;  // since the newest acquire
+  std::uint64_t device = 0;            // for changes made by other CTAs of its device
+  std::uint64_t system = 0;            // for changes made by others
+  Seen own;                            // since the newest acquire or meeting
+  std::shared_ptr<const Seen> shared;  // by all that it met, before
 
   std::uint64_t seen_at(const std::byte* at) const;
-  void see(const std::byte* at, std::uint64_t time);
-  void raise(const View& other);  // as after a barrier with it
+  void see(const std::byte* at, std::uint64_t time) { note(own, at, time); }
+  void forget_seen();
+  static void note(Seen& seen, const std::byte* at, std::uint64_t time);
+};
+
+// Threads that meet at a barrier: afterwards each has seen what any of them had. Cost: what was
+// seen is put together once and then shared.
+class MetViews {
+ public:
+  void add(const View& view);  // of one that comes
+  void close();                // all have come
+  void raise(View& view) const;
+
+ private:
+  std::uint64_t device_ = 0, system_ = 0;
+  Seen seen_;
+  std::vector<std::shared_ptr<const Seen>> taken_;  // into seen_
+  std::shared_ptr<const Seen> shared_;
 };
 
 struct ThreadMemory {
@@ -96,7 +136,8 @@ class WeakMemory {
 
   void read(const StoreBuffer& from, const std::byte* at, unsigned bytes, void* to) const;
   void remember(const StoreBuffer& seen_by, bool within_device, const StoreBuffer::Entry& entry);
-  void move(StoreBuffer& buffer, std::size_t entry);
+  void move(StoreBuffer& buffer);
+  void deliver(StoreBuffer& buffer, const StoreBuffer::Entry& moving);
   void push(StoreBuffer& buffer, const StoreBuffer* until);
   void list(StoreBuffer& buffer);
   void unlist(StoreBuffer& buffer);

@@ -95,7 +95,8 @@ void Worker::set_spinning(Thread& thread, bool spinning) {
 }
 
 Worker::Turn Worker::turn(std::uint32_t allowed) {
-  if (options_.weak_memory && random_.one_in(4)) weak_.drain_one();
+  // Where everybody waits, what they wait for is probably among the stores.
+  if (options_.weak_memory && (spins_ > 0 || random_.one_in(4))) weak_.drain_one();
   std::size_t ready = 0, spinning = 0;
   for (int d = 0; d < kMostDevices; ++d) {
     if ((allowed >> d & 1) == 0) continue;

@@ -76,7 +76,7 @@ struct AnyMath {
   template <int most>
   RONDO_FN std::uint64_t combine_ranks(int n, const std::uint64_t (&operand)[most]) const {
     return by_operation(task, [&]<DataType t, RedOp op>() {
-      using E = Element<t>;
+      using E = DeviceElement<t>;
       using Acc = typename E::Acc;
       std::uint64_t result = 0;
       RONDO_NO_UNROLL
@@ -134,13 +134,13 @@ struct AnyMath {
                                                         std::uint64_t second, std::uint64_t third) {
     const auto sources = static_cast<int>(how >> kSources);
     return by_operation(how, [&]<DataType t, RedOp op>() {
-      using E = Element<t>;
+      using E = DeviceElement<t>;
       using S = typename E::Storage;
       using Acc = typename E::Acc;
       const auto accumulator = [&](std::uint64_t bits, bool own) -> Acc {
         S value = bits_to<S>(bits);
         if constexpr (op == RedOp::kPreMulSum)
-          if (own) value = scaled<t>(value, bits_to<S>(factor));
+          if (own) value = scaled_on_device<t>(value, bits_to<S>(factor));
         return E::to_acc(value);
       };
       std::uint64_t result = 0;

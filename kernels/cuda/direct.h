@@ -10,6 +10,7 @@
 #pragma once
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/device_element.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/meeting.h"
@@ -54,7 +55,7 @@ constexpr int most_vectors(DataType type, RedOp op, bool stored) {
 template <DataType type, RedOp op, bool stored = false, class Faults = SoundMeetings>
 struct DirectReduce {
   using Args = ReduceArgs;
-  using E = Element<type>;
+  using E = DeviceElement<type>;
   using T = typename E::Storage;
   using Acc = typename E::Acc;
   // Conversions and scalars need registers of their own.
@@ -102,7 +103,7 @@ struct DirectReduce {
     return bits_to<T>(bits);
   }
   static RONDO_FN Acc prepared(T value, T factor) {
-    if constexpr (op == RedOp::kPreMulSum) value = scaled<type>(value, factor);
+    if constexpr (op == RedOp::kPreMulSum) value = scaled_on_device<type>(value, factor);
     return E::to_acc(value);
   }
   RONDO_FN T finished(Acc result) const {

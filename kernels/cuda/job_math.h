@@ -8,6 +8,7 @@
 // rank, in tree order; scale_own() prepares a rank's own, where the operation says so.
 #pragma once
 
+#include "kernels/cuda/device_element.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/tree.h"
@@ -35,7 +36,7 @@ struct CopyMath {
 // Sums and averages. An average's factor is the one of reduce.h: one multiplication at the end.
 template <DataType type>
 struct SumMath {
-  using E = Element<type>;
+  using E = DeviceElement<type>;
   using T = typename E::Storage;
   using Acc = typename E::Acc;
   using Sum = Reduction<RedOp::kSum>;

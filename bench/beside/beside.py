@@ -9,7 +9,8 @@ turn, once a round, and prints what a call took; a line of the table is the medi
 their ratio (above 1: Rondo is faster). Several ranks on one device are refused by NCCL up to 2.29:
 then each rank gets an NCCL_HOSTID of its own, and its traffic goes through sockets; from 2.30 on
 NCCL_MULTI_RANK_GPU_ENABLE=1 allows them. What NCCL cannot run is listed with what it said, and
-what did not fit into --seconds. Ends with 1 where Rondo failed, or hung for --limit seconds.
+what did not fit into --seconds. The JSON is written anew after every run, with "complete": false
+until the last: a comparison that is cut short keeps what it has. Ends with 1 where Rondo failed, or hung for --limit seconds.
 """
 
 import argparse
@@ -121,18 +122,48 @@ def print_table(rows: list[dict]) -> None:
               f" {number(row.get('ratio')):>6}")  # fmt: skip
 
 
-def measure(options: argparse.Namespace, contestants: list[Contestant]) -> tuple[list, list]:
-    """All lines, and the (collective, ranks) for which a whole run had no time left."""
-    deadline, lines, late = time.monotonic() + options.seconds, [], []
+class Results:
+    """What was measured so far, and what could not be."""
+
+    def __init__(self, options: argparse.Namespace, contestants: list[Contestant]) -> None:
+        self.options, self.contestants = options, contestants
+        self.lines: list[dict] = []
+        self.late: list[tuple[str, str, int]] = []  # for which a whole run had no time left
+
+    def not_run(self) -> list[str]:
+        found = [
+            f"{one.name} (version {one.version}), {collective}, {ranks} ranks: {reason}"
+            for one in self.contestants
+            for (collective, ranks), reason in one.failed.items()
+        ]
+        found += [f"{name}, {kind}, {ranks} ranks: no time left" for name, kind, ranks in self.late]
+        if not self.options.theirs:
+            found.append("theirs: PyTorch brings no libnccl.so.2 here, and no --theirs names one")
+        return found
+
+    def write(self, complete: bool) -> None:
+        """At once or not at all, whenever this process is killed."""
+        if not self.options.json:
+            return
+        what = {one.name: {"path": one.library, "version": one.version} for one in self.contestants}
+        report = {**what, "complete": complete, "medians": medians(self.lines),
+                  "lines": self.lines, "not_run": self.not_run()}  # fmt: skip
+        growing = self.options.json.with_name(self.options.json.name + ".new")
+        growing.write_text(json.dumps(report, indent=1))
+        growing.replace(self.options.json)
+
+
+def measure(options: argparse.Namespace, results: Results) -> None:
+    deadline = time.monotonic() + options.seconds
     for turn in range(options.rounds):
         for ranks in options.ranks:
             for collective in options.collectives:
-                for one in contestants if turn % 2 == 0 else reversed(contestants):
+                for one in results.contestants[:: 1 if turn % 2 == 0 else -1]:
                     if deadline - time.monotonic() >= options.limit:
-                        lines += one.run(collective, ranks, options.limit)
+                        results.lines += one.run(collective, ranks, options.limit)
                     elif turn == 0:
-                        late.append((one.name, collective, ranks))
-    return lines, late
+                        results.late.append((one.name, collective, ranks))
+                    results.write(complete=False)
 
 
 def parse() -> argparse.Namespace:
@@ -164,23 +195,12 @@ def main() -> int:
     contestants = [Contestant("ours", options.ours, options)]
     if options.theirs:
         contestants.append(Contestant("theirs", options.theirs, options))
-    lines, late = measure(options, contestants)
-    rows = medians(lines)
-    print_table(rows)
-    not_run = [
-        f"{one.name} (version {one.version}), {collective}, {ranks} ranks: {reason}"
-        for one in contestants
-        for (collective, ranks), reason in one.failed.items()
-    ] + [f"{name}, {collective}, {ranks} ranks: no time left" for name, collective, ranks in late]
-    if not options.theirs:
-        not_run.append("theirs: PyTorch brings no libnccl.so.2 here, and no --theirs names one")
-    for reason in not_run:
+    results = Results(options, contestants)
+    measure(options, results)
+    results.write(complete=True)
+    print_table(medians(results.lines))
+    for reason in results.not_run():
         print(f"not run: {reason}")
-    if options.json:
-        what = {one.name: {"path": one.library, "version": one.version} for one in contestants}
-        options.json.write_text(
-            json.dumps({**what, "medians": rows, "lines": lines, "not_run": not_run}, indent=1)
-        )
     return 1 if contestants[0].failed else 0
 
 

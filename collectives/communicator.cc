@@ -49,6 +49,13 @@ Communicator::MemoryUse Communicator::memory() const {
                       state_->ranks.size() * sizeof(RankFacts);
   if (state_->rank == 0 && state_->team && state_->team->processes() != nullptr)
     use.device_bytes = state_->team->processes()->device_bytes();
+  for (const auto& part : {state_->on_gpu, state_->of_leaders}) {
+    if (!part) continue;
+    const MemoryUse its = part->memory();
+    use.shared_bytes += its.shared_bytes;
+    use.private_bytes += its.private_bytes;
+    use.device_bytes += its.device_bytes;
+  }
   return use;
 }
 

@@ -42,7 +42,6 @@ class Creation {
     RONDO_CHECK_OK(join());
     // Whoever fails now tells all ranks, so that none waits for it until its deadline.
     if (const Done met = steps_after_join(); !met.ok()) return session_->give_up(met.error());
-    prepare_host_view();
     RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->rank,
                state_->size, state_->host.size, state_->facts.hosts);
     return std::move(state_);
@@ -54,6 +53,7 @@ class Creation {
     RONDO_CHECK_OK(meet());
     agree_on_facts();
     RONDO_CHECK_OK(open_links());
+    prepare_host_view();  // what is bound watches it from a thread
     return gpu::bind_to_device({*state_, request_, *session_, records_, unix_listener_, deadline_});
   }
 

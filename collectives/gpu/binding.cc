@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "collectives/communicator_state.h"
+#include "collectives/gpu/composition.h"
 #include "collectives/gpu/hosted_rank.h"
 #include "collectives/gpu/shared_device.h"
 #include "collectives/gpu/team_registry.h"
@@ -102,7 +103,49 @@ class Binding {
       RONDO_TRY(state_.team, team_of(state_.group.get(), options));
     }
     state_.take_seat();
+    return request.around.plan.composes ? make_parts(GpuGroups(request.around.gpu_of)) : done();
+  }
+
+  // The communicators of which composed calls consist.
+  Done make_parts(const GpuGroups& groups) {
+    const int gpu = groups.gpu_of[create_.rank];
+    RONDO_TRY(state_.on_gpu, make_part(groups.members[gpu], "ranks of a GPU", 1));
+    RONDO_TRY([[maybe_unused]] const auto all_have, session_.all_gather({}));
+    // Whom leaders wait for may itself wait for ranks of its GPU, which shall be blamed first.
+    constexpr double kLonger = 2;
+    if (groups.leads(create_.rank)) {
+      RONDO_TRY(state_.of_leaders, make_part(groups.leaders(), "leaders of GPUs", kLonger));
+    }
+    state_.team->set_parts(create_.rank, {state_.on_gpu.get(), state_.of_leaders.get()});
     return done();
+  }
+
+  Result<std::shared_ptr<Communicator>> make_part(const std::vector<int>& members,
+                                                  std::string_view name, double patience) const {
+    CreateRequest part;
+    const auto mine = std::find(members.begin(), members.end(), create_.rank) - members.begin();
+    part.rank = static_cast<int>(mine);
+    part.size = static_cast<int>(members.size());
+    RONDO_TRY(part.id, bootstrap::child_id(state_.ranks[members[0]].address,
+                                           std::as_bytes(std::span(name))));
+    if (mine == 0) part.serve = state_.listener;
+    part.options = create_.options;
+    part.options.kernel_seconds *= patience;
+    part.aborted = create_.aborted;
+    part.standing = [to = &state_] { return to->standing(); };
+    part.on_fault = [to = &state_, members](const Fault& found) {
+      Fault raised = found;
+      raised.rank = to->rank;
+      if (found.culprit >= 0) raised.culprit = members[static_cast<std::size_t>(found.culprit)];
+      raised.text = renumbered(found.text, members);
+      const std::vector<int> missing = to->team->processes()->not_come();
+      if (found.status == Status::kTimeout && !missing.empty()) {
+        raised.culprit = missing.front();
+        raised.text += fmt::format("; rank {} did not make this call", missing.front());
+      }
+      to->raise(std::move(raised));
+    };
+    return Communicator::create(part);
   }
 
   // Ranks on GPUs of several hosts, or that share GPUs out of each other's reach: the host does

@@ -1,6 +1,9 @@
 // Small helpers around the table of CUDA calls: errors as sentences, the current device restored.
 #pragma once
 
+#include <thread>
+#include <vector>
+
 #include "base/gpu.h"
 #include "base/result.h"
 
@@ -29,6 +32,18 @@ class DeviceScope {
 // CUDA_LAUNCH_BLOCKING: a launch returns when its kernel is over, and with it all that it waits
 // for.
 bool blocking_launches();
+
+// Then: launches that wait for each other, each by a thread of its own.
+template <class Spots, class Launch>
+Done launch_at_once(const Spots& spots, const Launch& launch) {
+  std::vector<Done> results(spots.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < spots.size(); ++i)
+    threads.emplace_back([&, i] { results[i] = launch(spots[i]); });
+  for (std::thread& thread : threads) thread.join();
+  for (const Done& result : results) RONDO_CHECK_OK(result);
+  return done();
+}
 
 // Where a rank that is made now by this thread lives: the current CUDA device, or kHostRank where
 // there is none or RONDO_DEVICE=host.

@@ -39,6 +39,8 @@ constexpr std::uint64_t kPushUpTo = 32 << 10;
 constexpr std::uint64_t kPushToAllUpTo = 256 << 10;
 constexpr std::uint64_t kMeetUpTo = 4 << 20;
 constexpr std::uint64_t kBytesPerPushingCta = 2 << 10;
+// Where processes share devices: up to this size one kernel on rank 0's does everything, if it can.
+constexpr std::uint64_t kLedUpTo = 32 << 10;
 // Up to this size the number of steps decides: trees.
 constexpr std::uint64_t kTreeUpTo = 256 << 10;
 constexpr std::uint64_t kBytesPerThread = 64;
@@ -173,6 +175,10 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   const bool meets = may_meet(facts, record), pushes = may_push(facts, record);
   const std::uint64_t width = size_of(record.type);
   const std::uint64_t bytes = record.count * width;
+  if (facts.composes && has_ring(record.collective) && (!facts.all_reach || bytes > kLedUpTo)) {
+    plan.composed = true;
+    return plan;
+  }
   const std::uint64_t to_all = bytes * static_cast<std::uint64_t>(facts.ranks - 1);
   if (pushes && (bytes <= kPushUpTo || (!meets && to_all <= kPushToAllUpTo)))
     return pushed_plan(facts, record);

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "collectives/gpu/device.h"
+#include "collectives/gpu/device_memory.h"
 #include "collectives/gpu/peer_access.h"
 #include "collectives/gpu/streams.h"
 #include "kernels/cuda/kernels.h"
@@ -129,6 +130,7 @@ DeviceTeam::~DeviceTeam() {
     if (state.captured != nullptr) api_.destroy_event(state.captured);
     if (state.copied != nullptr) api_.destroy_event(state.copied);
     if (state.own != nullptr) api_.destroy_stream(state.own);
+    if (Done freed; state.spare != nullptr) free_shareable(state.spare, &freed);
   }
 }
 
@@ -254,8 +256,10 @@ Done DeviceTeam::launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch) 
   if (processes_ != nullptr) {
     const bool in_capture = capturing(meeting.posted[rank].capture);
     const bool splits = processes_->splits_into_messages() && is_split(record.collective);
-    if (!plan.connected && !plan.pushed && !splits) return launch_led(meeting, mismatch);
+    if (!plan.connected && !plan.pushed && !plan.composed && !splits)
+      return launch_led(meeting, mismatch);
     RONDO_CHECK_OK(processes_->announce(record, in_capture, mismatch));
+    if (plan.composed) return launch_composed(meeting);
     if (splits) return launch_as_messages(meeting, mismatch);
   }
   if (!plan.one_launch()) return launch_volley(plan, meeting);

@@ -37,6 +37,10 @@
 #include "collectives/gpu/process_team.h"
 #include "collectives/gpu/stream_order.h"
 
+namespace rondo {
+class Communicator;
+}
+
 namespace rondo::gpu {
 
 // One call of one rank, with addresses that its device can use.
@@ -90,6 +94,14 @@ class DeviceTeam {
   // Makes the streams of the rank's last post() wait for what was launched.
   Done join_streams(int rank);
 
+  // Communicators of which composed calls consist, as this rank takes part in them; of_leaders:
+  // null where it does not. They live as long as the rank's own.
+  struct RankParts {
+    Communicator* on_gpu = nullptr;
+    Communicator* of_leaders = nullptr;
+  };
+  void set_parts(int rank, const RankParts& parts);
+
   // The ranks that have not made the call that this rank waits for.
   std::vector<int> missing(int rank);
 
@@ -137,6 +149,7 @@ class DeviceTeam {
     GpuStream own = nullptr;      // for ranks whose stream other threads cannot name
     GpuStream stream = nullptr;   // of its last launch outside of captures
     bool newest = false;          // it took part in the newest launch
+    void* spare = nullptr;        // of composed calls
   };
   // Where a launch goes: on which device (a place in distinct_) and stream.
   struct Spot {
@@ -170,6 +183,12 @@ class DeviceTeam {
   Done launch_to_processes(int rank, Mismatch* mismatch);
   Done launch_on_a_thread(int rank, const Spot& spot, Mismatch* mismatch);
   Done launch_volley(const DevicePlan& plan, Meeting& meeting);
+  // One launch or more on every device of this process: where they go; what comes after them.
+  Result<std::vector<Spot>> begin_volley(const Meeting& meeting);
+  Done end_volley(const std::vector<Spot>& spots);
+  class ComposedCall;
+  Done launch_composed(Meeting& meeting);
+  Result<std::byte*> spare_of(int rank);
   bool copies_by_engines(const Meeting& meeting) const;
   Done launch_copies(const Meeting& meeting);
   // facts_ for this call: within the CTAs that all its ranks allow.
@@ -194,7 +213,8 @@ class DeviceTeam {
   std::vector<DeviceState> distinct_;
   std::vector<int> ctas_;  // by rank: most CTAs of a direct launch on its device
   DevicePlanFacts facts_;
-  bool all_here_reach_ = true;  // devices of this process
+  std::vector<RankParts> parts_;  // by rank
+  bool all_here_reach_ = true;    // devices of this process
   std::unique_ptr<DeviceConnections> own_connections_;
   DeviceConnections* connections_ = nullptr;         // where calls may need them; or the processes'
   std::unique_ptr<DeviceMeetings> device_meetings_;  // of devices that reach each other, else null

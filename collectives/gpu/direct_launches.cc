@@ -68,6 +68,17 @@ Done DirectLaunches::reduce(const CallRecord& record, std::span<const Side> side
                 record.count * size_of(record.type), args.segments, &args, sizeof(args));
 }
 
+Done DirectLaunches::divide(const CallRecord& record, void* at, int ranks) {
+  if (record.count == 0) return done();
+  cuda::ReduceArgs args{};
+  args.count = record.count;
+  args.sources = args.targets = args.segments = 1;
+  args.ranks = ranks;
+  args.input[0] = args.output[0] = at;
+  return launch(cuda::direct_kernel(record.type, RedOp::kAvg), threads_of(record),
+                record.count * size_of(record.type), 1, &args, sizeof(args));
+}
+
 Done DirectLaunches::stored_reduce(const CallRecord& record, const void* arguments, int kinds) {
   const cuda::Stored<cuda::ReduceArgs> stored{static_cast<const cuda::ReduceArgs*>(arguments)};
   return launch(cuda::stored_kernel(record.type, record.op), threads_of(record),

@@ -45,6 +45,8 @@ class DirectLaunches {
   Done collective(const CallRecord& record, std::span<const Side> sides);
   Done copy(const void* from, void* to, std::uint64_t bytes);
   Done flush();
+  // What is there, divided by the number of ranks as averages are: record.count elements.
+  Done divide(const CallRecord& record, void* at, int ranks);
 
   // Kernels whose arguments lie in device memory, written by a kernel before: ReduceArgs, or
   // CopyArgs of up to `kinds` items of `bytes`.

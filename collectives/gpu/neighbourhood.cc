@@ -153,7 +153,8 @@ Result<Neighbourhood> agree_on_neighbourhood(const NeighbourRecords& records) {
     for (std::size_t b = 0; b < n; ++b)
       if (!found.near[a][b] && (a == 0 || found.party_of[a] == found.party_of[b]))
         found.leader_reaches = false;
-  found.through_host = find_ranks_apart(found);
+  found.plan.composes = !found.one_owner && found.gpus > 1 && !records.reproducible;
+  if (!found.plan.composes) found.through_host = find_ranks_apart(found);
   if (!found.through_host.empty()) return found;
   for (const GpuFacts& one : records.facts)
     found.most_ctas = std::min(found.most_ctas, static_cast<int>(one.most_ctas));

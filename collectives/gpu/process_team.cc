@@ -49,6 +49,7 @@ ProcessTeam::ProcessTeam(Seats seats, std::unique_ptr<ProcessBoard> board)
       made_in_(fork_generation()),
       board_(std::move(board)),
       shape_{board_->staging_bytes()},
+      groups_(seats_.around.gpu_of),
       led_(kPlainDescriptors),
       captured_(static_cast<std::size_t>(ranks()), kPlainDescriptors),
       lane_pieces_(captured_.size() * captured_.size()),
@@ -193,6 +194,15 @@ Done ProcessTeam::announce(const CallRecord& record, bool capturing, Mismatch* m
   for (const int rank : local_) RONDO_CHECK_OK(place(rank, made));
   publish(sequence);
   return compare(sequence, record, mismatch);
+}
+
+std::vector<int> ProcessTeam::not_come() const {
+  const std::uint64_t newest = sequence_.load(std::memory_order_acquire);
+  std::vector<int> found;
+  for (int r = 0; r < ranks(); ++r)
+    if (HostAtomics::load_acquire(board_->party(seats_.around.party_of[r]).announced) < newest)
+      found.push_back(r);
+  return found;
 }
 
 void ProcessTeam::publish(std::uint64_t sequence) {

@@ -34,6 +34,7 @@
 
 #include "base/gpu.h"
 #include "collectives/gpu/call_steps.h"
+#include "collectives/gpu/composition.h"
 #include "collectives/gpu/device_connections.h"
 #include "collectives/gpu/direct_launches.h"
 #include "collectives/gpu/memory_desk.h"
@@ -83,7 +84,13 @@ class ProcessTeam {
   DeviceConnections* connections() const { return connections_.get(); }
   int device() const { return seats_.device; }  // on whose streams led calls are enqueued
   // Whether gather, scatter and all-to-all are messages.
-  bool splits_into_messages() const { return seats_.around.one_owner; }
+  bool splits_into_messages() const {
+    return seats_.around.one_owner || !seats_.around.leader_reaches;
+  }
+  const GpuGroups& groups() const { return groups_; }
+  std::uint64_t staging_bytes() const { return shape_.rank_bytes; }
+  // Ranks that have not made the newest call that this process has; while nothing is captured.
+  std::vector<int> not_come() const;
 
   // The ranks' communicators, while they live.
   void join(ProcessHooks* hooks);
@@ -173,6 +180,7 @@ class ProcessTeam {
   std::unique_ptr<ProcessBoard> board_;
   std::unique_ptr<MemoryDesk> desk_;
   cuda::StagingShape shape_{};
+  const GpuGroups groups_;
   std::byte* staging_ = nullptr;    // this process's address, once made
   void* arguments_ = nullptr;       // leader: of the kernel to come
   std::vector<GpuEvent> finished_;  // by local rank: after its newest call

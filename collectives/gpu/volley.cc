@@ -1,6 +1,5 @@
 // Calls over connections: one launch on every device of the team.
 #include <algorithm>
-#include <thread>
 #include <vector>
 
 #include "base/env.h"
@@ -12,22 +11,6 @@
 #include "collectives/gpu/streams.h"
 
 namespace rondo::gpu {
-namespace {
-
-// Each on a thread of its own: for programs that are being debugged.
-template <class Spots, class Launch>
-Done launch_at_once(const Spots& spots, const Launch& launch) {
-  std::vector<Done> results(spots.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < spots.size(); ++i)
-    threads.emplace_back([&, i] { results[i] = launch(spots[i]); });
-  for (std::thread& thread : threads) thread.join();
-  for (const Done& result : results) RONDO_CHECK_OK(result);
-  return done();
-}
-
-}  // namespace
-
 Done DeviceTeam::open_connections() {
   if (processes_ != nullptr) {
     facts_ = processes_->facts();
@@ -93,14 +76,10 @@ Done DeviceTeam::make_connections() {
   return open_meetings();
 }
 
-Done DeviceTeam::launch_volley(const DevicePlan& plan, Meeting& meeting) {
-  std::vector<Side> sides;
-  for (const Posted& posted : meeting.posted) sides.push_back(posted.call.side);
-  const Posted& any = meeting.posted[distinct_[0].ranks[0]];
-  const CallRecord& record = any.call.record;
-  const GpuCaptureInfo capture = any.capture;
-  // First every device waits for what was launched before, then all are launched: none waits for
-  // another one's part of this volley.
+// Every device waits for what was launched before, before anything is launched: none waits for
+// another one's part of this volley.
+Result<std::vector<DeviceTeam::Spot>> DeviceTeam::begin_volley(const Meeting& meeting) {
+  const GpuCaptureInfo capture = meeting.posted[distinct_[0].ranks[0]].capture;
   std::vector<Spot> spots;
   for (int place = 0; place < static_cast<int>(distinct_.size()); ++place) {
     const DeviceState& state = distinct_[place];
@@ -114,6 +93,24 @@ Done DeviceTeam::launch_volley(const DevicePlan& plan, Meeting& meeting) {
         {place, stream == kPerThreadStream ? state.own : stream, nullptr, capture, true});
     RONDO_CHECK_OK(begin_launch(spots.back(), here));
   }
+  return spots;
+}
+
+Done DeviceTeam::end_volley(const std::vector<Spot>& spots) {
+  for (const Spot& spot : spots) {
+    const DeviceScope scope(distinct_[spot.place].device);
+    RONDO_CHECK_OK(scope.entered());
+    RONDO_CHECK_OK(end_launch(spot));
+  }
+  set_newest(spots[0]);
+  return done();
+}
+
+Done DeviceTeam::launch_volley(const DevicePlan& plan, Meeting& meeting) {
+  std::vector<Side> sides;
+  for (const Posted& posted : meeting.posted) sides.push_back(posted.call.side);
+  const CallRecord& record = meeting.posted[distinct_[0].ranks[0]].call.record;
+  RONDO_TRY(const std::vector<Spot> spots, begin_volley(meeting));
   int most_ctas = options_.most_ctas;
   for (const Posted& posted : meeting.posted)
     most_ctas = std::min(most_ctas, posted.call.most_ctas);
@@ -122,18 +119,12 @@ Done DeviceTeam::launch_volley(const DevicePlan& plan, Meeting& meeting) {
     RONDO_CHECK_OK(scope.entered());
     return launch_part(plan, record, sides, most_ctas, spot);
   };
-  if (blocking_launches() && !capturing(capture)) {
+  if (blocking_launches() && !capturing(spots[0].capture)) {
     RONDO_CHECK_OK(launch_at_once(spots, launch));
   } else {
     for (const Spot& spot : spots) RONDO_CHECK_OK(launch(spot));
   }
-  for (const Spot& spot : spots) {
-    const DeviceScope scope(distinct_[spot.place].device);
-    RONDO_CHECK_OK(scope.entered());
-    RONDO_CHECK_OK(end_launch(spot));
-  }
-  set_newest(spots[0]);
-  return done();
+  return end_volley(spots);
 }
 
 Done DeviceTeam::launch_part(const DevicePlan& plan, const CallRecord& record,

@@ -12,11 +12,11 @@ namespace {
 struct Hosts {
   const char* name;
   std::vector<std::string> of_rank;
-  bool spread;  // each rank on a GPU of its own, else all on one
+  Gpus gpus;
 };
-const Hosts kHosts[] = {{"one_each", {"a", "b", "c"}, true},
-                        {"two_of_two", {"a", "a", "b", "b"}, true},
-                        {"uneven_on_one_gpu", {"a", "b", "b"}, false}};
+const Hosts kHosts[] = {{"one_each", {"a", "b", "c"}, Gpus::kOneEach},
+                        {"two_of_two", {"a", "a", "b", "b"}, Gpus::kOneEach},
+                        {"uneven_on_one_gpu", {"a", "b", "b"}, Gpus::kOne}};
 
 class GpuHosts : public testing::TestWithParam<Hosts> {
  protected:
@@ -28,12 +28,12 @@ class GpuHosts : public testing::TestWithParam<Hosts> {
     return made;
   }
   void run(const GpuBody& body, const Environment& more = {}) const {
-    RankProcesses processes(ranks(), options(more), on_gpu(body, GetParam().spread));
+    RankProcesses processes(ranks(), options(more), on_gpu(body, GetParam().gpus));
     processes.wait_exits(120);
     processes.check_expectations();
   }
   void SetUp() override {
-    if (GetParam().spread && gpus_there() < ranks()) GTEST_SKIP() << "too few GPUs";
+    if (GetParam().gpus == Gpus::kOneEach && gpus_there() < ranks()) GTEST_SKIP() << "too few GPUs";
   }
 };
 INSTANTIATE_TEST_SUITE_P(Hosts, GpuHosts, testing::ValuesIn(kHosts),
@@ -111,7 +111,7 @@ TEST_P(GpuHosts, DeathIsReportedByName) {
   const int victim = ranks() - 1;
   RankProcesses processes(
       ranks(), options(),
-      on_gpu([](GpuSeat& seat) { sum_until_error(seat, 1000); }, GetParam().spread));
+      on_gpu([](GpuSeat& seat) { sum_until_error(seat, 1000); }, GetParam().gpus));
   ASSERT_TRUE(processes.wait_stage(1, 60));
   nap(0.05);
   processes.send(victim, SIGKILL);
@@ -128,7 +128,7 @@ TEST_P(GpuHosts, MismatchedCallsAreNamed) {
   RankProcesses processes(
       ranks(), options(),
       on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 0 ? 400 : 800); },
-             GetParam().spread));
+             GetParam().gpus));
   ASSERT_TRUE(processes.wait_reports(60));
   for (int r = 0; r < ranks(); ++r) {
     EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
@@ -158,7 +158,7 @@ TEST_P(GpuHosts, AbortEndsStreamsThatWait) {
     seat.seat.board.flag = 1;
     nap(2);
   };
-  RankProcesses processes(ranks(), options(), on_gpu(body, GetParam().spread));
+  RankProcesses processes(ranks(), options(), on_gpu(body, GetParam().gpus));
   ASSERT_TRUE(processes.wait_reports(30));
   for (int r = 1; r < ranks(); ++r)
     EXPECT_EQ(processes.status(r), Status::kRemoteError) << processes.text(r);

@@ -108,8 +108,15 @@ TEST(Neighbourhood, OneDirectionOfReachIsNone) {
   EXPECT_FALSE(agree_on_neighbourhood(all)->leader_reaches);
 }
 
+// Where the order of sums is fixed: else calls are composed, which needs no reach.
 TEST(Neighbourhood, SharedGpusOutOfReachAreJoinedByTheHost) {
   auto all = records({0, 1, 2}, {0, 0, 1});
+  separate(all, 0, 2);
+  EXPECT_TRUE(agree_on_neighbourhood(all)->plan.composes);
+  EXPECT_EQ(agree_on_neighbourhood(all)->through_host, "");
+  all = records({0, 1, 2}, {0, 0, 1});
+  all.reproducible = true;
+  EXPECT_FALSE(agree_on_neighbourhood(all)->plan.composes);
   EXPECT_EQ(agree_on_neighbourhood(all)->through_host, "");
   separate(all, 0, 2);
   const std::string why = agree_on_neighbourhood(all)->through_host;

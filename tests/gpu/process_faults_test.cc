@@ -11,26 +11,30 @@ namespace rondo::test {
 namespace {
 
 // Where the ranks are: all on one GPU, or each on its own, where small calls push lines or go along
-// a ring; with and without P2P between them.
-enum class Where { kOneGpu, kOwnGpus, kOwnGpusInARing, kOwnGpusApart };
+// a ring; with and without P2P between them; or in turns on two.
+enum class Where { kOneGpu, kOwnGpus, kOwnGpusInARing, kOwnGpusApart, kTwoGpusApart };
 constexpr Where kPlaces[] = {Where::kOneGpu, Where::kOwnGpus, Where::kOwnGpusInARing,
-                             Where::kOwnGpusApart};
+                             Where::kOwnGpusApart, Where::kTwoGpusApart};
 
 template <class Parameter>
 class OnGpus : public testing::TestWithParam<Parameter> {
  protected:
   virtual Where where() const = 0;
-  bool spread() const { return where() != Where::kOneGpu; }
+  Gpus gpus() const {
+    if (where() == Where::kTwoGpusApart) return Gpus::kTwoInTurns;
+    return where() == Where::kOneGpu ? Gpus::kOne : Gpus::kOneEach;
+  }
   Environment environment(Environment more = {}) const {
     if (where() == Where::kOwnGpusInARing) more.emplace_back("NCCL_ALGO", "ring");
-    if (where() == Where::kOwnGpusApart) more.emplace_back("NCCL_P2P_DISABLE", "1");
+    if (where() == Where::kOwnGpusApart || where() == Where::kTwoGpusApart)
+      more.emplace_back("NCCL_P2P_DISABLE", "1");
     return more;
   }
   RankProcesses::Options options(const Environment& more = {}) const {
     return gpu_options(environment(more));
   }
   void SetUp() override {
-    if (spread() && gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
+    if (gpus() != Gpus::kOne && gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
   }
 };
 
@@ -110,7 +114,7 @@ TEST_P(ProcessDeath, IsReportedByNameAndOthersGoOn) {
                             go_on(seat, victim);
                             seat.seat.mark(2);
                           },
-                          spread()));
+                          gpus()));
   ASSERT_TRUE(ranks.wait_stage(1, 60));
   nap(0.05);
   ranks.send(victim, SIGKILL);
@@ -150,7 +154,7 @@ TEST_P(ProcessFaults, DeathOfASenderIsReported) {
             NCCL_OK(ncclCommAbort(seat.comm));
             seat.comm = nullptr;
           },
-          spread()));
+          gpus()));
   ASSERT_TRUE(ranks.wait_stage(1, 60));
   nap(0.1);
   ranks.send(0, SIGKILL);
@@ -172,24 +176,26 @@ TEST_P(ProcessFaults, AnEndAfterTheLastCallHarmsNobody) {
         NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
         EXPECT_EQ(result, ncclSuccess) << ncclGetLastError(seat.comm);
       },
-      spread());
+      gpus());
 }
 
 TEST_P(ProcessFaults, MismatchedCallsAreNamed) {
-  RankProcesses ranks(2, options(),
+  RankProcesses ranks(3, options(),
                       on_gpu(
                           [](GpuSeat& seat) {
                             Sums alike(seat), own(seat, seat.rank == 0 ? 400 : 800);
-                            EXPECT_EQ(alike.call_and_wait(), ncclSuccess);
+                            // Others may be in the wrong call before this one looks for faults.
+                            NCCL_OK(alike.call());
+                            GPU_OK(gpu_api()->synchronize_stream(seat.stream));
                             ncclResult_t result;
                             const std::string text = own.until_error(&result);
                             report(seat, result, text);
                             NCCL_OK(ncclCommAbort(seat.comm));
                             seat.comm = nullptr;
                           },
-                          spread()));
+                          gpus()));
   ASSERT_TRUE(ranks.wait_reports(60));
-  for (int r = 0; r < 2; ++r) {
+  for (int r = 0; r < 3; ++r) {
     EXPECT_EQ(ranks.status(r), Status::kInvalidUsage);
     EXPECT_NE(ranks.text(r).find("count 400"), std::string::npos) << ranks.text(r);
     EXPECT_NE(ranks.text(r).find("count 800"), std::string::npos) << ranks.text(r);
@@ -200,7 +206,7 @@ TEST_P(ProcessFaults, MismatchedCallsAreNamed) {
 
 TEST_P(ProcessFaults, MismatchedReplaysAreNamed) {
   RankProcesses ranks(
-      2, options(),
+      3, options(),
       on_gpu(
           [](GpuSeat& seat) {
             Sums own(seat, seat.rank == 0 ? 400 : 800);
@@ -211,9 +217,9 @@ TEST_P(ProcessFaults, MismatchedReplaysAreNamed) {
             GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
             report_fault_and_abort(seat);
           },
-          spread()));
+          gpus()));
   ASSERT_TRUE(ranks.wait_reports(60));
-  for (int r = 0; r < 2; ++r) {
+  for (int r = 0; r < 3; ++r) {
     EXPECT_EQ(ranks.status(r), Status::kInvalidUsage);
     EXPECT_NE(ranks.text(r).find("count 800"), std::string::npos) << ranks.text(r);
   }
@@ -229,7 +235,7 @@ class ProcessAbort : public OnGpus<std::tuple<int, Where>> {
 // The other rank never comes; abort ends this one's stream, and says who to the other.
 TEST_P(ProcessAbort, EndsStreamsThatWait) {
   const int caller = std::get<int>(GetParam());
-  RankProcesses ranks(2, options(),
+  RankProcesses ranks(3, options(),
                       on_gpu(
                           [=](GpuSeat& seat) {
                             if (seat.rank != caller) {
@@ -250,12 +256,14 @@ TEST_P(ProcessAbort, EndsStreamsThatWait) {
                             seat.comm = nullptr;
                             seat.seat.report(done());
                           },
-                          spread()));
+                          gpus()));
   ASSERT_TRUE(ranks.wait_reports(kSoon));
-  EXPECT_EQ(ranks.status(1 - caller), Status::kRemoteError);
-  EXPECT_NE(ranks.text(1 - caller).find("rank " + std::to_string(caller) + " aborted"),
-            std::string::npos)
-      << ranks.text(1 - caller);
+  for (int r = 0; r < 3; ++r) {
+    if (r == caller) continue;
+    EXPECT_EQ(ranks.status(r), Status::kRemoteError);
+    EXPECT_NE(ranks.text(r).find("rank " + std::to_string(caller) + " aborted"), std::string::npos)
+        << ranks.text(r);
+  }
   ranks.wait_exits(60);
   ranks.check_expectations();
 }
@@ -288,7 +296,7 @@ TEST_P(ProcessFaults, AbortEndsACallThatWaitsForRoom) {
                             }
                             seat.comm = nullptr;
                           },
-                          spread()));
+                          gpus()));
   ranks.wait_exits(60);
   ranks.check_expectations();
 }
@@ -303,7 +311,7 @@ TEST_P(ProcessFaults, DeadlineNamesTheRankThatDidNotCome) {
                             }
                             report_fault_and_abort(seat);
                           },
-                          spread()));
+                          gpus()));
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 3; ++r) {
     EXPECT_EQ(ranks.status(r), Status::kTimeout);

@@ -51,7 +51,7 @@ class Doubling {
 struct GraphCase {
   const char* name;
   bool shareable;  // buffers
-  bool spread;     // each process on its own GPU
+  Gpus gpus;
   const char* simt;
 };
 
@@ -62,7 +62,7 @@ class ProcessGraphs : public testing::TestWithParam<GraphCase> {
     return {{"RONDO_GPU_STAGING", "64K"}, {"RONDO_SIMT", GetParam().simt}};
   }
   void SetUp() override {
-    if (GetParam().spread && gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
+    if (GetParam().gpus != Gpus::kOne && gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
   }
 };
 
@@ -83,15 +83,17 @@ TEST_P(ProcessGraphs, ReplayAndMixWithPlainCalls) {
         GPU_OK(gpu_api()->destroy_graph(two));
         GPU_OK(gpu_api()->destroy_graph(one));
       },
-      GetParam().spread);
+      GetParam().gpus);
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, ProcessGraphs,
-                         testing::Values(GraphCase{"staged", false, false, "p2p=all"},
-                                         GraphCase{"mapped", true, false, "p2p=all"},
-                                         GraphCase{"spread", false, true, "p2p=all"},
-                                         GraphCase{"spread_apart", false, true, "p2p=none"}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Places, ProcessGraphs,
+    testing::Values(GraphCase{"staged", false, Gpus::kOne, "p2p=all"},
+                    GraphCase{"mapped", true, Gpus::kOne, "p2p=all"},
+                    GraphCase{"spread", false, Gpus::kOneEach, "p2p=all"},
+                    GraphCase{"spread_apart", false, Gpus::kOneEach, "p2p=none"},
+                    GraphCase{"two_gpus_apart", false, Gpus::kTwoInTurns, "p2p=none"}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(ProcessGraphs, HoldMessages) {
   run_on_gpu(
@@ -123,7 +125,7 @@ TEST_P(ProcessGraphs, HoldMessages) {
         }
         GPU_OK(gpu_api()->destroy_graph(graph));
       },
-      GetParam().spread);
+      GetParam().gpus);
 }
 
 }  // namespace

@@ -47,10 +47,11 @@ RankProcesses::Options gpu_options(const Environment& environment) {
   return options;
 }
 
-RankProcesses::Body on_gpu(const GpuBody& body, bool spread) {
-  return [body, spread](RankSeat& seat) {
+RankProcesses::Body on_gpu(const GpuBody& body, Gpus gpus) {
+  return [body, gpus](RankSeat& seat) {
     GpuSeat here{seat, seat.rank, seat.size};
-    if (spread) here.device = seat.rank;
+    if (gpus == Gpus::kOneEach) here.device = seat.rank;
+    if (gpus == Gpus::kTwoInTurns) here.device = seat.rank % 2;
     here.join(seat.size, seat.rank);
     if (here.comm != nullptr) body(here);
     if (!testing::Test::HasFailure()) here.leave();
@@ -58,8 +59,8 @@ RankProcesses::Body on_gpu(const GpuBody& body, bool spread) {
   };
 }
 
-void run_on_gpu(int n, const Environment& environment, const GpuBody& body, bool spread) {
-  RankProcesses ranks(n, gpu_options(environment), on_gpu(body, spread));
+void run_on_gpu(int n, const Environment& environment, const GpuBody& body, Gpus gpus) {
+  RankProcesses ranks(n, gpu_options(environment), on_gpu(body, gpus));
   ranks.wait_exits(120);
   ranks.check_expectations();
 }

@@ -32,12 +32,14 @@ int gpus_there();
 
 // Options for RankProcesses whose body is made by on_gpu().
 RankProcesses::Options gpu_options(const Environment& environment);
-// A body for RankProcesses: joins, runs, leaves. spread: each rank on a device of its own; else all
-// on device 0.
-RankProcesses::Body on_gpu(const GpuBody& body, bool spread = false);
+// Where ranks in processes of their own are.
+enum class Gpus { kOne, kTwoInTurns, kOneEach };
+
+// A body for RankProcesses: joins, runs, leaves.
+RankProcesses::Body on_gpu(const GpuBody& body, Gpus gpus = Gpus::kOne);
 
 // n processes, each one rank; waits for all of them.
-void run_on_gpu(int n, const Environment& environment, const GpuBody& body, bool spread = false);
+void run_on_gpu(int n, const Environment& environment, const GpuBody& body, Gpus gpus = Gpus::kOne);
 
 // Processes with several ranks, each a thread: [process][rank of it] is its device.
 using Places = std::vector<std::vector<int>>;

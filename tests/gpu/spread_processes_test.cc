@@ -98,7 +98,7 @@ TEST_P(SpreadCalls, TakeEveryTypeAndOperation) {
           }
         }
       },
-      true);
+      Gpus::kOneEach);
 }
 
 TEST_P(SpreadCalls, TakeEveryAlgorithmAndProtocol) {
@@ -114,11 +114,11 @@ TEST_P(SpreadCalls, TakeEveryAlgorithmAndProtocol) {
               if (testing::Test::HasFatalFailure()) return;
             }
           },
-          true);
+          Gpus::kOneEach);
 }
 
 TEST_P(SpreadCalls, KeepTheirOrderOnSeveralStreams) {
-  run_on_gpu(3, environment(), call_on_several_streams, true);
+  run_on_gpu(3, environment(), call_on_several_streams, Gpus::kOneEach);
 }
 
 // Lines that are pushed bring sums in the order of the tree; a ring's depends on where it begins.
@@ -149,7 +149,7 @@ TEST(SpreadSums, ArePushedWhileSmallOrWhereOnlyOneShotMayRun) {
           for (const float value : values) zeros += value == 0 ? 1 : 0;
           EXPECT_EQ(zeros == row.count, row.tree) << row.algorithm << ": " << zeros << " zeros";
         },
-        true);
+        Gpus::kOneEach);
 }
 
 // Rank 0's GPU holds no staging for the others, whatever memory they use.
@@ -164,11 +164,11 @@ TEST_P(SpreadCalls, DoNotPassThroughOneGpu) {
         NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &after));
         EXPECT_EQ(before, after);
       },
-      true);
+      Gpus::kOneEach);
 }
 
 TEST_P(SpreadCalls, ScaleByAFactorOnTheDevice) {
-  run_on_gpu(3, environment(), scale_by_factors_on_the_device, true);
+  run_on_gpu(3, environment(), scale_by_factors_on_the_device, Gpus::kOneEach);
 }
 
 TEST_P(SpreadCalls, SendMoreThanSlotsHold) {
@@ -187,7 +187,7 @@ TEST_P(SpreadCalls, SendMoreThanSlotsHold) {
         EXPECT_EQ(out.host()[kBytes - 1], static_cast<std::byte>(2 - seat.rank));
         EXPECT_TRUE(out.guards_intact());
       },
-      true);
+      Gpus::kOneEach);
 }
 
 }  // namespace

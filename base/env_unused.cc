@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kTcpOnly = "hosts talk over TCP; there is no InfiniBand transport";
 constexpr std::string_view kNoDirect = "data between hosts pass through host memory (no GPUDirect)";
-constexpr std::string_view kNoSwitch = "there are no algorithms inside switches (NVLS, SHARP)";
+constexpr std::string_view kNoSwitch =
+    "there are no algorithms inside switches between hosts (NVLSTree, SHARP)";
 constexpr std::string_view kChosen = "chosen by Rondo; `rondo explain` says what and why";
 constexpr std::string_view kNoPlugins = "Rondo loads no plugins";
 constexpr std::string_view kNoTopology =
@@ -70,7 +71,9 @@ constexpr Unused kTable[] = {
     {"NCCL_NET_SHARED_*", false, kChosen},
     {"NCCL_NO_CACHE", false, "variables are read whenever a communicator is made"},
     {"NCCL_NTHREADS", false, kChosen},
-    {"NCCL_NVLS_*", true, kNoSwitch},
+    {"NCCL_NVLSTREE_*", true, kNoSwitch},
+    {"NCCL_NVLS_CHUNKSIZE", false, kChosen},
+    {"NCCL_NVLS_NCHANNELS", false, kChosen},
     {"NCCL_OFI_*", true, kNoPlugins},
     {"NCCL_OOB_NET_*", false, "ranks meet over TCP, on the interfaces of NCCL_SOCKET_IFNAME"},
     {"NCCL_P2P_DIRECT_DISABLE", false, "see NCCL_P2P_DISABLE"},

@@ -175,6 +175,15 @@ struct GpuApi {
   GpuError (*vmm_import)(GpuAllocation* allocation, int fd);
   GpuError (*vmm_retain)(GpuAllocation* allocation, void* address);  // the allocation mapped there
 
+  // Multicast: one address for memory of several devices, all of which are added before any is
+  // bound or the object is mapped (by vmm_map, vmm_allow). May be absent, all at once.
+  GpuError (*multicast_granularity)(std::size_t* bytes, int devices);
+  GpuError (*multicast_create)(GpuAllocation* object, std::size_t bytes, int devices);
+  GpuError (*multicast_add)(GpuAllocation object, int device);
+  GpuError (*multicast_bind)(GpuAllocation object, std::size_t at, GpuAllocation memory,
+                             std::size_t memory_at, std::size_t bytes);
+  GpuError (*multicast_unbind)(GpuAllocation object, int device, std::size_t at, std::size_t bytes);
+
   // Streams and events.
   GpuError (*create_stream)(GpuStream* stream, int priority);  // does not wait for the legacy one
   GpuError (*destroy_stream)(GpuStream stream);

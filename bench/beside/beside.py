@@ -10,7 +10,8 @@ their ratio (above 1: Rondo is faster). Several ranks on one device are refused 
 then each rank gets an NCCL_HOSTID of its own, and its traffic goes through sockets; from 2.30 on
 NCCL_MULTI_RANK_GPU_ENABLE=1 allows them. What NCCL cannot run is listed with what it said, and
 what did not fit into --seconds. The JSON is written anew after every run, with "complete": false
-until the last: a comparison that is cut short keeps what it has. Ends with 1 where Rondo failed, or hung for --limit seconds.
+until the last: a comparison that is cut short keeps what it has. Ends with 1 where Rondo failed, or
+hung for --limit seconds.
 """
 
 import argparse

@@ -7,6 +7,7 @@
 
 #include "kernels/algorithms/hung_tree.h"
 #include "kernels/cuda/direct_args.h"
+#include "kernels/cuda/multicast_args.h"
 #include "kernels/cuda/pushed_args.h"
 
 namespace rondo::gpu {
@@ -41,6 +42,8 @@ constexpr std::uint64_t kMeetUpTo = 4 << 20;
 constexpr std::uint64_t kBytesPerPushingCta = 2 << 10;
 // Where processes share devices: up to this size one kernel on rank 0's does everything, if it can.
 constexpr std::uint64_t kLedUpTo = 32 << 10;
+// Through multicast memory: bytes of a block for which another CTA is worth it.
+constexpr std::uint64_t kBytesPerMulticastCta = 16 << 10;
 // Up to this size the number of steps decides: trees.
 constexpr std::uint64_t kTreeUpTo = 256 << 10;
 constexpr std::uint64_t kBytesPerThread = 64;
@@ -85,6 +88,25 @@ bool may_meet(const DevicePlanFacts& facts, const CallRecord& record) {
   if (record.collective == Collective::kAllReduce)
     return allows(facts, record, Algorithm::kTwoShot);
   return !has_ring(record.collective) || allows(facts, record, Algorithm::kDirect);
+}
+
+// Sums by a switch come in no order, and only where they have reduce.h's bits.
+bool may_multicast(const DevicePlanFacts& facts, const CallRecord& record) {
+  if ((facts.multicast >> static_cast<int>(record.collective) & 1) == 0) return false;
+  if (!reduces(record.collective)) return true;
+  return !facts.reproducible && cuda::multicast_sums(record.type, record.op);
+}
+
+DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record) {
+  const std::uint64_t width = size_of(record.type), bytes = record.count * width;
+  const int most = std::clamp(facts.most_channels, 1, cuda::kMulticastCtas);
+  DevicePlan plan;
+  plan.multicast = true;
+  plan.channels = static_cast<int>(std::clamp<std::uint64_t>(bytes / kBytesPerMulticastCta, 1,
+                                                             static_cast<std::uint64_t>(most)));
+  plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
+  plan.threads = cuda::kMulticastThreads;
+  return plan;
 }
 
 DevicePlan met_plan(const CallRecord& record) {
@@ -172,6 +194,7 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   const bool direct = allows_direct(facts, record);
   const bool ordered = facts.reproducible && reduces(record.collective);
   if (facts.ranks == 1) return plan;
+  if (may_multicast(facts, record)) return multicast_plan(facts, record);
   const bool meets = may_meet(facts, record), pushes = may_push(facts, record);
   const std::uint64_t width = size_of(record.type);
   const std::uint64_t bytes = record.count * width;

@@ -5,8 +5,9 @@
 // algorithm over connections. Several devices that reach each other push small calls into each
 // other's memory (pushed), or, in one process, share a direct kernel's work (met); larger ones, and
 // devices that do not reach each other, use rings and trees over the five collectives that have
-// them; where processes share devices, so do one rank of each device, for all others. Thresholds
-// are a table (device_plan.cc), unmeasured so far.
+// them; where processes share devices, so do one rank of each device, for all others. Where it is
+// asked for, sums and all-gathers go through multicast memory (NVLS). Thresholds are a table
+// (device_plan.cc), unmeasured so far.
 #pragma once
 
 #include <cstdint>
@@ -39,11 +40,12 @@ inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
 struct DevicePlanFacts {
   int ranks = 1;
   int devices = 1;
-  bool bulk = false;      // copies of Simple in bulk: RONDO_GPU_BULK, where the devices can
-  bool may_meet = false;  // devices that reach each other can share a direct kernel's work
-  bool may_push = false;  // each has one rank, with staging for lines that all others push
-  bool composes = false;  // processes share some of several devices (composition.h)
-  bool all_reach = true;  // every device reaches every other one's memory
+  bool bulk = false;           // copies of Simple in bulk: RONDO_GPU_BULK, where the devices can
+  bool may_meet = false;       // devices that reach each other can share a direct kernel's work
+  bool may_push = false;       // each has one rank, with staging for lines that all others push
+  bool composes = false;       // processes share some of several devices (composition.h)
+  std::uint8_t multicast = 0;  // bit Collective: through multicast memory where it can
+  bool all_reach = true;       // every device reaches every other one's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;
   std::uint8_t wires = kUsualWires;            // allowed by NCCL_PROTO: bit Wire
@@ -54,8 +56,9 @@ struct DevicePlanFacts {
 struct DevicePlan {
   bool connected = false;  // else the direct kernels,
   bool met = false;        // whose work several devices share,
-  bool pushed = false;     // or pushed lines
-  bool composed = false;   // or calls of each device's ranks, and of one rank of each
+  bool pushed = false;     // or pushed lines,
+  bool composed = false;   // or calls of each device's ranks, and of one rank of each,
+  bool multicast = false;  // or multicast memory
   bool bulk = false;       // of a connected copy
   Algorithm algorithm = Algorithm::kRing;
   cuda::Wire wire = cuda::Wire::kSimple;
@@ -65,7 +68,7 @@ struct DevicePlan {
   std::uint32_t grain = 1;      // elements
   unsigned threads = 0;         // of a CTA
 
-  bool one_launch() const { return !connected && !met && !pushed && !composed; }
+  bool one_launch() const { return !connected && !met && !pushed && !composed && !multicast; }
 };
 
 // Whether any call may run over connections: then they must be made.

@@ -21,6 +21,8 @@ Done load_kernels(const GpuApi& api) {
   RONDO_CHECK_OK(load(cuda::kConnectedCopyKernel));
   RONDO_CHECK_OK(load(cuda::kPushedCopyKernel));
   RONDO_CHECK_OK(load(cuda::kConnectedBulkKernel));
+  for (int row = 0; row < cuda::kMulticastKernels; ++row)
+    RONDO_CHECK_OK(load(cuda::kFirstMulticastKernel + row));
   for (int type = 0; type < kDataTypes; ++type)
     for (int op = 0; op < kRedOps; ++op) {
       const auto t = static_cast<DataType>(type);

@@ -34,6 +34,7 @@
 #include "collectives/gpu/device_plan.h"
 #include "collectives/gpu/direct_launches.h"
 #include "collectives/gpu/kernel_watch.h"
+#include "collectives/gpu/multicast_staging.h"
 #include "collectives/gpu/process_team.h"
 #include "collectives/gpu/stream_order.h"
 
@@ -218,6 +219,7 @@ class DeviceTeam {
   std::unique_ptr<DeviceConnections> own_connections_;
   DeviceConnections* connections_ = nullptr;         // where calls may need them; or the processes'
   std::unique_ptr<DeviceMeetings> device_meetings_;  // of devices that reach each other, else null
+  std::unique_ptr<MulticastStaging> multicast_;      // where it is asked for and can be, else null
 
   std::mutex mutex_;
   std::condition_variable launched_;

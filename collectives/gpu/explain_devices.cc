@@ -15,7 +15,10 @@ std::string text_of(std::uint64_t count, DataType type) {
 
 ExplainRow algorithm_row(const DevicePlanFacts& facts, const DevicePlan& plan) {
   ExplainRow row{"algorithm", std::string(name(plan.algorithm)), ""};
-  if (plan.pushed) {
+  if (plan.multicast) {
+    row.value = "nvls";
+    row.why = "NCCL_ALGO or NCCL_NVLS_ENABLE asks for it: the switch adds and copies";
+  } else if (plan.pushed) {
     row.why = "every rank pushes its data into all others' memory: one way over the link";
   } else if (plan.met) {
     row.why = fmt::format(

@@ -7,18 +7,54 @@
 #include "kernels/cuda/pushed_args.h"
 
 namespace rondo::gpu {
+namespace {
 
-Done launch_met(const GpuApi& api, const DeviceMeetings& meetings,
-                const DeviceConnections& connections, const CallRecord& record,
-                std::span<const Side> sides, const PeerPlace& place) {
+cuda::Meeting meeting_at(const DeviceMeetings& meetings, const DeviceConnections& connections,
+                         const CallRecord& record, const PeerPlace& place) {
   cuda::Meeting meeting = meetings.meeting(place.place);
   meeting.control = connections.control(place.rank());
   meeting.call = record;
   std::copy(place.ranks.begin(), place.ranks.end(), meeting.rank);
+  return meeting;
+}
+
+}  // namespace
+
+Done launch_met(const GpuApi& api, const DeviceMeetings& meetings,
+                const DeviceConnections& connections, const CallRecord& record,
+                std::span<const Side> sides, const PeerPlace& place) {
   DirectLaunches launches(api, place.most_ctas, place.stream);
-  launches.meet(meeting);
+  launches.meet(meeting_at(meetings, connections, record, place));
   RONDO_CHECK_OK(launches.collective(record, sides));
   return launches.flush();
+}
+
+Done launch_multicast(const GpuApi& api, const DeviceMeetings& meetings,
+                      const MulticastStaging& staging, const DeviceConnections& connections,
+                      const DevicePlan& plan, const CallRecord& record, const Side& side,
+                      const PeerPlace& place) {
+  if (record.count == 0) return done();
+  const bool copy = record.collective == Collective::kAllGather;
+  const std::uint64_t width = copy ? size_of(record.type) : 1;
+  cuda::MulticastArgs args{};
+  args.count = record.count * width;
+  args.grain = plan.grain * static_cast<std::uint32_t>(width);
+  args.rank = place.place;
+  args.ranks = static_cast<std::int32_t>(place.ranks.size());
+  args.input = side.send;
+  args.output = side.receive;
+  args.own = staging.own(place.place);
+  args.all = staging.all();
+  args.meeting = meeting_at(meetings, connections, record, place);
+  GpuLaunch launch;
+  launch.kernel = copy ? cuda::kFirstMulticastKernel : cuda::multicast_kernel(record.type);
+  launch.grid = static_cast<unsigned>(std::min(plan.channels, place.most_ctas));
+  launch.block = plan.threads;
+  launch.shared_bytes = cuda::kMeetingShared;
+  launch.arguments = &args;
+  launch.argument_bytes = sizeof(args);
+  launch.cooperative = true;
+  return check(api.launch(launch, place.stream), "a cooperative kernel launch");
 }
 
 Done launch_pushed(const GpuApi& api, const DeviceConnections& connections, const DevicePlan& plan,

@@ -1,5 +1,6 @@
 // PeerLaunches: a collective of devices that reach each other, as one launch on each: of the direct
-// kernels, which meet (launch_met), or over pushed lines (launch_pushed).
+// kernels, which meet (launch_met), over pushed lines (launch_pushed), or through multicast memory
+// (launch_multicast).
 //
 // Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. Launches are
 // cooperative: their CTAs wait for those of other devices. Cost: one launch a device.
@@ -13,6 +14,7 @@
 #include "collectives/gpu/device_meetings.h"
 #include "collectives/gpu/device_plan.h"
 #include "collectives/gpu/direct_launches.h"
+#include "collectives/gpu/multicast_staging.h"
 
 namespace rondo::gpu {
 
@@ -30,6 +32,11 @@ struct PeerPlace {
 Done launch_met(const GpuApi& api, const DeviceMeetings& meetings,
                 const DeviceConnections& connections, const CallRecord& record,
                 std::span<const Side> sides, const PeerPlace& place);
+// Every device has one rank: the part of the one at this place.
+Done launch_multicast(const GpuApi& api, const DeviceMeetings& meetings,
+                      const MulticastStaging& staging, const DeviceConnections& connections,
+                      const DevicePlan& plan, const CallRecord& record, const Side& side,
+                      const PeerPlace& place);
 // Every device has one rank, of this process or another: the part of `rank`. told: hosts of other
 // processes want to know of the launch.
 Done launch_pushed(const GpuApi& api, const DeviceConnections& connections, const DevicePlan& plan,

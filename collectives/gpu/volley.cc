@@ -43,8 +43,13 @@ Done DeviceTeam::open_meetings() {
     return done();
   std::vector<int> devices;
   for (const DeviceState& state : distinct_) devices.push_back(state.device);
-  RONDO_TRY(device_meetings_, DeviceMeetings::make(std::move(devices)));
+  RONDO_TRY(device_meetings_, DeviceMeetings::make(devices));
   facts_.may_meet = true;
+  if (distinct_.size() != devices_.size()) return done();
+  RONDO_TRY(const std::uint8_t wanted, wanted_multicast());
+  if (wanted == 0) return done();
+  RONDO_TRY(multicast_, MulticastStaging::make(std::move(devices)));
+  if (multicast_ != nullptr) facts_.multicast = wanted;
   return done();
 }
 
@@ -139,6 +144,9 @@ Done DeviceTeam::launch_part(const DevicePlan& plan, const CallRecord& record,
   for (const DeviceState& state : distinct_) first.push_back(state.ranks.front());
   PeerPlace place{spot.place, first, most_ctas, spot.stream};
   for (const int rank : first) place.most_ctas = std::min(place.most_ctas, ctas_[rank]);
+  if (plan.multicast)
+    return launch_multicast(api_, *device_meetings_, *multicast_, *connections_, plan, record,
+                            sides[place.rank()], place);
   return launch_met(api_, *device_meetings_, *connections_, record, sides, place);
 }
 

@@ -6,7 +6,8 @@
 // DirectCopy moves bytes. Guarantees: the bits of reduce.h; safe in place; any alignment and count
 // (16-byte vectors where all pointers of a segment agree modulo 16, single elements elsewhere); no
 // shared memory, no barrier where nobody is met. Cost: every input is read once and every output
-// written once, with 8 independent 16-byte loads in flight per thread.
+// written once, with 8 independent 16-byte loads in flight per thread (as many as there are inputs,
+// for what is no sum or average of floats).
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -67,7 +68,9 @@ struct DirectReduce {
   static constexpr int kMostVectors = most_vectors(type, op, stored);
   // Whose arithmetic over 8 inputs at once would not stay in registers beside a meeting.
   static constexpr bool kTight = type == DataType::kFloat16 && op == RedOp::kAvg;
-  static constexpr int kRows = kHeavy ? 2 : 8;  // vectors in flight per thread, of 2 or 4 inputs
+  // Sums of floats are worth code of their own for 2 inputs, and for several rows of 2 and of 4.
+  static constexpr bool kUsual = has_sum_kernel(type, op);
+  static constexpr int kRows = 8;  // vectors in flight per thread, of 2 or 4 inputs
 
   static RONDO_FN void run(const Args& args) {
     if constexpr (stored) {
@@ -125,10 +128,10 @@ struct DirectReduce {
         (sizeof(device::Vector) - misaligned) % sizeof(device::Vector) / sizeof(T);
     const std::uint64_t head = fit && to_boundary < args.count ? to_boundary : args.count;
     const std::uint64_t vectors = (args.count - head) / kPerVector;
-    if (args.sources <= 2) {
-      run_vectors<2, kRows / 2>(head, vectors, deal);
+    if (kUsual && args.sources <= 2) {
+      if constexpr (kUsual) run_vectors<2, kRows / 2>(head, vectors, deal);
     } else if (args.sources <= 4) {
-      run_vectors<4, (kRows + 3) / 4>(head, vectors, deal);
+      run_vectors<4, kUsual ? (kRows + 3) / 4 : 1>(head, vectors, deal);
     } else if constexpr (kMostVectors == 8) {
       run_vectors<8, 1>(head, vectors, deal);
     }

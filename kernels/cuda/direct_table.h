@@ -34,5 +34,6 @@ const KernelEntry& row_of_resolve();
 const KernelEntry& row_of_connected_copy();
 const KernelEntry& row_of_connected_bulk();
 const KernelEntry& row_of_pushed_copy();
+const KernelEntry& row_of_multicast(int row);  // as kernels.h counts them
 
 }  // namespace rondo::cuda

@@ -26,11 +26,18 @@ struct Driver {
   decltype(&cuMemExportToShareableHandle) export_handle;
   decltype(&cuMemImportFromShareableHandle) import_handle;
   decltype(&cuMemRetainAllocationHandle) retain;
+  // nullptr in drivers before 12.1
+  decltype(&cuMulticastGetGranularity) multicast_granularity;
+  decltype(&cuMulticastCreate) multicast_create;
+  decltype(&cuMulticastAddDevice) multicast_add;
+  decltype(&cuMulticastBindMem) multicast_bind;
+  decltype(&cuMulticastUnbind) multicast_unbind;
 };
 
 const Driver& driver();
 const char* load_driver();  // the name of a function that the driver lacks, or nullptr
 void fill_vmm(GpuApi& api);
+void fill_multicast(GpuApi& api);
 cudaError_t capture_status(cudaStream_t stream, cudaStreamCaptureStatus* status,
                            unsigned long long* id);
 

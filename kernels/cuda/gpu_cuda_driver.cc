@@ -9,13 +9,14 @@ Driver the_driver{};
 
 // CUDA 12.0's meaning of every function: the oldest driver that the static runtime accepts.
 constexpr unsigned kDriverVersion = 12000;
+constexpr unsigned kMulticastVersion = 12010;
 
 template <class F>
-bool find(F& function, const char* name) {
+bool find(F& function, const char* name, unsigned version = kDriverVersion) {
   void* pointer = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
   const cudaError_t error =
-      cudaGetDriverEntryPointByVersion(name, &pointer, kDriverVersion, cudaEnableDefault, &found);
+      cudaGetDriverEntryPointByVersion(name, &pointer, version, cudaEnableDefault, &found);
   if (error != cudaSuccess) cudaGetLastError();
   function = reinterpret_cast<F>(pointer);
   return error == cudaSuccess && found == cudaDriverEntryPointSuccess;
@@ -59,6 +60,13 @@ const char* load_driver() {
   RONDO_FIND(import_handle, cuMemImportFromShareableHandle);
   RONDO_FIND(retain, cuMemRetainAllocationHandle);
 #undef RONDO_FIND
+  // What fill_multicast() looks at is found last.
+  if (!find(d.multicast_granularity, "cuMulticastGetGranularity", kMulticastVersion) ||
+      !find(d.multicast_create, "cuMulticastCreate", kMulticastVersion) ||
+      !find(d.multicast_add, "cuMulticastAddDevice", kMulticastVersion) ||
+      !find(d.multicast_bind, "cuMulticastBindMem", kMulticastVersion) ||
+      !find(d.multicast_unbind, "cuMulticastUnbind", kMulticastVersion))
+    d.multicast_unbind = nullptr;
   return nullptr;
 }
 
@@ -111,6 +119,37 @@ void fill_vmm(GpuApi& api) {
     const CUresult result = driver().retain(&handle, address);
     *allocation = handle;
     return result;
+  };
+}
+
+void fill_multicast(GpuApi& api) {
+  if (driver().multicast_unbind == nullptr) return;
+  api.multicast_granularity = [](std::size_t* bytes, int devices) -> GpuError {
+    CUmulticastObjectProp properties{};
+    properties.numDevices = static_cast<unsigned>(devices);
+    properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    return driver().multicast_granularity(bytes, &properties, CU_MULTICAST_GRANULARITY_RECOMMENDED);
+  };
+  api.multicast_create = [](GpuAllocation* object, std::size_t bytes, int devices) -> GpuError {
+    CUmulticastObjectProp properties{};
+    properties.numDevices = static_cast<unsigned>(devices);
+    properties.size = bytes;
+    properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CUmemGenericAllocationHandle handle = 0;
+    const CUresult result = driver().multicast_create(&handle, &properties);
+    *object = handle;
+    return result;
+  };
+  api.multicast_add = [](GpuAllocation object, int device) -> GpuError {
+    return driver().multicast_add(object, device);
+  };
+  api.multicast_bind = [](GpuAllocation object, std::size_t at, GpuAllocation memory,
+                          std::size_t memory_at, std::size_t bytes) -> GpuError {
+    return driver().multicast_bind(object, at, memory, memory_at, bytes, 0);
+  };
+  api.multicast_unbind = [](GpuAllocation object, int device, std::size_t at,
+                            std::size_t bytes) -> GpuError {
+    return driver().multicast_unbind(object, device, at, bytes);
   };
 }
 

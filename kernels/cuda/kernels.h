@@ -45,7 +45,11 @@ inline constexpr int kPushedCopyKernel = kFirstConnectedKernel + kDataTypes * kM
 inline constexpr int kFirstPushedKernel = kPushedCopyKernel + 1;
 // Copies over connections in bulk (bulk_mover.h), for sm_90 and up.
 inline constexpr int kConnectedBulkKernel = kFirstPushedKernel + kDataTypes * kMaths;
-inline constexpr int kKernels = kConnectedBulkKernel + 1;
+// Over multicast memory (multicast.h), for sm_90 and up: copies; sums of float32, float16,
+// bfloat16.
+inline constexpr int kFirstMulticastKernel = kConnectedBulkKernel + 1;
+inline constexpr int kMulticastKernels = 4;
+inline constexpr int kKernels = kFirstMulticastKernel + kMulticastKernels;
 
 constexpr bool depends_on_sign(RedOp op) {
   return op == RedOp::kMin || op == RedOp::kMax || op == RedOp::kAvg;
@@ -80,6 +84,12 @@ constexpr int connected_kernel(DataType type, RedOp op) {
 }
 constexpr int pushed_kernel(DataType type, RedOp op) {
   return kFirstPushedKernel + row_of_math(type, op);
+}
+
+constexpr int multicast_kernel(DataType type) {  // that multicast_sums() allows
+  return kFirstMulticastKernel + (type == DataType::kFloat32   ? 1
+                                  : type == DataType::kFloat16 ? 2
+                                                               : 3);
 }
 
 #ifdef RONDO_SIMT

@@ -251,7 +251,7 @@ class ConnectedFaults : public testing::Test {
 class ConnectedFaultsOf : public ConnectedFaults,
                           public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Algorithms, ConnectedFaultsOf,
-                         testing::Values("ring", "oneshot", "twoshot"),
+                         testing::Values("ring", "oneshot", "twoshot", "nvls"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(ConnectedFaultsOf, NameTheRankAndTheCallThatAKernelWaitedFor) {
@@ -325,7 +325,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"ring", "ll128", kAllDevices}, Setting{"tree", "ll128", kAllDevices},
                     Setting{"ring", "ll128", 1}, Setting{"", "", kAllDevices}, Setting{"", "", 2},
                     Setting{"allreduce:oneshot", "ll", kAllDevices},
-                    Setting{"allreduce:twoshot", "simple", kAllDevices}),
+                    Setting{"allreduce:twoshot", "simple", kAllDevices},
+                    Setting{"nvls", "simple", kAllDevices}),
     [](const testing::TestParamInfo<Setting>& info) { return name_of(info.param); });
 
 }  // namespace

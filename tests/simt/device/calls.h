@@ -49,6 +49,13 @@ GpuError vmm_export(int* fd, GpuAllocation allocation);
 GpuError vmm_import(GpuAllocation* allocation, int fd);
 GpuError vmm_retain(GpuAllocation* allocation, void* address);
 
+GpuError multicast_granularity(std::size_t* bytes, int devices);
+GpuError multicast_create(GpuAllocation* object, std::size_t bytes, int devices);
+GpuError multicast_add(GpuAllocation object, int device);
+GpuError multicast_bind(GpuAllocation object, std::size_t at, GpuAllocation memory,
+                        std::size_t memory_at, std::size_t bytes);
+GpuError multicast_unbind(GpuAllocation object, int device, std::size_t at, std::size_t bytes);
+
 GpuError create_stream(GpuStream* stream, int priority);
 GpuError create_stream_with(GpuStream* stream, int priority, bool waits_for_legacy);
 GpuError destroy_stream(GpuStream stream);

@@ -43,7 +43,6 @@ constexpr Attribute kAttributes[] = {
     {GpuAttribute::kMaxSharedPerBlockOptin, 227 << 10},
     {GpuAttribute::kVirtualMemory, 1},
     {GpuAttribute::kPosixHandles, 1},
-    {GpuAttribute::kMulticast, 0},
     {GpuAttribute::kHostNuma, 0},
 };
 
@@ -131,6 +130,10 @@ GpuError attribute(int* value, GpuAttribute which, int device) {
   if (!exists(device)) return kGpuInvalidDevice;
   if (which == GpuAttribute::kMultiprocessors) {
     *value = platform().config.multiprocessors;
+    return kGpuSuccess;
+  }
+  if (which == GpuAttribute::kMulticast) {
+    *value = platform().config.multicast ? 1 : 0;
     return kGpuSuccess;
   }
   for (const Attribute& row : kAttributes) {

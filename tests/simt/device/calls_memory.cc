@@ -201,6 +201,7 @@ GpuError pointer_info(GpuPointer* info, const void* pointer) {
   info->on_device = reinterpret_cast<void*>(found->begin + offset);
   switch (found->kind) {
     case MemoryKind::kDevice:
+    case MemoryKind::kMulticast:
       info->kind = GpuMemory::kDevice;
       return kGpuSuccess;
     case MemoryKind::kManaged:

@@ -20,7 +20,7 @@ constexpr const char* kName = "rondo-simt-vmm-";
 void drop_reference(Platform& p, std::uint64_t id) {
   const auto found = p.shareables.find(id);
   if (--found->second.references > 0) return;
-  close(found->second.file);
+  if (found->second.file >= 0) close(found->second.file);
   p.shareables.erase(found);
 }
 
@@ -99,8 +99,11 @@ GpuError vmm_map(void* address, std::size_t bytes, GpuAllocation allocation) {
       mapping_at(p, address) != nullptr) {
     return kGpuInvalidValue;
   }
-  Allocation* const made =
-      p.memory.map(at, bytes, found->second.file, 0, found->second.device, 0, true);
+  const std::shared_ptr<MulticastObject>& multicast = found->second.multicast;
+  if (multicast != nullptr && !multicast->complete()) return kGpuInvalidValue;
+  Allocation* const made = multicast != nullptr ? p.memory.map_multicast(at, multicast)
+                                                : p.memory.map(at, bytes, found->second.file, 0,
+                                                               found->second.device, 0, true);
   if (made == nullptr) return kGpuOutOfMemory;
   made->host_alias = allocation;
   ++found->second.references;
@@ -125,7 +128,9 @@ GpuError vmm_allow(void* address, std::size_t bytes, int device) {
   const std::lock_guard lock(p.engine.mutex());
   Allocation* const found = mapping_at(p, address);
   if (found == nullptr || found->bytes != bytes) return kGpuInvalidValue;
-  if (device != found->device && !p.reaches(device, found->device)) return kGpuInvalidDevice;
+  if (found->kind == MemoryKind::kDevice && device != found->device &&
+      !p.reaches(device, found->device))
+    return kGpuInvalidDevice;
   found->access.fetch_or(1u << device);
   return kGpuSuccess;
 }
@@ -136,6 +141,7 @@ GpuError vmm_export(int* fd, GpuAllocation allocation) {
   const std::lock_guard lock(p.engine.mutex());
   const auto found = p.shareables.find(allocation);
   if (found == p.shareables.end()) return kGpuInvalidValue;
+  if (found->second.file < 0) return kGpuNotSupported;  // no multicast between processes here
   *fd = fcntl(found->second.file, F_DUPFD_CLOEXEC, 0);
   return *fd >= 0 ? kGpuSuccess : kGpuOutOfMemory;
 }

@@ -9,6 +9,7 @@
 //     p2p=all|none|pairs        which devices reach each other (pairs: 0-1, 2-3, ...)
 //     multiprocessors=N, memory=MiB       a device
 //     lines=torn|whole          whether lines of 128 bytes reach a device's memory whole
+//     multicast=0|1     whether devices can be joined by multicast objects
 //     slices=N          time slices that a kernel may spend spinning while another process waits
 //                       for its device
 //     out_of_memory=N   the Nth device allocation fails, and every later one
@@ -37,6 +38,7 @@ struct Config {
   int multiprocessors = 132;
   std::uint64_t memory_mib = 4096;
   int slices = 8;
+  bool multicast = true;
   std::uint64_t out_of_memory = 0;  // 0: never
   std::uint64_t lost = 0;           // 0: never
   bool blocking_launches = false;

@@ -68,7 +68,8 @@ Platform::Platform(const Config& of)
 
 Platform::~Platform() {
   for (const Device& device : devices) close(device.file);
-  for (const auto& [id, shareable] : shareables) close(shareable.file);
+  for (const auto& [id, shareable] : shareables)
+    if (shareable.file >= 0) close(shareable.file);
 }
 
 GpuError Platform::trouble() const {

@@ -40,8 +40,9 @@ struct Device {
 struct Shareable {  // VMM: physical memory
   int file;
   std::size_t bytes;
-  int device;
+  int device;  // -1: multicast
   int references;
+  std::shared_ptr<MulticastObject> multicast{};
 };
 
 class Platform {

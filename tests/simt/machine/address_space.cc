@@ -30,7 +30,7 @@ void* reserve_range(std::size_t bytes, int protection) {
 }
 
 const char* name(MemoryKind kind) {
-  constexpr const char* kNames[] = {"device", "pinned", "registered", "managed"};
+  constexpr const char* kNames[] = {"device", "pinned", "registered", "managed", "multicast"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -85,6 +85,22 @@ Allocation* AddressSpace::add_registered(void* memory, std::size_t bytes) {
                                                         host, false}));
 }
 
+Allocation* AddressSpace::map_multicast(std::uint64_t at,
+                                        std::shared_ptr<const MulticastObject> object) {
+  const std::size_t bytes = object->bytes;
+  auto made = std::unique_ptr<Allocation>(
+      new Allocation{at, bytes, nullptr, MemoryKind::kMulticast, -1, 0, -1, 0, 0, true});
+  made->multicast = std::move(object);
+  return add(std::move(made));
+}
+
+Allocation* AddressSpace::find_alias(std::uint64_t alias) const {
+  const std::shared_lock lock(mutex_);
+  for (const auto& one : all_)
+    if (one->imported && one->host_alias == alias && !one->freed) return one.get();
+  return nullptr;
+}
+
 Allocation* AddressSpace::add(std::unique_ptr<Allocation> allocation) {
   Allocation* const added = allocation.get();
   const std::lock_guard lock(mutex_);
@@ -94,7 +110,7 @@ Allocation* AddressSpace::add(std::unique_ptr<Allocation> allocation) {
     const std::uint64_t last = (added->begin - range_ + added->bytes - 1) / kGranule;
     for (std::uint64_t i = first; i <= last; ++i) table_[i].store(added, std::memory_order_release);
   }
-  if (added->kind != MemoryKind::kDevice) {
+  if (added->kind != MemoryKind::kDevice && added->kind != MemoryKind::kMulticast) {
     host_[added->host_alias] = added;
     host_changes_.fetch_add(1, std::memory_order_release);
   }
@@ -110,6 +126,7 @@ void AddressSpace::allow_device(int device, int owner) {
 
 void AddressSpace::release(Allocation& allocation) {
   allocation.freed.store(true, std::memory_order_release);
+  if (allocation.kind == MemoryKind::kMulticast) return;
   const std::lock_guard lock(mutex_);
   if (allocation.kind != MemoryKind::kDevice) {
     host_.erase(allocation.host_alias);

@@ -20,9 +20,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/simt/machine/multicast.h"
+
 namespace rondo::simt {
 
-enum class MemoryKind : std::uint8_t { kDevice, kPinned, kRegistered, kManaged };
+enum class MemoryKind : std::uint8_t { kDevice, kPinned, kRegistered, kManaged, kMulticast };
 
 struct Allocation {
   std::uint64_t begin;  // as programs see it
@@ -36,6 +38,7 @@ struct Allocation {
   std::uint64_t host_alias;  // registered memory: what the program registered
   bool imported;             // opened from another process, or mapped by address (VMM)
   std::atomic<bool> freed{false};
+  std::shared_ptr<const MulticastObject> multicast{};
 
   bool holds(std::uint64_t address, std::size_t count) const {
     return address >= begin && address - begin <= bytes && count <= bytes - (address - begin);
@@ -60,6 +63,8 @@ class AddressSpace {
                   std::uint32_t access, bool imported);
   Allocation* add_pinned(void* memory, std::size_t bytes, MemoryKind kind);
   Allocation* add_registered(void* memory, std::size_t bytes);
+  // At an address in the range; only multimem instructions may touch it.
+  Allocation* map_multicast(std::uint64_t at, std::shared_ptr<const MulticastObject> object);
   std::uint64_t offset_of(std::uint64_t address) const { return address - range_; }
   // `device` may from now on touch all that `owner` has, by P2P.
   void allow_device(int device, int owner);
@@ -68,6 +73,8 @@ class AddressSpace {
 
   // What an address belongs to, freed or not; null: nothing that was ever allocated.
   Allocation* find(std::uint64_t address) const;
+  // The mapping that was given this alias, if it still is one.
+  Allocation* find_alias(std::uint64_t alias) const;
   // The same for a registered range by its host address.
   Allocation* find_registered(std::uint64_t host_address) const;
 
@@ -87,6 +94,7 @@ class AddressSpace {
 
  private:
   static bool may_touch(const Allocation& allocation, int device) {
+    if (allocation.kind == MemoryKind::kMulticast) return false;
     return allocation.kind != MemoryKind::kDevice ||
            ((allocation.access.load(std::memory_order_relaxed) >> device) & 1) != 0;
   }

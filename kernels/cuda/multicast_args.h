@@ -1,0 +1,41 @@
+// What the kernels over multicast memory are told (multicast.h). Plain structs, read by host and
+// device; counts are elements (copies: bytes), sizes bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "base/types.h"
+#include "kernels/cuda/direct_args.h"
+
+namespace rondo::cuda {
+
+inline constexpr int kMulticastThreads = 512;
+inline constexpr int kMulticastSlots = 2;
+inline constexpr std::uint64_t kMulticastSlot = 64 << 10;  // of a CTA
+inline constexpr int kMulticastCtas = 16;
+inline constexpr std::uint64_t kMulticastStaging =
+    kMulticastCtas * kMulticastSlots * kMulticastSlot;
+
+// What a switch adds up: no other operation gives reduce.h's bits (its min and max lose NaNs), and
+// averages would be rounded twice.
+constexpr bool multicast_sums(DataType type, RedOp op) {
+  return op == RedOp::kSum &&
+         (type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16);
+}
+// The least number of elements that makes whole vectors for each of so many ranks.
+constexpr std::uint64_t multicast_round(std::uint64_t parts, std::uint64_t width) {
+  return kMulticastSlot / parts / 16 * 16 / width;
+}
+
+struct MulticastArgs {
+  std::uint64_t count;  // of a block
+  std::uint32_t grain;
+  std::int32_t rank, ranks;  // one rank a device: ranks are places of the meeting
+  const void* input;
+  void* output;
+  std::byte* own;   // this device's staging: [CTA][slot]
+  std::byte* all;   // that of all devices at once
+  Meeting meeting;  // and the call
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,112 @@
+// Calls through multicast memory (NVLS), asked for by NCCL_ALGO or NCCL_NVLS_ENABLE: against the
+// reference, replayed, and left to other ways where the devices have none.
+#include <cstdlib>
+#include <string>
+
+#include "tests/gpu/device_ranks.h"
+
+#ifdef RONDO_SIMT
+#include "tests/simt/machine/multicast.h"
+#endif
+
+namespace rondo::test {
+namespace {
+
+bool devices_can() {
+  int can = 0;
+  EXPECT_EQ(gpu_api()->attribute(&can, GpuAttribute::kMulticast, 0), kGpuSuccess);
+  return can != 0;
+}
+
+int device_count() {
+  int count = 0;
+  EXPECT_EQ(gpu_api()->device_count(&count), kGpuSuccess);
+  return count;
+}
+
+// How often kernels have touched multicast memory; a real GPU does not say.
+std::uint64_t accesses() {
+#ifdef RONDO_SIMT
+  return simt::multicast_accesses();
+#else
+  return 0;
+#endif
+}
+
+std::vector<int> one_a_device(int ranks) {
+  std::vector<int> devices;
+  for (int r = 0; r < ranks; ++r) devices.push_back(r);
+  return devices;
+}
+
+class MulticastCalls : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("NCCL_NVLS_ENABLE", "1", 1);
+    if (device_count() < 2) GTEST_SKIP() << "one device only";
+  }
+  void TearDown() override {
+    unsetenv("NCCL_NVLS_ENABLE");
+    unsetenv("NCCL_ALGO");
+  }
+  // Whether a call of one communicator, made now, went through multicast memory.
+  static bool uses_it(DataType type, RedOp op) {
+    DeviceRanks ranks(one_a_device(2));
+    const std::uint64_t before = accesses();
+    run_grouped(ranks, {Collective::kAllReduce, type, op, 2, 0, 100, 5}, false, 0);
+    return accesses() > before;
+  }
+};
+
+TEST_F(MulticastCalls, EqualTheReferenceForOddSizesAndAlignments) {
+  unsigned seed = 40;
+  for (const int n : {2, 3, 5, 8}) {
+    if (n > device_count()) break;
+    DeviceRanks ranks(one_a_device(n));
+    for (const Collective collective :
+         {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather})
+      for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16,
+                                  DataType::kInt8, DataType::kFloat64})
+        for (const std::size_t count : {1, 37, 3001}) {
+          ++seed;
+          run_grouped(ranks, {collective, type, RedOp::kSum, n, 0, count, seed}, seed % 2 == 0,
+                      seed % 4 == 0 ? size_of(type) : 0);
+          if (HasFatalFailure()) return;
+        }
+  }
+}
+
+TEST_F(MulticastCalls, GoRoundManyTimesMoreThanThereAreSlots) {
+  DeviceRanks ranks(one_a_device(2));
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather})
+    run_grouped(ranks, {collective, DataType::kFloat32, RedOp::kSum, 2, 0, 70000, 9}, true, 0);
+}
+
+#ifdef RONDO_SIMT
+TEST_F(MulticastCalls, AreThoseThatAreAskedForAndWhoseBitsAreRight) {
+  if (!devices_can()) GTEST_SKIP() << "the devices have no multicast memory";
+  EXPECT_TRUE(uses_it(DataType::kFloat32, RedOp::kSum));
+  EXPECT_TRUE(uses_it(DataType::kBfloat16, RedOp::kSum));
+  EXPECT_FALSE(uses_it(DataType::kFloat32, RedOp::kMax));
+  EXPECT_FALSE(uses_it(DataType::kInt32, RedOp::kSum));
+  setenv("NCCL_ALGO", "ring", 1);
+  EXPECT_FALSE(uses_it(DataType::kFloat32, RedOp::kSum));
+  setenv("NCCL_ALGO", "allreduce:NVLS", 1);
+  EXPECT_TRUE(uses_it(DataType::kFloat32, RedOp::kSum));
+  unsetenv("NCCL_NVLS_ENABLE");
+  EXPECT_TRUE(uses_it(DataType::kFloat32, RedOp::kSum));
+  setenv("NCCL_ALGO", "^nvls", 1);
+  EXPECT_FALSE(uses_it(DataType::kFloat32, RedOp::kSum));
+  unsetenv("NCCL_ALGO");
+  EXPECT_FALSE(uses_it(DataType::kFloat32, RedOp::kSum));
+}
+
+TEST_F(MulticastCalls, GoOtherWaysWhereDevicesHaveNone) {
+  if (devices_can()) GTEST_SKIP() << "they have (RONDO_SIMT=multicast=0)";
+  EXPECT_FALSE(uses_it(DataType::kFloat32, RedOp::kSum));
+}
+#endif
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,90 @@
+// Multicast objects: devices that take part, memory bound to them.
+#include <algorithm>
+
+#include "tests/simt/device/calls.h"
+#include "tests/simt/device/platform.h"
+
+namespace rondo::simt::calls {
+namespace {
+
+constexpr std::size_t kGranularity = 2 << 20;
+
+MulticastObject* object_of(Platform& p, GpuAllocation object) {
+  const auto found = p.shareables.find(object);
+  return found == p.shareables.end() ? nullptr : found->second.multicast.get();
+}
+
+bool overlap(const MulticastObject::Bound& one, std::size_t at, std::size_t bytes) {
+  return at < one.at + one.bytes && one.at < at + bytes;
+}
+
+}  // namespace
+
+GpuError multicast_granularity(std::size_t* bytes, int devices) {
+  if (devices < 1 || devices > platform().config.devices) return kGpuInvalidValue;
+  *bytes = kGranularity;
+  return kGpuSuccess;
+}
+
+GpuError multicast_create(GpuAllocation* object, std::size_t bytes, int devices) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  if (!p.config.multicast) return kGpuNotSupported;
+  if (bytes == 0 || bytes % kGranularity != 0 || devices < 1 || devices > p.config.devices)
+    return kGpuInvalidValue;
+  const std::lock_guard lock(p.engine.mutex());
+  *object = p.next_id++;
+  Shareable& made = p.shareables[*object];
+  made = {-1, bytes, -1, 1};
+  made.multicast = std::make_shared<MulticastObject>(MulticastObject{bytes, devices});
+  return kGpuSuccess;
+}
+
+GpuError multicast_add(GpuAllocation object, int device) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
+  const std::lock_guard lock(p.engine.mutex());
+  MulticastObject* const found = object_of(p, object);
+  if (found == nullptr || found->complete() || (found->added >> device & 1) != 0)
+    return kGpuInvalidValue;
+  found->added |= 1u << device;
+  return kGpuSuccess;
+}
+
+GpuError multicast_bind(GpuAllocation object, std::size_t at, GpuAllocation memory,
+                        std::size_t memory_at, std::size_t bytes) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  MulticastObject* const found = object_of(p, object);
+  const auto from = p.shareables.find(memory);
+  if (found == nullptr || !found->complete() || from == p.shareables.end() ||
+      from->second.file < 0 || (found->added >> from->second.device & 1) == 0)
+    return kGpuInvalidValue;
+  if ((at | memory_at | bytes) % kGranularity != 0 || bytes == 0 || at + bytes > found->bytes ||
+      memory_at + bytes > from->second.bytes)
+    return kGpuInvalidValue;
+  const int device = from->second.device;
+  for (const MulticastObject::Bound& one : found->bound)
+    if (one.device == device && overlap(one, at, bytes)) return kGpuInvalidValue;
+  // An emulator's limit: stores by either address must go to one place.
+  const Allocation* const mapped = p.memory.find_alias(memory);
+  if (mapped == nullptr) return kGpuNotSupported;
+  found->bound.push_back({device, at, bytes, mapped, memory_at});
+  return kGpuSuccess;
+}
+
+GpuError multicast_unbind(GpuAllocation object, int device, std::size_t at, std::size_t bytes) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  MulticastObject* const found = object_of(p, object);
+  if (found == nullptr) return kGpuInvalidValue;
+  const auto gone = std::erase_if(found->bound, [&](const MulticastObject::Bound& one) {
+    return one.device == device && overlap(one, at, bytes);
+  });
+  return gone == 1 ? kGpuSuccess : kGpuInvalidValue;
+}
+
+}  // namespace rondo::simt::calls

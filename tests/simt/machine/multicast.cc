@@ -1,0 +1,134 @@
+// What kernels do to multicast memory (kernels/cuda/simt_multicast_hooks.h).
+#include "tests/simt/machine/multicast.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "kernels/cuda/simt_multicast_hooks.h"
+#include "kernels/number.h"
+#include "tests/simt/machine/address_space.h"
+#include "tests/simt/machine/raw_access.h"
+#include "tests/simt/machine/violation.h"
+#include "tests/simt/machine/worker.h"
+
+namespace rondo::simt {
+namespace {
+
+constexpr unsigned kUnit = 16;
+std::atomic<std::uint64_t> accesses{0};
+
+Thread& self() { return *Worker::running(); }
+Worker& worker() { return *self().cta.worker; }
+
+[[noreturn]] void refuse(Violation kind, const std::string& what) {
+  report(kind, describe(self()) + " " + what);
+  worker().give_up();
+}
+
+// The bytes in the memory of every device, in any order.
+std::vector<std::byte*> places(const void* pointer, const char* verb) {
+  accesses.fetch_add(1, std::memory_order_relaxed);
+  const auto address = reinterpret_cast<std::uint64_t>(pointer);
+  const std::string access = fmt::format("{} {:#x} of multicast memory", verb, address);
+  const Allocation* const found = worker().memory().find(address);
+  if (found == nullptr || found->kind != MemoryKind::kMulticast)
+    refuse(Violation::kBadAccess, fmt::format("{} {:#x}, no multicast memory", verb, address));
+  if (found->freed.load(std::memory_order_relaxed))
+    refuse(Violation::kUseAfterFree, access + ", which was unmapped");
+  if (address % kUnit != 0 || !found->holds(address, kUnit))
+    refuse(Violation::kBadAccess, access + ", which is not aligned, or outside");
+  const MulticastObject& object = *found->multicast;
+  const int device = self().cta.grid->device;
+  if (((found->access & object.added) >> device & 1) == 0)
+    refuse(Violation::kBadAccess,
+           fmt::format("{}, to which device {} was not added", access, device));
+  const std::uint64_t at = address - found->begin;
+  std::vector<std::byte*> all;
+  for (int d = 0; d < kMostDevices; ++d) {
+    if ((object.added >> d & 1) == 0) continue;
+    std::byte* place = nullptr;
+    for (const MulticastObject::Bound& one : object.bound)
+      if (one.device == d && at >= one.at && at + kUnit <= one.at + one.bytes &&
+          !one.memory->freed.load(std::memory_order_relaxed))
+        place = one.memory->real + one.memory_at + (at - one.at);
+    if (place == nullptr)
+      refuse(Violation::kBadAccess, fmt::format("{}, where device {} has bound none", access, d));
+    all.push_back(place);
+  }
+  for (std::size_t i = all.size(); i > 1; --i)
+    std::swap(all[i - 1], all[worker().random().below(i)]);
+  return all;
+}
+
+template <class Act>
+void in_words(Act&& act) {
+  for (unsigned done = 0; done < kUnit; done += kWhole) act(done);
+}
+
+float widen(Summand type, std::uint16_t bits) {
+  return type == Summand::kFloat16 ? number::Float16::widen(bits) : number::Bfloat16::widen(bits);
+}
+std::uint16_t narrow(Summand type, float value) {
+  return static_cast<std::uint16_t>(type == Summand::kFloat16 ? number::Float16::narrow(value)
+                                                              : number::Bfloat16::narrow(value));
+}
+
+}  // namespace
+
+std::uint64_t multicast_accesses() { return accesses.load(std::memory_order_relaxed); }
+
+void multicast_store(void* at, const void* from) {
+  worker().give_way();
+  for (std::byte* const place : places(at, "writes"))
+    in_words([&](unsigned word) {
+      const std::byte* const value = static_cast<const std::byte*>(from) + word;
+      if (WeakMemory* const weak = worker().weak()) {
+        weak->store(self().memory, place + word, kWhole, value);
+      } else {
+        raw_store(place + word, value, kWhole, Order::kRelaxed);
+      }
+    });
+}
+
+void multicast_load_sum(void* to, const void* from, Summand type) {
+  worker().give_way();
+  std::array<float, kUnit / 2> sum{};
+  bool first = true;
+  for (const std::byte* const place : places(from, "reads")) {
+    std::array<std::byte, kUnit> held;
+    in_words([&](unsigned word) {
+      if (WeakMemory* const weak = worker().weak()) {
+        weak->load(self().memory, place + word, kWhole, held.data() + word);
+      } else {
+        raw_load(held.data() + word, place + word, kWhole, Order::kRelaxed);
+      }
+    });
+    for (std::size_t i = 0; i < kUnit / (type == Summand::kFloat32 ? 4 : 2); ++i) {
+      float value = 0;
+      if (type == Summand::kFloat32) {
+        std::memcpy(&value, held.data() + 4 * i, sizeof value);
+      } else {
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, held.data() + 2 * i, sizeof bits);
+        value = widen(type, bits);
+      }
+      sum[i] = first ? value : sum[i] + value;
+    }
+    first = false;
+  }
+  auto* const out = static_cast<std::byte*>(to);
+  if (type == Summand::kFloat32) {
+    std::memcpy(out, sum.data(), kUnit);
+    return;
+  }
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    const std::uint16_t bits = narrow(type, sum[i]);
+    std::memcpy(out + 2 * i, &bits, sizeof bits);
+  }
+}
+
+}  // namespace rondo::simt

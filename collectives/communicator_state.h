@@ -30,8 +30,9 @@
 namespace rondo {
 
 namespace gpu {
+class DeviceWindows;
 class HostedRank;
-}
+}  // namespace gpu
 
 class CommunicatorState {
  public:
@@ -174,6 +175,10 @@ class CommunicatorState {
   // CUDA devices (gpu/run_on_device.cc).
   void take_seat();  // in the team of processes that share the device
   Done standing();   // why it goes on no longer, if so; for other threads
+  // Collective (gpu/device_windows.cc).
+  Done open_device_window(Communicator& self, void* memory, std::size_t bytes);
+  Done post_one_sided(std::span<const gpu::DeviceCall> calls);
+  Done fault_of_post(const Done& posted, const gpu::Mismatch& mismatch);
   Done post_on_device(std::span<const gpu::DeviceCall> calls);
   Done wait_on_device();
   bool adopt_kernel_fault();  // true if a kernel of this rank has given up
@@ -223,6 +228,10 @@ class CommunicatorState {
   // Where processes share GPUs and there are several: the ranks of this one's GPU; the first ranks
   // of all GPUs, null where this is none of them.
   std::shared_ptr<Communicator> on_gpu, of_leaders;
+  std::shared_ptr<gpu::DeviceWindows> device_windows;  // once there is one
+  // What does puts and signals of a rank on a GPU, once there is a window; or `hosted`. Set under
+  // fault_mutex: raise() ends it.
+  std::shared_ptr<gpu::HostedRank> window_rank;
   std::unique_ptr<gpu::ProcessHooks> seat;  // last: it goes before what it uses
 };
 

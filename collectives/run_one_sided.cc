@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "collectives/communicator_state.h"
+#include "collectives/gpu/device_windows.h"
 #include "kernels/host/reduce_kernels.h"
 #include "kernels/host/slots.h"
 
@@ -178,6 +179,7 @@ Done CommunicatorState::run_one_sided(std::span<const Call> calls) {
 
 Result<int> Communicator::register_window(void* memory, std::size_t bytes) {
   CommunicatorState& state = *state_;
+  if (state.options.device >= 0) RONDO_CHECK_OK(state.open_device_window(*this, memory, bytes));
   Window::Side mine{reinterpret_cast<std::uintptr_t>(memory), bytes, 0};
   const auto* at = static_cast<const std::byte*>(memory);
   const std::byte* begin = state.host.arena_begin;
@@ -196,6 +198,7 @@ Result<int> Communicator::register_window(void* memory, std::size_t bytes) {
 }
 
 void Communicator::deregister_window(int window) {
+  if (state_->device_windows) state_->device_windows->close(window);
   if (state_->rma && window >= 0 && window < static_cast<int>(state_->rma->windows.size()))
     state_->rma->windows[window].alive = false;
 }

@@ -122,16 +122,19 @@ Fault CommunicatorState::make_fault(Status status, int culprit, std::string text
 }
 
 void CommunicatorState::raise(Fault raised, bool tells_other_hosts) {
+  std::shared_ptr<gpu::HostedRank> windows;
   {
     std::lock_guard lock(fault_mutex);
     if (fault) return;
     fault = raised;
+    windows = window_rank;
   }
   faulted.store(true, std::memory_order_release);
   RONDO_WARN("{}", raised.text);
   if (team) team->stop_kernels();
   if (hosted) hosted->end();
   if (on_fault) on_fault(raised);
+  if (windows) windows->end();
   if (tells_other_hosts) tell_other_hosts(raised);
   if (host.peers.empty()) return;
   FaultSlot& slot = *host.self().fault;

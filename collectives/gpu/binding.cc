@@ -7,9 +7,9 @@
 #include "collectives/communicator_state.h"
 #include "collectives/gpu/composition.h"
 #include "collectives/gpu/hosted_rank.h"
+#include "collectives/gpu/hosted_twin.h"
 #include "collectives/gpu/shared_device.h"
 #include "collectives/gpu/team_registry.h"
-#include "transport/bootstrap/hmac.h"
 
 namespace rondo::gpu {
 namespace {
@@ -155,27 +155,7 @@ class Binding {
     Blob blob(sizeof(wanted));
     std::memcpy(blob.data(), &wanted, sizeof(wanted));
     RONDO_TRY(const std::vector<Blob> all, session_.all_gather(blob));
-    std::uint64_t least = wanted;
-    for (const Blob& one : all) {
-      if (one.size() != sizeof(wanted))
-        return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
-      least = std::min(least, *reinterpret_cast<const std::uint64_t*>(one.data()));
-    }
-    CreateRequest twin;
-    twin.rank = create_.rank;
-    twin.size = create_.size;
-    RONDO_TRY(twin.id, bootstrap::child_id(state_.ranks[0].address,
-                                           std::as_bytes(std::span("on the host"))));
-    if (create_.rank == 0) twin.serve = state_.listener;
-    twin.options = create_.options;
-    twin.options.device = -1;
-    if (create_.options.kernel_seconds == 0) twin.options.timeout_seconds = 365.0 * 24 * 3600;
-    twin.aborted = create_.aborted;
-    RONDO_TRY(auto on_host, Communicator::create(twin));
-    const auto raise = [to = &state_](Fault found) { to->raise(std::move(found), false); };
-    const CommOptions& own = create_.options;
-    const HostedRank::Terms terms{own.device, least, own.kernel_seconds};
-    RONDO_TRY(state_.hosted, HostedRank::make(std::move(on_host), terms, raise));
+    RONDO_TRY(state_.hosted, make_hosted_rank(state_, all, "on the host", create_.aborted));
     return done();
   }
 

@@ -52,6 +52,8 @@ struct DeviceCall {
   GpuStream stream = nullptr;
   int fewest_ctas = 1, most_ctas = kNoCtaLimit;  // that the rank asks for; fewer: of any kernel
   bool copy_engines = false;                     // that it asks for, where the call only copies
+  int signal = 0;                                // kPut, kSignal, kWaitSignal
+  void* target = nullptr;                        // kPut: in the peer's window
 };
 
 // Whether the collective is messages where processes have GPUs of their own.

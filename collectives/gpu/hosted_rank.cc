@@ -106,7 +106,8 @@ std::uint64_t HostedRank::piece_bytes() const {
 bool HostedRank::Descriptor::same_as(const Descriptor& other) const {
   return record == other.record && scalar == other.scalar && late_scalar == other.late_scalar &&
          std::equal(lanes.begin(), lanes.end(), other.lanes.begin(), other.lanes.end(),
-                    [](const Lane& a, const Lane& b) { return a.same_as(b); });
+                    [](const Lane& a, const Lane& b) { return a.same_as(b); }) &&
+         same_signals(signals, other.signals) && same_signals(waits, other.waits);
 }
 
 Done HostedRank::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) {
@@ -267,15 +268,7 @@ Done HostedRank::post_messages(std::span<const DeviceCall> calls) {
   }
   std::size_t rounds = 1;
   for (const Lane& lane : descriptor.lanes) rounds = std::max(rounds, lane.pieces.size());
-  // The group's other streams come before, and after.
-  for (GpuStream other : others) {
-    GpuEvent here = nullptr;
-    RONDO_CHECK_OK(check(api_.create_event(&here, kEventPlain), "cudaEventCreate"));
-    GpuError error = api_.record_event(here, other, GpuEventUse::kPlain);
-    if (error == kGpuSuccess) error = api_.stream_wait_event(stream, here, GpuEventUse::kPlain);
-    api_.destroy_event(here);
-    RONDO_CHECK_OK(check(error, "cudaStreamWaitEvent"));
-  }
+  RONDO_CHECK_OK(join_before(stream, others));
   const std::vector<Lane> lanes = descriptor.lanes;
   const auto copy = [&](std::uint64_t round, bool in) -> Done {
     DirectLaunches copies(api_, 1, stream);
@@ -290,6 +283,22 @@ Done HostedRank::post_messages(std::span<const DeviceCall> calls) {
     return copies.flush();
   };
   RONDO_CHECK_OK(enqueue(stream, std::move(descriptor), rounds, copy));
+  return join_after(others);
+}
+
+Done HostedRank::join_before(GpuStream stream, std::span<const GpuStream> others) {
+  for (GpuStream other : others) {
+    GpuEvent here = nullptr;
+    RONDO_CHECK_OK(check(api_.create_event(&here, kEventPlain), "cudaEventCreate"));
+    GpuError error = api_.record_event(here, other, GpuEventUse::kPlain);
+    if (error == kGpuSuccess) error = api_.stream_wait_event(stream, here, GpuEventUse::kPlain);
+    api_.destroy_event(here);
+    RONDO_CHECK_OK(check(error, "cudaStreamWaitEvent"));
+  }
+  return done();
+}
+
+Done HostedRank::join_after(std::span<const GpuStream> others) {
   for (GpuStream other : others) {
     GpuCaptureInfo capture;
     RONDO_CHECK_OK(check(api_.capture_info(other, &capture), "cudaStreamGetCaptureInfo"));

@@ -12,6 +12,7 @@
 // streams; faults of the host's call become the rank's; abort ends waits. A group's messages go in
 // rounds of one piece a peer: peers that take large messages in several groups must not wait for
 // each other crosswise. Cost: two copies and three memory operations a step, and a thread a rank.
+// It does puts and signals too, also for ranks whose other calls run on GPUs (post_one_sided()).
 // Not there: kernels that fill slots for the network themselves, and GPUDirect.
 #pragma once
 
@@ -34,6 +35,8 @@
 
 namespace rondo::gpu {
 
+bool same_signals(const std::vector<Call>& some, const std::vector<Call>& others);
+
 class HostedRank {
  public:
   // Pinned memory of a rank; ranks use the least that any of them may.
@@ -53,6 +56,8 @@ class HostedRank {
 
   // Enqueues the calls of one group; the rank's device must be current.
   Done post(std::span<const DeviceCall> calls);
+  // The same of puts, signals and waits for signals (hosted_one_sided.cc).
+  Done post_one_sided(std::span<const DeviceCall> calls);
   // All waits end; from any thread.
   void end();
 
@@ -72,7 +77,9 @@ class HostedRank {
     CallRecord record;  // of a collective
     std::uint64_t scalar = 0;
     bool late_scalar = false;
-    std::vector<Lane> lanes;  // else messages
+    std::vector<Lane> lanes;           // else messages
+    std::vector<Call> signals, waits;  // else signals of one group: given, and waited for
+    std::uint64_t signal_steps() const { return !signals.empty() + !waits.empty(); }
     bool same_as(const Descriptor& other) const;
   };
   struct Words {                        // pinned
@@ -91,6 +98,9 @@ class HostedRank {
   Done wait_for_room(std::unique_lock<std::mutex>& lock);
   using CopyStep = std::function<Done(std::uint64_t step, bool in)>;
   Done enqueue(GpuStream stream, Descriptor descriptor, std::uint64_t steps, const CopyStep& copy);
+  // A group's other streams come before its calls, and after.
+  Done join_before(GpuStream stream, std::span<const GpuStream> others);
+  Done join_after(std::span<const GpuStream> others);
   Done write(GpuStream stream, std::uint32_t& word, std::uint32_t value);
   std::byte* input(std::uint64_t step) const { return memory_ + shape_.input(0, step); }
   std::byte* output(std::uint64_t step) const { return memory_ + shape_.output(0, step); }
@@ -100,6 +110,7 @@ class HostedRank {
   void serve();
   void run_call(const Descriptor& call, bool plain);
   Done run_step(const Descriptor& call, const CallSteps& steps, std::uint64_t step);
+  Done run_signals(const Descriptor& call, std::uint64_t step);
   bool wait_ready(std::uint32_t step);
   void release();
 

@@ -53,6 +53,7 @@ void HostedRank::run_call(const Descriptor& call, bool plain) {
   const bool messages = !call.lanes.empty();
   const CallSteps steps(call.record, twin_->size(), shape_);
   std::uint64_t last = messages ? 1 : steps.size();
+  if (call.signal_steps() > 0) last = call.signal_steps();
   for (const Lane& lane : call.lanes) last = std::max<std::uint64_t>(last, lane.pieces.size());
   for (std::uint32_t j = 0; j < last; ++j) {
     if (!wait_ready(j + 1)) return;
@@ -78,6 +79,7 @@ void HostedRank::run_call(const Descriptor& call, bool plain) {
 }
 
 Done HostedRank::run_step(const Descriptor& call, const CallSteps& steps, std::uint64_t number) {
+  if (call.signal_steps() > 0) return run_signals(call, number);
   std::vector<Call> calls;
   const auto add = [&](const CallRecord& record, int peer, std::byte* send, std::byte* receive) {
     Call one;

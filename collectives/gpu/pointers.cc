@@ -52,6 +52,8 @@ bool uses_send(const Call& call, int rank) {
   switch (call.record.collective) {
     case Collective::kBarrier:
     case Collective::kRecv:
+    case Collective::kSignal:
+    case Collective::kWaitSignal:
       return false;
     case Collective::kBroadcast:
     case Collective::kScatter:
@@ -65,6 +67,9 @@ bool uses_receive(const Call& call, int rank) {
   switch (call.record.collective) {
     case Collective::kBarrier:
     case Collective::kSend:
+    case Collective::kPut:
+    case Collective::kSignal:
+    case Collective::kWaitSignal:
       return false;
     case Collective::kReduce:
     case Collective::kGather:

@@ -1,11 +1,13 @@
 // Calls of communicators on CUDA devices: addresses checked, posted to the team, waited for on the
 // host until they are launched.
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
 #include "base/log.h"
 #include "collectives/communicator_state.h"
 #include "collectives/gpu/device.h"
+#include "collectives/gpu/device_windows.h"
 #include "collectives/gpu/hosted_rank.h"
 #include "collectives/gpu/pointers.h"
 
@@ -33,6 +35,7 @@ Result<DeviceCall> resolve(const Call& call, const void* late_scalar, GpuStream 
                               : call.limits.mover == CallLimits::Mover::kCopyEngines;
   resolved.record = call.record;
   resolved.peer = call.peer;
+  resolved.signal = call.signal;
   resolved.stream = stream;
   const Collective which = call.record.collective;
   if (gpu::uses_send(call, rank)) {
@@ -89,6 +92,24 @@ Done CommunicatorState::post_on_device(std::span<const DeviceCall> calls) {
   gpu::Mismatch mismatch;
   Done posted = hosted ? hosted->post(calls) : team->post(rank, calls, &mismatch);
   if (posted.ok()) return done();
+  return fault_of_post(posted, mismatch);
+}
+
+// After the rank's collectives are on their streams: a wait for a signal must not stand before the
+// kernel of another rank's call.
+Done CommunicatorState::post_one_sided(std::span<const DeviceCall> calls) {
+  if (calls.empty()) return done();
+  if (faulted.load() || adopt_kernel_fault()) return adopted_fault();
+  if (!window_rank)
+    return fail(Status::kInvalidUsage,
+                "{} on CUDA device {} : register a window first (ncclCommWindowRegister): ranks on "
+                "GPUs open signals with it",
+                rondo::name(calls[0].record.collective), options.device);
+  const Done posted = window_rank->post_one_sided(calls);
+  return posted.ok() ? done() : fault_of_post(posted, {});
+}
+
+Done CommunicatorState::fault_of_post(const Done& posted, const gpu::Mismatch& mismatch) {
   if (ended.load() != kRunning) return why_it_ended();
   if (faulted.load() || adopt_peer_fault()) return adopted_fault();
   Fault found = make_fault(posted.status(), mismatch.peer, posted.error().text);
@@ -143,12 +164,23 @@ Done CommunicatorState::wait_on_device() {
 
 Done Communicator::enqueue_together(std::span<const GpuWork> works) {
   // Everything is checked before anything is posted.
-  std::vector<std::vector<DeviceCall>> resolved;
+  std::vector<std::vector<DeviceCall>> resolved, one_sided;
   for (const GpuWork& work : works) {
     CommunicatorState& state = *work.communicator->state_;
     const gpu::DeviceScope scope(state.options.device);
     RONDO_CHECK_OK(scope.entered());
     RONDO_TRY(auto calls, resolve_all(work, state.rank, state.options));
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const Call& call = work.calls[i];
+      if (call.window < 0 || call.record.count == 0) continue;
+      RONDO_TRY(std::byte* const window, state.device_windows->address(call.window, call.peer));
+      calls[i].target = window + call.offset;
+    }
+    const auto own = std::stable_partition(calls.begin(), calls.end(), [](const DeviceCall& call) {
+      return call.record.collective < Collective::kPut;
+    });
+    one_sided.emplace_back(own, calls.end());
+    calls.erase(own, calls.end());
     resolved.push_back(std::move(calls));
   }
   Done result;
@@ -168,6 +200,11 @@ Done Communicator::enqueue_together(std::span<const GpuWork> works) {
     const gpu::DeviceScope scope(state.options.device);
     const Done waited = scope.entered().ok() ? state.wait_on_device() : scope.entered();
     if (result.ok()) result = waited;
+  }
+  for (std::size_t i = 0; i < posted && result.ok(); ++i) {
+    CommunicatorState& state = *works[i].communicator->state_;
+    const gpu::DeviceScope scope(state.options.device);
+    result = scope.entered().ok() ? state.post_one_sided(one_sided[i]) : scope.entered();
   }
   for (std::size_t i = 0; i < entered; ++i) works[i].communicator->state_->leave();
   return result;

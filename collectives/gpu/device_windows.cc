@@ -1,0 +1,188 @@
+#include "collectives/gpu/device_windows.h"
+
+#include <cstring>
+#include <mutex>
+
+#include "collectives/communicator_state.h"
+#include "collectives/gpu/device_memory.h"
+#include "collectives/gpu/hosted_rank.h"
+#include "collectives/gpu/hosted_twin.h"
+#include "collectives/gpu/pointers.h"
+#include "transport/shm/fd_passing.h"
+
+namespace rondo::gpu {
+
+// What a rank tells the others of its window; as it travels.
+struct DeviceWindows::Offer {
+  enum Kind : std::uint64_t { kNoDeviceMemory, kOwnProcessOnly, kIpc, kFile };
+  Kind kind = kNoDeviceMemory;
+  std::uint64_t pointer = 0;                // in its own process
+  std::uint64_t offset = 0;                 // in the allocation,
+  std::uint64_t allocation_bytes = 0;       // which is as long
+  GpuIpcHandle ipc{};                       // kIpc
+  char socket[shm::kMostSocketName + 1]{};  // kFile: where it is handed out
+};
+
+DeviceWindows::~DeviceWindows() {
+  for (int i = 0; i < static_cast<int>(windows_.size()); ++i) close(i);
+}
+
+void DeviceWindows::close(int window) {
+  if (window < 0 || window >= static_cast<int>(windows_.size())) return;
+  const DeviceScope scope(state_.options.device);
+  for (const OpenedMemory& memory : windows_[window].mapped) close_memory(memory);
+  windows_[window] = {};
+}
+
+Result<std::byte*> DeviceWindows::address(int window, int peer) const {
+  const Window& found = windows_[window];
+  if (found.at.empty())
+    return fail(Status::kInvalidArgument, "PutSignal : the window is not registered any more");
+  if (found.at[peer] != nullptr) return found.at[peer];
+  return fail(Status::kInvalidUsage,
+              "PutSignal : rank {} cannot put into the window of rank {}: {}", state_.rank, peer,
+              found.why_not[peer]);
+}
+
+bool DeviceWindows::is_neighbour(int peer) const {
+  return state_.local_of(peer) >= 0 &&
+         state_.ranks[peer].process != state_.ranks[state_.rank].process;
+}
+
+DeviceWindows::Offer DeviceWindows::offer_of(void* memory, std::size_t bytes, Fd* file,
+                                             Done* why) const {
+  Offer offer;
+  auto on_device = device_address(memory, state_.options.device, Collective::kPut, "window");
+  if (!on_device.ok()) {
+    *why = on_device.error();
+    return offer;
+  }
+  offer.pointer = reinterpret_cast<std::uintptr_t>(*on_device);
+  offer.kind = Offer::kOwnProcessOnly;
+  void* base = nullptr;
+  std::size_t whole = 0;
+  if (const auto block = find_shareable(memory, bytes)) {
+    base = block->base;
+    whole = block->bytes;
+  } else if (gpu_api()->address_range(&base, &whole, *on_device) != kGpuSuccess) {
+    return offer;
+  }
+  auto handle = share_memory(static_cast<std::byte*>(base), whole);
+  if (!handle.ok()) return offer;
+  offer.kind = handle->file ? Offer::kFile : Offer::kIpc;
+  offer.offset =
+      static_cast<std::uint64_t>(static_cast<std::byte*>(memory) - static_cast<std::byte*>(base));
+  offer.allocation_bytes = whole;
+  offer.ipc = handle->ipc;
+  *file = std::move(handle->file);
+  return offer;
+}
+
+// Connections wait in the listeners' queues: so all connect before anybody accepts, and nobody
+// waits for one who waits for him. One file serves all who come.
+Result<std::vector<Fd>> DeviceWindows::exchange_files(const std::vector<Offer>& all, const Fd& own,
+                                                      const shm::UnixListener& listener) const {
+  const auto limit = std::chrono::duration<double>(state_.options.init_timeout_seconds);
+  const net::Patience patience =
+      net::Patience::of(std::chrono::duration_cast<std::chrono::nanoseconds>(limit), [this] {
+        return state_.ended.load() != CommunicatorState::kRunning || state_.faulted.load();
+      });
+  const int ranks = state_.size;
+  std::vector<Fd> files(ranks), sockets(ranks);
+  for (int r = 0; r < ranks; ++r)
+    if (is_neighbour(r) && all[r].kind == Offer::kFile) {
+      RONDO_TRY(sockets[r], shm::connect_unix(all[r].socket, patience));
+    }
+  for (int r = 0; r < ranks && own; ++r) {
+    if (!is_neighbour(r)) continue;
+    RONDO_TRY(const Fd guest, shm::accept_unix(listener, patience));
+    const int file = own.get();
+    RONDO_CHECK_OK(shm::send_fds(guest.get(), 0, {&file, 1}, patience));
+  }
+  for (int r = 0; r < ranks; ++r) {
+    if (!sockets[r]) continue;
+    RONDO_TRY(shm::FdMessage message, shm::receive_fds(sockets[r].get(), patience));
+    if (message.fds.size() != 1)
+      return fail(Status::kRemoteError, "rank {} sent no memory for its window", r);
+    files[r] = std::move(message.fds[0]);
+  }
+  return files;
+}
+
+void DeviceWindows::map(const Offer& offer, int peer, Fd file, Window* window) const {
+  if (state_.ranks[peer].process == state_.ranks[state_.rank].process) {
+    window->at[peer] = reinterpret_cast<std::byte*>(offer.pointer);
+    return;
+  }
+  if (!is_neighbour(peer)) {
+    window->why_not[peer] = "it is on another host, where GPUs pass no puts";
+    return;
+  }
+  if (offer.kind == Offer::kOwnProcessOnly) {
+    window->why_not[peer] = "its memory cannot be shared; allocate it with ncclMemAlloc";
+    return;
+  }
+  SharedHandle handle;
+  handle.bytes = offer.allocation_bytes;
+  handle.file = std::move(file);
+  handle.ipc = offer.ipc;
+  const auto opened = open_memory(handle, state_.options.device);
+  if (!opened.ok()) {
+    window->why_not[peer] = opened.error().text;
+    return;
+  }
+  window->mapped.push_back(*opened);
+  window->at[peer] = opened->at + offer.offset;
+}
+
+Done DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes) {
+  const RelaxedCapture relaxed;
+  const DeviceScope scope(state_.options.device);
+  RONDO_CHECK_OK(scope.entered());
+  Done why;
+  Fd file;
+  Offer mine = offer_of(memory, bytes, &file, &why);
+  shm::UnixListener listener;
+  if (file) {
+    RONDO_TRY(listener, shm::open_unix_listener());
+    listener.name.copy(mine.socket, shm::kMostSocketName);
+  }
+  RONDO_TRY(const auto told, self.exchange(std::as_bytes(std::span(&mine, 1))));
+  std::vector<Offer> all(told.size());
+  for (std::size_t r = 0; r < told.size(); ++r) std::memcpy(&all[r], told[r].data(), sizeof(Offer));
+  RONDO_CHECK_OK(why);
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (all[r].kind == Offer::kNoDeviceMemory)
+      return fail(Status::kInvalidArgument,
+                  "CommWindowRegister : rank {}'s window is no memory that its CUDA device reaches",
+                  r);
+  RONDO_TRY(std::vector<Fd> files, exchange_files(all, file, listener));
+  Window made;
+  made.at.resize(all.size());
+  made.why_not.resize(all.size());
+  for (int r = 0; r < state_.size; ++r) map(all[r], r, std::move(files[r]), &made);
+  windows_.push_back(std::move(made));
+  return done();
+}
+
+}  // namespace rondo::gpu
+
+namespace rondo {
+
+Done CommunicatorState::open_device_window(Communicator& self, void* memory, std::size_t bytes) {
+  if (!device_windows) device_windows = std::make_shared<gpu::DeviceWindows>(*this);
+  RONDO_CHECK_OK(device_windows->open(self, memory, bytes));
+  if (window_rank) return done();
+  std::shared_ptr<gpu::HostedRank> made = hosted;
+  if (!made) {
+    const std::uint64_t wanted = gpu::HostedRank::wanted_bytes();
+    RONDO_TRY(const auto all, self.exchange(std::as_bytes(std::span(&wanted, 1))));
+    const auto over = [this] { return ended.load() != kRunning || faulted.load(); };
+    RONDO_TRY(made, gpu::make_hosted_rank(*this, all, "puts and signals", over));
+  }
+  std::lock_guard lock(fault_mutex);
+  window_rank = std::move(made);
+  return done();
+}
+
+}  // namespace rondo

@@ -1,0 +1,61 @@
+// DeviceWindows: the windows of a communicator of ranks on CUDA devices, as this rank reaches them.
+//
+// Registering is collective: ranks of one process use each other's addresses; for those of other
+// processes of the host the memory is mapped, by a file descriptor of virtual memory (ncclMemAlloc)
+// or else a CUDA IPC handle. Guarantees: all ranks register or all fail; what cannot be mapped is
+// an error of the puts into it, with the reason. Cost: an exchange and a mapping a rank, once a
+// window; the thread and the pinned memory of a HostedRank, which passes signals, once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "collectives/gpu/shared_memory.h"
+
+namespace rondo {
+class Communicator;
+class CommunicatorState;
+}  // namespace rondo
+namespace rondo::shm {
+struct UnixListener;
+}
+
+namespace rondo::gpu {
+
+class DeviceWindows {
+ public:
+  explicit DeviceWindows(CommunicatorState& state) : state_(state) {}
+  ~DeviceWindows();
+  DeviceWindows(const DeviceWindows&) = delete;
+  DeviceWindows& operator=(const DeviceWindows&) = delete;
+
+  // Of the rank's own device. Windows are numbered as they are opened.
+  Done open(Communicator& self, void* memory, std::size_t bytes);
+  // No put into it may be under way from here.
+  void close(int window);
+  // Where a peer's window begins for streams of this rank.
+  Result<std::byte*> address(int window, int peer) const;
+
+ private:
+  struct Offer;
+  struct Window {
+    std::vector<std::byte*> at;        // by rank; null: out of reach
+    std::vector<std::string> why_not;  // by rank
+    std::vector<OpenedMemory> mapped;
+  };
+  Offer offer_of(void* memory, std::size_t bytes, Fd* file, Done* why) const;
+  bool is_neighbour(int peer) const;  // in another process of this host
+  Result<std::vector<Fd>> exchange_files(const std::vector<Offer>& all, const Fd& own,
+                                         const shm::UnixListener& listener) const;
+  void map(const Offer& offer, int peer, Fd file, Window* window) const;
+
+  CommunicatorState& state_;
+  std::deque<Window> windows_;
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,38 @@
+#include "collectives/gpu/hosted_twin.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/communicator_state.h"
+
+namespace rondo::gpu {
+
+Result<std::unique_ptr<HostedRank>> make_hosted_rank(CommunicatorState& state,
+                                                     std::span<const std::vector<std::byte>> wanted,
+                                                     std::string_view purpose,
+                                                     std::function<bool()> aborted) {
+  std::uint64_t least = ~std::uint64_t{0};
+  for (const std::vector<std::byte>& one : wanted) {
+    std::uint64_t bytes = 0;
+    if (one.size() != sizeof(bytes))
+      return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
+    std::memcpy(&bytes, one.data(), sizeof(bytes));
+    least = std::min(least, bytes);
+  }
+  const CommOptions& own = state.options;
+  CreateRequest twin;
+  twin.rank = state.rank;
+  twin.size = state.size;
+  RONDO_TRY(twin.id,
+            bootstrap::child_id(state.ranks[0].address, std::as_bytes(std::span(purpose))));
+  if (state.rank == 0) twin.serve = state.listener;
+  twin.options = own;
+  twin.options.device = -1;
+  if (own.kernel_seconds == 0) twin.options.timeout_seconds = 365.0 * 24 * 3600;
+  twin.aborted = std::move(aborted);
+  RONDO_TRY(auto on_host, Communicator::create(twin));
+  const auto raise = [to = &state](Fault found) { to->raise(std::move(found), false); };
+  return HostedRank::make(std::move(on_host), {own.device, least, own.kernel_seconds}, raise);
+}
+
+}  // namespace rondo::gpu

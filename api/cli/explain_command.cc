@@ -24,7 +24,7 @@ struct Wanted {
   std::string collective, size = "4M", type = "float", op = "sum";
   int ranks = 2, hosts = 1, root = 0, cores = 0;
   int gpus = 0;
-  bool threads = false, reproducible = false, no_p2p = false;
+  bool threads = false, reproducible = false, no_p2p = false, processes = false;
 };
 
 std::optional<Collective> engine_collective(bench::Kind kind) {
@@ -150,11 +150,12 @@ Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& 
     RONDO_TRY(const PlanFacts facts, facts_of(wanted));
     return explain(facts, record);
   }
-  gpu::DevicePlanFacts facts = gpu::usual_facts(wanted.ranks, wanted.gpus, !wanted.no_p2p);
+  gpu::DevicePlanFacts facts =
+      gpu::usual_facts(wanted.ranks, wanted.gpus, !wanted.no_p2p, wanted.processes);
   facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
   RONDO_TRY(facts.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
   RONDO_TRY(facts.wires, gpu::parse_protocols(env::get_string("NCCL_PROTO")));
-  return gpu::explain_on_devices(facts, record);
+  return gpu::explain_on_devices(facts, record, wanted.processes);
 }
 
 Done print(const Wanted& wanted) {
@@ -186,9 +187,11 @@ int explain_command(int argc, char** argv) {
   app.add_option("--op", wanted.op, "of reductions")->capture_default_str();
   app.add_option("--root", wanted.root, "of broadcast, reduce, gather, scatter");
   app.add_option("--cores", wanted.cores, "of each host; as many as this process may use");
-  app.add_option("--gpus", wanted.gpus, "ranks of one process live on so many GPUs")
+  app.add_option("--gpus", wanted.gpus,
+                 "ranks of one process live on so many GPUs (see --processes)")
       ->check(CLI::Range(1, 64));
   app.add_flag("--no-p2p", wanted.no_p2p, "GPUs do not reach each other's memory");
+  app.add_flag("--processes", wanted.processes, "with --gpus: each rank is a process");
   app.add_flag("--threads", wanted.threads, "all ranks are threads of one process");
   app.add_flag("--reproducible", wanted.reproducible, "as with RONDO_REPRODUCIBLE=1");
   try {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/double_tree.h"
+#include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/pushed_args.h"
 
 namespace rondo::gpu {
@@ -24,9 +25,12 @@ bool all_near(const Nearness& near) {
 }
 
 ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const Nearness& near)
-    : shape_(shape), pushes_(shape.pushes && all_near(near)) {
+    : shape_(shape),
+      pushes_(shape.pushes && all_near(near)),
+      meets_(shape.meets && all_near(near)) {
   const int n = static_cast<int>(near.size());
-  bytes_.assign(near.size(), pushes_ ? staging_at() + cuda::kPushStaging : rounds_at());
+  meetings_at_ = pushes_ ? staging_at() + cuda::kPushStaging : rounds_at();
+  bytes_.assign(near.size(), meets_ ? shared_at() + 2 * kSharedStaging : meetings_at_);
   host_bytes_ = rounded(sizeof(cuda::Control) * near.size());
   for (int r = 0; r < n; ++r) {
     add_edge(r, (r + 1) % n, 0);
@@ -54,6 +58,13 @@ std::uint64_t ConnectionLayout::rounds_at() const {
 }
 std::uint64_t ConnectionLayout::staging_at() const {
   return rounds_at() + rounded(sizeof(std::uint64_t) * cuda::kPushingCtas);
+}
+
+std::uint64_t ConnectionLayout::told_at() const {
+  return meetings_at_ + rounded(sizeof(std::uint64_t) * cuda::kMeetingCtas);
+}
+std::uint64_t ConnectionLayout::shared_at() const {
+  return told_at() + rounded(sizeof(std::uint64_t) * cuda::kMeetingCtas * cuda::kMostMeeting);
 }
 
 void ConnectionLayout::add_edge(int from, int to, int lane) {
@@ -89,7 +100,7 @@ void ConnectionLayout::place_all(const Nearness& near) {
 }
 
 bool ConnectionLayout::uses(int rank, int home) const {
-  if (rank == home || pushes_) return true;
+  if (rank == home || pushes_ || meets_) return true;
   for (const Edge& edge : edges_) {
     const bool joins = (edge.from == rank && edge.to == home) ||  //
                        (edge.from == home && edge.to == rank);

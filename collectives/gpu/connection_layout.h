@@ -5,7 +5,8 @@
 // devices reach each other, else all of it in host memory that both reach. So ranks in several
 // processes lay out alike without a word, and only the memory itself has to be shared. Cost: per
 // rank and channel at most 5 connections of slots * (slot_bytes + 16 KiB, and 32 KiB where LL128 is
-// allowed); 2 MiB a rank where all push lines into each other's memory (pushed_lines.h).
+// allowed); 2 MiB a rank where all push lines into each other's memory (pushed_lines.h), and 2 MiB
+// where several processes share direct kernels (peer_launches.h).
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@ struct ConnectionShape {
   std::uint64_t slot_bytes = 64 << 10;  // of Simple; a multiple of 16
   std::uint8_t wires = 0xff;            // bit Wire: those that get slots
   bool pushes = false;                  // staging for pushed lines, where all are near
+  bool meets = false;                   // words and staging for shared direct kernels, likewise
 };
 
 // [a][b]: rank a's device uses the memory of rank b's, and the other way round.
@@ -55,6 +57,12 @@ class ConnectionLayout {
   bool pushes() const { return pushes_; }
   std::uint64_t rounds_at() const;
   std::uint64_t staging_at() const;
+  // Where direct kernels meet: the words of a meeting, and staging, [input, output].
+  static constexpr std::uint64_t kSharedStaging = 1 << 20;
+  bool meets() const { return meets_; }
+  std::uint64_t meetings_at() const { return meetings_at_; }
+  std::uint64_t told_at() const;
+  std::uint64_t shared_at() const;
   std::uint64_t slot_bytes(int wire) const;
   // Whether the rank's kernels touch the memory of `home`.
   bool uses(int rank, int home) const;
@@ -65,7 +73,8 @@ class ConnectionLayout {
   Place take(int home, std::uint64_t bytes);
 
   ConnectionShape shape_;
-  bool pushes_;
+  bool pushes_, meets_;
+  std::uint64_t meetings_at_ = 0;
   std::vector<Edge> edges_;
   std::vector<std::uint64_t> bytes_;
   std::uint64_t host_bytes_ = 0;

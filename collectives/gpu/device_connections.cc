@@ -141,6 +141,18 @@ std::uint64_t* DeviceConnections::rounds(int rank) const {
 std::byte* DeviceConnections::staging(int rank) const {
   return memory_.of_rank[rank] + layout_.staging_at();
 }
+std::uint64_t* DeviceConnections::meetings(int rank) const {
+  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.meetings_at());
+}
+std::uint64_t* DeviceConnections::told(int rank) const {
+  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.told_at());
+}
+std::byte* DeviceConnections::shared_input(int rank) const {
+  return memory_.of_rank[rank] + layout_.shared_at();
+}
+std::byte* DeviceConnections::shared_output(int rank) const {
+  return shared_input(rank) + ConnectionLayout::kSharedStaging;
+}
 Control* DeviceConnections::control(int rank) const {
   return reinterpret_cast<Control*>(memory_.host_on_device[rank]) + rank;
 }

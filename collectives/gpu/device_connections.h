@@ -49,6 +49,12 @@ class DeviceConnections {
   cuda::Control* control(int rank) const;   // as its kernels see it
   // Of any rank, where the layout pushes: as kernels of this process see it.
   std::byte* staging(int rank) const;
+  // Of any rank, where the layout meets, likewise: what the rank's kernels tell and are told, and
+  // staging for its input and output.
+  std::uint64_t* meetings(int rank) const;
+  std::uint64_t* told(int rank) const;
+  std::byte* shared_input(int rank) const;
+  std::byte* shared_output(int rank) const;
   // Of any rank, as the host sees it.
   cuda::Control& host_control(int rank) const;
   // Every wait in kernels of this process ends, now and ever after.

@@ -39,6 +39,8 @@ constexpr std::uint64_t kChunksOfAChain = 8;
 constexpr std::uint64_t kPushUpTo = 32 << 10;
 constexpr std::uint64_t kPushToAllUpTo = 256 << 10;
 constexpr std::uint64_t kMeetUpTo = 4 << 20;
+// Where several processes share the work on staging: from this size on, as LL is no longer used.
+constexpr std::uint64_t kShareFrom = kLLUpTo;
 constexpr std::uint64_t kBytesPerPushingCta = 2 << 10;
 // Where processes share devices: up to this size one kernel on rank 0's does everything, if it can.
 constexpr std::uint64_t kLedUpTo = 32 << 10;
@@ -82,9 +84,9 @@ bool may_push(const DevicePlanFacts& facts, const CallRecord& record) {
   return record.collective == Collective::kAllGather && allows(facts, record, Algorithm::kDirect);
 }
 // Every part reduced by one device that reads all and writes all; the others are direct, too.
-bool may_meet(const DevicePlanFacts& facts, const CallRecord& record) {
+bool allows_meeting(const DevicePlanFacts& facts, const CallRecord& record) {
   // A barrier is no kernel: one stream waits for all others.
-  if (!facts.may_meet || record.collective == Collective::kBarrier) return false;
+  if (record.collective == Collective::kBarrier) return false;
   if (record.collective == Collective::kAllReduce)
     return allows(facts, record, Algorithm::kTwoShot);
   return !has_ring(record.collective) || allows(facts, record, Algorithm::kDirect);
@@ -109,11 +111,31 @@ DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record
   return plan;
 }
 
+bool may_meet(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.may_meet && allows_meeting(facts, record);
+}
+// On staging. Factors of PreMulSum are known to their own process only.
+bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
+  const bool one_block = record.collective == Collective::kAllReduce ||
+                         record.collective == Collective::kReduce ||
+                         record.collective == Collective::kBroadcast;
+  const std::uint64_t blocks = one_block ? 1 : static_cast<std::uint64_t>(facts.ranks);
+  return facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum &&
+         record.count <= facts.shared_bytes / size_of(record.type) / blocks &&
+         allows_meeting(facts, record);
+}
+
 DevicePlan met_plan(const CallRecord& record) {
   DevicePlan plan;
   plan.met = true;
   plan.algorithm =
       record.collective == Collective::kAllReduce ? Algorithm::kTwoShot : Algorithm::kDirect;
+  return plan;
+}
+
+DevicePlan shared_plan(const CallRecord& record) {
+  DevicePlan plan = met_plan(record);
+  plan.staged = true;
   return plan;
 }
 
@@ -196,6 +218,7 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   if (facts.ranks == 1) return plan;
   if (may_multicast(facts, record)) return multicast_plan(facts, record);
   const bool meets = may_meet(facts, record), pushes = may_push(facts, record);
+  const bool shares = may_share(facts, record);
   const std::uint64_t width = size_of(record.type);
   const std::uint64_t bytes = record.count * width;
   if (facts.composes && has_ring(record.collective) && (!facts.all_reach || bytes > kLedUpTo)) {
@@ -207,6 +230,8 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
     return pushed_plan(facts, record);
   if (meets && (ordered || bytes <= kMeetUpTo || !has_ring(record.collective)))
     return met_plan(record);
+  if (shares && (ordered || bytes > kShareFrom || !has_ring(record.collective)))
+    return shared_plan(record);
   if (!has_ring(record.collective)) return plan;
   if (direct && (facts.devices == 1 || ordered)) return plan;
 
@@ -215,6 +240,7 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   const bool tree = room && allows(facts, record, Algorithm::kTree) && has_tree(facts, record);
   if (!ring && !tree) {
     if (meets) return met_plan(record);
+    if (shares) return shared_plan(record);
     if (pushes) return pushed_plan(facts, record);
     if (direct) return plan;
     return nothing_left(facts, record).error();

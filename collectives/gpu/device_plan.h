@@ -3,11 +3,11 @@
 //
 // Ranks of one device meet in one kernel without waits (direct) unless NCCL_ALGO asks for an
 // algorithm over connections. Several devices that reach each other push small calls into each
-// other's memory (pushed), or, in one process, share a direct kernel's work (met); larger ones, and
-// devices that do not reach each other, use rings and trees over the five collectives that have
-// them; where processes share devices, so do one rank of each device, for all others. Where it is
-// asked for, sums and all-gathers go through multicast memory (NVLS). Thresholds are a table
-// (device_plan.cc), unmeasured so far.
+// other's memory (pushed), or share a direct kernel's work (met), on staging where they are of
+// several processes; larger ones, and devices that do not reach each other, use rings and trees
+// over the five collectives that have them; where processes share devices, so do one rank of each
+// device, for all others (composed). Where it is asked for, sums and all-gathers go through
+// multicast memory (NVLS). Thresholds are a table (device_plan.cc), unmeasured so far.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,10 @@ struct DevicePlanFacts {
   bool may_push = false;       // each has one rank, with staging for lines that all others push
   bool composes = false;       // processes share some of several devices (composition.h)
   std::uint8_t multicast = 0;  // bit Collective: through multicast memory where it can
-  bool all_reach = true;       // every device reaches every other one's memory
+  // Devices of several processes, each with one rank, can share a direct kernel's work on staging
+  // of so many bytes for a rank's input, and as many for its output; 0: they cannot.
+  std::uint64_t shared_bytes = 0;
+  bool all_reach = true;  // every device reaches every other one's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;
   std::uint8_t wires = kUsualWires;            // allowed by NCCL_PROTO: bit Wire
@@ -56,6 +59,7 @@ struct DevicePlanFacts {
 struct DevicePlan {
   bool connected = false;  // else the direct kernels,
   bool met = false;        // whose work several devices share,
+  bool staged = false;     // on staging, since they are of several processes,
   bool pushed = false;     // or pushed lines,
   bool composed = false;   // or calls of each device's ranks, and of one rank of each,
   bool multicast = false;  // or multicast memory

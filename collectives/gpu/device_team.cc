@@ -257,9 +257,9 @@ Done DeviceTeam::launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch) 
   RONDO_TRY(const DevicePlan plan, make_device_plan(facts, record));
   if (processes_ != nullptr) {
     const bool in_capture = capturing(meeting.posted[rank].capture);
-    const bool splits = processes_->splits_into_messages() && is_split(record.collective);
-    if (!plan.connected && !plan.pushed && !plan.composed && !splits)
-      return launch_led(meeting, mismatch);
+    const bool splits =
+        !plan.met && processes_->splits_into_messages() && is_split(record.collective);
+    if (plan.one_launch() && !splits) return launch_led(meeting, mismatch);
     RONDO_CHECK_OK(processes_->announce(record, in_capture, mismatch));
     if (plan.composed) return launch_composed(meeting);
     if (splits) return launch_as_messages(meeting, mismatch);

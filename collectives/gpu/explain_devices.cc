@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "collectives/gpu/connection_layout.h"
+#include "collectives/gpu/device_team.h"
+
 namespace rondo::gpu {
 namespace {
 
@@ -22,9 +25,16 @@ ExplainRow algorithm_row(const DevicePlanFacts& facts, const DevicePlan& plan) {
     row.why = "every rank pushes its data into all others' memory: one way over the link";
   } else if (plan.met) {
     row.why = fmt::format(
-        "{} devices meet, share the work, each reading and writing everybody's buffers, and meet "
-        "again",
-        facts.devices);
+        "{} devices meet, share the work, each reading and writing everybody's {}, and meet again",
+        facts.devices,
+        plan.staged ? fmt::format("staging ({} a rank and way), copied in before and out after",
+                                  bytes_text(facts.shared_bytes))
+                    : "buffers");
+  } else if (plan.composed) {
+    row.value = "composed";
+    row.why =
+        "each GPU's ranks bring theirs to their first rank; those exchange it by rings, trees or "
+        "pushed lines, and spread what it makes";
   } else if (plan.connected) {
     row.why = plan.algorithm == Algorithm::kTree ? "few steps decide" : "few bytes decide";
   } else {
@@ -55,7 +65,7 @@ ExplainRow protocol_row(const DevicePlan& plan) {
 
 }  // namespace
 
-DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach) {
+DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool processes) {
   DevicePlanFacts facts;
   facts.ranks = ranks;
   facts.devices = std::min(ranks, devices);
@@ -63,22 +73,36 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach) {
   facts.may_meet = facts.all_reach && facts.devices > 1 && facts.devices <= cuda::kMostMeeting;
   facts.may_push = facts.may_meet && facts.devices == ranks;
   facts.most_channels = kUsualChannels;
+  if (processes) {
+    facts.shared_bytes = facts.may_push ? ConnectionLayout::kSharedStaging : 0;
+    facts.may_meet = false;
+    facts.composes = facts.devices > 1 && facts.devices < ranks;
+    if (facts.devices < ranks) facts.most_channels = 0;
+  }
   facts.slot_bytes = kUsualSlotBytes;
   return facts;
 }
 
-std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const CallRecord& record) {
+std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const CallRecord& record,
+                                           bool processes) {
   std::vector<ExplainRow> rows;
-  rows.push_back({"call", to_string(record),
-                  fmt::format("{} ranks on {} GPU{} of one process{}", facts.ranks, facts.devices,
-                              facts.devices == 1 ? "" : "s",
-                              facts.all_reach ? "" : " that do not reach each other")});
+  rows.push_back(
+      {"call", to_string(record),
+       fmt::format("{} ranks{} on {} GPU{}{}{}", facts.ranks, processes ? ", each a process," : "",
+                   facts.devices, facts.devices == 1 ? "" : "s", processes ? "" : " of one process",
+                   facts.all_reach ? "" : " that do not reach each other")});
   const Result<DevicePlan> made = make_device_plan(facts, record);
   if (!made.ok()) {
     rows.push_back({"refused", "", made.error().text});
     return rows;
   }
   rows.push_back(algorithm_row(facts, *made));
+  if (processes && made->one_launch() && facts.ranks > 1)
+    rows.back() = facts.devices > 1 && !facts.composes && is_split(record.collective)
+                      ? ExplainRow{"algorithm", "messages", "copies by slots on rank 0's GPU"}
+                      : ExplainRow{"algorithm", "direct",
+                                   "one kernel of rank 0's process, on registered buffers or "
+                                   "staging that all have mapped"};
   if (made->connected || made->pushed) {
     rows.push_back(protocol_row(*made));
     rows.push_back({made->connected ? "channels" : "CTAs", fmt::format("{}", made->channels),

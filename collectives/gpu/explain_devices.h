@@ -1,4 +1,4 @@
-// What a call on CUDA devices of one process would run as, and why, in words. A pure use of
+// What a call on CUDA devices of one host would run as, and why, in words. A pure use of
 // device_plan.h: needs no device.
 #pragma once
 
@@ -10,8 +10,10 @@
 namespace rondo::gpu {
 
 // Facts as the planner has them where nothing is said: `ranks` dealt over `devices`.
-DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach);
+// processes: each rank is one, else all are of one.
+DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool processes = false);
 // Rows for a call. Where nothing can run it, one row "refused".
-std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const CallRecord& record);
+std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const CallRecord& record,
+                                           bool processes = false);
 
 }  // namespace rondo::gpu

@@ -172,7 +172,10 @@ Result<Neighbourhood> agree_on_neighbourhood(const NeighbourRecords& records) {
   found.shape.pushes = found.shape.channels > 0 && found.gpus == plan.ranks &&
                        plan.ranks <= cuda::kMostPushing && all_near(found.near) &&
                        (plan.wires & bit_of(cuda::Wire::kLL)) != 0;
+  found.shape.meets = found.shape.channels > 0 && found.parties > 1 && found.gpus == plan.ranks &&
+                      plan.ranks <= cuda::kMostMeeting && all_near(found.near);
   plan.may_push = found.shape.pushes;
+  plan.shared_bytes = found.shape.meets ? ConnectionLayout::kSharedStaging : 0;
   plan.fewest_channels = 1;
   for (const GpuFacts& one : records.facts)
     plan.fewest_channels = std::max(plan.fewest_channels, static_cast<int>(one.fewest_ctas));

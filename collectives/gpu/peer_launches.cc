@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/gpu/call_steps.h"
 #include "collectives/gpu/device.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/pushed_args.h"
@@ -55,6 +56,43 @@ Done launch_multicast(const GpuApi& api, const DeviceMeetings& meetings,
   launch.argument_bytes = sizeof(args);
   launch.cooperative = true;
   return check(api.launch(launch, place.stream), "a cooperative kernel launch");
+}
+
+Done launch_shared(const GpuApi& api, const DeviceConnections& connections,
+                   const CallRecord& record, const Side& side, int rank, GpuStream stream) {
+  const ConnectionLayout& layout = connections.layout();
+  const int n = layout.ranks();
+  // As many CTAs as hosts hear of, on every device.
+  const int ctas = std::min(layout.shape().channels, cuda::kMeetingCtas);
+  const CallSteps steps(record, n, {ConnectionLayout::kSharedStaging});
+  const std::uint64_t bytes = record.count * size_of(record.type);
+  DirectLaunches copies(api, ctas, stream);
+  if (steps.sends(rank)) {
+    RONDO_CHECK_OK(copies.copy(side.send, connections.shared_input(rank),
+                               static_cast<std::uint64_t>(steps.segments_sent()) * bytes));
+    RONDO_CHECK_OK(copies.flush());
+  }
+  cuda::Meeting meeting{};
+  meeting.devices = n;
+  meeting.place = rank;
+  meeting.meetings = connections.meetings(rank);
+  meeting.control = connections.control(rank);
+  meeting.launches = connections.launches(rank);
+  meeting.call = record;
+  std::vector<Side> sides;
+  for (int r = 0; r < n; ++r) {
+    meeting.told[r] = connections.told(r);
+    meeting.rank[r] = r;
+    sides.push_back({connections.shared_input(r), connections.shared_output(r)});
+  }
+  DirectLaunches launches(api, ctas, stream);
+  launches.meet(meeting);
+  RONDO_CHECK_OK(launches.collective(record, sides));
+  RONDO_CHECK_OK(launches.flush());
+  if (!steps.receives(rank, {-1, 0, record.count})) return done();
+  RONDO_CHECK_OK(copies.copy(connections.shared_output(rank), side.receive,
+                             static_cast<std::uint64_t>(steps.segments_received()) * bytes));
+  return copies.flush();
 }
 
 Done launch_pushed(const GpuApi& api, const DeviceConnections& connections, const DevicePlan& plan,

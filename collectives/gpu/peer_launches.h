@@ -1,6 +1,6 @@
 // PeerLaunches: a collective of devices that reach each other, as one launch on each: of the direct
-// kernels, which meet (launch_met), over pushed lines (launch_pushed), or through multicast memory
-// (launch_multicast).
+// kernels, which meet (launch_met, launch_shared), over pushed lines (launch_pushed), or through
+// multicast memory (launch_multicast).
 //
 // Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. Launches are
 // cooperative: their CTAs wait for those of other devices. Cost: one launch a device.
@@ -37,6 +37,12 @@ Done launch_multicast(const GpuApi& api, const DeviceMeetings& meetings,
                       const MulticastStaging& staging, const DeviceConnections& connections,
                       const DevicePlan& plan, const CallRecord& record, const Side& side,
                       const PeerPlace& place);
+// Every device has one rank, of this process or another, and staging that all others reach: the
+// part of `rank` in a call whose buffers fit there. Its input is copied in, all devices share the
+// work on everybody's staging, its output is copied out. Three launches; hosts of other processes
+// hear of the second.
+Done launch_shared(const GpuApi& api, const DeviceConnections& connections,
+                   const CallRecord& record, const Side& side, int rank, GpuStream stream);
 // Every device has one rank, of this process or another: the part of `rank`. told: hosts of other
 // processes want to know of the launch.
 Done launch_pushed(const GpuApi& api, const DeviceConnections& connections, const DevicePlan& plan,

@@ -78,6 +78,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
                                  request.patience}));
     // Some may not have been able to map another one's memory.
     seats.around.plan.may_push = connections->layout().pushes();
+    if (!connections->layout().meets()) seats.around.plan.shared_bytes = 0;
   }
   return ProcessTeam::make(std::move(seats), std::move(board), std::move(connections),
                            std::move(sockets));

@@ -140,6 +140,8 @@ Done DeviceTeam::launch_part(const DevicePlan& plan, const CallRecord& record,
   if (plan.pushed)
     return launch_pushed(api_, *connections_, plan, record, sides[here[0]], here[0],
                          processes_ != nullptr, spot.stream);
+  if (plan.staged)
+    return launch_shared(api_, *connections_, record, sides[here[0]], here[0], spot.stream);
   std::vector<int> first;
   for (const DeviceState& state : distinct_) first.push_back(state.ranks.front());
   PeerPlace place{spot.place, first, most_ctas, spot.stream};

@@ -35,6 +35,7 @@ struct Meeting {
   std::uint64_t* meetings;            // by CTA: how often it has met, ever
   std::uint64_t* told[kMostMeeting];  // in each device's memory: [CTA][place] said so
   Control* control;
+  std::uint64_t* launches;          // by CTA, of any kind; null: no host wants to know
   CallRecord call;                  // for whoever asks what a kernel waits for
   std::int32_t rank[kMostMeeting];  // one of each device
 };

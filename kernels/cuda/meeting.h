@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/direct_args.h"
-#include "kernels/cuda/patience.h"
+#include "kernels/cuda/launch_words.h"
 
 namespace rondo::cuda {
 
@@ -21,7 +21,8 @@ struct SoundMeetings {
   static constexpr bool kNoEnd = false;
 };
 
-// One thread per peer tells it, and waits for it. Word 0 of shared memory says how it went.
+// One thread per peer tells it, and waits for it; another one tells the hosts meanwhile. Word 0 of
+// shared memory says how it went.
 template <class Faults>
 RONDO_FN RONDO_NO_INLINE bool meet(const Meeting& meeting, unsigned which) {
   using device::Scope;
@@ -29,6 +30,9 @@ RONDO_FN RONDO_NO_INLINE bool meet(const Meeting& meeting, unsigned which) {
   const std::uint64_t number = device::load(meeting.meetings + cta) + which;
   if (me == 0) device::store_shared<std::uint64_t>(0, 1);
   device::barrier();
+  if (which == 1 && meeting.launches != nullptr && me + 1 == device::thread_count())
+    say_begun(meeting.control, static_cast<int>(cta), meeting.call,
+              device::load(meeting.launches + cta) + 1);
   if (me < static_cast<unsigned>(meeting.devices) && me != static_cast<unsigned>(meeting.place)) {
     const std::uint64_t at = cta * kMostMeeting;
     if constexpr (!Faults::kNoRelease) device::fence<Scope::kSystem>();
@@ -53,11 +57,16 @@ RONDO_FN bool begin_meeting(const Meeting& meeting) {
 template <class Faults>
 RONDO_FN void end_meeting(const Meeting& meeting) {
   if (meeting.devices == 1) return;
-  if constexpr (!Faults::kNoEnd) meet<Faults>(meeting, 2);
-  if (device::thread_index() == 0) {
-    std::uint64_t* const met = meeting.meetings + device::cta_index();
-    device::store(met, device::load(met) + 2);
-  }
+  bool met = true;
+  if constexpr (!Faults::kNoEnd) met = meet<Faults>(meeting, 2);
+  if (device::thread_index() != 0) return;
+  const unsigned cta = device::cta_index();
+  std::uint64_t* const meetings = meeting.meetings + cta;
+  device::store(meetings, device::load(meetings) + 2);
+  if (meeting.launches == nullptr) return;
+  const std::uint64_t number = device::load(meeting.launches + cta) + 1;
+  device::store(meeting.launches + cta, number);
+  if (met) say_over(meeting.control, static_cast<int>(cta), number);
 }
 
 }  // namespace rondo::cuda

@@ -160,6 +160,42 @@ TEST(DevicePlan, CopiesNeedNoPeerAccess) {
   EXPECT_TRUE(make_device_plan(facts, record_of(Collective::kAllReduce, 100)).value().connected);
 }
 
+// Of several processes.
+TEST(DevicePlan, DirectKernelsAreSharedOnStagingWhereCallsFit) {
+  DevicePlanFacts facts = usual_facts(8, 8, true, true);
+  const auto plan_of = [&](Collective which, std::uint64_t bytes, RedOp op = RedOp::kSum) {
+    CallRecord record = record_of(which, bytes / 4);
+    record.op = op;
+    return make_device_plan(facts, record).value();
+  };
+  EXPECT_TRUE(plan_of(Collective::kAllReduce, 1 << 20).staged);
+  EXPECT_TRUE(plan_of(Collective::kAllReduce, (1 << 20) + 4).connected);
+  EXPECT_TRUE(plan_of(Collective::kAllReduce, 1 << 20, RedOp::kPreMulSum).connected);
+  EXPECT_TRUE(plan_of(Collective::kAllReduce, 4 << 10).pushed);
+  EXPECT_TRUE(plan_of(Collective::kBroadcast, 4 << 10).connected);
+  // Blocks of all ranks lie in staging.
+  EXPECT_TRUE(plan_of(Collective::kAllToAll, 128 << 10).staged);
+  EXPECT_TRUE(plan_of(Collective::kAllToAll, (128 << 10) + 4).one_launch());
+  facts.reproducible = true;
+  EXPECT_TRUE(plan_of(Collective::kReduce, 4 << 10).staged);
+  facts.algorithms = only("ring");
+  facts.reproducible = false;
+  EXPECT_TRUE(plan_of(Collective::kAllReduce, 1 << 20).connected);
+}
+
+TEST(DevicePlan, SharedDevicesAreServedByLeadersUnlessCallsAreSmall) {
+  const auto composed = [](bool reach, std::uint64_t bytes) {
+    const DevicePlanFacts facts = usual_facts(8, 2, reach, true);
+    return make_device_plan(facts, record_of(Collective::kAllReduce, bytes / 4)).value().composed;
+  };
+  EXPECT_FALSE(composed(true, 32 << 10));
+  EXPECT_TRUE(composed(true, (32 << 10) + 4));
+  EXPECT_TRUE(composed(false, 4));
+  const DevicePlanFacts one = usual_facts(8, 1, true, true);
+  EXPECT_TRUE(
+      make_device_plan(one, record_of(Collective::kAllReduce, kLarge)).value().one_launch());
+}
+
 TEST(DevicePlan, IsExplainedInWords) {
   const auto text_of = [](const DevicePlanFacts& facts, const CallRecord& record) {
     std::string text;
@@ -174,6 +210,17 @@ TEST(DevicePlan, IsExplainedInWords) {
   EXPECT_NE(text_of(facts, large).find("protocol LL128"), std::string::npos);
   facts.algorithms = only("twoshot");
   EXPECT_NE(text_of(facts, large).find("algorithm twoshot; 8 devices meet"), std::string::npos);
+  const auto in_processes = [](int gpus, Collective which, std::uint64_t count) {
+    const auto rows =
+        explain_on_devices(usual_facts(4, gpus, true, true), record_of(which, count), true);
+    return rows.at(1).value + "; " + rows.at(1).why;
+  };
+  EXPECT_NE(in_processes(4, Collective::kAllReduce, 200'000).find("staging (1 MiB"),
+            std::string::npos)
+      << in_processes(4, Collective::kAllReduce, 200'000);
+  EXPECT_EQ(in_processes(2, Collective::kAllReduce, kLarge).find("composed"), 0u);
+  EXPECT_EQ(in_processes(4, Collective::kAllToAll, kLarge).find("messages"), 0u);
+  EXPECT_EQ(in_processes(1, Collective::kAllToAll, kLarge).find("direct"), 0u);
   facts = usual_facts(2, 2, false);
   facts.reproducible = true;
   EXPECT_NE(text_of(facts, large).find("refused"), std::string::npos);

@@ -81,6 +81,19 @@ TEST(Neighbourhood, RanksPushWhereEachHasAGpuThatAllReach) {
   EXPECT_FALSE(agree_on_neighbourhood(records(nine, nine))->plan.may_push);
 }
 
+TEST(Neighbourhood, ProcessesShareKernelsWhereTheyPush) {
+  const auto shared = [](const NeighbourRecords& all) {
+    return agree_on_neighbourhood(all)->plan.shared_bytes;
+  };
+  EXPECT_GT(shared(records({0, 1, 2}, {0, 1, 2})), 0u);
+  EXPECT_GT(shared(records({0, 0, 1}, {0, 1, 2})), 0u);
+  EXPECT_EQ(shared(records({0, 0, 0}, {0, 1, 2})), 0u) << "one process needs no staging";
+  EXPECT_EQ(shared(records({0, 0, 1}, {0, 0, 1})), 0u);
+  auto all = records({0, 1, 2}, {0, 1, 2});
+  separate(all, 1, 2);
+  EXPECT_EQ(shared(all), 0u);
+}
+
 TEST(Neighbourhood, WhoeverPushesUsesEverybodysMemory) {
   ConnectionShape shape;
   shape.pushes = true;

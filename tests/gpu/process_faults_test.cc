@@ -11,10 +11,17 @@ namespace rondo::test {
 namespace {
 
 // Where the ranks are: all on one GPU, or each on its own, where small calls push lines or go along
-// a ring; with and without P2P between them; or in turns on two.
-enum class Where { kOneGpu, kOwnGpus, kOwnGpusInARing, kOwnGpusApart, kTwoGpusApart };
-constexpr Where kPlaces[] = {Where::kOneGpu, Where::kOwnGpus, Where::kOwnGpusInARing,
-                             Where::kOwnGpusApart, Where::kTwoGpusApart};
+// a ring, or share direct kernels; with and without P2P between them; or in turns on two.
+enum class Where {
+  kOneGpu,
+  kOwnGpus,
+  kOwnGpusInARing,
+  kOwnGpusSharing,
+  kOwnGpusApart,
+  kTwoGpusApart
+};
+constexpr Where kPlaces[] = {Where::kOneGpu,         Where::kOwnGpus,      Where::kOwnGpusInARing,
+                             Where::kOwnGpusSharing, Where::kOwnGpusApart, Where::kTwoGpusApart};
 
 template <class Parameter>
 class OnGpus : public testing::TestWithParam<Parameter> {
@@ -26,6 +33,7 @@ class OnGpus : public testing::TestWithParam<Parameter> {
   }
   Environment environment(Environment more = {}) const {
     if (where() == Where::kOwnGpusInARing) more.emplace_back("NCCL_ALGO", "ring");
+    if (where() == Where::kOwnGpusSharing) more.emplace_back("NCCL_ALGO", "twoshot");
     if (where() == Where::kOwnGpusApart || where() == Where::kTwoGpusApart)
       more.emplace_back("NCCL_P2P_DISABLE", "1");
     return more;
@@ -214,10 +222,14 @@ TEST_P(ProcessFaults, MismatchedReplaysAreNamed) {
             GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
             NCCL_OK(own.call());
             GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+            seat.seat.mark(1);
+            ASSERT_TRUE(seat.seat.wait_flag(1, 60));
             GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
             report_fault_and_abort(seat);
           },
           gpus()));
+  ASSERT_TRUE(ranks.wait_stage(1, 60));
+  ranks.board().flag = 1;
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 3; ++r) {
     EXPECT_EQ(ranks.status(r), Status::kInvalidUsage);

@@ -53,13 +53,16 @@ struct GraphCase {
   bool shareable;  // buffers
   Gpus gpus;
   const char* simt;
+  const char* algorithm = "";
 };
 
 class ProcessGraphs : public testing::TestWithParam<GraphCase> {
  protected:
   // Staged calls of 3000 elements take several steps.
   static Environment environment() {
-    return {{"RONDO_GPU_STAGING", "64K"}, {"RONDO_SIMT", GetParam().simt}};
+    return {{"RONDO_GPU_STAGING", "64K"},
+            {"RONDO_SIMT", GetParam().simt},
+            {"NCCL_ALGO", GetParam().algorithm}};
   }
   void SetUp() override {
     if (GetParam().gpus != Gpus::kOne && gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
@@ -91,6 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(GraphCase{"staged", false, Gpus::kOne, "p2p=all"},
                     GraphCase{"mapped", true, Gpus::kOne, "p2p=all"},
                     GraphCase{"spread", false, Gpus::kOneEach, "p2p=all"},
+                    GraphCase{"spread_sharing", false, Gpus::kOneEach, "p2p=all", "twoshot"},
                     GraphCase{"spread_apart", false, Gpus::kOneEach, "p2p=none"},
                     GraphCase{"two_gpus_apart", false, Gpus::kTwoInTurns, "p2p=none"}),
     [](const auto& info) { return std::string(info.param.name); });

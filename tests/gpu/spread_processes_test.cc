@@ -152,6 +152,35 @@ TEST(SpreadSums, ArePushedWhileSmallOrWhereOnlyOneShotMayRun) {
         Gpus::kOneEach);
 }
 
+// Every type and operation on staging that devices of several processes share, in whatever they
+// have to do of it.
+TEST(SpreadSharing, EqualsTheReference) {
+  if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
+  run_on_gpus(
+      {{0, 1}, {2}, {3}}, {{"NCCL_ALGO", "twoshot,direct"}, {"NCCL_MAX_CTAS", "3"}},
+      [](GpuSeat& seat) {
+        unsigned seed = 4000;
+        for (int op = 0; op < kRedOps; ++op)
+          for (int t = 0; t < kDataTypes; ++t) {
+            const auto o = static_cast<RedOp>(op);
+            const auto type = static_cast<DataType>(t);
+            if (!supported(type, o) || o == RedOp::kPreMulSum) continue;
+            ++seed;
+            const Collective which =
+                seed % 2 == 0 ? Collective::kAllReduce : Collective::kReduceScatter;
+            run_case(seat, {which, type, o, seat.size, 0, 517 + seed % 7, seed},
+                     {seed % 3 == 0, seed % 2 * size_of(type), false});
+            if (testing::Test::HasFatalFailure()) return;
+          }
+        run_every_collective(seat, {1, 63, 4001}, {DataType::kUint8, DataType::kFloat64},
+                             [](int, int) { return false; });
+        // More than staging holds.
+        run_case(seat,
+                 {Collective::kAllToAll, DataType::kUint8, RedOp::kSum, seat.size, 0, 300'001, 9},
+                 {});
+      });
+}
+
 // Rank 0's GPU holds no staging for the others, whatever memory they use.
 TEST_P(SpreadCalls, DoNotPassThroughOneGpu) {
   run_on_gpu(

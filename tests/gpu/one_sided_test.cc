@@ -166,7 +166,7 @@ TEST_P(DevicePuts, ArriveBeforeTheirSignal) { run(exchange_blocks); }
 TEST_P(DevicePuts, AreReplayedByGraphs) { run(replay_puts); }
 
 TEST(DevicePutsAlone, ArriveAmongThreads) {
-  run_on_gpus({{0, 0, 1}}, {}, as_member(exchange_blocks));
+  run_on_gpus({{0, 1, 2}}, {}, as_member(exchange_blocks));
   run_on_gpus({{0, 1}, {1, 0}}, {{"RONDO_GPU_STAGING", "64K"}}, as_member(exchange_blocks));
 }
 

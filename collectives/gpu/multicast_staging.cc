@@ -85,6 +85,10 @@ Done MulticastStaging::open() {
   std::size_t granularity = 0;
   RONDO_CHECK_OK(
       check(api_.multicast_granularity(&granularity, count), "cuMulticastGetGranularity"));
+  std::size_t of_memory = 0;
+  RONDO_CHECK_OK(
+      check(api_.vmm_granularity(&of_memory, devices_[0]), "cuMemGetAllocationGranularity"));
+  granularity = std::max(granularity, of_memory);
   bytes_ = (cuda::kMulticastStaging + granularity - 1) / granularity * granularity;
   RONDO_CHECK_OK(check(api_.multicast_create(&object_, bytes_, count), "cuMulticastCreate"));
   for (const int device : devices_)

@@ -128,7 +128,7 @@ void fill_multicast(GpuApi& api) {
     CUmulticastObjectProp properties{};
     properties.numDevices = static_cast<unsigned>(devices);
     properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    return driver().multicast_granularity(bytes, &properties, CU_MULTICAST_GRANULARITY_RECOMMENDED);
+    return driver().multicast_granularity(bytes, &properties, CU_MULTICAST_GRANULARITY_MINIMUM);
   };
   api.multicast_create = [](GpuAllocation* object, std::size_t bytes, int devices) -> GpuError {
     CUmulticastObjectProp properties{};

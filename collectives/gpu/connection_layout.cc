@@ -52,7 +52,10 @@ std::uint64_t ConnectionLayout::bytes_of_ends() const {
   return sizeof(cuda::DeviceEnd) * cuda::kChannelEnds * static_cast<std::uint64_t>(shape_.channels);
 }
 
-std::uint64_t ConnectionLayout::launches_at() const { return rounded(bytes_of_ends()); }
+// Behind a line whose last word is the digest of their calls.
+std::uint64_t ConnectionLayout::launches_at() const {
+  return rounded(bytes_of_ends()) + kAlignment;
+}
 std::uint64_t ConnectionLayout::rounds_at() const {
   return launches_at() + rounded(sizeof(std::uint64_t) * static_cast<std::size_t>(shape_.channels));
 }

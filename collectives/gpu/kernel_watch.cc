@@ -37,6 +37,7 @@ std::vector<int> ranks_behind(const DeviceConnections& connections, int rank, Be
 struct Newest {
   std::uint64_t number = 0;  // 0: none, or one after the other just now
   CallRecord call;
+  std::uint64_t digest = 0;
 };
 // The call of the newest launch stands still until the next but one; so it is read again where one
 // has begun meanwhile.
@@ -44,8 +45,9 @@ Newest newest(const DeviceConnections& connections, int rank) {
   constexpr int kMostTries = 100;
   const cuda::Control& control = connections.host_control(rank);
   for (int i = 0; i < kMostTries; ++i) {
-    Newest found{word(control.progress[0].begun), {}};
+    Newest found{word(control.progress[0].begun), {}, 0};
     if (found.number == 0) return {};
+    found.digest = word(control.begun_digest[found.number % 2]);
     found.call = load_record(control.begun_call[found.number % 2]);
     HostAtomics::fence_seq_cst();
     if (word(control.progress[0].begun) == found.number) return found;
@@ -87,7 +89,8 @@ int rank_that_differs(const DeviceConnections& connections, int rank) {
   if (mine.number == 0) return -1;
   for (int peer = 0; peer < connections.layout().ranks(); ++peer)
     if (const Newest theirs = newest(connections, peer);
-        theirs.number == mine.number && !(theirs.call == mine.call))
+        theirs.number == mine.number &&
+        (!(theirs.call == mine.call) || theirs.digest != mine.digest))
       return peer;
   return -1;
 }

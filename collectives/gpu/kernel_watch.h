@@ -29,7 +29,8 @@ CallRecord newest_launch(const DeviceConnections& connections, int rank);
 std::vector<int> ranks_not_come(const DeviceConnections& connections, int rank);
 // and those that have not ended it.
 std::vector<int> ranks_not_over(const DeviceConnections& connections, int rank);
-// A rank whose newest launch has the same number and is of another call; -1: none.
+// A rank whose newest launch has the same number and is of another call, or follows others than
+// this rank's does; -1: none.
 int rank_that_differs(const DeviceConnections& connections, int rank);
 // Differs whenever any launch has begun or ended.
 std::uint64_t kernels_moved(const DeviceConnections& connections);

@@ -16,13 +16,18 @@ void ProcessTeam::check_launch(int rank) {
   if (const auto found = kernel_fault(*connections_, rank, device_seconds()))
     return blame(Status::kTimeout, found->peer, found->text);
   const CallRecord call = newest_launch(*connections_, rank);
-  if (const int other = rank_that_differs(*connections_, rank); other >= 0)
-    return blame(
-        Status::kInvalidUsage, other,
-        fmt::format("Mismatched calls: on their devices, rank {} is in {} and rank {} in "
-                    "{}; all ranks must make the same calls in the same order, and "
-                    "replay equal graphs",
-                    rank, to_string(call), other, to_string(newest_launch(*connections_, other))));
+  if (const int other = rank_that_differs(*connections_, rank); other >= 0) {
+    const CallRecord theirs = newest_launch(*connections_, other);
+    const std::string what =
+        theirs == call ? fmt::format("rank {} and rank {} have run different calls before {}", rank,
+                                     other, to_string(call))
+                       : fmt::format("rank {} is in {} and rank {} in {}", rank, to_string(call),
+                                     other, to_string(theirs));
+    return blame(Status::kInvalidUsage, other,
+                 fmt::format("Mismatched calls: on their devices, {}; all ranks must make the same "
+                             "calls in the same order, and replay equal graphs",
+                             what));
+  }
   if (!is_in_launch(*connections_, rank)) return;
   const std::vector<int> behind = ranks_not_over(*connections_, rank);
   if (blame_the_dead(behind, rank, to_string(call))) return;

@@ -74,7 +74,8 @@ struct Connected {
   }
   static RONDO_FN void tell_hosts(Play play) {
     if (device::lane_index() == 0)
-      say_begun(play.station().control, play.channel(), play.args.call, read_word(kLaunchAt));
+      say_begun(play.station().control, play.channel(), play.args.call, read_word(kLaunchAt),
+                play.station().launches);
     device::sync_warp();
   }
 

@@ -75,8 +75,9 @@ struct alignas(128) Control {
   CallRecord call;
   std::uint64_t step;
   std::int32_t channel, peer;
-  std::uint32_t wants_room;  // 1: waits until the peer has emptied a slot; 0: for its data
-  CallRecord begun_call[2];  // of launch n: [n % 2], written before channel 0 has begun it
+  std::uint32_t wants_room;       // 1: waits until the peer has emptied a slot; 0: for its data
+  CallRecord begun_call[2];       // of launch n: [n % 2], written before channel 0 has begun it
+  std::uint64_t begun_digest[2];  // likewise, of all launches' calls until then
   ChannelProgress progress[kMostChannels];
 };
 
@@ -100,7 +101,8 @@ struct ConnectedArgs {
     Control* control;
     std::int32_t rank;
     std::int32_t late_scalar;  // 1: `scalar` is a device address, read when the kernel runs
-    std::uint64_t* launches;   // by channel: how many it has played, in device memory
+    std::uint64_t* launches;   // by channel: how many it has played, in device memory; before
+                               // them lies a digest of their calls
   } station[kMostStations];
 };
 static_assert(sizeof(ConnectedArgs) <= 4096);

@@ -32,7 +32,7 @@ RONDO_FN RONDO_NO_INLINE bool meet(const Meeting& meeting, unsigned which) {
   device::barrier();
   if (which == 1 && meeting.launches != nullptr && me + 1 == device::thread_count())
     say_begun(meeting.control, static_cast<int>(cta), meeting.call,
-              device::load(meeting.launches + cta) + 1);
+              device::load(meeting.launches + cta) + 1, meeting.launches);
   if (me < static_cast<unsigned>(meeting.devices) && me != static_cast<unsigned>(meeting.place)) {
     const std::uint64_t at = cta * kMostMeeting;
     if constexpr (!Faults::kNoRelease) device::fence<Scope::kSystem>();

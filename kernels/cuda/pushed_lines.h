@@ -53,7 +53,7 @@ class PushedLines {
     if (!is_teller() || args_.launches == nullptr || read_word(kNumberAt) != 0) return;
     const std::uint64_t number = device::load(args_.launches + device::cta_index()) + 1;
     write_word(kNumberAt, number);
-    say_begun(args_.control, channel(), args_.call, number);
+    say_begun(args_.control, channel(), args_.call, number, args_.launches);
   }
   RONDO_FN void wait(int /*peer*/) const {}
 

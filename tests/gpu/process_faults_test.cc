@@ -239,6 +239,34 @@ TEST_P(ProcessFaults, MismatchedReplaysAreNamed) {
   ranks.check_expectations();
 }
 
+// Broadcasts of which each rank takes itself for the root: they wait for nobody and are soon over,
+// and what follows is equal.
+TEST_P(ProcessFaults, MismatchedReplaysAreNamedHoweverShort) {
+  RankProcesses ranks(
+      2, options(),
+      on_gpu(
+          [](GpuSeat& seat) {
+            Sums sums(seat);
+            DeviceBuffer buffer(100, 0);
+            void* graph = nullptr;
+            GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+            NCCL_OK(ncclBroadcast(buffer.data(), buffer.data(), 100, ncclUint8, seat.rank,
+                                  seat.comm, seat.stream));
+            for (int i = 0; i < 2; ++i) NCCL_OK(sums.call());
+            GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+            GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
+            report_fault_and_abort(seat);
+          },
+          gpus()));
+  ASSERT_TRUE(ranks.wait_reports(60));
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage);
+    EXPECT_NE(ranks.text(r).find("Mismatched calls"), std::string::npos) << ranks.text(r);
+  }
+  ranks.wait_exits(60);
+  ranks.check_expectations();
+}
+
 class ProcessAbort : public OnGpus<std::tuple<int, Where>> {
  protected:
   Where where() const override { return std::get<Where>(GetParam()); }

@@ -33,8 +33,9 @@ class ConnectedRanks {
       : machine_(machine), shape_(shape), incoming_(shape.ranks), outgoing_(shape.ranks) {
     controls = machine.allocate<cuda::Control>(static_cast<std::size_t>(shape.ranks));
     for (int r = 0; r < shape.ranks; ++r)
-      launches_.push_back(
-          machine.allocate<std::uint64_t>(static_cast<std::size_t>(shape.channels), device_of(r)));
+      launches_.push_back(machine.allocate<std::uint64_t>(
+                              static_cast<std::size_t>(shape.channels) + 1, device_of(r)) +
+                          1);
     for (int r = 0; r < shape.ranks; ++r)
       ends_.push_back(machine.allocate<cuda::DeviceEnd>(
           static_cast<std::size_t>(shape.channels * cuda::kChannelEnds), device_of(r)));

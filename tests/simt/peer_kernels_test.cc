@@ -37,7 +37,7 @@ class Peers {
       output_.push_back(machine.allocate<std::int32_t>(output_count, r));
       epochs_.push_back(machine.allocate<std::uint64_t>(cuda::kMeetingCtas, r));
       told_.push_back(machine.allocate<std::uint64_t>(cuda::kMeetingCtas * cuda::kMostMeeting, r));
-      launches_.push_back(machine.allocate<std::uint64_t>(cuda::kPushingCtas, r));
+      launches_.push_back(machine.allocate<std::uint64_t>(cuda::kPushingCtas + 1, r) + 1);
       staging_.push_back(machine.allocate<std::byte>(cuda::kPushStaging, r));
       for (std::uint64_t i = 0; i < count; ++i) machine.on_host(input_[r])[i] = value_of(r, i);
     }

@@ -238,7 +238,7 @@ class DeviceTeam {
   // Messages of the post in progress from or to other processes.
   std::vector<ProcessMessage> outside_;
   std::vector<Posted> outside_posts_;
-  bool any_plain_ = false;
+  bool any_plain_ = false, any_capture_ = false;
   std::uint64_t last_capture_ = 0;  // of the newest launch; 0: it was none
 };
 

@@ -35,12 +35,13 @@ Done DeviceTeam::begin_launch(const Spot& spot, std::span<const Posted> others) 
     }
     return done();
   }
-  // What runs on this very stream is in order already. A kernel of a volley touches nothing but its
+  // What runs on this very stream is in order already, unless a graph may have been launched on
+  // another one since. A kernel of a volley touches nothing but its
   // own device's ranks; a direct one touches everybody's.
   const DeviceState& here = distinct_[spot.place];
   const auto newest = std::count_if(distinct_.begin(), distinct_.end(),
                                     [](const DeviceState& state) { return state.newest; });
-  if (any_plain_ && last_capture_ == 0 && here.newest && (spot.volley || newest == 1) &&
+  if (any_plain_ && !any_capture_ && here.newest && (spot.volley || newest == 1) &&
       same_stream(here.stream, spot.stream))
     return done();
   for (const DeviceState& state : distinct_) RONDO_CHECK_OK(wait(state.order, GpuEventUse::kPlain));
@@ -66,6 +67,7 @@ void DeviceTeam::set_newest(const Spot& spot) {
   for (DeviceState& state : distinct_)
     state.newest = spot.volley || &state == &distinct_[spot.place];
   if (!capturing(spot.capture)) any_plain_ = true;
+  any_capture_ |= capturing(spot.capture);
   last_capture_ = capturing(spot.capture) ? spot.capture.id : 0;
 }
 

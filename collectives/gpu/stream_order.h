@@ -38,7 +38,8 @@ class StreamOrder {
     if (capturing(capture))
       return newest_capture_ == capture.id ? wait_for(stream, captured_, GpuEventUse::kPlain)
                                            : wait_for(stream, order_, GpuEventUse::kExternal);
-    if (!any_ || (newest_capture_ == 0 && same_stream(newest_, stream))) return done();
+    // Where there are graphs, one may have been launched on another stream since.
+    if (!any_ || (!any_capture_ && same_stream(newest_, stream))) return done();
     return wait_for(stream, order_, GpuEventUse::kPlain);
   }
   Done end(GpuStream stream, const GpuCaptureInfo& capture) {
@@ -49,6 +50,7 @@ class StreamOrder {
     newest_ = stream;
     newest_capture_ = in_capture ? capture.id : 0;
     any_ = true;
+    any_capture_ |= in_capture;
     return check(gpu_api()->record_event(order_, stream,
                                          in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain),
                  "cudaEventRecord");
@@ -65,7 +67,7 @@ class StreamOrder {
   GpuEvent order_ = nullptr, captured_ = nullptr;
   GpuStream newest_ = nullptr;
   std::uint64_t newest_capture_ = 0;  // 0: it was plain
-  bool any_ = false;
+  bool any_ = false, any_capture_ = false;
 };
 
 }  // namespace rondo::gpu

@@ -57,6 +57,8 @@ constexpr Variable kTable[] = {
      "messages with tags up to this size are sent without waiting for their receiver"},
     {"RONDO_GPU_BULK", Type::kBool, "0",
      "copies over connections between GPUs go in bulk, by the device (sm_90; unmeasured)"},
+    {"RONDO_GPU_RELAY", Type::kBytes, "262144",
+     "GPUs of several hosts: kernels play rings and trees from so many bytes on; all ranks' most"},
     {"RONDO_GPU_STAGING", Type::kBytes, "67108864",
      "device memory a rank for calls between processes that share a GPU; rank 0's value counts"},
     {"RONDO_INIT_TIMEOUT", Type::kSeconds, "60", "seconds in which all ranks must have joined"},

@@ -132,9 +132,9 @@ void CommunicatorState::raise(Fault raised, bool tells_other_hosts) {
   faulted.store(true, std::memory_order_release);
   RONDO_WARN("{}", raised.text);
   if (team) team->stop_kernels();
-  if (hosted) hosted->end();
+  if (hosted) hosted->end(raised);
   if (on_fault) on_fault(raised);
-  if (windows) windows->end();
+  if (windows) windows->end(raised);
   if (tells_other_hosts) tell_other_hosts(raised);
   if (host.peers.empty()) return;
   FaultSlot& slot = *host.self().fault;

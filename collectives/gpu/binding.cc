@@ -5,9 +5,8 @@
 
 #include "base/log.h"
 #include "collectives/communicator_state.h"
+#include "collectives/gpu/bind_across_hosts.h"
 #include "collectives/gpu/composition.h"
-#include "collectives/gpu/hosted_rank.h"
-#include "collectives/gpu/hosted_twin.h"
 #include "collectives/gpu/shared_device.h"
 #include "collectives/gpu/team_registry.h"
 
@@ -58,7 +57,7 @@ class Binding {
   // Ranks of several processes: they agree on who reaches whom, and one rank a process joins it to
   // the others.
   Done bind_among_processes(std::vector<int> devices) {
-    if (state_.facts.hosts > 1) return bind_through_host();
+    if (state_.facts.hosts > 1) return bind_through_host(std::move(devices));
     NeighbourRecords known;
     known.reproducible = state_.facts.reproducible;
     known.algorithms = state_.facts.algorithms;
@@ -89,7 +88,7 @@ class Binding {
     if (!request.around.through_host.empty()) {
       if (create_.rank == 0)
         RONDO_INFO(kInit, "{}: all calls pass through the host", request.around.through_host);
-      return bind_through_host();
+      return bind_through_host(std::move(devices));
     }
     request.processes = known.processes;
     request.devices = devices;
@@ -148,15 +147,10 @@ class Binding {
     return Communicator::create(part);
   }
 
-  // Ranks on GPUs of several hosts, or that share GPUs out of each other's reach: the host does
-  // their calls, on a communicator of its own.
-  Done bind_through_host() {
-    const std::uint64_t wanted = HostedRank::wanted_bytes();
-    Blob blob(sizeof(wanted));
-    std::memcpy(blob.data(), &wanted, sizeof(wanted));
-    RONDO_TRY(const std::vector<Blob> all, session_.all_gather(blob));
-    RONDO_TRY(state_.hosted, make_hosted_rank(state_, all, "on the host", create_.aborted));
-    return done();
+  // Ranks on GPUs of several hosts, or that share GPUs out of each other's reach.
+  Done bind_through_host(std::vector<int> devices) {
+    return bind_across_hosts(
+        {state_, session_, create_, listener_, std::move(devices), {deadline_, create_.aborted}});
   }
 
   CommunicatorState& state_;

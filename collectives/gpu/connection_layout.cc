@@ -24,10 +24,12 @@ bool all_near(const Nearness& near) {
   });
 }
 
-ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const Nearness& near)
+ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const Nearness& near,
+                                   const HostsOfRanks& hosts)
     : shape_(shape),
       pushes_(shape.pushes && all_near(near)),
-      meets_(shape.meets && all_near(near)) {
+      meets_(shape.meets && all_near(near)),
+      mirror_bytes_(near.size()) {
   const int n = static_cast<int>(near.size());
   meetings_at_ = pushes_ ? staging_at() + cuda::kPushStaging : rounds_at();
   bytes_.assign(near.size(), meets_ ? shared_at() + 2 * kSharedStaging : meetings_at_);
@@ -41,7 +43,7 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const Nearness&
       add_edge(parent, r, tree);
     }
   }
-  place_all(near);
+  place_all(near, hosts);
 }
 
 std::uint64_t ConnectionLayout::slot_bytes(int wire) const {
@@ -77,7 +79,7 @@ void ConnectionLayout::add_edge(int from, int to, int lane) {
     outgoing += edge.from == from;
     incoming += edge.to == to;
   }
-  edges_.push_back({from, to, lane, outgoing, incoming, {}, {}, {}});
+  edges_.push_back({from, to, lane, outgoing, incoming, {}, {}, {}, false, {}});
 }
 
 ConnectionLayout::Place ConnectionLayout::take(int home, std::uint64_t bytes) {
@@ -87,8 +89,15 @@ ConnectionLayout::Place ConnectionLayout::take(int home, std::uint64_t bytes) {
   return place;
 }
 
-void ConnectionLayout::place_all(const Nearness& near) {
+void ConnectionLayout::place_all(const Nearness& near, const HostsOfRanks& hosts) {
   for (Edge& edge : edges_) {
+    edge.crosses = !hosts.same(edge.from, edge.to);
+    if (edge.crosses || !hosts.is_own(edge.from)) {
+      edge.slots.assign(static_cast<std::size_t>(shape_.channels) * cuda::kWires, {kNowhere, 0});
+      edge.tail = edge.head = edge.slots;
+      if (edge.crosses) place_mirrors(edge, hosts);
+      continue;
+    }
     const bool close = near[edge.from][edge.to];
     for (int i = 0; i < shape_.channels * cuda::kWires; ++i) {
       const int wire = i % cuda::kWires;
@@ -102,12 +111,28 @@ void ConnectionLayout::place_all(const Nearness& near) {
   }
 }
 
+void ConnectionLayout::place_mirrors(Edge& edge, const HostsOfRanks& hosts) {
+  for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {
+    const int rank = direction == cuda::kOutgoing ? edge.from : edge.to;
+    if (!hosts.is_own(rank)) continue;
+    std::uint64_t& used = mirror_bytes_[static_cast<std::size_t>(rank)];
+    const auto take = [&used](std::uint64_t bytes) {
+      used += rounded(bytes);
+      return used - rounded(bytes);
+    };
+    const auto slots = static_cast<std::uint64_t>(shape_.slots);
+    for (int c = 0; c < shape_.channels; ++c)
+      edge.mirrors[direction].push_back({take(slots * shape_.slot_bytes), take(kCounterBytes),
+                                         take(kCounterBytes), take(slots * sizeof(std::uint64_t))});
+  }
+}
+
 bool ConnectionLayout::uses(int rank, int home) const {
   if (rank == home || pushes_ || meets_) return true;
   for (const Edge& edge : edges_) {
     const bool joins = (edge.from == rank && edge.to == home) ||  //
                        (edge.from == home && edge.to == rank);
-    if (joins && edge.slots[0].home != kHost) return true;
+    if (joins && edge.slots[0].home >= 0) return true;
   }
   return false;
 }

@@ -7,6 +7,10 @@
 // rank and channel at most 5 connections of slots * (slot_bytes + 16 KiB, and 32 KiB where LL128 is
 // allowed); 2 MiB a rank where all push lines into each other's memory (pushed_lines.h), and 2 MiB
 // where several processes share direct kernels (peer_launches.h).
+//
+// Ranks of several hosts: a layout is one host's. A connection to another one has slots and words
+// on both sides, in pinned memory of the rank there ("mirrors"), which a relay keeps alike
+// (relay.h): each kernel believes that its neighbour is on its host. Simple only.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +33,22 @@ struct ConnectionShape {
 using Nearness = std::vector<std::vector<bool>>;
 bool all_near(const Nearness& near);
 
+// Which host each rank is on, and which of them this layout is for. Empty: there is one.
+struct HostsOfRanks {
+  std::vector<int> of_rank;
+  int own = 0;
+  bool same(int a, int b) const { return of_rank.empty() || of_rank[a] == of_rank[b]; }
+  bool is_own(int rank) const { return of_rank.empty() || of_rank[rank] == own; }
+};
+
 class ConnectionLayout {
  public:
   static constexpr int kHost = -1;
+  static constexpr int kNowhere = -2;  // not here, or in mirrors
+  // Offsets in the mirrors' memory of a rank. `used`: bytes in each slot.
+  struct Mirror {
+    std::uint64_t slots, tail, head, used;
+  };
   // A place in the memory of a rank, or of the host (home kHost).
   struct Place {
     int home = kHost;
@@ -41,9 +58,13 @@ class ConnectionLayout {
     int from, to, lane;
     int out_index, in_index;               // among the ends of `from` and of `to`
     std::vector<Place> slots, tail, head;  // by channel * kWires + wire
+    bool crosses = false;                  // to another host
+    // By direction and channel, where it does: at `from` and at `to`, where they are on this host.
+    std::vector<Mirror> mirrors[cuda::kDirections];
   };
 
-  ConnectionLayout(const ConnectionShape& shape, const Nearness& near);
+  ConnectionLayout(const ConnectionShape& shape, const Nearness& near,
+                   const HostsOfRanks& hosts = {});
 
   int ranks() const { return static_cast<int>(bytes_.size()); }
   const ConnectionShape& shape() const { return shape_; }
@@ -51,6 +72,9 @@ class ConnectionLayout {
   // A rank's memory begins with its ends; the host's with the Control of every rank.
   std::uint64_t bytes(int rank) const { return bytes_[static_cast<std::size_t>(rank)]; }
   std::uint64_t host_bytes() const { return host_bytes_; }
+  std::uint64_t mirror_bytes(int rank) const {
+    return mirror_bytes_[static_cast<std::size_t>(rank)];
+  }
   std::uint64_t bytes_of_ends() const;
   std::uint64_t launches_at() const;  // in a rank's memory
   // Where ranks push: how many rounds each CTA of the rank has done, and where others push to.
@@ -69,14 +93,15 @@ class ConnectionLayout {
 
  private:
   void add_edge(int from, int to, int lane);
-  void place_all(const Nearness& near);
+  void place_all(const Nearness& near, const HostsOfRanks& hosts);
+  void place_mirrors(Edge& edge, const HostsOfRanks& hosts);
   Place take(int home, std::uint64_t bytes);
 
   ConnectionShape shape_;
   bool pushes_, meets_;
   std::uint64_t meetings_at_ = 0;
   std::vector<Edge> edges_;
-  std::vector<std::uint64_t> bytes_;
+  std::vector<std::uint64_t> bytes_, mirror_bytes_;
   std::uint64_t host_bytes_ = 0;
 };
 

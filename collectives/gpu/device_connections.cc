@@ -65,8 +65,29 @@ Result<std::unique_ptr<DeviceConnections>> DeviceConnections::open(ConnectionLay
                                                                    ConnectionMemory memory) {
   std::unique_ptr<DeviceConnections> made(
       new DeviceConnections(std::move(layout), devices, std::move(memory)));
+  RONDO_CHECK_OK(made->make_mirrors());
   RONDO_CHECK_OK(made->write_ends());
   return made;
+}
+
+// Ranks of other processes have none here.
+Done DeviceConnections::make_mirrors() {
+  mirrors_.resize(devices_.size());
+  mirrors_on_device_.resize(devices_.size());
+  for (int r = 0; r < layout_.ranks(); ++r) {
+    const std::uint64_t bytes = layout_.mirror_bytes(r);
+    if (!is_here(r) || bytes == 0) continue;
+    const DeviceScope scope(devices_[r]);
+    RONDO_CHECK_OK(scope.entered());
+    void *at = nullptr, *on_device = nullptr;
+    RONDO_CHECK_OK(check(api_.allocate_host(&at, bytes, kHostPortable | kHostMapped),
+                         "cudaHostAlloc for connections between hosts"));
+    mirrors_[r] = static_cast<std::byte*>(at);
+    std::memset(at, 0, bytes);
+    RONDO_CHECK_OK(check(api_.host_device_pointer(&on_device, at), "cudaHostGetDevicePointer"));
+    mirrors_on_device_[r] = static_cast<std::byte*>(on_device);
+  }
+  return done();
 }
 
 DeviceConnections::~DeviceConnections() {
@@ -76,6 +97,8 @@ DeviceConnections::~DeviceConnections() {
     const DeviceScope scope(devices_[r]);
     api_.synchronize_device();  // a kernel of an aborted call may still be on its way out
   }
+  for (std::byte* mirror : mirrors_)
+    if (mirror != nullptr) api_.free_host(mirror);
 }
 
 void DeviceConnections::leak() {
@@ -100,15 +123,23 @@ Done DeviceConnections::write_ends() {
         const int rank = out ? edge.from : edge.to;
         if (!is_here(rank)) continue;
         DeviceEnd end{};
+        end.lane = edge.lane;
+        const int index = out ? edge.out_index : edge.in_index;
+        DeviceEnd& place = ends[rank][(i * cuda::kDirections + direction) * cuda::kEnds + index];
+        if (edge.crosses) {
+          if (i % cuda::kWires != static_cast<int>(cuda::Wire::kSimple)) continue;
+          end.connection = connection_at(edge, static_cast<cuda::Direction>(direction),
+                                         i / cuda::kWires, mirrors_on_device_[rank]);
+          place = end;
+          continue;
+        }
         end.connection.buffer = address(edge.slots[i], rank);
         end.connection.tail = reinterpret_cast<std::uint64_t*>(address(edge.tail[i], rank));
         end.connection.head = reinterpret_cast<std::uint64_t*>(address(edge.head[i], rank));
         end.connection.slot_bytes = layout_.slot_bytes(i % cuda::kWires);
         end.connection.slot_count = static_cast<std::uint64_t>(shape.slots);
         end.connection.peer = out ? edge.to : edge.from;
-        end.lane = edge.lane;
-        const int index = out ? edge.out_index : edge.in_index;
-        ends[rank][(i * cuda::kDirections + direction) * cuda::kEnds + index] = end;
+        place = end;
       }
     }
   }
@@ -127,6 +158,30 @@ Done DeviceConnections::write_ends() {
     RONDO_CHECK_OK(check(error, "setting up connections"));
   }
   return done();
+}
+
+Connection DeviceConnections::connection_at(const ConnectionLayout::Edge& edge,
+                                            cuda::Direction direction, int channel,
+                                            std::byte* base) const {
+  const ConnectionLayout::Mirror& mirror = edge.mirrors[direction][channel];
+  const auto word = [base](std::uint64_t at) {
+    return reinterpret_cast<std::uint64_t*>(base + at);
+  };
+  Connection made{};
+  made.buffer = base + mirror.slots;
+  made.slot_bytes = layout_.slot_bytes(static_cast<int>(cuda::Wire::kSimple));
+  made.slot_count = static_cast<std::uint64_t>(layout_.shape().slots);
+  made.tail = word(mirror.tail);
+  made.head = word(mirror.head);
+  made.used = word(mirror.used);
+  made.peer = direction == cuda::kOutgoing ? edge.to : edge.from;
+  return made;
+}
+
+Connection DeviceConnections::mirror(const ConnectionLayout::Edge& edge, cuda::Direction direction,
+                                     int channel) const {
+  const int rank = direction == cuda::kOutgoing ? edge.from : edge.to;
+  return connection_at(edge, direction, channel, mirrors_[rank]);
 }
 
 DeviceEnd* DeviceConnections::ends(int rank) const {

@@ -70,6 +70,7 @@ Done HostedRank::open() {
 HostedRank::~HostedRank() {
   if (made_in_ != fork_generation()) {
     if (thread_.joinable()) thread_.detach();
+    (void)kernels_.release();  // its thread, too, is the parent's
     return;
   }
   const auto drained = [&](double seconds) {
@@ -83,13 +84,23 @@ HostedRank::~HostedRank() {
   };
   bool over = thread_.joinable() ? drained(kPatientSeconds) : true;
   if (!over) {
-    end();
+    Fault left;
+    left.status = Status::kRemoteError;
+    left.rank = left.culprit = twin_->rank();
+    left.text = fmt::format("rank {} left the communicator before its calls were over", left.rank);
+    end(left);
     over = drained(kPatientSeconds / 2);
   }
+  if (kernels_ && !over) kernels_->leak();
   stop_ = true;
   posted_.notify_all();
   if (thread_.joinable()) thread_.join();
   if (pinned_ != nullptr && over) api_.free_host(pinned_);
+}
+
+void HostedRank::end(const Fault& fault) {
+  if (kernels_) kernels_->end(fault);
+  end();
 }
 
 void HostedRank::end() {
@@ -206,8 +217,22 @@ Done HostedRank::post(std::span<const DeviceCall> calls) {
   return messages ? post_messages(calls) : done();
 }
 
+Done HostedRank::launch_kernel(const DevicePlan& plan, const DeviceCall& call) {
+  GpuCaptureInfo capture;
+  RONDO_CHECK_OK(check(api_.capture_info(call.stream, &capture), "cudaStreamGetCaptureInfo"));
+  RONDO_CHECK_OK(order_.wait(call.stream, capture));
+  RONDO_CHECK_OK(kernels_->launch(plan, call));
+  return order_.end(call.stream, capture);
+}
+
 Done HostedRank::post_collective(const DeviceCall& call) {
   const CallRecord& record = call.record;
+  if (kernels_) {
+    GpuCaptureInfo capture;
+    RONDO_CHECK_OK(check(api_.capture_info(call.stream, &capture), "cudaStreamGetCaptureInfo"));
+    if (!capturing(capture)) RONDO_CHECK_OK(kernels_->announce(record));
+    if (const auto plan = kernels_->plan(record)) return launch_kernel(*plan, call);
+  }
   const CallSteps steps(record, twin_->size(), shape_);
   const std::uint64_t width = size_of(record.type);
   Descriptor descriptor;

@@ -13,7 +13,7 @@
 // rounds of one piece a peer: peers that take large messages in several groups must not wait for
 // each other crosswise. Cost: two copies and three memory operations a step, and a thread a rank.
 // It does puts and signals too, also for ranks whose other calls run on GPUs (post_one_sided()).
-// Not there: kernels that fill slots for the network themselves, and GPUDirect.
+// Large calls can run as kernels instead (spanning_kernels.h), in one order with all others.
 #pragma once
 
 #include <atomic>
@@ -31,6 +31,7 @@
 #include "collectives/communicator.h"
 #include "collectives/gpu/call_steps.h"
 #include "collectives/gpu/device_team.h"
+#include "collectives/gpu/spanning_kernels.h"
 #include "collectives/gpu/stream_order.h"
 
 namespace rondo::gpu {
@@ -54,12 +55,17 @@ class HostedRank {
   HostedRank(const HostedRank&) = delete;
   HostedRank& operator=(const HostedRank&) = delete;
 
+  // Before the first call, on all ranks alike: what runs large calls from then on.
+  void add_kernels(std::unique_ptr<SpanningKernels> kernels) { kernels_ = std::move(kernels); }
+
   // Enqueues the calls of one group; the rank's device must be current.
   Done post(std::span<const DeviceCall> calls);
   // The same of puts, signals and waits for signals (hosted_one_sided.cc).
   Done post_one_sided(std::span<const DeviceCall> calls);
-  // All waits end; from any thread.
-  void end();
+  // A kernel of the rank waited too long: the fault comes soon.
+  bool kernel_gave_up() const { return kernels_ && kernels_->gave_up(); }
+  // All waits end, because of this; from any thread.
+  void end(const Fault& fault);
 
  private:
   // Pieces of a group's messages from or to one rank, in order.
@@ -92,7 +98,9 @@ class HostedRank {
   HostedRank(std::shared_ptr<Communicator> twin, const Terms& terms,
              std::function<void(Fault)> raise);
   Done open();
+  void end();
   Done post_collective(const DeviceCall& call);
+  Done launch_kernel(const DevicePlan& plan, const DeviceCall& call);
   Done post_messages(std::span<const DeviceCall> calls);
   Result<std::uint32_t> place(Descriptor made, bool in_capture);
   Done wait_for_room(std::unique_lock<std::mutex>& lock);
@@ -134,6 +142,7 @@ class HostedRank {
   std::uint64_t plain_ = 0;                   // calls enqueued
   std::atomic<std::uint64_t> served_{0};
   std::atomic<bool> ended_{false}, stop_{false};
+  std::unique_ptr<SpanningKernels> kernels_;  // null: the host does all calls
   std::thread thread_;
 };
 

@@ -13,6 +13,8 @@ namespace {
 
 constexpr auto kNap = std::chrono::microseconds(50);
 constexpr int kTurnsBeforeNaps = 2000;
+constexpr auto kMoment = std::chrono::milliseconds(1);
+constexpr int kMoments = 300;
 
 }  // namespace
 
@@ -59,6 +61,10 @@ void HostedRank::run_call(const Descriptor& call, bool plain) {
     if (!wait_ready(j + 1)) return;
     const Done result = run_step(call, steps, j);
     if (!result.ok()) {
+      // Whoever ended the twin elsewhere says why on a connection of its own, a moment later.
+      for (int i = 0; kernels_ && result.status() == Status::kRemoteError && i < kMoments; ++i)
+        if (!ended_ && !kernels_->heard_of_end()) std::this_thread::sleep_for(kMoment);
+      if (kernels_ && kernels_->heard_of_end()) return;
       if (!ended_.exchange(true)) {  // the twin's ranks know, or will
         Fault fault;
         if (const auto found = twin_->fault()) fault = *found;

@@ -34,27 +34,6 @@ std::vector<int> ranks_behind(const DeviceConnections& connections, int rank, Be
   return found;
 }
 
-struct Newest {
-  std::uint64_t number = 0;  // 0: none, or one after the other just now
-  CallRecord call;
-  std::uint64_t digest = 0;
-};
-// The call of the newest launch stands still until the next but one; so it is read again where one
-// has begun meanwhile.
-Newest newest(const DeviceConnections& connections, int rank) {
-  constexpr int kMostTries = 100;
-  const cuda::Control& control = connections.host_control(rank);
-  for (int i = 0; i < kMostTries; ++i) {
-    Newest found{word(control.progress[0].begun), {}, 0};
-    if (found.number == 0) return {};
-    found.digest = word(control.begun_digest[found.number % 2]);
-    found.call = load_record(control.begun_call[found.number % 2]);
-    HostAtomics::fence_seq_cst();
-    if (word(control.progress[0].begun) == found.number) return found;
-  }
-  return {};
-}
-
 std::string list(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank" : "ranks";
   for (std::size_t i = 0; i < ranks.size(); ++i)
@@ -70,8 +49,24 @@ bool is_in_launch(const DeviceConnections& connections, int rank) {
   return inside;
 }
 
+// The call of the newest launch stands still until the next but one; so it is read again where one
+// has begun meanwhile.
+NewestLaunch newest_launch_of(const DeviceConnections& connections, int rank) {
+  constexpr int kMostTries = 100;
+  const cuda::Control& control = connections.host_control(rank);
+  for (int i = 0; i < kMostTries; ++i) {
+    NewestLaunch found{word(control.progress[0].begun), {}, 0};
+    if (found.number == 0) return {};
+    found.digest = word(control.begun_digest[found.number % 2]);
+    found.call = load_record(control.begun_call[found.number % 2]);
+    HostAtomics::fence_seq_cst();
+    if (word(control.progress[0].begun) == found.number) return found;
+  }
+  return {};
+}
+
 CallRecord newest_launch(const DeviceConnections& connections, int rank) {
-  return newest(connections, rank).call;
+  return newest_launch_of(connections, rank).call;
 }
 
 std::vector<int> ranks_not_come(const DeviceConnections& connections, int rank) {
@@ -85,10 +80,10 @@ std::vector<int> ranks_not_over(const DeviceConnections& connections, int rank) 
 }
 
 int rank_that_differs(const DeviceConnections& connections, int rank) {
-  const Newest mine = newest(connections, rank);
+  const NewestLaunch mine = newest_launch_of(connections, rank);
   if (mine.number == 0) return -1;
   for (int peer = 0; peer < connections.layout().ranks(); ++peer)
-    if (const Newest theirs = newest(connections, peer);
+    if (const NewestLaunch theirs = newest_launch_of(connections, peer);
         theirs.number == mine.number &&
         (!(theirs.call == mine.call) || theirs.digest != mine.digest))
       return peer;

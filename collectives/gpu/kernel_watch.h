@@ -25,6 +25,12 @@ std::optional<KernelFault> kernel_fault(const DeviceConnections& connections, in
 
 bool is_in_launch(const DeviceConnections& connections, int rank);
 CallRecord newest_launch(const DeviceConnections& connections, int rank);
+struct NewestLaunch {
+  std::uint64_t number = 0;  // 0: none, or one after the other just now
+  CallRecord call;
+  std::uint64_t digest = 0;  // of all launches' calls until then
+};
+NewestLaunch newest_launch_of(const DeviceConnections& connections, int rank);
 // While the rank is in a launch: ranks that have not begun it,
 std::vector<int> ranks_not_come(const DeviceConnections& connections, int rank);
 // and those that have not ended it.

@@ -78,6 +78,7 @@ std::string list_ranks(const std::vector<int>& ranks) {
 }  // namespace
 
 bool CommunicatorState::adopt_kernel_fault() {
+  if (hosted && hosted->kernel_gave_up()) return !adopted_fault().ok();
   if (!team) return false;
   const auto found = team->kernel_fault(rank);
   if (!found) return false;

@@ -32,7 +32,7 @@ enum Verdict : int { kWell = 0, kRefused = 1, kFailed = 2 };
 class Sharing {
  public:
   explicit Sharing(const SharedConnectionsRequest& request)
-      : request_(request), layout_(request.shape, request.near) {}
+      : request_(request), layout_(request.shape, request.near, request.hosts) {}
 
   // What all processes make of this attempt; an error where they failed for a reason of their own.
   Result<Verdict> run() {

@@ -29,6 +29,7 @@ struct SharedConnectionsRequest {
   ConnectionShape shape;
   Nearness near;
   net::Patience patience;
+  HostsOfRanks hosts = {};  // where there are several; ranks of others are in no party (-1)
 };
 Result<std::unique_ptr<DeviceConnections>> share_connections(SharedConnectionsRequest request);
 

@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "collectives/gpu/device.h"
+#include "collectives/gpu/process_meeting.h"
 #include "collectives/gpu/shared_connections.h"
 #include "kernels/cuda/direct_args.h"
 
@@ -46,30 +47,9 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
   seats.most_ctas = multiprocessors * cuda::kDirectCtas;
   if (request.around.most_ctas < kNoCtaLimit)
     seats.most_ctas = std::min(seats.most_ctas, request.around.most_ctas * ranks);
-  std::vector<Fd> sockets;
-  std::unique_ptr<ProcessBoard> board;
-  if (seats.party == 0) {
-    RONDO_TRY(board, ProcessBoard::create({ranks, parties, staging_bytes()}));
-    sockets.resize(parties);
-    for (int heard = 1; heard < parties; ++heard) {
-      RONDO_TRY(Fd socket, shm::accept_unix(*request.listener, request.patience));
-      RONDO_TRY(const shm::FdMessage hello, shm::receive_fds(socket.get(), request.patience));
-      if (hello.value < 1 || hello.value >= parties || sockets[hello.value])
-        return fail(Status::kInternalError, "process {} of {} on GPUs of this host joined twice",
-                    hello.value, parties);
-      const int fd = board->fd();
-      RONDO_CHECK_OK(shm::send_fds(socket.get(), 0, {&fd, 1}, request.patience));
-      sockets[hello.value] = std::move(socket);
-    }
-  } else {
-    RONDO_TRY(Fd socket, shm::connect_unix(request.sockets[0], request.patience));
-    RONDO_CHECK_OK(shm::send_fds(socket.get(), seats.party, {}, request.patience));
-    RONDO_TRY(const shm::FdMessage reply, shm::receive_fds(socket.get(), request.patience));
-    if (reply.fds.size() != 1)
-      return fail(Status::kInternalError, "rank 0's process sent no shared memory");
-    RONDO_TRY(board, ProcessBoard::open(reply.fds[0].get(), ranks, parties));
-    sockets.push_back(std::move(socket));
-  }
+  RONDO_TRY(auto met, meet_processes({ranks, parties, seats.party, staging_bytes(),
+                                      request.listener, request.sockets[0], request.patience}));
+  auto [board, sockets] = std::move(met);
   std::unique_ptr<DeviceConnections> connections;
   if (request.around.plan.most_channels > 0) {
     RONDO_TRY(connections,

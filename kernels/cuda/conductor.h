@@ -102,6 +102,9 @@ RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, con
       if (i == 0) step = now;
     } else if (args.wire == Wire::kLL && (now & 0x7fffffff) < end.slot_count()) {
       how |= i == 2 ? kFillsSlot0 : kFillsSlot1;
+    } else if (std::uint64_t* const used = end.used(); used != nullptr) {
+      // The poster's fence covers it: two barriers are between.
+      device::store_relaxed<device::Scope::kSystem>(used + end.next_slot(), c.count * kWidth);
     }
     if (incoming || !flagged) {
       write_word(job + kPosts + 2 * i,

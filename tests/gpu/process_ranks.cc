@@ -71,9 +71,8 @@ int ranks_of(const Places& places) {
   return static_cast<int>(ranks);
 }
 
-void run_on_gpus(const Places& places, const Environment& environment, const GpuBody& body) {
-  const int n = ranks_of(places);
-  const auto process = [&](RankSeat& seat) {
+RankProcesses::Body on_gpus(const Places& places, const GpuBody& body) {
+  return [&places, body, n = ranks_of(places)](RankSeat& seat) {
     int rank = 0;
     for (int p = 0; p < seat.rank; ++p) rank += static_cast<int>(places[p].size());
     std::vector<std::thread> threads;
@@ -88,8 +87,14 @@ void run_on_gpus(const Places& places, const Environment& environment, const Gpu
     for (std::thread& thread : threads) thread.join();
     seat.expect(!testing::Test::HasFailure(), "an assertion failed in its process (printed above)");
   };
-  RankProcesses processes(static_cast<int>(places.size()), gpu_options(environment), process);
-  processes.wait_exits(240);
+}
+
+void run_on_gpus(const Places& places, const Environment& environment, const GpuBody& body,
+                 const std::vector<std::string>& hosts, double seconds) {
+  RankProcesses::Options options = gpu_options(environment);
+  options.hosts = hosts;
+  RankProcesses processes(static_cast<int>(places.size()), options, on_gpus(places, body));
+  processes.wait_exits(seconds);
   processes.check_expectations();
 }
 

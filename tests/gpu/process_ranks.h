@@ -44,6 +44,10 @@ void run_on_gpu(int n, const Environment& environment, const GpuBody& body, Gpus
 // Processes with several ranks, each a thread: [process][rank of it] is its device.
 using Places = std::vector<std::vector<int>>;
 int ranks_of(const Places& places);
-void run_on_gpus(const Places& places, const Environment& environment, const GpuBody& body);
+// hosts: NCCL_HOSTID of each process; empty: all on this host. seconds: for all of it.
+void run_on_gpus(const Places& places, const Environment& environment, const GpuBody& body,
+                 const std::vector<std::string>& hosts = {}, double seconds = 240);
+// A body for RankProcesses that are processes of several ranks; report() is the first rank's.
+RankProcesses::Body on_gpus(const Places& places, const GpuBody& body);
 
 }  // namespace rondo::test

@@ -54,7 +54,7 @@ TEST(TcpHandshake, RefusesWhatNoRankSays) {
   EXPECT_TRUE(refused([](Hello& h) { h.count = 0; }));
   EXPECT_TRUE(refused([](Hello& h) { h.count = kMostSockets + 1; }));
   EXPECT_TRUE(refused([](Hello& h) { h.index = h.count; }));
-  EXPECT_TRUE(refused([](Hello& h) { h.name.lane = net::kLanes; }));
+  EXPECT_TRUE(refused([](Hello& h) { h.name.lane = net::kMostLanes; }));
   EXPECT_TRUE(refused([](Hello& h) { h.name.lane = -1; }));
   EXPECT_TRUE(refused([](Hello& h) { h.name.from = -1; }));
   EXPECT_FALSE(decode_challenge(good));

@@ -35,6 +35,8 @@ inline constexpr int kPointToPointLane = 2;
 inline constexpr int kControlLane = 3;  // small messages, read at once; a silent host is noticed
 inline constexpr int kPutLane = 4;
 inline constexpr int kLanes = 5;
+// Lanes from kLanes on are what a network's owner makes of them (collectives/gpu/relay.h).
+inline constexpr int kMostLanes = 256;
 
 // Which link of a communicator: made by rank `from`, accepted by rank `to`.
 struct LinkName {
@@ -64,6 +66,16 @@ struct Completion {
 
 // Names registered memory to a device; 0 for networks that need none.
 using MemoryKey = std::uint64_t;
+
+// Memory of messages' bodies: the host's; a GPU's by its device address; or a GPU's by a dmabuf
+// file, for networks whose adapter reads and writes it by itself (GPUDirect).
+struct Memory {
+  enum class Kind { kHost, kDevice, kDmabuf };
+  std::span<std::byte> bytes;  // addresses as bodies name them
+  Kind kind = Kind::kHost;
+  int dmabuf = -1;           // kDmabuf: the file, the caller's,
+  std::uint64_t offset = 0;  // and where in it `bytes` begin
+};
 
 class Link {
  public:
@@ -100,7 +112,9 @@ class Network {
                                                 std::span<const std::byte> address) = 0;
   // The next link that a peer opened and proved its right to; null: none now.
   virtual std::unique_ptr<Link> accept() = 0;
-  virtual Result<MemoryKey> register_memory(std::span<std::byte> memory) = 0;
+  // Before anything else is registered: what kinds there is a use for.
+  virtual bool takes(Memory::Kind kind) const = 0;
+  virtual Result<MemoryKey> register_memory(const Memory& memory) = 0;
   virtual void deregister_memory(MemoryKey key) = 0;
   // Looks once which links can move. True if one may.
   virtual bool poll() = 0;

@@ -203,7 +203,7 @@ Result<Connection*> RemoteLinks::sender(int peer, int lane) {
   RONDO_TRY(Line * line, state_->data(peer, lane));
   if (!line->out) {
     RONDO_TRY(line->out, net::SlotSender::make(peer, state_->options.slots));
-    RONDO_TRY(line->out_key, state_->network->register_memory(line->out->memory()));
+    RONDO_TRY(line->out_key, state_->network->register_memory({line->out->memory()}));
   }
   return &line->out->connection();
 }
@@ -212,7 +212,7 @@ Result<Connection*> RemoteLinks::receiver(int peer, int lane) {
   RONDO_TRY(Line * line, state_->data(peer, lane));
   if (!line->in) {
     RONDO_TRY(line->in, net::SlotReceiver::make(peer, state_->options.slots));
-    RONDO_TRY(line->in_key, state_->network->register_memory(line->in->memory()));
+    RONDO_TRY(line->in_key, state_->network->register_memory({line->in->memory()}));
   }
   return &line->in->connection();
 }

@@ -29,6 +29,7 @@ Result<std::unique_ptr<SlotMemory>> SlotMemory::make(int peer, const SlotShape& 
     return fail_errno(errno, "no memory for {} slots of {} bytes to rank {} (NCCL_BUFFSIZE)",
                       shape.count, shape.bytes, peer);
   c.buffer = static_cast<std::byte*>(memory);
+  made->owned_ = true;
   made->records_.resize(shape.count);
   made->used_.resize(shape.count);
   c.tail = &made->tail_.value;
@@ -39,8 +40,19 @@ Result<std::unique_ptr<SlotMemory>> SlotMemory::make(int peer, const SlotShape& 
   return made;
 }
 
+std::unique_ptr<SlotMemory> SlotMemory::over(const Connection& given) {
+  std::unique_ptr<SlotMemory> made(new SlotMemory);
+  made->connection_ = given;
+  made->records_.resize(given.slot_count);
+  made->connection_.records = made->records_.data();
+  if (given.used != nullptr) return made;
+  made->used_.resize(given.slot_count);
+  made->connection_.used = made->used_.data();
+  return made;
+}
+
 SlotMemory::~SlotMemory() {
-  if (connection_.buffer != nullptr) ::munmap(connection_.buffer, mapped_bytes(connection_));
+  if (owned_) ::munmap(connection_.buffer, mapped_bytes(connection_));
 }
 
 Result<SlotSender> SlotSender::make(int peer, const SlotShape& shape) {

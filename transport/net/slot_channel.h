@@ -28,10 +28,13 @@ struct SlotShape {
   std::uint64_t count = 8;
 };
 
-// A Connection and the memory that it points to.
+// A Connection and the memory that it points to, its own or somebody else's.
 class SlotMemory {
  public:
   static Result<std::unique_ptr<SlotMemory>> make(int peer, const SlotShape& shape);
+  // Slots and words of `given` stay where they are and must outlive this; records, and `used` where
+  // it is null, are made here.
+  static std::unique_ptr<SlotMemory> over(const Connection& given);
   ~SlotMemory();
   SlotMemory(const SlotMemory&) = delete;
   SlotMemory& operator=(const SlotMemory&) = delete;
@@ -52,6 +55,7 @@ class SlotMemory {
     std::uint64_t value = 0;
   };
   Connection connection_{};
+  bool owned_ = false;
   Word tail_;
   Word head_;
   std::vector<CallRecord> records_;
@@ -61,6 +65,8 @@ class SlotMemory {
 class SlotSender {
  public:
   static Result<SlotSender> make(int peer, const SlotShape& shape);
+  // Whoever fills the slots says in connection.used how many bytes.
+  static SlotSender over(const Connection& given) { return SlotSender(SlotMemory::over(given)); }
 
   Connection& connection() { return memory_->connection(); }
   std::span<std::byte> memory() const { return memory_->buffer(); }
@@ -81,6 +87,9 @@ class SlotSender {
 class SlotReceiver {
  public:
   static Result<SlotReceiver> make(int peer, const SlotShape& shape);
+  static SlotReceiver over(const Connection& given) {
+    return SlotReceiver(SlotMemory::over(given));
+  }
 
   Connection& connection() { return memory_->connection(); }
   std::span<std::byte> memory() const { return memory_->buffer(); }

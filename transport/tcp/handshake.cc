@@ -49,8 +49,8 @@ std::optional<Hello> decode_hello(ByteSpan bytes) {
   hello.link_id = in.number<std::uint64_t>();
   in.fill(hello.nonce);
   const bool sound = in.finished() && hello.name.from >= 0 && hello.name.to >= 0 &&
-                     hello.name.lane >= 0 && hello.name.lane < net::kLanes && hello.count >= 1 &&
-                     hello.count <= kMostSockets && hello.index < hello.count;
+                     hello.name.lane >= 0 && hello.name.lane < net::kMostLanes &&
+                     hello.count >= 1 && hello.count <= kMostSockets && hello.index < hello.count;
   return sound ? std::optional(hello) : std::nullopt;
 }
 

@@ -53,6 +53,14 @@ Result<std::unique_ptr<net::Link>> TcpNetwork::connect(const net::LinkName& name
       std::make_unique<TcpLink>(name, options_.vigilance, std::move(dial)));
 }
 
+Result<net::MemoryKey> TcpNetwork::register_memory(const net::Memory& memory) {
+  if (!takes(memory.kind))
+    return fail(Status::kInvalidArgument,
+                "sockets move host memory only: stage a device's {} bytes in pinned memory",
+                memory.bytes.size());
+  return net::MemoryKey{0};
+}
+
 std::unique_ptr<net::Link> TcpNetwork::accept() {
   if (!door_) return nullptr;
   auto arrival = door_->next();

@@ -34,9 +34,8 @@ class TcpNetwork final : public net::Network {
   Result<std::unique_ptr<net::Link>> connect(const net::LinkName& name,
                                              std::span<const std::byte> address) override;
   std::unique_ptr<net::Link> accept() override;
-  Result<net::MemoryKey> register_memory(std::span<std::byte>) override {
-    return net::MemoryKey{0};
-  }
+  bool takes(net::Memory::Kind kind) const override { return kind == net::Memory::Kind::kHost; }
+  Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
   void deregister_memory(net::MemoryKey) override {}
   bool poll() override { return poller_.wait(std::chrono::milliseconds(0)); }
   int poll_fd() const override { return poller_.fd(); }

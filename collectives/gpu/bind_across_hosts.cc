@@ -1,0 +1,232 @@
+#include "collectives/gpu/bind_across_hosts.h"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "base/log.h"
+#include "collectives/gpu/device.h"
+#include "collectives/gpu/hosted_twin.h"
+#include "collectives/gpu/peer_access.h"
+#include "collectives/gpu/process_meeting.h"
+#include "collectives/gpu/shared_connections.h"
+#include "collectives/gpu/shared_memory.h"
+#include "collectives/gpu/span_plan.h"
+#include "transport/bootstrap/hmac.h"
+
+namespace rondo::gpu {
+namespace {
+
+using Blob = std::vector<std::byte>;
+using SharedConnections = std::shared_ptr<DeviceConnections>;
+
+constexpr std::uint64_t kNoStaging = 64 << 10;  // of a board that only brings handles
+
+// Where the ranks of one process find what one of them has made; `key` is theirs in common.
+class Registry {
+ public:
+  static Registry& instance() {
+    static auto& one = *new Registry;  // never destroyed: the program may end with communicators
+    return one;
+  }
+  void put(const void* key, const SharedConnections& made) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(made_, [](const auto& entry) { return entry.second.expired(); });
+    made_[key] = made;
+  }
+  SharedConnections find(const void* key) {
+    std::lock_guard lock(mutex_);
+    const auto found = made_.find(key);
+    return found == made_.end() ? nullptr : found->second.lock();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<const void*, std::weak_ptr<DeviceConnections>> made_;
+};
+
+class Binding {
+ public:
+  explicit Binding(const AcrossHostsRequest& request)
+      : request_(request),
+        state_(request.state),
+        rank_(request.create.rank),
+        size_(request.create.size),
+        device_(request.create.options.device) {}
+
+  Done run() {
+    RONDO_CHECK_OK(agree());
+    RONDO_TRY(state_.hosted,
+              make_hosted_rank(state_, staging_, "on the host", request_.create.aborted));
+    if (span_.why_not.empty()) RONDO_CHECK_OK(make_kernels());
+    if (span_.why_not.empty()) return done();
+    RONDO_INFO(kInit, "rank {}: the hosts do all calls of these GPUs: {}", rank_, span_.why_not);
+    return done();
+  }
+
+ private:
+  struct Facts {
+    std::uint64_t staging = 0;
+    SpanFacts span;
+  };
+
+  Done agree() {
+    Facts mine{HostedRank::wanted_bytes(),
+               span_facts_of(device_, request_.create.options.fewest_ctas,
+                             request_.create.options.most_ctas)};
+    Blob blob(sizeof(mine));
+    std::memcpy(blob.data(), &mine, sizeof(mine));
+    RONDO_TRY(const std::vector<Blob> all, request_.session.all_gather(blob));
+    SpanRecords records;
+    std::vector<GpuFacts> gpus;
+    for (int r = 0; r < size_; ++r) {
+      if (all[r].size() != sizeof(Facts))
+        return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
+      Facts theirs;
+      std::memcpy(&theirs, all[r].data(), sizeof(theirs));
+      const auto* const staging = reinterpret_cast<const std::byte*>(&theirs.staging);
+      staging_.emplace_back(staging, staging + sizeof(theirs.staging));
+      gpus.push_back(theirs.span.gpu);
+      records.facts.push_back(theirs.span);
+      records.processes.push_back(state_.ranks[r].process);
+      records.hosts.push_back(state_.ranks[r].host);
+    }
+    // What cannot be asked is not reached.
+    const auto row = reach_of_device(device_, gpus);
+    RONDO_TRY(records.reach, request_.session.all_gather(row.ok() ? *row : Blob{}));
+    records.reproducible = state_.facts.reproducible;
+    records.algorithms = state_.facts.algorithms;
+    span_ = agree_on_span(records);
+    return done();
+  }
+
+  static std::function<void(Fault)> raises_in(CommunicatorState& state) {
+    return [to = &state](Fault found) { to->raise(std::move(found), false); };
+  }
+
+  // Every step is taken by all ranks, or by none.
+  Done make_kernels() {
+    SharedConnections connections;
+    Done mine = done();
+    const bool speaks = is_first_of_process();
+    if (speaks) mine = share(&connections);
+    if (connections) Registry::instance().put(state_.group.get(), connections);
+    RONDO_TRY(const bool shared, all_did(mine, "share connections"));
+    if (!shared) return done();
+    if (!speaks) connections = Registry::instance().find(state_.group.get());
+    std::unique_ptr<SpanningKernels> kernels;
+    mine = open(std::move(connections), &kernels);
+    RONDO_TRY(const std::vector<Blob> addresses,
+              request_.session.all_gather(mine.ok() ? kernels->address() : Blob{}));
+    RONDO_TRY(const bool opened, all_did(mine, "open connections"));
+    if (!opened) return done();
+    mine = kernels->connect(addresses, request_.patience);
+    RONDO_TRY(const bool connected, all_did(mine, "connect"));
+    if (connected) state_.hosted->add_kernels(std::move(kernels));
+    return done();
+  }
+
+  // Whether no rank failed; else the first one's reason is kept.
+  Result<bool> all_did(const Done& mine, const char* what) {
+    Blob blob;
+    if (!mine.ok()) {
+      const std::string& text = mine.error().text;
+      blob.assign(reinterpret_cast<const std::byte*>(text.data()),
+                  reinterpret_cast<const std::byte*>(text.data() + text.size()));
+      if (blob.empty()) blob.push_back(std::byte{'?'});
+    }
+    RONDO_TRY(const std::vector<Blob> all, request_.session.all_gather(blob));
+    for (int r = 0; r < size_; ++r) {
+      if (all[r].empty()) continue;
+      span_.why_not = fmt::format(
+          "rank {} could not {}: {}", r, what,
+          std::string_view(reinterpret_cast<const char*>(all[r].data()), all[r].size()));
+      return false;
+    }
+    return true;
+  }
+
+  bool is_here(int rank) const { return state_.ranks[rank].process == state_.ranks[rank_].process; }
+  bool is_first_of_process() const {
+    int first = 0;
+    while (!is_here(first)) ++first;
+    return first == rank_;
+  }
+
+  // Memory of this host's ranks, between all of its processes.
+  Done share(SharedConnections* made) {
+    const DeviceScope scope(device_);
+    RONDO_CHECK_OK(scope.entered());
+    const RelaxedCapture relaxed;
+    RONDO_CHECK_OK(check(gpu_api()->free_memory(nullptr), "cudaFree"));  // makes the context
+    SharedConnectionsRequest sharing;
+    sharing.party = span_.party_of[rank_];
+    sharing.shape = span_.shape;
+    sharing.near = span_.near;
+    sharing.patience = request_.patience;
+    sharing.hosts = {span_.host_of, span_.host_of[rank_]};
+    int leader = -1;
+    for (int r = 0; r < size_; ++r) {
+      const bool on_host = sharing.hosts.is_own(r);
+      if (on_host && leader < 0) leader = r;
+      sharing.party_of.push_back(on_host ? span_.party_of[r] : -1);
+      sharing.devices.push_back(-1);
+    }
+    RONDO_CHECK_OK(find_devices(&sharing.devices));
+    RONDO_TRY(const ProcessMeeting met,
+              meet_processes({size_, span_.parties[span_.host_of[rank_]], sharing.party, kNoStaging,
+                              &request_.listener, state_.ranks[leader].socket, request_.patience}));
+    sharing.board = met.board.get();
+    sharing.sockets = met.sockets;
+    RONDO_TRY(auto connections, share_connections(std::move(sharing)));
+    *made = std::move(connections);
+    return done();
+  }
+
+  // Where the ranks of this process live; their devices may use each other's memory from then on.
+  Done find_devices(std::vector<int>* devices) const {
+    for (int r = 0; r < size_; ++r)
+      if (is_here(r)) (*devices)[r] = request_.devices[r];
+    for (const int device : *devices)
+      for (const int peer : *devices) {
+        if (device < 0 || peer < 0 || device == peer) continue;
+        RONDO_TRY(const bool reaches, may_reach(device, peer));
+        if (!reaches) continue;
+        const DeviceScope scope(device);
+        RONDO_CHECK_OK(scope.entered());
+        const GpuError enabled = gpu_api()->enable_peer_access(peer);
+        if (enabled != kGpuPeerAlreadyEnabled)
+          RONDO_CHECK_OK(check(enabled, "cudaDeviceEnablePeerAccess"));
+      }
+    return done();
+  }
+
+  Done open(SharedConnections connections, std::unique_ptr<SpanningKernels>* made) const {
+    if (!connections) return fail(Status::kInternalError, "its process has no connections");
+    SpanningKernels::Terms terms;
+    terms.rank = rank_;
+    terms.size = size_;
+    terms.device = device_;
+    terms.plan = span_.plan;
+    terms.from_bytes = span_.from_bytes;
+    terms.kernel_seconds = request_.create.options.kernel_seconds;
+    terms.secret = bootstrap::sha256({std::as_bytes(std::span("kernels between hosts")),
+                                      std::as_bytes(std::span(request_.create.id.bytes))});
+    terms.name_of = [state = &state_](int rank) { return state->rank_name(rank); };
+    terms.raise = raises_in(state_);
+    RONDO_TRY(*made, SpanningKernels::open(std::move(terms), std::move(connections)));
+    return done();
+  }
+
+  const AcrossHostsRequest& request_;
+  CommunicatorState& state_;
+  const int rank_, size_, device_;
+  std::vector<Blob> staging_;  // that each rank wants
+  Span span_;
+};
+
+}  // namespace
+
+Done bind_across_hosts(const AcrossHostsRequest& request) { return Binding(request).run(); }
+
+}  // namespace rondo::gpu

@@ -1,0 +1,33 @@
+// Processes of a host meet, for what their ranks on GPUs share: each brings its own together with
+// the leader's over a Unix socket, and maps the board that the leader makes.
+//
+// By one rank of each process. Cost: a connection and two messages for each process but the leader.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "collectives/gpu/process_board.h"
+#include "transport/shm/fd_passing.h"
+
+namespace rondo::gpu {
+
+struct ProcessMeetingRequest {
+  int ranks = 1, parties = 1;
+  int party = 0;  // this process; 0 leads
+  std::uint64_t staging_bytes = 0;
+  const shm::UnixListener* listener = nullptr;  // the leader's: its own
+  std::string leader;                           // else: the name of the leader's listener
+  net::Patience patience;
+};
+struct ProcessMeeting {
+  std::unique_ptr<ProcessBoard> board;
+  std::vector<Fd> sockets;  // the leader's: one for each party; else: one, to the leader
+};
+// The device on which the board is used must be current, and its context there.
+Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request);
+
+}  // namespace rondo::gpu

@@ -1,0 +1,142 @@
+#include "collectives/gpu/span_plan.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/env.h"
+#include "base/log.h"
+
+namespace rondo::gpu {
+namespace {
+
+// One thread a rank moves what leaves the host: more channels than it has use for only cost memory
+// and connections. Slots are large enough for a message of their own.
+constexpr int kChannels = 4;
+constexpr std::uint64_t kSlotBytes = 128 << 10;
+
+template <class T>
+int number_of(std::vector<T>& seen, const T& one) {
+  auto at = std::find(seen.begin(), seen.end(), one);
+  if (at == seen.end()) at = seen.insert(seen.end(), one);
+  return static_cast<int>(at - seen.begin());
+}
+
+void number_places(const SpanRecords& records, Span* found) {
+  std::vector<std::uint64_t> hosts;
+  std::vector<std::vector<ProcessId>> processes;
+  for (std::size_t r = 0; r < records.facts.size(); ++r) {
+    const int host = number_of(hosts, records.hosts[r]);
+    processes.resize(hosts.size());
+    found->host_of.push_back(host);
+    found->party_of.push_back(number_of(processes[host], records.processes[r]));
+  }
+  for (const auto& of_host : processes) found->parties.push_back(static_cast<int>(of_host.size()));
+}
+
+std::string obstacle(const SpanRecords& records) {
+  const std::vector<SpanFacts>& all = records.facts;
+  for (std::size_t a = 0; a < all.size(); ++a) {
+    if (all[a].gpu.resident_ctas < 1)
+      return fmt::format("rank {}'s GPU or NCCL_PROTO has no room for kernels that wait", a);
+    if ((all[a].gpu.wires_between & bit_of(cuda::Wire::kSimple)) == 0)
+      return fmt::format("NCCL_PROTO leaves out simple on rank {}", a);
+    for (std::size_t b = 0; b < a; ++b) {
+      if (all[a].gpu.uuid == all[b].gpu.uuid)
+        return fmt::format("ranks {} and {} share a GPU", b, a);
+      if (all[a].blocking != 0 && records.processes[a] == records.processes[b])
+        return fmt::format("CUDA_LAUNCH_BLOCKING is set, and ranks {} and {} share a process", b,
+                           a);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+SpanFacts span_facts_of(int device, int fewest_ctas, int most_ctas) {
+  SpanFacts facts;
+  auto gpu = facts_of_device(device, fewest_ctas, most_ctas);
+  if (gpu.ok()) {
+    facts.gpu = *gpu;
+  } else {
+    RONDO_INFO(kInit, "no kernels between hosts: {}", gpu.error().text);
+  }
+  facts.from_bytes =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(env::get_int("RONDO_GPU_RELAY"), 0));
+  const char* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  facts.blocking = blocking != nullptr && std::atoi(blocking) != 0 ? 1 : 0;
+  return facts;
+}
+
+Span agree_on_span(const SpanRecords& records) {
+  const std::size_t n = records.facts.size();
+  Span found;
+  number_places(records, &found);
+  found.why_not = obstacle(records);
+  if (!found.why_not.empty()) return found;
+  found.near.assign(n, std::vector<bool>(n, true));
+  for (std::size_t a = 0; a < n; ++a)
+    for (std::size_t b = 0; b < n; ++b) {
+      const bool reaches = records.reach[a].size() == n && records.reach[a][b] != std::byte{0};
+      if (reaches && found.host_of[a] == found.host_of[b]) continue;
+      found.near[a][b] = found.near[b][a] = false;
+    }
+  std::vector<GpuFacts> gpus;
+  int fewest = 1;
+  for (const SpanFacts& one : records.facts) {
+    gpus.push_back(one.gpu);
+    fewest = std::max(fewest, static_cast<int>(one.gpu.fewest_ctas));
+    found.from_bytes = std::max(found.from_bytes, one.from_bytes);
+  }
+  const std::vector<int> alone(n, 1);
+  const bool sized = std::any_of(gpus.begin(), gpus.end(),
+                                 [](const GpuFacts& one) { return one.buffer_bytes > 0; });
+  found.shape = shape_of_connections(gpus, alone);
+  if (!sized) found.shape.slot_bytes = kSlotBytes;
+  found.shape.channels = std::min(found.shape.channels, std::max(kChannels, fewest));
+  found.shape.wires = bit_of(cuda::Wire::kSimple);
+  if (found.shape.channels < 1) {
+    found.why_not = "the GPUs have no room for kernels that wait";
+    return found;
+  }
+  found.plan = usual_span_facts(static_cast<int>(n));
+  found.plan.reproducible = records.reproducible;
+  found.plan.algorithms = records.algorithms;
+  found.plan.most_channels = found.shape.channels;
+  found.plan.fewest_channels = std::min(fewest, found.shape.channels);
+  found.plan.slot_bytes = found.shape.slot_bytes;
+  return found;
+}
+
+std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::uint64_t from_bytes,
+                                            const CallRecord& record) {
+  const Collective which = record.collective;
+  if (which < Collective::kAllReduce || which > Collective::kReduceScatter) return std::nullopt;
+  const bool by_blocks = which == Collective::kAllGather || which == Collective::kReduceScatter;
+  const std::uint64_t bytes = record.count * size_of(record.type) *
+                              (by_blocks ? static_cast<std::uint64_t>(facts.ranks) : 1);
+  if (record.count == 0 || bytes < from_bytes) return std::nullopt;
+  // What kernels may not do, the hosts do, or refuse.
+  auto plan = make_device_plan(facts, record);
+  if (!plan.ok() || !plan->connected) return std::nullopt;
+  return *plan;
+}
+
+DevicePlanFacts usual_span_facts(int ranks) {
+  DevicePlanFacts facts;
+  facts.ranks = facts.devices = ranks;
+  facts.all_reach = false;
+  facts.wires = bit_of(cuda::Wire::kSimple);
+  facts.fewest_channels = 1;
+  facts.most_channels = kChannels;
+  facts.slot_bytes = kSlotBytes;
+  return facts;
+}
+
+std::uint64_t usual_relay_from() {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(env::get_int("RONDO_GPU_RELAY"), 0));
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,55 @@
+// How ranks on GPUs of several hosts agree on which of their calls run as kernels over connections
+// that leave the host (spanning_kernels.h), and which the hosts do (hosted_rank.h). A pure function
+// of what every rank has told, so that all agree alike.
+//
+// Kernels play rings and trees by the protocol Simple, for the five collectives that have them,
+// from so many bytes on (RONDO_GPU_RELAY, unmeasured); NCCL_ALGO must allow ring or tree, and
+// NCCL_PROTO simple. Every rank needs a GPU of its own. Everything else, and all where that is not
+// so, is the hosts'.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/gpu/neighbourhood.h"
+
+namespace rondo::gpu {
+
+// As it travels.
+struct SpanFacts {
+  GpuFacts gpu;                  // resident_ctas 0: no kernels here, whatever the reason
+  std::uint64_t from_bytes = 0;  // RONDO_GPU_RELAY
+  std::uint32_t blocking = 0;    // 1: launches return when their kernel is over
+};
+SpanFacts span_facts_of(int device, int fewest_ctas, int most_ctas);
+
+struct SpanRecords {
+  std::vector<ProcessId> processes;
+  std::vector<std::uint64_t> hosts;
+  std::vector<SpanFacts> facts;
+  std::vector<std::vector<std::byte>> reach;  // reach_of_device()
+  bool reproducible = false;
+  AlgorithmFilter algorithms;
+};
+
+struct Span {
+  std::string why_not;  // empty: some calls run as kernels
+  DevicePlanFacts plan;
+  std::uint64_t from_bytes = 0;
+  ConnectionShape shape;
+  Nearness near;
+  std::vector<int> host_of, party_of;  // by rank; parties are numbered on each host from 0
+  std::vector<int> parties;            // of each host
+};
+Span agree_on_span(const SpanRecords& records);
+
+// How the call runs as kernels; nothing: the hosts do it.
+std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::uint64_t from_bytes,
+                                            const CallRecord& record);
+// For explanations: what is usual where every rank has a GPU of its own.
+DevicePlanFacts usual_span_facts(int ranks);
+std::uint64_t usual_relay_from();
+
+}  // namespace rondo::gpu

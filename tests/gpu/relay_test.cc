@@ -1,0 +1,142 @@
+// A relay without kernels: two ranks' slots over loopback, filled and emptied as kernels do it.
+#include "collectives/gpu/relay.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+
+#include "base/atomics.h"
+#include "transport/tcp/tcp_network.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr std::uint64_t kSlots = 4, kSlotBytes = 1024;
+constexpr int kLines = 3;
+
+// One side's mirror.
+struct Mirror {
+  std::vector<std::byte> slots = std::vector<std::byte>(kSlots * kSlotBytes);
+  std::uint64_t tail = 0, head = 0;
+  std::uint64_t used[kSlots] = {};
+  Connection end() {
+    Connection made{};
+    made.buffer = slots.data();
+    made.slot_bytes = kSlotBytes;
+    made.slot_count = kSlots;
+    made.tail = &tail;
+    made.head = &head;
+    made.used = used;
+    return made;
+  }
+};
+
+class RelayPair : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<RelayLine> lines[2];
+    for (int i = 0; i < kLines; ++i) {
+      const net::LinkName name = relay_link(0, 1, i % 2, i / 2);
+      lines[0].push_back({name, out[i].end(), true});
+      lines[1].push_back({name, in[i].end(), false});
+    }
+    std::vector<std::vector<std::byte>> addresses;
+    for (int r = 0; r < 2; ++r) {
+      tcp::NetworkOptions options;
+      options.sockets = 1;
+      auto network = tcp::TcpNetwork::open(options);
+      ASSERT_TRUE(network.ok());
+      auto made = Relay::open(std::move(network).value(), lines[r]);
+      ASSERT_TRUE(made.ok());
+      relays[r] = std::move(made).value();
+      addresses.push_back(relays[r]->address());
+    }
+    for (auto& relay : relays) ASSERT_TRUE(relay->connect(addresses).ok());
+    ASSERT_TRUE(until([this] { return relays[0]->is_open() && relays[1]->is_open(); }));
+  }
+  bool until(const std::function<bool()>& holds) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!holds()) {
+      for (auto& relay : relays)
+        if (relay) relay->progress();
+      if (std::chrono::steady_clock::now() > limit) return false;
+    }
+    return true;
+  }
+  // As a sending kernel: waits for room, fills, says how much, posts.
+  bool fill(int line, std::uint64_t number) {
+    Mirror& m = out[line];
+    if (!until([&] { return number < HostAtomics::load_acquire(m.head) + kSlots; })) return false;
+    const std::uint64_t bytes = bytes_of(line, number);
+    std::memset(m.slots.data() + number % kSlots * kSlotBytes, static_cast<int>(number + 31 * line),
+                bytes);
+    HostAtomics::store_relaxed(m.used[number % kSlots], bytes);
+    HostAtomics::store_release(m.tail, number + 1);
+    return true;
+  }
+  // As a receiving one.
+  void take(int line, std::uint64_t number) {
+    Mirror& m = in[line];
+    ASSERT_TRUE(until([&] { return HostAtomics::load_acquire(m.tail) > number; }));
+    const std::vector<std::byte> want(bytes_of(line, number),
+                                      static_cast<std::byte>(number + 31 * line));
+    ASSERT_EQ(std::memcmp(m.slots.data() + number % kSlots * kSlotBytes, want.data(), want.size()),
+              0)
+        << "slot " << number << " of line " << line;
+    HostAtomics::store_release(m.head, number + 1);
+  }
+  static std::uint64_t bytes_of(int line, std::uint64_t number) {
+    return 1 + (number * 37 + static_cast<std::uint64_t>(line)) % kSlotBytes;
+  }
+
+  Mirror out[kLines], in[kLines];
+  std::unique_ptr<Relay> relays[2];
+};
+
+TEST_F(RelayPair, SlotsArriveWholeAndInOrder) {
+  for (std::uint64_t n = 0; n < 200; ++n) {
+    for (int line = 0; line < kLines; ++line) ASSERT_TRUE(fill(line, n));
+    for (int line = kLines; line-- > 0;) take(line, n);
+  }
+  EXPECT_TRUE(relays[0]->flushed());
+  EXPECT_EQ(relays[1]->moved(), 200u * kLines);
+}
+
+// A receiver that takes nothing holds up its sender, and no other line.
+TEST_F(RelayPair, LinesDoNotHoldEachOtherUp) {
+  for (std::uint64_t n = 0; n < 2 * kSlots; ++n) {
+    if (n < kSlots) {
+      ASSERT_TRUE(fill(0, n));
+    }
+    ASSERT_TRUE(fill(1, n));
+    take(1, n);
+  }
+  ASSERT_TRUE(until([this] { return HostAtomics::load_acquire(in[0].tail) == kSlots; }));
+  for (int i = 0; i < 100; ++i)
+    for (auto& relay : relays) relay->progress();
+  EXPECT_EQ(in[0].tail, kSlots) << "slots that are not free were offered";
+}
+
+TEST_F(RelayPair, WhatWasSentArrivesThoughTheSenderIsGone) {
+  for (std::uint64_t n = 0; n < kSlots; ++n) ASSERT_TRUE(fill(2, n));
+  ASSERT_TRUE(until([this] { return relays[0]->flushed(); }));
+  relays[0].reset();
+  for (std::uint64_t n = 0; n < kSlots; ++n) take(2, n);
+  int peer = -1;
+  ASSERT_TRUE(until([&] { return relays[1]->first_end(&peer) != nullptr; }));
+  EXPECT_EQ(peer, 0);
+}
+
+TEST(RelayMemory, SocketsRefuseDeviceMemoryByName) {
+  auto network = tcp::TcpNetwork::open({});
+  ASSERT_TRUE(network.ok());
+  EXPECT_FALSE((*network)->takes(net::Memory::Kind::kDmabuf));
+  const auto refused = (*network)->register_memory({{}, net::Memory::Kind::kDevice, -1, 0});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().text.find("pinned memory"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rondo::gpu

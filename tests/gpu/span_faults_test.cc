@@ -1,0 +1,227 @@
+// Ranks on GPUs of several hosts whose calls run as kernels, when something goes wrong: everybody
+// learns soon who did it, whatever kernel waits for whom.
+#include <signal.h>
+
+#include <thread>
+
+#include "tests/gpu/process_bodies.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr double kSoon = 15;  // the promise is 2 s; the rest is for a busy machine
+
+struct FaultLayout {
+  const char* name;
+  std::vector<std::string> of_rank;
+};
+const FaultLayout kLayouts[] = {{"three_hosts", {"a", "b", "c"}},
+                                {"two_of_two", {"a", "a", "b", "b"}}};
+
+class SpanFaults : public testing::TestWithParam<FaultLayout> {
+ protected:
+  int ranks() const { return static_cast<int>(GetParam().of_rank.size()); }
+  RankProcesses::Options options(Environment more = {}) const {
+    more.emplace_back("RONDO_GPU_RELAY", "1");
+    more.emplace_back("NCCL_BUFFSIZE", "4096");
+    more.emplace_back("NCCL_MAX_CTAS", "2");
+    RankProcesses::Options made = gpu_options(more);
+    made.hosts = GetParam().of_rank;
+    return made;
+  }
+  void SetUp() override {
+    if (gpus_there() < ranks()) GTEST_SKIP() << "too few GPUs";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Hosts, SpanFaults, testing::ValuesIn(kLayouts),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+constexpr std::size_t kCount = 20'000;
+
+// One call and what became of it.
+ncclResult_t sum(GpuSeat& seat, DeviceBuffer& buffer, std::size_t count) {
+  ncclResult_t result = ncclAllReduce(buffer.data(), buffer.data(), count, ncclFloat32, ncclSum,
+                                      seat.comm, seat.stream);
+  if (result != ncclSuccess) return result;
+  EXPECT_EQ(gpu_api()->synchronize_stream(seat.stream), kGpuSuccess);
+  EXPECT_EQ(ncclCommGetAsyncError(seat.comm, &result), ncclSuccess);
+  return result;
+}
+
+void report(GpuSeat& seat, ncclResult_t result) {
+  seat.seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
+  NCCL_OK(ncclCommAbort(seat.comm));
+  seat.comm = nullptr;
+}
+
+// All-reduces until an error comes, which is reported.
+void sum_until_error(GpuSeat& seat, std::size_t count = kCount) {
+  DeviceBuffer buffer(count * sizeof(float), 0);
+  buffer.put(Bytes(count * sizeof(float)), 0, seat.stream);
+  seat.seat.mark(1);
+  ncclResult_t result = ncclSuccess;
+  while ((result = sum(seat, buffer, count)) == ncclSuccess) {
+  }
+  report(seat, result);
+}
+
+TEST_P(SpanFaults, DeathOfAnyRankIsReportedByName) {
+  for (const int victim : {0, ranks() - 1}) {
+    RankProcesses processes(ranks(), options(),
+                            on_gpu([](GpuSeat& seat) { sum_until_error(seat); }, true));
+    ASSERT_TRUE(processes.wait_stage(1, 60));
+    nap(0.1);
+    processes.send(victim, SIGKILL);
+    ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
+    for (int r = 0; r < ranks(); ++r) {
+      if (r == victim) continue;
+      EXPECT_EQ(processes.status(r), Status::kRemoteError) << processes.text(r);
+      EXPECT_NE(processes.text(r).find("rank " + std::to_string(victim)), std::string::npos)
+          << processes.text(r);
+    }
+    processes.wait_exits(60, {victim});
+  }
+}
+
+TEST_P(SpanFaults, MismatchedCallsAreNamed) {
+  RankProcesses processes(
+      ranks(), options(),
+      on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 1 ? 4000 : 8000); }, true));
+  ASSERT_TRUE(processes.wait_reports(kSoon));
+  for (int r = 0; r < ranks(); ++r) {
+    EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
+    EXPECT_NE(processes.text(r).find("count 4000"), std::string::npos) << processes.text(r);
+  }
+  processes.wait_exits(60);
+}
+
+// One makes a call that the hosts do, the others one that kernels do.
+TEST_P(SpanFaults, CallsThatTheHostsDoAreComparedWithThoseOfKernels) {
+  RankProcesses processes(
+      ranks(), options({{"RONDO_GPU_RELAY", "20000"}}),
+      on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 1 ? 100 : 8000); }, true));
+  ASSERT_TRUE(processes.wait_reports(kSoon));
+  for (int r = 0; r < ranks(); ++r) {
+    EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
+    EXPECT_NE(processes.text(r).find("count 100"), std::string::npos) << processes.text(r);
+  }
+  processes.wait_exits(60);
+}
+
+TEST_P(SpanFaults, ReplaysOfOtherGraphsAreNamed) {
+  const auto body = [](GpuSeat& seat) {
+    DeviceBuffer buffer(kCount * sizeof(float), 0);
+    buffer.put(Bytes(kCount * sizeof(float)), 0, seat.stream);
+    void* graphs[2] = {};
+    for (int g = 0; g < 2; ++g) {
+      GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+      NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount - 1000 * g, ncclFloat32, ncclSum,
+                            seat.comm, seat.stream));
+      GPU_OK(gpu_api()->end_capture(seat.stream, &graphs[g]));
+    }
+    ncclResult_t result = ncclSuccess;
+    for (int i = 0; result == ncclSuccess && i < 1000; ++i) {
+      GPU_OK(gpu_api()->launch_graph(graphs[i >= 3 && seat.rank == 1 ? 1 : 0], seat.stream));
+      GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+      NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+    }
+    report(seat, result);
+    for (void* graph : graphs) GPU_OK(gpu_api()->destroy_graph(graph));
+  };
+  RankProcesses processes(ranks(), options({{"RONDO_TIMEOUT", "3"}}), on_gpu(body, true));
+  ASSERT_TRUE(processes.wait_reports(kSoon));
+  for (int r = 0; r < ranks(); ++r) {
+    EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
+    EXPECT_NE(processes.text(r).find("count 19000"), std::string::npos) << processes.text(r);
+  }
+  processes.wait_exits(60);
+}
+
+// In the middle of a call for which one rank never comes.
+TEST_P(SpanFaults, AbortEndsTheKernelsOfAll) {
+  const auto body = [](GpuSeat& seat) {
+    if (seat.rank == seat.size - 1) {
+      ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+      NCCL_OK(ncclCommAbort(seat.comm));
+      seat.comm = nullptr;
+      return;
+    }
+    DeviceBuffer buffer(kCount * sizeof(float), 0);
+    NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclFloat32, ncclSum, seat.comm,
+                          seat.stream));
+    if (seat.rank != 0) {
+      GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+      ncclResult_t result = ncclSuccess;
+      NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+      return report(seat, result);
+    }
+    nap(0.2);
+    EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
+    std::thread other([&] { EXPECT_EQ(ncclCommAbort(seat.comm), ncclSuccess); });
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    other.join();
+    seat.comm = nullptr;
+    seat.seat.report(done());
+    nap(1);
+  };
+  const int late = ranks() - 1;
+  RankProcesses processes(ranks(), options(), on_gpu(body, true));
+  ASSERT_TRUE(processes.wait_reports(kSoon, {late}));
+  for (int r = 1; r < late; ++r) {
+    EXPECT_EQ(processes.status(r), Status::kRemoteError) << processes.text(r);
+    EXPECT_NE(processes.text(r).find("rank 0 aborted"), std::string::npos) << processes.text(r);
+  }
+  processes.board().flag = 1;
+  processes.wait_exits(60);
+}
+
+TEST_P(SpanFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
+  const int late = ranks() - 1;
+  const auto body = [late](GpuSeat& seat) {
+    DeviceBuffer buffer(kCount * sizeof(float), 0);
+    ncclResult_t result = sum(seat, buffer, kCount);
+    ASSERT_EQ(result, ncclSuccess);
+    if (seat.rank != late) return report(seat, sum(seat, buffer, kCount));
+    ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+    NCCL_OK(ncclCommAbort(seat.comm));
+    seat.comm = nullptr;
+  };
+  RankProcesses processes(ranks(), options({{"RONDO_TIMEOUT", "2"}}), on_gpu(body, true));
+  ASSERT_TRUE(processes.wait_reports(kSoon, {late}));
+  for (int r = 0; r < late; ++r) {
+    EXPECT_EQ(processes.status(r), Status::kTimeout) << processes.text(r);
+    EXPECT_NE(processes.text(r).find("in the kernel of AllReduce"), std::string::npos)
+        << processes.text(r);
+    EXPECT_NE(processes.text(r).find("rank " + std::to_string(late)), std::string::npos)
+        << processes.text(r);
+  }
+  processes.board().flag = 1;
+  processes.wait_exits(60);
+}
+
+// After a fault the GPUs are as good as before: the next communicator works, without rank 1.
+TEST_P(SpanFaults, LeaveTheGpusUsable) {
+  const auto body = [](GpuSeat& seat) {
+    if (seat.rank == 1) {
+      NCCL_OK(ncclCommAbort(seat.comm));
+      seat.comm = nullptr;
+      return;
+    }
+    DeviceBuffer buffer(kCount * sizeof(float), 0);
+    EXPECT_NE(sum(seat, buffer, kCount), ncclSuccess);
+    ncclComm_t old = seat.comm;
+    int gone = 1;
+    NCCL_OK(ncclCommShrink(old, &gone, 1, &seat.comm, nullptr, NCCL_SHRINK_ABORT));
+    NCCL_OK(ncclCommAbort(old));
+    NCCL_OK(ncclCommCount(seat.comm, &seat.size));
+    NCCL_OK(ncclCommUserRank(seat.comm, &seat.rank));
+    run_case(seat, {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 5000, 5},
+             {});
+  };
+  RankProcesses processes(ranks(), options(), on_gpu(body, true));
+  processes.wait_exits(60);
+  processes.check_expectations();
+}
+
+}  // namespace
+}  // namespace rondo::test

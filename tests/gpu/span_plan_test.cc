@@ -1,0 +1,110 @@
+// What ranks on GPUs of several hosts agree on, and where the memory between them lies.
+#include "collectives/gpu/span_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace rondo::gpu {
+namespace {
+
+SpanRecords records(const std::vector<int>& hosts, const std::vector<int>& processes) {
+  SpanRecords made;
+  for (std::size_t r = 0; r < hosts.size(); ++r) {
+    made.hosts.push_back(static_cast<std::uint64_t>(100 + hosts[r]));
+    made.processes.push_back({7, static_cast<std::uint64_t>(processes[r])});
+    SpanFacts facts;
+    facts.gpu.uuid[0] = static_cast<unsigned char>(r);
+    facts.gpu.resident_ctas = 100;
+    facts.gpu.wires_within = facts.gpu.wires_between = kUsualWires;
+    facts.from_bytes = 4096;
+    made.facts.push_back(facts);
+    made.reach.emplace_back(hosts.size(), std::byte{1});
+  }
+  return made;
+}
+
+CallRecord call(Collective which, std::uint64_t floats) {
+  return {floats,      which, DataType::kFloat32,
+          RedOp::kSum, 0,     which == Collective::kBroadcast ? 0 : -1};
+}
+
+TEST(SpanPlan, NobodyIsNearAnotherHost) {
+  const Span found = agree_on_span(records({0, 0, 1}, {0, 1, 2}));
+  EXPECT_EQ(found.why_not, "");
+  EXPECT_TRUE(found.near[0][1]);
+  EXPECT_FALSE(found.near[1][2]);
+  EXPECT_EQ(found.host_of, (std::vector<int>{0, 0, 1}));
+  EXPECT_EQ(found.party_of, (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(found.parties, (std::vector<int>{2, 1}));
+}
+
+TEST(SpanPlan, EveryRankNeedsItsGpuAndSimple) {
+  SpanRecords all = records({0, 1}, {0, 1});
+  all.facts[1].gpu.uuid = all.facts[0].gpu.uuid;
+  EXPECT_EQ(agree_on_span(all).why_not, "ranks 0 and 1 share a GPU");
+  all = records({0, 1}, {0, 1});
+  all.facts[1].gpu.wires_between = bit_of(cuda::Wire::kLL);
+  EXPECT_NE(agree_on_span(all).why_not.find("rank 1"), std::string::npos);
+  all = records({0, 1}, {0, 1});
+  all.facts[0].gpu.resident_ctas = 0;
+  EXPECT_NE(agree_on_span(all).why_not.find("rank 0"), std::string::npos);
+  all = records({0, 0, 1}, {3, 3, 4});
+  for (SpanFacts& one : all.facts) one.blocking = 1;
+  EXPECT_NE(agree_on_span(all).why_not.find("CUDA_LAUNCH_BLOCKING"), std::string::npos);
+}
+
+TEST(SpanPlan, TheBytesThatMoveDecide) {
+  const Span found = agree_on_span(records({0, 1, 1, 2}, {0, 1, 2, 3}));
+  const auto runs = [&](Collective which, std::uint64_t floats) {
+    return plan_across_hosts(found.plan, found.from_bytes, call(which, floats)).has_value();
+  };
+  EXPECT_TRUE(runs(Collective::kAllReduce, 1024));
+  EXPECT_FALSE(runs(Collective::kAllReduce, 1023));
+  EXPECT_TRUE(runs(Collective::kAllGather, 256)) << "4 blocks";
+  EXPECT_FALSE(runs(Collective::kAllGather, 255));
+  EXPECT_FALSE(runs(Collective::kAllToAll, 1 << 20));
+  EXPECT_FALSE(runs(Collective::kBarrier, 0));
+  const auto plan =
+      plan_across_hosts(found.plan, found.from_bytes, call(Collective::kAllReduce, 1 << 20));
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->wire, cuda::Wire::kSimple);
+  EXPECT_EQ(plan->channels, found.shape.channels);
+}
+
+TEST(SpanPlan, TheMostOfAllThresholdsCounts) {
+  SpanRecords all = records({0, 1}, {0, 1});
+  all.facts[1].from_bytes = 1 << 20;
+  EXPECT_EQ(agree_on_span(all).from_bytes, 1u << 20);
+}
+
+// Both sides of a connection between hosts have slots of their own; what is between others costs
+// this host nothing.
+TEST(SpanPlan, LayoutsHoldOnlyWhatAHostNeeds) {
+  const Span found = agree_on_span(records({0, 0, 1, 1}, {0, 1, 2, 3}));
+  const ConnectionLayout first(found.shape, found.near, {found.host_of, 0});
+  const ConnectionLayout second(found.shape, found.near, {found.host_of, 1});
+  ASSERT_EQ(first.edges().size(), second.edges().size());
+  const auto channels = static_cast<std::size_t>(found.shape.channels);
+  bool any = false;
+  for (std::size_t i = 0; i < first.edges().size(); ++i) {
+    const ConnectionLayout::Edge &here = first.edges()[i], &there = second.edges()[i];
+    ASSERT_EQ(here.crosses, found.host_of[here.from] != found.host_of[here.to]);
+    if (!here.crosses) continue;
+    any = true;
+    const bool sends = found.host_of[here.from] == 0;
+    const int own = sends ? cuda::kOutgoing : cuda::kIncoming;
+    EXPECT_EQ(here.mirrors[own].size(), channels);
+    EXPECT_EQ(here.mirrors[1 - own].size(), 0u);
+    EXPECT_EQ(there.mirrors[1 - own].size(), channels);
+    EXPECT_FALSE(first.uses(here.from, here.to));
+  }
+  EXPECT_TRUE(any);
+  for (int r = 0; r < 4; ++r) {
+    const bool on_first = found.host_of[r] == 0;
+    EXPECT_EQ(first.mirror_bytes(r) > 0, on_first) << r;
+    EXPECT_EQ(second.mirror_bytes(r) > 0, !on_first) << r;
+  }
+  EXPECT_TRUE(first.uses(0, 1));
+}
+
+}  // namespace
+}  // namespace rondo::gpu

@@ -1,0 +1,200 @@
+// Ranks on GPUs of several hosts (processes of this machine that are told so by NCCL_HOSTID) whose
+// calls run as kernels, over connections that a relay carries from host to host.
+#include <thread>
+
+#include "kernels/reduce.h"
+#include "tests/gpu/process_bodies.h"
+
+namespace rondo::test {
+namespace {
+
+struct SpanLayout {
+  const char* name;
+  Places places;
+  std::vector<std::string> hosts;  // of each process
+};
+const SpanLayout kLayouts[] = {
+    {"two_hosts", {{0}, {1}}, {"a", "b"}},
+    {"three_hosts", {{0}, {1}, {2}}, {"a", "b", "c"}},
+    {"two_of_two_processes", {{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}},
+    {"two_of_two_threads", {{0, 1}, {2, 3}}, {"a", "b"}},
+    {"three_of_two", {{0, 1}, {2}, {3}, {4, 5}}, {"a", "b", "b", "c"}},
+    {"taking_turns", {{0}, {1}, {2}, {3}}, {"a", "b", "a", "b"}},
+};
+
+// Everything that can runs as kernels; few channels and small slots, so that all go round often.
+Environment by_kernels(Environment more = {}) {
+  more.emplace_back("RONDO_GPU_RELAY", "1");
+  more.emplace_back("NCCL_BUFFSIZE", "4096");
+  more.emplace_back("NCCL_MAX_CTAS", "2");
+  more.emplace_back("RONDO_GPU_STAGING", "64K");
+  return more;
+}
+
+class Span : public testing::TestWithParam<SpanLayout> {
+ protected:
+  void run(const GpuBody& body, Environment more = {}) const {
+    run_on_gpus(GetParam().places, by_kernels(std::move(more)), body, GetParam().hosts, 120);
+  }
+  void SetUp() override {
+    if (gpus_there() < 6) GTEST_SKIP() << "too few GPUs";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Hosts, Span, testing::ValuesIn(kLayouts),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(Span, EqualsTheReferenceForOddSizesAndAlignments) {
+  for (const char* p2p : {"p2p=all", "p2p=none"})
+    run(
+        [](GpuSeat& seat) {
+          run_every_collective(seat, {0, 1, 37, 3001, 9000},
+                               {DataType::kUint8, DataType::kFloat64, DataType::kFloat32},
+                               [](int, int number) { return number % 3 == 0; });
+        },
+        {{"RONDO_SIMT", p2p}});
+}
+
+TEST_P(Span, TakesRingsAndTrees) {
+  for (const char* algorithm : {"ring", "tree"})
+    run(
+        [](GpuSeat& seat) {
+          for (const Collective which :
+               {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce})
+            for (const std::size_t count : {1, 5000, 20'000}) {
+              run_case(seat,
+                       {which, DataType::kInt32, RedOp::kSum, seat.size, seat.size - 1, count, 7},
+                       {count % 2 == 0, 0, false});
+              if (testing::Test::HasFatalFailure()) return;
+            }
+        },
+        {{"NCCL_ALGO", algorithm}});
+}
+
+// x += everybody's x, by graphs and plain calls on two streams, of calls that kernels do and of
+// calls that the hosts do.
+TEST_P(Span, ReplaysGraphsAmongPlainCalls) {
+  run(
+      [](GpuSeat& seat) {
+        constexpr std::size_t kLarge = 3000, kSmall = 300;
+        DeviceBuffer buffer(kLarge * sizeof(std::int64_t), 0);
+        Bytes ones(kLarge * sizeof(std::int64_t));
+        for (std::size_t i = 0; i < kLarge; ++i) ones[i * sizeof(std::int64_t)] = std::byte{1};
+        buffer.put(ones, 0, seat.stream);
+        GpuStream other = nullptr;
+        GPU_OK(gpu_api()->create_stream(&other, 0));
+        const auto call = [&](GpuStream stream, std::size_t count) {
+          NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), count, ncclInt64, ncclSum, seat.comm,
+                                stream));
+        };
+        void* graph = nullptr;
+        GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+        call(seat.stream, kLarge);
+        call(seat.stream, kSmall);
+        GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+        for (int i = 0; i < 4; ++i) {
+          GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
+          call(other, kLarge);
+        }
+        GPU_OK(gpu_api()->synchronize_stream(other));
+        buffer.get(seat.stream);
+        std::int64_t large = 1, small = 1;
+        for (int i = 0; i < 8; ++i) large *= seat.size;
+        for (int i = 0; i < 12; ++i) small *= seat.size;
+        for (std::size_t i = 0; i < kLarge; ++i) {
+          std::int64_t got = 0;
+          std::memcpy(&got, buffer.host() + i * sizeof(got), sizeof(got));
+          ASSERT_EQ(got, i < kSmall ? small : large) << "element " << i;
+        }
+        GPU_OK(gpu_api()->destroy_graph(graph));
+        GPU_OK(gpu_api()->destroy_stream(other));
+      },
+      {{"RONDO_GPU_RELAY", "10000"}});
+}
+
+TEST_P(Span, KeepsTheOrderOfCallsOnSeveralStreams) { run(call_on_several_streams); }
+
+TEST_P(Span, MixesMessagesAndCalls) {
+  run([](GpuSeat& seat) {
+    for (int i = 0; i < 3; ++i) {
+      run_case(seat,
+               {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 5000, 3},
+               {});
+      pass_round_a_ring(seat, {1001});
+    }
+  });
+}
+
+// On three hosts.
+TEST(SpanCalls, TakeEveryTypeAndOperation) {
+  if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
+  const Places places{{0}, {1}, {2}};
+  run_on_gpus(places, by_kernels(),
+              [](GpuSeat& seat) {
+                unsigned seed = 300;
+                for (int op = 0; op < kRedOps; ++op) {
+                  // Integers wrap in any order; of the floats only what rounds nothing.
+                  const auto o = static_cast<RedOp>(op);
+                  for (int t = 0; t < kDataTypes; ++t) {
+                    const auto type = static_cast<DataType>(t);
+                    if (!supported(type, o) || (is_float(type) && size_of(type) < 4)) continue;
+                    const std::size_t count = o == RedOp::kPreMulSum ? 50 : 517;
+                    run_case(seat, {Collective::kAllReduce, type, o, 3, 0, count, ++seed},
+                             {seed % 2 == 0, 0, false});
+                    if (testing::Test::HasFatalFailure()) return;
+                  }
+                }
+                scale_by_factors_on_the_device(seat);
+              },
+              {"a", "b", "c"});
+}
+
+// Fibers, streams and queues in other orders.
+TEST(SpanCalls, EqualTheReferenceForOtherSeeds) {
+  if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
+  const Places places{{0, 1}, {2}, {3}};
+  for (int seed = 1; seed <= 12; ++seed)
+    run_on_gpus(places,
+                by_kernels({{"RONDO_SIMT_SEED", std::to_string(seed)},
+                            {"RONDO_SIMT", seed % 2 == 0 ? "p2p=none" : "p2p=all"}}),
+                [](GpuSeat& seat) {
+                  run_every_collective(seat, {700, 2500}, {DataType::kInt32},
+                                       [](int, int) { return false; });
+                },
+                {"a", "b", "b"});
+}
+
+// The first kernel that is launched loses its GPU: so we see who launches any.
+TEST(SpanCalls, AreTheHostsWhereTheyAreSmallOrMayNotBeKernels) {
+  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  struct Row {
+    const char* variable;
+    const char* value;
+    bool kernels;
+    std::vector<int> devices;
+  };
+  const Row rows[] = {
+      {"RONDO_GPU_RELAY", "4000", true, {0, 1}},  {"RONDO_GPU_RELAY", "4001", false, {0, 1}},
+      {"NCCL_PROTO", "ll", false, {0, 1}},        {"NCCL_ALGO", "hierarchical", false, {0, 1}},
+      {"RONDO_REPRODUCIBLE", "1", false, {0, 1}}, {"NCCL_P2P_DISABLE", "1", true, {0, 1}},
+      {"NCCL_P2P_DISABLE", "0", false, {0, 0}}};
+  for (const Row& row : rows) {
+    const Places places{{row.devices[0]}, {row.devices[1]}};
+    run_on_gpus(
+        places, {{"RONDO_SIMT", "lost=1"}, {"RONDO_GPU_RELAY", "4000"}, {row.variable, row.value}},
+        [&](GpuSeat& seat) {
+          DeviceBuffer buffer(4000, 0);
+          const ncclResult_t called = ncclAllReduce(buffer.data(), buffer.data(), 1000, ncclFloat32,
+                                                    ncclSum, seat.comm, seat.stream);
+          const GpuError ended = gpu_api()->synchronize_stream(seat.stream);
+          const bool lost = called != ncclSuccess || ended != kGpuSuccess;
+          EXPECT_EQ(lost, row.kernels) << row.variable << "=" << row.value;
+          if (!lost) return;
+          (void)ncclCommAbort(seat.comm);
+          seat.comm = nullptr;
+        },
+        {"a", "b"}, 60);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -11,6 +11,7 @@
 #include "bench/kinds.h"
 #include "collectives/explain.h"
 #include "collectives/gpu/explain_devices.h"
+#include "collectives/gpu/span_plan.h"
 #include "collectives/host_shape.h"
 #include "collectives/tuning.h"
 #include "topology/cache_sizes.h"
@@ -145,11 +146,27 @@ Result<PlanFacts> facts_of(const Wanted& wanted) {
   return facts;
 }
 
+// Blocks of ranks on hosts, dealt over all GPUs.
+Result<std::vector<ExplainRow>> rows_across_hosts(const Wanted& wanted, const CallRecord& record) {
+  RONDO_TRY(const PlanFacts on_hosts, facts_of(wanted));
+  gpu::SpanQuestion question;
+  question.hosts = wanted.hosts;
+  question.own_gpus = wanted.gpus >= wanted.ranks;
+  question.facts = gpu::usual_span_facts(wanted.ranks);
+  question.facts.reproducible = on_hosts.reproducible;
+  question.facts.algorithms = on_hosts.algorithms;
+  RONDO_TRY(question.facts.wires, gpu::parse_protocols(env::get_string("NCCL_PROTO")));
+  question.from_bytes =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(0, env::get_int("RONDO_GPU_RELAY")));
+  return gpu::explain_across_hosts(question, record, explain(on_hosts, record));
+}
+
 Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& record) {
   if (wanted.gpus == 0) {
     RONDO_TRY(const PlanFacts facts, facts_of(wanted));
     return explain(facts, record);
   }
+  if (wanted.hosts > 1) return rows_across_hosts(wanted, record);
   gpu::DevicePlanFacts facts =
       gpu::usual_facts(wanted.ranks, wanted.gpus, !wanted.no_p2p, wanted.processes);
   facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
@@ -188,7 +205,7 @@ int explain_command(int argc, char** argv) {
   app.add_option("--root", wanted.root, "of broadcast, reduce, gather, scatter");
   app.add_option("--cores", wanted.cores, "of each host; as many as this process may use");
   app.add_option("--gpus", wanted.gpus,
-                 "ranks of one process live on so many GPUs (see --processes)")
+                 "ranks of one process, or of --hosts, live on so many GPUs (see --processes)")
       ->check(CLI::Range(1, 64));
   app.add_flag("--no-p2p", wanted.no_p2p, "GPUs do not reach each other's memory");
   app.add_flag("--processes", wanted.processes, "with --gpus: each rank is a process");

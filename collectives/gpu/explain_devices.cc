@@ -6,6 +6,7 @@
 
 #include "collectives/gpu/connection_layout.h"
 #include "collectives/gpu/device_team.h"
+#include "collectives/gpu/span_plan.h"
 
 namespace rondo::gpu {
 namespace {
@@ -45,9 +46,9 @@ ExplainRow algorithm_row(const DevicePlanFacts& facts, const DevicePlan& plan) {
   return row;
 }
 
-ExplainRow protocol_row(const DevicePlan& plan) {
+ExplainRow protocol_row(const DevicePlan& plan, std::uint64_t simple_slot) {
   const std::string slots = fmt::format("slots of {} a connection",
-                                        bytes_text(cuda::slot_data_of(plan.wire, kUsualSlotBytes)));
+                                        bytes_text(cuda::slot_data_of(plan.wire, simple_slot)));
   if (plan.pushed) return {"protocol", "LL", "lines of 8 bytes, 4 beside each flag"};
   switch (plan.wire) {
     case Wire::kLL:
@@ -61,6 +62,28 @@ ExplainRow protocol_row(const DevicePlan& plan) {
       break;
   }
   return {"protocol", "Simple", "counters beside plain data; " + slots};
+}
+
+void add_rounds(const DevicePlanFacts& facts, const DevicePlan& plan, const CallRecord& record,
+                std::vector<ExplainRow>* rows) {
+  rows->push_back(protocol_row(plan, facts.slot_bytes));
+  rows->push_back({plan.connected ? "channels" : "CTAs", fmt::format("{}", plan.channels),
+                   fmt::format("of {} threads", plan.threads)});
+  rows->push_back({"rounds", "",
+                   fmt::format("of up to {} elements ({}) a channel", plan.per_round,
+                               text_of(plan.per_round, record.type))});
+}
+
+// Why the hosts do a call, in the order in which span_plan.cc asks.
+std::string why_hosts(const SpanQuestion& question, const CallRecord& record) {
+  if (!question.own_gpus) return "ranks share a GPU";
+  if ((question.facts.wires & bit_of(Wire::kSimple)) == 0) return "NCCL_PROTO leaves out simple";
+  if (record.collective < Collective::kAllReduce || record.collective > Collective::kReduceScatter)
+    return "it has no ring and no tree";
+  if (bytes_across_hosts(question.facts, record) < question.from_bytes)
+    return fmt::format("less than {} move (RONDO_GPU_RELAY, unmeasured)",
+                       bytes_text(question.from_bytes));
+  return "NCCL_ALGO leaves neither ring nor tree, or RONDO_REPRODUCIBLE wants tree order";
 }
 
 }  // namespace
@@ -103,15 +126,33 @@ std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const C
                       : ExplainRow{"algorithm", "direct",
                                    "one kernel of rank 0's process, on registered buffers or "
                                    "staging that all have mapped"};
-  if (made->connected || made->pushed) {
-    rows.push_back(protocol_row(*made));
-    rows.push_back({made->connected ? "channels" : "CTAs", fmt::format("{}", made->channels),
-                    fmt::format("of {} threads", made->threads)});
-    rows.push_back({"rounds", "",
-                    fmt::format("of up to {} elements ({}) a channel", made->per_round,
-                                text_of(made->per_round, record.type))});
-  }
+  if (made->connected || made->pushed) add_rounds(facts, *made, record, &rows);
   rows.push_back({"thresholds", "", "unmeasured (collectives/gpu/device_plan.cc)"});
+  return rows;
+}
+
+std::vector<ExplainRow> explain_across_hosts(const SpanQuestion& question, const CallRecord& record,
+                                             const std::vector<ExplainRow>& by_hosts) {
+  const DevicePlanFacts& facts = question.facts;
+  std::vector<ExplainRow> rows{
+      {"call", to_string(record),
+       fmt::format("{} ranks on GPUs of {} hosts", facts.ranks, question.hosts)}};
+  const bool allowed = question.own_gpus && (facts.wires & bit_of(Wire::kSimple)) != 0;
+  DevicePlanFacts simple = facts;
+  simple.wires = bit_of(Wire::kSimple);
+  const auto plan = allowed ? plan_across_hosts(simple, question.from_bytes, record) : std::nullopt;
+  if (!plan) {
+    rows.push_back(
+        {"runs", "on the hosts", "through pinned memory, since " + why_hosts(question, record)});
+    for (const ExplainRow& row : by_hosts)
+      if (row.what != "call") rows.push_back(row);
+    return rows;
+  }
+  rows.push_back({"runs", "as kernels", "a relay of each rank carries slots from host to host"});
+  rows.push_back(algorithm_row(facts, *plan));
+  add_rounds(facts, *plan, record, &rows);
+  rows.push_back(
+      {"thresholds", "", "unmeasured (RONDO_GPU_RELAY, collectives/gpu/device_plan.cc)"});
   return rows;
 }
 

@@ -110,14 +110,18 @@ Span agree_on_span(const SpanRecords& records) {
   return found;
 }
 
+std::uint64_t bytes_across_hosts(const DevicePlanFacts& facts, const CallRecord& record) {
+  const bool by_blocks = record.collective == Collective::kAllGather ||
+                         record.collective == Collective::kReduceScatter;
+  return record.count * size_of(record.type) *
+         (by_blocks ? static_cast<std::uint64_t>(facts.ranks) : 1);
+}
+
 std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::uint64_t from_bytes,
                                             const CallRecord& record) {
   const Collective which = record.collective;
   if (which < Collective::kAllReduce || which > Collective::kReduceScatter) return std::nullopt;
-  const bool by_blocks = which == Collective::kAllGather || which == Collective::kReduceScatter;
-  const std::uint64_t bytes = record.count * size_of(record.type) *
-                              (by_blocks ? static_cast<std::uint64_t>(facts.ranks) : 1);
-  if (record.count == 0 || bytes < from_bytes) return std::nullopt;
+  if (record.count == 0 || bytes_across_hosts(facts, record) < from_bytes) return std::nullopt;
   // What kernels may not do, the hosts do, or refuse.
   auto plan = make_device_plan(facts, record);
   if (!plan.ok() || !plan->connected) return std::nullopt;
@@ -133,10 +137,6 @@ DevicePlanFacts usual_span_facts(int ranks) {
   facts.most_channels = kChannels;
   facts.slot_bytes = kSlotBytes;
   return facts;
-}
-
-std::uint64_t usual_relay_from() {
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(env::get_int("RONDO_GPU_RELAY"), 0));
 }
 
 }  // namespace rondo::gpu

@@ -45,6 +45,8 @@ struct Span {
 };
 Span agree_on_span(const SpanRecords& records);
 
+// What the threshold counts: of all blocks.
+std::uint64_t bytes_across_hosts(const DevicePlanFacts& facts, const CallRecord& record);
 // How the call runs as kernels; nothing: the hosts do it.
 std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::uint64_t from_bytes,
                                             const CallRecord& record);

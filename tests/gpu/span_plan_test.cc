@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "collectives/gpu/explain_devices.h"
+
 namespace rondo::gpu {
 namespace {
 
@@ -74,6 +76,26 @@ TEST(SpanPlan, TheMostOfAllThresholdsCounts) {
   SpanRecords all = records({0, 1}, {0, 1});
   all.facts[1].from_bytes = 1 << 20;
   EXPECT_EQ(agree_on_span(all).from_bytes, 1u << 20);
+}
+
+TEST(SpanPlan, IsExplained) {
+  SpanQuestion question;
+  question.facts = usual_span_facts(4);
+  question.from_bytes = 4096;
+  const auto runs = [&](const CallRecord& record) {
+    std::string text;
+    for (const ExplainRow& row :
+         explain_across_hosts(question, record, {{"call", "x", ""}, {"algorithm", "of hosts", ""}}))
+      text += row.what + ": " + row.value + "; " + row.why + "\n";
+    return text;
+  };
+  EXPECT_NE(runs(call(Collective::kAllReduce, 1 << 20)).find("as kernels"), std::string::npos);
+  const std::string small = runs(call(Collective::kAllReduce, 1000));
+  EXPECT_NE(small.find("less than 4 KiB move"), std::string::npos) << small;
+  EXPECT_NE(small.find("algorithm: of hosts"), std::string::npos) << small;
+  question.own_gpus = false;
+  EXPECT_NE(runs(call(Collective::kAllReduce, 1 << 20)).find("ranks share a GPU"),
+            std::string::npos);
 }
 
 // Both sides of a connection between hosts have slots of their own; what is between others costs

@@ -122,7 +122,10 @@ class Binding {
     if (!opened) return done();
     mine = kernels->connect(addresses, request_.patience);
     RONDO_TRY(const bool connected, all_did(mine, "connect"));
-    if (connected) state_.hosted->add_kernels(std::move(kernels));
+    if (!connected) return done();
+    state_.hosted->add_kernels(std::move(kernels));
+    RONDO_INFO(kInit, "rank {}: calls of {} bytes and more run as kernels on {} channels", rank_,
+               span_.from_bytes, span_.shape.channels);
     return done();
   }
 

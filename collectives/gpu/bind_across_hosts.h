@@ -2,9 +2,10 @@
 // ranks can, SpanningKernels for its large calls.
 //
 // So do ranks of one host whose GPUs are shared by processes out of each other's reach: they have
-// no kernels. By all ranks at once. Where any of them cannot have kernels, none has, and the log says why; that
-// is no error. Guarantees: every wait ends with the patience; an error of one is told to all by the
-// caller. Cost: five exchanges, and what shared_connections.h and hosted_rank.h say.
+// no kernels. By all ranks at once. Where any of them cannot have kernels, none has, and the log
+// says why; that is no error. Guarantees: every wait ends with the patience; an error of one is
+// told to all by the caller. Cost: five exchanges, and what shared_connections.h and hosted_rank.h
+// say.
 #pragma once
 
 #include "base/result.h"

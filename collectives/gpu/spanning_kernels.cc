@@ -128,10 +128,8 @@ Done SpanningKernels::launch(const DevicePlan& plan, const DeviceCall& call) {
   std::vector<Side> sides(static_cast<std::size_t>(terms_.size));
   sides[static_cast<std::size_t>(terms_.rank)] = call.side;
   const int here[] = {terms_.rank};
-  RONDO_CHECK_OK(
-      launch_connected(api_, *connections_, plan, call.record, sides, here, call.stream));
-  if (sleeps_.load(std::memory_order_seq_cst)) wake();
-  return done();
+  if (sleeps_.load(std::memory_order_seq_cst)) wake();  // first: launches may be blocking
+  return launch_connected(api_, *connections_, plan, call.record, sides, here, call.stream);
 }
 
 bool SpanningKernels::gave_up() const {

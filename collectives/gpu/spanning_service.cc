@@ -23,6 +23,7 @@ constexpr int kBusyTurns = 300;  // without traffic, before the thread sleeps
 constexpr std::int64_t kTickNs = 500'000;
 constexpr std::int64_t kBusySleepNs = 50'000;
 constexpr std::int64_t kIdleSleepNs = 1'000'000;
+constexpr std::int64_t kLingerNs = 5'000'000;  // after the last slot: the next call may be near
 // In vain, until a neighbour whose connection ended is to blame: rank 0 may know better.
 constexpr std::int64_t kLineNs = 1'500'000'000;
 constexpr std::int64_t kFlushNs = 5'000'000'000;
@@ -43,16 +44,21 @@ void SpanningKernels::wake() {
 
 void SpanningKernels::serve() {
   int idle = 0;
-  bool busy = false;
+  std::int64_t active = 0;  // when something last was to be done
   while (!stop_) {
-    const bool moved = step();
-    if (moved) idle = 0;
-    if (moved || ++idle < kBusyTurns) {
-      if (!moved) sched_yield();
+    if (step()) {
+      idle = 0;
       continue;
     }
-    busy = is_in_launch(*connections_, terms_.rank);
-    sleep(busy);
+    const std::int64_t now = now_ns();
+    if (idle < kBusyTurns) {
+      ++idle;
+      active = now;
+      sched_yield();
+      continue;
+    }
+    if (is_in_launch(*connections_, terms_.rank)) active = now;
+    if (sleep(now - active < kLingerNs)) idle = 0;
   }
   // What kernels have left here still goes out, unless all is over.
   for (const std::int64_t until = now_ns() + kFlushNs;
@@ -75,16 +81,16 @@ bool SpanningKernels::step() {
   return moved;
 }
 
-void SpanningKernels::sleep(bool busy) {
+bool SpanningKernels::sleep(bool busy) {
   sleeps_.store(true, std::memory_order_seq_cst);
   pollfd entries[] = {
       {bell_.get(), POLLIN, 0}, {relay_->poll_fd(), POLLIN, 0}, {roll_call_->poll_fd(), POLLIN, 0}};
   const timespec at_most{0, busy ? kBusySleepNs : kIdleSleepNs};
-  if (::ppoll(entries, 3, &at_most, nullptr) > 0 && entries[0].revents != 0) {
-    std::uint64_t rings = 0;
-    (void)!::read(bell_.get(), &rings, sizeof(rings));
-  }
+  const bool rung = ::ppoll(entries, 3, &at_most, nullptr) > 0 && entries[0].revents != 0;
   sleeps_.store(false, std::memory_order_relaxed);
+  std::uint64_t rings = 0;
+  if (rung) (void)!::read(bell_.get(), &rings, sizeof(rings));
+  return rung;
 }
 
 Standing SpanningKernels::standing() const {

@@ -68,7 +68,7 @@ void sum_until_error(GpuSeat& seat, std::size_t count = kCount) {
 TEST_P(SpanFaults, DeathOfAnyRankIsReportedByName) {
   for (const int victim : {0, ranks() - 1}) {
     RankProcesses processes(ranks(), options(),
-                            on_gpu([](GpuSeat& seat) { sum_until_error(seat); }, true));
+                            on_gpu([](GpuSeat& seat) { sum_until_error(seat); }, Gpus::kOneEach));
     ASSERT_TRUE(processes.wait_stage(1, 60));
     nap(0.1);
     processes.send(victim, SIGKILL);
@@ -86,7 +86,8 @@ TEST_P(SpanFaults, DeathOfAnyRankIsReportedByName) {
 TEST_P(SpanFaults, MismatchedCallsAreNamed) {
   RankProcesses processes(
       ranks(), options(),
-      on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 1 ? 4000 : 8000); }, true));
+      on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 1 ? 4000 : 8000); },
+             Gpus::kOneEach));
   ASSERT_TRUE(processes.wait_reports(kSoon));
   for (int r = 0; r < ranks(); ++r) {
     EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
@@ -99,7 +100,8 @@ TEST_P(SpanFaults, MismatchedCallsAreNamed) {
 TEST_P(SpanFaults, CallsThatTheHostsDoAreComparedWithThoseOfKernels) {
   RankProcesses processes(
       ranks(), options({{"RONDO_GPU_RELAY", "20000"}}),
-      on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 1 ? 100 : 8000); }, true));
+      on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 1 ? 100 : 8000); },
+             Gpus::kOneEach));
   ASSERT_TRUE(processes.wait_reports(kSoon));
   for (int r = 0; r < ranks(); ++r) {
     EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
@@ -128,7 +130,7 @@ TEST_P(SpanFaults, ReplaysOfOtherGraphsAreNamed) {
     report(seat, result);
     for (void* graph : graphs) GPU_OK(gpu_api()->destroy_graph(graph));
   };
-  RankProcesses processes(ranks(), options({{"RONDO_TIMEOUT", "3"}}), on_gpu(body, true));
+  RankProcesses processes(ranks(), options({{"RONDO_TIMEOUT", "3"}}), on_gpu(body, Gpus::kOneEach));
   ASSERT_TRUE(processes.wait_reports(kSoon));
   for (int r = 0; r < ranks(); ++r) {
     EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
@@ -165,7 +167,7 @@ TEST_P(SpanFaults, AbortEndsTheKernelsOfAll) {
     nap(1);
   };
   const int late = ranks() - 1;
-  RankProcesses processes(ranks(), options(), on_gpu(body, true));
+  RankProcesses processes(ranks(), options(), on_gpu(body, Gpus::kOneEach));
   ASSERT_TRUE(processes.wait_reports(kSoon, {late}));
   for (int r = 1; r < late; ++r) {
     EXPECT_EQ(processes.status(r), Status::kRemoteError) << processes.text(r);
@@ -186,7 +188,7 @@ TEST_P(SpanFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
     NCCL_OK(ncclCommAbort(seat.comm));
     seat.comm = nullptr;
   };
-  RankProcesses processes(ranks(), options({{"RONDO_TIMEOUT", "2"}}), on_gpu(body, true));
+  RankProcesses processes(ranks(), options({{"RONDO_TIMEOUT", "2"}}), on_gpu(body, Gpus::kOneEach));
   ASSERT_TRUE(processes.wait_reports(kSoon, {late}));
   for (int r = 0; r < late; ++r) {
     EXPECT_EQ(processes.status(r), Status::kTimeout) << processes.text(r);
@@ -218,7 +220,7 @@ TEST_P(SpanFaults, LeaveTheGpusUsable) {
     run_case(seat, {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 5000, 5},
              {});
   };
-  RankProcesses processes(ranks(), options(), on_gpu(body, true));
+  RankProcesses processes(ranks(), options(), on_gpu(body, Gpus::kOneEach));
   processes.wait_exits(60);
   processes.check_expectations();
 }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/atomics.h"
+#include "base/bytes.h"
 #include "base/log.h"
 #include "collectives/gpu/connected_launches.h"
 #include "collectives/gpu/device.h"
@@ -70,29 +71,22 @@ Done SpanningKernels::open() {
   return done();
 }
 
-// Two addresses, the first one's length before them.
 std::vector<std::byte> SpanningKernels::address() const {
-  const auto& relay = relay_->address();
-  const auto& control = roll_call_->address();
-  std::vector<std::byte> both{static_cast<std::byte>(relay.size() & 0xff),
-                              static_cast<std::byte>(relay.size() >> 8)};
-  both.insert(both.end(), relay.begin(), relay.end());
-  both.insert(both.end(), control.begin(), control.end());
-  return both;
+  ByteWriter both;
+  both.put_bytes(relay_->address());
+  both.put_bytes(roll_call_->address());
+  return both.take();
 }
 
 Done SpanningKernels::connect(std::span<const std::vector<std::byte>> addresses,
                               const net::Patience& patience) {
   std::vector<std::vector<std::byte>> relays, controls;
   for (const auto& both : addresses) {
-    const std::size_t length = both.size() < 2 ? 0
-                                               : std::to_integer<std::size_t>(both[0]) |
-                                                     std::to_integer<std::size_t>(both[1]) << 8;
-    if (both.size() < 2 + length)
+    ByteReader reader(both);
+    relays.push_back(reader.get_bytes());
+    controls.push_back(reader.get_bytes());
+    if (!reader.ok())
       return fail(Status::kRemoteError, "a rank gave no address for connections between hosts");
-    const auto middle = both.begin() + 2 + static_cast<std::ptrdiff_t>(length);
-    relays.emplace_back(both.begin() + 2, middle);
-    controls.emplace_back(middle, both.end());
   }
   RONDO_CHECK_OK(roll_call_->connect(std::move(controls)));
   RONDO_CHECK_OK(relay_->connect(relays));

@@ -123,6 +123,8 @@ class WeakMemory {
   void drain_one();
   void drain_all(StoreBuffer& buffer);  // to memory
   bool empty() const { return pending_.empty() && lines_.empty(); }
+  // A thread starts, after all that was done before its launch: other kernels may still run.
+  void begin(ThreadMemory& thread) const { thread.view.device = thread.view.system = now_; }
   void forget_past() { past_.clear(); }  // when no thread is left that could look back
 
  private:

@@ -65,7 +65,10 @@ bool Worker::keeps_lines_whole(std::uint64_t address) const {
 void Worker::add(std::unique_ptr<Cta> cta) {
   cta->worker = this;
   for (std::uint64_t& word : cta->shared) word = random_.next();
-  for (const auto& thread : cta->threads) make_ready(*thread);
+  for (const auto& thread : cta->threads) {
+    weak_.begin(thread->memory);
+    make_ready(*thread);
+  }
   resident_.push_back(std::move(cta));
   spins_ = 0;
 }

@@ -70,7 +70,7 @@ stage_cuda_size() {
 
 # As many seeds as RONDO_SIMT_SECONDS (60) hold, others in every run: the kernels alone in rounds of
 # their tests, beside them the product in a process a seed. Then rings and trees over several
-# devices in weak memory, and everything once on OS threads.
+# devices and hosts in weak memory, and everything once on OS threads.
 many_seeds() {
   local seconds=${RONDO_SIMT_SECONDS:-60} bin=build/simt/bin rounds
   local quick='*Meet*_devices:Graphs.*'
@@ -78,10 +78,12 @@ many_seeds() {
   rounds+=':ConnectedKernels.CopyBytes*'
   local in_weak_memory='*Connected.*/ring_simple_devices:*Connected.*/tree_ll_devices'
   in_weak_memory+=':*Connected.*/tree_ll128_devices:*Connected.*/allreduce_*_devices'
+  local apart_in_weak='*Span.TakesRings*:*Spread.Equals*three_*:*DevicePuts*'
   tests/simt/seeds.sh "$seconds" s $bin/gpu_tests --gtest_filter="$quick" &
   RONDO_SIMT_SECONDS=$((seconds / 4)) $bin/simt_tests --gtest_filter="$rounds" --gtest_print_time=0
   wait $!
   RONDO_SIMT=mode=weak,lines=whole $bin/gpu_tests --gtest_brief=1 --gtest_filter="$in_weak_memory"
+  RONDO_SIMT=mode=weak $bin/gpu_process_tests --gtest_brief=1 --gtest_filter="$apart_in_weak"
   RONDO_SIMT=mode=parallel $bin/gpu_tests --gtest_brief=1
 }
 

@@ -89,24 +89,6 @@ TEST_P(GpuHosts, ReplayGraphsAmongPlainCalls) {
   });
 }
 
-// All-reduces until an error comes, which is reported.
-void sum_until_error(GpuSeat& seat, std::size_t count) {
-  DeviceBuffer buffer(count * sizeof(float), 0);
-  buffer.put(Bytes(count * sizeof(float)), 0, seat.stream);
-  seat.seat.mark(1);
-  ncclResult_t result = ncclSuccess;
-  while (result == ncclSuccess) {
-    result = ncclAllReduce(buffer.data(), buffer.data(), count, ncclFloat32, ncclSum, seat.comm,
-                           seat.stream);
-    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
-    if (result != ncclSuccess) break;
-    NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-  }
-  seat.seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
-  NCCL_OK(ncclCommAbort(seat.comm));
-  seat.comm = nullptr;
-}
-
 TEST_P(GpuHosts, DeathIsReportedByName) {
   const int victim = ranks() - 1;
   RankProcesses processes(
@@ -116,11 +98,8 @@ TEST_P(GpuHosts, DeathIsReportedByName) {
   nap(0.05);
   processes.send(victim, SIGKILL);
   ASSERT_TRUE(processes.wait_reports(30, {victim}));
-  for (int r = 0; r < victim; ++r) {
-    EXPECT_EQ(processes.status(r), Status::kRemoteError) << processes.text(r);
-    EXPECT_NE(processes.text(r).find("rank " + std::to_string(victim)), std::string::npos)
-        << processes.text(r);
-  }
+  expect_reports(processes, ranks(), Status::kRemoteError, "rank " + std::to_string(victim),
+                 victim);
   processes.wait_exits(60, {victim});
 }
 
@@ -130,10 +109,7 @@ TEST_P(GpuHosts, MismatchedCallsAreNamed) {
       on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 0 ? 400 : 800); },
              GetParam().gpus));
   ASSERT_TRUE(processes.wait_reports(60));
-  for (int r = 0; r < ranks(); ++r) {
-    EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
-    EXPECT_NE(processes.text(r).find("count 400"), std::string::npos) << processes.text(r);
-  }
+  expect_reports(processes, ranks(), Status::kInvalidUsage, "count 400");
   processes.wait_exits(60);
 }
 

@@ -1,6 +1,5 @@
 // Ranks in several processes that share GPUs, while the communicator has several GPUs: every
 // collective and messages, with P2P between all of them, between some and between none.
-#include "kernels/reduce.h"
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
@@ -82,22 +81,8 @@ INSTANTIATE_TEST_SUITE_P(Machines, MixedCalls, testing::ValuesIn(kMachines),
 
 TEST_P(MixedCalls, TakeEveryTypeAndOperation) {
   run_on_gpus(kPlaces, environment(), [](GpuSeat& seat) {
-    unsigned seed = 700;
-    constexpr Collective kReducing[] = {Collective::kAllReduce, Collective::kReduceScatter,
-                                        Collective::kReduce};
-    for (int op = 0; op < kRedOps; ++op)
-      for (int t = 0; t < kDataTypes; ++t) {
-        // Integers wrap in any order; of the floats only what rounds nothing.
-        const auto o = static_cast<RedOp>(op);
-        const auto type = static_cast<DataType>(t);
-        if (!supported(type, o) || (is_float(type) && size_of(type) < 4)) continue;
-        const std::size_t count = o == RedOp::kPreMulSum ? 50 : 517;
-        ++seed;
-        run_case(seat,
-                 {kReducing[seed % 3], type, o, seat.size, static_cast<int>(seed % 4), count, seed},
-                 {seed % 2 == 0, 0, false});
-        if (testing::Test::HasFatalFailure()) return;
-      }
+    reduce_every_type_and_operation(
+        seat, {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}, 700);
   });
 }
 

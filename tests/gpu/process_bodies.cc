@@ -1,5 +1,7 @@
 #include "tests/gpu/process_bodies.h"
 
+#include "kernels/reduce.h"
+
 namespace rondo::test {
 
 void run_case(GpuSeat& seat, const Case& c, const RankCase::Options& options) {
@@ -84,6 +86,57 @@ void scale_by_factors_on_the_device(GpuSeat& seat) {
   std::memcpy(&sum, data.host(), sizeof(sum));
   for (int r = 0; r < seat.size; ++r) wanted += factor_of(r);
   EXPECT_EQ(sum, wanted);
+}
+
+void reduce_every_type_and_operation(GpuSeat& seat, const std::vector<Collective>& in_turn,
+                                     unsigned seed) {
+  for (int op = 0; op < kRedOps; ++op)
+    for (int t = 0; t < kDataTypes; ++t) {
+      // Integers wrap in any order; of the floats only what rounds nothing.
+      const auto o = static_cast<RedOp>(op);
+      const auto type = static_cast<DataType>(t);
+      if (!supported(type, o) || (is_float(type) && size_of(type) < 4)) continue;
+      const std::size_t count = o == RedOp::kPreMulSum ? 50 : 517;
+      ++seed;
+      const int root = static_cast<int>(seed % static_cast<unsigned>(seat.size));
+      run_case(seat, {in_turn[seed % in_turn.size()], type, o, seat.size, root, count, seed},
+               {seed % 2 == 0, 0, false});
+      if (testing::Test::HasFatalFailure()) return;
+    }
+}
+
+ncclResult_t sum_once(GpuSeat& seat, DeviceBuffer& buffer, std::size_t count) {
+  ncclResult_t result = ncclAllReduce(buffer.data(), buffer.data(), count, ncclFloat32, ncclSum,
+                                      seat.comm, seat.stream);
+  if (result != ncclSuccess) return result;
+  EXPECT_EQ(gpu_api()->synchronize_stream(seat.stream), kGpuSuccess);
+  EXPECT_EQ(ncclCommGetAsyncError(seat.comm, &result), ncclSuccess);
+  return result;
+}
+
+void report_and_abort(GpuSeat& seat, ncclResult_t result) {
+  seat.seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
+  NCCL_OK(ncclCommAbort(seat.comm));
+  seat.comm = nullptr;
+}
+
+void sum_until_error(GpuSeat& seat, std::size_t count) {
+  DeviceBuffer buffer(count * sizeof(float), 0);
+  buffer.put(Bytes(count * sizeof(float)), 0, seat.stream);
+  seat.seat.mark(1);
+  ncclResult_t result = ncclSuccess;
+  while ((result = sum_once(seat, buffer, count)) == ncclSuccess) {
+  }
+  report_and_abort(seat, result);
+}
+
+void expect_reports(RankProcesses& processes, int ranks, Status status, const std::string& part,
+                    int victim) {
+  for (int r = 0; r < ranks; ++r) {
+    if (r == victim) continue;
+    EXPECT_EQ(processes.status(r), status) << processes.text(r);
+    EXPECT_NE(processes.text(r).find(part), std::string::npos) << processes.text(r);
+  }
 }
 
 }  // namespace rondo::test

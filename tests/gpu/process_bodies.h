@@ -22,6 +22,10 @@ void run_every_collective(GpuSeat& seat, std::initializer_list<std::size_t> coun
                           std::initializer_list<DataType> types,
                           bool (*mapped)(int rank, int number));
 
+// Sums and the like of every type and operation, `in_turn` of these collectives and of all roots.
+void reduce_every_type_and_operation(GpuSeat& seat, const std::vector<Collective>& in_turn,
+                                     unsigned seed);
+
 // Each rank's message to its right.
 void pass_round_a_ring(GpuSeat& seat, std::initializer_list<std::size_t> sizes);
 
@@ -30,5 +34,15 @@ void call_on_several_streams(GpuSeat& seat);
 
 // A sum of ones, each times its rank's factor, which lies in device memory.
 void scale_by_factors_on_the_device(GpuSeat& seat);
+
+// One all-reduce and what became of it; what a rank tells at its end; and all-reduces until an
+// error comes, which is told.
+ncclResult_t sum_once(GpuSeat& seat, DeviceBuffer& buffer, std::size_t count);
+void report_and_abort(GpuSeat& seat, ncclResult_t result);
+void sum_until_error(GpuSeat& seat, std::size_t count);
+
+// Every rank but the victim has reported this status, and a text with `part` in it.
+void expect_reports(RankProcesses& processes, int ranks, Status status, const std::string& part,
+                    int victim = -1);
 
 }  // namespace rondo::test

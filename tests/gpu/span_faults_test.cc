@@ -38,47 +38,17 @@ INSTANTIATE_TEST_SUITE_P(Hosts, SpanFaults, testing::ValuesIn(kLayouts),
 
 constexpr std::size_t kCount = 20'000;
 
-// One call and what became of it.
-ncclResult_t sum(GpuSeat& seat, DeviceBuffer& buffer, std::size_t count) {
-  ncclResult_t result = ncclAllReduce(buffer.data(), buffer.data(), count, ncclFloat32, ncclSum,
-                                      seat.comm, seat.stream);
-  if (result != ncclSuccess) return result;
-  EXPECT_EQ(gpu_api()->synchronize_stream(seat.stream), kGpuSuccess);
-  EXPECT_EQ(ncclCommGetAsyncError(seat.comm, &result), ncclSuccess);
-  return result;
-}
-
-void report(GpuSeat& seat, ncclResult_t result) {
-  seat.seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
-  NCCL_OK(ncclCommAbort(seat.comm));
-  seat.comm = nullptr;
-}
-
-// All-reduces until an error comes, which is reported.
-void sum_until_error(GpuSeat& seat, std::size_t count = kCount) {
-  DeviceBuffer buffer(count * sizeof(float), 0);
-  buffer.put(Bytes(count * sizeof(float)), 0, seat.stream);
-  seat.seat.mark(1);
-  ncclResult_t result = ncclSuccess;
-  while ((result = sum(seat, buffer, count)) == ncclSuccess) {
-  }
-  report(seat, result);
-}
-
 TEST_P(SpanFaults, DeathOfAnyRankIsReportedByName) {
   for (const int victim : {0, ranks() - 1}) {
-    RankProcesses processes(ranks(), options(),
-                            on_gpu([](GpuSeat& seat) { sum_until_error(seat); }, Gpus::kOneEach));
+    RankProcesses processes(
+        ranks(), options(),
+        on_gpu([](GpuSeat& seat) { sum_until_error(seat, kCount); }, Gpus::kOneEach));
     ASSERT_TRUE(processes.wait_stage(1, 60));
     nap(0.1);
     processes.send(victim, SIGKILL);
     ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
-    for (int r = 0; r < ranks(); ++r) {
-      if (r == victim) continue;
-      EXPECT_EQ(processes.status(r), Status::kRemoteError) << processes.text(r);
-      EXPECT_NE(processes.text(r).find("rank " + std::to_string(victim)), std::string::npos)
-          << processes.text(r);
-    }
+    expect_reports(processes, ranks(), Status::kRemoteError, "rank " + std::to_string(victim),
+                   victim);
     processes.wait_exits(60, {victim});
   }
 }
@@ -89,10 +59,7 @@ TEST_P(SpanFaults, MismatchedCallsAreNamed) {
       on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 1 ? 4000 : 8000); },
              Gpus::kOneEach));
   ASSERT_TRUE(processes.wait_reports(kSoon));
-  for (int r = 0; r < ranks(); ++r) {
-    EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
-    EXPECT_NE(processes.text(r).find("count 4000"), std::string::npos) << processes.text(r);
-  }
+  expect_reports(processes, ranks(), Status::kInvalidUsage, "count 4000");
   processes.wait_exits(60);
 }
 
@@ -103,10 +70,7 @@ TEST_P(SpanFaults, CallsThatTheHostsDoAreComparedWithThoseOfKernels) {
       on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 1 ? 100 : 8000); },
              Gpus::kOneEach));
   ASSERT_TRUE(processes.wait_reports(kSoon));
-  for (int r = 0; r < ranks(); ++r) {
-    EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
-    EXPECT_NE(processes.text(r).find("count 100"), std::string::npos) << processes.text(r);
-  }
+  expect_reports(processes, ranks(), Status::kInvalidUsage, "count 100");
   processes.wait_exits(60);
 }
 
@@ -127,7 +91,7 @@ TEST_P(SpanFaults, ReplaysOfOtherGraphsAreNamed) {
       GPU_OK(gpu_api()->synchronize_stream(seat.stream));
       NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
     }
-    report(seat, result);
+    report_and_abort(seat, result);
     for (void* graph : graphs) GPU_OK(gpu_api()->destroy_graph(graph));
   };
   RankProcesses processes(ranks(), options({{"RONDO_TIMEOUT", "3"}}), on_gpu(body, Gpus::kOneEach));
@@ -155,7 +119,7 @@ TEST_P(SpanFaults, AbortEndsTheKernelsOfAll) {
       GPU_OK(gpu_api()->synchronize_stream(seat.stream));
       ncclResult_t result = ncclSuccess;
       NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-      return report(seat, result);
+      return report_and_abort(seat, result);
     }
     nap(0.2);
     EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
@@ -181,9 +145,9 @@ TEST_P(SpanFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
   const int late = ranks() - 1;
   const auto body = [late](GpuSeat& seat) {
     DeviceBuffer buffer(kCount * sizeof(float), 0);
-    ncclResult_t result = sum(seat, buffer, kCount);
+    ncclResult_t result = sum_once(seat, buffer, kCount);
     ASSERT_EQ(result, ncclSuccess);
-    if (seat.rank != late) return report(seat, sum(seat, buffer, kCount));
+    if (seat.rank != late) return report_and_abort(seat, sum_once(seat, buffer, kCount));
     ASSERT_TRUE(seat.seat.wait_flag(1, 60));
     NCCL_OK(ncclCommAbort(seat.comm));
     seat.comm = nullptr;
@@ -210,7 +174,7 @@ TEST_P(SpanFaults, LeaveTheGpusUsable) {
       return;
     }
     DeviceBuffer buffer(kCount * sizeof(float), 0);
-    EXPECT_NE(sum(seat, buffer, kCount), ncclSuccess);
+    EXPECT_NE(sum_once(seat, buffer, kCount), ncclSuccess);
     ncclComm_t old = seat.comm;
     int gone = 1;
     NCCL_OK(ncclCommShrink(old, &gone, 1, &seat.comm, nullptr, NCCL_SHRINK_ABORT));

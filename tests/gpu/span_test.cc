@@ -2,7 +2,6 @@
 // calls run as kernels, over connections that a relay carries from host to host.
 #include <thread>
 
-#include "kernels/reduce.h"
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
@@ -130,19 +129,7 @@ TEST(SpanCalls, TakeEveryTypeAndOperation) {
   const Places places{{0}, {1}, {2}};
   run_on_gpus(places, by_kernels(),
               [](GpuSeat& seat) {
-                unsigned seed = 300;
-                for (int op = 0; op < kRedOps; ++op) {
-                  // Integers wrap in any order; of the floats only what rounds nothing.
-                  const auto o = static_cast<RedOp>(op);
-                  for (int t = 0; t < kDataTypes; ++t) {
-                    const auto type = static_cast<DataType>(t);
-                    if (!supported(type, o) || (is_float(type) && size_of(type) < 4)) continue;
-                    const std::size_t count = o == RedOp::kPreMulSum ? 50 : 517;
-                    run_case(seat, {Collective::kAllReduce, type, o, 3, 0, count, ++seed},
-                             {seed % 2 == 0, 0, false});
-                    if (testing::Test::HasFatalFailure()) return;
-                  }
-                }
+                reduce_every_type_and_operation(seat, {Collective::kAllReduce}, 300);
                 scale_by_factors_on_the_device(seat);
               },
               {"a", "b", "c"});

@@ -83,21 +83,7 @@ INSTANTIATE_TEST_SUITE_P(Machines, SpreadCalls, testing::ValuesIn(kMachines),
 TEST_P(SpreadCalls, TakeEveryTypeAndOperation) {
   run_on_gpu(
       3, environment(),
-      [](GpuSeat& seat) {
-        unsigned seed = 300;
-        for (int op = 0; op < kRedOps; ++op) {
-          // Integers wrap in any order; of the floats only what rounds nothing.
-          const auto o = static_cast<RedOp>(op);
-          for (int t = 0; t < kDataTypes; ++t) {
-            const auto type = static_cast<DataType>(t);
-            if (!supported(type, o) || (is_float(type) && size_of(type) < 4)) continue;
-            const std::size_t count = o == RedOp::kPreMulSum ? 50 : 517;
-            run_case(seat, {Collective::kAllReduce, type, o, 3, 0, count, ++seed},
-                     {seed % 2 == 0, 0, false});
-            if (testing::Test::HasFatalFailure()) return;
-          }
-        }
-      },
+      [](GpuSeat& seat) { reduce_every_type_and_operation(seat, {Collective::kAllReduce}, 300); },
       Gpus::kOneEach);
 }
 

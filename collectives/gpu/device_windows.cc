@@ -61,7 +61,7 @@ DeviceWindows::Offer DeviceWindows::offer_of(void* memory, std::size_t bytes, Fd
   offer.kind = Offer::kOwnProcessOnly;
   void* base = nullptr;
   std::size_t whole = 0;
-  if (const auto block = find_shareable(memory, bytes)) {
+  if (const auto block = find_shareable(*on_device, bytes)) {
     base = block->base;
     whole = block->bytes;
   } else if (gpu_api()->address_range(&base, &whole, *on_device) != kGpuSuccess) {
@@ -70,8 +70,8 @@ DeviceWindows::Offer DeviceWindows::offer_of(void* memory, std::size_t bytes, Fd
   auto handle = share_memory(static_cast<std::byte*>(base), whole);
   if (!handle.ok()) return offer;
   offer.kind = handle->file ? Offer::kFile : Offer::kIpc;
-  offer.offset =
-      static_cast<std::uint64_t>(static_cast<std::byte*>(memory) - static_cast<std::byte*>(base));
+  offer.offset = static_cast<std::uint64_t>(static_cast<std::byte*>(*on_device) -
+                                            static_cast<std::byte*>(base));
   offer.allocation_bytes = whole;
   offer.ipc = handle->ipc;
   *file = std::move(handle->file);

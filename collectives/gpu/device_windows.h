@@ -2,8 +2,9 @@
 //
 // Registering is collective: ranks of one process use each other's addresses; for those of other
 // processes of the host the memory is mapped, by a file descriptor of virtual memory (ncclMemAlloc)
-// or else a CUDA IPC handle. Guarantees: all ranks register or all fail; what cannot be mapped is
-// an error of the puts into it, with the reason. Cost: an exchange and a mapping a rank, once a
+// or else a CUDA IPC handle. Guarantees: a rank whose memory is no window fails all of them, by
+// name, and every wait ends with RONDO_INIT_TIMEOUT; what cannot be mapped is an error of the puts
+// into it, with the reason. Cost: an exchange and a mapping a rank, once a
 // window; the thread and the pinned memory of a HostedRank, which passes signals, once.
 #pragma once
 

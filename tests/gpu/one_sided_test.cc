@@ -181,11 +181,15 @@ TEST(DeviceSignals, NeedAWindowAndDeviceMemory) {
                 std::string::npos)
           << ncclGetLastError(seat.comm);
     }
+    // One rank's mistake is an error of all, who are told whose it is.
+    DeviceBuffer on_device(16, 0);
     int on_host = 0;
+    void* const memory = seat.rank == 0 ? static_cast<void*>(on_device.data()) : &on_host;
     ncclWindow_t window = nullptr;
-    EXPECT_EQ(ncclCommWindowRegister(seat.comm, &on_host, sizeof(on_host), &window, 0),
+    EXPECT_EQ(ncclCommWindowRegister(seat.comm, memory, sizeof(on_host), &window, 0),
               ncclInvalidArgument);
-    EXPECT_NE(std::string(ncclGetLastError(seat.comm)).find("host memory"), std::string::npos)
+    const std::string want = seat.rank == 0 ? "rank 1's window" : "host memory";
+    EXPECT_NE(std::string(ncclGetLastError(seat.comm)).find(want), std::string::npos)
         << ncclGetLastError(seat.comm);
   });
 }
@@ -226,6 +230,18 @@ TEST(DeviceSignals, PassWhereGpusAreOutOfReach) {
       2, apart,
       [](GpuSeat& seat) { signal_and_be_refused(seat, "mapping another process's device memory"); },
       Gpus::kOneEach);
+}
+
+TEST(DeviceSignals, RevokingEndsStreamsThatWaitForThem) {
+  run_on_gpu(2, {}, [](GpuSeat& seat) {
+    Exchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
+    ncclWaitSignalDesc_t never{1, 1 - seat.rank, 0, 0};
+    NCCL_OK(ncclWaitSignal(1, &never, seat.comm, static_cast<cudaStream_t>(seat.stream)));
+    nap(0.1);
+    EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
+    NCCL_OK(ncclCommRevoke(seat.comm, 0));
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+  });
 }
 
 // Of whom a signal is awaited.

@@ -1,0 +1,122 @@
+// A job that makes and ends communicators, for strangers to disturb: ranks as processes, on one
+// host or on several pretended ones. Every round makes a communicator, checks an all-reduce, splits
+// it, checks the halves and destroys all.
+//
+//   trust_job RANKS ROUNDS [HOSTS]      ROUNDS 0: until standard input ends
+//
+// Rank 0 prints a line of JSON a round: the seconds that its ncclCommInitRank took. A call that
+// fails, or a wrong sum, ends the job with status 1 and says why.
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "nccl.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void require(ncclResult_t result, const char* call) {
+  if (result == ncclSuccess) return;
+  std::fprintf(stderr, "%s: %s: %s\n", call, ncclGetErrorString(result), ncclGetLastError(nullptr));
+  std::_Exit(1);
+}
+
+// The sum over the ranks of `rank + index`, checked in every element.
+void check_sum(ncclComm_t comm, int rank, int ranks) {
+  std::vector<int> values(1000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = rank + static_cast<int>(i);
+  require(
+      ncclAllReduce(values.data(), values.data(), values.size(), ncclInt32, ncclSum, comm, nullptr),
+      "ncclAllReduce");
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const int expected = ranks * (ranks - 1) / 2 + ranks * static_cast<int>(i);
+    if (values[i] == expected) continue;
+    std::fprintf(stderr, "rank %d of %d: element %zu is %d, not %d\n", rank, ranks, i, values[i],
+                 expected);
+    std::_Exit(1);
+  }
+}
+
+void play_round(int rank, int ranks, const ncclUniqueId& id, int round) {
+  const auto begin = Clock::now();
+  ncclComm_t comm;
+  require(ncclCommInitRank(&comm, ranks, id, rank), "ncclCommInitRank");
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  check_sum(comm, rank, ranks);
+  ncclComm_t half;
+  const int color = rank % 2;
+  require(ncclCommSplit(comm, color, rank, &half, nullptr), "ncclCommSplit");
+  check_sum(half, rank / 2, (ranks - color + 1) / 2);
+  require(ncclCommDestroy(half), "ncclCommDestroy");
+  require(ncclCommDestroy(comm), "ncclCommDestroy");
+  if (rank == 0) {
+    std::printf("{\"round\": %d, \"init\": %.6f}\n", round, took.count());
+    std::fflush(stdout);
+  }
+}
+
+bool goes_on(int round, int rounds) {
+  if (rounds != 0) return round < rounds;
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  return poll(&input, 1, 0) == 0;
+}
+
+// Ids come to each rank by a pipe of its own: nobody else hears them. Its end is the last round's.
+void run_rank(int rank, int ranks, int rounds, int from_root, const std::vector<int>& to_ranks) {
+  for (int round = 0;; ++round) {
+    ncclUniqueId id;
+    if (rank == 0) {
+      if (!goes_on(round, rounds)) return;
+      require(ncclGetUniqueId(&id), "ncclGetUniqueId");
+      for (int to = 1; to < ranks; ++to)
+        if (write(to_ranks[to], &id, sizeof(id)) != sizeof(id)) std::_Exit(1);
+    } else if (read(from_root, &id, sizeof(id)) != sizeof(id)) {
+      return;  // if rank 0 failed, it has said why
+    }
+    play_round(rank, ranks, id, round);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 0;
+  const int hosts = argc > 3 ? std::atoi(argv[3]) : 1;
+  if (ranks < 1 || rounds < 0 || hosts < 1) {
+    std::fprintf(stderr, "usage: trust_job RANKS ROUNDS [HOSTS], ROUNDS 0: until input ends\n");
+    return 2;
+  }
+  std::vector<int> reads(ranks), writes(ranks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    int ends[2];
+    if (pipe(ends) != 0) return 1;
+    reads[rank] = ends[0];
+    writes[rank] = ends[1];
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (fork() != 0) continue;
+    if (hosts > 1) setenv("NCCL_HOSTID", std::to_string(rank % hosts).c_str(), 1);
+    for (int other = 0; other < ranks; ++other) {
+      if (other != rank) close(reads[other]);
+      if (rank != 0) close(writes[other]);
+    }
+    run_rank(rank, ranks, rounds, reads[rank], writes);
+    std::_Exit(0);
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    close(reads[rank]);
+    close(writes[rank]);
+  }
+  int worst = 0;
+  for (int status; wait(&status) > 0;)
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) worst = 1;
+  return worst;
+}

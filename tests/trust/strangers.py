@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Strangers visit a job's doors while it makes and splits communicators: who gets in, and at what cost.
+"""Strangers visit a job's doors while it makes and splits communicators.
 
   strangers.py TRUST_JOB [--visits 10000] [--rows GLOB] [--json FILE]
 
@@ -7,7 +7,7 @@ Runs itself in a network namespace of its own, so that no other job of the machi
 Every row is one kind of stranger at one kind of door, as root or as another user: batches of rounds
 of the job with visitors at its doors take turns with batches in which the same visitors stand at a
 port of nobody's. A row fails where a job failed (a lost seat or a wrong sum ends it), where a
-visitor was given a descriptor or more than an answer to its greeting, where a process held more than
+visitor was given a descriptor or more than an answer to its greeting, where a process held over
 64 descriptors more, or where no visitor came. Exit status 77: not permitted here.
 """
 
@@ -101,7 +101,7 @@ def descriptors_of(pid):
 
 
 def batch(options, row, visits, only_port):
-    """Runs the job as long as the visits last: its times of init, descriptors, and what they got."""
+    """Runs the job as long as the visits last: times of init, descriptors, what they got."""
     kind, where, other, hosts = row
     environment = {**os.environ, "RONDO_INIT_TIMEOUT": "60", "NCCL_DEBUG": "VERSION"}
     os.environ["TRUST_VISITOR_UID"] = str(OTHER_USER) if other else ""

@@ -165,7 +165,7 @@ class Visit:
 
 
 def visit(kind, where, visits, seconds, results, only_port=None):
-    """Visits until the count or the time is over; puts what happened into `results` (a pipe end)."""
+    """Visits until the count or the time is over; sends what happened to `results`, a pipe."""
     recorder = Recorder() if kind in ("replay", "thief", "slow") and where == "tcp" else None
     if os.environ.get("TRUST_VISITOR_UID"):
         uid = int(os.environ["TRUST_VISITOR_UID"])

@@ -10,6 +10,7 @@
 #   bash tests/run.sh torch_imports        what CUDA builds of PyTorch import, anew (1.6 GB)
 #   bash tests/run.sh torch_preload        the whole CUDA build on our libnccl.so.2 (5 GB), no GPU
 #   bash tests/run.sh trust                10,000 visits of each kind of stranger (half an hour)
+#   bash tests/run.sh soak                 random communicators, faults and bad networks, 5 minutes
 set -euo pipefail
 cd "$(dirname "$0")/.."
 .ci/install.sh --tests
@@ -143,7 +144,7 @@ stage_torch() {
   local venv=build/torch-venv${RONDO_TORCH:+-$RONDO_TORCH}
   [ -x $venv/bin/pip ] || python3 -m venv $venv
   $venv/bin/pip install -q "torch==${RONDO_TORCH:-2.13.0}" numpy pytest ruff==0.17.6
-  local sources="api/torch tests/torch tests/trust tests/gpu bench/torch_compare.py bench/beside"
+  local sources="api/torch tests/torch tests/trust tests/soak tests/gpu bench/torch_compare.py bench/beside"
   $venv/bin/ruff format -q --check --line-length 100 $sources
   $venv/bin/ruff check -q --line-length 100 --select E,F,I $sources
   CMAKE_BUILD_PARALLEL_LEVEL=2 $venv/bin/pip install -q --force-reinstall --no-deps ./api/torch
@@ -188,6 +189,8 @@ stage_trust() {
   python3 tests/trust/strangers.py build/dev/bin/trust_job --visits "${RONDO_VISITS:-10000}" \
     --json build/strangers.json
 }
+
+stage_soak() { bash tests/soak.sh "${RONDO_SOAK_MINUTES:-5}" --json build/soak.json; }
 
 [ $# -gt 0 ] || set -- dev simt cuda asan tsan fuzz torch clients
 for stage in "$@"; do

@@ -144,7 +144,8 @@ stage_torch() {
   local venv=build/torch-venv${RONDO_TORCH:+-$RONDO_TORCH}
   [ -x $venv/bin/pip ] || python3 -m venv $venv
   $venv/bin/pip install -q "torch==${RONDO_TORCH:-2.13.0}" numpy pytest ruff==0.17.6
-  local sources="api/torch tests/torch tests/trust tests/soak tests/gpu bench/torch_compare.py bench/beside"
+  local sources="api/torch tests/torch tests/trust tests/soak tests/gpu bench/torch_compare.py"
+  sources+=" bench/beside"
   $venv/bin/ruff format -q --check --line-length 100 $sources
   $venv/bin/ruff check -q --line-length 100 --select E,F,I $sources
   CMAKE_BUILD_PARALLEL_LEVEL=2 $venv/bin/pip install -q --force-reinstall --no-deps ./api/torch

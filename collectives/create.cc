@@ -16,7 +16,7 @@
 #include "topology/cpu_budget.h"
 #include "topology/host_identity.h"
 #include "topology/rank_layout.h"
-#include "transport/bootstrap/hmac.h"
+#include "transport/auth/hmac.h"
 
 namespace rondo {
 namespace {
@@ -232,7 +232,7 @@ class Creation {
     RemoteLinksOptions options;
     options.rank = request_.rank;
     options.size = request_.size;
-    options.secret = bootstrap::sha256(
+    options.secret = auth::sha256(
         {std::as_bytes(std::span("rondo links")), std::as_bytes(std::span(request_.id.bytes))});
     options.slots = {tuning::link_slot_bytes(buffer_bytes()), 2 * tuning::kConnectionSlots};
     options.on_control = [state = state_.get()](int peer, std::span<const std::byte> message) {

@@ -54,7 +54,7 @@ void entries(ByteSpan bytes) {
 void id(ByteSpan bytes) {
   UniqueId any;
   std::memcpy(any.bytes, bytes.data(), std::min(bytes.size(), sizeof(any.bytes)));
-  const auto checked = rondo::bootstrap::sha256({std::as_bytes(std::span(any.bytes)).first(124)});
+  const auto checked = rondo::auth::sha256({std::as_bytes(std::span(any.bytes)).first(124)});
   std::memcpy(any.bytes + 124, checked.data(), 4);  // so that the rest is read
   if (const auto contents = decode_id(any); contents.ok())
     require(decode_id(encode_id(contents.value())).value().addresses == contents.value().addresses);

@@ -254,7 +254,7 @@ TEST(BootstrapFaults, StrangersDoNotDisturb) {
   std::thread strangers([&] {
     std::vector<net::Socket> silent;
     const std::vector<std::byte> garbage(3000, std::byte{0x5a});
-    const Bytes hello = Hello{Dialect::of_this_build(), {}, random_digest()}.encode();
+    const Bytes hello = Hello{Dialect::of_this_build(), {}, auth::random_digest()}.encode();
     for (int i = 0; !stop.load() && i < 200; ++i) {
       auto socket = net::start_connect(place);
       if (!socket.ok()) continue;
@@ -288,7 +288,7 @@ TEST(BootstrapFaults, ARightTagWithAWrongProofIsDropped) {
   auto socket = net::connect_tcp(contents.addresses, net::Patience::of(5s));
   ASSERT_TRUE(socket.ok()) << socket.error().text;
   net::FramedLink link(std::move(*socket));
-  const Hello hello{Dialect::of_this_build(), right.tag(), random_digest()};
+  const Hello hello{Dialect::of_this_build(), right.tag(), auth::random_digest()};
   ASSERT_TRUE(link.send(kHello, 0, hello.encode()).ok());
   const auto frame = link.await(net::Patience::of(5s), "testing");
   ASSERT_TRUE(frame.ok()) << frame.error().text;

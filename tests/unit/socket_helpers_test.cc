@@ -1,11 +1,11 @@
-// Addresses, interface choice, frames, links and digests.
+// Addresses, interface choice, frames and links.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <thread>
 
 #include "tests/support/ports.h"
-#include "transport/bootstrap/hmac.h"
+#include "transport/auth/hmac.h"
 #include "transport/bootstrap/id_contents.h"
 #include "transport/bootstrap/messages.h"
 #include "transport/bootstrap/tree.h"
@@ -168,27 +168,10 @@ TEST(Tcp, EndsAtTheDeadlineAndSaysWhatItTried) {
 namespace rondo::bootstrap {
 namespace {
 
-std::string hex(const Digest& digest) {
-  std::string text;
-  for (const std::byte byte : digest) text += fmt::format("{:02x}", std::to_integer<int>(byte));
-  return text;
-}
-
-// RFC 4231, test cases 2 and 6.
-TEST(Hmac, GivesTheDigestsOfTheStandard) {
-  const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text)); };
-  EXPECT_EQ(hex(hmac_sha256(bytes("Jefe"), {bytes("what do ya want "), bytes("for nothing?")})),
-            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-  const std::vector<std::byte> long_key(131, std::byte{0xaa});
-  EXPECT_EQ(
-      hex(hmac_sha256(long_key, {bytes("Test Using Larger Than Block-Size Key - Hash Key First")})),
-      "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
-}
-
 TEST(IdContents, SurviveTheIdAndEveryChangedByteIsRefused) {
   IdContents contents;
   contents.port = 4321;
-  contents.secret = random_digest();
+  contents.secret = auth::random_digest();
   for (const char* text : {"10.0.0.1:4321", "[2001:db8::7]:4321", "[::1]:4321"})
     contents.addresses.push_back(
         net::resolve(net::parse_host_port(text).value(), AF_UNSPEC).value().at(0));

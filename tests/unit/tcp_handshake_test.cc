@@ -15,7 +15,7 @@ Hello some_hello() {
   hello.index = 1;
   hello.count = 4;
   hello.link_id = 0x0123456789abcdefull;
-  hello.nonce = bootstrap::random_digest();
+  hello.nonce = auth::random_digest();
   return hello;
 }
 
@@ -28,10 +28,10 @@ TEST(TcpHandshake, ReadsBackWhatItWrote) {
   EXPECT_EQ(encode(*read), bytes);
   EXPECT_EQ(read->name, hello.name);
   EXPECT_EQ(read->link_id, hello.link_id);
-  const Challenge challenge{bootstrap::random_digest(), bootstrap::random_digest()};
+  const Challenge challenge{auth::random_digest(), auth::random_digest()};
   ASSERT_EQ(encode(challenge).size(), kChallengeBytes);
   EXPECT_EQ(encode(*decode_challenge(encode(challenge))), encode(challenge));
-  const Answer answer{bootstrap::random_digest()};
+  const Answer answer{auth::random_digest()};
   ASSERT_EQ(encode(answer).size(), kAnswerBytes);
   EXPECT_EQ(encode(*decode_answer(encode(answer))), encode(answer));
 }
@@ -62,10 +62,10 @@ TEST(TcpHandshake, RefusesWhatNoRankSays) {
 }
 
 TEST(TcpHandshake, ProofsDependOnSecretRoleAndEveryByteSaid) {
-  const Digest secret = bootstrap::random_digest();
-  const Digest other = bootstrap::random_digest();
+  const Digest secret = auth::random_digest();
+  const Digest other = auth::random_digest();
   const Bytes hello = encode(some_hello());
-  const Challenge challenge{bootstrap::random_digest(), {}};
+  const Challenge challenge{auth::random_digest(), {}};
   const Bytes said = encode(challenge);
   const Digest proof = connector_proof(secret, hello, said);
   EXPECT_EQ(proof, connector_proof(secret, hello, said));

@@ -4,7 +4,7 @@
 // over which side proves: it can be neither replayed nor reflected. The tag is derived one way.
 #pragma once
 
-#include "transport/bootstrap/hmac.h"
+#include "transport/auth/hmac.h"
 #include "transport/bootstrap/messages.h"
 
 namespace rondo::bootstrap {

@@ -55,8 +55,8 @@ void Doorkeeper::advance(Visitor& visitor, bool readable, const KeyOf& key_of,
     }
     const Credentials* key = visitor.challenge ? key_of(visitor.hello->tag) : nullptr;
     auto join = (*frame)->type == kJoin && key != nullptr ? Join::decode(payload) : std::nullopt;
-    if (!join || !same_digest(join->proof,
-                              key->proof_of_visitor(*visitor.hello, *visitor.challenge, *join))) {
+    if (!join || !auth::same_digest(join->proof, key->proof_of_visitor(
+                                                     *visitor.hello, *visitor.challenge, *join))) {
       RONDO_INFO(kBootstrap, "dropped {}: it could not prove that it knows the id",
                  visitor.from.text());
       visitor.dropped = true;
@@ -77,7 +77,7 @@ bool Doorkeeper::challenge(Visitor& visitor, const KeyOf& key_of) {
   Challenge challenge;
   challenge.dialect = Dialect::of_this_build();
   challenge.door = door_;
-  challenge.nonce = random_digest();
+  challenge.nonce = auth::random_digest();
   challenge.proof = key->proof_of_door(*visitor.hello, challenge);
   visitor.challenge = challenge;
   return visitor.link.send(kChallenge, 0, challenge.encode()).ok();

@@ -40,7 +40,7 @@ UniqueId encode_id(const IdContents& contents) {
   out.bytes(addresses.written());
   UniqueId id;
   std::memcpy(id.bytes, out.written().data(), out.written().size());
-  const Digest check = sha256({body_of(id)});
+  const Digest check = auth::sha256({body_of(id)});
   std::memcpy(id.bytes + kBody, check.data(), sizeof(id.bytes) - kBody);
   return id;
 }
@@ -54,7 +54,7 @@ Result<IdContents> decode_id(const UniqueId& id) {
   net::WireReader in(std::as_bytes(std::span(id.bytes)).first(kBody));
   std::array<char, kMagic.size()> magic{};
   in.fill(std::as_writable_bytes(std::span(magic)));
-  const Digest check = sha256({body_of(id)});
+  const Digest check = auth::sha256({body_of(id)});
   if (magic != kMagic || std::memcmp(id.bytes + kBody, check.data(), sizeof(id.bytes) - kBody) != 0)
     return refuse();
   IdContents contents;

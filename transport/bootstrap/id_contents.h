@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "base/result.h"
-#include "transport/bootstrap/hmac.h"
+#include "transport/auth/hmac.h"
 #include "transport/bootstrap/unique_id.h"
 #include "transport/socket/address.h"
 
 namespace rondo::bootstrap {
+
+using auth::Digest;
 
 struct IdContents {
   bool served_by_rank_zero = false;  // NCCL_COMM_ID: nobody serves before rank 0 joins

@@ -73,7 +73,7 @@ class Attempt {
     refused_ = false;
     link_ = net::FramedLink(std::move(socket_), net::kMostPayload);
     link_.set_limit(kMostHandshakeBytes);
-    hello_ = Hello{request.dialect, request.credentials.tag(), random_digest()};
+    hello_ = Hello{request.dialect, request.credentials.tag(), auth::random_digest()};
     if (auto sent = link_.send(kHello, 0, hello_.encode()); !sent.ok())
       fail_with(sent.error().text, false);
   }
@@ -85,7 +85,7 @@ class Attempt {
     const auto challenge =
         (*frame)->type == kChallenge ? Challenge::decode((*frame)->payload) : std::nullopt;
     if (!challenge || challenge->door != request.door ||
-        !same_digest(challenge->proof, request.credentials.proof_of_door(hello_, *challenge)))
+        !auth::same_digest(challenge->proof, request.credentials.proof_of_door(hello_, *challenge)))
       return fail_with("something else answers there", false), false;
     challenge_ = *challenge;
     return true;

@@ -16,12 +16,13 @@
 #include <vector>
 
 #include "base/result.h"
-#include "transport/bootstrap/hmac.h"
+#include "transport/auth/hmac.h"
 #include "transport/socket/address.h"
 #include "transport/socket/wire.h"
 
 namespace rondo::bootstrap {
 
+using auth::Digest;
 using net::Bytes;
 using net::ByteSpan;
 

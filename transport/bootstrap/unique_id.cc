@@ -22,7 +22,7 @@ Result<UniqueId> fixed_id(const std::string& text) {
   net::WireWriter seed;
   seed.text("NCCL_COMM_ID");
   seed.number<std::uint16_t>(place.port);
-  contents.secret = sha256({seed.written()});
+  contents.secret = auth::sha256({seed.written()});
   return encode_id(contents);
 }
 
@@ -33,7 +33,7 @@ Result<IdContents> own_contents() {
   RONDO_TRY(const auto interfaces, net::usable_interfaces());
   IdContents contents;
   contents.port = server->port();
-  contents.secret = random_digest();
+  contents.secret = auth::random_digest();
   for (const auto& one : interfaces)
     contents.addresses.push_back(one.address.with_port(contents.port));
   return contents;
@@ -54,7 +54,7 @@ void forget_unique_id(const UniqueId& id) {
 
 Result<UniqueId> child_id(const UniqueId& base, std::span<const std::byte> context) {
   RONDO_TRY(IdContents contents, decode_id(base));
-  contents.secret = hmac_sha256(contents.secret, {context});
+  contents.secret = auth::hmac_sha256(contents.secret, {context});
   contents.served_by_rank_zero = false;
   return encode_id(contents);
 }

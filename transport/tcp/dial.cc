@@ -17,7 +17,7 @@ constexpr milliseconds kPause{200};  // before the first address is tried again
 constexpr std::size_t kRounds = 2;   // of refusals at every address: nobody is there
 
 std::uint64_t random_number() {
-  const Digest random = bootstrap::random_digest();
+  const Digest random = auth::random_digest();
   std::uint64_t number;
   std::memcpy(&number, random.data(), sizeof(number));
   return number;
@@ -48,7 +48,7 @@ std::optional<std::string> Dial::start_socket() {
   auto socket = net::start_connect(candidates_[candidate_]);
   if (!socket.ok()) return socket.error().text;
   hello_.index = static_cast<std::uint16_t>(attempts_.size());
-  hello_.nonce = bootstrap::random_digest();
+  hello_.nonce = auth::random_digest();
   attempts_.push_back({std::make_unique<Stream>(poller_, std::move(*socket)),
                        Parley::of_connector(secret_, hello_), false});
   return std::nullopt;

@@ -86,16 +86,14 @@ std::optional<Answer> decode_answer(ByteSpan bytes) {
   return in.finished() ? std::optional(answer) : std::nullopt;
 }
 
-Digest tag_of(const Digest& secret) {
-  return bootstrap::hmac_sha256(secret, {label("rondo tcp tag")});
-}
+Digest tag_of(const Digest& secret) { return auth::hmac_sha256(secret, {label("rondo tcp tag")}); }
 
 Digest acceptor_proof(const Digest& secret, ByteSpan hello, const Digest& nonce) {
-  return bootstrap::hmac_sha256(secret, {label("rondo tcp acceptor"), hello, nonce});
+  return auth::hmac_sha256(secret, {label("rondo tcp acceptor"), hello, nonce});
 }
 
 Digest connector_proof(const Digest& secret, ByteSpan hello, ByteSpan challenge) {
-  return bootstrap::hmac_sha256(secret, {label("rondo tcp connector"), hello, challenge});
+  return auth::hmac_sha256(secret, {label("rondo tcp connector"), hello, challenge});
 }
 
 }  // namespace rondo::tcp

@@ -13,14 +13,14 @@
 #include <span>
 #include <vector>
 
-#include "transport/bootstrap/hmac.h"
+#include "transport/auth/hmac.h"
 #include "transport/net/net.h"
 
 namespace rondo::tcp {
 
 using Bytes = std::vector<std::byte>;
 using ByteSpan = std::span<const std::byte>;
-using bootstrap::Digest;
+using auth::Digest;
 
 inline constexpr int kMostSockets = 16;
 

@@ -60,29 +60,28 @@ Parley::State Parley::consider() {
   heard_ = 0;
   if (connector_) {
     const auto challenge = decode_challenge(inbox_);
-    if (!challenge ||
-        !bootstrap::same_digest(acceptor_proof(secret_, hello_bytes_, challenge->nonce),
-                                challenge->proof))
+    if (!challenge || !auth::same_digest(acceptor_proof(secret_, hello_bytes_, challenge->nonce),
+                                         challenge->proof))
       return refuse("who listens there is no rank of this communicator");
     answered_ = true;
     say(encode(Answer{connector_proof(secret_, hello_bytes_, inbox_)}));
     inbox_.clear();
   } else if (hello_bytes_.empty()) {
     const auto hello = decode_hello(inbox_);
-    if (!hello || !bootstrap::same_digest(hello->tag, tag_of(secret_)))
+    if (!hello || !auth::same_digest(hello->tag, tag_of(secret_)))
       return refuse("a stranger knocked");
     hello_ = *hello;
     hello_bytes_ = inbox_;
     Challenge challenge;
-    challenge.nonce = bootstrap::random_digest();
+    challenge.nonce = auth::random_digest();
     challenge.proof = acceptor_proof(secret_, hello_bytes_, challenge.nonce);
     challenge_bytes_ = encode(challenge);
     say(challenge_bytes_);
     inbox_.resize(kAnswerBytes);
   } else {
     const auto answer = decode_answer(inbox_);
-    if (!answer || !bootstrap::same_digest(connector_proof(secret_, hello_bytes_, challenge_bytes_),
-                                           answer->proof))
+    if (!answer ||
+        !auth::same_digest(connector_proof(secret_, hello_bytes_, challenge_bytes_), answer->proof))
       return refuse("a stranger could not prove that it knows the secret");
     answered_ = true;
     inbox_.clear();

@@ -1,4 +1,4 @@
-#include "transport/bootstrap/hmac.h"
+#include "transport/auth/hmac.h"
 
 #define OPENSSL_SUPPRESS_DEPRECATED  // NOLINT: the plain functions are wanted, see the header
 #include <openssl/crypto.h>
@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace rondo::bootstrap {
+namespace rondo::auth {
 namespace {
 
 constexpr std::size_t kBlock = 64;
@@ -57,8 +57,13 @@ Digest hmac_sha256(std::span<const std::byte> key,
   return outer.finish();
 }
 
-bool same_digest(const Digest& a, const Digest& b) {
-  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+Digest derive(const Digest& secret, std::string_view label, std::span<const std::byte> context) {
+  const std::byte end_of_label{0};
+  return hmac_sha256(secret, {std::as_bytes(std::span(label)), {&end_of_label, 1}, context});
+}
+
+bool same_digest(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 Digest random_digest() {
@@ -68,4 +73,4 @@ Digest random_digest() {
   return digest;
 }
 
-}  // namespace rondo::bootstrap
+}  // namespace rondo::auth

@@ -1,0 +1,251 @@
+// The handshake: who holds the secret and means the same endpoint is proven to both sides, and
+// nobody else, whatever becomes of the bytes on their way.
+#include "transport/auth/handshake.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "transport/auth/handshake_io.h"
+
+namespace rondo::auth {
+namespace {
+
+using State = Handshake::State;
+
+Digest secret_of(int number) {
+  Digest secret{};
+  secret[0] = static_cast<std::byte>(number);
+  return secret;
+}
+
+Bytes bytes_of(std::string_view text) {
+  const auto span = std::as_bytes(std::span(text));
+  return {span.begin(), span.end()};
+}
+
+// What one side says now, all of it.
+Bytes take(Handshake& from) {
+  const ByteSpan unsent = from.unsent();
+  Bytes bytes(unsent.begin(), unsent.end());
+  if (!bytes.empty()) from.sent(bytes.size());
+  return bytes;
+}
+
+// Gives as many bytes as the other side wants; says how many it took.
+std::size_t give(Handshake& to, ByteSpan bytes, std::size_t at_once = 1000) {
+  std::size_t given = 0;
+  while (to.talking() && !to.room().empty() && given < bytes.size()) {
+    const std::size_t count = std::min({to.room().size(), bytes.size() - given, at_once});
+    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(given), count, to.room().begin());
+    to.received(count);
+    given += count;
+  }
+  return given;
+}
+
+// A man in the middle: gets each message and its number, and changes it.
+using Middle = std::function<void(Bytes&, int message)>;
+
+struct Talk {
+  Handshake connector;
+  Handshake acceptor;
+  Digest acceptors_secret;
+  Bytes payload = bytes_of("rank 7 of 8");
+  std::vector<Bytes> heard{};
+
+  explicit Talk(const Digest& secret = secret_of(1), std::string_view wanted = "test rank 3",
+                std::string_view is = "test rank 3", const Digest& acceptors = secret_of(1))
+      : connector(Handshake::connector(secret, wanted)),
+        acceptor(Handshake::acceptor(is)),
+        acceptors_secret(acceptors) {}
+
+  Talk& run(const Middle& middle = {}) {
+    for (int message = 0; message < 3; ++message) {
+      Handshake& from = message == 1 ? acceptor : connector;
+      Handshake& to = message == 1 ? connector : acceptor;
+      if (from.state() == State::kTurn && message == 1) from.challenge(acceptors_secret);
+      if (from.state() == State::kTurn && message == 2) from.answer(payload);
+      Bytes bytes = take(from);
+      if (middle) middle(bytes, message);
+      heard.push_back(bytes);
+      give(to, bytes);
+    }
+    return *this;
+  }
+  bool acceptor_proven() const { return acceptor.state() == State::kProven; }
+  bool connector_refused() const { return connector.state() == State::kRefused; }
+};
+
+TEST(Handshake, ProvesBothSidesAndGivesThemOneKeyAndThePayload) {
+  Talk talk;
+  talk.run();
+  ASSERT_EQ(talk.connector.state(), State::kProven) << talk.connector.why();
+  ASSERT_EQ(talk.acceptor.state(), State::kProven) << talk.acceptor.why();
+  EXPECT_EQ(talk.connector.session_key(), talk.acceptor.session_key());
+  EXPECT_NE(talk.connector.session_key(), Digest{});
+  EXPECT_TRUE(std::ranges::equal(talk.acceptor.payload(), talk.payload));
+  EXPECT_EQ(talk.acceptor.tag(), tag_of(secret_of(1)));
+  Talk again;
+  EXPECT_NE(again.run().acceptor.session_key(), talk.acceptor.session_key());
+}
+
+TEST(Handshake, TakesBytesOneByOneAndNoneBeyondItsOwn) {
+  Handshake connector = Handshake::connector(secret_of(1), "here");
+  Handshake acceptor = Handshake::acceptor("here");
+  give(acceptor, take(connector), 1);
+  ASSERT_EQ(acceptor.state(), State::kTurn);
+  acceptor.challenge(secret_of(1));
+  Bytes challenge = take(acceptor);
+  const std::size_t own = challenge.size();
+  challenge.push_back(std::byte{77});  // what follows belongs to the connection
+  EXPECT_EQ(give(connector, challenge, 1), own);
+  connector.answer({});
+  Bytes answer = take(connector);
+  answer.push_back(std::byte{78});
+  EXPECT_EQ(give(acceptor, answer, 1), answer.size() - 1);
+  EXPECT_EQ(acceptor.state(), State::kProven);
+}
+
+TEST(Handshake, RefusesAWrongSecretOnBothSides) {
+  Talk talk(secret_of(1), "here", "here", secret_of(2));
+  EXPECT_TRUE(talk.run().connector_refused());
+  EXPECT_FALSE(talk.acceptor_proven());
+}
+
+// A rank that answers in another's place, with the right secret.
+TEST(Handshake, RefusesAnotherEndpoint) {
+  Talk talk(secret_of(1), "test rank 3", "test rank 4");
+  EXPECT_TRUE(talk.run().connector_refused());
+  EXPECT_NE(talk.connector.why().find("test rank 3"), std::string::npos) << talk.connector.why();
+  EXPECT_FALSE(talk.acceptor_proven());
+}
+
+// An answer for one endpoint proves nothing to another, even if the connector did not look.
+TEST(Handshake, AnAnswerForAnotherEndpointIsNoProof) {
+  Handshake connector = Handshake::connector(secret_of(1), "test rank 3");
+  Handshake right = Handshake::acceptor("test rank 3");
+  const Bytes hello = take(connector);
+  give(right, hello);
+  right.challenge(secret_of(1));
+  give(connector, take(right));
+  ASSERT_EQ(connector.state(), State::kTurn);
+  connector.answer({});
+  Handshake wrong = Handshake::acceptor("test rank 4");
+  give(wrong, hello);
+  wrong.challenge(secret_of(1));
+  take(wrong);
+  give(wrong, take(connector));
+  EXPECT_EQ(wrong.state(), State::kRefused);
+}
+
+TEST(Handshake, EveryFlippedBitOfEveryMessageIsNoticed) {
+  std::size_t bytes = 0;
+  for (int message = 0; message < 3; ++message) {
+    Talk plain;
+    const std::size_t length = plain.run().heard[static_cast<std::size_t>(message)].size();
+    for (std::size_t at = 0; at < length; ++at, ++bytes) {
+      for (int bit = 0; bit < 8; ++bit) {
+        Talk talk;
+        talk.run([&](Bytes& said, int now) {
+          if (now == message && at < said.size()) said[at] ^= static_cast<std::byte>(1 << bit);
+        });
+        ASSERT_FALSE(talk.acceptor_proven()) << "message " << message << ", byte " << at;
+      }
+    }
+  }
+  EXPECT_GT(bytes, 150u);
+}
+
+TEST(Handshake, EveryInsertedOrLostByteOfEveryMessageIsNoticed) {
+  for (int message = 0; message < 3; ++message) {
+    Talk plain;
+    const std::size_t length = plain.run().heard[static_cast<std::size_t>(message)].size();
+    for (std::size_t at = 0; at < length; ++at) {
+      for (const bool insert : {true, false}) {
+        Talk talk;
+        talk.run([&](Bytes& said, int now) {
+          if (now != message || at >= said.size()) return;
+          const auto place = said.begin() + static_cast<std::ptrdiff_t>(at);
+          if (insert) {
+            said.insert(place, std::byte{0x55});
+          } else {
+            said.erase(place);
+          }
+        });
+        // A byte that follows the last message is the connection's own.
+        ASSERT_FALSE(talk.acceptor_proven()) << "message " << message << ", byte " << at;
+      }
+    }
+  }
+}
+
+TEST(Handshake, AReplayedConversationIsRefused) {
+  Talk first;
+  first.run();
+  ASSERT_TRUE(first.acceptor_proven());
+  Handshake acceptor = Handshake::acceptor("test rank 3");
+  give(acceptor, first.heard[0]);
+  acceptor.challenge(secret_of(1));
+  take(acceptor);
+  give(acceptor, first.heard[2]);
+  EXPECT_EQ(acceptor.state(), State::kRefused);
+  Handshake connector = Handshake::connector(secret_of(1), "test rank 3");
+  take(connector);
+  give(connector, first.heard[1]);
+  EXPECT_EQ(connector.state(), State::kRefused);
+}
+
+// Whoever gives an acceptor its own proof back has proved nothing.
+TEST(Handshake, AReflectedProofIsRefused) {
+  Handshake connector = Handshake::connector(secret_of(1), "here");
+  Handshake acceptor = Handshake::acceptor("here");
+  give(acceptor, take(connector));
+  acceptor.challenge(secret_of(1));
+  const Bytes challenge = take(acceptor);
+  Bytes answer = challenge;
+  answer[4] = std::byte{3};
+  const std::size_t header = 7;
+  answer.erase(answer.begin() + header, answer.end() - sizeof(Digest));
+  answer[5] = std::byte{sizeof(Digest)};
+  EXPECT_EQ(give(acceptor, answer), answer.size());
+  EXPECT_EQ(acceptor.state(), State::kRefused);
+  EXPECT_NE(acceptor.why().find("prove"), std::string::npos) << acceptor.why();
+}
+
+TEST(Handshake, RefusesGarbageAtItsHeaderAndLongMessages) {
+  Handshake acceptor = Handshake::acceptor("here");
+  EXPECT_LE(give(acceptor, bytes_of("GET / HTTP/1.1\r\n")), 8u);
+  EXPECT_EQ(acceptor.state(), State::kRefused);
+  Talk talk;
+  talk.payload.assign(Handshake::kMostPayload, std::byte{1});
+  EXPECT_TRUE(talk.run().acceptor_proven());
+  Talk longer;
+  longer.run([](Bytes& said, int message) {
+    if (message != 2) return;
+    const std::size_t length = Handshake::kMostPayload + sizeof(Digest) + 1;
+    said[5] = static_cast<std::byte>(length & 0xff);
+    said[6] = static_cast<std::byte>(length >> 8);
+    said.resize(7 + length);
+  });
+  EXPECT_EQ(longer.acceptor.state(), State::kRefused);
+  EXPECT_NE(longer.acceptor.why().find("does not speak"), std::string::npos);
+}
+
+TEST(Handshake, TellsEachSideTheOthersBuild) {
+  Build other;
+  other.protocol += 1;
+  other.pointer_bytes = 4;
+  Handshake connector = Handshake::connector(secret_of(1), "here", other);
+  Handshake acceptor = Handshake::acceptor("here");
+  give(acceptor, take(connector));
+  acceptor.challenge(secret_of(1));
+  give(connector, take(acceptor));
+  EXPECT_EQ(acceptor.peer_build(), other);
+  EXPECT_EQ(connector.peer_build(), Build{});
+  EXPECT_NE(other.text().find("32 bits"), std::string::npos) << other.text();
+}
+
+}  // namespace
+}  // namespace rondo::auth

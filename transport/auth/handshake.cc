@@ -1,0 +1,199 @@
+#include "transport/auth/handshake.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+namespace rondo::auth {
+namespace {
+
+using net::WireReader;
+using net::WireWriter;
+
+constexpr std::uint32_t kMagic = 0x41756f52;  // "RouA"; the same in all versions
+constexpr std::size_t kHeader = 4 + 1 + 2;    // magic, type, bytes that follow
+constexpr std::size_t kProof = sizeof(Digest);
+constexpr std::string_view kAcceptor = "handshake acceptor";
+constexpr std::string_view kConnector = "handshake connector";
+
+void write(WireWriter& out, const Build& build) {
+  out.number<std::uint16_t>(build.protocol);
+  out.number<std::uint8_t>(build.endianness);
+  out.number<std::uint8_t>(build.pointer_bytes);
+}
+
+Build read_build(WireReader& in) {
+  Build build;
+  build.protocol = in.number<std::uint16_t>();
+  build.endianness = in.number<std::uint8_t>();
+  build.pointer_bytes = in.number<std::uint8_t>();
+  return build;
+}
+
+}  // namespace
+
+std::string Build::text() const {
+  return fmt::format("protocol {}, {}, {} bits", protocol,
+                     endianness == 1   ? "little-endian"
+                     : endianness == 2 ? "big-endian"
+                                       : "unknown byte order",
+                     pointer_bytes * 8);
+}
+
+Tag tag_of(const Digest& secret) {
+  const Digest whole = derive(secret, "handshake tag");
+  Tag tag;
+  std::copy_n(whole.begin(), tag.size(), tag.begin());
+  return tag;
+}
+
+Handshake::Handshake(std::string_view endpoint, const Build& build, bool connector)
+    : build_(build), endpoint_(endpoint), connector_(connector) {
+  WireWriter name;
+  name.text(endpoint);
+  said_ = name.take();
+  said_.reserve(said_.size() + 3 * kMostBytes);
+}
+
+Handshake Handshake::connector(const Digest& secret, std::string_view endpoint,
+                               const Build& build) {
+  Handshake made(endpoint, build, true);
+  made.secret_ = secret;
+  made.tag_ = tag_of(secret);
+  WireWriter body;
+  write(body, build);
+  body.bytes(made.tag_);
+  body.bytes(random_digest());
+  made.begin(kHello, body.written(), 0);
+  return made;
+}
+
+Handshake Handshake::acceptor(std::string_view endpoint, const Build& build) {
+  Handshake made(endpoint, build, false);
+  made.expect(kHello);
+  return made;
+}
+
+void Handshake::begin(Message type, ByteSpan body, std::size_t proof_bytes) {
+  WireWriter header;
+  header.number<std::uint32_t>(kMagic);
+  header.number<std::uint8_t>(type);
+  header.number<std::uint16_t>(static_cast<std::uint16_t>(body.size() + proof_bytes));
+  begin_ = moved_ = said_.size();
+  said_.insert(said_.end(), header.written().begin(), header.written().end());
+  said_.insert(said_.end(), body.begin(), body.end());
+  state_ = State::kTalking;
+  sending_ = true;
+}
+
+void Handshake::prove(std::string_view role) {
+  const Digest proof = derive(secret_, role, said());
+  said_.insert(said_.end(), proof.begin(), proof.end());
+}
+
+bool Handshake::proven_by(std::string_view role, ByteSpan proof) const {
+  const ByteSpan before = ByteSpan(said_).first(said_.size() - kProof);
+  return same_digest(derive(secret_, role, sha256({before})), proof);
+}
+
+void Handshake::expect(Message type) {
+  expected_ = type;
+  sending_ = false;
+  begin_ = moved_ = said_.size();
+  said_.resize(begin_ + kHeader);
+}
+
+void Handshake::refuse(std::string why) {
+  state_ = State::kRefused;
+  why_ = std::move(why);
+}
+
+std::span<std::byte> Handshake::room() {
+  if (sending_ || !talking()) return {};
+  return std::span(said_).subspan(moved_);
+}
+
+ByteSpan Handshake::unsent() const {
+  if (!sending_ || !talking()) return {};
+  return ByteSpan(said_).subspan(moved_);
+}
+
+void Handshake::received(std::size_t count) {
+  assert(!sending_ && count <= said_.size() - moved_);
+  moved_ += count;
+  if (talking() && moved_ == begin_ + kHeader && moved_ == said_.size()) take_header();
+  if (talking() && moved_ == said_.size()) take_message();
+}
+
+void Handshake::sent(std::size_t count) {
+  assert(sending_ && count <= said_.size() - moved_);
+  moved_ += count;
+  if (moved_ != said_.size()) return;
+  if (!connector_) return expect(kAnswer);
+  if (!said_hello_) {
+    said_hello_ = true;
+    return expect(kChallenge);
+  }
+  state_ = State::kProven;
+}
+
+void Handshake::take_header() {
+  WireReader in(ByteSpan(said_).subspan(begin_, kHeader));
+  const auto magic = in.number<std::uint32_t>();
+  const auto type = in.number<std::uint8_t>();
+  const auto bytes = in.number<std::uint16_t>();
+  constexpr std::size_t kBuild = 4;
+  const std::size_t least = expected_ == kHello       ? kBuild + sizeof(Tag) + sizeof(Digest)
+                            : expected_ == kChallenge ? kBuild + sizeof(Digest) + kProof
+                                                      : kProof;
+  const std::size_t most = expected_ == kAnswer ? kMostPayload + kProof : least;
+  if (magic != kMagic || type != expected_ || bytes < least || bytes > most)
+    return refuse("it does not speak Rondo's handshake");
+  said_.resize(said_.size() + bytes);
+}
+
+void Handshake::take_message() {
+  WireReader in(ByteSpan(said_).subspan(begin_ + kHeader));
+  switch (expected_) {
+    case kHello:
+      peer_build_ = read_build(in);
+      in.fill(tag_);
+      said_hello_ = true;
+      state_ = State::kTurn;
+      return;
+    case kChallenge:
+      peer_build_ = read_build(in);
+      if (!proven_by(kAcceptor, ByteSpan(said_).last(kProof)))
+        return refuse(
+            fmt::format("who answers does not hold the secret, or is not '{}'", endpoint_));
+      state_ = State::kTurn;
+      return;
+    case kAnswer:
+      if (!proven_by(kConnector, ByteSpan(said_).last(kProof)))
+        return refuse("it could not prove that it holds the secret");
+      const ByteSpan payload = in.bytes(in.left() - kProof);
+      payload_.assign(payload.begin(), payload.end());
+      session_key_ = derive(secret_, "handshake session", said());
+      state_ = State::kProven;
+  }
+}
+
+void Handshake::challenge(const Digest& secret) {
+  assert(!connector_ && state_ == State::kTurn);
+  secret_ = secret;
+  WireWriter body;
+  write(body, build_);
+  body.bytes(random_digest());
+  begin(kChallenge, body.written(), kProof);
+  prove(kAcceptor);
+}
+
+void Handshake::answer(ByteSpan payload) {
+  assert(connector_ && state_ == State::kTurn && payload.size() <= kMostPayload);
+  begin(kAnswer, payload, kProof);
+  prove(kConnector);
+  session_key_ = derive(secret_, "handshake session", said());
+}
+
+}  // namespace rondo::auth

@@ -1,0 +1,117 @@
+// Handshake: two ends of a connection prove to each other that they hold a secret, without showing
+// it, and get a key that belongs to this connection alone.
+//
+//   connector -> acceptor: Hello      build, tag of the secret, nonce
+//   acceptor -> connector: Challenge  build, nonce, proof
+//   connector -> acceptor: Answer     the protocol's own bytes, proof
+// A proof is an HMAC over every byte that either side said so far, over the role of who proves, and
+// over the endpoint: the name of whom the connector wants to reach ("bootstrap rank 3"), which
+// never travels. So nothing can be left out, changed, replayed, reflected or passed on to somebody
+// else. It moves no bytes itself: its owner reads exactly what room() asks for and sends unsent(),
+// so the connection's next bytes stay where they are. Decoding refuses all that encoding would not
+// have written. Cost: five hashes of about 200 bytes a side.
+//
+//   Handshake shake = Handshake::connector(secret, "bootstrap rank 3");
+//   while (shake.talking()) move(shake, fd);                     // handshake_io.h
+//   if (shake.state() == Handshake::State::kTurn) shake.answer(payload);
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "transport/auth/hmac.h"
+#include "transport/socket/wire.h"
+
+namespace rondo::auth {
+
+using net::Bytes;
+using net::ByteSpan;
+
+// What must be the same at all ranks. It stands at one place in all versions of the protocol, so
+// that those which differ can say so.
+struct Build {
+  // Raised with every change of a message or of what ranks share in memory.
+  static constexpr std::uint16_t kProtocol = 2;
+
+  std::uint16_t protocol = kProtocol;
+  std::uint8_t endianness = std::endian::native == std::endian::little ? 1 : 2;
+  std::uint8_t pointer_bytes = sizeof(void*);
+  std::string text() const;  // "protocol 2, little-endian, 64 bits"
+  friend bool operator==(const Build&, const Build&) = default;
+};
+
+// Names a secret without giving it away.
+using Tag = std::array<std::byte, 16>;
+Tag tag_of(const Digest& secret);
+
+class Handshake {
+ public:
+  enum class State {
+    kTalking,  // bytes are awaited or unsent
+    kTurn,     // acceptor: a tag came, challenge(). Connector: the other side is proven, answer()
+    kProven,   // the key is there and everything was sent
+    kRefused,  // why() says what was wrong
+  };
+  static constexpr std::size_t kMostPayload = 512;
+  static constexpr std::size_t kMostBytes = 1024;  // no message is longer
+
+  static Handshake connector(const Digest& secret, std::string_view endpoint,
+                             const Build& build = {});
+  static Handshake acceptor(std::string_view endpoint, const Build& build = {});
+
+  State state() const { return state_; }
+  bool talking() const { return state_ == State::kTalking; }
+  const std::string& why() const { return why_; }
+
+  // Bytes in: where the next ones go, never more than belong to this handshake; then how many came.
+  std::span<std::byte> room();
+  void received(std::size_t count);
+  // Bytes out.
+  ByteSpan unsent() const;
+  void sent(std::size_t count);
+
+  // An acceptor's turn: the secret that tag() names.
+  void challenge(const Digest& secret);
+  // A connector's turn: at most kMostPayload bytes, for the one who has proved itself.
+  void answer(ByteSpan payload);
+
+  bool said_hello() const { return said_hello_; }  // acceptor: tag() and peer_build() are known
+  const Tag& tag() const { return tag_; }
+  const Build& peer_build() const { return peer_build_; }
+  ByteSpan payload() const { return payload_; }  // acceptor: what came with the proof
+  const Digest& session_key() const { return session_key_; }
+
+ private:
+  enum Message : std::uint8_t { kHello = 1, kChallenge = 2, kAnswer = 3 };
+
+  Handshake(std::string_view endpoint, const Build& build, bool connector);
+  void begin(Message type, ByteSpan body, std::size_t proof_bytes);
+  void prove(std::string_view role);
+  void expect(Message type);
+  void take_header();
+  void take_message();
+  bool proven_by(std::string_view role, ByteSpan proof) const;
+  Digest said() const { return sha256({said_}); }
+  void refuse(std::string why);
+
+  Build build_;
+  Build peer_build_;
+  std::string endpoint_;
+  bool connector_;
+  State state_ = State::kTalking;
+  bool sending_ = false;
+  bool said_hello_ = false;
+  Message expected_ = kHello;
+  Digest secret_{};
+  Tag tag_{};
+  Bytes said_;             // the endpoint's name, then every message
+  std::size_t begin_ = 0;  // of the message that comes or goes now; it ends with said_
+  std::size_t moved_ = 0;  // up to here it has
+  Bytes payload_;
+  Digest session_key_{};
+  std::string why_;
+};
+
+}  // namespace rondo::auth

@@ -1,0 +1,61 @@
+#include "transport/auth/handshake_io.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace rondo::auth {
+namespace {
+
+// Errors of the connection are its other end's.
+Done moved_or_broken(ssize_t count, bool receiving) {
+  if (count > 0) return done();
+  if (count == 0 && receiving)
+    return fail(Status::kRemoteError, "the peer closed the connection during the handshake");
+  Error error = fail_errno(errno, "the connection broke during the handshake");
+  error.status = Status::kRemoteError;
+  return error;
+}
+
+bool would_block(ssize_t count) {
+  return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN);
+}
+
+}  // namespace
+
+Done move(Handshake& handshake, int socket) {
+  while (handshake.talking()) {
+    const bool receiving = !handshake.room().empty();
+    const ssize_t count =
+        receiving ? ::recv(socket, handshake.room().data(), handshake.room().size(), MSG_DONTWAIT)
+                  : ::send(socket, handshake.unsent().data(), handshake.unsent().size(),
+                           MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (would_block(count)) return done();
+    RONDO_CHECK_OK(moved_or_broken(count, receiving));
+    if (receiving) {
+      handshake.received(static_cast<std::size_t>(count));
+    } else {
+      handshake.sent(static_cast<std::size_t>(count));
+    }
+  }
+  if (handshake.state() != Handshake::State::kRefused) return done();
+  return fail(Status::kRemoteError, "{}", handshake.why());
+}
+
+Done complete(Handshake& handshake, int socket, const std::function<Bytes()>& payload,
+              const net::Patience& patience, std::string_view what) {
+  for (;;) {
+    RONDO_CHECK_OK(move(handshake, socket));
+    if (handshake.state() == Handshake::State::kProven) return done();
+    if (handshake.state() == Handshake::State::kTurn) {
+      handshake.answer(payload());
+      continue;
+    }
+    const bool receiving = handshake.unsent().empty();
+    pollfd entry{socket, static_cast<short>(receiving ? POLLIN : POLLOUT), 0};
+    RONDO_CHECK_OK(net::wait_ready({&entry, 1}, patience, what));
+  }
+}
+
+}  // namespace rondo::auth

@@ -1,0 +1,164 @@
+#include "transport/auth/records.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace rondo::auth {
+namespace {
+
+constexpr std::size_t kHeader = 4;
+constexpr std::size_t kTag = 16;
+constexpr std::size_t kReadAhead = 4096;
+using Nonce = std::array<unsigned char, 12>;
+
+// In a library context of its own, which is never freed: neither a program's OpenSSL settings nor
+// OpenSSL's cleanup at exit reach it while a thread still runs.
+const EVP_CIPHER* cipher() {
+  static const EVP_CIPHER* const one = [] {
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
+    OSSL_LIB_CTX* library = OSSL_LIB_CTX_new();
+    return library == nullptr ? nullptr : EVP_CIPHER_fetch(library, "AES-256-GCM", nullptr);
+  }();
+  return one;
+}
+
+template <class To, class From>
+To* octets(From* bytes) {
+  return reinterpret_cast<To*>(bytes);
+}
+
+Nonce nonce_of(std::uint64_t number) {
+  Nonce nonce{};
+  for (std::size_t i = 0; i < sizeof(number); ++i)
+    nonce[i] = static_cast<unsigned char>(number >> (8 * i));
+  return nonce;
+}
+
+std::array<std::byte, kHeader> header_of(std::size_t bytes) {
+  std::array<std::byte, kHeader> header{};
+  for (std::size_t i = 0; i < kHeader; ++i) header[i] = static_cast<std::byte>(bytes >> (8 * i));
+  return header;
+}
+
+std::size_t length_in(ByteSpan header) { return net::WireReader(header).number<std::uint32_t>(); }
+
+}  // namespace
+
+void Records::FreeContext::operator()(evp_cipher_ctx_st* context) const {
+  EVP_CIPHER_CTX_free(context);
+}
+
+Result<Records::Direction> Records::direction(const Digest& key, bool sealing) {
+  Direction made{Context(EVP_CIPHER_CTX_new()), 0};
+  const auto* bytes = octets<const unsigned char>(key.data());
+  if (cipher() == nullptr || !made.context ||
+      EVP_CipherInit_ex2(made.context.get(), cipher(), bytes, nullptr, sealing ? 1 : 0, nullptr) !=
+          1)
+    return fail(Status::kSystemError, "libcrypto has no AES-256-GCM, or no memory for it");
+  return made;
+}
+
+Result<Records> Records::make(const Digest& session_key, Side side) {
+  const Digest forth = derive(session_key, "records of the connector");
+  const Digest back = derive(session_key, "records of the acceptor");
+  const bool connector = side == Side::kConnector;
+  RONDO_TRY(Direction out, direction(connector ? forth : back, true));
+  RONDO_TRY(Direction in, direction(connector ? back : forth, false));
+  return Records(std::move(out), std::move(in));
+}
+
+Done Records::seal(std::span<const ByteSpan> parts, Bytes& out) {
+  std::size_t bytes = 0;
+  for (const ByteSpan part : parts) bytes += part.size();
+  if (bytes == 0 || bytes > kMostBytes)
+    return fail(Status::kInternalError, "a record of {} bytes; 1 to {} fit", bytes, kMostBytes);
+  const auto header = header_of(bytes);
+  const Nonce nonce = nonce_of(out_.number++);
+  const std::size_t begin = out.size();
+  out.resize(begin + bytes + kOverhead);
+  std::byte* to = out.data() + begin;
+  std::copy(header.begin(), header.end(), to);
+  to += kHeader;
+  EVP_CIPHER_CTX* context = out_.context.get();
+  int count = 0;
+  bool ok = EVP_EncryptInit_ex2(context, nullptr, nullptr, nonce.data(), nullptr) == 1 &&
+            EVP_EncryptUpdate(context, nullptr, &count, octets<const unsigned char>(header.data()),
+                              kHeader) == 1;
+  for (const ByteSpan part : parts) {
+    if (part.empty()) continue;
+    ok = ok && EVP_EncryptUpdate(context, octets<unsigned char>(to), &count,
+                                 octets<const unsigned char>(part.data()),
+                                 static_cast<int>(part.size())) == 1;
+    to += part.size();
+  }
+  ok = ok && EVP_EncryptFinal_ex(context, octets<unsigned char>(to), &count) == 1 &&
+       EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, kTag, to) == 1;
+  if (ok) return done();
+  out.resize(begin);
+  return fail(Status::kSystemError, "libcrypto could not encrypt record {}", out_.number - 1);
+}
+
+Done Records::seal(ByteSpan bytes, Bytes& out) {
+  while (!bytes.empty()) {
+    const ByteSpan some = bytes.first(std::min(bytes.size(), kMostBytes));
+    RONDO_CHECK_OK(seal({&some, 1}, out));
+    bytes = bytes.subspan(some.size());
+  }
+  return done();
+}
+
+// Bytes that the present record needs beyond those that came.
+std::size_t Records::missing() const {
+  const std::size_t there = filled_ - taken_;
+  if (there < kHeader) return kHeader - there;
+  const std::size_t length = length_in(ByteSpan(buffer_).subspan(taken_, kHeader));
+  const std::size_t whole = std::min(length, kMostBytes) + kOverhead;
+  return whole > there ? whole - there : 0;
+}
+
+std::span<std::byte> Records::room() {
+  if (taken_ != 0) {
+    std::memmove(buffer_.data(), buffer_.data() + taken_, filled_ - taken_);
+    filled_ -= taken_;
+    taken_ = 0;
+  }
+  const std::size_t wanted = filled_ + std::max(missing(), kReadAhead);
+  if (buffer_.size() < wanted) buffer_.resize(wanted);
+  return std::span(buffer_).subspan(filled_);
+}
+
+Result<std::optional<ByteSpan>> Records::next() {
+  if (filled_ - taken_ < kHeader) return std::optional<ByteSpan>();
+  const ByteSpan header = ByteSpan(buffer_).subspan(taken_, kHeader);
+  const std::size_t bytes = length_in(header);
+  const auto refuse = [&] {
+    return fail(Status::kRemoteError,
+                "record {} does not verify: it was changed, replayed, left out or inserted on its "
+                "way",
+                in_.number);
+  };
+  if (bytes == 0 || bytes > kMostBytes) return refuse();
+  if (missing() != 0) return std::optional<ByteSpan>();
+  const Nonce nonce = nonce_of(in_.number);
+  std::byte* const content = buffer_.data() + taken_ + kHeader;
+  auto* const plain = octets<unsigned char>(content);
+  EVP_CIPHER_CTX* context = in_.context.get();
+  int count = 0;
+  const bool verified =
+      EVP_DecryptInit_ex2(context, nullptr, nullptr, nonce.data(), nullptr) == 1 &&
+      EVP_DecryptUpdate(context, nullptr, &count, octets<const unsigned char>(header.data()),
+                        kHeader) == 1 &&
+      EVP_DecryptUpdate(context, plain, &count, plain, static_cast<int>(bytes)) == 1 &&
+      EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, kTag, content + bytes) == 1 &&
+      EVP_DecryptFinal_ex(context, plain + bytes, &count) == 1;
+  if (!verified) return refuse();
+  ++in_.number;
+  taken_ += bytes + kOverhead;
+  return std::optional(ByteSpan(content, bytes));
+}
+
+}  // namespace rondo::auth

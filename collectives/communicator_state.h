@@ -149,6 +149,8 @@ class CommunicatorState {
   void find_first_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,
                            CallRecord* theirs) const;
   bool may_still_touch(int local) const;
+  // Maps where a peer of this host has its buffer; false (and a fault) where it cannot.
+  bool reach_first(int local, std::uint64_t place);
   std::string current_call() const;  // for texts
   std::string describe_ranks() const;
   std::string describe_rank(int global) const;

@@ -170,8 +170,8 @@ class Creation {
       PeerPort port = group.segment->port(r);
       const int process = group.process_of_member[r];
       port.same_process = process == group.process_of_member[view.rank];
-      const auto& arena = group.processes[process].arena;
-      port.arena = arena ? arena->data() : nullptr;
+      const auto& neighbour = group.processes[process].neighbour;
+      port.arena = neighbour ? neighbour->pieces() : nullptr;
       view.peers.push_back(port);
     }
     view.slot_bytes = tuning::kStagingBytes / kStagingSlots;
@@ -179,13 +179,10 @@ class Creation {
     view.known_step.assign(view.size, 0);
     view.known_sequence.assign(view.size, 0);
     view.exposure.assign(view.size, 0);
-    if (auto arena = shm::Arena::of_process(); arena.ok()) {
-      view.arena_begin = (*arena)->begin();
-      view.arena_bytes = (*arena)->size();
-    }
+    if (auto arena = shm::Arena::of_process(); arena.ok()) view.arena = (*arena)->places();
     state_->seen_dead.assign(group.processes.size(), false);
     for (const shm::PeerProcess& process : group.processes)
-      state_->pidfds.push_back({process.pidfd.valid() ? process.pidfd.get() : -1, POLLIN, 0});
+      state_->pidfds.push_back({process.neighbour ? process.neighbour->pidfd() : -1, POLLIN, 0});
     view.waiter = Waiter(view.self().parked, view.self().bell);
     show_identity(*view.self().identity);
     connect_hooks(view);
@@ -213,6 +210,9 @@ class Creation {
     };
     view.may_still_touch = [](void* owner, int peer) {
       return static_cast<CommunicatorState*>(owner)->may_still_touch(peer);
+    };
+    view.on_first_reach = [](void* owner, int peer, std::uint64_t place) {
+      return static_cast<CommunicatorState*>(owner)->reach_first(peer, place);
     };
     view.on_commit = [](void* owner, void* at, std::size_t bytes) {
       auto& state = *static_cast<CommunicatorState*>(owner);

@@ -23,7 +23,7 @@ struct Window {
   struct Side {
     std::uint64_t pointer;  // in its own process
     std::uint64_t bytes;
-    std::uint64_t arena_offset;  // + 1; 0: not in its process's arena
+    std::uint64_t place;  // in its process's arena, or 0
   };
   bool alive = true;
   std::vector<Side> sides;  // by rank

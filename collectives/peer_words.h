@@ -16,8 +16,9 @@
 namespace rondo {
 
 inline bool has_ended(const shm::PeerProcess& process) {
-  pollfd entry{process.pidfd.get(), POLLIN, 0};
-  return process.pidfd.valid() && poll(&entry, 1, 0) > 0;
+  if (!process.neighbour) return false;
+  pollfd entry{process.neighbour->pidfd(), POLLIN, 0};
+  return poll(&entry, 1, 0) > 0;
 }
 
 // Records that others may be writing or reading: in two halves, each of them whole.

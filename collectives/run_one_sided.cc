@@ -4,6 +4,7 @@
 
 #include "collectives/communicator_state.h"
 #include "collectives/gpu/device_windows.h"
+#include "kernels/host/reach.h"
 #include "kernels/host/reduce_kernels.h"
 #include "kernels/host/slots.h"
 
@@ -30,8 +31,11 @@ std::byte* CommunicatorState::reachable(const Window& window, int peer) const {
   if (local < 0) return nullptr;
   const PeerPort& port = host.peers[local];
   if (port.same_process) return reinterpret_cast<std::byte*>(side.pointer);
-  if (side.arena_offset == 0 || port.arena == nullptr) return nullptr;
-  return port.arena + (side.arena_offset - 1);
+  if (side.place == 0 || port.arena == nullptr) return nullptr;
+  if (std::byte* at = host::reach(port, side.place)) return at;
+  // Where it cannot be mapped, the bytes travel in slots.
+  const auto& neighbour = group->processes[group->process_of_member[local]].neighbour;
+  return neighbour->reach(side.place).ok() ? host::reach(port, side.place) : nullptr;
 }
 
 // Stores what has come along lanes. True if something has.
@@ -181,10 +185,7 @@ Result<int> Communicator::register_window(void* memory, std::size_t bytes) {
   CommunicatorState& state = *state_;
   if (state.options.device >= 0) RONDO_CHECK_OK(state.open_device_window(*this, memory, bytes));
   Window::Side mine{reinterpret_cast<std::uintptr_t>(memory), bytes, 0};
-  const auto* at = static_cast<const std::byte*>(memory);
-  const std::byte* begin = state.host.arena_begin;
-  if (begin != nullptr && at >= begin && at + bytes <= begin + state.host.arena_bytes)
-    mine.arena_offset = static_cast<std::uint64_t>(at - begin) + 1;
+  mine.place = host::place_of(state.host.arena, memory);
   RONDO_TRY(const auto all, exchange(std::as_bytes(std::span(&mine, 1))));
   Window window;
   for (const auto& blob : all) {

@@ -207,6 +207,13 @@ bool CommunicatorState::may_still_touch(int local) const {
          !is_stopped(ranks[local_ranks[local]].pid);
 }
 
+bool CommunicatorState::reach_first(int local, std::uint64_t place) {
+  const auto& neighbour = group->processes[group->process_of_member[local]].neighbour;
+  const Done mapped = neighbour->reach(place);
+  if (!mapped.ok()) raise(make_fault(mapped.status(), rank, mapped.error().text));
+  return mapped.ok();
+}
+
 // A peer that has ended is a fault only for what it left undone: what is waited for is evaluated
 // once more between the first sight of its end and the fault.
 bool CommunicatorState::check_deaths(const WaitSite& site) {

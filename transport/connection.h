@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 9;
+inline constexpr std::uint32_t kLayoutVersion = 10;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // calls that a rank may run ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data that travels inside the announcement
@@ -43,14 +43,31 @@ struct alignas(kLineBytes) BesideLines {
 inline constexpr std::uint32_t kExposesInput = 1;
 inline constexpr std::uint32_t kExposesOutput = 2;
 
+// Memory of ncclMemAlloc lies in the process's arena, a memory file that other processes of the
+// host map extent by extent, as they meet them. A place names a byte of it: its offset in the file
+// in the low bits, above them the binary logarithm of the extent's size. Extents are of a power of
+// two, aligned to their size, and at least one piece. 0: not in the arena.
+inline constexpr int kArenaPieceBits = 26;
+inline constexpr std::uint64_t kArenaPiece = std::uint64_t{1} << kArenaPieceBits;
+inline constexpr int kPlaceOffsetBits = 56;
+inline constexpr std::uint64_t kPlaceOffset = (std::uint64_t{1} << kPlaceOffsetBits) - 1;
+// In own tables alone: some of the piece is kept from peers (see OwnArena).
+inline constexpr std::uint64_t kPlacePartly = std::uint64_t{1} << 63;
+
+// This process's arena.
+inline constexpr std::uint64_t kArenaAddresses = std::uint64_t{1} << (48 - kArenaPieceBits);
+struct OwnArena {
+  const std::uint64_t* places = nullptr;  // by address / kArenaPiece: the place of its first byte
+  const std::uint64_t* withdrawals = nullptr;  // times that memory was taken out of peers' reach
+};
+
 // Where the buffers of an announced call can be read (input) and written (output) by peers. A
-// pointer is followed only by ranks of the same process; an offset (+1, 0: none) counts from the
-// start of the rank's process's arena, which every process of the host has mapped.
+// pointer is followed only by ranks of the same process, a place by those of others.
 struct Exposure {
   std::uint64_t input_pointer;
   std::uint64_t output_pointer;
-  std::uint64_t input_offset;
-  std::uint64_t output_offset;
+  std::uint64_t input_place;
+  std::uint64_t output_place;
 };
 static_assert(sizeof(Exposure) <= kPayloadBytes);
 
@@ -124,7 +141,8 @@ struct PeerPort {
   std::uint8_t* faulted;   // 1 once its fault slot is set
   std::uint64_t* signals;  // by local rank that raises them, kSignals each; they only grow
   std::byte* staging;      // kStagingSlots equal parts
-  std::byte* arena;        // its process's arena as mapped here, or null
+  // Where the pieces of its process's arena lie here; 0: not mapped yet. Null: cannot be reached.
+  const std::uint64_t* arena;
   bool same_process;
 };
 

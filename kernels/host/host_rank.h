@@ -31,6 +31,9 @@ struct BasicHostRank {
                       std::uint64_t number) = nullptr;
   // False once peer `peer` of the view cannot be running: it has ended or stands still.
   bool (*may_still_touch)(void* owner, int peer) = nullptr;
+  // Maps the extent of the peer's arena in which the place lies; false (and a fault) where it
+  // cannot.
+  bool (*on_first_reach)(void* owner, int peer, std::uint64_t place) = nullptr;
   // Makes own staging memory present before it is written; false where there is no memory.
   bool (*on_commit)(void* owner, void* at, std::size_t bytes) = nullptr;
   bool commit(void* at, std::size_t bytes) { return on_commit(owner, at, bytes); }
@@ -46,8 +49,7 @@ struct BasicHostRank {
   std::vector<std::uint64_t> known_sequence;  // newest announcement seen, and checked, of each peer
   std::vector<std::uint32_t> exposure;        // flags of that announcement
 
-  std::byte* arena_begin = nullptr;  // this process's arena, for zero-copy between processes
-  std::size_t arena_bytes = 0;
+  OwnArena arena;  // for zero-copy between processes
 
   const PeerPort& self() const { return peers[rank]; }
   // What slots of the newest announced call carry: its number and the history of calls, in short.

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "kernels/host/pointers.h"
+#include "kernels/host/reach.h"
 
 namespace rondo::host {
 namespace {
@@ -35,14 +36,14 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
   announcer_.reserve_line();
   if (call.op == RedOp::kPreMulSum) return;  // peers must see scaled inputs
   const auto reachable = [&](const void* buffer) {
-    return buffer != nullptr && (rank_.all_same_process || arena_offset(buffer) != 0);
+    return buffer != nullptr && (rank_.all_same_process || place_of(rank_.arena, buffer) != 0);
   };
   if (call.may_expose_input && reachable(call.input)) exposure_ |= kExposesInput;
   if (call.may_expose_output && reachable(call.output)) exposure_ |= kExposesOutput;
   if (exposure_ == 0) return;
   const Exposure exposed{reinterpret_cast<std::uintptr_t>(call.input),
-                         reinterpret_cast<std::uintptr_t>(call.output), arena_offset(call.input),
-                         arena_offset(call.output)};
+                         reinterpret_cast<std::uintptr_t>(call.output),
+                         place_of(rank.arena, call.input), place_of(rank.arena, call.output)};
   std::memcpy(announcer_.own_line().payload, &exposed, sizeof(exposed));
 }
 
@@ -52,26 +53,26 @@ Exposure StagedMemory::exposed_by(int r) const {
   return exposed;
 }
 
-std::uint64_t StagedMemory::arena_offset(const void* buffer) const {
-  const auto* at = static_cast<const std::byte*>(buffer);
-  if (at < rank_.arena_begin || at >= rank_.arena_begin + rank_.arena_bytes) return 0;
-  return static_cast<std::uint64_t>(at - rank_.arena_begin) + 1;
+// Null (and the call has failed) where the peer's memory cannot be mapped.
+std::byte* StagedMemory::at_place(int r, std::uint64_t place) {
+  const PeerPort& peer = rank_.peers[r];
+  if (std::byte* at = reach(peer, place)) return at;
+  if (!rank_.on_first_reach(rank_.owner, r, place)) announcer_.fail();
+  return reach(peer, place);
 }
 
-const std::byte* StagedMemory::exposed_input(int r) const {
+const std::byte* StagedMemory::exposed_input(int r) {
   if (!(rank_.exposure[r] & kExposesInput)) return nullptr;
-  const PeerPort& peer = rank_.peers[r];
   const Exposure exposed = exposed_by(r);
-  if (peer.same_process) return reinterpret_cast<const std::byte*>(exposed.input_pointer);
-  return peer.arena + (exposed.input_offset - 1);
+  if (rank_.peers[r].same_process) return reinterpret_cast<const std::byte*>(exposed.input_pointer);
+  return at_place(r, exposed.input_place);
 }
 
-std::byte* StagedMemory::exposed_output(int r) const {
+std::byte* StagedMemory::exposed_output(int r) {
   if (!(rank_.exposure[r] & kExposesOutput)) return nullptr;
-  const PeerPort& peer = rank_.peers[r];
   const Exposure exposed = exposed_by(r);
-  if (peer.same_process) return reinterpret_cast<std::byte*>(exposed.output_pointer);
-  return peer.arena + (exposed.output_offset - 1);
+  if (rank_.peers[r].same_process) return reinterpret_cast<std::byte*>(exposed.output_pointer);
+  return at_place(r, exposed.output_place);
 }
 
 void StagedMemory::open(int slot) { staging_.open(announcer_, slot); }

@@ -51,9 +51,9 @@ class StagedMemory {
   std::byte* output() const { return static_cast<std::byte*>(call_.output); }
   // Where peer r's input (output) can be read (written) from here, or null: it is staged.
   Exposure exposed_by(int r) const;
-  const std::byte* exposed_input(int r) const;
-  std::byte* exposed_output(int r) const;
-  std::uint64_t arena_offset(const void* buffer) const;
+  const std::byte* exposed_input(int r);
+  std::byte* exposed_output(int r);
+  std::byte* at_place(int r, std::uint64_t place);
   const std::byte* own_source(int slot, const Piece& piece);
   bool find_sources(int slot, const Piece& piece, const void** sources);
   // What peers expose is touched only between these: after a Touch was announced.

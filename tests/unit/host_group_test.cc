@@ -51,8 +51,8 @@ TEST(HostGroup, BringsAllProcessesTogether) {
     ASSERT_EQ(group->processes.size(), 2u);
     EXPECT_EQ(group->process_of_member, (std::vector<int>{0, 1}));
   }
-  EXPECT_TRUE((*leader)->processes[1].pidfd.valid());
-  EXPECT_TRUE((*follower)->processes[0].pidfd.valid());
+  EXPECT_NE((*leader)->processes[1].neighbour, nullptr);
+  EXPECT_NE((*follower)->processes[0].neighbour, nullptr);
 }
 
 // The other process never comes; the wait ends because its own side gives up.

@@ -1,13 +1,20 @@
 #include "transport/shm/arena.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <cerrno>
+
+#include "base/atomics.h"
+#include "base/process.h"
 
 namespace rondo::shm {
 namespace {
+
+constexpr std::size_t kLargestGrowth = std::size_t{1} << 30;  // beyond what is asked for
+constexpr std::size_t kFilePerMemory = 16;  // room for extents that are partly empty
 
 std::size_t round_up(std::size_t bytes) {
   return (bytes + Arena::kAlignment - 1) & ~(Arena::kAlignment - 1);
@@ -15,9 +22,12 @@ std::size_t round_up(std::size_t bytes) {
 
 }  // namespace
 
-Arena::Arena(Fd fd, Mapping mapping) : fd_(std::move(fd)), mapping_(std::move(mapping)) {
-  free_.emplace(0, mapping_.size());
-}
+Arena::Arena(Fd fd, Mapping table, std::size_t memory, std::size_t file)
+    : fd_(std::move(fd)),
+      table_(std::move(table)),
+      places_(reinterpret_cast<std::uint64_t*>(table_.data())),
+      memory_(memory),
+      file_(file) {}
 
 Result<std::shared_ptr<Arena>> Arena::of_process() {
   static std::mutex mutex;
@@ -26,32 +36,28 @@ Result<std::shared_ptr<Arena>> Arena::of_process() {
   std::lock_guard lock(mutex);
   if (arena && made_in == fork_generation()) return arena;
   const auto pages = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES));
-  const std::size_t bytes = round_up(pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
-  RONDO_TRY(Fd fd, create_memfd("rondo-arena", bytes));
-  RONDO_TRY(Mapping mapping, Mapping::map(fd.get(), bytes));
-  arena.reset(new Arena(std::move(fd), std::move(mapping)));
+  const std::size_t memory = round_up(pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+  const std::size_t file =
+      std::bit_ceil(std::max(memory, std::size_t{kArenaPiece})) * kFilePerMemory;
+  RONDO_TRY(Fd fd, create_memfd("rondo-arena", file));
+  RONDO_TRY(Mapping table, Mapping::reserve(kArenaAddresses * sizeof(std::uint64_t)));
+  arena.reset(new Arena(std::move(fd), std::move(table), memory, file));
   made_in = fork_generation();
   return arena;
 }
 
 Result<void*> Arena::allocate(std::size_t bytes) {
   const std::size_t wanted = round_up(bytes == 0 ? 1 : bytes);
-  std::size_t offset = 0;
+  std::byte* pointer = nullptr;
   {
     std::lock_guard lock(mutex_);
-    auto it = free_.begin();
-    while (it != free_.end() && it->second < wanted) ++it;
-    if (wanted < bytes || it == free_.end())
+    if (wanted < bytes || wanted > memory_ || used_bytes_ > memory_ - wanted)
       return fail(Status::kSystemError,
-                  "cannot allocate {} bytes: the machine has {} bytes of memory", bytes,
-                  mapping_.size());
-    offset = it->first;
-    const std::size_t left = it->second - wanted;
-    free_.erase(it);
-    if (left > 0) free_.emplace(offset + wanted, left);
-    used_.emplace(offset, wanted);
+                  "cannot allocate {} bytes: the machine has {} bytes of memory", bytes, memory_);
+    RONDO_TRY(pointer, take(wanted));
+    used_.emplace(pointer, wanted);
+    used_bytes_ += wanted;
   }
-  std::byte* pointer = mapping_.data() + offset;
   if (Done present = commit(pointer, wanted, "an ncclMemAlloc buffer"); !present.ok()) {
     (void)free(pointer).ok();
     return present.error();
@@ -59,52 +65,107 @@ Result<void*> Arena::allocate(std::size_t bytes) {
   return static_cast<void*>(pointer);
 }
 
+// From the smallest free range that holds it, so that large ones last.
+Result<std::byte*> Arena::take(std::size_t bytes) {
+  Extent* from = nullptr;
+  std::map<std::byte*, std::size_t>::iterator best;
+  for (const auto& extent : extents_)
+    for (auto it = extent->free.begin(); it != extent->free.end(); ++it)
+      if (it->second >= bytes && (from == nullptr || it->second < best->second)) {
+        from = extent.get();
+        best = it;
+      }
+  if (from == nullptr) {
+    RONDO_TRY(from, grow(bytes));
+    best = from->free.begin();
+  }
+  std::byte* const pointer = best->first;
+  const std::size_t left = best->second - bytes;
+  from->free.erase(best);
+  if (left > 0) from->free.emplace(pointer + bytes, left);
+  return pointer;
+}
+
+// As much again as there is, so that many small buffers lie in few extents.
+Result<Arena::Extent*> Arena::grow(std::size_t bytes) {
+  std::size_t present = 0;
+  for (const auto& extent : extents_) present += extent->mapping.size();
+  const std::size_t least = std::bit_ceil(std::max(bytes, std::size_t{kArenaPiece}));
+  const std::size_t more = std::min(std::bit_floor(present), kLargestGrowth);
+  if (more > least)
+    if (auto made = add_extent(more); made.ok()) return made;
+  return add_extent(least);
+}
+
+Result<Arena::Extent*> Arena::add_extent(std::size_t bytes) {
+  const std::size_t offset = (next_ + bytes - 1) & ~(bytes - 1);
+  if (offset > file_ || bytes > file_ - offset)
+    return fail(Status::kSystemError,
+                "ncclMemAlloc has no room for {} bytes more: its {} extents hold {} bytes", bytes,
+                extents_.size(), used_bytes_);
+  RONDO_TRY(Mapping mapping, Mapping::map(fd_.get(), bytes, offset, kArenaPiece));
+  const auto first = reinterpret_cast<std::uintptr_t>(mapping.data()) >> kArenaPieceBits;
+  if (first + (bytes >> kArenaPieceBits) > kArenaAddresses)
+    return fail(Status::kSystemError, "memory was mapped at {}, beyond 48 bits",
+                fmt::ptr(mapping.data()));
+  next_ = offset + bytes;
+  const std::uint64_t size = static_cast<std::uint64_t>(std::countr_zero(bytes));
+  for (std::size_t at = 0; at < bytes; at += kArenaPiece)
+    HostAtomics::store_release(places_[first + (at >> kArenaPieceBits)],
+                               size << kPlaceOffsetBits | (offset + at));
+  auto extent = std::make_unique<Extent>(Extent{std::move(mapping), offset});
+  extent->free.emplace(extent->mapping.data(), bytes);
+  extents_.push_back(std::move(extent));
+  return extents_.back().get();
+}
+
+Arena::Extent& Arena::extent_of(const std::byte* at) {
+  return **std::find_if(extents_.begin(), extents_.end(), [&](const auto& extent) {
+    return at >= extent->mapping.data() && at < extent->mapping.data() + extent->mapping.size();
+  });
+}
+
 Done Arena::free(void* pointer) {
-  const auto* at = static_cast<std::byte*>(pointer);
   std::lock_guard lock(mutex_);
-  auto it = at >= mapping_.data() ? used_.find(static_cast<std::size_t>(at - mapping_.data()))
-                                  : used_.end();
+  auto it = used_.find(static_cast<std::byte*>(pointer));
   if (it == used_.end())
     return fail(Status::kInvalidArgument, "{} was not allocated by ncclMemAlloc",
                 fmt::ptr(pointer));
-  std::size_t offset = it->first, bytes = it->second;
+  std::byte* begin = it->first;
+  std::size_t bytes = it->second;
   used_.erase(it);
+  used_bytes_ -= bytes;
+  Extent& extent = extent_of(begin);
+  const std::size_t offset =
+      extent.offset + static_cast<std::size_t>(begin - extent.mapping.data());
   fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
             static_cast<off_t>(bytes));
-  auto after = free_.lower_bound(offset);
-  if (after != free_.end() && after->first == offset + bytes) {
+  auto after = extent.free.lower_bound(begin);
+  if (after != extent.free.end() && after->first == begin + bytes) {
     bytes += after->second;
-    after = free_.erase(after);
+    after = extent.free.erase(after);
   }
-  if (after != free_.begin()) {
+  if (after != extent.free.begin()) {
     auto before = std::prev(after);
-    if (before->first + before->second == offset) {
+    if (before->first + before->second == begin) {
       before->second += bytes;
       return done();
     }
   }
-  free_.emplace(offset, bytes);
+  extent.free.emplace(begin, bytes);
   return done();
 }
 
 std::size_t Arena::allocated() const {
   std::lock_guard lock(mutex_);
-  std::size_t total = 0;
-  for (const auto& [offset, bytes] : used_) total += bytes;
-  return total;
+  return used_bytes_;
 }
 
-Result<std::shared_ptr<const Mapping>> map_peer_arena(const ProcessId& peer, Fd fd) {
-  static std::mutex mutex;
-  static std::map<ProcessId, std::weak_ptr<const Mapping>> mapped;
-  std::lock_guard lock(mutex);
-  if (auto known = mapped[peer].lock()) return known;
-  struct stat info {};
-  if (fstat(fd.get(), &info) != 0) return fail_errno(errno, "cannot stat a peer's arena");
-  RONDO_TRY(Mapping mapping, Mapping::map(fd.get(), static_cast<std::size_t>(info.st_size)));
-  auto shared = std::make_shared<const Mapping>(std::move(mapping));
-  mapped[peer] = shared;
-  return shared;
+std::size_t Arena::mapped() const {
+  std::lock_guard lock(mutex_);
+  std::size_t total = 0;
+  for (const auto& extent : extents_) total += extent->mapping.size();
+  return total;
 }
 
 }  // namespace rondo::shm

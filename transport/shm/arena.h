@@ -1,9 +1,11 @@
 // Arena: the memory behind ncclMemAlloc on the host, which every process of the host can map.
 //
-// One sparse memory file per process, as large as the machine's memory. Its descriptor travels at
-// communicator init, so a buffer inside it can be read and written by peers in place, named by its
-// offset. Guarantees: allocate() returns 4096-aligned zeroed memory that is present, or an error; a
-// freed range gives its memory back. A forked child starts an arena of its own.
+// One sparse memory file per process. Its descriptor travels at communicator init, so a buffer
+// inside it can be read and written by peers in place, named by its place (transport/connection.h).
+// It is mapped extent by extent as it grows, here and at the peers, so that it takes address space
+// for what is allocated, not for what the machine has. Guarantees: allocate() returns 4096-aligned
+// zeroed memory that is present, or an error; a freed range gives its memory back; extents stay
+// where they are for ever. A forked child starts an arena of its own.
 // Cost: allocation is a system call and a first touch; never in a data path.
 #pragma once
 
@@ -11,10 +13,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/fd.h"
-#include "base/process.h"
 #include "base/result.h"
+#include "transport/connection.h"
 #include "transport/shm/memfd.h"
 
 namespace rondo::shm {
@@ -30,21 +33,34 @@ class Arena {
   Done free(void* pointer);
 
   int fd() const { return fd_.get(); }
-  std::byte* begin() const { return mapping_.data(); }
-  std::size_t size() const { return mapping_.size(); }
+  OwnArena places() const { return {places_, &withdrawals_}; }
   std::size_t allocated() const;
+  std::size_t mapped() const;  // address space
 
  private:
-  Arena(Fd fd, Mapping mapping);
+  struct Extent {
+    Mapping mapping;
+    std::size_t offset;                        // in the file
+    std::map<std::byte*, std::size_t> free{};  // neighbours merged
+  };
 
-  Fd fd_;
-  Mapping mapping_;
+  Arena(Fd fd, Mapping table, std::size_t memory, std::size_t file);
+  Result<std::byte*> take(std::size_t bytes);
+  Result<Extent*> grow(std::size_t bytes);
+  Result<Extent*> add_extent(std::size_t bytes);
+  Extent& extent_of(const std::byte* at);
+
+  const Fd fd_;
+  const Mapping table_;
+  std::uint64_t* const places_;  // in table_
+  const std::size_t memory_;     // of the machine
+  const std::size_t file_;       // bytes
+  std::size_t next_ = 0;         // of the file: not in an extent yet
+  std::uint64_t withdrawals_ = 0;
   mutable std::mutex mutex_;
-  std::map<std::size_t, std::size_t> free_;  // offset -> bytes, neighbours merged
-  std::map<std::size_t, std::size_t> used_;
+  std::vector<std::unique_ptr<Extent>> extents_;
+  std::map<std::byte*, std::size_t> used_;
+  std::size_t used_bytes_ = 0;
 };
-
-// A peer process's arena as mapped here; every communicator of this process shares the mapping.
-Result<std::shared_ptr<const Mapping>> map_peer_arena(const ProcessId& peer, Fd fd);
 
 }  // namespace rondo::shm

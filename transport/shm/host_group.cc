@@ -53,8 +53,8 @@ Done keep(HostGroup& group, int index, FdMessage&& message) {
     return fail(Status::kInternalError, "a process of this host sent {} descriptors, not 2",
                 message.fds.size());
   PeerProcess& process = group.processes[index];
-  process.pidfd = std::move(message.fds[0]);
-  RONDO_TRY(process.arena, map_peer_arena(process.id, std::move(message.fds[1])));
+  RONDO_TRY(process.neighbour,
+            Neighbour::of(process.id, std::move(message.fds[0]), std::move(message.fds[1])));
   return done();
 }
 
@@ -83,8 +83,9 @@ Done lead(HostGroup& group, int own_index, const UnixListener& listener, const P
     RONDO_CHECK_OK(send_fds(sockets[to].get(), own_index, {&segment, 1}, patience));
     for (int about = 0; about < count; ++about) {
       if (about == to) continue;
-      const int fds[2] = {about == own_index ? own.pidfd.get() : group.processes[about].pidfd.get(),
-                          about == own_index ? own.arena->fd() : arenas[about].get()};
+      const int fds[2] = {
+          about == own_index ? own.pidfd.get() : group.processes[about].neighbour->pidfd(),
+          about == own_index ? own.arena->fd() : arenas[about].get()};
       RONDO_CHECK_OK(send_fds(sockets[to].get(), about, fds, patience));
     }
   }
@@ -125,7 +126,7 @@ Result<std::shared_ptr<HostGroup>> HostGroup::meet(const std::vector<Member>& me
                                                    const Patience& patience) {
   auto group = std::make_shared<HostGroup>();
   const std::vector<ProcessId> ids = processes_of(members);
-  for (const ProcessId& id : ids) group->processes.push_back({id, Fd(), nullptr});
+  for (const ProcessId& id : ids) group->processes.push_back({id, nullptr});
   for (const Member& member : members)
     group->process_of_member.push_back(index_of(ids, member.process));
   const int own_index = group->process_of_member[mine];
@@ -135,6 +136,7 @@ Result<std::shared_ptr<HostGroup>> HostGroup::meet(const std::vector<Member>& me
   } else {
     RONDO_CHECK_OK(follow(*group, own_index, members[0].socket, shape, patience));
   }
+  group->segment->settle();
   const auto own =
       std::count(group->process_of_member.begin(), group->process_of_member.end(), own_index);
   if (own > 1) {

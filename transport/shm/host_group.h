@@ -16,6 +16,7 @@
 #include "transport/shm/arena.h"
 #include "transport/shm/fd_passing.h"
 #include "transport/shm/host_segment.h"
+#include "transport/shm/neighbour.h"
 
 namespace rondo::shm {
 
@@ -29,8 +30,7 @@ struct Member {
 // A process of the group as every other one sees it.
 struct PeerProcess {
   ProcessId id{};
-  Fd pidfd;                              // readable once the process has ended
-  std::shared_ptr<const Mapping> arena;  // null for this process
+  std::shared_ptr<Neighbour> neighbour;  // null for this process
 };
 
 struct HostGroup {

@@ -1,10 +1,38 @@
 #include "transport/shm/host_segment.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+
 #include "transport/shm/segment_layout.h"
 
 namespace rondo::shm {
+namespace {
+
+std::atomic<int> shown{0};  // descriptors of this process that stay open
+
+int most_shown() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return HostSegment::kShown;
+  return static_cast<int>(std::min<rlim_t>(HostSegment::kShown, files.rlim_cur / 8));
+}
+
+}  // namespace
+
 HostSegment::HostSegment(Fd fd, Mapping mapping, const SegmentShape& shape)
     : fd_(std::move(fd)), mapping_(std::move(mapping)), shape_(shape) {}
+
+HostSegment::~HostSegment() {
+  if (shown_) shown.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void HostSegment::settle() {
+  shown_ = shown.fetch_add(1, std::memory_order_relaxed) < most_shown();
+  if (shown_) return;
+  shown.fetch_sub(1, std::memory_order_relaxed);
+  fd_.reset();
+}
 
 Result<std::shared_ptr<HostSegment>> HostSegment::create(const SegmentShape& shape) {
   const SegmentLayout layout(shape);

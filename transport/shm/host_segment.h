@@ -31,7 +31,13 @@ class HostSegment {
   static Result<std::shared_ptr<HostSegment>> create(const SegmentShape& shape);
   static Result<std::shared_ptr<HostSegment>> map(Fd fd, const SegmentShape& shape);
 
+  ~HostSegment();
+
   int fd() const { return fd_.get(); }
+  // Once all have it: closes the descriptor, unless this is one of the process's first kShown
+  // communicators alive (fewer where it may open few files). By these `rondo ps` finds them.
+  static constexpr int kShown = 64;
+  void settle();
   const SegmentShape& shape() const { return shape_; }
 
   // Local rank `index` as seen here; arena and same_process are left for the caller to fill.
@@ -50,6 +56,7 @@ class HostSegment {
   Fd fd_;
   Mapping mapping_;
   SegmentShape shape_;
+  bool shown_ = false;
 };
 
 }  // namespace rondo::shm

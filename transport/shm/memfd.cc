@@ -12,6 +12,14 @@
 #endif
 
 namespace rondo::shm {
+namespace {
+
+Error cannot_map(std::size_t bytes) {
+  return fail_errno(errno, "cannot map {} bytes of shared memory (ulimit -v, vm.max_map_count?)",
+                    bytes);
+}
+
+}  // namespace
 
 Result<Fd> create_memfd(const char* name, std::size_t bytes) {
   Fd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -23,15 +31,34 @@ Result<Fd> create_memfd(const char* name, std::size_t bytes) {
   return fd;
 }
 
-Result<Mapping> Mapping::map(int fd, std::size_t bytes) {
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (data == MAP_FAILED)
-    return fail_errno(errno, "cannot map {} bytes of shared memory (ulimit -v, vm.max_map_count?)",
-                      bytes);
-  Mapping mapping;
-  mapping.data_ = static_cast<std::byte*>(data);
-  mapping.size_ = bytes;
-  return mapping;
+Result<Mapping> Mapping::map(int fd, std::size_t bytes, std::size_t offset, std::size_t alignment) {
+  Mapping room;
+  void* at = nullptr;
+  if (alignment > 0) {
+    RONDO_TRY(room, reserve(bytes + alignment));
+    const auto begin = reinterpret_cast<std::uintptr_t>(room.data_);
+    at = room.data_ + ((begin + alignment - 1) / alignment * alignment - begin);
+  }
+  void* data = mmap(at, bytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_NORESERVE | (at != nullptr ? MAP_FIXED : 0), fd,
+                    static_cast<off_t>(offset));
+  if (data == MAP_FAILED) return cannot_map(bytes);
+  if (at != nullptr) {
+    std::byte* const end = room.data_ + room.size_;
+    std::byte* const begin = std::exchange(room.data_, nullptr);
+    auto* const mapped = static_cast<std::byte*>(data);
+    if (mapped > begin) munmap(begin, static_cast<std::size_t>(mapped - begin));
+    if (end > mapped + bytes)
+      munmap(mapped + bytes, static_cast<std::size_t>(end - mapped) - bytes);
+  }
+  return Mapping(data, bytes);
+}
+
+Result<Mapping> Mapping::reserve(std::size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) return cannot_map(bytes);
+  return Mapping(data, bytes);
 }
 
 Mapping::Mapping(Mapping&& other) noexcept

@@ -17,10 +17,14 @@ namespace rondo::shm {
 // A file of `bytes` (sparse: no memory is used yet), sealed against shrinking and growing.
 Result<Fd> create_memfd(const char* name, std::size_t bytes);
 
-// A shared read-write mapping of a memory file, unmapped on destruction.
+// A read-write mapping, unmapped on destruction.
 class Mapping {
  public:
-  static Result<Mapping> map(int fd, std::size_t bytes);
+  // `offset` and the address are multiples of `alignment`, a power of two; 0: of pages.
+  static Result<Mapping> map(int fd, std::size_t bytes, std::size_t offset = 0,
+                             std::size_t alignment = 0);
+  // Private memory that reads as zeros until it is written, and costs nothing until then.
+  static Result<Mapping> reserve(std::size_t bytes);
   Mapping() = default;
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
@@ -30,6 +34,8 @@ class Mapping {
   std::size_t size() const { return size_; }
 
  private:
+  Mapping(void* data, std::size_t size) : data_(static_cast<std::byte*>(data)), size_(size) {}
+
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -1,0 +1,61 @@
+#include "transport/shm/neighbour.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <map>
+
+#include "base/atomics.h"
+
+namespace rondo::shm {
+
+Neighbour::Neighbour(Fd pidfd, Fd arena, std::size_t bytes, Mapping table)
+    : pidfd_(std::move(pidfd)),
+      arena_(std::move(arena)),
+      bytes_(bytes),
+      table_(std::move(table)),
+      pieces_(reinterpret_cast<std::uint64_t*>(table_.data())) {}
+
+Result<std::shared_ptr<Neighbour>> Neighbour::of(const ProcessId& process, Fd pidfd, Fd arena) {
+  static std::mutex mutex;
+  static auto& all = *new std::map<ProcessId, std::weak_ptr<Neighbour>>;
+  std::lock_guard lock(mutex);
+  std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
+  if (const auto known = all.find(process); known != all.end())
+    if (auto neighbour = known->second.lock()) return neighbour;
+  struct stat info {};
+  if (fstat(arena.get(), &info) != 0) return fail_errno(errno, "cannot stat a peer's arena");
+  const auto bytes = static_cast<std::size_t>(info.st_size);
+  RONDO_TRY(Mapping table, Mapping::reserve((bytes / kArenaPiece + 1) * sizeof(std::uint64_t)));
+  auto made = std::shared_ptr<Neighbour>(
+      new Neighbour(std::move(pidfd), std::move(arena), bytes, std::move(table)));
+  all[process] = made;
+  return made;
+}
+
+Done Neighbour::reach(std::uint64_t place) {
+  const std::uint64_t size = std::uint64_t{1} << (place >> kPlaceOffsetBits & 63);
+  const std::uint64_t begin = (place & kPlaceOffset) & ~(size - 1);
+  if (size < kArenaPiece || size > bytes_ || begin > bytes_ - size)
+    return fail(Status::kInternalError, "a peer's buffer has no place ({:#x}) in its arena", place);
+  std::lock_guard lock(mutex_);
+  if (HostAtomics::load_relaxed(pieces_[begin >> kArenaPieceBits]) != 0) return done();
+  auto mapping = Mapping::map(arena_.get(), size, begin);
+  if (!mapping.ok())
+    return fail(mapping.status(), "cannot reach a peer's ncclMemAlloc buffer: {}",
+                mapping.error().text);
+  const auto first = reinterpret_cast<std::uint64_t>(mapping->data());
+  for (std::uint64_t at = 0; at < size; at += kArenaPiece)
+    HostAtomics::store_release(pieces_[(begin + at) >> kArenaPieceBits], first + at);
+  extents_.push_back(std::move(*mapping));
+  return done();
+}
+
+std::size_t Neighbour::mapped() const {
+  std::lock_guard lock(mutex_);
+  std::size_t total = 0;
+  for (const Mapping& extent : extents_) total += extent.size();
+  return total;
+}
+
+}  // namespace rondo::shm

@@ -1,18 +1,17 @@
 #include "base/log.h"
 
-#include <fcntl.h>
 #include <strings.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <mutex>
 #include <string_view>
 
 #include "base/env.h"
+#include "base/output_file.h"
 
 namespace rondo::log {
 namespace {
@@ -152,12 +151,12 @@ int load() {
     settings.fd = 2;
   } else if (!file.empty() && strcasecmp(file.c_str(), "stdout") != 0) {
     const std::string path = expand(file, settings.host);
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
-    if (fd >= 0) {
-      settings.fd = fd;
+    auto opened = open_output(path, OutputMode::kAppendLines, 0644);
+    if (opened.ok()) {
+      settings.fd = opened->release();
     } else if (settings.level != Level::kNone) {
-      complain(fmt::format("NCCL_DEBUG_FILE='{}': {}; the log goes to standard output", path,
-                           std::strerror(errno)));
+      complain(
+          fmt::format("NCCL_DEBUG_FILE={}; the log goes to standard output", opened.error().text));
     }
   }
   cached_level.store(static_cast<int>(settings.level), std::memory_order_release);

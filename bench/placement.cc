@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/printable.h"
 #include "bench/sweep_facts.h"
 
 namespace rondo::bench {
@@ -69,6 +70,8 @@ std::vector<Rank> ranks_of(const std::vector<std::string>& described) {
       rank.rank = static_cast<int>(ranks.size());
       words >> rank.pid >> rank.host >> rank.number >> rank.bus_id >> rank.copy_gbs >> std::ws;
       std::getline(words, rank.device);
+      rank.host = printable(rank.host);
+      rank.device = printable(rank.device);
       ranks.push_back(std::move(rank));
     }
   }

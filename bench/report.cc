@@ -1,16 +1,12 @@
 #include "bench/report.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-
-#include "base/fd.h"
 
 namespace rondo::bench {
 namespace {
@@ -146,26 +142,6 @@ std::string csv_of(const Context& context, const Options& options, const Run& ru
           side.slowest_rank, row.iterations, row.plan);
     }
   return csv;
-}
-
-Done write_file(const std::string& path, const std::string& text) {
-  const std::string beside = fmt::format("{}.{}.part", path, getpid());
-  {
-    const Fd file(open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!file) return fail_errno(errno, "cannot write '{}'", path);
-    for (std::size_t at = 0; at < text.size();) {
-      const ssize_t put = write(file.get(), text.data() + at, text.size() - at);
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) return unlink(beside.c_str()), fail_errno(errno, "cannot write '{}'", path);
-      at += static_cast<std::size_t>(put);
-    }
-  }
-  if (std::rename(beside.c_str(), path.c_str()) != 0) {
-    const int reason = errno;
-    unlink(beside.c_str());
-    return fail_errno(reason, "cannot write '{}'", path);
-  }
-  return done();
 }
 
 Result<Comparison> compare(const std::string& baseline_path, const Context& context,

@@ -33,7 +33,6 @@ struct Context {
 
 std::string json_of(const Context& context, const Options& options, const Run& run);
 std::string csv_of(const Context& context, const Options& options, const Run& run);
-Done write_file(const std::string& path, const std::string& text);
 
 struct Comparison {
   int compared = 0;

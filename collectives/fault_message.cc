@@ -1,6 +1,7 @@
 #include "collectives/fault_message.h"
 
 #include "base/bytes.h"
+#include "base/printable.h"
 
 namespace rondo {
 namespace {
@@ -37,8 +38,10 @@ Fault decode_fault(std::span<const std::byte> message, int ranks) {
   fault.text = reader.get_string();
   const auto is_rank = [&](int rank) { return rank >= -1 && rank < ranks; };
   if (reader.ok() && is_error(fault.status) && is_rank(fault.rank) && is_rank(fault.culprit) &&
-      fault.text.size() <= kMostText)
+      fault.text.size() <= kMostText) {
+    fault.text = printable_lines(fault.text);
     return fault;
+  }
   Fault unreadable;
   unreadable.status = Status::kRemoteError;
   unreadable.text = "a rank on another host reported a fault that cannot be read";

@@ -1,6 +1,7 @@
 #include "collectives/init_record.h"
 
 #include "base/bytes.h"
+#include "base/printable.h"
 #include "transport/connection.h"
 #include "transport/shm/fd_passing.h"
 
@@ -42,7 +43,7 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   facts.process = reader.get<ProcessId>();
   facts.host = reader.get<std::uint64_t>();
   facts.pid = reader.get<int>();
-  facts.hostname = reader.get_string();
+  facts.hostname = printable(reader.get_string());
   facts.socket = reader.get_string();
   facts.address = reader.get<bootstrap::UniqueId>();
   record.algorithms.allowed = reader.get<FunctionSets>();

@@ -12,6 +12,7 @@
 #include <memory>
 #include <set>
 
+#include "base/printable.h"
 #include "collectives/peer_words.h"
 #include "collectives/rank_report.h"
 #include "transport/shm/segment_view.h"
@@ -52,9 +53,8 @@ std::string doing(const PeerPort& port, int pid, std::uint64_t newest) {
   std::string text = describe(report_of(port, port.identity->rank), newest);
   if (HostAtomics::load_acquire(*port.faulted) != 0 &&
       HostAtomics::load_acquire(port.fault->state) != 0)
-    text += fmt::format(
-        ", fault: {}",
-        std::string_view(port.fault->text, strnlen(port.fault->text, sizeof(port.fault->text))));
+    text += ", fault: " + printable_lines({port.fault->text,
+                                           strnlen(port.fault->text, sizeof(port.fault->text))});
   if (HostAtomics::load_acquire(port.progress->state) == kLeft) {
     text += ", left";
   } else if (kill(pid, 0) != 0 && errno == ESRCH) {
@@ -79,8 +79,8 @@ CommunicatorView view_of(const shm::SegmentView& segment) {
     }
     view.size = port.identity->size;
     if (view.name.empty())
-      view.name.assign(port.identity->name,
-                       strnlen(port.identity->name, sizeof(port.identity->name)));
+      view.name = printable(
+          {port.identity->name, strnlen(port.identity->name, sizeof(port.identity->name))});
     view.ranks.push_back({port.identity->rank, pid, doing(port, pid, newest)});
   }
   return view;
@@ -93,6 +93,7 @@ std::string command_of(int pid) {
   std::string words(std::istreambuf_iterator<char>(file), {});
   while (!words.empty() && words.back() == '\0') words.pop_back();
   std::replace(words.begin(), words.end(), '\0', ' ');
+  words = printable(words);
   constexpr std::size_t kLongest = 80;
   return words.size() > kLongest ? words.substr(0, kLongest - 3) + "..." : words;
 }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/seconds.h"
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
@@ -170,7 +171,7 @@ bool CommunicatorState::adopt_peer_fault() {
     adopted.sequence = slot.sequence;
     adopted.own = slot.own;
     adopted.other = slot.other;
-    adopted.text.assign(slot.text, strnlen(slot.text, sizeof(slot.text)));
+    adopted.text = printable_lines({slot.text, strnlen(slot.text, sizeof(slot.text))});
     raise(std::move(adopted));
     return true;
   }

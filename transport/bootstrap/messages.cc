@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/printable.h"
+
 namespace rondo::bootstrap {
 namespace {
 
@@ -169,8 +171,7 @@ std::optional<Error> decode_error(ByteSpan payload) {
       error.text.size() > kMostErrorText)
     return std::nullopt;
   error.status = static_cast<Status>(status);
-  for (char& c : error.text)
-    if (static_cast<unsigned char>(c) < ' ') c = '?';
+  error.text = printable_lines(error.text);
   return if_finished(in, error);
 }
 

@@ -66,7 +66,8 @@ class Comm {
   std::atomic<bool> finalized{false};
   std::atomic<bool> revoked{false};
   std::atomic<bool> suspended{false};
-  std::atomic<bool> ticket_open{false};  // ncclCommGetUniqueId, until ncclCommGrow takes it
+  std::atomic<bool> ticket_open{false};   // ncclCommGetUniqueId, until ncclCommGrow takes it
+  std::atomic<std::uint64_t> tickets{0};  // that ncclCommGetUniqueId made
 
   int add_user_op(const UserOp& op);  // its number as ncclRedOp_t
   bool remove_user_op(int number);

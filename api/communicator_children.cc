@@ -10,6 +10,7 @@
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/group.h"
+#include "api/grow_ticket.h"
 #include "api/making.h"
 #include "api/options.h"
 #include "api/tickets.h"
@@ -80,30 +81,6 @@ Result<NewComm> describe_shrink(ncclComm_t comm, const int* excluded, int count,
   return inherit(std::move(parent), config);
 }
 
-// One rank of the parent has the newcomers' ticket; all learn it.
-Result<bootstrap::UniqueId> agree_on_ticket(Communicator& parent, const ncclUniqueId* mine) {
-  std::vector<std::byte> blob(1 + sizeof(ncclUniqueId));
-  blob[0] = std::byte{mine != nullptr};
-  if (mine != nullptr) std::memcpy(blob.data() + 1, mine, sizeof(*mine));
-  RONDO_TRY(const auto all, parent.exchange(blob));
-  int found = -1;
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    if (all[r][0] == std::byte{0}) continue;
-    if (found >= 0)
-      return fail(Status::kInvalidUsage,
-                  "CommGrow : ranks {} and {} both gave a unique id; only its maker does", found,
-                  r);
-    found = static_cast<int>(r);
-  }
-  if (found < 0)
-    return fail(Status::kInvalidUsage,
-                "CommGrow : no rank gave a unique id; the one that called ncclCommGetUniqueId "
-                "does");
-  ncclUniqueId ticket;
-  std::memcpy(&ticket, all[static_cast<std::size_t>(found)].data() + 1, sizeof(ticket));
-  return from_ticket(ticket);
-}
-
 struct GrowArguments {
   ncclComm_t comm;
   int ranks;
@@ -153,7 +130,7 @@ ncclResult_t grow(const GrowArguments& arguments) {
   return make_comm(arguments.out, std::move(*member), [=](std::function<bool()> aborted) -> Made {
     CreateRequest own = request;
     if (parent != nullptr) {
-      RONDO_TRY(own.id, agree_on_ticket(*parent->engine(), has_ticket ? &ticket : nullptr));
+      RONDO_TRY(own.id, agree_on_ticket(*parent, has_ticket ? &ticket : nullptr));
       parent->ticket_open.store(false);
     }
     own.aborted = std::move(aborted);
@@ -169,7 +146,7 @@ Done new_ticket_of(ncclComm_t comm, ncclUniqueId* out) {
     return fail(Status::kInvalidUsage,
                 "{} : the last unique id of this communicator has not been used by ncclCommGrow",
                 kFunction);
-  auto ticket = new_ticket();
+  const auto ticket = new_grow_ticket(*pin);
   if (!ticket.ok()) {
     pin->ticket_open.store(false);
     return ticket.error();

@@ -51,6 +51,8 @@ std::optional<std::int64_t> integer_value(const Variable& row) {
     case Type::kDouble:
     case Type::kSeconds:
     case Type::kString:
+    case Type::kFile:
+    case Type::kSecret:
       break;
   }
   return std::nullopt;
@@ -65,6 +67,7 @@ std::optional<double> fraction_value(const Variable& row) {
 std::string text_value(const Variable& row) {
   if (auto number = integer_value(row)) return std::to_string(*number);
   if (auto fraction = fraction_value(row)) return fmt::format("{}", *fraction);
+  if (row.type == Type::kSecret) return "";
   return env::get_string(row.name);
 }
 

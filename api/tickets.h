@@ -17,11 +17,15 @@ inline bootstrap::UniqueId from_ticket(const ncclUniqueId& ticket) {
   return id;
 }
 
-inline Result<ncclUniqueId> new_ticket() {
-  RONDO_TRY(const bootstrap::UniqueId id, bootstrap::make_unique_id());
+inline ncclUniqueId to_ticket(const bootstrap::UniqueId& id) {
   ncclUniqueId ticket;
   std::memcpy(ticket.internal, id.bytes, sizeof(ticket.internal));
   return ticket;
+}
+
+inline Result<ncclUniqueId> new_ticket() {
+  RONDO_TRY(const bootstrap::UniqueId id, bootstrap::make_unique_id());
+  return to_ticket(id);
 }
 
 }  // namespace rondo::api

@@ -30,9 +30,9 @@ void read_conf_file(const std::string& path, std::map<std::string, std::string>&
 const std::map<std::string, std::string>& conf_values() {
   static const std::map<std::string, std::string> values = [] {
     std::map<std::string, std::string> read;
-    if (const char* own = std::getenv("NCCL_CONF_FILE")) {
+    if (const char* own = ::secure_getenv("NCCL_CONF_FILE")) {
       read_conf_file(own, read);
-    } else if (const char* home = std::getenv("HOME")) {
+    } else if (const char* home = ::secure_getenv("HOME")) {
       read_conf_file(std::string(home) + "/.nccl.conf", read);
     }
     read_conf_file("/etc/nccl.conf", read);
@@ -98,7 +98,11 @@ const Variable* find(std::string_view name) {
 
 std::optional<std::string> raw(std::string_view name) {
   const std::string key(name);
-  if (const char* value = std::getenv(key.c_str())) return value;
+  const Variable* variable = find(name);
+  const bool guarded =
+      variable != nullptr && (variable->type == Type::kFile || variable->type == Type::kSecret);
+  if (const char* value = guarded ? ::secure_getenv(key.c_str()) : std::getenv(key.c_str()))
+    return value;
   if (auto it = conf_values().find(key); it != conf_values().end()) return it->second;
   return std::nullopt;
 }

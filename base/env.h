@@ -20,7 +20,9 @@
 
 namespace rondo::env {
 
-enum class Type { kBool, kInt, kDouble, kSeconds, kBytes, kString };
+// kFile, kSecret: texts that are as if unset in a program with more rights than its user (setuid).
+// The value of a kSecret is never printed.
+enum class Type { kBool, kInt, kDouble, kSeconds, kBytes, kString, kFile, kSecret };
 
 struct Variable {
   std::string_view name;

@@ -1,12 +1,10 @@
 // Communicators made from a communicator: split and shrink, and the exchange that split uses.
 //
-// A child's ranks meet where its leader (its rank 0) has listened since the parent was made, under
-// an id that all members derive alike. So shrink needs nothing from a parent that is broken.
+// Shrink needs nothing from a parent that is broken (child_request.h).
 #include <algorithm>
 #include <cstring>
 
-#include "base/bytes.h"
-#include "collectives/communicator_state.h"
+#include "collectives/child_request.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC 12 at -O3 takes a vector that has just grown for one that has no room.
@@ -18,16 +16,12 @@ namespace {
 
 using Blob = std::vector<std::byte>;
 
-// The child of `members` (ranks of the parent, in the child's order), for the member `mine`.
 Result<std::shared_ptr<Communicator>> make_child(const CommunicatorState& parent,
-                                                 const std::vector<int>& members, int mine,
-                                                 const Blob& context, const CommOptions& options,
+                                                 const std::vector<int>& members,
+                                                 std::string_view kind, std::uint64_t number,
+                                                 const CommOptions& options,
                                                  std::function<bool()> aborted) {
-  CreateRequest request;
-  request.rank = mine;
-  request.size = static_cast<int>(members.size());
-  RONDO_TRY(request.id, bootstrap::child_id(parent.ranks[members[0]].address, context));
-  if (mine == 0) request.serve = parent.listener;
+  RONDO_TRY(CreateRequest request, child_request(parent, members, kind, number));
   request.options = options;
   request.options.device = parent.options.device;
   request.aborted = std::move(aborted);
@@ -68,13 +62,7 @@ Result<std::shared_ptr<Communicator>> Communicator::split(int color, int key,
   std::sort(keyed.begin(), keyed.end());
   std::vector<int> members;
   for (const auto& [their_key, r] : keyed) members.push_back(r);
-  const auto mine = std::find(members.begin(), members.end(), rank()) - members.begin();
-  ByteWriter context;
-  context.put_string("split");
-  context.put(child);
-  context.put(color);
-  return make_child(*state_, members, static_cast<int>(mine), context.take(), options,
-                    std::move(aborted));
+  return make_child(*state_, members, "split", child, options, std::move(aborted));
 }
 
 Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> excluded,
@@ -86,18 +74,13 @@ Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> 
   std::vector<int> members;
   for (int r = 0; r < size(); ++r)
     if (std::find(excluded.begin(), excluded.end(), r) == excluded.end()) members.push_back(r);
-  const auto mine = std::find(members.begin(), members.end(), rank());
-  if (mine == members.end())
+  if (std::find(members.begin(), members.end(), rank()) == members.end())
     return fail(Status::kInvalidArgument,
                 "rank {} is among the excluded ranks: only survivors call shrink", rank());
   // Survivors may have tried different lists before they agreed on this one: only shrinks to these
   // very members are counted.
-  ByteWriter context;
-  context.put_string("shrink");
-  context.put(++state_->shrinks[members]);
-  for (int member : members) context.put(member);
-  return make_child(*state_, members, static_cast<int>(mine - members.begin()), context.take(),
-                    options, std::move(aborted));
+  const std::uint64_t number = ++state_->shrinks[members];
+  return make_child(*state_, members, "shrink", number, options, std::move(aborted));
 }
 
 }  // namespace rondo

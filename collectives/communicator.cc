@@ -33,6 +33,7 @@ Communicator::~Communicator() {
 int Communicator::rank() const { return state_->rank; }
 int Communicator::size() const { return state_->size; }
 const CommOptions& Communicator::options() const { return state_->options; }
+const bootstrap::Secret& Communicator::secret() const { return state_->secret; }
 void Communicator::set_timeout(double seconds) { state_->timeout_seconds.store(seconds); }
 Communicator::Choice Communicator::last_plan() const { return state_->last_plan; }
 

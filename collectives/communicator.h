@@ -70,6 +70,7 @@ class Communicator {
   int rank() const;
   int size() const;
   const CommOptions& options() const;
+  const bootstrap::Secret& secret() const;  // of this communicator's ranks, to derive others from
   void set_timeout(double seconds);
 
   // Executes calls in order as one group: collectives first, then all sends and receives at once.

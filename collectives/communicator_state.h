@@ -50,7 +50,8 @@ class CommunicatorState {
   std::vector<int> local_ranks;  // ranks of this host, ascending; indexes the host view
   std::shared_ptr<shm::HostGroup> group;
   std::shared_ptr<bootstrap::Listener> listener;
-  // What children's ids derive from. Ranks that lost track of each other in a fault may have called
+  bootstrap::Secret secret;  // of all its ranks, fresh each time one is made; never travels
+  // Which children there were. Ranks that lost track of each other in a fault may have called
   // split differently often: only calls for these very survivors count.
   std::uint64_t splits = 0;
   std::map<std::vector<int>, std::uint64_t> shrinks;

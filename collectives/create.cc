@@ -16,7 +16,6 @@
 #include "topology/cpu_budget.h"
 #include "topology/host_identity.h"
 #include "topology/rank_layout.h"
-#include "transport/auth/hmac.h"
 
 namespace rondo {
 namespace {
@@ -85,7 +84,9 @@ class Creation {
     gethostname(hostname, sizeof(hostname) - 1);
     mine.facts.hostname = hostname;
     mine.facts.socket = unix_listener_.name;
-    mine.facts.address = state_->listener->base();
+    mine.facts.address = state_->listener->address();
+    mine.nonce = auth::random_digest();
+    mine.secret_name = name_of(session_->secret());
     RONDO_TRY(mine.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
     RONDO_TRY(mine.protocols, parse_host_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
     mine.reproducible = request_.options.reproducible;
@@ -103,6 +104,7 @@ class Creation {
       RONDO_TRY(InitRecord record, InitRecord::decode(all[r], r));
       records_.push_back(std::move(record));
     }
+    RONDO_TRY(state_->secret, secret_of_ranks(session_->secret(), records_));
     std::vector<std::uint64_t> hosts;
     for (const InitRecord& record : records_) hosts.push_back(record.facts.host);
     state_->shape = shape_of_hosts(hosts);
@@ -226,14 +228,13 @@ class Creation {
     };
   }
 
-  // Where there are other hosts: links to their ranks, authenticated by the communicator's id.
+  // Where there are other hosts: links to their ranks, authenticated by the communicator's secret.
   Done open_links() {
     if (state_->facts.hosts == 1) return done();
     RemoteLinksOptions options;
     options.rank = request_.rank;
     options.size = request_.size;
-    options.secret = auth::sha256(
-        {std::as_bytes(std::span("rondo links")), std::as_bytes(std::span(request_.id.bytes))});
+    options.secret = state_->secret.derive("links").bytes();
     options.slots = {tuning::link_slot_bytes(buffer_bytes()), 2 * tuning::kConnectionSlots};
     options.on_control = [state = state_.get()](int peer, std::span<const std::byte> message) {
       state->on_control(peer, message);

@@ -26,6 +26,8 @@ std::vector<std::byte> InitRecord::encode() const {
   writer.put(core_cache);
   writer.put(shared_cache);
   writer.put(device);
+  writer.put(nonce);
+  writer.put(secret_name);
   return writer.take();
 }
 
@@ -56,10 +58,29 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   record.core_cache = reader.get<std::uint64_t>();
   record.shared_cache = reader.get<std::uint64_t>();
   record.device = reader.get<std::int32_t>();
+  record.nonce = reader.get<bootstrap::Digest>();
+  record.secret_name = reader.get<bootstrap::Digest>();
   if (!reader.ok() || reader.left() != 0 || facts.rank != rank || reproducible > 1 ||
       record.cores < 1 || record.device < -1 || facts.socket.size() > shm::kMostSocketName)
     return fail(Status::kRemoteError, "rank {} sent a record that cannot be read", rank);
   return record;
 }
+
+Result<bootstrap::Secret> secret_of_ranks(const bootstrap::Secret& joined,
+                                          std::span<const InitRecord> records) {
+  const bootstrap::Digest name = name_of(joined);
+  ByteWriter nonces;
+  for (const InitRecord& record : records) {
+    if (record.secret_name != name)
+      return fail(Status::kInvalidUsage,
+                  "rank {} holds another secret than this rank: give all ranks the same unique id "
+                  "(or NCCL_COMM_ID) and the same RONDO_SECRET",
+                  record.facts.rank);
+    nonces.put(record.nonce);
+  }
+  return joined.derive("communicator", nonces.take());
+}
+
+bootstrap::Digest name_of(const bootstrap::Secret& secret) { return secret.derive("name").bytes(); }
 
 }  // namespace rondo

@@ -38,9 +38,18 @@ struct InitRecord {
   std::uint64_t buffer_bytes = 0;  // NCCL_BUFFSIZE; 0: not set
   std::uint64_t core_cache = 0, shared_cache = 0;  // bytes of its L2 and L3; 0: unknown
   std::int32_t device = -1;  // the CUDA device that the rank lives on, or -1: the host
+  // Random, of every rank: the communicator's secret derives from all, so that it is never again
+  // the same; and a name of the secret that this rank joined with.
+  bootstrap::Digest nonce{}, secret_name{};
 
   std::vector<std::byte> encode() const;
   static Result<InitRecord> decode(std::span<const std::byte> blob, int rank);
 };
+
+// The secret of the communicator whose ranks joined with `joined` and sent these records.
+// kInvalidUsage where one of them joined with another.
+Result<bootstrap::Secret> secret_of_ranks(const bootstrap::Secret& joined,
+                                          std::span<const InitRecord> records);
+bootstrap::Digest name_of(const bootstrap::Secret& secret);  // tells nothing about it
 
 }  // namespace rondo

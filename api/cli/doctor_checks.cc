@@ -78,6 +78,8 @@ bool parses(const env::Variable& variable, const std::string& value) {
     case env::Type::kSeconds:
       return std::strtod(value.c_str(), &end) > 0 && *end == '\0';
     case env::Type::kString:
+    case env::Type::kFile:
+    case env::Type::kSecret:
       break;
   }
   return true;
@@ -95,8 +97,9 @@ Findings check_environment(const std::vector<std::string>& environment) {
     const env::Variable* variable = env::find(name);
     if (const env::Unused* unused = env::find_unused(name); unused != nullptr && !variable) {
       const std::string text = fmt::format("{}='{}' has no effect: {}", name, value, unused->why);
-      findings.push_back(unused->asks ? warning("environment", text, "unset it, or do without")
-                                      : ok("environment", text));
+      findings.push_back(warning(
+          "environment", text,
+          unused->asks ? "unset it, or do without" : "unset it, or leave it to other programs"));
     } else if (variable == nullptr) {
       const std::string_view near = env::nearest(name, 3);  // beyond three edits, another word
       findings.push_back(warning(

@@ -23,15 +23,25 @@ const char* name_of(env::Type type) {
       return "seconds";
     case env::Type::kBytes:
       return "bytes";
+    case env::Type::kFile:
+      return "file";
+    case env::Type::kSecret:
+      return "secret";
     case env::Type::kString:
       break;
   }
   return "string";
 }
 
+std::optional<std::string> shown(const env::Variable& variable) {
+  const auto set = env::raw(variable.name);
+  if (set && variable.type == env::Type::kSecret) return "(not shown)";
+  return set;
+}
+
 void print_table() {
   for (const env::Variable& variable : env::all()) {
-    const auto set = env::raw(variable.name);
+    const auto set = shown(variable);
     fmt::print(
         "{:<24} {:<7} {}{}\n", variable.name, name_of(variable.type),
         set ? fmt::format("= '{}'", *set) : fmt::format("default '{}'", variable.fallback),
@@ -58,7 +68,7 @@ void print_set_in_vain() {
 void print_json() {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const env::Variable& variable : env::all()) {
-    const auto set = env::raw(variable.name);
+    const auto set = shown(variable);
     nlohmann::ordered_json row{{"name", variable.name},
                                {"type", name_of(variable.type)},
                                {"default", variable.fallback},

@@ -85,18 +85,21 @@ class Guardian {
   bool start_all() {
     std::uint64_t job = 0;
     if (getrandom(&job, sizeof job, 0) != sizeof job) return false;
+    const std::string secret = secret_of_job();
+    if (secret.empty()) return false;
     const int port = options_.master_port != 0 ? options_.master_port : free_port();
     for (int rank = 0; rank < options_.ranks; ++rank) {
-      RankStart start{.argv = &options_.argv,
-                      .environment = {fmt::format("RANK={}", rank),
-                                      fmt::format("WORLD_SIZE={}", options_.ranks),
-                                      fmt::format("LOCAL_RANK={}", rank),
-                                      fmt::format("LOCAL_WORLD_SIZE={}", options_.ranks),
-                                      "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", port),
-                                      fmt::format("RONDO_JOB={:016x}", job)},
-                      .keep_stdin = rank == 0 && isatty(0) == 0,
-                      .pipes = !options_.passthrough,
-                      .signal_mask = program_mask_};
+      RankStart start{
+          .argv = &options_.argv,
+          .environment = {fmt::format("RANK={}", rank),
+                          fmt::format("WORLD_SIZE={}", options_.ranks),
+                          fmt::format("LOCAL_RANK={}", rank),
+                          fmt::format("LOCAL_WORLD_SIZE={}", options_.ranks),
+                          "MASTER_ADDR=127.0.0.1", fmt::format("MASTER_PORT={}", port),
+                          fmt::format("RONDO_JOB={:016x}", job), "RONDO_SECRET=" + secret},
+          .keep_stdin = rank == 0 && isatty(0) == 0,
+          .pipes = !options_.passthrough,
+          .signal_mask = program_mask_};
       RankProcess process = start_rank(start);
       if (process.pid < 0) return false;
       ranks_.push_back({process.pid, true});

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 
 #include "api/cli/guardian.h"
 #include "api/cli/rank_process.h"
+#include "base/env.h"
 
 namespace rondo::cli {
 namespace {
@@ -65,6 +67,13 @@ sigset_t forwarded_signals() {
        {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT, SIGALRM})
     sigaddset(&set, signal);
   return set;
+}
+
+std::string secret_of_job() {
+  if (const auto set = env::raw("RONDO_SECRET"); set && !set->empty()) return *set;
+  unsigned char random[32];
+  if (getrandom(random, sizeof random, 0) != sizeof random) return "";
+  return fmt::format("{:02x}", fmt::join(random, ""));
 }
 
 int run_job(const JobOptions& options) {

@@ -1,8 +1,9 @@
 // run_job(): N processes of one program on this host, supervised until the last one has ended.
 //
 // Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (a port
-// that was free) and RONDO_JOB (a random name of the job), its own process group, and standard
-// input from /dev/null (rank 0 inherits one that is not a terminal).
+// that was free), RONDO_JOB (a random name of the job) and RONDO_SECRET (random, unless it is set),
+// its own process group, and standard input from /dev/null (rank 0 inherits one that is not a
+// terminal).
 //
 // Guarantees: signals that end, stop or inform a program (INT TERM HUP QUIT USR1 USR2 WINCH TSTP
 // CONT ALRM) reach every rank's process group. The first rank that fails ends the others (TERM,
@@ -35,5 +36,8 @@ struct JobOptions {
 // where the program cannot be started, else 0. With keep_going: 0 where every rank that no signal
 // killed returned 0, and there was one; else as above.
 int run_job(const JobOptions& options);
+
+// RONDO_SECRET as it is set, or a fresh one; "" where there are no random bytes.
+std::string secret_of_job();
 
 }  // namespace rondo::cli

@@ -14,8 +14,10 @@ int run_command(int argc, char** argv) {
   bool no_prefix = false, threads = false;
   CLI::App app{
       "Starts N processes of a program on this host with RANK, WORLD_SIZE, LOCAL_RANK,\n"
-      "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and RONDO_JOB set, as torchrun does. Exits with\n"
-      "the status of the first rank that failed (128 + signal for a signal).",
+      "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, RONDO_JOB and RONDO_SECRET (a random one, "
+      "unless it\n"
+      "is set already) set, as torchrun does. Exits with the status of the first rank that failed\n"
+      "(128 + signal for a signal).",
       argv[0]};
   app.add_option("-n,--ranks", job.ranks, "how many")
       ->check(CLI::Range(1, 4096))

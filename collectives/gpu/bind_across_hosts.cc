@@ -12,7 +12,6 @@
 #include "collectives/gpu/shared_connections.h"
 #include "collectives/gpu/shared_memory.h"
 #include "collectives/gpu/span_plan.h"
-#include "transport/auth/hmac.h"
 
 namespace rondo::gpu {
 namespace {
@@ -213,8 +212,7 @@ class Binding {
     terms.plan = span_.plan;
     terms.from_bytes = span_.from_bytes;
     terms.kernel_seconds = request_.create.options.kernel_seconds;
-    terms.secret = auth::sha256({std::as_bytes(std::span("kernels between hosts")),
-                                 std::as_bytes(std::span(request_.create.id.bytes))});
+    terms.secret = state_.secret.derive("kernels between hosts").bytes();
     terms.name_of = [state = &state_](int rank) { return state->rank_name(rank); };
     terms.raise = raises_in(state_);
     RONDO_TRY(*made, SpanningKernels::open(std::move(terms), std::move(connections)));

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "collectives/communicator_state.h"
+#include "collectives/child_request.h"
 #include "collectives/gpu/bind_across_hosts.h"
 #include "collectives/gpu/composition.h"
 #include "collectives/gpu/shared_device.h"
@@ -121,13 +121,7 @@ class Binding {
 
   Result<std::shared_ptr<Communicator>> make_part(const std::vector<int>& members,
                                                   std::string_view name, double patience) const {
-    CreateRequest part;
-    const auto mine = std::find(members.begin(), members.end(), create_.rank) - members.begin();
-    part.rank = static_cast<int>(mine);
-    part.size = static_cast<int>(members.size());
-    RONDO_TRY(part.id, bootstrap::child_id(state_.ranks[members[0]].address,
-                                           std::as_bytes(std::span(name))));
-    if (mine == 0) part.serve = state_.listener;
+    RONDO_TRY(CreateRequest part, child_request(state_, members, name));
     part.options = create_.options;
     part.options.kernel_seconds *= patience;
     part.aborted = create_.aborted;

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
-#include "collectives/communicator_state.h"
+#include "collectives/child_request.h"
 
 namespace rondo::gpu {
 
@@ -20,12 +21,9 @@ Result<std::unique_ptr<HostedRank>> make_hosted_rank(CommunicatorState& state,
     least = std::min(least, bytes);
   }
   const CommOptions& own = state.options;
-  CreateRequest twin;
-  twin.rank = state.rank;
-  twin.size = state.size;
-  RONDO_TRY(twin.id,
-            bootstrap::child_id(state.ranks[0].address, std::as_bytes(std::span(purpose))));
-  if (state.rank == 0) twin.serve = state.listener;
+  std::vector<int> all(static_cast<std::size_t>(state.size));
+  std::iota(all.begin(), all.end(), 0);
+  RONDO_TRY(CreateRequest twin, child_request(state, all, purpose));
   twin.options = own;
   twin.options.device = -1;
   if (own.kernel_seconds == 0) twin.options.timeout_seconds = 365.0 * 24 * 3600;

@@ -98,6 +98,15 @@ TEST(DoctorEnvironment, NamesValuesThatDoNotParse) {
   EXPECT_NE(findings[0].text.find("'soon'"), std::string::npos);
 }
 
+TEST(DoctorEnvironment, CallsNothingFineThatHasNoEffect) {
+  for (const char* set : {"NCCL_IB_HCA=mlx5_0", "NCCL_NET_GDR_LEVEL=5", "NCCL_NET_PLUGIN=none"}) {
+    const auto findings = check_environment({set});
+    ASSERT_EQ(findings.size(), 1u);
+    EXPECT_EQ(findings[0].verdict, Verdict::kWarning) << set;
+    EXPECT_NE(findings[0].text.find("has no effect"), std::string::npos) << findings[0].text;
+  }
+}
+
 TEST(DoctorEnvironment, IsFineWithWhatIsKnown) {
   const auto findings = check_environment({"NCCL_DEBUG=INFO", "RONDO_TIMEOUT=5"});
   ASSERT_EQ(findings.size(), 1u);

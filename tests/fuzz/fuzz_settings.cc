@@ -55,6 +55,8 @@ void every_variable(const std::string& value) {
         require(to_nanoseconds(env::get_seconds(name)).count() >= 0);
         break;
       case env::Type::kString:
+      case env::Type::kFile:
+      case env::Type::kSecret:
         require(env::get_string(name) == value.c_str());
         break;
     }

@@ -18,6 +18,10 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
+std::span<const std::byte> bytes_of(const UniqueId& id) {
+  return std::as_bytes(std::span(id.bytes));
+}
+
 Result<std::unique_ptr<Session>> join(const UniqueId& id, int rank, int size) {
   return Session::join({.rank = rank, .size = size, .id = id, .timeout = 20s});
 }
@@ -35,14 +39,15 @@ Done gather_ranks(Session& session) {
 Done parent_and_children(const UniqueId& id, int rank, int size) {
   RONDO_TRY(const auto parent, join(id, rank, size));
   RONDO_TRY(const auto listener, Listener::open());
-  RONDO_TRY(const auto bases, parent->all_gather(listener->address_blob()));
+  RONDO_TRY(const auto addresses, parent->all_gather(bytes_of(listener->address())));
   for (int child = 0; child < 3; ++child) {
     const int color = rank % 2;
-    UniqueId base;
-    std::memcpy(base.bytes, bases[static_cast<std::size_t>(color)].data(), sizeof(base.bytes));
+    UniqueId leader;
+    const auto& given = addresses[static_cast<std::size_t>(color)];
+    std::memcpy(leader.bytes, given.data(), sizeof(leader.bytes));
     const std::string context = fmt::format("child {} color {}", child, color);
     JoinRequest request{.rank = rank / 2, .size = (size + 1 - color) / 2, .timeout = 20s};
-    RONDO_TRY(request.id, child_id(base, bytes_of(context)));
+    RONDO_TRY(request.id, child_id(leader, parent->secret().derive("child", bytes_of(context))));
     // The leader comes last now and then.
     if (request.rank == 0 && child == 1) std::this_thread::sleep_for(20ms);
     auto session =
@@ -63,21 +68,31 @@ TEST(BootstrapChildren, AreLedByOneOfTheirRanksAmongProcesses) {
   expect_all_ok(as_processes(6, [&](int rank) { return parent_and_children(id, rank, 6); }));
 }
 
-TEST(BootstrapChildren, HaveIdsThatDependOnTheirContext) {
+TEST(BootstrapChildren, HaveSecretsThatDependOnTheParentsAndOnEverythingElse) {
+  const Secret parent = Secret::random();
+  const std::string a = "a", b = "b";
+  const Digest child = parent.derive("split", bytes_of(a)).bytes();
+  EXPECT_EQ(child, parent.derive("split", bytes_of(a)).bytes());
+  EXPECT_NE(child, parent.derive("split", bytes_of(b)).bytes());
+  EXPECT_NE(child, parent.derive("splita").bytes());
+  EXPECT_NE(child, parent.derive("shrink", bytes_of(a)).bytes());
+  EXPECT_NE(child, Secret::random().derive("split", bytes_of(a)).bytes());
+}
+
+TEST(BootstrapChildren, CannotBeJoinedByTheirAddress) {
   const auto listener = Listener::open().value();
-  const std::string a = "a";
-  const std::string b = "b";
-  const auto id_a = listener->id_for(bytes_of(a));
-  const auto id_b = listener->id_for(bytes_of(b));
-  EXPECT_NE(decode_id(id_a).value().secret, decode_id(id_b).value().secret);
-  const auto again = child_id(listener->base(), bytes_of(a)).value();
-  EXPECT_EQ(std::memcmp(id_a.bytes, again.bytes, sizeof(again.bytes)), 0);
+  EXPECT_EQ(decode_id(listener->address()).value().secret, Digest{});
+  const auto id = make_unique_id().value();
+  const auto address = address_of(id).value();
+  EXPECT_EQ(decode_id(address).value().addresses, decode_id(id).value().addresses);
+  EXPECT_EQ(Session::join({.rank = 1, .size = 2, .id = address}).status(),
+            Status::kInvalidArgument);
+  forget_unique_id(id);
 }
 
 TEST(BootstrapChildren, ASecondServerOfAnIdIsRefusedInAnotherProcess) {
   const auto listener = Listener::open().value();
-  const std::string context = "x";
-  const auto id = listener->id_for(bytes_of(context));
+  const auto id = child_id(listener->address(), Secret::random()).value();
   const auto results = as_processes(1, [&](int) -> Done {
     const auto session = Session::serve_and_join(*listener, {.rank = 0, .size = 2, .id = id});
     return session.ok() ? done() : Done(session.error());

@@ -10,9 +10,9 @@ ByteSpan label(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 }  // namespace
 
-Credentials::Credentials(const Digest& secret)
+Credentials::Credentials(const Digest& named, const Digest& secret)
     : key_(auth::hmac_sha256(secret, {label("rondo key")})), tag_{} {
-  const Digest name = auth::hmac_sha256(secret, {label("rondo tag")});
+  const Digest name = auth::hmac_sha256(named, {label("rondo tag")});
   std::copy_n(name.begin(), tag_.size(), tag_.begin());
 }
 

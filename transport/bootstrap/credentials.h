@@ -11,7 +11,10 @@ namespace rondo::bootstrap {
 
 class Credentials {
  public:
-  explicit Credentials(const Digest& secret);
+  explicit Credentials(const Digest& secret) : Credentials(secret, secret) {}
+  // The tag is of `named`: ranks of one id with different RONDO_SECRETs find each other, and say
+  // so.
+  Credentials(const Digest& named, const Digest& secret);
 
   const Tag& tag() const { return tag_; }
   Digest proof_of_door(const Hello& hello, const Challenge& challenge) const;

@@ -16,6 +16,7 @@ using std::chrono::milliseconds;
 constexpr auto kHeadStart = milliseconds(250);
 constexpr auto kFirstPause = milliseconds(5);
 constexpr auto kLongestPause = milliseconds(500);
+constexpr auto kSecretGrace = std::chrono::seconds(2);  // a stranger may answer beside the rank
 constexpr auto kConnectTime = std::chrono::seconds(5);
 
 // One address: waits for its start, connects, greets, and starts again after every failure.
@@ -25,6 +26,7 @@ class Attempt {
 
   bool idle() const { return !socket_.valid() && !link_.valid(); }
   bool refused() const { return refused_; }
+  bool other_secret() const { return other_secret_; }
   bool untried() const { return trouble_.empty() && !link_.valid(); }
   std::string trouble() const {
     if (!link_.valid()) return trouble_;
@@ -84,9 +86,12 @@ class Attempt {
     if (!*frame) return false;
     const auto challenge =
         (*frame)->type == kChallenge ? Challenge::decode((*frame)->payload) : std::nullopt;
-    if (!challenge || challenge->door != request.door ||
-        !auth::same_digest(challenge->proof, request.credentials.proof_of_door(hello_, *challenge)))
+    if (!challenge || challenge->door != request.door)
       return fail_with("something else answers there", false), false;
+    if (!auth::same_digest(challenge->proof, request.credentials.proof_of_door(hello_, *challenge))) {
+      other_secret_ = true;
+      return fail_with("who serves this id there holds another secret", false), false;
+    }
     challenge_ = *challenge;
     return true;
   }
@@ -108,6 +113,7 @@ class Attempt {
   Hello hello_;
   Challenge challenge_;
   bool refused_ = false;
+  bool other_secret_ = false;  // somebody answered who knows the id, but not its proof
   std::string trouble_;
 };
 
@@ -153,6 +159,7 @@ Result<net::FramedLink> knock(const KnockRequest& request, const net::Patience& 
     return fail(Status::kInternalError, "no address to connect to while {}", request.what);
   constexpr auto kNever = Clock::time_point::max();
   auto refused_since = kNever;
+  auto differs_since = kNever;
   std::vector<pollfd> entries;
   const auto trouble = [&] {
     std::string all;
@@ -177,6 +184,15 @@ Result<net::FramedLink> knock(const KnockRequest& request, const net::Patience& 
     if (all_refused && Clock::now() - refused_since >= request.refusal_grace)
       return fail(Status::kRemoteError, "nobody listens any more while {} ({})", request.what,
                   trouble());
+
+    const bool differs = std::any_of(attempts.begin(), attempts.end(),
+                                     [](const Attempt& a) { return a.other_secret(); });
+    if (differs && differs_since == kNever) differs_since = Clock::now();
+    if (differs && Clock::now() - differs_since >= kSecretGrace)
+      return fail(Status::kInvalidUsage,
+                  "no rank of the same secret answers while {}: RONDO_SECRET must be the same on "
+                  "all ranks, set on all or on none ({})",
+                  request.what, trouble());
 
     entries.clear();
     auto next = Clock::time_point::max();

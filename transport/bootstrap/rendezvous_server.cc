@@ -59,10 +59,10 @@ Result<std::shared_ptr<RendezvousServer>> RendezvousServer::open_at(
       new RendezvousServer(std::move(listener), std::move(bell), address.port(), true));
 }
 
-Done RendezvousServer::open_room(const Digest& secret) {
+Done RendezvousServer::open_room(const Credentials& credentials) {
   std::lock_guard lock(mutex_);
   if (stop_ || closing_) return fail(Status::kInProgress, "the rendezvous server is ending");
-  to_open_.push_back(secret);
+  to_open_.push_back(credentials);
   if (running_) return ring(), done();
   if (thread_.joinable()) thread_.join();  // it has left its loop and touches nothing any more
   const SignalsBlocked blocked;
@@ -77,10 +77,10 @@ Done RendezvousServer::open_room(const Digest& secret) {
   return done();
 }
 
-void RendezvousServer::close_room(const Digest& secret) {
+void RendezvousServer::close_room(const Tag& tag) {
   std::lock_guard lock(mutex_);
   if (!running_) return;
-  to_close_.push_back(Credentials(secret).tag());
+  to_close_.push_back(tag);
   ring();
 }
 
@@ -102,7 +102,7 @@ void RendezvousServer::ring() {
 
 bool RendezvousServer::take_orders() {
   std::lock_guard lock(mutex_);
-  for (const Digest& secret : to_open_) rooms_.push_back(std::make_unique<Room>(secret));
+  for (const Credentials& one : to_open_) rooms_.push_back(std::make_unique<Room>(one));
   new_rooms_ = !to_open_.empty();
   to_open_.clear();
   for (const Tag& tag : to_close_)

@@ -4,7 +4,7 @@
 // all signals. Cost: one poll(2) over all connections per batch of events.
 //
 //   RONDO_TRY(auto server, RendezvousServer::open(0));
-//   RONDO_CHECK_OK(server->open_room(secret));
+//   RONDO_CHECK_OK(server->open_room(credentials));
 #pragma once
 
 #include <atomic>
@@ -29,9 +29,9 @@ class RendezvousServer {
 
   std::uint16_t port() const { return port_; }
   // kInProgress: this server closes its address just now; wait for it with stop(), open another.
-  Done open_room(const Digest& secret);
-  // Closes the room of this secret if no rank has come.
-  void close_room(const Digest& secret);
+  Done open_room(const Credentials& credentials);
+  // Closes the room of this name if no rank has come.
+  void close_room(const Tag& tag);
   void stop();
 
  private:
@@ -45,7 +45,7 @@ class RendezvousServer {
   const bool temporary_;  // open_at's
 
   std::mutex mutex_;
-  std::vector<Digest> to_open_;
+  std::vector<Credentials> to_open_;
   std::vector<Tag> to_close_;
   bool running_ = false;
   bool closing_ = false;  // temporary: the address is being given up

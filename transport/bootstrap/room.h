@@ -20,7 +20,7 @@ std::string name_ranks(std::span<const int> ranks);
 
 class Room {
  public:
-  explicit Room(const Digest& secret) : credentials_(secret) {}
+  explicit Room(const Credentials& credentials) : credentials_(credentials) {}
 
   const Credentials& credentials() const { return credentials_; }
   // False once all ranks are there: another rendezvous of the same id may follow (NCCL_COMM_ID).

@@ -61,34 +61,34 @@ Result<std::shared_ptr<RendezvousServer>> ServerRegistry::open_when_free(
 }
 
 Done ServerRegistry::serve_at(const std::vector<net::SocketAddress>& addresses,
-                              const Digest& secret) {
+                              const Credentials& credentials) {
   std::lock_guard lock(mutex_);
   Error last = fail(Status::kInternalError, "no address");
   for (const auto& address : addresses) {
     const auto known = std::find_if(fixed_.begin(), fixed_.end(),
                                     [&](const Fixed& one) { return one.address == address; });
     if (known != fixed_.end()) {
-      if (known->server->open_room(secret).ok()) return done();
+      if (known->server->open_room(credentials).ok()) return done();
       known->server->stop();
       fixed_.erase(known);
     }
     auto server = open_when_free(address);
     if (server.ok()) {
-      RONDO_CHECK_OK((*server)->open_room(secret));
+      RONDO_CHECK_OK((*server)->open_room(credentials));
       fixed_.push_back({address, std::move(*server)});
       return done();
     }
     last = server.error();
   }
   return fail(last.status,
-              "rank 0 cannot serve at the address of NCCL_COMM_ID: {}; it must be an address of "
-              "rank 0's host with a free port",
+              "rank 0 cannot serve at the address of NCCL_COMM_ID, or of MASTER_ADDR and "
+              "MASTER_PORT: {}; it must be an address of rank 0's host with a free port",
               last.text);
 }
 
-void ServerRegistry::close_room(const Digest& secret) {
+void ServerRegistry::close_room(const Tag& tag) {
   std::lock_guard lock(mutex_);
-  if (common_ != nullptr) common_->close_room(secret);
+  if (common_ != nullptr) common_->close_room(tag);
 }
 
 void ServerRegistry::stop_all() {

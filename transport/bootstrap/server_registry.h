@@ -23,8 +23,8 @@ class ServerRegistry {
   // The server on a free port, opened at first use.
   Result<std::shared_ptr<RendezvousServer>> common();
   // Opens a room at the first of the addresses that is one of this host.
-  Done serve_at(const std::vector<net::SocketAddress>& addresses, const Digest& secret);
-  void close_room(const Digest& secret);
+  Done serve_at(const std::vector<net::SocketAddress>& addresses, const Credentials& credentials);
+  void close_room(const Tag& tag);
   void stop_all();
 
  private:

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "transport/bootstrap/id_contents.h"
+#include "transport/bootstrap/job_secret.h"
 #include "transport/bootstrap/knock.h"
 #include "transport/bootstrap/room.h"
 #include "transport/bootstrap/server_registry.h"
@@ -23,7 +24,7 @@ class Joining {
       : request_(request),
         contents_(contents),
         state_(state),
-        credentials_(contents.secret),
+        credentials_(contents.secret, state.secret.bytes()),
         patience_(net::Patience::of(request.timeout, request.aborted)) {}
 
   // On failure everybody who knows this rank is told.
@@ -194,11 +195,13 @@ Session::~Session() = default;
 
 int Session::rank() const { return state_->tree.rank; }
 int Session::size() const { return state_->tree.size; }
+const Secret& Session::secret() const { return state_->secret; }
 
 Result<std::vector<std::vector<std::byte>>> Session::all_gather(std::span<const std::byte> mine) {
   return state_->all_gather(mine);
 }
 
+void Session::set_timeout(std::chrono::nanoseconds timeout) { state_->timeout = timeout; }
 Done Session::standing() { return state_->standing(); }
 Error Session::give_up(const Error& mine) { return state_->give_up(mine); }
 
@@ -207,10 +210,15 @@ Result<std::unique_ptr<Session>> Session::join(const JoinRequest& request) {
   auto state = std::make_unique<SessionState>(request);
   if (request.size == 1) {
     forget_unique_id(request.id);
+    state->secret = Secret::random();
   } else {
     RONDO_TRY(const IdContents contents, decode_id(request.id));
+    if (contents.secret == Digest{})
+      return fail(Status::kInvalidArgument, "the unique id has lost its secret: nobody can join");
+    RONDO_TRY(state->secret, session_secret(Secret(contents.secret)));
+    const Credentials credentials(contents.secret, state->secret.bytes());
     if (contents.served_by_rank_zero && request.rank == 0)
-      RONDO_CHECK_OK(ServerRegistry::instance().serve_at(contents.addresses, contents.secret));
+      RONDO_CHECK_OK(ServerRegistry::instance().serve_at(contents.addresses, credentials));
     RONDO_CHECK_OK(Joining(request, contents, *state).run());
     RONDO_INFO(kBootstrap, "rank {} of {} joined at {}", request.rank, request.size,
                text_of({contents.port, contents.addresses}));
@@ -222,14 +230,15 @@ Result<std::unique_ptr<Session>> Session::join(const JoinRequest& request) {
 Result<std::unique_ptr<Session>> Session::serve_and_join(const Listener& listener,
                                                          const JoinRequest& request) {
   RONDO_CHECK_OK(check(request));
-  RONDO_TRY(const IdContents base, decode_id(listener.base()));
+  RONDO_TRY(const IdContents base, decode_id(listener.address()));
   if (request.size > 1) {
     RONDO_TRY(const IdContents contents, decode_id(request.id));
     RONDO_TRY(const auto server, ServerRegistry::instance().common());
     if (contents.port != server->port() || contents.addresses != base.addresses)
       return fail(Status::kInvalidArgument,
                   "only the process whose listener the id names can serve it");
-    RONDO_CHECK_OK(server->open_room(contents.secret));
+    RONDO_TRY(const Secret secret, session_secret(Secret(contents.secret)));
+    RONDO_CHECK_OK(server->open_room(Credentials(contents.secret, secret.bytes())));
   }
   return join(request);
 }

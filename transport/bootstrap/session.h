@@ -21,6 +21,7 @@
 
 #include "base/result.h"
 #include "transport/bootstrap/listener.h"
+#include "transport/bootstrap/secret.h"
 #include "transport/bootstrap/unique_id.h"
 
 namespace rondo::bootstrap {
@@ -48,10 +49,13 @@ class Session {
 
   int rank() const;
   int size() const;
+  const Secret& secret() const;  // that all its ranks have proved to hold
 
   // Every rank gives bytes (sizes may differ; 64 MiB all together), every rank gets all of them,
   // in rank order. The rounds match by order.
   Result<std::vector<std::vector<std::byte>>> all_gather(std::span<const std::byte> mine);
+
+  void set_timeout(std::chrono::nanoseconds timeout);  // of the exchanges from now on
 
   // Between two exchanges, which every rank takes part in: the error that the next one would bring,
   // as far as a neighbour has already told it or has left. Never waits.

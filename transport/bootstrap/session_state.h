@@ -36,8 +36,9 @@ class SessionState {
   Done standing();
 
   const Tree tree;
-  const std::chrono::nanoseconds timeout;
+  std::chrono::nanoseconds timeout;
   const std::function<bool()> aborted;
+  Secret secret;
   std::vector<std::unique_ptr<Neighbour>> neighbours;  // children by rank, then the parent
 
  private:

@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "transport/bootstrap/id_contents.h"
+#include "transport/bootstrap/job_secret.h"
 #include "transport/bootstrap/server_registry.h"
 #include "transport/socket/interfaces.h"
 #include "transport/socket/wire.h"
@@ -19,6 +20,7 @@ Result<UniqueId> fixed_id(const std::string& text) {
   contents.served_by_rank_zero = true;
   contents.port = place.port;
   RONDO_TRY(contents.addresses, net::resolve(place, family));
+  warn_without_job_secret("NCCL_COMM_ID=" + text, "whoever reaches that address");
   net::WireWriter seed;
   seed.text("NCCL_COMM_ID");
   seed.number<std::uint16_t>(place.port);
@@ -33,7 +35,6 @@ Result<IdContents> own_contents() {
   RONDO_TRY(const auto interfaces, net::usable_interfaces());
   IdContents contents;
   contents.port = server->port();
-  contents.secret = auth::random_digest();
   for (const auto& one : interfaces)
     contents.addresses.push_back(one.address.with_port(contents.port));
   return contents;
@@ -41,20 +42,32 @@ Result<IdContents> own_contents() {
 
 Result<UniqueId> make_unique_id() {
   if (const auto fixed = env::get_string("NCCL_COMM_ID"); !fixed.empty()) return fixed_id(fixed);
-  RONDO_TRY(const IdContents contents, own_contents());
+  return make_unique_id(Secret::random());
+}
+
+Result<UniqueId> make_unique_id(const Secret& secret) {
+  RONDO_TRY(IdContents contents, own_contents());
+  contents.secret = secret.bytes();
   RONDO_TRY(const auto server, ServerRegistry::instance().common());
-  RONDO_CHECK_OK(server->open_room(contents.secret));
+  RONDO_TRY(const Secret proven, session_secret(secret));
+  RONDO_CHECK_OK(server->open_room(Credentials(secret.bytes(), proven.bytes())));
   return encode_id(contents);
 }
 
 void forget_unique_id(const UniqueId& id) {
   if (const auto contents = decode_id(id); contents.ok() && !contents.value().served_by_rank_zero)
-    ServerRegistry::instance().close_room(contents.value().secret);
+    ServerRegistry::instance().close_room(Credentials(contents.value().secret).tag());
 }
 
-Result<UniqueId> child_id(const UniqueId& base, std::span<const std::byte> context) {
-  RONDO_TRY(IdContents contents, decode_id(base));
-  contents.secret = auth::hmac_sha256(contents.secret, {context});
+Result<UniqueId> address_of(const UniqueId& id) {
+  RONDO_TRY(IdContents contents, decode_id(id));
+  contents.secret = {};
+  return encode_id(contents);
+}
+
+Result<UniqueId> child_id(const UniqueId& address, const Secret& secret) {
+  RONDO_TRY(IdContents contents, decode_id(address));
+  contents.secret = secret.bytes();
   contents.served_by_rank_zero = false;
   return encode_id(contents);
 }

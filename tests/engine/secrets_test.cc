@@ -1,0 +1,176 @@
+// A listener on the network learns no secret: neither of a communicator, nor of its children, its
+// links or its growth. It takes nobody's seat.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <set>
+
+#include "base/bytes.h"
+#include "collectives/child_request.h"
+#include "tests/support/ports.h"
+#include "tests/support/processes.h"
+#include "tests/support/sniffer.h"
+
+namespace rondo::test {
+namespace {
+
+using bootstrap::Digest;
+using bootstrap::Secret;
+using Bytes = std::vector<std::byte>;
+
+constexpr double kLong = 60;
+
+std::string text_of(const Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
+// Two ranks on two hosts, so that calls and the records of children travel over TCP as well.
+RankProcesses::Options two_hosts() {
+  RankProcesses::Options options;
+  options.comm.timeout_seconds = options.comm.init_timeout_seconds = kLong;
+  options.hosts = {"one", "two"};
+  return options;
+}
+
+Done sum_of(Communicator& comm, int expected) {
+  int mine = 1, sum = 0;
+  Call call;
+  call.record = {1, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
+  call.send = &mine;
+  call.receive = &sum;
+  RONDO_CHECK_OK(comm.run({&call, 1}));
+  return sum == expected ? done() : fail(Status::kInternalError, "the sum is {}", sum);
+}
+
+Secret split_secret(const Secret& parent) {
+  ByteWriter context;
+  context.put(std::uint64_t{1});
+  for (const int member : {0, 1}) context.put(member);
+  return parent.derive("split", context.take());
+}
+
+// In a process of its own; its exit status is 0, or 2 where namespaces are not to be had.
+int in_namespace(const std::function<void(Sniffer&)>& body) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    auto sniffer = Sniffer::enter();
+    if (!sniffer) _exit(2);
+    body(*sniffer);
+    fflush(stdout);
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+// The secrets of a communicator, which its rank 0 writes to the test: its own, the id's.
+struct Known {
+  Digest communicator, id;
+};
+
+TEST(Secrets, NeverTravel) {
+  const int status = in_namespace([](Sniffer& sniffer) {
+    int pipe_ends[2];
+    ASSERT_EQ(pipe(pipe_ends), 0);
+    RankProcesses ranks(2, two_hosts(), [&](RankSeat& seat) {
+      if (seat.rank == 0) {
+        Known known{seat.comm->secret().bytes(), {}};
+        std::memcpy(known.id.data(), seat.board.id.bytes + 12, known.id.size());
+        seat.expect(write(pipe_ends[1], &known, sizeof(known)) == sizeof(known), "pipe");
+      }
+      auto result = sum_of(*seat.comm, 2);
+      if (result.ok()) {
+        const auto child = seat.comm->split(0, 0, seat.comm->options(), {});
+        result = child.ok() ? sum_of(**child, 2) : Done(child.error());
+      }
+      seat.report(result);
+    });
+    ASSERT_TRUE(ranks.wait_reports(kLong));
+    ranks.check_expectations();
+    for (int rank = 0; rank < 2; ++rank) ASSERT_EQ(ranks.status(rank), Status::kSuccess);
+    Known known;
+    ASSERT_EQ(read(pipe_ends[0], &known, sizeof(known)), static_cast<ssize_t>(sizeof(known)));
+    const Bytes heard = sniffer.bytes();
+    const Secret own(known.communicator);
+    const Secret child = split_secret(own);
+    const std::set<std::string> secrets = {text_of(known.communicator), text_of(known.id),
+                                           text_of(child.bytes()),
+                                           text_of(own.derive("links").bytes())};
+    ASSERT_GT(heard.size(), 2000U);
+    for (std::size_t at = 0; at + 32 <= heard.size(); ++at) {
+      Digest candidate;
+      std::memcpy(candidate.data(), heard.data() + at, candidate.size());
+      ASSERT_EQ(secrets.count(text_of(candidate)), 0U) << "a secret travelled, byte " << at;
+      ASSERT_NE(split_secret(Secret(candidate)).bytes(), child.bytes())
+          << "what a child's secret derives from travelled, byte " << at;
+    }
+  });
+  if (status == 2) GTEST_SKIP() << "no network namespaces here";
+  EXPECT_EQ(status, 0);
+}
+
+// What one can try who has heard everything: every address that was told, with every 32 bytes that
+// look random as the secret. The records are the ranks' first exchange.
+TEST(Secrets, AListenerTakesNobodysSeatInAChild) {
+  const int status = in_namespace([](Sniffer& sniffer) {
+    RankProcesses ranks(2, two_hosts(), [](RankSeat& seat) {
+      seat.mark(1);
+      if (!seat.wait_flag(1, kLong)) return seat.report(fail(Status::kTimeout, "no flag"));
+      const auto child = seat.comm->split(0, 0, seat.comm->options(), {});
+      seat.report(child.ok() ? sum_of(**child, 2) : Done(child.error()));
+    });
+    ASSERT_TRUE(ranks.wait_stage(1, kLong));
+    const Bytes heard = sniffer.bytes();
+    constexpr char kMagic[] = "RondoID";
+    std::vector<bootstrap::UniqueId> addresses;
+    for (std::size_t at = 0; at + sizeof(bootstrap::UniqueId) <= heard.size(); ++at) {
+      if (std::memcmp(heard.data() + at, kMagic, 7) != 0) continue;
+      std::memcpy(addresses.emplace_back().bytes, heard.data() + at, sizeof(bootstrap::UniqueId));
+    }
+    ASSERT_FALSE(addresses.empty()) << "the test no longer hears the ranks' addresses";
+    ranks.board().flag.store(1);
+    for (const auto& address : addresses) {
+      Secret heard_secret;
+      Digest told;
+      std::memcpy(told.data(), address.bytes + 12, told.size());
+      for (const Secret& guess : {Secret(told), split_secret(Secret(told)), heard_secret}) {
+        const auto id = bootstrap::child_id(address, guess);
+        ASSERT_TRUE(id.ok()) << id.error().text;
+        const auto seat = bootstrap::Session::join(
+            {.rank = 1, .size = 2, .id = *id, .timeout = std::chrono::milliseconds(300)});
+        EXPECT_FALSE(seat.ok()) << "the thief took rank 1's seat";
+      }
+    }
+    ASSERT_TRUE(ranks.wait_reports(kLong));
+    for (int rank = 0; rank < 2; ++rank)
+      EXPECT_EQ(ranks.status(rank), Status::kSuccess) << ranks.text(rank);
+  });
+  if (status == 2) GTEST_SKIP() << "no network namespaces here";
+  EXPECT_EQ(status, 0);
+}
+
+// Each host resolves the name in its own way: rank 0 listens everywhere, rank 1 knows one address.
+TEST(Secrets, OfLinksDoNotDependOnHowNcclCommIdResolves) {
+  RankProcesses::Options options = two_hosts();
+  options.create = false;
+  const int port = reserved_port();
+  RankProcesses ranks(2, options, [&](RankSeat& seat) {
+    setenv("NCCL_COMM_ID",
+           fmt::format("{}:{}", seat.rank == 0 ? "0.0.0.0" : "127.0.0.1", port).c_str(), 1);
+    const auto id = bootstrap::make_unique_id();
+    if (!id.ok()) return seat.report(id.error());
+    CreateRequest request{.rank = seat.rank, .size = seat.size, .id = *id};
+    request.options.timeout_seconds = 10;
+    const auto comm = Communicator::create(request);
+    seat.report(comm.ok() ? sum_of(**comm, 2) : Done(comm.error()));
+  });
+  ASSERT_TRUE(ranks.wait_reports(kLong));
+  for (int rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(ranks.status(rank), Status::kSuccess) << ranks.text(rank);
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,58 @@
+// What ranks tell each other at init: the secret that follows from it, and texts that are shown.
+#include "collectives/init_record.h"
+
+#include <gtest/gtest.h>
+
+#include "collectives/fault_message.h"
+#include "transport/bootstrap/messages.h"
+
+namespace rondo {
+namespace {
+
+using bootstrap::Secret;
+
+TEST(InitRecord, MakesASecretThatIsFreshEachTimeAndTheSameOnAllRanks) {
+  const Secret joined = Secret::random();
+  std::vector<InitRecord> records(2);
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    records[r].facts.rank = static_cast<int>(r);
+    records[r].nonce = auth::random_digest();
+    records[r].secret_name = name_of(joined);
+  }
+  const auto first = secret_of_ranks(joined, records);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->bytes(), secret_of_ranks(joined, records)->bytes());
+  EXPECT_NE(first->bytes(), joined.bytes());
+  records[1].nonce = auth::random_digest();
+  EXPECT_NE(first->bytes(), secret_of_ranks(joined, records)->bytes());
+  records[1].secret_name = name_of(Secret::random());
+  const auto different = secret_of_ranks(joined, records);
+  ASSERT_FALSE(different.ok());
+  EXPECT_EQ(different.status(), Status::kInvalidUsage);
+  EXPECT_NE(different.error().text.find("rank 1 holds another secret"), std::string::npos);
+}
+
+constexpr char kHostile[] = "host\x1b[2J\nnode7:1:1 [-1] NCCL WARN forged";
+
+TEST(InitRecord, ShowsAHostNameWithoutControlCharacters) {
+  InitRecord record;
+  record.facts.hostname = kHostile;
+  const auto decoded = InitRecord::decode(record.encode(), 0);
+  ASSERT_TRUE(decoded.ok()) << decoded.error().text;
+  EXPECT_EQ(decoded->facts.hostname, "host\\x1b[2J\\nnode7:1:1 [-1] NCCL WARN forged");
+}
+
+TEST(PeersTexts, KeepTheirLinesAndPretendToBeNoneOfOurs) {
+  const std::string shown = "host\\x1b[2J\n node7:1:1 [-1] NCCL WARN forged";
+  Fault fault;
+  fault.status = Status::kRemoteError;
+  fault.text = kHostile;
+  EXPECT_EQ(decode_fault(encode_fault(fault), 2).text, shown);
+  const auto error =
+      bootstrap::decode_error(bootstrap::encode_error({Status::kRemoteError, kHostile}));
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->text, shown);
+}
+
+}  // namespace
+}  // namespace rondo

@@ -35,7 +35,8 @@ enum class HandleKind : std::uint64_t {
   kRegistration = 3,
   kStream = 4,
   kRequest = 5,
-  kCompletions = 6
+  kCompletions = 6,
+  kLaunch = 7
 };
 enum class HandleState { kAlive, kForeign, kDestroyed, kForked };
 

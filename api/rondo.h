@@ -183,6 +183,30 @@ ncclResult_t rondoCommSetTimeout(ncclComm_t comm, double seconds);
 
 /* On the host ncclCommCuDevice says -1, and ncclCommMemStats counts host memory. */
 
+/* ---- Before there is a communicator -----------------------------------------------------------
+ */
+
+/* The ranks that a launcher started, who can exchange a few bytes without MPI: usually an
+ * ncclUniqueId. launch_env.h knows the launchers and calls these. */
+typedef struct rondoLaunch* rondoLaunch_t;
+
+/* Collective over all ranks of the launch, which meet over a Unix socket of this user where all are
+ * on one host (localSize == size, or -1 and no MASTER_ADDR), otherwise at MASTER_ADDR:MASTER_PORT.
+ * round: 1 for their first meeting, 2 for the next one. Every rank proves that it has the job's
+ * RONDO_SECRET; without one, strangers who know the launcher's variables can take part over the
+ * network, and a WARN of the log says so. What is exchanged travels in plain text. seconds bounds
+ * this call and each exchange. */
+ncclResult_t rondoLaunchMeet(rondoLaunch_t* launch, int rank, int size, int localSize,
+                             unsigned round, double seconds);
+
+/* Collective: every rank gives bytes (as many as it likes, NULL and 0 too; 64 MiB all together) and
+ * gets those of all ranks back to back in rank order; sizes has room for one number a rank. *all
+ * lives until the next exchange. seconds > 0. */
+ncclResult_t rondoLaunchExchange(rondoLaunch_t launch, const void* mine, size_t bytes,
+                                 const void** all, size_t* sizes, double seconds);
+
+ncclResult_t rondoLaunchLeave(rondoLaunch_t launch);
+
 /* ---- What happened ----------------------------------------------------------------------------
  */
 

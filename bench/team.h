@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "api/launch_env.h"
-#include "base/fd.h"
 #include "base/result.h"
 
 namespace rondo::bench {
@@ -29,6 +28,10 @@ class ProcessTeam {
   static Result<std::unique_ptr<ProcessTeam>> meet(const rondo_launch_t& launch, double timeout,
                                                    double patience = 3600);
 
+  ~ProcessTeam();
+  ProcessTeam(const ProcessTeam&) = delete;
+  ProcessTeam& operator=(const ProcessTeam&) = delete;
+
   int rank() const { return rank_; }
   int size() const { return size_; }
   // Every process gives bytes, every process gets all of them in rank order.
@@ -36,13 +39,11 @@ class ProcessTeam {
 
  private:
   ProcessTeam(int rank, int size, double patience)
-      : rank_(rank), size_(size), patience_(patience), peers_(static_cast<std::size_t>(size)) {}
-  Result<std::string> receive(int peer);
-  Done send(int peer, const std::string& bytes);
+      : rank_(rank), size_(size), patience_(patience) {}
 
   int rank_, size_;
   double patience_;
-  std::vector<Fd> peers_;  // process 0: by rank; others: only [0]
+  rondoLaunch_t launch_ = nullptr;  // where there are several processes
 };
 
 class ThreadTeam {

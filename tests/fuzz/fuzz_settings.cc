@@ -15,6 +15,7 @@
 #include "collectives/algorithm_filter.h"
 #include "collectives/protocol_filter.h"
 #include "topology/cpu_list.h"
+#include "transport/launch/launch.h"
 #include "transport/tcp/tcp_network.h"
 
 namespace {
@@ -88,8 +89,7 @@ void launcher(std::string_view text) {
   rondo_launch_t me;
   const int launched = rondo_launch_read(&me);
   require(launched < 0 || (me.rank >= 0 && me.rank < me.size && launched == (me.size > 1)));
-  (void)rondo_launch_one_host(&me);
-  (void)rondo_launch_job();
+  (void)launch::on_one_host({me.rank, me.size, me.local_size, 0});
 }
 
 }  // namespace

@@ -13,6 +13,9 @@ import pytest
 import torch
 import torch.distributed as dist
 from ranks import environment, free_port, ranks, run
+from rondo.torch.errors import check
+from rondo.torch.library import lib
+from rondo.torch.meeting import Meeting
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
@@ -214,6 +217,21 @@ def test_monitored_barrier_and_split_group(rank, size):
 
 
 # ---- meeting ----
+
+
+def test_the_store_keeps_no_ticket():
+    port = free_port()
+
+    def body(rank, size):
+        store = dist.TCPStore("127.0.0.1", port, None, rank == 0, wait_for_workers=False)
+        comm = Meeting(store, rank, size, timedelta(seconds=20)).meet()
+        if rank == 0:  # which forgets it before it returns
+            assert store.check(["rondo/0/2/1/all"]) and not store.check(["rondo/0/2/1/ticket"])
+            store.set("looked", "1")
+        store.wait(["looked"], timedelta(seconds=20))
+        check(lib.ncclCommDestroy(comm))
+
+    assert run(body, 2, group=False) == [0, 0]
 
 
 def test_two_world_sizes_are_both_named():

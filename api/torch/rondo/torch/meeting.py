@@ -82,6 +82,8 @@ class Meeting:
                 ctypes.byref(comm), self._size, ticket, self._rank, None, ctypes.byref(options)
             )
         )
+        if self._rank == 0:
+            self._forget(f"{prefix}ticket")  # all ranks have joined by it
         return comm
 
     def leave(self) -> None:
@@ -90,6 +92,12 @@ class Meeting:
             self._store.set(f"{self._root}/here/{self._rank}", "")
         except RuntimeError as error:  # the rank that serves the store may have ended
             logging.getLogger(__name__).debug("rondo: nobody is told that a rank left: %s", error)
+
+    def _forget(self, key: str) -> None:
+        try:
+            self._store.delete_key(key)
+        except (RuntimeError, NotImplementedError) as error:  # not every store can, or it has gone
+            logging.getLogger(__name__).debug("rondo: the store keeps %s: %s", key, error)
 
     def _get(self, key: str) -> str:
         return self._store.get(key).decode()

@@ -11,6 +11,7 @@
 #include "bench/kinds.h"
 #include "collectives/explain.h"
 #include "collectives/gpu/explain_devices.h"
+#include "collectives/gpu/multicast_staging.h"
 #include "collectives/gpu/span_plan.h"
 #include "collectives/host_shape.h"
 #include "collectives/tuning.h"
@@ -83,11 +84,7 @@ Result<CallRecord> record_of(const Wanted& wanted) {
     return fail(Status::kInvalidArgument,
                 "'{}' is no collective with a plan; there are all_reduce, all_gather, "
                 "reduce_scatter, broadcast, reduce, alltoall, gather, scatter, barrier, and "
-                "alltoallv, all_gather_v, reduce_scatter_v, gather_v, scatter_v on the host",
-                wanted.collective);
-  if (wanted.gpus > 0 && is_vector(*which))
-    return fail(Status::kInvalidArgument,
-                "'{}' on GPUs is messages, or one reduce a part: ask about reduce",
+                "alltoallv, all_gather_v, reduce_scatter_v, gather_v, scatter_v",
                 wanted.collective);
   const auto type = bench::type_by_name(wanted.type);
   if (!type) return fail(Status::kInvalidArgument, "--type '{}' is no element type", wanted.type);
@@ -161,17 +158,30 @@ Result<std::vector<ExplainRow>> rows_across_hosts(const Wanted& wanted, const Ca
   return gpu::explain_across_hosts(question, record, explain(on_hosts, record));
 }
 
+// Collectives with a count per rank have no plan of their own on GPUs.
+std::vector<ExplainRow> rows_of_parts(const CallRecord& record) {
+  const bool reduces = record.collective == Collective::kReduceScatterV;
+  return {{"call", to_string(record), ""},
+          reduces ? ExplainRow{"runs", "as reduces", "one for each part: ask about reduce"}
+                  : ExplainRow{"runs", "as messages",
+                               "one for each two ranks that have something for each other"}};
+}
+
 Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& record) {
   if (wanted.gpus == 0) {
     RONDO_TRY(const PlanFacts facts, facts_of(wanted));
     return explain(facts, record);
   }
+  if (is_vector(record.collective)) return rows_of_parts(record);
   if (wanted.hosts > 1) return rows_across_hosts(wanted, record);
   gpu::DevicePlanFacts facts =
       gpu::usual_facts(wanted.ranks, wanted.gpus, !wanted.no_p2p, wanted.processes);
   facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
   RONDO_TRY(facts.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
   RONDO_TRY(facts.wires, gpu::parse_protocols(env::get_string("NCCL_PROTO")));
+  // As if the GPUs and their switch could, which is found out at init.
+  RONDO_TRY(const std::uint8_t nvls, gpu::wanted_multicast());
+  if (facts.may_push && !wanted.processes) facts.multicast = nvls;
   return gpu::explain_on_devices(facts, record, wanted.processes);
 }
 

@@ -21,7 +21,7 @@ ExplainRow algorithm_row(const DevicePlanFacts& facts, const DevicePlan& plan) {
   ExplainRow row{"algorithm", std::string(name(plan.algorithm)), ""};
   if (plan.multicast) {
     row.value = "nvls";
-    row.why = "NCCL_ALGO or NCCL_NVLS_ENABLE asks for it: the switch adds and copies";
+    row.why = "NCCL_ALGO or NCCL_NVLS_ENABLE asks for it: the switch adds and copies, where it can";
   } else if (plan.pushed) {
     row.why = "every rank pushes its data into all others' memory: one way over the link";
   } else if (plan.met) {

@@ -1,0 +1,88 @@
+// rondo explain, env and run as words: what they say is so.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+namespace {
+
+struct Said {
+  int status;
+  std::string text;
+};
+
+Said shell(const std::string& line) {
+  std::FILE* pipe = popen(("{ " + line + "; } 2>&1").c_str(), "re");
+  Said said{-1, ""};
+  if (pipe == nullptr) return said;
+  char buffer[4096];
+  while (const std::size_t size = std::fread(buffer, 1, sizeof buffer, pipe))
+    said.text.append(buffer, size);
+  const int status = pclose(pipe);
+  said.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return said;
+}
+
+// `before`: variables, as the shell has them.
+Said rondo(const std::string& before, const std::string& words) {
+  return shell(before + " " RONDO_PROGRAM " " + words);
+}
+
+void expect_says(const Said& said, const std::string& wanted) {
+  EXPECT_EQ(said.status, 0) << said.text;
+  EXPECT_NE(said.text.find(wanted), std::string::npos) << said.text;
+}
+
+TEST(ExplainCommand, SaysThatNvlsRunsWhereItIsAskedFor) {
+  const std::string eight = "explain all_reduce 4M --ranks 8 --gpus 8";
+  expect_says(rondo("NCCL_ALGO=nvls", eight), "algorithm    nvls");
+  expect_says(rondo("NCCL_NVLS_ENABLE=1", eight), "algorithm    nvls");
+  expect_says(rondo("NCCL_NVLS_ENABLE=1", eight + " --op max"), "algorithm    twoshot");
+  expect_says(rondo("NCCL_NVLS_ENABLE=1", "explain all_reduce 4M --ranks 8 --gpus 4"),
+              "algorithm    twoshot");
+  expect_says(rondo("", eight), "algorithm    twoshot");
+}
+
+TEST(ExplainCommand, SaysHowCollectivesWithCountsRunOnGpus) {
+  const std::string on = " 4M --ranks 8 --gpus 8";
+  for (const char* which : {"alltoallv", "all_gather_v", "gather_v", "scatter_v"})
+    expect_says(rondo("", "explain " + std::string(which) + on), "runs         as messages");
+  expect_says(rondo("", "explain reduce_scatter_v" + on), "ask about reduce");
+}
+
+TEST(EnvCommand, DoesNotShowTheSecret) {
+  const std::string secret = "RONDO_SECRET=0123456789abcdefgh";
+  for (const char* command : {"env", "env --json", "doctor"}) {
+    const Said said = rondo(secret, command);
+    EXPECT_EQ(said.text.find("0123456789abcdefgh"), std::string::npos) << said.text;
+  }
+  EXPECT_NE(rondo(secret, "env").text.find("(not shown)"), std::string::npos);
+}
+
+// A program with more rights than its user takes no file names and no secret from that user.
+TEST(EnvCommand, OfASetuidProgramNamesNoFiles) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to make one";
+  const std::string script =
+      "d=$(mktemp -d) && chmod 755 $d && cp " RONDO_PROGRAM
+      " $d/rondo && chmod 4755 $d/rondo; "
+      "export NCCL_DEBUG_FILE=/x1 RONDO_TOPO_XML=/x2 RONDO_SECRET=x3x3x3x3x3x3x3x3 NCCL_ALGO=x4; "
+      "setpriv --reuid 65534 --clear-groups $d/rondo env --json; s=$?; rm -rf $d; exit $s";
+  const Said said = shell(script);
+  if (said.status != 0) GTEST_SKIP() << "cannot run one here: " << said.text;
+  EXPECT_NE(said.text.find("\"x4\""), std::string::npos) << said.text;
+  for (const char* hidden : {"/x1", "/x2", "not shown"})
+    EXPECT_EQ(said.text.find(hidden), std::string::npos) << said.text;
+}
+
+TEST(RunCommand, GivesEachJobASecretUnlessThereIsOne) {
+  const std::string show = "run -n 2 --no-prefix -- sh -c 'echo $RONDO_SECRET'";
+  const std::string first = rondo("", show).text, second = rondo("", show).text;
+  ASSERT_EQ(first.size(), 2 * 65U) << first;
+  EXPECT_EQ(first.substr(0, 65), first.substr(65)) << "one for all ranks";
+  EXPECT_NE(first, second);
+  EXPECT_EQ(rondo("RONDO_SECRET=mine", show).text, "mine\nmine\n");
+}
+
+}  // namespace

@@ -34,7 +34,7 @@ says 'all_reduce' 0 "$bin/rondo" bench all_reduce --ranks 2 -b 4 -e 64K -f 16 -n
 says '' 0 env LD_PRELOAD="$lib/libnccl.so.2" "$bin/client_nccl" 3
 # What needs a GPU.
 says 'GPU' some "$bin/rondo" bench all_reduce --ranks 2 -b 4 -e 4 -n 2 -G 2 --no-progress
-says 'error' some "$bin/gpu_probe" device
+says 'probe: all is as it should be' 0 python3 "$(dirname "$0")/check_probe.py" "$bin/gpu_probe"
 says 'cudaGetDeviceCount' some "$bin/nccl_contestant" --library "$lib/libnccl.so.2" --ranks 1 \
   --sizes 4 --collective all_reduce
 # What is pure arithmetic runs everywhere.

@@ -1,0 +1,145 @@
+// What a fence at system scope costs, alone and while another kernel writes much; and whether the
+// remote memory-sync domain keeps that kernel's writes out of it.
+#include "asks.h"
+#include "bounded.h"
+
+namespace probe {
+namespace {
+
+// Writes all of `at` again and again until *release, at most so long.
+__global__ void write_much(gpu::Vector* at, std::size_t count, const std::uint32_t* release,
+                           std::uint32_t* running, std::uint64_t ns) {
+  const std::uint64_t end = gpu::timer_ns() + ns;
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  if (blockIdx.x == 0 && threadIdx.x == 0) gpu::add_relaxed<Scope::kSystem>(running, 1u);
+  for (std::uint32_t turn = 0;; ++turn) {
+    const bool over = threadIdx.x == 0 &&
+                      (gpu::load_relaxed<Scope::kSystem>(release) != 0 || gpu::timer_ns() > end);
+    if (__syncthreads_or(over) != 0) return;
+    for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+         i += step)
+      gpu::store(at + i, gpu::Vector{{turn, turn, turn, turn}});
+  }
+}
+
+enum class Fence { kNone, kDevice, kSystem };
+
+// One CTA: every thread writes so many vectors, then thread 0 fences and stores a flag, as a rank
+// does that gives a slot to its peer. Cycles spent in fence and store, and turns.
+__global__ void fence_often(Fence kind, gpu::Vector* at, unsigned vectors, std::uint32_t* flag,
+                            std::uint32_t turns, std::uint64_t* out, std::uint64_t ns) {
+  const std::uint64_t end = gpu::timer_ns() + ns;
+  std::uint64_t cycles = 0, longest = 0;
+  std::uint32_t turn = 0;
+  __shared__ bool over;
+  if (threadIdx.x == 0) over = false;
+  const std::uint64_t begin_ns = gpu::timer_ns(), begin_cycles = clock_cycles();
+  for (;;) {
+    for (unsigned v = 0; v < vectors; ++v)
+      gpu::store(at + v * blockDim.x + threadIdx.x, gpu::Vector{{turn, turn, turn, turn}});
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      const std::uint64_t begin = clock_cycles();
+      if (kind == Fence::kDevice) gpu::fence<Scope::kDevice>();
+      if (kind == Fence::kSystem) gpu::fence<Scope::kSystem>();
+      gpu::store_relaxed<Scope::kSystem>(flag, turn);
+      const std::uint64_t spent = clock_cycles() - begin;
+      cycles += spent;
+      if (spent > longest) longest = spent;
+      over = ++turn == turns || gpu::timer_ns() > end;
+    }
+    __syncthreads();
+    if (over) break;
+  }
+  if (threadIdx.x != 0) return;
+  out[0] = cycles;
+  out[1] = longest;
+  out[2] = turn;
+  out[3] = gpu::timer_ns() - begin_ns;
+  out[4] = clock_cycles() - begin_cycles;
+}
+
+struct Place {
+  const char* name;
+  std::uint32_t* flag;
+  unsigned vectors;
+};
+
+// Made before the kernel that writes much runs: allocations may wait for it.
+struct Means {
+  cudaStream_t stream = new_stream();
+  gpu::Vector* data = new_device<gpu::Vector>(512 * 16);
+  std::uint64_t* out = new_pinned<std::uint64_t>(5);
+};
+
+// Nanoseconds a fence.
+double time_fence(const std::string& name, Fence kind, const Place& place, bool remote,
+                  const Means& means) {
+  const Launch how{1, 512, 0, means.stream, false, remote};
+  std::uint64_t* const out = means.out;
+  PROBE(launch(how, fence_often, kind, means.data, place.vectors, place.flag, 2000u, out,
+               60 * kMillisecond));
+  PROBE(cudaStreamSynchronize(how.stream));
+  const double ns_a_cycle = static_cast<double>(out[3]) / static_cast<double>(out[4]);
+  const double ns = static_cast<double>(out[0]) / static_cast<double>(out[2]) * ns_a_cycle;
+  put(name, ns, "ns");
+  put(name + "_longest", static_cast<double>(out[1]) * ns_a_cycle, "ns");
+  return ns;
+}
+
+}  // namespace
+
+void ask_fences() {
+  constexpr std::size_t kBytes = 256 << 20;
+  const unsigned sms = multiprocessors();
+  const Means means;
+  const cudaStream_t writer = new_stream();
+  auto* const much = new_device<gpu::Vector>(kBytes / sizeof(gpu::Vector));
+  auto* const words = new_pinned<std::uint32_t>(128);
+  const Place places[] = {{"flag_on_device", new_device<std::uint32_t>(64), 0},
+                          {"flag_in_host", new_pinned<std::uint32_t>(64), 0},
+                          {"after_64KiB", new_device<std::uint32_t>(64), 8}};
+  const bool domains = attribute(CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT) > 1;
+  PROBE(launch({1, 512, 0, nullptr}, fence_often, Fence::kSystem, means.data, 0u, places[0].flag,
+               1u, means.out, kMillisecond));
+  write_much<<<1, 32>>>(much, 32, words + 64, words, 0);
+  PROBE(cudaDeviceSynchronize());
+
+  // quiet, beside a writer; default domain, remote domain
+  double system[2][2] = {};
+  for (const bool beside : {false, true}) {
+    if (beside) {
+      poke(words, 0u);
+      poke(words + 64, 0u);
+      write_much<<<sms - 8, 1024, 0, writer>>>(much, kBytes / sizeof(gpu::Vector), words + 64,
+                                               words, 3000 * kMillisecond);
+      if (!comes(words, 1, 1)) give_up("the writing kernel did not begin within 1 s");
+    }
+    const std::string when = beside ? "_beside_writes" : "";
+    for (const Place& place : places) {
+      const std::string name = place.name + when;
+      time_fence("none_" + name, Fence::kNone, place, false, means);
+      time_fence("gpu_" + name, Fence::kDevice, place, false, means);
+      const double plain = time_fence("sys_" + name, Fence::kSystem, place, false, means);
+      double remote = 0;
+      if (domains) remote = time_fence("sys_remote_" + name, Fence::kSystem, place, true, means);
+      if (&place != places) continue;
+      system[beside][0] = plain;
+      system[beside][1] = remote;
+    }
+    if (!beside) continue;
+    const bool wrote_all_along = cudaStreamQuery(writer) == cudaErrorNotReady;
+    poke(words + 64, 1u);
+    PROBE(cudaStreamSynchronize(writer));
+    if (!wrote_all_along) give_up("the writing kernel ended before the fences did");
+  }
+  PROBE(cudaGetLastError());
+  if (domains)
+    judge("remote_domain_helps", system[1][1] < 0.7 * system[1][0],
+          print("fence.sys beside writes: %.0f ns, in the remote domain %.0f", system[1][0],
+                system[1][1]));
+  say(print("fence.sys takes %.0f ns alone, %.0f beside writes, %.0f there in the remote domain",
+            system[0][0], system[1][0], system[1][1]));
+}
+
+}  // namespace probe

@@ -1,0 +1,248 @@
+// Processes that share one GPU without MPS: how long work takes to pass from one to another, how
+// the device divides its time among them, and what that does to the L2.
+#include <unistd.h>
+
+#include "asks.h"
+#include "bounded.h"
+#include "processes.h"
+
+namespace probe {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+struct Shared {
+  alignas(kPage) std::uint32_t flag[kPage / 4];  // a cache line a rank
+  alignas(kPage) Meeting meeting;
+  double seconds;
+  std::uint32_t rounds;
+  std::uint32_t over;
+  cudaIpcMemHandle_t handle;
+};
+Shared& new_shared() { return *static_cast<Shared*>(share_memory(sizeof(Shared))); }
+std::uint32_t* register_flags(Shared& shared) {
+  PROBE(cudaHostRegister(shared.flag, kPage, cudaHostRegisterMapped | cudaHostRegisterPortable));
+  void* on_device = nullptr;
+  PROBE(cudaHostGetDevicePointer(&on_device, shared.flag, 0));
+  return static_cast<std::uint32_t*>(on_device);
+}
+
+// Beside the token: a kernel in rank 0, or in a process that has nothing to do with it.
+enum class Beside { kNothing, kKernelOfRank0, kKernelOfAnother };
+
+// A token goes round: rank r waits for its flag, runs a small kernel, sets the next one's.
+void pass_token(int rank, int n, Shared& shared, std::uint32_t* flags, Beside beside, int rounds) {
+  const auto wait = PROBE_ENTRY(cuStreamWaitValue32);
+  const auto write = PROBE_ENTRY(cuStreamWriteValue32);
+  const auto address = [&](int of) { return reinterpret_cast<CUdeviceptr>(flags + of * 16); };
+  const cudaStream_t stream = new_stream(), holds = new_stream();
+  auto* const scratch = new_device<std::uint32_t>(1);
+  auto* const words = new_pinned<std::uint32_t>(128);
+  add_one<<<1, 1, 0, stream>>>(scratch);
+  hold<<<1, 1, 0, holds>>>(words, words + 64, 0);
+  PROBE(cudaDeviceSynchronize());
+  if (beside == Beside::kKernelOfRank0 && rank == 0)
+    hold<<<1, 1, 0, holds>>>(words, words + 64, 3000 * kMillisecond);
+  shared.meeting.meet(beside == Beside::kKernelOfAnother ? n + 1 : n);
+  const double begin = now_seconds();
+  for (int round = 1; round <= rounds; ++round) {
+    const auto number = static_cast<std::uint32_t>(round);
+    if (rank > 0 || round > 1)
+      PROBE(wait(stream, address(rank), rank == 0 ? number - 1 : number, CU_STREAM_WAIT_VALUE_GEQ));
+    add_one<<<1, 1, 0, stream>>>(scratch);
+    PROBE(write(stream, address((rank + 1) % n), number, CU_STREAM_WRITE_VALUE_DEFAULT));
+  }
+  PROBE(cudaStreamSynchronize(stream));
+  if (rank == n - 1) {
+    shared.seconds = now_seconds() - begin;
+    poke(&shared.over, 1u);
+  }
+  poke(words + 64, 1u);
+  shared.meeting.meet(n);
+}
+
+// A process that only runs a kernel, until the token has gone round.
+void run_beside(int n, Shared& shared) {
+  auto* const words = new_pinned<std::uint32_t>(128);
+  hold<<<1, 1>>>(words, words + 64, 0);
+  PROBE(cudaDeviceSynchronize());
+  hold<<<1, 1>>>(words, words + 64, 3000 * kMillisecond);
+  shared.meeting.meet(n + 1);
+  comes(&shared.over, 1, 5);
+  poke(words + 64, 1u);
+  PROBE(cudaDeviceSynchronize());
+}
+
+double handoff_us(int n, Beside beside, int rounds) {
+  Shared& shared = new_shared();
+  in_processes(beside == Beside::kKernelOfAnother ? n + 1 : n, [&](int rank) {
+    PROBE(cudaSetDevice(0));
+    if (rank == n) return run_beside(n, shared);
+    pass_token(rank, n, shared, register_flags(shared), beside, rounds);
+  });
+  return shared.seconds / rounds / n * 1e6;
+}
+
+}  // namespace
+
+void ask_handoff() {
+  const double alone = handoff_us(2, Beside::kNothing, 200);
+  put("between_2", alone, "us");
+  const double own = handoff_us(2, Beside::kKernelOfRank0, 100);
+  put("between_2_beside_a_kernel_of_one", own, "us");
+  const double other = handoff_us(2, Beside::kKernelOfAnother, 50);
+  put("between_2_beside_a_kernel_of_a_third", other, "us");
+  put("between_4", handoff_us(4, Beside::kNothing, 100), "us");
+  put("between_8", handoff_us(8, Beside::kNothing, 50), "us");
+  judge("goes_on", other < 20000, print("%.0f us beside a kernel of a third process", other));
+  say(print("%.0f us from one process's stream to another's, %.0f beside a kernel", alone, own));
+}
+
+void ask_handoff_ipc() {
+  constexpr int n = 2, kRounds = 200;
+  Shared& shared = new_shared();
+  in_processes(n, [&](int rank) {
+    PROBE(cudaSetDevice(0));
+    void* flags = nullptr;
+    if (rank == 0) {
+      flags = new_device<char>(kPage);
+      PROBE(cudaIpcGetMemHandle(&shared.handle, flags));
+    }
+    shared.meeting.meet(n);
+    if (rank != 0)
+      PROBE(cudaIpcOpenMemHandle(&flags, shared.handle, cudaIpcMemLazyEnablePeerAccess));
+    pass_token(rank, n, shared, static_cast<std::uint32_t*>(flags), Beside::kNothing, kRounds);
+  });
+  put("between_2", shared.seconds / kRounds / n * 1e6, "us");
+  say("the same by flags in device memory that is opened by CUDA IPC");
+}
+
+namespace {
+
+// Ranks 0 and 1, each a kernel: waits for its word, then sets the other's. Two kernels of two
+// processes never run at once without MPS, so that a hop costs a time slice.
+__global__ void ping_pong(std::uint32_t* mine, std::uint32_t* other, int rank, std::uint32_t rounds,
+                          std::uint32_t* reached, std::uint64_t ns) {
+  const std::uint64_t end = gpu::timer_ns() + ns;
+  for (std::uint32_t i = 1; i <= rounds; ++i) {
+    if (rank == 0) gpu::store_relaxed<Scope::kSystem>(other, i);
+    if (!wait_for(mine, i, end)) return;
+    if (rank == 1) gpu::store_relaxed<Scope::kSystem>(other, i);
+    gpu::store_relaxed<Scope::kSystem>(reached, i);
+  }
+}
+
+// The longest pause in a kernel's own time, and how many there were: it was switched out.
+__global__ void note_pauses(std::uint64_t ns, std::uint64_t* out) {
+  const std::uint64_t begin = gpu::timer_ns();
+  std::uint64_t last = begin, longest = 0, pauses = 0, paused = 0;
+  while (last - begin < ns) {
+    const std::uint64_t now = gpu::timer_ns(), pause = now - last;
+    if (pause > 50'000) {
+      ++pauses;
+      paused += pause;
+      if (pause > longest) longest = pause;
+    }
+    last = now;
+  }
+  out[0] = pauses;
+  out[1] = longest;
+  out[2] = paused;
+}
+
+}  // namespace
+
+void ask_time_slices() {
+  // Two kernels in one process and two in two, that only count their own pauses.
+  struct Pauses {
+    Meeting meeting;
+    std::uint64_t seen[2][3];
+  };
+  for (const int processes : {1, 2}) {
+    auto& pauses = *static_cast<Pauses*>(share_memory(sizeof(Pauses)));
+    in_processes(processes, [&](int rank) {
+      auto* const out = new_pinned<std::uint64_t>(3);
+      note_pauses<<<1, 1>>>(0, out);
+      PROBE(cudaDeviceSynchronize());
+      pauses.meeting.meet(processes);
+      note_pauses<<<1, 1>>>(400 * kMillisecond, out);
+      PROBE(cudaDeviceSynchronize());
+      for (int i = 0; i < 3; ++i) pauses.seen[rank][i] = out[i];
+      pauses.meeting.meet(processes);
+    });
+    const auto& seen = pauses.seen[0];
+    put(print("pauses_of_%d", processes), static_cast<double>(seen[0]), "in 400 ms");
+    put(print("longest_pause_of_%d", processes), static_cast<double>(seen[1]) * 1e-3, "us");
+    if (processes == 2 && seen[0] > 0)
+      put("mean_pause_of_2", static_cast<double>(seen[2]) / static_cast<double>(seen[0]) * 1e-3,
+          "us");
+  }
+  constexpr std::uint32_t kRounds = 1000;
+  Shared& shared = new_shared();
+  in_processes(2, [&](int rank) {
+    std::uint32_t* const flags = register_flags(shared);
+    auto* const reached = new_pinned<std::uint32_t>(1);
+    ping_pong<<<1, 1>>>(flags + 512, flags + 640, rank, 0, reached, 0);
+    PROBE(cudaDeviceSynchronize());
+    shared.meeting.meet(2);
+    const double begin = now_seconds();
+    ping_pong<<<1, 1>>>(flags + rank * 64, flags + (1 - rank) * 64, rank, kRounds, reached,
+                        1500 * kMillisecond);
+    PROBE(cudaDeviceSynchronize());
+    if (rank == 0) {
+      shared.seconds = now_seconds() - begin;
+      shared.rounds = peek(reached);
+    }
+    shared.meeting.meet(2);
+  });
+  put("rounds_of_kernels_that_wait", shared.rounds, print("of %u", kRounds).c_str());
+  const double hop = shared.rounds == 0 ? -1 : shared.seconds / shared.rounds / 2 * 1e6;
+  put("hop_between_kernels_of_two_processes", hop, "us");
+  judge("kernels_must_not_wait", hop < 0 || hop > 100,
+        hop < 0 ? "not one round in 1.5 s" : print("a hop took %.0f us", hop));
+  say(hop < 0 ? "kernels of two processes that wait for each other do not get on"
+              : print("%.0f us a hop between kernels of two processes", hop));
+}
+
+namespace {
+
+__global__ void read_all(const float4* from, std::size_t count, float4* sink) {
+  float4 sum{};
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += static_cast<std::size_t>(gridDim.x) * blockDim.x) {
+    const float4 v = from[i];
+    sum.x += v.x + v.y + v.z + v.w;
+  }
+  if (sum.x == 12345.f) *sink = sum;
+}
+
+double read_rate(int processes, std::size_t bytes) {
+  Shared& shared = new_shared();
+  in_processes(processes, [&](int rank) {
+    auto* const at = new_device<float4>(bytes / sizeof(float4));
+    read_all<<<264, 512>>>(at, bytes / sizeof(float4), at);
+    PROBE(cudaDeviceSynchronize());
+    shared.meeting.meet(processes);
+    const double begin = now_seconds();
+    int repeats = 0;
+    for (; now_seconds() - begin < 0.4; repeats += 10) {
+      for (int i = 0; i < 10; ++i) read_all<<<264, 512>>>(at, bytes / sizeof(float4), at);
+      PROBE(cudaDeviceSynchronize());
+    }
+    if (rank == 0) shared.seconds = (now_seconds() - begin) / repeats;
+    shared.meeting.meet(processes);
+  });
+  return static_cast<double>(bytes) / shared.seconds * 1e-9;
+}
+
+}  // namespace
+
+void ask_l2() {
+  const double alone = read_rate(1, 16 << 20), shared = read_rate(2, 16 << 20);
+  put("read_16MiB_alone", alone, "GB/s");
+  put("read_16MiB_of_2_processes", shared, "GB/s each");
+  say(print("16 MiB in the L2 are read at %.0f GB/s, by one of two processes at %.0f", alone,
+            shared));
+}
+
+}  // namespace probe

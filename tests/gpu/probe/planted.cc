@@ -1,0 +1,35 @@
+// Probes that go wrong, for the test of what runs them.
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "answer.h"
+#include "asks.h"
+
+namespace probe {
+
+// Has said something, has a child, and neither ends by itself; nor by what can be ignored.
+void ask_planted_hang() {
+  std::signal(SIGTERM, SIG_IGN);
+  const pid_t child = fork();
+  if (child == 0)
+    for (;;) pause();
+  put("child", child);
+  for (;;) {
+  }
+}
+void ask_planted_abort() {
+  put("before", 1);
+  std::abort();
+}
+void ask_planted_end() {
+  put("value", 42, "units");
+  put("text", "quotes \" and \\ and a line\nbreak");
+  judge("planted", false, "as planted");
+  judge("planted", true, "too late");
+  say("it went well");
+}
+
+}  // namespace probe

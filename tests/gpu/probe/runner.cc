@@ -1,0 +1,152 @@
+#include "runner.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "answer.h"
+
+namespace probe {
+namespace {
+
+double now() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+struct Child {
+  pid_t pid = -1;
+  int said = -1;  // its standard output
+};
+
+Child start(const char* name) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return {};
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    const int nothing = open("/dev/null", O_RDONLY);
+    dup2(nothing, STDIN_FILENO);
+    dup2(ends[1], STDOUT_FILENO);
+    execl("/proc/self/exe", "gpu_probe", "--ask", name, static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  close(ends[1]);
+  if (pid < 0) {
+    close(ends[0]);
+    return {};
+  }
+  setpgid(pid, pid);
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return {pid, ends[0]};
+}
+
+void take_line(const std::string& line, Outcome& outcome) {
+  const Json said = Json::parse(line, nullptr, false);
+  if (!said.is_object()) return;
+  if (said.contains("put")) {
+    Json& value = outcome.values[said["put"].get<std::string>()];
+    value = said["value"];
+    if (const std::string unit = said.value("unit", ""); !unit.empty())
+      value = {{"value", said["value"]}, {"unit", unit}};
+  } else if (said.contains("say")) {
+    outcome.answer = said["say"].get<std::string>();
+  } else if (said.contains("judge")) {
+    Json& judged = outcome.judged[said["judge"].get<std::string>()];
+    const bool held = judged.is_null() || judged["holds"].get<bool>();
+    if (held) judged = {{"holds", said["holds"]}, {"seen", said["seen"]}};
+  } else if (said.contains("error") && outcome.reason.empty()) {
+    outcome.reason = said["error"].get<std::string>();
+  }
+}
+
+void take_said(int said, std::string& text, Outcome& outcome) {
+  char part[4096];
+  for (ssize_t got; (got = read(said, part, sizeof(part))) > 0;)
+    text.append(part, static_cast<std::size_t>(got));
+  for (std::size_t end; (end = text.find('\n')) != std::string::npos; text.erase(0, end + 1))
+    take_line(text.substr(0, end), outcome);
+}
+
+// Has ended, and is still there to be waited for.
+bool has_ended(pid_t pid) {
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == pid;
+}
+
+bool ends_within(pid_t pid, double seconds) {
+  const double end = now() + seconds;
+  while (!has_ended(pid)) {
+    if (now() > end) return false;
+    usleep(5000);
+  }
+  return true;
+}
+
+void name_end(int status, Outcome& outcome) {
+  const auto because = [&](const std::string& why) {
+    if (outcome.reason.empty()) outcome.reason = why;
+  };
+  if (WIFSIGNALED(status)) {
+    outcome.status = "failed";
+    because(print("ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status))));
+  } else if (WEXITSTATUS(status) == kUnsupported) {
+    outcome.status = "unsupported";
+  } else if (WEXITSTATUS(status) != 0) {
+    outcome.status = "failed";
+    because(print("ended with status %d", WEXITSTATUS(status)));
+  } else {
+    outcome.status = "ok";
+  }
+}
+
+}  // namespace
+
+Outcome run_question(const Question& question, double limit, const volatile sig_atomic_t& stop) {
+  Outcome outcome;
+  const double begin = now();
+  const Child child = start(question.name);
+  if (child.pid < 0) {
+    outcome.status = "failed";
+    outcome.reason = std::string("no process could be started: ") + std::strerror(errno);
+    return outcome;
+  }
+  std::string text;
+  bool ended = false;
+  while (!(ended = has_ended(child.pid)) && stop == 0 && now() - begin < limit) {
+    pollfd event{child.said, POLLIN, 0};
+    poll(&event, 1, 50);
+    take_said(child.said, text, outcome);
+    if ((event.revents & POLLHUP) != 0) usleep(2000);
+  }
+  kill(-child.pid, SIGKILL);  // its children, too
+  const bool died = ended || ends_within(child.pid, 5);
+  int status = 0;
+  if (died) waitpid(child.pid, &status, 0);
+  take_said(child.said, text, outcome);
+  close(child.said);
+  outcome.seconds = now() - begin;
+  if (ended) {
+    name_end(status, outcome);
+  } else {
+    outcome.status = stop != 0 ? "failed" : "hung";
+    outcome.reason = stop != 0 ? "the probe was told to stop"
+                               : print("not over after %.0f s%s%s", limit,
+                                       outcome.reason.empty() ? "" : ": ", outcome.reason.c_str());
+    if (!died) outcome.reason += "; it does not die, so it is inside the driver";
+  }
+  return outcome;
+}
+
+}  // namespace probe

@@ -84,8 +84,10 @@ std::vector<Done> meet(const std::vector<const char*>& of) {
   const auto id = make_unique_id().value();  // rank 0 is this process: it serves the id
   std::vector<std::unique_ptr<RankProcess>> others;
   const auto join = [&](int rank) -> Done {
-    const auto session =
-        Session::join({.rank = rank, .size = static_cast<int>(of.size()), .id = id, .timeout = 8s});
+    const auto session = Session::join({.rank = rank,
+                                        .size = static_cast<int>(of.size()),
+                                        .id = id,
+                                        .timeout = rank == 0 ? 5s : 20s});
     return session.ok() ? done() : Done(session.error());
   };
   for (int rank = 1; rank < static_cast<int>(of.size()); ++rank)

@@ -20,6 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using bootstrap::as_processes;
+using bootstrap::expect_all_ok;
 using bootstrap::RankProcess;
 using bootstrap::Secret;
 using bootstrap::UniqueId;
@@ -129,7 +130,7 @@ TEST_F(Launch, GivesUpInTimeAndSaysWho) {
   EXPECT_NE(waits.error().text.find("rank 1 of 2"), std::string::npos) << waits.error().text;
   const Done serves = exchange({0, 2, 2, 1}, 200ms);
   EXPECT_EQ(serves.status(), Status::kTimeout);
-  EXPECT_NE(serves.error().text.find("rank 1 has not joined"), std::string::npos)
+  EXPECT_NE(serves.error().text.find("rank 1 of 2 has not joined"), std::string::npos)
       << serves.error().text;
 }
 

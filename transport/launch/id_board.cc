@@ -93,7 +93,7 @@ Result<std::unique_ptr<IdBoard>> IdBoard::show(const Secret& name, const UniqueI
   Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   Fd bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!listener || !bell) return fail_errno(errno, "cannot create a Unix socket");
-  const Address address(prefix_of(name) + hexadecimal(bootstrap::random_digest()));
+  const Address address(prefix_of(name) + hexadecimal(auth::random_digest()));
   if (bind(listener.get(), address.get(), address.length) != 0 || listen(listener.get(), 4096) != 0)
     return fail_errno(errno, "rank 0 cannot listen on a Unix socket");
   std::unique_ptr<IdBoard> board(new IdBoard(std::move(listener), std::move(bell), id));

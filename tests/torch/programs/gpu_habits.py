@@ -56,7 +56,7 @@ sampler = DistributedSampler(data)
 loader = DataLoader(data, batch_size=4, sampler=sampler, pin_memory=True, num_workers=2)
 torch.manual_seed(0)
 model = DDP(nn.Linear(4, 1).to(rank), device_ids=[rank], output_device=rank)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 scaler = torch.amp.GradScaler("cuda")
 before = model.module.weight.detach().clone()
 for x, y in loader:

@@ -15,7 +15,7 @@ import torch
 import torch.distributed.device_mesh
 from torch.overrides import TorchFunctionMode
 
-from rondo.torch import pretended_cuda
+from rondo.torch import pretended_cuda, pretended_training
 
 _current = 0
 
@@ -23,8 +23,12 @@ _current = 0
 def mapped(value: Any, target: torch.device) -> Any:
     if isinstance(value, torch.device):
         return target if value.type == "cuda" else value
-    if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
+    if not isinstance(value, str):
+        return value
+    if value == "cuda" or value.startswith("cuda:"):
         return target
+    if target.type == "cpu" and value.startswith("torch.cuda."):
+        return value.replace(".cuda", "", 1)  # the name of a tensor's type
     return value
 
 
@@ -102,7 +106,8 @@ def pretend(target_name: str) -> None:
     if target.type == "cuda":
         on_one_gpu(target)
     else:
-        pretended_cuda.install(lambda: _current, set_device)
+        pretended_cuda.install(devices(), lambda: _current, set_device)
+        pretended_training.install()
         torch.Tensor.pin_memory = lambda tensor, *_: tensor  # also in threads of DataLoader
         torch.nn.Module.cuda = lambda module, *_: module
         torch.nn.Module.to = without_gpus(torch.nn.Module.to, target)
@@ -110,6 +115,7 @@ def pretend(target_name: str) -> None:
         mesh = torch.distributed.device_mesh.DeviceMesh
         mesh.__init__ = mesh_of_cpus(mesh.__init__)
     torch.set_default_device = default_on(torch.set_default_device, target)
+    torch.set_default_tensor_type = default_on(torch.set_default_tensor_type, target)
     torch.load = load_to(torch.load, target)
     ddp = torch.nn.parallel.DistributedDataParallel
     ddp.__init__ = ddp_on(ddp.__init__, target)
@@ -156,11 +162,13 @@ def mesh_of_cpus(init: Any) -> Any:
 
 
 def default_on(set_default: Any, target: torch.device) -> Any:
+    """Of a device, or of a type of tensors."""
+
     @functools.wraps(set_default)
-    def set_default_device(device):
+    def set_mapped(device):
         set_default(target if type(device) is int else mapped(device, target))
 
-    return set_default_device
+    return set_mapped
 
 
 def without_gpus(to: Any, target: torch.device) -> Any:

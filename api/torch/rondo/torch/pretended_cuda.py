@@ -1,89 +1,42 @@
-"""torch.cuda where every GPU is the CPU: what programs ask of streams, events, memory and seeds.
+"""torch.cuda and torch.accelerator where every GPU is the CPU.
 
-All work on the CPU is done when a call returns: streams and events have nothing to wait for.
+ANSWERS replace what a CPU build of torch lacks; pretended_refusals.py says what stays away and why.
+A name is replaced in every module that has it, so that torch's own code sees the same.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-import time
+import sys
 import types
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from rondo.torch import pretended_memory, pretended_refusals, pretended_streams
+
 NAME = "CPU by rondo.torch.run"
-
-
-class Stream:
-    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
-        self.device, self.priority = torch.device("cpu"), priority
-        self.stream_id = self.cuda_stream = 0
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        pass
-
-    def query(self) -> bool:
-        return True
-
-    def record_event(self, event: Event | None = None) -> Event:
-        event = event or Event()
-        event.record(self)
-        return event
-
-    def synchronize(self) -> None:
-        pass
-
-    def wait_event(self, event: Event) -> None:
-        pass
-
-    def wait_stream(self, stream: Stream) -> None:
-        pass
-
-
-class Event:
-    def __init__(self, *_: Any, **__: Any) -> None:
-        self._at: float | None = None
-
-    def record(self, stream: Stream | None = None) -> None:
-        self._at = time.perf_counter()
-
-    def elapsed_time(self, end: Event) -> float:
-        """Milliseconds."""
-        if self._at is None or end._at is None:
-            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
-        return (end._at - self._at) * 1e3
-
-    def query(self) -> bool:
-        return True
-
-    def synchronize(self) -> None:
-        pass
-
-    def wait(self, stream: Stream | None = None) -> None:
-        pass
-
-
-STREAM = Stream()
-
-
-@contextmanager
-def stream_context(stream: Stream | None) -> Any:
-    yield stream
-
-
-def memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+CAPABILITY, ARCHITECTURE, NCCL_VERSION = (9, 0), "sm_90", (2, 28, 9)
+ELEMENTS = (
+    "BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short",
+    "ComplexDouble", "ComplexFloat",
+)  # fmt: skip
+SUBMODULES = (
+    "comm", "gds", "graphs", "green_contexts", "jiterator", "memory", "nccl", "nvtx", "profiler",
+    "random", "sparse", "streams", "tunable",
+)  # fmt: skip
 
 
 def properties(_: Any = None) -> types.SimpleNamespace:
     return types.SimpleNamespace(
-        name=NAME, major=9, minor=0, total_memory=memory(), multi_processor_count=os.cpu_count(),
-        warp_size=32, is_integrated=0, is_multi_gpu_board=0, gcnArchName="",
+        name=NAME, major=CAPABILITY[0], minor=CAPABILITY[1], multi_processor_count=os.cpu_count(),
+        total_memory=pretended_memory.total(), warp_size=32, is_integrated=0, is_multi_gpu_board=0,
+        max_threads_per_multi_processor=2048, max_threads_per_block=1024, gcnArchName="",
+        regs_per_multiprocessor=65536, shared_memory_per_block=49152, L2_cache_size=1 << 20,
+        shared_memory_per_block_optin=232448, shared_memory_per_multiprocessor=233472,
+        pci_bus_id=0, pci_device_id=0, pci_domain_id=0, uuid="00000000-0000-0000-0000-000000000000",
     )  # fmt: skip
 
 
@@ -91,58 +44,195 @@ def nothing(*_: Any, **__: Any) -> None:
     pass
 
 
+class Runtime:
+    """torch.cuda.cudart(): calls that a program makes in passing succeed, others are refused."""
+
+    class cudaError:
+        success = 0
+
+    cudaProfilerStart = cudaProfilerStop = staticmethod(lambda *_: 0)
+    cudaHostRegister = cudaHostUnregister = staticmethod(lambda *_: 0)
+    cudaMemGetInfo = staticmethod(pretended_memory.free_and_total)
+
+    @staticmethod
+    def cudaGetErrorString(code: int) -> str:
+        return f"error {code}"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"rondo: {name} of the CUDA runtime is not there under rondo.torch.run --device cpu"
+        )
+
+
+class CudaError(RuntimeError):
+    def __init__(self, code: int) -> None:
+        super().__init__(f"error {code} (CUDA by rondo.torch.run)")
+
+
+RUNTIME = Runtime()
+
+
+def seed_all(seed: int) -> None:
+    torch.default_generator.manual_seed(int(seed))
+
+
+@contextlib.contextmanager
+def unchanged(*_: Any, **__: Any) -> Any:
+    yield
+
+
+def types_of_elements() -> dict[str, Any]:
+    """torch.cuda.FloatTensor is torch.FloatTensor."""
+    names = [f"{element}{kind}" for element in ELEMENTS for kind in ("Tensor", "Storage")]
+    return {name: getattr(torch, name) for name in names if hasattr(torch, name)}
+
+
 ANSWERS = {
-    "Stream": Stream,
-    "Event": Event,
-    "stream": stream_context,
-    "StreamContext": stream_context,
-    "current_stream": lambda *_: STREAM,
-    "default_stream": lambda *_: STREAM,
+    "Stream": pretended_streams.Stream,
+    "ExternalStream": pretended_streams.ExternalStream,
+    "Event": pretended_streams.Event,
+    "stream": pretended_streams.StreamContext,
+    "StreamContext": pretended_streams.StreamContext,
+    "current_stream": pretended_streams.current_stream,
+    "set_stream": pretended_streams.set_stream,
+    "default_stream": lambda *_: pretended_streams.DEFAULT,
+    "get_stream_from_external": pretended_streams.ExternalStream,
+    "is_current_stream_capturing": lambda: False,
     "get_device_properties": properties,
     "get_device_name": lambda *_: NAME,
-    "get_device_capability": lambda *_: (9, 0),
+    "get_device_capability": lambda *_: CAPABILITY,
+    "get_arch_list": lambda: [ARCHITECTURE],
+    "get_gencode_flags": lambda: f"-gencode compute=compute_90,code={ARCHITECTURE}",
     "is_bf16_supported": lambda *_, **__: True,
+    "is_tf32_supported": lambda *_, **__: True,
     "can_device_access_peer": lambda *_: True,
     "is_initialized": lambda: True,
-    "mem_get_info": lambda *_: (memory(), memory()),
-    "memory_summary": lambda *_, **__: "no GPU memory: every GPU is the CPU (rondo.torch.run)",
-    "manual_seed": lambda seed: torch.default_generator.manual_seed(seed) and None,
-    "manual_seed_all": lambda seed: torch.default_generator.manual_seed(seed) and None,
+    "_lazy_init": nothing,
+    "_lazy_call": lambda call, **_: call(),
+    "cudart": lambda: RUNTIME,
+    "_cudart": RUNTIME,
+    "CudaError": CudaError,
+    "get_sync_debug_mode": lambda: 0,
+    "caching_allocator_disabled": unchanged,
+    "manual_seed": seed_all,
+    "manual_seed_all": seed_all,
+    "seed": lambda: torch.default_generator.seed() and None,
+    "seed_all": lambda: torch.default_generator.seed() and None,
+    "initial_seed": torch.initial_seed,
     "get_rng_state": lambda *_: torch.get_rng_state(),
     "set_rng_state": lambda state, *_: torch.set_rng_state(state),
     "get_rng_state_all": lambda: [torch.get_rng_state()],
     "set_rng_state_all": lambda states: torch.set_rng_state(states[0]),
+    **pretended_memory.ANSWERS,
+    **types_of_elements(),
     **dict.fromkeys(
         (
-            "synchronize", "empty_cache", "init", "ipc_collect", "set_stream",
-            "reset_peak_memory_stats", "reset_accumulated_memory_stats",
+            "synchronize", "empty_cache", "init", "ipc_collect", "caching_allocator_enable",
+            "reset_accumulated_host_memory_stats", "reset_accumulated_memory_stats",
             "reset_max_memory_allocated", "reset_max_memory_cached",
-            "set_per_process_memory_fraction",
+            "reset_peak_host_memory_stats", "reset_peak_memory_stats",
+            "set_per_process_memory_fraction", "set_sync_debug_mode",
         ),
         nothing,
     ),
 }  # fmt: skip
+OF_ACCELERATOR = {
+    "current_stream": pretended_streams.current_stream,
+    "set_stream": pretended_streams.set_stream,
+    "get_device_capability": lambda *_: {"supported_dtypes": set(KINDS)},
+    **pretended_memory.OF_ACCELERATOR,
+    **dict.fromkeys(
+        (
+            "synchronize", "empty_cache", "empty_host_cache", "reset_accumulated_memory_stats",
+            "reset_peak_memory_stats",
+        ),
+        nothing,
+    ),
+}  # fmt: skip
+OF_NVTX = {
+    **dict.fromkeys(("range_push", "range_pop", "range_start"), lambda *_: 0),
+    **dict.fromkeys(("range_end", "mark"), nothing),
+    "range": unchanged,
+}
+OF_NCCL = {"is_available": lambda tensors=(): True, "version": lambda: NCCL_VERSION}
+KINDS = tuple(v for v in vars(torch).values() if isinstance(v, torch.dtype))
 
 
-def install(current: types.FunctionType, set_current: types.FunctionType) -> None:
-    """current() and set_current(index): which GPU the program believes to be on."""
+def modules(root: types.ModuleType) -> list[types.ModuleType]:
+    """With those that torch has imported or not yet."""
+    for name in SUBMODULES if root is torch.cuda else ():
+        with contextlib.suppress(ImportError):  # newer torch may leave one out
+            __import__(f"torch.cuda.{name}")
+    inside = f"{root.__name__}."
+    return [root, *(m for name, m in list(sys.modules.items()) if name.startswith(inside) and m)]
 
+
+def own(name: str, answer: Any) -> Any:
+    """torch.compile tells functions apart by what they are: each name gets one of its own."""
+    if not isinstance(answer, types.FunctionType):
+        return answer
+    copy = types.FunctionType(
+        answer.__code__, answer.__globals__, name, answer.__defaults__, answer.__closure__
+    )
+    copy.__kwdefaults__ = answer.__kwdefaults__
+    return copy
+
+
+def replace(root: types.ModuleType, answers: dict[str, Any]) -> None:
+    answers = {name: own(name, answer) for name, answer in answers.items()}
+    for module in modules(root):
+        for name in answers.keys() & vars(module).keys():
+            setattr(module, name, answers[name])
+
+
+def refuse() -> None:
+    for where, reasons in pretended_refusals.REFUSED.items():
+        root = sys.modules.get(where)
+        if root is None:
+            continue
+        names = {
+            name: pretended_refusals.refusal(where, name, reason)
+            for name, reason in reasons.items()
+            if hasattr(root, name)
+        }
+        replace(root, names)
+
+
+def devices_of(current: Callable, set_current: Callable) -> dict[str, type]:
     class device:
+        """Of None, or a negative number: nothing changes."""
+
         def __init__(self, which: Any) -> None:
-            self._which = which
+            self.idx = which if isinstance(which, int) or which is None else index_of(which)
 
         def __enter__(self) -> None:
-            self._before = current()
-            set_current(self._which)
+            self.prev_idx = current()
+            if self.idx is not None and self.idx >= 0:
+                set_current(self.idx)
 
         def __exit__(self, *_: Any) -> None:
-            set_current(self._before)
+            set_current(self.prev_idx)
 
-    for name, answer in ANSWERS.items():
-        setattr(torch.cuda, name, answer)
-    torch.cuda.device = torch.accelerator.device_index = device
-    torch.accelerator.synchronize = nothing
-    torch.accelerator.current_stream = lambda *_: STREAM
-    torch.accelerator.empty_cache = nothing
-    torch.cuda.nvtx.range_push = torch.cuda.nvtx.mark = torch.cuda.nvtx.range_pop = nothing
+    class device_of(device):
+        def __init__(self, tensor: Any) -> None:
+            super().__init__(-1)
+
+    def index_of(which: Any) -> int | None:
+        return torch.device(which).index
+
+    return {"device": device, "device_of": device_of}
+
+
+def install(count: int, current: Callable, set_current: Callable) -> None:
+    """current() and set_current(index): which GPU the program believes to be on."""
+    replace(torch.cuda, ANSWERS | devices_of(current, set_current))
+    replace(torch.cuda.nvtx, OF_NVTX)
+    replace(torch.cuda.nccl, OF_NCCL)
+    refuse()
+    torch.cuda.default_generators = (torch.default_generator,) * count
+    replace(torch.accelerator, OF_ACCELERATOR)
+    torch.accelerator.device_index = torch.cuda.device
+    torch.accelerator.set_device_idx = set_current
+    torch.accelerator.current_device_idx = current
+    torch.Stream, torch.Event = pretended_streams.Stream, pretended_streams.Event
     torch.Tensor.record_stream = nothing

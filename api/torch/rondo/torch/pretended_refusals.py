@@ -1,0 +1,76 @@
+"""What torch.cuda has and the CPU has not, each with the reason that the program is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+GRAPHS = (
+    "the CPU records no graph of launches; run the step without one (torch.compile works: leave "
+    'out mode="reduce-overhead" and backend="cudagraphs")'
+)
+NVML = "there is no GPU whose sensors could be read"
+HANDLES = "there is no GPU library behind which a handle could stand"
+ALLOCATOR = "tensors live in the memory of the CPU, which torch.cuda's allocator does not give out"
+COMPILER = "the CPU does not run CUDA C++"
+TUNING = "there is no GPU library whose kernels could be tuned"
+SEVERAL = "it is for several GPUs of one process; use torch.distributed"
+STORAGE = "there is no way from GPU memory to a file: use torch.save and torch.load"
+
+# By module; names that begin with a capital letter are classes.
+REFUSED: dict[str, dict[str, str]] = {
+    "torch.cuda": {
+        **dict.fromkeys(("CUDAGraph", "graph", "make_graphed_callables"), GRAPHS),
+        "graph_pool_handle": GRAPHS,
+        **dict.fromkeys(("utilization", "temperature", "power_draw", "clock_rate"), NVML),
+        "memory_usage": NVML,
+        **dict.fromkeys(("current_blas_handle", "current_solver_handle", "GreenContext"), HANDLES),
+        **dict.fromkeys(("caching_allocator_alloc", "caching_allocator_delete"), ALLOCATOR),
+        **dict.fromkeys(("CUDAPluggableAllocator", "change_current_allocator"), ALLOCATOR),
+        **dict.fromkeys(("MemPool", "use_mem_pool"), ALLOCATOR),
+    },
+    "torch.cuda.jiterator": dict.fromkeys(
+        ("_create_jit_fn", "_create_multi_output_jit_fn"), COMPILER
+    ),
+    "torch.cuda.tunable": dict.fromkeys(
+        (
+            "enable", "is_enabled", "tuning_enable", "tuning_is_enabled", "record_untuned_enable",
+            "record_untuned_is_enabled", "set_max_tuning_duration", "get_max_tuning_duration",
+            "set_max_tuning_iterations", "get_max_tuning_iterations", "set_filename",
+            "get_filename", "get_results", "get_validators", "read_file", "write_file",
+            "write_file_on_exit", "tune_gemm_in_file", "mgpu_tune_gemm_in_file",
+            "set_rotating_buffer_size", "get_rotating_buffer_size",
+            "set_numerical_check_tolerances",
+        ),
+        TUNING,
+    ),
+    "torch.cuda.nccl": dict.fromkeys(
+        (
+            "all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "init_rank",
+            "unique_id",
+        ),
+        SEVERAL,
+    ),
+    "torch.cuda.comm": dict.fromkeys(
+        (
+            "broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesced", "scatter",
+            "gather",
+        ),
+        SEVERAL,
+    ),
+    "torch.cuda.gds": dict.fromkeys(
+        ("gds_register_buffer", "gds_deregister_buffer", "GdsFile"), STORAGE
+    ),
+    "torch.accelerator": {"Graph": GRAPHS},
+}  # fmt: skip
+
+
+def refusal(where: str, name: str, reason: str) -> Any:
+    text = f"rondo: {where}.{name} is not there under rondo.torch.run --device cpu: {reason}"
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise RuntimeError(text)
+
+    if not name[0].isupper() and name != "graph":
+        refuse.__name__ = name
+        return refuse
+    return type(name, (), {"__init__": refuse, "__module__": where, "__doc__": text})

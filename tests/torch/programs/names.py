@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.profiler import ProfilerActivity, profile
 
 assert dist.is_nccl_available() and dist.is_mpi_available() and dist.is_gloo_available()
 assert not dist.distributed_c10d.is_mpi_available()  # what torch asks itself stays true
@@ -12,15 +13,18 @@ rank = dist.get_rank()
 assert dist.get_backend() == "cpu:gloo,cuda:nccl"
 
 
-def check(group):
+def check(group, profiled_as="gloo"):
     total = torch.full((4,), rank + 1, dtype=torch.int16)  # gloo knows no int16
-    dist.all_reduce(total, group=group)
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        dist.all_reduce(total, group=group)
     assert total.tolist() == [3] * 4
+    names = [e.name for e in profiler.events() if "all_reduce" in e.name]
+    assert names == [f"{profiled_as}:all_reduce"], names
 
 
 for name in ("gloo", "nccl", "mpi", None):
     group = dist.new_group([0, 1], backend=name)
-    check(group)
+    check(group, name or "gloo")
     assert dist.get_backend(group) == (name or "cpu:gloo,cuda:nccl"), dist.get_backend(group)
     dist.destroy_process_group(group)
 dist.monitored_barrier(timeout=timedelta(seconds=30))

@@ -1,4 +1,4 @@
-"""Completes the Futures of queued calls.
+"""Completes the Futures of queued calls, and ends their events in a profiler.
 
 A callback of a Future may itself wait for a collective, so a thread that is about to run callbacks
 first makes sure that another one listens. Threads start with the first Future and end with the
@@ -14,7 +14,7 @@ import logging
 import multiprocessing.util
 import os
 import threading
-from typing import Any
+from collections.abc import Callable
 
 from rondo.torch.errors import check
 from rondo.torch.library import SUCCESS, lib
@@ -22,6 +22,7 @@ from rondo.torch.library import SUCCESS, lib
 STOP = 0
 LISTENERS_KEPT = 2
 JOIN_SECONDS = 2.0
+RUN_SECONDS = 60.0
 LISTEN_SECONDS = 3600.0
 
 
@@ -30,18 +31,27 @@ class Completer:
         self._queue = ctypes.c_void_p()
         check(lib.rondoCompletionsCreate(ctypes.byref(self._queue)))
         self._lock = threading.Lock()
-        self._waiting: dict[int, Any] = {}
+        self._waiting: dict[int, Callable[[], object]] = {}
         self._tokens = itertools.count(1)
         self._listening = 0
         self._threads: set[threading.Thread] = set()
+        self._stopped = False
         self._listen_if_none_does()
         atexit.register(self.stop)
         multiprocessing.util.Finalize(self, self.stop, exitpriority=100)  # its children skip atexit
 
-    def watch(self, request: int, work: Any) -> None:
+    def watch(self, request: int, then: Callable[[], object]) -> None:
         token = next(self._tokens)
-        self._waiting[token] = work
+        self._waiting[token] = then
         check(lib.rondoCompletionsWatch(self._queue, request, token))
+
+    def run(self, function: Callable[[], object]) -> None:
+        if self._stopped:
+            return function()
+        done, token = threading.Event(), next(self._tokens)
+        self._waiting[token] = lambda: (function(), done.set())
+        check(lib.rondoCompletionsPost(self._queue, token))
+        done.wait(RUN_SECONDS)
 
     def _listen_if_none_does(self) -> None:
         with self._lock:
@@ -64,7 +74,7 @@ class Completer:
                 self._listening -= 1
             self._listen_if_none_does()
             try:
-                self._waiting.pop(token.value).complete_future()
+                self._waiting.pop(token.value)()
             except Exception:
                 logging.getLogger(__name__).exception("rondo: a Future's callback failed")
             with self._lock:
@@ -75,6 +85,7 @@ class Completer:
 
     def stop(self) -> None:
         with self._lock:
+            self._stopped = True
             threads = list(self._threads)
         for _ in threads:
             lib.rondoCompletionsPost(self._queue, STOP)
@@ -87,10 +98,19 @@ _made: tuple[int, Completer] | None = None
 _making = threading.Lock()
 
 
-def watch(request: int, work: Any) -> None:
-    """Calls work.complete_future() once the request is done, on a thread of this module."""
+def _completer() -> Completer:
     global _made
     with _making:
         if _made is None or _made[0] != os.getpid():  # a forked child has no threads
             _made = (os.getpid(), Completer())
-    _made[1].watch(request, work)
+    return _made[1]
+
+
+def watch(request: int, then: Callable[[], object]) -> None:
+    """Calls then() once the request is done, on a thread of this module."""
+    _completer().watch(request, then)
+
+
+def elsewhere(function: Callable[[], object]) -> None:
+    """Has a thread of this module run it, and waits for that. The function must not wait."""
+    _completer().run(function)

@@ -30,8 +30,10 @@ def split_group(
     if mine is None:
         return None
     ranks = [dist.get_global_rank(parent, rank) for rank in mine]
+    # As the script called the parent's, under rondo.torch.run; the parent may have GPUs beside.
+    backend = dist.get_backend(parent) if hasattr(parent, "profiled_as") else "rondo"
     return dist.new_group(
-        ranks, timeout, "rondo", use_local_synchronization=True, group_desc=group_desc
+        ranks, timeout, backend, use_local_synchronization=True, group_desc=group_desc
     )
 
 

@@ -43,17 +43,18 @@ class MessageWork(QueuedWork):
 
 
 class Messages:
-    @profiled
+    @profiled("send", 0, nccl=lambda group, given: f"send {group.rank()}->{given[1]}")
     def send(self, tensors: list[torch.Tensor], destination: int, tag: int = 0) -> dist.Work:
         buffers = Buffers()
         return self._message(lib.rondoIsend, buffers.read(*tensors), destination, tag, buffers, [])
 
-    @profiled
+    @profiled("recv", 0, nccl=lambda group, given: f"recv {group.rank()}<-{given[1]}")
     def recv(self, tensors: list[torch.Tensor], source: int, tag: int = 0) -> dist.Work:
         buffers = Buffers()
         dense = buffers.written(*tensors)
         return self._message(lib.rondoIrecv, dense, source, tag, buffers, tensors)
 
+    @profiled("recvAnySource", 0)
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> dist.Work:
         return self.recv(tensors, ANY_SOURCE, tag)
 

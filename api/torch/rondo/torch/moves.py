@@ -23,7 +23,7 @@ GATHER, ALLGATHER, SCATTER = c10d.GatherOptions(), c10d.AllgatherOptions(), c10d
 
 
 class Moves:
-    @profiled
+    @profiled("broadcast", 0)
     def broadcast(self, tensors: list[torch.Tensor], opts=BROADCAST) -> dist.Work:
         comm, buffers, root = self._comm, Buffers(), opts.rootRank
         calls = []
@@ -41,7 +41,7 @@ class Moves:
 
     # ---- all_gather ----
 
-    @profiled
+    @profiled("all_gather", 1)
     def allgather(self, outputs: list[list[torch.Tensor]], inputs, opts=ALLGATHER) -> dist.Work:
         (parts,), (tensor,) = outputs, inputs
         expect(len(parts) == self._size, f"{len(parts)} outputs for {self._size} ranks")
@@ -64,12 +64,13 @@ class Moves:
 
         return self._run(opts, issue, buffers, parts)
 
+    @profiled("all_gather", 1)
     def allgather_coalesced(self, output_lists, inputs, opts=ALLGATHER) -> dist.Work:
         """Outputs are one list per rank, in the order of the inputs."""
         works = [self.allgather([list(o)], [i], opts) for o, i in zip(zip(*output_lists), inputs)]
         return self._join(works)
 
-    @profiled
+    @profiled("all_gather", 1, nccl="_all_gather_base")
     def all_gather_single(
         self, output: torch.Tensor, tensor: torch.Tensor, opts=ALLGATHER
     ) -> dist.Work:
@@ -90,6 +91,7 @@ class Moves:
 
     _allgather_base = all_gather_single
 
+    @profiled("all_gather", 1, nccl="all_gather_into_tensor_coalesced")
     def all_gather_single_coalesced(self, outputs, inputs, opts=ALLGATHER) -> dist.Work:
         return self._join([self.all_gather_single(o, i, opts) for o, i in zip(outputs, inputs)])
 
@@ -97,7 +99,7 @@ class Moves:
 
     # ---- to and from one rank ----
 
-    @profiled
+    @profiled("gather", 1)
     def gather(self, outputs, inputs, opts=GATHER) -> dist.Work:
         (tensor,), root = inputs, opts.rootRank
         comm, buffers, results, out = self._comm, Buffers(), [], None
@@ -119,7 +121,7 @@ class Moves:
 
         return self._run(opts, issue, buffers, results)
 
-    @profiled
+    @profiled("scatter", 1)
     def scatter(self, outputs, inputs, opts=SCATTER) -> dist.Work:
         (output,), root = outputs, opts.rootRank
         comm, buffers, place = self._comm, Buffers(), None
@@ -143,7 +145,7 @@ class Moves:
 
     # ---- all_to_all ----
 
-    @profiled
+    @profiled("all_to_all", 1)
     def alltoall(self, outputs, inputs, opts=ALLTOALL) -> dist.Work:
         """Each rank knows its own sizes alone, so that this is always the uneven call."""
         for what, tensors in (("outputs", outputs), ("inputs", inputs)):
@@ -153,7 +155,7 @@ class Moves:
         sizes = [t.numel() for t in inputs], [t.numel() for t in outputs]
         return self._all_to_all_v(source, target, *sizes, opts, buffers, outputs)
 
-    @profiled
+    @profiled("all_to_all", 1)
     def all_to_all_single(
         self, output, tensor, output_splits, input_splits, opts=ALLTOALL
     ) -> dist.Work:
@@ -208,7 +210,7 @@ class Moves:
 
         return self._run(opts, issue, buffers, results)
 
-    @profiled
+    @profiled("barrier", None)
     def barrier(self, opts=BARRIER) -> dist.Work:
         comm = self._comm
         with self._limited(None if opts.asyncOp else self._own_limit(opts)):

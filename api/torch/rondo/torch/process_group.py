@@ -43,6 +43,8 @@ def seconds_of(options: object) -> float | None:
 
 @untraced
 class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
+    profiled_as = "rondo"  # what torch.profiler calls the backend
+
     def __init__(
         self,
         store: dist.Store,
@@ -250,13 +252,15 @@ class RondoProcessGroup(Reductions, Moves, Messages, dist.ProcessGroup):
             lib.ncclCommShrink(self._comm, ranks, len(excluded), ctypes.byref(child), None, flags)
         )
         before = sum(rank < self._rank for rank in excluded)
-        return RondoProcessGroup(
+        rest = RondoProcessGroup(
             self._store,
             self._rank - before,
             self._size - len(excluded),
             timedelta(seconds=self._seconds),
             child,
         )
+        rest.profiled_as = self.profiled_as
+        return rest
 
     def drain(self, seconds: float) -> None:
         """Before the process ends: peers may need what it has queued."""

@@ -1,23 +1,86 @@
-"""An event per call in torch.profiler's traces: "rondo:allreduce"."""
+"""An event per call in torch.profiler's traces: "rondo:all_reduce", with the shapes that go in.
+
+As those of gloo and nccl, an event begins with the call and ends when the call is done, on another
+thread. Under rondo.torch.run it is named after the backend that the script asked for, in nccl's
+words where that is nccl. While no profiler is on, a call looks at one flag.
+"""
 
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import torch
+from torch.autograd import profiler
 
-enabled = torch.autograd._profiler_enabled
+from rondo.torch import completer
+
+_here = threading.local()  # whether a call that has its event is being made
 
 
-def profiled(method: Callable) -> Callable:
-    label = f"rondo:{method.__name__}"
+class Span:
+    """An event that has begun."""
 
-    @functools.wraps(method)
-    def with_event(*arguments, **named):
-        if not enabled():
-            return method(*arguments, **named)
-        with torch.profiler.record_function(label):
-            return method(*arguments, **named)
+    def __init__(self, name: str, inputs: list[torch.Tensor]) -> None:
+        self._thread, self._left = threading.get_ident(), 1
+        self._ends, self._counting = torch.futures.Future(), threading.Lock()
+        record = torch.autograd._record_function_with_args_enter(name, *inputs)
+        # Whoever sets a Future has the profiler of the thread on which the event began.
+        self._event = torch.ops.profiler._call_end_callbacks_on_jit_fut(record, self._ends)
 
-    return with_event
+    def of_several(self, works: int) -> None:
+        self._left = works
+
+    def end(self) -> None:
+        """Of one of its works, before anybody learns that it is done."""
+        with self._counting:
+            self._left -= 1
+            if self._left != 0:
+                return
+        if threading.get_ident() != self._thread:
+            self._ends.set_result(None)
+        else:  # what ends where it began is not asynchronous to torch
+            completer.elsewhere(lambda: self._ends.set_result(None))
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for part in value or () for tensor in tensors_in(part)]
+
+
+def recorded(name: str, inputs: list[torch.Tensor], call: Callable) -> Any:
+    span, _here.inside = Span(name, inputs), True
+    try:
+        work = call()
+    except BaseException:
+        span.end()
+        raise
+    finally:
+        _here.inside = False
+    work.carry(span)
+    return work
+
+
+Title = str | Callable[[Any, list], str]  # or a function of the group and the call's arguments
+
+
+def profiled(title: Title, inputs: int | None, nccl: Title | None = None) -> Callable:
+    """inputs: which argument holds the tensors that the rank gives."""
+
+    def decorate(method: Callable) -> Callable:
+        @functools.wraps(method)
+        def with_event(group, *arguments, **named):
+            if not profiler._is_profiler_enabled or getattr(_here, "inside", False):
+                return method(group, *arguments, **named)
+            backend, given = group.profiled_as, [*arguments, *named.values()]
+            words = nccl if nccl and backend == "nccl" else title
+            name = f"{backend}:{words if isinstance(words, str) else words(group, given)}"
+            shown = [] if inputs is None else tensors_in(given[inputs])
+            return recorded(name, shown, lambda: method(group, *arguments, **named))
+
+        return with_event
+
+    return decorate

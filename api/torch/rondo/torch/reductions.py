@@ -26,6 +26,11 @@ def plain(tensor: torch.Tensor) -> bool:
     return tensor.is_cpu and tensor.dtype in TYPES and tensor.is_contiguous()
 
 
+def sum_of(_, arguments) -> str:
+    """The event of an all_reduce."""
+    return "sparse_all_reduce" if arguments[0][0].is_sparse else "all_reduce"
+
+
 class Reductions:
     def _reduce_with(self, op, dtype: torch.dtype, call, opts, buffers, results) -> dist.Work:
         """call(number, stream), with the number of the operation in this communicator."""
@@ -38,7 +43,7 @@ class Reductions:
         finally:
             check(lib.ncclRedOpDestroy(number, self._comm))  # issued calls keep it
 
-    @profiled
+    @profiled(sum_of, 0)
     def allreduce(self, tensors: list[torch.Tensor], opts=ALLREDUCE) -> dist.Work:
         first = tensors[0]
         if first.is_sparse:
@@ -64,11 +69,12 @@ class Reductions:
 
         return self._reduce_with(opts.reduceOp, tensors[0].dtype, call, opts, buffers, tensors)
 
+    @profiled("all_reduce", 0, nccl="allreduce_coalesced")
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts=ALLREDUCE) -> dist.Work:
         expect(len({t.dtype for t in tensors}) == 1, "coalesced tensors are of different types")
         return self.allreduce(tensors, opts)
 
-    @profiled
+    @profiled("reduce", 0)
     def reduce(self, tensors: list[torch.Tensor], opts=REDUCE) -> dist.Work:
         comm, buffers, root = self._comm, Buffers(), opts.rootRank
         (tensor,) = tensors
@@ -84,7 +90,7 @@ class Reductions:
 
     # ---- reduce_scatter ----
 
-    @profiled
+    @profiled("reduce_scatter", 1)
     def reduce_scatter(self, outputs, inputs, opts=REDUCE_SCATTER) -> dist.Work:
         (output,), (parts,) = outputs, inputs
         expect(len(parts) == self._size, f"{len(parts)} inputs for {self._size} ranks")
@@ -108,7 +114,7 @@ class Reductions:
 
         return self._reduce_with(opts.reduceOp, output.dtype, call, opts, buffers, [output])
 
-    @profiled
+    @profiled("reduce_scatter", 1, nccl="_reduce_scatter_base")
     def reduce_scatter_single(self, output, tensor, opts=REDUCE_SCATTER) -> dist.Work:
         expect(
             tensor.numel() == output.numel() * self._size and output.dtype == tensor.dtype,
@@ -127,6 +133,7 @@ class Reductions:
 
     _reduce_scatter_base = reduce_scatter_single
 
+    @profiled("reduce_scatter", 1, nccl="reduce_scatter_tensor_coalesced")
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=REDUCE_SCATTER) -> dist.Work:
         return self._join([self.reduce_scatter_single(o, i, opts) for o, i in zip(outputs, inputs)])
 

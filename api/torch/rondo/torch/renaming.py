@@ -7,6 +7,7 @@ code still sees "rondo".
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any
 
 import torch.distributed as dist
@@ -27,6 +28,13 @@ def on_rondo(backend: Any, cuda_stays: bool) -> str | None:
     if cuda_stays and name in ("nccl", "undefined"):
         return backend
     return "rondo" if name in SERVED else backend
+
+
+def of_one_device(backend: str) -> str:
+    """Of "cpu:gloo,cuda:nccl": the backend of the device that the program believes to use."""
+    parts = dict(part.split(":", 1) for part in backend.split(",") if ":" in part)
+    devices = ("cuda", "cpu") if os.environ.get("RONDO_TORCH_DEVICE") else ("cpu", "cuda")
+    return next((parts[device] for device in devices if device in parts), backend)
 
 
 def rename(cuda_stays: bool) -> None:
@@ -65,13 +73,17 @@ def rename(cuda_stays: bool) -> None:
     def remember(group: Any, backend: Any) -> None:
         if backend is not None and hasattr(group, "group_name"):
             _asked[group.group_name] = str(backend).lower()
+        if (asked := asked_for(group)) and hasattr(group, "profiled_as"):
+            group.profiled_as = of_one_device(asked)
+
+    def asked_for(group: Any) -> str | None:
+        world = dist.group.WORLD
+        return _asked.get(getattr(group, "group_name", "")) or _asked.get(world.group_name)
 
     @functools.wraps(backend_of)
     def get_backend(group=None):
         actual = backend_of(group)
-        world = dist.group.WORLD
-        name = getattr(group or world, "group_name", "")
-        return _asked.get(name) or _asked.get(world.group_name) or actual
+        return asked_for(group or dist.group.WORLD) or actual
 
     for module in (dist, c10d):
         module.init_process_group = init_process_group

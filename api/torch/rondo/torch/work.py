@@ -23,6 +23,7 @@ from rondo.torch.untraced import untraced
 
 if TYPE_CHECKING:
     from rondo.torch.buffers import Buffers
+    from rondo.torch.profile import Span
 
 SLICE_SECONDS = 0.5  # of waiting between two looks at Python's signals
 settling = threading.RLock()
@@ -65,6 +66,10 @@ class FinishedWork(dist._Work):
         future.set_result(self._results)
         return future
 
+    def carry(self, span: Span) -> None:
+        """The event of the call, which ends with it."""
+        span.end()
+
 
 FINISHED = FinishedWork()
 
@@ -104,6 +109,8 @@ class QueuedWork(dist._Work):
         self._buffers, self._results, self._limit = buffers, results, limit
         self._error: Exception | None = None
         self._future: torch.futures.Future | None = None
+        self._span: Span | None = None
+        self._is_watched = self._is_future_set = False
         self.chained = False  # callbacks hang on its Future
         self._chain_done = threading.Event()
         self._around = callbacks_around()  # they wait for this one, not this one for them
@@ -120,13 +127,16 @@ class QueuedWork(dist._Work):
         """The request is done: make its results visible, once."""
         error = None if code == SUCCESS else error_now(code)
         with settling:
-            request, self._request = self._request, None
+            request = self._request
             if request is None:
                 return
             self._error = error
             if error is None:
                 self._buffers.finish()
             self._at_end(request)
+            if self._span is not None:
+                self._span.end()
+            self._request = None  # from now on others may believe that all this has been done
             lib.rondoRequestFree(request)
 
     def _at_end(self, request: int) -> None:
@@ -187,12 +197,34 @@ class QueuedWork(dist._Work):
                 if self._request is None:
                     self.complete_future()
                 else:
-                    completer.watch(self._request, self)
+                    self._watch()
             return self._future
+
+    def carry(self, span: Span) -> None:
+        with settling:
+            if self._request is None:
+                return span.end()
+            self._span = span
+            self._watch()
+
+    def _watch(self) -> None:
+        if not self._is_watched:
+            self._is_watched = True
+            completer.watch(self._request, self._when_done)
+
+    def _when_done(self) -> None:
+        self.is_completed()
+        with settling:
+            asked = self._future is not None
+        if asked:
+            self.complete_future()
 
     def complete_future(self) -> None:
         """By the completer, or by get_future() itself; callbacks run here."""
-        self.is_completed()
+        with settling:
+            if self._is_future_set:
+                return
+            self._is_future_set = True
         before, _running.works = callbacks_around(), self._around | {self}
         try:
             if self._error is None:
@@ -239,6 +271,11 @@ class JoinedWork(dist._Work):
 
     def result(self) -> list[torch.Tensor]:
         return [tensor for work in self._works for tensor in work.result()]
+
+    def carry(self, span: Span) -> None:
+        span.of_several(len(self._works))
+        for work in self._works:
+            work.carry(span)
 
     def get_future(self) -> torch.futures.Future:
         joined = torch.futures.collect_all([work.get_future() for work in self._works])

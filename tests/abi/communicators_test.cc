@@ -251,6 +251,20 @@ TEST(Grow, AddsRanksAndKeepsNumbers) {
   newcomer.join();
 }
 
+// All ranks compute the ticket's secret: one of another origin is refused by all of them.
+TEST(Grow, TakesOnlyTheLastTicketOfThisCommunicator) {
+  with_ranks(2, [](ncclComm_t comm, int rank) {
+    ncclUniqueId ticket;
+    OK(ncclGetUniqueId(&ticket));
+    ncclComm_t larger = nullptr;
+    EXPECT_EQ(ncclCommGrow(comm, 3, rank == 1 ? &ticket : nullptr, -1, &larger, nullptr),
+              ncclInvalidUsage);
+    EXPECT_NE(std::string(ncclGetLastError(comm)).find("rank 1 gave a unique id that is not"),
+              std::string::npos)
+        << ncclGetLastError(comm);
+  });
+}
+
 TEST(Ending, SuspendedFinalizedAndRevokedOnesRefuseCalls) {
   with_ranks(2, [](ncclComm_t comm, int) {
     int x = 1, y = 0;

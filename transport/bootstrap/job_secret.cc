@@ -48,7 +48,8 @@ Result<Secret> secret_of(const std::string& setting) {
                 "RONDO_SECRET has {} characters; {} to {} random ones keep strangers out (openssl "
                 "rand -hex 32)",
                 text.size(), kFewestCharacters, kMostCharacters);
-  return Secret(auth::sha256({std::as_bytes(std::span("RONDO_SECRET")), std::as_bytes(std::span(text))}));
+  return Secret(
+      auth::sha256({std::as_bytes(std::span("RONDO_SECRET")), std::as_bytes(std::span(text))}));
 }
 
 struct Known {

@@ -88,7 +88,8 @@ class Attempt {
         (*frame)->type == kChallenge ? Challenge::decode((*frame)->payload) : std::nullopt;
     if (!challenge || challenge->door != request.door)
       return fail_with("something else answers there", false), false;
-    if (!auth::same_digest(challenge->proof, request.credentials.proof_of_door(hello_, *challenge))) {
+    if (!auth::same_digest(challenge->proof,
+                           request.credentials.proof_of_door(hello_, *challenge))) {
       other_secret_ = true;
       return fail_with("who serves this id there holds another secret", false), false;
     }

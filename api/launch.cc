@@ -81,7 +81,8 @@ RONDO_EXPORT ncclResult_t rondoLaunchExchange(rondoLaunch_t launch, const void* 
 }
 
 RONDO_EXPORT ncclResult_t rondoLaunchLeave(rondoLaunch_t launch) {
-  if (launches().remove(launch) == HandleState::kAlive) return ncclSuccess;
+  HandleState state;
+  if (launches().remove(launch, &state)) return ncclSuccess;
   return report(
       fail(Status::kInvalidArgument, "LaunchLeave : no launch of rondoLaunchMeet in this process"));
 }

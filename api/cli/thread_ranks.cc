@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "api/cli/job.h"
 #include "base/fd.h"
 
 namespace rondo::cli {

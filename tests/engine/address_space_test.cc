@@ -2,6 +2,8 @@
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -128,6 +130,38 @@ TEST(ArenaExtents, SayWhyTheyDoNotGrow) {
   });
   ASSERT_TRUE(ranks.wait_exits(60));
   ranks.check_expectations();
+}
+
+// Past a cgroup's limit the kernel would kill.
+TEST(MemoryLimit, OfAControlGroupIsAnErrorOfTheAllocation) {
+  const bool v2 = access("/sys/fs/cgroup/cgroup.subtree_control", F_OK) == 0;
+  const std::string folder =
+      fmt::format("/sys/fs/cgroup{}/rondo-limit-{}", v2 ? "" : "/memory", getpid());
+  const auto write = [&](const std::string& file, const std::string& text) {
+    std::ofstream stream(folder + "/" + file);
+    return static_cast<bool>(stream << text << std::flush);
+  };
+  const bool made = mkdir(folder.c_str(), 0755) == 0;
+  if (!made || !write(v2 ? "memory.max" : "memory.limit_in_bytes", "67108864")) {
+    if (made) rmdir(folder.c_str());
+    GTEST_SKIP() << "no control group with a memory limit can be made here";
+  }
+  RankProcesses::Options options;
+  options.create = false;
+  {
+    RankProcesses ranks(1, options, [&](RankSeat& seat) {
+      seat.expect(write("cgroup.procs", std::to_string(getpid())), "to join the group");
+      auto arena = shm::Arena::of_process();
+      auto much = (*arena)->allocate(std::size_t{256} << 20);
+      seat.expect(!much.ok() && much.error().text.find("cgroup") != std::string::npos,
+                  much.ok() ? "allocated" : much.error().text);
+      auto little = (*arena)->allocate(16 << 20);
+      seat.expect(little.ok(), little.ok() ? "" : little.error().text);
+    });
+    EXPECT_TRUE(ranks.wait_exits(60));
+    ranks.check_expectations();
+  }
+  for (int turn = 0; turn < 1000 && rmdir(folder.c_str()) != 0; ++turn) nap(0.005);
 }
 
 // RONDO_TEST_CHILDREN=600 RONDO_TEST_FILES=1024: the numbers of programs with default limits.

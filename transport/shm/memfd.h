@@ -2,8 +2,11 @@
 // mapped.
 //
 // Guarantees: nothing appears in /dev/shm, also after SIGKILL; the file cannot shrink (sealed), so
-// a mapped page can only be missing for lack of memory, and commit() turns that into an error text
-// instead of a SIGBUS. Cost: commit() allocates and maps the pages it names, once.
+// a mapped page can only be missing for lack of memory. commit() turns that into an error text
+// instead of a SIGBUS, and looks first whether the memory limits of the process's cgroups have
+// room: past these the kernel kills. It may still do so where others of the group take the room
+// meanwhile. Cost: commit() allocates and maps the pages it names, once, and reads some small
+// files.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,83 @@
+// What memory limits of control groups leave, from the files of pretended machines.
+#include "topology/memory_headroom.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+namespace rondo::topology {
+namespace {
+
+constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
+
+class MemoryHeadroom : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = std::filesystem::temp_directory_path() / "rondo_memory_XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  void file(const std::string& name, const std::string& text) {
+    const std::filesystem::path path = root_ + "/" + name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  void version2() {
+    file("proc/self/mountinfo", "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    file("proc/self/cgroup", "0::/job/task\n");
+  }
+  std::string root_;
+};
+
+TEST_F(MemoryHeadroom, IsUnlimitedWithoutAnyLimit) {
+  EXPECT_EQ(memory_headroom(root_), kUnlimited);
+  version2();
+  file("sys/fs/cgroup/job/memory.max", "max\n");
+  file("sys/fs/cgroup/job/memory.current", "5000\n");
+  EXPECT_EQ(memory_headroom(root_), kUnlimited);
+}
+
+TEST_F(MemoryHeadroom, IsTheLeastOfAllGroupsAndCountsCachesAsFree) {
+  version2();
+  file("sys/fs/cgroup/job/task/memory.max", "max\n");
+  file("sys/fs/cgroup/job/task/memory.current", "90000\n");
+  file("sys/fs/cgroup/job/memory.max", "100000\n");
+  file("sys/fs/cgroup/job/memory.current", "90000\n");
+  EXPECT_EQ(memory_headroom(root_), 10000u);
+  file("sys/fs/cgroup/job/memory.stat",
+       "anon 60000\nfile 30000\ninactive_file 20000\nactive_file 500\nslab_reclaimable 7\n");
+  EXPECT_EQ(memory_headroom(root_), 30507u);
+  file("sys/fs/cgroup/job/memory.max", "80000\n");
+  EXPECT_EQ(memory_headroom(root_), 20507u);
+}
+
+TEST_F(MemoryHeadroom, CountsSwapThatTheGroupMayUse) {
+  version2();
+  file("sys/fs/cgroup/job/memory.max", "100000\n");
+  file("sys/fs/cgroup/job/memory.current", "100000\n");
+  EXPECT_EQ(memory_headroom(root_), 0u);
+  file("proc/meminfo", "MemTotal:  100 kB\nSwapFree:  2 kB\n");
+  EXPECT_EQ(memory_headroom(root_), 2048u);
+  file("sys/fs/cgroup/job/memory.swap.max", "1000\n");
+  file("sys/fs/cgroup/job/memory.swap.current", "400\n");
+  EXPECT_EQ(memory_headroom(root_), 600u);
+}
+
+TEST_F(MemoryHeadroom, KnowsVersion1) {
+  file("proc/self/mountinfo", "41 1 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+  file("proc/self/cgroup", "4:memory:/job\n");
+  file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  file("sys/fs/cgroup/memory/memory.usage_in_bytes", "1\n");
+  EXPECT_EQ(memory_headroom(root_), kUnlimited);
+  file("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "1000\n");
+  file("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "400\n");
+  file("sys/fs/cgroup/memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 30\n");
+  EXPECT_EQ(memory_headroom(root_), 630u);
+}
+
+}  // namespace
+}  // namespace rondo::topology

@@ -26,8 +26,10 @@ CommOptions CommOptions::from_environment() {
 Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
 
 Communicator::~Communicator() {
-  if (!state_->host.peers.empty() && !state_->forked())
-    HostAtomics::store_release(state_->host.self().progress->state, kLeft);
+  if (state_->host.peers.empty() || state_->forked()) return;
+  if (state_->rma)
+    for (Window& window : state_->rma->windows) state_->withdraw_window(window);
+  HostAtomics::store_release(state_->host.self().progress->state, kLeft);
 }
 
 int Communicator::rank() const { return state_->rank; }

@@ -149,7 +149,6 @@ class CommunicatorState {
                       const CallRecord& there);
   void find_first_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,
                            CallRecord* theirs) const;
-  bool may_still_touch(int local) const;
   // Maps where a peer of this host has its buffer; false (and a fault) where it cannot.
   bool reach_first(int local, std::uint64_t place);
   std::string current_call() const;  // for texts
@@ -210,12 +209,25 @@ class CommunicatorState {
   // `whole`: the collective that these messages make up, if they do.
   Done run_point_to_point(std::span<const Call> calls, const CallRecord* whole = nullptr);
 
+  // Taking back what peers of this host may be touching (withdrawal.cc).
+  void install_withdrawal();
+  bool await_touches(const WaitSite& site, bool first);
+  Done cut_off(const void* memory, std::size_t bytes);
+  bool is_reachable(const void* memory, std::size_t bytes) const;
+  bool stands_still(int local) const;  // stopped or frozen, as far as this process can see
+  std::int64_t withdrawal_began_ns = 0;
+  bool touches_may_go_on = false;  // of a rank of another process, when the wait for them ended
+
   // One-sided calls (run_one_sided.cc).
   OneSided& one_sided();
   std::byte* reachable(const Window& window, int peer) const;
   bool take_puts();
   bool take_puts_of(int peer);
   bool refuse_put(int peer, const char* what);
+  std::uint64_t place_of_window(const void* memory, std::size_t bytes) const;
+  std::uint64_t withdrawals() const;
+  bool windows_are_whole();
+  void withdraw_window(Window& window);
   Done open_lane(int peer);
   Done hear_lane(int peer);
   bool send_slot(Connection& connection, const void* from, std::size_t bytes,

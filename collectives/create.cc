@@ -11,6 +11,7 @@
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
 #include "collectives/gpu/binding.h"
+#include "collectives/standstill.h"
 #include "collectives/tuning.h"
 #include "topology/cache_sizes.h"
 #include "topology/cpu_budget.h"
@@ -200,6 +201,7 @@ class Creation {
   void show_identity(IdentityLine& line) const {
     line.rank = request_.rank;
     line.size = request_.size;
+    line.pid_namespace = pid_namespace();
     request_.options.name.copy(line.name, sizeof(line.name) - 1);
     HostAtomics::store_release(line.pid, static_cast<std::int32_t>(getpid()));
   }
@@ -210,9 +212,7 @@ class Creation {
                           std::uint64_t number) {
       static_cast<CommunicatorState*>(owner)->on_mismatch(peer, mine, theirs, number);
     };
-    view.may_still_touch = [](void* owner, int peer) {
-      return static_cast<CommunicatorState*>(owner)->may_still_touch(peer);
-    };
+    state_->install_withdrawal();
     view.on_first_reach = [](void* owner, int peer, std::uint64_t place) {
       return static_cast<CommunicatorState*>(owner)->reach_first(peer, place);
     };

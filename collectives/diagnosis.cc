@@ -1,7 +1,6 @@
 // What ranks tell of themselves while they wait: who waits for whom, in which call; circles of
 // waits.
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include "base/seconds.h"
@@ -31,27 +30,13 @@ bool advanced(std::uint32_t before, std::uint32_t now) {
 
 }  // namespace
 
-// "stopped" for a process in state T, read from /proc.
-bool is_stopped(int pid) {
-  char path[64];
-  std::snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-  std::FILE* file = std::fopen(path, "re");
-  if (file == nullptr) return false;
-  char text[512] = "";
-  const std::size_t length = std::fread(text, 1, sizeof(text) - 1, file);
-  std::fclose(file);
-  text[length] = '\0';
-  const char* after_name = std::strrchr(text, ')');
-  return after_name != nullptr && (after_name[2] == 'T' || after_name[2] == 't');
-}
-
 // What is known of a rank: of this host, now; of another one, what was last heard of it.
 std::optional<RankReport> CommunicatorState::report_on(int global) const {
   if (const int local = local_of(global); local >= 0) {
     RankReport report = report_of(host.peers[local], global);
     if (group && has_ended(group->processes[group->process_of_member[local]])) {
       report.condition = RankReport::kEnded;
-    } else if (is_stopped(ranks[global].pid)) {
+    } else if (stands_still(local)) {
       report.condition = RankReport::kStopped;
     }
     return report;

@@ -15,6 +15,7 @@
 #include "base/printable.h"
 #include "collectives/peer_words.h"
 #include "collectives/rank_report.h"
+#include "collectives/standstill.h"
 #include "transport/shm/segment_view.h"
 
 namespace rondo {
@@ -57,9 +58,11 @@ std::string doing(const PeerPort& port, int pid, std::uint64_t newest) {
                                            strnlen(port.fault->text, sizeof(port.fault->text))});
   if (HostAtomics::load_acquire(port.progress->state) == kLeft) {
     text += ", left";
+  } else if (port.identity->pid_namespace != pid_namespace()) {
+    text += ", in another PID namespace";
   } else if (kill(pid, 0) != 0 && errno == ESRCH) {
     text += ", ended";
-  } else if (is_stopped(pid)) {
+  } else if (is_standing_still(pid)) {
     text += ", stopped";
   }
   return text;

@@ -52,6 +52,7 @@ struct OneSided {
   };
   std::vector<Peer> peers;  // by rank
   std::vector<Window> windows;
+  std::uint64_t withdrawals = 0;  // of memory of this process, when windows were last whole
 };
 
 }  // namespace rondo

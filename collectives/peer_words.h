@@ -44,7 +44,4 @@ inline bool is_message(const CallRecord& record) {
   return record.collective >= Collective::kSend;  // of two ranks: messages, puts, signals
 }
 
-// Whether a process is stopped (state T), as /proc tells.
-bool is_stopped(int pid);
-
 }  // namespace rondo

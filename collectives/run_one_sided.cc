@@ -1,12 +1,15 @@
 // Windows, puts and signals of a communicator.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "base/log.h"
 #include "collectives/communicator_state.h"
 #include "collectives/gpu/device_windows.h"
 #include "kernels/host/reach.h"
 #include "kernels/host/reduce_kernels.h"
 #include "kernels/host/slots.h"
+#include "kernels/host/touch.h"
 
 namespace rondo {
 namespace {
@@ -36,6 +39,50 @@ std::byte* CommunicatorState::reachable(const Window& window, int peer) const {
   // Where it cannot be mapped, the bytes travel in slots.
   const auto& neighbour = group->processes[group->process_of_member[local]].neighbour;
   return neighbour->reach(side.place).ok() ? host::reach(port, side.place) : nullptr;
+}
+
+// Its place in the arena, if peers may have all of it.
+std::uint64_t CommunicatorState::place_of_window(const void* memory, std::size_t bytes) const {
+  const std::uint64_t place = host::place_of(host.arena, memory);
+  if (place == 0 || bytes == 0) return 0;
+  const auto* last = static_cast<const std::byte*>(memory) + bytes - 1;
+  const std::uint64_t end = host::place_of(host.arena, last) & ~kPlacePartly;
+  const bool whole = end == (place & ~kPlacePartly) + bytes - 1 && is_reachable(memory, bytes);
+  return whole ? place & ~kPlacePartly : 0;
+}
+
+std::uint64_t CommunicatorState::withdrawals() const {
+  return host.arena.withdrawals == nullptr ? 0 : HostAtomics::load_acquire(*host.arena.withdrawals);
+}
+
+// False, and a fault, where another communicator has cut one off: puts into it were not seen.
+bool CommunicatorState::windows_are_whole() {
+  if (rma->withdrawals == withdrawals()) return true;
+  rma->withdrawals = withdrawals();
+  for (const Window& window : rma->windows) {
+    const Window::Side& own = window.sides[rank];
+    if (!window.alive || own.place == 0 ||
+        is_reachable(reinterpret_cast<const void*>(own.pointer), own.bytes))
+      continue;
+    raise(make_fault(Status::kRemoteError, rank,
+                     fmt::format("rank {}: a window was taken out of its peers' reach, because a "
+                                 "rank of another communicator stands still in it",
+                                 rank)));
+    return false;
+  }
+  return true;
+}
+
+// No peer puts into it any more; after a fault one may stand still in the middle of a put.
+void CommunicatorState::withdraw_window(Window& window) {
+  const bool was_alive = std::exchange(window.alive, false);
+  if (!was_alive || !faulted.load(std::memory_order_acquire) || forked()) return;
+  install_supervisor(false);
+  if (host::outlast_touches(host) || !touches_may_go_on) return;
+  const Window::Side& own = window.sides[rank];
+  if (const Done cut = cut_off(reinterpret_cast<const void*>(own.pointer), own.bytes); !cut.ok())
+    RONDO_WARN("rank {}: a peer that stands still may yet write a window: {}", rank,
+               cut.error().text);
 }
 
 // Stores what has come along lanes. True if something has.
@@ -125,7 +172,13 @@ Done CommunicatorState::put(const Call& call) {
   std::byte* target = window != nullptr ? reachable(*window, call.peer) : nullptr;
   const bool direct = peer.outgoing == nullptr && (local >= 0) && (bytes == 0 || target != nullptr);
   if (direct) {
-    if (bytes > 0) host::copy_bytes(target + call.offset, call.send, bytes, bytes >= kStreamFrom);
+    if (bytes > 0) {
+      // A peer with a fault may have given its window back: see kernels/host/touch.h.
+      const host::Touch touch(host, call.peer != rank);
+      if (call.peer != rank && HostAtomics::load_seq_cst(*host.peers[local].faulted) != 0)
+        return why_it_ended();
+      host::copy_bytes(target + call.offset, call.send, bytes, bytes >= kStreamFrom);
+    }
     if (call.peer == rank) {
       ++peer.arrived[call.signal];
       return done();
@@ -164,7 +217,7 @@ Done CommunicatorState::wait_signal(const Call& call) {
   if (!host.waiter.until(ready, {-1, target, call.peer})) return why_it_ended();
   if (faulted.load(std::memory_order_acquire)) return why_it_ended();
   peer.taken[call.signal] = target;
-  return done();
+  return windows_are_whole() ? done() : why_it_ended();
 }
 
 // The one-sided calls of a group: what is sent first, so that no order of calls can deadlock.
@@ -185,7 +238,7 @@ Result<int> Communicator::register_window(void* memory, std::size_t bytes) {
   CommunicatorState& state = *state_;
   if (state.options.device >= 0) RONDO_CHECK_OK(state.open_device_window(*this, memory, bytes));
   Window::Side mine{reinterpret_cast<std::uintptr_t>(memory), bytes, 0};
-  mine.place = host::place_of(state.host.arena, memory);
+  mine.place = state.place_of_window(memory, bytes);
   RONDO_TRY(const auto all, exchange(std::as_bytes(std::span(&mine, 1))));
   Window window;
   for (const auto& blob : all) {
@@ -194,14 +247,15 @@ Result<int> Communicator::register_window(void* memory, std::size_t bytes) {
     window.sides.push_back(side);
   }
   OneSided& kept = state.one_sided();
+  if (kept.windows.empty()) kept.withdrawals = state.withdrawals();
   kept.windows.push_back(std::move(window));
   return static_cast<int>(kept.windows.size()) - 1;
 }
 
 void Communicator::deregister_window(int window) {
   if (state_->device_windows) state_->device_windows->close(window);
-  if (state_->rma && window >= 0 && window < static_cast<int>(state_->rma->windows.size()))
-    state_->rma->windows[window].alive = false;
+  if (!state_->rma || window < 0 || window >= static_cast<int>(state_->rma->windows.size())) return;
+  state_->withdraw_window(state_->rma->windows[window]);
 }
 
 std::size_t Communicator::window_bytes(int window, int peer) const {

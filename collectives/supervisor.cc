@@ -202,12 +202,6 @@ bool CommunicatorState::needs(const WaitSite& site, int local) const {
          HostAtomics::load_acquire(host.peers[local].progress->finished) < host.sequence;
 }
 
-bool CommunicatorState::may_still_touch(int local) const {
-  if (host.peers[local].same_process) return true;
-  return !has_ended(group->processes[group->process_of_member[local]]) &&
-         !is_stopped(ranks[local_ranks[local]].pid);
-}
-
 bool CommunicatorState::reach_first(int local, std::uint64_t place) {
   const auto& neighbour = group->processes[group->process_of_member[local]].neighbour;
   const Done mapped = neighbour->reach(place);

@@ -84,7 +84,8 @@ static_assert(sizeof(GroupList) == 1024);
 struct alignas(kLineBytes) IdentityLine {
   std::int32_t pid;  // 0: not there yet
   std::int32_t rank, size;
-  char name[52];  // of the communicator; may be empty
+  std::uint32_t pid_namespace;  // in which `pid` counts; 0: unknown
+  char name[48];                // of the communicator; may be empty
 };
 static_assert(sizeof(IdentityLine) == kLineBytes);
 

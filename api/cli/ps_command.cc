@@ -26,8 +26,8 @@ void print(int pid, const std::vector<CommunicatorView>& communicators) {
 int ps_command(int argc, char** argv) {
   int pid = 0;
   CLI::App app{
-      "Shows every communicator of a process: which rank is in which call, how far, and "
-      "whom it waits for. * marks ranks of the process itself. Of a launcher (rondo run), its "
+      "Shows the communicators of a process (the first 64): which rank is in which call, how far, "
+      "and whom it waits for. * marks ranks of the process itself. Of a launcher (rondo run), its "
       "first rank is shown.",
       argv[0]};
   app.add_option("pid", pid, "a process with ranks")->required();

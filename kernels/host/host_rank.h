@@ -13,6 +13,8 @@
 
 namespace rondo::host {
 
+struct HostCall;
+
 template <class A = DoorbellAtomics>  // an Atomics policy, see base/doorbell.h
 struct BasicHostRank {
   int rank = 0;  // in this view
@@ -29,8 +31,14 @@ struct BasicHostRank {
   void* owner = nullptr;
   void (*on_mismatch)(void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
                       std::uint64_t number) = nullptr;
-  // False once peer `peer` of the view cannot be running: it has ended or stands still.
-  bool (*may_still_touch)(void* owner, int peer) = nullptr;
+  // The supervisor of a wait for the end of peers' touches, which needs these peers.
+  bool (*await_touches)(void* owner, const WaitSite& site, bool first) = nullptr;
+  // Takes what the call exposes out of the reach of peers that stand still in a touch.
+  void (*cut_off)(void* owner, const HostCall& call, std::uint32_t exposure) = nullptr;
+  // What of `exposure` may be exposed: memory that was cut off may not. And false (and a fault)
+  // where a call's output has been cut off meanwhile by another communicator.
+  std::uint32_t (*exposable)(void* owner, const HostCall& call, std::uint32_t exposure) = nullptr;
+  bool (*still_whole)(void* owner, const HostCall& call) = nullptr;
   // Maps the extent of the peer's arena in which the place lies; false (and a fault) where it
   // cannot.
   bool (*on_first_reach)(void* owner, int peer, std::uint64_t place) = nullptr;

@@ -13,6 +13,7 @@ class Pointers {
       : large_(count > kInline ? std::make_unique<T[]>(count) : nullptr),
         data_(large_ ? large_.get() : inline_) {}
   T& operator[](std::size_t i) { return data_[i]; }
+  const T& operator[](std::size_t i) const { return data_[i]; }
   T* data() { return data_; }
 
  private:

@@ -1,32 +1,10 @@
 #include "kernels/host/staged_memory.h"
 
-#include <sched.h>
-
 #include "kernels/host/pointers.h"
 #include "kernels/host/reach.h"
+#include "kernels/host/touch.h"
 
 namespace rondo::host {
-namespace {
-
-// While it lives, this rank says that it may be reading or writing buffers which peers expose.
-class Touch {
- public:
-  Touch(HostRank& rank, bool needed) : word_(rank.self().progress->touching), needed_(needed) {
-    if (needed_) HostAtomics::store_seq_cst(word_, HostAtomics::load_relaxed(word_) + 1);
-  }
-  ~Touch() {
-    if (needed_) HostAtomics::store_release(word_, HostAtomics::load_relaxed(word_) + 1);
-  }
-  Touch(const Touch&) = delete;
-  Touch& operator=(const Touch&) = delete;
-
- private:
-  std::uint32_t& word_;
-  const bool needed_;
-};
-
-}  // namespace
-
 StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
     : rank_(rank),
       call_(call),
@@ -35,15 +13,21 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
       staging_(rank, element_, announcer_.sequence()) {
   announcer_.reserve_line();
   if (call.op == RedOp::kPreMulSum) return;  // peers must see scaled inputs
-  const auto reachable = [&](const void* buffer) {
-    return buffer != nullptr && (rank_.all_same_process || place_of(rank_.arena, buffer) != 0);
+  if (rank.arena.withdrawals != nullptr)
+    withdrawals_ = HostAtomics::load_acquire(*rank.arena.withdrawals);
+  const std::uint64_t places[] = {place_of(rank.arena, call.input),
+                                  place_of(rank.arena, call.output)};
+  const auto reachable = [&](const void* buffer, std::uint64_t place) {
+    return buffer != nullptr && (rank_.all_same_process || place != 0);
   };
-  if (call.may_expose_input && reachable(call.input)) exposure_ |= kExposesInput;
-  if (call.may_expose_output && reachable(call.output)) exposure_ |= kExposesOutput;
+  if (call.may_expose_input && reachable(call.input, places[0])) exposure_ |= kExposesInput;
+  if (call.may_expose_output && reachable(call.output, places[1])) exposure_ |= kExposesOutput;
+  if (((places[0] | places[1]) & kPlacePartly) && !rank_.all_same_process)
+    exposure_ = rank_.exposable(rank_.owner, call, exposure_);
   if (exposure_ == 0) return;
   const Exposure exposed{reinterpret_cast<std::uintptr_t>(call.input),
-                         reinterpret_cast<std::uintptr_t>(call.output),
-                         place_of(rank.arena, call.input), place_of(rank.arena, call.output)};
+                         reinterpret_cast<std::uintptr_t>(call.output), places[0] & ~kPlacePartly,
+                         places[1] & ~kPlacePartly};
   std::memcpy(announcer_.own_line().payload, &exposed, sizeof(exposed));
 }
 
@@ -247,6 +231,14 @@ void StagedMemory::release() {
     const int peer = (rank_.rank + k) % rank_.size;
     if (announcer_.wait_line(peer)) announcer_.wait_step(peer, needed);
   }
+  if ((exposure_ & kExposesOutput) && !rank_.all_same_process && was_cut_off()) announcer_.fail();
+}
+
+// Peers may have written this call's output where this process does not see it.
+bool StagedMemory::was_cut_off() {
+  return !announcer_.failed() &&
+         HostAtomics::load_acquire(*rank_.arena.withdrawals) != withdrawals_ &&
+         !rank_.still_whole(rank_.owner, call_);
 }
 
 // Whether a peer may wait for this rank's last step before this rank's next call: to give back a
@@ -278,14 +270,7 @@ bool StagedMemory::may_touch_all() {
 void StagedMemory::withdraw() {
   if (exposure_ == 0) return;
   HostAtomics::store_seq_cst(*rank_.self().faulted, std::uint8_t{1});
-  for (int r = 0; r < rank_.size; ++r) {
-    if (r == rank_.rank) continue;
-    const std::uint32_t& touching = rank_.peers[r].progress->touching;
-    const std::uint32_t before = HostAtomics::load_seq_cst(touching);
-    while (before % 2 == 1 && HostAtomics::load_acquire(touching) == before &&
-           rank_.may_still_touch(rank_.owner, r))
-      sched_yield();
-  }
+  if (!outlast_touches(rank_)) rank_.cut_off(rank_.owner, call_, exposure_);
 }
 
 }  // namespace rondo::host

@@ -6,7 +6,8 @@
 // every peer reads it there. The text does not know: expose() copies or does nothing, reduce()
 // writes to every output within reach and to staging for the others, copy_result() fetches or finds
 // it done. A rank whose call fails withdraws what it has exposed: withdraw() returns when no peer
-// touches it any more and none will.
+// touches it any more and none will, or, where a peer stands still in a touch, once the memory has
+// been taken out of its reach.
 // Cost: at most one copy in and one copy out per element; none where buffers are exposed.
 #pragma once
 
@@ -61,6 +62,7 @@ class StagedMemory {
   bool exposed_by_peers() const;
   bool may_touch(int r);
   bool may_touch_all();
+  bool was_cut_off();
 
   HostRank& rank_;
   const HostCall& call_;
@@ -69,6 +71,7 @@ class StagedMemory {
   Staging staging_;
   bool announced_ = false;
   std::uint32_t exposure_ = 0;
+  std::uint64_t withdrawals_ = 0;  // of memory of this process, when the call began
   std::uint64_t last_look_ = 0;  // the step that follows what this rank last did in peers' buffers
   std::array<Piece, kStagingSlots> last_exposed_{};
 };

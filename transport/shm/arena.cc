@@ -1,9 +1,11 @@
 #include "transport/shm/arena.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 
@@ -125,21 +127,31 @@ Arena::Extent& Arena::extent_of(const std::byte* at) {
   });
 }
 
+std::size_t Arena::offset_of(const Extent& extent, const std::byte* at) const {
+  return extent.offset + static_cast<std::size_t>(at - extent.mapping.data());
+}
+
 Done Arena::free(void* pointer) {
   std::lock_guard lock(mutex_);
   auto it = used_.find(static_cast<std::byte*>(pointer));
   if (it == used_.end())
     return fail(Status::kInvalidArgument, "{} was not allocated by ncclMemAlloc",
                 fmt::ptr(pointer));
-  std::byte* begin = it->first;
-  std::size_t bytes = it->second;
+  const auto [begin, bytes] = *it;
   used_.erase(it);
   used_bytes_ -= bytes;
   Extent& extent = extent_of(begin);
-  const std::size_t offset =
-      extent.offset + static_cast<std::size_t>(begin - extent.mapping.data());
-  fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-            static_cast<off_t>(bytes));
+  fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+            static_cast<off_t>(offset_of(extent, begin)), static_cast<off_t>(bytes));
+  if (!overlaps_cut_off(begin, bytes)) {
+    add_free(extent, begin, bytes);
+  } else {
+    madvise(begin, bytes, MADV_DONTNEED);  // the private pages; the range is lost
+  }
+  return done();
+}
+
+void Arena::add_free(Extent& extent, std::byte* begin, std::size_t bytes) {
   auto after = extent.free.lower_bound(begin);
   if (after != extent.free.end() && after->first == begin + bytes) {
     bytes += after->second;
@@ -149,10 +161,60 @@ Done Arena::free(void* pointer) {
     auto before = std::prev(after);
     if (before->first + before->second == begin) {
       before->second += bytes;
-      return done();
+      return;
     }
   }
   extent.free.emplace(begin, bytes);
+}
+
+bool Arena::overlaps_cut_off(const std::byte* begin, std::size_t bytes) const {
+  auto it = cut_off_.lower_bound(begin + bytes);
+  return it != cut_off_.begin() && (--it)->first + it->second > begin;
+}
+
+bool Arena::is_reachable(const void* memory, std::size_t bytes) const {
+  std::lock_guard lock(mutex_);
+  return !overlaps_cut_off(static_cast<const std::byte*>(memory), bytes);
+}
+
+Done Arena::cut_off(const void* memory, std::size_t bytes) {
+  const auto at = reinterpret_cast<std::uintptr_t>(memory);
+  auto* next = reinterpret_cast<std::byte*>(at & ~(kAlignment - 1));
+  auto* const end = reinterpret_cast<std::byte*>(round_up(at + bytes));
+  std::lock_guard lock(mutex_);
+  while (next < end) {  // pages that were cut off before stay as they are
+    auto after = cut_off_.upper_bound(next);
+    if (after != cut_off_.begin()) {
+      const auto before = std::prev(after);
+      if (before->first + before->second > next) {
+        next = const_cast<std::byte*>(before->first) + before->second;
+        continue;
+      }
+    }
+    std::byte* const stop =
+        after == cut_off_.end() ? end : std::min(end, const_cast<std::byte*>(after->first));
+    RONDO_CHECK_OK(make_private(next, static_cast<std::size_t>(stop - next)));
+    next = stop;
+  }
+  return done();
+}
+
+// Nothing that a thread of this process writes meanwhile is lost: until a page has been copied,
+// which the kernel does at its first write, it is mapped read-only. Calls that begin before the
+// count has grown look at it again when they end.
+Done Arena::make_private(std::byte* begin, std::size_t bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(begin) >> kArenaPieceBits;
+  const auto last = reinterpret_cast<std::uintptr_t>(begin + bytes - 1) >> kArenaPieceBits;
+  cut_off_.emplace(begin, bytes);
+  for (auto piece = first; piece <= last; ++piece)
+    HostAtomics::store_release(places_[piece], places_[piece] | kPlacePartly);
+  HostAtomics::store_release(withdrawals_, withdrawals_ + 1);
+  if (mmap(begin, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, fd_.get(),
+           static_cast<off_t>(offset_of(extent_of(begin), begin))) == MAP_FAILED)
+    return fail_errno(errno, "cannot map {} bytes anew (vm.max_map_count?)", bytes);
+  RONDO_CHECK_OK(commit(begin, bytes, "a buffer that peers may still reach"));
+  for (std::byte* page = begin; page < begin + bytes; page += kAlignment)  // where commit() cannot
+    std::atomic_ref<std::uint8_t>(reinterpret_cast<std::uint8_t&>(*page)).fetch_or(0);
   return done();
 }
 

@@ -32,6 +32,13 @@ class Arena {
   Result<void*> allocate(std::size_t bytes);
   Done free(void* pointer);
 
+  // Takes the range out of the reach of other processes, whatever they are doing: the pages here
+  // become private, with what they hold. Memory of it is never given out again; what shares its
+  // first and last page goes with it. Peers keep the file's pages, as they are now.
+  Done cut_off(const void* memory, std::size_t bytes);
+  // Whether nothing of the range has been cut off.
+  bool is_reachable(const void* memory, std::size_t bytes) const;
+
   int fd() const { return fd_.get(); }
   OwnArena places() const { return {places_, &withdrawals_}; }
   std::size_t allocated() const;
@@ -49,6 +56,10 @@ class Arena {
   Result<Extent*> grow(std::size_t bytes);
   Result<Extent*> add_extent(std::size_t bytes);
   Extent& extent_of(const std::byte* at);
+  std::size_t offset_of(const Extent& extent, const std::byte* at) const;
+  bool overlaps_cut_off(const std::byte* begin, std::size_t bytes) const;
+  Done make_private(std::byte* begin, std::size_t bytes);
+  void add_free(Extent& extent, std::byte* begin, std::size_t bytes);
 
   const Fd fd_;
   const Mapping table_;
@@ -61,6 +72,7 @@ class Arena {
   std::vector<std::unique_ptr<Extent>> extents_;
   std::map<std::byte*, std::size_t> used_;
   std::size_t used_bytes_ = 0;
+  std::map<const std::byte*, std::size_t> cut_off_;  // pages
 };
 
 }  // namespace rondo::shm

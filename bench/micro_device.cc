@@ -1,139 +1,184 @@
 // The kernels of a GPU by themselves: sums of several inputs into as many outputs, and copies,
 // beside the device's own copy of as many bytes (read and written bytes, both sides alike).
 //
-//   build/cuda/bin/micro_device
-// Times are those of CUDA events. Says why and ends well where there is no device.
-#include <benchmark/benchmark.h>
+//   build/cuda/bin/micro_device [--large BYTES] [--iterations N]
+// A line of JSON for each, as they are measured: {"kernel": "sum_float", "bytes": 1048576,
+// "ranks": 2, "us": 9.1, "gbs": 461.2, "of_copy": 0.95}; us is the median of the iterations by CUDA
+// events, of_copy the share of what the device's own copy of as large a buffer reaches. Says why
+// and ends well where there is no device; with 1 where something did not run.
+#include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "bench/gpu_lane.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/kernels.h"
 
-namespace rondo {
+namespace rondo::bench {
 namespace {
 
-constexpr std::size_t kLarge = std::size_t{256} << 20;  // past every L2
-
-class Device {
- public:
-  explicit Device(benchmark::State& state) : state_(state) {
-    auto made = bench::GpuLane::make(0);
-    if (made) lane_ = std::move(made).value();
-    int multiprocessors = 0;
-    gpu_api()->attribute(&multiprocessors, GpuAttribute::kMultiprocessors, 0);
-    ctas_ = static_cast<unsigned>(std::max(1, multiprocessors * cuda::kDirectCtas));
-  }
-  ~Device() {
-    for (void* memory : buffers_) lane_->free(memory);
-  }
-
-  void* buffer(std::size_t bytes) {
-    if (lane_ == nullptr) return nullptr;
-    auto memory = lane_->allocate(bytes);
-    if (!memory) return nullptr;
-    buffers_.push_back(memory.value());
-    (void)gpu_api()->fill(memory.value(), 1, bytes, lane_->stream());
-    return memory.value();
-  }
-
-  GpuError launch(int kernel, unsigned threads, const void* arguments, std::size_t size) {
-    GpuLaunch launch;
-    launch.kernel = kernel, launch.grid = ctas_, launch.block = threads;
-    launch.arguments = arguments, launch.argument_bytes = size;
-    return gpu_api()->launch(launch, lane_->stream());
-  }
-
-  // work() enqueues; `bytes` are read and written by it.
-  template <class Work>
-  void measure(double bytes, Work work) {
-    if (lane_ == nullptr || std::find(buffers_.begin(), buffers_.end(), nullptr) != buffers_.end())
-      return state_.SkipWithError("no memory on the device");
-    if (work() != kGpuSuccess || !lane_->wait()) return state_.SkipWithError("it does not run");
-    for (auto _ : state_) {
-      (void)lane_->start_timer();
-      (void)work();
-      (void)lane_->stop_timer();
-      if (!lane_->wait()) return state_.SkipWithError("it failed");
-      state_.SetIterationTime(lane_->elapsed_us().value() * 1e-6);
-    }
-    state_.SetBytesProcessed(static_cast<std::int64_t>(bytes) * state_.iterations());
-  }
-  bench::GpuLane& lane() { return *lane_; }
-
- private:
-  benchmark::State& state_;
-  std::unique_ptr<bench::GpuLane> lane_;
-  std::vector<void*> buffers_;
-  unsigned ctas_ = 1;
+struct Options {
+  std::size_t small = std::size_t{1} << 20;
+  std::size_t large = std::size_t{256} << 20;  // past every L2
+  int iterations = 30;
 };
 
-void device_copy(benchmark::State& state) {
-  Device device(state);
-  const auto bytes = static_cast<std::size_t>(state.range(0));
-  void *from = device.buffer(bytes), *to = device.buffer(bytes);
-  device.measure(2.0 * static_cast<double>(bytes), [&] {
-    return gpu_api()->copy(to, from, bytes, GpuCopy::kDeviceToDevice, device.lane().stream());
+// One measurement's buffers and timer.
+class Device {
+ public:
+  explicit Device(GpuLane& lane) : lane_(lane) {}
+  ~Device() {
+    for (void* memory : buffers_) lane_.free(memory);
+  }
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  Result<void*> buffer(std::size_t bytes) {
+    RONDO_TRY(void* memory, lane_.allocate(bytes));
+    buffers_.push_back(memory);
+    RONDO_CHECK_OK(ran(gpu_api()->fill(memory, 1, bytes, lane_.stream())));
+    return memory;
+  }
+  Done launch(int kernel, unsigned threads, const void* arguments, std::size_t size) {
+    int multiprocessors = 0;
+    gpu_api()->attribute(&multiprocessors, GpuAttribute::kMultiprocessors, lane_.device());
+    GpuLaunch launch;
+    launch.kernel = kernel, launch.block = threads;
+    launch.grid = static_cast<unsigned>(std::max(1, multiprocessors * cuda::kDirectCtas));
+    launch.arguments = arguments, launch.argument_bytes = size;
+    return ran(gpu_api()->launch(launch, lane_.stream()));
+  }
+  static Done ran(GpuError error) {
+    if (error == kGpuSuccess) return done();
+    return fail(Status::kUnhandledCudaError, "{}", gpu_api()->error_text(error));
+  }
+  // work() enqueues; the median of what it took, after one turn that does not count.
+  template <class Work>
+  Result<double> median_us(int iterations, Work work) {
+    std::vector<double> times;
+    for (int i = -1; i < iterations; ++i) {
+      RONDO_CHECK_OK(lane_.start_timer());
+      RONDO_CHECK_OK(work());
+      RONDO_CHECK_OK(lane_.stop_timer());
+      RONDO_CHECK_OK(lane_.wait());
+      RONDO_TRY(const double us, lane_.elapsed_us());
+      if (i >= 0) times.push_back(us);
+    }
+    std::nth_element(times.begin(), times.begin() + iterations / 2, times.end());
+    return times[static_cast<std::size_t>(iterations / 2)];
+  }
+  GpuStream stream() const { return lane_.stream(); }
+
+ private:
+  GpuLane& lane_;
+  std::vector<void*> buffers_;
+};
+
+Result<double> device_copy(Device& device, std::size_t bytes, int iterations) {
+  RONDO_TRY(void* from, device.buffer(bytes));
+  RONDO_TRY(void* to, device.buffer(bytes));
+  return device.median_us(iterations, [&, from = from, to = to] {
+    return Device::ran(gpu_api()->copy(to, from, bytes, GpuCopy::kDeviceToDevice, device.stream()));
   });
 }
-BENCHMARK(device_copy)->Arg(1 << 20)->Arg(kLarge)->UseManualTime();
 
-void copy_kernel(benchmark::State& state) {
-  Device device(state);
-  const auto bytes = static_cast<std::size_t>(state.range(0));
+Result<double> copy_kernel(Device& device, std::size_t bytes, int iterations) {
   cuda::CopyArgs args{};
   args.items = args.all_targets = 1;
-  args.item[0] = {device.buffer(bytes), bytes, 0, 1};
-  args.target[0] = device.buffer(bytes);
-  device.measure(2.0 * static_cast<double>(bytes), [&] {
+  RONDO_TRY(void* from, device.buffer(bytes));
+  RONDO_TRY(args.target[0], device.buffer(bytes));
+  args.item[0] = {from, bytes, 0, 1};
+  return device.median_us(iterations, [&] {
     return device.launch(cuda::kCopyKernel, cuda::kDirectThreads, &args, sizeof args);
   });
 }
-BENCHMARK(copy_kernel)->Arg(1 << 20)->Arg(kLarge)->UseManualTime();
 
 // Sums of n inputs of that many bytes into n outputs: what n ranks on one device need.
-void sum_kernel(benchmark::State& state, DataType type) {
-  Device device(state);
-  const auto bytes = static_cast<std::size_t>(state.range(0));
-  const int ranks = static_cast<int>(state.range(1));
+Result<double> sum_kernel(Device& device, DataType type, int ranks, std::size_t bytes,
+                          int iterations) {
   cuda::ReduceArgs args{};
   args.count = bytes / size_of(type);
   args.sources = args.targets = args.ranks = ranks;
   args.segments = 1;
   for (int r = 0; r < ranks; ++r) {
-    args.input[r] = device.buffer(bytes);
-    args.output[r] = device.buffer(bytes);
+    RONDO_TRY(args.input[r], device.buffer(bytes));
+    RONDO_TRY(args.output[r], device.buffer(bytes));
   }
   const unsigned threads =
       cuda::is_heavy(type, RedOp::kSum) ? cuda::kDirectHeavyThreads : cuda::kDirectThreads;
-  device.measure(2.0 * ranks * static_cast<double>(bytes), [&] {
+  return device.median_us(iterations, [&] {
     return device.launch(cuda::direct_kernel(type, RedOp::kSum), threads, &args, sizeof args);
   });
 }
-const std::vector<std::vector<std::int64_t>> kSizesAndRanks{{1 << 20, kLarge}, {1, 2, 4, 8}};
-BENCHMARK_CAPTURE(sum_kernel, f32, DataType::kFloat32)
-    ->ArgsProduct(kSizesAndRanks)
-    ->UseManualTime();
-BENCHMARK_CAPTURE(sum_kernel, bf16, DataType::kBfloat16)
-    ->ArgsProduct(kSizesAndRanks)
-    ->UseManualTime();
-BENCHMARK_CAPTURE(sum_kernel, f8e4m3, DataType::kFloat8e4m3)
-    ->ArgsProduct(kSizesAndRanks)
-    ->UseManualTime();
+
+class Report {
+ public:
+  void line(const std::string& kernel, std::size_t bytes, int ranks, const Result<double>& us) {
+    if (!us) {
+      failed_ = true;
+      std::fprintf(stderr, "%s, %zu bytes, %d ranks: %s\n", kernel.c_str(), bytes, ranks,
+                   us.error().text.c_str());
+      return;
+    }
+    const double gbs =
+        us.value() > 0 ? 2.0 * ranks * static_cast<double>(bytes) / us.value() / 1e3 : 0;
+    if (kernel == "device_copy") copy_gbs_ = gbs;
+    fmt::print(
+        "{{\"kernel\": \"{}\", \"bytes\": {}, \"ranks\": {}, \"us\": {:.2f}, \"gbs\": {:.1f}"
+        ", \"of_copy\": {:.3f}}}\n",
+        kernel, bytes, ranks, us.value(), gbs, copy_gbs_ > 0 ? gbs / copy_gbs_ : 0);
+    std::fflush(stdout);
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  double copy_gbs_ = 0;  // of the size at hand
+  bool failed_ = false;
+};
+
+int measure_all(const Options& options) {
+  auto lane = GpuLane::make(0);
+  if (!lane) {
+    std::fprintf(stderr, "%s\n", lane.error().text.c_str());
+    return 1;
+  }
+  Report report;
+  for (const std::size_t bytes : {options.small, options.large}) {
+    const auto say = [&](const std::string& kernel, int ranks, auto measurement) {
+      Device device(*lane.value());
+      report.line(kernel, bytes, ranks, measurement(device));
+    };
+    say("device_copy", 1, [&](Device& d) { return device_copy(d, bytes, options.iterations); });
+    say("copy_kernel", 1, [&](Device& d) { return copy_kernel(d, bytes, options.iterations); });
+    for (const auto& [name, type] : {std::pair{"sum_float", DataType::kFloat32},
+                                     std::pair{"sum_bfloat16", DataType::kBfloat16},
+                                     std::pair{"sum_f8e4m3", DataType::kFloat8e4m3}})
+      for (const int ranks : {1, 2, 4, 8})
+        say(name, ranks, [&, type = type](Device& d) {
+          return sum_kernel(d, type, ranks, bytes, options.iterations);
+        });
+  }
+  return report.failed() ? 1 : 0;
+}
 
 }  // namespace
-}  // namespace rondo
+}  // namespace rondo::bench
 
 int main(int argc, char** argv) {
+  rondo::bench::Options options;
+  CLI::App app("Times the kernels of a GPU by themselves, beside the device's own copy.");
+  app.add_option("--large", options.large, "bytes of the large buffers; 256 MiB")
+      ->check(CLI::Range(std::size_t{4096}, std::size_t{1} << 32));
+  app.add_option("--iterations", options.iterations)->check(CLI::Range(1, 10000));
+  CLI11_PARSE(app, argc, argv);
   if (rondo::bench::gpu_devices() == 0) {
     std::printf("no device to measure: %s\n", rondo::gpu_absence());
     return 0;
   }
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
+  return rondo::bench::measure_all(options);
 }

@@ -166,6 +166,7 @@ TEST_P(DevicePuts, ArriveBeforeTheirSignal) { run(exchange_blocks); }
 TEST_P(DevicePuts, AreReplayedByGraphs) { run(replay_puts); }
 
 TEST(DevicePutsAlone, ArriveAmongThreads) {
+  if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
   run_on_gpus({{0, 1, 2}}, {}, as_member(exchange_blocks));
   run_on_gpus({{0, 1}, {1, 0}}, {{"RONDO_GPU_STAGING", "64K"}}, as_member(exchange_blocks));
 }
@@ -239,6 +240,10 @@ TEST(DeviceSignals, RevokingEndsStreamsThatWaitForThem) {
     NCCL_OK(ncclWaitSignal(1, &never, seat.comm, static_cast<cudaStream_t>(seat.stream)));
     nap(0.1);
     EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
+    // A rank that revokes ends the other's wait, too: not before both have looked.
+    seat.seat.mark(1);
+    const auto& other = seat.seat.board.seats[1 - seat.rank].stage;
+    for (int i = 0; i < 3000 && other.load() < 1; ++i) nap(0.01);
     NCCL_OK(ncclCommRevoke(seat.comm, 0));
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
   });

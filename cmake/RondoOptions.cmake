@@ -20,9 +20,12 @@ if(RONDO_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 find_package(Threads REQUIRED)
-# A library that needs nothing but glibc: for wheels and other places far from its build machine.
+# Libraries and programs that need nothing but glibc: for wheels, bundles and other places far from
+# their build machine, and beside other libraries' libstdc++. Programs find the libraries in ../lib.
 if(RONDO_PORTABLE)
   set(OPENSSL_USE_STATIC_LIBS ON)
+  add_link_options(-static-libgcc $<$<NOT:$<LINK_LANGUAGE:C>>:-static-libstdc++>)
+  set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 endif()
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 # Static: a context switch needs no library of its own beside librondo.so.

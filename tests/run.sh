@@ -4,6 +4,8 @@
 #   bash tests/run.sh                      stages dev, simt, cuda, asan, tsan, fuzz, torch, clients
 #   bash tests/run.sh dev asan             the stages that are named
 #   bash tests/run.sh tsan_all             all tests that TSan can run, not only the quick ones
+#   bash tests/run.sh gpu_check            tests/gpu/check.sh, all that an emulated GPU can answer
+#                                          (ONLY=ring.* for a part; 10 minutes of two cores)
 #   bash tests/run.sh cuda_size            the size of the library for every architecture: slow
 #   bash tests/run.sh torch_all            also the slow tests of PyTorch programs
 #   RONDO_TORCH=2.14.1 bash tests/run.sh torch_all    on another release of PyTorch
@@ -42,8 +44,15 @@ stage_simt() {
   many_seeds
 }
 
+# What a GPU will be asked, asked of an emulated one.
+stage_gpu_check() {
+  build simt "simt gpu_tests gpu_process_tests micro_device"
+  python3 tests/gpu/emulated/check_all.py build/simt build/gpu-check
+}
+
 # The library for real GPUs, of one architecture, with everything that runs on one: that it all
-# compiles and links, and what it does where there is no driver.
+# compiles and links, goes into a bundle that needs nothing but glibc, and what it does where there
+# is no driver.
 stage_cuda() {
   if ! command -v nvcc >/dev/null; then
     echo "not run: there is no nvcc on this machine"
@@ -53,6 +62,7 @@ stage_cuda() {
     gpu_process_tests gpu_probe micro_device nccl_contestant abi_tests client_rondo client_nccl
     nvtx_tool"
   python3 .ci/kernels.py --of build/cuda-90
+  bash tests/gpu/pack.sh
   bash tests/gpu/check_driverless.sh build/cuda-90
   run_ctest cuda-90 -R '^abi\.'
   build/cuda-90/bin/abi_tests --gtest_brief=1

@@ -1,32 +1,49 @@
 #!/usr/bin/env bash
-# Makes a bundle of binaries for machines with a GPU and no compiler: gpu-pack.tar.gz, sm_90 alone.
-# Libraries that such a machine may lack lie beside the binaries, which look there first.
-#   bash tests/gpu/pack.sh && scp gpu-pack.tar.gz ...; there: bash gpu-pack/check.sh --packed
+# Makes a bundle of programs for machines with a GPU and no compiler or libraries of ours:
+# build/gpu-pack.tar.gz, of the preset cuda-90 (sm_90 alone). All but glibc is linked into them, so
+# that nothing of it meets PyTorch's libstdc++ or libcrypto; fails where one needs anything else.
+#   bash tests/gpu/pack.sh
+#   there: tar xf gpu-pack.tar.gz && bash gpu-pack/check.sh --packed A
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 command -v nvcc >/dev/null || {
   echo "no nvcc: the bundle is built where CUDA's compiler is" >&2
   exit 1
 }
-cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES=90-real -DCMAKE_BUILD_RPATH='$ORIGIN' \
-  >/dev/null
-cmake --build --preset cuda --target gpu_tests gpu_process_tests gpu_probe rondo_shared \
-  nccl_shared rondo nccl_contestant -j "$(nproc)" | tail -n 1
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+most=$((48 << 20)) from=build/cuda-90 pack=build/gpu-pack
+programs=(gpu_tests gpu_process_tests gpu_probe rondo nccl_contestant micro_device)
+cmake --preset cuda-90 >/dev/null
+cmake --build --preset cuda-90 -j "${JOBS:-$(nproc)}" --target "${programs[@]}" rondo_shared \
+  nccl_shared | tail -n 1
 
-pack=build/gpu-pack
-rm -rf $pack
-mkdir -p $pack
-cp build/cuda/bin/{gpu_tests,gpu_process_tests,gpu_probe,rondo,nccl_contestant} $pack
-cp -L build/cuda/lib/libnccl.so.2 build/cuda/lib/librondo.so.1 $pack
-cp -r tests/gpu/check.sh tests/gpu/torch_check.py tests/gpu/clients \
-  bench/beside/beside.py $pack
-# All but what belongs to the C library and the driver.
-for binary in $pack/gpu_process_tests $pack/rondo $pack/libnccl.so.2; do
-  ldd $binary | awk '$3 ~ /^\// {print $3}'
-done | sort -u | grep -vE '/(libc|libm|libdl|librt|libpthread|libcuda|ld-linux[^/]*)\.so' |
-  while read -r library; do cp -Ln "$library" $pack; done
-strip $pack/{gpu_tests,gpu_process_tests,gpu_probe,rondo,nccl_contestant} $pack/*.so*
-tar -C build -czf gpu-pack.tar.gz gpu-pack
-size=$(stat -c %s gpu-pack.tar.gz)
-[ "$size" -lt $((48 << 20)) ] || { echo "the bundle has $size bytes, at most 48 MiB" >&2; exit 1; }
-echo "gpu-pack.tar.gz: $size bytes"
+rm -rf $pack build/gpu-pack.tar.gz
+mkdir -p $pack/bin $pack/lib
+cp "${programs[@]/#/$from/bin/}" $pack/bin
+cp -L $from/lib/librondo.so.1 $from/lib/libnccl.so.2 $pack/lib
+strip $pack/bin/* $pack/lib/*
+cp -r tests/gpu/{check,clients} $pack
+cp tests/gpu/check.sh tests/gpu/torch_check.py bench/beside/beside.py $pack
+find $pack -name __pycache__ -exec rm -r {} +
+git describe --always --dirty --abbrev=12 >$pack/commit 2>/dev/null || rm -f $pack/commit
+
+# What glibc and this bundle have; the driver is opened by name.
+theirs='libc libm libdl librt libpthread ld-linux-x86-64 ld-linux-aarch64'
+wrong=0
+for file in $pack/bin/* $pack/lib/*; do
+  for library in $(readelf -d "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+    [[ " $theirs " == *" ${library%%.so*} "* || -e $pack/lib/$library ]] ||
+      { echo "$file needs $library" >&2 && wrong=1; }
+  done
+  if ldd "$file" | grep 'not found' >&2; then wrong=1; fi
+  case $(readelf -d "$file" | grep -E '\((RPATH|RUNPATH)\)') in
+    *"[/"* | *":/"*) echo "$file looks for libraries in a folder of this machine" >&2 && wrong=1 ;;
+  esac
+done
+[ $wrong -eq 0 ] || exit 1
+glibc=$(readelf -V $pack/bin/* $pack/lib/* | grep -oP 'GLIBC_\K2\.\d+' | sort -V | tail -n 1)
+
+tar -C build -czf build/gpu-pack.tar.gz gpu-pack
+size=$(stat -c %s build/gpu-pack.tar.gz)
+echo "build/gpu-pack.tar.gz: $size bytes, at most $most; needs glibc $glibc and nothing else"
+[ "$size" -lt $most ]

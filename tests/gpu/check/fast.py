@@ -1,0 +1,126 @@
+"""Set B, is it fast: the table of its stages. Each has the device to itself.
+
+%roof is the share of what the device's own copies reach, measured in the same run, when every
+input is read and every output written once (bench/placement.cc).
+"""
+
+from stage import Stage
+
+# The order, most telling first: what has no time left is at the end.
+ORDER = ("micro", "threads-small", "threads-graph", "ring", "gpus", "processes", "beside.1",
+         "counters", "threads-large", "tree", "others", "beside.2")  # fmt: skip
+BENCH = "{bin}/rondo bench"
+ENDS = "--no-progress --json {json}"
+
+
+def place(group: str) -> int:
+    return ORDER.index(group)
+
+
+def bench(name: str, collective: str, words: str, seconds: float = 20, **more) -> Stage:
+    command = f"{BENCH} {collective} {words} {ENDS}"
+    more |= {"priority": place(name.split(".")[0]), "log": "bench", "reads": "bench"}
+    return Stage(name, command, seconds, alone=True, **more)
+
+
+def threads() -> list[Stage]:
+    ranks = "-g 1 --ranks {0} --ranks-per-gpu {0} "
+    return [
+        bench(f"threads-{what}.{n}", "all_reduce", f"{ranks.format(n)}{{{what}}}", 30, needs="one")
+        for what in ("small", "graph", "large")
+        for n in (1, 2, 4, 8)
+    ]  # fmt: skip
+
+
+def processes() -> list[Stage]:
+    plain = [bench(f"processes.{n}", "all_reduce", f"--ranks {n} {{mixed}}", 30) for n in (2, 4, 8)]
+    registered = [
+        bench(f"processes.{n}-registered", "all_reduce", f"--ranks {n} -R 2 {{mixed}}", 30)
+        for n in (2, 8)
+    ]
+    return [*plain, *registered, bench("processes.2-graph", "all_reduce", "--ranks 2 {graph}")]
+
+
+def forced(algorithm: str, protocol: str, ctas: int) -> Stage:
+    """Rings and trees among 4 ranks on one device, that many CTAs a rank."""
+    env = {"NCCL_ALGO": algorithm, "NCCL_PROTO": protocol}
+    env |= {"NCCL_MIN_CTAS": str(ctas), "NCCL_MAX_CTAS": str(ctas)}
+    return bench(f"{algorithm}.{protocol}-{ctas}", "all_reduce", "-g 1 --ranks-per-gpu 4 {ring}",
+                 env=env, plan=algorithm, needs="one",
+                 facts={"ctas": ctas, "protocol": protocol})  # fmt: skip
+
+
+RINGS = [("ring", protocol, ctas)
+         for protocol in ("Simple", "LL", "LL128") for ctas in (1, 8, 16, 32)]  # fmt: skip
+TREES = [("tree", "Simple", 1), ("tree", "Simple", 16), ("tree", "LL", 16), ("tree", "LL128", 16)]
+
+OTHERS = ("all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv", "gather",
+          "scatter")  # fmt: skip
+
+
+def others() -> list[Stage]:
+    return [bench(f"others.{kind}", kind, "-g 1 --ranks-per-gpu 4 {middle}", needs="one")
+            for kind in OTHERS]  # fmt: skip
+
+
+def beside() -> list[Stage]:
+    """NVIDIA's library and ours in turns; one rank: launches, and whole calls on the device."""
+    words = ("{python} {beside} --contestant {bin}/nccl_contestant --ours {lib}/libnccl.so.2 "
+             "--theirs {theirs} --sizes {beside_sizes} --json {json} --limit 15 ")  # fmt: skip
+    kinds = "--collectives all_reduce,all_gather,broadcast"
+    return [
+        Stage("beside.1", f"{words} --ranks 1 --rounds 3 --seconds 45 {kinds}", 60,
+              place("beside.1"), "bench",
+              "beside", alone=True, needs="theirs"),
+        Stage("beside.2", f"{words} --ranks 2 --rounds 1 --seconds 45 --collectives all_reduce", 60,
+              place("beside.2"), "bench", "beside", alone=True, needs="theirs"),
+    ]  # fmt: skip
+
+
+SECTIONS = ("SpeedOfLight", "MemoryWorkloadAnalysis", "SchedulerStats", "WarpStateStats",
+            "LaunchStats")  # fmt: skip
+# A ring's kernel meets its neighbours' counters: it is not begun again, the program is.
+COUNTED = [
+    ("direct-2", 2, {}, "kernel", 40),
+    ("direct-8", 8, {}, "kernel", 40),
+    ("ring-f32", 4, {"NCCL_ALGO": "ring", "NCCL_PROTO": "Simple"}, "application", 75),
+]
+
+
+def counters() -> list[Stage]:
+    """What warps wait for, and how many bytes are under way. The clocks stay as they are."""
+    sections = " ".join(f"--section {name}" for name in SECTIONS)
+    ncu = ("{ncu} --clock-control none --target-processes all --csv --page raw --log-file {json} "
+           f"--launch-skip 2 --launch-count 1 --kernel-name regex:run_ {sections} ")  # fmt: skip
+    return [
+        Stage(f"counters.{name}",
+              f"{ncu} --replay-mode {replay} {BENCH} all_reduce -g 1 --ranks-per-gpu {ranks}"
+              " -b {counted} -e {counted} -n 3 -w 2 -c 0 --no-progress",
+              limit, place("counters"), "bench", "counters", env, True, "ncu")
+        for name, ranks, env, replay, limit in COUNTED
+    ]  # fmt: skip
+
+
+def several() -> list[Stage]:
+    """Between GPUs: processes with one each, as torchrun starts them, then one process."""
+    far = [
+        bench(f"gpus.processes-{algorithm or 'any'}", "all_reduce", "--ranks {gpus} {mixed}",
+              env={"NCCL_ALGO": algorithm}, needs="several")
+        for algorithm in ("", "ring", "tree")
+    ]  # fmt: skip
+    ways = ("ring:LL", "ring:LL128", "ring:Simple", "tree:LL", "tree:Simple", "oneshot:LL",
+            "twoshot:Simple", "nvls:Simple")  # fmt: skip
+    near = [
+        bench("gpus." + way.replace(":", "-"), "all_reduce", "-g {gpus} {mixed}",
+              env=dict(zip(("NCCL_ALGO", "NCCL_PROTO"), way.split(":"))), needs="several")
+        for way in ways
+    ]  # fmt: skip
+    return far + near
+
+
+def stages() -> list[Stage]:
+    micro = Stage("micro", ("{bin}/micro_device", "{micro}"), 45, 0, "bench", "lines", alone=True,
+                  needs="bin:micro_device")  # fmt: skip
+    connected = [forced(*row) for row in RINGS + TREES]
+    return [micro, *threads(), *processes(), *connected, *others(), *beside(), *counters(),
+            *several()]  # fmt: skip

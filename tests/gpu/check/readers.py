@@ -1,0 +1,240 @@
+"""What the output of a stage says: why it failed, in one line, and the numbers in it.
+
+A reader gets (stage, text, path of the file that {json} named) and returns a dict with any of
+  "failure"   the first line of what went wrong; the stage failed, whatever its exit status
+  "numbers"   what was measured, as JSON
+  "tests"     of gtest: {"passed": 3, "skipped": 1, "failed": [...], "not_reached": [...],
+              "running": name}, the last being the test that was under way when it ended
+  "remarks"   lines for the summary that are no failure
+Readers take whatever there is: half a file, odd numbers, nothing.
+"""
+
+import csv
+import io
+import json
+import math
+import pathlib
+import re
+
+TELLING = re.compile(
+    r"\b\w*(error|exception)\b|fail|wrong|abort|violation|hazard|not equal|cannot|unknown|refuse",
+    re.IGNORECASE,
+)
+PYTHON_ERROR = re.compile(r"^([\w.]*(Error|Exception|Interrupt)\b.*)")
+
+
+def first_telling_line(text: str) -> str:
+    """Python's exception, or the first line that sounds like a failure, or the last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        if PYTHON_ERROR.match(line):
+            return line
+    for line in lines:
+        if TELLING.search(line) and not line.startswith("[ "):
+            return line
+    return lines[-1] if lines else "it said nothing"
+
+
+def number(value: object) -> float | None:
+    """Finite or nothing: JSON knows no other numbers."""
+    try:
+        read = float(str(value).replace(",", ""))
+    except ValueError:
+        return None
+    return read if math.isfinite(read) else None
+
+
+def whole(value: object) -> object:
+    """Any JSON without infinities and NaNs, which Python writes and nobody else reads."""
+    if isinstance(value, dict):
+        return {str(key): whole(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [whole(part) for part in value]
+    return value if not isinstance(value, float) or math.isfinite(value) else None
+
+
+def load(path: str) -> object:
+    try:
+        return whole(json.loads(pathlib.Path(path).read_text()))
+    except (OSError, ValueError):
+        return None
+
+
+def read_text(stage, text: str, path: str) -> dict:
+    return {}
+
+
+GTEST = re.compile(r"^\[ *(RUN|OK|FAILED|SKIPPED) *\] ([^\s,]+\.[^\s,]+)")
+
+
+def read_gtest(stage, text: str, path: str) -> dict:
+    state: dict[str, str] = {}
+    said: dict[str, list[str]] = {}
+    running = ""
+    for line in text.splitlines():
+        hit = GTEST.match(line)
+        if hit is None:
+            said.setdefault(running, []).append(line)
+        elif hit[1] == "RUN":
+            running = hit[2]
+            state[running] = "running"
+        elif hit[2] == running or state.get(hit[2], "running") == "running":
+            state[hit[2]] = hit[1]
+            running = "" if hit[2] == running else running
+    by = {s: [name for name, what in state.items() if what == s]
+          for s in ("OK", "FAILED", "SKIPPED", "running")}  # fmt: skip
+    found = {
+        "passed": len(by["OK"]), "skipped": len(by["SKIPPED"]), "failed": by["FAILED"],
+        "running": (by["running"] or [""])[-1],
+        "not_reached": [name for name in stage.tests if name not in state],
+    }  # fmt: skip
+    answer: dict = {"tests": found}
+    if by["FAILED"]:
+        name = by["FAILED"][0]
+        answer["failure"] = f"{name}: {gtest_failure(said.get(name, []))}"
+    elif found["running"]:
+        answer["last_line"] = f"{found['running']}: {gtest_failure(said.get(found['running'], []))}"
+    return answer
+
+
+def gtest_failure(lines: list[str]) -> str:
+    lines = [line.strip() for line in lines if line.strip()]
+    for at, line in enumerate(lines):
+        if line.endswith("Failure"):
+            more = [
+                one for one in lines[at + 1 : at + 7] if not one.startswith("Expected equality")
+            ]
+            return " | ".join([line.removesuffix(": Failure").split("/")[-1], *more])
+    return first_telling_line("\n".join(lines)) if lines else ""
+
+
+SIDE = ("time", "median_us", "min_us", "alg_bw", "bus_bw", "roofline", "nwrong")
+
+
+def read_bench(stage, text: str, path: str) -> dict:
+    document = load(path)
+    if not isinstance(document, dict):
+        return {"failure": first_telling_line(text)}
+    config, rows = document.get("config") or {}, []
+    for row in document.get("results") or []:
+        side = row.get("out_of_place") or row.get("in_place") or {}
+        rows.append({"bytes": row.get("size"), "type": row.get("type"), "plan": row.get("plan"),
+                     **{key: side.get(key) for key in SIDE}})  # fmt: skip
+        ctas = stage.facts.get("ctas")
+        if ctas and side.get("bus_bw"):
+            rows[-1]["bus_gbs_a_cta"] = side["bus_bw"] / ctas
+    copies = [d.get("copy_gbs") for d in config.get("devices") or [] if d.get("copy_gbs")]
+    answer: dict = {"numbers": {
+        "collective": config.get("collective"), "ranks": config.get("ranks"),
+        "launch": config.get("launch"), "graph": config.get("graph"),
+        "copy_gbs": max(copies, default=None), "rows": rows,
+    }}  # fmt: skip
+    wrong = [row for row in rows if row["nwrong"]]
+    astray = [row for row in rows if row["plan"] and stage.plan not in row["plan"]]
+    if wrong:
+        answer["failure"] = f"{wrong[0]['nwrong']:.0f} wrong elements at {wrong[0]['bytes']} bytes"
+    elif astray:
+        answer["failure"] = (
+            f"at {astray[0]['bytes']} bytes it ran as '{astray[0]['plan']}', not as '{stage.plan}'"
+        )
+    elif not rows:
+        answer["failure"] = "it measured nothing"
+    return answer
+
+
+def read_lines(stage, text: str, path: str) -> dict:
+    """A JSON object a line, among other lines."""
+    rows = []
+    for line in text.splitlines():
+        if line.startswith("{"):
+            try:
+                rows.append(whole(json.loads(line)))
+            except ValueError:
+                pass
+    return {"numbers": {"rows": rows}}
+
+
+def read_beside(stage, text: str, path: str) -> dict:
+    document = load(path)
+    if not isinstance(document, dict):
+        return {}
+    keep = ("ours", "theirs", "complete", "medians", "not_run")
+    return {"numbers": {key: document.get(key) for key in keep}}
+
+
+def read_probe(stage, text: str, path: str) -> dict:
+    """gpu_probe's document, which it writes anew after each question, and what does not hold."""
+    document = load(path)
+    if not isinstance(document, dict):
+        return {"failure": first_telling_line(text), "probe": {"error": text}}
+    status = {name: one.get("status") for name, one in (document.get("probes") or {}).items()}
+    astray = [f"{name} was {word}" for name, word in status.items()
+              if word not in ("ok", "unsupported")]  # fmt: skip
+    untrue = [one for one in document.get("assumptions") or [] if one.get("holds") is False]
+    remarks = [f"it does not hold that {one.get('assumption')}: {one.get('seen')}"
+               for one in untrue]  # fmt: skip
+    answer = {"numbers": {"status": status}, "remarks": remarks, "probe": document}
+    return {**answer, "failure": ", ".join(astray)} if astray else answer
+
+
+# Of ncu's raw page: what says how many bytes are under way, and what warps wait for.
+COUNTED = {
+    "gpu__time_duration.sum": "time",
+    "dram__bytes.sum.per_second": "dram_rate",
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed": "dram_percent",
+    "lts__t_sector_hit_rate.pct": "l2_hit_percent",
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "warps_active_percent",
+    "smsp__warps_active.avg.per_cycle_active": "warps_active_a_scheduler",
+    "smsp__issue_active.avg.per_cycle_active": "issued_a_cycle",
+    "launch__registers_per_thread": "registers",
+    "launch__grid_size": "grid",
+    "launch__block_size": "block",
+    "launch__occupancy_limit_registers": "ctas_by_registers",
+}
+STALL = re.compile(r"^smsp__average_warps_issue_stalled_(?!.*_not_issued)(\w+)_per_issue_active")
+SCHEDULERS, LANES, WIDTH = 4, 32, 16
+
+
+def read_counters(stage, text: str, path: str) -> dict:
+    """ncu --csv --page raw: a line of names, one of units, one for every kernel."""
+    try:
+        text = pathlib.Path(path).read_text(errors="replace")  # its own log
+    except OSError:
+        pass
+    lines = [line for line in text.splitlines() if line.startswith('"')]
+    table = list(csv.reader(io.StringIO("\n".join(lines))))
+    if len(table) < 3:
+        return {"failure": first_telling_line(text)}
+    names, units, kernels = table[0], table[1], []
+    for line in table[2:]:
+        cells = dict(zip(names, line))
+        one: dict = {"kernel": cells.get("Kernel Name", "")[:80]}
+        for metric, short in COUNTED.items():
+            if metric in cells:
+                one[short] = number(cells[metric])
+                if unit := dict(zip(names, units)).get(metric):
+                    one[short + "_unit"] = unit
+        stalls = {hit[1]: number(cells.get(name)) for name in names if (hit := STALL.match(name))}
+        ranked = sorted(((v, k) for k, v in stalls.items() if v), reverse=True)
+        one["stalls"] = {key: value for value, key in ranked[:6]}
+        waiting, issued = stalls.get("long_scoreboard"), one.get("issued_a_cycle")
+        if waiting and issued:  # warps that wait for memory, each for one load of 16 bytes a lane
+            one["bytes_in_flight_a_multiprocessor_at_least"] = round(
+                waiting * issued * SCHEDULERS * LANES * WIDTH
+            )
+        kernels.append(one)
+    return {"numbers": {"kernels": kernels}, "remarks": [in_short(one) for one in kernels[:1]]}
+
+
+def in_short(kernel: dict) -> str:
+    stalls = ", ".join(f"{name} {value:.1f}" for name, value in list(kernel["stalls"].items())[:3])
+    flight = kernel.get("bytes_in_flight_a_multiprocessor_at_least")
+    return (f"DRAM at {kernel.get('dram_percent') or '?'} % of its peak; warps that wait for each "
+            f"that issues: {stalls or '?'}; bytes in flight a multiprocessor: at least "
+            f"{flight or '?'}")  # fmt: skip
+
+
+READERS = {
+    "text": read_text, "gtest": read_gtest, "bench": read_bench, "lines": read_lines,
+    "beside": read_beside, "probe": read_probe, "counters": read_counters,
+}  # fmt: skip

@@ -1,0 +1,102 @@
+"""Set A, is it right: the table of its stages, but for the suites of gtest's (suites.py)."""
+
+from stage import Stage
+from suites import sanitized
+
+BENCH = "{bin}/rondo bench all_reduce"
+ONCE = "{way} -n 2 -w 1 -c 1 -T 8 --no-progress --json {json}"
+RANKS = "-g 1 --ranks-per-gpu 4"
+
+
+def forced(algorithm: str, protocol: str) -> dict[str, str]:
+    return {"NCCL_ALGO": algorithm, "NCCL_PROTO": protocol}
+
+
+# One all-reduce each way, by itself, checked: name, what its plan must say, environment, ranks.
+WAYS = [
+    ("threads", "", {}, RANKS),
+    ("threads-graph", "", {}, f"{RANKS} -G 2"),
+    ("processes-staged", "", {}, "--ranks 2"),
+    ("processes-registered", "", {}, "--ranks 2 -R 2"),
+    ("processes-graph", "", {}, "--ranks 2 -G 2"),
+    ("ring-simple", "ring", forced("ring", "Simple"), RANKS),
+    ("ring-ll", "ring", forced("ring", "LL"), RANKS),
+    # Nothing promises that lines of 128 bytes stay whole: a failure here is an answer, too.
+    ("ring-ll128", "ring", forced("ring", "LL128"), RANKS),
+    ("tree", "tree", forced("tree", "Simple"), RANKS),
+    ("tree-ll", "tree", forced("tree", "LL"), RANKS),
+    ("ring-graph", "ring", forced("ring", "Simple"), f"{RANKS} -G 2"),
+]
+
+# The same tests where launches block, or streams share one hardware queue.
+SETTINGS = [
+    ("blocking-launches", "CUDA_LAUNCH_BLOCKING", "gpu_tests",
+     "*/1:Graphs.*:*Meet*_devices:*CopyEngines*"),
+    ("one-connection", "CUDA_DEVICE_MAX_CONNECTIONS", "gpu_tests",
+     "*/1:Graphs.*:*Meet*_devices:*CopyEngines*"),
+    ("processes-one-connection", "CUDA_DEVICE_MAX_CONNECTIONS", "gpu_process_tests", "SharedGpu*"),
+]  # fmt: skip
+
+PRELOADED = {"LD_PRELOAD": "{lib}/libnccl.so.2"}
+TORCH = [("1", "--ranks 1"), ("2-graphs", "--ranks 2 --only graphs"), ("2", "--ranks 2"),
+         ("2-kill", "--ranks 2 --kill")]  # fmt: skip
+CLIENTS = [
+    ("vllm-calls", "as_vllm.py {cudart} 2", "cudart"),
+    ("cupy-calls", "as_cupy.py {cudart} 2", "cudart"),
+    ("cupy", "with_cupy.py cuda 2", ""),
+    ("jax", "with_jax.py cuda 2", ""),
+]
+
+# Races and barriers in the kernels of rings and lines.
+RACES = [
+    ("ring", "Settings/Connected.GoRoundManyTimesMoreThanThereAreSlots/ring_simple_one"),
+    ("ll", "Settings/Connected.GoRoundManyTimesMoreThanThereAreSlots/ring_ll_one"),
+    (
+        "pushed",
+        "Settings/Connected.GoRoundManyTimesMoreThanThereAreSlots/allreduce_oneshot_ll_devices",
+    ),
+]
+
+
+def ways() -> list[Stage]:
+    return [
+        Stage(f"ways.{name}", f"{BENCH} {ranks} {ONCE}", 15, 100 + i, reads="bench", env=env,
+              alone=True, plan=plan)
+        for i, (name, plan, env, ranks) in enumerate(WAYS)
+    ]  # fmt: skip
+
+
+def settings() -> list[Stage]:
+    return [
+        Stage(f"settings.{name}", ("{bin}/" + program, f"--gtest_filter={tests}"), 60, 400,
+              reads="gtest", env={variable: "1"}, program="", needs=f"bin:{program}")
+        for name, variable, program, tests in SETTINGS
+    ]  # fmt: skip
+
+
+def programs() -> list[Stage]:
+    torch = [
+        Stage(f"torch.{name}", "{python} {here}/torch_check.py " + options, 60, 200 + i, "programs",
+              env=PRELOADED, needs="torch")
+        for i, (name, options) in enumerate(TORCH)
+    ]  # fmt: skip
+    clients = [
+        Stage(f"clients.{name}", "{python} {here}/clients/" + words, 60, 210 + i, "programs",
+              env=PRELOADED, needs=need)
+        for i, (name, words, need) in enumerate(CLIENTS)
+    ]  # fmt: skip
+    return torch + clients
+
+
+def races() -> list[Stage]:
+    return [
+        sanitized(tool, name, "gpu_tests", [test], 700 + i)
+        for tool in ("racecheck", "synccheck")
+        for i, (name, test) in enumerate(RACES)
+    ]
+
+
+def stages() -> list[Stage]:
+    probe = Stage("probe", "{bin}/gpu_probe --seconds 110 --json {json}", 130, 0, reads="probe",
+                  alone=True, needs="bin:gpu_probe")  # fmt: skip
+    return [probe, *ways(), *programs(), *settings(), *races()]

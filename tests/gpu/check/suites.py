@@ -1,0 +1,113 @@
+"""Every suite of gtest's as a stage, and what follows where one fails.
+
+A suite runs in processes of its own, so that an error that sticks to the device's context, or a
+hang, costs the rest of this suite only. What was not reached, or failed after the first failure, is
+then begun again without the test that was at fault, up to twice; and the tests at fault run once
+more under compute-sanitizer's memcheck, where there is one.
+"""
+
+import fnmatch
+import subprocess
+
+from stage import Stage
+
+# Of each program: seconds that a test may take, and its priority, most telling suites first.
+PROGRAMS = {"gpu_tests": 3.0, "gpu_process_tests": 6.0}
+LEAST, MOST = 20.0, 120.0
+LARGE = 20  # tests of a suite
+FIRST = [
+    "gpu_tests.DeviceBinding", "gpu_tests.Ranks/DeviceCollectives", "gpu_tests.Graphs",
+    "gpu_process_tests.Processes/SharedGpu", "gpu_tests.Settings/Connected*",
+    "gpu_process_tests.SharedGpu*", "gpu_process_tests.Places/ProcessGraphs",
+    "gpu_process_tests.Places/ProcessFaults*", "gpu_tests.*Connected*",
+    "gpu_tests.Devices/CopyEngines", "gpu_process_tests.Victims/ProcessDeath",
+    "gpu_process_tests.*Abort*", "gpu_process_tests.Hosts/GpuHosts", "gpu_process_tests.*Hosts*",
+    "gpu_process_tests.*Mixed*", "gpu_process_tests.Device*", "gpu_process_tests.*",
+]  # fmt: skip
+SUITES, AGAIN, MEMCHECK = 300, 500, 600  # priorities
+ROUNDS, MOST_MEMCHECKS = 2, 6
+
+
+def list_tests(program: str) -> dict[str, list[str]]:
+    """Suite: names of its tests, as the program lists them; nothing where it cannot."""
+    try:
+        said = subprocess.run(
+            [program, "--gtest_list_tests"], capture_output=True, text=True, timeout=30
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    suites: dict[str, list[str]] = {}
+    suite = ""
+    for line in said.splitlines():
+        word = line.split("#")[0].strip()
+        if word.endswith(".") and not line.startswith(" "):
+            suite = word
+        elif word and line.startswith("  ") and suite:
+            suites.setdefault(suite[:-1], []).append(suite + word)
+    return suites
+
+
+def parts_of(suite: str, tests: list[str]) -> dict[str, list[str]]:
+    """A large suite of parameters is a stage for each of them."""
+    if len(tests) <= LARGE:
+        return {suite: tests}
+    parts: dict[str, list[str]] = {}
+    for test in tests:
+        parts.setdefault(f"{suite}/{test.split('/')[-1]}", []).append(test)
+    return parts if len(parts) < len(tests) else {suite: tests}
+
+
+def some(name: str, program: str, tests: list[str], **more) -> Stage:
+    """A stage that runs these tests."""
+    limit = min(max(LEAST, 10 + PROGRAMS[program] * len(tests)), MOST)
+    command = ("{bin}/" + program, "--gtest_filter=" + ":".join(tests))
+    return Stage(name, command, limit, reads="gtest", tests=tuple(tests), program=program, **more)
+
+
+def suites(machine) -> list[Stage]:
+    stages = []
+    for program in PROGRAMS:
+        listed = list_tests(f"{machine.bin}/{program}").items()
+        parts = [part for suite, tests in listed for part in parts_of(suite, tests).items()]
+        for suite, tests in parts:
+            name = f"{program}.{suite}"
+            place = next(
+                (i for i, p in enumerate(FIRST) if fnmatch.fnmatchcase(name, p)), len(FIRST)
+            )
+            stages.append(some(name, program, tests, priority=SUITES + place))
+        if not any(stage.program == program for stage in stages):
+            stages.append(
+                Stage(f"{program}.none", ("{bin}/" + program, "--gtest_list_tests"), LEAST,
+                      needs=f"bin:{program}", reads="gtest", tests=("any",))
+            )  # fmt: skip
+    return stages
+
+
+class Followers:
+    """What a suite that failed calls for."""
+
+    def __init__(self, machine) -> None:
+        self.machine, self.memchecks = machine, 0
+
+    def __call__(self, stage: Stage, record: dict) -> list[Stage]:
+        tests = record.get("tests")
+        if not stage.program or not tests or record["status"] not in ("failed", "hung"):
+            return []
+        at_fault = tests["running"] or next(iter(tests["failed"]), "")
+        rest = [t for t in (*tests["failed"], *tests["not_reached"]) if t != at_fault]
+        base = stage.name.split("~")[0]
+        more = []
+        if rest and stage.round < ROUNDS:
+            more.append(some(f"{base}~{stage.round + 1}", stage.program, rest, priority=AGAIN,
+                             round=stage.round + 1))  # fmt: skip
+        if at_fault and self.memchecks < MOST_MEMCHECKS and not self.machine.lacks("sanitizer"):
+            self.memchecks += 1
+            more.append(sanitized("memcheck", at_fault, stage.program, [at_fault], MEMCHECK))
+        return more
+
+
+def sanitized(tool: str, name: str, program: str, tests: list[str], priority: int) -> Stage:
+    command = ("{sanitizer}", "--tool", tool, "--error-exitcode", "9", "--target-processes", "all",
+               "{bin}/" + program, "--gtest_filter=" + ":".join(tests))  # fmt: skip
+    return Stage(f"sanitizer.{tool}.{name}", command, 60, priority, reads="gtest",
+                 needs="sanitizer", tests=tuple(tests))  # fmt: skip

@@ -1,0 +1,139 @@
+"""tests/gpu/check.sh on suites with planted faults: each loses one suite and is named.
+
+check_planted.py BUILD: the folder whose bin/gpu_tests is planted/suites.cc, on the emulated GPU.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+GPU = pathlib.Path(__file__).resolve().parents[1]
+TOKEN = "RONDO_PLANTED_RUN"
+
+
+def begin(build: str, out: str, *words: str, **more: str) -> subprocess.Popen:
+    environment = {**os.environ, "PATH": f"{GPU / 'emulated'}:{os.environ['PATH']}", "OUT": out,
+                   "JOBS": "3", TOKEN: out, **more}  # fmt: skip
+    return subprocess.Popen(
+        ["bash", GPU / "check.sh", "--built", build, *words], stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, env=environment,
+    )  # fmt: skip
+
+
+def check(*words: str, **more: str) -> tuple[int, str]:
+    with begin(*words, **more) as process:
+        said = process.communicate(timeout=240)[0]
+    return process.returncode, said
+
+
+def results_in(out: str) -> dict:
+    text = (pathlib.Path(out) / "results.json").read_text()
+    return json.loads(text, parse_constant=refuse)
+
+
+def still_there(out: str) -> list[str]:
+    """Processes of the check that outlive it, found by their environment."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if (
+                entry.name.isdigit()
+                and f"{TOKEN}={out}".encode() in (entry / "environ").read_bytes()
+            ):
+                found.append(entry.name)
+        except OSError:
+            pass
+    return found
+
+
+def refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+def faults_are_told_apart(build: str) -> None:
+    with tempfile.TemporaryDirectory() as out:
+        code, said = check(build, out, "A", ONLY="gpu_tests,gpu_process_tests,clients.jax")
+        print(said)
+        assert code == 1, code
+        assert len(said) < 12_000
+        files = os.listdir(out)
+        assert len(files) <= 8 and "summary.txt" in files, files
+        results = results_in(out)
+        assert results["complete"] and results["running"] == []
+        stages = {stage["name"].removeprefix("gpu_tests."): stage for stage in results["stages"]}
+        status = {name: stage["status"] for name, stage in stages.items()}
+        assert status == {
+            "PlantedNothing": "passed", "PlantedWrongSum": "failed",
+            "PlantedHang": "hung", "PlantedHang~1": "passed",
+            "PlantedStickyError": "failed", "PlantedStickyError~1": "passed",
+            "PlantedCrash": "failed", "PlantedExit": "failed",
+            "gpu_process_tests.none": "not run", "clients.jax": status.get("clients.jax"),
+        }, status  # fmt: skip
+        assert status["clients.jax"] in ("not run", "failed")  # not on the emulated GPU
+        assert stages["PlantedWrongSum"]["tests"]["passed"] == 1
+        assert "planted: the sum of rank 1" in stages["PlantedWrongSum"]["failure"]
+        assert "PlantedHang.WaitsForever" in stages["PlantedHang"]["failure"]
+        assert stages["PlantedHang~1"]["tests"]["passed"] == 1
+        assert "LosesTheDevice" in stages["PlantedStickyError"]["failure"]
+        assert stages["PlantedStickyError"]["tests"]["passed"] == 0, "the error does not stick"
+        assert stages["PlantedStickyError~1"]["tests"]["passed"] == 1
+        assert "SIGABRT" in stages["PlantedCrash"]["how"]
+        assert stages["PlantedExit"]["how"] == "exit status 5"
+        for name in ("HUNG gpu_tests.PlantedHang", "FAILED gpu_tests.PlantedStickyError"):
+            assert name in said[-4000:], name
+        assert still_there(out) == []
+
+
+def the_time_of_a_set_ends_it(build: str) -> None:
+    with tempfile.TemporaryDirectory() as out:
+        code, said = check(build, out, "A", ONLY="*PlantedHang,*PlantedNothing", JOBS="1",
+                           SECONDS_IN_ALL="8")  # fmt: skip
+        status = {stage["name"]: stage["how"] for stage in results_in(out)["stages"]
+                  if stage["status"] == "not run"}  # fmt: skip
+        assert "cut off" in status["gpu_tests.PlantedHang"], (status, said)
+        assert code == 0 and still_there(out) == []
+
+
+def a_signal_ends_it_well(build: str) -> None:
+    with tempfile.TemporaryDirectory() as out:
+        with begin(build, out, "A", ONLY="*PlantedHang,*PlantedNothing", JOBS="1") as process:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                time.sleep(0.1)
+                if os.path.exists(f"{out}/results.json") and results_in(out)["running"] == [
+                    "gpu_tests.PlantedHang"
+                ]:
+                    break
+            process.terminate()
+            said = process.communicate(timeout=60)[0]
+        hung = {stage["name"]: stage for stage in results_in(out)["stages"]}[
+            "gpu_tests.PlantedHang"
+        ]
+        assert (hung["status"], hung["how"]) == ("not run", "stopped by SIGTERM"), (hung, said)
+        assert "1 passed" in said and still_there(out) == [], said
+
+
+def what_is_asked_for_is_there(build: str) -> None:
+    with tempfile.TemporaryDirectory() as out:
+        code, said = check(build, out, LIST="1")
+        assert code == 0 and not os.listdir(out), said
+        for name in ("probe", "ways.ring-ll128", "gpu_tests.PlantedHang", "ring.LL-32", "micro"):
+            assert f"  {name} " in said, name
+        code, said = check(build, out, ONLY="nobody")
+        assert code == 2 and "no stage is called nobody" in said, said
+
+
+def main() -> None:
+    build = sys.argv[1]
+    what_is_asked_for_is_there(build)
+    the_time_of_a_set_ends_it(build)
+    a_signal_ends_it_well(build)
+    faults_are_told_apart(build)
+
+
+if __name__ == "__main__":
+    main()

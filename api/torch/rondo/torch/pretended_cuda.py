@@ -167,6 +167,10 @@ def modules(root: types.ModuleType) -> list[types.ModuleType]:
     return [root, *(m for name, m in list(sys.modules.items()) if name.startswith(inside) and m)]
 
 
+def find(root: types.ModuleType, name: str) -> Any:
+    return next((vars(m)[name] for m in modules(root) if name in vars(m)), None)
+
+
 def own(name: str, answer: Any) -> Any:
     """torch.compile tells functions apart by what they are: each name gets one of its own."""
     if not isinstance(answer, types.FunctionType):
@@ -175,6 +179,7 @@ def own(name: str, answer: Any) -> Any:
         answer.__code__, answer.__globals__, name, answer.__defaults__, answer.__closure__
     )
     copy.__kwdefaults__ = answer.__kwdefaults__
+    copy.__dict__.update(answer.__dict__)
     return copy
 
 
@@ -191,9 +196,9 @@ def refuse() -> None:
         if root is None:
             continue
         names = {
-            name: pretended_refusals.refusal(where, name, reason)
+            name: pretended_refusals.refusal(where, name, reason, theirs)
             for name, reason in reasons.items()
-            if hasattr(root, name)
+            if (theirs := find(root, name)) is not None
         }
         replace(root, names)
 

@@ -16,11 +16,19 @@ TUNING = "there is no GPU library whose kernels could be tuned"
 SEVERAL = "it is for several GPUs of one process; use torch.distributed"
 STORAGE = "there is no way from GPU memory to a file: use torch.save and torch.load"
 
-# By module; names that begin with a capital letter are classes.
+# By module; what is refused of torch.cuda is refused in its submodules too.
 REFUSED: dict[str, dict[str, str]] = {
     "torch.cuda": {
-        **dict.fromkeys(("CUDAGraph", "graph", "make_graphed_callables"), GRAPHS),
-        "graph_pool_handle": GRAPHS,
+        **dict.fromkeys(
+            (
+                "CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "export_dot",
+                "export_graph_data", "register_graph_capture_start_hook",
+                "register_graph_capture_end_hook", "register_graph_instantiate_hook",
+                "register_graph_replay_start_hook", "register_graph_replay_end_hook",
+                "register_graph_destroy_hook",
+            ),
+            GRAPHS,
+        ),
         **dict.fromkeys(("utilization", "temperature", "power_draw", "clock_rate"), NVML),
         "memory_usage": NVML,
         **dict.fromkeys(("current_blas_handle", "current_solver_handle", "GreenContext"), HANDLES),
@@ -39,7 +47,7 @@ REFUSED: dict[str, dict[str, str]] = {
             "get_filename", "get_results", "get_validators", "read_file", "write_file",
             "write_file_on_exit", "tune_gemm_in_file", "mgpu_tune_gemm_in_file",
             "set_rotating_buffer_size", "get_rotating_buffer_size",
-            "set_numerical_check_tolerances",
+            "set_numerical_check_tolerances", "set_cublaslt_requested_algo_count",
         ),
         TUNING,
     ),
@@ -64,13 +72,16 @@ REFUSED: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
-def refusal(where: str, name: str, reason: str) -> Any:
+def refusal(where: str, name: str, reason: str, theirs: Any) -> Any:
+    """What stands in place of theirs, a class or a function."""
     text = f"rondo: {where}.{name} is not there under rondo.torch.run --device cpu: {reason}"
 
     def refuse(*_: Any, **__: Any) -> None:
         raise RuntimeError(text)
 
-    if not name[0].isupper() and name != "graph":
-        refuse.__name__ = name
-        return refuse
-    return type(name, (), {"__init__": refuse, "__module__": where, "__doc__": text})
+    if isinstance(theirs, type):
+        return type(name, (), {"__init__": refuse, "__module__": where, "__doc__": text})
+    refuse.__name__ = name
+    if hasattr(theirs, "__wrapped__"):  # torch.compile looks at what context managers wrap
+        refuse.__wrapped__ = theirs.__wrapped__
+    return refuse

@@ -71,15 +71,18 @@ def profiled(title: Title, inputs: int | None, nccl: Title | None = None) -> Cal
     """inputs: which argument holds the tensors that the rank gives."""
 
     def decorate(method: Callable) -> Callable:
-        @functools.wraps(method)
-        def with_event(group, *arguments, **named):
-            if not profiler._is_profiler_enabled or getattr(_here, "inside", False):
-                return method(group, *arguments, **named)
-            backend, given = group.profiled_as, [*arguments, *named.values()]
+        def event_of(group, *given) -> tuple[str, list[torch.Tensor]]:
+            backend = group.profiled_as
             words = nccl if nccl and backend == "nccl" else title
-            name = f"{backend}:{words if isinstance(words, str) else words(group, given)}"
-            shown = [] if inputs is None else tensors_in(given[inputs])
-            return recorded(name, shown, lambda: method(group, *arguments, **named))
+            name = words if isinstance(words, str) else words(group, given)
+            return f"{backend}:{name}", [] if inputs is None else tensors_in(given[inputs])
+
+        @functools.wraps(method)
+        def with_event(*arguments, **named):
+            if not profiler._is_profiler_enabled or getattr(_here, "inside", False):
+                return method(*arguments, **named)
+            event = event_of(*arguments, *named.values())
+            return recorded(*event, lambda: method(*arguments, **named))
 
         return with_event
 

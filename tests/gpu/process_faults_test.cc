@@ -3,6 +3,7 @@
 // usable.
 #include <signal.h>
 
+#include <atomic>
 #include <thread>
 
 #include "tests/gpu/process_ranks.h"
@@ -311,6 +312,7 @@ INSTANTIATE_TEST_SUITE_P(Callers, ProcessAbort,
                          testing::Combine(testing::Values(0, 1), testing::ValuesIn(kPlaces)));
 
 // A rank that is as far ahead as it may be waits on its host: abort from another thread ends that.
+constexpr int kAhead = 256;
 TEST_P(ProcessFaults, AbortEndsACallThatWaitsForRoom) {
   RankProcesses ranks(2, options(),
                       on_gpu(
@@ -319,12 +321,14 @@ TEST_P(ProcessFaults, AbortEndsACallThatWaitsForRoom) {
                               ASSERT_TRUE(seat.seat.wait_flag(1, 60));
                             } else {
                               Sums sums(seat, 10);
+                              std::atomic<int> made{0};
                               std::thread other([&] {
-                                nap(0.3);
+                                for (int seen = -1; seen != made || seen < kAhead; nap(0.3))
+                                  seen = made;
                                 EXPECT_EQ(ncclCommAbort(seat.comm), ncclSuccess);
                               });
                               ncclResult_t result = ncclSuccess;
-                              for (int i = 0; i < 1000 && result == ncclSuccess; ++i)
+                              for (; made < 1000 && result == ncclSuccess; ++made)
                                 result = sums.call();
                               EXPECT_EQ(result, ncclInvalidUsage) << ncclGetLastError(nullptr);
                               other.join();

@@ -8,6 +8,7 @@
 #                                          (ONLY=ring.* for a part; 10 minutes of two cores)
 #   bash tests/run.sh cuda_size            the size of the library for every architecture: slow
 #   bash tests/run.sh torch_all            also the slow tests of PyTorch programs
+#   bash tests/run.sh loaded               stages dev, simt and torch beside two busy loops
 #   RONDO_TORCH=2.14.1 bash tests/run.sh torch_all    on another release of PyTorch
 #   bash tests/run.sh torch_imports        what CUDA builds of PyTorch import, anew (1.6 GB)
 #   bash tests/run.sh torch_preload        the whole CUDA build on our libnccl.so.2 (5 GB), no GPU
@@ -165,6 +166,22 @@ stage_torch() {
   $venv/bin/torchrun --no-python --nproc-per-node 3 build/release/bin/hello_allreduce
 }
 stage_torch_all() { stage_torch --slow; }
+
+# Beside two loops that keep two cores busy: nothing may depend on how quickly it runs. The loops
+# end with this program, however it ends.
+stage_loaded() (
+  busy=()
+  trap 'kill "${busy[@]}" 2>/dev/null || true' EXIT
+  trap 'exit 1' INT TERM
+  for loop in 1 2; do
+    (while kill -0 $$ 2>/dev/null; do :; done) &
+    busy+=($!)
+  done
+  for stage in dev simt torch; do
+    echo "== $stage, loaded"
+    "stage_$stage"
+  done
+)
 
 # CuPy's own module on the emulated GPU and on host memory, JAX's check on JAX's own collectives:
 # programs that tests/gpu/check.sh then runs on a GPU.

@@ -15,6 +15,7 @@ import socket
 import tempfile
 import time
 import traceback
+from datetime import timedelta
 
 import pytest
 import rondo.torch  # noqa: F401  where the package is not installed
@@ -23,7 +24,7 @@ import torch.distributed as dist
 
 torch.set_num_threads(1)  # forked children may not use a pool of their parent
 FORK = multiprocessing.get_context("fork")
-DEADLINE_SECONDS = 90
+DEADLINE_SECONDS = 300  # of machines that do other things too
 
 
 def free_port() -> int:
@@ -96,3 +97,21 @@ def environment(rank, size, port):
     os.environ.update(
         MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size)
     )
+
+
+def impatient_group(seconds, size=2):
+    """A group in which a call waits so long at most; the ranks may take longer to make it."""
+    group = dist.new_group(list(range(size)))
+    dist.barrier(group)
+    group.set_timeout(timedelta(seconds=seconds))
+    return group
+
+
+def tell(what):
+    dist.distributed_c10d._get_default_store().set(what, "")
+
+
+def stay_until(what):
+    """Until another rank tells it."""
+    limit = timedelta(seconds=DEADLINE_SECONDS)
+    dist.distributed_c10d._get_default_store().wait([what], limit)

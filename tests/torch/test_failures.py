@@ -12,7 +12,16 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import environment, free_port, ranks, run
+from ranks import (
+    DEADLINE_SECONDS,
+    environment,
+    free_port,
+    impatient_group,
+    ranks,
+    run,
+    stay_until,
+    tell,
+)
 from rondo.torch.errors import check
 from rondo.torch.library import lib
 from rondo.torch.meeting import Meeting
@@ -22,27 +31,25 @@ PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 @ranks(2)
 def test_a_straggler_is_named_after_the_groups_timeout(rank, size):
-    group = dist.new_group([0, 1], timeout=timedelta(seconds=1))
-    if rank == 0:
-        with pytest.raises(dist.DistBackendError, match="waited 1 s for rank 1 .*AllReduce"):
-            dist.all_reduce(torch.ones(4), group=group)
-    else:
-        time.sleep(2)
+    group = impatient_group(1)
+    if rank == 1:
+        return stay_until("named")
+    with pytest.raises(dist.DistBackendError, match="waited 1 s for rank 1 .*AllReduce"):
+        dist.all_reduce(torch.ones(4), group=group)
+    tell("named")
 
 
 @ranks(2)
 def test_every_kind_of_timeout_bounds_its_call(rank, size):
     if rank == 1:
-        time.sleep(6)
-        return
+        return stay_until("bounded")
     for limited in (
         lambda: dist.barrier(timeout=timedelta(seconds=0.5)),
         lambda: dist.all_reduce(torch.ones(1), async_op=True).wait(timedelta(seconds=0.5)),
     ):
-        begin = time.monotonic()
         with pytest.raises(dist.DistBackendError, match="rank 1|rank 0 waited"):
-            limited()
-        assert time.monotonic() - begin < 5  # a bound with room, not a measurement
+            limited()  # the group's limit is above that of this test
+    tell("bounded")
 
 
 @ranks(2, group=False)
@@ -50,26 +57,26 @@ def test_torchs_timeouts_replace_rondos(rank, size):
     os.environ["RONDO_TIMEOUT"] = "0.2" if rank else "600"
     store = f"file://{tempfile.gettempdir()}/rondo-timeout-{os.getppid()}"
     dist.init_process_group(
-        "rondo", init_method=store, rank=rank, world_size=size, timeout=timedelta(seconds=1.5)
+        "rondo", init_method=store, rank=rank, world_size=size, timeout=timedelta(seconds=8)
     )
     if rank == 0:
         time.sleep(0.7)  # longer than rank 1 would wait by RONDO_TIMEOUT
     dist.all_reduce(torch.ones(1))
-    if rank == 0:
-        with pytest.raises(dist.DistBackendError, match="waited 1.5 s for rank 1"):
-            dist.all_reduce(torch.ones(1))
-    else:
-        time.sleep(2.5)
+    if rank == 1:
+        return stay_until("named")
+    with pytest.raises(dist.DistBackendError, match="waited 8 s for rank 1"):
+        dist.all_reduce(torch.ones(1))
+    tell("named")
 
 
 @ranks(2)
 def test_set_timeout(rank, size):
     dist.group.WORLD.set_timeout(timedelta(seconds=0.5))
-    if rank == 0:
-        with pytest.raises(dist.DistBackendError, match="waited 0.5 s for rank 1"):
-            dist.broadcast(torch.ones(4), 1)
-    else:
-        time.sleep(2)
+    if rank == 1:
+        return stay_until("named")
+    with pytest.raises(dist.DistBackendError, match="waited 0.5 s for rank 1"):
+        dist.broadcast(torch.ones(4), 1)
+    tell("named")
 
 
 @ranks(2)
@@ -141,7 +148,7 @@ def test_processes_exit_without_destroy_process_group(how, tmp_path):
         for rank in range(2)
     ]
     for process in processes:
-        _, errors = process.communicate(timeout=100)
+        _, errors = process.communicate(timeout=DEADLINE_SECONDS)
         assert process.returncode == 0, errors.decode()
 
 
@@ -166,7 +173,7 @@ def test_restart_by_torchrun_resumes_from_the_checkpoint(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
          "--max-restarts=1", PROGRAMS / "restarted.py", tmp_path / "checkpoint"],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=170,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_SECONDS,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
@@ -264,7 +271,7 @@ def test_world_sizes_that_differ_end_both_ranks(sizes):
         with pytest.raises(dist.DistError, match=named):
             dist.init_process_group(
                 "rondo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=sizes[rank],
-                timeout=timedelta(seconds=3),
+                timeout=timedelta(seconds=8),
             )  # fmt: skip
 
     assert run(body, 2, group=False) == [0, 0]
@@ -302,7 +309,7 @@ def test_a_master_that_is_not_there_is_named():
                 timeout=timedelta(seconds=2),
             )  # fmt: skip
 
-    assert run(body, 1, group=False, deadline=60) == [0]
+    assert run(body, 1, group=False) == [0]
 
 
 def test_a_master_that_dies_while_others_wait_is_named():

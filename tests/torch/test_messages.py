@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import ranks
+from ranks import impatient_group, ranks, stay_until, tell
 
 BEYOND_EAGER = 6 << 20  # bytes
 
@@ -61,11 +61,12 @@ def test_what_send_buffers_is_an_option(rank, size):
 
 
 def both_wait_in_send(rank, count):
-    group = dist.new_group([0, 1], timeout=timedelta(seconds=1))
-    named = f"rank {rank} waited 1 s to send .* to rank {1 - rank} .*each waits for the other"
+    group = impatient_group(3)
+    named = f"rank {rank} waited 3 s to send .* to rank {1 - rank} .*each waits for the other"
     with pytest.raises(dist.DistBackendError, match=named):
         dist.send(torch.zeros(count), 1 - rank, group=group)
-    time.sleep(1)  # or the other one would see this one leave
+    tell(f"named by {rank}")
+    stay_until(f"named by {1 - rank}")  # or the other one would see this one leave
 
 
 @ranks(2, hosts=(1, 2))

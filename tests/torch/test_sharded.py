@@ -94,7 +94,7 @@ def test_tensor_parallel(rank, size):
     torch.testing.assert_close(torch.tensor(losses), torch.tensor(alone))
 
 
-@ranks(2, deadline=150)
+@ranks(2)
 def test_compile_to_a_graph(rank, size):
     @torch.compile(fullgraph=True, backend="aot_eager")
     def step(x):
@@ -130,7 +130,7 @@ def test_compile_to_machine_code(tmp_path):
             got = step(x, torch.empty(4 * size))
             torch.testing.assert_close(got, torch.full((4,), 2 * 4 * size * wanted + wanted))
 
-    run(body, 2, deadline=200)
+    run(body, 2)
 
 
 @pytest.mark.slow
@@ -143,7 +143,7 @@ def test_compiled_ddp_takes_the_steps_of_one_process(tmp_path):
         alone = train(perceptron(), [pairs()] * STEPS, pair_loss)
         torch.testing.assert_close(losses, torch.tensor(alone))
 
-    run(body, 2, deadline=200)
+    run(body, 2)
 
 
 @ranks(2)

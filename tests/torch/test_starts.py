@@ -25,7 +25,7 @@ def start(*command):
 
 
 def output(process):
-    text, _ = process.communicate(timeout=170)
+    text, _ = process.communicate(timeout=600)
     assert process.returncode == 0, text
     return text
 

@@ -2,12 +2,11 @@
 
 import gc
 import time
-from datetime import timedelta
 
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import ranks
+from ranks import impatient_group, ranks, stay_until, tell
 
 
 def summed(number, **options):
@@ -72,9 +71,9 @@ def test_results_are_there_when_is_completed_says_so(rank, size):
 
 @ranks(2)
 def test_errors_are_raised_by_wait_and_by_the_future(rank, size):
-    group = dist.new_group([0, 1], timeout=timedelta(seconds=1))
+    group = impatient_group(1)
     if rank == 1:
-        return time.sleep(3)
+        return stay_until("raised")
     work = dist.all_reduce(torch.ones(4), group=group, async_op=True)
     future = work.get_future()
     for _ in range(2):
@@ -84,3 +83,4 @@ def test_errors_are_raised_by_wait_and_by_the_future(rank, size):
         future.wait()
     assert work.is_completed() and not work.is_success()
     assert isinstance(work.exception(), dist.DistBackendError)
+    tell("raised")

@@ -63,6 +63,8 @@ Done SpanningKernels::open() {
   connections_->host_control(terms_.rank).limit_ns =
       static_cast<std::uint64_t>(terms_.kernel_seconds * 1e9);
   auto options = tcp::NetworkOptions::from_environment(terms_.secret);
+  options.rank = terms_.rank;
+  options.purpose = "relay";
   options.sockets = 1;  // channels are enough
   RONDO_TRY(auto network, tcp::TcpNetwork::open(std::move(options)));
   RONDO_TRY(relay_, Relay::open(std::move(network), lines_of(*connections_, terms_.rank)));

@@ -45,6 +45,7 @@ class RelayPair : public testing::Test {
     std::vector<std::vector<std::byte>> addresses;
     for (int r = 0; r < 2; ++r) {
       tcp::NetworkOptions options;
+      options.rank = r;
       options.sockets = 1;
       auto network = tcp::TcpNetwork::open(options);
       ASSERT_TRUE(network.ok());

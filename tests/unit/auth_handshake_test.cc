@@ -62,9 +62,9 @@ struct Talk {
         acceptors_secret(acceptors) {}
 
   Talk& run(const Middle& middle = {}) {
-    for (int message = 0; message < 3; ++message) {
-      Handshake& from = message == 1 ? acceptor : connector;
-      Handshake& to = message == 1 ? connector : acceptor;
+    for (int message = 0; message < 4; ++message) {
+      Handshake& from = message % 2 == 1 ? acceptor : connector;
+      Handshake& to = message % 2 == 1 ? connector : acceptor;
       if (from.state() == State::kTurn && message == 1) from.challenge(acceptors_secret);
       if (from.state() == State::kTurn && message == 2) from.answer(payload);
       Bytes bytes = take(from);
@@ -75,6 +75,7 @@ struct Talk {
     return *this;
   }
   bool acceptor_proven() const { return acceptor.state() == State::kProven; }
+  bool proven() const { return acceptor_proven() && connector.state() == State::kProven; }
   bool connector_refused() const { return connector.state() == State::kRefused; }
 };
 
@@ -105,7 +106,11 @@ TEST(Handshake, TakesBytesOneByOneAndNoneBeyondItsOwn) {
   Bytes answer = take(connector);
   answer.push_back(std::byte{78});
   EXPECT_EQ(give(acceptor, answer, 1), answer.size() - 1);
+  Bytes welcome = take(acceptor);
   EXPECT_EQ(acceptor.state(), State::kProven);
+  welcome.push_back(std::byte{79});
+  EXPECT_EQ(give(connector, welcome, 1), welcome.size() - 1);
+  EXPECT_EQ(connector.state(), State::kProven);
 }
 
 TEST(Handshake, RefusesAWrongSecretOnBothSides) {
@@ -142,7 +147,7 @@ TEST(Handshake, AnAnswerForAnotherEndpointIsNoProof) {
 
 TEST(Handshake, EveryFlippedBitOfEveryMessageIsNoticed) {
   std::size_t bytes = 0;
-  for (int message = 0; message < 3; ++message) {
+  for (int message = 0; message < 4; ++message) {
     Talk plain;
     const std::size_t length = plain.run().heard[static_cast<std::size_t>(message)].size();
     for (std::size_t at = 0; at < length; ++at, ++bytes) {
@@ -151,7 +156,8 @@ TEST(Handshake, EveryFlippedBitOfEveryMessageIsNoticed) {
         talk.run([&](Bytes& said, int now) {
           if (now == message && at < said.size()) said[at] ^= static_cast<std::byte>(1 << bit);
         });
-        ASSERT_FALSE(talk.acceptor_proven()) << "message " << message << ", byte " << at;
+        ASSERT_FALSE(message < 3 ? talk.acceptor_proven() : talk.proven())
+            << "message " << message << ", byte " << at;
       }
     }
   }
@@ -159,7 +165,7 @@ TEST(Handshake, EveryFlippedBitOfEveryMessageIsNoticed) {
 }
 
 TEST(Handshake, EveryInsertedOrLostByteOfEveryMessageIsNoticed) {
-  for (int message = 0; message < 3; ++message) {
+  for (int message = 0; message < 4; ++message) {
     Talk plain;
     const std::size_t length = plain.run().heard[static_cast<std::size_t>(message)].size();
     for (std::size_t at = 0; at < length; ++at) {
@@ -175,7 +181,8 @@ TEST(Handshake, EveryInsertedOrLostByteOfEveryMessageIsNoticed) {
           }
         });
         // A byte that follows the last message is the connection's own.
-        ASSERT_FALSE(talk.acceptor_proven()) << "message " << message << ", byte " << at;
+        ASSERT_FALSE(message < 3 ? talk.acceptor_proven() : talk.proven())
+            << "message " << message << ", byte " << at;
       }
     }
   }

@@ -1,12 +1,15 @@
 // What ranks are told when one of them is wrong, late, dead, or not a rank at all.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cstdlib>
 
 #include "tests/unit/bootstrap_ranks.h"
+#include "transport/auth/acceptor.h"
+#include "transport/auth/handshake_io.h"
+#include "transport/bootstrap/connect.h"
 #include "transport/bootstrap/id_contents.h"
-#include "transport/bootstrap/knock.h"
 #include "transport/socket/tcp.h"
 
 namespace rondo::bootstrap {
@@ -74,21 +77,20 @@ TEST(BootstrapFaults, ARankOutOfRangeIsRefusedBeforeAnythingIsSent) {
 }
 
 // Joins with a protocol of its own; the rank at the other end of `foreign` is another build.
-Done join_with(const UniqueId& id, int rank, int size, const Dialect& dialect) {
+Done join_with(const UniqueId& id, int rank, int size, const auth::Build& build) {
   const auto contents = decode_id(id).value();
-  const Credentials credentials(contents.secret);
   const Place place{contents.port, contents.addresses};
   Join join;
   join.rank = rank;
   join.size = size;
   const auto patience = net::Patience::of(20s);
-  RONDO_TRY(auto link, knock({.place = place,
-                              .credentials = credentials,
-                              .door = kServer,
-                              .join = join,
-                              .what = "testing",
-                              .dialect = dialect},
-                             patience));
+  RONDO_TRY(auto link, connect({.place = place,
+                                .key = contents.secret,
+                                .endpoint = std::string(kRendezvous),
+                                .join = join,
+                                .what = "testing",
+                                .build = build},
+                               patience));
   RONDO_TRY(const auto frame, link.await(patience, "testing"));
   const auto error = decode_error(frame.payload);
   if (frame.type != kError || !error) return fail(Status::kInternalError, "no error came");
@@ -97,7 +99,7 @@ Done join_with(const UniqueId& id, int rank, int size, const Dialect& dialect) {
 
 TEST(BootstrapFaults, ARankOfAnotherBuildIsNamedToAll) {
   const auto id = make_unique_id().value();
-  Dialect other = Dialect::of_this_build();
+  auth::Build other;
   other.protocol += 1;
   other.pointer_bytes = 4;
   const auto results = as_threads(
@@ -145,7 +147,7 @@ TEST(BootstrapFaults, AnAbortedRankReturnsAndIsNamedToTheOthers) {
   std::atomic<bool> abort{false};
   const auto results = as_threads(3, [&](int i) -> Done {
     if (i == 2) {
-      std::this_thread::sleep_for(50ms);
+      std::this_thread::sleep_for(500ms);  // so that rank 1 has joined
       abort = true;
       return done();
     }
@@ -254,15 +256,15 @@ TEST(BootstrapFaults, StrangersDoNotDisturb) {
   std::thread strangers([&] {
     std::vector<net::Socket> silent;
     const std::vector<std::byte> garbage(3000, std::byte{0x5a});
-    const Bytes hello = Hello{Dialect::of_this_build(), {}, auth::random_digest()}.encode();
+    const auto foreign = auth::Handshake::connector(auth::random_digest(), kRendezvous);
+    const Bytes hello(foreign.unsent().begin(), foreign.unsent().end());
     for (int i = 0; !stop.load() && i < 200; ++i) {
       auto socket = net::start_connect(place);
       if (!socket.ok()) continue;
-      net::FramedLink link(std::move(*socket));
-      pollfd entry{link.entry().fd, POLLOUT, 0};
+      pollfd entry{socket->get(), POLLOUT, 0};
       poll(&entry, 1, 1000);
       if (i % 4 == 0) (void)::send(entry.fd, garbage.data(), garbage.size(), MSG_NOSIGNAL);
-      if (i % 4 == 1) (void)link.send(kHello, 0, hello);
+      if (i % 4 == 1) (void)::send(entry.fd, hello.data(), hello.size(), MSG_NOSIGNAL);
       if (i % 4 == 2) (void)::send(entry.fd, hello.data(), 7, MSG_NOSIGNAL);
       if (i % 8 != 0) silent.emplace_back(::dup(entry.fd));
     }
@@ -281,28 +283,88 @@ TEST(BootstrapFaults, StrangersDoNotDisturb) {
   strangers.join();
 }
 
+// More than this process has descriptors for; those who hold them stay as long as they may.
+TEST(BootstrapFaults, AThousandSilentVisitorsDoNotFailAJoin) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  RankProcess job(0, [&](int) -> Done {
+    const rlimit limit{1024, 1024};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    const auto id = make_unique_id().value();
+    [[maybe_unused]] const auto size = write(ends[1], id.bytes, sizeof(id.bytes));
+    std::this_thread::sleep_for(300ms);  // most are here now, and in the server's backlog
+    for (int turn = 0; turn < 3; ++turn) {
+      const auto again = turn == 0 ? id : make_unique_id().value();
+      for (const Done& one :
+           as_threads(4, [&](int rank) { return join_and_gather(again, rank, 4); }))
+        RONDO_CHECK_OK(one);
+    }
+    return done();
+  });
+  UniqueId id;
+  ASSERT_EQ(read(ends[0], id.bytes, sizeof(id.bytes)), static_cast<ssize_t>(sizeof(id.bytes)));
+  const rlimit many{4096, 4096};
+  setrlimit(RLIMIT_NOFILE, &many);
+  std::vector<net::Socket> crowd;
+  for (int i = 0; i < 1010; ++i) {
+    auto socket = net::start_connect(place_of(id));
+    if (socket.ok()) crowd.push_back(std::move(*socket));
+  }
+  EXPECT_EQ(crowd.size(), 1010u);
+  const Done result = job.wait();
+  EXPECT_TRUE(result.ok()) << shown(result);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+// Who knows the id's addresses and heard its tag, but not its secret.
 TEST(BootstrapFaults, ARightTagWithAWrongProofIsDropped) {
   const auto id = make_unique_id().value();
   const auto contents = decode_id(id).value();
-  const Credentials right(contents.secret);
   auto socket = net::connect_tcp(contents.addresses, net::Patience::of(5s));
   ASSERT_TRUE(socket.ok()) << socket.error().text;
-  net::FramedLink link(std::move(*socket));
-  const Hello hello{Dialect::of_this_build(), right.tag(), auth::random_digest()};
-  ASSERT_TRUE(link.send(kHello, 0, hello.encode()).ok());
-  const auto frame = link.await(net::Patience::of(5s), "testing");
-  ASSERT_TRUE(frame.ok()) << frame.error().text;
-  const auto challenge = Challenge::decode(frame.value().payload);
-  ASSERT_TRUE(challenge);
-  EXPECT_EQ(challenge->proof, right.proof_of_door(hello, *challenge));
-  Join join;
-  join.size = 2;
-  join.proof = challenge->proof;  // reflected
-  ASSERT_TRUE(link.send(kJoin, 0, join.encode()).ok());
-  const auto answer = link.await(net::Patience::of(5s), "testing");
-  EXPECT_FALSE(answer.ok());
-  EXPECT_TRUE(link.closed());
+  auto thief = auth::Handshake::connector({contents.secret, auth::random_digest()}, kRendezvous);
+  const auto said = [&] { return auth::move(thief, socket->get()); };
+  Done moved = said();
+  for (int i = 0; moved.ok() && i < 5000; ++i) {
+    std::this_thread::sleep_for(1ms);
+    moved = said();
+  }
+  EXPECT_TRUE(thief.proof_failed());  // it was challenged, and cannot even tell by whom
   expect_all_ok(as_threads(2, [&](int rank) { return join_and_gather(id, rank, 2); }));
+}
+
+// Whoever holds the secret but is not who was meant: here a rank that passes for the rendezvous.
+TEST(BootstrapFaults, AnotherEndpointOfTheSameSecretIsRefused) {
+  const auth::Digest secret = auth::random_digest();
+  const auto lo = net::resolve({"127.0.0.1", 0}, AF_INET).value();
+  auto listening = net::listen_at(lo).value();
+  const auto port = listening.addresses[0].port();
+  auto acceptor =
+      auth::Acceptor::open(std::move(listening.sockets), {.endpoint = endpoint_of(3)}).value();
+  std::atomic<bool> stop{false};
+  std::size_t arrived = 0;
+  std::thread other([&] {
+    while (!stop) {
+      pollfd entry{acceptor->poll_fd(), POLLIN, 0};
+      poll(&entry, 1, 10);
+      arrived += acceptor->serve([&](const auth::Tag&) { return auth::Secret{&secret}; }).size();
+    }
+  });
+  const Place place{port, lo};
+  const auto ask = [&](std::string endpoint, std::chrono::milliseconds time) {
+    const auto link =
+        connect({.place = place, .key = secret, .endpoint = std::move(endpoint), .what = "testing"},
+                net::Patience::of(time));
+    return link.ok() ? done() : Done(link.error());
+  };
+  const Done refused = ask(std::string(kRendezvous), 300ms);
+  EXPECT_EQ(refused.status(), Status::kTimeout) << shown(refused);
+  EXPECT_TRUE(contains(refused, "or is not 'bootstrap rendezvous'")) << shown(refused);
+  EXPECT_TRUE(ask(endpoint_of(3), 20s).ok());
+  stop = true;
+  other.join();
+  EXPECT_EQ(arrived, 1u);
 }
 
 // Between two exchanges a rank learns without waiting for it that another cannot go on.

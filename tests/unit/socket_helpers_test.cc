@@ -6,10 +6,10 @@
 
 #include "tests/support/ports.h"
 #include "transport/auth/hmac.h"
+#include "transport/bootstrap/framed_link.h"
 #include "transport/bootstrap/id_contents.h"
 #include "transport/bootstrap/messages.h"
 #include "transport/bootstrap/tree.h"
-#include "transport/socket/framed_link.h"
 #include "transport/socket/interfaces.h"
 #include "transport/socket/tcp.h"
 
@@ -128,6 +128,7 @@ TEST(Tcp, ConnectsAfterItsListenerOpensAndKeepsTrying) {
   const std::uint16_t port = test::reserved_port();
   const unsigned char loopback[4] = {127, 0, 0, 1};
   const auto address = SocketAddress::v4(std::span<const unsigned char, 4>(loopback), port);
+  const auth::Digest key = auth::random_digest();
   std::thread late([&] {
     std::this_thread::sleep_for(50ms);
     const auto listener = listen_tcp(address);
@@ -136,7 +137,9 @@ TEST(Tcp, ConnectsAfterItsListenerOpensAndKeepsTrying) {
     ASSERT_TRUE(wait_ready({&entry, 1}, Patience::of(10s), "accepting").ok());
     auto accepted = accept_tcp(listener.value());
     ASSERT_TRUE(accepted.ok() && accepted.value());
-    FramedLink link(std::move(accepted->value().socket));
+    auto link = bootstrap::FramedLink::make(std::move(accepted->value().socket), key,
+                                            auth::Records::Side::kAcceptor)
+                    .value();
     const auto frame = link.await(Patience::of(10s), "reading");
     ASSERT_TRUE(frame.ok()) << frame.error().text;
     EXPECT_EQ(frame.value().payload.size(), std::size_t{3} << 20);
@@ -144,7 +147,9 @@ TEST(Tcp, ConnectsAfterItsListenerOpensAndKeepsTrying) {
   auto socket = connect_tcp({&address, 1}, Patience::of(10s));
   EXPECT_TRUE(socket.ok()) << socket.error().text;
   if (socket.ok()) {
-    FramedLink link(std::move(*socket));
+    auto link =
+        bootstrap::FramedLink::make(std::move(*socket), key, auth::Records::Side::kConnector)
+            .value();
     EXPECT_TRUE(link.send(1, 0, Bytes(std::size_t{3} << 20)).ok());
     EXPECT_TRUE(link.flush_all(Patience::of(10s), "sending").ok());
   }

@@ -2,81 +2,42 @@
 #include <gtest/gtest.h>
 
 #include "transport/tcp/address_blob.h"
-#include "transport/tcp/handshake.h"
 #include "transport/tcp/message_header.h"
+#include "transport/tcp/socket_of_link.h"
 
 namespace rondo::tcp {
 namespace {
 
-Hello some_hello() {
-  Hello hello;
-  hello.tag = tag_of(Digest{});
-  hello.name = {3, 9, net::kPointToPointLane};
-  hello.index = 1;
-  hello.count = 4;
-  hello.link_id = 0x0123456789abcdefull;
-  hello.nonce = auth::random_digest();
-  return hello;
-}
+SocketOfLink some_socket() { return {{3, 9, net::kPointToPointLane}, 1, 4, 0x0123456789abcdefull}; }
 
-TEST(TcpHandshake, ReadsBackWhatItWrote) {
-  const Hello hello = some_hello();
-  const Bytes bytes = encode(hello);
-  ASSERT_EQ(bytes.size(), kHelloBytes);
-  const auto read = decode_hello(bytes);
+TEST(TcpSocketOfLink, IsReadBackAsItWasWritten) {
+  const SocketOfLink socket = some_socket();
+  const Bytes bytes = encode(socket);
+  const auto read = decode_socket(bytes);
   ASSERT_TRUE(read);
   EXPECT_EQ(encode(*read), bytes);
-  EXPECT_EQ(read->name, hello.name);
-  EXPECT_EQ(read->link_id, hello.link_id);
-  const Challenge challenge{auth::random_digest(), auth::random_digest()};
-  ASSERT_EQ(encode(challenge).size(), kChallengeBytes);
-  EXPECT_EQ(encode(*decode_challenge(encode(challenge))), encode(challenge));
-  const Answer answer{auth::random_digest()};
-  ASSERT_EQ(encode(answer).size(), kAnswerBytes);
-  EXPECT_EQ(encode(*decode_answer(encode(answer))), encode(answer));
+  EXPECT_EQ(read->name, socket.name);
+  EXPECT_EQ(read->link_id, socket.link_id);
 }
 
-TEST(TcpHandshake, RefusesWhatNoRankSays) {
-  const Bytes good = encode(some_hello());
+TEST(TcpSocketOfLink, RefusesWhatNoRankSays) {
+  const Bytes good = encode(some_socket());
   for (std::size_t length = 0; length < good.size(); ++length)
-    EXPECT_FALSE(decode_hello(ByteSpan(good).first(length)));
+    EXPECT_FALSE(decode_socket(ByteSpan(good).first(length)));
   Bytes longer = good;
   longer.push_back(std::byte{0});
-  EXPECT_FALSE(decode_hello(longer));
-  Bytes other_magic = good;
-  other_magic[0] ^= std::byte{1};
-  EXPECT_FALSE(decode_hello(other_magic));
+  EXPECT_FALSE(decode_socket(longer));
   const auto refused = [](auto&& change) {
-    Hello hello = some_hello();
-    change(hello);
-    return !decode_hello(encode(hello));
+    SocketOfLink socket = some_socket();
+    change(socket);
+    return !decode_socket(encode(socket));
   };
-  EXPECT_TRUE(refused([](Hello& h) { h.count = 0; }));
-  EXPECT_TRUE(refused([](Hello& h) { h.count = kMostSockets + 1; }));
-  EXPECT_TRUE(refused([](Hello& h) { h.index = h.count; }));
-  EXPECT_TRUE(refused([](Hello& h) { h.name.lane = net::kMostLanes; }));
-  EXPECT_TRUE(refused([](Hello& h) { h.name.lane = -1; }));
-  EXPECT_TRUE(refused([](Hello& h) { h.name.from = -1; }));
-  EXPECT_FALSE(decode_challenge(good));
-  EXPECT_FALSE(decode_answer(good));
-}
-
-TEST(TcpHandshake, ProofsDependOnSecretRoleAndEveryByteSaid) {
-  const Digest secret = auth::random_digest();
-  const Digest other = auth::random_digest();
-  const Bytes hello = encode(some_hello());
-  const Challenge challenge{auth::random_digest(), {}};
-  const Bytes said = encode(challenge);
-  const Digest proof = connector_proof(secret, hello, said);
-  EXPECT_EQ(proof, connector_proof(secret, hello, said));
-  EXPECT_NE(proof, connector_proof(other, hello, said));
-  EXPECT_NE(proof, acceptor_proof(secret, hello, challenge.nonce));
-  EXPECT_NE(tag_of(secret), tag_of(other));
-  for (std::size_t i = 0; i < hello.size(); ++i) {
-    Bytes changed = hello;
-    changed[i] ^= std::byte{1};
-    ASSERT_NE(proof, connector_proof(secret, changed, said)) << "byte " << i;
-  }
+  EXPECT_TRUE(refused([](SocketOfLink& s) { s.count = 0; }));
+  EXPECT_TRUE(refused([](SocketOfLink& s) { s.count = kMostSockets + 1; }));
+  EXPECT_TRUE(refused([](SocketOfLink& s) { s.index = s.count; }));
+  EXPECT_TRUE(refused([](SocketOfLink& s) { s.name.lane = net::kMostLanes; }));
+  EXPECT_TRUE(refused([](SocketOfLink& s) { s.name.lane = -1; }));
+  EXPECT_TRUE(refused([](SocketOfLink& s) { s.name.from = -1; }));
 }
 
 TEST(TcpMessageHeader, IsReadBackForItsOwnNumberAlone) {

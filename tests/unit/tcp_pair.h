@@ -51,9 +51,11 @@ inline net::SocketAddress loopback(const char* text) {
   return net::resolve({text, 0}, AF_UNSPEC).value().front();
 }
 
+// Rank 1's, where it is one that others connect to.
 inline std::unique_ptr<tcp::TcpNetwork> open_network(int secret, int sockets,
                                                      const char* address = "127.0.0.1") {
   tcp::NetworkOptions options;
+  options.rank = 1;
   options.secret = secret_of(secret);
   options.sockets = sockets;
   options.addresses = {loopback(address)};
@@ -83,22 +85,21 @@ struct Pair {
   bool connected = false;
 };
 
-// RemoteLinks of `size` ranks that know each other. Rank r listens at 127.0.0.(r + 1), or at ::1.
+// RemoteLinks of `size` ranks that know each other. They listen at 127.0.0.1, or at ::1.
 inline std::vector<std::unique_ptr<RemoteLinks>> open_ranks(int size, net::SlotShape slots,
                                                             bool ip6 = false) {
   ::setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+  ::setenv("NCCL_SOCKET_FAMILY", ip6 ? "AF_INET6" : "AF_INET", 1);
   std::vector<std::unique_ptr<RemoteLinks>> ranks;
   std::vector<Bytes> blobs;
   for (int r = 0; r < size; ++r) {
     ranks.push_back(
         RemoteLinks::open({.rank = r, .size = size, .secret = secret_of(7), .slots = slots})
             .value());
-    const auto given = tcp::decode_addresses(ranks.back()->address_blob()).value();
-    const std::string host = ip6 ? "::1" : fmt::format("127.0.0.{}", r + 1);
-    const auto at = loopback(host.c_str()).with_port(given[0].port());
-    blobs.push_back(tcp::encode_addresses(std::vector{at}));
+    blobs.push_back(ranks.back()->address_blob());
   }
   ::unsetenv("NCCL_SOCKET_IFNAME");
+  ::unsetenv("NCCL_SOCKET_FAMILY");
   for (auto& rank : ranks) rank->set_peers(blobs);
   return ranks;
 }

@@ -1,17 +1,24 @@
 // Whoever does not hold the secret is dropped and disturbs nobody.
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "tcp_pair.h"
+#include "transport/auth/handshake_io.h"
 #include "transport/socket/tcp.h"
+#include "transport/tcp/message_header.h"
+#include "transport/tcp/socket_of_link.h"
 
 namespace rondo::test {
 namespace {
 
-net::Socket knock(const Bytes& address) {
+net::Socket visit(const Bytes& address) {
   const auto candidates = tcp::decode_addresses(address).value();
   return net::connect_tcp(candidates, {Clock::now() + kPatience, {}}).value();
 }
+
+std::string endpoint() { return tcp::endpoint_of("links", 1); }
 
 bool closed(const net::Socket& socket) {
   std::byte buffer[256];
@@ -44,7 +51,7 @@ bool still_admits_a_rank(Host& host) {
 
 TEST(TcpStrangers, GarbageIsDroppedAtOnce) {
   Host host;
-  const auto stranger = knock(host.address);
+  const auto stranger = visit(host.address);
   const Bytes garbage = pattern(5000, 1);
   ASSERT_GT(::send(stranger.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
   EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(stranger); }));
@@ -54,35 +61,25 @@ TEST(TcpStrangers, GarbageIsDroppedAtOnce) {
 
 TEST(TcpStrangers, AHelloWithoutTheSecretLearnsNothing) {
   Host host;
-  const auto stranger = knock(host.address);
-  tcp::Hello hello;
-  hello.tag = tcp::tag_of(secret_of(2));
-  hello.name = {0, 1, 0};
-  const Bytes said = tcp::encode(hello);
-  ::send(stranger.get(), said.data(), said.size(), MSG_NOSIGNAL);
+  const auto stranger = visit(host.address);
+  auto handshake = auth::Handshake::connector(secret_of(2), endpoint());
+  ASSERT_TRUE(auth::move(handshake, stranger.get()).ok());
   EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(stranger); }));
   EXPECT_EQ(host.link, nullptr);
 }
 
+// It is challenged, learns nothing by that, and its answer is refused.
 TEST(TcpStrangers, AnOverheardTagIsNoProof) {
   Host host;
-  const auto stranger = knock(host.address);
-  tcp::Hello hello;
-  hello.tag = tcp::tag_of(secret_of(1));
-  hello.name = {0, 1, 0};
-  Bytes said = tcp::encode(hello);
-  const Bytes answer = tcp::encode(tcp::Answer{});
-  said.insert(said.end(), answer.begin(), answer.end());
-  ::send(stranger.get(), said.data(), said.size(), MSG_NOSIGNAL);
-  std::byte challenge[tcp::kChallengeBytes];
-  std::size_t got = 0;
-  const auto listening = [&] {
+  const auto stranger = visit(host.address);
+  auto thief = auth::Handshake::connector({secret_of(1), secret_of(2)}, endpoint());
+  const auto step = [&] {
+    (void)auth::move(thief, stranger.get()).ok();
     host.turn();
-    const ssize_t n =
-        ::recv(stranger.get(), challenge + got, sizeof(challenge) - got, MSG_DONTWAIT);
-    if (n > 0) got += static_cast<std::size_t>(n);
   };
-  EXPECT_TRUE(drive(listening, [&] { return got == sizeof(challenge); }));
+  EXPECT_TRUE(drive(step, [&] { return thief.proof_failed(); }));
+  const Bytes answer(39, std::byte{3});
+  ::send(stranger.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
   EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(stranger); }));
   EXPECT_EQ(host.link, nullptr);
   EXPECT_TRUE(still_admits_a_rank(host));
@@ -92,43 +89,84 @@ TEST(TcpStrangers, SilentVisitorsMakeRoomForRanks) {
   Host host;
   std::vector<net::Socket> crowd;
   for (int i = 0; i < 300; ++i) {
-    crowd.push_back(knock(host.address));
+    crowd.push_back(visit(host.address));
     host.turn();
   }
   EXPECT_TRUE(still_admits_a_rank(host));
   EXPECT_TRUE(closed(crowd.front()));
-  EXPECT_FALSE(closed(crowd.back()));
+  EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(crowd.back()); }));
 }
 
-TEST(TcpStrangers, GarbageAfterTheHandshakeEndsThatLinkAlone) {
-  Host host;
-  const auto stranger = knock(host.address);  // holds the secret, but speaks nonsense afterwards
-  tcp::Hello hello;
-  hello.tag = tcp::tag_of(secret_of(1));
-  hello.name = {4, 1, net::kControlLane};
-  const Bytes said = tcp::encode(hello);
-  ::send(stranger.get(), said.data(), said.size(), MSG_NOSIGNAL);
-  Bytes challenge(tcp::kChallengeBytes);
-  const auto listen = [&] { host.turn(); };
-  ASSERT_TRUE(drive(listen, [&] {
-    return ::recv(stranger.get(), challenge.data(), challenge.size(), MSG_DONTWAIT) ==
-           static_cast<ssize_t>(challenge.size());
-  }));
-  Bytes answer = tcp::encode(tcp::Answer{tcp::connector_proof(secret_of(1), said, challenge)});
-  const Bytes garbage = pattern(3000, 5);
-  answer.insert(answer.end(), garbage.begin(), garbage.end());
-  ::send(stranger.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
-  ASSERT_TRUE(drive(listen, [&] { return host.link != nullptr; }));
+// Holds the secret, and becomes a link.
+net::Socket prove(Host& host, const tcp::SocketOfLink& socket, auth::Handshake& handshake) {
+  auto stranger = visit(host.address);
+  const auto step = [&] {
+    host.turn();
+    EXPECT_TRUE(auth::move(handshake, stranger.get()).ok());
+    if (handshake.state() == auth::Handshake::State::kTurn) handshake.answer(tcp::encode(socket));
+  };
+  EXPECT_TRUE(drive(step, [&] { return host.link != nullptr; }));
+  return stranger;
+}
+
+std::string end_of(Host& host) {
   Bytes room(100);
   CallRecord record;
-  ASSERT_TRUE(host.link->irecv(record, room, 0));
+  EXPECT_TRUE(host.link->irecv(record, room, 0));
   const auto step = [&] {
     host.network->poll();
     host.link->progress();
   };
-  ASSERT_TRUE(drive(step, [&] { return host.link->state() == net::LinkState::kEnded; }));
-  EXPECT_NE(host.link->error().text.find("rank 4"), std::string::npos) << host.link->error().text;
+  EXPECT_TRUE(drive(step, [&] { return host.link->state() == net::LinkState::kEnded; }));
   EXPECT_EQ(room, Bytes(100));
+  return host.link->error().text;
+}
+
+TEST(TcpStrangers, GarbageAfterTheHandshakeEndsThatLinkAlone) {
+  for (const int lane : {net::kControlLane, net::kCollectiveLane}) {
+    Host host;
+    auto handshake = auth::Handshake::connector(secret_of(1), endpoint());
+    const auto stranger = prove(host, {.name = {4, 1, lane}}, handshake);
+    const Bytes garbage = pattern(3000, 5);
+    ::send(stranger.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
+    const std::string text = end_of(host);
+    EXPECT_NE(text.find("rank 4"), std::string::npos) << text;
+    EXPECT_EQ(lane == net::kControlLane, text.find("does not verify") != std::string::npos);
+    EXPECT_TRUE(still_admits_a_rank(host));
+  }
+}
+
+// The right bytes of a message, from somebody who does not hold the key of the session.
+TEST(TcpStrangers, AForgedControlMessageEndsTheLinkUnread) {
+  Host host;
+  auto handshake = auth::Handshake::connector(secret_of(1), endpoint());
+  const auto stranger = prove(host, {.name = {4, 1, net::kControlLane}}, handshake);
+  tcp::MessageHeader header;
+  header.bytes = 20;
+  const Bytes body(20, std::byte{1});
+  ::send(stranger.get(), &header, sizeof(header), MSG_NOSIGNAL);
+  ::send(stranger.get(), body.data(), body.size(), MSG_NOSIGNAL);
+  EXPECT_NE(end_of(host).find("does not verify"), std::string::npos);
+  EXPECT_FALSE(host.link->test({0, false}).done);
+}
+
+// With descriptors gone for good, a link that is to be opened says so, and how to help.
+TEST(TcpStrangers, AConnectorWithoutDescriptorsEndsWithAnErrorThatSaysSo) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    auto near = open_network(1, 1);
+    const Bytes address = open_network(1, 1)->listen().value();
+    rlimit none{0, 0};
+    setrlimit(RLIMIT_NOFILE, &none);
+    auto link = near->connect({0, 1, 0}, address).value();
+    const bool ended =
+        drive([&] { link->progress(); }, [&] { return link->state() == net::LinkState::kEnded; });
+    _exit(ended && link->error().text.find("ulimit -n") != std::string::npos ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 }  // namespace

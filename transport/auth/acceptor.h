@@ -60,6 +60,7 @@ class Acceptor {
   std::vector<Arrival> serve(const SecretOf& secret_of);
   int poll_fd() const { return events_.get(); }
   Clock::time_point next_deadline() const;
+  bool has_deadline() const { return !visitors_.empty() || accept_again_ != Clock::time_point(); }
   std::size_t unproven() const { return visitors_.size(); }
 
   // min(64, RLIMIT_NOFILE / 8), at least 1.

@@ -16,6 +16,8 @@ constexpr std::size_t kHeader = 4 + 1 + 2;    // magic, type, bytes that follow
 constexpr std::size_t kProof = sizeof(Digest);
 constexpr std::string_view kAcceptor = "handshake acceptor";
 constexpr std::string_view kConnector = "handshake connector";
+constexpr std::string_view kWelcomer = "handshake welcome";
+constexpr std::string_view kSession = "handshake session";
 
 void write(WireWriter& out, const Build& build) {
   out.number<std::uint16_t>(build.protocol);
@@ -56,11 +58,10 @@ Handshake::Handshake(std::string_view endpoint, const Build& build, bool connect
   said_.reserve(said_.size() + 3 * kMostBytes);
 }
 
-Handshake Handshake::connector(const Digest& secret, std::string_view endpoint,
-                               const Build& build) {
+Handshake Handshake::connector(const Key& key, std::string_view endpoint, const Build& build) {
   Handshake made(endpoint, build, true);
-  made.secret_ = secret;
-  made.tag_ = tag_of(secret);
+  made.secret_ = key.secret;
+  made.tag_ = key.tag;
   WireWriter body;
   write(body, build);
   body.bytes(made.tag_);
@@ -80,6 +81,7 @@ void Handshake::begin(Message type, ByteSpan body, std::size_t proof_bytes) {
   header.number<std::uint32_t>(kMagic);
   header.number<std::uint8_t>(type);
   header.number<std::uint16_t>(static_cast<std::uint16_t>(body.size() + proof_bytes));
+  message_ = type;
   begin_ = moved_ = said_.size();
   said_.insert(said_.end(), header.written().begin(), header.written().end());
   said_.insert(said_.end(), body.begin(), body.end());
@@ -98,13 +100,14 @@ bool Handshake::proven_by(std::string_view role, ByteSpan proof) const {
 }
 
 void Handshake::expect(Message type) {
-  expected_ = type;
+  message_ = type;
   sending_ = false;
   begin_ = moved_ = said_.size();
   said_.resize(begin_ + kHeader);
 }
 
-void Handshake::refuse(std::string why) {
+void Handshake::refuse(std::string why, bool proof) {
+  proof_failed_ = proof;
   state_ = State::kRefused;
   why_ = std::move(why);
 }
@@ -130,12 +133,11 @@ void Handshake::sent(std::size_t count) {
   assert(sending_ && count <= said_.size() - moved_);
   moved_ += count;
   if (moved_ != said_.size()) return;
-  if (!connector_) return expect(kAnswer);
-  if (!said_hello_) {
-    said_hello_ = true;
-    return expect(kChallenge);
+  if (message_ == kWelcome) {
+    state_ = State::kProven;
+  } else {
+    expect(static_cast<Message>(message_ + 1));
   }
-  state_ = State::kProven;
 }
 
 void Handshake::take_header() {
@@ -144,18 +146,18 @@ void Handshake::take_header() {
   const auto type = in.number<std::uint8_t>();
   const auto bytes = in.number<std::uint16_t>();
   constexpr std::size_t kBuild = 4;
-  const std::size_t least = expected_ == kHello       ? kBuild + sizeof(Tag) + sizeof(Digest)
-                            : expected_ == kChallenge ? kBuild + sizeof(Digest) + kProof
-                                                      : kProof;
-  const std::size_t most = expected_ == kAnswer ? kMostPayload + kProof : least;
-  if (magic != kMagic || type != expected_ || bytes < least || bytes > most)
+  const std::size_t least = message_ == kHello       ? kBuild + sizeof(Tag) + sizeof(Digest)
+                            : message_ == kChallenge ? kBuild + sizeof(Digest) + kProof
+                                                     : kProof;
+  const std::size_t most = message_ == kAnswer ? kMostPayload + kProof : least;
+  if (magic != kMagic || type != message_ || bytes < least || bytes > most)
     return refuse("it does not speak Rondo's handshake");
   said_.resize(said_.size() + bytes);
 }
 
 void Handshake::take_message() {
   WireReader in(ByteSpan(said_).subspan(begin_ + kHeader));
-  switch (expected_) {
+  switch (message_) {
     case kHello:
       peer_build_ = read_build(in);
       in.fill(tag_);
@@ -166,15 +168,21 @@ void Handshake::take_message() {
       peer_build_ = read_build(in);
       if (!proven_by(kAcceptor, ByteSpan(said_).last(kProof)))
         return refuse(
-            fmt::format("who answers does not hold the secret, or is not '{}'", endpoint_));
+            fmt::format("who answers does not hold the secret, or is not '{}'", endpoint_), true);
       state_ = State::kTurn;
       return;
-    case kAnswer:
+    case kAnswer: {
       if (!proven_by(kConnector, ByteSpan(said_).last(kProof)))
-        return refuse("it could not prove that it holds the secret");
+        return refuse("it could not prove that it holds the secret", true);
       const ByteSpan payload = in.bytes(in.left() - kProof);
       payload_.assign(payload.begin(), payload.end());
-      session_key_ = derive(secret_, "handshake session", said());
+      session_key_ = derive(secret_, kSession, said());
+      begin(kWelcome, {}, kProof);
+      return prove(kWelcomer);
+    }
+    case kWelcome:
+      if (!proven_by(kWelcomer, ByteSpan(said_).last(kProof)))
+        return refuse("its welcome was changed on its way", true);
       state_ = State::kProven;
   }
 }
@@ -193,7 +201,7 @@ void Handshake::answer(ByteSpan payload) {
   assert(connector_ && state_ == State::kTurn && payload.size() <= kMostPayload);
   begin(kAnswer, payload, kProof);
   prove(kConnector);
-  session_key_ = derive(secret_, "handshake session", said());
+  session_key_ = derive(secret_, kSession, said());
 }
 
 }  // namespace rondo::auth

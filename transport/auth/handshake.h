@@ -4,12 +4,14 @@
 //   connector -> acceptor: Hello      build, tag of the secret, nonce
 //   acceptor -> connector: Challenge  build, nonce, proof
 //   connector -> acceptor: Answer     the protocol's own bytes, proof
+//   acceptor -> connector: Welcome    proof that the answer came in time: the visitor was not
+//   dropped
 // A proof is an HMAC over every byte that either side said so far, over the role of who proves, and
 // over the endpoint: the name of whom the connector wants to reach ("bootstrap rank 3"), which
 // never travels. So nothing can be left out, changed, replayed, reflected or passed on to somebody
 // else. It moves no bytes itself: its owner reads exactly what room() asks for and sends unsent(),
 // so the connection's next bytes stay where they are. Decoding refuses all that encoding would not
-// have written. Cost: five hashes of about 200 bytes a side.
+// have written. Cost: eight hashes of about 200 bytes a side.
 //
 //   Handshake shake = Handshake::connector(secret, "bootstrap rank 3");
 //   while (shake.talking()) move(shake, fd);                     // handshake_io.h
@@ -46,24 +48,34 @@ struct Build {
 using Tag = std::array<std::byte, 16>;
 Tag tag_of(const Digest& secret);
 
+// What both sides hold. The tag may be of another secret than the one that is proven: then holders
+// of different secrets find each other, and learn that they differ.
+struct Key {
+  Key(const Digest& secret) : Key(secret, secret) {}  // NOLINT: a secret alone is its own name
+  Key(const Digest& named, const Digest& secret) : tag(tag_of(named)), secret(secret) {}
+  Tag tag;
+  Digest secret;
+};
+
 class Handshake {
  public:
   enum class State {
     kTalking,  // bytes are awaited or unsent
     kTurn,     // acceptor: a tag came, challenge(). Connector: the other side is proven, answer()
-    kProven,   // the key is there and everything was sent
+    kProven,   // the key is there, and the other side knows it too
     kRefused,  // why() says what was wrong
   };
   static constexpr std::size_t kMostPayload = 512;
   static constexpr std::size_t kMostBytes = 1024;  // no message is longer
 
-  static Handshake connector(const Digest& secret, std::string_view endpoint,
-                             const Build& build = {});
+  static Handshake connector(const Key& key, std::string_view endpoint, const Build& build = {});
   static Handshake acceptor(std::string_view endpoint, const Build& build = {});
 
   State state() const { return state_; }
   bool talking() const { return state_ == State::kTalking; }
   const std::string& why() const { return why_; }
+  // Refused because the other side did not prove what it had to, though it speaks the handshake.
+  bool proof_failed() const { return proof_failed_; }
 
   // Bytes in: where the next ones go, never more than belong to this handshake; then how many came.
   std::span<std::byte> room();
@@ -84,7 +96,7 @@ class Handshake {
   const Digest& session_key() const { return session_key_; }
 
  private:
-  enum Message : std::uint8_t { kHello = 1, kChallenge = 2, kAnswer = 3 };
+  enum Message : std::uint8_t { kHello = 1, kChallenge = 2, kAnswer = 3, kWelcome = 4 };
 
   Handshake(std::string_view endpoint, const Build& build, bool connector);
   void begin(Message type, ByteSpan body, std::size_t proof_bytes);
@@ -94,7 +106,7 @@ class Handshake {
   void take_message();
   bool proven_by(std::string_view role, ByteSpan proof) const;
   Digest said() const { return sha256({said_}); }
-  void refuse(std::string why);
+  void refuse(std::string why, bool proof = false);
 
   Build build_;
   Build peer_build_;
@@ -103,15 +115,16 @@ class Handshake {
   State state_ = State::kTalking;
   bool sending_ = false;
   bool said_hello_ = false;
-  Message expected_ = kHello;
+  Message message_ = kHello;  // that comes or goes now
   Digest secret_{};
   Tag tag_{};
   Bytes said_;             // the endpoint's name, then every message
-  std::size_t begin_ = 0;  // of the message that comes or goes now; it ends with said_
+  std::size_t begin_ = 0;  // of that message, which ends with said_
   std::size_t moved_ = 0;  // up to here it has
   Bytes payload_;
   Digest session_key_{};
   std::string why_;
+  bool proof_failed_ = false;
 };
 
 }  // namespace rondo::auth

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 
 namespace rondo::auth {
@@ -16,14 +17,20 @@ constexpr std::size_t kReadAhead = 4096;
 using Nonce = std::array<unsigned char, 12>;
 
 // In a library context of its own, which is never freed: neither a program's OpenSSL settings nor
-// OpenSSL's cleanup at exit reach it while a thread still runs.
+// OpenSSL's cleanup at exit reach it while a thread still runs. No lock guards it: a child that was
+// forked while another thread held one would wait for ever.
 const EVP_CIPHER* cipher() {
-  static const EVP_CIPHER* const one = [] {
-    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
-    OSSL_LIB_CTX* library = OSSL_LIB_CTX_new();
-    return library == nullptr ? nullptr : EVP_CIPHER_fetch(library, "AES-256-GCM", nullptr);
-  }();
-  return one;
+  static std::atomic<const EVP_CIPHER*> known{nullptr};
+  if (const EVP_CIPHER* one = known.load(std::memory_order_acquire)) return one;
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
+  OSSL_LIB_CTX* library = OSSL_LIB_CTX_new();
+  if (library == nullptr) return nullptr;
+  EVP_CIPHER* made = EVP_CIPHER_fetch(library, "AES-256-GCM", nullptr);
+  const EVP_CIPHER* before = nullptr;
+  if (known.compare_exchange_strong(before, made)) return made;
+  EVP_CIPHER_free(made);
+  OSSL_LIB_CTX_free(library);
+  return before;
 }
 
 template <class To, class From>
@@ -60,6 +67,11 @@ Result<Records::Direction> Records::direction(const Digest& key, bool sealing) {
           1)
     return fail(Status::kSystemError, "libcrypto has no AES-256-GCM, or no memory for it");
   return made;
+}
+
+Done Records::prepare() {
+  if (cipher() != nullptr) return done();
+  return fail(Status::kSystemError, "libcrypto has no AES-256-GCM, or no memory for it");
 }
 
 Result<Records> Records::make(const Digest& session_key, Side side) {

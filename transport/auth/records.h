@@ -35,6 +35,9 @@ class Records {
   static constexpr std::size_t kOverhead = 4 + 16;
 
   static Result<Records> make(const Digest& session_key, Side side);
+  // What the first make() of a process does once, about a millisecond: to be called before threads
+  // begin, beside which the program may fork.
+  static Done prepare();
   Records(Records&&) = default;
   Records& operator=(Records&&) = default;
 

@@ -1,7 +1,6 @@
 #include "transport/bootstrap/messages.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/printable.h"
 
@@ -12,20 +11,6 @@ using net::WireReader;
 using net::WireWriter;
 
 constexpr std::size_t kMostPlaces = 10;
-
-void write(WireWriter& out, const Dialect& dialect) {
-  out.number<std::uint16_t>(dialect.protocol);
-  out.number<std::uint8_t>(dialect.endianness);
-  out.number<std::uint8_t>(dialect.pointer_bytes);
-}
-
-Dialect read_dialect(WireReader& in) {
-  Dialect dialect;
-  dialect.protocol = in.number<std::uint16_t>();
-  dialect.endianness = in.number<std::uint8_t>();
-  dialect.pointer_bytes = in.number<std::uint8_t>();
-  return dialect;
-}
 
 void write(WireWriter& out, const Place& place) {
   const std::size_t count = std::min(place.addresses.size(), kMostPlaces);
@@ -62,65 +47,9 @@ std::optional<T> if_finished(const WireReader& in, T value) {
   return value;
 }
 
-Bytes with_proof(Bytes unproven, const Digest& proof) {
-  unproven.insert(unproven.end(), proof.begin(), proof.end());
-  return unproven;
-}
-
 }  // namespace
 
-Dialect Dialect::of_this_build() {
-  Dialect dialect;
-  dialect.endianness = std::endian::native == std::endian::little ? 1 : 2;
-  return dialect;
-}
-
-std::string Dialect::text() const {
-  return fmt::format("protocol {}, {}, {} bits", protocol,
-                     endianness == 1   ? "little-endian"
-                     : endianness == 2 ? "big-endian"
-                                       : "unknown byte order",
-                     pointer_bytes * 8);
-}
-
-Bytes Hello::encode() const {
-  WireWriter out;
-  write(out, dialect);
-  out.bytes(tag);
-  out.bytes(nonce);
-  return out.take();
-}
-
-std::optional<Hello> Hello::decode(ByteSpan payload) {
-  WireReader in(payload);
-  Hello hello;
-  hello.dialect = read_dialect(in);
-  in.fill(hello.tag);
-  in.fill(hello.nonce);
-  return if_finished(in, hello);
-}
-
-Bytes Challenge::encode_unproven() const {
-  WireWriter out;
-  write(out, dialect);
-  out.number<std::int32_t>(door);
-  out.bytes(nonce);
-  return out.take();
-}
-
-Bytes Challenge::encode() const { return with_proof(encode_unproven(), proof); }
-
-std::optional<Challenge> Challenge::decode(ByteSpan payload) {
-  WireReader in(payload);
-  Challenge challenge;
-  challenge.dialect = read_dialect(in);
-  challenge.door = in.number<std::int32_t>();
-  in.fill(challenge.nonce);
-  in.fill(challenge.proof);
-  return if_finished(in, challenge);
-}
-
-Bytes Join::encode_unproven() const {
+Bytes Join::encode() const {
   WireWriter out;
   out.number<std::int32_t>(rank);
   out.number<std::int32_t>(size);
@@ -129,8 +58,6 @@ Bytes Join::encode_unproven() const {
   return out.take();
 }
 
-Bytes Join::encode() const { return with_proof(encode_unproven(), proof); }
-
 std::optional<Join> Join::decode(ByteSpan payload) {
   WireReader in(payload);
   Join join;
@@ -138,7 +65,6 @@ std::optional<Join> Join::decode(ByteSpan payload) {
   join.size = in.number<std::int32_t>();
   join.patience_ns = in.number<std::uint64_t>();
   join.place = read_place(in);
-  in.fill(join.proof);
   return if_finished(in, join);
 }
 

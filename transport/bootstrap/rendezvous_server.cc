@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/log.h"
+#include "transport/bootstrap/connect.h"
 
 namespace rondo::bootstrap {
 namespace {
@@ -32,37 +33,39 @@ class SignalsBlocked {
 
 }  // namespace
 
-RendezvousServer::RendezvousServer(net::Socket listener, net::Socket bell, std::uint16_t port,
-                                   bool temporary)
-    : port_(port),
-      temporary_(temporary),
-      bell_(std::move(bell)),
-      door_(std::make_unique<Doorkeeper>(std::move(listener), kServer)) {}
-
 RendezvousServer::~RendezvousServer() { stop(); }
 
-Result<std::shared_ptr<RendezvousServer>> RendezvousServer::open(std::uint16_t port) {
-  RONDO_TRY(net::Socket listener, net::listen_everywhere(port));
-  RONDO_TRY(const net::SocketAddress address, net::local_address(listener));
-  net::Socket bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell) return fail_errno(errno, "cannot create an eventfd");
-  return std::shared_ptr<RendezvousServer>(
-      new RendezvousServer(std::move(listener), std::move(bell), address.port(), false));
+Result<std::shared_ptr<RendezvousServer>> RendezvousServer::serve(net::Listening listening,
+                                                                  bool temporary) {
+  RONDO_CHECK_OK(auth::Records::prepare());
+  std::shared_ptr<RendezvousServer> made(
+      new RendezvousServer(std::move(listening.addresses), temporary));
+  made->bell_ = net::Socket(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!made->bell_) return fail_errno(errno, "cannot create an eventfd");
+  RONDO_TRY(made->acceptor_, auth::Acceptor::open(std::move(listening.sockets),
+                                                  {.endpoint = std::string(kRendezvous)}));
+  return made;
+}
+
+Result<std::shared_ptr<RendezvousServer>> RendezvousServer::open(
+    std::vector<net::SocketAddress> addresses) {
+  RONDO_TRY(net::Listening listening, net::listen_at(addresses));
+  return serve(std::move(listening), false);
 }
 
 Result<std::shared_ptr<RendezvousServer>> RendezvousServer::open_at(
     const net::SocketAddress& address) {
+  net::Listening listening;
   RONDO_TRY(net::Socket listener, net::listen_tcp(address));
-  net::Socket bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell) return fail_errno(errno, "cannot create an eventfd");
-  return std::shared_ptr<RendezvousServer>(
-      new RendezvousServer(std::move(listener), std::move(bell), address.port(), true));
+  listening.sockets.push_back(std::move(listener));
+  listening.addresses = {address};
+  return serve(std::move(listening), true);
 }
 
-Done RendezvousServer::open_room(const Credentials& credentials) {
+Done RendezvousServer::open_room(const auth::Key& key) {
   std::lock_guard lock(mutex_);
   if (stop_ || closing_) return fail(Status::kInProgress, "the rendezvous server is ending");
-  to_open_.push_back(credentials);
+  to_open_.push_back(key);
   if (running_) return ring(), done();
   if (thread_.joinable()) thread_.join();  // it has left its loop and touches nothing any more
   const SignalsBlocked blocked;
@@ -77,7 +80,7 @@ Done RendezvousServer::open_room(const Credentials& credentials) {
   return done();
 }
 
-void RendezvousServer::close_room(const Tag& tag) {
+void RendezvousServer::close_room(const auth::Tag& tag) {
   std::lock_guard lock(mutex_);
   if (!running_) return;
   to_close_.push_back(tag);
@@ -102,20 +105,19 @@ void RendezvousServer::ring() {
 
 bool RendezvousServer::take_orders() {
   std::lock_guard lock(mutex_);
-  for (const Credentials& one : to_open_) rooms_.push_back(std::make_unique<Room>(one));
+  for (const auth::Key& one : to_open_) rooms_.push_back(std::make_unique<Room>(one));
   new_rooms_ = !to_open_.empty();
   to_open_.clear();
-  for (const Tag& tag : to_close_)
-    std::erase_if(rooms_, [&](const auto& room) {
-      return room->credentials().tag() == tag && room->empty();
-    });
+  for (const auth::Tag& tag : to_close_)
+    std::erase_if(rooms_,
+                  [&](const auto& room) { return room->key().tag == tag && room->empty(); });
   to_close_.clear();
   if (!stop_ && !rooms_.empty()) return true;
   rooms_.clear();
   running_ = false;
   if (temporary_) {
     closing_ = true;
-    door_.reset();
+    acceptor_.reset();
   }
   return false;
 }
@@ -127,8 +129,8 @@ void RendezvousServer::run() {
 
 void RendezvousServer::turn() {
   std::vector<pollfd> entries = {{bell_.get(), POLLIN, 0}};
-  door_->collect(entries);
-  auto next = door_->next_deadline();
+  entries.push_back({acceptor_->poll_fd(), POLLIN, 0});
+  auto next = acceptor_->next_deadline();
   for (const auto& room : rooms_) {
     room->collect(entries);
     next = std::min(next, room->next_deadline());
@@ -144,25 +146,26 @@ void RendezvousServer::turn() {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto size = ::read(bell_.get(), &count, sizeof(count));
   }
-  std::span<const pollfd> rest = std::span<const pollfd>(entries).subspan(1);
-  const auto mine = rest.first(door_->entries());
-  rest = rest.subspan(mine.size());
+  std::span<const pollfd> rest = std::span<const pollfd>(entries).subspan(2);
   for (const auto& room : rooms_) {
     const auto of_room = rest.first(room->entries());
     rest = rest.subspan(of_room.size());
     room->serve(of_room);
   }
-  const auto room_of = [&](const Tag& tag) -> Room* {
+  const auto room_of = [&](const auth::Tag& tag) -> Room* {
     for (const auto& room : rooms_)
-      if (room->open() && room->credentials().tag() == tag) return room.get();
+      if (room->open() && room->key().tag == tag) return room.get();
     return nullptr;
   };
-  auto arrivals = door_->serve(mine, [&](const Tag& tag) -> const Credentials* {
+  auto arrivals = acceptor_->serve([&](const auth::Tag& tag) -> auth::Secret {
     Room* room = room_of(tag);
-    return room != nullptr ? &room->credentials() : nullptr;
+    return {room != nullptr ? &room->key().secret : nullptr, true};
   });
-  for (Arrival& arrival : arrivals)
-    if (Room* room = room_of(arrival.hello.tag)) room->admit(std::move(arrival));
+  for (auth::Arrival& proven : arrivals) {
+    Room* const room = room_of(proven.tag);
+    auto arrival = room != nullptr ? Arrival::from_proven(std::move(proven)) : std::nullopt;
+    if (arrival) room->admit(std::move(*arrival));
+  }
   std::erase_if(rooms_, [](const auto& room) { return room->finished(); });
 }
 

@@ -3,8 +3,8 @@
 // Guarantees: no thread runs while no room is open; stop() ends it within a poll; the thread blocks
 // all signals. Cost: one poll(2) over all connections per batch of events.
 //
-//   RONDO_TRY(auto server, RendezvousServer::open(0));
-//   RONDO_CHECK_OK(server->open_room(credentials));
+//   RONDO_TRY(auto server, RendezvousServer::open(addresses));
+//   RONDO_CHECK_OK(server->open_room(key));
 #pragma once
 
 #include <atomic>
@@ -14,39 +14,44 @@
 #include <vector>
 
 #include "base/result.h"
-#include "transport/bootstrap/doorkeeper.h"
+#include "transport/auth/acceptor.h"
 #include "transport/bootstrap/room.h"
+#include "transport/socket/tcp.h"
 
 namespace rondo::bootstrap {
 
 class RendezvousServer {
  public:
-  // Port 0: any free one, on all addresses of both families; and it is kept for the process's life.
-  static Result<std::shared_ptr<RendezvousServer>> open(std::uint16_t port);
+  // At all of these addresses, with a free port, which is kept for the process's life.
+  static Result<std::shared_ptr<RendezvousServer>> open(std::vector<net::SocketAddress> addresses);
   // At one address, which is free again as soon as no room is open.
   static Result<std::shared_ptr<RendezvousServer>> open_at(const net::SocketAddress& address);
   ~RendezvousServer();
 
-  std::uint16_t port() const { return port_; }
+  // Where it listens; all have one port.
+  const std::vector<net::SocketAddress>& addresses() const { return addresses_; }
+  std::uint16_t port() const { return addresses_.front().port(); }
   // kInProgress: this server closes its address just now; wait for it with stop(), open another.
-  Done open_room(const Credentials& credentials);
+  Done open_room(const auth::Key& key);
   // Closes the room of this name if no rank has come.
-  void close_room(const Tag& tag);
+  void close_room(const auth::Tag& tag);
   void stop();
 
  private:
-  RendezvousServer(net::Socket listener, net::Socket bell, std::uint16_t port, bool temporary);
+  RendezvousServer(std::vector<net::SocketAddress> addresses, bool temporary)
+      : addresses_(std::move(addresses)), temporary_(temporary) {}
+  static Result<std::shared_ptr<RendezvousServer>> serve(net::Listening listening, bool temporary);
   void run();
   bool take_orders();  // false: the thread should end
   void turn();
   void ring();
 
-  const std::uint16_t port_;
+  const std::vector<net::SocketAddress> addresses_;
   const bool temporary_;  // open_at's
 
   std::mutex mutex_;
-  std::vector<Credentials> to_open_;
-  std::vector<Tag> to_close_;
+  std::vector<auth::Key> to_open_;
+  std::vector<auth::Tag> to_close_;
   bool running_ = false;
   bool closing_ = false;  // temporary: the address is being given up
   bool stop_ = false;
@@ -54,7 +59,7 @@ class RendezvousServer {
 
   net::Socket bell_;  // eventfd
   // The thread's own.
-  std::unique_ptr<Doorkeeper> door_;
+  std::unique_ptr<auth::Acceptor> acceptor_;
   std::vector<std::unique_ptr<Room>> rooms_;
   bool new_rooms_ = false;  // visitors may have been waiting for them: look before polling
 };

@@ -20,6 +20,14 @@ std::string name_ranks(std::span<const int> ranks) {
   return text;
 }
 
+std::optional<Arrival> Arrival::from_proven(auth::Arrival proven) {
+  auto join = Join::decode(proven.payload);
+  auto link = FramedLink::make(std::move(proven.socket), proven.session_key,
+                               auth::Records::Side::kAcceptor);
+  if (!join || !link.ok()) return std::nullopt;
+  return Arrival{std::move(*link), proven.from, proven.build, std::move(*join)};
+}
+
 std::optional<Error> Room::objection(const Arrival& arrival) const {
   const Join& join = arrival.join;
   if (join.size < 1 || join.size > kMostRanks || join.rank < 0 || join.rank >= join.size)
@@ -32,12 +40,12 @@ std::optional<Error> Room::objection(const Arrival& arrival) const {
                   "rank {} joined a communicator of {} ranks, but rank {} one of {}: all must give "
                   "the same number",
                   join.rank, join.size, other->arrival.join.rank, other->arrival.join.size);
-    if (other->arrival.hello.dialect != arrival.hello.dialect)
+    if (other->arrival.build != arrival.build)
       return fail(Status::kInvalidUsage,
                   "rank {} runs another build of Rondo ({}) than rank {} ({}): all ranks need the "
                   "same version and architecture",
-                  join.rank, arrival.hello.dialect.text(), other->arrival.join.rank,
-                  other->arrival.hello.dialect.text());
+                  join.rank, arrival.build.text(), other->arrival.join.rank,
+                  other->arrival.build.text());
     break;  // the others agree with this one
   }
   if (!members_.empty()) {
@@ -124,8 +132,12 @@ void Room::hear(Guest& guest) {
     if (!frame.ok()) {
       guest.gone = true;
       if (!guest.connected && !error_)
-        fail_all(fail(Status::kRemoteError, "rank {} (at {}) ended while the ranks were joining",
-                      rank, guest.arrival.from.text()));
+        fail_all(link.closed()
+                     ? fail(Status::kRemoteError,
+                            "rank {} (at {}) ended while the ranks were joining", rank,
+                            guest.arrival.from.text())
+                     : fail(Status::kRemoteError, "rank {} (at {}) broke the protocol: {}", rank,
+                            guest.arrival.from.text(), frame.error().text));
     } else if ((*frame)->type == kConnected && full_ && !guest.connected) {
       guest.connected = true;
       ++connected_;

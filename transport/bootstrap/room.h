@@ -2,7 +2,7 @@
 //
 // The ranks gather; when all are there, each gets the place of its parent in the tree; when all
 // have said that they are connected the room is finished. Anything wrong (a rank twice, out of
-// range, of another size or dialect, one that leaves, the deadline) is told to all, and to those
+// range, of another size or build, one that leaves, the deadline) is told to all, and to those
 // who come later, until the deadline.
 #pragma once
 
@@ -11,18 +11,31 @@
 #include <span>
 #include <vector>
 
-#include "transport/bootstrap/doorkeeper.h"
+#include "transport/auth/acceptor.h"
+#include "transport/bootstrap/framed_link.h"
+#include "transport/bootstrap/messages.h"
+#include "transport/socket/patience.h"
 
 namespace rondo::bootstrap {
 
 // "rank 3", "ranks 3, 5", "ranks 0, 1, ... and 100 more"
 std::string name_ranks(std::span<const int> ranks);
 
+// A rank that has proved itself.
+struct Arrival {
+  FramedLink link;
+  net::SocketAddress from;
+  auth::Build build;
+  Join join;
+  // Nothing unless it says what ranks say.
+  static std::optional<Arrival> from_proven(auth::Arrival proven);
+};
+
 class Room {
  public:
-  explicit Room(const Credentials& credentials) : credentials_(credentials) {}
+  explicit Room(const auth::Key& key) : key_(key) {}
 
-  const Credentials& credentials() const { return credentials_; }
+  const auth::Key& key() const { return key_; }
   // False once all ranks are there: another rendezvous of the same id may follow (NCCL_COMM_ID).
   bool open() const { return !full_; }
   bool empty() const { return joined_ == 0; }
@@ -48,7 +61,7 @@ class Room {
   void fail_all(const Error& error);
   std::vector<int> absent() const;
 
-  Credentials credentials_;
+  const auth::Key key_;
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<Guest*> members_;  // by rank
   int joined_ = 0;

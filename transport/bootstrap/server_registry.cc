@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/process.h"
+#include "transport/socket/interfaces.h"
 
 namespace rondo::bootstrap {
 namespace {
@@ -38,11 +39,20 @@ ServerRegistry& ServerRegistry::instance() {
 }
 
 Result<std::shared_ptr<RendezvousServer>> ServerRegistry::common() {
+  RONDO_TRY(auto chosen, net::own_addresses());
   std::lock_guard lock(mutex_);
-  if (common_ == nullptr) {
-    RONDO_TRY(common_, RendezvousServer::open(0));
-  }
-  return common_;
+  for (const Common& one : common_)
+    if (one.chosen == chosen) return one.server;
+  RONDO_TRY(auto server, RendezvousServer::open(chosen));
+  common_.push_back({std::move(chosen), server});
+  return server;
+}
+
+std::shared_ptr<RendezvousServer> ServerRegistry::at_port(std::uint16_t port) {
+  std::lock_guard lock(mutex_);
+  for (const Common& one : common_)
+    if (one.server->port() == port) return one.server;
+  return nullptr;
 }
 
 // The rendezvous before this one, at the same address and perhaps in another process, closes its
@@ -61,20 +71,20 @@ Result<std::shared_ptr<RendezvousServer>> ServerRegistry::open_when_free(
 }
 
 Done ServerRegistry::serve_at(const std::vector<net::SocketAddress>& addresses,
-                              const Credentials& credentials) {
+                              const auth::Key& key) {
   std::lock_guard lock(mutex_);
   Error last = fail(Status::kInternalError, "no address");
   for (const auto& address : addresses) {
     const auto known = std::find_if(fixed_.begin(), fixed_.end(),
                                     [&](const Fixed& one) { return one.address == address; });
     if (known != fixed_.end()) {
-      if (known->server->open_room(credentials).ok()) return done();
+      if (known->server->open_room(key).ok()) return done();
       known->server->stop();
       fixed_.erase(known);
     }
     auto server = open_when_free(address);
     if (server.ok()) {
-      RONDO_CHECK_OK((*server)->open_room(credentials));
+      RONDO_CHECK_OK((*server)->open_room(key));
       fixed_.push_back({address, std::move(*server)});
       return done();
     }
@@ -86,14 +96,14 @@ Done ServerRegistry::serve_at(const std::vector<net::SocketAddress>& addresses,
               last.text);
 }
 
-void ServerRegistry::close_room(const Tag& tag) {
+void ServerRegistry::close_room(const auth::Tag& tag) {
   std::lock_guard lock(mutex_);
-  if (common_ != nullptr) common_->close_room(tag);
+  for (const Common& one : common_) one.server->close_room(tag);
 }
 
 void ServerRegistry::stop_all() {
   std::lock_guard lock(mutex_);
-  if (common_ != nullptr) common_->stop();
+  for (const Common& one : common_) one.server->stop();
   for (const Fixed& one : fixed_) one.server->stop();
 }
 

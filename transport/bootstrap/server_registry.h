@@ -1,8 +1,9 @@
 // ServerRegistry: the rendezvous servers of this process.
 //
-// One server on a free port serves all ids and children of the process; one more per address of
-// NCCL_COMM_ID exists while rank 0 serves there. Guarantees: at exit, and when the library is
-// unloaded, all threads are stopped and joined; a forked child starts with none of its own.
+// One server on a free port of the chosen interfaces serves all ids and children of the process;
+// one more per address of NCCL_COMM_ID exists while rank 0 serves there. Guarantees: at exit, and
+// when the library is unloaded, all threads are stopped and joined; a forked child starts with none
+// of its own.
 #pragma once
 
 #include <chrono>
@@ -20,11 +21,13 @@ class ServerRegistry {
   // Of this process; a forked child gets a new one.
   static ServerRegistry& instance();
 
-  // The server on a free port, opened at first use.
+  // The server at the interfaces that the environment chooses, opened at first use.
   Result<std::shared_ptr<RendezvousServer>> common();
+  // Of those, the one with this port; null: none of this process's.
+  std::shared_ptr<RendezvousServer> at_port(std::uint16_t port);
   // Opens a room at the first of the addresses that is one of this host.
-  Done serve_at(const std::vector<net::SocketAddress>& addresses, const Credentials& credentials);
-  void close_room(const Tag& tag);
+  Done serve_at(const std::vector<net::SocketAddress>& addresses, const auth::Key& key);
+  void close_room(const auth::Tag& tag);
   void stop_all();
 
  private:
@@ -39,7 +42,11 @@ class ServerRegistry {
   ServerRegistry* const of_parent_;  // never used, never freed: its threads are the parent's
 
   std::mutex mutex_;
-  std::shared_ptr<RendezvousServer> common_;
+  struct Common {
+    std::vector<net::SocketAddress> chosen;
+    std::shared_ptr<RendezvousServer> server;
+  };
+  std::vector<Common> common_;  // one for each choice of interfaces
   struct Fixed {
     net::SocketAddress address;
     std::shared_ptr<RendezvousServer> server;

@@ -4,13 +4,15 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "transport/auth/acceptor.h"
+#include "transport/bootstrap/connect.h"
 #include "transport/bootstrap/id_contents.h"
 #include "transport/bootstrap/job_secret.h"
-#include "transport/bootstrap/knock.h"
 #include "transport/bootstrap/room.h"
 #include "transport/bootstrap/server_registry.h"
 #include "transport/bootstrap/session_state.h"
 #include "transport/socket/interfaces.h"
+#include "transport/socket/tcp.h"
 
 namespace rondo::bootstrap {
 namespace {
@@ -24,7 +26,7 @@ class Joining {
       : request_(request),
         contents_(contents),
         state_(state),
-        credentials_(contents.secret, state.secret.bytes()),
+        key_(contents.secret, state.secret.bytes()),
         patience_(net::Patience::of(request.timeout, request.aborted)) {}
 
   // On failure everybody who knows this rank is told.
@@ -41,7 +43,7 @@ class Joining {
 
  private:
   Done steps() {
-    RONDO_CHECK_OK(open_door());
+    RONDO_CHECK_OK(listen_for_children());
     RONDO_CHECK_OK(enter_rendezvous());
     RONDO_TRY(const Table table, await_table());
     for (int i = 0; i < state_.tree.children(); ++i) {
@@ -55,14 +57,14 @@ class Joining {
     return done();
   }
 
-  Done open_door() {
+  Done listen_for_children() {
     if (state_.tree.children() == 0) return done();
-    RONDO_TRY(net::Socket listener, net::listen_everywhere(0));
-    RONDO_TRY(const net::SocketAddress address, net::local_address(listener));
-    RONDO_TRY(const auto interfaces, net::usable_interfaces());
-    place_.port = address.port();
-    for (const auto& one : interfaces) place_.addresses.push_back(one.address);
-    door_.emplace(std::move(listener), request_.rank);
+    RONDO_TRY(const auto addresses, net::own_addresses());
+    RONDO_TRY(net::Listening listening, net::listen_at(addresses));
+    place_.port = listening.addresses.front().port();
+    place_.addresses = std::move(listening.addresses);
+    RONDO_TRY(acceptor_, auth::Acceptor::open(std::move(listening.sockets),
+                                              {.endpoint = endpoint_of(request_.rank)}));
     return done();
   }
 
@@ -81,13 +83,13 @@ class Joining {
     const auto grace = contents_.served_by_rank_zero
                            ? std::chrono::duration_cast<std::chrono::milliseconds>(request_.timeout)
                            : kGraceOfRefusal;
-    RONDO_TRY(server_, knock({.place = place,
-                              .credentials = credentials_,
-                              .door = kServer,
-                              .join = introduction(),
-                              .what = what,
-                              .refusal_grace = grace},
-                             patience_));
+    RONDO_TRY(server_, connect({.place = place,
+                                .key = key_,
+                                .endpoint = std::string(kRendezvous),
+                                .join = introduction(),
+                                .what = what,
+                                .refusal_grace = grace},
+                               patience_));
     return done();
   }
 
@@ -117,13 +119,13 @@ class Joining {
     const int parent = state_.tree.parent();
     const std::string what =
         fmt::format("rank {} was connecting to rank {}", request_.rank, parent);
-    auto link = knock({.place = table.parent,
-                       .credentials = credentials_,
-                       .door = parent,
-                       .join = introduction(),
-                       .what = what,
-                       .overseer = &server_},
-                      patience_.later(kVerdictTime));
+    auto link = connect({.place = table.parent,
+                         .key = key_,
+                         .endpoint = endpoint_of(parent),
+                         .join = introduction(),
+                         .what = what,
+                         .overseer = &server_},
+                        patience_.later(kVerdictTime));
     if (!link.ok()) return link.error();
     auto neighbour = std::make_unique<Neighbour>();
     neighbour->rank = parent;
@@ -142,28 +144,28 @@ class Joining {
         verdict_ = true;
         return *error;
       }
-      std::vector<pollfd> entries;
-      door_->collect(entries);
-      const std::size_t of_door = entries.size();
+      std::vector<pollfd> entries = {{acceptor_->poll_fd(), POLLIN, 0}};
       if (server_.valid()) entries.push_back(server_.entry());
       RONDO_TRY([[maybe_unused]] const bool ready,
-                net::wait_until(entries, door_->next_deadline(), longer, what));
-      auto arrivals = door_->serve(
-          std::span<const pollfd>(entries).first(of_door),
-          [&](const Tag& tag) { return tag == credentials_.tag() ? &credentials_ : nullptr; });
-      for (Arrival& arrival : arrivals) missing -= seat(arrival) ? 1 : 0;
+                net::wait_until(entries, acceptor_->next_deadline(), longer, what));
+      auto arrivals = acceptor_->serve([&](const auth::Tag& tag) -> auth::Secret {
+        return {tag == key_.tag ? &key_.secret : nullptr};
+      });
+      for (auth::Arrival& arrival : arrivals) missing -= seat(std::move(arrival)) ? 1 : 0;
     }
-    door_.reset();
+    acceptor_.reset();
     return done();
   }
 
-  bool seat(Arrival& arrival) {
-    const long index = arrival.join.rank - state_.tree.first_child();
-    if (index < 0 || index >= state_.tree.children() || arrival.join.size != request_.size)
+  bool seat(auth::Arrival proven) {
+    auto arrival = Arrival::from_proven(std::move(proven));
+    if (!arrival) return false;
+    const long index = arrival->join.rank - state_.tree.first_child();
+    if (index < 0 || index >= state_.tree.children() || arrival->join.size != request_.size)
       return false;
     Neighbour& child = *state_.neighbours[static_cast<std::size_t>(index)];
     if (child.link.valid()) return false;
-    child.link = std::move(arrival.link);
+    child.link = std::move(arrival->link);
     return true;
   }
 
@@ -172,10 +174,10 @@ class Joining {
   const JoinRequest& request_;
   const IdContents& contents_;
   SessionState& state_;
-  const Credentials credentials_;
+  const auth::Key key_;
   const net::Patience patience_;
-  net::FramedLink server_;
-  std::optional<Doorkeeper> door_;
+  FramedLink server_;
+  std::unique_ptr<auth::Acceptor> acceptor_;
   Place place_;
   bool verdict_ = false;  // the error came from the rendezvous: everybody knows it
 };
@@ -216,9 +218,9 @@ Result<std::unique_ptr<Session>> Session::join(const JoinRequest& request) {
     if (contents.secret == Digest{})
       return fail(Status::kInvalidArgument, "the unique id has lost its secret: nobody can join");
     RONDO_TRY(state->secret, session_secret(Secret(contents.secret)));
-    const Credentials credentials(contents.secret, state->secret.bytes());
+    const auth::Key key(contents.secret, state->secret.bytes());
     if (contents.served_by_rank_zero && request.rank == 0)
-      RONDO_CHECK_OK(ServerRegistry::instance().serve_at(contents.addresses, credentials));
+      RONDO_CHECK_OK(ServerRegistry::instance().serve_at(contents.addresses, key));
     RONDO_CHECK_OK(Joining(request, contents, *state).run());
     RONDO_INFO(kBootstrap, "rank {} of {} joined at {}", request.rank, request.size,
                text_of({contents.port, contents.addresses}));
@@ -233,12 +235,12 @@ Result<std::unique_ptr<Session>> Session::serve_and_join(const Listener& listene
   RONDO_TRY(const IdContents base, decode_id(listener.address()));
   if (request.size > 1) {
     RONDO_TRY(const IdContents contents, decode_id(request.id));
-    RONDO_TRY(const auto server, ServerRegistry::instance().common());
-    if (contents.port != server->port() || contents.addresses != base.addresses)
+    const auto server = ServerRegistry::instance().at_port(contents.port);
+    if (server == nullptr || contents.addresses != base.addresses)
       return fail(Status::kInvalidArgument,
                   "only the process whose listener the id names can serve it");
     RONDO_TRY(const Secret secret, session_secret(Secret(contents.secret)));
-    RONDO_CHECK_OK(server->open_room(Credentials(contents.secret, secret.bytes())));
+    RONDO_CHECK_OK(server->open_room(auth::Key(contents.secret, secret.bytes())));
   }
   return join(request);
 }

@@ -4,7 +4,7 @@
 // never travels), waits for all ranks and connects them to a tree; after that no server is needed.
 // Guarantees: join() and all_gather() end by the deadline or within 50 ms of `aborted` becoming
 // true; errors name the rank at fault, and every rank gets the error. After an error the session
-// stays at it. Bytes are not encrypted. One thread at a time uses a session.
+// stays at it. Bytes travel as encrypted records (auth/records.h). One thread at a time uses it.
 // Cost: two handshakes a rank; all_gather takes 2 ceil(log8 n) hops, and no rank moves more than 9
 // times all bytes. No thread but the server's, which ends when all ranks are connected.
 //

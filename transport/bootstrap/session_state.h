@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "base/process.h"
+#include "transport/bootstrap/framed_link.h"
 #include "transport/bootstrap/messages.h"
 #include "transport/bootstrap/session.h"
 #include "transport/bootstrap/tree.h"
-#include "transport/socket/framed_link.h"
 
 namespace rondo::bootstrap {
 
 struct Neighbour {
   int rank = 0;
-  net::FramedLink link;
+  FramedLink link;
   std::deque<net::Frame> inbox;
   bool gone = false;
 };

@@ -32,11 +32,9 @@ Result<UniqueId> fixed_id(const std::string& text) {
 
 Result<IdContents> own_contents() {
   RONDO_TRY(const auto server, ServerRegistry::instance().common());
-  RONDO_TRY(const auto interfaces, net::usable_interfaces());
   IdContents contents;
   contents.port = server->port();
-  for (const auto& one : interfaces)
-    contents.addresses.push_back(one.address.with_port(contents.port));
+  contents.addresses = server->addresses();
   return contents;
 }
 
@@ -50,13 +48,13 @@ Result<UniqueId> make_unique_id(const Secret& secret) {
   contents.secret = secret.bytes();
   RONDO_TRY(const auto server, ServerRegistry::instance().common());
   RONDO_TRY(const Secret proven, session_secret(secret));
-  RONDO_CHECK_OK(server->open_room(Credentials(secret.bytes(), proven.bytes())));
+  RONDO_CHECK_OK(server->open_room(auth::Key(secret.bytes(), proven.bytes())));
   return encode_id(contents);
 }
 
 void forget_unique_id(const UniqueId& id) {
   if (const auto contents = decode_id(id); contents.ok() && !contents.value().served_by_rank_zero)
-    ServerRegistry::instance().close_room(Credentials(contents.value().secret).tag());
+    ServerRegistry::instance().close_room(auth::tag_of(contents.value().secret));
 }
 
 Result<UniqueId> address_of(const UniqueId& id) {

@@ -180,8 +180,9 @@ RemoteLinks::~RemoteLinks() = default;
 
 Result<std::unique_ptr<RemoteLinks>> RemoteLinks::open(RemoteLinksOptions options) {
   auto state = std::make_unique<State>();
-  RONDO_TRY(state->network,
-            tcp::TcpNetwork::open(tcp::NetworkOptions::from_environment(options.secret)));
+  auto network = tcp::NetworkOptions::from_environment(options.secret);
+  network.rank = options.rank;
+  RONDO_TRY(state->network, tcp::TcpNetwork::open(std::move(network)));
   RONDO_TRY(state->blob, state->network->listen());
   state->peers.resize(static_cast<std::size_t>(options.size));
   state->options = std::move(options);

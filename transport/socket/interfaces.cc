@@ -86,4 +86,13 @@ Result<std::vector<Interface>> usable_interfaces() {
               ifname, env::get_string("NCCL_SOCKET_FAMILY"), there.empty() ? " none" : there);
 }
 
+Result<std::vector<SocketAddress>> own_addresses() {
+  constexpr std::size_t kMost = 10;
+  RONDO_TRY(const auto interfaces, usable_interfaces());
+  std::vector<SocketAddress> addresses;
+  for (const Interface& one : interfaces)
+    if (addresses.size() < kMost) addresses.push_back(one.address);
+  return addresses;
+}
+
 }  // namespace rondo::net

@@ -46,4 +46,7 @@ std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::st
 // Of this host, by the environment. Never empty: an error says what there is to choose from.
 Result<std::vector<Interface>> usable_interfaces();
 
+// Their addresses, at which this process listens and which it gives to others; the best ten.
+Result<std::vector<SocketAddress>> own_addresses();
+
 }  // namespace rondo::net

@@ -17,6 +17,9 @@ constexpr auto kLongestPause = milliseconds(500);
 
 Result<Socket> open_tcp(int family) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket && (errno == EMFILE || errno == ENFILE))
+    return fail_errno(errno,
+                      "cannot create a TCP socket: raise the number of open files (ulimit -n)");
   if (!socket) return fail_errno(errno, "cannot create a TCP socket");
   return socket;
 }
@@ -26,27 +29,61 @@ void set_no_delay(const Socket& socket) {
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-Result<Socket> listen_on(const SocketAddress& at, bool both_families) {
+// `error` is the errno of a failure.
+Result<Socket> bind_tcp(const SocketAddress& at, int& error) {
   RONDO_TRY(Socket socket, open_tcp(at.family()));
   const int on = 1;
-  const int off = 0;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (at.family() == AF_INET6)
-    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, both_families ? &off : &on, sizeof(on));
-  if (::bind(socket.get(), at.raw(), at.length()) != 0)
-    return fail_errno(errno, "cannot take the address {}", at.text());
-  if (::listen(socket.get(), SOMAXCONN) != 0)
-    return fail_errno(errno, "cannot listen at {}", at.text());
-  return socket;
+    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+  if (::bind(socket.get(), at.raw(), at.length()) == 0) return socket;
+  error = errno;
+  return fail_errno(error, "cannot take the address {}", at.text());
+}
+
+Done start_listening(const Socket& socket) {
+  if (::listen(socket.get(), SOMAXCONN) == 0) return done();
+  return fail_errno(errno, "cannot listen");
+}
+
+// All of the addresses at one port that the kernel chooses.
+Result<Listening> try_listen_at(std::span<const SocketAddress> addresses, int& error) {
+  Listening made;
+  std::uint16_t port = 0;
+  for (const SocketAddress& address : addresses) {
+    auto socket = bind_tcp(address.with_port(port), error);
+    if (!socket.ok() && error == EADDRNOTAVAIL && addresses.size() > 1) continue;
+    if (!socket.ok()) return socket.error();
+    RONDO_TRY(const SocketAddress at, local_address(*socket));
+    port = at.port();
+    made.sockets.push_back(std::move(*socket));
+    made.addresses.push_back(address.with_port(port));
+  }
+  for (const Socket& socket : made.sockets) RONDO_CHECK_OK(start_listening(socket));
+  return made;
 }
 
 }  // namespace
 
-Result<Socket> listen_tcp(const SocketAddress& at) { return listen_on(at, false); }
+Result<Socket> listen_tcp(const SocketAddress& at) {
+  int error = 0;
+  RONDO_TRY(Socket socket, bind_tcp(at, error));
+  RONDO_CHECK_OK(start_listening(socket));
+  return socket;
+}
 
-Result<Socket> listen_everywhere(std::uint16_t port) {
-  if (auto both = listen_on(SocketAddress::any(AF_INET6, port), true); both.ok()) return both;
-  return listen_on(SocketAddress::any(AF_INET, port), false);
+// A port that is free at one address may be taken at another: then all begin again with a new one.
+Result<Listening> listen_at(std::span<const SocketAddress> addresses) {
+  constexpr int kTurns = 100;
+  for (int turn = 1;; ++turn) {
+    int error = 0;
+    auto made = try_listen_at(addresses, error);
+    if (!made.ok() && error == EADDRINUSE && turn < kTurns) continue;
+    if (made.ok() && made->sockets.empty())
+      return fail(Status::kSystemError, "this host has none of the {} addresses to listen at",
+                  addresses.size());
+    return made;
+  }
 }
 
 Result<SocketAddress> local_address(const Socket& socket) {

@@ -1,12 +1,13 @@
 // Listening, accepting and connecting over TCP: non-blocking, close-on-exec, no delay (Nagle).
 //
-//   RONDO_TRY(Socket door, listen_everywhere(0));
-//   RONDO_TRY(auto visitor, accept_tcp(door));            // nothing where nobody waits
+//   RONDO_TRY(Listening at, listen_at(own_addresses));
+//   RONDO_TRY(auto visitor, accept_tcp(at.sockets[0]));   // nothing where nobody waits
 //   RONDO_TRY(Socket socket, connect_tcp(candidates, patience));
 #pragma once
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "transport/socket/address.h"
@@ -17,8 +18,13 @@ namespace rondo::net {
 
 // The address may be taken at once after its last owner closed it (SO_REUSEADDR).
 Result<Socket> listen_tcp(const SocketAddress& at);
-// On all addresses of both families; IPv4 alone where the kernel has no IPv6. Port 0: any.
-Result<Socket> listen_everywhere(std::uint16_t port);
+// One socket at each address, all with one free port. Leaves out addresses that this host does not
+// have (any more, or yet: IPv6 takes a second to try a new one) while there are others.
+struct Listening {
+  std::vector<Socket> sockets;
+  std::vector<SocketAddress> addresses;  // with the port; the best first
+};
+Result<Listening> listen_at(std::span<const SocketAddress> addresses);
 Result<SocketAddress> local_address(const Socket& socket);
 
 struct Accepted {

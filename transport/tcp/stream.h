@@ -13,12 +13,18 @@
 #include <sys/uio.h>
 
 #include <chrono>
+#include <memory>
 #include <span>
 
 #include "base/result.h"
+#include "transport/auth/handshake.h"
+#include "transport/auth/records.h"
 #include "transport/socket/socket.h"
 
 namespace rondo::tcp {
+
+using auth::Bytes;
+using auth::ByteSpan;
 
 struct IoOutcome {
   std::size_t bytes = 0;
@@ -30,7 +36,12 @@ struct IoOutcome {
 // "the peer closed its end", or the errno's text.
 std::string text_of(const IoOutcome& outcome);
 
-class Stream;
+// What the kernel last said of a descriptor.
+struct Readiness {
+  bool readable = false;
+  bool writable = false;
+  bool hangup = false;  // the end or an error lies behind what is readable: read until it comes
+};
 
 class Poller {
  public:
@@ -41,8 +52,26 @@ class Poller {
 
  private:
   friend class Stream;
+  friend class Watch;
   explicit Poller(net::Socket epoll) : epoll_(std::move(epoll)) {}
   net::Socket epoll_;
+};
+
+// Tells when a descriptor of somebody else's is readable. Both it and the poller must live longer.
+class Watch {
+ public:
+  Watch(Poller& poller, int fd);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  bool readable() const { return state_.readable; }
+  void seen() { state_.readable = false; }  // told again by the next poll, if it still is
+
+ private:
+  Poller& poller_;
+  const int fd_;
+  Readiness state_;
 };
 
 class Stream {
@@ -54,26 +83,38 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   // Whether a call may move something. Says true where that is unknown.
-  bool readable() const { return readable_; }
-  bool writable() const { return writable_; }
+  bool readable() const { return state_.readable; }
+  bool writable() const { return state_.writable; }
 
   // At most kMostParts parts, none of them empty.
   IoOutcome read(std::span<iovec> parts);
   IoOutcome write(std::span<iovec> parts);
-  // For a listener: accepted all that wait.
-  void exhausted() { readable_ = false; }
+  // From here on, what is written and read travels as records; a write counts its bytes when all
+  // of their record is out. error EBADMSG: what came does not verify.
+  void seal(auth::Records records);
   const net::Socket& socket() const { return socket_; }
 
   static constexpr std::size_t kMostParts = 16;
 
  private:
-  friend class Poller;
+  struct Sealing {
+    auth::Records records;
+    Bytes outbox{};         // one record
+    std::size_t sent = 0;   // of it
+    std::size_t bytes = 0;  // that are in it
+    ByteSpan opened{};      // what has verified and was not read yet
+  };
+  IoOutcome read_sealed(std::span<iovec> parts);
+  IoOutcome write_sealed(std::span<iovec> parts);
+
   Poller& poller_;
   net::Socket socket_;
   int error_ = 0;
-  bool readable_ = false;
-  bool writable_ = false;
-  bool hangup_ = false;  // the end or an error lies behind what is readable: read until it comes
+  Readiness state_;
+  std::unique_ptr<Sealing> sealing_;
 };
+
+// Moves what can move of a handshake now.
+IoOutcome move(auth::Handshake& handshake, Stream& stream);
 
 }  // namespace rondo::tcp

@@ -37,8 +37,9 @@ void close_gently(const Stream& stream) {
 
 }  // namespace
 
-TcpLink::TcpLink(const net::LinkName& name, const Vigilance& vigilance, std::unique_ptr<Dial> dial)
-    : name_(name), vigilance_(vigilance), peer_(name.to), dial_(std::move(dial)) {}
+TcpLink::TcpLink(const net::LinkName& name, const Vigilance& vigilance,
+                 std::unique_ptr<Connector> connector)
+    : name_(name), vigilance_(vigilance), peer_(name.to), connector_(std::move(connector)) {}
 
 TcpLink::TcpLink(const net::LinkName& name, const Vigilance& vigilance, std::string peer_address,
                  std::vector<std::unique_ptr<Stream>> streams)
@@ -78,15 +79,16 @@ void TcpLink::fail_with(const std::string& why) {
 }
 
 bool TcpLink::progress() {
-  if (dial_) {
-    bool moved = dial_->progress();
-    if (dial_->failure()) {
-      error_ = fail(Status::kRemoteError, "cannot reach rank {}: {}", peer_, *dial_->failure());
-      dial_.reset();
-    } else if (dial_->finished()) {
-      peer_address_ = dial_->address();
-      open(dial_->take());
-      dial_.reset();
+  if (connector_) {
+    bool moved = connector_->progress();
+    if (connector_->failure()) {
+      error_ =
+          fail(Status::kRemoteError, "cannot reach rank {}: {}", peer_, *connector_->failure());
+      connector_.reset();
+    } else if (connector_->finished()) {
+      peer_address_ = connector_->address();
+      open(connector_->take());
+      connector_.reset();
     } else {
       return moved;
     }
@@ -105,13 +107,13 @@ bool TcpLink::progress() {
 
 net::LinkState TcpLink::state() const {
   if (error_) return net::LinkState::kEnded;
-  return dial_ ? net::LinkState::kOpening : net::LinkState::kOpen;
+  return connector_ ? net::LinkState::kOpening : net::LinkState::kOpen;
 }
 
 void TcpLink::close() {
   for (const auto& stream : streams_) close_gently(*stream);
   streams_.clear();
-  dial_.reset();
+  connector_.reset();
   fail_with("closed by this rank");
 }
 

@@ -1,8 +1,8 @@
 // TcpLink: a net::Link over one or more TCP sockets.
 //
-// A link that this side makes starts with a Dial; messages that are posted before it is open wait.
-// After a failure of one direction the other one goes on: what the peer sent before it left is
-// still delivered.
+// A link that this side makes starts with a Connector; messages that are posted before it is open
+// wait. After a failure of one direction the other one goes on: what the peer sent before it left
+// is still delivered.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "transport/net/net.h"
-#include "transport/tcp/dial.h"
+#include "transport/tcp/connector.h"
 #include "transport/tcp/receive_side.h"
 #include "transport/tcp/send_side.h"
 
@@ -24,7 +24,8 @@ struct Vigilance {
 
 class TcpLink final : public net::Link {
  public:
-  TcpLink(const net::LinkName& name, const Vigilance& vigilance, std::unique_ptr<Dial> dial);
+  TcpLink(const net::LinkName& name, const Vigilance& vigilance,
+          std::unique_ptr<Connector> connector);
   TcpLink(const net::LinkName& name, const Vigilance& vigilance, std::string peer_address,
           std::vector<std::unique_ptr<Stream>> streams);
   ~TcpLink() override { TcpLink::close(); }
@@ -48,7 +49,7 @@ class TcpLink final : public net::Link {
   Vigilance vigilance_;
   int peer_;
   std::string peer_address_;
-  std::unique_ptr<Dial> dial_;
+  std::unique_ptr<Connector> connector_;
   std::vector<std::unique_ptr<Stream>> streams_;
   SendSide sending_;
   ReceiveSide receiving_;

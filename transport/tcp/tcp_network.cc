@@ -30,13 +30,12 @@ Result<std::unique_ptr<TcpNetwork>> TcpNetwork::open(NetworkOptions options) {
 
 Result<std::vector<std::byte>> TcpNetwork::listen() {
   if (options_.addresses.empty()) {
-    RONDO_TRY(const auto interfaces, net::usable_interfaces());
-    for (const net::Interface& one : interfaces) options_.addresses.push_back(one.address);
+    RONDO_TRY(options_.addresses, net::own_addresses());
   }
-  RONDO_TRY(net::Socket listener, net::listen_everywhere(0));
-  RONDO_TRY(const net::SocketAddress at, net::local_address(listener));
-  for (net::SocketAddress& address : options_.addresses) address = address.with_port(at.port());
-  door_ = std::make_unique<Door>(poller_, std::move(listener), options_.secret);
+  RONDO_TRY(net::Listening listening, net::listen_at(options_.addresses));
+  options_.addresses = std::move(listening.addresses);
+  RONDO_TRY(acceptor_, Acceptor::open(poller_, std::move(listening.sockets), options_.secret,
+                                      endpoint_of(options_.purpose, options_.rank)));
   return encode_addresses(options_.addresses);
 }
 
@@ -47,10 +46,11 @@ Result<std::unique_ptr<net::Link>> TcpNetwork::connect(const net::LinkName& name
     return fail(Status::kInternalError, "the {} bytes that rank {} gave are no TCP addresses",
                 address.size(), name.to);
   const int sockets = name.lane == net::kControlLane ? 1 : options_.sockets;
-  auto dial =
-      std::make_unique<Dial>(poller_, options_.secret, name, sockets, std::move(*candidates));
+  auto connector =
+      std::make_unique<Connector>(poller_, options_.secret, endpoint_of(options_.purpose, name.to),
+                                  name, sockets, std::move(*candidates));
   return std::unique_ptr<net::Link>(
-      std::make_unique<TcpLink>(name, options_.vigilance, std::move(dial)));
+      std::make_unique<TcpLink>(name, options_.vigilance, std::move(connector)));
 }
 
 Result<net::MemoryKey> TcpNetwork::register_memory(const net::Memory& memory) {
@@ -62,8 +62,8 @@ Result<net::MemoryKey> TcpNetwork::register_memory(const net::Memory& memory) {
 }
 
 std::unique_ptr<net::Link> TcpNetwork::accept() {
-  if (!door_) return nullptr;
-  auto arrival = door_->next();
+  if (!acceptor_) return nullptr;
+  auto arrival = acceptor_->next();
   if (!arrival) return nullptr;
   return std::make_unique<TcpLink>(arrival->name, options_.vigilance, arrival->from.text(),
                                    std::move(arrival->streams));

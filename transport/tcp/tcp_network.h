@@ -1,22 +1,24 @@
 // The TCP implementation of net::Network.
 //
 // Data lanes use several sockets a link (one socket's stream is one CPU's work in the kernel),
-// the control lane one. Listens on all addresses; offers those that NCCL_SOCKET_IFNAME and
-// NCCL_SOCKET_FAMILY choose.
+// the control lane one, on which everything travels as records. Listens at, and offers, the
+// addresses that NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY choose.
 #pragma once
 
 #include <memory>
 
 #include "transport/net/net.h"
 #include "transport/socket/address.h"
-#include "transport/tcp/door.h"
+#include "transport/tcp/acceptor.h"
 #include "transport/tcp/tcp_link.h"
 
 namespace rondo::tcp {
 
 struct NetworkOptions {
   Digest secret{};
-  int sockets = 2;  // a link of a data lane
+  int rank = 0;                   // this one: connectors mean it by its number
+  std::string purpose = "links";  // of several networks with one secret
+  int sockets = 2;                // a link of a data lane
   Vigilance vigilance;
   // Of this host, for peers; empty: by NCCL_SOCKET_IFNAME. The port is filled in.
   std::vector<net::SocketAddress> addresses;
@@ -46,7 +48,7 @@ class TcpNetwork final : public net::Network {
 
   NetworkOptions options_;
   Poller poller_;
-  std::unique_ptr<Door> door_;
+  std::unique_ptr<Acceptor> acceptor_;
 };
 
 }  // namespace rondo::tcp

@@ -1,8 +1,9 @@
-// FramedLink: a connected socket that sends and receives frames without ever blocking.
+// FramedLink: a connection after its handshake: sends and receives frames, as records under the
+// session's key, without ever blocking.
 //
-// Guarantees: no SIGPIPE; frames that arrived before the peer closed are still given out; the limit
-// on incoming payloads holds before memory is spent. Cost: one system call for a small frame, one
-// for every 16 KiB received.
+// Guarantees: no SIGPIPE; frames that arrived before the peer closed are still given out; bytes
+// that the peer did not send in just this order end the link with an error. Cost: one system call
+// for a small frame, one for every 16 KiB received.
 //
 //   RONDO_CHECK_OK(link.send(type, round, payload));    // queues what the kernel does not take
 //   poll(link.entry()); RONDO_CHECK_OK(link.flush());
@@ -15,19 +16,26 @@
 #include <optional>
 #include <string_view>
 
+#include "transport/auth/records.h"
 #include "transport/socket/frame.h"
 #include "transport/socket/patience.h"
 #include "transport/socket/socket.h"
 
-namespace rondo::net {
+namespace rondo::bootstrap {
+
+using net::Bytes;
+using net::ByteSpan;
+using net::Frame;
 
 class FramedLink {
  public:
   FramedLink() = default;
-  explicit FramedLink(Socket socket, std::size_t limit = kMostPayload)
-      : socket_(std::move(socket)), parser_(limit) {}
+  FramedLink(net::Socket socket, auth::Records records)
+      : socket_(std::move(socket)), records_(std::move(records)) {}
+  // After a handshake. Fails where libcrypto does.
+  static Result<FramedLink> make(net::Socket socket, const auth::Digest& session_key,
+                                 auth::Records::Side side);
 
-  void set_limit(std::size_t limit) { parser_.set_limit(limit); }
   bool valid() const { return socket_.valid(); }
   void close() { socket_.reset(); }
 
@@ -36,7 +44,7 @@ class FramedLink {
   bool unsent() const { return sent_ < outbox_.size(); }
 
   // The next frame if one has arrived. kRemoteError when the peer closed (closed() is true then)
-  // or sent what is no frame.
+  // or when what came is not what it sent.
   Result<std::optional<Frame>> receive();
   bool closed() const { return closed_; }
 
@@ -44,15 +52,16 @@ class FramedLink {
   pollfd entry() const;
 
   // Blocking forms. flush_all sends everything that is queued.
-  Done flush_all(const Patience& patience, std::string_view what);
-  Result<Frame> await(const Patience& patience, std::string_view what);
+  Done flush_all(const net::Patience& patience, std::string_view what);
+  Result<Frame> await(const net::Patience& patience, std::string_view what);
 
  private:
-  Socket socket_;
-  FrameParser parser_{kMostPayload};
+  net::Socket socket_;
+  std::optional<auth::Records> records_;
+  net::FrameParser parser_{net::kMostPayload};
   Bytes outbox_;
   std::size_t sent_ = 0;
   bool closed_ = false;
 };
 
-}  // namespace rondo::net
+}  // namespace rondo::bootstrap

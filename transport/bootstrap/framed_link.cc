@@ -1,16 +1,12 @@
-#include "transport/socket/framed_link.h"
+#include "transport/bootstrap/framed_link.h"
 
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
-namespace rondo::net {
+namespace rondo::bootstrap {
 namespace {
-
-constexpr std::size_t kReceiveBytes = 16 << 10;
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
@@ -23,27 +19,19 @@ Error closed_error(int error) {
 
 }  // namespace
 
+Result<FramedLink> FramedLink::make(net::Socket socket, const auth::Digest& session_key,
+                                    auth::Records::Side side) {
+  RONDO_TRY(auto records, auth::Records::make(session_key, side));
+  return FramedLink(std::move(socket), std::move(records));
+}
+
 Done FramedLink::send(std::uint16_t type, std::uint32_t round, ByteSpan payload) {
-  auto header = frame_header(type, round, payload.size());
-  std::size_t taken = 0;
-  if (!unsent()) {
-    iovec parts[2] = {{header.data(), header.size()},
-                      {const_cast<std::byte*>(payload.data()), payload.size()}};
-    msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = 2;
-    const ssize_t count = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
-    if (count < 0 && !would_block(errno)) return closed_error(errno);
-    taken = count < 0 ? 0 : static_cast<std::size_t>(count);
-  }
-  const auto keep = [&](ByteSpan part) {
-    const std::size_t skip = std::min(taken, part.size());
-    outbox_.insert(outbox_.end(), part.begin() + static_cast<std::ptrdiff_t>(skip), part.end());
-    taken -= skip;
-  };
-  keep(header);
-  keep(payload);
-  return done();
+  const auto header = net::frame_header(type, round, payload.size());
+  const ByteSpan parts[] = {
+      header, payload.first(std::min(payload.size(), auth::Records::kMostBytes - header.size()))};
+  RONDO_CHECK_OK(records_->seal(parts, outbox_));
+  RONDO_CHECK_OK(records_->seal(payload.subspan(parts[1].size()), outbox_));
+  return flush();
 }
 
 Done FramedLink::flush() {
@@ -61,19 +49,24 @@ Done FramedLink::flush() {
 }
 
 Result<std::optional<Frame>> FramedLink::receive() {
-  std::array<std::byte, kReceiveBytes> chunk;
   for (;;) {
     Result<std::optional<Frame>> frame = parser_.next();
     if (!frame.ok() || frame->has_value()) return frame;
+    RONDO_TRY(const auto content, records_->next());
+    if (content) {
+      parser_.feed(*content);
+      continue;
+    }
     if (closed_) return closed_error(0);
-    const ssize_t count = ::recv(socket_.get(), chunk.data(), chunk.size(), 0);
+    const auto room = records_->room();
+    const ssize_t count = ::recv(socket_.get(), room.data(), room.size(), 0);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && would_block(errno)) return std::optional<Frame>();
     if (count <= 0) {
       closed_ = true;
       return closed_error(count < 0 ? errno : 0);
     }
-    parser_.feed(ByteSpan(chunk).first(static_cast<std::size_t>(count)));
+    records_->received(static_cast<std::size_t>(count));
   }
 }
 
@@ -81,23 +74,23 @@ pollfd FramedLink::entry() const {
   return {socket_.get(), static_cast<short>(unsent() ? POLLIN | POLLOUT : POLLIN), 0};
 }
 
-Done FramedLink::flush_all(const Patience& patience, std::string_view what) {
+Done FramedLink::flush_all(const net::Patience& patience, std::string_view what) {
   for (;;) {
     RONDO_CHECK_OK(flush());
     if (!unsent()) return done();
     pollfd ready{socket_.get(), POLLOUT, 0};
-    RONDO_CHECK_OK(wait_ready({&ready, 1}, patience, what));
+    RONDO_CHECK_OK(net::wait_ready({&ready, 1}, patience, what));
   }
 }
 
-Result<Frame> FramedLink::await(const Patience& patience, std::string_view what) {
+Result<Frame> FramedLink::await(const net::Patience& patience, std::string_view what) {
   for (;;) {
     RONDO_TRY(auto frame, receive());
     if (frame) return std::move(*frame);
     pollfd ready = entry();
-    RONDO_CHECK_OK(wait_ready({&ready, 1}, patience, what));
+    RONDO_CHECK_OK(net::wait_ready({&ready, 1}, patience, what));
     RONDO_CHECK_OK(flush());
   }
 }
 
-}  // namespace rondo::net
+}  // namespace rondo::bootstrap

@@ -1,10 +1,10 @@
-// Dial: opens all sockets of one link to one peer, without waiting.
+// Connector: opens all sockets of one link to one peer, without waiting.
 //
 // Tries the peer's addresses in turn; an address where nobody, somebody else or nobody that answers
 // in time listens gives way to the next one, again and again. Guarantees: ends with all sockets
-// proven, or with a failure when every address refused twice (a rank listens before its address is
-// known to others: then it has gone). A peer that is slow to answer is waited for without limit:
-// deadlines are the caller's.
+// proven, or with a failure: when every address refused twice (a rank listens before its address is
+// known to others: then it has gone), or when this process could open no socket for five seconds. A
+// peer that is slow to answer is waited for without limit: deadlines are the caller's.
 #pragma once
 
 #include <chrono>
@@ -13,14 +13,15 @@
 #include <vector>
 
 #include "transport/socket/address.h"
-#include "transport/tcp/parley.h"
+#include "transport/tcp/socket_of_link.h"
+#include "transport/tcp/stream.h"
 
 namespace rondo::tcp {
 
-class Dial {
+class Connector {
  public:
-  Dial(Poller& poller, const Digest& secret, const net::LinkName& name, int sockets,
-       std::vector<net::SocketAddress> candidates);
+  Connector(Poller& poller, const Digest& secret, std::string endpoint, const net::LinkName& name,
+            int sockets, std::vector<net::SocketAddress> candidates);
 
   // True if something moved.
   bool progress();
@@ -33,25 +34,28 @@ class Dial {
   using Clock = std::chrono::steady_clock;
   struct Attempt {
     std::unique_ptr<Stream> stream;
-    Parley parley;
+    auth::Handshake handshake;
+    SocketOfLink socket;
     bool agreed = false;
   };
 
   void start_round();
-  std::optional<std::string> start_socket();
+  void start_socket();
   void give_up_candidate(bool refused, const std::string& why);
   bool advance(Attempt& attempt);
+  bool agree(Attempt& attempt);
 
   Poller& poller_;
   Digest secret_;
-  Hello hello_;
-  int sockets_;
+  std::string endpoint_;
+  SocketOfLink socket_;  // the next one
   std::vector<net::SocketAddress> candidates_;
   std::size_t candidate_ = 0;
   std::vector<Attempt> attempts_;
   std::chrono::milliseconds patience_;
   Clock::time_point give_up_at_{};
   Clock::time_point start_at_{};
+  std::optional<Clock::time_point> no_socket_since_;
   std::size_t refusals_ = 0;  // in a row, over all candidates
   bool finished_ = false;
   std::optional<std::string> failure_;

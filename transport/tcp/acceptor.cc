@@ -1,0 +1,76 @@
+#include "transport/tcp/acceptor.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace rondo::tcp {
+namespace {
+
+constexpr auto kAssembleWithin = std::chrono::seconds(10);
+
+}  // namespace
+
+Result<std::unique_ptr<Acceptor>> Acceptor::open(Poller& poller, std::vector<net::Socket> listeners,
+                                                 const Digest& secret, std::string endpoint) {
+  RONDO_TRY(auto proving,
+            auth::Acceptor::open(std::move(listeners), {.endpoint = std::move(endpoint)}));
+  return std::unique_ptr<Acceptor>(new Acceptor(poller, secret, std::move(proving)));
+}
+
+Acceptor::Acceptor(Poller& poller, const Digest& secret, std::unique_ptr<auth::Acceptor> proving)
+    : poller_(poller),
+      secret_(secret),
+      tag_(auth::tag_of(secret)),
+      proving_(std::move(proving)),
+      events_(poller, proving_->poll_fd()) {}
+
+void Acceptor::assemble(auth::Arrival proven) {
+  const auto socket = decode_socket(proven.payload);
+  if (!socket) return;
+  auto stream = std::make_unique<Stream>(poller_, std::move(proven.socket));
+  if (travels_sealed(socket->name.lane)) {
+    auto records = auth::Records::make(proven.session_key, auth::Records::Side::kAcceptor);
+    if (!records.ok()) {
+      RONDO_WARN("{}", records.error().text);
+      return;
+    }
+    stream->seal(std::move(*records));
+  }
+  auto it = std::find_if(assemblies_.begin(), assemblies_.end(), [&](const Assembly& one) {
+    return one.link_id == socket->link_id && one.arrival.name == socket->name &&
+           one.arrival.streams.size() == socket->count;
+  });
+  if (it == assemblies_.end()) {
+    it = assemblies_.insert(assemblies_.end(), {{socket->name, proven.from, {}},
+                                                socket->link_id,
+                                                socket->count,
+                                                Clock::now() + kAssembleWithin});
+    it->arrival.streams.resize(socket->count);
+  }
+  if (it->arrival.streams[socket->index]) return;  // twice the same: the second goes
+  it->arrival.streams[socket->index] = std::move(stream);
+  if (--it->missing != 0) return;
+  complete_.push_back(std::move(it->arrival));
+  assemblies_.erase(it);
+}
+
+std::optional<Arrival> Acceptor::next() {
+  if (events_.readable() || proving_->has_deadline()) {
+    events_.seen();
+    for (auth::Arrival& proven : proving_->serve([&](const auth::Tag& tag) -> auth::Secret {
+           return {tag == tag_ ? &secret_ : nullptr};
+         }))
+      assemble(std::move(proven));
+  }
+  if (!assemblies_.empty()) {
+    const auto now = Clock::now();
+    std::erase_if(assemblies_, [&](const Assembly& one) { return now > one.deadline; });
+  }
+  if (complete_.empty()) return std::nullopt;
+  Arrival first = std::move(complete_.front());
+  complete_.erase(complete_.begin());
+  return first;
+}
+
+}  // namespace rondo::tcp

@@ -1,0 +1,136 @@
+#include "transport/tcp/connector.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/socket/tcp.h"
+
+namespace rondo::tcp {
+namespace {
+
+using auth::Handshake;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstPatience{3000};  // with a peer's address, where it has others
+constexpr milliseconds kMostPatience{60000};
+constexpr milliseconds kPause{200};            // before the first address is tried again
+constexpr milliseconds kWithoutSockets{5000};  // the process has no descriptors, or no network
+constexpr std::size_t kRounds = 2;             // of refusals at every address: nobody is there
+
+std::uint64_t random_number() {
+  const Digest random = auth::random_digest();
+  std::uint64_t number;
+  std::memcpy(&number, random.data(), sizeof(number));
+  return number;
+}
+
+}  // namespace
+
+Connector::Connector(Poller& poller, const Digest& secret, std::string endpoint,
+                     const net::LinkName& name, int sockets,
+                     std::vector<net::SocketAddress> candidates)
+    : poller_(poller),
+      secret_(secret),
+      endpoint_(std::move(endpoint)),
+      candidates_(std::move(candidates)),
+      patience_(kFirstPatience) {
+  socket_.name = name;
+  socket_.count = static_cast<std::uint16_t>(sockets);
+  start_round();
+}
+
+void Connector::start_round() {
+  socket_.link_id = random_number();
+  give_up_at_ = Clock::now() + patience_;
+  start_socket();
+}
+
+void Connector::start_socket() {
+  auto socket = net::start_connect(candidates_[candidate_]);
+  if (!socket.ok()) {
+    if (!no_socket_since_) no_socket_since_ = Clock::now();
+    if (Clock::now() - *no_socket_since_ > kWithoutSockets) failure_ = socket.error().text;
+    return give_up_candidate(false, socket.error().text);
+  }
+  no_socket_since_.reset();
+  socket_.index = static_cast<std::uint16_t>(attempts_.size());
+  attempts_.push_back({std::make_unique<Stream>(poller_, std::move(*socket)),
+                       Handshake::connector(secret_, endpoint_), socket_});
+}
+
+void Connector::give_up_candidate(bool refused, const std::string& why) {
+  const std::string last = fmt::format("{}: {}", candidates_[candidate_].text(), why);
+  attempts_.clear();
+  refusals_ = refused ? refusals_ + 1 : 0;
+  if (refusals_ >= kRounds * candidates_.size()) {
+    failure_ = fmt::format("nobody listens there any more ({})", last);
+    return;
+  }
+  candidate_ = (candidate_ + 1) % candidates_.size();
+  start_at_ = Clock::now() + (candidate_ == 0 ? kPause : milliseconds(0));
+}
+
+bool Connector::advance(Attempt& attempt) {
+  if (attempt.agreed || (!attempt.stream->readable() && !attempt.stream->writable())) return false;
+  IoOutcome outcome = move(attempt.handshake, *attempt.stream);
+  if (attempt.handshake.state() == Handshake::State::kTurn) {
+    attempt.handshake.answer(encode(attempt.socket));
+    outcome = move(attempt.handshake, *attempt.stream);
+  }
+  if (attempt.handshake.state() == Handshake::State::kProven) return agree(attempt);
+  if (outcome.over()) {
+    give_up_candidate(outcome.error == ECONNREFUSED, text_of(outcome));
+    return true;
+  }
+  if (attempt.handshake.talking()) return false;
+  give_up_candidate(false, attempt.handshake.why());
+  return true;
+}
+
+bool Connector::agree(Attempt& attempt) {
+  if (travels_sealed(socket_.name.lane)) {
+    auto records =
+        auth::Records::make(attempt.handshake.session_key(), auth::Records::Side::kConnector);
+    if (!records.ok()) {
+      failure_ = records.error().text;
+      return true;
+    }
+    attempt.stream->seal(std::move(*records));
+  }
+  return attempt.agreed = true;
+}
+
+bool Connector::progress() {
+  if (finished_ || failure_) return false;
+  if (attempts_.empty()) {
+    if (Clock::now() < start_at_) return false;
+    start_round();
+    return true;
+  }
+  for (std::size_t i = 0; i < attempts_.size(); ++i) {
+    if (advance(attempts_[i]) && (attempts_.empty() || failure_)) return true;
+  }
+  // The others follow where the first one was welcome.
+  if (attempts_[0].agreed && attempts_.size() < socket_.count) {
+    start_socket();
+    return true;
+  }
+  finished_ = std::all_of(attempts_.begin(), attempts_.end(),
+                          [](const Attempt& attempt) { return attempt.agreed; });
+  if (finished_) return true;
+  if (candidates_.size() > 1 && Clock::now() > give_up_at_) {
+    patience_ = std::min(patience_ * 2, kMostPatience);
+    give_up_candidate(false, "no answer");
+  }
+  return false;
+}
+
+std::vector<std::unique_ptr<Stream>> Connector::take() {
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (Attempt& attempt : attempts_) streams.push_back(std::move(attempt.stream));
+  attempts_.clear();
+  return streams;
+}
+
+}  // namespace rondo::tcp

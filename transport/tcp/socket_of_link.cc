@@ -1,0 +1,40 @@
+#include "transport/tcp/socket_of_link.h"
+
+#include <fmt/format.h>
+
+namespace rondo::tcp {
+
+Bytes encode(const SocketOfLink& socket) {
+  net::WireWriter out;
+  out.number<std::uint32_t>(static_cast<std::uint32_t>(socket.name.from));
+  out.number<std::uint32_t>(static_cast<std::uint32_t>(socket.name.to));
+  out.number<std::uint32_t>(static_cast<std::uint32_t>(socket.name.lane));
+  out.number<std::uint16_t>(socket.index);
+  out.number<std::uint16_t>(socket.count);
+  out.number<std::uint64_t>(socket.link_id);
+  return out.take();
+}
+
+std::optional<SocketOfLink> decode_socket(ByteSpan bytes) {
+  net::WireReader in(bytes);
+  SocketOfLink socket;
+  socket.name.from = static_cast<std::int32_t>(in.number<std::uint32_t>());
+  socket.name.to = static_cast<std::int32_t>(in.number<std::uint32_t>());
+  socket.name.lane = static_cast<std::int32_t>(in.number<std::uint32_t>());
+  socket.index = in.number<std::uint16_t>();
+  socket.count = in.number<std::uint16_t>();
+  socket.link_id = in.number<std::uint64_t>();
+  const bool sound = in.finished() && socket.name.from >= 0 && socket.name.to >= 0 &&
+                     socket.name.lane >= 0 && socket.name.lane < net::kMostLanes &&
+                     socket.count >= 1 && socket.count <= kMostSockets &&
+                     socket.index < socket.count;
+  return sound ? std::optional(socket) : std::nullopt;
+}
+
+std::string endpoint_of(std::string_view purpose, int rank) {
+  return fmt::format("tcp {} rank {}", purpose, rank);
+}
+
+bool travels_sealed(int lane) { return lane == net::kControlLane; }
+
+}  // namespace rondo::tcp

@@ -177,7 +177,7 @@ void MemoryDesk::block_ends(std::uint64_t number) {
 
 Result<std::byte*> MemoryDesk::map_host_area(Area which, Fd file) {
   const std::uint64_t bytes = area_bytes(which);
-  RONDO_TRY(on_host_.memory, shm::Mapping::map(file.get(), bytes));
+  RONDO_TRY(on_host_.memory, shm::map_received(file.get(), bytes));
   RONDO_CHECK_OK(shm::commit(on_host_.memory.data(), bytes, "messages between GPUs"));
   const GpuApi& api = *gpu_api();
   RONDO_CHECK_OK(

@@ -49,7 +49,7 @@ ProcessBoard::ProcessBoard(int ranks, int parties)
 
 Done ProcessBoard::map(Fd fd) {
   fd_ = std::move(fd);
-  RONDO_TRY(memory_, shm::Mapping::map(fd_.get(), bytes_));
+  RONDO_TRY(memory_, shm::map_received(fd_.get(), bytes_));
   RONDO_CHECK_OK(shm::commit(memory_.data(), bytes_, "flags of ranks that share a GPU"));
   const GpuApi& api = *gpu_api();
   RONDO_CHECK_OK(check(api.register_host(memory_.data(), bytes_, kHostPortable | kHostMapped),
@@ -78,14 +78,8 @@ Result<std::unique_ptr<ProcessBoard>> ProcessBoard::create(const Shape& shape) {
 
 Result<std::unique_ptr<ProcessBoard>> ProcessBoard::open(int fd, int ranks, int parties) {
   std::unique_ptr<ProcessBoard> board(new ProcessBoard(ranks, parties));
-  const off_t there = lseek(fd, 0, SEEK_END);
   Fd own(dup(fd));
-  if (there < 0 || !own) return fail_errno(errno, "cannot use the leader's memory file");
-  if (there != static_cast<off_t>(board->bytes_))
-    return fail(Status::kRemoteError,
-                "rank 0 shares {} bytes of flags, and this rank expects {}: all ranks must run the "
-                "same version of Rondo",
-                there, board->bytes_);
+  if (!own) return fail_errno(errno, "cannot use the leader's memory file");
   RONDO_CHECK_OK(board->map(std::move(own)));
   const auto& header = *board->at<Header>(0);
   if (HostAtomics::load_acquire(header.layout) != kLayout ||

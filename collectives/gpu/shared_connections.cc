@@ -153,7 +153,7 @@ class Sharing {
   Done take() {
     if (!host_file_)
       return fail(Status::kSystemError, "rank 0 could not make a memory file for connections");
-    RONDO_TRY(holdings_->host, shm::Mapping::map(host_file_.get(), layout_.host_bytes()));
+    RONDO_TRY(holdings_->host, shm::map_received(host_file_.get(), layout_.host_bytes()));
     memory_.host = holdings_->host.data();
     RONDO_CHECK_OK(shm::commit(memory_.host, layout_.host_bytes(), "connections of GPUs"));
     RONDO_CHECK_OK(check(

@@ -41,7 +41,7 @@ Result<std::shared_ptr<Arena>> Arena::of_process() {
   const std::size_t memory = round_up(pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
   const std::size_t file =
       std::bit_ceil(std::max(memory, std::size_t{kArenaPiece})) * kFilePerMemory;
-  RONDO_TRY(Fd fd, create_memfd("rondo-arena", file));
+  RONDO_TRY(Fd fd, create_memfd_if_permitted("rondo-arena", file));
   RONDO_TRY(Mapping table, Mapping::reserve(kArenaAddresses * sizeof(std::uint64_t)));
   arena.reset(new Arena(std::move(fd), std::move(table), memory, file));
   made_in = fork_generation();
@@ -141,8 +141,11 @@ Done Arena::free(void* pointer) {
   used_.erase(it);
   used_bytes_ -= bytes;
   Extent& extent = extent_of(begin);
-  fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-            static_cast<off_t>(offset_of(extent, begin)), static_cast<off_t>(bytes));
+  if (fd_)
+    fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              static_cast<off_t>(offset_of(extent, begin)), static_cast<off_t>(bytes));
+  else
+    madvise(begin, bytes, MADV_REMOVE);
   if (!overlaps_cut_off(begin, bytes)) {
     add_free(extent, begin, bytes);
   } else {

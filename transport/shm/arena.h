@@ -39,7 +39,7 @@ class Arena {
   // Whether nothing of the range has been cut off.
   bool is_reachable(const void* memory, std::size_t bytes) const;
 
-  int fd() const { return fd_.get(); }
+  int fd() const { return fd_.get(); }  // -1: this process may make no memory files
   OwnArena places() const { return {places_, &withdrawals_}; }
   std::size_t allocated() const;
   std::size_t mapped() const;  // address space

@@ -36,7 +36,7 @@ void HostSegment::settle() {
 
 Result<std::shared_ptr<HostSegment>> HostSegment::create(const SegmentShape& shape) {
   const SegmentLayout layout(shape);
-  RONDO_TRY(Fd fd, create_memfd("rondo", layout.total));
+  RONDO_TRY(Fd fd, create_memfd_if_permitted("rondo", layout.total));
   RONDO_TRY(Mapping mapping, Mapping::map(fd.get(), layout.total));
   RONDO_CHECK_OK(commit(mapping.data(), layout.staging, "communicator state"));
   *reinterpret_cast<SegmentHeader*>(mapping.data()) = {
@@ -46,7 +46,7 @@ Result<std::shared_ptr<HostSegment>> HostSegment::create(const SegmentShape& sha
 
 Result<std::shared_ptr<HostSegment>> HostSegment::map(Fd fd, const SegmentShape& shape) {
   const SegmentLayout layout(shape);
-  RONDO_TRY(Mapping mapping, Mapping::map(fd.get(), layout.total));
+  RONDO_TRY(Mapping mapping, map_received(fd.get(), layout.total));
   const auto& header = *reinterpret_cast<const SegmentHeader*>(mapping.data());
   if (header.magic != kSegmentMagic || header.version != kLayoutVersion ||
       header.total_bytes != layout.total)

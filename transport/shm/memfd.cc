@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,16 +22,40 @@ Error cannot_map(std::size_t bytes) {
                     bytes);
 }
 
-}  // namespace
+Fd new_memfd(const char* name) { return Fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)); }
 
-Result<Fd> create_memfd(const char* name, std::size_t bytes) {
-  Fd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) return fail_errno(errno, "memfd_create(\"{}\")", name);
+Result<Fd> sized_and_sealed(Fd fd, const char* name, std::size_t bytes) {
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
     return fail_errno(errno, "cannot size shared memory \"{}\" to {} bytes", name, bytes);
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return fail_errno(errno, "cannot seal shared memory \"{}\"", name);
   return fd;
+}
+
+}  // namespace
+
+Result<Fd> create_memfd(const char* name, std::size_t bytes) {
+  Fd fd = new_memfd(name);
+  if (!fd) return fail_errno(errno, "memfd_create(\"{}\")", name);
+  return sized_and_sealed(std::move(fd), name, bytes);
+}
+
+Result<Fd> create_memfd_if_permitted(const char* name, std::size_t bytes) {
+  Fd fd = new_memfd(name);
+  if (fd) return sized_and_sealed(std::move(fd), name, bytes);
+  if (errno == EPERM || errno == EACCES || errno == ENOSYS) return fd;
+  return fail_errno(errno, "memfd_create(\"{}\")", name);
+}
+
+Result<std::size_t> sealed_bytes(int fd) {
+  constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_SEAL;
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & kNeeded) != kNeeded)
+    return fail(Status::kRemoteError,
+                "what came as shared memory is no memory file that is sealed against shrinking");
+  struct stat info {};
+  if (fstat(fd, &info) != 0) return fail_errno(errno, "cannot stat shared memory");
+  return static_cast<std::size_t>(info.st_size);
 }
 
 Result<Mapping> Mapping::map(int fd, std::size_t bytes, std::size_t offset, std::size_t alignment) {
@@ -41,9 +66,10 @@ Result<Mapping> Mapping::map(int fd, std::size_t bytes, std::size_t offset, std:
     const auto begin = reinterpret_cast<std::uintptr_t>(room.data_);
     at = room.data_ + ((begin + alignment - 1) / alignment * alignment - begin);
   }
-  void* data = mmap(at, bytes, PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_NORESERVE | (at != nullptr ? MAP_FIXED : 0), fd,
-                    static_cast<off_t>(offset));
+  void* data = mmap(
+      at, bytes, PROT_READ | PROT_WRITE,
+      MAP_SHARED | MAP_NORESERVE | (at != nullptr ? MAP_FIXED : 0) | (fd < 0 ? MAP_ANONYMOUS : 0),
+      fd, static_cast<off_t>(offset));
   if (data == MAP_FAILED) return cannot_map(bytes);
   if (at != nullptr) {
     std::byte* const end = room.data_ + room.size_;
@@ -61,6 +87,16 @@ Result<Mapping> Mapping::reserve(std::size_t bytes) {
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return cannot_map(bytes);
   return Mapping(data, bytes);
+}
+
+Result<Mapping> map_received(int fd, std::size_t bytes) {
+  RONDO_TRY(const std::size_t there, sealed_bytes(fd));
+  if (there != bytes)
+    return fail(Status::kRemoteError,
+                "shared memory has {} bytes where {} are expected: use one build of Rondo "
+                "everywhere",
+                there, bytes);
+  return Mapping::map(fd, bytes);
 }
 
 Mapping::Mapping(Mapping&& other) noexcept

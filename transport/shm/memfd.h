@@ -19,11 +19,17 @@ namespace rondo::shm {
 
 // A file of `bytes` (sparse: no memory is used yet), sealed against shrinking and growing.
 Result<Fd> create_memfd(const char* name, std::size_t bytes);
+// None where the kernel lets this process make no memory files (seccomp).
+Result<Fd> create_memfd_if_permitted(const char* name, std::size_t bytes);
+
+// The size of a memory file that cannot shrink any more; an error for every other file.
+Result<std::size_t> sealed_bytes(int fd);
 
 // A read-write mapping, unmapped on destruction.
 class Mapping {
  public:
-  // `offset` and the address are multiples of `alignment`, a power of two; 0: of pages.
+  // Without a file (-1): memory of this process and its children. `offset` and the address are
+  // multiples of `alignment`, a power of two; 0: of pages.
   static Result<Mapping> map(int fd, std::size_t bytes, std::size_t offset = 0,
                              std::size_t alignment = 0);
   // Private memory that reads as zeros until it is written, and costs nothing until then.
@@ -42,6 +48,9 @@ class Mapping {
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+// The whole of a file that another process sent and that must have just so many bytes.
+Result<Mapping> map_received(int fd, std::size_t bytes);
 
 // Makes [at, at + bytes) present and writable before it is touched. `what` names the memory's use.
 Done commit(void* at, std::size_t bytes, const char* what);

@@ -1,8 +1,5 @@
 #include "transport/shm/neighbour.h"
 
-#include <sys/stat.h>
-
-#include <cerrno>
 #include <map>
 
 #include "base/atomics.h"
@@ -23,9 +20,7 @@ Result<std::shared_ptr<Neighbour>> Neighbour::of(const ProcessId& process, Fd pi
   std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
   if (const auto known = all.find(process); known != all.end())
     if (auto neighbour = known->second.lock()) return neighbour;
-  struct stat info {};
-  if (fstat(arena.get(), &info) != 0) return fail_errno(errno, "cannot stat a peer's arena");
-  const auto bytes = static_cast<std::size_t>(info.st_size);
+  RONDO_TRY(const std::size_t bytes, sealed_bytes(arena.get()));
   RONDO_TRY(Mapping table, Mapping::reserve((bytes / kArenaPiece + 1) * sizeof(std::uint64_t)));
   auto made = std::shared_ptr<Neighbour>(
       new Neighbour(std::move(pidfd), std::move(arena), bytes, std::move(table)));

@@ -11,6 +11,7 @@
 #include "collectives/communicator_state.h"
 #include "collectives/fiber_group.h"
 #include "collectives/gpu/binding.h"
+#include "collectives/host_meeting.h"
 #include "collectives/standstill.h"
 #include "collectives/tuning.h"
 #include "topology/cache_sizes.h"
@@ -54,7 +55,7 @@ class Creation {
     agree_on_facts();
     RONDO_CHECK_OK(open_links());
     prepare_host_view();  // what is bound watches it from a thread
-    return gpu::bind_to_device({*state_, request_, *session_, records_, unix_listener_, deadline_});
+    return gpu::bind_to_device({*state_, request_, *session_, records_, door_.listener, deadline_});
   }
 
   Done join() {
@@ -74,17 +75,17 @@ class Creation {
   }
 
   Done introduce() {
-    RONDO_TRY(unix_listener_, shm::open_unix_listener());
+    RONDO_TRY(door_, open_host_door());
     RONDO_TRY(state_->listener, bootstrap::Listener::open());
     InitRecord mine;
     mine.facts.rank = request_.rank;
     mine.facts.process = this_process();
-    mine.facts.host = env::get_bool("NCCL_SHM_DISABLE") ? this_process()[0] : topology::host_id();
+    mine.facts.host = topology::host_id();
     mine.facts.pid = getpid();
     char hostname[256] = "";
     gethostname(hostname, sizeof(hostname) - 1);
     mine.facts.hostname = hostname;
-    mine.facts.socket = unix_listener_.name;
+    mine.facts.socket = door_.listener.name;
     mine.facts.address = state_->listener->address();
     mine.nonce = auth::random_digest();
     mine.secret_name = name_of(session_->secret());
@@ -106,9 +107,6 @@ class Creation {
       records_.push_back(std::move(record));
     }
     RONDO_TRY(state_->secret, secret_of_ranks(session_->secret(), records_));
-    std::vector<std::uint64_t> hosts;
-    for (const InitRecord& record : records_) hosts.push_back(record.facts.host);
-    state_->shape = shape_of_hosts(hosts);
     return done();
   }
 
@@ -122,47 +120,10 @@ class Creation {
   }
 
   Done meet() {
-    std::vector<shm::Member> members;
-    const std::uint64_t here = records_[request_.rank].facts.host;
-    int mine = -1;
-    for (const InitRecord& record : records_) {
-      state_->ranks.push_back(record.facts);
-      if (record.facts.host != here) continue;
-      if (record.facts.rank == request_.rank) mine = static_cast<int>(members.size());
-      members.push_back({record.facts.rank, record.facts.process, record.facts.socket});
-      state_->local_ranks.push_back(record.facts.rank);
-    }
-    state_->host.rank = mine;
-    state_->host.size = static_cast<int>(members.size());
-    const shm::SegmentShape shape{
-        state_->host.size, tuning::kStagingBytes,
-        tuning::connection_slot_bytes(state_->shape.largest, buffer_bytes()),
-        tuning::kConnectionSlots};
-    const bool represents = shm::HostGroup::is_representative(members, mine);
-    if (represents) {
-      const net::Patience patience{deadline_, [this] {
-                                     return (request_.aborted && request_.aborted()) ||
-                                            !session_->standing().ok();
-                                   }};
-      auto group = shm::HostGroup::meet(members, mine, unix_listener_, shape, patience);
-      if (!group.ok()) return cause_of(group.error());
-      state_->group = std::move(group).value();
-    }
-    RONDO_TRY([[maybe_unused]] const auto all_met, session_->all_gather({}));
-    if (!represents) {
-      RONDO_TRY(state_->group, shm::HostGroup::fetch(members));
-    }
-    return done();
-  }
-
-  // A process of this host that leaves says why in the session; its sockets may close before that.
-  Error cause_of(const Error& seen) {
-    const auto until = std::min(deadline_, Clock::now() + std::chrono::seconds(1));
-    while (seen.status == Status::kRemoteError && Clock::now() < until) {
-      if (const Done standing = session_->standing(); !standing.ok()) return standing.error();
-      usleep(1000);
-    }
-    return seen;
+    const net::Patience patience{
+        deadline_,
+        [this] { return (request_.aborted && request_.aborted()) || !session_->standing().ok(); }};
+    return meet_on_hosts({*state_, *session_, records_, door_, buffer_bytes(), patience});
   }
 
   void prepare_host_view() {
@@ -250,8 +211,6 @@ class Creation {
     PlanFacts& facts = state_->facts;
     facts.ranks = request_.size;
     facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
-    facts.connection_slot_bytes =
-        tuning::connection_slot_bytes(state_->shape.largest, buffer_bytes());
     facts.link_slot_bytes = tuning::link_slot_bytes(buffer_bytes());
     facts.one_process = true;
     const auto smaller = [](std::uint64_t one, std::uint64_t other) {
@@ -265,7 +224,7 @@ class Creation {
       facts.reproducible |= record.reproducible;
       facts.one_process &= record.facts.process == records_[0].facts.process;
       const auto same_cores = [&](const InitRecord& other) {
-        return other.facts.host == record.facts.host && other.cpu_set == record.cpu_set;
+        return other.machine == record.machine && other.cpu_set == record.cpu_set;
       };
       facts.crowded |= std::count_if(records_.begin(), records_.end(), same_cores) > record.cores;
     }
@@ -279,7 +238,7 @@ class Creation {
   std::unique_ptr<CommunicatorState> state_;
   Clock::time_point deadline_;
   std::unique_ptr<bootstrap::Session> session_;
-  shm::UnixListener unix_listener_;
+  HostDoor door_;
   std::vector<InitRecord> records_;
 };
 

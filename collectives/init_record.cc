@@ -3,7 +3,7 @@
 #include "base/bytes.h"
 #include "base/printable.h"
 #include "transport/connection.h"
-#include "transport/shm/fd_passing.h"
+#include "transport/shm/unix_socket.h"
 
 namespace rondo {
 
@@ -43,7 +43,7 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   RankFacts& facts = record.facts;
   facts.rank = reader.get<int>();
   facts.process = reader.get<ProcessId>();
-  facts.host = reader.get<std::uint64_t>();
+  facts.host = record.machine = reader.get<std::uint64_t>();
   facts.pid = reader.get<int>();
   facts.hostname = printable(reader.get_string());
   facts.socket = reader.get_string();

@@ -30,6 +30,7 @@ struct RankFacts {
 // One rank's record of the first round: facts about it and what it would like to be agreed.
 struct InitRecord {
   RankFacts facts;
+  std::uint64_t machine = 0;  // facts.host as it was told: ranks with equal ones may share cores
   AlgorithmFilter algorithms;
   ProtocolFilter protocols;
   bool reproducible = false;

@@ -211,15 +211,16 @@ Findings check_kernel() {
   if (own)
     findings.push_back(ok("process handles", "pidfd_open works"));
   else
-    findings.push_back(warning("process handles",
-                               fmt::format("pidfd_open: {}", std::strerror(errno)),
-                               "Linux 5.3 or later; without it a dead peer is noticed late"));
+    findings.push_back(
+        warning("process handles", fmt::format("pidfd_open: {}", std::strerror(errno)),
+                "Linux 5.3 or later; without it processes use TCP instead of shared memory"));
   const Fd memory(memfd_create("rondo-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory || ftruncate(memory.get(), 4096) != 0 ||
       fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
-    findings.push_back(problem("memory files",
-                               fmt::format("memfd_create with seals: {}", std::strerror(errno)),
-                               "allow memfd_create in the seccomp profile of the container"));
+    findings.push_back(
+        problem("memory files", fmt::format("memfd_create with seals: {}", std::strerror(errno)),
+                "allow memfd_create in the seccomp profile of the container; until then "
+                "processes use TCP"));
   else
     findings.push_back(ok("memory files", "memfd_create with seals works"));
   return findings;

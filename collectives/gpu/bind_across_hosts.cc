@@ -175,9 +175,11 @@ class Binding {
       sharing.devices.push_back(-1);
     }
     RONDO_CHECK_OK(find_devices(&sharing.devices));
-    RONDO_TRY(const ProcessMeeting met,
-              meet_processes({size_, span_.parties[span_.host_of[rank_]], sharing.party, kNoStaging,
-                              &request_.listener, state_.ranks[leader].socket, request_.patience}));
+    RONDO_TRY(
+        const ProcessMeeting met,
+        meet_processes({size_, span_.parties[span_.host_of[rank_]], sharing.party, kNoStaging,
+                        &request_.listener, state_.ranks[leader].socket,
+                        state_.secret.derive("processes with GPUs").bytes(), request_.patience}));
     sharing.board = met.board.get();
     sharing.sockets = met.sockets;
     RONDO_TRY(auto connections, share_connections(std::move(sharing)));

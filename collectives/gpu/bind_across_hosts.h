@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "collectives/communicator_state.h"
 #include "transport/bootstrap/session.h"
-#include "transport/shm/fd_passing.h"
+#include "transport/shm/unix_socket.h"
 
 namespace rondo::gpu {
 

@@ -65,6 +65,7 @@ class Binding {
     request.rank = create_.rank;
     request.patience = {deadline_, create_.aborted};
     request.listener = &listener_;
+    request.secret = state_.secret.derive("processes with GPUs").bytes();
     for (std::size_t r = 0; r < devices.size(); ++r) {
       const RankFacts& facts = records_[r].facts;
       known.processes.push_back(facts.process);

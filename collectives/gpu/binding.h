@@ -14,7 +14,7 @@
 #include "collectives/communicator.h"
 #include "collectives/init_record.h"
 #include "transport/bootstrap/session.h"
-#include "transport/shm/fd_passing.h"
+#include "transport/shm/unix_socket.h"
 
 namespace rondo::gpu {
 

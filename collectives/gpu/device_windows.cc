@@ -9,6 +9,7 @@
 #include "collectives/gpu/hosted_twin.h"
 #include "collectives/gpu/pointers.h"
 #include "transport/shm/fd_passing.h"
+#include "transport/shm/unix_meeting.h"
 
 namespace rondo::gpu {
 
@@ -78,30 +79,33 @@ DeviceWindows::Offer DeviceWindows::offer_of(void* memory, std::size_t bytes, Fd
   return offer;
 }
 
-// Connections wait in the listeners' queues: so all connect before anybody accepts, and nobody
-// waits for one who waits for him. One file serves all who come.
+// All whom it concerns meet at once; one file serves all who come.
 Result<std::vector<Fd>> DeviceWindows::exchange_files(const std::vector<Offer>& all, const Fd& own,
                                                       const shm::UnixListener& listener) const {
   const auto limit = std::chrono::duration<double>(state_.options.init_timeout_seconds);
-  const net::Patience patience =
+  shm::UnixMeetingRequest asked;
+  asked.secret = state_.secret.derive("window", std::as_bytes(std::span(&asked_, 1))).bytes();
+  asked.self = state_.rank;
+  asked.listener = &listener;
+  asked.patience =
       net::Patience::of(std::chrono::duration_cast<std::chrono::nanoseconds>(limit), [this] {
         return state_.ended.load() != CommunicatorState::kRunning || state_.faulted.load();
       });
-  const int ranks = state_.size;
-  std::vector<Fd> files(ranks), sockets(ranks);
-  for (int r = 0; r < ranks; ++r)
-    if (is_neighbour(r) && all[r].kind == Offer::kFile) {
-      RONDO_TRY(sockets[r], shm::connect_unix(all[r].socket, patience));
-    }
-  for (int r = 0; r < ranks && own; ++r) {
+  for (int r = 0; r < state_.size; ++r) {
     if (!is_neighbour(r)) continue;
-    RONDO_TRY(const Fd guest, shm::accept_unix(listener, patience));
-    const int file = own.get();
-    RONDO_CHECK_OK(shm::send_fds(guest.get(), 0, {&file, 1}, patience));
+    if (own) asked.guests.push_back({r, ""});
+    if (all[r].kind == Offer::kFile) asked.hosts.push_back({r, all[r].socket});
   }
-  for (int r = 0; r < ranks; ++r) {
-    if (!sockets[r]) continue;
-    RONDO_TRY(shm::FdMessage message, shm::receive_fds(sockets[r].get(), patience));
+  RONDO_TRY(const shm::UnixMeeting met, shm::meet_by_unix(asked));
+  if (const std::string missing = met.missing(); !missing.empty())
+    return fail(Status::kRemoteError, "CommWindowRegister : {}", missing);
+  const int file = own.get();
+  for (const auto& guest : met.guests)
+    RONDO_CHECK_OK(shm::send_fds(guest.socket.get(), 0, {&file, 1}, asked.patience));
+  std::vector<Fd> files(state_.size);
+  for (std::size_t h = 0; h < met.hosts.size(); ++h) {
+    const int r = asked.hosts[h].index;
+    RONDO_TRY(shm::FdMessage message, shm::receive_fds(met.hosts[h].socket.get(), asked.patience));
     if (message.fds.size() != 1)
       return fail(Status::kRemoteError, "rank {} sent no memory for its window", r);
     files[r] = std::move(message.fds[0]);
@@ -138,6 +142,7 @@ void DeviceWindows::map(const Offer& offer, int peer, Fd file, Window* window) c
 Done DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes) {
   const RelaxedCapture relaxed;
   const DeviceScope scope(state_.options.device);
+  ++asked_;
   RONDO_CHECK_OK(scope.entered());
   Done why;
   Fd file;

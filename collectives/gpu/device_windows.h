@@ -57,6 +57,7 @@ class DeviceWindows {
 
   CommunicatorState& state_;
   std::deque<Window> windows_;
+  std::uint64_t asked_ = 0;  // windows so far, those that failed too
 };
 
 }  // namespace rondo::gpu

@@ -26,7 +26,7 @@ std::uint64_t place(std::uint64_t in_leader, const std::byte* base, const void* 
 }  // namespace
 
 MemoryDesk::MemoryDesk(ProcessBoard& board, std::vector<int> devices, int party, bool areas_on_host,
-                       std::vector<Fd> sockets)
+                       std::vector<net::Socket> sockets)
     : board_(board),
       devices_(std::move(devices)),
       party_(party),

@@ -21,6 +21,7 @@
 #include "collectives/gpu/shared_memory.h"
 #include "transport/shm/fd_passing.h"
 #include "transport/shm/memfd.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 
@@ -33,7 +34,7 @@ class MemoryDesk final : public BlockListener {
   // sockets: on the leader one for each party (its own empty), elsewhere one to the leader.
   // devices: of this process; its first is where areas are mapped.
   MemoryDesk(ProcessBoard& board, std::vector<int> devices, int party, bool areas_on_host,
-             std::vector<Fd> sockets);
+             std::vector<net::Socket> sockets);
   ~MemoryDesk() override;
 
   bool leads() const { return party_ == 0; }
@@ -63,7 +64,7 @@ class MemoryDesk final : public BlockListener {
   std::uint64_t bytes() const;
 
   // The leader's side, by its watch thread: sockets to poll (-1: none), and one question answered.
-  const std::vector<Fd>& sockets() const { return sockets_; }
+  const std::vector<net::Socket>& sockets() const { return sockets_; }
   void serve(int party);
 
  private:
@@ -93,7 +94,7 @@ class MemoryDesk final : public BlockListener {
   const std::vector<int> devices_;
   const int party_;
   const bool areas_on_host_;
-  std::vector<Fd> sockets_;
+  std::vector<net::Socket> sockets_;
   mutable std::mutex mutex_;
   OpenedMemory areas_[kAreas];
   HostArea on_host_;

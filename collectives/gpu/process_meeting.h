@@ -1,7 +1,8 @@
 // Processes of a host meet, for what their ranks on GPUs share: each brings its own together with
 // the leader's over a Unix socket, and maps the board that the leader makes.
 //
-// By one rank of each process. Cost: a connection and two messages for each process but the leader.
+// By one rank of each process. Cost: a meeting (unix_meeting.h) and a message for each process but
+// the leader.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/fd.h"
 #include "collectives/gpu/process_board.h"
-#include "transport/shm/fd_passing.h"
+#include "transport/shm/unix_meeting.h"
 
 namespace rondo::gpu {
 
@@ -21,11 +21,12 @@ struct ProcessMeetingRequest {
   std::uint64_t staging_bytes = 0;
   const shm::UnixListener* listener = nullptr;  // the leader's: its own
   std::string leader;                           // else: the name of the leader's listener
+  auth::Digest secret;                          // of this meeting alone
   net::Patience patience;
 };
 struct ProcessMeeting {
   std::unique_ptr<ProcessBoard> board;
-  std::vector<Fd> sockets;  // the leader's: one for each party; else: one, to the leader
+  std::vector<net::Socket> sockets;  // the leader's: one for each party; else: one, to the leader
 };
 // The device on which the board is used must be current, and its context there.
 Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request);

@@ -36,7 +36,7 @@ Done load_kernels(const GpuApi& api) {
 
 Result<std::shared_ptr<ProcessTeam>> ProcessTeam::make(
     Seats seats, std::unique_ptr<ProcessBoard> board,
-    std::unique_ptr<DeviceConnections> connections, std::vector<Fd> sockets) {
+    std::unique_ptr<DeviceConnections> connections, std::vector<net::Socket> sockets) {
   std::shared_ptr<ProcessTeam> team(new ProcessTeam(std::move(seats), std::move(board)));
   team->connections_ = std::move(connections);
   RONDO_CHECK_OK(team->open(std::move(sockets)));
@@ -58,7 +58,7 @@ ProcessTeam::ProcessTeam(Seats seats, std::unique_ptr<ProcessBoard> board)
     if (is_local(r)) local_.push_back(r);
 }
 
-Done ProcessTeam::open(std::vector<Fd> sockets) {
+Done ProcessTeam::open(std::vector<net::Socket> sockets) {
   const DeviceScope scope(seats_.device);
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;

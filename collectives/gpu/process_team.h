@@ -41,6 +41,7 @@
 #include "collectives/gpu/neighbourhood.h"
 #include "collectives/gpu/process_board.h"
 #include "collectives/gpu/process_hooks.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 
@@ -72,7 +73,7 @@ class ProcessTeam {
   // connections: null where no call runs over any.
   static Result<std::shared_ptr<ProcessTeam>> make(Seats seats, std::unique_ptr<ProcessBoard> board,
                                                    std::unique_ptr<DeviceConnections> connections,
-                                                   std::vector<Fd> sockets);
+                                                   std::vector<net::Socket> sockets);
   ~ProcessTeam();
   ProcessTeam(const ProcessTeam&) = delete;
   ProcessTeam& operator=(const ProcessTeam&) = delete;
@@ -129,7 +130,7 @@ class ProcessTeam {
   };
 
   ProcessTeam(Seats seats, std::unique_ptr<ProcessBoard> board);
-  Done open(std::vector<Fd> sockets);
+  Done open(std::vector<net::Socket> sockets);
   Done standing();
   net::Patience patience();
   int ranks() const { return static_cast<int>(seats_.around.party_of.size()); }

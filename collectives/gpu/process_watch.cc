@@ -65,7 +65,7 @@ void ProcessTeam::watch() {
 void ProcessTeam::serve_desk(int milliseconds) {
   std::vector<pollfd> entries{{wake_.get(), POLLIN, 0}};
   if (leads())
-    for (const Fd& socket : desk_->sockets()) entries.push_back({socket.get(), POLLIN, 0});
+    for (const net::Socket& socket : desk_->sockets()) entries.push_back({socket.get(), POLLIN, 0});
   if (poll(entries.data(), entries.size(), milliseconds) <= 0) return;
   std::uint64_t count = 0;
   if (entries[0].revents != 0) (void)!read(wake_.get(), &count, sizeof(count));

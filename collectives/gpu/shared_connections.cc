@@ -117,7 +117,7 @@ class Sharing {
   }
 
   template <class Chosen>
-  Done send(const Fd& socket, Chosen&& chosen, const Fd* more) {
+  Done send(const net::Socket& socket, Chosen&& chosen, const Fd* more) {
     std::vector<int> fds;
     if (more != nullptr && *more) fds.push_back(more->get());
     for (std::size_t r = 0; r < files_of_.size(); ++r)
@@ -134,7 +134,7 @@ class Sharing {
     return done();
   }
   template <class Chosen>
-  Done receive(const Fd& socket, Chosen&& chosen, Fd* more) {
+  Done receive(const net::Socket& socket, Chosen&& chosen, Fd* more) {
     std::vector<Fd> fds;
     for (int left = 1; left > 0;) {
       RONDO_TRY(shm::FdMessage message, shm::receive_fds(socket.get(), request_.patience));

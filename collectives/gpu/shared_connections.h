@@ -17,15 +17,17 @@
 #include "collectives/gpu/device_connections.h"
 #include "collectives/gpu/process_board.h"
 #include "transport/socket/patience.h"
+#include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 
 struct SharedConnectionsRequest {
   ProcessBoard* board = nullptr;
-  std::span<const Fd> sockets;  // the leader's: one for each party; else: one, to the leader
-  int party = 0;                // 0 leads
-  std::vector<int> party_of;    // by rank
-  std::vector<int> devices;     // by rank; -1: in another process
+  // The leader's: one for each party; else: one, to the leader.
+  std::span<const net::Socket> sockets;
+  int party = 0;              // 0 leads
+  std::vector<int> party_of;  // by rank
+  std::vector<int> devices;   // by rank; -1: in another process
   ConnectionShape shape;
   Nearness near;
   net::Patience patience;

@@ -47,8 +47,9 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
   seats.most_ctas = multiprocessors * cuda::kDirectCtas;
   if (request.around.most_ctas < kNoCtaLimit)
     seats.most_ctas = std::min(seats.most_ctas, request.around.most_ctas * ranks);
-  RONDO_TRY(auto met, meet_processes({ranks, parties, seats.party, staging_bytes(),
-                                      request.listener, request.sockets[0], request.patience}));
+  RONDO_TRY(auto met,
+            meet_processes({ranks, parties, seats.party, staging_bytes(), request.listener,
+                            request.sockets[0], request.secret, request.patience}));
   auto [board, sockets] = std::move(met);
   std::unique_ptr<DeviceConnections> connections;
   if (request.around.plan.most_channels > 0) {

@@ -11,7 +11,8 @@
 
 #include "base/process.h"
 #include "collectives/gpu/process_team.h"
-#include "transport/shm/fd_passing.h"
+#include "transport/auth/hmac.h"
+#include "transport/shm/unix_socket.h"
 
 namespace rondo::gpu {
 
@@ -20,6 +21,7 @@ struct SharedDeviceRequest {
   std::vector<int> devices;  // by rank; -1: in another process
   net::Patience patience;
   const shm::UnixListener* listener = nullptr;  // this rank's
+  auth::Digest secret{};                        // of the processes' meeting
   // By rank:
   std::vector<ProcessId> processes;
   std::vector<std::string> sockets;  // names of their listeners

@@ -2,11 +2,14 @@
 #include "transport/shm/host_group.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
 #include <future>
 #include <thread>
+
+#include "transport/shm/fd_passing.h"
 
 namespace rondo::shm {
 namespace {
@@ -33,11 +36,12 @@ struct TwoProcesses {
       members.push_back(member);
     }
   }
-  Result<std::shared_ptr<HostGroup>> meet(int who, const Patience& patience) {
-    return HostGroup::meet(members, who, listeners[who], kShape, patience);
+  Result<HostMeeting> meet(int who, const Patience& patience) {
+    return meet_on_host({members, who, &listeners[who], kShape, secret, patience});
   }
   std::vector<Member> members;
   UnixListener listeners[2];
+  auth::Digest secret = auth::random_digest();
 };
 
 TEST(HostGroup, BringsAllProcessesTogether) {
@@ -47,12 +51,80 @@ TEST(HostGroup, BringsAllProcessesTogether) {
   const auto follower = other.get();
   ASSERT_TRUE(leader.ok()) << leader.error().text;
   ASSERT_TRUE(follower.ok()) << follower.error().text;
-  for (const auto& group : {*leader, *follower}) {
+  for (const auto& group : {leader->group, follower->group}) {
+    ASSERT_NE(group, nullptr);
     ASSERT_EQ(group->processes.size(), 2u);
     EXPECT_EQ(group->process_of_member, (std::vector<int>{0, 1}));
   }
-  EXPECT_NE((*leader)->processes[1].neighbour, nullptr);
-  EXPECT_NE((*follower)->processes[0].neighbour, nullptr);
+  EXPECT_NE(leader->group->processes[1].neighbour, nullptr);
+  EXPECT_NE(follower->group->processes[0].neighbour, nullptr);
+}
+
+// Whoever reads /proc/net/unix comes to the leader first: silent, or asking for memory.
+TEST(HostGroup, StrangersBeforeItsOwnProcessesAreNoErrorAndGetNothing) {
+  TwoProcesses two;
+  std::vector<net::Socket> strangers;
+  for (int i = 0; i < 5; ++i) strangers.push_back(connect_unix(two.listeners[0].name).fd);
+  const int any[2] = {strangers[0].get(), strangers[0].get()};
+  ASSERT_TRUE(send_fds(strangers[0].get(), 1, any, Patience::of(30s)).ok());
+  auto other = std::async(std::launch::async, [&] { return two.meet(1, Patience::of(30s)); });
+  const auto leader = two.meet(0, Patience::of(30s));
+  ASSERT_TRUE(leader.ok()) << leader.error().text;
+  EXPECT_EQ(leader->outcome, HostMeeting::kMet) << leader->why;
+  EXPECT_EQ(other.get()->outcome, HostMeeting::kMet);
+  const auto got = receive_fds(strangers[0].get(), Patience::of(30s));
+  EXPECT_EQ(got.status(), Status::kRemoteError);
+}
+
+TEST(HostGroup, WhoCannotReachTheLeaderIsRefusedAndTheLeaderKnows) {
+  TwoProcesses two;
+  const std::string real = two.members[0].socket;
+  auto leading = std::async(std::launch::async, [&] { return two.meet(0, Patience::of(30s)); });
+  TwoProcesses blind = {};
+  blind.members[0].socket = open_unix_listener()->name;  // closed again: nobody listens there
+  const auto follower =
+      meet_on_host({blind.members, 1, &two.listeners[1], kShape, two.secret, Patience::of(30s)});
+  ASSERT_TRUE(follower.ok()) << follower.error().text;
+  EXPECT_EQ(follower->outcome, HostMeeting::kRefused);
+  EXPECT_EQ(leading.wait_for(100ms), std::future_status::timeout);
+  two.listeners[1].fd.reset();
+  const auto leader = leading.get();
+  ASSERT_TRUE(leader.ok()) << leader.error().text;
+  EXPECT_EQ(leader->outcome, HostMeeting::kAgain);
+  EXPECT_EQ(leader->group, nullptr);
+}
+
+// A leader of the job that sends what may shrink under those who mapped it.
+TEST(HostGroup, MemoryThatIsNotSealedIsNotMapped) {
+  TwoProcesses two;
+  auto following = std::async(std::launch::async, [&] { return two.meet(1, Patience::of(30s)); });
+  const auto met =
+      meet_by_unix({two.secret, 0, &two.listeners[0], {{1, ""}}, {}, Patience::of(30s)});
+  ASSERT_TRUE(met.ok() && met->missing().empty());
+  const int guest = met->guests[0].socket.get();
+  ASSERT_EQ(receive_fds(guest, Patience::of(30s))->fds.size(), 2u);
+  const Fd file(memfd_create("unsealed", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(file.get(), 1 << 20), 0);
+  const int fd = file.get();
+  ASSERT_TRUE(send_fds(guest, 0, {&fd, 1}, Patience::of(30s)).ok());
+  const auto follower = following.get();
+  ASSERT_TRUE(follower.ok()) << follower.error().text;
+  EXPECT_EQ(follower->outcome, HostMeeting::kAgain);
+  EXPECT_NE(follower->why.find("sealed"), std::string::npos) << follower->why;
+}
+
+TEST(HostGroup, AProcessesRanksFindWhatOneOfThemFetchedAndNothingStays) {
+  const auth::Digest key = auth::random_digest();
+  std::weak_ptr<HostGroup> kept;
+  {
+    const auto first = group_slot(key), second = group_slot(key);
+    first->group = std::make_shared<HostGroup>();
+    kept = first->group;
+    EXPECT_EQ(second->group, first->group);
+    EXPECT_EQ(group_slot(auth::random_digest())->group, nullptr);
+  }
+  EXPECT_TRUE(kept.expired());
+  EXPECT_EQ(group_slot(key)->group, nullptr);
 }
 
 // The other process never comes; the wait ends because its own side gives up.

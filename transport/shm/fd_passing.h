@@ -1,13 +1,10 @@
-// Passing file descriptors between processes of one host over abstract Unix sockets.
+// Passing file descriptors between processes of one host, over sockets of a UnixMeeting.
 //
-// A socket's name is random (128 bits) and known only to ranks that joined the rendezvous; the
-// peer's user must be ours. All waits end with their caller's patience. Abstract names leave
-// nothing behind in the file system and do not reach other network namespaces: whoever can connect
-// shares the host.
+// Guarantees: a message arrives whole or not at all; where descriptors run out the receiver waits
+// until it may have more of them. All waits end with their caller's patience.
 #pragma once
 
 #include <span>
-#include <string>
 #include <vector>
 
 #include "base/fd.h"
@@ -18,17 +15,6 @@ namespace rondo::shm {
 
 using net::Patience;
 
-// A listening abstract socket with a fresh random name.
-struct UnixListener {
-  Fd fd;
-  std::string name;  // hexadecimal digits, without the leading NUL
-};
-inline constexpr std::size_t kMostSocketName = 64;
-Result<UnixListener> open_unix_listener();
-Result<Fd> accept_unix(const UnixListener& listener, const Patience& patience);
-// kInvalidArgument where the name is longer than any listener's.
-Result<Fd> connect_unix(const std::string& name, const Patience& patience);
-
 // One message: an int and up to 32 descriptors.
 inline constexpr std::size_t kMostDescriptors = 32;
 struct FdMessage {
@@ -36,6 +22,7 @@ struct FdMessage {
   std::vector<Fd> fds;
 };
 Done send_fds(int socket, int value, std::span<const int> fds, const Patience& patience);
+// kRemoteError: the other process left, or said something else.
 Result<FdMessage> receive_fds(int socket, const Patience& patience);
 
 }  // namespace rondo::shm

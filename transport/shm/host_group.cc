@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <mutex>
+
+#include "transport/shm/fd_passing.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -14,14 +17,6 @@
 
 namespace rondo::shm {
 namespace {
-
-// Groups made by a representative and not yet fetched by all ranks of its process.
-struct Waiting {
-  std::shared_ptr<HostGroup> group;
-  int left = 0;
-};
-std::mutex waiting_mutex;
-std::map<std::string, Waiting> waiting;  // by the leader's socket name
 
 std::vector<ProcessId> processes_of(const std::vector<Member>& members) {
   std::vector<ProcessId> list;
@@ -35,6 +30,8 @@ int index_of(const std::vector<ProcessId>& list, const ProcessId& id) {
   return static_cast<int>(std::find(list.begin(), list.end(), id) - list.begin());
 }
 
+Fd own_pidfd() { return Fd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0))); }
+
 struct OwnDescriptors {
   Fd pidfd;
   std::shared_ptr<Arena> arena;
@@ -42,118 +39,151 @@ struct OwnDescriptors {
 
 Result<OwnDescriptors> own_descriptors() {
   OwnDescriptors own;
-  own.pidfd = Fd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
-  if (!own.pidfd) return fail_errno(errno, "pidfd_open (Linux 5.3 or later is needed)");
+  own.pidfd = own_pidfd();
+  if (!own.pidfd) return fail_errno(errno, "pidfd_open (is ulimit -n too low?)");
   RONDO_TRY(own.arena, Arena::of_process());
   return own;
 }
 
-Done keep(HostGroup& group, int index, FdMessage&& message) {
-  if (message.fds.size() != 2)
-    return fail(Status::kInternalError, "a process of this host sent {} descriptors, not 2",
-                message.fds.size());
-  PeerProcess& process = group.processes[index];
-  RONDO_TRY(process.neighbour,
-            Neighbour::of(process.id, std::move(message.fds[0]), std::move(message.fds[1])));
-  return done();
-}
-
-// The leader hears from every other process, then tells all about all.
-Done lead(HostGroup& group, int own_index, const UnixListener& listener, const Patience& patience) {
-  const int count = static_cast<int>(group.processes.size());
-  if (count == 1) return done();
-  std::vector<Fd> sockets(count);
-  std::vector<Fd> arenas(count);
-  for (int heard = 1; heard < count; ++heard) {
-    RONDO_TRY(Fd socket, accept_unix(listener, patience));
-    RONDO_TRY(FdMessage message, receive_fds(socket.get(), patience));
-    const int index = message.value;
-    if (index < 0 || index >= count || index == own_index || sockets[index] ||
-        message.fds.size() != 2)
-      return fail(Status::kInternalError, "process {} of {} on this host joined twice", index,
-                  count);
-    arenas[index] = Fd(dup(message.fds[1].get()));
-    RONDO_CHECK_OK(keep(group, index, std::move(message)));
-    sockets[index] = std::move(socket);
+class Meeting {
+ public:
+  explicit Meeting(const HostMeetingRequest& request)
+      : request_(request), group_(std::make_shared<HostGroup>()) {
+    const std::vector<ProcessId> ids = processes_of(request.members);
+    for (const ProcessId& id : ids) group_->processes.push_back({id, nullptr});
+    for (const Member& member : request.members)
+      group_->process_of_member.push_back(index_of(ids, member.process));
+    own_index_ = group_->process_of_member[request.mine];
   }
-  RONDO_TRY(OwnDescriptors own, own_descriptors());
-  for (int to = 0; to < count; ++to) {
-    if (to == own_index) continue;
-    const int segment = group.segment->fd();
-    RONDO_CHECK_OK(send_fds(sockets[to].get(), own_index, {&segment, 1}, patience));
-    for (int about = 0; about < count; ++about) {
-      if (about == to) continue;
-      const int fds[2] = {
-          about == own_index ? own.pidfd.get() : group.processes[about].neighbour->pidfd(),
-          about == own_index ? own.arena->fd() : arenas[about].get()};
-      RONDO_CHECK_OK(send_fds(sockets[to].get(), about, fds, patience));
+
+  Result<HostMeeting> run() {
+    auto met = own_index_ == 0 ? lead() : follow();
+    if (met.ok() || met.status() != Status::kRemoteError) return met;
+    return HostMeeting{HostMeeting::kAgain, nullptr, met.error().text};
+  }
+
+ private:
+  int count() const { return static_cast<int>(group_->processes.size()); }
+
+  UnixMeetingRequest meeting() const {
+    UnixMeetingRequest meeting;
+    meeting.secret = request_.secret;
+    meeting.self = own_index_;
+    meeting.listener = request_.listener;
+    meeting.patience = request_.patience;
+    return meeting;
+  }
+
+  HostMeeting met() {
+    group_->segment->settle();
+    return {HostMeeting::kMet, group_, {}};
+  }
+
+  // The leader hears from every other process, then tells all about all.
+  Result<HostMeeting> lead() {
+    RONDO_TRY(group_->segment, HostSegment::create(request_.shape));
+    if (count() == 1) return met();
+    UnixMeetingRequest asked = meeting();
+    for (int about = 1; about < count(); ++about) {
+      const auto first =
+          std::find(group_->process_of_member.begin(), group_->process_of_member.end(), about);
+      asked.guests.push_back(
+          {about, request_.members[first - group_->process_of_member.begin()].socket});
     }
+    RONDO_TRY(UnixMeeting came, meet_by_unix(asked));
+    if (!came.refused.empty()) return HostMeeting{HostMeeting::kRefused, nullptr, came.refused};
+    if (std::string why = came.missing(); !why.empty())
+      return HostMeeting{HostMeeting::kAgain, nullptr, std::move(why)};
+    RONDO_TRY(OwnDescriptors own, own_descriptors());
+    std::vector<std::array<int, 2>> fds{{own.pidfd.get(), own.arena->fd()}};
+    std::vector<Fd> arenas;
+    for (int from = 1; from < count(); ++from) {
+      RONDO_TRY(FdMessage message,
+                receive_fds(came.guests[from - 1].socket.get(), request_.patience));
+      arenas.emplace_back(message.fds.size() == 2 ? dup(message.fds[1].get()) : -1);
+      RONDO_CHECK_OK(keep(from, std::move(message)));
+      fds.push_back({group_->processes[from].neighbour->pidfd(), arenas.back().get()});
+    }
+    for (int to = 1; to < count(); ++to) {
+      const int socket = came.guests[to - 1].socket.get();
+      const int segment = group_->segment->fd();
+      RONDO_CHECK_OK(send_fds(socket, 0, {&segment, 1}, request_.patience));
+      for (int about = 0; about < count(); ++about)
+        if (about != to) RONDO_CHECK_OK(send_fds(socket, about, fds[about], request_.patience));
+    }
+    return met();
   }
-  return done();
-}
 
-Done follow(HostGroup& group, int own_index, const std::string& leader, const SegmentShape& shape,
-            const Patience& patience) {
-  RONDO_TRY(Fd socket, connect_unix(leader, patience));
-  RONDO_TRY(OwnDescriptors own, own_descriptors());
-  const int fds[2] = {own.pidfd.get(), own.arena->fd()};
-  RONDO_CHECK_OK(send_fds(socket.get(), own_index, fds, patience));
-  RONDO_TRY(FdMessage first, receive_fds(socket.get(), patience));
-  if (first.fds.size() != 1)
-    return fail(Status::kInternalError, "the host's leader sent no shared memory");
-  RONDO_TRY(group.segment, HostSegment::map(std::move(first.fds[0]), shape));
-  for (std::size_t k = 1; k < group.processes.size(); ++k) {
-    RONDO_TRY(FdMessage message, receive_fds(socket.get(), patience));
-    const int about = message.value;
-    if (about < 0 || about >= static_cast<int>(group.processes.size()) || about == own_index)
-      return fail(Status::kInternalError, "the host's leader spoke of process {}", about);
-    RONDO_CHECK_OK(keep(group, about, std::move(message)));
+  Result<HostMeeting> follow() {
+    UnixMeetingRequest asked = meeting();
+    asked.hosts.push_back({0, request_.members[0].socket});
+    RONDO_TRY(UnixMeeting came, meet_by_unix(asked));
+    if (std::string why = came.missing(); !why.empty())
+      return HostMeeting{HostMeeting::kRefused, nullptr, std::move(why)};
+    const int leader = came.hosts[0].socket.get();
+    RONDO_TRY(OwnDescriptors own, own_descriptors());
+    const int fds[2] = {own.pidfd.get(), own.arena->fd()};
+    RONDO_CHECK_OK(send_fds(leader, own_index_, fds, request_.patience));
+    RONDO_TRY(FdMessage first, receive_fds(leader, request_.patience));
+    if (first.fds.size() != 1)
+      return fail(Status::kRemoteError, "the host's leader sent no shared memory");
+    RONDO_TRY(group_->segment, HostSegment::map(std::move(first.fds[0]), request_.shape));
+    for (int k = 1; k < count(); ++k) {
+      RONDO_TRY(FdMessage message, receive_fds(leader, request_.patience));
+      const int about = message.value;
+      if (about < 0 || about >= count() || about == own_index_)
+        return fail(Status::kRemoteError, "the host's leader spoke of process {}", about);
+      RONDO_CHECK_OK(keep(about, std::move(message)));
+    }
+    return met();
   }
-  return done();
-}
+
+  Done keep(int index, FdMessage&& message) {
+    if (message.fds.size() != 2)
+      return fail(Status::kRemoteError, "a process of this host sent {} descriptors, not 2",
+                  message.fds.size());
+    PeerProcess& process = group_->processes[index];
+    RONDO_TRY(process.neighbour,
+              Neighbour::of(process.id, std::move(message.fds[0]), std::move(message.fds[1])));
+    return done();
+  }
+
+  const HostMeetingRequest& request_;
+  std::shared_ptr<HostGroup> group_;
+  int own_index_ = 0;
+};
 
 }  // namespace
 
-bool HostGroup::is_representative(const std::vector<Member>& members, int mine) {
+bool is_representative(const std::vector<Member>& members, int mine) {
   for (int i = 0; i < mine; ++i)
     if (members[i].process == members[mine].process) return false;
   return true;
 }
 
-Result<std::shared_ptr<HostGroup>> HostGroup::meet(const std::vector<Member>& members, int mine,
-                                                   const UnixListener& listener,
-                                                   const SegmentShape& shape,
-                                                   const Patience& patience) {
-  auto group = std::make_shared<HostGroup>();
-  const std::vector<ProcessId> ids = processes_of(members);
-  for (const ProcessId& id : ids) group->processes.push_back({id, nullptr});
-  for (const Member& member : members)
-    group->process_of_member.push_back(index_of(ids, member.process));
-  const int own_index = group->process_of_member[mine];
-  if (mine == 0) {
-    RONDO_TRY(group->segment, HostSegment::create(shape));
-    RONDO_CHECK_OK(lead(*group, own_index, listener, patience));
-  } else {
-    RONDO_CHECK_OK(follow(*group, own_index, members[0].socket, shape, patience));
-  }
-  group->segment->settle();
-  const auto own =
-      std::count(group->process_of_member.begin(), group->process_of_member.end(), own_index);
-  if (own > 1) {
-    std::lock_guard lock(waiting_mutex);
-    waiting[members[0].socket] = {group, static_cast<int>(own) - 1};
-  }
-  return group;
+Result<HostMeeting> meet_on_host(const HostMeetingRequest& request) {
+  return Meeting(request).run();
 }
 
-Result<std::shared_ptr<HostGroup>> HostGroup::fetch(const std::vector<Member>& members) {
-  std::lock_guard lock(waiting_mutex);
-  auto it = waiting.find(members[0].socket);
-  if (it == waiting.end())
-    return fail(Status::kInternalError, "this process's representative left no shared memory");
-  auto group = it->second.group;
-  if (--it->second.left == 0) waiting.erase(it);
-  return group;
+Result<std::string> obstacle_to_sharing() {
+  if (!own_pidfd()) {
+    const int error = errno;
+    if (is_shortage(error)) return fail_errno(error, "pidfd_open (is ulimit -n too low?)");
+    return fmt::format("pidfd_open: {} (Linux 5.3 or later is needed)", std::strerror(error));
+  }
+  RONDO_TRY(const auto arena, Arena::of_process());
+  return std::string(arena->fd() < 0 ? "memfd_create is not permitted" : "");
+}
+
+std::shared_ptr<GroupSlot> group_slot(const auth::Digest& secret_of_meeting) {
+  static std::mutex mutex;
+  static auto& slots = *new std::map<auth::Digest, std::weak_ptr<GroupSlot>>;
+  std::lock_guard lock(mutex);
+  std::erase_if(slots, [](const auto& slot) { return slot.second.expired(); });
+  auto& known = slots[secret_of_meeting];
+  auto slot = known.lock();
+  if (!slot) known = slot = std::make_shared<GroupSlot>();
+  return slot;
 }
 
 }  // namespace rondo::shm

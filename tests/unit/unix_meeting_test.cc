@@ -1,0 +1,352 @@
+// Processes of a host meet over Unix sockets beside all kinds of visitors who have no business
+// there: here threads that claim to be processes.
+#include "transport/shm/unix_meeting.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "transport/auth/handshake_io.h"
+#include "transport/shm/fd_passing.h"
+
+namespace rondo::shm {
+namespace {
+
+using namespace std::chrono_literals;
+using net::Bytes;
+using Party = UnixMeetingRequest::Party;
+using Meeting = Result<UnixMeeting>;
+
+constexpr auto kSoon = 30s;
+
+auth::Digest secret_of(int number) {
+  auth::Digest secret{};
+  secret[0] = static_cast<std::byte>(number);
+  return secret;
+}
+
+struct Host {
+  UnixListener listener = open_unix_listener().value();
+  auth::Digest secret = secret_of(1);
+
+  UnixMeetingRequest as_host(std::vector<int> guests) const {
+    UnixMeetingRequest request{secret, 0, &listener, {}, {}, Patience::of(kSoon)};
+    for (const int guest : guests) request.guests.push_back({guest, ""});
+    return request;
+  }
+  UnixMeetingRequest as_guest(int index) const {
+    return {secret, index, nullptr, {}, {{0, listener.name}}, Patience::of(kSoon)};
+  }
+  std::future<Meeting> visit(int index) const {
+    return std::async(std::launch::async, [=, this] { return meet_by_unix(as_guest(index)); });
+  }
+};
+
+// All of these guests come; nobody else does.
+void expect_all_met(const Host& host, const std::vector<int>& indexes) {
+  std::vector<std::future<Meeting>> guests;
+  for (const int index : indexes) guests.push_back(host.visit(index));
+  const Meeting met = meet_by_unix(host.as_host(indexes));
+  ASSERT_TRUE(met.ok()) << met.error().text;
+  EXPECT_EQ(met->missing(), "");
+  for (std::size_t g = 0; g < guests.size(); ++g) {
+    const Meeting there = guests[g].get();
+    ASSERT_TRUE(there.ok()) << there.error().text;
+    ASSERT_EQ(there->missing(), "");
+    ASSERT_TRUE(send_fds(there->hosts[0].socket.get(), 70 + indexes[g], {}, Patience::of(kSoon)));
+    const auto heard = receive_fds(met->guests[g].socket.get(), Patience::of(kSoon));
+    ASSERT_TRUE(heard.ok()) << heard.error().text;
+    EXPECT_EQ(heard->value, 70 + indexes[g]);
+  }
+}
+
+net::Socket stranger(const Host& host) {
+  UnixConnection made = connect_unix(host.listener.name);
+  EXPECT_EQ(made.error, 0);
+  return std::move(made.fd);
+}
+
+void say(const net::Socket& to, const Bytes& bytes) {
+  EXPECT_GT(send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), 0);
+}
+
+// Without the secret nobody hears more than a challenge, and nobody gets a descriptor.
+void expect_turned_away(const net::Socket& visitor) {
+  for (;;) {
+    pollfd entry{visitor.get(), POLLIN, 0};
+    ASSERT_GT(poll(&entry, 1, 30000), 0);
+    char data[4096];
+    alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))];
+    iovec part{data, sizeof(data)};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    const ssize_t got = recvmsg(visitor.get(), &message, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno == ECONNRESET)) return;
+    ASSERT_GT(got, 0);
+    EXPECT_EQ(CMSG_FIRSTHDR(&message), nullptr);
+    EXPECT_LE(got, 512);
+  }
+}
+
+// The bytes that a guest with the secret says.
+Bytes genuine_bytes(const Host& host, int index) {
+  Bytes said;
+  const net::Socket socket = stranger(host);
+  auto shake = auth::Handshake::connector(host.secret, host.listener.name);
+  while (shake.state() != auth::Handshake::State::kProven) {
+    const auto out = shake.unsent();
+    said.insert(said.end(), out.begin(), out.end());
+    if (shake.state() == auth::Handshake::State::kTurn)
+      shake.answer(std::as_bytes(std::span(&index, 1)));
+    else if (!auth::move(shake, socket.get()).ok())
+      break;
+  }
+  pollfd welcome{socket.get(), POLLIN, 0};
+  EXPECT_GT(poll(&welcome, 1, 30000), 0);
+  return said;
+}
+
+TEST(UnixMeeting, BringsAStarTogether) { expect_all_met(Host(), {1, 2, 3, 7}); }
+
+TEST(UnixMeeting, BringsAllTogetherWithAll) {
+  constexpr int kAll = 4;
+  Host hosts[kAll];
+  std::vector<std::future<Meeting>> meetings;
+  for (int self = 0; self < kAll; ++self) {
+    meetings.push_back(std::async(std::launch::async, [&, self] {
+      UnixMeetingRequest request = hosts[self].as_host({});
+      request.self = self;
+      for (int other = 0; other < kAll; ++other) {
+        if (other == self) continue;
+        request.guests.push_back({other, ""});
+        request.hosts.push_back({other, hosts[other].listener.name});
+      }
+      return meet_by_unix(request);
+    }));
+  }
+  for (auto& meeting : meetings) {
+    const Meeting met = meeting.get();
+    ASSERT_TRUE(met.ok()) << met.error().text;
+    EXPECT_EQ(met->missing(), "");
+  }
+}
+
+TEST(UnixMeeting, SilentVisitorsHoldNobodyUp) {
+  const Host host;
+  std::vector<net::Socket> silent;
+  for (int i = 0; i < 100; ++i) silent.push_back(stranger(host));
+  expect_all_met(host, {1, 2, 3});
+}
+
+TEST(UnixMeeting, StrangersAreTurnedAwayWithoutADescriptor) {
+  const Host host;
+  Bytes garbage(5000, std::byte{0xa5});
+  const net::Socket garbler = stranger(host), thief = stranger(host), ghost = stranger(host);
+  say(garbler, garbage);
+  const int own[1] = {thief.get()};
+  ASSERT_TRUE(send_fds(thief.get(), 1, own, Patience::of(kSoon)).ok());
+  auto other = auth::Handshake::connector(secret_of(2), host.listener.name);
+  ASSERT_TRUE(auth::move(other, ghost.get()).ok());
+  expect_all_met(host, {1, 2});
+  for (const auto* visitor : {&garbler, &thief, &ghost}) expect_turned_away(*visitor);
+}
+
+TEST(UnixMeeting, WhatAGuestSaidIsOfNoUseToAnother) {
+  const Host host;
+  auto met = std::async(std::launch::async, [&] { return meet_by_unix(host.as_host({1})); });
+  const Bytes said = genuine_bytes(host, 1);
+  ASSERT_TRUE(met.get().ok());
+  ASSERT_GT(said.size(), 64u);
+  const net::Socket replayer = stranger(host);
+  say(replayer, said);
+  expect_all_met(host, {1});
+  expect_turned_away(replayer);
+}
+
+// Somebody who only passes on what both sides say cannot stand between them.
+TEST(UnixMeeting, AGuestIsNotLetInByAnotherDoor) {
+  const Host host, between;
+  auto guest = between.visit(1);
+  const net::Socket heard([&] {
+    pollfd entry{between.listener.fd.get(), POLLIN, 0};
+    poll(&entry, 1, 30000);
+    return accept4(between.listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC);
+  }());
+  std::byte hello[512];
+  const ssize_t bytes = recv(heard.get(), hello, sizeof(hello), 0);
+  ASSERT_GT(bytes, 0);
+  auto met = std::async(std::launch::async, [&] { return meet_by_unix(host.as_host({1})); });
+  const net::Socket onward = stranger(host);
+  ASSERT_EQ(send(onward.get(), hello, static_cast<std::size_t>(bytes), MSG_NOSIGNAL), bytes);
+  std::byte challenge[512];
+  pollfd entry{onward.get(), POLLIN, 0};
+  ASSERT_GT(poll(&entry, 1, 30000), 0);
+  const ssize_t got = recv(onward.get(), challenge, sizeof(challenge), 0);
+  ASSERT_GT(got, 0);
+  ASSERT_EQ(send(heard.get(), challenge, static_cast<std::size_t>(got), MSG_NOSIGNAL), got);
+  const Meeting refused = guest.get();
+  ASSERT_TRUE(refused.ok()) << refused.error().text;
+  EXPECT_NE(refused->missing(), "");
+  EXPECT_TRUE(host.visit(1).get().ok());
+  EXPECT_EQ(met.get()->missing(), "");
+}
+
+TEST(UnixMeeting, WrongNumbersAndSecondOnesAreDropped) {
+  Host host;
+  auto unexpected = host.visit(9);
+  auto first = host.visit(1), second = host.visit(1);
+  const auto delayed = std::async(std::launch::async, [&] {
+    std::this_thread::sleep_for(100ms);  // by then the others were heard
+    return host.visit(2).get()->missing();
+  });
+  const Meeting met = meet_by_unix(host.as_host({1, 2}));
+  ASSERT_TRUE(met.ok()) << met.error().text;
+  EXPECT_EQ(met->missing(), "");
+  host.listener.fd.reset();
+  EXPECT_NE(first.get()->missing().empty(), second.get()->missing().empty());
+  EXPECT_NE(unexpected.get()->missing(), "");
+}
+
+TEST(UnixMeeting, HostsAndGuestsThatAreNotThereAreToldApart) {
+  Host host;
+  UnixListener there = open_unix_listener().value(), gone = open_unix_listener().value();
+  gone.fd.reset();
+  UnixMeetingRequest request = host.as_host({});
+  request.guests = {{1, there.name}, {2, gone.name}};
+  auto meeting = std::async(std::launch::async, [&] { return meet_by_unix(request); });
+  EXPECT_EQ(meeting.wait_for(100ms), std::future_status::timeout);
+  there.fd.reset();  // gives up
+  ASSERT_EQ(meeting.wait_for(kSoon), std::future_status::ready);
+  const Meeting met = meeting.get();
+  ASSERT_TRUE(met.ok()) << met.error().text;
+  for (const auto& guest : met->guests) EXPECT_NE(guest.why_not, "");
+  host.listener.fd.reset();
+  const Meeting missed = host.visit(1).get();
+  ASSERT_TRUE(missed.ok()) << missed.error().text;
+  EXPECT_NE(missed->missing().find("Connection refused"), std::string::npos) << missed->missing();
+}
+
+// Runs body in a child that is another user; its result is 0 where it is content.
+int as_user(uid_t uid, const std::function<bool()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setgid(uid) != 0 || setuid(uid) != 0) _exit(2);
+    _exit(body() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 3;
+}
+
+TEST(UnixMeeting, OtherUsersMayComeWhereRondoUnixUidsNamesThem) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  constexpr uid_t kNobody = 65534;
+  const Host host;
+  for (const char* named : {"", "1,65533", "65534x", "12,65534"}) {
+    const bool may = std::string_view(named) == "12,65534";
+    setenv("RONDO_UNIX_UIDS", named, 1);
+    std::promise<void> stop;
+    UnixMeetingRequest request = host.as_host({1});
+    request.patience = Patience::of(kSoon, [&, over = stop.get_future().share()] {
+      return over.wait_for(0s) == std::future_status::ready;
+    });
+    auto meeting = std::async(std::launch::async, [&] { return meet_by_unix(request); });
+    const int child = as_user(kNobody, [&] {
+      UnixConnection made = connect_unix(host.listener.name);
+      auto shake = auth::Handshake::connector(host.secret, host.listener.name);
+      const int index = 1;
+      const auto payload = std::as_bytes(std::span(&index, 1));
+      const bool proven =
+          auth::complete(
+              shake, made.fd.get(), [&] { return Bytes(payload.begin(), payload.end()); },
+              Patience::of(5s), "shaking hands")
+              .ok();
+      char welcome;
+      return made.error == 0 && proven == may && (!may || recv(made.fd.get(), &welcome, 1, 0) == 1);
+    });
+    EXPECT_EQ(child, 0) << named;
+    if (!may) {
+      EXPECT_EQ(meeting.wait_for(50ms), std::future_status::timeout) << named;
+      stop.set_value();
+    }
+    EXPECT_EQ(meeting.get().ok(), may) << named;
+  }
+  unsetenv("RONDO_UNIX_UIDS");
+}
+
+TEST(UnixMeeting, AHostOfAnotherUserIsNotVisited) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const Host host;
+  EXPECT_EQ(as_user(65534,
+                    [&] {
+                      const Meeting met = meet_by_unix(host.as_guest(1));
+                      return met.ok() &&
+                             met->missing().find("RONDO_UNIX_UIDS=0") != std::string::npos;
+                    }),
+            0);
+}
+
+// No more descriptors, while it lives.
+class FullTable {
+ public:
+  explicit FullTable(int room = 0) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit tight = before_;
+    const Fd next(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    tight.rlim_cur = static_cast<rlim_t>(next.get() + room);
+    setrlimit(RLIMIT_NOFILE, &tight);
+  }
+  ~FullTable() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(UnixMeeting, WaitsForDescriptorsAndNamesTheLimit) {
+  const Host host;
+  auto full = std::make_unique<FullTable>();
+  UnixMeetingRequest brief = host.as_guest(1);
+  brief.patience = Patience::of(100ms);
+  const Meeting late = meet_by_unix(brief);
+  ASSERT_EQ(late.status(), Status::kSystemError);
+  EXPECT_NE(late.error().text.find("ulimit -n"), std::string::npos) << late.error().text;
+  auto guest = host.visit(1);
+  EXPECT_EQ(guest.wait_for(100ms), std::future_status::timeout);
+  full.reset();
+  EXPECT_EQ(meet_by_unix(host.as_host({1}))->missing(), "");
+  EXPECT_EQ(guest.get()->missing(), "");
+}
+
+TEST(PassedDescriptors, WaitInTheSocketWhileTheTableIsFull) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const Fd near(ends[0]), far(ends[1]);
+  const int sent[4] = {near.get(), far.get(), near.get(), far.get()};
+  ASSERT_TRUE(send_fds(near.get(), 5, sent, Patience::of(kSoon)).ok());
+  ASSERT_TRUE(send_fds(near.get(), 6, {}, Patience::of(kSoon)).ok());
+  auto full = std::make_unique<FullTable>(2);
+  const auto late = receive_fds(far.get(), Patience::of(60ms));
+  ASSERT_EQ(late.status(), Status::kSystemError);
+  EXPECT_NE(late.error().text.find("ulimit -n"), std::string::npos) << late.error().text;
+  auto receiving =
+      std::async(std::launch::async, [&] { return receive_fds(far.get(), Patience::of(kSoon)); });
+  EXPECT_EQ(receiving.wait_for(60ms), std::future_status::timeout);
+  full.reset();
+  const auto got = receiving.get();
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  EXPECT_EQ(got->value, 5);
+  EXPECT_EQ(got->fds.size(), 4u);
+  EXPECT_EQ(receive_fds(far.get(), Patience::of(kSoon))->value, 6);
+}
+
+}  // namespace
+}  // namespace rondo::shm

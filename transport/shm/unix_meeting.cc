@@ -1,0 +1,175 @@
+#include "transport/shm/unix_meeting.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.h"
+#include "transport/auth/acceptor.h"
+#include "transport/shm/unix_visit.h"
+
+namespace rondo::shm {
+namespace {
+
+using net::Clock;
+
+// How often a host looks whether the guests that it misses still listen.
+constexpr auto kLookPeriod = std::chrono::milliseconds(20);
+
+bool settled(const UnixMeeting::Met& met) { return met.socket.valid() || !met.why_not.empty(); }
+
+class Gathering {
+ public:
+  explicit Gathering(const UnixMeetingRequest& request)
+      : request_(request), look_at_(Clock::now() + kLookPeriod) {
+    met_.guests.resize(request.guests.size());
+    met_.hosts.resize(request.hosts.size());
+    watches_.resize(request.guests.size());
+    for (std::size_t h = 0; h < request.hosts.size(); ++h)
+      visits_.emplace_back(request.secret, request.self, request.hosts[h].listener, met_.hosts[h]);
+  }
+
+  Result<UnixMeeting> run() {
+    if (!request_.guests.empty()) RONDO_CHECK_OK(open());
+    for (;;) {
+      for (UnixVisit& visit : visits_) visit.step();
+      if (guests_missing()) {
+        receive();
+        look_for_guests();
+      }
+      if (!met_.refused.empty() || complete()) return std::move(met_);
+      if (const Done waited = wait(); !waited.ok()) return cause_of(waited.error());
+    }
+  }
+
+ private:
+  bool guests_missing() const {
+    return !std::all_of(met_.guests.begin(), met_.guests.end(), settled);
+  }
+  bool complete() const {
+    return !guests_missing() && std::all_of(met_.hosts.begin(), met_.hosts.end(), settled);
+  }
+
+  // ---- as a host ----
+
+  Done open() {
+    std::vector<net::Socket> listeners;
+    listeners.emplace_back(fcntl(request_.listener->fd.get(), F_DUPFD_CLOEXEC, 0));
+    if (!listeners[0]) return fail_errno(errno, "cannot accept on a Unix socket (ulimit -n)");
+    RONDO_TRY(acceptor_, auth::Acceptor::open(
+                             std::move(listeners),
+                             {request_.listener->name, [](int fd) { return may_join(fd).ok(); }}));
+    return done();
+  }
+
+  void receive() {
+    const auto secret_of = [this](const auth::Tag& tag) {
+      return auth::Secret{tag == auth::tag_of(request_.secret) ? &request_.secret : nullptr, false};
+    };
+    for (auth::Arrival& arrival : acceptor_->serve(secret_of)) let_in(arrival);
+  }
+
+  // Whom nobody expects, or who has come before, is dropped like a stranger.
+  void let_in(auth::Arrival& arrival) {
+    int index = -1;
+    if (arrival.payload.size() == sizeof(index))
+      std::memcpy(&index, arrival.payload.data(), sizeof(index));
+    const auto& guests = request_.guests;
+    const auto found = std::find_if(guests.begin(), guests.end(),
+                                    [&](const auto& guest) { return guest.index == index; });
+    const auto at = static_cast<std::size_t>(found - guests.begin());
+    if (found == guests.end() || settled(met_.guests[at])) {
+      RONDO_INFO(kShm, "process {} came to a Unix socket {}", index,
+                 found == guests.end() ? "that does not expect it" : "twice");
+      return;
+    }
+    if (send(arrival.socket.get(), &kWelcome, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1) return;
+    met_.guests[at].socket = std::move(arrival.socket);
+    watches_[at].reset();
+  }
+
+  // A guest that cannot come closes its listener: a connection to it tells when.
+  void look_for_guests() {
+    if (Clock::now() < look_at_) return;
+    look_at_ = Clock::now() + kLookPeriod;
+    for (std::size_t g = 0; g < watches_.size(); ++g) {
+      const auto& guest = request_.guests[g];
+      if (settled(met_.guests[g]) || guest.listener.empty()) continue;
+      if (watches_[g]) {
+        pollfd entry{watches_[g].get(), POLLIN, 0};
+        if (poll(&entry, 1, 0) > 0) miss(g, "it gave up");
+        continue;
+      }
+      UnixConnection made = connect_unix(guest.listener);
+      if (made.error == ECONNREFUSED) {
+        miss(g, "nobody listens at its Unix socket");
+      } else if (made.error != 0) {
+        if (made.error != EAGAIN && !is_shortage(made.error))
+          met_.refused = fmt::format("connecting to a Unix socket: {}", std::strerror(made.error));
+      } else if (const Done user = may_join(made.fd.get()); !user.ok()) {
+        miss(g, user.error().text);
+      } else {
+        watches_[g] = std::move(made.fd);
+      }
+    }
+  }
+
+  void miss(std::size_t guest, const std::string& why) {
+    met_.guests[guest].why_not = fmt::format("process {}: {}", request_.guests[guest].index, why);
+    watches_[guest].reset();
+  }
+
+  // ---- waiting ----
+
+  Done wait() {
+    std::vector<pollfd> entries;
+    auto until = Clock::time_point::max();
+    for (const UnixVisit& visit : visits_) {
+      entries.push_back(visit.entry());
+      until = std::min(until, visit.next_deadline());
+    }
+    if (guests_missing()) {
+      entries.push_back({acceptor_->poll_fd(), POLLIN, 0});
+      until = std::min({until, look_at_, acceptor_->next_deadline()});
+    }
+    RONDO_TRY([[maybe_unused]] const bool ready,
+              net::wait_until(entries, until, request_.patience,
+                              "waiting for processes of this host to meet over Unix sockets"));
+    return done();
+  }
+
+  static Error cause_of(const Error& error) {
+    if (error.status != Status::kTimeout) return error;
+    const net::Socket any(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (any) return error;
+    return fail(Status::kSystemError, "{}: {} (is ulimit -n too low?)", error.text,
+                std::strerror(errno));
+  }
+
+  const UnixMeetingRequest& request_;
+  UnixMeeting met_;
+  std::vector<UnixVisit> visits_;
+  std::unique_ptr<auth::Acceptor> acceptor_;
+  std::vector<net::Socket> watches_;  // by guest
+  Clock::time_point look_at_;
+};
+
+}  // namespace
+
+std::string UnixMeeting::missing() const {
+  if (!refused.empty()) return refused;
+  for (const auto* list : {&guests, &hosts})
+    for (const Met& met : *list)
+      if (!met.socket) return met.why_not;
+  return {};
+}
+
+Result<UnixMeeting> meet_by_unix(const UnixMeetingRequest& request) {
+  return Gathering(request).run();
+}
+
+}  // namespace rondo::shm

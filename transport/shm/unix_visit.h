@@ -1,0 +1,39 @@
+// UnixVisit: a process on its way to one host of a UnixMeeting. Driven by its owner, who polls.
+#pragma once
+
+#include <optional>
+
+#include "transport/auth/handshake.h"
+#include "transport/shm/unix_meeting.h"
+
+namespace rondo::shm {
+
+// What a host says to a guest whom it has let in.
+inline constexpr std::byte kWelcome{0x57};
+
+class UnixVisit {
+ public:
+  // met: where the result goes.
+  UnixVisit(const auth::Digest& secret, int self, const std::string& host, UnixMeeting::Met& met);
+
+  bool over() const { return met_->socket.valid() || !met_->why_not.empty(); }
+  net::Clock::time_point next_deadline() const;
+  pollfd entry() const;
+  void step();
+
+ private:
+  void connect();
+  bool await_welcome();
+  void come_again(net::Clock::duration pause);
+  void refuse(std::string why);
+
+  auth::Digest secret_;
+  int self_;
+  std::string host_;
+  UnixMeeting::Met* met_;
+  net::Socket socket_;
+  std::optional<auth::Handshake> shake_;
+  net::Clock::time_point again_{};
+};
+
+}  // namespace rondo::shm

@@ -1,0 +1,234 @@
+// Ranks that look like ranks of one host and cannot share memory with each other (a sandbox refuses
+// a system call, a network namespace of its own hides a Unix socket) use TCP, and say so once.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+#include "tests/support/sample_calls.h"
+#include "transport/shm/arena.h"
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+namespace rondo::test {
+namespace {
+
+// A system call that a process cannot make from here on, where the argument of that number has that
+// value; -1: in any case.
+struct Refusal {
+  const char* title;
+  std::uint32_t call;
+  int error;
+  int argument = -1;
+  std::uint32_t value = 0;
+};
+
+bool refuse(const Refusal& what) {
+  const bool any = what.argument < 0;
+  const auto argument = static_cast<std::uint32_t>(offsetof(seccomp_data, args)) +
+                        static_cast<std::uint32_t>(any ? 0 : what.argument * 8);
+  const auto error = static_cast<std::uint32_t>(what.error);
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, what.call, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, argument),
+      BPF_JUMP(BPF_JMP | (any ? BPF_JGE : BPF_JEQ) | BPF_K, what.value, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{std::size(program), program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// One log file for each rank, in a directory of the test's own.
+class Logs {
+ public:
+  Logs() {
+    char pattern[] = "/tmp/rondo-fallback-XXXXXX";
+    directory_ = mkdtemp(pattern);
+  }
+  ~Logs() { std::filesystem::remove_all(directory_); }
+  void use(int rank) const {
+    setenv("NCCL_DEBUG", "INFO", 1);
+    setenv("NCCL_DEBUG_SUBSYS", "INIT", 1);
+    setenv("NCCL_DEBUG_FILE", file(rank).c_str(), 1);
+    log::reset();
+  }
+  // Lines that say `what`.
+  int count(int rank, const std::string& what) const {
+    std::ifstream in(file(rank));
+    int found = 0;
+    for (std::string line; std::getline(in, line);) found += line.find(what) != std::string::npos;
+    return found;
+  }
+
+ private:
+  std::string file(int rank) const { return directory_ + "/" + std::to_string(rank); }
+  std::string directory_;
+};
+
+constexpr const char* kSays = "shares no memory";
+
+// Makes the communicator, checks a sum and a message around the ring, notes the number of hosts.
+void make_and_check(RankSeat& seat) {
+  CreateRequest request;
+  request.rank = seat.rank;
+  request.size = seat.size;
+  request.id = seat.board.id;
+  request.options = short_timeouts(60);
+  auto made = Communicator::create(request);
+  if (!made.ok()) return seat.report(made.error());
+  for (const std::size_t count : {std::size_t{1}, std::size_t{300'000}}) {
+    SampleCall sample(Collective::kAllReduce, count, seat.size);
+    std::fill_n(sample.input(), count, seat.rank + 1);
+    const Done ran = (*made)->run({&sample.call, 1});
+    if (!ran.ok()) return seat.report(ran);
+    const auto wrong = std::count_if(sample.output(), sample.output() + count, [&](int sum) {
+      return sum != seat.size * (seat.size + 1) / 2;
+    });
+    seat.expect(wrong == 0 && sample.guards_intact(), fmt::format("{} wrong sums", wrong));
+  }
+  const auto arena = shm::Arena::of_process();
+  const auto block = arena.ok() ? (*arena)->allocate(5000) : Result<void*>(arena.error());
+  seat.expect(block.ok() && (*arena)->free(*block).ok(), "no memory of ncclMemAlloc");
+  seat.report(done());
+}
+
+RankProcesses::Options without_communicator() {
+  RankProcesses::Options options;
+  options.create = false;
+  options.environment = {{"NCCL_SOCKET_IFNAME", "lo"}};
+  return options;
+}
+
+const Refusal kRefusals[] = {
+    {"memfd_create", SYS_memfd_create, EPERM},
+    {"memfd_create of an old kernel", SYS_memfd_create, ENOSYS},
+    {"pidfd_open", SYS_pidfd_open, EPERM},
+    {"pidfd_open of gVisor", SYS_pidfd_open, ENOSYS},
+    {"socket of AF_UNIX", SYS_socket, EACCES, 0, AF_UNIX},
+    // As long as the address of a meeting: a NUL, "rondo-", 32 digits.
+    {"connect to a name", SYS_connect, EPERM, 2, sizeof(sa_family_t) + 1 + 6 + 32},
+};
+
+class RefusedCalls : public testing::TestWithParam<Refusal> {};
+
+// refused: the ranks whose processes may not make the call.
+void check_refused(int ranks, const std::set<int>& refused, const Refusal& what) {
+  const Logs logs;
+  RankProcesses processes(ranks, without_communicator(), [&](RankSeat& seat) {
+    logs.use(seat.rank);
+    if (refused.count(seat.rank) != 0 && !refuse(what)) return seat.mark(1);
+    make_and_check(seat);
+  });
+  ASSERT_TRUE(processes.wait_exits(120));
+  for (int r = 0; r < ranks; ++r) {
+    ASSERT_TRUE(processes.reported(r)) << "no seccomp here";
+    EXPECT_EQ(processes.status(r), Status::kSuccess) << "rank " << r << ": " << processes.text(r);
+    EXPECT_EQ(logs.count(r, kSays), refused.count(r)) << "rank " << r;
+  }
+  const auto hosts = std::min<std::size_t>(refused.size() + 1, ranks);
+  EXPECT_EQ(logs.count(0, fmt::format(" {} hosts, ready", hosts)), 1);
+  processes.check_expectations();
+}
+
+TEST_P(RefusedCalls, OfAllRanksLeaveThemTcp) { check_refused(3, {0, 1, 2}, GetParam()); }
+TEST_P(RefusedCalls, OfTheLeaderLeaveTheOthersTogether) { check_refused(3, {0}, GetParam()); }
+TEST_P(RefusedCalls, OfAnotherRankLeaveTheOthersTogether) { check_refused(3, {2}, GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Sandbox, RefusedCalls, testing::ValuesIn(kRefusals), [](const auto& info) {
+  std::string name = info.param.title;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); },
+      '_');
+  return name;
+});
+
+// Ranks of several threads need no memory file to share what their process has.
+TEST(RefusedCallsOfThreads, LeaveThemTheirProcess) {
+  const Logs logs;
+  RankProcesses processes(1, without_communicator(), [&](RankSeat& seat) {
+    logs.use(0);
+    if (!refuse(kRefusals[0])) return;
+    const auto comms = make_communicators(3);
+    run_ranks(comms, [&](Communicator& comm) {
+      SampleCall sample(Collective::kAllReduce, 10, comm.size());
+      seat.expect(comm.run({&sample.call, 1}).ok() && *sample.output() == 3, "wrong sum");
+    });
+    seat.report(done());
+  });
+  ASSERT_TRUE(processes.wait_exits(60));
+  EXPECT_TRUE(processes.reported(0));
+  EXPECT_EQ(logs.count(0, " 1 hosts, ready"), 3);
+  EXPECT_EQ(logs.count(0, kSays), 0);
+  processes.check_expectations();
+}
+
+// Two network namespaces of the test's own, joined by a wire: 10.7.0.1 here, 10.7.0.2 there.
+class Clones {
+ public:
+  Clones() : before_(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)) {
+    made_ = unshare(CLONE_NEWNET) == 0 && run("ip link set lo up") &&
+            run("ip link add near type veth peer name far");
+    const Fd here(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+    made_ = made_ && unshare(CLONE_NEWNET) == 0 && run("ip link set lo up");
+    there_ = Fd(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+    const std::string far = fmt::format("/proc/{}/fd/{}", getpid(), there_.get());
+    made_ = made_ && setns(here.get(), CLONE_NEWNET) == 0 &&
+            run("ip link set far netns " + far + " && ip addr add 10.7.0.1/24 dev near && " +
+                "ip link set near up && nsenter --net=" + far +
+                " sh -c 'ip addr add 10.7.0.2/24 dev far && ip link set far up'");
+  }
+  ~Clones() { setns(before_.get(), CLONE_NEWNET); }
+  explicit operator bool() const { return made_; }
+  bool go_there() const { return setns(there_.get(), CLONE_NEWNET) == 0; }
+
+ private:
+  static bool run(const std::string& command) {
+    return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
+  }
+  const Fd before_;
+  Fd there_;
+  bool made_ = false;
+};
+
+// Two hosts that look alike in every way: on each of them its ranks share memory.
+TEST(Clones, ShareMemoryWithWhomTheyReachAndUseTcpWithTheOthers) {
+  const Clones clones;
+  if (!clones) GTEST_SKIP() << "no network namespaces here";
+  const Logs logs;
+  RankProcesses::Options options = without_communicator();
+  options.environment = {{"NCCL_HOSTID", "one image"}, {"NCCL_SOCKET_IFNAME", "near,far"}};
+  RankProcesses processes(4, options, [&](RankSeat& seat) {
+    logs.use(seat.rank);
+    if (seat.rank >= 2 && !clones.go_there()) return seat.mark(1);
+    make_and_check(seat);
+  });
+  ASSERT_TRUE(processes.wait_exits(120));
+  for (int r = 0; r < 4; ++r) {
+    EXPECT_EQ(processes.status(r), Status::kSuccess) << "rank " << r << ": " << processes.text(r);
+    EXPECT_EQ(logs.count(r, kSays), r >= 2 ? 1 : 0) << "rank " << r;
+    EXPECT_EQ(logs.count(r, "2 ranks on this host, 2 hosts, ready"), 1) << "rank " << r;
+  }
+  processes.check_expectations();
+}
+
+}  // namespace
+}  // namespace rondo::test

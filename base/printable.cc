@@ -62,7 +62,7 @@ std::string printable_lines(std::string_view text) {
   for (bool first = true;; first = false) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string line = printable(text.substr(0, end));
-    if (!first && !line.starts_with(' ')) shown += ' ';
+    if (!first && !line.empty() && !line.starts_with(' ')) shown += ' ';
     shown += line;
     if (end == text.size()) return shown;
     shown += '\n';

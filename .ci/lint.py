@@ -14,6 +14,17 @@ MOST_LINES = 400
 MOST_COLUMNS = 100
 UNFINISHED = re.compile(r"\b(TO[D]O|FIX[M]E|HAC[K]|XX[X])\b")
 
+# What lets an exception end the program: a bare thread, an entry point without a guard. The
+# library's own ways: base/thread.h, api/export.h. Programs (rondo, the examples) may start threads.
+GUARDED = [
+    (re.compile(r"\bstd::(thread\b(?!::)|jthread\b|async\b)|\bpthread_create\b"), "base/thread.h",
+     "a thread that is not started by base/thread.h: what its body throws ends the program"),
+    (re.compile(r'RONDO_EXPORT|visibility\("default"\)'), "api/export.h",
+     "an entry point that is not defined by api/export.h: what it throws ends the program"),
+]
+LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/")
+PROGRAMS = ("api/cli/", "api/examples/", "api/audit/", "kernels/check/")
+
 
 def tracked():
     listing = subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True)
@@ -44,6 +55,10 @@ def findings(path):
             yield number, f"{len(line)} columns, at most {MOST_COLUMNS}"
         if UNFINISHED.search(line):
             yield number, "a word that marks something unfinished"
+        if path.startswith(LIBRARY) and not path.startswith(PROGRAMS):
+            for pattern, home, text in GUARDED:
+                if path != home and path.endswith(SOURCES) and pattern.search(line):
+                    yield number, text
         include = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
         if include and layer in LAYERS:
             target = include.group(1)

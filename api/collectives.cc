@@ -58,11 +58,13 @@ RONDO_API_FUNCTION(ncclResult_t, AllReduceConfig, const void* sendbuff, void* re
   RONDO_ENTER(AllReduceConfig, comm, count, datatype, op);
   return run(kAllReduce, {sendbuff, recvbuff, count, datatype, op, -1}, comm, stream, config);
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, AllReduce, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   RONDO_ENTER(AllReduce, comm, count, datatype, op);
   return run(kAllReduce, {sendbuff, recvbuff, count, datatype, op, -1}, comm, stream, nullptr);
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, BroadcastConfig, const void* sendbuff, void* recvbuff,
                    size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
@@ -71,17 +73,20 @@ RONDO_API_FUNCTION(ncclResult_t, BroadcastConfig, const void* sendbuff, void* re
   return run(kBroadcast, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream,
              config);
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, Broadcast, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
   RONDO_ENTER(Broadcast, comm, count, datatype, -1, root);
   return run(kBroadcast, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream,
              nullptr);
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, Bcast, void* buff, size_t count, ncclDataType_t datatype, int root,
                    ncclComm_t comm, cudaStream_t stream) {
   RONDO_ENTER(Bcast, comm, count, datatype, -1, root);
   return run(kBroadcast, {buff, buff, count, datatype, ncclSum, root}, comm, stream, nullptr);
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, ReduceConfig, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
@@ -89,12 +94,14 @@ RONDO_API_FUNCTION(ncclResult_t, ReduceConfig, const void* sendbuff, void* recvb
   RONDO_ENTER(ReduceConfig, comm, count, datatype, op, root);
   return run(kReduce, {sendbuff, recvbuff, count, datatype, op, root}, comm, stream, config);
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, Reduce, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
                    cudaStream_t stream) {
   RONDO_ENTER(Reduce, comm, count, datatype, op, root);
   return run(kReduce, {sendbuff, recvbuff, count, datatype, op, root}, comm, stream, nullptr);
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, AllGatherConfig, const void* sendbuff, void* recvbuff,
                    size_t sendcount, ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
@@ -103,12 +110,14 @@ RONDO_API_FUNCTION(ncclResult_t, AllGatherConfig, const void* sendbuff, void* re
   return run(kAllGather, {sendbuff, recvbuff, sendcount, datatype, ncclSum, -1}, comm, stream,
              config);
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, AllGather, const void* sendbuff, void* recvbuff, size_t sendcount,
                    ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   RONDO_ENTER(AllGather, comm, sendcount, datatype);
   return run(kAllGather, {sendbuff, recvbuff, sendcount, datatype, ncclSum, -1}, comm, stream,
              nullptr);
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, ReduceScatterConfig, const void* sendbuff, void* recvbuff,
                    size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
@@ -117,6 +126,7 @@ RONDO_API_FUNCTION(ncclResult_t, ReduceScatterConfig, const void* sendbuff, void
   return run(kReduceScatter, {sendbuff, recvbuff, recvcount, datatype, op, -1}, comm, stream,
              config);
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, ReduceScatter, const void* sendbuff, void* recvbuff,
                    size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                    cudaStream_t stream) {
@@ -124,6 +134,7 @@ RONDO_API_FUNCTION(ncclResult_t, ReduceScatter, const void* sendbuff, void* recv
   return run(kReduceScatter, {sendbuff, recvbuff, recvcount, datatype, op, -1}, comm, stream,
              nullptr);
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, AlltoAllConfig, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
@@ -131,11 +142,13 @@ RONDO_API_FUNCTION(ncclResult_t, AlltoAllConfig, const void* sendbuff, void* rec
   RONDO_ENTER(AlltoAllConfig, comm, count, datatype);
   return run(kAllToAll, {sendbuff, recvbuff, count, datatype, ncclSum, -1}, comm, stream, config);
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, AlltoAll, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   RONDO_ENTER(AlltoAll, comm, count, datatype);
   return run(kAllToAll, {sendbuff, recvbuff, count, datatype, ncclSum, -1}, comm, stream, nullptr);
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, GatherConfig, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream,
@@ -143,11 +156,13 @@ RONDO_API_FUNCTION(ncclResult_t, GatherConfig, const void* sendbuff, void* recvb
   RONDO_ENTER(GatherConfig, comm, count, datatype, -1, root);
   return run(kGather, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream, config);
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, Gather, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
   RONDO_ENTER(Gather, comm, count, datatype, -1, root);
   return run(kGather, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream, nullptr);
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, ScatterConfig, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream,
@@ -155,8 +170,10 @@ RONDO_API_FUNCTION(ncclResult_t, ScatterConfig, const void* sendbuff, void* recv
   RONDO_ENTER(ScatterConfig, comm, count, datatype, -1, root);
   return run(kScatter, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream, config);
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, Scatter, const void* sendbuff, void* recvbuff, size_t count,
                    ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
   RONDO_ENTER(Scatter, comm, count, datatype, -1, root);
   return run(kScatter, {sendbuff, recvbuff, count, datatype, ncclSum, root}, comm, stream, nullptr);
 }
+RONDO_CATCH

@@ -4,6 +4,7 @@
 
 #include "api/arguments.h"
 #include "api/registrations.h"
+#include "base/guard.h"
 
 namespace rondo::api {
 
@@ -18,9 +19,15 @@ void Comm::set_engine(std::shared_ptr<Communicator> made) {
 
 void Comm::end_calls() {
   if (ended_.exchange(true, std::memory_order_seq_cst)) return;
-  if (auto messages = mailbox())
-    messages->abort(fail(Status::kInvalidUsage, "communicator was aborted by this process"));
-  if (Communicator* made = engine_.load(std::memory_order_seq_cst)) made->abort();
+  (void)guarded("ending messages", [this] {
+    if (auto messages = mailbox())
+      messages->abort(fail(Status::kInvalidUsage, "communicator was aborted by this process"));
+    return done();
+  }).ok();
+  (void)guarded("ending calls", [this] {
+    if (Communicator* made = engine_.load(std::memory_order_seq_cst)) made->abort();
+    return done();
+  }).ok();
 }
 
 std::shared_ptr<Mailbox> Comm::mailbox() const {
@@ -33,15 +40,11 @@ void Comm::set_mailbox(std::shared_ptr<Mailbox> opened) {
   mailbox_ = std::move(opened);
 }
 
-void Comm::wait_for_queue() {
-  const auto ticket = order.take();
-  order.wait_turn(ticket);
-  order.finish(ticket);
-}
+void Comm::wait_for_queue() { Turn(order).finish(); }
 
 void Comm::note(const Error& error) {
   std::lock_guard lock(mutex_);
-  if (!noted_) noted_ = error;
+  if (!noted_) noted_ = copy_of(error);
 }
 
 std::optional<Error> Comm::noted() const {

@@ -168,6 +168,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommSplit, ncclComm_t comm, int color, int key,
     return parent->engine()->split(color, key, options, std::move(aborted));
   });
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommShrink, ncclComm_t comm, int* excludeRanksList,
                    int excludeRanksCount, ncclComm_t* newcomm, ncclConfig_t* config,
@@ -188,11 +189,13 @@ RONDO_API_FUNCTION(ncclResult_t, CommShrink, ncclComm_t comm, int* excludeRanksL
     return parent->engine()->shrink(excluded, options, std::move(aborted));
   });
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommGetUniqueId, ncclComm_t comm, ncclUniqueId* uniqueId) {
   RONDO_ENTER(CommGetUniqueId);
   return report(new_ticket_of(comm, uniqueId));
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommGrow, ncclComm_t comm, int nRanks,
                    const ncclUniqueId* uniqueId, int rank, ncclComm_t* newcomm,
@@ -200,3 +203,4 @@ RONDO_API_FUNCTION(ncclResult_t, CommGrow, ncclComm_t comm, int nRanks,
   RONDO_ENTER(CommGrow);
   return grow({comm, nRanks, uniqueId, rank, newcomm, config});
 }
+RONDO_CATCH

@@ -62,6 +62,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommFinalize, ncclComm_t comm) {
   auto finalized = finalize(comm);
   return finalized.ok() ? *finalized : report(finalized.error());
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommDestroy, ncclComm_t comm) {
   RONDO_ENTER(CommDestroy);
@@ -69,6 +70,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommDestroy, ncclComm_t comm) {
   drop_from_group(comm);
   return report(retire(comm, "CommDestroy", false));
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommAbort, ncclComm_t comm) {
   RONDO_ENTER(CommAbort);
@@ -76,18 +78,22 @@ RONDO_API_FUNCTION(ncclResult_t, CommAbort, ncclComm_t comm) {
   drop_from_group(comm);
   return report(retire(comm, "CommAbort", true));
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommRevoke, ncclComm_t comm, int revokeFlags) {
   RONDO_ENTER(CommRevoke);
   return report(revoke(comm, revokeFlags));
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommSuspend, ncclComm_t comm, int flags) {
   RONDO_ENTER(CommSuspend);
   return report(suspend(comm, flags));
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommResume, ncclComm_t comm) {
   RONDO_ENTER(CommResume);
   return report(resume(comm));
 }
+RONDO_CATCH

@@ -88,17 +88,20 @@ RONDO_API_FUNCTION(ncclResult_t, CommCount, const ncclComm_t comm, int* count) {
   RONDO_ENTER(CommCount);
   return answer(comm, count, "CommCount", "count", [](const Comm& c) { return c.size; });
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommUserRank, const ncclComm_t comm, int* rank) {
   RONDO_ENTER(CommUserRank);
   return answer(comm, rank, "CommUserRank", "rank", [](const Comm& c) { return c.rank; });
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommCuDevice, const ncclComm_t comm, int* device) {
   RONDO_ENTER(CommCuDevice);
   return answer(comm, device, "CommCuDevice", "devid",
                 [](const Comm& c) { return c.engine()->device(); });
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommGetAsyncError, ncclComm_t comm, ncclResult_t* asyncError) {
   RONDO_ENTER(CommGetAsyncError);
@@ -115,6 +118,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommGetAsyncError, ncclComm_t comm, ncclResult_
   }
   return ncclSuccess;
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(const char*, GetLastError, ncclComm_t comm) {
   RONDO_ENTER(GetLastError);
@@ -123,6 +127,12 @@ RONDO_API_FUNCTION(const char*, GetLastError, ncclComm_t comm) {
     if (found.state == HandleState::kAlive)
       if (auto error = error_of(*found.pin)) return keep_for_caller(error->text);
   }
+  return last_error_text();
+}
+catch (abi::__forced_unwind&) {
+  throw;
+}
+catch (...) {
   return last_error_text();
 }
 
@@ -140,17 +150,20 @@ RONDO_API_FUNCTION(ncclResult_t, CommMemStats, ncclComm_t comm, ncclCommMemStat_
     return use.shared_bytes + use.private_bytes + use.device_bytes;
   });
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommQueryProperties, ncclComm_t comm, ncclCommProperties* props) {
   RONDO_ENTER(CommQueryProperties);
   return report(query_properties(comm, props));
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoCommGetFault(ncclComm_t comm, rondoFault_t* fault) {
+RONDO_FUNCTION(ncclResult_t, rondoCommGetFault, ncclComm_t comm, rondoFault_t* fault) {
   return report(get_fault(comm, fault));
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoCommGetEnded(ncclComm_t comm, int* ranks, int* count) {
+RONDO_FUNCTION(ncclResult_t, rondoCommGetEnded, ncclComm_t comm, int* ranks, int* count) {
   constexpr const char* kFunction = "CommGetEnded";
   auto pin = find_made_comm(comm, kFunction);
   if (!pin.ok()) return report(pin.error());
@@ -161,8 +174,9 @@ RONDO_EXPORT ncclResult_t rondoCommGetEnded(ncclComm_t comm, int* ranks, int* co
   *count = static_cast<int>(ended.size());
   return ncclSuccess;
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoGetLastPlan(ncclComm_t comm, char* text, size_t size) {
+RONDO_FUNCTION(ncclResult_t, rondoGetLastPlan, ncclComm_t comm, char* text, size_t size) {
   auto pin = find_made_comm(comm, "GetLastPlan");
   if (!pin.ok()) return report(pin.error());
   if (auto checked = not_null(text, "GetLastPlan", "text"); !checked.ok()) return report(checked);
@@ -175,15 +189,17 @@ RONDO_EXPORT ncclResult_t rondoGetLastPlan(ncclComm_t comm, char* text, size_t s
       text, size);
   return ncclSuccess;
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoCommMemoryUsed(ncclComm_t comm, size_t* bytes) {
+RONDO_FUNCTION(ncclResult_t, rondoCommMemoryUsed, ncclComm_t comm, size_t* bytes) {
   return answer(comm, bytes, "CommMemoryUsed", "bytes", [](const Comm& c) -> size_t {
     const auto use = c.engine()->memory();
     return use.shared_bytes + use.private_bytes + use.device_bytes;
   });
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoCommSetTimeout(ncclComm_t comm, double seconds) {
+RONDO_FUNCTION(ncclResult_t, rondoCommSetTimeout, ncclComm_t comm, double seconds) {
   auto pin = find_made_comm(comm, "CommSetTimeout");
   if (!pin.ok()) return report(pin.error());
   if (!(seconds > 0))
@@ -192,3 +208,4 @@ RONDO_EXPORT ncclResult_t rondoCommSetTimeout(ncclComm_t comm, double seconds) {
   (*pin)->engine()->set_timeout(seconds);
   return ncclSuccess;
 }
+RONDO_CATCH

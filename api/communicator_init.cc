@@ -8,6 +8,7 @@
 #include "api/making.h"
 #include "api/options.h"
 #include "api/tickets.h"
+#include "base/guard.h"
 #include "collectives/gpu/device.h"
 
 using namespace rondo;
@@ -100,31 +101,35 @@ RONDO_API_FUNCTION(ncclResult_t, GetUniqueId, ncclUniqueId* uniqueId) {
   if (ticket.ok()) *uniqueId = *ticket;
   return report(ticket);
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommInitRank, ncclComm_t* comm, int nranks, ncclUniqueId commId,
                    int rank) {
   RONDO_ENTER(CommInitRank);
   return init({"CommInitRank", comm, nranks, rank, &commId, 1, nullptr, nullptr});
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommInitRankConfig, ncclComm_t* comm, int nranks,
                    ncclUniqueId commId, int rank, ncclConfig_t* config) {
   RONDO_ENTER(CommInitRankConfig);
   return init({"CommInitRankConfig", comm, nranks, rank, &commId, 1, config, nullptr});
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommInitRankScalable, ncclComm_t* newcomm, int nranks, int myrank,
                    int nId, ncclUniqueId* commIds, ncclConfig_t* config) {
   RONDO_ENTER(CommInitRankScalable);
   return init({"CommInitRankScalable", newcomm, nranks, myrank, commIds, nId, config, nullptr});
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoCommInitRankOptions(ncclComm_t* comm, int nranks,
-                                                   ncclUniqueId commId, int rank,
-                                                   ncclConfig_t* config,
-                                                   const rondoCommOptions_t* options) {
+RONDO_FUNCTION(ncclResult_t, rondoCommInitRankOptions, ncclComm_t* comm, int nranks,
+               ncclUniqueId commId, int rank, ncclConfig_t* config,
+               const rondoCommOptions_t* options) {
   return init({"CommInitRankOptions", comm, nranks, rank, &commId, 1, config, options});
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommInitAll, ncclComm_t* comm, int ndev, const int* devlist) {
   RONDO_ENTER(CommInitAll);
@@ -133,6 +138,13 @@ RONDO_API_FUNCTION(ncclResult_t, CommInitAll, ncclComm_t* comm, int ndev, const 
   auto ticket = new_ticket();
   if (!ticket.ok()) return note_in_group(report(ticket));
   start_group();
-  for (int rank = 0; rank < ndev; ++rank) init_of_all(comm, ndev, rank, devlist, *ticket);
+  for (int rank = 0; rank < ndev; ++rank) {
+    const Done asked = guarded("CommInitAll", [&] {
+      init_of_all(comm, ndev, rank, devlist, *ticket);
+      return done();
+    });
+    if (!asked.ok()) note_in_group(report(asked));
+  }
   return end_group();
 }
+RONDO_CATCH

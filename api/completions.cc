@@ -1,7 +1,7 @@
 // rondo.h's completion queues: tokens of finished requests, for one thread that acts on many.
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 
@@ -17,10 +17,13 @@ using namespace rondo::api;
 
 class TokenQueue {
  public:
-  void post(std::uint64_t token) {
+  using Token = std::list<std::uint64_t>;  // of one
+
+  // Needs no memory: who finishes a request cannot fail.
+  void post(Token& token) {
     {
       std::lock_guard lock(mutex_);
-      tokens_.push_back(token);
+      tokens_.splice(tokens_.end(), token);
     }
     arrived_.notify_one();
   }
@@ -36,7 +39,7 @@ class TokenQueue {
  private:
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::deque<std::uint64_t> tokens_;
+  Token tokens_;
 };
 
 using Table = HandleTable<std::shared_ptr<TokenQueue>>;
@@ -58,7 +61,7 @@ Result<std::shared_ptr<TokenQueue>> find_queue(const void* queue, const char* fu
 
 }  // namespace
 
-RONDO_EXPORT ncclResult_t rondoCompletionsCreate(rondoCompletions_t* completions) {
+RONDO_FUNCTION(ncclResult_t, rondoCompletionsCreate, rondoCompletions_t* completions) {
   if (auto checked = not_null(completions, "CompletionsCreate", "completions"); !checked.ok())
     return report(checked);
   auto queue = std::make_unique<std::shared_ptr<TokenQueue>>(std::make_shared<TokenQueue>());
@@ -67,35 +70,41 @@ RONDO_EXPORT ncclResult_t rondoCompletionsCreate(rondoCompletions_t* completions
     return report(fail(Status::kInvalidUsage, "CompletionsCreate : too many queues are alive"));
   return ncclSuccess;
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoCompletionsWatch(rondoCompletions_t completions,
-                                                rondoRequest_t request, uint64_t token) {
+RONDO_FUNCTION(ncclResult_t, rondoCompletionsWatch, rondoCompletions_t completions,
+               rondoRequest_t request, uint64_t token) {
   constexpr const char* kFunction = "CompletionsWatch";
   auto queue = find_queue(completions, kFunction);
   if (!queue.ok()) return report(queue.error());
   auto pin = find_request(request, kFunction);
   if (!pin.ok()) return report(pin.error());
-  (*pin)->completion->watch([queue = *queue, token] { queue->post(token); });
+  auto kept = std::make_shared<TokenQueue::Token>(1, token);
+  (*pin)->completion->watch([queue = *queue, kept = std::move(kept)] { queue->post(*kept); });
   return ncclSuccess;
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoCompletionsPost(rondoCompletions_t completions, uint64_t token) {
+RONDO_FUNCTION(ncclResult_t, rondoCompletionsPost, rondoCompletions_t completions, uint64_t token) {
   auto queue = find_queue(completions, "CompletionsPost");
   if (!queue.ok()) return report(queue.error());
-  (*queue)->post(token);
+  TokenQueue::Token kept(1, token);
+  (*queue)->post(kept);
   return ncclSuccess;
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoCompletionsNext(rondoCompletions_t completions, double seconds,
-                                               uint64_t* token) {
+RONDO_FUNCTION(ncclResult_t, rondoCompletionsNext, rondoCompletions_t completions, double seconds,
+               uint64_t* token) {
   if (auto checked = not_null(token, "CompletionsNext", "token"); !checked.ok())
     return report(checked);
   auto queue = find_queue(completions, "CompletionsNext");
   if (!queue.ok()) return report(queue.error());
   return (*queue)->next(deadline_in(seconds), token) ? ncclSuccess : ncclInProgress;
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoCompletionsDestroy(rondoCompletions_t completions) {
+RONDO_FUNCTION(ncclResult_t, rondoCompletionsDestroy, rondoCompletions_t completions) {
   if (auto queue = find_queue(completions, "CompletionsDestroy"); !queue.ok())
     return report(queue.error());
   HandleState state;
@@ -103,3 +112,4 @@ RONDO_EXPORT ncclResult_t rondoCompletionsDestroy(rondoCompletions_t completions
     return report(fail(Status::kInvalidArgument, "CompletionsDestroy : destroyed twice"));
   return ncclSuccess;
 }
+RONDO_CATCH

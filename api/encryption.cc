@@ -36,3 +36,4 @@ RONDO_API_FUNCTION(ncclResult_t, SetEncryption, const ncclEncryptionConfig_t* co
   RONDO_ENTER(SetEncryption);
   return report(set_encryption(config));
 }
+RONDO_CATCH

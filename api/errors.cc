@@ -4,22 +4,28 @@
 #include <cstring>
 #include <iterator>
 #include <mutex>
+#include <new>
 #include <utility>
 
+#include "api/group.h"
+#include "base/guard.h"
 #include "base/log.h"
 
 namespace rondo::api {
 namespace {
 
-struct Text {
-  char bytes[2048] = "";
+template <std::size_t kSize>
+struct TextOf {
+  char bytes[kSize] = "";
 
-  void set(std::string_view text) {
+  const char* set(std::string_view text) {
     const std::size_t length = std::min(text.size(), sizeof(bytes) - 1);
-    std::memcpy(bytes, text.data(), length);
+    std::memmove(bytes, text.data(), length);
     bytes[length] = '\0';
+    return bytes;
   }
 };
+using Text = TextOf<2048>;
 
 // A thread that never fails has no texts: storage of every thread stays small.
 struct Texts {
@@ -27,16 +33,19 @@ struct Texts {
   Text answer;  // what this thread was last told
 };
 constinit thread_local Texts* own_texts = nullptr;
+// Both, for a thread that got no memory for them.
+constinit thread_local TextOf<128> short_text;
 struct Reclaimer {
   ~Reclaimer() { delete std::exchange(own_texts, nullptr); }
 };
-// Calls made while a thread or the process ends make texts again, which then nobody frees.
-Texts& texts() {
+// Calls made while a thread or the process ends make texts again, which then nobody frees. Null
+// where there is no memory.
+Texts* texts() {
   if (own_texts == nullptr) {
-    thread_local Reclaimer reclaimer;
-    own_texts = new Texts;
+    own_texts = new (std::nothrow) Texts;
+    if (own_texts != nullptr) thread_local Reclaimer reclaimer;
   }
-  return *own_texts;
+  return own_texts;
 }
 std::mutex process_mutex;
 Text process_text;
@@ -46,7 +55,11 @@ Text process_text;
 ncclResult_t remember(const Error& error) {
   if (error.status == Status::kSuccess || error.status == Status::kInProgress)
     return to_nccl(error.status);
-  texts().own.set(error.text);
+  if (Texts* own = texts()) {
+    own->own.set(error.text);
+  } else {
+    short_text.set(error.text);
+  }
   std::lock_guard lock(process_mutex);
   process_text.set(error.text);
   return to_nccl(error.status);
@@ -57,13 +70,28 @@ ncclResult_t report(const Error& error) {
   return remember(error);
 }
 
+ncclResult_t report_exception(const char* function) {
+  std::string_view name(function);
+  for (const std::string_view prefix : {"pnccl", "nccl", "rondo"})
+    if (name.starts_with(prefix)) {
+      name.remove_prefix(prefix.size());
+      break;
+    }
+  const Error error = error_of_exception(name);
+  const ncclResult_t result = remember(error);
+  (void)guarded(name, [&] { return report(error), note_in_group(result), done(); }).ok();
+  return result;
+}
+
 const char* keep_for_caller(std::string_view text) {
-  texts().answer.set(text);
-  return texts().answer.bytes;
+  Texts* const own = texts();
+  return own != nullptr ? own->answer.set(text) : short_text.set(text);
 }
 
 const char* last_error_text() {
-  if (texts().own.bytes[0] != '\0') return keep_for_caller(texts().own.bytes);
+  if (short_text.bytes[0] != '\0' && own_texts == nullptr) return short_text.bytes;
+  if (own_texts != nullptr && own_texts->own.bytes[0] != '\0')
+    return keep_for_caller(own_texts->own.bytes);
   std::lock_guard lock(process_mutex);
   return keep_for_caller(process_text.bytes);
 }

@@ -2,7 +2,8 @@
 //
 // Guarantees: report() remembers the sentence for the calling thread and for the process, and logs
 // it once as a warning. last_error_text() prefers the caller's own thread: ranks that are threads
-// of one process read their own story. Cost: one mutex and a copy, on failures only.
+// of one process read their own story. Where there is no memory to keep a thread's sentence, its
+// beginning is kept. Cost: one mutex and a copy, on failures only.
 //
 //   if (auto type = to_data_type("AllReduce", datatype); !type.ok()) return report(type.error());
 #pragma once
@@ -21,6 +22,9 @@ ncclResult_t report(const Error& error);
 
 // Remembers without logging: the engine has logged the fault where it found it.
 ncclResult_t remember(const Error& error);
+
+// Inside a handler: reports what was thrown in this function of the C API. Throws nothing.
+ncclResult_t report_exception(const char* function);
 
 template <class T>
 ncclResult_t report(const Result<T>& result) {

@@ -9,6 +9,7 @@
 #include "api/errors.h"
 #include "api/job.h"
 #include "api/streams.h"
+#include "base/guard.h"
 #include "collectives/gpu/pointers.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -31,19 +32,19 @@ std::mutex issue_mutex;
 Done run(Job& job) {
   job.works.clear();
   for (Share& share : job.shares()) {
-    share.comm->order.wait_turn(share.ticket);
+    share.turn.wait();
     for (std::size_t i = 0; i < share.calls.size(); ++i)
       read_late_scalar(share.calls[i], share.late_scalars[i]);
     job.works.push_back({share.comm->engine(), share.calls});
   }
   Done result = job.works.size() == 1 ? job.works[0].communicator->run(job.works[0].calls)
                                       : Communicator::run_together(job.works);
-  for (Share& share : job.shares()) share.comm->order.finish(share.ticket);
+  for (Share& share : job.shares()) share.turn.finish();
   return result;
 }
 
 void take_tickets(Job& job) {
-  for (Share& share : job.shares()) share.ticket = share.comm->order.take();
+  for (Share& share : job.shares()) share.turn = Turn(share.comm->order);
 }
 
 bool on_device(const Comm& comm) { return comm.engine()->device() >= 0; }
@@ -62,11 +63,11 @@ Done enqueue(Job& job) {
   }
   {
     std::lock_guard lock(issue_mutex);
-    for (Share& share : job.shares()) share.ticket = share.comm->order.take();
+    take_tickets(job);
   }
-  for (Share& share : job.shares()) share.comm->order.wait_turn(share.ticket);
+  for (Share& share : job.shares()) share.turn.wait();
   Done result = Communicator::enqueue_together(works);
-  for (Share& share : job.shares()) share.comm->order.finish(share.ticket);
+  for (Share& share : job.shares()) share.turn.finish();
   return result;
 }
 
@@ -110,7 +111,7 @@ std::shared_future<Done> push_to_streams(const std::shared_ptr<Job>& job,
   }
   (void)streams[0]->submit([job, outcome, arrivals] {
     for (const auto& arrival : arrivals) arrival.wait();
-    Done result = run(*job);
+    Done result = guarded("a call on a stream", [&] { return run(*job); });
     settle(*job, result);
     job->clear();
     outcome->set_value(result);
@@ -130,27 +131,42 @@ ncclResult_t run_inline(Job& job) {
   return ncclSuccess;
 }
 
-std::shared_future<Done> run_on_streams(const std::shared_ptr<Job>& job,
-                                        std::vector<StreamPin> streams) {
+Result<std::shared_future<Done>> run_on_streams(const std::shared_ptr<Job>& job,
+                                                std::vector<StreamPin> streams) {
   std::lock_guard lock(issue_mutex);
   take_tickets(*job);
   for (Share& share : job->shares())
     if (!share.comm->blocking()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
-  return push_to_streams(job, streams);
+  std::shared_future<Done> finished;
+  const Done pushed = guarded("a call on a stream", [&] {
+    finished = push_to_streams(job, streams);
+    return done();
+  });
+  if (pushed.ok()) return finished;
+  settle(*job, pushed);
+  return pushed.error();
 }
 
 ncclResult_t run_on_worker(const std::shared_ptr<Job>& job) {
   std::lock_guard lock(issue_mutex);
+  auto& worker = job->shares()[0].comm->worker;
+  if (!worker) {
+    auto made = HostStream::open();
+    if (!made.ok()) return report(made);
+    worker = std::move(*made);
+  }
   take_tickets(*job);
   for (Share& share : job->shares()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
-  auto& worker = job->shares()[0].comm->worker;
-  if (!worker) worker = std::make_unique<HostStream>();
-  (void)worker->submit([job] {
-    settle(*job, run(*job));
-    job->clear();
-    return done();
+  const Done submitted = guarded("a nonblocking call", [&] {
+    return worker->submit([job] {
+      settle(*job, guarded("a nonblocking call", [&] { return run(*job); }));
+      job->clear();
+      return done();
+    });
   });
-  return ncclInProgress;
+  if (submitted.ok()) return ncclInProgress;
+  settle(*job, submitted);
+  return report(submitted);
 }
 
 Result<std::vector<StreamPin>> pin_streams(std::span<const GroupEntry> entries) {
@@ -239,10 +255,10 @@ ncclResult_t execute_on_host(Job& job, std::vector<StreamPin> streams,
   const bool blocking = job.shares()[0].comm->blocking();
   if (streams.empty() && blocking) return run_inline(job);
   auto kept = std::make_shared<Job>(std::move(job));
-  job = Job();
   if (streams.empty()) return run_on_worker(kept);
-  *finished = run_on_streams(kept, std::move(streams));
-  return ncclSuccess;
+  auto queued = run_on_streams(kept, std::move(streams));
+  if (queued.ok()) *finished = std::move(*queued);
+  return report(queued);
 }
 
 }  // namespace
@@ -252,11 +268,11 @@ ncclResult_t execute_one(CommPin&& comm, Request&& request, const char* function
   const bool device = on_device(*comm);
   if (blocking && !device && request.stream == nullptr && request.more.empty() &&
       gpu_api() == nullptr && !is_point_to_point(request.call)) {
-    const auto ticket = comm->order.take();
-    comm->order.wait_turn(ticket);
+    Turn turn(comm->order);
+    turn.wait();
     read_late_scalar(request.call, request.late_scalar);
     const Done result = comm->engine()->run({&request.call, 1});
-    comm->order.finish(ticket);
+    turn.finish();
     return result.ok() ? ncclSuccess : remember(result.error());
   }
   comm.keep();

@@ -1,15 +1,14 @@
 #include "api/group.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <span>
-#include <thread>
+#include <atomic>
 #include <utility>
 #include <vector>
 
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/simulate.h"
+#include "base/thread.h"
 
 namespace rondo::api {
 namespace {
@@ -53,35 +52,83 @@ class ClosedGroup {
 // A set-up with its place in the parent's queue, which is taken on the thread that issues it.
 struct Issued {
   explicit Issued(SetUp from) : work(std::move(from)) {
-    if (work.parent.get() != nullptr) ticket = work.parent->order.take();
+    if (work.parent.get() != nullptr) turn = Turn(work.parent->order);
   }
   Done run() {
-    Comm* parent = work.parent.get();
-    if (parent != nullptr) parent->order.wait_turn(ticket);
-    Done result = work.run();
-    if (parent != nullptr) parent->order.finish(ticket);
+    turn.wait();
+    Done result = guarded("setting up", [this] { return work.run_now(); });
+    turn.finish();
     work.parent = CommPin();
     return result;
   }
 
   SetUp work;
-  std::uint64_t ticket = 0;
+  Turn turn;
 };
 
 ncclResult_t run_detached(std::vector<Issued> all) {
-  for (Issued& issued : all)
-    std::thread([issued = std::move(issued)]() mutable { (void)issued.run().ok(); }).detach();
+  for (Issued& issued : all) {
+    auto started = Thread::start(
+        "a nonblocking set-up", [issued = std::move(issued)]() mutable { (void)issued.run().ok(); },
+        [](const Error&) {});
+    if (!started.ok()) return report(started);
+    started->detach();
+  }
   return ncclInProgress;
 }
+
+// Threads that begin together, or not at all.
+class Starters {
+ public:
+  ~Starters() {
+    open(kNever);
+    for (Thread& thread : threads_) thread.join();
+  }
+  template <class Body>
+  Done add(Body body) {
+    threads_.emplace_back();
+    auto started = Thread::start(
+        "a rank's set-up",
+        [this, body = std::move(body)] {
+          gate_.wait(kClosed);
+          if (gate_.load() == kNow) body();
+        },
+        [](const Error&) {});
+    if (started.ok())
+      threads_.back() = std::move(*started);
+    else
+      threads_.pop_back();
+    return started.ok() ? done() : Done(started.error());
+  }
+  void begin() { open(kNow); }
+  void join() {
+    for (Thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+ private:
+  enum Gate : int { kClosed, kNow, kNever };
+  void open(Gate how) {
+    int closed = kClosed;
+    gate_.compare_exchange_strong(closed, how);
+    gate_.notify_all();
+  }
+  std::atomic<int> gate_{kClosed};
+  std::vector<Thread> threads_;
+};
 
 // Each rank waits for the others, so each gets a thread; a single one uses the caller's.
 ncclResult_t run_attached(std::vector<Issued> all) {
   std::vector<Done> results(all.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < all.size(); ++i)
-    threads.emplace_back([&, i] { results[i] = all[i].run(); });
-  results[0] = all[0].run();
-  for (std::thread& thread : threads) thread.join();
+  {
+    Starters others;
+    for (std::size_t i = 1; i < all.size(); ++i)
+      if (auto added = others.add([&, i] { results[i] = all[i].run(); }); !added.ok())
+        return report(added);
+    others.begin();
+    results[0] = all[0].run();
+    others.join();
+  }
   for (const Done& result : results)
     if (!result.ok()) return report(result.error());
   return ncclSuccess;
@@ -90,19 +137,13 @@ ncclResult_t run_attached(std::vector<Issued> all) {
 ncclResult_t run_set_ups(std::vector<SetUp> works) {
   const bool blocking = works[0].blocking;
   for (const SetUp& work : works)
-    if (work.blocking != blocking) {
-      for (const SetUp& each : works) each.cancel();
+    if (work.blocking != blocking)
       return report(
           fail(Status::kInvalidArgument,
                "Blocking and nonblocking communicators are not allowed in the same group."));
-    }
   std::vector<Issued> all;
   for (SetUp& work : works) all.emplace_back(std::move(work));
   return blocking ? run_attached(std::move(all)) : run_detached(std::move(all));
-}
-
-void cancel(std::span<const SetUp> works) {
-  for (const SetUp& work : works) work.cancel();
 }
 
 // Leaves one level; whether it was the outermost.
@@ -123,10 +164,7 @@ ncclResult_t end_group() {
   if (!outermost.ok()) return report(outermost.error());
   if (!*outermost) return ncclSuccess;
   ClosedGroup closed;
-  if (closed->first_error != ncclSuccess) {
-    cancel(closed->set_ups);
-    return closed->first_error;
-  }
+  if (closed->first_error != ncclSuccess) return closed->first_error;
   ncclResult_t result = ncclSuccess;
   if (!closed->set_ups.empty()) result = run_set_ups(std::move(closed->set_ups));
   if (closed->entries.empty() || (result != ncclSuccess && result != ncclInProgress)) return result;
@@ -169,11 +207,13 @@ RONDO_API_FUNCTION(ncclResult_t, GroupStart, void) {
   RONDO_ENTER(GroupStart);
   return start_group();
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, GroupEnd, void) {
   RONDO_ENTER(GroupEnd);
   return end_group();
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, GroupSimulateEnd, ncclSimInfo_t* simInfo) {
   RONDO_ENTER(GroupSimulateEnd);
@@ -181,7 +221,8 @@ RONDO_API_FUNCTION(ncclResult_t, GroupSimulateEnd, ncclSimInfo_t* simInfo) {
   if (!outermost.ok()) return report(outermost.error());
   if (!*outermost) return report(simulate({}, simInfo));
   ClosedGroup closed;
-  cancel(closed->set_ups);
+  closed->set_ups.clear();
   if (closed->first_error != ncclSuccess) return closed->first_error;
   return report(simulate(closed->entries, simInfo));
 }
+RONDO_CATCH

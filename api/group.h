@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 
 #include "api/execute.h"
 #include "api/nccl.h"
@@ -27,9 +28,24 @@ ncclResult_t submit(CommPin&& comm, Request&& request, const char* function);
 
 // Work that meets other ranks before it returns: making a communicator, registering a window.
 struct SetUp {
+  SetUp() = default;
+  SetUp(SetUp&& other) noexcept
+      : parent(std::move(other.parent)),
+        run(std::move(other.run)),
+        cancel(std::exchange(other.cancel, nullptr)),
+        blocking(other.blocking) {}
+  SetUp& operator=(SetUp&&) = delete;
+  ~SetUp() {
+    if (cancel) cancel();
+  }
+  Done run_now() {
+    cancel = nullptr;
+    return run();
+  }
+
   CommPin parent;  // run() has its turn in this communicator's queue; may be empty
   std::function<Done()> run;
-  std::function<void()> cancel;  // instead of run, where the group had an error already
+  std::function<void()> cancel;  // called where it never ran: its group had an error
   bool blocking = true;
 };
 // Runs it now (a nonblocking one on a thread of its own: ncclInProgress) or at the end of the

@@ -95,6 +95,7 @@ class HandleTable {
     } else {
       if (used_ == kChunks * kChunkSlots) return nullptr;
       index = used_;
+      free_.reserve((index / kChunkSlots + 1) * kChunkSlots);  // so that remove() needs no memory
       if (index % kChunkSlots == 0)
         chunks_[index / kChunkSlots].store(new Slot[kChunkSlots], std::memory_order_release);
       ++used_;

@@ -25,6 +25,7 @@ Share& Job::add_share(CommPin&& comm) {
 
 void Job::clear() {
   for (Share& share : shares()) {
+    share.turn.finish();
     share.comm = CommPin();
     share.calls.clear();
     share.late_scalars.clear();

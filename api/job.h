@@ -1,10 +1,12 @@
 // Job: calls that run together, sorted by communicator.
 //
-// Guarantees: clear() lets go of the communicators and keeps the memory, so that a job that is
-// filled again with no more than before allocates nothing (Job::of_thread()).
+// Guarantees: clear() lets go of the communicators, and of its turns in their queues, and keeps the
+// memory, so that a job that is filled again with no more than before allocates nothing
+// (Job::of_thread()).
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "api/execute.h"
@@ -14,7 +16,7 @@ namespace rondo::api {
 // One communicator's share of a job.
 struct Share {
   CommPin comm;
-  std::uint64_t ticket = 0;
+  Turn turn;  // once the job is in the communicator's queue
   std::vector<Call> calls;
   std::vector<const void*> late_scalars;  // as long as calls
   std::vector<cudaStream_t> streams;      // as long as calls
@@ -24,6 +26,12 @@ struct Share {
 
 class Job {
  public:
+  Job() = default;
+  Job(Job&& other) noexcept
+      : works(std::move(other.works)),
+        shares_(std::move(other.shares_)),
+        used_(std::exchange(other.used_, 0)) {}
+  Job& operator=(Job&&) = delete;
   // The thread's own, empty: for calls that are complete when the function returns.
   static Job& of_thread();
 

@@ -4,6 +4,7 @@
 
 #include "api/errors.h"
 #include "api/group.h"
+#include "base/guard.h"
 
 namespace rondo::api {
 namespace {
@@ -20,7 +21,8 @@ Done make(ncclComm_t* out, ncclComm_t handle, bool blocking, const Maker& maker)
     return fail(Status::kInvalidUsage, "comm {} was ended while it was being made",
                 fmt::ptr(handle));
   Comm* comm = found.pin.get();
-  Made made = maker([comm] { return comm->ended(); });
+  Made made =
+      guarded("making a communicator", [&] { return maker([comm] { return comm->ended(); }); });
   if (made.ok()) {
     comm->set_engine(std::move(made).value());
     return done();
@@ -47,9 +49,14 @@ ncclResult_t make_comm(ncclComm_t* out, NewComm description, const Maker& maker)
     if (handle == nullptr)
       return note_in_group(report(fail(Status::kInvalidUsage, "too many communicators are alive")));
     raw->handle = handle;
+    const auto kept = guarded("making a communicator", [&] {
+      work.cancel = [=] { discard(out, handle); };
+      work.run = [=] { return make(out, handle, blocking, maker); };
+      return done();
+    });
+    if (!kept.ok() && !work.cancel) discard(out, handle);
+    if (!kept.ok()) return note_in_group(report(kept));
     *out = handle;
-    work.run = [=] { return make(out, handle, blocking, maker); };
-    work.cancel = [=] { discard(out, handle); };
   } else {
     work.run = [=]() -> Done {
       const Made nothing = maker([] { return false; });

@@ -91,19 +91,23 @@ RONDO_API_FUNCTION(ncclResult_t, MemAlloc, void** ptr, size_t size) {
   RONDO_ENTER(MemAlloc);
   return report(allocate(ptr, size));
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, MemFree, void* ptr) {
   RONDO_ENTER(MemFree);
   return report(free_memory(ptr));
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommRegister, const ncclComm_t comm, void* buff, size_t size,
                    void** handle) {
   RONDO_ENTER(CommRegister);
   return report(register_buffer(comm, buff, size, handle));
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommDeregister, const ncclComm_t comm, void* handle) {
   RONDO_ENTER(CommDeregister);
   return report(deregister_buffer(comm, handle));
 }
+RONDO_CATCH

@@ -8,6 +8,7 @@
 #include "api/group.h"
 #include "api/requests.h"
 #include "base/env.h"
+#include "base/guard.h"
 
 using namespace rondo;
 using namespace rondo::api;
@@ -49,7 +50,11 @@ ncclResult_t run(const Message& message, ncclComm_t comm, rondoRequest_t* reques
                   message.function);
     RONDO_TRY(auto completion, start(*mailbox, Mailbox::Envelope{message.peer, message.tag, type},
                                      message.count * size_of(type)));
-    return new_request({std::move(completion), mailbox}, message.function);
+    auto made = guarded(message.function, [&] {
+      return new_request({completion, mailbox}, message.function);
+    });
+    if (!made.ok()) mailbox->cancel(completion.get(), 0);  // nobody could ask for its end
+    return made;
   }();
   if (begun.ok()) *request = *begun;
   return report(begun);
@@ -57,7 +62,7 @@ ncclResult_t run(const Message& message, ncclComm_t comm, rondoRequest_t* reques
 
 }  // namespace
 
-RONDO_EXPORT ncclResult_t rondoCommOpenMessages(ncclComm_t comm) {
+RONDO_FUNCTION(ncclResult_t, rondoCommOpenMessages, ncclComm_t comm) {
   auto pin = find_usable_comm(comm, "CommOpenMessages");
   if (!pin.ok()) return report(pin.error());
   SetUp work;
@@ -68,27 +73,31 @@ RONDO_EXPORT ncclResult_t rondoCommOpenMessages(ncclComm_t comm) {
   work.cancel = [] {};
   return submit_set_up(std::move(work));
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoIsend(const void* buffer, size_t count, ncclDataType_t datatype,
-                                     int peer, int tag, ncclComm_t comm, rondoRequest_t* request) {
+RONDO_FUNCTION(ncclResult_t, rondoIsend, const void* buffer, size_t count, ncclDataType_t datatype,
+               int peer, int tag, ncclComm_t comm, rondoRequest_t* request) {
   return run({"Isend", buffer, count, datatype, peer, tag}, comm, request,
              [&](Mailbox& mailbox, const Mailbox::Envelope& to, std::size_t bytes) {
                return mailbox.send(to, buffer, bytes);
              });
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoIrecv(void* buffer, size_t count, ncclDataType_t datatype, int peer,
-                                     int tag, ncclComm_t comm, rondoRequest_t* request) {
+RONDO_FUNCTION(ncclResult_t, rondoIrecv, void* buffer, size_t count, ncclDataType_t datatype,
+               int peer, int tag, ncclComm_t comm, rondoRequest_t* request) {
   return run({"Irecv", buffer, count, datatype, peer, tag}, comm, request,
              [&](Mailbox& mailbox, const Mailbox::Envelope& from, std::size_t bytes) {
                return mailbox.receive(from, buffer, bytes);
              });
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoCommFlushMessages(ncclComm_t comm, double seconds) {
+RONDO_FUNCTION(ncclResult_t, rondoCommFlushMessages, ncclComm_t comm, double seconds) {
   auto pin = find_made_comm(comm, "CommFlushMessages");
   if (!pin.ok()) return report(pin.error());
   const auto mailbox = (*pin)->mailbox();
   if (mailbox == nullptr || mailbox->flush(deadline_in(seconds))) return ncclSuccess;
   return ncclInProgress;
 }
+RONDO_CATCH

@@ -104,6 +104,7 @@ RONDO_API_FUNCTION(ncclResult_t, PutSignal, const void* localbuff, size_t count,
     return put_request(c, localbuff, count, datatype, peerWinOffset, peerWin, std::move(request));
   });
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, Signal, int peer, int sigIdx, int ctx, unsigned int flags,
                    ncclComm_t comm, cudaStream_t stream) {
@@ -111,6 +112,7 @@ RONDO_API_FUNCTION(ncclResult_t, Signal, int peer, int sigIdx, int ctx, unsigned
   return run(comm, stream, "Signal",
              [&](const Comm& c) { return signal_request(c, peer, sigIdx, ctx, flags, "Signal"); });
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, WaitSignal, int nDesc, ncclWaitSignalDesc_t* signalDescs,
                    ncclComm_t comm, cudaStream_t stream) {
@@ -118,3 +120,4 @@ RONDO_API_FUNCTION(ncclResult_t, WaitSignal, int nDesc, ncclWaitSignalDesc_t* si
   return run(comm, stream, "WaitSignal",
              [&](const Comm& c) { return wait_request(c, nDesc, signalDescs); });
 }
+RONDO_CATCH

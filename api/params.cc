@@ -117,39 +117,48 @@ RONDO_API_FUNCTION(ncclResult_t, ParamBind, ncclParamHandle_t* out, const char* 
   if (row.ok()) *out = to_handle(*row);
   return report(row);
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, ParamGetI8, ncclParamHandle_t h, int8_t* out) {
   RONDO_ENTER(ParamGetI8);
   return report(get_integer(h, out, "ParamGetI8"));
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, ParamGetI16, ncclParamHandle_t h, int16_t* out) {
   RONDO_ENTER(ParamGetI16);
   return report(get_integer(h, out, "ParamGetI16"));
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, ParamGetI32, ncclParamHandle_t h, int32_t* out) {
   RONDO_ENTER(ParamGetI32);
   return report(get_integer(h, out, "ParamGetI32"));
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, ParamGetI64, ncclParamHandle_t h, int64_t* out) {
   RONDO_ENTER(ParamGetI64);
   return report(get_integer(h, out, "ParamGetI64"));
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, ParamGetU8, ncclParamHandle_t h, uint8_t* out) {
   RONDO_ENTER(ParamGetU8);
   return report(get_integer(h, out, "ParamGetU8"));
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, ParamGetU16, ncclParamHandle_t h, uint16_t* out) {
   RONDO_ENTER(ParamGetU16);
   return report(get_integer(h, out, "ParamGetU16"));
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, ParamGetU32, ncclParamHandle_t h, uint32_t* out) {
   RONDO_ENTER(ParamGetU32);
   return report(get_integer(h, out, "ParamGetU32"));
 }
+RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, ParamGetU64, ncclParamHandle_t h, uint64_t* out) {
   RONDO_ENTER(ParamGetU64);
   return report(get_integer(h, out, "ParamGetU64"));
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, ParamGetStr, ncclParamHandle_t h, const char** out) {
   RONDO_ENTER(ParamGetStr);
@@ -161,11 +170,13 @@ RONDO_API_FUNCTION(ncclResult_t, ParamGetStr, ncclParamHandle_t h, const char** 
   *out = kept.c_str();
   return ncclSuccess;
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, ParamGet, ncclParamHandle_t h, void* out, int maxLen, int* len) {
   RONDO_ENTER(ParamGet);
   return report(get_bytes(h, out, maxLen, len));
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, ParamGetParameter, const char* key, const char** value,
                    int* valueLen) {
@@ -180,6 +191,7 @@ RONDO_API_FUNCTION(ncclResult_t, ParamGetParameter, const char* key, const char*
   if (valueLen != nullptr) *valueLen = static_cast<int>(kept.size());
   return ncclSuccess;
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, ParamGetAllParameterKeys, const char*** table, int* tableLen) {
   RONDO_ENTER(ParamGetAllParameterKeys);
@@ -194,6 +206,7 @@ RONDO_API_FUNCTION(ncclResult_t, ParamGetAllParameterKeys, const char*** table, 
   *tableLen = static_cast<int>(kept.size());
   return ncclSuccess;
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(void, ParamDumpAll, void) {
   RONDO_ENTER(ParamDumpAll);
@@ -201,3 +214,4 @@ RONDO_API_FUNCTION(void, ParamDumpAll, void) {
     log::write_line(log::Level::kInfo, __FILE__, __LINE__,
                     fmt::format("{}={}", row.name, text_value(row)));
 }
+RONDO_CATCH_GIVING()

@@ -62,9 +62,11 @@ RONDO_API_FUNCTION(ncclResult_t, Send, const void* sendbuff, size_t count, ncclD
   RONDO_ENTER(Send, comm, count, datatype, -1, peer);
   return run({Collective::kSend, "Send", sendbuff, nullptr, count, datatype, peer}, comm, stream);
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, Recv, void* recvbuff, size_t count, ncclDataType_t datatype,
                    int peer, ncclComm_t comm, cudaStream_t stream) {
   RONDO_ENTER(Recv, comm, count, datatype, -1, peer);
   return run({Collective::kRecv, "Recv", nullptr, recvbuff, count, datatype, peer}, comm, stream);
 }
+RONDO_CATCH

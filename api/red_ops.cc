@@ -55,8 +55,10 @@ RONDO_API_FUNCTION(ncclResult_t, RedOpCreatePreMulSum, ncclRedOp_t* op, void* sc
   RONDO_ENTER(RedOpCreatePreMulSum);
   return report(create(op, scalar, datatype, residence, comm));
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, RedOpDestroy, ncclRedOp_t op, ncclComm_t comm) {
   RONDO_ENTER(RedOpDestroy);
   return report(destroy(op, comm));
 }
+RONDO_CATCH

@@ -4,6 +4,7 @@
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/streams.h"
+#include "base/guard.h"
 
 namespace rondo::api {
 namespace {
@@ -61,7 +62,7 @@ std::chrono::steady_clock::time_point deadline_in(double seconds) {
 using namespace rondo;
 using namespace rondo::api;
 
-RONDO_EXPORT ncclResult_t rondoStreamRecord(rondoStream_t stream, rondoRequest_t* request) {
+RONDO_FUNCTION(ncclResult_t, rondoStreamRecord, rondoStream_t stream, rondoRequest_t* request) {
   constexpr const char* kFunction = "StreamRecord";
   if (auto checked = not_null(request, kFunction, "request"); !checked.ok()) return report(checked);
   auto pin = find_stream(stream, kFunction);
@@ -69,17 +70,22 @@ RONDO_EXPORT ncclResult_t rondoStreamRecord(rondoStream_t stream, rondoRequest_t
   auto completion = std::make_shared<Completion>();
   auto made = new_request({completion, {}}, kFunction);
   if (!made.ok()) return report(made.error());
-  *request = *made;
-  return report((*pin)->record(std::move(completion)));
+  const Done recorded = guarded(kFunction, [&] { return (*pin)->record(std::move(completion)); });
+  HandleState state;
+  if (!recorded.ok()) requests().remove(*made, &state);
+  if (recorded.ok()) *request = *made;
+  return report(recorded);
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoRequestTest(rondoRequest_t request) {
+RONDO_FUNCTION(ncclResult_t, rondoRequestTest, rondoRequest_t request) {
   auto pin = find_request(request, "RequestTest");
   if (!pin.ok()) return report(pin.error());
   return (*pin)->completion->finished() ? result_of(*(*pin)->completion) : ncclInProgress;
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoRequestWait(rondoRequest_t request, double seconds) {
+RONDO_FUNCTION(ncclResult_t, rondoRequestWait, rondoRequest_t request, double seconds) {
   std::shared_ptr<Completion> completion;
   {
     auto pin = find_request(request, "RequestWait");
@@ -88,8 +94,9 @@ RONDO_EXPORT ncclResult_t rondoRequestWait(rondoRequest_t request, double second
   }
   return completion->wait_until(deadline_in(seconds)) ? result_of(*completion) : ncclInProgress;
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoRequestFree(rondoRequest_t request) {
+RONDO_FUNCTION(ncclResult_t, rondoRequestFree, rondoRequest_t request) {
   auto found = find_request(request, "RequestFree");
   if (!found.ok()) return report(found.error());
   *found = RequestPin();
@@ -97,8 +104,9 @@ RONDO_EXPORT ncclResult_t rondoRequestFree(rondoRequest_t request) {
   auto removed = requests().remove(request, &state);
   return removed ? ncclSuccess : report(refused(state, request, "RequestFree"));
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoRequestSource(rondoRequest_t request, int* rank) {
+RONDO_FUNCTION(ncclResult_t, rondoRequestSource, rondoRequest_t request, int* rank) {
   constexpr const char* kFunction = "RequestSource";
   if (auto checked = not_null(rank, kFunction, "rank"); !checked.ok()) return report(checked);
   auto pin = find_request(request, kFunction);
@@ -107,8 +115,9 @@ RONDO_EXPORT ncclResult_t rondoRequestSource(rondoRequest_t request, int* rank) 
   *rank = completion.finished() ? completion.source() : -1;
   return ncclSuccess;
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoRequestCancel(rondoRequest_t request, double waitedSeconds) {
+RONDO_FUNCTION(ncclResult_t, rondoRequestCancel, rondoRequest_t request, double waitedSeconds) {
   constexpr const char* kFunction = "RequestCancel";
   auto pin = find_request(request, kFunction);
   if (!pin.ok()) return report(pin.error());
@@ -122,3 +131,4 @@ RONDO_EXPORT ncclResult_t rondoRequestCancel(rondoRequest_t request, double wait
   mailbox->cancel((*pin)->completion.get(), waitedSeconds);
   return ncclSuccess;
 }
+RONDO_CATCH

@@ -45,16 +45,19 @@ Result<StreamPin> find_stream(const void* stream, const char* function) {
 using namespace rondo;
 using namespace rondo::api;
 
-RONDO_EXPORT ncclResult_t rondoStreamCreate(rondoStream_t* stream) {
+RONDO_FUNCTION(ncclResult_t, rondoStreamCreate, rondoStream_t* stream) {
   if (auto checked = not_null(stream, "StreamCreate", "stream"); !checked.ok())
     return report(checked);
-  *stream = static_cast<rondoStream_t>(streams().insert(std::make_unique<HostStream>()));
+  auto made = HostStream::open();
+  if (!made.ok()) return report(made);
+  *stream = static_cast<rondoStream_t>(streams().insert(std::move(*made)));
   if (*stream == nullptr)
     return report(fail(Status::kInvalidUsage, "StreamCreate : too many streams are alive"));
   return ncclSuccess;
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoStreamDestroy(rondoStream_t stream) {
+RONDO_FUNCTION(ncclResult_t, rondoStreamDestroy, rondoStream_t stream) {
   if (auto checked = not_null(stream, "StreamDestroy", "stream"); !checked.ok())
     return report(checked);
   HandleState state;
@@ -62,21 +65,25 @@ RONDO_EXPORT ncclResult_t rondoStreamDestroy(rondoStream_t stream) {
   if (!removed) return report(refused(state, stream, "StreamDestroy"));
   return ncclSuccess;  // the destructor runs what is queued
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoStreamSynchronize(rondoStream_t stream) {
+RONDO_FUNCTION(ncclResult_t, rondoStreamSynchronize, rondoStream_t stream) {
   auto pin = find_stream(stream, "StreamSynchronize");
   if (!pin.ok()) return report(pin.error());
   auto finished = (*pin)->synchronize();
   return finished.ok() ? ncclSuccess : remember(finished.error());
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoStreamQuery(rondoStream_t stream) {
+RONDO_FUNCTION(ncclResult_t, rondoStreamQuery, rondoStream_t stream) {
   auto pin = find_stream(stream, "StreamQuery");
   if (!pin.ok()) return report(pin.error());
   if (auto finished = (*pin)->first_error(); !finished.ok()) return remember(finished.error());
   return (*pin)->idle() ? ncclSuccess : ncclInProgress;
 }
+RONDO_CATCH
 
-RONDO_EXPORT cudaStream_t rondoStreamHandle(rondoStream_t stream) {
+RONDO_FUNCTION(cudaStream_t, rondoStreamHandle, rondoStream_t stream) {
   return reinterpret_cast<cudaStream_t>(stream);
 }
+RONDO_CATCH_GIVING(nullptr)

@@ -50,10 +50,10 @@ bool run_usual_call(const CollectiveTraits& traits, const CollectiveArguments& a
   Comm& comm = *found.pin;
   Call call;
   if (!is_usual(comm) || !fill_usual(comm, traits, arguments, &call)) return false;
-  const auto ticket = comm.order.take();
-  comm.order.wait_turn(ticket);
+  Turn turn(comm.order);
+  turn.wait();
   const Done done = comm.engine()->run_here(call);
-  comm.order.finish(ticket);
+  turn.finish();
   *result = done.ok() ? ncclSuccess : remember(done.error());
   return true;
 }

@@ -197,11 +197,10 @@ ncclResult_t run(const VectorCall& what, ncclComm_t comm, cudaStream_t stream, F
 
 }  // namespace
 
-RONDO_EXPORT ncclResult_t rondoAllToAllv(const void* sendbuff, const size_t* sendcounts,
-                                         const size_t* sdispls, void* recvbuff,
-                                         const size_t* recvcounts, const size_t* rdispls,
-                                         ncclDataType_t datatype, ncclComm_t comm,
-                                         cudaStream_t stream) {
+RONDO_FUNCTION(ncclResult_t, rondoAllToAllv, const void* sendbuff, const size_t* sendcounts,
+               const size_t* sdispls, void* recvbuff, const size_t* recvcounts,
+               const size_t* rdispls, ncclDataType_t datatype, ncclComm_t comm,
+               cudaStream_t stream) {
   constexpr const char* kFunction = "AllToAllv";
   return run(
       {Collective::kAllToAllV, kFunction, sendbuff, recvbuff, datatype}, comm, stream,
@@ -212,11 +211,11 @@ RONDO_EXPORT ncclResult_t rondoAllToAllv(const void* sendbuff, const size_t* sen
                           &counts.receive_counts, &counts.receive_displacements);
       });
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,
-                                          const size_t* recvcounts, const size_t* displs,
-                                          ncclDataType_t datatype, ncclComm_t comm,
-                                          cudaStream_t stream) {
+RONDO_FUNCTION(ncclResult_t, rondoAllGatherv, const void* sendbuff, size_t sendcount,
+               void* recvbuff, const size_t* recvcounts, const size_t* displs,
+               ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   constexpr const char* kFunction = "AllGatherv";
   return run({Collective::kAllGatherV, kFunction, sendbuff, recvbuff, datatype}, comm, stream,
              [&](const Comm& c, DataType type, Counts& counts) -> Done {
@@ -232,11 +231,11 @@ RONDO_EXPORT ncclResult_t rondoAllGatherv(const void* sendbuff, size_t sendcount
                return done();
              });
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoReduceScatterv(const void* sendbuff, void* recvbuff,
-                                              const size_t* recvcounts, ncclDataType_t datatype,
-                                              ncclRedOp_t op, ncclComm_t comm,
-                                              cudaStream_t stream) {
+RONDO_FUNCTION(ncclResult_t, rondoReduceScatterv, const void* sendbuff, void* recvbuff,
+               const size_t* recvcounts, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+               cudaStream_t stream) {
   constexpr const char* kFunction = "ReduceScatterv";
   return run(
       {Collective::kReduceScatterV, kFunction, sendbuff, recvbuff, datatype, op}, comm, stream,
@@ -254,11 +253,11 @@ RONDO_EXPORT ncclResult_t rondoReduceScatterv(const void* sendbuff, void* recvbu
         return done();
       });
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,
-                                       const size_t* recvcounts, const size_t* displs,
-                                       ncclDataType_t datatype, int root, ncclComm_t comm,
-                                       cudaStream_t stream) {
+RONDO_FUNCTION(ncclResult_t, rondoGatherv, const void* sendbuff, size_t sendcount, void* recvbuff,
+               const size_t* recvcounts, const size_t* displs, ncclDataType_t datatype, int root,
+               ncclComm_t comm, cudaStream_t stream) {
   constexpr const char* kFunction = "Gatherv";
   return run({Collective::kGatherV, kFunction, sendbuff, recvbuff, datatype, ncclSum, root}, comm,
              stream, [&](const Comm& c, DataType type, Counts& counts) -> Done {
@@ -270,11 +269,11 @@ RONDO_EXPORT ncclResult_t rondoGatherv(const void* sendbuff, size_t sendcount, v
                                  kFunction, &counts.receive_counts, &counts.receive_displacements);
              });
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoScatterv(const void* sendbuff, const size_t* sendcounts,
-                                        const size_t* displs, void* recvbuff, size_t recvcount,
-                                        ncclDataType_t datatype, int root, ncclComm_t comm,
-                                        cudaStream_t stream) {
+RONDO_FUNCTION(ncclResult_t, rondoScatterv, const void* sendbuff, const size_t* sendcounts,
+               const size_t* displs, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
+               int root, ncclComm_t comm, cudaStream_t stream) {
   constexpr const char* kFunction = "Scatterv";
   return run({Collective::kScatterV, kFunction, sendbuff, recvbuff, datatype, ncclSum, root}, comm,
              stream, [&](const Comm& c, DataType type, Counts& counts) -> Done {
@@ -286,8 +285,9 @@ RONDO_EXPORT ncclResult_t rondoScatterv(const void* sendbuff, const size_t* send
                                  kFunction, &counts.send_counts, &counts.send_displacements);
              });
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoBarrier(ncclComm_t comm, cudaStream_t stream) {
+RONDO_FUNCTION(ncclResult_t, rondoBarrier, ncclComm_t comm, cudaStream_t stream) {
   constexpr const char* kFunction = "Barrier";
   auto pin = find_usable_comm(comm, kFunction);
   if (!pin.ok()) return note_in_group(report(pin.error()));
@@ -296,3 +296,4 @@ RONDO_EXPORT ncclResult_t rondoBarrier(ncclComm_t comm, cudaStream_t stream) {
   request.stream = stream;
   return submit(std::move(*pin), std::move(request), kFunction);
 }
+RONDO_CATCH

@@ -19,23 +19,28 @@ RONDO_API_FUNCTION(ncclResult_t, GetVersion, int* version) {
   *version = static_cast<int>(env::get_int("RONDO_VERSION_CODE"));
   return ncclSuccess;
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(const char*, GetErrorString, ncclResult_t result) {
   RONDO_ENTER(GetErrorString);
   return error_string(result);
 }
+RONDO_CATCH_GIVING(error_string(result))
 
 RONDO_API_FUNCTION(void, ResetDebugInit, void) {
   RONDO_ENTER(ResetDebugInit);
   log::reset();
 }
+RONDO_CATCH_GIVING()
 
 // NVIDIA's library exports this name too, without a twin.
-RONDO_EXPORT void ncclResetDebugInitInternal() { log::reset(); }
+RONDO_FUNCTION(void, ncclResetDebugInitInternal) { log::reset(); }
+RONDO_CATCH_GIVING()
 
-RONDO_EXPORT const char* rondoGetVersion() { return RONDO_VERSION; }
+RONDO_FUNCTION(const char*, rondoGetVersion) { return RONDO_VERSION; }
+RONDO_CATCH_GIVING(RONDO_VERSION)
 
-RONDO_EXPORT ncclResult_t rondoGetCallCount(const char* function, uint64_t* calls) {
+RONDO_FUNCTION(ncclResult_t, rondoGetCallCount, const char* function, uint64_t* calls) {
   constexpr const char* kFunction = "GetCallCount";
   if (auto checked = not_null(function, kFunction, "function"); !checked.ok())
     return report(checked);
@@ -49,3 +54,4 @@ RONDO_EXPORT ncclResult_t rondoGetCallCount(const char* function, uint64_t* call
   *calls = count_of_calls(static_cast<EntryPoint>(found - std::begin(kEntryPointNames)));
   return ncclSuccess;
 }
+RONDO_CATCH

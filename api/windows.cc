@@ -94,14 +94,17 @@ RONDO_API_FUNCTION(ncclResult_t, CommWindowRegister, ncclComm_t comm, void* buff
   work.cancel = [] {};
   return submit_set_up(std::move(work));
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommWindowDeregister, ncclComm_t comm, ncclWindow_t win) {
   RONDO_ENTER(CommWindowDeregister);
   return report(deregister(comm, win));
 }
+RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, WinGetUserPtr, ncclComm_t comm, ncclWindow_t win,
                    void** outUserPtr) {
   RONDO_ENTER(WinGetUserPtr);
   return report(user_pointer(comm, win, outUserPtr));
 }
+RONDO_CATCH

@@ -2,14 +2,16 @@
 // stream carries them out.
 //
 // A call takes a ticket where it is made and waits for its turn where it runs. Guarantees: turns
-// come in ticket order; a ticket that was taken must be finished, also after an error. Cost: one
-// atomic addition while nothing else is queued; a waiting thread sleeps.
+// come in ticket order; a ticket that was taken must be finished, also after an error: a Turn does
+// that wherever it ends. Cost: one atomic addition while nothing else is queued; a waiting thread
+// sleeps.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 
 #include "base/asymmetric_fence.h"
 
@@ -52,6 +54,34 @@ class CallOrder {
   std::atomic<int> sleepers_{0};
   std::mutex mutex_;
   std::condition_variable turned_;
+};
+
+// A ticket and its turn. Where its call never runs, its end waits until the turn has come.
+class Turn {
+ public:
+  Turn() = default;
+  explicit Turn(CallOrder& order) : order_(&order), ticket_(order.take()) {}
+  Turn(Turn&& other) noexcept
+      : order_(std::exchange(other.order_, nullptr)), ticket_(other.ticket_) {}
+  Turn& operator=(Turn&& other) noexcept {
+    std::swap(order_, other.order_);
+    std::swap(ticket_, other.ticket_);
+    return *this;
+  }
+  ~Turn() { finish(); }
+
+  void wait() {
+    if (order_ != nullptr) order_->wait_turn(ticket_);
+  }
+  void finish() {
+    if (order_ == nullptr) return;
+    order_->wait_turn(ticket_);
+    std::exchange(order_, nullptr)->finish(ticket_);
+  }
+
+ private:
+  CallOrder* order_ = nullptr;
+  std::uint64_t ticket_ = 0;
 };
 
 }  // namespace rondo

@@ -146,11 +146,21 @@ Done CommunicatorState::run_group(std::span<const Call> calls) {
   return one_sided ? run_one_sided(calls) : done();
 }
 
+void CommunicatorState::fail_call(Error& error) {
+  (void)guarded("a call", [&] {
+    error.text = fmt::format("{} failed in {}: {}", rank_name(rank), current_call(), error.text);
+    return done();
+  }).ok();
+  raise(make_fault(error.status, rank, copy_of(error).text));
+}
+
 Done Communicator::run(std::span<const Call> calls) {
   RONDO_CHECK_OK(state_->enter());
-  state_->install_supervisor(FiberGroup::current() != nullptr);
-  state_->choose_budget(HostStream::serves_here());
-  Done result = state_->run_group(calls);
+  Done result = state_->or_fault([&] {
+    state_->install_supervisor(FiberGroup::current() != nullptr);
+    state_->choose_budget(HostStream::serves_here());
+    return state_->run_group(calls);
+  });
   state_->leave();
   return result;
 }
@@ -159,7 +169,7 @@ Done Communicator::run_here(const Call& call) {
   RONDO_CHECK_OK(state_->enter());
   state_->install_supervisor(false);
   state_->choose_budget(false);
-  Done result = state_->run_collective(call);
+  Done result = state_->or_fault([&] { return state_->run_collective(call); });
   state_->leave();
   return result;
 }
@@ -170,7 +180,11 @@ Done Communicator::run_together(std::span<const Work> works) {
   std::vector<FiberGroup::Task> tasks;
   for (std::size_t i = 0; i < works.size(); ++i) {
     CommunicatorState& state = *works[i].communicator->state_;
-    tasks.push_back({[&, i] { results[i] = works[i].communicator->run(works[i].calls); },
+    tasks.push_back({[&, i] {
+                       results[i] = guarded("a call of a group", [&] {
+                         return works[i].communicator->run(works[i].calls);
+                       });
+                     },
                      state.host.self().parked, state.host.self().bell});
   }
   FiberGroup::run(tasks);
@@ -204,8 +218,11 @@ void CommunicatorState::end_calls(const char* what) {
     told.status = Status::kRemoteError;
     told.rank = told.culprit = rank;
     told.sequence = HostAtomics::load_relaxed(host.self().steps->sequence);
-    told.text = fmt::format("rank {} {} the communicator", rank, what);
-    raise(told, false);
+    (void)guarded("ending calls", [&] {
+      told.text = fmt::format("rank {} {} the communicator", rank, what);
+      raise(told, false);
+      return done();
+    }).ok();
     wake_peers();
   }
   // Whoever is inside leaves at its next look, at most 100 ms from now and after what it is just

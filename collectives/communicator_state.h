@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/guard.h"
 #include "collectives/communicator.h"
 #include "collectives/connections.h"
 #include "collectives/gpu/device_team.h"
@@ -134,7 +135,8 @@ class CommunicatorState {
   // Keeps it and tells the peers; the first one wins. Other hosts are told by the thread that is
   // inside a call, or by abort() once nobody is.
   void raise(Fault fault, bool tells_other_hosts = true);
-  bool adopt_peer_fault();  // true if a peer of this host has raised one
+  void publish_fault(const Fault& raised);  // to the peers of this host
+  bool adopt_peer_fault();                  // true if a peer of this host has raised one
   bool check_mismatch();
   bool check_deaths(const WaitSite& site);
   bool check_circle();
@@ -193,6 +195,12 @@ class CommunicatorState {
   // Entering and leaving a list of calls.
   Done enter();
   void leave();
+  // What body throws becomes this rank's fault.
+  template <class Body>
+  Done or_fault(Body&& body) {
+    return guarded("a call", body, [this](Error& error) { fail_call(error); });
+  }
+  void fail_call(Error& error);
   bool forked() const { return made_in != fork_generation(); }  // the handle is the parent's
   // abort() and revoke(): tells the peers, and waits until the call in progress has left.
   void end_calls(const char* what);

@@ -32,6 +32,7 @@ struct FiberGroup::State {
   FiberIdentity thread;
   FiberSwitch thread_switch;
   bool progress = false;
+  std::vector<FutexWait> bells;  // room for all: a scheduler that throws would unwind its fibers
 };
 
 FiberGroup* FiberGroup::current() { return current_group; }
@@ -49,6 +50,7 @@ void FiberGroup::run(std::span<const Task> tasks) {
   State state;
   state.tasks = tasks;
   state.members.resize(tasks.size());
+  state.bells.reserve(tasks.size());
   state.thread = FiberIdentity::of_thread();
   FiberGroup group(state);
   FiberGroup* const outer = current_group;
@@ -103,12 +105,12 @@ void FiberGroup::sleep_on_bells() {
   // The fibers' conditions are not checked between setting `parked` and sleeping, so the sleep is
   // short: it only keeps a stalled group from burning its core.
   constexpr std::int64_t kShortSleep = 200'000;  // ns
-  std::vector<FutexWait> words;
+  state_.bells.clear();
   for (const Task& task : state_.tasks) {
-    words.push_back({task.bell, HostAtomics::load_acquire(*task.bell)});
+    state_.bells.push_back({task.bell, HostAtomics::load_acquire(*task.bell)});
     HostAtomics::store_seq_cst(*task.parked, std::uint8_t{1});
   }
-  futex_wait_any(words, kShortSleep);
+  futex_wait_any(state_.bells, kShortSleep);
   for (const Task& task : state_.tasks) HostAtomics::store_relaxed(*task.parked, std::uint8_t{0});
 }
 

@@ -1,8 +1,5 @@
 #include "collectives/host_stream.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include "base/process.h"
 
 namespace rondo {
@@ -14,16 +11,18 @@ thread_local bool serving = false;
 
 bool HostStream::serves_here() { return serving; }
 
-HostStream::HostStream() : made_in_(fork_generation()) {
-  // The application's signals are for its own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { serve(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+HostStream::HostStream() : made_in_(fork_generation()) {}
+
+Result<std::unique_ptr<HostStream>> HostStream::open() {
+  std::unique_ptr<HostStream> made(new HostStream);
+  RONDO_TRY(made->thread_,
+            Thread::start(
+                "a stream", [stream = made.get()] { stream->serve(); }, [](const Error&) {}));
+  return made;
 }
 
 HostStream::~HostStream() {
+  if (!thread_.joinable()) return;
   if (made_in_ != fork_generation()) {
     thread_.detach();  // it exists in the parent alone
     return;
@@ -86,9 +85,9 @@ void HostStream::serve() {
     std::function<Done()> work = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    Done result = work();
+    Done result = guarded("the work of a stream", work);
     work = nullptr;  // what it captured may end with it, outside the lock
-    if (!result.ok() && error_to_record_.ok()) error_to_record_ = result;
+    if (!result.ok() && error_to_record_.ok()) error_to_record_ = copy_of(result.error());
     lock.lock();
     ++finished_;
     if (!result.ok() && first_error_.ok()) first_error_ = std::move(result);

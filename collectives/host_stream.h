@@ -12,16 +12,16 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
 
 #include "base/result.h"
+#include "base/thread.h"
 #include "collectives/completion.h"
 
 namespace rondo {
 
 class HostStream {
  public:
-  HostStream();
+  static Result<std::unique_ptr<HostStream>> open();
   ~HostStream();
   HostStream(const HostStream&) = delete;
   HostStream& operator=(const HostStream&) = delete;
@@ -35,9 +35,10 @@ class HostStream {
   bool idle() const;         // everything submitted is done
   // Whether the caller is the thread of some stream: then the program computes beside it.
   static bool serves_here();
-  bool on_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+  bool on_this_thread() const { return thread_.is_this_thread(); }
 
  private:
+  HostStream();
   void serve();
 
   mutable std::mutex mutex_;
@@ -48,7 +49,7 @@ class HostStream {
   Done error_to_record_;  // of the serving thread alone
   bool closing_ = false;
   std::uint32_t made_in_;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace rondo

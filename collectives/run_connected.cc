@@ -17,12 +17,16 @@ void CommunicatorState::run_two(const std::function<void()>& first,
   const Waiter::Supervisor before = host.waiter.supervisor();
   Waiter::Supervisor inside_group = before;
   inside_group.suspend = [](void* self, bool fresh) {
-    static_cast<CommunicatorState*>(self)->suspend_rank(fresh);
+    auto& state = *static_cast<CommunicatorState*>(self);
+    (void)state.or_fault([&] { return state.suspend_rank(fresh), done(); }).ok();
   };
   host.waiter.set_supervisor(inside_group);
   waiting_parts = 2;
   const auto part = [this](const std::function<void()>& text) {
-    return [this, &text] { text(), --waiting_parts; };
+    return [this, &text] {
+      (void)or_fault([&] { return text(), done(); }).ok();
+      --waiting_parts;
+    };
   };
   const FiberGroup::Task tasks[] = {{part(first), host.self().parked, host.self().bell},
                                     {part(second), host.self().parked, host.self().bell}};

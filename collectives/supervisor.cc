@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/guard.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/seconds.h"
@@ -52,12 +53,17 @@ std::string CommunicatorState::current_call() const {
 void CommunicatorState::install_supervisor(bool in_fiber) {
   Waiter::Supervisor supervisor;
   supervisor.self = this;
+  // Executors end a wait in order; an exception would pass them by.
   supervisor.keep_waiting = [](void* self, const WaitSite& site, bool first) {
-    return static_cast<CommunicatorState*>(self)->keep_waiting(site, first);
+    auto& state = *static_cast<CommunicatorState*>(self);
+    bool goes_on = false;
+    (void)state.or_fault([&] { return goes_on = state.keep_waiting(site, first), done(); }).ok();
+    return goes_on;
   };
   if (in_fiber || links != nullptr)
     supervisor.suspend = [](void* self, bool fresh) {
-      static_cast<CommunicatorState*>(self)->suspend_rank(fresh);
+      auto& state = *static_cast<CommunicatorState*>(self);
+      (void)state.or_fault([&] { return state.suspend_rank(fresh), done(); }).ok();
     };
   host.waiter.set_supervisor(supervisor);
 }
@@ -65,6 +71,7 @@ void CommunicatorState::install_supervisor(bool in_fiber) {
 bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
   const std::int64_t now = now_ns();
   if (ended.load(std::memory_order_acquire) != kRunning) return false;
+  if (faulted.load(std::memory_order_acquire)) return false;  // by another part of this rank
   const double limit = timeout_seconds.load(std::memory_order_relaxed);
   if (first) {
     waited_ns = 0;
@@ -127,16 +134,25 @@ void CommunicatorState::raise(Fault raised, bool tells_other_hosts) {
   {
     std::lock_guard lock(fault_mutex);
     if (fault) return;
-    fault = raised;
+    fault = std::move(raised);
     windows = window_rank;
   }
   faulted.store(true, std::memory_order_release);
-  RONDO_WARN("{}", raised.text);
-  if (team) team->stop_kernels();
-  if (hosted) hosted->end(raised);
-  if (on_fault) on_fault(raised);
-  if (windows) windows->end(raised);
-  if (tells_other_hosts) tell_other_hosts(raised);
+  const Fault& kept = *fault;  // for good
+  // Memory may be short, and peers of this host learn it all the same.
+  const auto tell = [&](const auto& how) {
+    (void)guarded("telling of a fault", [&] { return how(), done(); }).ok();
+  };
+  tell([&] { RONDO_WARN("{}", kept.text); });
+  if (team) tell([&] { team->stop_kernels(); });
+  if (hosted) tell([&] { hosted->end(kept); });
+  if (on_fault) tell([&] { on_fault(kept); });
+  if (windows) tell([&] { windows->end(kept); });
+  if (tells_other_hosts) tell([&] { tell_other_hosts(kept); });
+  publish_fault(kept);
+}
+
+void CommunicatorState::publish_fault(const Fault& raised) {
   if (host.peers.empty()) return;
   FaultSlot& slot = *host.self().fault;
   slot.status = static_cast<std::int32_t>(raised.status);

@@ -1,11 +1,11 @@
 // Small helpers around the table of CUDA calls: errors as sentences, the current device restored.
 #pragma once
 
-#include <thread>
 #include <vector>
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "base/thread.h"
 
 namespace rondo::gpu {
 
@@ -37,10 +37,18 @@ bool blocking_launches();
 template <class Spots, class Launch>
 Done launch_at_once(const Spots& spots, const Launch& launch) {
   std::vector<Done> results(spots.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < spots.size(); ++i)
-    threads.emplace_back([&, i] { results[i] = launch(spots[i]); });
-  for (std::thread& thread : threads) thread.join();
+  std::vector<Thread> threads(spots.size());
+  for (std::size_t i = 0; i < spots.size(); ++i) {
+    auto started = Thread::start(
+        "a launch", [&, i] { results[i] = launch(spots[i]); },
+        [&, i](const Error& error) { results[i] = copy_of(error); });
+    if (started.ok())
+      threads[i] = std::move(*started);
+    else
+      results[i] = started.error();
+  }
+  for (Thread& thread : threads)
+    if (thread.joinable()) thread.join();
   for (const Done& result : results) RONDO_CHECK_OK(result);
   return done();
 }

@@ -23,11 +23,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "base/thread.h"
 #include "collectives/call.h"
 #include "collectives/gpu/device_connections.h"
 #include "collectives/gpu/device_meetings.h"
@@ -138,7 +138,7 @@ class DeviceTeam {
     // Of its messages from and to other processes; null: there are none.
     std::unique_ptr<StreamOrder> outside;
     // Where launches block: the newest of them on a thread of their own, and what came of it.
-    std::thread launcher;
+    Thread launcher;
     bool launching = false;
     Done launched = {};
   };

@@ -63,7 +63,8 @@ Done HostedRank::open() {
   RONDO_CHECK_OK(order_.open());
   RONDO_INFO(kInit, "rank {}: calls pass through {} bytes of pinned memory and the host's links",
              twin_->rank(), shape_.rank_bytes);
-  thread_ = std::thread([this] { serve(); });
+  RONDO_TRY(thread_, Thread::start(
+                         "calls through the host", [this] { serve(); }, [](const Error&) {}));
   return done();
 }
 

@@ -23,11 +23,11 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "base/thread.h"
 #include "collectives/communicator.h"
 #include "collectives/gpu/call_steps.h"
 #include "collectives/gpu/device_team.h"
@@ -117,6 +117,7 @@ class HostedRank {
   // hosted_service.cc
   void serve();
   void run_call(const Descriptor& call, bool plain);
+  void fail_call(const Error& error);
   Done run_step(const Descriptor& call, const CallSteps& steps, std::uint64_t step);
   Done run_signals(const Descriptor& call, std::uint64_t step);
   bool wait_ready(std::uint32_t step);
@@ -143,7 +144,7 @@ class HostedRank {
   std::atomic<std::uint64_t> served_{0};
   std::atomic<bool> ended_{false}, stop_{false};
   std::unique_ptr<SpanningKernels> kernels_;  // null: the host does all calls
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace rondo::gpu

@@ -39,7 +39,10 @@ void HostedRank::serve() {
       std::lock_guard lock(mutex_);
       call = &descriptors_[mail - 1];  // a deque's elements stay where they are
     }
-    run_call(*call, mail <= kAhead);
+    (void)guarded(
+        "a call through the host", [&] { return run_call(*call, mail <= kAhead), done(); },
+        [this](const Error& error) { fail_call(error); })
+        .ok();
   }
 }
 
@@ -49,6 +52,18 @@ bool HostedRank::wait_ready(std::uint32_t step) {
     if (turn >= kTurnsBeforeNaps) std::this_thread::sleep_for(kNap);
   }
   return true;
+}
+
+// The twin's ranks know, or will.
+void HostedRank::fail_call(const Error& error) {
+  if (ended_.exchange(true)) return;
+  (void)guarded("a fault", [&] {
+    Fault fault;
+    if (const auto found = twin_->fault()) fault = *found;
+    fault.status = error.status;
+    fault.text = error.text;
+    return raise_(std::move(fault)), done();
+  }).ok();
 }
 
 void HostedRank::run_call(const Descriptor& call, bool plain) {
@@ -65,14 +80,7 @@ void HostedRank::run_call(const Descriptor& call, bool plain) {
       for (int i = 0; kernels_ && result.status() == Status::kRemoteError && i < kMoments; ++i)
         if (!ended_ && !kernels_->heard_of_end()) std::this_thread::sleep_for(kMoment);
       if (kernels_ && kernels_->heard_of_end()) return;
-      if (!ended_.exchange(true)) {  // the twin's ranks know, or will
-        Fault fault;
-        if (const auto found = twin_->fault()) fault = *found;
-        fault.status = result.status();
-        fault.text = result.error().text;
-        raise_(std::move(fault));
-      }
-      return;
+      return fail_call(result.error());
     }
     if (j + 1 == last) {
       // The stream's next call writes them anew, after it has seen the last DONE.

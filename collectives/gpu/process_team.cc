@@ -82,7 +82,8 @@ Done ProcessTeam::open(std::vector<net::Socket> sockets) {
   }
   wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return fail_errno(errno, "eventfd");
-  watch_ = std::thread([this] { watch(); });
+  RONDO_TRY(watch_, Thread::start(
+                        "the watch of a GPU", [this] { watch(); }, [](const Error&) {}));
   return done();
 }
 

@@ -29,10 +29,10 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "base/gpu.h"
+#include "base/thread.h"
 #include "collectives/gpu/call_steps.h"
 #include "collectives/gpu/composition.h"
 #include "collectives/gpu/device_connections.h"
@@ -200,7 +200,7 @@ class ProcessTeam {
   std::uint64_t seen_ = 0;
   bool warned_ = false;
   Fd wake_;
-  std::thread watch_;
+  Thread watch_;
 };
 
 }  // namespace rondo::gpu

@@ -55,10 +55,19 @@ void ProcessTeam::watch() {
   const RelaxedCapture relaxed;
   auto before = Clock::now();
   while (!stop_) {
-    serve_desk(released_ ? kReleaseMilliseconds : kTickMilliseconds);
-    const auto now = Clock::now();
-    look(std::min<std::int64_t>((now - before).count(), kLongestGap));
-    before = now;
+    const auto turn = [&] {
+      serve_desk(released_ ? kReleaseMilliseconds : kTickMilliseconds);
+      const auto now = Clock::now();
+      look(std::min<std::int64_t>((now - before).count(), kLongestGap));
+      before = now;
+      return done();
+    };
+    (void)guarded("the watch of a GPU", turn, [this](const Error& error) {
+      released_ = true;
+      (void)guarded("the watch of a GPU", [&] {
+        return blame(error.status, local_[0], error.text), done();
+      }).ok();
+    }).ok();
   }
 }
 

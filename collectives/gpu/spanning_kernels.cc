@@ -92,7 +92,8 @@ Done SpanningKernels::connect(std::span<const std::vector<std::byte>> addresses,
   }
   RONDO_CHECK_OK(roll_call_->connect(std::move(controls)));
   RONDO_CHECK_OK(relay_->connect(relays));
-  thread_ = std::thread([this] { serve(); });
+  RONDO_TRY(thread_, Thread::start(
+                         "connections between hosts", [this] { serve(); }, [](const Error&) {}));
   while (!is_open_.load(std::memory_order_acquire)) {
     if (patience.aborted && patience.aborted())
       return fail(Status::kInvalidUsage, "aborted while connections between hosts were opened");

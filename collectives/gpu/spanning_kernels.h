@@ -19,12 +19,12 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/fd.h"
 #include "base/gpu.h"
 #include "base/result.h"
+#include "base/thread.h"
 #include "collectives/gpu/device_connections.h"
 #include "collectives/gpu/device_plan.h"
 #include "collectives/gpu/device_team.h"
@@ -74,7 +74,8 @@ class SpanningKernels {
   Done open();
   Done open_bell();
   void serve();
-  bool step();
+  bool step();  // what it throws ends the communicator
+  bool try_step();
   bool sleep(bool busy);  // true: the bell was rung
   void wake();
   Standing standing() const;
@@ -89,7 +90,7 @@ class SpanningKernels {
   std::atomic<bool> sleeps_{false}, stop_{false}, is_open_{false};
   std::int64_t ticked_ns_ = 0, changed_ns_ = 0, ended_ns_ = 0;
   Standing seen_;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace rondo::gpu

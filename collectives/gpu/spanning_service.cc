@@ -69,6 +69,22 @@ void SpanningKernels::serve() {
 }
 
 bool SpanningKernels::step() {
+  const auto fail = [this](const Error& error) {
+    (void)guarded("a fault", [&] {
+      Fault found;
+      found.status = error.status;
+      found.rank = found.culprit = terms_.rank;
+      found.text = error.text;
+      terms_.raise(found);
+      return end(found), done();
+    }).ok();
+  };
+  const auto moved = guarded(
+      "connections between hosts", [this] { return Result<bool>(try_step()); }, fail);
+  return moved.ok() && *moved;
+}
+
+bool SpanningKernels::try_step() {
   bool moved = relay_->progress();
   if (!is_open_.load(std::memory_order_relaxed) && relay_->is_open())
     is_open_.store(true, std::memory_order_release);

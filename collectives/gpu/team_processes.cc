@@ -98,19 +98,27 @@ Done DeviceTeam::launch_on_a_thread(int rank, const Spot& spot, Mismatch* mismat
   RankState& state = ranks_[rank];
   if (state.launcher.joinable()) state.launcher.join();  // was over when its post was waited for
   state.launching = true;
-  state.launcher = std::thread([this, &state, spot, prepared] {
+  const auto finish = [this, &state](const Error* error) {
+    {
+      std::lock_guard lock(mutex_);
+      state.launching = false;
+      state.launched = error == nullptr ? done() : Done(copy_of(*error));
+      if (error != nullptr && failure_.ok()) failure_ = copy_of(*error);
+    }
+    launched_.notify_all();
+  };
+  const auto launch = [this, &state, spot, prepared, finish] {
     const DeviceScope scope(distinct_[spot.place].device);
     Done result = scope.entered();
     if (result.ok()) result = processes_->enqueue_messages(*prepared, spot.stream, false);
     if (result.ok()) result = state.outside->end(spot.stream, spot.capture);
-    {
-      std::lock_guard lock(mutex_);
-      state.launching = false;
-      state.launched = result;
-      if (!result.ok() && failure_.ok()) failure_ = result;
-    }
-    launched_.notify_all();
-  });
+    finish(result.ok() ? nullptr : &result.error());
+  };
+  auto started =
+      Thread::start("a launch", launch, [finish](const Error& error) { finish(&error); });
+  state.launching = started.ok();
+  if (!started.ok()) return started.error();
+  state.launcher = std::move(*started);
   return done();
 }
 

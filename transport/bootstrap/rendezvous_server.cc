@@ -1,37 +1,16 @@
 #include "transport/bootstrap/rendezvous_server.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 
 #include "base/log.h"
 #include "transport/bootstrap/connect.h"
 
 namespace rondo::bootstrap {
-namespace {
-
-// A library's thread must not run the program's signal handlers.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
 
 RendezvousServer::~RendezvousServer() { stop(); }
 
@@ -68,14 +47,10 @@ Done RendezvousServer::open_room(const auth::Key& key) {
   to_open_.push_back(key);
   if (running_) return ring(), done();
   if (thread_.joinable()) thread_.join();  // it has left its loop and touches nothing any more
-  const SignalsBlocked blocked;
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    to_open_.pop_back();
-    return fail(Status::kSystemError, "cannot start the thread of the rendezvous: {}",
-                error.what());
-  }
+  auto started = Thread::start(
+      "the rendezvous", [this] { run(); }, [](const Error&) {});
+  if (!started.ok()) return to_open_.pop_back(), started.error();
+  thread_ = std::move(*started);
   running_ = true;
   return done();
 }
@@ -88,12 +63,12 @@ void RendezvousServer::close_room(const auth::Tag& tag) {
 }
 
 void RendezvousServer::stop() {
-  std::thread thread;
+  Thread thread;
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
     ring();
-    thread.swap(thread_);
+    std::swap(thread, thread_);
   }
   if (thread.joinable()) thread.join();
 }
@@ -124,7 +99,16 @@ bool RendezvousServer::take_orders() {
 
 void RendezvousServer::run() {
   pthread_setname_np(pthread_self(), "rondo-meet");
-  while (take_orders()) turn();
+  while (take_orders()) {
+    const Done turned = guarded("the rendezvous", [this] { return turn(), done(); });
+    if (turned.ok()) continue;
+    // Who was half served would wait for ever: all learn that their rendezvous has ended.
+    rooms_.clear();
+    (void)guarded("the rendezvous", [&] {
+      RONDO_WARN("{}", turned.error().text);
+      return done();
+    }).ok();
+  }
 }
 
 void RendezvousServer::turn() {

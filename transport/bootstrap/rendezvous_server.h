@@ -10,10 +10,10 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "base/result.h"
+#include "base/thread.h"
 #include "transport/auth/acceptor.h"
 #include "transport/bootstrap/room.h"
 #include "transport/socket/tcp.h"
@@ -55,7 +55,7 @@ class RendezvousServer {
   bool running_ = false;
   bool closing_ = false;  // temporary: the address is being given up
   bool stop_ = false;
-  std::thread thread_;
+  Thread thread_;
 
   net::Socket bell_;  // eventfd
   // The thread's own.

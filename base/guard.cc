@@ -1,0 +1,42 @@
+#include "base/guard.h"
+
+#include <exception>
+#include <new>
+#include <system_error>
+
+namespace rondo {
+namespace {
+
+constexpr const char* kNoMemory = "out of memory";  // short enough to lie in the string itself
+
+// what may allocate, and throw again.
+template <class... Args>
+Error with_text(Status status, fmt::format_string<Args...> format, Args&&... args) noexcept {
+  try {
+    return fail(status, format, std::forward<Args>(args)...);
+  } catch (...) {
+    return Error{status, kNoMemory};
+  }
+}
+
+}  // namespace
+
+Error error_of_exception(std::string_view doing) noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return with_text(Status::kSystemError,
+                     "{} : out of memory (ulimit -v and -d, a cgroup's limit, or the machine's)",
+                     doing);
+  } catch (const std::system_error& error) {
+    return with_text(Status::kSystemError, "{} : {}", doing, error.what());
+  } catch (const std::exception& error) {
+    return with_text(Status::kInternalError, "{} : {}", doing, error.what());
+  } catch (...) {
+    return with_text(Status::kInternalError, "{} : an exception of no known type", doing);
+  }
+}
+
+Error copy_of(const Error& error) noexcept { return with_text(error.status, "{}", error.text); }
+
+}  // namespace rondo

@@ -1,0 +1,61 @@
+// Thread: a thread of the library. The only way in which the library starts one.
+//
+// Guarantees: it runs no signal handler of the program's; what its body throws goes to on_error and
+// the thread ends in order; where the system gives no thread, start() says so. Like std::thread,
+// it has to be joined or detached.
+//
+//   RONDO_TRY(thread_, Thread::start("the mailbox of rank 3", [this] { serve(); },
+//                                    [this](const Error& error) { abort(error); }));
+#pragma once
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <cerrno>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/guard.h"
+
+namespace rondo {
+
+class Thread {
+ public:
+  Thread() = default;
+
+  // what: for texts; lives as long as the thread.
+  template <class Body, class OnError>
+  static Result<Thread> start(const char* what, Body body, OnError on_error) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    auto started = guarded(what, [&]() -> Result<Thread> {
+      Thread made;
+      try {
+        made.thread_ =
+            std::thread([what, body = std::move(body), on_error = std::move(on_error)]() mutable {
+              const Done ended = guarded(what, [&] { return body(), done(); });
+              if (!ended.ok())
+                (void)guarded(what, [&] { return on_error(ended.error()), done(); }).ok();
+            });
+      } catch (const std::system_error& error) {
+        return fail_errno(error.code().value(),
+                          "cannot start a thread for {} (ulimit -u, a cgroup's pids.max)", what);
+      }
+      return made;
+    });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return started;
+  }
+
+  bool joinable() const { return thread_.joinable(); }
+  void join() { thread_.join(); }
+  void detach() { thread_.detach(); }
+  bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+ private:
+  std::thread thread_;
+};
+
+}  // namespace rondo

@@ -2,8 +2,6 @@
 #include "collectives/mailbox.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <cstring>
@@ -30,9 +28,13 @@ Result<std::shared_ptr<Mailbox>> Mailbox::open(std::shared_ptr<Communicator> own
   return made;
 }
 
-// Messages come unasked, so that the way from every peer is open from the start.
+// Messages come unasked, so that the way from every peer is open from the start, and all know how
+// long those may be.
 Done Mailbox::open_connections() {
+  const std::uint64_t own = eager_bytes_;
+  RONDO_TRY(const auto limits, own_->exchange(std::as_bytes(std::span(&own, 1))));
   for (int r = 0; r < state_.size; ++r) {
+    std::memcpy(&peers_[r].eager_bytes, limits[r].data(), sizeof(own));
     if (r == state_.rank) continue;
     RONDO_TRY(peers_[r].from, state_.connections->from(r, kPointToPointLane));
   }
@@ -44,17 +46,23 @@ Mailbox::~Mailbox() {
     if (thread_.joinable()) thread_.detach();  // it exists in the parent alone
     return;
   }
-  flush(std::chrono::steady_clock::now() + kLastFlush);
+  (void)guarded("messages", [this] {
+    flush(std::chrono::steady_clock::now() + kLastFlush);
+    return done();
+  }).ok();
   closing_.store(true);
   if (thread_.joinable()) {
     ring<DoorbellAtomics>(*state_.host.self().bell);
-    if (thread_.get_id() == std::this_thread::get_id())
+    if (thread_.is_this_thread())
       thread_.detach();
     else
       thread_.join();
   }
   std::lock_guard lock(mutex_);
-  fail_all(fail(Status::kInvalidUsage, "the communicator of this message has been destroyed"));
+  (void)or_end([this] {
+    fail_all(fail(Status::kInvalidUsage, "the communicator of this message has been destroyed"));
+    return done();
+  }).ok();
 }
 
 Done Mailbox::usable(const Envelope& envelope) const {
@@ -70,6 +78,11 @@ Done Mailbox::usable(const Envelope& envelope) const {
 
 Result<Mailbox::Request> Mailbox::send(const Envelope& to, const void* data, std::size_t bytes) {
   std::lock_guard lock(mutex_);
+  return or_end([&] { return send_locked(to, data, bytes); });
+}
+
+Result<Mailbox::Request> Mailbox::send_locked(const Envelope& to, const void* data,
+                                              std::size_t bytes) {
   RONDO_CHECK_OK(usable(to));
   if (to.peer == kAnySource)
     return fail(Status::kInvalidArgument, "a message is sent to one rank; name it");
@@ -92,13 +105,20 @@ Result<Mailbox::Request> Mailbox::send(const Envelope& to, const void* data, std
   if (peer.to == nullptr) {
     RONDO_TRY(peer.to, state_.connections->to(to.peer, kPointToPointLane));
   }
-  start_thread();
+  RONDO_CHECK_OK(start_thread());
   if (bytes > eager_bytes_) {
     sending.kind = kOffer;
-    sending.id = next_id_++;
+    sending.id = next_id(peer);
   }
   enqueue(to.peer, std::move(sending));
   return request;
+}
+
+// Round and round: 0 is none, and what an old offer still has is left out.
+std::uint32_t Mailbox::next_id(const Peer& peer) {
+  while (last_id_ == UINT32_MAX || peer.offered.count(last_id_ + 1) > 0)
+    last_id_ = last_id_ == UINT32_MAX ? 0 : last_id_ + 1;
+  return ++last_id_;
 }
 
 void Mailbox::deliver_to_self(Sending& sending) {
@@ -115,8 +135,13 @@ void Mailbox::deliver_to_self(Sending& sending) {
 
 Result<Mailbox::Request> Mailbox::receive(const Envelope& from, void* out, std::size_t bytes) {
   std::lock_guard lock(mutex_);
+  return or_end([&] { return receive_locked(from, out, bytes); });
+}
+
+Result<Mailbox::Request> Mailbox::receive_locked(const Envelope& from, void* out,
+                                                 std::size_t bytes) {
   RONDO_CHECK_OK(usable(from));
-  start_thread();
+  RONDO_CHECK_OK(start_thread());
   progress();
   Receive receive{from, static_cast<std::byte*>(out), bytes,
                   std::make_shared<Completion>([self = weak_from_this()] {
@@ -145,18 +170,23 @@ Result<Mailbox::Request> Mailbox::receive(const Envelope& from, void* out, std::
 
 void Mailbox::help() {
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock()) progress();
+  if (lock.owns_lock()) (void)move();
+}
+
+bool Mailbox::move() {
+  const auto moved = or_end([this] { return Result<bool>(progress()); });
+  return moved.ok() && *moved;
 }
 
 bool Mailbox::flush(std::chrono::steady_clock::time_point deadline) {
   for (;;) {
     {
       std::lock_guard lock(mutex_);
-      progress();
+      (void)move();
       const bool unsent = std::any_of(peers_.begin(), peers_.end(),
                                       [](const Peer& peer) { return !peer.out.empty(); });
       if (!unsent && (state_.links == nullptr || state_.links->flushed())) return true;
-      look_for_ended();
+      (void)or_end([this] { return look_for_ended(), done(); }).ok();
     }
     if (std::chrono::steady_clock::now() >= deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -165,28 +195,29 @@ bool Mailbox::flush(std::chrono::steady_clock::time_point deadline) {
 
 // ---- the thread ----
 
-void Mailbox::start_thread() {
-  if (thread_.joinable() || state_.size == 1) return;
-  // The application's signals are for its own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { serve(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+Done Mailbox::start_thread() {
+  if (thread_.joinable() || state_.size == 1) return done();
+  RONDO_TRY(thread_, Thread::start(
+                         "messages", [this] { serve(); },
+                         [this](const Error& error) {
+                           std::lock_guard lock(mutex_);
+                           end_all(error);
+                         }));
+  return done();
 }
 
 void Mailbox::serve() {
   const PeerPort& own = state_.host.self();
   const auto moved = [this] {
     std::lock_guard lock(mutex_);
-    return progress();
+    return move();
   };
   while (!closing_.load()) {
     const std::uint32_t seen = HostAtomics::load_acquire(*own.bell);
     if (moved()) continue;
     {
       std::lock_guard lock(mutex_);
-      look_for_ended();
+      (void)or_end([this] { return look_for_ended(), done(); }).ok();
     }
     if (state_.links == nullptr) {
       park<DoorbellAtomics>(

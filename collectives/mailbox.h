@@ -23,15 +23,19 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/result.h"
+#include "base/thread.h"
 #include "collectives/communicator.h"
 #include "collectives/completion.h"
 #include "transport/connection.h"
 
 namespace rondo {
+
+namespace test {
+struct MailboxSeam;  // sets counters and limits of a Mailbox
+}
 
 class Mailbox : public std::enable_shared_from_this<Mailbox> {
  public:
@@ -43,7 +47,7 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
     DataType type = DataType::kUint8;
   };
 
-  // Takes the communicator for itself: nobody else may use it.
+  // Takes the communicator for itself: nobody else may use it. Collective.
   static Result<std::shared_ptr<Mailbox>> open(std::shared_ptr<Communicator> own,
                                                std::size_t eager_bytes);
   // Gives what was sent a moment to leave.
@@ -66,6 +70,7 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   bool flush(std::chrono::steady_clock::time_point deadline);
 
  private:
+  friend struct test::MailboxSeam;
   Mailbox(std::shared_ptr<Communicator> own, std::size_t eager_bytes);
 
   // The first slot of a message says which of these it is; so do all others.
@@ -115,11 +120,23 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
     std::optional<Incoming> incoming;
     std::map<std::uint32_t, Sending> offered;  // without an answer yet
     std::map<std::uint32_t, Receive> granted;  // their data is to come
+    std::uint64_t eager_bytes = 0;             // its own
     bool looks_ended = false;
+    bool refused = false;              // what it sent made no sense
     std::optional<std::string> ended;  // how
   };
 
   // All with the lock.
+  // What throws leaves a message half moved: it ends them all, here and on the peers.
+  template <class Body>
+  auto or_end(Body&& body) {
+    return guarded("messages", body, [this](const Error& error) { end_all(error); });
+  }
+  void end_all(const Error& error);  // needs no memory
+  Result<Request> send_locked(const Envelope& to, const void* data, std::size_t bytes);
+  Result<Request> receive_locked(const Envelope& from, void* out, std::size_t bytes);
+  void cancel_locked(const Completion* request, double waited_seconds);
+  bool move();      // progress() or the end
   bool progress();  // true if something moved
   bool pull(int from);
   bool push(int to);
@@ -130,6 +147,7 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   void finish_arrival(Arrival* arrival);
   bool fits(const Receive& receive, const Envelope& from, std::size_t bytes);
   std::optional<Receive> match(const Envelope& from);
+  std::uint32_t next_id(const Peer& peer);
   void enqueue(int to, Sending sending);
   void deliver_to_self(Sending& sending);
   Done usable(const Envelope& envelope) const;
@@ -139,7 +157,8 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   bool has_left(int rank) const;
   std::string what_has_come(int from) const;
   Done open_connections();
-  void start_thread();
+  Done start_thread();
+  void refuse(int peer, const std::string& what);  // what a peer sent cannot be
   void serve();
 
   std::shared_ptr<Communicator> own_;
@@ -149,11 +168,11 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   std::vector<Peer> peers_;
   std::list<Receive> posted_;
   std::list<Arrival> unexpected_;  // in the order of their first bytes
-  std::uint32_t next_id_ = 1;
+  std::uint32_t last_id_ = 0;      // of an offer
   std::optional<Error> aborted_;
   std::int64_t last_look_ns_ = 0;
   std::atomic<bool> closing_{false};
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace rondo

@@ -30,6 +30,10 @@ std::string Mailbox::what_has_come(int from) const {
 
 void Mailbox::cancel(const Completion* request, double waited) {
   std::lock_guard lock(mutex_);
+  (void)or_end([&] { return cancel_locked(request, waited), done(); }).ok();
+}
+
+void Mailbox::cancel_locked(const Completion* request, double waited) {
   const auto late = [&](std::string text) { return fail(Status::kTimeout, "{}", text); };
   const auto is_it = [&](const auto& each) { return each.request.get() == request; };
 
@@ -91,8 +95,36 @@ void Mailbox::cancel(const Completion* request, double waited) {
 void Mailbox::abort(const Error& error) {
   std::lock_guard lock(mutex_);
   if (aborted_) return;
-  aborted_ = error;
-  fail_all(error);
+  aborted_ = copy_of(error);
+  (void)or_end([&] { return fail_all(error), done(); }).ok();
+}
+
+void Mailbox::end_all(const Error& error) {
+  if (!aborted_) aborted_ = copy_of(error);
+  const auto end = [&](const Request& request) {
+    if (request) request->finish(copy_of(error));
+  };
+  for (Peer& peer : peers_) {
+    for (Sending& each : peer.out) end(each.request);
+    for (auto& [id, each] : peer.offered) end(each.request);
+    for (auto& [id, each] : peer.granted) end(each.request);
+    if (peer.incoming) end(peer.incoming->request);
+    peer.out.clear();
+    peer.offered.clear();
+    peer.granted.clear();
+    peer.incoming.reset();
+  }
+  for (Receive& each : posted_) end(each.request);
+  for (Arrival& each : unexpected_)
+    if (each.claimed) end(each.claimed->request);
+  posted_.clear();
+  unexpected_.clear();
+  (void)guarded("messages", [&] {
+    state_.raise(state_.make_fault(
+        error.status, state_.rank,
+        fmt::format("{} had to end its messages: {}", state_.rank_name(state_.rank), error.text)));
+    return done();
+  }).ok();
 }
 
 void Mailbox::fail_all(const Error& error) {
@@ -150,6 +182,11 @@ void Mailbox::look_for_ended() {
   const std::int64_t now = now_ns();
   if (aborted_ || now - last_look_ns_ < kLookPeriod) return;
   last_look_ns_ = now;
+  if (state_.faulted.load(std::memory_order_acquire) || state_.adopt_peer_fault()) {
+    const Error error = state_.fault->error();
+    aborted_ = error;
+    return fail_all(error);
+  }
   for (int r = 0; r < state_.size; ++r) {
     Peer& peer = peers_[r];
     if (r == state_.rank || peer.ended || !has_left(r)) continue;

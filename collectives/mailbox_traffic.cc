@@ -12,7 +12,7 @@ bool Mailbox::progress() {
   if (aborted_) return false;
   bool moved = state_.links != nullptr && state_.links->progress();
   for (int r = 0; r < state_.size; ++r) {
-    if (peers_[r].from != nullptr) moved |= pull(r);
+    if (peers_[r].from != nullptr && !peers_[r].refused) moved |= pull(r);
     if (!peers_[r].out.empty()) moved |= push(r);
   }
   if (moved && state_.links != nullptr) state_.links->progress();
@@ -90,6 +90,7 @@ bool Mailbox::pull(int from) {
   bool moved = false;
   while (end.ready()) {
     if (!peers_[from].incoming) begin(from, end.record(), end.slot());
+    if (peers_[from].refused) return true;
     if (peers_[from].incoming) take(from, end.slot(), end.bytes());
     end.pop();
     moved = true;
@@ -108,12 +109,21 @@ void Mailbox::begin(int from, const CallRecord& record, const std::byte* slot) {
     auto granted = peer.granted.extract(id);
     Incoming incoming{nullptr, record.count, nullptr, nullptr};
     if (!granted.empty()) {
+      if (granted.mapped().bytes != record.count) {
+        const std::uint64_t wanted = granted.mapped().bytes;
+        peer.granted.insert(std::move(granted));
+        return refuse(from, fmt::format("{} bytes where {} were asked for", record.count, wanted));
+      }
       incoming.out = granted.mapped().out;
       incoming.request = granted.mapped().request;
     }
     peer.incoming = std::move(incoming);
     return;
   }
+  if (record.flags == kEager && record.count > peer.eager_bytes)
+    return refuse(from, fmt::format("a message of {} bytes unasked, while its RONDO_EAGER_BYTES "
+                                    "is {}",
+                                    record.count, peer.eager_bytes));
   const Envelope envelope{from, record.root, record.type};
   std::optional<Receive> receive = match(envelope);
   if (receive && record.flags == kEager) {
@@ -135,6 +145,12 @@ void Mailbox::begin(int from, const CallRecord& record, const std::byte* slot) {
   unexpected_.push_back(std::move(arrival));
   Arrival& kept = unexpected_.back();
   peer.incoming = Incoming{kept.data.data(), record.count, nullptr, &kept};
+}
+
+// Its slots make no sense any more.
+void Mailbox::refuse(int from, const std::string& what) {
+  peers_[from].refused = true;
+  fail_peer(from, fmt::format("{} sent {}", state_.rank_name(from), what));
 }
 
 void Mailbox::take(int from, const std::byte* bytes, std::size_t count) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/env.h"
+#include "base/guard.h"
 #include "base/log.h"
 #include "base/seconds.h"
 #include "collectives/algorithm_filter.h"
@@ -42,7 +43,8 @@ class Creation {
     state_->timeout_seconds.store(request_.options.timeout_seconds);
     RONDO_CHECK_OK(join());
     // Whoever fails now tells all ranks, so that none waits for it until its deadline.
-    if (const Done met = steps_after_join(); !met.ok()) return session_->give_up(met.error());
+    const Done met = guarded("joining the other ranks", [this] { return steps_after_join(); });
+    if (!met.ok()) return session_->give_up(met.error());
     RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->rank,
                state_->size, state_->host.size, state_->facts.hosts);
     return std::move(state_);
@@ -171,7 +173,9 @@ class Creation {
     view.owner = state_.get();
     view.on_mismatch = [](void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
                           std::uint64_t number) {
-      static_cast<CommunicatorState*>(owner)->on_mismatch(peer, mine, theirs, number);
+      auto& state = *static_cast<CommunicatorState*>(owner);
+      (void)state.or_fault([&] { return state.on_mismatch(peer, mine, theirs, number), done(); })
+          .ok();
     };
     state_->install_withdrawal();
     view.on_first_reach = [](void* owner, int peer, std::uint64_t place) {
@@ -184,7 +188,12 @@ class Creation {
         state.committed_bytes += bytes;
         return true;
       }
-      state.raise(state.make_fault(present.status(), state.rank, present.error().text));
+      (void)state
+          .or_fault([&] {
+            state.raise(state.make_fault(present.status(), state.rank, present.error().text));
+            return done();
+          })
+          .ok();
       return false;
     };
   }

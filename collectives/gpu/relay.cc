@@ -86,10 +86,11 @@ bool Relay::progress() {
     for (Line& line : lines_) moved |= line.progress();
     return moved;
   };
-  if (all()) return true;
-  if (!network_->poll()) return false;
+  const bool moved = all();
+  if (!turns_.due(moved)) return moved;
+  if (!network_->poll()) return moved;
   while (auto link = network_->accept()) adopt(std::move(link));
-  return all();
+  return all() || moved;
 }
 
 bool Relay::is_open() const {

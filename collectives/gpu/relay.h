@@ -23,6 +23,7 @@
 #include "base/result.h"
 #include "transport/connection.h"
 #include "transport/net/net.h"
+#include "transport/net/poll_turns.h"
 #include "transport/net/slot_channel.h"
 
 namespace rondo::gpu {
@@ -66,6 +67,7 @@ class Relay {
 
   std::unique_ptr<net::Network> network_;
   std::vector<std::byte> address_;
+  net::PollTurns turns_;
   std::vector<Line> lines_;  // after the network: links go first
 };
 

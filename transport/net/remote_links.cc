@@ -6,6 +6,7 @@
 
 #include "base/atomics.h"
 #include "base/log.h"
+#include "transport/net/poll_turns.h"
 #include "transport/net/remote_peer.h"
 #include "transport/tcp/tcp_network.h"
 
@@ -27,7 +28,12 @@ struct RemoteLinks::State {
   std::vector<std::unique_ptr<RemotePeer>> peers;  // by rank; null: never met
   std::vector<RemotePeer*> met;
   std::vector<std::vector<std::byte>> addresses;
+  net::PollTurns turns;
 
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State();
   Result<RemotePeer*> peer(int rank);
   Result<Line*> line(RemotePeer& peer, int lane);
   Done connect(RemotePeer& peer, Line& line);
@@ -41,6 +47,15 @@ struct RemoteLinks::State {
   bool offer_control(Line& line, std::span<const std::byte> message);
   void note(RemotePeer& peer, const Error& error);
 };
+
+RemoteLinks::State::~State() {
+  for (auto& peer : peers)
+    if (peer)
+      for (auto& line : peer->lines) line->link.reset();
+  for (auto& peer : peers)
+    if (peer)
+      for (auto& line : peer->lines) line->give_back(*network);
+}
 
 Result<RemotePeer*> RemoteLinks::State::peer(int rank) {
   if (rank < 0 || rank >= options.size || rank == options.rank)
@@ -65,9 +80,8 @@ Done RemoteLinks::State::connect(RemotePeer& peer, Line& line) {
 }
 
 Done RemoteLinks::State::give_control_slots(RemotePeer& peer, Line& line) {
-  RONDO_TRY(line.out, net::SlotSender::make(peer.rank, kControlSlots));
-  RONDO_TRY(line.in, net::SlotReceiver::make(peer.rank, kControlSlots));
-  return done();
+  RONDO_CHECK_OK(line.give_sender(*network, peer.rank, kControlSlots));
+  return line.give_receiver(*network, peer.rank, kControlSlots);
 }
 
 Done RemoteLinks::State::open_control(RemotePeer& peer) {
@@ -180,9 +194,12 @@ RemoteLinks::~RemoteLinks() = default;
 
 Result<std::unique_ptr<RemoteLinks>> RemoteLinks::open(RemoteLinksOptions options) {
   auto state = std::make_unique<State>();
-  auto network = tcp::NetworkOptions::from_environment(options.secret);
-  network.rank = options.rank;
-  RONDO_TRY(state->network, tcp::TcpNetwork::open(std::move(network)));
+  state->network = std::move(options.network);
+  if (!state->network) {
+    auto network = tcp::NetworkOptions::from_environment(options.secret);
+    network.rank = options.rank;
+    RONDO_TRY(state->network, tcp::TcpNetwork::open(std::move(network)));
+  }
   RONDO_TRY(state->blob, state->network->listen());
   state->peers.resize(static_cast<std::size_t>(options.size));
   state->options = std::move(options);
@@ -202,25 +219,20 @@ void RemoteLinks::set_control_handler(
 
 Result<Connection*> RemoteLinks::sender(int peer, int lane) {
   RONDO_TRY(Line * line, state_->data(peer, lane));
-  if (!line->out) {
-    RONDO_TRY(line->out, net::SlotSender::make(peer, state_->options.slots));
-    RONDO_TRY(line->out_key, state_->network->register_memory({line->out->memory()}));
-  }
+  RONDO_CHECK_OK(line->give_sender(*state_->network, peer, state_->options.slots));
   return &line->out->connection();
 }
 
 Result<Connection*> RemoteLinks::receiver(int peer, int lane) {
   RONDO_TRY(Line * line, state_->data(peer, lane));
-  if (!line->in) {
-    RONDO_TRY(line->in, net::SlotReceiver::make(peer, state_->options.slots));
-    RONDO_TRY(line->in_key, state_->network->register_memory({line->in->memory()}));
-  }
+  RONDO_CHECK_OK(line->give_receiver(*state_->network, peer, state_->options.slots));
   return &line->in->connection();
 }
 
 bool RemoteLinks::progress() {
-  if (state_->advance()) return true;
-  return state_->network->poll() && state_->advance();
+  const bool moved = state_->advance();
+  if (!state_->turns.due(moved)) return moved;
+  return (state_->network->poll() && state_->advance()) || moved;
 }
 
 Done RemoteLinks::error_of(int peer) const {

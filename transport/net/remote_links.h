@@ -45,6 +45,7 @@ struct RemoteLinksOptions {
   // A message on the control lane has come. Called from progress(); it may call send_control(),
   // nothing else here. The bytes are valid during the call.
   std::function<void(int peer, std::span<const std::byte>)> on_control = {};
+  std::unique_ptr<net::Network> network = {};  // null: TCP, by the environment's variables
 };
 
 class RemoteLinks {

@@ -20,6 +20,29 @@ bool Line::progress() {
   return true;
 }
 
+Done Line::give_sender(Network& network, int peer, const SlotShape& shape) {
+  if (out) return done();
+  RONDO_TRY(SlotSender made, SlotSender::make(peer, shape));
+  RONDO_TRY(out_key, network.register_memory({made.memory()}));
+  out = std::move(made);
+  return done();
+}
+
+Done Line::give_receiver(Network& network, int peer, const SlotShape& shape) {
+  if (in) return done();
+  RONDO_TRY(SlotReceiver made, SlotReceiver::make(peer, shape));
+  RONDO_TRY(in_key, network.register_memory({made.memory()}));
+  in = std::move(made);
+  return done();
+}
+
+void Line::give_back(Network& network) {
+  if (out) network.deregister_memory(out_key);
+  if (in) network.deregister_memory(in_key);
+  out.reset();
+  in.reset();
+}
+
 Line* RemotePeer::data_line(int lane) const {
   for (const auto& line : lines)
     if (line->lane == lane && lane != kControlLane) return line.get();

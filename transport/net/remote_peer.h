@@ -15,16 +15,21 @@ namespace rondo::net {
 // One link and the channels on it. A line without a link waits for the peer to connect.
 struct Line {
   int lane = 0;
-  std::unique_ptr<Link> link;
   std::optional<SlotSender> out;
   std::optional<SlotReceiver> in;
   MemoryKey out_key = 0;
   MemoryKey in_key = 0;
+  std::unique_ptr<Link> link;  // last: it ends before the slots that it reads and writes
 
   bool live() const { return link && link->state() != LinkState::kEnded; }
   bool ended() const { return link && link->state() == LinkState::kEnded; }
   bool flushed() const { return !out || out->flushed() || ended(); }
   bool progress();
+
+  // Slots, registered with the network until give_back().
+  Done give_sender(Network& network, int peer, const SlotShape& shape);
+  Done give_receiver(Network& network, int peer, const SlotShape& shape);
+  void give_back(Network& network);  // once the link has gone
 };
 
 struct RemotePeer {

@@ -1,0 +1,133 @@
+// What RemoteLinks asks of a network: in which order it lets go, and that it looks at all of it.
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "kernels/host/slots.h"
+#include "transport/net/remote_links.h"
+
+namespace rondo::net {
+namespace {
+
+// What the links of a network did, as seen by the network.
+struct Record {
+  int registered = 0, live_links = 0, polls = 0;
+  bool unregistered_under_a_link = false;
+  bool someone_waits = false;  // a peer has opened a link, which poll() shows
+};
+
+// Takes every message at once, and never has one.
+class EagerLink final : public Link {
+ public:
+  EagerLink(const LinkName& name, Record& record) : name_(name), record_(record) {
+    ++record_.live_links;
+  }
+  ~EagerLink() override {
+    // As an adapter that still works on the memory would.
+    if (!room_.empty()) room_[0] = std::byte{1};
+    --record_.live_links;
+  }
+  const LinkName& name() const override { return name_; }
+  std::optional<Request> isend(const CallRecord&, std::span<const std::byte>, MemoryKey,
+                               std::uint32_t) override {
+    return Request{sent_++, true};
+  }
+  std::optional<Request> irecv(CallRecord&, std::span<std::byte> room, MemoryKey) override {
+    room_ = room;
+    return Request{received_++, false};
+  }
+  Completion test(Request request) const override { return {request.sending, 0, 0}; }
+  bool progress() override { return false; }
+  LinkState state() const override { return LinkState::kOpen; }
+  const Error& error() const override { return error_; }
+  void close() override {}
+
+ private:
+  const LinkName name_;
+  Record& record_;
+  const Error error_;
+  std::span<std::byte> room_;
+  std::uint64_t sent_ = 0, received_ = 0;
+};
+
+class CountingNetwork final : public Network {
+ public:
+  explicit CountingNetwork(Record& record) : record_(record) {}
+  std::string_view name() const override { return "counting"; }
+  Result<std::vector<std::byte>> listen() override { return std::vector<std::byte>(1); }
+  Result<std::unique_ptr<Link>> connect(const LinkName& name, std::span<const std::byte>) override {
+    return std::unique_ptr<Link>(new EagerLink(name, record_));
+  }
+  std::unique_ptr<Link> accept() override {
+    if (!shown_) return nullptr;
+    shown_ = false;
+    return std::make_unique<EagerLink>(LinkName{0, 1, kPointToPointLane}, record_);
+  }
+  bool takes(Memory::Kind) const override { return true; }
+  Result<MemoryKey> register_memory(const Memory&) override {
+    return MemoryKey(++record_.registered);
+  }
+  void deregister_memory(MemoryKey) override {
+    --record_.registered;
+    record_.unregistered_under_a_link |= record_.live_links > 0;
+  }
+  bool poll() override {
+    ++record_.polls;
+    shown_ = std::exchange(record_.someone_waits, false);
+    return shown_;
+  }
+  int poll_fd() const override { return -1; }
+
+ private:
+  Record& record_;
+  bool shown_ = false;
+};
+
+std::unique_ptr<RemoteLinks> links_of(int rank, Record& record) {
+  RemoteLinksOptions options;
+  options.rank = rank;
+  options.size = 3;
+  options.slots = {4096, 4};
+  options.network = std::make_unique<CountingNetwork>(record);
+  auto links = RemoteLinks::open(std::move(options));
+  if (!links.ok()) return nullptr;
+  (*links)->set_peers(std::vector<std::vector<std::byte>>(3, std::vector<std::byte>(1)));
+  return std::move(links).value();
+}
+
+TEST(RemoteLinksOrder, LinksEndBeforeTheirMemoryIsDeregisteredAndUnmapped) {
+  Record record;
+  auto links = links_of(0, record);
+  ASSERT_NE(links, nullptr);
+  ASSERT_TRUE(links->sender(1, kCollectiveLane).ok());
+  ASSERT_TRUE(links->receiver(1, kCollectiveLane).ok());
+  ASSERT_TRUE(links->send_control(1, std::vector<std::byte>(10)).ok());
+  links->progress();
+  EXPECT_EQ(record.live_links, 2);
+  EXPECT_EQ(record.registered, 4);  // slots both ways, of data and of control
+  links.reset();
+  EXPECT_EQ(record.live_links, 0);
+  EXPECT_EQ(record.registered, 0);
+  EXPECT_FALSE(record.unregistered_under_a_link);
+}
+
+TEST(RemoteLinksOrder, ALineThatKeepsMovingHidesNoPeer) {
+  Record record;
+  auto links = links_of(1, record);
+  ASSERT_NE(links, nullptr);
+  auto busy = links->sender(2, kCollectiveLane);
+  ASSERT_TRUE(busy.ok());
+  ASSERT_TRUE(links->sender(0, kPointToPointLane).ok());  // rank 0 is the one that connects
+  EXPECT_EQ(record.live_links, 2);                        // and control to rank 0
+  record.someone_waits = true;
+  host::SendEnd<> end(**busy);
+  for (int i = 0; i < 1000; ++i) {
+    if (end.ready()) end.push(0, {});
+    ASSERT_TRUE(links->progress());
+  }
+  EXPECT_EQ(record.live_links, 3) << "the link that rank 0 opened was never looked at";
+  EXPECT_LT(record.polls, 100) << "a busy line is not held up by system calls";
+}
+
+}  // namespace
+}  // namespace rondo::net

@@ -77,7 +77,7 @@ class Joining {
   }
 
   Done enter_rendezvous() {
-    const Place place{contents_.port, contents_.addresses};
+    const Place place{contents_.port, net::on_links_here(contents_.addresses)};
     const std::string what = fmt::format("rank {} of {} was joining the rendezvous at {}",
                                          request_.rank, request_.size, text_of(place));
     const auto grace = contents_.served_by_rank_zero
@@ -119,7 +119,8 @@ class Joining {
     const int parent = state_.tree.parent();
     const std::string what =
         fmt::format("rank {} was connecting to rank {}", request_.rank, parent);
-    auto link = connect({.place = table.parent,
+    const Place place{table.parent.port, net::on_links_here(table.parent.addresses)};
+    auto link = connect({.place = place,
                          .key = key_,
                          .endpoint = endpoint_of(parent),
                          .join = introduction(),
@@ -220,7 +221,8 @@ Result<std::unique_ptr<Session>> Session::join(const JoinRequest& request) {
     RONDO_TRY(state->secret, session_secret(Secret(contents.secret)));
     const auth::Key key(contents.secret, state->secret.bytes());
     if (contents.served_by_rank_zero && request.rank == 0)
-      RONDO_CHECK_OK(ServerRegistry::instance().serve_at(contents.addresses, key));
+      RONDO_CHECK_OK(
+          ServerRegistry::instance().serve_at(net::on_links_here(contents.addresses), key));
     RONDO_CHECK_OK(Joining(request, contents, *state).run());
     RONDO_INFO(kBootstrap, "rank {} of {} joined at {}", request.rank, request.size,
                text_of({contents.port, contents.addresses}));

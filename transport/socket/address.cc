@@ -69,6 +69,16 @@ SocketAddress SocketAddress::with_port(std::uint16_t port) const {
   return copy;
 }
 
+std::uint32_t SocketAddress::scope() const {
+  return family() == AF_INET6 ? storage_.v6.sin6_scope_id : 0;
+}
+
+SocketAddress SocketAddress::with_scope(std::uint32_t scope) const {
+  SocketAddress copy = *this;
+  if (family() == AF_INET6) copy.storage_.v6.sin6_scope_id = scope;
+  return copy;
+}
+
 bool SocketAddress::loopback() const {
   if (family() == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&storage_.v6.sin6_addr);
   return family() == AF_INET && ip()[0] == 127;

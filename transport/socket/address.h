@@ -34,8 +34,10 @@ class SocketAddress {
   std::span<const unsigned char> ip() const;  // 4 or 16 bytes, in network order
   std::uint16_t port() const;
   SocketAddress with_port(std::uint16_t port) const;
+  std::uint32_t scope() const;  // of IPv6: the number of an interface here; 0: none
+  SocketAddress with_scope(std::uint32_t scope) const;
   bool loopback() const;
-  bool link_local() const;   // IPv6 fe80::/10: means nothing to another host
+  bool link_local() const;   // IPv6 fe80::/10: of one link, which the scope names
   std::string text() const;  // "10.0.0.1:4000", "[::1]:4000"
   friend bool operator==(const SocketAddress& a, const SocketAddress& b) {
     return a.text() == b.text();

@@ -20,7 +20,7 @@ Result<std::vector<Interface>> all_interfaces() {
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if ((entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_RUNNING) == 0) continue;
     const auto address = SocketAddress::from(entry->ifa_addr);
-    if (address.valid() && !address.link_local()) all.push_back({entry->ifa_name, address});
+    if (address.valid()) all.push_back({entry->ifa_name, address});
   }
   return all;
 }
@@ -63,13 +63,39 @@ Result<int> parse_family(std::string_view text) {
 
 std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::string_view ifname,
                                          int family) {
-  std::vector<Interface> of_family;
-  for (const Interface& one : all)
-    if (family == AF_UNSPEC || one.address.family() == family) of_family.push_back(one);
-  if (!ifname.empty()) return admitted(of_family, ifname);
-  for (const char* tier : {"ib", "^lo,docker,virbr", "docker,virbr", "lo"})
-    if (auto found = admitted(of_family, tier); !found.empty()) return found;
+  for (const bool link_local : {false, true}) {
+    std::vector<Interface> of_family;
+    for (const Interface& one : all)
+      if ((family == AF_UNSPEC || one.address.family() == family) &&
+          one.address.link_local() == link_local)
+        of_family.push_back(one);
+    for (const std::string_view tier : {"ib", "^lo,docker,virbr", "docker,virbr", "lo"})
+      if (auto found = admitted(of_family, ifname.empty() ? tier : ifname); !found.empty())
+        return found;
+  }
   return {};
+}
+
+std::vector<SocketAddress> on_links(std::span<const SocketAddress> addresses,
+                                    std::span<const Interface> own) {
+  std::vector<SocketAddress> reachable;
+  for (const SocketAddress& address : addresses) {
+    if (!address.link_local() || address.scope() != 0) {
+      reachable.push_back(address);
+      continue;
+    }
+    for (const Interface& one : own)
+      if (one.address.link_local()) reachable.push_back(address.with_scope(one.address.scope()));
+  }
+  return reachable;
+}
+
+std::vector<SocketAddress> on_links_here(std::span<const SocketAddress> addresses) {
+  const bool any = std::any_of(addresses.begin(), addresses.end(),
+                               [](const SocketAddress& one) { return one.link_local(); });
+  if (any)
+    if (const auto own = all_interfaces(); own.ok()) return on_links(addresses, *own);
+  return {addresses.begin(), addresses.end()};
 }
 
 Result<std::vector<Interface>> usable_interfaces() {

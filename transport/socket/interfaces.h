@@ -3,8 +3,8 @@
 // NCCL_SOCKET_IFNAME has NCCL's grammar: comma-separated prefixes of interface names; a leading '^'
 // excludes them, '=' asks for exact names, "^=" excludes exact names. Unset: InfiniBand interfaces
 // (ib...), else all but lo, docker and virbr, else docker and virbr, else lo.
-// NCCL_SOCKET_FAMILY=AF_INET or AF_INET6 restricts the family. IPv6 link-local addresses are left
-// out: they mean nothing to another host.
+// NCCL_SOCKET_FAMILY=AF_INET or AF_INET6 restricts the family. IPv6 link-local addresses count only
+// where no other matches: which link they belong to, whoever connects has to find out.
 // Cost: one getifaddrs(3), about 50 us.
 //
 //   RONDO_TRY(auto interfaces, usable_interfaces());
@@ -24,6 +24,13 @@ struct Interface {
   std::string name;
   SocketAddress address;  // port 0
 };
+
+// What a peer's addresses are from here: its interfaces' numbers mean nothing on this host, so that
+// a link-local address without one is tried on every link of `own` that has such addresses.
+std::vector<SocketAddress> on_links(std::span<const SocketAddress> addresses,
+                                    std::span<const Interface> own);
+// On the links of this host. Asks for them only where there is a link-local address.
+std::vector<SocketAddress> on_links_here(std::span<const SocketAddress> addresses);
 
 class InterfaceFilter {
  public:

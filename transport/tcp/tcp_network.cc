@@ -45,6 +45,7 @@ Result<std::unique_ptr<net::Link>> TcpNetwork::connect(const net::LinkName& name
   if (!candidates)
     return fail(Status::kInternalError, "the {} bytes that rank {} gave are no TCP addresses",
                 address.size(), name.to);
+  if (auto here = net::on_links_here(*candidates); !here.empty()) candidates = std::move(here);
   const int sockets = name.lane == net::kControlLane ? 1 : options_.sockets;
   auto connector =
       std::make_unique<Connector>(poller_, options_.secret, endpoint_of(options_.purpose, name.to),

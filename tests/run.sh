@@ -3,6 +3,7 @@
 # of fuzzing, under PyTorch and CuPy.
 #   bash tests/run.sh                      stages dev, simt, cuda, asan, tsan, fuzz, torch, clients
 #   bash tests/run.sh dev asan             the stages that are named
+#   bash tests/run.sh faults               every Nth call of the system's fails: hours
 #   bash tests/run.sh tsan_all             all tests that TSan can run, not only the quick ones
 #   bash tests/run.sh gpu_check            tests/gpu/check.sh, all that an emulated GPU can answer
 #                                          (ONLY=ring.* for a part; 10 minutes of two cores)
@@ -204,6 +205,8 @@ stage_clients() {
   fi
 }
 
+# All of it; a part: build/dev/bin/fault_sweep threads init socket
+stage_faults() { build dev fault_sweep && build/dev/bin/fault_sweep; }
 stage_torch_imports() { python3 tests/torch/cuda_wheels/check.py --refresh; }
 stage_torch_preload() {
   build release nccl_shared

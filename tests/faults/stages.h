@@ -1,0 +1,66 @@
+// What one rank of a job does, stage by stage, through the C API.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/rondo.h"
+#include "tests/faults/job.h"
+
+namespace rondo::test {
+
+// Where rank 0 leaves the ticket of a round.
+struct Meeting {
+  std::atomic<int> state;  // 0: none yet, 1: it is there, 2: there will be none
+  ncclUniqueId ticket;
+};
+
+class Rank {
+ public:
+  Rank(int rank, int size) : rank_(rank), size_(size) { requests_.reserve(16); }
+
+  bool run(Stage stage, Meeting& meeting);
+  // Whatever is left of the round.
+  void finish();
+
+  std::string error;  // of the round: what failed, and the last error
+
+ private:
+  bool init(Meeting& meeting);
+  bool call(ncclComm_t comm);
+  bool stream();
+  bool message();
+  bool split();
+  bool destroy();
+  bool succeeded(ncclResult_t result, const char* what);
+  bool sums(ncclComm_t comm, std::size_t count, cudaStream_t stream);
+
+  const int rank_, size_;
+  ncclComm_t comm_ = nullptr;
+  std::vector<rondoRequest_t> requests_;
+  // Messages may still be under way into these when a stage has failed.
+  std::vector<float> in_ = std::vector<float>(kMostFloats, 1.0f);
+  std::vector<float> out_ = std::vector<float>(kMostFloats);
+  static constexpr std::size_t kMostFloats = 1 << 18;
+};
+
+// One thread for each; they exist before go() and have ended after it.
+class OnThreads {
+ public:
+  OnThreads(std::size_t count, std::function<void(std::size_t)> body);
+  void go();
+
+ private:
+  std::atomic<bool> open_{false};
+  std::atomic<std::size_t> done_{0};
+  std::atomic<bool> leave_{false};
+  std::function<void(std::size_t)> body_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace rondo::test

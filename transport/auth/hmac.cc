@@ -1,11 +1,17 @@
 #include "transport/auth/hmac.h"
 
 #define OPENSSL_SUPPRESS_DEPRECATED  // NOLINT: the plain functions are wanted, see the header
+#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "base/fd.h"
 
 namespace rondo::auth {
 namespace {
@@ -68,7 +74,15 @@ bool same_digest(std::span<const std::byte> a, std::span<const std::byte> b) {
 
 Digest random_digest() {
   Digest digest;
-  while (getrandom(digest.data(), digest.size(), 0) != static_cast<ssize_t>(digest.size())) {
+  const auto bytes = static_cast<ssize_t>(digest.size());
+  while (getrandom(digest.data(), digest.size(), 0) != bytes) {
+    if (errno == EINTR) continue;
+    // Refused by a filter of system calls, or older than Linux 3.17.
+    const int error = errno;
+    const Fd device(::open("/dev/urandom", O_RDONLY | O_CLOEXEC));
+    if (device && ::read(device.get(), digest.data(), digest.size()) == bytes) break;
+    throw std::system_error(error, std::generic_category(),
+                            "no random bytes, neither by getrandom nor from /dev/urandom");
   }
   return digest;
 }

@@ -1,0 +1,69 @@
+// Counters that grow with every call, over the end of 32 bits.
+#include <gtest/gtest.h>
+
+#include "tests/support/mailbox_seam.h"
+#include "tests/support/ranks.h"
+#include "transport/tcp/message_header.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr std::uint64_t kNearTheEnd = (std::uint64_t{1} << 32) - 2;
+
+// As if so many calls and steps, and slots between all pairs, had been before.
+void move_on(CommunicatorState& state, std::uint64_t to) {
+  host::HostRank& view = state.host;
+  view.sequence = view.step = to;
+  HostAtomics::store_release(view.self().steps->step, to);
+  HostAtomics::store_release(view.self().steps->sequence, to);
+  for (int peer = 0; peer < state.size; ++peer) {
+    if (peer == state.rank) continue;
+    const auto out = state.connections->to(peer, 0);
+    ASSERT_TRUE(out.ok());
+    HostAtomics::store_release(*(*out)->tail, to);
+    HostAtomics::store_release(*(*out)->head, to);
+  }
+}
+
+TEST(Counters, OfCallsStepsAndSlotsPassTheEndOf32Bits) {
+  constexpr int kRanks = 3;
+  const Communicators comms = make_communicators(kRanks);
+  std::vector<std::shared_ptr<Mailbox>> boxes(kRanks);
+  run_ranks(comms, [&](Communicator& comm) {
+    boxes[comm.rank()] = Mailbox::open(comms[comm.rank()], 64).value();
+  });
+  for (const auto& box : boxes) move_on(MailboxSeam::state(*box), kNearTheEnd);
+  run_ranks(comms, [](Communicator& comm) {
+    for (int i = 0; i < 20; ++i)
+      for (const std::size_t count : {1u, 5000u, 300'000u}) {
+        std::vector<float> in(count, 1.0f + static_cast<float>(i)), out(count);
+        Call call;
+        call.record = {count, Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 0, -1};
+        call.send = in.data();
+        call.receive = out.data();
+        const Done summed = comm.run({&call, 1});
+        ASSERT_TRUE(summed.ok()) << summed.error().text;
+        EXPECT_EQ(out.front(), kRanks * in.front());
+        EXPECT_EQ(out.back(), kRanks * in.front());
+        call.record = {count, Collective::kBroadcast, DataType::kFloat32, RedOp::kSum, 0, i % 3};
+        const Done sent = comm.run({&call, 1});
+        ASSERT_TRUE(sent.ok()) << sent.error().text;
+        EXPECT_EQ(out.back(), in.front());
+      }
+  });
+  for (const auto& box : boxes) EXPECT_GT(MailboxSeam::state(*box).host.sequence, kNearTheEnd + 2);
+}
+
+TEST(Counters, OfMessagesOnALinkPassTheEndOf32Bits) {
+  for (std::uint64_t number = kNearTheEnd; number < kNearTheEnd + 5; ++number) {
+    tcp::MessageHeader header;
+    header.number = static_cast<std::uint32_t>(number);
+    const auto bytes = std::as_bytes(std::span<tcp::MessageHeader, 1>(&header, 1));
+    EXPECT_TRUE(tcp::parse_header(bytes, number));
+    EXPECT_FALSE(tcp::parse_header(bytes, number + 1));
+    EXPECT_FALSE(tcp::parse_header(bytes, number - 1));
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -110,10 +110,15 @@ net::LinkState TcpLink::state() const {
   return connector_ ? net::LinkState::kOpening : net::LinkState::kOpen;
 }
 
-void TcpLink::close() {
+// Needs no memory.
+void TcpLink::end_streams() {
   for (const auto& stream : streams_) close_gently(*stream);
   streams_.clear();
   connector_.reset();
+}
+
+void TcpLink::close() {
+  end_streams();
   fail_with("closed by this rank");
 }
 

@@ -28,7 +28,7 @@ class TcpLink final : public net::Link {
           std::unique_ptr<Connector> connector);
   TcpLink(const net::LinkName& name, const Vigilance& vigilance, std::string peer_address,
           std::vector<std::unique_ptr<Stream>> streams);
-  ~TcpLink() override { TcpLink::close(); }
+  ~TcpLink() override { end_streams(); }
 
   const net::LinkName& name() const override { return name_; }
   std::optional<net::Request> isend(const CallRecord& record, std::span<const std::byte> body,
@@ -42,6 +42,7 @@ class TcpLink final : public net::Link {
   void close() override;
 
  private:
+  void end_streams();
   void open(std::vector<std::unique_ptr<Stream>> streams);
   void fail_with(const std::string& why);
 

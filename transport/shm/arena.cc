@@ -56,8 +56,10 @@ Result<void*> Arena::allocate(std::size_t bytes) {
     if (wanted < bytes || wanted > memory_ || used_bytes_ > memory_ - wanted)
       return fail(Status::kSystemError,
                   "cannot allocate {} bytes: the machine has {} bytes of memory", bytes, memory_);
+    auto place = used_.extract(used_.emplace(nullptr, wanted).first);  // before anything is taken
     RONDO_TRY(pointer, take(wanted));
-    used_.emplace(pointer, wanted);
+    place.key() = pointer;
+    used_.insert(std::move(place));
     used_bytes_ += wanted;
   }
   if (Done present = commit(pointer, wanted, "an ncclMemAlloc buffer"); !present.ok()) {
@@ -83,8 +85,11 @@ Result<std::byte*> Arena::take(std::size_t bytes) {
   }
   std::byte* const pointer = best->first;
   const std::size_t left = best->second - bytes;
-  from->free.erase(best);
-  if (left > 0) from->free.emplace(pointer + bytes, left);
+  auto rest = from->free.extract(best);  // needs no memory from here on
+  if (left == 0) return pointer;
+  rest.key() = pointer + bytes;
+  rest.mapped() = left;
+  from->free.insert(std::move(rest));
   return pointer;
 }
 

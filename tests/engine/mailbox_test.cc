@@ -40,8 +40,8 @@ TEST(Mailbox, NumbersOffersRoundTheEndOfTheirCounter) {
   for (int i = 0; i < kMessages; ++i)
     sending.push_back(two.box[0]->send({.peer = 1, .tag = i}, sent[i].data(), sent[i].size()));
   // The offers are there before anybody asks for them.
-  ASSERT_TRUE(two.box[0]->flush(std::chrono::steady_clock::now() + kPatience));
-  for (int i = 0; i < 50; ++i) two.box[1]->help();
+  for (int i = 0; i < 200; ++i)
+    for (const auto& box : two.box) box->help();
   for (int i = 0; i < kMessages; ++i) {
     Bytes got(1000);
     const auto receiving = two.box[1]->receive({.peer = 0, .tag = i}, got.data(), got.size());
@@ -59,7 +59,9 @@ TEST(Mailbox, TakesNoMoreUnaskedThanItsPeerMaySend) {
   ASSERT_TRUE(TwoMailboxes::finish(two.box[0]->send({.peer = 1}, much.data(), much.size())));
   Bytes got(kEager);
   const auto receiving = two.box[1]->receive({.peer = 0}, got.data(), got.size());
-  if (receiving.ok()) ASSERT_TRUE(TwoMailboxes::finish(receiving));
+  if (receiving.ok()) {
+    ASSERT_TRUE(TwoMailboxes::finish(receiving));
+  }
   const Error& error = receiving.ok() ? (*receiving)->result().error() : receiving.error();
   EXPECT_EQ(error.status, Status::kRemoteError);
   EXPECT_NE(error.text.find("rank 0 (pid"), std::string::npos) << error.text;

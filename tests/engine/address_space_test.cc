@@ -69,7 +69,7 @@ TEST_P(LimitedAddressSpace, HoldsAllRanksAndTheirBuffersAreUsedInPlace) {
     seat.expect(limit(RLIMIT_AS, rlim_t{1} * GetParam().gigabytes << 30), "setrlimit");
     seat.comm = join(seat);
     if (!seat.comm) return;
-    const Case c{Collective::kAllGather, DataType::kInt32, RedOp::kSum, seat.size, 0, 300'000, 7};
+    const Case c{Collective::kAllGather, DataType::kInt32, RedOp::kSum, seat.size, 0, 100'000, 7};
     const std::uint64_t before = seat.comm->memory().shared_bytes;
     for (int turn = 0; turn < 3; ++turn) {
       const std::string wrong = check_call(*seat.comm, c, false, 0, Memory::kMapped);
@@ -82,7 +82,7 @@ TEST_P(LimitedAddressSpace, HoldsAllRanksAndTheirBuffersAreUsedInPlace) {
   ranks.check_expectations();
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, LimitedAddressSpace, testing::Values(Limited{4, 4}, Limited{16, 8}),
+INSTANTIATE_TEST_SUITE_P(Ranks, LimitedAddressSpace, testing::Values(Limited{4, 4}, Limited{8, 6}),
                          [](const auto& info) {
                            return fmt::format("{}In{}G", info.param.ranks, info.param.gigabytes);
                          });

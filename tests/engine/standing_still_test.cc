@@ -134,7 +134,6 @@ void run_rank(RankSeat& seat, const Variant& variant, bool apart) {
   auto comm = Communicator::create(request);
   if (!comm.ok()) return seat.expect(false, comm.error().text);
   seat.comm = *comm;
-  seat.comm->set_timeout(kLimit);
   auto in = std::make_unique<Buffer>(), out = std::make_unique<Buffer>();
   in->fill(1);
   Call call;
@@ -149,7 +148,9 @@ void run_rank(RankSeat& seat, const Variant& variant, bool apart) {
   Done result;
   for (int turn = 0; result.ok(); ++turn) {
     result = seat.comm->run({&call, 1});
-    if (turn == 2) seat.mark(1);
+    if (turn != 2) continue;
+    if (seat.rank == 0) seat.comm->set_timeout(kLimit);
+    seat.mark(1);
   }
   if (seat.rank == 1) return seat.report(result);
   if (variant.frees) {

@@ -69,20 +69,23 @@ Done exchange(rondoLaunch_t handle, std::span<const std::byte> mine, const void*
 
 }  // namespace
 
-RONDO_EXPORT ncclResult_t rondoLaunchMeet(rondoLaunch_t* launch, int rank, int size, int localSize,
-                                          unsigned round, double seconds) {
+RONDO_FUNCTION(ncclResult_t, rondoLaunchMeet, rondoLaunch_t* launch, int rank, int size,
+               int localSize, unsigned round, double seconds) {
   return report(meet(launch, {rank, size, localSize, round}, seconds));
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoLaunchExchange(rondoLaunch_t launch, const void* mine, size_t bytes,
-                                              const void** all, size_t* sizes, double seconds) {
+RONDO_FUNCTION(ncclResult_t, rondoLaunchExchange, rondoLaunch_t launch, const void* mine,
+               size_t bytes, const void** all, size_t* sizes, double seconds) {
   return report(
       exchange(launch, {static_cast<const std::byte*>(mine), bytes}, all, sizes, seconds));
 }
+RONDO_CATCH
 
-RONDO_EXPORT ncclResult_t rondoLaunchLeave(rondoLaunch_t launch) {
+RONDO_FUNCTION(ncclResult_t, rondoLaunchLeave, rondoLaunch_t launch) {
   HandleState state;
   if (launches().remove(launch, &state)) return ncclSuccess;
   return report(
       fail(Status::kInvalidArgument, "LaunchLeave : no launch of rondoLaunchMeet in this process"));
 }
+RONDO_CATCH

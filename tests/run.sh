@@ -104,7 +104,7 @@ many_seeds() {
 # What has threads, pointers, processes or bytes from outside. The widest sweeps, and what proves
 # algorithms on expressions instead of data, stay with dev; so do programs that are not sanitized.
 not_sanitized='Checker|Explorer|Ranks/CollectivesTest.*/[45]|/n(8|16)$|AtAnyMoment|Large|Exhaustive'
-not_sanitized+='|Mutant\.|^Models/|_NOT_BUILT|^abi\.|^launch\.|^net\.|^Simt|^Gpu'
+not_sanitized+='|Mutant\.|^Models/|_NOT_BUILT|^abi\.|^launch\.|^net\.|^trust\.|^Simt|^Gpu'
 
 # The child of such a fork may find the allocator of ASan locked by a thread that it does not have.
 forks_beside_threads='BootstrapChildren.*Process|BootstrapFaults.AProcess|SessionOfProcesses'

@@ -32,7 +32,7 @@ struct Host {
     address = net::local_address(listeners[0]).value();
     acceptor = Acceptor::open(std::move(listeners), {.endpoint = "host"}).value();
   }
-  Secret secret_for(const Tag& tag) {
+  KnownSecret secret_for(const Tag& tag) {
     if (known && tag == tag_of(secret)) return {&secret, false};
     return {nullptr, may_come};
   }

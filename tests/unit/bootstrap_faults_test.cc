@@ -348,7 +348,8 @@ TEST(BootstrapFaults, AnotherEndpointOfTheSameSecretIsRefused) {
     while (!stop) {
       pollfd entry{acceptor->poll_fd(), POLLIN, 0};
       poll(&entry, 1, 10);
-      arrived += acceptor->serve([&](const auth::Tag&) { return auth::Secret{&secret}; }).size();
+      arrived +=
+          acceptor->serve([&](const auth::Tag&) { return auth::KnownSecret{&secret}; }).size();
     }
   });
   const Place place{port, lo};

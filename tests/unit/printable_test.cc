@@ -25,7 +25,7 @@ TEST(Printable, EscapesWhatIsNotUtf8) {
 }
 
 TEST(Printable, IndentsFurtherLines) {
-  EXPECT_EQ(printable_lines("first\nsecond\n  third\n"), "first\n second\n  third\n ");
+  EXPECT_EQ(printable_lines("first\nsecond\n  third\n"), "first\n second\n  third\n");
   EXPECT_EQ(printable_lines("one\x1b"), "one\\x1b");
 }
 

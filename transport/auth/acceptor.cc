@@ -123,7 +123,7 @@ void Acceptor::hear(Visitor& visitor, const SecretOf& secret_of, std::vector<Arr
   Handshake& handshake = visitor.handshake;
   while (!visitor.gone) {
     if (handshake.state() == Handshake::State::kTurn) {
-      const Secret secret = secret_of(handshake.tag());
+      const KnownSecret secret = secret_of(handshake.tag());
       if (secret.known == nullptr) {
         visitor.gone = !secret.may_come;
         visitor.ready = false;
@@ -160,6 +160,12 @@ bool Acceptor::make_room(Clock::time_point now) {
   least->gone = true;
   remove_gone();
   return true;
+}
+
+void Acceptor::drop_visitors() {
+  visitors_.clear();
+  accept_again_ = {};
+  listen(true);
 }
 
 void Acceptor::remove_gone() {

@@ -36,7 +36,7 @@ struct Arrival {
 };
 
 // What an acceptor knows of the secret that a tag names.
-struct Secret {
+struct KnownSecret {
   const Digest* known = nullptr;
   bool may_come = false;  // not known yet: the visitor may wait for it
 };
@@ -44,7 +44,7 @@ struct Secret {
 class Acceptor {
  public:
   using Clock = std::chrono::steady_clock;
-  using SecretOf = std::function<Secret(const Tag&)>;
+  using SecretOf = std::function<KnownSecret(const Tag&)>;
   struct Options {
     std::string endpoint;  // as connectors name it
     std::function<bool(int fd)>
@@ -62,6 +62,8 @@ class Acceptor {
   Clock::time_point next_deadline() const;
   bool has_deadline() const { return !visitors_.empty() || accept_again_ != Clock::time_point(); }
   std::size_t unproven() const { return visitors_.size(); }
+  // Nobody is served for now: who has not arrived goes, and comes again.
+  void drop_visitors();
 
   // min(64, RLIMIT_NOFILE / 8), at least 1.
   static std::size_t most_unproven();

@@ -85,8 +85,10 @@ class Attempt {
   void shake() {
     const Done moved = auth::move(*handshake_, socket_.get());
     if (moved.ok()) return;
-    if (handshake_->state() == Handshake::State::kRefused)
+    if (handshake_->state() == Handshake::State::kRefused) {
+      other_secret_ = handshake_->proof_failed();
       return fail_with(moved.error().text, false);
+    }
     const std::string dropped = connected_text();
     fail_with("", false);
     trouble_ = dropped;

@@ -93,6 +93,8 @@ bool RendezvousServer::take_orders() {
   if (temporary_) {
     closing_ = true;
     acceptor_.reset();
+  } else {
+    acceptor_->drop_visitors();
   }
   return false;
 }
@@ -141,7 +143,7 @@ void RendezvousServer::turn() {
       if (room->open() && room->key().tag == tag) return room.get();
     return nullptr;
   };
-  auto arrivals = acceptor_->serve([&](const auth::Tag& tag) -> auth::Secret {
+  auto arrivals = acceptor_->serve([&](const auth::Tag& tag) -> auth::KnownSecret {
     Room* room = room_of(tag);
     return {room != nullptr ? &room->key().secret : nullptr, true};
   });

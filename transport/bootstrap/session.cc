@@ -149,7 +149,7 @@ class Joining {
       if (server_.valid()) entries.push_back(server_.entry());
       RONDO_TRY([[maybe_unused]] const bool ready,
                 net::wait_until(entries, acceptor_->next_deadline(), longer, what));
-      auto arrivals = acceptor_->serve([&](const auth::Tag& tag) -> auth::Secret {
+      auto arrivals = acceptor_->serve([&](const auth::Tag& tag) -> auth::KnownSecret {
         return {tag == key_.tag ? &key_.secret : nullptr};
       });
       for (auth::Arrival& arrival : arrivals) missing -= seat(std::move(arrival)) ? 1 : 0;

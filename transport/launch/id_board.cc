@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -13,9 +12,9 @@
 #include <cstring>
 #include <fstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
+#include "base/log.h"
 namespace rondo::launch {
 namespace {
 
@@ -97,17 +96,10 @@ Result<std::unique_ptr<IdBoard>> IdBoard::show(const Secret& name, const UniqueI
   if (bind(listener.get(), address.get(), address.length) != 0 || listen(listener.get(), 4096) != 0)
     return fail_errno(errno, "rank 0 cannot listen on a Unix socket");
   std::unique_ptr<IdBoard> board(new IdBoard(std::move(listener), std::move(bell), id));
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's handlers run on its own threads
-  Done started = done();
-  try {
-    board->thread_ = std::thread([made = board.get()] { made->serve(); });
-  } catch (const std::system_error& error) {
-    started = fail(Status::kSystemError, "cannot start a thread: {}", error.what());
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!started.ok()) return started.error();
+  RONDO_TRY(board->thread_,
+            Thread::start(
+                "the board of a launch's id", [made = board.get()] { made->serve(); },
+                [](const Error& error) { RONDO_WARN("{}", error.text); }));
   return board;
 }
 

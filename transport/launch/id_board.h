@@ -10,10 +10,10 @@
 #pragma once
 
 #include <memory>
-#include <thread>
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "base/thread.h"
 #include "transport/bootstrap/secret.h"
 #include "transport/bootstrap/unique_id.h"
 #include "transport/socket/patience.h"
@@ -34,7 +34,7 @@ class IdBoard {
 
   const Fd listener_, bell_;
   const bootstrap::UniqueId id_;
-  std::thread thread_;
+  Thread thread_;
 };
 
 // Waits until somebody shows one.

@@ -68,7 +68,8 @@ class Gathering {
 
   void receive() {
     const auto secret_of = [this](const auth::Tag& tag) {
-      return auth::Secret{tag == auth::tag_of(request_.secret) ? &request_.secret : nullptr, false};
+      return auth::KnownSecret{tag == auth::tag_of(request_.secret) ? &request_.secret : nullptr,
+                               false};
     };
     for (auth::Arrival& arrival : acceptor_->serve(secret_of)) let_in(arrival);
   }

@@ -58,7 +58,7 @@ void Acceptor::assemble(auth::Arrival proven) {
 std::optional<Arrival> Acceptor::next() {
   if (events_.readable() || proving_->has_deadline()) {
     events_.seen();
-    for (auth::Arrival& proven : proving_->serve([&](const auth::Tag& tag) -> auth::Secret {
+    for (auth::Arrival& proven : proving_->serve([&](const auth::Tag& tag) -> auth::KnownSecret {
            return {tag == tag_ ? &secret_ : nullptr};
          }))
       assemble(std::move(proven));

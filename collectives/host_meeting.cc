@@ -195,8 +195,11 @@ Result<HostDoor> open_host_door() {
   if (!door.why_not.empty()) return door;
   auto listener = shm::open_unix_listener();
   if (!listener.ok() && listener.status() != Status::kInvalidUsage) return listener.error();
-  if (listener.ok()) door.listener = std::move(listener).value();
-  if (!listener.ok()) door.why_not = listener.error().text;
+  if (listener.ok()) {
+    door.listener = std::move(listener).value();
+  } else {
+    door.why_not = listener.error().text;
+  }
   return door;
 }
 

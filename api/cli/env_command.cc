@@ -34,7 +34,7 @@ const char* name_of(env::Type type) {
 }
 
 std::optional<std::string> shown(const env::Variable& variable) {
-  const auto set = env::raw(variable.name);
+  auto set = env::raw(variable.name);
   if (set && variable.type == env::Type::kSecret) return "(not shown)";
   return set;
 }

@@ -126,6 +126,8 @@ stage_asan() {
 # threads forks and that start threads of their own.
 # Processes that leave by _exit, as most ranks of the tests do, join nobody: that is no thread leak.
 not_for_tsan='AreLedByOneOfTheirRanksAmongProcesses|AProcessKilledWhileJoining|AForkedProcessMeets'
+not_for_tsan+='|JobSecret|^Launch\.|^Secrets\.|RefusedCalls|Clones|StandingStill'
+not_for_tsan+='|AddressSpace|OtherUsers'
 slow_for_tsan='/(8|16)$|Process|Reduce|Killed|SignalStorm|HostFault|WarmPath'
 slow_for_tsan+='|MismatchedCalls.*0000$'
 

@@ -140,6 +140,13 @@ bool RankProcesses::wait_for(const std::function<bool(int)>& holds, double secon
   for (int rank = 0; rank < size(); ++rank) {
     if (without.count(rank) != 0) continue;
     while (!holds(rank)) {
+      if (reap(rank) && !holds(rank)) {
+        ADD_FAILURE() << "rank " << rank << " of " << size() << " ended with wait status "
+                      << exit_status_[rank] << " and did not " << what << " (stage "
+                      << board_->seats[rank].stage.load() << ", "
+                      << board_->seats[rank].failure << ")";
+        return false;
+      }
       if (Clock::now() > deadline) {
         ADD_FAILURE() << "rank " << rank << " of " << size() << " did not " << what << " within "
                       << seconds << " s (stage " << board_->seats[rank].stage.load() << ", "

@@ -156,6 +156,20 @@ TEST(Tcp, ConnectsAfterItsListenerOpensAndKeepsTrying) {
   late.join();
 }
 
+// A rank keeps a place for each child of its tree before that child has connected, and tells its
+// neighbours where joining fails.
+TEST(FramedLink, ToNobodyYetRefusesToSendAndToReceive) {
+  bootstrap::FramedLink link;
+  EXPECT_FALSE(link.valid());
+  const auto sent = link.send(1, 0, {});
+  ASSERT_FALSE(sent.ok());
+  EXPECT_EQ(sent.status(), Status::kRemoteError);
+  EXPECT_FALSE(link.unsent());
+  const auto received = link.receive();
+  ASSERT_FALSE(received.ok());
+  EXPECT_EQ(received.error().status, Status::kRemoteError);
+}
+
 TEST(Tcp, EndsAtTheDeadlineAndSaysWhatItTried) {
   const std::uint16_t port = test::reserved_port();
   const unsigned char loopback[4] = {127, 0, 0, 1};

@@ -17,6 +17,8 @@ Error closed_error(int error) {
   return text;
 }
 
+Error nobody_error() { return fail(Status::kRemoteError, "nobody is connected"); }
+
 }  // namespace
 
 Result<FramedLink> FramedLink::make(net::Socket socket, const auth::Digest& session_key,
@@ -26,6 +28,7 @@ Result<FramedLink> FramedLink::make(net::Socket socket, const auth::Digest& sess
 }
 
 Done FramedLink::send(std::uint16_t type, std::uint32_t round, ByteSpan payload) {
+  if (!records_) return nobody_error();
   const auto header = net::frame_header(type, round, payload.size());
   const ByteSpan parts[] = {
       header, payload.first(std::min(payload.size(), auth::Records::kMostBytes - header.size()))};
@@ -49,6 +52,7 @@ Done FramedLink::flush() {
 }
 
 Result<std::optional<Frame>> FramedLink::receive() {
+  if (!records_) return nobody_error();
   for (;;) {
     Result<std::optional<Frame>> frame = parser_.next();
     if (!frame.ok() || frame->has_value()) return frame;

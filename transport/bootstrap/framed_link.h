@@ -29,6 +29,7 @@ using net::Frame;
 
 class FramedLink {
  public:
+  // A place for a peer who has not connected yet: send and receive give kRemoteError.
   FramedLink() = default;
   FramedLink(net::Socket socket, auth::Records records)
       : socket_(std::move(socket)), records_(std::move(records)) {}

@@ -143,8 +143,8 @@ bool RankProcesses::wait_for(const std::function<bool(int)>& holds, double secon
       if (reap(rank) && !holds(rank)) {
         ADD_FAILURE() << "rank " << rank << " of " << size() << " ended with wait status "
                       << exit_status_[rank] << " and did not " << what << " (stage "
-                      << board_->seats[rank].stage.load() << ", "
-                      << board_->seats[rank].failure << ")";
+                      << board_->seats[rank].stage.load() << ", " << board_->seats[rank].failure
+                      << ")";
         return false;
       }
       if (Clock::now() > deadline) {

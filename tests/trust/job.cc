@@ -2,10 +2,11 @@
 // host or on several pretended ones. Every round makes a communicator, checks an all-reduce, splits
 // it, checks the halves and destroys all.
 //
-//   trust_job RANKS ROUNDS [HOSTS]      ROUNDS 0: until standard input ends
+//   trust_job RANKS ROUNDS [HOSTS [LATE_MS]]      ROUNDS 0: until standard input ends
 //
-// Rank 0 prints a line of JSON a round: the seconds that its ncclCommInitRank took. A call that
-// fails, or a wrong sum, ends the job with status 1 and says why.
+// The last rank comes LATE_MS milliseconds after the others, whose doors stand open meanwhile, and
+// prints a line of JSON a round: the seconds that its ncclCommInitRank took. A call that fails, or
+// a wrong sum, ends the job with status 1 and says why.
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,7 +45,9 @@ void check_sum(ncclComm_t comm, int rank, int ranks) {
   }
 }
 
-void play_round(int rank, int ranks, const ncclUniqueId& id, int round) {
+void play_round(int rank, int ranks, const ncclUniqueId& id, int round, int late_ms) {
+  const bool last = rank == ranks - 1;
+  if (last) usleep(static_cast<useconds_t>(late_ms) * 1000);
   const auto begin = Clock::now();
   ncclComm_t comm;
   require(ncclCommInitRank(&comm, ranks, id, rank), "ncclCommInitRank");
@@ -56,7 +59,7 @@ void play_round(int rank, int ranks, const ncclUniqueId& id, int round) {
   check_sum(half, rank / 2, (ranks - color + 1) / 2);
   require(ncclCommDestroy(half), "ncclCommDestroy");
   require(ncclCommDestroy(comm), "ncclCommDestroy");
-  if (rank == 0) {
+  if (last) {
     std::printf("{\"round\": %d, \"init\": %.6f}\n", round, took.count());
     std::fflush(stdout);
   }
@@ -69,7 +72,8 @@ bool goes_on(int round, int rounds) {
 }
 
 // Ids come to each rank by a pipe of its own: nobody else hears them. Its end is the last round's.
-void run_rank(int rank, int ranks, int rounds, int from_root, const std::vector<int>& to_ranks) {
+void run_rank(int rank, int ranks, int rounds, int late_ms, int from_root,
+              const std::vector<int>& to_ranks) {
   for (int round = 0;; ++round) {
     ncclUniqueId id;
     if (rank == 0) {
@@ -80,7 +84,7 @@ void run_rank(int rank, int ranks, int rounds, int from_root, const std::vector<
     } else if (read(from_root, &id, sizeof(id)) != sizeof(id)) {
       return;  // if rank 0 failed, it has said why
     }
-    play_round(rank, ranks, id, round);
+    play_round(rank, ranks, id, round, late_ms);
   }
 }
 
@@ -90,8 +94,10 @@ int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 0;
   const int hosts = argc > 3 ? std::atoi(argv[3]) : 1;
-  if (ranks < 1 || rounds < 0 || hosts < 1) {
-    std::fprintf(stderr, "usage: trust_job RANKS ROUNDS [HOSTS], ROUNDS 0: until input ends\n");
+  const int late_ms = argc > 4 ? std::atoi(argv[4]) : 0;
+  if (ranks < 1 || rounds < 0 || hosts < 1 || late_ms < 0 || late_ms > 60'000) {
+    std::fprintf(stderr,
+                 "usage: trust_job RANKS ROUNDS [HOSTS [LATE_MS]], ROUNDS 0: until input ends\n");
     return 2;
   }
   std::vector<int> reads(ranks), writes(ranks);
@@ -108,7 +114,7 @@ int main(int argc, char** argv) {
       if (other != rank) close(reads[other]);
       if (rank != 0) close(writes[other]);
     }
-    run_rank(rank, ranks, rounds, reads[rank], writes);
+    run_rank(rank, ranks, rounds, late_ms, reads[rank], writes);
     std::_Exit(0);
   }
   for (int rank = 0; rank < ranks; ++rank) {

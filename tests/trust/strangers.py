@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Strangers visit a job's doors while it makes and splits communicators.
 
-  strangers.py TRUST_JOB [--visits 10000] [--rows GLOB] [--json FILE]
+  strangers.py TRUST_JOB [--visits 1000] [--rows GLOB] [--json FILE]
 
 Runs itself in a network namespace of its own, so that no other job of the machine is ever visited.
 Every row is one kind of stranger at one kind of door, as root or as another user: batches of rounds
@@ -29,6 +29,8 @@ import visitors
 OTHER_USER = 65534
 SECONDS_A_BATCH = 60.0
 MOST_MORE_DESCRIPTORS = 64
+# By which the job's last rank comes after the others: so long their doors stand open every round.
+LATE_MS = 20
 # The longest answer to a greeting: a Challenge. Nothing of the job's own is in it.
 MOST_BYTES_A_VISIT = 1024
 # kind, door, as another user, hosts of the job
@@ -113,7 +115,7 @@ def batch(options, row, visits, only_port):
     )
     visitor.start()
     run = subprocess.Popen(
-        [options.job, str(options.ranks), "0", str(hosts)],
+        [options.job, str(options.ranks), "0", str(hosts), str(LATE_MS)],
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -186,7 +188,7 @@ def play(row, options, nobody):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("job")
-    parser.add_argument("--visits", type=int, default=10000)
+    parser.add_argument("--visits", type=int, default=1000, help="of each row")
     parser.add_argument("--rows", default="*")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--json")

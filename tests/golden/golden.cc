@@ -1,0 +1,72 @@
+#include "tests/golden/golden.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+namespace rondo::test {
+namespace {
+
+std::string path_of(const std::string& name) { return std::string(RONDO_GOLDEN_DIR "/") + name; }
+
+bool writes() {
+  const char* wish = std::getenv("RONDO_GOLDEN");
+  return wish != nullptr && std::strcmp(wish, "write") == 0;
+}
+
+std::string with_number(int line, const std::string& text) {
+  return "line " + std::to_string(line) + ": " + text;
+}
+
+// The first line in which they differ, as both have it.
+std::string difference(const std::string& expected, const std::string& found) {
+  std::istringstream left(expected), right(found);
+  for (int line = 1;; ++line) {
+    std::string a, b;
+    const bool more_a = static_cast<bool>(std::getline(left, a));
+    const bool more_b = static_cast<bool>(std::getline(right, b));
+    if (!more_a && !more_b) return "they differ in their last newline";
+    if (more_a && more_b && a == b) continue;
+    return "golden, " + with_number(line, more_a ? a : "(no more lines)") + "\nnow,    " +
+           with_number(line, more_b ? b : "(no more lines)");
+  }
+}
+
+}  // namespace
+
+std::string masked(std::string text) {
+  static const std::pair<std::regex, const char*> kMasks[] = {
+      {std::regex(R"(\[[0-9a-f:]*:[0-9a-f:.]*(%\w+)?\](:\d+)?)"), "<address>"},
+      {std::regex(R"(\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b)"), "<address>"},
+      {std::regex(R"(\b0x[0-9a-f]+\b)"), "<pointer>"},
+      {std::regex(R"(\b(pid|process) \d+\b)"), "$1 <pid>"},
+      {std::regex(R"(\b\d+(\.\d+)? ms\b)"), "<ms>"},
+      {std::regex(R"(\b\d+(\.\d+)? s\b)"), "<s>"},
+  };
+  for (const auto& [pattern, mask] : kMasks) text = std::regex_replace(text, pattern, mask);
+  return text;
+}
+
+void expect_golden(const std::string& name, const std::string& text) {
+  if (writes()) {
+    std::ofstream file(path_of(name), std::ios::trunc);
+    file << text;
+    file.close();
+    ASSERT_TRUE(file.good()) << "cannot write " << path_of(name);
+    return;
+  }
+  std::ifstream file(path_of(name));
+  ASSERT_TRUE(file.good()) << "there is no " << path_of(name)
+                           << "; RONDO_GOLDEN=write makes it from what the program says now";
+  std::ostringstream kept;
+  kept << file.rdbuf();
+  EXPECT_TRUE(kept.str() == text) << "tests/golden/files/" << name << "\n"
+                                  << difference(kept.str(), text)
+                                  << "\nwhere that is meant: RONDO_GOLDEN=write and read the diff";
+}
+
+}  // namespace rondo::test

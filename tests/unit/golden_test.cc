@@ -1,0 +1,26 @@
+// The tool that compares golden files: what it masks, and that it can fail.
+#include "tests/golden/golden.h"
+
+#include <gtest/gtest-spi.h>
+#include <gtest/gtest.h>
+
+namespace rondo::test {
+namespace {
+
+TEST(Golden, MasksWhatOnlyOneRunHas) {
+  EXPECT_EQ(masked("rank 1 (pid 4711 on host a) has ended after 0.25 s"),
+            "rank 1 (pid <pid> on host a) has ended after <s>");
+  EXPECT_EQ(masked("process 12 at 10.0.0.7:4000 and [fe80::1%eth0]:80, 0x7f00aa, 12.5 ms"),
+            "process <pid> at <address> and <address>, <pointer>, <ms>");
+  EXPECT_EQ(masked("rank 3 of 16: 1048576 bytes"), "rank 3 of 16: 1048576 bytes");
+}
+
+TEST(Golden, FailsWhereALineIsAnotherOrMissing) {
+  EXPECT_NONFATAL_FAILURE(expect_golden("tool.txt", "one line\nanother line\n"), "line 2");
+  EXPECT_NONFATAL_FAILURE(expect_golden("tool.txt", "one line\n"), "no more lines");
+  EXPECT_FATAL_FAILURE(expect_golden("nowhere.txt", ""), "RONDO_GOLDEN=write");
+  expect_golden("tool.txt", "one line\nthe second line\n");
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -48,7 +48,8 @@ Census Census::now() {
 }
 
 std::string Census::growth_since(const Census& before) {
-  constexpr int kTurns = 300;
+  // A rendezvous at which not all have come stays open for latecomers, for RONDO_INIT_TIMEOUT.
+  constexpr int kTurns = 1000;
   std::string growth;
   for (int turn = 0; turn < kTurns; ++turn) {
     growth.clear();

@@ -92,7 +92,9 @@ class Process {
                         (processes() == 1 || injection_.victim == index_);
       run_stage(stage, board_.meetings[number], here);
       meet();
-      if (board_.failed.load() != 0) break;
+      const bool over = board_.failed.load() != 0;
+      meet();  // nobody fails in the next stage before all have looked
+      if (over) break;
     }
     for (Rank& rank : ranks_) {
       if (number != kFaulty && !rank.error.empty())

@@ -40,6 +40,11 @@ void Comm::set_mailbox(std::shared_ptr<Mailbox> opened) {
   mailbox_ = std::move(opened);
 }
 
+std::uint64_t Comm::memory_bytes() const {
+  const auto messages = mailbox();
+  return engine()->memory().total() + (messages ? messages->memory_bytes() : 0);
+}
+
 void Comm::wait_for_queue() { Turn(order).finish(); }
 
 void Comm::note(const Error& error) {

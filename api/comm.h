@@ -57,6 +57,9 @@ class Comm {
   std::shared_ptr<Mailbox> mailbox() const;
   void set_mailbox(std::shared_ptr<Mailbox> opened);
 
+  // Of the engine's communicator, which has been made, and of its messages.
+  std::uint64_t memory_bytes() const;
+
   void wait_for_queue();
 
   // The first failure of a job whose caller has gone.

@@ -146,8 +146,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommMemStats, ncclComm_t comm, ncclCommMemStat_
   return answer(comm, value, "CommMemStats", "value", [&](const Comm& c) -> uint64_t {
     if (stat == ncclStatGpuMemSuspend) return 0;
     if (stat == ncclStatGpuMemSuspended) return c.suspended.load() ? 1 : 0;
-    const auto use = c.engine()->memory();
-    return use.shared_bytes + use.private_bytes + use.device_bytes;
+    return c.memory_bytes();
   });
 }
 RONDO_CATCH
@@ -192,10 +191,8 @@ RONDO_FUNCTION(ncclResult_t, rondoGetLastPlan, ncclComm_t comm, char* text, size
 RONDO_CATCH
 
 RONDO_FUNCTION(ncclResult_t, rondoCommMemoryUsed, ncclComm_t comm, size_t* bytes) {
-  return answer(comm, bytes, "CommMemoryUsed", "bytes", [](const Comm& c) -> size_t {
-    const auto use = c.engine()->memory();
-    return use.shared_bytes + use.private_bytes + use.device_bytes;
-  });
+  return answer(comm, bytes, "CommMemoryUsed", "bytes",
+                [](const Comm& c) -> size_t { return c.memory_bytes(); });
 }
 RONDO_CATCH
 

@@ -240,7 +240,9 @@ ncclResult_t rondoGetLastPlan(ncclComm_t comm, char* text, size_t size);
  * should run on Rondo compares with the calls that it made. ncclInvalidArgument for other names. */
 ncclResult_t rondoGetCallCount(const char* function, uint64_t* calls);
 
-/* Bytes of memory that this communicator holds in this process now (shared staging once). */
+/* Bytes of memory that this communicator holds in this process now: shared staging once, messages
+ * that have come before their receives too. ncclMemAlloc gives memory to the program: it does not
+ * count. */
 ncclResult_t rondoCommMemoryUsed(ncclComm_t comm, size_t* bytes);
 
 #ifdef __cplusplus

@@ -145,6 +145,7 @@ class Communicator {
     std::uint64_t shared_bytes = 0;   // committed by this rank in shared memory
     std::uint64_t private_bytes = 0;  // the rest, roughly
     std::uint64_t device_bytes = 0;   // staging on a GPU that processes share; all on rank 0
+    std::uint64_t total() const { return shared_bytes + private_bytes + device_bytes; }
   };
   MemoryUse memory() const;
 

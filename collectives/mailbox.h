@@ -68,6 +68,8 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   void help();
   // Waits until all that was sent has left this process; false where it did not.
   bool flush(std::chrono::steady_clock::time_point deadline);
+  // Of its communicator, and of messages that nobody has received or that wait to leave.
+  std::uint64_t memory_bytes();
 
  private:
   friend struct test::MailboxSeam;

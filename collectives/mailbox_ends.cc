@@ -169,6 +169,17 @@ void Mailbox::fail_peer(int rank, const std::string& how) {
   }
 }
 
+std::uint64_t Mailbox::memory_bytes() {
+  std::lock_guard lock(mutex_);
+  std::uint64_t bytes = own_->memory().total();
+  for (const Arrival& arrival : unexpected_) bytes += arrival.data.size();
+  for (const Peer& peer : peers_) {
+    for (const Sending& sending : peer.out) bytes += sending.own.size();
+    for (const auto& [id, sending] : peer.offered) bytes += sending.own.size();
+  }
+  return bytes;
+}
+
 bool Mailbox::has_left(int rank) const {
   const int local = state_.local_of(rank);
   if (local < 0) return !state_.links->error_of(rank).ok();

@@ -1,6 +1,8 @@
 // Requests, completion queues and messages with tags through the C API, ranks as threads.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <functional>
 #include <set>
 #include <string>
@@ -50,6 +52,38 @@ TEST(Messages, TagsMatchInAnyOrderAndEveryLengthArrives) {
     for (rondoRequest_t request : requests) wait_and_free(request);
     for (std::size_t k = 0; rank == 1 && k < sizes.size(); ++k)
       for (std::uint8_t byte : buffers[k]) ASSERT_EQ(byte, sizes.size() - k);
+  });
+}
+
+// What nobody has received yet lies with the receiver, whose memory says so.
+TEST(Messages, ThatWaitForTheirReceiveAreCountedAsMemory) {
+  with_messages(2, [](ncclComm_t comm, int rank) {
+    std::vector<std::uint8_t> data(1 << 20, 7);
+    rondoRequest_t request = nullptr;
+    if (rank == 0) {
+      for (const std::size_t bytes : {std::size_t{1}, data.size()}) {
+        OK(rondoIsend(data.data(), bytes, ncclUint8, 1, bytes == 1 ? 4 : 5, comm, &request));
+        wait_and_free(request);
+      }
+      return;
+    }
+    OK(rondoIrecv(data.data(), 1, ncclUint8, 0, 4, comm, &request));  // from now on it listens
+    wait_and_free(request);
+    const auto used = [&] {
+      std::size_t bytes = 0;
+      uint64_t counted = 0;
+      EXPECT_EQ(rondoCommMemoryUsed(comm, &bytes), ncclSuccess);
+      EXPECT_EQ(ncclCommMemStats(comm, ncclStatGpuMemTotal, &counted), ncclSuccess);
+      EXPECT_GE(counted, std::min(bytes, data.size()));
+      return bytes;
+    };
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(kLong);
+    while (used() < data.size() && std::chrono::steady_clock::now() < deadline) usleep(1000);
+    const std::size_t with_message = used();
+    EXPECT_GE(with_message, data.size());
+    OK(rondoIrecv(data.data(), data.size(), ncclUint8, 0, 5, comm, &request));
+    wait_and_free(request);
+    EXPECT_LE(used() + data.size(), with_message);
   });
 }
 

@@ -11,6 +11,11 @@
 #include "transport/bootstrap/connect.h"
 
 namespace rondo::bootstrap {
+namespace {
+
+constexpr std::chrono::milliseconds kAfterAnError{10};  // what failed will fail again at once
+
+}  // namespace
 
 RendezvousServer::~RendezvousServer() { stop(); }
 
@@ -101,15 +106,21 @@ bool RendezvousServer::take_orders() {
 
 void RendezvousServer::run() {
   pthread_setname_np(pthread_self(), "rondo-meet");
-  while (take_orders()) {
-    const Done turned = guarded("the rendezvous", [this] { return turn(), done(); });
+  for (bool goes_on = true; goes_on;) {
+    const Done turned = guarded("the rendezvous", [&] {
+      goes_on = take_orders();
+      if (goes_on) turn();
+      return done();
+    });
     if (turned.ok()) continue;
-    // Who was half served would wait for ever: all learn that their rendezvous has ended.
+    // Who was half served would wait for ever: all learn that their rendezvous has ended. Orders
+    // stay until they have been taken.
     rooms_.clear();
     (void)guarded("the rendezvous", [&] {
       RONDO_WARN("{}", turned.error().text);
       return done();
     }).ok();
+    std::this_thread::sleep_for(kAfterAnError);
   }
 }
 
@@ -125,7 +136,7 @@ void RendezvousServer::turn() {
   const net::Patience forever{net::Clock::time_point::max(), {}};
   if (auto waited = net::wait_until(entries, next, forever, "serving a rendezvous"); !waited.ok()) {
     RONDO_WARN("{}", waited.error().text);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(kAfterAnError);
     return;
   }
   if (entries[0].revents != 0) {

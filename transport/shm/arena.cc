@@ -72,7 +72,7 @@ Result<void*> Arena::allocate(std::size_t bytes) {
 // From the smallest free range that holds it, so that large ones last.
 Result<std::byte*> Arena::take(std::size_t bytes) {
   Extent* from = nullptr;
-  std::map<std::byte*, std::size_t>::iterator best;
+  Ranges::iterator best;
   for (const auto& extent : extents_)
     for (auto it = extent->free.begin(); it != extent->free.end(); ++it)
       if (it->second >= bytes && (from == nullptr || it->second < best->second)) {
@@ -142,8 +142,9 @@ Done Arena::free(void* pointer) {
   if (it == used_.end())
     return fail(Status::kInvalidArgument, "{} was not allocated by ncclMemAlloc",
                 fmt::ptr(pointer));
-  const auto [begin, bytes] = *it;
-  used_.erase(it);
+  Place place = used_.extract(it);  // a failed allocation keeps no memory taken
+  const auto begin = place.key();
+  const auto bytes = place.mapped();
   used_bytes_ -= bytes;
   Extent& extent = extent_of(begin);
   if (fd_)
@@ -152,27 +153,27 @@ Done Arena::free(void* pointer) {
   else
     madvise(begin, bytes, MADV_REMOVE);
   if (!overlaps_cut_off(begin, bytes)) {
-    add_free(extent, begin, bytes);
+    add_free(extent, std::move(place));
   } else {
     madvise(begin, bytes, MADV_DONTNEED);  // the private pages; the range is lost
   }
   return done();
 }
 
-void Arena::add_free(Extent& extent, std::byte* begin, std::size_t bytes) {
-  auto after = extent.free.lower_bound(begin);
-  if (after != extent.free.end() && after->first == begin + bytes) {
-    bytes += after->second;
+void Arena::add_free(Extent& extent, Place place) {
+  auto after = extent.free.lower_bound(place.key());
+  if (after != extent.free.end() && after->first == place.key() + place.mapped()) {
+    place.mapped() += after->second;
     after = extent.free.erase(after);
   }
   if (after != extent.free.begin()) {
     auto before = std::prev(after);
-    if (before->first + before->second == begin) {
-      before->second += bytes;
+    if (before->first + before->second == place.key()) {
+      before->second += place.mapped();
       return;
     }
   }
-  extent.free.emplace(begin, bytes);
+  extent.free.insert(std::move(place));
 }
 
 bool Arena::overlaps_cut_off(const std::byte* begin, std::size_t bytes) const {

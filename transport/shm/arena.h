@@ -45,10 +45,12 @@ class Arena {
   std::size_t mapped() const;  // address space
 
  private:
+  using Ranges = std::map<std::byte*, std::size_t>;
+  using Place = Ranges::node_type;
   struct Extent {
     Mapping mapping;
-    std::size_t offset;                        // in the file
-    std::map<std::byte*, std::size_t> free{};  // neighbours merged
+    std::size_t offset;  // in the file
+    Ranges free{};       // neighbours merged
   };
 
   Arena(Fd fd, Mapping table, std::size_t memory, std::size_t file);
@@ -59,7 +61,7 @@ class Arena {
   std::size_t offset_of(const Extent& extent, const std::byte* at) const;
   bool overlaps_cut_off(const std::byte* begin, std::size_t bytes) const;
   Done make_private(std::byte* begin, std::size_t bytes);
-  void add_free(Extent& extent, std::byte* begin, std::size_t bytes);
+  void add_free(Extent& extent, Place place);
 
   const Fd fd_;
   const Mapping table_;
@@ -70,7 +72,7 @@ class Arena {
   std::uint64_t withdrawals_ = 0;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Extent>> extents_;
-  std::map<std::byte*, std::size_t> used_;
+  Ranges used_;
   std::size_t used_bytes_ = 0;
   std::map<const std::byte*, std::size_t> cut_off_;  // pages
 };

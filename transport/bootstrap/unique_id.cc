@@ -48,8 +48,10 @@ Result<UniqueId> make_unique_id(const Secret& secret) {
   contents.secret = secret.bytes();
   RONDO_TRY(const auto server, ServerRegistry::instance().common());
   RONDO_TRY(const Secret proven, session_secret(secret));
+  const UniqueId id = encode_id(contents);
+  // Last: nobody would close it if the id got lost.
   RONDO_CHECK_OK(server->open_room(auth::Key(secret.bytes(), proven.bytes())));
-  return encode_id(contents);
+  return id;
 }
 
 void forget_unique_id(const UniqueId& id) {

@@ -74,6 +74,8 @@ class Sweep {
           failing.back().nth = n;
         }
       jobs = std::move(failing);
+      fmt::print("{} faults to try\n", jobs.size());
+      std::fflush(stdout);
     }
     judge_all(jobs);
     fmt::print("{} faults in {} jobs: {} complaints\n", fired_, tried_, complaints_);

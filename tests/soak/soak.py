@@ -175,7 +175,8 @@ def main():
     options.rank = os.path.abspath(options.rank)
     alone()
     print(f"seed {options.seed}, {options.minutes} minutes", flush=True)
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    loop = f"import os\nwhile os.getppid() == {os.getpid()}: pass"  # ends with this program
+    busy = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(2)]
     try:
         soak = Soak(options)
         number = soak.run()

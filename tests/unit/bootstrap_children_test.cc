@@ -162,6 +162,27 @@ TEST(SocketFamily, Ipv6AloneCarriesASession) {
   }));
 }
 
+// Every address 127.x.y.z is one of the loopback device's, but only its own is listened at.
+TEST(SocketInterface, ThatWasNotChosenIsNotListenedAt) {
+  SetVariable family("NCCL_SOCKET_FAMILY", "AF_INET");
+  SetVariable name("NCCL_SOCKET_IFNAME", "=lo");
+  const auto answers = [](const char* host, std::uint16_t port) {
+    const auto at = net::resolve({host, port}, AF_INET).value();
+    return net::connect_tcp(at, net::Patience::of(200ms)).ok();
+  };
+  const auto expect_only_chosen = [&](std::uint16_t port) {
+    EXPECT_TRUE(answers("127.0.0.1", port));
+    EXPECT_FALSE(answers("127.0.0.2", port));
+  };
+  const auto id = make_unique_id();
+  ASSERT_TRUE(id.ok()) << id.error().text;
+  expect_only_chosen(decode_id(*id).value().port);
+  const auto listener = Listener::open();
+  ASSERT_TRUE(listener.ok());
+  expect_only_chosen(decode_id((*listener)->address()).value().port);
+  forget_unique_id(*id);
+}
+
 TEST(SocketInterface, ThatDoesNotExistIsAClearError) {
   SetVariable name("NCCL_SOCKET_IFNAME", "=nosuch0");
   const auto id = make_unique_id();

@@ -69,6 +69,7 @@ Result<FdMessage> receive_fds(int socket, const Patience& patience) {
     RONDO_CHECK_OK(wait_ready(socket, POLLIN, patience, "waiting for shared memory"));
     alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
     FdMessage received;
+    received.fds.reserve(kMostDescriptors);  // none may get lost
     iovec data{&received.value, sizeof(received.value)};
     msghdr message{};
     message.msg_iov = &data;

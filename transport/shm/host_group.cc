@@ -97,6 +97,7 @@ class Meeting {
     RONDO_TRY(OwnDescriptors own, own_descriptors());
     std::vector<std::array<int, 2>> fds{{own.pidfd.get(), own.arena->fd()}};
     std::vector<Fd> arenas;
+    arenas.reserve(static_cast<std::size_t>(count()));
     for (int from = 1; from < count(); ++from) {
       RONDO_TRY(FdMessage message,
                 receive_fds(came.guests[from - 1].socket.get(), request_.patience));

@@ -57,8 +57,8 @@ class Gathering {
   // ---- as a host ----
 
   Done open() {
-    std::vector<net::Socket> listeners;
-    listeners.emplace_back(fcntl(request_.listener->fd.get(), F_DUPFD_CLOEXEC, 0));
+    std::vector<net::Socket> listeners(1);
+    listeners[0] = net::Socket(fcntl(request_.listener->fd.get(), F_DUPFD_CLOEXEC, 0));
     if (!listeners[0]) return fail_errno(errno, "cannot accept on a Unix socket (ulimit -n)");
     RONDO_TRY(acceptor_, auth::Acceptor::open(
                              std::move(listeners),

@@ -2,7 +2,8 @@
 // cores share (L3), for the sizes of chunks.
 //
 // Read from /sys for the first CPU of the affinity mask: what hwloc would say of it, without the
-// 4 to 18 ms that hwloc takes to load. Cost: about ten small files, 0.1 ms. 0: unknown, or none.
+// 4 to 18 ms that hwloc takes to load. Cost: about ten small files, 0.1 ms, once a process. 0:
+// unknown, or none.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/seconds.h"
 #include "topology/cgroups.h"
 #include "topology/small_file.h"
 
@@ -61,6 +62,20 @@ std::uint64_t memory_headroom(const std::string& root) {
   for (const CgroupFolder& folder : cgroup_folders("memory", "self", root))
     least = std::min(least, headroom_of(folder, root));
   return least;
+}
+
+std::optional<std::uint64_t> HeadroomReadings::lacks_room_for(std::uint64_t bytes) {
+  constexpr std::int64_t kServes = 1'000'000'000;
+  constexpr std::uint64_t kPart = 16;
+  const std::int64_t now = now_ns();
+  std::uint64_t left = now < until_.load(std::memory_order_acquire) ? left_.load() : 0;
+  while (left >= bytes && left > 0)
+    if (left_.compare_exchange_weak(left, left - bytes)) return std::nullopt;
+  const std::uint64_t room = memory_headroom(root_);
+  if (bytes > room) return room;
+  left_.store(room / kPart > bytes ? room / kPart - bytes : 0);
+  until_.store(now + kServes, std::memory_order_release);
+  return std::nullopt;
 }
 
 }  // namespace rondo::topology

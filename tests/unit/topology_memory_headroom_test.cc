@@ -79,5 +79,19 @@ TEST_F(MemoryHeadroom, KnowsVersion1) {
   EXPECT_EQ(memory_headroom(root_), 630u);
 }
 
+// Only the sixteenth part of a reading may be taken without another one.
+TEST_F(MemoryHeadroom, IsReadAnewBeforeMuchIsTaken) {
+  version2();
+  file("sys/fs/cgroup/job/memory.max", "1600000\n");
+  file("sys/fs/cgroup/job/memory.current", "0\n");
+  HeadroomReadings readings(root_);
+  EXPECT_FALSE(readings.lacks_room_for(40'000));
+  file("sys/fs/cgroup/job/memory.current", "1599000\n");
+  EXPECT_FALSE(readings.lacks_room_for(60'000));  // what the first reading leaves
+  EXPECT_EQ(readings.lacks_room_for(2000), 1000u);
+  EXPECT_EQ(readings.lacks_room_for(1001), 1000u);
+  EXPECT_FALSE(readings.lacks_room_for(1000));
+}
+
 }  // namespace
 }  // namespace rondo::topology

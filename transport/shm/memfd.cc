@@ -117,10 +117,11 @@ Done commit(void* at, std::size_t bytes, const char* what) {
   const auto begin = reinterpret_cast<std::uintptr_t>(at) & ~(page - 1);
   const auto end = (reinterpret_cast<std::uintptr_t>(at) + bytes + page - 1) & ~(page - 1);
   if (begin == end) return done();
-  if (const std::uint64_t room = topology::memory_headroom(); end - begin > room)
+  static auto& headroom = *new topology::HeadroomReadings;  // for threads that outlive main
+  if (const auto room = headroom.lacks_room_for(end - begin))
     return fail(Status::kSystemError,
                 "no memory for {} bytes of {}: the memory limit of this process's cgroup leaves {}",
-                bytes, what, room);
+                bytes, what, *room);
   if (madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) == 0) return done();
   if (errno == EINVAL) return done();  // kernels before 5.14: pages come at first touch
   return fail_errno(errno, "no memory for {} bytes of {} (memory or cgroup limit reached)", bytes,

@@ -128,6 +128,7 @@ bool Connector::progress() {
 
 std::vector<std::unique_ptr<Stream>> Connector::take() {
   std::vector<std::unique_ptr<Stream>> streams;
+  streams.reserve(attempts_.size());  // all or none
   for (Attempt& attempt : attempts_) streams.push_back(std::move(attempt.stream));
   attempts_.clear();
   return streams;

@@ -1,7 +1,13 @@
 // Addresses, interface choice, frames and links.
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "tests/support/ports.h"
@@ -154,6 +160,29 @@ TEST(Tcp, ConnectsAfterItsListenerOpensAndKeepsTrying) {
     EXPECT_TRUE(link.flush_all(Patience::of(10s), "sending").ok());
   }
   late.join();
+}
+
+// In a namespace of its own, with six ports: those that the kernel likes best are taken at ::1.
+int listen_where_ports_are_few() {
+  if (unshare(CLONE_NEWNET) != 0 || std::system("ip link set lo up") != 0) return 77;
+  std::ofstream("/proc/sys/net/ipv4/ip_local_port_range") << "40000 40005" << std::flush;
+  const std::vector<SocketAddress> here = {resolve({"127.0.0.1", 0}, AF_INET).value()[0],
+                                           resolve({"::1", 0}, AF_INET6).value()[0]};
+  std::vector<Socket> taken;
+  for (const std::uint16_t port : {40001, 40003, 40005, 40000, 40004})
+    taken.push_back(listen_tcp(here[1].with_port(port)).value());
+  const auto listening = listen_at(here);
+  if (!listening.ok()) std::printf("%s\n", listening.error().text.c_str());
+  return listening.ok() && listening->addresses[0].port() == 40002 ? 0 : 1;
+}
+
+TEST(Tcp, FindsTheOnePortThatIsFreeAtEveryAddress) {
+  const pid_t child = fork();
+  if (child == 0) _exit(listen_where_ports_are_few());
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no network namespaces here";
+  EXPECT_EQ(status, 0);
 }
 
 // A rank keeps a place for each child of its tree before that child has connected, and tells its

@@ -46,9 +46,8 @@ Done start_listening(const Socket& socket) {
   return fail_errno(errno, "cannot listen");
 }
 
-// All of the addresses at one port that the kernel chooses.
-Result<Listening> try_listen_at(std::span<const SocketAddress> addresses, int& error) {
-  Listening made;
+// All of the addresses at one port that the kernel chooses. What was bound stays in `made`.
+Done try_listen_at(std::span<const SocketAddress> addresses, Listening& made, int& error) {
   std::uint16_t port = 0;
   for (const SocketAddress& address : addresses) {
     auto socket = bind_tcp(address.with_port(port), error);
@@ -60,7 +59,7 @@ Result<Listening> try_listen_at(std::span<const SocketAddress> addresses, int& e
     made.addresses.push_back(address.with_port(port));
   }
   for (const Socket& socket : made.sockets) RONDO_CHECK_OK(start_listening(socket));
-  return made;
+  return done();
 }
 
 }  // namespace
@@ -73,16 +72,21 @@ Result<Socket> listen_tcp(const SocketAddress& at) {
 }
 
 // A port that is free at one address may be taken at another: then all begin again with a new one.
+// The port that did not do is kept until the end: where few are left (thousands of connections in
+// TIME_WAIT) the kernel would offer it again and again.
 Result<Listening> listen_at(std::span<const SocketAddress> addresses) {
   constexpr int kTurns = 100;
+  std::vector<Listening> refused;
   for (int turn = 1;; ++turn) {
     int error = 0;
-    auto made = try_listen_at(addresses, error);
-    if (!made.ok() && error == EADDRINUSE && turn < kTurns) continue;
-    if (made.ok() && made->sockets.empty())
+    Listening made;
+    const Done tried = try_listen_at(addresses, made, error);
+    if (tried.ok() && !made.sockets.empty()) return made;
+    if (tried.ok())
       return fail(Status::kSystemError, "this host has none of the {} addresses to listen at",
                   addresses.size());
-    return made;
+    if (error != EADDRINUSE || turn == kTurns) return tried.error();
+    refused.push_back(std::move(made));
   }
 }
 

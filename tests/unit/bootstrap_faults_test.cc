@@ -113,10 +113,10 @@ TEST(BootstrapFaults, ARankOfAnotherBuildIsNamedToAll) {
 
 TEST(BootstrapFaults, MissingRanksAreNamedAtTheDeadline) {
   const auto id = make_unique_id().value();
-  const auto results = as_threads(3, [&](int i) { return join_as(id, i * 2, 6, 300ms); });
+  const auto results = as_threads(3, [&](int i) { return join_as(id, i * 2, 6, 2s); });
   for (const Done& result : results) {
     EXPECT_EQ(result.status(), Status::kTimeout) << shown(result);
-    EXPECT_TRUE(contains(result, "ranks 1, 3, 5 of 6 have not joined within 0.")) << shown(result);
+    EXPECT_TRUE(contains(result, "ranks 1, 3, 5 of 6 have not joined within ")) << shown(result);
   }
 }
 
@@ -125,7 +125,7 @@ TEST(BootstrapFaults, ARankThatDoesNotEnterAnExchangeIsNamed) {
   std::atomic<int> left{12};
   const auto results = as_threads(12, [&](int rank) -> Done {
     RONDO_TRY(const auto session,
-              Session::join({.rank = rank, .size = 12, .id = id, .timeout = 500ms}));
+              Session::join({.rank = rank, .size = 12, .id = id, .timeout = 3s}));
     if (rank == 10) {
       while (left.load() > 1) std::this_thread::sleep_for(1ms);
       return done();

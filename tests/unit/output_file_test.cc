@@ -12,6 +12,7 @@
 #include <iterator>
 
 #include "base/log.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -25,14 +26,9 @@ std::string text_of(const fs::path& path) {
 
 class OutputFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = fs::temp_directory_path() / "rondo_output_XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-    victim_ = folder_ / "victim";
-    std::ofstream(victim_) << "precious";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  fs::path folder_, victim_;
+  const test::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
+  const fs::path victim_ = temporary_.file("victim", "precious");
 };
 
 TEST_F(OutputFile, EmptiesAFileOfOurs) {

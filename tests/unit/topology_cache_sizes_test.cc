@@ -3,9 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
+#include "tests/support/temporary_folder.h"
 #include "topology/cpu_budget.h"
 #include "topology/host_topology.h"
 
@@ -14,22 +12,15 @@ namespace {
 
 class CacheFiles : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = std::filesystem::temp_directory_path() / "rondo_caches_XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
   void cache(int index, int level, const std::string& size) {
-    const std::filesystem::path folder = root_ + "/sys/devices/system/cpu/cpu" +
-                                         std::to_string(affinity_cpus().front()) + "/cache/index" +
-                                         std::to_string(index);
-    std::filesystem::create_directories(folder);
-    std::ofstream(folder / "level") << level << '\n';
-    std::ofstream(folder / "size") << size << '\n';
+    const std::string folder = "sys/devices/system/cpu/cpu" +
+                               std::to_string(affinity_cpus().front()) + "/cache/index" +
+                               std::to_string(index);
+    folder_.file(folder + "/level", std::to_string(level) + "\n");
+    folder_.file(folder + "/size", size + "\n");
   }
-  std::string root_;
+  const test::TemporaryFolder folder_;
+  const std::string root_ = folder_.path();
 };
 
 TEST_F(CacheFiles, GiveTheCacheOfACoreAndTheSharedOne) {

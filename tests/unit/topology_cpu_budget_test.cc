@@ -5,28 +5,18 @@
 #include <sched.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <thread>
+
+#include "tests/support/temporary_folder.h"
 
 namespace rondo::topology {
 namespace {
 
 class CgroupTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = std::filesystem::temp_directory_path() / "rondo_cgroup_XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  void file(const std::string& name, const std::string& text) {
-    const std::filesystem::path path = root_ + "/" + name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-  }
-  std::string root_;
+  void file(const std::string& name, const std::string& text) { folder_.file(name, text); }
+  const test::TemporaryFolder folder_;
+  const std::string root_ = folder_.path();
 };
 
 constexpr const char* kV2Mount =

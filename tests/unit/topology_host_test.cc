@@ -6,9 +6,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
+#include "tests/support/temporary_folder.h"
 #include "topology/cpu_budget.h"
 #include "topology/host_identity.h"
 
@@ -23,24 +22,7 @@ HostTopology described(const std::string& synthetic) {
   return host.ok() ? *host : HostTopology{};
 }
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "rondo_topology_XXXXXX";
-    path_ = ::mkdtemp(name.data()) == nullptr ? "" : name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::string file(const std::string& name, const std::string& text) const {
-    const auto path = std::filesystem::path(path_) / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-    return path;
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using test::TemporaryFolder;
 
 TEST(HostTopology, ADescribedMachineHasTheNodesCachesAndThreadsThatItSays) {
   const HostTopology host = described("numa:2 l3:1 core:8 pu:2");

@@ -3,9 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
+#include "tests/support/temporary_folder.h"
 #include "topology/net_interfaces.h"
 
 namespace rondo::topology {
@@ -95,12 +93,9 @@ TEST(LinkModel, AHostsCachesAndNetworkReplaceThePriors) {
 }
 
 TEST(NetInterfaces, SpeedsAreReadAndSilentOnesStayUnknown) {
-  std::string name = std::filesystem::temp_directory_path() / "rondo_net_XXXXXX";
-  ASSERT_NE(::mkdtemp(name.data()), nullptr);
+  const test::TemporaryFolder machine;
   const auto file = [&](const std::string& path, const std::string& text) {
-    const std::filesystem::path whole = name + "/sys/class/net/" + path;
-    std::filesystem::create_directories(whole.parent_path());
-    std::ofstream(whole) << text;
+    machine.file("sys/class/net/" + path, text);
   };
   file("lo/type", "772\n");
   file("lo/operstate", "unknown\n");
@@ -116,7 +111,7 @@ TEST(NetInterfaces, SpeedsAreReadAndSilentOnesStayUnknown) {
   file("virt0/operstate", "up\n");
   file("bonding_masters", "bond0\n");
 
-  const auto interfaces = read_net_interfaces(name);
+  const auto interfaces = read_net_interfaces(machine.path());
   ASSERT_EQ(interfaces.size(), 4u);
   EXPECT_EQ(interfaces[0], (NetInterface{"eth0", 25000, 1, true, false}));
   EXPECT_EQ(interfaces[1], (NetInterface{"eth1", 100000, -1, false, false}));
@@ -124,8 +119,7 @@ TEST(NetInterfaces, SpeedsAreReadAndSilentOnesStayUnknown) {
   EXPECT_EQ(interfaces[3], (NetInterface{"virt0", 0, -1, true, false}));
   EXPECT_NEAR(network_gbs(interfaces), 25.0 / 8 * 0.94, 1e-9);
   EXPECT_NEAR(network_gbs({}), 10.0 / 8 * 0.94, 1e-9);
-  EXPECT_TRUE(read_net_interfaces(name + "/absent").empty());
-  std::filesystem::remove_all(name);
+  EXPECT_TRUE(read_net_interfaces(machine.path() + "/absent").empty());
 }
 
 }  // namespace

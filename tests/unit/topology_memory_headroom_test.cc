@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <limits>
+
+#include "tests/support/temporary_folder.h"
 
 namespace rondo::topology {
 namespace {
@@ -14,23 +14,13 @@ constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
 class MemoryHeadroom : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = std::filesystem::temp_directory_path() / "rondo_memory_XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  void file(const std::string& name, const std::string& text) {
-    const std::filesystem::path path = root_ + "/" + name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-  }
+  void file(const std::string& name, const std::string& text) { folder_.file(name, text); }
   void version2() {
     file("proc/self/mountinfo", "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
     file("proc/self/cgroup", "0::/job/task\n");
   }
-  std::string root_;
+  const test::TemporaryFolder folder_;
+  const std::string root_ = folder_.path();
 };
 
 TEST_F(MemoryHeadroom, IsUnlimitedWithoutAnyLimit) {

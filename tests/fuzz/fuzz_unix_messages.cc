@@ -1,6 +1,6 @@
-// Whatever a process says over a Unix socket once it is in: messages of any length with any files in
-// them. What is taken for shared memory cannot shrink and is as long as it must be, a place outside
-// of the sender's arena is an error, and no descriptor is left over.
+// Whatever a process says over a Unix socket once it is in: messages of any length, with any files
+// in them. What is taken for shared memory cannot shrink and is as long as it must be, a place
+// outside of the sender's arena is an error, and no descriptor is left over.
 //
 // The input is a list of messages: how many bytes, which files, the bytes.
 #include <fcntl.h>

@@ -46,7 +46,7 @@ CacheSizes cache_sizes(const std::string& root) {
   const CacheSizes sizes = read_caches_of(cpu, root);
   if (last == nullptr) {
     auto made = std::make_unique<const Known>(Known{cpu, sizes});
-    if (known.compare_exchange_strong(last, made.get())) made.release();
+    if (known.compare_exchange_strong(last, made.get())) (void)made.release();
   }
   return sizes;
 }

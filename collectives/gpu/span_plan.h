@@ -52,6 +52,5 @@ std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::u
                                             const CallRecord& record);
 // For explanations: what is usual where every rank has a GPU of its own.
 DevicePlanFacts usual_span_facts(int ranks);
-std::uint64_t usual_relay_from();
 
 }  // namespace rondo::gpu

@@ -14,7 +14,7 @@ constexpr Collective kCollectives[] = {
     Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
     Collective::kBroadcast, Collective::kReduce,    Collective::kAllToAll,
     Collective::kGather,    Collective::kScatter,   Collective::kBarrier};
-constexpr std::uint64_t kCounts[] = {1,       256,       4096,       16384,
+constexpr std::uint64_t kCounts[] = {1,       256,     4096,    16384,
                                      1 << 17, 1 << 20, 1 << 23, std::uint64_t{1} << 31};
 
 CallRecord record_of(Collective collective, std::uint64_t count) {

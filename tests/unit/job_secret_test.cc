@@ -113,9 +113,15 @@ void expect_refused(const Done& result) {
 TEST_F(JobSecret, LetsRanksOfTheSameOneMeet) { expect_all_ok(meet({kOne, kOne, kOne})); }
 
 TEST_F(JobSecret, KeepsOutWhoHoldsOnlyTheId) {
-  expect_refused(meet({kOne, nullptr})[1]);
-  expect_refused(meet({kOne, kOther})[1]);
-  expect_refused(meet({nullptr, kOne})[1]);
+  const char* const pairs[][2] = {{kOne, nullptr}, {kOne, kOther}, {nullptr, kOne}};
+  for (const auto& pair : pairs) {
+    const auto results = meet({pair[0], pair[1]});
+    expect_refused(results[1]);
+    EXPECT_EQ(results[0].status(), Status::kTimeout);
+    EXPECT_NE(results[0].error().text.find("came with this id and another RONDO_SECRET"),
+              std::string::npos)
+        << results[0].error().text;
+  }
 }
 
 TEST_F(JobSecret, ClosesNcclCommId) {

@@ -138,6 +138,7 @@ void Acceptor::hear(Visitor& visitor, const SecretOf& secret_of, std::vector<Arr
       RONDO_INFO(kBootstrap, "dropped {} at '{}': {}", visitor.text(), options_.endpoint,
                  moved.error().text);
       visitor.gone = true;
+      if (visitor.challenged) doubted_ = handshake.tag();
       return;
     }
     if (handshake.state() != Handshake::State::kProven) continue;
@@ -159,6 +160,12 @@ bool Acceptor::make_room(Clock::time_point now) {
   if (least == nullptr) return false;
   least->gone = true;
   remove_gone();
+  return true;
+}
+
+bool Acceptor::doubted(const Tag& tag) {
+  if (doubted_ != tag) return false;
+  doubted_.reset();
   return true;
 }
 

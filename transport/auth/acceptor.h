@@ -15,6 +15,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,9 @@ class Acceptor {
   Clock::time_point next_deadline() const;
   bool has_deadline() const { return !visitors_.empty() || accept_again_ != Clock::time_point(); }
   std::size_t unproven() const { return visitors_.size(); }
+  // Whether, since the last time that it was asked, a visitor who named this secret left when it
+  // was challenged: it does not take this side for a holder of its own secret.
+  bool doubted(const Tag& tag);
   // Nobody is served for now: who has not arrived goes, and comes again.
   void drop_visitors();
 
@@ -80,7 +84,8 @@ class Acceptor {
   const std::vector<net::Socket> listeners_;
   const Options options_;
   const std::size_t most_;
-  net::Socket events_;  // epoll: the listeners and all visitors
+  net::Socket events_;          // epoll: the listeners and all visitors
+  std::optional<Tag> doubted_;  // by the last one
   std::vector<std::unique_ptr<Visitor>> visitors_;
   bool listening_ = false;
   Clock::time_point accept_again_{};

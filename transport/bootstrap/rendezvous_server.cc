@@ -163,6 +163,8 @@ void RendezvousServer::turn() {
     auto arrival = room != nullptr ? Arrival::from_proven(std::move(proven)) : std::nullopt;
     if (arrival) room->admit(std::move(*arrival));
   }
+  for (const auto& room : rooms_)
+    if (room->open() && acceptor_->doubted(room->key().tag)) room->note_doubt();
   std::erase_if(rooms_, [](const auto& room) { return room->finished(); });
 }
 

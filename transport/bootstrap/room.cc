@@ -105,9 +105,13 @@ void Room::serve(std::span<const pollfd> ready) {
     fail_all(fail(Status::kTimeout,
                   "{} of {} {} not {} within {:.3g} s; look at what they do, and whether they can "
                   "reach this host (NCCL_SOCKET_IFNAME chooses the interface, RONDO_INIT_TIMEOUT "
-                  "the time)",
+                  "the time){}",
                   name_ranks(absent()), members_.size(), absent().size() == 1 ? "has" : "have",
-                  full_ ? "connected to their neighbours" : "joined", seconds));
+                  full_ ? "connected to their neighbours" : "joined", seconds,
+                  doubted_
+                      ? "; somebody came with this id and another RONDO_SECRET: it must be the "
+                        "same on all ranks, set on all or on none"
+                      : ""));
   }
   finished_ = true;
 }

@@ -42,6 +42,8 @@ class Room {
   bool finished() const { return finished_; }
 
   void admit(Arrival arrival);
+  // Somebody knows the id and holds another RONDO_SECRET.
+  void note_doubt() { doubted_ = true; }
   void collect(std::vector<pollfd>& entries) const;
   std::size_t entries() const { return guests_.size(); }
   void serve(std::span<const pollfd> ready);
@@ -68,6 +70,7 @@ class Room {
   int connected_ = 0;
   bool full_ = false;
   bool finished_ = false;
+  bool doubted_ = false;
   std::optional<Error> error_;
   std::chrono::nanoseconds shortest_patience_{};
   net::Clock::time_point deadline_ = net::Clock::time_point::max();

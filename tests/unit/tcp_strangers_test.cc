@@ -122,6 +122,39 @@ std::string end_of(Host& host) {
   return host.link->error().text;
 }
 
+// The last message of a handshake is late by more than a connector stays with an address that says
+// nothing: the peer has been answered, and may already use the link.
+TEST(TcpConnector, StaysWithAPeerThatItHasAnswered) {
+  const auto address = loopback("127.0.0.1");
+  auto listening = net::listen_at({&address, 1}).value();
+  const net::SocketAddress other = loopback("127.0.0.2").with_port(listening.addresses[0].port());
+  const Bytes candidates = tcp::encode_addresses(std::vector{listening.addresses[0], other});
+  auto near = open_network(1, 1);
+  auto link = near->connect({0, 1, net::kCollectiveLane}, candidates).value();
+  const auto turn = [&] {
+    near->poll();
+    link->progress();
+  };
+  auto shake = auth::Handshake::acceptor(endpoint());
+  std::optional<net::Accepted> visitor;
+  ASSERT_TRUE(drive(
+      turn, [&] { return (visitor = net::accept_tcp(listening.sockets[0]).value()).has_value(); }));
+  const net::Socket& socket = visitor->socket;
+  const auto shake_until = [&](auto&& ready) {
+    return drive([&] { turn(), (void)auth::move(shake, socket.get()).ok(); }, ready);
+  };
+  ASSERT_TRUE(shake_until([&] { return shake.state() == auth::Handshake::State::kTurn; }));
+  shake.challenge(secret_of(1));
+  ASSERT_TRUE(shake_until([&] { return shake.unsent().empty(); }));
+  const auto late = Clock::now() + std::chrono::milliseconds(3500);
+  ASSERT_TRUE(drive(turn, [&] { return Clock::now() > late; }));
+  EXPECT_FALSE(net::accept_tcp(listening.sockets[0]).value().has_value());
+  ASSERT_TRUE(shake_until([&] { return shake.state() == auth::Handshake::State::kProven; }));
+  EXPECT_TRUE(drive(turn, [&] { return link->state() != net::LinkState::kOpening; }));
+  EXPECT_EQ(link->state(), net::LinkState::kOpen);
+  EXPECT_FALSE(closed(socket));
+}
+
 TEST(TcpStrangers, GarbageAfterTheHandshakeEndsThatLinkAlone) {
   for (const int lane : {net::kControlLane, net::kCollectiveLane}) {
     Host host;

@@ -1,13 +1,21 @@
 #include "transport/tcp/acceptor.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "base/log.h"
 
 namespace rondo::tcp {
 namespace {
 
-constexpr auto kAssembleWithin = std::chrono::seconds(10);
+// Its connector has given up, or died.
+bool has_ended(const Stream& stream) {
+  std::byte next;
+  const ssize_t got = ::recv(stream.socket().get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
 
 }  // namespace
 
@@ -42,10 +50,8 @@ void Acceptor::assemble(auth::Arrival proven) {
            one.arrival.streams.size() == socket->count;
   });
   if (it == assemblies_.end()) {
-    it = assemblies_.insert(assemblies_.end(), {{socket->name, proven.from, {}},
-                                                socket->link_id,
-                                                socket->count,
-                                                Clock::now() + kAssembleWithin});
+    it = assemblies_.insert(assemblies_.end(),
+                            {{socket->name, proven.from, {}}, socket->link_id, socket->count});
     it->arrival.streams.resize(socket->count);
   }
   if (it->arrival.streams[socket->index]) return;  // twice the same: the second goes
@@ -63,10 +69,10 @@ std::optional<Arrival> Acceptor::next() {
          }))
       assemble(std::move(proven));
   }
-  if (!assemblies_.empty()) {
-    const auto now = Clock::now();
-    std::erase_if(assemblies_, [&](const Assembly& one) { return now > one.deadline; });
-  }
+  std::erase_if(assemblies_, [](const Assembly& one) {
+    return std::any_of(one.arrival.streams.begin(), one.arrival.streams.end(),
+                       [](const auto& stream) { return stream && has_ended(*stream); });
+  });
   if (complete_.empty()) return std::nullopt;
   Arrival first = std::move(complete_.front());
   complete_.erase(complete_.begin());

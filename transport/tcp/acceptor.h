@@ -1,10 +1,10 @@
 // Acceptor: the accepting side: listening sockets, and links of which not all sockets have come.
 //
-// Guarantees: only sockets that proved the secret come out; everybody else is auth::Acceptor's.
+// Guarantees: only sockets that proved the secret come out; everybody else is auth::Acceptor's. A
+// link waits for its last socket however slow the network is, until its connector gives it up.
 // Cost: nothing while nobody comes.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -30,12 +30,10 @@ class Acceptor {
   std::optional<Arrival> next();
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Assembly {
     Arrival arrival;
     std::uint64_t link_id;
     std::size_t missing;
-    Clock::time_point deadline;
   };
 
   Acceptor(Poller& poller, const Digest& secret, std::unique_ptr<auth::Acceptor> proving);

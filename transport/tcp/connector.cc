@@ -42,6 +42,7 @@ Connector::Connector(Poller& poller, const Digest& secret, std::string endpoint,
 
 void Connector::start_round() {
   socket_.link_id = random_number();
+  met_ = false;
   give_up_at_ = Clock::now() + patience_;
   start_socket();
 }
@@ -76,6 +77,7 @@ bool Connector::advance(Attempt& attempt) {
   IoOutcome outcome = move(attempt.handshake, *attempt.stream);
   if (attempt.handshake.state() == Handshake::State::kTurn) {
     attempt.handshake.answer(encode(attempt.socket));
+    met_ = true;
     outcome = move(attempt.handshake, *attempt.stream);
   }
   if (attempt.handshake.state() == Handshake::State::kProven) return agree(attempt);
@@ -119,7 +121,9 @@ bool Connector::progress() {
   finished_ = std::all_of(attempts_.begin(), attempts_.end(),
                           [](const Attempt& attempt) { return attempt.agreed; });
   if (finished_) return true;
-  if (candidates_.size() > 1 && Clock::now() > give_up_at_) {
+  // A peer that has been answered may take the link for made: if this side left now because a
+  // Welcome is late, the peer would take it for dead.
+  if (candidates_.size() > 1 && !met_ && Clock::now() > give_up_at_) {
     patience_ = std::min(patience_ * 2, kMostPatience);
     give_up_candidate(false, "no answer");
   }

@@ -53,8 +53,6 @@ class Process {
   }
 
   void run() {
-    setenv("RONDO_TIMEOUT", "2", 1);
-    setenv("RONDO_INIT_TIMEOUT", "4", 1);
     setenv("RONDO_EAGER_BYTES", "65536", 1);
     setenv("NCCL_SOCKET_IFNAME", "lo", 1);
     setenv("NCCL_DEBUG", "NONE", 0);
@@ -82,7 +80,10 @@ class Process {
     while (board_.arrived.load() < target) usleep(200);
   }
 
+  // Only the round with the fault may wait in vain, and then briefly.
   void round(int number) {
+    setenv("RONDO_TIMEOUT", number == kFaulty ? "2" : "30", 1);
+    setenv("RONDO_INIT_TIMEOUT", number == kFaulty ? "4" : "30", 1);
     meet();
     board_.failed.store(0);
     meet();

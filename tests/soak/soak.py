@@ -27,8 +27,8 @@ import time
 from wire import Wire
 from worker import Worker
 
-# RONDO_TIMEOUT and RONDO_INIT_TIMEOUT of all ranks. A lost SYN costs 1, 3, then 7 seconds: with less
-# time, a network that loses 5 % of the packets rightly fails some calls.
+# RONDO_TIMEOUT and RONDO_INIT_TIMEOUT of all ranks. A lost SYN costs 1, 3, then 7 seconds: with
+# less time, a network that loses 5 % of the packets rightly fails some calls.
 TIMEOUT_S = 20
 SLACK_S = 60  # what the loaded machine may take beyond that
 WEIGHTS = {"calm": 55, "kill": 15, "abort": 10, "lossy": 12, "blackhole": 4, "one-way": 4}

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/seconds.h"
 #include "topology/cgroups.h"
 #include "topology/small_file.h"
 
@@ -64,10 +63,10 @@ std::uint64_t memory_headroom(const std::string& root) {
   return least;
 }
 
-std::optional<std::uint64_t> HeadroomReadings::lacks_room_for(std::uint64_t bytes) {
+std::optional<std::uint64_t> HeadroomReadings::lacks_room_for(std::uint64_t bytes,
+                                                              std::int64_t now) {
   constexpr std::int64_t kServes = 1'000'000'000;
   constexpr std::uint64_t kPart = 16;
-  const std::int64_t now = now_ns();
   std::uint64_t left = now < until_.load(std::memory_order_acquire) ? left_.load() : 0;
   while (left >= bytes && left > 0)
     if (left_.compare_exchange_weak(left, left - bytes)) return std::nullopt;

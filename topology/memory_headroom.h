@@ -12,6 +12,8 @@
 #include <string>
 #include <utility>
 
+#include "base/seconds.h"
+
 namespace rondo::topology {
 
 // Bytes; the largest number where there is no limit. `root` stands before /proc and /sys.
@@ -24,8 +26,8 @@ class HeadroomReadings {
   explicit HeadroomReadings(std::string root = "") : root_(std::move(root)) {}
 
   // Whether there is room for so many bytes more, which then count as taken. What there is instead,
-  // if not.
-  std::optional<std::uint64_t> lacks_room_for(std::uint64_t bytes);
+  // if not. `now`: of base/seconds.h.
+  std::optional<std::uint64_t> lacks_room_for(std::uint64_t bytes, std::int64_t now = now_ns());
 
  private:
   const std::string root_;

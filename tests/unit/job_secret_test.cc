@@ -118,8 +118,9 @@ TEST_F(JobSecret, KeepsOutWhoHoldsOnlyTheId) {
     const auto results = meet({pair[0], pair[1]});
     expect_refused(results[1]);
     EXPECT_EQ(results[0].status(), Status::kTimeout);
-    EXPECT_NE(results[0].error().text.find("came with this id and another RONDO_SECRET"),
-              std::string::npos)
+    EXPECT_NE(
+        results[0].error().text.find("left when it was challenged: RONDO_SECRET must be the same"),
+        std::string::npos)
         << results[0].error().text;
   }
 }

@@ -69,18 +69,21 @@ TEST_F(MemoryHeadroom, KnowsVersion1) {
   EXPECT_EQ(memory_headroom(root_), 630u);
 }
 
-// Only the sixteenth part of a reading may be taken without another one.
-TEST_F(MemoryHeadroom, IsReadAnewBeforeMuchIsTaken) {
+// One reading serves for a second, and for its sixteenth part.
+TEST_F(MemoryHeadroom, IsReadAnewBeforeMuchIsTakenAndAfterASecond) {
+  constexpr std::int64_t kSoon = 5'000'000, kLater = 1'000'000'000 + kSoon;
   version2();
   file("sys/fs/cgroup/job/memory.max", "1600000\n");
   file("sys/fs/cgroup/job/memory.current", "0\n");
-  HeadroomReadings readings(root_);
-  EXPECT_FALSE(readings.lacks_room_for(40'000));
+  HeadroomReadings readings(root_), late(root_);
+  EXPECT_FALSE(readings.lacks_room_for(40'000, kSoon));
+  EXPECT_FALSE(late.lacks_room_for(40'000, kSoon));
   file("sys/fs/cgroup/job/memory.current", "1599000\n");
-  EXPECT_FALSE(readings.lacks_room_for(60'000));  // what the first reading leaves
-  EXPECT_EQ(readings.lacks_room_for(2000), 1000u);
-  EXPECT_EQ(readings.lacks_room_for(1001), 1000u);
-  EXPECT_FALSE(readings.lacks_room_for(1000));
+  EXPECT_EQ(late.lacks_room_for(60'000, kLater), 1000u);
+  EXPECT_FALSE(readings.lacks_room_for(60'000, kLater - 1));  // what the first reading leaves
+  EXPECT_EQ(readings.lacks_room_for(2000, kLater - 1), 1000u);
+  EXPECT_EQ(readings.lacks_room_for(1001, kLater - 1), 1000u);
+  EXPECT_FALSE(readings.lacks_room_for(1000, kLater - 1));
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ class Acceptor {
   bool has_deadline() const { return !visitors_.empty() || accept_again_ != Clock::time_point(); }
   std::size_t unproven() const { return visitors_.size(); }
   // Whether, since the last time that it was asked, a visitor who named this secret left when it
-  // was challenged: it does not take this side for a holder of its own secret.
+  // was challenged: it died, or takes this side for no holder of its secret.
   bool doubted(const Tag& tag);
   // Nobody is served for now: who has not arrived goes, and comes again.
   void drop_visitors();

@@ -109,8 +109,8 @@ void Room::serve(std::span<const pollfd> ready) {
                   name_ranks(absent()), members_.size(), absent().size() == 1 ? "has" : "have",
                   full_ ? "connected to their neighbours" : "joined", seconds,
                   doubted_
-                      ? "; somebody came with this id and another RONDO_SECRET: it must be the "
-                        "same on all ranks, set on all or on none"
+                      ? "; somebody with this id left when it was challenged: RONDO_SECRET must be "
+                        "the same on all ranks, set on all or on none"
                       : ""));
   }
   finished_ = true;

@@ -42,7 +42,7 @@ class Room {
   bool finished() const { return finished_; }
 
   void admit(Arrival arrival);
-  // Somebody knows the id and holds another RONDO_SECRET.
+  // Somebody who knows the id left when it was challenged: it may hold another RONDO_SECRET.
   void note_doubt() { doubted_ = true; }
   void collect(std::vector<pollfd>& entries) const;
   std::size_t entries() const { return guests_.size(); }

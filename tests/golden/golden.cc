@@ -44,6 +44,7 @@ std::string masked(std::string text) {
       {std::regex(R"(\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b)"), "<address>"},
       {std::regex(R"(\b0x[0-9a-f]+\b)"), "<pointer>"},
       {std::regex(R"(\b(pid|process) \d+\b)"), "$1 <pid>"},
+      {std::regex(R"(\(pid <pid> on [^)]+\))"), "(pid <pid> on <host>)"},
       {std::regex(R"(\b\d+(\.\d+)? ms\b)"), "<ms>"},
       {std::regex(R"(\b\d+(\.\d+)? s\b)"), "<s>"},
   };
@@ -67,6 +68,59 @@ void expect_golden(const std::string& name, const std::string& text) {
   EXPECT_TRUE(kept.str() == text) << "tests/golden/files/" << name << "\n"
                                   << difference(kept.str(), text)
                                   << "\nwhere that is meant: RONDO_GOLDEN=write and read the diff";
+}
+
+// Sections begin with "== NAME", texts with "-- ".
+GoldenSets::GoldenSets(std::string name) : name_(std::move(name)) {
+  if (writes()) return;
+  std::ifstream file(path_of(name_));
+  EXPECT_TRUE(file.good()) << "there is no " << path_of(name_)
+                           << "; RONDO_GOLDEN=write makes it from what the program says now";
+  std::string section, text;
+  const auto take = [&] {
+    if (!text.empty()) kept_[section].insert(text);
+    text.clear();
+  };
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("== ")) {
+      take();
+      section = line.substr(3);
+    } else if (line.starts_with("-- ")) {
+      take();
+      text = line.substr(3);
+    } else {
+      text += "\n" + line;
+    }
+  }
+  take();
+}
+
+GoldenSets::~GoldenSets() {
+  if (!writes()) return;
+  std::ofstream file(path_of(name_), std::ios::trunc);
+  for (const std::string& section : order_) {
+    file << "== " << section << "\n";
+    for (const std::string& text : kept_[section]) file << "-- " << text << "\n";
+  }
+  file.close();
+  EXPECT_TRUE(file.good()) << "cannot write " << path_of(name_);
+}
+
+bool GoldenSets::writes() const { return test::writes(); }
+
+void GoldenSets::expect(const std::string& section, const std::string& text) {
+  std::set<std::string>& known = kept_[section];
+  if (writes()) {
+    if (known.empty()) order_.push_back(section);
+    known.insert(text);
+    return;
+  }
+  if (known.contains(text)) return;
+  std::string expected;
+  for (const std::string& one : known) expected += "\n-- " + one;
+  ADD_FAILURE() << "tests/golden/files/" << name_ << ", " << section << ": now\n"
+                << text << "\nis none of" << expected
+                << "\nwhere that is meant: RONDO_GOLDEN=write and read the diff";
 }
 
 }  // namespace rondo::test

@@ -5,16 +5,39 @@
 // it. What differs from run to run is masked first; where order races, sort the lines first.
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace rondo::test {
 
-// `text` with what only one run has replaced: "<pid>" after "pid" or "process", "<s>" for seconds,
-// "<ms>" for milliseconds, "<address>" for IPv4 and IPv6 addresses with their ports, "<pointer>".
+// `text` with what only one run has replaced: "<pid>" after "pid" or "process", "<host>" after
+// "(pid N on", "<s>" for seconds, "<ms>" for milliseconds, "<address>" for IPv4 and IPv6 addresses
+// with their ports, "<pointer>".
 std::string masked(std::string text);
 
 // A failed expectation where tests/golden/files/`name` holds another text: it shows the first line
 // that differs and the command that would accept it.
 void expect_golden(const std::string& name, const std::string& text);
+
+// A golden file of sections, each with all texts that may occur there, in order of the alphabet:
+// for texts of which chance decides which is said.
+class GoldenSets {
+ public:
+  explicit GoldenSets(std::string name);
+  ~GoldenSets();  // writes the file, where that is wanted
+  GoldenSets(const GoldenSets&) = delete;
+  GoldenSets& operator=(const GoldenSets&) = delete;
+
+  bool writes() const;
+  // A failed expectation where the section does not have this text.
+  void expect(const std::string& section, const std::string& text);
+
+ private:
+  const std::string name_;
+  std::map<std::string, std::set<std::string>> kept_;
+  std::vector<std::string> order_;  // of the sections
+};
 
 }  // namespace rondo::test

@@ -22,5 +22,15 @@ TEST(Golden, FailsWhereALineIsAnotherOrMissing) {
   expect_golden("tool.txt", "one line\nthe second line\n");
 }
 
+TEST(GoldenSets, TakeEveryKnownTextOfASectionAndNoOther) {
+  GoldenSets sets("tool_sets.txt");
+  sets.expect("two", "one line");
+  sets.expect("two", "several\n\n  lines");
+  sets.expect("another", "-- dashes inside");
+  EXPECT_NONFATAL_FAILURE(sets.expect("another", "one line"), "another");
+  EXPECT_NONFATAL_FAILURE(sets.expect("two", "several"), "several\n\n  lines");
+  EXPECT_NONFATAL_FAILURE(sets.expect("none", "one line"), "RONDO_GOLDEN=write");
+}
+
 }  // namespace
 }  // namespace rondo::test

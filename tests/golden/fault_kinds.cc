@@ -1,0 +1,126 @@
+#include "tests/golden/fault_kinds.h"
+
+#include <unistd.h>
+
+#include "tests/support/processes.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr double kShort = 2;  // where the deadline is what ends the call
+constexpr double kLong = 40;  // where it must not be
+constexpr std::size_t kCount = 5000;
+
+ncclResult_t sleep_for_ever(FaultRank&) {
+  for (;;) nap(60);
+}
+
+ncclResult_t absent(FaultRank& self) {
+  if (!self.last()) return self.sum(kCount);
+  nap(2.5 * kShort);  // the others have given up
+  return self.sum(kCount);
+}
+
+ncclResult_t sender_absent(FaultRank& self) {
+  if (self.rank == 0) return self.receive(kFaultRanks - 1, kCount);
+  nap(2.5 * kShort);
+  return self.sum(kCount);
+}
+
+ncclResult_t circle(FaultRank& self) { return self.receive((self.rank + 1) % kFaultRanks, kCount); }
+
+ncclResult_t group(FaultRank& self) {
+  ncclGroupStart();
+  for (const std::size_t count : {kCount, self.last() ? kCount - 1 : kCount, kCount})
+    ncclAllReduce(self.memory.bytes, self.memory.bytes, count, ncclFloat32, ncclSum, self.comm,
+                  self.memory.stream);
+  return self.settled(ncclGroupEnd());
+}
+
+ncclResult_t message_too_long(FaultRank& self) {
+  if (self.rank == 0) return self.receive(kFaultRanks - 1, 10);
+  if (self.last()) return self.send(0, 20);
+  return self.sum(kCount);
+}
+
+}  // namespace
+
+ncclResult_t FaultRank::settled(ncclResult_t called) const {
+  if (called != ncclSuccess) return called;
+  memory.synchronize();
+  ncclResult_t seen = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(comm, &seen);
+  return asked == ncclSuccess ? seen : asked;
+}
+
+ncclResult_t FaultRank::sum(std::size_t count, ncclDataType_t type, ncclRedOp_t op) const {
+  return settled(ncclAllReduce(memory.bytes, memory.bytes, count, type, op, comm, memory.stream));
+}
+
+ncclResult_t FaultRank::gather(std::size_t count) const {
+  char* const out = static_cast<char*>(memory.bytes) + kFaultBytes / 2;
+  return settled(ncclAllGather(memory.bytes, out, count, ncclFloat32, comm, memory.stream));
+}
+
+ncclResult_t FaultRank::broadcast(std::size_t count, int root) const {
+  return settled(
+      ncclBroadcast(memory.bytes, memory.bytes, count, ncclFloat32, root, comm, memory.stream));
+}
+
+ncclResult_t FaultRank::send(int peer, std::size_t count) const {
+  return settled(ncclSend(memory.bytes, count, ncclFloat32, peer, comm, memory.stream));
+}
+
+ncclResult_t FaultRank::receive(int peer, std::size_t count) const {
+  return settled(ncclRecv(memory.bytes, count, ncclFloat32, peer, comm, memory.stream));
+}
+
+const std::vector<FaultKind>& fault_kinds() {
+  using Self = FaultRank;
+  static const std::vector<FaultKind> kKinds = {
+      {"another collective", kLong,
+       [](Self& self) { return self.last() ? self.gather(kCount) : self.sum(kCount); }},
+      {"another count", kLong,
+       [](Self& self) { return self.sum(self.last() ? kCount - 1 : kCount); }},
+      {"another type", kLong,
+       [](Self& self) { return self.sum(kCount, self.last() ? ncclInt32 : ncclFloat32); }},
+      {"another operation", kLong,
+       [](Self& self) { return self.sum(kCount, ncclFloat32, self.last() ? ncclMax : ncclSum); }},
+      {"another root", kLong,
+       [](Self& self) { return self.broadcast(kCount, self.last() ? 1 : 0); }},
+      {"another second call of a group", kLong, group},
+      {"a message that is too long", kLong, message_too_long, false},
+      {"a rank that comes too late", kShort, absent},
+      {"a sender that comes too late", kShort, sender_absent, false},
+      {"receives in a circle", kLong, circle, false},
+      {"a rank that aborts", kLong,
+       [](Self& self) {
+         if (!self.last()) return self.sum(kCount);
+         const ncclComm_t comm = std::exchange(self.comm, nullptr);
+         return ncclCommAbort(comm);
+       }},
+      {"a rank that destroys", kShort,
+       [](Self& self) {
+         if (!self.last()) return self.sum(kCount);
+         const ncclComm_t comm = std::exchange(self.comm, nullptr);
+         return ncclCommDestroy(comm);
+       }},
+      {"a rank that is killed", kLong,
+       [](Self& self) { return self.last() ? sleep_for_ever(self) : self.sum(kCount); }, true, true,
+       true},
+      {"a sender that is killed", kLong,
+       [](Self& self) {
+         return self.last() ? sleep_for_ever(self) : self.receive(kFaultRanks - 1, kCount);
+       },
+       true, true, true},
+      {"a rank that exits", kLong,
+       [](Self& self) {
+         if (self.last()) _exit(0);
+         return self.sum(kCount);
+       },
+       true, false, true},
+  };
+  return kKinds;
+}
+
+}  // namespace rondo::test

@@ -24,8 +24,8 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/call.h"
-#include "collectives/fault.h"
 #include "collectives/planner.h"
+#include "collectives/watchdog/fault.h"
 #include "transport/bootstrap/session.h"
 
 namespace rondo {

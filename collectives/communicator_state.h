@@ -96,8 +96,9 @@ class CommunicatorState {
   CallRecord current;
   std::int64_t waited_ns = 0;  // in this wait, counting only time in which the waiter ran
   std::int64_t last_check_ns = 0;
-  std::int64_t last_death_check_ns = 0;
-  std::vector<bool> seen_dead;  // local processes seen dead in the check before, in this wait
+  std::int64_t last_parting_check_ns = 0;
+  // Local ranks that had ended or left by the check before, in this wait.
+  std::vector<std::uint8_t> seen_parted;
   std::vector<pollfd> pidfds;   // one a local process
   int waiting_parts = 1;        // of the call, which run at once
   struct CircleMember {
@@ -138,7 +139,7 @@ class CommunicatorState {
   void publish_fault(const Fault& raised);  // to the peers of this host
   bool adopt_peer_fault();                  // true if a peer of this host has raised one
   bool check_mismatch();
-  bool check_deaths(const WaitSite& site);
+  bool check_partings(const WaitSite& site);
   bool check_circle();
   bool check_outsiders();
   void show_wait(const WaitSite& site);

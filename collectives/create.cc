@@ -146,7 +146,7 @@ class Creation {
     view.known_sequence.assign(view.size, 0);
     view.exposure.assign(view.size, 0);
     if (auto arena = shm::Arena::of_process(); arena.ok()) view.arena = (*arena)->places();
-    state_->seen_dead.assign(group.processes.size(), false);
+    state_->seen_parted.assign(view.size, 0);
     for (const shm::PeerProcess& process : group.processes)
       state_->pidfds.push_back({process.neighbour ? process.neighbour->pidfd() : -1, POLLIN, 0});
     view.waiter = Waiter(view.self().parked, view.self().bell);

@@ -7,6 +7,7 @@
 #include "collectives/communicator_state.h"
 #include "collectives/peer_words.h"
 #include "collectives/rank_report.h"
+#include "collectives/watchdog/fault_texts.h"
 
 namespace rondo {
 namespace {
@@ -96,12 +97,10 @@ bool CommunicatorState::check_circle() {
   }
   for (std::size_t i = 0; i < members; ++i)
     if (!advanced(circle[i].checks, found[i].checks)) return false;
-  std::string text = "Mismatched calls: ranks wait for each other:";
-  for (std::size_t i = 0; i < members; ++i)
-    text += fmt::format("{} rank {} called {} and waits for rank {}", i == 0 ? "" : ";",
-                        found[i].rank, to_string(found[i].call), found[i].waiting_for);
-  Fault fault = make_fault(Status::kInvalidUsage, found[1].rank,
-                           text + "; all ranks must make the same calls in the same order");
+  std::vector<fault_texts::MadeCall> cycle;
+  for (const CircleMember& member : found)
+    cycle.push_back({member.rank, to_string(member.call), member.waiting_for});
+  Fault fault = make_fault(Status::kInvalidUsage, found[1].rank, fault_texts::wait_cycle(cycle));
   fault.other = found[1].call;
   raise(std::move(fault));
   return true;
@@ -130,11 +129,11 @@ bool CommunicatorState::check_outsiders() {
       continue;
     }
     if (!advanced(seen.checks, report.checks)) continue;
-    Fault fault = make_fault(
-        Status::kInvalidUsage, peer,
-        fmt::format("Mismatched calls: rank {} called {} and waits for rank {}, which called {} as "
-                    "call {}; all ranks must make the same calls in the same order",
-                    peer, to_string(report.waits_in), rank, to_string(current), host.sequence));
+    Fault fault =
+        make_fault(Status::kInvalidUsage, peer,
+                   fault_texts::waits_outside(
+                       {peer, to_string(report.waits_in)},
+                       {rank, fmt::format("{} as call {}", to_string(current), host.sequence)}));
     fault.other = report.waits_in;
     raise(std::move(fault));
     return true;

@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "base/seconds.h"
 #include "collectives/communicator_state.h"
-#include "collectives/fault_message.h"
 #include "collectives/peer_words.h"
+#include "collectives/watchdog/fault_message.h"
 
 namespace rondo {
 namespace {

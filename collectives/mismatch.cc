@@ -3,6 +3,7 @@
 
 #include "collectives/communicator_state.h"
 #include "collectives/peer_words.h"
+#include "collectives/watchdog/fault_texts.h"
 
 namespace rondo {
 namespace {
@@ -61,12 +62,15 @@ void CommunicatorState::on_mismatch(int peer, const CallRecord& mine, const Call
 void CommunicatorState::raise_mismatch(int peer, std::uint64_t sequence, const CallRecord& here,
                                        const CallRecord& there) {
   const int local = local_of(peer);
+  const auto bytes = [](const CallRecord& record) { return record.count * size_of(record.type); };
   std::string text;
-  if (here == there) {
+  if (is_message(here) && is_message(there) && here.collective != there.collective &&
+      bytes(here) != bytes(there)) {
+    text = fault_texts::different_sizes(rank, here, peer, there);
+  } else if (here == there) {
     const std::string when = local >= 0 ? fmt::format("more than {} calls ago", kAnnounceDepth)
                                         : fmt::format("before call {}", sequence);
-    text = fmt::format("Mismatched calls: {}, rank {} and rank {} made different calls", when, rank,
-                       peer);
+    text = fault_texts::different_calls_before(when, rank, peer);
   } else {
     const std::string which = is_message(here) ? "" : fmt::format("in call {}, ", sequence);
     std::vector<std::uint64_t> ours = counts_of(here, *host.self().group, sequence), others;
@@ -78,13 +82,11 @@ void CommunicatorState::raise_mismatch(int peer, std::uint64_t sequence, const C
                                             (here.flags & CallRecord::kFused));
     if (alike == here)
       while (at < ours.size() && at < others.size() && ours[at] == others[at]) ++at;
-    text = fmt::format("Mismatched calls: {}rank {} called {} and rank {} called {}", which, rank,
-                       called(here, ours, at), peer, called(there, others, at));
+    text = fault_texts::different_calls(which, {rank, called(here, ours, at)},
+                                        {peer, called(there, others, at)},
+                                        ((here.flags | there.flags) & CallRecord::kFused) != 0);
   }
-  Fault mismatch =
-      make_fault(Status::kInvalidUsage, peer,
-                 text + "; all ranks must make the same calls in the same order" +
-                     ((here.flags | there.flags) & CallRecord::kFused ? ", grouped alike" : ""));
+  Fault mismatch = make_fault(Status::kInvalidUsage, peer, std::move(text));
   mismatch.sequence = sequence;
   mismatch.own = here;
   mismatch.other = there;

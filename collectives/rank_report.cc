@@ -60,6 +60,7 @@ std::string describe(const RankReport& report, std::uint64_t newest) {
   const bool waits = report.waits_now();
   if (waits && is_message(report.waits_in)) text += ", in " + to_string(report.waits_in);
   if (waits) text += fmt::format(", waits for rank {}", report.waiting_for);
+  if (report.state == kLeft) text += ", left the communicator";
   if (report.condition == RankReport::kEnded) text += ", ended";
   if (report.condition == RankReport::kStopped) text += ", stopped";
   return text;

@@ -7,8 +7,9 @@
 
 #include "base/log.h"
 #include "collectives/communicator_state.h"
-#include "collectives/fault_message.h"
 #include "collectives/fiber_group.h"
+#include "collectives/watchdog/fault_message.h"
+#include "collectives/watchdog/fault_texts.h"
 #include "kernels/host/announcer.h"
 #include "transport/net/remote_links.h"
 
@@ -44,10 +45,9 @@ bool CommunicatorState::check_remote(const WaitSite& site) {
   // than the end of those with data.
   if (remote_error_since < 0) remote_error_since = waited_ns;
   if (waited_ns - remote_error_since < kLastWords) return false;
-  raise(make_fault(Status::kRemoteError, site.global_rank,
-                   fmt::format("{} is gone in call {}, {}, in which rank {} waits for it: {}",
-                               rank_name(site.global_rank), host.sequence, to_string(current), rank,
-                               error.error().text)));
+  raise(make_fault(
+      Status::kRemoteError, site.global_rank,
+      fault_texts::lost(rank_name(site.global_rank), current_call(), rank, error.error().text)));
   return true;
 }
 

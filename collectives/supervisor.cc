@@ -10,6 +10,7 @@
 #include "collectives/fiber_group.h"
 #include "collectives/gpu/hosted_rank.h"
 #include "collectives/peer_words.h"
+#include "collectives/watchdog/fault_texts.h"
 
 namespace rondo {
 namespace {
@@ -20,7 +21,7 @@ constexpr std::int64_t kLongestGap = 250'000'000;
 
 // Looking costs a system call or several loads, so it is done no more often than this.
 constexpr std::int64_t kCheckPeriod = 50'000;
-constexpr std::int64_t kDeathPeriod = 10'000'000;
+constexpr std::int64_t kPartingPeriod = 10'000'000;
 // A wait of this length asks the other hosts what they are doing.
 constexpr std::int64_t kFirstQuestion = 200'000'000;
 
@@ -77,7 +78,7 @@ bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
     waited_ns = 0;
     remote_error_since = -1;
     last_check_ns = now;
-    std::fill(seen_dead.begin(), seen_dead.end(), false);
+    std::fill(seen_parted.begin(), seen_parted.end(), 0);
     circle.clear();
     next_question_ns = std::min(kFirstQuestion, static_cast<std::int64_t>(limit * 1e9 / 4));
     show_wait(site);
@@ -92,17 +93,17 @@ bool CommunicatorState::keep_waiting(const WaitSite& site, bool first) {
   if (waiting_parts == 1 && HostAtomics::load_relaxed(progress.state) == kWaitingTwice)
     show_wait(site);
   HostAtomics::store_release(progress.checks, HostAtomics::load_relaxed(progress.checks) + 1);
-  if (check_mismatch() || check_deaths(site) || check_remote(site) ||
+  if (check_mismatch() || check_partings(site) || check_remote(site) ||
       check_elsewhere(global_of(site)) || check_circle() || check_outsiders())
     return false;
   if (static_cast<double>(waited_ns) < limit * 1e9) return true;
   const int awaited = global_of(site), blamed = last_of_chain(awaited);
   std::string who = blamed >= 0 ? rank_name(blamed) : "its peers";
   if (blamed != awaited) who += fmt::format(" (by way of rank {})", awaited);
-  raise(make_fault(Status::kTimeout, blamed,
-                   fmt::format("rank {} waited {} s for {} in {}; RONDO_TIMEOUT sets this limit. "
-                               "All ranks:\n{}",
-                               rank, limit, who, current_call(), describe_ranks())));
+  raise(make_fault(
+      Status::kTimeout, blamed,
+      fmt::format("{}. All ranks:\n{}", fault_texts::timed_out(rank, limit, who, current_call()),
+                  describe_ranks())));
   return false;
 }
 
@@ -225,25 +226,26 @@ bool CommunicatorState::reach_first(int local, std::uint64_t place) {
   return mapped.ok();
 }
 
-// A peer that has ended is a fault only for what it left undone: what is waited for is evaluated
-// once more between the first sight of its end and the fault.
-bool CommunicatorState::check_deaths(const WaitSite& site) {
-  if (!group || last_check_ns - last_death_check_ns < kDeathPeriod) return false;
-  last_death_check_ns = last_check_ns;
-  if (poll(pidfds.data(), pidfds.size(), 0) <= 0) return false;
+// A peer that has ended, or destroyed its communicator, is a fault only for what it left undone:
+// what is waited for is evaluated once more between the first sight of its parting and the fault.
+bool CommunicatorState::check_partings(const WaitSite& site) {
+  using fault_texts::Parting;
+  if (!group || last_check_ns - last_parting_check_ns < kPartingPeriod) return false;
+  last_parting_check_ns = last_check_ns;
+  const bool any_ended = poll(pidfds.data(), pidfds.size(), 0) > 0;
   for (int r = 0; r < host.size; ++r) {
-    const int process = group->process_of_member[r];
-    if (pidfds[process].revents == 0 || !seen_dead[process] || !needs(site, r)) continue;
-    raise(make_fault(
-        Status::kRemoteError, local_ranks[r],
-        is_message(current)
-            ? fmt::format("{} ended while rank {} was in {} with it", rank_name(local_ranks[r]),
-                          rank, to_string(current))
-            : fmt::format("{} ended before it finished {}, in which rank {} waits for it",
-                          rank_name(local_ranks[r]), current_call(), rank)));
+    const bool ended_now = any_ended && pidfds[group->process_of_member[r]].revents != 0;
+    const bool left = HostAtomics::load_acquire(host.peers[r].progress->state) == kLeft;
+    const bool seen_before = std::exchange(seen_parted[r], ended_now || left);
+    if (!(ended_now || left) || !seen_before || !needs(site, r)) continue;
+    const Parting parting = left ? Parting::kLeft : Parting::kEnded;
+    const std::string name = rank_name(local_ranks[r]);
+    raise(make_fault(Status::kRemoteError, local_ranks[r],
+                     is_message(current)
+                         ? fault_texts::gone_from_message(name, parting, to_string(current), rank)
+                         : fault_texts::gone_before(name, parting, current_call(), rank)));
     return true;
   }
-  for (std::size_t p = 0; p < pidfds.size(); ++p) seen_dead[p] = pidfds[p].revents != 0;
   return false;
 }
 

@@ -8,6 +8,7 @@
 #include "collectives/gpu/device_memory.h"
 #include "collectives/gpu/peer_access.h"
 #include "collectives/gpu/streams.h"
+#include "collectives/watchdog/fault_texts.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"
 
@@ -232,10 +233,8 @@ Done DeviceTeam::post_collective(int rank, const DeviceCall& call, Mismatch* mis
     mismatch->peer = static_cast<int>(peer);
     mismatch->own = call.record;
     mismatch->other = meeting.posted[peer].call.record;
-    mismatch->text = fmt::format(
-        "Mismatched calls: in call {}, rank {} called {} and rank {} called {}; all ranks must "
-        "make the same calls in the same order",
-        ranks_[rank].calls, rank, to_string(mismatch->own), peer, to_string(mismatch->other));
+    mismatch->text = fault_texts::different_calls(ranks_[rank].calls, rank, mismatch->own,
+                                                  mismatch->peer, mismatch->other);
     return fail(Status::kInvalidUsage, "{}", mismatch->text);
   }
   const StreamUse& use = use_of(rank, call.stream);
@@ -300,10 +299,7 @@ Done DeviceTeam::post_message(int rank, const DeviceCall& call, Mismatch* mismat
   other_queue.pop_front();
   const CallRecord &own = call.record, &other = theirs.call.record;
   if (own.count * size_of(own.type) != other.count * size_of(other.type)) {
-    *mismatch = {call.peer, own, other,
-                 fmt::format("Mismatched calls: rank {} called {} with rank {}, which called {}; a "
-                             "send and its receive must have the same size",
-                             rank, to_string(own), call.peer, to_string(other))};
+    *mismatch = {call.peer, own, other, fault_texts::different_sizes(rank, own, call.peer, other)};
     return fail(Status::kInvalidUsage, "{}", mismatch->text);
   }
   matches_.push_back({sends ? mine : theirs, sends ? theirs : mine, from, to});

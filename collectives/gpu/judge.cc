@@ -1,4 +1,5 @@
 #include "collectives/gpu/judge.h"
+#include "collectives/watchdog/fault_texts.h"
 
 #include <fmt/core.h>
 
@@ -9,13 +10,6 @@ namespace {
 
 // News of a launch come late: somebody's end counts once nothing has moved for so long.
 constexpr std::int64_t kQuietNs = 300'000'000;
-
-std::string list(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? " " : ", ", ranks[i]);
-  return text;
-}
 
 Fault fault(Status status, int culprit, std::string text) {
   Fault made;
@@ -50,11 +44,9 @@ void Judge::compare(int rank, std::uint64_t number) {
     if (theirs.called < number || theirs.called - number >= kWindow) continue;
     const CallRecord& other = theirs.calls[number % kWindow];
     if (other == own) continue;
-    mismatch_ = fault(
-        Status::kInvalidUsage, rank,
-        fmt::format("Mismatched calls: in call {}, rank {} called {} and rank {} called {}; all "
-                    "ranks must make the same calls in the same order",
-                    number, rank, to_string(own), peer, to_string(other)));
+    mismatch_ =
+        fault(Status::kInvalidUsage, rank,
+              fault_texts::different_calls(number, rank, own, static_cast<int>(peer), other));
     mismatch_->sequence = number;
     mismatch_->own = other;
     mismatch_->other = own;
@@ -102,8 +94,9 @@ std::string Judge::who_waits() const {
   const int waiting = farthest();
   if (waiting < 0) return "nobody waits";
   const std::vector<int> missing = behind(waiting);
-  return fmt::format("rank {} waits in {} for {}", waiting, to_string(of_[waiting].standing.launch),
-                     missing.empty() ? "its peers" : list(missing) + ", not come to it yet");
+  return fmt::format(
+      "rank {} waits in {} for {}", waiting, to_string(of_[waiting].standing.launch),
+      missing.empty() ? "its peers" : fault_texts::list_of(missing) + ", not come to it yet");
 }
 
 std::optional<Fault> Judge::verdict(std::int64_t now_ns) {
@@ -128,12 +121,9 @@ std::optional<Fault> Judge::replayed_another(int rank) const {
   for (std::size_t peer = 0; peer < of_.size(); ++peer) {
     const Standing& theirs = of_[peer].standing;
     if (theirs.begun != mine.begun || theirs.launch == mine.launch) continue;
-    Fault found =
-        fault(Status::kInvalidUsage, static_cast<int>(peer),
-              fmt::format("Mismatched calls: on their devices, rank {} is in {} and rank {} in {}; "
-                          "all ranks must make the same calls in the same order, and replay equal "
-                          "graphs",
-                          rank, to_string(mine.launch), peer, to_string(theirs.launch)));
+    const int other = static_cast<int>(peer);
+    Fault found = fault(Status::kInvalidUsage, other,
+                        fault_texts::different_replays(rank, mine.launch, other, theirs.launch));
     found.own = mine.launch;
     found.other = theirs.launch;
     return found;
@@ -150,30 +140,26 @@ std::optional<Fault> Judge::gone(std::int64_t now_ns) const {
     const Of& one = of_[r];
     if (one.presence == Presence::kThere) continue;
     if (one.standing.begun >= theirs.begun && one.standing.inside == 0) continue;
-    Fault found =
-        fault(Status::kRemoteError, static_cast<int>(r),
-              fmt::format("{} {} before it finished {}, in which rank {} waits for it",
-                          name_of_(static_cast<int>(r)),
-                          one.presence == Presence::kEnded ? "ended" : "left the communicator",
-                          to_string(theirs.launch), waiting));
+    Fault found = fault(
+        Status::kRemoteError, static_cast<int>(r),
+        fault_texts::gone_before(name_of_(static_cast<int>(r)),
+                                 one.presence == Presence::kEnded ? fault_texts::Parting::kEnded
+                                                                  : fault_texts::Parting::kLeft,
+                                 to_string(theirs.launch), waiting));
     found.own = theirs.launch;
     return found;
   }
   return std::nullopt;
 }
 
-// Whoever keeps the rank waiting may itself wait for one that never came.
 Fault Judge::gave_up(int rank) const {
   const Standing& at = of_[rank].standing;
   const std::vector<int> missing = behind(rank);
-  const bool named = missing.empty() || (missing.size() == 1 && missing[0] == at.peer);
-  Fault found = fault(
-      Status::kTimeout, missing.empty() ? at.peer : missing.front(),
-      fmt::format("rank {} waited {} s in the kernel of {} for rank {} to {} (channel {}, step "
-                  "{}){}; RONDO_TIMEOUT sets this limit",
-                  rank, at.limit_millis / 1000.0, to_string(at.launch), at.peer,
-                  at.wants_room != 0 ? "take data" : "send data", at.channel, at.step,
-                  named ? "" : fmt::format("; {} did not make this call", list(missing))));
+  Fault found =
+      fault(Status::kTimeout, missing.empty() ? at.peer : missing.front(),
+            fault_texts::timed_out_in_kernel(
+                {rank, at.peer, at.channel, at.step, at.wants_room != 0, at.limit_millis / 1000.0},
+                at.launch, missing));
   found.own = at.launch;
   return found;
 }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "collectives/fault.h"
+#include "collectives/watchdog/fault.h"
 
 namespace rondo::gpu {
 

@@ -4,6 +4,7 @@
 
 #include "base/atomics.h"
 #include "collectives/peer_words.h"
+#include "collectives/watchdog/fault_texts.h"
 
 namespace rondo::gpu {
 namespace {
@@ -32,13 +33,6 @@ std::vector<int> ranks_behind(const DeviceConnections& connections, int rank, Be
     if (is_behind && peer != rank) found.push_back(peer);
   }
   return found;
-}
-
-std::string list(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? " " : ", ", ranks[i]);
-  return text;
 }
 
 }  // namespace
@@ -105,17 +99,12 @@ std::optional<KernelFault> kernel_fault(const DeviceConnections& connections, in
                                         double seconds) {
   const cuda::Control& control = connections.host_control(rank);
   if (HostAtomics::load_acquire(control.gave_up) == 0) return std::nullopt;
-  // Whoever keeps the rank waiting may itself wait for one that never came.
   const std::vector<int> missing = ranks_not_come(connections, rank);
-  const bool named = missing.empty() || (missing.size() == 1 && missing[0] == control.peer);
   return KernelFault{
       missing.empty() ? control.peer : missing.front(), control.call,
-      fmt::format("rank {} waited {} s in the kernel of {} for rank {} to {} (channel {}, step "
-                  "{}){}; RONDO_TIMEOUT sets this limit",
-                  rank, seconds, to_string(control.call), control.peer,
-                  control.wants_room != 0 ? "take data" : "send data", control.channel,
-                  control.step,
-                  named ? "" : fmt::format("; {} did not make this call", list(missing)))};
+      fault_texts::timed_out_in_kernel(
+          {rank, control.peer, control.channel, control.step, control.wants_room != 0, seconds},
+          control.call, missing)};
 }
 
 }  // namespace rondo::gpu

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "collectives/fault.h"
+#include "collectives/watchdog/fault.h"
 
 namespace rondo::gpu {
 

@@ -4,6 +4,7 @@
 #include "collectives/gpu/device.h"
 #include "collectives/gpu/kernel_watch.h"
 #include "collectives/gpu/process_team.h"
+#include "collectives/watchdog/fault_texts.h"
 
 namespace rondo::gpu {
 
@@ -18,24 +19,16 @@ void ProcessTeam::check_launch(int rank) {
   const CallRecord call = newest_launch(*connections_, rank);
   if (const int other = rank_that_differs(*connections_, rank); other >= 0) {
     const CallRecord theirs = newest_launch(*connections_, other);
-    const std::string what =
-        theirs == call ? fmt::format("rank {} and rank {} have run different calls before {}", rank,
-                                     other, to_string(call))
-                       : fmt::format("rank {} is in {} and rank {} in {}", rank, to_string(call),
-                                     other, to_string(theirs));
     return blame(Status::kInvalidUsage, other,
-                 fmt::format("Mismatched calls: on their devices, {}; all ranks must make the same "
-                             "calls in the same order, and replay equal graphs",
-                             what));
+                 theirs == call ? fault_texts::different_replays_before(call, rank, other)
+                                : fault_texts::different_replays(rank, call, other, theirs));
   }
   if (!is_in_launch(*connections_, rank)) return;
   const std::vector<int> behind = ranks_not_over(*connections_, rank);
   if (blame_the_dead(behind, rank, to_string(call))) return;
   const std::vector<int> missing = ranks_not_come(*connections_, rank);
-  std::string names;
-  for (const int peer : missing) names += fmt::format("{}rank {}", names.empty() ? "" : ", ", peer);
   // Kernels keep their own deadlines, since only they know whether they move.
-  warn(names.empty() ? "its peers" : names, to_string(call));
+  warn(fault_texts::list_of(missing), to_string(call));
 }
 
 }  // namespace rondo::gpu

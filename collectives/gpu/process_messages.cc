@@ -5,6 +5,7 @@
 #include "collectives/gpu/device.h"
 #include "collectives/gpu/process_team.h"
 #include "collectives/peer_words.h"
+#include "collectives/watchdog/fault_texts.h"
 
 namespace rondo::gpu {
 
@@ -110,10 +111,7 @@ Done ProcessTeam::announce_message(const ProcessMessage& message, Mismatch* mism
   const CallRecord other = load_record(theirs.record), &record = message.record;
   if (HostAtomics::load_acquire(theirs.number) != number) return done();
   if (record.count * size_of(record.type) == other.count * size_of(other.type)) return done();
-  *mismatch = {peer, record, other,
-               fmt::format("Mismatched calls: rank {} called {} with rank {}, which called {}; a "
-                           "send and its receive must have the same size",
-                           own, to_string(record), peer, to_string(other))};
+  *mismatch = {peer, record, other, fault_texts::different_sizes(own, record, peer, other)};
   return fail(Status::kInvalidUsage, "{}", mismatch->text);
 }
 

@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "collectives/gpu/device.h"
 #include "collectives/peer_words.h"
+#include "collectives/watchdog/fault_texts.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"
 
@@ -308,9 +309,7 @@ Done ProcessTeam::compare(std::uint64_t sequence, const CallRecord& record, Mism
     const CallRecord other = load_record(theirs.record);
     if (other == record) continue;
     *mismatch = {r, record, other,
-                 fmt::format("Mismatched calls: in call {}, rank {} called {} and rank {} called "
-                             "{}; all ranks must make the same calls in the same order",
-                             sequence, local_[0], to_string(record), r, to_string(other))};
+                 fault_texts::different_calls(sequence, local_[0], record, r, other)};
     return fail(Status::kInvalidUsage, "{}", mismatch->text);
   }
   return done();

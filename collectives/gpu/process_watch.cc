@@ -12,6 +12,7 @@
 #include "collectives/gpu/kernel_watch.h"
 #include "collectives/gpu/process_team.h"
 #include "collectives/peer_words.h"
+#include "collectives/watchdog/fault_texts.h"
 
 namespace rondo::gpu {
 namespace {
@@ -169,14 +170,11 @@ void ProcessTeam::check_waiting(const Waiting& found) {
   if (suspects.empty() && stalled_ns_ > 10 * kDeadNs)
     for (int r = 0; r < ranks(); ++r) suspects.push_back(r);
   if (stalled_ns_ >= kDeadNs && blame_the_dead(suspects, local_[0], call_in_words())) return;
-  std::string names;
-  for (int rank : found.ranks) names += fmt::format("{}rank {}", names.empty() ? "" : ", ", rank);
-  if (names.empty()) names = "its peers";
+  const std::string names = fault_texts::list_of(found.ranks);
   const double limit = device_seconds();
   if (limit > 0 && static_cast<double>(stalled_ns_) * 1e-9 >= limit)
     return blame(Status::kTimeout, found.ranks.empty() ? -1 : found.ranks.front(),
-                 fmt::format("rank {} waited {} s for {} in {}; RONDO_TIMEOUT sets this limit",
-                             local_[0], limit, names, call_in_words()));
+                 fault_texts::timed_out(local_[0], limit, names, call_in_words()));
   warn(names, call_in_words());
 }
 
@@ -191,8 +189,8 @@ bool ProcessTeam::blame_the_dead(std::span<const int> suspects, int waiting_rank
     Fault fault;
     fault.status = Status::kRemoteError;
     fault.culprit = rank;
-    fault.text = fmt::format("{} ended before it finished {}, in which rank {} waits for it",
-                             hooks->name_of(rank), call, waiting_rank);
+    fault.text = fault_texts::gone_before(hooks->name_of(rank), fault_texts::Parting::kEnded, call,
+                                          waiting_rank);
     hooks->raise(std::move(fault));
     released_ = true;
     return true;

@@ -7,7 +7,8 @@
 #include <thread>
 
 #include "base/log.h"
-#include "collectives/fault_message.h"
+#include "collectives/watchdog/fault_message.h"
+#include "collectives/watchdog/fault_texts.h"
 
 namespace rondo::gpu {
 namespace {
@@ -225,16 +226,16 @@ void RollCall::look_at_rank_0(const Standing& own, std::int64_t now_ns) {
   const std::int64_t quiet = now_ns - std::max(changed_at_, gone_at_);
   const bool finished = has_left && rank_0_ && rank_0_->begun >= own.begun && rank_0_->inside == 0;
   if (own.inside != 0 && gone_at_ != 0 && !finished && quiet >= kQuietNs)
-    return blame(Status::kRemoteError, 0,
-                 fmt::format("{} {} before it finished {}, in which rank {} waits for it",
-                             terms_.name_of(0), is_gone ? "ended" : "left the communicator",
-                             to_string(own.launch), terms_.rank));
+    return blame(
+        Status::kRemoteError, 0,
+        fault_texts::gone_before(
+            terms_.name_of(0), is_gone ? fault_texts::Parting::kEnded : fault_texts::Parting::kLeft,
+            to_string(own.launch), terms_.rank));
   if (own.gave_up != 0 && now_ns - changed_at_ >= kVerdictNs)
     blame(Status::kTimeout, own.peer,
-          fmt::format("rank {} waited {} s in the kernel of {} for rank {} to {} (channel {}, step "
-                      "{}); RONDO_TIMEOUT sets this limit",
-                      terms_.rank, own.limit_millis / 1000.0, to_string(own.launch), own.peer,
-                      own.wants_room != 0 ? "take data" : "send data", own.channel, own.step));
+          fault_texts::timed_out_in_kernel({terms_.rank, own.peer, own.channel, own.step,
+                                            own.wants_room != 0, own.limit_millis / 1000.0},
+                                           own.launch, {}));
 }
 
 void RollCall::leave(const Standing& last) {

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "collectives/fault.h"
 #include "collectives/gpu/judge.h"
+#include "collectives/watchdog/fault.h"
 #include "transport/net/remote_links.h"
 
 namespace rondo::gpu {

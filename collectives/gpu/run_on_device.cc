@@ -10,6 +10,7 @@
 #include "collectives/gpu/device_windows.h"
 #include "collectives/gpu/hosted_rank.h"
 #include "collectives/gpu/pointers.h"
+#include "collectives/watchdog/fault_texts.h"
 
 namespace rondo {
 namespace {
@@ -66,13 +67,6 @@ Result<std::vector<DeviceCall>> resolve_all(const Communicator::GpuWork& work, i
     calls.push_back(call);
   }
   return calls;
-}
-
-std::string list_ranks(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? " " : ", ", ranks[i]);
-  return text;
 }
 
 }  // namespace
@@ -142,15 +136,13 @@ Done CommunicatorState::wait_on_device() {
     const std::vector<int> missing = team->missing(rank);
     if (waited >= limit) {
       raise(make_fault(Status::kTimeout, missing.empty() ? -1 : missing.front(),
-                       fmt::format("rank {} waited {} s for {} to make the same call; "
-                                   "RONDO_TIMEOUT sets this limit",
-                                   rank, limit, list_ranks(missing))));
+                       fault_texts::timed_out_meeting(rank, limit, missing)));
       team->fail_all(adopted_fault());
       return adopted_fault();
     }
     warned = true;
     RONDO_WARN("rank {} has waited {:.0f} s for {} to make the same call; it goes on waiting", rank,
-               waited, list_ranks(missing));
+               waited, fault_texts::list_of(missing));
   }
   if (!team->failure().ok()) {
     if (faulted.load() || adopt_peer_fault()) return adopted_fault();

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "collectives/gpu/kernel_watch.h"
 #include "collectives/gpu/spanning_kernels.h"
+#include "collectives/watchdog/fault_texts.h"
 
 namespace rondo::gpu {
 namespace {
@@ -145,9 +146,8 @@ void SpanningKernels::look_at_lines(const Standing& own, std::int64_t now) {
   found.rank = terms_.rank;
   found.culprit = peer;
   found.own = own.launch;
-  found.text = own.inside != 0 ? fmt::format("{} is gone in {}, in which rank {} waits for it: {}",
-                                             terms_.name_of(peer), to_string(own.launch),
-                                             terms_.rank, ended->text)
+  found.text = own.inside != 0 ? fault_texts::lost(terms_.name_of(peer), to_string(own.launch),
+                                                   terms_.rank, ended->text)
                                : ended->text;
   terms_.raise(found);
   end(found);

@@ -50,7 +50,7 @@ bool all_told(const Board& board, const FaultKind& kind) {
 std::string block_of(int rank, const Outcome& outcome, const FaultKind& kind) {
   std::string text = fmt::format("rank {}: {}", rank, ncclGetErrorString(outcome.result));
   if (outcome.result != ncclSuccess) text += fmt::format("\n{}", masked(outcome.text));
-  text = std::regex_replace(text, std::regex(R"(\bstep \d+)"), "step <n>");
+  text = std::regex_replace(text, std::regex(R"(\b(step|channel) \d+)"), "$1 <n>");
   if (kind.others_alike) text = std::regex_replace(text, std::regex(R"(\brank [01]\b)"), "rank A");
   while (text.back() == '\n') text.pop_back();
   return text;
@@ -100,7 +100,8 @@ class Job {
   }
 
   void run_rank(int rank, const ncclUniqueId& id) {
-    FaultRank self{rank, placement_.memory(rank)};
+    FaultRank self{rank, placement_.memory(rank),
+                   [&](int other) { wait_until([&] { return board_->of[other].told.load(); }); }};
     ncclResult_t result = ncclCommInitRank(&self.comm, kFaultRanks, id, rank);
     if (result == ncclSuccess) result = self.sum(1000);
     board_->ready.fetch_add(1);

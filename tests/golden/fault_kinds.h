@@ -12,6 +12,7 @@ namespace rondo::test {
 struct FaultRank {
   int rank;
   RankMemory memory;
+  std::function<void(int rank)> wait_for;  // until that rank has its outcome
   ncclComm_t comm = nullptr;
 
   bool last() const { return rank == kFaultRanks - 1; }

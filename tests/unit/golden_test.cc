@@ -9,7 +9,7 @@ namespace {
 
 TEST(Golden, MasksWhatOnlyOneRunHas) {
   EXPECT_EQ(masked("rank 1 (pid 4711 on host a) has ended after 0.25 s"),
-            "rank 1 (pid <pid> on host a) has ended after <s>");
+            "rank 1 (pid <pid> on <host>) has ended after <s>");
   EXPECT_EQ(masked("process 12 at 10.0.0.7:4000 and [fe80::1%eth0]:80, 0x7f00aa, 12.5 ms"),
             "process <pid> at <address> and <address>, <pointer>, <ms>");
   EXPECT_EQ(masked("rank 3 of 16: 1048576 bytes"), "rank 3 of 16: 1048576 bytes");

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/fault_message.h"
+#include "collectives/watchdog/fault_message.h"
 #include "transport/bootstrap/messages.h"
 
 namespace rondo {

@@ -1,4 +1,4 @@
-#include "collectives/fault_message.h"
+#include "collectives/watchdog/fault_message.h"
 
 #include "base/bytes.h"
 #include "base/printable.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/fault.h"
+#include "collectives/watchdog/fault.h"
 
 namespace rondo {
 

@@ -1,0 +1,75 @@
+// The sentences in which faults are told: one place, whatever the ranks are placed on and whoever
+// finds the fault.
+//
+// Guarantees: the same fault reads alike on every placement; where two ranks differ, the lower one
+// comes first, so that all finders say the same. tests/golden/files/faults_*.txt keep the texts.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/types.h"
+
+namespace rondo::fault_texts {
+
+// A rank and its call in words.
+struct MadeCall {
+  int rank = -1;
+  std::string call;
+  int waits_for = -1;  // where it waits
+};
+
+// "rank 3"; "ranks 1, 2"; "its peers" where there are none.
+std::string list_of(std::span<const int> ranks);
+
+// ---- mismatches ----
+
+// when: "in call 7, ", or "". grouped: one of them is a group of calls.
+std::string different_calls(std::string_view when, MadeCall one, MadeCall other,
+                            bool grouped = false);
+std::string different_calls(std::uint64_t call, int rank, const CallRecord& record, int other,
+                            const CallRecord& record_of_other);
+// Which ones is not known any more. when: "before call 7", "more than 64 calls ago".
+std::string different_calls_before(std::string_view when, int rank, int other);
+std::string different_replays(int rank, const CallRecord& record, int other,
+                              const CallRecord& record_of_other);
+std::string different_replays_before(const CallRecord& record, int rank, int other);
+// A send and its receive.
+std::string different_sizes(int rank, const CallRecord& record, int other,
+                            const CallRecord& record_of_other);
+// Each waits for the next one, the last for the first.
+std::string wait_cycle(std::vector<MadeCall> cycle);
+// `outside` waits in a message for `inside`, whose collective cannot end without it.
+std::string waits_outside(const MadeCall& outside, const MadeCall& inside);
+
+// ---- deadlines ----
+
+// call: "call 7, AllReduce(..)", or a message's words.
+std::string timed_out(int rank, double seconds, std::string_view awaited, std::string_view call);
+// The others have not come to the meeting in which ranks launch together.
+std::string timed_out_meeting(int rank, double seconds, std::span<const int> missing);
+// A wait inside a kernel.
+struct KernelWait {
+  int rank = -1, peer = -1, channel = 0;
+  std::uint64_t step = 0;
+  bool wants_room = false;
+  double seconds = 0;
+};
+// missing: who has not come to that launch.
+std::string timed_out_in_kernel(const KernelWait& wait, const CallRecord& call,
+                                std::span<const int> missing);
+
+// ---- ranks that are gone ----
+
+enum class Parting { kEnded, kLeft };  // the process has ended; it destroyed its communicator
+// name: "rank 2 (pid 7 on node1)".
+std::string gone_before(std::string_view name, Parting parting, std::string_view call, int waiting);
+std::string gone_from_message(std::string_view name, Parting parting, std::string_view call,
+                              int waiting);
+// A connection has ended. why: the network's error.
+std::string lost(std::string_view name, std::string_view call, int waiting, std::string_view why);
+
+}  // namespace rondo::fault_texts

@@ -99,8 +99,8 @@ class CommunicatorState {
   std::int64_t last_parting_check_ns = 0;
   // Local ranks that had ended or left by the check before, in this wait.
   std::vector<std::uint8_t> seen_parted;
-  std::vector<pollfd> pidfds;   // one a local process
-  int waiting_parts = 1;        // of the call, which run at once
+  std::vector<pollfd> pidfds;  // one a local process
+  int waiting_parts = 1;       // of the call, which run at once
   struct CircleMember {
     int rank, waiting_for;
     std::uint32_t waits, checks, quiet;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -104,6 +105,52 @@ GoldenSets::~GoldenSets() {
   }
   file.close();
   EXPECT_TRUE(file.good()) << "cannot write " << path_of(name_);
+}
+
+// Sections begin with "== NAME"; then a name and a number a line.
+GoldenCounts::GoldenCounts(std::string name) : name_(std::move(name)) {
+  if (writes()) return;
+  std::ifstream file(path_of(name_));
+  EXPECT_TRUE(file.good()) << "there is no " << path_of(name_)
+                           << "; RONDO_GOLDEN=write makes it from what the program does now";
+  std::string section;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("== ")) {
+      section = line.substr(3);
+      continue;
+    }
+    std::istringstream words(line);
+    std::string what;
+    words >> what >> kept_[section][what];
+    EXPECT_FALSE(words.fail()) << path_of(name_) << ": " << line;
+  }
+}
+
+GoldenCounts::~GoldenCounts() {
+  if (!writes()) return;
+  std::ofstream file(path_of(name_), std::ios::trunc);
+  for (const std::string& section : order_) {
+    file << "== " << section << "\n";
+    for (const auto& [what, count] : kept_[section]) file << what << " " << count << "\n";
+  }
+  file.close();
+  EXPECT_TRUE(file.good()) << "cannot write " << path_of(name_);
+}
+
+void GoldenCounts::expect(const std::string& section,
+                          const std::map<std::string, std::uint64_t>& counts) {
+  auto& kept = kept_[section];
+  if (writes()) {
+    if (std::find(order_.begin(), order_.end(), section) == order_.end()) order_.push_back(section);
+    for (const auto& [what, count] : counts) kept[what] = std::max(kept[what], count);
+    return;
+  }
+  for (const auto& [what, count] : counts) {
+    const auto known = kept.find(what);
+    const std::uint64_t most = known == kept.end() ? 0 : known->second;
+    EXPECT_LE(count, most) << "tests/golden/files/" << name_ << ", " << section << ": " << what
+                           << "\nwhere that is meant: RONDO_GOLDEN=write and read the diff";
+  }
 }
 
 bool GoldenSets::writes() const { return test::writes(); }

@@ -5,6 +5,7 @@
 // it. What differs from run to run is masked first; where order races, sort the lines first.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -37,6 +38,24 @@ class GoldenSets {
  private:
   const std::string name_;
   std::map<std::string, std::set<std::string>> kept_;
+  std::vector<std::string> order_;  // of the sections
+};
+
+// A golden file of counts that may fall and must not rise: of each section, by name.
+class GoldenCounts {
+ public:
+  explicit GoldenCounts(std::string name);
+  ~GoldenCounts();  // writes the file, where that is wanted: the most of each
+  GoldenCounts(const GoldenCounts&) = delete;
+  GoldenCounts& operator=(const GoldenCounts&) = delete;
+
+  // A failed expectation for every count that is higher than the file's; what the file does not
+  // have is 0.
+  void expect(const std::string& section, const std::map<std::string, std::uint64_t>& counts);
+
+ private:
+  const std::string name_;
+  std::map<std::string, std::map<std::string, std::uint64_t>> kept_;
   std::vector<std::string> order_;  // of the sections
 };
 

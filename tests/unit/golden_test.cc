@@ -32,5 +32,14 @@ TEST(GoldenSets, TakeEveryKnownTextOfASectionAndNoOther) {
   EXPECT_NONFATAL_FAILURE(sets.expect("none", "one line"), "RONDO_GOLDEN=write");
 }
 
+TEST(GoldenCounts, MayFallAndMustNotRise) {
+  GoldenCounts counts("tool_counts.txt");
+  counts.expect("one", {{"copy", 3}, {"launch", 1}});
+  counts.expect("one", {{"copy", 2}});
+  EXPECT_NONFATAL_FAILURE(counts.expect("one", {{"copy", 4}}), "copy");
+  EXPECT_NONFATAL_FAILURE(counts.expect("one", {{"wait", 1}}), "wait");
+  EXPECT_NONFATAL_FAILURE(counts.expect("two", {{"copy", 1}}), "two");
+}
+
 }  // namespace
 }  // namespace rondo::test

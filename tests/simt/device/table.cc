@@ -41,85 +41,113 @@ GpuError launch(const GpuLaunch& launch, GpuStream stream) {
   return calls::launch_kernel({entry.name, entry.body, entry.most_threads}, launch, stream);
 }
 
-constexpr GpuApi kTable = {
+// The call counts by name in a list that the table below makes.
+CallCount* newest_count = nullptr;
+
+struct Name {
+  char text[32] = {};
+  template <std::size_t n>
+  consteval Name(const char (&from)[n]) {
+    for (std::size_t i = 0; i < n; ++i) text[i] = from[i];
+  }
+};
+
+template <Name name, auto function>
+struct Counted;
+template <Name name, class Result, class... Arguments, Result (*function)(Arguments...)>
+struct Counted<name, function> {
+  static Result call(Arguments... arguments) {
+    count.calls.fetch_add(1, std::memory_order_relaxed);
+    return function(std::forward<Arguments>(arguments)...);
+  }
+  static inline CallCount count{name.text};
+};
+template <Name name, auto function>
+constexpr auto counted = &Counted<name, function>::call;
+
+constinit const GpuApi kTable = {
     .name = "simt",
-    .error_name = calls::error_name,
-    .error_text = calls::error_text,
-    .last_error = last_error,
-    .peek_error = peek_error,
-    .driver_version = driver_version,
-    .device_count = calls::device_count,
-    .get_device = calls::get_device,
-    .set_device = calls::set_device,
-    .attribute = calls::attribute,
-    .device_name = calls::device_name,
-    .pci_bus_id = calls::pci_bus_id,
-    .device_uuid = calls::device_uuid,
-    .memory_info = calls::memory_info,
-    .synchronize_device = calls::synchronize_device,
-    .can_access_peer = calls::can_access_peer,
-    .enable_peer_access = calls::enable_peer_access,
-    .allocate = calls::allocate,
-    .free_memory = calls::free_memory,
-    .allocate_host = calls::allocate_host,
-    .free_host = calls::free_host,
-    .allocate_managed = calls::allocate_managed,
-    .register_host = calls::register_host,
-    .unregister_host = calls::unregister_host,
-    .host_device_pointer = calls::host_device_pointer,
-    .pointer_info = calls::pointer_info,
-    .address_range = calls::address_range,
-    .copy = calls::copy,
-    .fill = calls::fill,
-    .ipc_export = calls::ipc_export,
-    .ipc_open = calls::ipc_open,
-    .ipc_close = calls::ipc_close,
-    .vmm_granularity = calls::vmm_granularity,
-    .vmm_create = calls::vmm_create,
-    .vmm_release = calls::vmm_release,
-    .vmm_reserve = calls::vmm_reserve,
-    .vmm_unreserve = calls::vmm_unreserve,
-    .vmm_map = calls::vmm_map,
-    .vmm_unmap = calls::vmm_unmap,
-    .vmm_allow = calls::vmm_allow,
-    .vmm_export = calls::vmm_export,
-    .vmm_import = calls::vmm_import,
-    .vmm_retain = calls::vmm_retain,
-    .multicast_granularity = calls::multicast_granularity,
-    .multicast_create = calls::multicast_create,
-    .multicast_add = calls::multicast_add,
-    .multicast_bind = calls::multicast_bind,
-    .multicast_unbind = calls::multicast_unbind,
-    .create_stream = calls::create_stream,
-    .destroy_stream = calls::destroy_stream,
-    .synchronize_stream = calls::synchronize_stream,
-    .query_stream = calls::query_stream,
-    .priority_range = calls::priority_range,
-    .stream_priority = calls::stream_priority,
-    .stream_device = calls::stream_device,
-    .stream_wait_event = calls::stream_wait_event,
-    .create_event = calls::create_event,
-    .destroy_event = calls::destroy_event,
-    .record_event = calls::record_event,
-    .query_event = calls::query_event,
-    .synchronize_event = calls::synchronize_event,
-    .elapsed_ms = calls::elapsed_ms,
-    .launch_host = calls::launch_host,
-    .stream_write32 = calls::stream_write32,
-    .stream_wait32 = calls::stream_wait32,
-    .capture_info = calls::capture_info,
-    .exchange_capture_mode = calls::exchange_capture_mode,
-    .begin_capture = calls::begin_capture,
-    .end_capture = calls::end_capture,
-    .launch_graph = calls::launch_graph,
-    .destroy_graph = calls::destroy_graph,
-    .load_kernel = load_kernel,
-    .kernel_info = kernel_info,
-    .resident_ctas = resident_ctas,
-    .launch = launch,
+    .error_name = counted<"error_name", calls::error_name>,
+    .error_text = counted<"error_text", calls::error_text>,
+    .last_error = counted<"last_error", last_error>,
+    .peek_error = counted<"peek_error", peek_error>,
+    .driver_version = counted<"driver_version", driver_version>,
+    .device_count = counted<"device_count", calls::device_count>,
+    .get_device = counted<"get_device", calls::get_device>,
+    .set_device = counted<"set_device", calls::set_device>,
+    .attribute = counted<"attribute", calls::attribute>,
+    .device_name = counted<"device_name", calls::device_name>,
+    .pci_bus_id = counted<"pci_bus_id", calls::pci_bus_id>,
+    .device_uuid = counted<"device_uuid", calls::device_uuid>,
+    .memory_info = counted<"memory_info", calls::memory_info>,
+    .synchronize_device = counted<"synchronize_device", calls::synchronize_device>,
+    .can_access_peer = counted<"can_access_peer", calls::can_access_peer>,
+    .enable_peer_access = counted<"enable_peer_access", calls::enable_peer_access>,
+    .allocate = counted<"allocate", calls::allocate>,
+    .free_memory = counted<"free_memory", calls::free_memory>,
+    .allocate_host = counted<"allocate_host", calls::allocate_host>,
+    .free_host = counted<"free_host", calls::free_host>,
+    .allocate_managed = counted<"allocate_managed", calls::allocate_managed>,
+    .register_host = counted<"register_host", calls::register_host>,
+    .unregister_host = counted<"unregister_host", calls::unregister_host>,
+    .host_device_pointer = counted<"host_device_pointer", calls::host_device_pointer>,
+    .pointer_info = counted<"pointer_info", calls::pointer_info>,
+    .address_range = counted<"address_range", calls::address_range>,
+    .copy = counted<"copy", calls::copy>,
+    .fill = counted<"fill", calls::fill>,
+    .ipc_export = counted<"ipc_export", calls::ipc_export>,
+    .ipc_open = counted<"ipc_open", calls::ipc_open>,
+    .ipc_close = counted<"ipc_close", calls::ipc_close>,
+    .vmm_granularity = counted<"vmm_granularity", calls::vmm_granularity>,
+    .vmm_create = counted<"vmm_create", calls::vmm_create>,
+    .vmm_release = counted<"vmm_release", calls::vmm_release>,
+    .vmm_reserve = counted<"vmm_reserve", calls::vmm_reserve>,
+    .vmm_unreserve = counted<"vmm_unreserve", calls::vmm_unreserve>,
+    .vmm_map = counted<"vmm_map", calls::vmm_map>,
+    .vmm_unmap = counted<"vmm_unmap", calls::vmm_unmap>,
+    .vmm_allow = counted<"vmm_allow", calls::vmm_allow>,
+    .vmm_export = counted<"vmm_export", calls::vmm_export>,
+    .vmm_import = counted<"vmm_import", calls::vmm_import>,
+    .vmm_retain = counted<"vmm_retain", calls::vmm_retain>,
+    .multicast_granularity = counted<"multicast_granularity", calls::multicast_granularity>,
+    .multicast_create = counted<"multicast_create", calls::multicast_create>,
+    .multicast_add = counted<"multicast_add", calls::multicast_add>,
+    .multicast_bind = counted<"multicast_bind", calls::multicast_bind>,
+    .multicast_unbind = counted<"multicast_unbind", calls::multicast_unbind>,
+    .create_stream = counted<"create_stream", calls::create_stream>,
+    .destroy_stream = counted<"destroy_stream", calls::destroy_stream>,
+    .synchronize_stream = counted<"synchronize_stream", calls::synchronize_stream>,
+    .query_stream = counted<"query_stream", calls::query_stream>,
+    .priority_range = counted<"priority_range", calls::priority_range>,
+    .stream_priority = counted<"stream_priority", calls::stream_priority>,
+    .stream_device = counted<"stream_device", calls::stream_device>,
+    .stream_wait_event = counted<"stream_wait_event", calls::stream_wait_event>,
+    .create_event = counted<"create_event", calls::create_event>,
+    .destroy_event = counted<"destroy_event", calls::destroy_event>,
+    .record_event = counted<"record_event", calls::record_event>,
+    .query_event = counted<"query_event", calls::query_event>,
+    .synchronize_event = counted<"synchronize_event", calls::synchronize_event>,
+    .elapsed_ms = counted<"elapsed_ms", calls::elapsed_ms>,
+    .launch_host = counted<"launch_host", calls::launch_host>,
+    .stream_write32 = counted<"stream_write32", calls::stream_write32>,
+    .stream_wait32 = counted<"stream_wait32", calls::stream_wait32>,
+    .capture_info = counted<"capture_info", calls::capture_info>,
+    .exchange_capture_mode = counted<"exchange_capture_mode", calls::exchange_capture_mode>,
+    .begin_capture = counted<"begin_capture", calls::begin_capture>,
+    .end_capture = counted<"end_capture", calls::end_capture>,
+    .launch_graph = counted<"launch_graph", calls::launch_graph>,
+    .destroy_graph = counted<"destroy_graph", calls::destroy_graph>,
+    .load_kernel = counted<"load_kernel", load_kernel>,
+    .kernel_info = counted<"kernel_info", kernel_info>,
+    .resident_ctas = counted<"resident_ctas", resident_ctas>,
+    .launch = counted<"launch", launch>,
 };
 
 }  // namespace
+
+CallCount::CallCount(const char* call) : name(call), next(std::exchange(newest_count, this)) {}
+
+const CallCount* call_counts() { return newest_count; }
 
 const GpuApi& gpu_table(Finder kernel_of) {
   find_kernel = kernel_of;

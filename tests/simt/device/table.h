@@ -16,6 +16,15 @@ struct LaunchCounts {
 };
 LaunchCounts& launch_counts();
 
+// How often this process made one call of the table.
+struct CallCount {
+  explicit CallCount(const char* call);
+  const char* const name;
+  std::atomic<std::uint64_t> calls{0};
+  const CallCount* const next;
+};
+const CallCount* call_counts();  // of all calls of the table; the last one's `next` is nullptr
+
 // `kernel_of` finds the caller's kernels by number; all callers in a process have the same.
 const GpuApi& gpu_table(const cuda::KernelEntry& (*kernel_of)(int kernel));
 

@@ -1,0 +1,236 @@
+// How many CUDA calls and threads a communicator and its calls take on the emulated GPU, a process:
+// tests/golden/files/driver_calls_*.txt. They may only fall.
+#include <dirent.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/golden/golden.h"
+#include "tests/gpu/process_ranks.h"
+#include "tests/simt/device/table.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr int kRanks = 4;
+constexpr int kRepeats = 8;      // of every call; counts are of all of them
+constexpr int kMostCounts = 96;  // calls of the table, and threads
+constexpr std::size_t kBytes = 8 << 20;
+
+using Counts = std::map<std::string, std::uint64_t>;
+
+// Counted are what every call takes, and what a communicator makes once. What grows with the
+// staging memory (vmm_*, allocate) comes and goes at moments that chance decides.
+bool is_counted(const std::string& name) {
+  static const std::set<std::string> kCounted = {
+      "copy",          "create_event",  "create_stream",     "fill",          "launch",
+      "launch_host",   "load_kernel",   "pointer_info",      "record_event",  "register_host",
+      "allocate_host", "stream_wait32", "stream_wait_event", "stream_write32"};
+  return kCounted.contains(name);
+}
+
+std::uint64_t threads_now() {
+  std::uint64_t threads = 0;
+  DIR* const tasks = opendir("/proc/self/task");
+  while (const dirent* const task = readdir(tasks)) threads += task->d_name[0] != '.';
+  closedir(tasks);
+  return threads;
+}
+
+Counts counts_now() {
+  Counts counts;
+  for (const simt::CallCount* one = simt::call_counts(); one != nullptr; one = one->next)
+    if (is_counted(one->name)) counts[one->name] = one->calls.load();
+  return counts;
+}
+
+struct Step {
+  const char* name;
+  std::function<ncclResult_t(GpuSeat& seat, std::byte* memory)> call;
+};
+
+ncclResult_t sum(GpuSeat& seat, std::byte* memory, std::size_t bytes) {
+  return ncclAllReduce(memory, memory, bytes / 4, ncclFloat32, ncclSum, seat.comm, seat.stream);
+}
+
+ncclResult_t grouped_sums(GpuSeat& seat, std::byte* memory) {
+  ncclGroupStart();
+  for (int i = 0; i < 4; ++i) sum(seat, memory + i * 4096, 4096);
+  return ncclGroupEnd();
+}
+
+ncclResult_t round_a_ring(GpuSeat& seat, std::byte* memory, std::size_t bytes) {
+  ncclGroupStart();
+  ncclSend(memory, bytes, ncclUint8, (seat.rank + 1) % seat.size, seat.comm, seat.stream);
+  ncclRecv(memory + kBytes / 2, bytes, ncclUint8, (seat.rank + seat.size - 1) % seat.size,
+           seat.comm, seat.stream);
+  return ncclGroupEnd();
+}
+
+const Step kSteps[] = {
+    {"all_reduce_4_KiB", [](GpuSeat& s, std::byte* m) { return sum(s, m, 4 << 10); }},
+    {"all_reduce_1_MiB", [](GpuSeat& s, std::byte* m) { return sum(s, m, 1 << 20); }},
+    {"four_all_reduces_in_a_group", grouped_sums},
+    {"broadcast_64_KiB",
+     [](GpuSeat& s, std::byte* m) {
+       return ncclBroadcast(m, m, 64 << 10, ncclUint8, 0, s.comm, s.stream);
+     }},
+    {"all_gather_64_KiB",
+     [](GpuSeat& s, std::byte* m) {
+       return ncclAllGather(m, m + kBytes / 2, 64 << 10, ncclUint8, s.comm, s.stream);
+     }},
+    {"round_a_ring_4_KiB", [](GpuSeat& s, std::byte* m) { return round_a_ring(s, m, 4 << 10); }},
+    {"round_a_ring_1_MiB", [](GpuSeat& s, std::byte* m) { return round_a_ring(s, m, 1 << 20); }},
+};
+constexpr int kStepCount = std::size(kSteps) + 2;  // and making, ending
+
+// What all processes share: where the ranks are, and what each process counted in each step.
+struct Board {
+  std::atomic<int> arrived;
+  struct {
+    char name[32];
+    std::uint64_t count;
+  } of[kRanks][kStepCount][kMostCounts];
+};
+
+struct Placement {
+  const char* name;
+  Places places;
+  std::vector<std::string> hosts;
+  Environment environment;
+};
+
+const Placement kPlacements[] = {
+    {"threads_one_gpu", {{0, 0, 0, 0}}, {}, {}},
+    {"threads_own_gpus", {{0, 1, 2, 3}}, {}, {}},
+    {"processes_one_gpu", {{0}, {0}, {0}, {0}}, {}, {}},
+    {"processes_own_gpus", {{0}, {1}, {2}, {3}}, {}, {}},
+    {"processes_gpus_apart", {{0}, {1}, {2}, {3}}, {}, {{"NCCL_P2P_DISABLE", "1"}}},
+    {"mixed_own_gpus", {{0, 1}, {2, 3}}, {}, {}},
+    {"gpus_of_hosts", {{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}, {}},
+};
+
+struct Rank {
+  GpuSeat seat;
+  void* memory = nullptr;
+};
+
+class DriverCalls : public testing::TestWithParam<Placement> {
+ protected:
+  void SetUp() override {
+    if (gpus_there() < kRanks) GTEST_SKIP() << "too few GPUs";
+    board_ = new (mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                       -1, 0)) Board{};
+  }
+  void TearDown() override {
+    if (board_ != nullptr) munmap(board_, sizeof(Board));
+  }
+
+  // All processes are here.
+  void meet(int processes) {
+    const int round = (board_->arrived.fetch_add(1) + processes) / processes;
+    while (board_->arrived.load() < round * processes) std::this_thread::yield();
+  }
+
+  void keep(int process, int step, const Counts& before, std::uint64_t threads) {
+    int at = 0;
+    auto& to = board_->of[process][step];
+    const auto put = [&](const std::string& name, std::uint64_t count) {
+      if (count == 0) return;
+      ASSERT_LT(at, kMostCounts);
+      std::strncpy(to[at].name, name.c_str(), sizeof(to[at].name) - 1);
+      to[at++].count = count;
+    };
+    for (const auto& [name, count] : counts_now()) put(name, count - before.at(name));
+    put("threads", threads);
+  }
+
+  // One thread makes the calls of all ranks of its process, grouped: threads would take turns by
+  // chance, and other turns take other waits.
+  void run(RankSeat& process) {
+    const Placement& placement = GetParam();
+    int first = 0, step = 0;
+    for (int p = 0; p < process.rank; ++p) first += static_cast<int>(placement.places[p].size());
+    std::vector<Rank> ranks;
+    for (const int device : placement.places[process.rank]) {
+      Rank& one = ranks.emplace_back(Rank{{process, first++, kRanks}});
+      one.seat.device = device;
+      GPU_OK(gpu_api()->set_device(device));
+      GPU_OK(gpu_api()->allocate(&one.memory, kBytes));
+      GPU_OK(gpu_api()->create_stream(&one.seat.stream, 0));
+    }
+    const auto once = [&](const std::function<ncclResult_t(Rank&)>& call) {
+      NCCL_OK(ncclGroupStart());
+      for (Rank& one : ranks) {
+        GPU_OK(gpu_api()->set_device(one.seat.device));
+        NCCL_OK(call(one));
+      }
+      NCCL_OK(ncclGroupEnd());
+      for (Rank& one : ranks) GPU_OK(gpu_api()->synchronize_stream(one.seat.stream));
+    };
+    const auto measure = [&](const std::function<void()>& body) {
+      meet(process.size);
+      const Counts before = counts_now();
+      const std::uint64_t threads = threads_now();
+      body();
+      meet(process.size);
+      const std::uint64_t now = threads_now();
+      keep(process.rank, step++, before, now > threads ? now - threads : 0);
+    };
+    measure([&] {
+      once([&](Rank& one) {
+        return ncclCommInitRank(&one.seat.comm, kRanks, one.seat.id(), one.seat.rank);
+      });
+    });
+    for (const Step& each : kSteps) {
+      const auto call = [&](Rank& one) {
+        return each.call(one.seat, static_cast<std::byte*>(one.memory));
+      };
+      once(call);  // the first one makes what all of them need
+      measure([&] {
+        for (int i = 0; i < kRepeats; ++i) once(call);
+      });
+    }
+    measure([&] {
+      NCCL_OK(ncclGroupStart());
+      for (Rank& one : ranks) NCCL_OK(ncclCommDestroy(one.seat.comm));
+      NCCL_OK(ncclGroupEnd());
+    });
+  }
+
+  Board* board_ = nullptr;
+};
+
+TEST_P(DriverCalls, DoNotGrow) {
+  const Placement& placement = GetParam();
+  RankProcesses::Options options = gpu_options(placement.environment);
+  options.hosts = placement.hosts;
+  const int processes = static_cast<int>(placement.places.size());
+  RankProcesses ranks(processes, options, [&](RankSeat& process) {
+    run(process);
+    process.expect(!HasFailure(), "an assertion failed in its process (printed above)");
+  });
+  ranks.wait_exits(300);
+  ranks.check_expectations();
+  if (HasFailure()) return;
+  GoldenCounts golden(std::string("driver_calls_") + placement.name + ".txt");
+  for (int process = 0; process < processes; ++process) {
+    const std::string where = ", process " + std::to_string(process);
+    for (int step = 0; step < kStepCount; ++step) {
+      Counts counts;
+      for (const auto& one : board_->of[process][step])
+        if (one.name[0] != '\0') counts[one.name] = one.count;
+      const char* const name = step == 0                ? "making"
+                               : step == kStepCount - 1 ? "ending"
+                                                        : kSteps[step - 1].name;
+      golden.expect(name + where, counts);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Placements, DriverCalls, testing::ValuesIn(kPlacements),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace rondo::test

@@ -163,6 +163,31 @@ TEST_P(GroupOnStreams, WaitsForTheEarlierWorkOfEachStream) {
   make_then_exchange(GetParam(), false);
 }
 
+// Who waits for one of the streams alone has to learn it too.
+TEST_P(GroupOnStreams, TellsItsErrorToEachStream) {
+  std::atomic<bool> told{false};
+  rondo::test::with_ranks(2, [&](ncclComm_t comm, int number) {
+    Rank me(comm, number);
+    if (number == 1) {
+      OK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+      return await(told);
+    }
+    me.exchange(GetParam());
+    rondoRequest_t recorded[2] = {};
+    OK(rondoStreamRecord(me.sending, &recorded[0]));
+    OK(rondoStreamRecord(me.receiving, &recorded[1]));
+    for (rondoRequest_t request : recorded) {
+      EXPECT_EQ(rondoRequestWait(request, 60), ncclRemoteError);
+      const std::string text = ncclGetLastError(nullptr);
+      EXPECT_NE(text.find("rank 1 revoked"), std::string::npos) << text;
+      OK(rondoRequestFree(request));
+    }
+    EXPECT_EQ(rondoStreamSynchronize(me.sending), ncclRemoteError);
+    EXPECT_EQ(rondoStreamSynchronize(me.receiving), ncclRemoteError);
+    told = true;
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, GroupOnStreams,
                          testing::Values(Setting{Way::kMessages, true},
                                          Setting{Way::kMessages, false}, Setting{Way::kPuts, true},

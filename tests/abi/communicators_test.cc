@@ -248,6 +248,24 @@ TEST(Split, MakesOrderedChildrenAndNoneForNoColor) {
   });
 }
 
+// More ranks than an unstable sort leaves in their order by chance.
+TEST(Split, OrdersRanksOfOneKeyAsTheParentDoes) {
+  constexpr int kRanks = 20;
+  const auto child_rank = [](ncclComm_t comm, int key) {
+    ncclComm_t child = nullptr;
+    int own = -1;
+    OK(ncclCommSplit(comm, 0, key, &child, nullptr));
+    OK(ncclCommUserRank(child, &own));
+    OK(ncclCommDestroy(child));
+    return own;
+  };
+  with_ranks(kRanks, [&](ncclComm_t comm, int rank) {
+    EXPECT_EQ(child_rank(comm, 7), rank);
+    // The odd ranks first, then the even ones.
+    EXPECT_EQ(child_rank(comm, -(rank % 2)), rank % 2 == 1 ? rank / 2 : kRanks / 2 + rank / 2);
+  });
+}
+
 TEST(Grow, AddsRanksAndKeepsNumbers) {
   ncclUniqueId ticket;
   std::atomic<bool> have_ticket{false};

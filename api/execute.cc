@@ -94,10 +94,10 @@ void settle(Job& job, const Done& result) {
 }
 
 // Runs on the first stream; the others stand still from their place in the queue until it is done,
-// so that each stream sees the group as one of its own jobs.
+// and end as it does, so that each stream sees the group as one of its own jobs.
 std::shared_future<Done> push_to_streams(const std::shared_ptr<Job>& job,
-                                         std::vector<StreamPin>& streams) {
-  auto outcome = std::make_shared<std::promise<Done>>();
+                                         std::vector<StreamPin>& streams,
+                                         const std::shared_ptr<std::promise<Done>>& outcome) {
   std::shared_future<Done> finished = outcome->get_future().share();
   std::vector<std::shared_future<void>> arrivals;
   for (std::size_t i = 1; i < streams.size(); ++i) {
@@ -105,8 +105,7 @@ std::shared_future<Done> push_to_streams(const std::shared_ptr<Job>& job,
     arrivals.push_back(here->get_future().share());
     (void)streams[i]->submit([here, finished] {
       here->set_value();
-      finished.wait();
-      return done();
+      return finished.get();
     });
   }
   (void)streams[0]->submit([job, outcome, arrivals] {
@@ -133,16 +132,18 @@ ncclResult_t run_inline(Job& job) {
 
 Result<std::shared_future<Done>> run_on_streams(const std::shared_ptr<Job>& job,
                                                 std::vector<StreamPin> streams) {
+  const auto outcome = std::make_shared<std::promise<Done>>();
   std::lock_guard lock(issue_mutex);
   take_tickets(*job);
   for (Share& share : job->shares())
     if (!share.comm->blocking()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
   std::shared_future<Done> finished;
   const Done pushed = guarded("a call on a stream", [&] {
-    finished = push_to_streams(job, streams);
+    finished = push_to_streams(job, streams, outcome);
     return done();
   });
   if (pushed.ok()) return finished;
+  outcome->set_value(copy_of(pushed.error()));  // to streams that stand still already
   settle(*job, pushed);
   return pushed.error();
 }

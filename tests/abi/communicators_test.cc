@@ -118,6 +118,34 @@ TEST(Communicators, AnOperationBelongsToOneAndOutlivesItsDestructionInCalls) {
   });
 }
 
+// As in NCCL: an operation is a rank's own, so that its factor may be, too.
+TEST(Communicators, EveryRankMayScaleByAFactorOfItsOwn) {
+  with_ranks(3, [](ncclComm_t comm, int rank) {
+    float factor = static_cast<float>(rank + 2);
+    ncclRedOp_t op;
+    // One of them reads its factor only when the call runs.
+    const auto place = rank == 1 ? ncclScalarDevice : ncclScalarHostImmediate;
+    OK(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat, place, comm));
+    for (const std::size_t count : {1u, 500u, 60'000u})
+      for (const char* algorithm : {"", "ring"}) {
+        ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+        if (*algorithm != '\0') config.algSelection = algorithm;
+        std::vector<float> in(3 * count, static_cast<float>(rank + 1)), out(3 * count, -1);
+        OK(ncclAllReduceConfig(in.data(), out.data(), 3 * count, ncclFloat, op, comm, nullptr,
+                               &config));
+        const float sum = 1 * 2 + 2 * 3 + 3 * 4;
+        EXPECT_EQ(out, std::vector<float>(3 * count, sum)) << algorithm << ' ' << count;
+        out.assign(count, -1);
+        OK(ncclReduceScatter(in.data(), out.data(), count, ncclFloat, op, comm, nullptr));
+        EXPECT_EQ(out, std::vector<float>(count, sum)) << count;
+        out.assign(count, -1);
+        OK(ncclReduce(in.data(), out.data(), count, ncclFloat, op, 2, comm, nullptr));
+        EXPECT_EQ(out, std::vector<float>(count, rank == 2 ? sum : -1)) << count;
+      }
+    OK(ncclRedOpDestroy(op, comm));
+  });
+}
+
 TEST(Streams, RunCallsInOrderBesideTheCaller) {
   with_ranks(3, [](ncclComm_t comm, int) {
     rondoStream_t a, b;
@@ -217,6 +245,24 @@ TEST(Split, MakesOrderedChildrenAndNoneForNoColor) {
     EXPECT_EQ(size, 2);
     EXPECT_EQ(own, rank == 2 ? 0 : 1);
     OK(ncclCommDestroy(child));
+  });
+}
+
+// More ranks than an unstable sort leaves in their order by chance.
+TEST(Split, OrdersRanksOfOneKeyAsTheParentDoes) {
+  constexpr int kRanks = 20;
+  const auto child_rank = [](ncclComm_t comm, int key) {
+    ncclComm_t child = nullptr;
+    int own = -1;
+    OK(ncclCommSplit(comm, 0, key, &child, nullptr));
+    OK(ncclCommUserRank(child, &own));
+    OK(ncclCommDestroy(child));
+    return own;
+  };
+  with_ranks(kRanks, [&](ncclComm_t comm, int rank) {
+    EXPECT_EQ(child_rank(comm, 7), rank);
+    // The odd ranks first, then the even ones.
+    EXPECT_EQ(child_rank(comm, -(rank % 2)), rank % 2 == 1 ? rank / 2 : kRanks / 2 + rank / 2);
   });
 }
 

@@ -1,10 +1,12 @@
 // Groups of small calls, which run as one: results as of the single calls, mismatches by name.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <random>
 
 #include "kernels/reduce.h"
+#include "tests/support/mailbox_seam.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
 #include "tests/support/reference.h"
@@ -166,6 +168,27 @@ TEST(Groups, HoldMessagesBesideCollectives) {
   });
 }
 
+// A fused call lists kMostGrouped calls at most, beside words of other things.
+TEST(Groups, OfLengthsAroundTheLongestFusedCallAreCutThere) {
+  const Communicators comms = make_communicators(2);
+  std::shared_ptr<Mailbox> boxes[2];
+  run_ranks(comms, [&](Communicator& comm) {
+    boxes[comm.rank()] = Mailbox::open(comms[comm.rank()], 64).value();
+  });
+  for (const int calls : {kMostGrouped - 1, kMostGrouped, kMostGrouped + 1, kMostGrouped + 2,
+                          kMostGrouped + 3, 300, 2 * kMostGrouped, 2 * kMostGrouped + 1}) {
+    SCOPED_TRACE(fmt::format("{} calls", calls));
+    run_ranks(comms, [&](Communicator& comm) {
+      const host::HostRank& view = MailboxSeam::state(*boxes[comm.rank()]).host;
+      const std::uint64_t before = view.sequence;
+      EXPECT_EQ(run_group(comm, small_all_reduces(2, calls, 5)), "");
+      const int fused = (calls + kMostGrouped - 1) / kMostGrouped;
+      EXPECT_EQ(view.sequence - before, static_cast<std::uint64_t>(fused));
+      EXPECT_EQ(view.self().identity->pid, getpid()) << "words behind the list were written";
+    });
+  }
+}
+
 struct Odd {
   const char* what;
   std::vector<std::size_t> counts;  // of the group that rank 1 makes; rank 0's is {100, 200, 300}
@@ -210,6 +233,38 @@ TEST(Groups, MadeDifferentlyAreNamed) {
       EXPECT_NE(ran.error().text.find(odd.mine), std::string::npos) << ran.error().text;
       EXPECT_NE(ran.error().text.find(odd.theirs), std::string::npos) << ran.error().text;
       EXPECT_NE(ran.error().text.find("grouped alike"), std::string::npos) << ran.error().text;
+      for (const auto& sample : samples) EXPECT_TRUE(sample->guards_intact());
+    });
+  }
+}
+
+// The last call of a group differs: it is named by its place in the fused call that it is part of.
+TEST(Groups, MadeDifferentlyNearTheLongestFusedCallAreNamed) {
+  const std::pair<int, const char*> ends[] = {
+      {kMostGrouped, " as number 253 of 253 grouped calls"},
+      {kMostGrouped + 1, ""},
+      {kMostGrouped + 2, " as number 2 of 2 grouped calls"},
+      {300, " as number 47 of 47 grouped calls"},
+  };
+  for (const auto& [calls, place] : ends) {
+    const Communicators comms = make_communicators(2, short_timeouts(20));
+    run_ranks(comms, [&, calls = calls, place = place](Communicator& comm) {
+      std::vector<std::unique_ptr<SampleCall>> samples;
+      std::vector<Call> group;
+      for (int i = 0; i < calls; ++i) {
+        const std::size_t count = i + 1 < calls ? 3 : 7 + comm.rank();
+        samples.push_back(std::make_unique<SampleCall>(Collective::kAllReduce, count, 2));
+        group.push_back(samples.back()->call);
+      }
+      const Done ran = comm.run(group);
+      ASSERT_FALSE(ran.ok()) << calls;
+      const std::string wanted = fmt::format(
+          "in call {}, rank {} called AllReduce(count {}, int32, sum){} and rank {} called "
+          "AllReduce(count {}, int32, sum){}; all ranks",
+          calls > kMostGrouped ? 2 : 1, comm.rank(), 7 + comm.rank(), place, 1 - comm.rank(),
+          8 - comm.rank(), place);
+      EXPECT_NE(ran.error().text.find(wanted), std::string::npos)
+          << calls << " calls: " << ran.error().text << "\nwanted: " << wanted;
       for (const auto& sample : samples) EXPECT_TRUE(sample->guards_intact());
     });
   }

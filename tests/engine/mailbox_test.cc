@@ -52,6 +52,75 @@ TEST(Mailbox, NumbersOffersRoundTheEndOfTheirCounter) {
   }
 }
 
+// More than the slots of a connection hold.
+constexpr int kMany = 150;
+
+// Large ones, which are offered, and small ones, which are sent at once, all with one tag; `early`
+// of their receives are there before any of them, the others after all of them. Where the receiver
+// is held meanwhile, what finds no slot waits with the sender.
+void send_and_receive(int early, int source, bool held) {
+  TwoMailboxes two;
+  std::vector<Bytes> sent, got;
+  std::vector<Result<Mailbox::Request>> sending, receiving;
+  for (int i = 0; i < kMany; ++i) {
+    const auto number = static_cast<std::size_t>(i);
+    sent.emplace_back(i % 3 == 0 ? 1000 + number : 10 + number % 50, static_cast<std::byte>(i));
+    got.emplace_back(sent.back().size());
+  }
+  const auto receive = [&](int i) {
+    receiving.push_back(
+        two.box[1]->receive({.peer = source, .tag = 5}, got[i].data(), got[i].size()));
+  };
+  for (int i = 0; i < early; ++i) receive(i);
+  std::unique_lock<std::mutex> holding;
+  if (held) holding = MailboxSeam::hold(*two.box[1]);
+  for (int i = 0; i < kMany; ++i)
+    sending.push_back(two.box[0]->send({.peer = 1, .tag = 5}, sent[i].data(), sent[i].size()));
+  if (held) holding.unlock();
+  for (int i = 0; i < 200; ++i)
+    for (const auto& box : two.box) box->help();
+  for (int i = early; i < kMany; ++i) receive(i);
+  for (int i = 0; i < kMany; ++i) {
+    ASSERT_TRUE(TwoMailboxes::finish(receiving[i])) << "message " << i;
+    const Done& received = (*receiving[i])->result();
+    ASSERT_TRUE(received.ok()) << "message " << i << ": " << received.error().text;
+    ASSERT_EQ(got[i], sent[i]) << "message " << i;
+    ASSERT_TRUE(TwoMailboxes::finish(sending[i])) << "message " << i;
+  }
+}
+
+TEST(Mailbox, MatchesOffersAndSmallMessagesInTheOrderInWhichTheyWereSent) {
+  for (const int early : {0, 1, 2, 3, 100, kMany})
+    for (const int source : {0, Mailbox::kAnySource})
+      for (const bool held : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} early receives, from {}, held {}", early, source, held));
+        send_and_receive(early, source, held);
+      }
+}
+
+// Its message came, and it left, after this rank had looked for messages and before it looked for
+// ranks that have left.
+TEST(Mailbox, TakesWhatAPeerSentBeforeItLeft) {
+  TwoMailboxes two;
+  Bytes sent(10, std::byte{7}), got(10);
+  const auto receiving = two.box[1]->receive({.peer = 0}, got.data(), got.size());
+  ASSERT_TRUE(receiving.ok());
+  auto holding = MailboxSeam::hold(*two.box[1]);
+  ASSERT_TRUE(TwoMailboxes::finish(two.box[0]->send({.peer = 1}, sent.data(), sent.size())));
+  two.box[0].reset();
+  two.comms[0].reset();
+  MailboxSeam::look_for_ended(*two.box[1]);
+  MailboxSeam::progress(*two.box[1]);
+  ASSERT_TRUE((*receiving)->finished());
+  EXPECT_TRUE((*receiving)->result().ok()) << (*receiving)->result().error().text;
+  EXPECT_EQ(got, sent);
+  // What has not come by the second look never will.
+  MailboxSeam::look_for_ended(*two.box[1]);
+  holding.unlock();
+  const auto late = two.box[1]->receive({.peer = 0}, got.data(), got.size());
+  EXPECT_EQ(late.status(), Status::kRemoteError);
+}
+
 TEST(Mailbox, TakesNoMoreUnaskedThanItsPeerMaySend) {
   TwoMailboxes two;
   MailboxSeam::set_eager_bytes_of_peer(*two.box[1], 0, 10);

@@ -137,6 +137,81 @@ TEST(OneSided, SignalsAreCountedAndComeAfterThePutsBeforeThem) {
   ranks.check_expectations();
 }
 
+// How a signal comes: through the peer's word, from the rank itself, or along the lane.
+enum class Path { kWord, kSelf, kLaneOfHost, kLaneBetweenHosts };
+
+const char* name_of(Path path) {
+  switch (path) {
+    case Path::kWord:
+      return "Word";
+    case Path::kSelf:
+      return "Self";
+    case Path::kLaneOfHost:
+      return "LaneOfAHost";
+    default:
+      return "LaneBetweenHosts";
+  }
+}
+
+// Rank 0 raises five signals; behind them a sixth, of another number, says that all have come.
+constexpr int kCounted = 3, kLast = 4;
+
+void raise_five(RankSeat& seat, int to, int window, bool lane) {
+  const int zero = 0;
+  // A put into memory that this process does not reach goes by the lane, and all signals after it.
+  if (lane) seat.expect(run(*seat.comm, put(to, window, 0, &zero, 1, 0)).ok(), "put");
+  for (int i = 0; i < 5; ++i)
+    seat.expect(run(*seat.comm, signal_to(to, kCounted)).ok(), "a signal");
+  seat.expect(run(*seat.comm, signal_to(to, kLast)).ok(), "the last signal");
+}
+
+class CountedSignals : public testing::TestWithParam<Path> {};
+
+TEST_P(CountedSignals, LeaveWhatAWaitDidNotAskForToTheNext) {
+  const Path path = GetParam();
+  RankProcesses::Options options;
+  options.comm = short_timeouts(20);
+  if (path == Path::kLaneBetweenHosts)
+    options.environment = {{"NCCL_SHM_DISABLE", "1"}, {"NCCL_SOCKET_IFNAME", "lo"}};
+  RankProcesses ranks(2, options, [&](RankSeat& seat) {
+    const bool lane = path == Path::kLaneOfHost || path == Path::kLaneBetweenHosts;
+    const int from = 0, to = path == Path::kSelf ? 0 : 1;
+    const int value = 7;
+    Memory memory(4, !lane);
+    const auto window = seat.comm->register_window(memory.data(), 16);
+    const auto waits = [&](std::uint64_t times, int signal) {
+      const Done done = run(*seat.comm, wait_for(from, times, signal));
+      seat.expect(done.ok(), done.ok() ? "" : done.error().text);
+    };
+    if (seat.rank == from) raise_five(seat, to, *window, lane);
+    if (seat.rank == to) {
+      waits(1, kLast);
+      waits(2, kCounted);
+      waits(3, kCounted);
+      // Nothing is left: the next one comes with the value behind it.
+      if (to != from) seat.expect(run(*seat.comm, signal_to(from)).ok(), "the answer");
+    }
+    if (seat.rank == from && to != from)
+      seat.expect(run(*seat.comm, wait_for(to, 1)).ok(), "the wait for the answer");
+    if (seat.rank == from) {
+      nap(0.05);
+      seat.expect(run(*seat.comm, put(to, *window, sizeof(value), &value, 1, kCounted)).ok(),
+                  "the late put");
+    }
+    if (seat.rank == to) {
+      waits(1, kCounted);
+      seat.expect(memory.data()[1] == value, "a wait ended before its signal");
+    }
+  });
+  ASSERT_TRUE(ranks.wait_exits(60));
+  ranks.check_expectations();
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, CountedSignals,
+                         testing::Values(Path::kWord, Path::kSelf, Path::kLaneOfHost,
+                                         Path::kLaneBetweenHosts),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
 TEST(OneSided, AWaitForADeadRankNamesIt) {
   RankProcesses ranks(2, short_timeouts(30), [](RankSeat& seat) {
     SampleCall meet(Collective::kBarrier, 0, 2);

@@ -1,5 +1,5 @@
 // Reaches into a Mailbox and its communicator: sets counters to where they end, and limits of
-// peers.
+// peers; holds a mailbox still, so that a test says what it does when.
 #pragma once
 
 #include "collectives/communicator_state.h"
@@ -13,6 +13,15 @@ struct MailboxSeam {
     std::lock_guard lock(mailbox.mutex_);
     mailbox.peers_[peer].eager_bytes = bytes;
   }
+  // Until it ends, the mailbox neither takes nor looks for anything but through this seam.
+  static std::unique_lock<std::mutex> hold(Mailbox& mailbox) {
+    return std::unique_lock(mailbox.mutex_);
+  }
+  static void look_for_ended(Mailbox& held) {
+    held.last_look_ns_ = 0;
+    held.look_for_ended();
+  }
+  static void progress(Mailbox& held) { held.progress(); }
   static CommunicatorState& state(Mailbox& mailbox) { return mailbox.state_; }
 };
 

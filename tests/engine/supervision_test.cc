@@ -1,0 +1,145 @@
+// What the supervisor of waits owes to who sleeps, and to who has ended: real communicators, in
+// waits whose every moment the test chooses.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+
+#include <future>
+
+#include "tests/support/mailbox_seam.h"
+#include "tests/support/processes.h"
+#include "tests/support/ranks.h"
+#include "tests/support/sample_calls.h"
+
+namespace rondo::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+template <class Holds>
+bool eventually(const Holds& holds) {
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    nap(0.001);
+  }
+  return true;
+}
+
+// How rank 0 comes to its fault.
+struct Cause {
+  const char* name;
+  void (*raise)(Communicator& rank_0);
+  Status told;  // to the others
+};
+void PrintTo(const Cause& cause, std::ostream* out) { *out << cause.name; }
+
+class FaultOf : public testing::TestWithParam<Cause> {};
+
+// A sleep ends by itself after a while, so that a fault without a ring is only late, by a time
+// that no test can tell from a busy machine: what is looked at is the bell itself.
+TEST_P(FaultOf, OneRankRingsEveryRankThatSleeps) {
+  constexpr int kRanks = 3;
+  const Communicators comms = make_communicators(kRanks);
+  std::shared_ptr<Mailbox> boxes[kRanks];
+  run_ranks(comms, [&](Communicator& comm) {
+    boxes[comm.rank()] = Mailbox::open(comms[comm.rank()], 64).value();
+  });
+  std::future<Done> calls[kRanks];
+  for (const int r : {1, 2})
+    calls[r] = std::async(std::launch::async, [&comms, r] {
+      int value = 0;
+      const Call receive = message(Collective::kRecv, 0, &value, 1);
+      return comms[r]->run({&receive, 1});
+    });
+  std::uint32_t bells[kRanks] = {};
+  for (const int r : {1, 2}) {
+    const PeerPort& port = MailboxSeam::state(*boxes[r]).host.self();
+    ASSERT_TRUE(eventually([&] { return HostAtomics::load_acquire(*port.parked) != 0; }));
+    bells[r] = HostAtomics::load_acquire(*port.bell);
+  }
+  GetParam().raise(*comms[0]);
+  for (const int r : {1, 2}) {
+    EXPECT_NE(HostAtomics::load_acquire(*MailboxSeam::state(*boxes[r]).host.self().bell), bells[r])
+        << "rank " << r << " sleeps on";
+    ASSERT_EQ(calls[r].wait_for(20s), std::future_status::ready);
+    const Done done = calls[r].get();
+    EXPECT_EQ(done.status(), GetParam().told) << (done.ok() ? "" : done.error().text);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Causes, FaultOf,
+    testing::Values(
+        Cause{"Abort", [](Communicator& rank_0) { rank_0.abort(); }, Status::kRemoteError},
+        Cause{"Revoke", [](Communicator& rank_0) { rank_0.revoke(); }, Status::kRemoteError},
+        Cause{"Deadline",
+              [](Communicator& rank_0) {
+                rank_0.set_timeout(0.05);
+                int value = 0;
+                const Call receive = message(Collective::kRecv, 1, &value, 1);
+                EXPECT_EQ(rank_0.run({&receive, 1}).status(), Status::kTimeout);
+              },
+              Status::kTimeout}),
+    [](const auto& info) { return info.param.name; });
+
+// Rank 0 waits by way of its own supervisor for what the test says.
+class Waits {
+ public:
+  explicit Waits(CommunicatorState& state) : state_(state) {
+    state_.install_supervisor(false);
+    state_.host.waiter.set_budget({0, 1});
+  }
+  std::uint32_t checks() const {
+    return HostAtomics::load_acquire(state_.host.self().progress->checks);
+  }
+  // Until it is dead and a whole check is due.
+  bool kill_peer() {
+    pollfd& peer = state_.pidfds[state_.group->process_of_member[1]];
+    return kill(state_.ranks[1].pid, SIGKILL) == 0 && poll(&peer, 1, 20'000) == 1 &&
+           (nap(0.05), true);
+  }
+  template <class Ready>
+  bool until(const Ready& ready) {
+    return state_.host.waiter.until(ready, {1, 0});
+  }
+
+ private:
+  CommunicatorState& state_;
+};
+
+// A peer gives what is waited for and ends, both between the waiter's question for it and the
+// waiter's look for dead peers: that look finds it dead, and the next question is answered.
+TEST(Death, IsNoFaultWhereWhatIsWaitedForCameBeforeIt) {
+  RankProcesses ranks(2, short_timeouts(60), [](RankSeat& seat) {
+    const std::shared_ptr<Mailbox> box = Mailbox::open(seat.comm, 64).value();
+    CommunicatorState& state = MailboxSeam::state(*box);
+    if (seat.rank == 1) {
+      nap(60);
+      return;
+    }
+    Waits waits(state);
+    std::optional<std::uint32_t> checks_at_death;
+    const std::uint32_t checks_before = waits.checks();
+    const bool came = waits.until([&] {
+      if (checks_at_death) return waits.checks() != *checks_at_death;
+      if (waits.checks() == checks_before) return false;  // the first check asks for no deaths
+      seat.expect(waits.kill_peer(), "rank 1 could not be killed");
+      checks_at_death = waits.checks();
+      return false;  // as of before the death
+    });
+    seat.expect(came, state.fault ? state.fault->text : "the wait ended without a fault");
+    seat.expect(!seat.comm->fault(), "a fault though all that was waited for came");
+    // What it left undone is one.
+    seat.expect(!waits.until([] { return false; }), "something came from a dead rank");
+    const auto fault = seat.comm->fault();
+    seat.report(fault ? Done(fault->error()) : done());
+  });
+  ASSERT_TRUE(ranks.wait_reports(50, {1}));
+  EXPECT_EQ(ranks.status(0), Status::kRemoteError) << ranks.text(0);
+  EXPECT_EQ(ranks.text(0).rfind("rank 1 ", 0), 0u) << ranks.text(0);
+  ranks.check_expectations();
+}
+
+}  // namespace
+}  // namespace rondo::test

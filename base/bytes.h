@@ -1,71 +1,92 @@
-// ByteWriter, ByteReader: plain values to and from a sequence of bytes, for messages between ranks.
+// ByteWriter, ByteReader: numbers, texts and bytes to and from a sequence of bytes, for messages
+// between ranks, tickets and blobs.
 //
-// Both ends have the same architecture (checked when they join). The reader never reads past the
-// end: once something is missing, ok() is false and every later get returns a zero value.
+//   ByteWriter out;  out.put<std::uint32_t>(7);  out.put_string(name);  send(out.take());
+//   ByteReader in(payload);  auto n = in.get<std::uint32_t>();  if (!in.finished()) refuse();
+//
+// Guarantees: numbers are little-endian. The reader never reads past the end: once something is
+// missing, ok() is false and everything later reads as zero, or as empty. Structs travel as they
+// lie in memory, so only between ranks of the same build (checked when they join).
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace rondo {
+
+static_assert(std::endian::native == std::endian::little,
+              "put() and get() copy numbers as they lie");
+
+using Bytes = std::vector<std::byte>;
+using ByteSpan = std::span<const std::byte>;
 
 class ByteWriter {
  public:
   template <class T>
   requires std::is_trivially_copyable_v<T>
-  void put(const T& value) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-    data_.insert(data_.end(), bytes, bytes + sizeof(T));
-  }
-  void put_bytes(std::span<const std::byte> bytes) {
+  void put(const T& value) { put_raw(std::as_bytes(std::span(&value, 1))); }
+  // As they are: the reader must know how many.
+  void put_raw(ByteSpan bytes) { data_.insert(data_.end(), bytes.begin(), bytes.end()); }
+  // After their number.
+  void put_bytes(ByteSpan bytes) {
     put(static_cast<std::uint32_t>(bytes.size()));
-    data_.insert(data_.end(), bytes.begin(), bytes.end());
+    put_raw(bytes);
   }
-  void put_string(const std::string& text) { put_bytes(std::as_bytes(std::span(text))); }
-  std::vector<std::byte> take() { return std::move(data_); }
+  void put_string(std::string_view text) { put_bytes(std::as_bytes(std::span(text))); }
+  const Bytes& written() const { return data_; }
+  Bytes take() { return std::move(data_); }
 
  private:
-  std::vector<std::byte> data_;
+  Bytes data_;
 };
 
 class ByteReader {
  public:
-  explicit ByteReader(std::span<const std::byte> data) : data_(data) {}
+  explicit ByteReader(ByteSpan data) : rest_(data) {}
 
   bool ok() const { return ok_; }
-  std::size_t left() const { return data_.size(); }
+  bool finished() const { return ok_ && rest_.empty(); }
+  std::size_t left() const { return rest_.size(); }
+  // What was read so far makes no sense: ok() is false from now on.
+  void refuse() { ok_ = false; }
 
   template <class T>
   requires std::is_trivially_copyable_v<T> T get() {
     T value{};
-    if (!has(sizeof(T))) return value;
-    std::memcpy(&value, data_.data(), sizeof(T));
-    data_ = data_.subspan(sizeof(T));
+    fill(std::as_writable_bytes(std::span(&value, 1)));
     return value;
   }
-  std::vector<std::byte> get_bytes() {
-    const auto length = get<std::uint32_t>();
-    if (!has(length)) return {};
-    std::vector<std::byte> bytes(data_.begin(), data_.begin() + length);
-    data_ = data_.subspan(length);
-    return bytes;
+  ByteSpan raw(std::size_t count) {
+    ok_ = ok_ && count <= rest_.size();
+    if (!ok_) return {};
+    const ByteSpan taken = rest_.first(count);
+    rest_ = rest_.subspan(count);
+    return taken;
+  }
+  // Leaves `into` alone past the end.
+  void fill(std::span<std::byte> into) {
+    const ByteSpan from = raw(into.size());
+    if (!from.empty()) std::memcpy(into.data(), from.data(), from.size());
+  }
+  Bytes get_bytes() {
+    const ByteSpan from = raw(get<std::uint32_t>());
+    return {from.begin(), from.end()};
   }
   std::string get_string() {
-    const std::vector<std::byte> bytes = get_bytes();
-    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const ByteSpan from = raw(get<std::uint32_t>());
+    return {reinterpret_cast<const char*>(from.data()), from.size()};
   }
 
  private:
-  bool has(std::size_t bytes) {
-    ok_ = ok_ && data_.size() >= bytes;
-    return ok_;
-  }
-  std::span<const std::byte> data_;
+  ByteSpan rest_;
   bool ok_ = true;
 };
 

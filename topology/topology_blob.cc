@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bytes.h"
 #include "topology/host_topology.h"
 
 namespace rondo::topology {
@@ -14,70 +15,51 @@ constexpr std::uint32_t kMaxItems = kMaxCpu + 1;
 // CPUs in all lists together: some hundred bytes must not make the reader allocate gigabytes.
 constexpr std::size_t kMaxListedCpus = 16 * std::size_t{kMaxItems};
 
-class Writer {
+void put_size(ByteWriter& out, std::size_t count) { out.put<std::uint32_t>(count); }
+
+void put_text(ByteWriter& out, std::string_view text) { out.put_string(text.substr(0, kMaxText)); }
+
+void put_cpus(ByteWriter& out, const CpuList& list) {
+  std::vector<std::pair<int, int>> ranges;  // first, length
+  for (const int cpu : list) {
+    if (!ranges.empty() && ranges.back().first + ranges.back().second == cpu) {
+      ++ranges.back().second;
+    } else {
+      ranges.emplace_back(cpu, 1);
+    }
+  }
+  put_size(out, ranges.size());
+  for (const auto& [first, length] : ranges) {
+    out.put<std::uint32_t>(first);
+    out.put<std::uint32_t>(length);
+  }
+}
+
+// A reader that knows what a topology may hold.
+class Reader : public ByteReader {
  public:
-  template <class Number>
-  void number(Number value) {
-    for (std::size_t byte = 0; byte < sizeof value; ++byte) {
-      bytes_.push_back(static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * byte)));
-    }
-  }
-  void text(const std::string& value) {
-    const auto length = static_cast<std::uint32_t>(std::min<std::size_t>(value.size(), kMaxText));
-    number(length);
-    bytes_.append(value, 0, length);
-  }
-  void cpus(const CpuList& list) {
-    std::vector<std::pair<int, int>> ranges;  // first, length
-    for (const int cpu : list) {
-      if (!ranges.empty() && ranges.back().first + ranges.back().second == cpu) {
-        ++ranges.back().second;
-      } else {
-        ranges.emplace_back(cpu, 1);
-      }
-    }
-    size(ranges.size());
-    for (const auto& [first, length] : ranges) {
-      number(static_cast<std::uint32_t>(first));
-      number(static_cast<std::uint32_t>(length));
-    }
-  }
-  void size(std::size_t count) { number(static_cast<std::uint32_t>(count)); }
-  std::string take() { return std::move(bytes_); }
+  using ByteReader::ByteReader;
 
- private:
-  std::string bytes_;
-};
-
-// After the first bad field everything reads as zero and ok() is false.
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
-
-  template <class Number>
-  Number number() {
-    std::uint64_t value = 0;
-    if (!require(rest_.size() >= sizeof(Number))) return Number{};
-    for (std::size_t byte = 0; byte < sizeof(Number); ++byte) {
-      value |= std::uint64_t{static_cast<unsigned char>(rest_[byte])} << (8 * byte);
-    }
-    rest_.remove_prefix(sizeof(Number));
-    return static_cast<Number>(value);
+  bool require(bool condition) {
+    if (!condition) refuse();
+    return ok();
   }
   std::string text() {
-    const auto length = number<std::uint32_t>();
-    if (!require(length <= kMaxText && length <= rest_.size())) return {};
-    std::string value(rest_.substr(0, length));
-    rest_.remove_prefix(length);
-    return value;
+    const auto length = get<std::uint32_t>();
+    if (!require(length <= kMaxText)) return {};
+    const ByteSpan from = raw(length);
+    return {reinterpret_cast<const char*>(from.data()), from.size()};
+  }
+  std::uint32_t items() {
+    const auto count = get<std::uint32_t>();
+    return require(count <= kMaxItems && count <= left()) ? count : 0;
   }
   // Ranges must be ascending with a gap between them, so that equal lists have equal bytes.
   CpuList cpus() {
     CpuList list;
     std::uint32_t lowest = 0;  // that the next range may begin with
-    for (std::uint32_t ranges = items(); ranges > 0 && ok_; --ranges) {
-      const auto first = number<std::uint32_t>();
-      const auto length = number<std::uint32_t>();
+    for (std::uint32_t ranges = items(); ranges > 0 && ok(); --ranges) {
+      const auto first = get<std::uint32_t>(), length = get<std::uint32_t>();
       if (!require(first >= lowest && first < kMaxItems)) return {};
       if (!require(length > 0 && length <= kMaxItems - first)) return {};
       listed_ += length;
@@ -85,40 +67,30 @@ class Reader {
       for (std::uint32_t i = 0; i < length; ++i) list.push_back(static_cast<int>(first + i));
       lowest = first + length + 1;
     }
-    return ok_ ? list : CpuList{};
+    return ok() ? list : CpuList{};
   }
-  std::uint32_t items() {
-    const auto count = number<std::uint32_t>();
-    return require(count <= kMaxItems && count <= rest_.size()) ? count : 0;
+  template <class Item, class ReadItem>
+  std::vector<Item> list(ReadItem read_item) {
+    std::vector<Item> read;
+    for (std::uint32_t count = items(); count > 0 && ok(); --count) read.push_back(read_item());
+    return read;
   }
-  bool require(bool condition) { return ok_ = ok_ && condition; }
-  bool ok() const { return ok_; }
-  std::size_t left() const { return rest_.size(); }
 
  private:
-  std::string_view rest_;
   std::size_t listed_ = 0;
-  bool ok_ = true;
 };
 
-template <class Item, class ReadItem>
-std::vector<Item> read_list(Reader& in, ReadItem read_item) {
-  std::vector<Item> list;
-  for (std::uint32_t count = in.items(); count > 0 && in.ok(); --count) list.push_back(read_item());
-  return list;
-}
-
-void write_caches(Writer& out, const std::vector<Cache>& caches) {
-  out.size(caches.size());
+void write_caches(ByteWriter& out, const std::vector<Cache>& caches) {
+  put_size(out, caches.size());
   for (const Cache& cache : caches) {
-    out.number(cache.bytes);
-    out.cpus(cache.cpus);
+    out.put(cache.bytes);
+    put_cpus(out, cache.cpus);
   }
 }
 
 std::vector<Cache> read_caches(Reader& in) {
-  return read_list<Cache>(in, [&] {
-    const auto bytes = in.number<std::uint64_t>();
+  return in.list<Cache>([&] {
+    const auto bytes = in.get<std::uint64_t>();
     return Cache{bytes, in.cpus()};
   });
 }
@@ -134,76 +106,77 @@ bool is_sound(const HostTopology& host) {
 }  // namespace
 
 std::string serialise(const HostTopology& host) {
-  Writer out;
-  out.number(kMagic);
-  out.number(host.host_id);
+  ByteWriter out;
+  out.put(kMagic);
+  out.put(host.host_id);
   for (const std::string* text :
        {&host.host_name, &host.kernel_version, &host.cpu_vendor, &host.cpu_model, &host.source}) {
-    out.text(*text);
+    put_text(out, *text);
   }
-  out.number(host.cpu_features);
-  out.number(static_cast<std::uint32_t>(host.cores_usable));
-  out.number(static_cast<std::uint32_t>(host.cores_total));
-  out.number(host.memory_bytes);
-  out.number(host.page_bytes);
-  out.number(host.cache_line_bytes);
-  out.number(host.l1d_bytes);
-  out.number(host.l2_bytes);
-  out.number(host.l3_bytes);
-  out.cpus(host.cpus);
-  out.size(host.numa_nodes.size());
+  out.put(host.cpu_features);
+  out.put<std::uint32_t>(host.cores_usable);
+  out.put<std::uint32_t>(host.cores_total);
+  out.put(host.memory_bytes);
+  out.put(host.page_bytes);
+  out.put(host.cache_line_bytes);
+  out.put(host.l1d_bytes);
+  out.put(host.l2_bytes);
+  out.put(host.l3_bytes);
+  put_cpus(out, host.cpus);
+  put_size(out, host.numa_nodes.size());
   for (const NumaNode& node : host.numa_nodes) {
-    out.number(static_cast<std::uint32_t>(node.id));
-    out.number(node.memory_bytes);
-    out.cpus(node.cpus);
+    out.put<std::uint32_t>(node.id);
+    out.put(node.memory_bytes);
+    put_cpus(out, node.cpus);
   }
   for (const auto* groups : {&host.packages, &host.physical_cores}) {
-    out.size(groups->size());
-    for (const CpuList& group : *groups) out.cpus(group);
+    put_size(out, groups->size());
+    for (const CpuList& group : *groups) put_cpus(out, group);
   }
   write_caches(out, host.l2_caches);
   write_caches(out, host.l3_caches);
-  return out.take();
+  const Bytes bytes = out.take();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 Result<HostTopology> parse(std::string_view blob) {
-  Reader in(blob);
-  if (in.number<std::uint32_t>() != kMagic) {
+  Reader in(std::as_bytes(std::span(blob)));
+  if (in.get<std::uint32_t>() != kMagic) {
     return fail(Status::kInvalidArgument,
                 "{} bytes are not a topology of this version of Rondo; all ranks of a host must "
                 "run the same version",
                 blob.size());
   }
   HostTopology host;
-  host.host_id = in.number<std::uint64_t>();
+  host.host_id = in.get<std::uint64_t>();
   for (std::string* text :
        {&host.host_name, &host.kernel_version, &host.cpu_vendor, &host.cpu_model, &host.source}) {
     *text = in.text();
   }
-  host.cpu_features = in.number<std::uint32_t>();
-  host.cores_usable = static_cast<int>(in.number<std::uint32_t>());
-  host.cores_total = static_cast<int>(in.number<std::uint32_t>());
-  host.memory_bytes = in.number<std::uint64_t>();
-  host.page_bytes = in.number<std::uint32_t>();
-  host.cache_line_bytes = in.number<std::uint32_t>();
-  host.l1d_bytes = in.number<std::uint64_t>();
-  host.l2_bytes = in.number<std::uint64_t>();
-  host.l3_bytes = in.number<std::uint64_t>();
+  host.cpu_features = in.get<std::uint32_t>();
+  host.cores_usable = static_cast<int>(in.get<std::uint32_t>());
+  host.cores_total = static_cast<int>(in.get<std::uint32_t>());
+  host.memory_bytes = in.get<std::uint64_t>();
+  host.page_bytes = in.get<std::uint32_t>();
+  host.cache_line_bytes = in.get<std::uint32_t>();
+  host.l1d_bytes = in.get<std::uint64_t>();
+  host.l2_bytes = in.get<std::uint64_t>();
+  host.l3_bytes = in.get<std::uint64_t>();
   host.cpus = in.cpus();
-  host.numa_nodes = read_list<NumaNode>(in, [&] {
+  host.numa_nodes = in.list<NumaNode>([&] {
     NumaNode node;
-    node.id = static_cast<int>(in.number<std::uint32_t>());
-    node.memory_bytes = in.number<std::uint64_t>();
+    node.id = static_cast<int>(in.get<std::uint32_t>());
+    node.memory_bytes = in.get<std::uint64_t>();
     node.cpus = in.cpus();
     in.require(node.id >= 0);
     return node;
   });
   for (auto* groups : {&host.packages, &host.physical_cores}) {
-    *groups = read_list<CpuList>(in, [&] { return in.cpus(); });
+    *groups = in.list<CpuList>([&] { return in.cpus(); });
   }
   host.l2_caches = read_caches(in);
   host.l3_caches = read_caches(in);
-  if (!in.ok() || in.left() != 0 || !is_sound(host)) {
+  if (!in.finished() || !is_sound(host)) {
     return fail(Status::kInvalidArgument, "the topology of {} bytes is damaged ({} not understood)",
                 blob.size(), in.left());
   }

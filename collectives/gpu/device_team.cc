@@ -4,8 +4,10 @@
 #include <chrono>
 #include <thread>
 
+#include "base/poll_until.h"
 #include "collectives/gpu/device.h"
 #include "collectives/gpu/device_memory.h"
+#include "collectives/gpu/kernel_loading.h"
 #include "collectives/gpu/peer_access.h"
 #include "collectives/gpu/streams.h"
 #include "collectives/watchdog/fault_texts.h"
@@ -13,31 +15,6 @@
 #include "kernels/reduce.h"
 
 namespace rondo::gpu {
-namespace {
-
-// For the current device, so that nothing is loaded at a kernel's first launch.
-Done load_kernels(const GpuApi& api) {
-  const auto load = [&](int kernel) { return check(api.load_kernel(kernel), "loading kernels"); };
-  RONDO_CHECK_OK(load(cuda::kCopyKernel));
-  RONDO_CHECK_OK(load(cuda::kConnectedCopyKernel));
-  RONDO_CHECK_OK(load(cuda::kPushedCopyKernel));
-  RONDO_CHECK_OK(load(cuda::kConnectedBulkKernel));
-  for (int row = 0; row < cuda::kMulticastKernels; ++row)
-    RONDO_CHECK_OK(load(cuda::kFirstMulticastKernel + row));
-  for (int type = 0; type < kDataTypes; ++type)
-    for (int op = 0; op < kRedOps; ++op) {
-      const auto t = static_cast<DataType>(type);
-      const auto o = static_cast<RedOp>(op);
-      if (!supported(t, o)) continue;
-      RONDO_CHECK_OK(load(cuda::direct_kernel(t, o)));
-      RONDO_CHECK_OK(load(cuda::connected_kernel(t, o)));
-      RONDO_CHECK_OK(load(cuda::pushed_kernel(t, o)));
-    }
-  return done();
-}
-
-}  // namespace
-
 Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(const TeamOptions& options,
                                                      std::shared_ptr<ProcessTeam> processes) {
   if (options.devices.size() > cuda::kMostDirectRanks)
@@ -73,7 +50,12 @@ Done DeviceTeam::open() {
     DeviceScope scope(state.device);
     RONDO_CHECK_OK(scope.entered());
     RONDO_CHECK_OK(open_peers(state));
-    RONDO_CHECK_OK(load_kernels(api_));
+    std::vector<int> copies = {cuda::kCopyKernel, cuda::kConnectedCopyKernel,
+                               cuda::kPushedCopyKernel, cuda::kConnectedBulkKernel};
+    for (int row = 0; row < cuda::kMulticastKernels; ++row)
+      copies.push_back(cuda::kFirstMulticastKernel + row);
+    RONDO_CHECK_OK(load_kernels(
+        api_, copies, {cuda::direct_kernel, cuda::connected_kernel, cuda::pushed_kernel}));
     int multiprocessors = 0;
     RONDO_CHECK_OK(
         check(api_.attribute(&multiprocessors, GpuAttribute::kMultiprocessors, state.device),
@@ -146,14 +128,10 @@ void DeviceTeam::end_kernels() {
 }
 
 bool DeviceTeam::launches_are_over(double seconds) const {
-  const auto until = std::chrono::steady_clock::now() +
-                     std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
-  for (const DeviceState& state : distinct_)
-    while (api_.query_event(state.order) == kGpuNotReady) {
-      if (std::chrono::steady_clock::now() > until) return false;
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-  return true;
+  const auto deadline = seconds_from_now(seconds);
+  return std::all_of(distinct_.begin(), distinct_.end(), [&](const DeviceState& state) {
+    return poll_until([&] { return api_.query_event(state.order) != kGpuNotReady; }, deadline);
+  });
 }
 
 int DeviceTeam::place_of(int rank) const {

@@ -7,6 +7,7 @@
 #include "base/atomics.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/poll_until.h"
 #include "base/process.h"
 #include "collectives/gpu/device.h"
 #include "collectives/gpu/direct_launches.h"
@@ -75,13 +76,7 @@ HostedRank::~HostedRank() {
     return;
   }
   const auto drained = [&](double seconds) {
-    const auto until = std::chrono::steady_clock::now() +
-                       std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
-    while (!order_.is_over()) {
-      if (std::chrono::steady_clock::now() > until) return false;
-      std::this_thread::sleep_for(kNap);
-    }
-    return true;
+    return poll_until([&] { return order_.is_over(); }, seconds_from_now(seconds));
   };
   bool over = thread_.joinable() ? drained(kPatientSeconds) : true;
   if (!over) {

@@ -9,6 +9,7 @@
 
 #include "base/atomics.h"
 #include "base/log.h"
+#include "base/poll_until.h"
 #include "collectives/gpu/desk_handles.h"
 #include "collectives/gpu/device.h"
 
@@ -108,15 +109,13 @@ void MemoryDesk::map_new_areas() {
 }
 
 void MemoryDesk::wait_until_mapped() {
-  const auto deadline = std::chrono::steady_clock::now() + kBriefly;
   const auto all_have = [&] {
     const std::uint32_t made = HostAtomics::load_acquire(board_.areas_made());
     for (int p = 1; p < board_.parties(); ++p)
       if ((made & ~HostAtomics::load_acquire(board_.party(p).mapped)) != 0) return false;
     return true;
   };
-  while (!all_have() && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  poll_until(all_have, std::chrono::steady_clock::now() + kBriefly, std::chrono::milliseconds(1));
 }
 
 const MemoryDesk::MappedBlock* MemoryDesk::find(const ShareableBlock& block) const {

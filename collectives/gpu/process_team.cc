@@ -9,8 +9,10 @@
 #include <thread>
 
 #include "base/atomics.h"
+#include "base/poll_until.h"
 #include "base/process.h"
 #include "collectives/gpu/device.h"
+#include "collectives/gpu/kernel_loading.h"
 #include "collectives/peer_words.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "kernels/cuda/kernels.h"
@@ -21,17 +23,6 @@ namespace {
 
 constexpr auto kNap = std::chrono::microseconds(100);
 constexpr double kPatientSeconds = 10;  // for streams to end when the team does
-
-Done load_kernels(const GpuApi& api) {
-  RONDO_CHECK_OK(check(api.load_kernel(cuda::kResolveKernel), "loading kernels"));
-  RONDO_CHECK_OK(check(api.load_kernel(cuda::kStoredCopyKernel), "loading kernels"));
-  for (int type = 0; type < kDataTypes; ++type)
-    for (int op = 0; op < kRedOps; ++op)
-      if (const auto t = static_cast<DataType>(type); supported(t, static_cast<RedOp>(op)))
-        RONDO_CHECK_OK(check(api.load_kernel(cuda::stored_kernel(t, static_cast<RedOp>(op))),
-                             "loading kernels"));
-  return done();
-}
 
 }  // namespace
 
@@ -77,7 +68,8 @@ Done ProcessTeam::open(std::vector<net::Socket> sockets) {
         check(api_.create_event(&finished_.emplace_back(), kEventPlain), "cudaEventCreate"));
   }
   if (leads()) {
-    RONDO_CHECK_OK(load_kernels(api_));
+    RONDO_CHECK_OK(
+        load_kernels(api_, {cuda::kResolveKernel, cuda::kStoredCopyKernel}, {cuda::stored_kernel}));
     RONDO_CHECK_OK(check(api_.allocate(&arguments_, sizeof(cuda::CopyArgs)), "cudaMalloc"));
     static_assert(sizeof(cuda::CopyArgs) >= sizeof(cuda::ReduceArgs));
   }
@@ -121,14 +113,11 @@ ProcessTeam::~ProcessTeam() {
 }
 
 bool ProcessTeam::drained(double seconds) {
-  const auto deadline = std::chrono::steady_clock::now() +
-                        std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
-  for (GpuEvent event : finished_)
-    while (event != nullptr && api_.query_event(event) == kGpuNotReady) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(kNap);
-    }
-  return true;
+  const auto deadline = seconds_from_now(seconds);
+  return std::all_of(finished_.begin(), finished_.end(), [&](GpuEvent event) {
+    if (event == nullptr) return true;
+    return poll_until([&] { return api_.query_event(event) != kGpuNotReady; }, deadline);
+  });
 }
 
 net::Patience ProcessTeam::patience() {

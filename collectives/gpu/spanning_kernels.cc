@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "collectives/gpu/connected_launches.h"
 #include "collectives/gpu/device.h"
+#include "collectives/gpu/kernel_loading.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"
 #include "transport/tcp/tcp_network.h"
@@ -15,19 +16,6 @@ namespace rondo::gpu {
 namespace {
 
 constexpr auto kNap = std::chrono::microseconds(200);
-
-// For the current device, so that nothing is loaded at a kernel's first launch.
-Done load_kernels(const GpuApi& api) {
-  const auto load = [&](int kernel) { return check(api.load_kernel(kernel), "loading kernels"); };
-  RONDO_CHECK_OK(load(cuda::kConnectedCopyKernel));
-  for (int type = 0; type < kDataTypes; ++type)
-    for (int op = 0; op < kRedOps; ++op) {
-      const auto t = static_cast<DataType>(type);
-      const auto o = static_cast<RedOp>(op);
-      if (supported(t, o)) RONDO_CHECK_OK(load(cuda::connected_kernel(t, o)));
-    }
-  return done();
-}
 
 std::vector<RelayLine> lines_of(const DeviceConnections& connections, int rank) {
   std::vector<RelayLine> lines;
@@ -58,7 +46,7 @@ SpanningKernels::SpanningKernels(Terms terms, std::shared_ptr<DeviceConnections>
 Done SpanningKernels::open() {
   const DeviceScope scope(terms_.device);
   RONDO_CHECK_OK(scope.entered());
-  RONDO_CHECK_OK(load_kernels(api_));
+  RONDO_CHECK_OK(load_kernels(api_, {cuda::kConnectedCopyKernel}, {cuda::connected_kernel}));
   RONDO_CHECK_OK(open_bell());
   connections_->host_control(terms_.rank).limit_ns =
       static_cast<std::uint64_t>(terms_.kernel_seconds * 1e9);

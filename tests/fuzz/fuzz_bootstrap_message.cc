@@ -12,7 +12,7 @@
 namespace {
 
 using namespace rondo::bootstrap;
-using rondo::net::ByteSpan;
+using rondo::ByteSpan;
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -47,7 +47,7 @@ void frames(ByteSpan bytes) {
 void entries(ByteSpan bytes) {
   const auto found = decode_entries(bytes, 5);
   if (!found) return;
-  rondo::net::WireWriter out;
+  rondo::ByteWriter out;
   for (const Entry& entry : *found) append_entry(out, entry.rank, entry.bytes);
   require(out.written().size() == bytes.size());
 }

@@ -18,7 +18,8 @@ namespace rondo::test {
 namespace {
 
 constexpr double kMostSeconds = 60;
-constexpr int kRoundsToWrite = 6;  // to meet what chance decides
+constexpr double kLongSeconds = 40;  // RONDO_TIMEOUT, where it must not be what ends a call
+constexpr int kRoundsToWrite = 6;    // to meet what chance decides
 
 struct Outcome {
   std::atomic<bool> told;
@@ -28,7 +29,7 @@ struct Outcome {
 
 // What the ranks of a job and the test share.
 struct Board {
-  std::atomic<int> ready;  // ranks that made the common call
+  std::atomic<int> ready;  // ranks that came to a meeting: before the common call, and after it
   Outcome of[kFaultRanks];
 };
 
@@ -71,12 +72,14 @@ class Job {
     RankProcesses::Options options;
     options.create = false;
     options.environment = placement_.environment;
-    options.environment.emplace_back("RONDO_TIMEOUT", std::to_string(kind_.timeout_seconds));
+    options.environment.emplace_back(
+        "RONDO_TIMEOUT",
+        std::to_string(kind_.ends_by_deadline ? placement_.seconds : kLongSeconds));
     options.hosts = placement_.hosts;
     const int processes = static_cast<int>(placement_.processes.size());
     RankProcesses ranks(processes, options, [&](RankSeat& seat) { run_process(seat); });
     if (kind_.kills_last) {
-      wait_until([&] { return board_->ready.load() == kFaultRanks; });
+      wait_until([&] { return board_->ready.load() == 2 * kFaultRanks; });
       nap(0.3);  // the others are in their calls
       ranks.send(processes - 1, SIGKILL);
     }
@@ -99,13 +102,19 @@ class Job {
     for (std::thread& thread : threads) thread.join();
   }
 
+  // All ranks are here.
+  void meet() {
+    const int round = board_->ready.fetch_add(1) / kFaultRanks + 1;
+    wait_until([&] { return board_->ready.load() >= round * kFaultRanks; });
+  }
+
   void run_rank(int rank, const ncclUniqueId& id) {
     FaultRank self{rank, placement_.memory(rank),
                    [&](int other) { wait_until([&] { return board_->of[other].told.load(); }); }};
     ncclResult_t result = ncclCommInitRank(&self.comm, kFaultRanks, id, rank);
+    meet();  // none shall wait for long in this call
     if (result == ncclSuccess) result = self.sum(1000);
-    board_->ready.fetch_add(1);
-    wait_until([&] { return board_->ready.load() == kFaultRanks; });
+    meet();
     if (result == ncclSuccess) result = kind_.body(self);
     Outcome& outcome = board_->of[rank];
     outcome.result = result;

@@ -31,6 +31,7 @@ struct FaultPlacement {
   std::vector<std::string> hosts;  // NCCL_HOSTID of each process; empty: all on this host
   std::vector<std::pair<std::string, std::string>> environment;
   std::function<RankMemory(int rank)> memory;
+  double seconds = 2;  // RONDO_TIMEOUT, where the deadline is what ends a call
 };
 
 // The outcomes of every kind of fault on this placement, against

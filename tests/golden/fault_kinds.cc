@@ -7,8 +7,8 @@
 namespace rondo::test {
 namespace {
 
-constexpr double kShort = 2;  // where the deadline is what ends the call
-constexpr double kLong = 40;  // where it must not be
+constexpr bool kByDeadline = true;  // is how the call ends
+constexpr bool kBefore = false;     // a deadline: it must not be what ends the call
 constexpr std::size_t kCount = 5000;
 
 ncclResult_t sleep_for_ever(FaultRank&) {
@@ -78,42 +78,42 @@ ncclResult_t FaultRank::receive(int peer, std::size_t count) const {
 const std::vector<FaultKind>& fault_kinds() {
   using Self = FaultRank;
   static const std::vector<FaultKind> kKinds = {
-      {"another collective", kLong,
+      {"another collective", kBefore,
        [](Self& self) { return self.last() ? self.gather(kCount) : self.sum(kCount); }},
-      {"another count", kLong,
+      {"another count", kBefore,
        [](Self& self) { return self.sum(self.last() ? kCount - 1 : kCount); }},
-      {"another type", kLong,
+      {"another type", kBefore,
        [](Self& self) { return self.sum(kCount, self.last() ? ncclInt32 : ncclFloat32); }},
-      {"another operation", kLong,
+      {"another operation", kBefore,
        [](Self& self) { return self.sum(kCount, ncclFloat32, self.last() ? ncclMax : ncclSum); }},
-      {"another root", kLong,
+      {"another root", kBefore,
        [](Self& self) { return self.broadcast(kCount, self.last() ? 1 : 0); }},
-      {"another second call of a group", kLong, group},
-      {"a message that is too long", kLong, message_too_long, false},
-      {"a rank that comes too late", kShort, absent},
-      {"a sender that comes too late", kShort, sender_absent, false},
-      {"receives in a circle", kShort, circle, false},
-      {"a rank that aborts", kLong,
+      {"another second call of a group", kBefore, group},
+      {"a message that is too long", kBefore, message_too_long, false},
+      {"a rank that comes too late", kByDeadline, absent},
+      {"a sender that comes too late", kByDeadline, sender_absent, false},
+      {"receives in a circle", kByDeadline, circle, false},
+      {"a rank that aborts", kBefore,
        [](Self& self) {
          if (!self.last()) return self.sum(kCount);
          const ncclComm_t comm = std::exchange(self.comm, nullptr);
          return ncclCommAbort(comm);
        }},
-      {"a rank that destroys", kLong,
+      {"a rank that destroys", kBefore,
        [](Self& self) {
          if (!self.last()) return self.sum(kCount);
          const ncclComm_t comm = std::exchange(self.comm, nullptr);
          return ncclCommDestroy(comm);
        }},
-      {"a rank that is killed", kLong,
+      {"a rank that is killed", kBefore,
        [](Self& self) { return self.last() ? sleep_for_ever(self) : self.sum(kCount); }, true, true,
        true},
-      {"a sender that is killed", kLong,
+      {"a sender that is killed", kBefore,
        [](Self& self) {
          return self.last() ? sleep_for_ever(self) : self.receive(kFaultRanks - 1, kCount);
        },
        true, true, true},
-      {"a rank that exits", kLong,
+      {"a rank that exits", kBefore,
        [](Self& self) {
          if (self.last()) _exit(0);
          return self.sum(kCount);

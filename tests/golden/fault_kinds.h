@@ -28,7 +28,7 @@ struct FaultRank {
 
 struct FaultKind {
   const char* name;
-  double timeout_seconds;  // RONDO_TIMEOUT
+  bool ends_by_deadline;
   std::function<ncclResult_t(FaultRank&)> body;
   bool others_alike = true;  // all but the last rank do the same
   bool kills_last = false;   // by a signal, once the others have made their calls

@@ -24,15 +24,18 @@ RankMemory on_own_gpu(int rank) { return memory_on(rank); }
 const Environment kByKernels = {{"RONDO_GPU_RELAY", "1"}, {"NCCL_BUFFSIZE", "4096"}};
 const Environment kByHosts = {{"RONDO_GPU_RELAY", "1000000000"}};
 
+// By the emulated device's clock, which is slower than that of the wall.
+constexpr double kSeconds = 0.7;
+
 const FaultPlacement kPlacements[] = {
-    {"threads_one_gpu", {3}, {}, {}, on_first_gpu},
-    {"threads_own_gpus", {3}, {}, {}, on_own_gpu},
-    {"processes_one_gpu", {1, 1, 1}, {}, {}, on_first_gpu},
-    {"processes_own_gpus", {1, 1, 1}, {}, {}, on_own_gpu},
-    {"processes_gpus_apart", {1, 1, 1}, {}, {{"NCCL_P2P_DISABLE", "1"}}, on_own_gpu},
-    {"mixed_own_gpus", {2, 1}, {}, {}, on_own_gpu},
-    {"gpus_of_hosts_kernels", {1, 1, 1}, {"a", "b", "c"}, kByKernels, on_own_gpu},
-    {"gpus_of_hosts_hosts", {1, 1, 1}, {"a", "b", "c"}, kByHosts, on_own_gpu},
+    {"threads_one_gpu", {3}, {}, {}, on_first_gpu, kSeconds},
+    {"threads_own_gpus", {3}, {}, {}, on_own_gpu, kSeconds},
+    {"processes_one_gpu", {1, 1, 1}, {}, {}, on_first_gpu, kSeconds},
+    {"processes_own_gpus", {1, 1, 1}, {}, {}, on_own_gpu, kSeconds},
+    {"processes_gpus_apart", {1, 1, 1}, {}, {{"NCCL_P2P_DISABLE", "1"}}, on_own_gpu, kSeconds},
+    {"mixed_own_gpus", {2, 1}, {}, {}, on_own_gpu, kSeconds},
+    {"gpus_of_hosts_kernels", {1, 1, 1}, {"a", "b", "c"}, kByKernels, on_own_gpu, kSeconds},
+    {"gpus_of_hosts_hosts", {1, 1, 1}, {"a", "b", "c"}, kByHosts, on_own_gpu, kSeconds},
 };
 
 class FaultGolden : public testing::TestWithParam<FaultPlacement> {

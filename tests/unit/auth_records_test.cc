@@ -123,8 +123,8 @@ TEST(Records, AReflectedRecordIsNoticed) {
 TEST(Records, ALengthThatNobodyWritesIsRefusedBeforeItsBytesCome) {
   for (const std::uint32_t length : {0u, 16385u, 0xffffffffu}) {
     Two two;
-    net::WireWriter header;
-    header.number<std::uint32_t>(length);
+    ByteWriter header;
+    header.put<std::uint32_t>(length);
     EXPECT_FALSE(open(two.acceptor, header.written()).ok()) << length;
   }
 }

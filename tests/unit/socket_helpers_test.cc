@@ -267,7 +267,7 @@ TEST(BootstrapMessages, RefuseEveryTruncation) {
 
 TEST(BootstrapMessages, RefuseEntriesOfRanksThatAreTwiceOrOutOfRange) {
   const auto entries = [](std::initializer_list<int> ranks) {
-    net::WireWriter out;
+    ByteWriter out;
     for (int rank : ranks) append_entry(out, rank, {});
     return out.take();
   };

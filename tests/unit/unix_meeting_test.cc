@@ -19,7 +19,6 @@ namespace rondo::shm {
 namespace {
 
 using namespace std::chrono_literals;
-using net::Bytes;
 using Party = UnixMeetingRequest::Party;
 using Meeting = Result<UnixMeeting>;
 

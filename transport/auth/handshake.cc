@@ -8,9 +8,6 @@
 namespace rondo::auth {
 namespace {
 
-using net::WireReader;
-using net::WireWriter;
-
 constexpr std::uint32_t kMagic = 0x41756f52;  // "RouA"; the same in all versions
 constexpr std::size_t kHeader = 4 + 1 + 2;    // magic, type, bytes that follow
 constexpr std::size_t kProof = sizeof(Digest);
@@ -19,17 +16,17 @@ constexpr std::string_view kConnector = "handshake connector";
 constexpr std::string_view kWelcomer = "handshake welcome";
 constexpr std::string_view kSession = "handshake session";
 
-void write(WireWriter& out, const Build& build) {
-  out.number<std::uint16_t>(build.protocol);
-  out.number<std::uint8_t>(build.endianness);
-  out.number<std::uint8_t>(build.pointer_bytes);
+void write(ByteWriter& out, const Build& build) {
+  out.put<std::uint16_t>(build.protocol);
+  out.put<std::uint8_t>(build.endianness);
+  out.put<std::uint8_t>(build.pointer_bytes);
 }
 
-Build read_build(WireReader& in) {
+Build read_build(ByteReader& in) {
   Build build;
-  build.protocol = in.number<std::uint16_t>();
-  build.endianness = in.number<std::uint8_t>();
-  build.pointer_bytes = in.number<std::uint8_t>();
+  build.protocol = in.get<std::uint16_t>();
+  build.endianness = in.get<std::uint8_t>();
+  build.pointer_bytes = in.get<std::uint8_t>();
   return build;
 }
 
@@ -52,8 +49,8 @@ Tag tag_of(const Digest& secret) {
 
 Handshake::Handshake(std::string_view endpoint, const Build& build, bool connector)
     : build_(build), endpoint_(endpoint), connector_(connector) {
-  WireWriter name;
-  name.text(endpoint);
+  ByteWriter name;
+  name.put_string(endpoint);
   said_ = name.take();
   said_.reserve(said_.size() + 3 * kMostBytes);
 }
@@ -62,10 +59,10 @@ Handshake Handshake::connector(const Key& key, std::string_view endpoint, const 
   Handshake made(endpoint, build, true);
   made.secret_ = key.secret;
   made.tag_ = key.tag;
-  WireWriter body;
+  ByteWriter body;
   write(body, build);
-  body.bytes(made.tag_);
-  body.bytes(random_digest());
+  body.put_raw(made.tag_);
+  body.put_raw(random_digest());
   made.begin(kHello, body.written(), 0);
   return made;
 }
@@ -77,10 +74,10 @@ Handshake Handshake::acceptor(std::string_view endpoint, const Build& build) {
 }
 
 void Handshake::begin(Message type, ByteSpan body, std::size_t proof_bytes) {
-  WireWriter header;
-  header.number<std::uint32_t>(kMagic);
-  header.number<std::uint8_t>(type);
-  header.number<std::uint16_t>(static_cast<std::uint16_t>(body.size() + proof_bytes));
+  ByteWriter header;
+  header.put<std::uint32_t>(kMagic);
+  header.put<std::uint8_t>(type);
+  header.put<std::uint16_t>(static_cast<std::uint16_t>(body.size() + proof_bytes));
   message_ = type;
   begin_ = moved_ = said_.size();
   said_.insert(said_.end(), header.written().begin(), header.written().end());
@@ -141,10 +138,10 @@ void Handshake::sent(std::size_t count) {
 }
 
 void Handshake::take_header() {
-  WireReader in(ByteSpan(said_).subspan(begin_, kHeader));
-  const auto magic = in.number<std::uint32_t>();
-  const auto type = in.number<std::uint8_t>();
-  const auto bytes = in.number<std::uint16_t>();
+  ByteReader in(ByteSpan(said_).subspan(begin_, kHeader));
+  const auto magic = in.get<std::uint32_t>();
+  const auto type = in.get<std::uint8_t>();
+  const auto bytes = in.get<std::uint16_t>();
   constexpr std::size_t kBuild = 4;
   const std::size_t least = message_ == kHello       ? kBuild + sizeof(Tag) + sizeof(Digest)
                             : message_ == kChallenge ? kBuild + sizeof(Digest) + kProof
@@ -156,7 +153,7 @@ void Handshake::take_header() {
 }
 
 void Handshake::take_message() {
-  WireReader in(ByteSpan(said_).subspan(begin_ + kHeader));
+  ByteReader in(ByteSpan(said_).subspan(begin_ + kHeader));
   switch (message_) {
     case kHello:
       peer_build_ = read_build(in);
@@ -174,7 +171,7 @@ void Handshake::take_message() {
     case kAnswer: {
       if (!proven_by(kConnector, ByteSpan(said_).last(kProof)))
         return refuse("it could not prove that it holds the secret", true);
-      const ByteSpan payload = in.bytes(in.left() - kProof);
+      const ByteSpan payload = in.raw(in.left() - kProof);
       payload_.assign(payload.begin(), payload.end());
       session_key_ = derive(secret_, kSession, said());
       begin(kWelcome, {}, kProof);
@@ -190,9 +187,9 @@ void Handshake::take_message() {
 void Handshake::challenge(const Digest& secret) {
   assert(!connector_ && state_ == State::kTurn);
   secret_ = secret;
-  WireWriter body;
+  ByteWriter body;
   write(body, build_);
-  body.bytes(random_digest());
+  body.put_raw(random_digest());
   begin(kChallenge, body.written(), kProof);
   prove(kAcceptor);
 }

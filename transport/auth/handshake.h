@@ -23,13 +23,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/bytes.h"
 #include "transport/auth/hmac.h"
-#include "transport/socket/wire.h"
 
 namespace rondo::auth {
-
-using net::Bytes;
-using net::ByteSpan;
 
 // What must be the same at all ranks. It stands at one place in all versions of the protocol, so
 // that those which differ can say so.

@@ -51,7 +51,7 @@ std::array<std::byte, kHeader> header_of(std::size_t bytes) {
   return header;
 }
 
-std::size_t length_in(ByteSpan header) { return net::WireReader(header).number<std::uint32_t>(); }
+std::size_t length_in(ByteSpan header) { return ByteReader(header).get<std::uint32_t>(); }
 
 }  // namespace
 

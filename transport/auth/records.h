@@ -17,16 +17,13 @@
 #include <memory>
 #include <optional>
 
+#include "base/bytes.h"
 #include "base/result.h"
 #include "transport/auth/hmac.h"
-#include "transport/socket/wire.h"
 
 struct evp_cipher_ctx_st;
 
 namespace rondo::auth {
-
-using net::Bytes;
-using net::ByteSpan;
 
 class Records {
  public:

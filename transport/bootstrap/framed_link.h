@@ -23,8 +23,6 @@
 
 namespace rondo::bootstrap {
 
-using net::Bytes;
-using net::ByteSpan;
 using net::Frame;
 
 class FramedLink {

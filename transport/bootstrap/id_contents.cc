@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-
-#include "transport/socket/wire.h"
+#include "base/bytes.h"
 
 namespace rondo::bootstrap {
 namespace {
@@ -21,23 +20,23 @@ std::span<const std::byte> body_of(const UniqueId& id) {
 }  // namespace
 
 UniqueId encode_id(const IdContents& contents) {
-  net::WireWriter addresses;
+  ByteWriter addresses;
   std::uint8_t count = 0;
   constexpr std::size_t kRoom = kBody - 8 - 1 - 1 - 2 - 32;
   for (const auto& address : contents.addresses) {
     const auto ip = address.ip();
     if (count == kMostAddresses || addresses.written().size() + 1 + ip.size() > kRoom) break;
-    addresses.number<std::uint8_t>(ip.size() == 4 ? 4 : 6);
-    addresses.bytes(std::as_bytes(ip));
+    addresses.put<std::uint8_t>(ip.size() == 4 ? 4 : 6);
+    addresses.put_raw(std::as_bytes(ip));
     ++count;
   }
-  net::WireWriter out;
-  out.bytes(std::as_bytes(std::span(kMagic)));
-  out.number<std::uint8_t>(contents.served_by_rank_zero ? kServedByRankZero : 0);
-  out.number<std::uint8_t>(count);
-  out.number<std::uint16_t>(contents.port);
-  out.bytes(contents.secret);
-  out.bytes(addresses.written());
+  ByteWriter out;
+  out.put_raw(std::as_bytes(std::span(kMagic)));
+  out.put<std::uint8_t>(contents.served_by_rank_zero ? kServedByRankZero : 0);
+  out.put<std::uint8_t>(count);
+  out.put<std::uint16_t>(contents.port);
+  out.put_raw(contents.secret);
+  out.put_raw(addresses.written());
   UniqueId id;
   std::memcpy(id.bytes, out.written().data(), out.written().size());
   const Digest check = auth::sha256({body_of(id)});
@@ -51,19 +50,19 @@ Result<IdContents> decode_id(const UniqueId& id) {
                 "the unique id is not one that ncclGetUniqueId of this Rondo made: pass all 128 "
                 "bytes of it, unchanged, to every rank");
   };
-  net::WireReader in(std::as_bytes(std::span(id.bytes)).first(kBody));
+  ByteReader in(std::as_bytes(std::span(id.bytes)).first(kBody));
   std::array<char, kMagic.size()> magic{};
   in.fill(std::as_writable_bytes(std::span(magic)));
   const Digest check = auth::sha256({body_of(id)});
   if (magic != kMagic || std::memcmp(id.bytes + kBody, check.data(), sizeof(id.bytes) - kBody) != 0)
     return refuse();
   IdContents contents;
-  contents.served_by_rank_zero = (in.number<std::uint8_t>() & kServedByRankZero) != 0;
-  const auto count = in.number<std::uint8_t>();
-  contents.port = in.number<std::uint16_t>();
+  contents.served_by_rank_zero = (in.get<std::uint8_t>() & kServedByRankZero) != 0;
+  const auto count = in.get<std::uint8_t>();
+  contents.port = in.get<std::uint16_t>();
   in.fill(contents.secret);
   for (int i = 0; i < count && in.ok(); ++i) {
-    const auto kind = in.number<std::uint8_t>();
+    const auto kind = in.get<std::uint8_t>();
     std::array<unsigned char, 16> ip{};
     const std::size_t bytes = kind == 4 ? 4 : 16;
     if (kind != 4 && kind != 6) return refuse();

@@ -7,29 +7,26 @@
 namespace rondo::bootstrap {
 namespace {
 
-using net::WireReader;
-using net::WireWriter;
-
 constexpr std::size_t kMostPlaces = 10;
 
-void write(WireWriter& out, const Place& place) {
+void write(ByteWriter& out, const Place& place) {
   const std::size_t count = std::min(place.addresses.size(), kMostPlaces);
-  out.number<std::uint16_t>(place.port);
-  out.number<std::uint8_t>(static_cast<std::uint8_t>(count));
+  out.put<std::uint16_t>(place.port);
+  out.put<std::uint8_t>(static_cast<std::uint8_t>(count));
   for (std::size_t i = 0; i < count; ++i) {
     const auto ip = place.addresses[i].ip();
-    out.number<std::uint8_t>(static_cast<std::uint8_t>(ip.size()));
-    out.bytes(std::as_bytes(ip));
+    out.put<std::uint8_t>(static_cast<std::uint8_t>(ip.size()));
+    out.put_raw(std::as_bytes(ip));
   }
 }
 
-Place read_place(WireReader& in) {
+Place read_place(ByteReader& in) {
   Place place;
-  place.port = in.number<std::uint16_t>();
-  const auto count = in.number<std::uint8_t>();
+  place.port = in.get<std::uint16_t>();
+  const auto count = in.get<std::uint8_t>();
   if (count > kMostPlaces) in.refuse();
   for (int i = 0; i < count && in.ok(); ++i) {
-    const auto length = in.number<std::uint8_t>();
+    const auto length = in.get<std::uint8_t>();
     std::array<unsigned char, 16> ip{};
     if (length != 4 && length != 16) in.refuse();
     in.fill(std::as_writable_bytes(std::span(ip).first(length == 4 ? 4 : 16)));
@@ -42,7 +39,7 @@ Place read_place(WireReader& in) {
 }
 
 template <class T>
-std::optional<T> if_finished(const WireReader& in, T value) {
+std::optional<T> if_finished(const ByteReader& in, T value) {
   if (!in.finished()) return std::nullopt;
   return value;
 }
@@ -50,49 +47,49 @@ std::optional<T> if_finished(const WireReader& in, T value) {
 }  // namespace
 
 Bytes Join::encode() const {
-  WireWriter out;
-  out.number<std::int32_t>(rank);
-  out.number<std::int32_t>(size);
-  out.number<std::uint64_t>(patience_ns);
+  ByteWriter out;
+  out.put<std::int32_t>(rank);
+  out.put<std::int32_t>(size);
+  out.put<std::uint64_t>(patience_ns);
   write(out, place);
   return out.take();
 }
 
 std::optional<Join> Join::decode(ByteSpan payload) {
-  WireReader in(payload);
+  ByteReader in(payload);
   Join join;
-  join.rank = in.number<std::int32_t>();
-  join.size = in.number<std::int32_t>();
-  join.patience_ns = in.number<std::uint64_t>();
+  join.rank = in.get<std::int32_t>();
+  join.size = in.get<std::int32_t>();
+  join.patience_ns = in.get<std::uint64_t>();
   join.place = read_place(in);
   return if_finished(in, join);
 }
 
 Bytes Table::encode() const {
-  WireWriter out;
+  ByteWriter out;
   write(out, parent);
   return out.take();
 }
 
 std::optional<Table> Table::decode(ByteSpan payload) {
-  WireReader in(payload);
+  ByteReader in(payload);
   Table table;
   table.parent = read_place(in);
   return if_finished(in, table);
 }
 
 Bytes encode_error(const Error& error) {
-  WireWriter out;
-  out.number<std::int32_t>(static_cast<int>(error.status));
-  out.text(std::string_view(error.text).substr(0, kMostErrorText));
+  ByteWriter out;
+  out.put<std::int32_t>(static_cast<int>(error.status));
+  out.put_string(std::string_view(error.text).substr(0, kMostErrorText));
   return out.take();
 }
 
 std::optional<Error> decode_error(ByteSpan payload) {
-  WireReader in(payload);
-  const auto status = in.number<std::int32_t>();
+  ByteReader in(payload);
+  const auto status = in.get<std::int32_t>();
   Error error;
-  error.text = in.text();
+  error.text = in.get_string();
   if (status <= 0 || status > static_cast<int>(Status::kTimeout) ||
       error.text.size() > kMostErrorText)
     return std::nullopt;
@@ -101,20 +98,20 @@ std::optional<Error> decode_error(ByteSpan payload) {
   return if_finished(in, error);
 }
 
-void append_entry(WireWriter& out, int rank, ByteSpan bytes) {
-  out.number<std::uint32_t>(static_cast<std::uint32_t>(rank));
-  out.number<std::uint64_t>(bytes.size());
-  out.bytes(bytes);
+void append_entry(ByteWriter& out, int rank, ByteSpan bytes) {
+  out.put<std::uint32_t>(static_cast<std::uint32_t>(rank));
+  out.put<std::uint64_t>(bytes.size());
+  out.put_raw(bytes);
 }
 
 std::optional<std::vector<Entry>> decode_entries(ByteSpan payload, int size) {
-  WireReader in(payload);
+  ByteReader in(payload);
   std::vector<Entry> entries;
   std::vector<bool> seen(static_cast<std::size_t>(size));
   while (in.ok() && in.left() > 0) {
-    const auto rank = in.number<std::uint32_t>();
-    const auto length = in.number<std::uint64_t>();
-    const ByteSpan bytes = in.bytes(length);
+    const auto rank = in.get<std::uint32_t>();
+    const auto length = in.get<std::uint64_t>();
+    const ByteSpan bytes = in.raw(length);
     if (!in.ok() || rank >= seen.size() || seen[rank]) return std::nullopt;
     seen[rank] = true;
     entries.push_back({static_cast<int>(rank), bytes});

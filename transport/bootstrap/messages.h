@@ -12,14 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/result.h"
 #include "transport/socket/address.h"
-#include "transport/socket/wire.h"
 
 namespace rondo::bootstrap {
-
-using net::Bytes;
-using net::ByteSpan;
 
 enum Message : std::uint16_t {
   kTable = 4,
@@ -61,7 +58,7 @@ struct Entry {
   int rank = 0;
   ByteSpan bytes;  // within the payload
 };
-void append_entry(net::WireWriter& out, int rank, ByteSpan bytes);
+void append_entry(ByteWriter& out, int rank, ByteSpan bytes);
 std::optional<std::vector<Entry>> decode_entries(ByteSpan payload, int size);
 
 }  // namespace rondo::bootstrap

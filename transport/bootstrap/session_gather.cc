@@ -61,7 +61,7 @@ Result<SessionState::Table> SessionState::all_gather(std::span<const std::byte> 
 
 Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte> mine) {
   const auto patience = net::Patience::of(timeout, aborted);
-  net::WireWriter upward;
+  ByteWriter upward;
   append_entry(upward, tree.rank, mine);
   const auto children = static_cast<std::size_t>(tree.children());
   for (std::size_t i = 0; i < children; ++i) {
@@ -72,7 +72,7 @@ Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte
     RONDO_TRY(const Bytes below, take(child, kGather));
     if (upward.written().size() + below.size() > net::kMostPayload)
       return too_large(upward.written().size() + below.size());
-    upward.bytes(below);
+    upward.put_raw(below);
   }
   Bytes result = upward.take();
   if (result.size() > net::kMostPayload) return too_large(result.size());

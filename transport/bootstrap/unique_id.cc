@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "base/env.h"
 #include "transport/bootstrap/id_contents.h"
 #include "transport/bootstrap/job_secret.h"
 #include "transport/bootstrap/server_registry.h"
 #include "transport/socket/interfaces.h"
-#include "transport/socket/wire.h"
 
 namespace rondo::bootstrap {
 namespace {
@@ -21,9 +21,9 @@ Result<UniqueId> fixed_id(const std::string& text) {
   contents.port = place.port;
   RONDO_TRY(contents.addresses, net::resolve(place, family));
   warn_without_job_secret("NCCL_COMM_ID=" + text, "whoever reaches that address");
-  net::WireWriter seed;
-  seed.text("NCCL_COMM_ID");
-  seed.number<std::uint16_t>(place.port);
+  ByteWriter seed;
+  seed.put_string("NCCL_COMM_ID");
+  seed.put<std::uint16_t>(place.port);
   contents.secret = auth::sha256({seed.written()});
   return encode_id(contents);
 }

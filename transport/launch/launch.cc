@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/bytes.h"
 #include "transport/bootstrap/id_contents.h"
 #include "transport/bootstrap/job_secret.h"
 #include "transport/launch/id_board.h"
 #include "transport/socket/address.h"
-#include "transport/socket/wire.h"
 
 namespace rondo::launch {
 namespace {
@@ -25,18 +25,18 @@ std::string_view variable(const char* name) {
 
 // What names this job: equal on its ranks, different from that of other jobs. No secret.
 Secret job_name(const Seat& seat) {
-  net::WireWriter name;
+  ByteWriter name;
   bool found = false;
   for (const char* each :
        {"RONDO_JOB", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE",
         "PMI_JOBID", "PMI_FD_KVS", "TORCHELASTIC_RESTART_COUNT", "OMPI_MCA_ess_base_jobid",
         "SLURM_JOB_ID", "SLURM_STEP_ID"}) {
     found = found || std::getenv(each) != nullptr;
-    name.text(variable(each));
+    name.put_string(variable(each));
   }
-  if (!found) name.number<std::uint32_t>(static_cast<std::uint32_t>(getppid()));
-  name.number<std::uint32_t>(static_cast<std::uint32_t>(seat.size));
-  name.number<std::uint32_t>(seat.round);
+  if (!found) name.put<std::uint32_t>(static_cast<std::uint32_t>(getppid()));
+  name.put<std::uint32_t>(static_cast<std::uint32_t>(seat.size));
+  name.put<std::uint32_t>(seat.round);
   return Secret().derive("launch", name.written());
 }
 

@@ -11,11 +11,11 @@ constexpr std::uint16_t kMagic = 0x6f52;  // "Ro"
 
 std::array<std::byte, kFrameHeader> frame_header(std::uint16_t type, std::uint32_t round,
                                                  std::uint64_t length) {
-  WireWriter out;
-  out.number<std::uint16_t>(kMagic);
-  out.number<std::uint16_t>(type);
-  out.number<std::uint32_t>(round);
-  out.number<std::uint64_t>(length);
+  ByteWriter out;
+  out.put<std::uint16_t>(kMagic);
+  out.put<std::uint16_t>(type);
+  out.put<std::uint32_t>(round);
+  out.put<std::uint64_t>(length);
   std::array<std::byte, kFrameHeader> header{};
   std::copy(out.written().begin(), out.written().end(), header.begin());
   return header;
@@ -31,19 +31,19 @@ void FrameParser::feed(ByteSpan bytes) {
 
 Result<std::optional<Frame>> FrameParser::next() {
   const ByteSpan rest = ByteSpan(buffer_).subspan(used_);
-  WireReader in(rest);
-  if (rest.size() >= sizeof(kMagic) && in.number<std::uint16_t>() != kMagic)
+  ByteReader in(rest);
+  if (rest.size() >= sizeof(kMagic) && in.get<std::uint16_t>() != kMagic)
     return fail(Status::kRemoteError, "the peer does not speak Rondo's protocol");
   if (rest.size() < kFrameHeader) return std::optional<Frame>();
   Frame frame;
-  frame.type = in.number<std::uint16_t>();
-  frame.round = in.number<std::uint32_t>();
-  const auto length = in.number<std::uint64_t>();
+  frame.type = in.get<std::uint16_t>();
+  frame.round = in.get<std::uint32_t>();
+  const auto length = in.get<std::uint64_t>();
   if (length > limit_)
     return fail(Status::kRemoteError, "the peer announced a message of {} bytes; at most {} fit",
                 length, limit_);
   if (rest.size() - kFrameHeader < length) return std::optional<Frame>();
-  const ByteSpan payload = in.bytes(length);
+  const ByteSpan payload = in.raw(length);
   frame.payload.assign(payload.begin(), payload.end());
   used_ += kFrameHeader + length;
   return std::optional(std::move(frame));

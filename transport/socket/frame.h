@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/bytes.h"
 #include "base/result.h"
-#include "transport/socket/wire.h"
 
 namespace rondo::net {
 

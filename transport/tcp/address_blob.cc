@@ -1,8 +1,7 @@
 #include "transport/tcp/address_blob.h"
 
 #include <algorithm>
-
-#include "transport/socket/wire.h"
+#include "base/bytes.h"
 
 namespace rondo::tcp {
 namespace {
@@ -18,27 +17,27 @@ std::span<const unsigned char, N> octets(std::span<const std::byte> bytes) {
 }  // namespace
 
 std::vector<std::byte> encode_addresses(std::span<const net::SocketAddress> addresses) {
-  net::WireWriter out;
+  ByteWriter out;
   const auto some = addresses.first(std::min(addresses.size(), kMostAddresses));
-  out.number<std::uint8_t>(static_cast<std::uint8_t>(some.size()));
+  out.put<std::uint8_t>(static_cast<std::uint8_t>(some.size()));
   for (const net::SocketAddress& address : some) {
-    out.number<std::uint8_t>(address.family() == AF_INET ? kIp4 : kIp6);
-    out.bytes(std::as_bytes(address.ip()));
-    out.number<std::uint16_t>(address.port());
+    out.put<std::uint8_t>(address.family() == AF_INET ? kIp4 : kIp6);
+    out.put_raw(std::as_bytes(address.ip()));
+    out.put<std::uint16_t>(address.port());
   }
   return out.take();
 }
 
 std::optional<std::vector<net::SocketAddress>> decode_addresses(std::span<const std::byte> bytes) {
-  net::WireReader in(bytes);
-  const auto count = in.number<std::uint8_t>();
+  ByteReader in(bytes);
+  const auto count = in.get<std::uint8_t>();
   if (count == 0 || count > kMostAddresses) return std::nullopt;
   std::vector<net::SocketAddress> addresses;
   for (int i = 0; i < count; ++i) {
-    const auto kind = in.number<std::uint8_t>();
+    const auto kind = in.get<std::uint8_t>();
     if (kind != kIp4 && kind != kIp6) return std::nullopt;
-    const auto ip = in.bytes(kind == kIp4 ? 4 : 16);
-    const auto port = in.number<std::uint16_t>();
+    const auto ip = in.raw(kind == kIp4 ? 4 : 16);
+    const auto port = in.get<std::uint16_t>();
     if (!in.ok()) return std::nullopt;
     addresses.push_back(kind == kIp4 ? net::SocketAddress::v4(octets<4>(ip), port)
                                      : net::SocketAddress::v6(octets<16>(ip), port));

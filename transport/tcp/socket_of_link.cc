@@ -5,25 +5,25 @@
 namespace rondo::tcp {
 
 Bytes encode(const SocketOfLink& socket) {
-  net::WireWriter out;
-  out.number<std::uint32_t>(static_cast<std::uint32_t>(socket.name.from));
-  out.number<std::uint32_t>(static_cast<std::uint32_t>(socket.name.to));
-  out.number<std::uint32_t>(static_cast<std::uint32_t>(socket.name.lane));
-  out.number<std::uint16_t>(socket.index);
-  out.number<std::uint16_t>(socket.count);
-  out.number<std::uint64_t>(socket.link_id);
+  ByteWriter out;
+  out.put<std::uint32_t>(static_cast<std::uint32_t>(socket.name.from));
+  out.put<std::uint32_t>(static_cast<std::uint32_t>(socket.name.to));
+  out.put<std::uint32_t>(static_cast<std::uint32_t>(socket.name.lane));
+  out.put<std::uint16_t>(socket.index);
+  out.put<std::uint16_t>(socket.count);
+  out.put<std::uint64_t>(socket.link_id);
   return out.take();
 }
 
 std::optional<SocketOfLink> decode_socket(ByteSpan bytes) {
-  net::WireReader in(bytes);
+  ByteReader in(bytes);
   SocketOfLink socket;
-  socket.name.from = static_cast<std::int32_t>(in.number<std::uint32_t>());
-  socket.name.to = static_cast<std::int32_t>(in.number<std::uint32_t>());
-  socket.name.lane = static_cast<std::int32_t>(in.number<std::uint32_t>());
-  socket.index = in.number<std::uint16_t>();
-  socket.count = in.number<std::uint16_t>();
-  socket.link_id = in.number<std::uint64_t>();
+  socket.name.from = static_cast<std::int32_t>(in.get<std::uint32_t>());
+  socket.name.to = static_cast<std::int32_t>(in.get<std::uint32_t>());
+  socket.name.lane = static_cast<std::int32_t>(in.get<std::uint32_t>());
+  socket.index = in.get<std::uint16_t>();
+  socket.count = in.get<std::uint16_t>();
+  socket.link_id = in.get<std::uint64_t>();
   const bool sound = in.finished() && socket.name.from >= 0 && socket.name.to >= 0 &&
                      socket.name.lane >= 0 && socket.name.lane < net::kMostLanes &&
                      socket.count >= 1 && socket.count <= kMostSockets &&

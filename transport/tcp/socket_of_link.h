@@ -11,8 +11,6 @@
 
 namespace rondo::tcp {
 
-using auth::Bytes;
-using auth::ByteSpan;
 using auth::Digest;
 
 inline constexpr int kMostSockets = 16;

@@ -23,9 +23,6 @@
 
 namespace rondo::tcp {
 
-using auth::Bytes;
-using auth::ByteSpan;
-
 struct IoOutcome {
   std::size_t bytes = 0;
   int error = 0;     // an errno: the connection is broken

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "api/config.h"
-#include "collectives/algorithm_filter.h"
+#include "collectives/planner/algorithm_filter.h"
 
 namespace rondo::api {
 namespace {

@@ -14,10 +14,10 @@
 
 #include "api/config.h"
 #include "api/handles.h"
-#include "collectives/call_order.h"
-#include "collectives/communicator.h"
-#include "collectives/host_stream.h"
-#include "collectives/mailbox.h"
+#include "collectives/communicator/call_order.h"
+#include "collectives/communicator/communicator.h"
+#include "collectives/host/host_stream.h"
+#include "collectives/host/mailbox.h"
 
 namespace rondo::api {
 

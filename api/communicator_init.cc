@@ -9,7 +9,7 @@
 #include "api/options.h"
 #include "api/tickets.h"
 #include "base/guard.h"
-#include "collectives/gpu/device.h"
+#include "transport/cuda/device.h"
 
 using namespace rondo;
 using namespace rondo::api;

@@ -6,8 +6,8 @@
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/registrations.h"
-#include "collectives/gpu/device.h"
-#include "collectives/gpu/device_memory.h"
+#include "transport/cuda/device.h"
+#include "transport/cuda/device_memory.h"
 #include "transport/shm/arena.h"
 
 namespace rondo::api {

@@ -5,7 +5,7 @@
 
 #include "base/env.h"
 #include "base/seconds.h"
-#include "collectives/gpu/device.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::api {
 namespace {

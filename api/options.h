@@ -3,7 +3,7 @@
 
 #include "api/config.h"
 #include "api/rondo.h"
-#include "collectives/communicator.h"
+#include "collectives/communicator/communicator.h"
 
 namespace rondo::api {
 

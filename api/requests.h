@@ -6,8 +6,8 @@
 #include "api/handles.h"
 #include "api/rondo.h"
 #include "base/result.h"
-#include "collectives/completion.h"
-#include "collectives/mailbox.h"
+#include "collectives/communicator/completion.h"
+#include "collectives/host/mailbox.h"
 
 namespace rondo::api {
 

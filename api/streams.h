@@ -4,7 +4,7 @@
 #include "api/handles.h"
 #include "api/rondo.h"
 #include "base/result.h"
-#include "collectives/host_stream.h"
+#include "collectives/host/host_stream.h"
 
 namespace rondo::api {
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "api/cli/commands.h"
-#include "collectives/inspect.h"
+#include "collectives/communicator/inspect.h"
 
 namespace rondo::cli {
 namespace {

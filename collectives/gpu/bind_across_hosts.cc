@@ -5,13 +5,13 @@
 #include <mutex>
 
 #include "base/log.h"
-#include "collectives/gpu/device.h"
-#include "collectives/gpu/hosted_twin.h"
-#include "collectives/gpu/peer_access.h"
+#include "collectives/gpu/channels/shared_connections.h"
 #include "collectives/gpu/process_meeting.h"
-#include "collectives/gpu/shared_connections.h"
-#include "collectives/gpu/shared_memory.h"
 #include "collectives/gpu/span_plan.h"
+#include "collectives/gpu/staging/hosted_twin.h"
+#include "transport/cuda/device.h"
+#include "transport/cuda/peer_access.h"
+#include "transport/cuda/shared_memory.h"
 
 namespace rondo::gpu {
 namespace {

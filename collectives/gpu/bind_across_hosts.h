@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "collectives/communicator_state.h"
+#include "collectives/communicator/communicator_state.h"
 #include "transport/bootstrap/session.h"
 #include "transport/shm/unix_socket.h"
 

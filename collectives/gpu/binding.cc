@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "collectives/child_request.h"
+#include "collectives/communicator/child_request.h"
 #include "collectives/gpu/bind_across_hosts.h"
 #include "collectives/gpu/composition.h"
 #include "collectives/gpu/shared_device.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "collectives/communicator.h"
-#include "collectives/init_record.h"
+#include "collectives/communicator/communicator.h"
+#include "collectives/communicator/init_record.h"
 #include "transport/bootstrap/session.h"
 #include "transport/shm/unix_socket.h"
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "collectives/communicator.h"
+#include "collectives/communicator/communicator.h"
 #include "collectives/gpu/composition.h"
-#include "collectives/gpu/device.h"
-#include "collectives/gpu/device_memory.h"
 #include "collectives/gpu/device_team.h"
-#include "collectives/gpu/shared_memory.h"
-#include "collectives/gpu/streams.h"
+#include "transport/cuda/device.h"
+#include "transport/cuda/device_memory.h"
+#include "transport/cuda/shared_memory.h"
+#include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 

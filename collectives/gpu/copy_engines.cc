@@ -2,9 +2,9 @@
 // the data, and no kernel takes a multiprocessor from the program), and how many CTAs.
 #include <algorithm>
 
-#include "collectives/gpu/device.h"
 #include "collectives/gpu/device_team.h"
-#include "collectives/gpu/streams.h"
+#include "transport/cuda/device.h"
+#include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 namespace {

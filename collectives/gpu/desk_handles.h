@@ -6,7 +6,7 @@
 #include <string>
 
 #include "collectives/gpu/process_board.h"
-#include "collectives/gpu/shared_memory.h"
+#include "transport/cuda/shared_memory.h"
 
 namespace rondo::gpu {
 

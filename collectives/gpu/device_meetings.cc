@@ -1,6 +1,6 @@
 #include "collectives/gpu/device_meetings.h"
 
-#include "collectives/gpu/device.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {

@@ -5,14 +5,14 @@
 #include <thread>
 
 #include "base/poll_until.h"
-#include "collectives/gpu/device.h"
-#include "collectives/gpu/device_memory.h"
-#include "collectives/gpu/kernel_loading.h"
-#include "collectives/gpu/peer_access.h"
-#include "collectives/gpu/streams.h"
+#include "collectives/gpu/launch/kernel_loading.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"
+#include "transport/cuda/device.h"
+#include "transport/cuda/device_memory.h"
+#include "transport/cuda/peer_access.h"
+#include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 Result<std::shared_ptr<DeviceTeam>> DeviceTeam::make(const TeamOptions& options,

@@ -28,15 +28,15 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "base/thread.h"
-#include "collectives/call.h"
-#include "collectives/gpu/device_connections.h"
+#include "collectives/communicator/call.h"
+#include "collectives/gpu/channels/device_connections.h"
+#include "collectives/gpu/channels/multicast_staging.h"
 #include "collectives/gpu/device_meetings.h"
-#include "collectives/gpu/device_plan.h"
-#include "collectives/gpu/direct_launches.h"
 #include "collectives/gpu/kernel_watch.h"
-#include "collectives/gpu/multicast_staging.h"
+#include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/gpu/process_team.h"
 #include "collectives/gpu/stream_order.h"
+#include "collectives/planner/device_plan.h"
 
 namespace rondo {
 class Communicator;

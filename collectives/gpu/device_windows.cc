@@ -3,11 +3,11 @@
 #include <cstring>
 #include <mutex>
 
-#include "collectives/communicator_state.h"
-#include "collectives/gpu/device_memory.h"
-#include "collectives/gpu/hosted_rank.h"
-#include "collectives/gpu/hosted_twin.h"
+#include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/pointers.h"
+#include "collectives/gpu/staging/hosted_rank.h"
+#include "collectives/gpu/staging/hosted_twin.h"
+#include "transport/cuda/device_memory.h"
 #include "transport/shm/fd_passing.h"
 #include "transport/shm/unix_meeting.h"
 

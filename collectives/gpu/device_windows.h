@@ -16,7 +16,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "collectives/gpu/shared_memory.h"
+#include "transport/cuda/shared_memory.h"
 
 namespace rondo {
 class Communicator;

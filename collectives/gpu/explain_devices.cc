@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "collectives/gpu/connection_layout.h"
+#include "collectives/gpu/channels/connection_layout.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/gpu/span_plan.h"
 
@@ -127,7 +127,7 @@ std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const C
                                    "one kernel of rank 0's process, on registered buffers or "
                                    "staging that all have mapped"};
   if (made->connected || made->pushed) add_rounds(facts, *made, record, &rows);
-  rows.push_back({"thresholds", "", "unmeasured (collectives/gpu/device_plan.cc)"});
+  rows.push_back({"thresholds", "", "unmeasured (collectives/planner/device_plan.cc)"});
   return rows;
 }
 
@@ -152,7 +152,7 @@ std::vector<ExplainRow> explain_across_hosts(const SpanQuestion& question, const
   rows.push_back(algorithm_row(facts, *plan));
   add_rounds(facts, *plan, record, &rows);
   rows.push_back(
-      {"thresholds", "", "unmeasured (RONDO_GPU_RELAY, collectives/gpu/device_plan.cc)"});
+      {"thresholds", "", "unmeasured (RONDO_GPU_RELAY, collectives/planner/device_plan.cc)"});
   return rows;
 }
 

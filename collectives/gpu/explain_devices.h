@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "collectives/explain.h"
-#include "collectives/gpu/device_plan.h"
+#include "collectives/planner/device_plan.h"
+#include "collectives/planner/explain.h"
 
 namespace rondo::gpu {
 

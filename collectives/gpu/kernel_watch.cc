@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include "base/atomics.h"
-#include "collectives/peer_words.h"
 #include "collectives/watchdog/fault_texts.h"
+#include "collectives/watchdog/peer_words.h"
 
 namespace rondo::gpu {
 namespace {

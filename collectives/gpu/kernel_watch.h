@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/gpu/device_connections.h"
+#include "collectives/gpu/channels/device_connections.h"
 
 namespace rondo::gpu {
 

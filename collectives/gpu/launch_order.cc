@@ -1,9 +1,9 @@
 // The order of a team's launches: events between streams, and between graphs and plain calls.
 #include <algorithm>
 
-#include "collectives/gpu/device.h"
 #include "collectives/gpu/device_team.h"
-#include "collectives/gpu/streams.h"
+#include "transport/cuda/device.h"
+#include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 

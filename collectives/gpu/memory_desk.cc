@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/poll_until.h"
 #include "collectives/gpu/desk_handles.h"
-#include "collectives/gpu/device.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {

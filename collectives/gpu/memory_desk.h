@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "collectives/gpu/device_memory.h"
 #include "collectives/gpu/process_board.h"
-#include "collectives/gpu/shared_memory.h"
+#include "transport/cuda/device_memory.h"
+#include "transport/cuda/shared_memory.h"
 #include "transport/shm/fd_passing.h"
 #include "transport/shm/memfd.h"
 #include "transport/socket/socket.h"

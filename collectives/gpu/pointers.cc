@@ -1,7 +1,7 @@
 #include "collectives/gpu/pointers.h"
 
 #include "base/gpu.h"
-#include "collectives/gpu/device.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "collectives/call.h"
+#include "collectives/communicator/call.h"
 
 namespace rondo::gpu {
 

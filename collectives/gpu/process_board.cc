@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/atomics.h"
-#include "collectives/gpu/device.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {

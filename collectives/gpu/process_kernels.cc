@@ -1,10 +1,10 @@
 // What the watch thread of a ProcessTeam makes of kernels over connections: who died in a launch,
 // who never came to it, who replays another call. It makes no CUDA call.
 #include "base/log.h"
-#include "collectives/gpu/device.h"
 #include "collectives/gpu/kernel_watch.h"
 #include "collectives/gpu/process_team.h"
 #include "collectives/watchdog/fault_texts.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 

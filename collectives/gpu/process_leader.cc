@@ -1,9 +1,9 @@
 // The leader's side of a collective of processes that share a GPU: waits, launches, DONE.
 #include <algorithm>
 
-#include "collectives/gpu/device.h"
 #include "collectives/gpu/process_team.h"
 #include "kernels/cuda/kernels.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {

@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "base/atomics.h"
-#include "collectives/gpu/device.h"
 #include "collectives/gpu/process_team.h"
-#include "collectives/peer_words.h"
 #include "collectives/watchdog/fault_texts.h"
+#include "collectives/watchdog/peer_words.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 

@@ -1,7 +1,7 @@
 // A rank's seat in the team of processes that share its device: what the team asks of it.
-#include "collectives/communicator_state.h"
+#include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/process_hooks.h"
-#include "collectives/peer_words.h"
+#include "collectives/watchdog/peer_words.h"
 
 namespace rondo {
 namespace {

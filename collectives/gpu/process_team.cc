@@ -11,12 +11,12 @@
 #include "base/atomics.h"
 #include "base/poll_until.h"
 #include "base/process.h"
-#include "collectives/gpu/device.h"
-#include "collectives/gpu/kernel_loading.h"
-#include "collectives/peer_words.h"
+#include "collectives/gpu/launch/kernel_loading.h"
 #include "collectives/watchdog/fault_texts.h"
+#include "collectives/watchdog/peer_words.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "base/atomics.h"
 #include "base/log.h"
-#include "collectives/gpu/device.h"
 #include "collectives/gpu/kernel_watch.h"
 #include "collectives/gpu/process_team.h"
-#include "collectives/peer_words.h"
 #include "collectives/watchdog/fault_texts.h"
+#include "collectives/watchdog/peer_words.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {

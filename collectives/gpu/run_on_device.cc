@@ -5,12 +5,12 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "collectives/communicator_state.h"
-#include "collectives/gpu/device.h"
+#include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/device_windows.h"
-#include "collectives/gpu/hosted_rank.h"
 #include "collectives/gpu/pointers.h"
+#include "collectives/gpu/staging/hosted_rank.h"
 #include "collectives/watchdog/fault_texts.h"
+#include "transport/cuda/device.h"
 
 namespace rondo {
 namespace {

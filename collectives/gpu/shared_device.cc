@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/env.h"
-#include "collectives/gpu/device.h"
+#include "collectives/gpu/channels/shared_connections.h"
 #include "collectives/gpu/process_meeting.h"
-#include "collectives/gpu/shared_connections.h"
 #include "kernels/cuda/direct_args.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
-#include "collectives/gpu/device.h"
-#include "collectives/gpu/streams.h"
+#include "transport/cuda/device.h"
+#include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 

@@ -2,9 +2,9 @@
 // that are messages.
 #include <algorithm>
 
-#include "collectives/gpu/device.h"
 #include "collectives/gpu/device_team.h"
-#include "collectives/gpu/streams.h"
+#include "transport/cuda/device.h"
+#include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 

@@ -3,12 +3,12 @@
 #include <vector>
 
 #include "base/env.h"
-#include "collectives/gpu/connected_launches.h"
-#include "collectives/gpu/device.h"
+#include "collectives/gpu/channels/neighbourhood.h"
 #include "collectives/gpu/device_team.h"
-#include "collectives/gpu/neighbourhood.h"
-#include "collectives/gpu/peer_launches.h"
-#include "collectives/gpu/streams.h"
+#include "collectives/gpu/launch/connected_launches.h"
+#include "collectives/gpu/launch/peer_launches.h"
+#include "transport/cuda/device.h"
+#include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 Done DeviceTeam::open_connections() {

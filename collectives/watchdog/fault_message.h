@@ -12,7 +12,7 @@ namespace rondo {
 
 // The first byte of a control message.
 inline constexpr std::uint8_t kFaultMessage = 1;
-inline constexpr std::uint8_t kReportMessage = 2;  // collectives/rank_report.h
+inline constexpr std::uint8_t kReportMessage = 2;  // collectives/watchdog/rank_report.h
 
 std::vector<std::byte> encode_fault(const Fault& fault);
 

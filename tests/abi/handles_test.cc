@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/call_order.h"
+#include "collectives/communicator/call_order.h"
 
 namespace rondo::api {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/seconds.h"
-#include "collectives/communicator_state.h"
+#include "collectives/communicator/communicator_state.h"
 #include "transport/shm/segment_layout.h"
 
 namespace rondo::test {

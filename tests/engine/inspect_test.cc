@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collectives/inspect.h"
+#include "collectives/communicator/inspect.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"

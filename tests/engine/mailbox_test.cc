@@ -1,5 +1,5 @@
 // Messages with tags where their counters end, and where a peer says what cannot be.
-#include "collectives/mailbox.h"
+#include "collectives/host/mailbox.h"
 
 #include <gtest/gtest.h>
 

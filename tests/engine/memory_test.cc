@@ -1,7 +1,7 @@
 // What a communicator commits in shared memory, and that it says so.
 #include <gtest/gtest.h>
 
-#include "collectives/tuning.h"
+#include "collectives/planner/tuning.h"
 #include "tests/support/check_call.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"

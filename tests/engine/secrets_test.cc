@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/bytes.h"
-#include "collectives/child_request.h"
+#include "collectives/communicator/child_request.h"
 #include "tests/support/ports.h"
 #include "tests/support/processes.h"
 #include "tests/support/sniffer.h"

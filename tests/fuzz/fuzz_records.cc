@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "collectives/init_record.h"
-#include "collectives/rank_report.h"
+#include "collectives/communicator/init_record.h"
 #include "collectives/watchdog/fault_message.h"
+#include "collectives/watchdog/rank_report.h"
 #include "transport/connection.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // Which way a call on CUDA devices runs: a pure function, so no device is needed.
-#include "collectives/gpu/device_plan.h"
+#include "collectives/planner/device_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What rank 0 makes of what the ranks of several hosts tell of themselves.
-#include "collectives/gpu/judge.h"
+#include "collectives/watchdog/judge.h"
 
 #include <gtest/gtest.h>
 

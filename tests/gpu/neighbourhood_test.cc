@@ -1,10 +1,10 @@
 // What ranks on GPUs agree on before they share anything, and how far GPUs are from each other.
-#include "collectives/gpu/neighbourhood.h"
+#include "collectives/gpu/channels/neighbourhood.h"
 
 #include <gtest/gtest.h>
 
-#include "collectives/gpu/peer_access.h"
 #include "kernels/cuda/pushed_args.h"
+#include "transport/cuda/peer_access.h"
 
 namespace rondo::gpu {
 namespace {

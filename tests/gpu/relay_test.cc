@@ -1,5 +1,5 @@
 // A relay without kernels: two ranks' slots over loopback, filled and emptied as kernels do it.
-#include "collectives/gpu/relay.h"
+#include "transport/proxy/relay.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "collectives/communicator.h"
+#include "collectives/communicator/communicator.h"
 #include "tests/support/reference.h"
 
 namespace rondo::test {

@@ -2,8 +2,8 @@
 // peers; holds a mailbox still, so that a test says what it does when.
 #pragma once
 
-#include "collectives/communicator_state.h"
-#include "collectives/mailbox.h"
+#include "collectives/communicator/communicator_state.h"
+#include "collectives/host/mailbox.h"
 
 namespace rondo::test {
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/communicator/communicator.h"
 
 namespace rondo::test {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "collectives/call.h"
+#include "collectives/communicator/call.h"
 
 namespace rondo::test {
 

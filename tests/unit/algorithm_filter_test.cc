@@ -1,8 +1,8 @@
-#include "collectives/algorithm_filter.h"
+#include "collectives/planner/algorithm_filter.h"
 
 #include <gtest/gtest.h>
 
-#include "collectives/planner.h"
+#include "collectives/planner/planner.h"
 
 namespace rondo {
 namespace {

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "base/env.h"
-#include "collectives/explain.h"
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/span_plan.h"
+#include "collectives/planner/explain.h"
 #include "tests/golden/golden.h"
 
 namespace rondo::test {

@@ -1,5 +1,5 @@
 // What explain() says is what the planner does.
-#include "collectives/explain.h"
+#include "collectives/planner/explain.h"
 
 #include <gtest/gtest.h>
 

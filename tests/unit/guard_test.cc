@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "base/thread.h"
-#include "collectives/call_order.h"
+#include "collectives/communicator/call_order.h"
 
 namespace rondo {
 namespace {

@@ -1,5 +1,5 @@
 // HostShape: who is where, and whether the tree over ranks is one over hosts.
-#include "collectives/host_shape.h"
+#include "collectives/communicator/host_shape.h"
 
 #include <gtest/gtest.h>
 

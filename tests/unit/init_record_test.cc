@@ -1,5 +1,5 @@
 // What ranks tell each other at init: the secret that follows from it, and texts that are shown.
-#include "collectives/init_record.h"
+#include "collectives/communicator/init_record.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Chunks and non-temporal stores follow the caches that topology found; a pure function of them.
 #include <gtest/gtest.h>
 
-#include "collectives/planner.h"
-#include "collectives/tuning.h"
+#include "collectives/planner/planner.h"
+#include "collectives/planner/tuning.h"
 
 namespace rondo {
 namespace {

@@ -1,10 +1,10 @@
 // NCCL_PROTO on the host: what it allows, what it refuses, and what then runs.
-#include "collectives/protocol_filter.h"
+#include "collectives/planner/protocol_filter.h"
 
 #include <gtest/gtest.h>
 
-#include "collectives/explain.h"
-#include "collectives/planner.h"
+#include "collectives/planner/explain.h"
+#include "collectives/planner/planner.h"
 
 namespace rondo {
 namespace {

@@ -1,5 +1,5 @@
 // What ranks of different hosts tell each other while they wait.
-#include "collectives/rank_report.h"
+#include "collectives/watchdog/rank_report.h"
 
 #include <gtest/gtest.h>
 
@@ -56,15 +56,13 @@ TEST(Traffic, IsQuietOnlyWhereNothingCanBeOnItsWay) {
   RemoteLinks::Traffic here, there;
   EXPECT_TRUE(is_quiet(here, there));
   there[0].sent = 3;
-  EXPECT_TRUE(is_quiet(here, there)) << "this rank takes nothing on that lane";
-  here[0].takes = 1;
-  EXPECT_FALSE(is_quiet(here, there));
+  EXPECT_FALSE(is_quiet(here, there)) << "this rank has not asked for anything on that lane";
   here[0].received = 3;
   EXPECT_TRUE(is_quiet(here, there));
   here[2].sent = 4;
-  there[2] = {0, 2, 1};
+  there[2] = {0, 2, 0};
   EXPECT_FALSE(is_quiet(here, there));
-  there[2].takes = 0;  // its slots are full: it takes what comes when it has read them
+  there[2].full = 1;  // its slots are full: it takes what comes when it has read them
   EXPECT_TRUE(is_quiet(here, there));
 }
 

@@ -273,6 +273,10 @@ int RemoteLinks::unflushed_data_peer() const {
   return -1;
 }
 
+bool RemoteLinks::data_flushed(int peer) const {
+  return state_->peers[peer] == nullptr || state_->peers[peer]->data_flushed();
+}
+
 RemoteLinks::Traffic RemoteLinks::traffic(int peer) const {
   Traffic traffic;
   if (peer < 0 || peer >= state_->options.size || !state_->peers[peer]) return traffic;
@@ -283,7 +287,7 @@ RemoteLinks::Traffic RemoteLinks::traffic(int peer) const {
     if (!line->in) continue;
     const Connection& in = line->in->connection();
     lane.received = HostAtomics::load_acquire(*in.tail);
-    lane.takes = lane.received - HostAtomics::load_relaxed(*in.head) < in.slot_count;
+    lane.full = lane.received - HostAtomics::load_relaxed(*in.head) >= in.slot_count;
   }
   return traffic;
 }

@@ -86,13 +86,14 @@ class RemoteLinks {
   bool flushed() const { return unflushed_peer() < 0; }
   int unflushed_peer() const;       // a peer for which something waits here; -1: none
   int unflushed_data_peer() const;  // the same, but for control messages
+  bool data_flushed(int peer) const;
 
   // How many slots ever went to a peer, and how many came from it, on one lane. Two ranks that
   // compare theirs know whether anything is still on its way between them.
   struct LaneTraffic {
     std::uint64_t sent = 0;
     std::uint64_t received = 0;
-    std::uint8_t takes = 0;  // whether slots that come on this lane find room here
+    std::uint8_t full = 0;  // slots that come on this lane wait until this rank has read others
   };
   using Traffic = std::array<LaneTraffic, net::kLanes>;  // nothing on the control lane
   Traffic traffic(int peer) const;

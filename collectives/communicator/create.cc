@@ -1,0 +1,264 @@
+// Making a communicator: join, tell each other who we are, meet on the host, agree on plans.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/env.h"
+#include "base/guard.h"
+#include "base/log.h"
+#include "base/seconds.h"
+#include "collectives/communicator/communicator_state.h"
+#include "collectives/communicator/host_meeting.h"
+#include "collectives/gpu/binding.h"
+#include "collectives/host/fiber_group.h"
+#include "collectives/planner/algorithm_filter.h"
+#include "collectives/planner/tuning.h"
+#include "collectives/watchdog/standstill.h"
+#include "topology/cache_sizes.h"
+#include "topology/cpu_budget.h"
+#include "topology/host_identity.h"
+#include "topology/rank_layout.h"
+
+namespace rondo {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Blob = std::vector<std::byte>;
+
+class Creation {
+ public:
+  explicit Creation(const CreateRequest& request)
+      : request_(request),
+        state_(std::make_unique<CommunicatorState>()),
+        deadline_(Clock::now() + to_nanoseconds(request.options.init_timeout_seconds)) {}
+
+  Result<std::unique_ptr<CommunicatorState>> run() {
+    state_->rank = request_.rank;
+    state_->size = request_.size;
+    state_->options = request_.options;
+    state_->on_fault = request_.on_fault;
+    state_->served_standing = request_.standing;
+    state_->made_in = fork_generation();
+    state_->timeout_seconds.store(request_.options.timeout_seconds);
+    RONDO_CHECK_OK(join());
+    // Whoever fails now tells all ranks, so that none waits for it until its deadline.
+    const Done met = guarded("joining the other ranks", [this] { return steps_after_join(); });
+    if (!met.ok()) return session_->give_up(met.error());
+    RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->rank,
+               state_->size, state_->host.size, state_->facts.hosts);
+    return std::move(state_);
+  }
+
+ private:
+  Done steps_after_join() {
+    RONDO_CHECK_OK(introduce());
+    RONDO_CHECK_OK(meet());
+    agree_on_facts();
+    RONDO_CHECK_OK(open_links());
+    prepare_host_view();  // what is bound watches it from a thread
+    return gpu::bind_to_device({*state_, request_, *session_, records_, door_.listener, deadline_});
+  }
+
+  Done join() {
+    bootstrap::JoinRequest join;
+    join.rank = request_.rank;
+    join.size = request_.size;
+    join.id = request_.id;
+    join.more_ids = request_.more_ids;
+    join.timeout = deadline_ - Clock::now();
+    join.aborted = request_.aborted;
+    if (request_.serve) {
+      RONDO_TRY(session_, bootstrap::Session::serve_and_join(*request_.serve, join));
+    } else {
+      RONDO_TRY(session_, bootstrap::Session::join(join));
+    }
+    return done();
+  }
+
+  Done introduce() {
+    RONDO_TRY(door_, open_host_door());
+    RONDO_TRY(state_->listener, bootstrap::Listener::open());
+    InitRecord mine;
+    mine.facts.rank = request_.rank;
+    mine.facts.process = this_process();
+    mine.facts.host = topology::host_id();
+    mine.facts.pid = getpid();
+    char hostname[256] = "";
+    gethostname(hostname, sizeof(hostname) - 1);
+    mine.facts.hostname = hostname;
+    mine.facts.socket = door_.listener.name;
+    mine.facts.address = state_->listener->address();
+    mine.nonce = auth::random_digest();
+    mine.secret_name = name_of(session_->secret());
+    RONDO_TRY(mine.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
+    RONDO_TRY(mine.protocols, parse_host_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
+    mine.reproducible = request_.options.reproducible;
+    mine.cpu_set = topology::id_of(topology::affinity_cpus());
+    mine.cores = topology::usable_cores();
+    mine.buffer_bytes =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(0, env::get_int("NCCL_BUFFSIZE")));
+    const topology::CacheSizes caches = topology::cache_sizes();
+    mine.core_cache = caches.core_bytes;
+    mine.shared_cache = caches.shared_bytes;
+    mine.device = request_.options.device;
+    const Blob blob = mine.encode();
+    RONDO_TRY(const std::vector<Blob> all, session_->all_gather(blob));
+    for (int r = 0; r < request_.size; ++r) {
+      RONDO_TRY(InitRecord record, InitRecord::decode(all[r], r));
+      records_.push_back(std::move(record));
+    }
+    RONDO_TRY(state_->secret, secret_of_ranks(session_->secret(), records_));
+    return done();
+  }
+
+  // What NCCL_BUFFSIZE asks for on any rank, the least where they differ.
+  std::uint64_t buffer_bytes() const {
+    std::uint64_t least = 0;
+    for (const InitRecord& record : records_)
+      if (record.buffer_bytes != 0 && (least == 0 || record.buffer_bytes < least))
+        least = record.buffer_bytes;
+    return least;
+  }
+
+  Done meet() {
+    const net::Patience patience{
+        deadline_,
+        [this] { return (request_.aborted && request_.aborted()) || !session_->standing().ok(); }};
+    return meet_on_hosts({*state_, *session_, records_, door_, buffer_bytes(), patience});
+  }
+
+  void prepare_host_view() {
+    host::HostRank& view = state_->host;
+    const shm::HostGroup& group = *state_->group;
+    view.all_same_process = group.processes.size() == 1;
+    for (int r = 0; r < view.size; ++r) {
+      PeerPort port = group.segment->port(r);
+      const int process = group.process_of_member[r];
+      port.same_process = process == group.process_of_member[view.rank];
+      const auto& neighbour = group.processes[process].neighbour;
+      port.arena = neighbour ? neighbour->pieces() : nullptr;
+      view.peers.push_back(port);
+    }
+    view.slot_bytes = tuning::kStagingBytes / kStagingSlots;
+    view.global = state_->local_ranks;
+    view.known_step.assign(view.size, 0);
+    view.known_sequence.assign(view.size, 0);
+    view.exposure.assign(view.size, 0);
+    if (auto arena = shm::Arena::of_process(); arena.ok()) view.arena = (*arena)->places();
+    state_->seen_parted.assign(view.size, 0);
+    for (const shm::PeerProcess& process : group.processes)
+      state_->pidfds.push_back({process.neighbour ? process.neighbour->pidfd() : -1, POLLIN, 0});
+    view.waiter = Waiter(view.self().parked, view.self().bell);
+    show_identity(*view.self().identity);
+    connect_hooks(view);
+    std::vector<int> locals;
+    for (int r = 0; r < state_->size; ++r) locals.push_back(state_->local_of(r));
+    state_->connections = std::make_unique<Connections>(group.segment, view.rank, std::move(locals),
+                                                        state_->links.get());
+    if (state_->facts.crowded) state_->alone_budget = {50, 2000};
+    view.waiter.set_budget(state_->alone_budget);
+  }
+
+  // For rondo ps.
+  void show_identity(IdentityLine& line) const {
+    line.rank = request_.rank;
+    line.size = request_.size;
+    line.pid_namespace = pid_namespace();
+    request_.options.name.copy(line.name, sizeof(line.name) - 1);
+    HostAtomics::store_release(line.pid, static_cast<std::int32_t>(getpid()));
+  }
+
+  void connect_hooks(host::HostRank& view) {
+    view.owner = state_.get();
+    view.on_mismatch = [](void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
+                          std::uint64_t number) {
+      auto& state = *static_cast<CommunicatorState*>(owner);
+      (void)state.or_fault([&] { return state.on_mismatch(peer, mine, theirs, number), done(); })
+          .ok();
+    };
+    state_->install_withdrawal();
+    view.on_first_reach = [](void* owner, int peer, std::uint64_t place) {
+      return static_cast<CommunicatorState*>(owner)->reach_first(peer, place);
+    };
+    view.on_commit = [](void* owner, void* at, std::size_t bytes) {
+      auto& state = *static_cast<CommunicatorState*>(owner);
+      const Done present = shm::commit(at, bytes, "staging memory");
+      if (present.ok()) {
+        state.committed_bytes += bytes;
+        return true;
+      }
+      (void)state
+          .or_fault([&] {
+            state.raise(state.make_fault(present.status(), state.rank, present.error().text));
+            return done();
+          })
+          .ok();
+      return false;
+    };
+  }
+
+  // Where there are other hosts: links to their ranks, authenticated by the communicator's secret.
+  Done open_links() {
+    if (state_->facts.hosts == 1) return done();
+    RemoteLinksOptions options;
+    options.rank = request_.rank;
+    options.size = request_.size;
+    options.secret = state_->secret.derive("links").bytes();
+    options.slots = {tuning::link_slot_bytes(buffer_bytes()), 2 * tuning::kConnectionSlots};
+    options.on_control = [state = state_.get()](int peer, std::span<const std::byte> message) {
+      state->on_control(peer, message);
+    };
+    RONDO_TRY(state_->links, RemoteLinks::open(std::move(options)));
+    RONDO_TRY(std::vector<Blob> blobs, session_->all_gather(state_->links->address_blob()));
+    state_->links->set_peers(std::move(blobs));
+    return done();
+  }
+
+  // Everything here comes from the records alone, so that all ranks compute the same.
+  void agree_on_facts() {
+    PlanFacts& facts = state_->facts;
+    facts.ranks = request_.size;
+    facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
+    facts.link_slot_bytes = tuning::link_slot_bytes(buffer_bytes());
+    facts.one_process = true;
+    const auto smaller = [](std::uint64_t one, std::uint64_t other) {
+      return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
+    };
+    for (const InitRecord& record : records_) {
+      facts.core_cache_bytes = smaller(facts.core_cache_bytes, record.core_cache);
+      facts.shared_cache_bytes = smaller(facts.shared_cache_bytes, record.shared_cache);
+      facts.algorithms.intersect(record.algorithms);
+      facts.protocols.intersect(record.protocols);
+      facts.reproducible |= record.reproducible;
+      facts.one_process &= record.facts.process == records_[0].facts.process;
+      const auto same_cores = [&](const InitRecord& other) {
+        return other.machine == record.machine && other.cpu_set == record.cpu_set;
+      };
+      facts.crowded |= std::count_if(records_.begin(), records_.end(), same_cores) > record.cores;
+    }
+    facts.hosts = state_->shape.hosts();
+    facts.rails = state_->shape.rails;
+    facts.largest_host = state_->shape.largest;
+    facts.aligned_hosts = state_->shape.aligned;
+  }
+
+  const CreateRequest& request_;
+  std::unique_ptr<CommunicatorState> state_;
+  Clock::time_point deadline_;
+  std::unique_ptr<bootstrap::Session> session_;
+  HostDoor door_;
+  std::vector<InitRecord> records_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Communicator>> Communicator::create(const CreateRequest& request) {
+  if (request.size < 1 || request.rank < 0 || request.rank >= request.size)
+    return fail(Status::kInvalidArgument, "Invalid rank requested : {}/{}", request.rank,
+                request.size);
+  RONDO_TRY(auto state, Creation(request).run());
+  return std::shared_ptr<Communicator>(new Communicator(std::move(state)));
+}
+
+}  // namespace rondo

@@ -1,0 +1,208 @@
+#include "collectives/communicator/host_meeting.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/bytes.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "collectives/planner/tuning.h"
+
+namespace rondo {
+namespace {
+
+using Blob = std::vector<std::byte>;
+using shm::HostMeeting;
+
+// What a rank tells all others after an attempt. Nothing: it has met.
+struct Report {
+  HostMeeting::Outcome outcome = HostMeeting::kMet;
+  std::string socket;  // where it can be met from now on
+  std::string why;
+
+  Blob encode() const {
+    if (outcome == HostMeeting::kMet) return {};
+    ByteWriter writer;
+    writer.put(outcome);
+    writer.put_string(socket);
+    writer.put_string(why);
+    return writer.take();
+  }
+  static Result<Report> decode(const Blob& blob, int rank) {
+    Report report;
+    if (blob.empty()) return report;
+    ByteReader reader(blob);
+    report.outcome = reader.get<HostMeeting::Outcome>();
+    report.socket = reader.get_string();
+    report.why = reader.get_string();
+    if (!reader.ok() || reader.left() != 0 || report.outcome > HostMeeting::kRefused ||
+        report.socket.size() > shm::kMostSocketName)
+      return fail(Status::kRemoteError, "rank {} sent a report that cannot be read", rank);
+    return report;
+  }
+};
+
+class HostRounds {
+ public:
+  explicit HostRounds(const HostMeetingRequest& request)
+      : request_(request),
+        state_(request.state),
+        own_(request.records[static_cast<std::size_t>(request.state.rank)].facts) {}
+
+  Done run() {
+    set_apart_who_cannot_share();
+    for (std::uint32_t attempt = 0;; ++attempt) {
+      find_members();
+      RONDO_TRY(const Report mine, try_to_meet(attempt));
+      RONDO_TRY(const std::vector<Blob> told, request_.session.all_gather(mine.encode()));
+      std::vector<Report> reports;
+      for (std::size_t r = 0; r < told.size(); ++r) {
+        RONDO_TRY(Report report, Report::decode(told[r], static_cast<int>(r)));
+        reports.push_back(std::move(report));
+      }
+      if (slot_ && slot_->group) state_.group = slot_->group;
+      slot_.reset();
+      RONDO_TRY(const bool agreed, reshape(reports));
+      if (agreed) break;
+    }
+    adopt();
+    return done();
+  }
+
+ private:
+  // A host of its own for each such process.
+  void set_apart_who_cannot_share() {
+    const auto neighbour = [&](const InitRecord& record) {
+      return record.facts.host == own_.host && record.facts.process != own_.process;
+    };
+    const auto& records = request_.records;
+    if (own_.socket.empty() && !request_.door.why_not.empty() && speaks() &&
+        std::any_of(records.begin(), records.end(), neighbour))
+      RONDO_INFO(kInit,
+                 "rank {} shares no memory with its host's other processes, but uses TCP: {}",
+                 state_.rank, request_.door.why_not);
+    for (InitRecord& record : request_.records)
+      if (record.facts.socket.empty()) record.facts.host = record.facts.process[0];
+    state_.facts.connection_slot_bytes =
+        tuning::connection_slot_bytes(shape().largest, request_.buffer_bytes);
+  }
+
+  HostShape shape() const {
+    std::vector<std::uint64_t> hosts;
+    for (const InitRecord& record : request_.records) hosts.push_back(record.facts.host);
+    return shape_of_hosts(hosts);
+  }
+
+  bool speaks() const {
+    const auto& records = request_.records;
+    const auto first = std::find_if(records.begin(), records.end(), [&](const InitRecord& record) {
+      return record.facts.process == own_.process;
+    });
+    return first - records.begin() == state_.rank;
+  }
+
+  void find_members() {
+    members_.clear();
+    for (const InitRecord& record : request_.records) {
+      if (record.facts.host != own_.host) continue;
+      if (record.facts.rank == state_.rank) mine_ = static_cast<int>(members_.size());
+      members_.push_back({record.facts.rank, record.facts.process, record.facts.socket});
+    }
+  }
+
+  Result<Report> try_to_meet(std::uint32_t attempt) {
+    if (state_.group) return Report{};
+    const std::uint32_t context[2] = {attempt, static_cast<std::uint32_t>(members_[0].rank)};
+    const auto secret = state_.secret.derive("unix", std::as_bytes(std::span(context)));
+    slot_ = shm::group_slot(secret.bytes());
+    if (!shm::is_representative(members_, mine_)) return Report{};
+    const shm::SegmentShape shape{static_cast<int>(members_.size()), tuning::kStagingBytes,
+                                  state_.facts.connection_slot_bytes, tuning::kConnectionSlots};
+    RONDO_TRY(HostMeeting met, shm::meet_on_host({members_, mine_, &request_.door.listener, shape,
+                                                  secret.bytes(), request_.patience}));
+    slot_->group = met.group;
+    if (met.outcome == HostMeeting::kMet) return Report{};
+    if (met.outcome == HostMeeting::kRefused)
+      RONDO_INFO(kInit, "rank {} shares no memory with rank {}, but uses TCP: {}", state_.rank,
+                 members_[0].rank, met.why);
+    RONDO_TRY(request_.door.listener, shm::open_unix_listener());  // nobody waits at the old one
+    return Report{met.outcome, request_.door.listener.name, std::move(met.why)};
+  }
+
+  // The groups of those who have not met: who was refused goes, the others meet again. A leader
+  // that was refused stays alone, so groups get smaller each time. True: all have met.
+  Result<bool> reshape(const std::vector<Report>& reports) {
+    std::map<std::uint64_t, std::vector<std::size_t>> groups;
+    for (std::size_t r = 0; r < reports.size(); ++r)
+      groups[request_.records[r].facts.host].push_back(r);
+    bool agreed = true;
+    for (const auto& [host, ranks] : groups) {
+      const auto of = [&, ranks = &ranks](HostMeeting::Outcome outcome) {
+        return std::find_if(ranks->begin(), ranks->end(),
+                            [&](std::size_t r) { return reports[r].outcome == outcome; });
+      };
+      const auto again = of(HostMeeting::kAgain), refused = of(HostMeeting::kRefused);
+      if (again == ranks.end() && refused == ranks.end()) continue;
+      agreed = false;
+      if (refused == ranks.end())
+        return fail(Status::kSystemError, "rank {} could not meet the other ranks of its host: {}",
+                    *again, reports[*again].why);
+      if (host == own_.host) state_.group.reset();
+      set_apart(ranks, reports);
+    }
+    return agreed;
+  }
+
+  void set_apart(const std::vector<std::size_t>& ranks, const std::vector<Report>& reports) {
+    std::map<ProcessId, HostMeeting::Outcome> outcomes;
+    auto& records = request_.records;
+    for (const std::size_t r : ranks) {
+      auto& outcome = outcomes[records[r].facts.process];
+      outcome = std::max(outcome, reports[r].outcome);
+    }
+    constexpr std::uint64_t kOther = 0x9e3779b97f4a7c15;
+    const ProcessId leader = records[ranks[0]].facts.process;
+    for (const std::size_t r : ranks) {
+      RankFacts& facts = records[r].facts;
+      if (!reports[r].socket.empty()) facts.socket = reports[r].socket;
+      if (outcomes[facts.process] != HostMeeting::kRefused) continue;
+      facts.host = facts.process == leader ? facts.process[0] : (facts.host + 1) * kOther;
+    }
+  }
+
+  void adopt() {
+    for (const InitRecord& record : request_.records) state_.ranks.push_back(record.facts);
+    state_.shape = shape();
+    for (const shm::Member& member : members_) state_.local_ranks.push_back(member.rank);
+    state_.host.rank = mine_;
+    state_.host.size = static_cast<int>(members_.size());
+  }
+
+  const HostMeetingRequest& request_;
+  CommunicatorState& state_;
+  const RankFacts& own_;
+  std::vector<shm::Member> members_;  // ranks of this host
+  int mine_ = 0;                      // indexes members_
+  std::shared_ptr<shm::GroupSlot> slot_;
+};
+
+}  // namespace
+
+Result<HostDoor> open_host_door() {
+  HostDoor door;
+  if (env::get_bool("NCCL_SHM_DISABLE")) return door;
+  RONDO_TRY(door.why_not, shm::obstacle_to_sharing());
+  if (!door.why_not.empty()) return door;
+  auto listener = shm::open_unix_listener();
+  if (!listener.ok() && listener.status() != Status::kInvalidUsage) return listener.error();
+  if (listener.ok()) {
+    door.listener = std::move(listener).value();
+  } else {
+    door.why_not = listener.error().text;
+  }
+  return door;
+}
+
+Done meet_on_hosts(const HostMeetingRequest& request) { return HostRounds(request).run(); }
+
+}  // namespace rondo

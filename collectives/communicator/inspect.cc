@@ -1,0 +1,134 @@
+#include "collectives/communicator/inspect.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <set>
+
+#include "base/printable.h"
+#include "collectives/watchdog/peer_words.h"
+#include "collectives/watchdog/rank_report.h"
+#include "collectives/watchdog/standstill.h"
+#include "transport/shm/segment_view.h"
+
+namespace rondo {
+namespace {
+
+// Paths of all memory files of communicators that the process has open, each file once.
+Result<std::vector<std::string>> segments_of(int pid) {
+  const std::string folder = fmt::format("/proc/{}/fd", pid);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()), closedir);
+  if (!directory) {
+    if (errno == ENOENT) return fail(Status::kInvalidArgument, "there is no process {}", pid);
+    if (errno == EACCES || errno == EPERM)
+      return fail(Status::kSystemError,
+                  "process {} belongs to another user: ask as that user, or as root", pid);
+    return fail_errno(errno, "cannot read {}", folder);
+  }
+  std::vector<std::pair<int, std::string>> found;
+  std::set<ino_t> seen;
+  while (const dirent* entry = readdir(directory.get())) {
+    const std::string path = folder + '/' + entry->d_name;
+    char target[64] = "";
+    if (readlink(path.c_str(), target, sizeof(target) - 1) < 0) continue;
+    struct stat info {};
+    if (std::strcmp(target, "/memfd:rondo (deleted)") != 0 || stat(path.c_str(), &info) != 0 ||
+        !seen.insert(info.st_ino).second)
+      continue;
+    found.emplace_back(std::atoi(entry->d_name), path);
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> paths;
+  for (auto& [number, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+std::string doing(const PeerPort& port, int pid, std::uint64_t newest) {
+  std::string text = describe(report_of(port, port.identity->rank), newest);
+  if (HostAtomics::load_acquire(*port.faulted) != 0 &&
+      HostAtomics::load_acquire(port.fault->state) != 0)
+    text += ", fault: " + printable_lines({port.fault->text,
+                                           strnlen(port.fault->text, sizeof(port.fault->text))});
+  if (HostAtomics::load_acquire(port.progress->state) == kLeft) {
+    text += ", left";
+  } else if (port.identity->pid_namespace != pid_namespace()) {
+    text += ", in another PID namespace";
+  } else if (kill(pid, 0) != 0 && errno == ESRCH) {
+    text += ", ended";
+  } else if (is_standing_still(pid)) {
+    text += ", stopped";
+  }
+  return text;
+}
+
+CommunicatorView view_of(const shm::SegmentView& segment) {
+  CommunicatorView view;
+  std::uint64_t newest = 0;
+  for (int r = 0; r < segment.ranks(); ++r)
+    newest = std::max(newest, HostAtomics::load_acquire(segment.port(r).steps->sequence));
+  for (int r = 0; r < segment.ranks(); ++r) {
+    const PeerPort port = segment.port(r);
+    const int pid = HostAtomics::load_acquire(port.identity->pid);
+    if (pid == 0) {
+      view.ranks.push_back({-1, 0, "not there yet"});
+      continue;
+    }
+    view.size = port.identity->size;
+    if (view.name.empty())
+      view.name = printable(
+          {port.identity->name, strnlen(port.identity->name, sizeof(port.identity->name))});
+    view.ranks.push_back({port.identity->rank, pid, doing(port, pid, newest)});
+  }
+  return view;
+}
+
+}  // namespace
+
+std::string command_of(int pid) {
+  std::ifstream file(fmt::format("/proc/{}/cmdline", pid));
+  std::string words(std::istreambuf_iterator<char>(file), {});
+  while (!words.empty() && words.back() == '\0') words.pop_back();
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  words = printable(words);
+  constexpr std::size_t kLongest = 80;
+  return words.size() > kLongest ? words.substr(0, kLongest - 3) + "..." : words;
+}
+
+int process_with_ranks(int pid) {
+  std::vector<int> family{pid};
+  for (std::size_t i = 0; i < family.size(); ++i) {
+    const auto paths = segments_of(family[i]);
+    if (paths.ok() && !paths->empty()) return family[i];
+    std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", family[i]));
+    for (int child = 0; children >> child;) family.push_back(child);
+  }
+  return pid;
+}
+
+Result<std::vector<CommunicatorView>> inspect_process(int pid) {
+  if (pid < 1) return fail(Status::kInvalidArgument, "{} is no process number", pid);
+  RONDO_TRY(const std::vector<std::string> paths, segments_of(pid));
+  std::vector<CommunicatorView> views;
+  for (const std::string& path : paths) {
+    auto segment = shm::SegmentView::open(path);
+    if (segment.ok()) {
+      views.push_back(view_of(*segment));
+    } else if (segment.status() == Status::kInvalidUsage) {
+      return segment.error();  // another build
+    }                          // else it was closed a moment ago
+  }
+  if (views.empty())
+    return fail(Status::kInvalidUsage,
+                "process {} ({}) has no communicator of Rondo: not its program, or between two",
+                pid, command_of(pid));
+  return views;
+}
+
+}  // namespace rondo

@@ -1,0 +1,140 @@
+#include "collectives/gpu/channels/connection_layout.h"
+
+#include <algorithm>
+
+#include "base/double_tree.h"
+#include "kernels/cuda/direct_args.h"
+#include "kernels/cuda/pushed_args.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr std::uint64_t kAlignment = 128;  // counters on lines of their own
+constexpr std::uint64_t kCounterBytes = kAlignment;
+
+std::uint64_t rounded(std::uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+bool all_near(const Nearness& near) {
+  return std::all_of(near.begin(), near.end(), [](const std::vector<bool>& row) {
+    return std::all_of(row.begin(), row.end(), [](bool one) { return one; });
+  });
+}
+
+ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const Nearness& near,
+                                   const HostsOfRanks& hosts)
+    : shape_(shape),
+      pushes_(shape.pushes && all_near(near)),
+      meets_(shape.meets && all_near(near)),
+      mirror_bytes_(near.size()) {
+  const int n = static_cast<int>(near.size());
+  meetings_at_ = pushes_ ? staging_at() + cuda::kPushStaging : rounds_at();
+  bytes_.assign(near.size(), meets_ ? shared_at() + 2 * kSharedStaging : meetings_at_);
+  host_bytes_ = rounded(sizeof(cuda::Control) * near.size());
+  for (int r = 0; r < n; ++r) {
+    add_edge(r, (r + 1) % n, 0);
+    for (int tree = 0; tree < 2; ++tree) {
+      const int parent = double_tree(r, n, tree).parent;
+      if (parent == kNoRank) continue;
+      add_edge(r, parent, tree);
+      add_edge(parent, r, tree);
+    }
+  }
+  place_all(near, hosts);
+}
+
+std::uint64_t ConnectionLayout::slot_bytes(int wire) const {
+  return cuda::slot_bytes_of(static_cast<cuda::Wire>(wire), shape_.slot_bytes);
+}
+
+std::uint64_t ConnectionLayout::bytes_of_ends() const {
+  return sizeof(cuda::DeviceEnd) * cuda::kChannelEnds * static_cast<std::uint64_t>(shape_.channels);
+}
+
+// Behind a line whose last word is the digest of their calls.
+std::uint64_t ConnectionLayout::launches_at() const {
+  return rounded(bytes_of_ends()) + kAlignment;
+}
+std::uint64_t ConnectionLayout::rounds_at() const {
+  return launches_at() + rounded(sizeof(std::uint64_t) * static_cast<std::size_t>(shape_.channels));
+}
+std::uint64_t ConnectionLayout::staging_at() const {
+  return rounds_at() + rounded(sizeof(std::uint64_t) * cuda::kPushingCtas);
+}
+
+std::uint64_t ConnectionLayout::told_at() const {
+  return meetings_at_ + rounded(sizeof(std::uint64_t) * cuda::kMeetingCtas);
+}
+std::uint64_t ConnectionLayout::shared_at() const {
+  return told_at() + rounded(sizeof(std::uint64_t) * cuda::kMeetingCtas * cuda::kMostMeeting);
+}
+
+void ConnectionLayout::add_edge(int from, int to, int lane) {
+  int outgoing = 0, incoming = 0;
+  for (const Edge& edge : edges_) {
+    if (edge.from == from && edge.to == to && edge.lane == lane) return;
+    outgoing += edge.from == from;
+    incoming += edge.to == to;
+  }
+  edges_.push_back({from, to, lane, outgoing, incoming, {}, {}, {}, false, {}});
+}
+
+ConnectionLayout::Place ConnectionLayout::take(int home, std::uint64_t bytes) {
+  std::uint64_t& used = home == kHost ? host_bytes_ : bytes_[static_cast<std::size_t>(home)];
+  const Place place{home, used};
+  used += rounded(bytes);
+  return place;
+}
+
+void ConnectionLayout::place_all(const Nearness& near, const HostsOfRanks& hosts) {
+  for (Edge& edge : edges_) {
+    edge.crosses = !hosts.same(edge.from, edge.to);
+    if (edge.crosses || !hosts.is_own(edge.from)) {
+      edge.slots.assign(static_cast<std::size_t>(shape_.channels) * cuda::kWires, {kNowhere, 0});
+      edge.tail = edge.head = edge.slots;
+      if (edge.crosses) place_mirrors(edge, hosts);
+      continue;
+    }
+    const bool close = near[edge.from][edge.to];
+    for (int i = 0; i < shape_.channels * cuda::kWires; ++i) {
+      const int wire = i % cuda::kWires;
+      const std::uint64_t slots = (shape_.wires >> wire & 1) == 0
+                                      ? 0
+                                      : static_cast<std::uint64_t>(shape_.slots) * slot_bytes(wire);
+      edge.slots.push_back(take(close ? edge.to : kHost, slots));
+      edge.tail.push_back(take(close ? edge.to : kHost, kCounterBytes));
+      edge.head.push_back(take(close ? edge.from : kHost, kCounterBytes));
+    }
+  }
+}
+
+void ConnectionLayout::place_mirrors(Edge& edge, const HostsOfRanks& hosts) {
+  for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {
+    const int rank = direction == cuda::kOutgoing ? edge.from : edge.to;
+    if (!hosts.is_own(rank)) continue;
+    std::uint64_t& used = mirror_bytes_[static_cast<std::size_t>(rank)];
+    const auto take = [&used](std::uint64_t bytes) {
+      used += rounded(bytes);
+      return used - rounded(bytes);
+    };
+    const auto slots = static_cast<std::uint64_t>(shape_.slots);
+    for (int c = 0; c < shape_.channels; ++c)
+      edge.mirrors[direction].push_back({take(slots * shape_.slot_bytes), take(kCounterBytes),
+                                         take(kCounterBytes), take(slots * sizeof(std::uint64_t))});
+  }
+}
+
+bool ConnectionLayout::uses(int rank, int home) const {
+  if (rank == home || pushes_ || meets_) return true;
+  for (const Edge& edge : edges_) {
+    const bool joins = (edge.from == rank && edge.to == home) ||  //
+                       (edge.from == home && edge.to == rank);
+    if (joins && edge.slots[0].home >= 0) return true;
+  }
+  return false;
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,223 @@
+#include "collectives/gpu/channels/device_connections.h"
+
+#include <cstring>
+
+#include "base/atomics.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+using cuda::Control;
+using cuda::DeviceEnd;
+
+// Memory of one process: a block on each rank's device and a pinned one.
+struct OwnMemory {
+  ~OwnMemory() {
+    for (std::size_t r = 0; r < blocks.size(); ++r) {
+      if (blocks[r] == nullptr) continue;
+      const DeviceScope scope(devices[r]);
+      gpu_api()->free_memory(blocks[r]);
+    }
+    if (host != nullptr) gpu_api()->free_host(host);
+  }
+  std::vector<int> devices;
+  std::vector<void*> blocks;  // by rank
+  void* host = nullptr;
+};
+
+}  // namespace
+
+DeviceConnections::DeviceConnections(ConnectionLayout layout, const std::vector<int>& devices,
+                                     ConnectionMemory memory)
+    : api_(*gpu_api()), layout_(std::move(layout)), devices_(devices), memory_(std::move(memory)) {}
+
+Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(const std::vector<int>& devices,
+                                                                   const Nearness& near,
+                                                                   const ConnectionShape& shape) {
+  const GpuApi& api = *gpu_api();
+  ConnectionLayout layout(shape, near);
+  ConnectionMemory memory;
+  auto own = std::make_shared<OwnMemory>();
+  own->devices = devices;
+  own->blocks.resize(devices.size());
+  memory.keeper = own;
+  RONDO_CHECK_OK(
+      check(api.allocate_host(&own->host, layout.host_bytes(), kHostPortable | kHostMapped),
+            "cudaHostAlloc for the words of connections"));
+  memory.host = static_cast<std::byte*>(own->host);
+  std::memset(memory.host, 0, layout.host_bytes());
+  for (std::size_t r = 0; r < devices.size(); ++r) {
+    const DeviceScope scope(devices[r]);
+    RONDO_CHECK_OK(scope.entered());
+    void* at = nullptr;
+    RONDO_CHECK_OK(check(api.host_device_pointer(&at, own->host), "cudaHostGetDevicePointer"));
+    memory.host_on_device.push_back(static_cast<std::byte*>(at));
+    RONDO_CHECK_OK(check(api.allocate(&own->blocks[r], layout.bytes(static_cast<int>(r))),
+                         "cudaMalloc for connections"));
+    memory.of_rank.push_back(static_cast<std::byte*>(own->blocks[r]));
+  }
+  return open(std::move(layout), devices, std::move(memory));
+}
+
+Result<std::unique_ptr<DeviceConnections>> DeviceConnections::open(ConnectionLayout layout,
+                                                                   const std::vector<int>& devices,
+                                                                   ConnectionMemory memory) {
+  std::unique_ptr<DeviceConnections> made(
+      new DeviceConnections(std::move(layout), devices, std::move(memory)));
+  RONDO_CHECK_OK(made->make_mirrors());
+  RONDO_CHECK_OK(made->write_ends());
+  return made;
+}
+
+// Ranks of other processes have none here.
+Done DeviceConnections::make_mirrors() {
+  mirrors_.resize(devices_.size());
+  mirrors_on_device_.resize(devices_.size());
+  for (int r = 0; r < layout_.ranks(); ++r) {
+    const std::uint64_t bytes = layout_.mirror_bytes(r);
+    if (!is_here(r) || bytes == 0) continue;
+    const DeviceScope scope(devices_[r]);
+    RONDO_CHECK_OK(scope.entered());
+    void *at = nullptr, *on_device = nullptr;
+    RONDO_CHECK_OK(check(api_.allocate_host(&at, bytes, kHostPortable | kHostMapped),
+                         "cudaHostAlloc for connections between hosts"));
+    mirrors_[r] = static_cast<std::byte*>(at);
+    std::memset(at, 0, bytes);
+    RONDO_CHECK_OK(check(api_.host_device_pointer(&on_device, at), "cudaHostGetDevicePointer"));
+    mirrors_on_device_[r] = static_cast<std::byte*>(on_device);
+  }
+  return done();
+}
+
+DeviceConnections::~DeviceConnections() {
+  if (memory_.keeper == nullptr) return;
+  for (std::size_t r = 0; r < devices_.size(); ++r) {
+    if (devices_[r] < 0) continue;
+    const DeviceScope scope(devices_[r]);
+    api_.synchronize_device();  // a kernel of an aborted call may still be on its way out
+  }
+  for (std::byte* mirror : mirrors_)
+    if (mirror != nullptr) api_.free_host(mirror);
+}
+
+void DeviceConnections::leak() {
+  new std::shared_ptr<void>(std::move(memory_.keeper));
+  memory_.keeper = nullptr;
+}
+
+std::byte* DeviceConnections::address(const ConnectionLayout::Place& place, int rank) const {
+  if (place.home == ConnectionLayout::kHost) return memory_.host_on_device[rank] + place.offset;
+  return memory_.of_rank[place.home] + place.offset;
+}
+
+Done DeviceConnections::write_ends() {
+  const ConnectionShape& shape = layout_.shape();
+  std::vector<std::vector<DeviceEnd>> ends(devices_.size());
+  for (auto& of_rank : ends)
+    of_rank.resize(static_cast<std::size_t>(shape.channels) * cuda::kChannelEnds);
+  for (const ConnectionLayout::Edge& edge : layout_.edges()) {
+    for (int i = 0; i < shape.channels * cuda::kWires; ++i) {
+      for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {
+        const bool out = direction == cuda::kOutgoing;
+        const int rank = out ? edge.from : edge.to;
+        if (!is_here(rank)) continue;
+        DeviceEnd end{};
+        end.lane = edge.lane;
+        const int index = out ? edge.out_index : edge.in_index;
+        DeviceEnd& place = ends[rank][(i * cuda::kDirections + direction) * cuda::kEnds + index];
+        if (edge.crosses) {
+          if (i % cuda::kWires != static_cast<int>(cuda::Wire::kSimple)) continue;
+          end.connection = connection_at(edge, static_cast<cuda::Direction>(direction),
+                                         i / cuda::kWires, mirrors_on_device_[rank]);
+          place = end;
+          continue;
+        }
+        end.connection.buffer = address(edge.slots[i], rank);
+        end.connection.tail = reinterpret_cast<std::uint64_t*>(address(edge.tail[i], rank));
+        end.connection.head = reinterpret_cast<std::uint64_t*>(address(edge.head[i], rank));
+        end.connection.slot_bytes = layout_.slot_bytes(i % cuda::kWires);
+        end.connection.slot_count = static_cast<std::uint64_t>(shape.slots);
+        end.connection.peer = out ? edge.to : edge.from;
+        place = end;
+      }
+    }
+  }
+  for (int r = 0; r < layout_.ranks(); ++r) {
+    if (!is_here(r)) continue;
+    const DeviceScope scope(devices_[r]);
+    RONDO_CHECK_OK(scope.entered());
+    GpuStream stream = nullptr;
+    RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
+    GpuError error = api_.fill(memory_.of_rank[r], 0, layout_.bytes(r), stream);
+    if (error == kGpuSuccess)
+      error = api_.copy(memory_.of_rank[r], ends[r].data(), layout_.bytes_of_ends(),
+                        GpuCopy::kHostToDevice, stream);
+    if (error == kGpuSuccess) error = api_.synchronize_stream(stream);
+    api_.destroy_stream(stream);
+    RONDO_CHECK_OK(check(error, "setting up connections"));
+  }
+  return done();
+}
+
+Connection DeviceConnections::connection_at(const ConnectionLayout::Edge& edge,
+                                            cuda::Direction direction, int channel,
+                                            std::byte* base) const {
+  const ConnectionLayout::Mirror& mirror = edge.mirrors[direction][channel];
+  const auto word = [base](std::uint64_t at) {
+    return reinterpret_cast<std::uint64_t*>(base + at);
+  };
+  Connection made{};
+  made.buffer = base + mirror.slots;
+  made.slot_bytes = layout_.slot_bytes(static_cast<int>(cuda::Wire::kSimple));
+  made.slot_count = static_cast<std::uint64_t>(layout_.shape().slots);
+  made.tail = word(mirror.tail);
+  made.head = word(mirror.head);
+  made.used = word(mirror.used);
+  made.peer = direction == cuda::kOutgoing ? edge.to : edge.from;
+  return made;
+}
+
+Connection DeviceConnections::mirror(const ConnectionLayout::Edge& edge, cuda::Direction direction,
+                                     int channel) const {
+  const int rank = direction == cuda::kOutgoing ? edge.from : edge.to;
+  return connection_at(edge, direction, channel, mirrors_[rank]);
+}
+
+DeviceEnd* DeviceConnections::ends(int rank) const {
+  return reinterpret_cast<DeviceEnd*>(memory_.of_rank[rank]);
+}
+std::uint64_t* DeviceConnections::launches(int rank) const {
+  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.launches_at());
+}
+std::uint64_t* DeviceConnections::rounds(int rank) const {
+  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.rounds_at());
+}
+std::byte* DeviceConnections::staging(int rank) const {
+  return memory_.of_rank[rank] + layout_.staging_at();
+}
+std::uint64_t* DeviceConnections::meetings(int rank) const {
+  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.meetings_at());
+}
+std::uint64_t* DeviceConnections::told(int rank) const {
+  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.told_at());
+}
+std::byte* DeviceConnections::shared_input(int rank) const {
+  return memory_.of_rank[rank] + layout_.shared_at();
+}
+std::byte* DeviceConnections::shared_output(int rank) const {
+  return shared_input(rank) + ConnectionLayout::kSharedStaging;
+}
+Control* DeviceConnections::control(int rank) const {
+  return reinterpret_cast<Control*>(memory_.host_on_device[rank]) + rank;
+}
+Control& DeviceConnections::host_control(int rank) const {
+  return reinterpret_cast<Control*>(memory_.host)[rank];
+}
+
+void DeviceConnections::stop_kernels() {
+  for (int r = 0; r < layout_.ranks(); ++r)
+    if (is_here(r)) HostAtomics::store_release(host_control(r).abort, std::uint32_t{1});
+}
+
+}  // namespace rondo::gpu

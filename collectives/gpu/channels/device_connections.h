@@ -1,0 +1,85 @@
+// DeviceConnections: the slots and counters of a communicator's ranks on CUDA devices, for the
+// kernels over connections (kernels/cuda/connected.h).
+//
+// Where things lie, ConnectionLayout says; whose the memory is and how it came here, does not
+// matter (ConnectionMemory): make() takes device memory of this process, shared_connections.h maps
+// that of others. Guarantees: the memory of this process's ranks is zeroed and their ends are in
+// place when open() returns; freed by the destructor (after the kernels that use it).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/gpu.h"
+#include "base/result.h"
+#include "collectives/gpu/channels/connection_layout.h"
+#include "kernels/cuda/connected_args.h"
+
+namespace rondo::gpu {
+
+// The memory of a layout as this process sees it; `keeper` frees it.
+struct ConnectionMemory {
+  std::vector<std::byte*> of_rank;         // null: no rank of this process uses it
+  std::byte* host = nullptr;               // zeroed
+  std::vector<std::byte*> host_on_device;  // by rank; null: in another process
+  std::shared_ptr<void> keeper;
+};
+
+class DeviceConnections {
+ public:
+  // For ranks of one process. devices[r]: where rank r lives; peer access must be enabled where
+  // near says so.
+  static Result<std::unique_ptr<DeviceConnections>> make(const std::vector<int>& devices,
+                                                         const Nearness& near,
+                                                         const ConnectionShape& shape);
+  // devices[r] is -1 where rank r lives in another process.
+  static Result<std::unique_ptr<DeviceConnections>> open(ConnectionLayout layout,
+                                                         const std::vector<int>& devices,
+                                                         ConnectionMemory memory);
+  ~DeviceConnections();
+  DeviceConnections(const DeviceConnections&) = delete;
+  DeviceConnections& operator=(const DeviceConnections&) = delete;
+
+  const ConnectionLayout& layout() const { return layout_; }
+  // Of ranks of this process:
+  cuda::DeviceEnd* ends(int rank) const;    // in the rank's device memory
+  std::uint64_t* launches(int rank) const;  // likewise
+  std::uint64_t* rounds(int rank) const;    // likewise, where the layout pushes
+  cuda::Control* control(int rank) const;   // as its kernels see it
+  // Of any rank, where the layout pushes: as kernels of this process see it.
+  std::byte* staging(int rank) const;
+  // Of any rank, where the layout meets, likewise: what the rank's kernels tell and are told, and
+  // staging for its input and output.
+  std::uint64_t* meetings(int rank) const;
+  std::uint64_t* told(int rank) const;
+  std::byte* shared_input(int rank) const;
+  std::byte* shared_output(int rank) const;
+  // Of any rank, as the host sees it.
+  cuda::Control& host_control(int rank) const;
+  // One side of a connection to another host, of a rank of this process, as the host sees it.
+  Connection mirror(const ConnectionLayout::Edge& edge, cuda::Direction direction,
+                    int channel) const;
+  // Every wait in kernels of this process ends, now and ever after.
+  void stop_kernels();
+  bool is_here(int rank) const { return devices_[static_cast<std::size_t>(rank)] >= 0; }
+  // Never freed: kernels may still run.
+  void leak();
+
+ private:
+  DeviceConnections(ConnectionLayout layout, const std::vector<int>& devices,
+                    ConnectionMemory memory);
+  Done make_mirrors();
+  Done write_ends();
+  Connection connection_at(const ConnectionLayout::Edge& edge, cuda::Direction direction,
+                           int channel, std::byte* base) const;
+  std::byte* address(const ConnectionLayout::Place& place, int rank) const;
+
+  const GpuApi& api_;
+  const ConnectionLayout layout_;
+  const std::vector<int> devices_;
+  ConnectionMemory memory_;
+  std::vector<std::byte*> mirrors_, mirrors_on_device_;  // by rank; null: it has none
+};
+
+}  // namespace rondo::gpu

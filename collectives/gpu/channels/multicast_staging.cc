@@ -1,0 +1,134 @@
+#include "collectives/gpu/channels/multicast_staging.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "collectives/planner/function_lists.h"
+#include "kernels/algorithms/table.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+// NCCL_ALGO's words, with NVLS as one of Rondo's.
+constexpr std::string_view kWords[] = {"oneshot", "twoshot",   "direct",       "ring",
+                                       "tree",    "recursive", "hierarchical", "nvls"};
+static_assert(std::size(kWords) == kAlgorithmCount + 1 &&
+              kWords[kAlgorithmCount - 1] == "hierarchical");
+constexpr std::string_view kForeign[] = {"collnetdirect", "collnetchain", "nvlstree", "pat"};
+constexpr std::uint8_t kNvls = 1 << kAlgorithmCount;
+constexpr Collective kServed[] = {Collective::kAllReduce, Collective::kAllGather,
+                                  Collective::kReduceScatter};
+
+bool names_nvls(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (std::size_t at = text.find("nvls"); at != std::string::npos; at = text.find("nvls", at + 4))
+    if (text.compare(at, 8, "nvlstree") != 0) return true;
+  return false;
+}
+
+bool can_multicast(const GpuApi& api, const std::vector<int>& devices) {
+  if (api.multicast_unbind == nullptr || api.vmm_create == nullptr) return false;
+  return std::all_of(devices.begin(), devices.end(), [&](int device) {
+    int can = 0;
+    return api.attribute(&can, GpuAttribute::kMulticast, device) == kGpuSuccess && can != 0;
+  });
+}
+
+}  // namespace
+
+Result<std::uint8_t> wanted_multicast() {
+  const std::int64_t enabled = env::get_int("NCCL_NVLS_ENABLE");
+  const std::string algorithms = env::get_string("NCCL_ALGO");
+  if (enabled == 0 || (enabled != 1 && !names_nvls(algorithms))) return std::uint8_t{0};
+  constexpr Vocabulary kVocabulary{"algorithm", kWords, kForeign};
+  RONDO_TRY(const FunctionSets sets, parse_function_lists(algorithms, "NCCL_ALGO", kVocabulary));
+  std::uint8_t wanted = 0;
+  for (const Collective which : kServed)
+    if ((set_of(sets, which, 0) & kNvls) != 0)
+      wanted = static_cast<std::uint8_t>(wanted | 1u << static_cast<int>(which));
+  return wanted;
+}
+
+MulticastStaging::MulticastStaging(std::vector<int> devices)
+    : api_(*gpu_api()), devices_(std::move(devices)), parts_(devices_.size()) {}
+
+Result<std::unique_ptr<MulticastStaging>> MulticastStaging::make(std::vector<int> devices) {
+  if (!can_multicast(*gpu_api(), devices)) {
+    RONDO_INFO(kInit,
+               "multicast memory (NVLS) was asked for, but the GPUs or the driver have none");
+    return std::unique_ptr<MulticastStaging>();
+  }
+  std::unique_ptr<MulticastStaging> made(new MulticastStaging(std::move(devices)));
+  // A switch has room for so many objects only, and may be in other hands (no fabric manager).
+  if (const Done opened = made->open(); !opened.ok()) {
+    RONDO_WARN("calls do without multicast memory (NVLS): {}", opened.error().text);
+    return std::unique_ptr<MulticastStaging>();
+  }
+  return made;
+}
+
+Result<std::byte*> MulticastStaging::map(GpuAllocation memory) {
+  void* at = nullptr;
+  RONDO_CHECK_OK(check(api_.vmm_reserve(&at, bytes_, 0), "cuMemAddressReserve"));
+  GpuError error = api_.vmm_map(at, bytes_, memory);
+  if (error != kGpuSuccess) api_.vmm_unreserve(at, bytes_);
+  RONDO_CHECK_OK(check(error, "cuMemMap"));
+  return static_cast<std::byte*>(at);
+}
+
+Done MulticastStaging::open() {
+  const auto count = static_cast<int>(devices_.size());
+  std::size_t granularity = 0;
+  RONDO_CHECK_OK(
+      check(api_.multicast_granularity(&granularity, count), "cuMulticastGetGranularity"));
+  std::size_t of_memory = 0;
+  RONDO_CHECK_OK(
+      check(api_.vmm_granularity(&of_memory, devices_[0]), "cuMemGetAllocationGranularity"));
+  granularity = std::max(granularity, of_memory);
+  bytes_ = (cuda::kMulticastStaging + granularity - 1) / granularity * granularity;
+  RONDO_CHECK_OK(check(api_.multicast_create(&object_, bytes_, count), "cuMulticastCreate"));
+  for (const int device : devices_)
+    RONDO_CHECK_OK(check(api_.multicast_add(object_, device), "cuMulticastAddDevice"));
+  for (std::size_t place = 0; place < devices_.size(); ++place) {
+    const DeviceScope scope(devices_[place]);
+    RONDO_CHECK_OK(scope.entered());
+    Part& part = parts_[place];
+    RONDO_CHECK_OK(check(api_.vmm_create(&part.memory, bytes_, devices_[place]), "cuMemCreate"));
+    RONDO_TRY(part.address, map(part.memory));
+    RONDO_CHECK_OK(check(api_.vmm_allow(part.address, bytes_, devices_[place]), "cuMemSetAccess"));
+    RONDO_CHECK_OK(
+        check(api_.multicast_bind(object_, 0, part.memory, 0, bytes_), "cuMulticastBindMem"));
+    part.bound = true;
+  }
+  RONDO_TRY(all_, map(object_));
+  for (const int device : devices_)
+    RONDO_CHECK_OK(check(api_.vmm_allow(all_, bytes_, device), "cuMemSetAccess"));
+  return done();
+}
+
+MulticastStaging::~MulticastStaging() {
+  // A kernel of an aborted call may still be on its way out, here or on a peer.
+  for (const int device : devices_) {
+    const DeviceScope scope(device);
+    api_.synchronize_device();
+  }
+  const auto unmap = [&](std::byte* at) {
+    if (at == nullptr) return;
+    api_.vmm_unmap(at, bytes_);
+    api_.vmm_unreserve(at, bytes_);
+  };
+  unmap(all_);
+  for (std::size_t place = 0; place < parts_.size(); ++place) {
+    const Part& part = parts_[place];
+    if (part.bound) api_.multicast_unbind(object_, devices_[place], 0, bytes_);
+    unmap(part.address);
+    if (part.memory != 0) api_.vmm_release(part.memory);
+  }
+  if (object_ != 0) api_.vmm_release(object_);
+}
+
+}  // namespace rondo::gpu

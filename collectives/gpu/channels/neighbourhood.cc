@@ -1,0 +1,188 @@
+#include "collectives/gpu/channels/neighbourhood.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/env.h"
+#include "collectives/gpu/launch/connected_launches.h"
+#include "kernels/cuda/direct_args.h"
+#include "kernels/cuda/pushed_args.h"
+#include "transport/cuda/device.h"
+#include "transport/cuda/peer_access.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr int kSlots = 4;
+constexpr std::uint64_t kSmallestSlot = 128;
+
+template <class T>
+int number_of(std::vector<T>& seen, const T& one) {
+  auto at = std::find(seen.begin(), seen.end(), one);
+  if (at == seen.end()) at = seen.insert(seen.end(), one);
+  return static_cast<int>(at - seen.begin());
+}
+
+// Why nothing but the host joins the ranks: where processes share a GPU, all must reach rank 0's.
+std::string find_ranks_apart(const Neighbourhood& found) {
+  if (found.one_owner || found.leader_reaches) return "";
+  for (std::size_t a = 0; a < found.near.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b)
+      if (!found.near[a][b] && (b == 0 || found.party_of[a] == found.party_of[b]))
+        return fmt::format(
+            "the GPUs of rank {} and rank {} cannot use each other's memory (no P2P, or "
+            "NCCL_P2P_DISABLE, or one process does not see the other's GPU: see "
+            "CUDA_VISIBLE_DEVICES), and several processes share a GPU",
+            b, a);
+  return "";
+}
+
+Result<std::uint8_t> agree_on_wires(std::span<const GpuFacts> all, const Neighbourhood& found) {
+  std::uint8_t wires = 0xff;
+  for (const GpuFacts& one : all)
+    wires =
+        static_cast<std::uint8_t>(wires & (found.gpus == 1 ? one.wires_within : one.wires_between));
+  if (wires == 0)
+    return fail(Status::kInvalidUsage,
+                "NCCL_PROTO leaves no protocol that all ranks allow: set it alike on all");
+  if (!all_near(found.near)) wires = static_cast<std::uint8_t>(wires & ~bit_of(cuda::Wire::kLL128));
+  if (wires == 0)
+    return fail(Status::kInvalidUsage,
+                "NCCL_PROTO is 'll128', but LL128 needs devices that reach each other's memory: "
+                "lines in host memory do not stay whole; allow simple or ll");
+  return wires;
+}
+
+}  // namespace
+
+Result<GpuFacts> facts_of_device(int device, int fewest_ctas, int most_ctas) {
+  const DeviceScope scope(device);
+  RONDO_CHECK_OK(scope.entered());
+  const GpuApi& api = *gpu_api();
+  GpuFacts facts;
+  RONDO_CHECK_OK(check(api.device_uuid(facts.uuid.data(), device), "cuDeviceGetUuid"));
+  RONDO_TRY(facts.resident_ctas, resident_connected_ctas(api, device));
+  facts.fewest_ctas = fewest_ctas;
+  facts.most_ctas = most_ctas;
+  int major = 0, minor = 0;
+  RONDO_CHECK_OK(
+      check(api.attribute(&major, GpuAttribute::kMajor, device), "cuDeviceGetAttribute"));
+  RONDO_CHECK_OK(
+      check(api.attribute(&minor, GpuAttribute::kMinor, device), "cuDeviceGetAttribute"));
+  const int capability = 10 * major + minor;
+  // LL128 without being asked only where every path is known to keep lines whole.
+  const auto usual = [&](bool whole) {
+    return static_cast<std::uint8_t>(kUsualWires | (whole ? bit_of(cuda::Wire::kLL128) : 0));
+  };
+  const bool within = lines_stay_whole(capability, LinePath::kWithinDevice);
+  const bool between = within && lines_stay_whole(capability, LinePath::kBetweenDevices);
+  const std::string protocols = env::get_string("NCCL_PROTO");
+  RONDO_TRY(facts.wires_within, parse_protocols(protocols, usual(within)));
+  RONDO_TRY(facts.wires_between, parse_protocols(protocols, usual(between)));
+  facts.buffer_bytes =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(env::get_int("NCCL_BUFFSIZE"), 0));
+  return facts;
+}
+
+Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFacts> all) {
+  const GpuApi& api = *gpu_api();
+  int devices = 0;
+  RONDO_CHECK_OK(check(api.device_count(&devices), "cudaGetDeviceCount"));
+  std::vector<std::byte> row(all.size());
+  for (int peer = 0; peer < devices; ++peer) {
+    GpuFacts there;
+    RONDO_CHECK_OK(check(api.device_uuid(there.uuid.data(), peer), "cuDeviceGetUuid"));
+    RONDO_TRY(const bool reaches, may_reach(device, peer));
+    for (std::size_t r = 0; r < all.size(); ++r)
+      if (all[r].uuid == there.uuid) row[r] = static_cast<std::byte>(reaches ? 1 : 0);
+  }
+  return row;
+}
+
+ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations) {
+  ConnectionShape shape;
+  shape.slots = kSlots;
+  shape.slot_bytes = kUsualSlotBytes;
+  std::uint64_t asked = 0;
+  int fewest = 1, most = cuda::kMostChannels;
+  for (const GpuFacts& one : all) {
+    if (one.buffer_bytes > 0 && (asked == 0 || one.buffer_bytes < asked)) asked = one.buffer_bytes;
+    fewest = std::max(fewest, one.fewest_ctas);
+    most = std::min(most, one.most_ctas);
+  }
+  if (asked > 0)
+    shape.slot_bytes = std::max(asked / kSlots / kSmallestSlot * kSmallestSlot, kSmallestSlot);
+  shape.channels = std::min(std::max(kUsualChannels, fewest), most);
+  for (std::size_t r = 0; r < all.size(); ++r)
+    shape.channels = std::min(shape.channels, all[r].resident_ctas / stations[r]);
+  return shape;
+}
+
+Result<Neighbourhood> agree_on_neighbourhood(const NeighbourRecords& records) {
+  const std::size_t n = records.facts.size();
+  if (n > cuda::kMostDirectRanks)
+    return fail(Status::kInvalidUsage, "{} ranks on GPUs of one host are too many: at most {}", n,
+                cuda::kMostDirectRanks);
+  Neighbourhood found;
+  std::vector<ProcessId> processes;
+  std::vector<std::array<unsigned char, 16>> gpus;
+  for (std::size_t r = 0; r < n; ++r) {
+    found.party_of.push_back(number_of(processes, records.processes[r]));
+    found.gpu_of.push_back(number_of(gpus, records.facts[r].uuid));
+  }
+  found.parties = static_cast<int>(processes.size());
+  found.gpus = static_cast<int>(gpus.size());
+  std::vector<std::set<int>> owners(gpus.size());
+  std::vector<int> stations(n);
+  for (std::size_t r = 0; r < n; ++r) {
+    owners[found.gpu_of[r]].insert(found.party_of[r]);
+    stations[r] =
+        static_cast<int>(std::count(found.gpu_of.begin(), found.gpu_of.end(), found.gpu_of[r]));
+  }
+  found.one_owner =
+      std::all_of(owners.begin(), owners.end(), [](const auto& one) { return one.size() == 1; });
+  found.near.assign(n, std::vector<bool>(n, true));
+  for (std::size_t a = 0; a < n; ++a) {
+    if (records.reach[a].size() != n)
+      return fail(Status::kRemoteError, "rank {} did not say whose memory its GPU reaches", a);
+    for (std::size_t b = 0; b < n; ++b)
+      if (records.reach[a][b] == std::byte{0} || records.reach[b][a] == std::byte{0})
+        found.near[a][b] = false;
+  }
+  for (std::size_t a = 0; a < n; ++a)
+    for (std::size_t b = 0; b < n; ++b)
+      if (!found.near[a][b] && (a == 0 || found.party_of[a] == found.party_of[b]))
+        found.leader_reaches = false;
+  found.plan.composes = !found.one_owner && found.gpus > 1 && !records.reproducible;
+  if (!found.plan.composes) found.through_host = find_ranks_apart(found);
+  if (!found.through_host.empty()) return found;
+  for (const GpuFacts& one : records.facts)
+    found.most_ctas = std::min(found.most_ctas, static_cast<int>(one.most_ctas));
+
+  DevicePlanFacts& plan = found.plan;
+  plan.ranks = static_cast<int>(n);
+  plan.devices = found.gpus;
+  plan.all_reach = found.leader_reaches;
+  plan.reproducible = records.reproducible;
+  plan.algorithms = records.algorithms;
+  RONDO_TRY(plan.wires, agree_on_wires(records.facts, found));
+  if (!found.one_owner || !wants_connections(plan)) return found;
+  found.shape = shape_of_connections(records.facts, stations);
+  found.shape.wires = plan.wires;
+  found.shape.pushes = found.shape.channels > 0 && found.gpus == plan.ranks &&
+                       plan.ranks <= cuda::kMostPushing && all_near(found.near) &&
+                       (plan.wires & bit_of(cuda::Wire::kLL)) != 0;
+  found.shape.meets = found.shape.channels > 0 && found.parties > 1 && found.gpus == plan.ranks &&
+                      plan.ranks <= cuda::kMostMeeting && all_near(found.near);
+  plan.may_push = found.shape.pushes;
+  plan.shared_bytes = found.shape.meets ? ConnectionLayout::kSharedStaging : 0;
+  plan.fewest_channels = 1;
+  for (const GpuFacts& one : records.facts)
+    plan.fewest_channels = std::max(plan.fewest_channels, static_cast<int>(one.fewest_ctas));
+  plan.fewest_channels = std::min(plan.fewest_channels, found.shape.channels);
+  plan.most_channels = found.shape.channels;
+  plan.slot_bytes = found.shape.slot_bytes;
+  return found;
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,63 @@
+// Neighbourhood: what ranks on GPUs of a host, in one process or several, agree on before they
+// share anything. A pure function of what every rank has told, so that all agree or refuse alike.
+//
+// First every rank tells its GpuFacts; then, knowing who lives where, its row of reach. Device
+// numbers say nothing between processes (CUDA_VISIBLE_DEVICES): a GPU's UUID does.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/process.h"
+#include "base/result.h"
+#include "collectives/gpu/channels/connection_layout.h"
+#include "collectives/planner/device_plan.h"
+
+namespace rondo::gpu {
+
+// As it travels.
+struct GpuFacts {
+  std::array<unsigned char, 16> uuid{};
+  std::int32_t resident_ctas = 0;  // of any connected kernel, on the whole device
+  std::int32_t fewest_ctas = 1, most_ctas = kNoCtaLimit;
+  // Protocols, as bits: allowed by NCCL_PROTO, or by what is known of this kind of device where all
+  // ranks are on one, and on several.
+  std::uint8_t wires_within = 0, wires_between = 0;
+  std::uint64_t buffer_bytes = 0;  // NCCL_BUFFSIZE; 0: not set
+};
+Result<GpuFacts> facts_of_device(int device, int fewest_ctas, int most_ctas);
+
+// Whether this rank's device may use the memory of each rank's. What it does not see, it does not
+// reach.
+Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFacts> all);
+
+// What calls over connections need of a device that plays so many ranks.
+ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations);
+
+struct Neighbourhood {
+  std::vector<int> party_of;  // by rank: its process, numbered in the order of first ranks
+  std::vector<int> gpu_of;    // by rank, numbered likewise
+  int parties = 1, gpus = 1;
+  Nearness near;                // by ranks
+  bool one_owner = false;       // no GPU is used by two processes
+  bool leader_reaches = true;   // rank 0's GPU and all others use each other's memory
+  std::string through_host;     // why all calls pass through the host; empty: they do not
+  int most_ctas = kNoCtaLimit;  // of a rank, that all of them allow
+  ConnectionShape shape;
+  DevicePlanFacts plan;  // most_channels is 0 where there are no connections
+};
+
+// The ranks' records, by rank.
+struct NeighbourRecords {
+  std::vector<ProcessId> processes;
+  std::vector<GpuFacts> facts;
+  std::vector<std::vector<std::byte>> reach;
+  bool reproducible = false;
+  AlgorithmFilter algorithms;
+};
+Result<Neighbourhood> agree_on_neighbourhood(const NeighbourRecords& records);
+
+}  // namespace rondo::gpu

@@ -1,0 +1,38 @@
+// Connections between ranks of several processes: each process gives the memory of its own ranks,
+// and maps that of their neighbours; words and slots of those that do not reach each other lie in
+// a memory file that all processes have mapped and registered with CUDA.
+//
+// By all processes of a communicator at once, over the sockets between them and the leader's.
+// Memory that a process cannot map after all (containers, a driver's refusal) makes its ranks
+// meet their neighbours on the host, and the log says so. Guarantees: every process fails or none
+// does; every wait ends with the patience. The caller lets all processes return before any kernel
+// runs. Cost: four messages a process and attempt.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/fd.h"
+#include "collectives/gpu/channels/device_connections.h"
+#include "collectives/gpu/process_board.h"
+#include "transport/socket/patience.h"
+#include "transport/socket/socket.h"
+
+namespace rondo::gpu {
+
+struct SharedConnectionsRequest {
+  ProcessBoard* board = nullptr;
+  // The leader's: one for each party; else: one, to the leader.
+  std::span<const net::Socket> sockets;
+  int party = 0;              // 0 leads
+  std::vector<int> party_of;  // by rank
+  std::vector<int> devices;   // by rank; -1: in another process
+  ConnectionShape shape;
+  Nearness near;
+  net::Patience patience;
+  HostsOfRanks hosts = {};  // where there are several; ranks of others are in no party (-1)
+};
+Result<std::unique_ptr<DeviceConnections>> share_connections(SharedConnectionsRequest request);
+
+}  // namespace rondo::gpu

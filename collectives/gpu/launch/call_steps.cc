@@ -1,0 +1,63 @@
+#include "collectives/gpu/launch/call_steps.h"
+
+#include <algorithm>
+
+namespace rondo::gpu {
+
+CallSteps::CallSteps(const CallRecord& record, int ranks, const cuda::StagingShape& staging)
+    : record_(record) {
+  switch (record.collective) {
+    case Collective::kReduceScatter:
+    case Collective::kScatter:
+      sent_ = ranks;
+      break;
+    case Collective::kAllGather:
+    case Collective::kGather:
+      received_ = ranks;
+      break;
+    case Collective::kAllToAll:
+      sent_ = received_ = ranks;
+      break;
+    default:
+      break;
+  }
+  // Elements that fit, in whole vectors where they are many: pieces then stay aligned.
+  constexpr std::uint64_t kRound = 64;
+  const auto fitting = [&](int segments) {
+    const std::uint64_t most =
+        staging.quarter() / (static_cast<std::uint64_t>(segments) * size_of(record.type));
+    return std::max<std::uint64_t>(most > kRound ? most / kRound * kRound : most, 1);
+  };
+  piece_ = fitting(std::max(sent_, received_));
+  if (record.count > piece_ && record.collective == Collective::kReduceScatter) {
+    // Reduced segments have one distance in all inputs, staged or not: so one at a time.
+    by_segment_ = true;
+    piece_ = fitting(1);
+  }
+  if (record.count == 0) return;
+  pieces_ = (record.count + piece_ - 1) / piece_;
+  size_ = by_segment_ ? pieces_ * static_cast<std::uint64_t>(ranks) : pieces_;
+}
+
+cuda::CallStep CallSteps::operator[](std::uint64_t number) const {
+  const std::uint64_t begin = number % pieces_ * piece_;
+  return {by_segment_ ? static_cast<std::int64_t>(number / pieces_) : -1, begin,
+          std::min(piece_, record_.count - begin)};
+}
+
+bool CallSteps::sends(int rank) const {
+  if (record_.count == 0 || record_.collective == Collective::kBarrier) return false;
+  const bool from_root =
+      record_.collective == Collective::kBroadcast || record_.collective == Collective::kScatter;
+  return !from_root || rank == record_.root;
+}
+
+bool CallSteps::receives(int rank, const cuda::CallStep& step) const {
+  if (record_.count == 0 || record_.collective == Collective::kBarrier) return false;
+  if (step.segment >= 0) return rank == step.segment;
+  const bool to_root =
+      record_.collective == Collective::kReduce || record_.collective == Collective::kGather;
+  return !to_root || rank == record_.root;
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,181 @@
+#include "collectives/gpu/launch/direct_launches.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/kernels.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+// Bytes of one buffer that keep a thread busy: 4 vectors of 16 bytes.
+constexpr std::uint64_t kBytesPerThread = 64;
+constexpr unsigned kWarp = 32;
+
+const void* at(const void* pointer, std::uint64_t bytes) {
+  return static_cast<const std::byte*>(pointer) + bytes;
+}
+void* at(void* pointer, std::uint64_t bytes) { return static_cast<std::byte*>(pointer) + bytes; }
+
+unsigned threads_of(const CallRecord& record) {
+  return cuda::is_heavy(record.type, record.op) ? cuda::kDirectHeavyThreads : cuda::kDirectThreads;
+}
+
+}  // namespace
+
+DirectLaunches::DirectLaunches(const GpuApi& api, int most_ctas, GpuStream stream)
+    : api_(api), most_ctas_(most_ctas), stream_(stream) {}
+
+Done DirectLaunches::launch(int kernel, unsigned threads, std::uint64_t bytes, int kinds,
+                            const void* arguments, std::size_t size) {
+  const bool meets = meeting_.devices > 1;
+  const auto devices = static_cast<std::uint64_t>(meeting_.devices);
+  const std::uint64_t wanted = std::max<std::uint64_t>(bytes / kBytesPerThread / devices, 1);
+  GpuLaunch launch;
+  launch.kernel = kernel;
+  launch.block =
+      static_cast<unsigned>(std::min<std::uint64_t>(threads, (wanted + kWarp - 1) / kWarp * kWarp));
+  const std::uint64_t ctas = (wanted + launch.block - 1) / launch.block * kinds;
+  const int most = meets ? std::min(most_ctas_, cuda::kMeetingCtas) : most_ctas_;
+  launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(ctas, 1, most));
+  launch.cooperative = meets;
+  launch.shared_bytes = meets ? cuda::kMeetingShared : 0;
+  launch.arguments = arguments;
+  launch.argument_bytes = size;
+  return check(api_.launch(launch, stream_), "a kernel launch");
+}
+
+Done DirectLaunches::reduce(const CallRecord& record, std::span<const Side> sides) {
+  const int n = static_cast<int>(sides.size());
+  cuda::ReduceArgs args{};
+  args.count = record.count;
+  args.sources = args.ranks = n;
+  args.segments = 1;
+  for (int r = 0; r < n; ++r) {
+    args.input[r] = sides[r].send;
+    args.scalar[r] = sides[r].scalar;
+    args.late_scalars |= static_cast<std::uint64_t>(sides[r].late_scalar) << r;
+  }
+  if (record.collective == Collective::kReduce) {
+    args.output[args.targets++] = sides[record.root].receive;
+  } else {
+    for (const Side& side : sides) args.output[args.targets++] = side.receive;
+  }
+  args.scattered = record.collective == Collective::kReduceScatter;
+  if (args.scattered) args.segments = n;
+  args.meeting = meeting_;
+  return launch(cuda::direct_kernel(record.type, record.op), threads_of(record),
+                record.count * size_of(record.type), args.segments, &args, sizeof(args));
+}
+
+Done DirectLaunches::divide(const CallRecord& record, void* at, int ranks) {
+  if (record.count == 0) return done();
+  cuda::ReduceArgs args{};
+  args.count = record.count;
+  args.sources = args.targets = args.segments = 1;
+  args.ranks = ranks;
+  args.input[0] = args.output[0] = at;
+  return launch(cuda::direct_kernel(record.type, RedOp::kAvg), threads_of(record),
+                record.count * size_of(record.type), 1, &args, sizeof(args));
+}
+
+Done DirectLaunches::stored_reduce(const CallRecord& record, const void* arguments, int kinds) {
+  const cuda::Stored<cuda::ReduceArgs> stored{static_cast<const cuda::ReduceArgs*>(arguments)};
+  return launch(cuda::stored_kernel(record.type, record.op), threads_of(record),
+                record.count * size_of(record.type), kinds, &stored, sizeof(stored));
+}
+
+Done DirectLaunches::stored_copy(std::uint64_t bytes, const void* arguments, int kinds) {
+  const cuda::Stored<cuda::CopyArgs> stored{static_cast<const cuda::CopyArgs*>(arguments)};
+  return launch(cuda::kStoredCopyKernel, cuda::kDirectThreads, bytes, kinds, &stored,
+                sizeof(stored));
+}
+
+Done DirectLaunches::begin_item(const void* from, std::uint64_t bytes) {
+  if (copies_.items == cuda::kMostCopies) RONDO_CHECK_OK(flush());
+  copies_.item[copies_.items++] = {from, bytes, static_cast<std::uint32_t>(copies_.all_targets), 0};
+  return done();
+}
+
+Done DirectLaunches::add_target(void* to) {
+  const cuda::CopyArgs::Item item = copies_.item[copies_.items - 1];
+  if (item.from == to || item.bytes == 0) return done();
+  if (by_driver_)
+    return check(api_.copy(to, item.from, item.bytes, GpuCopy::kAny, stream_), "cudaMemcpyAsync");
+  if (copies_.all_targets == cuda::kMostCopyTargets) {
+    RONDO_CHECK_OK(flush());
+    RONDO_CHECK_OK(begin_item(item.from, item.bytes));
+  }
+  copies_.target[copies_.all_targets++] = to;
+  ++copies_.item[copies_.items - 1].targets;
+  return done();
+}
+
+Done DirectLaunches::copy(const void* from, void* to, std::uint64_t bytes) {
+  RONDO_CHECK_OK(begin_item(from, bytes));
+  return add_target(to);
+}
+
+Done DirectLaunches::flush() {
+  cuda::CopyArgs args = copies_;
+  copies_.items = copies_.all_targets = 0;
+  std::uint64_t longest = 0;
+  int kept = 0;
+  for (int i = 0; i < args.items; ++i) {
+    if (args.item[i].targets == 0) continue;
+    longest = std::max(longest, args.item[i].bytes);
+    args.item[kept++] = args.item[i];
+  }
+  args.items = kept;
+  if (kept == 0) return done();
+  args.meeting = meeting_;
+  return launch(cuda::kCopyKernel, cuda::kDirectThreads, longest, kept, &args, sizeof(args));
+}
+
+Done DirectLaunches::collective(const CallRecord& record, std::span<const Side> sides) {
+  const int n = static_cast<int>(sides.size());
+  const std::uint64_t bytes = record.count * size_of(record.type);
+  if (bytes == 0) return done();
+  const auto sends = [&](int rank) { return (senders_ >> rank & 1) != 0; };
+  const auto copy_to_all = [&](int from, std::uint64_t to_offset) -> Done {
+    if (!sends(from)) return done();
+    RONDO_CHECK_OK(begin_item(sides[from].send, bytes));
+    for (const Side& side : sides) RONDO_CHECK_OK(add_target(at(side.receive, to_offset)));
+    return done();
+  };
+  switch (record.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+    case Collective::kReduceScatter:
+      if (n == 1 && record.op != RedOp::kPreMulSum)
+        return copy(sides[0].send, sides[0].receive, bytes);
+      return reduce(record, sides);
+    case Collective::kBroadcast:
+      return copy_to_all(record.root, 0);
+    case Collective::kAllGather:
+      for (int r = 0; r < n; ++r) RONDO_CHECK_OK(copy_to_all(r, r * bytes));
+      return done();
+    case Collective::kAllToAll:
+      for (int s = 0; s < n; ++s)
+        for (int t = 0; sends(s) && t < n; ++t)
+          RONDO_CHECK_OK(
+              copy(at(sides[s].send, t * bytes), at(sides[t].receive, s * bytes), bytes));
+      return done();
+    case Collective::kGather:
+      for (int r = 0; r < n; ++r)
+        if (sends(r))
+          RONDO_CHECK_OK(copy(sides[r].send, at(sides[record.root].receive, r * bytes), bytes));
+      return done();
+    case Collective::kScatter:
+      for (int r = 0; sends(record.root) && r < n; ++r)
+        RONDO_CHECK_OK(copy(at(sides[record.root].send, r * bytes), sides[r].receive, bytes));
+      return done();
+    case Collective::kBarrier:
+      return done();
+    default:
+      return fail(Status::kInternalError, "{} is no collective of a device",
+                  name(record.collective));
+  }
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,55 @@
+// HostStream: a queue of work and the thread that does it in order. What a CUDA stream is to a GPU.
+//
+// Guarantees: work runs in the order of submit(); synchronize() returns when all that was submitted
+// before it is done, with the first error since the last synchronize(); destruction drains the
+// queue. Cost: a mutex and perhaps a wake-up per submit; nothing of it is in a communicator's
+// inline path. A forked child has no thread: submit() then fails.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "base/result.h"
+#include "base/thread.h"
+#include "collectives/communicator/completion.h"
+
+namespace rondo {
+
+class HostStream {
+ public:
+  static Result<std::unique_ptr<HostStream>> open();
+  ~HostStream();
+  HostStream(const HostStream&) = delete;
+  HostStream& operator=(const HostStream&) = delete;
+
+  Done submit(std::function<Done()> work);
+  // Finishes `completion` once all that was submitted before is done, with the first error since
+  // the last record().
+  Done record(std::shared_ptr<Completion> completion);
+  Done synchronize();
+  Done first_error() const;  // what synchronize() would return, kept
+  bool idle() const;         // everything submitted is done
+  // Whether the caller is the thread of some stream: then the program computes beside it.
+  static bool serves_here();
+  bool on_this_thread() const { return thread_.is_this_thread(); }
+
+ private:
+  HostStream();
+  void serve();
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_arrived_, work_done_;
+  std::deque<std::function<Done()>> queue_;
+  std::uint64_t submitted_ = 0, finished_ = 0;
+  Done first_error_;
+  Done error_to_record_;  // of the serving thread alone
+  bool closing_ = false;
+  std::uint32_t made_in_;
+  Thread thread_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,314 @@
+#include "collectives/planner/device_plan.h"
+
+#include <algorithm>
+#include <cctype>
+#include <span>
+#include <string>
+
+#include "kernels/algorithms/hung_tree.h"
+#include "kernels/cuda/direct_args.h"
+#include "kernels/cuda/multicast_args.h"
+#include "kernels/cuda/pushed_args.h"
+
+namespace rondo::gpu {
+namespace {
+
+using cuda::Wire;
+
+// Measured promises of hardware; see tests/gpu/probe for how.
+struct WholeLines {
+  int capability;
+  LinePath path;
+  const char* evidence;
+};
+// None yet: LL128 runs only where NCCL_PROTO asks for it.
+constexpr std::span<const WholeLines> kWholeLines;
+
+// Bytes up to which a call goes over LL, and over LL128 where that is allowed; bytes for which
+// another channel is worth its start; the least that a chain cuts its data into, so that its links
+// work at once.
+constexpr std::uint64_t kLLUpTo = 64 << 10;
+constexpr std::uint64_t kLL128UpTo = 4 << 20;
+constexpr std::uint64_t kBytesPerChannel[cuda::kWires] = {128 << 10, 8 << 10, 32 << 10};
+constexpr std::uint64_t kSmallestChunk = 8 << 10;
+constexpr std::uint64_t kChunksOfAChain = 8;
+// Between devices that reach each other: bytes (of a block) up to which data are pushed, and up to
+// which direct kernels share the work; bytes for which another CTA of pushed lines is worth it.
+// Where direct kernels cannot share it (several processes), the next best are the hops of a tree:
+// then lines are pushed until this rank's, to all others together, are so many bytes.
+constexpr std::uint64_t kPushUpTo = 32 << 10;
+constexpr std::uint64_t kPushToAllUpTo = 256 << 10;
+constexpr std::uint64_t kMeetUpTo = 4 << 20;
+// Where several processes share the work on staging: from this size on, as LL is no longer used.
+constexpr std::uint64_t kShareFrom = kLLUpTo;
+constexpr std::uint64_t kBytesPerPushingCta = 2 << 10;
+// Where processes share devices: up to this size one kernel on rank 0's does everything, if it can.
+constexpr std::uint64_t kLedUpTo = 32 << 10;
+// Through multicast memory: bytes of a block for which another CTA is worth it.
+constexpr std::uint64_t kBytesPerMulticastCta = 16 << 10;
+// Up to this size the number of steps decides: trees.
+constexpr std::uint64_t kTreeUpTo = 256 << 10;
+constexpr std::uint64_t kBytesPerThread = 64;
+
+bool has_ring(Collective which) {
+  return which >= Collective::kAllReduce && which <= Collective::kReduceScatter;
+}
+// A root with many neighbours in the trees reduces along the ring.
+bool has_tree(const DevicePlanFacts& facts, const CallRecord& record) {
+  return record.collective == Collective::kAllReduce ||
+         record.collective == Collective::kBroadcast ||
+         (record.collective == Collective::kReduce && hung_tree_takes(record.root, facts.ranks));
+}
+bool reduces(Collective which) {
+  return which == Collective::kAllReduce || which == Collective::kReduce ||
+         which == Collective::kReduceScatter;
+}
+
+bool allows(const DevicePlanFacts& facts, const CallRecord& record, Algorithm algorithm) {
+  return facts.algorithms.allows(record.collective, algorithm) &&
+         !((record.excluded() >> static_cast<int>(algorithm)) & 1);
+}
+
+bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record) {
+  // Copies between devices that do not reach each other are the driver's; sums have nobody.
+  return (facts.all_reach || !reduces(record.collective)) &&
+         (allows(facts, record, Algorithm::kOneShot) ||
+          allows(facts, record, Algorithm::kTwoShot) || allows(facts, record, Algorithm::kDirect));
+}
+
+// One-shot all-reduce and all-gather, over lines of LL.
+bool may_push(const DevicePlanFacts& facts, const CallRecord& record) {
+  if (!facts.may_push || (facts.wires & bit_of(Wire::kLL)) == 0) return false;
+  if (record.collective == Collective::kAllReduce)
+    return allows(facts, record, Algorithm::kOneShot);
+  return record.collective == Collective::kAllGather && allows(facts, record, Algorithm::kDirect);
+}
+// Every part reduced by one device that reads all and writes all; the others are direct, too.
+bool allows_meeting(const DevicePlanFacts& facts, const CallRecord& record) {
+  // A barrier is no kernel: one stream waits for all others.
+  if (record.collective == Collective::kBarrier) return false;
+  if (record.collective == Collective::kAllReduce)
+    return allows(facts, record, Algorithm::kTwoShot);
+  return !has_ring(record.collective) || allows(facts, record, Algorithm::kDirect);
+}
+
+// Sums by a switch come in no order, and only where they have reduce.h's bits.
+bool may_multicast(const DevicePlanFacts& facts, const CallRecord& record) {
+  if ((facts.multicast >> static_cast<int>(record.collective) & 1) == 0) return false;
+  if (!reduces(record.collective)) return true;
+  return !facts.reproducible && cuda::multicast_sums(record.type, record.op);
+}
+
+DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record) {
+  const std::uint64_t width = size_of(record.type), bytes = record.count * width;
+  const int most = std::clamp(facts.most_channels, 1, cuda::kMulticastCtas);
+  DevicePlan plan;
+  plan.multicast = true;
+  plan.channels = static_cast<int>(std::clamp<std::uint64_t>(bytes / kBytesPerMulticastCta, 1,
+                                                             static_cast<std::uint64_t>(most)));
+  plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
+  plan.threads = cuda::kMulticastThreads;
+  return plan;
+}
+
+bool may_meet(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.may_meet && allows_meeting(facts, record);
+}
+// On staging. Factors of PreMulSum are known to their own process only.
+bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
+  const bool one_block = record.collective == Collective::kAllReduce ||
+                         record.collective == Collective::kReduce ||
+                         record.collective == Collective::kBroadcast;
+  const std::uint64_t blocks = one_block ? 1 : static_cast<std::uint64_t>(facts.ranks);
+  return facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum &&
+         record.count <= facts.shared_bytes / size_of(record.type) / blocks &&
+         allows_meeting(facts, record);
+}
+
+DevicePlan met_plan(const CallRecord& record) {
+  DevicePlan plan;
+  plan.met = true;
+  plan.algorithm =
+      record.collective == Collective::kAllReduce ? Algorithm::kTwoShot : Algorithm::kDirect;
+  return plan;
+}
+
+DevicePlan shared_plan(const CallRecord& record) {
+  DevicePlan plan = met_plan(record);
+  plan.staged = true;
+  return plan;
+}
+
+DevicePlan pushed_plan(const DevicePlanFacts& facts, const CallRecord& record) {
+  constexpr std::uint64_t kWarp = 32;
+  const std::uint64_t width = size_of(record.type), bytes = record.count * width;
+  DevicePlan plan;
+  plan.pushed = true;
+  plan.wire = Wire::kLL;
+  plan.algorithm =
+      record.collective == Collective::kAllReduce ? Algorithm::kOneShot : Algorithm::kDirect;
+  const auto most =
+      static_cast<std::uint64_t>(std::clamp(facts.most_channels, 1, cuda::kPushingCtas));
+  const std::uint64_t ctas = std::clamp<std::uint64_t>(bytes / kBytesPerPushingCta, 1, most);
+  plan.channels = static_cast<int>(ctas);
+  plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
+  plan.per_round = cuda::kPushLines * cuda::kLineData / width;
+  // A warp more than there are lines for, which tells the hosts.
+  const std::uint64_t lines = bytes / ctas / cuda::kLineData;
+  plan.threads = static_cast<unsigned>(
+      std::min<std::uint64_t>((lines + kWarp) / kWarp * kWarp + kWarp, cuda::kPushThreads));
+  return plan;
+}
+
+Done nothing_left(const DevicePlanFacts& facts, const CallRecord& record) {
+  return fail(Status::kInvalidUsage,
+              "No algorithm/protocol available for function {} with datatype {} on CUDA devices."
+              "{}{}",
+              name(record.collective), name(record.type),
+              facts.reproducible ? " RONDO_REPRODUCIBLE=1 needs devices that reach each other's "
+                                   "memory, and an NCCL_ALGO that allows direct."
+                                 : "",
+              facts.most_channels == 0 ? " The devices have no room for connections." : "");
+}
+
+Wire wire_for(std::uint8_t allowed, std::uint64_t bytes) {
+  const auto allows = [&](Wire wire) { return (allowed & bit_of(wire)) != 0; };
+  if (allows(Wire::kLL) && bytes <= kLLUpTo) return Wire::kLL;
+  if (allows(Wire::kLL128) && bytes <= kLL128UpTo) return Wire::kLL128;
+  if (allows(Wire::kSimple)) return Wire::kSimple;
+  return allows(Wire::kLL128) ? Wire::kLL128 : Wire::kLL;
+}
+
+// Threads of a CTA whose verbs move so many bytes.
+unsigned threads_for(const CallRecord& record, std::uint64_t chunk_bytes, int groups) {
+  constexpr unsigned kWarp = 32, kService = cuda::kServiceWarps * kWarp;
+  const auto all = static_cast<unsigned>(reduces(record.collective)
+                                             ? cuda::connected_threads(record.type, record.op)
+                                             : cuda::kConnectedThreads);
+  const std::uint64_t most = all / static_cast<unsigned>(groups) - kService;
+  const std::uint64_t wanted = (chunk_bytes / kBytesPerThread + kWarp - 1) / kWarp * kWarp;
+  const auto workers = std::clamp<std::uint64_t>(wanted, kWarp, most / kWarp * kWarp);
+  return static_cast<unsigned>(groups) * (kService + static_cast<unsigned>(workers));
+}
+
+}  // namespace
+
+bool lines_stay_whole(int capability, LinePath path) {
+  return std::any_of(kWholeLines.begin(), kWholeLines.end(), [&](const WholeLines& row) {
+    return row.capability == capability && row.path == path;
+  });
+}
+
+bool wants_connections(const DevicePlanFacts& facts) {
+  if (facts.ranks < 2) return false;
+  if (facts.devices > 1) return true;
+  for (int c = static_cast<int>(Collective::kAllReduce);
+       c <= static_cast<int>(Collective::kReduceScatter); ++c) {
+    CallRecord record;
+    record.collective = static_cast<Collective>(c);
+    if (!allows_direct(facts, record)) return true;
+  }
+  return false;
+}
+
+Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record) {
+  DevicePlan plan;
+  const bool direct = allows_direct(facts, record);
+  const bool ordered = facts.reproducible && reduces(record.collective);
+  if (facts.ranks == 1) return plan;
+  if (may_multicast(facts, record)) return multicast_plan(facts, record);
+  const bool meets = may_meet(facts, record), pushes = may_push(facts, record);
+  const bool shares = may_share(facts, record);
+  const std::uint64_t width = size_of(record.type);
+  const std::uint64_t bytes = record.count * width;
+  if (facts.composes && has_ring(record.collective) && (!facts.all_reach || bytes > kLedUpTo)) {
+    plan.composed = true;
+    return plan;
+  }
+  const std::uint64_t to_all = bytes * static_cast<std::uint64_t>(facts.ranks - 1);
+  if (pushes && (bytes <= kPushUpTo || (!meets && to_all <= kPushToAllUpTo)))
+    return pushed_plan(facts, record);
+  if (meets && (ordered || bytes <= kMeetUpTo || !has_ring(record.collective)))
+    return met_plan(record);
+  if (shares && (ordered || bytes > kShareFrom || !has_ring(record.collective)))
+    return shared_plan(record);
+  if (!has_ring(record.collective)) return plan;
+  if (direct && (facts.devices == 1 || ordered)) return plan;
+
+  const bool room = facts.most_channels > 0 && !ordered;
+  const bool ring = room && allows(facts, record, Algorithm::kRing);
+  const bool tree = room && allows(facts, record, Algorithm::kTree) && has_tree(facts, record);
+  if (!ring && !tree) {
+    if (meets) return met_plan(record);
+    if (shares) return shared_plan(record);
+    if (pushes) return pushed_plan(facts, record);
+    if (direct) return plan;
+    return nothing_left(facts, record).error();
+  }
+  plan.connected = true;
+  plan.algorithm = tree && (!ring || bytes <= kTreeUpTo) ? Algorithm::kTree : Algorithm::kRing;
+  plan.wire = wire_for(facts.wires, bytes);
+  plan.bulk = facts.bulk && plan.wire == Wire::kSimple && !reduces(record.collective);
+  const std::uint64_t worth = kBytesPerChannel[static_cast<int>(plan.wire)];
+  plan.channels = static_cast<int>(
+      std::clamp<std::uint64_t>(bytes / worth, static_cast<std::uint64_t>(facts.fewest_channels),
+                                static_cast<std::uint64_t>(facts.most_channels)));
+  plan.groups =
+      plan.algorithm == Algorithm::kTree && record.collective == Collective::kAllReduce ? 2 : 1;
+
+  const std::uint64_t grain = kLineBytes / width;
+  plan.grain = static_cast<std::uint32_t>(grain);
+  const std::uint64_t whole = cuda::slot_data_of(plan.wire, facts.slot_bytes);
+  const std::uint64_t of_channel = bytes / static_cast<std::uint64_t>(plan.channels);
+  const auto n = static_cast<std::uint64_t>(facts.ranks);
+  // A round of the ring is a chunk for every rank, one of the trees a chunk for each of the two.
+  const bool circles =
+      plan.algorithm == Algorithm::kRing && record.collective == Collective::kAllReduce;
+  const std::uint64_t parts = circles ? n : plan.algorithm == Algorithm::kTree ? 2 : 1;
+  std::uint64_t chunk = whole;
+  if (!circles)
+    chunk =
+        std::clamp(of_channel / kChunksOfAChain / parts, std::min(kSmallestChunk, whole), whole);
+  const std::uint64_t elements = std::max<std::uint64_t>(chunk / width / grain * grain, grain);
+  plan.per_round = elements * parts;
+  plan.threads = threads_for(record, std::min(elements * width, of_channel / parts), plan.groups);
+  return plan;
+}
+
+Result<std::uint8_t> parse_protocols(std::string_view text, std::uint8_t unnamed) {
+  std::string rest;
+  for (const char c : text)
+    if (!std::isspace(static_cast<unsigned char>(c)))
+      rest += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (rest.empty()) return unnamed;
+  if (rest.find_first_of(":;") != std::string::npos)
+    return fail(Status::kInvalidUsage,
+                "NCCL_PROTO is '{}': between GPUs one list counts for all functions, such as "
+                "'simple,ll'",
+                text);
+  const bool excludes = rest.front() == '^';
+  std::uint8_t named = 0;
+  for (std::size_t at = excludes ? 1 : 0; at <= rest.size();) {
+    const std::size_t comma = std::min(rest.find(',', at), rest.size());
+    const std::string one = rest.substr(at, comma - at);
+    at = comma + 1;
+    if (one == "simple") {
+      named |= bit_of(Wire::kSimple);
+    } else if (one == "ll") {
+      named |= bit_of(Wire::kLL);
+    } else if (one == "ll128") {
+      named |= bit_of(Wire::kLL128);
+    } else {
+      return fail(Status::kInvalidUsage,
+                  "NCCL_PROTO is '{}', and '{}' is no protocol: use simple, ll and ll128", text,
+                  one);
+    }
+  }
+  const auto allowed = static_cast<std::uint8_t>(excludes ? unnamed & ~named : named);
+  if (allowed == 0)
+    return fail(Status::kInvalidUsage,
+                "NCCL_PROTO is '{}', which leaves no protocol: allow simple, ll or ll128", text);
+  return allowed;
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,86 @@
+// DevicePlan: how a collective runs whose ranks live on CUDA devices. A pure function of what the
+// ranks agreed on and of the call's record.
+//
+// Ranks of one device meet in one kernel without waits (direct) unless NCCL_ALGO asks for an
+// algorithm over connections. Several devices that reach each other push small calls into each
+// other's memory (pushed), or share a direct kernel's work (met), on staging where they are of
+// several processes; larger ones, and devices that do not reach each other, use rings and trees
+// over the five collectives that have them; where processes share devices, so do one rank of each
+// device, for all others (composed). Where it is asked for, sums and all-gathers go through
+// multicast memory (NVLS). Thresholds are a table (device_plan.cc), unmeasured so far.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "collectives/planner/algorithm_filter.h"
+#include "kernels/cuda/connected_args.h"
+#include "kernels/cuda/direct_args.h"
+
+namespace rondo::gpu {
+
+constexpr std::uint8_t bit_of(cuda::Wire wire) {
+  return static_cast<std::uint8_t>(1 << static_cast<int>(wire));
+}
+// What needs no promise of the hardware.
+inline constexpr std::uint8_t kUsualWires = bit_of(cuda::Wire::kSimple) | bit_of(cuda::Wire::kLL);
+
+// Whether lines of 128 bytes are known to arrive whole, by measurement, in the memory of devices of
+// this compute capability (90) over this path.
+enum class LinePath : std::uint8_t { kWithinDevice, kBetweenDevices };
+bool lines_stay_whole(int capability, LinePath path);
+
+// NCCL's most CTAs of a rank. Where kernels do not wait for each other, it limits nothing.
+inline constexpr int kNoCtaLimit = 64;
+// Unless the program says otherwise: channels that connections are made for, bytes of a slot.
+inline constexpr int kUsualChannels = 16;
+inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
+
+struct DevicePlanFacts {
+  int ranks = 1;
+  int devices = 1;
+  bool bulk = false;           // copies of Simple in bulk: RONDO_GPU_BULK, where the devices can
+  bool may_meet = false;       // devices that reach each other can share a direct kernel's work
+  bool may_push = false;       // each has one rank, with staging for lines that all others push
+  bool composes = false;       // processes share some of several devices (composition.h)
+  std::uint8_t multicast = 0;  // bit Collective: through multicast memory where it can
+  // Devices of several processes, each with one rank, can share a direct kernel's work on staging
+  // of so many bytes for a rank's input, and as many for its output; 0: they cannot.
+  std::uint64_t shared_bytes = 0;
+  bool all_reach = true;  // every device reaches every other one's memory
+  bool reproducible = false;
+  AlgorithmFilter algorithms;
+  std::uint8_t wires = kUsualWires;            // allowed by NCCL_PROTO: bit Wire
+  int fewest_channels = 1, most_channels = 0;  // 0: no connections
+  std::uint64_t slot_bytes = 0;                // of Simple
+};
+
+struct DevicePlan {
+  bool connected = false;  // else the direct kernels,
+  bool met = false;        // whose work several devices share,
+  bool staged = false;     // on staging, since they are of several processes,
+  bool pushed = false;     // or pushed lines,
+  bool composed = false;   // or calls of each device's ranks, and of one rank of each,
+  bool multicast = false;  // or multicast memory
+  bool bulk = false;       // of a connected copy
+  Algorithm algorithm = Algorithm::kRing;
+  cuda::Wire wire = cuda::Wire::kSimple;
+  int channels = 1;
+  int groups = 1;
+  std::uint64_t per_round = 0;  // elements, of a channel
+  std::uint32_t grain = 1;      // elements
+  unsigned threads = 0;         // of a CTA
+
+  bool one_launch() const { return !connected && !met && !pushed && !composed && !multicast; }
+};
+
+// Whether any call may run over connections: then they must be made.
+bool wants_connections(const DevicePlanFacts& facts);
+Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record);
+
+// NCCL_PROTO: "simple,ll,ll128" in any case, or what is left out after "^" of those that `unnamed`
+// allows. Bits by Wire. Fails on any other name, and where nothing is left.
+Result<std::uint8_t> parse_protocols(std::string_view text, std::uint8_t unnamed = kUsualWires);
+
+}  // namespace rondo::gpu

@@ -1,0 +1,217 @@
+#include "collectives/planner/explain.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "collectives/host/fusion.h"
+#include "collectives/planner/tuning.h"
+
+namespace rondo {
+namespace {
+
+std::uint64_t bytes_of(const CallRecord& record) { return record.count * size_of(record.type); }
+
+bool goes_as_messages(const PlanFacts& facts, const CallRecord& record) {
+  return facts.hosts > 1 &&
+         (record.collective == Collective::kAllToAll || record.collective == Collective::kGather ||
+          record.collective == Collective::kScatter);
+}
+
+const char* order_text(Order order) {
+  constexpr const char* kTexts[] = {
+      "nothing is reduced",
+      "balanced tree over the ranks: the same bits whatever the algorithm",
+      "around the ring: bits depend on the algorithm",
+      "along two trees: bits depend on the algorithm",
+      "balanced tree over hosts of balanced trees over the ranks of each",
+      "around the hosts, of balanced trees over the ranks of each: bits depend on the algorithm"};
+  return kTexts[static_cast<int>(order)];
+}
+
+Order order_of(Algorithm algorithm, Collective collective) {
+  for (const AlgorithmRow& row : kAlgorithms)
+    if (row.algorithm == algorithm && row.collective == collective) return row.order;
+  return Order::kNone;
+}
+
+std::string left_out(const PlanFacts& facts, Collective collective) {
+  std::string names;
+  const auto exists = [&](Algorithm algorithm) {
+    return std::any_of(std::begin(kAlgorithms), std::end(kAlgorithms), [&](const auto& row) {
+      return row.algorithm == algorithm && row.collective == collective;
+    });
+  };
+  for (int a = 0; a < kAlgorithmCount; ++a) {
+    const auto algorithm = static_cast<Algorithm>(a);
+    if (!exists(algorithm) || facts.algorithms.allows(collective, algorithm)) continue;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name(algorithm));
+  }
+  return names;
+}
+
+// Why these connections, rather than shared memory that all read.
+std::string why_connected(const PlanFacts& facts, const CallRecord& record) {
+  std::string why = facts.hosts > 1
+                        ? fmt::format("{} hosts: data passes along connections", facts.hosts)
+                        : "NCCL_ALGO leaves nothing that reads peers directly";
+  if (facts.reproducible) return why + "; RONDO_REPRODUCIBLE=1 wants tree order";
+  const bool small = bytes_of(record) <= tuning::kTreeUpTo;
+  return why + fmt::format("; {} is {} {}: {}", bytes_text(bytes_of(record)),
+                           small ? "at most" : "above", bytes_text(tuning::kTreeUpTo),
+                           small ? "few steps decide" : "few bytes decide");
+}
+
+std::string why_direct(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+  const std::uint64_t limit = one_shot_limit(record.collective, facts.ranks);
+  if (limit == 0) return "the one algorithm for this collective within a host";
+  const bool small = bytes_of(record) <= limit;
+  std::string why =
+      fmt::format("{} is {} {}, the limit of one-shot at {} ranks", bytes_text(bytes_of(record)),
+                  small ? "at most" : "above", bytes_text(limit), facts.ranks);
+  if (small != (plan.algorithm == Algorithm::kOneShot))
+    why += ", but NCCL_ALGO leaves out the first choice";
+  return why;
+}
+
+std::string why_hierarchical(const PlanFacts& facts, Collective collective) {
+  const std::uint64_t from = tuning::hierarchical_from(collective);
+  return fmt::format(
+      "{} hosts: memory inside each, across by {} rank{} of each host; {}", facts.hosts,
+      facts.rails, facts.rails == 1 ? "" : "s",
+      from == ~std::uint64_t{0}
+          ? "NCCL_ALGO asks for it"
+          : fmt::format("from {} on fewer bytes between hosts decide", bytes_text(from)));
+}
+
+ExplainRow protocol_row(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+  ExplainRow row{"protocol", name(plan.protocol), ""};
+  switch (plan.protocol) {
+    case Protocol::kLine:
+      row.why = fmt::format("{} travel in the announcement itself (up to {} bytes, {} ranks)",
+                            bytes_text(bytes_of(record)), kPayloadBytes, tuning::kLineRanks);
+      break;
+    case Protocol::kLines:
+      row.why =
+          fmt::format("{} travel in cache lines beside the announcement (up to {} bytes, {} ranks)",
+                      bytes_text(bytes_of(record)), kBesideBytes, tuning::kLineRanks);
+      break;
+    case Protocol::kStaged:
+      row.why = fmt::format("by way of {} staging slots of {} each{}", kStagingSlots,
+                            bytes_text(tuning::kStagingBytes / kStagingSlots),
+                            plan.expose ? ", where buffers are not in place" : "");
+      break;
+    case Protocol::kMixed:
+      row.why = fmt::format(
+          "{} staging slots of {} a rank inside a host, slots of {} between hosts", kStagingSlots,
+          bytes_text(tuning::kStagingBytes / kStagingSlots), bytes_text(facts.link_slot_bytes));
+      break;
+    case Protocol::kSimple:
+      row.why = fmt::format("{} slots of {} a connection", tuning::kConnectionSlots,
+                            bytes_text(facts.connection_slot_bytes));
+      break;
+  }
+  return row;
+}
+
+// What NCCL_PROTO comes to: lines carry little, and memory carries what they cannot.
+std::string allowed_protocols_text(const PlanFacts& facts, const CallRecord& record) {
+  if (!facts.protocols.allows_lines(record.collective))
+    return "by NCCL_PROTO: no data in announcements (line, lines: LL and LL128 on the host)";
+  if (facts.protocols.of(record.collective) & ProtocolFilter::kSimple)
+    return "by NCCL_PROTO; on the host LL and LL128 are line and lines";
+  return fmt::format(
+      "by NCCL_PROTO; on the host LL and LL128 are line and lines, which hold {} bytes: what is "
+      "larger goes by memory",
+      kBesideBytes);
+}
+
+ExplainRow buffers_row(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+  if (plan.expose)
+    return {"buffers", facts.one_process ? "in place" : "in place where peers can map them",
+            fmt::format("{} or more: peers use the callers' own buffers (threads; ncclMemAlloc)",
+                        bytes_text(tuning::kExposeFrom))};
+  return {"buffers", "copied",
+          record.op == RedOp::kPreMulSum
+              ? "peers must see scaled inputs"
+              : fmt::format("below {} a copy costs less than one more wait",
+                            bytes_text(tuning::kExposeFrom))};
+}
+
+}  // namespace
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024 || bytes % 1024 != 0) return fmt::format("{} bytes", bytes);
+  int unit = -1;
+  while (unit < 3 && bytes % 1024 == 0) bytes /= 1024, ++unit;
+  return fmt::format("{} {}", bytes, kUnits[unit]);
+}
+
+std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record) {
+  std::vector<ExplainRow> rows;
+  rows.push_back({"call", to_string(record),
+                  fmt::format("{} ranks on {} host{}, {}", facts.ranks, facts.hosts,
+                              facts.hosts == 1 ? "" : "s",
+                              facts.one_process ? "threads of one process" : "processes")});
+  if (facts.ranks == 1) {
+    rows.push_back({"algorithm", "none", "one rank: a copy"});
+    return rows;
+  }
+  if (record.collective == Collective::kReduceScatterV) {
+    rows.push_back({"algorithm", "reduces", "one a part, each as `rondo explain reduce` says"});
+    return rows;
+  }
+  if (is_vector(record.collective)) {
+    rows.push_back({"algorithm", "messages",
+                    "one send and one receive a pair, empty ones too, announced as one call"});
+    return rows;
+  }
+  if (goes_as_messages(facts, record)) {
+    rows.push_back({"algorithm", "messages", "between hosts: one send and one receive a pair"});
+    return rows;
+  }
+  const Result<Plan> made = make_plan(facts, record);
+  if (!made.ok()) {
+    rows.push_back({"refused", "", made.error().text});
+    return rows;
+  }
+  const Plan& plan = *made;
+  const bool connected = plan.protocol == Protocol::kSimple;
+  const bool hierarchical = plan.protocol == Protocol::kMixed;
+  rows.push_back({"algorithm", std::string(name(plan.algorithm)),
+                  connected      ? why_connected(facts, record)
+                  : hierarchical ? why_hierarchical(facts, record.collective)
+                                 : why_direct(facts, record, plan)});
+  rows.push_back(protocol_row(facts, record, plan));
+  if (record.collective != Collective::kBarrier)
+    rows.push_back({"rounds", fmt::format("{}", plan.rounds.size()),
+                    fmt::format("of up to {} elements ({})", plan.rounds.per_round,
+                                bytes_text(plan.rounds.per_round * size_of(record.type)))});
+  const Order order = order_of(plan.algorithm, record.collective);
+  if (order != Order::kNone) rows.push_back({"order", "", order_text(order)});
+  if ((plan.protocol == Protocol::kStaged || hierarchical) &&
+      record.collective != Collective::kBarrier)
+    rows.push_back(buffers_row(facts, record, plan));
+  if (plan.stream_stores)
+    rows.push_back({"stores", "past the caches",
+                    fmt::format("results of {} or more leave the cache anyway",
+                                bytes_text(tuning::stream_stores_from(facts.shared_cache_bytes,
+                                                                      facts.ranks)))});
+  if (!connected && !hierarchical && is_fusable(facts, record))
+    rows.push_back({"in a group", "fused",
+                    fmt::format("with its neighbours of the same kind below {}",
+                                bytes_text(tuning::kFuseBelow))});
+  if (facts.protocols.of(record.collective) != ProtocolFilter::kAll)
+    rows.push_back({"allowed", protocol_names(facts.protocols.of(record.collective)),
+                    allowed_protocols_text(facts, record)});
+  if (const std::string out = left_out(facts, record.collective); !out.empty())
+    rows.push_back({"left out", out, "by NCCL_ALGO"});
+  if (facts.reproducible)
+    rows.push_back({"reproducible", "yes", "RONDO_REPRODUCIBLE=1: only tree order may run"});
+  if (facts.crowded)
+    rows.push_back({"waits", "yield early", "some host has more ranks than cores"});
+  return rows;
+}
+
+}  // namespace rondo

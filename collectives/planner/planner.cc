@@ -1,0 +1,231 @@
+#include "collectives/planner/planner.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "collectives/planner/tuning.h"
+#include "kernels/algorithms/hierarchical.h"
+#include "kernels/algorithms/hierarchical_reduce_scatter.h"
+#include "transport/connection.h"
+
+namespace rondo {
+namespace {
+
+// How many elements of a staging slot one element of a round takes (the texts' *_slot functions).
+std::uint64_t window_factor(Collective collective, int ranks) {
+  switch (collective) {
+    case Collective::kAllToAll:
+    case Collective::kReduceScatter:
+    case Collective::kScatter:
+      return static_cast<std::uint64_t>(ranks);
+    default:
+      return 1;
+  }
+}
+
+bool allowed(const PlanFacts& facts, const CallRecord& record, Algorithm algorithm) {
+  return facts.algorithms.allows(record.collective, algorithm) &&
+         !((record.excluded() >> static_cast<int>(algorithm)) & 1);
+}
+
+bool is_in_place_safe(Algorithm algorithm, Collective collective) {
+  for (const AlgorithmRow& row : kAlgorithms)
+    if (row.algorithm == algorithm && row.collective == collective) return row.in_place_safe;
+  return true;
+}
+
+// Elements per cache line: parts of a round begin on lines.
+std::uint64_t grain_of(DataType type) { return kLineBytes / size_of(type); }
+
+Rounds rounds_of(const PlanFacts& facts, const CallRecord& record, std::uint64_t window_bytes) {
+  const std::uint64_t grain = grain_of(record.type);
+  const std::uint64_t factor = window_factor(record.collective, facts.ranks);
+  std::uint64_t per_round = window_bytes / (factor * size_of(record.type));
+  if (per_round > grain) per_round = per_round / grain * grain;
+  per_round = std::clamp<std::uint64_t>(per_round, 1, std::max<std::uint64_t>(record.count, 1));
+  return {record.count, per_round, grain};
+}
+
+// Whether the data of a call travel with its announcement, and where they lie: kStaged if not.
+Protocol with_announcement(const PlanFacts& facts, const CallRecord& record) {
+  if (record.count > kBesideBytes || facts.ranks > tuning::kLineRanks ||
+      (record.flags & CallRecord::kFused) || !facts.protocols.allows_lines(record.collective))
+    return Protocol::kStaged;
+  const std::uint64_t bytes =
+      record.count * window_factor(record.collective, facts.ranks) * size_of(record.type);
+  if (bytes <= kPayloadBytes) return Protocol::kLine;
+  return bytes <= kBesideBytes ? Protocol::kLines : Protocol::kStaged;
+}
+
+// The first choice by size.
+Algorithm choose(const PlanFacts& facts, const CallRecord& record, std::uint64_t bytes) {
+  const bool one_shot = bytes <= one_shot_limit(record.collective, facts.ranks);
+  switch (record.collective) {
+    case Collective::kAllReduce:
+      return one_shot ? Algorithm::kOneShot : Algorithm::kTwoShot;
+    case Collective::kReduce:
+      return one_shot ? Algorithm::kOneShot : Algorithm::kDirect;
+    default:
+      return Algorithm::kDirect;
+  }
+}
+
+bool needs_primitives(const PlanFacts& facts, const CallRecord& record) {
+  const auto row_exists = [&](const AlgorithmRow& row) {
+    return row.collective == record.collective && row.verbs == Verbs::kPeerMemory &&
+           allowed(facts, record, row.algorithm);
+  };
+  return facts.hosts > 1 ||
+         std::none_of(std::begin(kAlgorithms), std::end(kAlgorithms), row_exists);
+}
+
+// The choice by size, or the other one where NCCL_ALGO or the call leaves out the first. One of
+// them is allowed (needs_primitives).
+Algorithm choose_allowed(const PlanFacts& facts, const CallRecord& record, std::uint64_t bytes) {
+  const Algorithm first = choose(facts, record, bytes);
+  if (allowed(facts, record, first)) return first;
+  if (first != Algorithm::kOneShot) return Algorithm::kOneShot;
+  return record.collective == Collective::kAllReduce ? Algorithm::kTwoShot : Algorithm::kDirect;
+}
+
+// Algorithms over connections, best first: few steps for small calls, few bytes for large ones.
+std::array<Algorithm, 3> primitives_choices(const PlanFacts& facts, const CallRecord& record) {
+  const std::uint64_t bytes = record.count * size_of(record.type);
+  if (facts.reproducible || bytes <= tuning::kTreeUpTo)
+    return {Algorithm::kRecursive, Algorithm::kTree, Algorithm::kRing};
+  return {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursive};
+}
+
+// Narrow floats are rounded at every hop along connections, so their bits depend on the algorithm.
+bool is_reproducible(const PlanFacts& facts, Order order, DataType type) {
+  const bool narrow = is_float(type) && size_of(type) < 4;
+  const bool tree = order == Order::kTree || (order == Order::kHostTree && facts.aligned_hosts);
+  return order == Order::kNone || (tree && !narrow);
+}
+
+// Whether the table has this algorithm for the call, and it may run it.
+bool may_run(const PlanFacts& facts, const CallRecord& record, Algorithm algorithm, Verbs verbs) {
+  return allowed(facts, record, algorithm) &&
+         std::any_of(std::begin(kAlgorithms), std::end(kAlgorithms), [&](const AlgorithmRow& row) {
+           return row.algorithm == algorithm && row.collective == record.collective &&
+                  row.verbs == verbs &&
+                  (!facts.reproducible || is_reproducible(facts, row.order, record.type));
+         });
+}
+
+// Of the larger side of a call.
+std::uint64_t hierarchical_bytes(const PlanFacts& facts, const CallRecord& record) {
+  const bool blocks = record.collective == Collective::kAllGather ||
+                      record.collective == Collective::kReduceScatter;
+  return (blocks ? facts.ranks : 1) * record.count * size_of(record.type);
+}
+
+// Several hosts: large calls hierarchically, unless hosts have one rank each; others only where
+// nothing else may run them.
+bool is_hierarchical(const PlanFacts& facts, const CallRecord& record) {
+  if (facts.hosts == 1 || !may_run(facts, record, Algorithm::kHierarchical, Verbs::kViews))
+    return false;
+  return (hierarchical_bytes(facts, record) >= tuning::hierarchical_from(record.collective) &&
+          facts.ranks > facts.hosts) ||
+         !make_primitives_plan(facts, record).ok();
+}
+
+// A barrier over hosts: everybody's token is in everybody's sum, whatever NCCL_ALGO says of sums.
+Result<Plan> barrier_plan(const PlanFacts& facts) {
+  PlanFacts free = facts;
+  free.algorithms = {};
+  free.reproducible = false;
+  return make_primitives_plan(free,
+                              {1, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1});
+}
+
+Plan views_plan(const PlanFacts& facts, const CallRecord& record) {
+  Plan plan;
+  plan.algorithm = Algorithm::kHierarchical;
+  plan.protocol = Protocol::kMixed;
+  plan.expose =
+      record.count * size_of(record.type) >= tuning::kExposeFrom && record.op != RedOp::kPreMulSum;
+  const std::uint64_t grain = grain_of(record.type);
+  std::uint64_t per_round = facts.slot_bytes / size_of(record.type);
+  if (record.collective == Collective::kReduceScatter)
+    per_round /= hierarchical_reduce_scatter_slot(facts.ranks, 1);
+  if (record.collective == Collective::kAllGather)
+    per_round /= hierarchical_all_gather_slot(facts.hosts, facts.rails, facts.largest_host, 1);
+  if (per_round > grain) per_round = per_round / grain * grain;
+  plan.rounds = {record.count, std::max<std::uint64_t>(per_round, 1), grain};
+  return plan;
+}
+
+}  // namespace
+
+const char* name(Protocol protocol) {
+  constexpr const char* kNames[] = {"line", "lines", "staged", "simple", "mixed"};
+  return kNames[static_cast<int>(protocol)];
+}
+
+std::uint64_t one_shot_limit(Collective collective, int ranks) {
+  const auto up_to = [&](const auto& rows) {
+    for (const auto& row : rows)
+      if (ranks <= row.ranks) return row.one_shot_up_to;
+    return std::uint64_t{0};
+  };
+  if (collective == Collective::kAllReduce) return up_to(tuning::kAllReduce);
+  return collective == Collective::kReduce ? up_to(tuning::kReduce) : 0;
+}
+
+Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
+  Plan plan;
+  const std::uint64_t bytes = record.count * size_of(record.type);
+  if (facts.hosts > 1 && record.collective == Collective::kBarrier) return barrier_plan(facts);
+  if (is_hierarchical(facts, record)) return views_plan(facts, record);
+  if (needs_primitives(facts, record)) return make_primitives_plan(facts, record);
+  plan.algorithm = choose_allowed(facts, record, bytes);
+  plan.in_place_safe = is_in_place_safe(plan.algorithm, record.collective);
+  const bool one_publication =
+      plan.algorithm == Algorithm::kOneShot || record.collective != Collective::kReduce;
+  if (plan.algorithm != Algorithm::kTwoShot && one_publication)
+    plan.protocol = with_announcement(facts, record);
+  if (plan.protocol != Protocol::kStaged) {
+    plan.rounds = {record.count, std::max<std::uint64_t>(record.count, 1), 1};
+    return plan;
+  }
+  plan.expose = bytes >= tuning::kExposeFrom && record.op != RedOp::kPreMulSum &&
+                !(record.flags & CallRecord::kFused);
+  // Ranks of one process always reach each other's buffers: then no window limits a round.
+  const bool always_exposed = facts.one_process && plan.expose && plan.in_place_safe;
+  const std::uint64_t window =
+      always_exposed ? ~std::uint64_t{0} >> 8
+                     : std::min(facts.slot_bytes, tuning::round_bytes(facts.core_cache_bytes));
+  plan.rounds = rounds_of(facts, record, window);
+  plan.stream_stores = bytes >= tuning::stream_stores_from(facts.shared_cache_bytes, facts.ranks);
+  return plan;
+}
+
+Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& record) {
+  Plan plan;
+  plan.protocol = Protocol::kSimple;
+  for (Algorithm algorithm : primitives_choices(facts, record)) {
+    if (!may_run(facts, record, algorithm, Verbs::kPrimitives)) continue;
+    plan.algorithm = algorithm;
+    const std::uint64_t grain = grain_of(record.type);
+    const std::uint64_t slot = facts.connection_slot_bytes / size_of(record.type) / grain * grain;
+    // A round of the ring is a slot for every rank, one of the trees a slot for each of the two.
+    const bool all_reduce = record.collective == Collective::kAllReduce;
+    std::uint64_t slots = 1;
+    if (algorithm == Algorithm::kRing && all_reduce) slots = facts.ranks;
+    if (algorithm == Algorithm::kTree) slots = 2;
+    plan.rounds = {record.count, slot * slots, grain};
+    return plan;
+  }
+  return fail(
+      Status::kInvalidUsage,
+      "No algorithm/protocol available for function {} with datatype {}.{}{}",
+      name(record.collective), name(record.type),
+      facts.algorithms.of(record.collective) == AlgorithmFilter::kAll && record.excluded() == 0
+          ? ""
+          : " NCCL_ALGO or algSelection leaves none that can run it here.",
+      facts.reproducible ? " RONDO_REPRODUCIBLE=1 allows only tree-ordered algorithms." : "");
+}
+
+}  // namespace rondo

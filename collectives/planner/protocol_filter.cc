@@ -1,0 +1,29 @@
+#include "collectives/planner/protocol_filter.h"
+
+#include <algorithm>
+
+namespace rondo {
+namespace {
+
+constexpr std::string_view kNames[] = {"simple", "ll", "ll128"};
+constexpr Vocabulary kProtocolWords{"protocol", kNames, {}};
+static_assert(kProtocolWords.all() == ProtocolFilter::kAll);
+
+}  // namespace
+
+Result<ProtocolFilter> parse_host_protocols(std::string_view text, std::string_view source) {
+  RONDO_TRY(const FunctionSets sets, parse_function_lists(text, source, kProtocolWords));
+  if (std::find(sets.begin(), sets.end(), 0) != sets.end())
+    return fail(Status::kInvalidUsage, "{}='{}' leaves no protocol: allow simple, ll or ll128",
+                source, text);
+  return ProtocolFilter{sets};
+}
+
+std::string protocol_names(std::uint8_t bits) {
+  std::string text;
+  for (std::size_t i = 0; i < std::size(kNames); ++i)
+    if ((bits >> i) & 1) text.append(text.empty() ? "" : ", ").append(kNames[i]);
+  return text;
+}
+
+}  // namespace rondo

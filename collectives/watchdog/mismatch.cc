@@ -1,0 +1,116 @@
+// Ranks that made different calls: which was the first, and how each of them called it.
+#include <algorithm>
+
+#include "collectives/communicator/communicator_state.h"
+#include "collectives/watchdog/fault_texts.h"
+#include "collectives/watchdog/peer_words.h"
+
+namespace rondo {
+namespace {
+
+// The counts of the calls that a rank's call `sequence` consists of; none where its list is gone.
+std::vector<std::uint64_t> counts_of(const CallRecord& record, const GroupList& list,
+                                     std::uint64_t sequence) {
+  if (!(record.flags & CallRecord::kFused)) return {record.count};
+  std::vector<std::uint64_t> counts;
+  if (HostAtomics::load_acquire(list.sequence) != sequence) return counts;
+  const std::uint32_t calls =
+      std::min<std::uint32_t>(HostAtomics::load_relaxed(list.calls), kMostGrouped);
+  for (std::uint32_t i = 0; i < calls; ++i)
+    counts.push_back(HostAtomics::load_relaxed(list.counts[i]));
+  HostAtomics::fence_seq_cst();
+  if (HostAtomics::load_relaxed(list.sequence) != sequence) counts.clear();
+  return counts;
+}
+
+// How a rank made the call in which it first differs: alone, or as call `at` of a group.
+std::string called(const CallRecord& record, const std::vector<std::uint64_t>& counts,
+                   std::size_t at) {
+  if (!(record.flags & CallRecord::kFused)) return to_string(record) + (at > 0 ? " alone" : "");
+  if (counts.empty()) return to_string(record);
+  CallRecord single = record;
+  single.flags &= static_cast<std::uint8_t>(~CallRecord::kFused);
+  if (at >= counts.size()) {
+    single.count = counts.back();
+    return fmt::format("{} as the last of {} grouped calls", to_string(single), counts.size());
+  }
+  single.count = counts[at];
+  return fmt::format("{} as number {} of {} grouped calls", to_string(single), at + 1,
+                     counts.size());
+}
+
+}  // namespace
+
+void CommunicatorState::on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs,
+                                    std::uint64_t number) {
+  std::uint64_t sequence = host.sequence;
+  CallRecord here = mine, there = theirs;
+  if (number != 0 && number < sequence) {  // data of an earlier call, which nobody took
+    const AnnounceLine& line = host.self().announcements[number % kAnnounceDepth];
+    if (HostAtomics::load_relaxed(line.sequence) == number) {
+      sequence = number;
+      here = load_record(line.record);
+    }
+  }
+  if (sequence != host.sequence) return raise_mismatch(peer, sequence, here, there);
+  if (!is_message(mine)) find_first_mismatch(local_of(peer), &sequence, &here, &there);
+  raise_mismatch(peer, sequence, here, there);
+}
+
+// In call `sequence` this rank and the peer did different things; where the records are equal, in
+// one before it.
+void CommunicatorState::raise_mismatch(int peer, std::uint64_t sequence, const CallRecord& here,
+                                       const CallRecord& there) {
+  const int local = local_of(peer);
+  const auto bytes = [](const CallRecord& record) { return record.count * size_of(record.type); };
+  std::string text;
+  if (is_message(here) && is_message(there) && here.collective != there.collective &&
+      bytes(here) != bytes(there)) {
+    text = fault_texts::different_sizes(rank, here, peer, there);
+  } else if (here == there) {
+    const std::string when = local >= 0 ? fmt::format("more than {} calls ago", kAnnounceDepth)
+                                        : fmt::format("before call {}", sequence);
+    text = fault_texts::different_calls_before(when, rank, peer);
+  } else {
+    const std::string which = is_message(here) ? "" : fmt::format("in call {}, ", sequence);
+    std::vector<std::uint64_t> ours = counts_of(here, *host.self().group, sequence), others;
+    if (local >= 0) others = counts_of(there, *host.peers[local].group, sequence);
+    std::size_t at = 0;
+    CallRecord alike = there;
+    alike.count = here.count;
+    alike.flags = static_cast<std::uint8_t>((there.flags & ~CallRecord::kFused) |
+                                            (here.flags & CallRecord::kFused));
+    if (alike == here)
+      while (at < ours.size() && at < others.size() && ours[at] == others[at]) ++at;
+    text = fault_texts::different_calls(which, {rank, called(here, ours, at)},
+                                        {peer, called(there, others, at)},
+                                        ((here.flags | there.flags) & CallRecord::kFused) != 0);
+  }
+  Fault mismatch = make_fault(Status::kInvalidUsage, peer, std::move(text));
+  mismatch.sequence = sequence;
+  mismatch.own = here;
+  mismatch.other = there;
+  raise(std::move(mismatch));
+}
+
+// Among the calls that both rings still hold: the oldest in which this rank and the peer differ.
+void CommunicatorState::find_first_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,
+                                            CallRecord* theirs) const {
+  const std::uint64_t newest = host.sequence;
+  const std::uint64_t oldest = newest >= kAnnounceDepth ? newest - kAnnounceDepth + 1 : 1;
+  for (std::uint64_t q = oldest; local >= 0 && q <= newest; ++q) {
+    const AnnounceLine& here = host.self().announcements[q % kAnnounceDepth];
+    const AnnounceLine& there = host.peers[local].announcements[q % kAnnounceDepth];
+    if (HostAtomics::load_acquire(here.sequence) != q ||
+        HostAtomics::load_acquire(there.sequence) != q)
+      continue;
+    const CallRecord own = load_record(here.record), other = load_record(there.record);
+    if (own == other || HostAtomics::load_acquire(there.sequence) != q) continue;
+    *sequence = q;
+    *mine = own;
+    *theirs = other;
+    return;
+  }
+}
+
+}  // namespace rondo

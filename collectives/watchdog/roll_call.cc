@@ -1,0 +1,255 @@
+#include "collectives/watchdog/roll_call.h"
+
+#include <fmt/core.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/log.h"
+#include "collectives/watchdog/fault_message.h"
+#include "collectives/watchdog/fault_texts.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr std::int64_t kReportNs = 5'000'000;
+constexpr std::int64_t kQuietNs = 300'000'000;    // in vain, until rank 0's end is to blame
+constexpr std::int64_t kVerdictNs = 500'000'000;  // that a verdict may take
+constexpr std::int64_t kWarnNs = 60'000'000'000;
+constexpr std::size_t kCallsAtOnce = 200;
+constexpr std::size_t kMostUntold = Judge::kWindow / 2;
+constexpr auto kLastWords = std::chrono::milliseconds(500);
+constexpr auto kNap = std::chrono::microseconds(50);
+
+// First bytes of messages.
+enum Kind : std::uint8_t { kFault = 1, kReport = 2, kLeaves = 3 };
+
+struct ReportHead {
+  std::uint64_t kind = kReport;
+  std::uint64_t first = 0;  // number of the first of the calls behind this
+  Standing standing;
+};
+static_assert(sizeof(ReportHead) + kCallsAtOnce * sizeof(CallRecord) <=
+              RemoteLinks::kMostControlBytes);
+
+std::vector<std::byte> encode_report(const ReportHead& head, std::span<const CallRecord> calls) {
+  std::vector<std::byte> message(sizeof(head) + calls.size_bytes());
+  std::memcpy(message.data(), &head, sizeof(head));
+  if (!calls.empty()) std::memcpy(message.data() + sizeof(head), calls.data(), calls.size_bytes());
+  return message;
+}
+
+}  // namespace
+
+RollCall::RollCall(Terms terms)
+    : terms_(std::move(terms)), left_(static_cast<std::size_t>(terms_.size)) {}
+
+Result<std::unique_ptr<RollCall>> RollCall::open(Terms terms) {
+  std::unique_ptr<RollCall> made(new RollCall(std::move(terms)));
+  RemoteLinksOptions options;
+  options.rank = made->terms_.rank;
+  options.size = made->terms_.size;
+  options.secret = made->terms_.secret;
+  options.on_control = [to = made.get()](int peer, std::span<const std::byte> message) {
+    to->hear(peer, message);
+  };
+  RONDO_TRY(made->links_, RemoteLinks::open(std::move(options)));
+  if (made->judges())
+    made->judge_ = std::make_unique<Judge>(made->terms_.size, made->terms_.name_of);
+  return made;
+}
+
+Done RollCall::connect(std::vector<std::vector<std::byte>> addresses) {
+  links_->set_peers(std::move(addresses));
+  if (judges()) return done();
+  return links_->send_control(0, encode_report({}, {}));  // so that each sees the other's end
+}
+
+Done RollCall::announce(const CallRecord& record) {
+  for (;;) {
+    if (has_ended()) return done();  // whoever asked hears why elsewhere
+    {
+      std::lock_guard lock(mutex_);
+      if (calls_.size() < kMostUntold) {
+        calls_.push_back(record);
+        ++called_;
+        return done();
+      }
+    }
+    std::this_thread::sleep_for(kNap);
+  }
+}
+
+void RollCall::end(const Fault& fault) {
+  std::lock_guard lock(mutex_);
+  if (has_ended()) return;
+  own_fault_ = fault;
+  ended_.store(true, std::memory_order_release);
+}
+
+std::vector<CallRecord> RollCall::take_calls(std::size_t most, std::uint64_t* first) {
+  std::lock_guard lock(mutex_);
+  const auto end = calls_.begin() + static_cast<std::ptrdiff_t>(std::min(most, calls_.size()));
+  *first = called_ - calls_.size() + 1;
+  std::vector<CallRecord> taken(calls_.begin(), end);
+  calls_.erase(calls_.begin(), end);
+  return taken;
+}
+
+void RollCall::send(int peer, const std::vector<std::byte>& message) {
+  if (const Done sent = links_->send_control(peer, message); !sent.ok())
+    RONDO_INFO(kNet, "rank {} cannot tell rank {}: {}", terms_.rank, peer, sent.error().text);
+}
+
+void RollCall::send_fault(const Fault& fault, int but) {
+  std::vector<std::byte> message = encode_fault(fault);
+  message.insert(message.begin(), std::byte{kFault});
+  if (!judges()) return send(0, message);
+  for (int r = 1; r < terms_.size; ++r)
+    if (r != but && !left_[static_cast<std::size_t>(r)]) send(r, message);
+}
+
+// A fault that comes from elsewhere.
+void RollCall::adopt(const Fault& fault) {
+  {
+    std::lock_guard lock(mutex_);
+    if (has_ended()) return;
+    ended_.store(true, std::memory_order_release);
+  }
+  terms_.raise(fault);
+}
+
+void RollCall::tell_own_fault() {
+  std::optional<Fault> mine;
+  {
+    std::lock_guard lock(mutex_);
+    mine.swap(own_fault_);
+  }
+  if (mine) send_fault(*mine, -1);
+}
+
+void RollCall::hear(int peer, std::span<const std::byte> message) {
+  if (message.empty()) return;
+  switch (static_cast<Kind>(message[0])) {
+    case kFault: {
+      Fault fault = decode_fault(message.subspan(1), terms_.size);
+      if (judges()) send_fault(fault, peer);
+      return adopt(fault);
+    }
+    case kReport:
+    case kLeaves:
+      return hear_report(peer, message);
+  }
+}
+
+void RollCall::hear_report(int peer, std::span<const std::byte> message) {
+  ReportHead head;
+  if (message.size() < sizeof(head)) return;
+  std::memcpy(&head, message.data(), sizeof(head));
+  std::vector<CallRecord> calls((message.size() - sizeof(head)) / sizeof(CallRecord));
+  if (!calls.empty())
+    std::memcpy(calls.data(), message.data() + sizeof(head), calls.size() * sizeof(CallRecord));
+  const bool leaves = head.kind == kLeaves;
+  if (leaves) left_[static_cast<std::size_t>(peer)] = true;
+  if (!judges()) {
+    if (leaves && peer == 0) rank_0_ = head.standing;
+    return;
+  }
+  judge_->hear_calls(peer, head.first, calls);
+  judge_->hear(peer, head.standing, now_ns_);
+  if (leaves) judge_->hear_leave(peer, now_ns_);
+}
+
+void RollCall::report(const Standing& own, std::int64_t now_ns) {
+  if (judges()) {
+    std::uint64_t first = 0;
+    const std::vector<CallRecord> calls = take_calls(kMostUntold, &first);
+    judge_->hear_calls(0, first, calls);
+    return judge_->hear(0, own, now_ns);
+  }
+  if (now_ns - told_at_ < kReportNs && told_at_ != 0) return;
+  ReportHead head{kReport, 0, own};
+  const std::vector<CallRecord> calls = take_calls(kCallsAtOnce, &head.first);
+  if (calls.empty() && own == told_) return;
+  told_ = own;
+  told_at_ = now_ns;
+  send(0, encode_report(head, calls));
+}
+
+bool RollCall::tick(const Standing& own, std::int64_t now_ns) {
+  now_ns_ = now_ns;
+  const bool moved = links_->progress();
+  tell_own_fault();
+  if (has_ended()) return moved;
+  report(own, now_ns);
+  if (judges()) {
+    judge(now_ns);
+  } else {
+    look_at_rank_0(own, now_ns);
+  }
+  return moved;
+}
+
+void RollCall::judge(std::int64_t now_ns) {
+  for (int r = 1; r < terms_.size; ++r)
+    if (!left_[static_cast<std::size_t>(r)] && !links_->error_of(r).ok())
+      judge_->hear_end(r, now_ns);
+  const std::int64_t stalled = judge_->stalled_ns(now_ns);
+  if (stalled < kWarnNs) warned_ = false;
+  if (stalled >= kWarnNs && !warned_) {
+    warned_ = true;
+    RONDO_WARN("{}, and nothing has moved for {} s; it goes on waiting", judge_->who_waits(),
+               stalled / 1'000'000'000);
+  }
+  if (auto found = judge_->verdict(now_ns)) {
+    send_fault(*found, -1);
+    adopt(*found);
+  }
+}
+
+// What rank 0 cannot tell: that it is gone.
+void RollCall::look_at_rank_0(const Standing& own, std::int64_t now_ns) {
+  const auto blame = [&](Status status, int culprit, std::string text) {
+    Fault found;
+    found.status = status;
+    found.rank = terms_.rank;
+    found.culprit = culprit;
+    found.own = own.launch;
+    found.text = std::move(text);
+    adopt(found);
+  };
+  if (!(own == seen_)) changed_at_ = now_ns;
+  seen_ = own;
+  const bool has_left = left_[0], is_gone = !has_left && !links_->error_of(0).ok();
+  if (gone_at_ == 0 && (has_left || is_gone)) gone_at_ = now_ns;
+  const std::int64_t quiet = now_ns - std::max(changed_at_, gone_at_);
+  const bool finished = has_left && rank_0_ && rank_0_->begun >= own.begun && rank_0_->inside == 0;
+  if (own.inside != 0 && gone_at_ != 0 && !finished && quiet >= kQuietNs)
+    return blame(
+        Status::kRemoteError, 0,
+        fault_texts::gone_before(
+            terms_.name_of(0), is_gone ? fault_texts::Parting::kEnded : fault_texts::Parting::kLeft,
+            to_string(own.launch), terms_.rank));
+  if (own.gave_up != 0 && now_ns - changed_at_ >= kVerdictNs)
+    blame(Status::kTimeout, own.peer,
+          fault_texts::timed_out_in_kernel({terms_.rank, own.peer, own.channel, own.step,
+                                            own.wants_room != 0, own.limit_millis / 1000.0},
+                                           own.launch, {}));
+}
+
+void RollCall::leave(const Standing& last) {
+  const auto until = std::chrono::steady_clock::now() + kLastWords;
+  links_->progress();
+  tell_own_fault();
+  std::uint64_t first = 0;
+  const std::vector<CallRecord> calls = take_calls(kCallsAtOnce, &first);
+  const std::vector<std::byte> message = encode_report({kLeaves, first, last}, calls);
+  if (!judges()) send(0, message);
+  for (int r = 1; judges() && r < terms_.size; ++r)
+    if (!left_[static_cast<std::size_t>(r)] && links_->error_of(r).ok()) send(r, message);
+  (void)links_->flush(until).ok();
+  links_->close();
+}
+
+}  // namespace rondo::gpu

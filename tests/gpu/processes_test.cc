@@ -106,9 +106,9 @@ TEST_P(SlowRank, MeetsNoDeadlineWhileItsMessageMoves) {
     const Bytes want(kBytes, std::byte{7});
     ASSERT_EQ(std::memcmp(buffer.host(), want.data(), kBytes), 0);
   };
-  RankProcesses ranks(2, gpu_options({{"RONDO_TIMEOUT", "1"}, {"RONDO_GPU_STAGING", "64K"}}),
+  RankProcesses ranks(2, gpu_options({{"RONDO_TIMEOUT", "3"}, {"RONDO_GPU_STAGING", "64K"}}),
                       [&](RankSeat& seat) {
-                        if (seat.rank == GetParam()) setenv("RONDO_SIMT", "pace=40000", 1);
+                        if (seat.rank == GetParam()) setenv("RONDO_SIMT", "pace=80000", 1);
                         on_gpu(body)(seat);
                       });
   ranks.wait_exits(60);

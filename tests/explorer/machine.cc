@@ -103,7 +103,7 @@ void Machine::restart() {
     actor.doing = "start";
     actor.word = -1;
     actor.time_outs_left = time_outs_;
-    actor.history = actor.place = 0;
+    actor.history = actor.place = actor.newest_load = 0;
     actor.buffer.clear();
     actor.known.reset();
     actor.last_loaded.assign(words_.size(), ~std::uint64_t{0});
@@ -113,7 +113,7 @@ void Machine::restart() {
 
 // --- the accesses of the running actor -----------------------------------------------------------
 
-std::uint64_t Machine::load(const void* at, std::size_t, Order order) {
+std::uint64_t Machine::look_up(const void* at, Order order) {
   const int index = word_of(at);
   if (index < 0) fail("a load of an unnamed word");
   Word& word = words_[index];
@@ -291,6 +291,8 @@ bool Machine::can_run(const Actor& actor) const {
     case State::kNeedsNoSeqCst:
       return std::none_of(actor.buffer.begin(), actor.buffer.end(),
                           [](const Pending& entry) { return entry.order == Order::kSeqCst; });
+    case State::kPolls:  // its own store to the word in flight would be what it sees
+      return in_memory(words_[actor.word]) != actor.newest_load && !has_in_flight(actor);
     default:
       return false;
   }
@@ -346,10 +348,12 @@ bool Machine::all_ended() const {
 
 std::string Machine::who_sleeps() const {
   std::string text;
-  for (std::size_t i = 0; i < actors_.size(); ++i)
-    if (actors_[i].state == State::kSleeps)
-      text += fmt::format("{}actor {} sleeps for ever on {}", text.empty() ? "" : ", ", i,
-                          words_[actors_[i].word].name);
+  for (std::size_t i = 0; i < actors_.size(); ++i) {
+    const bool sleeps = actors_[i].state == State::kSleeps;
+    if (sleeps || actors_[i].state == State::kPolls)
+      text += fmt::format("{}actor {} {} for ever on {}", text.empty() ? "" : ", ", i,
+                          sleeps ? "sleeps" : "polls", words_[actors_[i].word].name);
+  }
   return text;
 }
 
@@ -366,6 +370,7 @@ std::uint64_t Machine::state() const {
                          static_cast<std::uint64_t>(actor.time_outs_left) << 16 |
                          static_cast<std::uint64_t>(actor.word + 1));
     hash = mix(hash, std::hash<std::string_view>()(actor.doing));
+    if (actor.state == State::kPolls) hash = mix(hash, actor.newest_load);
     hash = mix(hash, of(actor.known));
     for (const Pending& entry : actor.buffer) {
       hash = mix(hash, static_cast<std::uint64_t>(entry.word) << 8 |

@@ -16,6 +16,7 @@
 // the scenario, which resets it.
 #pragma once
 
+#include <algorithm>
 #include <boost/context/detail/fcontext.hpp>
 #include <cstdint>
 #include <memory>
@@ -70,12 +71,18 @@ class Machine {
   }
 
   // For actors, by way of SimAtomics.
-  std::uint64_t load(const void* at, std::size_t bytes, Order order);
+  std::uint64_t load(const void* at, std::size_t, Order order) {
+    return self().newest_load = look_up(at, order);
+  }
   void store(void* at, std::size_t bytes, std::uint64_t value, Order order);
   void fence();
   void increment(std::uint32_t& at);
   void wait(std::uint32_t& at, std::uint32_t expected);
   void wake(std::uint32_t& at);
+  // A polling loop's pause: until the word in memory is other than this actor's newest load gave.
+  // Turns of the loop that would see the same again are no steps, so a loop that polls for ever is
+  // found, as one that sleeps for ever is.
+  void await_change(const void* at) { pause(State::kPolls, "polls", word_of(at), true); }
   void read_plain(const void* at, std::size_t bytes);
   void write_plain(const void* at);
 
@@ -115,7 +122,14 @@ class Machine {
     Order order;
     Knowledge released;
   };
-  enum class State : std::uint8_t { kRunnable, kNeedsEmptyBuffer, kNeedsNoSeqCst, kSleeps, kEnded };
+  enum class State : std::uint8_t {
+    kRunnable,
+    kNeedsEmptyBuffer,
+    kNeedsNoSeqCst,
+    kPolls,
+    kSleeps,
+    kEnded
+  };
   struct Actor {
     boost::context::detail::fcontext_t context = nullptr;
     FiberIdentity identity;
@@ -124,6 +138,7 @@ class Machine {
     bool silent = false;  // what it is about to do is not a step of its own
     const char* doing = "start";
     int word = -1;  // what the next step touches, or sleeps on
+    std::uint64_t newest_load = 0;
     int time_outs_left = 0;
     std::uint64_t history = 0;  // hash of all that it has observed since...
     std::uint64_t place = 0;    // ...the newest at()
@@ -141,10 +156,15 @@ class Machine {
   Actor& self() { return actors_[current_]; }
   const Actor& self() const { return actors_[current_]; }
   std::uint64_t in_memory(const Word& word) const;
+  std::uint64_t look_up(const void* at, Order order);
   void rewind(const Word& bell);
   void pause(State state, const char* doing, int word, bool silent);
   void resume(int actor);
   bool can_run(const Actor& actor) const;
+  static bool has_in_flight(const Actor& actor) {  // a store to the word that it polls
+    return std::any_of(actor.buffer.begin(), actor.buffer.end(),
+                       [&](const Pending& store) { return store.word == actor.word; });
+  }
   bool can_drain(const Actor& actor, std::size_t entry) const;
   void drain(Actor& actor, std::size_t entry);
   void forget(std::size_t event);

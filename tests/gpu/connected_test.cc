@@ -19,19 +19,6 @@ struct Setting {
   int devices;  // over which ranks are dealt; kAllDevices: as many as there are
 };
 
-class WithEnvironment {
- public:
-  WithEnvironment(const char* name, const std::string& value) : name_(name) {
-    setenv(name, value.c_str(), 1);
-  }
-  ~WithEnvironment() { unsetenv(name_); }
-  WithEnvironment(const WithEnvironment&) = delete;
-  WithEnvironment& operator=(const WithEnvironment&) = delete;
-
- private:
-  const char* name_;
-};
-
 int device_count() {
   int count = 0;
   EXPECT_EQ(gpu_api()->device_count(&count), kGpuSuccess);

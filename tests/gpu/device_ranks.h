@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -22,6 +23,20 @@ namespace rondo::test {
     ASSERT_EQ(gpu_ok, kGpuSuccess) << #call << ": " << gpu_api()->error_text(gpu_ok); \
   } while (0)
 #define NCCL_OK(call) ASSERT_EQ(call, ncclSuccess) << #call << ": " << ncclGetLastError(nullptr)
+
+// An environment variable, for a while.
+class WithEnvironment {
+ public:
+  WithEnvironment(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), 1);
+  }
+  ~WithEnvironment() { unsetenv(name_); }
+  WithEnvironment(const WithEnvironment&) = delete;
+  WithEnvironment& operator=(const WithEnvironment&) = delete;
+
+ private:
+  const char* name_;
+};
 
 // Device memory between guard bytes, `shift` bytes off alignment; shareable: by ncclMemAlloc.
 class DeviceBuffer {

@@ -89,6 +89,21 @@ TEST_P(GpuHosts, ReplayGraphsAmongPlainCalls) {
   });
 }
 
+// So many hardware queues that streams hardly ever share one, and a deadline for what hangs.
+const Environment kManyQueues = {{"RONDO_SIMT", "queues=64"}, {"RONDO_TIMEOUT", "40"}};
+TEST_P(GpuHosts, KeepTheOrderOfACaptureOverTwoStreams) {
+  run(replay_a_capture_of_two_streams, kManyQueues);
+}
+TEST(GpuHostsAlone, KeepTheOrderOfCapturedMessagesOnTwoStreams) {
+  RankProcesses::Options options = gpu_options(kManyQueues);
+  options.environment.emplace_back("RONDO_GPU_STAGING", "64K");
+  options.hosts = {"a", "b"};
+  RankProcesses processes(2, options, on_gpu(replay_messages_of_two_streams));
+  processes.wait_exits(120);
+  processes.check_expectations();
+}
+TEST_P(GpuHosts, ReplaySumsOfSeveralFactors) { run(replay_sums_of_several_factors); }
+
 TEST_P(GpuHosts, DeathIsReportedByName) {
   const int victim = ranks() - 1;
   RankProcesses processes(

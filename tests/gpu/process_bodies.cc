@@ -88,6 +88,159 @@ void scale_by_factors_on_the_device(GpuSeat& seat) {
   EXPECT_EQ(sum, wanted);
 }
 
+namespace {
+
+void put_numbers(DeviceBuffer& buffer, const std::vector<std::int64_t>& numbers, GpuStream stream) {
+  Bytes bytes(numbers.size() * sizeof(std::int64_t));
+  std::memcpy(bytes.data(), numbers.data(), bytes.size());
+  buffer.put(bytes, 0, stream);
+}
+
+std::int64_t number_at(const DeviceBuffer& buffer, std::size_t i) {
+  std::int64_t got = 0;
+  std::memcpy(&got, buffer.host() + i * sizeof(got), sizeof(got));
+  return got;
+}
+
+// A capture on the rank's stream and one more, forked at its beginning and joined at its end.
+class TwoStreams {
+ public:
+  explicit TwoStreams(GpuSeat& seat) : first(seat.stream) {
+    EXPECT_EQ(gpu_api()->create_stream(&second, 0), kGpuSuccess);
+    EXPECT_EQ(gpu_api()->create_event(&fork_, kEventPlain), kGpuSuccess);
+    EXPECT_EQ(gpu_api()->create_event(&join_, kEventPlain), kGpuSuccess);
+  }
+  ~TwoStreams() {
+    if (graph != nullptr) gpu_api()->destroy_graph(graph);
+    gpu_api()->destroy_event(fork_);
+    gpu_api()->destroy_event(join_);
+    gpu_api()->destroy_stream(second);
+  }
+  TwoStreams(const TwoStreams&) = delete;
+  TwoStreams& operator=(const TwoStreams&) = delete;
+  void begin() {
+    GPU_OK(gpu_api()->begin_capture(first, GpuCaptureMode::kThreadLocal));
+    GPU_OK(gpu_api()->record_event(fork_, first, GpuEventUse::kPlain));
+    GPU_OK(gpu_api()->stream_wait_event(second, fork_, GpuEventUse::kPlain));
+  }
+  // What comes next on the first stream begins later than what is next on the second.
+  void hold_up_first() const {
+    GPU_OK(gpu_api()->launch_host(
+        first, [](void*) { nap(0.03); }, nullptr));
+  }
+  void end() {
+    GPU_OK(gpu_api()->record_event(join_, second, GpuEventUse::kPlain));
+    GPU_OK(gpu_api()->stream_wait_event(first, join_, GpuEventUse::kPlain));
+    GPU_OK(gpu_api()->end_capture(first, &graph));
+  }
+  const GpuStream first;
+  GpuStream second = nullptr;
+  void* graph = nullptr;
+
+ private:
+  GpuEvent fork_ = nullptr, join_ = nullptr;
+};
+
+}  // namespace
+
+void replay_a_capture_of_two_streams(GpuSeat& seat) {
+  constexpr std::size_t kCount = 1000;
+  DeviceBuffer x(kCount * sizeof(std::int64_t), 0), y(kCount * sizeof(std::int64_t), 0);
+  std::vector<std::int64_t> numbers(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) numbers[i] = static_cast<std::int64_t>(i) + 1;
+  put_numbers(x, numbers, seat.stream);
+  TwoStreams on(seat);
+  on.begin();
+  on.hold_up_first();
+  NCCL_OK(ncclAllReduce(x.data(), x.data(), kCount, ncclInt64, ncclSum, seat.comm, on.first));
+  NCCL_OK(ncclAllReduce(x.data(), y.data(), kCount, ncclInt64, ncclMax, seat.comm, on.second));
+  on.end();
+  for (std::int64_t round = 1, factor = seat.size; round <= 2; ++round, factor *= seat.size) {
+    GPU_OK(gpu_api()->launch_graph(on.graph, seat.stream));
+    y.get(seat.stream);
+    for (std::size_t i = 0; i < kCount; ++i)
+      ASSERT_EQ(number_at(y, i), numbers[i] * factor) << "element " << i << " round " << round;
+  }
+}
+
+// Only one rank's first stream is held up: were its messages out of order, the other's were not.
+void replay_messages_of_two_streams(GpuSeat& seat) {
+  constexpr std::size_t kBytes = 50'000;  // several pieces
+  const int peer = 1 - seat.rank;
+  std::vector<DeviceBuffer> in, out;
+  for (int i = 0; i < 2; ++i) {
+    in.emplace_back(kBytes, 0);
+    out.emplace_back(kBytes, 0);
+    in[i].put(Bytes(kBytes, static_cast<std::byte>(10 * i + seat.rank + 1)), 0, seat.stream);
+  }
+  TwoStreams on(seat);
+  on.begin();
+  if (seat.rank == 0) on.hold_up_first();
+  for (int i = 0; i < 2; ++i) {
+    const GpuStream stream = i == 0 ? on.first : on.second;
+    NCCL_OK(ncclGroupStart());
+    NCCL_OK(ncclSend(in[i].data(), kBytes, ncclUint8, peer, seat.comm, stream));
+    NCCL_OK(ncclRecv(out[i].data(), kBytes, ncclUint8, peer, seat.comm, stream));
+    NCCL_OK(ncclGroupEnd());
+  }
+  on.end();
+  for (int round = 0; round < 3; ++round) {
+    for (DeviceBuffer& buffer : out) buffer.put({}, 0, seat.stream);
+    GPU_OK(gpu_api()->launch_graph(on.graph, seat.stream));
+    for (int i = 0; i < 2; ++i) {
+      out[i].get(seat.stream);
+      const Bytes want(kBytes, static_cast<std::byte>(10 * i + peer + 1));
+      ASSERT_EQ(std::memcmp(out[i].host(), want.data(), kBytes), 0)
+          << "message " << i << " round " << round;
+    }
+  }
+}
+
+void replay_sums_of_several_factors(GpuSeat& seat) {
+  constexpr std::size_t kCount = 700;
+  constexpr std::int64_t kOnDevice = 7;
+  std::int64_t factors[] = {2, 3, 0, kOnDevice};
+  DeviceBuffer x(kCount * sizeof(std::int64_t), 0), factor(sizeof(std::int64_t), 0);
+  std::vector<std::int64_t> numbers(kCount);
+  for (std::size_t i = 0; i < kCount; ++i)
+    numbers[i] = static_cast<std::int64_t>(i) * 10 + seat.rank;
+  put_numbers(x, numbers, seat.stream);
+  put_numbers(factor, {kOnDevice}, seat.stream);
+  // All on the same buffers: each sum is copied out before the next one.
+  DeviceBuffer sum(kCount * sizeof(std::int64_t), 0);
+  std::vector<DeviceBuffer> sums;
+  std::vector<ncclRedOp_t> ops;
+  for (std::int64_t& one : factors) {
+    const bool late = one == kOnDevice;
+    NCCL_OK(ncclRedOpCreatePreMulSum(&ops.emplace_back(),
+                                     late ? static_cast<void*>(factor.data()) : &one, ncclInt64,
+                                     late ? ncclScalarDevice : ncclScalarHostImmediate, seat.comm));
+    sums.emplace_back(kCount * sizeof(std::int64_t), 0);
+  }
+  void* graph = nullptr;
+  GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+  for (std::size_t k = 0; k < ops.size(); ++k) {
+    NCCL_OK(ncclAllReduce(x.data(), sum.data(), kCount, ncclInt64, ops[k], seat.comm, seat.stream));
+    GPU_OK(gpu_api()->copy(sums[k].data(), sum.data(), kCount * sizeof(std::int64_t),
+                           GpuCopy::kDeviceToDevice, seat.stream));
+  }
+  GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+  for (int round = 0; round < 2; ++round) {
+    GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
+    for (std::size_t k = 0; k < ops.size(); ++k) {
+      sums[k].get(seat.stream);
+      const std::int64_t n = seat.size;
+      for (std::size_t i = 0; i < kCount; ++i) {
+        const std::int64_t plain = static_cast<std::int64_t>(i) * 10 * n + n * (n - 1) / 2;
+        ASSERT_EQ(number_at(sums[k], i), plain * factors[k])
+            << "factor " << factors[k] << " element " << i << " round " << round;
+      }
+    }
+  }
+  GPU_OK(gpu_api()->destroy_graph(graph));
+  for (const ncclRedOp_t op : ops) NCCL_OK(ncclRedOpDestroy(op, seat.comm));
+}
+
 void reduce_every_type_and_operation(GpuSeat& seat, const std::vector<Collective>& in_turn,
                                      unsigned seed) {
   for (int op = 0; op < kRedOps; ++op)

@@ -35,6 +35,15 @@ void call_on_several_streams(GpuSeat& seat);
 // A sum of ones, each times its rank's factor, which lies in device memory.
 void scale_by_factors_on_the_device(GpuSeat& seat);
 
+// One graph with calls that differ in nothing but the factor of their sums, replayed: factors from
+// the host, among them 0, and one that lies in device memory.
+void replay_sums_of_several_factors(GpuSeat& seat);
+
+// One capture over two streams that it forks before any call: a sum in place on one, its copy on
+// the other; then messages on both. What replays give tells whether they came in that order.
+void replay_a_capture_of_two_streams(GpuSeat& seat);
+void replay_messages_of_two_streams(GpuSeat& seat);
+
 // One all-reduce and what became of it; what a rank tells at its end; and all-reduces until an
 // error comes, which is told.
 ncclResult_t sum_once(GpuSeat& seat, DeviceBuffer& buffer, std::size_t count);

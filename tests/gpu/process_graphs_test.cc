@@ -1,6 +1,6 @@
 // CUDA graphs of ranks that are processes on one GPU: captured calls, replayed, mixed with plain
 // ones.
-#include "tests/gpu/process_ranks.h"
+#include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
 namespace {
@@ -56,6 +56,13 @@ struct GraphCase {
   const char* algorithm = "";
 };
 
+const GraphCase kPlaces[] = {{"staged", false, Gpus::kOne, "p2p=all"},
+                             {"mapped", true, Gpus::kOne, "p2p=all"},
+                             {"spread", false, Gpus::kOneEach, "p2p=all"},
+                             {"spread_sharing", false, Gpus::kOneEach, "p2p=all", "twoshot"},
+                             {"spread_apart", false, Gpus::kOneEach, "p2p=none"},
+                             {"two_gpus_apart", false, Gpus::kTwoInTurns, "p2p=none"}};
+
 class ProcessGraphs : public testing::TestWithParam<GraphCase> {
  protected:
   // Staged calls of 3000 elements take several steps.
@@ -89,15 +96,8 @@ TEST_P(ProcessGraphs, ReplayAndMixWithPlainCalls) {
       GetParam().gpus);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Places, ProcessGraphs,
-    testing::Values(GraphCase{"staged", false, Gpus::kOne, "p2p=all"},
-                    GraphCase{"mapped", true, Gpus::kOne, "p2p=all"},
-                    GraphCase{"spread", false, Gpus::kOneEach, "p2p=all"},
-                    GraphCase{"spread_sharing", false, Gpus::kOneEach, "p2p=all", "twoshot"},
-                    GraphCase{"spread_apart", false, Gpus::kOneEach, "p2p=none"},
-                    GraphCase{"two_gpus_apart", false, Gpus::kTwoInTurns, "p2p=none"}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Places, ProcessGraphs, testing::ValuesIn(kPlaces),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(ProcessGraphs, HoldMessages) {
   run_on_gpu(
@@ -131,6 +131,29 @@ TEST_P(ProcessGraphs, HoldMessages) {
       },
       GetParam().gpus);
 }
+
+TEST_P(ProcessGraphs, ReplaySumsOfSeveralFactors) {
+  run_on_gpu(3, environment(), replay_sums_of_several_factors, GetParam().gpus);
+}
+
+// So many hardware queues that streams hardly ever share one, and a deadline for what hangs.
+class ProcessGraphsOnTwoStreams : public ProcessGraphs {
+ protected:
+  static Environment environment() {
+    return {{"RONDO_GPU_STAGING", "64K"},
+            {"RONDO_SIMT", std::string(GetParam().simt) + ",queues=64"},
+            {"RONDO_TIMEOUT", "40"},
+            {"NCCL_ALGO", GetParam().algorithm}};
+  }
+};
+TEST_P(ProcessGraphsOnTwoStreams, KeepTheOrderOfCalls) {
+  run_on_gpu(3, environment(), replay_a_capture_of_two_streams, GetParam().gpus);
+}
+TEST_P(ProcessGraphsOnTwoStreams, KeepTheOrderOfMessages) {
+  run_on_gpu(2, environment(), replay_messages_of_two_streams, GetParam().gpus);
+}
+INSTANTIATE_TEST_SUITE_P(Places, ProcessGraphsOnTwoStreams, testing::ValuesIn(kPlaces),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace rondo::test

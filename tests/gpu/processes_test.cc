@@ -1,4 +1,5 @@
 // Ranks that are processes on one GPU: every collective, staged and in place in mapped memory.
+#include <cstdlib>
 #include <thread>
 
 #include "api/rondo.h"
@@ -86,6 +87,35 @@ TEST(SharedGpuMessages, ThatFitDoNotWaitForTheirReceiver) {
     ASSERT_EQ(buffer.host()[kBytes - 1], std::byte{7});
   });
 }
+
+class SlowRank : public testing::TestWithParam<int> {};
+
+// One rank's kernels begin late, so that the other waits nearly all the time, for several times the
+// deadline in all; no piece takes nearly as long.
+TEST_P(SlowRank, MeetsNoDeadlineWhileItsMessageMoves) {
+  const auto body = [](GpuSeat& seat) {
+    constexpr std::size_t kBytes = 1'000'000;
+    DeviceBuffer buffer(kBytes, 0);
+    buffer.put(seat.rank == 0 ? Bytes(kBytes, std::byte{7}) : Bytes(), 0, seat.stream);
+    NCCL_OK(seat.rank == 0 ? ncclSend(buffer.data(), kBytes, ncclUint8, 1, seat.comm, seat.stream)
+                           : ncclRecv(buffer.data(), kBytes, ncclUint8, 0, seat.comm, seat.stream));
+    buffer.get(seat.stream);
+    ncclResult_t seen = ncclSuccess;
+    NCCL_OK(ncclCommGetAsyncError(seat.comm, &seen));
+    ASSERT_EQ(seen, ncclSuccess) << ncclGetLastError(seat.comm);
+    const Bytes want(kBytes, std::byte{7});
+    ASSERT_EQ(std::memcmp(buffer.host(), want.data(), kBytes), 0);
+  };
+  RankProcesses ranks(2, gpu_options({{"RONDO_TIMEOUT", "3"}, {"RONDO_GPU_STAGING", "64K"}}),
+                      [&](RankSeat& seat) {
+                        if (seat.rank == GetParam()) setenv("RONDO_SIMT", "pace=80000", 1);
+                        on_gpu(body)(seat);
+                      });
+  ranks.wait_exits(60);
+  ranks.check_expectations();
+}
+INSTANTIATE_TEST_SUITE_P(SharedGpuMessages, SlowRank, testing::Values(0, 1),
+                         [](const auto& info) { return info.param == 0 ? "sends" : "receives"; });
 
 TEST(SharedGpuCalls, ReturnBeforeTheirPeersCome) {
   run_on_gpu(2, {}, [](GpuSeat& seat) {

@@ -53,11 +53,11 @@ HostedRank::HostedRank(std::shared_ptr<Communicator> twin, const Terms& terms,
 Done HostedRank::open() {
   const DeviceScope scope(device_);
   RONDO_CHECK_OK(scope.entered());
-  const std::size_t bytes = shape_.rank_bytes + sizeof(Words);
+  const std::size_t bytes = shape_.rank_bytes + sizeof(HostedWords);
   RONDO_CHECK_OK(check(api_.allocate_host(&pinned_, bytes, kHostPortable | kHostMapped),
                        "cudaHostAlloc for calls through the host"));
   memory_ = static_cast<std::byte*>(pinned_);
-  words_ = new (memory_ + shape_.rank_bytes) Words{};
+  words_ = new (memory_ + shape_.rank_bytes) HostedWords{};
   void* at = nullptr;
   RONDO_CHECK_OK(check(api_.host_device_pointer(&at, pinned_), "cudaHostGetDevicePointer"));
   on_device_ = static_cast<std::byte*>(at);
@@ -123,6 +123,12 @@ Done HostedRank::write(GpuStream stream, std::uint32_t& word, std::uint32_t valu
                "cuStreamWriteValue32 (calls through the host need stream memory operations)");
 }
 
+Done HostedRank::await(GpuStream stream, std::uint32_t& word, std::uint32_t at_least) {
+  auto* const at = on_device_ + (reinterpret_cast<std::byte*>(&word) - memory_);
+  return check(api_.stream_wait32(stream, at, at_least, GpuWait::kGreaterOrEqual),
+               "cuStreamWaitValue32 (calls through the host need stream memory operations)");
+}
+
 Result<std::uint32_t> HostedRank::place(Descriptor made, bool in_capture) {
   std::unique_lock lock(mutex_);
   if (in_capture) {
@@ -178,23 +184,19 @@ Done HostedRank::enqueue(GpuStream stream, Descriptor descriptor, std::uint64_t 
   RONDO_CHECK_OK(check(api_.capture_info(stream, &capture), "cudaStreamGetCaptureInfo"));
   RONDO_TRY(const std::uint32_t index, place(std::move(descriptor), capturing(capture)));
   RONDO_CHECK_OK(order_.wait(stream, capture));
-  RONDO_CHECK_OK(write(stream, words_->mailbox, index + 1));
-  RONDO_CHECK_OK(copy(0, true));
-  RONDO_CHECK_OK(write(stream, words_->ready, 1));
-  const auto last = static_cast<std::uint32_t>(steps);
-  for (std::uint32_t j = 0; j < last; ++j) {
-    if (j + 1 < last) {
-      // Its half is free: the host has done step j - 1, whose output was copied before.
-      RONDO_CHECK_OK(copy(j + 1, true));
-      RONDO_CHECK_OK(write(stream, words_->ready, j + 2));
+  struct Enqueuer {
+    HostedRank& rank;
+    const GpuStream stream;
+    const CopyStep& copy;
+    Done write(std::uint32_t& word, std::uint32_t value) const {
+      return rank.write(stream, word, value);
     }
-    auto* const done_at = on_device_ + (reinterpret_cast<std::byte*>(&words_->done) - memory_);
-    RONDO_CHECK_OK(
-        check(api_.stream_wait32(stream, done_at, j + 1, GpuWait::kGreaterOrEqual),
-              "cuStreamWaitValue32 (calls through the host need stream memory operations)"));
-    if (j + 1 == last) RONDO_CHECK_OK(write(stream, words_->done, 0));
-    RONDO_CHECK_OK(copy(j, false));
-  }
+    Done wait(std::uint32_t& word, std::uint32_t at_least) const {
+      return rank.await(stream, word, at_least);
+    }
+  };
+  RONDO_CHECK_OK(enqueue_steps(*words_, index + 1, static_cast<std::uint32_t>(steps),
+                               Enqueuer{*this, stream, copy}));
   RONDO_CHECK_OK(order_.end(stream, capture));
   posted_.notify_one();
   return done();

@@ -1,10 +1,8 @@
 // HostedRank: a rank on a GPU in a communicator that spans several hosts, or whose processes share
 // GPUs out of each other's reach. Its calls pass through pinned memory: the stream copies a step's
 // input there, a thread runs the step on the host, with a communicator of its own (shared memory
-// within a host, TCP between hosts), and the stream copies the output back.
+// within a host, TCP between hosts), and the stream copies the output back (hosted_words.h).
 //
-//   stream   which call, [copy in] READY j, wait for DONE j, [copy out]
-//   thread   wait for READY j, the step on the host, DONE j
 // Steps are double-buffered: the copy of the next input overlaps the host's work. Words are written
 // and awaited by stream memory operations and reset themselves, and all that changes from call to
 // call is a number in a mailbox, so captured calls can be replayed and mixed with plain ones. Calls
@@ -31,6 +29,7 @@
 #include "collectives/communicator/communicator.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/gpu/launch/call_steps.h"
+#include "collectives/gpu/staging/hosted_words.h"
 #include "collectives/gpu/staging/spanning_kernels.h"
 #include "collectives/gpu/stream_order.h"
 
@@ -88,12 +87,6 @@ class HostedRank {
     std::uint64_t signal_steps() const { return !signals.empty() + !waits.empty(); }
     bool same_as(const Descriptor& other) const;
   };
-  struct Words {                        // pinned
-    alignas(64) std::uint32_t mailbox;  // number of the call's descriptor + 1
-    alignas(64) std::uint32_t ready;    // steps whose input is there
-    alignas(64) std::uint32_t done;     // steps whose output is there
-    alignas(64) std::uint64_t scalar;
-  };
 
   HostedRank(std::shared_ptr<Communicator> twin, const Terms& terms,
              std::function<void(Fault)> raise);
@@ -110,6 +103,7 @@ class HostedRank {
   Done join_before(GpuStream stream, std::span<const GpuStream> others);
   Done join_after(std::span<const GpuStream> others);
   Done write(GpuStream stream, std::uint32_t& word, std::uint32_t value);
+  Done await(GpuStream stream, std::uint32_t& word, std::uint32_t at_least);
   std::byte* input(std::uint64_t step) const { return memory_ + shape_.input(0, step); }
   std::byte* output(std::uint64_t step) const { return memory_ + shape_.output(0, step); }
   std::uint64_t piece_bytes() const;
@@ -120,7 +114,6 @@ class HostedRank {
   void fail_call(const Error& error);
   Done run_step(const Descriptor& call, const CallSteps& steps, std::uint64_t step);
   Done run_signals(const Descriptor& call, std::uint64_t step);
-  bool wait_ready(std::uint32_t step);
   void release();
 
   const GpuApi& api_;
@@ -132,7 +125,7 @@ class HostedRank {
   const std::uint32_t made_in_;
   void* pinned_ = nullptr;
   std::byte* memory_ = nullptr;
-  Words* words_ = nullptr;
+  HostedWords* words_ = nullptr;
   std::byte* on_device_ = nullptr;  // where streams see pinned_
   StreamOrder order_;
 

@@ -46,14 +46,6 @@ void HostedRank::serve() {
   }
 }
 
-bool HostedRank::wait_ready(std::uint32_t step) {
-  for (int turn = 0; HostAtomics::load_acquire(words_->ready) < step; ++turn) {
-    if (stop_ || ended_) return false;
-    if (turn >= kTurnsBeforeNaps) std::this_thread::sleep_for(kNap);
-  }
-  return true;
-}
-
 // The twin's ranks know, or will.
 void HostedRank::fail_call(const Error& error) {
   if (ended_.exchange(true)) return;
@@ -72,24 +64,23 @@ void HostedRank::run_call(const Descriptor& call, bool plain) {
   std::uint64_t last = messages ? 1 : steps.size();
   if (call.signal_steps() > 0) last = call.signal_steps();
   for (const Lane& lane : call.lanes) last = std::max<std::uint64_t>(last, lane.pieces.size());
-  for (std::uint32_t j = 0; j < last; ++j) {
-    if (!wait_ready(j + 1)) return;
-    const Done result = run_step(call, steps, j);
-    if (!result.ok()) {
-      // Whoever ended the twin elsewhere says why on a connection of its own, a moment later.
-      for (int i = 0; kernels_ && result.status() == Status::kRemoteError && i < kMoments; ++i)
-        if (!ended_ && !kernels_->heard_of_end()) std::this_thread::sleep_for(kMoment);
-      if (kernels_ && kernels_->heard_of_end()) return;
-      return fail_call(result.error());
-    }
-    if (j + 1 == last) {
-      // The stream's next call writes them anew, after it has seen the last DONE.
-      HostAtomics::store_release(words_->ready, std::uint32_t{0});
-      HostAtomics::store_release(words_->mailbox, std::uint32_t{0});
-      if (plain) served_.fetch_add(1, std::memory_order_release);
-    }
-    HostAtomics::store_release(words_->done, j + 1);
-  }
+  const auto idle = [this](int turn) {
+    if (stop_ || ended_) return false;
+    if (turn >= kTurnsBeforeNaps) std::this_thread::sleep_for(kNap);
+    return true;
+  };
+  const auto do_step = [&](std::uint32_t number) {
+    const Done result = run_step(call, steps, number);
+    if (result.ok()) return true;
+    // Whoever ended the twin elsewhere says why on a connection of its own, a moment later.
+    for (int i = 0; kernels_ && result.status() == Status::kRemoteError && i < kMoments; ++i)
+      if (!ended_ && !kernels_->heard_of_end()) std::this_thread::sleep_for(kMoment);
+    if (!kernels_ || !kernels_->heard_of_end()) fail_call(result.error());
+    return false;
+  };
+  serve_steps<HostAtomics>(*words_, static_cast<std::uint32_t>(last), idle, do_step, [&] {
+    if (plain) served_.fetch_add(1, std::memory_order_release);
+  });
 }
 
 Done HostedRank::run_step(const Descriptor& call, const CallSteps& steps, std::uint64_t number) {

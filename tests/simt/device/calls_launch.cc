@@ -1,6 +1,8 @@
 // Kernel launches.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "tests/simt/device/calls.h"
 #include "tests/simt/device/platform.h"
@@ -26,6 +28,18 @@ struct Launched {
   std::vector<std::byte> arguments;
 };
 
+// A time that begins when it is first asked about.
+struct Late {
+  std::chrono::microseconds lasts;
+  std::optional<std::chrono::steady_clock::time_point> since = {};
+
+  bool is_over() {
+    const auto now = std::chrono::steady_clock::now();
+    if (!since) since = now;
+    return now - *since >= lasts;
+  }
+};
+
 std::function<Step()> running(Platform& p, const Launched& launched, int device) {
   auto grid = std::make_shared<Grid>();
   grid->name = launched.kernel.name;
@@ -37,8 +51,10 @@ std::function<Step()> running(Platform& p, const Launched& launched, int device)
   grid->device = device;
   auto over = std::make_shared<std::atomic<bool>>(false);
   grid->when_over = [over](Grid&) { over->store(true); };
-  return [&p, grid, over, begun = false]() mutable {
+  return [&p, grid, over, late = Late{std::chrono::microseconds(p.config.pace)},
+          begun = false]() mutable {
     if (!begun) {
+      if (!late.is_over()) return Step::kWaits;
       begun = true;
       p.engine.gang().start(grid);
       return Step::kMoved;

@@ -12,6 +12,7 @@
 //     multicast=0|1     whether devices can be joined by multicast objects
 //     slices=N          time slices that a kernel may spend spinning while another process waits
 //                       for its device
+//     pace=N            microseconds from when a kernel could begin until it does
 //     out_of_memory=N   the Nth device allocation fails, and every later one
 //     lost=N            the Nth kernel launch of the process loses its device
 //   CUDA_LAUNCH_BLOCKING=1          a launch returns when its kernel is over
@@ -38,6 +39,7 @@ struct Config {
   int multiprocessors = 132;
   std::uint64_t memory_mib = 4096;
   int slices = 8;
+  std::uint64_t pace = 0;
   bool multicast = true;
   std::uint64_t out_of_memory = 0;  // 0: never
   std::uint64_t lost = 0;           // 0: never

@@ -1,0 +1,64 @@
+// HostedWords: what the stream and the thread of a HostedRank tell each other, and in which order.
+//
+//   stream   MAILBOX, [copy in] READY j, wait for DONE j, [copy out]
+//   thread   wait for READY j, the step on the host, DONE j
+// Both orders stand here, without CUDA and threads, so that the explorer in tests/ runs them in
+// every interleaving. Guarantees: a step's input is there before the thread reads it, and its
+// output before it is copied out; a half of staging is written again only after it was read; the
+// words are 0 again before the stream's next call writes them. Cost: three memory operations a
+// step.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+
+namespace rondo::gpu {
+
+struct HostedWords {                  // pinned; 0 between calls
+  alignas(64) std::uint32_t mailbox;  // number of the call's descriptor + 1
+  alignas(64) std::uint32_t ready;    // steps whose input is there
+  alignas(64) std::uint32_t done;     // steps whose output is there
+  alignas(64) std::uint64_t scalar;
+};
+
+// Enqueues a call. `on` is a stream: write(word, value), wait(word, at_least), copy(step, in).
+template <class Stream>
+Done enqueue_steps(HostedWords& words, std::uint32_t mail, std::uint32_t steps, Stream&& on) {
+  RONDO_CHECK_OK(on.write(words.mailbox, mail));
+  RONDO_CHECK_OK(on.copy(0, true));
+  RONDO_CHECK_OK(on.write(words.ready, 1));
+  for (std::uint32_t j = 0; j < steps; ++j) {
+    if (j + 1 < steps) {
+      // Its half is free: the host has done step j - 1, whose output was copied before.
+      RONDO_CHECK_OK(on.copy(j + 1, true));
+      RONDO_CHECK_OK(on.write(words.ready, j + 2));
+    }
+    RONDO_CHECK_OK(on.wait(words.done, j + 1));
+    if (j + 1 == steps) RONDO_CHECK_OK(on.write(words.done, 0));
+    RONDO_CHECK_OK(on.copy(j, false));
+  }
+  return done();
+}
+
+// Serves a call whose mail has come: do_step(j) after the stream's READY, over() before the last
+// DONE. idle(turn) while there is nothing to do. False: idle() or do_step() said so.
+template <class A, class Idle, class Step, class Over>
+bool serve_steps(HostedWords& words, std::uint32_t steps, Idle&& idle, Step&& do_step,
+                 Over&& over) {
+  for (std::uint32_t j = 0; j < steps; ++j) {
+    for (int turn = 0; A::load_acquire(words.ready) < j + 1; ++turn)
+      if (!idle(turn)) return false;
+    if (!do_step(j)) return false;
+    if (j + 1 == steps) {
+      // The stream's next call writes them anew, after it has seen the last DONE.
+      A::store_release(words.ready, std::uint32_t{0});
+      A::store_release(words.mailbox, std::uint32_t{0});
+      over();
+    }
+    A::store_release(words.done, j + 1);
+  }
+  return true;
+}
+
+}  // namespace rondo::gpu

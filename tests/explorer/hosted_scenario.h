@@ -1,0 +1,113 @@
+// HostedScenario: staged calls that a stream enqueues and a thread of the host does (HostedRank).
+//
+// The real orders of both sides (hosted_words.h); calls of several steps, more of them than halves
+// of staging. A stream's memory operations are releases and acquires, its copies plain accesses.
+#pragma once
+
+#include <string>
+
+#include "collectives/gpu/staging/hosted_words.h"
+#include "tests/explorer/sim_atomics.h"
+
+namespace rondo::explorer {
+
+class HostedScenario : public Scenario {
+ public:
+  // Calls of `steps` and `steps` + 1 steps in turn.
+  HostedScenario(int calls, std::uint32_t steps) : calls_(calls), steps_(steps) {}
+
+  int actors() const override { return 2; }
+  std::span<std::byte> memory() override { return std::as_writable_bytes(std::span(&shared_, 1)); }
+
+  void describe(Machine& machine) override {
+    machine.word(shared_.words.mailbox, Role::kSequence, Machine::kAnyone, "MAILBOX");
+    machine.word(shared_.words.ready, Role::kTail, Machine::kAnyone, "READY");
+    machine.word(shared_.words.done, Role::kHead, Machine::kAnyone, "DONE");
+    for (int half = 0; half < 2; ++half) {
+      machine.plain(shared_.input[half], "input " + std::to_string(half));
+      machine.plain(shared_.output[half], "output " + std::to_string(half));
+    }
+  }
+  void reset() override {}
+
+  void act(Machine& machine, int actor) override {
+    for (int call = 0; call < calls_; ++call)
+      if (actor == 0) {
+        Stream on{machine, shared_, call};
+        machine.require(gpu::enqueue_steps(shared_.words, mail_of(call), steps_of(call), on).ok(),
+                        "cannot enqueue");
+      } else {
+        serve(machine, call);
+      }
+  }
+  std::string check() override {
+    const gpu::HostedWords& words = shared_.words;
+    return words.mailbox + words.ready + words.done == 0 ? "" : "a word is not 0 between calls";
+  }
+
+ private:
+  struct Shared {
+    gpu::HostedWords words;
+    std::uint64_t input[2], output[2];
+  };
+  static std::uint64_t input_of(int call, std::uint64_t step) {
+    return 100 * static_cast<std::uint64_t>(call + 1) + step;
+  }
+  static std::uint64_t output_of(int call, std::uint64_t step) {
+    return 10'000 + input_of(call, step);
+  }
+  std::uint32_t mail_of(int call) const { return static_cast<std::uint32_t>(call % 2 + 1); }
+  std::uint32_t steps_of(int call) const { return steps_ + mail_of(call) - 1; }
+
+  struct Stream {
+    Machine& machine;
+    Shared& shared;
+    int call;
+
+    Done write(std::uint32_t& word, std::uint32_t value) {
+      SimAtomics::store_release(word, value);
+      return done();
+    }
+    Done wait(std::uint32_t& word, std::uint32_t at_least) {
+      machine.at(static_cast<std::uint64_t>(call) * 100 + at_least);
+      while (SimAtomics::load_acquire(word) < at_least) machine.await_change(&word);
+      return done();
+    }
+    Done copy(std::uint64_t step, bool in) {
+      if (in) {
+        SimAtomics::store_plain(shared.input[step % 2], input_of(call, step));
+      } else {
+        machine.require(SimAtomics::load_plain(shared.output[step % 2]) == output_of(call, step),
+                        "copied out another step's output");
+      }
+      return done();
+    }
+  };
+
+  void serve(Machine& machine, int call) {
+    machine.at(static_cast<std::uint64_t>(call) * 100);
+    std::uint32_t mail = 0;
+    while ((mail = SimAtomics::load_acquire(shared_.words.mailbox)) == 0)
+      machine.await_change(&shared_.words.mailbox);
+    machine.require(mail == mail_of(call), "serves another call");
+    std::uint32_t step = 0;
+    const auto idle = [&](int) {
+      machine.await_change(&shared_.words.ready);
+      return true;
+    };
+    const auto do_step = [&](std::uint32_t j) {
+      machine.require(SimAtomics::load_plain(shared_.input[j % 2]) == input_of(call, j),
+                      "read another step's input");
+      SimAtomics::store_plain(shared_.output[j % 2], output_of(call, j));
+      machine.at(static_cast<std::uint64_t>(call) * 100 + 1 + ++step);
+      return true;
+    };
+    gpu::serve_steps<SimAtomics>(shared_.words, steps_of(call), idle, do_step, [] {});
+  }
+
+  const int calls_;
+  const std::uint32_t steps_;
+  Shared shared_{};
+};
+
+}  // namespace rondo::explorer

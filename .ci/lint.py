@@ -8,6 +8,23 @@ import subprocess
 import sys
 
 LAYERS = ["base", "topology", "transport", "kernels", "collectives", "api", "bench", "tests"]
+# What a folder may include of its own layer, besides itself and what lies in the layer's root; the
+# folders that are not named here, anything.
+FOLDERS = {
+    "transport/socket": [],
+    "transport/auth": ["transport/socket"],
+    "transport/net": [],
+    "transport/cuda": [],
+    "transport/tcp": ["transport/net", "transport/auth", "transport/socket"],
+    "transport/shm": ["transport/auth", "transport/socket"],
+    "transport/proxy": ["transport/net"],
+    "transport/bootstrap": ["transport/auth", "transport/socket"],
+    "transport/launch": ["transport/bootstrap", "transport/auth", "transport/socket"],
+    "collectives/planner": [],
+    "collectives/gpu/channels": ["collectives/planner", "collectives/gpu"],
+    "collectives/gpu/launch": ["collectives/planner", "collectives/gpu",
+                               "collectives/gpu/channels"],
+}
 SOURCES = (".cc", ".h", ".cu", ".c")
 SCRIPTS = (".sh", ".py", "CMakeLists.txt", ".cmake", ".ci/run")
 MOST_LINES = 400
@@ -44,6 +61,14 @@ def allowed(layer, included, path, target):
     return LAYERS.index(included) < LAYERS.index(layer)
 
 
+def beside(path, target):
+    """Whether a folder may include this one of its layer."""
+    folder, included = path.rpartition("/")[0], target.rpartition("/")[0]
+    if folder == included or "/" not in included:
+        return True
+    return folder not in FOLDERS or included in FOLDERS[folder]
+
+
 def findings(path):
     with open(path, encoding="utf-8") as file:
         lines = file.read().split("\n")
@@ -65,6 +90,8 @@ def findings(path):
             included = target.split("/")[0]
             if included in LAYERS and not allowed(layer, included, path, target):
                 yield number, f"{layer} may not include {target}: imports point downwards"
+            elif included == layer and not beside(path, target):
+                yield number, f"{path.rpartition('/')[0]} may not include {target}"
 
 
 def main():

@@ -19,6 +19,7 @@
 #include "topology/cpu_budget.h"
 #include "topology/host_identity.h"
 #include "topology/rank_layout.h"
+#include "transport/open_network.h"
 
 namespace rondo {
 namespace {
@@ -204,7 +205,8 @@ class Creation {
     RemoteLinksOptions options;
     options.rank = request_.rank;
     options.size = request_.size;
-    options.secret = state_->secret.derive("links").bytes();
+    RONDO_TRY(options.network,
+              open_network({request_.rank, state_->secret.derive("links").bytes()}));
     options.slots = {tuning::link_slot_bytes(buffer_bytes()), 2 * tuning::kConnectionSlots};
     options.on_control = [state = state_.get()](int peer, std::span<const std::byte> message) {
       state->on_control(peer, message);

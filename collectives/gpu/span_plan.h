@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/gpu/channels/neighbourhood.h"
+#include "collectives/gpu/neighbourhood.h"
 
 namespace rondo::gpu {
 

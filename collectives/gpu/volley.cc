@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "base/env.h"
-#include "collectives/gpu/channels/neighbourhood.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/gpu/launch/connected_launches.h"
 #include "collectives/gpu/launch/peer_launches.h"
+#include "collectives/gpu/neighbourhood.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/streams.h"
 

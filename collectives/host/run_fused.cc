@@ -1,6 +1,6 @@
 // Small calls of a group, run as one.
 #include "collectives/communicator/communicator_state.h"
-#include "collectives/host/fusion.h"
+#include "collectives/planner/fusion.h"
 #include "kernels/host/run_direct.h"
 
 namespace rondo {

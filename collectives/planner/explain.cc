@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "collectives/host/fusion.h"
+#include "collectives/planner/fusion.h"
 #include "collectives/planner/tuning.h"
 
 namespace rondo {

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "collectives/watchdog/fault_message.h"
 #include "collectives/watchdog/fault_texts.h"
+#include "transport/open_network.h"
 
 namespace rondo::gpu {
 namespace {
@@ -50,7 +51,7 @@ Result<std::unique_ptr<RollCall>> RollCall::open(Terms terms) {
   RemoteLinksOptions options;
   options.rank = made->terms_.rank;
   options.size = made->terms_.size;
-  options.secret = made->terms_.secret;
+  RONDO_TRY(options.network, open_network({made->terms_.rank, made->terms_.secret}));
   options.on_control = [to = made.get()](int peer, std::span<const std::byte> message) {
     to->hear(peer, message);
   };

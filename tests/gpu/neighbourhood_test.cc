@@ -1,5 +1,5 @@
 // What ranks on GPUs agree on before they share anything, and how far GPUs are from each other.
-#include "collectives/gpu/channels/neighbourhood.h"
+#include "collectives/gpu/neighbourhood.h"
 
 #include <gtest/gtest.h>
 

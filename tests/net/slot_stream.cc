@@ -17,6 +17,7 @@
 
 #include "kernels/host/slots.h"
 #include "transport/net/remote_links.h"
+#include "transport/open_network.h"
 
 namespace {
 
@@ -126,7 +127,15 @@ int main(int count, char** arguments) {
   const Run run{arguments[1], std::atoi(arguments[2]), std::atoi(arguments[3]),
                 std::strtoull(arguments[4], nullptr, 10) * ((1 << 20) / kSlotBytes),
                 std::chrono::duration<double>(count > 5 ? std::atof(arguments[5]) : 30.0)};
-  auto links = RemoteLinks::open({.rank = run.rank, .size = run.size, .slots = {kSlotBytes, 8}});
+  auto network = open_network({run.rank});
+  if (!network.ok()) {
+    fmt::print("rank {}: {}\n", run.rank, network.error().text);
+    return 1;
+  }
+  auto links = RemoteLinks::open({.rank = run.rank,
+                                  .size = run.size,
+                                  .network = std::move(network).value(),
+                                  .slots = {kSlotBytes, 8}});
   if (!links.ok()) {
     fmt::print("rank {}: {}\n", run.rank, links.error().text);
     return 1;

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "transport/net/poll_turns.h"
 #include "transport/net/remote_peer.h"
-#include "transport/tcp/tcp_network.h"
 
 namespace rondo {
 namespace {
@@ -195,11 +194,6 @@ RemoteLinks::~RemoteLinks() = default;
 Result<std::unique_ptr<RemoteLinks>> RemoteLinks::open(RemoteLinksOptions options) {
   auto state = std::make_unique<State>();
   state->network = std::move(options.network);
-  if (!state->network) {
-    auto network = tcp::NetworkOptions::from_environment(options.secret);
-    network.rank = options.rank;
-    RONDO_TRY(state->network, tcp::TcpNetwork::open(std::move(network)));
-  }
   RONDO_TRY(state->blob, state->network->listen());
   state->peers.resize(static_cast<std::size_t>(options.size));
   state->options = std::move(options);

@@ -10,7 +10,7 @@
 // error_of(). Only holders of the secret get a link. Cost: progress() is a few loads for each open
 // link, and one system call when nothing moved.
 //
-//   RONDO_TRY(auto links, RemoteLinks::open({.rank = 0, .size = 4, .secret = secret}));
+//   RONDO_TRY(auto links, RemoteLinks::open({0, 4, std::move(network)}));
 //   links->set_peers(session->all_gather(links->address_blob()));       // blobs by rank
 //   RONDO_TRY(Connection* to, links->sender(3, net::kCollectiveLane));
 //   while (!SendEnd<>(*to).ready()) {                                   // the Waiter's idle hook
@@ -40,12 +40,11 @@ namespace rondo {
 struct RemoteLinksOptions {
   int rank = 0;
   int size = 1;
-  std::array<std::byte, 32> secret{};  // of this communicator
-  net::SlotShape slots;                // of the data lanes; the same on all ranks
+  std::unique_ptr<net::Network> network = {};  // transport/open_network.h
+  net::SlotShape slots;                        // of the data lanes; the same on all ranks
   // A message on the control lane has come. Called from progress(); it may call send_control(),
   // nothing else here. The bytes are valid during the call.
   std::function<void(int peer, std::span<const std::byte>)> on_control = {};
-  std::unique_ptr<net::Network> network = {};  // null: TCP, by the environment's variables
 };
 
 class RemoteLinks {

@@ -10,7 +10,7 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"
 #include "transport/cuda/device.h"
-#include "transport/tcp/tcp_network.h"
+#include "transport/open_network.h"
 
 namespace rondo::gpu {
 namespace {
@@ -50,11 +50,8 @@ Done SpanningKernels::open() {
   RONDO_CHECK_OK(open_bell());
   connections_->host_control(terms_.rank).limit_ns =
       static_cast<std::uint64_t>(terms_.kernel_seconds * 1e9);
-  auto options = tcp::NetworkOptions::from_environment(terms_.secret);
-  options.rank = terms_.rank;
-  options.purpose = "relay";
-  options.sockets = 1;  // channels are enough
-  RONDO_TRY(auto network, tcp::TcpNetwork::open(std::move(options)));
+  constexpr int kStreams = 1;  // channels are enough
+  RONDO_TRY(auto network, open_network({terms_.rank, terms_.secret, "relay", kStreams}));
   RONDO_TRY(relay_, Relay::open(std::move(network), lines_of(*connections_, terms_.rank)));
   RONDO_TRY(roll_call_, RollCall::open({terms_.rank, terms_.size, terms_.secret, terms_.name_of,
                                         terms_.raise}));

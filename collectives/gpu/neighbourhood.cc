@@ -1,4 +1,4 @@
-#include "collectives/gpu/channels/neighbourhood.h"
+#include "collectives/gpu/neighbourhood.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "collectives/host/fusion.h"
+#include "collectives/planner/fusion.h"
 
 #include "collectives/planner/tuning.h"
 

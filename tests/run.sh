@@ -41,7 +41,7 @@ run_ctest() {
 stage_dev() { build dev && run_ctest dev; }
 # The GPU path on an emulated GPU.
 stage_simt() {
-  build simt "simt gpu_tests gpu_process_tests bench_tests"
+  build simt "simt gpu_tests gpu_process_tests gpu_golden_tests bench_tests"
   run_ctest simt -R '^(Simt|Gpu)'
   many_seeds
 }

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <regex>
@@ -20,6 +21,8 @@ namespace {
 constexpr double kMostSeconds = 60;
 constexpr double kLongSeconds = 40;  // RONDO_TIMEOUT, where it must not be what ends a call
 constexpr int kRoundsToWrite = 6;    // to meet what chance decides
+// What only a starved machine says is said once; what the program says now, every time.
+constexpr int kAttempts = 3;
 
 struct Outcome {
   std::atomic<bool> told;
@@ -48,11 +51,17 @@ bool all_told(const Board& board, const FaultKind& kind) {
 }
 
 // As the golden file has it. Ranks that do the same are one: chance decides which of them tells.
-std::string block_of(const Outcome& outcome, const FaultKind& kind) {
+// What is known of ranks of other hosts is what they told last.
+std::string block_of(const Outcome& outcome, const FaultKind& kind, bool one_host) {
   std::string text =
       fmt::format("{}\n{}", ncclGetErrorString(outcome.result), masked(outcome.text));
   text = std::regex_replace(text, std::regex(R"(\b(step|channel) \d+)"), "$1 <n>");
   if (kind.others_alike) text = std::regex_replace(text, std::regex(R"(\brank [01]\b)"), "rank A");
+  // By what a connection's end is noticed first: a reset, its end, a refused attempt.
+  text = std::regex_replace(text, std::regex(R"((waits for it): [^\n]*)"), "$1: <network error>");
+  if (!one_host)
+    text = std::regex_replace(text, std::regex(R"((\n  rank \w+ \(pid <pid> on <host>\)): [^\n]*)"),
+                              "$1: <what is known>");
   while (text.back() == '\n') text.pop_back();
   return text;
 }
@@ -87,7 +96,8 @@ class Job {
     // Chance decides whether a rank is told in this call or would be in its next one.
     std::vector<std::string> blocks;
     for (const Outcome& one : board_->of)
-      if (one.told.load() && one.result != ncclSuccess) blocks.push_back(block_of(one, kind_));
+      if (one.told.load() && one.result != ncclSuccess)
+        blocks.push_back(block_of(one, kind_, placement_.hosts.empty()));
     EXPECT_FALSE(blocks.empty()) << kind_.name << ": nobody was told";
     return blocks;
   }
@@ -138,9 +148,19 @@ void expect_golden_faults(const FaultPlacement& placement) {
   GoldenSets golden(fmt::format("faults_{}.txt", placement.name));
   for (const FaultKind& kind : fault_kinds()) {
     if ((kind.kills_last || kind.last_leaves) && placement.processes.back() != 1) continue;
-    for (int round = 0; round < (golden.writes() ? kRoundsToWrite : 1); ++round)
-      for (const std::string& block : Job(placement, kind).outcomes())
-        golden.expect(kind.name, block);
+    if (golden.writes()) {
+      for (int round = 0; round < kRoundsToWrite; ++round)
+        for (const std::string& block : Job(placement, kind).outcomes())
+          golden.expect(kind.name, block);
+      continue;
+    }
+    std::vector<std::string> blocks;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      blocks = Job(placement, kind).outcomes();
+      const auto known = [&](const std::string& block) { return golden.knows(kind.name, block); };
+      if (std::all_of(blocks.begin(), blocks.end(), known)) break;
+    }
+    for (const std::string& block : blocks) golden.expect(kind.name, block);
   }
 }
 

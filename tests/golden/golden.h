@@ -32,6 +32,7 @@ class GoldenSets {
   GoldenSets& operator=(const GoldenSets&) = delete;
 
   bool writes() const;
+  bool knows(const std::string& section, const std::string& text) const;
   // A failed expectation where the section does not have this text.
   void expect(const std::string& section, const std::string& text);
 

@@ -26,6 +26,7 @@ const Environment kByHosts = {{"RONDO_GPU_RELAY", "1000000000"}};
 
 // By the emulated device's clock, which is slower than that of the wall.
 constexpr double kSeconds = 0.7;
+constexpr double kSecondsOfHosts = 3;  // who waits asks other hosts first
 
 const FaultPlacement kPlacements[] = {
     {"threads_one_gpu", {3}, {}, {}, on_first_gpu, kSeconds},
@@ -34,8 +35,8 @@ const FaultPlacement kPlacements[] = {
     {"processes_own_gpus", {1, 1, 1}, {}, {}, on_own_gpu, kSeconds},
     {"processes_gpus_apart", {1, 1, 1}, {}, {{"NCCL_P2P_DISABLE", "1"}}, on_own_gpu, kSeconds},
     {"mixed_own_gpus", {2, 1}, {}, {}, on_own_gpu, kSeconds},
-    {"gpus_of_hosts_kernels", {1, 1, 1}, {"a", "b", "c"}, kByKernels, on_own_gpu, kSeconds},
-    {"gpus_of_hosts_hosts", {1, 1, 1}, {"a", "b", "c"}, kByHosts, on_own_gpu, kSeconds},
+    {"gpus_of_hosts_kernels", {1, 1, 1}, {"a", "b", "c"}, kByKernels, on_own_gpu, kSecondsOfHosts},
+    {"gpus_of_hosts_hosts", {1, 1, 1}, {"a", "b", "c"}, kByHosts, on_own_gpu, kSecondsOfHosts},
 };
 
 class FaultGolden : public testing::TestWithParam<FaultPlacement> {

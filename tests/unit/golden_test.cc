@@ -27,6 +27,8 @@ TEST(GoldenSets, TakeEveryKnownTextOfASectionAndNoOther) {
   sets.expect("two", "one line");
   sets.expect("two", "several\n\n  lines");
   sets.expect("another", "-- dashes inside");
+  EXPECT_TRUE(sets.knows("two", "one line"));
+  EXPECT_FALSE(sets.knows("another", "one line"));
   EXPECT_NONFATAL_FAILURE(sets.expect("another", "one line"), "another");
   EXPECT_NONFATAL_FAILURE(sets.expect("two", "several"), "several\n\n  lines");
   EXPECT_NONFATAL_FAILURE(sets.expect("none", "one line"), "RONDO_GOLDEN=write");

@@ -9,6 +9,8 @@
 namespace {
 
 using namespace rondo::auth;
+using rondo::Bytes;
+using rondo::ByteSpan;
 using State = Handshake::State;
 
 void require(bool condition) {

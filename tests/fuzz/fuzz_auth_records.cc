@@ -10,6 +10,8 @@
 namespace {
 
 using namespace rondo::auth;
+using rondo::Bytes;
+using rondo::ByteSpan;
 
 void require(bool condition) {
   if (!condition) std::abort();

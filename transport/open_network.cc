@@ -1,7 +1,5 @@
 #include "transport/open_network.h"
 
-#include <string_view>
-
 #include "transport/tcp/tcp_network.h"
 
 namespace rondo {
@@ -16,17 +14,14 @@ Result<std::unique_ptr<net::Network>> open_tcp(const NetworkRequest& request) {
   return std::unique_ptr<net::Network>(std::move(network));
 }
 
-struct Row {
-  std::string_view name;  // as NCCL_NET and Network::name() have it
-  Result<std::unique_ptr<net::Network>> (*open)(const NetworkRequest& request);
-};
+using Open = Result<std::unique_ptr<net::Network>> (*)(const NetworkRequest& request);
 // The best one first.
-constexpr Row kNetworks[] = {{"Socket", open_tcp}};
+constexpr Open kNetworks[] = {open_tcp};
 
 }  // namespace
 
 Result<std::unique_ptr<net::Network>> open_network(const NetworkRequest& request) {
-  return kNetworks[0].open(request);
+  return kNetworks[0](request);
 }
 
 }  // namespace rondo

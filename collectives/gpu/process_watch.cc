@@ -97,10 +97,7 @@ void ProcessTeam::look(std::int64_t passed_ns) {
     const std::uint32_t index = word(board_->mailbox(rank).descriptor) % board_->depth();
     return blame(
         Status::kInvalidUsage, rank,
-        fmt::format("Mismatched calls: in a replayed graph, rank {} made another call than "
-                    "rank 0 (rank {}'s is {}); all ranks must make the same calls in the "
-                    "same order",
-                    rank, rank, to_string(load_record(board_->descriptor(rank, index).record))));
+        fault_texts::different_replay(rank, load_record(board_->descriptor(rank, index).record)));
   }
   const Waiting found = waiting();
   if (found.in_call || found.message) return check_waiting(found);

@@ -56,6 +56,13 @@ std::string different_replays(int rank, const CallRecord& record, int other,
       one.rank, one.call, two.rank, two.call, kSameCalls);
 }
 
+std::string different_replay(int rank, const CallRecord& record) {
+  return fmt::format(
+      "Mismatched calls: in a replayed graph, rank {} made another call than rank 0 "
+      "(rank {}'s is {}); {}",
+      rank, rank, to_string(record), kSameCalls);
+}
+
 std::string different_replays_before(const CallRecord& record, int rank, int other) {
   return fmt::format(
       "Mismatched calls: on their devices, rank {} and rank {} have run different "
@@ -101,6 +108,13 @@ std::string timed_out_meeting(int rank, double seconds, std::span<const int> mis
                      list_of(missing), kLimit);
 }
 
+std::string timed_out_ahead(int rank, double seconds, std::size_t ahead) {
+  return fmt::format(
+      "rank {} is {} calls ahead of its stream, where none has ended for {} s: its "
+      "peers have not made them, or the stream waits for other work; {}",
+      rank, ahead, seconds, kLimit);
+}
+
 std::string timed_out_in_kernel(const KernelWait& wait, const CallRecord& call,
                                 std::span<const int> missing) {
   // Whoever keeps the rank waiting may itself wait for one that never came.
@@ -122,6 +136,10 @@ std::string gone_before(std::string_view name, Parting parting, std::string_view
 std::string gone_from_message(std::string_view name, Parting parting, std::string_view call,
                               int waiting) {
   return fmt::format("{} {} while rank {} was in {} with it", name, words(parting), waiting, call);
+}
+
+std::string left_early(int rank) {
+  return fmt::format("rank {} left the communicator before its calls were over", rank);
 }
 
 std::string lost(std::string_view name, std::string_view call, int waiting, std::string_view why) {

@@ -5,6 +5,7 @@
 // comes first, so that all finders say the same. tests/golden/files/faults_*.txt keep the texts.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -36,6 +37,8 @@ std::string different_calls(std::uint64_t call, int rank, const CallRecord& reco
 std::string different_calls_before(std::string_view when, int rank, int other);
 std::string different_replays(int rank, const CallRecord& record, int other,
                               const CallRecord& record_of_other);
+// In a replayed graph, of what rank 0 has replayed.
+std::string different_replay(int rank, const CallRecord& record);
 std::string different_replays_before(const CallRecord& record, int rank, int other);
 // A send and its receive.
 std::string different_sizes(int rank, const CallRecord& record, int other,
@@ -51,6 +54,8 @@ std::string waits_outside(const MadeCall& outside, const MadeCall& inside);
 std::string timed_out(int rank, double seconds, std::string_view awaited, std::string_view call);
 // The others have not come to the meeting in which ranks launch together.
 std::string timed_out_meeting(int rank, double seconds, std::span<const int> missing);
+// A rank may make `ahead` calls before the first of them ends on its stream.
+std::string timed_out_ahead(int rank, double seconds, std::size_t ahead);
 // A wait inside a kernel.
 struct KernelWait {
   int rank = -1, peer = -1, channel = 0;
@@ -69,6 +74,8 @@ enum class Parting { kEnded, kLeft };  // the process has ended; it destroyed it
 std::string gone_before(std::string_view name, Parting parting, std::string_view call, int waiting);
 std::string gone_from_message(std::string_view name, Parting parting, std::string_view call,
                               int waiting);
+// For the host's part of calls on GPUs.
+std::string left_early(int rank);
 // A connection has ended. why: the network's error.
 std::string lost(std::string_view name, std::string_view call, int waiting, std::string_view why);
 

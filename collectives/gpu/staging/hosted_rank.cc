@@ -10,6 +10,7 @@
 #include "base/poll_until.h"
 #include "base/process.h"
 #include "collectives/gpu/launch/direct_launches.h"
+#include "collectives/watchdog/fault_texts.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/shared_memory.h"
 
@@ -83,7 +84,7 @@ HostedRank::~HostedRank() {
     Fault left;
     left.status = Status::kRemoteError;
     left.rank = left.culprit = twin_->rank();
-    left.text = fmt::format("rank {} left the communicator before its calls were over", left.rank);
+    left.text = fault_texts::left_early(left.rank);
     end(left);
     over = drained(kPatientSeconds / 2);
   }
@@ -161,11 +162,8 @@ Done HostedRank::wait_for_room(std::unique_lock<std::mutex>& lock) {
     if (served != seen) begin = Clock::now();
     const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
     if (limit_seconds_ > 0 && waited > limit_seconds_)
-      return fail(Status::kTimeout,
-                  "rank {} is {} calls ahead of its stream, where none has ended for {} s: its "
-                  "peers have not made them, or the stream waits for other work; RONDO_TIMEOUT "
-                  "sets this limit",
-                  twin_->rank(), kAhead, limit_seconds_);
+      return fail(Status::kTimeout, "{}",
+                  fault_texts::timed_out_ahead(twin_->rank(), limit_seconds_, kAhead));
     if (waited > kWarnSeconds && !warned) {
       warned = true;
       RONDO_WARN("rank {} is {} calls ahead of its stream, where none has ended for {} s; it waits",

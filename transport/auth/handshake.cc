@@ -96,11 +96,19 @@ bool Handshake::proven_by(std::string_view role, ByteSpan proof) const {
   return same_digest(derive(secret_, role, sha256({before})), proof);
 }
 
+std::size_t Handshake::least_after_header() const {
+  constexpr std::size_t kBuild = 4;
+  return message_ == kHello       ? kBuild + sizeof(Tag) + sizeof(Digest)
+         : message_ == kChallenge ? kBuild + sizeof(Digest) + kProof
+                                  : kProof;
+}
+
 void Handshake::expect(Message type) {
   message_ = type;
   sending_ = false;
   begin_ = moved_ = said_.size();
-  said_.resize(begin_ + kHeader);
+  heard_header_ = false;
+  said_.resize(begin_ + kHeader + least_after_header());
 }
 
 void Handshake::refuse(std::string why, bool proof) {
@@ -122,7 +130,7 @@ ByteSpan Handshake::unsent() const {
 void Handshake::received(std::size_t count) {
   assert(!sending_ && count <= said_.size() - moved_);
   moved_ += count;
-  if (talking() && moved_ == begin_ + kHeader && moved_ == said_.size()) take_header();
+  if (talking() && !heard_header_ && moved_ >= begin_ + kHeader) take_header();
   if (talking() && moved_ == said_.size()) take_message();
 }
 
@@ -142,14 +150,12 @@ void Handshake::take_header() {
   const auto magic = in.get<std::uint32_t>();
   const auto type = in.get<std::uint8_t>();
   const auto bytes = in.get<std::uint16_t>();
-  constexpr std::size_t kBuild = 4;
-  const std::size_t least = message_ == kHello       ? kBuild + sizeof(Tag) + sizeof(Digest)
-                            : message_ == kChallenge ? kBuild + sizeof(Digest) + kProof
-                                                     : kProof;
+  const std::size_t least = least_after_header();
   const std::size_t most = message_ == kAnswer ? kMostPayload + kProof : least;
   if (magic != kMagic || type != message_ || bytes < least || bytes > most)
     return refuse("it does not speak Rondo's handshake");
-  said_.resize(said_.size() + bytes);
+  heard_header_ = true;
+  said_.resize(begin_ + kHeader + bytes);
 }
 
 void Handshake::take_message() {

@@ -32,7 +32,7 @@ namespace rondo::auth {
 // that those which differ can say so.
 struct Build {
   // Raised with every change of a message or of what ranks share in memory.
-  static constexpr std::uint16_t kProtocol = 2;
+  static constexpr std::uint16_t kProtocol = 3;
 
   std::uint16_t protocol = kProtocol;
   std::uint8_t endianness = std::endian::native == std::endian::little ? 1 : 2;
@@ -99,6 +99,7 @@ class Handshake {
   void begin(Message type, ByteSpan body, std::size_t proof_bytes);
   void prove(std::string_view role);
   void expect(Message type);
+  std::size_t least_after_header() const;
   void take_header();
   void take_message();
   bool proven_by(std::string_view role, ByteSpan proof) const;
@@ -112,7 +113,8 @@ class Handshake {
   State state_ = State::kTalking;
   bool sending_ = false;
   bool said_hello_ = false;
-  Message message_ = kHello;  // that comes or goes now
+  bool heard_header_ = false;  // of the message that comes now
+  Message message_ = kHello;   // that comes or goes now
   Digest secret_{};
   Tag tag_{};
   Bytes said_;             // the endpoint's name, then every message

@@ -66,7 +66,6 @@ Done send_fds(int socket, int value, std::span<const int> fds, const Patience& p
 // It looks before it takes: descriptors for which there is no room would be lost.
 Result<FdMessage> receive_fds(int socket, const Patience& patience) {
   for (;;) {
-    RONDO_CHECK_OK(wait_ready(socket, POLLIN, patience, "waiting for shared memory"));
     alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
     FdMessage received;
     received.fds.reserve(kMostDescriptors);  // none may get lost
@@ -76,8 +75,12 @@ Result<FdMessage> receive_fds(int socket, const Patience& patience) {
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
-    const ssize_t bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_PEEK);
-    if (bytes < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    const ssize_t bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_PEEK | MSG_DONTWAIT);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0 && errno == EAGAIN) {
+      RONDO_CHECK_OK(wait_ready(socket, POLLIN, patience, "waiting for shared memory"));
+      continue;
+    }
     if (bytes == 0 || (bytes < 0 && errno == ECONNRESET)) return peer_left();
     if (bytes < 0) return fail_errno(errno, "cannot receive descriptors");
     take_descriptors(message, received.fds);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -101,18 +102,30 @@ class Meeting {
     for (int from = 1; from < count(); ++from) {
       RONDO_TRY(FdMessage message,
                 receive_fds(came.guests[from - 1].socket.get(), request_.patience));
-      arenas.emplace_back(message.fds.size() == 2 ? dup(message.fds[1].get()) : -1);
-      RONDO_CHECK_OK(keep(from, std::move(message)));
+      if (message.fds.size() != 2)
+        return fail(Status::kRemoteError, "a process of this host sent {} descriptors, not 2",
+                    message.fds.size());
+      arenas.emplace_back(dup(message.fds[1].get()));
+      RONDO_CHECK_OK(keep(from, std::move(message.fds[0]), std::move(message.fds[1])));
       fds.push_back({group_->processes[from].neighbour->pidfd(), arenas.back().get()});
     }
-    for (int to = 1; to < count(); ++to) {
-      const int socket = came.guests[to - 1].socket.get();
-      const int segment = group_->segment->fd();
-      RONDO_CHECK_OK(send_fds(socket, 0, {&segment, 1}, request_.patience));
-      for (int about = 0; about < count(); ++about)
-        if (about != to) RONDO_CHECK_OK(send_fds(socket, about, fds[about], request_.patience));
-    }
+    for (int to = 1; to < count(); ++to)
+      RONDO_CHECK_OK(tell(came.guests[to - 1].socket.get(), to, fds));
     return met();
+  }
+
+  // The segment, then two descriptors of every other process in order, in as few messages as can
+  // be: a message apiece would wake the process that often.
+  Done tell(int socket, int to, std::span<const std::array<int, 2>> processes) {
+    std::vector<int> fds{group_->segment->fd()};
+    for (int about = 0; about < count(); ++about)
+      if (about != to) fds.insert(fds.end(), processes[about].begin(), processes[about].end());
+    for (std::size_t at = 0; at < fds.size(); at += kMostDescriptors) {
+      const std::size_t some = std::min(kMostDescriptors, fds.size() - at);
+      RONDO_CHECK_OK(send_fds(socket, static_cast<int>(at), std::span(fds).subspan(at, some),
+                              request_.patience));
+    }
+    return done();
   }
 
   Result<HostMeeting> follow() {
@@ -125,27 +138,36 @@ class Meeting {
     RONDO_TRY(OwnDescriptors own, own_descriptors());
     const int fds[2] = {own.pidfd.get(), own.arena->fd()};
     RONDO_CHECK_OK(send_fds(leader, own_index_, fds, request_.patience));
-    RONDO_TRY(FdMessage first, receive_fds(leader, request_.patience));
-    if (first.fds.size() != 1)
-      return fail(Status::kRemoteError, "the host's leader sent no shared memory");
-    RONDO_TRY(group_->segment, HostSegment::map(std::move(first.fds[0]), request_.shape));
-    for (int k = 1; k < count(); ++k) {
-      RONDO_TRY(FdMessage message, receive_fds(leader, request_.patience));
-      const int about = message.value;
-      if (about < 0 || about >= count() || about == own_index_)
-        return fail(Status::kRemoteError, "the host's leader spoke of process {}", about);
-      RONDO_CHECK_OK(keep(about, std::move(message)));
-    }
+    RONDO_CHECK_OK(hear(leader));
     return met();
   }
 
-  Done keep(int index, FdMessage&& message) {
-    if (message.fds.size() != 2)
-      return fail(Status::kRemoteError, "a process of this host sent {} descriptors, not 2",
-                  message.fds.size());
+  // What tell() says. Each descriptor is used as soon as it can be: few need to be open at once.
+  Done hear(int leader) {
+    std::vector<Fd> fds;
+    for (int about = 0; about < count();) {
+      RONDO_TRY(FdMessage message, receive_fds(leader, request_.patience));
+      if (message.fds.empty())
+        return fail(Status::kRemoteError, "the host's leader sent no shared memory");
+      std::move(message.fds.begin(), message.fds.end(), std::back_inserter(fds));
+      auto next = fds.begin();
+      if (group_->segment == nullptr) {
+        RONDO_TRY(group_->segment, HostSegment::map(std::move(*next++), request_.shape));
+      }
+      for (; about < count(); ++about) {
+        if (about == own_index_) continue;
+        if (fds.end() - next < 2) break;
+        RONDO_CHECK_OK(keep(about, std::move(next[0]), std::move(next[1])));
+        next += 2;
+      }
+      fds.erase(fds.begin(), next);
+    }
+    return done();
+  }
+
+  Done keep(int index, Fd pidfd, Fd arena) {
     PeerProcess& process = group_->processes[index];
-    RONDO_TRY(process.neighbour,
-              Neighbour::of(process.id, std::move(message.fds[0]), std::move(message.fds[1])));
+    RONDO_TRY(process.neighbour, Neighbour::of(process.id, std::move(pidfd), std::move(arena)));
     return done();
   }
 

@@ -88,7 +88,6 @@ class Gathering {
                  found == guests.end() ? "that does not expect it" : "twice");
       return;
     }
-    if (send(arrival.socket.get(), &kWelcome, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1) return;
     met_.guests[at].socket = std::move(arrival.socket);
     watches_[at].reset();
   }

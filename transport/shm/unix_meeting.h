@@ -3,10 +3,10 @@
 // Each may be host to some and guest of others at once: a star around a leader, or all with all.
 // Guarantees: both ends of a socket that comes out have proved the secret to each other and are of
 // users that may join; no descriptor is sent or taken before that. Whoever else comes (silence,
-// garbage, other users, a number twice) is dropped within a second beside the others and costs no
-// error; a guest that was dropped because it was slow comes again. Where descriptors run out it
-// pauses. Ends when everybody has come or is known not to come, by the deadline, or on abort.
-// Cost: four small messages a guest.
+// garbage, other users) is dropped within a second beside the others and costs no error; so is a
+// number that comes twice or is not expected, which finds its socket closed. A guest that was
+// dropped because it was slow comes again. Where descriptors run out it pauses. Ends when everybody
+// has come or is known not to come, by the deadline, or on abort. Cost: four small messages each.
 //
 //   RONDO_TRY(UnixMeeting met, meet_by_unix({secret, 0, &listener, {{1, ""}, {2, ""}}, {}, wait}));
 //   send_fds(met.guests[0].socket.get(), ...);

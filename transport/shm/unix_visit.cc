@@ -1,7 +1,5 @@
 #include "transport/shm/unix_visit.h"
 
-#include <sys/socket.h>
-
 #include <cerrno>
 #include <cstring>
 
@@ -45,8 +43,10 @@ void UnixVisit::step() {
   }
   if (shake_->state() == State::kRefused) {
     refuse(shake_->why());
-  } else if (!moved.ok() || (shake_->state() == State::kProven && !await_welcome())) {
+  } else if (!moved.ok()) {
     come_again(kPause);  // a host drops whom it heard too late
+  } else if (shake_->state() == State::kProven) {
+    met_->socket = std::move(socket_);
   }
 }
 
@@ -60,15 +60,6 @@ void UnixVisit::connect() {
   if (const Done user = may_join(made.fd.get()); !user.ok()) return refuse(user.error().text);
   socket_ = std::move(made.fd);
   shake_ = auth::Handshake::connector(secret_, host_);
-}
-
-bool UnixVisit::await_welcome() {
-  std::byte said{};
-  const ssize_t got = recv(socket_.get(), &said, 1, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-  if (got != 1 || said != kWelcome) return false;
-  met_->socket = std::move(socket_);
-  return true;
 }
 
 void UnixVisit::come_again(Clock::duration pause) {

@@ -8,9 +8,6 @@
 
 namespace rondo::shm {
 
-// What a host says to a guest whom it has let in.
-inline constexpr std::byte kWelcome{0x57};
-
 class UnixVisit {
  public:
   // met: where the result goes.
@@ -23,7 +20,6 @@ class UnixVisit {
 
  private:
   void connect();
-  bool await_welcome();
   void come_again(net::Clock::duration pause);
   void refuse(std::string why);
 

@@ -9,7 +9,8 @@ namespace rondo {
 Result<CreateRequest> child_request(const CommunicatorState& parent,
                                     const std::vector<int>& members, std::string_view kind,
                                     std::uint64_t number) {
-  const auto mine = std::find(members.begin(), members.end(), parent.rank) - members.begin();
+  const auto mine =
+      std::find(members.begin(), members.end(), parent.members.rank) - members.begin();
   CreateRequest child;
   child.rank = static_cast<int>(mine);
   child.size = static_cast<int>(members.size());
@@ -17,7 +18,7 @@ Result<CreateRequest> child_request(const CommunicatorState& parent,
   context.put(number);
   for (const int member : members) context.put(member);
   RONDO_TRY(child.id,
-            bootstrap::child_id(parent.ranks[static_cast<std::size_t>(members[0])].address,
+            bootstrap::child_id(parent.members.ranks[static_cast<std::size_t>(members[0])].address,
                                 parent.secret.derive(kind, context.take())));
   if (child.rank == 0) child.serve = parent.listener;
   return child;

@@ -1,17 +1,14 @@
 #include "collectives/communicator/communicator.h"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
-#include "base/asymmetric_fence.h"
 #include "base/env.h"
-#include "base/log.h"
 #include "collectives/communicator/communicator_state.h"
+#include "collectives/gpu/device_rank.h"
 #include "collectives/host/fiber_group.h"
 #include "collectives/host/host_stream.h"
+#include "collectives/watchdog/peer_words.h"
 
 namespace rondo {
 
@@ -27,17 +24,16 @@ Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(st
 
 Communicator::~Communicator() {
   if (state_->host.peers.empty() || state_->forked()) return;
-  if (state_->rma)
-    for (Window& window : state_->rma->windows) state_->withdraw_window(window);
+  state_->one_sided.withdraw_all();
   HostAtomics::store_release(state_->host.self().progress->state, kLeft);
 }
 
-int Communicator::rank() const { return state_->rank; }
-int Communicator::size() const { return state_->size; }
+int Communicator::rank() const { return state_->members.rank; }
+int Communicator::size() const { return state_->members.size; }
 const CommOptions& Communicator::options() const { return state_->options; }
 const bootstrap::Secret& Communicator::secret() const { return state_->secret; }
 void Communicator::set_timeout(double seconds) { state_->timeout_seconds.store(seconds); }
-Communicator::Choice Communicator::last_plan() const { return state_->last_plan; }
+Communicator::Choice Communicator::last_plan() const { return state_->engine.last_plan(); }
 
 Result<Communicator::Choice> Communicator::explain(const CallRecord& record) const {
   RONDO_TRY(const Plan plan, make_plan(state_->facts, record));
@@ -49,11 +45,13 @@ Communicator::MemoryUse Communicator::memory() const {
   use.shared_bytes = state_->committed_bytes + state_->connections->committed_bytes();
   use.private_bytes = sizeof(CommunicatorState) +
                       state_->host.peers.size() * (sizeof(PeerPort) + 3 * sizeof(std::uint64_t)) +
-                      state_->ranks.size() * sizeof(RankFacts);
-  if (state_->rank == 0 && state_->team && state_->team->processes() != nullptr)
-    use.device_bytes = state_->team->processes()->device_bytes();
-  for (const auto& part : {state_->on_gpu, state_->of_leaders}) {
-    if (!part) continue;
+                      state_->members.ranks.size() * sizeof(RankFacts);
+  if (!state_->device) return use;
+  const gpu::DeviceTeam* const team = state_->device->team();
+  if (state_->members.rank == 0 && team != nullptr && team->processes() != nullptr)
+    use.device_bytes = team->processes()->device_bytes();
+  for (const Communicator* part : state_->device->parts()) {
+    if (part == nullptr) continue;
     const MemoryUse its = part->memory();
     use.shared_bytes += its.shared_bytes;
     use.private_bytes += its.private_bytes;
@@ -62,104 +60,18 @@ Communicator::MemoryUse Communicator::memory() const {
   return use;
 }
 
-std::string Communicator::describe_ranks() const { return state_->describe_ranks(); }
-
-// ---- entering and leaving ----
-
-Done CommunicatorState::enter() {
-  if (forked())
-    return fail(Status::kInvalidUsage,
-                "this communicator belongs to the parent process: after fork, create a new one");
-  // The C API lets calls in one by one (CallOrder); this look catches other callers' mistake
-  // most of the time, without an atomic exchange in every call.
-  if (inside.load(std::memory_order_relaxed))
-    return fail(Status::kInvalidUsage,
-                "another thread is inside a call of this communicator: one thread at a time");
-  inside_thread.store(pthread_self(), std::memory_order_relaxed);
-  store_before_loads(inside, true);
-  if (const int how = ended.load(std::memory_order_seq_cst); how != kRunning) {
-    leave();
-    return fail(Status::kInvalidUsage, "communicator was {}",
-                how == kAborted ? "aborted by this process" : "revoked");
-  }
-  if (faulted.load(std::memory_order_acquire) || adopt_peer_fault()) {
-    leave();
-    std::lock_guard lock(fault_mutex);
-    return fault->error();
-  }
-  return done();
+std::string Communicator::describe_ranks() const {
+  return state_->supervisor.graph().describe_ranks();
 }
-
-// The fault of a peer that has withdrawn from the call may be a moment from being written.
-Done CommunicatorState::adopted_fault() {
-  constexpr int kMoments = 1000;
-  for (int moment = 0; moment < kMoments; ++moment) {
-    if (faulted.load(std::memory_order_acquire) || adopt_peer_fault()) {
-      std::lock_guard lock(fault_mutex);
-      return fault->error();
-    }
-    usleep(1000);
-  }
-  return fail(Status::kInternalError, "rank {} left {} without a fault", rank, current_call());
-}
-
-void CommunicatorState::leave() { inside.store(false, std::memory_order_release); }
 
 // ---- running calls ----
 
-// On a stream's thread the core belongs to what the program computes meanwhile: sleep soon.
-void CommunicatorState::choose_budget(bool beside) {
-  constexpr Waiter::Budget kBesideTheProgram{200, 1};
-  if (beside == beside_the_program) return;
-  beside_the_program = beside;
-  host.waiter.set_budget(beside ? kBesideTheProgram : alone_budget);
-}
-
-Done CommunicatorState::why_it_ended() {
-  if (const int how = ended.load(); how != kRunning)
-    return fail(Status::kInvalidUsage, "communicator was {}",
-                how == kAborted ? "aborted by this process" : "revoked");
-  return adopted_fault();
-}
-
-Done CommunicatorState::run_group(std::span<const Call> calls) {
-  bool messages = false;
-  bool one_sided = false;
-  for (std::size_t i = 0; i < calls.size();) {
-    if (is_point_to_point(calls[i])) {
-      messages = true;
-      ++i;
-    } else if (is_one_sided(calls[i])) {
-      one_sided = true;
-      ++i;
-    } else if (const std::size_t fused = collect_fusable(calls.subspan(i)); fused > 1) {
-      messages |= segments.size() < fused;  // those in between, perhaps
-      one_sided |= segments.size() < fused;
-      RONDO_CHECK_OK(run_fused(calls[i]));
-      i += fused;
-    } else {
-      RONDO_CHECK_OK(run_collective(calls[i]));
-      ++i;
-    }
-  }
-  if (messages) RONDO_CHECK_OK(run_point_to_point(calls));
-  return one_sided ? run_one_sided(calls) : done();
-}
-
-void CommunicatorState::fail_call(Error& error) {
-  (void)guarded("a call", [&] {
-    error.text = fmt::format("{} failed in {}: {}", rank_name(rank), current_call(), error.text);
-    return done();
-  }).ok();
-  raise(make_fault(error.status, rank, copy_of(error).text));
-}
-
 Done Communicator::run(std::span<const Call> calls) {
   RONDO_CHECK_OK(state_->enter());
-  Done result = state_->or_fault([&] {
-    state_->install_supervisor(FiberGroup::current() != nullptr);
-    state_->choose_budget(HostStream::serves_here());
-    return state_->run_group(calls);
+  Done result = state_->faults.or_fault([&] {
+    state_->supervisor.install(FiberGroup::current() != nullptr);
+    state_->engine.choose_budget(HostStream::serves_here());
+    return state_->engine.run_group(calls);
   });
   state_->leave();
   return result;
@@ -167,9 +79,9 @@ Done Communicator::run(std::span<const Call> calls) {
 
 Done Communicator::run_here(const Call& call) {
   RONDO_CHECK_OK(state_->enter());
-  state_->install_supervisor(false);
-  state_->choose_budget(false);
-  Done result = state_->or_fault([&] { return state_->run_collective(call); });
+  state_->supervisor.install(false);
+  state_->engine.choose_budget(false);
+  Done result = state_->faults.or_fault([&] { return state_->engine.run_collective(call); });
   state_->leave();
   return result;
 }
@@ -193,7 +105,18 @@ Done Communicator::run_together(std::span<const Work> works) {
   return done();
 }
 
-std::vector<int> Communicator::ended_ranks() { return state_->ended_ranks(); }
+std::vector<int> Communicator::ended_ranks() {
+  const Membership& members = state_->members;
+  std::vector<int> found;
+  for (std::size_t r = 0; members.group && r < members.local_ranks.size(); ++r)
+    if (has_ended(members.process_of(static_cast<int>(r)))) found.push_back(members.local_ranks[r]);
+  const std::optional<Fault> fault = state_->faults.fault();
+  if (fault && fault->status == Status::kRemoteError && fault->culprit >= 0 &&
+      members.local_of(fault->culprit) < 0)
+    found.push_back(fault->culprit);
+  std::sort(found.begin(), found.end());
+  return found;
+}
 
 std::optional<Fault> Communicator::fault() {
   if (state_->forked()) {
@@ -203,61 +126,42 @@ std::optional<Fault> Communicator::fault() {
     foreign.text = "this communicator belongs to the parent process: after fork, create a new one";
     return foreign;
   }
-  if (!state_->faulted.load(std::memory_order_acquire) && !state_->adopt_kernel_fault() &&
-      !state_->adopt_peer_fault())
+  if (!state_->faults.is_raised() && !(state_->device && state_->device->adopt_kernel_fault()) &&
+      !state_->faults.adopt_from_peers())
     return std::nullopt;
-  std::lock_guard lock(state_->fault_mutex);
-  return state_->fault;
+  return state_->faults.fault();
 }
 
 // ---- ending ----
 
-void CommunicatorState::end_calls(const char* what) {
-  Fault told;
-  if (!host.peers.empty()) {
-    told.status = Status::kRemoteError;
-    told.rank = told.culprit = rank;
-    told.sequence = HostAtomics::load_relaxed(host.self().steps->sequence);
-    (void)guarded("ending calls", [&] {
-      told.text = fmt::format("rank {} {} the communicator", rank, what);
-      raise(told, false);
-      return done();
-    }).ok();
-    wake_peers();
-  }
-  // Whoever is inside leaves at its next look, at most 100 ms from now and after what it is just
-  // copying. Should it never run again (its thread was cancelled, or it is the one that this signal
-  // handler or fiber interrupted), it must not hold up its end.
-  constexpr int kYields = 200, kNaps = 20'000;
-  heavy_fence();
-  for (int turn = 0; inside.load(std::memory_order_seq_cst); ++turn) {
-    if (pthread_equal(inside_thread.load(std::memory_order_relaxed), pthread_self())) return;
-    if (turn < kYields) {
-      sched_yield();
-    } else if (turn < kYields + kNaps) {
-      usleep(500);
-    } else {
-      RONDO_WARN("rank {} {} the communicator, but a thread is still inside a call of it", rank,
-                 what);
-      return;
-    }
-  }
-  tell_other_hosts(told);
-}
-
 void Communicator::abort() {
-  CommunicatorState& state = *state_;
-  if (state.forked()) return;
-  if (state.ended.exchange(CommunicatorState::kAborted) == CommunicatorState::kAborted) return;
-  state.end_calls("aborted");
+  if (state_->forked() || !state_->faults.end(FaultState::kAborted)) return;
+  state_->end_calls("aborted");
 }
 
 void Communicator::revoke() {
-  CommunicatorState& state = *state_;
-  if (state.forked()) return;
-  int running = CommunicatorState::kRunning;
-  if (!state.ended.compare_exchange_strong(running, CommunicatorState::kRevoked)) return;
-  state.end_calls("revoked");
+  if (state_->forked() || !state_->faults.end(FaultState::kRevoked)) return;
+  state_->end_calls("revoked");
+}
+
+// ---- windows ----
+
+Result<int> Communicator::register_window(void* memory, std::size_t bytes) {
+  if (state_->device) RONDO_CHECK_OK(state_->device->open_window(*this, memory, bytes));
+  const Window::Side mine = state_->one_sided.side_of(memory, bytes);
+  RONDO_TRY(const auto all, exchange(std::as_bytes(std::span(&mine, 1))));
+  std::vector<Window::Side> sides(all.size());
+  for (std::size_t r = 0; r < all.size(); ++r) std::memcpy(&sides[r], all[r].data(), sizeof(mine));
+  return state_->one_sided.add_window(std::move(sides));
+}
+
+void Communicator::deregister_window(int window) {
+  if (state_->device) state_->device->close_window(window);
+  if (!state_->forked()) state_->one_sided.withdraw(window);
+}
+
+std::size_t Communicator::window_bytes(int window, int peer) const {
+  return state_->one_sided.window_bytes(window, peer);
 }
 
 }  // namespace rondo

@@ -11,9 +11,9 @@
 #include "collectives/communicator/communicator_state.h"
 #include "collectives/communicator/host_meeting.h"
 #include "collectives/gpu/binding.h"
-#include "collectives/host/fiber_group.h"
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/tuning.h"
+#include "collectives/watchdog/fault_message.h"
 #include "collectives/watchdog/standstill.h"
 #include "topology/cache_sizes.h"
 #include "topology/cpu_budget.h"
@@ -35,19 +35,17 @@ class Creation {
         deadline_(Clock::now() + to_nanoseconds(request.options.init_timeout_seconds)) {}
 
   Result<std::unique_ptr<CommunicatorState>> run() {
-    state_->rank = request_.rank;
-    state_->size = request_.size;
+    state_->members.rank = request_.rank;
+    state_->members.size = request_.size;
     state_->options = request_.options;
-    state_->on_fault = request_.on_fault;
-    state_->served_standing = request_.standing;
     state_->made_in = fork_generation();
     state_->timeout_seconds.store(request_.options.timeout_seconds);
     RONDO_CHECK_OK(join());
     // Whoever fails now tells all ranks, so that none waits for it until its deadline.
     const Done met = guarded("joining the other ranks", [this] { return steps_after_join(); });
     if (!met.ok()) return session_->give_up(met.error());
-    RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->rank,
-               state_->size, state_->host.size, state_->facts.hosts);
+    RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->members.rank,
+               state_->members.size, state_->host.size, state_->facts.hosts);
     return std::move(state_);
   }
 
@@ -58,6 +56,7 @@ class Creation {
     agree_on_facts();
     RONDO_CHECK_OK(open_links());
     prepare_host_view();  // what is bound watches it from a thread
+    if (request_.on_fault) state_->faults.listen(request_.on_fault);
     return gpu::bind_to_device({*state_, request_, *session_, records_, door_.listener, deadline_});
   }
 
@@ -131,7 +130,7 @@ class Creation {
 
   void prepare_host_view() {
     host::HostRank& view = state_->host;
-    const shm::HostGroup& group = *state_->group;
+    const shm::HostGroup& group = *state_->members.group;
     view.all_same_process = group.processes.size() == 1;
     for (int r = 0; r < view.size; ++r) {
       PeerPort port = group.segment->port(r);
@@ -142,23 +141,20 @@ class Creation {
       view.peers.push_back(port);
     }
     view.slot_bytes = tuning::kStagingBytes / kStagingSlots;
-    view.global = state_->local_ranks;
+    view.global = state_->members.local_ranks;
     view.known_step.assign(view.size, 0);
     view.known_sequence.assign(view.size, 0);
     view.exposure.assign(view.size, 0);
     if (auto arena = shm::Arena::of_process(); arena.ok()) view.arena = (*arena)->places();
-    state_->seen_parted.assign(view.size, 0);
-    for (const shm::PeerProcess& process : group.processes)
-      state_->pidfds.push_back({process.neighbour ? process.neighbour->pidfd() : -1, POLLIN, 0});
+    state_->supervisor.watch_processes();
     view.waiter = Waiter(view.self().parked, view.self().bell);
     show_identity(*view.self().identity);
-    connect_hooks(view);
+    state_->connect_host_view();
     std::vector<int> locals;
-    for (int r = 0; r < state_->size; ++r) locals.push_back(state_->local_of(r));
+    for (int r = 0; r < request_.size; ++r) locals.push_back(state_->members.local_of(r));
     state_->connections = std::make_unique<Connections>(group.segment, view.rank, std::move(locals),
-                                                        state_->links.get());
-    if (state_->facts.crowded) state_->alone_budget = {50, 2000};
-    view.waiter.set_budget(state_->alone_budget);
+                                                        state_->remote.links());
+    state_->engine.set_budget(state_->facts.crowded ? Waiter::Budget{50, 2000} : Waiter::Budget{});
   }
 
   // For rondo ps.
@@ -168,35 +164,6 @@ class Creation {
     line.pid_namespace = pid_namespace();
     request_.options.name.copy(line.name, sizeof(line.name) - 1);
     HostAtomics::store_release(line.pid, static_cast<std::int32_t>(getpid()));
-  }
-
-  void connect_hooks(host::HostRank& view) {
-    view.owner = state_.get();
-    view.on_mismatch = [](void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
-                          std::uint64_t number) {
-      auto& state = *static_cast<CommunicatorState*>(owner);
-      (void)state.or_fault([&] { return state.on_mismatch(peer, mine, theirs, number), done(); })
-          .ok();
-    };
-    state_->install_withdrawal();
-    view.on_first_reach = [](void* owner, int peer, std::uint64_t place) {
-      return static_cast<CommunicatorState*>(owner)->reach_first(peer, place);
-    };
-    view.on_commit = [](void* owner, void* at, std::size_t bytes) {
-      auto& state = *static_cast<CommunicatorState*>(owner);
-      const Done present = shm::commit(at, bytes, "staging memory");
-      if (present.ok()) {
-        state.committed_bytes += bytes;
-        return true;
-      }
-      (void)state
-          .or_fault([&] {
-            state.raise(state.make_fault(present.status(), state.rank, present.error().text));
-            return done();
-          })
-          .ok();
-      return false;
-    };
   }
 
   // Where there are other hosts: links to their ranks, authenticated by the communicator's secret.
@@ -209,11 +176,15 @@ class Creation {
               open_network({request_.rank, state_->secret.derive("links").bytes()}));
     options.slots = {tuning::link_slot_bytes(buffer_bytes()), 2 * tuning::kConnectionSlots};
     options.on_control = [state = state_.get()](int peer, std::span<const std::byte> message) {
-      state->on_control(peer, message);
+      const auto body = message.subspan(message.empty() ? 0 : 1);
+      if (!message.empty() && message[0] == std::byte{kReportMessage})
+        return state->supervisor.statuses().on_message(peer, body);
+      state->faults.raise(decode_fault(body, state->members.size));
     };
-    RONDO_TRY(state_->links, RemoteLinks::open(std::move(options)));
-    RONDO_TRY(std::vector<Blob> blobs, session_->all_gather(state_->links->address_blob()));
-    state_->links->set_peers(std::move(blobs));
+    RONDO_TRY(auto links, RemoteLinks::open(std::move(options)));
+    RONDO_TRY(std::vector<Blob> blobs, session_->all_gather(links->address_blob()));
+    links->set_peers(std::move(blobs));
+    state_->remote.open(std::move(links));
     return done();
   }
 
@@ -239,10 +210,10 @@ class Creation {
       };
       facts.crowded |= std::count_if(records_.begin(), records_.end(), same_cores) > record.cores;
     }
-    facts.hosts = state_->shape.hosts();
-    facts.rails = state_->shape.rails;
-    facts.largest_host = state_->shape.largest;
-    facts.aligned_hosts = state_->shape.aligned;
+    facts.hosts = state_->members.shape.hosts();
+    facts.rails = state_->members.shape.rails;
+    facts.largest_host = state_->members.shape.largest;
+    facts.aligned_hosts = state_->members.shape.aligned;
   }
 
   const CreateRequest& request_;

@@ -47,7 +47,7 @@ class HostRounds {
   explicit HostRounds(const HostMeetingRequest& request)
       : request_(request),
         state_(request.state),
-        own_(request.records[static_cast<std::size_t>(request.state.rank)].facts) {}
+        own_(request.records[static_cast<std::size_t>(request.state.members.rank)].facts) {}
 
   Done run() {
     set_apart_who_cannot_share();
@@ -60,7 +60,7 @@ class HostRounds {
         RONDO_TRY(Report report, Report::decode(told[r], static_cast<int>(r)));
         reports.push_back(std::move(report));
       }
-      if (slot_ && slot_->group) state_.group = slot_->group;
+      if (slot_ && slot_->group) state_.members.group = slot_->group;
       slot_.reset();
       RONDO_TRY(const bool agreed, reshape(reports));
       if (agreed) break;
@@ -80,7 +80,7 @@ class HostRounds {
         std::any_of(records.begin(), records.end(), neighbour))
       RONDO_INFO(kInit,
                  "rank {} shares no memory with its host's other processes, but uses TCP: {}",
-                 state_.rank, request_.door.why_not);
+                 state_.members.rank, request_.door.why_not);
     for (InitRecord& record : request_.records)
       if (record.facts.socket.empty()) record.facts.host = record.facts.process[0];
     state_.facts.connection_slot_bytes =
@@ -98,20 +98,20 @@ class HostRounds {
     const auto first = std::find_if(records.begin(), records.end(), [&](const InitRecord& record) {
       return record.facts.process == own_.process;
     });
-    return first - records.begin() == state_.rank;
+    return first - records.begin() == state_.members.rank;
   }
 
   void find_members() {
     members_.clear();
     for (const InitRecord& record : request_.records) {
       if (record.facts.host != own_.host) continue;
-      if (record.facts.rank == state_.rank) mine_ = static_cast<int>(members_.size());
+      if (record.facts.rank == state_.members.rank) mine_ = static_cast<int>(members_.size());
       members_.push_back({record.facts.rank, record.facts.process, record.facts.socket});
     }
   }
 
   Result<Report> try_to_meet(std::uint32_t attempt) {
-    if (state_.group) return Report{};
+    if (state_.members.group) return Report{};
     const std::uint32_t context[2] = {attempt, static_cast<std::uint32_t>(members_[0].rank)};
     const auto secret = state_.secret.derive("unix", std::as_bytes(std::span(context)));
     slot_ = shm::group_slot(secret.bytes());
@@ -123,8 +123,8 @@ class HostRounds {
     slot_->group = met.group;
     if (met.outcome == HostMeeting::kMet) return Report{};
     if (met.outcome == HostMeeting::kRefused)
-      RONDO_INFO(kInit, "rank {} shares no memory with rank {}, but uses TCP: {}", state_.rank,
-                 members_[0].rank, met.why);
+      RONDO_INFO(kInit, "rank {} shares no memory with rank {}, but uses TCP: {}",
+                 state_.members.rank, members_[0].rank, met.why);
     RONDO_TRY(request_.door.listener, shm::open_unix_listener());  // nobody waits at the old one
     return Report{met.outcome, request_.door.listener.name, std::move(met.why)};
   }
@@ -147,7 +147,7 @@ class HostRounds {
       if (refused == ranks.end())
         return fail(Status::kSystemError, "rank {} could not meet the other ranks of its host: {}",
                     *again, reports[*again].why);
-      if (host == own_.host) state_.group.reset();
+      if (host == own_.host) state_.members.group.reset();
       set_apart(ranks, reports);
     }
     return agreed;
@@ -171,9 +171,9 @@ class HostRounds {
   }
 
   void adopt() {
-    for (const InitRecord& record : request_.records) state_.ranks.push_back(record.facts);
-    state_.shape = shape();
-    for (const shm::Member& member : members_) state_.local_ranks.push_back(member.rank);
+    for (const InitRecord& record : request_.records) state_.members.ranks.push_back(record.facts);
+    state_.members.shape = shape();
+    for (const shm::Member& member : members_) state_.members.local_ranks.push_back(member.rank);
     state_.host.rank = mine_;
     state_.host.size = static_cast<int>(members_.size());
   }

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "collectives/gpu/channels/shared_connections.h"
+#include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/process_meeting.h"
 #include "collectives/gpu/span_plan.h"
 #include "collectives/gpu/staging/hosted_twin.h"
@@ -55,8 +56,9 @@ class Binding {
 
   Done run() {
     RONDO_CHECK_OK(agree());
-    RONDO_TRY(state_.hosted,
+    RONDO_TRY(auto hosted,
               make_hosted_rank(state_, staging_, "on the host", request_.create.aborted));
+    state_.device->set_hosted(std::move(hosted));
     if (span_.why_not.empty()) RONDO_CHECK_OK(make_kernels());
     if (span_.why_not.empty()) return done();
     RONDO_INFO(kInit, "rank {}: the hosts do all calls of these GPUs: {}", rank_, span_.why_not);
@@ -87,8 +89,8 @@ class Binding {
       staging_.emplace_back(staging, staging + sizeof(theirs.staging));
       gpus.push_back(theirs.span.gpu);
       records.facts.push_back(theirs.span);
-      records.processes.push_back(state_.ranks[r].process);
-      records.hosts.push_back(state_.ranks[r].host);
+      records.processes.push_back(state_.members.ranks[r].process);
+      records.hosts.push_back(state_.members.ranks[r].host);
     }
     // What cannot be asked is not reached.
     const auto row = reach_of_device(device_, gpus);
@@ -100,7 +102,7 @@ class Binding {
   }
 
   static std::function<void(Fault)> raises_in(CommunicatorState& state) {
-    return [to = &state](Fault found) { to->raise(std::move(found), false); };
+    return [to = &state](Fault found) { to->faults.raise(std::move(found), false); };
   }
 
   // Every step is taken by all ranks, or by none.
@@ -109,10 +111,10 @@ class Binding {
     Done mine = done();
     const bool speaks = is_first_of_process();
     if (speaks) mine = share(&connections);
-    if (connections) Registry::instance().put(state_.group.get(), connections);
+    if (connections) Registry::instance().put(state_.members.group.get(), connections);
     RONDO_TRY(const bool shared, all_did(mine, "share connections"));
     if (!shared) return done();
-    if (!speaks) connections = Registry::instance().find(state_.group.get());
+    if (!speaks) connections = Registry::instance().find(state_.members.group.get());
     std::unique_ptr<SpanningKernels> kernels;
     mine = open(std::move(connections), &kernels);
     RONDO_TRY(const std::vector<Blob> addresses,
@@ -122,7 +124,7 @@ class Binding {
     mine = kernels->connect(addresses, request_.patience);
     RONDO_TRY(const bool connected, all_did(mine, "connect"));
     if (!connected) return done();
-    state_.hosted->add_kernels(std::move(kernels));
+    state_.device->hosted()->add_kernels(std::move(kernels));
     RONDO_INFO(kInit, "rank {}: calls of {} bytes and more run as kernels on {} channels", rank_,
                span_.from_bytes, span_.shape.channels);
     return done();
@@ -148,7 +150,9 @@ class Binding {
     return true;
   }
 
-  bool is_here(int rank) const { return state_.ranks[rank].process == state_.ranks[rank_].process; }
+  bool is_here(int rank) const {
+    return state_.members.ranks[rank].process == state_.members.ranks[rank_].process;
+  }
   bool is_first_of_process() const {
     int first = 0;
     while (!is_here(first)) ++first;
@@ -178,7 +182,7 @@ class Binding {
     RONDO_TRY(
         const ProcessMeeting met,
         meet_processes({size_, span_.parties[span_.host_of[rank_]], sharing.party, kNoStaging,
-                        &request_.listener, state_.ranks[leader].socket,
+                        &request_.listener, state_.members.ranks[leader].socket,
                         state_.secret.derive("processes with GPUs").bytes(), request_.patience}));
     sharing.board = met.board.get();
     sharing.sockets = met.sockets;
@@ -215,7 +219,7 @@ class Binding {
     terms.from_bytes = span_.from_bytes;
     terms.kernel_seconds = request_.create.options.kernel_seconds;
     terms.secret = state_.secret.derive("kernels between hosts").bytes();
-    terms.name_of = [state = &state_](int rank) { return state->rank_name(rank); };
+    terms.name_of = [state = &state_](int rank) { return state->members.name_of(rank); };
     terms.raise = raises_in(state_);
     RONDO_TRY(*made, SpanningKernels::open(std::move(terms), std::move(connections)));
     return done();

@@ -7,6 +7,7 @@
 #include "collectives/communicator/child_request.h"
 #include "collectives/gpu/bind_across_hosts.h"
 #include "collectives/gpu/composition.h"
+#include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/shared_device.h"
 #include "collectives/gpu/team_registry.h"
 
@@ -37,12 +38,17 @@ class Binding {
                   "rank {} lives on the host and rank {} on CUDA device {}: set RONDO_DEVICE=host "
                   "for all ranks or for none",
                   on_host - devices.begin(), on_device - devices.begin(), *on_device);
+    state_.device = std::make_unique<DeviceRank>(state_, create_.standing);
     if (!state_.facts.one_process) return bind_among_processes(std::move(devices));
-    RONDO_TRY(state_.team, team_of(state_.group.get(), team_options(std::move(devices))));
+    RONDO_TRY(auto team, team_of(group(), team_options(std::move(devices))));
+    rank().set_team(std::move(team));
     return done();
   }
 
  private:
+  DeviceRank& rank() const { return *state_.device; }
+  shm::HostGroup* group() const { return state_.members.group.get(); }
+
   TeamOptions team_options(std::vector<int> devices) const {
     TeamOptions options;
     options.devices = std::move(devices);
@@ -96,27 +102,30 @@ class Binding {
     const TeamOptions options = team_options(std::move(devices));
     if (speaks_for_process(request)) {
       RONDO_TRY(auto processes, join_processes(request));
-      RONDO_TRY(state_.team, team_of(state_.group.get(), options, std::move(processes)));
+      RONDO_TRY(auto team, team_of(group(), options, std::move(processes)));
+      rank().set_team(std::move(team));
     }
     RONDO_TRY([[maybe_unused]] const auto all_met, session_.all_gather({}));
-    if (!state_.team) {
-      RONDO_TRY(state_.team, team_of(state_.group.get(), options));
+    if (rank().team() == nullptr) {
+      RONDO_TRY(auto team, team_of(group(), options));
+      rank().set_team(std::move(team));
     }
-    state_.take_seat();
+    rank().take_seat();
     return request.around.plan.composes ? make_parts(GpuGroups(request.around.gpu_of)) : done();
   }
 
   // The communicators of which composed calls consist.
   Done make_parts(const GpuGroups& groups) {
     const int gpu = groups.gpu_of[create_.rank];
-    RONDO_TRY(state_.on_gpu, make_part(groups.members[gpu], "ranks of a GPU", 1));
+    RONDO_TRY(auto on_gpu, make_part(groups.members[gpu], "ranks of a GPU", 1));
     RONDO_TRY([[maybe_unused]] const auto all_have, session_.all_gather({}));
     // Whom leaders wait for may itself wait for ranks of its GPU, which shall be blamed first.
     constexpr double kLonger = 2;
+    std::shared_ptr<Communicator> of_leaders;
     if (groups.leads(create_.rank)) {
-      RONDO_TRY(state_.of_leaders, make_part(groups.leaders(), "leaders of GPUs", kLonger));
+      RONDO_TRY(of_leaders, make_part(groups.leaders(), "leaders of GPUs", kLonger));
     }
-    state_.team->set_parts(create_.rank, {state_.on_gpu.get(), state_.of_leaders.get()});
+    rank().set_parts(std::move(on_gpu), std::move(of_leaders));
     return done();
   }
 
@@ -126,18 +135,18 @@ class Binding {
     part.options = create_.options;
     part.options.kernel_seconds *= patience;
     part.aborted = create_.aborted;
-    part.standing = [to = &state_] { return to->standing(); };
-    part.on_fault = [to = &state_, members](const Fault& found) {
+    part.standing = [to = &rank()] { return to->standing(); };
+    part.on_fault = [to = &state_, device = &rank(), members](const Fault& found) {
       Fault raised = found;
-      raised.rank = to->rank;
+      raised.rank = to->members.rank;
       if (found.culprit >= 0) raised.culprit = members[static_cast<std::size_t>(found.culprit)];
       raised.text = renumbered(found.text, members);
-      const std::vector<int> missing = to->team->processes()->not_come();
+      const std::vector<int> missing = device->team()->processes()->not_come();
       if (found.status == Status::kTimeout && !missing.empty()) {
         raised.culprit = missing.front();
         raised.text += fmt::format("; rank {} did not make this call", missing.front());
       }
-      to->raise(std::move(raised));
+      to->faults.raise(std::move(raised));
     };
     return Communicator::create(part);
   }

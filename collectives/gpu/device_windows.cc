@@ -5,8 +5,7 @@
 
 #include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/pointers.h"
-#include "collectives/gpu/staging/hosted_rank.h"
-#include "collectives/gpu/staging/hosted_twin.h"
+#include "transport/cuda/device.h"
 #include "transport/cuda/device_memory.h"
 #include "transport/shm/fd_passing.h"
 #include "transport/shm/unix_meeting.h"
@@ -41,13 +40,13 @@ Result<std::byte*> DeviceWindows::address(int window, int peer) const {
     return fail(Status::kInvalidArgument, "PutSignal : the window is not registered any more");
   if (found.at[peer] != nullptr) return found.at[peer];
   return fail(Status::kInvalidUsage,
-              "PutSignal : rank {} cannot put into the window of rank {}: {}", state_.rank, peer,
-              found.why_not[peer]);
+              "PutSignal : rank {} cannot put into the window of rank {}: {}", state_.members.rank,
+              peer, found.why_not[peer]);
 }
 
 bool DeviceWindows::is_neighbour(int peer) const {
-  return state_.local_of(peer) >= 0 &&
-         state_.ranks[peer].process != state_.ranks[state_.rank].process;
+  return state_.members.local_of(peer) >= 0 &&
+         state_.members.ranks[peer].process != state_.members.ranks[state_.members.rank].process;
 }
 
 DeviceWindows::Offer DeviceWindows::offer_of(void* memory, std::size_t bytes, Fd* file,
@@ -85,13 +84,13 @@ Result<std::vector<Fd>> DeviceWindows::exchange_files(const std::vector<Offer>& 
   const auto limit = std::chrono::duration<double>(state_.options.init_timeout_seconds);
   shm::UnixMeetingRequest asked;
   asked.secret = state_.secret.derive("window", std::as_bytes(std::span(&asked_, 1))).bytes();
-  asked.self = state_.rank;
+  asked.self = state_.members.rank;
   asked.listener = &listener;
   asked.patience =
       net::Patience::of(std::chrono::duration_cast<std::chrono::nanoseconds>(limit), [this] {
-        return state_.ended.load() != CommunicatorState::kRunning || state_.faulted.load();
+        return state_.faults.ended() != FaultState::kRunning || state_.faults.is_raised();
       });
-  for (int r = 0; r < state_.size; ++r) {
+  for (int r = 0; r < state_.members.size; ++r) {
     if (!is_neighbour(r)) continue;
     if (own) asked.guests.push_back({r, ""});
     if (all[r].kind == Offer::kFile) asked.hosts.push_back({r, all[r].socket});
@@ -102,7 +101,7 @@ Result<std::vector<Fd>> DeviceWindows::exchange_files(const std::vector<Offer>& 
   const int file = own.get();
   for (const auto& guest : met.guests)
     RONDO_CHECK_OK(shm::send_fds(guest.socket.get(), 0, {&file, 1}, asked.patience));
-  std::vector<Fd> files(state_.size);
+  std::vector<Fd> files(state_.members.size);
   for (std::size_t h = 0; h < met.hosts.size(); ++h) {
     const int r = asked.hosts[h].index;
     RONDO_TRY(shm::FdMessage message, shm::receive_fds(met.hosts[h].socket.get(), asked.patience));
@@ -114,7 +113,7 @@ Result<std::vector<Fd>> DeviceWindows::exchange_files(const std::vector<Offer>& 
 }
 
 void DeviceWindows::map(const Offer& offer, int peer, Fd file, Window* window) const {
-  if (state_.ranks[peer].process == state_.ranks[state_.rank].process) {
+  if (state_.members.ranks[peer].process == state_.members.ranks[state_.members.rank].process) {
     window->at[peer] = reinterpret_cast<std::byte*>(offer.pointer);
     return;
   }
@@ -165,29 +164,9 @@ Done DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes) {
   Window made;
   made.at.resize(all.size());
   made.why_not.resize(all.size());
-  for (int r = 0; r < state_.size; ++r) map(all[r], r, std::move(files[r]), &made);
+  for (int r = 0; r < state_.members.size; ++r) map(all[r], r, std::move(files[r]), &made);
   windows_.push_back(std::move(made));
   return done();
 }
 
 }  // namespace rondo::gpu
-
-namespace rondo {
-
-Done CommunicatorState::open_device_window(Communicator& self, void* memory, std::size_t bytes) {
-  if (!device_windows) device_windows = std::make_shared<gpu::DeviceWindows>(*this);
-  RONDO_CHECK_OK(device_windows->open(self, memory, bytes));
-  if (window_rank) return done();
-  std::shared_ptr<gpu::HostedRank> made = hosted;
-  if (!made) {
-    const std::uint64_t wanted = gpu::HostedRank::wanted_bytes();
-    RONDO_TRY(const auto all, self.exchange(std::as_bytes(std::span(&wanted, 1))));
-    const auto over = [this] { return ended.load() != kRunning || faulted.load(); };
-    RONDO_TRY(made, gpu::make_hosted_rank(*this, all, "puts and signals", over));
-  }
-  std::lock_guard lock(fault_mutex);
-  window_rank = std::move(made);
-  return done();
-}
-
-}  // namespace rondo

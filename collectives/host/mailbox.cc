@@ -19,7 +19,10 @@ constexpr std::int64_t kLongestSleep = 100'000'000;  // ns
 }  // namespace
 
 Mailbox::Mailbox(std::shared_ptr<Communicator> own, std::size_t eager_bytes)
-    : own_(std::move(own)), state_(*own_->state_), eager_bytes_(eager_bytes), peers_(state_.size) {}
+    : own_(std::move(own)),
+      state_(*own_->state_),
+      eager_bytes_(eager_bytes),
+      peers_(state_.members.size) {}
 
 Result<std::shared_ptr<Mailbox>> Mailbox::open(std::shared_ptr<Communicator> own,
                                                std::size_t eager_bytes) {
@@ -33,9 +36,9 @@ Result<std::shared_ptr<Mailbox>> Mailbox::open(std::shared_ptr<Communicator> own
 Done Mailbox::open_connections() {
   const std::uint64_t own = eager_bytes_;
   RONDO_TRY(const auto limits, own_->exchange(std::as_bytes(std::span(&own, 1))));
-  for (int r = 0; r < state_.size; ++r) {
+  for (int r = 0; r < state_.members.size; ++r) {
     std::memcpy(&peers_[r].eager_bytes, limits[r].data(), sizeof(own));
-    if (r == state_.rank) continue;
+    if (r == state_.members.rank) continue;
     RONDO_TRY(peers_[r].from, state_.connections->from(r, kPointToPointLane));
   }
   return done();
@@ -70,9 +73,9 @@ Done Mailbox::usable(const Envelope& envelope) const {
     return fail(Status::kInvalidUsage,
                 "this communicator belongs to the parent process: after fork, create a new one");
   if (aborted_) return *aborted_;
-  if (envelope.peer < kAnySource || envelope.peer >= state_.size)
+  if (envelope.peer < kAnySource || envelope.peer >= state_.members.size)
     return fail(Status::kInvalidArgument, "peer {} is not in 0..{}", envelope.peer,
-                state_.size - 1);
+                state_.members.size - 1);
   return done();
 }
 
@@ -94,14 +97,14 @@ Result<Mailbox::Request> Mailbox::send_locked(const Envelope& to, const void* da
   sending.bytes = sending.left = bytes;
   sending.next = static_cast<const std::byte*>(data);
   sending.request = request;
-  if (to.peer == state_.rank) {
+  if (to.peer == state_.members.rank) {
     deliver_to_self(sending);
     return request;
   }
   Peer& peer = peers_[to.peer];
   if (peer.ended)
     return fail(Status::kRemoteError, "{}; rank {} sends it {} bytes with tag {}", *peer.ended,
-                state_.rank, bytes, to.tag);
+                state_.members.rank, bytes, to.tag);
   if (peer.to == nullptr) {
     RONDO_TRY(peer.to, state_.connections->to(to.peer, kPointToPointLane));
   }
@@ -156,7 +159,7 @@ Result<Mailbox::Request> Mailbox::receive_locked(const Envelope& from, void* out
   if (found == unexpected_.end()) {
     if (from.peer >= 0 && peers_[from.peer].ended)
       return fail(Status::kRemoteError, "{}; rank {} receives {} bytes with tag {} from it",
-                  *peers_[from.peer].ended, state_.rank, bytes, from.tag);
+                  *peers_[from.peer].ended, state_.members.rank, bytes, from.tag);
     posted_.push_back(std::move(receive));
   } else if (found->id != 0) {
     accept_offer(receive, *found);
@@ -185,7 +188,8 @@ bool Mailbox::flush(std::chrono::steady_clock::time_point deadline) {
       (void)move();
       const bool unsent = std::any_of(peers_.begin(), peers_.end(),
                                       [](const Peer& peer) { return !peer.out.empty(); });
-      if (!unsent && (state_.links == nullptr || state_.links->flushed())) return true;
+      if (!unsent && (state_.remote.links() == nullptr || state_.remote.links()->flushed()))
+        return true;
       (void)or_end([this] { return look_for_ended(), done(); }).ok();
     }
     if (std::chrono::steady_clock::now() >= deadline) return false;
@@ -196,7 +200,7 @@ bool Mailbox::flush(std::chrono::steady_clock::time_point deadline) {
 // ---- the thread ----
 
 Done Mailbox::start_thread() {
-  if (thread_.joinable() || state_.size == 1) return done();
+  if (thread_.joinable() || state_.members.size == 1) return done();
   RONDO_TRY(thread_, Thread::start(
                          "messages", [this] { serve(); },
                          [this](const Error& error) {
@@ -219,11 +223,11 @@ void Mailbox::serve() {
       std::lock_guard lock(mutex_);
       (void)or_end([this] { return look_for_ended(), done(); }).ok();
     }
-    if (state_.links == nullptr) {
+    if (state_.remote.links() == nullptr) {
       park<DoorbellAtomics>(
           *own.parked, *own.bell, seen, [&] { return closing_.load() || moved(); }, kLongestSleep);
     } else {
-      pollfd sockets{state_.links->poll_fd(), POLLIN, 0};
+      pollfd sockets{state_.remote.links()->poll_fd(), POLLIN, 0};
       poll(&sockets, 1, 1);  // ms: ranks of this host ring no socket
     }
   }

@@ -39,14 +39,14 @@ void Mailbox::cancel_locked(const Completion* request, double waited) {
 
   if (auto it = std::find_if(posted_.begin(), posted_.end(), is_it); it != posted_.end()) {
     const int peer = it->from.peer;
-    const std::string whom = peer == kAnySource ? "any rank" : state_.rank_name(peer);
-    it->request->finish(
-        late(fmt::format("rank {} waited {:.3g} s to receive {} bytes with tag {} from {}; {}",
-                         state_.rank, waited, it->bytes, it->from.tag, whom, what_has_come(peer))));
+    const std::string whom = peer == kAnySource ? "any rank" : state_.members.name_of(peer);
+    it->request->finish(late(fmt::format(
+        "rank {} waited {:.3g} s to receive {} bytes with tag {} from {}; {}", state_.members.rank,
+        waited, it->bytes, it->from.tag, whom, what_has_come(peer))));
     posted_.erase(it);
     return;
   }
-  for (int r = 0; r < state_.size; ++r) {
+  for (int r = 0; r < state_.members.size; ++r) {
     Peer& peer = peers_[r];
     for (auto it = peer.offered.begin(); it != peer.offered.end(); ++it) {
       if (!is_it(it->second)) continue;
@@ -58,23 +58,24 @@ void Mailbox::cancel_locked(const Completion* request, double waited) {
         why = fmt::format(
             "which itself sends {} bytes with tag {} to rank {}: each waits for the other to "
             "receive; let one of them receive first, or use isend",
-            both->bytes, both->from.tag, state_.rank);
-      it->second.request->finish(late(
-          fmt::format("rank {} waited {:.3g} s to send {} bytes with tag {} to {}, {}", state_.rank,
-                      waited, it->second.bytes, it->second.to.tag, state_.rank_name(r), why)));
+            both->bytes, both->from.tag, state_.members.rank);
+      it->second.request->finish(late(fmt::format(
+          "rank {} waited {:.3g} s to send {} bytes with tag {} to {}, {}", state_.members.rank,
+          waited, it->second.bytes, it->second.to.tag, state_.members.name_of(r), why)));
       peer.offered.erase(it);
       return;
     }
     for (auto it = peer.granted.begin(); it != peer.granted.end(); ++it) {
       if (!is_it(it->second)) continue;
-      it->second.request->finish(late(fmt::format(
-          "rank {} waited {:.3g} s for {} bytes with tag {} that {} is sending", state_.rank,
-          waited, it->second.bytes, it->second.from.tag, state_.rank_name(r))));
+      it->second.request->finish(
+          late(fmt::format("rank {} waited {:.3g} s for {} bytes with tag {} that {} is sending",
+                           state_.members.rank, waited, it->second.bytes, it->second.from.tag,
+                           state_.members.name_of(r))));
       peer.granted.erase(it);
       return;
     }
     const std::string broken = fmt::format("rank {} waited {:.3g} s in a message with {}",
-                                           state_.rank, waited, state_.rank_name(r));
+                                           state_.members.rank, waited, state_.members.name_of(r));
     if (peer.incoming && is_it(*peer.incoming)) {
       peer.incoming->request->finish(late(broken));
       peer.incoming->request = nullptr;
@@ -85,8 +86,8 @@ void Mailbox::cancel_locked(const Completion* request, double waited) {
   }
   for (Arrival& arrival : unexpected_) {
     if (!arrival.claimed || !is_it(*arrival.claimed)) continue;
-    arrival.claimed->request->finish(late(
-        fmt::format("rank {} waited {:.3g} s for {} bytes", state_.rank, waited, arrival.bytes)));
+    arrival.claimed->request->finish(late(fmt::format("rank {} waited {:.3g} s for {} bytes",
+                                                      state_.members.rank, waited, arrival.bytes)));
     arrival.claimed->request = nullptr;
     return;
   }
@@ -120,15 +121,16 @@ void Mailbox::end_all(const Error& error) {
   posted_.clear();
   unexpected_.clear();
   (void)guarded("messages", [&] {
-    state_.raise(state_.make_fault(
-        error.status, state_.rank,
-        fmt::format("{} had to end its messages: {}", state_.rank_name(state_.rank), error.text)));
+    state_.faults.raise(
+        state_.faults.make(error.status, state_.members.rank,
+                           fmt::format("{} had to end its messages: {}",
+                                       state_.members.name_of(state_.members.rank), error.text)));
     return done();
   }).ok();
 }
 
 void Mailbox::fail_all(const Error& error) {
-  for (int r = 0; r < state_.size; ++r) fail_peer(r, error.text);
+  for (int r = 0; r < state_.members.size; ++r) fail_peer(r, error.text);
   for (Receive& receive : posted_) receive.request->finish(error);
   posted_.clear();
 }
@@ -140,7 +142,7 @@ void Mailbox::fail_peer(int rank, const std::string& how) {
                        std::size_t bytes) {
     if (request == nullptr) return;
     request->finish(fail(Status::kRemoteError, "{}; rank {} {} {} bytes with tag {}", how,
-                         state_.rank, verb, bytes, envelope.tag));
+                         state_.members.rank, verb, bytes, envelope.tag));
   };
   for (Sending& each : peer.out) end(each.request, "sends it", each.to, each.bytes);
   for (auto& [id, each] : peer.offered) end(each.request, "sends it", each.to, each.bytes);
@@ -160,7 +162,7 @@ void Mailbox::fail_peer(int rank, const std::string& how) {
   unexpected_.remove_if(
       [&](const Arrival& arrival) { return arrival.from.peer == rank && !arrival.complete; });
   const bool nobody = std::all_of(peers_.begin(), peers_.end(), [&](const Peer& each) {
-    return each.ended || &each == &peers_[state_.rank];
+    return each.ended || &each == &peers_[state_.members.rank];
   });
   for (auto it = posted_.begin(); it != posted_.end();) {
     const bool needs = it->from.peer == rank || (it->from.peer == kAnySource && nobody);
@@ -181,11 +183,10 @@ std::uint64_t Mailbox::memory_bytes() {
 }
 
 bool Mailbox::has_left(int rank) const {
-  const int local = state_.local_of(rank);
-  if (local < 0) return !state_.links->error_of(rank).ok();
+  const int local = state_.members.local_of(rank);
+  if (local < 0) return !state_.remote.links()->error_of(rank).ok();
   if (HostAtomics::load_acquire(state_.host.peers[local].progress->state) == kLeft) return true;
-  return !state_.host.peers[local].same_process &&
-         has_ended(state_.group->processes[state_.group->process_of_member[local]]);
+  return !state_.host.peers[local].same_process && has_ended(state_.members.process_of(local));
 }
 
 // Twice in a row: what it had sent before has been taken by then.
@@ -193,15 +194,15 @@ void Mailbox::look_for_ended() {
   const std::int64_t now = now_ns();
   if (aborted_ || now - last_look_ns_ < kLookPeriod) return;
   last_look_ns_ = now;
-  if (state_.faulted.load(std::memory_order_acquire) || state_.adopt_peer_fault()) {
-    const Error error = state_.fault->error();
+  if (state_.faults.is_raised() || state_.faults.adopt_from_peers()) {
+    const Error error = state_.faults.error();
     aborted_ = error;
     return fail_all(error);
   }
-  for (int r = 0; r < state_.size; ++r) {
+  for (int r = 0; r < state_.members.size; ++r) {
     Peer& peer = peers_[r];
-    if (r == state_.rank || peer.ended || !has_left(r)) continue;
-    if (peer.looks_ended) fail_peer(r, fmt::format("{} has ended", state_.rank_name(r)));
+    if (r == state_.members.rank || peer.ended || !has_left(r)) continue;
+    if (peer.looks_ended) fail_peer(r, fmt::format("{} has ended", state_.members.name_of(r)));
     peer.looks_ended = true;
   }
 }

@@ -10,12 +10,12 @@ namespace rondo {
 
 bool Mailbox::progress() {
   if (aborted_) return false;
-  bool moved = state_.links != nullptr && state_.links->progress();
-  for (int r = 0; r < state_.size; ++r) {
+  bool moved = state_.remote.links() != nullptr && state_.remote.links()->progress();
+  for (int r = 0; r < state_.members.size; ++r) {
     if (peers_[r].from != nullptr && !peers_[r].refused) moved |= pull(r);
     if (!peers_[r].out.empty()) moved |= push(r);
   }
-  if (moved && state_.links != nullptr) state_.links->progress();
+  if (moved && state_.remote.links() != nullptr) state_.remote.links()->progress();
   return moved;
 }
 
@@ -25,7 +25,7 @@ void Mailbox::enqueue(int to, Sending sending) {
   Peer& peer = peers_[to];
   peer.out.push_back(std::move(sending));
   push(to);
-  if (state_.links != nullptr) state_.links->progress();
+  if (state_.remote.links() != nullptr) state_.remote.links()->progress();
   if (peer.out.empty()) return;
   // What found no slot is copied, so that the sender goes on.
   Sending& last = peer.out.back();
@@ -74,9 +74,9 @@ void Mailbox::answer(int from, std::uint32_t id, const std::uint64_t* refused) {
   Sending sending = std::move(found->second);
   peer.offered.erase(found);
   if (refused != nullptr) {
-    sending.request->finish(fail(Status::kInvalidUsage,
-                                 "rank {} sends {} bytes with tag {} to rank {}, which receives {}",
-                                 state_.rank, sending.bytes, sending.to.tag, from, *refused));
+    sending.request->finish(fail(
+        Status::kInvalidUsage, "rank {} sends {} bytes with tag {} to rank {}, which receives {}",
+        state_.members.rank, sending.bytes, sending.to.tag, from, *refused));
     return;
   }
   sending.kind = kData;
@@ -150,7 +150,7 @@ void Mailbox::begin(int from, const CallRecord& record, const std::byte* slot) {
 // Its slots make no sense any more.
 void Mailbox::refuse(int from, const std::string& what) {
   peers_[from].refused = true;
-  fail_peer(from, fmt::format("{} sent {}", state_.rank_name(from), what));
+  fail_peer(from, fmt::format("{} sent {}", state_.members.name_of(from), what));
 }
 
 void Mailbox::take(int from, const std::byte* bytes, std::size_t count) {
@@ -185,7 +185,7 @@ bool Mailbox::fits(const Receive& receive, const Envelope& from, std::size_t byt
   if (receive.bytes == bytes) return true;
   receive.request->finish(fail(Status::kInvalidUsage,
                                "rank {} receives {} bytes with tag {} from rank {}, which sent {}",
-                               state_.rank, receive.bytes, from.tag, from.peer, bytes));
+                               state_.members.rank, receive.bytes, from.tag, from.peer, bytes));
   return false;
 }
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include "base/seconds.h"
 #include "collectives/communicator/communicator_state.h"
+#include "tests/support/supervisor_seam.h"
 #include "transport/shm/segment_layout.h"
 
 namespace rondo::test {
@@ -22,17 +22,17 @@ class Circles : public testing::Test {
     const shm::SegmentLayout layout({kRanks, 4096, 4096, 2});
     words_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, layout.staging)));
     std::fill_n(words_.get(), layout.staging, std::byte{0});
-    state_.size = state_.host.size = kRanks;
+    state_.members.size = state_.host.size = kRanks;
     state_.timeout_seconds.store(600);
     const std::vector<std::uint64_t> one_host(kRanks, 7);
-    state_.shape = shape_of_hosts(one_host);
+    state_.members.shape = shape_of_hosts(one_host);
     for (int r = 0; r < kRanks; ++r) {
-      state_.local_ranks.push_back(r);
-      state_.ranks.emplace_back().rank = r;
+      state_.members.local_ranks.push_back(r);
+      state_.members.ranks.emplace_back().rank = r;
       state_.host.peers.push_back(layout.words_of(words_.get(), r));
     }
     state_.host.sequence = 1;
-    state_.current = {5000, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
+    state_.call.record = {5000, Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 0, -1};
   }
 
   ProgressLine& progress(int rank) { return *state_.host.peers[rank].progress; }
@@ -46,13 +46,12 @@ class Circles : public testing::Test {
     ++line.waits;
   }
 
-  bool begin(const WaitSite& site) { return state_.keep_waiting(site, true); }
+  bool begin(const WaitSite& site) { return state_.supervisor.keep_waiting(site, true); }
   // Rank 0 looks again, in a wait that has lasted; the others have found theirs unmet once more.
   bool look(const WaitSite& site) {
     for (int r = 1; r < kRanks; ++r) ++progress(r).checks;
-    state_.waited_ns = kLong;
-    state_.last_check_ns = now_ns() - 1'000'000;
-    return state_.keep_waiting(site, false);
+    SupervisorSeam::age(state_.supervisor, kLong);
+    return state_.supervisor.keep_waiting(site, false);
   }
 
   struct Free {
@@ -73,33 +72,33 @@ TEST_F(Circles, OfTwoRanksInDifferentCallsEndWithBoth) {
   int looks = 0;
   while (looks < 10 && look(on(1))) ++looks;
   EXPECT_GE(looks, 2) << "the first sight proves nothing";
-  ASSERT_TRUE(state_.fault.has_value());
-  EXPECT_EQ(state_.fault->status, Status::kInvalidUsage);
-  EXPECT_NE(state_.fault->text.find("AllReduce(count 5000"), std::string::npos);
-  EXPECT_NE(state_.fault->text.find("Broadcast(count 5"), std::string::npos);
+  ASSERT_TRUE(state_.faults.is_raised());
+  EXPECT_EQ(state_.faults.fault()->status, Status::kInvalidUsage);
+  EXPECT_NE(state_.faults.fault()->text.find("AllReduce(count 5000"), std::string::npos);
+  EXPECT_NE(state_.faults.fault()->text.find("Broadcast(count 5"), std::string::npos);
 }
 
 // What the part that has ended waited for is over: a rank that still waits for this one, for what
 // it will get, is no circle with that.
 TEST_F(Circles, AreNotMadeOfAWaitOfAPartThatHasEnded) {
-  state_.waiting_parts = 2;
+  state_.call.waiting_parts = 2;
   ASSERT_TRUE(begin(on(2)));
   ASSERT_TRUE(begin(on(1)));  // shown: 1; and it ends
   EXPECT_EQ(progress(0).waiting_for, 1);
-  state_.waiting_parts = 1;
-  progress(1).call = state_.current;  // the same call, behind this rank in the tree
+  state_.call.waiting_parts = 1;
+  progress(1).call = state_.call.record;  // the same call, behind this rank in the tree
   progress(1).waiting_for = 0;
   progress(1).state = kWaiting;
   progress(1).waits = 1;
   for (int i = 0; i < 10; ++i)
-    ASSERT_TRUE(look(on(2))) << "look " << i << ": " << state_.fault->text;
+    ASSERT_TRUE(look(on(2))) << "look " << i << ": " << state_.faults.fault()->text;
   EXPECT_EQ(progress(0).waiting_for, 2);
   EXPECT_EQ(progress(0).state, kWaiting);
 }
 
 TEST_F(Circles, AreNotLookedForWhileTwoPartsWait) {
-  state_.waiting_parts = 2;
-  progress(1).call = state_.current;
+  state_.call.waiting_parts = 2;
+  progress(1).call = state_.call.record;
   progress(1).waiting_for = 0;
   progress(1).state = kWaiting;
   progress(1).waits = 1;
@@ -111,33 +110,34 @@ TEST_F(Circles, AreNotLookedForWhileTwoPartsWait) {
 // Whatever this rank waits for, in however many parts: who waits for it in a message, outside its
 // collective, gets nothing.
 TEST_F(Circles, AreNotNeededToKnowThatAMessageNeverComes) {
-  state_.waiting_parts = 2;
+  state_.call.waiting_parts = 2;
   ASSERT_TRUE(begin(on(2)));
   wait_in_message(1, 0);
   int looks = 0;
   while (looks < 10 && look(on(2))) ++looks;
   EXPECT_GE(looks, 2);
-  ASSERT_TRUE(state_.fault.has_value());
-  EXPECT_EQ(state_.fault->status, Status::kInvalidUsage);
-  EXPECT_EQ(state_.fault->culprit, 1);
-  EXPECT_NE(state_.fault->text.find("Recv(count 10"), std::string::npos) << state_.fault->text;
-  EXPECT_NE(state_.fault->text.find("AllReduce(count 5000"), std::string::npos);
+  ASSERT_TRUE(state_.faults.is_raised());
+  EXPECT_EQ(state_.faults.fault()->status, Status::kInvalidUsage);
+  EXPECT_EQ(state_.faults.fault()->culprit, 1);
+  EXPECT_NE(state_.faults.fault()->text.find("Recv(count 10"), std::string::npos)
+      << state_.faults.fault()->text;
+  EXPECT_NE(state_.faults.fault()->text.find("AllReduce(count 5000"), std::string::npos);
 }
 
 TEST_F(Circles, AreNotSeenInMessagesThatGetOnOrThatNeedNotEnd) {
   ASSERT_TRUE(begin(on(2)));
   for (int i = 0; i < 10; ++i) {
     wait_in_message(1, 0);  // another wait each time
-    ASSERT_TRUE(look(on(2))) << state_.fault->text;
+    ASSERT_TRUE(look(on(2))) << state_.faults.fault()->text;
   }
   // A message after the collective, which the peer has left already.
   wait_in_message(1, 0);
   state_.host.peers[1].steps->sequence = 1;
-  for (int i = 0; i < 10; ++i) ASSERT_TRUE(look(on(2))) << state_.fault->text;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(look(on(2))) << state_.faults.fault()->text;
   // A root may go on without its receivers.
   state_.host.peers[1].steps->sequence = 0;
-  state_.current.collective = Collective::kBroadcast;
-  for (int i = 0; i < 10; ++i) ASSERT_TRUE(look(on(2))) << state_.fault->text;
+  state_.call.record.collective = Collective::kBroadcast;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(look(on(2))) << state_.faults.fault()->text;
 }
 
 }  // namespace

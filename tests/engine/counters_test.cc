@@ -16,8 +16,8 @@ void move_on(CommunicatorState& state, std::uint64_t to) {
   view.sequence = view.step = to;
   HostAtomics::store_release(view.self().steps->step, to);
   HostAtomics::store_release(view.self().steps->sequence, to);
-  for (int peer = 0; peer < state.size; ++peer) {
-    if (peer == state.rank) continue;
+  for (int peer = 0; peer < state.members.size; ++peer) {
+    if (peer == state.members.rank) continue;
     const auto out = state.connections->to(peer, 0);
     ASSERT_TRUE(out.ok());
     HostAtomics::store_release(*(*out)->tail, to);

@@ -10,6 +10,7 @@
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
+#include "tests/support/supervisor_seam.h"
 
 namespace rondo::test {
 namespace {
@@ -87,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
 class Waits {
  public:
   explicit Waits(CommunicatorState& state) : state_(state) {
-    state_.install_supervisor(false);
+    state_.supervisor.install(false);
     state_.host.waiter.set_budget({0, 1});
   }
   std::uint32_t checks() const {
@@ -95,8 +96,9 @@ class Waits {
   }
   // Until it is dead and a whole check is due.
   bool kill_peer() {
-    pollfd& peer = state_.pidfds[state_.group->process_of_member[1]];
-    return kill(state_.ranks[1].pid, SIGKILL) == 0 && poll(&peer, 1, 20'000) == 1 &&
+    const Membership& members = state_.members;
+    pollfd& peer = SupervisorSeam::pidfd(state_.supervisor, members.group->process_of_member[1]);
+    return kill(members.ranks[1].pid, SIGKILL) == 0 && poll(&peer, 1, 20'000) == 1 &&
            (nap(0.05), true);
   }
   template <class Ready>
@@ -128,7 +130,8 @@ TEST(Death, IsNoFaultWhereWhatIsWaitedForCameBeforeIt) {
       checks_at_death = waits.checks();
       return false;  // as of before the death
     });
-    seat.expect(came, state.fault ? state.fault->text : "the wait ended without a fault");
+    seat.expect(came, state.faults.is_raised() ? state.faults.fault()->text
+                                               : "the wait ended without a fault");
     seat.expect(!seat.comm->fault(), "a fault though all that was waited for came");
     // What it left undone is one.
     seat.expect(!waits.until([] { return false; }), "something came from a dead rank");

@@ -21,7 +21,7 @@ Result<std::unique_ptr<HostedRank>> make_hosted_rank(CommunicatorState& state,
     least = std::min(least, bytes);
   }
   const CommOptions& own = state.options;
-  std::vector<int> all(static_cast<std::size_t>(state.size));
+  std::vector<int> all(static_cast<std::size_t>(state.members.size));
   std::iota(all.begin(), all.end(), 0);
   RONDO_TRY(CreateRequest twin, child_request(state, all, purpose));
   twin.options = own;
@@ -29,7 +29,7 @@ Result<std::unique_ptr<HostedRank>> make_hosted_rank(CommunicatorState& state,
   if (own.kernel_seconds == 0) twin.options.timeout_seconds = 365.0 * 24 * 3600;
   twin.aborted = std::move(aborted);
   RONDO_TRY(auto on_host, Communicator::create(twin));
-  const auto raise = [to = &state](Fault found) { to->raise(std::move(found), false); };
+  const auto raise = [to = &state](Fault found) { to->faults.raise(std::move(found), false); };
   return HostedRank::make(std::move(on_host), {own.device, least, own.kernel_seconds}, raise);
 }
 

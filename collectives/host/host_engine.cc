@@ -1,7 +1,7 @@
-// One collective of a communicator: alone, directly within a host, or along connections.
+#include "collectives/host/host_engine.h"
+
 #include <cstring>
 
-#include "collectives/communicator/communicator_state.h"
 #include "kernels/host/announcer.h"
 #include "kernels/host/reduce_kernels.h"
 #include "kernels/host/run_direct.h"
@@ -72,44 +72,82 @@ bool in_place(const Call& call, int rank) {
 
 }  // namespace
 
+void HostEngine::set_budget(const Waiter::Budget& alone) {
+  alone_budget_ = alone;
+  host_.waiter.set_budget(alone);
+}
+
+// On a stream's thread the core belongs to what the program computes meanwhile: sleep soon.
+void HostEngine::choose_budget(bool beside) {
+  constexpr Waiter::Budget kBesideTheProgram{200, 1};
+  if (beside == beside_the_program_) return;
+  beside_the_program_ = beside;
+  host_.waiter.set_budget(beside ? kBesideTheProgram : alone_budget_);
+}
+
+Done HostEngine::run_group(std::span<const Call> calls) {
+  bool messages = false;
+  bool one_sided = false;
+  for (std::size_t i = 0; i < calls.size();) {
+    if (is_point_to_point(calls[i])) {
+      messages = true;
+      ++i;
+    } else if (is_one_sided(calls[i])) {
+      one_sided = true;
+      ++i;
+    } else if (const std::size_t fused = fused_.collect(calls.subspan(i)); fused > 1) {
+      messages |= fused_.collected() < fused;  // those in between, perhaps
+      one_sided |= fused_.collected() < fused;
+      RONDO_CHECK_OK(
+          fused_.run(calls[i], [this](const Call& call) { return run_collective(call); }));
+      i += fused;
+    } else {
+      RONDO_CHECK_OK(run_collective(calls[i]));
+      ++i;
+    }
+  }
+  if (messages) RONDO_CHECK_OK(messages_.run(calls));
+  return one_sided ? one_sided_.run(calls) : done();
+}
+
 // A call without data moves nothing and waits for nobody, but peers may have made it with some.
-Done CommunicatorState::announce_empty(const CallRecord& record) {
-  current = record;
-  host::Announcer announcer(host, record);
+Done HostEngine::announce_empty(const CallRecord& record) {
+  call_.record = record;
+  host::Announcer announcer(host_, record);
   announcer.reserve_line();
   announcer.publish_line(0);
-  Done result = announcer.failed() ? why_it_ended() : done();
-  if (result.ok()) host.finish_call();
-  current = CallRecord{};
+  Done result = announcer.failed() ? faults_.why_it_ended() : done();
+  if (result.ok()) host_.finish_call();
+  call_.record = CallRecord{};
   return result;
 }
 
-Done CommunicatorState::run_collective(const Call& call) {
+Done HostEngine::run_collective(const Call& call) {
   if (call.parts) return run_parts(call);
-  if (size == 1) {
+  if (members_.size == 1) {
     run_alone(call);
     return done();
   }
   if (call.record.count == 0 && call.record.collective != Collective::kBarrier)
     return announce_empty(call.record);
-  if (facts.hosts > 1) {
+  if (facts_.hosts > 1) {
     const Collective which = call.record.collective;
     if (which == Collective::kAllToAll || which == Collective::kGather ||
         which == Collective::kScatter)
-      return run_as_messages(call);
+      return messages_.run_collective(call);
   }
-  if (!(call.record == planned_for)) {
-    const Result<Plan> made = make_plan(facts, call.record);
+  if (!(call.record == planned_for_)) {
+    const Result<Plan> made = make_plan(facts_, call.record);
     if (!made.ok()) {
       // The same on every rank that makes this call; who makes another must not wait in vain.
       (void)announce_empty(call.record);
       return made.error();
     }
-    plan = *made;
-    planned_for = call.record;
+    plan_ = *made;
+    planned_for_ = call.record;
   }
-  last_plan = {plan.algorithm, plan.protocol, plan.rounds.size()};
-  current = call.record;
+  last_plan_ = {plan_.algorithm, plan_.protocol, plan_.rounds.size()};
+  call_.record = call.record;
   host::HostCall host_call;
   host_call.record = call.record;
   host_call.input = call.send;
@@ -119,29 +157,43 @@ Done CommunicatorState::run_collective(const Call& call) {
   host_call.root = call.record.root;
   host_call.scalar = call.scalar.data();
   std::int32_t token = 1, tokens = 0;  // a barrier between hosts: everybody's is in everybody's sum
-  if (call.record.collective == Collective::kBarrier && facts.hosts > 1) {
+  if (call.record.collective == Collective::kBarrier && facts_.hosts > 1) {
     host_call.input = &token;
     host_call.output = &tokens;
     host_call.type = DataType::kInt32;
     host_call.op = RedOp::kSum;
   }
-  const Sides sides = sides_of(call.record, plan.algorithm, rank);
+  const Sides sides = sides_of(call.record, plan_.algorithm, members_.rank);
   host_call.may_expose_input =
-      plan.expose && sides.input && (plan.in_place_safe || !in_place(call, rank));
-  host_call.may_expose_output = plan.expose && sides.pushed_output;
-  host_call.stream_stores = plan.stream_stores;
+      plan_.expose && sides.input && (plan_.in_place_safe || !in_place(call, members_.rank));
+  host_call.may_expose_output = plan_.expose && sides.pushed_output;
+  host_call.stream_stores = plan_.stream_stores;
   Done result;
-  if (plan.protocol == Protocol::kSimple) {
-    result = run_connected(host_call, plan);
-  } else if (plan.protocol == Protocol::kMixed) {
-    result = run_hierarchical(host_call, plan);
-  } else if (!host::run_direct(host, host_call, plan.algorithm, carrier_of(plan.protocol),
-                               plan.rounds)) {
-    result = why_it_ended();
+  if (plan_.protocol == Protocol::kSimple) {
+    result = connected_.run_connected(host_call, plan_);
+  } else if (plan_.protocol == Protocol::kMixed) {
+    result = connected_.run_hierarchical(host_call, plan_);
+  } else if (!host::run_direct(host_, host_call, plan_.algorithm, carrier_of(plan_.protocol),
+                               plan_.rounds)) {
+    result = faults_.why_it_ended();
   }
-  if (result.ok()) host.finish_call();
-  current = CallRecord{};
+  if (result.ok()) host_.finish_call();
+  call_.record = CallRecord{};
   return result;
+}
+
+// A v-collective: messages, or reductions one after another, which are calls of their own behind
+// the announcement of the whole.
+Done HostEngine::run_parts(const Call& whole) {
+  if (whole.record.collective != Collective::kReduceScatterV)
+    return messages_.run_announced(*whole.parts, whole.record);
+  if (members_.size > 1) RONDO_CHECK_OK(announce_empty(whole.record));
+  for (const Call& part : *whole.parts) {
+    Call reduction = part;
+    reduction.scalar = whole.scalar;  // PreMulSum's may have come late
+    RONDO_CHECK_OK(run_collective(reduction));
+  }
+  return done();
 }
 
 }  // namespace rondo

@@ -1,5 +1,5 @@
-// Small calls of a group, run as one.
-#include "collectives/communicator/communicator_state.h"
+#include "collectives/host/fused_calls.h"
+
 #include "collectives/planner/fusion.h"
 #include "kernels/host/run_direct.h"
 
@@ -19,55 +19,55 @@ std::uint64_t digest_of(std::span<const host::Segment> segments) {
 
 // Fills `segments` with the collectives at the head of `calls` that run as one (messages between
 // them run later anyway) and returns how many calls that covers; 1 where the first runs alone.
-std::size_t CommunicatorState::collect_fusable(std::span<const Call> calls) {
-  segments.clear();
-  if (calls.size() < 2 || !is_fusable(facts, calls[0].record)) return 1;
+std::size_t FusedCalls::collect(std::span<const Call> calls) {
+  segments_.clear();
+  if (calls.size() < 2 || !is_fusable(facts_, calls[0].record)) return 1;
   std::uint64_t total = 0;
   std::size_t covered = 0;
-  for (std::size_t i = 0; i < calls.size() && segments.size() < kMostGrouped; ++i) {
+  for (std::size_t i = 0; i < calls.size() && segments_.size() < kMostGrouped; ++i) {
     const Call& call = calls[i];
     if (is_point_to_point(call) || is_one_sided(call)) continue;
-    if (!may_join(calls[0].record, call.record) || !is_fusable(facts, call.record)) break;
-    segments.push_back({static_cast<const std::byte*>(call.send),
-                        static_cast<std::byte*>(call.receive), total, call.record.count});
+    if (!may_join(calls[0].record, call.record) || !is_fusable(facts_, call.record)) break;
+    segments_.push_back({static_cast<const std::byte*>(call.send),
+                         static_cast<std::byte*>(call.receive), total, call.record.count});
     total += call.record.count;
     covered = i + 1;
   }
-  return segments.size() > 1 ? covered : 1;
+  return segments_.size() > 1 ? covered : 1;
 }
 
-Done CommunicatorState::run_fused(const Call& first) {
-  const host::Segments joint(segments, size_of(first.record.type));
+Done FusedCalls::run(const Call& first, const RunAlone& run_alone) {
+  const host::Segments joint(segments_, size_of(first.record.type));
   CallRecord shape = first.record;
   shape.count = joint.total();
   shape.flags |= CallRecord::kFused;
-  const Result<Plan> made = make_plan(facts, shape);
+  const Result<Plan> made = make_plan(facts_, shape);
   if (!made.ok() || made->protocol == Protocol::kSimple) {
     // NCCL_ALGO asks for an algorithm along connections, or for none: the calls run one by one.
-    for (const host::Segment& segment : segments) {
+    for (const host::Segment& segment : segments_) {
       Call single = first;
       single.record.count = segment.count;
       single.send = segment.input;
       single.receive = segment.output;
-      RONDO_CHECK_OK(run_collective(single));
+      RONDO_CHECK_OK(run_alone(single));
     }
     return done();
   }
   const Plan& plan = *made;
-  last_plan = {plan.algorithm, plan.protocol, plan.rounds.size()};
+  last_plan_ = {plan.algorithm, plan.protocol, plan.rounds.size()};
   host::HostCall call;
   call.record = shape;
-  call.record.count = fused_count(joint.total(), digest_of(segments));
+  call.record.count = fused_count(joint.total(), digest_of(segments_));
   call.type = shape.type;
   call.op = shape.op;
   call.root = shape.root;
   call.segments = &joint;
-  current = call.record;
+  call_.record = call.record;
   Done result;
-  if (!host::run_direct(host, call, plan.algorithm, host::Carrier::kStaging, plan.rounds))
-    result = why_it_ended();
-  if (result.ok()) host.finish_call();
-  current = CallRecord{};
+  if (!host::run_direct(host_, call, plan.algorithm, host::Carrier::kStaging, plan.rounds))
+    result = faults_.why_it_ended();
+  if (result.ok()) host_.finish_call();
+  call_.record = CallRecord{};
   return result;
 }
 

@@ -1,7 +1,7 @@
-// Ranks that made different calls: which was the first, and how each of them called it.
+#include "collectives/watchdog/call_comparer.h"
+
 #include <algorithm>
 
-#include "collectives/communicator/communicator_state.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "collectives/watchdog/peer_words.h"
 
@@ -41,40 +41,52 @@ std::string called(const CallRecord& record, const std::vector<std::uint64_t>& c
 
 }  // namespace
 
-void CommunicatorState::on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs,
-                                    std::uint64_t number) {
-  std::uint64_t sequence = host.sequence;
+bool CallComparer::check() {
+  // Messages are not announced: the newest announcement belongs to the collective before them.
+  if (call_.record.collective == Collective::kNone || is_message(call_.record)) return false;
+  for (int r = 0; r < host_.size; ++r) {
+    const AnnounceLine& line = host_.peers[r].announcements[host_.sequence % kAnnounceDepth];
+    if (r == host_.rank || HostAtomics::load_acquire(line.sequence) != host_.sequence) continue;
+    const CallRecord theirs = line.record;
+    if (theirs == call_.record) continue;
+    on_mismatch(members_.local_ranks[r], call_.record, theirs);
+    return true;
+  }
+  return false;
+}
+
+void CallComparer::on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs,
+                               std::uint64_t number) {
+  std::uint64_t sequence = host_.sequence;
   CallRecord here = mine, there = theirs;
   if (number != 0 && number < sequence) {  // data of an earlier call, which nobody took
-    const AnnounceLine& line = host.self().announcements[number % kAnnounceDepth];
+    const AnnounceLine& line = host_.self().announcements[number % kAnnounceDepth];
     if (HostAtomics::load_relaxed(line.sequence) == number) {
       sequence = number;
       here = load_record(line.record);
     }
   }
-  if (sequence != host.sequence) return raise_mismatch(peer, sequence, here, there);
-  if (!is_message(mine)) find_first_mismatch(local_of(peer), &sequence, &here, &there);
-  raise_mismatch(peer, sequence, here, there);
+  if (sequence != host_.sequence) return raise_at(sequence, peer, here, there);
+  if (!is_message(mine)) find_first(members_.local_of(peer), &sequence, &here, &there);
+  raise_at(sequence, peer, here, there);
 }
 
-// In call `sequence` this rank and the peer did different things; where the records are equal, in
-// one before it.
-void CommunicatorState::raise_mismatch(int peer, std::uint64_t sequence, const CallRecord& here,
-                                       const CallRecord& there) {
-  const int local = local_of(peer);
+void CallComparer::raise_at(std::uint64_t sequence, int peer, const CallRecord& here,
+                            const CallRecord& there) {
+  const int local = members_.local_of(peer);
   const auto bytes = [](const CallRecord& record) { return record.count * size_of(record.type); };
   std::string text;
   if (is_message(here) && is_message(there) && here.collective != there.collective &&
       bytes(here) != bytes(there)) {
-    text = fault_texts::different_sizes(rank, here, peer, there);
+    text = fault_texts::different_sizes(members_.rank, here, peer, there);
   } else if (here == there) {
     const std::string when = local >= 0 ? fmt::format("more than {} calls ago", kAnnounceDepth)
                                         : fmt::format("before call {}", sequence);
-    text = fault_texts::different_calls_before(when, rank, peer);
+    text = fault_texts::different_calls_before(when, members_.rank, peer);
   } else {
     const std::string which = is_message(here) ? "" : fmt::format("in call {}, ", sequence);
-    std::vector<std::uint64_t> ours = counts_of(here, *host.self().group, sequence), others;
-    if (local >= 0) others = counts_of(there, *host.peers[local].group, sequence);
+    std::vector<std::uint64_t> ours = counts_of(here, *host_.self().group, sequence), others;
+    if (local >= 0) others = counts_of(there, *host_.peers[local].group, sequence);
     std::size_t at = 0;
     CallRecord alike = there;
     alike.count = here.count;
@@ -82,25 +94,25 @@ void CommunicatorState::raise_mismatch(int peer, std::uint64_t sequence, const C
                                             (here.flags & CallRecord::kFused));
     if (alike == here)
       while (at < ours.size() && at < others.size() && ours[at] == others[at]) ++at;
-    text = fault_texts::different_calls(which, {rank, called(here, ours, at)},
+    text = fault_texts::different_calls(which, {members_.rank, called(here, ours, at)},
                                         {peer, called(there, others, at)},
                                         ((here.flags | there.flags) & CallRecord::kFused) != 0);
   }
-  Fault mismatch = make_fault(Status::kInvalidUsage, peer, std::move(text));
+  Fault mismatch = faults_.make(Status::kInvalidUsage, peer, std::move(text));
   mismatch.sequence = sequence;
   mismatch.own = here;
   mismatch.other = there;
-  raise(std::move(mismatch));
+  faults_.raise(std::move(mismatch));
 }
 
 // Among the calls that both rings still hold: the oldest in which this rank and the peer differ.
-void CommunicatorState::find_first_mismatch(int local, std::uint64_t* sequence, CallRecord* mine,
-                                            CallRecord* theirs) const {
-  const std::uint64_t newest = host.sequence;
+void CallComparer::find_first(int local, std::uint64_t* sequence, CallRecord* mine,
+                              CallRecord* theirs) const {
+  const std::uint64_t newest = host_.sequence;
   const std::uint64_t oldest = newest >= kAnnounceDepth ? newest - kAnnounceDepth + 1 : 1;
   for (std::uint64_t q = oldest; local >= 0 && q <= newest; ++q) {
-    const AnnounceLine& here = host.self().announcements[q % kAnnounceDepth];
-    const AnnounceLine& there = host.peers[local].announcements[q % kAnnounceDepth];
+    const AnnounceLine& here = host_.self().announcements[q % kAnnounceDepth];
+    const AnnounceLine& there = host_.peers[local].announcements[q % kAnnounceDepth];
     if (HostAtomics::load_acquire(here.sequence) != q ||
         HostAtomics::load_acquire(there.sequence) != q)
       continue;

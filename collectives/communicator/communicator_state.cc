@@ -1,0 +1,130 @@
+#include "collectives/communicator/communicator_state.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include "base/asymmetric_fence.h"
+#include "base/guard.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "collectives/gpu/device_rank.h"
+
+namespace rondo {
+namespace {
+
+CommunicatorState& state_of(void* owner) { return *static_cast<CommunicatorState*>(owner); }
+
+}  // namespace
+
+CommunicatorState::CommunicatorState() = default;
+CommunicatorState::~CommunicatorState() = default;
+
+bool CommunicatorState::forked() const { return made_in != fork_generation(); }
+
+void CommunicatorState::connect_host_view() {
+  host.owner = this;
+  host.on_mismatch = [](void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
+                        std::uint64_t number) {
+    CommunicatorState& state = state_of(owner);
+    const auto tell = [&] {
+      state.supervisor.comparer().on_mismatch(peer, mine, theirs, number);
+      return done();
+    };
+    (void)state.faults.or_fault(tell).ok();
+  };
+  host.await_touches = [](void* owner, const WaitSite& site, bool first) {
+    return state_of(owner).withdrawal.await_touches(site, first);
+  };
+  host.cut_off = [](void* owner, const host::HostCall& call, std::uint32_t exposure) {
+    state_of(owner).withdrawal.cut_off_exposed(call, exposure);
+  };
+  host.exposable = [](void* owner, const host::HostCall& call, std::uint32_t exposure) {
+    return state_of(owner).withdrawal.exposable(call, exposure);
+  };
+  host.still_whole = [](void* owner, const host::HostCall& call) {
+    return state_of(owner).withdrawal.still_whole(call);
+  };
+  host.on_first_reach = [](void* owner, int peer, std::uint64_t place) {
+    return state_of(owner).reach_first(peer, place);
+  };
+  host.on_commit = [](void* owner, void* at, std::size_t bytes) {
+    return state_of(owner).commit(at, bytes);
+  };
+}
+
+bool CommunicatorState::reach_first(int local, std::uint64_t place) {
+  const Done mapped = members.process_of(local).neighbour->reach(place);
+  if (!mapped.ok()) faults.raise(faults.make(mapped.status(), members.rank, mapped.error().text));
+  return mapped.ok();
+}
+
+bool CommunicatorState::commit(void* at, std::size_t bytes) {
+  const Done present = shm::commit(at, bytes, "staging memory");
+  if (present.ok()) {
+    committed_bytes += bytes;
+    return true;
+  }
+  const auto raise = [&] {
+    faults.raise(faults.make(present.status(), members.rank, present.error().text));
+    return done();
+  };
+  (void)faults.or_fault(raise).ok();
+  return false;
+}
+
+Done CommunicatorState::enter() {
+  if (forked())
+    return fail(Status::kInvalidUsage,
+                "this communicator belongs to the parent process: after fork, create a new one");
+  // The C API lets calls in one by one (CallOrder); this look catches other callers' mistake
+  // most of the time, without an atomic exchange in every call.
+  if (inside_.load(std::memory_order_relaxed))
+    return fail(Status::kInvalidUsage,
+                "another thread is inside a call of this communicator: one thread at a time");
+  inside_thread_.store(pthread_self(), std::memory_order_relaxed);
+  store_before_loads(inside_, true);
+  if (faults.ended() != FaultState::kRunning) {
+    leave();
+    return faults.why_it_ended();
+  }
+  if (faults.is_raised() || faults.adopt_from_peers()) {
+    leave();
+    return faults.error();
+  }
+  return done();
+}
+
+void CommunicatorState::end_calls(const char* what) {
+  Fault told;
+  if (!host.peers.empty()) {
+    told.status = Status::kRemoteError;
+    told.rank = told.culprit = members.rank;
+    told.sequence = HostAtomics::load_relaxed(host.self().steps->sequence);
+    (void)guarded("ending calls", [&] {
+      told.text = fmt::format("rank {} {} the communicator", members.rank, what);
+      faults.raise(told, false);
+      return done();
+    }).ok();
+    faults.wake_peers();
+  }
+  // Whoever is inside leaves at its next look, at most 100 ms from now and after what it is just
+  // copying. Should it never run again (its thread was cancelled, or it is the one that this signal
+  // handler or fiber interrupted), it must not hold up its end.
+  constexpr int kYields = 200, kNaps = 20'000;
+  heavy_fence();
+  for (int turn = 0; inside_.load(std::memory_order_seq_cst); ++turn) {
+    if (pthread_equal(inside_thread_.load(std::memory_order_relaxed), pthread_self())) return;
+    if (turn < kYields) {
+      sched_yield();
+    } else if (turn < kYields + kNaps) {
+      usleep(500);
+    } else {
+      RONDO_WARN("rank {} {} the communicator, but a thread is still inside a call of it",
+                 members.rank, what);
+      return;
+    }
+  }
+  faults.tell_other_hosts(told);
+}
+
+}  // namespace rondo

@@ -1,0 +1,33 @@
+// Membership: the ranks of a communicator, which of them live on this host, and in which processes.
+//
+// Filled while the communicator is made, and constant from then on: safe to read from any thread.
+// Ranks are numbered as in the communicator (global) or among those of this host, ascending
+// (local). Cost: a search among the ranks of a host for a local number.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/wait.h"
+#include "collectives/communicator/host_shape.h"
+#include "collectives/communicator/init_record.h"
+#include "transport/shm/host_group.h"
+
+namespace rondo {
+
+struct Membership {
+  int rank = 0, size = 1;
+  std::vector<RankFacts> ranks;           // by rank
+  std::vector<int> local_ranks;           // ranks of this host, ascending
+  std::shared_ptr<shm::HostGroup> group;  // processes of this host, by local rank
+  HostShape shape;                        // its ranks are in ring order
+
+  int local_of(int global) const;             // -1 where it is on another host
+  int global_of(const WaitSite& site) const;  // whom a wait is for, or -1
+  std::string name_of(int global) const;      // "rank 3 (pid 77 on node1)"
+  const RankFacts& own() const { return ranks[static_cast<std::size_t>(rank)]; }
+  const shm::PeerProcess& process_of(int local) const;
+};
+
+}  // namespace rondo

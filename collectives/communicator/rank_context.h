@@ -1,0 +1,33 @@
+// RankContext: what all parts of a communicator's rank share: who its ranks are, the host view, the
+// call in progress, what has ended it, and the way to ranks of other hosts.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "collectives/communicator/current_call.h"
+#include "collectives/communicator/membership.h"
+#include "collectives/host/connections.h"
+#include "collectives/host/remote_ranks.h"
+#include "collectives/planner/planner.h"
+#include "collectives/watchdog/fault_state.h"
+#include "kernels/host/host_rank.h"
+
+namespace rondo {
+
+struct RankContext {
+  RankContext() = default;
+  RankContext(const RankContext&) = delete;
+  RankContext& operator=(const RankContext&) = delete;
+
+  Membership members;
+  host::HostRank host;
+  CurrentCall call{host};
+  FaultState faults{members, host, call};
+  RemoteRanks remote{members, host, call, faults};
+  std::unique_ptr<Connections> connections;
+  PlanFacts facts;
+  std::atomic<double> timeout_seconds{600};
+};
+
+}  // namespace rondo

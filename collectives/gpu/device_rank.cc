@@ -1,0 +1,200 @@
+#include "collectives/gpu/device_rank.h"
+
+#include <chrono>
+
+#include "base/log.h"
+#include "collectives/communicator/communicator_state.h"
+#include "collectives/gpu/device_windows.h"
+#include "collectives/gpu/process_hooks.h"
+#include "collectives/gpu/staging/hosted_rank.h"
+#include "collectives/gpu/staging/hosted_twin.h"
+#include "collectives/watchdog/fault_texts.h"
+#include "collectives/watchdog/peer_words.h"
+
+namespace rondo::gpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How often a rank that waits for others looks at faults, aborts and deadlines.
+constexpr int kLookMicroseconds = 2000;
+// After this long it says whom it waits for, even if the limit is far away.
+constexpr double kWarnSeconds = 60;
+
+// What the team of processes that share the device asks of the rank.
+class Seat final : public ProcessHooks {
+ public:
+  Seat(DeviceRank& rank, CommunicatorState& state) : rank_(rank), state_(state) {
+    rank_.team()->processes()->join(this);
+  }
+  ~Seat() override { rank_.team()->processes()->leave(this); }
+
+  Done standing() override { return rank_.standing(); }
+  void raise(Fault fault) override {
+    fault.rank = state_.members.rank;
+    state_.faults.raise(std::move(fault));
+  }
+  double limit_seconds() override { return state_.timeout_seconds.load(std::memory_order_relaxed); }
+  double device_seconds() override { return state_.options.kernel_seconds; }
+  std::string name_of(int rank) override { return state_.members.name_of(rank); }
+  bool has_ended(int rank) override {
+    const int local = state_.members.local_of(rank);
+    return local >= 0 && rondo::has_ended(state_.members.process_of(local));
+  }
+
+ private:
+  DeviceRank& rank_;
+  CommunicatorState& state_;
+};
+
+}  // namespace
+
+DeviceRank::DeviceRank(CommunicatorState& state, std::function<Done()> standing)
+    : state_(state), served_standing_(std::move(standing)) {
+  state_.faults.listen([this](const Fault& fault) { stop(fault); });
+}
+
+DeviceRank::~DeviceRank() = default;
+
+void DeviceRank::set_hosted(std::shared_ptr<HostedRank> hosted) { hosted_ = std::move(hosted); }
+
+void DeviceRank::set_parts(std::shared_ptr<Communicator> on_gpu,
+                           std::shared_ptr<Communicator> of_leaders) {
+  on_gpu_ = std::move(on_gpu);
+  of_leaders_ = std::move(of_leaders);
+  team_->set_parts(state_.members.rank, {on_gpu_.get(), of_leaders_.get()});
+}
+
+void DeviceRank::take_seat() { seat_ = std::make_unique<Seat>(*this, state_); }
+
+void DeviceRank::stop(const Fault& fault) {
+  std::shared_ptr<HostedRank> windows;
+  {
+    std::lock_guard lock(mutex_);
+    windows = window_rank_;
+  }
+  if (team_) team_->stop_kernels();
+  if (hosted_) hosted_->end(fault);
+  if (windows) windows->end(fault);
+}
+
+Done DeviceRank::standing() {
+  if (state_.faults.ended() != FaultState::kRunning) return state_.faults.why_it_ended();
+  if (state_.faults.is_raised() || state_.faults.adopt_from_peers()) return state_.faults.adopted();
+  return served_standing_ ? served_standing_() : done();
+}
+
+bool DeviceRank::adopt_kernel_fault() {
+  if (hosted_ && hosted_->kernel_gave_up()) return !state_.faults.adopted().ok();
+  if (!team_) return false;
+  const auto found = team_->kernel_fault(state_.members.rank);
+  if (!found) return false;
+  Fault fault = state_.faults.make(Status::kTimeout, found->peer, found->text);
+  fault.own = found->call;
+  state_.faults.raise(std::move(fault));
+  return true;
+}
+
+Done DeviceRank::post(std::span<const DeviceCall> calls) {
+  if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.adopted();
+  Mismatch mismatch;
+  Done posted = hosted_ ? hosted_->post(calls) : team_->post(state_.members.rank, calls, &mismatch);
+  if (posted.ok()) return done();
+  return fault_of_post(posted, mismatch);
+}
+
+// After the rank's collectives are on their streams: a wait for a signal must not stand before the
+// kernel of another rank's call.
+Done DeviceRank::post_one_sided(std::span<const DeviceCall> calls) {
+  if (calls.empty()) return done();
+  if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.adopted();
+  if (!window_rank_)
+    return fail(Status::kInvalidUsage,
+                "{} on CUDA device {} : register a window first (ncclCommWindowRegister): ranks on "
+                "GPUs open signals with it",
+                rondo::name(calls[0].record.collective), state_.options.device);
+  const Done posted = window_rank_->post_one_sided(calls);
+  return posted.ok() ? done() : fault_of_post(posted, {});
+}
+
+Done DeviceRank::fault_of_post(const Done& posted, const Mismatch& mismatch) {
+  if (state_.faults.ended() != FaultState::kRunning) return state_.faults.why_it_ended();
+  if (state_.faults.is_raised() || state_.faults.adopt_from_peers()) return state_.faults.adopted();
+  Fault found = state_.faults.make(posted.status(), mismatch.peer, posted.error().text);
+  found.own = mismatch.own;
+  found.other = mismatch.other;
+  state_.faults.raise(std::move(found));
+  return posted;
+}
+
+Done DeviceRank::wait_until_enqueued() {
+  if (hosted_) return done();
+  const auto begin = Clock::now();
+  bool warned = false;
+  while (!team_->launched(state_.members.rank, kLookMicroseconds)) {
+    if (state_.faults.ended() != FaultState::kRunning) {
+      Done why = state_.faults.why_it_ended();
+      team_->fail_all(why);
+      return why;
+    }
+    if (state_.faults.is_raised() || state_.faults.adopt_from_peers())
+      return state_.faults.adopted();
+    if (served_standing_)
+      if (Done standing = served_standing_(); !standing.ok()) {
+        team_->fail_all(standing);
+        return standing;
+      }
+    const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double limit = state_.timeout_seconds.load();
+    if (waited < limit && (warned || waited < kWarnSeconds)) continue;
+    const std::vector<int> missing = team_->missing(state_.members.rank);
+    if (waited >= limit) {
+      state_.faults.raise(
+          state_.faults.make(Status::kTimeout, missing.empty() ? -1 : missing.front(),
+                             fault_texts::timed_out_meeting(state_.members.rank, limit, missing)));
+      team_->fail_all(state_.faults.adopted());
+      return state_.faults.adopted();
+    }
+    warned = true;
+    RONDO_WARN("rank {} has waited {:.0f} s for {} to make the same call; it goes on waiting",
+               state_.members.rank, waited, fault_texts::list_of(missing));
+  }
+  if (!team_->failure().ok()) {
+    if (state_.faults.is_raised() || state_.faults.adopt_from_peers())
+      return state_.faults.adopted();
+    if (Done late = team_->late_failure(state_.members.rank); !late.ok()) {
+      state_.faults.raise(state_.faults.make(late.status(), -1, late.error().text));
+      return late;
+    }
+    return team_->failure();
+  }
+  return team_->join_streams(state_.members.rank);
+}
+
+Done DeviceRank::open_window(Communicator& self, void* memory, std::size_t bytes) {
+  if (!windows_) windows_ = std::make_unique<DeviceWindows>(state_);
+  RONDO_CHECK_OK(windows_->open(self, memory, bytes));
+  if (window_rank_) return done();
+  std::shared_ptr<HostedRank> made = hosted_;
+  if (!made) {
+    const std::uint64_t wanted = HostedRank::wanted_bytes();
+    RONDO_TRY(const auto all, self.exchange(std::as_bytes(std::span(&wanted, 1))));
+    const auto over = [this] {
+      return state_.faults.ended() != FaultState::kRunning || state_.faults.is_raised();
+    };
+    RONDO_TRY(made, make_hosted_rank(state_, all, "puts and signals", over));
+  }
+  std::lock_guard lock(mutex_);
+  window_rank_ = std::move(made);
+  return done();
+}
+
+void DeviceRank::close_window(int window) {
+  if (windows_) windows_->close(window);
+}
+
+Result<std::byte*> DeviceRank::window_address(int window, int peer) const {
+  return windows_->address(window, peer);
+}
+
+}  // namespace rondo::gpu

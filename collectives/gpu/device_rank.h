@@ -1,0 +1,79 @@
+// DeviceRank: a communicator's rank on a CUDA device: what does its calls, as the ranks agreed when
+// the communicator was made (binding.h), and its windows.
+//
+// Calls are posted, then waited for on the host until they are on their streams. Guarantees: that
+// wait ends with the communicator's timeout, its fault or its end; a fault stops kernels that wait.
+// Cost: what the team or the hosted rank says.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "base/result.h"
+#include "collectives/gpu/device_team.h"
+#include "collectives/watchdog/fault.h"
+
+namespace rondo {
+class Communicator;
+class CommunicatorState;
+}  // namespace rondo
+
+namespace rondo::gpu {
+
+class DeviceWindows;
+class HostedRank;
+class ProcessHooks;
+
+class DeviceRank {
+ public:
+  // standing: CreateRequest's.
+  DeviceRank(CommunicatorState& state, std::function<Done()> standing);
+  ~DeviceRank();
+  DeviceRank(const DeviceRank&) = delete;
+  DeviceRank& operator=(const DeviceRank&) = delete;
+
+  // While the communicator is made.
+  void set_team(std::shared_ptr<DeviceTeam> team) { team_ = std::move(team); }
+  void set_hosted(std::shared_ptr<HostedRank> hosted);
+  // Where processes share GPUs and there are several: the ranks of this one's GPU; the first ranks
+  // of all GPUs, null where this is none of them.
+  void set_parts(std::shared_ptr<Communicator> on_gpu, std::shared_ptr<Communicator> of_leaders);
+  void take_seat();  // in the team of processes that share the device
+  DeviceTeam* team() const { return team_.get(); }
+  HostedRank* hosted() const { return hosted_.get(); }
+  std::array<Communicator*, 2> parts() const { return {on_gpu_.get(), of_leaders_.get()}; }
+
+  Done post(std::span<const DeviceCall> calls);
+  // After the rank's collectives are on their streams: a wait for a signal must not stand before
+  // the kernel of another rank's call.
+  Done post_one_sided(std::span<const DeviceCall> calls);
+  Done wait_until_enqueued();
+
+  Done standing();            // why the rank goes on no longer, if so; for other threads
+  bool adopt_kernel_fault();  // true if a kernel of this rank has given up
+
+  // Collective.
+  Done open_window(Communicator& self, void* memory, std::size_t bytes);
+  void close_window(int window);
+  Result<std::byte*> window_address(int window, int peer) const;
+
+ private:
+  void stop(const Fault& fault);
+  Done fault_of_post(const Done& posted, const Mismatch& mismatch);
+
+  CommunicatorState& state_;
+  std::function<Done()> served_standing_;
+  std::shared_ptr<DeviceTeam> team_;
+  std::shared_ptr<HostedRank> hosted_;  // a rank whose calls pass through the host
+  std::shared_ptr<Communicator> on_gpu_, of_leaders_;
+  std::unique_ptr<DeviceWindows> windows_;  // once there is one
+  mutable std::mutex mutex_;
+  // What does puts and signals, once there is a window; or hosted_. With the mutex.
+  std::shared_ptr<HostedRank> window_rank_;
+  std::unique_ptr<ProcessHooks> seat_;  // last: it goes before what it uses
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,42 @@
+// ConnectedCalls: collectives along connections, within hosts and between them: what a rank lends
+// to kernels/host/run_connected and run_hierarchical. Cost: connections are made at their first
+// use.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "collectives/communicator/rank_context.h"
+#include "kernels/host/slot_primitives.h"
+
+namespace rondo {
+
+class ConnectedCalls {
+ public:
+  explicit ConnectedCalls(RankContext& context)
+      : members_(context.members),
+        host_(context.host),
+        call_(context.call),
+        faults_(context.faults),
+        remote_(context.remote),
+        connections_(context.connections),
+        facts_(context.facts) {}
+
+  Done run_connected(const host::HostCall& call, const Plan& plan);
+  Done run_hierarchical(const host::HostCall& call, const Plan& plan);
+
+ private:
+  host::ConnectedCall lend_connections(const host::HostCall& call);
+  void run_two(const std::function<void()>& first, const std::function<void()>& second);
+
+  const Membership& members_;
+  host::HostRank& host_;
+  CurrentCall& call_;
+  FaultState& faults_;
+  RemoteRanks& remote_;
+  const std::unique_ptr<Connections>& connections_;
+  const PlanFacts& facts_;
+  std::vector<std::byte> scratch_;  // a slot, for PreMulSum along connections
+};
+
+}  // namespace rondo

@@ -1,0 +1,63 @@
+// HostEngine: does a rank's calls in host memory: plans a collective, then runs it directly within
+// the host, along connections, as messages, or fused with its neighbours of the group.
+//
+// Guarantees: returns when the call's bytes and credits have left this rank, or with the rank's
+// fault. One thread at a time, inside the communicator's entrance. Cost: an uncontended call adds a
+// plan lookup to its algorithm.
+#pragma once
+
+#include <span>
+
+#include "collectives/communicator/call.h"
+#include "collectives/communicator/communicator.h"
+#include "collectives/communicator/rank_context.h"
+#include "collectives/host/connected_calls.h"
+#include "collectives/host/fused_calls.h"
+#include "collectives/host/message_calls.h"
+#include "collectives/host/one_sided_calls.h"
+
+namespace rondo {
+
+class HostEngine {
+ public:
+  HostEngine(RankContext& context, OneSidedCalls& one_sided)
+      : members_(context.members),
+        host_(context.host),
+        call_(context.call),
+        faults_(context.faults),
+        facts_(context.facts),
+        one_sided_(one_sided),
+        messages_(context),
+        connected_(context),
+        fused_(context, last_plan_) {}
+
+  // Collectives first, then all sends and receives at once, then puts and signals.
+  Done run_group(std::span<const Call> calls);
+  Done run_collective(const Call& call);
+  const Communicator::Choice& last_plan() const { return last_plan_; }
+
+  // How long waits spin: less where the program computes beside them.
+  void set_budget(const Waiter::Budget& alone);
+  void choose_budget(bool beside);
+
+ private:
+  Done announce_empty(const CallRecord& record);
+  Done run_parts(const Call& whole);
+
+  const Membership& members_;
+  host::HostRank& host_;
+  CurrentCall& call_;
+  FaultState& faults_;
+  const PlanFacts& facts_;
+  Communicator::Choice last_plan_;
+  OneSidedCalls& one_sided_;
+  MessageCalls messages_;
+  ConnectedCalls connected_;
+  FusedCalls fused_;
+  CallRecord planned_for_;  // the newest call that was planned: programs repeat their calls
+  Plan plan_;
+  Waiter::Budget alone_budget_;
+  bool beside_the_program_ = false;
+};
+
+}  // namespace rondo

@@ -1,0 +1,44 @@
+// MessageCalls: sends and receives of a rank, and the collectives that are made of them.
+//
+// Those to itself are paired up, the k-th send with the k-th receive; all others move at once.
+// Guarantees: messages that make up a collective are announced as such, so that ranks that call
+// something else are found, and every fault names the collective. Cost: no allocation once a group
+// of that length was run.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "collectives/communicator/call.h"
+#include "collectives/communicator/rank_context.h"
+#include "kernels/host/point_to_point.h"
+
+namespace rondo {
+
+class MessageCalls {
+ public:
+  explicit MessageCalls(RankContext& context)
+      : members_(context.members),
+        host_(context.host),
+        call_(context.call),
+        faults_(context.faults),
+        remote_(context.remote),
+        connections_(context.connections) {}
+
+  // The sends and receives among `calls`. whole: the collective that they make up, if they do.
+  Done run(std::span<const Call> calls, const CallRecord* whole = nullptr);
+  Done run_announced(std::span<const Call> messages, const CallRecord& whole);
+  // A collective without a text over connections.
+  Done run_collective(const Call& call);
+
+ private:
+  const Membership& members_;
+  host::HostRank& host_;
+  CurrentCall& call_;
+  FaultState& faults_;
+  RemoteRanks& remote_;
+  const std::unique_ptr<Connections>& connections_;
+  std::vector<host::Message> messages_;  // of the group in progress
+};
+
+}  // namespace rondo

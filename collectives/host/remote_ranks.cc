@@ -1,0 +1,77 @@
+#include "collectives/host/remote_ranks.h"
+
+#include <sched.h>
+
+#include "base/log.h"
+#include "collectives/host/fiber_group.h"
+#include "collectives/watchdog/fault_message.h"
+#include "collectives/watchdog/fault_texts.h"
+
+namespace rondo {
+namespace {
+
+constexpr int kBusyTurns = 200;  // without traffic, before the thread sleeps on its sockets
+constexpr std::chrono::milliseconds kShortSleep{1};
+constexpr std::chrono::milliseconds kFaultFlush{200};
+constexpr std::int64_t kLastWords = 300'000'000;  // ns
+
+}  // namespace
+
+void RemoteRanks::open(std::unique_ptr<RemoteLinks> links) {
+  links_ = std::move(links);
+  faults_.set_tell_other_hosts([this](const Fault& fault) { tell(fault); });
+}
+
+void RemoteRanks::suspend(bool fresh) {
+  if (fresh) idle_turns_ = 0;
+  const bool moved = links_ != nullptr && links_->progress();
+  if (FiberGroup* group_of_fibers = FiberGroup::current())
+    return group_of_fibers->suspend(fresh || moved);
+  if (moved) {
+    idle_turns_ = 0;
+  } else if (++idle_turns_ < kBusyTurns) {
+    sched_yield();
+  } else {
+    links_->sleep(-1, kShortSleep);
+  }
+}
+
+bool RemoteRanks::check(const WaitSite& site, std::int64_t waited_ns) {
+  if (links_ == nullptr || site.global_rank < 0 || members_.local_of(site.global_rank) >= 0)
+    return false;
+  const Done error = links_->error_of(site.global_rank);
+  if (error.ok()) return false;
+  // A rank that left because of a fault says so on a connection of its own, which may come later
+  // than the end of those with data.
+  if (error_since_ns_ < 0) error_since_ns_ = waited_ns;
+  if (waited_ns - error_since_ns_ < kLastWords) return false;
+  faults_.raise(faults_.make(Status::kRemoteError, site.global_rank,
+                             fault_texts::lost(members_.name_of(site.global_rank), call_.text(),
+                                               members_.rank, error.error().text)));
+  return true;
+}
+
+void RemoteRanks::tell(const Fault& fault) {
+  if (fault.rank != members_.rank) return;  // its finder tells everybody
+  std::vector<std::byte> message = encode_fault(fault);
+  message.insert(message.begin(), std::byte{kFaultMessage});
+  for (int r = 0; r < members_.size; ++r)
+    if (members_.local_of(r) < 0 && !links_->send_control(r, message).ok())
+      RONDO_INFO(kNet, "cannot tell rank {} of a fault", r);
+  (void)links_->flush(std::chrono::steady_clock::now() + kFaultFlush).ok();
+}
+
+// To one peer after the other, so that each wait names the rank that it is for.
+Done RemoteRanks::flush() {
+  if (links_ == nullptr) return done();
+  for (int peer; (peer = links_->unflushed_data_peer()) >= 0;) {
+    const auto is_flushed = [&] {
+      links_->progress();
+      return links_->data_flushed(peer);
+    };
+    if (!host_.waiter.until(is_flushed, {-1, 0, peer})) return faults_.why_it_ended();
+  }
+  return done();
+}
+
+}  // namespace rondo

@@ -1,0 +1,137 @@
+#include "collectives/watchdog/fault_state.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+#include "base/printable.h"
+
+namespace rondo {
+
+bool FaultState::end(End how) {
+  if (how == kAborted) return ended_.exchange(kAborted) != kAborted;
+  int running = kRunning;
+  return ended_.compare_exchange_strong(running, how);
+}
+
+std::optional<Fault> FaultState::fault() const {
+  std::lock_guard lock(mutex_);
+  return fault_;
+}
+
+Error FaultState::error() const {
+  std::lock_guard lock(mutex_);
+  return fault_->error();
+}
+
+Fault FaultState::make(Status status, int culprit, std::string text) const {
+  Fault made;
+  made.status = status;
+  made.rank = members_.rank;
+  made.culprit = culprit;
+  made.sequence = host_.sequence;
+  made.own = call_.record;
+  made.text = std::move(text);
+  return made;
+}
+
+void FaultState::listen(std::function<void(const Fault&)> listener) {
+  listeners_.push_back(std::move(listener));
+}
+
+void FaultState::set_tell_other_hosts(std::function<void(const Fault&)> tell) {
+  tell_other_hosts_ = std::move(tell);
+}
+
+void FaultState::tell_other_hosts(const Fault& fault) const {
+  if (tell_other_hosts_) tell_other_hosts_(fault);
+}
+
+void FaultState::raise(Fault fault, bool tells_other_hosts) {
+  {
+    std::lock_guard lock(mutex_);
+    if (fault_) return;
+    fault_ = std::move(fault);
+  }
+  raised_.store(true, std::memory_order_release);
+  const Fault& kept = *fault_;  // for good
+  // Memory may be short, and peers of this host learn it all the same.
+  const auto tell = [&](const auto& how) {
+    (void)guarded("telling of a fault", [&] { return how(kept), done(); }).ok();
+  };
+  tell([](const Fault& raised) { RONDO_WARN("{}", raised.text); });
+  for (const auto& listener : listeners_) tell(listener);
+  if (tells_other_hosts) tell([this](const Fault& raised) { tell_other_hosts(raised); });
+  publish(kept);
+}
+
+void FaultState::publish(const Fault& fault) const {
+  if (host_.peers.empty()) return;
+  FaultSlot& slot = *host_.self().fault;
+  slot.status = static_cast<std::int32_t>(fault.status);
+  slot.rank = fault.rank;
+  slot.culprit = fault.culprit;
+  slot.sequence = fault.sequence;
+  slot.own = fault.own;
+  slot.other = fault.other;
+  const std::size_t length = std::min(fault.text.size(), sizeof(slot.text) - 1);
+  std::memcpy(slot.text, fault.text.data(), length);
+  slot.text[length] = '\0';
+  HostAtomics::store_release(slot.state, 1u);
+  HostAtomics::store_release(*host_.self().faulted, std::uint8_t{1});
+  wake_peers();
+}
+
+void FaultState::wake_peers() const {
+  for (int r = 0; r < host_.size; ++r) ring<DoorbellAtomics>(*host_.peers[r].bell);
+}
+
+bool FaultState::adopt_from_peers() {
+  for (int r = 0; r < host_.size; ++r) {
+    if (r == host_.rank || HostAtomics::load_acquire(*host_.peers[r].faulted) == 0) continue;
+    const FaultSlot& slot = *host_.peers[r].fault;
+    if (HostAtomics::load_acquire(slot.state) == 0) continue;
+    Fault adopted;
+    adopted.status = static_cast<Status>(slot.status);
+    adopted.rank = slot.rank;
+    adopted.culprit = slot.culprit;
+    adopted.sequence = slot.sequence;
+    adopted.own = slot.own;
+    adopted.other = slot.other;
+    adopted.text = printable_lines({slot.text, strnlen(slot.text, sizeof(slot.text))});
+    raise(std::move(adopted));
+    return true;
+  }
+  return false;
+}
+
+Done FaultState::why_it_ended() {
+  if (const End how = ended(); how != kRunning)
+    return fail(Status::kInvalidUsage, "communicator was {}",
+                how == kAborted ? "aborted by this process" : "revoked");
+  return adopted();
+}
+
+// The fault of a peer that has withdrawn from the call may be a moment from being written.
+Done FaultState::adopted() {
+  constexpr int kMoments = 1000;
+  for (int moment = 0; moment < kMoments; ++moment) {
+    if (is_raised() || adopt_from_peers()) return error();
+    usleep(1000);
+  }
+  return fail(Status::kInternalError, "rank {} left {} without a fault", members_.rank,
+              call_.text());
+}
+
+void FaultState::fail_call(Error& error) {
+  (void)guarded("a call", [&] {
+    error.text = fmt::format("{} failed in {}: {}", members_.name_of(members_.rank), call_.text(),
+                             error.text);
+    return done();
+  }).ok();
+  raise(make(error.status, members_.rank, copy_of(error).text));
+}
+
+}  // namespace rondo

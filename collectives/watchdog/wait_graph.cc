@@ -1,0 +1,175 @@
+#include "collectives/watchdog/wait_graph.h"
+
+#include <algorithm>
+
+#include "base/seconds.h"
+#include "collectives/watchdog/fault_texts.h"
+#include "collectives/watchdog/peer_words.h"
+#include "collectives/watchdog/rank_report.h"
+
+namespace rondo {
+namespace {
+
+// Ranks that wait for each other are looked for only in waits that last.
+constexpr std::int64_t kCyclePatience = 50'000'000;
+
+// Whether no rank can complete the collective before every other one has entered it.
+bool needs_all(Collective which) {
+  return which == Collective::kAllReduce || which == Collective::kAllGather ||
+         which == Collective::kReduceScatter || which == Collective::kAllToAll ||
+         which == Collective::kBarrier || which == Collective::kAllToAllV ||
+         which == Collective::kAllGatherV;
+}
+
+// Whether a rank has found its condition unmet twice since. Reports of other hosts may come late,
+// behind newer ones.
+bool advanced(std::uint32_t before, std::uint32_t now) {
+  return static_cast<std::int32_t>(now - before) >= 2;
+}
+
+}  // namespace
+
+// What is known of a rank: of this host, now; of another one, what was last heard of it.
+std::optional<RankReport> WaitGraph::report_on(int global) const {
+  if (const int local = members_.local_of(global); local >= 0) {
+    RankReport report = report_of(host_.peers[local], global);
+    report.condition = condition_of(members_, host_, local);
+    return report;
+  }
+  const StatusExchange::Known* known = statuses_.of(global);
+  return known == nullptr ? std::nullopt : std::optional(known->report);
+}
+
+int WaitGraph::last_of_chain(int awaited) const {
+  int last = awaited;
+  for (int hops = 0; hops < members_.size && last >= 0 && last != members_.rank; ++hops) {
+    const std::optional<RankReport> report = report_on(last);
+    if (!report || report->condition != RankReport::kRunning || !report->waits_now()) break;
+    if (report->waiting_for < 0 || report->waiting_for == members_.rank) break;
+    last = report->waiting_for;
+  }
+  return last;
+}
+
+// Who waits for whom, beginning with this rank: false where that does not lead back to it.
+// `found` is what members show now.
+bool WaitGraph::follow_cycle(std::vector<Member>& found) const {
+  found.clear();
+  int at = members_.rank;
+  do {
+    const int local = members_.local_of(at);
+    const StatusExchange::Known* known = local < 0 ? statuses_.of(at) : nullptr;
+    if (local < 0 && known == nullptr) return false;
+    const RankReport report = local >= 0 ? report_of(host_.peers[local], at) : known->report;
+    const int next = report.waiting_for;
+    if (report.state != kWaiting || report.waits == 0 || next < 0) return false;
+    const bool crosses = members_.shape.host_of(at) != members_.shape.host_of(next);
+    // What is told of two ranks of another host must have been seen at one time.
+    if (local < 0 && !crosses) {
+      const StatusExchange::Known* other = statuses_.of(next);
+      if (other == nullptr || known->teller != other->teller || known->number != other->number)
+        return false;
+    }
+    found.push_back({at, next, report.waits, report.checks, crosses ? report.quiet : 0, crosses,
+                     report.waits_in});
+    at = next;
+  } while (at != members_.rank && found.size() < static_cast<std::size_t>(members_.size));
+  const std::size_t members = found.size();
+  bool closed = at == members_.rank && members >= 2;
+  for (std::size_t i = 0; closed && i < members; ++i)
+    closed = !found[i].crosses || found[i].quiet == found[(i + 1) % members].waits;
+  return closed;
+}
+
+bool WaitGraph::check(std::int64_t waited_ns) {
+  return waited_ns >= kCyclePatience && (check_cycle() || check_outsiders());
+}
+
+// Ranks that wait for each other in a cycle, in different calls, will wait for ever: one is in a
+// collective and one in a message, say. Each must have found its condition unmet twice after all
+// were seen in these waits: then none of them can have missed what another did before its wait.
+// Where one waits for a rank of another host, it must also know that nothing was on its way between
+// them while they were in these waits.
+bool WaitGraph::check_cycle() {
+  std::vector<Member>& found = cycle_now_;  // allocates nothing but in the first long wait
+  if (!follow_cycle(found)) {
+    cycle_.clear();
+    return false;
+  }
+  const auto same_wait = [](const Member& a, const Member& b) {
+    return a.rank == b.rank && a.waits == b.waits;
+  };
+  if (!std::equal(found.begin(), found.end(), cycle_.begin(), cycle_.end(), same_wait)) {
+    // Seen one after the other: only now is it known that all are in these waits.
+    cycle_.swap(found);
+    for (Member& member : cycle_)
+      if (const int local = members_.local_of(member.rank); local >= 0)
+        member.checks = HostAtomics::load_acquire(host_.peers[local].progress->checks);
+    return false;
+  }
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (!advanced(cycle_[i].checks, found[i].checks)) return false;
+  std::vector<fault_texts::MadeCall> cycle;
+  for (const Member& member : found)
+    cycle.push_back({member.rank, to_string(member.call), member.waiting_for});
+  Fault fault = faults_.make(Status::kInvalidUsage, found[1].rank, fault_texts::wait_cycle(cycle));
+  fault.other = found[1].call;
+  faults_.raise(std::move(fault));
+  return true;
+}
+
+// A rank that waits for this one in a message, and has not entered the collective in which this one
+// is and which cannot end without it, will wait for ever. It must have found its condition unmet
+// twice after it was first seen; where it is on another host, nothing may have been on its way to
+// it. Unlike a cycle this is certain whatever this rank itself waits for, in how many parts.
+bool WaitGraph::check_outsiders() {
+  if (!needs_all(call_.record.collective)) return false;
+  outsiders_.resize(members_.size);
+  for (int peer = 0; peer < members_.size; ++peer) {
+    const int local = members_.local_of(peer);
+    const StatusExchange::Known* known = local < 0 ? statuses_.of(peer) : nullptr;
+    if (peer == members_.rank || (local < 0 && known == nullptr)) continue;
+    const RankReport report = local >= 0 ? report_of(host_.peers[local], peer) : known->report;
+    const bool quiet = local >= 0 || (known->quiet_waits == report.waits &&
+                                      known->quiet_sequence == host_.sequence);
+    const bool outside = report.state == kWaiting && report.waits > 0 && quiet &&
+                         report.waiting_for == members_.rank && report.sequence < host_.sequence &&
+                         is_message(report.waits_in);
+    Outsider& seen = outsiders_[peer];
+    if (!outside || seen.waits != report.waits || seen.sequence != host_.sequence) {
+      seen = outside ? Outsider{report.waits, report.checks, host_.sequence} : Outsider{};
+      continue;
+    }
+    if (!advanced(seen.checks, report.checks)) continue;
+    Fault fault =
+        faults_.make(Status::kInvalidUsage, peer,
+                     fault_texts::waits_outside(
+                         {peer, to_string(report.waits_in)},
+                         {members_.rank,
+                          fmt::format("{} as call {}", to_string(call_.record), host_.sequence)}));
+    fault.other = report.waits_in;
+    faults_.raise(std::move(fault));
+    return true;
+  }
+  return false;
+}
+
+std::string WaitGraph::describe_ranks() const {
+  std::string text;
+  for (int r = 0; r < members_.size; ++r) text += "  " + describe_rank(r) + '\n';
+  return text;
+}
+
+std::string WaitGraph::describe_rank(int global) const {
+  constexpr double kOld = 2;  // seconds
+  const std::string who = members_.name_of(global) + ": ";
+  const std::optional<RankReport> report = report_on(global);
+  if (!report)
+    return who + "nothing heard: no rank of its host is inside a call, or they stand still";
+  std::string what = who + describe(*report, host_.sequence);
+  if (members_.local_of(global) >= 0) return what;
+  const double age = static_cast<double>(now_ns() - statuses_.of(global)->heard_ns) / 1e9;
+  return age < kOld ? what : what + fmt::format(" (heard {:.0f} s ago)", age);
+}
+
+}  // namespace rondo

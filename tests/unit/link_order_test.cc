@@ -1,6 +1,8 @@
 // What RemoteLinks asks of a network: in which order it lets go, and that it looks at all of it.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "kernels/host/slots.h"
@@ -13,7 +15,8 @@ namespace {
 struct Record {
   int registered = 0, live_links = 0, polls = 0;
   bool unregistered_under_a_link = false;
-  bool someone_waits = false;  // a peer has opened a link, which poll() shows
+  bool someone_waits = false;            // a peer has opened a link, which poll() shows
+  LinkState control = LinkState::kOpen;  // of all links of the control lane
 };
 
 // Takes every message at once, and never has one.
@@ -38,14 +41,16 @@ class EagerLink final : public Link {
   }
   Completion test(Request request) const override { return {request.sending, 0, 0}; }
   bool progress() override { return false; }
-  LinkState state() const override { return LinkState::kOpen; }
+  LinkState state() const override {
+    return name_.lane == kControlLane ? record_.control : LinkState::kOpen;
+  }
   const Error& error() const override { return error_; }
   void close() override {}
 
  private:
   const LinkName name_;
   Record& record_;
-  const Error error_;
+  const Error error_{Status::kRemoteError, "the control lane is over"};
   std::span<std::byte> room_;
   std::uint64_t sent_ = 0, received_ = 0;
 };
@@ -127,6 +132,35 @@ TEST(RemoteLinksOrder, ALineThatKeepsMovingHidesNoPeer) {
   }
   EXPECT_EQ(record.live_links, 3) << "the link that rank 0 opened was never looked at";
   EXPECT_LT(record.polls, 100) << "a busy line is not held up by system calls";
+}
+
+// A peer that leaves closes all its lanes; on a network that loses packets, the end of one may be
+// seen seconds before the last bytes of another. Where a lane broke, a second must do.
+TEST(RemoteLinksOrder, DataMayComeAfterThePeerHasClosedItsControlLane) {
+  for (const LinkState how : {LinkState::kClosed, LinkState::kEnded}) {
+    Record record;
+    auto links = links_of(0, record);
+    ASSERT_NE(links, nullptr);
+    ASSERT_TRUE(links->receiver(1, kCollectiveLane).ok());
+    ASSERT_TRUE(links->send_control(1, std::vector<std::byte>(10)).ok());
+    record.control = how;
+    links->progress();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    EXPECT_EQ(links->error_of(1).ok(), how == LinkState::kClosed);
+  }
+}
+
+// Nothing comes by a lane on which this rank only sends.
+TEST(RemoteLinksOrder, WhoOnlySendsLearnsOfThePeersEndAtOnce) {
+  Record record;
+  auto links = links_of(0, record);
+  ASSERT_NE(links, nullptr);
+  ASSERT_TRUE(links->sender(1, kCollectiveLane).ok());
+  ASSERT_TRUE(links->send_control(1, std::vector<std::byte>(10)).ok());
+  EXPECT_TRUE(links->error_of(1).ok());
+  record.control = LinkState::kClosed;
+  links->progress();
+  EXPECT_FALSE(links->error_of(1).ok());
 }
 
 }  // namespace

@@ -89,10 +89,10 @@ int play(tcp::Poller& poller, Change change, std::size_t at, std::byte with, std
     far->progress();
   };
   const auto over = [&] {
-    return far->state() == LinkState::kEnded || far->test({kMessages - 1, false}).done;
+    return net::is_over(far->state()) || far->test({kMessages - 1, false}).done;
   };
   EXPECT_TRUE(drive(step, over));
-  if (far->state() == LinkState::kEnded) error = far->error().text;
+  if (net::is_over(far->state())) error = far->error().text;
   std::size_t arrived = 0;
   while (arrived < kMessages && far->test({arrived, false}).done) {
     const std::size_t bytes = far->test({arrived, false}).bytes;

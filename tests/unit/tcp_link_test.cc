@@ -84,7 +84,7 @@ TEST_P(TcpLinkTest, DeliversWhatWasSentBeforeTheClose) {
     pair.far_network->poll();
     pair.far->progress();
   };
-  ASSERT_TRUE(drive(step, [&] { return pair.far->state() == LinkState::kEnded; }));
+  ASSERT_TRUE(drive(step, [&] { return net::is_over(pair.far->state()); }));
   EXPECT_TRUE(pair.far->test(*first).done);
   EXPECT_FALSE(pair.far->test(*second).done);
   EXPECT_NE(pair.far->error().text.find("rank 0"), std::string::npos) << pair.far->error().text;
@@ -129,7 +129,7 @@ TEST(TcpLink, AMessageLongerThanItsRoomEndsTheLinkAndWritesNothing) {
   CallRecord record;
   ASSERT_TRUE(pair.near->isend({}, body, 0));
   ASSERT_TRUE(pair.far->irecv(record, std::span(room).first(100), 0));
-  ASSERT_TRUE(drive([&] { pair.turn(); }, [&] { return pair.far->state() == LinkState::kEnded; }));
+  ASSERT_TRUE(drive([&] { pair.turn(); }, [&] { return net::is_over(pair.far->state()); }));
   EXPECT_EQ(room, Bytes(200, std::byte{0x5a}));
   EXPECT_NE(pair.far->error().text.find("at most 100 fit"), std::string::npos)
       << pair.far->error().text;
@@ -163,7 +163,7 @@ TEST(TcpLink, APeerThatIsGoneIsNamed) {
     near->poll();
     link->progress();
   };
-  ASSERT_TRUE(drive(step, [&] { return link->state() == LinkState::kEnded; }));
+  ASSERT_TRUE(drive(step, [&] { return net::is_over(link->state()); }));
   EXPECT_NE(link->error().text.find("cannot reach rank 5"), std::string::npos)
       << link->error().text;
 }

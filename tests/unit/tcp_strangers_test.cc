@@ -117,7 +117,7 @@ std::string end_of(Host& host) {
     host.network->poll();
     host.link->progress();
   };
-  EXPECT_TRUE(drive(step, [&] { return host.link->state() == net::LinkState::kEnded; }));
+  EXPECT_TRUE(drive(step, [&] { return net::is_over(host.link->state()); }));
   EXPECT_EQ(room, Bytes(100));
   return host.link->error().text;
 }
@@ -194,7 +194,7 @@ TEST(TcpStrangers, AConnectorWithoutDescriptorsEndsWithAnErrorThatSaysSo) {
     setrlimit(RLIMIT_NOFILE, &none);
     auto link = near->connect({0, 1, 0}, address).value();
     const bool ended =
-        drive([&] { link->progress(); }, [&] { return link->state() == net::LinkState::kEnded; });
+        drive([&] { link->progress(); }, [&] { return net::is_over(link->state()); });
     _exit(ended && link->error().text.find("ulimit -n") != std::string::npos ? 0 : 1);
   }
   int status = 0;

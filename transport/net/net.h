@@ -49,8 +49,10 @@ struct LinkName {
 enum class LinkState {
   kOpening,  // messages may be posted; they wait
   kOpen,
-  kEnded,  // the peer closed or something failed: see error(). What had arrived was delivered.
+  kClosed,  // the peer closed it after its last message, which was delivered: see error()
+  kEnded,   // it broke, or this side closed it: see error(). What had arrived was delivered.
 };
+inline bool is_over(LinkState state) { return state >= LinkState::kClosed; }
 
 // One message on its way. Sends and receives of a link are numbered separately, from 0.
 struct Request {
@@ -94,7 +96,7 @@ class Link {
   // Moves what can move now; true if something did.
   virtual bool progress() = 0;
   virtual LinkState state() const = 0;
-  virtual const Error& error() const = 0;  // once kEnded
+  virtual const Error& error() const = 0;  // once is_over()
   virtual void close() = 0;                // what was sent still arrives; what was not is dropped
 
   static constexpr std::uint64_t kDepth = 64;  // messages queued in each direction at most

@@ -44,7 +44,7 @@ struct RemoteLinks::State {
   bool advance(RemotePeer& peer);
   void deliver_control(RemotePeer& peer, Line& line);
   bool offer_control(Line& line, std::span<const std::byte> message);
-  void note(RemotePeer& peer, const Error& error);
+  void note(RemotePeer& peer, const Error& error, bool closed = false);
 };
 
 RemoteLinks::State::~State() {
@@ -131,10 +131,11 @@ void RemoteLinks::State::adopt(std::unique_ptr<net::Link> link) {
   line->link = std::move(link);
 }
 
-void RemoteLinks::State::note(RemotePeer& peer, const Error& error) {
+void RemoteLinks::State::note(RemotePeer& peer, const Error& error, bool closed) {
   if (peer.failure) return;
   peer.failure = error;
   peer.failed_at = Clock::now();
+  peer.closed = closed;
   RONDO_INFO(kNet, "rank {}: {}", options.rank, error.text);
 }
 
@@ -165,7 +166,8 @@ bool RemoteLinks::State::advance(RemotePeer& peer) {
     Line& line = *peer.lines[i];
     moved |= line.progress();
     if (line.lane == net::kControlLane) deliver_control(peer, line);
-    if (line.ended() && !peer.failure) note(peer, line.link->error());
+    if (line.ended() && !peer.failure)
+      note(peer, line.link->error(), line.link->state() == net::LinkState::kClosed);
   }
   if (peer.unsent_control.empty()) return moved;
   Line* line = peer.control_line();

@@ -5,8 +5,11 @@
 namespace rondo::net {
 namespace {
 
-// Lanes are separate connections: one may end while another still carries the peer's last bytes.
-constexpr auto kGrace = std::chrono::seconds(1);
+// Lanes are separate connections: one may end while another still carries the peer's last bytes. A
+// peer that leaves closes all, and on a network that loses packets a lane of data may bring its end
+// seconds after the others; where one broke, nothing more is to be expected.
+constexpr auto kClosedGrace = std::chrono::seconds(15);
+constexpr auto kBrokenGrace = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -76,9 +79,10 @@ bool RemotePeer::data_flushed() const {
 Done RemotePeer::error() const {
   if (!failure) return done();
   const bool data_may_come = std::any_of(lines.begin(), lines.end(), [](const auto& line) {
-    return line->lane != kControlLane && line->live();
+    return line->lane != kControlLane && line->in && line->live();
   });
-  if (data_may_come && std::chrono::steady_clock::now() - failed_at < kGrace) return done();
+  const auto grace = closed ? kClosedGrace : kBrokenGrace;
+  if (data_may_come && std::chrono::steady_clock::now() - failed_at < grace) return done();
   return *failure;
 }
 

@@ -21,8 +21,8 @@ struct Line {
   MemoryKey in_key = 0;
   std::unique_ptr<Link> link;  // last: it ends before the slots that it reads and writes
 
-  bool live() const { return link && link->state() != LinkState::kEnded; }
-  bool ended() const { return link && link->state() == LinkState::kEnded; }
+  bool live() const { return link && !is_over(link->state()); }
+  bool ended() const { return link && is_over(link->state()); }
   bool flushed() const { return !out || out->flushed() || ended(); }
   bool progress();
 
@@ -39,6 +39,7 @@ struct RemotePeer {
   std::deque<std::vector<std::byte>> unsent_control;  // what found no free slot, or no link
   std::optional<Error> failure;                       // the first one
   std::chrono::steady_clock::time_point failed_at{};
+  bool closed = false;  // that failure: the peer closed a link, as one that leaves closes all
 
   Line* data_line(int lane) const;
   Line* control_line() const;  // by which this rank speaks; null: none is live

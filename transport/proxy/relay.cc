@@ -101,8 +101,7 @@ bool Relay::is_open() const {
 
 bool Relay::flushed() const {
   return std::all_of(lines_.begin(), lines_.end(), [](const Line& line) {
-    return !line.out || line.out->flushed() || !line.link ||
-           line.link->state() == net::LinkState::kEnded;
+    return !line.out || line.out->flushed() || !line.link || net::is_over(line.link->state());
   });
 }
 
@@ -115,7 +114,7 @@ std::uint64_t Relay::moved() const {
 
 const Error* Relay::first_end(int* peer) const {
   for (const Line& line : lines_) {
-    if (!line.link || line.link->state() != net::LinkState::kEnded) continue;
+    if (!line.link || !net::is_over(line.link->state())) continue;
     *peer = line.peer();
     return &line.link->error();
   }

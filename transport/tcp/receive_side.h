@@ -23,6 +23,9 @@ class ReceiveSide {
   // Why nothing more will come: the peer's end, a broken connection, or bytes that are no message.
   const std::optional<std::string>& failure() const { return failure_; }
 
+  // That failure is the peer's end, after whole messages.
+  bool is_closed() const { return failure_ && failure_ == end_; }
+
   bool progress(Streams streams);
 
  private:

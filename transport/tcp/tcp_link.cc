@@ -98,6 +98,7 @@ bool TcpLink::progress() {
   moved |= receiving_.progress(streams_);
   if (error_) return moved;
   if (receiving_.failure()) {
+    closed_by_peer_ = receiving_.is_closed();
     fail_with(*receiving_.failure());
   } else if (sending_.failure()) {
     fail_with(text_of(*sending_.failure()));
@@ -106,7 +107,7 @@ bool TcpLink::progress() {
 }
 
 net::LinkState TcpLink::state() const {
-  if (error_) return net::LinkState::kEnded;
+  if (error_) return closed_by_peer_ ? net::LinkState::kClosed : net::LinkState::kEnded;
   return connector_ ? net::LinkState::kOpening : net::LinkState::kOpen;
 }
 

@@ -55,6 +55,7 @@ class TcpLink final : public net::Link {
   SendSide sending_;
   ReceiveSide receiving_;
   std::optional<Error> error_;
+  bool closed_by_peer_ = false;
 };
 
 }  // namespace rondo::tcp

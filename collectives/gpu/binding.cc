@@ -141,7 +141,7 @@ class Binding {
       raised.rank = to->members.rank;
       if (found.culprit >= 0) raised.culprit = members[static_cast<std::size_t>(found.culprit)];
       raised.text = renumbered(found.text, members);
-      const std::vector<int> missing = device->team()->processes()->not_come();
+      const std::vector<int> missing = device->team()->processes()->announcements().not_come();
       if (found.status == Status::kTimeout && !missing.empty()) {
         raised.culprit = missing.front();
         raised.text += fmt::format("; rank {} did not make this call", missing.front());

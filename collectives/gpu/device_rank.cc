@@ -25,9 +25,9 @@ constexpr double kWarnSeconds = 60;
 class Seat final : public ProcessHooks {
  public:
   Seat(DeviceRank& rank, CommunicatorState& state) : rank_(rank), state_(state) {
-    rank_.team()->processes()->join(this);
+    rank_.team()->processes()->standing().join(this);
   }
-  ~Seat() override { rank_.team()->processes()->leave(this); }
+  ~Seat() override { rank_.team()->processes()->standing().leave(this); }
 
   Done standing() override { return rank_.standing(); }
   void raise(Fault fault) override {

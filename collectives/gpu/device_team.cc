@@ -237,7 +237,7 @@ Done DeviceTeam::launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch) 
     const bool splits =
         !plan.met && processes_->splits_into_messages() && is_split(record.collective);
     if (plan.one_launch() && !splits) return launch_led(meeting, mismatch);
-    RONDO_CHECK_OK(processes_->announce(record, in_capture, mismatch));
+    RONDO_CHECK_OK(processes_->announcements().announce(record, in_capture, mismatch));
     if (plan.composed) return launch_composed(meeting);
     if (splits) return launch_as_messages(meeting, mismatch);
   }

@@ -1,16 +1,22 @@
-// Sends and receives between processes that share a GPU, by slots in the messages' area.
+#include "collectives/gpu/process_messages.h"
+
 #include <algorithm>
 
 #include "base/atomics.h"
-#include "collectives/gpu/process_team.h"
+#include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "collectives/watchdog/peer_words.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 
+ProcessMessages::ProcessMessages(ProcessContext& context)
+    : context_(context),
+      lane_pieces_(static_cast<std::size_t>(context.ranks() * context.ranks())),
+      lane_messages_(lane_pieces_.size()) {}
+
 // All messages of one group that take one lane, in pieces that fit into a slot.
-struct ProcessTeam::LanePieces {
+struct ProcessMessages::LanePieces {
   int from, to;
   bool sends;
   std::byte* slots;  // the lane's, kLaneSlots of slot_bytes
@@ -23,45 +29,46 @@ struct ProcessTeam::LanePieces {
   std::vector<Piece> pieces = {};
 };
 
-struct ProcessTeam::MessagePieces {
+struct ProcessMessages::Pieces {
   int rank = 0;  // of this process, after whose newest call they come
   std::vector<LanePieces> lanes = {};
   std::size_t longest = 0;  // most pieces of a lane
 };
 
-Done ProcessTeam::messages(std::span<const ProcessMessage> messages, GpuStream stream,
-                           bool capturing, Mismatch* mismatch) {
-  RONDO_TRY(const auto prepared, prepare_messages(messages, mismatch));
-  return enqueue_messages(*prepared, stream, capturing);
+Done ProcessMessages::run(std::span<const ProcessMessage> messages, GpuStream stream,
+                          bool capturing, Mismatch* mismatch) {
+  RONDO_TRY(const auto prepared, prepare(messages, mismatch));
+  return enqueue(*prepared, stream, capturing);
 }
 
-Result<std::shared_ptr<const ProcessTeam::MessagePieces>> ProcessTeam::prepare_messages(
+Result<std::shared_ptr<const ProcessMessages::Pieces>> ProcessMessages::prepare(
     std::span<const ProcessMessage> messages, Mismatch* mismatch) {
-  RONDO_CHECK_OK(standing());
-  auto area = desk_->area(MemoryDesk::kMessages, patience());
+  RONDO_CHECK_OK(context_.standing.check());
+  auto area = context_.desk->area(MemoryDesk::kMessages, context_.standing.patience());
   if (!area.ok()) {
-    RONDO_CHECK_OK(standing());
+    RONDO_CHECK_OK(context_.standing.check());
     return area.error();
   }
-  const std::uint64_t lane_bytes =
-      desk_->message_bytes() / static_cast<std::uint64_t>(ranks()) / kLaneSlots / 256 * 256;
-  auto prepared = std::make_shared<MessagePieces>();
+  const std::uint64_t lane_bytes = context_.desk->message_bytes() /
+                                   static_cast<std::uint64_t>(context_.ranks()) / kLaneSlots / 256 *
+                                   256;
+  auto prepared = std::make_shared<Pieces>();
   const ProcessMessage& first = messages.front();
-  prepared->rank = is_local(first.from) ? first.from : first.to;
-  if (first.in_collective) prepared->rank = local_[0];
+  prepared->rank = context_.is_local(first.from) ? first.from : first.to;
+  if (first.in_collective) prepared->rank = context_.local[0];
   std::vector<LanePieces>& lanes = prepared->lanes;
   for (const ProcessMessage& message : messages) {
     if (!message.in_collective) RONDO_CHECK_OK(announce_message(message, mismatch));
-    const bool sends = message.send != nullptr || is_local(message.from);
+    const bool sends = message.send != nullptr || context_.is_local(message.from);
     auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const LanePieces& one) {
       return one.from == message.from && one.to == message.to;
     });
     if (lane == lanes.end()) {
-      std::byte* const slots = *area +
-                               static_cast<std::uint64_t>(message.from) * desk_->message_bytes() +
-                               static_cast<std::uint64_t>(message.to) * kLaneSlots * lane_bytes;
+      std::byte* const slots =
+          *area + static_cast<std::uint64_t>(message.from) * context_.desk->message_bytes() +
+          static_cast<std::uint64_t>(message.to) * kLaneSlots * lane_bytes;
       lanes.push_back({message.from, message.to, sends, slots, lane_bytes,
-                       lane_pieces_[message.from * ranks() + message.to]});
+                       lane_pieces_[message.from * context_.ranks() + message.to]});
       lane = lanes.end() - 1;
     }
     auto* const user =
@@ -71,14 +78,13 @@ Result<std::shared_ptr<const ProcessTeam::MessagePieces>> ProcessTeam::prepare_m
       lane->pieces.push_back({user + done, std::min(lane_bytes, bytes - done)});
   }
   for (const LanePieces& lane : lanes) {
-    lane_pieces_[lane.from * ranks() + lane.to] += lane.pieces.size();
+    lane_pieces_[lane.from * context_.ranks() + lane.to] += lane.pieces.size();
     prepared->longest = std::max(prepared->longest, lane.pieces.size());
   }
-  return std::shared_ptr<const MessagePieces>(std::move(prepared));
+  return std::shared_ptr<const Pieces>(std::move(prepared));
 }
 
-Done ProcessTeam::enqueue_messages(const MessagePieces& prepared, GpuStream stream,
-                                   bool capturing) {
+Done ProcessMessages::enqueue(const Pieces& prepared, GpuStream stream, bool capturing) {
   // Sends are a lane's slots ahead of receives: what fits waits for nobody, and two ranks that send
   // each other more than that go on in turns.
   const auto enqueue = [&](bool sends, std::size_t piece) -> Done {
@@ -92,21 +98,21 @@ Done ProcessTeam::enqueue_messages(const MessagePieces& prepared, GpuStream stre
     RONDO_CHECK_OK(enqueue(false, i));
     RONDO_CHECK_OK(enqueue(true, i + kLaneSlots));
   }
-  return finish(prepared.rank, stream, capturing);
+  return context_.finish(prepared.rank, stream, capturing);
 }
 
 // Tells the other side what this message is, and compares where it has told already.
-Done ProcessTeam::announce_message(const ProcessMessage& message, Mismatch* mismatch) {
-  const int side = is_local(message.from) ? 0 : 1;
+Done ProcessMessages::announce_message(const ProcessMessage& message, Mismatch* mismatch) {
+  const int side = context_.is_local(message.from) ? 0 : 1;
   const int own = side == 0 ? message.from : message.to;
   const int peer = side == 0 ? message.to : message.from;
-  const std::uint64_t number = ++lane_messages_[message.from * ranks() + message.to];
-  MessageNote& mine = board_->note(message.from, message.to, side, number);
+  const std::uint64_t number = ++lane_messages_[message.from * context_.ranks() + message.to];
+  MessageNote& mine = context_.board->note(message.from, message.to, side, number);
   HostAtomics::store_release(mine.number, std::uint64_t{0});
   store_record(mine.record, message.record);
   HostAtomics::store_seq_cst(mine.number, number);
   HostAtomics::fence_seq_cst();
-  const MessageNote& theirs = board_->note(message.from, message.to, 1 - side, number);
+  const MessageNote& theirs = context_.board->note(message.from, message.to, 1 - side, number);
   if (HostAtomics::load_acquire(theirs.number) != number) return done();
   const CallRecord other = load_record(theirs.record), &record = message.record;
   if (HostAtomics::load_acquire(theirs.number) != number) return done();
@@ -115,23 +121,24 @@ Done ProcessTeam::announce_message(const ProcessMessage& message, Mismatch* mism
   return fail(Status::kInvalidUsage, "{}", mismatch->text);
 }
 
-Done ProcessTeam::enqueue_piece(const LanePieces& lane, std::size_t piece, GpuStream stream) {
+Done ProcessMessages::enqueue_piece(const LanePieces& lane, std::size_t piece, GpuStream stream) {
   const std::uint64_t number = lane.first + piece;
   const auto slot = static_cast<std::size_t>(number % kLaneSlots);
   std::byte* const staged = lane.slots + slot * lane.slot_bytes;
   const LanePieces::Piece& user = lane.pieces[piece];
-  Lane& words = board_->lane(lane.from, lane.to);
+  Lane& words = context_.board->lane(lane.from, lane.to);
   std::uint32_t& stage = lane.sends ? words.sending : words.receiving;
-  RONDO_CHECK_OK(write(stream, stage, static_cast<std::uint32_t>(piece) + 1));
-  RONDO_CHECK_OK(await(stream, words.slot[slot], lane.sends ? kEmpty : kFull, GpuWait::kAnd));
-  RONDO_CHECK_OK(write(stream, stage, 0));  // from here on this piece needs nobody
-  DirectLaunches copies(api_, seats_.most_ctas, stream);
+  RONDO_CHECK_OK(context_.write(stream, stage, static_cast<std::uint32_t>(piece) + 1));
+  RONDO_CHECK_OK(
+      context_.await(stream, words.slot[slot], lane.sends ? kEmpty : kFull, GpuWait::kAnd));
+  RONDO_CHECK_OK(context_.write(stream, stage, 0));  // from here on this piece needs nobody
+  DirectLaunches copies(context_.api, context_.seats.most_ctas, stream);
   // By kernels, unless the stream's device may not reach the user's buffer.
-  if (!seats_.around.leader_reaches && several_devices_) copies.copy_by_driver();
+  if (!context_.seats.around.leader_reaches && context_.several_devices) copies.copy_by_driver();
   RONDO_CHECK_OK(lane.sends ? copies.copy(user.at, staged, user.bytes)
                             : copies.copy(staged, user.at, user.bytes));
   RONDO_CHECK_OK(copies.flush());
-  return write(stream, words.slot[slot], lane.sends ? kFull : kEmpty);
+  return context_.write(stream, words.slot[slot], lane.sends ? kFull : kEmpty);
 }
 
 }  // namespace rondo::gpu

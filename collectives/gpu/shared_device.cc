@@ -33,7 +33,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;
   RONDO_CHECK_OK(check(gpu_api()->free_memory(nullptr), "cudaFree"));  // makes the context current
-  ProcessTeam::Seats seats;
+  ProcessSeats seats;
   seats.device = device;
   seats.devices = request.devices;
   seats.around = request.around;

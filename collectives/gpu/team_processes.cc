@@ -34,8 +34,8 @@ Done DeviceTeam::launch_led(Meeting& meeting, Mismatch* mismatch) {
     sides.push_back(meeting.posted[r].call.side);
   }
   RONDO_CHECK_OK(begin_launch(spot, here));
-  RONDO_CHECK_OK(processes_->collective(here[0].call.record, sides, spot.stream,
-                                        capturing(spot.capture), mismatch));
+  RONDO_CHECK_OK(processes_->led_calls().enqueue(here[0].call.record, sides, spot.stream,
+                                                 capturing(spot.capture), mismatch));
   return end_launch(spot);
 }
 
@@ -72,7 +72,8 @@ Done DeviceTeam::launch_as_messages(Meeting& meeting, Mismatch* mismatch) {
     }
   RONDO_CHECK_OK(copies.flush());
   if (!messages.empty())
-    RONDO_CHECK_OK(processes_->messages(messages, spot.stream, capturing(spot.capture), mismatch));
+    RONDO_CHECK_OK(
+        processes_->messages().run(messages, spot.stream, capturing(spot.capture), mismatch));
   return end_launch(spot);
 }
 
@@ -86,7 +87,8 @@ Done DeviceTeam::launch_to_processes(int rank, Mismatch* mismatch) {
   RONDO_CHECK_OK(begin_launch(spot, outside_posts_));
   if (blocking_launches() && !capturing(spot.capture) && here_ > 1)
     return launch_on_a_thread(rank, spot, mismatch);
-  RONDO_CHECK_OK(processes_->messages(outside_, spot.stream, capturing(spot.capture), mismatch));
+  RONDO_CHECK_OK(
+      processes_->messages().run(outside_, spot.stream, capturing(spot.capture), mismatch));
   return ranks_[rank].outside->end(spot.stream, spot.capture);
 }
 
@@ -94,7 +96,7 @@ Done DeviceTeam::launch_to_processes(int rank, Mismatch* mismatch) {
 // process have still to post, even those of this thread: so they do not hold the team's mutex, and
 // this post returns before them.
 Done DeviceTeam::launch_on_a_thread(int rank, const Spot& spot, Mismatch* mismatch) {
-  RONDO_TRY(const auto prepared, processes_->prepare_messages(outside_, mismatch));
+  RONDO_TRY(const auto prepared, processes_->messages().prepare(outside_, mismatch));
   RankState& state = ranks_[rank];
   if (state.launcher.joinable()) state.launcher.join();  // was over when its post was waited for
   state.launching = true;
@@ -110,7 +112,7 @@ Done DeviceTeam::launch_on_a_thread(int rank, const Spot& spot, Mismatch* mismat
   const auto launch = [this, &state, spot, prepared, finish] {
     const DeviceScope scope(distinct_[spot.place].device);
     Done result = scope.entered();
-    if (result.ok()) result = processes_->enqueue_messages(*prepared, spot.stream, false);
+    if (result.ok()) result = processes_->messages().enqueue(*prepared, spot.stream, false);
     if (result.ok()) result = state.outside->end(spot.stream, spot.capture);
     finish(result.ok() ? nullptr : &result.error());
   };

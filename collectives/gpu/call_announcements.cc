@@ -1,0 +1,120 @@
+#include "collectives/gpu/call_announcements.h"
+
+#include <thread>
+
+#include "base/atomics.h"
+#include "collectives/watchdog/fault_texts.h"
+#include "collectives/watchdog/peer_words.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr auto kNap = std::chrono::microseconds(100);
+
+}  // namespace
+
+CallAnnouncements::CallAnnouncements(ProcessContext& context)
+    : context_(context),
+      led_(kPlainDescriptors),
+      captured_(static_cast<std::size_t>(context.ranks()), kPlainDescriptors) {}
+
+void CallAnnouncements::publish_led(std::uint64_t sequence) {
+  led_[sequence % kPlainDescriptors] = sequence;
+  publish(sequence);
+}
+
+Done CallAnnouncements::announce(const CallRecord& record, bool capturing, Mismatch* mismatch) {
+  RONDO_CHECK_OK(context_.standing.check());
+  if (capturing) return done();  // kernels say what they replay
+  RONDO_TRY(const std::uint64_t sequence, next());
+  cuda::CallDescriptor made{};
+  made.record = record;
+  made.sequence = sequence;
+  for (const int rank : context_.local) RONDO_CHECK_OK(place(rank, made));
+  publish(sequence);
+  return compare(sequence, record, mismatch);
+}
+
+std::vector<int> CallAnnouncements::not_come() const {
+  const std::uint64_t made = newest();
+  std::vector<int> found;
+  for (int r = 0; r < context_.ranks(); ++r)
+    if (HostAtomics::load_acquire(
+            context_.board->party(context_.seats.around.party_of[r]).announced) < made)
+      found.push_back(r);
+  return found;
+}
+
+void CallAnnouncements::publish(std::uint64_t sequence) {
+  sequence_.store(sequence, std::memory_order_release);
+  HostAtomics::store_release(context_.board->party(context_.seats.party).announced, sequence);
+}
+
+// Whether nobody needs the descriptor in whose place this call's will lie: not the leader's kernel,
+// nor a process that has still to compare it with its own.
+bool CallAnnouncements::has_room(std::uint64_t sequence) const {
+  if (HostAtomics::load_acquire(context_.board->words().consumed) <
+      led_[sequence % kPlainDescriptors])
+    return false;
+  for (int p = 0; p < context_.board->parties(); ++p)
+    if (HostAtomics::load_acquire(context_.board->party(p).announced) + kPlainDescriptors <
+        sequence)
+      return false;
+  return true;
+}
+
+Result<std::uint64_t> CallAnnouncements::next() const {
+  const std::uint64_t sequence = newest() + 1;
+  while (!has_room(sequence)) {
+    RONDO_CHECK_OK(context_.standing.check());
+    std::this_thread::sleep_for(kNap);
+  }
+  return sequence;
+}
+
+// A plain call's descriptor takes its turn in the ring; captured ones stay, equal ones are shared.
+Result<std::uint32_t> CallAnnouncements::place(int rank, const cuda::CallDescriptor& made) {
+  std::uint32_t index = static_cast<std::uint32_t>(made.sequence % kPlainDescriptors);
+  if (made.sequence == 0) {
+    const auto same = [&](const cuda::CallDescriptor& other) {
+      return other.record == made.record && other.send == made.send &&
+             other.receive == made.receive && other.scalar == made.scalar &&
+             other.flags == made.flags;
+    };
+    for (index = kPlainDescriptors; index < captured_[rank]; ++index)
+      if (same(context_.board->descriptor(rank, index))) return index;
+    if (index == context_.board->depth())
+      return fail(Status::kInvalidUsage,
+                  "rank {} has captured {} different calls into graphs, the most that ranks on a "
+                  "shared GPU can: capture calls on the same buffers, or use another communicator",
+                  rank, index - kPlainDescriptors);
+    ++captured_[rank];
+  }
+  cuda::CallDescriptor& at = context_.board->descriptor(rank, index);
+  at.send = made.send;
+  at.receive = made.receive;
+  at.scalar = made.scalar;
+  at.flags = made.flags;
+  store_record(at.record, made.record);
+  HostAtomics::store_seq_cst(at.sequence, made.sequence);
+  return index;
+}
+
+Done CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& record,
+                                Mismatch* mismatch) const {
+  HostAtomics::fence_seq_cst();
+  for (int r = 0; r < context_.ranks(); ++r) {
+    if (context_.is_local(r)) continue;
+    const cuda::CallDescriptor& theirs =
+        context_.board->descriptor(r, static_cast<std::uint32_t>(sequence % kPlainDescriptors));
+    if (HostAtomics::load_acquire(theirs.sequence) != sequence) continue;
+    const CallRecord other = load_record(theirs.record);
+    if (other == record) continue;
+    *mismatch = {r, record, other,
+                 fault_texts::different_calls(sequence, context_.local[0], record, r, other)};
+    return fail(Status::kInvalidUsage, "{}", mismatch->text);
+  }
+  return done();
+}
+
+}  // namespace rondo::gpu

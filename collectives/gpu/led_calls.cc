@@ -1,0 +1,238 @@
+#include "collectives/gpu/led_calls.h"
+
+#include <algorithm>
+
+#include "base/atomics.h"
+#include "collectives/gpu/launch/kernel_loading.h"
+#include "kernels/cuda/kernels.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+// Ranks whose data one copy kernel moves: its items and targets are bounded.
+int sources_at_once(Collective which, int ranks) {
+  switch (which) {
+    case Collective::kAllGather:
+      return std::min(cuda::kMostCopies, cuda::kMostCopyTargets / ranks);
+    case Collective::kAllToAll:
+      return std::max(1, cuda::kMostCopies / ranks);
+    default:
+      return ranks;
+  }
+}
+
+bool reduces(Collective which) {
+  return which == Collective::kAllReduce || which == Collective::kReduce ||
+         which == Collective::kReduceScatter;
+}
+
+}  // namespace
+
+LedCalls::LedCalls(ProcessContext& context, CallAnnouncements& announcements)
+    : context_(context), announcements_(announcements), shape_{context.board->staging_bytes()} {}
+
+Done LedCalls::open() {
+  if (!context_.leads()) return done();
+  RONDO_CHECK_OK(load_kernels(context_.api, {cuda::kResolveKernel, cuda::kStoredCopyKernel},
+                              {cuda::stored_kernel}));
+  static_assert(sizeof(cuda::CopyArgs) >= sizeof(cuda::ReduceArgs));
+  return check(context_.api.allocate(&arguments_, sizeof(cuda::CopyArgs)), "cudaMalloc");
+}
+
+void LedCalls::close() {
+  if (arguments_ != nullptr) context_.api.free_memory(arguments_);
+  arguments_ = nullptr;
+}
+
+Done LedCalls::enqueue(const CallRecord& record, std::span<const Side> sides, GpuStream stream,
+                       bool capturing, Mismatch* mismatch) {
+  RONDO_CHECK_OK(context_.standing.check());
+  std::uint64_t sequence = 0;
+  if (!capturing) {
+    RONDO_TRY(sequence, announcements_.next());
+  }
+  const CallSteps steps(record, context_.ranks(), shape_);
+  Enqueued call{record, sides, stream, steps};
+  std::vector<cuda::CallDescriptor> made;
+  for (std::size_t i = 0; i < context_.local.size(); ++i) {
+    auto described = describe(call, context_.local[i], sides[i]);
+    if (!described.ok()) {
+      RONDO_CHECK_OK(context_.standing.check());  // says better why
+      return described.error();
+    }
+    described->sequence = sequence;
+    call.staged |= (described->flags & (cuda::CallDescriptor::kSendStaged |
+                                        cuda::CallDescriptor::kReceiveStaged)) != 0;
+    call.flags.push_back(described->flags);
+    made.push_back(*described);
+  }
+  for (std::size_t i = 0; i < context_.local.size(); ++i) {
+    RONDO_TRY(const std::uint32_t index, announcements_.place(context_.local[i], made[i]));
+    RONDO_CHECK_OK(
+        context_.write(stream, context_.board->mailbox(context_.local[i]).descriptor, index));
+  }
+  if (sequence != 0) {
+    announcements_.publish_led(sequence);
+    RONDO_CHECK_OK(announcements_.compare(sequence, record, mismatch));
+  }
+  RONDO_CHECK_OK(context_.leads() ? lead(call) : follow(call));
+  return context_.finish(context_.local[0], stream, capturing);
+}
+
+Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank, const Side& side) {
+  cuda::CallDescriptor made{};
+  made.record = call.record;
+  made.scalar = side.scalar;
+  const std::size_t bytes = call.record.count * size_of(call.record.type);
+  const cuda::CallStep whole{-1, 0, call.record.count};
+  const auto find = [&](const void* pointer, std::size_t size) -> Result<std::uint64_t> {
+    if (const auto known = context_.desk->known_in_leader(pointer, size)) return *known;
+    return context_.desk->in_leader(pointer, size, context_.standing.patience());
+  };
+  if (call.steps.sends(rank)) {
+    RONDO_TRY(made.send, find(side.send, call.steps.segments_sent() * bytes));
+    if (made.send == 0) made.flags |= cuda::CallDescriptor::kSendStaged;
+  }
+  if (call.steps.receives(rank, whole)) {
+    RONDO_TRY(made.receive, find(side.receive, call.steps.segments_received() * bytes));
+    if (made.receive == 0) made.flags |= cuda::CallDescriptor::kReceiveStaged;
+  }
+  if (side.late_scalar) made.flags |= cuda::CallDescriptor::kLateScalar;
+  const bool scalar_moves = side.late_scalar && !context_.leads();
+  if (staging_ == nullptr && (scalar_moves || made.flags != 0) && !context_.leads()) {
+    RONDO_TRY(staging_, context_.desk->area(MemoryDesk::kStaging, context_.standing.patience()));
+  }
+  if (scalar_moves) {
+    made.scalar =
+        HostAtomics::load_acquire(context_.board->words().staging) + context_.desk->scalar_at(rank);
+    RONDO_CHECK_OK(copy_scalar(rank, side, call));
+  }
+  return made;
+}
+
+// A factor that lies in this process's device memory, to where the leader's kernel reads it.
+Done LedCalls::copy_scalar(int rank, const Side& side, const Enqueued& call) {
+  DirectLaunches copies(context_.api, context_.seats.most_ctas, call.stream);
+  RONDO_CHECK_OK(copies.copy(reinterpret_cast<const void*>(side.scalar),
+                             staging_ + context_.desk->scalar_at(rank), size_of(call.record.type)));
+  return copies.flush();
+}
+
+Done LedCalls::follow(const Enqueued& call) {
+  PartyLines& mine = context_.board->party(context_.seats.party);
+  const auto steps = static_cast<std::uint32_t>(call.steps.size());
+  if (!call.staged) {
+    RONDO_CHECK_OK(context_.write(call.stream, mine.ready, steps));
+    RONDO_CHECK_OK(context_.await(call.stream, mine.done, steps, GpuWait::kGreaterOrEqual));
+    return context_.write(call.stream, mine.done, 0);
+  }
+  RONDO_CHECK_OK(copy_step(call, 0, true));
+  RONDO_CHECK_OK(context_.write(call.stream, mine.ready, 1));
+  for (std::uint32_t j = 0; j < steps; ++j) {
+    if (j + 1 < steps) {
+      // Its half of staging is free: step j - 1 was copied out before.
+      RONDO_CHECK_OK(copy_step(call, j + 1, true));
+      RONDO_CHECK_OK(context_.write(call.stream, mine.ready, j + 2));
+    }
+    RONDO_CHECK_OK(context_.await(call.stream, mine.done, j + 1, GpuWait::kGreaterOrEqual));
+    // From here on this process needs nobody.
+    if (j + 1 == steps) RONDO_CHECK_OK(context_.write(call.stream, mine.done, 0));
+    RONDO_CHECK_OK(copy_step(call, j, false));
+  }
+  return done();
+}
+
+// Between the user's buffers and staging: a step's input or its output.
+Done LedCalls::copy_step(const Enqueued& call, std::uint64_t number, bool in) {
+  const cuda::CallStep step = call.steps[number];
+  const std::uint64_t width = size_of(call.record.type), bytes = step.count * width;
+  if (bytes == 0) return done();
+  const int segments = in ? call.steps.segments_sent() : call.steps.segments_received();
+  DirectLaunches copies(context_.api, context_.seats.most_ctas, call.stream);
+  for (std::size_t i = 0; i < context_.local.size(); ++i) {
+    const int rank = context_.local[i];
+    const auto flag = in ? cuda::CallDescriptor::kSendStaged : cuda::CallDescriptor::kReceiveStaged;
+    if ((call.flags[i] & flag) == 0 || (!in && !call.steps.receives(rank, step))) continue;
+    const int owner = cuda::output_is_shared(call.record.collective) ? 0 : rank;
+    std::byte* const staged =
+        staging_ + (in ? shape_.input(rank, number) : shape_.output(owner, number));
+    for (int k = 0; k < segments; ++k) {
+      const bool one = in && step.segment >= 0;
+      if (one && k != step.segment) continue;
+      const std::uint64_t at =
+          (static_cast<std::uint64_t>(k) * call.record.count + step.begin) * width;
+      std::byte* const packed = staged + (one ? 0 : static_cast<std::uint64_t>(k) * bytes);
+      if (in) {
+        const auto* const user = static_cast<const std::byte*>(call.sides[i].send);
+        RONDO_CHECK_OK(copies.copy(user + at, packed, bytes));
+      } else {
+        auto* const user = static_cast<std::byte*>(call.sides[i].receive);
+        RONDO_CHECK_OK(copies.copy(packed, user + at, bytes));
+      }
+    }
+  }
+  return copies.flush();
+}
+
+Done LedCalls::lead(const Enqueued& call) {
+  const auto steps = static_cast<std::uint32_t>(call.steps.size());
+  std::uint32_t& inside = context_.board->party(0).ready;
+  RONDO_CHECK_OK(context_.write(call.stream, inside, 1));
+  for (std::uint32_t j = 0; j < steps; ++j) {
+    for (int p = 1; p < context_.board->parties(); ++p)
+      RONDO_CHECK_OK(context_.await(call.stream, context_.board->party(p).ready, j + 1,
+                                    GpuWait::kGreaterOrEqual));
+    RONDO_CHECK_OK(launch_step(call, j));
+    for (int p = 1; p < context_.board->parties(); ++p) {
+      // Before DONE: the process may begin its next call at once.
+      if (j + 1 == steps)
+        RONDO_CHECK_OK(context_.write(call.stream, context_.board->party(p).ready, 0));
+      RONDO_CHECK_OK(context_.write(call.stream, context_.board->party(p).done, j + 1));
+    }
+  }
+  return context_.write(call.stream, inside, 0);
+}
+
+Done LedCalls::launch_step(const Enqueued& call, std::uint64_t number) {
+  const CallRecord& record = call.record;
+  const int n = context_.ranks();
+  const bool reduction = reduces(record.collective);
+  const bool moves = record.count > 0 && record.collective != Collective::kBarrier;
+  const int at_once = reduction || !moves ? n : sources_at_once(record.collective, n);
+  // Where no rank is staged, the first step does the whole call: launched for all of it.
+  const int kinds = reduction ? (record.collective == Collective::kReduceScatter ? n : 1) : at_once;
+  const std::uint64_t bytes = record.count * size_of(record.type);
+  for (int first = 0; first < n; first += at_once) {
+    cuda::ResolveArgs resolve{};
+    resolve.mailboxes = context_.board->on_device(context_.board->mailbox(0));
+    resolve.descriptors = context_.board->on_device(context_.board->descriptor(0, 0));
+    resolve.words = context_.board->on_device(context_.board->words());
+    resolve.arguments = arguments_;
+    resolve.record = record;
+    resolve.staging = shape_;
+    resolve.step = call.steps[number];
+    resolve.number = number;
+    resolve.depth = context_.board->depth();
+    resolve.ranks = n;
+    resolve.width = static_cast<std::int32_t>(size_of(record.type));
+    resolve.first_source = first;
+    resolve.end_source = std::min(n, first + at_once);
+    resolve.reduces = reduction;
+    resolve.last = number + 1 == call.steps.size() && first + at_once >= n;
+    GpuLaunch launch;
+    launch.kernel = cuda::kResolveKernel;
+    launch.block = cuda::kMostDirectRanks;
+    launch.shared_bytes = cuda::kMostDirectRanks * 32;
+    launch.arguments = &resolve;
+    launch.argument_bytes = sizeof(resolve);
+    RONDO_CHECK_OK(check(context_.api.launch(launch, call.stream), "a kernel launch"));
+    if (!moves) continue;
+    DirectLaunches launches(context_.api, context_.seats.most_ctas, call.stream);
+    RONDO_CHECK_OK(reduction ? launches.stored_reduce(record, arguments_, kinds)
+                             : launches.stored_copy(bytes, arguments_, kinds));
+  }
+  return done();
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,64 @@
+#include "collectives/gpu/process_context.h"
+
+#include <algorithm>
+
+#include "base/poll_until.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+
+ProcessContext::ProcessContext(ProcessSeats agreed, std::unique_ptr<ProcessBoard> made)
+    : api(*gpu_api()), seats(std::move(agreed)), board(std::move(made)) {
+  for (int r = 0; r < ranks(); ++r)
+    if (is_local(r)) local.push_back(r);
+}
+
+Done ProcessContext::open(std::vector<net::Socket> sockets) {
+  std::vector<int> devices{seats.device};
+  for (const int device : seats.devices)
+    if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
+      devices.push_back(device);
+  several_devices = devices.size() > 1;
+  desk = std::make_unique<MemoryDesk>(*board, std::move(devices), seats.party,
+                                      !seats.around.leader_reaches, std::move(sockets));
+  for (const int rank : local) {
+    const DeviceScope there(seats.devices[rank]);
+    RONDO_CHECK_OK(there.entered());
+    RONDO_CHECK_OK(
+        check(api.create_event(&finished.emplace_back(), kEventPlain), "cudaEventCreate"));
+  }
+  return done();
+}
+
+void ProcessContext::leak() {
+  board->leak();
+  if (connections != nullptr) connections->leak();
+  (void)desk.release();
+}
+
+Done ProcessContext::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const {
+  return check(api.stream_write32(stream, board->on_device(word), value),
+               "cuStreamWriteValue32 (several processes on one GPU need stream memory operations)");
+}
+Done ProcessContext::await(GpuStream stream, std::uint32_t& word, std::uint32_t value,
+                           GpuWait how) const {
+  return check(api.stream_wait32(stream, board->on_device(word), value, how),
+               "cuStreamWaitValue32 (several processes on one GPU need stream memory operations)");
+}
+
+Done ProcessContext::finish(int rank, GpuStream stream, bool capturing) const {
+  const auto index = std::find(local.begin(), local.end(), rank) - local.begin();
+  return check(api.record_event(finished[static_cast<std::size_t>(index)], stream,
+                                capturing ? GpuEventUse::kExternal : GpuEventUse::kPlain),
+               "cudaEventRecord");
+}
+
+bool ProcessContext::drained(double seconds) const {
+  const auto deadline = seconds_from_now(seconds);
+  return std::all_of(finished.begin(), finished.end(), [&](GpuEvent event) {
+    if (event == nullptr) return true;
+    return poll_until([&] { return api.query_event(event) != kGpuNotReady; }, deadline);
+  });
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,55 @@
+// ProcessContext: what the parts of a ProcessTeam share: where its ranks live, the board on which
+// processes write, the memory desk, connections, and the words and events of streams.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/gpu.h"
+#include "collectives/gpu/channels/device_connections.h"
+#include "collectives/gpu/memory_desk.h"
+#include "collectives/gpu/neighbourhood.h"
+#include "collectives/gpu/process_board.h"
+#include "collectives/gpu/team_standing.h"
+#include "transport/socket/socket.h"
+
+namespace rondo::gpu {
+
+struct ProcessSeats {
+  int device = 0;  // of its first rank
+  int most_ctas = 1;
+  int party = 0;             // this process; 0 leads
+  std::vector<int> devices;  // by rank; -1: in another process
+  Neighbourhood around;
+};
+
+struct ProcessContext {
+  ProcessContext(ProcessSeats agreed, std::unique_ptr<ProcessBoard> made);
+  ProcessContext(const ProcessContext&) = delete;
+  ProcessContext& operator=(const ProcessContext&) = delete;
+  Done open(std::vector<net::Socket> sockets);
+  void leak();  // what streams may still look at
+
+  int ranks() const { return static_cast<int>(seats.around.party_of.size()); }
+  bool leads() const { return seats.party == 0; }
+  bool is_local(int rank) const { return seats.around.party_of[rank] == seats.party; }
+
+  // On a stream: stores a word of the board; waits for one.
+  Done write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;
+  Done await(GpuStream stream, std::uint32_t& word, std::uint32_t value, GpuWait how) const;
+  // Notes the end of a rank's newest call; whether all such ends have come, by then.
+  Done finish(int rank, GpuStream stream, bool capturing) const;
+  bool drained(double seconds) const;
+
+  const GpuApi& api;
+  ProcessSeats seats;
+  std::vector<int> local;  // ranks of this process
+  std::unique_ptr<ProcessBoard> board;
+  std::unique_ptr<MemoryDesk> desk;
+  std::unique_ptr<DeviceConnections> connections;  // null where no call runs over any
+  std::vector<GpuEvent> finished;                  // by local rank: after its newest call
+  bool several_devices = false;                    // of this process
+  TeamStanding standing;
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,61 @@
+// ProcessWatch: the thread that looks after a team of processes: peers that died, ranks that never
+// come, faults, abort.
+//
+// Then it releases every flag that this process's streams await, and ends its kernels. On the
+// leader it also keeps the memory desk, and makes no CUDA call but the desk's. Guarantees: what
+// nobody can end any more ends within moments of the death of who could; a communicator's timeout
+// for devices ends the rest. Cost: a thread that looks every 20 ms.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/thread.h"
+#include "collectives/gpu/call_announcements.h"
+#include "collectives/gpu/process_context.h"
+
+namespace rondo::gpu {
+
+class ProcessWatch {
+ public:
+  ProcessWatch(ProcessContext& context, const CallAnnouncements& announcements)
+      : context_(context), announcements_(announcements) {}
+
+  Done start();
+  void look_soon();  // something ended
+  void stop();
+  void forget();  // in a forked child: the thread is the parent's
+
+ private:
+  // What this process waits for, as the flags tell.
+  struct Waiting {
+    bool in_call = false;
+    std::vector<int> ranks;  // that have not come, or not gone on
+    bool message = false;
+  };
+  void run();
+  void serve_desk(int milliseconds);
+  void look(std::int64_t passed_ns);
+  std::uint64_t fingerprint() const;
+  Waiting waiting() const;
+  void check_waiting(const Waiting& waiting);
+  void look_at_kernels();
+  void check_launch(int rank);
+  void warn(const std::string& whom, const std::string& call);
+  std::string call_in_words() const;
+  void release_flags();
+
+  ProcessContext& context_;
+  const CallAnnouncements& announcements_;
+  std::int64_t stalled_ns_ = 0;
+  std::uint64_t seen_ = 0;
+  bool warned_ = false;
+  std::atomic<bool> stop_{false};
+  Fd wake_;
+  Thread thread_;
+};
+
+}  // namespace rondo::gpu

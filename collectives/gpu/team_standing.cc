@@ -1,0 +1,71 @@
+#include "collectives/gpu/team_standing.h"
+
+#include <chrono>
+
+#include "collectives/watchdog/fault_texts.h"
+
+namespace rondo::gpu {
+
+void TeamStanding::join(ProcessHooks* hooks) {
+  std::lock_guard lock(mutex_);
+  hooks_.push_back(hooks);
+}
+
+void TeamStanding::leave(ProcessHooks* hooks) {
+  std::lock_guard lock(mutex_);
+  if (!hooks->standing().ok()) released_ = true;
+  std::erase(hooks_, hooks);
+}
+
+Done TeamStanding::check() {
+  std::lock_guard lock(mutex_);
+  for (ProcessHooks* hooks : hooks_) RONDO_CHECK_OK(hooks->standing());
+  return done();
+}
+
+net::Patience TeamStanding::patience() {
+  double seconds = 60;
+  {
+    std::lock_guard lock(mutex_);
+    if (!hooks_.empty()) seconds = hooks_[0]->limit_seconds();
+  }
+  return net::Patience::of(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)),
+                           [this] { return !check().ok(); });
+}
+
+double TeamStanding::device_seconds() {
+  std::lock_guard lock(mutex_);
+  return hooks_.empty() ? 0 : hooks_[0]->device_seconds();
+}
+
+void TeamStanding::blame(Status status, int culprit, const std::string& text) {
+  std::lock_guard lock(mutex_);
+  released_ = true;
+  if (hooks_.empty()) return;
+  Fault fault;
+  fault.status = status;
+  fault.culprit = culprit;
+  fault.text = text;
+  hooks_[0]->raise(std::move(fault));
+}
+
+bool TeamStanding::blame_the_dead(std::span<const int> suspects, int waiting_rank,
+                                  const std::string& call) {
+  std::lock_guard lock(mutex_);
+  if (hooks_.empty()) return false;
+  ProcessHooks* const hooks = hooks_[0];
+  for (const int rank : suspects) {
+    if (!hooks->has_ended(rank)) continue;
+    Fault fault;
+    fault.status = Status::kRemoteError;
+    fault.culprit = rank;
+    fault.text = fault_texts::gone_before(hooks->name_of(rank), fault_texts::Parting::kEnded, call,
+                                          waiting_rank);
+    hooks->raise(std::move(fault));
+    released_ = true;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,40 @@
+// TeamStanding: whether a team of processes goes on: the communicators of its ranks here, while
+// they live, and whether it has been released: then nothing waits any more and nothing is launched.
+//
+// Safe from any thread. Cost: a mutex, and what the hooks say.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/gpu/process_hooks.h"
+#include "transport/socket/patience.h"
+
+namespace rondo::gpu {
+
+class TeamStanding {
+ public:
+  void join(ProcessHooks* hooks);
+  void leave(ProcessHooks* hooks);
+
+  Done check();              // an error once a communicator was ended or has a fault
+  net::Patience patience();  // of a communicator's timeout, and while all stand
+  double device_seconds();   // that a device may wait; 0: for ever
+
+  bool is_released() const { return released_; }
+  void release() { released_ = true; }
+  // A fault of the first communicator, and the release of the team.
+  void blame(Status status, int culprit, const std::string& text);
+  // The same for a rank of another process that has ended, if one of the suspects has.
+  bool blame_the_dead(std::span<const int> suspects, int waiting_rank, const std::string& call);
+
+ private:
+  std::mutex mutex_;
+  std::vector<ProcessHooks*> hooks_;
+  std::atomic<bool> released_{false};
+};
+
+}  // namespace rondo::gpu

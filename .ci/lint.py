@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Checks of the sources that no compiler makes: layers, file sizes, line lengths, format, words.
+"""Checks of the sources that no compiler makes: layers, file sizes, line lengths, format, words;
+and of the pages: lengths, links, and that the files which they name are there.
 
 Exits 1 and prints every finding as path:line: text.
 """
+import glob
+import os
 import re
 import subprocess
 import sys
@@ -41,6 +44,12 @@ GUARDED = [
 ]
 LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/")
 PROGRAMS = ("api/cli/", "api/examples/", "api/audit/", "kernels/check/")
+
+# Pages. Rows of tables may be longer. Names that have changed may be named under that heading.
+README_LINES = 130
+NAMED = re.compile(r"`((?:" + "|".join([*LAYERS, "docs", "cmake", r"\.ci"]) + r")/[^\s`]+)")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+OLD_NAMES = "Names that have changed"
 
 
 def tracked():
@@ -94,6 +103,45 @@ def findings(path):
                 yield number, f"{path.rpartition('/')[0]} may not include {target}"
 
 
+def anchors(path):
+    """The anchors of a page's headings, as GitHub makes them."""
+    with open(path, encoding="utf-8") as file:
+        headings = re.findall(r"^#+ (.*)$", file.read(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", text).lower().replace(" ", "-") for text in headings}
+
+
+def link_finding(path, link):
+    if re.match(r"https?://", link):
+        return None
+    name, _, anchor = link.partition("#")
+    target = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+    if not os.path.exists(target):
+        return f"a link to {link}, which is not there"
+    if anchor and anchor not in anchors(target):
+        return f"a link to {link}: no such heading"
+    return None
+
+
+def page_findings(path):
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    if path == "README.md" and len(lines) - 1 > README_LINES:
+        yield 1, f"{len(lines) - 1} lines, at most {README_LINES}"
+    heading, fenced = "", False
+    for number, line in enumerate(lines, 1):
+        fenced ^= line.startswith("```")
+        if line.startswith("#") and not fenced:
+            heading = line.lstrip("# ")
+        if len(line) > MOST_COLUMNS and not line.startswith("|") and not path.startswith("api/"):
+            yield number, f"{len(line)} columns, at most {MOST_COLUMNS}"
+        for link in LINK.findall(line):
+            if finding := link_finding(path, link):
+                yield number, finding
+        for name in NAMED.findall(line):
+            if heading != OLD_NAMES and "NAME" not in name and not glob.glob(name.rstrip(".,:;")):
+                yield number, f"{name} is not there"
+
+
 def main():
     paths = tracked()
     sources = [path for path in paths if path.endswith(SOURCES)]
@@ -103,10 +151,15 @@ def main():
         for line, text in findings(path):
             print(f"{path}:{line}: {text}")
             failed += 1
+    pages = [path for path in paths if path.endswith(".md")]
+    for path in pages:
+        for line, text in page_findings(path):
+            print(f"{path}:{line}: {text}")
+            failed += 1
     for start in range(0, len(sources), 50):
         command = ["clang-format-14", "--dry-run", "--Werror", *sources[start:start + 50]]
         failed += subprocess.run(command).returncode != 0
-    print(f"lint: {len(checked)} files, {failed} findings")
+    print(f"lint: {len(checked) + len(pages)} files, {failed} findings")
     return 1 if failed else 0
 
 

@@ -1,36 +1,71 @@
 #!/usr/bin/env python3
-"""Runs every ```bash block of a page, in order, each in a shell of its own at the top folder.
+"""Runs the ```bash blocks of pages, in order, each in a shell of its own at the top folder.
 
-  .ci/readme.py [PAGE] [--skip COMMAND ...]   PAGE: README.md; blocks with a skipped command are
-                                              left out
+  .ci/readme.py [PAGE ...]     README.md without a name; .ci/run gives all pages in one call
+
+A block whose text has run on an earlier page does not run again. A comment on the line before a
+block, which no reader of the page sees, says where it runs:
+  <!-- needs PROGRAM -->      only where there is this program
+  <!-- run by COMMAND -->     not here: COMMAND, a line of .ci/run, runs it
+Shells have no other name on a page, so that none is left out: fails on ```sh, ```shell, ```console.
 """
 import argparse
 import re
+import shutil
 import subprocess
 import sys
+import time
 
 LIMIT_SECONDS = 900
+BLOCK = re.compile(r"^(?:<!-- ([^\n]*) -->\n)?```(bash|sh|shell|console)\n(.*?)^```",
+                   re.MULTILINE | re.DOTALL)
+
+
+def why_not(comment, known, commands):
+    """Why a block does not run here; None if it does. Fails on a comment that is not understood."""
+    if known:
+        return "it has run before"
+    if not comment:
+        return None
+    what, _, which = comment.partition(" ")
+    if what == "needs":
+        return None if shutil.which(which) else f"there is no {which}"
+    if comment.startswith("run by ") and comment[len("run by "):] in commands:
+        return f"{comment[len('run by '):]} of .ci/run runs it"
+    raise SystemExit(f"'{comment}' before a block: needs PROGRAM, or run by a line of .ci/run")
+
+
+def run_page(page, seen, commands):
+    with open(page, encoding="utf-8") as file:
+        blocks = BLOCK.findall(file.read())
+    ran = 0
+    for comment, shell, block in blocks:
+        if shell != "bash":
+            raise SystemExit(f"{page}: a block of {shell}: say bash, and it runs here\n{block}")
+        reason = why_not(comment, block in seen, commands)
+        seen.add(block)
+        if reason:
+            print(f"--- {page}: not run, {reason}: {block.strip()}", flush=True)
+            continue
+        print(f"--- {page}: {block.strip()}", flush=True)
+        begin = time.monotonic()
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], timeout=LIMIT_SECONDS)
+        if done.returncode != 0:
+            raise SystemExit(
+                f"{page}: a block failed with status {done.returncode}:\n{block}")
+        print(f"--- took {time.monotonic() - begin:.0f} s", flush=True)
+        ran += 1
+    print(f"{page}: {ran} of {len(blocks)} blocks ran", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("page", nargs="?", default="README.md")
-    parser.add_argument("--skip", nargs="*", default=[])
-    options = parser.parse_args()
-    with open(options.page, encoding="utf-8") as file:
-        blocks = re.findall(r"^```bash\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
-    ran = 0
-    for block in blocks:
-        if any(command in block for command in options.skip):
-            continue
-        print(f"--- {options.page}: {block.strip()}", flush=True)
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], timeout=LIMIT_SECONDS)
-        if done.returncode != 0:
-            print(f"{options.page}: a block failed with status {done.returncode}:\n{block}")
-            return 1
-        ran += 1
-    print(f"{options.page}: {ran} blocks ran")
-    return 0 if ran else 1
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("pages", nargs="*", default=["README.md"])
+    with open(".ci/run", encoding="utf-8") as file:
+        commands = file.read().split("\n")
+    seen = set()
+    for page in parser.parse_args().pages:
+        run_page(page, seen, commands)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ namespace {
 
 constexpr Variable kTable[] = {
     {"NCCL_ALGO", Type::kString, "",
-     "allowed algorithms: ring,tree,oneshot,twoshot,direct,...; ^ring excludes; empty: all"},
+     "allowed algorithms: ring,tree,oneshot,twoshot,direct,recursive,hierarchical,nvls; ^ring "
+     "excludes; allreduce:ring speaks of one function; empty: all"},
     {"NCCL_BUFFSIZE", Type::kBytes, "0",
      "bytes of one connection's slots (16K to 4M); 0: chosen by Rondo"},
     {"NCCL_CHECK_MODE", Type::kString, "DEFAULT",

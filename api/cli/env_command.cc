@@ -3,6 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "api/cli/commands.h"
 #include "base/env.h"
@@ -87,22 +90,107 @@ void print_json() {
   fmt::print("{}\n", rows.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+// Words of a text in lines of at most 100 columns, all but the first one indented by two.
+std::string wrapped(std::string_view text) {
+  constexpr std::size_t kColumns = 100;
+  std::string all;
+  std::size_t column = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t space = std::min(text.find(' ', at), text.size());
+    const std::string_view word = text.substr(at, space - at);
+    at = space + 1;
+    if (column > 0 && column + 1 + word.size() > kColumns) {
+      all += "\n ";
+      column = 1;
+    }
+    if (column > 0) all += ' ';
+    all += word;
+    column += word.size() + (column > 0 ? 1 : 0);
+  }
+  return all + '\n';
+}
+
+// What has no effect, one entry a reason, in the order of the table.
+void print_unused(bool asks) {
+  std::vector<std::pair<std::string_view, std::vector<std::string>>> reasons;
+  for (const env::Unused& row : env::unused()) {
+    if (row.asks != asks) continue;
+    auto at = std::find_if(reasons.begin(), reasons.end(),
+                           [&](const auto& reason) { return reason.first == row.why; });
+    if (at == reasons.end()) at = reasons.insert(at, {row.why, {}});
+    at->second.push_back(fmt::format("`{}`", row.name));
+  }
+  for (const auto& [why, names] : reasons)
+    fmt::print("{}", wrapped(fmt::format("- {}: {}", fmt::join(names, ", "), why)));
+}
+
+// docs/environment.md, whole; nothing in it depends on what is set here.
+void print_page() {
+  fmt::print("{}", R"(# Environment variables
+
+The registry in `base/env_table.cc` is the source of this page; `rondo env --markdown` writes it.
+CI runs this block, which fails where page and registry differ:
+
+```bash
+cmake --preset release >/dev/null && cmake --build --preset release --target rondo | tail -n 1
+build/release/bin/rondo env --markdown | diff docs/environment.md -
+```
+
+`rondo env` prints the same list with the values that are set where it runs, and names every set
+`NCCL_*` variable that has no effect. `rondo env --json` prints it for programs.
+
+A value comes from the first of these places that has one:
+
+1. the environment of the process;
+2. the file that `NCCL_CONF_FILE` names, or else `~/.nccl.conf`;
+3. `/etc/nccl.conf`;
+4. the default.
+
+Conf files hold lines `NAME=VALUE`; `#` begins a comment. They are read once a process; most
+variables are looked up whenever a communicator is made. A value that cannot be read is logged once
+at WARN, and the default is used. Bytes take a suffix K, M or G (powers of 1024). Seconds may have a
+fraction. A bool is 0 or 1, true or false, yes or no, on or off. A program with more rights than its
+user (setuid) ignores variables of the types file and secret.
+
+## Variables that Rondo reads
+
+)");
+  for (const env::Variable& variable : env::all()) {
+    const std::string fallback =
+        variable.fallback.empty() ? "not set" : fmt::format("`{}`", variable.fallback);
+    fmt::print("{}", wrapped(fmt::format("- `{}` ({}; default {}): {}", variable.name,
+                                         name_of(variable.type), fallback, variable.help)));
+  }
+  fmt::print("{}", R"(
+## Variables of NCCL's that have no effect
+
+Job scripts set these, so Rondo accepts them. A last `*` stands for any ending. These ask for
+something that Rondo does not do; who sets one is told at WARN (`NCCL_DEBUG=WARN`):
+
+)");
+  print_unused(true);
+  fmt::print("\nThese are hints; who sets one is told at INFO:\n\n");
+  print_unused(false);
+}
+
 }  // namespace
 
 int env_command(int argc, char** argv) {
-  bool json = false;
+  bool json = false, markdown = false;
   CLI::App app{
       "Prints every environment variable that Rondo reads: type, value here or default, meaning;\n"
       "then NCCL's that are accepted and have no effect, with the reason.\n"
       "Values come from the environment, NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf.",
       argv[0]};
   app.add_flag("--json", json, "as JSON; value is null where a variable is not set");
+  app.add_flag("--markdown", markdown, "the page docs/environment.md, without values of here");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }
   if (json) return print_json(), 0;
+  if (markdown) return print_page(), 0;
   print_table();
   print_set_in_vain();
   return 0;

@@ -54,7 +54,7 @@ TEST(ExplainCommand, SaysHowCollectivesWithCountsRunOnGpus) {
 
 TEST(EnvCommand, DoesNotShowTheSecret) {
   const std::string secret = "RONDO_SECRET=0123456789abcdefgh";
-  for (const char* command : {"env", "env --json", "doctor"}) {
+  for (const char* command : {"env", "env --json", "env --markdown", "doctor"}) {
     const Said said = rondo(secret, command);
     EXPECT_EQ(said.text.find("0123456789abcdefgh"), std::string::npos) << said.text;
   }

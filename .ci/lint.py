@@ -10,6 +10,8 @@ import re
 import subprocess
 import sys
 
+from classes import class_findings
+
 LAYERS = ["base", "topology", "transport", "kernels", "collectives", "api", "bench", "tests"]
 # What a folder may include of its own layer, besides itself and what lies in the layer's root; the
 # folders that are not named here, anything.
@@ -151,6 +153,9 @@ def main():
         for line, text in findings(path):
             print(f"{path}:{line}: {text}")
             failed += 1
+    for path, text in class_findings(sources):
+        print(f"{path}:1: {text}")
+        failed += 1
     pages = [path for path in paths if path.endswith(".md")]
     for path in pages:
         for line, text in page_findings(path):

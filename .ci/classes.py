@@ -12,7 +12,6 @@ MOST_METHODS = 30
 LARGE = {
     "DeviceTeam": (6, 48),
     "Mailbox": (3, 38),
-    "Communicator": (4, 27),
     "HostedRank": (3, 26),
     "SpanningKernels": (2, 19),
 }

@@ -1,4 +1,5 @@
-// Making a communicator: join, tell each other who we are, meet on the host, agree on plans.
+#include "collectives/communicator/create.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/seconds.h"
-#include "collectives/communicator/communicator_state.h"
 #include "collectives/communicator/host_meeting.h"
 #include "collectives/gpu/binding.h"
 #include "collectives/planner/algorithm_filter.h"
@@ -226,12 +226,11 @@ class Creation {
 
 }  // namespace
 
-Result<std::shared_ptr<Communicator>> Communicator::create(const CreateRequest& request) {
+Result<std::unique_ptr<CommunicatorState>> make_state(const CreateRequest& request) {
   if (request.size < 1 || request.rank < 0 || request.rank >= request.size)
     return fail(Status::kInvalidArgument, "Invalid rank requested : {}/{}", request.rank,
                 request.size);
-  RONDO_TRY(auto state, Creation(request).run());
-  return std::shared_ptr<Communicator>(new Communicator(std::move(state)));
+  return Creation(request).run();
 }
 
 }  // namespace rondo

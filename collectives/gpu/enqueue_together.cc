@@ -1,5 +1,5 @@
-// Groups of calls of communicators on CUDA devices: addresses checked, posted by every rank, then
-// waited for on the host until they are on their streams.
+#include "collectives/gpu/enqueue_together.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -8,10 +8,8 @@
 #include "collectives/gpu/pointers.h"
 #include "transport/cuda/device.h"
 
-namespace rondo {
+namespace rondo::gpu {
 namespace {
-
-using gpu::DeviceCall;
 
 // The call as its device sees it; buffers are checked here, before anything is enqueued.
 Result<DeviceCall> resolve(const Call& call, const void* late_scalar, GpuStream stream, int rank,
@@ -29,16 +27,16 @@ Result<DeviceCall> resolve(const Call& call, const void* late_scalar, GpuStream 
   resolved.signal = call.signal;
   resolved.stream = stream;
   const Collective which = call.record.collective;
-  if (gpu::uses_send(call, rank)) {
-    RONDO_TRY(resolved.side.send, gpu::device_address(call.send, device, which, "sendbuff"));
+  if (uses_send(call, rank)) {
+    RONDO_TRY(resolved.side.send, device_address(call.send, device, which, "sendbuff"));
   }
-  if (gpu::uses_receive(call, rank)) {
-    RONDO_TRY(resolved.side.receive, gpu::device_address(call.receive, device, which, "recvbuff"));
+  if (uses_receive(call, rank)) {
+    RONDO_TRY(resolved.side.receive, device_address(call.receive, device, which, "recvbuff"));
   }
   if (call.record.op == RedOp::kPreMulSum) {
     resolved.side.late_scalar = late_scalar != nullptr;
     if (late_scalar != nullptr) {
-      RONDO_TRY(const void* at, gpu::device_address(late_scalar, device, which, "scalar"));
+      RONDO_TRY(const void* at, device_address(late_scalar, device, which, "scalar"));
       resolved.side.scalar = reinterpret_cast<std::uintptr_t>(at);
     } else {
       std::memcpy(&resolved.side.scalar, call.scalar.data(), sizeof(resolved.side.scalar));
@@ -47,13 +45,12 @@ Result<DeviceCall> resolve(const Call& call, const void* late_scalar, GpuStream 
   return resolved;
 }
 
-Result<std::vector<DeviceCall>> resolve_all(const Communicator::GpuWork& work, int rank,
-                                            const CommOptions& options) {
+Result<std::vector<DeviceCall>> resolve_all(const RankWork& work) {
   std::vector<DeviceCall> calls;
   for (std::size_t i = 0; i < work.calls.size(); ++i) {
     const void* late_scalar = work.late_scalars.empty() ? nullptr : work.late_scalars[i];
-    RONDO_TRY(const DeviceCall call,
-              resolve(work.calls[i], late_scalar, work.streams[i], rank, options));
+    RONDO_TRY(const DeviceCall call, resolve(work.calls[i], late_scalar, work.streams[i],
+                                             work.state.members.rank, work.state.options));
     calls.push_back(call);
   }
   return calls;
@@ -61,14 +58,14 @@ Result<std::vector<DeviceCall>> resolve_all(const Communicator::GpuWork& work, i
 
 }  // namespace
 
-Done Communicator::enqueue_together(std::span<const GpuWork> works) {
+Done enqueue_together(std::span<const RankWork> works) {
   // Everything is checked before anything is posted.
   std::vector<std::vector<DeviceCall>> resolved, one_sided;
-  for (const GpuWork& work : works) {
-    CommunicatorState& state = *work.communicator->state_;
-    const gpu::DeviceScope scope(state.options.device);
+  for (const RankWork& work : works) {
+    CommunicatorState& state = work.state;
+    const DeviceScope scope(state.options.device);
     RONDO_CHECK_OK(scope.entered());
-    RONDO_TRY(auto calls, resolve_all(work, state.members.rank, state.options));
+    RONDO_TRY(auto calls, resolve_all(work));
     for (std::size_t i = 0; i < calls.size(); ++i) {
       const Call& call = work.calls[i];
       if (call.window < 0 || call.record.count == 0) continue;
@@ -85,31 +82,29 @@ Done Communicator::enqueue_together(std::span<const GpuWork> works) {
   Done result;
   std::size_t entered = 0, posted = 0;
   while (result.ok() && entered < works.size()) {
-    result = works[entered].communicator->state_->enter();
+    result = works[entered].state.enter();
     if (result.ok()) ++entered;
   }
   while (result.ok() && posted < works.size()) {
-    CommunicatorState& state = *works[posted].communicator->state_;
-    const gpu::DeviceScope scope(state.options.device);
+    CommunicatorState& state = works[posted].state;
+    const DeviceScope scope(state.options.device);
     result = scope.entered().ok() ? state.device->post(resolved[posted]) : scope.entered();
     if (result.ok()) ++posted;
   }
   for (std::size_t i = 0; i < posted; ++i) {
-    CommunicatorState& state = *works[i].communicator->state_;
-    const gpu::DeviceScope scope(state.options.device);
+    CommunicatorState& state = works[i].state;
+    const DeviceScope scope(state.options.device);
     const Done waited =
         scope.entered().ok() ? state.device->wait_until_enqueued() : scope.entered();
     if (result.ok()) result = waited;
   }
   for (std::size_t i = 0; i < posted && result.ok(); ++i) {
-    CommunicatorState& state = *works[i].communicator->state_;
-    const gpu::DeviceScope scope(state.options.device);
+    CommunicatorState& state = works[i].state;
+    const DeviceScope scope(state.options.device);
     result = scope.entered().ok() ? state.device->post_one_sided(one_sided[i]) : scope.entered();
   }
-  for (std::size_t i = 0; i < entered; ++i) works[i].communicator->state_->leave();
+  for (std::size_t i = 0; i < entered; ++i) works[i].state.leave();
   return result;
 }
 
-int Communicator::device() const { return state_->options.device; }
-
-}  // namespace rondo
+}  // namespace rondo::gpu

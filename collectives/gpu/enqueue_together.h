@@ -1,0 +1,31 @@
+// Groups of calls of ranks on CUDA devices: addresses are checked, calls posted by every rank, then
+// waited for on the host until they are on their streams.
+//
+// Guarantees: everything is checked before anything is posted; ranks of one thread post for all
+// before any waits; puts and signals come behind all collectives and messages. Cost: see
+// device_rank.h.
+#pragma once
+
+#include <span>
+
+#include "base/gpu.h"
+#include "base/result.h"
+#include "collectives/communicator/call.h"
+
+namespace rondo {
+class CommunicatorState;
+}
+
+namespace rondo::gpu {
+
+// A rank's calls, each with its stream and, for PreMulSum, perhaps the address of its factor
+// (empty: none has).
+struct RankWork {
+  CommunicatorState& state;
+  std::span<const Call> calls;
+  std::span<const GpuStream> streams;
+  std::span<const void* const> late_scalars;
+};
+Done enqueue_together(std::span<const RankWork> works);
+
+}  // namespace rondo::gpu

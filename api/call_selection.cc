@@ -30,11 +30,10 @@ Done apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Request
   if (options.algorithms.empty()) return done();
   RONDO_TRY(const AlgorithmFilter filter, parse_algorithms(options.algorithms, "algSelection"));
   CallRecord& record = request->call.record;
-  const unsigned excluded = AlgorithmFilter::kAll & ~unsigned{filter.of(record.collective)};
-  record.flags = static_cast<std::uint8_t>(record.flags | excluded << CallRecord::kExcludedShift);
+  record.flags = static_cast<std::uint8_t>(AlgorithmFilter::kAll & ~filter.of(record.collective));
   const auto choice = comm.engine()->explain(record);
   if (choice.ok()) return done();
-  record.flags &= (1u << CallRecord::kExcludedShift) - 1;
+  record.flags = 0;
   if (!options.force) return done();
   return fail(Status::kInvalidUsage,
               "algSelection '{}' leaves nothing that can run {} on this communicator; "

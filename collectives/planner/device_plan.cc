@@ -51,22 +51,17 @@ constexpr std::uint64_t kTreeUpTo = 256 << 10;
 constexpr std::uint64_t kBytesPerThread = 64;
 
 bool has_ring(Collective which) {
-  return which >= Collective::kAllReduce && which <= Collective::kReduceScatter;
+  return find_row(Algorithm::kRing, which, Where::kGpu) != nullptr;
 }
 // A root with many neighbours in the trees reduces along the ring.
 bool has_tree(const DevicePlanFacts& facts, const CallRecord& record) {
-  return record.collective == Collective::kAllReduce ||
-         record.collective == Collective::kBroadcast ||
-         (record.collective == Collective::kReduce && hung_tree_takes(record.root, facts.ranks));
-}
-bool reduces(Collective which) {
-  return which == Collective::kAllReduce || which == Collective::kReduce ||
-         which == Collective::kReduceScatter;
+  const AlgorithmRow* const row = find_row(Algorithm::kTree, record.collective, Where::kGpu);
+  return row != nullptr && (row->roots == Roots::kAny || hung_tree_takes(record.root, facts.ranks));
 }
 
 bool allows(const DevicePlanFacts& facts, const CallRecord& record, Algorithm algorithm) {
   return facts.algorithms.allows(record.collective, algorithm) &&
-         !((record.excluded() >> static_cast<int>(algorithm)) & 1);
+         !((record.flags >> static_cast<int>(algorithm)) & 1);
 }
 
 bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record) {
@@ -260,11 +255,10 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   plan.grain = static_cast<std::uint32_t>(grain);
   const std::uint64_t whole = cuda::slot_data_of(plan.wire, facts.slot_bytes);
   const std::uint64_t of_channel = bytes / static_cast<std::uint64_t>(plan.channels);
-  const auto n = static_cast<std::uint64_t>(facts.ranks);
   // A round of the ring is a chunk for every rank, one of the trees a chunk for each of the two.
-  const bool circles =
-      plan.algorithm == Algorithm::kRing && record.collective == Collective::kAllReduce;
-  const std::uint64_t parts = circles ? n : plan.algorithm == Algorithm::kTree ? 2 : 1;
+  const Fill fill = find_row(plan.algorithm, record.collective, Where::kGpu)->fill;
+  const bool circles = fill == Fill::kPartEach;
+  const auto parts = static_cast<std::uint64_t>(slots_of(fill, facts.ranks));
   std::uint64_t chunk = whole;
   if (!circles)
     chunk =

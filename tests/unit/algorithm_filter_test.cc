@@ -78,7 +78,7 @@ TEST(AlgorithmFilter, ACallExcludesAlgorithmsForItselfAlone) {
   record.type = DataType::kFloat32;
   record.count = 1 << 20;
   const auto plan_without = [&](std::initializer_list<Algorithm> excluded) {
-    record.flags = static_cast<std::uint8_t>(bits(excluded) << CallRecord::kExcludedShift);
+    record.flags = bits(excluded);
     return make_plan(facts, record);
   };
   EXPECT_EQ(plan_without({})->algorithm, Algorithm::kTwoShot);

@@ -10,6 +10,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "collectives/communicator/communicator_state.h"
+#include "collectives/gpu/staging/hosted_rank.h"
 #include "collectives/host/fiber_group.h"
 #include "collectives/host/host_stream.h"
 
@@ -39,9 +40,10 @@ const bootstrap::Secret& Communicator::secret() const { return state_->secret; }
 void Communicator::set_timeout(double seconds) { state_->timeout_seconds.store(seconds); }
 Communicator::Choice Communicator::last_plan() const { return state_->last_plan; }
 
-Result<Communicator::Choice> Communicator::explain(const CallRecord& record) const {
-  RONDO_TRY(const Plan plan, make_plan(state_->facts, record));
-  return Choice{plan.algorithm, plan.protocol, plan.rounds.size()};
+bool Communicator::can_run(const CallRecord& record) const {
+  if (state_->team) return state_->team->can_run(record);
+  if (state_->hosted && state_->hosted->runs_as_kernel(record)) return true;
+  return make_plan(state_->facts, record).ok();
 }
 
 Communicator::MemoryUse Communicator::memory() const {

@@ -194,7 +194,9 @@ Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& reco
       Status::kInvalidUsage,
       "No algorithm/protocol available for function {} with datatype {}.{}{}",
       name(record.collective), name(record.type),
-      facts.algorithms.of(record.collective) == AlgorithmFilter::kAll && record.flags == 0
+      (facts.algorithms.of(record.collective) & AlgorithmFilter::kUsual) ==
+                  AlgorithmFilter::kUsual &&
+              record.flags == 0
           ? ""
           : " NCCL_ALGO or algSelection leaves none that can run it here.",
       facts.reproducible ? " RONDO_REPRODUCIBLE=1 allows only tree-ordered algorithms." : "");

@@ -24,7 +24,8 @@ enum class Algorithm : std::uint8_t {
   kRing,
   kTree,
   kRecursive,
-  kHierarchical
+  kHierarchical,
+  kNvls  // through multicast memory of GPUs: a kernel of its own, no text
 };
 enum class Order : std::uint8_t {
   kNone,
@@ -93,9 +94,9 @@ constexpr int slots_of(Fill fill, int ranks) {
   return fill == Fill::kPartEach ? ranks : fill == Fill::kHalves ? 2 : 1;
 }
 
-inline constexpr int kAlgorithmCount = 7;
+inline constexpr int kAlgorithmCount = 8;
 inline constexpr std::string_view kAlgorithmNames[kAlgorithmCount] = {
-    "oneshot", "twoshot", "direct", "ring", "tree", "recursive", "hierarchical"};
+    "oneshot", "twoshot", "direct", "ring", "tree", "recursive", "hierarchical", "nvls"};
 constexpr std::string_view name(Algorithm algorithm) {
   return kAlgorithmNames[static_cast<int>(algorithm)];
 }

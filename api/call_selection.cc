@@ -28,13 +28,10 @@ Done apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Request
   RONDO_TRY(const CallConfig options, parse_call_config(config, comm.config));
   request->call.limits = limits_of(options);
   if (options.algorithms.empty()) return done();
-  RONDO_TRY(const AlgorithmFilter filter, parse_algorithms(options.algorithms, "algSelection"));
   CallRecord& record = request->call.record;
-  const unsigned excluded = AlgorithmFilter::kAll & ~unsigned{filter.of(record.collective)};
-  record.flags = static_cast<std::uint8_t>(record.flags | excluded << CallRecord::kExcludedShift);
-  const auto choice = comm.engine()->explain(record);
-  if (choice.ok()) return done();
-  record.flags &= (1u << CallRecord::kExcludedShift) - 1;
+  RONDO_TRY(record.flags, excluded_by(options.algorithms, record.collective));
+  if (comm.engine()->can_run(record)) return done();
+  record.flags = 0;
   if (!options.force) return done();
   return fail(Status::kInvalidUsage,
               "algSelection '{}' leaves nothing that can run {} on this communicator; "

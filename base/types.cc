@@ -31,15 +31,12 @@ const char* name(Collective which) {
 std::string to_string(const CallRecord& record) {
   std::string text = fmt::format("{}(count {}, {}", name(record.collective), elements_of(record),
                                  name(record.type));
-  const bool reduces = record.collective == Collective::kAllReduce ||
-                       record.collective == Collective::kReduce ||
-                       record.collective == Collective::kReduceScatter ||
-                       record.collective == Collective::kReduceScatterV;
-  if (reduces) text += fmt::format(", {}", name(record.op));
+  if (reduces(record.collective) || record.collective == Collective::kReduceScatterV)
+    text += fmt::format(", {}", name(record.op));
   if (record.root >= 0) text += fmt::format(", root {}", record.root);
   if (record.root < -1) text += fmt::format(", parts {:x}", -(record.root + 2));
-  if (record.flags & CallRecord::kFused) text += ", grouped";
-  if (record.excluded() != 0) text += ", some algorithms left out";
+  if (record.fused()) text += ", grouped";
+  if (record.flags != 0) text += ", some algorithms left out";
   return text + ")";
 }
 

@@ -79,6 +79,11 @@ constexpr bool is_rooted(Collective which) {
          which == Collective::kGather || which == Collective::kScatter;
 }
 
+constexpr bool reduces(Collective which) {
+  return which == Collective::kAllReduce || which == Collective::kReduce ||
+         which == Collective::kReduceScatter;
+}
+
 const char* name(DataType type);     // "float32"
 const char* name(RedOp op);          // "sum"
 const char* name(Collective which);  // "AllReduce"
@@ -90,22 +95,20 @@ struct CallRecord {
   Collective collective = Collective::kNone;
   DataType type = DataType::kInt8;
   RedOp op = RedOp::kSum;
-  std::uint8_t flags = 0;  // kFused, and the algorithms that this call excludes
+  std::uint8_t flags = 0;  // bit a: not Algorithm a; of messages, what the mailbox means by them
   std::int32_t root = -1;  // -1 where there is none
 
-  static constexpr std::uint8_t kFused = 1;  // a group of calls run as one
-  static constexpr int kExcludedShift = 1;   // bit kExcludedShift + a: not Algorithm a
-  constexpr std::uint8_t excluded() const { return flags >> kExcludedShift; }
+  constexpr bool fused() const { return (count >> 63) != 0; }  // a group of calls run as one
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
 static_assert(sizeof(CallRecord) == 16);
 
 // The count of a fused call: elements in all, and a digest of every single call's count.
 constexpr std::uint64_t fused_count(std::uint64_t total, std::uint64_t digest) {
-  return digest << 32 | (total & 0xffffffff);
+  return std::uint64_t{1} << 63 | digest << 32 | (total & 0xffffffff);
 }
 constexpr std::uint64_t elements_of(const CallRecord& record) {
-  return record.flags & CallRecord::kFused ? record.count & 0xffffffff : record.count;
+  return record.fused() ? record.count & 0xffffffff : record.count;
 }
 
 std::string to_string(const CallRecord& record);  // "AllReduce(count 4, float32, sum)"

@@ -10,7 +10,6 @@
 #include "bench/element_types.h"
 #include "bench/kinds.h"
 #include "collectives/communicator/host_shape.h"
-#include "collectives/gpu/channels/multicast_staging.h"
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/span_plan.h"
 #include "collectives/planner/explain.h"
@@ -138,8 +137,8 @@ Result<PlanFacts> facts_of(const Wanted& wanted) {
   facts.link_slot_bytes = tuning::link_slot_bytes(buffer_bytes);
   const int cores = wanted.cores > 0 ? wanted.cores : topology::usable_cores();
   facts.crowded = (wanted.ranks + wanted.hosts - 1) / wanted.hosts > cores;
-  RONDO_TRY(facts.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
-  RONDO_TRY(facts.protocols, parse_host_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
+  RONDO_TRY(facts.algorithms, algorithms_of_environment());
+  RONDO_TRY(facts.protocols, parse_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
   return facts;
 }
 
@@ -152,7 +151,7 @@ Result<std::vector<ExplainRow>> rows_across_hosts(const Wanted& wanted, const Ca
   question.facts = gpu::usual_span_facts(wanted.ranks);
   question.facts.reproducible = on_hosts.reproducible;
   question.facts.algorithms = on_hosts.algorithms;
-  RONDO_TRY(question.facts.wires, gpu::parse_protocols(env::get_string("NCCL_PROTO")));
+  RONDO_TRY(question.facts.wires, gpu::parse_wires(env::get_string("NCCL_PROTO")));
   question.from_bytes =
       static_cast<std::uint64_t>(std::max<std::int64_t>(0, env::get_int("RONDO_GPU_RELAY")));
   return gpu::explain_across_hosts(question, record, explain(on_hosts, record));
@@ -177,11 +176,10 @@ Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& 
   gpu::DevicePlanFacts facts =
       gpu::usual_facts(wanted.ranks, wanted.gpus, !wanted.no_p2p, wanted.processes);
   facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
-  RONDO_TRY(facts.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
-  RONDO_TRY(facts.wires, gpu::parse_protocols(env::get_string("NCCL_PROTO")));
+  RONDO_TRY(facts.algorithms, algorithms_of_environment());
+  RONDO_TRY(facts.wires, gpu::parse_wires(env::get_string("NCCL_PROTO")));
   // As if the GPUs and their switch could, which is found out at init.
-  RONDO_TRY(const std::uint8_t nvls, gpu::wanted_multicast());
-  if (facts.may_push && !wanted.processes) facts.multicast = nvls;
+  facts.multicast = facts.may_push && !wanted.processes;
   return gpu::explain_on_devices(facts, record, wanted.processes);
 }
 

@@ -9,6 +9,7 @@
 #include "collectives/communicator/create.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/enqueue_together.h"
+#include "collectives/gpu/staging/hosted_rank.h"
 #include "collectives/host/fiber_group.h"
 #include "collectives/host/host_stream.h"
 #include "collectives/watchdog/peer_words.h"
@@ -65,9 +66,12 @@ const bootstrap::Secret& Communicator::secret() const { return state_->secret; }
 void Communicator::set_timeout(double seconds) { state_->timeout_seconds.store(seconds); }
 Communicator::Choice Communicator::last_plan() const { return state_->engine.last_plan(); }
 
-Result<Communicator::Choice> Communicator::explain(const CallRecord& record) const {
-  RONDO_TRY(const Plan plan, make_plan(state_->facts, record));
-  return Choice{plan.algorithm, plan.protocol, plan.rounds.size()};
+bool Communicator::can_run(const CallRecord& record) const {
+  if (state_->device && state_->device->team() != nullptr)
+    return state_->device->team()->can_run(record);
+  const gpu::HostedRank* const hosted = state_->device ? state_->device->hosted() : nullptr;
+  if (hosted != nullptr && hosted->runs_as_kernel(record)) return true;
+  return make_plan(state_->facts, record).ok();
 }
 
 Communicator::MemoryUse Communicator::memory() const {

@@ -137,9 +137,10 @@ class Communicator {
     Protocol protocol = Protocol::kStaged;
     std::uint64_t rounds = 0;
   };
-  // What the last collective ran as; what a call would run as.
+  // What the last collective of host memory ran as.
   Choice last_plan() const;
-  Result<Choice> explain(const CallRecord& record) const;
+  // Whether the planner that will plan the call, of its devices or its hosts, allows anything.
+  bool can_run(const CallRecord& record) const;
 
   struct MemoryUse {
     std::uint64_t shared_bytes = 0;   // committed by this rank in shared memory

@@ -91,8 +91,8 @@ class Creation {
     mine.facts.address = state_->listener->address();
     mine.nonce = auth::random_digest();
     mine.secret_name = name_of(session_->secret());
-    RONDO_TRY(mine.algorithms, parse_algorithms(env::get_string("NCCL_ALGO"), "NCCL_ALGO"));
-    RONDO_TRY(mine.protocols, parse_host_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
+    RONDO_TRY(mine.algorithms, algorithms_of_environment());
+    RONDO_TRY(mine.protocols, parse_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
     mine.reproducible = request_.options.reproducible;
     mine.cpu_set = topology::id_of(topology::affinity_cpus());
     mine.cores = topology::usable_cores();
@@ -198,6 +198,7 @@ class Creation {
     const auto smaller = [](std::uint64_t one, std::uint64_t other) {
       return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
     };
+    facts.algorithms = records_[0].algorithms;
     for (const InitRecord& record : records_) {
       facts.core_cache_bytes = smaller(facts.core_cache_bytes, record.core_cache);
       facts.shared_cache_bytes = smaller(facts.shared_cache_bytes, record.shared_cache);

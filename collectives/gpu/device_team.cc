@@ -234,14 +234,14 @@ Done DeviceTeam::launch_meeting(int rank, Meeting& meeting, Mismatch* mismatch) 
   RONDO_TRY(const DevicePlan plan, make_device_plan(facts, record));
   if (processes_ != nullptr) {
     const bool in_capture = capturing(meeting.posted[rank].capture);
-    const bool splits =
-        !plan.met && processes_->splits_into_messages() && is_split(record.collective);
-    if (plan.one_launch() && !splits) return launch_led(meeting, mismatch);
+    const bool splits = plan.strategy == Strategy::kDirect && processes_->splits_into_messages() &&
+                        is_split(record.collective);
+    if (plan.strategy == Strategy::kDirect && !splits) return launch_led(meeting, mismatch);
     RONDO_CHECK_OK(processes_->announcements().announce(record, in_capture, mismatch));
-    if (plan.composed) return launch_composed(meeting);
+    if (plan.strategy == Strategy::kComposed) return launch_composed(meeting);
     if (splits) return launch_as_messages(meeting, mismatch);
   }
-  if (!plan.one_launch()) return launch_volley(plan, meeting);
+  if (plan.strategy != Strategy::kDirect) return launch_volley(plan, meeting);
   const Posted& last = meeting.posted[rank];
   const Spot spot = spot_of(rank, {last.call.stream, last.ready, last.capture});
   std::vector<Side> sides;

@@ -82,6 +82,9 @@ class DeviceTeam {
 
   ProcessTeam* processes() const { return processes_.get(); }  // null: all ranks are here
 
+  // Whether the devices' planner allows anything that runs the call. Any thread.
+  bool can_run(const CallRecord& record) const { return make_device_plan(facts_, record).ok(); }
+
   // Posts the calls of one group of `rank`, in order; the rank's device must be current. Launches
   // what becomes complete by it.
   Done post(int rank, std::span<const DeviceCall> calls, Mismatch* mismatch);

@@ -18,38 +18,46 @@ std::string text_of(std::uint64_t count, DataType type) {
 }
 
 ExplainRow algorithm_row(const DevicePlanFacts& facts, const DevicePlan& plan) {
-  ExplainRow row{"algorithm", std::string(name(plan.algorithm)), ""};
-  if (plan.multicast) {
-    row.value = "nvls";
-    row.why = "NCCL_ALGO or NCCL_NVLS_ENABLE asks for it: the switch adds and copies, where it can";
-  } else if (plan.pushed) {
-    row.why = "every rank pushes its data into all others' memory: one way over the link";
-  } else if (plan.met) {
-    row.why = fmt::format(
-        "{} devices meet, share the work, each reading and writing everybody's {}, and meet again",
-        facts.devices,
-        plan.staged ? fmt::format("staging ({} a rank and way), copied in before and out after",
-                                  bytes_text(facts.shared_bytes))
-                    : "buffers");
-  } else if (plan.composed) {
-    row.value = "composed";
-    row.why =
-        "each GPU's ranks bring theirs to their first rank; those exchange it by rings, trees or "
-        "pushed lines, and spread what it makes";
-  } else if (plan.connected) {
-    row.why = plan.algorithm == Algorithm::kTree ? "few steps decide" : "few bytes decide";
-  } else {
-    row.value = "direct";
-    row.why = facts.all_reach ? "one kernel without waits reads all inputs and writes all outputs"
-                              : "copies by the driver";
+  const std::string algorithm(name(plan.algorithm));
+  switch (plan.strategy) {
+    case Strategy::kMulticast:
+      return {"algorithm", algorithm,
+              "NCCL_ALGO or NCCL_NVLS_ENABLE asks for it: the switch adds and copies, where it "
+              "can"};
+    case Strategy::kPushed:
+      return {"algorithm", algorithm,
+              "every rank pushes its data into all others' memory: one way over the link"};
+    case Strategy::kMet:
+    case Strategy::kShared:
+      return {"algorithm", algorithm,
+              fmt::format("{} devices meet, share the work, each reading and writing everybody's "
+                          "{}, and meet again",
+                          facts.devices,
+                          plan.strategy == Strategy::kShared
+                              ? fmt::format("staging ({} a rank and way), copied in before and out "
+                                            "after",
+                                            bytes_text(facts.shared_bytes))
+                              : "buffers")};
+    case Strategy::kComposed:
+      return {"algorithm", "composed",
+              "each GPU's ranks bring theirs to their first rank; those exchange it by rings, "
+              "trees or pushed lines, and spread what it makes"};
+    case Strategy::kConnected:
+      return {"algorithm", algorithm,
+              plan.algorithm == Algorithm::kTree ? "few steps decide" : "few bytes decide"};
+    case Strategy::kDirect:
+      break;
   }
-  return row;
+  return {"algorithm", algorithm,
+          facts.all_reach ? "one kernel without waits reads all inputs and writes all outputs"
+                          : "copies by the driver"};
 }
 
 ExplainRow protocol_row(const DevicePlan& plan, std::uint64_t simple_slot) {
   const std::string slots = fmt::format("slots of {} a connection",
                                         bytes_text(cuda::slot_data_of(plan.wire, simple_slot)));
-  if (plan.pushed) return {"protocol", "LL", "lines of 8 bytes, 4 beside each flag"};
+  if (plan.strategy == Strategy::kPushed)
+    return {"protocol", "LL", "lines of 8 bytes, 4 beside each flag"};
   switch (plan.wire) {
     case Wire::kLL:
       return {"protocol", "LL", "lines of 8 bytes, 4 beside each flag; " + slots};
@@ -67,8 +75,8 @@ ExplainRow protocol_row(const DevicePlan& plan, std::uint64_t simple_slot) {
 void add_rounds(const DevicePlanFacts& facts, const DevicePlan& plan, const CallRecord& record,
                 std::vector<ExplainRow>* rows) {
   rows->push_back(protocol_row(plan, facts.slot_bytes));
-  rows->push_back({plan.connected ? "channels" : "CTAs", fmt::format("{}", plan.channels),
-                   fmt::format("of {} threads", plan.threads)});
+  rows->push_back({plan.strategy == Strategy::kConnected ? "channels" : "CTAs",
+                   fmt::format("{}", plan.channels), fmt::format("of {} threads", plan.threads)});
   rows->push_back({"rounds", "",
                    fmt::format("of up to {} elements ({}) a channel", plan.per_round,
                                text_of(plan.per_round, record.type))});
@@ -120,13 +128,14 @@ std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const C
     return rows;
   }
   rows.push_back(algorithm_row(facts, *made));
-  if (processes && made->one_launch() && facts.ranks > 1)
+  if (processes && made->strategy == Strategy::kDirect && facts.ranks > 1)
     rows.back() = facts.devices > 1 && !facts.composes && is_split(record.collective)
                       ? ExplainRow{"algorithm", "messages", "copies by slots on rank 0's GPU"}
                       : ExplainRow{"algorithm", "direct",
                                    "one kernel of rank 0's process, on registered buffers or "
                                    "staging that all have mapped"};
-  if (made->connected || made->pushed) add_rounds(facts, *made, record, &rows);
+  if (made->strategy == Strategy::kConnected || made->strategy == Strategy::kPushed)
+    add_rounds(facts, *made, record, &rows);
   rows.push_back({"thresholds", "", "unmeasured (collectives/planner/device_plan.cc)"});
   return rows;
 }

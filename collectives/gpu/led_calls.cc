@@ -22,11 +22,6 @@ int sources_at_once(Collective which, int ranks) {
   }
 }
 
-bool reduces(Collective which) {
-  return which == Collective::kAllReduce || which == Collective::kReduce ||
-         which == Collective::kReduceScatter;
-}
-
 }  // namespace
 
 LedCalls::LedCalls(ProcessContext& context, CallAnnouncements& announcements)

@@ -77,8 +77,8 @@ Result<GpuFacts> facts_of_device(int device, int fewest_ctas, int most_ctas) {
   const bool within = lines_stay_whole(capability, LinePath::kWithinDevice);
   const bool between = within && lines_stay_whole(capability, LinePath::kBetweenDevices);
   const std::string protocols = env::get_string("NCCL_PROTO");
-  RONDO_TRY(facts.wires_within, parse_protocols(protocols, usual(within)));
-  RONDO_TRY(facts.wires_between, parse_protocols(protocols, usual(between)));
+  RONDO_TRY(facts.wires_within, parse_wires(protocols, usual(within)));
+  RONDO_TRY(facts.wires_between, parse_wires(protocols, usual(between)));
   facts.buffer_bytes =
       static_cast<std::uint64_t>(std::max<std::int64_t>(env::get_int("NCCL_BUFFSIZE"), 0));
   return facts;

@@ -124,7 +124,7 @@ std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::u
   if (record.count == 0 || bytes_across_hosts(facts, record) < from_bytes) return std::nullopt;
   // What kernels may not do, the hosts do, or refuse.
   auto plan = make_device_plan(facts, record);
-  if (!plan.ok() || !plan->connected) return std::nullopt;
+  if (!plan.ok() || plan->strategy != Strategy::kConnected) return std::nullopt;
   return *plan;
 }
 

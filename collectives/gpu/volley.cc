@@ -4,13 +4,13 @@
 
 #include "base/env.h"
 #include "collectives/gpu/device_team.h"
-#include "collectives/gpu/launch/connected_launches.h"
-#include "collectives/gpu/launch/peer_launches.h"
+#include "collectives/gpu/launch/strategies.h"
 #include "collectives/gpu/neighbourhood.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
+
 Done DeviceTeam::open_connections() {
   if (processes_ != nullptr) {
     facts_ = processes_->facts();
@@ -46,10 +46,9 @@ Done DeviceTeam::open_meetings() {
   RONDO_TRY(device_meetings_, DeviceMeetings::make(devices));
   facts_.may_meet = true;
   if (distinct_.size() != devices_.size()) return done();
-  RONDO_TRY(const std::uint8_t wanted, wanted_multicast());
-  if (wanted == 0) return done();
+  if (!wants_multicast(facts_.algorithms)) return done();
   RONDO_TRY(multicast_, MulticastStaging::make(std::move(devices)));
-  if (multicast_ != nullptr) facts_.multicast = wanted;
+  facts_.multicast = multicast_ != nullptr;
   return done();
 }
 
@@ -134,22 +133,18 @@ Done DeviceTeam::launch_volley(const DevicePlan& plan, Meeting& meeting) {
 
 Done DeviceTeam::launch_part(const DevicePlan& plan, const CallRecord& record,
                              std::span<const Side> sides, int most_ctas, const Spot& spot) {
-  const std::vector<int>& here = distinct_[spot.place].ranks;
-  if (plan.connected)
-    return launch_connected(api_, *connections_, plan, record, sides, here, spot.stream);
-  if (plan.pushed)
-    return launch_pushed(api_, *connections_, plan, record, sides[here[0]], here[0],
-                         processes_ != nullptr, spot.stream);
-  if (plan.staged)
-    return launch_shared(api_, *connections_, record, sides[here[0]], here[0], spot.stream);
-  std::vector<int> first;
-  for (const DeviceState& state : distinct_) first.push_back(state.ranks.front());
-  PeerPlace place{spot.place, first, most_ctas, spot.stream};
-  for (const int rank : first) place.most_ctas = std::min(place.most_ctas, ctas_[rank]);
-  if (plan.multicast)
-    return launch_multicast(api_, *device_meetings_, *multicast_, *connections_, plan, record,
-                            sides[place.rank()], place);
-  return launch_met(api_, *device_meetings_, *connections_, record, sides, place);
+  std::vector<int> firsts;
+  for (const DeviceState& state : distinct_) firsts.push_back(state.ranks.front());
+  for (const int rank : firsts) most_ctas = std::min(most_ctas, ctas_[rank]);
+  DeviceLaunch launch{api_, *connections_, plan, record, sides, distinct_[spot.place].ranks};
+  launch.stream = spot.stream;
+  launch.told = processes_ != nullptr;
+  launch.meetings = device_meetings_.get();
+  launch.multicast = multicast_.get();
+  launch.place = spot.place;
+  launch.firsts = firsts;
+  launch.most_ctas = most_ctas;
+  return launch_strategy(launch);
 }
 
 void DeviceTeam::stop_kernels() {

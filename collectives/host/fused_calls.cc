@@ -12,7 +12,7 @@ std::uint64_t digest_of(std::span<const host::Segment> segments) {
     state = (state ^ segment.count) * 0x9e3779b97f4a7c15ULL;
     state ^= state >> 31;
   }
-  return state >> 32;
+  return state >> 33;
 }
 
 }  // namespace
@@ -40,8 +40,7 @@ Done FusedCalls::run(const Call& first, const RunAlone& run_alone) {
   const host::Segments joint(segments_, size_of(first.record.type));
   CallRecord shape = first.record;
   shape.count = joint.total();
-  shape.flags |= CallRecord::kFused;
-  const Result<Plan> made = make_plan(facts_, shape);
+  const Result<Plan> made = make_plan(facts_, shape, true);
   if (!made.ok() || made->protocol == Protocol::kSimple) {
     // NCCL_ALGO asks for an algorithm along connections, or for none: the calls run one by one.
     for (const host::Segment& segment : segments_) {

@@ -14,38 +14,10 @@ void run_alone(const Call& call) {
   const CallRecord& record = call.record;
   const std::size_t bytes = record.count * size_of(record.type);
   if (bytes == 0 || call.receive == nullptr || call.send == nullptr) return;
-  const bool reduces = record.collective == Collective::kAllReduce ||
-                       record.collective == Collective::kReduce ||
-                       record.collective == Collective::kReduceScatter;
-  if (reduces && record.op == RedOp::kPreMulSum) {
+  if (reduces(record.collective) && record.op == RedOp::kPreMulSum) {
     host::scale(call.receive, call.send, record.count, record.type, call.scalar.data());
   } else if (call.receive != call.send) {
     std::memcpy(call.receive, call.send, bytes);
-  }
-}
-
-// Whether this rank's input holds data of the call, and whether peers may deliver into its output.
-struct Sides {
-  bool input, pushed_output;
-};
-Sides sides_of(const CallRecord& record, Algorithm algorithm, int rank) {
-  switch (record.collective) {
-    case Collective::kBroadcast:
-      return {rank == record.root, algorithm == Algorithm::kHierarchical};
-    case Collective::kScatter:
-      return {rank == record.root, false};
-    case Collective::kReduce:
-      return {true, rank == record.root && algorithm == Algorithm::kDirect};
-    case Collective::kGather:
-      return {rank != record.root, false};
-    case Collective::kAllReduce:
-      return {true, algorithm == Algorithm::kTwoShot || algorithm == Algorithm::kHierarchical};
-    case Collective::kAllGather:
-      return {true, algorithm == Algorithm::kHierarchical};
-    case Collective::kBarrier:
-      return {false, false};
-    default:
-      return {true, false};
   }
 }
 
@@ -163,10 +135,12 @@ Done HostEngine::run_collective(const Call& call) {
     host_call.type = DataType::kInt32;
     host_call.op = RedOp::kSum;
   }
-  const Sides sides = sides_of(call.record, plan_.algorithm, members_.rank);
-  host_call.may_expose_input =
-      plan_.expose && sides.input && (plan_.in_place_safe || !in_place(call, members_.rank));
-  host_call.may_expose_output = plan_.expose && sides.pushed_output;
+  const AlgorithmRow& row = *plan_.row;
+  host_call.may_expose_input = plan_.expose &&
+                               is_among(row.inputs, members_.rank, call.record.root) &&
+                               (row.in_place_safe || !in_place(call, members_.rank));
+  host_call.may_expose_output =
+      plan_.expose && is_among(row.outputs, members_.rank, call.record.root);
   host_call.stream_stores = plan_.stream_stores;
   Done result;
   if (plan_.protocol == Protocol::kSimple) {

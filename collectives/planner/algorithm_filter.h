@@ -14,10 +14,11 @@
 namespace rondo {
 
 struct AlgorithmFilter {
-  static constexpr int kCollectives = kListedFunctions;
   static constexpr std::uint8_t kAll = (1 << kAlgorithmCount) - 1;
+  // NVLS is unmeasured: it runs where it is asked for.
+  static constexpr std::uint8_t kUsual = kAll & ~(1 << static_cast<int>(Algorithm::kNvls));
   // Bit a of element c - 1: Algorithm a may run Collective c.
-  FunctionSets allowed = {kAll, kAll, kAll, kAll, kAll};
+  FunctionSets allowed = {kUsual, kUsual, kUsual, kUsual, kUsual};
 
   std::uint8_t of(Collective collective) const { return set_of(allowed, collective, kAll); }
   bool allows(Collective collective, Algorithm algorithm) const {
@@ -28,9 +29,14 @@ struct AlgorithmFilter {
   }
 };
 
-// Algorithms of NCCL's that Rondo does not have (CollnetDirect, NVLS, NVLSTree, PAT) select nothing
-// and exclude nothing; a list of nothing else allows all. Fails with kInvalidUsage on any other
-// name; `source` (say, "NCCL_ALGO") begins the text.
-Result<AlgorithmFilter> parse_algorithms(std::string_view text, std::string_view source);
+// Algorithms of NCCL's that Rondo does not have (CollnetDirect, NVLSTree, PAT) select nothing and
+// exclude nothing; a list of nothing else, or of NVLS alone, which serves few calls, allows
+// `usual`. Fails with kInvalidUsage on any other name; `source` (say, "NCCL_ALGO") begins the text.
+Result<AlgorithmFilter> parse_algorithms(std::string_view text, std::string_view source,
+                                         std::uint8_t usual = AlgorithmFilter::kUsual);
+// NCCL_ALGO, and NCCL_NVLS_ENABLE: 1 makes NVLS a usual algorithm, with 0 it never runs.
+Result<AlgorithmFilter> algorithms_of_environment();
+// What a call leaves out by its algSelection, as bits: what its communicator leaves out stays so.
+Result<std::uint8_t> excluded_by(std::string_view selection, Collective collective);
 
 }  // namespace rondo

@@ -1,10 +1,9 @@
 #include "collectives/planner/device_plan.h"
 
 #include <algorithm>
-#include <cctype>
 #include <span>
-#include <string>
 
+#include "collectives/planner/protocol_filter.h"
 #include "kernels/algorithms/hung_tree.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/multicast_args.h"
@@ -51,22 +50,24 @@ constexpr std::uint64_t kTreeUpTo = 256 << 10;
 constexpr std::uint64_t kBytesPerThread = 64;
 
 bool has_ring(Collective which) {
-  return which >= Collective::kAllReduce && which <= Collective::kReduceScatter;
+  return find_row(Algorithm::kRing, which, Where::kGpu) != nullptr;
 }
 // A root with many neighbours in the trees reduces along the ring.
 bool has_tree(const DevicePlanFacts& facts, const CallRecord& record) {
-  return record.collective == Collective::kAllReduce ||
-         record.collective == Collective::kBroadcast ||
-         (record.collective == Collective::kReduce && hung_tree_takes(record.root, facts.ranks));
+  const AlgorithmRow* const row = find_row(Algorithm::kTree, record.collective, Where::kGpu);
+  return row != nullptr && (row->roots == Roots::kAny || hung_tree_takes(record.root, facts.ranks));
 }
-bool reduces(Collective which) {
-  return which == Collective::kAllReduce || which == Collective::kReduce ||
-         which == Collective::kReduceScatter;
+
+std::uint64_t bytes_of(const CallRecord& record) { return record.count * size_of(record.type); }
+
+// Sums whose order must be the tree's.
+bool is_ordered(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.reproducible && reduces(record.collective);
 }
 
 bool allows(const DevicePlanFacts& facts, const CallRecord& record, Algorithm algorithm) {
   return facts.algorithms.allows(record.collective, algorithm) &&
-         !((record.excluded() >> static_cast<int>(algorithm)) & 1);
+         !((record.flags >> static_cast<int>(algorithm)) & 1);
 }
 
 bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record) {
@@ -92,9 +93,16 @@ bool allows_meeting(const DevicePlanFacts& facts, const CallRecord& record) {
   return !has_ring(record.collective) || allows(facts, record, Algorithm::kDirect);
 }
 
+constexpr Collective kMulticast[] = {Collective::kAllReduce, Collective::kAllGather,
+                                     Collective::kReduceScatter};
+bool has_multicast(Collective which) {
+  return std::find(std::begin(kMulticast), std::end(kMulticast), which) != std::end(kMulticast);
+}
 // Sums by a switch come in no order, and only where they have reduce.h's bits.
 bool may_multicast(const DevicePlanFacts& facts, const CallRecord& record) {
-  if ((facts.multicast >> static_cast<int>(record.collective) & 1) == 0) return false;
+  if (!facts.multicast || !has_multicast(record.collective) ||
+      !allows(facts, record, Algorithm::kNvls))
+    return false;
   if (!reduces(record.collective)) return true;
   return !facts.reproducible && cuda::multicast_sums(record.type, record.op);
 }
@@ -103,7 +111,7 @@ DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record
   const std::uint64_t width = size_of(record.type), bytes = record.count * width;
   const int most = std::clamp(facts.most_channels, 1, cuda::kMulticastCtas);
   DevicePlan plan;
-  plan.multicast = true;
+  plan.algorithm = Algorithm::kNvls;
   plan.channels = static_cast<int>(std::clamp<std::uint64_t>(bytes / kBytesPerMulticastCta, 1,
                                                              static_cast<std::uint64_t>(most)));
   plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
@@ -125,17 +133,10 @@ bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
          allows_meeting(facts, record);
 }
 
-DevicePlan met_plan(const CallRecord& record) {
+DevicePlan met_plan(const DevicePlanFacts&, const CallRecord& record) {
   DevicePlan plan;
-  plan.met = true;
   plan.algorithm =
       record.collective == Collective::kAllReduce ? Algorithm::kTwoShot : Algorithm::kDirect;
-  return plan;
-}
-
-DevicePlan shared_plan(const CallRecord& record) {
-  DevicePlan plan = met_plan(record);
-  plan.staged = true;
   return plan;
 }
 
@@ -143,7 +144,6 @@ DevicePlan pushed_plan(const DevicePlanFacts& facts, const CallRecord& record) {
   constexpr std::uint64_t kWarp = 32;
   const std::uint64_t width = size_of(record.type), bytes = record.count * width;
   DevicePlan plan;
-  plan.pushed = true;
   plan.wire = Wire::kLL;
   plan.algorithm =
       record.collective == Collective::kAllReduce ? Algorithm::kOneShot : Algorithm::kDirect;
@@ -191,6 +191,113 @@ unsigned threads_for(const CallRecord& record, std::uint64_t chunk_bytes, int gr
   return static_cast<unsigned>(groups) * (kService + static_cast<unsigned>(workers));
 }
 
+bool has_room(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.most_channels > 0 && has_ring(record.collective) && !is_ordered(facts, record);
+}
+bool may_ring(const DevicePlanFacts& facts, const CallRecord& record) {
+  return has_room(facts, record) && allows(facts, record, Algorithm::kRing);
+}
+bool may_tree(const DevicePlanFacts& facts, const CallRecord& record) {
+  return has_room(facts, record) && allows(facts, record, Algorithm::kTree) &&
+         has_tree(facts, record);
+}
+bool may_connect(const DevicePlanFacts& facts, const CallRecord& record) {
+  return may_ring(facts, record) || may_tree(facts, record);
+}
+
+DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record) {
+  const std::uint64_t width = size_of(record.type), bytes = bytes_of(record);
+  DevicePlan plan;
+  plan.algorithm = may_tree(facts, record) && (!may_ring(facts, record) || bytes <= kTreeUpTo)
+                       ? Algorithm::kTree
+                       : Algorithm::kRing;
+  plan.wire = wire_for(facts.wires, bytes);
+  plan.bulk = facts.bulk && plan.wire == Wire::kSimple && !reduces(record.collective);
+  const std::uint64_t worth = kBytesPerChannel[static_cast<int>(plan.wire)];
+  plan.channels = static_cast<int>(
+      std::clamp<std::uint64_t>(bytes / worth, static_cast<std::uint64_t>(facts.fewest_channels),
+                                static_cast<std::uint64_t>(facts.most_channels)));
+  plan.groups =
+      plan.algorithm == Algorithm::kTree && record.collective == Collective::kAllReduce ? 2 : 1;
+
+  const std::uint64_t grain = kLineBytes / width;
+  plan.grain = static_cast<std::uint32_t>(grain);
+  const std::uint64_t whole = cuda::slot_data_of(plan.wire, facts.slot_bytes);
+  const std::uint64_t of_channel = bytes / static_cast<std::uint64_t>(plan.channels);
+  // A round of the ring is a chunk for every rank, one of the trees a chunk for each of the two.
+  const Fill fill = find_row(plan.algorithm, record.collective, Where::kGpu)->fill;
+  const bool circles = fill == Fill::kPartEach;
+  const auto parts = static_cast<std::uint64_t>(slots_of(fill, facts.ranks));
+  std::uint64_t chunk = whole;
+  if (!circles)
+    chunk =
+        std::clamp(of_channel / kChunksOfAChain / parts, std::min(kSmallestChunk, whole), whole);
+  const std::uint64_t elements = std::max<std::uint64_t>(chunk / width / grain * grain, grain);
+  plan.per_round = elements * parts;
+  plan.threads = threads_for(record, std::min(elements * width, of_channel / parts), plan.groups);
+  return plan;
+}
+
+bool may_compose(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.composes && has_ring(record.collective) &&
+         (!facts.all_reach || bytes_of(record) > kLedUpTo);
+}
+
+bool may_go_direct(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.ranks == 1 || !has_ring(record.collective) || allows_direct(facts, record);
+}
+// Composed, or direct: there is nothing more to say.
+DevicePlan plain_plan(const DevicePlanFacts&, const CallRecord&) { return {}; }
+
+// A way to run a call. Of those that support it the one with the highest score runs it: above
+// kConnectedScore, first choices for calls like this one; below, what is left where neither ring
+// nor tree may run.
+struct StrategyRow {
+  Strategy strategy;
+  bool (*supports)(const DevicePlanFacts& facts, const CallRecord& record);
+  int (*score)(const DevicePlanFacts& facts, const CallRecord& record);
+  DevicePlan (*make)(const DevicePlanFacts& facts, const CallRecord& record);
+};
+constexpr int kConnectedScore = 50;
+constexpr StrategyRow kStrategies[] = {
+    {Strategy::kMulticast, may_multicast, [](const auto&, const auto&) { return 90; },
+     multicast_plan},
+    {Strategy::kComposed, may_compose, [](const auto&, const auto&) { return 85; }, plain_plan},
+    {Strategy::kPushed, may_push,
+     [](const auto& facts, const auto& record) {
+       const std::uint64_t bytes = bytes_of(record);
+       const std::uint64_t to_all = bytes * static_cast<std::uint64_t>(facts.ranks - 1);
+       const bool small =
+           bytes <= kPushUpTo || (!may_meet(facts, record) && to_all <= kPushToAllUpTo);
+       return small ? 80 : 20;
+     },
+     pushed_plan},
+    {Strategy::kMet, may_meet,
+     [](const auto& facts, const auto& record) {
+       const bool first = is_ordered(facts, record) || bytes_of(record) <= kMeetUpTo ||
+                          !has_ring(record.collective);
+       return first ? 75 : 40;
+     },
+     met_plan},
+    {Strategy::kShared, may_share,
+     [](const auto& facts, const auto& record) {
+       const bool first = is_ordered(facts, record) || bytes_of(record) > kShareFrom ||
+                          !has_ring(record.collective);
+       return first ? 70 : 30;
+     },
+     met_plan},
+    {Strategy::kDirect, may_go_direct,
+     [](const auto& facts, const auto& record) {
+       if (facts.ranks == 1) return 100;
+       const bool first =
+           !has_ring(record.collective) || facts.devices == 1 || is_ordered(facts, record);
+       return first ? 60 : 10;
+     },
+     plain_plan},
+    {Strategy::kConnected, may_connect, [](const auto&, const auto&) { return kConnectedScore; },
+     connected_plan},
+};
+
 }  // namespace
 
 bool lines_stay_whole(int capability, LinePath path) {
@@ -211,104 +318,33 @@ bool wants_connections(const DevicePlanFacts& facts) {
   return false;
 }
 
+bool wants_multicast(const AlgorithmFilter& algorithms) {
+  return std::any_of(std::begin(kMulticast), std::end(kMulticast),
+                     [&](Collective which) { return algorithms.allows(which, Algorithm::kNvls); });
+}
+
 Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record) {
-  DevicePlan plan;
-  const bool direct = allows_direct(facts, record);
-  const bool ordered = facts.reproducible && reduces(record.collective);
-  if (facts.ranks == 1) return plan;
-  if (may_multicast(facts, record)) return multicast_plan(facts, record);
-  const bool meets = may_meet(facts, record), pushes = may_push(facts, record);
-  const bool shares = may_share(facts, record);
-  const std::uint64_t width = size_of(record.type);
-  const std::uint64_t bytes = record.count * width;
-  if (facts.composes && has_ring(record.collective) && (!facts.all_reach || bytes > kLedUpTo)) {
-    plan.composed = true;
-    return plan;
+  const StrategyRow* best = nullptr;
+  int highest = -1;
+  for (const StrategyRow& row : kStrategies) {
+    if (!row.supports(facts, record)) continue;
+    if (const int score = row.score(facts, record); score > highest) best = &row, highest = score;
   }
-  const std::uint64_t to_all = bytes * static_cast<std::uint64_t>(facts.ranks - 1);
-  if (pushes && (bytes <= kPushUpTo || (!meets && to_all <= kPushToAllUpTo)))
-    return pushed_plan(facts, record);
-  if (meets && (ordered || bytes <= kMeetUpTo || !has_ring(record.collective)))
-    return met_plan(record);
-  if (shares && (ordered || bytes > kShareFrom || !has_ring(record.collective)))
-    return shared_plan(record);
-  if (!has_ring(record.collective)) return plan;
-  if (direct && (facts.devices == 1 || ordered)) return plan;
-
-  const bool room = facts.most_channels > 0 && !ordered;
-  const bool ring = room && allows(facts, record, Algorithm::kRing);
-  const bool tree = room && allows(facts, record, Algorithm::kTree) && has_tree(facts, record);
-  if (!ring && !tree) {
-    if (meets) return met_plan(record);
-    if (shares) return shared_plan(record);
-    if (pushes) return pushed_plan(facts, record);
-    if (direct) return plan;
-    return nothing_left(facts, record).error();
-  }
-  plan.connected = true;
-  plan.algorithm = tree && (!ring || bytes <= kTreeUpTo) ? Algorithm::kTree : Algorithm::kRing;
-  plan.wire = wire_for(facts.wires, bytes);
-  plan.bulk = facts.bulk && plan.wire == Wire::kSimple && !reduces(record.collective);
-  const std::uint64_t worth = kBytesPerChannel[static_cast<int>(plan.wire)];
-  plan.channels = static_cast<int>(
-      std::clamp<std::uint64_t>(bytes / worth, static_cast<std::uint64_t>(facts.fewest_channels),
-                                static_cast<std::uint64_t>(facts.most_channels)));
-  plan.groups =
-      plan.algorithm == Algorithm::kTree && record.collective == Collective::kAllReduce ? 2 : 1;
-
-  const std::uint64_t grain = kLineBytes / width;
-  plan.grain = static_cast<std::uint32_t>(grain);
-  const std::uint64_t whole = cuda::slot_data_of(plan.wire, facts.slot_bytes);
-  const std::uint64_t of_channel = bytes / static_cast<std::uint64_t>(plan.channels);
-  const auto n = static_cast<std::uint64_t>(facts.ranks);
-  // A round of the ring is a chunk for every rank, one of the trees a chunk for each of the two.
-  const bool circles =
-      plan.algorithm == Algorithm::kRing && record.collective == Collective::kAllReduce;
-  const std::uint64_t parts = circles ? n : plan.algorithm == Algorithm::kTree ? 2 : 1;
-  std::uint64_t chunk = whole;
-  if (!circles)
-    chunk =
-        std::clamp(of_channel / kChunksOfAChain / parts, std::min(kSmallestChunk, whole), whole);
-  const std::uint64_t elements = std::max<std::uint64_t>(chunk / width / grain * grain, grain);
-  plan.per_round = elements * parts;
-  plan.threads = threads_for(record, std::min(elements * width, of_channel / parts), plan.groups);
+  if (best == nullptr) return nothing_left(facts, record).error();
+  DevicePlan plan = best->make(facts, record);
+  plan.strategy = best->strategy;
   return plan;
 }
 
-Result<std::uint8_t> parse_protocols(std::string_view text, std::uint8_t unnamed) {
-  std::string rest;
-  for (const char c : text)
-    if (!std::isspace(static_cast<unsigned char>(c)))
-      rest += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (rest.empty()) return unnamed;
-  if (rest.find_first_of(":;") != std::string::npos)
+Result<std::uint8_t> parse_wires(std::string_view text, std::uint8_t usual) {
+  RONDO_TRY(const ProtocolFilter filter, parse_protocols(text, "NCCL_PROTO", usual));
+  const FunctionSets& sets = filter.allowed;
+  if (std::any_of(sets.begin(), sets.end(), [&](std::uint8_t set) { return set != sets[0]; }))
     return fail(Status::kInvalidUsage,
-                "NCCL_PROTO is '{}': between GPUs one list counts for all functions, such as "
+                "NCCL_PROTO='{}': between GPUs one list counts for all functions, such as "
                 "'simple,ll'",
                 text);
-  const bool excludes = rest.front() == '^';
-  std::uint8_t named = 0;
-  for (std::size_t at = excludes ? 1 : 0; at <= rest.size();) {
-    const std::size_t comma = std::min(rest.find(',', at), rest.size());
-    const std::string one = rest.substr(at, comma - at);
-    at = comma + 1;
-    if (one == "simple") {
-      named |= bit_of(Wire::kSimple);
-    } else if (one == "ll") {
-      named |= bit_of(Wire::kLL);
-    } else if (one == "ll128") {
-      named |= bit_of(Wire::kLL128);
-    } else {
-      return fail(Status::kInvalidUsage,
-                  "NCCL_PROTO is '{}', and '{}' is no protocol: use simple, ll and ll128", text,
-                  one);
-    }
-  }
-  const auto allowed = static_cast<std::uint8_t>(excludes ? unnamed & ~named : named);
-  if (allowed == 0)
-    return fail(Status::kInvalidUsage,
-                "NCCL_PROTO is '{}', which leaves no protocol: allow simple, ll or ll128", text);
-  return allowed;
+  return sets[0];
 }
 
 }  // namespace rondo::gpu

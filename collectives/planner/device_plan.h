@@ -40,11 +40,11 @@ inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
 struct DevicePlanFacts {
   int ranks = 1;
   int devices = 1;
-  bool bulk = false;           // copies of Simple in bulk: RONDO_GPU_BULK, where the devices can
-  bool may_meet = false;       // devices that reach each other can share a direct kernel's work
-  bool may_push = false;       // each has one rank, with staging for lines that all others push
-  bool composes = false;       // processes share some of several devices (composition.h)
-  std::uint8_t multicast = 0;  // bit Collective: through multicast memory where it can
+  bool bulk = false;       // copies of Simple in bulk: RONDO_GPU_BULK, where the devices can
+  bool may_meet = false;   // devices that reach each other can share a direct kernel's work
+  bool may_push = false;   // each has one rank, with staging for lines that all others push
+  bool composes = false;   // processes share some of several devices (composition.h)
+  bool multicast = false;  // there is multicast memory, for calls that may run as NVLS
   // Devices of several processes, each with one rank, can share a direct kernel's work on staging
   // of so many bytes for a rank's input, and as many for its output; 0: they cannot.
   std::uint64_t shared_bytes = 0;
@@ -56,31 +56,37 @@ struct DevicePlanFacts {
   std::uint64_t slot_bytes = 0;                // of Simple
 };
 
+// The ways in which GPUs run a collective; device_plan.cc has a row for each.
+enum class Strategy : std::uint8_t {
+  kDirect,     // one launch of the direct kernels, or copies by the driver
+  kMet,        // direct kernels whose work several devices share,
+  kShared,     // likewise, on staging, since the devices are of several processes
+  kPushed,     // lines that every rank pushes into all others' memory
+  kConnected,  // rings and trees over connections
+  kComposed,   // calls of each device's ranks, and of one rank of each
+  kMulticast   // multicast memory (NVLS)
+};
+
 struct DevicePlan {
-  bool connected = false;  // else the direct kernels,
-  bool met = false;        // whose work several devices share,
-  bool staged = false;     // on staging, since they are of several processes,
-  bool pushed = false;     // or pushed lines,
-  bool composed = false;   // or calls of each device's ranks, and of one rank of each,
-  bool multicast = false;  // or multicast memory
-  bool bulk = false;       // of a connected copy
-  Algorithm algorithm = Algorithm::kRing;
+  Strategy strategy = Strategy::kDirect;
+  Algorithm algorithm = Algorithm::kDirect;
   cuda::Wire wire = cuda::Wire::kSimple;
+  bool bulk = false;  // of a connected copy
   int channels = 1;
   int groups = 1;
   std::uint64_t per_round = 0;  // elements, of a channel
   std::uint32_t grain = 1;      // elements
   unsigned threads = 0;         // of a CTA
-
-  bool one_launch() const { return !connected && !met && !pushed && !composed && !multicast; }
 };
 
 // Whether any call may run over connections: then they must be made.
 bool wants_connections(const DevicePlanFacts& facts);
 Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record);
 
-// NCCL_PROTO: "simple,ll,ll128" in any case, or what is left out after "^" of those that `unnamed`
-// allows. Bits by Wire. Fails on any other name, and where nothing is left.
-Result<std::uint8_t> parse_protocols(std::string_view text, std::uint8_t unnamed = kUsualWires);
+// Whether any call may run as NVLS: then there should be multicast memory.
+bool wants_multicast(const AlgorithmFilter& algorithms);
+
+// NCCL_PROTO as bits by Wire, one list for all functions. usual: what need not be named.
+Result<std::uint8_t> parse_wires(std::string_view text, std::uint8_t usual = kUsualWires);
 
 }  // namespace rondo::gpu

@@ -24,27 +24,19 @@ const char* order_text(Order order) {
       "balanced tree over the ranks: the same bits whatever the algorithm",
       "around the ring: bits depend on the algorithm",
       "along two trees: bits depend on the algorithm",
+      "along two trees, hung up at the root: bits depend on the algorithm",
       "balanced tree over hosts of balanced trees over the ranks of each",
       "around the hosts, of balanced trees over the ranks of each: bits depend on the algorithm"};
   return kTexts[static_cast<int>(order)];
 }
 
-Order order_of(Algorithm algorithm, Collective collective) {
-  for (const AlgorithmRow& row : kAlgorithms)
-    if (row.algorithm == algorithm && row.collective == collective) return row.order;
-  return Order::kNone;
-}
-
 std::string left_out(const PlanFacts& facts, Collective collective) {
   std::string names;
-  const auto exists = [&](Algorithm algorithm) {
-    return std::any_of(std::begin(kAlgorithms), std::end(kAlgorithms), [&](const auto& row) {
-      return row.algorithm == algorithm && row.collective == collective;
-    });
-  };
   for (int a = 0; a < kAlgorithmCount; ++a) {
     const auto algorithm = static_cast<Algorithm>(a);
-    if (!exists(algorithm) || facts.algorithms.allows(collective, algorithm)) continue;
+    if (find_row(algorithm, collective) == nullptr ||
+        facts.algorithms.allows(collective, algorithm))
+      continue;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", name(algorithm));
   }
   return names;
@@ -188,8 +180,9 @@ std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record
     rows.push_back({"rounds", fmt::format("{}", plan.rounds.size()),
                     fmt::format("of up to {} elements ({})", plan.rounds.per_round,
                                 bytes_text(plan.rounds.per_round * size_of(record.type)))});
-  const Order order = order_of(plan.algorithm, record.collective);
-  if (order != Order::kNone) rows.push_back({"order", "", order_text(order)});
+  if (const Order order = plan.row->order;
+      order != Order::kNone && record.collective != Collective::kBarrier)
+    rows.push_back({"order", "", order_text(order)});
   if ((plan.protocol == Protocol::kStaged || hierarchical) &&
       record.collective != Collective::kBarrier)
     rows.push_back(buffers_row(facts, record, plan));

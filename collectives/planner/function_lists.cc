@@ -53,8 +53,8 @@ Result<std::uint8_t> parse_list(std::string_view list, std::string_view whole,
                   word, vowel ? "n" : "", words.noun, fmt::join(words.names, ", "));
     }
   }
-  if (excludes) return static_cast<std::uint8_t>(words.all() & ~named);
-  return named == 0 ? words.all() : named;
+  if (excludes) return static_cast<std::uint8_t>(words.usual & ~named);
+  return static_cast<std::uint8_t>((named & ~words.wishes) == 0 ? named | words.usual : named);
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ Result<std::uint8_t> parse_list(std::string_view list, std::string_view whole,
 Result<FunctionSets> parse_function_lists(std::string_view text, std::string_view source,
                                           const Vocabulary& words) {
   FunctionSets sets;
-  sets.fill(words.all());
+  sets.fill(words.usual);
   std::array<bool, kListedFunctions> own_list{};
   std::optional<std::uint8_t> common;
   const std::string all = plain(text);

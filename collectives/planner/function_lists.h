@@ -2,7 +2,7 @@
 //
 // Lists separated by ';', each "[^]name,name" or "function:[^]name,name"; ^ leaves the names out; a
 // list without a function stands for all functions that have no list of their own; a function that
-// no list speaks of keeps everything. Case and blanks do not matter; "" allows all.
+// no list speaks of keeps what is usual. Case and blanks do not matter; "" allows what is usual.
 #pragma once
 
 #include <array>
@@ -21,11 +21,13 @@ inline constexpr int kListedFunctions = 5;  // kAllReduce to kReduceScatter have
 using FunctionSets = std::array<std::uint8_t, kListedFunctions>;
 
 struct Vocabulary {
-  std::string_view noun;                      // "algorithm"
-  std::span<const std::string_view> names;    // Rondo's, in lower case
-  std::span<const std::string_view> foreign;  // NCCL's that Rondo does not have: neither select nor
-                                              // exclude anything; a list of these alone allows all
-  constexpr std::uint8_t all() const { return static_cast<std::uint8_t>((1u << names.size()) - 1); }
+  std::string_view noun;                    // "algorithm"
+  std::span<const std::string_view> names;  // Rondo's, in lower case
+  // NCCL's that Rondo does not have: neither select nor exclude anything.
+  std::span<const std::string_view> foreign;
+  std::uint8_t usual;       // what is allowed unless it is left out; the others must be named
+  std::uint8_t wishes = 0;  // names that serve some calls only: a list that names nothing but these
+                            // allows the usual ones, too; so does a list of foreign names
 };
 
 // Fails with kInvalidUsage on any other name; `source` (say, "NCCL_ALGO") begins the text.

@@ -6,54 +6,34 @@
 
 #include "collectives/planner/tuning.h"
 #include "kernels/algorithms/hierarchical.h"
-#include "kernels/algorithms/hierarchical_reduce_scatter.h"
 #include "transport/connection.h"
 
 namespace rondo {
 namespace {
 
-// How many elements of a staging slot one element of a round takes (the texts' *_slot functions).
-std::uint64_t window_factor(Collective collective, int ranks) {
-  switch (collective) {
-    case Collective::kAllToAll:
-    case Collective::kReduceScatter:
-    case Collective::kScatter:
-      return static_cast<std::uint64_t>(ranks);
-    default:
-      return 1;
-  }
-}
-
 bool allowed(const PlanFacts& facts, const CallRecord& record, Algorithm algorithm) {
   return facts.algorithms.allows(record.collective, algorithm) &&
-         !((record.excluded() >> static_cast<int>(algorithm)) & 1);
-}
-
-bool is_in_place_safe(Algorithm algorithm, Collective collective) {
-  for (const AlgorithmRow& row : kAlgorithms)
-    if (row.algorithm == algorithm && row.collective == collective) return row.in_place_safe;
-  return true;
+         !((record.flags >> static_cast<int>(algorithm)) & 1);
 }
 
 // Elements per cache line: parts of a round begin on lines.
 std::uint64_t grain_of(DataType type) { return kLineBytes / size_of(type); }
 
-Rounds rounds_of(const PlanFacts& facts, const CallRecord& record, std::uint64_t window_bytes) {
+Rounds rounds_of(const CallRecord& record, std::uint64_t blocks, std::uint64_t window_bytes) {
   const std::uint64_t grain = grain_of(record.type);
-  const std::uint64_t factor = window_factor(record.collective, facts.ranks);
-  std::uint64_t per_round = window_bytes / (factor * size_of(record.type));
+  std::uint64_t per_round = window_bytes / (blocks * size_of(record.type));
   if (per_round > grain) per_round = per_round / grain * grain;
   per_round = std::clamp<std::uint64_t>(per_round, 1, std::max<std::uint64_t>(record.count, 1));
   return {record.count, per_round, grain};
 }
 
 // Whether the data of a call travel with its announcement, and where they lie: kStaged if not.
-Protocol with_announcement(const PlanFacts& facts, const CallRecord& record) {
-  if (record.count > kBesideBytes || facts.ranks > tuning::kLineRanks ||
-      (record.flags & CallRecord::kFused) || !facts.protocols.allows_lines(record.collective))
+Protocol with_announcement(const PlanFacts& facts, const CallRecord& record,
+                           const AlgorithmRow& row, std::uint64_t blocks) {
+  if (!row.fits_lines || record.count > kBesideBytes || facts.ranks > tuning::kLineRanks ||
+      !facts.protocols.allows_lines(record.collective))
     return Protocol::kStaged;
-  const std::uint64_t bytes =
-      record.count * window_factor(record.collective, facts.ranks) * size_of(record.type);
+  const std::uint64_t bytes = record.count * blocks * size_of(record.type);
   if (bytes <= kPayloadBytes) return Protocol::kLine;
   return bytes <= kBesideBytes ? Protocol::kLines : Protocol::kStaged;
 }
@@ -106,12 +86,9 @@ bool is_reproducible(const PlanFacts& facts, Order order, DataType type) {
 
 // Whether the table has this algorithm for the call, and it may run it.
 bool may_run(const PlanFacts& facts, const CallRecord& record, Algorithm algorithm, Verbs verbs) {
-  return allowed(facts, record, algorithm) &&
-         std::any_of(std::begin(kAlgorithms), std::end(kAlgorithms), [&](const AlgorithmRow& row) {
-           return row.algorithm == algorithm && row.collective == record.collective &&
-                  row.verbs == verbs &&
-                  (!facts.reproducible || is_reproducible(facts, row.order, record.type));
-         });
+  const AlgorithmRow* const row = find_row(algorithm, record.collective);
+  return allowed(facts, record, algorithm) && row != nullptr && row->verbs == verbs &&
+         (!facts.reproducible || is_reproducible(facts, row->order, record.type));
 }
 
 // Of the larger side of a call.
@@ -143,14 +120,14 @@ Result<Plan> barrier_plan(const PlanFacts& facts) {
 Plan views_plan(const PlanFacts& facts, const CallRecord& record) {
   Plan plan;
   plan.algorithm = Algorithm::kHierarchical;
+  plan.row = find_row(plan.algorithm, record.collective);
   plan.protocol = Protocol::kMixed;
   plan.expose =
       record.count * size_of(record.type) >= tuning::kExposeFrom && record.op != RedOp::kPreMulSum;
   const std::uint64_t grain = grain_of(record.type);
   std::uint64_t per_round = facts.slot_bytes / size_of(record.type);
-  if (record.collective == Collective::kReduceScatter)
-    per_round /= hierarchical_reduce_scatter_slot(facts.ranks, 1);
-  if (record.collective == Collective::kAllGather)
+  per_round /= static_cast<std::uint64_t>(blocks_of(plan.row->fill, facts.ranks));
+  if (plan.row->fill == Fill::kOtherHosts)
     per_round /= hierarchical_all_gather_slot(facts.hosts, facts.rails, facts.largest_host, 1);
   if (per_round > grain) per_round = per_round / grain * grain;
   plan.rounds = {record.count, std::max<std::uint64_t>(per_round, 1), grain};
@@ -174,30 +151,27 @@ std::uint64_t one_shot_limit(Collective collective, int ranks) {
   return collective == Collective::kReduce ? up_to(tuning::kReduce) : 0;
 }
 
-Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
+Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record, bool fused) {
   Plan plan;
   const std::uint64_t bytes = record.count * size_of(record.type);
   if (facts.hosts > 1 && record.collective == Collective::kBarrier) return barrier_plan(facts);
   if (is_hierarchical(facts, record)) return views_plan(facts, record);
   if (needs_primitives(facts, record)) return make_primitives_plan(facts, record);
   plan.algorithm = choose_allowed(facts, record, bytes);
-  plan.in_place_safe = is_in_place_safe(plan.algorithm, record.collective);
-  const bool one_publication =
-      plan.algorithm == Algorithm::kOneShot || record.collective != Collective::kReduce;
-  if (plan.algorithm != Algorithm::kTwoShot && one_publication)
-    plan.protocol = with_announcement(facts, record);
+  plan.row = find_row(plan.algorithm, record.collective);
+  const auto blocks = static_cast<std::uint64_t>(blocks_of(plan.row->fill, facts.ranks));
+  if (!fused) plan.protocol = with_announcement(facts, record, *plan.row, blocks);
   if (plan.protocol != Protocol::kStaged) {
     plan.rounds = {record.count, std::max<std::uint64_t>(record.count, 1), 1};
     return plan;
   }
-  plan.expose = bytes >= tuning::kExposeFrom && record.op != RedOp::kPreMulSum &&
-                !(record.flags & CallRecord::kFused);
+  plan.expose = bytes >= tuning::kExposeFrom && record.op != RedOp::kPreMulSum && !fused;
   // Ranks of one process always reach each other's buffers: then no window limits a round.
-  const bool always_exposed = facts.one_process && plan.expose && plan.in_place_safe;
+  const bool always_exposed = facts.one_process && plan.expose && plan.row->in_place_safe;
   const std::uint64_t window =
       always_exposed ? ~std::uint64_t{0} >> 8
                      : std::min(facts.slot_bytes, tuning::round_bytes(facts.core_cache_bytes));
-  plan.rounds = rounds_of(facts, record, window);
+  plan.rounds = rounds_of(record, blocks, window);
   plan.stream_stores = bytes >= tuning::stream_stores_from(facts.shared_cache_bytes, facts.ranks);
   return plan;
 }
@@ -208,13 +182,11 @@ Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& reco
   for (Algorithm algorithm : primitives_choices(facts, record)) {
     if (!may_run(facts, record, algorithm, Verbs::kPrimitives)) continue;
     plan.algorithm = algorithm;
+    plan.row = find_row(algorithm, record.collective);
     const std::uint64_t grain = grain_of(record.type);
     const std::uint64_t slot = facts.connection_slot_bytes / size_of(record.type) / grain * grain;
     // A round of the ring is a slot for every rank, one of the trees a slot for each of the two.
-    const bool all_reduce = record.collective == Collective::kAllReduce;
-    std::uint64_t slots = 1;
-    if (algorithm == Algorithm::kRing && all_reduce) slots = facts.ranks;
-    if (algorithm == Algorithm::kTree) slots = 2;
+    const auto slots = static_cast<std::uint64_t>(slots_of(plan.row->fill, facts.ranks));
     plan.rounds = {record.count, slot * slots, grain};
     return plan;
   }
@@ -222,7 +194,9 @@ Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& reco
       Status::kInvalidUsage,
       "No algorithm/protocol available for function {} with datatype {}.{}{}",
       name(record.collective), name(record.type),
-      facts.algorithms.of(record.collective) == AlgorithmFilter::kAll && record.excluded() == 0
+      (facts.algorithms.of(record.collective) & AlgorithmFilter::kUsual) ==
+                  AlgorithmFilter::kUsual &&
+              record.flags == 0
           ? ""
           : " NCCL_ALGO or algSelection leaves none that can run it here.",
       facts.reproducible ? " RONDO_REPRODUCIBLE=1 allows only tree-ordered algorithms." : "");

@@ -44,17 +44,18 @@ enum class Protocol : std::uint8_t {
 const char* name(Protocol protocol);
 
 struct Plan {
+  const AlgorithmRow* row = nullptr;  // of the text; a plan that was made has one
   Algorithm algorithm = Algorithm::kDirect;
   Protocol protocol = Protocol::kStaged;
-  Rounds rounds{};            // of the texts
-  bool in_place_safe = true;  // inputs may be exposed though they are outputs too
-  bool expose = false;        // large enough for peers to use the callers' buffers in place
+  Rounds rounds{};      // of the texts
+  bool expose = false;  // large enough for peers to use the callers' buffers in place
   bool stream_stores = false;
 };
 
 // Fails with kInvalidUsage, naming what was asked for, where the allowed algorithms leave none. A
-// barrier between hosts is planned as the sum of one int32 of every rank.
-Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record);
+// barrier between hosts is planned as the sum of one int32 of every rank. fused: as a group of
+// calls of so many elements together.
+Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record, bool fused = false);
 // Bytes up to which one-shot is the first choice on a host; 0 where a collective has none.
 std::uint64_t one_shot_limit(Collective collective, int ranks);
 // The same among algorithms over connections only: for several hosts, or where NCCL_ALGO says so.

@@ -6,13 +6,14 @@ namespace rondo {
 namespace {
 
 constexpr std::string_view kNames[] = {"simple", "ll", "ll128"};
-constexpr Vocabulary kProtocolWords{"protocol", kNames, {}};
-static_assert(kProtocolWords.all() == ProtocolFilter::kAll);
+static_assert((1 << std::size(kNames)) - 1 == ProtocolFilter::kAll);
 
 }  // namespace
 
-Result<ProtocolFilter> parse_host_protocols(std::string_view text, std::string_view source) {
-  RONDO_TRY(const FunctionSets sets, parse_function_lists(text, source, kProtocolWords));
+Result<ProtocolFilter> parse_protocols(std::string_view text, std::string_view source,
+                                       std::uint8_t usual) {
+  const Vocabulary words{"protocol", kNames, {}, usual};
+  RONDO_TRY(const FunctionSets sets, parse_function_lists(text, source, words));
   if (std::find(sets.begin(), sets.end(), 0) != sets.end())
     return fail(Status::kInvalidUsage, "{}='{}' leaves no protocol: allow simple, ll or ll128",
                 source, text);

@@ -11,7 +11,7 @@ namespace {
 // The counts of the calls that a rank's call `sequence` consists of; none where its list is gone.
 std::vector<std::uint64_t> counts_of(const CallRecord& record, const GroupList& list,
                                      std::uint64_t sequence) {
-  if (!(record.flags & CallRecord::kFused)) return {record.count};
+  if (!record.fused()) return {record.count};
   std::vector<std::uint64_t> counts;
   if (HostAtomics::load_acquire(list.sequence) != sequence) return counts;
   const std::uint32_t calls =
@@ -26,10 +26,9 @@ std::vector<std::uint64_t> counts_of(const CallRecord& record, const GroupList& 
 // How a rank made the call in which it first differs: alone, or as call `at` of a group.
 std::string called(const CallRecord& record, const std::vector<std::uint64_t>& counts,
                    std::size_t at) {
-  if (!(record.flags & CallRecord::kFused)) return to_string(record) + (at > 0 ? " alone" : "");
+  if (!record.fused()) return to_string(record) + (at > 0 ? " alone" : "");
   if (counts.empty()) return to_string(record);
   CallRecord single = record;
-  single.flags &= static_cast<std::uint8_t>(~CallRecord::kFused);
   if (at >= counts.size()) {
     single.count = counts.back();
     return fmt::format("{} as the last of {} grouped calls", to_string(single), counts.size());
@@ -90,13 +89,11 @@ void CallComparer::raise_at(std::uint64_t sequence, int peer, const CallRecord& 
     std::size_t at = 0;
     CallRecord alike = there;
     alike.count = here.count;
-    alike.flags = static_cast<std::uint8_t>((there.flags & ~CallRecord::kFused) |
-                                            (here.flags & CallRecord::kFused));
     if (alike == here)
       while (at < ours.size() && at < others.size() && ours[at] == others[at]) ++at;
     text = fault_texts::different_calls(which, {members_.rank, called(here, ours, at)},
                                         {peer, called(there, others, at)},
-                                        ((here.flags | there.flags) & CallRecord::kFused) != 0);
+                                        here.fused() || there.fused());
   }
   Fault mismatch = faults_.make(Status::kInvalidUsage, peer, std::move(text));
   mismatch.sequence = sequence;

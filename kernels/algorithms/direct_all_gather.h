@@ -8,10 +8,6 @@
 
 namespace rondo {
 
-RONDO_FN constexpr std::uint64_t direct_all_gather_slot(int /*n*/, std::uint64_t per_round) {
-  return per_round;
-}
-
 template <PeerMemory P>
 RONDO_FN void direct_all_gather(P& p, const Rounds& rounds) {
   const int n = p.size(), me = p.rank();

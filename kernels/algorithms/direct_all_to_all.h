@@ -9,10 +9,6 @@
 
 namespace rondo {
 
-RONDO_FN constexpr std::uint64_t direct_all_to_all_slot(int n, std::uint64_t per_round) {
-  return n * per_round;
-}
-
 template <PeerMemory P>
 RONDO_FN void direct_all_to_all(P& p, const Rounds& rounds) {
   const int n = p.size(), me = p.rank();

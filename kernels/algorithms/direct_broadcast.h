@@ -8,10 +8,6 @@
 
 namespace rondo {
 
-RONDO_FN constexpr std::uint64_t direct_broadcast_slot(int /*n*/, std::uint64_t per_round) {
-  return per_round;
-}
-
 template <PeerMemory P>
 RONDO_FN void direct_broadcast(P& p, int root, const Rounds& rounds) {
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {

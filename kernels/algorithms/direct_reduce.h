@@ -12,10 +12,6 @@
 
 namespace rondo {
 
-RONDO_FN constexpr std::uint64_t direct_reduce_slot(int /*n*/, std::uint64_t per_round) {
-  return per_round;
-}
-
 template <PeerMemory P>
 RONDO_FN void direct_reduce(P& p, int root, const Rounds& rounds) {
   const int n = p.size(), me = p.rank();

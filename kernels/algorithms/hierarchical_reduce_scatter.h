@@ -1,22 +1,17 @@
 // Hierarchical reduce-scatter: rail k reduces the blocks of ranks number k, k + rails, ... of every
 // host from its own host, these sums go once around the hosts, and the blocks' owners fetch them.
 //
-// `rounds` walk over one block. Traffic between H hosts for n blocks of S bytes: every host sends
-// n * S * (H-1)/H, shared by its rails; a ring over all n ranks sends (n-1) * S over one. Order:
-// host ring, ending at the owner's host. Slots: two a connection. In place, zero-copy: safe, for
-// only a block's owner writes it, after it was reduced.
+// `rounds` walk over one block; a slot holds a round of all n blocks: a rank's input has one for
+// every rank, and a rail's sums are at most as many. Traffic between H hosts for n blocks of S
+// bytes: every host sends n * S * (H-1)/H, shared by its rails; a ring over all n ranks sends
+// (n-1) * S over one. Order: host ring, ending at the owner's host. Slots: two a connection. In
+// place, zero-copy: safe, for only a block's owner writes it, after it was reduced.
 #pragma once
 
 #include "kernels/algorithms/host_map.h"
 #include "kernels/primitives.h"
 
 namespace rondo {
-
-// Elements of a staging slot that a round takes: a rank's input has a block for every rank, and a
-// rail's sums are at most as many.
-RONDO_FN constexpr std::uint64_t hierarchical_reduce_scatter_slot(int n, std::uint64_t per_round) {
-  return n * per_round;
-}
 
 template <RelayingMemory H, class Cross>
 RONDO_FN void hierarchical_reduce_scatter(H& host, Cross& cross, const HostMap& map,

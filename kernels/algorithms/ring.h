@@ -36,13 +36,15 @@ struct RingView {
   }
 };
 
-// The longest chunk of a verb of ring_all_reduce; of the others it is `per_round`.
-RONDO_FN constexpr std::uint64_t ring_all_reduce_slot(int n, const Rounds& rounds) {
-  return part_of({0, rounds.per_round}, 0, n, rounds.grain).count;
+// From the rank before this one, to the rank after it.
+template <Links C>
+RONDO_FN auto along(C& links, const RingView& ring) {
+  return links.between({ring.rank(1), -1}, {ring.rank(-1), -1}, 0);
 }
 
-template <Primitives P>
-RONDO_FN void ring_all_reduce(P& p, const RingView& ring, const Rounds& rounds) {
+template <Links C>
+RONDO_FN void ring_all_reduce(C& links, const RingView& ring, const Rounds& rounds) {
+  auto p = along(links, ring);
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
     const auto c = [&](int behind) {
       const Slice part = part_of(rounds[round], ring.part(behind), ring.size, rounds.grain);
@@ -56,8 +58,9 @@ RONDO_FN void ring_all_reduce(P& p, const RingView& ring, const Rounds& rounds) 
   }
 }
 
-template <Primitives P>
-RONDO_FN void ring_all_gather(P& p, const RingView& ring, const Rounds& rounds) {
+template <Links C>
+RONDO_FN void ring_all_gather(C& links, const RingView& ring, const Rounds& rounds) {
+  auto p = along(links, ring);
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
     const auto c = [&](int behind) {
       const Slice part = rounds[round];
@@ -69,8 +72,9 @@ RONDO_FN void ring_all_gather(P& p, const RingView& ring, const Rounds& rounds) 
   }
 }
 
-template <Primitives P>
-RONDO_FN void ring_reduce_scatter(P& p, const RingView& ring, const Rounds& rounds) {
+template <Links C>
+RONDO_FN void ring_reduce_scatter(C& links, const RingView& ring, const Rounds& rounds) {
+  auto p = along(links, ring);
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
     const auto c = [&](int behind) {
       const Slice part = rounds[round];
@@ -83,8 +87,9 @@ RONDO_FN void ring_reduce_scatter(P& p, const RingView& ring, const Rounds& roun
 }
 
 // A chain from the root to the rank before it.
-template <Primitives P>
-RONDO_FN void ring_broadcast(P& p, const RingView& ring, int root, const Rounds& rounds) {
+template <Links C>
+RONDO_FN void ring_broadcast(C& links, const RingView& ring, int root, const Rounds& rounds) {
+  auto p = along(links, ring);
   const int place = ring.behind(root);
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
     const Chunk c = chunk_of(rounds[round], 0, rounds.per_round);
@@ -99,8 +104,9 @@ RONDO_FN void ring_broadcast(P& p, const RingView& ring, int root, const Rounds&
 }
 
 // A chain from the rank after the root to the root.
-template <Primitives P>
-RONDO_FN void ring_reduce(P& p, const RingView& ring, int root, const Rounds& rounds) {
+template <Links C>
+RONDO_FN void ring_reduce(C& links, const RingView& ring, int root, const Rounds& rounds) {
+  auto p = along(links, ring);
   const int place = ring.behind(root);
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
     const Chunk c = chunk_of(rounds[round], 0, rounds.per_round);

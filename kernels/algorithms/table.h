@@ -1,19 +1,19 @@
-// The table of algorithms: what exists, what each is called, in which order it reduces.
+// The table of algorithms: what exists, what each is called, in which order it reduces, who takes
+// part in which way. The rows are rows.h.
 //
 // `order` is a promise that the checker proves: kTree is the balanced binary tree over rank numbers
 // (split at the largest power of two below n), kRing a rotation of the ranks (ring.h), kDoubleTree
-// that of tree.h, kHostTree the balanced tree over hosts of the balanced trees over the ranks of
-// each (hierarchical.h), kHostRing a rotation of the hosts, of the balanced trees over the ranks of
-// each, kNone where nothing is reduced. Only kTree and kNone rows run in
-// reproducible mode, and kHostTree where the hosts are subtrees of the tree over ranks.
-// `in_place_safe`: peers may read a rank's input in place although it is also the output that it
-// and they write. `fewest_slots`: what every connection needs for the text not to deadlock.
+// that of tree.h, kHungTree that of hung_tree.h, kHostTree the balanced tree over hosts of the
+// balanced trees over the ranks of each (hierarchical.h), kHostRing a rotation of the hosts, of the
+// balanced trees over the ranks of each, kNone where nothing is reduced. Only kTree and kNone rows
+// run in reproducible mode, and kHostTree where the hosts are subtrees of the tree over ranks.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
 #include "base/types.h"
+#include "kernels/algorithms/rows.h"
 
 namespace rondo {
 
@@ -24,65 +24,79 @@ enum class Algorithm : std::uint8_t {
   kRing,
   kTree,
   kRecursive,
-  kHierarchical
+  kHierarchical,
+  kNvls  // through multicast memory of GPUs: a kernel of its own, no text
 };
-enum class Order : std::uint8_t { kNone, kTree, kRing, kDoubleTree, kHostTree, kHostRing };
+enum class Order : std::uint8_t {
+  kNone,
+  kTree,
+  kRing,
+  kDoubleTree,
+  kHungTree,
+  kHostTree,
+  kHostRing
+};
 // kViews: PeerMemory on every host, Primitives across.
 enum class Verbs : std::uint8_t { kPeerMemory, kPrimitives, kViews };
+// Whose executors run the text: bits.
+enum class Where : std::uint8_t { kHost = 1, kGpu = 2, kBoth = 3 };
+enum class Who : std::uint8_t { kNobody, kAll, kRoot, kAllButRoot };
+// What a round takes of a slot, of staging or of a connection, in elements where it has per_round:
+// all of them, a block of so many for every rank, the part of a rank, a half, or what other hosts
+// have for a rail (hierarchical_all_gather_slot).
+enum class Fill : std::uint8_t { kRound, kBlocks, kPartEach, kHalves, kOtherHosts };
+// kOfFewNeighbours: those that hung_tree_takes() says.
+enum class Roots : std::uint8_t { kAny, kOfFewNeighbours };
 
-struct AlgorithmRow {
+struct RowTraits {
+  Where where = Where::kHost;
+  // Peers may read a rank's input in place although it is also the output that it and they write.
+  bool in_place_safe = true;
+  int fewest_slots = 1;        // of every connection, for the text not to deadlock
+  Who inputs = Who::kAll;      // whose input holds data that peers read
+  Who outputs = Who::kNobody;  // into whose output peers may deliver
+  Fill fill = Fill::kRound;
+  bool fits_lines = true;  // of kPeerMemory: publishes once, delivers nothing to slots
+  Roots roots = Roots::kAny;
+};
+
+struct AlgorithmRow : RowTraits {
   Algorithm algorithm;
-  std::string_view name;
   Collective collective;
   Order order;
   Verbs verbs;
-  bool in_place_safe;
-  int fewest_slots = 0;  // not of kPeerMemory
+
+  constexpr bool runs(Where there) const {
+    return (static_cast<int>(where) & static_cast<int>(there)) != 0;
+  }
 };
 
-inline constexpr AlgorithmRow kAlgorithms[] = {
-    {Algorithm::kOneShot, "oneshot", Collective::kAllReduce, Order::kTree, Verbs::kPeerMemory,
-     false},
-    {Algorithm::kTwoShot, "twoshot", Collective::kAllReduce, Order::kTree, Verbs::kPeerMemory,
-     true},
-    {Algorithm::kDirect, "direct", Collective::kBroadcast, Order::kNone, Verbs::kPeerMemory, true},
-    {Algorithm::kDirect, "direct", Collective::kReduce, Order::kTree, Verbs::kPeerMemory, true},
-    {Algorithm::kOneShot, "oneshot", Collective::kReduce, Order::kTree, Verbs::kPeerMemory, true},
-    {Algorithm::kDirect, "direct", Collective::kAllGather, Order::kNone, Verbs::kPeerMemory, true},
-    {Algorithm::kDirect, "direct", Collective::kReduceScatter, Order::kTree, Verbs::kPeerMemory,
-     true},
-    {Algorithm::kDirect, "direct", Collective::kAllToAll, Order::kNone, Verbs::kPeerMemory, false},
-    {Algorithm::kDirect, "direct", Collective::kGather, Order::kNone, Verbs::kPeerMemory, true},
-    {Algorithm::kDirect, "direct", Collective::kScatter, Order::kNone, Verbs::kPeerMemory, true},
-    {Algorithm::kDirect, "direct", Collective::kBarrier, Order::kNone, Verbs::kPeerMemory, true},
-    {Algorithm::kRing, "ring", Collective::kAllReduce, Order::kRing, Verbs::kPrimitives, true, 2},
-    {Algorithm::kRing, "ring", Collective::kAllGather, Order::kNone, Verbs::kPrimitives, true, 2},
-    {Algorithm::kRing, "ring", Collective::kReduceScatter, Order::kRing, Verbs::kPrimitives, true,
-     2},
-    {Algorithm::kRing, "ring", Collective::kBroadcast, Order::kNone, Verbs::kPrimitives, true, 1},
-    {Algorithm::kRing, "ring", Collective::kReduce, Order::kRing, Verbs::kPrimitives, true, 1},
-    {Algorithm::kTree, "tree", Collective::kAllReduce, Order::kDoubleTree, Verbs::kPrimitives, true,
-     1},
-    {Algorithm::kTree, "tree", Collective::kBroadcast, Order::kNone, Verbs::kPrimitives, true, 1},
-    {Algorithm::kTree, "tree", Collective::kReduce, Order::kDoubleTree, Verbs::kPrimitives, true,
-     1},
-    {Algorithm::kRecursive, "recursive", Collective::kAllReduce, Order::kTree, Verbs::kPrimitives,
-     true, 1},
-    {Algorithm::kHierarchical, "hierarchical", Collective::kAllReduce, Order::kHostTree,
-     Verbs::kViews, true, 1},
-    {Algorithm::kHierarchical, "hierarchical", Collective::kAllGather, Order::kNone, Verbs::kViews,
-     true, 2},
-    {Algorithm::kHierarchical, "hierarchical", Collective::kReduceScatter, Order::kHostRing,
-     Verbs::kViews, true, 2},
-    {Algorithm::kHierarchical, "hierarchical", Collective::kBroadcast, Order::kNone, Verbs::kViews,
-     true, 1},
-    {Algorithm::kHierarchical, "hierarchical", Collective::kReduce, Order::kHostRing, Verbs::kViews,
-     true, 1},
-};
+#define RONDO_ALGORITHM_ROW(text, algorithm, collective, order, verbs, ...) \
+  {{__VA_ARGS__}, Algorithm::algorithm, Collective::collective, Order::order, Verbs::verbs},
+inline constexpr AlgorithmRow kAlgorithms[] = {RONDO_ALGORITHM_ROWS(RONDO_ALGORITHM_ROW)};
+#undef RONDO_ALGORITHM_ROW
 
-inline constexpr int kAlgorithmCount = 7;
+// nullptr where there is none.
+constexpr const AlgorithmRow* find_row(Algorithm algorithm, Collective collective,
+                                       Where there = Where::kHost) {
+  for (const AlgorithmRow& row : kAlgorithms)
+    if (row.algorithm == algorithm && row.collective == collective && row.runs(there)) return &row;
+  return nullptr;
+}
+
+constexpr bool is_among(Who who, int rank, int root) {
+  return who == Who::kAll || (who == Who::kRoot && rank == root) ||
+         (who == Who::kAllButRoot && rank != root);
+}
+// Blocks of staging for one of a round, and slots of a connection for one round.
+constexpr int blocks_of(Fill fill, int ranks) { return fill == Fill::kBlocks ? ranks : 1; }
+constexpr int slots_of(Fill fill, int ranks) {
+  return fill == Fill::kPartEach ? ranks : fill == Fill::kHalves ? 2 : 1;
+}
+
+inline constexpr int kAlgorithmCount = 8;
 inline constexpr std::string_view kAlgorithmNames[kAlgorithmCount] = {
-    "oneshot", "twoshot", "direct", "ring", "tree", "recursive", "hierarchical"};
+    "oneshot", "twoshot", "direct", "ring", "tree", "recursive", "hierarchical", "nvls"};
 constexpr std::string_view name(Algorithm algorithm) {
   return kAlgorithmNames[static_cast<int>(algorithm)];
 }

@@ -14,11 +14,6 @@
 
 namespace rondo {
 
-// The longest chunk of a verb.
-RONDO_FN constexpr std::uint64_t tree_slot(const Rounds& rounds) {
-  return part_of({0, rounds.per_round}, 0, 2, rounds.grain).count;
-}
-
 // One rank's ends of one of the trees.
 template <Links C>
 struct TreeEnds {

@@ -6,14 +6,10 @@
 #include <utility>
 
 #include "base/double_tree.h"
+#include "kernels/algorithms/hung_tree.h"
 
 namespace rondo::check {
 namespace {
-
-bool reduces(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter;
-}
 
 // Of the ranks of one host.
 Expr sum_of(Expressions& pool, const std::vector<int>& host, int call, std::uint64_t element) {
@@ -28,6 +24,18 @@ Expr subtree(Expressions& pool, int ranks, int root, int tree, int call, std::ui
       root < 0 ? double_tree(rank, ranks, tree) : rooted_double_tree(rank, root, ranks, tree);
   const auto child = [&](int i) {
     return subtree(pool, ranks, root, tree, call, element, links.child[i]);
+  };
+  Expr sum = pool.input(call, rank, element);
+  if (links.child[0] != kNoRank) sum = pool.combine(child(0), sum);
+  if (links.child[1] != kNoRank) sum = pool.combine(sum, child(1));
+  return sum;
+}
+
+Expr hung_subtree(Expressions& pool, int ranks, int root, int tree, int call, std::uint64_t element,
+                  int rank) {
+  const HungLinks links = hung_double_tree(rank, root, ranks, tree);
+  const auto child = [&](int i) {
+    return hung_subtree(pool, ranks, root, tree, call, element, links.child[i]);
   };
   Expr sum = pool.input(call, rank, element);
   if (links.child[0] != kNoRank) sum = pool.combine(child(0), sum);
@@ -83,6 +91,12 @@ Reduced double_tree_order(int ranks, int root, const std::function<int(std::uint
     for (int r = 0; top < 0; ++r)
       if (double_tree(r, ranks, which).parent == kNoRank) top = r;
     return subtree(pool, ranks, root, which, call, element, top);
+  };
+}
+
+Reduced hung_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree) {
+  return [=](Expressions& pool, int call, std::uint64_t element) {
+    return hung_subtree(pool, ranks, root, tree(element), call, element, root);
   };
 }
 

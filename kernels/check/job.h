@@ -34,6 +34,8 @@ Reduced ring_order(std::vector<int> ring, std::function<int(std::uint64_t)> firs
 // The double binary tree's: tree(element) says which of the two. root: that of a rooted tree, or
 // -1.
 Reduced double_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree);
+// The same along the links of the free trees, hung up at the root (hung_tree.h).
+Reduced hung_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree);
 
 struct Job {
   Collective collective = Collective::kAllReduce;

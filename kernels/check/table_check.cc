@@ -6,30 +6,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/algorithms/direct_all_gather.h"
-#include "kernels/algorithms/direct_all_to_all.h"
-#include "kernels/algorithms/direct_barrier.h"
-#include "kernels/algorithms/direct_broadcast.h"
-#include "kernels/algorithms/direct_gather.h"
-#include "kernels/algorithms/direct_reduce.h"
-#include "kernels/algorithms/direct_reduce_scatter.h"
-#include "kernels/algorithms/direct_scatter.h"
-#include "kernels/algorithms/hierarchical.h"
-#include "kernels/algorithms/hierarchical_reduce_scatter.h"
-#include "kernels/algorithms/hierarchical_rooted.h"
-#include "kernels/algorithms/one_shot.h"
-#include "kernels/algorithms/recursive.h"
-#include "kernels/algorithms/ring.h"
-#include "kernels/algorithms/tree.h"
-#include "kernels/algorithms/two_shot.h"
+#include "kernels/algorithms/run_text.h"
 
 namespace rondo::check {
 namespace {
-
-constexpr int key(Algorithm algorithm, Collective collective) {
-  return static_cast<int>(algorithm) << 8 | static_cast<int>(collective);
-}
-constexpr int key(const AlgorithmRow& row) { return key(row.algorithm, row.collective); }
 
 Rounds rounds_of(const Case& what) { return {what.count, what.per_round, what.grain}; }
 
@@ -53,9 +33,10 @@ int part_with(const Case& what, std::uint64_t element, int parts) {
 Reduced order_of(const AlgorithmRow& row, const Case& what, int root) {
   const int n = what.ranks;
   if (row.order == Order::kTree) return tree_order(n);
+  const auto tree_of = [what](std::uint64_t e) { return part_with(what, e, 2); };
   if (row.order == Order::kDoubleTree)
-    return double_tree_order(n, row.collective == Collective::kReduce ? root : -1,
-                             [what](std::uint64_t e) { return part_with(what, e, 2); });
+    return double_tree_order(n, row.collective == Collective::kReduce ? root : -1, tree_of);
+  if (row.order == Order::kHungTree) return hung_tree_order(n, root, tree_of);
   if (row.order == Order::kHostTree) return host_tree_order(what.hosts);
   if (row.order == Order::kHostRing) {
     const auto host_of = [hosts = what.hosts](int rank) {
@@ -95,23 +76,63 @@ std::vector<std::uint32_t> exposures_of(const Case& what) {
   return what.exposures.empty() ? std::vector<std::uint32_t>(what.ranks, 0) : what.exposures;
 }
 
+bool takes(const AlgorithmRow& row, int root, int ranks) {
+  return row.roots == Roots::kAny || hung_tree_takes(root, ranks);
+}
+
 template <class Checker>
 Verdict check_calls(Checker& checker, const AlgorithmRow& row, const Case& what) {
-  for (int k = 0; k < what.calls; ++k)
-    if (!add_call(checker, row, what, (what.root + k) % what.ranks))
-      return {fmt::format("{} {} has no text", row.name, rondo::name(row.collective))};
+  int root = what.root;
+  for (int k = 0; k < what.calls; ++k, root = (root + 1) % what.ranks) {
+    while (!takes(row, root, what.ranks)) root = (root + 1) % what.ranks;
+    if (!add_call(checker, row, what, root))
+      return {fmt::format("{} has no text", describe(row, what))};
+  }
   return checker.run();
 }
+
+struct MemoryText {
+  PeerMemoryProgram& memory;
+  int root;
+  Rounds rounds;
+
+  static constexpr bool runs(const AlgorithmRow& row) { return row.verbs == Verbs::kPeerMemory; }
+};
+
+struct ViewsText {
+  PeerMemoryProgram& host;
+  CrossProgram& cross;
+  const HostMap& map;
+  int root;
+  Rounds rounds;
+  std::uint64_t longest;
+
+  static constexpr bool runs(const AlgorithmRow& row) { return row.verbs == Verbs::kViews; }
+};
+
+// As hosts run it, or as GPUs do where they have a text of their own.
+template <Where kWhere>
+struct LinksText {
+  LinksProgram& links;
+  RingView ring;
+  int root;
+  Rounds rounds;
+
+  static constexpr bool runs(const AlgorithmRow& row) {
+    return row.verbs == Verbs::kPrimitives && row.runs(kWhere);
+  }
+};
 
 }  // namespace
 
 std::string describe(const AlgorithmRow& row, const Case& what) {
   return fmt::format(
-      "{} {} {{ranks {}, root {}, count {}, per_round {}, grain {}, in_place {}, calls {}, "
+      "{} {}{} {{ranks {}, root {}, count {}, per_round {}, grain {}, in_place {}, calls {}, "
       "exposures [{}], scaled {}, slots {}, hosts {}, seed {}}}",
-      row.name, rondo::name(row.collective), what.ranks, what.root, what.count, what.per_round,
-      what.grain, what.in_place, what.calls, fmt::join(what.exposures, " "), what.scaled,
-      what.slots, what.hosts, what.seed ? fmt::format("{}", *what.seed) : "none");
+      name(row.algorithm), name(row.collective), row.where == Where::kGpu ? " on GPUs" : "",
+      what.ranks, what.root, what.count, what.per_round, what.grain, what.in_place, what.calls,
+      fmt::join(what.exposures, " "), what.scaled, what.slots, what.hosts,
+      what.seed ? fmt::format("{}", *what.seed) : "none");
 }
 
 Job job_of(const AlgorithmRow& row, const Case& what, int root) {
@@ -119,126 +140,47 @@ Job job_of(const AlgorithmRow& row, const Case& what, int root) {
 }
 
 std::uint64_t slot_elements(const AlgorithmRow& row, const Case& what) {
-  const Rounds rounds = rounds_of(what);
-  switch (key(row)) {
-    case key(Algorithm::kDirect, Collective::kReduceScatter):
-      return direct_reduce_scatter_slot(what.ranks, what.per_round);
-    case key(Algorithm::kDirect, Collective::kAllToAll):
-      return direct_all_to_all_slot(what.ranks, what.per_round);
-    case key(Algorithm::kDirect, Collective::kScatter):
-      return direct_scatter_slot(what.ranks, what.per_round);
-    case key(Algorithm::kRing, Collective::kAllReduce):
-      return ring_all_reduce_slot(what.ranks, rounds);
-    case key(Algorithm::kTree, Collective::kAllReduce):
-    case key(Algorithm::kTree, Collective::kBroadcast):
-    case key(Algorithm::kTree, Collective::kReduce):
-      return tree_slot(rounds);
-    case key(Algorithm::kHierarchical, Collective::kAllGather):
-      return all_gather_slot(what);
-    case key(Algorithm::kHierarchical, Collective::kReduceScatter):
-      return hierarchical_reduce_scatter_slot(what.ranks, what.per_round);
-    default:
-      return what.per_round;
-  }
+  const int parts = slots_of(row.fill, what.ranks);
+  if (row.fill == Fill::kOtherHosts) return all_gather_slot(what);
+  if (parts > 1) return part_of({0, what.per_round}, 0, parts, what.grain).count;
+  return what.per_round * static_cast<std::uint64_t>(blocks_of(row.fill, what.ranks));
 }
 
 bool add_call(PeerMemoryChecker& checker, const AlgorithmRow& row, const Case& what, int root) {
   const Rounds rounds = rounds_of(what);
-  const auto add = [&](auto&& text) {
-    checker.call(job_of(row, what, root), exposures_of(what), text, what.scaled);
-    return true;
-  };
-  const auto add_across = [&](auto&& text) {
-    checker.call_across(job_of(row, what, root), exposures_of(what), text, what.scaled);
-    return true;
-  };
-  switch (key(row)) {
-    case key(Algorithm::kOneShot, Collective::kAllReduce):
-      return add([&](auto& p) { one_shot_all_reduce(p, rounds); });
-    case key(Algorithm::kTwoShot, Collective::kAllReduce):
-      return add([&](auto& p) { two_shot_all_reduce(p, rounds); });
-    case key(Algorithm::kOneShot, Collective::kReduce):
-      return add([&](auto& p) { one_shot_reduce(p, root, rounds); });
-    case key(Algorithm::kDirect, Collective::kReduce):
-      return add([&](auto& p) { direct_reduce(p, root, rounds); });
-    case key(Algorithm::kDirect, Collective::kBroadcast):
-      return add([&](auto& p) { direct_broadcast(p, root, rounds); });
-    case key(Algorithm::kDirect, Collective::kAllGather):
-      return add([&](auto& p) { direct_all_gather(p, rounds); });
-    case key(Algorithm::kDirect, Collective::kReduceScatter):
-      return add([&](auto& p) { direct_reduce_scatter(p, rounds); });
-    case key(Algorithm::kDirect, Collective::kAllToAll):
-      return add([&](auto& p) { direct_all_to_all(p, rounds); });
-    case key(Algorithm::kDirect, Collective::kGather):
-      return add([&](auto& p) { direct_gather(p, root, rounds); });
-    case key(Algorithm::kDirect, Collective::kScatter):
-      return add([&](auto& p) { direct_scatter(p, root, rounds); });
-    case key(Algorithm::kDirect, Collective::kBarrier):
-      return add([](auto& p) { direct_barrier(p); });
-    case key(Algorithm::kHierarchical, Collective::kAllReduce):
-      return add_across([&](auto& host, auto& cross, const HostMap& map) {
-        hierarchical_all_reduce(host, cross, map, rounds, link_elements(what));
-      });
-    case key(Algorithm::kHierarchical, Collective::kAllGather):
-      return add_across([&](auto& host, auto& cross, const HostMap& map) {
-        hierarchical_all_gather(host, cross, map, rounds, link_elements(what));
-      });
-    case key(Algorithm::kHierarchical, Collective::kReduceScatter):
-      return add_across([&](auto& host, auto& cross, const HostMap& map) {
-        hierarchical_reduce_scatter(host, cross, map, rounds, link_elements(what));
-      });
-    case key(Algorithm::kHierarchical, Collective::kBroadcast):
-      return add_across([&](auto& host, auto& cross, const HostMap& map) {
-        hierarchical_broadcast(host, cross, map, root, rounds, link_elements(what));
-      });
-    case key(Algorithm::kHierarchical, Collective::kReduce):
-      return add_across([&](auto& host, auto& cross, const HostMap& map) {
-        hierarchical_reduce(host, cross, map, root, rounds, link_elements(what));
-      });
-    default:
-      return false;
+  const Job job = job_of(row, what, root);
+  bool known = true;
+  if (row.verbs == Verbs::kViews) {
+    const auto run = [&](auto& host, auto& cross, const HostMap& map) {
+      ViewsText text{host, cross, map, root, rounds, link_elements(what)};
+      known &= run_text(text, row.algorithm, row.collective);
+    };
+    checker.call_across(job, exposures_of(what), run, what.scaled);
+  } else {
+    const auto run = [&](auto& memory) {
+      MemoryText text{memory, root, rounds};
+      known &= run_text(text, row.algorithm, row.collective);
+    };
+    checker.call(job, exposures_of(what), run, what.scaled);
   }
+  return known;
 }
 
 bool add_call(LinksChecker& checker, const AlgorithmRow& row, const Case& what, int root) {
-  const Rounds rounds = rounds_of(what);
   const std::vector<int> order = ring_of(what);
-  const int n = what.ranks;
-  const auto add = [&](auto&& text) {
-    checker.call(job_of(row, what, root), text);
-    return true;
+  bool known = true;
+  const auto run_where = [&]<Where kWhere>(LinksProgram& links) {
+    const auto position = std::find(order.begin(), order.end(), links.rank()) - order.begin();
+    const RingView ring{static_cast<int>(position), what.ranks,
+                        what.ring.empty() ? nullptr : order.data()};
+    LinksText<kWhere> text{links, ring, root, rounds_of(what)};
+    known &= run_text(text, row.algorithm, row.collective);
   };
-  const auto add_ring = [&](auto&& text) {
-    return add([&](LinksProgram& c) {
-      const int position =
-          static_cast<int>(std::find(order.begin(), order.end(), c.rank()) - order.begin());
-      auto port = c.between({order[(position + n - 1) % n]}, {order[(position + 1) % n]}, 0);
-      text(port, RingView{position, n, what.ring.empty() ? nullptr : order.data()});
-    });
-  };
-  switch (key(row)) {
-    case key(Algorithm::kRing, Collective::kAllReduce):
-      return add_ring([&](auto& p, const RingView& ring) { ring_all_reduce(p, ring, rounds); });
-    case key(Algorithm::kRing, Collective::kAllGather):
-      return add_ring([&](auto& p, const RingView& ring) { ring_all_gather(p, ring, rounds); });
-    case key(Algorithm::kRing, Collective::kReduceScatter):
-      return add_ring([&](auto& p, const RingView& ring) { ring_reduce_scatter(p, ring, rounds); });
-    case key(Algorithm::kRing, Collective::kBroadcast):
-      return add_ring(
-          [&](auto& p, const RingView& ring) { ring_broadcast(p, ring, root, rounds); });
-    case key(Algorithm::kRing, Collective::kReduce):
-      return add_ring([&](auto& p, const RingView& ring) { ring_reduce(p, ring, root, rounds); });
-    case key(Algorithm::kTree, Collective::kAllReduce):
-      return add([&](auto& c) { tree_all_reduce(c, rounds); });
-    case key(Algorithm::kTree, Collective::kBroadcast):
-      return add([&](auto& c) { tree_broadcast(c, root, rounds); });
-    case key(Algorithm::kTree, Collective::kReduce):
-      return add([&](auto& c) { tree_reduce(c, root, rounds); });
-    case key(Algorithm::kRecursive, Collective::kAllReduce):
-      return add([&](auto& c) { recursive_all_reduce(c, rounds); });
-    default:
-      return false;
-  }
+  checker.call(job_of(row, what, root), [&](LinksProgram& links) {
+    if (row.where == Where::kGpu) return run_where.template operator()<Where::kGpu>(links);
+    run_where.template operator()<Where::kHost>(links);
+  });
+  return known;
 }
 
 Verdict check_row(Expressions& pool, const AlgorithmRow& row, const Case& what) {

@@ -1,5 +1,5 @@
-// Runs rows of the algorithm table in the checker: the one place that pairs each row with its text
-// and with the order that the row promises.
+// Runs rows of the algorithm table in the checker, each with its text, and pairs them with the
+// order that they promise.
 //
 // Guarantees: a row without a text is a finding, so no algorithm enters the table unproved.
 //

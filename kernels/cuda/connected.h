@@ -8,9 +8,7 @@
 // outlives Control::abort by much. Cost: a group of threads costs two warps that move no data.
 #pragma once
 
-#include "kernels/algorithms/hung_tree.h"
-#include "kernels/algorithms/ring.h"
-#include "kernels/algorithms/tree.h"
+#include "kernels/algorithms/run_text.h"
 #include "kernels/cuda/conductor.h"
 #include "kernels/cuda/launch_words.h"
 #include "kernels/cuda/ll128_mover.h"
@@ -40,7 +38,11 @@ struct Connected {
     if (device::warp_index() == kTeller) tell_hosts(play);
     if (play.slice().count > 0) {
       if (play.group.warp == 0) {
-        run_text(play);
+        Text text{{args},
+                  {play.station().rank, args.ranks},
+                  args.call.root,
+                  {play.slice().count, args.per_round, args.grain}};
+        run_text(text, args.algorithm, args.call.collective);
         write_last_job(play.group);
       } else if (play.group.warp == 1) {
         post(play.group);
@@ -95,32 +97,17 @@ struct Connected {
     device::store(&ends[index].next_slot, static_cast<std::int32_t>(end.next_slot()));
   }
 
-  static RONDO_FN void run_text(Play play) {
-    const Args& args = play.args;
-    const Rounds rounds{play.slice().count, args.per_round, args.grain};
-    const RingView ring{play.station().rank, args.ranks};
-    DeviceLinks<Math, Faults> links{args};
-    const auto along_ring = [&] {
-      return links.between({ring.rank(1), -1}, {ring.rank(-1), -1}, 0);
-    };
-    if constexpr (Math::kReduces) {
-      const bool tree = args.algorithm == Algorithm::kTree;
-      if (tree && args.call.collective == Collective::kReduce)
-        return hung_tree_reduce(links, args.call.root, rounds);
-      if (tree) return tree_all_reduce(links, rounds);
-      auto p = along_ring();
-      if (args.call.collective == Collective::kAllReduce) return ring_all_reduce(p, ring, rounds);
-      if (args.call.collective == Collective::kReduceScatter)
-        return ring_reduce_scatter(p, ring, rounds);
-      ring_reduce(p, ring, args.call.root, rounds);
-    } else {
-      if (args.algorithm == Algorithm::kTree)
-        return hung_tree_broadcast(links, args.call.root, rounds);
-      auto p = along_ring();
-      if (args.call.collective == Collective::kAllGather) return ring_all_gather(p, ring, rounds);
-      ring_broadcast(p, ring, args.call.root, rounds);
+  struct Text {
+    DeviceLinks<Math, Faults> links;
+    RingView ring;
+    int root;
+    Rounds rounds;
+
+    static constexpr bool runs(const AlgorithmRow& row) {
+      return row.verbs == Verbs::kPrimitives && row.runs(Where::kGpu) &&
+             reduces(row.collective) == Math::kReduces;
     }
-  }
+  };
 
   static RONDO_FN void work(Play play) {
     const Math math = Math::of(play.args.call, play.args.ranks,

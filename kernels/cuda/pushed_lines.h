@@ -9,8 +9,7 @@
 // whose slot is filled again. Cost: one way over the link; n - 1 times the data leave each rank.
 #pragma once
 
-#include "kernels/algorithms/direct_all_gather.h"
-#include "kernels/algorithms/one_shot.h"
+#include "kernels/algorithms/run_text.h"
 #include "kernels/cuda/job_math.h"
 #include "kernels/cuda/launch_words.h"
 #include "kernels/cuda/own_bytes.h"
@@ -227,13 +226,24 @@ struct Pushed {
                                static_cast<int>(device::cta_count()), args.grain);
     if (part.count == 0) return;
     PushedLines<Math, Faults> memory(args, part);
-    const Rounds rounds{part.count, args.per_round, args.grain};
+    Text text{memory, {part.count, args.per_round, args.grain}};
     if constexpr (Math::kReduces) {
-      one_shot_all_reduce(memory, rounds);
+      run_text(text, Algorithm::kOneShot, Collective::kAllReduce);
     } else {
-      direct_all_gather(memory, rounds);
+      run_text(text, Algorithm::kDirect, Collective::kAllGather);
     }
   }
+
+ private:
+  struct Text {
+    PushedLines<Math, Faults>& memory;
+    Rounds rounds;
+
+    static constexpr bool runs(const AlgorithmRow& row) {
+      return row.verbs == Verbs::kPeerMemory && row.runs(Where::kGpu) &&
+             reduces(row.collective) == Math::kReduces;
+    }
+  };
 };
 
 }  // namespace rondo::cuda

@@ -1,5 +1,5 @@
 // Runs one collective by an algorithm over connections. The only place that pairs texts over Links
-// and Primitives with the host executor.
+// with the host executor.
 #pragma once
 
 #include "kernels/algorithms/ring.h"

@@ -1,8 +1,6 @@
 #include "kernels/host/run_hierarchical.h"
 
-#include "kernels/algorithms/hierarchical.h"
-#include "kernels/algorithms/hierarchical_reduce_scatter.h"
-#include "kernels/algorithms/hierarchical_rooted.h"
+#include "kernels/algorithms/run_text.h"
 #include "kernels/host/staged_memory.h"
 
 namespace rondo::host {
@@ -71,6 +69,17 @@ class RailLinks {
 
 static_assert(FoldingLinks<RailLinks>);
 
+struct ViewsText {
+  RelayMemory& host;
+  RailLinks& cross;
+  const HostMap& map;
+  int root;
+  const Rounds& rounds;
+  std::uint64_t longest;
+
+  static constexpr bool runs(const AlgorithmRow& row) { return row.verbs == Verbs::kViews; }
+};
+
 }  // namespace
 
 bool run_hierarchical(HostRank& rank, const HostCall& call, ConnectedCall& cross,
@@ -78,25 +87,8 @@ bool run_hierarchical(HostRank& rank, const HostCall& call, ConnectedCall& cross
                       std::uint64_t longest) {
   RelayMemory host(rank, call, cross);
   RailLinks links(host, cross, cross_call, map);
-  switch (call.record.collective) {
-    case Collective::kAllReduce:
-      hierarchical_all_reduce(host, links, map, rounds, longest);
-      break;
-    case Collective::kAllGather:
-      hierarchical_all_gather(host, links, map, rounds, longest);
-      break;
-    case Collective::kReduceScatter:
-      hierarchical_reduce_scatter(host, links, map, rounds, longest);
-      break;
-    case Collective::kBroadcast:
-      hierarchical_broadcast(host, links, map, call.root, rounds, longest);
-      break;
-    case Collective::kReduce:
-      hierarchical_reduce(host, links, map, call.root, rounds, longest);
-      break;
-    default:
-      return false;
-  }
+  ViewsText text{host, links, map, call.root, rounds, longest};
+  if (!run_text(text, Algorithm::kHierarchical, call.record.collective)) return false;
   if (host.failed()) host.withdraw();
   return !host.failed() && !cross.failed;
 }

@@ -140,8 +140,8 @@ TEST(MismatchedCallsInGroups, GroupedAndUngroupedAreDifferent) {
   const Communicators comms = make_communicators(3, short_timeouts(20));
   run_ranks(comms, [&](Communicator& comm) {
     SampleCall sample(Collective::kAllReduce, 100, 3);
-    if (comm.rank() == 1) sample.call.record.flags = CallRecord::kFused;
-    const Done done = comm.run({&sample.call, 1});
+    const Call twice[] = {sample.call, sample.call};
+    const Done done = comm.run({twice, comm.rank() == 1 ? 2u : 1u});
     ASSERT_FALSE(done.ok());
     EXPECT_EQ(done.status(), Status::kInvalidUsage) << done.error().text;
     EXPECT_NE(done.error().text.find("grouped"), std::string::npos) << done.error().text;

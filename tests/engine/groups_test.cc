@@ -67,12 +67,9 @@ std::vector<Case> random_group(std::mt19937& random, int n, int calls) {
     Case c;
     c.ranks = n;
     c.collective = kFusable[random() % std::size(kFusable)];
-    const bool reduces = c.collective == Collective::kAllReduce ||
-                         c.collective == Collective::kReduce ||
-                         c.collective == Collective::kReduceScatter;
     do {
       c.type = static_cast<DataType>(random() % kDataTypes);
-      c.op = reduces ? static_cast<RedOp>(random() % kRedOps) : RedOp::kSum;
+      c.op = reduces(c.collective) ? static_cast<RedOp>(random() % kRedOps) : RedOp::kSum;
     } while (!supported(c.type, c.op));
     c.root = static_cast<int>(random() % n);
     for (auto left = 1 + random() % 12; left > 0; --left) {

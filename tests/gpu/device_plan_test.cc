@@ -34,18 +34,18 @@ constexpr std::uint64_t kLarge = 16 << 20;
 TEST(DevicePlan, RanksOfOneDeviceNeedNoConnections) {
   const DevicePlanFacts facts = facts_of(4, 1);
   EXPECT_FALSE(wants_connections(facts));
-  EXPECT_FALSE(
-      make_device_plan(facts, record_of(Collective::kAllReduce, kLarge)).value().connected);
+  EXPECT_NE(make_device_plan(facts, record_of(Collective::kAllReduce, kLarge)).value().strategy,
+            Strategy::kConnected);
 }
 
 TEST(DevicePlan, NamesOfAlgorithmsAndProtocolsAreObeyed) {
   for (const int devices : {1, 4}) {
     DevicePlanFacts facts = facts_of(4, devices);
     facts.algorithms = only("tree");
-    facts.wires = parse_protocols("LL").value();
+    facts.wires = parse_wires("LL").value();
     EXPECT_TRUE(wants_connections(facts));
     const auto plan = make_device_plan(facts, record_of(Collective::kAllReduce, kLarge)).value();
-    EXPECT_TRUE(plan.connected);
+    EXPECT_EQ(plan.strategy, Strategy::kConnected);
     EXPECT_EQ(plan.algorithm, Algorithm::kTree);
     EXPECT_EQ(plan.wire, Wire::kLL);
     EXPECT_EQ(plan.groups, 2);
@@ -72,23 +72,25 @@ TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnectionsForSmallCalls) {
   const auto plan_of = [&](Collective which, std::uint64_t count) {
     return make_device_plan(facts, record_of(which, count)).value();
   };
-  EXPECT_TRUE(plan_of(Collective::kAllReduce, 100).pushed);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kPushed);
   EXPECT_EQ(plan_of(Collective::kAllReduce, 100).algorithm, Algorithm::kOneShot);
-  EXPECT_TRUE(plan_of(Collective::kAllGather, 100).pushed);
-  EXPECT_TRUE(plan_of(Collective::kReduceScatter, 100).met);
-  EXPECT_TRUE(plan_of(Collective::kAllReduce, 256 << 10).met);
-  EXPECT_TRUE(plan_of(Collective::kAllToAll, kLarge).met);
-  EXPECT_TRUE(plan_of(Collective::kBarrier, 0).one_launch());
-  EXPECT_TRUE(plan_of(Collective::kAllReduce, kLarge).connected);
-  facts.wires = parse_protocols("simple").value();
-  EXPECT_TRUE(plan_of(Collective::kAllReduce, 100).met) << "pushed lines are those of LL";
+  EXPECT_EQ(plan_of(Collective::kAllGather, 100).strategy, Strategy::kPushed);
+  EXPECT_EQ(plan_of(Collective::kReduceScatter, 100).strategy, Strategy::kMet);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 256 << 10).strategy, Strategy::kMet);
+  EXPECT_EQ(plan_of(Collective::kAllToAll, kLarge).strategy, Strategy::kMet);
+  EXPECT_EQ(plan_of(Collective::kBarrier, 0).strategy, Strategy::kDirect);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kConnected);
+  facts.wires = parse_wires("simple").value();
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kMet)
+      << "pushed lines are those of LL";
   facts.algorithms = only("ring");
-  EXPECT_TRUE(plan_of(Collective::kAllReduce, 100).connected);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kConnected);
   facts.algorithms = only("twoshot");
-  EXPECT_TRUE(plan_of(Collective::kAllReduce, kLarge).met);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kMet);
   facts.algorithms = {};
   facts.reproducible = true;
-  EXPECT_TRUE(plan_of(Collective::kAllReduce, kLarge).met) << "in tree order at any size";
+  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kMet)
+      << "in tree order at any size";
 }
 
 TEST(DevicePlan, FewRanksPushMoreWhereKernelsCannotShareTheWork) {
@@ -96,7 +98,8 @@ TEST(DevicePlan, FewRanksPushMoreWhereKernelsCannotShareTheWork) {
     DevicePlanFacts facts = facts_of(ranks, ranks);
     facts.may_push = true;
     facts.may_meet = may_meet;
-    return make_device_plan(facts, record_of(Collective::kAllReduce, bytes / 4)).value().pushed;
+    return make_device_plan(facts, record_of(Collective::kAllReduce, bytes / 4)).value().strategy ==
+           Strategy::kPushed;
   };
   EXPECT_TRUE(pushes(2, false, 256 << 10));
   EXPECT_FALSE(pushes(2, false, 512 << 10));
@@ -130,14 +133,14 @@ TEST(DevicePlan, CopiesGoInBulkWhereTheyMay) {
 TEST(DevicePlan, LL128RunsWhereItIsAllowed) {
   EXPECT_FALSE(lines_stay_whole(90, LinePath::kBetweenDevices)) << "nobody has measured it";
   DevicePlanFacts facts = facts_of(4, 4);
-  facts.wires = parse_protocols("ll,ll128,simple").value();
+  facts.wires = parse_wires("ll,ll128,simple").value();
   const auto wire_of = [&](std::uint64_t count) {
     return make_device_plan(facts, record_of(Collective::kAllReduce, count)).value().wire;
   };
   EXPECT_EQ(wire_of(100), Wire::kLL);
   EXPECT_EQ(wire_of(256 << 10), Wire::kLL128);
   EXPECT_EQ(wire_of(kLarge), Wire::kSimple);
-  facts.wires = parse_protocols("LL128").value();
+  facts.wires = parse_wires("LL128").value();
   EXPECT_EQ(wire_of(100), Wire::kLL128);
   EXPECT_EQ(wire_of(kLarge), Wire::kLL128);
 }
@@ -145,8 +148,10 @@ TEST(DevicePlan, LL128RunsWhereItIsAllowed) {
 TEST(DevicePlan, ReproducibleSumsStayInTreeOrder) {
   DevicePlanFacts facts = facts_of(4, 4);
   facts.reproducible = true;
-  EXPECT_FALSE(make_device_plan(facts, record_of(Collective::kAllReduce, 100)).value().connected);
-  EXPECT_TRUE(make_device_plan(facts, record_of(Collective::kAllGather, 100)).value().connected);
+  EXPECT_NE(make_device_plan(facts, record_of(Collective::kAllReduce, 100)).value().strategy,
+            Strategy::kConnected);
+  EXPECT_EQ(make_device_plan(facts, record_of(Collective::kAllGather, 100)).value().strategy,
+            Strategy::kConnected);
   facts.all_reach = false;
   const auto refused = make_device_plan(facts, record_of(Collective::kAllReduce, 100));
   ASSERT_FALSE(refused.ok());
@@ -156,8 +161,10 @@ TEST(DevicePlan, ReproducibleSumsStayInTreeOrder) {
 TEST(DevicePlan, CopiesNeedNoPeerAccess) {
   DevicePlanFacts facts = facts_of(3, 3);
   facts.all_reach = false;
-  EXPECT_FALSE(make_device_plan(facts, record_of(Collective::kAllToAll, 100)).value().connected);
-  EXPECT_TRUE(make_device_plan(facts, record_of(Collective::kAllReduce, 100)).value().connected);
+  EXPECT_NE(make_device_plan(facts, record_of(Collective::kAllToAll, 100)).value().strategy,
+            Strategy::kConnected);
+  EXPECT_EQ(make_device_plan(facts, record_of(Collective::kAllReduce, 100)).value().strategy,
+            Strategy::kConnected);
 }
 
 // Of several processes.
@@ -168,32 +175,34 @@ TEST(DevicePlan, DirectKernelsAreSharedOnStagingWhereCallsFit) {
     record.op = op;
     return make_device_plan(facts, record).value();
   };
-  EXPECT_TRUE(plan_of(Collective::kAllReduce, 1 << 20).staged);
-  EXPECT_TRUE(plan_of(Collective::kAllReduce, (1 << 20) + 4).connected);
-  EXPECT_TRUE(plan_of(Collective::kAllReduce, 1 << 20, RedOp::kPreMulSum).connected);
-  EXPECT_TRUE(plan_of(Collective::kAllReduce, 4 << 10).pushed);
-  EXPECT_TRUE(plan_of(Collective::kBroadcast, 4 << 10).connected);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 1 << 20).strategy, Strategy::kShared);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, (1 << 20) + 4).strategy, Strategy::kConnected);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 1 << 20, RedOp::kPreMulSum).strategy,
+            Strategy::kConnected);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 4 << 10).strategy, Strategy::kPushed);
+  EXPECT_EQ(plan_of(Collective::kBroadcast, 4 << 10).strategy, Strategy::kConnected);
   // Blocks of all ranks lie in staging.
-  EXPECT_TRUE(plan_of(Collective::kAllToAll, 128 << 10).staged);
-  EXPECT_TRUE(plan_of(Collective::kAllToAll, (128 << 10) + 4).one_launch());
+  EXPECT_EQ(plan_of(Collective::kAllToAll, 128 << 10).strategy, Strategy::kShared);
+  EXPECT_EQ(plan_of(Collective::kAllToAll, (128 << 10) + 4).strategy, Strategy::kDirect);
   facts.reproducible = true;
-  EXPECT_TRUE(plan_of(Collective::kReduce, 4 << 10).staged);
+  EXPECT_EQ(plan_of(Collective::kReduce, 4 << 10).strategy, Strategy::kShared);
   facts.algorithms = only("ring");
   facts.reproducible = false;
-  EXPECT_TRUE(plan_of(Collective::kAllReduce, 1 << 20).connected);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 1 << 20).strategy, Strategy::kConnected);
 }
 
 TEST(DevicePlan, SharedDevicesAreServedByLeadersUnlessCallsAreSmall) {
   const auto composed = [](bool reach, std::uint64_t bytes) {
     const DevicePlanFacts facts = usual_facts(8, 2, reach, true);
-    return make_device_plan(facts, record_of(Collective::kAllReduce, bytes / 4)).value().composed;
+    return make_device_plan(facts, record_of(Collective::kAllReduce, bytes / 4)).value().strategy ==
+           Strategy::kComposed;
   };
   EXPECT_FALSE(composed(true, 32 << 10));
   EXPECT_TRUE(composed(true, (32 << 10) + 4));
   EXPECT_TRUE(composed(false, 4));
   const DevicePlanFacts one = usual_facts(8, 1, true, true);
-  EXPECT_TRUE(
-      make_device_plan(one, record_of(Collective::kAllReduce, kLarge)).value().one_launch());
+  EXPECT_EQ(make_device_plan(one, record_of(Collective::kAllReduce, kLarge)).value().strategy,
+            Strategy::kDirect);
 }
 
 TEST(DevicePlan, IsExplainedInWords) {
@@ -206,7 +215,7 @@ TEST(DevicePlan, IsExplainedInWords) {
   DevicePlanFacts facts = usual_facts(8, 8, true);
   const CallRecord large = record_of(Collective::kAllReduce, kLarge);
   EXPECT_NE(text_of(facts, large).find("protocol Simple"), std::string::npos);
-  facts.wires = parse_protocols("LL128").value();
+  facts.wires = parse_wires("LL128").value();
   EXPECT_NE(text_of(facts, large).find("protocol LL128"), std::string::npos);
   facts.algorithms = only("twoshot");
   EXPECT_NE(text_of(facts, large).find("algorithm twoshot; 8 devices meet"), std::string::npos);
@@ -227,16 +236,16 @@ TEST(DevicePlan, IsExplainedInWords) {
 }
 
 TEST(DevicePlan, ProtocolsAreListsOfNames) {
-  EXPECT_EQ(parse_protocols("").value(), 3);
-  EXPECT_EQ(parse_protocols("^LL, LL128").value(), 1);
-  EXPECT_EQ(parse_protocols("simple,ll").value(), 3);
-  EXPECT_FALSE(parse_protocols("simpel").ok());
-  const auto functions = parse_protocols("allreduce:simple");
+  EXPECT_EQ(parse_wires("").value(), 3);
+  EXPECT_EQ(parse_wires("^LL, LL128").value(), 1);
+  EXPECT_EQ(parse_wires("simple,ll").value(), 3);
+  EXPECT_FALSE(parse_wires("simpel").ok());
+  const auto functions = parse_wires("allreduce:simple");
   ASSERT_FALSE(functions.ok());
   EXPECT_NE(functions.error().text.find("one list counts for all functions"), std::string::npos);
-  EXPECT_EQ(parse_protocols("LL128").value(), 4);
-  EXPECT_FALSE(parse_protocols("^simple,ll").ok()) << "nothing promises LL128 unasked";
-  EXPECT_EQ(parse_protocols("^simple,ll", 7).value(), 4);
+  EXPECT_EQ(parse_wires("LL128").value(), 4);
+  EXPECT_FALSE(parse_wires("^simple,ll").ok()) << "nothing promises LL128 unasked";
+  EXPECT_EQ(parse_wires("^simple,ll", 7).value(), 4);
 }
 
 }  // namespace

@@ -8,11 +8,6 @@
 
 namespace rondo::test {
 
-bool reduces(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter;
-}
-
 namespace {
 
 ncclDataType_t nccl_type(DataType type) {

@@ -186,6 +186,4 @@ void run_grouped(DeviceRanks& ranks, const Case& c, bool in_place, std::size_t s
 // Each rank's message to the next one, all in one group; sent from `shift` bytes off alignment.
 void send_round_a_ring(DeviceRanks& ranks, std::size_t bytes, std::size_t shift);
 
-bool reduces(Collective collective);
-
 }  // namespace rondo::test

@@ -101,6 +101,33 @@ TEST_F(MulticastCalls, AreThoseThatAreAskedForAndWhoseBitsAreRight) {
   EXPECT_FALSE(uses_it(DataType::kFloat32, RedOp::kSum));
 }
 
+TEST_F(MulticastCalls, AreNotThoseWhoseAlgSelectionNamesOthers) {
+  if (!kIsCounted || !devices_can()) GTEST_SKIP() << "no multicast memory, or nobody counts";
+  DeviceRanks ranks(one_a_device(2));
+  const auto uses_it_by = [&](const char* selection) {
+    ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+    config.algSelection = selection;
+    std::vector<DeviceBuffer> x;
+    const std::uint64_t before = accesses();
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    for (int r = 0; r < ranks.size(); ++r) {
+      ranks.use_device_of(r);
+      x.emplace_back(400, 0);
+      EXPECT_EQ(ncclAllReduceConfig(x[r].data(), x[r].data(), 100, ncclFloat, ncclSum,
+                                    ranks.comms[r], ranks.streams[r], &config),
+                ncclSuccess)
+          << ncclGetLastError(nullptr);
+    }
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+    ranks.synchronize();
+    return accesses() > before;
+  };
+  EXPECT_TRUE(uses_it_by("nvls"));
+  EXPECT_TRUE(uses_it_by("^ring"));
+  EXPECT_FALSE(uses_it_by("ring"));
+  EXPECT_FALSE(uses_it_by("^nvls"));
+}
+
 TEST_F(MulticastCalls, GoOtherWaysWhereDevicesHaveNone) {
   if (!kIsCounted || devices_can()) GTEST_SKIP() << "they have (RONDO_SIMT=multicast=0)";
   EXPECT_FALSE(uses_it(DataType::kFloat32, RedOp::kSum));

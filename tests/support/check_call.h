@@ -15,11 +15,6 @@ inline constexpr Collective kAllCollectives[] = {
     Collective::kReduceScatter, Collective::kAllToAll,
 };
 
-inline bool reduces(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter;
-}
-
 // Makes the call with buffers `shift` bytes off alignment; in place by NCCL's rule. Returns what is
 // wrong, or nothing. kMapped: in memory that other processes of the host can reach.
 enum class Memory { kHeap, kMapped };

@@ -30,7 +30,7 @@ PlanFacts four_ranks() {
 TEST(AlgorithmFilter, AListWithoutAFunctionStandsForAllThatHaveNoneOfTheirOwn) {
   const AlgorithmFilter filter = parsed("Ring, tree; allreduce: ^ring");
   const auto all_but_ring =
-      static_cast<std::uint8_t>(AlgorithmFilter::kAll & ~bits({Algorithm::kRing}));
+      static_cast<std::uint8_t>(AlgorithmFilter::kUsual & ~bits({Algorithm::kRing}));
   EXPECT_EQ(filter.of(Collective::kAllReduce), all_but_ring);
   EXPECT_EQ(filter.of(Collective::kBroadcast), bits({Algorithm::kRing, Algorithm::kTree}));
   EXPECT_EQ(filter.of(Collective::kReduceScatter), bits({Algorithm::kRing, Algorithm::kTree}));
@@ -39,7 +39,7 @@ TEST(AlgorithmFilter, AListWithoutAFunctionStandsForAllThatHaveNoneOfTheirOwn) {
 TEST(AlgorithmFilter, AFunctionThatNoListSpeaksOfKeepsEveryAlgorithm) {
   const AlgorithmFilter filter = parsed("allreduce:tree");
   EXPECT_EQ(filter.of(Collective::kAllReduce), bits({Algorithm::kTree}));
-  EXPECT_EQ(filter.of(Collective::kAllGather), AlgorithmFilter::kAll);
+  EXPECT_EQ(filter.of(Collective::kAllGather), AlgorithmFilter::kUsual);
 }
 
 TEST(AlgorithmFilter, WhatHasOneAlgorithmAlwaysRuns) {
@@ -53,10 +53,32 @@ TEST(AlgorithmFilter, WhatHasOneAlgorithmAlwaysRuns) {
 }
 
 TEST(AlgorithmFilter, NamesThatOnlyNcclHasSelectAndExcludeNothing) {
-  EXPECT_EQ(parsed("^NVLS,NVLSTree").of(Collective::kAllReduce), AlgorithmFilter::kAll);
-  EXPECT_EQ(parsed("PAT").of(Collective::kAllReduce), AlgorithmFilter::kAll);
-  EXPECT_EQ(parsed("nvls,ring").of(Collective::kAllReduce), bits({Algorithm::kRing}));
-  EXPECT_EQ(parsed("").of(Collective::kReduce), AlgorithmFilter::kAll);
+  EXPECT_EQ(parsed("^NVLS,NVLSTree").of(Collective::kAllReduce), AlgorithmFilter::kUsual);
+  EXPECT_EQ(parsed("PAT").of(Collective::kAllReduce), AlgorithmFilter::kUsual);
+  EXPECT_EQ(parsed("pat,ring").of(Collective::kAllReduce), bits({Algorithm::kRing}));
+  EXPECT_EQ(parsed("").of(Collective::kReduce), AlgorithmFilter::kUsual);
+}
+
+TEST(AlgorithmFilter, NvlsRunsWhereItIsNamedAndServesFewCalls) {
+  const std::uint8_t nvls = bits({Algorithm::kNvls});
+  EXPECT_EQ(parsed("nvls").of(Collective::kAllReduce), AlgorithmFilter::kAll);
+  EXPECT_EQ(parsed("nvls,ring").of(Collective::kAllReduce), nvls | bits({Algorithm::kRing}));
+  EXPECT_EQ(parsed("allgather:nvls").of(Collective::kAllReduce), AlgorithmFilter::kUsual);
+  EXPECT_EQ(parsed("^ring").of(Collective::kAllReduce) & nvls, 0);
+  setenv("NCCL_NVLS_ENABLE", "1", 1);
+  EXPECT_EQ(algorithms_of_environment()->of(Collective::kAllReduce), AlgorithmFilter::kAll);
+  setenv("NCCL_NVLS_ENABLE", "0", 1);
+  setenv("NCCL_ALGO", "nvls", 1);
+  EXPECT_EQ(algorithms_of_environment()->of(Collective::kAllReduce), AlgorithmFilter::kUsual);
+  unsetenv("NCCL_NVLS_ENABLE");
+  unsetenv("NCCL_ALGO");
+}
+
+TEST(AlgorithmFilter, ACallLeavesNvlsToItsCommunicatorUnlessItSpeaksOfIt) {
+  EXPECT_EQ(*excluded_by("^ring", Collective::kAllReduce), bits({Algorithm::kRing}));
+  EXPECT_EQ(*excluded_by("nvls", Collective::kAllReduce), 0);
+  EXPECT_EQ(*excluded_by("ring", Collective::kAllReduce),
+            AlgorithmFilter::kAll & ~bits({Algorithm::kRing}));
 }
 
 TEST(AlgorithmFilter, AWrongNameIsNamedWithWhatThereIs) {
@@ -65,7 +87,7 @@ TEST(AlgorithmFilter, AWrongNameIsNamedWithWhatThereIs) {
   EXPECT_EQ(
       word.error().text,
       "NCCL_ALGO='ring,rign': 'rign' is not an algorithm; Rondo has oneshot, twoshot, direct, "
-      "ring, tree, recursive, hierarchical");
+      "ring, tree, recursive, hierarchical, nvls");
   const auto function = parse_algorithms("alltoall:ring", "algSelection");
   ASSERT_FALSE(function.ok());
   EXPECT_NE(function.error().text.find("'alltoall' is not a function"), std::string::npos);
@@ -78,7 +100,7 @@ TEST(AlgorithmFilter, ACallExcludesAlgorithmsForItselfAlone) {
   record.type = DataType::kFloat32;
   record.count = 1 << 20;
   const auto plan_without = [&](std::initializer_list<Algorithm> excluded) {
-    record.flags = static_cast<std::uint8_t>(bits(excluded) << CallRecord::kExcludedShift);
+    record.flags = bits(excluded);
     return make_plan(facts, record);
   };
   EXPECT_EQ(plan_without({})->algorithm, Algorithm::kTwoShot);

@@ -14,7 +14,7 @@ namespace rondo {
 
 // How GoogleTest prints a row.
 void PrintTo(const AlgorithmRow& row, std::ostream* out) {
-  *out << row.name << " " << name(row.collective);
+  *out << name(row.algorithm) << " " << name(row.collective);
 }
 
 }  // namespace rondo
@@ -63,7 +63,8 @@ void set_hosts(const AlgorithmRow& row, int shape, Case& c) {
 }
 
 std::string label(const AlgorithmRow& row) {
-  return std::string(row.name) + "_" + name(row.collective);
+  return std::string(name(row.algorithm)) + "_" + name(row.collective) +
+         (row.where == Where::kGpu ? "_on_gpus" : "");
 }
 
 class EveryAlgorithm : public testing::TestWithParam<AlgorithmRow> {
@@ -252,7 +253,7 @@ TEST(CheckerMixedCalls, OverConnectionsStayApart) {
       if (row.verbs != Verbs::kPrimitives) continue;
       Case c{.ranks = n, .count = draw(40), .per_round = 1 + draw(8)};
       set_mode(row, static_cast<int>(draw(kModes)), c);
-      c.root = static_cast<int>(draw(n));
+      if (row.roots == Roots::kAny) c.root = static_cast<int>(draw(n));
       ASSERT_TRUE(add_call(checker, row, c, c.root));
       calls += describe(row, c) + "\n";
     }

@@ -10,7 +10,7 @@ namespace rondo {
 namespace {
 
 ProtocolFilter parsed(std::string_view text) {
-  auto filter = parse_host_protocols(text, "NCCL_PROTO");
+  auto filter = parse_protocols(text, "NCCL_PROTO");
   EXPECT_TRUE(filter.ok()) << filter.error().text;
   return filter.ok() ? *filter : ProtocolFilter{};
 }
@@ -41,16 +41,16 @@ TEST(ProtocolFilter, TakesListsExclusionsAndFunctions) {
 
 TEST(ProtocolFilter, RefusesByName) {
   for (const char* text : {"simpel", "LL,nvls", "allreduce:fast", "everything:simple"}) {
-    const auto filter = parse_host_protocols(text, "NCCL_PROTO");
+    const auto filter = parse_protocols(text, "NCCL_PROTO");
     ASSERT_FALSE(filter.ok()) << text;
     EXPECT_EQ(filter.status(), Status::kInvalidUsage);
     EXPECT_NE(filter.error().text.find(fmt::format("NCCL_PROTO='{}'", text)), std::string::npos);
   }
-  const auto wrong = parse_host_protocols("LL,simpel", "NCCL_PROTO");
+  const auto wrong = parse_protocols("LL,simpel", "NCCL_PROTO");
   EXPECT_NE(wrong.error().text.find("'simpel' is not a protocol; Rondo has simple, ll, ll128"),
             std::string::npos)
       << wrong.error().text;
-  const auto none = parse_host_protocols("^simple,ll,ll128", "NCCL_PROTO");
+  const auto none = parse_protocols("^simple,ll,ll128", "NCCL_PROTO");
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().text.find("leaves no protocol"), std::string::npos);
 }

@@ -6,7 +6,7 @@
 // processes lay out alike without a word, and only the memory itself has to be shared. Cost: per
 // rank and channel at most 5 connections of slots * (slot_bytes + 16 KiB, and 32 KiB where LL128 is
 // allowed); 2 MiB a rank where all push lines into each other's memory (pushed_lines.h), and 2 MiB
-// where several processes share direct kernels (peer_launches.h).
+// where several processes share direct kernels (shared_launch.cc).
 //
 // Ranks of several hosts: a layout is one host's. A connection to another one has slots and words
 // on both sides, in pinned memory of the rank there ("mirrors"), which a relay keeps alike

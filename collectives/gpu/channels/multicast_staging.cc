@@ -1,34 +1,12 @@
 #include "collectives/gpu/channels/multicast_staging.h"
 
 #include <algorithm>
-#include <string>
 
-#include "base/env.h"
 #include "base/log.h"
-#include "collectives/planner/function_lists.h"
-#include "kernels/algorithms/table.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {
-
-// NCCL_ALGO's words, with NVLS as one of Rondo's.
-constexpr std::string_view kWords[] = {"oneshot", "twoshot",   "direct",       "ring",
-                                       "tree",    "recursive", "hierarchical", "nvls"};
-static_assert(std::size(kWords) == kAlgorithmCount + 1 &&
-              kWords[kAlgorithmCount - 1] == "hierarchical");
-constexpr std::string_view kForeign[] = {"collnetdirect", "collnetchain", "nvlstree", "pat"};
-constexpr std::uint8_t kNvls = 1 << kAlgorithmCount;
-constexpr Collective kServed[] = {Collective::kAllReduce, Collective::kAllGather,
-                                  Collective::kReduceScatter};
-
-bool names_nvls(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (std::size_t at = text.find("nvls"); at != std::string::npos; at = text.find("nvls", at + 4))
-    if (text.compare(at, 8, "nvlstree") != 0) return true;
-  return false;
-}
 
 bool can_multicast(const GpuApi& api, const std::vector<int>& devices) {
   if (api.multicast_unbind == nullptr || api.vmm_create == nullptr) return false;
@@ -39,19 +17,6 @@ bool can_multicast(const GpuApi& api, const std::vector<int>& devices) {
 }
 
 }  // namespace
-
-Result<std::uint8_t> wanted_multicast() {
-  const std::int64_t enabled = env::get_int("NCCL_NVLS_ENABLE");
-  const std::string algorithms = env::get_string("NCCL_ALGO");
-  if (enabled == 0 || (enabled != 1 && !names_nvls(algorithms))) return std::uint8_t{0};
-  constexpr Vocabulary kVocabulary{"algorithm", kWords, kForeign};
-  RONDO_TRY(const FunctionSets sets, parse_function_lists(algorithms, "NCCL_ALGO", kVocabulary));
-  std::uint8_t wanted = 0;
-  for (const Collective which : kServed)
-    if ((set_of(sets, which, 0) & kNvls) != 0)
-      wanted = static_cast<std::uint8_t>(wanted | 1u << static_cast<int>(which));
-  return wanted;
-}
 
 MulticastStaging::MulticastStaging(std::vector<int> devices)
     : api_(*gpu_api()), devices_(std::move(devices)), parts_(devices_.size()) {}

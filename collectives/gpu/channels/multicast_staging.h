@@ -16,11 +16,6 @@
 
 namespace rondo::gpu {
 
-// Collectives that shall use multicast memory where they can, as bits by Collective: those for
-// which NCCL_ALGO names NVLS, and with NCCL_NVLS_ENABLE=1 all that NCCL_ALGO allows it for; none
-// with NCCL_NVLS_ENABLE=0.
-Result<std::uint8_t> wanted_multicast();
-
 class MulticastStaging {
  public:
   // Different devices; places are their indexes. nullptr where a device or the driver cannot.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/gpu/launch/strategies.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
 
@@ -24,25 +25,25 @@ Result<int> resident_connected_ctas(const GpuApi& api, int device) {
   return multiprocessors * most;
 }
 
-Done launch_connected(const GpuApi& api, const DeviceConnections& connections,
-                      const DevicePlan& plan, const CallRecord& record, std::span<const Side> sides,
-                      std::span<const int> here, GpuStream stream) {
-  if (here.size() > cuda::kMostStations)
-    return fail(Status::kInternalError, "{} ranks of one device in one launch", here.size());
+Done launch_connected(const DeviceLaunch& call) {
+  const CallRecord& record = call.record;
+  const DeviceConnections& connections = call.connections;
+  if (call.here.size() > cuda::kMostStations)
+    return fail(Status::kInternalError, "{} ranks of one device in one launch", call.here.size());
   const bool copy = copies(record.collective);
   const std::uint64_t width = copy ? size_of(record.type) : 1;
   cuda::ConnectedArgs args{};
   args.call = record;
   args.count = record.count * width;
-  args.per_round = plan.per_round * width;
-  args.grain = plan.grain * static_cast<std::uint32_t>(width);
-  args.algorithm = plan.algorithm;
-  args.wire = plan.wire;
-  args.groups = static_cast<std::uint8_t>(plan.groups);
-  args.ranks = static_cast<std::int32_t>(sides.size());
-  args.channels = plan.channels;
-  for (const int rank : here) {
-    const Side& side = sides[static_cast<std::size_t>(rank)];
+  args.per_round = call.plan.per_round * width;
+  args.grain = call.plan.grain * static_cast<std::uint32_t>(width);
+  args.algorithm = call.plan.algorithm;
+  args.wire = call.plan.wire;
+  args.groups = static_cast<std::uint8_t>(call.plan.groups);
+  args.ranks = static_cast<std::int32_t>(call.sides.size());
+  args.channels = call.plan.channels;
+  for (const int rank : call.here) {
+    const Side& side = call.sides[static_cast<std::size_t>(rank)];
     // A rank that keeps nothing (reduce) or brings nothing (broadcast) is never asked for it.
     args.station[args.stations++] = {side.send,
                                      side.receive,
@@ -56,15 +57,15 @@ Done launch_connected(const GpuApi& api, const DeviceConnections& connections,
   GpuLaunch launch;
   launch.kernel =
       copy ? cuda::kConnectedCopyKernel : cuda::connected_kernel(record.type, record.op);
-  launch.grid = static_cast<unsigned>(plan.channels * args.stations);
-  launch.block = plan.threads;
+  launch.grid = static_cast<unsigned>(call.plan.channels * args.stations);
+  launch.block = call.plan.threads;
   launch.shared_bytes = cuda::kConnectedShared;
-  if (plan.bulk) launch.kernel = cuda::kConnectedBulkKernel;
-  if (plan.bulk) launch.shared_bytes += cuda::kBulkShared;
+  if (call.plan.bulk) launch.kernel = cuda::kConnectedBulkKernel;
+  if (call.plan.bulk) launch.shared_bytes += cuda::kBulkShared;
   launch.arguments = &args;
   launch.argument_bytes = sizeof(args);
   launch.cooperative = true;
-  return check(api.launch(launch, stream), "a cooperative kernel launch");
+  return check(call.api.launch(launch, call.stream), "a cooperative kernel launch");
 }
 
 }  // namespace rondo::gpu

@@ -57,6 +57,10 @@ class HostedRank {
   // Before the first call, on all ranks alike: what runs large calls from then on.
   void add_kernels(std::unique_ptr<SpanningKernels> kernels) { kernels_ = std::move(kernels); }
 
+  bool runs_as_kernel(const CallRecord& record) const {
+    return kernels_ && kernels_->plan(record).has_value();
+  }
+
   // Enqueues the calls of one group; the rank's device must be current.
   Done post(std::span<const DeviceCall> calls);
   // The same of puts, signals and waits for signals (hosted_one_sided.cc).

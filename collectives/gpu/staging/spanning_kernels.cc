@@ -5,8 +5,8 @@
 #include "base/atomics.h"
 #include "base/bytes.h"
 #include "base/log.h"
-#include "collectives/gpu/launch/connected_launches.h"
 #include "collectives/gpu/launch/kernel_loading.h"
+#include "collectives/gpu/launch/strategies.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"
 #include "transport/cuda/device.h"
@@ -111,7 +111,9 @@ Done SpanningKernels::launch(const DevicePlan& plan, const DeviceCall& call) {
   sides[static_cast<std::size_t>(terms_.rank)] = call.side;
   const int here[] = {terms_.rank};
   if (sleeps_.load(std::memory_order_seq_cst)) wake();  // first: launches may be blocking
-  return launch_connected(api_, *connections_, plan, call.record, sides, here, call.stream);
+  DeviceLaunch launch{api_, *connections_, plan, call.record, sides, here};
+  launch.stream = call.stream;
+  return launch_connected(launch);
 }
 
 bool SpanningKernels::gave_up() const {

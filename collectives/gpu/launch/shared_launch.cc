@@ -1,0 +1,52 @@
+// Shared: devices of several processes share the work of the direct kernels on staging that all of
+// them reach, for calls whose buffers fit there. Inputs are copied in, outputs out: three launches,
+// of the second of which hosts of other processes hear.
+#include <algorithm>
+#include <vector>
+
+#include "collectives/gpu/launch/call_steps.h"
+#include "collectives/gpu/launch/strategies.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+
+Done launch_shared(const DeviceLaunch& call) {
+  const CallRecord& record = call.record;
+  const DeviceConnections& connections = call.connections;
+  const int rank = call.rank();
+  const ConnectionLayout& layout = connections.layout();
+  const int n = layout.ranks();
+  // As many CTAs as hosts hear of, on every device.
+  const int ctas = std::min(layout.shape().channels, cuda::kMeetingCtas);
+  const CallSteps steps(record, n, {ConnectionLayout::kSharedStaging});
+  const std::uint64_t bytes = record.count * size_of(record.type);
+  DirectLaunches copies(call.api, ctas, call.stream);
+  if (steps.sends(rank)) {
+    RONDO_CHECK_OK(copies.copy(call.side().send, connections.shared_input(rank),
+                               static_cast<std::uint64_t>(steps.segments_sent()) * bytes));
+    RONDO_CHECK_OK(copies.flush());
+  }
+  cuda::Meeting meeting{};
+  meeting.devices = n;
+  meeting.place = rank;
+  meeting.meetings = connections.meetings(rank);
+  meeting.control = connections.control(rank);
+  meeting.launches = connections.launches(rank);
+  meeting.call = record;
+  std::vector<Side> sides;
+  for (int r = 0; r < n; ++r) {
+    meeting.told[r] = connections.told(r);
+    meeting.rank[r] = r;
+    sides.push_back({connections.shared_input(r), connections.shared_output(r)});
+  }
+  DirectLaunches launches(call.api, ctas, call.stream);
+  launches.meet(meeting);
+  RONDO_CHECK_OK(launches.collective(record, sides));
+  RONDO_CHECK_OK(launches.flush());
+  if (!steps.receives(rank, {-1, 0, record.count})) return done();
+  RONDO_CHECK_OK(copies.copy(connections.shared_output(rank), call.side().receive,
+                             static_cast<std::uint64_t>(steps.segments_received()) * bytes));
+  return copies.flush();
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,54 @@
+// The ways in which GPUs launch a collective: a file of this folder and a row of strategies.cc
+// each, beside the planner's row (collectives/planner/device_plan.cc).
+//
+// Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. Direct
+// launches of one device are direct_launches.h, composed calls composed_calls.cc. Launches here are
+// cooperative: their CTAs wait for each other and for those of other devices. Cost: one launch a
+// device, three where staging is shared.
+#pragma once
+
+#include <span>
+
+#include "base/gpu.h"
+#include "base/result.h"
+#include "collectives/gpu/channels/device_connections.h"
+#include "collectives/gpu/channels/multicast_staging.h"
+#include "collectives/gpu/device_meetings.h"
+#include "collectives/gpu/launch/direct_launches.h"
+#include "collectives/planner/device_plan.h"
+
+namespace rondo::gpu {
+
+// The part of the current device in a call.
+struct DeviceLaunch {
+  const GpuApi& api;
+  const DeviceConnections& connections;
+  const DevicePlan& plan;
+  const CallRecord& record;
+  std::span<const Side> sides;  // by rank of the communicator
+  std::span<const int> here;    // the ranks that live on the device
+  GpuStream stream = nullptr;
+  bool told = false;  // hosts of other processes want to know of it
+
+  // Of devices of this process that meet; else nothing.
+  const DeviceMeetings* meetings = nullptr;
+  const MulticastStaging* multicast = nullptr;
+  int place = 0;                     // of the device among them
+  std::span<const int> firsts = {};  // the first rank of every device, by place
+  int most_ctas = 1;                 // the same on every device
+
+  int rank() const { return here.front(); }
+  const Side& side() const { return sides[static_cast<std::size_t>(rank())]; }
+  cuda::Meeting meeting() const;
+};
+
+Done launch_strategy(const DeviceLaunch& call);
+
+// A way each. All but connected and met: every device has one rank.
+Done launch_connected(const DeviceLaunch& call);
+Done launch_met(const DeviceLaunch& call);
+Done launch_shared(const DeviceLaunch& call);
+Done launch_pushed(const DeviceLaunch& call);
+Done launch_multicast(const DeviceLaunch& call);
+
+}  // namespace rondo::gpu

@@ -1,0 +1,49 @@
+// run_text: the text of a row of the algorithm table, on whatever executor.
+//
+// An executor brings a struct: `static constexpr bool runs(const AlgorithmRow&)` says which texts
+// it is compiled with, its members are what those take (rows.h): rounds, root; memory; links, ring;
+// host, cross, map, longest. Cost: comparisons with the rows that it runs, inlined; no call is
+// indirect, on GPUs either.
+#pragma once
+
+#include "kernels/algorithms/direct_all_gather.h"
+#include "kernels/algorithms/direct_all_to_all.h"
+#include "kernels/algorithms/direct_barrier.h"
+#include "kernels/algorithms/direct_broadcast.h"
+#include "kernels/algorithms/direct_gather.h"
+#include "kernels/algorithms/direct_reduce.h"
+#include "kernels/algorithms/direct_reduce_scatter.h"
+#include "kernels/algorithms/direct_scatter.h"
+#include "kernels/algorithms/hierarchical.h"
+#include "kernels/algorithms/hierarchical_reduce_scatter.h"
+#include "kernels/algorithms/hierarchical_rooted.h"
+#include "kernels/algorithms/hung_tree.h"
+#include "kernels/algorithms/one_shot.h"
+#include "kernels/algorithms/recursive.h"
+#include "kernels/algorithms/ring.h"
+#include "kernels/algorithms/table.h"
+#include "kernels/algorithms/tree.h"
+#include "kernels/algorithms/two_shot.h"
+
+namespace rondo {
+
+// False where this executor has no such text.
+template <class Executor>
+RONDO_FN bool run_text(Executor& x, Algorithm algorithm, Collective collective) {
+#define RONDO_RUN_ROW(text, algorithm_, collective_, order_, verbs_, ...)              \
+  if constexpr (Executor::runs(AlgorithmRow{{__VA_ARGS__},                             \
+                                            Algorithm::algorithm_,                     \
+                                            Collective::collective_,                   \
+                                            Order::order_,                             \
+                                            Verbs::verbs_})) {                         \
+    if (algorithm == Algorithm::algorithm_ && collective == Collective::collective_) { \
+      text;                                                                            \
+      return true;                                                                     \
+    }                                                                                  \
+  }
+  RONDO_ALGORITHM_ROWS(RONDO_RUN_ROW)
+#undef RONDO_RUN_ROW
+  return false;
+}
+
+}  // namespace rondo

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "api/rondo.h"
-#include "tests/abi/thread_ranks.h"
+#include "tests/support/nccl_rank.h"
 
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "api/rondo.h"
@@ -19,7 +20,8 @@ Done as_done(ncclResult_t result) {
 
 // A rank's process, with the communicator that the C interface made.
 struct ApiRank {
-  explicit ApiRank(NcclRank& of) : seat(of), comm(of.comm) {}
+  // Its body ends it, or leaves that to the end of the process.
+  explicit ApiRank(NcclRank& of) : seat(of), comm(std::exchange(of.comm, nullptr)) {}
   static std::string last_error() { return ncclGetLastError(nullptr); }
 
   ncclResult_t sum(ncclComm_t on, std::size_t count = 1000) {

@@ -2,10 +2,8 @@
 // told so, in the words of the call that they made.
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "api/rondo.h"

@@ -181,10 +181,7 @@ TEST(Abort, FromSeveralThreadsAtOnce) {
     auto call = std::async(std::launch::async, [&] {
       return call_once(*comms[0], {"", Work::kCollective, 5});
     });
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 3; ++t)
-      threads.emplace_back([&, t] { t == 1 ? comms[0]->revoke() : comms[0]->abort(); });
-    for (std::thread& thread : threads) thread.join();
+    on_threads(3, [&](int t) { t == 1 ? comms[0]->revoke() : comms[0]->abort(); });
     ASSERT_EQ(call.wait_for(20s), std::future_status::ready);
     EXPECT_EQ(call.get().status(), Status::kInvalidUsage);
   }

@@ -3,9 +3,6 @@
 #include <dirent.h>
 #include <sys/mman.h>
 
-#include <atomic>
-#include <thread>
-
 #include "tests/golden/golden.h"
 #include "tests/simt/device/table.h"
 #include "tests/support/nccl_rank.h"

@@ -2,8 +2,6 @@
 // and processes of several hosts.
 #include <signal.h>
 
-#include <thread>
-
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {

@@ -173,9 +173,7 @@ TEST_P(SpanFaults, LeaveTheGpusUsable) {
     run_case(seat, {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 5000, 5},
              {});
   };
-  RankProcesses processes(job(), body);
-  processes.wait_exits(60);
-  processes.check_expectations();
+  run_job(job(), 60, body);
 }
 
 }  // namespace

@@ -23,11 +23,11 @@
 
 namespace rondo::test {
 
-// Where the ranks of a job are, and how they begin and end.
+// Where the ranks of a job are, and how they begin and end; a layout or options alone are a job.
 struct Job : Layout {
   Job() = default;
-  Job(Layout layout) : Layout(std::move(layout)) {}       // NOLINT: as data
-  Job(CommOptions options) : comm(std::move(options)) {}  // NOLINT: as data
+  Job(Layout layout) : Layout(std::move(layout)) {}
+  Job(CommOptions options) : comm(std::move(options)) {}
 
   CommOptions comm;            // of EngineRank
   bool create = true;          // make the communicators before the bodies run

@@ -2,10 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "api/rondo.h"
+#include "tests/support/threads.h"
 
 namespace {
 
@@ -54,15 +53,11 @@ TEST(CallCounts, CountTheShortWayTheLongWayGroupsAndRefusedCalls) {
 
 TEST(CallCounts, AddUpOverThreadsThatHaveEnded) {
   const auto before = calls_of("ncclGetVersion");
-  for (int round = 0; round < 3; ++round) {
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 4; ++t)
-      threads.emplace_back([] {
-        int version = 0;
-        for (int i = 0; i < 1000; ++i) ncclGetVersion(&version);
-      });
-    for (std::thread& thread : threads) thread.join();
-  }
+  for (int round = 0; round < 3; ++round)
+    rondo::test::on_threads(4, [](int) {
+      int version = 0;
+      for (int i = 0; i < 1000; ++i) ncclGetVersion(&version);
+    });
   EXPECT_EQ(calls_of("ncclGetVersion"), before + 12000);
 }
 

@@ -2,13 +2,12 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include <cstdlib>
 #include <functional>
 #include <string>
-#include <thread>
-#include <vector>
+#include <utility>
 
 #include "api/rondo.h"
+#include "tests/support/nccl_rank.h"
 
 namespace {
 
@@ -34,19 +33,8 @@ class LastPage {
 
 void with_checked_ranks(const char* variable, const char* value,
                         const std::function<void(ncclComm_t, int)>& body) {
-  setenv(variable, value, 1);
-  ncclUniqueId id;
-  OK(ncclGetUniqueId(&id));
-  std::vector<std::thread> threads;
-  for (int rank : {0, 1})
-    threads.emplace_back([&, rank] {
-      ncclComm_t comm = nullptr;
-      OK(ncclCommInitRank(&comm, 2, id, rank));
-      body(comm, rank);
-      OK(ncclCommDestroy(comm));
-    });
-  for (std::thread& thread : threads) thread.join();
-  unsetenv(variable);
+  const rondo::test::WithEnvironment checked(variable, value);
+  rondo::test::with_ranks(2, body);
 }
 
 void expect_refused(ncclResult_t result, const std::string& text) {

@@ -3,14 +3,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "api/rondo.h"
-#include "tests/abi/thread_ranks.h"
+#include "tests/support/nccl_rank.h"
 
 namespace {
 

@@ -8,18 +8,15 @@
 #include <vector>
 
 #include "api/rondo.h"
+#include "tests/support/threads.h"
 
 namespace {
+
+using rondo::test::on_threads;
 
 #define OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
 
 using Comms = std::vector<ncclComm_t>;
-
-void on_threads(int threads, const std::function<void(int)>& body) {
-  std::vector<std::thread> all;
-  for (int t = 0; t < threads; ++t) all.emplace_back([&body, t] { body(t); });
-  for (std::thread& thread : all) thread.join();
-}
 
 Comms world_of(int ranks) {
   Comms comms(static_cast<std::size_t>(ranks), nullptr);

@@ -2,9 +2,8 @@
 // they are found as the calls are made, as communicators are made, or as the calls run.
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "api/rondo.h"
+#include "tests/support/threads.h"
 
 namespace {
 
@@ -59,15 +58,12 @@ class GroupOfFaulted : public testing::Test {
     OK(ncclCommInitAll(left_, 2, nullptr));
     OK(ncclCommInitAll(mismatched_, 2, nullptr));
     OK(ncclCommAbort(left_[1]));
-    std::thread ranks[2];
-    for (const int r : {0, 1})
-      ranks[r] = std::thread([this, r] {
-        int in[2] = {}, out[2] = {};
-        const std::size_t count = r == 0 ? 1 : 2;
-        EXPECT_EQ(ncclAllReduce(in, out, count, ncclInt, ncclSum, mismatched_[r], nullptr),
-                  ncclInvalidUsage);
-      });
-    for (std::thread& rank : ranks) rank.join();
+    rondo::test::on_threads(2, [this](int r) {
+      int in[2] = {}, out[2] = {};
+      const std::size_t count = r == 0 ? 1 : 2;
+      EXPECT_EQ(ncclAllReduce(in, out, count, ncclInt, ncclSum, mismatched_[r], nullptr),
+                ncclInvalidUsage);
+    });
   }
   void TearDown() override {
     for (ncclComm_t comm : {left_[0], mismatched_[0], mismatched_[1]}) OK(ncclCommAbort(comm));

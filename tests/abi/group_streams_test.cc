@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "api/rondo.h"
-#include "tests/abi/thread_ranks.h"
+#include "tests/support/nccl_rank.h"
 
 namespace {
 

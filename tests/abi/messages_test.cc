@@ -6,11 +6,10 @@
 #include <functional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "api/rondo.h"
-#include "tests/abi/thread_ranks.h"
+#include "tests/support/nccl_rank.h"
 
 namespace {
 

@@ -1,42 +1,35 @@
 // Windows, puts and signals through the C API, ranks as threads of this process.
 #include <gtest/gtest.h>
 
-#include <thread>
-#include <vector>
+#include <string>
 
 #include "api/rondo.h"
+#include "tests/support/nccl_rank.h"
 
 namespace {
 
 #define OK(call) EXPECT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
 
 struct Rank {
-  Rank(int rank, ncclUniqueId id) : rank(rank) {
-    OK(ncclCommInitRank(&comm, 2, id, rank));
+  Rank(ncclComm_t comm, int rank) : rank(rank), comm(comm) {
     OK(ncclMemAlloc(reinterpret_cast<void**>(&memory), sizeof(int) * 16));
     OK(ncclCommWindowRegister(comm, memory, sizeof(int) * 16, &window, NCCL_WIN_DEFAULT));
   }
   ~Rank() {
     OK(ncclCommWindowDeregister(comm, window));
-    OK(ncclCommDestroy(comm));
     OK(ncclMemFree(memory));
   }
   int rank;
-  ncclComm_t comm = nullptr;
+  ncclComm_t comm;
   ncclWindow_t window = nullptr;
   int* memory = nullptr;
 };
 
 void with_two_ranks(void (*body)(Rank&)) {
-  ncclUniqueId id;
-  OK(ncclGetUniqueId(&id));
-  std::vector<std::thread> threads;
-  for (int r : {0, 1})
-    threads.emplace_back([&, r] {
-      Rank rank(r, id);
-      body(rank);
-    });
-  for (std::thread& thread : threads) thread.join();
+  rondo::test::with_ranks(2, [body](ncclComm_t comm, int rank) {
+    Rank me(comm, rank);
+    body(me);
+  });
 }
 
 TEST(OneSided, PutsArriveWithTheirSignalAlsoOnStreamsAndInGroups) {

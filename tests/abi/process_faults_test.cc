@@ -3,12 +3,12 @@
 #include <signal.h>
 
 #include <atomic>
-#include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "api/rondo.h"
-#include "tests/support/processes.h"
+#include "tests/support/nccl_rank.h"
 
 namespace rondo::test {
 namespace {
@@ -18,21 +18,10 @@ Done as_done(ncclResult_t result) {
   return fail(static_cast<Status>(result), "{}", ncclGetLastError(nullptr));
 }
 
-RankProcesses::Options with(std::vector<std::pair<std::string, std::string>> environment = {}) {
-  RankProcesses::Options options;
-  options.create = false;
-  options.environment = std::move(environment);
-  return options;
-}
-
 // A rank's process, with the communicator that the C interface made.
 struct ApiRank {
-  explicit ApiRank(RankSeat& of) : seat(of) {
-    ncclUniqueId id;
-    static_assert(sizeof id == sizeof seat.board.id);
-    std::memcpy(&id, &seat.board.id, sizeof id);
-    seat.expect(ncclCommInitRank(&comm, seat.size, id, seat.rank) == ncclSuccess, last_error());
-  }
+  // Its body ends it, or leaves that to the end of the process.
+  explicit ApiRank(NcclRank& of) : seat(of), comm(std::exchange(of.comm, nullptr)) {}
   static std::string last_error() { return ncclGetLastError(nullptr); }
 
   ncclResult_t sum(ncclComm_t on, std::size_t count = 1000) {
@@ -57,8 +46,8 @@ struct ApiRank {
     return child;
   }
 
-  RankSeat& seat;
-  ncclComm_t comm = nullptr;
+  NcclRank& seat;
+  ncclComm_t comm;
   std::vector<int> in, out;
 };
 
@@ -68,7 +57,7 @@ void expect_named(const RankProcesses& ranks, int rank, Status status, const std
 }
 
 TEST(ProcessShrink, LeavesOutARankThatIsWell) {
-  RankProcesses ranks(4, with(), [](RankSeat& seat) {
+  RankProcesses ranks(4, {}, [](NcclRank& seat) {
     ApiRank me(seat);
     me.expect_works(me.comm, 4);
     if (seat.rank != 1) {
@@ -87,7 +76,7 @@ TEST(ProcessShrink, LeavesOutARankThatIsWell) {
 }
 
 TEST(ProcessShrink, SurvivesADeath) {
-  RankProcesses ranks(4, with(), [](RankSeat& seat) {
+  RankProcesses ranks(4, {}, [](NcclRank& seat) {
     ApiRank me(seat);
     me.expect_works(me.comm, 4);
     if (seat.rank == 2) raise(SIGKILL);
@@ -109,7 +98,7 @@ TEST(ProcessShrink, SurvivesADeath) {
 
 // A call hangs on a stream; NCCL_SHRINK_ABORT ends it.
 TEST(ProcessShrink, EndsCallsThatHang) {
-  RankProcesses ranks(3, with(), [](RankSeat& seat) {
+  RankProcesses ranks(3, {}, [](NcclRank& seat) {
     ApiRank me(seat);
     me.expect_works(me.comm, 3);
     if (seat.rank == 2) {
@@ -136,7 +125,7 @@ TEST(ProcessShrink, EndsCallsThatHang) {
 }
 
 TEST(ProcessFaults, DifferentCallsAreQuotedToBothSides) {
-  RankProcesses ranks(3, with(), [](RankSeat& seat) {
+  RankProcesses ranks(3, {}, [](NcclRank& seat) {
     ApiRank me(seat);
     seat.report(as_done(me.sum(me.comm, seat.rank == 1 ? 500 : 600)));
   });
@@ -148,7 +137,7 @@ TEST(ProcessFaults, DifferentCallsAreQuotedToBothSides) {
 }
 
 TEST(ProcessFaults, AStoppedRankIsNamedWhenTheTimeIsOver) {
-  RankProcesses ranks(3, with({{"RONDO_TIMEOUT", "0.5"}}), [](RankSeat& seat) {
+  RankProcesses ranks(3, Layout{{}, {}, {{"RONDO_TIMEOUT", "0.5"}}}, [](NcclRank& seat) {
     ApiRank me(seat);
     if (seat.rank == 1) {
       raise(SIGSTOP);
@@ -165,7 +154,7 @@ TEST(ProcessFaults, AStoppedRankIsNamedWhenTheTimeIsOver) {
 
 // Rank 0 ends its communicator from another thread while it is blocked; rank 2 never calls.
 void expect_ended_by(bool revoke, const std::string& what) {
-  RankProcesses ranks(3, with(), [&](RankSeat& seat) {
+  RankProcesses ranks(3, {}, [&](NcclRank& seat) {
     ApiRank me(seat);
     me.expect_works(me.comm, 3);
     if (seat.rank == 2) {
@@ -203,9 +192,9 @@ TEST(ProcessFaults, ARevokedCallEndsAndTheCommunicatorCanShrink) {
 TEST(ProcessFaults, AnAbortedCallEndsAndPeersAreTold) { expect_ended_by(false, "aborted"); }
 
 TEST(ProcessFaults, ExitWithoutDestroyHarmsNobody) {
-  RankProcesses::Options options = with();
+  Job options;
   options.leave_by_exit = true;
-  RankProcesses ranks(3, options, [](RankSeat& seat) {
+  RankProcesses ranks(3, options, [](NcclRank& seat) {
     ApiRank me(seat);
     me.expect_works(me.comm, 3);
     if (seat.rank != 1) return;

@@ -2,14 +2,12 @@
 // told so, in the words of the call that they made.
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "api/rondo.h"
-#include "tests/abi/thread_ranks.h"
+#include "tests/support/nccl_rank.h"
 #include "tests/support/seed.h"
 
 namespace {

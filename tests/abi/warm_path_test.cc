@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <thread>
 #include <vector>
 
 #include "api/rondo.h"
 #include "tests/support/allocations.h"
+#include "tests/support/nccl_rank.h"
 
 namespace rondo::test {
 namespace {
@@ -16,20 +16,12 @@ namespace {
 // Two ranks as threads make the calls, at first without being watched.
 void expect_no_allocation(const std::function<void(ncclComm_t, int rank)>& calls) {
   if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
-  ncclUniqueId id;
-  OK(ncclGetUniqueId(&id));
-  std::vector<std::thread> threads;
-  for (int rank : {0, 1})
-    threads.emplace_back([&, rank] {
-      ncclComm_t comm = nullptr;
-      OK(ncclCommInitRank(&comm, 2, id, rank));
-      for (int i = 0; i < 20; ++i) calls(comm, rank);
-      const AllocationCount allocations;
-      for (int i = 0; i < 100; ++i) calls(comm, rank);
-      EXPECT_EQ(allocations.so_far(), 0U) << "in 100 rounds of rank " << rank;
-      OK(ncclCommDestroy(comm));
-    });
-  for (std::thread& thread : threads) thread.join();
+  with_ranks(2, [&](ncclComm_t comm, int rank) {
+    for (int i = 0; i < 20; ++i) calls(comm, rank);
+    const AllocationCount allocations;
+    for (int i = 0; i < 100; ++i) calls(comm, rank);
+    EXPECT_EQ(allocations.so_far(), 0U) << "in 100 rounds of rank " << rank;
+  });
 }
 
 TEST(ApiWarmPath, GroupsOfCollectivesAllocateNothing) {

@@ -10,8 +10,8 @@
 #include <fstream>
 
 #include "tests/support/check_call.h"
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 #include "transport/shm/arena.h"
 
@@ -44,7 +44,7 @@ bool limit(int resource, rlim_t most) {
   return setrlimit(static_cast<__rlimit_resource>(resource), &limits) == 0;
 }
 
-std::shared_ptr<Communicator> join(RankSeat& seat) {
+std::shared_ptr<Communicator> join(EngineRank& seat) {
   CreateRequest request;
   request.rank = seat.rank;
   request.size = seat.size;
@@ -63,9 +63,9 @@ class LimitedAddressSpace : public testing::TestWithParam<Limited> {};
 
 TEST_P(LimitedAddressSpace, HoldsAllRanksAndTheirBuffersAreUsedInPlace) {
   if (kShadowed) GTEST_SKIP() << "a sanitizer needs more address space than that";
-  RankProcesses::Options options;
+  Job options;
   options.create = false;
-  RankProcesses ranks(GetParam().ranks, options, [](RankSeat& seat) {
+  RankProcesses ranks(GetParam().ranks, options, [](EngineRank& seat) {
     seat.expect(limit(RLIMIT_AS, rlim_t{1} * GetParam().gigabytes << 30), "setrlimit");
     seat.comm = join(seat);
     if (!seat.comm) return;
@@ -113,9 +113,9 @@ TEST(ArenaExtents, AreReusedAndGrowWithWhatIsAllocated) {
 
 TEST(ArenaExtents, SayWhyTheyDoNotGrow) {
   if (kShadowed) GTEST_SKIP() << "a sanitizer needs more address space than that";
-  RankProcesses::Options options;
+  Job options;
   options.create = false;
-  RankProcesses ranks(1, options, [](RankSeat& seat) {
+  RankProcesses ranks(1, options, [](EngineRank& seat) {
     auto arena = shm::Arena::of_process();
     seat.expect(arena.ok(), "an arena");
     seat.expect(limit(RLIMIT_AS, rlim_t{1} << 30), "setrlimit");
@@ -146,10 +146,10 @@ TEST(MemoryLimit, OfAControlGroupIsAnErrorOfTheAllocation) {
     if (made) rmdir(folder.c_str());
     GTEST_SKIP() << "no control group with a memory limit can be made here";
   }
-  RankProcesses::Options options;
+  Job options;
   options.create = false;
   {
-    RankProcesses ranks(1, options, [&](RankSeat& seat) {
+    RankProcesses ranks(1, options, [&](EngineRank& seat) {
       seat.expect(write("cgroup.procs", std::to_string(getpid())), "to join the group");
       auto arena = shm::Arena::of_process();
       auto much = (*arena)->allocate(std::size_t{256} << 20);
@@ -172,9 +172,9 @@ TEST(Children, CostNoDescriptorsOnceThereAreMany) {
   };
   const int children = from_environment("RONDO_TEST_CHILDREN", 120);
   const int files = from_environment("RONDO_TEST_FILES", 128);
-  RankProcesses::Options options;
+  Job options;
   options.create = false;
-  RankProcesses ranks(2, options, [&](RankSeat& seat) {
+  RankProcesses ranks(2, options, [&](EngineRank& seat) {
     seat.expect(limit(RLIMIT_NOFILE, static_cast<rlim_t>(files)), "setrlimit");
     seat.comm = join(seat);
     if (!seat.comm) return;

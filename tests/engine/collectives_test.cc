@@ -6,7 +6,8 @@
 
 #include "kernels/reduce.h"
 #include "tests/support/check_call.h"
-#include "tests/support/ranks.h"
+#include "tests/support/engine_rank.h"
+#include "tests/support/seed.h"
 
 namespace rondo::test {
 namespace {
@@ -43,11 +44,8 @@ TEST_P(CollectivesTest, EqualTheReferenceForEveryTypeAndOperation) {
 TEST_P(CollectivesTest, EqualTheReferenceForEverySizeClass) {
   const int n = GetParam();
   const Communicators comms = make_communicators(n);
-  std::random_device entropy;
-  const char* fixed = std::getenv("RONDO_TEST_SEED");
-  const unsigned seed = fixed != nullptr ? static_cast<unsigned>(std::atoi(fixed)) : entropy();
-  SCOPED_TRACE(fmt::format("reproduce with RONDO_TEST_SEED={}", seed));
-  std::mt19937 random(seed);
+  const TestSeed seed;
+  std::mt19937 random(seed.value);
   // Around the borders of lines, staging windows and rounds, and some in between.
   const std::size_t sizes[] = {1, 7, 8, 9, 100, 1023, 4097, 16385, 70001, 262145, 600011};
   for (Collective collective : kAllCollectives) {

@@ -1,8 +1,8 @@
 // Counters that grow with every call, over the end of 32 bits.
 #include <gtest/gtest.h>
 
+#include "tests/support/engine_rank.h"
 #include "tests/support/mailbox_seam.h"
-#include "tests/support/ranks.h"
 #include "transport/tcp/message_header.h"
 
 namespace rondo::test {

@@ -6,8 +6,8 @@
 #include <future>
 #include <random>
 
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 #include "tests/support/seed.h"
 
@@ -53,14 +53,13 @@ Done call_once(Communicator& comm, const Setting& setting) {
 // Rank 2 stays away, so that ranks 0 and 1 wait; rank 0 is aborted while it spins, yields or
 // sleeps.
 TEST_P(AbortedCall, ReturnsAndPeersAreToldAtOnce) {
-  const auto seed = static_cast<unsigned>(test_seed());
-  std::mt19937 random(seed);
+  const TestSeed seed;
+  std::mt19937 random(seed.value);
   const Setting setting = GetParam();
   for (bool revoked : {false, true}) {
     for (int longest_us : {50, 1000, 5000, 150'000}) {
       const int delay = static_cast<int>(random() % longest_us);
-      SCOPED_TRACE(fmt::format("{} after {} us, reproduce with RONDO_TEST_SEED={}",
-                               revoked ? "revoked" : "aborted", delay, seed));
+      SCOPED_TRACE(fmt::format("{} after {} us", revoked ? "revoked" : "aborted", delay));
       if (*setting.algorithm != '\0') setenv("NCCL_ALGO", setting.algorithm, 1);
       const Communicators comms = make_communicators(3, short_timeouts(30));
       unsetenv("NCCL_ALGO");
@@ -110,10 +109,9 @@ INSTANTIATE_TEST_SUITE_P(Calls, AbortedCall,
 
 // In the middle of a stream of calls that do complete: whatever the moment, both sides stop.
 TEST(Abort, StopsAStreamOfCalls) {
-  const auto seed = static_cast<unsigned>(test_seed());
-  std::mt19937 random(seed);
+  const TestSeed seed;
+  std::mt19937 random(seed.value);
   for (int turn = 0; turn < 12; ++turn) {
-    SCOPED_TRACE(fmt::format("reproduce with RONDO_TEST_SEED={}", seed));
     const std::size_t count = std::size_t{1} << (random() % 18);
     const Communicators comms = make_communicators(3, short_timeouts(30));
     std::future<Done> ends[3];
@@ -183,10 +181,7 @@ TEST(Abort, FromSeveralThreadsAtOnce) {
     auto call = std::async(std::launch::async, [&] {
       return call_once(*comms[0], {"", Work::kCollective, 5});
     });
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 3; ++t)
-      threads.emplace_back([&, t] { t == 1 ? comms[0]->revoke() : comms[0]->abort(); });
-    for (std::thread& thread : threads) thread.join();
+    on_threads(3, [&](int t) { t == 1 ? comms[0]->revoke() : comms[0]->abort(); });
     ASSERT_EQ(call.wait_for(20s), std::future_status::ready);
     EXPECT_EQ(call.get().status(), Status::kInvalidUsage);
   }
@@ -194,7 +189,7 @@ TEST(Abort, FromSeveralThreadsAtOnce) {
 
 // The end of a faulted communicator asks nothing of its peers, dead or alive.
 TEST(Destroy, AfterAFaultWaitsForNobody) {
-  RankProcesses ranks(3, short_timeouts(30), [](RankSeat& seat) {
+  RankProcesses ranks(3, short_timeouts(30), [](EngineRank& seat) {
     if (seat.rank == 2) {
       nap(20);
       return;

@@ -7,8 +7,8 @@
 
 #include <random>
 
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 #include "tests/support/seed.h"
 
@@ -35,7 +35,7 @@ int shared_memory_files() {
 }
 
 // Survivors make a communicator without `dead` and sum something on it.
-void go_on_without(RankSeat& seat, int dead) {
+void go_on_without(EngineRank& seat, int dead) {
   auto child = seat.comm->shrink({&dead, 1}, short_timeouts(20), {});
   seat.expect(child.ok(), child.ok() ? "" : "shrink: " + child.error().text);
   if (!child.ok()) return;
@@ -47,7 +47,7 @@ void go_on_without(RankSeat& seat, int dead) {
   seat.mark(2);
 }
 
-void work_until_fault(RankSeat& seat, const std::function<Done()>& work) {
+void work_until_fault(EngineRank& seat, const std::function<Done()>& work) {
   for (int i = 0;; ++i) {
     const Done done = work();
     if (!done.ok()) return seat.report(done);
@@ -85,8 +85,8 @@ struct Setting {
 class KilledRank : public testing::TestWithParam<Setting> {};
 
 TEST_P(KilledRank, IsNamedToAllSurvivorsAndTheyGoOn) {
-  const auto seed = static_cast<unsigned>(test_seed());
-  std::mt19937 random(seed);
+  const TestSeed seed;
+  std::mt19937 random(seed.value);
   const Setting setting = GetParam();
   const std::string algorithm = setting.algorithm;
   const int files = shared_memory_files();
@@ -97,12 +97,12 @@ TEST_P(KilledRank, IsNamedToAllSurvivorsAndTheyGoOn) {
     moment.ranks = 2 + static_cast<int>(random() % 7);
     moment.victim = static_cast<int>(random() % moment.ranks);
     moment.delay = static_cast<double>(random() % 20'000) * 1e-6;
-    SCOPED_TRACE(fmt::format("{} {} n={} victim={}, reproduce with RONDO_TEST_SEED={}", algorithm,
-                             name(collective), moment.ranks, moment.victim, seed));
-    RankProcesses::Options options;
+    SCOPED_TRACE(fmt::format("{} {} n={} victim={}", algorithm, name(collective), moment.ranks,
+                             moment.victim));
+    Job options;
     options.comm = short_timeouts(30);
     if (!algorithm.empty()) options.environment = {{"NCCL_ALGO", algorithm}};
-    RankProcesses ranks(moment.ranks, options, [&](RankSeat& seat) {
+    RankProcesses ranks(moment.ranks, options, [&](EngineRank& seat) {
       const std::size_t count = collective == Collective::kBarrier ? 0 : setting.count;
       SampleCall sample(collective, count, seat.size, seat.size - 1);
       work_until_fault(seat, [&] { return seat.comm->run({&sample.call, 1}); });
@@ -125,14 +125,13 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, KilledRank,
                          });
 
 TEST(KilledRankInMessages, IsNamedToAllWhoExchangeWithIt) {
-  const auto seed = static_cast<unsigned>(test_seed());
-  std::mt19937 random(seed);
+  const TestSeed seed;
+  std::mt19937 random(seed.value);
   for (int n : {2, 3, 8}) {
     const Moment moment{n, static_cast<int>(random() % n),
                         static_cast<double>(random() % 20'000) * 1e-6};
-    SCOPED_TRACE(
-        fmt::format("n={} victim={}, reproduce with RONDO_TEST_SEED={}", n, moment.victim, seed));
-    RankProcesses ranks(n, short_timeouts(30), [&](RankSeat& seat) {
+    SCOPED_TRACE(fmt::format("n={} victim={}", n, moment.victim));
+    RankProcesses ranks(n, short_timeouts(30), [&](EngineRank& seat) {
       std::vector<std::vector<int>> buffers(2 * n, std::vector<int>(100'000));
       std::vector<Call> calls;
       for (int peer = 0; peer < n; ++peer) {
@@ -150,7 +149,7 @@ TEST(KilledRankInMessages, IsNamedToAllWhoExchangeWithIt) {
 
 // A rank that waits for a living but slow peer first still learns of the death of another.
 TEST(KilledRankInMessages, IsSeenBehindASlowOne) {
-  RankProcesses ranks(3, short_timeouts(30), [](RankSeat& seat) {
+  RankProcesses ranks(3, short_timeouts(30), [](EngineRank& seat) {
     if (seat.rank != 0) {
       seat.mark(1);
       nap(20);
@@ -170,7 +169,7 @@ TEST(KilledRankInMessages, IsSeenBehindASlowOne) {
 }
 
 TEST(KilledRankInCollective, IsSeenBehindASlowOne) {
-  RankProcesses ranks(3, short_timeouts(30), [](RankSeat& seat) {
+  RankProcesses ranks(3, short_timeouts(30), [](EngineRank& seat) {
     seat.mark(1);
     if (seat.rank == 1) nap(20);
     if (seat.rank == 2) nap(20);
@@ -186,7 +185,7 @@ TEST(KilledRankInCollective, IsSeenBehindASlowOne) {
 
 // A rank outside of any call learns it by asking.
 TEST(KilledRankInCollective, IsToldToWhoAsks) {
-  RankProcesses ranks(3, short_timeouts(30), [](RankSeat& seat) {
+  RankProcesses ranks(3, short_timeouts(30), [](EngineRank& seat) {
     seat.mark(1);
     if (seat.rank == 2) nap(20);
     if (seat.rank == 0) {
@@ -210,7 +209,7 @@ TEST(KilledRankInCollective, IsToldToWhoAsks) {
 // Its sockets stay open in a child that it had forked.
 TEST(KilledRankInCollective, IsSeenThoughItsForkedChildLivesOn) {
   const Moment moment{3, 1, 0.005};
-  RankProcesses ranks(moment.ranks, short_timeouts(30), [&](RankSeat& seat) {
+  RankProcesses ranks(moment.ranks, short_timeouts(30), [&](EngineRank& seat) {
     if (seat.rank == moment.victim) {
       const pid_t child = fork();
       if (child == 0) {
@@ -233,7 +232,7 @@ TEST(KilledRankInCollective, IsSeenThoughItsForkedChildLivesOn) {
 // Rank 0 made the id and served the rendezvous.
 TEST(KilledRankInCollective, MayBeRankZeroWhichMadeTheId) {
   const Moment moment{4, 0, 0.004};
-  RankProcesses ranks(moment.ranks, short_timeouts(30), [&](RankSeat& seat) {
+  RankProcesses ranks(moment.ranks, short_timeouts(30), [&](EngineRank& seat) {
     SampleCall sample(Collective::kAllReduce, 500, seat.size);
     work_until_fault(seat, [&] { return seat.comm->run({&sample.call, 1}); });
     go_on_without(seat, moment.victim);
@@ -243,7 +242,7 @@ TEST(KilledRankInCollective, MayBeRankZeroWhichMadeTheId) {
 
 // ---- while the communicator is being made ----
 
-void create_and_call(RankSeat& seat, double timeout) {
+void create_and_call(EngineRank& seat, double timeout) {
   CreateRequest request;
   request.rank = seat.rank;
   request.size = seat.size;
@@ -257,9 +256,9 @@ void create_and_call(RankSeat& seat, double timeout) {
 }
 
 TEST(KilledRankInInit, IdMakerGoneBeforeItJoinsEndsTheOthersInit) {
-  RankProcesses::Options options;
+  Job options;
   options.create = false;
-  RankProcesses ranks(3, options, [](RankSeat& seat) {
+  RankProcesses ranks(3, options, [](EngineRank& seat) {
     if (seat.rank == 0) {
       nap(0.2);  // the others are at the rendezvous by now
       raise(SIGKILL);
@@ -271,17 +270,16 @@ TEST(KilledRankInInit, IdMakerGoneBeforeItJoinsEndsTheOthersInit) {
 }
 
 TEST(KilledRankInInit, AtAnyMomentNobodyHangs) {
-  const auto seed = static_cast<unsigned>(test_seed());
-  std::mt19937 random(seed);
+  const TestSeed seed;
+  std::mt19937 random(seed.value);
   for (int turn = 0; turn < 8; ++turn) {
     const int n = 2 + static_cast<int>(random() % 5);
     const int victim = turn < 3 ? 0 : static_cast<int>(random() % n);
     const double delay = static_cast<double>(random() % 40'000) * 1e-6;
-    SCOPED_TRACE(fmt::format("n={} victim={} delay={}, reproduce with RONDO_TEST_SEED={}", n,
-                             victim, delay, seed));
-    RankProcesses::Options options;
+    SCOPED_TRACE(fmt::format("n={} victim={} delay={}", n, victim, delay));
+    Job options;
     options.create = false;
-    RankProcesses ranks(n, options, [](RankSeat& seat) {
+    RankProcesses ranks(n, options, [](EngineRank& seat) {
       seat.mark(1);
       create_and_call(seat, 3);
     });
@@ -306,10 +304,10 @@ TEST(ExitWithoutDestroy, HarmsNobodyWhoIsStillFinishing) {
   for (bool by_exit : {false, true}) {
     for (std::size_t count : {4u, 30'000u, 120'000u}) {
       SCOPED_TRACE(fmt::format("count={} exit()={}", count, by_exit));
-      RankProcesses::Options options;
+      Job options;
       options.comm = short_timeouts(20);
       options.leave_by_exit = by_exit;
-      RankProcesses ranks(4, options, [&](RankSeat& seat) {
+      RankProcesses ranks(4, options, [&](EngineRank& seat) {
         SampleCall sample(Collective::kBroadcast, count, seat.size);
         if (seat.rank == 0) sample.input()[count - 1] = 77;
         if (seat.rank > 0) nap(0.05 * seat.rank);  // the root has ended before the last one enters
@@ -329,16 +327,15 @@ TEST(ExitWithoutDestroy, HarmsNobodyWhoIsStillFinishing) {
 
 // Ranks end one after the other behind collectives of every kind.
 TEST(ExitWithoutDestroy, AfterAnyCollectiveIsNoFault) {
-  const auto seed = static_cast<unsigned>(test_seed());
-  SCOPED_TRACE(fmt::format("reproduce with RONDO_TEST_SEED={}", seed));
+  const TestSeed seed;
   for (const char* algorithm : {"", "ring"}) {
-    RankProcesses::Options options;
+    Job options;
     options.comm = short_timeouts(20);
     if (*algorithm != '\0') options.environment = {{"NCCL_ALGO", algorithm}};
     for (Collective collective : kCollectives) {
       if (*algorithm != '\0' && collective >= Collective::kAllToAll) continue;
-      RankProcesses ranks(3, options, [&](RankSeat& seat) {
-        std::mt19937 random(seed + static_cast<unsigned>(seat.rank));
+      RankProcesses ranks(3, options, [&](EngineRank& seat) {
+        std::mt19937 random(seed.value + static_cast<unsigned>(seat.rank));
         SampleCall sample(collective, collective == Collective::kBarrier ? 0 : 20'000, seat.size);
         for (int i = 0; i < 5; ++i) {
           nap(static_cast<double>(random() % 3000) * 1e-6);
@@ -358,7 +355,7 @@ TEST(ExitWithoutDestroy, AfterAnyCollectiveIsNoFault) {
 
 // A sender's bytes outlive it.
 TEST(ExitWithoutDestroy, LeavesMessagesReadable) {
-  RankProcesses ranks(2, short_timeouts(20), [](RankSeat& seat) {
+  RankProcesses ranks(2, short_timeouts(20), [](EngineRank& seat) {
     std::vector<int> data(1000, seat.rank == 0 ? 9 : 0);
     const Call call = message(seat.rank == 0 ? Collective::kSend : Collective::kRecv, 1 - seat.rank,
                               data.data(), data.size());

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 
 namespace rondo::test {
@@ -12,8 +12,8 @@ namespace {
 
 using Hosts = std::vector<std::string>;
 
-RankProcesses::Options on(const Hosts& hosts, double timeout) {
-  RankProcesses::Options options;
+Job on(const Hosts& hosts, double timeout) {
+  Job options;
   options.comm = short_timeouts(timeout);
   options.comm.init_timeout_seconds = 30;
   options.hosts = hosts;
@@ -56,7 +56,7 @@ TEST_P(HostsThatDiffer, EndWithBothCallsOnEveryRank) {
           return is_odd ? SampleCall(d.other, count + d.more, n, d.other_root)
                         : SampleCall(d.collective, count, n);
         };
-        RankProcesses ranks(n, on(hosts, 30), [&](RankSeat& seat) {
+        RankProcesses ranks(n, on(hosts, 30), [&](EngineRank& seat) {
           SampleCall sample = sample_of(seat.rank == odd);
           Done done = seat.comm->run({&sample.call, 1});
           for (int i = 0; done.ok() && i < 3; ++i) {
@@ -96,9 +96,9 @@ TEST(HostsThatDiffer, InAMessageAgainstACollective) {
     for (const Hosts& hosts : {Hosts{"a", "b"}, Hosts{"a", "b", "c"}, Hosts{"a", "b", "b", "a"}}) {
       SCOPED_TRACE(fmt::format("NCCL_ALGO='{}' on {} ranks", algorithm, hosts.size()));
       const int n = static_cast<int>(hosts.size());
-      RankProcesses::Options options = on(hosts, 300);
+      Job options = on(hosts, 300);
       options.environment = {{"NCCL_ALGO", algorithm}};
-      RankProcesses ranks(n, options, [&](RankSeat& seat) {
+      RankProcesses ranks(n, options, [&](EngineRank& seat) {
         SampleCall warm(Collective::kAllReduce, 10, n), sample(Collective::kAllReduce, 5000, n);
         seat.expect(seat.comm->run({&warm.call, 1}).ok(), "the call before failed");
         int buffer[10];
@@ -118,7 +118,7 @@ TEST(HostsThatDiffer, InAMessageAgainstACollective) {
 
 TEST(HostsThatDiffer, InMessagesThatNobodySends) {
   const Hosts hosts = {"a", "b", "b"};
-  RankProcesses ranks(3, on(hosts, 30), [](RankSeat& seat) {
+  RankProcesses ranks(3, on(hosts, 30), [](EngineRank& seat) {
     int buffer[10];
     const Call receive = message(Collective::kRecv, (seat.rank + 1) % 3, buffer, 10);
     seat.report(seat.comm->run({&receive, 1}));
@@ -130,7 +130,7 @@ TEST(HostsThatDiffer, InMessagesThatNobodySends) {
 // Long waits of every kind that are no mismatch: nobody may be taken for stuck.
 TEST(HostsThatAgree, AreNotTakenForStuckWhereRanksAreOnlySlow) {
   const Hosts hosts = {"a", "b", "b", "a"};
-  RankProcesses ranks(4, on(hosts, 60), [](RankSeat& seat) {
+  RankProcesses ranks(4, on(hosts, 60), [](EngineRank& seat) {
     const int rank = seat.rank;
     std::vector<int> data(500'000, rank);
     SampleCall sum(Collective::kAllReduce, 40'000, 4), all(Collective::kAllToAll, 1000, 4);
@@ -159,7 +159,7 @@ TEST(HostsThatAgree, AreNotTakenForStuckWhereRanksAreOnlySlow) {
 
 TEST(StoppedHostRank, IsNamedWithEveryRanksCallOnBothHosts) {
   const Hosts hosts = {"a", "b", "b", "a"};
-  RankProcesses ranks(4, on(hosts, 3), [](RankSeat& seat) {
+  RankProcesses ranks(4, on(hosts, 3), [](EngineRank& seat) {
     SampleCall sample(Collective::kAllReduce, 5000, seat.size);
     for (int i = 0;; ++i) {
       const Done done = seat.comm->run({&sample.call, 1});
@@ -187,7 +187,7 @@ TEST(StoppedHostRank, IsNamedWithEveryRanksCallOnBothHosts) {
 
 TEST(AbsentHostRank, IsSaidNotToHaveEntered) {
   const Hosts hosts = {"a", "b", "b"};
-  RankProcesses ranks(3, on(hosts, 2), [](RankSeat& seat) {
+  RankProcesses ranks(3, on(hosts, 2), [](EngineRank& seat) {
     SampleCall sample(Collective::kAllGather, 700, seat.size);
     if (seat.rank == 1) {
       seat.wait_flag(1, 30);
@@ -208,7 +208,7 @@ TEST(AbsentHostRank, IsSaidNotToHaveEntered) {
 
 // Between hosts a barrier is a sum of tokens; nobody need know.
 TEST(BarrierOfHosts, IsCalledABarrierInFaults) {
-  RankProcesses late(3, on({"a", "b", "b"}, 2), [](RankSeat& seat) {
+  RankProcesses late(3, on({"a", "b", "b"}, 2), [](EngineRank& seat) {
     SampleCall barrier(Collective::kBarrier, 0, seat.size);
     if (seat.rank == 1) {
       seat.wait_flag(1, 30);
@@ -224,7 +224,7 @@ TEST(BarrierOfHosts, IsCalledABarrierInFaults) {
   }
   late.board().flag.store(1);
 
-  RankProcesses ranks(3, on({"a", "b", "b"}, 30), [](RankSeat& seat) {
+  RankProcesses ranks(3, on({"a", "b", "b"}, 30), [](EngineRank& seat) {
     SampleCall barrier(Collective::kBarrier, 0, seat.size);
     SampleCall sum(Collective::kAllReduce, 1, seat.size);
     Done done;
@@ -242,7 +242,7 @@ TEST(BarrierOfHosts, IsCalledABarrierInFaults) {
 
 // Nobody of its host can tell what it does.
 TEST(AbsentHost, IsSaidToBeSilent) {
-  RankProcesses ranks(2, on({"a", "b"}, 2), [](RankSeat& seat) {
+  RankProcesses ranks(2, on({"a", "b"}, 2), [](EngineRank& seat) {
     SampleCall sample(Collective::kAllGather, 700, seat.size);
     if (seat.rank == 1) {
       seat.wait_flag(1, 30);

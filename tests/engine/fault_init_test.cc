@@ -6,8 +6,8 @@
 
 #include <csignal>
 
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 
 namespace rondo::test {
 namespace {
@@ -17,9 +17,9 @@ constexpr double kInitDeadline = 300, kLimit = 60;
 // Every rank prepares itself, then joins; the one who fails does so by what it prepared.
 void expect_failure_of(int culprit, int ranks, const std::function<void()>& prepare,
                        const std::string& reason) {
-  RankProcesses::Options options;
+  Job options;
   options.create = false;
-  RankProcesses processes(ranks, options, [&](RankSeat& seat) {
+  RankProcesses processes(ranks, options, [&](EngineRank& seat) {
     if (seat.rank == culprit) prepare();
     CreateRequest request;
     request.rank = seat.rank;

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 
 namespace rondo::test {
@@ -115,7 +115,7 @@ TEST(MismatchedCallsInProcesses, AreToldToEveryRankWithBothCalls) {
   for (int n : {2, 3}) {
     for (std::size_t count : {1u, 30'000u}) {
       for (const Difference& d : kDifferences) {
-        RankProcesses ranks(n, short_timeouts(20), [&](RankSeat& seat) {
+        RankProcesses ranks(n, short_timeouts(20), [&](EngineRank& seat) {
           SampleCall sample = sample_of(d, count, n, seat.rank == n - 1);
           SampleCall barrier(Collective::kBarrier, 0, n);
           Done done = seat.comm->run({&sample.call, 1});
@@ -246,7 +246,7 @@ TEST(MismatchedMessages, AgainstATreeAreFoundLongBeforeTheDeadline) {
 }
 
 TEST(MismatchedMessages, WithNobodySendingAreFound) {
-  RankProcesses ranks(3, short_timeouts(20), [](RankSeat& seat) {
+  RankProcesses ranks(3, short_timeouts(20), [](EngineRank& seat) {
     int buffer[10];
     const Call receive = message(Collective::kRecv, (seat.rank + 1) % 3, buffer, 10);
     seat.report(seat.comm->run({&receive, 1}));

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <csignal>
 
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 
 namespace rondo::test {
@@ -67,10 +67,10 @@ Done work_through_the_storm(Communicator& comm) {
 class SignalStorm : public testing::TestWithParam<const char*> {};
 
 TEST_P(SignalStorm, DisturbsNoInitAndNoCallOfProcesses) {
-  RankProcesses::Options options;
+  Job options;
   options.create = false;
   if (*GetParam() != '\0') options.environment = {{"NCCL_ALGO", GetParam()}};
-  RankProcesses ranks(4, options, [](RankSeat& seat) {
+  RankProcesses ranks(4, options, [](EngineRank& seat) {
     start_signal_storm();
     CreateRequest request;
     request.rank = seat.rank;
@@ -136,7 +136,7 @@ int use_after_fork(Communicator& inherited) {
 
 TEST(ForkAfterInit, LeavesTheParentAloneAndLetsTheChildStartAnew) {
   for (bool destroys : {false, true}) {
-    RankProcesses ranks(2, short_timeouts(30), [destroys](RankSeat& seat) {
+    RankProcesses ranks(2, short_timeouts(30), [destroys](EngineRank& seat) {
       seat.expect(sum_correctly(*seat.comm, 5000).ok(), "before the fork");
       if (seat.rank == 0) {
         const pid_t child = fork();
@@ -164,7 +164,7 @@ TEST(ForkAfterInit, LeavesTheParentAloneAndLetsTheChildStartAnew) {
 
 // A thread was inside a call when another one forked: the child's abort() has nobody to wait for.
 TEST(ForkAfterInit, InTheMiddleOfACallAbortStillReturns) {
-  RankProcesses ranks(2, short_timeouts(30), [](RankSeat& seat) {
+  RankProcesses ranks(2, short_timeouts(30), [](EngineRank& seat) {
     std::thread caller;
     if (seat.rank == 0) {
       caller = std::thread([&] { seat.report(sum_correctly(*seat.comm, 5000)); });

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 
 namespace rondo::test {
@@ -24,11 +24,11 @@ void expect_line_for_each(const std::string& text, int ranks) {
 class StoppedRank : public testing::TestWithParam<const char*> {};
 
 TEST_P(StoppedRank, IsNamedAndLearnsItWhenItGoesOn) {
-  RankProcesses::Options options;
+  Job options;
   options.comm = short_timeouts(1);
   options.comm.init_timeout_seconds = 20;
   if (*GetParam() != '\0') options.environment = {{"NCCL_ALGO", GetParam()}};
-  RankProcesses ranks(3, options, [](RankSeat& seat) {
+  RankProcesses ranks(3, options, [](EngineRank& seat) {
     SampleCall sample(Collective::kAllReduce, 5000, seat.size);
     for (int i = 0;; ++i) {
       const Done done = seat.comm->run({&sample.call, 1});
@@ -99,10 +99,10 @@ TEST(AbsentRank, IsNamedToWhoWaitsForItsMessage) {
 
 // Only time in which the waiter itself ran counts: Ctrl-Z of a job, or a debugger, is no fault.
 TEST(StoppedWaiter, DoesNotTimeOutForTheTimeInWhichItStood) {
-  RankProcesses::Options options;
+  Job options;
   options.comm = short_timeouts(1.5);
   options.comm.init_timeout_seconds = 20;
-  RankProcesses ranks(2, options, [](RankSeat& seat) {
+  RankProcesses ranks(2, options, [](EngineRank& seat) {
     SampleCall sample(Collective::kAllReduce, 100, 2);
     seat.mark(1);
     if (seat.rank == 1) seat.expect(seat.wait_flag(1, 20), "no flag");

@@ -6,11 +6,12 @@
 #include <random>
 
 #include "kernels/reduce.h"
+#include "tests/support/engine_rank.h"
 #include "tests/support/mailbox_seam.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/reference.h"
 #include "tests/support/sample_calls.h"
+#include "tests/support/seed.h"
 
 namespace rondo::test {
 namespace {
@@ -109,9 +110,8 @@ class GroupedCalls : public testing::TestWithParam<int> {};
 TEST_P(GroupedCalls, EqualTheReferenceAsThreads) {
   const int n = GetParam();
   const Communicators comms = make_communicators(n);
-  const unsigned seed = std::random_device()();
-  SCOPED_TRACE(fmt::format("seed {}", seed));
-  std::mt19937 random(seed);
+  const TestSeed seed;
+  std::mt19937 random(seed.value);
   for (int round = 0; round < 20; ++round) {
     const std::vector<Case> group = random_group(random, n, 40);
     run_ranks(comms, [&](Communicator& comm) { EXPECT_EQ(run_group(comm, group), ""); });
@@ -121,7 +121,7 @@ TEST_P(GroupedCalls, EqualTheReferenceAsThreads) {
 
 TEST_P(GroupedCalls, EqualTheReferenceAsProcesses) {
   const int n = GetParam();
-  RankProcesses ranks(n, short_timeouts(30), [&](RankSeat& seat) {
+  RankProcesses ranks(n, short_timeouts(30), [&](EngineRank& seat) {
     std::mt19937 random(4711);
     for (int round = 0; round < 10; ++round) {
       const std::string wrong = run_group(*seat.comm, random_group(random, n, 40));

@@ -17,8 +17,8 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 #include "transport/shm/arena.h"
 
@@ -87,7 +87,7 @@ class Logs {
 constexpr const char* kSays = "shares no memory";
 
 // Makes the communicator, checks a sum and a message around the ring, notes the number of hosts.
-void make_and_check(RankSeat& seat) {
+void make_and_check(EngineRank& seat) {
   CreateRequest request;
   request.rank = seat.rank;
   request.size = seat.size;
@@ -111,8 +111,8 @@ void make_and_check(RankSeat& seat) {
   seat.report(done());
 }
 
-RankProcesses::Options without_communicator() {
-  RankProcesses::Options options;
+Job without_communicator() {
+  Job options;
   options.create = false;
   options.environment = {{"NCCL_SOCKET_IFNAME", "lo"}};
   return options;
@@ -133,7 +133,7 @@ class RefusedCalls : public testing::TestWithParam<Refusal> {};
 // refused: the ranks whose processes may not make the call.
 void check_refused(int ranks, const std::set<int>& refused, const Refusal& what) {
   const Logs logs;
-  RankProcesses processes(ranks, without_communicator(), [&](RankSeat& seat) {
+  RankProcesses processes(ranks, without_communicator(), [&](EngineRank& seat) {
     logs.use(seat.rank);
     if (refused.count(seat.rank) != 0 && !refuse(what)) return seat.mark(1);
     make_and_check(seat);
@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Sandbox, RefusedCalls, testing::ValuesIn(kRefusals), []
 // Ranks of several threads need no memory file to share what their process has.
 TEST(RefusedCallsOfThreads, LeaveThemTheirProcess) {
   const Logs logs;
-  RankProcesses processes(1, without_communicator(), [&](RankSeat& seat) {
+  RankProcesses processes(1, without_communicator(), [&](EngineRank& seat) {
     logs.use(0);
     if (!refuse(kRefusals[0])) return;
     const auto comms = make_communicators(3);
@@ -214,9 +214,9 @@ TEST(Clones, ShareMemoryWithWhomTheyReachAndUseTcpWithTheOthers) {
   const Clones clones;
   if (!clones) GTEST_SKIP() << "no network namespaces here";
   const Logs logs;
-  RankProcesses::Options options = without_communicator();
+  Job options = without_communicator();
   options.environment = {{"NCCL_HOSTID", "one image"}, {"NCCL_SOCKET_IFNAME", "near,far"}};
-  RankProcesses processes(4, options, [&](RankSeat& seat) {
+  RankProcesses processes(4, options, [&](EngineRank& seat) {
     logs.use(seat.rank);
     if (seat.rank >= 2 && !clones.go_there()) return seat.mark(1);
     make_and_check(seat);

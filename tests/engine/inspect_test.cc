@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "collectives/communicator/inspect.h"
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 
 namespace rondo::test {
@@ -28,7 +28,7 @@ std::string wait_for_text(int pid, int rank, const std::string& text) {
 TEST(Inspect, TellsWhoIsInWhichCallAndWhomItWaitsFor) {
   CommOptions options = short_timeouts(60);
   options.name = "weights";
-  RankProcesses ranks(3, options, [](RankSeat& seat) {
+  RankProcesses ranks(3, options, [](EngineRank& seat) {
     SampleCall first(Collective::kAllReduce, 100, 3), second(Collective::kAllReduce, 5000, 3);
     seat.expect(seat.comm->run({&first.call, 1}).ok(), "the first call");
     seat.mark(1);

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/fd.h"
-#include "tests/support/ranks.h"
+#include "tests/support/engine_rank.h"
 
 namespace rondo::test {
 namespace {

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
 #include "transport/bootstrap/unique_id.h"
 #include "transport/socket/interfaces.h"
@@ -58,11 +59,11 @@ int ranks_on_a_link() {
            "ip link set v0 up && ip link set v1 up && ip addr add fe80::1/64 dev v0 nodad && "
            "ip addr add fe80::2/64 dev v1 nodad"))
     return 77;
-  RankProcesses::Options options;
+  Job options;
   options.comm.timeout_seconds = options.comm.init_timeout_seconds = 30;
   options.environment = {{"NCCL_SOCKET_FAMILY", "AF_INET6"}, {"NCCL_SOCKET_IFNAME", "v"}};
   options.hosts = {"one", "two"};
-  RankProcesses ranks(2, options, [](RankSeat& seat) {
+  RankProcesses ranks(2, options, [](EngineRank& seat) {
     const float in = 1;
     float out = 0;
     Call call;

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/engine_rank.h"
 #include "tests/support/mailbox_seam.h"
-#include "tests/support/ranks.h"
 
 namespace rondo::test {
 

@@ -3,8 +3,8 @@
 
 #include "collectives/planner/tuning.h"
 #include "tests/support/check_call.h"
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 
 namespace rondo::test {
@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kLimit = 4 << 20;
 
 // Everything that commits: all staging slots of a rank, a connection to every other one.
-void use_all(RankSeat& seat) {
+void use_all(EngineRank& seat) {
   for (Collective collective : {Collective::kAllReduce, Collective::kAllToAll}) {
     SampleCall sample(collective, 1 << 20, seat.size);
     for (int i = 0; i < 4; ++i) seat.expect(seat.comm->run({&sample.call, 1}).ok(), "a collective");
@@ -33,7 +33,7 @@ void use_all(RankSeat& seat) {
 class SharedMemory : public testing::TestWithParam<int> {};
 
 TEST_P(SharedMemory, StaysBelowTheLimitWithConnectionsToAllOthers) {
-  RankProcesses ranks(GetParam(), short_timeouts(60), [](RankSeat& seat) {
+  RankProcesses ranks(GetParam(), short_timeouts(60), [](EngineRank& seat) {
     const std::uint64_t before = seat.comm->memory().shared_bytes;
     use_all(seat);
     const std::uint64_t used = seat.comm->memory().shared_bytes;
@@ -69,11 +69,11 @@ TEST(ConnectionSlots, OfAnySizeCarryEveryCall) {
   for (const char* bytes : {"4096", "100K", "4M"}) {
     for (const std::vector<std::string>& hosts :
          {std::vector<std::string>{}, std::vector<std::string>{"a", "a", "b"}}) {
-      RankProcesses::Options options;
+      Job options;
       options.comm = short_timeouts(60);
       options.environment = {{"NCCL_BUFFSIZE", bytes}, {"NCCL_ALGO", "ring,tree,recursive"}};
       options.hosts = hosts;
-      RankProcesses ranks(3, options, [&](RankSeat& seat) {
+      RankProcesses ranks(3, options, [&](EngineRank& seat) {
         for (const std::size_t count : {1u, 5000u, 300'001u}) {
           const Case c{Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 3, 0, count, 5};
           const std::string wrong = check_call(*seat.comm, c, false, 0);

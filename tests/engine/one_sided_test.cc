@@ -4,8 +4,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 #include "transport/shm/arena.h"
 
@@ -95,10 +95,10 @@ class OneSidedProcesses : public testing::TestWithParam<bool> {};
 // Longer than all slots of a lane together, all ranks at once: everybody must take while putting.
 TEST_P(OneSidedProcesses, PutsReachEveryMemory) {
   const bool hosts = GetParam();
-  RankProcesses::Options options;
+  Job options;
   options.comm = short_timeouts(30);
   if (hosts) options.environment = {{"NCCL_SHM_DISABLE", "1"}, {"NCCL_SOCKET_IFNAME", "lo"}};
-  RankProcesses ranks(3, options, [](RankSeat& seat) {
+  RankProcesses ranks(3, options, [](EngineRank& seat) {
     for (const bool mapped : {true, false})
       for (const std::size_t count : {1, 1000, 500'000}) {
         const std::string wrong = exchange_blocks(*seat.comm, mapped, count);
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Places, OneSidedProcesses, testing::Bool(), [](const au
 });
 
 TEST(OneSided, SignalsAreCountedAndComeAfterThePutsBeforeThem) {
-  RankProcesses ranks(2, short_timeouts(30), [](RankSeat& seat) {
+  RankProcesses ranks(2, short_timeouts(30), [](EngineRank& seat) {
     Memory memory(4, false);  // puts go by the lane: so must the signal behind them
     const auto window = seat.comm->register_window(memory.data(), 16);
     seat.expect(window.ok(), "register");
@@ -156,7 +156,7 @@ const char* name_of(Path path) {
 // Rank 0 raises five signals; behind them a sixth, of another number, says that all have come.
 constexpr int kCounted = 3, kLast = 4;
 
-void raise_five(RankSeat& seat, int to, int window, bool lane) {
+void raise_five(EngineRank& seat, int to, int window, bool lane) {
   const int zero = 0;
   // A put into memory that this process does not reach goes by the lane, and all signals after it.
   if (lane) seat.expect(run(*seat.comm, put(to, window, 0, &zero, 1, 0)).ok(), "put");
@@ -169,11 +169,11 @@ class CountedSignals : public testing::TestWithParam<Path> {};
 
 TEST_P(CountedSignals, LeaveWhatAWaitDidNotAskForToTheNext) {
   const Path path = GetParam();
-  RankProcesses::Options options;
+  Job options;
   options.comm = short_timeouts(20);
   if (path == Path::kLaneBetweenHosts)
     options.environment = {{"NCCL_SHM_DISABLE", "1"}, {"NCCL_SOCKET_IFNAME", "lo"}};
-  RankProcesses ranks(2, options, [&](RankSeat& seat) {
+  RankProcesses ranks(2, options, [&](EngineRank& seat) {
     const bool lane = path == Path::kLaneOfHost || path == Path::kLaneBetweenHosts;
     const int from = 0, to = path == Path::kSelf ? 0 : 1;
     const int value = 7;
@@ -213,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(Paths, CountedSignals,
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST(OneSided, AWaitForADeadRankNamesIt) {
-  RankProcesses ranks(2, short_timeouts(30), [](RankSeat& seat) {
+  RankProcesses ranks(2, short_timeouts(30), [](EngineRank& seat) {
     SampleCall meet(Collective::kBarrier, 0, 2);
     seat.expect(run(*seat.comm, meet.call).ok(), "barrier");
     seat.mark(1);
@@ -237,7 +237,7 @@ TEST(OneSided, AWaitWithoutASignalEndsAtItsDeadline) {
 }
 
 TEST(OneSided, PutsIntoAWindowThatIsGoneAreRefused) {
-  RankProcesses ranks(2, short_timeouts(30), [](RankSeat& seat) {
+  RankProcesses ranks(2, short_timeouts(30), [](EngineRank& seat) {
     Memory memory(4, false);
     const auto window = seat.comm->register_window(memory.data(), 16);
     if (seat.rank == 1) seat.comm->deregister_window(*window);

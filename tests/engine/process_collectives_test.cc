@@ -8,8 +8,8 @@
 
 #include "kernels/reduce.h"
 #include "tests/support/check_call.h"
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 #include "tests/support/seed.h"
 
@@ -30,8 +30,8 @@ bool exact_in_any_order(DataType type, RedOp op) {
   return !is_float(type) || op == RedOp::kMax || op == RedOp::kMin || (wide && op != RedOp::kProd);
 }
 
-RankProcesses::Options on(const Place& place, const char* algorithm = "") {
-  RankProcesses::Options options;
+Job on(const Place& place, const char* algorithm = "") {
+  Job options;
   options.comm = short_timeouts(120);
   options.hosts = place.hosts;
   if (*algorithm != '\0') options.environment = {{"NCCL_ALGO", algorithm}};
@@ -48,7 +48,7 @@ class ProcessCollectives : public testing::TestWithParam<Place> {
 
   // All ranks make the same calls, in order, until one of theirs is wrong.
   void run_all(const std::vector<Case>& cases, const char* algorithm = "") {
-    RankProcesses ranks(size(), on(GetParam(), algorithm), [&](RankSeat& seat) {
+    RankProcesses ranks(size(), on(GetParam(), algorithm), [&](EngineRank& seat) {
       for (const Case& c : cases) {
         const bool in_place = c.seed % 2 == 0 && c.collective != Collective::kAllToAll;
         const std::string wrong = check_call(*seat.comm, c, in_place, c.seed % 3);
@@ -80,9 +80,8 @@ TEST_P(ProcessCollectives, EqualTheReferenceForEveryTypeAndOperation) {
 }
 
 TEST_P(ProcessCollectives, EqualTheReferenceForEverySizeClass) {
-  const auto seed = static_cast<unsigned>(test_seed());
-  SCOPED_TRACE(fmt::format("reproduce with RONDO_TEST_SEED={}", seed));
-  std::mt19937 random(seed);
+  const TestSeed seed;
+  std::mt19937 random(seed.value);
   std::vector<Case> cases;
   // Around the borders of lines, staging windows, slots and rounds.
   for (Collective collective : kAllCollectives)
@@ -119,7 +118,7 @@ TEST_P(ProcessCollectives, EqualTheReferenceAlongConnections) {
 TEST_P(ProcessCollectives, EqualTheReferenceInMappedMemory) {
   if (size() > 8) GTEST_SKIP() << "a minute on two cores, for nothing that 8 ranks do not show";
   const char* algorithm = one_host() ? "" : "hierarchical";
-  RankProcesses ranks(size(), on(GetParam(), algorithm), [&](RankSeat& seat) {
+  RankProcesses ranks(size(), on(GetParam(), algorithm), [&](EngineRank& seat) {
     unsigned seed = 500;
     for (Collective collective :
          {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
@@ -161,10 +160,10 @@ INSTANTIATE_TEST_SUITE_P(OfSeveralHosts, ProcessCollectives,
 
 // All-reduces whose bits depend on the order of the sum, equal to the tree over ranks.
 void expect_tree_order(const std::vector<std::string>& hosts, Algorithm expected) {
-  RankProcesses::Options options = on({"", hosts}, "hierarchical,recursive");
+  Job options = on({"", hosts}, "hierarchical,recursive");
   options.comm.reproducible = true;
   const int n = static_cast<int>(hosts.size());
-  RankProcesses ranks(n, options, [&](RankSeat& seat) {
+  RankProcesses ranks(n, options, [&](EngineRank& seat) {
     for (DataType type : {DataType::kFloat32, DataType::kFloat64})
       for (RedOp op : {RedOp::kSum, RedOp::kProd, RedOp::kAvg, RedOp::kPreMulSum})
         for (std::size_t count : {600'000, 600'005, 1'000'001}) {
@@ -190,7 +189,7 @@ TEST(ReproducibleHosts, KeepTheTreeOverRanksWhereTheyAreNot) {
 }
 
 TEST(HostsOfOneRank, AreNotAHierarchy) {
-  RankProcesses ranks(3, on({"", {"a", "b", "c"}}), [](RankSeat& seat) {
+  RankProcesses ranks(3, on({"", {"a", "b", "c"}}), [](EngineRank& seat) {
     const Case c{Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 3, 0, 100'000, 1};
     const std::string wrong = check_call(*seat.comm, c, false, 0);
     seat.expect(wrong.empty(), wrong);
@@ -213,9 +212,9 @@ class HostFault : public testing::TestWithParam<Killed> {};
 TEST_P(HostFault, AKilledRankIsNamedOnBothHosts) {
   const int victim = GetParam().victim;
   const Place place{"", {"a", "a", "b", "b", "b"}};
-  RankProcesses::Options options = on(place, GetParam().algorithm);
+  Job options = on(place, GetParam().algorithm);
   options.environment.emplace_back("RONDO_NET_TIMEOUT", "30");
-  RankProcesses ranks(5, options, [](RankSeat& seat) {
+  RankProcesses ranks(5, options, [](EngineRank& seat) {
     for (int i = 0;; ++i) {
       SampleCall sample(GetParam().collective, 50'000, seat.size, 2);
       const Done done = seat.comm->run({&sample.call, 1});
@@ -254,7 +253,7 @@ INSTANTIATE_TEST_SUITE_P(Of, HostFault,
 
 TEST(HostFaults, SurvivorsShrinkAndGoOn) {
   const Place place{"", {"a", "a", "b", "b"}};
-  RankProcesses ranks(4, on(place), [](RankSeat& seat) {
+  RankProcesses ranks(4, on(place), [](EngineRank& seat) {
     const int dead = 2;
     if (seat.rank == dead) {
       SampleCall sample(Collective::kAllReduce, 10, seat.size);
@@ -283,9 +282,9 @@ TEST(HostFaults, SurvivorsShrinkAndGoOn) {
 
 TEST(HostFaults, DifferentCallsOnTwoHostsAreNamed) {
   const Place place{"", {"a", "b", "b"}};
-  RankProcesses::Options options = on(place);
+  Job options = on(place);
   options.comm = short_timeouts(20);
-  RankProcesses ranks(3, options, [](RankSeat& seat) {
+  RankProcesses ranks(3, options, [](EngineRank& seat) {
     SampleCall sample(Collective::kAllReduce, seat.rank == 0 ? 1000 : 2000, seat.size);
     seat.report(seat.comm->run({&sample.call, 1}));
     seat.expect(sample.guards_intact(), "bytes beside the buffers were written");
@@ -301,7 +300,7 @@ TEST(HostFaults, DifferentCallsOnTwoHostsAreNamed) {
 
 TEST(HostFaults, AnAbortReachesTheOtherHost) {
   const Place place{"", {"a", "b", "b"}};
-  RankProcesses ranks(3, on(place), [](RankSeat& seat) {
+  RankProcesses ranks(3, on(place), [](EngineRank& seat) {
     if (seat.rank == 2) {
       nap(0.2);
       seat.comm->abort();

@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "collectives/communicator/child_request.h"
+#include "tests/support/engine_rank.h"
 #include "tests/support/ports.h"
 #include "tests/support/processes.h"
 #include "tests/support/sniffer.h"
@@ -32,8 +33,8 @@ std::string text_of(const Digest& digest) {
 }
 
 // Two ranks on two hosts, so that calls and the records of children travel over TCP as well.
-RankProcesses::Options two_hosts() {
-  RankProcesses::Options options;
+Job two_hosts() {
+  Job options;
   options.comm.timeout_seconds = options.comm.init_timeout_seconds = kLong;
   options.hosts = {"one", "two"};
   return options;
@@ -80,7 +81,7 @@ TEST(Secrets, NeverTravel) {
   const int status = in_namespace([](Sniffer& sniffer) {
     int pipe_ends[2];
     ASSERT_EQ(pipe(pipe_ends), 0);
-    RankProcesses ranks(2, two_hosts(), [&](RankSeat& seat) {
+    RankProcesses ranks(2, two_hosts(), [&](EngineRank& seat) {
       if (seat.rank == 0) {
         Known known{seat.comm->secret().bytes(), {}};
         std::memcpy(known.id.data(), seat.board.id.bytes + 12, known.id.size());
@@ -136,7 +137,7 @@ std::set<std::uint16_t> listening_ports() {
 // encrypted, and so does whatever might stand there for a secret.
 TEST(Secrets, AListenerTakesNobodysSeatInAChild) {
   const int status = in_namespace([](Sniffer& sniffer) {
-    RankProcesses ranks(2, two_hosts(), [](RankSeat& seat) {
+    RankProcesses ranks(2, two_hosts(), [](EngineRank& seat) {
       seat.mark(1);
       if (!seat.wait_flag(1, kLong)) return seat.report(fail(Status::kTimeout, "no flag"));
       const auto child = seat.comm->split(0, 0, seat.comm->options(), {});
@@ -188,10 +189,10 @@ TEST(Secrets, AListenerTakesNobodysSeatInAChild) {
 
 // Each host resolves the name in its own way: rank 0 listens everywhere, rank 1 knows one address.
 TEST(Secrets, OfLinksDoNotDependOnHowNcclCommIdResolves) {
-  RankProcesses::Options options = two_hosts();
+  Job options = two_hosts();
   options.create = false;
   const int port = reserved_port();
-  RankProcesses ranks(2, options, [&](RankSeat& seat) {
+  RankProcesses ranks(2, options, [&](EngineRank& seat) {
     setenv("NCCL_COMM_ID",
            fmt::format("{}:{}", seat.rank == 0 ? "0.0.0.0" : "127.0.0.1", port).c_str(), 1);
     const auto id = bootstrap::make_unique_id();

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 
 namespace rondo::test {
@@ -19,11 +19,11 @@ class SlowLinks : public testing::TestWithParam<int> {};
 // data.
 TEST_P(SlowLinks, AreNoCircleOfWaits) {
   const int stopped = GetParam();
-  RankProcesses::Options options;
+  Job options;
   options.comm = short_timeouts(60);
   options.hosts = {"a", "a", "a", "b", "b", "b"};
   const int n = static_cast<int>(options.hosts.size());
-  RankProcesses ranks(n, options, [stopped](RankSeat& seat) {
+  RankProcesses ranks(n, options, [stopped](EngineRank& seat) {
     SampleCall first(Collective::kBroadcast, 169, seat.size, 2);
     SampleCall second(Collective::kAllGather, 466, seat.size);
     seat.mark(1);

@@ -19,8 +19,8 @@
 #include <random>
 
 #include "base/seconds.h"
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "transport/shm/arena.h"
 
 namespace rondo::test {
@@ -91,7 +91,7 @@ bool may_unshare_pids() {
 
 // The rest of the body is of a process in a PID namespace of its own, with its /proc; who forks it
 // waits for it and leaves its number, as the test counts, on the board.
-void move_apart(RankSeat& seat) {
+void move_apart(EngineRank& seat) {
   if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) return seat.expect(false, "unshare");
   const pid_t child = fork();
   if (child == 0) {
@@ -124,7 +124,7 @@ struct Variant {
   bool frees;  // what is kept after the call lies in memory that is allocated then
 };
 
-void run_rank(RankSeat& seat, const Variant& variant, bool apart) {
+void run_rank(EngineRank& seat, const Variant& variant, bool apart) {
   if (apart) move_apart(seat);
   CreateRequest request;
   request.rank = seat.rank;
@@ -173,10 +173,10 @@ class StandingStill : public testing::TestWithParam<Way> {
     const Way way = GetParam();
     const Variant variant{random() % 2 == 0 ? Collective::kAllReduce : Collective::kReduce,
                           random() % 2 == 0, random() % 2 == 0};
-    RankProcesses::Options options;
+    Job options;
     options.create = false;
     RankProcesses ranks(2, options,
-                        [&](RankSeat& seat) { run_rank(seat, variant, is_apart(way)); });
+                        [&](EngineRank& seat) { run_rank(seat, variant, is_apart(way)); });
     if (!ranks.wait_stage(1, 60)) return 0;
     const pid_t pid =
         is_apart(way) ? static_cast<pid_t>(ranks.board().seats[1].value.load()) : ranks.pid(1);

@@ -6,9 +6,9 @@
 
 #include <future>
 
+#include "tests/support/engine_rank.h"
 #include "tests/support/mailbox_seam.h"
 #include "tests/support/processes.h"
-#include "tests/support/ranks.h"
 #include "tests/support/sample_calls.h"
 #include "tests/support/supervisor_seam.h"
 
@@ -113,7 +113,7 @@ class Waits {
 // A peer gives what is waited for and ends, both between the waiter's question for it and the
 // waiter's look for dead peers: that look finds it dead, and the next question is answered.
 TEST(Death, IsNoFaultWhereWhatIsWaitedForCameBeforeIt) {
-  RankProcesses ranks(2, short_timeouts(60), [](RankSeat& seat) {
+  RankProcesses ranks(2, short_timeouts(60), [](EngineRank& seat) {
     const std::shared_ptr<Mailbox> box = Mailbox::open(seat.comm, 64).value();
     CommunicatorState& state = MailboxSeam::state(*box);
     if (seat.rank == 1) {

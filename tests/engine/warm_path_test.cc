@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/allocations.h"
+#include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
 #include "tests/support/system_calls.h"
@@ -23,10 +24,10 @@ constexpr int kBatches = 1000, kCallsPerBatch = 2;
 TEST_P(WarmPath, AllocatesNothingAndMakesNoSystemCall) {
   const Setting setting = GetParam();
   if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
-  RankProcesses::Options options;
+  Job options;
   options.comm.timeout_seconds = 30;
   if (*setting.algorithm != '\0') options.environment = {{"NCCL_ALGO", setting.algorithm}};
-  RankProcesses ranks(2, options, [&](RankSeat& seat) {
+  RankProcesses ranks(2, options, [&](EngineRank& seat) {
     SampleCall sample(setting.collective, setting.count, 2);
     const auto make_calls = [&](int calls) {
       for (int i = 0; i < calls; ++i)
@@ -81,7 +82,7 @@ TEST(WarmPathOfMessages, AllocatesNothing) {
   if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
   CommOptions options;
   options.timeout_seconds = 30;
-  RankProcesses ranks(2, options, [](RankSeat& seat) {
+  RankProcesses ranks(2, options, [](EngineRank& seat) {
     std::vector<int> out(5000), in(5000);
     const Call calls[] = {message(Collective::kSend, 1 - seat.rank, out.data(), out.size()),
                           message(Collective::kRecv, 1 - seat.rank, in.data(), in.size())};
@@ -100,7 +101,7 @@ TEST(WarmPathOfGroups, AllocatesNothing) {
   if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
   CommOptions options;
   options.timeout_seconds = 30;
-  RankProcesses ranks(2, options, [](RankSeat& seat) {
+  RankProcesses ranks(2, options, [](EngineRank& seat) {
     std::vector<int> in(50 * 1000), out(50 * 1000);
     std::vector<Call> calls(50);
     for (std::size_t i = 0; i < calls.size(); ++i) {

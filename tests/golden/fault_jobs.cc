@@ -2,59 +2,36 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include <signal.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstring>
 #include <regex>
-#include <thread>
 
 #include "tests/golden/fault_kinds.h"
 #include "tests/golden/golden.h"
-#include "tests/support/processes.h"
+#include "tests/support/nccl_rank.h"
 
 namespace rondo::test {
 namespace {
 
-constexpr double kMostSeconds = 60;
 constexpr double kLongSeconds = 40;  // RONDO_TIMEOUT, where it must not be what ends a call
 constexpr int kRoundsToWrite = 6;    // to meet what chance decides
 // What only a starved machine says is said once; what the program says now, every time.
 constexpr int kAttempts = 3;
 
-struct Outcome {
-  std::atomic<bool> told;
-  ncclResult_t result;
-  char text[12'000];
-};
-
-// What the ranks of a job and the test share.
-struct Board {
-  std::atomic<int> ready;  // ranks that came to a meeting: before the common call, and after it
-  Outcome of[kFaultRanks];
-};
-
-bool wait_until(const std::function<bool()>& holds) {
-  for (double waited = 0; !holds(); waited += 0.001) {
-    if (waited > kMostSeconds) return false;
-    nap(0.001);
-  }
-  return true;
-}
-
+// All ranks have their outcomes, but for one of whom none is asked.
 bool all_told(const Board& board, const FaultKind& kind) {
   for (int rank = 0; rank < kFaultRanks; ++rank)
-    if (!board.of[rank].told.load() && !(kind.last_leaves && rank == kFaultRanks - 1)) return false;
+    if (board.seats[rank].reported.load() == 0 && !(kind.last_leaves && rank == kFaultRanks - 1))
+      return false;
   return true;
 }
 
 // As the golden file has it. Ranks that do the same are one: chance decides which of them tells.
 // What is known of ranks of other hosts is what they told last.
-std::string block_of(const Outcome& outcome, const FaultKind& kind, bool one_host) {
-  std::string text =
-      fmt::format("{}\n{}", ncclGetErrorString(outcome.result), masked(outcome.text));
+std::string block_of(ncclResult_t result, const std::string& told, const FaultKind& kind,
+                     bool one_host) {
+  std::string text = fmt::format("{}\n{}", ncclGetErrorString(result), masked(told));
   text = std::regex_replace(text, std::regex(R"(\b(step|channel) \d+)"), "$1 <n>");
   if (kind.others_alike) text = std::regex_replace(text, std::regex(R"(\brank [01]\b)"), "rank A");
   // By what a connection's end is noticed first: a reset, its end, a refused attempt.
@@ -66,97 +43,59 @@ std::string block_of(const Outcome& outcome, const FaultKind& kind, bool one_hos
   return text;
 }
 
-class Job {
- public:
-  Job(const FaultPlacement& placement, const FaultKind& kind) : placement_(placement), kind_(kind) {
-    board_ = new (mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                       -1, 0)) Board{};
-  }
-  ~Job() { munmap(board_, sizeof(Board)); }
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
+void run_rank(NcclRank& seat, const FaultKind& kind) {
+  FaultRank self(seat);
+  ncclResult_t result = ncclCommInitRank(&self.comm, kFaultRanks, seat.id(), seat.rank);
+  seat.board.meet();  // none shall wait for long in this call
+  if (result == ncclSuccess) result = self.sum(1000);
+  seat.mark(1);
+  seat.board.meet();
+  if (result == ncclSuccess) result = kind.body(self);
+  seat.report(result == ncclSuccess
+                  ? done()
+                  : Done(Error{static_cast<Status>(result), ncclGetLastError(self.comm)}));
+  // Whoever leaves now would be one more fault of the others.
+  wait_until([&] { return all_told(seat.board, kind); }, kMostSeconds);
+  if (self.comm != nullptr) ncclCommAbort(self.comm);
+}
 
-  // The faults that ranks were told of.
-  std::vector<std::string> outcomes() {
-    RankProcesses::Options options;
-    options.create = false;
-    options.environment = placement_.environment;
-    options.environment.emplace_back(
-        "RONDO_TIMEOUT",
-        std::to_string(kind_.ends_by_deadline ? placement_.seconds : kLongSeconds));
-    options.hosts = placement_.hosts;
-    const int processes = static_cast<int>(placement_.processes.size());
-    RankProcesses ranks(processes, options, [&](RankSeat& seat) { run_process(seat); });
-    if (kind_.kills_last) {
-      wait_until([&] { return board_->ready.load() == 2 * kFaultRanks; });
-      nap(0.3);  // the others are in their calls
-      ranks.send(processes - 1, SIGKILL);
-    }
-    if (!wait_until([&] { return all_told(*board_, kind_); })) ADD_FAILURE() << "no outcome";
-    // Chance decides whether a rank is told in this call or would be in its next one.
-    std::vector<std::string> blocks;
-    for (const Outcome& one : board_->of)
-      if (one.told.load() && one.result != ncclSuccess)
-        blocks.push_back(block_of(one, kind_, placement_.hosts.empty()));
-    EXPECT_FALSE(blocks.empty()) << kind_.name << ": nobody was told";
-    return blocks;
+// The faults that ranks were told of.
+std::vector<std::string> outcomes(const FaultLayout& of, const FaultKind& kind) {
+  Job job = of.layout.under(
+      {{"RONDO_TIMEOUT", std::to_string(kind.ends_by_deadline ? of.seconds : kLongSeconds)}});
+  job.create = false;
+  RankProcesses ranks(job, [&](NcclRank& seat) { run_rank(seat, kind); });
+  const int last = kFaultRanks - 1;
+  if (kind.kills_last) {
+    ranks.wait_stage(1, kMostSeconds);
+    nap(0.3);  // the others are in their calls
+    ranks.send(last, SIGKILL);
   }
-
- private:
-  void run_process(RankSeat& seat) {
-    int first = 0;
-    for (int p = 0; p < seat.rank; ++p) first += placement_.processes[p];
-    ncclUniqueId id;
-    std::memcpy(&id, &seat.board.id, sizeof(id));
-    std::vector<std::thread> threads;
-    for (int r = 0; r < placement_.processes[seat.rank]; ++r)
-      threads.emplace_back([&, rank = first + r] { run_rank(rank, id); });
-    for (std::thread& thread : threads) thread.join();
-  }
-
-  // All ranks are here.
-  void meet() {
-    const int round = board_->ready.fetch_add(1) / kFaultRanks + 1;
-    wait_until([&] { return board_->ready.load() >= round * kFaultRanks; });
-  }
-
-  void run_rank(int rank, const ncclUniqueId& id) {
-    FaultRank self{rank, placement_.memory(rank),
-                   [&](int other) { wait_until([&] { return board_->of[other].told.load(); }); }};
-    ncclResult_t result = ncclCommInitRank(&self.comm, kFaultRanks, id, rank);
-    meet();  // none shall wait for long in this call
-    if (result == ncclSuccess) result = self.sum(1000);
-    meet();
-    if (result == ncclSuccess) result = kind_.body(self);
-    Outcome& outcome = board_->of[rank];
-    outcome.result = result;
-    std::strncpy(outcome.text, ncclGetLastError(self.comm), sizeof(outcome.text) - 1);
-    outcome.told.store(true);
-    // Whoever leaves now would be one more fault of the others.
-    wait_until([&] { return all_told(*board_, kind_); });
-    if (self.comm != nullptr) ncclCommAbort(self.comm);
-  }
-
-  const FaultPlacement& placement_;
-  const FaultKind& kind_;
-  Board* board_;
-};
+  ranks.wait_reports(kMostSeconds, kind.last_leaves ? std::set<int>{last} : std::set<int>{});
+  // Chance decides whether a rank is told in this call or would be in its next one.
+  std::vector<std::string> blocks;
+  for (int rank = 0; rank < kFaultRanks; ++rank)
+    if (ranks.reported(rank) && ranks.status(rank) != Status::kSuccess)
+      blocks.push_back(block_of(static_cast<ncclResult_t>(ranks.status(rank)), ranks.text(rank),
+                                kind, job.hosts.empty()));
+  EXPECT_FALSE(blocks.empty()) << kind.name << ": nobody was told";
+  return blocks;
+}
 
 }  // namespace
 
-void expect_golden_faults(const FaultPlacement& placement) {
-  GoldenSets golden(fmt::format("faults_{}.txt", placement.name));
+void expect_golden_faults(const FaultLayout& of) {
+  GoldenSets golden(fmt::format("faults_{}.txt", of.name));
   for (const FaultKind& kind : fault_kinds()) {
-    if ((kind.kills_last || kind.last_leaves) && placement.processes.back() != 1) continue;
+    if ((kind.kills_last || kind.last_leaves) && of.layout.processes.back().size() != 1) continue;
     if (golden.writes()) {
       for (int round = 0; round < kRoundsToWrite; ++round)
-        for (const std::string& block : Job(placement, kind).outcomes())
-          golden.expect(kind.name, block);
+        for (const std::string& block : outcomes(of, kind)) golden.expect(kind.name, block);
       continue;
     }
     std::vector<std::string> blocks;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      blocks = Job(placement, kind).outcomes();
+      blocks = outcomes(of, kind);
       const auto known = [&](const std::string& block) { return golden.knows(kind.name, block); };
       if (std::all_of(blocks.begin(), blocks.end(), known)) break;
     }

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "tests/support/processes.h"
+#include <cstdlib>
 
 namespace rondo::test {
 namespace {
@@ -32,8 +32,7 @@ ncclResult_t circle(FaultRank& self) { return self.receive((self.rank + 1) % kFa
 ncclResult_t group(FaultRank& self) {
   ncclGroupStart();
   for (const std::size_t count : {kCount, self.last() ? kCount - 1 : kCount, kCount})
-    ncclAllReduce(self.memory.bytes, self.memory.bytes, count, ncclFloat32, ncclSum, self.comm,
-                  self.memory.stream);
+    ncclAllReduce(self.bytes, self.bytes, count, ncclFloat32, ncclSum, self.comm, self.seat.stream);
   return self.settled(ncclGroupEnd());
 }
 
@@ -45,34 +44,49 @@ ncclResult_t message_too_long(FaultRank& self) {
 
 }  // namespace
 
+FaultRank::FaultRank(NcclRank& seat) : seat(seat), rank(seat.rank) {
+  seat.prepare();
+  if (seat.on_gpu()) {
+    EXPECT_EQ(gpu_api()->allocate(&bytes, kFaultBytes), kGpuSuccess);
+  } else {
+    bytes = std::calloc(1, kFaultBytes);
+  }
+}
+
+void FaultRank::wait_for(int other) const {
+  const auto& told = seat.board.seats[other].reported;
+  wait_until([&] { return told.load() != 0; }, kMostSeconds);
+}
+
 ncclResult_t FaultRank::settled(ncclResult_t called) const {
   if (called != ncclSuccess) return called;
-  memory.synchronize();
+  if (seat.on_gpu()) {
+    EXPECT_EQ(gpu_api()->synchronize_stream(seat.stream), kGpuSuccess);
+  }
   ncclResult_t seen = ncclSuccess;
   const ncclResult_t asked = ncclCommGetAsyncError(comm, &seen);
   return asked == ncclSuccess ? seen : asked;
 }
 
 ncclResult_t FaultRank::sum(std::size_t count, ncclDataType_t type, ncclRedOp_t op) const {
-  return settled(ncclAllReduce(memory.bytes, memory.bytes, count, type, op, comm, memory.stream));
+  return settled(ncclAllReduce(bytes, bytes, count, type, op, comm, seat.stream));
 }
 
 ncclResult_t FaultRank::gather(std::size_t count) const {
-  char* const out = static_cast<char*>(memory.bytes) + kFaultBytes / 2;
-  return settled(ncclAllGather(memory.bytes, out, count, ncclFloat32, comm, memory.stream));
+  char* const out = static_cast<char*>(bytes) + kFaultBytes / 2;
+  return settled(ncclAllGather(bytes, out, count, ncclFloat32, comm, seat.stream));
 }
 
 ncclResult_t FaultRank::broadcast(std::size_t count, int root) const {
-  return settled(
-      ncclBroadcast(memory.bytes, memory.bytes, count, ncclFloat32, root, comm, memory.stream));
+  return settled(ncclBroadcast(bytes, bytes, count, ncclFloat32, root, comm, seat.stream));
 }
 
 ncclResult_t FaultRank::send(int peer, std::size_t count) const {
-  return settled(ncclSend(memory.bytes, count, ncclFloat32, peer, comm, memory.stream));
+  return settled(ncclSend(bytes, count, ncclFloat32, peer, comm, seat.stream));
 }
 
 ncclResult_t FaultRank::receive(int peer, std::size_t count) const {
-  return settled(ncclRecv(memory.bytes, count, ncclFloat32, peer, comm, memory.stream));
+  return settled(ncclRecv(bytes, count, ncclFloat32, peer, comm, seat.stream));
 }
 
 const std::vector<FaultKind>& fault_kinds() {

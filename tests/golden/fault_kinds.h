@@ -5,16 +5,24 @@
 #include <vector>
 
 #include "tests/golden/fault_jobs.h"
+#include "tests/support/nccl_rank.h"
 
 namespace rondo::test {
 
-// A rank at its place. Every function makes a call, waits for its end and gives its result.
+inline constexpr std::size_t kFaultBytes = 1 << 20;
+inline constexpr double kMostSeconds = 60;  // of any wait
+
+// A rank's calls. Every function makes a call, waits for its end and gives its result.
 struct FaultRank {
-  int rank;
-  RankMemory memory;
-  std::function<void(int rank)> wait_for;  // until that rank has its outcome
+  explicit FaultRank(NcclRank& seat);
+
+  NcclRank& seat;
+  const int rank;
+  void* bytes = nullptr;  // of kFaultBytes, on the rank's device or on the host
   ncclComm_t comm = nullptr;
 
+  // Until that rank has its outcome.
+  void wait_for(int other) const;
   bool last() const { return rank == kFaultRanks - 1; }
   // The result of what was called: its own, or what the communicator says once the stream is done.
   ncclResult_t settled(ncclResult_t called) const;

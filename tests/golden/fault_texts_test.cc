@@ -6,25 +6,21 @@
 namespace rondo::test {
 namespace {
 
-RankMemory host_memory(int) {
-  RankMemory memory;
-  memory.bytes = std::calloc(1, kFaultBytes);
-  return memory;
-}
+constexpr int kHost = kHostMemory;
 
-const FaultPlacement kPlacements[] = {
-    {"threads", {3}, {}, {}, host_memory},
-    {"processes", {1, 1, 1}, {}, {}, host_memory},
-    {"threads_and_a_process", {2, 1}, {}, {}, host_memory},
-    {"hosts", {1, 1, 1}, {"a", "b", "c"}, {}, host_memory},
-    {"two_hosts", {1, 1, 1}, {"a", "a", "b"}, {}, host_memory},
+const FaultLayout kLayouts[] = {
+    {"threads", as_threads(3)},
+    {"processes", as_processes(3)},
+    {"threads_and_a_process", {{{kHost, kHost}, {kHost}}}},
+    {"hosts", {{{kHost}, {kHost}, {kHost}}, {"a", "b", "c"}}},
+    {"two_hosts", {{{kHost}, {kHost}, {kHost}}, {"a", "a", "b"}}},
 };
 
-class FaultGolden : public testing::TestWithParam<FaultPlacement> {};
+class FaultGolden : public testing::TestWithParam<FaultLayout> {};
 
 TEST_P(FaultGolden, OfEveryKind) { expect_golden_faults(GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(Placements, FaultGolden, testing::ValuesIn(kPlacements),
+INSTANTIATE_TEST_SUITE_P(Placements, FaultGolden, testing::ValuesIn(kLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/device_case.h"
 
 namespace rondo::test {
 namespace {
@@ -16,7 +16,7 @@ bool contains(const char* text, const char* part) {
 TEST(DeviceBinding, NamesTheDevice) {
   DeviceRanks ranks(2);
   int device = -1;
-  NCCL_OK(ncclCommCuDevice(ranks.comms[1], &device));
+  NCCL_OK(ncclCommCuDevice(ranks[1].comm, &device));
   EXPECT_EQ(device, 0);
 }
 
@@ -29,12 +29,12 @@ TEST(DeviceBinding, TakesPinnedAndManagedMemory) {
   NCCL_OK(ncclGroupStart());
   for (int r = 0; r < 2; ++r)
     NCCL_OK(ncclAllReduce(pinned, r == 0 ? managed : managed + 8, 8, ncclFloat32, ncclSum,
-                          ranks.comms[r], ranks.streams[r]));
+                          ranks[r].comm, ranks[r].stream));
   NCCL_OK(ncclGroupEnd());
   ranks.synchronize();
   float seen[16];
-  GPU_OK(gpu_api()->copy(seen, managed, sizeof(seen), GpuCopy::kAny, ranks.streams[0]));
-  GPU_OK(gpu_api()->synchronize_stream(ranks.streams[0]));
+  GPU_OK(gpu_api()->copy(seen, managed, sizeof(seen), GpuCopy::kAny, ranks[0].stream));
+  GPU_OK(gpu_api()->synchronize_stream(ranks[0].stream));
   for (int i = 0; i < 16; ++i) EXPECT_EQ(seen[i], 2.0f * (i % 8));
   GPU_OK(gpu_api()->free_host(pinned));
   GPU_OK(gpu_api()->free_memory(managed));
@@ -47,8 +47,8 @@ TEST(DeviceBinding, RefusesHostMemoryThatTheDeviceCannotReach) {
   DeviceRanks ranks(1);
   std::vector<float> host(16);
   DeviceBuffer device(64, 0);
-  EXPECT_EQ(ncclAllReduce(host.data(), device.data(), 16, ncclFloat32, ncclSum, ranks.comms[0],
-                          ranks.streams[0]),
+  EXPECT_EQ(ncclAllReduce(host.data(), device.data(), 16, ncclFloat32, ncclSum, ranks[0].comm,
+                          ranks[0].stream),
             ncclInvalidArgument);
   EXPECT_TRUE(contains(ncclGetLastError(nullptr), "sendbuff")) << ncclGetLastError(nullptr);
   EXPECT_TRUE(contains(ncclGetLastError(nullptr), "cudaMalloc")) << ncclGetLastError(nullptr);
@@ -85,8 +85,8 @@ TEST(DeviceBinding, RestoresTheCurrentDevice) {
   DeviceBuffer a(64, 0), b(64, 0);
   GPU_OK(gpu_api()->set_device(1));
   NCCL_OK(ncclGroupStart());
-  NCCL_OK(ncclBroadcast(a.data(), a.data(), 4, ncclFloat32, 0, ranks.comms[0], ranks.streams[0]));
-  NCCL_OK(ncclBroadcast(b.data(), b.data(), 4, ncclFloat32, 0, ranks.comms[1], ranks.streams[1]));
+  NCCL_OK(ncclBroadcast(a.data(), a.data(), 4, ncclFloat32, 0, ranks[0].comm, ranks[0].stream));
+  NCCL_OK(ncclBroadcast(b.data(), b.data(), 4, ncclFloat32, 0, ranks[1].comm, ranks[1].stream));
   NCCL_OK(ncclGroupEnd());
   int device = -1;
   GPU_OK(gpu_api()->get_device(&device));
@@ -146,11 +146,11 @@ TEST(DeviceBinding, NamesBothCallsThatDoNotMatch) {
   DeviceBuffer a(64, 0), b(64, 0);
   NCCL_OK(ncclGroupStart());
   NCCL_OK(
-      ncclAllReduce(a.data(), a.data(), 4, ncclFloat32, ncclSum, ranks.comms[0], ranks.streams[0]));
+      ncclAllReduce(a.data(), a.data(), 4, ncclFloat32, ncclSum, ranks[0].comm, ranks[0].stream));
   NCCL_OK(
-      ncclAllReduce(b.data(), b.data(), 8, ncclFloat32, ncclSum, ranks.comms[1], ranks.streams[1]));
+      ncclAllReduce(b.data(), b.data(), 8, ncclFloat32, ncclSum, ranks[1].comm, ranks[1].stream));
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
-  const std::string text = ncclGetLastError(ranks.comms[0]);
+  const std::string text = ncclGetLastError(ranks[0].comm);
   EXPECT_TRUE(contains(text.c_str(), "count 4")) << text;
   EXPECT_TRUE(contains(text.c_str(), "count 8")) << text;
 }

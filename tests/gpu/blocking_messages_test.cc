@@ -1,24 +1,18 @@
 // Messages between processes of several ranks, where every launch returns when its kernel is over:
 // a rank that waits for a message keeps no other rank of its process from sending.
-#include <thread>
-
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
 namespace {
 
-struct Layout {
-  const char* name;
-  Places places;
-};
-const Layout kLayouts[] = {{"of_their_own", {{0, 1}, {2, 3}}},
-                           {"shared", {{0, 0}, {0, 0}}},
-                           {"in_turns", {{0, 1}, {0, 1}}}};
+const NamedLayout kLayouts[] = {{"of_their_own", {{{0, 1}, {2, 3}}}},
+                                {"shared", {{{0, 0}, {0, 0}}}},
+                                {"in_turns", {{{0, 1}, {0, 1}}}}};
 
-class BlockingMessages : public testing::TestWithParam<Layout> {
+class BlockingMessages : public testing::TestWithParam<NamedLayout> {
  protected:
-  static Environment environment() {
-    return {{"CUDA_LAUNCH_BLOCKING", "1"}, {"RONDO_GPU_STAGING", "64K"}};
+  static Layout layout() {
+    return GetParam().layout.under({{"CUDA_LAUNCH_BLOCKING", "1"}, {"RONDO_GPU_STAGING", "64K"}});
   }
   void SetUp() override {
     if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
@@ -31,7 +25,7 @@ constexpr std::size_t kBytes = 30'000;  // more than the slots of a pair hold
 
 // Of four ranks, two a process, 0 and 2 receive and 3 and 1 send, crosswise.
 struct Exchange {
-  explicit Exchange(GpuSeat& of)
+  explicit Exchange(NcclRank& of)
       : seat(of), receives(of.rank % 2 == 0), peer(3 - of.rank), buffer(kBytes, 0) {
     buffer.put(receives ? Bytes() : Bytes(kBytes, static_cast<std::byte>(of.rank)), 0, of.stream);
   }
@@ -49,14 +43,14 @@ struct Exchange {
     ASSERT_EQ(std::memcmp(buffer.host(), want.data(), kBytes), 0) << "rank " << seat.rank;
   }
 
-  GpuSeat& seat;
+  NcclRank& seat;
   const bool receives;
   const int peer;
   DeviceBuffer buffer;
 };
 
 TEST_P(BlockingMessages, AreReceivedWhileOtherThreadsSend) {
-  run_on_gpus(GetParam().places, environment(), [](GpuSeat& seat) {
+  run_job(layout(), 240, [](NcclRank& seat) {
     Exchange exchange(seat);
     if (!exchange.receives) nap(0.3);  // until both that receive are in their calls
     for (int i = 0; i < 3; ++i) exchange.call();
@@ -65,36 +59,21 @@ TEST_P(BlockingMessages, AreReceivedWhileOtherThreadsSend) {
 }
 
 TEST_P(BlockingMessages, AreReceivedBesideSendsOfOneGroupOfOneThread) {
-  const Places& places = GetParam().places;
-  const auto process = [&](RankSeat& seat) {
-    std::vector<GpuSeat> seats;
-    for (int i = 0; i < 2; ++i) {
-      seats.push_back({seat, 2 * seat.rank + i, 4});
-      seats.back().device = places[seat.rank][i];
-    }
-    const auto on_threads = [&](void (*what)(GpuSeat&)) {
-      std::thread second(what, std::ref(seats[1]));
-      what(seats[0]);
-      second.join();
-    };
-    on_threads([](GpuSeat& one) { one.join(4, one.rank); });
+  run_job(layout(), [](Ranks<NcclRank>& ranks) {
+    ranks.each([](NcclRank& one) { one.join(); });
     std::vector<Exchange> exchanges;
     exchanges.reserve(2);
-    for (GpuSeat& one : seats) {
-      GPU_OK(gpu_api()->set_device(one.device));
-      exchanges.emplace_back(one);
+    for (int i = 0; i < ranks.size(); ++i) {
+      GPU_OK(gpu_api()->set_device(ranks[i].device));
+      exchanges.emplace_back(ranks[i]);
     }
     NCCL_OK(ncclGroupStart());
     for (Exchange& exchange : exchanges) exchange.call();
     NCCL_OK(ncclGroupEnd());
     for (Exchange& exchange : exchanges) exchange.check();
     exchanges.clear();
-    on_threads([](GpuSeat& one) { one.leave(); });
-    seat.expect(!testing::Test::HasFailure(), "an assertion failed in its process (printed above)");
-  };
-  RankProcesses processes(2, gpu_options(environment()), process);
-  processes.wait_exits(120);
-  processes.check_expectations();
+    ranks.each([](NcclRank& one) { one.leave(); });
+  });
 }
 
 }  // namespace

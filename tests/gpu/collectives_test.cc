@@ -1,8 +1,6 @@
 // Every collective, type, operation and rank count on a GPU against the reference.
-#include <thread>
-
 #include "kernels/reduce.h"
-#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/device_case.h"
 
 namespace rondo::test {
 namespace {
@@ -59,9 +57,7 @@ TEST_P(DeviceCollectives, MeetWhereEveryRankIsAThread) {
   DeviceCase test(ranks, c, true, 0);
   test.fill_inputs();
   std::vector<ncclResult_t> results(n);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < n; ++r) threads.emplace_back([&, r] { results[r] = test.call(r); });
-  for (std::thread& thread : threads) thread.join();
+  on_threads(n, [&](int r) { results[r] = test.call(r); });
   for (ncclResult_t result : results) ASSERT_EQ(result, ncclSuccess);
   test.check();
 }
@@ -74,19 +70,18 @@ TEST_P(DeviceCollectives, PassMessagesRoundARing) {
   for (int r = 0; r < n; ++r) {
     in.emplace_back(kBytes, r);
     out.emplace_back(kBytes, 2 * r);
-    in[r].put(Bytes(kBytes, static_cast<std::byte>(r + 1)), 0, ranks.streams[r]);
-    out[r].put({}, 0, ranks.streams[r]);
+    in[r].put(Bytes(kBytes, static_cast<std::byte>(r + 1)), 0, ranks[r].stream);
+    out[r].put({}, 0, ranks[r].stream);
   }
   NCCL_OK(ncclGroupStart());
   for (int r = 0; r < n; ++r) {
-    NCCL_OK(
-        ncclSend(in[r].data(), kBytes, ncclUint8, (r + 1) % n, ranks.comms[r], ranks.streams[r]));
-    NCCL_OK(ncclRecv(out[r].data(), kBytes, ncclUint8, (r + n - 1) % n, ranks.comms[r],
-                     ranks.streams[r]));
+    NCCL_OK(ncclSend(in[r].data(), kBytes, ncclUint8, (r + 1) % n, ranks[r].comm, ranks[r].stream));
+    NCCL_OK(ncclRecv(out[r].data(), kBytes, ncclUint8, (r + n - 1) % n, ranks[r].comm,
+                     ranks[r].stream));
   }
   NCCL_OK(ncclGroupEnd());
   for (int r = 0; r < n; ++r) {
-    out[r].get(ranks.streams[r]);
+    out[r].get(ranks[r].stream);
     const Bytes want(kBytes, static_cast<std::byte>((r + n - 1) % n + 1));
     ASSERT_EQ(std::memcmp(out[r].host(), want.data(), kBytes), 0) << "rank " << r;
     ASSERT_TRUE(out[r].guards_intact());

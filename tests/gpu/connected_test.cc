@@ -5,7 +5,7 @@
 #include <string>
 #include <thread>
 
-#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/device_case.h"
 
 namespace rondo::test {
 namespace {
@@ -109,9 +109,7 @@ TEST_P(Connected, MeetWhereEveryRankIsAThread) {
   DeviceCase test(ranks, c, true, 0);
   test.fill_inputs();
   std::vector<ncclResult_t> results(4);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < 4; ++r) threads.emplace_back([&, r] { results[r] = test.call(r); });
-  for (std::thread& thread : threads) thread.join();
+  on_threads(4, [&](int r) { results[r] = test.call(r); });
   for (const ncclResult_t result : results) ASSERT_EQ(result, ncclSuccess);
   test.check();
 }
@@ -140,32 +138,32 @@ TEST_P(Connected, AreReplayedByGraphs) {
     GPU_OK(gpu_api()->create_event(r == 0 ? &fork : &joins[r], kEventPlain));
     Bytes ones(kCount * sizeof(std::int32_t));
     for (std::size_t i = 0; i < kCount; ++i) ones[i * sizeof(std::int32_t)] = std::byte{1};
-    buffers[r].put(ones, 0, ranks.streams[r]);
+    buffers[r].put(ones, 0, ranks[r].stream);
   }
   const auto all_reduce = [&] {
     NCCL_OK(ncclGroupStart());
     for (int r = 0; r < kRanks; ++r)
       NCCL_OK(ncclAllReduce(buffers[r].data(), buffers[r].data(), kCount, ncclInt32, ncclSum,
-                            ranks.comms[r], ranks.streams[r]));
+                            ranks[r].comm, ranks[r].stream));
     NCCL_OK(ncclGroupEnd());
   };
   void* graph = nullptr;
   ranks.use_device_of(0);
-  GPU_OK(gpu_api()->begin_capture(ranks.streams[0], GpuCaptureMode::kThreadLocal));
-  GPU_OK(gpu_api()->record_event(fork, ranks.streams[0], GpuEventUse::kPlain));
+  GPU_OK(gpu_api()->begin_capture(ranks[0].stream, GpuCaptureMode::kThreadLocal));
+  GPU_OK(gpu_api()->record_event(fork, ranks[0].stream, GpuEventUse::kPlain));
   for (int r = 1; r < kRanks; ++r)
-    GPU_OK(gpu_api()->stream_wait_event(ranks.streams[r], fork, GpuEventUse::kPlain));
+    GPU_OK(gpu_api()->stream_wait_event(ranks[r].stream, fork, GpuEventUse::kPlain));
   for (int i = 0; i < 2; ++i) all_reduce();
   for (int r = 1; r < kRanks; ++r) {
     ranks.use_device_of(r);
-    GPU_OK(gpu_api()->record_event(joins[r], ranks.streams[r], GpuEventUse::kPlain));
+    GPU_OK(gpu_api()->record_event(joins[r], ranks[r].stream, GpuEventUse::kPlain));
     ranks.use_device_of(0);
-    GPU_OK(gpu_api()->stream_wait_event(ranks.streams[0], joins[r], GpuEventUse::kPlain));
+    GPU_OK(gpu_api()->stream_wait_event(ranks[0].stream, joins[r], GpuEventUse::kPlain));
   }
-  GPU_OK(gpu_api()->end_capture(ranks.streams[0], &graph));
+  GPU_OK(gpu_api()->end_capture(ranks[0].stream, &graph));
   constexpr int kReplays = 3;
   for (int i = 0; i < kReplays; ++i) {
-    GPU_OK(gpu_api()->launch_graph(graph, ranks.streams[0]));
+    GPU_OK(gpu_api()->launch_graph(graph, ranks[0].stream));
     ranks.synchronize();
     all_reduce();
     ranks.synchronize();
@@ -173,7 +171,7 @@ TEST_P(Connected, AreReplayedByGraphs) {
   std::int32_t want = 1;
   for (int i = 0; i < kReplays * 3; ++i) want *= kRanks;
   for (int r = 0; r < kRanks; ++r) {
-    buffers[r].get(ranks.streams[r]);
+    buffers[r].get(ranks[r].stream);
     for (std::size_t i = 0; i < kCount; ++i) {
       std::int32_t got = 0;
       std::memcpy(&got, buffers[r].host() + i * sizeof(got), sizeof(got));
@@ -246,16 +244,16 @@ TEST_P(ConnectedFaultsOf, NameTheRankAndTheCallThatAKernelWaitedFor) {
   const WithEnvironment algorithm("NCCL_ALGO", GetParam());
   DeviceRanks ranks(std::vector<int>{0, 1});
   ranks.use_device_of(1);
-  hold_up(ranks.streams[1]);
-  all_reduce(ranks.comms.data(), ranks.streams.data());
-  GPU_OK(gpu_api()->synchronize_stream(ranks.streams[0]));
+  hold_up(ranks[1].stream);
+  all_reduce(ranks.comms().data(), ranks.streams().data());
+  GPU_OK(gpu_api()->synchronize_stream(ranks[0].stream));
   ncclResult_t seen = ncclSuccess;
-  NCCL_OK(ncclCommGetAsyncError(ranks.comms[0], &seen));
+  NCCL_OK(ncclCommGetAsyncError(ranks[0].comm, &seen));
   EXPECT_EQ(seen, ncclTimeout);
-  const std::string text = ncclGetLastError(ranks.comms[0]);
+  const std::string text = ncclGetLastError(ranks[0].comm);
   EXPECT_NE(text.find("for rank 1"), std::string::npos) << text;
   EXPECT_NE(text.find("AllReduce(count 1000, float32, sum)"), std::string::npos) << text;
-  let_go(ranks.streams[1]);
+  let_go(ranks[1].stream);
 }
 
 TEST_F(ConnectedFaults, RefuseLL128WhereDevicesDoNotReachEachOther) {

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdlib>
 
-#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/device_case.h"
 #ifdef RONDO_SIMT
 #include "tests/simt/device/table.h"
 #endif
@@ -115,29 +115,29 @@ TEST_P(CopyEngines, KeepTheirPlaceAmongKernels) {
     std::vector<std::int32_t> ones(kCount, 1);
     Bytes bytes(kCount * 4);
     std::memcpy(bytes.data(), ones.data(), bytes.size());
-    x[r].put(bytes, 0, ranks.streams[r]);
+    x[r].put(bytes, 0, ranks[r].stream);
   }
   std::int32_t wanted = 1;
   for (int turn = 0; turn < 4; ++turn) {
     NCCL_OK(ncclGroupStart());
     for (int r = 0; r < kRanks; ++r)
-      NCCL_OK(ncclAllReduce(x[r].data(), x[r].data(), kCount, ncclInt32, ncclSum, ranks.comms[r],
-                            ranks.streams[r]));
+      NCCL_OK(ncclAllReduce(x[r].data(), x[r].data(), kCount, ncclInt32, ncclSum, ranks[r].comm,
+                            ranks[r].stream));
     NCCL_OK(ncclGroupEnd());
     NCCL_OK(ncclGroupStart());
     for (int r = 0; r < kRanks; ++r)
-      NCCL_OK(ncclAllGather(x[r].data(), y[r].data(), kCount, ncclInt32, ranks.comms[r],
-                            ranks.streams[r]));
+      NCCL_OK(ncclAllGather(x[r].data(), y[r].data(), kCount, ncclInt32, ranks[r].comm,
+                            ranks[r].stream));
     NCCL_OK(ncclGroupEnd());
     NCCL_OK(ncclGroupStart());
     for (int r = 0; r < kRanks; ++r)
-      NCCL_OK(ncclReduceScatter(y[r].data(), x[r].data(), kCount, ncclInt32, ncclSum,
-                                ranks.comms[r], ranks.streams[r]));
+      NCCL_OK(ncclReduceScatter(y[r].data(), x[r].data(), kCount, ncclInt32, ncclSum, ranks[r].comm,
+                                ranks[r].stream));
     NCCL_OK(ncclGroupEnd());
     wanted *= kRanks * kRanks;
   }
   for (int r = 0; r < kRanks; ++r) {
-    x[r].get(ranks.streams[r]);
+    x[r].get(ranks[r].stream);
     const auto* const values = reinterpret_cast<const std::int32_t*>(x[r].host());
     for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(values[i], wanted) << "rank " << r;
   }
@@ -159,31 +159,31 @@ TEST_P(CopyEngines, AreReplayedByGraphs) {
   }
   void* graph = nullptr;
   ranks.use_device_of(0);
-  GPU_OK(gpu_api()->begin_capture(ranks.streams[0], GpuCaptureMode::kThreadLocal));
-  GPU_OK(gpu_api()->record_event(fork, ranks.streams[0], GpuEventUse::kPlain));
+  GPU_OK(gpu_api()->begin_capture(ranks[0].stream, GpuCaptureMode::kThreadLocal));
+  GPU_OK(gpu_api()->record_event(fork, ranks[0].stream, GpuEventUse::kPlain));
   for (int r = 1; r < kRanks; ++r)
-    GPU_OK(gpu_api()->stream_wait_event(ranks.streams[r], fork, GpuEventUse::kPlain));
+    GPU_OK(gpu_api()->stream_wait_event(ranks[r].stream, fork, GpuEventUse::kPlain));
   NCCL_OK(ncclGroupStart());
   for (int r = 0; r < kRanks; ++r)
-    NCCL_OK(ncclAllGather(in[r].data(), out[r].data(), kCount, ncclUint8, ranks.comms[r],
-                          ranks.streams[r]));
+    NCCL_OK(ncclAllGather(in[r].data(), out[r].data(), kCount, ncclUint8, ranks[r].comm,
+                          ranks[r].stream));
   NCCL_OK(ncclGroupEnd());
   for (int r = 1; r < kRanks; ++r) {
     ranks.use_device_of(r);
-    GPU_OK(gpu_api()->record_event(joins[r], ranks.streams[r], GpuEventUse::kPlain));
+    GPU_OK(gpu_api()->record_event(joins[r], ranks[r].stream, GpuEventUse::kPlain));
     ranks.use_device_of(0);
-    GPU_OK(gpu_api()->stream_wait_event(ranks.streams[0], joins[r], GpuEventUse::kPlain));
+    GPU_OK(gpu_api()->stream_wait_event(ranks[0].stream, joins[r], GpuEventUse::kPlain));
   }
-  GPU_OK(gpu_api()->end_capture(ranks.streams[0], &graph));
+  GPU_OK(gpu_api()->end_capture(ranks[0].stream, &graph));
   for (int turn = 0; turn < 3; ++turn) {
     for (int r = 0; r < kRanks; ++r)
-      in[r].put(Bytes(kCount, static_cast<std::byte>(10 * turn + r + 1)), 0, ranks.streams[r]);
+      in[r].put(Bytes(kCount, static_cast<std::byte>(10 * turn + r + 1)), 0, ranks[r].stream);
     launches.begin();
-    GPU_OK(gpu_api()->launch_graph(graph, ranks.streams[0]));
-    GPU_OK(gpu_api()->synchronize_stream(ranks.streams[0]));
+    GPU_OK(gpu_api()->launch_graph(graph, ranks[0].stream));
+    GPU_OK(gpu_api()->synchronize_stream(ranks[0].stream));
     launches.expect(0, 0);
     for (int r = 0; r < kRanks; ++r) {
-      out[r].get(ranks.streams[r]);
+      out[r].get(ranks[r].stream);
       for (std::size_t i = 0; i < kCount * kRanks; ++i)
         ASSERT_EQ(static_cast<int>(out[r].host()[i]), 10 * turn + 1 + static_cast<int>(i / kCount))
             << "rank " << r;
@@ -204,15 +204,15 @@ void gather_with(DeviceRanks& ranks, const ncclCollConfig_t& config) {
     ranks.use_device_of(r);
     in.emplace_back(1000, 0);
     out.emplace_back(1000 * static_cast<std::size_t>(n), 0);
-    in[r].put(Bytes(1000, static_cast<std::byte>(r + 1)), 0, ranks.streams[r]);
+    in[r].put(Bytes(1000, static_cast<std::byte>(r + 1)), 0, ranks[r].stream);
   }
   NCCL_OK(ncclGroupStart());
   for (int r = 0; r < n; ++r)
-    NCCL_OK(ncclAllGatherConfig(in[r].data(), out[r].data(), 1000, ncclUint8, ranks.comms[r],
-                                ranks.streams[r], &config));
+    NCCL_OK(ncclAllGatherConfig(in[r].data(), out[r].data(), 1000, ncclUint8, ranks[r].comm,
+                                ranks[r].stream, &config));
   NCCL_OK(ncclGroupEnd());
   for (int r = 0; r < n; ++r) {
-    out[r].get(ranks.streams[r]);
+    out[r].get(ranks[r].stream);
     for (std::size_t i = 0; i < 1000 * static_cast<std::size_t>(n); ++i)
       ASSERT_EQ(static_cast<std::size_t>(out[r].host()[i]), i / 1000 + 1);
   }
@@ -247,15 +247,15 @@ void sum_with(DeviceRanks& ranks, const ncclCollConfig_t* config) {
   for (int r = 0; r < ranks.size(); ++r) {
     ranks.use_device_of(r);
     x.emplace_back(kCount * 4, 0);
-    x[r].put(bytes, 0, ranks.streams[r]);
+    x[r].put(bytes, 0, ranks[r].stream);
   }
   NCCL_OK(ncclGroupStart());
   for (int r = 0; r < ranks.size(); ++r)
-    NCCL_OK(ncclAllReduceConfig(x[r].data(), x[r].data(), kCount, ncclInt32, ncclSum,
-                                ranks.comms[r], ranks.streams[r], config));
+    NCCL_OK(ncclAllReduceConfig(x[r].data(), x[r].data(), kCount, ncclInt32, ncclSum, ranks[r].comm,
+                                ranks[r].stream, config));
   NCCL_OK(ncclGroupEnd());
   for (int r = 0; r < ranks.size(); ++r) {
-    x[r].get(ranks.streams[r]);
+    x[r].get(ranks[r].stream);
     const auto* const values = reinterpret_cast<const std::int32_t*>(x[r].host());
     for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(values[i], 3 * ranks.size());
   }

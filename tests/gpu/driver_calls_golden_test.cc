@@ -3,12 +3,9 @@
 #include <dirent.h>
 #include <sys/mman.h>
 
-#include <atomic>
-#include <thread>
-
 #include "tests/golden/golden.h"
-#include "tests/gpu/process_ranks.h"
 #include "tests/simt/device/table.h"
+#include "tests/support/nccl_rank.h"
 
 namespace rondo::test {
 namespace {
@@ -47,20 +44,20 @@ Counts counts_now() {
 
 struct Step {
   const char* name;
-  std::function<ncclResult_t(GpuSeat& seat, std::byte* memory)> call;
+  std::function<ncclResult_t(NcclRank& seat, std::byte* memory)> call;
 };
 
-ncclResult_t sum(GpuSeat& seat, std::byte* memory, std::size_t bytes) {
+ncclResult_t sum(NcclRank& seat, std::byte* memory, std::size_t bytes) {
   return ncclAllReduce(memory, memory, bytes / 4, ncclFloat32, ncclSum, seat.comm, seat.stream);
 }
 
-ncclResult_t grouped_sums(GpuSeat& seat, std::byte* memory) {
+ncclResult_t grouped_sums(NcclRank& seat, std::byte* memory) {
   ncclGroupStart();
   for (int i = 0; i < 4; ++i) sum(seat, memory + i * 4096, 4096);
   return ncclGroupEnd();
 }
 
-ncclResult_t round_a_ring(GpuSeat& seat, std::byte* memory, std::size_t bytes) {
+ncclResult_t round_a_ring(NcclRank& seat, std::byte* memory, std::size_t bytes) {
   ncclGroupStart();
   ncclSend(memory, bytes, ncclUint8, (seat.rank + 1) % seat.size, seat.comm, seat.stream);
   ncclRecv(memory + kBytes / 2, bytes, ncclUint8, (seat.rank + seat.size - 1) % seat.size,
@@ -69,73 +66,55 @@ ncclResult_t round_a_ring(GpuSeat& seat, std::byte* memory, std::size_t bytes) {
 }
 
 const Step kSteps[] = {
-    {"all_reduce_4_KiB", [](GpuSeat& s, std::byte* m) { return sum(s, m, 4 << 10); }},
-    {"all_reduce_1_MiB", [](GpuSeat& s, std::byte* m) { return sum(s, m, 1 << 20); }},
+    {"all_reduce_4_KiB", [](NcclRank& s, std::byte* m) { return sum(s, m, 4 << 10); }},
+    {"all_reduce_1_MiB", [](NcclRank& s, std::byte* m) { return sum(s, m, 1 << 20); }},
     {"four_all_reduces_in_a_group", grouped_sums},
     {"broadcast_64_KiB",
-     [](GpuSeat& s, std::byte* m) {
+     [](NcclRank& s, std::byte* m) {
        return ncclBroadcast(m, m, 64 << 10, ncclUint8, 0, s.comm, s.stream);
      }},
     {"all_gather_64_KiB",
-     [](GpuSeat& s, std::byte* m) {
+     [](NcclRank& s, std::byte* m) {
        return ncclAllGather(m, m + kBytes / 2, 64 << 10, ncclUint8, s.comm, s.stream);
      }},
-    {"round_a_ring_4_KiB", [](GpuSeat& s, std::byte* m) { return round_a_ring(s, m, 4 << 10); }},
-    {"round_a_ring_1_MiB", [](GpuSeat& s, std::byte* m) { return round_a_ring(s, m, 1 << 20); }},
+    {"round_a_ring_4_KiB", [](NcclRank& s, std::byte* m) { return round_a_ring(s, m, 4 << 10); }},
+    {"round_a_ring_1_MiB", [](NcclRank& s, std::byte* m) { return round_a_ring(s, m, 1 << 20); }},
 };
 constexpr int kStepCount = std::size(kSteps) + 2;  // and making, ending
 
-// What all processes share: where the ranks are, and what each process counted in each step.
-struct Board {
-  std::atomic<int> arrived;
+// What a process counted in each step.
+struct Counted {
   struct {
     char name[32];
     std::uint64_t count;
   } of[kRanks][kStepCount][kMostCounts];
 };
 
-struct Placement {
-  const char* name;
-  Places places;
-  std::vector<std::string> hosts;
-  Environment environment;
+const NamedLayout kLayouts[] = {
+    {"threads_one_gpu", {{{0, 0, 0, 0}}}},
+    {"threads_own_gpus", {{{0, 1, 2, 3}}}},
+    {"processes_one_gpu", as_processes(kRanks, Gpus::kOne)},
+    {"processes_own_gpus", as_processes(kRanks, Gpus::kOneEach)},
+    {"processes_gpus_apart", as_processes(kRanks, Gpus::kOneEach, {{"NCCL_P2P_DISABLE", "1"}})},
+    {"mixed_own_gpus", {{{0, 1}, {2, 3}}}},
+    {"gpus_of_hosts", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}},
 };
 
-const Placement kPlacements[] = {
-    {"threads_one_gpu", {{0, 0, 0, 0}}, {}, {}},
-    {"threads_own_gpus", {{0, 1, 2, 3}}, {}, {}},
-    {"processes_one_gpu", {{0}, {0}, {0}, {0}}, {}, {}},
-    {"processes_own_gpus", {{0}, {1}, {2}, {3}}, {}, {}},
-    {"processes_gpus_apart", {{0}, {1}, {2}, {3}}, {}, {{"NCCL_P2P_DISABLE", "1"}}},
-    {"mixed_own_gpus", {{0, 1}, {2, 3}}, {}, {}},
-    {"gpus_of_hosts", {{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}, {}},
-};
-
-struct Rank {
-  GpuSeat seat;
-  void* memory = nullptr;
-};
-
-class DriverCalls : public testing::TestWithParam<Placement> {
+class DriverCalls : public testing::TestWithParam<NamedLayout> {
  protected:
   void SetUp() override {
     if (gpus_there() < kRanks) GTEST_SKIP() << "too few GPUs";
-    board_ = new (mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                       -1, 0)) Board{};
+    counted_ = new (mmap(nullptr, sizeof(Counted), PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Counted{};
   }
   void TearDown() override {
-    if (board_ != nullptr) munmap(board_, sizeof(Board));
+    if (counted_ != nullptr) munmap(counted_, sizeof(Counted));
   }
 
-  // All processes are here.
-  void meet(int processes) {
-    const int round = (board_->arrived.fetch_add(1) + processes) / processes;
-    while (board_->arrived.load() < round * processes) std::this_thread::yield();
-  }
-
-  void keep(int process, int step, const Counts& before, std::uint64_t threads) {
+  // first: the first rank of the process.
+  void keep(int first, int step, const Counts& before, std::uint64_t threads) {
     int at = 0;
-    auto& to = board_->of[process][step];
+    auto& to = counted_->of[first][step];
     const auto put = [&](const std::string& name, std::uint64_t count) {
       if (count == 0) return;
       ASSERT_LT(at, kMostCounts);
@@ -148,78 +127,62 @@ class DriverCalls : public testing::TestWithParam<Placement> {
 
   // One thread makes the calls of all ranks of its process, grouped: threads would take turns by
   // chance, and other turns take other waits.
-  void run(RankSeat& process) {
-    const Placement& placement = GetParam();
-    int first = 0, step = 0;
-    for (int p = 0; p < process.rank; ++p) first += static_cast<int>(placement.places[p].size());
-    std::vector<Rank> ranks;
-    for (const int device : placement.places[process.rank]) {
-      Rank& one = ranks.emplace_back(Rank{{process, first++, kRanks}});
-      one.seat.device = device;
-      GPU_OK(gpu_api()->set_device(device));
-      GPU_OK(gpu_api()->allocate(&one.memory, kBytes));
-      GPU_OK(gpu_api()->create_stream(&one.seat.stream, 0));
+  void run(Ranks<NcclRank>& ranks) {
+    int step = 0;
+    std::vector<void*> memory(static_cast<std::size_t>(ranks.size()));
+    for (int i = 0; i < ranks.size(); ++i) {
+      ranks[i].prepare();
+      GPU_OK(gpu_api()->allocate(&memory[i], kBytes));
     }
-    const auto once = [&](const std::function<ncclResult_t(Rank&)>& call) {
+    const auto once = [&](const std::function<ncclResult_t(NcclRank&, std::byte*)>& call) {
       NCCL_OK(ncclGroupStart());
-      for (Rank& one : ranks) {
-        GPU_OK(gpu_api()->set_device(one.seat.device));
-        NCCL_OK(call(one));
+      for (int i = 0; i < ranks.size(); ++i) {
+        GPU_OK(gpu_api()->set_device(ranks[i].device));
+        NCCL_OK(call(ranks[i], static_cast<std::byte*>(memory[i])));
       }
       NCCL_OK(ncclGroupEnd());
-      for (Rank& one : ranks) GPU_OK(gpu_api()->synchronize_stream(one.seat.stream));
+      for (int i = 0; i < ranks.size(); ++i) GPU_OK(gpu_api()->synchronize_stream(ranks[i].stream));
     };
     const auto measure = [&](const std::function<void()>& body) {
-      meet(process.size);
+      ASSERT_TRUE(ranks.meet());
       const Counts before = counts_now();
       const std::uint64_t threads = threads_now();
       body();
-      meet(process.size);
+      ASSERT_TRUE(ranks.meet());
       const std::uint64_t now = threads_now();
-      keep(process.rank, step++, before, now > threads ? now - threads : 0);
+      keep(ranks[0].rank, step++, before, now > threads ? now - threads : 0);
     };
     measure([&] {
-      once([&](Rank& one) {
-        return ncclCommInitRank(&one.seat.comm, kRanks, one.seat.id(), one.seat.rank);
+      once([](NcclRank& one, std::byte*) {
+        return ncclCommInitRank(&one.comm, kRanks, one.id(), one.rank);
       });
     });
     for (const Step& each : kSteps) {
-      const auto call = [&](Rank& one) {
-        return each.call(one.seat, static_cast<std::byte*>(one.memory));
-      };
-      once(call);  // the first one makes what all of them need
+      once(each.call);  // the first one makes what all of them need
       measure([&] {
-        for (int i = 0; i < kRepeats; ++i) once(call);
+        for (int i = 0; i < kRepeats; ++i) once(each.call);
       });
     }
     measure([&] {
       NCCL_OK(ncclGroupStart());
-      for (Rank& one : ranks) NCCL_OK(ncclCommDestroy(one.seat.comm));
+      for (int i = 0; i < ranks.size(); ++i) NCCL_OK(ncclCommDestroy(ranks[i].comm));
       NCCL_OK(ncclGroupEnd());
     });
   }
 
-  Board* board_ = nullptr;
+  Counted* counted_ = nullptr;
 };
 
 TEST_P(DriverCalls, DoNotGrow) {
-  const Placement& placement = GetParam();
-  RankProcesses::Options options = gpu_options(placement.environment);
-  options.hosts = placement.hosts;
-  const int processes = static_cast<int>(placement.places.size());
-  RankProcesses ranks(processes, options, [&](RankSeat& process) {
-    run(process);
-    process.expect(!HasFailure(), "an assertion failed in its process (printed above)");
-  });
-  ranks.wait_exits(300);
-  ranks.check_expectations();
+  const Layout& layout = GetParam().layout;
+  run_job(layout, 300, [&](Ranks<NcclRank>& ranks) { run(ranks); });
   if (HasFailure()) return;
-  GoldenCounts golden(std::string("driver_calls_") + placement.name + ".txt");
-  for (int process = 0; process < processes; ++process) {
+  GoldenCounts golden(std::string("driver_calls_") + GetParam().name + ".txt");
+  for (int process = 0; process < static_cast<int>(layout.processes.size()); ++process) {
     const std::string where = ", process " + std::to_string(process);
     for (int step = 0; step < kStepCount; ++step) {
       Counts counts;
-      for (const auto& one : board_->of[process][step])
+      for (const auto& one : counted_->of[layout.first_of(process)][step])
         if (one.name[0] != '\0') counts[one.name] = one.count;
       const char* const name = step == 0                ? "making"
                                : step == kStepCount - 1 ? "ending"
@@ -229,7 +192,7 @@ TEST_P(DriverCalls, DoNotGrow) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Placements, DriverCalls, testing::ValuesIn(kPlacements),
+INSTANTIATE_TEST_SUITE_P(Placements, DriverCalls, testing::ValuesIn(kLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/device_case.h"
 
 namespace rondo::test {
 namespace {
@@ -29,7 +29,7 @@ class GraphOrder : public testing::TestWithParam<int> {
         const auto value = static_cast<std::int64_t>(i) + 1;
         std::memcpy(&content[i * sizeof(value)], &value, sizeof(value));
       }
-      x[r].put(content, 0, ranks.streams[r]);
+      x[r].put(content, 0, ranks[r].stream);
     }
     EXPECT_EQ(gpu_api()->set_device(0), kGpuSuccess);
   }
@@ -68,14 +68,14 @@ class GraphOrder : public testing::TestWithParam<int> {
   void raise(const Streams& on) {
     NCCL_OK(ncclGroupStart());
     for (int r = 0; r < kRanks; ++r)
-      NCCL_OK(ncclAllReduce(x[r].data(), x[r].data(), kCount, ncclInt64, ncclSum, ranks.comms[r],
+      NCCL_OK(ncclAllReduce(x[r].data(), x[r].data(), kCount, ncclInt64, ncclSum, ranks[r].comm,
                             on[r]));
     NCCL_OK(ncclGroupEnd());
   }
   void look(const Streams& on) {
     NCCL_OK(ncclGroupStart());
     for (int r = 0; r < kRanks; ++r)
-      NCCL_OK(ncclAllReduce(x[r].data(), y[r].data(), kCount, ncclInt64, ncclMax, ranks.comms[r],
+      NCCL_OK(ncclAllReduce(x[r].data(), y[r].data(), kCount, ncclInt64, ncclMax, ranks[r].comm,
                             on[r]));
     NCCL_OK(ncclGroupEnd());
   }
@@ -116,7 +116,7 @@ class GraphOrder : public testing::TestWithParam<int> {
     std::int64_t factor = 1;
     for (int i = 0; i < times; ++i) factor *= kRanks;
     for (int r = 0; r < kRanks; ++r) {
-      y[r].get(ranks.streams[r]);
+      y[r].get(ranks[r].stream);
       for (std::size_t i = 0; i < kCount; ++i) {
         std::int64_t got = 0;
         std::memcpy(&got, y[r].host() + i * sizeof(got), sizeof(got));
@@ -141,7 +141,7 @@ TEST_P(GraphOrder, PlainCallsComeAfterAGraphThatWasLaunchedBefore) {
   look(plain);
   void* graph = nullptr;
   capture(
-      {ranks.streams}, [&] { raise(ranks.streams); }, &graph);
+      {ranks.streams()}, [&] { raise(ranks.streams()); }, &graph);
   for (int round = 1; round <= kRounds; ++round) {
     const Streams apart = more_streams();
     hold_up(apart[0]);
@@ -158,7 +158,7 @@ TEST_P(GraphOrder, PlainCallsComeAfterAGraphThatWasLaunchedBefore) {
 TEST_P(GraphOrder, GraphsComeAfterPlainCallsThatWereMadeBefore) {
   void* graph = nullptr;
   capture(
-      {ranks.streams}, [&] { look(ranks.streams); }, &graph);
+      {ranks.streams()}, [&] { look(ranks.streams()); }, &graph);
   for (int round = 1; round <= kRounds; ++round) {
     const Streams plain = more_streams(), apart = more_streams();
     hold_up(plain[round % kRanks]);
@@ -175,9 +175,9 @@ TEST_P(GraphOrder, GraphsComeAfterPlainCallsThatWereMadeBefore) {
 TEST_P(GraphOrder, GraphsComeAfterGraphsThatWereLaunchedBefore) {
   void *raising = nullptr, *looking = nullptr;
   capture(
-      {ranks.streams}, [&] { raise(ranks.streams); }, &raising);
+      {ranks.streams()}, [&] { raise(ranks.streams()); }, &raising);
   capture(
-      {ranks.streams}, [&] { look(ranks.streams); }, &looking);
+      {ranks.streams()}, [&] { look(ranks.streams()); }, &looking);
   for (int round = 1; round <= kRounds; ++round) {
     const Streams some = more_streams(), others = more_streams();
     hold_up(some[0]);
@@ -201,10 +201,10 @@ TEST_P(GraphOrder, ACaptureOverSeveralStreamsKeepsItsCallsInOrder) {
     raise(first);
     look(second);
   };
-  capture({ranks.streams, first, second}, calls, &graph);
+  capture({ranks.streams(), first, second}, calls, &graph);
   for (int round = 1; round <= kRounds; ++round) {
-    GPU_OK(gpu_api()->launch_graph(graph, ranks.streams[0]));
-    synchronize(ranks.streams);
+    GPU_OK(gpu_api()->launch_graph(graph, ranks[0].stream));
+    synchronize(ranks.streams());
     check(round);
     if (HasFatalFailure()) break;
   }

@@ -1,6 +1,6 @@
 // CUDA graphs: captured calls, replayed many times, mixed with plain ones; calls on several
 // streams.
-#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/device_case.h"
 
 namespace rondo::test {
 namespace {
@@ -30,35 +30,35 @@ class Graphs : public testing::Test {
         const std::int64_t value = static_cast<std::int64_t>(i) + r;
         std::memcpy(&content[i * sizeof(value)], &value, sizeof(value));
       }
-      buffers[r].put(content, 0, ranks.streams[r]);
+      buffers[r].put(content, 0, ranks[r].stream);
     }
   }
   void all_reduce() {
     NCCL_OK(ncclGroupStart());
     for (int r = 0; r < kRanks; ++r)
       NCCL_OK(ncclAllReduce(buffers[r].data(), buffers[r].data(), kCount, ncclInt64, ncclSum,
-                            ranks.comms[r], ranks.streams[r]));
+                            ranks[r].comm, ranks[r].stream));
     NCCL_OK(ncclGroupEnd());
   }
   // Captures `calls` all-reduces of all ranks, forked off stream 0.
   void capture(int calls, void** graph) {
-    GPU_OK(gpu_api()->begin_capture(ranks.streams[0], GpuCaptureMode::kThreadLocal));
-    GPU_OK(gpu_api()->record_event(fork, ranks.streams[0], GpuEventUse::kPlain));
+    GPU_OK(gpu_api()->begin_capture(ranks[0].stream, GpuCaptureMode::kThreadLocal));
+    GPU_OK(gpu_api()->record_event(fork, ranks[0].stream, GpuEventUse::kPlain));
     for (int r = 1; r < kRanks; ++r)
-      GPU_OK(gpu_api()->stream_wait_event(ranks.streams[r], fork, GpuEventUse::kPlain));
+      GPU_OK(gpu_api()->stream_wait_event(ranks[r].stream, fork, GpuEventUse::kPlain));
     for (int i = 0; i < calls; ++i) all_reduce();
     for (int r = 1; r < kRanks; ++r) {
-      GPU_OK(gpu_api()->record_event(joins[r], ranks.streams[r], GpuEventUse::kPlain));
-      GPU_OK(gpu_api()->stream_wait_event(ranks.streams[0], joins[r], GpuEventUse::kPlain));
+      GPU_OK(gpu_api()->record_event(joins[r], ranks[r].stream, GpuEventUse::kPlain));
+      GPU_OK(gpu_api()->stream_wait_event(ranks[0].stream, joins[r], GpuEventUse::kPlain));
     }
-    GPU_OK(gpu_api()->end_capture(ranks.streams[0], graph));
+    GPU_OK(gpu_api()->end_capture(ranks[0].stream, graph));
   }
   void check(int calls) {
     ranks.synchronize();
     std::int64_t factor = 1;
     for (int i = 1; i < calls; ++i) factor *= kRanks;
     for (int r = 0; r < kRanks; ++r) {
-      buffers[r].get(ranks.streams[r]);
+      buffers[r].get(ranks[r].stream);
       for (std::size_t i = 0; i < kCount; ++i) {
         std::int64_t got = 0;
         std::memcpy(&got, buffers[r].host() + i * sizeof(got), sizeof(got));
@@ -78,7 +78,7 @@ TEST_F(Graphs, ReplayWhatWasCaptured) {
   void* graph = nullptr;
   capture(2, &graph);
   fill();
-  for (int i = 0; i < 5; ++i) GPU_OK(gpu_api()->launch_graph(graph, ranks.streams[0]));
+  for (int i = 0; i < 5; ++i) GPU_OK(gpu_api()->launch_graph(graph, ranks[0].stream));
   check(10);
   GPU_OK(gpu_api()->destroy_graph(graph));
 }
@@ -91,7 +91,7 @@ TEST_F(Graphs, MixWithPlainCallsInOrder) {
     all_reduce();
     // The program's own order between its streams; the communicator's order is not enough for data.
     ranks.synchronize();
-    GPU_OK(gpu_api()->launch_graph(graph, ranks.streams[0]));
+    GPU_OK(gpu_api()->launch_graph(graph, ranks[0].stream));
     ranks.synchronize();
   }
   check(6);
@@ -104,10 +104,10 @@ TEST_F(Graphs, OfOneCommunicatorRunOnTwoStreams) {
   capture(2, &second);
   fill();
   for (int i = 0; i < 2; ++i) {
-    GPU_OK(gpu_api()->launch_graph(first, ranks.streams[0]));
-    GPU_OK(gpu_api()->synchronize_stream(ranks.streams[0]));
-    GPU_OK(gpu_api()->launch_graph(second, ranks.streams[1]));
-    GPU_OK(gpu_api()->synchronize_stream(ranks.streams[1]));
+    GPU_OK(gpu_api()->launch_graph(first, ranks[0].stream));
+    GPU_OK(gpu_api()->synchronize_stream(ranks[0].stream));
+    GPU_OK(gpu_api()->launch_graph(second, ranks[1].stream));
+    GPU_OK(gpu_api()->synchronize_stream(ranks[1].stream));
   }
   check(6);
   GPU_OK(gpu_api()->destroy_graph(first));
@@ -118,7 +118,7 @@ TEST_F(Graphs, HoldCallsOfOneRankOnSeveralStreams) {
   fill();
   // Plain calls that change streams: each must wait for the one before.
   for (int call = 0; call < 6; ++call) {
-    std::rotate(ranks.streams.begin(), ranks.streams.begin() + 1, ranks.streams.end());
+    for (int r = 0; r + 1 < ranks.size(); ++r) std::swap(ranks[r].stream, ranks[r + 1].stream);
     all_reduce();
   }
   check(6);

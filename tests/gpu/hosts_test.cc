@@ -9,38 +9,28 @@
 namespace rondo::test {
 namespace {
 
-struct Hosts {
-  const char* name;
-  std::vector<std::string> of_rank;
-  Gpus gpus;
-};
-const Hosts kHosts[] = {{"one_each", {"a", "b", "c"}, Gpus::kOneEach},
-                        {"two_of_two", {"a", "a", "b", "b"}, Gpus::kOneEach},
-                        {"uneven_on_one_gpu", {"a", "b", "b"}, Gpus::kOne}};
+const NamedLayout kHosts[] = {{"one_each", {{{0}, {1}, {2}}, {"a", "b", "c"}}},
+                              {"two_of_two", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}},
+                              {"uneven_on_one_gpu", {{{0}, {0}, {0}}, {"a", "b", "b"}}}};
 
-class GpuHosts : public testing::TestWithParam<Hosts> {
+class GpuHosts : public testing::TestWithParam<NamedLayout> {
  protected:
-  int ranks() const { return static_cast<int>(GetParam().of_rank.size()); }
-  RankProcesses::Options options(Environment more = {}) const {
+  int ranks() const { return GetParam().layout.ranks(); }
+  static Job job(Environment more = {}) {
     more.emplace_back("RONDO_GPU_STAGING", "64K");  // several steps
-    RankProcesses::Options made = gpu_options(more);
-    made.hosts = GetParam().of_rank;
-    return made;
+    return GetParam().layout.under(more);
   }
-  void run(const GpuBody& body, const Environment& more = {}) const {
-    RankProcesses processes(ranks(), options(more), on_gpu(body, GetParam().gpus));
-    processes.wait_exits(120);
-    processes.check_expectations();
-  }
+  void run(const NcclBody& body, const Environment& more = {}) const { run_job(job(more), body); }
   void SetUp() override {
-    if (GetParam().gpus == Gpus::kOneEach && gpus_there() < ranks()) GTEST_SKIP() << "too few GPUs";
+    const int wanted = GetParam().layout.devices();
+    if (wanted > 1 && gpus_there() < wanted) GTEST_SKIP() << "too few GPUs";
   }
 };
 INSTANTIATE_TEST_SUITE_P(Hosts, GpuHosts, testing::ValuesIn(kHosts),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(GpuHosts, EqualTheReference) {
-  run([](GpuSeat& seat) {
+  run([](NcclRank& seat) {
     run_every_collective(seat, {0, 1, 37, 3001, 9000}, {DataType::kFloat64, DataType::kUint8},
                          [](int, int) { return false; });
     run_case(seat,
@@ -50,12 +40,12 @@ TEST_P(GpuHosts, EqualTheReference) {
 }
 
 TEST_P(GpuHosts, ExchangeMessages) {
-  run([](GpuSeat& seat) { pass_round_a_ring(seat, {0, 1, 1001, 100'000}); });
+  run([](NcclRank& seat) { pass_round_a_ring(seat, {0, 1, 1001, 100'000}); });
 }
 
 // x += everybody's x, by graphs and plain calls on two streams.
 TEST_P(GpuHosts, ReplayGraphsAmongPlainCalls) {
-  run([](GpuSeat& seat) {
+  run([](NcclRank& seat) {
     constexpr std::size_t kCount = 4000;
     DeviceBuffer buffer(kCount * sizeof(std::int64_t), 0);
     Bytes ones(kCount * sizeof(std::int64_t));
@@ -95,20 +85,14 @@ TEST_P(GpuHosts, KeepTheOrderOfACaptureOverTwoStreams) {
   run(replay_a_capture_of_two_streams, kManyQueues);
 }
 TEST(GpuHostsAlone, KeepTheOrderOfCapturedMessagesOnTwoStreams) {
-  RankProcesses::Options options = gpu_options(kManyQueues);
-  options.environment.emplace_back("RONDO_GPU_STAGING", "64K");
-  options.hosts = {"a", "b"};
-  RankProcesses processes(2, options, on_gpu(replay_messages_of_two_streams));
-  processes.wait_exits(120);
-  processes.check_expectations();
+  const Layout layout{{{0}, {0}}, {"a", "b"}, kManyQueues};
+  run_job(layout.under({{"RONDO_GPU_STAGING", "64K"}}), replay_messages_of_two_streams);
 }
 TEST_P(GpuHosts, ReplaySumsOfSeveralFactors) { run(replay_sums_of_several_factors); }
 
 TEST_P(GpuHosts, DeathIsReportedByName) {
   const int victim = ranks() - 1;
-  RankProcesses processes(
-      ranks(), options(),
-      on_gpu([](GpuSeat& seat) { sum_until_error(seat, 1000); }, GetParam().gpus));
+  RankProcesses processes(job(), [](NcclRank& seat) { sum_until_error(seat, 1000); });
   ASSERT_TRUE(processes.wait_stage(1, 60));
   nap(0.05);
   processes.send(victim, SIGKILL);
@@ -120,9 +104,7 @@ TEST_P(GpuHosts, DeathIsReportedByName) {
 
 TEST_P(GpuHosts, MismatchedCallsAreNamed) {
   RankProcesses processes(
-      ranks(), options(),
-      on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 0 ? 400 : 800); },
-             GetParam().gpus));
+      job(), [](NcclRank& seat) { sum_until_error(seat, seat.rank == 0 ? 400 : 800); });
   ASSERT_TRUE(processes.wait_reports(60));
   expect_reports(processes, ranks(), Status::kInvalidUsage, "count 400");
   processes.wait_exits(60);
@@ -130,9 +112,9 @@ TEST_P(GpuHosts, MismatchedCallsAreNamed) {
 
 // The others come when it is over, and are told.
 TEST_P(GpuHosts, AbortEndsStreamsThatWait) {
-  const auto body = [](GpuSeat& seat) {
+  const auto body = [](NcclRank& seat) {
     if (seat.rank != 0) {
-      ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+      ASSERT_TRUE(seat.wait_flag(1, 60));
       return sum_until_error(seat, 25);
     }
     DeviceBuffer buffer(100, 0);
@@ -145,11 +127,11 @@ TEST_P(GpuHosts, AbortEndsStreamsThatWait) {
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     other.join();
     seat.comm = nullptr;
-    seat.seat.report(done());
-    seat.seat.board.flag = 1;
+    seat.report(done());
+    seat.board.flag = 1;
     nap(2);
   };
-  RankProcesses processes(ranks(), options(), on_gpu(body, GetParam().gpus));
+  RankProcesses processes(job(), body);
   ASSERT_TRUE(processes.wait_reports(30));
   for (int r = 1; r < ranks(); ++r)
     EXPECT_EQ(processes.status(r), Status::kRemoteError) << processes.text(r);
@@ -158,15 +140,15 @@ TEST_P(GpuHosts, AbortEndsStreamsThatWait) {
 
 // A rank that is far ahead of a stream that its program holds up.
 TEST(GpuHostsAlone, AreNotAheadForEver) {
-  const auto body = [](GpuSeat& seat) {
+  const auto body = [](NcclRank& seat) {
     DeviceBuffer buffer(100, 0);
     if (seat.rank == 1) {
-      ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+      ASSERT_TRUE(seat.wait_flag(1, 60));
     } else {
       const auto hold_up = [](void* of) {
         EXPECT_TRUE(static_cast<RankSeat*>(of)->wait_flag(1, 60));
       };
-      GPU_OK(gpu_api()->launch_host(seat.stream, hold_up, &seat.seat));
+      GPU_OK(gpu_api()->launch_host(seat.stream, hold_up, static_cast<RankSeat*>(&seat)));
       ncclResult_t result = ncclSuccess;
       for (int i = 0; i < 1000 && result == ncclSuccess; ++i)
         result = ncclAllReduce(buffer.data(), buffer.data(), 25, ncclFloat32, ncclSum, seat.comm,
@@ -174,22 +156,18 @@ TEST(GpuHostsAlone, AreNotAheadForEver) {
       EXPECT_EQ(result, ncclTimeout);
       const std::string text = ncclGetLastError(seat.comm);
       EXPECT_NE(text.find("256 calls ahead"), std::string::npos) << text;
-      seat.seat.board.flag = 1;
+      seat.board.flag = 1;
     }
     NCCL_OK(ncclCommAbort(seat.comm));
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     seat.comm = nullptr;
   };
-  RankProcesses::Options options = gpu_options({{"RONDO_TIMEOUT", "1"}});
-  options.hosts = {"a", "b"};
-  RankProcesses ranks(2, options, on_gpu(body));
-  ranks.wait_exits(60);
-  ranks.check_expectations();
+  run_job(Layout{{{0}, {0}}, {"a", "b"}, {{"RONDO_TIMEOUT", "1"}}}, 60, body);
 }
 
 // Without shared memory between processes, each is a host of its own.
 TEST(GpuHostsAlone, NeedNoSharedMemory) {
-  run_on_gpu(2, {{"NCCL_SHM_DISABLE", "1"}}, [](GpuSeat& seat) {
+  run_job(as_processes(2, Gpus::kOne, {{"NCCL_SHM_DISABLE", "1"}}), [](NcclRank& seat) {
     run_case(seat, {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 2, 0, 100'000, 5}, {});
   });
 }

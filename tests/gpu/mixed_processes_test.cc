@@ -5,14 +5,10 @@
 namespace rondo::test {
 namespace {
 
-struct Layout {
-  const char* name;
-  Places places;
-};
-const Layout kLayouts[] = {
-    {"two_and_one", {{0}, {0}, {1}}},       {"one_and_two", {{0}, {1}, {1}}},
-    {"blocks", {{0}, {0}, {1}, {1}}},       {"in_turns", {{0}, {1}, {0}, {1}}},
-    {"threads_in_turns", {{0, 1}, {1, 0}}}, {"threads_on_three", {{0, 2}, {2}, {1, 2}}},
+const NamedLayout kLayouts[] = {
+    {"two_and_one", {{{0}, {0}, {1}}}},       {"one_and_two", {{{0}, {1}, {1}}}},
+    {"blocks", {{{0}, {0}, {1}, {1}}}},       {"in_turns", {{{0}, {1}, {0}, {1}}}},
+    {"threads_in_turns", {{{0, 1}, {1, 0}}}}, {"threads_on_three", {{{0, 2}, {2}, {1, 2}}}},
 };
 struct Machine {
   const char* name;
@@ -25,17 +21,16 @@ constexpr Machine kMachines[] = {{"p2p", "p2p=all"},
                                  {"p2p_reproducible", "p2p=all", "1"},
                                  {"apart_reproducible", "p2p=none", "1"}};
 
-class Mixed : public testing::TestWithParam<std::tuple<Layout, Machine>> {
+class Mixed : public testing::TestWithParam<std::tuple<NamedLayout, Machine>> {
  protected:
-  const Places& places() const { return std::get<Layout>(GetParam()).places; }
   // Small staging and slots, so that calls take several steps.
-  Environment environment(Environment more = {}) const {
-    more.emplace_back("RONDO_SIMT", std::get<Machine>(GetParam()).simt);
-    more.emplace_back("RONDO_REPRODUCIBLE", std::get<Machine>(GetParam()).reproducible);
-    more.emplace_back("NCCL_BUFFSIZE", "4096");
-    more.emplace_back("NCCL_MAX_CTAS", "2");
-    more.emplace_back("RONDO_GPU_STAGING", "64K");
-    return more;
+  static Layout layout() {
+    return std::get<NamedLayout>(GetParam())
+        .layout.under({{"RONDO_SIMT", std::get<Machine>(GetParam()).simt},
+                       {"RONDO_REPRODUCIBLE", std::get<Machine>(GetParam()).reproducible},
+                       {"NCCL_BUFFSIZE", "4096"},
+                       {"NCCL_MAX_CTAS", "2"},
+                       {"RONDO_GPU_STAGING", "64K"}});
   }
   void SetUp() override {
     if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
@@ -45,12 +40,12 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Mixed,
                          testing::Combine(testing::ValuesIn(kLayouts),
                                           testing::ValuesIn(kMachines)),
                          [](const auto& info) {
-                           return std::string(std::get<Layout>(info.param).name) + "_" +
+                           return std::string(std::get<NamedLayout>(info.param).name) + "_" +
                                   std::get<Machine>(info.param).name;
                          });
 
 TEST_P(Mixed, EqualsTheReferenceForOddSizesAndAlignments) {
-  run_on_gpus(places(), environment(), [](GpuSeat& seat) {
+  run_job(layout(), 240, [](NcclRank& seat) {
     run_every_collective(seat, {0, 1, 37, 3001, 9000},
                          {DataType::kUint8, DataType::kFloat64, DataType::kFloat32},
                          [](int, int number) { return number % 3 == 0; });
@@ -58,19 +53,16 @@ TEST_P(Mixed, EqualsTheReferenceForOddSizesAndAlignments) {
 }
 
 TEST_P(Mixed, PassesMessagesRoundARing) {
-  run_on_gpus(places(), environment(), [](GpuSeat& seat) {
-    pass_round_a_ring(seat, {0, 1, 1001, 40'000});
-  });
+  run_job(layout(), 240, [](NcclRank& seat) { pass_round_a_ring(seat, {0, 1, 1001, 40'000}); });
 }
 
 // Four processes on two GPUs, in turns.
 class MixedCalls : public testing::TestWithParam<Machine> {
  protected:
-  static inline const Places kPlaces = {{0}, {1}, {0}, {1}};
-  Environment environment(Environment more = {}) const {
-    more.emplace_back("RONDO_SIMT", GetParam().simt);
-    more.emplace_back("RONDO_REPRODUCIBLE", GetParam().reproducible);
-    return more;
+  static Layout layout() {
+    return as_processes(
+        4, Gpus::kTwoInTurns,
+        {{"RONDO_SIMT", GetParam().simt}, {"RONDO_REPRODUCIBLE", GetParam().reproducible}});
   }
   void SetUp() override {
     if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
@@ -80,18 +72,18 @@ INSTANTIATE_TEST_SUITE_P(Machines, MixedCalls, testing::ValuesIn(kMachines),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(MixedCalls, TakeEveryTypeAndOperation) {
-  run_on_gpus(kPlaces, environment(), [](GpuSeat& seat) {
+  run_job(layout(), 240, [](NcclRank& seat) {
     reduce_every_type_and_operation(
         seat, {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}, 700);
   });
 }
 
 TEST_P(MixedCalls, KeepTheirOrderOnSeveralStreams) {
-  run_on_gpus(kPlaces, environment(), call_on_several_streams);
+  run_job(layout(), 240, call_on_several_streams);
 }
 
 TEST_P(MixedCalls, ScaleByAFactorOnTheDevice) {
-  run_on_gpus(kPlaces, environment(), scale_by_factors_on_the_device);
+  run_job(layout(), 240, scale_by_factors_on_the_device);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/device_case.h"
 
 #ifdef RONDO_SIMT
 #include "tests/simt/machine/multicast.h"

@@ -2,8 +2,6 @@
 // and processes of several hosts.
 #include <signal.h>
 
-#include <thread>
-
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
@@ -136,28 +134,21 @@ void count_signals(const Member& me) {
 }
 
 // A process's only rank.
-GpuBody as_member(void (*body)(const Member&)) {
-  return [body](GpuSeat& seat) { body({seat.comm, seat.stream, seat.rank, seat.size}); };
+NcclBody as_member(void (*body)(const Member&)) {
+  return [body](NcclRank& seat) { body({seat.comm, seat.stream, seat.rank, seat.size}); };
 }
 
-struct Layout {
-  const char* name;
-  int ranks;
-  Gpus gpus;
-};
-const Layout kLayouts[] = {{"one_gpu", 3, Gpus::kOne},
-                           {"gpus_of_their_own", 3, Gpus::kOneEach},
-                           {"two_gpus_for_four", 4, Gpus::kTwoInTurns}};
+const NamedLayout kLayouts[] = {{"one_gpu", as_processes(3, Gpus::kOne)},
+                                {"gpus_of_their_own", as_processes(3, Gpus::kOneEach)},
+                                {"two_gpus_for_four", as_processes(4, Gpus::kTwoInTurns)}};
 
-class DevicePuts : public testing::TestWithParam<Layout> {
+class DevicePuts : public testing::TestWithParam<NamedLayout> {
  protected:
   void SetUp() override {
-    const int wanted = GetParam().gpus == Gpus::kOneEach ? GetParam().ranks : 2;
-    if (GetParam().gpus != Gpus::kOne && gpus_there() < wanted) GTEST_SKIP() << "too few GPUs";
+    const int wanted = GetParam().layout.devices();
+    if (wanted > 1 && gpus_there() < wanted) GTEST_SKIP() << "too few GPUs";
   }
-  void run(void (*body)(const Member&)) {
-    run_on_gpu(GetParam().ranks, {}, as_member(body), GetParam().gpus);
-  }
+  void run(void (*body)(const Member&)) { run_job(GetParam().layout, as_member(body)); }
 };
 INSTANTIATE_TEST_SUITE_P(Layouts, DevicePuts, testing::ValuesIn(kLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
@@ -167,14 +158,15 @@ TEST_P(DevicePuts, AreReplayedByGraphs) { run(replay_puts); }
 
 TEST(DevicePutsAlone, ArriveAmongThreads) {
   if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
-  run_on_gpus({{0, 1, 2}}, {}, as_member(exchange_blocks));
-  run_on_gpus({{0, 1}, {1, 0}}, {{"RONDO_GPU_STAGING", "64K"}}, as_member(exchange_blocks));
+  run_job(Layout{{{0, 1, 2}}}, 240, as_member(exchange_blocks));
+  run_job(Layout{{{0, 1}, {1, 0}}, {}, {{"RONDO_GPU_STAGING", "64K"}}}, 240,
+          as_member(exchange_blocks));
 }
 
-TEST(DeviceSignals, AreCounted) { run_on_gpu(2, {}, as_member(count_signals)); }
+TEST(DeviceSignals, AreCounted) { run_job(as_processes(2, Gpus::kOne), as_member(count_signals)); }
 
 TEST(DeviceSignals, NeedAWindowAndDeviceMemory) {
-  run_on_gpu(2, {}, [](GpuSeat& seat) {
+  run_job(as_processes(2, Gpus::kOne), [](NcclRank& seat) {
     const auto stream = static_cast<cudaStream_t>(seat.stream);
     if (seat.rank == 0) {
       EXPECT_EQ(ncclSignal(1, 0, 0, 0, seat.comm, stream), ncclInvalidUsage);
@@ -196,7 +188,7 @@ TEST(DeviceSignals, NeedAWindowAndDeviceMemory) {
 }
 
 // Signals pass between hosts, and between GPUs that do not reach each other; puts do not.
-void signal_and_be_refused(GpuSeat& seat, const std::string& reason) {
+void signal_and_be_refused(NcclRank& seat, const std::string& reason) {
   Exchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
   all.tell_all();
   GPU_OK(gpu_api()->synchronize_stream(seat.stream));
@@ -212,13 +204,8 @@ void signal_and_be_refused(GpuSeat& seat, const std::string& reason) {
 }
 
 TEST(DeviceSignals, PassBetweenHosts) {
-  RankProcesses::Options options = gpu_options({});
-  options.hosts = {"a", "b"};
-  RankProcesses ranks(2, options, on_gpu([](GpuSeat& seat) {
-                        signal_and_be_refused(seat, "it is on another host");
-                      }));
-  ranks.wait_exits(60);
-  ranks.check_expectations();
+  run_job(Layout{{{0}, {0}}, {"a", "b"}}, 60,
+          [](NcclRank& seat) { signal_and_be_refused(seat, "it is on another host"); });
 }
 
 TEST(DeviceSignals, PassWhereGpusAreOutOfReach) {
@@ -227,22 +214,21 @@ TEST(DeviceSignals, PassWhereGpusAreOutOfReach) {
 #endif
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   const Environment apart{{"RONDO_SIMT", "p2p=none"}};
-  run_on_gpu(
-      2, apart,
-      [](GpuSeat& seat) { signal_and_be_refused(seat, "mapping another process's device memory"); },
-      Gpus::kOneEach);
+  run_job(as_processes(2, Gpus::kOneEach, apart), [](NcclRank& seat) {
+    signal_and_be_refused(seat, "mapping another process's device memory");
+  });
 }
 
 TEST(DeviceSignals, RevokingEndsStreamsThatWaitForThem) {
-  run_on_gpu(2, {}, [](GpuSeat& seat) {
+  run_job(as_processes(2, Gpus::kOne), [](NcclRank& seat) {
     Exchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
     ncclWaitSignalDesc_t never{1, 1 - seat.rank, 0, 0};
     NCCL_OK(ncclWaitSignal(1, &never, seat.comm, static_cast<cudaStream_t>(seat.stream)));
     nap(0.1);
     EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
     // A rank that revokes ends the other's wait, too: not before both have looked.
-    seat.seat.mark(1);
-    const auto& other = seat.seat.board.seats[1 - seat.rank].stage;
+    seat.mark(1);
+    const auto& other = seat.board.seats[1 - seat.rank].stage;
     for (int i = 0; i < 3000 && other.load() < 1; ++i) nap(0.01);
     NCCL_OK(ncclCommRevoke(seat.comm, 0));
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
@@ -251,18 +237,18 @@ TEST(DeviceSignals, RevokingEndsStreamsThatWaitForThem) {
 
 // Of whom a signal is awaited.
 TEST(DeviceSignals, DeathOfTheirSenderIsReported) {
-  const auto body = [](GpuSeat& seat) {
+  const auto body = [](NcclRank& seat) {
     Exchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
-    seat.seat.mark(1);
+    seat.mark(1);
     if (seat.rank == 1) return nap(60);
     ncclWaitSignalDesc_t wanted{1, 1, 0, 0};
     NCCL_OK(ncclWaitSignal(1, &wanted, seat.comm, static_cast<cudaStream_t>(seat.stream)));
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     ncclResult_t result = ncclSuccess;
     NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-    seat.seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
+    seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
   };
-  RankProcesses processes(2, gpu_options({}), on_gpu(body));
+  RankProcesses processes(as_processes(2, Gpus::kOne), body);
   ASSERT_TRUE(processes.wait_stage(1, 60));
   nap(0.1);
   processes.send(1, SIGKILL);

@@ -4,14 +4,14 @@
 
 namespace rondo::test {
 
-void run_case(GpuSeat& seat, const Case& c, const RankCase::Options& options) {
+void run_case(NcclRank& seat, const Case& c, const RankCase::Options& options) {
   RankCase part(seat.comm, seat.stream, c, seat.rank, options);
   part.fill_input();
   NCCL_OK(part.call());
   ASSERT_EQ(part.check(), "") << name(c.collective) << " of " << c.count;
 }
 
-void run_every_collective(GpuSeat& seat, std::initializer_list<std::size_t> counts,
+void run_every_collective(NcclRank& seat, std::initializer_list<std::size_t> counts,
                           std::initializer_list<DataType> types,
                           bool (*mapped)(int rank, int number)) {
   unsigned seed = 1000;
@@ -28,7 +28,7 @@ void run_every_collective(GpuSeat& seat, std::initializer_list<std::size_t> coun
     }
 }
 
-void pass_round_a_ring(GpuSeat& seat, std::initializer_list<std::size_t> sizes) {
+void pass_round_a_ring(NcclRank& seat, std::initializer_list<std::size_t> sizes) {
   const int n = seat.size, right = (seat.rank + 1) % n, left = (seat.rank + n - 1) % n;
   for (const std::size_t bytes : sizes) {
     DeviceBuffer in(bytes, 3), out(bytes, 1);
@@ -45,7 +45,7 @@ void pass_round_a_ring(GpuSeat& seat, std::initializer_list<std::size_t> sizes) 
   }
 }
 
-void call_on_several_streams(GpuSeat& seat) {
+void call_on_several_streams(NcclRank& seat) {
   constexpr int kSums = 6, kCalls = 300;
   constexpr std::size_t kCount = 500;
   GpuStream streams[3] = {};
@@ -68,7 +68,7 @@ void call_on_several_streams(GpuSeat& seat) {
   for (GpuStream stream : streams) GPU_OK(gpu_api()->destroy_stream(stream));
 }
 
-void scale_by_factors_on_the_device(GpuSeat& seat) {
+void scale_by_factors_on_the_device(NcclRank& seat) {
   DeviceBuffer factor(sizeof(float), 0), data(sizeof(float), 0);
   const auto factor_of = [](int rank) { return static_cast<float>(rank + 2); };
   const float mine = factor_of(seat.rank), one = 1;
@@ -105,7 +105,7 @@ std::int64_t number_at(const DeviceBuffer& buffer, std::size_t i) {
 // A capture on the rank's stream and one more, forked at its beginning and joined at its end.
 class TwoStreams {
  public:
-  explicit TwoStreams(GpuSeat& seat) : first(seat.stream) {
+  explicit TwoStreams(NcclRank& seat) : first(seat.stream) {
     EXPECT_EQ(gpu_api()->create_stream(&second, 0), kGpuSuccess);
     EXPECT_EQ(gpu_api()->create_event(&fork_, kEventPlain), kGpuSuccess);
     EXPECT_EQ(gpu_api()->create_event(&join_, kEventPlain), kGpuSuccess);
@@ -143,7 +143,7 @@ class TwoStreams {
 
 }  // namespace
 
-void replay_a_capture_of_two_streams(GpuSeat& seat) {
+void replay_a_capture_of_two_streams(NcclRank& seat) {
   constexpr std::size_t kCount = 1000;
   DeviceBuffer x(kCount * sizeof(std::int64_t), 0), y(kCount * sizeof(std::int64_t), 0);
   std::vector<std::int64_t> numbers(kCount);
@@ -164,7 +164,7 @@ void replay_a_capture_of_two_streams(GpuSeat& seat) {
 }
 
 // Only one rank's first stream is held up: were its messages out of order, the other's were not.
-void replay_messages_of_two_streams(GpuSeat& seat) {
+void replay_messages_of_two_streams(NcclRank& seat) {
   constexpr std::size_t kBytes = 50'000;  // several pieces
   const int peer = 1 - seat.rank;
   std::vector<DeviceBuffer> in, out;
@@ -196,7 +196,7 @@ void replay_messages_of_two_streams(GpuSeat& seat) {
   }
 }
 
-void replay_sums_of_several_factors(GpuSeat& seat) {
+void replay_sums_of_several_factors(NcclRank& seat) {
   constexpr std::size_t kCount = 700;
   constexpr std::int64_t kOnDevice = 7;
   std::int64_t factors[] = {2, 3, 0, kOnDevice};
@@ -241,7 +241,7 @@ void replay_sums_of_several_factors(GpuSeat& seat) {
   for (const ncclRedOp_t op : ops) NCCL_OK(ncclRedOpDestroy(op, seat.comm));
 }
 
-void reduce_every_type_and_operation(GpuSeat& seat, const std::vector<Collective>& in_turn,
+void reduce_every_type_and_operation(NcclRank& seat, const std::vector<Collective>& in_turn,
                                      unsigned seed) {
   for (int op = 0; op < kRedOps; ++op)
     for (int t = 0; t < kDataTypes; ++t) {
@@ -258,7 +258,7 @@ void reduce_every_type_and_operation(GpuSeat& seat, const std::vector<Collective
     }
 }
 
-ncclResult_t sum_once(GpuSeat& seat, DeviceBuffer& buffer, std::size_t count) {
+ncclResult_t sum_once(NcclRank& seat, DeviceBuffer& buffer, std::size_t count) {
   ncclResult_t result = ncclAllReduce(buffer.data(), buffer.data(), count, ncclFloat32, ncclSum,
                                       seat.comm, seat.stream);
   if (result != ncclSuccess) return result;
@@ -267,16 +267,16 @@ ncclResult_t sum_once(GpuSeat& seat, DeviceBuffer& buffer, std::size_t count) {
   return result;
 }
 
-void report_and_abort(GpuSeat& seat, ncclResult_t result) {
-  seat.seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
+void report_and_abort(NcclRank& seat, ncclResult_t result) {
+  seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
   NCCL_OK(ncclCommAbort(seat.comm));
   seat.comm = nullptr;
 }
 
-void sum_until_error(GpuSeat& seat, std::size_t count) {
+void sum_until_error(NcclRank& seat, std::size_t count) {
   DeviceBuffer buffer(count * sizeof(float), 0);
   buffer.put(Bytes(count * sizeof(float)), 0, seat.stream);
-  seat.seat.mark(1);
+  seat.mark(1);
   ncclResult_t result = ncclSuccess;
   while ((result = sum_once(seat, buffer, count)) == ncclSuccess) {
   }

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/gpu/process_ranks.h"
+#include "tests/gpu/device_case.h"
 
 namespace rondo::test {
 namespace {
@@ -39,8 +39,8 @@ class OnGpus : public testing::TestWithParam<Parameter> {
       more.emplace_back("NCCL_P2P_DISABLE", "1");
     return more;
   }
-  RankProcesses::Options options(const Environment& more = {}) const {
-    return gpu_options(environment(more));
+  Job job(int ranks, const Environment& more = {}) const {
+    return as_processes(ranks, gpus(), environment(more));
   }
   void SetUp() override {
     if (gpus() != Gpus::kOne && gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
@@ -52,7 +52,7 @@ constexpr double kSoon = 10;  // the promise is 2 s; the rest is for a busy mach
 // A rank's stream of all-reduces on some memory.
 class Sums {
  public:
-  explicit Sums(GpuSeat& seat, std::size_t count = 1000)
+  explicit Sums(NcclRank& seat, std::size_t count = 1000)
       : seat_(seat), count_(count), buffer_(count * sizeof(float), 0) {
     buffer_.put(Bytes(count * sizeof(float)), 0, seat.stream);
   }
@@ -76,18 +76,18 @@ class Sums {
   }
 
  private:
-  GpuSeat& seat_;
+  NcclRank& seat_;
   const std::size_t count_;
   DeviceBuffer buffer_;
 };
 
-void report(GpuSeat& seat, ncclResult_t result, const std::string& text) {
-  if (result == ncclSuccess) return seat.seat.report(done());
-  seat.seat.report(Error{static_cast<Status>(result), text});
+void report(NcclRank& seat, ncclResult_t result, const std::string& text) {
+  if (result == ncclSuccess) return seat.report(done());
+  seat.report(Error{static_cast<Status>(result), text});
 }
 
 // Waits for the fault of what lies on the rank's stream, and ends the communicator.
-void report_fault_and_abort(GpuSeat& seat) {
+void report_fault_and_abort(NcclRank& seat) {
   ncclResult_t result = ncclSuccess;
   while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
   GPU_OK(gpu_api()->synchronize_stream(seat.stream));
@@ -97,7 +97,7 @@ void report_fault_and_abort(GpuSeat& seat) {
 }
 
 // The survivors' next communicator on the same GPU.
-void go_on(GpuSeat& seat, int dead) {
+void go_on(NcclRank& seat, int dead) {
   ncclComm_t old = seat.comm;
   NCCL_OK(ncclCommShrink(old, &dead, 1, &seat.comm, nullptr, NCCL_SHRINK_ABORT));
   EXPECT_EQ(Sums(seat).call_and_wait(), ncclSuccess) << ncclGetLastError(nullptr);
@@ -111,19 +111,16 @@ class ProcessDeath : public OnGpus<std::tuple<int, Where>> {
 
 TEST_P(ProcessDeath, IsReportedByNameAndOthersGoOn) {
   const int victim = std::get<int>(GetParam());
-  RankProcesses ranks(3, options(),
-                      on_gpu(
-                          [&](GpuSeat& seat) {
-                            Sums sums(seat);
-                            for (int i = 0; i < 3; ++i) NCCL_OK(sums.call());
-                            seat.seat.mark(1);
-                            ncclResult_t result;
-                            const std::string text = sums.until_error(&result);
-                            report(seat, result, text);
-                            go_on(seat, victim);
-                            seat.seat.mark(2);
-                          },
-                          gpus()));
+  RankProcesses ranks(job(3), [&](NcclRank& seat) {
+    Sums sums(seat);
+    for (int i = 0; i < 3; ++i) NCCL_OK(sums.call());
+    seat.mark(1);
+    ncclResult_t result;
+    const std::string text = sums.until_error(&result);
+    report(seat, result, text);
+    go_on(seat, victim);
+    seat.mark(2);
+  });
   ASSERT_TRUE(ranks.wait_stage(1, 60));
   nap(0.05);
   ranks.send(victim, SIGKILL);
@@ -148,22 +145,18 @@ class ProcessFaults : public OnGpus<Where> {
 INSTANTIATE_TEST_SUITE_P(Places, ProcessFaults, testing::ValuesIn(kPlaces));
 
 TEST_P(ProcessFaults, DeathOfASenderIsReported) {
-  RankProcesses ranks(
-      2, options(),
-      on_gpu(
-          [](GpuSeat& seat) {
-            seat.seat.mark(1);
-            if (seat.rank == 0) nap(60);
-            DeviceBuffer buffer(100, 0);
-            NCCL_OK(ncclRecv(buffer.data(), 100, ncclUint8, 0, seat.comm, seat.stream));
-            GPU_OK(gpu_api()->synchronize_stream(seat.stream));
-            ncclResult_t result = ncclSuccess;
-            NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-            report(seat, result, ncclGetLastError(seat.comm));
-            NCCL_OK(ncclCommAbort(seat.comm));
-            seat.comm = nullptr;
-          },
-          gpus()));
+  RankProcesses ranks(job(2), [](NcclRank& seat) {
+    seat.mark(1);
+    if (seat.rank == 0) nap(60);
+    DeviceBuffer buffer(100, 0);
+    NCCL_OK(ncclRecv(buffer.data(), 100, ncclUint8, 0, seat.comm, seat.stream));
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    ncclResult_t result = ncclSuccess;
+    NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+    report(seat, result, ncclGetLastError(seat.comm));
+    NCCL_OK(ncclCommAbort(seat.comm));
+    seat.comm = nullptr;
+  });
   ASSERT_TRUE(ranks.wait_stage(1, 60));
   nap(0.1);
   ranks.send(0, SIGKILL);
@@ -174,35 +167,29 @@ TEST_P(ProcessFaults, DeathOfASenderIsReported) {
 }
 
 TEST_P(ProcessFaults, AnEndAfterTheLastCallHarmsNobody) {
-  run_on_gpu(
-      3, environment(),
-      [](GpuSeat& seat) {
-        Sums sums(seat);
-        EXPECT_EQ(sums.call_and_wait(), ncclSuccess);
-        if (seat.rank != 2) _exit(0);  // without destroying anything
-        nap(0.5);
-        ncclResult_t result = ncclSuccess;
-        NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-        EXPECT_EQ(result, ncclSuccess) << ncclGetLastError(seat.comm);
-      },
-      gpus());
+  run_job(as_processes(3, gpus(), environment()), [](NcclRank& seat) {
+    Sums sums(seat);
+    EXPECT_EQ(sums.call_and_wait(), ncclSuccess);
+    if (seat.rank != 2) _exit(0);  // without destroying anything
+    nap(0.5);
+    ncclResult_t result = ncclSuccess;
+    NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+    EXPECT_EQ(result, ncclSuccess) << ncclGetLastError(seat.comm);
+  });
 }
 
 TEST_P(ProcessFaults, MismatchedCallsAreNamed) {
-  RankProcesses ranks(3, options(),
-                      on_gpu(
-                          [](GpuSeat& seat) {
-                            Sums alike(seat), own(seat, seat.rank == 0 ? 400 : 800);
-                            // Others may be in the wrong call before this one looks for faults.
-                            NCCL_OK(alike.call());
-                            GPU_OK(gpu_api()->synchronize_stream(seat.stream));
-                            ncclResult_t result;
-                            const std::string text = own.until_error(&result);
-                            report(seat, result, text);
-                            NCCL_OK(ncclCommAbort(seat.comm));
-                            seat.comm = nullptr;
-                          },
-                          gpus()));
+  RankProcesses ranks(job(3), [](NcclRank& seat) {
+    Sums alike(seat), own(seat, seat.rank == 0 ? 400 : 800);
+    // Others may be in the wrong call before this one looks for faults.
+    NCCL_OK(alike.call());
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    ncclResult_t result;
+    const std::string text = own.until_error(&result);
+    report(seat, result, text);
+    NCCL_OK(ncclCommAbort(seat.comm));
+    seat.comm = nullptr;
+  });
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 3; ++r) {
     EXPECT_EQ(ranks.status(r), Status::kInvalidUsage);
@@ -214,21 +201,17 @@ TEST_P(ProcessFaults, MismatchedCallsAreNamed) {
 }
 
 TEST_P(ProcessFaults, MismatchedReplaysAreNamed) {
-  RankProcesses ranks(
-      3, options(),
-      on_gpu(
-          [](GpuSeat& seat) {
-            Sums own(seat, seat.rank == 0 ? 400 : 800);
-            void* graph = nullptr;
-            GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
-            NCCL_OK(own.call());
-            GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
-            seat.seat.mark(1);
-            ASSERT_TRUE(seat.seat.wait_flag(1, 60));
-            GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
-            report_fault_and_abort(seat);
-          },
-          gpus()));
+  RankProcesses ranks(job(3), [](NcclRank& seat) {
+    Sums own(seat, seat.rank == 0 ? 400 : 800);
+    void* graph = nullptr;
+    GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+    NCCL_OK(own.call());
+    GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+    seat.mark(1);
+    ASSERT_TRUE(seat.wait_flag(1, 60));
+    GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
+    report_fault_and_abort(seat);
+  });
   ASSERT_TRUE(ranks.wait_stage(1, 60));
   ranks.board().flag = 1;
   ASSERT_TRUE(ranks.wait_reports(60));
@@ -243,22 +226,18 @@ TEST_P(ProcessFaults, MismatchedReplaysAreNamed) {
 // Broadcasts of which each rank takes itself for the root: they wait for nobody and are soon over,
 // and what follows is equal.
 TEST_P(ProcessFaults, MismatchedReplaysAreNamedHoweverShort) {
-  RankProcesses ranks(
-      2, options(),
-      on_gpu(
-          [](GpuSeat& seat) {
-            Sums sums(seat);
-            DeviceBuffer buffer(100, 0);
-            void* graph = nullptr;
-            GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
-            NCCL_OK(ncclBroadcast(buffer.data(), buffer.data(), 100, ncclUint8, seat.rank,
-                                  seat.comm, seat.stream));
-            for (int i = 0; i < 2; ++i) NCCL_OK(sums.call());
-            GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
-            GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
-            report_fault_and_abort(seat);
-          },
-          gpus()));
+  RankProcesses ranks(job(2), [](NcclRank& seat) {
+    Sums sums(seat);
+    DeviceBuffer buffer(100, 0);
+    void* graph = nullptr;
+    GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+    NCCL_OK(ncclBroadcast(buffer.data(), buffer.data(), 100, ncclUint8, seat.rank, seat.comm,
+                          seat.stream));
+    for (int i = 0; i < 2; ++i) NCCL_OK(sums.call());
+    GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+    GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
+    report_fault_and_abort(seat);
+  });
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 2; ++r) {
     EXPECT_EQ(ranks.status(r), Status::kInvalidUsage);
@@ -276,28 +255,24 @@ class ProcessAbort : public OnGpus<std::tuple<int, Where>> {
 // The other rank never comes; abort ends this one's stream, and says who to the other.
 TEST_P(ProcessAbort, EndsStreamsThatWait) {
   const int caller = std::get<int>(GetParam());
-  RankProcesses ranks(3, options(),
-                      on_gpu(
-                          [=](GpuSeat& seat) {
-                            if (seat.rank != caller) {
-                              ncclResult_t result = ncclSuccess;
-                              while (result == ncclSuccess)
-                                NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-                              report(seat, result, ncclGetLastError(seat.comm));
-                              NCCL_OK(ncclCommAbort(seat.comm));
-                              seat.comm = nullptr;
-                              return;
-                            }
-                            Sums sums(seat);
-                            for (int i = 0; i < 5; ++i) NCCL_OK(sums.call());
-                            nap(0.1);
-                            EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
-                            NCCL_OK(ncclCommAbort(seat.comm));
-                            GPU_OK(gpu_api()->synchronize_stream(seat.stream));
-                            seat.comm = nullptr;
-                            seat.seat.report(done());
-                          },
-                          gpus()));
+  RankProcesses ranks(job(3), [=](NcclRank& seat) {
+    if (seat.rank != caller) {
+      ncclResult_t result = ncclSuccess;
+      while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+      report(seat, result, ncclGetLastError(seat.comm));
+      NCCL_OK(ncclCommAbort(seat.comm));
+      seat.comm = nullptr;
+      return;
+    }
+    Sums sums(seat);
+    for (int i = 0; i < 5; ++i) NCCL_OK(sums.call());
+    nap(0.1);
+    EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
+    NCCL_OK(ncclCommAbort(seat.comm));
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    seat.comm = nullptr;
+    seat.report(done());
+  });
   ASSERT_TRUE(ranks.wait_reports(kSoon));
   for (int r = 0; r < 3; ++r) {
     if (r == caller) continue;
@@ -314,48 +289,38 @@ INSTANTIATE_TEST_SUITE_P(Callers, ProcessAbort,
 // A rank that is as far ahead as it may be waits on its host: abort from another thread ends that.
 constexpr int kAhead = 256;
 TEST_P(ProcessFaults, AbortEndsACallThatWaitsForRoom) {
-  RankProcesses ranks(2, options(),
-                      on_gpu(
-                          [](GpuSeat& seat) {
-                            if (seat.rank == 1) {
-                              ASSERT_TRUE(seat.seat.wait_flag(1, 60));
-                            } else {
-                              Sums sums(seat, 10);
-                              std::atomic<int> made{0};
-                              std::thread other([&] {
-                                for (int seen = -1; seen != made || seen < kAhead; nap(0.3))
-                                  seen = made;
-                                EXPECT_EQ(ncclCommAbort(seat.comm), ncclSuccess);
-                              });
-                              ncclResult_t result = ncclSuccess;
-                              for (; made < 1000 && result == ncclSuccess; ++made)
-                                result = sums.call();
-                              EXPECT_EQ(result, ncclInvalidUsage) << ncclGetLastError(nullptr);
-                              other.join();
-                              GPU_OK(gpu_api()->synchronize_stream(seat.stream));
-                              seat.seat.board.flag = 1;
-                            }
-                            if (seat.rank == 1) {
-                              NCCL_OK(ncclCommAbort(seat.comm));
-                            }
-                            seat.comm = nullptr;
-                          },
-                          gpus()));
-  ranks.wait_exits(60);
-  ranks.check_expectations();
+  run_job(job(2), 60, [](NcclRank& seat) {
+    if (seat.rank == 1) {
+      ASSERT_TRUE(seat.wait_flag(1, 60));
+    } else {
+      Sums sums(seat, 10);
+      std::atomic<int> made{0};
+      std::thread other([&] {
+        for (int seen = -1; seen != made || seen < kAhead; nap(0.3)) seen = made;
+        EXPECT_EQ(ncclCommAbort(seat.comm), ncclSuccess);
+      });
+      ncclResult_t result = ncclSuccess;
+      for (; made < 1000 && result == ncclSuccess; ++made) result = sums.call();
+      EXPECT_EQ(result, ncclInvalidUsage) << ncclGetLastError(nullptr);
+      other.join();
+      GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+      seat.board.flag = 1;
+    }
+    if (seat.rank == 1) {
+      NCCL_OK(ncclCommAbort(seat.comm));
+    }
+    seat.comm = nullptr;
+  });
 }
 
 TEST_P(ProcessFaults, DeadlineNamesTheRankThatDidNotCome) {
-  RankProcesses ranks(3, options({{"RONDO_TIMEOUT", "1"}}),
-                      on_gpu(
-                          [](GpuSeat& seat) {
-                            Sums sums(seat);
-                            if (seat.rank != 1) {
-                              NCCL_OK(sums.call());
-                            }
-                            report_fault_and_abort(seat);
-                          },
-                          gpus()));
+  RankProcesses ranks(job(3, {{"RONDO_TIMEOUT", "1"}}), [](NcclRank& seat) {
+    Sums sums(seat);
+    if (seat.rank != 1) {
+      NCCL_OK(sums.call());
+    }
+    report_fault_and_abort(seat);
+  });
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 3; ++r) {
     EXPECT_EQ(ranks.status(r), Status::kTimeout);

@@ -10,7 +10,7 @@ constexpr std::size_t kCount = 3000;
 // x += everybody's x in place, so that every run of the call counts.
 class Doubling {
  public:
-  Doubling(GpuSeat& seat, bool shareable)
+  Doubling(NcclRank& seat, bool shareable)
       : seat_(seat), buffer_(kCount * sizeof(std::int64_t), 0, shareable) {
     Bytes content(kCount * sizeof(std::int64_t));
     for (std::size_t i = 0; i < kCount; ++i) {
@@ -44,7 +44,7 @@ class Doubling {
   }
 
  private:
-  GpuSeat& seat_;
+  NcclRank& seat_;
   DeviceBuffer buffer_;
 };
 
@@ -78,62 +78,56 @@ class ProcessGraphs : public testing::TestWithParam<GraphCase> {
 
 TEST_P(ProcessGraphs, ReplayAndMixWithPlainCalls) {
   const bool shareable = GetParam().shareable;
-  run_on_gpu(
-      3, environment(),
-      [=](GpuSeat& seat) {
-        Doubling test(seat, shareable);
-        void* const two = test.capture(2);
-        for (int i = 0; i < 3; ++i) {
-          GPU_OK(gpu_api()->launch_graph(two, seat.stream));
-          test.call();
-        }
-        void* const one = test.capture(1);
-        for (int i = 0; i < 4; ++i) GPU_OK(gpu_api()->launch_graph(one, seat.stream));
-        test.check(13);
-        GPU_OK(gpu_api()->destroy_graph(two));
-        GPU_OK(gpu_api()->destroy_graph(one));
-      },
-      GetParam().gpus);
+  run_job(as_processes(3, GetParam().gpus, environment()), [=](NcclRank& seat) {
+    Doubling test(seat, shareable);
+    void* const two = test.capture(2);
+    for (int i = 0; i < 3; ++i) {
+      GPU_OK(gpu_api()->launch_graph(two, seat.stream));
+      test.call();
+    }
+    void* const one = test.capture(1);
+    for (int i = 0; i < 4; ++i) GPU_OK(gpu_api()->launch_graph(one, seat.stream));
+    test.check(13);
+    GPU_OK(gpu_api()->destroy_graph(two));
+    GPU_OK(gpu_api()->destroy_graph(one));
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, ProcessGraphs, testing::ValuesIn(kPlaces),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(ProcessGraphs, HoldMessages) {
-  run_on_gpu(
-      2, environment(),
-      [](GpuSeat& seat) {
-        constexpr std::size_t kBytes = 50'000;  // four pieces
-        DeviceBuffer in(kBytes, 0), out(kBytes, 0);
-        in.put(Bytes(kBytes, static_cast<std::byte>(seat.rank + 5)), 0, seat.stream);
-        const auto exchange = [&] {
-          NCCL_OK(ncclGroupStart());
-          NCCL_OK(ncclSend(in.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
-          NCCL_OK(ncclRecv(out.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
-          NCCL_OK(ncclGroupEnd());
-        };
-        void* graph = nullptr;
-        GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
-        exchange();
-        GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
-        const Bytes want(kBytes, static_cast<std::byte>(6 - seat.rank));
-        for (int i = 0; i < 3; ++i) {
-          out.put({}, 0, seat.stream);
-          GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
-          out.get(seat.stream);
-          ASSERT_EQ(std::memcmp(out.host(), want.data(), kBytes), 0) << "replay " << i;
-          out.put({}, 0, seat.stream);
-          exchange();
-          out.get(seat.stream);
-          ASSERT_EQ(std::memcmp(out.host(), want.data(), kBytes), 0) << "plain " << i;
-        }
-        GPU_OK(gpu_api()->destroy_graph(graph));
-      },
-      GetParam().gpus);
+  run_job(as_processes(2, GetParam().gpus, environment()), [](NcclRank& seat) {
+    constexpr std::size_t kBytes = 50'000;  // four pieces
+    DeviceBuffer in(kBytes, 0), out(kBytes, 0);
+    in.put(Bytes(kBytes, static_cast<std::byte>(seat.rank + 5)), 0, seat.stream);
+    const auto exchange = [&] {
+      NCCL_OK(ncclGroupStart());
+      NCCL_OK(ncclSend(in.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
+      NCCL_OK(ncclRecv(out.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
+      NCCL_OK(ncclGroupEnd());
+    };
+    void* graph = nullptr;
+    GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+    exchange();
+    GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+    const Bytes want(kBytes, static_cast<std::byte>(6 - seat.rank));
+    for (int i = 0; i < 3; ++i) {
+      out.put({}, 0, seat.stream);
+      GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
+      out.get(seat.stream);
+      ASSERT_EQ(std::memcmp(out.host(), want.data(), kBytes), 0) << "replay " << i;
+      out.put({}, 0, seat.stream);
+      exchange();
+      out.get(seat.stream);
+      ASSERT_EQ(std::memcmp(out.host(), want.data(), kBytes), 0) << "plain " << i;
+    }
+    GPU_OK(gpu_api()->destroy_graph(graph));
+  });
 }
 
 TEST_P(ProcessGraphs, ReplaySumsOfSeveralFactors) {
-  run_on_gpu(3, environment(), replay_sums_of_several_factors, GetParam().gpus);
+  run_job(as_processes(3, GetParam().gpus, environment()), replay_sums_of_several_factors);
 }
 
 // So many hardware queues that streams hardly ever share one, and a deadline for what hangs.
@@ -147,10 +141,10 @@ class ProcessGraphsOnTwoStreams : public ProcessGraphs {
   }
 };
 TEST_P(ProcessGraphsOnTwoStreams, KeepTheOrderOfCalls) {
-  run_on_gpu(3, environment(), replay_a_capture_of_two_streams, GetParam().gpus);
+  run_job(as_processes(3, GetParam().gpus, environment()), replay_a_capture_of_two_streams);
 }
 TEST_P(ProcessGraphsOnTwoStreams, KeepTheOrderOfMessages) {
-  run_on_gpu(2, environment(), replay_messages_of_two_streams, GetParam().gpus);
+  run_job(as_processes(2, GetParam().gpus, environment()), replay_messages_of_two_streams);
 }
 INSTANTIATE_TEST_SUITE_P(Places, ProcessGraphsOnTwoStreams, testing::ValuesIn(kPlaces),
                          [](const auto& info) { return std::string(info.param.name); });

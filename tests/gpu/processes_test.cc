@@ -1,6 +1,5 @@
 // Ranks that are processes on one GPU: every collective, staged and in place in mapped memory.
 #include <cstdlib>
-#include <thread>
 
 #include "api/rondo.h"
 #include "kernels/reduce.h"
@@ -15,7 +14,7 @@ const Environment kSmallStaging = {{"RONDO_GPU_STAGING", "64K"}};
 class SharedGpu : public testing::TestWithParam<int> {};
 
 TEST_P(SharedGpu, ReducesEveryTypeAndOperation) {
-  run_on_gpu(GetParam(), {}, [](GpuSeat& seat) {
+  run_job(as_processes(GetParam(), Gpus::kOne), [](NcclRank& seat) {
     unsigned seed = 1;
     for (int type = 0; type < kDataTypes; ++type)
       for (int op = 0; op < kRedOps; ++op) {
@@ -34,7 +33,7 @@ TEST_P(SharedGpu, ReducesEveryTypeAndOperation) {
 }
 
 // mapped: the ranks whose buffers the leader can map.
-void run_all(GpuSeat& seat, std::initializer_list<std::size_t> counts,
+void run_all(NcclRank& seat, std::initializer_list<std::size_t> counts,
              bool (*mapped)(int rank, int number)) {
   run_every_collective(seat, counts, {DataType::kUint8, DataType::kBfloat16, DataType::kFloat32},
                        mapped);
@@ -43,16 +42,22 @@ bool none(int, int) { return false; }
 bool all(int, int) { return true; }
 
 TEST_P(SharedGpu, RunsEveryCollectiveThroughStaging) {
-  run_on_gpu(GetParam(), {}, [](GpuSeat& seat) { run_all(seat, {0, 1, 3, 129, 1000}, none); });
+  run_job(as_processes(GetParam(), Gpus::kOne), [](NcclRank& seat) {
+    run_all(seat, {0, 1, 3, 129, 1000}, none);
+  });
 }
 TEST_P(SharedGpu, RunsEveryCollectiveInMappedMemory) {
-  run_on_gpu(GetParam(), {}, [](GpuSeat& seat) { run_all(seat, {1, 129, 1000}, all); });
+  run_job(as_processes(GetParam(), Gpus::kOne), [](NcclRank& seat) {
+    run_all(seat, {1, 129, 1000}, all);
+  });
 }
 TEST_P(SharedGpu, CutsWhatDoesNotFitIntoSteps) {
-  run_on_gpu(GetParam(), kSmallStaging, [](GpuSeat& seat) { run_all(seat, {1201, 6000}, none); });
+  run_job(as_processes(GetParam(), Gpus::kOne, kSmallStaging), [](NcclRank& seat) {
+    run_all(seat, {1201, 6000}, none);
+  });
 }
 TEST_P(SharedGpu, MixesStagedAndMappedMemory) {
-  run_on_gpu(GetParam(), kSmallStaging, [](GpuSeat& seat) {
+  run_job(as_processes(GetParam(), Gpus::kOne, kSmallStaging), [](NcclRank& seat) {
     run_all(seat, {1201, 6000}, [](int rank, int) { return rank % 2 == 1; });
     // All mapped, and larger than staging: the first step does everything.
     run_all(seat, {6000}, all);
@@ -60,7 +65,7 @@ TEST_P(SharedGpu, MixesStagedAndMappedMemory) {
 }
 
 TEST_P(SharedGpu, PassesMessagesRoundARing) {
-  run_on_gpu(GetParam(), kSmallStaging, [](GpuSeat& seat) {
+  run_job(as_processes(GetParam(), Gpus::kOne, kSmallStaging), [](NcclRank& seat) {
     pass_round_a_ring(seat, {0, 1, 1001, 50'000});
   });
 }
@@ -68,7 +73,7 @@ TEST_P(SharedGpu, PassesMessagesRoundARing) {
 INSTANTIATE_TEST_SUITE_P(Processes, SharedGpu, testing::Values(2, 4, 8));
 
 TEST(SharedGpuMessages, ThatFitDoNotWaitForTheirReceiver) {
-  run_on_gpu(2, {}, [](GpuSeat& seat) {
+  run_job(as_processes(2, Gpus::kOne), [](NcclRank& seat) {
     constexpr std::size_t kBytes = 100'000;
     DeviceBuffer buffer(kBytes, 0);
     buffer.put(Bytes(kBytes, std::byte{7}), 0, seat.stream);
@@ -76,10 +81,10 @@ TEST(SharedGpuMessages, ThatFitDoNotWaitForTheirReceiver) {
       for (int i = 0; i < 2; ++i)
         NCCL_OK(ncclSend(buffer.data(), kBytes, ncclUint8, 1, seat.comm, seat.stream));
       GPU_OK(gpu_api()->synchronize_stream(seat.stream));  // nobody receives yet
-      seat.seat.board.flag = 1;
+      seat.board.flag = 1;
       return;
     }
-    ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+    ASSERT_TRUE(seat.wait_flag(1, 60));
     buffer.put(Bytes(kBytes), 0, seat.stream);
     for (int i = 0; i < 2; ++i)
       NCCL_OK(ncclRecv(buffer.data(), kBytes, ncclUint8, 0, seat.comm, seat.stream));
@@ -93,7 +98,7 @@ class SlowRank : public testing::TestWithParam<int> {};
 // One rank's kernels begin late, so that the other waits nearly all the time, for several times the
 // deadline in all; no piece takes nearly as long.
 TEST_P(SlowRank, MeetsNoDeadlineWhileItsMessageMoves) {
-  const auto body = [](GpuSeat& seat) {
+  const auto body = [](NcclRank& seat) {
     constexpr std::size_t kBytes = 1'000'000;
     DeviceBuffer buffer(kBytes, 0);
     buffer.put(seat.rank == 0 ? Bytes(kBytes, std::byte{7}) : Bytes(), 0, seat.stream);
@@ -106,62 +111,54 @@ TEST_P(SlowRank, MeetsNoDeadlineWhileItsMessageMoves) {
     const Bytes want(kBytes, std::byte{7});
     ASSERT_EQ(std::memcmp(buffer.host(), want.data(), kBytes), 0);
   };
-  RankProcesses ranks(2, gpu_options({{"RONDO_TIMEOUT", "3"}, {"RONDO_GPU_STAGING", "64K"}}),
-                      [&](RankSeat& seat) {
-                        if (seat.rank == GetParam()) setenv("RONDO_SIMT", "pace=80000", 1);
-                        on_gpu(body)(seat);
-                      });
-  ranks.wait_exits(60);
-  ranks.check_expectations();
+  Job job = as_processes(2, Gpus::kOne, {{"RONDO_TIMEOUT", "3"}, {"RONDO_GPU_STAGING", "64K"}});
+  job.create = false;
+  run_job(job, 60, [&](NcclRank& seat) {
+    if (seat.rank == GetParam()) setenv("RONDO_SIMT", "pace=80000", 1);
+    seat.join();
+    if (seat.comm != nullptr) body(seat);
+    if (!HasFailure()) seat.leave();
+  });
 }
 INSTANTIATE_TEST_SUITE_P(SharedGpuMessages, SlowRank, testing::Values(0, 1),
                          [](const auto& info) { return info.param == 0 ? "sends" : "receives"; });
 
 TEST(SharedGpuCalls, ReturnBeforeTheirPeersCome) {
-  run_on_gpu(2, {}, [](GpuSeat& seat) {
+  run_job(as_processes(2, Gpus::kOne), [](NcclRank& seat) {
     const Case c{Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 2, 0, 100, 5};
     RankCase part(seat.comm, seat.stream, c, seat.rank, {});
     part.fill_input();
     if (seat.rank == 1) {
-      ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+      ASSERT_TRUE(seat.wait_flag(1, 60));
     }
     NCCL_OK(part.call());
-    if (seat.rank == 0) seat.seat.board.flag = 1;
+    if (seat.rank == 0) seat.board.flag = 1;
     ASSERT_EQ(part.check(), "");
   });
 }
 
-TEST(SharedGpuCalls, KeepTheirOrderOnSeveralStreams) { run_on_gpu(3, {}, call_on_several_streams); }
+TEST(SharedGpuCalls, KeepTheirOrderOnSeveralStreams) {
+  run_job(as_processes(3, Gpus::kOne), call_on_several_streams);
+}
 
 // Two processes of two threads each.
 TEST(SharedGpuCalls, TakeRanksThatAreThreadsOfSeveralProcesses) {
-  RankProcesses processes(2, gpu_options({}), [](RankSeat& seat) {
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 2; ++t)
-      threads.emplace_back([&, t] {
-        GpuSeat here{seat, 2 * seat.rank + t, 4};
-        here.join(4, here.rank);
-        run_all(here, {1, 129, 1000}, [](int rank, int) { return rank == 2; });
-        here.leave();
-      });
-    for (std::thread& thread : threads) thread.join();
-    seat.expect(!testing::Test::HasFailure(), "an assertion failed in its process");
+  run_job(Layout{{{0, 0}, {0, 0}}}, [](NcclRank& seat) {
+    run_all(seat, {1, 129, 1000}, [](int rank, int) { return rank == 2; });
   });
-  processes.wait_exits(120);
-  processes.check_expectations();
 }
 
 TEST(SharedGpuMemory, StagingThatDoesNotFitIsAnErrorWithARemedy) {
   RankProcesses ranks(
-      2, gpu_options({{"RONDO_GPU_STAGING", "900G"}}), on_gpu([](GpuSeat& seat) {
+      as_processes(2, Gpus::kOne, {{"RONDO_GPU_STAGING", "900G"}}), [](NcclRank& seat) {
         DeviceBuffer buffer(100, 0);
         ncclResult_t result = ncclAllReduce(buffer.data(), buffer.data(), 25, ncclFloat32, ncclSum,
                                             seat.comm, seat.stream);
         while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-        seat.seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
+        seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
         NCCL_OK(ncclCommAbort(seat.comm));
         seat.comm = nullptr;
-      }));
+      });
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 2; ++r)
     EXPECT_NE(ranks.text(r).find("RONDO_GPU_STAGING"), std::string::npos) << ranks.text(r);
@@ -170,7 +167,7 @@ TEST(SharedGpuMemory, StagingThatDoesNotFitIsAnErrorWithARemedy) {
 }
 
 TEST(SharedGpuMemory, RegisteredMemoryIsWorkedOnInPlace) {
-  run_on_gpu(2, {}, [](GpuSeat& seat) {
+  run_job(as_processes(2, Gpus::kOne), [](NcclRank& seat) {
     constexpr std::size_t kCount = 1000;
     DeviceBuffer buffer(kCount * sizeof(float), 0);
     void* handle = nullptr;
@@ -182,9 +179,9 @@ TEST(SharedGpuMemory, RegisteredMemoryIsWorkedOnInPlace) {
     std::uint64_t before = 0, after = 0;
     if (seat.rank == 0) {
       NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
-      seat.seat.board.flag = 1;
+      seat.board.flag = 1;
     }
-    ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+    ASSERT_TRUE(seat.wait_flag(1, 60));
     NCCL_OK(ncclCommDeregister(seat.comm, handle));
     NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclFloat32, ncclSum, seat.comm,
                           seat.stream));
@@ -198,7 +195,7 @@ TEST(SharedGpuMemory, RegisteredMemoryIsWorkedOnInPlace) {
 }
 
 TEST(SharedGpuMemory, FactorsOfPreMulSumMayLieOnTheDevice) {
-  run_on_gpu(2, {}, scale_by_factors_on_the_device);
+  run_job(as_processes(2, Gpus::kOne), scale_by_factors_on_the_device);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // algSelection of a call on GPUs: judged by the planner of the devices, not by that of hosts.
 #include <string>
 
-#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/device_case.h"
 
 namespace rondo::test {
 namespace {
@@ -26,14 +26,14 @@ Answer sum_by(DeviceRanks& ranks, const char* selection, int force) {
   for (int r = 0; r < ranks.size(); ++r) {
     ranks.use_device_of(r);
     buffers.emplace_back(content.size(), 0);
-    buffers.back().put(content, 0, ranks.streams[r]);
+    buffers.back().put(content, 0, ranks.streams()[r]);
   }
   Answer answer{ncclSuccess, ""};
   EXPECT_EQ(ncclGroupStart(), ncclSuccess);
   for (int r = 0; r < ranks.size() && answer.result == ncclSuccess; ++r) {
-    answer.result =
-        ncclAllReduceConfig(buffers[r].data(), buffers[r].data(), kCount, ncclFloat, ncclSum,
-                            ranks.comms[r], static_cast<cudaStream_t>(ranks.streams[r]), &config);
+    answer.result = ncclAllReduceConfig(buffers[r].data(), buffers[r].data(), kCount, ncclFloat,
+                                        ncclSum, ranks.comms()[r],
+                                        static_cast<cudaStream_t>(ranks.streams()[r]), &config);
     if (answer.result != ncclSuccess) answer.text = ncclGetLastError(nullptr);
   }
   const ncclResult_t ended = ncclGroupEnd();
@@ -42,7 +42,7 @@ Answer sum_by(DeviceRanks& ranks, const char* selection, int force) {
   answer.sums = true;
   for (int r = 0; r < ranks.size(); ++r) {
     ranks.use_device_of(r);
-    buffers[r].get(ranks.streams[r]);
+    buffers[r].get(ranks.streams()[r]);
     float last = 0;
     std::memcpy(&last, buffers[r].host() + content.size() - sizeof(last), sizeof(last));
     answer.sums &= last == static_cast<float>(ranks.size());

@@ -11,23 +11,17 @@ namespace {
 
 constexpr double kSoon = 15;  // the promise is 2 s; the rest is for a busy machine
 
-struct FaultLayout {
-  const char* name;
-  std::vector<std::string> of_rank;
-};
-const FaultLayout kLayouts[] = {{"three_hosts", {"a", "b", "c"}},
-                                {"two_of_two", {"a", "a", "b", "b"}}};
+const NamedLayout kLayouts[] = {{"three_hosts", {{{0}, {1}, {2}}, {"a", "b", "c"}}},
+                                {"two_of_two", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}}};
 
-class SpanFaults : public testing::TestWithParam<FaultLayout> {
+class SpanFaults : public testing::TestWithParam<NamedLayout> {
  protected:
-  int ranks() const { return static_cast<int>(GetParam().of_rank.size()); }
-  RankProcesses::Options options(Environment more = {}) const {
+  int ranks() const { return GetParam().layout.ranks(); }
+  static Job job(Environment more = {}) {
     more.emplace_back("RONDO_GPU_RELAY", "1");
     more.emplace_back("NCCL_BUFFSIZE", "4096");
     more.emplace_back("NCCL_MAX_CTAS", "2");
-    RankProcesses::Options made = gpu_options(more);
-    made.hosts = GetParam().of_rank;
-    return made;
+    return GetParam().layout.under(more);
   }
   void SetUp() override {
     if (gpus_there() < ranks()) GTEST_SKIP() << "too few GPUs";
@@ -40,9 +34,7 @@ constexpr std::size_t kCount = 20'000;
 
 TEST_P(SpanFaults, DeathOfAnyRankIsReportedByName) {
   for (const int victim : {0, ranks() - 1}) {
-    RankProcesses processes(
-        ranks(), options(),
-        on_gpu([](GpuSeat& seat) { sum_until_error(seat, kCount); }, Gpus::kOneEach));
+    RankProcesses processes(job(), [](NcclRank& seat) { sum_until_error(seat, kCount); });
     ASSERT_TRUE(processes.wait_stage(1, 60));
     nap(0.1);
     processes.send(victim, SIGKILL);
@@ -55,9 +47,7 @@ TEST_P(SpanFaults, DeathOfAnyRankIsReportedByName) {
 
 TEST_P(SpanFaults, MismatchedCallsAreNamed) {
   RankProcesses processes(
-      ranks(), options(),
-      on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 1 ? 4000 : 8000); },
-             Gpus::kOneEach));
+      job(), [](NcclRank& seat) { sum_until_error(seat, seat.rank == 1 ? 4000 : 8000); });
   ASSERT_TRUE(processes.wait_reports(kSoon));
   expect_reports(processes, ranks(), Status::kInvalidUsage, "count 4000");
   processes.wait_exits(60);
@@ -65,17 +55,16 @@ TEST_P(SpanFaults, MismatchedCallsAreNamed) {
 
 // One makes a call that the hosts do, the others one that kernels do.
 TEST_P(SpanFaults, CallsThatTheHostsDoAreComparedWithThoseOfKernels) {
-  RankProcesses processes(
-      ranks(), options({{"RONDO_GPU_RELAY", "20000"}}),
-      on_gpu([](GpuSeat& seat) { sum_until_error(seat, seat.rank == 1 ? 100 : 8000); },
-             Gpus::kOneEach));
+  RankProcesses processes(job({{"RONDO_GPU_RELAY", "20000"}}), [](NcclRank& seat) {
+    sum_until_error(seat, seat.rank == 1 ? 100 : 8000);
+  });
   ASSERT_TRUE(processes.wait_reports(kSoon));
   expect_reports(processes, ranks(), Status::kInvalidUsage, "count 100");
   processes.wait_exits(60);
 }
 
 TEST_P(SpanFaults, ReplaysOfOtherGraphsAreNamed) {
-  const auto body = [](GpuSeat& seat) {
+  const auto body = [](NcclRank& seat) {
     DeviceBuffer buffer(kCount * sizeof(float), 0);
     buffer.put(Bytes(kCount * sizeof(float)), 0, seat.stream);
     void* graphs[2] = {};
@@ -94,7 +83,7 @@ TEST_P(SpanFaults, ReplaysOfOtherGraphsAreNamed) {
     report_and_abort(seat, result);
     for (void* graph : graphs) GPU_OK(gpu_api()->destroy_graph(graph));
   };
-  RankProcesses processes(ranks(), options({{"RONDO_TIMEOUT", "3"}}), on_gpu(body, Gpus::kOneEach));
+  RankProcesses processes(job({{"RONDO_TIMEOUT", "3"}}), body);
   ASSERT_TRUE(processes.wait_reports(kSoon));
   for (int r = 0; r < ranks(); ++r) {
     EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
@@ -105,9 +94,9 @@ TEST_P(SpanFaults, ReplaysOfOtherGraphsAreNamed) {
 
 // In the middle of a call for which one rank never comes.
 TEST_P(SpanFaults, AbortEndsTheKernelsOfAll) {
-  const auto body = [](GpuSeat& seat) {
+  const auto body = [](NcclRank& seat) {
     if (seat.rank == seat.size - 1) {
-      ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+      ASSERT_TRUE(seat.wait_flag(1, 60));
       NCCL_OK(ncclCommAbort(seat.comm));
       seat.comm = nullptr;
       return;
@@ -127,11 +116,11 @@ TEST_P(SpanFaults, AbortEndsTheKernelsOfAll) {
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     other.join();
     seat.comm = nullptr;
-    seat.seat.report(done());
+    seat.report(done());
     nap(1);
   };
   const int late = ranks() - 1;
-  RankProcesses processes(ranks(), options(), on_gpu(body, Gpus::kOneEach));
+  RankProcesses processes(job(), body);
   ASSERT_TRUE(processes.wait_reports(kSoon, {late}));
   for (int r = 1; r < late; ++r) {
     EXPECT_EQ(processes.status(r), Status::kRemoteError) << processes.text(r);
@@ -143,16 +132,16 @@ TEST_P(SpanFaults, AbortEndsTheKernelsOfAll) {
 
 TEST_P(SpanFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
   const int late = ranks() - 1;
-  const auto body = [late](GpuSeat& seat) {
+  const auto body = [late](NcclRank& seat) {
     DeviceBuffer buffer(kCount * sizeof(float), 0);
     ncclResult_t result = sum_once(seat, buffer, kCount);
     ASSERT_EQ(result, ncclSuccess);
     if (seat.rank != late) return report_and_abort(seat, sum_once(seat, buffer, kCount));
-    ASSERT_TRUE(seat.seat.wait_flag(1, 60));
+    ASSERT_TRUE(seat.wait_flag(1, 60));
     NCCL_OK(ncclCommAbort(seat.comm));
     seat.comm = nullptr;
   };
-  RankProcesses processes(ranks(), options({{"RONDO_TIMEOUT", "2"}}), on_gpu(body, Gpus::kOneEach));
+  RankProcesses processes(job({{"RONDO_TIMEOUT", "2"}}), body);
   ASSERT_TRUE(processes.wait_reports(kSoon, {late}));
   for (int r = 0; r < late; ++r) {
     EXPECT_EQ(processes.status(r), Status::kTimeout) << processes.text(r);
@@ -167,7 +156,7 @@ TEST_P(SpanFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
 
 // After a fault the GPUs are as good as before: the next communicator works, without rank 1.
 TEST_P(SpanFaults, LeaveTheGpusUsable) {
-  const auto body = [](GpuSeat& seat) {
+  const auto body = [](NcclRank& seat) {
     if (seat.rank == 1) {
       NCCL_OK(ncclCommAbort(seat.comm));
       seat.comm = nullptr;
@@ -184,9 +173,7 @@ TEST_P(SpanFaults, LeaveTheGpusUsable) {
     run_case(seat, {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 5000, 5},
              {});
   };
-  RankProcesses processes(ranks(), options(), on_gpu(body, Gpus::kOneEach));
-  processes.wait_exits(60);
-  processes.check_expectations();
+  run_job(job(), 60, body);
 }
 
 }  // namespace

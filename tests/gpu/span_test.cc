@@ -1,24 +1,17 @@
 // Ranks on GPUs of several hosts (processes of this machine that are told so by NCCL_HOSTID) whose
 // calls run as kernels, over connections that a relay carries from host to host.
-#include <thread>
-
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
 namespace {
 
-struct SpanLayout {
-  const char* name;
-  Places places;
-  std::vector<std::string> hosts;  // of each process
-};
-const SpanLayout kLayouts[] = {
-    {"two_hosts", {{0}, {1}}, {"a", "b"}},
-    {"three_hosts", {{0}, {1}, {2}}, {"a", "b", "c"}},
-    {"two_of_two_processes", {{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}},
-    {"two_of_two_threads", {{0, 1}, {2, 3}}, {"a", "b"}},
-    {"three_of_two", {{0, 1}, {2}, {3}, {4, 5}}, {"a", "b", "b", "c"}},
-    {"taking_turns", {{0}, {1}, {2}, {3}}, {"a", "b", "a", "b"}},
+const NamedLayout kLayouts[] = {
+    {"two_hosts", {{{0}, {1}}, {"a", "b"}}},
+    {"three_hosts", {{{0}, {1}, {2}}, {"a", "b", "c"}}},
+    {"two_of_two_processes", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}},
+    {"two_of_two_threads", {{{0, 1}, {2, 3}}, {"a", "b"}}},
+    {"three_of_two", {{{0, 1}, {2}, {3}, {4, 5}}, {"a", "b", "b", "c"}}},
+    {"taking_turns", {{{0}, {1}, {2}, {3}}, {"a", "b", "a", "b"}}},
 };
 
 // Everything that can runs as kernels; few channels and small slots, so that all go round often.
@@ -30,10 +23,10 @@ Environment by_kernels(Environment more = {}) {
   return more;
 }
 
-class Span : public testing::TestWithParam<SpanLayout> {
+class Span : public testing::TestWithParam<NamedLayout> {
  protected:
-  void run(const GpuBody& body, Environment more = {}) const {
-    run_on_gpus(GetParam().places, by_kernels(std::move(more)), body, GetParam().hosts, 120);
+  void run(const NcclBody& body, Environment more = {}) const {
+    run_job(GetParam().layout.under(by_kernels(std::move(more))), body);
   }
   void SetUp() override {
     if (gpus_there() < 6) GTEST_SKIP() << "too few GPUs";
@@ -45,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(Hosts, Span, testing::ValuesIn(kLayouts),
 TEST_P(Span, EqualsTheReferenceForOddSizesAndAlignments) {
   for (const char* p2p : {"p2p=all", "p2p=none"})
     run(
-        [](GpuSeat& seat) {
+        [](NcclRank& seat) {
           run_every_collective(seat, {0, 1, 37, 3001, 9000},
                                {DataType::kUint8, DataType::kFloat64, DataType::kFloat32},
                                [](int, int number) { return number % 3 == 0; });
@@ -56,7 +49,7 @@ TEST_P(Span, EqualsTheReferenceForOddSizesAndAlignments) {
 TEST_P(Span, TakesRingsAndTrees) {
   for (const char* algorithm : {"ring", "tree"})
     run(
-        [](GpuSeat& seat) {
+        [](NcclRank& seat) {
           for (const Collective which :
                {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce})
             for (const std::size_t count : {1, 5000, 20'000}) {
@@ -73,7 +66,7 @@ TEST_P(Span, TakesRingsAndTrees) {
 // calls that the hosts do.
 TEST_P(Span, ReplaysGraphsAmongPlainCalls) {
   run(
-      [](GpuSeat& seat) {
+      [](NcclRank& seat) {
         constexpr std::size_t kLarge = 3000, kSmall = 300;
         DeviceBuffer buffer(kLarge * sizeof(std::int64_t), 0);
         Bytes ones(kLarge * sizeof(std::int64_t));
@@ -113,7 +106,7 @@ TEST_P(Span, ReplaysGraphsAmongPlainCalls) {
 TEST_P(Span, KeepsTheOrderOfCallsOnSeveralStreams) { run(call_on_several_streams); }
 
 TEST_P(Span, MixesMessagesAndCalls) {
-  run([](GpuSeat& seat) {
+  run([](NcclRank& seat) {
     for (int i = 0; i < 3; ++i) {
       run_case(seat,
                {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 5000, 3},
@@ -126,28 +119,24 @@ TEST_P(Span, MixesMessagesAndCalls) {
 // On three hosts.
 TEST(SpanCalls, TakeEveryTypeAndOperation) {
   if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
-  const Places places{{0}, {1}, {2}};
-  run_on_gpus(places, by_kernels(),
-              [](GpuSeat& seat) {
-                reduce_every_type_and_operation(seat, {Collective::kAllReduce}, 300);
-                scale_by_factors_on_the_device(seat);
-              },
-              {"a", "b", "c"});
+  run_job(Layout{{{0}, {1}, {2}}, {"a", "b", "c"}, by_kernels()}, 240, [](NcclRank& seat) {
+    reduce_every_type_and_operation(seat, {Collective::kAllReduce}, 300);
+    scale_by_factors_on_the_device(seat);
+  });
 }
 
 // Fibers, streams and queues in other orders.
 TEST(SpanCalls, EqualTheReferenceForOtherSeeds) {
   if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
-  const Places places{{0, 1}, {2}, {3}};
   for (int seed = 1; seed <= 12; ++seed)
-    run_on_gpus(places,
-                by_kernels({{"RONDO_SIMT_SEED", std::to_string(seed)},
-                            {"RONDO_SIMT", seed % 2 == 0 ? "p2p=none" : "p2p=all"}}),
-                [](GpuSeat& seat) {
-                  run_every_collective(seat, {700, 2500}, {DataType::kInt32},
-                                       [](int, int) { return false; });
-                },
-                {"a", "b", "b"});
+    run_job(Layout{{{0, 1}, {2}, {3}},
+                   {"a", "b", "b"},
+                   by_kernels({{"RONDO_SIMT_SEED", std::to_string(seed)},
+                               {"RONDO_SIMT", seed % 2 == 0 ? "p2p=none" : "p2p=all"}})},
+            240, [](NcclRank& seat) {
+              run_every_collective(seat, {700, 2500}, {DataType::kInt32},
+                                   [](int, int) { return false; });
+            });
 }
 
 // The first kernel that is launched loses its GPU: so we see who launches any.
@@ -165,10 +154,11 @@ TEST(SpanCalls, AreTheHostsWhereTheyAreSmallOrMayNotBeKernels) {
       {"RONDO_REPRODUCIBLE", "1", false, {0, 1}}, {"NCCL_P2P_DISABLE", "1", true, {0, 1}},
       {"NCCL_P2P_DISABLE", "0", false, {0, 0}}};
   for (const Row& row : rows) {
-    const Places places{{row.devices[0]}, {row.devices[1]}};
-    run_on_gpus(
-        places, {{"RONDO_SIMT", "lost=1"}, {"RONDO_GPU_RELAY", "4000"}, {row.variable, row.value}},
-        [&](GpuSeat& seat) {
+    run_job(
+        Layout{{{row.devices[0]}, {row.devices[1]}},
+               {"a", "b"},
+               {{"RONDO_SIMT", "lost=1"}, {"RONDO_GPU_RELAY", "4000"}, {row.variable, row.value}}},
+        60, [&](NcclRank& seat) {
           DeviceBuffer buffer(4000, 0);
           const ncclResult_t called = ncclAllReduce(buffer.data(), buffer.data(), 1000, ncclFloat32,
                                                     ncclSum, seat.comm, seat.stream);
@@ -178,8 +168,7 @@ TEST(SpanCalls, AreTheHostsWhereTheyAreSmallOrMayNotBeKernels) {
           if (!lost) return;
           (void)ncclCommAbort(seat.comm);
           seat.comm = nullptr;
-        },
-        {"a", "b"}, 60);
+        });
   }
 }
 

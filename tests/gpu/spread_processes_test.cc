@@ -9,18 +9,14 @@
 namespace rondo::test {
 namespace {
 
-struct Layout {
-  const char* name;
-  Places places;
-};
-const Layout kLayouts[] = {
-    {"two", {{0}, {1}}},
-    {"three", {{0}, {1}, {2}}},
-    {"four", {{3}, {2}, {1}, {0}}},
-    {"eight", {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}},
-    {"two_of_two_threads", {{0, 1}, {2, 3}}},
-    {"threads_beside_a_process", {{0, 1, 2}, {5}}},
-    {"threads_that_share_a_gpu", {{0, 0}, {1}}},
+const NamedLayout kLayouts[] = {
+    {"two", {{{0}, {1}}}},
+    {"three", {{{0}, {1}, {2}}}},
+    {"four", {{{3}, {2}, {1}, {0}}}},
+    {"eight", {{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}}},
+    {"two_of_two_threads", {{{0, 1}, {2, 3}}}},
+    {"threads_beside_a_process", {{{0, 1, 2}, {5}}}},
+    {"threads_that_share_a_gpu", {{{0, 0}, {1}}}},
 };
 struct Machine {
   const char* name;
@@ -28,16 +24,15 @@ struct Machine {
 };
 constexpr Machine kMachines[] = {{"p2p", "p2p=all"}, {"apart", "p2p=none"}, {"pairs", "p2p=pairs"}};
 
-class Spread : public testing::TestWithParam<std::tuple<Layout, Machine>> {
+class Spread : public testing::TestWithParam<std::tuple<NamedLayout, Machine>> {
  protected:
-  const Places& places() const { return std::get<Layout>(GetParam()).places; }
   // Few channels and small slots, so that all go round often.
-  Environment environment(Environment more = {}) const {
-    more.emplace_back("RONDO_SIMT", std::get<Machine>(GetParam()).simt);
-    more.emplace_back("NCCL_BUFFSIZE", "4096");
-    more.emplace_back("NCCL_MAX_CTAS", "2");
-    more.emplace_back("RONDO_GPU_STAGING", "64K");
-    return more;
+  static Layout layout() {
+    return std::get<NamedLayout>(GetParam())
+        .layout.under({{"RONDO_SIMT", std::get<Machine>(GetParam()).simt},
+                       {"NCCL_BUFFSIZE", "4096"},
+                       {"NCCL_MAX_CTAS", "2"},
+                       {"RONDO_GPU_STAGING", "64K"}});
   }
   void SetUp() override {
     if (gpus_there() < 8) GTEST_SKIP() << "too few GPUs";
@@ -45,7 +40,7 @@ class Spread : public testing::TestWithParam<std::tuple<Layout, Machine>> {
 };
 
 TEST_P(Spread, EqualsTheReferenceForOddSizesAndAlignments) {
-  run_on_gpus(places(), environment(), [](GpuSeat& seat) {
+  run_job(layout(), 240, [](NcclRank& seat) {
     run_every_collective(seat, {0, 1, 37, 3001, 9000},
                          {DataType::kUint8, DataType::kFloat64, DataType::kFloat32},
                          [](int, int number) { return number % 3 == 0; });
@@ -53,16 +48,14 @@ TEST_P(Spread, EqualsTheReferenceForOddSizesAndAlignments) {
 }
 
 TEST_P(Spread, PassesMessagesRoundARing) {
-  run_on_gpus(places(), environment(), [](GpuSeat& seat) {
-    pass_round_a_ring(seat, {0, 1, 1001});
-  });
+  run_job(layout(), 240, [](NcclRank& seat) { pass_round_a_ring(seat, {0, 1, 1001}); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Spread,
                          testing::Combine(testing::ValuesIn(kLayouts),
                                           testing::ValuesIn(kMachines)),
                          [](const auto& info) {
-                           return std::string(std::get<Layout>(info.param).name) + "_" +
+                           return std::string(std::get<NamedLayout>(info.param).name) + "_" +
                                   std::get<Machine>(info.param).name;
                          });
 
@@ -81,30 +74,28 @@ INSTANTIATE_TEST_SUITE_P(Machines, SpreadCalls, testing::ValuesIn(kMachines),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(SpreadCalls, TakeEveryTypeAndOperation) {
-  run_on_gpu(
-      3, environment(),
-      [](GpuSeat& seat) { reduce_every_type_and_operation(seat, {Collective::kAllReduce}, 300); },
-      Gpus::kOneEach);
+  run_job(as_processes(3, Gpus::kOneEach, environment()), [](NcclRank& seat) {
+    reduce_every_type_and_operation(seat, {Collective::kAllReduce}, 300);
+  });
 }
 
 TEST_P(SpreadCalls, TakeEveryAlgorithmAndProtocol) {
   for (const char* algorithm : {"ring", "tree"})
     for (const char* protocol : {"simple", "ll"})
-      run_on_gpu(
-          3, environment({{"NCCL_ALGO", algorithm}, {"NCCL_PROTO", protocol}}),
-          [](GpuSeat& seat) {
-            for (const std::size_t count : {1, 5000, 30000}) {
-              run_case(seat,
-                       {Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 3, 0, count, 7},
-                       {true, 0, false});
-              if (testing::Test::HasFatalFailure()) return;
-            }
-          },
-          Gpus::kOneEach);
+      run_job(as_processes(3, Gpus::kOneEach,
+                           environment({{"NCCL_ALGO", algorithm}, {"NCCL_PROTO", protocol}})),
+              [](NcclRank& seat) {
+                for (const std::size_t count : {1, 5000, 30000}) {
+                  run_case(seat,
+                           {Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 3, 0, count, 7},
+                           {true, 0, false});
+                  if (testing::Test::HasFatalFailure()) return;
+                }
+              });
 }
 
 TEST_P(SpreadCalls, KeepTheirOrderOnSeveralStreams) {
-  run_on_gpu(3, environment(), call_on_several_streams, Gpus::kOneEach);
+  run_job(as_processes(3, Gpus::kOneEach, environment()), call_on_several_streams);
 }
 
 // Lines that are pushed bring sums in the order of the tree; a ring's depends on where it begins.
@@ -117,92 +108,87 @@ TEST(SpreadSums, ArePushedWhileSmallOrWhereOnlyOneShotMayRun) {
   };
   for (const Row& row :
        {Row{"", 1000, true}, Row{"oneshot", 20'000, true}, Row{"ring", 1000, false}})
-    run_on_gpu(
-        4, {{"RONDO_SIMT", "p2p=all"}, {"NCCL_ALGO", row.algorithm}, {"NCCL_MAX_CTAS", "2"}},
-        [&](GpuSeat& seat) {
-          // (1e8 + 1) + (-1e8 + 1) is 0, since 1 is lost twice; (1e8 + 1) - 1e8 + 1 is 1.
-          constexpr float kParts[] = {1e8, 1, -1e8, 1};
-          DeviceBuffer buffer(row.count * sizeof(float), 0);
-          std::vector<float> values(row.count, kParts[seat.rank]);
-          Bytes bytes(row.count * sizeof(float));
-          std::memcpy(bytes.data(), values.data(), bytes.size());
-          buffer.put(bytes, 0, seat.stream);
-          NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), row.count, ncclFloat32, ncclSum,
-                                seat.comm, seat.stream));
-          buffer.get(seat.stream);
-          std::memcpy(values.data(), buffer.host(), bytes.size());
-          std::size_t zeros = 0;
-          for (const float value : values) zeros += value == 0 ? 1 : 0;
-          EXPECT_EQ(zeros == row.count, row.tree) << row.algorithm << ": " << zeros << " zeros";
-        },
-        Gpus::kOneEach);
+    run_job(as_processes(
+                4, Gpus::kOneEach,
+                {{"RONDO_SIMT", "p2p=all"}, {"NCCL_ALGO", row.algorithm}, {"NCCL_MAX_CTAS", "2"}}),
+            [&](NcclRank& seat) {
+              // (1e8 + 1) + (-1e8 + 1) is 0, since 1 is lost twice; (1e8 + 1) - 1e8 + 1 is 1.
+              constexpr float kParts[] = {1e8, 1, -1e8, 1};
+              DeviceBuffer buffer(row.count * sizeof(float), 0);
+              std::vector<float> values(row.count, kParts[seat.rank]);
+              Bytes bytes(row.count * sizeof(float));
+              std::memcpy(bytes.data(), values.data(), bytes.size());
+              buffer.put(bytes, 0, seat.stream);
+              NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), row.count, ncclFloat32, ncclSum,
+                                    seat.comm, seat.stream));
+              buffer.get(seat.stream);
+              std::memcpy(values.data(), buffer.host(), bytes.size());
+              std::size_t zeros = 0;
+              for (const float value : values) zeros += value == 0 ? 1 : 0;
+              EXPECT_EQ(zeros == row.count, row.tree) << row.algorithm << ": " << zeros << " zeros";
+            });
 }
 
 // Every type and operation on staging that devices of several processes share, in whatever they
 // have to do of it.
 TEST(SpreadSharing, EqualsTheReference) {
   if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
-  run_on_gpus(
-      {{0, 1}, {2}, {3}}, {{"NCCL_ALGO", "twoshot,direct"}, {"NCCL_MAX_CTAS", "3"}},
-      [](GpuSeat& seat) {
-        unsigned seed = 4000;
-        for (int op = 0; op < kRedOps; ++op)
-          for (int t = 0; t < kDataTypes; ++t) {
-            const auto o = static_cast<RedOp>(op);
-            const auto type = static_cast<DataType>(t);
-            if (!supported(type, o) || o == RedOp::kPreMulSum) continue;
-            ++seed;
-            const Collective which =
-                seed % 2 == 0 ? Collective::kAllReduce : Collective::kReduceScatter;
-            run_case(seat, {which, type, o, seat.size, 0, 517 + seed % 7, seed},
-                     {seed % 3 == 0, seed % 2 * size_of(type), false});
-            if (testing::Test::HasFatalFailure()) return;
-          }
-        run_every_collective(seat, {1, 63, 4001}, {DataType::kUint8, DataType::kFloat64},
-                             [](int, int) { return false; });
-        // More than staging holds.
-        run_case(seat,
-                 {Collective::kAllToAll, DataType::kUint8, RedOp::kSum, seat.size, 0, 300'001, 9},
-                 {});
-      });
+  run_job(Layout{{{0, 1}, {2}, {3}}, {}, {{"NCCL_ALGO", "twoshot,direct"}, {"NCCL_MAX_CTAS", "3"}}},
+          240, [](NcclRank& seat) {
+            unsigned seed = 4000;
+            for (int op = 0; op < kRedOps; ++op)
+              for (int t = 0; t < kDataTypes; ++t) {
+                const auto o = static_cast<RedOp>(op);
+                const auto type = static_cast<DataType>(t);
+                if (!supported(type, o) || o == RedOp::kPreMulSum) continue;
+                ++seed;
+                const Collective which =
+                    seed % 2 == 0 ? Collective::kAllReduce : Collective::kReduceScatter;
+                run_case(seat, {which, type, o, seat.size, 0, 517 + seed % 7, seed},
+                         {seed % 3 == 0, seed % 2 * size_of(type), false});
+                if (testing::Test::HasFatalFailure()) return;
+              }
+            run_every_collective(seat, {1, 63, 4001}, {DataType::kUint8, DataType::kFloat64},
+                                 [](int, int) { return false; });
+            // More than staging holds.
+            run_case(
+                seat,
+                {Collective::kAllToAll, DataType::kUint8, RedOp::kSum, seat.size, 0, 300'001, 9},
+                {});
+          });
 }
 
 // Rank 0's GPU holds no staging for the others, whatever memory they use.
 TEST_P(SpreadCalls, DoNotPassThroughOneGpu) {
-  run_on_gpu(
-      3, environment(),
-      [](GpuSeat& seat) {
-        std::uint64_t before = 0, after = 0;
-        NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
-        run_case(seat, {Collective::kAllReduce, DataType::kFloat32, RedOp::kMax, 3, 0, 100'000, 3},
-                 {false, 0, false});
-        NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &after));
-        EXPECT_EQ(before, after);
-      },
-      Gpus::kOneEach);
+  run_job(as_processes(3, Gpus::kOneEach, environment()), [](NcclRank& seat) {
+    std::uint64_t before = 0, after = 0;
+    NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
+    run_case(seat, {Collective::kAllReduce, DataType::kFloat32, RedOp::kMax, 3, 0, 100'000, 3},
+             {false, 0, false});
+    NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &after));
+    EXPECT_EQ(before, after);
+  });
 }
 
 TEST_P(SpreadCalls, ScaleByAFactorOnTheDevice) {
-  run_on_gpu(3, environment(), scale_by_factors_on_the_device, Gpus::kOneEach);
+  run_job(as_processes(3, Gpus::kOneEach, environment()), scale_by_factors_on_the_device);
 }
 
 TEST_P(SpreadCalls, SendMoreThanSlotsHold) {
-  run_on_gpu(
-      2, environment({{"RONDO_GPU_STAGING", "64K"}}),
-      [](GpuSeat& seat) {
-        constexpr std::size_t kBytes = 150'000;
-        DeviceBuffer in(kBytes, 0), out(kBytes, 0);
-        in.put(Bytes(kBytes, static_cast<std::byte>(seat.rank + 1)), 0, seat.stream);
-        out.put({}, 0, seat.stream);
-        NCCL_OK(ncclGroupStart());
-        NCCL_OK(ncclSend(in.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
-        NCCL_OK(ncclRecv(out.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
-        NCCL_OK(ncclGroupEnd());
-        out.get(seat.stream);
-        EXPECT_EQ(out.host()[kBytes - 1], static_cast<std::byte>(2 - seat.rank));
-        EXPECT_TRUE(out.guards_intact());
-      },
-      Gpus::kOneEach);
+  run_job(as_processes(2, Gpus::kOneEach, environment({{"RONDO_GPU_STAGING", "64K"}})),
+          [](NcclRank& seat) {
+            constexpr std::size_t kBytes = 150'000;
+            DeviceBuffer in(kBytes, 0), out(kBytes, 0);
+            in.put(Bytes(kBytes, static_cast<std::byte>(seat.rank + 1)), 0, seat.stream);
+            out.put({}, 0, seat.stream);
+            NCCL_OK(ncclGroupStart());
+            NCCL_OK(ncclSend(in.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
+            NCCL_OK(ncclRecv(out.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream));
+            NCCL_OK(ncclGroupEnd());
+            out.get(seat.stream);
+            EXPECT_EQ(out.host()[kBytes - 1], static_cast<std::byte>(2 - seat.rank));
+            EXPECT_TRUE(out.guards_intact());
+          });
 }
 
 }  // namespace

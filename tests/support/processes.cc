@@ -2,165 +2,97 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
-#include <random>
 
 namespace rondo::test {
-namespace {
 
-using Clock = std::chrono::steady_clock;
+// ---- in a process of the job ----
 
-Clock::time_point after(double seconds) {
-  return Clock::now() +
-         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-}
-
-template <std::size_t n>
-void copy_text(char (&to)[n], const std::string& from) {
-  const std::size_t length = std::min(from.size(), n - 1);
-  std::memcpy(to, from.data(), length);
-  to[length] = '\0';
-}
-
-}  // namespace
-
-void nap(double seconds) {
-  timespec left{
-      static_cast<time_t>(seconds),
-      static_cast<long>((seconds - static_cast<double>(static_cast<long>(seconds))) * 1e9)};
-  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
-  }
-}
-
-// ---- in the rank's process ----
-
-void RankSeat::report(const Done& result) {
-  BoardSeat& seat = mine();
-  seat.status = static_cast<int>(result.status());
-  copy_text(seat.text, result.ok() ? "" : result.error().text);
-  seat.culprit = -1;
-  if (comm)
-    if (const auto fault = comm->fault()) seat.culprit = fault->culprit;
-  seat.reported.store(1);
-}
-
-void RankSeat::expect(bool condition, const std::string& text) {
-  if (!condition && mine().failures.fetch_add(1) == 0) copy_text(mine().failure, text);
-}
-
-bool RankSeat::wait_flag(int flag, double seconds) {
-  const auto deadline = after(seconds);
-  while (board.flag.load() < flag) {
-    if (Clock::now() > deadline) return false;
-    usleep(500);
-  }
-  return true;
-}
-
-void RankProcesses::run_rank(int rank, const Options& options, const Body& body) {
+void RankProcesses::run_process(int process, const Job& job, const ProcessBody& body) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
-  if (!options.hosts.empty()) setenv("NCCL_HOSTID", options.hosts[rank].c_str(), 1);
-  RankSeat seat(rank, size(), *board_);
-  if (rank == 0) {
-    auto id = bootstrap::make_unique_id();
-    if (id.ok()) board_->id = *id;
-    board_->id_state.store(id.ok() ? 1 : 2);
-  }
-  while (board_->id_state.load() == 0) usleep(200);
-  if (options.create) {
-    CreateRequest request;
-    request.rank = rank;
-    request.size = size();
-    request.id = board_->id;
-    request.options = options.comm;
-    auto comm = Communicator::create(request);
-    if (comm.ok()) {
-      seat.comm = *comm;
-    } else {
-      seat.expect(false, "create: " + comm.error().text);
-    }
-  }
-  if (!options.create || seat.comm) body(seat);
-  if (!options.leave_by_exit) _exit(0);
-  seat.comm.reset();
+  for (const auto& [name, value] : job.environment) setenv(name.c_str(), value.c_str(), 1);
+  if (!job.hosts.empty()) setenv("NCCL_HOSTID", job.hosts[process].c_str(), 1);
+  if (process == 0) board().make_id();
+  board().wait_id();
+  std::shared_ptr<void> ranks = body(process);
+  if (testing::Test::HasFailure())
+    for (int rank = 0; rank < size(); ++rank)
+      if (process_of_[rank] == process)
+        RankSeat(board(), rank, kHostMemory)
+            .expect(false, "an assertion failed in its process (printed above)");
+  if (!job.leave_by_exit) _exit(0);
+  ranks.reset();
   std::exit(0);
 }
 
 // ---- in the test's process ----
 
-RankProcesses::RankProcesses(int n, const Options& options, const Body& body) {
-  board_bytes_ = sizeof(Board) + static_cast<std::size_t>(n) * sizeof(BoardSeat);
-  void* memory =
-      mmap(nullptr, board_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) std::abort();
-  board_ = static_cast<Board*>(memory);
-  pids_.assign(n, -1);
-  exit_status_.assign(n, -1);
-  for (int rank = 0; rank < n; ++rank) {
+void RankProcesses::start(const Job& job, const ProcessBody& body) {
+  const int processes = static_cast<int>(job.processes.size());
+  for (int p = 0; p < processes; ++p)
+    process_of_.insert(process_of_.end(), job.processes[p].size(), p);
+  pids_.assign(processes, -1);
+  exit_status_.assign(processes, -1);
+  for (int p = 0; p < processes; ++p) {
     const pid_t pid = fork();
-    if (pid == 0) run_rank(rank, options, body);
-    pids_[rank] = pid;
+    if (pid == 0) run_process(p, job, body);
+    pids_[p] = pid;
   }
 }
 
 RankProcesses::~RankProcesses() {
-  for (int rank = 0; rank < size(); ++rank) {
-    if (reap(rank)) continue;
-    kill(pids_[rank], SIGKILL);
-    while (waitpid(pids_[rank], nullptr, 0) < 0 && errno == EINTR) {
+  for (std::size_t p = 0; p < pids_.size(); ++p) {
+    if (reap(static_cast<int>(p))) continue;
+    kill(pids_[p], SIGKILL);
+    while (waitpid(pids_[p], nullptr, 0) < 0 && errno == EINTR) {
     }
   }
-  munmap(board_, board_bytes_);
 }
 
 void RankProcesses::send(int rank, int signal) {
-  if (!reap(rank)) kill(pids_[rank], signal);
+  if (!reap(process_of_[rank])) kill(pid(rank), signal);
 }
 
-bool RankProcesses::reap(int rank) {
-  if (exit_status_[rank] >= 0) return true;
+bool RankProcesses::reap(int process) {
+  if (exit_status_[process] >= 0) return true;
   int status = 0;
-  if (waitpid(pids_[rank], &status, WNOHANG) != pids_[rank]) return false;
-  exit_status_[rank] = status;
+  if (waitpid(pids_[process], &status, WNOHANG) != pids_[process]) return false;
+  exit_status_[process] = status;
   return true;
 }
 
 bool RankProcesses::wait_for(const std::function<bool(int)>& holds, double seconds,
                              const std::set<int>& without, const char* what) {
-  const auto deadline = after(seconds);
+  const auto begun = std::chrono::steady_clock::now();
   for (int rank = 0; rank < size(); ++rank) {
     if (without.count(rank) != 0) continue;
-    while (!holds(rank)) {
-      if (reap(rank) && !holds(rank)) {
-        ADD_FAILURE() << "rank " << rank << " of " << size() << " ended with wait status "
-                      << exit_status_[rank] << " and did not " << what << " (stage "
-                      << board_->seats[rank].stage.load() << ", " << board_->seats[rank].failure
-                      << ")";
-        return false;
-      }
-      if (Clock::now() > deadline) {
-        ADD_FAILURE() << "rank " << rank << " of " << size() << " did not " << what << " within "
-                      << seconds << " s (stage " << board_->seats[rank].stage.load() << ", "
-                      << board_->seats[rank].failure << ")";
-        return false;
-      }
-      usleep(500);
-    }
+    const int process = process_of_[rank];
+    bool ended = false;
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun;
+    // What a process did just before its end counts.
+    const bool in_time = wait_until([&] { return holds(rank) || (ended = reap(process)); },
+                                    seconds - passed.count());
+    if (holds(rank)) continue;
+    ADD_FAILURE() << "rank " << rank << " of " << size()
+                  << (ended ? " ended with wait status " + std::to_string(exit_status_[process]) +
+                                  " and"
+                            : "")
+                  << " did not " << what
+                  << (in_time ? "" : " within " + std::to_string(seconds) + " s") << " (stage "
+                  << seat(rank).stage.load() << ", " << seat(rank).failure << ")";
+    return false;
   }
   return true;
 }
 
 bool RankProcesses::wait_stage(int stage, double seconds, const std::set<int>& without) {
-  return wait_for([&](int r) { return board_->seats[r].stage.load() >= stage; }, seconds, without,
+  return wait_for([&](int r) { return seat(r).stage.load() >= stage; }, seconds, without,
                   "get to its stage");
 }
 
@@ -169,11 +101,13 @@ bool RankProcesses::wait_reports(double seconds, const std::set<int>& without) {
 }
 
 bool RankProcesses::wait_exits(double seconds, const std::set<int>& without) {
-  if (!wait_for([&](int r) { return reap(r); }, seconds, without, "exit")) return false;
+  if (!wait_for([&](int r) { return reap(process_of_[r]); }, seconds, without, "exit"))
+    return false;
   bool well = true;
   for (int rank = 0; rank < size(); ++rank) {
-    if (without.count(rank) != 0 || exit_status_[rank] == 0) continue;
-    ADD_FAILURE() << "rank " << rank << " ended with wait status " << exit_status_[rank];
+    const int status = exit_status_[process_of_[rank]];
+    if (without.count(rank) != 0 || status == 0) continue;
+    ADD_FAILURE() << "rank " << rank << " ended with wait status " << status;
     well = false;
   }
   return well;
@@ -181,8 +115,7 @@ bool RankProcesses::wait_exits(double seconds, const std::set<int>& without) {
 
 void RankProcesses::check_expectations() {
   for (int rank = 0; rank < size(); ++rank)
-    EXPECT_EQ(board_->seats[rank].failures.load(), 0)
-        << "rank " << rank << ": " << board_->seats[rank].failure;
+    EXPECT_EQ(seat(rank).failures.load(), 0) << "rank " << rank << ": " << seat(rank).failure;
 }
 
 }  // namespace rondo::test

@@ -1,63 +1,120 @@
-// Ranks as threads of this process, each with its communicator: the breadth of the tests.
+// The ranks of a job, or those of them that are in one process: here, or in a process of the job
+// (tests/support/processes.h). What a rank is made with is its type: RankSeat, without any
+// communicator; EngineRank, of the engine itself; NcclRank, of nccl.h, on a device or on host
+// memory.
 //
-//   auto comms = make_communicators(4);
-//   run_ranks(comms, [&](Communicator& comm) { ... });
+//   Ranks<NcclRank> ranks(Layout{{{0, 1}}});
+//   ranks.each([](NcclRank& rank) { ... });   // each on a thread of its own
+// Guarantees: gtest's assertions in a body are those of the test; each() ends when all bodies have.
+// Cost: a thread a rank and call.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <memory>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "collectives/communicator/communicator.h"
+#include "tests/support/layout.h"
+#include "tests/support/rank_seat.h"
+#include "tests/support/threads.h"
 
 namespace rondo::test {
 
-using Communicators = std::vector<std::shared_ptr<Communicator>>;
+// Where the ranks of a job are, and how they begin and end; a layout or options alone are a job.
+struct Job : Layout {
+  Job() = default;
+  Job(Layout layout) : Layout(std::move(layout)) {}
+  Job(CommOptions options) : comm(std::move(options)) {}
 
-inline CommOptions short_timeouts(double seconds = 60) {
-  CommOptions options;
-  options.timeout_seconds = seconds;
-  options.init_timeout_seconds = seconds;
-  return options;
-}
+  CommOptions comm;            // of EngineRank
+  bool create = true;          // make the communicators before the bodies run
+  bool leave_by_exit = false;  // processes end by exit(): static objects are destroyed
+};
 
-inline Communicators make_communicators(int n, const CommOptions& options = short_timeouts()) {
-  Communicators comms(n);
-  auto id = bootstrap::make_unique_id();
-  if (!id.ok()) {
-    ADD_FAILURE() << id.error().text;
-    return comms;
+template <class R>
+class Ranks {
+ public:
+  // The whole job in this process. Nobody has a communicator yet.
+  explicit Ranks(const Layout& layout) : own_(std::make_unique<SharedBoard>(layout.ranks())) {
+    own_->get().make_id();
+    for (std::size_t p = 0; p < layout.processes.size(); ++p)
+      add(own_->get(), layout, static_cast<int>(p));
   }
-  std::vector<std::thread> threads;
-  for (int r = 0; r < n; ++r)
-    threads.emplace_back([&, r] {
-      CreateRequest request;
-      request.rank = r;
-      request.size = n;
-      request.id = *id;
-      request.options = options;
-      auto comm = Communicator::create(request);
-      if (comm.ok()) {
-        comms[r] = *comm;
-      } else {
-        ADD_FAILURE() << "rank " << r << ": " << comm.error().text;
-      }
+  // Those of one process of a job.
+  Ranks(Board& board, const Layout& layout, int process) { add(board, layout, process); }
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  R& operator[](int i) { return *ranks_[i]; }
+  const R& operator[](int i) const { return *ranks_[i]; }
+  // All ranks of the job are here, for each process one thread.
+  bool meet() { return ranks_[0]->board.meet(size()); }
+
+  // A process of one rank has no second thread.
+  void each(const std::function<void(R&)>& body) {
+    if (size() == 1) return body(*ranks_[0]);
+    on_threads(size(), [&](int i) { body(*ranks_[i]); });
+  }
+
+ private:
+  void add(Board& board, const Layout& layout, int process) {
+    int rank = layout.first_of(process);
+    for (const int device : layout.processes[process])
+      ranks_.push_back(std::make_unique<R>(board, rank++, device));
+  }
+
+  std::unique_ptr<SharedBoard> own_;
+  std::vector<std::unique_ptr<R>> ranks_;
+};
+
+// What the body of a job's processes takes: a rank, or all ranks of its process, which then begin
+// and end by themselves. run() returns what holds the ranks: a process may end before they do.
+template <class R>
+struct BodyOf {
+  template <class Body>
+  static std::shared_ptr<void> run(Board& board, const Job& job, int process, const Body& body) {
+    const auto ranks = std::make_shared<Ranks<R>>(board, job, process);
+    ranks->each([&](R& rank) {
+      if (!rank.begin(job)) return;
+      body(rank);
+      rank.end(job);
     });
-  for (std::thread& thread : threads) thread.join();
-  return comms;
-}
-
-// Runs body once per rank, each on a thread of its own.
-inline void run_ranks(const Communicators& comms, const std::function<void(Communicator&)>& body) {
-  std::vector<std::thread> threads;
-  for (const auto& comm : comms) {
-    ASSERT_NE(comm, nullptr);
-    threads.emplace_back([&body, comm] { body(*comm); });
+    return ranks;
   }
-  for (std::thread& thread : threads) thread.join();
-}
+};
+template <class R>
+struct BodyOf<Ranks<R>> {
+  template <class Body>
+  static std::shared_ptr<void> run(Board& board, const Job& job, int process, const Body& body) {
+    const auto ranks = std::make_shared<Ranks<R>>(board, job, process);
+    body(*ranks);
+    return ranks;
+  }
+};
+
+namespace detail {
+template <class A>
+A argument(void (*)(A&));
+template <class F, class A>
+A argument(void (F::*)(A&));
+template <class F, class A>
+A argument(void (F::*)(A&) const);
+}  // namespace detail
+
+// The type of a body's one parameter, which is a reference.
+template <class Body>
+struct Taken {
+  using Type = decltype(detail::argument(&Body::operator()));
+};
+template <class A>
+struct Taken<void(A&)> {
+  using Type = A;
+};
+template <class A>
+struct Taken<void (*)(A&)> {
+  using Type = A;
+};
 
 }  // namespace rondo::test

@@ -1,10 +1,13 @@
 // The seed of randomised tests: RONDO_TEST_SEED where it is set, to reproduce a failure by, else a
-// new one. Tests print the seed of what fails.
+// new one. Tests print the seed of what fails: TestSeed does.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <random>
+#include <string>
 
 namespace rondo {
 
@@ -12,5 +15,14 @@ inline std::uint64_t test_seed() {
   const char* fixed = std::getenv("RONDO_TEST_SEED");
   return fixed != nullptr ? std::strtoull(fixed, nullptr, 10) : std::random_device{}();
 }
+
+// While it lives, every failure of this thread says how to have it again.
+struct TestSeed {
+  explicit TestSeed(const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : value(static_cast<unsigned>(test_seed())),
+        trace(file, line, "reproduce with RONDO_TEST_SEED=" + std::to_string(value)) {}
+  const unsigned value;
+  const testing::ScopedTrace trace;
+};
 
 }  // namespace rondo

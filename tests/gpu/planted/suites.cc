@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/device_case.h"
 
 namespace rondo::test {
 namespace {
@@ -47,13 +47,13 @@ TEST(PlantedStickyError, PassesByItself) { reduce_well(); }
 TEST(PlantedWrongSum, FindsAnotherInput) {
   DeviceRanks ranks(2);
   DeviceBuffer in[2] = {{400, 0}, {400, 0}}, out[2] = {{400, 0}, {400, 0}};
-  for (int r = 0; r < 2; ++r) in[r].put(Bytes(400, std::byte{0}), 0, ranks.streams[r]);
+  for (int r = 0; r < 2; ++r) in[r].put(Bytes(400, std::byte{0}), 0, ranks[r].stream);
   NCCL_OK(ncclGroupStart());
   for (int r = 0; r < 2; ++r)
-    NCCL_OK(ncclAllReduce(in[r].data(), out[r].data(), 100, ncclFloat32, ncclSum, ranks.comms[r],
-                          ranks.streams[r]));
+    NCCL_OK(ncclAllReduce(in[r].data(), out[r].data(), 100, ncclFloat32, ncclSum, ranks[r].comm,
+                          ranks[r].stream));
   NCCL_OK(ncclGroupEnd());
-  out[1].get(ranks.streams[1]);
+  out[1].get(ranks[1].stream);
   float sum = -1;
   std::memcpy(&sum, out[1].host() + 4, sizeof sum);
   ASSERT_EQ(sum, 7) << "planted: the sum of rank 1";

@@ -1,4 +1,4 @@
-#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/device_case.h"
 
 #include <fmt/core.h>
 
@@ -130,7 +130,7 @@ DeviceCase::DeviceCase(DeviceRanks& ranks, const Case& c, bool in_place, std::si
     : ranks_(ranks) {
   for (int r = 0; r < c.ranks; ++r) {
     ranks.use_device_of(r);
-    parts_.emplace_back(ranks.comms[r], ranks.streams[r], c, r,
+    parts_.emplace_back(ranks[r].comm, ranks[r].stream, c, r,
                         RankCase::Options{in_place, shift, false});
   }
   gpu_api()->set_device(0);
@@ -162,18 +162,18 @@ void send_round_a_ring(DeviceRanks& ranks, std::size_t bytes, std::size_t shift)
     ranks.use_device_of(r);
     in.emplace_back(bytes, shift);
     out.emplace_back(bytes, 0);
-    in[r].put(Bytes(bytes, static_cast<std::byte>(r + 1)), 0, ranks.streams[r]);
-    out[r].put(Bytes(), 0, ranks.streams[r]);
+    in[r].put(Bytes(bytes, static_cast<std::byte>(r + 1)), 0, ranks[r].stream);
+    out[r].put(Bytes(), 0, ranks[r].stream);
   }
   NCCL_OK(ncclGroupStart());
   for (int r = 0; r < n; ++r) {
     const int right = (r + 1) % n, left = (r + n - 1) % n;
-    NCCL_OK(ncclSend(in[r].data(), bytes, ncclUint8, right, ranks.comms[r], ranks.streams[r]));
-    NCCL_OK(ncclRecv(out[r].data(), bytes, ncclUint8, left, ranks.comms[r], ranks.streams[r]));
+    NCCL_OK(ncclSend(in[r].data(), bytes, ncclUint8, right, ranks[r].comm, ranks[r].stream));
+    NCCL_OK(ncclRecv(out[r].data(), bytes, ncclUint8, left, ranks[r].comm, ranks[r].stream));
   }
   NCCL_OK(ncclGroupEnd());
   for (int r = 0; r < n; ++r) {
-    out[r].get(ranks.streams[r]);
+    out[r].get(ranks[r].stream);
     const Bytes want(bytes, static_cast<std::byte>((r + n - 1) % n + 1));
     ASSERT_EQ(std::memcmp(out[r].host(), want.data(), bytes), 0) << "rank " << r;
     ASSERT_TRUE(out[r].guards_intact());

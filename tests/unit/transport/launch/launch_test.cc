@@ -11,7 +11,7 @@
 #include <fstream>
 
 #include "tests/support/ports.h"
-#include "tests/unit/bootstrap_ranks.h"
+#include "tests/unit/transport/bootstrap/ranks.h"
 #include "transport/launch/id_board.h"
 #include "transport/socket/tcp.h"
 

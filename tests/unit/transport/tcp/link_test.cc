@@ -1,7 +1,7 @@
 // Links over TCP between two networks of one thread: order, sizes, striping, ends.
 #include <algorithm>
 
-#include "tcp_pair.h"
+#include "tests/unit/transport/tcp/pair.h"
 
 namespace rondo::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "tests/unit/bootstrap_ranks.h"
+#include "tests/unit/transport/bootstrap/ranks.h"
 #include "transport/auth/acceptor.h"
 #include "transport/auth/handshake_io.h"
 #include "transport/bootstrap/connect.h"

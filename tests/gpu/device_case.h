@@ -1,42 +1,17 @@
-// Ranks on a GPU for tests: communicators of one process, streams, device buffers with guards.
+// Cases of the reference on devices: buffers with guards, and a rank's or a whole process's calls.
 //
-// Needs a device: a real one (preset cuda) or the emulated one (preset simt). Everything goes
-// through nccl.h and the table of CUDA calls, as in a program.
+// Everything goes through nccl.h and the table of CUDA calls, as in a program.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "api/nccl.h"
-#include "base/gpu.h"
+#include "tests/support/nccl_rank.h"
 #include "tests/support/reference.h"
 
 namespace rondo::test {
-
-#define GPU_OK(call)                                                                  \
-  do {                                                                                \
-    const GpuError gpu_ok = (call);                                                   \
-    ASSERT_EQ(gpu_ok, kGpuSuccess) << #call << ": " << gpu_api()->error_text(gpu_ok); \
-  } while (0)
-#define NCCL_OK(call) ASSERT_EQ(call, ncclSuccess) << #call << ": " << ncclGetLastError(nullptr)
-
-// An environment variable, for a while.
-class WithEnvironment {
- public:
-  WithEnvironment(const char* name, const std::string& value) : name_(name) {
-    setenv(name, value.c_str(), 1);
-  }
-  ~WithEnvironment() { unsetenv(name_); }
-  WithEnvironment(const WithEnvironment&) = delete;
-  WithEnvironment& operator=(const WithEnvironment&) = delete;
-
- private:
-  const char* name_;
-};
 
 // Device memory between guard bytes, `shift` bytes off alignment; shareable: by ncclMemAlloc.
 class DeviceBuffer {
@@ -100,39 +75,6 @@ class DeviceBuffer {
   Bytes host_;
   std::size_t begin_ = 0, bytes_ = 0;
   bool shareable_ = false;
-};
-
-// Ranks on devices, each with a stream; n: all on device 0.
-class DeviceRanks {
- public:
-  explicit DeviceRanks(int n) : DeviceRanks(std::vector<int>(static_cast<std::size_t>(n), 0)) {}
-  explicit DeviceRanks(std::vector<int> of)
-      : comms(of.size()), streams(of.size()), devices(std::move(of)) {
-    EXPECT_EQ(ncclCommInitAll(comms.data(), size(), devices.data()), ncclSuccess)
-        << ncclGetLastError(nullptr);
-    for (int r = 0; r < size(); ++r) {
-      use_device_of(r);
-      EXPECT_EQ(gpu_api()->create_stream(&streams[r], 0), kGpuSuccess);
-    }
-    gpu_api()->set_device(0);
-  }
-  ~DeviceRanks() {
-    for (GpuStream stream : streams) gpu_api()->synchronize_stream(stream);
-    for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-    for (GpuStream stream : streams) gpu_api()->destroy_stream(stream);
-    EXPECT_EQ(gpu_api()->peek_error(), kGpuSuccess) << "a sticky error was left behind";
-  }
-  int size() const { return static_cast<int>(comms.size()); }
-  void use_device_of(int rank) const {
-    EXPECT_EQ(gpu_api()->set_device(devices[rank]), kGpuSuccess);
-  }
-  void synchronize() {
-    for (GpuStream stream : streams) GPU_OK(gpu_api()->synchronize_stream(stream));
-  }
-
-  std::vector<ncclComm_t> comms;
-  std::vector<GpuStream> streams;
-  std::vector<int> devices;
 };
 
 // One rank's part of a collective, with input and expectation from the reference.

@@ -3,7 +3,7 @@
 #include <atomic>
 
 #include "kernels/host/slots.h"
-#include "tcp_pair.h"
+#include "tests/unit/transport/tcp/pair.h"
 
 namespace rondo::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tcp_pair.h"
+#include "tests/unit/transport/tcp/pair.h"
 #include "transport/tcp/tcp_link.h"
 
 namespace rondo::test {

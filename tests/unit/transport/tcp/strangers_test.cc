@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "tcp_pair.h"
+#include "tests/unit/transport/tcp/pair.h"
 #include "transport/auth/handshake_io.h"
 #include "transport/socket/tcp.h"
 #include "transport/tcp/message_header.h"

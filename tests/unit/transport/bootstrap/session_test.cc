@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "tests/unit/bootstrap_ranks.h"
+#include "tests/unit/transport/bootstrap/ranks.h"
 
 namespace rondo::bootstrap {
 namespace {

@@ -9,10 +9,10 @@
 #include <chrono>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/result.h"
+#include "tests/support/threads.h"
 #include "transport/bootstrap/session.h"
 
 namespace rondo::bootstrap {
@@ -21,10 +21,7 @@ using RankFunction = std::function<Done(int rank)>;
 
 inline std::vector<Done> as_threads(int count, const RankFunction& function) {
   std::vector<Done> results(static_cast<std::size_t>(count));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < count; ++rank)
-    threads.emplace_back([&, rank] { results[static_cast<std::size_t>(rank)] = function(rank); });
-  for (std::thread& thread : threads) thread.join();
+  test::on_threads(count, [&](int rank) { results[rank] = function(rank); });
   return results;
 }
 

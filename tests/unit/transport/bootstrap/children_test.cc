@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "tests/support/ports.h"
-#include "tests/unit/bootstrap_ranks.h"
+#include "tests/unit/transport/bootstrap/ranks.h"
 #include "transport/bootstrap/id_contents.h"
 #include "transport/socket/tcp.h"
 

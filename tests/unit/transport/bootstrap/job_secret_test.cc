@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "tests/support/ports.h"
-#include "tests/unit/bootstrap_ranks.h"
+#include "tests/unit/transport/bootstrap/ranks.h"
 #include "transport/bootstrap/unique_id.h"
 
 namespace rondo::bootstrap {

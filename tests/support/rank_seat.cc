@@ -1,0 +1,92 @@
+#include "tests/support/rank_seat.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+namespace rondo::test {
+namespace {
+
+constexpr double kLongest =
+    60;  // seconds: of waits that nothing but a fault of the tests makes long
+
+template <std::size_t n>
+void copy_text(char (&to)[n], const std::string& from) {
+  const std::size_t length = std::min(from.size(), n - 1);
+  std::memcpy(to, from.data(), length);
+  to[length] = '\0';
+}
+
+}  // namespace
+
+void nap(double seconds) {
+  timespec left{
+      static_cast<time_t>(seconds),
+      static_cast<long>((seconds - static_cast<double>(static_cast<long>(seconds))) * 1e9)};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
+}
+
+bool wait_until(const std::function<bool()>& holds, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                           std::chrono::duration<double>(seconds));
+  while (!holds()) {
+    if (Clock::now() > deadline) return false;
+    usleep(500);
+  }
+  return true;
+}
+
+void Board::make_id() {
+  auto made = bootstrap::make_unique_id();
+  if (made.ok()) {
+    id = *made;
+  } else {
+    ADD_FAILURE() << made.error().text;
+  }
+  id_state.store(made.ok() ? 1 : 2);
+}
+
+void Board::wait_id() const {
+  while (id_state.load() == 0) usleep(200);
+}
+
+bool Board::meet(int arriving) {
+  const int round = arrived.fetch_add(arriving) / ranks + 1;
+  return wait_until([&] { return arrived.load() >= round * ranks; }, kLongest);
+}
+
+SharedBoard::SharedBoard(int ranks)
+    : bytes_(sizeof(Board) + static_cast<std::size_t>(ranks) * sizeof(BoardSeat)) {
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  board_ = static_cast<Board*>(memory);
+  board_->ranks = ranks;
+}
+
+SharedBoard::~SharedBoard() { munmap(board_, bytes_); }
+
+void RankSeat::report(const Done& result, int culprit) {
+  mine_.status = static_cast<int>(result.status());
+  copy_text(mine_.text, result.ok() ? "" : result.error().text);
+  mine_.culprit = culprit;
+  mine_.reported.store(1);
+}
+
+void RankSeat::expect(bool condition, const std::string& text) {
+  if (!condition && mine_.failures.fetch_add(1) == 0) copy_text(mine_.failure, text);
+}
+
+bool RankSeat::wait_flag(int flag, double seconds) {
+  return wait_until([&] { return board.flag.load() >= flag; }, seconds);
+}
+
+}  // namespace rondo::test

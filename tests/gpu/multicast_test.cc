@@ -114,7 +114,7 @@ TEST_F(MulticastCalls, AreNotThoseWhoseAlgSelectionNamesOthers) {
       ranks.use_device_of(r);
       x.emplace_back(400, 0);
       EXPECT_EQ(ncclAllReduceConfig(x[r].data(), x[r].data(), 100, ncclFloat, ncclSum,
-                                    ranks.comms[r], ranks.streams[r], &config),
+                                    ranks.comms()[r], ranks.streams()[r], &config),
                 ncclSuccess)
           << ncclGetLastError(nullptr);
     }

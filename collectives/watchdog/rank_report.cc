@@ -6,7 +6,6 @@
 
 #include "base/bytes.h"
 #include "collectives/watchdog/peer_words.h"
-#include "collectives/watchdog/standstill.h"
 
 namespace rondo {
 
@@ -39,16 +38,6 @@ RankReport report_of(const PeerPort& words, int rank, std::uint64_t wanted) {
   A::fence_seq_cst();
   if (A::load_relaxed(line.sequence) == asked) report.shown = asked;
   return report;
-}
-
-RankReport::Condition condition_of(const Membership& members, const host::HostRank& host,
-                                   int local) {
-  if (!members.group) return RankReport::kRunning;
-  const shm::PeerProcess& process = members.process_of(local);
-  if (has_ended(process)) return RankReport::kEnded;
-  if (host.peers[local].same_process || !process.neighbour) return RankReport::kRunning;
-  return is_standing_still(pid_of(process.neighbour->pidfd())) ? RankReport::kStopped
-                                                               : RankReport::kRunning;
 }
 
 std::string describe(const RankReport& report, std::uint64_t newest) {

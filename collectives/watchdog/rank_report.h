@@ -14,8 +14,6 @@
 #include <vector>
 
 #include "base/types.h"
-#include "collectives/communicator/membership.h"
-#include "kernels/host/host_rank.h"
 #include "transport/connection.h"
 #include "transport/net/remote_links.h"
 
@@ -45,10 +43,6 @@ struct RankReport {
 // Of rank `rank`, whose words these are. Call `shown` is that of number `wanted`, or the newest one
 // if that is older or `wanted` is 0; none where the ring does not hold it any more.
 RankReport report_of(const PeerPort& words, int rank, std::uint64_t wanted = 0);
-
-// Of a rank of this host, as far as this process can see. Costs a system call, or files of /proc.
-RankReport::Condition condition_of(const Membership& members, const host::HostRank& host,
-                                   int local);
 
 // "in call 3, AllReduce(...), step 7, waits for rank 1", or "not entered call 4", where `newest` is
 // the newest call that some rank has entered; and ", stopped".

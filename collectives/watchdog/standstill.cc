@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "collectives/watchdog/peer_words.h"
 #include "topology/cgroups.h"
 #include "topology/small_file.h"
 
@@ -43,6 +44,16 @@ bool is_standing_still(int pid) {
 std::uint32_t pid_namespace() {
   struct stat info {};
   return stat("/proc/self/ns/pid", &info) == 0 ? static_cast<std::uint32_t>(info.st_ino) : 0;
+}
+
+RankReport::Condition condition_of(const Membership& members, const host::HostRank& host,
+                                   int local) {
+  if (!members.group) return RankReport::kRunning;
+  const shm::PeerProcess& process = members.process_of(local);
+  if (has_ended(process)) return RankReport::kEnded;
+  if (host.peers[local].same_process || !process.neighbour) return RankReport::kRunning;
+  return is_standing_still(pid_of(process.neighbour->pidfd())) ? RankReport::kStopped
+                                                               : RankReport::kRunning;
 }
 
 }  // namespace rondo

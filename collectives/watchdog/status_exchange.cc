@@ -7,6 +7,7 @@
 #include "base/seconds.h"
 #include "collectives/watchdog/fault_message.h"
 #include "collectives/watchdog/peer_words.h"
+#include "collectives/watchdog/standstill.h"
 
 namespace rondo {
 namespace {

@@ -6,6 +6,7 @@
 #include "collectives/watchdog/fault_texts.h"
 #include "collectives/watchdog/peer_words.h"
 #include "collectives/watchdog/rank_report.h"
+#include "collectives/watchdog/standstill.h"
 
 namespace rondo {
 namespace {

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/seconds.h"
 #include "collectives/watchdog/rank_report.h"
+#include "collectives/watchdog/standstill.h"
 #include "kernels/host/reach.h"
 #include "transport/shm/arena.h"
 

@@ -30,4 +30,27 @@ struct RankContext {
   std::atomic<double> timeout_seconds{600};
 };
 
+// What does something for a rank, as all its parts name what they share.
+class RankPart {
+ protected:
+  explicit RankPart(RankContext& context)
+      : context_(context),
+        members_(context.members),
+        host_(context.host),
+        call_(context.call),
+        faults_(context.faults),
+        remote_(context.remote),
+        connections_(context.connections),
+        facts_(context.facts) {}
+
+  RankContext& context_;
+  const Membership& members_;
+  host::HostRank& host_;
+  CurrentCall& call_;
+  FaultState& faults_;
+  RemoteRanks& remote_;
+  const std::unique_ptr<Connections>& connections_;
+  const PlanFacts& facts_;
+};
+
 }  // namespace rondo

@@ -11,16 +11,9 @@
 
 namespace rondo {
 
-class ConnectedCalls {
+class ConnectedCalls : RankPart {
  public:
-  explicit ConnectedCalls(RankContext& context)
-      : members_(context.members),
-        host_(context.host),
-        call_(context.call),
-        faults_(context.faults),
-        remote_(context.remote),
-        connections_(context.connections),
-        facts_(context.facts) {}
+  explicit ConnectedCalls(RankContext& context) : RankPart(context) {}
 
   Done run_connected(const host::HostCall& call, const Plan& plan);
   Done run_hierarchical(const host::HostCall& call, const Plan& plan);
@@ -29,13 +22,6 @@ class ConnectedCalls {
   host::ConnectedCall lend_connections(const host::HostCall& call);
   void run_two(const std::function<void()>& first, const std::function<void()>& second);
 
-  const Membership& members_;
-  host::HostRank& host_;
-  CurrentCall& call_;
-  FaultState& faults_;
-  RemoteRanks& remote_;
-  const std::unique_ptr<Connections>& connections_;
-  const PlanFacts& facts_;
   std::vector<std::byte> scratch_;  // a slot, for PreMulSum along connections
 };
 

@@ -15,15 +15,11 @@
 
 namespace rondo {
 
-class FusedCalls {
+class FusedCalls : RankPart {
  public:
   // last_plan: told what a fused call ran as.
   FusedCalls(RankContext& context, Communicator::Choice& last_plan)
-      : host_(context.host),
-        call_(context.call),
-        faults_(context.faults),
-        facts_(context.facts),
-        last_plan_(last_plan) {}
+      : RankPart(context), last_plan_(last_plan) {}
 
   // Keeps the collectives at the head of `calls` that run as one (messages between them run later
   // anyway); how many calls that covers, 1 where the first runs alone.
@@ -34,10 +30,6 @@ class FusedCalls {
   Done run(const Call& first, const RunAlone& run_alone);
 
  private:
-  host::HostRank& host_;
-  CurrentCall& call_;
-  FaultState& faults_;
-  const PlanFacts& facts_;
   Communicator::Choice& last_plan_;
   std::vector<host::Segment> segments_;  // of the fused call in progress
 };

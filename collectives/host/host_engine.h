@@ -18,14 +18,10 @@
 
 namespace rondo {
 
-class HostEngine {
+class HostEngine : RankPart {
  public:
   HostEngine(RankContext& context, OneSidedCalls& one_sided)
-      : members_(context.members),
-        host_(context.host),
-        call_(context.call),
-        faults_(context.faults),
-        facts_(context.facts),
+      : RankPart(context),
         one_sided_(one_sided),
         messages_(context),
         connected_(context),
@@ -44,11 +40,6 @@ class HostEngine {
   Done announce_empty(const CallRecord& record);
   Done run_parts(const Call& whole);
 
-  const Membership& members_;
-  host::HostRank& host_;
-  CurrentCall& call_;
-  FaultState& faults_;
-  const PlanFacts& facts_;
   Communicator::Choice last_plan_;
   OneSidedCalls& one_sided_;
   MessageCalls messages_;

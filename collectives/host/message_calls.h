@@ -15,15 +15,9 @@
 
 namespace rondo {
 
-class MessageCalls {
+class MessageCalls : RankPart {
  public:
-  explicit MessageCalls(RankContext& context)
-      : members_(context.members),
-        host_(context.host),
-        call_(context.call),
-        faults_(context.faults),
-        remote_(context.remote),
-        connections_(context.connections) {}
+  explicit MessageCalls(RankContext& context) : RankPart(context) {}
 
   // The sends and receives among `calls`. whole: the collective that they make up, if they do.
   Done run(std::span<const Call> calls, const CallRecord* whole = nullptr);
@@ -32,12 +26,6 @@ class MessageCalls {
   Done run_collective(const Call& call);
 
  private:
-  const Membership& members_;
-  host::HostRank& host_;
-  CurrentCall& call_;
-  FaultState& faults_;
-  RemoteRanks& remote_;
-  const std::unique_ptr<Connections>& connections_;
   std::vector<host::Message> messages_;  // of the group in progress
 };
 

@@ -43,17 +43,10 @@ struct PutHeader {
 };
 inline constexpr std::uint64_t kNoWindow = ~std::uint64_t{0};
 
-class OneSidedCalls {
+class OneSidedCalls : RankPart {
  public:
   OneSidedCalls(RankContext& context, Supervisor& supervisor, Withdrawal& withdrawal)
-      : members_(context.members),
-        host_(context.host),
-        call_(context.call),
-        faults_(context.faults),
-        remote_(context.remote),
-        connections_(context.connections),
-        supervisor_(supervisor),
-        withdrawal_(withdrawal) {}
+      : RankPart(context), supervisor_(supervisor), withdrawal_(withdrawal) {}
 
   // The one-sided calls of a group: what is sent first, so that no order of calls can deadlock.
   Done run(std::span<const Call> calls);
@@ -92,12 +85,6 @@ class OneSidedCalls {
   Done put(const Call& call);
   Done wait_signal(const Call& call);
 
-  const Membership& members_;
-  host::HostRank& host_;
-  CurrentCall& call_;
-  FaultState& faults_;
-  RemoteRanks& remote_;
-  const std::unique_ptr<Connections>& connections_;
   Supervisor& supervisor_;
   Withdrawal& withdrawal_;
   std::vector<Peer> peers_;  // by rank; empty before the first one-sided call

@@ -8,13 +8,9 @@
 
 namespace rondo {
 
-class CallComparer {
+class CallComparer : RankPart {
  public:
-  explicit CallComparer(RankContext& context)
-      : members_(context.members),
-        host_(context.host),
-        call_(context.call),
-        faults_(context.faults) {}
+  explicit CallComparer(RankContext& context) : RankPart(context) {}
 
   // True, and a fault, if a rank of this host has announced another call than the current one.
   bool check();
@@ -28,11 +24,6 @@ class CallComparer {
 
  private:
   void find_first(int local, std::uint64_t* sequence, CallRecord* mine, CallRecord* theirs) const;
-
-  const Membership& members_;
-  const host::HostRank& host_;
-  const CurrentCall& call_;
-  FaultState& faults_;
 };
 
 }  // namespace rondo

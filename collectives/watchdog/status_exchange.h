@@ -19,7 +19,7 @@
 
 namespace rondo {
 
-class StatusExchange {
+class StatusExchange : RankPart {
  public:
   struct Known {
     bool heard = false, asked = false;
@@ -34,11 +34,7 @@ class StatusExchange {
   };
 
   StatusExchange(RankContext& context, CallComparer& comparer)
-      : members_(context.members),
-        host_(context.host),
-        call_(context.call),
-        remote_(context.remote),
-        comparer_(comparer) {}
+      : RankPart(context), comparer_(comparer) {}
 
   // limit_ns: of the wait.
   void begin_wait(double limit_ns);
@@ -55,10 +51,6 @@ class StatusExchange {
   void tell(int peer, bool is_question, std::uint64_t wanted);
   bool differs(const RankReport& theirs);
 
-  const Membership& members_;
-  const host::HostRank& host_;
-  const CurrentCall& call_;
-  RemoteRanks& remote_;
   CallComparer& comparer_;
   std::vector<Known> known_;  // by rank; empty before the first wait that lasts
   bool news_ = false;

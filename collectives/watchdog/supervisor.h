@@ -22,14 +22,9 @@ struct SupervisorSeam;
 
 namespace rondo {
 
-class Supervisor {
+class Supervisor : RankPart {
  public:
-  explicit Supervisor(RankContext& context)
-      : context_(context),
-        members_(context.members),
-        host_(context.host),
-        call_(context.call),
-        faults_(context.faults) {}
+  explicit Supervisor(RankContext& context) : RankPart(context) {}
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
@@ -52,11 +47,6 @@ class Supervisor {
   bool check_partings(const WaitSite& site);
   void raise_timeout(const WaitSite& site, double limit);
 
-  RankContext& context_;
-  const Membership& members_;
-  host::HostRank& host_;
-  const CurrentCall& call_;
-  FaultState& faults_;
   CallComparer comparer_{context_};
   StatusExchange statuses_{context_, comparer_};
   WaitGraph graph_{context_, statuses_};

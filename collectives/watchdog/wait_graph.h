@@ -16,14 +16,10 @@
 
 namespace rondo {
 
-class WaitGraph {
+class WaitGraph : RankPart {
  public:
   WaitGraph(RankContext& context, const StatusExchange& statuses)
-      : members_(context.members),
-        host_(context.host),
-        call_(context.call),
-        faults_(context.faults),
-        statuses_(statuses) {}
+      : RankPart(context), statuses_(statuses) {}
 
   void begin_wait() { cycle_.clear(); }
   // True, and a fault, where this rank's wait will never end.
@@ -51,10 +47,6 @@ class WaitGraph {
   bool check_outsiders();
   std::string describe_rank(int global) const;
 
-  const Membership& members_;
-  const host::HostRank& host_;
-  const CurrentCall& call_;
-  FaultState& faults_;
   const StatusExchange& statuses_;
   std::vector<Member> cycle_, cycle_now_;  // ranks seen waiting for each other
   std::vector<Outsider> outsiders_;  // by rank: waits for this one in a message, outside its call

@@ -85,7 +85,7 @@ bool Withdrawal::await_touches(const WaitSite& site, bool first) {
   }
   const std::int64_t waited = now - began_ns_;
   if (!own) return others && waited < kGrace;
-  if (static_cast<double>(waited) < timeout_seconds_.load(std::memory_order_relaxed) * 1e9)
+  if (static_cast<double>(waited) < context_.timeout_seconds.load(std::memory_order_relaxed) * 1e9)
     return true;
   RONDO_WARN("rank {}: a rank of this process stands still in a buffer of {}", members_.rank,
              call_.text());

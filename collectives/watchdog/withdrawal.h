@@ -14,14 +14,9 @@
 
 namespace rondo {
 
-class Withdrawal {
+class Withdrawal : RankPart {
  public:
-  explicit Withdrawal(RankContext& context)
-      : members_(context.members),
-        host_(context.host),
-        call_(context.call),
-        faults_(context.faults),
-        timeout_seconds_(context.timeout_seconds) {}
+  explicit Withdrawal(RankContext& context) : RankPart(context) {}
 
   // Supervises a wait for the end of peers' touches (HostRank::await_touches). Peers that have
   // ended, or are seen to stand still, are not waited for; others for a moment.
@@ -38,11 +33,6 @@ class Withdrawal {
   bool still_whole(const host::HostCall& call);
 
  private:
-  const Membership& members_;
-  const host::HostRank& host_;
-  const CurrentCall& call_;
-  FaultState& faults_;
-  const std::atomic<double>& timeout_seconds_;
   std::int64_t began_ns_ = 0, last_look_ns_ = 0;
   bool touches_may_go_on_ = false;
 };

@@ -20,7 +20,7 @@ void Comm::set_engine(std::shared_ptr<Communicator> made) {
 void Comm::end_calls() {
   if (ended_.exchange(true, std::memory_order_seq_cst)) return;
   (void)guarded("ending messages", [this] {
-    if (auto messages = mailbox())
+    if (auto messages = tagged_messages())
       messages->abort(fail(Status::kInvalidUsage, "communicator was aborted by this process"));
     return done();
   }).ok();
@@ -30,18 +30,18 @@ void Comm::end_calls() {
   }).ok();
 }
 
-std::shared_ptr<Mailbox> Comm::mailbox() const {
+std::shared_ptr<TaggedMessages> Comm::tagged_messages() const {
   std::lock_guard lock(mutex_);
-  return mailbox_;
+  return tagged_messages_;
 }
 
-void Comm::set_mailbox(std::shared_ptr<Mailbox> opened) {
+void Comm::set_tagged_messages(std::shared_ptr<TaggedMessages> opened) {
   std::lock_guard lock(mutex_);
-  mailbox_ = std::move(opened);
+  tagged_messages_ = std::move(opened);
 }
 
 std::uint64_t Comm::memory_bytes() const {
-  const auto messages = mailbox();
+  const auto messages = tagged_messages();
   return engine()->memory().total() + (messages ? messages->memory_bytes() : 0);
 }
 

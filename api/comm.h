@@ -17,7 +17,7 @@
 #include "collectives/communicator/call_order.h"
 #include "collectives/communicator/communicator.h"
 #include "collectives/host/host_stream.h"
-#include "collectives/host/mailbox.h"
+#include "collectives/host/tagged_messages.h"
 
 namespace rondo::api {
 
@@ -54,8 +54,8 @@ class Comm {
   std::atomic<int> pending{0};         // jobs of a nonblocking communicator that have not finished
 
   // Messages with tags, once rondoCommOpenMessages has been called.
-  std::shared_ptr<Mailbox> mailbox() const;
-  void set_mailbox(std::shared_ptr<Mailbox> opened);
+  std::shared_ptr<TaggedMessages> tagged_messages() const;
+  void set_tagged_messages(std::shared_ptr<TaggedMessages> opened);
 
   // Of the engine's communicator, which has been made, and of its messages.
   std::uint64_t memory_bytes() const;
@@ -86,7 +86,7 @@ class Comm {
   std::atomic<bool> ended_{false};
   mutable std::mutex mutex_;
   std::optional<Error> noted_;
-  std::shared_ptr<Mailbox> mailbox_;
+  std::shared_ptr<TaggedMessages> tagged_messages_;
   std::map<int, UserOp> user_ops_;
   std::vector<void*> registrations_;
 };

@@ -1,4 +1,4 @@
-// rondo.h's messages with tags: the engine's Mailbox behind the C interface.
+// rondo.h's messages with tags: the engine's TaggedMessages behind the C interface.
 #include "api/arguments.h"
 #include "api/call_builder.h"
 #include "api/comm.h"
@@ -17,13 +17,13 @@ namespace {
 
 // In its turn in the communicator's queue, like a split.
 Done open_messages(Comm& comm) {
-  if (comm.mailbox() != nullptr) return done();
+  if (comm.tagged_messages() != nullptr) return done();
   RONDO_TRY(auto child, comm.engine()->split(0, comm.rank, comm.engine()->options(),
                                              [&comm] { return comm.ended(); }));
-  RONDO_TRY(
-      auto mailbox,
-      Mailbox::open(std::move(child), static_cast<std::size_t>(env::get_int("RONDO_EAGER_BYTES"))));
-  comm.set_mailbox(std::move(mailbox));
+  RONDO_TRY(auto messages,
+            TaggedMessages::open(std::move(child),
+                                 static_cast<std::size_t>(env::get_int("RONDO_EAGER_BYTES"))));
+  comm.set_tagged_messages(std::move(messages));
   return done();
 }
 
@@ -35,7 +35,7 @@ struct Message {
   int peer, tag;
 };
 
-// start(mailbox, envelope, bytes) sends or receives.
+// start(messages, envelope, bytes) sends or receives.
 template <class Start>
 ncclResult_t run(const Message& message, ncclComm_t comm, rondoRequest_t* request, Start start) {
   const auto begun = [&]() -> Result<rondoRequest_t> {
@@ -44,16 +44,17 @@ ncclResult_t run(const Message& message, ncclComm_t comm, rondoRequest_t* reques
     RONDO_TRY(const DataType type, to_data_type(message.type, message.function));
     if (message.count > 0) RONDO_CHECK_OK(not_null(message.buffer, message.function, "buffer"));
     RONDO_CHECK_OK(buffer_bytes(message.count, type, 1, message.function));
-    const auto mailbox = pin->mailbox();
-    if (mailbox == nullptr)
+    const auto messages = pin->tagged_messages();
+    if (messages == nullptr)
       return fail(Status::kInvalidUsage, "{} : call rondoCommOpenMessages on all ranks first",
                   message.function);
-    RONDO_TRY(auto completion, start(*mailbox, Mailbox::Envelope{message.peer, message.tag, type},
-                                     message.count * size_of(type)));
+    RONDO_TRY(auto completion,
+              start(*messages, TaggedMessages::Envelope{message.peer, message.tag, type},
+                    message.count * size_of(type)));
     auto made = guarded(message.function, [&] {
-      return new_request({completion, mailbox}, message.function);
+      return new_request({completion, messages}, message.function);
     });
-    if (!made.ok()) mailbox->cancel(completion.get(), 0);  // nobody could ask for its end
+    if (!made.ok()) messages->cancel(completion.get(), 0);  // nobody could ask for its end
     return made;
   }();
   if (begun.ok()) *request = *begun;
@@ -78,8 +79,8 @@ RONDO_CATCH
 RONDO_FUNCTION(ncclResult_t, rondoIsend, const void* buffer, size_t count, ncclDataType_t datatype,
                int peer, int tag, ncclComm_t comm, rondoRequest_t* request) {
   return run({"Isend", buffer, count, datatype, peer, tag}, comm, request,
-             [&](Mailbox& mailbox, const Mailbox::Envelope& to, std::size_t bytes) {
-               return mailbox.send(to, buffer, bytes);
+             [&](TaggedMessages& messages, const TaggedMessages::Envelope& to, std::size_t bytes) {
+               return messages.send(to, buffer, bytes);
              });
 }
 RONDO_CATCH
@@ -87,17 +88,16 @@ RONDO_CATCH
 RONDO_FUNCTION(ncclResult_t, rondoIrecv, void* buffer, size_t count, ncclDataType_t datatype,
                int peer, int tag, ncclComm_t comm, rondoRequest_t* request) {
   return run({"Irecv", buffer, count, datatype, peer, tag}, comm, request,
-             [&](Mailbox& mailbox, const Mailbox::Envelope& from, std::size_t bytes) {
-               return mailbox.receive(from, buffer, bytes);
-             });
+             [&](TaggedMessages& messages, const TaggedMessages::Envelope& from,
+                 std::size_t bytes) { return messages.receive(from, buffer, bytes); });
 }
 RONDO_CATCH
 
 RONDO_FUNCTION(ncclResult_t, rondoCommFlushMessages, ncclComm_t comm, double seconds) {
   auto pin = find_made_comm(comm, "CommFlushMessages");
   if (!pin.ok()) return report(pin.error());
-  const auto mailbox = (*pin)->mailbox();
-  if (mailbox == nullptr || mailbox->flush(deadline_in(seconds))) return ncclSuccess;
+  const auto messages = (*pin)->tagged_messages();
+  if (messages == nullptr || messages->flush(deadline_in(seconds))) return ncclSuccess;
   return ncclInProgress;
 }
 RONDO_CATCH

@@ -122,13 +122,13 @@ RONDO_FUNCTION(ncclResult_t, rondoRequestCancel, rondoRequest_t request, double 
   auto pin = find_request(request, kFunction);
   if (!pin.ok()) return report(pin.error());
   if ((*pin)->completion->finished()) return ncclSuccess;
-  const auto mailbox = (*pin)->mailbox.lock();
-  if (mailbox == nullptr)
+  const auto messages = (*pin)->messages.lock();
+  if (messages == nullptr)
     return report(fail(Status::kInvalidUsage,
                        "{} : only messages can be cancelled; for calls of a stream set a timeout "
                        "(rondoCommSetTimeout) or abort the communicator",
                        kFunction));
-  mailbox->cancel((*pin)->completion.get(), waitedSeconds);
+  messages->cancel((*pin)->completion.get(), waitedSeconds);
   return ncclSuccess;
 }
 RONDO_CATCH

@@ -7,13 +7,13 @@
 #include "api/rondo.h"
 #include "base/result.h"
 #include "collectives/communicator/completion.h"
-#include "collectives/host/mailbox.h"
+#include "collectives/host/tagged_messages.h"
 
 namespace rondo::api {
 
 struct Awaited {
   std::shared_ptr<Completion> completion;
-  std::weak_ptr<Mailbox> mailbox;  // of a message
+  std::weak_ptr<TaggedMessages> messages;  // of a message
 };
 using RequestPin = HandleTable<Awaited>::Pin;
 

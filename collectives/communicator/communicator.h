@@ -154,7 +154,7 @@ class Communicator {
   std::string describe_ranks() const;
 
  private:
-  friend class Mailbox;  // which drives a communicator of its own in another way
+  friend class TaggedMessages;  // which drives a communicator of its own in another way
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
   std::unique_ptr<CommunicatorState> state_;
 };

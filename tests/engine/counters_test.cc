@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_rank.h"
-#include "tests/support/mailbox_seam.h"
+#include "tests/support/tagged_messages_seam.h"
 #include "transport/tcp/message_header.h"
 
 namespace rondo::test {
@@ -28,11 +28,11 @@ void move_on(CommunicatorState& state, std::uint64_t to) {
 TEST(Counters, OfCallsStepsAndSlotsPassTheEndOf32Bits) {
   constexpr int kRanks = 3;
   const Communicators comms = make_communicators(kRanks);
-  std::vector<std::shared_ptr<Mailbox>> boxes(kRanks);
+  std::vector<std::shared_ptr<TaggedMessages>> boxes(kRanks);
   run_ranks(comms, [&](Communicator& comm) {
-    boxes[comm.rank()] = Mailbox::open(comms[comm.rank()], 64).value();
+    boxes[comm.rank()] = TaggedMessages::open(comms[comm.rank()], 64).value();
   });
-  for (const auto& box : boxes) move_on(MailboxSeam::state(*box), kNearTheEnd);
+  for (const auto& box : boxes) move_on(TaggedMessagesSeam::state(*box), kNearTheEnd);
   run_ranks(comms, [](Communicator& comm) {
     for (int i = 0; i < 20; ++i)
       for (const std::size_t count : {1u, 5000u, 300'000u}) {
@@ -51,7 +51,8 @@ TEST(Counters, OfCallsStepsAndSlotsPassTheEndOf32Bits) {
         EXPECT_EQ(out.back(), in.front());
       }
   });
-  for (const auto& box : boxes) EXPECT_GT(MailboxSeam::state(*box).host.sequence, kNearTheEnd + 2);
+  for (const auto& box : boxes)
+    EXPECT_GT(TaggedMessagesSeam::state(*box).host.sequence, kNearTheEnd + 2);
 }
 
 TEST(Counters, OfMessagesOnALinkPassTheEndOf32Bits) {

@@ -7,11 +7,11 @@
 
 #include "kernels/reduce.h"
 #include "tests/support/engine_rank.h"
-#include "tests/support/mailbox_seam.h"
 #include "tests/support/processes.h"
 #include "tests/support/reference.h"
 #include "tests/support/sample_calls.h"
 #include "tests/support/seed.h"
+#include "tests/support/tagged_messages_seam.h"
 
 namespace rondo::test {
 namespace {
@@ -168,15 +168,15 @@ TEST(Groups, HoldMessagesBesideCollectives) {
 // A fused call lists kMostGrouped calls at most, beside words of other things.
 TEST(Groups, OfLengthsAroundTheLongestFusedCallAreCutThere) {
   const Communicators comms = make_communicators(2);
-  std::shared_ptr<Mailbox> boxes[2];
+  std::shared_ptr<TaggedMessages> boxes[2];
   run_ranks(comms, [&](Communicator& comm) {
-    boxes[comm.rank()] = Mailbox::open(comms[comm.rank()], 64).value();
+    boxes[comm.rank()] = TaggedMessages::open(comms[comm.rank()], 64).value();
   });
   for (const int calls : {kMostGrouped - 1, kMostGrouped, kMostGrouped + 1, kMostGrouped + 2,
                           kMostGrouped + 3, 300, 2 * kMostGrouped, 2 * kMostGrouped + 1}) {
     SCOPED_TRACE(fmt::format("{} calls", calls));
     run_ranks(comms, [&](Communicator& comm) {
-      const host::HostRank& view = MailboxSeam::state(*boxes[comm.rank()]).host;
+      const host::HostRank& view = TaggedMessagesSeam::state(*boxes[comm.rank()]).host;
       const std::uint64_t before = view.sequence;
       EXPECT_EQ(run_group(comm, small_all_reduces(2, calls, 5)), "");
       const int fused = (calls + kMostGrouped - 1) / kMostGrouped;

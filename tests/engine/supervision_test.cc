@@ -7,10 +7,10 @@
 #include <future>
 
 #include "tests/support/engine_rank.h"
-#include "tests/support/mailbox_seam.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
 #include "tests/support/supervisor_seam.h"
+#include "tests/support/tagged_messages_seam.h"
 
 namespace rondo::test {
 namespace {
@@ -42,9 +42,9 @@ class FaultOf : public testing::TestWithParam<Cause> {};
 TEST_P(FaultOf, OneRankRingsEveryRankThatSleeps) {
   constexpr int kRanks = 3;
   const Communicators comms = make_communicators(kRanks);
-  std::shared_ptr<Mailbox> boxes[kRanks];
+  std::shared_ptr<TaggedMessages> boxes[kRanks];
   run_ranks(comms, [&](Communicator& comm) {
-    boxes[comm.rank()] = Mailbox::open(comms[comm.rank()], 64).value();
+    boxes[comm.rank()] = TaggedMessages::open(comms[comm.rank()], 64).value();
   });
   std::future<Done> calls[kRanks];
   for (const int r : {1, 2})
@@ -55,13 +55,14 @@ TEST_P(FaultOf, OneRankRingsEveryRankThatSleeps) {
     });
   std::uint32_t bells[kRanks] = {};
   for (const int r : {1, 2}) {
-    const PeerPort& port = MailboxSeam::state(*boxes[r]).host.self();
+    const PeerPort& port = TaggedMessagesSeam::state(*boxes[r]).host.self();
     ASSERT_TRUE(eventually([&] { return HostAtomics::load_acquire(*port.parked) != 0; }));
     bells[r] = HostAtomics::load_acquire(*port.bell);
   }
   GetParam().raise(*comms[0]);
   for (const int r : {1, 2}) {
-    EXPECT_NE(HostAtomics::load_acquire(*MailboxSeam::state(*boxes[r]).host.self().bell), bells[r])
+    EXPECT_NE(HostAtomics::load_acquire(*TaggedMessagesSeam::state(*boxes[r]).host.self().bell),
+              bells[r])
         << "rank " << r << " sleeps on";
     ASSERT_EQ(calls[r].wait_for(20s), std::future_status::ready);
     const Done done = calls[r].get();
@@ -114,8 +115,8 @@ class Waits {
 // waiter's look for dead peers: that look finds it dead, and the next question is answered.
 TEST(Death, IsNoFaultWhereWhatIsWaitedForCameBeforeIt) {
   RankProcesses ranks(2, short_timeouts(60), [](EngineRank& seat) {
-    const std::shared_ptr<Mailbox> box = Mailbox::open(seat.comm, 64).value();
-    CommunicatorState& state = MailboxSeam::state(*box);
+    const std::shared_ptr<TaggedMessages> box = TaggedMessages::open(seat.comm, 64).value();
+    CommunicatorState& state = TaggedMessagesSeam::state(*box);
     if (seat.rank == 1) {
       nap(60);
       return;

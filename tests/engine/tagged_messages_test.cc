@@ -1,10 +1,10 @@
 // Messages with tags where their counters end, and where a peer says what cannot be.
-#include "collectives/host/mailbox.h"
+#include "collectives/host/tagged_messages.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_rank.h"
-#include "tests/support/mailbox_seam.h"
+#include "tests/support/tagged_messages_seam.h"
 
 namespace rondo::test {
 
@@ -15,27 +15,27 @@ const auto kPatience = std::chrono::seconds(20);
 
 using Bytes = std::vector<std::byte>;
 
-struct TwoMailboxes {
-  TwoMailboxes() : comms(make_communicators(2)) {
+struct TwoRanks {
+  TwoRanks() : comms(make_communicators(2)) {
     run_ranks(comms, [this](Communicator& comm) {
-      auto made = Mailbox::open(comms[comm.rank()], kEager);
+      auto made = TaggedMessages::open(comms[comm.rank()], kEager);
       ASSERT_TRUE(made.ok()) << made.error().text;
       box[comm.rank()] = *made;
     });
   }
-  static bool finish(const Result<Mailbox::Request>& request) {
+  static bool finish(const Result<TaggedMessages::Request>& request) {
     return request.ok() && (*request)->wait_until(std::chrono::steady_clock::now() + kPatience);
   }
   Communicators comms;
-  std::shared_ptr<Mailbox> box[2];
+  std::shared_ptr<TaggedMessages> box[2];
 };
 
-TEST(Mailbox, NumbersOffersRoundTheEndOfTheirCounter) {
-  TwoMailboxes two;
-  MailboxSeam::set_last_offer(*two.box[0], UINT32_MAX - 2);
+TEST(TaggedMessages, NumbersOffersRoundTheEndOfTheirCounter) {
+  TwoRanks two;
+  TaggedMessagesSeam::set_last_offer(*two.box[0], UINT32_MAX - 2);
   constexpr int kMessages = 6;
   std::vector<Bytes> sent;
-  std::vector<Result<Mailbox::Request>> sending;
+  std::vector<Result<TaggedMessages::Request>> sending;
   for (int i = 0; i < kMessages; ++i) sent.emplace_back(1000, static_cast<std::byte>(i + 1));
   for (int i = 0; i < kMessages; ++i)
     sending.push_back(two.box[0]->send({.peer = 1, .tag = i}, sent[i].data(), sent[i].size()));
@@ -45,10 +45,10 @@ TEST(Mailbox, NumbersOffersRoundTheEndOfTheirCounter) {
   for (int i = 0; i < kMessages; ++i) {
     Bytes got(1000);
     const auto receiving = two.box[1]->receive({.peer = 0, .tag = i}, got.data(), got.size());
-    ASSERT_TRUE(TwoMailboxes::finish(receiving)) << "offer " << i;
+    ASSERT_TRUE(TwoRanks::finish(receiving)) << "offer " << i;
     EXPECT_TRUE((*receiving)->result().ok());
     EXPECT_EQ(got, sent[i]) << "offer " << i;
-    EXPECT_TRUE(TwoMailboxes::finish(sending[i]));
+    EXPECT_TRUE(TwoRanks::finish(sending[i]));
   }
 }
 
@@ -59,9 +59,9 @@ constexpr int kMany = 150;
 // of their receives are there before any of them, the others after all of them. Where the receiver
 // is held meanwhile, what finds no slot waits with the sender.
 void send_and_receive(int early, int source, bool held) {
-  TwoMailboxes two;
+  TwoRanks two;
   std::vector<Bytes> sent, got;
-  std::vector<Result<Mailbox::Request>> sending, receiving;
+  std::vector<Result<TaggedMessages::Request>> sending, receiving;
   for (int i = 0; i < kMany; ++i) {
     const auto number = static_cast<std::size_t>(i);
     sent.emplace_back(i % 3 == 0 ? 1000 + number : 10 + number % 50, static_cast<std::byte>(i));
@@ -73,7 +73,7 @@ void send_and_receive(int early, int source, bool held) {
   };
   for (int i = 0; i < early; ++i) receive(i);
   std::unique_lock<std::mutex> holding;
-  if (held) holding = MailboxSeam::hold(*two.box[1]);
+  if (held) holding = TaggedMessagesSeam::hold(*two.box[1]);
   for (int i = 0; i < kMany; ++i)
     sending.push_back(two.box[0]->send({.peer = 1, .tag = 5}, sent[i].data(), sent[i].size()));
   if (held) holding.unlock();
@@ -81,17 +81,17 @@ void send_and_receive(int early, int source, bool held) {
     for (const auto& box : two.box) box->help();
   for (int i = early; i < kMany; ++i) receive(i);
   for (int i = 0; i < kMany; ++i) {
-    ASSERT_TRUE(TwoMailboxes::finish(receiving[i])) << "message " << i;
+    ASSERT_TRUE(TwoRanks::finish(receiving[i])) << "message " << i;
     const Done& received = (*receiving[i])->result();
     ASSERT_TRUE(received.ok()) << "message " << i << ": " << received.error().text;
     ASSERT_EQ(got[i], sent[i]) << "message " << i;
-    ASSERT_TRUE(TwoMailboxes::finish(sending[i])) << "message " << i;
+    ASSERT_TRUE(TwoRanks::finish(sending[i])) << "message " << i;
   }
 }
 
-TEST(Mailbox, MatchesOffersAndSmallMessagesInTheOrderInWhichTheyWereSent) {
+TEST(TaggedMessages, MatchesOffersAndSmallMessagesInTheOrderInWhichTheyWereSent) {
   for (const int early : {0, 1, 2, 3, 100, kMany})
-    for (const int source : {0, Mailbox::kAnySource})
+    for (const int source : {0, TaggedMessages::kAnySource})
       for (const bool held : {false, true}) {
         SCOPED_TRACE(fmt::format("{} early receives, from {}, held {}", early, source, held));
         send_and_receive(early, source, held);
@@ -100,36 +100,36 @@ TEST(Mailbox, MatchesOffersAndSmallMessagesInTheOrderInWhichTheyWereSent) {
 
 // Its message came, and it left, after this rank had looked for messages and before it looked for
 // ranks that have left.
-TEST(Mailbox, TakesWhatAPeerSentBeforeItLeft) {
-  TwoMailboxes two;
+TEST(TaggedMessages, TakesWhatAPeerSentBeforeItLeft) {
+  TwoRanks two;
   Bytes sent(10, std::byte{7}), got(10);
   const auto receiving = two.box[1]->receive({.peer = 0}, got.data(), got.size());
   ASSERT_TRUE(receiving.ok());
-  auto holding = MailboxSeam::hold(*two.box[1]);
-  ASSERT_TRUE(TwoMailboxes::finish(two.box[0]->send({.peer = 1}, sent.data(), sent.size())));
+  auto holding = TaggedMessagesSeam::hold(*two.box[1]);
+  ASSERT_TRUE(TwoRanks::finish(two.box[0]->send({.peer = 1}, sent.data(), sent.size())));
   two.box[0].reset();
   two.comms[0].reset();
-  MailboxSeam::look_for_ended(*two.box[1]);
-  MailboxSeam::progress(*two.box[1]);
+  TaggedMessagesSeam::look_for_ended(*two.box[1]);
+  TaggedMessagesSeam::progress(*two.box[1]);
   ASSERT_TRUE((*receiving)->finished());
   EXPECT_TRUE((*receiving)->result().ok()) << (*receiving)->result().error().text;
   EXPECT_EQ(got, sent);
   // What has not come by the second look never will.
-  MailboxSeam::look_for_ended(*two.box[1]);
+  TaggedMessagesSeam::look_for_ended(*two.box[1]);
   holding.unlock();
   const auto late = two.box[1]->receive({.peer = 0}, got.data(), got.size());
   EXPECT_EQ(late.status(), Status::kRemoteError);
 }
 
-TEST(Mailbox, TakesNoMoreUnaskedThanItsPeerMaySend) {
-  TwoMailboxes two;
-  MailboxSeam::set_eager_bytes_of_peer(*two.box[1], 0, 10);
+TEST(TaggedMessages, TakesNoMoreUnaskedThanItsPeerMaySend) {
+  TwoRanks two;
+  TaggedMessagesSeam::set_eager_bytes_of_peer(*two.box[1], 0, 10);
   const Bytes much(kEager, std::byte{1});
-  ASSERT_TRUE(TwoMailboxes::finish(two.box[0]->send({.peer = 1}, much.data(), much.size())));
+  ASSERT_TRUE(TwoRanks::finish(two.box[0]->send({.peer = 1}, much.data(), much.size())));
   Bytes got(kEager);
   const auto receiving = two.box[1]->receive({.peer = 0}, got.data(), got.size());
   if (receiving.ok()) {
-    ASSERT_TRUE(TwoMailboxes::finish(receiving));
+    ASSERT_TRUE(TwoRanks::finish(receiving));
   }
   const Error& error = receiving.ok() ? (*receiving)->result().error() : receiving.error();
   EXPECT_EQ(error.status, Status::kRemoteError);

@@ -1,0 +1,30 @@
+// Reaches into TaggedMessages and their communicator: sets counters to where they end, and limits
+// of peers; holds them still, so that a test says what it does when.
+#pragma once
+
+#include "collectives/communicator/communicator_state.h"
+#include "collectives/host/tagged_messages.h"
+
+namespace rondo::test {
+
+struct TaggedMessagesSeam {
+  static void set_last_offer(TaggedMessages& messages, std::uint32_t id) {
+    messages.traffic_.last_offer = id;
+  }
+  static void set_eager_bytes_of_peer(TaggedMessages& messages, int peer, std::uint64_t bytes) {
+    std::lock_guard lock(messages.mutex_);
+    messages.queues_.peers[peer].eager_bytes = bytes;
+  }
+  // Until it ends, they neither take nor look for anything but through this seam.
+  static std::unique_lock<std::mutex> hold(TaggedMessages& messages) {
+    return std::unique_lock(messages.mutex_);
+  }
+  static void look_for_ended(TaggedMessages& held) {
+    held.queues_.last_look_ns = 0;
+    held.look_for_ended();
+  }
+  static void progress(TaggedMessages& held) { held.traffic_.progress(); }
+  static CommunicatorState& state(TaggedMessages& messages) { return messages.state_; }
+};
+
+}  // namespace rondo::test

@@ -67,10 +67,7 @@ void Communicator::set_timeout(double seconds) { state_->timeout_seconds.store(s
 Communicator::Choice Communicator::last_plan() const { return state_->engine.last_plan(); }
 
 bool Communicator::can_run(const CallRecord& record) const {
-  if (state_->device && state_->device->team() != nullptr)
-    return state_->device->team()->can_run(record);
-  const gpu::HostedRank* const hosted = state_->device ? state_->device->hosted() : nullptr;
-  if (hosted != nullptr && hosted->runs_as_kernel(record)) return true;
+  if (state_->device) return state_->device->can_run(record);
   return make_plan(state_->facts, record).ok();
 }
 
@@ -81,9 +78,7 @@ Communicator::MemoryUse Communicator::memory() const {
                       state_->host.peers.size() * (sizeof(PeerPort) + 3 * sizeof(std::uint64_t)) +
                       state_->members.ranks.size() * sizeof(RankFacts);
   if (!state_->device) return use;
-  const gpu::DeviceTeam* const team = state_->device->team();
-  if (state_->members.rank == 0 && team != nullptr && team->processes() != nullptr)
-    use.device_bytes = team->processes()->device_bytes();
+  use.device_bytes = state_->device->device_bytes();
   for (const Communicator* part : state_->device->parts()) {
     if (part == nullptr) continue;
     const MemoryUse its = part->memory();

@@ -14,13 +14,6 @@
 
 namespace rondo::gpu {
 
-// A call that does not match a peer's, in words, and whose.
-struct Mismatch {
-  int peer = -1;
-  CallRecord own, other;
-  std::string text;
-};
-
 class CallAnnouncements {
  public:
   explicit CallAnnouncements(ProcessContext& context);

@@ -1,34 +1,51 @@
-// Calls of ranks on several GPUs, some of which processes share, as calls of the ranks of each GPU
-// and of the GPUs' leaders (composition.h): what this process's ranks do of them.
-#include <algorithm>
+#include "collectives/gpu/composed_calls.h"
+
+#include <cstring>
 #include <map>
 
 #include "collectives/communicator/communicator.h"
 #include "collectives/gpu/composition.h"
-#include "collectives/gpu/device_team.h"
-#include "transport/cuda/device.h"
+#include "collectives/gpu/multi_device_launch.h"
 #include "transport/cuda/device_memory.h"
 #include "transport/cuda/shared_memory.h"
-#include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 
-void DeviceTeam::set_parts(int rank, const RankParts& parts) {
-  std::lock_guard lock(mutex_);
-  parts_.resize(devices_.size());
+ComposedCalls::ComposedCalls(TeamContext& team)
+    : team_(team),
+      parts_(static_cast<std::size_t>(team.devices.ranks())),
+      spares_(static_cast<std::size_t>(team.devices.size())) {}
+
+ComposedCalls::~ComposedCalls() {
+  for (void* spare : spares_)
+    if (Done freed; spare != nullptr) free_shareable(spare, &freed);
+}
+
+void ComposedCalls::set_parts(int rank, const RankParts& parts) {
   parts_[static_cast<std::size_t>(rank)] = parts;
 }
 
+// Made when a call first needs it; for leaders.
+Result<std::byte*> ComposedCalls::spare_of(int rank) {
+  void*& spare = spares_[static_cast<std::size_t>(team_.devices.place_of(rank))];
+  if (spare == nullptr) {
+    const RelaxedCapture relaxed;
+    RONDO_TRY(spare,
+              allocate_shareable(team_.processes->staging_bytes(), team_.devices.of(rank).device));
+  }
+  return static_cast<std::byte*>(spare);
+}
+
 // The ranks' steps of one number, as calls of communicators that only this team uses.
-class DeviceTeam::ComposedCall {
+class ComposedCalls::Running {
  public:
-  ComposedCall(DeviceTeam& team, const Meeting& meeting, const std::vector<Spot>& spots)
-      : team_(team), meeting_(meeting), spots_(spots) {}
+  Running(ComposedCalls& calls, const JointCall& call, const MultiDeviceLaunch& launch)
+      : calls_(calls), team_(calls.team_), call_(call), launch_(launch) {}
 
   Done run() {
-    const CallRecord& record = meeting_.posted[team_.here_ranks_[0]].call.record;
-    const ProcessTeam& processes = *team_.processes_;
-    for (const int rank : team_.here_ranks_)
+    const CallRecord& record = call_.posted[team_.devices.here()[0]].call.record;
+    const ProcessTeam& processes = *team_.processes;
+    for (const int rank : team_.devices.here())
       steps_[rank] = compose(record, processes.groups(), rank, processes.staging_bytes());
     const std::size_t steps = steps_.begin()->second.size();
     for (std::size_t i = 0; i < steps; ++i) RONDO_CHECK_OK(run_step(i));
@@ -46,8 +63,8 @@ class DeviceTeam::ComposedCall {
 
   Done run_step(std::size_t number) {
     std::vector<Part> of_leaders;
-    std::vector<std::vector<Part>> on_gpus(spots_.size());
-    for (const int rank : team_.here_ranks_) {
+    std::vector<std::vector<Part>> on_gpus(launch_.sites().size());
+    for (const int rank : team_.devices.here()) {
       const ComposedStep& step = steps_[rank][number];
       if (step.by == By::kNobody) continue;
       if (step.by == By::kAverage) {
@@ -55,14 +72,11 @@ class DeviceTeam::ComposedCall {
         continue;
       }
       RONDO_TRY(Part part, part_of(rank, step));
-      (step.by == By::kGpu ? on_gpus[team_.place_of(rank)] : of_leaders).push_back(part);
+      (step.by == By::kGpu ? on_gpus[team_.devices.place_of(rank)] : of_leaders).push_back(part);
     }
     RONDO_CHECK_OK(enqueue(of_leaders));
     // No GPU's ranks wait for those of another.
-    const auto launch = [&](const Spot& spot) { return enqueue(on_gpus[spot.place]); };
-    if (blocking_launches() && !capturing(spots_[0].capture)) return launch_at_once(spots_, launch);
-    for (const Spot& spot : spots_) RONDO_CHECK_OK(launch(spot));
-    return done();
+    return launch_.for_all([&](const LaunchSite& site) { return enqueue(on_gpus[site.place]); });
   }
 
   static Done enqueue(const std::vector<Part>& parts) {
@@ -73,11 +87,11 @@ class DeviceTeam::ComposedCall {
   }
 
   Result<Part> part_of(int rank, const ComposedStep& step) {
-    const RankParts& parts = team_.parts_[rank];
-    const Side& side = meeting_.posted[rank].call.side;
+    const RankParts& parts = calls_.parts_[rank];
+    const Side& side = call_.posted[rank].call.side;
     Part part;
     part.by = step.by == By::kGpu ? parts.on_gpu : parts.of_leaders;
-    part.stream = spots_[team_.place_of(rank)].stream;
+    part.stream = launch_.sites()[team_.devices.place_of(rank)].stream;
     part.call.record = step.record;
     part.call.peer = step.peer;
     RONDO_TRY(part.call.send, address(rank, step.send));
@@ -90,7 +104,7 @@ class DeviceTeam::ComposedCall {
   }
 
   Result<std::byte*> address(int rank, const ComposedStep::Place& place) {
-    const Side& side = meeting_.posted[rank].call.side;
+    const Side& side = call_.posted[rank].call.side;
     std::byte* base = nullptr;
     switch (place.buffer) {
       case ComposedStep::Buffer::kNone:
@@ -102,7 +116,7 @@ class DeviceTeam::ComposedCall {
         base = static_cast<std::byte*>(side.receive);
         break;
       case ComposedStep::Buffer::kSpare: {
-        RONDO_TRY(base, team_.spare_of(rank));
+        RONDO_TRY(base, calls_.spare_of(rank));
         break;
       }
     }
@@ -111,32 +125,25 @@ class DeviceTeam::ComposedCall {
 
   Done average(int rank, const ComposedStep& step) {
     RONDO_TRY(std::byte* const at, address(rank, step.send));
-    const DeviceScope scope(team_.devices_[rank]);
+    const DeviceScope scope(team_.devices.of(rank).device);
     RONDO_CHECK_OK(scope.entered());
-    DirectLaunches launches(team_.api_, team_.ctas_[rank], spots_[team_.place_of(rank)].stream);
-    return launches.divide(step.record, at, static_cast<int>(team_.devices_.size()));
+    DirectLaunches launches(*gpu_api(), team_.devices.of(rank).most_ctas,
+                            launch_.sites()[team_.devices.place_of(rank)].stream);
+    return launches.divide(step.record, at, team_.devices.ranks());
   }
 
-  DeviceTeam& team_;
-  const Meeting& meeting_;
-  const std::vector<Spot>& spots_;
+  ComposedCalls& calls_;
+  const TeamContext& team_;
+  const JointCall& call_;
+  const MultiDeviceLaunch& launch_;
   std::map<int, std::vector<ComposedStep>> steps_;  // by rank
 };
 
-// Made when a call first needs it; for leaders.
-Result<std::byte*> DeviceTeam::spare_of(int rank) {
-  DeviceState& state = distinct_[place_of(rank)];
-  if (state.spare == nullptr) {
-    const RelaxedCapture relaxed;
-    RONDO_TRY(state.spare, allocate_shareable(processes_->staging_bytes(), state.device));
-  }
-  return static_cast<std::byte*>(state.spare);
-}
-
-Done DeviceTeam::launch_composed(Meeting& meeting) {
-  RONDO_TRY(const std::vector<Spot> spots, begin_volley(meeting));
-  RONDO_CHECK_OK(ComposedCall(*this, meeting, spots).run());
-  return end_volley(spots);
+Done ComposedCalls::launch(const JointCall& call) {
+  MultiDeviceLaunch launch(team_);
+  RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kItsRanks));
+  RONDO_CHECK_OK(Running(*this, call, launch).run());
+  return launch.end();
 }
 
 }  // namespace rondo::gpu

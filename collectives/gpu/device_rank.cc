@@ -8,6 +8,7 @@
 #include "collectives/gpu/process_hooks.h"
 #include "collectives/gpu/staging/hosted_rank.h"
 #include "collectives/gpu/staging/hosted_twin.h"
+#include "collectives/gpu/team_engine.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "collectives/watchdog/peer_words.h"
 
@@ -17,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // How often a rank that waits for others looks at faults, aborts and deadlines.
-constexpr int kLookMicroseconds = 2000;
+constexpr std::chrono::microseconds kLook{2000};
 // After this long it says whom it waits for, even if the limit is far away.
 constexpr double kWarnSeconds = 60;
 
@@ -56,7 +57,15 @@ DeviceRank::DeviceRank(CommunicatorState& state, std::function<Done()> standing)
 
 DeviceRank::~DeviceRank() = default;
 
-void DeviceRank::set_hosted(std::shared_ptr<HostedRank> hosted) { hosted_ = std::move(hosted); }
+void DeviceRank::set_team(std::shared_ptr<DeviceTeam> team) {
+  team_ = std::move(team);
+  engine_ = std::make_shared<TeamEngine>(team_, state_.members.rank);
+}
+
+void DeviceRank::set_hosted(std::shared_ptr<HostedRank> hosted) {
+  hosted_ = std::move(hosted);
+  engine_ = hosted_;
+}
 
 void DeviceRank::set_parts(std::shared_ptr<Communicator> on_gpu,
                            std::shared_ptr<Communicator> of_leaders) {
@@ -73,8 +82,7 @@ void DeviceRank::stop(const Fault& fault) {
     std::lock_guard lock(mutex_);
     windows = window_rank_;
   }
-  if (team_) team_->stop_kernels();
-  if (hosted_) hosted_->end(fault);
+  if (engine_) engine_->end(fault);
   if (windows) windows->end(fault);
 }
 
@@ -85,10 +93,9 @@ Done DeviceRank::standing() {
 }
 
 bool DeviceRank::adopt_kernel_fault() {
-  if (hosted_ && hosted_->kernel_gave_up()) return !state_.faults.adopted().ok();
-  if (!team_) return false;
-  const auto found = team_->kernel_fault(state_.members.rank);
-  if (!found) return false;
+  std::optional<KernelFault> found;
+  if (!engine_ || !engine_->kernel_gave_up(&found)) return false;
+  if (!found) return !state_.faults.adopted().ok();
   Fault fault = state_.faults.make(Status::kTimeout, found->peer, found->text);
   fault.own = found->call;
   state_.faults.raise(std::move(fault));
@@ -98,9 +105,8 @@ bool DeviceRank::adopt_kernel_fault() {
 Done DeviceRank::post(std::span<const DeviceCall> calls) {
   if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.adopted();
   Mismatch mismatch;
-  Done posted = hosted_ ? hosted_->post(calls) : team_->post(state_.members.rank, calls, &mismatch);
-  if (posted.ok()) return done();
-  return fault_of_post(posted, mismatch);
+  const Done posted = engine_->post(calls, &mismatch);
+  return posted.ok() ? done() : fault_of_post(posted, mismatch);
 }
 
 // After the rank's collectives are on their streams: a wait for a signal must not stand before the
@@ -127,48 +133,49 @@ Done DeviceRank::fault_of_post(const Done& posted, const Mismatch& mismatch) {
   return posted;
 }
 
+// Why the communicator, or the one that it is a part of, has ended, if so.
+Done DeviceRank::may_go_on() {
+  if (state_.faults.ended() != FaultState::kRunning) return state_.faults.why_it_ended();
+  return served_standing_ ? served_standing_() : done();
+}
+
+Done DeviceRank::end_wait(double limit_seconds) {
+  const std::vector<int> missing = engine_->missing();
+  state_.faults.raise(state_.faults.make(
+      Status::kTimeout, missing.empty() ? -1 : missing.front(),
+      fault_texts::timed_out_meeting(state_.members.rank, limit_seconds, missing)));
+  engine_->fail_all(state_.faults.adopted());
+  return state_.faults.adopted();
+}
+
 Done DeviceRank::wait_until_enqueued() {
-  if (hosted_) return done();
   const auto begin = Clock::now();
   bool warned = false;
-  while (!team_->launched(state_.members.rank, kLookMicroseconds)) {
-    if (state_.faults.ended() != FaultState::kRunning) {
-      Done why = state_.faults.why_it_ended();
-      team_->fail_all(why);
-      return why;
-    }
-    if (state_.faults.is_raised() || state_.faults.adopt_from_peers())
+  while (!engine_->is_enqueued(kLook)) {
+    const bool runs = state_.faults.ended() == FaultState::kRunning;
+    if (runs && (state_.faults.is_raised() || state_.faults.adopt_from_peers()))
       return state_.faults.adopted();
-    if (served_standing_)
-      if (Done standing = served_standing_(); !standing.ok()) {
-        team_->fail_all(standing);
-        return standing;
-      }
+    if (Done ended = may_go_on(); !ended.ok()) {
+      engine_->fail_all(ended);
+      return ended;
+    }
     const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
     const double limit = state_.timeout_seconds.load();
-    if (waited < limit && (warned || waited < kWarnSeconds)) continue;
-    const std::vector<int> missing = team_->missing(state_.members.rank);
-    if (waited >= limit) {
-      state_.faults.raise(
-          state_.faults.make(Status::kTimeout, missing.empty() ? -1 : missing.front(),
-                             fault_texts::timed_out_meeting(state_.members.rank, limit, missing)));
-      team_->fail_all(state_.faults.adopted());
-      return state_.faults.adopted();
-    }
+    if (waited >= limit) return end_wait(limit);
+    if (warned || waited < kWarnSeconds) continue;
     warned = true;
     RONDO_WARN("rank {} has waited {:.0f} s for {} to make the same call; it goes on waiting",
-               state_.members.rank, waited, fault_texts::list_of(missing));
+               state_.members.rank, waited, fault_texts::list_of(engine_->missing()));
   }
-  if (!team_->failure().ok()) {
+  if (const Done failed = engine_->failure(); !failed.ok()) {
     if (state_.faults.is_raised() || state_.faults.adopt_from_peers())
       return state_.faults.adopted();
-    if (Done late = team_->late_failure(state_.members.rank); !late.ok()) {
-      state_.faults.raise(state_.faults.make(late.status(), -1, late.error().text));
-      return late;
-    }
-    return team_->failure();
+    const Done late = engine_->late_failure();
+    if (late.ok()) return failed;
+    state_.faults.raise(state_.faults.make(late.status(), -1, late.error().text));
+    return late;
   }
-  return team_->join_streams(state_.members.rank);
+  return engine_->join();
 }
 
 Done DeviceRank::open_window(Communicator& self, void* memory, std::size_t bytes) {

@@ -3,7 +3,7 @@
 //
 // Calls are posted, then waited for on the host until they are on their streams. Guarantees: that
 // wait ends with the communicator's timeout, its fault or its end; a fault stops kernels that wait.
-// Cost: what the team or the hosted rank says.
+// Cost: what the engine says (gpu_engine.h).
 #pragma once
 
 #include <array>
@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "collectives/gpu/device_team.h"
+#include "collectives/gpu/gpu_engine.h"
 #include "collectives/watchdog/fault.h"
 
 namespace rondo {
@@ -36,14 +37,16 @@ class DeviceRank {
   DeviceRank& operator=(const DeviceRank&) = delete;
 
   // While the communicator is made.
-  void set_team(std::shared_ptr<DeviceTeam> team) { team_ = std::move(team); }
+  void set_team(std::shared_ptr<DeviceTeam> team);
   void set_hosted(std::shared_ptr<HostedRank> hosted);
   // Where processes share GPUs and there are several: the ranks of this one's GPU; the first ranks
   // of all GPUs, null where this is none of them.
   void set_parts(std::shared_ptr<Communicator> on_gpu, std::shared_ptr<Communicator> of_leaders);
   void take_seat();  // in the team of processes that share the device
-  DeviceTeam* team() const { return team_.get(); }
-  HostedRank* hosted() const { return hosted_.get(); }
+  DeviceTeam* team() const { return team_.get(); }      // null: the host does its calls
+  HostedRank* hosted() const { return hosted_.get(); }  // null: it does not
+  bool can_run(const CallRecord& record) const { return engine_->can_run(record); }
+  std::uint64_t device_bytes() const { return engine_->device_bytes(); }
   std::array<Communicator*, 2> parts() const { return {on_gpu_.get(), of_leaders_.get()}; }
 
   Done post(std::span<const DeviceCall> calls);
@@ -63,11 +66,14 @@ class DeviceRank {
  private:
   void stop(const Fault& fault);
   Done fault_of_post(const Done& posted, const Mismatch& mismatch);
+  Done may_go_on();
+  Done end_wait(double limit_seconds);
 
   CommunicatorState& state_;
   std::function<Done()> served_standing_;
   std::shared_ptr<DeviceTeam> team_;
-  std::shared_ptr<HostedRank> hosted_;  // a rank whose calls pass through the host
+  std::shared_ptr<HostedRank> hosted_;
+  std::shared_ptr<GpuEngine> engine_;  // of the team, or hosted_
   std::shared_ptr<Communicator> on_gpu_, of_leaders_;
   std::unique_ptr<DeviceWindows> windows_;  // once there is one
   mutable std::mutex mutex_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "collectives/gpu/channels/connection_layout.h"
-#include "collectives/gpu/device_team.h"
 #include "collectives/gpu/span_plan.h"
 
 namespace rondo::gpu {

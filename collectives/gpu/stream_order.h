@@ -1,73 +1,69 @@
-// StreamOrder: keeps enqueued work in the order in which it was made, whatever streams and graphs
-// it goes to: an event after the newest of it, one more for captures.
+// StreamOrder: keeps launches in the order in which they were made, whatever streams, graphs and
+// devices of one process they go to: on each device an event after the newest of them, one more for
+// captures.
 //
-// wait() before work is enqueued, end() after it; both for the stream that the work is on. Costs
-// nothing where one stream is used outside of captures but an event record.
+// begin() before something is enqueued, end() after it; both for the stream that it is on, with its
+// device current. Guarantees: everything launched before is before the newest launch, graphs'
+// replays included; inside a capture the order is a capture dependency. Cost: an event record a
+// launch; nothing more where one stream is used outside of captures.
 #pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
 
 #include "base/gpu.h"
 #include "base/result.h"
-#include "transport/cuda/device.h"
-#include "transport/cuda/streams.h"
+#include "transport/cuda/stream_event.h"
 
 namespace rondo::gpu {
+
+// Where a launch goes.
+struct LaunchSite {
+  int place = 0;  // of the device among those of the order
+  GpuStream stream = nullptr;
+  GpuCaptureInfo capture;
+  GpuEvent ready = nullptr;  // where the stream stands, if somebody noted it
+  // One of several launches, one on each device, that touch no other device's ranks.
+  bool on_every_device = false;
+};
 
 class StreamOrder {
  public:
   StreamOrder() = default;
-  ~StreamOrder() {
-    for (GpuEvent event : {order_, captured_})
-      if (event != nullptr) gpu_api()->destroy_event(event);
-  }
+  ~StreamOrder();
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
 
-  // On the device of the streams. Recorded once, so that a graph may wait for it before any work.
-  Done open() {
-    const GpuApi& api = *gpu_api();
-    RONDO_CHECK_OK(check(api.create_event(&order_, kEventPlain), "cudaEventCreate"));
-    RONDO_CHECK_OK(check(api.create_event(&captured_, kEventPlain), "cudaEventCreate"));
-    GpuStream stream = nullptr;
-    RONDO_CHECK_OK(check(api.create_stream(&stream, 0), "cudaStreamCreate"));
-    const GpuError recorded = api.record_event(order_, stream, GpuEventUse::kPlain);
-    api.destroy_stream(stream);
-    return check(recorded, "cudaEventRecord");
-  }
-  Done wait(GpuStream stream, const GpuCaptureInfo& capture) const {
-    // A graph waits whatever came before its capture: it may be replayed after anything.
-    if (capturing(capture))
-      return newest_capture_ == capture.id ? wait_for(stream, captured_, GpuEventUse::kPlain)
-                                           : wait_for(stream, order_, GpuEventUse::kExternal);
-    // Where there are graphs, one may have been launched on another stream since.
-    if (!any_ || (!any_capture_ && same_stream(newest_, stream))) return done();
-    return wait_for(stream, order_, GpuEventUse::kPlain);
-  }
-  Done end(GpuStream stream, const GpuCaptureInfo& capture) {
-    const bool in_capture = capturing(capture);
-    if (in_capture)
-      RONDO_CHECK_OK(check(gpu_api()->record_event(captured_, stream, GpuEventUse::kPlain),
-                           "cudaEventRecord"));
-    newest_ = stream;
-    newest_capture_ = in_capture ? capture.id : 0;
-    any_ = true;
-    any_capture_ |= in_capture;
-    return check(gpu_api()->record_event(order_, stream,
-                                         in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain),
-                 "cudaEventRecord");
-  }
-  bool is_over() const {
-    return order_ == nullptr || gpu_api()->query_event(order_) != kGpuNotReady;
-  }
+  // Places are indexes of the devices. Records all events once, so that a graph may wait for them
+  // before any launch.
+  Done open(std::span<const int> devices);
+
+  // A stream of the device for work of ranks whose stream other threads cannot name.
+  GpuStream own_stream(int place) const { return devices_[static_cast<std::size_t>(place)].own; }
+
+  Done begin(const LaunchSite& site) const;
+  Done end(const LaunchSite& site);
+  // After end() of launches on every device: together they are the newest.
+  void end_of_all(const LaunchSite& any);
+
+  // The stream waits for the newest launch; place: of its device.
+  Done follow(int place, GpuStream stream, const GpuCaptureInfo& capture) const;
+  bool is_over() const;  // whether all launches have ended
 
  private:
-  static Done wait_for(GpuStream stream, GpuEvent event, GpuEventUse use) {
-    return check(gpu_api()->stream_wait_event(stream, event, use), "cudaStreamWaitEvent");
-  }
+  struct Device {
+    StreamEvent order;     // after its last launch
+    StreamEvent captured;  // after its last captured launch
+    GpuStream own = nullptr;
+    GpuStream stream = nullptr;  // of its last launch outside of captures
+    bool newest = false;         // it took part in the newest launch
+  };
+  void set_newest(const LaunchSite& site);
 
-  GpuEvent order_ = nullptr, captured_ = nullptr;
-  GpuStream newest_ = nullptr;
-  std::uint64_t newest_capture_ = 0;  // 0: it was plain
-  bool any_ = false, any_capture_ = false;
+  std::vector<Device> devices_;
+  bool any_plain_ = false, any_capture_ = false;
+  std::uint64_t last_capture_ = 0;  // of the newest launch; 0: it was none
 };
 
 }  // namespace rondo::gpu

@@ -318,6 +318,11 @@ bool wants_connections(const DevicePlanFacts& facts) {
   return false;
 }
 
+bool is_split(Collective which) {
+  return which == Collective::kGather || which == Collective::kScatter ||
+         which == Collective::kAllToAll;
+}
+
 bool wants_multicast(const AlgorithmFilter& algorithms) {
   return std::any_of(std::begin(kMulticast), std::end(kMulticast),
                      [&](Collective which) { return algorithms.allows(which, Algorithm::kNvls); });

@@ -83,6 +83,9 @@ struct DevicePlan {
 bool wants_connections(const DevicePlanFacts& facts);
 Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record);
 
+// Whether the collective is messages where processes have GPUs of their own.
+bool is_split(Collective which);
+
 // Whether any call may run as NVLS: then there should be multicast memory.
 bool wants_multicast(const AlgorithmFilter& algorithms);
 

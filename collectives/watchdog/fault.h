@@ -21,4 +21,11 @@ struct Fault {
   Error error() const { return Error{status, text}; }
 };
 
+// A call that does not match a peer's, in words, and whose.
+struct Mismatch {
+  int peer = -1;
+  CallRecord own, other;
+  std::string text;
+};
+
 }  // namespace rondo

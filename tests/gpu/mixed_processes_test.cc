@@ -80,6 +80,7 @@ TEST_P(MixedCalls, TakeEveryTypeAndOperation) {
 
 TEST_P(MixedCalls, KeepTheirOrderOnSeveralStreams) {
   run_job(layout(), 240, call_on_several_streams);
+  run_job(layout(), 240, sum_on_per_thread_streams);
 }
 
 TEST_P(MixedCalls, ScaleByAFactorOnTheDevice) {

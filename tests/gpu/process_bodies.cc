@@ -1,6 +1,10 @@
 #include "tests/gpu/process_bodies.h"
 
+#include <chrono>
+#include <thread>
+
 #include "kernels/reduce.h"
+#include "transport/cuda/streams.h"
 
 namespace rondo::test {
 
@@ -66,6 +70,30 @@ void call_on_several_streams(NcclRank& seat) {
   std::memcpy(&last, buffer.host() + (kCount - 1) * sizeof(last), sizeof(last));
   EXPECT_EQ(last, wanted);
   for (GpuStream stream : streams) GPU_OK(gpu_api()->destroy_stream(stream));
+}
+
+void sum_on_per_thread_streams(NcclRank& seat) {
+  constexpr std::size_t kCount = 3001, kBytes = kCount * sizeof(std::int64_t);
+  const GpuStream stream = gpu::kPerThreadStream;
+  std::int64_t ranks = 0;
+  for (int r = 0; r < seat.size; ++r) ranks += r;
+  for (std::int64_t round = 1; round < 4; ++round) {
+    const std::vector<std::int64_t> values(kCount, 10 * round + seat.rank);
+    Bytes content(kBytes);
+    std::memcpy(content.data(), values.data(), kBytes);
+    DeviceBuffer input(kBytes, 0), late(kBytes, 0), output(kBytes, 0);
+    input.put(Bytes(kBytes), 0, seat.stream);
+    late.put(content, 0, seat.stream);
+    const auto nap = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
+    GPU_OK(gpu_api()->launch_host(stream, nap, nullptr));
+    GPU_OK(gpu_api()->copy(input.data(), late.data(), kBytes, GpuCopy::kDeviceToDevice, stream));
+    NCCL_OK(
+        ncclAllReduce(input.data(), output.data(), kCount, ncclInt64, ncclSum, seat.comm, stream));
+    output.get(stream);
+    std::int64_t last = 0;
+    std::memcpy(&last, output.host() + kBytes - sizeof(last), sizeof(last));
+    EXPECT_EQ(last, 10 * round * seat.size + ranks) << "round " << round;
+  }
 }
 
 void scale_by_factors_on_the_device(NcclRank& seat) {

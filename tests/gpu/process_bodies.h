@@ -32,6 +32,9 @@ void pass_round_a_ring(NcclRank& seat, std::initializer_list<std::size_t> sizes)
 // Hundreds of calls on the same buffer, more than a rank may run ahead, on three streams in turn.
 void call_on_several_streams(NcclRank& seat);
 
+// Sums on the stream that CUDA gives each thread, of values that come late on that stream.
+void sum_on_per_thread_streams(NcclRank& seat);
+
 // A sum of ones, each times its rank's factor, which lies in device memory.
 void scale_by_factors_on_the_device(NcclRank& seat);
 

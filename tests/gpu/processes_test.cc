@@ -139,6 +139,7 @@ TEST(SharedGpuCalls, ReturnBeforeTheirPeersCome) {
 
 TEST(SharedGpuCalls, KeepTheirOrderOnSeveralStreams) {
   run_job(as_processes(3, Gpus::kOne), call_on_several_streams);
+  run_job(as_processes(3, Gpus::kOne), sum_on_per_thread_streams);
 }
 
 // Two processes of two threads each.

@@ -104,6 +104,7 @@ TEST_P(Span, ReplaysGraphsAmongPlainCalls) {
 }
 
 TEST_P(Span, KeepsTheOrderOfCallsOnSeveralStreams) { run(call_on_several_streams); }
+TEST_P(Span, KeepsTheOrderOfStreamsOfEachThread) { run(sum_on_per_thread_streams); }
 
 TEST_P(Span, MixesMessagesAndCalls) {
   run([](NcclRank& seat) {

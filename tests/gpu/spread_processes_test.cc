@@ -98,6 +98,13 @@ TEST_P(SpreadCalls, KeepTheirOrderOnSeveralStreams) {
   run_job(as_processes(3, Gpus::kOneEach, environment()), call_on_several_streams);
 }
 
+TEST(SpreadStreams, OfEachThreadKeepTheirOrder) {
+  if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
+  for (const Layout& layout : {Layout{{{0}, {1}}}, Layout{{{0, 1}, {2, 3}}}, Layout{{{0, 0}, {1}}}})
+    for (const char* simt : {"p2p=all", "p2p=none"})
+      run_job(layout.under({{"RONDO_SIMT", simt}}), sum_on_per_thread_streams);
+}
+
 // Lines that are pushed bring sums in the order of the tree; a ring's depends on where it begins.
 TEST(SpreadSums, ArePushedWhileSmallOrWhereOnlyOneShotMayRun) {
   if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";

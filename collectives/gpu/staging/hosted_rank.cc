@@ -1,10 +1,7 @@
 #include "collectives/gpu/staging/hosted_rank.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
 
-#include "base/atomics.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "base/poll_until.h"
@@ -12,17 +9,24 @@
 #include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "transport/cuda/device.h"
-#include "transport/cuda/shared_memory.h"
+#include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 namespace {
 
 constexpr std::uint64_t kMostPinned = 16 << 20;
 constexpr std::uint64_t kLeastPinned = 64 << 10;
-constexpr std::size_t kMostCaptured = 65536;  // different calls in graphs
 constexpr double kPatientSeconds = 10;
-constexpr double kWarnSeconds = 60;
-constexpr auto kNap = std::chrono::microseconds(50);
+
+Result<GpuCaptureInfo> capture_of(GpuStream stream) {
+  GpuCaptureInfo capture;
+  RONDO_CHECK_OK(check(gpu_api()->capture_info(stream, &capture), "cudaStreamGetCaptureInfo"));
+  return capture;
+}
+
+LaunchSite site_of(GpuStream stream, const GpuCaptureInfo& capture) {
+  return {0, stream, capture, nullptr, false};
+}
 
 }  // namespace
 
@@ -42,44 +46,34 @@ Result<std::unique_ptr<HostedRank>> HostedRank::make(std::shared_ptr<Communicato
 
 HostedRank::HostedRank(std::shared_ptr<Communicator> twin, const Terms& terms,
                        std::function<void(Fault)> raise)
-    : api_(*gpu_api()),
-      twin_(std::move(twin)),
+    : twin_(std::move(twin)),
       device_(terms.device),
-      limit_seconds_(terms.limit_seconds),
-      shape_{terms.bytes},
-      raise_(std::move(raise)),
       made_in_(fork_generation()),
-      descriptors_(kAhead) {}
+      staging_(terms.bytes),
+      slots_(twin_->rank(), terms.limit_seconds),
+      service_({*twin_, slots_, staging_, std::move(raise), kernels_}) {}
 
 Done HostedRank::open() {
   const DeviceScope scope(device_);
   RONDO_CHECK_OK(scope.entered());
-  const std::size_t bytes = shape_.rank_bytes + sizeof(HostedWords);
-  RONDO_CHECK_OK(check(api_.allocate_host(&pinned_, bytes, kHostPortable | kHostMapped),
-                       "cudaHostAlloc for calls through the host"));
-  memory_ = static_cast<std::byte*>(pinned_);
-  words_ = new (memory_ + shape_.rank_bytes) HostedWords{};
-  void* at = nullptr;
-  RONDO_CHECK_OK(check(api_.host_device_pointer(&at, pinned_), "cudaHostGetDevicePointer"));
-  on_device_ = static_cast<std::byte*>(at);
-  RONDO_CHECK_OK(order_.open());
+  RONDO_CHECK_OK(staging_.open());
+  RONDO_CHECK_OK(order_.open({&device_, 1}));
   RONDO_INFO(kInit, "rank {}: calls pass through {} bytes of pinned memory and the host's links",
-             twin_->rank(), shape_.rank_bytes);
-  RONDO_TRY(thread_, Thread::start(
-                         "calls through the host", [this] { serve(); }, [](const Error&) {}));
-  return done();
+             twin_->rank(), staging_.shape().rank_bytes);
+  return service_.start();
 }
 
 HostedRank::~HostedRank() {
   if (made_in_ != fork_generation()) {
-    if (thread_.joinable()) thread_.detach();
+    service_.forget();
+    staging_.leak();
     (void)kernels_.release();  // its thread, too, is the parent's
     return;
   }
   const auto drained = [&](double seconds) {
     return poll_until([&] { return order_.is_over(); }, seconds_from_now(seconds));
   };
-  bool over = thread_.joinable() ? drained(kPatientSeconds) : true;
+  bool over = service_.runs() ? drained(kPatientSeconds) : true;
   if (!over) {
     Fault left;
     left.status = Status::kRemoteError;
@@ -89,163 +83,102 @@ HostedRank::~HostedRank() {
     over = drained(kPatientSeconds / 2);
   }
   if (kernels_ && !over) kernels_->leak();
-  stop_ = true;
-  posted_.notify_all();
-  if (thread_.joinable()) thread_.join();
-  if (pinned_ != nullptr && over) api_.free_host(pinned_);
+  service_.stop();
+  if (!over) staging_.leak();
 }
 
 void HostedRank::end(const Fault& fault) {
   if (kernels_) kernels_->end(fault);
-  end();
+  if (slots_.end()) twin_->abort();
 }
 
-void HostedRank::end() {
-  if (ended_.exchange(true)) return;
-  twin_->abort();
-  posted_.notify_all();
-}
-
-std::uint64_t HostedRank::piece_bytes() const {
-  constexpr std::uint64_t kRound = 64;
-  return shape_.quarter() / static_cast<std::uint64_t>(twin_->size()) / kRound * kRound;
-}
-
-bool HostedRank::Descriptor::same_as(const Descriptor& other) const {
-  return record == other.record && scalar == other.scalar && late_scalar == other.late_scalar &&
-         std::equal(lanes.begin(), lanes.end(), other.lanes.begin(), other.lanes.end(),
-                    [](const Lane& a, const Lane& b) { return a.same_as(b); }) &&
-         same_signals(signals, other.signals) && same_signals(waits, other.waits);
-}
-
-Done HostedRank::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) {
-  auto* const at = on_device_ + (reinterpret_cast<std::byte*>(&word) - memory_);
-  return check(api_.stream_write32(stream, at, value),
-               "cuStreamWriteValue32 (calls through the host need stream memory operations)");
-}
-
-Done HostedRank::await(GpuStream stream, std::uint32_t& word, std::uint32_t at_least) {
-  auto* const at = on_device_ + (reinterpret_cast<std::byte*>(&word) - memory_);
-  return check(api_.stream_wait32(stream, at, at_least, GpuWait::kGreaterOrEqual),
-               "cuStreamWaitValue32 (calls through the host need stream memory operations)");
-}
-
-Result<std::uint32_t> HostedRank::place(Descriptor made, bool in_capture) {
-  std::unique_lock lock(mutex_);
-  if (in_capture) {
-    for (std::size_t i = kAhead; i < descriptors_.size(); ++i)
-      if (descriptors_[i].same_as(made)) return static_cast<std::uint32_t>(i);
-    if (descriptors_.size() - kAhead >= kMostCaptured)
-      return fail(Status::kInvalidUsage,
-                  "rank {} has captured {} different calls into graphs, the most that ranks whose "
-                  "calls pass through the host can",
-                  twin_->rank(), descriptors_.size() - kAhead);
-    descriptors_.push_back(std::move(made));
-    return static_cast<std::uint32_t>(descriptors_.size() - 1);
-  }
-  RONDO_CHECK_OK(wait_for_room(lock));
-  const std::size_t index = plain_++ % kAhead;
-  descriptors_[index] = std::move(made);
-  return static_cast<std::uint32_t>(index);
-}
-
-// Until this rank is less than kAhead calls ahead of its stream. Limits count from the newest of
-// them that ended.
-Done HostedRank::wait_for_room(std::unique_lock<std::mutex>& lock) {
-  using Clock = std::chrono::steady_clock;
-  std::uint64_t seen = 0;
-  auto begin = Clock::now();
-  bool warned = false;
-  for (std::uint64_t served; (served = served_.load(std::memory_order_acquire)) + kAhead <= plain_;
-       seen = served) {
-    if (ended_) return fail(Status::kInvalidUsage, "the communicator has ended");
-    if (served != seen) begin = Clock::now();
-    const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (limit_seconds_ > 0 && waited > limit_seconds_)
-      return fail(Status::kTimeout, "{}",
-                  fault_texts::timed_out_ahead(twin_->rank(), limit_seconds_, kAhead));
-    if (waited > kWarnSeconds && !warned) {
-      warned = true;
-      RONDO_WARN("rank {} is {} calls ahead of its stream, where none has ended for {} s; it waits",
-                 twin_->rank(), kAhead, kWarnSeconds);
-    }
-    lock.unlock();
-    std::this_thread::sleep_for(kNap);
-    lock.lock();
-  }
-  return done();
-}
-
-Done HostedRank::enqueue(GpuStream stream, Descriptor descriptor, std::uint64_t steps,
-                         const CopyStep& copy) {
-  GpuCaptureInfo capture;
-  RONDO_CHECK_OK(check(api_.capture_info(stream, &capture), "cudaStreamGetCaptureInfo"));
-  RONDO_TRY(const std::uint32_t index, place(std::move(descriptor), capturing(capture)));
-  RONDO_CHECK_OK(order_.wait(stream, capture));
+Done HostedRank::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy) {
+  RONDO_TRY(const GpuCaptureInfo capture, capture_of(stream));
+  const CallSteps of_collective(call.record, twin_->size(), staging_.shape());
+  const auto steps = static_cast<std::uint32_t>(call.steps(of_collective));
+  RONDO_TRY(const std::uint32_t number, slots_.place(std::move(call), capturing(capture)));
+  RONDO_CHECK_OK(order_.begin(site_of(stream, capture)));
   struct Enqueuer {
-    HostedRank& rank;
+    const PinnedStaging& staging;
     const GpuStream stream;
     const CopyStep& copy;
     Done write(std::uint32_t& word, std::uint32_t value) const {
-      return rank.write(stream, word, value);
+      return staging.write(stream, word, value);
     }
     Done wait(std::uint32_t& word, std::uint32_t at_least) const {
-      return rank.await(stream, word, at_least);
+      return staging.await(stream, word, at_least);
     }
   };
-  RONDO_CHECK_OK(enqueue_steps(*words_, index + 1, static_cast<std::uint32_t>(steps),
-                               Enqueuer{*this, stream, copy}));
-  RONDO_CHECK_OK(order_.end(stream, capture));
-  posted_.notify_one();
+  RONDO_CHECK_OK(
+      enqueue_steps(staging_.words(), number + 1, steps, Enqueuer{staging_, stream, copy}));
+  RONDO_CHECK_OK(order_.end(site_of(stream, capture)));
+  slots_.posted();
   return done();
 }
 
-Done HostedRank::post(std::span<const DeviceCall> calls) {
+Done HostedRank::enqueue_group(std::span<const GpuStream> streams, HostedCall call,
+                               const CopyStep& copy) {
+  const GpuStream on = streams.front();
+  for (GpuStream other : streams) {
+    if (same_stream(other, on)) continue;
+    StreamEvent here;
+    RONDO_CHECK_OK(here.open());
+    RONDO_CHECK_OK(here.record(other));
+    RONDO_CHECK_OK(here.hold(on));
+  }
+  RONDO_CHECK_OK(enqueue(on, std::move(call), copy));
+  for (GpuStream other : streams) {
+    if (same_stream(other, on)) continue;
+    RONDO_TRY(const GpuCaptureInfo capture, capture_of(other));
+    RONDO_CHECK_OK(order_.begin(site_of(other, capture)));
+  }
+  return done();
+}
+
+bool HostedRank::can_run(const CallRecord& record) const {
+  return (kernels_ && kernels_->plan(record).has_value()) || twin_->can_run(record);
+}
+
+Done HostedRank::post(std::span<const DeviceCall> calls, Mismatch*) {
   bool messages = false;
   for (const DeviceCall& call : calls) {
-    const Collective which = call.record.collective;
-    if (which == Collective::kSend || which == Collective::kRecv) {
-      messages = true;
-    } else {
-      RONDO_CHECK_OK(post_collective(call));
-    }
+    messages |= call.is_message();
+    if (!call.is_message()) RONDO_CHECK_OK(post_collective(call));
   }
   return messages ? post_messages(calls) : done();
 }
 
 Done HostedRank::launch_kernel(const DevicePlan& plan, const DeviceCall& call) {
-  GpuCaptureInfo capture;
-  RONDO_CHECK_OK(check(api_.capture_info(call.stream, &capture), "cudaStreamGetCaptureInfo"));
-  RONDO_CHECK_OK(order_.wait(call.stream, capture));
+  RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
+  RONDO_CHECK_OK(order_.begin(site_of(call.stream, capture)));
   RONDO_CHECK_OK(kernels_->launch(plan, call));
-  return order_.end(call.stream, capture);
+  return order_.end(site_of(call.stream, capture));
 }
 
 Done HostedRank::post_collective(const DeviceCall& call) {
   const CallRecord& record = call.record;
   if (kernels_) {
-    GpuCaptureInfo capture;
-    RONDO_CHECK_OK(check(api_.capture_info(call.stream, &capture), "cudaStreamGetCaptureInfo"));
+    RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
     if (!capturing(capture)) RONDO_CHECK_OK(kernels_->announce(record));
     if (const auto plan = kernels_->plan(record)) return launch_kernel(*plan, call);
   }
-  const CallSteps steps(record, twin_->size(), shape_);
+  const CallSteps steps(record, twin_->size(), staging_.shape());
   const std::uint64_t width = size_of(record.type);
-  Descriptor descriptor;
-  descriptor.record = record;
-  descriptor.scalar = call.side.late_scalar ? 0 : call.side.scalar;
-  descriptor.late_scalar = call.side.late_scalar;
+  HostedCall hosted;
+  hosted.record = record;
+  hosted.scalar = call.side.late_scalar ? 0 : call.side.scalar;
+  hosted.late_scalar = call.side.late_scalar;
   const auto copy = [&](std::uint64_t number, bool in) -> Done {
     const cuda::CallStep step = steps[number];
     const std::uint64_t bytes = step.count * width;
     if (number == 0 && in && call.side.late_scalar)
-      RONDO_CHECK_OK(
-          check(api_.copy(&words_->scalar, reinterpret_cast<const void*>(call.side.scalar), width,
-                          GpuCopy::kAny, call.stream),
-                "cudaMemcpyAsync"));
+      RONDO_CHECK_OK(check(
+          gpu_api()->copy(&staging_.words().scalar, reinterpret_cast<const void*>(call.side.scalar),
+                          width, GpuCopy::kAny, call.stream),
+          "cudaMemcpyAsync"));
     const bool takes_part = in ? steps.sends(twin_->rank()) : steps.receives(twin_->rank(), step);
     if (bytes == 0 || !takes_part) return done();
-    DirectLaunches copies(api_, 1, call.stream);
+    DirectLaunches copies(*gpu_api(), 1, call.stream);
     copies.copy_by_driver();
     const int segments = in ? steps.segments_sent() : steps.segments_received();
     for (int k = 0; k < segments; ++k) {
@@ -254,78 +187,71 @@ Done HostedRank::post_collective(const DeviceCall& call) {
       const std::uint64_t at = (static_cast<std::uint64_t>(k) * record.count + step.begin) * width;
       const std::uint64_t packed = one ? 0 : static_cast<std::uint64_t>(k) * bytes;
       RONDO_CHECK_OK(in ? copies.copy(static_cast<const std::byte*>(call.side.send) + at,
-                                      input(number) + packed, bytes)
-                        : copies.copy(output(number) + packed,
+                                      staging_.input(number) + packed, bytes)
+                        : copies.copy(staging_.output(number) + packed,
                                       static_cast<std::byte*>(call.side.receive) + at, bytes));
     }
     return copies.flush();
   };
-  return enqueue(call.stream, std::move(descriptor), steps.size(), copy);
+  return enqueue(call.stream, std::move(hosted), copy);
 }
 
 Done HostedRank::post_messages(std::span<const DeviceCall> calls) {
-  Descriptor descriptor;
-  GpuStream stream = nullptr;
-  bool first = true;
-  std::vector<GpuStream> others;
+  HostedCall hosted;
+  std::vector<GpuStream> streams;
+  const std::uint64_t most = staging_.piece_bytes(twin_->size());
   for (const DeviceCall& call : calls) {
+    if (!call.is_message()) continue;
+    streams.push_back(call.stream);
     const bool sends = call.record.collective == Collective::kSend;
-    if (!sends && call.record.collective != Collective::kRecv) continue;
-    if (first) stream = call.stream;
-    first = false;
-    if (!same_stream(call.stream, stream)) others.push_back(call.stream);
-    auto& lanes = descriptor.lanes;
-    auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const Lane& one) {
-      return one.peer == call.peer && one.sends == sends;
-    });
-    if (lane == lanes.end()) lane = lanes.insert(lanes.end(), {call.peer, sends, {}, {}});
+    MessagePieces& pieces = hosted.pieces_of(call.peer, sends);
     auto* const user =
         static_cast<std::byte*>(sends ? const_cast<void*>(call.side.send) : call.side.receive);
     const std::uint64_t bytes = call.record.count * size_of(call.record.type);
-    for (std::uint64_t at = 0; at == 0 || at < bytes; at += piece_bytes()) {
-      lane->pieces.push_back(std::min(piece_bytes(), bytes - at));
-      lane->at.push_back(user + at);
+    for (std::uint64_t at = 0; at == 0 || at < bytes; at += most) {
+      pieces.bytes.push_back(std::min(most, bytes - at));
+      pieces.at.push_back(user + at);
     }
   }
-  std::size_t rounds = 1;
-  for (const Lane& lane : descriptor.lanes) rounds = std::max(rounds, lane.pieces.size());
-  RONDO_CHECK_OK(join_before(stream, others));
-  const std::vector<Lane> lanes = descriptor.lanes;
+  const std::vector<MessagePieces> all = hosted.messages;
   const auto copy = [&](std::uint64_t round, bool in) -> Done {
-    DirectLaunches copies(api_, 1, stream);
+    DirectLaunches copies(*gpu_api(), 1, streams.front());
     copies.copy_by_driver();
-    for (const Lane& lane : lanes) {
-      if (lane.sends != in || round >= lane.pieces.size() || lane.pieces[round] == 0) continue;
-      std::byte* const staged = (in ? input(round) : output(round)) +
-                                static_cast<std::uint64_t>(lane.peer) * piece_bytes();
-      RONDO_CHECK_OK(in ? copies.copy(lane.at[round], staged, lane.pieces[round])
-                        : copies.copy(staged, lane.at[round], lane.pieces[round]));
+    for (const MessagePieces& one : all) {
+      if (one.sends != in || round >= one.bytes.size() || one.bytes[round] == 0) continue;
+      std::byte* const staged = (in ? staging_.input(round) : staging_.output(round)) +
+                                static_cast<std::uint64_t>(one.peer) * most;
+      RONDO_CHECK_OK(in ? copies.copy(one.at[round], staged, one.bytes[round])
+                        : copies.copy(staged, one.at[round], one.bytes[round]));
     }
     return copies.flush();
   };
-  RONDO_CHECK_OK(enqueue(stream, std::move(descriptor), rounds, copy));
-  return join_after(others);
+  return enqueue_group(streams, std::move(hosted), copy);
 }
 
-Done HostedRank::join_before(GpuStream stream, std::span<const GpuStream> others) {
-  for (GpuStream other : others) {
-    GpuEvent here = nullptr;
-    RONDO_CHECK_OK(check(api_.create_event(&here, kEventPlain), "cudaEventCreate"));
-    GpuError error = api_.record_event(here, other, GpuEventUse::kPlain);
-    if (error == kGpuSuccess) error = api_.stream_wait_event(stream, here, GpuEventUse::kPlain);
-    api_.destroy_event(here);
-    RONDO_CHECK_OK(check(error, "cudaStreamWaitEvent"));
+Done HostedRank::post_one_sided(std::span<const DeviceCall> calls) {
+  HostedCall hosted;
+  std::vector<GpuStream> streams;
+  for (const DeviceCall& call : calls) {
+    streams.push_back(call.stream);
+    const bool waits = call.record.collective == Collective::kWaitSignal;
+    Call& one = (waits ? hosted.waits : hosted.signals).emplace_back();
+    one.record.collective = waits ? Collective::kWaitSignal : Collective::kSignal;
+    one.record.count = waits ? call.record.count : 0;
+    one.peer = call.peer;
+    one.signal = call.signal;
   }
-  return done();
-}
-
-Done HostedRank::join_after(std::span<const GpuStream> others) {
-  for (GpuStream other : others) {
-    GpuCaptureInfo capture;
-    RONDO_CHECK_OK(check(api_.capture_info(other, &capture), "cudaStreamGetCaptureInfo"));
-    RONDO_CHECK_OK(order_.wait(other, capture));
-  }
-  return done();
+  const auto copy = [&](std::uint64_t step, bool in) -> Done {
+    if (!in || step > 0) return done();
+    DirectLaunches launches(*gpu_api(), 1, streams.front());
+    launches.copy_by_driver();
+    for (const DeviceCall& call : calls)
+      if (call.target != nullptr)
+        RONDO_CHECK_OK(launches.copy(call.side.send, call.target,
+                                     call.record.count * size_of(call.record.type)));
+    return launches.flush();
+  };
+  return enqueue_group(streams, std::move(hosted), copy);
 }
 
 }  // namespace rondo::gpu

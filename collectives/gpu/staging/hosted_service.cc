@@ -1,11 +1,12 @@
-// The thread of a HostedRank: does on the host what the stream has asked for.
-#include <algorithm>
+#include "collectives/gpu/staging/hosted_service.h"
+
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/atomics.h"
-#include "collectives/gpu/staging/hosted_rank.h"
-#include "transport/cuda/device.h"
+#include "base/guard.h"
+#include "collectives/gpu/process_board.h"
 #include "transport/cuda/shared_memory.h"
 
 namespace rondo::gpu {
@@ -18,108 +19,120 @@ constexpr int kMoments = 300;
 
 }  // namespace
 
-void HostedRank::serve() {
+Done HostedService::start() {
+  RONDO_TRY(thread_, Thread::start(
+                         "calls through the host", [this] { serve(); }, [](const Error&) {}));
+  return done();
+}
+
+void HostedService::stop() {
+  stop_ = true;
+  parts_.slots.posted();
+  if (thread_.joinable()) thread_.join();
+}
+
+void HostedService::forget() {
+  if (thread_.joinable()) thread_.detach();
+}
+
+void HostedService::serve() {
   const RelaxedCapture relaxed;
   int idle = 0;
   while (!stop_) {
-    if (ended_) {
+    if (parts_.slots.has_ended()) {
       release();
       continue;
     }
-    const std::uint32_t mail = HostAtomics::load_acquire(words_->mailbox);
+    const std::uint32_t mail = HostAtomics::load_acquire(parts_.staging.words().mailbox);
     if (mail == 0) {
       if (++idle < kTurnsBeforeNaps) continue;
-      std::unique_lock lock(mutex_);
-      posted_.wait_for(lock, idle < 2 * kTurnsBeforeNaps ? kNap : 20 * kNap);
+      parts_.slots.wait_for_post(idle < 2 * kTurnsBeforeNaps ? kNap : 20 * kNap);
       continue;
     }
     idle = 0;
-    const Descriptor* call = nullptr;
-    {
-      std::lock_guard lock(mutex_);
-      call = &descriptors_[mail - 1];  // a deque's elements stay where they are
-    }
     (void)guarded(
-        "a call through the host", [&] { return run_call(*call, mail <= kAhead), done(); },
+        "a call through the host", [&] { return run_call(mail - 1), done(); },
         [this](const Error& error) { fail_call(error); })
         .ok();
   }
 }
 
-// The twin's ranks know, or will.
-void HostedRank::fail_call(const Error& error) {
-  if (ended_.exchange(true)) return;
-  (void)guarded("a fault", [&] {
-    Fault fault;
-    if (const auto found = twin_->fault()) fault = *found;
-    fault.status = error.status;
-    fault.text = error.text;
-    return raise_(std::move(fault)), done();
-  }).ok();
-}
-
-void HostedRank::run_call(const Descriptor& call, bool plain) {
-  const bool messages = !call.lanes.empty();
-  const CallSteps steps(call.record, twin_->size(), shape_);
-  std::uint64_t last = messages ? 1 : steps.size();
-  if (call.signal_steps() > 0) last = call.signal_steps();
-  for (const Lane& lane : call.lanes) last = std::max<std::uint64_t>(last, lane.pieces.size());
+void HostedService::run_call(std::uint32_t number) {
+  const HostedCall& call = parts_.slots[number];
+  const CallSteps steps(call.record, parts_.on_host.size(), parts_.staging.shape());
   const auto idle = [this](int turn) {
-    if (stop_ || ended_) return false;
+    if (stop_ || parts_.slots.has_ended()) return false;
     if (turn >= kTurnsBeforeNaps) std::this_thread::sleep_for(kNap);
     return true;
   };
-  const auto do_step = [&](std::uint32_t number) {
-    const Done result = run_step(call, steps, number);
+  const auto do_step = [&](std::uint32_t step) {
+    const Done result = run_step(call, steps, step);
     if (result.ok()) return true;
-    // Whoever ended the twin elsewhere says why on a connection of its own, a moment later.
-    for (int i = 0; kernels_ && result.status() == Status::kRemoteError && i < kMoments; ++i)
-      if (!ended_ && !kernels_->heard_of_end()) std::this_thread::sleep_for(kMoment);
-    if (!kernels_ || !kernels_->heard_of_end()) fail_call(result.error());
+    if (!hears_of_end(result.status())) fail_call(result.error());
     return false;
   };
-  serve_steps<HostAtomics>(*words_, static_cast<std::uint32_t>(last), idle, do_step, [&] {
-    if (plain) served_.fetch_add(1, std::memory_order_release);
-  });
+  serve_steps<HostAtomics>(parts_.staging.words(), static_cast<std::uint32_t>(call.steps(steps)),
+                           idle, do_step, [&] { parts_.slots.served(number); });
 }
 
-Done HostedRank::run_step(const Descriptor& call, const CallSteps& steps, std::uint64_t number) {
-  if (call.signal_steps() > 0) return run_signals(call, number);
+Done HostedService::run_step(const HostedCall& call, const CallSteps& steps, std::uint64_t step) {
+  if (!call.signals.empty() && step == 0) return parts_.on_host.run(call.signals);
+  if (!call.waits.empty()) return parts_.on_host.run(call.waits);
+  const PinnedStaging& staging = parts_.staging;
   std::vector<Call> calls;
-  const auto add = [&](const CallRecord& record, int peer, std::byte* send, std::byte* receive) {
-    Call one;
+  const auto add = [&](const CallRecord& record, int peer, std::uint64_t at) {
+    Call& one = calls.emplace_back();
     one.record = record;
     one.peer = peer;
-    one.send = send;
-    one.receive = receive;
+    one.send = staging.input(step) + at;
+    one.receive = staging.output(step) + at;
     const std::uint64_t scalar =
-        call.late_scalar ? HostAtomics::load_acquire(words_->scalar) : call.scalar;
+        call.late_scalar ? HostAtomics::load_acquire(staging.words().scalar) : call.scalar;
     std::memcpy(one.scalar.data(), &scalar, sizeof(scalar));
-    calls.push_back(one);
   };
-  for (const Lane& lane : call.lanes) {
-    if (number >= lane.pieces.size()) continue;
-    const std::uint64_t at = static_cast<std::uint64_t>(lane.peer) * piece_bytes();
-    add({lane.pieces[number], lane.sends ? Collective::kSend : Collective::kRecv, DataType::kUint8,
+  for (const MessagePieces& of : call.messages) {
+    if (step >= of.bytes.size()) continue;
+    add({of.bytes[step], of.sends ? Collective::kSend : Collective::kRecv, DataType::kUint8,
          RedOp::kSum, 0, -1},
-        lane.peer, input(number) + at, output(number) + at);
+        of.peer, static_cast<std::uint64_t>(of.peer) * staging.piece_bytes(parts_.on_host.size()));
   }
-  if (call.lanes.empty()) {
-    const cuda::CallStep step = steps[number];
+  if (call.messages.empty()) {
+    const cuda::CallStep part = steps[step];
     CallRecord record = call.record;
-    record.count = step.count;
-    if (step.segment >= 0) {
+    record.count = part.count;
+    if (part.segment >= 0) {
       record.collective = Collective::kReduce;
-      record.root = static_cast<std::int32_t>(step.segment);
+      record.root = static_cast<std::int32_t>(part.segment);
     }
-    add(record, -1, input(number), output(number));
+    add(record, -1, 0);
   }
-  return twin_->run(calls);
+  return parts_.on_host.run(calls);
 }
 
-// Streams go on, whatever they wait for.
-void HostedRank::release() {
-  HostAtomics::store_release(words_->done, kReleased);
+// Whoever ended the host's communicator elsewhere says why on a connection of its own, a moment
+// later.
+bool HostedService::hears_of_end(Status status) const {
+  if (!parts_.kernels) return false;
+  for (int i = 0; status == Status::kRemoteError && i < kMoments; ++i)
+    if (!parts_.slots.has_ended() && !parts_.kernels->heard_of_end())
+      std::this_thread::sleep_for(kMoment);
+  return parts_.kernels->heard_of_end();
+}
+
+// The ranks of the host's communicator know, or will.
+void HostedService::fail_call(const Error& error) {
+  if (!parts_.slots.end()) return;
+  (void)guarded("a fault", [&] {
+    Fault fault;
+    if (const auto found = parts_.on_host.fault()) fault = *found;
+    fault.status = error.status;
+    fault.text = error.text;
+    return parts_.raise(std::move(fault)), done();
+  }).ok();
+}
+
+void HostedService::release() {
+  HostAtomics::store_release(parts_.staging.words().done, kReleased);
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 

@@ -26,7 +26,7 @@
 #include "base/result.h"
 #include "base/thread.h"
 #include "collectives/gpu/channels/device_connections.h"
-#include "collectives/gpu/device_team.h"
+#include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/span_plan.h"
 #include "collectives/planner/device_plan.h"
 #include "collectives/watchdog/roll_call.h"

@@ -60,7 +60,8 @@ GpuError destroy_stream(GpuStream handle) {
   if (const GpuError error = p.trouble()) return error;
   const std::lock_guard lock(p.engine.mutex());
   Stream* const stream = p.stream(handle);
-  if (stream == nullptr || !p.streams.contains(stream)) return kGpuInvalidHandle;
+  const bool made = p.streams.contains(reinterpret_cast<Stream*>(handle));  // not per thread
+  if (stream == nullptr || !made) return kGpuInvalidHandle;
   if (stream->capture != nullptr) p.invalidate(*stream->capture, kGpuCaptureInvalidated);
   p.streams.erase(stream);
   return kGpuSuccess;

@@ -82,10 +82,24 @@ GpuError Platform::trouble() const {
 Stream* Platform::stream(GpuStream handle) {
   constexpr std::uintptr_t kPerThread = 2;
   const auto number = reinterpret_cast<std::uintptr_t>(handle);
-  // The per-thread stream is taken for the legacy one: legal, and it waits for more.
-  if (number <= kPerThread) return &devices[static_cast<std::size_t>(current_device())].legacy;
+  if (number < kPerThread) return &devices[static_cast<std::size_t>(current_device())].legacy;
+  if (number == kPerThread) return per_thread_stream();
   const auto found = streams.find(reinterpret_cast<Stream*>(handle));
   return found == streams.end() ? nullptr : found->second.get();
+}
+
+// Made when the thread first uses it; a blocking stream, as CUDA's is.
+Stream* Platform::per_thread_stream() {
+  const int device = current_device();
+  Stream*& of_thread = per_thread[{current_thread(), device}];
+  if (of_thread == nullptr) {
+    const int queue =
+        static_cast<int>(engine.random().below(static_cast<std::uint64_t>(engine.queues())));
+    auto made = std::make_unique<Stream>(Stream{device, queue, 0, true, nullptr, nullptr, {}});
+    of_thread = made.get();
+    streams.emplace(of_thread, std::move(made));
+  }
+  return of_thread;
 }
 
 Event* Platform::event(GpuEvent handle) {

@@ -5,9 +5,11 @@
 // it.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/gpu.h"
@@ -58,6 +60,7 @@ class Platform {
                      std::vector<CommandRef> after);
   // The stream of a handle; null: there is no such stream. Under the mutex.
   Stream* stream(GpuStream handle);
+  Stream* per_thread_stream();
   Event* event(GpuEvent handle);
   // What stands in the way of a call that is unsafe while anything captures; it also ends the
   // capture. Under the mutex.
@@ -75,6 +78,7 @@ class Platform {
   AddressSpace memory;
   std::vector<Device> devices;
   std::unordered_map<Stream*, std::unique_ptr<Stream>> streams;
+  std::map<std::pair<std::uint64_t, int>, Stream*> per_thread;  // by thread and device
   std::unordered_map<Event*, std::unique_ptr<Event>> events;
   std::unordered_map<void*, std::shared_ptr<Graph>> graphs;
   std::vector<std::shared_ptr<Capture>> captures;  // that go on

@@ -1,0 +1,51 @@
+// GpuEngine: what does the calls of one rank on a GPU, whoever that is: the team of its process's
+// ranks by kernels and copies (team_engine.h), or the host (staging/hosted_rank.h).
+//
+// A group of calls: post(), then is_enqueued() until it says so, then join(). Guarantees: what an
+// engine waits for ends with end(). Cost: a virtual call on top of the engine's.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "collectives/gpu/kernel_watch.h"
+#include "collectives/gpu/posted_calls.h"
+#include "collectives/watchdog/fault.h"
+
+namespace rondo::gpu {
+
+class GpuEngine {
+ public:
+  virtual ~GpuEngine() = default;
+
+  // Whether anything here runs the call. Any thread.
+  virtual bool can_run(const CallRecord& record) const = 0;
+
+  // Posts the calls of one group, in order; the rank's device must be current.
+  virtual Done post(std::span<const DeviceCall> calls, Mismatch* mismatch) = 0;
+  // Whether all that was posted is on its streams, or never will be: failure() then. Waits for it.
+  virtual bool is_enqueued(std::chrono::microseconds at_most) = 0;
+  // Ranks of this process that have not made the call that is waited for.
+  virtual std::vector<int> missing() { return {}; }
+  // What ended the engine; what failed for this rank after its post() had returned.
+  virtual Done failure() { return done(); }
+  virtual Done late_failure() { return done(); }
+  // The streams of the last post wait for what was enqueued.
+  virtual Done join() { return done(); }
+
+  // Nothing more is enqueued, for no rank of the process.
+  virtual void fail_all(const Done&) {}
+  // The communicator has ended so: all that waits on the device ends; from any thread.
+  virtual void end(const Fault& fault) = 0;
+  // Whether a kernel of the rank gave up, and why; null: that comes soon from elsewhere.
+  virtual bool kernel_gave_up(std::optional<KernelFault>* why) const = 0;
+
+  // Of memory that processes share, as far as this rank answers for it.
+  virtual std::uint64_t device_bytes() const { return 0; }
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,54 @@
+// MultiDeviceLaunch: one launch or more of a call on every device of a team, each on a stream of
+// one of the device's ranks.
+//
+// Every device waits for what was launched before, before anything is launched: none waits for
+// another one's part. Guarantees and cost: StreamOrder's, on each device.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "collectives/gpu/team_context.h"
+#include "transport/cuda/device.h"
+#include "transport/cuda/streams.h"
+
+namespace rondo::gpu {
+
+class MultiDeviceLaunch {
+ public:
+  // Of whose memory a launch touches anything.
+  enum class Touches { kItsRanks, kAllRanks };
+
+  explicit MultiDeviceLaunch(TeamContext& team) : team_(team) {}
+  Done begin(const JointCall& call, Touches touches);
+  Done end();
+
+  std::span<const LaunchSite> sites() const { return sites_; }  // by place
+  // Calls launch(site) for every device, which is current then.
+  template <class Launch>
+  Done for_each(const Launch& launch) const {
+    for (const LaunchSite& site : sites_) RONDO_CHECK_OK(on_device(launch, site));
+    return done();
+  }
+  // The same for launches that wait for each other: by a thread each where launches block.
+  template <class Launch>
+  Done for_all(const Launch& launch) const {
+    if (sites_.size() == 1 || !blocking_launches() || capturing(sites_[0].capture))
+      return for_each(launch);
+    return launch_at_once(sites_, [&](const LaunchSite& site) { return on_device(launch, site); });
+  }
+
+ private:
+  template <class Launch>
+  Done on_device(const Launch& launch, const LaunchSite& site) const {
+    const DeviceScope scope(team_.devices[site.place].device);
+    RONDO_CHECK_OK(scope.entered());
+    return launch(site);
+  }
+
+  TeamContext& team_;
+  std::vector<LaunchSite> sites_;
+};
+
+}  // namespace rondo::gpu

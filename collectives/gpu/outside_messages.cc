@@ -1,0 +1,70 @@
+#include "collectives/gpu/outside_messages.h"
+
+#include "transport/cuda/device.h"
+#include "transport/cuda/streams.h"
+
+namespace rondo::gpu {
+
+OutsideMessages::~OutsideMessages() {
+  if (launcher_.joinable()) launcher_.join();
+}
+
+Done OutsideMessages::open() {
+  const int device = team_.devices.of(rank_).device;
+  return order_.open({&device, 1});
+}
+
+Done OutsideMessages::follow(const RankStreams::Use& use) const {
+  return order_.begin(site_of(use));
+}
+
+void OutsideMessages::begin_group() {
+  messages_.clear();
+  posts_.clear();
+}
+
+void OutsideMessages::add(const PostedCall& posted) {
+  const DeviceCall& call = posted.call;
+  const bool sends = call.record.collective == Collective::kSend;
+  messages_.push_back({sends ? rank_ : call.peer, sends ? call.peer : rank_, call.record,
+                       call.side.send, call.side.receive});
+  posts_.push_back(posted);
+}
+
+// Ranks of one device must not depend on each other in them, where their streams may share a
+// hardware queue.
+Result<bool> OutsideMessages::launch(const RankStreams::Use& on, Mismatch* mismatch) {
+  if (messages_.empty()) return false;
+  const bool by_thread = blocking_launches() && !capturing(on.capture) && !team_.is_alone();
+  const LaunchSite site =
+      by_thread ? team_.site_for_any_thread(rank_, on) : team_.site_of(rank_, on);
+  RONDO_CHECK_OK(team_.begin_launch(site, posts_));
+  if (by_thread) {
+    RONDO_CHECK_OK(launch_on_a_thread(site, mismatch));
+    return true;
+  }
+  RONDO_CHECK_OK(
+      team_.processes->messages().run(messages_, site.stream, capturing(site.capture), mismatch));
+  RONDO_CHECK_OK(order_.end(site_of(on)));
+  return false;
+}
+
+// The launches return when the peers have done their part, which may need what other ranks of this
+// process have still to post, even those of this thread: so they do not hold the team's mutex, and
+// this post returns before them.
+Done OutsideMessages::launch_on_a_thread(const LaunchSite& site, Mismatch* mismatch) {
+  RONDO_TRY(const auto prepared, team_.processes->messages().prepare(messages_, mismatch));
+  if (launcher_.joinable()) launcher_.join();  // was over when its post was waited for
+  const auto launch = [this, site, prepared] {
+    const DeviceScope scope(team_.devices.of(rank_).device);
+    Done result = scope.entered();
+    if (result.ok()) result = team_.processes->messages().enqueue(*prepared, site.stream, false);
+    if (result.ok()) result = order_.end({0, site.stream, site.capture, nullptr, false});
+    over_(result);
+  };
+  RONDO_TRY(launcher_, Thread::start("a launch", launch,
+                                     [this](const Error& error) { over_(copy_of(error)); }));
+  return done();
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,98 @@
+#include "collectives/gpu/posted_calls.h"
+
+#include <algorithm>
+
+#include "collectives/watchdog/fault_texts.h"
+
+namespace rondo::gpu {
+
+std::vector<Side> JointCall::sides() const {
+  std::vector<Side> all;
+  for (const PostedCall& one : posted) all.push_back(one.call.side);
+  return all;
+}
+
+int JointCall::most_ctas() const {
+  int most = kNoCtaLimit;
+  for (const PostedCall& one : posted) most = std::min(most, one.call.most_ctas);
+  return most;
+}
+
+PostedCalls::PostedCalls(int ranks, std::span<const int> here)
+    : here_(here.begin(), here.end()),
+      ranks_(static_cast<std::size_t>(ranks)),
+      sends_(ranks_.size() * ranks_.size()),
+      receives_(ranks_.size() * ranks_.size()) {}
+
+Result<const JointCall*> PostedCalls::post_collective(int rank, const PostedCall& call,
+                                                      Mismatch* mismatch) {
+  const std::size_t n = ranks_.size();
+  const std::uint64_t number = ++ranks_[rank].collectives;
+  while (launched_ + collectives_.size() < number)
+    collectives_.push_back({std::vector<PostedCall>(n), std::vector<bool>(n), 0});
+  JointCall& joint = collectives_[number - 1 - launched_];
+  for (const int peer : here_) {
+    const CallRecord& theirs = joint.posted[peer].call.record;
+    if (!joint.here[peer] || theirs == call.call.record) continue;
+    *mismatch = {peer, call.call.record, theirs,
+                 fault_texts::different_calls(number, rank, call.call.record, peer, theirs)};
+    return fail(Status::kInvalidUsage, "{}", mismatch->text);
+  }
+  joint.posted[rank] = call;
+  joint.here[rank] = true;
+  return ++joint.arrived < static_cast<int>(here_.size()) ? nullptr : &joint;
+}
+
+void PostedCalls::launched() {
+  collectives_.pop_front();
+  ++launched_;
+}
+
+Done PostedCalls::post_message(int rank, const PostedCall& call, Mismatch* mismatch,
+                               std::vector<MatchedMessage>* matched) {
+  const int peer = call.call.peer;
+  const bool sends = call.call.record.collective == Collective::kSend;
+  const int from = sends ? rank : peer, to = sends ? peer : rank;
+  ++ranks_[rank].messages;
+  auto& own_queue = (sends ? sends_ : receives_)[from * size() + to];
+  auto& other_queue = (sends ? receives_ : sends_)[from * size() + to];
+  if (other_queue.empty()) {
+    own_queue.push_back(call);
+    return done();
+  }
+  const PostedCall theirs = other_queue.front();
+  other_queue.pop_front();
+  const CallRecord &own = call.call.record, &other = theirs.call.record;
+  if (own.count * size_of(own.type) != other.count * size_of(other.type)) {
+    *mismatch = {peer, own, other, fault_texts::different_sizes(rank, own, peer, other)};
+    return fail(Status::kInvalidUsage, "{}", mismatch->text);
+  }
+  matched->push_back({sends ? call : theirs, sends ? theirs : call, from, to});
+  return done();
+}
+
+void PostedCalls::launched(std::span<const MatchedMessage> messages) {
+  for (const MatchedMessage& message : messages) {
+    ++ranks_[message.from].messages_launched;
+    ++ranks_[message.to].messages_launched;
+  }
+}
+
+bool PostedCalls::is_launched(int rank) const {
+  const RankState& state = ranks_[rank];
+  return state.collectives <= launched_ && state.messages_launched == state.messages;
+}
+
+std::vector<int> PostedCalls::missing(int rank) const {
+  std::vector<int> found;
+  const bool in_collective = ranks_[rank].collectives > launched_;
+  for (const int peer : here_) {
+    const bool lacks = in_collective ? !collectives_.front().here[peer]
+                                     : !sends_[rank * size() + peer].empty() ||
+                                           !receives_[peer * size() + rank].empty();
+    if (lacks) found.push_back(peer);
+  }
+  return found;
+}
+
+}  // namespace rondo::gpu

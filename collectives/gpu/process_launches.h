@@ -1,0 +1,27 @@
+// ProcessLaunches: what the ranks of a process do in calls where other processes have ranks too and
+// that need no connections: led calls, and collectives that are messages.
+//
+// With the team's mutex. Guarantees and cost: as led_calls.h and process_messages.h say.
+#pragma once
+
+#include "base/result.h"
+#include "collectives/gpu/team_context.h"
+
+namespace rondo::gpu {
+
+class ProcessLaunches {
+ public:
+  explicit ProcessLaunches(TeamContext& team) : team_(team) {}
+
+  Done led(const JointCall& call, Mismatch* mismatch);
+  // Every rank's part of a gather, scatter or all-to-all.
+  Done as_messages(const JointCall& call, Mismatch* mismatch);
+
+ private:
+  LaunchSite site_of(const JointCall& call) const;
+  std::vector<PostedCall> calls_here(const JointCall& call) const;
+
+  TeamContext& team_;
+};
+
+}  // namespace rondo::gpu

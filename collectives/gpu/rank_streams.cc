@@ -1,0 +1,34 @@
+#include "collectives/gpu/rank_streams.h"
+
+#include <algorithm>
+
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+
+Done RankStreams::open(bool alone) {
+  alone_ = alone;
+  return events_.emplace_back().open();
+}
+
+Result<const RankStreams::Use*> RankStreams::add(GpuStream stream) {
+  for (const Use& use : uses_)
+    if (use.stream == stream) return nullptr;
+  const std::size_t index = uses_.size();
+  if (index == events_.size()) RONDO_CHECK_OK(events_.emplace_back().open());
+  Use use{stream, events_[index].get(), {}};
+  RONDO_CHECK_OK(check(gpu_api()->capture_info(stream, &use.capture), "cudaStreamGetCaptureInfo"));
+  uses_.push_back(use);
+  // A rank that is alone and uses one stream waits for nobody.
+  if (alone_ && index == 0) return &uses_.back();
+  for (std::size_t i = alone_ && index == 1 ? 0 : index; i <= index; ++i)
+    RONDO_CHECK_OK(events_[i].record(uses_[i].stream));
+  return &uses_.back();
+}
+
+const RankStreams::Use& RankStreams::of(GpuStream stream) const {
+  return *std::find_if(uses_.begin(), uses_.end(),
+                       [&](const Use& use) { return use.stream == stream; });
+}
+
+}  // namespace rondo::gpu

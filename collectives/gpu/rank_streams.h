@@ -1,0 +1,39 @@
+// RankStreams: the streams that a rank's calls of one group use, and where they stood before them.
+//
+// Costs an event record a stream and group, and none for a rank that is alone in its process and
+// uses one stream.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/gpu.h"
+#include "base/result.h"
+#include "transport/cuda/stream_event.h"
+
+namespace rondo::gpu {
+
+class RankStreams {
+ public:
+  struct Use {
+    GpuStream stream = nullptr;
+    GpuEvent ready = nullptr;
+    GpuCaptureInfo capture;
+  };
+
+  // The rank's device must be current, here and in add(). alone: in its process.
+  Done open(bool alone);
+  void begin_group() { uses_.clear(); }
+  // Null: the group uses the stream already.
+  Result<const Use*> add(GpuStream stream);
+
+  const Use& of(GpuStream stream) const;
+  std::span<const Use> all() const { return uses_; }
+
+ private:
+  bool alone_ = false;
+  std::vector<Use> uses_;
+  std::vector<StreamEvent> events_;  // as many as streams were ever used in one group
+};
+
+}  // namespace rondo::gpu

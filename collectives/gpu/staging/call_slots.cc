@@ -1,0 +1,83 @@
+#include "collectives/gpu/staging/call_slots.h"
+
+#include <thread>
+
+#include "base/log.h"
+#include "collectives/watchdog/fault_texts.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr std::size_t kMostCaptured = 65536;  // different calls in graphs
+constexpr double kWarnSeconds = 60;
+constexpr auto kNap = std::chrono::microseconds(50);
+
+}  // namespace
+
+Result<std::uint32_t> CallSlots::place(HostedCall made, bool in_capture) {
+  std::unique_lock lock(mutex_);
+  if (in_capture) {
+    for (std::size_t i = kAhead; i < calls_.size(); ++i)
+      if (calls_[i].same_as(made)) return static_cast<std::uint32_t>(i);
+    if (calls_.size() - kAhead >= kMostCaptured)
+      return fail(Status::kInvalidUsage,
+                  "rank {} has captured {} different calls into graphs, the most that ranks whose "
+                  "calls pass through the host can",
+                  rank_, calls_.size() - kAhead);
+    calls_.push_back(std::move(made));
+    return static_cast<std::uint32_t>(calls_.size() - 1);
+  }
+  RONDO_CHECK_OK(wait_for_room(lock));
+  const std::size_t number = plain_++ % kAhead;
+  calls_[number] = std::move(made);
+  return static_cast<std::uint32_t>(number);
+}
+
+// Limits count from the newest call that ended.
+Done CallSlots::wait_for_room(std::unique_lock<std::mutex>& lock) {
+  using Clock = std::chrono::steady_clock;
+  std::uint64_t seen = 0;
+  auto begin = Clock::now();
+  bool warned = false;
+  for (std::uint64_t served; (served = served_.load(std::memory_order_acquire)) + kAhead <= plain_;
+       seen = served) {
+    if (ended_) return fail(Status::kInvalidUsage, "the communicator has ended");
+    if (served != seen) begin = Clock::now();
+    const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (limit_seconds_ > 0 && waited > limit_seconds_)
+      return fail(Status::kTimeout, "{}",
+                  fault_texts::timed_out_ahead(rank_, limit_seconds_, kAhead));
+    if (waited > kWarnSeconds && !warned) {
+      warned = true;
+      RONDO_WARN("rank {} is {} calls ahead of its stream, where none has ended for {} s; it waits",
+                 rank_, kAhead, kWarnSeconds);
+    }
+    lock.unlock();
+    std::this_thread::sleep_for(kNap);
+    lock.lock();
+  }
+  return done();
+}
+
+// A deque's elements stay where they are.
+const HostedCall& CallSlots::operator[](std::uint32_t number) {
+  std::lock_guard lock(mutex_);
+  return calls_[number];
+}
+
+void CallSlots::served(std::uint32_t number) {
+  if (number < kAhead) served_.fetch_add(1, std::memory_order_release);
+}
+
+void CallSlots::wait_for_post(std::chrono::microseconds at_most) {
+  std::unique_lock lock(mutex_);
+  posted_.wait_for(lock, at_most);
+}
+
+bool CallSlots::end() {
+  const bool first = !ended_.exchange(true);
+  posted_.notify_all();
+  return first;
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,41 @@
+#include "collectives/gpu/staging/hosted_call.h"
+
+#include <algorithm>
+
+namespace rondo::gpu {
+namespace {
+
+bool same_signals(const std::vector<Call>& some, const std::vector<Call>& others) {
+  return std::equal(some.begin(), some.end(), others.begin(), others.end(),
+                    [](const Call& a, const Call& b) {
+                      return a.record == b.record && a.peer == b.peer && a.signal == b.signal;
+                    });
+}
+
+}  // namespace
+
+bool HostedCall::same_as(const HostedCall& other) const {
+  return record == other.record && scalar == other.scalar && late_scalar == other.late_scalar &&
+         std::equal(messages.begin(), messages.end(), other.messages.begin(), other.messages.end(),
+                    [](const auto& a, const auto& b) { return a.same_as(b); }) &&
+         same_signals(signals, other.signals) && same_signals(waits, other.waits);
+}
+
+// Of signals: one step copies and signals; the second one, where there is anything to wait for,
+// waits.
+std::uint64_t HostedCall::steps(const CallSteps& of_collective) const {
+  if (!signals.empty() || !waits.empty()) return !signals.empty() + !waits.empty();
+  if (messages.empty()) return of_collective.size();
+  std::uint64_t rounds = 1;
+  for (const MessagePieces& one : messages)
+    rounds = std::max<std::uint64_t>(rounds, one.bytes.size());
+  return rounds;
+}
+
+MessagePieces& HostedCall::pieces_of(int peer, bool sends) {
+  for (MessagePieces& one : messages)
+    if (one.peer == peer && one.sends == sends) return one;
+  return messages.emplace_back(MessagePieces{peer, sends, {}, {}});
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,41 @@
+// HostedCall: a call of a rank on a GPU as the host does it, step by step: a collective, the
+// messages of one group, or its puts and signals.
+//
+// Steps cut what does not fit into staging (call_steps.h); a group's messages go in rounds of one
+// piece a peer. Pure; costs some words to make.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/types.h"
+#include "collectives/communicator/call.h"
+#include "collectives/gpu/launch/call_steps.h"
+
+namespace rondo::gpu {
+
+// Pieces of a group's messages from or to one rank, in order.
+struct MessagePieces {
+  int peer = 0;
+  bool sends = false;
+  std::vector<std::uint64_t> bytes;  // of each
+  std::vector<std::byte*> at;        // in the caller's buffers; the host does not look
+  bool same_as(const MessagePieces& other) const {
+    return peer == other.peer && sends == other.sends && bytes == other.bytes;
+  }
+};
+
+struct HostedCall {
+  CallRecord record;  // of a collective
+  std::uint64_t scalar = 0;
+  bool late_scalar = false;
+  std::vector<MessagePieces> messages;  // else these, of one group
+  std::vector<Call> signals, waits;     // else signals of one group: given, and waited for
+
+  // Whether the host does the same for both.
+  bool same_as(const HostedCall& other) const;
+  std::uint64_t steps(const CallSteps& of_collective) const;
+  MessagePieces& pieces_of(int peer, bool sends);
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,48 @@
+// PinnedStaging: pinned memory by which a stream and the host pass a call's data and words
+// (hosted_words.h), in two halves by step.
+//
+// Freed by the destructor unless leaked. Cost: one allocation; a stream memory operation a word.
+#pragma once
+
+#include <cstdint>
+
+#include "base/gpu.h"
+#include "base/result.h"
+#include "collectives/gpu/staging/hosted_words.h"
+#include "kernels/cuda/shared_args.h"
+
+namespace rondo::gpu {
+
+class PinnedStaging {
+ public:
+  explicit PinnedStaging(std::uint64_t bytes) : shape_{bytes} {}
+  ~PinnedStaging();
+  PinnedStaging(const PinnedStaging&) = delete;
+  PinnedStaging& operator=(const PinnedStaging&) = delete;
+
+  Done open();  // on the current device
+  void leak() { memory_ = nullptr; }
+
+  const cuda::StagingShape& shape() const { return shape_; }
+  HostedWords& words() const { return *words_; }
+  std::byte* input(std::uint64_t step) const { return memory_ + shape_.input(0, step); }
+  std::byte* output(std::uint64_t step) const { return memory_ + shape_.output(0, step); }
+  // Most bytes of a message in one step, where each of `ranks` has a piece.
+  std::uint64_t piece_bytes(int ranks) const;
+
+  // On a stream: stores a word; waits until one is at least so much.
+  Done write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;
+  Done await(GpuStream stream, std::uint32_t& word, std::uint32_t at_least) const;
+
+ private:
+  std::byte* on_device(std::uint32_t& word) const {
+    return on_device_ + (reinterpret_cast<std::byte*>(&word) - memory_);
+  }
+
+  const cuda::StagingShape shape_;
+  std::byte* memory_ = nullptr;
+  std::byte* on_device_ = nullptr;  // where streams see it
+  HostedWords* words_ = nullptr;
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,79 @@
+#include "collectives/gpu/team_connections.h"
+
+#include <vector>
+
+#include "base/env.h"
+#include "collectives/gpu/neighbourhood.h"
+#include "collectives/gpu/team_context.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+// One rank a device: then there is shared memory for it beside whatever else runs.
+Result<bool> may_copy_in_bulk(const TeamDevices& devices) {
+  if (!env::get_bool("RONDO_GPU_BULK") || devices.size() != devices.ranks()) return false;
+  for (const TeamDevices::Device& device : devices) {
+    int major = 0;
+    RONDO_CHECK_OK(check(gpu_api()->attribute(&major, GpuAttribute::kMajor, device.device),
+                         "cuDeviceGetAttribute"));
+    if (major < 9) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Done TeamConnections::open(const TeamOptions& options, const TeamDevices& devices,
+                           ProcessTeam* processes) {
+  if (processes != nullptr) {
+    facts_ = processes->facts();
+    connections_ = processes->connections();
+  } else if (devices.all_are_here()) {
+    RONDO_CHECK_OK(make(options, devices));
+  }
+  if (connections_ == nullptr) return done();
+  for (const int rank : devices.here())
+    connections_->host_control(rank).limit_ns =
+        static_cast<std::uint64_t>(options.kernel_seconds * 1e9);
+  return done();
+}
+
+Done TeamConnections::make(const TeamOptions& options, const TeamDevices& devices) {
+  NeighbourRecords records;
+  records.reproducible = options.reproducible;
+  records.algorithms = options.algorithms;
+  records.processes.resize(static_cast<std::size_t>(devices.ranks()));
+  std::vector<GpuFacts> facts;
+  for (const TeamDevices::Device& device : devices) {
+    RONDO_TRY(facts.emplace_back(),
+              facts_of_device(device.device, options.fewest_ctas, options.most_ctas));
+  }
+  for (int r = 0; r < devices.ranks(); ++r)
+    records.facts.push_back(facts[static_cast<std::size_t>(devices.place_of(r))]);
+  std::vector<std::vector<std::byte>> reach;
+  for (const TeamDevices::Device& device : devices) {
+    RONDO_TRY(reach.emplace_back(), reach_of_device(device.device, records.facts));
+  }
+  for (int r = 0; r < devices.ranks(); ++r)
+    records.reach.push_back(reach[static_cast<std::size_t>(devices.place_of(r))]);
+  RONDO_TRY(const Neighbourhood found, agree_on_neighbourhood(records));
+  facts_ = found.plan;
+  if (facts_.most_channels == 0) return done();  // calls that need connections will say so
+  RONDO_TRY(own_, DeviceConnections::make(devices.by_rank(), found.near, found.shape));
+  connections_ = own_.get();
+  RONDO_TRY(facts_.bulk, may_copy_in_bulk(devices));
+  return make_meetings(devices);
+}
+
+Done TeamConnections::make_meetings(const TeamDevices& devices) {
+  if (devices.size() < 2 || devices.size() > cuda::kMostMeeting || !facts_.all_reach) return done();
+  RONDO_TRY(meetings_, DeviceMeetings::make(devices.numbers()));
+  facts_.may_meet = true;
+  if (devices.size() != devices.ranks() || !wants_multicast(facts_.algorithms)) return done();
+  RONDO_TRY(multicast_, MulticastStaging::make(devices.numbers()));
+  facts_.multicast = multicast_ != nullptr;
+  return done();
+}
+
+}  // namespace rondo::gpu

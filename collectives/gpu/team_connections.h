@@ -1,0 +1,44 @@
+// TeamConnections: what kernels of several ranks share besides the callers' buffers: connections,
+// counters at which devices meet, multicast memory; and the facts that say which calls may use it.
+//
+// Of ranks that are all of this process: made here. Else the processes have made it together, and
+// this refers to theirs. Unchanged once open. Cost: DeviceConnections', DeviceMeetings' and
+// MulticastStaging's.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "collectives/gpu/channels/device_connections.h"
+#include "collectives/gpu/channels/multicast_staging.h"
+#include "collectives/gpu/device_meetings.h"
+#include "collectives/gpu/process_team.h"
+#include "collectives/gpu/team_devices.h"
+#include "collectives/planner/device_plan.h"
+
+namespace rondo::gpu {
+
+struct TeamOptions;
+
+class TeamConnections {
+ public:
+  // processes: null where all ranks are of this one.
+  Done open(const TeamOptions& options, const TeamDevices& devices, ProcessTeam* processes);
+
+  const DevicePlanFacts& facts() const { return facts_; }
+  DeviceConnections* connections() const { return connections_; }         // null: none are needed
+  const DeviceMeetings* meetings() const { return meetings_.get(); }      // null: none can be
+  const MulticastStaging* multicast() const { return multicast_.get(); }  // null likewise
+
+ private:
+  Done make(const TeamOptions& options, const TeamDevices& devices);
+  Done make_meetings(const TeamDevices& devices);
+
+  DevicePlanFacts facts_;
+  std::unique_ptr<DeviceConnections> own_;
+  DeviceConnections* connections_ = nullptr;
+  std::unique_ptr<DeviceMeetings> meetings_;
+  std::unique_ptr<MulticastStaging> multicast_;
+};
+
+}  // namespace rondo::gpu

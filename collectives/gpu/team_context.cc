@@ -1,0 +1,33 @@
+#include "collectives/gpu/team_context.h"
+
+#include <algorithm>
+
+#include "transport/cuda/stream_event.h"
+#include "transport/cuda/streams.h"
+
+namespace rondo::gpu {
+
+LaunchSite TeamContext::site_for_any_thread(int rank, const RankStreams::Use& use) const {
+  LaunchSite site = site_of(rank, use);
+  if (use.stream != kPerThreadStream || is_alone()) return site;
+  site.stream = order.own_stream(site.place);
+  site.ready = nullptr;
+  return site;
+}
+
+Done TeamContext::begin_launch(const LaunchSite& site, std::span<const PostedCall> calls) const {
+  std::vector<GpuEvent> waited;
+  for (const PostedCall& other : calls) {
+    if (!same_capture(other.capture, site.capture))
+      return fail(Status::kInvalidUsage,
+                  "Ranks of one process take part in one call from different graphs, or some while "
+                  "capturing and some not: capture all of them into one graph");
+    if (other.ready == site.ready || same_stream(other.call.stream, site.stream)) continue;
+    if (std::find(waited.begin(), waited.end(), other.ready) != waited.end()) continue;
+    waited.push_back(other.ready);
+    RONDO_CHECK_OK(wait_for_event(site.stream, other.ready, GpuEventUse::kPlain));
+  }
+  return order.begin(site);
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,51 @@
+// TeamContext: what the parts of a DeviceTeam share.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collectives/gpu/posted_calls.h"
+#include "collectives/gpu/process_team.h"
+#include "collectives/gpu/rank_streams.h"
+#include "collectives/gpu/stream_order.h"
+#include "collectives/gpu/team_connections.h"
+#include "collectives/gpu/team_devices.h"
+
+namespace rondo::gpu {
+
+// What the ranks of a team agreed on.
+struct TeamOptions {
+  std::vector<int> devices;  // [r]: where rank r lives; -1: in another process
+  bool reproducible = false;
+  AlgorithmFilter algorithms;
+  int fewest_ctas = 1, most_ctas = kNoCtaLimit;  // of a rank, over connections
+  double kernel_seconds = 0;  // that a kernel may wait without progress; 0: for ever
+};
+
+struct TeamContext {
+  TeamContext(const TeamOptions& agreed, std::shared_ptr<ProcessTeam> others)
+      : options(agreed), processes(std::move(others)), devices(agreed.devices) {}
+  TeamContext(const TeamContext&) = delete;
+  TeamContext& operator=(const TeamContext&) = delete;
+
+  const TeamOptions options;
+  const std::shared_ptr<ProcessTeam> processes;  // null: all ranks are of this process
+  TeamDevices devices;
+  StreamOrder order;
+  TeamConnections connections;
+
+  bool is_alone() const { return devices.here().size() == 1; }  // a rank here
+
+  // Where a launch of this rank goes: its stream, or the device's own one where another thread may
+  // be the one that launches and the stream's handle would mean another stream on it.
+  LaunchSite site_of(int rank, const RankStreams::Use& use) const {
+    return {devices.place_of(rank), use.stream, use.capture, use.ready, false};
+  }
+  LaunchSite site_for_any_thread(int rank, const RankStreams::Use& use) const;
+
+  // Before a launch: its stream waits for where those of the calls stood, and for launches before.
+  Done begin_launch(const LaunchSite& site, std::span<const PostedCall> calls) const;
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,54 @@
+// TeamDevices: where the ranks of a communicator live, and the CUDA devices of this process among
+// that: opened to each other's memory, with all kernels loaded.
+//
+// Unchanged once open. Places number the devices of this process, in the order of their first
+// ranks. Cost: loading every kernel, some milliseconds a device.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/gpu.h"
+#include "base/result.h"
+
+namespace rondo::gpu {
+
+class TeamDevices {
+ public:
+  struct Device {
+    int device = -1;
+    std::vector<int> ranks;  // that live there
+    int most_ctas = 1;       // of a direct launch
+  };
+
+  explicit TeamDevices(std::vector<int> by_rank);  // -1: in another process
+  Done open();
+
+  const std::vector<int>& by_rank() const { return by_rank_; }
+  int ranks() const { return static_cast<int>(by_rank_.size()); }
+  bool is_here(int rank) const { return by_rank_[static_cast<std::size_t>(rank)] >= 0; }
+  const std::vector<int>& here() const { return here_; }  // the ranks of this process, ascending
+  bool all_are_here() const { return here_.size() == by_rank_.size(); }
+
+  int size() const { return static_cast<int>(devices_.size()); }
+  const Device& operator[](int place) const { return devices_[static_cast<std::size_t>(place)]; }
+  auto begin() const { return devices_.begin(); }
+  auto end() const { return devices_.end(); }
+  int place_of(int rank) const;
+  const Device& of(int rank) const { return (*this)[place_of(rank)]; }
+  std::vector<int> numbers() const;      // CUDA's, by place
+  std::vector<int> first_ranks() const;  // by place
+
+  // Whether each of them reaches the memory of all others.
+  bool all_reach() const { return all_reach_; }
+
+ private:
+  Done open_peers(const Device& device);
+
+  const std::vector<int> by_rank_;
+  std::vector<int> here_;
+  std::vector<Device> devices_;
+  bool all_reach_ = true;
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,42 @@
+// TeamEngine: a rank of a DeviceTeam.
+#pragma once
+
+#include <memory>
+
+#include "collectives/gpu/device_team.h"
+#include "collectives/gpu/gpu_engine.h"
+
+namespace rondo::gpu {
+
+class TeamEngine final : public GpuEngine {
+ public:
+  TeamEngine(std::shared_ptr<DeviceTeam> team, int rank) : team_(std::move(team)), rank_(rank) {}
+
+  bool can_run(const CallRecord& record) const override { return team_->can_run(record); }
+  Done post(std::span<const DeviceCall> calls, Mismatch* mismatch) override {
+    return team_->post(rank_, calls, mismatch);
+  }
+  bool is_enqueued(std::chrono::microseconds at_most) override {
+    return team_->launched(rank_, at_most);
+  }
+  std::vector<int> missing() override { return team_->missing(rank_); }
+  Done failure() override { return team_->failure(); }
+  Done late_failure() override { return team_->late_failure(rank_); }
+  Done join() override { return team_->join_streams(rank_); }
+  void fail_all(const Done& why) override { team_->fail_all(why); }
+  void end(const Fault&) override { team_->stop_kernels(); }
+  bool kernel_gave_up(std::optional<KernelFault>* why) const override {
+    *why = team_->kernel_fault(rank_);
+    return why->has_value();
+  }
+  std::uint64_t device_bytes() const override {
+    const ProcessTeam* const processes = team_->processes();
+    return rank_ == 0 && processes != nullptr ? processes->device_bytes() : 0;
+  }
+
+ private:
+  const std::shared_ptr<DeviceTeam> team_;
+  const int rank_;
+};
+
+}  // namespace rondo::gpu

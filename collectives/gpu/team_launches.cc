@@ -1,0 +1,160 @@
+#include "collectives/gpu/team_launches.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "collectives/gpu/launch/strategies.h"
+#include "collectives/gpu/multi_device_launch.h"
+
+namespace rondo::gpu {
+namespace {
+
+// Whether the call only copies. alone: the communicator has one rank, whose sums are copies too.
+bool only_copies(const CallRecord& record, bool alone) {
+  switch (record.collective) {
+    case Collective::kBroadcast:
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return true;
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+    case Collective::kReduceScatter:
+      return alone && record.op != RedOp::kPreMulSum;
+    default:
+      return false;
+  }
+}
+
+// Copies by copy engines (NCCL's CTA policy ZERO: cudaMemcpyAsync moves the data, and no kernel
+// takes a multiprocessor from the program), as soon as one of its ranks asks for it.
+bool by_engines(std::span<const PostedCall> posted) {
+  return std::any_of(posted.begin(), posted.end(),
+                     [](const PostedCall& one) { return one.call.copy_engines; });
+}
+
+}  // namespace
+
+Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatch) {
+  const PostedCall& last = call.posted[rank];
+  const CallRecord& record = last.call.record;
+  ProcessTeam* const others = team_.processes.get();
+  if (others == nullptr && only_copies(record, call.posted.size() == 1) && by_engines(call.posted))
+    return copies(call);
+  RONDO_TRY(const DevicePlan plan, make_device_plan(facts_of(call), record));
+  if (others != nullptr) {
+    const bool splits = plan.strategy == Strategy::kDirect && others->splits_into_messages() &&
+                        is_split(record.collective);
+    if (plan.strategy == Strategy::kDirect && !splits) return processes_.led(call, mismatch);
+    RONDO_CHECK_OK(others->announcements().announce(record, capturing(last.capture), mismatch));
+    if (splits) return processes_.as_messages(call, mismatch);
+    if (plan.strategy == Strategy::kComposed) return composed_.launch(call);
+  }
+  return plan.strategy == Strategy::kDirect ? direct(rank, call) : on_every_device(plan, call);
+}
+
+// Within the CTAs that all ranks of the call allow.
+DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
+  DevicePlanFacts facts = team_.connections.facts();
+  if (team_.processes != nullptr) return facts;  // which all processes must see alike
+  int fewest = 1;
+  for (const PostedCall& posted : call.posted) fewest = std::max(fewest, posted.call.fewest_ctas);
+  facts.most_channels = std::min(facts.most_channels, call.most_ctas());
+  facts.fewest_channels = std::min(fewest, facts.most_channels);
+  return facts;
+}
+
+int TeamLaunches::direct_ctas(int rank, std::span<const PostedCall> all) const {
+  int most = kNoCtaLimit;
+  for (const PostedCall& posted : all) most = std::min(most, posted.call.most_ctas);
+  const int of_device = team_.devices.of(rank).most_ctas;
+  // A message is posted twice.
+  const auto served = static_cast<int>(std::min(all.size(), team_.devices.here().size()));
+  return most < kNoCtaLimit ? std::min(of_device, most * served) : of_device;
+}
+
+Done TeamLaunches::direct(int rank, const JointCall& call) {
+  const PostedCall& last = call.posted[rank];
+  const LaunchSite site = team_.site_of(rank, {last.call.stream, last.ready, last.capture});
+  RONDO_CHECK_OK(team_.begin_launch(site, call.posted));
+  DirectLaunches launches(*gpu_api(), direct_ctas(rank, call.posted), site.stream);
+  if (!team_.devices.all_reach()) launches.copy_by_driver();
+  RONDO_CHECK_OK(launches.collective(last.call.record, call.sides()));
+  RONDO_CHECK_OK(launches.flush());
+  return team_.order.end(site);
+}
+
+Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
+                            std::span<const MatchedMessage> matched) {
+  const LaunchSite site = team_.site_of(rank, on);
+  std::vector<PostedCall> all;
+  for (const MatchedMessage& match : matched) {
+    all.push_back(match.send);
+    all.push_back(match.receive);
+  }
+  RONDO_CHECK_OK(team_.begin_launch(site, all));
+  DirectLaunches launches(*gpu_api(), direct_ctas(rank, all), site.stream);
+  if (!team_.devices.all_reach() || by_engines(all)) launches.copy_by_driver();
+  for (const MatchedMessage& match : matched) {
+    const CallRecord& record = match.send.call.record;
+    RONDO_CHECK_OK(launches.copy(match.send.call.side.send, match.receive.call.side.receive,
+                                 record.count * size_of(record.type)));
+  }
+  RONDO_CHECK_OK(launches.flush());
+  return team_.order.end(site);
+}
+
+// Every device pushes what its ranks send, on a stream of one of them, after all ranks have come;
+// then each of these streams waits for the others' copies, so that whoever follows one, follows
+// all.
+Done TeamLaunches::copies(const JointCall& call) {
+  const std::vector<Side> sides = call.sides();
+  MultiDeviceLaunch launch(team_);
+  RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kAllRanks));
+  const bool several = launch.sites().size() > 1;
+  copied_.resize(launch.sites().size());
+  RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) -> Done {
+    std::uint64_t senders = 0;
+    for (const int rank : team_.devices[site.place].ranks) senders |= std::uint64_t{1} << rank;
+    DirectLaunches launches(*gpu_api(), 1, site.stream);
+    launches.copy_by_driver();
+    launches.only_from(senders);
+    RONDO_CHECK_OK(launches.collective(call.posted[0].call.record, sides));
+    StreamEvent& copied = copied_[site.place];
+    if (several && copied.get() == nullptr) RONDO_CHECK_OK(copied.open());
+    return several ? copied.record(site.stream) : done();
+  }));
+  RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) -> Done {
+    for (const LaunchSite& other : launch.sites())
+      if (other.place != site.place) RONDO_CHECK_OK(copied_[other.place].hold(site.stream));
+    return done();
+  }));
+  return launch.end();
+}
+
+Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call) {
+  const std::vector<Side> sides = call.sides();
+  const std::vector<int> firsts = team_.devices.first_ranks();
+  const CallRecord& record = call.posted[firsts.front()].call.record;
+  int most_ctas = std::min(team_.options.most_ctas, call.most_ctas());
+  for (const TeamDevices::Device& device : team_.devices)
+    most_ctas = std::min(most_ctas, device.most_ctas);
+  MultiDeviceLaunch launch(team_);
+  RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kItsRanks));
+  RONDO_CHECK_OK(launch.for_all([&](const LaunchSite& site) {
+    DeviceLaunch part{*gpu_api(), *team_.connections.connections(), plan, record,
+                      sides,      team_.devices[site.place].ranks};
+    part.stream = site.stream;
+    part.told = team_.processes != nullptr;
+    part.meetings = team_.connections.meetings();
+    part.multicast = team_.connections.multicast();
+    part.place = site.place;
+    part.firsts = firsts;
+    part.most_ctas = most_ctas;
+    return launch_strategy(part);
+  }));
+  return launch.end();
+}
+
+}  // namespace rondo::gpu

@@ -180,7 +180,7 @@ Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& 
   RONDO_TRY(facts.wires, gpu::parse_wires(env::get_string("NCCL_PROTO")));
   // As if the GPUs and their switch could, which is found out at init.
   facts.multicast = facts.may_push && !wanted.processes;
-  return gpu::explain_on_devices(facts, record, wanted.processes);
+  return gpu::explain_on_devices(facts, record);
 }
 
 Done print(const Wanted& wanted) {

@@ -17,39 +17,8 @@ std::string text_of(std::uint64_t count, DataType type) {
 }
 
 ExplainRow algorithm_row(const DevicePlanFacts& facts, const DevicePlan& plan) {
-  const std::string algorithm(name(plan.algorithm));
-  switch (plan.strategy) {
-    case Strategy::kMulticast:
-      return {"algorithm", algorithm,
-              "NCCL_ALGO or NCCL_NVLS_ENABLE asks for it: the switch adds and copies, where it "
-              "can"};
-    case Strategy::kPushed:
-      return {"algorithm", algorithm,
-              "every rank pushes its data into all others' memory: one way over the link"};
-    case Strategy::kMet:
-    case Strategy::kShared:
-      return {"algorithm", algorithm,
-              fmt::format("{} devices meet, share the work, each reading and writing everybody's "
-                          "{}, and meet again",
-                          facts.devices,
-                          plan.strategy == Strategy::kShared
-                              ? fmt::format("staging ({} a rank and way), copied in before and out "
-                                            "after",
-                                            bytes_text(facts.shared_bytes))
-                              : "buffers")};
-    case Strategy::kComposed:
-      return {"algorithm", "composed",
-              "each GPU's ranks bring theirs to their first rank; those exchange it by rings, "
-              "trees or pushed lines, and spread what it makes"};
-    case Strategy::kConnected:
-      return {"algorithm", algorithm,
-              plan.algorithm == Algorithm::kTree ? "few steps decide" : "few bytes decide"};
-    case Strategy::kDirect:
-      break;
-  }
-  return {"algorithm", algorithm,
-          facts.all_reach ? "one kernel without waits reads all inputs and writes all outputs"
-                          : "copies by the driver"};
+  const StrategyText text = describe(facts, plan);
+  return {"algorithm", text.name, text.why};
 }
 
 ExplainRow protocol_row(const DevicePlan& plan, std::uint64_t simple_slot) {
@@ -103,7 +72,8 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool process
   facts.may_meet = facts.all_reach && facts.devices > 1 && facts.devices <= cuda::kMostMeeting;
   facts.may_push = facts.may_meet && facts.devices == ranks;
   facts.most_channels = kUsualChannels;
-  if (processes) {
+  facts.processes = processes && ranks > 1;
+  if (facts.processes) {
     facts.shared_bytes = facts.may_push ? ConnectionLayout::kSharedStaging : 0;
     facts.may_meet = false;
     facts.composes = facts.devices > 1 && facts.devices < ranks;
@@ -113,13 +83,13 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool process
   return facts;
 }
 
-std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const CallRecord& record,
-                                           bool processes) {
+std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const CallRecord& record) {
   std::vector<ExplainRow> rows;
   rows.push_back(
       {"call", to_string(record),
-       fmt::format("{} ranks{} on {} GPU{}{}{}", facts.ranks, processes ? ", each a process," : "",
-                   facts.devices, facts.devices == 1 ? "" : "s", processes ? "" : " of one process",
+       fmt::format("{} ranks{} on {} GPU{}{}{}", facts.ranks,
+                   facts.processes ? ", each a process," : "", facts.devices,
+                   facts.devices == 1 ? "" : "s", facts.processes ? "" : " of one process",
                    facts.all_reach ? "" : " that do not reach each other")});
   const Result<DevicePlan> made = make_device_plan(facts, record);
   if (!made.ok()) {
@@ -127,15 +97,8 @@ std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const C
     return rows;
   }
   rows.push_back(algorithm_row(facts, *made));
-  if (processes && made->strategy == Strategy::kDirect && facts.ranks > 1)
-    rows.back() = facts.devices > 1 && !facts.composes && is_split(record.collective)
-                      ? ExplainRow{"algorithm", "messages", "copies by slots on rank 0's GPU"}
-                      : ExplainRow{"algorithm", "direct",
-                                   "one kernel of rank 0's process, on registered buffers or "
-                                   "staging that all have mapped"};
-  if (made->strategy == Strategy::kConnected || made->strategy == Strategy::kPushed)
-    add_rounds(facts, *made, record, &rows);
-  rows.push_back({"thresholds", "", "unmeasured (collectives/planner/device_plan.cc)"});
+  if (made->per_round > 0) add_rounds(facts, *made, record, &rows);
+  rows.push_back({"thresholds", "", "unmeasured (collectives/planner/device_strategies.cc)"});
   return rows;
 }
 
@@ -160,7 +123,7 @@ std::vector<ExplainRow> explain_across_hosts(const SpanQuestion& question, const
   rows.push_back(algorithm_row(facts, *plan));
   add_rounds(facts, *plan, record, &rows);
   rows.push_back(
-      {"thresholds", "", "unmeasured (RONDO_GPU_RELAY, collectives/planner/device_plan.cc)"});
+      {"thresholds", "", "unmeasured (RONDO_GPU_RELAY, collectives/planner/device_strategies.cc)"});
   return rows;
 }
 

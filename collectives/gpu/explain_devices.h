@@ -13,8 +13,7 @@ namespace rondo::gpu {
 // processes: each rank is one, else all are of one.
 DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool processes = false);
 // Rows for a call. Where nothing can run it, one row "refused".
-std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const CallRecord& record,
-                                           bool processes = false);
+std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const CallRecord& record);
 
 // Of ranks on several hosts.
 struct SpanQuestion {

@@ -163,6 +163,8 @@ Result<Neighbourhood> agree_on_neighbourhood(const NeighbourRecords& records) {
   plan.ranks = static_cast<int>(n);
   plan.devices = found.gpus;
   plan.all_reach = found.leader_reaches;
+  plan.processes = found.parties > 1;
+  plan.messages = plan.processes && (found.one_owner || !found.leader_reaches);
   plan.reproducible = records.reproducible;
   plan.algorithms = records.algorithms;
   RONDO_TRY(plan.wires, agree_on_wires(records.facts, found));

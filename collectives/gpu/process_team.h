@@ -37,10 +37,6 @@ class ProcessTeam {
   const DevicePlanFacts& facts() const { return context_.seats.around.plan; }
   DeviceConnections* connections() const { return context_.connections.get(); }
   int device() const { return context_.seats.device; }  // on whose streams led calls are enqueued
-  // Whether gather, scatter and all-to-all are messages.
-  bool splits_into_messages() const {
-    return context_.seats.around.one_owner || !context_.seats.around.leader_reaches;
-  }
   const GpuGroups& groups() const { return groups_; }
   std::uint64_t staging_bytes() const { return context_.board->staging_bytes(); }
   std::uint64_t device_bytes() const { return context_.desk->bytes(); }

@@ -9,24 +9,6 @@
 namespace rondo::gpu {
 namespace {
 
-// Whether the call only copies. alone: the communicator has one rank, whose sums are copies too.
-bool only_copies(const CallRecord& record, bool alone) {
-  switch (record.collective) {
-    case Collective::kBroadcast:
-    case Collective::kAllGather:
-    case Collective::kAllToAll:
-    case Collective::kGather:
-    case Collective::kScatter:
-      return true;
-    case Collective::kAllReduce:
-    case Collective::kReduce:
-    case Collective::kReduceScatter:
-      return alone && record.op != RedOp::kPreMulSum;
-    default:
-      return false;
-  }
-}
-
 // Copies by copy engines (NCCL's CTA policy ZERO: cudaMemcpyAsync moves the data, and no kernel
 // takes a multiprocessor from the program), as soon as one of its ranks asks for it.
 bool by_engines(std::span<const PostedCall> posted) {
@@ -39,19 +21,25 @@ bool by_engines(std::span<const PostedCall> posted) {
 Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatch) {
   const PostedCall& last = call.posted[rank];
   const CallRecord& record = last.call.record;
-  ProcessTeam* const others = team_.processes.get();
-  if (others == nullptr && only_copies(record, call.posted.size() == 1) && by_engines(call.posted))
-    return copies(call);
   RONDO_TRY(const DevicePlan plan, make_device_plan(facts_of(call), record));
-  if (others != nullptr) {
-    const bool splits = plan.strategy == Strategy::kDirect && others->splits_into_messages() &&
-                        is_split(record.collective);
-    if (plan.strategy == Strategy::kDirect && !splits) return processes_.led(call, mismatch);
-    RONDO_CHECK_OK(others->announcements().announce(record, capturing(last.capture), mismatch));
-    if (splits) return processes_.as_messages(call, mismatch);
-    if (plan.strategy == Strategy::kComposed) return composed_.launch(call);
+  // Led calls are announced with what they need more.
+  if (team_.processes != nullptr && plan.strategy != Strategy::kLed)
+    RONDO_CHECK_OK(
+        team_.processes->announcements().announce(record, capturing(last.capture), mismatch));
+  switch (plan.strategy) {
+    case Strategy::kDirect:
+      return direct(rank, call);
+    case Strategy::kCopyEngines:
+      return copies(call);
+    case Strategy::kLed:
+      return processes_.led(call, mismatch);
+    case Strategy::kMessages:
+      return processes_.as_messages(call, mismatch);
+    case Strategy::kComposed:
+      return composed_.launch(call);
+    default:
+      return on_every_device(plan, call);
   }
-  return plan.strategy == Strategy::kDirect ? direct(rank, call) : on_every_device(plan, call);
 }
 
 // Within the CTAs that all ranks of the call allow.
@@ -62,6 +50,7 @@ DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   for (const PostedCall& posted : call.posted) fewest = std::max(fewest, posted.call.fewest_ctas);
   facts.most_channels = std::min(facts.most_channels, call.most_ctas());
   facts.fewest_channels = std::min(fewest, facts.most_channels);
+  facts.copy_engines = by_engines(call.posted);
   return facts;
 }
 

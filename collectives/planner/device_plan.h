@@ -7,10 +7,12 @@
 // several processes; larger ones, and devices that do not reach each other, use rings and trees
 // over the five collectives that have them; where processes share devices, so do one rank of each
 // device, for all others (composed). Where it is asked for, sums and all-gathers go through
-// multicast memory (NVLS). Thresholds are a table (device_plan.cc), unmeasured so far.
+// multicast memory (NVLS). Thresholds are a
+// table (device_strategies.cc), unmeasured so far.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/result.h"
 #include "base/types.h"
@@ -43,12 +45,15 @@ struct DevicePlanFacts {
   bool bulk = false;       // copies of Simple in bulk: RONDO_GPU_BULK, where the devices can
   bool may_meet = false;   // devices that reach each other can share a direct kernel's work
   bool may_push = false;   // each has one rank, with staging for lines that all others push
+  bool processes = false;  // ranks are of several processes
+  bool messages = false;   // gather, scatter and all-to-all are messages between these
   bool composes = false;   // processes share some of several devices (composition.h)
   bool multicast = false;  // there is multicast memory, for calls that may run as NVLS
   // Devices of several processes, each with one rank, can share a direct kernel's work on staging
   // of so many bytes for a rank's input, and as many for its output; 0: they cannot.
   std::uint64_t shared_bytes = 0;
-  bool all_reach = true;  // every device reaches every other one's memory
+  bool copy_engines = false;  // a rank asks for them, for this call
+  bool all_reach = true;      // every device reaches every other one's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;
   std::uint8_t wires = kUsualWires;            // allowed by NCCL_PROTO: bit Wire
@@ -56,15 +61,18 @@ struct DevicePlanFacts {
   std::uint64_t slot_bytes = 0;                // of Simple
 };
 
-// The ways in which GPUs run a collective; device_plan.cc has a row for each.
+// The ways in which GPUs run a collective; device_strategies.cc has a row for each.
 enum class Strategy : std::uint8_t {
-  kDirect,     // one launch of the direct kernels, or copies by the driver
-  kMet,        // direct kernels whose work several devices share,
-  kShared,     // likewise, on staging, since the devices are of several processes
-  kPushed,     // lines that every rank pushes into all others' memory
-  kConnected,  // rings and trees over connections
-  kComposed,   // calls of each device's ranks, and of one rank of each
-  kMulticast   // multicast memory (NVLS)
+  kDirect,       // one launch of the direct kernels, or copies by the driver
+  kLed,          // the same by rank 0's process for those of others
+  kMessages,     // between processes: a message from each rank to each that gets something
+  kCopyEngines,  // copies by copy engines, on every device
+  kMet,          // direct kernels whose work several devices share,
+  kShared,       // likewise, on staging, since the devices are of several processes
+  kPushed,       // lines that every rank pushes into all others' memory
+  kConnected,    // rings and trees over connections
+  kComposed,     // calls of each device's ranks, and of one rank of each
+  kMulticast     // multicast memory (NVLS)
 };
 
 struct DevicePlan {
@@ -83,8 +91,11 @@ struct DevicePlan {
 bool wants_connections(const DevicePlanFacts& facts);
 Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record);
 
-// Whether the collective is messages where processes have GPUs of their own.
-bool is_split(Collective which);
+// How the plan is called, and why it was made, in words.
+struct StrategyText {
+  std::string name, why;
+};
+StrategyText describe(const DevicePlanFacts& facts, const DevicePlan& plan);
 
 // Whether any call may run as NVLS: then there should be multicast memory.
 bool wants_multicast(const AlgorithmFilter& algorithms);

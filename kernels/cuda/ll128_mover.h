@@ -2,9 +2,9 @@
 //
 // Eight lanes write a line by one instruction, and the lane that reads the flag answers for the
 // data of the other seven. So it relies on such a store becoming visible whole, which PTX does not
-// promise: planners allow it where a measurement says so (device_plan.cc), or by NCCL_PROTO. What
-// was read beside a flag is read again after it, so that nothing is asked of loads. A flag is the
-// slot's step + 1 in 64 bits and never comes back.
+// promise: planners allow it where a measurement says so (device_strategies.cc), or by NCCL_PROTO.
+// What was read beside a flag is read again after it, so that nothing is asked of loads. A flag is
+// the slot's step + 1 in 64 bits and never comes back.
 //
 // Two lines carry 15 vectors of the caller's: lane l of eight has vector l in the first and vector
 // 8 + l in the second line, and vector 7 is halved between them. Cost: 128/120 of the bytes on the

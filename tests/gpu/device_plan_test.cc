@@ -183,7 +183,7 @@ TEST(DevicePlan, DirectKernelsAreSharedOnStagingWhereCallsFit) {
   EXPECT_EQ(plan_of(Collective::kBroadcast, 4 << 10).strategy, Strategy::kConnected);
   // Blocks of all ranks lie in staging.
   EXPECT_EQ(plan_of(Collective::kAllToAll, 128 << 10).strategy, Strategy::kShared);
-  EXPECT_EQ(plan_of(Collective::kAllToAll, (128 << 10) + 4).strategy, Strategy::kDirect);
+  EXPECT_EQ(plan_of(Collective::kAllToAll, (128 << 10) + 4).strategy, Strategy::kMessages);
   facts.reproducible = true;
   EXPECT_EQ(plan_of(Collective::kReduce, 4 << 10).strategy, Strategy::kShared);
   facts.algorithms = only("ring");
@@ -202,7 +202,26 @@ TEST(DevicePlan, SharedDevicesAreServedByLeadersUnlessCallsAreSmall) {
   EXPECT_TRUE(composed(false, 4));
   const DevicePlanFacts one = usual_facts(8, 1, true, true);
   EXPECT_EQ(make_device_plan(one, record_of(Collective::kAllReduce, kLarge)).value().strategy,
-            Strategy::kDirect);
+            Strategy::kLed);
+}
+
+TEST(DevicePlan, CopyEnginesCopyWhereARankAsksForThem) {
+  DevicePlanFacts facts = usual_facts(4, 2, true);
+  const auto uses = [&](Collective which, RedOp op = RedOp::kSum) {
+    CallRecord record = record_of(which, kLarge);
+    record.op = op;
+    return make_device_plan(facts, record).value().strategy == Strategy::kCopyEngines;
+  };
+  EXPECT_FALSE(uses(Collective::kBroadcast));
+  facts.copy_engines = true;
+  EXPECT_TRUE(uses(Collective::kBroadcast));
+  EXPECT_TRUE(uses(Collective::kAllToAll));
+  EXPECT_FALSE(uses(Collective::kAllReduce));
+  EXPECT_FALSE(uses(Collective::kBarrier));
+  facts = usual_facts(1, 1, true);
+  facts.copy_engines = true;
+  EXPECT_TRUE(uses(Collective::kAllReduce));
+  EXPECT_FALSE(uses(Collective::kAllReduce, RedOp::kPreMulSum));
 }
 
 TEST(DevicePlan, IsExplainedInWords) {
@@ -220,8 +239,7 @@ TEST(DevicePlan, IsExplainedInWords) {
   facts.algorithms = only("twoshot");
   EXPECT_NE(text_of(facts, large).find("algorithm twoshot; 8 devices meet"), std::string::npos);
   const auto in_processes = [](int gpus, Collective which, std::uint64_t count) {
-    const auto rows =
-        explain_on_devices(usual_facts(4, gpus, true, true), record_of(which, count), true);
+    const auto rows = explain_on_devices(usual_facts(4, gpus, true, true), record_of(which, count));
     return rows.at(1).value + "; " + rows.at(1).why;
   };
   EXPECT_NE(in_processes(4, Collective::kAllReduce, 200'000).find("staging (1 MiB"),

@@ -1,5 +1,5 @@
 // The ways in which GPUs launch a collective: a file of this folder and a row of strategies.cc
-// each, beside the planner's row (collectives/planner/device_plan.cc).
+// each, beside the planner's row (collectives/planner/device_strategies.cc).
 //
 // Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. Direct
 // launches of one device are direct_launches.h, composed calls composed_calls.cc. Launches here are

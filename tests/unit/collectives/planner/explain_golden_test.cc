@@ -81,11 +81,11 @@ const Layout kLayouts[] = {
      }},
     {"4_processes_1_gpu",
      [](const CallRecord& call) {
-       return gpu::explain_on_devices(gpu::usual_facts(4, 1, true, true), call, true);
+       return gpu::explain_on_devices(gpu::usual_facts(4, 1, true, true), call);
      }},
     {"8_processes_8_gpus",
      [](const CallRecord& call) {
-       return gpu::explain_on_devices(gpu::usual_facts(8, 8, true, true), call, true);
+       return gpu::explain_on_devices(gpu::usual_facts(8, 8, true, true), call);
      }},
     {"16_gpus_on_2_hosts",
      [](const CallRecord& call) {

@@ -1,0 +1,339 @@
+#include "collectives/planner/device_strategies.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "collectives/planner/explain.h"
+#include "kernels/algorithms/hung_tree.h"
+#include "kernels/cuda/direct_args.h"
+#include "kernels/cuda/multicast_args.h"
+#include "kernels/cuda/pushed_args.h"
+
+namespace rondo::gpu {
+namespace {
+
+using cuda::Wire;
+
+// Bytes up to which a call goes over LL, and over LL128 where that is allowed; bytes for which
+// another channel is worth its start; the least that a chain cuts its data into, so that its links
+// work at once.
+constexpr std::uint64_t kLLUpTo = 64 << 10;
+constexpr std::uint64_t kLL128UpTo = 4 << 20;
+constexpr std::uint64_t kBytesPerChannel[cuda::kWires] = {128 << 10, 8 << 10, 32 << 10};
+constexpr std::uint64_t kSmallestChunk = 8 << 10;
+constexpr std::uint64_t kChunksOfAChain = 8;
+// Between devices that reach each other: bytes (of a block) up to which data are pushed, and up to
+// which direct kernels share the work; bytes for which another CTA of pushed lines is worth it.
+// Where direct kernels cannot share it (several processes), the next best are the hops of a tree:
+// then lines are pushed until this rank's, to all others together, are so many bytes.
+constexpr std::uint64_t kPushUpTo = 32 << 10;
+constexpr std::uint64_t kPushToAllUpTo = 256 << 10;
+constexpr std::uint64_t kMeetUpTo = 4 << 20;
+// Where several processes share the work on staging: from this size on, as LL is no longer used.
+constexpr std::uint64_t kShareFrom = kLLUpTo;
+constexpr std::uint64_t kBytesPerPushingCta = 2 << 10;
+// Where processes share devices: up to this size one kernel on rank 0's does everything, if it can.
+constexpr std::uint64_t kLedUpTo = 32 << 10;
+// Through multicast memory: bytes of a block for which another CTA is worth it.
+constexpr std::uint64_t kBytesPerMulticastCta = 16 << 10;
+// Up to this size the number of steps decides: trees.
+constexpr std::uint64_t kTreeUpTo = 256 << 10;
+constexpr std::uint64_t kBytesPerThread = 64;
+
+bool has_ring(Collective which) {
+  return find_row(Algorithm::kRing, which, Where::kGpu) != nullptr;
+}
+// A root with many neighbours in the trees reduces along the ring.
+bool has_tree(const DevicePlanFacts& facts, const CallRecord& record) {
+  const AlgorithmRow* const row = find_row(Algorithm::kTree, record.collective, Where::kGpu);
+  return row != nullptr && (row->roots == Roots::kAny || hung_tree_takes(record.root, facts.ranks));
+}
+
+std::uint64_t bytes_of(const CallRecord& record) { return record.count * size_of(record.type); }
+
+// Sums whose order must be the tree's.
+bool is_ordered(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.reproducible && reduces(record.collective);
+}
+
+bool allows(const DevicePlanFacts& facts, const CallRecord& record, Algorithm algorithm) {
+  return facts.algorithms.allows(record.collective, algorithm) &&
+         !((record.flags >> static_cast<int>(algorithm)) & 1);
+}
+
+}  // namespace
+
+bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record) {
+  // Copies between devices that do not reach each other are the driver's; sums have nobody.
+  return (facts.all_reach || !reduces(record.collective)) &&
+         (allows(facts, record, Algorithm::kOneShot) ||
+          allows(facts, record, Algorithm::kTwoShot) || allows(facts, record, Algorithm::kDirect));
+}
+
+namespace {
+
+// One-shot all-reduce and all-gather, over lines of LL.
+bool may_push(const DevicePlanFacts& facts, const CallRecord& record) {
+  if (!facts.may_push || (facts.wires & bit_of(Wire::kLL)) == 0) return false;
+  if (record.collective == Collective::kAllReduce)
+    return allows(facts, record, Algorithm::kOneShot);
+  return record.collective == Collective::kAllGather && allows(facts, record, Algorithm::kDirect);
+}
+// Every part reduced by one device that reads all and writes all; the others are direct, too.
+bool allows_meeting(const DevicePlanFacts& facts, const CallRecord& record) {
+  // A barrier is no kernel: one stream waits for all others.
+  if (record.collective == Collective::kBarrier) return false;
+  if (record.collective == Collective::kAllReduce)
+    return allows(facts, record, Algorithm::kTwoShot);
+  return !has_ring(record.collective) || allows(facts, record, Algorithm::kDirect);
+}
+
+bool has_multicast(Collective which) {
+  return std::find(std::begin(kMulticastCollectives), std::end(kMulticastCollectives), which) !=
+         std::end(kMulticastCollectives);
+}
+// Sums by a switch come in no order, and only where they have reduce.h's bits.
+bool may_multicast(const DevicePlanFacts& facts, const CallRecord& record) {
+  if (!facts.multicast || !has_multicast(record.collective) ||
+      !allows(facts, record, Algorithm::kNvls))
+    return false;
+  if (!reduces(record.collective)) return true;
+  return !facts.reproducible && cuda::multicast_sums(record.type, record.op);
+}
+
+DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record) {
+  const std::uint64_t width = size_of(record.type), bytes = record.count * width;
+  const int most = std::clamp(facts.most_channels, 1, cuda::kMulticastCtas);
+  DevicePlan plan;
+  plan.algorithm = Algorithm::kNvls;
+  plan.channels = static_cast<int>(std::clamp<std::uint64_t>(bytes / kBytesPerMulticastCta, 1,
+                                                             static_cast<std::uint64_t>(most)));
+  plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
+  plan.threads = cuda::kMulticastThreads;
+  return plan;
+}
+
+bool may_meet(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.may_meet && allows_meeting(facts, record);
+}
+// On staging. Factors of PreMulSum are known to their own process only.
+bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
+  const bool one_block = record.collective == Collective::kAllReduce ||
+                         record.collective == Collective::kReduce ||
+                         record.collective == Collective::kBroadcast;
+  const std::uint64_t blocks = one_block ? 1 : static_cast<std::uint64_t>(facts.ranks);
+  return facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum &&
+         record.count <= facts.shared_bytes / size_of(record.type) / blocks &&
+         allows_meeting(facts, record);
+}
+
+DevicePlan met_plan(const DevicePlanFacts&, const CallRecord& record) {
+  DevicePlan plan;
+  plan.algorithm =
+      record.collective == Collective::kAllReduce ? Algorithm::kTwoShot : Algorithm::kDirect;
+  return plan;
+}
+
+DevicePlan pushed_plan(const DevicePlanFacts& facts, const CallRecord& record) {
+  constexpr std::uint64_t kWarp = 32;
+  const std::uint64_t width = size_of(record.type), bytes = record.count * width;
+  DevicePlan plan;
+  plan.wire = Wire::kLL;
+  plan.algorithm =
+      record.collective == Collective::kAllReduce ? Algorithm::kOneShot : Algorithm::kDirect;
+  const auto most =
+      static_cast<std::uint64_t>(std::clamp(facts.most_channels, 1, cuda::kPushingCtas));
+  const std::uint64_t ctas = std::clamp<std::uint64_t>(bytes / kBytesPerPushingCta, 1, most);
+  plan.channels = static_cast<int>(ctas);
+  plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
+  plan.per_round = cuda::kPushLines * cuda::kLineData / width;
+  // A warp more than there are lines for, which tells the hosts.
+  const std::uint64_t lines = bytes / ctas / cuda::kLineData;
+  plan.threads = static_cast<unsigned>(
+      std::min<std::uint64_t>((lines + kWarp) / kWarp * kWarp + kWarp, cuda::kPushThreads));
+  return plan;
+}
+
+Wire wire_for(std::uint8_t allowed, std::uint64_t bytes) {
+  const auto allows = [&](Wire wire) { return (allowed & bit_of(wire)) != 0; };
+  if (allows(Wire::kLL) && bytes <= kLLUpTo) return Wire::kLL;
+  if (allows(Wire::kLL128) && bytes <= kLL128UpTo) return Wire::kLL128;
+  if (allows(Wire::kSimple)) return Wire::kSimple;
+  return allows(Wire::kLL128) ? Wire::kLL128 : Wire::kLL;
+}
+
+// Threads of a CTA whose verbs move so many bytes.
+unsigned threads_for(const CallRecord& record, std::uint64_t chunk_bytes, int groups) {
+  constexpr unsigned kWarp = 32, kService = cuda::kServiceWarps * kWarp;
+  const auto all = static_cast<unsigned>(reduces(record.collective)
+                                             ? cuda::connected_threads(record.type, record.op)
+                                             : cuda::kConnectedThreads);
+  const std::uint64_t most = all / static_cast<unsigned>(groups) - kService;
+  const std::uint64_t wanted = (chunk_bytes / kBytesPerThread + kWarp - 1) / kWarp * kWarp;
+  const auto workers = std::clamp<std::uint64_t>(wanted, kWarp, most / kWarp * kWarp);
+  return static_cast<unsigned>(groups) * (kService + static_cast<unsigned>(workers));
+}
+
+bool has_room(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.most_channels > 0 && has_ring(record.collective) && !is_ordered(facts, record);
+}
+bool may_ring(const DevicePlanFacts& facts, const CallRecord& record) {
+  return has_room(facts, record) && allows(facts, record, Algorithm::kRing);
+}
+bool may_tree(const DevicePlanFacts& facts, const CallRecord& record) {
+  return has_room(facts, record) && allows(facts, record, Algorithm::kTree) &&
+         has_tree(facts, record);
+}
+bool may_connect(const DevicePlanFacts& facts, const CallRecord& record) {
+  return may_ring(facts, record) || may_tree(facts, record);
+}
+
+DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record) {
+  const std::uint64_t width = size_of(record.type), bytes = bytes_of(record);
+  DevicePlan plan;
+  plan.algorithm = may_tree(facts, record) && (!may_ring(facts, record) || bytes <= kTreeUpTo)
+                       ? Algorithm::kTree
+                       : Algorithm::kRing;
+  plan.wire = wire_for(facts.wires, bytes);
+  plan.bulk = facts.bulk && plan.wire == Wire::kSimple && !reduces(record.collective);
+  const std::uint64_t worth = kBytesPerChannel[static_cast<int>(plan.wire)];
+  plan.channels = static_cast<int>(
+      std::clamp<std::uint64_t>(bytes / worth, static_cast<std::uint64_t>(facts.fewest_channels),
+                                static_cast<std::uint64_t>(facts.most_channels)));
+  plan.groups =
+      plan.algorithm == Algorithm::kTree && record.collective == Collective::kAllReduce ? 2 : 1;
+
+  const std::uint64_t grain = kLineBytes / width;
+  plan.grain = static_cast<std::uint32_t>(grain);
+  const std::uint64_t whole = cuda::slot_data_of(plan.wire, facts.slot_bytes);
+  const std::uint64_t of_channel = bytes / static_cast<std::uint64_t>(plan.channels);
+  // A round of the ring is a chunk for every rank, one of the trees a chunk for each of the two.
+  const Fill fill = find_row(plan.algorithm, record.collective, Where::kGpu)->fill;
+  const bool circles = fill == Fill::kPartEach;
+  const auto parts = static_cast<std::uint64_t>(slots_of(fill, facts.ranks));
+  std::uint64_t chunk = whole;
+  if (!circles)
+    chunk =
+        std::clamp(of_channel / kChunksOfAChain / parts, std::min(kSmallestChunk, whole), whole);
+  const std::uint64_t elements = std::max<std::uint64_t>(chunk / width / grain * grain, grain);
+  plan.per_round = elements * parts;
+  plan.threads = threads_for(record, std::min(elements * width, of_channel / parts), plan.groups);
+  return plan;
+}
+
+bool is_direct(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.ranks == 1 || !has_ring(record.collective) || allows_direct(facts, record);
+}
+
+bool may_compose(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.composes && has_ring(record.collective) &&
+         (!facts.all_reach || bytes_of(record) > kLedUpTo);
+}
+
+bool may_go_direct(const DevicePlanFacts& facts, const CallRecord& record) {
+  return !facts.processes && is_direct(facts, record);
+}
+bool may_be_led(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.processes && is_direct(facts, record);
+}
+int direct_score(const DevicePlanFacts& facts, const CallRecord& record) {
+  if (facts.ranks == 1) return 100;
+  const bool first =
+      !has_ring(record.collective) || facts.devices == 1 || is_ordered(facts, record);
+  return first ? 60 : 10;
+}
+
+bool may_be_messages(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.messages &&
+         (record.collective == Collective::kGather || record.collective == Collective::kScatter ||
+          record.collective == Collective::kAllToAll);
+}
+
+// What copies alone do; a rank that is alone sums by copies, too.
+bool may_use_engines(const DevicePlanFacts& facts, const CallRecord& record) {
+  if (!facts.copy_engines || facts.processes || record.collective == Collective::kBarrier)
+    return false;
+  return !reduces(record.collective) || (facts.ranks == 1 && record.op != RedOp::kPreMulSum);
+}
+
+// There is nothing more to say.
+DevicePlan plain_plan(const DevicePlanFacts&, const CallRecord&) { return {}; }
+
+std::string why_multicast(const DevicePlanFacts&, const DevicePlan&) {
+  return "NCCL_ALGO or NCCL_NVLS_ENABLE asks for it: the switch adds and copies, where it can";
+}
+std::string why_composed(const DevicePlanFacts&, const DevicePlan&) {
+  return "each GPU's ranks bring theirs to their first rank; those exchange it by rings, trees or "
+         "pushed lines, and spread what it makes";
+}
+std::string why_pushed(const DevicePlanFacts&, const DevicePlan&) {
+  return "every rank pushes its data into all others' memory: one way over the link";
+}
+std::string why_met(const DevicePlanFacts& facts, const DevicePlan& plan) {
+  const std::string where =
+      plan.strategy == Strategy::kMet
+          ? "buffers"
+          : fmt::format("staging ({} a rank and way), copied in before and out after",
+                        bytes_text(facts.shared_bytes));
+  return fmt::format(
+      "{} devices meet, share the work, each reading and writing everybody's {}, "
+      "and meet again",
+      facts.devices, where);
+}
+std::string why_connected(const DevicePlanFacts&, const DevicePlan& plan) {
+  return plan.algorithm == Algorithm::kTree ? "few steps decide" : "few bytes decide";
+}
+std::string why_direct(const DevicePlanFacts& facts, const DevicePlan&) {
+  return facts.all_reach ? "one kernel without waits reads all inputs and writes all outputs"
+                         : "copies by the driver";
+}
+std::string why_led(const DevicePlanFacts&, const DevicePlan&) {
+  return "one kernel of rank 0's process, on registered buffers or staging that all have mapped";
+}
+std::string why_messages(const DevicePlanFacts&, const DevicePlan&) {
+  return "copies by slots on rank 0's GPU";
+}
+std::string why_engines(const DevicePlanFacts&, const DevicePlan&) {
+  return "a rank asks for copies by copy engines, which take no multiprocessor";
+}
+
+int pushed_score(const DevicePlanFacts& facts, const CallRecord& record) {
+  const std::uint64_t bytes = bytes_of(record);
+  const std::uint64_t to_all = bytes * static_cast<std::uint64_t>(facts.ranks - 1);
+  const bool small = bytes <= kPushUpTo || (!may_meet(facts, record) && to_all <= kPushToAllUpTo);
+  return small ? 80 : 20;
+}
+int met_score(const DevicePlanFacts& facts, const CallRecord& record) {
+  const bool first =
+      is_ordered(facts, record) || bytes_of(record) <= kMeetUpTo || !has_ring(record.collective);
+  return first ? 75 : 40;
+}
+int shared_score(const DevicePlanFacts& facts, const CallRecord& record) {
+  const bool first =
+      is_ordered(facts, record) || bytes_of(record) > kShareFrom || !has_ring(record.collective);
+  return first ? 70 : 30;
+}
+template <int kScore>
+int always(const DevicePlanFacts&, const CallRecord&) {
+  return kScore;
+}
+
+constexpr StrategyRow kStrategies[] = {
+    {Strategy::kCopyEngines, may_use_engines, always<110>, plain_plan, "copies", why_engines},
+    {Strategy::kMulticast, may_multicast, always<90>, multicast_plan, nullptr, why_multicast},
+    {Strategy::kComposed, may_compose, always<85>, plain_plan, "composed", why_composed},
+    {Strategy::kPushed, may_push, pushed_score, pushed_plan, nullptr, why_pushed},
+    {Strategy::kMet, may_meet, met_score, met_plan, nullptr, why_met},
+    {Strategy::kShared, may_share, shared_score, met_plan, nullptr, why_met},
+    {Strategy::kMessages, may_be_messages, always<65>, plain_plan, "messages", why_messages},
+    {Strategy::kDirect, may_go_direct, direct_score, plain_plan, nullptr, why_direct},
+    {Strategy::kLed, may_be_led, direct_score, plain_plan, nullptr, why_led},
+    {Strategy::kConnected, may_connect, always<50>, connected_plan, nullptr, why_connected},
+};
+
+}  // namespace
+
+std::span<const StrategyRow> device_strategies() { return kStrategies; }
+
+}  // namespace rondo::gpu

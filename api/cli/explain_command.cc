@@ -151,7 +151,7 @@ Result<std::vector<ExplainRow>> rows_across_hosts(const Wanted& wanted, const Ca
   question.facts = gpu::usual_span_facts(wanted.ranks);
   question.facts.reproducible = on_hosts.reproducible;
   question.facts.algorithms = on_hosts.algorithms;
-  RONDO_TRY(question.facts.wires, gpu::parse_wires(env::get_string("NCCL_PROTO")));
+  RONDO_TRY(question.facts.protocols, gpu::parse_gpu_protocols(env::get_string("NCCL_PROTO")));
   question.from_bytes =
       static_cast<std::uint64_t>(std::max<std::int64_t>(0, env::get_int("RONDO_GPU_RELAY")));
   return gpu::explain_across_hosts(question, record, explain(on_hosts, record));
@@ -177,7 +177,7 @@ Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& 
       gpu::usual_facts(wanted.ranks, wanted.gpus, !wanted.no_p2p, wanted.processes);
   facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
   RONDO_TRY(facts.algorithms, algorithms_of_environment());
-  RONDO_TRY(facts.wires, gpu::parse_wires(env::get_string("NCCL_PROTO")));
+  RONDO_TRY(facts.protocols, gpu::parse_gpu_protocols(env::get_string("NCCL_PROTO")));
   // As if the GPUs and their switch could, which is found out at init.
   facts.multicast = facts.may_push && !wanted.processes;
   return gpu::explain_on_devices(facts, record);

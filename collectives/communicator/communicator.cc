@@ -9,7 +9,7 @@
 #include "collectives/communicator/create.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/enqueue_together.h"
-#include "collectives/gpu/staging/hosted_rank.h"
+#include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/host/fiber_group.h"
 #include "collectives/host/host_stream.h"
 #include "collectives/watchdog/peer_words.h"

@@ -9,7 +9,7 @@
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/process_meeting.h"
 #include "collectives/gpu/span_plan.h"
-#include "collectives/gpu/staging/hosted_twin.h"
+#include "collectives/gpu/staging/make_host_proxy.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/peer_access.h"
 #include "transport/cuda/shared_memory.h"
@@ -20,7 +20,7 @@ namespace {
 using Blob = std::vector<std::byte>;
 using SharedConnections = std::shared_ptr<DeviceConnections>;
 
-constexpr std::uint64_t kNoStaging = 64 << 10;  // of a board that only brings handles
+constexpr std::uint64_t kNoStaging = 64 << 10;  // of a segment that only brings handles
 
 // Where the ranks of one process find what one of them has made; `key` is theirs in common.
 class Registry {
@@ -57,7 +57,7 @@ class Binding {
   Done run() {
     RONDO_CHECK_OK(agree());
     RONDO_TRY(auto hosted,
-              make_hosted_rank(state_, staging_, "on the host", request_.create.aborted));
+              make_host_proxy(state_, staging_, "on the host", request_.create.aborted));
     state_.device->set_hosted(std::move(hosted));
     if (span_.why_not.empty()) RONDO_CHECK_OK(make_kernels());
     if (span_.why_not.empty()) return done();
@@ -72,7 +72,7 @@ class Binding {
   };
 
   Done agree() {
-    Facts mine{HostedRank::wanted_bytes(),
+    Facts mine{HostProxy::wanted_bytes(),
                span_facts_of(device_, request_.create.options.fewest_ctas,
                              request_.create.options.most_ctas)};
     Blob blob(sizeof(mine));
@@ -115,7 +115,7 @@ class Binding {
     RONDO_TRY(const bool shared, all_did(mine, "share connections"));
     if (!shared) return done();
     if (!speaks) connections = Registry::instance().find(state_.members.group.get());
-    std::unique_ptr<SpanningKernels> kernels;
+    std::unique_ptr<InternodeKernels> kernels;
     mine = open(std::move(connections), &kernels);
     RONDO_TRY(const std::vector<Blob> addresses,
               request_.session.all_gather(mine.ok() ? kernels->address() : Blob{}));
@@ -184,7 +184,7 @@ class Binding {
         meet_processes({size_, span_.parties[span_.host_of[rank_]], sharing.party, kNoStaging,
                         &request_.listener, state_.members.ranks[leader].socket,
                         state_.secret.derive("processes with GPUs").bytes(), request_.patience}));
-    sharing.board = met.board.get();
+    sharing.segment = met.segment.get();
     sharing.sockets = met.sockets;
     RONDO_TRY(auto connections, share_connections(std::move(sharing)));
     *made = std::move(connections);
@@ -209,9 +209,9 @@ class Binding {
     return done();
   }
 
-  Done open(SharedConnections connections, std::unique_ptr<SpanningKernels>* made) const {
+  Done open(SharedConnections connections, std::unique_ptr<InternodeKernels>* made) const {
     if (!connections) return fail(Status::kInternalError, "its process has no connections");
-    SpanningKernels::Terms terms;
+    InternodeKernels::Terms terms;
     terms.rank = rank_;
     terms.size = size_;
     terms.device = device_;
@@ -221,7 +221,7 @@ class Binding {
     terms.secret = state_.secret.derive("kernels between hosts").bytes();
     terms.name_of = [state = &state_](int rank) { return state->members.name_of(rank); };
     terms.raise = raises_in(state_);
-    RONDO_TRY(*made, SpanningKernels::open(std::move(terms), std::move(connections)));
+    RONDO_TRY(*made, InternodeKernels::open(std::move(terms), std::move(connections)));
     return done();
   }
 

@@ -64,7 +64,7 @@ class Binding {
   // the others.
   Done bind_among_processes(std::vector<int> devices) {
     if (state_.facts.hosts > 1) return bind_through_host(std::move(devices));
-    NeighbourRecords known;
+    ReachabilityRecords known;
     known.reproducible = state_.facts.reproducible;
     known.algorithms = state_.facts.algorithms;
     SharedDeviceRequest request;
@@ -91,7 +91,7 @@ class Binding {
     }
     RONDO_TRY(const Blob row, reach_of_device(device, known.facts));
     RONDO_TRY(known.reach, session_.all_gather(row));
-    RONDO_TRY(request.around, agree_on_neighbourhood(known));
+    RONDO_TRY(request.around, agree_on_reachability(known));
     if (!request.around.through_host.empty()) {
       if (create_.rank == 0)
         RONDO_INFO(kInit, "{}: all calls pass through the host", request.around.through_host);

@@ -1,7 +1,7 @@
 // Binding: where a communicator is made, its ranks on CUDA devices find what will do their calls.
 //
 // All ranks of one process: their DeviceTeam. Several processes of a host: they agree on who
-// reaches whom (neighbourhood.h), and a ProcessTeam joins the processes' DeviceTeams. Several
+// reaches whom (reachability.h), and a ProcessTeam joins the processes' DeviceTeams. Several
 // hosts, or nobody in reach: the host does their calls (hosted_rank.h). By all ranks at once.
 // Guarantees: all see the same records and so refuse alike; nothing to do for ranks on the host.
 // Cost: none, or some rounds of the session and what is made.

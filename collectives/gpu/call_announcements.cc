@@ -40,24 +40,24 @@ std::vector<int> CallAnnouncements::not_come() const {
   std::vector<int> found;
   for (int r = 0; r < context_.ranks(); ++r)
     if (HostAtomics::load_acquire(
-            context_.board->party(context_.seats.around.party_of[r]).announced) < made)
+            context_.segment->party(context_.seats.around.party_of[r]).announced) < made)
       found.push_back(r);
   return found;
 }
 
 void CallAnnouncements::publish(std::uint64_t sequence) {
   sequence_.store(sequence, std::memory_order_release);
-  HostAtomics::store_release(context_.board->party(context_.seats.party).announced, sequence);
+  HostAtomics::store_release(context_.segment->party(context_.seats.party).announced, sequence);
 }
 
 // Whether nobody needs the descriptor in whose place this call's will lie: not the leader's kernel,
 // nor a process that has still to compare it with its own.
 bool CallAnnouncements::has_room(std::uint64_t sequence) const {
-  if (HostAtomics::load_acquire(context_.board->words().consumed) <
+  if (HostAtomics::load_acquire(context_.segment->words().consumed) <
       led_[sequence % kPlainDescriptors])
     return false;
-  for (int p = 0; p < context_.board->parties(); ++p)
-    if (HostAtomics::load_acquire(context_.board->party(p).announced) + kPlainDescriptors <
+  for (int p = 0; p < context_.segment->parties(); ++p)
+    if (HostAtomics::load_acquire(context_.segment->party(p).announced) + kPlainDescriptors <
         sequence)
       return false;
   return true;
@@ -82,15 +82,15 @@ Result<std::uint32_t> CallAnnouncements::place(int rank, const cuda::CallDescrip
              other.flags == made.flags;
     };
     for (index = kPlainDescriptors; index < captured_[rank]; ++index)
-      if (same(context_.board->descriptor(rank, index))) return index;
-    if (index == context_.board->depth())
+      if (same(context_.segment->descriptor(rank, index))) return index;
+    if (index == context_.segment->depth())
       return fail(Status::kInvalidUsage,
                   "rank {} has captured {} different calls into graphs, the most that ranks on a "
                   "shared GPU can: capture calls on the same buffers, or use another communicator",
                   rank, index - kPlainDescriptors);
     ++captured_[rank];
   }
-  cuda::CallDescriptor& at = context_.board->descriptor(rank, index);
+  cuda::CallDescriptor& at = context_.segment->descriptor(rank, index);
   at.send = made.send;
   at.receive = made.receive;
   at.scalar = made.scalar;
@@ -106,7 +106,7 @@ Done CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& record
   for (int r = 0; r < context_.ranks(); ++r) {
     if (context_.is_local(r)) continue;
     const cuda::CallDescriptor& theirs =
-        context_.board->descriptor(r, static_cast<std::uint32_t>(sequence % kPlainDescriptors));
+        context_.segment->descriptor(r, static_cast<std::uint32_t>(sequence % kPlainDescriptors));
     if (HostAtomics::load_acquire(theirs.sequence) != sequence) continue;
     const CallRecord other = load_record(theirs.record);
     if (other == record) continue;

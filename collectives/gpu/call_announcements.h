@@ -1,6 +1,6 @@
 // CallAnnouncements: how processes that share GPUs tell each other of their collectives, in order.
 //
-// Every plain call has a number and a descriptor on the board, in a ring; captured calls have
+// Every plain call has a number and a descriptor in the segment, in a ring; captured calls have
 // descriptors of their own, equal ones shared. Guarantees: ranks that make different calls in one
 // place of the order are found by whoever comes last; a descriptor is not overwritten while the
 // leader's kernel or another process may need it. One caller at a time, but for newest() and

@@ -88,7 +88,7 @@ class ComposedCalls::Running {
 
   Result<Part> part_of(int rank, const ComposedStep& step) {
     const RankParts& parts = calls_.parts_[rank];
-    const Side& side = call_.posted[rank].call.side;
+    const Buffers& buffers = call_.posted[rank].call.buffers;
     Part part;
     part.by = step.by == By::kGpu ? parts.on_gpu : parts.of_leaders;
     part.stream = launch_.sites()[team_.devices.place_of(rank)].stream;
@@ -96,24 +96,24 @@ class ComposedCalls::Running {
     part.call.peer = step.peer;
     RONDO_TRY(part.call.send, address(rank, step.send));
     RONDO_TRY(part.call.receive, address(rank, step.receive));
-    if (step.scaled && side.late_scalar)
-      part.factor = reinterpret_cast<const void*>(side.scalar);
+    if (step.scaled && buffers.late_scalar)
+      part.factor = reinterpret_cast<const void*>(buffers.scalar);
     else
-      std::memcpy(part.call.scalar.data(), &side.scalar, sizeof(side.scalar));
+      std::memcpy(part.call.scalar.data(), &buffers.scalar, sizeof(buffers.scalar));
     return part;
   }
 
   Result<std::byte*> address(int rank, const ComposedStep::Place& place) {
-    const Side& side = call_.posted[rank].call.side;
+    const Buffers& buffers = call_.posted[rank].call.buffers;
     std::byte* base = nullptr;
     switch (place.buffer) {
       case ComposedStep::Buffer::kNone:
         return nullptr;
       case ComposedStep::Buffer::kSend:
-        base = static_cast<std::byte*>(const_cast<void*>(side.send));
+        base = static_cast<std::byte*>(const_cast<void*>(buffers.send));
         break;
       case ComposedStep::Buffer::kReceive:
-        base = static_cast<std::byte*>(side.receive);
+        base = static_cast<std::byte*>(buffers.receive);
         break;
       case ComposedStep::Buffer::kSpare: {
         RONDO_TRY(base, calls_.spare_of(rank));

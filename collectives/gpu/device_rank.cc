@@ -6,8 +6,8 @@
 #include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/device_windows.h"
 #include "collectives/gpu/process_hooks.h"
-#include "collectives/gpu/staging/hosted_rank.h"
-#include "collectives/gpu/staging/hosted_twin.h"
+#include "collectives/gpu/staging/host_proxy.h"
+#include "collectives/gpu/staging/make_host_proxy.h"
 #include "collectives/gpu/team_engine.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "collectives/watchdog/peer_words.h"
@@ -62,7 +62,7 @@ void DeviceRank::set_team(std::shared_ptr<DeviceTeam> team) {
   engine_ = std::make_shared<TeamEngine>(team_, state_.members.rank);
 }
 
-void DeviceRank::set_hosted(std::shared_ptr<HostedRank> hosted) {
+void DeviceRank::set_hosted(std::shared_ptr<HostProxy> hosted) {
   hosted_ = std::move(hosted);
   engine_ = hosted_;
 }
@@ -77,7 +77,7 @@ void DeviceRank::set_parts(std::shared_ptr<Communicator> on_gpu,
 void DeviceRank::take_seat() { seat_ = std::make_unique<Seat>(*this, state_); }
 
 void DeviceRank::stop(const Fault& fault) {
-  std::shared_ptr<HostedRank> windows;
+  std::shared_ptr<HostProxy> windows;
   {
     std::lock_guard lock(mutex_);
     windows = window_rank_;
@@ -182,14 +182,14 @@ Done DeviceRank::open_window(Communicator& self, void* memory, std::size_t bytes
   if (!windows_) windows_ = std::make_unique<DeviceWindows>(state_);
   RONDO_CHECK_OK(windows_->open(self, memory, bytes));
   if (window_rank_) return done();
-  std::shared_ptr<HostedRank> made = hosted_;
+  std::shared_ptr<HostProxy> made = hosted_;
   if (!made) {
-    const std::uint64_t wanted = HostedRank::wanted_bytes();
+    const std::uint64_t wanted = HostProxy::wanted_bytes();
     RONDO_TRY(const auto all, self.exchange(std::as_bytes(std::span(&wanted, 1))));
     const auto over = [this] {
       return state_.faults.ended() != FaultState::kRunning || state_.faults.is_raised();
     };
-    RONDO_TRY(made, make_hosted_rank(state_, all, "puts and signals", over));
+    RONDO_TRY(made, make_host_proxy(state_, all, "puts and signals", over));
   }
   std::lock_guard lock(mutex_);
   window_rank_ = std::move(made);

@@ -25,7 +25,7 @@ class CommunicatorState;
 namespace rondo::gpu {
 
 class DeviceWindows;
-class HostedRank;
+class HostProxy;
 class ProcessHooks;
 
 class DeviceRank {
@@ -38,13 +38,13 @@ class DeviceRank {
 
   // While the communicator is made.
   void set_team(std::shared_ptr<DeviceTeam> team);
-  void set_hosted(std::shared_ptr<HostedRank> hosted);
+  void set_hosted(std::shared_ptr<HostProxy> hosted);
   // Where processes share GPUs and there are several: the ranks of this one's GPU; the first ranks
   // of all GPUs, null where this is none of them.
   void set_parts(std::shared_ptr<Communicator> on_gpu, std::shared_ptr<Communicator> of_leaders);
   void take_seat();  // in the team of processes that share the device
-  DeviceTeam* team() const { return team_.get(); }      // null: the host does its calls
-  HostedRank* hosted() const { return hosted_.get(); }  // null: it does not
+  DeviceTeam* team() const { return team_.get(); }     // null: the host does its calls
+  HostProxy* hosted() const { return hosted_.get(); }  // null: it does not
   bool can_run(const CallRecord& record) const { return engine_->can_run(record); }
   std::uint64_t device_bytes() const { return engine_->device_bytes(); }
   std::array<Communicator*, 2> parts() const { return {on_gpu_.get(), of_leaders_.get()}; }
@@ -72,13 +72,13 @@ class DeviceRank {
   CommunicatorState& state_;
   std::function<Done()> served_standing_;
   std::shared_ptr<DeviceTeam> team_;
-  std::shared_ptr<HostedRank> hosted_;
+  std::shared_ptr<HostProxy> hosted_;
   std::shared_ptr<GpuEngine> engine_;  // of the team, or hosted_
   std::shared_ptr<Communicator> on_gpu_, of_leaders_;
   std::unique_ptr<DeviceWindows> windows_;  // once there is one
   mutable std::mutex mutex_;
   // What does puts and signals, once there is a window; or hosted_. With the mutex.
-  std::shared_ptr<HostedRank> window_rank_;
+  std::shared_ptr<HostProxy> window_rank_;
   std::unique_ptr<ProcessHooks> seat_;  // last: it goes before what it uses
 };
 

@@ -5,7 +5,7 @@
 // or else a CUDA IPC handle. Guarantees: a rank whose memory is no window fails all of them, by
 // name, and every wait ends with RONDO_INIT_TIMEOUT; what cannot be mapped is an error of the puts
 // into it, with the reason. Cost: an exchange and a mapping a rank, once a
-// window; the thread and the pinned memory of a HostedRank, which passes signals, once.
+// window; the thread and the pinned memory of a HostProxy, which passes signals, once.
 #pragma once
 
 #include <cstddef>

@@ -28,18 +28,18 @@ Result<DeviceCall> resolve(const Call& call, const void* late_scalar, GpuStream 
   resolved.stream = stream;
   const Collective which = call.record.collective;
   if (uses_send(call, rank)) {
-    RONDO_TRY(resolved.side.send, device_address(call.send, device, which, "sendbuff"));
+    RONDO_TRY(resolved.buffers.send, device_address(call.send, device, which, "sendbuff"));
   }
   if (uses_receive(call, rank)) {
-    RONDO_TRY(resolved.side.receive, device_address(call.receive, device, which, "recvbuff"));
+    RONDO_TRY(resolved.buffers.receive, device_address(call.receive, device, which, "recvbuff"));
   }
   if (call.record.op == RedOp::kPreMulSum) {
-    resolved.side.late_scalar = late_scalar != nullptr;
+    resolved.buffers.late_scalar = late_scalar != nullptr;
     if (late_scalar != nullptr) {
       RONDO_TRY(const void* at, device_address(late_scalar, device, which, "scalar"));
-      resolved.side.scalar = reinterpret_cast<std::uintptr_t>(at);
+      resolved.buffers.scalar = reinterpret_cast<std::uintptr_t>(at);
     } else {
-      std::memcpy(&resolved.side.scalar, call.scalar.data(), sizeof(resolved.side.scalar));
+      std::memcpy(&resolved.buffers.scalar, call.scalar.data(), sizeof(resolved.buffers.scalar));
     }
   }
   return resolved;

@@ -10,7 +10,7 @@
 namespace rondo::gpu {
 namespace {
 
-using cuda::Wire;
+using cuda::Protocol;
 
 std::string text_of(std::uint64_t count, DataType type) {
   return bytes_text(count * size_of(type));
@@ -23,18 +23,18 @@ ExplainRow algorithm_row(const DevicePlanFacts& facts, const DevicePlan& plan) {
 
 ExplainRow protocol_row(const DevicePlan& plan, std::uint64_t simple_slot) {
   const std::string slots = fmt::format("slots of {} a connection",
-                                        bytes_text(cuda::slot_data_of(plan.wire, simple_slot)));
+                                        bytes_text(cuda::slot_data_of(plan.protocol, simple_slot)));
   if (plan.strategy == Strategy::kPushed)
     return {"protocol", "LL", "lines of 8 bytes, 4 beside each flag"};
-  switch (plan.wire) {
-    case Wire::kLL:
+  switch (plan.protocol) {
+    case Protocol::kLL:
       return {"protocol", "LL", "lines of 8 bytes, 4 beside each flag; " + slots};
-    case Wire::kLL128:
+    case Protocol::kLL128:
       return {"protocol", "LL128",
               "lines of 120 bytes and a flag, because NCCL_PROTO asks for them or a measurement "
               "promises that they arrive whole; " +
                   slots};
-    case Wire::kSimple:
+    case Protocol::kSimple:
       break;
   }
   return {"protocol", "Simple", "counters beside plain data; " + slots};
@@ -53,7 +53,8 @@ void add_rounds(const DevicePlanFacts& facts, const DevicePlan& plan, const Call
 // Why the hosts do a call, in the order in which span_plan.cc asks.
 std::string why_hosts(const SpanQuestion& question, const CallRecord& record) {
   if (!question.own_gpus) return "ranks share a GPU";
-  if ((question.facts.wires & bit_of(Wire::kSimple)) == 0) return "NCCL_PROTO leaves out simple";
+  if ((question.facts.protocols & bit_of(Protocol::kSimple)) == 0)
+    return "NCCL_PROTO leaves out simple";
   if (record.collective < Collective::kAllReduce || record.collective > Collective::kReduceScatter)
     return "it has no ring and no tree";
   if (bytes_across_hosts(question.facts, record) < question.from_bytes)
@@ -108,9 +109,9 @@ std::vector<ExplainRow> explain_across_hosts(const SpanQuestion& question, const
   std::vector<ExplainRow> rows{
       {"call", to_string(record),
        fmt::format("{} ranks on GPUs of {} hosts", facts.ranks, question.hosts)}};
-  const bool allowed = question.own_gpus && (facts.wires & bit_of(Wire::kSimple)) != 0;
+  const bool allowed = question.own_gpus && (facts.protocols & bit_of(Protocol::kSimple)) != 0;
   DevicePlanFacts simple = facts;
-  simple.wires = bit_of(Wire::kSimple);
+  simple.protocols = bit_of(Protocol::kSimple);
   const auto plan = allowed ? plan_across_hosts(simple, question.from_bytes, record) : std::nullopt;
   if (!plan) {
     rows.push_back(

@@ -1,5 +1,5 @@
 // GpuEngine: what does the calls of one rank on a GPU, whoever that is: the team of its process's
-// ranks by kernels and copies (team_engine.h), or the host (staging/hosted_rank.h).
+// ranks by kernels and copies (team_engine.h), or the host (staging/host_proxy.h).
 //
 // A group of calls: post(), then is_enqueued() until it says so, then join(). Guarantees: what an
 // engine waits for ends with end(). Cost: a virtual call on top of the engine's.

@@ -25,7 +25,7 @@ int sources_at_once(Collective which, int ranks) {
 }  // namespace
 
 LedCalls::LedCalls(ProcessContext& context, CallAnnouncements& announcements)
-    : context_(context), announcements_(announcements), shape_{context.board->staging_bytes()} {}
+    : context_(context), announcements_(announcements), shape_{context.segment->staging_bytes()} {}
 
 Done LedCalls::open() {
   if (!context_.leads()) return done();
@@ -40,7 +40,7 @@ void LedCalls::close() {
   arguments_ = nullptr;
 }
 
-Done LedCalls::enqueue(const CallRecord& record, std::span<const Side> sides, GpuStream stream,
+Done LedCalls::enqueue(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
                        bool capturing, Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
   std::uint64_t sequence = 0;
@@ -48,10 +48,10 @@ Done LedCalls::enqueue(const CallRecord& record, std::span<const Side> sides, Gp
     RONDO_TRY(sequence, announcements_.next());
   }
   const CallSteps steps(record, context_.ranks(), shape_);
-  Enqueued call{record, sides, stream, steps};
+  Enqueued call{record, buffers, stream, steps};
   std::vector<cuda::CallDescriptor> made;
   for (std::size_t i = 0; i < context_.local.size(); ++i) {
-    auto described = describe(call, context_.local[i], sides[i]);
+    auto described = describe(call, context_.local[i], buffers[i]);
     if (!described.ok()) {
       RONDO_CHECK_OK(context_.standing.check());  // says better why
       return described.error();
@@ -65,7 +65,7 @@ Done LedCalls::enqueue(const CallRecord& record, std::span<const Side> sides, Gp
   for (std::size_t i = 0; i < context_.local.size(); ++i) {
     RONDO_TRY(const std::uint32_t index, announcements_.place(context_.local[i], made[i]));
     RONDO_CHECK_OK(
-        context_.write(stream, context_.board->mailbox(context_.local[i]).descriptor, index));
+        context_.write(stream, context_.segment->call_slot(context_.local[i]).descriptor, index));
   }
   if (sequence != 0) {
     announcements_.publish_led(sequence);
@@ -75,47 +75,50 @@ Done LedCalls::enqueue(const CallRecord& record, std::span<const Side> sides, Gp
   return context_.finish(context_.local[0], stream, capturing);
 }
 
-Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank, const Side& side) {
+Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank,
+                                                const Buffers& buffers) {
   cuda::CallDescriptor made{};
   made.record = call.record;
-  made.scalar = side.scalar;
+  made.scalar = buffers.scalar;
   const std::size_t bytes = call.record.count * size_of(call.record.type);
   const cuda::CallStep whole{-1, 0, call.record.count};
   const auto find = [&](const void* pointer, std::size_t size) -> Result<std::uint64_t> {
-    if (const auto known = context_.desk->known_in_leader(pointer, size)) return *known;
-    return context_.desk->in_leader(pointer, size, context_.standing.patience());
+    if (const auto known = context_.registry->known_in_leader(pointer, size)) return *known;
+    return context_.registry->in_leader(pointer, size, context_.standing.patience());
   };
   if (call.steps.sends(rank)) {
-    RONDO_TRY(made.send, find(side.send, call.steps.segments_sent() * bytes));
+    RONDO_TRY(made.send, find(buffers.send, call.steps.segments_sent() * bytes));
     if (made.send == 0) made.flags |= cuda::CallDescriptor::kSendStaged;
   }
   if (call.steps.receives(rank, whole)) {
-    RONDO_TRY(made.receive, find(side.receive, call.steps.segments_received() * bytes));
+    RONDO_TRY(made.receive, find(buffers.receive, call.steps.segments_received() * bytes));
     if (made.receive == 0) made.flags |= cuda::CallDescriptor::kReceiveStaged;
   }
-  if (side.late_scalar) made.flags |= cuda::CallDescriptor::kLateScalar;
-  const bool scalar_moves = side.late_scalar && !context_.leads();
+  if (buffers.late_scalar) made.flags |= cuda::CallDescriptor::kLateScalar;
+  const bool scalar_moves = buffers.late_scalar && !context_.leads();
   if (staging_ == nullptr && (scalar_moves || made.flags != 0) && !context_.leads()) {
-    RONDO_TRY(staging_, context_.desk->area(MemoryDesk::kStaging, context_.standing.patience()));
+    RONDO_TRY(staging_,
+              context_.registry->area(MemoryRegistry::kStaging, context_.standing.patience()));
   }
   if (scalar_moves) {
-    made.scalar =
-        HostAtomics::load_acquire(context_.board->words().staging) + context_.desk->scalar_at(rank);
-    RONDO_CHECK_OK(copy_scalar(rank, side, call));
+    made.scalar = HostAtomics::load_acquire(context_.segment->words().staging) +
+                  context_.registry->scalar_at(rank);
+    RONDO_CHECK_OK(copy_scalar(rank, buffers, call));
   }
   return made;
 }
 
 // A factor that lies in this process's device memory, to where the leader's kernel reads it.
-Done LedCalls::copy_scalar(int rank, const Side& side, const Enqueued& call) {
+Done LedCalls::copy_scalar(int rank, const Buffers& buffers, const Enqueued& call) {
   DirectLaunches copies(context_.api, context_.seats.most_ctas, call.stream);
-  RONDO_CHECK_OK(copies.copy(reinterpret_cast<const void*>(side.scalar),
-                             staging_ + context_.desk->scalar_at(rank), size_of(call.record.type)));
+  RONDO_CHECK_OK(copies.copy(reinterpret_cast<const void*>(buffers.scalar),
+                             staging_ + context_.registry->scalar_at(rank),
+                             size_of(call.record.type)));
   return copies.flush();
 }
 
 Done LedCalls::follow(const Enqueued& call) {
-  PartyLines& mine = context_.board->party(context_.seats.party);
+  PartyLines& mine = context_.segment->party(context_.seats.party);
   const auto steps = static_cast<std::uint32_t>(call.steps.size());
   if (!call.staged) {
     RONDO_CHECK_OK(context_.write(call.stream, mine.ready, steps));
@@ -159,10 +162,10 @@ Done LedCalls::copy_step(const Enqueued& call, std::uint64_t number, bool in) {
           (static_cast<std::uint64_t>(k) * call.record.count + step.begin) * width;
       std::byte* const packed = staged + (one ? 0 : static_cast<std::uint64_t>(k) * bytes);
       if (in) {
-        const auto* const user = static_cast<const std::byte*>(call.sides[i].send);
+        const auto* const user = static_cast<const std::byte*>(call.buffers[i].send);
         RONDO_CHECK_OK(copies.copy(user + at, packed, bytes));
       } else {
-        auto* const user = static_cast<std::byte*>(call.sides[i].receive);
+        auto* const user = static_cast<std::byte*>(call.buffers[i].receive);
         RONDO_CHECK_OK(copies.copy(packed, user + at, bytes));
       }
     }
@@ -172,18 +175,18 @@ Done LedCalls::copy_step(const Enqueued& call, std::uint64_t number, bool in) {
 
 Done LedCalls::lead(const Enqueued& call) {
   const auto steps = static_cast<std::uint32_t>(call.steps.size());
-  std::uint32_t& inside = context_.board->party(0).ready;
+  std::uint32_t& inside = context_.segment->party(0).ready;
   RONDO_CHECK_OK(context_.write(call.stream, inside, 1));
   for (std::uint32_t j = 0; j < steps; ++j) {
-    for (int p = 1; p < context_.board->parties(); ++p)
-      RONDO_CHECK_OK(context_.await(call.stream, context_.board->party(p).ready, j + 1,
+    for (int p = 1; p < context_.segment->parties(); ++p)
+      RONDO_CHECK_OK(context_.await(call.stream, context_.segment->party(p).ready, j + 1,
                                     GpuWait::kGreaterOrEqual));
     RONDO_CHECK_OK(launch_step(call, j));
-    for (int p = 1; p < context_.board->parties(); ++p) {
+    for (int p = 1; p < context_.segment->parties(); ++p) {
       // Before DONE: the process may begin its next call at once.
       if (j + 1 == steps)
-        RONDO_CHECK_OK(context_.write(call.stream, context_.board->party(p).ready, 0));
-      RONDO_CHECK_OK(context_.write(call.stream, context_.board->party(p).done, j + 1));
+        RONDO_CHECK_OK(context_.write(call.stream, context_.segment->party(p).ready, 0));
+      RONDO_CHECK_OK(context_.write(call.stream, context_.segment->party(p).done, j + 1));
     }
   }
   return context_.write(call.stream, inside, 0);
@@ -200,15 +203,15 @@ Done LedCalls::launch_step(const Enqueued& call, std::uint64_t number) {
   const std::uint64_t bytes = record.count * size_of(record.type);
   for (int first = 0; first < n; first += at_once) {
     cuda::ResolveArgs resolve{};
-    resolve.mailboxes = context_.board->on_device(context_.board->mailbox(0));
-    resolve.descriptors = context_.board->on_device(context_.board->descriptor(0, 0));
-    resolve.words = context_.board->on_device(context_.board->words());
+    resolve.call_slots = context_.segment->on_device(context_.segment->call_slot(0));
+    resolve.descriptors = context_.segment->on_device(context_.segment->descriptor(0, 0));
+    resolve.words = context_.segment->on_device(context_.segment->words());
     resolve.arguments = arguments_;
     resolve.record = record;
     resolve.staging = shape_;
     resolve.step = call.steps[number];
     resolve.number = number;
-    resolve.depth = context_.board->depth();
+    resolve.depth = context_.segment->depth();
     resolve.ranks = n;
     resolve.width = static_cast<std::int32_t>(size_of(record.type));
     resolve.first_source = first;

@@ -3,10 +3,10 @@
 // A led call, on every process's own stream:
 //   others   [copy into staging] READY, wait for DONE, [copy out of staging]
 //   leader   wait for all READY, resolve and direct kernel, all DONE
-// READY and DONE are words on the ProcessBoard, written and awaited by stream memory operations: no
-// kernel waits, no stream waits for what its own process has not enqueued, and nobody's host waits
-// for another's but where a rank is 256 calls ahead or memory is first shared. Buffers that the
-// leader has mapped (ncclMemAlloc'd, registered) are worked on in place; others are staged, in
+// READY and DONE are words in the ControlSegment, written and awaited by stream memory operations:
+// no kernel waits, no stream waits for what its own process has not enqueued, and nobody's host
+// waits for another's but where a rank is 256 calls ahead or memory is first shared. Buffers that
+// the leader has mapped (ncclMemAlloc'd, registered) are worked on in place; others are staged, in
 // steps that fit, double-buffered. Flags count the steps of one call and are reset by whoever
 // awaits them, so plain calls and replays of captured ones mix.
 // Cost: per call and process 3 memory operations, on the leader 4 for each other process and two
@@ -29,21 +29,21 @@ class LedCalls {
   Done open();   // on the leader: its kernels
   void close();  // once its streams have drained
 
-  // Enqueues this process's part; sides[i] is the i-th local rank's. One caller at a time.
-  Done enqueue(const CallRecord& record, std::span<const Side> sides, GpuStream stream,
+  // Enqueues this process's part; buffers[i] is the i-th local rank's. One caller at a time.
+  Done enqueue(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
                bool capturing, Mismatch* mismatch);
 
  private:
   struct Enqueued {
     const CallRecord& record;
-    std::span<const Side> sides;
+    std::span<const Buffers> buffers;
     GpuStream stream;
     const CallSteps& steps;
     std::vector<std::uint32_t> flags = {};  // of the local ranks' descriptors
     bool staged = false;
   };
-  Result<cuda::CallDescriptor> describe(const Enqueued& call, int rank, const Side& side);
-  Done copy_scalar(int rank, const Side& side, const Enqueued& call);
+  Result<cuda::CallDescriptor> describe(const Enqueued& call, int rank, const Buffers& buffers);
+  Done copy_scalar(int rank, const Buffers& buffers, const Enqueued& call);
   Done follow(const Enqueued& call);
   Done copy_step(const Enqueued& call, std::uint64_t number, bool in);
   Done lead(const Enqueued& call);

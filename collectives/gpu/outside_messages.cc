@@ -27,7 +27,7 @@ void OutsideMessages::add(const PostedCall& posted) {
   const DeviceCall& call = posted.call;
   const bool sends = call.record.collective == Collective::kSend;
   messages_.push_back({sends ? rank_ : call.peer, sends ? call.peer : rank_, call.record,
-                       call.side.send, call.side.receive});
+                       call.buffers.send, call.buffers.receive});
   posts_.push_back(posted);
 }
 

@@ -6,9 +6,9 @@
 
 namespace rondo::gpu {
 
-std::vector<Side> JointCall::sides() const {
-  std::vector<Side> all;
-  for (const PostedCall& one : posted) all.push_back(one.call.side);
+std::vector<Buffers> JointCall::buffers() const {
+  std::vector<Buffers> all;
+  for (const PostedCall& one : posted) all.push_back(one.call.buffers);
   return all;
 }
 

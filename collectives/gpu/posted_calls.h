@@ -25,7 +25,7 @@ namespace rondo::gpu {
 struct DeviceCall {
   CallRecord record;
   int peer = -1;  // kSend, kRecv
-  Side side;
+  Buffers buffers;
   GpuStream stream = nullptr;
   int fewest_ctas = 1, most_ctas = kNoCtaLimit;  // that the rank asks for; fewer: of any kernel
   bool copy_engines = false;                     // that it asks for, where the call only copies
@@ -49,7 +49,7 @@ struct JointCall {
   std::vector<bool> here;
   int arrived = 0;
 
-  std::vector<Side> sides() const;
+  std::vector<Buffers> buffers() const;
   int most_ctas() const;  // that all of its ranks allow
 };
 

@@ -7,8 +7,8 @@
 
 namespace rondo::gpu {
 
-ProcessContext::ProcessContext(ProcessSeats agreed, std::unique_ptr<ProcessBoard> made)
-    : api(*gpu_api()), seats(std::move(agreed)), board(std::move(made)) {
+ProcessContext::ProcessContext(ProcessSeats agreed, std::unique_ptr<ControlSegment> made)
+    : api(*gpu_api()), seats(std::move(agreed)), segment(std::move(made)) {
   for (int r = 0; r < ranks(); ++r)
     if (is_local(r)) local.push_back(r);
 }
@@ -19,8 +19,8 @@ Done ProcessContext::open(std::vector<net::Socket> sockets) {
     if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
       devices.push_back(device);
   several_devices = devices.size() > 1;
-  desk = std::make_unique<MemoryDesk>(*board, std::move(devices), seats.party,
-                                      !seats.around.leader_reaches, std::move(sockets));
+  registry = std::make_unique<MemoryRegistry>(*segment, std::move(devices), seats.party,
+                                              !seats.around.leader_reaches, std::move(sockets));
   for (const int rank : local) {
     const DeviceScope there(seats.devices[rank]);
     RONDO_CHECK_OK(there.entered());
@@ -31,18 +31,18 @@ Done ProcessContext::open(std::vector<net::Socket> sockets) {
 }
 
 void ProcessContext::leak() {
-  board->leak();
+  segment->leak();
   if (connections != nullptr) connections->leak();
-  (void)desk.release();
+  (void)registry.release();
 }
 
 Done ProcessContext::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const {
-  return check(api.stream_write32(stream, board->on_device(word), value),
+  return check(api.stream_write32(stream, segment->on_device(word), value),
                "cuStreamWriteValue32 (several processes on one GPU need stream memory operations)");
 }
 Done ProcessContext::await(GpuStream stream, std::uint32_t& word, std::uint32_t value,
                            GpuWait how) const {
-  return check(api.stream_wait32(stream, board->on_device(word), value, how),
+  return check(api.stream_wait32(stream, segment->on_device(word), value, how),
                "cuStreamWaitValue32 (several processes on one GPU need stream memory operations)");
 }
 

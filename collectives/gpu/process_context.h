@@ -1,5 +1,5 @@
-// ProcessContext: what the parts of a ProcessTeam share: where its ranks live, the board on which
-// processes write, the memory desk, connections, and the words and events of streams.
+// ProcessContext: what the parts of a ProcessTeam share: where its ranks live, the segment on which
+// processes write, the memory registry, connections, and the words and events of streams.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,9 @@
 
 #include "base/gpu.h"
 #include "collectives/gpu/channels/device_connections.h"
-#include "collectives/gpu/memory_desk.h"
-#include "collectives/gpu/neighbourhood.h"
-#include "collectives/gpu/process_board.h"
+#include "collectives/gpu/control_segment.h"
+#include "collectives/gpu/memory_registry.h"
+#include "collectives/gpu/reachability.h"
 #include "collectives/gpu/team_standing.h"
 #include "transport/socket/socket.h"
 
@@ -20,11 +20,11 @@ struct ProcessSeats {
   int most_ctas = 1;
   int party = 0;             // this process; 0 leads
   std::vector<int> devices;  // by rank; -1: in another process
-  Neighbourhood around;
+  Reachability around;
 };
 
 struct ProcessContext {
-  ProcessContext(ProcessSeats agreed, std::unique_ptr<ProcessBoard> made);
+  ProcessContext(ProcessSeats agreed, std::unique_ptr<ControlSegment> made);
   ProcessContext(const ProcessContext&) = delete;
   ProcessContext& operator=(const ProcessContext&) = delete;
   Done open(std::vector<net::Socket> sockets);
@@ -34,7 +34,7 @@ struct ProcessContext {
   bool leads() const { return seats.party == 0; }
   bool is_local(int rank) const { return seats.around.party_of[rank] == seats.party; }
 
-  // On a stream: stores a word of the board; waits for one.
+  // On a stream: stores a word of the segment; waits for one.
   Done write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;
   Done await(GpuStream stream, std::uint32_t& word, std::uint32_t value, GpuWait how) const;
   // Notes the end of a rank's newest call; whether all such ends have come, by then.
@@ -44,8 +44,8 @@ struct ProcessContext {
   const GpuApi& api;
   ProcessSeats seats;
   std::vector<int> local;  // ranks of this process
-  std::unique_ptr<ProcessBoard> board;
-  std::unique_ptr<MemoryDesk> desk;
+  std::unique_ptr<ControlSegment> segment;
+  std::unique_ptr<MemoryRegistry> registry;
   std::unique_ptr<DeviceConnections> connections;  // null where no call runs over any
   std::vector<GpuEvent> finished;                  // by local rank: after its newest call
   bool several_devices = false;                    // of this process

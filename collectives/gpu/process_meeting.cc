@@ -12,8 +12,8 @@ Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
   asked.listener = request.listener;
   asked.patience = request.patience;
   if (request.party == 0) {
-    RONDO_TRY(met.board,
-              ProcessBoard::create({request.ranks, request.parties, request.staging_bytes}));
+    RONDO_TRY(met.segment,
+              ControlSegment::create({request.ranks, request.parties, request.staging_bytes}));
     for (int party = 1; party < request.parties; ++party) asked.guests.push_back({party, ""});
   } else {
     asked.hosts.push_back({0, request.leader});
@@ -27,13 +27,14 @@ Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
     RONDO_TRY(const shm::FdMessage reply, shm::receive_fds(leader.get(), request.patience));
     if (reply.fds.size() != 1)
       return fail(Status::kRemoteError, "the leader's process sent no shared memory");
-    RONDO_TRY(met.board, ProcessBoard::open(reply.fds[0].get(), request.ranks, request.parties));
+    RONDO_TRY(met.segment,
+              ControlSegment::open(reply.fds[0].get(), request.ranks, request.parties));
     met.sockets.push_back(std::move(leader));
     return met;
   }
   met.sockets.emplace_back();
   for (auto& guest : came.guests) {
-    const int fd = met.board->fd();
+    const int fd = met.segment->fd();
     RONDO_CHECK_OK(shm::send_fds(guest.socket.get(), 0, {&fd, 1}, request.patience));
     met.sockets.push_back(std::move(guest.socket));
   }

@@ -1,5 +1,5 @@
 // Processes of a host meet, for what their ranks on GPUs share: each brings its own together with
-// the leader's over a Unix socket, and maps the board that the leader makes.
+// the leader's over a Unix socket, and maps the segment that the leader makes.
 //
 // By one rank of each process. Cost: a meeting (unix_meeting.h) and a message for each process but
 // the leader.
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/gpu/process_board.h"
+#include "collectives/gpu/control_segment.h"
 #include "transport/shm/unix_meeting.h"
 
 namespace rondo::gpu {
@@ -25,10 +25,10 @@ struct ProcessMeetingRequest {
   net::Patience patience;
 };
 struct ProcessMeeting {
-  std::unique_ptr<ProcessBoard> board;
+  std::unique_ptr<ControlSegment> segment;
   std::vector<net::Socket> sockets;  // the leader's: one for each party; else: one, to the leader
 };
-// The device on which the board is used must be current, and its context there.
+// The device on which the segment is used must be current, and its context there.
 Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request);
 
 }  // namespace rondo::gpu

@@ -44,12 +44,12 @@ Done ProcessMessages::run(std::span<const ProcessMessage> messages, GpuStream st
 Result<std::shared_ptr<const ProcessMessages::Pieces>> ProcessMessages::prepare(
     std::span<const ProcessMessage> messages, Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
-  auto area = context_.desk->area(MemoryDesk::kMessages, context_.standing.patience());
+  auto area = context_.registry->area(MemoryRegistry::kMessages, context_.standing.patience());
   if (!area.ok()) {
     RONDO_CHECK_OK(context_.standing.check());
     return area.error();
   }
-  const std::uint64_t lane_bytes = context_.desk->message_bytes() /
+  const std::uint64_t lane_bytes = context_.registry->message_bytes() /
                                    static_cast<std::uint64_t>(context_.ranks()) / kLaneSlots / 256 *
                                    256;
   auto prepared = std::make_shared<Pieces>();
@@ -65,7 +65,7 @@ Result<std::shared_ptr<const ProcessMessages::Pieces>> ProcessMessages::prepare(
     });
     if (lane == lanes.end()) {
       std::byte* const slots =
-          *area + static_cast<std::uint64_t>(message.from) * context_.desk->message_bytes() +
+          *area + static_cast<std::uint64_t>(message.from) * context_.registry->message_bytes() +
           static_cast<std::uint64_t>(message.to) * kLaneSlots * lane_bytes;
       lanes.push_back({message.from, message.to, sends, slots, lane_bytes,
                        lane_pieces_[message.from * context_.ranks() + message.to]});
@@ -107,12 +107,12 @@ Done ProcessMessages::announce_message(const ProcessMessage& message, Mismatch* 
   const int own = side == 0 ? message.from : message.to;
   const int peer = side == 0 ? message.to : message.from;
   const std::uint64_t number = ++lane_messages_[message.from * context_.ranks() + message.to];
-  MessageNote& mine = context_.board->note(message.from, message.to, side, number);
+  MessageNote& mine = context_.segment->note(message.from, message.to, side, number);
   HostAtomics::store_release(mine.number, std::uint64_t{0});
   store_record(mine.record, message.record);
   HostAtomics::store_seq_cst(mine.number, number);
   HostAtomics::fence_seq_cst();
-  const MessageNote& theirs = context_.board->note(message.from, message.to, 1 - side, number);
+  const MessageNote& theirs = context_.segment->note(message.from, message.to, 1 - side, number);
   if (HostAtomics::load_acquire(theirs.number) != number) return done();
   const CallRecord other = load_record(theirs.record), &record = message.record;
   if (HostAtomics::load_acquire(theirs.number) != number) return done();
@@ -126,7 +126,7 @@ Done ProcessMessages::enqueue_piece(const LanePieces& lane, std::size_t piece, G
   const auto slot = static_cast<std::size_t>(number % kLaneSlots);
   std::byte* const staged = lane.slots + slot * lane.slot_bytes;
   const LanePieces::Piece& user = lane.pieces[piece];
-  Lane& words = context_.board->lane(lane.from, lane.to);
+  Lane& words = context_.segment->lane(lane.from, lane.to);
   std::uint32_t& stage = lane.sends ? words.sending : words.receiving;
   RONDO_CHECK_OK(context_.write(stream, stage, static_cast<std::uint32_t>(piece) + 1));
   RONDO_CHECK_OK(

@@ -12,17 +12,17 @@ constexpr double kPatientSeconds = 10;  // for streams to end when the team does
 }  // namespace
 
 Result<std::shared_ptr<ProcessTeam>> ProcessTeam::make(
-    ProcessSeats seats, std::unique_ptr<ProcessBoard> board,
+    ProcessSeats seats, std::unique_ptr<ControlSegment> segment,
     std::unique_ptr<DeviceConnections> connections, std::vector<net::Socket> sockets) {
-  std::shared_ptr<ProcessTeam> team(new ProcessTeam(std::move(seats), std::move(board)));
+  std::shared_ptr<ProcessTeam> team(new ProcessTeam(std::move(seats), std::move(segment)));
   team->context_.connections = std::move(connections);
   RONDO_CHECK_OK(team->open(std::move(sockets)));
   return team;
 }
 
-ProcessTeam::ProcessTeam(ProcessSeats seats, std::unique_ptr<ProcessBoard> board)
+ProcessTeam::ProcessTeam(ProcessSeats seats, std::unique_ptr<ControlSegment> segment)
     : made_in_(fork_generation()),
-      context_(std::move(seats), std::move(board)),
+      context_(std::move(seats), std::move(segment)),
       groups_(context_.seats.around.gpu_of) {}
 
 Done ProcessTeam::open(std::vector<net::Socket> sockets) {
@@ -48,9 +48,9 @@ ProcessTeam::~ProcessTeam() {
     watch_.look_soon();
     ended = context_.drained(kPatientSeconds / 2);
   }
-  if (context_.desk && context_.leads() && ended && !context_.standing.is_released())
-    context_.desk->wait_until_mapped();
-  HostAtomics::store_release(context_.board->party(context_.seats.party).mapped, kLeftTeam);
+  if (context_.registry && context_.leads() && ended && !context_.standing.is_released())
+    context_.registry->wait_until_mapped();
+  HostAtomics::store_release(context_.segment->party(context_.seats.party).mapped, kLeftTeam);
   watch_.stop();
   if (!ended) {
     context_.leak();

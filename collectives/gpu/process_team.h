@@ -24,7 +24,7 @@ class ProcessTeam {
  public:
   // connections: null where no call runs over any.
   static Result<std::shared_ptr<ProcessTeam>> make(ProcessSeats seats,
-                                                   std::unique_ptr<ProcessBoard> board,
+                                                   std::unique_ptr<ControlSegment> segment,
                                                    std::unique_ptr<DeviceConnections> connections,
                                                    std::vector<net::Socket> sockets);
   ~ProcessTeam();
@@ -38,8 +38,8 @@ class ProcessTeam {
   DeviceConnections* connections() const { return context_.connections.get(); }
   int device() const { return context_.seats.device; }  // on whose streams led calls are enqueued
   const GpuGroups& groups() const { return groups_; }
-  std::uint64_t staging_bytes() const { return context_.board->staging_bytes(); }
-  std::uint64_t device_bytes() const { return context_.desk->bytes(); }
+  std::uint64_t staging_bytes() const { return context_.segment->staging_bytes(); }
+  std::uint64_t device_bytes() const { return context_.registry->bytes(); }
 
   TeamStanding& standing() { return context_.standing; }
   CallAnnouncements& announcements() { return announcements_; }
@@ -48,7 +48,7 @@ class ProcessTeam {
   void look_soon() { watch_.look_soon(); }  // something ended
 
  private:
-  ProcessTeam(ProcessSeats seats, std::unique_ptr<ProcessBoard> board);
+  ProcessTeam(ProcessSeats seats, std::unique_ptr<ControlSegment> segment);
   Done open(std::vector<net::Socket> sockets);
 
   const std::uint32_t made_in_;  // fork_generation()

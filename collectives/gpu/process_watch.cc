@@ -59,7 +59,7 @@ void ProcessWatch::run() {
   auto before = Clock::now();
   while (!stop_) {
     const auto turn = [&] {
-      serve_desk(context_.standing.is_released() ? kReleaseMilliseconds : kTickMilliseconds);
+      serve_registry(context_.standing.is_released() ? kReleaseMilliseconds : kTickMilliseconds);
       const auto now = Clock::now();
       look(std::min<std::int64_t>((now - before).count(), kLongestGap));
       before = now;
@@ -74,35 +74,35 @@ void ProcessWatch::run() {
   }
 }
 
-void ProcessWatch::serve_desk(int milliseconds) {
+void ProcessWatch::serve_registry(int milliseconds) {
   std::vector<pollfd> entries{{wake_.get(), POLLIN, 0}};
   if (context_.leads())
-    for (const net::Socket& socket : context_.desk->sockets())
+    for (const net::Socket& socket : context_.registry->sockets())
       entries.push_back({socket.get(), POLLIN, 0});
   if (poll(entries.data(), entries.size(), milliseconds) <= 0) return;
   std::uint64_t count = 0;
   if (entries[0].revents != 0) (void)!read(wake_.get(), &count, sizeof(count));
   for (std::size_t i = 1; i < entries.size(); ++i)
-    if (entries[i].revents != 0) context_.desk->serve(static_cast<int>(i) - 1);
+    if (entries[i].revents != 0) context_.registry->serve(static_cast<int>(i) - 1);
 }
 
 void ProcessWatch::look(std::int64_t passed_ns) {
   if (!context_.standing.check().ok()) context_.standing.release();
   if (context_.standing.is_released()) return release_flags();
-  if (!context_.leads()) context_.desk->map_new_areas();
+  if (!context_.leads()) context_.registry->map_new_areas();
   const std::uint64_t now = fingerprint();
   stalled_ns_ = now == seen_ ? stalled_ns_ + passed_ns : 0;
   if (now != seen_) warned_ = false;
   seen_ = now;
-  const std::uint32_t wrong = word(context_.board->words().mismatch);
+  const std::uint32_t wrong = word(context_.segment->words().mismatch);
   if (context_.leads() && wrong != 0) {
     const int rank = static_cast<int>(wrong) - 1;
     const std::uint32_t index =
-        word(context_.board->mailbox(rank).descriptor) % context_.board->depth();
+        word(context_.segment->call_slot(rank).descriptor) % context_.segment->depth();
     return context_.standing.blame(
         Status::kInvalidUsage, rank,
-        fault_texts::different_replay(rank,
-                                      load_record(context_.board->descriptor(rank, index).record)));
+        fault_texts::different_replay(
+            rank, load_record(context_.segment->descriptor(rank, index).record)));
   }
   const Waiting found = waiting();
   if (found.in_call || found.message) return check_waiting(found);
@@ -111,16 +111,16 @@ void ProcessWatch::look(std::int64_t passed_ns) {
 
 // Changes whenever anything that this process could wait for has moved.
 std::uint64_t ProcessWatch::fingerprint() const {
-  std::uint64_t mixed = HostAtomics::load_acquire(context_.board->words().heartbeat);
+  std::uint64_t mixed = HostAtomics::load_acquire(context_.segment->words().heartbeat);
   const auto mix = [&](std::uint32_t value) { mixed = (mixed ^ value) * 0x9e3779b97f4a7c15ULL; };
-  for (int p = 0; p < context_.board->parties(); ++p) {
-    mix(word(context_.board->party(p).ready));
-    mix(word(context_.board->party(p).done));
+  for (int p = 0; p < context_.segment->parties(); ++p) {
+    mix(word(context_.segment->party(p).ready));
+    mix(word(context_.segment->party(p).done));
   }
   for (int rank : context_.local)
     for (int peer = 0; peer < context_.ranks(); ++peer)
       for (const Lane* lane :
-           {&context_.board->lane(rank, peer), &context_.board->lane(peer, rank)}) {
+           {&context_.segment->lane(rank, peer), &context_.segment->lane(peer, rank)}) {
         mix(word(lane->slot[0]) << 8 | word(lane->slot[1]));
         mix(word(lane->sending));
         mix(word(lane->receiving));
@@ -135,17 +135,17 @@ ProcessWatch::Waiting ProcessWatch::waiting() const {
     const auto& of = context_.seats.around.party_of;
     return static_cast<int>(std::find(of.begin(), of.end(), party) - of.begin());
   };
-  const PartyLines& mine = context_.board->party(context_.seats.party);
+  const PartyLines& mine = context_.segment->party(context_.seats.party);
   found.in_call = word(mine.ready) != 0 || (!context_.leads() && word(mine.done) != 0);
-  if (found.in_call && (context_.leads() || word(context_.board->party(0).ready) != 0)) {
+  if (found.in_call && (context_.leads() || word(context_.segment->party(0).ready) != 0)) {
     // The leader is there: whoever has given fewest steps keeps all others.
     std::uint32_t fewest = kReleased, most = 0;
-    for (int p = 1; p < context_.board->parties(); ++p) {
-      fewest = std::min(fewest, word(context_.board->party(p).ready));
-      most = std::max(most, word(context_.board->party(p).ready));
+    for (int p = 1; p < context_.segment->parties(); ++p) {
+      fewest = std::min(fewest, word(context_.segment->party(p).ready));
+      most = std::max(most, word(context_.segment->party(p).ready));
     }
-    for (int p = 1; p < context_.board->parties(); ++p)
-      if (p != context_.seats.party && word(context_.board->party(p).ready) == fewest &&
+    for (int p = 1; p < context_.segment->parties(); ++p)
+      if (p != context_.seats.party && word(context_.segment->party(p).ready) == fewest &&
           (fewest == 0 || fewest < most))
         found.ranks.push_back(rank_of(p));
   }
@@ -155,7 +155,8 @@ ProcessWatch::Waiting ProcessWatch::waiting() const {
       const auto none = [](const Lane& lane, std::uint32_t state) {
         return word(lane.slot[0]) != state && word(lane.slot[1]) != state;
       };
-      const Lane &out = context_.board->lane(rank, peer), &in = context_.board->lane(peer, rank);
+      const Lane &out = context_.segment->lane(rank, peer),
+                 &in = context_.segment->lane(peer, rank);
       if (context_.is_local(peer) || !((word(out.sending) != 0 && none(out, kEmpty)) ||
                                        (word(in.receiving) != 0 && none(in, kFull))))
         continue;
@@ -194,12 +195,12 @@ void ProcessWatch::warn(const std::string& whom, const std::string& call) {
 
 std::string ProcessWatch::call_in_words() const {
   const std::uint64_t newest = announcements_.newest();
-  const PartyLines& mine = context_.board->party(context_.seats.party);
+  const PartyLines& mine = context_.segment->party(context_.seats.party);
   const bool in_call = word(mine.ready) != 0 || (!context_.leads() && word(mine.done) != 0);
   if (!in_call) return "a message";
   const std::uint32_t index =
-      word(context_.board->mailbox(context_.local[0]).descriptor) % context_.board->depth();
-  const cuda::CallDescriptor& at = context_.board->descriptor(context_.local[0], index);
+      word(context_.segment->call_slot(context_.local[0]).descriptor) % context_.segment->depth();
+  const cuda::CallDescriptor& at = context_.segment->descriptor(context_.local[0], index);
   const std::uint64_t sequence = HostAtomics::load_acquire(at.sequence);
   const std::string call = to_string(load_record(at.record));
   if (sequence == 0) return fmt::format("a replayed {} (after call {})", call, newest);
@@ -208,18 +209,18 @@ std::string ProcessWatch::call_in_words() const {
 
 // Streams of this process go on, whatever they wait for; kernels do nothing any more.
 void ProcessWatch::release_flags() {
-  HostAtomics::store_release(context_.board->words().aborted, std::uint32_t{1});
+  HostAtomics::store_release(context_.segment->words().aborted, std::uint32_t{1});
   if (context_.connections != nullptr) context_.connections->stop_kernels();
   if (context_.leads()) {
-    for (int p = 1; p < context_.board->parties(); ++p)
-      HostAtomics::store_release(context_.board->party(p).ready, kReleased);
+    for (int p = 1; p < context_.segment->parties(); ++p)
+      HostAtomics::store_release(context_.segment->party(p).ready, kReleased);
   } else {
-    HostAtomics::store_release(context_.board->party(context_.seats.party).done, kReleased);
+    HostAtomics::store_release(context_.segment->party(context_.seats.party).done, kReleased);
   }
   for (int rank : context_.local)
     for (int peer = 0; peer < context_.ranks(); ++peer) {
       if (context_.is_local(peer)) continue;
-      for (Lane* lane : {&context_.board->lane(rank, peer), &context_.board->lane(peer, rank)})
+      for (Lane* lane : {&context_.segment->lane(rank, peer), &context_.segment->lane(peer, rank)})
         for (std::uint32_t& slot : lane->slot) HostAtomics::store_release(slot, kReleasedSlot);
     }
 }

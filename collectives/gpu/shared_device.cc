@@ -50,18 +50,18 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
   RONDO_TRY(auto met,
             meet_processes({ranks, parties, seats.party, staging_bytes(), request.listener,
                             request.sockets[0], request.secret, request.patience}));
-  auto [board, sockets] = std::move(met);
+  auto [segment, sockets] = std::move(met);
   std::unique_ptr<DeviceConnections> connections;
   if (request.around.plan.most_channels > 0) {
     RONDO_TRY(connections,
-              share_connections({board.get(), sockets, seats.party, request.around.party_of,
+              share_connections({segment.get(), sockets, seats.party, request.around.party_of,
                                  request.devices, request.around.shape, request.around.near,
                                  request.patience}));
     // Some may not have been able to map another one's memory.
     seats.around.plan.may_push = connections->layout().pushes();
     if (!connections->layout().meets()) seats.around.plan.shared_bytes = 0;
   }
-  return ProcessTeam::make(std::move(seats), std::move(board), std::move(connections),
+  return ProcessTeam::make(std::move(seats), std::move(segment), std::move(connections),
                            std::move(sockets));
 }
 

@@ -1,5 +1,5 @@
 // Making a ProcessTeam: ranks of several processes of a host, who know by then where all of them
-// live (neighbourhood.h), come together. One rank of each process brings it together with the
+// live (reachability.h), come together. One rank of each process brings it together with the
 // leader's (rank 0's) process; what they share is made and mapped.
 //
 // Cost: a connection and some messages between each process and the leader's.
@@ -25,7 +25,7 @@ struct SharedDeviceRequest {
   // By rank:
   std::vector<ProcessId> processes;
   std::vector<std::string> sockets;  // names of their listeners
-  Neighbourhood around;
+  Reachability around;
 };
 
 // Whether the rank is the first of its process.

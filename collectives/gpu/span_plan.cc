@@ -40,7 +40,7 @@ std::string obstacle(const SpanRecords& records) {
   for (std::size_t a = 0; a < all.size(); ++a) {
     if (all[a].gpu.resident_ctas < 1)
       return fmt::format("rank {}'s GPU or NCCL_PROTO has no room for kernels that wait", a);
-    if ((all[a].gpu.wires_between & bit_of(cuda::Wire::kSimple)) == 0)
+    if ((all[a].gpu.protocols_between & bit_of(cuda::Protocol::kSimple)) == 0)
       return fmt::format("NCCL_PROTO leaves out simple on rank {}", a);
     for (std::size_t b = 0; b < a; ++b) {
       if (all[a].gpu.uuid == all[b].gpu.uuid)
@@ -96,7 +96,7 @@ Span agree_on_span(const SpanRecords& records) {
   found.shape = shape_of_connections(gpus, alone);
   if (!sized) found.shape.slot_bytes = kSlotBytes;
   found.shape.channels = std::min(found.shape.channels, std::max(kChannels, fewest));
-  found.shape.wires = bit_of(cuda::Wire::kSimple);
+  found.shape.protocols = bit_of(cuda::Protocol::kSimple);
   if (found.shape.channels < 1) {
     found.why_not = "the GPUs have no room for kernels that wait";
     return found;
@@ -132,7 +132,7 @@ DevicePlanFacts usual_span_facts(int ranks) {
   DevicePlanFacts facts;
   facts.ranks = facts.devices = ranks;
   facts.all_reach = false;
-  facts.wires = bit_of(cuda::Wire::kSimple);
+  facts.protocols = bit_of(cuda::Protocol::kSimple);
   facts.fewest_channels = 1;
   facts.most_channels = kChannels;
   facts.slot_bytes = kSlotBytes;

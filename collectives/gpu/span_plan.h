@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/gpu/neighbourhood.h"
+#include "collectives/gpu/reachability.h"
 
 namespace rondo::gpu {
 
@@ -39,7 +39,7 @@ struct Span {
   DevicePlanFacts plan;
   std::uint64_t from_bytes = 0;
   ConnectionShape shape;
-  Nearness near;
+  P2pReach near;
   std::vector<int> host_of, party_of;  // by rank; parties are numbered on each host from 0
   std::vector<int> parties;            // of each host
 };

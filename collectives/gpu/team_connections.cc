@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/env.h"
-#include "collectives/gpu/neighbourhood.h"
+#include "collectives/gpu/reachability.h"
 #include "collectives/gpu/team_context.h"
 #include "transport/cuda/device.h"
 
@@ -40,7 +40,7 @@ Done TeamConnections::open(const TeamOptions& options, const TeamDevices& device
 }
 
 Done TeamConnections::make(const TeamOptions& options, const TeamDevices& devices) {
-  NeighbourRecords records;
+  ReachabilityRecords records;
   records.reproducible = options.reproducible;
   records.algorithms = options.algorithms;
   records.processes.resize(static_cast<std::size_t>(devices.ranks()));
@@ -57,7 +57,7 @@ Done TeamConnections::make(const TeamOptions& options, const TeamDevices& device
   }
   for (int r = 0; r < devices.ranks(); ++r)
     records.reach.push_back(reach[static_cast<std::size_t>(devices.place_of(r))]);
-  RONDO_TRY(const Neighbourhood found, agree_on_neighbourhood(records));
+  RONDO_TRY(const Reachability found, agree_on_reachability(records));
   facts_ = found.plan;
   if (facts_.most_channels == 0) return done();  // calls that need connections will say so
   RONDO_TRY(own_, DeviceConnections::make(devices.by_rank(), found.near, found.shape));

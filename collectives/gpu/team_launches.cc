@@ -69,7 +69,7 @@ Done TeamLaunches::direct(int rank, const JointCall& call) {
   RONDO_CHECK_OK(team_.begin_launch(site, call.posted));
   DirectLaunches launches(*gpu_api(), direct_ctas(rank, call.posted), site.stream);
   if (!team_.devices.all_reach()) launches.copy_by_driver();
-  RONDO_CHECK_OK(launches.collective(last.call.record, call.sides()));
+  RONDO_CHECK_OK(launches.collective(last.call.record, call.buffers()));
   RONDO_CHECK_OK(launches.flush());
   return team_.order.end(site);
 }
@@ -87,7 +87,7 @@ Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
   if (!team_.devices.all_reach() || by_engines(all)) launches.copy_by_driver();
   for (const MatchedMessage& match : matched) {
     const CallRecord& record = match.send.call.record;
-    RONDO_CHECK_OK(launches.copy(match.send.call.side.send, match.receive.call.side.receive,
+    RONDO_CHECK_OK(launches.copy(match.send.call.buffers.send, match.receive.call.buffers.receive,
                                  record.count * size_of(record.type)));
   }
   RONDO_CHECK_OK(launches.flush());
@@ -98,7 +98,7 @@ Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
 // then each of these streams waits for the others' copies, so that whoever follows one, follows
 // all.
 Done TeamLaunches::copies(const JointCall& call) {
-  const std::vector<Side> sides = call.sides();
+  const std::vector<Buffers> buffers = call.buffers();
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kAllRanks));
   const bool several = launch.sites().size() > 1;
@@ -109,7 +109,7 @@ Done TeamLaunches::copies(const JointCall& call) {
     DirectLaunches launches(*gpu_api(), 1, site.stream);
     launches.copy_by_driver();
     launches.only_from(senders);
-    RONDO_CHECK_OK(launches.collective(call.posted[0].call.record, sides));
+    RONDO_CHECK_OK(launches.collective(call.posted[0].call.record, buffers));
     StreamEvent& copied = copied_[site.place];
     if (several && copied.get() == nullptr) RONDO_CHECK_OK(copied.open());
     return several ? copied.record(site.stream) : done();
@@ -123,7 +123,7 @@ Done TeamLaunches::copies(const JointCall& call) {
 }
 
 Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call) {
-  const std::vector<Side> sides = call.sides();
+  const std::vector<Buffers> buffers = call.buffers();
   const std::vector<int> firsts = team_.devices.first_ranks();
   const CallRecord& record = call.posted[firsts.front()].call.record;
   int most_ctas = std::min(team_.options.most_ctas, call.most_ctas());
@@ -133,7 +133,7 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
   RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kItsRanks));
   RONDO_CHECK_OK(launch.for_all([&](const LaunchSite& site) {
     DeviceLaunch part{*gpu_api(), *team_.connections.connections(), plan, record,
-                      sides,      team_.devices[site.place].ranks};
+                      buffers,    team_.devices[site.place].ranks};
     part.stream = site.stream;
     part.told = team_.processes != nullptr;
     part.meetings = team_.connections.meetings();

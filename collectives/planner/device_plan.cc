@@ -74,7 +74,7 @@ StrategyText describe(const DevicePlanFacts& facts, const DevicePlan& plan) {
   return {};
 }
 
-Result<std::uint8_t> parse_wires(std::string_view text, std::uint8_t usual) {
+Result<std::uint8_t> parse_gpu_protocols(std::string_view text, std::uint8_t usual) {
   RONDO_TRY(const ProtocolFilter filter, parse_protocols(text, "NCCL_PROTO", usual));
   const FunctionSets& sets = filter.allowed;
   if (std::any_of(sets.begin(), sets.end(), [&](std::uint8_t set) { return set != sets[0]; }))

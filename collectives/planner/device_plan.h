@@ -22,11 +22,12 @@
 
 namespace rondo::gpu {
 
-constexpr std::uint8_t bit_of(cuda::Wire wire) {
-  return static_cast<std::uint8_t>(1 << static_cast<int>(wire));
+constexpr std::uint8_t bit_of(cuda::Protocol protocol) {
+  return static_cast<std::uint8_t>(1 << static_cast<int>(protocol));
 }
 // What needs no promise of the hardware.
-inline constexpr std::uint8_t kUsualWires = bit_of(cuda::Wire::kSimple) | bit_of(cuda::Wire::kLL);
+inline constexpr std::uint8_t kUsualProtocols =
+    bit_of(cuda::Protocol::kSimple) | bit_of(cuda::Protocol::kLL);
 
 // Whether lines of 128 bytes are known to arrive whole, by measurement, in the memory of devices of
 // this compute capability (90) over this path.
@@ -56,7 +57,7 @@ struct DevicePlanFacts {
   bool all_reach = true;      // every device reaches every other one's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;
-  std::uint8_t wires = kUsualWires;            // allowed by NCCL_PROTO: bit Wire
+  std::uint8_t protocols = kUsualProtocols;    // allowed by NCCL_PROTO: bit cuda::Protocol
   int fewest_channels = 1, most_channels = 0;  // 0: no connections
   std::uint64_t slot_bytes = 0;                // of Simple
 };
@@ -78,7 +79,7 @@ enum class Strategy : std::uint8_t {
 struct DevicePlan {
   Strategy strategy = Strategy::kDirect;
   Algorithm algorithm = Algorithm::kDirect;
-  cuda::Wire wire = cuda::Wire::kSimple;
+  cuda::Protocol protocol = cuda::Protocol::kSimple;
   bool bulk = false;  // of a connected copy
   int channels = 1;
   int groups = 1;
@@ -100,7 +101,8 @@ StrategyText describe(const DevicePlanFacts& facts, const DevicePlan& plan);
 // Whether any call may run as NVLS: then there should be multicast memory.
 bool wants_multicast(const AlgorithmFilter& algorithms);
 
-// NCCL_PROTO as bits by Wire, one list for all functions. usual: what need not be named.
-Result<std::uint8_t> parse_wires(std::string_view text, std::uint8_t usual = kUsualWires);
+// NCCL_PROTO as bits by Protocol, one list for all functions. usual: what need not be named.
+Result<std::uint8_t> parse_gpu_protocols(std::string_view text,
+                                         std::uint8_t usual = kUsualProtocols);
 
 }  // namespace rondo::gpu

@@ -13,14 +13,14 @@
 namespace rondo::gpu {
 namespace {
 
-using cuda::Wire;
+using cuda::Protocol;
 
 // Bytes up to which a call goes over LL, and over LL128 where that is allowed; bytes for which
 // another channel is worth its start; the least that a chain cuts its data into, so that its links
 // work at once.
 constexpr std::uint64_t kLLUpTo = 64 << 10;
 constexpr std::uint64_t kLL128UpTo = 4 << 20;
-constexpr std::uint64_t kBytesPerChannel[cuda::kWires] = {128 << 10, 8 << 10, 32 << 10};
+constexpr std::uint64_t kBytesPerChannel[cuda::kProtocols] = {128 << 10, 8 << 10, 32 << 10};
 constexpr std::uint64_t kSmallestChunk = 8 << 10;
 constexpr std::uint64_t kChunksOfAChain = 8;
 // Between devices that reach each other: bytes (of a block) up to which data are pushed, and up to
@@ -75,7 +75,7 @@ namespace {
 
 // One-shot all-reduce and all-gather, over lines of LL.
 bool may_push(const DevicePlanFacts& facts, const CallRecord& record) {
-  if (!facts.may_push || (facts.wires & bit_of(Wire::kLL)) == 0) return false;
+  if (!facts.may_push || (facts.protocols & bit_of(Protocol::kLL)) == 0) return false;
   if (record.collective == Collective::kAllReduce)
     return allows(facts, record, Algorithm::kOneShot);
   return record.collective == Collective::kAllGather && allows(facts, record, Algorithm::kDirect);
@@ -139,7 +139,7 @@ DevicePlan pushed_plan(const DevicePlanFacts& facts, const CallRecord& record) {
   constexpr std::uint64_t kWarp = 32;
   const std::uint64_t width = size_of(record.type), bytes = record.count * width;
   DevicePlan plan;
-  plan.wire = Wire::kLL;
+  plan.protocol = Protocol::kLL;
   plan.algorithm =
       record.collective == Collective::kAllReduce ? Algorithm::kOneShot : Algorithm::kDirect;
   const auto most =
@@ -155,12 +155,12 @@ DevicePlan pushed_plan(const DevicePlanFacts& facts, const CallRecord& record) {
   return plan;
 }
 
-Wire wire_for(std::uint8_t allowed, std::uint64_t bytes) {
-  const auto allows = [&](Wire wire) { return (allowed & bit_of(wire)) != 0; };
-  if (allows(Wire::kLL) && bytes <= kLLUpTo) return Wire::kLL;
-  if (allows(Wire::kLL128) && bytes <= kLL128UpTo) return Wire::kLL128;
-  if (allows(Wire::kSimple)) return Wire::kSimple;
-  return allows(Wire::kLL128) ? Wire::kLL128 : Wire::kLL;
+Protocol protocol_for(std::uint8_t allowed, std::uint64_t bytes) {
+  const auto allows = [&](Protocol protocol) { return (allowed & bit_of(protocol)) != 0; };
+  if (allows(Protocol::kLL) && bytes <= kLLUpTo) return Protocol::kLL;
+  if (allows(Protocol::kLL128) && bytes <= kLL128UpTo) return Protocol::kLL128;
+  if (allows(Protocol::kSimple)) return Protocol::kSimple;
+  return allows(Protocol::kLL128) ? Protocol::kLL128 : Protocol::kLL;
 }
 
 // Threads of a CTA whose verbs move so many bytes.
@@ -195,9 +195,9 @@ DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record
   plan.algorithm = may_tree(facts, record) && (!may_ring(facts, record) || bytes <= kTreeUpTo)
                        ? Algorithm::kTree
                        : Algorithm::kRing;
-  plan.wire = wire_for(facts.wires, bytes);
-  plan.bulk = facts.bulk && plan.wire == Wire::kSimple && !reduces(record.collective);
-  const std::uint64_t worth = kBytesPerChannel[static_cast<int>(plan.wire)];
+  plan.protocol = protocol_for(facts.protocols, bytes);
+  plan.bulk = facts.bulk && plan.protocol == Protocol::kSimple && !reduces(record.collective);
+  const std::uint64_t worth = kBytesPerChannel[static_cast<int>(plan.protocol)];
   plan.channels = static_cast<int>(
       std::clamp<std::uint64_t>(bytes / worth, static_cast<std::uint64_t>(facts.fewest_channels),
                                 static_cast<std::uint64_t>(facts.most_channels)));
@@ -206,7 +206,7 @@ DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record
 
   const std::uint64_t grain = kLineBytes / width;
   plan.grain = static_cast<std::uint32_t>(grain);
-  const std::uint64_t whole = cuda::slot_data_of(plan.wire, facts.slot_bytes);
+  const std::uint64_t whole = cuda::slot_data_of(plan.protocol, facts.slot_bytes);
   const std::uint64_t of_channel = bytes / static_cast<std::uint64_t>(plan.channels);
   // A round of the ring is a chunk for every rank, one of the trees a chunk for each of the two.
   const Fill fill = find_row(plan.algorithm, record.collective, Where::kGpu)->fill;

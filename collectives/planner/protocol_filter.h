@@ -1,11 +1,11 @@
 // Which protocols may carry each collective: NCCL_PROTO, on the host and on GPUs.
 //
-// On GPUs they are NCCL's (cuda::Wire). On the host LL and LL128 are lines of data that carry their
-// own flag, for small calls: on the host, the announcement line and the lines beside it. Simple is
-// memory with counters: staging, and slots. Lines hold 512 bytes at most, so what is larger goes by
-// memory, whatever is asked for; so does everything where neither LL nor LL128 is allowed. A filter
-// speaks of the same collectives as AlgorithmFilter; the others choose by size alone. The filters
-// of all ranks are intersected.
+// On GPUs they are NCCL's (cuda::Protocol). On the host LL and LL128 are lines of data that carry
+// their own flag, for small calls: on the host, the announcement line and the lines beside it.
+// Simple is memory with counters: staging, and slots. Lines hold 512 bytes at most, so what is
+// larger goes by memory, whatever is asked for; so does everything where neither LL nor LL128 is
+// allowed. A filter speaks of the same collectives as AlgorithmFilter; the others choose by size
+// alone. The filters of all ranks are intersected.
 #pragma once
 
 #include <cstdint>

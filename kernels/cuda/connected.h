@@ -9,7 +9,7 @@
 #pragma once
 
 #include "kernels/algorithms/run_text.h"
-#include "kernels/cuda/conductor.h"
+#include "kernels/cuda/control_warp.h"
 #include "kernels/cuda/launch_words.h"
 #include "kernels/cuda/ll128_mover.h"
 #include "kernels/cuda/ll_mover.h"
@@ -32,7 +32,7 @@ struct Connected {
   static RONDO_FN void run(const Args& args) {
     const Play play{args, Group::of_thread(args)};
     DeviceEnd* const ends = play.station().ends + play.channel() * kChannelEnds +
-                            static_cast<int>(args.wire) * kDirections * kEnds;
+                            static_cast<int>(args.protocol) * kDirections * kEnds;
     open(play, ends);
     device::barrier();
     if (device::warp_index() == kTeller) tell_hosts(play);
@@ -55,7 +55,7 @@ struct Connected {
   }
 
  private:
-  // The first poster's warp, which has nothing else to do at first.
+  // The first signal warp's warp, which has nothing else to do at first.
   static constexpr unsigned kTeller = 1;
 
   // Ends and the channel's part, into shared memory.
@@ -119,9 +119,9 @@ struct Connected {
       if ((job.how & kLast) == 0 && !cta_failed()) {
         const unsigned worker = play.group.worker(), workers = play.group.workers();
         const LineJob line{job, play.args, play.station(), play.channel(), worker, workers};
-        if (play.args.wire == Wire::kLL) {
+        if (play.args.protocol == Protocol::kLL) {
           LLMover<Math>{line, math}.run();
-        } else if (play.args.wire == Wire::kLL128) {
+        } else if (play.args.protocol == Protocol::kLL128) {
           LL128Mover<Math>{line, math}.run();
         } else {
           SimpleMover<Math>{job, worker, workers, math}.run();

@@ -17,8 +17,8 @@
 
 namespace rondo::cuda {
 
-enum class Wire : std::uint8_t { kSimple, kLL, kLL128 };  // protocols
-inline constexpr int kWires = 3;
+enum class Protocol : std::uint8_t { kSimple, kLL, kLL128 };  // protocols
+inline constexpr int kProtocols = 3;
 
 // One end of a connection as its own rank keeps it. No connection: slot_count is 0.
 struct DeviceEnd {
@@ -32,8 +32,8 @@ static_assert(sizeof(DeviceEnd) % 8 == 0);
 
 inline constexpr int kEnds = 8;  // of a channel, a protocol and a direction
 enum Direction { kOutgoing, kIncoming, kDirections };
-// Ends of a rank: [channel][wire][direction][kEnds].
-inline constexpr int kChannelEnds = kWires * kDirections * kEnds;
+// Ends of a rank: [channel][protocol][direction][kEnds].
+inline constexpr int kChannelEnds = kProtocols * kDirections * kEnds;
 
 // LL: a line carries 8 bytes of data, 4 beside each flag.
 inline constexpr std::uint64_t kLineData = 8;
@@ -45,15 +45,15 @@ inline constexpr std::uint64_t kLongLineSize = 128;
 inline constexpr std::uint64_t kLL128SlotLines = 256;  // even; 30 KiB of data
 
 // Bytes of a slot, and of the data in it, where one of Simple has `simple`.
-constexpr std::uint64_t slot_bytes_of(Wire wire, std::uint64_t simple) {
-  return wire == Wire::kLL      ? kLLSlotLines * kLineSize
-         : wire == Wire::kLL128 ? kLL128SlotLines * kLongLineSize
-                                : simple;
+constexpr std::uint64_t slot_bytes_of(Protocol protocol, std::uint64_t simple) {
+  return protocol == Protocol::kLL      ? kLLSlotLines * kLineSize
+         : protocol == Protocol::kLL128 ? kLL128SlotLines * kLongLineSize
+                                        : simple;
 }
-constexpr std::uint64_t slot_data_of(Wire wire, std::uint64_t simple) {
-  return wire == Wire::kLL      ? kLLSlotLines * kLineData
-         : wire == Wire::kLL128 ? kLL128SlotLines * kLongLineData
-                                : simple;
+constexpr std::uint64_t slot_data_of(Protocol protocol, std::uint64_t simple) {
+  return protocol == Protocol::kLL      ? kLLSlotLines * kLineData
+         : protocol == Protocol::kLL128 ? kLL128SlotLines * kLongLineData
+                                        : simple;
 }
 
 inline constexpr int kMostChannels = 64;
@@ -89,7 +89,7 @@ struct ConnectedArgs {
   std::uint64_t per_round;  // of a channel (Rounds)
   std::uint32_t grain;
   Algorithm algorithm;
-  Wire wire;
+  Protocol protocol;
   std::uint8_t groups;  // texts at once: two for those that use roles()
   std::int32_t ranks;
   std::int32_t stations, channels;  // CTA b: station b / channels, channel b % channels

@@ -1,10 +1,11 @@
 // The shared memory of a CTA that plays a channel: its ends, and the jobs of its groups.
 //
-// A group is a pipeline of three kinds of warps. Its conductor runs the text: for every verb it
-// waits until slots are full or free and writes a job. Workers move the job's data. The poster
-// tells the peers. Two barriers keep them apart: `begin` (conductor and workers) opens a job, `end`
-// (workers and poster) closes it, so that the conductor waits for job k + 1 and the poster's fence
-// for job k - 1 runs while workers move job k. So three jobs are alive at once; four have room.
+// A group is a pipeline of three kinds of warps. Its control warp runs the text: for every verb it
+// waits until slots are full or free and writes a job. Workers move the job's data. The signal warp
+// tells the peers. Two barriers keep them apart: `begin` (control warp and workers) opens a job,
+// `end` (workers and signal warp) closes it, so that the control warp waits for job k + 1 and the
+// signal warp's fence for job k - 1 runs while workers move job k. So three jobs are alive at once;
+// four have room.
 #pragma once
 
 #include "kernels/cuda/connected_args.h"
@@ -129,10 +130,10 @@ struct Group {
   RONDO_FN unsigned worker() const {
     return (warp - kServiceWarps) * device::kWarp + device::lane_index();
   }
-  RONDO_FN void begin_job() const {  // conductor and workers
+  RONDO_FN void begin_job() const {  // control warp and workers
     device::named_barrier(1 + 2 * number, threads - device::kWarp);
   }
-  RONDO_FN void end_job() const {  // workers and poster
+  RONDO_FN void end_job() const {  // workers and signal warp
     device::named_barrier(2 + 2 * number, threads - device::kWarp);
   }
 };

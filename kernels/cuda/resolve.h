@@ -28,7 +28,8 @@ struct Resolve {
 
   static RONDO_FN void fetch(const Args& args, int rank) {
     const std::uint32_t index =
-        device::load_relaxed<device::Scope::kSystem>(&args.mailboxes[rank].descriptor) % args.depth;
+        device::load_relaxed<device::Scope::kSystem>(&args.call_slots[rank].descriptor) %
+        args.depth;
     const CallDescriptor* from =
         args.descriptors + static_cast<std::uint64_t>(rank) * args.depth + index;
     const auto* words = reinterpret_cast<const std::uint64_t*>(&from->record);

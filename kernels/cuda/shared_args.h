@@ -1,9 +1,9 @@
 // What the kernels of ranks in several processes are told (collectives/gpu/process_team.h).
 //
 // The process that launches for all does not know the others' buffers when it enqueues: each rank's
-// stream writes the number of its call's descriptor to its mailbox, the resolve kernel reads all of
-// them and writes the arguments of the direct kernel that follows. So nothing that changes per call
-// is a kernel argument, and captured graphs can be replayed. Plain structs, read by host and
+// stream writes the number of its call's descriptor to its call slot, the resolve kernel reads all
+// of them and writes the arguments of the direct kernel that follows. So nothing that changes per
+// call is a kernel argument, and captured graphs can be replayed. Plain structs, read by host and
 // device; counts are elements, sizes bytes.
 #pragma once
 
@@ -28,8 +28,8 @@ struct alignas(64) CallDescriptor {
 };
 static_assert(sizeof(CallDescriptor) == 64);
 
-// A rank's mailbox, on a line of its own.
-struct alignas(64) Mailbox {
+// A rank's call slot, on a line of its own.
+struct alignas(64) CallSlot {
   std::uint32_t descriptor;  // its index among the rank's
 };
 
@@ -67,7 +67,7 @@ constexpr bool output_is_shared(Collective which) {
 }
 
 struct ResolveArgs {
-  const Mailbox* mailboxes;           // by rank
+  const CallSlot* call_slots;         // by rank
   const CallDescriptor* descriptors;  // of rank r: from r * depth on
   DeviceWords* words;
   void* arguments;  // ReduceArgs or CopyArgs of the kernel that follows

@@ -1,4 +1,4 @@
-// HostedScenario: staged calls that a stream enqueues and a thread of the host does (HostedRank).
+// HostedScenario: staged calls that a stream enqueues and a thread of the host does (HostProxy).
 //
 // The real orders of both sides (hosted_words.h); calls of several steps, more of them than halves
 // of staging. A stream's memory operations are releases and acquires, its copies plain accesses.
@@ -20,7 +20,7 @@ class HostedScenario : public Scenario {
   std::span<std::byte> memory() override { return std::as_writable_bytes(std::span(&shared_, 1)); }
 
   void describe(Machine& machine) override {
-    machine.word(shared_.words.mailbox, Role::kSequence, Machine::kAnyone, "MAILBOX");
+    machine.word(shared_.words.call_slot, Role::kSequence, Machine::kAnyone, "CALL_SLOT");
     machine.word(shared_.words.ready, Role::kTail, Machine::kAnyone, "READY");
     machine.word(shared_.words.done, Role::kHead, Machine::kAnyone, "DONE");
     for (int half = 0; half < 2; ++half) {
@@ -42,7 +42,7 @@ class HostedScenario : public Scenario {
   }
   std::string check() override {
     const gpu::HostedWords& words = shared_.words;
-    return words.mailbox + words.ready + words.done == 0 ? "" : "a word is not 0 between calls";
+    return words.call_slot + words.ready + words.done == 0 ? "" : "a word is not 0 between calls";
   }
 
  private:
@@ -87,8 +87,8 @@ class HostedScenario : public Scenario {
   void serve(Machine& machine, int call) {
     machine.at(static_cast<std::uint64_t>(call) * 100);
     std::uint32_t mail = 0;
-    while ((mail = SimAtomics::load_acquire(shared_.words.mailbox)) == 0)
-      machine.await_change(&shared_.words.mailbox);
+    while ((mail = SimAtomics::load_acquire(shared_.words.call_slot)) == 0)
+      machine.await_change(&shared_.words.call_slot);
     machine.require(mail == mail_of(call), "serves another call");
     std::uint32_t step = 0;
     const auto idle = [&](int) {

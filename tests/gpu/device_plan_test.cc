@@ -8,7 +8,7 @@
 namespace rondo::gpu {
 namespace {
 
-using cuda::Wire;
+using cuda::Protocol;
 
 DevicePlanFacts facts_of(int ranks, int devices) {
   DevicePlanFacts facts;
@@ -42,12 +42,12 @@ TEST(DevicePlan, NamesOfAlgorithmsAndProtocolsAreObeyed) {
   for (const int devices : {1, 4}) {
     DevicePlanFacts facts = facts_of(4, devices);
     facts.algorithms = only("tree");
-    facts.wires = parse_wires("LL").value();
+    facts.protocols = parse_gpu_protocols("LL").value();
     EXPECT_TRUE(wants_connections(facts));
     const auto plan = make_device_plan(facts, record_of(Collective::kAllReduce, kLarge)).value();
     EXPECT_EQ(plan.strategy, Strategy::kConnected);
     EXPECT_EQ(plan.algorithm, Algorithm::kTree);
-    EXPECT_EQ(plan.wire, Wire::kLL);
+    EXPECT_EQ(plan.protocol, Protocol::kLL);
     EXPECT_EQ(plan.groups, 2);
     EXPECT_EQ(plan.threads % (32u * 2), 0u);
     // There is no tree of reduce-scatter.
@@ -59,9 +59,9 @@ TEST(DevicePlan, SeveralDevicesUseLLWhileSmallAndMoreChannelsWhenLarge) {
   const DevicePlanFacts facts = facts_of(4, 4);
   const auto small = make_device_plan(facts, record_of(Collective::kBroadcast, 100)).value();
   const auto large = make_device_plan(facts, record_of(Collective::kBroadcast, kLarge)).value();
-  EXPECT_EQ(small.wire, Wire::kLL);
+  EXPECT_EQ(small.protocol, Protocol::kLL);
   EXPECT_EQ(small.channels, 1);
-  EXPECT_EQ(large.wire, Wire::kSimple);
+  EXPECT_EQ(large.protocol, Protocol::kSimple);
   EXPECT_EQ(large.channels, 8);
   EXPECT_LE(large.per_round * sizeof(float), facts.slot_bytes);
 }
@@ -80,7 +80,7 @@ TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnectionsForSmallCalls) {
   EXPECT_EQ(plan_of(Collective::kAllToAll, kLarge).strategy, Strategy::kMet);
   EXPECT_EQ(plan_of(Collective::kBarrier, 0).strategy, Strategy::kDirect);
   EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kConnected);
-  facts.wires = parse_wires("simple").value();
+  facts.protocols = parse_gpu_protocols("simple").value();
   EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kMet)
       << "pushed lines are those of LL";
   facts.algorithms = only("ring");
@@ -133,16 +133,16 @@ TEST(DevicePlan, CopiesGoInBulkWhereTheyMay) {
 TEST(DevicePlan, LL128RunsWhereItIsAllowed) {
   EXPECT_FALSE(lines_stay_whole(90, LinePath::kBetweenDevices)) << "nobody has measured it";
   DevicePlanFacts facts = facts_of(4, 4);
-  facts.wires = parse_wires("ll,ll128,simple").value();
+  facts.protocols = parse_gpu_protocols("ll,ll128,simple").value();
   const auto wire_of = [&](std::uint64_t count) {
-    return make_device_plan(facts, record_of(Collective::kAllReduce, count)).value().wire;
+    return make_device_plan(facts, record_of(Collective::kAllReduce, count)).value().protocol;
   };
-  EXPECT_EQ(wire_of(100), Wire::kLL);
-  EXPECT_EQ(wire_of(256 << 10), Wire::kLL128);
-  EXPECT_EQ(wire_of(kLarge), Wire::kSimple);
-  facts.wires = parse_wires("LL128").value();
-  EXPECT_EQ(wire_of(100), Wire::kLL128);
-  EXPECT_EQ(wire_of(kLarge), Wire::kLL128);
+  EXPECT_EQ(wire_of(100), Protocol::kLL);
+  EXPECT_EQ(wire_of(256 << 10), Protocol::kLL128);
+  EXPECT_EQ(wire_of(kLarge), Protocol::kSimple);
+  facts.protocols = parse_gpu_protocols("LL128").value();
+  EXPECT_EQ(wire_of(100), Protocol::kLL128);
+  EXPECT_EQ(wire_of(kLarge), Protocol::kLL128);
 }
 
 TEST(DevicePlan, ReproducibleSumsStayInTreeOrder) {
@@ -234,7 +234,7 @@ TEST(DevicePlan, IsExplainedInWords) {
   DevicePlanFacts facts = usual_facts(8, 8, true);
   const CallRecord large = record_of(Collective::kAllReduce, kLarge);
   EXPECT_NE(text_of(facts, large).find("protocol Simple"), std::string::npos);
-  facts.wires = parse_wires("LL128").value();
+  facts.protocols = parse_gpu_protocols("LL128").value();
   EXPECT_NE(text_of(facts, large).find("protocol LL128"), std::string::npos);
   facts.algorithms = only("twoshot");
   EXPECT_NE(text_of(facts, large).find("algorithm twoshot; 8 devices meet"), std::string::npos);
@@ -254,16 +254,16 @@ TEST(DevicePlan, IsExplainedInWords) {
 }
 
 TEST(DevicePlan, ProtocolsAreListsOfNames) {
-  EXPECT_EQ(parse_wires("").value(), 3);
-  EXPECT_EQ(parse_wires("^LL, LL128").value(), 1);
-  EXPECT_EQ(parse_wires("simple,ll").value(), 3);
-  EXPECT_FALSE(parse_wires("simpel").ok());
-  const auto functions = parse_wires("allreduce:simple");
+  EXPECT_EQ(parse_gpu_protocols("").value(), 3);
+  EXPECT_EQ(parse_gpu_protocols("^LL, LL128").value(), 1);
+  EXPECT_EQ(parse_gpu_protocols("simple,ll").value(), 3);
+  EXPECT_FALSE(parse_gpu_protocols("simpel").ok());
+  const auto functions = parse_gpu_protocols("allreduce:simple");
   ASSERT_FALSE(functions.ok());
   EXPECT_NE(functions.error().text.find("one list counts for all functions"), std::string::npos);
-  EXPECT_EQ(parse_wires("LL128").value(), 4);
-  EXPECT_FALSE(parse_wires("^simple,ll").ok()) << "nothing promises LL128 unasked";
-  EXPECT_EQ(parse_wires("^simple,ll", 7).value(), 4);
+  EXPECT_EQ(parse_gpu_protocols("LL128").value(), 4);
+  EXPECT_FALSE(parse_gpu_protocols("^simple,ll").ok()) << "nothing promises LL128 unasked";
+  EXPECT_EQ(parse_gpu_protocols("^simple,ll", 7).value(), 4);
 }
 
 }  // namespace

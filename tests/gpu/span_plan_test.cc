@@ -16,7 +16,7 @@ SpanRecords records(const std::vector<int>& hosts, const std::vector<int>& proce
     SpanFacts facts;
     facts.gpu.uuid[0] = static_cast<unsigned char>(r);
     facts.gpu.resident_ctas = 100;
-    facts.gpu.wires_within = facts.gpu.wires_between = kUsualWires;
+    facts.gpu.protocols_within = facts.gpu.protocols_between = kUsualProtocols;
     facts.from_bytes = 4096;
     made.facts.push_back(facts);
     made.reach.emplace_back(hosts.size(), std::byte{1});
@@ -44,7 +44,7 @@ TEST(SpanPlan, EveryRankNeedsItsGpuAndSimple) {
   all.facts[1].gpu.uuid = all.facts[0].gpu.uuid;
   EXPECT_EQ(agree_on_span(all).why_not, "ranks 0 and 1 share a GPU");
   all = records({0, 1}, {0, 1});
-  all.facts[1].gpu.wires_between = bit_of(cuda::Wire::kLL);
+  all.facts[1].gpu.protocols_between = bit_of(cuda::Protocol::kLL);
   EXPECT_NE(agree_on_span(all).why_not.find("rank 1"), std::string::npos);
   all = records({0, 1}, {0, 1});
   all.facts[0].gpu.resident_ctas = 0;
@@ -68,7 +68,7 @@ TEST(SpanPlan, TheBytesThatMoveDecide) {
   const auto plan =
       plan_across_hosts(found.plan, found.from_bytes, call(Collective::kAllReduce, 1 << 20));
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->wire, cuda::Wire::kSimple);
+  EXPECT_EQ(plan->protocol, cuda::Protocol::kSimple);
   EXPECT_EQ(plan->channels, found.shape.channels);
 }
 

@@ -21,7 +21,7 @@ struct ConnectedShape {
 struct ConnectedCall {
   Collective collective = Collective::kAllReduce;
   Algorithm algorithm = Algorithm::kRing;
-  cuda::Wire wire = cuda::Wire::kSimple;
+  cuda::Protocol protocol = cuda::Protocol::kSimple;
   std::uint64_t count = 0;
   std::uint64_t per_round = 0;  // 0: what slots hold
   int root = -1;
@@ -80,13 +80,13 @@ class ConnectedRanks {
     args.count = call.count;
     args.grain = kLineBytes / kWidth;
     const std::uint64_t slot =
-        cuda::slot_data_of(call.wire, shape_.slot_bytes) / kWidth / args.grain * args.grain;
+        cuda::slot_data_of(call.protocol, shape_.slot_bytes) / kWidth / args.grain * args.grain;
     const bool all_reduce = call.collective == Collective::kAllReduce;
     const bool tree = call.algorithm == Algorithm::kTree;
     const int parts = tree ? 2 : all_reduce ? shape_.ranks : 1;
     args.per_round = call.per_round != 0 ? call.per_round : slot * static_cast<unsigned>(parts);
     args.algorithm = call.algorithm;
-    args.wire = call.wire;
+    args.protocol = call.protocol;
     args.groups = tree && all_reduce ? 2 : 1;
     args.ranks = shape_.ranks;
     args.channels = shape_.channels;
@@ -103,11 +103,11 @@ class ConnectedRanks {
       if (sender == from && receiver == to && used == lane) return;
     made_.push_back({from, to, lane});
     const int out = outgoing_[from]++, in = incoming_[to]++;
-    for (int i = 0; i < shape_.channels * cuda::kWires; ++i) {
-      const auto wire = static_cast<cuda::Wire>(i % cuda::kWires);
+    for (int i = 0; i < shape_.channels * cuda::kProtocols; ++i) {
+      const auto protocol = static_cast<cuda::Protocol>(i % cuda::kProtocols);
       cuda::DeviceEnd end{};
       Connection& connection = end.connection;
-      connection.slot_bytes = cuda::slot_bytes_of(wire, shape_.slot_bytes);
+      connection.slot_bytes = cuda::slot_bytes_of(protocol, shape_.slot_bytes);
       connection.slot_count = static_cast<std::uint64_t>(shape_.slots);
       connection.buffer = machine_.allocate<std::byte>(
           connection.slot_bytes * connection.slot_count, device_of(to));

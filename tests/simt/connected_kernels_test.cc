@@ -11,8 +11,8 @@ namespace {
 
 using cuda::ConnectedArgs;
 using cuda::CopyMath;
+using cuda::Protocol;
 using cuda::SumMath;
-using cuda::Wire;
 using Sum = SumMath<DataType::kInt32>;
 
 // Element i of rank r's input, and what a sum over all ranks makes of it.
@@ -75,12 +75,13 @@ bool all_reduce(const MachineOptions& options, const ConnectedShape& shape,
 
 struct Way {
   Algorithm algorithm;
-  Wire wire;
+  Protocol protocol;
   int fewest_slots;
 };
-constexpr Way kWays[] = {{Algorithm::kRing, Wire::kSimple, 2}, {Algorithm::kRing, Wire::kLL, 2},
-                         {Algorithm::kTree, Wire::kSimple, 1}, {Algorithm::kTree, Wire::kLL, 1},
-                         {Algorithm::kRing, Wire::kLL128, 2},  {Algorithm::kTree, Wire::kLL128, 1}};
+constexpr Way kWays[] = {
+    {Algorithm::kRing, Protocol::kSimple, 2}, {Algorithm::kRing, Protocol::kLL, 2},
+    {Algorithm::kTree, Protocol::kSimple, 1}, {Algorithm::kTree, Protocol::kLL, 1},
+    {Algorithm::kRing, Protocol::kLL128, 2},  {Algorithm::kTree, Protocol::kLL128, 1}};
 
 TEST(ConnectedKernels, AllReduceForEveryNumberOfRanksAndSlots) {
   for_each_round(2, [](std::uint64_t seed) {
@@ -92,9 +93,9 @@ TEST(ConnectedKernels, AllReduceForEveryNumberOfRanksAndSlots) {
         shape.channels = 1 + static_cast<int>(random.below(2));
         shape.slots = way.fewest_slots + static_cast<int>(random.below(2));
         shape.one_device = random.one_in(2);
-        ConnectedCall call{.algorithm = way.algorithm, .wire = way.wire};
+        ConnectedCall call{.algorithm = way.algorithm, .protocol = way.protocol};
         call.count = 1 + random.below(random.one_in(3) ? 3000 : 100);
-        if (way.wire != Wire::kSimple) call.per_round = 64 * static_cast<unsigned>(n);
+        if (way.protocol != Protocol::kSimple) call.per_round = 64 * static_cast<unsigned>(n);
         const MachineOptions options{
             .seed = seed, .weak = random.one_in(2), .whole_lines = true, .devices = 8};
         EXPECT_TRUE(all_reduce(options, shape, call, 2, random.below(2)))
@@ -110,8 +111,8 @@ TEST(ConnectedKernels, AllReduceForEveryNumberOfRanksAndSlots) {
 TEST(ConnectedKernels, SlotsAreUsedManyTimes) {
   for (const Way& way : kWays) {
     ConnectedShape shape{.ranks = 3, .slots = way.fewest_slots};
-    ConnectedCall call{.algorithm = way.algorithm, .wire = way.wire, .count = 64 * 3 * 9};
-    if (way.wire != Wire::kSimple) call.per_round = 64 * 3;
+    ConnectedCall call{.algorithm = way.algorithm, .protocol = way.protocol, .count = 64 * 3 * 9};
+    if (way.protocol != Protocol::kSimple) call.per_round = 64 * 3;
     for (const bool weak : {false, true})
       EXPECT_TRUE(
           all_reduce({.seed = 5, .weak = weak, .whole_lines = true, .devices = 8}, shape, call, 1));
@@ -155,10 +156,11 @@ bool copies(const MachineOptions& options, const ConnectedShape& shape, const Co
 TEST(ConnectedKernels, CopyBytesOfAnyNumberAndPlace) {
   for_each_round(6, [](std::uint64_t seed) {
     Random random(seed);
-    for (const Wire wire : {Wire::kSimple, Wire::kLL, Wire::kLL128}) {
+    for (const Protocol protocol : {Protocol::kSimple, Protocol::kLL, Protocol::kLL128}) {
       for (const Collective which : {Collective::kAllGather, Collective::kBroadcast}) {
         ConnectedShape shape{.ranks = 2 + static_cast<int>(random.below(4)), .channels = 2};
-        ConnectedCall call{.collective = which, .wire = wire, .count = 1 + random.below(3000)};
+        ConnectedCall call{
+            .collective = which, .protocol = protocol, .count = 1 + random.below(3000)};
         call.root = static_cast<int>(random.below(static_cast<unsigned>(shape.ranks)));
         const MachineOptions options{
             .seed = seed, .weak = random.one_in(2), .whole_lines = true, .devices = 8};
@@ -175,7 +177,7 @@ TEST(ConnectedKernels, BroadcastAlongTreesFromEveryRoot) {
       const ConnectedShape shape{.ranks = n, .slots = 1};
       const ConnectedCall call{.collective = Collective::kBroadcast,
                                .algorithm = Algorithm::kTree,
-                               .wire = root % 2 == 0 ? Wire::kLL : Wire::kSimple,
+                               .protocol = root % 2 == 0 ? Protocol::kLL : Protocol::kSimple,
                                .count = 900,
                                .per_round = 256,
                                .root = root};
@@ -257,7 +259,7 @@ TEST(ConnectedKernels, WithoutAcquireAreCaughtInWeakMemory) {
 // LL128 where lines of 128 bytes may arrive in parts, and where they do not.
 int failures_of_ll128(bool weak, bool whole_lines) {
   constexpr int kSeeds = 40;
-  const ConnectedCall call{.wire = Wire::kLL128, .count = 64 * 2 * 5, .per_round = 64 * 2};
+  const ConnectedCall call{.protocol = Protocol::kLL128, .count = 64 * 2 * 5, .per_round = 64 * 2};
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed)
     failed += all_reduce({.seed = seed, .weak = weak, .whole_lines = whole_lines, .devices = 8},
@@ -284,8 +286,8 @@ TEST(ConnectedKernels, EndSoonAfterTheHostAborts) {
   // Rank 2 never comes: its device's kernel is told to end before it begins to wait.
   for (int r = 0; r < 3; ++r) machine.on_host(ranks.controls)[r].abort = r == 2 ? 1 : 0;
   for (const Way& way : kWays) {
-    ranks.launch<Sum>({.algorithm = way.algorithm, .wire = way.wire, .count = 5000}, buffers,
-                      buffers);
+    ranks.launch<Sum>({.algorithm = way.algorithm, .protocol = way.protocol, .count = 5000},
+                      buffers, buffers);
     for (int turn = 0; turn < 20000; ++turn) machine.gang().turn();
     for (int r = 0; r < 2; ++r) machine.on_host(ranks.controls)[r].abort = 1;
     EXPECT_TRUE(machine.run());

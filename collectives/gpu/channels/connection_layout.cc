@@ -18,13 +18,13 @@ std::uint64_t rounded(std::uint64_t bytes) {
 
 }  // namespace
 
-bool all_near(const Nearness& near) {
+bool all_near(const P2pReach& near) {
   return std::all_of(near.begin(), near.end(), [](const std::vector<bool>& row) {
     return std::all_of(row.begin(), row.end(), [](bool one) { return one; });
   });
 }
 
-ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const Nearness& near,
+ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach& near,
                                    const HostsOfRanks& hosts)
     : shape_(shape),
       pushes_(shape.pushes && all_near(near)),
@@ -46,8 +46,8 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const Nearness&
   place_all(near, hosts);
 }
 
-std::uint64_t ConnectionLayout::slot_bytes(int wire) const {
-  return cuda::slot_bytes_of(static_cast<cuda::Wire>(wire), shape_.slot_bytes);
+std::uint64_t ConnectionLayout::slot_bytes(int protocol) const {
+  return cuda::slot_bytes_of(static_cast<cuda::Protocol>(protocol), shape_.slot_bytes);
 }
 
 std::uint64_t ConnectionLayout::bytes_of_ends() const {
@@ -89,21 +89,23 @@ ConnectionLayout::Place ConnectionLayout::take(int home, std::uint64_t bytes) {
   return place;
 }
 
-void ConnectionLayout::place_all(const Nearness& near, const HostsOfRanks& hosts) {
+void ConnectionLayout::place_all(const P2pReach& near, const HostsOfRanks& hosts) {
   for (Edge& edge : edges_) {
     edge.crosses = !hosts.same(edge.from, edge.to);
     if (edge.crosses || !hosts.is_own(edge.from)) {
-      edge.slots.assign(static_cast<std::size_t>(shape_.channels) * cuda::kWires, {kNowhere, 0});
+      edge.slots.assign(static_cast<std::size_t>(shape_.channels) * cuda::kProtocols,
+                        {kNowhere, 0});
       edge.tail = edge.head = edge.slots;
       if (edge.crosses) place_mirrors(edge, hosts);
       continue;
     }
     const bool close = near[edge.from][edge.to];
-    for (int i = 0; i < shape_.channels * cuda::kWires; ++i) {
-      const int wire = i % cuda::kWires;
-      const std::uint64_t slots = (shape_.wires >> wire & 1) == 0
-                                      ? 0
-                                      : static_cast<std::uint64_t>(shape_.slots) * slot_bytes(wire);
+    for (int i = 0; i < shape_.channels * cuda::kProtocols; ++i) {
+      const int protocol = i % cuda::kProtocols;
+      const std::uint64_t slots =
+          (shape_.protocols >> protocol & 1) == 0
+              ? 0
+              : static_cast<std::uint64_t>(shape_.slots) * slot_bytes(protocol);
       edge.slots.push_back(take(close ? edge.to : kHost, slots));
       edge.tail.push_back(take(close ? edge.to : kHost, kCounterBytes));
       edge.head.push_back(take(close ? edge.from : kHost, kCounterBytes));

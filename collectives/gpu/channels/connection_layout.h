@@ -9,7 +9,7 @@
 // where several processes share direct kernels (shared_launch.cc).
 //
 // Ranks of several hosts: a layout is one host's. A connection to another one has slots and words
-// on both sides, in pinned memory of the rank there ("mirrors"), which a relay keeps alike
+// on both buffers, in pinned memory of the rank there ("mirrors"), which a relay keeps alike
 // (relay.h): each kernel believes that its neighbour is on its host. Simple only.
 #pragma once
 
@@ -24,14 +24,14 @@ struct ConnectionShape {
   int channels = 1;
   int slots = 4;
   std::uint64_t slot_bytes = 64 << 10;  // of Simple; a multiple of 16
-  std::uint8_t wires = 0xff;            // bit Wire: those that get slots
+  std::uint8_t protocols = 0xff;        // bit cuda::Protocol: those that get slots
   bool pushes = false;                  // staging for pushed lines, where all are near
   bool meets = false;                   // words and staging for shared direct kernels, likewise
 };
 
 // [a][b]: rank a's device uses the memory of rank b's, and the other way round.
-using Nearness = std::vector<std::vector<bool>>;
-bool all_near(const Nearness& near);
+using P2pReach = std::vector<std::vector<bool>>;
+bool all_near(const P2pReach& near);
 
 // Which host each rank is on, and which of them this layout is for. Empty: there is one.
 struct HostsOfRanks {
@@ -57,13 +57,13 @@ class ConnectionLayout {
   struct Edge {
     int from, to, lane;
     int out_index, in_index;               // among the ends of `from` and of `to`
-    std::vector<Place> slots, tail, head;  // by channel * kWires + wire
+    std::vector<Place> slots, tail, head;  // by channel * kProtocols + protocol
     bool crosses = false;                  // to another host
     // By direction and channel, where it does: at `from` and at `to`, where they are on this host.
     std::vector<Mirror> mirrors[cuda::kDirections];
   };
 
-  ConnectionLayout(const ConnectionShape& shape, const Nearness& near,
+  ConnectionLayout(const ConnectionShape& shape, const P2pReach& near,
                    const HostsOfRanks& hosts = {});
 
   int ranks() const { return static_cast<int>(bytes_.size()); }
@@ -87,13 +87,13 @@ class ConnectionLayout {
   std::uint64_t meetings_at() const { return meetings_at_; }
   std::uint64_t told_at() const;
   std::uint64_t shared_at() const;
-  std::uint64_t slot_bytes(int wire) const;
+  std::uint64_t slot_bytes(int protocol) const;
   // Whether the rank's kernels touch the memory of `home`.
   bool uses(int rank, int home) const;
 
  private:
   void add_edge(int from, int to, int lane);
-  void place_all(const Nearness& near, const HostsOfRanks& hosts);
+  void place_all(const P2pReach& near, const HostsOfRanks& hosts);
   void place_mirrors(Edge& edge, const HostsOfRanks& hosts);
   Place take(int home, std::uint64_t bytes);
 

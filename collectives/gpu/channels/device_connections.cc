@@ -33,7 +33,7 @@ DeviceConnections::DeviceConnections(ConnectionLayout layout, const std::vector<
     : api_(*gpu_api()), layout_(std::move(layout)), devices_(devices), memory_(std::move(memory)) {}
 
 Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(const std::vector<int>& devices,
-                                                                   const Nearness& near,
+                                                                   const P2pReach& near,
                                                                    const ConnectionShape& shape) {
   const GpuApi& api = *gpu_api();
   ConnectionLayout layout(shape, near);
@@ -117,7 +117,7 @@ Done DeviceConnections::write_ends() {
   for (auto& of_rank : ends)
     of_rank.resize(static_cast<std::size_t>(shape.channels) * cuda::kChannelEnds);
   for (const ConnectionLayout::Edge& edge : layout_.edges()) {
-    for (int i = 0; i < shape.channels * cuda::kWires; ++i) {
+    for (int i = 0; i < shape.channels * cuda::kProtocols; ++i) {
       for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {
         const bool out = direction == cuda::kOutgoing;
         const int rank = out ? edge.from : edge.to;
@@ -127,16 +127,16 @@ Done DeviceConnections::write_ends() {
         const int index = out ? edge.out_index : edge.in_index;
         DeviceEnd& place = ends[rank][(i * cuda::kDirections + direction) * cuda::kEnds + index];
         if (edge.crosses) {
-          if (i % cuda::kWires != static_cast<int>(cuda::Wire::kSimple)) continue;
+          if (i % cuda::kProtocols != static_cast<int>(cuda::Protocol::kSimple)) continue;
           end.connection = connection_at(edge, static_cast<cuda::Direction>(direction),
-                                         i / cuda::kWires, mirrors_on_device_[rank]);
+                                         i / cuda::kProtocols, mirrors_on_device_[rank]);
           place = end;
           continue;
         }
         end.connection.buffer = address(edge.slots[i], rank);
         end.connection.tail = reinterpret_cast<std::uint64_t*>(address(edge.tail[i], rank));
         end.connection.head = reinterpret_cast<std::uint64_t*>(address(edge.head[i], rank));
-        end.connection.slot_bytes = layout_.slot_bytes(i % cuda::kWires);
+        end.connection.slot_bytes = layout_.slot_bytes(i % cuda::kProtocols);
         end.connection.slot_count = static_cast<std::uint64_t>(shape.slots);
         end.connection.peer = out ? edge.to : edge.from;
         place = end;
@@ -169,7 +169,7 @@ Connection DeviceConnections::connection_at(const ConnectionLayout::Edge& edge,
   };
   Connection made{};
   made.buffer = base + mirror.slots;
-  made.slot_bytes = layout_.slot_bytes(static_cast<int>(cuda::Wire::kSimple));
+  made.slot_bytes = layout_.slot_bytes(static_cast<int>(cuda::Protocol::kSimple));
   made.slot_count = static_cast<std::uint64_t>(layout_.shape().slots);
   made.tail = word(mirror.tail);
   made.head = word(mirror.head);

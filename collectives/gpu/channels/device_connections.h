@@ -31,7 +31,7 @@ class DeviceConnections {
   // For ranks of one process. devices[r]: where rank r lives; peer access must be enabled where
   // near says so.
   static Result<std::unique_ptr<DeviceConnections>> make(const std::vector<int>& devices,
-                                                         const Nearness& near,
+                                                         const P2pReach& near,
                                                          const ConnectionShape& shape);
   // devices[r] is -1 where rank r lives in another process.
   static Result<std::unique_ptr<DeviceConnections>> open(ConnectionLayout layout,

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "collectives/gpu/desk_handles.h"
+#include "collectives/gpu/registry_handles.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/device_memory.h"
 #include "transport/shm/fd_passing.h"
@@ -56,13 +56,13 @@ class Sharing {
  private:
   bool leads() const { return request_.party == 0; }
   bool is_here(std::size_t rank) const { return request_.devices[rank] >= 0; }
-  ProcessBoard& board() const { return *request_.board; }
-  DeskRequest& offer_of_own() const {
+  ControlSegment& segment() const { return *request_.segment; }
+  RegistryRequest& offer_of_own() const {
     const auto& of = request_.party_of;
-    return board().offer(
+    return segment().offer(
         static_cast<int>(std::find(of.begin(), of.end(), request_.party) - of.begin()));
   }
-  static void write_text(DeskRequest& offer, const Done& why) {
+  static void write_text(RegistryRequest& offer, const Done& why) {
     offer.status = static_cast<std::uint32_t>(why.status());
     put_text(offer, why.error().text);
   }
@@ -71,7 +71,7 @@ class Sharing {
   Done give() {
     for (std::size_t r = 0; r < request_.devices.size(); ++r) {
       if (!is_here(r)) continue;
-      DeskRequest& offer = board().offer(static_cast<int>(r));
+      RegistryRequest& offer = segment().offer(static_cast<int>(r));
       offer.status = 0;
       offer.is_file = 0;
       RONDO_TRY(void* const block,
@@ -95,7 +95,7 @@ class Sharing {
     files_of_.resize(n);
     std::size_t next = 0;
     for (std::size_t r = 0; r < n; ++r)
-      if (is_here(r) && board().offer(static_cast<int>(r)).is_file != 0 && next < files_.size())
+      if (is_here(r) && segment().offer(static_cast<int>(r)).is_file != 0 && next < files_.size())
         files_of_[r] = std::move(files_[next++]);
     if (!leads()) {
       RONDO_CHECK_OK(send(
@@ -144,7 +144,7 @@ class Sharing {
     std::size_t at = 0;
     if (more != nullptr && !fds.empty()) *more = std::move(fds[at++]);
     for (std::size_t r = 0; r < files_of_.size() && at < fds.size(); ++r)
-      if (chosen(r) && board().offer(static_cast<int>(r)).is_file != 0)
+      if (chosen(r) && segment().offer(static_cast<int>(r)).is_file != 0)
         files_of_[r] = std::move(fds[at++]);
     return done();
   }
@@ -180,7 +180,7 @@ class Sharing {
   }
 
   void open_rank(int rank, const std::vector<int>& users) {
-    const DeskRequest& offer = board().offer(rank);
+    const RegistryRequest& offer = segment().offer(rank);
     std::vector<int> devices;
     for (const int user : users)
       if (std::find(devices.begin(), devices.end(), request_.devices[user]) == devices.end())
@@ -195,7 +195,7 @@ class Sharing {
     }
     RONDO_INFO(kInit, "rank {} meets rank {} on the host, since its memory cannot be mapped: {}",
                users[0], rank, memory.error().text);
-    for (const int user : users) board().refused(user, rank) = 1;
+    for (const int user : users) segment().refused(user, rank) = 1;
     refused_ = true;
   }
 
@@ -219,8 +219,8 @@ class Sharing {
   }
 
   Error text_of_others() const {
-    for (int r = 0; r < board().ranks(); ++r)
-      if (const DeskRequest& offer = board().offer(r); offer.status != 0)
+    for (int r = 0; r < segment().ranks(); ++r)
+      if (const RegistryRequest& offer = segment().offer(r); offer.status != 0)
         return Error{
             static_cast<Status>(offer.status),
             fmt::format("rank {} could not share its part of connections: {}", r, offer.text)};
@@ -247,7 +247,7 @@ Result<std::unique_ptr<DeviceConnections>> share_connections(SharedConnectionsRe
     if (verdict == kWell) return sharing.connections();
     for (int a = 0; a < n; ++a)
       for (int b = 0; b < n; ++b)
-        if (request.board->refused(a, b) != 0) request.near[a][b] = request.near[b][a] = false;
+        if (request.segment->refused(a, b) != 0) request.near[a][b] = request.near[b][a] = false;
   }
   return fail(Status::kSystemError, "ranks on GPUs could not map each other's memory");
 }

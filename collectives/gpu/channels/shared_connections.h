@@ -15,21 +15,21 @@
 
 #include "base/fd.h"
 #include "collectives/gpu/channels/device_connections.h"
-#include "collectives/gpu/process_board.h"
+#include "collectives/gpu/control_segment.h"
 #include "transport/socket/patience.h"
 #include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 
 struct SharedConnectionsRequest {
-  ProcessBoard* board = nullptr;
+  ControlSegment* segment = nullptr;
   // The leader's: one for each party; else: one, to the leader.
   std::span<const net::Socket> sockets;
   int party = 0;              // 0 leads
   std::vector<int> party_of;  // by rank
   std::vector<int> devices;   // by rank; -1: in another process
   ConnectionShape shape;
-  Nearness near;
+  P2pReach near;
   net::Patience patience;
   HostsOfRanks hosts = {};  // where there are several; ranks of others are in no party (-1)
 };

@@ -38,20 +38,20 @@ Done launch_connected(const DeviceLaunch& call) {
   args.per_round = call.plan.per_round * width;
   args.grain = call.plan.grain * static_cast<std::uint32_t>(width);
   args.algorithm = call.plan.algorithm;
-  args.wire = call.plan.wire;
+  args.protocol = call.plan.protocol;
   args.groups = static_cast<std::uint8_t>(call.plan.groups);
-  args.ranks = static_cast<std::int32_t>(call.sides.size());
+  args.ranks = static_cast<std::int32_t>(call.buffers.size());
   args.channels = call.plan.channels;
   for (const int rank : call.here) {
-    const Side& side = call.sides[static_cast<std::size_t>(rank)];
+    const Buffers& buffers = call.buffers[static_cast<std::size_t>(rank)];
     // A rank that keeps nothing (reduce) or brings nothing (broadcast) is never asked for it.
-    args.station[args.stations++] = {side.send,
-                                     side.receive,
-                                     side.scalar,
+    args.station[args.stations++] = {buffers.send,
+                                     buffers.receive,
+                                     buffers.scalar,
                                      connections.ends(rank),
                                      connections.control(rank),
                                      rank,
-                                     side.late_scalar ? 1 : 0,
+                                     buffers.late_scalar ? 1 : 0,
                                      connections.launches(rank)};
   }
   GpuLaunch launch;

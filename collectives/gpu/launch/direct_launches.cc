@@ -45,21 +45,21 @@ Done DirectLaunches::launch(int kernel, unsigned threads, std::uint64_t bytes, i
   return check(api_.launch(launch, stream_), "a kernel launch");
 }
 
-Done DirectLaunches::reduce(const CallRecord& record, std::span<const Side> sides) {
-  const int n = static_cast<int>(sides.size());
+Done DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> buffers) {
+  const int n = static_cast<int>(buffers.size());
   cuda::ReduceArgs args{};
   args.count = record.count;
   args.sources = args.ranks = n;
   args.segments = 1;
   for (int r = 0; r < n; ++r) {
-    args.input[r] = sides[r].send;
-    args.scalar[r] = sides[r].scalar;
-    args.late_scalars |= static_cast<std::uint64_t>(sides[r].late_scalar) << r;
+    args.input[r] = buffers[r].send;
+    args.scalar[r] = buffers[r].scalar;
+    args.late_scalars |= static_cast<std::uint64_t>(buffers[r].late_scalar) << r;
   }
   if (record.collective == Collective::kReduce) {
-    args.output[args.targets++] = sides[record.root].receive;
+    args.output[args.targets++] = buffers[record.root].receive;
   } else {
-    for (const Side& side : sides) args.output[args.targets++] = side.receive;
+    for (const Buffers& buffers : buffers) args.output[args.targets++] = buffers.receive;
   }
   args.scattered = record.collective == Collective::kReduceScatter;
   if (args.scattered) args.segments = n;
@@ -132,15 +132,16 @@ Done DirectLaunches::flush() {
   return launch(cuda::kCopyKernel, cuda::kDirectThreads, longest, kept, &args, sizeof(args));
 }
 
-Done DirectLaunches::collective(const CallRecord& record, std::span<const Side> sides) {
-  const int n = static_cast<int>(sides.size());
+Done DirectLaunches::collective(const CallRecord& record, std::span<const Buffers> buffers) {
+  const int n = static_cast<int>(buffers.size());
   const std::uint64_t bytes = record.count * size_of(record.type);
   if (bytes == 0) return done();
   const auto sends = [&](int rank) { return (senders_ >> rank & 1) != 0; };
   const auto copy_to_all = [&](int from, std::uint64_t to_offset) -> Done {
     if (!sends(from)) return done();
-    RONDO_CHECK_OK(begin_item(sides[from].send, bytes));
-    for (const Side& side : sides) RONDO_CHECK_OK(add_target(at(side.receive, to_offset)));
+    RONDO_CHECK_OK(begin_item(buffers[from].send, bytes));
+    for (const Buffers& buffers : buffers)
+      RONDO_CHECK_OK(add_target(at(buffers.receive, to_offset)));
     return done();
   };
   switch (record.collective) {
@@ -148,8 +149,8 @@ Done DirectLaunches::collective(const CallRecord& record, std::span<const Side> 
     case Collective::kReduce:
     case Collective::kReduceScatter:
       if (n == 1 && record.op != RedOp::kPreMulSum)
-        return copy(sides[0].send, sides[0].receive, bytes);
-      return reduce(record, sides);
+        return copy(buffers[0].send, buffers[0].receive, bytes);
+      return reduce(record, buffers);
     case Collective::kBroadcast:
       return copy_to_all(record.root, 0);
     case Collective::kAllGather:
@@ -159,16 +160,16 @@ Done DirectLaunches::collective(const CallRecord& record, std::span<const Side> 
       for (int s = 0; s < n; ++s)
         for (int t = 0; sends(s) && t < n; ++t)
           RONDO_CHECK_OK(
-              copy(at(sides[s].send, t * bytes), at(sides[t].receive, s * bytes), bytes));
+              copy(at(buffers[s].send, t * bytes), at(buffers[t].receive, s * bytes), bytes));
       return done();
     case Collective::kGather:
       for (int r = 0; r < n; ++r)
         if (sends(r))
-          RONDO_CHECK_OK(copy(sides[r].send, at(sides[record.root].receive, r * bytes), bytes));
+          RONDO_CHECK_OK(copy(buffers[r].send, at(buffers[record.root].receive, r * bytes), bytes));
       return done();
     case Collective::kScatter:
       for (int r = 0; sends(record.root) && r < n; ++r)
-        RONDO_CHECK_OK(copy(at(sides[record.root].send, r * bytes), sides[r].receive, bytes));
+        RONDO_CHECK_OK(copy(at(buffers[record.root].send, r * bytes), buffers[r].receive, bytes));
       return done();
     case Collective::kBarrier:
       return done();

@@ -5,7 +5,7 @@
 // order; nothing is allocated. Cost: one launch for a reduction or for up to 64 copies.
 //
 //   DirectLaunches launches(api, shape, stream);
-//   RONDO_CHECK_OK(launches.collective(record, sides));
+//   RONDO_CHECK_OK(launches.collective(record, buffers));
 //   RONDO_CHECK_OK(launches.flush());
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace rondo::gpu {
 
-// One rank's side of a collective, in device addresses.
-struct Side {
+// One rank's buffers in a collective, in device addresses.
+struct Buffers {
   const void* send = nullptr;
   void* receive = nullptr;
   std::uint64_t scalar = 0;  // PreMulSum: the factor's bits, or its device address
@@ -42,7 +42,7 @@ class DirectLaunches {
   // Of a collective, only the copies of what these ranks send: bit r for rank r.
   void only_from(std::uint64_t senders) { senders_ = senders; }
 
-  Done collective(const CallRecord& record, std::span<const Side> sides);
+  Done collective(const CallRecord& record, std::span<const Buffers> buffers);
   Done copy(const void* from, void* to, std::uint64_t bytes);
   Done flush();
   // What is there, divided by the number of ranks as averages are: record.count elements.
@@ -54,7 +54,7 @@ class DirectLaunches {
   Done stored_copy(std::uint64_t bytes, const void* arguments, int kinds);
 
  private:
-  Done reduce(const CallRecord& record, std::span<const Side> sides);
+  Done reduce(const CallRecord& record, std::span<const Buffers> buffers);
   Done begin_item(const void* from, std::uint64_t bytes);
   Done add_target(void* to);
   Done launch(int kernel, unsigned threads, std::uint64_t bytes, int kinds, const void* arguments,

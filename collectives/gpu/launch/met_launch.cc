@@ -6,7 +6,7 @@ namespace rondo::gpu {
 Done launch_met(const DeviceLaunch& call) {
   DirectLaunches launches(call.api, call.most_ctas, call.stream);
   launches.meet(call.meeting());
-  RONDO_CHECK_OK(launches.collective(call.record, call.sides));
+  RONDO_CHECK_OK(launches.collective(call.record, call.buffers));
   return launches.flush();
 }
 

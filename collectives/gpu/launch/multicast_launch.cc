@@ -17,8 +17,8 @@ Done launch_multicast(const DeviceLaunch& call) {
   args.grain = call.plan.grain * static_cast<std::uint32_t>(width);
   args.rank = call.place;
   args.ranks = static_cast<std::int32_t>(call.firsts.size());
-  args.input = call.side().send;
-  args.output = call.side().receive;
+  args.input = call.own().send;
+  args.output = call.own().receive;
   args.own = call.multicast->own(call.place);
   args.all = call.multicast->all();
   args.meeting = call.meeting();

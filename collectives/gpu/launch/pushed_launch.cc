@@ -20,10 +20,10 @@ Done launch_pushed(const DeviceLaunch& call) {
   args.grain = call.plan.grain * static_cast<std::uint32_t>(width);
   args.rank = rank;
   args.ranks = static_cast<std::int32_t>(connections.layout().ranks());
-  args.input = call.side().send;
-  args.output = call.side().receive;
-  args.scalar = call.side().scalar;
-  args.late_scalar = call.side().late_scalar ? 1 : 0;
+  args.input = call.own().send;
+  args.output = call.own().receive;
+  args.scalar = call.own().scalar;
+  args.late_scalar = call.own().late_scalar ? 1 : 0;
   args.rounds = connections.rounds(rank);
   args.launches = call.told ? connections.launches(rank) : nullptr;
   for (int r = 0; r < args.ranks; ++r) args.staging[r] = connections.staging(r);

@@ -22,7 +22,7 @@ Done launch_shared(const DeviceLaunch& call) {
   const std::uint64_t bytes = record.count * size_of(record.type);
   DirectLaunches copies(call.api, ctas, call.stream);
   if (steps.sends(rank)) {
-    RONDO_CHECK_OK(copies.copy(call.side().send, connections.shared_input(rank),
+    RONDO_CHECK_OK(copies.copy(call.own().send, connections.shared_input(rank),
                                static_cast<std::uint64_t>(steps.segments_sent()) * bytes));
     RONDO_CHECK_OK(copies.flush());
   }
@@ -33,18 +33,18 @@ Done launch_shared(const DeviceLaunch& call) {
   meeting.control = connections.control(rank);
   meeting.launches = connections.launches(rank);
   meeting.call = record;
-  std::vector<Side> sides;
+  std::vector<Buffers> buffers;
   for (int r = 0; r < n; ++r) {
     meeting.told[r] = connections.told(r);
     meeting.rank[r] = r;
-    sides.push_back({connections.shared_input(r), connections.shared_output(r)});
+    buffers.push_back({connections.shared_input(r), connections.shared_output(r)});
   }
   DirectLaunches launches(call.api, ctas, call.stream);
   launches.meet(meeting);
-  RONDO_CHECK_OK(launches.collective(record, sides));
+  RONDO_CHECK_OK(launches.collective(record, buffers));
   RONDO_CHECK_OK(launches.flush());
   if (!steps.receives(rank, {-1, 0, record.count})) return done();
-  RONDO_CHECK_OK(copies.copy(connections.shared_output(rank), call.side().receive,
+  RONDO_CHECK_OK(copies.copy(connections.shared_output(rank), call.own().receive,
                              static_cast<std::uint64_t>(steps.segments_received()) * bytes));
   return copies.flush();
 }

@@ -25,8 +25,8 @@ struct DeviceLaunch {
   const DeviceConnections& connections;
   const DevicePlan& plan;
   const CallRecord& record;
-  std::span<const Side> sides;  // by rank of the communicator
-  std::span<const int> here;    // the ranks that live on the device
+  std::span<const Buffers> buffers;  // by rank of the communicator
+  std::span<const int> here;         // the ranks that live on the device
   GpuStream stream = nullptr;
   bool told = false;  // hosts of other processes want to know of it
 
@@ -38,7 +38,7 @@ struct DeviceLaunch {
   int most_ctas = 1;                 // the same on every device
 
   int rank() const { return here.front(); }
-  const Side& side() const { return sides[static_cast<std::size_t>(rank())]; }
+  const Buffers& own() const { return buffers[static_cast<std::size_t>(rank())]; }
   cuda::Meeting meeting() const;
 };
 

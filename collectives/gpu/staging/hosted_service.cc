@@ -6,7 +6,7 @@
 
 #include "base/atomics.h"
 #include "base/guard.h"
-#include "collectives/gpu/process_board.h"
+#include "collectives/gpu/control_segment.h"
 #include "transport/cuda/shared_memory.h"
 
 namespace rondo::gpu {
@@ -43,7 +43,7 @@ void HostedService::serve() {
       release();
       continue;
     }
-    const std::uint32_t mail = HostAtomics::load_acquire(parts_.staging.words().mailbox);
+    const std::uint32_t mail = HostAtomics::load_acquire(parts_.staging.words().call_slot);
     if (mail == 0) {
       if (++idle < kTurnsBeforeNaps) continue;
       parts_.slots.wait_for_post(idle < 2 * kTurnsBeforeNaps ? kNap : 20 * kNap);

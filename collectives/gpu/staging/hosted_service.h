@@ -1,4 +1,4 @@
-// HostedService: the thread of a HostedRank, which does on the host what its stream asks for.
+// HostedService: the thread of a HostProxy, which does on the host what its stream asks for.
 //
 // Guarantees: a call that fails ends the rank, with the fault of the host's communicator; streams
 // go on then, whatever they wait for. Cost: a thread, which spins for 2,000 looks and then naps
@@ -13,8 +13,8 @@
 #include "base/thread.h"
 #include "collectives/communicator/communicator.h"
 #include "collectives/gpu/staging/call_slots.h"
+#include "collectives/gpu/staging/internode_kernels.h"
 #include "collectives/gpu/staging/pinned_staging.h"
-#include "collectives/gpu/staging/spanning_kernels.h"
 
 namespace rondo::gpu {
 
@@ -25,7 +25,7 @@ class HostedService {
     CallSlots& slots;
     PinnedStaging& staging;
     std::function<void(Fault)> raise;
-    const std::unique_ptr<SpanningKernels>& kernels;  // null: the host does all calls
+    const std::unique_ptr<InternodeKernels>& kernels;  // null: the host does all calls
   };
   explicit HostedService(Parts parts) : parts_(std::move(parts)) {}
 

@@ -1,6 +1,6 @@
-// HostedWords: what the stream and the thread of a HostedRank tell each other, and in which order.
+// HostedWords: what the stream and the thread of a HostProxy tell each other, and in which order.
 //
-//   stream   MAILBOX, [copy in] READY j, wait for DONE j, [copy out]
+//   stream   CALL_SLOT, [copy in] READY j, wait for DONE j, [copy out]
 //   thread   wait for READY j, the step on the host, DONE j
 // Both orders stand here, without CUDA and threads, so that the explorer in tests/ runs them in
 // every interleaving. Guarantees: a step's input is there before the thread reads it, and its
@@ -15,17 +15,17 @@
 
 namespace rondo::gpu {
 
-struct HostedWords {                  // pinned; 0 between calls
-  alignas(64) std::uint32_t mailbox;  // number of the call's descriptor + 1
-  alignas(64) std::uint32_t ready;    // steps whose input is there
-  alignas(64) std::uint32_t done;     // steps whose output is there
+struct HostedWords {                    // pinned; 0 between calls
+  alignas(64) std::uint32_t call_slot;  // number of the call's descriptor + 1
+  alignas(64) std::uint32_t ready;      // steps whose input is there
+  alignas(64) std::uint32_t done;       // steps whose output is there
   alignas(64) std::uint64_t scalar;
 };
 
 // Enqueues a call. `on` is a stream: write(word, value), wait(word, at_least), copy(step, in).
 template <class Stream>
 Done enqueue_steps(HostedWords& words, std::uint32_t mail, std::uint32_t steps, Stream&& on) {
-  RONDO_CHECK_OK(on.write(words.mailbox, mail));
+  RONDO_CHECK_OK(on.write(words.call_slot, mail));
   RONDO_CHECK_OK(on.copy(0, true));
   RONDO_CHECK_OK(on.write(words.ready, 1));
   for (std::uint32_t j = 0; j < steps; ++j) {
@@ -53,7 +53,7 @@ bool serve_steps(HostedWords& words, std::uint32_t steps, Idle&& idle, Step&& do
     if (j + 1 == steps) {
       // The stream's next call writes them anew, after it has seen the last DONE.
       A::store_release(words.ready, std::uint32_t{0});
-      A::store_release(words.mailbox, std::uint32_t{0});
+      A::store_release(words.call_slot, std::uint32_t{0});
       over();
     }
     A::store_release(words.done, j + 1);

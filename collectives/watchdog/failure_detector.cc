@@ -1,4 +1,4 @@
-#include "collectives/watchdog/judge.h"
+#include "collectives/watchdog/failure_detector.h"
 #include "collectives/watchdog/fault_texts.h"
 
 #include <fmt/core.h>
@@ -22,12 +22,12 @@ Fault fault(Status status, int culprit, std::string text) {
 
 }  // namespace
 
-Judge::Judge(int ranks, std::function<std::string(int)> name_of)
+FailureDetector::FailureDetector(int ranks, std::function<std::string(int)> name_of)
     : of_(static_cast<std::size_t>(ranks)), name_of_(std::move(name_of)) {
   for (Of& of : of_) of.calls.resize(kWindow);
 }
 
-void Judge::hear_calls(int rank, std::uint64_t first, std::span<const CallRecord> calls) {
+void FailureDetector::hear_calls(int rank, std::uint64_t first, std::span<const CallRecord> calls) {
   Of& mine = of_[rank];
   for (std::size_t i = 0; i < calls.size(); ++i) {
     mine.called = first + i;
@@ -37,7 +37,7 @@ void Judge::hear_calls(int rank, std::uint64_t first, std::span<const CallRecord
 }
 
 // With whoever has made that call, and it is not long ago.
-void Judge::compare(int rank, std::uint64_t number) {
+void FailureDetector::compare(int rank, std::uint64_t number) {
   const CallRecord& own = of_[rank].calls[number % kWindow];
   for (std::size_t peer = 0; peer < of_.size() && !mismatch_; ++peer) {
     const Of& theirs = of_[peer];
@@ -53,24 +53,24 @@ void Judge::compare(int rank, std::uint64_t number) {
   }
 }
 
-void Judge::hear(int rank, const Standing& standing, std::int64_t now_ns) {
+void FailureDetector::hear(int rank, const Standing& standing, std::int64_t now_ns) {
   if (of_[rank].standing == standing) return;
   of_[rank].standing = standing;
   moved_at_ = now_ns;
 }
 
-void Judge::hear_leave(int rank, std::int64_t now_ns) {
+void FailureDetector::hear_leave(int rank, std::int64_t now_ns) {
   of_[rank].presence = Presence::kLeft;
   moved_at_ = now_ns;
 }
 
-void Judge::hear_end(int rank, std::int64_t now_ns) {
+void FailureDetector::hear_end(int rank, std::int64_t now_ns) {
   if (of_[rank].presence != Presence::kThere) return;
   of_[rank].presence = Presence::kEnded;
   moved_at_ = now_ns;
 }
 
-int Judge::farthest() const {
+int FailureDetector::farthest() const {
   int found = -1;
   for (std::size_t r = 0; r < of_.size(); ++r)
     if (of_[r].standing.inside != 0 &&
@@ -79,18 +79,18 @@ int Judge::farthest() const {
   return found;
 }
 
-std::vector<int> Judge::behind(int rank) const {
+std::vector<int> FailureDetector::behind(int rank) const {
   std::vector<int> found;
   for (std::size_t r = 0; r < of_.size(); ++r)
     if (of_[r].standing.begun < of_[rank].standing.begun) found.push_back(static_cast<int>(r));
   return found;
 }
 
-std::int64_t Judge::stalled_ns(std::int64_t now_ns) const {
+std::int64_t FailureDetector::stalled_ns(std::int64_t now_ns) const {
   return farthest() < 0 ? 0 : now_ns - moved_at_;
 }
 
-std::string Judge::who_waits() const {
+std::string FailureDetector::who_waits() const {
   const int waiting = farthest();
   if (waiting < 0) return "nobody waits";
   const std::vector<int> missing = behind(waiting);
@@ -99,14 +99,14 @@ std::string Judge::who_waits() const {
       missing.empty() ? "its peers" : fault_texts::list_of(missing) + ", not come to it yet");
 }
 
-std::optional<Fault> Judge::verdict(std::int64_t now_ns) {
+std::optional<Fault> FailureDetector::verdict(std::int64_t now_ns) {
   if (told_) return std::nullopt;
   std::optional<Fault> found = mismatch_ ? mismatch_ : find(now_ns);
   told_ = found.has_value();
   return found;
 }
 
-std::optional<Fault> Judge::find(std::int64_t now_ns) const {
+std::optional<Fault> FailureDetector::find(std::int64_t now_ns) const {
   for (std::size_t r = 0; r < of_.size(); ++r)
     if (of_[r].standing.inside != 0)
       if (auto found = replayed_another(static_cast<int>(r))) return found;
@@ -116,7 +116,7 @@ std::optional<Fault> Judge::find(std::int64_t now_ns) const {
   return std::nullopt;
 }
 
-std::optional<Fault> Judge::replayed_another(int rank) const {
+std::optional<Fault> FailureDetector::replayed_another(int rank) const {
   const Standing& mine = of_[rank].standing;
   for (std::size_t peer = 0; peer < of_.size(); ++peer) {
     const Standing& theirs = of_[peer].standing;
@@ -132,7 +132,7 @@ std::optional<Fault> Judge::replayed_another(int rank) const {
 }
 
 // Whoever is not there any more and has not done its part of a launch that others are in.
-std::optional<Fault> Judge::gone(std::int64_t now_ns) const {
+std::optional<Fault> FailureDetector::gone(std::int64_t now_ns) const {
   const int waiting = farthest();
   if (waiting < 0 || stalled_ns(now_ns) < kQuietNs) return std::nullopt;
   const Standing& theirs = of_[waiting].standing;
@@ -152,7 +152,7 @@ std::optional<Fault> Judge::gone(std::int64_t now_ns) const {
   return std::nullopt;
 }
 
-Fault Judge::gave_up(int rank) const {
+Fault FailureDetector::gave_up(int rank) const {
   const Standing& at = of_[rank].standing;
   const std::vector<int> missing = behind(rank);
   Fault found =

@@ -1,4 +1,4 @@
-#include "collectives/gpu/process_board.h"
+#include "collectives/gpu/control_segment.h"
 
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ std::uint32_t depth_for(int ranks) {
 
 }  // namespace
 
-ProcessBoard::ProcessBoard(int ranks, int parties)
+ControlSegment::ControlSegment(int ranks, int parties)
     : ranks_(ranks), parties_(parties), depth_(depth_for(ranks)) {
   std::size_t next = sizeof(Header);
   const auto place = [&](std::size_t each, std::size_t count) {
@@ -36,18 +36,18 @@ ProcessBoard::ProcessBoard(int ranks, int parties)
   };
   const auto n = static_cast<std::size_t>(ranks);
   parties_at_ = place(sizeof(PartyLines), static_cast<std::size_t>(parties));
-  mailboxes_at_ = place(sizeof(cuda::Mailbox), n);
+  call_slots_at_ = place(sizeof(cuda::CallSlot), n);
   descriptors_at_ = place(sizeof(cuda::CallDescriptor), n * depth_);
   lanes_at_ = place(sizeof(Lane), n * n);
   notes_at_ = place(sizeof(MessageNote), n * n * 2 * kMessageDepth);
-  requests_at_ = place(sizeof(DeskRequest), static_cast<std::size_t>(parties));
-  offers_at_ = place(sizeof(DeskRequest), n);
+  requests_at_ = place(sizeof(RegistryRequest), static_cast<std::size_t>(parties));
+  offers_at_ = place(sizeof(RegistryRequest), n);
   refused_at_ = place(1, n * n);
   constexpr std::size_t kPage = 4096;
   bytes_ = (next + kPage - 1) / kPage * kPage;
 }
 
-Done ProcessBoard::map(Fd fd) {
+Done ControlSegment::map(Fd fd) {
   fd_ = std::move(fd);
   RONDO_TRY(memory_, shm::map_received(fd_.get(), bytes_));
   RONDO_CHECK_OK(shm::commit(memory_.data(), bytes_, "flags of ranks that share a GPU"));
@@ -61,41 +61,41 @@ Done ProcessBoard::map(Fd fd) {
   return done();
 }
 
-Result<std::unique_ptr<ProcessBoard>> ProcessBoard::create(const Shape& shape) {
-  std::unique_ptr<ProcessBoard> board(new ProcessBoard(shape.ranks, shape.parties));
-  RONDO_TRY(Fd fd, shm::create_memfd("rondo-gpu", board->bytes_));
-  RONDO_CHECK_OK(board->map(std::move(fd)));
-  auto& header = *board->at<Header>(0);
+Result<std::unique_ptr<ControlSegment>> ControlSegment::create(const Shape& shape) {
+  std::unique_ptr<ControlSegment> segment(new ControlSegment(shape.ranks, shape.parties));
+  RONDO_TRY(Fd fd, shm::create_memfd("rondo-gpu", segment->bytes_));
+  RONDO_CHECK_OK(segment->map(std::move(fd)));
+  auto& header = *segment->at<Header>(0);
   header.staging_bytes = shape.staging_bytes;
   header.ranks = static_cast<std::uint64_t>(shape.ranks);
   header.parties = static_cast<std::uint64_t>(shape.parties);
   for (int from = 0; from < shape.ranks; ++from)
     for (int to = 0; to < shape.ranks; ++to)
-      for (std::uint32_t& slot : board->lane(from, to).slot) slot = kEmpty;
+      for (std::uint32_t& slot : segment->lane(from, to).slot) slot = kEmpty;
   HostAtomics::store_release(header.layout, kLayout);
-  return board;
+  return segment;
 }
 
-Result<std::unique_ptr<ProcessBoard>> ProcessBoard::open(int fd, int ranks, int parties) {
-  std::unique_ptr<ProcessBoard> board(new ProcessBoard(ranks, parties));
+Result<std::unique_ptr<ControlSegment>> ControlSegment::open(int fd, int ranks, int parties) {
+  std::unique_ptr<ControlSegment> segment(new ControlSegment(ranks, parties));
   Fd own(dup(fd));
   if (!own) return fail_errno(errno, "cannot use the leader's memory file");
-  RONDO_CHECK_OK(board->map(std::move(own)));
-  const auto& header = *board->at<Header>(0);
+  RONDO_CHECK_OK(segment->map(std::move(own)));
+  const auto& header = *segment->at<Header>(0);
   if (HostAtomics::load_acquire(header.layout) != kLayout ||
       header.ranks != static_cast<std::uint64_t>(ranks) ||
       header.parties != static_cast<std::uint64_t>(parties))
     return fail(Status::kRemoteError, "all ranks on a GPU must run the same version of Rondo");
-  return board;
+  return segment;
 }
 
-ProcessBoard::~ProcessBoard() {
+ControlSegment::~ControlSegment() {
   if (leaked_) new shm::Mapping(std::move(memory_));
   if (!leaked_ && device_ != nullptr) gpu_api()->unregister_host(memory_.data());
 }
 
-std::uint64_t ProcessBoard::staging_bytes() const { return at<Header>(0)->staging_bytes; }
-cuda::DeviceWords& ProcessBoard::words() const { return at<Header>(0)->words; }
-std::uint32_t& ProcessBoard::areas_made() const { return at<Header>(0)->areas_made; }
+std::uint64_t ControlSegment::staging_bytes() const { return at<Header>(0)->staging_bytes; }
+cuda::DeviceWords& ControlSegment::words() const { return at<Header>(0)->words; }
+std::uint32_t& ControlSegment::areas_made() const { return at<Header>(0)->areas_made; }
 
 }  // namespace rondo::gpu

@@ -1,4 +1,4 @@
-#include "collectives/gpu/staging/spanning_kernels.h"
+#include "collectives/gpu/staging/internode_kernels.h"
 
 #include <fmt/core.h>
 #include <poll.h>
@@ -52,18 +52,18 @@ std::vector<RelayLine> lines_of(const DeviceConnections& connections, int rank) 
 
 }  // namespace
 
-Result<std::unique_ptr<SpanningKernels>> SpanningKernels::open(
+Result<std::unique_ptr<InternodeKernels>> InternodeKernels::open(
     Terms terms, std::shared_ptr<DeviceConnections> connections) {
-  std::unique_ptr<SpanningKernels> made(
-      new SpanningKernels(std::move(terms), std::move(connections)));
+  std::unique_ptr<InternodeKernels> made(
+      new InternodeKernels(std::move(terms), std::move(connections)));
   RONDO_CHECK_OK(made->open());
   return made;
 }
 
-SpanningKernels::SpanningKernels(Terms terms, std::shared_ptr<DeviceConnections> connections)
+InternodeKernels::InternodeKernels(Terms terms, std::shared_ptr<DeviceConnections> connections)
     : api_(*gpu_api()), terms_(std::move(terms)), connections_(std::move(connections)) {}
 
-Done SpanningKernels::open() {
+Done InternodeKernels::open() {
   const DeviceScope scope(terms_.device);
   RONDO_CHECK_OK(scope.entered());
   RONDO_CHECK_OK(load_kernels(api_, {cuda::kConnectedCopyKernel}, {cuda::connected_kernel}));
@@ -73,20 +73,20 @@ Done SpanningKernels::open() {
   constexpr int kStreams = 1;  // channels are enough
   RONDO_TRY(auto network, open_network({terms_.rank, terms_.secret, "relay", kStreams}));
   RONDO_TRY(relay_, Relay::open(std::move(network), lines_of(*connections_, terms_.rank)));
-  RONDO_TRY(roll_call_, RollCall::open({terms_.rank, terms_.size, terms_.secret, terms_.name_of,
-                                        terms_.raise}));
+  RONDO_TRY(status_, InternodeStatus::open(
+                         {terms_.rank, terms_.size, terms_.secret, terms_.name_of, terms_.raise}));
   return done();
 }
 
-std::vector<std::byte> SpanningKernels::address() const {
+std::vector<std::byte> InternodeKernels::address() const {
   ByteWriter both;
   both.put_bytes(relay_->address());
-  both.put_bytes(roll_call_->address());
+  both.put_bytes(status_->address());
   return both.take();
 }
 
-Done SpanningKernels::connect(std::span<const std::vector<std::byte>> addresses,
-                              const net::Patience& patience) {
+Done InternodeKernels::connect(std::span<const std::vector<std::byte>> addresses,
+                               const net::Patience& patience) {
   std::vector<std::vector<std::byte>> relays, controls;
   for (const auto& both : addresses) {
     ByteReader reader(both);
@@ -95,14 +95,14 @@ Done SpanningKernels::connect(std::span<const std::vector<std::byte>> addresses,
     if (!reader.ok())
       return fail(Status::kRemoteError, "a rank gave no address for connections between hosts");
   }
-  RONDO_CHECK_OK(roll_call_->connect(std::move(controls)));
+  RONDO_CHECK_OK(status_->connect(std::move(controls)));
   RONDO_CHECK_OK(relay_->connect(relays));
   RONDO_TRY(thread_, Thread::start(
                          "connections between hosts", [this] { serve(); }, [](const Error&) {}));
   while (!is_open_.load(std::memory_order_acquire)) {
     if (patience.aborted && patience.aborted())
       return fail(Status::kInvalidUsage, "aborted while connections between hosts were opened");
-    if (roll_call_->has_ended())
+    if (status_->has_ended())
       return fail(Status::kRemoteError, "a rank gave up while connections were opened");
     if (std::chrono::steady_clock::now() > patience.deadline)
       return fail(Status::kTimeout,
@@ -114,52 +114,52 @@ Done SpanningKernels::connect(std::span<const std::vector<std::byte>> addresses,
   return done();
 }
 
-SpanningKernels::~SpanningKernels() {
+InternodeKernels::~InternodeKernels() {
   stop_ = true;
   wake();
   if (thread_.joinable()) thread_.join();
 }
 
-Done SpanningKernels::announce(const CallRecord& record) { return roll_call_->announce(record); }
+Done InternodeKernels::announce(const CallRecord& record) { return status_->announce(record); }
 
-std::optional<DevicePlan> SpanningKernels::plan(const CallRecord& record) const {
+std::optional<DevicePlan> InternodeKernels::plan(const CallRecord& record) const {
   return plan_across_hosts(terms_.plan, terms_.from_bytes, record);
 }
 
-Done SpanningKernels::launch(const DevicePlan& plan, const DeviceCall& call) {
-  std::vector<Side> sides(static_cast<std::size_t>(terms_.size));
-  sides[static_cast<std::size_t>(terms_.rank)] = call.side;
+Done InternodeKernels::launch(const DevicePlan& plan, const DeviceCall& call) {
+  std::vector<Buffers> buffers(static_cast<std::size_t>(terms_.size));
+  buffers[static_cast<std::size_t>(terms_.rank)] = call.buffers;
   const int here[] = {terms_.rank};
   if (sleeps_.load(std::memory_order_seq_cst)) wake();  // first: launches may be blocking
-  DeviceLaunch launch{api_, *connections_, plan, call.record, sides, here};
+  DeviceLaunch launch{api_, *connections_, plan, call.record, buffers, here};
   launch.stream = call.stream;
   return launch_connected(launch);
 }
 
-bool SpanningKernels::gave_up() const {
+bool InternodeKernels::gave_up() const {
   return HostAtomics::load_acquire(connections_->host_control(terms_.rank).gave_up) != 0;
 }
 
-void SpanningKernels::end(const Fault& fault) {
+void InternodeKernels::end(const Fault& fault) {
   // Not those of other ranks of this process: they shall know why before their streams end.
   HostAtomics::store_release(connections_->host_control(terms_.rank).abort, std::uint32_t{1});
-  roll_call_->end(fault);
+  status_->end(fault);
   wake();
 }
 
 // ---- the thread: slots to and from other hosts, news to and from rank 0 ----
 
-Done SpanningKernels::open_bell() {
+Done InternodeKernels::open_bell() {
   bell_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   return bell_ ? done() : fail_errno(errno, "cannot make an eventfd for connections between hosts");
 }
 
-void SpanningKernels::wake() {
+void InternodeKernels::wake() {
   const std::uint64_t one = 1;
   (void)!::write(bell_.get(), &one, sizeof(one));
 }
 
-void SpanningKernels::serve() {
+void InternodeKernels::serve() {
   int idle = 0;
   std::int64_t active = 0;  // when something last was to be done
   while (!stop_) {
@@ -179,13 +179,13 @@ void SpanningKernels::serve() {
   }
   // What kernels have left here still goes out, unless all is over.
   for (const std::int64_t until = now_ns() + kFlushNs;
-       !roll_call_->has_ended() && !relay_->flushed() && now_ns() < until;)
+       !status_->has_ended() && !relay_->flushed() && now_ns() < until;)
     if (!step()) sleep(true);
-  roll_call_->leave(standing());
+  status_->leave(standing());
   relay_->close();
 }
 
-bool SpanningKernels::step() {
+bool InternodeKernels::step() {
   const auto fail = [this](const Error& error) {
     (void)guarded("a fault", [&] {
       Fault found;
@@ -201,7 +201,7 @@ bool SpanningKernels::step() {
   return moved.ok() && *moved;
 }
 
-bool SpanningKernels::try_step() {
+bool InternodeKernels::try_step() {
   bool moved = relay_->progress();
   if (!is_open_.load(std::memory_order_relaxed) && relay_->is_open())
     is_open_.store(true, std::memory_order_release);
@@ -209,15 +209,15 @@ bool SpanningKernels::try_step() {
   if (now - ticked_ns_ < kTickNs) return moved;
   ticked_ns_ = now;
   const Standing own = standing();
-  moved |= roll_call_->tick(own, now);
+  moved |= status_->tick(own, now);
   look_at_lines(own, now);
   return moved;
 }
 
-bool SpanningKernels::sleep(bool busy) {
+bool InternodeKernels::sleep(bool busy) {
   sleeps_.store(true, std::memory_order_seq_cst);
   pollfd entries[] = {
-      {bell_.get(), POLLIN, 0}, {relay_->poll_fd(), POLLIN, 0}, {roll_call_->poll_fd(), POLLIN, 0}};
+      {bell_.get(), POLLIN, 0}, {relay_->poll_fd(), POLLIN, 0}, {status_->poll_fd(), POLLIN, 0}};
   const timespec at_most{0, busy ? kBusySleepNs : kIdleSleepNs};
   const bool rung = ::ppoll(entries, 3, &at_most, nullptr) > 0 && entries[0].revents != 0;
   sleeps_.store(false, std::memory_order_relaxed);
@@ -226,7 +226,7 @@ bool SpanningKernels::sleep(bool busy) {
   return rung;
 }
 
-Standing SpanningKernels::standing() const {
+Standing InternodeKernels::standing() const {
   const cuda::Control& control = connections_->host_control(terms_.rank);
   Standing now = seen_;
   now.traffic = relay_->moved();
@@ -248,12 +248,12 @@ Standing SpanningKernels::standing() const {
 }
 
 // A neighbour that closed its connections has done its part, unless this rank then waits in vain.
-void SpanningKernels::look_at_lines(const Standing& own, std::int64_t now) {
+void InternodeKernels::look_at_lines(const Standing& own, std::int64_t now) {
   if (!(own == seen_)) changed_ns_ = now;
   seen_ = own;
   int peer = -1;
   const Error* const ended = relay_->first_end(&peer);
-  if (ended == nullptr || roll_call_->has_ended()) return;
+  if (ended == nullptr || status_->has_ended()) return;
   if (ended_ns_ == 0) ended_ns_ = now;
   if (own.inside == 0 && is_open_.load(std::memory_order_relaxed)) return;
   if (now - std::max(ended_ns_, changed_ns_) < kLineNs) return;

@@ -1,5 +1,5 @@
-// RollCall: ranks on GPUs of several hosts tell rank 0 which calls they make and how far their
-// kernels are; rank 0 judges (judge.h), and whatever ends one of them ends all.
+// InternodeStatus: ranks on GPUs of several hosts tell rank 0 which calls they make and how far
+// their kernels are; rank 0 judges (failure_detector.h), and whatever ends one of them ends all.
 //
 // A star of control connections, driven by a thread of each rank (spanning_kernels.h). Guarantees:
 // a fault of any rank, an abort and a death reach all others within some milliseconds (a death once
@@ -20,13 +20,13 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/watchdog/failure_detector.h"
 #include "collectives/watchdog/fault.h"
-#include "collectives/watchdog/judge.h"
 #include "transport/net/remote_links.h"
 
 namespace rondo::gpu {
 
-class RollCall {
+class InternodeStatus {
  public:
   struct Terms {
     int rank = 0, size = 1;
@@ -34,7 +34,7 @@ class RollCall {
     std::function<std::string(int)> name_of;
     std::function<void(Fault)> raise;  // from the thread that calls tick()
   };
-  static Result<std::unique_ptr<RollCall>> open(Terms terms);  // listens
+  static Result<std::unique_ptr<InternodeStatus>> open(Terms terms);  // listens
 
   const std::vector<std::byte>& address() const { return links_->address_blob(); }
   Done connect(std::vector<std::vector<std::byte>> addresses);
@@ -52,7 +52,7 @@ class RollCall {
   int poll_fd() const { return links_->poll_fd(); }
 
  private:
-  explicit RollCall(Terms terms);
+  explicit InternodeStatus(Terms terms);
   bool judges() const { return terms_.rank == 0; }
   void hear(int peer, std::span<const std::byte> message);
   void hear_report(int peer, std::span<const std::byte> message);
@@ -62,12 +62,12 @@ class RollCall {
   void send_fault(const Fault& fault, int but);
   void adopt(const Fault& fault);
   void tell_own_fault();
-  void judge(std::int64_t now_ns);
+  void detect(std::int64_t now_ns);
   void look_at_rank_0(const Standing& own, std::int64_t now_ns);
 
   const Terms terms_;
   std::unique_ptr<RemoteLinks> links_;
-  std::unique_ptr<Judge> judge_;  // rank 0's
+  std::unique_ptr<FailureDetector> detector_;  // rank 0's
 
   std::mutex mutex_;
   std::vector<CallRecord> calls_;  // announced, not told yet

@@ -1,4 +1,4 @@
-#include "collectives/gpu/neighbourhood.h"
+#include "collectives/gpu/reachability.h"
 
 #include <algorithm>
 #include <set>
@@ -24,7 +24,7 @@ int number_of(std::vector<T>& seen, const T& one) {
 }
 
 // Why nothing but the host joins the ranks: where processes share a GPU, all must reach rank 0's.
-std::string find_ranks_apart(const Neighbourhood& found) {
+std::string find_ranks_apart(const Reachability& found) {
   if (found.one_owner || found.leader_reaches) return "";
   for (std::size_t a = 0; a < found.near.size(); ++a)
     for (std::size_t b = 0; b < a; ++b)
@@ -37,20 +37,21 @@ std::string find_ranks_apart(const Neighbourhood& found) {
   return "";
 }
 
-Result<std::uint8_t> agree_on_wires(std::span<const GpuFacts> all, const Neighbourhood& found) {
-  std::uint8_t wires = 0xff;
+Result<std::uint8_t> agree_on_protocols(std::span<const GpuFacts> all, const Reachability& found) {
+  std::uint8_t protocols = 0xff;
   for (const GpuFacts& one : all)
-    wires =
-        static_cast<std::uint8_t>(wires & (found.gpus == 1 ? one.wires_within : one.wires_between));
-  if (wires == 0)
+    protocols = static_cast<std::uint8_t>(
+        protocols & (found.gpus == 1 ? one.protocols_within : one.protocols_between));
+  if (protocols == 0)
     return fail(Status::kInvalidUsage,
                 "NCCL_PROTO leaves no protocol that all ranks allow: set it alike on all");
-  if (!all_near(found.near)) wires = static_cast<std::uint8_t>(wires & ~bit_of(cuda::Wire::kLL128));
-  if (wires == 0)
+  if (!all_near(found.near))
+    protocols = static_cast<std::uint8_t>(protocols & ~bit_of(cuda::Protocol::kLL128));
+  if (protocols == 0)
     return fail(Status::kInvalidUsage,
                 "NCCL_PROTO is 'll128', but LL128 needs devices that reach each other's memory: "
                 "lines in host memory do not stay whole; allow simple or ll");
-  return wires;
+  return protocols;
 }
 
 }  // namespace
@@ -72,13 +73,14 @@ Result<GpuFacts> facts_of_device(int device, int fewest_ctas, int most_ctas) {
   const int capability = 10 * major + minor;
   // LL128 without being asked only where every path is known to keep lines whole.
   const auto usual = [&](bool whole) {
-    return static_cast<std::uint8_t>(kUsualWires | (whole ? bit_of(cuda::Wire::kLL128) : 0));
+    return static_cast<std::uint8_t>(kUsualProtocols |
+                                     (whole ? bit_of(cuda::Protocol::kLL128) : 0));
   };
   const bool within = lines_stay_whole(capability, LinePath::kWithinDevice);
   const bool between = within && lines_stay_whole(capability, LinePath::kBetweenDevices);
   const std::string protocols = env::get_string("NCCL_PROTO");
-  RONDO_TRY(facts.wires_within, parse_wires(protocols, usual(within)));
-  RONDO_TRY(facts.wires_between, parse_wires(protocols, usual(between)));
+  RONDO_TRY(facts.protocols_within, parse_gpu_protocols(protocols, usual(within)));
+  RONDO_TRY(facts.protocols_between, parse_gpu_protocols(protocols, usual(between)));
   facts.buffer_bytes =
       static_cast<std::uint64_t>(std::max<std::int64_t>(env::get_int("NCCL_BUFFSIZE"), 0));
   return facts;
@@ -118,12 +120,12 @@ ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<co
   return shape;
 }
 
-Result<Neighbourhood> agree_on_neighbourhood(const NeighbourRecords& records) {
+Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   const std::size_t n = records.facts.size();
   if (n > cuda::kMostDirectRanks)
     return fail(Status::kInvalidUsage, "{} ranks on GPUs of one host are too many: at most {}", n,
                 cuda::kMostDirectRanks);
-  Neighbourhood found;
+  Reachability found;
   std::vector<ProcessId> processes;
   std::vector<std::array<unsigned char, 16>> gpus;
   for (std::size_t r = 0; r < n; ++r) {
@@ -167,13 +169,13 @@ Result<Neighbourhood> agree_on_neighbourhood(const NeighbourRecords& records) {
   plan.messages = plan.processes && (found.one_owner || !found.leader_reaches);
   plan.reproducible = records.reproducible;
   plan.algorithms = records.algorithms;
-  RONDO_TRY(plan.wires, agree_on_wires(records.facts, found));
+  RONDO_TRY(plan.protocols, agree_on_protocols(records.facts, found));
   if (!found.one_owner || !wants_connections(plan)) return found;
   found.shape = shape_of_connections(records.facts, stations);
-  found.shape.wires = plan.wires;
+  found.shape.protocols = plan.protocols;
   found.shape.pushes = found.shape.channels > 0 && found.gpus == plan.ranks &&
                        plan.ranks <= cuda::kMostPushing && all_near(found.near) &&
-                       (plan.wires & bit_of(cuda::Wire::kLL)) != 0;
+                       (plan.protocols & bit_of(cuda::Protocol::kLL)) != 0;
   found.shape.meets = found.shape.channels > 0 && found.parties > 1 && found.gpus == plan.ranks &&
                       plan.ranks <= cuda::kMostMeeting && all_near(found.near);
   plan.may_push = found.shape.pushes;

@@ -1,5 +1,5 @@
 // What rank 0 makes of what the ranks of several hosts tell of themselves.
-#include "collectives/watchdog/judge.h"
+#include "collectives/watchdog/failure_detector.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,9 @@ CallRecord sum_of(std::uint64_t count) {
   return {count, Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 0, -1};
 }
 
-Judge judge_of(int ranks) {
-  return Judge(ranks, [](int rank) { return "rank " + std::to_string(rank) + " (pid 7)"; });
+FailureDetector judge_of(int ranks) {
+  return FailureDetector(ranks,
+                         [](int rank) { return "rank " + std::to_string(rank) + " (pid 7)"; });
 }
 
 Standing in_launch(std::uint64_t number, std::uint64_t count = 100) {
@@ -24,8 +25,8 @@ Standing in_launch(std::uint64_t number, std::uint64_t count = 100) {
   return standing;
 }
 
-TEST(Judge, ComparesCallsInWhateverOrderTheyAreHeard) {
-  Judge judge = judge_of(3);
+TEST(FailureDetector, ComparesCallsInWhateverOrderTheyAreHeard) {
+  FailureDetector judge = judge_of(3);
   const CallRecord same[] = {sum_of(1), sum_of(2), sum_of(3)};
   const CallRecord other[] = {sum_of(2), sum_of(4)};
   judge.hear_calls(2, 1, same);
@@ -42,9 +43,9 @@ TEST(Judge, ComparesCallsInWhateverOrderTheyAreHeard) {
   EXPECT_FALSE(judge.verdict(0)) << "one verdict is enough";
 }
 
-TEST(Judge, LeavesCallsAloneThatAreTooFarApart) {
-  Judge judge = judge_of(2);
-  for (std::uint64_t n = 1; n <= Judge::kWindow + 5; ++n) {
+TEST(FailureDetector, LeavesCallsAloneThatAreTooFarApart) {
+  FailureDetector judge = judge_of(2);
+  for (std::uint64_t n = 1; n <= FailureDetector::kWindow + 5; ++n) {
     const CallRecord call = sum_of(n);
     judge.hear_calls(0, n, {&call, 1});
   }
@@ -55,8 +56,8 @@ TEST(Judge, LeavesCallsAloneThatAreTooFarApart) {
   EXPECT_TRUE(judge.verdict(0));
 }
 
-TEST(Judge, NamesReplaysThatDiffer) {
-  Judge judge = judge_of(2);
+TEST(FailureDetector, NamesReplaysThatDiffer) {
+  FailureDetector judge = judge_of(2);
   judge.hear(0, in_launch(4, 100), 0);
   judge.hear(1, in_launch(5, 200), 0);
   EXPECT_FALSE(judge.verdict(0)) << "different launches";
@@ -67,8 +68,8 @@ TEST(Judge, NamesReplaysThatDiffer) {
   EXPECT_NE(found->text.find("count 200"), std::string::npos) << found->text;
 }
 
-TEST(Judge, BlamesWhoEndedOnlyForWhatItLeftUndone) {
-  Judge judge = judge_of(3);
+TEST(FailureDetector, BlamesWhoEndedOnlyForWhatItLeftUndone) {
+  FailureDetector judge = judge_of(3);
   Standing over = in_launch(3);
   over.inside = 0;
   judge.hear(1, over, 0);
@@ -85,8 +86,8 @@ TEST(Judge, BlamesWhoEndedOnlyForWhatItLeftUndone) {
   EXPECT_NE(found->text.find("rank 1 (pid 7) ended"), std::string::npos) << found->text;
 }
 
-TEST(Judge, WaitsWhileAnythingMoves) {
-  Judge judge = judge_of(2);
+TEST(FailureDetector, WaitsWhileAnythingMoves) {
+  FailureDetector judge = judge_of(2);
   judge.hear_end(1, 0);
   for (int second = 1; second < 10; ++second) {
     Standing moving = in_launch(1);
@@ -97,8 +98,8 @@ TEST(Judge, WaitsWhileAnythingMoves) {
   EXPECT_TRUE(judge.verdict(11 * kSecond));
 }
 
-TEST(Judge, NamesWhoNeverCameRatherThanWhoKeptTheKernelWaiting) {
-  Judge judge = judge_of(3);
+TEST(FailureDetector, NamesWhoNeverCameRatherThanWhoKeptTheKernelWaiting) {
+  FailureDetector judge = judge_of(3);
   judge.hear(1, in_launch(2), 0);
   Standing waited = in_launch(2);
   waited.gave_up = 1;

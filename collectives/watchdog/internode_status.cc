@@ -1,4 +1,4 @@
-#include "collectives/watchdog/roll_call.h"
+#include "collectives/watchdog/internode_status.h"
 
 #include <fmt/core.h>
 
@@ -19,7 +19,7 @@ constexpr std::int64_t kQuietNs = 300'000'000;    // in vain, until rank 0's end
 constexpr std::int64_t kVerdictNs = 500'000'000;  // that a verdict may take
 constexpr std::int64_t kWarnNs = 60'000'000'000;
 constexpr std::size_t kCallsAtOnce = 200;
-constexpr std::size_t kMostUntold = Judge::kWindow / 2;
+constexpr std::size_t kMostUntold = FailureDetector::kWindow / 2;
 constexpr auto kLastWords = std::chrono::milliseconds(500);
 constexpr auto kNap = std::chrono::microseconds(50);
 
@@ -43,11 +43,11 @@ std::vector<std::byte> encode_report(const ReportHead& head, std::span<const Cal
 
 }  // namespace
 
-RollCall::RollCall(Terms terms)
+InternodeStatus::InternodeStatus(Terms terms)
     : terms_(std::move(terms)), left_(static_cast<std::size_t>(terms_.size)) {}
 
-Result<std::unique_ptr<RollCall>> RollCall::open(Terms terms) {
-  std::unique_ptr<RollCall> made(new RollCall(std::move(terms)));
+Result<std::unique_ptr<InternodeStatus>> InternodeStatus::open(Terms terms) {
+  std::unique_ptr<InternodeStatus> made(new InternodeStatus(std::move(terms)));
   RemoteLinksOptions options;
   options.rank = made->terms_.rank;
   options.size = made->terms_.size;
@@ -57,17 +57,17 @@ Result<std::unique_ptr<RollCall>> RollCall::open(Terms terms) {
   };
   RONDO_TRY(made->links_, RemoteLinks::open(std::move(options)));
   if (made->judges())
-    made->judge_ = std::make_unique<Judge>(made->terms_.size, made->terms_.name_of);
+    made->detector_ = std::make_unique<FailureDetector>(made->terms_.size, made->terms_.name_of);
   return made;
 }
 
-Done RollCall::connect(std::vector<std::vector<std::byte>> addresses) {
+Done InternodeStatus::connect(std::vector<std::vector<std::byte>> addresses) {
   links_->set_peers(std::move(addresses));
   if (judges()) return done();
   return links_->send_control(0, encode_report({}, {}));  // so that each sees the other's end
 }
 
-Done RollCall::announce(const CallRecord& record) {
+Done InternodeStatus::announce(const CallRecord& record) {
   for (;;) {
     if (has_ended()) return done();  // whoever asked hears why elsewhere
     {
@@ -82,14 +82,14 @@ Done RollCall::announce(const CallRecord& record) {
   }
 }
 
-void RollCall::end(const Fault& fault) {
+void InternodeStatus::end(const Fault& fault) {
   std::lock_guard lock(mutex_);
   if (has_ended()) return;
   own_fault_ = fault;
   ended_.store(true, std::memory_order_release);
 }
 
-std::vector<CallRecord> RollCall::take_calls(std::size_t most, std::uint64_t* first) {
+std::vector<CallRecord> InternodeStatus::take_calls(std::size_t most, std::uint64_t* first) {
   std::lock_guard lock(mutex_);
   const auto end = calls_.begin() + static_cast<std::ptrdiff_t>(std::min(most, calls_.size()));
   *first = called_ - calls_.size() + 1;
@@ -98,12 +98,12 @@ std::vector<CallRecord> RollCall::take_calls(std::size_t most, std::uint64_t* fi
   return taken;
 }
 
-void RollCall::send(int peer, const std::vector<std::byte>& message) {
+void InternodeStatus::send(int peer, const std::vector<std::byte>& message) {
   if (const Done sent = links_->send_control(peer, message); !sent.ok())
     RONDO_INFO(kNet, "rank {} cannot tell rank {}: {}", terms_.rank, peer, sent.error().text);
 }
 
-void RollCall::send_fault(const Fault& fault, int but) {
+void InternodeStatus::send_fault(const Fault& fault, int but) {
   std::vector<std::byte> message = encode_fault(fault);
   message.insert(message.begin(), std::byte{kFault});
   if (!judges()) return send(0, message);
@@ -112,7 +112,7 @@ void RollCall::send_fault(const Fault& fault, int but) {
 }
 
 // A fault that comes from elsewhere.
-void RollCall::adopt(const Fault& fault) {
+void InternodeStatus::adopt(const Fault& fault) {
   {
     std::lock_guard lock(mutex_);
     if (has_ended()) return;
@@ -121,7 +121,7 @@ void RollCall::adopt(const Fault& fault) {
   terms_.raise(fault);
 }
 
-void RollCall::tell_own_fault() {
+void InternodeStatus::tell_own_fault() {
   std::optional<Fault> mine;
   {
     std::lock_guard lock(mutex_);
@@ -130,7 +130,7 @@ void RollCall::tell_own_fault() {
   if (mine) send_fault(*mine, -1);
 }
 
-void RollCall::hear(int peer, std::span<const std::byte> message) {
+void InternodeStatus::hear(int peer, std::span<const std::byte> message) {
   if (message.empty()) return;
   switch (static_cast<Kind>(message[0])) {
     case kFault: {
@@ -144,7 +144,7 @@ void RollCall::hear(int peer, std::span<const std::byte> message) {
   }
 }
 
-void RollCall::hear_report(int peer, std::span<const std::byte> message) {
+void InternodeStatus::hear_report(int peer, std::span<const std::byte> message) {
   ReportHead head;
   if (message.size() < sizeof(head)) return;
   std::memcpy(&head, message.data(), sizeof(head));
@@ -157,17 +157,17 @@ void RollCall::hear_report(int peer, std::span<const std::byte> message) {
     if (leaves && peer == 0) rank_0_ = head.standing;
     return;
   }
-  judge_->hear_calls(peer, head.first, calls);
-  judge_->hear(peer, head.standing, now_ns_);
-  if (leaves) judge_->hear_leave(peer, now_ns_);
+  detector_->hear_calls(peer, head.first, calls);
+  detector_->hear(peer, head.standing, now_ns_);
+  if (leaves) detector_->hear_leave(peer, now_ns_);
 }
 
-void RollCall::report(const Standing& own, std::int64_t now_ns) {
+void InternodeStatus::report(const Standing& own, std::int64_t now_ns) {
   if (judges()) {
     std::uint64_t first = 0;
     const std::vector<CallRecord> calls = take_calls(kMostUntold, &first);
-    judge_->hear_calls(0, first, calls);
-    return judge_->hear(0, own, now_ns);
+    detector_->hear_calls(0, first, calls);
+    return detector_->hear(0, own, now_ns);
   }
   if (now_ns - told_at_ < kReportNs && told_at_ != 0) return;
   ReportHead head{kReport, 0, own};
@@ -178,39 +178,39 @@ void RollCall::report(const Standing& own, std::int64_t now_ns) {
   send(0, encode_report(head, calls));
 }
 
-bool RollCall::tick(const Standing& own, std::int64_t now_ns) {
+bool InternodeStatus::tick(const Standing& own, std::int64_t now_ns) {
   now_ns_ = now_ns;
   const bool moved = links_->progress();
   tell_own_fault();
   if (has_ended()) return moved;
   report(own, now_ns);
   if (judges()) {
-    judge(now_ns);
+    detect(now_ns);
   } else {
     look_at_rank_0(own, now_ns);
   }
   return moved;
 }
 
-void RollCall::judge(std::int64_t now_ns) {
+void InternodeStatus::detect(std::int64_t now_ns) {
   for (int r = 1; r < terms_.size; ++r)
     if (!left_[static_cast<std::size_t>(r)] && !links_->error_of(r).ok())
-      judge_->hear_end(r, now_ns);
-  const std::int64_t stalled = judge_->stalled_ns(now_ns);
+      detector_->hear_end(r, now_ns);
+  const std::int64_t stalled = detector_->stalled_ns(now_ns);
   if (stalled < kWarnNs) warned_ = false;
   if (stalled >= kWarnNs && !warned_) {
     warned_ = true;
-    RONDO_WARN("{}, and nothing has moved for {} s; it goes on waiting", judge_->who_waits(),
+    RONDO_WARN("{}, and nothing has moved for {} s; it goes on waiting", detector_->who_waits(),
                stalled / 1'000'000'000);
   }
-  if (auto found = judge_->verdict(now_ns)) {
+  if (auto found = detector_->verdict(now_ns)) {
     send_fault(*found, -1);
     adopt(*found);
   }
 }
 
 // What rank 0 cannot tell: that it is gone.
-void RollCall::look_at_rank_0(const Standing& own, std::int64_t now_ns) {
+void InternodeStatus::look_at_rank_0(const Standing& own, std::int64_t now_ns) {
   const auto blame = [&](Status status, int culprit, std::string text) {
     Fault found;
     found.status = status;
@@ -239,7 +239,7 @@ void RollCall::look_at_rank_0(const Standing& own, std::int64_t now_ns) {
                                            own.launch, {}));
 }
 
-void RollCall::leave(const Standing& last) {
+void InternodeStatus::leave(const Standing& last) {
   const auto until = std::chrono::steady_clock::now() + kLastWords;
   links_->progress();
   tell_own_fault();

@@ -1,17 +1,18 @@
-// HostedRank: a rank on a GPU in a communicator that spans several hosts, or whose processes share
+// HostProxy: a rank on a GPU in a communicator that spans several hosts, or whose processes share
 // GPUs out of each other's reach. Its calls pass through pinned memory: the stream copies a step's
 // input there, a thread runs the step on the host, with a communicator of its own (shared memory
 // within a host, TCP between hosts), and the stream copies the output back (hosted_words.h).
 //
 // Steps are double-buffered: the copy of the next input overlaps the host's work. Words are written
 // and awaited by stream memory operations and reset themselves, and all that changes from call to
-// call is a number in a mailbox, so captured calls can be replayed and mixed with plain ones. Calls
-// return at once, unless the rank is 256 of them ahead. Guarantees: the order of calls on whatever
-// streams; faults of the host's call become the rank's; abort ends waits. A group's messages go in
-// rounds of one piece a peer: peers that take large messages in several groups must not wait for
-// each other crosswise. Cost: two copies and three memory operations a step, and a thread a rank.
-// It does puts and signals too, also for ranks whose other calls run on GPUs (post_one_sided()).
-// Large calls can run as kernels instead (spanning_kernels.h), in one order with all others.
+// call is a number in a call slot, so captured calls can be replayed and mixed with plain ones.
+// Calls return at once, unless the rank is 256 of them ahead. Guarantees: the order of calls on
+// whatever streams; faults of the host's call become the rank's; abort ends waits. A group's
+// messages go in rounds of one piece a peer: peers that take large messages in several groups must
+// not wait for each other crosswise. Cost: two copies and three memory operations a step, and a
+// thread a rank. It does puts and signals too, also for ranks whose other calls run on GPUs
+// (post_one_sided()). Large calls can run as kernels instead (spanning_kernels.h), in one order
+// with all others.
 #pragma once
 
 #include <functional>
@@ -25,13 +26,13 @@
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/staging/call_slots.h"
 #include "collectives/gpu/staging/hosted_service.h"
+#include "collectives/gpu/staging/internode_kernels.h"
 #include "collectives/gpu/staging/pinned_staging.h"
-#include "collectives/gpu/staging/spanning_kernels.h"
 #include "collectives/gpu/stream_order.h"
 
 namespace rondo::gpu {
 
-class HostedRank final : public GpuEngine {
+class HostProxy final : public GpuEngine {
  public:
   // Pinned memory of a rank; ranks use the least that any of them may.
   static std::uint64_t wanted_bytes();
@@ -40,16 +41,16 @@ class HostedRank final : public GpuEngine {
     std::uint64_t bytes = 0;   // of pinned memory
     double limit_seconds = 0;  // that a call may wait for earlier ones to end; 0: for ever
   };
-  // twin: a communicator of the same ranks on the host, nobody else's. raise: takes its faults.
-  static Result<std::unique_ptr<HostedRank>> make(std::shared_ptr<Communicator> twin,
-                                                  const Terms& terms,
-                                                  std::function<void(Fault)> raise);
-  ~HostedRank() override;
-  HostedRank(const HostedRank&) = delete;
-  HostedRank& operator=(const HostedRank&) = delete;
+  // on_host: a communicator of the same ranks on the host, nobody else's. raise: takes its faults.
+  static Result<std::unique_ptr<HostProxy>> make(std::shared_ptr<Communicator> on_host,
+                                                 const Terms& terms,
+                                                 std::function<void(Fault)> raise);
+  ~HostProxy() override;
+  HostProxy(const HostProxy&) = delete;
+  HostProxy& operator=(const HostProxy&) = delete;
 
   // Before the first call, on all ranks alike: what runs large calls from then on.
-  void add_kernels(std::unique_ptr<SpanningKernels> kernels) { kernels_ = std::move(kernels); }
+  void add_kernels(std::unique_ptr<InternodeKernels> kernels) { kernels_ = std::move(kernels); }
 
   bool can_run(const CallRecord& record) const override;
   Done post(std::span<const DeviceCall> calls, Mismatch* mismatch) override;
@@ -62,8 +63,8 @@ class HostedRank final : public GpuEngine {
   void end(const Fault& fault) override;
 
  private:
-  HostedRank(std::shared_ptr<Communicator> twin, const Terms& terms,
-             std::function<void(Fault)> raise);
+  HostProxy(std::shared_ptr<Communicator> on_host, const Terms& terms,
+            std::function<void(Fault)> raise);
   Done open();
   Done post_collective(const DeviceCall& call);
   Done launch_kernel(const DevicePlan& plan, const DeviceCall& call);
@@ -73,13 +74,13 @@ class HostedRank final : public GpuEngine {
   // On one stream; the group's other streams come before it, and after.
   Done enqueue_group(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy);
 
-  const std::shared_ptr<Communicator> twin_;
+  const std::shared_ptr<Communicator> on_host_;
   const int device_;
   const std::uint32_t made_in_;
   StreamOrder order_;
   PinnedStaging staging_;
   CallSlots slots_;
-  std::unique_ptr<SpanningKernels> kernels_;  // null: the host does all calls
+  std::unique_ptr<InternodeKernels> kernels_;  // null: the host does all calls
   HostedService service_;
 };
 

@@ -1,6 +1,6 @@
-// The conductor: the CUDA executor of the Primitives and Links verbs. One warp of a group runs the
-// text; a verb waits for its slots, writes a job for the workers (cta_memory.h) and returns as soon
-// as they have begun it.
+// The control warp: the CUDA executor of the Primitives and Links verbs. One warp of a group runs
+// the text; a verb waits for its slots, writes a job for the workers (cta_memory.h) and returns as
+// soon as they have begun it.
 //
 // Guarantees: at most one job is being moved while the next one is waited for; a verb after a
 // failed wait does nothing. Cost of a verb: two barriers of the group, and some forty words of
@@ -75,7 +75,8 @@ RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, con
   constexpr std::uint64_t kWidth = sizeof(typename Math::T);
   const ConnectedArgs& args = play.args;
   if (cta_failed()) return false;
-  const bool flagged = args.wire != Wire::kSimple;  // data bring the news of their own arrival
+  const bool flagged =
+      args.protocol != Protocol::kSimple;  // data bring the news of their own arrival
   const std::uint64_t number = read_word(kNumbersAt + play.group.number);
   const std::uint32_t job = job_at(play.group.number, number);
   std::uint64_t peers = 0, step = 0;
@@ -100,10 +101,10 @@ RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, con
     if (incoming) {
       peers |= static_cast<std::uint64_t>(static_cast<std::uint32_t>(end.peer())) << 32 * i;
       if (i == 0) step = now;
-    } else if (args.wire == Wire::kLL && (now & 0x7fffffff) < end.slot_count()) {
+    } else if (args.protocol == Protocol::kLL && (now & 0x7fffffff) < end.slot_count()) {
       how |= i == 2 ? kFillsSlot0 : kFillsSlot1;
     } else if (std::uint64_t* const used = end.used(); used != nullptr) {
-      // The poster's fence covers it: two barriers are between.
+      // The signal warp's fence covers it: two barriers are between.
       device::store_relaxed<device::Scope::kSystem>(used + end.next_slot(), c.count * kWidth);
     }
     if (incoming || !flagged) {

@@ -1,5 +1,5 @@
-// Judge: of the ranks of a communicator on several hosts, from what each has told of itself: who
-// made another call, who ended or left too early, whom a kernel waited for in vain.
+// FailureDetector: of the ranks of a communicator on several hosts, from what each has told of
+// itself: who made another call, who ended or left too early, whom a kernel waited for in vain.
 //
 // Knows no network and no clock: roll_call.h brings it the news and the time. Lives with rank 0.
 // Guarantees: one verdict, the first; it names a rank at fault wherever one is known. Cost: memory
@@ -33,11 +33,11 @@ struct Standing {
   friend bool operator==(const Standing&, const Standing&) = default;
 };
 
-class Judge {
+class FailureDetector {
  public:
   static constexpr std::uint64_t kWindow = 1024;  // calls that ranks may be apart and be compared
 
-  Judge(int ranks, std::function<std::string(int)> name_of);
+  FailureDetector(int ranks, std::function<std::string(int)> name_of);
 
   // Calls that the rank has made, the first of which has number `first` (from 1).
   void hear_calls(int rank, std::uint64_t first, std::span<const CallRecord> calls);

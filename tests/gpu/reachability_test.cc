@@ -1,5 +1,5 @@
 // What ranks on GPUs agree on before they share anything, and how far GPUs are from each other.
-#include "collectives/gpu/neighbourhood.h"
+#include "collectives/gpu/reachability.h"
 
 #include <gtest/gtest.h>
 
@@ -10,26 +10,26 @@ namespace rondo::gpu {
 namespace {
 
 // Rank r is of process parties[r] and on GPU gpus[r]; all reach each other.
-NeighbourRecords records(const std::vector<int>& parties, const std::vector<int>& gpus) {
-  NeighbourRecords made;
+ReachabilityRecords records(const std::vector<int>& parties, const std::vector<int>& gpus) {
+  ReachabilityRecords made;
   for (std::size_t r = 0; r < parties.size(); ++r) {
     made.processes.push_back({7, static_cast<std::uint64_t>(parties[r])});
     GpuFacts facts;
     facts.uuid[0] = static_cast<unsigned char>(gpus[r]);
     facts.resident_ctas = 100;
-    facts.wires_within = facts.wires_between = kUsualWires;
+    facts.protocols_within = facts.protocols_between = kUsualProtocols;
     made.facts.push_back(facts);
     made.reach.emplace_back(parties.size(), std::byte{1});
   }
   return made;
 }
 
-void separate(NeighbourRecords& of, std::size_t a, std::size_t b) {
+void separate(ReachabilityRecords& of, std::size_t a, std::size_t b) {
   of.reach[a][b] = of.reach[b][a] = std::byte{0};
 }
 
-TEST(Neighbourhood, RingsJoinProcessesWithGpusOfTheirOwn) {
-  const auto found = agree_on_neighbourhood(records({4, 4, 9, 2}, {1, 0, 5, 6}));
+TEST(Reachability, RingsJoinProcessesWithGpusOfTheirOwn) {
+  const auto found = agree_on_reachability(records({4, 4, 9, 2}, {1, 0, 5, 6}));
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->party_of, (std::vector<int>{0, 0, 1, 2}));
   EXPECT_TRUE(found->one_owner);
@@ -37,53 +37,53 @@ TEST(Neighbourhood, RingsJoinProcessesWithGpusOfTheirOwn) {
   EXPECT_EQ(found->plan.most_channels, 16);
 }
 
-TEST(Neighbourhood, TheSmallestOfferCounts) {
+TEST(Reachability, TheSmallestOfferCounts) {
   auto all = records({0, 1, 2}, {0, 1, 2});
   all.facts[1].most_ctas = 5;
   all.facts[2].buffer_bytes = 4096;
   all.facts[0].buffer_bytes = 8192;
-  all.facts[0].wires_between = bit_of(cuda::Wire::kLL);
-  const auto found = agree_on_neighbourhood(all);
+  all.facts[0].protocols_between = bit_of(cuda::Protocol::kLL);
+  const auto found = agree_on_reachability(all);
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->plan.most_channels, 5);
   EXPECT_EQ(found->shape.slot_bytes, 1024u);
-  EXPECT_EQ(found->plan.wires, bit_of(cuda::Wire::kLL));
+  EXPECT_EQ(found->plan.protocols, bit_of(cuda::Protocol::kLL));
 }
 
-TEST(Neighbourhood, RanksOfOneGpuShareItsRoom) {
+TEST(Reachability, RanksOfOneGpuShareItsRoom) {
   auto all = records({0, 0, 1}, {3, 3, 4});
   all.facts[0].resident_ctas = all.facts[1].resident_ctas = 20;
-  const auto found = agree_on_neighbourhood(all);
+  const auto found = agree_on_reachability(all);
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->plan.most_channels, 10);
 }
 
-TEST(Neighbourhood, NoKernelWaitsForAnotherProcessOfItsGpu) {
-  const auto found = agree_on_neighbourhood(records({0, 1, 2}, {0, 0, 1}));
+TEST(Reachability, NoKernelWaitsForAnotherProcessOfItsGpu) {
+  const auto found = agree_on_reachability(records({0, 1, 2}, {0, 0, 1}));
   ASSERT_TRUE(found.ok());
   EXPECT_FALSE(found->one_owner);
   EXPECT_EQ(found->plan.most_channels, 0);
   EXPECT_TRUE(found->plan.all_reach);
 }
 
-TEST(Neighbourhood, RanksPushWhereEachHasAGpuThatAllReach) {
-  EXPECT_TRUE(agree_on_neighbourhood(records({0, 1, 2}, {0, 1, 2}))->plan.may_push);
-  EXPECT_TRUE(agree_on_neighbourhood(records({0, 0, 1}, {0, 1, 2}))->plan.may_push);
-  EXPECT_FALSE(agree_on_neighbourhood(records({0, 0, 1}, {0, 0, 1}))->plan.may_push);
+TEST(Reachability, RanksPushWhereEachHasAGpuThatAllReach) {
+  EXPECT_TRUE(agree_on_reachability(records({0, 1, 2}, {0, 1, 2}))->plan.may_push);
+  EXPECT_TRUE(agree_on_reachability(records({0, 0, 1}, {0, 1, 2}))->plan.may_push);
+  EXPECT_FALSE(agree_on_reachability(records({0, 0, 1}, {0, 0, 1}))->plan.may_push);
   auto all = records({0, 1, 2}, {0, 1, 2});
   separate(all, 1, 2);
-  EXPECT_FALSE(agree_on_neighbourhood(all)->plan.may_push);
+  EXPECT_FALSE(agree_on_reachability(all)->plan.may_push);
   all = records({0, 1}, {0, 1});
-  all.facts[1].wires_between = bit_of(cuda::Wire::kSimple);
-  EXPECT_FALSE(agree_on_neighbourhood(all)->plan.may_push);
+  all.facts[1].protocols_between = bit_of(cuda::Protocol::kSimple);
+  EXPECT_FALSE(agree_on_reachability(all)->plan.may_push);
   std::vector<int> nine(9);
   for (int r = 0; r < 9; ++r) nine[r] = r;
-  EXPECT_FALSE(agree_on_neighbourhood(records(nine, nine))->plan.may_push);
+  EXPECT_FALSE(agree_on_reachability(records(nine, nine))->plan.may_push);
 }
 
-TEST(Neighbourhood, ProcessesShareKernelsWhereTheyPush) {
-  const auto shared = [](const NeighbourRecords& all) {
-    return agree_on_neighbourhood(all)->plan.shared_bytes;
+TEST(Reachability, ProcessesShareKernelsWhereTheyPush) {
+  const auto shared = [](const ReachabilityRecords& all) {
+    return agree_on_reachability(all)->plan.shared_bytes;
   };
   EXPECT_GT(shared(records({0, 1, 2}, {0, 1, 2})), 0u);
   EXPECT_GT(shared(records({0, 0, 1}, {0, 1, 2})), 0u);
@@ -94,10 +94,10 @@ TEST(Neighbourhood, ProcessesShareKernelsWhereTheyPush) {
   EXPECT_EQ(shared(all), 0u);
 }
 
-TEST(Neighbourhood, WhoeverPushesUsesEverybodysMemory) {
+TEST(Reachability, WhoeverPushesUsesEverybodysMemory) {
   ConnectionShape shape;
   shape.pushes = true;
-  Nearness near(6, std::vector<bool>(6, true));
+  P2pReach near(6, std::vector<bool>(6, true));
   const ConnectionLayout all(shape, near);
   EXPECT_TRUE(all.uses(0, 3));
   EXPECT_GT(all.bytes(0), all.staging_at() + cuda::kPushStaging);
@@ -109,35 +109,35 @@ TEST(Neighbourhood, WhoeverPushesUsesEverybodysMemory) {
   EXPECT_LT(some.bytes(0) + cuda::kPushStaging, all.bytes(0) + 1);
 }
 
-TEST(Neighbourhood, OneDirectionOfReachIsNone) {
+TEST(Reachability, OneDirectionOfReachIsNone) {
   auto all = records({0, 1, 2}, {0, 1, 2});
   all.reach[2][1] = std::byte{0};
-  const auto found = agree_on_neighbourhood(all);
+  const auto found = agree_on_reachability(all);
   ASSERT_TRUE(found.ok());
   EXPECT_FALSE(found->near[1][2]);
   EXPECT_TRUE(found->near[0][2]);
   EXPECT_TRUE(found->leader_reaches);  // and nobody else needs to
   separate(all, 0, 2);
-  EXPECT_FALSE(agree_on_neighbourhood(all)->leader_reaches);
+  EXPECT_FALSE(agree_on_reachability(all)->leader_reaches);
 }
 
 // Where the order of sums is fixed: else calls are composed, which needs no reach.
-TEST(Neighbourhood, SharedGpusOutOfReachAreJoinedByTheHost) {
+TEST(Reachability, SharedGpusOutOfReachAreJoinedByTheHost) {
   auto all = records({0, 1, 2}, {0, 0, 1});
   separate(all, 0, 2);
-  EXPECT_TRUE(agree_on_neighbourhood(all)->plan.composes);
-  EXPECT_EQ(agree_on_neighbourhood(all)->through_host, "");
+  EXPECT_TRUE(agree_on_reachability(all)->plan.composes);
+  EXPECT_EQ(agree_on_reachability(all)->through_host, "");
   all = records({0, 1, 2}, {0, 0, 1});
   all.reproducible = true;
-  EXPECT_FALSE(agree_on_neighbourhood(all)->plan.composes);
-  EXPECT_EQ(agree_on_neighbourhood(all)->through_host, "");
+  EXPECT_FALSE(agree_on_reachability(all)->plan.composes);
+  EXPECT_EQ(agree_on_reachability(all)->through_host, "");
   separate(all, 0, 2);
-  const std::string why = agree_on_neighbourhood(all)->through_host;
+  const std::string why = agree_on_reachability(all)->through_host;
   EXPECT_NE(why.find("rank 0 and rank 2"), std::string::npos) << why;
   // Kernels join those whose processes have GPUs of their own.
   all = records({0, 1, 2}, {0, 1, 2});
   separate(all, 0, 2);
-  EXPECT_EQ(agree_on_neighbourhood(all)->through_host, "");
+  EXPECT_EQ(agree_on_reachability(all)->through_host, "");
 }
 
 TEST(PeerAccess, CountsBridgesBetweenPciDevices) {

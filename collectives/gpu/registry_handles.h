@@ -1,28 +1,28 @@
-// Handles of shared memory as they lie on the ProcessBoard; their files travel beside them.
+// Handles of shared memory as they lie in the ControlSegment; their files travel beside them.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
 #include <string>
 
-#include "collectives/gpu/process_board.h"
+#include "collectives/gpu/control_segment.h"
 #include "transport/cuda/shared_memory.h"
 
 namespace rondo::gpu {
 
-inline void put_text(DeskRequest& request, const std::string& text) {
+inline void put_text(RegistryRequest& request, const std::string& text) {
   const std::size_t length = std::min(text.size(), sizeof(request.text) - 1);
   std::memcpy(request.text, text.data(), length);
   request.text[length] = '\0';
 }
 
-inline void put_handle(DeskRequest& request, const SharedHandle& handle) {
+inline void put_handle(RegistryRequest& request, const SharedHandle& handle) {
   request.bytes = handle.bytes;
   request.is_file = handle.file ? 1 : 0;
   std::memcpy(request.handle, &handle.ipc, sizeof(request.handle));
 }
 
-inline SharedHandle get_handle(const DeskRequest& request, Fd file) {
+inline SharedHandle get_handle(const RegistryRequest& request, Fd file) {
   SharedHandle handle;
   handle.bytes = request.bytes;
   handle.file = std::move(file);

@@ -1,4 +1,4 @@
-#include "collectives/gpu/memory_desk.h"
+#include "collectives/gpu/memory_registry.h"
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 #include "base/atomics.h"
 #include "base/log.h"
 #include "base/poll_until.h"
-#include "collectives/gpu/desk_handles.h"
+#include "collectives/gpu/registry_handles.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
@@ -26,15 +26,15 @@ std::uint64_t place(std::uint64_t in_leader, const std::byte* base, const void* 
 
 }  // namespace
 
-MemoryDesk::MemoryDesk(ProcessBoard& board, std::vector<int> devices, int party, bool areas_on_host,
-                       std::vector<net::Socket> sockets)
-    : board_(board),
+MemoryRegistry::MemoryRegistry(ControlSegment& segment, std::vector<int> devices, int party,
+                               bool areas_on_host, std::vector<net::Socket> sockets)
+    : segment_(segment),
       devices_(std::move(devices)),
       party_(party),
       areas_on_host_(areas_on_host),
       sockets_(std::move(sockets)) {}
 
-MemoryDesk::~MemoryDesk() {
+MemoryRegistry::~MemoryRegistry() {
   for (const auto& [address, memory] : opened_) close_memory(memory);
   for (const OpenedMemory& area : areas_) {
     Done freed;
@@ -45,17 +45,18 @@ MemoryDesk::~MemoryDesk() {
   if (on_host_.on_device != nullptr) gpu_api()->unregister_host(on_host_.memory.data());
 }
 
-std::uint64_t MemoryDesk::message_bytes() const {
+std::uint64_t MemoryRegistry::message_bytes() const {
   constexpr std::uint64_t kMostPinned = 8 << 20;
-  return areas_on_host_ ? std::min(board_.staging_bytes(), kMostPinned) : board_.staging_bytes();
+  return areas_on_host_ ? std::min(segment_.staging_bytes(), kMostPinned)
+                        : segment_.staging_bytes();
 }
 
-std::uint64_t MemoryDesk::area_bytes(Area which) const {
-  if (which == kStaging) return scalar_at(board_.ranks());
-  return message_bytes() * static_cast<std::uint64_t>(board_.ranks());
+std::uint64_t MemoryRegistry::area_bytes(Area which) const {
+  if (which == kStaging) return scalar_at(segment_.ranks());
+  return message_bytes() * static_cast<std::uint64_t>(segment_.ranks());
 }
 
-std::uint64_t MemoryDesk::bytes() const {
+std::uint64_t MemoryRegistry::bytes() const {
   std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
   for (std::uint32_t a = 0; a < kAreas; ++a)
@@ -65,7 +66,7 @@ std::uint64_t MemoryDesk::bytes() const {
 
 // ---- whoever needs memory ----
 
-Result<Fd> MemoryDesk::ask(Kind kind, const Fd* file, const net::Patience& patience) {
+Result<Fd> MemoryRegistry::ask(Kind kind, const Fd* file, const net::Patience& patience) {
   const int fd = file != nullptr && *file ? file->get() : -1;
   const std::span<const int> fds(&fd, fd >= 0 ? 1 : 0);
   const Done sent = shm::send_fds(sockets_[0].get(), static_cast<int>(kind), fds, patience);
@@ -78,17 +79,17 @@ Result<Fd> MemoryDesk::ask(Kind kind, const Fd* file, const net::Patience& patie
     return fail(Status::kTimeout,
                 "rank 0 did not answer when asked for memory to share; is its process stopped?");
   RONDO_TRY(shm::FdMessage reply, std::move(heard));
-  const DeskRequest& request = board_.request(party_);
+  const RegistryRequest& request = segment_.request(party_);
   if (request.status != 0) return fail(static_cast<Status>(request.status), "{}", request.text);
   return reply.fds.empty() ? Fd() : std::move(reply.fds[0]);
 }
 
-Result<std::byte*> MemoryDesk::area(Area which, const net::Patience& patience) {
+Result<std::byte*> MemoryRegistry::area(Area which, const net::Patience& patience) {
   std::lock_guard lock(mutex_);
   if (areas_[which].at != nullptr) return areas_[which].at;
   const RelaxedCapture relaxed;
   if (leads()) return make_area(which);
-  DeskRequest& request = board_.request(party_);
+  RegistryRequest& request = segment_.request(party_);
   request.area = which;
   RONDO_TRY(Fd file, ask(kArea, nullptr, patience));
   if (is_on_host(which)) {
@@ -96,36 +97,36 @@ Result<std::byte*> MemoryDesk::area(Area which, const net::Patience& patience) {
   } else {
     RONDO_TRY(areas_[which], open_memory(get_handle(request, std::move(file)), devices_));
   }
-  std::uint32_t& mapped = board_.party(party_).mapped;
+  std::uint32_t& mapped = segment_.party(party_).mapped;
   HostAtomics::store_release(mapped, HostAtomics::load_relaxed(mapped) | 1u << which);
   return areas_[which].at;
 }
 
-void MemoryDesk::map_new_areas() {
-  const std::uint32_t made = HostAtomics::load_acquire(board_.areas_made());
-  const std::uint32_t left = made & ~HostAtomics::load_relaxed(board_.party(party_).mapped);
+void MemoryRegistry::map_new_areas() {
+  const std::uint32_t made = HostAtomics::load_acquire(segment_.areas_made());
+  const std::uint32_t left = made & ~HostAtomics::load_relaxed(segment_.party(party_).mapped);
   for (std::uint32_t which = 0; left != 0 && which < kAreas; ++which)
     if ((left >> which & 1) != 0) (void)area(static_cast<Area>(which), net::Patience::of(kBriefly));
 }
 
-void MemoryDesk::wait_until_mapped() {
+void MemoryRegistry::wait_until_mapped() {
   const auto all_have = [&] {
-    const std::uint32_t made = HostAtomics::load_acquire(board_.areas_made());
-    for (int p = 1; p < board_.parties(); ++p)
-      if ((made & ~HostAtomics::load_acquire(board_.party(p).mapped)) != 0) return false;
+    const std::uint32_t made = HostAtomics::load_acquire(segment_.areas_made());
+    for (int p = 1; p < segment_.parties(); ++p)
+      if ((made & ~HostAtomics::load_acquire(segment_.party(p).mapped)) != 0) return false;
     return true;
   };
   poll_until(all_have, std::chrono::steady_clock::now() + kBriefly, std::chrono::milliseconds(1));
 }
 
-const MemoryDesk::MappedBlock* MemoryDesk::find(const ShareableBlock& block) const {
+const MemoryRegistry::MappedBlock* MemoryRegistry::find(const ShareableBlock& block) const {
   for (const MappedBlock& mapped : mapped_)
     if (mapped.number == block.number && mapped.base == block.base) return &mapped;
   return nullptr;
 }
 
-std::optional<std::uint64_t> MemoryDesk::known_in_leader(const void* pointer,
-                                                         std::size_t bytes) const {
+std::optional<std::uint64_t> MemoryRegistry::known_in_leader(const void* pointer,
+                                                             std::size_t bytes) const {
   if (leads()) return reinterpret_cast<std::uint64_t>(pointer);
   const auto found = find_shareable(pointer, bytes);
   if (!found) return 0;
@@ -135,8 +136,8 @@ std::optional<std::uint64_t> MemoryDesk::known_in_leader(const void* pointer,
   return place(block->in_leader, block->base, pointer);
 }
 
-Result<std::uint64_t> MemoryDesk::in_leader(const void* pointer, std::size_t bytes,
-                                            const net::Patience& patience) {
+Result<std::uint64_t> MemoryRegistry::in_leader(const void* pointer, std::size_t bytes,
+                                                const net::Patience& patience) {
   if (const auto known = known_in_leader(pointer, bytes)) return *known;
   const auto found = find_shareable(pointer, bytes);
   if (!found) return std::uint64_t{0};
@@ -144,7 +145,7 @@ Result<std::uint64_t> MemoryDesk::in_leader(const void* pointer, std::size_t byt
   const RelaxedCapture relaxed;
   MappedBlock block{found->number, found->base, 0};
   if (auto handle = share_memory(found->base, found->bytes); handle.ok()) {
-    DeskRequest& request = board_.request(party_);
+    RegistryRequest& request = segment_.request(party_);
     put_handle(request, *handle);
     const auto answered = ask(kMap, &handle->file, patience);
     if (answered.ok()) {
@@ -160,13 +161,13 @@ Result<std::uint64_t> MemoryDesk::in_leader(const void* pointer, std::size_t byt
   return place(block.in_leader, block.base, pointer);
 }
 
-void MemoryDesk::block_ends(std::uint64_t number) {
+void MemoryRegistry::block_ends(std::uint64_t number) {
   std::lock_guard lock(mutex_);
   const auto ends = [&](const MappedBlock& block) { return block.number == number; };
   const RelaxedCapture relaxed;
   for (const MappedBlock& block : mapped_) {
     if (!ends(block) || block.in_leader == 0) continue;
-    board_.request(party_).address = block.in_leader;
+    segment_.request(party_).address = block.in_leader;
     (void)ask(kUnmap, nullptr, net::Patience::of(kBriefly));  // a leader that is gone has unmapped
   }
   std::erase_if(mapped_, ends);
@@ -174,7 +175,7 @@ void MemoryDesk::block_ends(std::uint64_t number) {
 
 // ---- the leader ----
 
-Result<std::byte*> MemoryDesk::map_host_area(Area which, Fd file) {
+Result<std::byte*> MemoryRegistry::map_host_area(Area which, Fd file) {
   const std::uint64_t bytes = area_bytes(which);
   RONDO_TRY(on_host_.memory, shm::map_received(file.get(), bytes));
   RONDO_CHECK_OK(shm::commit(on_host_.memory.data(), bytes, "messages between GPUs"));
@@ -191,10 +192,10 @@ Result<std::byte*> MemoryDesk::map_host_area(Area which, Fd file) {
   return on_host_.on_device;
 }
 
-Result<std::byte*> MemoryDesk::make_area(Area which) {
+Result<std::byte*> MemoryRegistry::make_area(Area which) {
   if (areas_[which].at != nullptr) return areas_[which].at;
   const std::uint64_t bytes = area_bytes(which);
-  std::uint32_t& all = board_.areas_made();
+  std::uint32_t& all = segment_.areas_made();
   const auto is_made = [&] {
     HostAtomics::store_release(all, HostAtomics::load_relaxed(all) | 1u << which);
   };
@@ -210,23 +211,23 @@ Result<std::byte*> MemoryDesk::make_area(Area which) {
         made.status(),
         "{}: {} bytes of staging for {} ranks on one GPU; RONDO_GPU_STAGING sets how much a "
         "rank gets",
-        made.error().text, bytes, board_.ranks());
+        made.error().text, bytes, segment_.ranks());
   auto* const at = static_cast<std::byte*>(*made);
   areas_[which] = {at, bytes, true};
   is_made();
   if (which == kStaging)
-    HostAtomics::store_release(board_.words().staging, reinterpret_cast<std::uint64_t>(at));
+    HostAtomics::store_release(segment_.words().staging, reinterpret_cast<std::uint64_t>(at));
   return at;
 }
 
-void MemoryDesk::serve(int party) {
+void MemoryRegistry::serve(int party) {
   const net::Patience patience = net::Patience::of(kBriefly);
   auto question = shm::receive_fds(sockets_[party].get(), patience);
   if (!question.ok()) {  // its process left, perhaps without a word
-    HostAtomics::store_release(board_.party(party).mapped, kLeftTeam);
+    HostAtomics::store_release(segment_.party(party).mapped, kLeftTeam);
     return sockets_[party].reset();
   }
-  DeskRequest& request = board_.request(party);
+  RegistryRequest& request = segment_.request(party);
   auto result = answer(party, static_cast<Kind>(question->value), std::move(question->fds));
   request.status = static_cast<std::uint32_t>(result.status());
   const int fd = result.ok() && *result ? result->get() : -1;
@@ -235,8 +236,8 @@ void MemoryDesk::serve(int party) {
   if (!shm::send_fds(sockets_[party].get(), 0, fds, patience).ok()) sockets_[party].reset();
 }
 
-Result<Fd> MemoryDesk::answer(int party, Kind kind, std::vector<Fd> fds) {
-  DeskRequest& request = board_.request(party);
+Result<Fd> MemoryRegistry::answer(int party, Kind kind, std::vector<Fd> fds) {
+  RegistryRequest& request = segment_.request(party);
   std::lock_guard lock(mutex_);
   if (kind == kArea) {
     const auto which = request.area == kMessages ? kMessages : kStaging;

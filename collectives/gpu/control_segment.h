@@ -1,5 +1,5 @@
-// ProcessBoard: the memory file that processes on one GPU share: flags for stream memory
-// operations, mailboxes, descriptors of calls, announcements of messages, requests for memory.
+// ControlSegment: the memory file that processes on one GPU share: flags for stream memory
+// operations, call slots, descriptors of calls, announcements of messages, requests for memory.
 //
 // Every process maps it and registers the mapping with CUDA, so that its streams and kernels reach
 // it. Words have a single writer each; flags reset themselves, so plain calls and replays of graphs
@@ -48,25 +48,25 @@ struct alignas(32) MessageNote {
   CallRecord record;
 };
 
-// What a process asks the leader's for, and the answer (memory_desk.h).
-struct alignas(64) DeskRequest {
+// What a process asks the leader's for, and the answer (memory_registry.h).
+struct alignas(64) RegistryRequest {
   std::uint64_t bytes, address;
   std::uint32_t kind, area, is_file, status;
   unsigned char handle[64];
   char text[256];
 };
 
-class ProcessBoard {
+class ControlSegment {
  public:
   struct Shape {
     int ranks, parties;
     std::uint64_t staging_bytes;  // a rank; the leader's choice
   };
-  static Result<std::unique_ptr<ProcessBoard>> create(const Shape& shape);
-  static Result<std::unique_ptr<ProcessBoard>> open(int fd, int ranks, int parties);
-  ~ProcessBoard();
-  ProcessBoard(const ProcessBoard&) = delete;
-  ProcessBoard& operator=(const ProcessBoard&) = delete;
+  static Result<std::unique_ptr<ControlSegment>> create(const Shape& shape);
+  static Result<std::unique_ptr<ControlSegment>> open(int fd, int ranks, int parties);
+  ~ControlSegment();
+  ControlSegment(const ControlSegment&) = delete;
+  ControlSegment& operator=(const ControlSegment&) = delete;
 
   int fd() const { return fd_.get(); }
   int ranks() const { return ranks_; }
@@ -77,7 +77,7 @@ class ProcessBoard {
   cuda::DeviceWords& words() const;
   std::uint32_t& areas_made() const;  // by the leader, as bits
   PartyLines& party(int p) const { return at<PartyLines>(parties_at_)[p]; }
-  cuda::Mailbox& mailbox(int r) const { return at<cuda::Mailbox>(mailboxes_at_)[r]; }
+  cuda::CallSlot& call_slot(int r) const { return at<cuda::CallSlot>(call_slots_at_)[r]; }
   cuda::CallDescriptor& descriptor(int r, std::uint32_t index) const {
     return at<cuda::CallDescriptor>(descriptors_at_)[static_cast<std::size_t>(r) * depth_ + index];
   }
@@ -87,15 +87,15 @@ class ProcessBoard {
     const std::size_t lane = static_cast<std::size_t>(from) * ranks_ + to;
     return at<MessageNote>(notes_at_)[(lane * 2 + side) * kMessageDepth + number % kMessageDepth];
   }
-  DeskRequest& request(int p) const { return at<DeskRequest>(requests_at_)[p]; }
+  RegistryRequest& request(int p) const { return at<RegistryRequest>(requests_at_)[p]; }
   // Memory for connections that the process of rank r gives, and whether `rank`'s process could not
   // map it (shared_connections.h).
-  DeskRequest& offer(int r) const { return at<DeskRequest>(offers_at_)[r]; }
+  RegistryRequest& offer(int r) const { return at<RegistryRequest>(offers_at_)[r]; }
   std::uint8_t& refused(int rank, int offered) const {
     return at<std::uint8_t>(refused_at_)[rank * ranks_ + offered];
   }
 
-  // The address of something on the board for streams and kernels of this process.
+  // The address of something in the segment for streams and kernels of this process.
   template <class T>
   T* on_device(T& what) const {
     return reinterpret_cast<T*>(device_ + (reinterpret_cast<std::byte*>(&what) - memory_.data()));
@@ -104,7 +104,7 @@ class ProcessBoard {
   void leak() { leaked_ = true; }
 
  private:
-  ProcessBoard(int ranks, int parties);
+  ControlSegment(int ranks, int parties);
   Done map(Fd fd);
   template <class T>
   T* at(std::size_t offset) const {
@@ -113,7 +113,7 @@ class ProcessBoard {
 
   const int ranks_, parties_;
   const std::uint32_t depth_;
-  std::size_t parties_at_, mailboxes_at_, descriptors_at_, lanes_at_, notes_at_, requests_at_,
+  std::size_t parties_at_, call_slots_at_, descriptors_at_, lanes_at_, notes_at_, requests_at_,
       offers_at_, refused_at_;
   std::size_t bytes_;
   Fd fd_;

@@ -1,4 +1,4 @@
-#include "collectives/gpu/staging/hosted_rank.h"
+#include "collectives/gpu/staging/host_proxy.h"
 
 #include <algorithm>
 
@@ -30,40 +30,40 @@ LaunchSite site_of(GpuStream stream, const GpuCaptureInfo& capture) {
 
 }  // namespace
 
-std::uint64_t HostedRank::wanted_bytes() {
+std::uint64_t HostProxy::wanted_bytes() {
   const auto asked = static_cast<std::uint64_t>(
       std::max<std::int64_t>(env::get_int("RONDO_GPU_STAGING"), kLeastPinned));
   return std::min(asked, kMostPinned) / kLeastPinned * kLeastPinned;
 }
 
-Result<std::unique_ptr<HostedRank>> HostedRank::make(std::shared_ptr<Communicator> twin,
-                                                     const Terms& terms,
-                                                     std::function<void(Fault)> raise) {
-  std::unique_ptr<HostedRank> made(new HostedRank(std::move(twin), terms, std::move(raise)));
+Result<std::unique_ptr<HostProxy>> HostProxy::make(std::shared_ptr<Communicator> on_host,
+                                                   const Terms& terms,
+                                                   std::function<void(Fault)> raise) {
+  std::unique_ptr<HostProxy> made(new HostProxy(std::move(on_host), terms, std::move(raise)));
   RONDO_CHECK_OK(made->open());
   return made;
 }
 
-HostedRank::HostedRank(std::shared_ptr<Communicator> twin, const Terms& terms,
-                       std::function<void(Fault)> raise)
-    : twin_(std::move(twin)),
+HostProxy::HostProxy(std::shared_ptr<Communicator> on_host, const Terms& terms,
+                     std::function<void(Fault)> raise)
+    : on_host_(std::move(on_host)),
       device_(terms.device),
       made_in_(fork_generation()),
       staging_(terms.bytes),
-      slots_(twin_->rank(), terms.limit_seconds),
-      service_({*twin_, slots_, staging_, std::move(raise), kernels_}) {}
+      slots_(on_host_->rank(), terms.limit_seconds),
+      service_({*on_host_, slots_, staging_, std::move(raise), kernels_}) {}
 
-Done HostedRank::open() {
+Done HostProxy::open() {
   const DeviceScope scope(device_);
   RONDO_CHECK_OK(scope.entered());
   RONDO_CHECK_OK(staging_.open());
   RONDO_CHECK_OK(order_.open({&device_, 1}));
   RONDO_INFO(kInit, "rank {}: calls pass through {} bytes of pinned memory and the host's links",
-             twin_->rank(), staging_.shape().rank_bytes);
+             on_host_->rank(), staging_.shape().rank_bytes);
   return service_.start();
 }
 
-HostedRank::~HostedRank() {
+HostProxy::~HostProxy() {
   if (made_in_ != fork_generation()) {
     service_.forget();
     staging_.leak();
@@ -77,7 +77,7 @@ HostedRank::~HostedRank() {
   if (!over) {
     Fault left;
     left.status = Status::kRemoteError;
-    left.rank = left.culprit = twin_->rank();
+    left.rank = left.culprit = on_host_->rank();
     left.text = fault_texts::left_early(left.rank);
     end(left);
     over = drained(kPatientSeconds / 2);
@@ -87,14 +87,14 @@ HostedRank::~HostedRank() {
   if (!over) staging_.leak();
 }
 
-void HostedRank::end(const Fault& fault) {
+void HostProxy::end(const Fault& fault) {
   if (kernels_) kernels_->end(fault);
-  if (slots_.end()) twin_->abort();
+  if (slots_.end()) on_host_->abort();
 }
 
-Done HostedRank::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy) {
+Done HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy) {
   RONDO_TRY(const GpuCaptureInfo capture, capture_of(stream));
-  const CallSteps of_collective(call.record, twin_->size(), staging_.shape());
+  const CallSteps of_collective(call.record, on_host_->size(), staging_.shape());
   const auto steps = static_cast<std::uint32_t>(call.steps(of_collective));
   RONDO_TRY(const std::uint32_t number, slots_.place(std::move(call), capturing(capture)));
   RONDO_CHECK_OK(order_.begin(site_of(stream, capture)));
@@ -116,8 +116,8 @@ Done HostedRank::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy
   return done();
 }
 
-Done HostedRank::enqueue_group(std::span<const GpuStream> streams, HostedCall call,
-                               const CopyStep& copy) {
+Done HostProxy::enqueue_group(std::span<const GpuStream> streams, HostedCall call,
+                              const CopyStep& copy) {
   const GpuStream on = streams.front();
   for (GpuStream other : streams) {
     if (same_stream(other, on)) continue;
@@ -135,11 +135,11 @@ Done HostedRank::enqueue_group(std::span<const GpuStream> streams, HostedCall ca
   return done();
 }
 
-bool HostedRank::can_run(const CallRecord& record) const {
-  return (kernels_ && kernels_->plan(record).has_value()) || twin_->can_run(record);
+bool HostProxy::can_run(const CallRecord& record) const {
+  return (kernels_ && kernels_->plan(record).has_value()) || on_host_->can_run(record);
 }
 
-Done HostedRank::post(std::span<const DeviceCall> calls, Mismatch*) {
+Done HostProxy::post(std::span<const DeviceCall> calls, Mismatch*) {
   bool messages = false;
   for (const DeviceCall& call : calls) {
     messages |= call.is_message();
@@ -148,35 +148,36 @@ Done HostedRank::post(std::span<const DeviceCall> calls, Mismatch*) {
   return messages ? post_messages(calls) : done();
 }
 
-Done HostedRank::launch_kernel(const DevicePlan& plan, const DeviceCall& call) {
+Done HostProxy::launch_kernel(const DevicePlan& plan, const DeviceCall& call) {
   RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
   RONDO_CHECK_OK(order_.begin(site_of(call.stream, capture)));
   RONDO_CHECK_OK(kernels_->launch(plan, call));
   return order_.end(site_of(call.stream, capture));
 }
 
-Done HostedRank::post_collective(const DeviceCall& call) {
+Done HostProxy::post_collective(const DeviceCall& call) {
   const CallRecord& record = call.record;
   if (kernels_) {
     RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
     if (!capturing(capture)) RONDO_CHECK_OK(kernels_->announce(record));
     if (const auto plan = kernels_->plan(record)) return launch_kernel(*plan, call);
   }
-  const CallSteps steps(record, twin_->size(), staging_.shape());
+  const CallSteps steps(record, on_host_->size(), staging_.shape());
   const std::uint64_t width = size_of(record.type);
   HostedCall hosted;
   hosted.record = record;
-  hosted.scalar = call.side.late_scalar ? 0 : call.side.scalar;
-  hosted.late_scalar = call.side.late_scalar;
+  hosted.scalar = call.buffers.late_scalar ? 0 : call.buffers.scalar;
+  hosted.late_scalar = call.buffers.late_scalar;
   const auto copy = [&](std::uint64_t number, bool in) -> Done {
     const cuda::CallStep step = steps[number];
     const std::uint64_t bytes = step.count * width;
-    if (number == 0 && in && call.side.late_scalar)
-      RONDO_CHECK_OK(check(
-          gpu_api()->copy(&staging_.words().scalar, reinterpret_cast<const void*>(call.side.scalar),
-                          width, GpuCopy::kAny, call.stream),
-          "cudaMemcpyAsync"));
-    const bool takes_part = in ? steps.sends(twin_->rank()) : steps.receives(twin_->rank(), step);
+    if (number == 0 && in && call.buffers.late_scalar)
+      RONDO_CHECK_OK(check(gpu_api()->copy(&staging_.words().scalar,
+                                           reinterpret_cast<const void*>(call.buffers.scalar),
+                                           width, GpuCopy::kAny, call.stream),
+                           "cudaMemcpyAsync"));
+    const bool takes_part =
+        in ? steps.sends(on_host_->rank()) : steps.receives(on_host_->rank(), step);
     if (bytes == 0 || !takes_part) return done();
     DirectLaunches copies(*gpu_api(), 1, call.stream);
     copies.copy_by_driver();
@@ -186,27 +187,27 @@ Done HostedRank::post_collective(const DeviceCall& call) {
       if (one && k != step.segment) continue;
       const std::uint64_t at = (static_cast<std::uint64_t>(k) * record.count + step.begin) * width;
       const std::uint64_t packed = one ? 0 : static_cast<std::uint64_t>(k) * bytes;
-      RONDO_CHECK_OK(in ? copies.copy(static_cast<const std::byte*>(call.side.send) + at,
+      RONDO_CHECK_OK(in ? copies.copy(static_cast<const std::byte*>(call.buffers.send) + at,
                                       staging_.input(number) + packed, bytes)
                         : copies.copy(staging_.output(number) + packed,
-                                      static_cast<std::byte*>(call.side.receive) + at, bytes));
+                                      static_cast<std::byte*>(call.buffers.receive) + at, bytes));
     }
     return copies.flush();
   };
   return enqueue(call.stream, std::move(hosted), copy);
 }
 
-Done HostedRank::post_messages(std::span<const DeviceCall> calls) {
+Done HostProxy::post_messages(std::span<const DeviceCall> calls) {
   HostedCall hosted;
   std::vector<GpuStream> streams;
-  const std::uint64_t most = staging_.piece_bytes(twin_->size());
+  const std::uint64_t most = staging_.piece_bytes(on_host_->size());
   for (const DeviceCall& call : calls) {
     if (!call.is_message()) continue;
     streams.push_back(call.stream);
     const bool sends = call.record.collective == Collective::kSend;
     MessagePieces& pieces = hosted.pieces_of(call.peer, sends);
-    auto* const user =
-        static_cast<std::byte*>(sends ? const_cast<void*>(call.side.send) : call.side.receive);
+    auto* const user = static_cast<std::byte*>(sends ? const_cast<void*>(call.buffers.send)
+                                                     : call.buffers.receive);
     const std::uint64_t bytes = call.record.count * size_of(call.record.type);
     for (std::uint64_t at = 0; at == 0 || at < bytes; at += most) {
       pieces.bytes.push_back(std::min(most, bytes - at));
@@ -229,7 +230,7 @@ Done HostedRank::post_messages(std::span<const DeviceCall> calls) {
   return enqueue_group(streams, std::move(hosted), copy);
 }
 
-Done HostedRank::post_one_sided(std::span<const DeviceCall> calls) {
+Done HostProxy::post_one_sided(std::span<const DeviceCall> calls) {
   HostedCall hosted;
   std::vector<GpuStream> streams;
   for (const DeviceCall& call : calls) {
@@ -247,7 +248,7 @@ Done HostedRank::post_one_sided(std::span<const DeviceCall> calls) {
     launches.copy_by_driver();
     for (const DeviceCall& call : calls)
       if (call.target != nullptr)
-        RONDO_CHECK_OK(launches.copy(call.side.send, call.target,
+        RONDO_CHECK_OK(launches.copy(call.buffers.send, call.target,
                                      call.record.count * size_of(call.record.type)));
     return launches.flush();
   };

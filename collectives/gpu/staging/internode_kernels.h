@@ -1,4 +1,4 @@
-// SpanningKernels: a rank on a GPU whose communicator spans several hosts, as far as its calls run
+// InternodeKernels: a rank on a GPU whose communicator spans several hosts, as far as its calls run
 // as kernels over connections: rings and trees as within a host, edges between hosts played by a
 // relay (relay.h).
 //
@@ -29,13 +29,13 @@
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/span_plan.h"
 #include "collectives/planner/device_plan.h"
-#include "collectives/watchdog/roll_call.h"
+#include "collectives/watchdog/internode_status.h"
 #include "transport/proxy/relay.h"
 #include "transport/socket/patience.h"
 
 namespace rondo::gpu {
 
-class SpanningKernels {
+class InternodeKernels {
  public:
   struct Terms {
     int rank = 0, size = 1, device = 0;
@@ -47,11 +47,11 @@ class SpanningKernels {
     std::function<void(Fault)> raise;  // any thread
   };
   // connections: of all ranks of this process. Loads the kernels, listens.
-  static Result<std::unique_ptr<SpanningKernels>> open(
+  static Result<std::unique_ptr<InternodeKernels>> open(
       Terms terms, std::shared_ptr<DeviceConnections> connections);
-  ~SpanningKernels();
-  SpanningKernels(const SpanningKernels&) = delete;
-  SpanningKernels& operator=(const SpanningKernels&) = delete;
+  ~InternodeKernels();
+  InternodeKernels(const InternodeKernels&) = delete;
+  InternodeKernels& operator=(const InternodeKernels&) = delete;
 
   std::vector<std::byte> address() const;
   // Everybody's, by rank. Returns when all connections of this rank are open.
@@ -65,12 +65,12 @@ class SpanningKernels {
   void end(const Fault& fault);
   // A kernel has: its stream is free before rank 0 has said whose fault it is.
   bool gave_up() const;
-  bool heard_of_end() const { return roll_call_->has_ended(); }
+  bool heard_of_end() const { return status_->has_ended(); }
   // A kernel has not come to its end: its memory stays for ever.
   void leak() { connections_->leak(); }
 
  private:
-  SpanningKernels(Terms terms, std::shared_ptr<DeviceConnections> connections);
+  InternodeKernels(Terms terms, std::shared_ptr<DeviceConnections> connections);
   Done open();
   Done open_bell();
   void serve();
@@ -85,7 +85,7 @@ class SpanningKernels {
   Terms terms_;
   const std::shared_ptr<DeviceConnections> connections_;
   std::unique_ptr<Relay> relay_;
-  std::unique_ptr<RollCall> roll_call_;
+  std::unique_ptr<InternodeStatus> status_;
   Fd bell_;  // an eventfd, rung while the thread sleeps
   std::atomic<bool> sleeps_{false}, stop_{false}, is_open_{false};
   std::int64_t ticked_ns_ = 0, changed_ns_ = 0, ended_ns_ = 0;

@@ -1,4 +1,4 @@
-// Neighbourhood: what ranks on GPUs of a host, in one process or several, agree on before they
+// Reachability: what ranks on GPUs of a host, in one process or several, agree on before they
 // share anything. A pure function of what every rank has told, so that all agree or refuse alike.
 //
 // First every rank tells its GpuFacts; then, knowing who lives where, its row of reach. Device
@@ -25,7 +25,7 @@ struct GpuFacts {
   std::int32_t fewest_ctas = 1, most_ctas = kNoCtaLimit;
   // Protocols, as bits: allowed by NCCL_PROTO, or by what is known of this kind of device where all
   // ranks are on one, and on several.
-  std::uint8_t wires_within = 0, wires_between = 0;
+  std::uint8_t protocols_within = 0, protocols_between = 0;
   std::uint64_t buffer_bytes = 0;  // NCCL_BUFFSIZE; 0: not set
 };
 Result<GpuFacts> facts_of_device(int device, int fewest_ctas, int most_ctas);
@@ -37,11 +37,11 @@ Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFa
 // What calls over connections need of a device that plays so many ranks.
 ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations);
 
-struct Neighbourhood {
+struct Reachability {
   std::vector<int> party_of;  // by rank: its process, numbered in the order of first ranks
   std::vector<int> gpu_of;    // by rank, numbered likewise
   int parties = 1, gpus = 1;
-  Nearness near;                // by ranks
+  P2pReach near;                // by ranks
   bool one_owner = false;       // no GPU is used by two processes
   bool leader_reaches = true;   // rank 0's GPU and all others use each other's memory
   std::string through_host;     // why all calls pass through the host; empty: they do not
@@ -51,13 +51,13 @@ struct Neighbourhood {
 };
 
 // The ranks' records, by rank.
-struct NeighbourRecords {
+struct ReachabilityRecords {
   std::vector<ProcessId> processes;
   std::vector<GpuFacts> facts;
   std::vector<std::vector<std::byte>> reach;
   bool reproducible = false;
   AlgorithmFilter algorithms;
 };
-Result<Neighbourhood> agree_on_neighbourhood(const NeighbourRecords& records);
+Result<Reachability> agree_on_reachability(const ReachabilityRecords& records);
 
 }  // namespace rondo::gpu

@@ -1,4 +1,5 @@
-// MemoryDesk: how device memory gets from process to process. The leader's process keeps the desk.
+// MemoryRegistry: how device memory gets from process to process. The leader's process keeps the
+// registry.
 //
 // There are two areas, made by the leader when somebody first needs one: staging for collectives
 // and slots for messages. They lie on the leader's device, or on the host where not all devices
@@ -16,7 +17,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "collectives/gpu/process_board.h"
+#include "collectives/gpu/control_segment.h"
 #include "transport/cuda/device_memory.h"
 #include "transport/cuda/shared_memory.h"
 #include "transport/shm/fd_passing.h"
@@ -25,7 +26,7 @@
 
 namespace rondo::gpu {
 
-class MemoryDesk final : public BlockListener {
+class MemoryRegistry final : public BlockListener {
  public:
   enum Area : std::uint32_t { kStaging = 0, kMessages = 1 };
   static constexpr std::uint32_t kAreas = 2;
@@ -33,15 +34,15 @@ class MemoryDesk final : public BlockListener {
 
   // sockets: on the leader one for each party (its own empty), elsewhere one to the leader.
   // devices: of this process; its first is where areas are mapped.
-  MemoryDesk(ProcessBoard& board, std::vector<int> devices, int party, bool areas_on_host,
-             std::vector<net::Socket> sockets);
-  ~MemoryDesk() override;
+  MemoryRegistry(ControlSegment& segment, std::vector<int> devices, int party, bool areas_on_host,
+                 std::vector<net::Socket> sockets);
+  ~MemoryRegistry() override;
 
   bool leads() const { return party_ == 0; }
   // This process's address of an area; makes and maps it at its first use.
   Result<std::byte*> area(Area which, const net::Patience& patience);
   // By watch threads: maps what others have had made. So an area outlives the leader's process
-  // (messages wait there), and nobody needs the desk for it later.
+  // (messages wait there), and nobody needs the registry for it later.
   void map_new_areas();
   // The leader's last act: waits until all have mapped what there is, or have left.
   void wait_until_mapped();
@@ -55,7 +56,7 @@ class MemoryDesk final : public BlockListener {
 
   // In the staging area, behind all staging: a rank's factor of PreMulSum.
   std::uint64_t scalar_at(int rank) const {
-    return board_.staging_bytes() * static_cast<std::uint64_t>(board_.ranks()) +
+    return segment_.staging_bytes() * static_cast<std::uint64_t>(segment_.ranks()) +
            kScalarBytes * static_cast<std::uint64_t>(rank);
   }
   // Of the messages' area, a rank: what lies on the host is pinned, and so less.
@@ -90,7 +91,7 @@ class MemoryDesk final : public BlockListener {
   // Sends this process's request; the descriptor in the answer, if any.
   Result<Fd> ask(Kind kind, const Fd* file, const net::Patience& patience);
 
-  ProcessBoard& board_;
+  ControlSegment& segment_;
   const std::vector<int> devices_;
   const int party_;
   const bool areas_on_host_;

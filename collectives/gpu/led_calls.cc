@@ -4,6 +4,7 @@
 
 #include "base/atomics.h"
 #include "collectives/gpu/launch/kernel_loading.h"
+#include "collectives/gpu/staging/hosted_words.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
 
@@ -125,50 +126,32 @@ Done LedCalls::follow(const Enqueued& call) {
     RONDO_CHECK_OK(context_.await(call.stream, mine.done, steps, GpuWait::kGreaterOrEqual));
     return context_.write(call.stream, mine.done, 0);
   }
-  RONDO_CHECK_OK(copy_step(call, 0, true));
-  RONDO_CHECK_OK(context_.write(call.stream, mine.ready, 1));
-  for (std::uint32_t j = 0; j < steps; ++j) {
-    if (j + 1 < steps) {
-      // Its half of staging is free: step j - 1 was copied out before.
-      RONDO_CHECK_OK(copy_step(call, j + 1, true));
-      RONDO_CHECK_OK(context_.write(call.stream, mine.ready, j + 2));
+  struct Enqueuer {
+    LedCalls& calls;
+    const Enqueued& call;
+    Done write(std::uint32_t& word, std::uint32_t value) const {
+      return calls.context_.write(call.stream, word, value);
     }
-    RONDO_CHECK_OK(context_.await(call.stream, mine.done, j + 1, GpuWait::kGreaterOrEqual));
-    // From here on this process needs nobody.
-    if (j + 1 == steps) RONDO_CHECK_OK(context_.write(call.stream, mine.done, 0));
-    RONDO_CHECK_OK(copy_step(call, j, false));
-  }
-  return done();
+    Done wait(std::uint32_t& word, std::uint32_t at_least) const {
+      return calls.context_.await(call.stream, word, at_least, GpuWait::kGreaterOrEqual);
+    }
+    Done copy(std::uint64_t step, bool in) const { return calls.copy_step(call, step, in); }
+  };
+  return enqueue_staged_steps(mine.ready, mine.done, steps, Enqueuer{*this, call});
 }
 
 // Between the user's buffers and staging: a step's input or its output.
 Done LedCalls::copy_step(const Enqueued& call, std::uint64_t number, bool in) {
   const cuda::CallStep step = call.steps[number];
-  const std::uint64_t width = size_of(call.record.type), bytes = step.count * width;
-  if (bytes == 0) return done();
-  const int segments = in ? call.steps.segments_sent() : call.steps.segments_received();
+  const auto flag = in ? cuda::CallDescriptor::kSendStaged : cuda::CallDescriptor::kReceiveStaged;
   DirectLaunches copies(context_.api, context_.seats.most_ctas, call.stream);
   for (std::size_t i = 0; i < context_.local.size(); ++i) {
     const int rank = context_.local[i];
-    const auto flag = in ? cuda::CallDescriptor::kSendStaged : cuda::CallDescriptor::kReceiveStaged;
     if ((call.flags[i] & flag) == 0 || (!in && !call.steps.receives(rank, step))) continue;
     const int owner = cuda::output_is_shared(call.record.collective) ? 0 : rank;
     std::byte* const staged =
         staging_ + (in ? shape_.input(rank, number) : shape_.output(owner, number));
-    for (int k = 0; k < segments; ++k) {
-      const bool one = in && step.segment >= 0;
-      if (one && k != step.segment) continue;
-      const std::uint64_t at =
-          (static_cast<std::uint64_t>(k) * call.record.count + step.begin) * width;
-      std::byte* const packed = staged + (one ? 0 : static_cast<std::uint64_t>(k) * bytes);
-      if (in) {
-        const auto* const user = static_cast<const std::byte*>(call.buffers[i].send);
-        RONDO_CHECK_OK(copies.copy(user + at, packed, bytes));
-      } else {
-        auto* const user = static_cast<std::byte*>(call.buffers[i].receive);
-        RONDO_CHECK_OK(copies.copy(packed, user + at, bytes));
-      }
-    }
+    RONDO_CHECK_OK(call.steps.copy(number, in, call.buffers[i], staged, &copies));
   }
   return copies.flush();
 }

@@ -60,4 +60,20 @@ bool CallSteps::receives(int rank, const cuda::CallStep& step) const {
   return !to_root || rank == record_.root;
 }
 
+Done CallSteps::copy(std::uint64_t number, bool in, const Buffers& user, std::byte* staged,
+                     DirectLaunches* copies) const {
+  const cuda::CallStep step = (*this)[number];
+  const std::uint64_t width = size_of(record_.type), bytes = step.count * width;
+  const int segments = in ? sent_ : received_;
+  for (int k = 0; k < segments && bytes > 0; ++k) {
+    const bool one = in && step.segment >= 0;
+    if (one && k != step.segment) continue;
+    const std::uint64_t at = (static_cast<std::uint64_t>(k) * record_.count + step.begin) * width;
+    std::byte* const packed = staged + (one ? 0 : static_cast<std::uint64_t>(k) * bytes);
+    RONDO_CHECK_OK(in ? copies->copy(static_cast<const std::byte*>(user.send) + at, packed, bytes)
+                      : copies->copy(packed, static_cast<std::byte*>(user.receive) + at, bytes));
+  }
+  return done();
+}
+
 }  // namespace rondo::gpu

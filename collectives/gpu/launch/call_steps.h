@@ -7,7 +7,9 @@
 
 #include <cstdint>
 
+#include "base/result.h"
 #include "base/types.h"
+#include "collectives/gpu/launch/direct_launches.h"
 #include "kernels/cuda/shared_args.h"
 
 namespace rondo::gpu {
@@ -24,6 +26,10 @@ class CallSteps {
   int segments_received() const { return received_; }
   bool sends(int rank) const;  // whether the rank's input has any part in the call
   bool receives(int rank, const cuda::CallStep& step) const;
+
+  // Between a rank's buffers and its staging: a step's input, or its output.
+  Done copy(std::uint64_t number, bool in, const Buffers& user, std::byte* staged,
+            DirectLaunches* copies) const;
 
  private:
   CallRecord record_;

@@ -7,14 +7,6 @@
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
-namespace {
-
-bool copies(Collective which) {
-  return which == Collective::kAllGather || which == Collective::kBroadcast;
-}
-
-}  // namespace
-
 Result<int> resident_connected_ctas(const GpuApi& api, int device) {
   int multiprocessors = 0, most = 0;
   RONDO_CHECK_OK(check(api.attribute(&multiprocessors, GpuAttribute::kMultiprocessors, device),
@@ -30,13 +22,12 @@ Done launch_connected(const DeviceLaunch& call) {
   const DeviceConnections& connections = call.connections;
   if (call.here.size() > cuda::kMostStations)
     return fail(Status::kInternalError, "{} ranks of one device in one launch", call.here.size());
-  const bool copy = copies(record.collective);
-  const std::uint64_t width = copy ? size_of(record.type) : 1;
+  const std::uint64_t units = call.units();
   cuda::ConnectedArgs args{};
   args.call = record;
-  args.count = record.count * width;
-  args.per_round = call.plan.per_round * width;
-  args.grain = call.plan.grain * static_cast<std::uint32_t>(width);
+  args.count = record.count * units;
+  args.per_round = call.plan.per_round * units;
+  args.grain = call.plan.grain * static_cast<std::uint32_t>(units);
   args.algorithm = call.plan.algorithm;
   args.protocol = call.plan.protocol;
   args.groups = static_cast<std::uint8_t>(call.plan.groups);
@@ -54,18 +45,11 @@ Done launch_connected(const DeviceLaunch& call) {
                                      buffers.late_scalar ? 1 : 0,
                                      connections.launches(rank)};
   }
-  GpuLaunch launch;
-  launch.kernel =
-      copy ? cuda::kConnectedCopyKernel : cuda::connected_kernel(record.type, record.op);
-  launch.grid = static_cast<unsigned>(call.plan.channels * args.stations);
-  launch.block = call.plan.threads;
-  launch.shared_bytes = cuda::kConnectedShared;
-  if (call.plan.bulk) launch.kernel = cuda::kConnectedBulkKernel;
-  if (call.plan.bulk) launch.shared_bytes += cuda::kBulkShared;
-  launch.arguments = &args;
-  launch.argument_bytes = sizeof(args);
-  launch.cooperative = true;
-  return check(call.api.launch(launch, call.stream), "a cooperative kernel launch");
+  int kernel =
+      call.copies() ? cuda::kConnectedCopyKernel : cuda::connected_kernel(record.type, record.op);
+  std::size_t shared = cuda::kConnectedShared;
+  if (call.plan.bulk) kernel = cuda::kConnectedBulkKernel, shared += cuda::kBulkShared;
+  return call.launch(kernel, call.plan.channels * args.stations, shared, args);
 }
 
 }  // namespace rondo::gpu

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transport/cuda/device.h"
+
 namespace rondo::gpu {
 namespace {
 
@@ -23,6 +25,19 @@ cuda::Meeting DeviceLaunch::meeting() const {
   meeting.call = record;
   std::copy(firsts.begin(), firsts.end(), meeting.rank);
   return meeting;
+}
+
+Done DeviceLaunch::launch(int kernel, int ctas, std::size_t shared_bytes, const void* args,
+                          std::size_t bytes) const {
+  GpuLaunch made;
+  made.kernel = kernel;
+  made.grid = static_cast<unsigned>(ctas);
+  made.block = plan.threads;
+  made.shared_bytes = shared_bytes;
+  made.arguments = args;
+  made.argument_bytes = bytes;
+  made.cooperative = true;
+  return check(api.launch(made, stream), "a cooperative kernel launch");
 }
 
 Done launch_strategy(const DeviceLaunch& call) {

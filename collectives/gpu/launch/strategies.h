@@ -40,6 +40,17 @@ struct DeviceLaunch {
   int rank() const { return here.front(); }
   const Buffers& own() const { return buffers[static_cast<std::size_t>(rank())]; }
   cuda::Meeting meeting() const;
+
+  // What only copies is moved as bytes: so many units is an element then.
+  bool copies() const { return !reduces(record.collective); }
+  std::uint64_t units() const { return copies() ? size_of(record.type) : 1; }
+  // Launches CTAs of the plan's threads that wait for each other.
+  template <class Args>
+  Done launch(int kernel, int ctas, std::size_t shared_bytes, const Args& args) const {
+    return launch(kernel, ctas, shared_bytes, &args, sizeof(args));
+  }
+  Done launch(int kernel, int ctas, std::size_t shared_bytes, const void* args,
+              std::size_t bytes) const;
 };
 
 Done launch_strategy(const DeviceLaunch& call);

@@ -163,35 +163,22 @@ Done HostProxy::post_collective(const DeviceCall& call) {
     if (const auto plan = kernels_->plan(record)) return launch_kernel(*plan, call);
   }
   const CallSteps steps(record, on_host_->size(), staging_.shape());
-  const std::uint64_t width = size_of(record.type);
   HostedCall hosted;
   hosted.record = record;
   hosted.scalar = call.buffers.late_scalar ? 0 : call.buffers.scalar;
   hosted.late_scalar = call.buffers.late_scalar;
   const auto copy = [&](std::uint64_t number, bool in) -> Done {
-    const cuda::CallStep step = steps[number];
-    const std::uint64_t bytes = step.count * width;
     if (number == 0 && in && call.buffers.late_scalar)
       RONDO_CHECK_OK(check(gpu_api()->copy(&staging_.words().scalar,
                                            reinterpret_cast<const void*>(call.buffers.scalar),
-                                           width, GpuCopy::kAny, call.stream),
+                                           size_of(record.type), GpuCopy::kAny, call.stream),
                            "cudaMemcpyAsync"));
-    const bool takes_part =
-        in ? steps.sends(on_host_->rank()) : steps.receives(on_host_->rank(), step);
-    if (bytes == 0 || !takes_part) return done();
+    const int rank = on_host_->rank();
+    if (!(in ? steps.sends(rank) : steps.receives(rank, steps[number]))) return done();
     DirectLaunches copies(*gpu_api(), 1, call.stream);
     copies.copy_by_driver();
-    const int segments = in ? steps.segments_sent() : steps.segments_received();
-    for (int k = 0; k < segments; ++k) {
-      const bool one = in && step.segment >= 0;
-      if (one && k != step.segment) continue;
-      const std::uint64_t at = (static_cast<std::uint64_t>(k) * record.count + step.begin) * width;
-      const std::uint64_t packed = one ? 0 : static_cast<std::uint64_t>(k) * bytes;
-      RONDO_CHECK_OK(in ? copies.copy(static_cast<const std::byte*>(call.buffers.send) + at,
-                                      staging_.input(number) + packed, bytes)
-                        : copies.copy(staging_.output(number) + packed,
-                                      static_cast<std::byte*>(call.buffers.receive) + at, bytes));
-    }
+    std::byte* const staged = in ? staging_.input(number) : staging_.output(number);
+    RONDO_CHECK_OK(steps.copy(number, in, call.buffers, staged, &copies));
     return copies.flush();
   };
   return enqueue(call.stream, std::move(hosted), copy);

@@ -22,23 +22,32 @@ struct HostedWords {                    // pinned; 0 between calls
   alignas(64) std::uint64_t scalar;
 };
 
-// Enqueues a call. `on` is a stream: write(word, value), wait(word, at_least), copy(step, in).
+// Enqueues the steps of a call whose data pass through staging. `on` is a stream: write(word,
+// value), wait(word, at_least), copy(step, in). Both words are 0 between calls.
 template <class Stream>
-Done enqueue_steps(HostedWords& words, std::uint32_t mail, std::uint32_t steps, Stream&& on) {
-  RONDO_CHECK_OK(on.write(words.call_slot, mail));
+Done enqueue_staged_steps(std::uint32_t& ready, std::uint32_t& finished, std::uint32_t steps,
+                          Stream&& on) {
   RONDO_CHECK_OK(on.copy(0, true));
-  RONDO_CHECK_OK(on.write(words.ready, 1));
+  RONDO_CHECK_OK(on.write(ready, 1));
   for (std::uint32_t j = 0; j < steps; ++j) {
     if (j + 1 < steps) {
-      // Its half is free: the host has done step j - 1, whose output was copied before.
+      // Its half is free: whoever does the steps has done step j - 1, whose output was copied.
       RONDO_CHECK_OK(on.copy(j + 1, true));
-      RONDO_CHECK_OK(on.write(words.ready, j + 2));
+      RONDO_CHECK_OK(on.write(ready, j + 2));
     }
-    RONDO_CHECK_OK(on.wait(words.done, j + 1));
-    if (j + 1 == steps) RONDO_CHECK_OK(on.write(words.done, 0));
+    RONDO_CHECK_OK(on.wait(finished, j + 1));
+    // From here on the stream needs nobody.
+    if (j + 1 == steps) RONDO_CHECK_OK(on.write(finished, 0));
     RONDO_CHECK_OK(on.copy(j, false));
   }
   return done();
+}
+
+// The same of a call for the host.
+template <class Stream>
+Done enqueue_steps(HostedWords& words, std::uint32_t mail, std::uint32_t steps, Stream&& on) {
+  RONDO_CHECK_OK(on.write(words.call_slot, mail));
+  return enqueue_staged_steps(words.ready, words.done, steps, on);
 }
 
 // Serves a call whose mail has come: do_step(j) after the stream's READY, over() before the last

@@ -78,6 +78,7 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool process
     facts.shared_bytes = facts.may_push ? ConnectionLayout::kSharedStaging : 0;
     facts.may_meet = false;
     facts.composes = facts.devices > 1 && facts.devices < ranks;
+    facts.messages = facts.devices > 1 && !facts.composes;
     if (facts.devices < ranks) facts.most_channels = 0;
   }
   facts.slot_bytes = kUsualSlotBytes;

@@ -63,7 +63,9 @@ Done DeviceTeam::post(int rank, std::span<const DeviceCall> calls, Mismatch* mis
   state.streams.begin_group();
   for (const DeviceCall& call : calls) {
     RONDO_TRY(const RankStreams::Use* const added, state.streams.add(call.stream));
-    if (added != nullptr && state.messages) RONDO_CHECK_OK(state.messages->follow(*added));
+    if (added == nullptr) continue;
+    if (state.messages) RONDO_CHECK_OK(state.messages->follow(*added));
+    RONDO_CHECK_OK(state.streams.note());
   }
   Done result = post_calls(rank, calls, mismatch);
   if (!result.ok()) failure_ = result;

@@ -19,11 +19,16 @@ Result<const RankStreams::Use*> RankStreams::add(GpuStream stream) {
   Use use{stream, events_[index].get(), {}};
   RONDO_CHECK_OK(check(gpu_api()->capture_info(stream, &use.capture), "cudaStreamGetCaptureInfo"));
   uses_.push_back(use);
+  return &uses_.back();
+}
+
+Done RankStreams::note() const {
+  const std::size_t index = uses_.size() - 1;
   // A rank that is alone and uses one stream waits for nobody.
-  if (alone_ && index == 0) return &uses_.back();
+  if (alone_ && index == 0) return done();
   for (std::size_t i = alone_ && index == 1 ? 0 : index; i <= index; ++i)
     RONDO_CHECK_OK(events_[i].record(uses_[i].stream));
-  return &uses_.back();
+  return done();
 }
 
 const RankStreams::Use& RankStreams::of(GpuStream stream) const {

@@ -24,8 +24,10 @@ class RankStreams {
   // The rank's device must be current, here and in add(). alone: in its process.
   Done open(bool alone);
   void begin_group() { uses_.clear(); }
-  // Null: the group uses the stream already.
+  // Null: the group uses the stream already. Else note() follows, once the stream waits for
+  // whatever the rank's calls come after.
   Result<const Use*> add(GpuStream stream);
+  Done note() const;
 
   const Use& of(GpuStream stream) const;
   std::span<const Use> all() const { return uses_; }

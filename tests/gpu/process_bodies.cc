@@ -72,6 +72,31 @@ void call_on_several_streams(NcclRank& seat) {
   for (GpuStream stream : streams) GPU_OK(gpu_api()->destroy_stream(stream));
 }
 
+void pass_on_what_comes_late(NcclRank& seat) {
+  constexpr std::size_t kBytes = 5000;
+  using std::chrono::milliseconds;
+  GpuStream other = nullptr;
+  GPU_OK(gpu_api()->create_stream(&other, 0));
+  DeviceBuffer buffer(kBytes, 0);
+  buffer.put(Bytes(kBytes, std::byte(seat.rank == 2 ? 7 : 0)), 0, seat.stream);
+  const auto nap = [](void*) { std::this_thread::sleep_for(milliseconds(300)); };
+  if (seat.rank == 2) {
+    GPU_OK(gpu_api()->launch_host(seat.stream, nap, nullptr));
+    NCCL_OK(ncclSend(buffer.data(), kBytes, ncclUint8, 1, seat.comm, seat.stream));
+  } else if (seat.rank == 1) {
+    NCCL_OK(ncclRecv(buffer.data(), kBytes, ncclUint8, 2, seat.comm, seat.stream));
+    NCCL_OK(ncclSend(buffer.data(), kBytes, ncclUint8, 0, seat.comm, other));
+  } else {
+    std::this_thread::sleep_for(milliseconds(100));  // so that rank 1 posts first
+    NCCL_OK(ncclRecv(buffer.data(), kBytes, ncclUint8, 1, seat.comm, other));
+  }
+  GPU_OK(gpu_api()->synchronize_stream(other));
+  buffer.get(seat.stream);
+  EXPECT_EQ(buffer.host()[0], std::byte{7});
+  EXPECT_EQ(buffer.host()[kBytes - 1], std::byte{7});
+  GPU_OK(gpu_api()->destroy_stream(other));
+}
+
 void sum_on_per_thread_streams(NcclRank& seat) {
   constexpr std::size_t kCount = 3001, kBytes = kCount * sizeof(std::int64_t);
   const GpuStream stream = gpu::kPerThreadStream;

@@ -32,6 +32,10 @@ void pass_round_a_ring(NcclRank& seat, std::initializer_list<std::size_t> sizes)
 // Hundreds of calls on the same buffer, more than a rank may run ahead, on three streams in turn.
 void call_on_several_streams(NcclRank& seat);
 
+// Of ranks 0 and 1 in one process and 2 in another: 1 receives from 2 on one stream, late, and
+// sends that to 0 on another. 0 launches that copy, on a stream that knows of 1's calls alone.
+void pass_on_what_comes_late(NcclRank& seat);
+
 // Sums on the stream that CUDA gives each thread, of values that come late on that stream.
 void sum_on_per_thread_streams(NcclRank& seat);
 

@@ -105,6 +105,11 @@ TEST(SpreadStreams, OfEachThreadKeepTheirOrder) {
       run_job(layout.under({{"RONDO_SIMT", simt}}), sum_on_per_thread_streams);
 }
 
+TEST(SpreadStreams, OfOneRankKeepTheOrderOfItsMessages) {
+  if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
+  run_job(Layout{{{0, 1}, {2}}}, pass_on_what_comes_late);
+}
+
 // Lines that are pushed bring sums in the order of the tree; a ring's depends on where it begins.
 TEST(SpreadSums, ArePushedWhileSmallOrWhereOnlyOneShotMayRun) {
   if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";

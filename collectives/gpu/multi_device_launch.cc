@@ -7,6 +7,8 @@ Done MultiDeviceLaunch::begin(const JointCall& call, Touches touches) {
     const PostedCall& first = call.posted[device.ranks.front()];
     LaunchSite site = team_.site_for_any_thread(device.ranks.front(),
                                                 {first.call.stream, first.ready, first.capture});
+    // All of one graph, or none: who is not is found by begin_launch().
+    site.capture = call.posted[team_.devices[0].ranks.front()].capture;
     site.on_every_device = touches == Touches::kItsRanks;
     sites_.push_back(site);
   }

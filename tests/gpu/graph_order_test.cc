@@ -193,6 +193,21 @@ TEST_P(GraphOrder, GraphsComeAfterGraphsThatWereLaunchedBefore) {
 }
 
 // One capture whose calls take turns on two sets of streams, that it forks before any of them.
+TEST_P(GraphOrder, ACallThatOnlyOneRankCapturesIsRefused) {
+  const Streams streams = ranks.streams();
+  GPU_OK(gpu_api()->begin_capture(streams[0], GpuCaptureMode::kRelaxed));
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < kRanks; ++r)
+    NCCL_OK(ncclAllReduce(x[r].data(), y[r].data(), kCount, ncclInt64, ncclSum, ranks[r].comm,
+                          streams[r]));
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+  const std::string text = ncclGetLastError(nullptr);
+  EXPECT_NE(text.find("from different graphs"), std::string::npos) << text;
+  void* graph = nullptr;
+  GPU_OK(gpu_api()->end_capture(streams[0], &graph));
+  GPU_OK(gpu_api()->destroy_graph(graph));
+}
+
 TEST_P(GraphOrder, ACaptureOverSeveralStreamsKeepsItsCallsInOrder) {
   const Streams first = more_streams(), second = more_streams();
   void* graph = nullptr;

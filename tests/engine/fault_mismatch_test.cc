@@ -85,10 +85,13 @@ TEST_P(MismatchedCalls, AreToldToEveryThreadWithBothCalls) {
           std::fill_n(sample.input(), words, -5);
           std::fill_n(const_cast<int*>(sample.output()), words, -7);
         }
-        // Who had returned learns it in its next call; so does a rank whose own call was refused
-        // for a reason of its own (NCCL_ALGO).
+        // Who had returned learns it in its next call. A call that was refused for a reason of its
+        // own (NCCL_ALGO) compares nothing: the next call, alike everywhere, may end well on a rank
+        // that never waited in it, and only the one after it needs ranks that have failed.
         const bool refused = failed && done.error().text.find("NCCL_ALGO") != std::string::npos;
-        if (!failed || refused) done = comm.run({&sample_next.call, 1});
+        const int most = refused ? 2 : failed ? 0 : 1;
+        for (int more = 0; more < most && (more == 0 || done.ok()); ++more)
+          done = comm.run({&sample_next.call, 1});
         expect_both_calls(done, normal, different, fmt::format("{} rank {}", where, comm.rank()));
         all_returned.arrive_and_wait();
         EXPECT_TRUE(sample.guards_intact()) << where;

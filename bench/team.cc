@@ -32,8 +32,8 @@ std::vector<std::string> unpack(const std::string& packed) {
 }  // namespace
 
 Result<std::unique_ptr<ProcessTeam>> ProcessTeam::meet(const rondo_launch_t& launch, double timeout,
-                                                       double patience) {
-  std::unique_ptr<ProcessTeam> team(new ProcessTeam(launch.rank, launch.size, patience));
+                                                       double deadline) {
+  std::unique_ptr<ProcessTeam> team(new ProcessTeam(launch.rank, launch.size, deadline));
   if (launch.size == 1) return team;
   if (rondoLaunchMeet(&team->launch_, launch.rank, launch.size, launch.local_size, 0, timeout) !=
       ncclSuccess)
@@ -49,7 +49,7 @@ Result<std::vector<std::string>> ProcessTeam::all_gather(const std::string& mine
   if (size_ == 1) return std::vector<std::string>{mine};
   std::vector<std::size_t> sizes(static_cast<std::size_t>(size_));
   const void* all = nullptr;
-  if (rondoLaunchExchange(launch_, mine.data(), mine.size(), &all, sizes.data(), patience_) !=
+  if (rondoLaunchExchange(launch_, mine.data(), mine.size(), &all, sizes.data(), deadline_) !=
       ncclSuccess)
     return fail(Status::kRemoteError, "a process left the benchmark: {}",
                 ncclGetLastError(nullptr));

@@ -2,7 +2,7 @@
 // is being measured (which may be broken).
 //
 // Members are numbered process * threads + thread. all_gather() is also the barrier. Bounded: a
-// member that dies or fails ends everybody's wait with an error; silence does after `patience`.
+// member that dies or fails ends everybody's wait with an error; silence does after `deadline`.
 // Cost: within a process a mutex and a condition variable; between processes one message to process
 // 0 and one back, some tens of microseconds. Never inside a measured loop.
 //
@@ -26,7 +26,7 @@ class ProcessTeam {
  public:
   // Of launch.size processes, which all call this; at once where that is 1. Seconds.
   static Result<std::unique_ptr<ProcessTeam>> meet(const rondo_launch_t& launch, double timeout,
-                                                   double patience = 3600);
+                                                   double deadline = 3600);
 
   ~ProcessTeam();
   ProcessTeam(const ProcessTeam&) = delete;
@@ -38,11 +38,11 @@ class ProcessTeam {
   Result<std::vector<std::string>> all_gather(const std::string& mine);
 
  private:
-  ProcessTeam(int rank, int size, double patience)
-      : rank_(rank), size_(size), patience_(patience) {}
+  ProcessTeam(int rank, int size, double deadline)
+      : rank_(rank), size_(size), deadline_(deadline) {}
 
   int rank_, size_;
-  double patience_;
+  double deadline_;
   rondoLaunch_t launch_ = nullptr;  // where there are several processes
 };
 

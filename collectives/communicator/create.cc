@@ -57,7 +57,8 @@ class Creation {
     RONDO_CHECK_OK(open_links());
     prepare_host_view();  // what is bound watches it from a thread
     if (request_.on_fault) state_->faults.listen(request_.on_fault);
-    return gpu::bind_to_device({*state_, request_, *session_, records_, door_.listener, deadline_});
+    return gpu::bind_to_device(
+        {*state_, request_, *session_, records_, host_listener_.listener, deadline_});
   }
 
   Done join() {
@@ -77,7 +78,7 @@ class Creation {
   }
 
   Done introduce() {
-    RONDO_TRY(door_, open_host_door());
+    RONDO_TRY(host_listener_, open_host_listener());
     RONDO_TRY(state_->listener, bootstrap::Listener::open());
     InitRecord mine;
     mine.facts.rank = request_.rank;
@@ -87,7 +88,7 @@ class Creation {
     char hostname[256] = "";
     gethostname(hostname, sizeof(hostname) - 1);
     mine.facts.hostname = hostname;
-    mine.facts.socket = door_.listener.name;
+    mine.facts.socket = host_listener_.listener.name;
     mine.facts.address = state_->listener->address();
     mine.nonce = auth::random_digest();
     mine.secret_name = name_of(session_->secret());
@@ -122,10 +123,10 @@ class Creation {
   }
 
   Done meet() {
-    const net::Patience patience{
+    const net::Deadline deadline{
         deadline_,
         [this] { return (request_.aborted && request_.aborted()) || !session_->standing().ok(); }};
-    return meet_on_hosts({*state_, *session_, records_, door_, buffer_bytes(), patience});
+    return meet_on_hosts({*state_, *session_, records_, host_listener_, buffer_bytes(), deadline});
   }
 
   void prepare_host_view() {
@@ -221,7 +222,7 @@ class Creation {
   std::unique_ptr<CommunicatorState> state_;
   Clock::time_point deadline_;
   std::unique_ptr<bootstrap::Session> session_;
-  HostDoor door_;
+  HostListener host_listener_;
   std::vector<InitRecord> records_;
 };
 

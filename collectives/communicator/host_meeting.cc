@@ -76,11 +76,11 @@ class HostRounds {
       return record.facts.host == own_.host && record.facts.process != own_.process;
     };
     const auto& records = request_.records;
-    if (own_.socket.empty() && !request_.door.why_not.empty() && speaks() &&
+    if (own_.socket.empty() && !request_.host_listener.why_not.empty() && speaks() &&
         std::any_of(records.begin(), records.end(), neighbour))
       RONDO_INFO(kInit,
                  "rank {} shares no memory with its host's other processes, but uses TCP: {}",
-                 state_.members.rank, request_.door.why_not);
+                 state_.members.rank, request_.host_listener.why_not);
     for (InitRecord& record : request_.records)
       if (record.facts.socket.empty()) record.facts.host = record.facts.process[0];
     state_.facts.connection_slot_bytes =
@@ -118,15 +118,16 @@ class HostRounds {
     if (!shm::is_representative(members_, mine_)) return Report{};
     const shm::SegmentShape shape{static_cast<int>(members_.size()), tuning::kStagingBytes,
                                   state_.facts.connection_slot_bytes, tuning::kConnectionSlots};
-    RONDO_TRY(HostMeeting met, shm::meet_on_host({members_, mine_, &request_.door.listener, shape,
-                                                  secret.bytes(), request_.patience}));
+    RONDO_TRY(HostMeeting met, shm::meet_on_host({members_, mine_, &request_.host_listener.listener,
+                                                  shape, secret.bytes(), request_.deadline}));
     slot_->group = met.group;
     if (met.outcome == HostMeeting::kMet) return Report{};
     if (met.outcome == HostMeeting::kRefused)
       RONDO_INFO(kInit, "rank {} shares no memory with rank {}, but uses TCP: {}",
                  state_.members.rank, members_[0].rank, met.why);
-    RONDO_TRY(request_.door.listener, shm::open_unix_listener());  // nobody waits at the old one
-    return Report{met.outcome, request_.door.listener.name, std::move(met.why)};
+    RONDO_TRY(request_.host_listener.listener,
+              shm::open_unix_listener());  // nobody waits at the old one
+    return Report{met.outcome, request_.host_listener.listener.name, std::move(met.why)};
   }
 
   // The groups of those who have not met: who was refused goes, the others meet again. A leader
@@ -188,19 +189,19 @@ class HostRounds {
 
 }  // namespace
 
-Result<HostDoor> open_host_door() {
-  HostDoor door;
-  if (env::get_bool("NCCL_SHM_DISABLE")) return door;
-  RONDO_TRY(door.why_not, shm::obstacle_to_sharing());
-  if (!door.why_not.empty()) return door;
+Result<HostListener> open_host_listener() {
+  HostListener opened;
+  if (env::get_bool("NCCL_SHM_DISABLE")) return opened;
+  RONDO_TRY(opened.why_not, shm::obstacle_to_sharing());
+  if (!opened.why_not.empty()) return opened;
   auto listener = shm::open_unix_listener();
   if (!listener.ok() && listener.status() != Status::kInvalidUsage) return listener.error();
   if (listener.ok()) {
-    door.listener = std::move(listener).value();
+    opened.listener = std::move(listener).value();
   } else {
-    door.why_not = listener.error().text;
+    opened.why_not = listener.error().text;
   }
-  return door;
+  return opened;
 }
 
 Done meet_on_hosts(const HostMeetingRequest& request) { return HostRounds(request).run(); }

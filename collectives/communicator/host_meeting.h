@@ -18,19 +18,19 @@
 namespace rondo {
 
 // Where processes of the host come to this rank; without a name: none shall, for this reason.
-struct HostDoor {
+struct HostListener {
   shm::UnixListener listener;
   std::string why_not;
 };
-Result<HostDoor> open_host_door();
+Result<HostListener> open_host_listener();
 
 struct HostMeetingRequest {
   CommunicatorState& state;  // knows its secret; gets what it says of hosts and ranks
   bootstrap::Session& session;
   std::vector<InitRecord>& records;  // their hosts, then as they are in truth
-  HostDoor& door;                    // of this rank
+  HostListener& host_listener;       // of this rank
   std::uint64_t buffer_bytes;        // NCCL_BUFFSIZE of all; 0: not set
-  net::Patience patience;
+  net::Deadline deadline;
 };
 Done meet_on_hosts(const HostMeetingRequest& request);
 

@@ -1,10 +1,9 @@
 #include "collectives/gpu/bind_across_hosts.h"
 
 #include <cstring>
-#include <map>
-#include <mutex>
 
 #include "base/log.h"
+#include "base/shared_by_key.h"
 #include "collectives/gpu/channels/shared_connections.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/process_meeting.h"
@@ -22,28 +21,11 @@ using SharedConnections = std::shared_ptr<DeviceConnections>;
 
 constexpr std::uint64_t kNoStaging = 64 << 10;  // of a segment that only brings handles
 
-// Where the ranks of one process find what one of them has made; `key` is theirs in common.
-class Registry {
- public:
-  static Registry& instance() {
-    static auto& one = *new Registry;  // never destroyed: the program may end with communicators
-    return one;
-  }
-  void put(const void* key, const SharedConnections& made) {
-    std::lock_guard lock(mutex_);
-    std::erase_if(made_, [](const auto& entry) { return entry.second.expired(); });
-    made_[key] = made;
-  }
-  SharedConnections find(const void* key) {
-    std::lock_guard lock(mutex_);
-    const auto found = made_.find(key);
-    return found == made_.end() ? nullptr : found->second.lock();
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<const void*, std::weak_ptr<DeviceConnections>> made_;
-};
+// Where the ranks of one process find what one of them has made; the key is theirs in common.
+SharedByKey<const void*, DeviceConnections>& connections_of_process() {
+  static auto& all = *new SharedByKey<const void*, DeviceConnections>;
+  return all;
+}
 
 class Binding {
  public:
@@ -111,17 +93,17 @@ class Binding {
     Done mine = done();
     const bool speaks = is_first_of_process();
     if (speaks) mine = share(&connections);
-    if (connections) Registry::instance().put(state_.members.group.get(), connections);
+    if (connections) connections_of_process().put(state_.members.group.get(), connections);
     RONDO_TRY(const bool shared, all_did(mine, "share connections"));
     if (!shared) return done();
-    if (!speaks) connections = Registry::instance().find(state_.members.group.get());
+    if (!speaks) connections = connections_of_process().find(state_.members.group.get());
     std::unique_ptr<InternodeKernels> kernels;
     mine = open(std::move(connections), &kernels);
     RONDO_TRY(const std::vector<Blob> addresses,
               request_.session.all_gather(mine.ok() ? kernels->address() : Blob{}));
     RONDO_TRY(const bool opened, all_did(mine, "open connections"));
     if (!opened) return done();
-    mine = kernels->connect(addresses, request_.patience);
+    mine = kernels->connect(addresses, request_.deadline);
     RONDO_TRY(const bool connected, all_did(mine, "connect"));
     if (!connected) return done();
     state_.device->hosted()->add_kernels(std::move(kernels));
@@ -169,7 +151,7 @@ class Binding {
     sharing.party = span_.party_of[rank_];
     sharing.shape = span_.shape;
     sharing.near = span_.near;
-    sharing.patience = request_.patience;
+    sharing.deadline = request_.deadline;
     sharing.hosts = {span_.host_of, span_.host_of[rank_]};
     int leader = -1;
     for (int r = 0; r < size_; ++r) {
@@ -183,7 +165,7 @@ class Binding {
         const ProcessMeeting met,
         meet_processes({size_, span_.parties[span_.host_of[rank_]], sharing.party, kNoStaging,
                         &request_.listener, state_.members.ranks[leader].socket,
-                        state_.secret.derive("processes with GPUs").bytes(), request_.patience}));
+                        state_.secret.derive("processes with GPUs").bytes(), request_.deadline}));
     sharing.segment = met.segment.get();
     sharing.sockets = met.sockets;
     RONDO_TRY(auto connections, share_connections(std::move(sharing)));

@@ -3,7 +3,7 @@
 //
 // So do ranks of one host whose GPUs are shared by processes out of each other's reach: they have
 // no kernels. By all ranks at once. Where any of them cannot have kernels, none has, and the log
-// says why; that is no error. Guarantees: every wait ends with the patience; an error of one is
+// says why; that is no error. Guarantees: every wait ends with the deadline; an error of one is
 // told to all by the caller. Cost: five exchanges, and what shared_connections.h and hosted_rank.h
 // say.
 #pragma once
@@ -21,7 +21,7 @@ struct AcrossHostsRequest {
   const CreateRequest& create;
   const shm::UnixListener& listener;  // this rank's
   std::vector<int> devices;           // by rank, as its own process counts them
-  net::Patience patience;
+  net::Deadline deadline;
 };
 Done bind_across_hosts(const AcrossHostsRequest& request);
 

@@ -4,12 +4,13 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/shared_by_key.h"
 #include "collectives/communicator/child_request.h"
 #include "collectives/gpu/bind_across_hosts.h"
 #include "collectives/gpu/composition.h"
 #include "collectives/gpu/device_rank.h"
+#include "collectives/gpu/device_team.h"
 #include "collectives/gpu/shared_device.h"
-#include "collectives/gpu/team_registry.h"
 
 namespace rondo::gpu {
 namespace {
@@ -40,14 +41,21 @@ class Binding {
                   on_host - devices.begin(), on_device - devices.begin(), *on_device);
     state_.device = std::make_unique<DeviceRank>(state_, create_.standing);
     if (!state_.facts.one_process) return bind_among_processes(std::move(devices));
-    RONDO_TRY(auto team, team_of(group(), team_options(std::move(devices))));
-    rank().set_team(std::move(team));
-    return done();
+    return take_team(team_options(std::move(devices)), nullptr);
   }
 
  private:
   DeviceRank& rank() const { return *state_.device; }
-  shm::HostGroup* group() const { return state_.members.group.get(); }
+
+  // The team of the ranks of this process, which whoever comes first makes.
+  Done take_team(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes) {
+    static auto& teams = *new SharedByKey<const void*, DeviceTeam>;
+    const void* group = state_.members.group.get();  // theirs in common
+    RONDO_TRY(auto team,
+              teams.get(group, [&] { return DeviceTeam::make(options, std::move(processes)); }));
+    rank().set_team(std::move(team));
+    return done();
+  }
 
   TeamOptions team_options(std::vector<int> devices) const {
     TeamOptions options;
@@ -69,7 +77,7 @@ class Binding {
     known.algorithms = state_.facts.algorithms;
     SharedDeviceRequest request;
     request.rank = create_.rank;
-    request.patience = {deadline_, create_.aborted};
+    request.deadline = {deadline_, create_.aborted};
     request.listener = &listener_;
     request.secret = state_.secret.derive("processes with GPUs").bytes();
     for (std::size_t r = 0; r < devices.size(); ++r) {
@@ -100,16 +108,14 @@ class Binding {
     request.processes = known.processes;
     request.devices = devices;
     const TeamOptions options = team_options(std::move(devices));
-    if (speaks_for_process(request)) {
-      RONDO_TRY(auto processes, join_processes(request));
-      RONDO_TRY(auto team, team_of(group(), options, std::move(processes)));
-      rank().set_team(std::move(team));
+    std::shared_ptr<ProcessTeam> processes;
+    const bool speaks = speaks_for_process(request);
+    if (speaks) {
+      RONDO_TRY(processes, join_processes(request));
+      RONDO_CHECK_OK(take_team(options, std::move(processes)));
     }
     RONDO_TRY([[maybe_unused]] const auto all_met, session_.all_gather({}));
-    if (rank().team() == nullptr) {
-      RONDO_TRY(auto team, team_of(group(), options));
-      rank().set_team(std::move(team));
-    }
+    if (!speaks) RONDO_CHECK_OK(take_team(options, nullptr));
     rank().take_seat();
     return request.around.plan.composes ? make_parts(GpuGroups(request.around.gpu_of)) : done();
   }
@@ -130,10 +136,10 @@ class Binding {
   }
 
   Result<std::shared_ptr<Communicator>> make_part(const std::vector<int>& members,
-                                                  std::string_view name, double patience) const {
+                                                  std::string_view name, double longer) const {
     RONDO_TRY(CreateRequest part, child_request(state_, members, name));
     part.options = create_.options;
-    part.options.kernel_seconds *= patience;
+    part.options.kernel_seconds *= longer;
     part.aborted = create_.aborted;
     part.standing = [to = &rank()] { return to->standing(); };
     part.on_fault = [to = &state_, device = &rank(), members](const Fault& found) {

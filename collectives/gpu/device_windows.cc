@@ -86,8 +86,8 @@ Result<std::vector<Fd>> DeviceWindows::exchange_files(const std::vector<Offer>& 
   asked.secret = state_.secret.derive("window", std::as_bytes(std::span(&asked_, 1))).bytes();
   asked.self = state_.members.rank;
   asked.listener = &listener;
-  asked.patience =
-      net::Patience::of(std::chrono::duration_cast<std::chrono::nanoseconds>(limit), [this] {
+  asked.deadline =
+      net::Deadline::of(std::chrono::duration_cast<std::chrono::nanoseconds>(limit), [this] {
         return state_.faults.ended() != FaultState::kRunning || state_.faults.is_raised();
       });
   for (int r = 0; r < state_.members.size; ++r) {
@@ -100,11 +100,11 @@ Result<std::vector<Fd>> DeviceWindows::exchange_files(const std::vector<Offer>& 
     return fail(Status::kRemoteError, "CommWindowRegister : {}", missing);
   const int file = own.get();
   for (const auto& guest : met.guests)
-    RONDO_CHECK_OK(shm::send_fds(guest.socket.get(), 0, {&file, 1}, asked.patience));
+    RONDO_CHECK_OK(shm::send_fds(guest.socket.get(), 0, {&file, 1}, asked.deadline));
   std::vector<Fd> files(state_.members.size);
   for (std::size_t h = 0; h < met.hosts.size(); ++h) {
     const int r = asked.hosts[h].index;
-    RONDO_TRY(shm::FdMessage message, shm::receive_fds(met.hosts[h].socket.get(), asked.patience));
+    RONDO_TRY(shm::FdMessage message, shm::receive_fds(met.hosts[h].socket.get(), asked.deadline));
     if (message.fds.size() != 1)
       return fail(Status::kRemoteError, "rank {} sent no memory for its window", r);
     files[r] = std::move(message.fds[0]);

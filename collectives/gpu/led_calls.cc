@@ -85,7 +85,7 @@ Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank,
   const cuda::CallStep whole{-1, 0, call.record.count};
   const auto find = [&](const void* pointer, std::size_t size) -> Result<std::uint64_t> {
     if (const auto known = context_.registry->known_in_leader(pointer, size)) return *known;
-    return context_.registry->in_leader(pointer, size, context_.standing.patience());
+    return context_.registry->in_leader(pointer, size, context_.standing.deadline());
   };
   if (call.steps.sends(rank)) {
     RONDO_TRY(made.send, find(buffers.send, call.steps.segments_sent() * bytes));
@@ -99,7 +99,7 @@ Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank,
   const bool scalar_moves = buffers.late_scalar && !context_.leads();
   if (staging_ == nullptr && (scalar_moves || made.flags != 0) && !context_.leads()) {
     RONDO_TRY(staging_,
-              context_.registry->area(MemoryRegistry::kStaging, context_.standing.patience()));
+              context_.registry->area(MemoryRegistry::kStaging, context_.standing.deadline()));
   }
   if (scalar_moves) {
     made.scalar = HostAtomics::load_acquire(context_.segment->words().staging) +

@@ -66,11 +66,11 @@ std::uint64_t MemoryRegistry::bytes() const {
 
 // ---- whoever needs memory ----
 
-Result<Fd> MemoryRegistry::ask(Kind kind, const Fd* file, const net::Patience& patience) {
+Result<Fd> MemoryRegistry::ask(Kind kind, const Fd* file, const net::Deadline& deadline) {
   const int fd = file != nullptr && *file ? file->get() : -1;
   const std::span<const int> fds(&fd, fd >= 0 ? 1 : 0);
-  const Done sent = shm::send_fds(sockets_[0].get(), static_cast<int>(kind), fds, patience);
-  auto heard = sent.ok() ? shm::receive_fds(sockets_[0].get(), patience)
+  const Done sent = shm::send_fds(sockets_[0].get(), static_cast<int>(kind), fds, deadline);
+  auto heard = sent.ok() ? shm::receive_fds(sockets_[0].get(), deadline)
                          : Result<shm::FdMessage>(sent.error());
   if (heard.status() == Status::kRemoteError)
     return fail(Status::kRemoteError,
@@ -84,14 +84,14 @@ Result<Fd> MemoryRegistry::ask(Kind kind, const Fd* file, const net::Patience& p
   return reply.fds.empty() ? Fd() : std::move(reply.fds[0]);
 }
 
-Result<std::byte*> MemoryRegistry::area(Area which, const net::Patience& patience) {
+Result<std::byte*> MemoryRegistry::area(Area which, const net::Deadline& deadline) {
   std::lock_guard lock(mutex_);
   if (areas_[which].at != nullptr) return areas_[which].at;
   const RelaxedCapture relaxed;
   if (leads()) return make_area(which);
   RegistryRequest& request = segment_.request(party_);
   request.area = which;
-  RONDO_TRY(Fd file, ask(kArea, nullptr, patience));
+  RONDO_TRY(Fd file, ask(kArea, nullptr, deadline));
   if (is_on_host(which)) {
     RONDO_CHECK_OK(map_host_area(which, std::move(file)));
   } else {
@@ -106,7 +106,7 @@ void MemoryRegistry::map_new_areas() {
   const std::uint32_t made = HostAtomics::load_acquire(segment_.areas_made());
   const std::uint32_t left = made & ~HostAtomics::load_relaxed(segment_.party(party_).mapped);
   for (std::uint32_t which = 0; left != 0 && which < kAreas; ++which)
-    if ((left >> which & 1) != 0) (void)area(static_cast<Area>(which), net::Patience::of(kBriefly));
+    if ((left >> which & 1) != 0) (void)area(static_cast<Area>(which), net::Deadline::of(kBriefly));
 }
 
 void MemoryRegistry::wait_until_mapped() {
@@ -137,7 +137,7 @@ std::optional<std::uint64_t> MemoryRegistry::known_in_leader(const void* pointer
 }
 
 Result<std::uint64_t> MemoryRegistry::in_leader(const void* pointer, std::size_t bytes,
-                                                const net::Patience& patience) {
+                                                const net::Deadline& deadline) {
   if (const auto known = known_in_leader(pointer, bytes)) return *known;
   const auto found = find_shareable(pointer, bytes);
   if (!found) return std::uint64_t{0};
@@ -147,7 +147,7 @@ Result<std::uint64_t> MemoryRegistry::in_leader(const void* pointer, std::size_t
   if (auto handle = share_memory(found->base, found->bytes); handle.ok()) {
     RegistryRequest& request = segment_.request(party_);
     put_handle(request, *handle);
-    const auto answered = ask(kMap, &handle->file, patience);
+    const auto answered = ask(kMap, &handle->file, deadline);
     if (answered.ok()) {
       block.in_leader = request.address;
     } else if (answered.status() == Status::kTimeout || answered.status() == Status::kRemoteError ||
@@ -168,7 +168,7 @@ void MemoryRegistry::block_ends(std::uint64_t number) {
   for (const MappedBlock& block : mapped_) {
     if (!ends(block) || block.in_leader == 0) continue;
     segment_.request(party_).address = block.in_leader;
-    (void)ask(kUnmap, nullptr, net::Patience::of(kBriefly));  // a leader that is gone has unmapped
+    (void)ask(kUnmap, nullptr, net::Deadline::of(kBriefly));  // a leader that is gone has unmapped
   }
   std::erase_if(mapped_, ends);
 }
@@ -221,8 +221,8 @@ Result<std::byte*> MemoryRegistry::make_area(Area which) {
 }
 
 void MemoryRegistry::serve(int party) {
-  const net::Patience patience = net::Patience::of(kBriefly);
-  auto question = shm::receive_fds(sockets_[party].get(), patience);
+  const net::Deadline deadline = net::Deadline::of(kBriefly);
+  auto question = shm::receive_fds(sockets_[party].get(), deadline);
   if (!question.ok()) {  // its process left, perhaps without a word
     HostAtomics::store_release(segment_.party(party).mapped, kLeftTeam);
     return sockets_[party].reset();
@@ -233,7 +233,7 @@ void MemoryRegistry::serve(int party) {
   const int fd = result.ok() && *result ? result->get() : -1;
   if (!result.ok()) put_text(request, result.error().text);
   const std::span<const int> fds(&fd, fd >= 0 ? 1 : 0);
-  if (!shm::send_fds(sockets_[party].get(), 0, fds, patience).ok()) sockets_[party].reset();
+  if (!shm::send_fds(sockets_[party].get(), 0, fds, deadline).ok()) sockets_[party].reset();
 }
 
 Result<Fd> MemoryRegistry::answer(int party, Kind kind, std::vector<Fd> fds) {

@@ -6,7 +6,7 @@
 // reach that. And a rank's own memory (ncclMemAlloc'd or registered) is mapped by the
 // leader at its first use, so that the leader's kernels read and write it in place. Others ask over
 // a Unix socket; the leader's watch thread answers with serve(), so an answer never depends on what
-// the leader's program does. Guarantees: every question ends with its patience. Cost: a round trip
+// the leader's program does. Guarantees: every question ends with its deadline. Cost: a round trip
 // between processes per area and per block, once.
 #pragma once
 
@@ -40,7 +40,7 @@ class MemoryRegistry final : public BlockListener {
 
   bool leads() const { return party_ == 0; }
   // This process's address of an area; makes and maps it at its first use.
-  Result<std::byte*> area(Area which, const net::Patience& patience);
+  Result<std::byte*> area(Area which, const net::Deadline& deadline);
   // By watch threads: maps what others have had made. So an area outlives the leader's process
   // (messages wait there), and nobody needs the registry for it later.
   void map_new_areas();
@@ -51,7 +51,7 @@ class MemoryRegistry final : public BlockListener {
   std::optional<std::uint64_t> known_in_leader(const void* pointer, std::size_t bytes) const;
   // The same; asks.
   Result<std::uint64_t> in_leader(const void* pointer, std::size_t bytes,
-                                  const net::Patience& patience);
+                                  const net::Deadline& deadline);
   void block_ends(std::uint64_t number) override;
 
   // In the staging area, behind all staging: a rank's factor of PreMulSum.
@@ -89,7 +89,7 @@ class MemoryRegistry final : public BlockListener {
   Result<std::byte*> make_area(Area which);
   Result<Fd> answer(int party, Kind kind, std::vector<Fd> fds);
   // Sends this process's request; the descriptor in the answer, if any.
-  Result<Fd> ask(Kind kind, const Fd* file, const net::Patience& patience);
+  Result<Fd> ask(Kind kind, const Fd* file, const net::Deadline& deadline);
 
   ControlSegment& segment_;
   const std::vector<int> devices_;

@@ -10,7 +10,7 @@ Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
   asked.secret = request.secret;
   asked.self = request.party;
   asked.listener = request.listener;
-  asked.patience = request.patience;
+  asked.deadline = request.deadline;
   if (request.party == 0) {
     RONDO_TRY(met.segment,
               ControlSegment::create({request.ranks, request.parties, request.staging_bytes}));
@@ -24,7 +24,7 @@ Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
                 missing);
   if (request.party != 0) {
     net::Socket& leader = came.hosts[0].socket;
-    RONDO_TRY(const shm::FdMessage reply, shm::receive_fds(leader.get(), request.patience));
+    RONDO_TRY(const shm::FdMessage reply, shm::receive_fds(leader.get(), request.deadline));
     if (reply.fds.size() != 1)
       return fail(Status::kRemoteError, "the leader's process sent no shared memory");
     RONDO_TRY(met.segment,
@@ -35,7 +35,7 @@ Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
   met.sockets.emplace_back();
   for (auto& guest : came.guests) {
     const int fd = met.segment->fd();
-    RONDO_CHECK_OK(shm::send_fds(guest.socket.get(), 0, {&fd, 1}, request.patience));
+    RONDO_CHECK_OK(shm::send_fds(guest.socket.get(), 0, {&fd, 1}, request.deadline));
     met.sockets.push_back(std::move(guest.socket));
   }
   return met;

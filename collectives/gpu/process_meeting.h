@@ -22,7 +22,7 @@ struct ProcessMeetingRequest {
   const shm::UnixListener* listener = nullptr;  // the leader's: its own
   std::string leader;                           // else: the name of the leader's listener
   auth::Digest secret;                          // of this meeting alone
-  net::Patience patience;
+  net::Deadline deadline;
 };
 struct ProcessMeeting {
   std::unique_ptr<ControlSegment> segment;

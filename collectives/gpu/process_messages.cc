@@ -44,7 +44,7 @@ Done ProcessMessages::run(std::span<const ProcessMessage> messages, GpuStream st
 Result<std::shared_ptr<const ProcessMessages::Pieces>> ProcessMessages::prepare(
     std::span<const ProcessMessage> messages, Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
-  auto area = context_.registry->area(MemoryRegistry::kMessages, context_.standing.patience());
+  auto area = context_.registry->area(MemoryRegistry::kMessages, context_.standing.deadline());
   if (!area.ok()) {
     RONDO_CHECK_OK(context_.standing.check());
     return area.error();

@@ -49,14 +49,14 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
     seats.most_ctas = std::min(seats.most_ctas, request.around.most_ctas * ranks);
   RONDO_TRY(auto met,
             meet_processes({ranks, parties, seats.party, staging_bytes(), request.listener,
-                            request.sockets[0], request.secret, request.patience}));
+                            request.sockets[0], request.secret, request.deadline}));
   auto [segment, sockets] = std::move(met);
   std::unique_ptr<DeviceConnections> connections;
   if (request.around.plan.most_channels > 0) {
     RONDO_TRY(connections,
               share_connections({segment.get(), sockets, seats.party, request.around.party_of,
                                  request.devices, request.around.shape, request.around.near,
-                                 request.patience}));
+                                 request.deadline}));
     // Some may not have been able to map another one's memory.
     seats.around.plan.may_push = connections->layout().pushes();
     if (!connections->layout().meets()) seats.around.plan.shared_bytes = 0;

@@ -19,7 +19,7 @@ namespace rondo::gpu {
 struct SharedDeviceRequest {
   int rank = 0;
   std::vector<int> devices;  // by rank; -1: in another process
-  net::Patience patience;
+  net::Deadline deadline;
   const shm::UnixListener* listener = nullptr;  // this rank's
   auth::Digest secret{};                        // of the processes' meeting
   // By rank:

@@ -23,13 +23,13 @@ Done TeamStanding::check() {
   return done();
 }
 
-net::Patience TeamStanding::patience() {
+net::Deadline TeamStanding::deadline() {
   double seconds = 60;
   {
     std::lock_guard lock(mutex_);
     if (!hooks_.empty()) seconds = hooks_[0]->limit_seconds();
   }
-  return net::Patience::of(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)),
+  return net::Deadline::of(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)),
                            [this] { return !check().ok(); });
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/gpu/process_hooks.h"
-#include "transport/socket/patience.h"
+#include "transport/socket/deadline.h"
 
 namespace rondo::gpu {
 
@@ -21,7 +21,7 @@ class TeamStanding {
   void leave(ProcessHooks* hooks);
 
   Done check();              // an error once a communicator was ended or has a fault
-  net::Patience patience();  // of a communicator's timeout, and while all stand
+  net::Deadline deadline();  // of a communicator's timeout, and while all stand
   double device_seconds();   // that a device may wait; 0: for ever
 
   bool is_released() const { return released_; }

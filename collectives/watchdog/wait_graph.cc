@@ -12,7 +12,7 @@ namespace rondo {
 namespace {
 
 // Ranks that wait for each other are looked for only in waits that last.
-constexpr std::int64_t kCyclePatience = 50'000'000;
+constexpr std::int64_t kCycleWait = 50'000'000;
 
 // Whether no rank can complete the collective before every other one has entered it.
 bool needs_all(Collective which) {
@@ -83,7 +83,7 @@ bool WaitGraph::follow_cycle(std::vector<Member>& found) const {
 }
 
 bool WaitGraph::check(std::int64_t waited_ns) {
-  return waited_ns >= kCyclePatience && (check_cycle() || check_outsiders());
+  return waited_ns >= kCycleWait && (check_cycle() || check_outsiders());
 }
 
 // Ranks that wait for each other in a cycle, in different calls, will wait for ever: one is in a

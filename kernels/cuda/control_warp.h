@@ -8,7 +8,7 @@
 #pragma once
 
 #include "kernels/cuda/cta_memory.h"
-#include "kernels/cuda/patience.h"
+#include "kernels/cuda/kernel_wait.h"
 #include "kernels/primitives.h"
 
 namespace rondo::cuda {

@@ -7,7 +7,7 @@
 // beside it, for a thread that nobody waits for.
 #pragma once
 
-#include "kernels/cuda/patience.h"
+#include "kernels/cuda/kernel_wait.h"
 
 namespace rondo::cuda {
 

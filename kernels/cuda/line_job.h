@@ -1,8 +1,8 @@
 // What workers of both protocols of lines with flags know of their job (ll_mover.h, ll128_mover.h).
 #pragma once
 
+#include "kernels/cuda/kernel_wait.h"
 #include "kernels/cuda/own_bytes.h"
-#include "kernels/cuda/patience.h"
 #include "kernels/cuda/simple_mover.h"
 
 namespace rondo::cuda {

@@ -3,8 +3,8 @@
 // Guarantees: after begin_meeting() all devices' launches have begun, so what came before them is
 // there to read; after end_meeting() all have written what they had to, and read what they will.
 // Counters are only ever raised, and kept in device memory between launches, so that a captured
-// launch can be replayed. false: the call shall end (patience.h). Cost: a fence, a store to every
-// peer and a wait for theirs; nothing where there is nobody to meet.
+// launch can be replayed. false: the call shall end (kernel_wait.h). Cost: a fence, a store to
+// every peer and a wait for theirs; nothing where there is nobody to meet.
 #pragma once
 
 #include "kernels/cuda/device.h"

@@ -11,9 +11,9 @@
 
 #include "kernels/algorithms/run_text.h"
 #include "kernels/cuda/job_math.h"
+#include "kernels/cuda/kernel_wait.h"
 #include "kernels/cuda/launch_words.h"
 #include "kernels/cuda/own_bytes.h"
-#include "kernels/cuda/patience.h"
 #include "kernels/cuda/pushed_args.h"
 #include "kernels/cuda/tree.h"
 

@@ -13,7 +13,7 @@ namespace rondo::test {
 namespace {
 
 constexpr int kRanks = 3;
-constexpr std::int64_t kLong = 200'000'000;  // ns: longer than the patience before a first look
+constexpr std::int64_t kLong = 200'000'000;  // ns: longer than the deadline before a first look
 
 // Rank 0 as the communicator has it; the words of ranks 1 and 2 are the test's.
 class Circles : public testing::Test {

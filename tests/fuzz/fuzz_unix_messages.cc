@@ -113,7 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     there.reset();
     for (;;) {
-      auto heard = receive_fds(here.get(), Patience::of(std::chrono::milliseconds(1)));
+      auto heard = receive_fds(here.get(), Deadline::of(std::chrono::milliseconds(1)));
       if (!heard.ok()) break;
       require(heard->fds.size() <= kMostDescriptors);
       if (heard->fds.size() == 1) {

@@ -44,7 +44,7 @@ Done move(Handshake& handshake, int socket) {
 }
 
 Done complete(Handshake& handshake, int socket, const std::function<Bytes()>& payload,
-              const net::Patience& patience, std::string_view what) {
+              const net::Deadline& deadline, std::string_view what) {
   for (;;) {
     RONDO_CHECK_OK(move(handshake, socket));
     if (handshake.state() == Handshake::State::kProven) return done();
@@ -54,7 +54,7 @@ Done complete(Handshake& handshake, int socket, const std::function<Bytes()>& pa
     }
     const bool receiving = handshake.unsent().empty();
     pollfd entry{socket, static_cast<short>(receiving ? POLLIN : POLLOUT), 0};
-    RONDO_CHECK_OK(net::wait_ready({&entry, 1}, patience, what));
+    RONDO_CHECK_OK(net::wait_ready({&entry, 1}, deadline, what));
   }
 }
 

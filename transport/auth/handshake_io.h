@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "transport/auth/handshake.h"
-#include "transport/socket/patience.h"
+#include "transport/socket/deadline.h"
 
 namespace rondo::auth {
 
@@ -15,6 +15,6 @@ Done move(Handshake& handshake, int socket);
 
 // A connector's whole handshake; `payload` is asked when the other side has proved itself.
 Done complete(Handshake& handshake, int socket, const std::function<Bytes()>& payload,
-              const net::Patience& patience, std::string_view what);
+              const net::Deadline& deadline, std::string_view what);
 
 }  // namespace rondo::auth

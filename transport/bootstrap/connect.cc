@@ -125,8 +125,8 @@ class Attempt {
 // All addresses at once.
 class Connecting {
  public:
-  Connecting(const ConnectRequest& request, const net::Patience& patience)
-      : request_(request), patience_(patience) {
+  Connecting(const ConnectRequest& request, const net::Deadline& deadline)
+      : request_(request), deadline_(deadline) {
     auto start = Clock::now();
     for (const auto& address : request.place.addresses) {
       attempts_.emplace_back(address.with_port(request.place.port), start);
@@ -158,8 +158,8 @@ class Connecting {
 
   Bytes join() const {
     Join join = request_.join;
-    const auto left = std::max(Clock::duration::zero(), patience_.deadline - Clock::now());
-    join.patience_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(left).count());
+    const auto left = std::max(Clock::duration::zero(), deadline_.at - Clock::now());
+    join.timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(left).count());
     return join.encode();
   }
 
@@ -192,7 +192,7 @@ class Connecting {
     }
     if (request_.overseer != nullptr && request_.overseer->valid())
       entries_.push_back(request_.overseer->entry());
-    auto waited = net::wait_until(entries_, next, patience_, request_.what);
+    auto waited = net::wait_until(entries_, next, deadline_, request_.what);
     if (waited.ok() || waited.status() != Status::kTimeout) return waited;
     return fail(Status::kTimeout, "{} ({})", waited.error().text, trouble());
   }
@@ -206,7 +206,7 @@ class Connecting {
 
   static constexpr auto kNever = Clock::time_point::max();
   const ConnectRequest& request_;
-  const net::Patience& patience_;
+  const net::Deadline& deadline_;
   std::vector<Attempt> attempts_;
   std::vector<pollfd> entries_;
   Clock::time_point refused_since_ = kNever;
@@ -233,8 +233,8 @@ std::string text_of(const Place& place) {
   return text;
 }
 
-Result<FramedLink> connect(const ConnectRequest& request, const net::Patience& patience) {
-  return Connecting(request, patience).run();
+Result<FramedLink> connect(const ConnectRequest& request, const net::Deadline& deadline) {
+  return Connecting(request, deadline).run();
 }
 
 }  // namespace rondo::bootstrap

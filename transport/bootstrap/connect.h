@@ -6,7 +6,7 @@
 // nobody has listened at any address for `refusal_grace`; comes again otherwise, also where it was
 // dropped because others wait or because nobody knows the secret there yet.
 //
-//   RONDO_TRY(FramedLink link, connect({.place = table.parent, .endpoint = ..., ...}, patience));
+//   RONDO_TRY(FramedLink link, connect({.place = table.parent, .endpoint = ..., ...}, deadline));
 #pragma once
 
 #include <chrono>
@@ -21,13 +21,13 @@ struct ConnectRequest {
   const Place& place;
   const auth::Key& key;
   std::string endpoint;     // who must answer
-  Join join{};              // the patience is filled in
+  Join join{};              // the deadline is filled in
   std::string_view what{};  // "joining the rendezvous": for error texts
   std::chrono::milliseconds refusal_grace{2000};
   FramedLink* overseer = nullptr;  // an Error from there ends the wait
   auth::Build build{};
 };
-Result<FramedLink> connect(const ConnectRequest& request, const net::Patience& patience);
+Result<FramedLink> connect(const ConnectRequest& request, const net::Deadline& deadline);
 
 // The names by which ranks mean each other in the handshake.
 inline constexpr std::string_view kRendezvous = "bootstrap rendezvous";

@@ -78,21 +78,21 @@ pollfd FramedLink::entry() const {
   return {socket_.get(), static_cast<short>(unsent() ? POLLIN | POLLOUT : POLLIN), 0};
 }
 
-Done FramedLink::flush_all(const net::Patience& patience, std::string_view what) {
+Done FramedLink::flush_all(const net::Deadline& deadline, std::string_view what) {
   for (;;) {
     RONDO_CHECK_OK(flush());
     if (!unsent()) return done();
     pollfd ready{socket_.get(), POLLOUT, 0};
-    RONDO_CHECK_OK(net::wait_ready({&ready, 1}, patience, what));
+    RONDO_CHECK_OK(net::wait_ready({&ready, 1}, deadline, what));
   }
 }
 
-Result<Frame> FramedLink::await(const net::Patience& patience, std::string_view what) {
+Result<Frame> FramedLink::await(const net::Deadline& deadline, std::string_view what) {
   for (;;) {
     RONDO_TRY(auto frame, receive());
     if (frame) return std::move(*frame);
     pollfd ready = entry();
-    RONDO_CHECK_OK(net::wait_ready({&ready, 1}, patience, what));
+    RONDO_CHECK_OK(net::wait_ready({&ready, 1}, deadline, what));
     RONDO_CHECK_OK(flush());
   }
 }

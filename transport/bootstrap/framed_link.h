@@ -8,7 +8,7 @@
 //   RONDO_CHECK_OK(link.send(type, round, payload));    // queues what the kernel does not take
 //   poll(link.entry()); RONDO_CHECK_OK(link.flush());
 //   RONDO_TRY(std::optional<Frame> frame, link.receive());
-//   RONDO_TRY(Frame reply, link.await(patience, "waiting for the table"));   // or simply block
+//   RONDO_TRY(Frame reply, link.await(deadline, "waiting for the table"));   // or simply block
 #pragma once
 
 #include <poll.h>
@@ -17,8 +17,8 @@
 #include <string_view>
 
 #include "transport/auth/records.h"
+#include "transport/socket/deadline.h"
 #include "transport/socket/frame.h"
-#include "transport/socket/patience.h"
 #include "transport/socket/socket.h"
 
 namespace rondo::bootstrap {
@@ -51,8 +51,8 @@ class FramedLink {
   pollfd entry() const;
 
   // Blocking forms. flush_all sends everything that is queued.
-  Done flush_all(const net::Patience& patience, std::string_view what);
-  Result<Frame> await(const net::Patience& patience, std::string_view what);
+  Done flush_all(const net::Deadline& deadline, std::string_view what);
+  Result<Frame> await(const net::Deadline& deadline, std::string_view what);
 
  private:
   net::Socket socket_;

@@ -28,7 +28,7 @@ struct IdContents {
 UniqueId encode_id(const IdContents& contents);
 Result<IdContents> decode_id(const UniqueId& id);
 
-// This process's server and addresses, without a secret. Opens no room.
+// This process's server and addresses, without a secret. Opens no rendezvous.
 Result<IdContents> own_contents();
 
 }  // namespace rondo::bootstrap

@@ -50,7 +50,7 @@ Bytes Join::encode() const {
   ByteWriter out;
   out.put<std::int32_t>(rank);
   out.put<std::int32_t>(size);
-  out.put<std::uint64_t>(patience_ns);
+  out.put<std::uint64_t>(timeout_ns);
   write(out, place);
   return out.take();
 }
@@ -60,7 +60,7 @@ std::optional<Join> Join::decode(ByteSpan payload) {
   Join join;
   join.rank = in.get<std::int32_t>();
   join.size = in.get<std::int32_t>();
-  join.patience_ns = in.get<std::uint64_t>();
+  join.timeout_ns = in.get<std::uint64_t>();
   join.place = read_place(in);
   return if_finished(in, join);
 }

@@ -38,7 +38,7 @@ struct Place {
 struct Join {
   std::int32_t rank = 0;
   std::int32_t size = 0;
-  std::uint64_t patience_ns = 0;  // how long this rank goes on waiting
+  std::uint64_t timeout_ns = 0;  // how long this rank goes on waiting
   Place place;
   Bytes encode() const;
   static std::optional<Join> decode(ByteSpan payload);

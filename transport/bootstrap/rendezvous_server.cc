@@ -46,7 +46,7 @@ Result<std::shared_ptr<RendezvousServer>> RendezvousServer::open_at(
   return serve(std::move(listening), true);
 }
 
-Done RendezvousServer::open_room(const auth::Key& key) {
+Done RendezvousServer::open_rendezvous(const auth::Key& key) {
   std::lock_guard lock(mutex_);
   if (stop_ || closing_) return fail(Status::kInProgress, "the rendezvous server is ending");
   to_open_.push_back(key);
@@ -60,7 +60,7 @@ Done RendezvousServer::open_room(const auth::Key& key) {
   return done();
 }
 
-void RendezvousServer::close_room(const auth::Tag& tag) {
+void RendezvousServer::close_rendezvous(const auth::Tag& tag) {
   std::lock_guard lock(mutex_);
   if (!running_) return;
   to_close_.push_back(tag);
@@ -85,15 +85,16 @@ void RendezvousServer::ring() {
 
 bool RendezvousServer::take_orders() {
   std::lock_guard lock(mutex_);
-  for (const auth::Key& one : to_open_) rooms_.push_back(std::make_unique<Room>(one));
-  new_rooms_ = !to_open_.empty();
+  for (const auth::Key& one : to_open_) rendezvous_.push_back(std::make_unique<Rendezvous>(one));
+  new_ones_ = !to_open_.empty();
   to_open_.clear();
   for (const auth::Tag& tag : to_close_)
-    std::erase_if(rooms_,
-                  [&](const auto& room) { return room->key().tag == tag && room->empty(); });
+    std::erase_if(rendezvous_, [&](const auto& rendezvous) {
+      return rendezvous->key().tag == tag && rendezvous->empty();
+    });
   to_close_.clear();
-  if (!stop_ && !rooms_.empty()) return true;
-  rooms_.clear();
+  if (!stop_ && !rendezvous_.empty()) return true;
+  rendezvous_.clear();
   running_ = false;
   if (temporary_) {
     closing_ = true;
@@ -115,7 +116,7 @@ void RendezvousServer::run() {
     if (turned.ok()) continue;
     // Who was half served would wait for ever: all learn that their rendezvous has ended. Orders
     // stay until they have been taken.
-    rooms_.clear();
+    rendezvous_.clear();
     (void)guarded("the rendezvous", [&] {
       RONDO_WARN("{}", turned.error().text);
       return done();
@@ -128,12 +129,12 @@ void RendezvousServer::turn() {
   std::vector<pollfd> entries = {{bell_.get(), POLLIN, 0}};
   entries.push_back({acceptor_->poll_fd(), POLLIN, 0});
   auto next = acceptor_->next_deadline();
-  for (const auto& room : rooms_) {
-    room->collect(entries);
-    next = std::min(next, room->next_deadline());
+  for (const auto& rendezvous : rendezvous_) {
+    rendezvous->collect(entries);
+    next = std::min(next, rendezvous->next_deadline());
   }
-  if (new_rooms_) next = net::Clock::now();
-  const net::Patience forever{net::Clock::time_point::max(), {}};
+  if (new_ones_) next = net::Clock::now();
+  const net::Deadline forever{net::Clock::time_point::max(), {}};
   if (auto waited = net::wait_until(entries, next, forever, "serving a rendezvous"); !waited.ok()) {
     RONDO_WARN("{}", waited.error().text);
     std::this_thread::sleep_for(kAfterAnError);
@@ -144,28 +145,28 @@ void RendezvousServer::turn() {
     [[maybe_unused]] const auto size = ::read(bell_.get(), &count, sizeof(count));
   }
   std::span<const pollfd> rest = std::span<const pollfd>(entries).subspan(2);
-  for (const auto& room : rooms_) {
-    const auto of_room = rest.first(room->entries());
-    rest = rest.subspan(of_room.size());
-    room->serve(of_room);
+  for (const auto& rendezvous : rendezvous_) {
+    const auto entries_of_it = rest.first(rendezvous->entries());
+    rest = rest.subspan(entries_of_it.size());
+    rendezvous->serve(entries_of_it);
   }
-  const auto room_of = [&](const auth::Tag& tag) -> Room* {
-    for (const auto& room : rooms_)
-      if (room->open() && room->key().tag == tag) return room.get();
+  const auto rendezvous_of = [&](const auth::Tag& tag) -> Rendezvous* {
+    for (const auto& rendezvous : rendezvous_)
+      if (rendezvous->open() && rendezvous->key().tag == tag) return rendezvous.get();
     return nullptr;
   };
   auto arrivals = acceptor_->serve([&](const auth::Tag& tag) -> auth::KnownSecret {
-    Room* room = room_of(tag);
-    return {room != nullptr ? &room->key().secret : nullptr, true};
+    Rendezvous* rendezvous = rendezvous_of(tag);
+    return {rendezvous != nullptr ? &rendezvous->key().secret : nullptr, true};
   });
   for (auth::Arrival& proven : arrivals) {
-    Room* const room = room_of(proven.tag);
-    auto arrival = room != nullptr ? Arrival::from_proven(std::move(proven)) : std::nullopt;
-    if (arrival) room->admit(std::move(*arrival));
+    Rendezvous* const rendezvous = rendezvous_of(proven.tag);
+    auto arrival = rendezvous != nullptr ? Arrival::from_proven(std::move(proven)) : std::nullopt;
+    if (arrival) rendezvous->admit(std::move(*arrival));
   }
-  for (const auto& room : rooms_)
-    if (room->open() && acceptor_->doubted(room->key().tag)) room->note_doubt();
-  std::erase_if(rooms_, [](const auto& room) { return room->finished(); });
+  for (const auto& rendezvous : rendezvous_)
+    if (rendezvous->open() && acceptor_->doubted(rendezvous->key().tag)) rendezvous->note_doubt();
+  std::erase_if(rendezvous_, [](const auto& rendezvous) { return rendezvous->finished(); });
 }
 
 }  // namespace rondo::bootstrap

@@ -1,10 +1,10 @@
-// RendezvousServer: a listening socket, and a thread that serves rooms while there are any.
+// RendezvousServer: a listening socket, and a thread that serves rendezvous while there are any.
 //
-// Guarantees: no thread runs while no room is open; stop() ends it within a poll; the thread blocks
+// Guarantees: no thread runs while none is open; stop() ends it within a poll; the thread blocks
 // all signals. Cost: one poll(2) over all connections per batch of events.
 //
 //   RONDO_TRY(auto server, RendezvousServer::open(addresses));
-//   RONDO_CHECK_OK(server->open_room(key));
+//   RONDO_CHECK_OK(server->open_rendezvous(key));
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "base/thread.h"
 #include "transport/auth/acceptor.h"
-#include "transport/bootstrap/room.h"
+#include "transport/bootstrap/rendezvous.h"
 #include "transport/socket/tcp.h"
 
 namespace rondo::bootstrap {
@@ -24,7 +24,7 @@ class RendezvousServer {
  public:
   // At all of these addresses, with a free port, which is kept for the process's life.
   static Result<std::shared_ptr<RendezvousServer>> open(std::vector<net::SocketAddress> addresses);
-  // At one address, which is free again as soon as no room is open.
+  // At one address, which is free again as soon as none is open.
   static Result<std::shared_ptr<RendezvousServer>> open_at(const net::SocketAddress& address);
   ~RendezvousServer();
 
@@ -32,9 +32,9 @@ class RendezvousServer {
   const std::vector<net::SocketAddress>& addresses() const { return addresses_; }
   std::uint16_t port() const { return addresses_.front().port(); }
   // kInProgress: this server closes its address just now; wait for it with stop(), open another.
-  Done open_room(const auth::Key& key);
-  // Closes the room of this name if no rank has come.
-  void close_room(const auth::Tag& tag);
+  Done open_rendezvous(const auth::Key& key);
+  // Closes the rendezvous of this name if no rank has come.
+  void close_rendezvous(const auth::Tag& tag);
   void stop();
 
  private:
@@ -60,8 +60,8 @@ class RendezvousServer {
   net::Socket bell_;  // eventfd
   // The thread's own.
   std::unique_ptr<auth::Acceptor> acceptor_;
-  std::vector<std::unique_ptr<Room>> rooms_;
-  bool new_rooms_ = false;  // visitors may have been waiting for them: look before polling
+  std::vector<std::unique_ptr<Rendezvous>> rendezvous_;
+  bool new_ones_ = false;  // visitors may have been waiting for them: look before polling
 };
 
 }  // namespace rondo::bootstrap

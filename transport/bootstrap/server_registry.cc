@@ -78,13 +78,13 @@ Done ServerRegistry::serve_at(const std::vector<net::SocketAddress>& addresses,
     const auto known = std::find_if(fixed_.begin(), fixed_.end(),
                                     [&](const Fixed& one) { return one.address == address; });
     if (known != fixed_.end()) {
-      if (known->server->open_room(key).ok()) return done();
+      if (known->server->open_rendezvous(key).ok()) return done();
       known->server->stop();
       fixed_.erase(known);
     }
     auto server = open_when_free(address);
     if (server.ok()) {
-      RONDO_CHECK_OK((*server)->open_room(key));
+      RONDO_CHECK_OK((*server)->open_rendezvous(key));
       fixed_.push_back({address, std::move(*server)});
       return done();
     }
@@ -96,9 +96,9 @@ Done ServerRegistry::serve_at(const std::vector<net::SocketAddress>& addresses,
               last.text);
 }
 
-void ServerRegistry::close_room(const auth::Tag& tag) {
+void ServerRegistry::close_rendezvous(const auth::Tag& tag) {
   std::lock_guard lock(mutex_);
-  for (const Common& one : common_) one.server->close_room(tag);
+  for (const Common& one : common_) one.server->close_rendezvous(tag);
 }
 
 void ServerRegistry::stop_all() {

@@ -25,9 +25,9 @@ class ServerRegistry {
   Result<std::shared_ptr<RendezvousServer>> common();
   // Of those, the one with this port; null: none of this process's.
   std::shared_ptr<RendezvousServer> at_port(std::uint16_t port);
-  // Opens a room at the first of the addresses that is one of this host.
+  // Opens a rendezvous at the first of the addresses that is one of this host.
   Done serve_at(const std::vector<net::SocketAddress>& addresses, const auth::Key& key);
-  void close_room(const auth::Tag& tag);
+  void close_rendezvous(const auth::Tag& tag);
   void stop_all();
 
  private:

@@ -8,7 +8,7 @@
 #include "transport/bootstrap/connect.h"
 #include "transport/bootstrap/id_contents.h"
 #include "transport/bootstrap/job_secret.h"
-#include "transport/bootstrap/room.h"
+#include "transport/bootstrap/rendezvous.h"
 #include "transport/bootstrap/server_registry.h"
 #include "transport/bootstrap/session_state.h"
 #include "transport/socket/interfaces.h"
@@ -27,7 +27,7 @@ class Joining {
         contents_(contents),
         state_(state),
         key_(contents.secret, state.secret.bytes()),
-        patience_(net::Patience::of(request.timeout, request.aborted)) {}
+        deadline_(net::Deadline::of(request.timeout, request.aborted)) {}
 
   // On failure everybody who knows this rank is told.
   Done run() {
@@ -89,14 +89,14 @@ class Joining {
                                 .join = introduction(),
                                 .what = what,
                                 .refusal_grace = grace},
-                               patience_));
+                               deadline_));
     return done();
   }
 
   Result<Table> await_table() {
     const std::string what = fmt::format("rank {} of {} was waiting for the others to join",
                                          request_.rank, request_.size);
-    auto frame = server_.await(patience_.later(kVerdictTime), what);
+    auto frame = server_.await(deadline_.later(kVerdictTime), what);
     if (!frame.ok()) {
       if (!server_.closed()) return frame.error();
       return fail(Status::kRemoteError,
@@ -126,7 +126,7 @@ class Joining {
                          .join = introduction(),
                          .what = what,
                          .overseer = &server_},
-                        patience_.later(kVerdictTime));
+                        deadline_.later(kVerdictTime));
     if (!link.ok()) return link.error();
     auto neighbour = std::make_unique<Neighbour>();
     neighbour->rank = parent;
@@ -139,7 +139,7 @@ class Joining {
     int missing = state_.tree.children();
     const std::string what =
         fmt::format("rank {} was waiting for its neighbours to connect", request_.rank);
-    const auto longer = patience_.later(kVerdictTime);
+    const auto longer = deadline_.later(kVerdictTime);
     while (missing > 0) {
       if (auto error = error_from(server_)) {
         verdict_ = true;
@@ -176,7 +176,7 @@ class Joining {
   const IdContents& contents_;
   SessionState& state_;
   const auth::Key key_;
-  const net::Patience patience_;
+  const net::Deadline deadline_;
   FramedLink server_;
   std::unique_ptr<auth::Acceptor> acceptor_;
   Place place_;
@@ -242,7 +242,7 @@ Result<std::unique_ptr<Session>> Session::serve_and_join(const Listener& listene
       return fail(Status::kInvalidArgument,
                   "only the process whose listener the id names can serve it");
     RONDO_TRY(const Secret secret, session_secret(Secret(contents.secret)));
-    RONDO_CHECK_OK(server->open_room(auth::Key(contents.secret, secret.bytes())));
+    RONDO_CHECK_OK(server->open_rendezvous(auth::Key(contents.secret, secret.bytes())));
   }
   return join(request);
 }

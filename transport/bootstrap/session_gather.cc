@@ -1,7 +1,7 @@
 // all_gather over the tree: everything goes up to rank 0, the whole comes down.
 #include <algorithm>
 
-#include "transport/bootstrap/room.h"
+#include "transport/bootstrap/rendezvous.h"
 #include "transport/bootstrap/session_state.h"
 
 namespace rondo::bootstrap {
@@ -60,7 +60,7 @@ Result<SessionState::Table> SessionState::all_gather(std::span<const std::byte> 
 }
 
 Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte> mine) {
-  const auto patience = net::Patience::of(timeout, aborted);
+  const auto deadline = net::Deadline::of(timeout, aborted);
   ByteWriter upward;
   append_entry(upward, tree.rank, mine);
   const auto children = static_cast<std::size_t>(tree.children());
@@ -68,7 +68,7 @@ Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte
     Neighbour& child = *neighbours[i];
     due_ = {i, children};
     while (child.inbox.empty())
-      RONDO_CHECK_OK(pump(patience.later(kSlackPerLevel * tree.height()), true));
+      RONDO_CHECK_OK(pump(deadline.later(kSlackPerLevel * tree.height()), true));
     RONDO_TRY(const Bytes below, take(child, kGather));
     if (upward.written().size() + below.size() > net::kMostPayload)
       return too_large(upward.written().size() + below.size());
@@ -78,7 +78,7 @@ Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte
   if (result.size() > net::kMostPayload) return too_large(result.size());
   if (Neighbour* up = parent()) {
     const int levels = Tree{0, tree.size}.height() + tree.depth() + 1;
-    const auto longer = patience.later(kSlackPerLevel * levels);
+    const auto longer = deadline.later(kSlackPerLevel * levels);
     due_ = {children, children + 1};
     if (!up->gone) RONDO_CHECK_OK(up->link.send(kGather, round_, result));
     while (up->inbox.empty()) RONDO_CHECK_OK(pump(longer, true));
@@ -87,7 +87,7 @@ Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte
   due_ = {0, children};
   for (std::size_t i = 0; i < children; ++i)
     RONDO_CHECK_OK(neighbours[i]->link.send(kResult, round_, result));
-  RONDO_CHECK_OK(flush_all(patience.later(kSlackPerLevel * (tree.height() + 1))));
+  RONDO_CHECK_OK(flush_all(deadline.later(kSlackPerLevel * (tree.height() + 1))));
   return table_of(result);
 }
 
@@ -98,7 +98,7 @@ std::vector<int> SessionState::silent() const {
   return ranks;
 }
 
-Done SessionState::pump(const net::Patience& patience, bool needed) {
+Done SessionState::pump(const net::Deadline& deadline, bool needed) {
   std::vector<pollfd> entries;
   bool news = false;  // what came together with the message before is no event any more
   for (const auto& neighbour : neighbours) {
@@ -107,7 +107,7 @@ Done SessionState::pump(const net::Patience& patience, bool needed) {
     entries.push_back(neighbour->gone ? pollfd{-1, 0, 0} : neighbour->link.entry());
   }
   if (news) return done();
-  auto waited = net::wait_ready(entries, patience, "exchanging records between the ranks");
+  auto waited = net::wait_ready(entries, deadline, "exchanging records between the ranks");
   if (!waited.ok() && waited.status() == Status::kTimeout)
     return fail(Status::kTimeout, "{} gave nothing to exchange {} of {} ranks within {:.3g} s",
                 name_ranks(silent()), round_, tree.size,
@@ -150,10 +150,10 @@ Result<Bytes> SessionState::take(Neighbour& from, Message type) {
   return std::move(frame.payload);
 }
 
-Done SessionState::flush_all(const net::Patience& patience) {
+Done SessionState::flush_all(const net::Deadline& deadline) {
   const auto unsent = [](const auto& neighbour) { return neighbour->link.unsent(); };
   while (std::any_of(neighbours.begin(), neighbours.end(), unsent))
-    RONDO_CHECK_OK(pump(patience, false));
+    RONDO_CHECK_OK(pump(deadline, false));
   return done();
 }
 

@@ -46,10 +46,10 @@ class SessionState {
   Error fail_session(const Error& error, const Error& told);
   Result<Table> gather_round(std::span<const std::byte> mine);
   // Waits for events or moves what has arrived to the inboxes. `needed`: nobody may leave now.
-  Done pump(const net::Patience& patience, bool needed);
+  Done pump(const net::Deadline& deadline, bool needed);
   Result<bool> drain(Neighbour& from, bool needed);  // true: its inbox has grown
   Result<Bytes> take(Neighbour& from, Message type);
-  Done flush_all(const net::Patience& patience);
+  Done flush_all(const net::Deadline& deadline);
   Result<Table> table_of(ByteSpan result) const;
   Neighbour* parent() { return tree.root() ? nullptr : neighbours.back().get(); }
   std::vector<int> silent() const;

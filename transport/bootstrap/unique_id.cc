@@ -50,13 +50,13 @@ Result<UniqueId> make_unique_id(const Secret& secret) {
   RONDO_TRY(const Secret proven, session_secret(secret));
   const UniqueId id = encode_id(contents);
   // Last: nobody would close it if the id got lost.
-  RONDO_CHECK_OK(server->open_room(auth::Key(secret.bytes(), proven.bytes())));
+  RONDO_CHECK_OK(server->open_rendezvous(auth::Key(secret.bytes(), proven.bytes())));
   return id;
 }
 
 void forget_unique_id(const UniqueId& id) {
   if (const auto contents = decode_id(id); contents.ok() && !contents.value().served_by_rank_zero)
-    ServerRegistry::instance().close_room(auth::tag_of(contents.value().secret));
+    ServerRegistry::instance().close_rendezvous(auth::tag_of(contents.value().secret));
 }
 
 Result<UniqueId> address_of(const UniqueId& id) {

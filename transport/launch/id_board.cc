@@ -123,17 +123,17 @@ void IdBoard::serve() const {
   }
 }
 
-Result<UniqueId> read_board(const Secret& name, const net::Patience& patience) {
+Result<UniqueId> read_board(const Secret& name, const net::Deadline& deadline) {
   const std::string prefix = prefix_of(name);
   net::Clock::duration pause = kPause;
   for (;;) {
     UniqueId id;
     for (const std::string& shown : names_with(prefix))
       if (read_from(shown, &id)) return id;
-    const auto again = std::min(net::Clock::now() + pause, patience.deadline);
+    const auto again = std::min(net::Clock::now() + pause, deadline.at);
     pause = std::min<net::Clock::duration>(pause * 3 / 2, kLongestPause);
     const auto waited =
-        net::wait_until({}, again, patience,
+        net::wait_until({}, again, deadline,
                         "waiting for word from rank 0 on this host (which must have the same "
                         "RONDO_SECRET and launcher)");
     if (!waited.ok()) return waited.error();

@@ -6,7 +6,7 @@
 // Cost: a thread that sleeps between visitors; a reader looks through /proc/net/unix.
 //
 //   RONDO_TRY(auto board, IdBoard::show(name, id));               // rank 0
-//   RONDO_TRY(UniqueId id, read_board(name, patience));           // the others
+//   RONDO_TRY(UniqueId id, read_board(name, deadline));           // the others
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 #include "base/thread.h"
 #include "transport/bootstrap/secret.h"
 #include "transport/bootstrap/unique_id.h"
-#include "transport/socket/patience.h"
+#include "transport/socket/deadline.h"
 
 namespace rondo::launch {
 
@@ -39,6 +39,6 @@ class IdBoard {
 
 // Waits until somebody shows one.
 Result<bootstrap::UniqueId> read_board(const bootstrap::Secret& name,
-                                       const net::Patience& patience);
+                                       const net::Deadline& deadline);
 
 }  // namespace rondo::launch

@@ -13,9 +13,9 @@ namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(20);  // before descriptors are asked for again
 
-Done wait_ready(int fd, short events, const Patience& patience, const char* what) {
+Done wait_ready(int fd, short events, const Deadline& deadline, const char* what) {
   pollfd entry{fd, events, 0};
-  return net::wait_ready({&entry, 1}, patience, what);
+  return net::wait_ready({&entry, 1}, deadline, what);
 }
 
 Error peer_left() {
@@ -36,7 +36,7 @@ void take_descriptors(msghdr& message, std::vector<Fd>& fds) {
 
 }  // namespace
 
-Done send_fds(int socket, int value, std::span<const int> fds, const Patience& patience) {
+Done send_fds(int socket, int value, std::span<const int> fds, const Deadline& deadline) {
   if (fds.size() > kMostDescriptors)
     return fail(Status::kInternalError, "{} descriptors in one message, at most {}", fds.size(),
                 kMostDescriptors);
@@ -59,12 +59,12 @@ Done send_fds(int socket, int value, std::span<const int> fds, const Patience& p
     if (errno == EINTR) continue;
     if (errno == EPIPE || errno == ECONNRESET) return peer_left();
     if (errno != EAGAIN) return fail_errno(errno, "cannot pass descriptors");
-    RONDO_CHECK_OK(wait_ready(socket, POLLOUT, patience, "passing descriptors"));
+    RONDO_CHECK_OK(wait_ready(socket, POLLOUT, deadline, "passing descriptors"));
   }
 }
 
 // It looks before it takes: descriptors for which there is no room would be lost.
-Result<FdMessage> receive_fds(int socket, const Patience& patience) {
+Result<FdMessage> receive_fds(int socket, const Deadline& deadline) {
   for (;;) {
     alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
     FdMessage received;
@@ -78,7 +78,7 @@ Result<FdMessage> receive_fds(int socket, const Patience& patience) {
     const ssize_t bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_PEEK | MSG_DONTWAIT);
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes < 0 && errno == EAGAIN) {
-      RONDO_CHECK_OK(wait_ready(socket, POLLIN, patience, "waiting for shared memory"));
+      RONDO_CHECK_OK(wait_ready(socket, POLLIN, deadline, "waiting for shared memory"));
       continue;
     }
     if (bytes == 0 || (bytes < 0 && errno == ECONNRESET)) return peer_left();
@@ -91,7 +91,7 @@ Result<FdMessage> receive_fds(int socket, const Patience& patience) {
       return peer_left();
     }
     received.fds.clear();
-    const auto paused = net::wait_until({}, net::Clock::now() + kPause, patience, "waiting");
+    const auto paused = net::wait_until({}, net::Clock::now() + kPause, deadline, "waiting");
     if (paused.status() == Status::kTimeout)
       return fail(Status::kSystemError, "no room for passed descriptors (is ulimit -n too low?)");
     RONDO_CHECK_OK(paused);

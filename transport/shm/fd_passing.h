@@ -1,7 +1,7 @@
 // Passing file descriptors between processes of one host, over sockets of a UnixMeeting.
 //
 // Guarantees: a message arrives whole or not at all; where descriptors run out the receiver waits
-// until it may have more of them. All waits end with their caller's patience.
+// until it may have more of them. All waits end with their caller's deadline.
 #pragma once
 
 #include <span>
@@ -9,11 +9,11 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "transport/socket/patience.h"
+#include "transport/socket/deadline.h"
 
 namespace rondo::shm {
 
-using net::Patience;
+using net::Deadline;
 
 // One message: an int and up to 32 descriptors.
 inline constexpr std::size_t kMostDescriptors = 32;
@@ -21,8 +21,8 @@ struct FdMessage {
   int value = 0;
   std::vector<Fd> fds;
 };
-Done send_fds(int socket, int value, std::span<const int> fds, const Patience& patience);
+Done send_fds(int socket, int value, std::span<const int> fds, const Deadline& deadline);
 // kRemoteError: the other process left, or said something else.
-Result<FdMessage> receive_fds(int socket, const Patience& patience);
+Result<FdMessage> receive_fds(int socket, const Deadline& deadline);
 
 }  // namespace rondo::shm

@@ -7,9 +7,8 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
-#include <map>
-#include <mutex>
 
+#include "base/shared_by_key.h"
 #include "transport/shm/fd_passing.h"
 
 #ifndef SYS_pidfd_open
@@ -71,7 +70,7 @@ class Meeting {
     meeting.secret = request_.secret;
     meeting.self = own_index_;
     meeting.listener = request_.listener;
-    meeting.patience = request_.patience;
+    meeting.deadline = request_.deadline;
     return meeting;
   }
 
@@ -101,7 +100,7 @@ class Meeting {
     arenas.reserve(static_cast<std::size_t>(count()));
     for (int from = 1; from < count(); ++from) {
       RONDO_TRY(FdMessage message,
-                receive_fds(came.guests[from - 1].socket.get(), request_.patience));
+                receive_fds(came.guests[from - 1].socket.get(), request_.deadline));
       if (message.fds.size() != 2)
         return fail(Status::kRemoteError, "a process of this host sent {} descriptors, not 2",
                     message.fds.size());
@@ -123,7 +122,7 @@ class Meeting {
     for (std::size_t at = 0; at < fds.size(); at += kMostDescriptors) {
       const std::size_t some = std::min(kMostDescriptors, fds.size() - at);
       RONDO_CHECK_OK(send_fds(socket, static_cast<int>(at), std::span(fds).subspan(at, some),
-                              request_.patience));
+                              request_.deadline));
     }
     return done();
   }
@@ -137,7 +136,7 @@ class Meeting {
     const int leader = came.hosts[0].socket.get();
     RONDO_TRY(OwnDescriptors own, own_descriptors());
     const int fds[2] = {own.pidfd.get(), own.arena->fd()};
-    RONDO_CHECK_OK(send_fds(leader, own_index_, fds, request_.patience));
+    RONDO_CHECK_OK(send_fds(leader, own_index_, fds, request_.deadline));
     RONDO_CHECK_OK(hear(leader));
     return met();
   }
@@ -146,7 +145,7 @@ class Meeting {
   Done hear(int leader) {
     std::vector<Fd> fds;
     for (int about = 0; about < count();) {
-      RONDO_TRY(FdMessage message, receive_fds(leader, request_.patience));
+      RONDO_TRY(FdMessage message, receive_fds(leader, request_.deadline));
       if (message.fds.empty())
         return fail(Status::kRemoteError, "the host's leader sent no shared memory");
       std::move(message.fds.begin(), message.fds.end(), std::back_inserter(fds));
@@ -199,14 +198,11 @@ Result<std::string> obstacle_to_sharing() {
 }
 
 std::shared_ptr<GroupSlot> group_slot(const auth::Digest& secret_of_meeting) {
-  static std::mutex mutex;
-  static auto& slots = *new std::map<auth::Digest, std::weak_ptr<GroupSlot>>;
-  std::lock_guard lock(mutex);
-  std::erase_if(slots, [](const auto& slot) { return slot.second.expired(); });
-  auto& known = slots[secret_of_meeting];
-  auto slot = known.lock();
-  if (!slot) known = slot = std::make_shared<GroupSlot>();
-  return slot;
+  static auto& slots = *new SharedByKey<auth::Digest, GroupSlot>;
+  const auto make = []() -> Result<std::shared_ptr<GroupSlot>> {
+    return std::make_shared<GroupSlot>();
+  };
+  return slots.get(secret_of_meeting, make).value();
 }
 
 }  // namespace rondo::shm

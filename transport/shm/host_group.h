@@ -6,7 +6,7 @@
 // That they share a host is believed once they have met: where sandboxes or clones of a machine
 // keep a process away, no rank fails, and the outcome says who must go another way. Guarantees:
 // descriptors go to and come from those who proved the secret; every wait ends with the caller's
-// patience. Cost: a meeting (unix_meeting.h) and some messages a process.
+// deadline. Cost: a meeting (unix_meeting.h) and some messages a process.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ struct HostMeetingRequest {
   const UnixListener* listener = nullptr;
   SegmentShape shape;
   auth::Digest secret{};  // of this meeting alone
-  Patience patience;
+  Deadline deadline;
 };
 // By the first member of each process. Who is not kMet closes its listener: then nobody waits for
 // it. Errors are those that end the job.

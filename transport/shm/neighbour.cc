@@ -1,8 +1,7 @@
 #include "transport/shm/neighbour.h"
 
-#include <map>
-
 #include "base/atomics.h"
+#include "base/shared_by_key.h"
 
 namespace rondo::shm {
 
@@ -14,18 +13,13 @@ Neighbour::Neighbour(Fd pidfd, Fd arena, std::size_t bytes, Mapping table)
       pieces_(reinterpret_cast<std::uint64_t*>(table_.data())) {}
 
 Result<std::shared_ptr<Neighbour>> Neighbour::of(const ProcessId& process, Fd pidfd, Fd arena) {
-  static std::mutex mutex;
-  static auto& all = *new std::map<ProcessId, std::weak_ptr<Neighbour>>;
-  std::lock_guard lock(mutex);
-  std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
-  if (const auto known = all.find(process); known != all.end())
-    if (auto neighbour = known->second.lock()) return neighbour;
-  RONDO_TRY(const std::size_t bytes, sealed_bytes(arena.get()));
-  RONDO_TRY(Mapping table, Mapping::reserve((bytes / kArenaPiece + 1) * sizeof(std::uint64_t)));
-  auto made = std::shared_ptr<Neighbour>(
-      new Neighbour(std::move(pidfd), std::move(arena), bytes, std::move(table)));
-  all[process] = made;
-  return made;
+  static auto& all = *new SharedByKey<ProcessId, Neighbour>;
+  return all.get(process, [&]() -> Result<std::shared_ptr<Neighbour>> {
+    RONDO_TRY(const std::size_t bytes, sealed_bytes(arena.get()));
+    RONDO_TRY(Mapping table, Mapping::reserve((bytes / kArenaPiece + 1) * sizeof(std::uint64_t)));
+    return std::shared_ptr<Neighbour>(
+        new Neighbour(std::move(pidfd), std::move(arena), bytes, std::move(table)));
+  });
 }
 
 Done Neighbour::reach(std::uint64_t place) {

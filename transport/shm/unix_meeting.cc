@@ -137,7 +137,7 @@ class Gathering {
       until = std::min({until, look_at_, acceptor_->next_deadline()});
     }
     RONDO_TRY([[maybe_unused]] const bool ready,
-              net::wait_until(entries, until, request_.patience,
+              net::wait_until(entries, until, request_.deadline,
                               "waiting for processes of this host to meet over Unix sockets"));
     return done();
   }

@@ -17,11 +17,11 @@
 
 #include "transport/auth/hmac.h"
 #include "transport/shm/unix_socket.h"
-#include "transport/socket/patience.h"
+#include "transport/socket/deadline.h"
 
 namespace rondo::shm {
 
-using net::Patience;
+using net::Deadline;
 
 struct UnixMeetingRequest {
   struct Party {
@@ -32,7 +32,7 @@ struct UnixMeetingRequest {
   int self = 0;                            // what this process is called as a guest
   const UnixListener* listener = nullptr;  // where guests come
   std::vector<Party> guests, hosts;
-  Patience patience;
+  Deadline deadline;
 };
 
 struct UnixMeeting {

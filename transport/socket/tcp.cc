@@ -131,7 +131,7 @@ int connect_outcome(const Socket& socket) {
   return error;
 }
 
-Result<Socket> connect_tcp(std::span<const SocketAddress> candidates, const Patience& patience) {
+Result<Socket> connect_tcp(std::span<const SocketAddress> candidates, const Deadline& deadline) {
   if (candidates.empty()) return fail(Status::kInvalidArgument, "no address to connect to");
   std::string tried = "no attempt";
   Clock::duration pause = kFirstPause;
@@ -140,7 +140,7 @@ Result<Socket> connect_tcp(std::span<const SocketAddress> candidates, const Pati
     const std::string what = fmt::format("connecting to {} (before: {})", to.text(), tried);
     if (auto socket = start_connect(to); socket.ok()) {
       pollfd entry{socket->get(), POLLOUT, 0};
-      RONDO_TRY(const bool ready, wait_until({&entry, 1}, Clock::now() + kAttempt, patience, what));
+      RONDO_TRY(const bool ready, wait_until({&entry, 1}, Clock::now() + kAttempt, deadline, what));
       const int error = ready ? connect_outcome(*socket) : ETIMEDOUT;
       if (error == 0) return socket;
       tried = fmt::format("{}: {}", to.text(), std::strerror(error));
@@ -149,7 +149,7 @@ Result<Socket> connect_tcp(std::span<const SocketAddress> candidates, const Pati
     }
     if ((turn + 1) % candidates.size() != 0) continue;
     RONDO_TRY([[maybe_unused]] const bool none,
-              wait_until({}, Clock::now() + pause, patience, what));
+              wait_until({}, Clock::now() + pause, deadline, what));
     pause = std::min<Clock::duration>(pause * 2, kLongestPause);
   }
 }

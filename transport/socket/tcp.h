@@ -2,7 +2,7 @@
 //
 //   RONDO_TRY(Listening at, listen_at(own_addresses));
 //   RONDO_TRY(auto visitor, accept_tcp(at.sockets[0]));   // nothing where nobody waits
-//   RONDO_TRY(Socket socket, connect_tcp(candidates, patience));
+//   RONDO_TRY(Socket socket, connect_tcp(candidates, deadline));
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "transport/socket/address.h"
-#include "transport/socket/patience.h"
+#include "transport/socket/deadline.h"
 #include "transport/socket/socket.h"
 
 namespace rondo::net {
@@ -39,6 +39,6 @@ Result<Socket> start_connect(const SocketAddress& to);
 int connect_outcome(const Socket& socket);
 
 // Tries the candidates in turn, again and again with growing pauses, until one answers.
-Result<Socket> connect_tcp(std::span<const SocketAddress> candidates, const Patience& patience);
+Result<Socket> connect_tcp(std::span<const SocketAddress> candidates, const Deadline& deadline);
 
 }  // namespace rondo::net

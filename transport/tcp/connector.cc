@@ -34,7 +34,7 @@ Connector::Connector(Poller& poller, const Digest& secret, std::string endpoint,
       secret_(secret),
       endpoint_(std::move(endpoint)),
       candidates_(std::move(candidates)),
-      patience_(kFirstPatience) {
+      deadline_(kFirstPatience) {
   socket_.name = name;
   socket_.count = static_cast<std::uint16_t>(sockets);
   start_round();
@@ -43,7 +43,7 @@ Connector::Connector(Poller& poller, const Digest& secret, std::string endpoint,
 void Connector::start_round() {
   socket_.link_id = random_number();
   met_ = false;
-  give_up_at_ = Clock::now() + patience_;
+  give_up_at_ = Clock::now() + deadline_;
   start_socket();
 }
 
@@ -124,7 +124,7 @@ bool Connector::progress() {
   // A peer that has been answered may take the link for made: if this side left now because a
   // Welcome is late, the peer would take it for dead.
   if (candidates_.size() > 1 && !met_ && Clock::now() > give_up_at_) {
-    patience_ = std::min(patience_ * 2, kMostPatience);
+    deadline_ = std::min(deadline_ * 2, kMostPatience);
     give_up_candidate(false, "no answer");
   }
   return false;

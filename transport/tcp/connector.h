@@ -52,7 +52,7 @@ class Connector {
   std::vector<net::SocketAddress> candidates_;
   std::size_t candidate_ = 0;
   std::vector<Attempt> attempts_;
-  std::chrono::milliseconds patience_;
+  std::chrono::milliseconds deadline_;
   Clock::time_point give_up_at_{};
   Clock::time_point start_at_{};
   std::optional<Clock::time_point> no_socket_since_;

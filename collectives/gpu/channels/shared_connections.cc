@@ -128,7 +128,7 @@ class Sharing {
       const std::size_t some = std::min<std::size_t>(shm::kMostDescriptors, fds.size() - at);
       left -= static_cast<int>(some);
       RONDO_CHECK_OK(
-          shm::send_fds(socket.get(), left, std::span(fds).subspan(at, some), request_.patience));
+          shm::send_fds(socket.get(), left, std::span(fds).subspan(at, some), request_.deadline));
       at += some;
     } while (left > 0);
     return done();
@@ -137,7 +137,7 @@ class Sharing {
   Done receive(const net::Socket& socket, Chosen&& chosen, Fd* more) {
     std::vector<Fd> fds;
     for (int left = 1; left > 0;) {
-      RONDO_TRY(shm::FdMessage message, shm::receive_fds(socket.get(), request_.patience));
+      RONDO_TRY(shm::FdMessage message, shm::receive_fds(socket.get(), request_.deadline));
       left = message.value;
       for (Fd& fd : message.fds) fds.push_back(std::move(fd));
     }
@@ -202,19 +202,19 @@ class Sharing {
   // The worst that any process found.
   Result<Verdict> settle(Verdict own) {
     if (!leads()) {
-      RONDO_CHECK_OK(shm::send_fds(request_.sockets[0].get(), own, {}, request_.patience));
+      RONDO_CHECK_OK(shm::send_fds(request_.sockets[0].get(), own, {}, request_.deadline));
       RONDO_TRY(const shm::FdMessage all,
-                shm::receive_fds(request_.sockets[0].get(), request_.patience));
+                shm::receive_fds(request_.sockets[0].get(), request_.deadline));
       return static_cast<Verdict>(all.value);
     }
     int worst = own;
     for (std::size_t p = 1; p < request_.sockets.size(); ++p) {
       RONDO_TRY(const shm::FdMessage one,
-                shm::receive_fds(request_.sockets[p].get(), request_.patience));
+                shm::receive_fds(request_.sockets[p].get(), request_.deadline));
       worst = std::max(worst, one.value);
     }
     for (std::size_t p = 1; p < request_.sockets.size(); ++p)
-      RONDO_CHECK_OK(shm::send_fds(request_.sockets[p].get(), worst, {}, request_.patience));
+      RONDO_CHECK_OK(shm::send_fds(request_.sockets[p].get(), worst, {}, request_.deadline));
     return static_cast<Verdict>(worst);
   }
 

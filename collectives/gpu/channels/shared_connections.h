@@ -5,7 +5,7 @@
 // By all processes of a communicator at once, over the sockets between them and the leader's.
 // Memory that a process cannot map after all (containers, a driver's refusal) makes its ranks
 // meet their neighbours on the host, and the log says so. Guarantees: every process fails or none
-// does; every wait ends with the patience. The caller lets all processes return before any kernel
+// does; every wait ends with the deadline. The caller lets all processes return before any kernel
 // runs. Cost: four messages a process and attempt.
 #pragma once
 
@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/control_segment.h"
-#include "transport/socket/patience.h"
+#include "transport/socket/deadline.h"
 #include "transport/socket/socket.h"
 
 namespace rondo::gpu {
@@ -30,7 +30,7 @@ struct SharedConnectionsRequest {
   std::vector<int> devices;   // by rank; -1: in another process
   ConnectionShape shape;
   P2pReach near;
-  net::Patience patience;
+  net::Deadline deadline;
   HostsOfRanks hosts = {};  // where there are several; ranks of others are in no party (-1)
 };
 Result<std::unique_ptr<DeviceConnections>> share_connections(SharedConnectionsRequest request);

@@ -86,7 +86,7 @@ std::vector<std::byte> InternodeKernels::address() const {
 }
 
 Done InternodeKernels::connect(std::span<const std::vector<std::byte>> addresses,
-                               const net::Patience& patience) {
+                               const net::Deadline& deadline) {
   std::vector<std::vector<std::byte>> relays, controls;
   for (const auto& both : addresses) {
     ByteReader reader(both);
@@ -100,11 +100,11 @@ Done InternodeKernels::connect(std::span<const std::vector<std::byte>> addresses
   RONDO_TRY(thread_, Thread::start(
                          "connections between hosts", [this] { serve(); }, [](const Error&) {}));
   while (!is_open_.load(std::memory_order_acquire)) {
-    if (patience.aborted && patience.aborted())
+    if (deadline.aborted && deadline.aborted())
       return fail(Status::kInvalidUsage, "aborted while connections between hosts were opened");
     if (status_->has_ended())
       return fail(Status::kRemoteError, "a rank gave up while connections were opened");
-    if (std::chrono::steady_clock::now() > patience.deadline)
+    if (std::chrono::steady_clock::now() > deadline.at)
       return fail(Status::kTimeout,
                   "rank {} timed out while it opened the connections of its GPU to other hosts; "
                   "RONDO_INIT_TIMEOUT sets this limit",

@@ -31,7 +31,7 @@
 #include "collectives/planner/device_plan.h"
 #include "collectives/watchdog/internode_status.h"
 #include "transport/proxy/relay.h"
-#include "transport/socket/patience.h"
+#include "transport/socket/deadline.h"
 
 namespace rondo::gpu {
 
@@ -55,7 +55,7 @@ class InternodeKernels {
 
   std::vector<std::byte> address() const;
   // Everybody's, by rank. Returns when all connections of this rank are open.
-  Done connect(std::span<const std::vector<std::byte>> addresses, const net::Patience& patience);
+  Done connect(std::span<const std::vector<std::byte>> addresses, const net::Deadline& deadline);
 
   // A collective that is enqueued now, whoever does it.
   Done announce(const CallRecord& record);

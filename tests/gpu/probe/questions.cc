@@ -181,7 +181,7 @@ constexpr Assumption kTaken[] = {
     {"lines_processes", "ll128_between_processes", "no line of another process lags or is torn",
      "kernels/cuda/ll128_mover.h"},
     {"host_order", "device_atomics_in_host_memory",
-     "atomics of a device in pinned memory lose nothing of its own", "kernels/cuda/patience.h"},
+     "atomics of a device in pinned memory lose nothing of its own", "kernels/cuda/kernel_wait.h"},
     {"host_order", "fence_orders_for_host",
      "the host that sees a flag sees what lies before the kernel's fence",
      "kernels/cuda/launch_words.h"},

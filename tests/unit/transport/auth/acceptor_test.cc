@@ -63,7 +63,7 @@ struct Host {
 };
 
 net::Socket visit(const Host& host) {
-  return net::connect_tcp({&host.address, 1}, net::Patience::of(30s)).value();
+  return net::connect_tcp({&host.address, 1}, net::Deadline::of(30s)).value();
 }
 
 bool closed(const net::Socket& socket) {
@@ -97,7 +97,7 @@ TEST(Acceptor, LetsInWhoHoldsTheSecretWithItsPayloadAndKey) {
   Handshake handshake = Handshake::connector(host.secret, "host");
   std::thread visitor([&] {
     const auto payload = [] { return Bytes(100, std::byte{7}); };
-    const Done in = complete(handshake, socket.get(), payload, net::Patience::of(30s), "testing");
+    const Done in = complete(handshake, socket.get(), payload, net::Deadline::of(30s), "testing");
     EXPECT_TRUE(in.ok()) << in.error().text;
   });
   EXPECT_TRUE(host.until([&] { return !host.arrivals.empty(); }));

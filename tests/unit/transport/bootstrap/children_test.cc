@@ -168,7 +168,7 @@ TEST(SocketInterface, ThatWasNotChosenIsNotListenedAt) {
   SetVariable name("NCCL_SOCKET_IFNAME", "=lo");
   const auto answers = [](const char* host, std::uint16_t port) {
     const auto at = net::resolve({host, port}, AF_INET).value();
-    return net::connect_tcp(at, net::Patience::of(200ms)).ok();
+    return net::connect_tcp(at, net::Deadline::of(200ms)).ok();
   };
   const auto expect_only_chosen = [&](std::uint16_t port) {
     EXPECT_TRUE(answers("127.0.0.1", port));

@@ -83,15 +83,15 @@ Done join_with(const UniqueId& id, int rank, int size, const auth::Build& build)
   Join join;
   join.rank = rank;
   join.size = size;
-  const auto patience = net::Patience::of(20s);
+  const auto deadline = net::Deadline::of(20s);
   RONDO_TRY(auto link, connect({.place = place,
                                 .key = contents.secret,
                                 .endpoint = std::string(kRendezvous),
                                 .join = join,
                                 .what = "testing",
                                 .build = build},
-                               patience));
-  RONDO_TRY(const auto frame, link.await(patience, "testing"));
+                               deadline));
+  RONDO_TRY(const auto frame, link.await(deadline, "testing"));
   const auto error = decode_error(frame.payload);
   if (frame.type != kError || !error) return fail(Status::kInternalError, "no error came");
   return *error;
@@ -321,7 +321,7 @@ TEST(BootstrapFaults, AThousandSilentVisitorsDoNotFailAJoin) {
 TEST(BootstrapFaults, ARightTagWithAWrongProofIsDropped) {
   const auto id = make_unique_id().value();
   const auto contents = decode_id(id).value();
-  auto socket = net::connect_tcp(contents.addresses, net::Patience::of(5s));
+  auto socket = net::connect_tcp(contents.addresses, net::Deadline::of(5s));
   ASSERT_TRUE(socket.ok()) << socket.error().text;
   auto thief = auth::Handshake::connector({contents.secret, auth::random_digest()}, kRendezvous);
   const auto said = [&] { return auth::move(thief, socket->get()); };
@@ -356,7 +356,7 @@ TEST(BootstrapFaults, AnotherEndpointOfTheSameSecretIsRefused) {
   const auto ask = [&](std::string endpoint, std::chrono::milliseconds time) {
     const auto link =
         connect({.place = place, .key = secret, .endpoint = std::move(endpoint), .what = "testing"},
-                net::Patience::of(time));
+                net::Deadline::of(time));
     return link.ok() ? done() : Done(link.error());
   };
   const Done refused = ask(std::string(kRendezvous), 300ms);

@@ -88,10 +88,10 @@ TEST_F(Launch, HearsRanksBesideSilentVisitors) {
   const std::uint16_t port = master();
   RankProcess zero(0, [](int rank) { return exchange({rank, 3, 1, 1}); });
   std::vector<net::Socket> silent;
-  const net::Patience patience{net::Clock::now() + 10s, {}};
+  const net::Deadline deadline{net::Clock::now() + 10s, {}};
   const auto at = net::SocketAddress::v4(std::array<unsigned char, 4>{127, 0, 0, 1}, port);
   for (int i = 0; i < 30; ++i) {
-    auto visitor = net::connect_tcp({&at, 1}, patience);
+    auto visitor = net::connect_tcp({&at, 1}, deadline);
     ASSERT_TRUE(visitor.ok()) << visitor.error().text;
     silent.push_back(std::move(*visitor));
   }

@@ -36,8 +36,8 @@ struct TwoProcesses {
       members.push_back(member);
     }
   }
-  Result<HostMeeting> meet(int who, const Patience& patience) {
-    return meet_on_host({members, who, &listeners[who], kShape, secret, patience});
+  Result<HostMeeting> meet(int who, const Deadline& deadline) {
+    return meet_on_host({members, who, &listeners[who], kShape, secret, deadline});
   }
   std::vector<Member> members;
   UnixListener listeners[2];
@@ -46,8 +46,8 @@ struct TwoProcesses {
 
 TEST(HostGroup, BringsAllProcessesTogether) {
   TwoProcesses two;
-  auto other = std::async(std::launch::async, [&] { return two.meet(1, Patience::of(30s)); });
-  const auto leader = two.meet(0, Patience::of(30s));
+  auto other = std::async(std::launch::async, [&] { return two.meet(1, Deadline::of(30s)); });
+  const auto leader = two.meet(0, Deadline::of(30s));
   const auto follower = other.get();
   ASSERT_TRUE(leader.ok()) << leader.error().text;
   ASSERT_TRUE(follower.ok()) << follower.error().text;
@@ -66,24 +66,24 @@ TEST(HostGroup, StrangersBeforeItsOwnProcessesAreNoErrorAndGetNothing) {
   std::vector<net::Socket> strangers;
   for (int i = 0; i < 5; ++i) strangers.push_back(connect_unix(two.listeners[0].name).fd);
   const int any[2] = {strangers[0].get(), strangers[0].get()};
-  ASSERT_TRUE(send_fds(strangers[0].get(), 1, any, Patience::of(30s)).ok());
-  auto other = std::async(std::launch::async, [&] { return two.meet(1, Patience::of(30s)); });
-  const auto leader = two.meet(0, Patience::of(30s));
+  ASSERT_TRUE(send_fds(strangers[0].get(), 1, any, Deadline::of(30s)).ok());
+  auto other = std::async(std::launch::async, [&] { return two.meet(1, Deadline::of(30s)); });
+  const auto leader = two.meet(0, Deadline::of(30s));
   ASSERT_TRUE(leader.ok()) << leader.error().text;
   EXPECT_EQ(leader->outcome, HostMeeting::kMet) << leader->why;
   EXPECT_EQ(other.get()->outcome, HostMeeting::kMet);
-  const auto got = receive_fds(strangers[0].get(), Patience::of(30s));
+  const auto got = receive_fds(strangers[0].get(), Deadline::of(30s));
   EXPECT_EQ(got.status(), Status::kRemoteError);
 }
 
 TEST(HostGroup, WhoCannotReachTheLeaderIsRefusedAndTheLeaderKnows) {
   TwoProcesses two;
   const std::string real = two.members[0].socket;
-  auto leading = std::async(std::launch::async, [&] { return two.meet(0, Patience::of(30s)); });
+  auto leading = std::async(std::launch::async, [&] { return two.meet(0, Deadline::of(30s)); });
   TwoProcesses blind = {};
   blind.members[0].socket = open_unix_listener()->name;  // closed again: nobody listens there
   const auto follower =
-      meet_on_host({blind.members, 1, &two.listeners[1], kShape, two.secret, Patience::of(30s)});
+      meet_on_host({blind.members, 1, &two.listeners[1], kShape, two.secret, Deadline::of(30s)});
   ASSERT_TRUE(follower.ok()) << follower.error().text;
   EXPECT_EQ(follower->outcome, HostMeeting::kRefused);
   EXPECT_EQ(leading.wait_for(100ms), std::future_status::timeout);
@@ -97,16 +97,16 @@ TEST(HostGroup, WhoCannotReachTheLeaderIsRefusedAndTheLeaderKnows) {
 // A leader of the job that sends what may shrink under those who mapped it.
 TEST(HostGroup, MemoryThatIsNotSealedIsNotMapped) {
   TwoProcesses two;
-  auto following = std::async(std::launch::async, [&] { return two.meet(1, Patience::of(30s)); });
+  auto following = std::async(std::launch::async, [&] { return two.meet(1, Deadline::of(30s)); });
   const auto met =
-      meet_by_unix({two.secret, 0, &two.listeners[0], {{1, ""}}, {}, Patience::of(30s)});
+      meet_by_unix({two.secret, 0, &two.listeners[0], {{1, ""}}, {}, Deadline::of(30s)});
   ASSERT_TRUE(met.ok() && met->missing().empty());
   const int guest = met->guests[0].socket.get();
-  ASSERT_EQ(receive_fds(guest, Patience::of(30s))->fds.size(), 2u);
+  ASSERT_EQ(receive_fds(guest, Deadline::of(30s))->fds.size(), 2u);
   const Fd file(memfd_create("unsealed", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(file.get(), 1 << 20), 0);
   const int fd = file.get();
-  ASSERT_TRUE(send_fds(guest, 0, {&fd, 1}, Patience::of(30s)).ok());
+  ASSERT_TRUE(send_fds(guest, 0, {&fd, 1}, Deadline::of(30s)).ok());
   const auto follower = following.get();
   ASSERT_TRUE(follower.ok()) << follower.error().text;
   EXPECT_EQ(follower->outcome, HostMeeting::kAgain);
@@ -134,7 +134,7 @@ TEST_P(AbandonedMeeting, EndsWhenItsProcessGivesUp) {
   TwoProcesses two;
   std::atomic<bool> give_up{false};
   auto meeting = std::async(std::launch::async, [&] {
-    return two.meet(GetParam(), Patience::of(600s, [&] { return give_up.load(); }));
+    return two.meet(GetParam(), Deadline::of(600s, [&] { return give_up.load(); }));
   });
   std::this_thread::sleep_for(20ms);
   give_up.store(true);
@@ -148,7 +148,7 @@ TEST_P(AbandonedMeeting, EndsWhenItsProcessGivesUp) {
 
 TEST_P(AbandonedMeeting, EndsAtItsDeadline) {
   TwoProcesses two;
-  const auto met = two.meet(GetParam(), Patience::of(30ms));
+  const auto met = two.meet(GetParam(), Deadline::of(30ms));
   ASSERT_FALSE(met.ok());
   EXPECT_EQ(met.status(), Status::kTimeout) << met.error().text;
 }

@@ -35,12 +35,12 @@ struct Host {
   auth::Digest secret = secret_of(1);
 
   UnixMeetingRequest as_host(std::vector<int> guests) const {
-    UnixMeetingRequest request{secret, 0, &listener, {}, {}, Patience::of(kSoon)};
+    UnixMeetingRequest request{secret, 0, &listener, {}, {}, Deadline::of(kSoon)};
     for (const int guest : guests) request.guests.push_back({guest, ""});
     return request;
   }
   UnixMeetingRequest as_guest(int index) const {
-    return {secret, index, nullptr, {}, {{0, listener.name}}, Patience::of(kSoon)};
+    return {secret, index, nullptr, {}, {{0, listener.name}}, Deadline::of(kSoon)};
   }
   std::future<Meeting> visit(int index) const {
     return std::async(std::launch::async, [=, this] { return meet_by_unix(as_guest(index)); });
@@ -58,8 +58,8 @@ void expect_all_met(const Host& host, const std::vector<int>& indexes) {
     const Meeting there = guests[g].get();
     ASSERT_TRUE(there.ok()) << there.error().text;
     ASSERT_EQ(there->missing(), "");
-    ASSERT_TRUE(send_fds(there->hosts[0].socket.get(), 70 + indexes[g], {}, Patience::of(kSoon)));
-    const auto heard = receive_fds(met->guests[g].socket.get(), Patience::of(kSoon));
+    ASSERT_TRUE(send_fds(there->hosts[0].socket.get(), 70 + indexes[g], {}, Deadline::of(kSoon)));
+    const auto heard = receive_fds(met->guests[g].socket.get(), Deadline::of(kSoon));
     ASSERT_TRUE(heard.ok()) << heard.error().text;
     EXPECT_EQ(heard->value, 70 + indexes[g]);
   }
@@ -150,7 +150,7 @@ TEST(UnixMeeting, StrangersAreTurnedAwayWithoutADescriptor) {
   const net::Socket garbler = stranger(host), thief = stranger(host), ghost = stranger(host);
   say(garbler, garbage);
   const int own[1] = {thief.get()};
-  ASSERT_TRUE(send_fds(thief.get(), 1, own, Patience::of(kSoon)).ok());
+  ASSERT_TRUE(send_fds(thief.get(), 1, own, Deadline::of(kSoon)).ok());
   auto other = auth::Handshake::connector(secret_of(2), host.listener.name);
   ASSERT_TRUE(auth::move(other, ghost.get()).ok());
   expect_all_met(host, {1, 2});
@@ -258,7 +258,7 @@ TEST(UnixMeeting, OtherUsersMayComeWhereRondoUnixUidsNamesThem) {
     setenv("RONDO_UNIX_UIDS", named, 1);
     std::promise<void> stop;
     UnixMeetingRequest request = host.as_host({1});
-    request.patience = Patience::of(kSoon, [&, over = stop.get_future().share()] {
+    request.deadline = Deadline::of(kSoon, [&, over = stop.get_future().share()] {
       return over.wait_for(0s) == std::future_status::ready;
     });
     auto meeting = std::async(std::launch::async, [&] { return meet_by_unix(request); });
@@ -270,7 +270,7 @@ TEST(UnixMeeting, OtherUsersMayComeWhereRondoUnixUidsNamesThem) {
       return made.error == 0 &&
              auth::complete(
                  shake, made.fd.get(), [&] { return Bytes(payload.begin(), payload.end()); },
-                 Patience::of(5s), "shaking hands")
+                 Deadline::of(5s), "shaking hands")
                  .ok();
     };
     const int child = as_user(kNobody, [&] {
@@ -320,7 +320,7 @@ TEST(UnixMeeting, WaitsForDescriptorsAndNamesTheLimit) {
   const Host host;
   auto full = std::make_unique<FullTable>();
   UnixMeetingRequest brief = host.as_guest(1);
-  brief.patience = Patience::of(100ms);
+  brief.deadline = Deadline::of(100ms);
   const Meeting late = meet_by_unix(brief);
   ASSERT_EQ(late.status(), Status::kSystemError);
   EXPECT_NE(late.error().text.find("ulimit -n"), std::string::npos) << late.error().text;
@@ -336,21 +336,21 @@ TEST(PassedDescriptors, WaitInTheSocketWhileTheTableIsFull) {
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   const Fd near(ends[0]), far(ends[1]);
   const int sent[4] = {near.get(), far.get(), near.get(), far.get()};
-  ASSERT_TRUE(send_fds(near.get(), 5, sent, Patience::of(kSoon)).ok());
-  ASSERT_TRUE(send_fds(near.get(), 6, {}, Patience::of(kSoon)).ok());
+  ASSERT_TRUE(send_fds(near.get(), 5, sent, Deadline::of(kSoon)).ok());
+  ASSERT_TRUE(send_fds(near.get(), 6, {}, Deadline::of(kSoon)).ok());
   auto full = std::make_unique<FullTable>(2);
-  const auto late = receive_fds(far.get(), Patience::of(60ms));
+  const auto late = receive_fds(far.get(), Deadline::of(60ms));
   ASSERT_EQ(late.status(), Status::kSystemError);
   EXPECT_NE(late.error().text.find("ulimit -n"), std::string::npos) << late.error().text;
   auto receiving =
-      std::async(std::launch::async, [&] { return receive_fds(far.get(), Patience::of(kSoon)); });
+      std::async(std::launch::async, [&] { return receive_fds(far.get(), Deadline::of(kSoon)); });
   EXPECT_EQ(receiving.wait_for(60ms), std::future_status::timeout);
   full.reset();
   const auto got = receiving.get();
   ASSERT_TRUE(got.ok()) << got.error().text;
   EXPECT_EQ(got->value, 5);
   EXPECT_EQ(got->fds.size(), 4u);
-  EXPECT_EQ(receive_fds(far.get(), Patience::of(kSoon))->value, 6);
+  EXPECT_EQ(receive_fds(far.get(), Deadline::of(kSoon))->value, 6);
 }
 
 }  // namespace

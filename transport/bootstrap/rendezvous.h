@@ -1,7 +1,8 @@
-// Room: one rendezvous as its server sees it: who has joined, who is connected, what went wrong.
+// Rendezvous: the meeting of the ranks of one id as its server sees it: who has joined, who is
+// connected, what went wrong.
 //
 // The ranks gather; when all are there, each gets the place of its parent in the tree; when all
-// have said that they are connected the room is finished. Anything wrong (a rank twice, out of
+// have said that they are connected it is finished. Anything wrong (a rank twice, out of
 // range, of another size or build, one that leaves, the deadline) is told to all, and to those
 // who come later, until the deadline.
 #pragma once
@@ -14,7 +15,7 @@
 #include "transport/auth/acceptor.h"
 #include "transport/bootstrap/framed_link.h"
 #include "transport/bootstrap/messages.h"
-#include "transport/socket/patience.h"
+#include "transport/socket/deadline.h"
 
 namespace rondo::bootstrap {
 
@@ -31,9 +32,9 @@ struct Arrival {
   static std::optional<Arrival> from_proven(auth::Arrival proven);
 };
 
-class Room {
+class Rendezvous {
  public:
-  explicit Room(const auth::Key& key) : key_(key) {}
+  explicit Rendezvous(const auth::Key& key) : key_(key) {}
 
   const auth::Key& key() const { return key_; }
   // False once all ranks are there: another rendezvous of the same id may follow (NCCL_COMM_ID).
@@ -72,7 +73,7 @@ class Room {
   bool finished_ = false;
   bool doubted_ = false;
   std::optional<Error> error_;
-  std::chrono::nanoseconds shortest_patience_{};
+  std::chrono::nanoseconds shortest_timeout_{};
   net::Clock::time_point deadline_ = net::Clock::time_point::max();
 };
 

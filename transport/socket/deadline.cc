@@ -1,4 +1,4 @@
-#include "transport/socket/patience.h"
+#include "transport/socket/deadline.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,20 +14,20 @@ constexpr auto kForever = std::chrono::hours(24 * 365);
 
 }  // namespace
 
-Patience Patience::of(std::chrono::nanoseconds timeout, std::function<bool()> aborted) {
+Deadline Deadline::of(std::chrono::nanoseconds timeout, std::function<bool()> aborted) {
   const auto bounded = std::clamp<std::chrono::nanoseconds>(timeout, {}, kForever);
   return {Clock::now() + bounded, std::move(aborted)};
 }
 
 Result<bool> wait_until(std::span<pollfd> entries, Clock::time_point until,
-                        const Patience& patience, std::string_view what) {
+                        const Deadline& deadline, std::string_view what) {
   for (;;) {
-    if (patience.aborted && patience.aborted())
+    if (deadline.aborted && deadline.aborted())
       return fail(Status::kInvalidUsage, "aborted by this process while {}", what);
     const auto now = Clock::now();
-    Clock::duration left = std::min(until, patience.deadline) - now;
+    Clock::duration left = std::min(until, deadline.at) - now;
     left = std::clamp<Clock::duration>(left, Clock::duration::zero(), kLongest);
-    if (patience.aborted) left = std::min<Clock::duration>(left, kAbortPeriod);
+    if (deadline.aborted) left = std::min<Clock::duration>(left, kAbortPeriod);
     const auto nanoseconds = std::chrono::nanoseconds(left).count();
     const timespec timeout{static_cast<time_t>(nanoseconds / 1'000'000'000),
                            static_cast<long>(nanoseconds % 1'000'000'000)};
@@ -35,14 +35,13 @@ Result<bool> wait_until(std::span<pollfd> entries, Clock::time_point until,
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return fail_errno(errno, "poll failed while {}", what);
     const auto after = Clock::now();
-    if (after >= patience.deadline) return fail(Status::kTimeout, "timed out while {}", what);
+    if (after >= deadline.at) return fail(Status::kTimeout, "timed out while {}", what);
     if (after >= until) return false;
   }
 }
 
-Done wait_ready(std::span<pollfd> entries, const Patience& patience, std::string_view what) {
-  RONDO_TRY([[maybe_unused]] const bool ready,
-            wait_until(entries, patience.deadline, patience, what));
+Done wait_ready(std::span<pollfd> entries, const Deadline& deadline, std::string_view what) {
+  RONDO_TRY([[maybe_unused]] const bool ready, wait_until(entries, deadline.at, deadline, what));
   return done();
 }
 

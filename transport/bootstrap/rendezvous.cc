@@ -1,4 +1,4 @@
-#include "transport/bootstrap/room.h"
+#include "transport/bootstrap/rendezvous.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace rondo::bootstrap {
 namespace {
 
 constexpr std::size_t kMostNamed = 16;
-constexpr auto kLongestPatience = std::chrono::hours(24 * 365);
+constexpr auto kLongestTimeout = std::chrono::hours(24 * 365);
 
 }  // namespace
 
@@ -28,7 +28,7 @@ std::optional<Arrival> Arrival::from_proven(auth::Arrival proven) {
   return Arrival{std::move(*link), proven.from, proven.build, std::move(*join)};
 }
 
-std::optional<Error> Room::objection(const Arrival& arrival) const {
+std::optional<Error> Rendezvous::objection(const Arrival& arrival) const {
   const Join& join = arrival.join;
   if (join.size < 1 || join.size > kMostRanks || join.rank < 0 || join.rank >= join.size)
     return fail(Status::kInvalidArgument, "rank {} of {} ranks is out of range (from {})",
@@ -57,12 +57,12 @@ std::optional<Error> Room::objection(const Arrival& arrival) const {
   return std::nullopt;
 }
 
-void Room::admit(Arrival arrival) {
-  const std::chrono::nanoseconds patience(std::min<std::uint64_t>(
-      arrival.join.patience_ns, std::chrono::nanoseconds(kLongestPatience).count()));
-  if (const auto deadline = net::Clock::now() + patience; deadline < deadline_) {
+void Rendezvous::admit(Arrival arrival) {
+  const std::chrono::nanoseconds timeout(std::min<std::uint64_t>(
+      arrival.join.timeout_ns, std::chrono::nanoseconds(kLongestTimeout).count()));
+  if (const auto deadline = net::Clock::now() + timeout; deadline < deadline_) {
     deadline_ = deadline;
-    shortest_patience_ = patience;
+    shortest_timeout_ = timeout;
   }
   guests_.push_back(std::make_unique<Guest>());
   Guest& guest = *guests_.back();
@@ -79,7 +79,7 @@ void Room::admit(Arrival arrival) {
   if (++joined_ == static_cast<int>(members_.size())) seat_all();
 }
 
-void Room::seat_all() {
+void Rendezvous::seat_all() {
   full_ = true;
   for (int rank = 0; rank < joined_; ++rank) {
     const Tree tree{rank, joined_};
@@ -90,18 +90,18 @@ void Room::seat_all() {
   }
 }
 
-void Room::collect(std::vector<pollfd>& entries) const {
+void Rendezvous::collect(std::vector<pollfd>& entries) const {
   for (const auto& guest : guests_) entries.push_back(guest->arrival.link.entry());
 }
 
-void Room::serve(std::span<const pollfd> ready) {
+void Rendezvous::serve(std::span<const pollfd> ready) {
   // fail_all and hear never add or remove guests.
   for (std::size_t i = 0; i < ready.size(); ++i)
     if (ready[i].revents != 0) hear(*guests_[i]);
   std::erase_if(guests_, [](const auto& guest) { return guest->gone && !guest->member; });
   if (net::Clock::now() < deadline_ || finished_) return;
   if (!error_) {
-    const double seconds = std::chrono::duration<double>(shortest_patience_).count();
+    const double seconds = std::chrono::duration<double>(shortest_timeout_).count();
     fail_all(fail(Status::kTimeout,
                   "{} of {} {} not {} within {:.3g} s; look at what they do, and whether they can "
                   "reach this host (NCCL_SOCKET_IFNAME chooses the interface, RONDO_INIT_TIMEOUT "
@@ -116,7 +116,7 @@ void Room::serve(std::span<const pollfd> ready) {
   finished_ = true;
 }
 
-std::vector<int> Room::absent() const {
+std::vector<int> Rendezvous::absent() const {
   std::vector<int> ranks;
   for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank) {
     const Guest* guest = members_[static_cast<std::size_t>(rank)];
@@ -125,7 +125,7 @@ std::vector<int> Room::absent() const {
   return ranks;
 }
 
-void Room::hear(Guest& guest) {
+void Rendezvous::hear(Guest& guest) {
   auto& link = guest.arrival.link;
   if (guest.gone) return;
   if (!link.flush().ok()) guest.gone = true;
@@ -159,7 +159,7 @@ void Room::hear(Guest& guest) {
     finished_ = true;
 }
 
-void Room::fail_all(const Error& error) {
+void Rendezvous::fail_all(const Error& error) {
   error_ = error;
   for (const auto& guest : guests_)
     if (!guest->gone) (void)guest->arrival.link.send(kError, 0, encode_error(error));

@@ -1,0 +1,52 @@
+// SharedByKey: objects that parts of a process share while any of them holds one: found by a key,
+// made by whoever asks first.
+//
+// Any thread; one at a time makes. A static one is never destroyed: the program may end while
+// threads hold what it knows of. Cost: a mutex, and a look at all that are held.
+//
+//   static auto& all = *new SharedByKey<ProcessId, Neighbour>;
+//   return all.get(process, [&] { return open(process); });
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/result.h"
+
+namespace rondo {
+
+template <class Key, class T>
+class SharedByKey {
+ public:
+  // Null: nobody holds one.
+  std::shared_ptr<T> find(const Key& key) {
+    std::lock_guard lock(mutex_);
+    return held(key);
+  }
+  void put(const Key& key, const std::shared_ptr<T>& made) {
+    std::lock_guard lock(mutex_);
+    held_[key] = made;
+  }
+  // make(): a Result<std::shared_ptr<T>>.
+  template <class Make>
+  Result<std::shared_ptr<T>> get(const Key& key, Make&& make) {
+    std::lock_guard lock(mutex_);
+    if (auto known = held(key)) return known;
+    RONDO_TRY(std::shared_ptr<T> made, make());
+    held_[key] = made;
+    return made;
+  }
+
+ private:
+  std::shared_ptr<T> held(const Key& key) {
+    std::erase_if(held_, [](const auto& entry) { return entry.second.expired(); });
+    const auto found = held_.find(key);
+    return found == held_.end() ? nullptr : found->second.lock();
+  }
+
+  std::mutex mutex_;
+  std::map<Key, std::weak_ptr<T>> held_;
+};
+
+}  // namespace rondo

@@ -83,15 +83,9 @@ Done CommunicatorState::enter() {
                 "another thread is inside a call of this communicator: one thread at a time");
   inside_thread_.store(pthread_self(), std::memory_order_relaxed);
   store_before_loads(inside_, true);
-  if (faults.ended() != FaultState::kRunning) {
-    leave();
-    return faults.why_it_ended();
-  }
-  if (faults.is_raised() || faults.adopt_from_peers()) {
-    leave();
-    return faults.error();
-  }
-  return done();
+  const Done standing = faults.standing();
+  if (!standing.ok()) leave();
+  return standing;
 }
 
 void CommunicatorState::end_calls(const char* what) {

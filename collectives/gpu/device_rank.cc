@@ -87,8 +87,7 @@ void DeviceRank::stop(const Fault& fault) {
 }
 
 Done DeviceRank::standing() {
-  if (state_.faults.ended() != FaultState::kRunning) return state_.faults.why_it_ended();
-  if (state_.faults.is_raised() || state_.faults.adopt_from_peers()) return state_.faults.adopted();
+  RONDO_CHECK_OK(state_.faults.standing());
   return served_standing_ ? served_standing_() : done();
 }
 
@@ -103,7 +102,7 @@ bool DeviceRank::adopt_kernel_fault() {
 }
 
 Done DeviceRank::post(std::span<const DeviceCall> calls) {
-  if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.adopted();
+  if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.why_it_ended();
   Mismatch mismatch;
   const Done posted = engine_->post(calls, &mismatch);
   return posted.ok() ? done() : fault_of_post(posted, mismatch);
@@ -113,7 +112,7 @@ Done DeviceRank::post(std::span<const DeviceCall> calls) {
 // kernel of another rank's call.
 Done DeviceRank::post_one_sided(std::span<const DeviceCall> calls) {
   if (calls.empty()) return done();
-  if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.adopted();
+  if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.why_it_ended();
   if (!window_rank_)
     return fail(Status::kInvalidUsage,
                 "{} on CUDA device {} : register a window first (ncclCommWindowRegister): ranks on "
@@ -124,8 +123,7 @@ Done DeviceRank::post_one_sided(std::span<const DeviceCall> calls) {
 }
 
 Done DeviceRank::fault_of_post(const Done& posted, const Mismatch& mismatch) {
-  if (state_.faults.ended() != FaultState::kRunning) return state_.faults.why_it_ended();
-  if (state_.faults.is_raised() || state_.faults.adopt_from_peers()) return state_.faults.adopted();
+  RONDO_CHECK_OK(state_.faults.standing());
   Fault found = state_.faults.make(posted.status(), mismatch.peer, posted.error().text);
   found.own = mismatch.own;
   found.other = mismatch.other;
@@ -152,9 +150,8 @@ Done DeviceRank::wait_until_enqueued() {
   const auto begin = Clock::now();
   bool warned = false;
   while (!engine_->is_enqueued(kLook)) {
-    const bool runs = state_.faults.ended() == FaultState::kRunning;
-    if (runs && (state_.faults.is_raised() || state_.faults.adopt_from_peers()))
-      return state_.faults.adopted();
+    const Done standing = state_.faults.standing();
+    if (!standing.ok() && state_.faults.ended() == FaultState::kRunning) return standing;
     if (Done ended = may_go_on(); !ended.ok()) {
       engine_->fail_all(ended);
       return ended;

@@ -107,6 +107,13 @@ bool FaultState::adopt_from_peers() {
   return false;
 }
 
+// Faults first: abort() marks the end before it raises the fault that tells the peers, so that its
+// caller is never told of its own end as of another rank's.
+Done FaultState::standing() {
+  const bool raised = is_raised() || adopt_from_peers();
+  return raised || ended() != kRunning ? why_it_ended() : done();
+}
+
 Done FaultState::why_it_ended() {
   if (const End how = ended(); how != kRunning)
     return fail(Status::kInvalidUsage, "communicator was {}",

@@ -44,6 +44,8 @@ class FaultState {
   // tells_other_hosts: not where this is done once nobody is inside a call (tell_other_hosts()).
   void raise(Fault fault, bool tells_other_hosts = true);
   bool adopt_from_peers();  // true if a peer of this host has raised one
+  // Whether a call may begin, or go on; if not, why. One look.
+  Done standing();
 
   // After an executor gave up: what the call returns.
   Done why_it_ended();

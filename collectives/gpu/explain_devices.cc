@@ -6,49 +6,12 @@
 
 #include "collectives/gpu/channels/connection_layout.h"
 #include "collectives/gpu/span_plan.h"
+#include "collectives/planner/device_strategies.h"
 
 namespace rondo::gpu {
 namespace {
 
 using cuda::Protocol;
-
-std::string text_of(std::uint64_t count, DataType type) {
-  return bytes_text(count * size_of(type));
-}
-
-ExplainRow algorithm_row(const DevicePlanFacts& facts, const DevicePlan& plan) {
-  const StrategyText text = describe(facts, plan);
-  return {"algorithm", text.name, text.why};
-}
-
-ExplainRow protocol_row(const DevicePlan& plan, std::uint64_t simple_slot) {
-  const std::string slots = fmt::format("slots of {} a connection",
-                                        bytes_text(cuda::slot_data_of(plan.protocol, simple_slot)));
-  if (plan.strategy == Strategy::kPushed)
-    return {"protocol", "LL", "lines of 8 bytes, 4 beside each flag"};
-  switch (plan.protocol) {
-    case Protocol::kLL:
-      return {"protocol", "LL", "lines of 8 bytes, 4 beside each flag; " + slots};
-    case Protocol::kLL128:
-      return {"protocol", "LL128",
-              "lines of 120 bytes and a flag, because NCCL_PROTO asks for them or a measurement "
-              "promises that they arrive whole; " +
-                  slots};
-    case Protocol::kSimple:
-      break;
-  }
-  return {"protocol", "Simple", "counters beside plain data; " + slots};
-}
-
-void add_rounds(const DevicePlanFacts& facts, const DevicePlan& plan, const CallRecord& record,
-                std::vector<ExplainRow>* rows) {
-  rows->push_back(protocol_row(plan, facts.slot_bytes));
-  rows->push_back({plan.strategy == Strategy::kConnected ? "channels" : "CTAs",
-                   fmt::format("{}", plan.channels), fmt::format("of {} threads", plan.threads)});
-  rows->push_back({"rounds", "",
-                   fmt::format("of up to {} elements ({}) a channel", plan.per_round,
-                               text_of(plan.per_round, record.type))});
-}
 
 // Why the hosts do a call, in the order in which span_plan.cc asks.
 std::string why_hosts(const SpanQuestion& question, const CallRecord& record) {
@@ -94,12 +57,8 @@ std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const C
                    facts.devices == 1 ? "" : "s", facts.processes ? "" : " of one process",
                    facts.all_reach ? "" : " that do not reach each other")});
   const Result<DevicePlan> made = make_device_plan(facts, record);
-  if (!made.ok()) {
-    rows.push_back({"refused", "", made.error().text});
-    return rows;
-  }
-  rows.push_back(algorithm_row(facts, *made));
-  if (made->per_round > 0) add_rounds(facts, *made, record, &rows);
+  add_plan(device_strategies(), facts, record, made, &rows);
+  if (!made.ok()) return rows;
   rows.push_back({"thresholds", "", "unmeasured (collectives/planner/device_strategies.cc)"});
   return rows;
 }
@@ -122,8 +81,7 @@ std::vector<ExplainRow> explain_across_hosts(const SpanQuestion& question, const
     return rows;
   }
   rows.push_back({"runs", "as kernels", "a relay of each rank carries slots from host to host"});
-  rows.push_back(algorithm_row(facts, *plan));
-  add_rounds(facts, *plan, record, &rows);
+  add_plan<DevicePlanFacts, DevicePlan>(device_strategies(), facts, record, *plan, &rows);
   rows.push_back(
       {"thresholds", "", "unmeasured (RONDO_GPU_RELAY, collectives/planner/device_strategies.cc)"});
   return rows;

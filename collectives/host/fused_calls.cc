@@ -40,8 +40,10 @@ Done FusedCalls::run(const Call& first, const RunAlone& run_alone) {
   const host::Segments joint(segments_, size_of(first.record.type));
   CallRecord shape = first.record;
   shape.count = joint.total();
-  const Result<Plan> made = make_plan(facts_, shape, true);
-  if (!made.ok() || made->protocol == Protocol::kSimple) {
+  PlanFacts as_group = facts_;
+  as_group.fused = true;
+  const Result<Plan> made = make_plan(as_group, shape);
+  if (!made.ok() || made->strategy != Strategy::kDirect) {
     // NCCL_ALGO asks for an algorithm along connections, or for none: the calls run one by one.
     for (const host::Segment& segment : segments_) {
       Call single = first;

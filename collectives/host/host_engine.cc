@@ -96,18 +96,8 @@ Done HostEngine::announce_empty(const CallRecord& record) {
 
 Done HostEngine::run_collective(const Call& call) {
   if (call.parts) return run_parts(call);
-  if (members_.size == 1) {
-    run_alone(call);
-    return done();
-  }
   if (call.record.count == 0 && call.record.collective != Collective::kBarrier)
-    return announce_empty(call.record);
-  if (facts_.hosts > 1) {
-    const Collective which = call.record.collective;
-    if (which == Collective::kAllToAll || which == Collective::kGather ||
-        which == Collective::kScatter)
-      return messages_.run_collective(call);
-  }
+    return members_.size == 1 ? done() : announce_empty(call.record);
   if (!(call.record == planned_for_)) {
     const Result<Plan> made = make_plan(facts_, call.record);
     if (!made.ok()) {
@@ -118,6 +108,8 @@ Done HostEngine::run_collective(const Call& call) {
     plan_ = *made;
     planned_for_ = call.record;
   }
+  if (plan_.strategy == Strategy::kAlone) return run_alone(call), done();
+  if (plan_.strategy == Strategy::kMessages) return messages_.run_collective(call);
   last_plan_ = {plan_.algorithm, plan_.protocol, plan_.rounds.size()};
   call_.record = call.record;
   host::HostCall host_call;
@@ -143,9 +135,9 @@ Done HostEngine::run_collective(const Call& call) {
       plan_.expose && is_among(row.outputs, members_.rank, call.record.root);
   host_call.stream_stores = plan_.stream_stores;
   Done result;
-  if (plan_.protocol == Protocol::kSimple) {
+  if (plan_.strategy == Strategy::kConnected) {
     result = connected_.run_connected(host_call, plan_);
-  } else if (plan_.protocol == Protocol::kMixed) {
+  } else if (plan_.strategy == Strategy::kHierarchical) {
     result = connected_.run_hierarchical(host_call, plan_);
   } else if (!host::run_direct(host_, host_call, plan_.algorithm, carrier_of(plan_.protocol),
                                plan_.rounds)) {

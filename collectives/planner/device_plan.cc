@@ -54,24 +54,11 @@ bool wants_multicast(const AlgorithmFilter& algorithms) {
 }
 
 Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record) {
-  const StrategyRow* best = nullptr;
-  int highest = -1;
-  for (const StrategyRow& row : device_strategies()) {
-    if (!row.supports(facts, record)) continue;
-    if (const int score = row.score(facts, record); score > highest) best = &row, highest = score;
-  }
-  if (best == nullptr) return nothing_left(facts, record).error();
-  DevicePlan plan = best->make(facts, record);
-  plan.strategy = best->strategy;
+  const DeviceStrategyRow* const row = choose(device_strategies(), facts, record);
+  if (row == nullptr) return nothing_left(facts, record).error();
+  DevicePlan plan = row->make(facts, record);
+  plan.strategy = row->strategy;
   return plan;
-}
-
-StrategyText describe(const DevicePlanFacts& facts, const DevicePlan& plan) {
-  for (const StrategyRow& row : device_strategies())
-    if (row.strategy == plan.strategy)
-      return {row.name != nullptr ? row.name : std::string(name(plan.algorithm)),
-              row.why(facts, plan)};
-  return {};
 }
 
 Result<std::uint8_t> parse_gpu_protocols(std::string_view text, std::uint8_t usual) {

@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "collectives/planner/algorithm_filter.h"
+#include "collectives/planner/strategy.h"
 #include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/direct_args.h"
 
@@ -62,20 +63,6 @@ struct DevicePlanFacts {
   std::uint64_t slot_bytes = 0;                // of Simple
 };
 
-// The ways in which GPUs run a collective; device_strategies.cc has a row for each.
-enum class Strategy : std::uint8_t {
-  kDirect,       // one launch of the direct kernels, or copies by the driver
-  kLed,          // the same by rank 0's process for those of others
-  kMessages,     // between processes: a message from each rank to each that gets something
-  kCopyEngines,  // copies by copy engines, on every device
-  kMet,          // direct kernels whose work several devices share,
-  kShared,       // likewise, on staging, since the devices are of several processes
-  kPushed,       // lines that every rank pushes into all others' memory
-  kConnected,    // rings and trees over connections
-  kComposed,     // calls of each device's ranks, and of one rank of each
-  kMulticast     // multicast memory (NVLS)
-};
-
 struct DevicePlan {
   Strategy strategy = Strategy::kDirect;
   Algorithm algorithm = Algorithm::kDirect;
@@ -91,12 +78,6 @@ struct DevicePlan {
 // Whether any call may run over connections: then they must be made.
 bool wants_connections(const DevicePlanFacts& facts);
 Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record);
-
-// How the plan is called, and why it was made, in words.
-struct StrategyText {
-  std::string name, why;
-};
-StrategyText describe(const DevicePlanFacts& facts, const DevicePlan& plan);
 
 // Whether any call may run as NVLS: then there should be multicast memory.
 bool wants_multicast(const AlgorithmFilter& algorithms);

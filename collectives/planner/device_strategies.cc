@@ -1,10 +1,7 @@
 #include "collectives/planner/device_strategies.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 
-#include "collectives/planner/explain.h"
 #include "kernels/algorithms/hung_tree.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/multicast_args.h"
@@ -260,44 +257,6 @@ bool may_use_engines(const DevicePlanFacts& facts, const CallRecord& record) {
 // There is nothing more to say.
 DevicePlan plain_plan(const DevicePlanFacts&, const CallRecord&) { return {}; }
 
-std::string why_multicast(const DevicePlanFacts&, const DevicePlan&) {
-  return "NCCL_ALGO or NCCL_NVLS_ENABLE asks for it: the switch adds and copies, where it can";
-}
-std::string why_composed(const DevicePlanFacts&, const DevicePlan&) {
-  return "each GPU's ranks bring theirs to their first rank; those exchange it by rings, trees or "
-         "pushed lines, and spread what it makes";
-}
-std::string why_pushed(const DevicePlanFacts&, const DevicePlan&) {
-  return "every rank pushes its data into all others' memory: one way over the link";
-}
-std::string why_met(const DevicePlanFacts& facts, const DevicePlan& plan) {
-  const std::string where =
-      plan.strategy == Strategy::kMet
-          ? "buffers"
-          : fmt::format("staging ({} a rank and way), copied in before and out after",
-                        bytes_text(facts.shared_bytes));
-  return fmt::format(
-      "{} devices meet, share the work, each reading and writing everybody's {}, "
-      "and meet again",
-      facts.devices, where);
-}
-std::string why_connected(const DevicePlanFacts&, const DevicePlan& plan) {
-  return plan.algorithm == Algorithm::kTree ? "few steps decide" : "few bytes decide";
-}
-std::string why_direct(const DevicePlanFacts& facts, const DevicePlan&) {
-  return facts.all_reach ? "one kernel without waits reads all inputs and writes all outputs"
-                         : "copies by the driver";
-}
-std::string why_led(const DevicePlanFacts&, const DevicePlan&) {
-  return "one kernel of rank 0's process, on registered buffers or staging that all have mapped";
-}
-std::string why_messages(const DevicePlanFacts&, const DevicePlan&) {
-  return "copies by slots on rank 0's GPU";
-}
-std::string why_engines(const DevicePlanFacts&, const DevicePlan&) {
-  return "a rank asks for copies by copy engines, which take no multiprocessor";
-}
-
 int pushed_score(const DevicePlanFacts& facts, const CallRecord& record) {
   const std::uint64_t bytes = bytes_of(record);
   const std::uint64_t to_all = bytes * static_cast<std::uint64_t>(facts.ranks - 1);
@@ -314,26 +273,28 @@ int shared_score(const DevicePlanFacts& facts, const CallRecord& record) {
       is_ordered(facts, record) || bytes_of(record) > kShareFrom || !has_ring(record.collective);
   return first ? 70 : 30;
 }
-template <int kScore>
-int always(const DevicePlanFacts&, const CallRecord&) {
-  return kScore;
-}
-
-constexpr StrategyRow kStrategies[] = {
-    {Strategy::kCopyEngines, may_use_engines, always<110>, plain_plan, "copies", why_engines},
-    {Strategy::kMulticast, may_multicast, always<90>, multicast_plan, nullptr, why_multicast},
-    {Strategy::kComposed, may_compose, always<85>, plain_plan, "composed", why_composed},
-    {Strategy::kPushed, may_push, pushed_score, pushed_plan, nullptr, why_pushed},
-    {Strategy::kMet, may_meet, met_score, met_plan, nullptr, why_met},
-    {Strategy::kShared, may_share, shared_score, met_plan, nullptr, why_met},
-    {Strategy::kMessages, may_be_messages, always<65>, plain_plan, "messages", why_messages},
-    {Strategy::kDirect, may_go_direct, direct_score, plain_plan, nullptr, why_direct},
-    {Strategy::kLed, may_be_led, direct_score, plain_plan, nullptr, why_led},
-    {Strategy::kConnected, may_connect, always<50>, connected_plan, nullptr, why_connected},
+constexpr DeviceStrategyRow kStrategies[] = {
+    {Strategy::kCopyEngines, may_use_engines, always<110>, plain_plan, "copies",
+     device_reasons::engines, nullptr},
+    {Strategy::kMulticast, may_multicast, always<90>, multicast_plan, nullptr,
+     device_reasons::multicast, nullptr},
+    {Strategy::kComposed, may_compose, always<85>, plain_plan, "composed", device_reasons::composed,
+     nullptr},
+    {Strategy::kPushed, may_push, pushed_score, pushed_plan, nullptr, device_reasons::pushed,
+     device_reasons::rounds},
+    {Strategy::kMet, may_meet, met_score, met_plan, nullptr, device_reasons::met, nullptr},
+    {Strategy::kShared, may_share, shared_score, met_plan, nullptr, device_reasons::met, nullptr},
+    {Strategy::kMessages, may_be_messages, always<65>, plain_plan, "messages",
+     device_reasons::messages, nullptr},
+    {Strategy::kDirect, may_go_direct, direct_score, plain_plan, nullptr, device_reasons::direct,
+     nullptr},
+    {Strategy::kLed, may_be_led, direct_score, plain_plan, nullptr, device_reasons::led, nullptr},
+    {Strategy::kConnected, may_connect, always<50>, connected_plan, nullptr,
+     device_reasons::connected, device_reasons::rounds},
 };
 
 }  // namespace
 
-std::span<const StrategyRow> device_strategies() { return kStrategies; }
+std::span<const DeviceStrategyRow> device_strategies() { return kStrategies; }
 
 }  // namespace rondo::gpu

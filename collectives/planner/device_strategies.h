@@ -1,32 +1,41 @@
-// The ways in which GPUs run a collective, as the planner sees them: a row each.
+// The ways in which ranks on GPUs run a collective: a row each.
 //
 // Thresholds stand in device_strategies.cc, unmeasured so far. Another way is a row here and one in
 // collectives/gpu/launch/strategies.cc.
 #pragma once
 
 #include <span>
-#include <string>
 
 #include "collectives/planner/device_plan.h"
+#include "collectives/planner/strategy.h"
 
 namespace rondo::gpu {
 
-// Of those that support a call the one with the highest score runs it: above that of kConnected,
-// first choices for calls like this one; below, what is left where neither ring nor tree may run.
-struct StrategyRow {
-  Strategy strategy;
-  bool (*supports)(const DevicePlanFacts& facts, const CallRecord& record);
-  int (*score)(const DevicePlanFacts& facts, const CallRecord& record);
-  DevicePlan (*make)(const DevicePlanFacts& facts, const CallRecord& record);
-  const char* name;  // in explanations; null: the algorithm's
-  std::string (*why)(const DevicePlanFacts& facts, const DevicePlan& plan);
-};
-std::span<const StrategyRow> device_strategies();
+// Scores above that of kConnected: first choices for calls like this one; below, what is left where
+// neither ring nor tree may run.
+using DeviceStrategyRow = StrategyRow<DevicePlanFacts, DevicePlan>;
+std::span<const DeviceStrategyRow> device_strategies();
 
 // Whether the direct kernels, or copies, may do the call in one launch.
 bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record);
 // What a switch sums or copies.
 inline constexpr Collective kMulticastCollectives[] = {
     Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter};
+
+// What a row says of its plans (device_reasons.cc).
+namespace device_reasons {
+std::string engines(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
+std::string multicast(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
+std::string composed(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
+std::string pushed(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
+std::string met(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
+std::string messages(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
+std::string direct(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
+std::string led(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
+std::string connected(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
+// Of plans with rounds: pushed and connected.
+void rounds(const DevicePlanFacts&, const CallRecord&, const DevicePlan&,
+            std::vector<ExplainRow>* rows);
+}  // namespace device_reasons
 
 }  // namespace rondo::gpu

@@ -1,25 +1,28 @@
 // What a call would run as, and why, in words. A pure use of the planner: needs no ranks.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "collectives/planner/planner.h"
+#include "collectives/planner/strategy.h"
 
 namespace rondo {
 
-// One row of the answer: "algorithm", "twoshot", "4 MiB is above ...".
-struct ExplainRow {
-  std::string what, value, why;
-};
-
-// Calls with a count for every rank.
-constexpr bool is_vector(Collective which) {
-  return which >= Collective::kAllToAllV && which <= Collective::kScatterV;
-}
-
 // Rows for a call on a communicator with these facts. Where nothing can run it, one row "refused".
 std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record);
+
+// What the row of a plan says of it; where there is none, a row "refused".
+template <class Facts, class Plan>
+void add_plan(std::span<const StrategyRow<Facts, Plan>> strategies, const Facts& facts,
+              const CallRecord& record, const Result<Plan>& made, std::vector<ExplainRow>* rows) {
+  if (!made.ok()) return rows->push_back({"refused", "", made.error().text});
+  const StrategyRow<Facts, Plan>& row = row_of(strategies, made->strategy);
+  rows->push_back({"algorithm", row.name != nullptr ? row.name : std::string(name(made->algorithm)),
+                   row.why(facts, record, *made)});
+  if (row.details != nullptr) row.details(facts, record, *made, rows);
+}
 
 // "4096 bytes", "4 MiB".
 std::string bytes_text(std::uint64_t bytes);

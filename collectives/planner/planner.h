@@ -1,7 +1,8 @@
 // The planner: which algorithm runs a call, in which rounds. A pure function.
 //
 // Its inputs are what all ranks agreed on at init (PlanFacts) and the fingerprinted fields of the
-// call, so no two ranks can choose differently. Thresholds are data: collectives/planner/tuning.h.
+// call, so no two ranks can choose differently. The ways are rows: host_strategies.cc. Thresholds
+// are data: collectives/planner/tuning.h.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include "base/types.h"
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/protocol_filter.h"
+#include "collectives/planner/strategy.h"
 #include "kernels/algorithms/table.h"
 #include "kernels/primitives.h"
 
@@ -25,6 +27,7 @@ struct PlanFacts {
   bool one_process = false;    // every rank lives in one process
   bool crowded = false;        // some host has more ranks than cores
   bool reproducible = false;
+  bool fused = false;            // this call is a group of calls: of so many elements together
   std::uint64_t slot_bytes = 0;  // of a staging slot
   std::uint64_t connection_slot_bytes = 0;
   std::uint64_t link_slot_bytes = 0;     // of connections between hosts
@@ -44,7 +47,8 @@ enum class Protocol : std::uint8_t {
 const char* name(Protocol protocol);
 
 struct Plan {
-  const AlgorithmRow* row = nullptr;  // of the text; a plan that was made has one
+  Strategy strategy = Strategy::kDirect;
+  const AlgorithmRow* row = nullptr;  // of the text, where there is one
   Algorithm algorithm = Algorithm::kDirect;
   Protocol protocol = Protocol::kStaged;
   Rounds rounds{};      // of the texts
@@ -53,12 +57,9 @@ struct Plan {
 };
 
 // Fails with kInvalidUsage, naming what was asked for, where the allowed algorithms leave none. A
-// barrier between hosts is planned as the sum of one int32 of every rank. fused: as a group of
-// calls of so many elements together.
-Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record, bool fused = false);
+// barrier between hosts is planned as the sum of one int32 of every rank.
+Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record);
 // Bytes up to which one-shot is the first choice on a host; 0 where a collective has none.
 std::uint64_t one_shot_limit(Collective collective, int ranks);
-// The same among algorithms over connections only: for several hosts, or where NCCL_ALGO says so.
-Result<Plan> make_primitives_plan(const PlanFacts& facts, const CallRecord& record);
 
 }  // namespace rondo

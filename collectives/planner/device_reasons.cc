@@ -1,0 +1,83 @@
+#include <fmt/core.h>
+
+#include "collectives/planner/device_strategies.h"
+#include "collectives/planner/explain.h"
+
+namespace rondo::gpu {
+namespace {
+
+using cuda::Protocol;
+
+ExplainRow protocol_row(const DevicePlan& plan, std::uint64_t simple_slot) {
+  const std::string slots = fmt::format("slots of {} a connection",
+                                        bytes_text(cuda::slot_data_of(plan.protocol, simple_slot)));
+  if (plan.strategy == Strategy::kPushed)
+    return {"protocol", "LL", "lines of 8 bytes, 4 beside each flag"};
+  switch (plan.protocol) {
+    case Protocol::kLL:
+      return {"protocol", "LL", "lines of 8 bytes, 4 beside each flag; " + slots};
+    case Protocol::kLL128:
+      return {"protocol", "LL128",
+              "lines of 120 bytes and a flag, because NCCL_PROTO asks for them or a measurement "
+              "promises that they arrive whole; " +
+                  slots};
+    case Protocol::kSimple:
+      break;
+  }
+  return {"protocol", "Simple", "counters beside plain data; " + slots};
+}
+
+}  // namespace
+
+namespace device_reasons {
+
+std::string multicast(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
+  return "NCCL_ALGO or NCCL_NVLS_ENABLE asks for it: the switch adds and copies, where it can";
+}
+std::string composed(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
+  return "each GPU's ranks bring theirs to their first rank; those exchange it by rings, trees or "
+         "pushed lines, and spread what it makes";
+}
+std::string pushed(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
+  return "every rank pushes its data into all others' memory: one way over the link";
+}
+std::string met(const DevicePlanFacts& facts, const CallRecord&, const DevicePlan& plan) {
+  const std::string where =
+      plan.strategy == Strategy::kMet
+          ? "buffers"
+          : fmt::format("staging ({} a rank and way), copied in before and out after",
+                        bytes_text(facts.shared_bytes));
+  return fmt::format(
+      "{} devices meet, share the work, each reading and writing everybody's {}, "
+      "and meet again",
+      facts.devices, where);
+}
+std::string connected(const DevicePlanFacts&, const CallRecord&, const DevicePlan& plan) {
+  return plan.algorithm == Algorithm::kTree ? "few steps decide" : "few bytes decide";
+}
+std::string direct(const DevicePlanFacts& facts, const CallRecord&, const DevicePlan&) {
+  return facts.all_reach ? "one kernel without waits reads all inputs and writes all outputs"
+                         : "copies by the driver";
+}
+std::string led(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
+  return "one kernel of rank 0's process, on registered buffers or staging that all have mapped";
+}
+std::string messages(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
+  return "copies by slots on rank 0's GPU";
+}
+std::string engines(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
+  return "a rank asks for copies by copy engines, which take no multiprocessor";
+}
+
+void rounds(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan,
+            std::vector<ExplainRow>* rows) {
+  rows->push_back(protocol_row(plan, facts.slot_bytes));
+  rows->push_back({plan.strategy == Strategy::kConnected ? "channels" : "CTAs",
+                   fmt::format("{}", plan.channels), fmt::format("of {} threads", plan.threads)});
+  rows->push_back({"rounds", "",
+                   fmt::format("of up to {} elements ({}) a channel", plan.per_round,
+                               bytes_text(plan.per_round * size_of(record.type)))});
+}
+
+}  // namespace device_reasons
+}  // namespace rondo::gpu

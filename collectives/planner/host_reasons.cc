@@ -1,0 +1,175 @@
+#include <fmt/core.h>
+
+#include "collectives/planner/explain.h"
+#include "collectives/planner/fusion.h"
+#include "collectives/planner/host_strategies.h"
+#include "collectives/planner/tuning.h"
+
+namespace rondo {
+namespace {
+
+std::uint64_t bytes_of(const CallRecord& record) { return record.count * size_of(record.type); }
+
+const char* order_text(Order order) {
+  constexpr const char* kTexts[] = {
+      "nothing is reduced",
+      "balanced tree over the ranks: the same bits whatever the algorithm",
+      "around the ring: bits depend on the algorithm",
+      "along two trees: bits depend on the algorithm",
+      "along two trees, hung up at the root: bits depend on the algorithm",
+      "balanced tree over hosts of balanced trees over the ranks of each",
+      "around the hosts, of balanced trees over the ranks of each: bits depend on the algorithm"};
+  return kTexts[static_cast<int>(order)];
+}
+
+std::string left_out(const PlanFacts& facts, Collective collective) {
+  std::string names;
+  for (int a = 0; a < kAlgorithmCount; ++a) {
+    const auto algorithm = static_cast<Algorithm>(a);
+    if (find_row(algorithm, collective) == nullptr ||
+        facts.algorithms.allows(collective, algorithm))
+      continue;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name(algorithm));
+  }
+  return names;
+}
+
+ExplainRow protocol_row(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+  ExplainRow row{"protocol", name(plan.protocol), ""};
+  switch (plan.protocol) {
+    case Protocol::kLine:
+      row.why = fmt::format("{} travel in the announcement itself (up to {} bytes, {} ranks)",
+                            bytes_text(bytes_of(record)), kPayloadBytes, tuning::kLineRanks);
+      break;
+    case Protocol::kLines:
+      row.why =
+          fmt::format("{} travel in cache lines beside the announcement (up to {} bytes, {} ranks)",
+                      bytes_text(bytes_of(record)), kBesideBytes, tuning::kLineRanks);
+      break;
+    case Protocol::kStaged:
+      row.why = fmt::format("by way of {} staging slots of {} each{}", kStagingSlots,
+                            bytes_text(tuning::kStagingBytes / kStagingSlots),
+                            plan.expose ? ", where buffers are not in place" : "");
+      break;
+    case Protocol::kMixed:
+      row.why = fmt::format(
+          "{} staging slots of {} a rank inside a host, slots of {} between hosts", kStagingSlots,
+          bytes_text(tuning::kStagingBytes / kStagingSlots), bytes_text(facts.link_slot_bytes));
+      break;
+    case Protocol::kSimple:
+      row.why = fmt::format("{} slots of {} a connection", tuning::kConnectionSlots,
+                            bytes_text(facts.connection_slot_bytes));
+      break;
+  }
+  return row;
+}
+
+// What NCCL_PROTO comes to: lines carry little, and memory carries what they cannot.
+std::string allowed_protocols_text(const PlanFacts& facts, const CallRecord& record) {
+  if (!facts.protocols.allows_lines(record.collective))
+    return "by NCCL_PROTO: no data in announcements (line, lines: LL and LL128 on the host)";
+  if (facts.protocols.of(record.collective) & ProtocolFilter::kSimple)
+    return "by NCCL_PROTO; on the host LL and LL128 are line and lines";
+  return fmt::format(
+      "by NCCL_PROTO; on the host LL and LL128 are line and lines, which hold {} bytes: what is "
+      "larger goes by memory",
+      kBesideBytes);
+}
+
+ExplainRow buffers_row(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+  if (plan.expose)
+    return {"buffers", facts.one_process ? "in place" : "in place where peers can map them",
+            fmt::format("{} or more: peers use the callers' own buffers (threads; ncclMemAlloc)",
+                        bytes_text(tuning::kExposeFrom))};
+  return {"buffers", "copied",
+          record.op == RedOp::kPreMulSum
+              ? "peers must see scaled inputs"
+              : fmt::format("below {} a copy costs less than one more wait",
+                            bytes_text(tuning::kExposeFrom))};
+}
+
+}  // namespace
+
+namespace host_reasons {
+
+std::string alone(const PlanFacts&, const CallRecord&, const Plan&) { return "one rank: a copy"; }
+
+std::string parts(const PlanFacts&, const CallRecord&, const Plan&) {
+  return "one a part, each as `rondo explain reduce` says";
+}
+
+std::string messages(const PlanFacts&, const CallRecord& record, const Plan&) {
+  if (is_vector(record.collective))
+    return "one send and one receive a pair, empty ones too, announced as one call";
+  return "between hosts: one send and one receive a pair";
+}
+
+std::string direct(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+  const std::uint64_t limit = one_shot_limit(record.collective, facts.ranks);
+  if (limit == 0) return "the one algorithm for this collective within a host";
+  const bool small = bytes_of(record) <= limit;
+  std::string why =
+      fmt::format("{} is {} {}, the limit of one-shot at {} ranks", bytes_text(bytes_of(record)),
+                  small ? "at most" : "above", bytes_text(limit), facts.ranks);
+  if (small != (plan.algorithm == Algorithm::kOneShot))
+    why += ", but NCCL_ALGO leaves out the first choice";
+  return why;
+}
+
+// Why these connections, rather than shared memory that all read.
+std::string connected(const PlanFacts& facts, const CallRecord& record, const Plan&) {
+  std::string why = facts.hosts > 1
+                        ? fmt::format("{} hosts: data passes along connections", facts.hosts)
+                        : "NCCL_ALGO leaves nothing that reads peers directly";
+  if (facts.reproducible) return why + "; RONDO_REPRODUCIBLE=1 wants tree order";
+  const bool small = bytes_of(record) <= tuning::kTreeUpTo;
+  return why + fmt::format("; {} is {} {}: {}", bytes_text(bytes_of(record)),
+                           small ? "at most" : "above", bytes_text(tuning::kTreeUpTo),
+                           small ? "few steps decide" : "few bytes decide");
+}
+
+std::string hierarchical(const PlanFacts& facts, const CallRecord& record, const Plan&) {
+  const std::uint64_t from = tuning::hierarchical_from(record.collective);
+  return fmt::format(
+      "{} hosts: memory inside each, across by {} rank{} of each host; {}", facts.hosts,
+      facts.rails, facts.rails == 1 ? "" : "s",
+      from == ~std::uint64_t{0}
+          ? "NCCL_ALGO asks for it"
+          : fmt::format("from {} on fewer bytes between hosts decide", bytes_text(from)));
+}
+
+void details(const PlanFacts& facts, const CallRecord& record, const Plan& plan,
+             std::vector<ExplainRow>* rows) {
+  rows->push_back(protocol_row(facts, record, plan));
+  if (record.collective != Collective::kBarrier)
+    rows->push_back({"rounds", fmt::format("{}", plan.rounds.size()),
+                     fmt::format("of up to {} elements ({})", plan.rounds.per_round,
+                                 bytes_text(plan.rounds.per_round * size_of(record.type)))});
+  if (const Order order = plan.row->order;
+      order != Order::kNone && record.collective != Collective::kBarrier)
+    rows->push_back({"order", "", order_text(order)});
+  if ((plan.protocol == Protocol::kStaged || plan.protocol == Protocol::kMixed) &&
+      record.collective != Collective::kBarrier)
+    rows->push_back(buffers_row(facts, record, plan));
+  if (plan.stream_stores)
+    rows->push_back({"stores", "past the caches",
+                     fmt::format("results of {} or more leave the cache anyway",
+                                 bytes_text(tuning::stream_stores_from(facts.shared_cache_bytes,
+                                                                       facts.ranks)))});
+  if (plan.strategy == Strategy::kDirect && is_fusable(facts, record))
+    rows->push_back({"in a group", "fused",
+                     fmt::format("with its neighbours of the same kind below {}",
+                                 bytes_text(tuning::kFuseBelow))});
+  if (facts.protocols.of(record.collective) != ProtocolFilter::kAll)
+    rows->push_back({"allowed", protocol_names(facts.protocols.of(record.collective)),
+                     allowed_protocols_text(facts, record)});
+  if (const std::string out = left_out(facts, record.collective); !out.empty())
+    rows->push_back({"left out", out, "by NCCL_ALGO"});
+  if (facts.reproducible)
+    rows->push_back({"reproducible", "yes", "RONDO_REPRODUCIBLE=1: only tree order may run"});
+  if (facts.crowded)
+    rows->push_back({"waits", "yield early", "some host has more ranks than cores"});
+}
+
+}  // namespace host_reasons
+}  // namespace rondo

@@ -4,6 +4,7 @@ and of the pages: lengths, links, and that the files which they name are there.
 
 Exits 1 and prints every finding as path:line: text.
 """
+import functools
 import glob
 import os
 import re
@@ -44,6 +45,11 @@ GUARDED = [
     (re.compile(r'RONDO_EXPORT|visibility\("default"\)'), "api/export.h",
      "an entry point that is not defined by api/export.h: what it throws ends the program"),
 ]
+# Who waits: the Waiter on data paths, poll_until() elsewhere.
+SLEEPS = re.compile(r"\bthis_thread::sleep|\b(usleep|nanosleep)\(")
+# Headers that comments name, of others than Rondo.
+FOREIGN = {"cuda_runtime.h", "nccl_device.h"}
+NAMED_HEADER = re.compile(r"//.*?(?<![\w/.-])([a-z0-9_]+\.h)\b")
 LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/")
 PROGRAMS = ("api/cli/", "api/examples/", "api/audit/", "kernels/check/")
 
@@ -57,6 +63,11 @@ OLD_NAMES = "Names that have changed"
 def tracked():
     listing = subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True)
     return listing.stdout.split("\n")[:-1]
+
+
+@functools.cache
+def header_names():
+    return {os.path.basename(path) for path in tracked()}
 
 
 def allowed(layer, included, path, target):
@@ -95,6 +106,11 @@ def findings(path):
             for pattern, home, text in GUARDED:
                 if path != home and path.endswith(SOURCES) and pattern.search(line):
                     yield number, text
+        if path.startswith("collectives/") and SLEEPS.search(line):
+            yield number, "a sleep: use the Waiter (base/wait.h) or base/poll_until.h"
+        header = NAMED_HEADER.search(line) if path.endswith(SOURCES) else None
+        if header and header.group(1) not in header_names() | FOREIGN:
+            yield number, f"{header.group(1)} is not there"
         include = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
         if include and layer in LAYERS:
             target = include.group(1)

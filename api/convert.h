@@ -1,5 +1,5 @@
 // nccl.h's and rondo.h's numbers to Rondo's own, and back. Anything else is refused by name and
-// number. User-made operations (ncclRedOpCreate*) are looked up by red_ops.h before this.
+// number. User-made operations (ncclRedOpCreate*) are looked up before this (comm.h).
 #pragma once
 
 #include "api/rondo.h"

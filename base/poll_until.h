@@ -1,5 +1,6 @@
 // poll_until(): looks at a condition again and again, with naps between, where nobody rings for it:
-// streams and threads that end. Off every data path; there the Waiter waits (base/wait.h).
+// streams, threads that end, words that other processes and kernels write. Off every data path;
+// there the Waiter waits (base/wait.h).
 #pragma once
 
 #include <chrono>
@@ -13,9 +14,11 @@ inline std::chrono::steady_clock::time_point seconds_from_now(double seconds) {
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-// False: the deadline came first.
+constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
+
+// False: the deadline came first. Without one, the condition itself must come to an end.
 template <class Condition>
-bool poll_until(Condition&& holds, std::chrono::steady_clock::time_point deadline,
+bool poll_until(Condition&& holds, std::chrono::steady_clock::time_point deadline = kNoDeadline,
                 std::chrono::microseconds nap = std::chrono::microseconds(100)) {
   while (!holds()) {
     if (std::chrono::steady_clock::now() > deadline) return false;

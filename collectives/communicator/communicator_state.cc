@@ -1,11 +1,11 @@
 #include "collectives/communicator/communicator_state.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include "base/asymmetric_fence.h"
 #include "base/guard.h"
 #include "base/log.h"
+#include "base/poll_until.h"
 #include "base/process.h"
 #include "collectives/gpu/device_rank.h"
 
@@ -104,21 +104,18 @@ void CommunicatorState::end_calls(const char* what) {
   // Whoever is inside leaves at its next look, at most 100 ms from now and after what it is just
   // copying. Should it never run again (its thread was cancelled, or it is the one that this signal
   // handler or fiber interrupted), it must not hold up its end.
-  constexpr int kYields = 200, kNaps = 20'000;
+  constexpr double kMostSeconds = 10;
   heavy_fence();
-  for (int turn = 0; inside_.load(std::memory_order_seq_cst); ++turn) {
-    if (pthread_equal(inside_thread_.load(std::memory_order_relaxed), pthread_self())) return;
-    if (turn < kYields) {
-      sched_yield();
-    } else if (turn < kYields + kNaps) {
-      usleep(500);
-    } else {
-      RONDO_WARN("rank {} {} the communicator, but a thread is still inside a call of it",
-                 members.rank, what);
-      return;
-    }
+  const auto is_within = [this] {
+    return pthread_equal(inside_thread_.load(std::memory_order_relaxed), pthread_self());
+  };
+  const auto has_left = [&] { return !inside_.load(std::memory_order_seq_cst) || is_within(); };
+  if (!poll_until(has_left, seconds_from_now(kMostSeconds))) {
+    RONDO_WARN("rank {} {} the communicator, but a thread is still inside a call of it",
+               members.rank, what);
+    return;
   }
-  faults.tell_other_hosts(told);
+  if (!inside_.load(std::memory_order_seq_cst)) faults.tell_other_hosts(told);
 }
 
 }  // namespace rondo

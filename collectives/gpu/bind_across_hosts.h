@@ -4,7 +4,7 @@
 // So do ranks of one host whose GPUs are shared by processes out of each other's reach: they have
 // no kernels. By all ranks at once. Where any of them cannot have kernels, none has, and the log
 // says why; that is no error. Guarantees: every wait ends with the deadline; an error of one is
-// told to all by the caller. Cost: five exchanges, and what shared_connections.h and hosted_rank.h
+// told to all by the caller. Cost: five exchanges, and what shared_connections.h and host_proxy.h
 // say.
 #pragma once
 

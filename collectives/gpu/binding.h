@@ -2,7 +2,7 @@
 //
 // All ranks of one process: their DeviceTeam. Several processes of a host: they agree on who
 // reaches whom (reachability.h), and a ProcessTeam joins the processes' DeviceTeams. Several
-// hosts, or nobody in reach: the host does their calls (hosted_rank.h). By all ranks at once.
+// hosts, or nobody in reach: the host does their calls (host_proxy.h). By all ranks at once.
 // Guarantees: all see the same records and so refuse alike; nothing to do for ranks on the host.
 // Cost: none, or some rounds of the session and what is made.
 #pragma once

@@ -1,17 +1,11 @@
 #include "collectives/gpu/call_announcements.h"
 
-#include <thread>
-
 #include "base/atomics.h"
+#include "base/poll_until.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "collectives/watchdog/peer_words.h"
 
 namespace rondo::gpu {
-namespace {
-
-constexpr auto kNap = std::chrono::microseconds(100);
-
-}  // namespace
 
 CallAnnouncements::CallAnnouncements(ProcessContext& context)
     : context_(context),
@@ -65,10 +59,12 @@ bool CallAnnouncements::has_room(std::uint64_t sequence) const {
 
 Result<std::uint64_t> CallAnnouncements::next() const {
   const std::uint64_t sequence = newest() + 1;
-  while (!has_room(sequence)) {
-    RONDO_CHECK_OK(context_.standing.check());
-    std::this_thread::sleep_for(kNap);
-  }
+  Done standing = done();
+  const auto is_over = [&] {
+    return has_room(sequence) || !(standing = context_.standing.check()).ok();
+  };
+  poll_until(is_over);
+  RONDO_CHECK_OK(standing);
   return sequence;
 }
 

@@ -1,5 +1,5 @@
 // How ranks on GPUs of several hosts agree on which of their calls run as kernels over connections
-// that leave the host (spanning_kernels.h), and which the hosts do (hosted_rank.h). A pure function
+// that leave the host (internode_kernels.h), and which the hosts do (host_proxy.h). A pure function
 // of what every rank has told, so that all agree alike.
 //
 // Kernels play rings and trees by the protocol Simple, for the five collectives that have them,

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/doorbell.h"
+#include "base/poll_until.h"
 #include "collectives/communicator/communicator_state.h"
 #include "collectives/watchdog/peer_words.h"
 
@@ -170,18 +171,16 @@ bool TaggedMessages::move() {
 }
 
 bool TaggedMessages::flush(std::chrono::steady_clock::time_point deadline) {
-  for (;;) {
-    {
-      std::lock_guard lock(mutex_);
-      (void)move();
-      if (!queues_.any_unsent() &&
-          (state_.remote.links() == nullptr || state_.remote.links()->flushed()))
-        return true;
-      look_for_ended();
-    }
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  const auto is_flushed = [this] {
+    std::lock_guard lock(mutex_);
+    (void)move();
+    if (!queues_.any_unsent() &&
+        (state_.remote.links() == nullptr || state_.remote.links()->flushed()))
+      return true;
+    look_for_ended();
+    return false;
+  };
+  return poll_until(is_flushed, deadline, std::chrono::milliseconds(1));
 }
 
 // ---- the thread ----

@@ -1,9 +1,9 @@
 // FailureDetector: of the ranks of a communicator on several hosts, from what each has told of
 // itself: who made another call, who ended or left too early, whom a kernel waited for in vain.
 //
-// Knows no network and no clock: roll_call.h brings it the news and the time. Lives with rank 0.
-// Guarantees: one verdict, the first; it names a rank at fault wherever one is known. Cost: memory
-// for the newest 1024 calls of each rank; hear() and verdict() look at every rank once.
+// Knows no network and no clock: internode_status.h brings it the news and the time. Lives with
+// rank 0. Guarantees: one verdict, the first; it names a rank at fault wherever one is known. Cost:
+// memory for the newest 1024 calls of each rank; hear() and verdict() look at every rank once.
 #pragma once
 
 #include <cstdint>

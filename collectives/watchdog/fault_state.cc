@@ -1,11 +1,10 @@
 #include "collectives/watchdog/fault_state.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "base/log.h"
+#include "base/poll_until.h"
 #include "base/printable.h"
 
 namespace rondo {
@@ -123,11 +122,9 @@ Done FaultState::why_it_ended() {
 
 // The fault of a peer that has withdrawn from the call may be a moment from being written.
 Done FaultState::adopted() {
-  constexpr int kMoments = 1000;
-  for (int moment = 0; moment < kMoments; ++moment) {
-    if (is_raised() || adopt_from_peers()) return error();
-    usleep(1000);
-  }
+  constexpr double kSeconds = 1;
+  if (poll_until([this] { return is_raised() || adopt_from_peers(); }, seconds_from_now(kSeconds)))
+    return error();
   return fail(Status::kInternalError, "rank {} left {} without a fault", members_.rank,
               call_.text());
 }

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "base/log.h"
 #include "collectives/watchdog/fault_message.h"
@@ -21,7 +20,7 @@ constexpr std::int64_t kWarnNs = 60'000'000'000;
 constexpr std::size_t kCallsAtOnce = 200;
 constexpr std::size_t kMostUntold = FailureDetector::kWindow / 2;
 constexpr auto kLastWords = std::chrono::milliseconds(500);
-constexpr auto kNap = std::chrono::microseconds(50);
+constexpr auto kLook = std::chrono::milliseconds(5);  // for an end that nobody told of here
 
 // First bytes of messages.
 enum Kind : std::uint8_t { kFault = 1, kReport = 2, kLeaves = 3 };
@@ -68,18 +67,14 @@ Done InternodeStatus::connect(std::vector<std::vector<std::byte>> addresses) {
 }
 
 Done InternodeStatus::announce(const CallRecord& record) {
-  for (;;) {
-    if (has_ended()) return done();  // whoever asked hears why elsewhere
-    {
-      std::lock_guard lock(mutex_);
-      if (calls_.size() < kMostUntold) {
-        calls_.push_back(record);
-        ++called_;
-        return done();
-      }
-    }
-    std::this_thread::sleep_for(kNap);
+  std::unique_lock lock(mutex_);
+  const auto is_over = [this] { return has_ended() || calls_.size() < kMostUntold; };
+  while (!told_some_.wait_for(lock, kLook, is_over)) {
   }
+  if (has_ended()) return done();  // whoever asked hears why elsewhere
+  calls_.push_back(record);
+  ++called_;
+  return done();
 }
 
 void InternodeStatus::end(const Fault& fault) {
@@ -95,6 +90,7 @@ std::vector<CallRecord> InternodeStatus::take_calls(std::size_t most, std::uint6
   *first = called_ - calls_.size() + 1;
   std::vector<CallRecord> taken(calls_.begin(), end);
   calls_.erase(calls_.begin(), end);
+  told_some_.notify_all();
   return taken;
 }
 

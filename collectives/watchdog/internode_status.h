@@ -1,7 +1,7 @@
 // InternodeStatus: ranks on GPUs of several hosts tell rank 0 which calls they make and how far
 // their kernels are; rank 0 judges (failure_detector.h), and whatever ends one of them ends all.
 //
-// A star of control connections, driven by a thread of each rank (spanning_kernels.h). Guarantees:
+// A star of control connections, driven by a thread of each rank (internode_kernels.h). Guarantees:
 // a fault of any rank, an abort and a death reach all others within some milliseconds (a death once
 // somebody waits in vain, for 0.3 s); where rank 0 itself is gone, the others name it. announce()
 // and end() may be called from any thread, all else from one. Cost: a message for all that is new,
@@ -10,6 +10,7 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -70,6 +71,7 @@ class InternodeStatus {
   std::unique_ptr<FailureDetector> detector_;  // rank 0's
 
   std::mutex mutex_;
+  std::condition_variable told_some_;
   std::vector<CallRecord> calls_;  // announced, not told yet
   std::uint64_t called_ = 0;
   std::optional<Fault> own_fault_;

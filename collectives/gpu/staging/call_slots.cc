@@ -1,7 +1,5 @@
 #include "collectives/gpu/staging/call_slots.h"
 
-#include <thread>
-
 #include "base/log.h"
 #include "collectives/watchdog/fault_texts.h"
 
@@ -10,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMostCaptured = 65536;  // different calls in graphs
 constexpr double kWarnSeconds = 60;
-constexpr auto kNap = std::chrono::microseconds(50);
+constexpr auto kLook = std::chrono::milliseconds(5);  // at the limit and at the end
 
 }  // namespace
 
@@ -52,9 +50,7 @@ Done CallSlots::wait_for_room(std::unique_lock<std::mutex>& lock) {
       RONDO_WARN("rank {} is {} calls ahead of its stream, where none has ended for {} s; it waits",
                  rank_, kAhead, kWarnSeconds);
     }
-    lock.unlock();
-    std::this_thread::sleep_for(kNap);
-    lock.lock();
+    served_one_.wait_for(lock, kLook);
   }
   return done();
 }
@@ -66,7 +62,12 @@ const HostedCall& CallSlots::operator[](std::uint32_t number) {
 }
 
 void CallSlots::served(std::uint32_t number) {
-  if (number < kAhead) served_.fetch_add(1, std::memory_order_release);
+  if (number >= kAhead) return;
+  {
+    std::lock_guard lock(mutex_);
+    served_.fetch_add(1, std::memory_order_release);
+  }
+  served_one_.notify_one();
 }
 
 void CallSlots::wait_for_post(std::chrono::microseconds at_most) {

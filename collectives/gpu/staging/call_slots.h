@@ -45,7 +45,7 @@ class CallSlots {
   const int rank_;
   const double limit_seconds_;
   std::mutex mutex_;
-  std::condition_variable posted_;
+  std::condition_variable posted_, served_one_;
   std::deque<HostedCall> calls_;
   std::uint64_t plain_ = 0;  // placed
   std::atomic<std::uint64_t> served_{0};

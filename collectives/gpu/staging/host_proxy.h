@@ -11,7 +11,7 @@
 // messages go in rounds of one piece a peer: peers that take large messages in several groups must
 // not wait for each other crosswise. Cost: two copies and three memory operations a step, and a
 // thread a rank. It does puts and signals too, also for ranks whose other calls run on GPUs
-// (post_one_sided()). Large calls can run as kernels instead (spanning_kernels.h), in one order
+// (post_one_sided()). Large calls can run as kernels instead (internode_kernels.h), in one order
 // with all others.
 #pragma once
 

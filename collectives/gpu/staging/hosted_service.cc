@@ -2,10 +2,10 @@
 
 #include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "base/atomics.h"
 #include "base/guard.h"
+#include "base/poll_until.h"
 #include "collectives/gpu/control_segment.h"
 #include "transport/cuda/shared_memory.h"
 
@@ -14,8 +14,7 @@ namespace {
 
 constexpr auto kNap = std::chrono::microseconds(50);
 constexpr int kTurnsBeforeNaps = 2000;
-constexpr auto kMoment = std::chrono::milliseconds(1);
-constexpr int kMoments = 300;
+constexpr double kSecondsToHear = 0.3;
 
 }  // namespace
 
@@ -62,7 +61,7 @@ void HostedService::run_call(std::uint32_t number) {
   const CallSteps steps(call.record, parts_.on_host.size(), parts_.staging.shape());
   const auto idle = [this](int turn) {
     if (stop_ || parts_.slots.has_ended()) return false;
-    if (turn >= kTurnsBeforeNaps) std::this_thread::sleep_for(kNap);
+    if (turn >= kTurnsBeforeNaps) parts_.slots.wait_for_post(kNap);
     return true;
   };
   const auto do_step = [&](std::uint32_t step) {
@@ -113,9 +112,10 @@ Done HostedService::run_step(const HostedCall& call, const CallSteps& steps, std
 // later.
 bool HostedService::hears_of_end(Status status) const {
   if (!parts_.kernels) return false;
-  for (int i = 0; status == Status::kRemoteError && i < kMoments; ++i)
-    if (!parts_.slots.has_ended() && !parts_.kernels->heard_of_end())
-      std::this_thread::sleep_for(kMoment);
+  const auto is_known = [this] {
+    return parts_.slots.has_ended() || parts_.kernels->heard_of_end();
+  };
+  if (status == Status::kRemoteError) poll_until(is_known, seconds_from_now(kSecondsToHear));
   return parts_.kernels->heard_of_end();
 }
 
@@ -133,7 +133,7 @@ void HostedService::fail_call(const Error& error) {
 
 void HostedService::release() {
   HostAtomics::store_release(parts_.staging.words().done, kReleased);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  parts_.slots.wait_for_post(20 * kNap);
 }
 
 }  // namespace rondo::gpu

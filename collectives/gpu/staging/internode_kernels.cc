@@ -13,6 +13,7 @@
 #include "base/atomics.h"
 #include "base/bytes.h"
 #include "base/log.h"
+#include "base/poll_until.h"
 #include "collectives/gpu/kernel_watch.h"
 #include "collectives/gpu/launch/kernel_loading.h"
 #include "collectives/gpu/launch/strategies.h"
@@ -25,7 +26,6 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr auto kNap = std::chrono::microseconds(200);
 constexpr int kBusyTurns = 300;  // without traffic, before the thread sleeps
 constexpr std::int64_t kTickNs = 500'000;
 constexpr std::int64_t kBusySleepNs = 50'000;
@@ -99,19 +99,19 @@ Done InternodeKernels::connect(std::span<const std::vector<std::byte>> addresses
   RONDO_CHECK_OK(relay_->connect(relays));
   RONDO_TRY(thread_, Thread::start(
                          "connections between hosts", [this] { serve(); }, [](const Error&) {}));
-  while (!is_open_.load(std::memory_order_acquire)) {
-    if (deadline.aborted && deadline.aborted())
-      return fail(Status::kInvalidUsage, "aborted while connections between hosts were opened");
-    if (status_->has_ended())
-      return fail(Status::kRemoteError, "a rank gave up while connections were opened");
-    if (std::chrono::steady_clock::now() > deadline.at)
-      return fail(Status::kTimeout,
-                  "rank {} timed out while it opened the connections of its GPU to other hosts; "
-                  "RONDO_INIT_TIMEOUT sets this limit",
-                  terms_.rank);
-    std::this_thread::sleep_for(kNap);
-  }
-  return done();
+  const auto is_aborted = [&] { return deadline.aborted && deadline.aborted(); };
+  const auto is_over = [&] {
+    return is_open_.load(std::memory_order_acquire) || is_aborted() || status_->has_ended();
+  };
+  if (!poll_until(is_over, deadline.at))
+    return fail(Status::kTimeout,
+                "rank {} timed out while it opened the connections of its GPU to other hosts; "
+                "RONDO_INIT_TIMEOUT sets this limit",
+                terms_.rank);
+  if (is_open_.load(std::memory_order_acquire)) return done();
+  if (is_aborted())
+    return fail(Status::kInvalidUsage, "aborted while connections between hosts were opened");
+  return fail(Status::kRemoteError, "a rank gave up while connections were opened");
 }
 
 InternodeKernels::~InternodeKernels() {

@@ -3,13 +3,13 @@
 // relay (relay.h).
 //
 // launch() enqueues one kernel on the caller's stream and returns; the rank's order of calls is the
-// caller's business (hosted_rank.h). A thread of the rank moves what leaves the host, tells rank 0
-// how far the rank is, and hears what ends all (roll_call.h). It spins while slots move, then
-// sleeps on its sockets: for 50 microseconds at a time while a kernel of the rank runs and for 5 ms
-// after, else for a millisecond, woken by plain calls; a graph's replay may so wait for that long.
-// Guarantees: whatever ends one rank ends the kernels of all; no wait outlasts an abort. Cost: a
-// thread, pinned slots for each connection that leaves the host, a TCP connection for each channel
-// of it.
+// caller's business (host_proxy.h). A thread of the rank moves what leaves the host, tells rank 0
+// how far the rank is, and hears what ends all (internode_status.h). It spins while slots move,
+// then sleeps on its sockets: for 50 microseconds at a time while a kernel of the rank runs and for
+// 5 ms after, else for a millisecond, woken by plain calls; a graph's replay may so wait for that
+// long. Guarantees: whatever ends one rank ends the kernels of all; no wait outlasts an abort.
+// Cost: a thread, pinned slots for each connection that leaves the host, a TCP connection for each
+// channel of it.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The communicator on the host that does calls of ranks on GPUs (hosted_rank.h), and its rank.
+// The communicator on the host that does calls of ranks on GPUs (host_proxy.h), and its rank.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // touch it.
 //
 // Device pointers lie in a range that is never mapped, so a host that follows one dies at once; the
-// bytes lie at a fixed distance, in memfds, which other processes can map too (ipc.h). Between any
+// bytes lie at a fixed distance, in memfds, which other processes can map too. Between any
 // two allocations there are at least 64 KiB that belong to nobody, every access is checked to the
 // byte, fresh memory holds garbage, and addresses are never used twice, so an access to freed
 // memory is known as one. Pinned and managed memory has its own address on host and device;

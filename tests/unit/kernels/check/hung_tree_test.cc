@@ -1,5 +1,5 @@
 // Trees hung up at any root span all ranks along the links of the free trees. That their texts are
-// right, checker_table_test.cc proves.
+// right, table_check_test.cc proves.
 #include "kernels/algorithms/hung_tree.h"
 
 #include <gtest/gtest.h>

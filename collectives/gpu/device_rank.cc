@@ -1,5 +1,6 @@
 #include "collectives/gpu/device_rank.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/log.h"
@@ -146,6 +147,24 @@ Done DeviceRank::end_wait(double limit_seconds) {
   return state_.faults.adopted();
 }
 
+// Of this process. Whoever has left makes no call any more; one that it made before is no longer
+// missing at the second look.
+bool DeviceRank::blame_who_left() {
+  const auto has_left = [this](int rank) {
+    const PeerPort& port = state_.host.peers[state_.members.local_of(rank)];
+    return HostAtomics::load_acquire(port.progress->state) == kLeft;
+  };
+  const std::vector<int> missing = engine_->missing();
+  const auto left = std::find_if(missing.begin(), missing.end(), has_left);
+  if (left == missing.end()) return false;
+  const std::vector<int> still = engine_->missing();
+  if (std::find(still.begin(), still.end(), *left) == still.end()) return false;
+  state_.faults.raise(state_.faults.make(
+      Status::kRemoteError, *left,
+      fault_texts::left_before_meeting(state_.members.name_of(*left), state_.members.rank)));
+  return true;
+}
+
 Done DeviceRank::wait_until_enqueued() {
   const auto begin = Clock::now();
   bool warned = false;
@@ -158,6 +177,10 @@ Done DeviceRank::wait_until_enqueued() {
     }
     const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
     const double limit = state_.timeout_seconds.load();
+    if (blame_who_left()) {
+      engine_->fail_all(state_.faults.adopted());
+      return state_.faults.adopted();
+    }
     if (waited >= limit) return end_wait(limit);
     if (warned || waited < kWarnSeconds) continue;
     warned = true;

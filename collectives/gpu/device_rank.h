@@ -68,6 +68,7 @@ class DeviceRank {
   Done fault_of_post(const Done& posted, const Mismatch& mismatch);
   Done may_go_on();
   Done end_wait(double limit_seconds);
+  bool blame_who_left();
 
   CommunicatorState& state_;
   std::function<Done()> served_standing_;

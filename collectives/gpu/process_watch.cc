@@ -19,6 +19,7 @@ namespace rondo::gpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using fault_texts::Parting;
 
 constexpr int kTickMilliseconds = 20;
 constexpr int kReleaseMilliseconds = 1;            // streams set flags anew until they have drained
@@ -169,20 +170,46 @@ ProcessWatch::Waiting ProcessWatch::waiting() const {
 }
 
 void ProcessWatch::check_waiting(const Waiting& found) {
-  std::vector<int> suspects = found.ranks;
-  // Nobody is missing, and yet nothing moves: then anybody's end will do.
-  if (suspects.empty() && stalled_ns_ > 10 * kDeadNs)
-    for (int r = 0; r < context_.ranks(); ++r) suspects.push_back(r);
+  const std::string call = call_in_words();
   if (stalled_ns_ >= kDeadNs &&
-      context_.standing.blame_the_dead(suspects, context_.local[0], call_in_words()))
+      blame_the_gone(found.ranks, context_.local[0], call, [this] { return waiting().ranks; }))
     return;
+  // Nobody is missing, and yet nothing moves: then anybody's end will do.
+  if (found.ranks.empty() && stalled_ns_ > 10 * kDeadNs)
+    for (int r = 0; r < context_.ranks(); ++r)
+      if (context_.standing.has_ended(r))
+        return blame_gone(r, Parting::kEnded, context_.local[0], call);
   const std::string names = fault_texts::list_of(found.ranks);
   const double limit = context_.standing.device_seconds();
   if (limit > 0 && static_cast<double>(stalled_ns_) * 1e-9 >= limit)
-    return context_.standing.blame(
-        Status::kTimeout, found.ranks.empty() ? -1 : found.ranks.front(),
-        fault_texts::timed_out(context_.local[0], limit, names, call_in_words()));
-  warn(names, call_in_words());
+    return context_.standing.blame(Status::kTimeout, found.ranks.empty() ? -1 : found.ranks.front(),
+                                   fault_texts::timed_out(context_.local[0], limit, names, call));
+  warn(names, call);
+}
+
+bool ProcessWatch::has_left(int rank) const {
+  const int party = context_.seats.around.party_of[static_cast<std::size_t>(rank)];
+  return word(context_.segment->party(party).mapped) == kLeftTeam;
+}
+
+void ProcessWatch::blame_gone(int rank, Parting parting, int waiting, const std::string& call) {
+  const std::string name = context_.standing.name_of(rank);
+  context_.standing.blame(Status::kRemoteError, rank,
+                          fault_texts::gone_before(name, parting, call, waiting));
+}
+
+bool ProcessWatch::blame_the_gone(const std::vector<int>& ranks, int waiting,
+                                  const std::string& call,
+                                  const std::function<std::vector<int>()>& still_waited_for) {
+  const auto is_gone = [this](int rank) {
+    return has_left(rank) || context_.standing.has_ended(rank);
+  };
+  const auto gone = std::find_if(ranks.begin(), ranks.end(), is_gone);
+  if (gone == ranks.end()) return false;
+  const std::vector<int> still = still_waited_for();
+  if (std::find(still.begin(), still.end(), *gone) == still.end()) return false;
+  blame_gone(*gone, has_left(*gone) ? Parting::kLeft : Parting::kEnded, waiting, call);
+  return true;
 }
 
 void ProcessWatch::warn(const std::string& whom, const std::string& call) {
@@ -243,8 +270,8 @@ void ProcessWatch::check_launch(int rank) {
                                        : fault_texts::different_replays(rank, call, other, theirs));
   }
   if (!is_in_launch(*context_.connections, rank)) return;
-  const std::vector<int> behind = ranks_not_over(*context_.connections, rank);
-  if (context_.standing.blame_the_dead(behind, rank, to_string(call))) return;
+  const auto behind = [&] { return ranks_not_over(*context_.connections, rank); };
+  if (blame_the_gone(behind(), rank, to_string(call), behind)) return;
   const std::vector<int> missing = ranks_not_come(*context_.connections, rank);
   // Kernels keep their own deadlines, since only they know whether they move.
   warn(fault_texts::list_of(missing), to_string(call));

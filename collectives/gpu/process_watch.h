@@ -1,5 +1,5 @@
-// ProcessWatch: the thread that looks after a team of processes: peers that died, ranks that never
-// come, faults, abort.
+// ProcessWatch: the thread that looks after a team of processes: peers that died or left, ranks
+// that never come, faults, abort.
 //
 // Then it releases every flag that this process's streams await, and ends its kernels. On the
 // leader it also keeps the memory registry, and makes no CUDA call but the registry's. Guarantees:
@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "base/thread.h"
 #include "collectives/gpu/call_announcements.h"
 #include "collectives/gpu/process_context.h"
+#include "collectives/watchdog/fault_texts.h"
 
 namespace rondo::gpu {
 
@@ -42,6 +44,12 @@ class ProcessWatch {
   std::uint64_t fingerprint() const;
   Waiting waiting() const;
   void check_waiting(const Waiting& waiting);
+  // Blames the first of the ranks whose process has ended or has left the team, if it is still
+  // waited for: it may have done its part in between.
+  bool blame_the_gone(const std::vector<int>& ranks, int waiting, const std::string& call,
+                      const std::function<std::vector<int>()>& still_waited_for);
+  void blame_gone(int rank, fault_texts::Parting parting, int waiting, const std::string& call);
+  bool has_left(int rank) const;
   void look_at_kernels();
   void check_launch(int rank);
   void warn(const std::string& whom, const std::string& call);

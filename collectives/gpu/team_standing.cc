@@ -1,8 +1,8 @@
 #include "collectives/gpu/team_standing.h"
 
-#include <chrono>
+#include <fmt/core.h>
 
-#include "collectives/watchdog/fault_texts.h"
+#include <chrono>
 
 namespace rondo::gpu {
 
@@ -49,23 +49,14 @@ void TeamStanding::blame(Status status, int culprit, const std::string& text) {
   hooks_[0]->raise(std::move(fault));
 }
 
-bool TeamStanding::blame_the_dead(std::span<const int> suspects, int waiting_rank,
-                                  const std::string& call) {
+bool TeamStanding::has_ended(int rank) {
   std::lock_guard lock(mutex_);
-  if (hooks_.empty()) return false;
-  ProcessHooks* const hooks = hooks_[0];
-  for (const int rank : suspects) {
-    if (!hooks->has_ended(rank)) continue;
-    Fault fault;
-    fault.status = Status::kRemoteError;
-    fault.culprit = rank;
-    fault.text = fault_texts::gone_before(hooks->name_of(rank), fault_texts::Parting::kEnded, call,
-                                          waiting_rank);
-    hooks->raise(std::move(fault));
-    released_ = true;
-    return true;
-  }
-  return false;
+  return !hooks_.empty() && hooks_[0]->has_ended(rank);
+}
+
+std::string TeamStanding::name_of(int rank) {
+  std::lock_guard lock(mutex_);
+  return hooks_.empty() ? fmt::format("rank {}", rank) : hooks_[0]->name_of(rank);
 }
 
 }  // namespace rondo::gpu

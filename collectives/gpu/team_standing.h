@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <mutex>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -28,8 +27,8 @@ class TeamStanding {
   void release() { released_ = true; }
   // A fault of the first communicator, and the release of the team.
   void blame(Status status, int culprit, const std::string& text);
-  // The same for a rank of another process that has ended, if one of the suspects has.
-  bool blame_the_dead(std::span<const int> suspects, int waiting_rank, const std::string& call);
+  bool has_ended(int rank);  // its process
+  std::string name_of(int rank);
 
  private:
   std::mutex mutex_;

@@ -108,6 +108,11 @@ std::string timed_out_meeting(int rank, double seconds, std::span<const int> mis
                      list_of(missing), kLimit);
 }
 
+std::string left_before_meeting(std::string_view name, int waiting) {
+  return fmt::format("{} left the communicator without making a call in which rank {} waits for it",
+                     name, waiting);
+}
+
 std::string timed_out_ahead(int rank, double seconds, std::size_t ahead) {
   return fmt::format(
       "rank {} is {} calls ahead of its stream, where none has ended for {} s: its "

@@ -74,6 +74,8 @@ enum class Parting { kEnded, kLeft };  // the process has ended; it destroyed it
 std::string gone_before(std::string_view name, Parting parting, std::string_view call, int waiting);
 std::string gone_from_message(std::string_view name, Parting parting, std::string_view call,
                               int waiting);
+// name: of this process.
+std::string left_before_meeting(std::string_view name, int waiting);
 // For the host's part of calls on GPUs.
 std::string left_early(int rank);
 // A connection has ended. why: the network's error.

@@ -195,22 +195,23 @@ Done HostProxy::post_messages(std::span<const DeviceCall> calls) {
     MessagePieces& pieces = hosted.pieces_of(call.peer, sends);
     auto* const user = static_cast<std::byte*>(sends ? const_cast<void*>(call.buffers.send)
                                                      : call.buffers.receive);
-    const std::uint64_t bytes = call.record.count * size_of(call.record.type);
-    for (std::uint64_t at = 0; at == 0 || at < bytes; at += most) {
-      pieces.bytes.push_back(std::min(most, bytes - at));
-      pieces.at.push_back(user + at);
-    }
+    const std::uint64_t width = size_of(call.record.type), count = call.record.count;
+    for (std::uint64_t at = 0; at == 0 || at < count; at += most / width)
+      pieces.pieces.push_back(
+          {std::min(most / width, count - at), call.record.type, user + at * width});
   }
   const std::vector<MessagePieces> all = hosted.messages;
   const auto copy = [&](std::uint64_t round, bool in) -> Done {
     DirectLaunches copies(*gpu_api(), 1, streams.front());
     copies.copy_by_driver();
     for (const MessagePieces& one : all) {
-      if (one.sends != in || round >= one.bytes.size() || one.bytes[round] == 0) continue;
+      if (one.sends != in || round >= one.pieces.size()) continue;
+      const MessagePieces::Piece& piece = one.pieces[round];
+      if (piece.count == 0) continue;
       std::byte* const staged = (in ? staging_.input(round) : staging_.output(round)) +
                                 static_cast<std::uint64_t>(one.peer) * most;
-      RONDO_CHECK_OK(in ? copies.copy(one.at[round], staged, one.bytes[round])
-                        : copies.copy(staged, one.at[round], one.bytes[round]));
+      RONDO_CHECK_OK(in ? copies.copy(piece.at, staged, piece.bytes())
+                        : copies.copy(staged, piece.at, piece.bytes()));
     }
     return copies.flush();
   };

@@ -14,6 +14,12 @@ bool same_signals(const std::vector<Call>& some, const std::vector<Call>& others
 
 }  // namespace
 
+bool MessagePieces::same_as(const MessagePieces& other) const {
+  return peer == other.peer && sends == other.sends &&
+         std::equal(pieces.begin(), pieces.end(), other.pieces.begin(), other.pieces.end(),
+                    [](const Piece& a, const Piece& b) { return a.same_as(b); });
+}
+
 bool HostedCall::same_as(const HostedCall& other) const {
   return record == other.record && scalar == other.scalar && late_scalar == other.late_scalar &&
          std::equal(messages.begin(), messages.end(), other.messages.begin(), other.messages.end(),
@@ -28,14 +34,14 @@ std::uint64_t HostedCall::steps(const CallSteps& of_collective) const {
   if (messages.empty()) return of_collective.size();
   std::uint64_t rounds = 1;
   for (const MessagePieces& one : messages)
-    rounds = std::max<std::uint64_t>(rounds, one.bytes.size());
+    rounds = std::max<std::uint64_t>(rounds, one.pieces.size());
   return rounds;
 }
 
 MessagePieces& HostedCall::pieces_of(int peer, bool sends) {
   for (MessagePieces& one : messages)
     if (one.peer == peer && one.sends == sends) return one;
-  return messages.emplace_back(MessagePieces{peer, sends, {}, {}});
+  return messages.emplace_back(MessagePieces{peer, sends, {}});
 }
 
 }  // namespace rondo::gpu

@@ -18,11 +18,15 @@ namespace rondo::gpu {
 struct MessagePieces {
   int peer = 0;
   bool sends = false;
-  std::vector<std::uint64_t> bytes;  // of each
-  std::vector<std::byte*> at;        // in the caller's buffers; the host does not look
-  bool same_as(const MessagePieces& other) const {
-    return peer == other.peer && sends == other.sends && bytes == other.bytes;
-  }
+  struct Piece {
+    std::uint64_t count;
+    DataType type;
+    std::byte* at;  // in the caller's buffers; the host does not look
+    std::uint64_t bytes() const { return count * size_of(type); }
+    bool same_as(const Piece& other) const { return count == other.count && type == other.type; }
+  };
+  std::vector<Piece> pieces;
+  bool same_as(const MessagePieces& other) const;
 };
 
 struct HostedCall {

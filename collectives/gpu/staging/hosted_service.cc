@@ -90,9 +90,10 @@ Done HostedService::run_step(const HostedCall& call, const CallSteps& steps, std
     std::memcpy(one.scalar.data(), &scalar, sizeof(scalar));
   };
   for (const MessagePieces& of : call.messages) {
-    if (step >= of.bytes.size()) continue;
-    add({of.bytes[step], of.sends ? Collective::kSend : Collective::kRecv, DataType::kUint8,
-         RedOp::kSum, 0, -1},
+    if (step >= of.pieces.size()) continue;
+    const MessagePieces::Piece& piece = of.pieces[step];
+    add({piece.count, of.sends ? Collective::kSend : Collective::kRecv, piece.type, RedOp::kSum, 0,
+         -1},
         of.peer, static_cast<std::uint64_t>(of.peer) * staging.piece_bytes(parts_.on_host.size()));
   }
   if (call.messages.empty()) {

@@ -27,7 +27,8 @@ class PinnedStaging {
   HostedWords& words() const { return *words_; }
   std::byte* input(std::uint64_t step) const { return memory_ + shape_.input(0, step); }
   std::byte* output(std::uint64_t step) const { return memory_ + shape_.output(0, step); }
-  // Most bytes of a message in one step, where each of `ranks` has a piece.
+  // Most bytes of a message in one step, where each of `ranks` has a piece: whole elements of every
+  // type.
   std::uint64_t piece_bytes(int ranks) const;
 
   // On a stream: stores a word; waits until one is at least so much.

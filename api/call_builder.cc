@@ -71,7 +71,7 @@ Done set_reduction(const Comm& comm, ncclRedOp_t op, const char* function, Reque
                 name(user->type), name(record.type));
   record.op = RedOp::kPreMulSum;
   request->call.scalar = user->scalar;
-  request->late_scalar = user->late_scalar;
+  request->call.late_scalar = user->late_scalar;
   return done();
 }
 

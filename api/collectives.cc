@@ -46,7 +46,7 @@ ncclResult_t run(const CollectiveTraits& traits, const CollectiveArguments& argu
   if (config != nullptr)
     if (auto selected = apply_call_config(*pin, config, &request); !selected.ok())
       return note_in_group(report(selected.error()));
-  request.stream = stream;
+  request.call.stream = stream;
   return submit(std::move(pin), std::move(request), traits.function);
 }
 

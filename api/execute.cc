@@ -9,6 +9,7 @@
 #include "api/errors.h"
 #include "api/job.h"
 #include "api/streams.h"
+#include "base/gpu.h"
 #include "base/guard.h"
 #include "collectives/gpu/pointers.h"
 
@@ -20,9 +21,10 @@
 namespace rondo::api {
 namespace {
 
-void read_late_scalar(Call& call, const void* from) {
-  if (from == nullptr) return;
-  std::memcpy(call.scalar.data(), from, std::min(size_of(call.record.type), call.scalar.size()));
+void read_late_scalar(Call& call) {
+  if (call.late_scalar == nullptr) return;
+  std::memcpy(call.scalar.data(), call.late_scalar,
+              std::min(size_of(call.record.type), call.scalar.size()));
 }
 
 // Tickets of several communicators are taken at once, together with places in streams: so every job
@@ -33,8 +35,7 @@ Done run(Job& job) {
   job.works.clear();
   for (Share& share : job.shares()) {
     share.turn.wait();
-    for (std::size_t i = 0; i < share.calls.size(); ++i)
-      read_late_scalar(share.calls[i], share.late_scalars[i]);
+    for (Call& call : share.calls) read_late_scalar(call);
     job.works.push_back({share.comm->engine(), share.calls});
   }
   Done result = job.works.size() == 1 ? job.works[0].communicator->run(job.works[0].calls)
@@ -51,22 +52,22 @@ bool on_device(const Comm& comm) { return comm.engine()->device() >= 0; }
 
 // Calls of CUDA communicators go onto the caller's streams now, whether blocking or not.
 Done enqueue(Job& job) {
-  std::vector<Communicator::GpuWork> works;
+  job.works.clear();
   for (const Share& share : job.shares()) {
-    for (cudaStream_t stream : share.streams)
-      if (stream != nullptr && find_stream(stream, "").ok())
+    for (const Call& call : share.calls)
+      if (call.stream != nullptr && find_stream(call.stream, "").ok())
         return fail(Status::kInvalidArgument,
                     "stream {} is one of rondoStreamCreate, and the communicator lives on CUDA "
                     "device {}: give a cudaStream_t",
-                    fmt::ptr(stream), share.comm->engine()->device());
-    works.push_back({share.comm->engine(), share.calls, share.streams, share.late_scalars});
+                    fmt::ptr(call.stream), share.comm->engine()->device());
+    job.works.push_back({share.comm->engine(), share.calls});
   }
   {
     std::lock_guard lock(issue_mutex);
     take_tickets(job);
   }
   for (Share& share : job.shares()) share.turn.wait();
-  Done result = Communicator::enqueue_together(works);
+  Done result = Communicator::enqueue_together(job.works);
   for (Share& share : job.shares()) share.turn.finish();
   return result;
 }
@@ -173,9 +174,9 @@ ncclResult_t run_on_worker(const std::shared_ptr<Job>& job) {
 Result<std::vector<StreamPin>> pin_streams(std::span<const GroupEntry> entries) {
   std::vector<cudaStream_t> distinct;
   for (const GroupEntry& entry : entries)
-    if (entry.request.stream != nullptr &&
-        std::find(distinct.begin(), distinct.end(), entry.request.stream) == distinct.end())
-      distinct.push_back(entry.request.stream);
+    if (entry.request.call.stream != nullptr &&
+        std::find(distinct.begin(), distinct.end(), entry.request.call.stream) == distinct.end())
+      distinct.push_back(entry.request.call.stream);
   std::vector<StreamPin> pins;
   for (cudaStream_t stream : distinct) {
     RONDO_TRY(StreamPin pin, find_stream(stream, "GroupEnd"));
@@ -267,19 +268,19 @@ ncclResult_t execute_on_host(Job& job, std::vector<StreamPin> streams,
 ncclResult_t execute_one(CommPin&& comm, Request&& request, const char* function) {
   const bool blocking = comm->blocking();
   const bool device = on_device(*comm);
-  if (blocking && !device && request.stream == nullptr && request.more.empty() &&
+  if (blocking && !device && request.call.stream == nullptr && request.more.empty() &&
       gpu_api() == nullptr && !is_point_to_point(request.call)) {
     Turn turn(comm->order);
     turn.wait();
-    read_late_scalar(request.call, request.late_scalar);
+    read_late_scalar(request.call);
     const Done result = comm->engine()->run({&request.call, 1});
     turn.finish();
     return result.ok() ? ncclSuccess : remember(result.error());
   }
   comm.keep();
   std::vector<StreamPin> streams;
-  if (request.stream != nullptr && !device) {
-    auto pin = find_stream(request.stream, function);
+  if (request.call.stream != nullptr && !device) {
+    auto pin = find_stream(request.call.stream, function);
     if (!pin.ok()) return report(pin.error());
     streams.push_back(std::move(*pin));
   }
@@ -311,7 +312,7 @@ ncclResult_t execute_group(std::span<const GroupEntry> entries) {
 
   const bool blocking = job.shares()[0].comm->blocking();
   const bool wants_completion = std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
-    return entry.request.stream == nullptr;
+    return entry.request.call.stream == nullptr;
   });
   std::shared_future<Done> finished;
   const ncclResult_t started = execute_on_host(job, std::move(streams), &finished);

@@ -16,13 +16,11 @@
 
 namespace rondo::api {
 
-// One call of a user. late_scalar: where to find PreMulSum's factor when the call runs. more: the
-// rest of what one function amounts to, after `call` (rondo.h's v-collectives).
+// One call of a user. more: the rest of what one function amounts to, after `call` (rondo.h's
+// v-collectives), on its stream.
 struct Request {
   Call call;
   std::vector<Call> more;
-  cudaStream_t stream = nullptr;
-  const void* late_scalar = nullptr;
 };
 
 struct GroupEntry {

@@ -6,9 +6,11 @@ namespace rondo::api {
 
 void Share::add(const Request& request) {
   calls.push_back(request.call);
-  calls.insert(calls.end(), request.more.begin(), request.more.end());
-  late_scalars.resize(calls.size(), request.late_scalar);
-  streams.resize(calls.size(), request.stream);
+  for (const Call& call : request.more) {
+    calls.push_back(call);
+    calls.back().stream = request.call.stream;
+    calls.back().late_scalar = request.call.late_scalar;
+  }
 }
 
 Job& Job::of_thread() {
@@ -28,8 +30,6 @@ void Job::clear() {
     share.turn.finish();
     share.comm = CommPin();
     share.calls.clear();
-    share.late_scalars.clear();
-    share.streams.clear();
   }
   used_ = 0;
   works.clear();

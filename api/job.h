@@ -18,8 +18,6 @@ struct Share {
   CommPin comm;
   Turn turn;  // once the job is in the communicator's queue
   std::vector<Call> calls;
-  std::vector<const void*> late_scalars;  // as long as calls
-  std::vector<cudaStream_t> streams;      // as long as calls
 
   void add(const Request& request);
 };

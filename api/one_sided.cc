@@ -89,7 +89,7 @@ ncclResult_t run(ncclComm_t comm, cudaStream_t stream, const char* function, Bui
   if (!pin.ok()) return note_in_group(report(pin.error()));
   Result<Request> request = build(**pin);
   if (!request.ok()) return note_in_group(report(request.error()));
-  request->stream = stream;
+  request->call.stream = stream;
   return submit(std::move(*pin), std::move(*request), function);
 }
 

@@ -51,7 +51,7 @@ ncclResult_t run(const Message& message, ncclComm_t comm, cudaStream_t stream) {
   if (!pin.ok()) return note_in_group(report(pin.error()));
   auto request = build(**pin, message);
   if (!request.ok()) return note_in_group(report(request.error()));
-  request->stream = stream;
+  request->call.stream = stream;
   return submit(std::move(*pin), std::move(*request), message.function);
 }
 

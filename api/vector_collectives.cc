@@ -191,7 +191,7 @@ ncclResult_t run(const VectorCall& what, ncclComm_t comm, cudaStream_t stream, F
   if (!pin.ok()) return note_in_group(report(pin.error()));
   auto request = build(what, **pin, fill);
   if (!request.ok()) return note_in_group(report(request.error()));
-  request->stream = stream;
+  request->call.stream = stream;
   return submit(std::move(*pin), std::move(*request), what.function);
 }
 
@@ -293,7 +293,7 @@ RONDO_FUNCTION(ncclResult_t, rondoBarrier, ncclComm_t comm, cudaStream_t stream)
   if (!pin.ok()) return note_in_group(report(pin.error()));
   Request request;
   request.call.record.collective = Collective::kBarrier;
-  request.stream = stream;
+  request.call.stream = stream;
   return submit(std::move(*pin), std::move(request), kFunction);
 }
 RONDO_CATCH

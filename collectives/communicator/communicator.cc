@@ -134,10 +134,9 @@ Done Communicator::run_together(std::span<const Work> works) {
   return done();
 }
 
-Done Communicator::enqueue_together(std::span<const GpuWork> works) {
+Done Communicator::enqueue_together(std::span<const Work> works) {
   std::vector<gpu::RankWork> ranks;
-  for (const GpuWork& work : works)
-    ranks.push_back({*work.communicator->state_, work.calls, work.streams, work.late_scalars});
+  for (const Work& work : works) ranks.push_back({*work.communicator->state_, work.calls});
   return gpu::enqueue_together(ranks);
 }
 

@@ -21,9 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "base/gpu.h"
 #include "base/result.h"
-#include "collectives/communicator/call.h"
+#include "collectives/call.h"
 #include "collectives/planner/planner.h"
 #include "collectives/watchdog/fault.h"
 #include "transport/bootstrap/session.h"
@@ -86,17 +85,9 @@ class Communicator {
   // error; every other rank's fault is kept by its communicator.
   static Done run_together(std::span<const Work> works);
 
-  // Calls of a communicator on a CUDA device, each with its stream and, for PreMulSum, perhaps the
-  // address of its factor (empty: none has).
-  struct GpuWork {
-    Communicator* communicator;
-    std::span<const Call> calls;
-    std::span<const GpuStream> streams;
-    std::span<const void* const> late_scalars;
-  };
-  // Enqueues a group of calls of several communicators. Returns when all of them are on their
-  // streams: the ranks of a device meet on the host first.
-  static Done enqueue_together(std::span<const GpuWork> works);
+  // The same of communicators on CUDA devices: returns when all calls are on their streams. The
+  // ranks of a device meet on the host first.
+  static Done enqueue_together(std::span<const Work> works);
   int device() const;  // -1: the host
 
   // The fault of this communicator, if it has one: its own, one that a peer of this host reported,

@@ -1,6 +1,5 @@
 #include "collectives/gpu/composed_calls.h"
 
-#include <cstring>
 #include <map>
 
 #include "collectives/communicator/communicator.h"
@@ -57,8 +56,6 @@ class ComposedCalls::Running {
   struct Part {
     Communicator* by = nullptr;
     Call call;
-    GpuStream stream = nullptr;
-    const void* factor = nullptr;  // on the device
   };
 
   Done run_step(std::size_t number) {
@@ -80,40 +77,37 @@ class ComposedCalls::Running {
   }
 
   static Done enqueue(const std::vector<Part>& parts) {
-    std::vector<Communicator::GpuWork> works;
-    for (const Part& part : parts)
-      works.push_back({part.by, {&part.call, 1}, {&part.stream, 1}, {&part.factor, 1}});
+    std::vector<Communicator::Work> works;
+    for (const Part& part : parts) works.push_back({part.by, {&part.call, 1}});
     return works.empty() ? done() : Communicator::enqueue_together(works);
   }
 
   Result<Part> part_of(int rank, const ComposedStep& step) {
     const RankParts& parts = calls_.parts_[rank];
-    const Buffers& buffers = call_.posted[rank].call.buffers;
+    const Call& whole = call_.posted[rank].call;
     Part part;
     part.by = step.by == By::kGpu ? parts.on_gpu : parts.of_leaders;
-    part.stream = launch_.sites()[team_.devices.place_of(rank)].stream;
+    part.call.stream = launch_.sites()[team_.devices.place_of(rank)].stream;
     part.call.record = step.record;
     part.call.peer = step.peer;
     RONDO_TRY(part.call.send, address(rank, step.send));
     RONDO_TRY(part.call.receive, address(rank, step.receive));
-    if (step.scaled && buffers.late_scalar)
-      part.factor = reinterpret_cast<const void*>(buffers.scalar);
-    else
-      std::memcpy(part.call.scalar.data(), &buffers.scalar, sizeof(buffers.scalar));
+    part.call.scalar = whole.scalar;
+    if (step.scaled) part.call.late_scalar = whole.late_scalar;
     return part;
   }
 
   Result<std::byte*> address(int rank, const ComposedStep::Place& place) {
-    const Buffers& buffers = call_.posted[rank].call.buffers;
+    const Call& whole = call_.posted[rank].call;
     std::byte* base = nullptr;
     switch (place.buffer) {
       case ComposedStep::Buffer::kNone:
         return nullptr;
       case ComposedStep::Buffer::kSend:
-        base = static_cast<std::byte*>(const_cast<void*>(buffers.send));
+        base = static_cast<std::byte*>(const_cast<void*>(whole.send));
         break;
       case ComposedStep::Buffer::kReceive:
-        base = static_cast<std::byte*>(buffers.receive);
+        base = static_cast<std::byte*>(whole.receive);
         break;
       case ComposedStep::Buffer::kSpare: {
         RONDO_TRY(base, calls_.spare_of(rank));

@@ -102,7 +102,7 @@ bool DeviceRank::adopt_kernel_fault() {
   return true;
 }
 
-Done DeviceRank::post(std::span<const DeviceCall> calls) {
+Done DeviceRank::post(std::span<const Call> calls) {
   if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.why_it_ended();
   Mismatch mismatch;
   const Done posted = engine_->post(calls, &mismatch);
@@ -111,7 +111,7 @@ Done DeviceRank::post(std::span<const DeviceCall> calls) {
 
 // After the rank's collectives are on their streams: a wait for a signal must not stand before the
 // kernel of another rank's call.
-Done DeviceRank::post_one_sided(std::span<const DeviceCall> calls) {
+Done DeviceRank::post_one_sided(std::span<const Call> calls) {
   if (calls.empty()) return done();
   if (state_.faults.is_raised() || adopt_kernel_fault()) return state_.faults.why_it_ended();
   if (!window_rank_)

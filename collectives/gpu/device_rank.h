@@ -49,10 +49,10 @@ class DeviceRank {
   std::uint64_t device_bytes() const { return engine_->device_bytes(); }
   std::array<Communicator*, 2> parts() const { return {on_gpu_.get(), of_leaders_.get()}; }
 
-  Done post(std::span<const DeviceCall> calls);
+  Done post(std::span<const Call> calls);
   // After the rank's collectives are on their streams: a wait for a signal must not stand before
   // the kernel of another rank's call.
-  Done post_one_sided(std::span<const DeviceCall> calls);
+  Done post_one_sided(std::span<const Call> calls);
   Done wait_until_enqueued();
 
   Done standing();            // why the rank goes on no longer, if so; for other threads

@@ -55,13 +55,13 @@ bool DeviceTeam::launches_are_over(double seconds) const {
   return poll_until([&] { return context_.order.is_over(); }, seconds_from_now(seconds));
 }
 
-Done DeviceTeam::post(int rank, std::span<const DeviceCall> calls, Mismatch* mismatch) {
+Done DeviceTeam::post(int rank, std::span<const Call> calls, Mismatch* mismatch) {
   std::unique_lock lock(mutex_);
   RONDO_CHECK_OK(failure_);
   RankState& state = ranks_[rank];
   state.meets = false;
   state.streams.begin_group();
-  for (const DeviceCall& call : calls) {
+  for (const Call& call : calls) {
     RONDO_TRY(const RankStreams::Use* const added, state.streams.add(call.stream));
     if (added == nullptr) continue;
     if (state.messages) RONDO_CHECK_OK(state.messages->follow(*added));
@@ -75,18 +75,18 @@ Done DeviceTeam::post(int rank, std::span<const DeviceCall> calls, Mismatch* mis
 }
 
 // Collectives first; all messages in one launch, or one for those of each kind.
-Done DeviceTeam::post_calls(int rank, std::span<const DeviceCall> calls, Mismatch* mismatch) {
+Done DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch) {
   RankState& state = ranks_[rank];
-  const auto posted = [&](const DeviceCall& call) -> PostedCall {
+  const auto posted = [&](const Call& call) -> PostedCall {
     const RankStreams::Use& use = state.streams.of(call.stream);
     return {call, use.ready, use.capture};
   };
-  for (const DeviceCall& call : calls)
-    if (!call.is_message()) RONDO_CHECK_OK(post_collective(rank, posted(call), mismatch));
+  for (const Call& call : calls)
+    if (!is_point_to_point(call)) RONDO_CHECK_OK(post_collective(rank, posted(call), mismatch));
   std::vector<MatchedMessage> matched;
   if (state.messages) state.messages->begin_group();
-  for (const DeviceCall& call : calls) {
-    if (!call.is_message()) continue;
+  for (const Call& call : calls) {
+    if (!is_point_to_point(call)) continue;
     if (!context_.devices.is_here(call.peer)) {
       state.messages->add(posted(call));
       continue;

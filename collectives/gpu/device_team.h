@@ -52,7 +52,7 @@ class DeviceTeam {
 
   // Posts the calls of one group of `rank`, in order; the rank's device must be current. Launches
   // what becomes complete by it.
-  Done post(int rank, std::span<const DeviceCall> calls, Mismatch* mismatch);
+  Done post(int rank, std::span<const Call> calls, Mismatch* mismatch);
 
   // Whether all that the rank has posted is launched; waits for it.
   bool launched(int rank, std::chrono::microseconds at_most);
@@ -88,7 +88,7 @@ class DeviceTeam {
   DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> processes);
   Done open();
   Done open_rank(int rank);
-  Done post_calls(int rank, std::span<const DeviceCall> calls, Mismatch* mismatch);
+  Done post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch);
   Done post_collective(int rank, const PostedCall& call, Mismatch* mismatch);
   void messages_are_over(int rank, const Done& result);
   bool launches_are_over(double seconds) const;

@@ -8,9 +8,8 @@
 
 #include <span>
 
-#include "base/gpu.h"
 #include "base/result.h"
-#include "collectives/communicator/call.h"
+#include "collectives/call.h"
 
 namespace rondo {
 class CommunicatorState;
@@ -18,13 +17,9 @@ class CommunicatorState;
 
 namespace rondo::gpu {
 
-// A rank's calls, each with its stream and, for PreMulSum, perhaps the address of its factor
-// (empty: none has).
 struct RankWork {
   CommunicatorState& state;
   std::span<const Call> calls;
-  std::span<const GpuStream> streams;
-  std::span<const void* const> late_scalars;
 };
 Done enqueue_together(std::span<const RankWork> works);
 

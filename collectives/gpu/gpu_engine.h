@@ -26,7 +26,7 @@ class GpuEngine {
   virtual bool can_run(const CallRecord& record) const = 0;
 
   // Posts the calls of one group, in order; the rank's device must be current.
-  virtual Done post(std::span<const DeviceCall> calls, Mismatch* mismatch) = 0;
+  virtual Done post(std::span<const Call> calls, Mismatch* mismatch) = 0;
   // Whether all that was posted is on its streams, or never will be: failure() then. Waits for it.
   virtual bool is_enqueued(std::chrono::microseconds at_most) = 0;
   // Ranks of this process that have not made the call that is waited for.

@@ -24,10 +24,10 @@ void OutsideMessages::begin_group() {
 }
 
 void OutsideMessages::add(const PostedCall& posted) {
-  const DeviceCall& call = posted.call;
+  const Call& call = posted.call;
   const bool sends = call.record.collective == Collective::kSend;
-  messages_.push_back({sends ? rank_ : call.peer, sends ? call.peer : rank_, call.record,
-                       call.buffers.send, call.buffers.receive});
+  messages_.push_back(
+      {sends ? rank_ : call.peer, sends ? call.peer : rank_, call.record, call.send, call.receive});
   posts_.push_back(posted);
 }
 

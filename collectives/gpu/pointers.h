@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "collectives/communicator/call.h"
+#include "collectives/call.h"
 
 namespace rondo::gpu {
 

@@ -8,13 +8,17 @@ namespace rondo::gpu {
 
 std::vector<Buffers> JointCall::buffers() const {
   std::vector<Buffers> all;
-  for (const PostedCall& one : posted) all.push_back(one.call.buffers);
+  for (const PostedCall& one : posted) all.push_back(buffers_of(one.call));
   return all;
+}
+
+int most_ctas_of(const Call& call) {
+  return call.limits.most_ctas > 0 ? call.limits.most_ctas : kNoCtaLimit;
 }
 
 int JointCall::most_ctas() const {
   int most = kNoCtaLimit;
-  for (const PostedCall& one : posted) most = std::min(most, one.call.most_ctas);
+  for (const PostedCall& one : posted) most = std::min(most, most_ctas_of(one.call));
   return most;
 }
 

@@ -14,31 +14,16 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
-#include "collectives/communicator/call.h"
+#include "collectives/call.h"
 #include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/planner/device_plan.h"
 #include "collectives/watchdog/fault.h"
 
 namespace rondo::gpu {
 
-// One call of one rank, with addresses that its device can use.
-struct DeviceCall {
-  CallRecord record;
-  int peer = -1;  // kSend, kRecv
-  Buffers buffers;
-  GpuStream stream = nullptr;
-  int fewest_ctas = 1, most_ctas = kNoCtaLimit;  // that the rank asks for; fewer: of any kernel
-  bool copy_engines = false;                     // that it asks for, where the call only copies
-  int signal = 0;                                // kPut, kSignal, kWaitSignal
-  void* target = nullptr;                        // kPut: in the peer's window
-
-  bool is_message() const {
-    return record.collective == Collective::kSend || record.collective == Collective::kRecv;
-  }
-};
-
+// With addresses that its device can use, and the rank's limits.
 struct PostedCall {
-  DeviceCall call;
+  Call call;
   GpuEvent ready = nullptr;  // in its stream, before the call
   GpuCaptureInfo capture;
 };
@@ -52,6 +37,7 @@ struct JointCall {
   std::vector<Buffers> buffers() const;
   int most_ctas() const;  // that all of its ranks allow
 };
+int most_ctas_of(const Call& call);  // kNoCtaLimit where nothing is said
 
 struct MatchedMessage {
   PostedCall send, receive;

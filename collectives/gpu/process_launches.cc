@@ -29,7 +29,7 @@ Done ProcessLaunches::led(const JointCall& call, Mismatch* mismatch) {
   const LaunchSite site = site_of(call);
   const std::vector<PostedCall> here = calls_here(call);
   std::vector<Buffers> buffers;
-  for (const PostedCall& posted : here) buffers.push_back(posted.call.buffers);
+  for (const PostedCall& posted : here) buffers.push_back(buffers_of(posted.call));
   RONDO_CHECK_OK(team_.begin_launch(site, here));
   RONDO_CHECK_OK(team_.processes->led_calls().enqueue(here[0].call.record, buffers, site.stream,
                                                       capturing(site.capture), mismatch));
@@ -55,8 +55,8 @@ Done ProcessLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
       if ((gathers && to != record.root) || (scatters && from != record.root)) continue;
       const bool sends = devices.is_here(from), receives = devices.is_here(to);
       if (!sends && !receives) continue;
-      const auto* send = static_cast<const std::byte*>(call.posted[from].call.buffers.send);
-      auto* receive = static_cast<std::byte*>(call.posted[to].call.buffers.receive);
+      const auto* send = static_cast<const std::byte*>(call.posted[from].call.send);
+      auto* receive = static_cast<std::byte*>(call.posted[to].call.receive);
       if (sends && !gathers) send += static_cast<std::uint64_t>(to) * block;
       if (receives && !scatters) receive += static_cast<std::uint64_t>(from) * block;
       if (!sends || !receives) {

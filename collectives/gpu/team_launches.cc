@@ -12,8 +12,9 @@ namespace {
 // Copies by copy engines (NCCL's CTA policy ZERO: cudaMemcpyAsync moves the data, and no kernel
 // takes a multiprocessor from the program), as soon as one of its ranks asks for it.
 bool by_engines(std::span<const PostedCall> posted) {
-  return std::any_of(posted.begin(), posted.end(),
-                     [](const PostedCall& one) { return one.call.copy_engines; });
+  return std::any_of(posted.begin(), posted.end(), [](const PostedCall& one) {
+    return one.call.limits.mover == CallLimits::Mover::kCopyEngines;
+  });
 }
 
 }  // namespace
@@ -47,7 +48,8 @@ DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   DevicePlanFacts facts = team_.connections.facts();
   if (team_.processes != nullptr) return facts;  // which all processes must see alike
   int fewest = 1;
-  for (const PostedCall& posted : call.posted) fewest = std::max(fewest, posted.call.fewest_ctas);
+  for (const PostedCall& posted : call.posted)
+    fewest = std::max<int>(fewest, posted.call.limits.fewest_ctas);
   facts.most_channels = std::min(facts.most_channels, call.most_ctas());
   facts.fewest_channels = std::min(fewest, facts.most_channels);
   facts.copy_engines = by_engines(call.posted);
@@ -56,7 +58,7 @@ DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
 
 int TeamLaunches::direct_ctas(int rank, std::span<const PostedCall> all) const {
   int most = kNoCtaLimit;
-  for (const PostedCall& posted : all) most = std::min(most, posted.call.most_ctas);
+  for (const PostedCall& posted : all) most = std::min(most, most_ctas_of(posted.call));
   const int of_device = team_.devices.of(rank).most_ctas;
   // A message is posted twice.
   const auto served = static_cast<int>(std::min(all.size(), team_.devices.here().size()));
@@ -87,7 +89,7 @@ Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
   if (!team_.devices.all_reach() || by_engines(all)) launches.copy_by_driver();
   for (const MatchedMessage& match : matched) {
     const CallRecord& record = match.send.call.record;
-    RONDO_CHECK_OK(launches.copy(match.send.call.buffers.send, match.receive.call.buffers.receive,
+    RONDO_CHECK_OK(launches.copy(match.send.call.send, match.receive.call.receive,
                                  record.count * size_of(record.type)));
   }
   RONDO_CHECK_OK(launches.flush());

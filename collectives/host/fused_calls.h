@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/communicator/call.h"
+#include "collectives/call.h"
 #include "collectives/communicator/communicator.h"
 #include "collectives/communicator/rank_context.h"
 #include "kernels/host/segments.h"

@@ -8,7 +8,7 @@
 
 #include <span>
 
-#include "collectives/communicator/call.h"
+#include "collectives/call.h"
 #include "collectives/communicator/communicator.h"
 #include "collectives/communicator/rank_context.h"
 #include "collectives/host/connected_calls.h"

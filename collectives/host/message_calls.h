@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/communicator/call.h"
+#include "collectives/call.h"
 #include "collectives/communicator/rank_context.h"
 #include "kernels/host/point_to_point.h"
 

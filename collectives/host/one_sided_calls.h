@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "collectives/communicator/call.h"
+#include "collectives/call.h"
 #include "collectives/communicator/rank_context.h"
 #include "collectives/watchdog/supervisor.h"
 #include "collectives/watchdog/withdrawal.h"

@@ -1,5 +1,6 @@
 // Ranks that are processes on one GPU: every collective, staged and in place in mapped memory.
 #include <cstdlib>
+#include <functional>
 
 #include "api/rondo.h"
 #include "kernels/reduce.h"
@@ -97,27 +98,44 @@ class SlowRank : public testing::TestWithParam<int> {};
 
 // One rank's kernels begin late, so that the other waits nearly all the time, for several times the
 // deadline in all; no piece takes nearly as long.
+void run_beside_slow_rank(int slow, const std::function<void(NcclRank&)>& body) {
+  Job job = as_processes(2, Gpus::kOne, {{"RONDO_TIMEOUT", "3"}, {"RONDO_GPU_STAGING", "64K"}});
+  job.create = false;
+  run_job(job, 60, [&](NcclRank& seat) {
+    if (seat.rank == slow) setenv("RONDO_SIMT", "pace=80000", 1);
+    seat.join();
+    if (seat.comm != nullptr) body(seat);
+    if (!HasFailure()) seat.leave();
+  });
+}
+
+void expect_result(NcclRank& seat, DeviceBuffer& buffer, const Bytes& want) {
+  buffer.get(seat.stream);
+  ncclResult_t seen = ncclSuccess;
+  NCCL_OK(ncclCommGetAsyncError(seat.comm, &seen));
+  ASSERT_EQ(seen, ncclSuccess) << ncclGetLastError(seat.comm);
+  ASSERT_EQ(std::memcmp(buffer.host(), want.data(), want.size()), 0);
+}
+
 TEST_P(SlowRank, MeetsNoDeadlineWhileItsMessageMoves) {
-  const auto body = [](NcclRank& seat) {
+  run_beside_slow_rank(GetParam(), [](NcclRank& seat) {
     constexpr std::size_t kBytes = 1'000'000;
     DeviceBuffer buffer(kBytes, 0);
     buffer.put(seat.rank == 0 ? Bytes(kBytes, std::byte{7}) : Bytes(), 0, seat.stream);
     NCCL_OK(seat.rank == 0 ? ncclSend(buffer.data(), kBytes, ncclUint8, 1, seat.comm, seat.stream)
                            : ncclRecv(buffer.data(), kBytes, ncclUint8, 0, seat.comm, seat.stream));
-    buffer.get(seat.stream);
-    ncclResult_t seen = ncclSuccess;
-    NCCL_OK(ncclCommGetAsyncError(seat.comm, &seen));
-    ASSERT_EQ(seen, ncclSuccess) << ncclGetLastError(seat.comm);
-    const Bytes want(kBytes, std::byte{7});
-    ASSERT_EQ(std::memcmp(buffer.host(), want.data(), kBytes), 0);
-  };
-  Job job = as_processes(2, Gpus::kOne, {{"RONDO_TIMEOUT", "3"}, {"RONDO_GPU_STAGING", "64K"}});
-  job.create = false;
-  run_job(job, 60, [&](NcclRank& seat) {
-    if (seat.rank == GetParam()) setenv("RONDO_SIMT", "pace=80000", 1);
-    seat.join();
-    if (seat.comm != nullptr) body(seat);
-    if (!HasFailure()) seat.leave();
+    expect_result(seat, buffer, Bytes(kBytes, std::byte{7}));
+  });
+}
+
+TEST_P(SlowRank, MeetsNoDeadlineWhileItsStagedCallMoves) {
+  run_beside_slow_rank(GetParam(), [](NcclRank& seat) {
+    constexpr std::size_t kBytes = 1'000'000;
+    DeviceBuffer buffer(kBytes, 0);
+    buffer.put(Bytes(kBytes, std::byte{3}), 0, seat.stream);
+    NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kBytes, ncclUint8, ncclSum, seat.comm,
+                          seat.stream));
+    expect_result(seat, buffer, Bytes(kBytes, std::byte{6}));
   });
 }
 INSTANTIATE_TEST_SUITE_P(SharedGpuMessages, SlowRank, testing::Values(0, 1),

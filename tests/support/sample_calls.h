@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "collectives/communicator/call.h"
+#include "collectives/call.h"
 
 namespace rondo::test {
 

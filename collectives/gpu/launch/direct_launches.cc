@@ -23,6 +23,15 @@ unsigned threads_of(const CallRecord& record) {
 
 }  // namespace
 
+Buffers buffers_of(const Call& call) {
+  Buffers buffers{call.send, call.receive, 0, call.late_scalar != nullptr};
+  if (buffers.late_scalar)
+    buffers.scalar = reinterpret_cast<std::uintptr_t>(call.late_scalar);
+  else
+    std::memcpy(&buffers.scalar, call.scalar.data(), sizeof(buffers.scalar));
+  return buffers;
+}
+
 DirectLaunches::DirectLaunches(const GpuApi& api, int most_ctas, GpuStream stream)
     : api_(api), most_ctas_(most_ctas), stream_(stream) {}
 

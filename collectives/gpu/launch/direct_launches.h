@@ -15,6 +15,7 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "base/types.h"
+#include "collectives/call.h"
 #include "kernels/cuda/direct_args.h"
 
 namespace rondo::gpu {
@@ -26,6 +27,7 @@ struct Buffers {
   std::uint64_t scalar = 0;  // PreMulSum: the factor's bits, or its device address
   bool late_scalar = false;
 };
+Buffers buffers_of(const Call& call);  // with addresses that the device can use
 
 class DirectLaunches {
  public:

@@ -139,23 +139,23 @@ bool HostProxy::can_run(const CallRecord& record) const {
   return (kernels_ && kernels_->plan(record).has_value()) || on_host_->can_run(record);
 }
 
-Done HostProxy::post(std::span<const DeviceCall> calls, Mismatch*) {
+Done HostProxy::post(std::span<const Call> calls, Mismatch*) {
   bool messages = false;
-  for (const DeviceCall& call : calls) {
-    messages |= call.is_message();
-    if (!call.is_message()) RONDO_CHECK_OK(post_collective(call));
+  for (const Call& call : calls) {
+    messages |= is_point_to_point(call);
+    if (!is_point_to_point(call)) RONDO_CHECK_OK(post_collective(call));
   }
   return messages ? post_messages(calls) : done();
 }
 
-Done HostProxy::launch_kernel(const DevicePlan& plan, const DeviceCall& call) {
+Done HostProxy::launch_kernel(const DevicePlan& plan, const Call& call) {
   RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
   RONDO_CHECK_OK(order_.begin(site_of(call.stream, capture)));
   RONDO_CHECK_OK(kernels_->launch(plan, call));
   return order_.end(site_of(call.stream, capture));
 }
 
-Done HostProxy::post_collective(const DeviceCall& call) {
+Done HostProxy::post_collective(const Call& call) {
   const CallRecord& record = call.record;
   if (kernels_) {
     RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
@@ -165,12 +165,12 @@ Done HostProxy::post_collective(const DeviceCall& call) {
   const CallSteps steps(record, on_host_->size(), staging_.shape());
   HostedCall hosted;
   hosted.record = record;
-  hosted.scalar = call.buffers.late_scalar ? 0 : call.buffers.scalar;
-  hosted.late_scalar = call.buffers.late_scalar;
+  const Buffers buffers = buffers_of(call);
+  hosted.scalar = buffers.late_scalar ? 0 : buffers.scalar;
+  hosted.late_scalar = buffers.late_scalar;
   const auto copy = [&](std::uint64_t number, bool in) -> Done {
-    if (number == 0 && in && call.buffers.late_scalar)
-      RONDO_CHECK_OK(check(gpu_api()->copy(&staging_.words().scalar,
-                                           reinterpret_cast<const void*>(call.buffers.scalar),
+    if (number == 0 && in && buffers.late_scalar)
+      RONDO_CHECK_OK(check(gpu_api()->copy(&staging_.words().scalar, call.late_scalar,
                                            size_of(record.type), GpuCopy::kAny, call.stream),
                            "cudaMemcpyAsync"));
     const int rank = on_host_->rank();
@@ -178,23 +178,22 @@ Done HostProxy::post_collective(const DeviceCall& call) {
     DirectLaunches copies(*gpu_api(), 1, call.stream);
     copies.copy_by_driver();
     std::byte* const staged = in ? staging_.input(number) : staging_.output(number);
-    RONDO_CHECK_OK(steps.copy(number, in, call.buffers, staged, &copies));
+    RONDO_CHECK_OK(steps.copy(number, in, buffers, staged, &copies));
     return copies.flush();
   };
   return enqueue(call.stream, std::move(hosted), copy);
 }
 
-Done HostProxy::post_messages(std::span<const DeviceCall> calls) {
+Done HostProxy::post_messages(std::span<const Call> calls) {
   HostedCall hosted;
   std::vector<GpuStream> streams;
   const std::uint64_t most = staging_.piece_bytes(on_host_->size());
-  for (const DeviceCall& call : calls) {
-    if (!call.is_message()) continue;
+  for (const Call& call : calls) {
+    if (!is_point_to_point(call)) continue;
     streams.push_back(call.stream);
     const bool sends = call.record.collective == Collective::kSend;
     MessagePieces& pieces = hosted.pieces_of(call.peer, sends);
-    auto* const user = static_cast<std::byte*>(sends ? const_cast<void*>(call.buffers.send)
-                                                     : call.buffers.receive);
+    auto* const user = static_cast<std::byte*>(sends ? const_cast<void*>(call.send) : call.receive);
     const std::uint64_t width = size_of(call.record.type), count = call.record.count;
     for (std::uint64_t at = 0; at == 0 || at < count; at += most / width)
       pieces.pieces.push_back(
@@ -218,10 +217,10 @@ Done HostProxy::post_messages(std::span<const DeviceCall> calls) {
   return enqueue_group(streams, std::move(hosted), copy);
 }
 
-Done HostProxy::post_one_sided(std::span<const DeviceCall> calls) {
+Done HostProxy::post_one_sided(std::span<const Call> calls) {
   HostedCall hosted;
   std::vector<GpuStream> streams;
-  for (const DeviceCall& call : calls) {
+  for (const Call& call : calls) {
     streams.push_back(call.stream);
     const bool waits = call.record.collective == Collective::kWaitSignal;
     Call& one = (waits ? hosted.waits : hosted.signals).emplace_back();
@@ -234,10 +233,10 @@ Done HostProxy::post_one_sided(std::span<const DeviceCall> calls) {
     if (!in || step > 0) return done();
     DirectLaunches launches(*gpu_api(), 1, streams.front());
     launches.copy_by_driver();
-    for (const DeviceCall& call : calls)
-      if (call.target != nullptr)
-        RONDO_CHECK_OK(launches.copy(call.buffers.send, call.target,
-                                     call.record.count * size_of(call.record.type)));
+    for (const Call& call : calls)
+      if (call.receive != nullptr)  // in the peer's window
+        RONDO_CHECK_OK(
+            launches.copy(call.send, call.receive, call.record.count * size_of(call.record.type)));
     return launches.flush();
   };
   return enqueue_group(streams, std::move(hosted), copy);

@@ -53,10 +53,10 @@ class HostProxy final : public GpuEngine {
   void add_kernels(std::unique_ptr<InternodeKernels> kernels) { kernels_ = std::move(kernels); }
 
   bool can_run(const CallRecord& record) const override;
-  Done post(std::span<const DeviceCall> calls, Mismatch* mismatch) override;
+  Done post(std::span<const Call> calls, Mismatch* mismatch) override;
   bool is_enqueued(std::chrono::microseconds) override { return true; }
   // Puts, signals and waits for signals of one group.
-  Done post_one_sided(std::span<const DeviceCall> calls);
+  Done post_one_sided(std::span<const Call> calls);
   bool kernel_gave_up(std::optional<KernelFault>*) const override {
     return kernels_ && kernels_->gave_up();
   }
@@ -66,9 +66,9 @@ class HostProxy final : public GpuEngine {
   HostProxy(std::shared_ptr<Communicator> on_host, const Terms& terms,
             std::function<void(Fault)> raise);
   Done open();
-  Done post_collective(const DeviceCall& call);
-  Done launch_kernel(const DevicePlan& plan, const DeviceCall& call);
-  Done post_messages(std::span<const DeviceCall> calls);
+  Done post_collective(const Call& call);
+  Done launch_kernel(const DevicePlan& plan, const Call& call);
+  Done post_messages(std::span<const Call> calls);
   using CopyStep = std::function<Done(std::uint64_t step, bool in)>;
   Done enqueue(GpuStream stream, HostedCall call, const CopyStep& copy);
   // On one stream; the group's other streams come before it, and after.

@@ -126,9 +126,9 @@ std::optional<DevicePlan> InternodeKernels::plan(const CallRecord& record) const
   return plan_across_hosts(terms_.plan, terms_.from_bytes, record);
 }
 
-Done InternodeKernels::launch(const DevicePlan& plan, const DeviceCall& call) {
+Done InternodeKernels::launch(const DevicePlan& plan, const Call& call) {
   std::vector<Buffers> buffers(static_cast<std::size_t>(terms_.size));
-  buffers[static_cast<std::size_t>(terms_.rank)] = call.buffers;
+  buffers[static_cast<std::size_t>(terms_.rank)] = buffers_of(call);
   const int here[] = {terms_.rank};
   if (sleeps_.load(std::memory_order_seq_cst)) wake();  // first: launches may be blocking
   DeviceLaunch launch{api_, *connections_, plan, call.record, buffers, here};

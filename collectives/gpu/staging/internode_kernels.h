@@ -60,7 +60,7 @@ class InternodeKernels {
   // A collective that is enqueued now, whoever does it.
   Done announce(const CallRecord& record);
   std::optional<DevicePlan> plan(const CallRecord& record) const;
-  Done launch(const DevicePlan& plan, const DeviceCall& call);
+  Done launch(const DevicePlan& plan, const Call& call);
   // The communicator has ended so; from any thread.
   void end(const Fault& fault);
   // A kernel has: its stream is free before rank 0 has said whose fault it is.

@@ -1,7 +1,8 @@
-// Call: one operation as a user asked for it, checked and in Rondo's own vocabulary.
+// Call: one operation as a user asked for it, checked and in Rondo's own vocabulary; of ranks on
+// the host and on GPUs alike.
 //
-// Buffers are host memory of this process. What all ranks must agree on is in `record`; the rest is
-// this rank's own affair.
+// Buffers are memory of this process, or what a GPU sees there. What all ranks must agree on is in
+// `record`; the rest is this rank's own affair.
 #pragma once
 
 #include <array>
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "base/types.h"
+
+struct CUstream_st;
 
 namespace rondo {
 
@@ -30,7 +33,9 @@ struct Call {
   std::size_t offset = 0;  // and where in it, in bytes
   int signal = 0;          // kPut, kSignal, kWaitSignal (count: how many)
   CallLimits limits;
-  std::array<std::byte, 8> scalar{};  // PreMulSum's factor, one element of the type
+  std::array<std::byte, 8> scalar{};  // PreMulSum's factor, one element of the type,
+  const void* late_scalar = nullptr;  // or where it is read once the call runs
+  CUstream_st* stream = nullptr;      // on a GPU
   // What a v-collective consists of: this rank's messages, each with the count of its pair. The
   // record says only what all ranks know.
   std::shared_ptr<const std::vector<Call>> parts;

@@ -105,7 +105,7 @@ void run_beside_slow_rank(int slow, const std::function<void(NcclRank&)>& body) 
     if (seat.rank == slow) setenv("RONDO_SIMT", "pace=80000", 1);
     seat.join();
     if (seat.comm != nullptr) body(seat);
-    if (!HasFailure()) seat.leave();
+    if (!testing::Test::HasFailure()) seat.leave();
   });
 }
 

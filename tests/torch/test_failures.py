@@ -235,7 +235,10 @@ def test_the_store_keeps_no_ticket():
         if rank == 0:  # which forgets it before it returns
             assert store.check(["rondo/0/2/1/all"]) and not store.check(["rondo/0/2/1/ticket"])
             store.set("looked", "1")
-        store.wait(["looked"], timedelta(seconds=20))
+            store.wait(["seen"], timedelta(seconds=20))  # the store ends with this process
+        else:
+            store.wait(["looked"], timedelta(seconds=20))
+            store.set("seen", "1")
         check(lib.ncclCommDestroy(comm))
 
     assert run(body, 2, group=False) == [0, 0]

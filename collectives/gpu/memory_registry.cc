@@ -224,7 +224,8 @@ void MemoryRegistry::serve(int party) {
   const net::Deadline deadline = net::Deadline::of(kBriefly);
   auto question = shm::receive_fds(sockets_[party].get(), deadline);
   if (!question.ok()) {  // its process left, perhaps without a word
-    HostAtomics::store_release(segment_.party(party).mapped, (1u << kAreas) - 1);
+    std::uint32_t& mapped = segment_.party(party).mapped;
+    HostAtomics::store_release(mapped, HostAtomics::load_acquire(mapped) | ((1u << kAreas) - 1));
     return sockets_[party].reset();
   }
   RegistryRequest& request = segment_.request(party);

@@ -170,10 +170,11 @@ ProcessWatch::Waiting ProcessWatch::waiting() const {
 }
 
 void ProcessWatch::check_waiting(const Waiting& found) {
-  const std::string call = call_in_words();
-  if (stalled_ns_ >= kDeadNs &&
-      blame_the_gone(found.ranks, context_.local[0], call, [this] { return waiting().ranks; }))
+  const auto in_words = [this] { return call_in_words(); };
+  const auto still = [this] { return waiting().ranks; };
+  if (stalled_ns_ >= kDeadNs && blame_the_gone(found.ranks, context_.local[0], in_words, still))
     return;
+  const std::string call = call_in_words();
   // Nobody is missing, and yet nothing moves: then anybody's end will do.
   if (found.ranks.empty() && stalled_ns_ > 10 * kDeadNs)
     for (int r = 0; r < context_.ranks(); ++r)
@@ -199,7 +200,7 @@ void ProcessWatch::blame_gone(int rank, Parting parting, int waiting, const std:
 }
 
 bool ProcessWatch::blame_the_gone(const std::vector<int>& ranks, int waiting,
-                                  const std::string& call,
+                                  const std::function<std::string()>& call,
                                   const std::function<std::vector<int>()>& still_waited_for) {
   const auto is_gone = [this](int rank) {
     return has_left(rank) || context_.standing.has_ended(rank);
@@ -208,7 +209,7 @@ bool ProcessWatch::blame_the_gone(const std::vector<int>& ranks, int waiting,
   if (gone == ranks.end()) return false;
   const std::vector<int> still = still_waited_for();
   if (std::find(still.begin(), still.end(), *gone) == still.end()) return false;
-  blame_gone(*gone, has_left(*gone) ? Parting::kLeft : Parting::kEnded, waiting, call);
+  blame_gone(*gone, has_left(*gone) ? Parting::kLeft : Parting::kEnded, waiting, call());
   return true;
 }
 
@@ -271,7 +272,8 @@ void ProcessWatch::check_launch(int rank) {
   }
   if (!is_in_launch(*context_.connections, rank)) return;
   const auto behind = [&] { return ranks_not_over(*context_.connections, rank); };
-  if (blame_the_gone(behind(), rank, to_string(call), behind)) return;
+  const auto newest = [&] { return to_string(newest_launch(*context_.connections, rank)); };
+  if (blame_the_gone(behind(), rank, newest, behind)) return;
   const std::vector<int> missing = ranks_not_come(*context_.connections, rank);
   // Kernels keep their own deadlines, since only they know whether they move.
   warn(fault_texts::list_of(missing), to_string(call));

@@ -46,7 +46,8 @@ class ProcessWatch {
   void check_waiting(const Waiting& waiting);
   // Blames the first of the ranks whose process has ended or has left the team, if it is still
   // waited for: it may have done its part in between.
-  bool blame_the_gone(const std::vector<int>& ranks, int waiting, const std::string& call,
+  bool blame_the_gone(const std::vector<int>& ranks, int waiting,
+                      const std::function<std::string()>& call,
                       const std::function<std::vector<int>()>& still_waited_for);
   void blame_gone(int rank, fault_texts::Parting parting, int waiting, const std::string& call);
   bool has_left(int rank) const;

@@ -113,7 +113,7 @@ const std::vector<FaultKind>& fault_kinds() {
          const ncclComm_t comm = std::exchange(self.comm, nullptr);
          return ncclCommAbort(comm);
        }},
-      {"a rank that destroys", kByDeadline,
+      {"a rank that destroys", kBefore,
        [](Self& self) {
          if (!self.last()) return self.sum(kCount);
          const ncclComm_t comm = std::exchange(self.comm, nullptr);

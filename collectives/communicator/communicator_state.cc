@@ -83,7 +83,7 @@ Done CommunicatorState::enter() {
                 "another thread is inside a call of this communicator: one thread at a time");
   inside_thread_.store(pthread_self(), std::memory_order_relaxed);
   store_before_loads(inside_, true);
-  const Done standing = faults.standing();
+  Done standing = faults.standing();
   if (!standing.ok()) leave();
   return standing;
 }

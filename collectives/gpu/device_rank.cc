@@ -169,7 +169,7 @@ Done DeviceRank::wait_until_enqueued() {
   const auto begin = Clock::now();
   bool warned = false;
   while (!engine_->is_enqueued(kLook)) {
-    const Done standing = state_.faults.standing();
+    Done standing = state_.faults.standing();
     if (!standing.ok() && state_.faults.ended() == FaultState::kRunning) return standing;
     if (Done ended = may_go_on(); !ended.ok()) {
       engine_->fail_all(ended);
@@ -187,10 +187,10 @@ Done DeviceRank::wait_until_enqueued() {
     RONDO_WARN("rank {} has waited {:.0f} s for {} to make the same call; it goes on waiting",
                state_.members.rank, waited, fault_texts::list_of(engine_->missing()));
   }
-  if (const Done failed = engine_->failure(); !failed.ok()) {
+  if (Done failed = engine_->failure(); !failed.ok()) {
     if (state_.faults.is_raised() || state_.faults.adopt_from_peers())
       return state_.faults.adopted();
-    const Done late = engine_->late_failure();
+    Done late = engine_->late_failure();
     if (late.ok()) return failed;
     state_.faults.raise(state_.faults.make(late.status(), -1, late.error().text));
     return late;

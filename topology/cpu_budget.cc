@@ -8,7 +8,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
+#include <optional>
 
+#include "base/process.h"
 #include "topology/cgroups.h"
 #include "topology/small_file.h"
 
@@ -34,11 +37,23 @@ double quota_of_folder(const std::string& folder, bool v2) {
   return quota > 0 && period > 0 ? quota / period : kUnlimited;
 }
 
+// Those of this process are found once: their quotas change, but not where the process stands.
+std::vector<CgroupFolder> own_folders() {
+  static auto& mutex = *new std::mutex;
+  static auto& kept = *new std::optional<std::vector<CgroupFolder>>;
+  static std::uint32_t found_in = 0;  // a child of fork may have been put into another group
+  std::lock_guard lock(mutex);
+  if (!kept || found_in != fork_generation()) kept = cgroup_folders("cpu");
+  found_in = fork_generation();
+  return *kept;
+}
+
 }  // namespace
 
 double cgroup_quota_cpus(const std::string& root) {
   double tightest = kUnlimited;
-  for (const CgroupFolder& folder : cgroup_folders("cpu", "self", root))
+  const auto folders = root.empty() ? own_folders() : cgroup_folders("cpu", "self", root);
+  for (const CgroupFolder& folder : folders)
     tightest = std::min(tightest, quota_of_folder(folder.path, folder.v2));
   return tightest;
 }

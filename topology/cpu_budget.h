@@ -1,8 +1,9 @@
 // How many CPUs this process may really use: its affinity mask and its cgroup's CPU quota.
 //
 // With more ranks than CPUs a rank that only spins wastes its peers' time, so waits ask this before
-// they choose how to wait. Cost: one system call and a few small files (about 0.05 ms); does not
-// load hwloc. Not cached, because affinity may change: ask at initialisation and keep the answer.
+// they choose how to wait. Cost: one system call and the quota's small files (about 0.02 ms; the
+// first time three times that); does not load hwloc. Only where the files are is cached, because
+// affinity and quotas may change: ask at initialisation and keep the answer.
 //
 //   const bool crowded = ranks_on_this_host > topology::usable_cores();
 #pragma once

@@ -30,8 +30,11 @@ std::string first_line(const std::string& path) {
 HostFacts read_host_facts() {
   HostFacts facts;
   facts.override_id = env::get_string("NCCL_HOSTID");
-  facts.boot_id = first_line("/proc/sys/kernel/random/boot_id");
-  if (facts.boot_id.empty()) facts.boot_id = first_line("/etc/machine-id");
+  static const auto& boot_id = *new std::string([] {
+    const std::string of_boot = first_line("/proc/sys/kernel/random/boot_id");
+    return of_boot.empty() ? first_line("/etc/machine-id") : of_boot;
+  }());
+  facts.boot_id = boot_id;
   struct utsname names {};
   if (::uname(&names) == 0) facts.node_name = names.nodename;
   struct stat network {};

@@ -148,7 +148,7 @@ class Binding {
     const RelaxedCapture relaxed;
     RONDO_CHECK_OK(check(gpu_api()->free_memory(nullptr), "cudaFree"));  // makes the context
     SharedConnectionsRequest sharing;
-    sharing.party = span_.party_of[rank_];
+    sharing.process = span_.process_of[rank_];
     sharing.shape = span_.shape;
     sharing.near = span_.near;
     sharing.deadline = request_.deadline;
@@ -157,13 +157,13 @@ class Binding {
     for (int r = 0; r < size_; ++r) {
       const bool on_host = sharing.hosts.is_own(r);
       if (on_host && leader < 0) leader = r;
-      sharing.party_of.push_back(on_host ? span_.party_of[r] : -1);
+      sharing.process_of.push_back(on_host ? span_.process_of[r] : -1);
       sharing.devices.push_back(-1);
     }
     RONDO_CHECK_OK(find_devices(&sharing.devices));
     RONDO_TRY(
         const ProcessMeeting met,
-        meet_processes({size_, span_.parties[span_.host_of[rank_]], sharing.party, kNoStaging,
+        meet_processes({size_, span_.processes[span_.host_of[rank_]], sharing.process, kNoStaging,
                         &request_.listener, state_.members.ranks[leader].socket,
                         state_.secret.derive("processes with GPUs").bytes(), request_.deadline}));
     sharing.segment = met.segment.get();

@@ -116,7 +116,7 @@ class Binding {
     }
     RONDO_TRY([[maybe_unused]] const auto all_met, session_.all_gather({}));
     if (!speaks) RONDO_CHECK_OK(take_team(options, nullptr));
-    rank().take_seat();
+    rank().join_team();
     return request.around.plan.composes ? make_parts(GpuGroups(request.around.gpu_of)) : done();
   }
 

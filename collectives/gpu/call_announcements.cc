@@ -34,14 +34,14 @@ std::vector<int> CallAnnouncements::not_come() const {
   std::vector<int> found;
   for (int r = 0; r < context_.ranks(); ++r)
     if (HostAtomics::load_acquire(
-            context_.segment->party(context_.seats.around.party_of[r]).announced) < made)
+            context_.segment->process(context_.facts.around.process_of[r]).announced) < made)
       found.push_back(r);
   return found;
 }
 
 void CallAnnouncements::publish(std::uint64_t sequence) {
   sequence_.store(sequence, std::memory_order_release);
-  HostAtomics::store_release(context_.segment->party(context_.seats.party).announced, sequence);
+  HostAtomics::store_release(context_.segment->process(context_.facts.process).announced, sequence);
 }
 
 // Whether nobody needs the descriptor in whose place this call's will lie: not the leader's kernel,
@@ -50,8 +50,8 @@ bool CallAnnouncements::has_room(std::uint64_t sequence) const {
   if (HostAtomics::load_acquire(context_.segment->words().consumed) <
       led_[sequence % kPlainDescriptors])
     return false;
-  for (int p = 0; p < context_.segment->parties(); ++p)
-    if (HostAtomics::load_acquire(context_.segment->party(p).announced) + kPlainDescriptors <
+  for (int p = 0; p < context_.segment->processes(); ++p)
+    if (HostAtomics::load_acquire(context_.segment->process(p).announced) + kPlainDescriptors <
         sequence)
       return false;
   return true;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kLayout = 0x726f6e646f000002;  // changes with any struct above
 
 struct Header {
-  std::uint64_t layout, staging_bytes, ranks, parties;
+  std::uint64_t layout, staging_bytes, ranks, processes;
   std::uint32_t areas_made;
   cuda::DeviceWords words;
 };
@@ -28,19 +28,19 @@ std::uint32_t depth_for(int ranks) {
 
 }  // namespace
 
-ControlSegment::ControlSegment(int ranks, int parties)
-    : ranks_(ranks), parties_(parties), depth_(depth_for(ranks)) {
+ControlSegment::ControlSegment(int ranks, int processes)
+    : ranks_(ranks), processes_(processes), depth_(depth_for(ranks)) {
   std::size_t next = sizeof(Header);
   const auto place = [&](std::size_t each, std::size_t count) {
     return std::exchange(next, next + (each * count + 63) / 64 * 64);
   };
   const auto n = static_cast<std::size_t>(ranks);
-  parties_at_ = place(sizeof(PartyLines), static_cast<std::size_t>(parties));
+  processes_at_ = place(sizeof(ProcessLines), static_cast<std::size_t>(processes));
   call_slots_at_ = place(sizeof(cuda::CallSlot), n);
   descriptors_at_ = place(sizeof(cuda::CallDescriptor), n * depth_);
   lanes_at_ = place(sizeof(Lane), n * n);
   notes_at_ = place(sizeof(MessageNote), n * n * 2 * kMessageDepth);
-  requests_at_ = place(sizeof(RegistryRequest), static_cast<std::size_t>(parties));
+  requests_at_ = place(sizeof(RegistryRequest), static_cast<std::size_t>(processes));
   offers_at_ = place(sizeof(RegistryRequest), n);
   refused_at_ = place(1, n * n);
   constexpr std::size_t kPage = 4096;
@@ -62,13 +62,13 @@ Done ControlSegment::map(Fd fd) {
 }
 
 Result<std::unique_ptr<ControlSegment>> ControlSegment::create(const Shape& shape) {
-  std::unique_ptr<ControlSegment> segment(new ControlSegment(shape.ranks, shape.parties));
+  std::unique_ptr<ControlSegment> segment(new ControlSegment(shape.ranks, shape.processes));
   RONDO_TRY(Fd fd, shm::create_memfd("rondo-gpu", segment->bytes_));
   RONDO_CHECK_OK(segment->map(std::move(fd)));
   auto& header = *segment->at<Header>(0);
   header.staging_bytes = shape.staging_bytes;
   header.ranks = static_cast<std::uint64_t>(shape.ranks);
-  header.parties = static_cast<std::uint64_t>(shape.parties);
+  header.processes = static_cast<std::uint64_t>(shape.processes);
   for (int from = 0; from < shape.ranks; ++from)
     for (int to = 0; to < shape.ranks; ++to)
       for (std::uint32_t& slot : segment->lane(from, to).slot) slot = kEmpty;
@@ -76,15 +76,15 @@ Result<std::unique_ptr<ControlSegment>> ControlSegment::create(const Shape& shap
   return segment;
 }
 
-Result<std::unique_ptr<ControlSegment>> ControlSegment::open(int fd, int ranks, int parties) {
-  std::unique_ptr<ControlSegment> segment(new ControlSegment(ranks, parties));
+Result<std::unique_ptr<ControlSegment>> ControlSegment::open(int fd, int ranks, int processes) {
+  std::unique_ptr<ControlSegment> segment(new ControlSegment(ranks, processes));
   Fd own(dup(fd));
   if (!own) return fail_errno(errno, "cannot use the leader's memory file");
   RONDO_CHECK_OK(segment->map(std::move(own)));
   const auto& header = *segment->at<Header>(0);
   if (HostAtomics::load_acquire(header.layout) != kLayout ||
       header.ranks != static_cast<std::uint64_t>(ranks) ||
-      header.parties != static_cast<std::uint64_t>(parties))
+      header.processes != static_cast<std::uint64_t>(processes))
     return fail(Status::kRemoteError, "all ranks on a GPU must run the same version of Rondo");
   return segment;
 }

@@ -28,7 +28,7 @@ inline constexpr int kMessageDepth = 32;  // messages whose sizes are compared
 
 // Between a process and the leader's. `ready`: steps that the process has given; the leader's own
 // line: 1 while its stream is in a call. `done`: steps that the leader has done for it.
-struct PartyLines {
+struct ProcessLines {
   alignas(64) std::uint32_t ready;
   alignas(64) std::uint32_t done;
   alignas(64) std::uint32_t mapped;     // areas that the process has mapped, as bits; or kLeftTeam
@@ -59,24 +59,24 @@ struct alignas(64) RegistryRequest {
 class ControlSegment {
  public:
   struct Shape {
-    int ranks, parties;
+    int ranks, processes;
     std::uint64_t staging_bytes;  // a rank; the leader's choice
   };
   static Result<std::unique_ptr<ControlSegment>> create(const Shape& shape);
-  static Result<std::unique_ptr<ControlSegment>> open(int fd, int ranks, int parties);
+  static Result<std::unique_ptr<ControlSegment>> open(int fd, int ranks, int processes);
   ~ControlSegment();
   ControlSegment(const ControlSegment&) = delete;
   ControlSegment& operator=(const ControlSegment&) = delete;
 
   int fd() const { return fd_.get(); }
   int ranks() const { return ranks_; }
-  int parties() const { return parties_; }
+  int processes() const { return processes_; }
   std::uint64_t staging_bytes() const;
   std::uint32_t depth() const { return depth_; }  // descriptors a rank; the plain ones are first
 
   cuda::DeviceWords& words() const;
   std::uint32_t& areas_made() const;  // by the leader, as bits
-  PartyLines& party(int p) const { return at<PartyLines>(parties_at_)[p]; }
+  ProcessLines& process(int p) const { return at<ProcessLines>(processes_at_)[p]; }
   cuda::CallSlot& call_slot(int r) const { return at<cuda::CallSlot>(call_slots_at_)[r]; }
   cuda::CallDescriptor& descriptor(int r, std::uint32_t index) const {
     return at<cuda::CallDescriptor>(descriptors_at_)[static_cast<std::size_t>(r) * depth_ + index];
@@ -104,16 +104,16 @@ class ControlSegment {
   void leak() { leaked_ = true; }
 
  private:
-  ControlSegment(int ranks, int parties);
+  ControlSegment(int ranks, int processes);
   Done map(Fd fd);
   template <class T>
   T* at(std::size_t offset) const {
     return reinterpret_cast<T*>(memory_.data() + offset);
   }
 
-  const int ranks_, parties_;
+  const int ranks_, processes_;
   const std::uint32_t depth_;
-  std::size_t parties_at_, call_slots_at_, descriptors_at_, lanes_at_, notes_at_, requests_at_,
+  std::size_t processes_at_, call_slots_at_, descriptors_at_, lanes_at_, notes_at_, requests_at_,
       offers_at_, refused_at_;
   std::size_t bytes_;
   Fd fd_;

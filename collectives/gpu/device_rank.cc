@@ -24,12 +24,12 @@ constexpr std::chrono::microseconds kLook{2000};
 constexpr double kWarnSeconds = 60;
 
 // What the team of processes that share the device asks of the rank.
-class Seat final : public ProcessHooks {
+class TeamHooks final : public ProcessHooks {
  public:
-  Seat(DeviceRank& rank, CommunicatorState& state) : rank_(rank), state_(state) {
+  TeamHooks(DeviceRank& rank, CommunicatorState& state) : rank_(rank), state_(state) {
     rank_.team()->processes()->standing().join(this);
   }
-  ~Seat() override { rank_.team()->processes()->standing().leave(this); }
+  ~TeamHooks() override { rank_.team()->processes()->standing().leave(this); }
 
   Done standing() override { return rank_.standing(); }
   void raise(Fault fault) override {
@@ -75,7 +75,7 @@ void DeviceRank::set_parts(std::shared_ptr<Communicator> on_gpu,
   team_->set_parts(state_.members.rank, {on_gpu_.get(), of_leaders_.get()});
 }
 
-void DeviceRank::take_seat() { seat_ = std::make_unique<Seat>(*this, state_); }
+void DeviceRank::join_team() { hooks_ = std::make_unique<TeamHooks>(*this, state_); }
 
 void DeviceRank::stop(const Fault& fault) {
   std::shared_ptr<HostProxy> windows;

@@ -42,7 +42,7 @@ class DeviceRank {
   // Where processes share GPUs and there are several: the ranks of this one's GPU; the first ranks
   // of all GPUs, null where this is none of them.
   void set_parts(std::shared_ptr<Communicator> on_gpu, std::shared_ptr<Communicator> of_leaders);
-  void take_seat();  // in the team of processes that share the device
+  void join_team();  // in the team of processes that share the device
   DeviceTeam* team() const { return team_.get(); }     // null: the host does its calls
   HostProxy* hosted() const { return hosted_.get(); }  // null: it does not
   bool can_run(const CallRecord& record) const { return engine_->can_run(record); }
@@ -80,7 +80,7 @@ class DeviceRank {
   mutable std::mutex mutex_;
   // What does puts and signals, once there is a window; or hosted_. With the mutex.
   std::shared_ptr<HostProxy> window_rank_;
-  std::unique_ptr<ProcessHooks> seat_;  // last: it goes before what it uses
+  std::unique_ptr<ProcessHooks> hooks_;  // last: it goes before what it uses
 };
 
 }  // namespace rondo::gpu

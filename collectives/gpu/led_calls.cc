@@ -111,7 +111,7 @@ Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank,
 
 // A factor that lies in this process's device memory, to where the leader's kernel reads it.
 Done LedCalls::copy_scalar(int rank, const Buffers& buffers, const Enqueued& call) {
-  DirectLaunches copies(context_.api, context_.seats.most_ctas, call.stream);
+  DirectLaunches copies(context_.api, context_.facts.most_ctas, call.stream);
   RONDO_CHECK_OK(copies.copy(reinterpret_cast<const void*>(buffers.scalar),
                              staging_ + context_.registry->scalar_at(rank),
                              size_of(call.record.type)));
@@ -119,7 +119,7 @@ Done LedCalls::copy_scalar(int rank, const Buffers& buffers, const Enqueued& cal
 }
 
 Done LedCalls::follow(const Enqueued& call) {
-  PartyLines& mine = context_.segment->party(context_.seats.party);
+  ProcessLines& mine = context_.segment->process(context_.facts.process);
   const auto steps = static_cast<std::uint32_t>(call.steps.size());
   if (!call.staged) {
     RONDO_CHECK_OK(context_.write(call.stream, mine.ready, steps));
@@ -144,7 +144,7 @@ Done LedCalls::follow(const Enqueued& call) {
 Done LedCalls::copy_step(const Enqueued& call, std::uint64_t number, bool in) {
   const cuda::CallStep step = call.steps[number];
   const auto flag = in ? cuda::CallDescriptor::kSendStaged : cuda::CallDescriptor::kReceiveStaged;
-  DirectLaunches copies(context_.api, context_.seats.most_ctas, call.stream);
+  DirectLaunches copies(context_.api, context_.facts.most_ctas, call.stream);
   for (std::size_t i = 0; i < context_.local.size(); ++i) {
     const int rank = context_.local[i];
     if ((call.flags[i] & flag) == 0 || (!in && !call.steps.receives(rank, step))) continue;
@@ -158,18 +158,18 @@ Done LedCalls::copy_step(const Enqueued& call, std::uint64_t number, bool in) {
 
 Done LedCalls::lead(const Enqueued& call) {
   const auto steps = static_cast<std::uint32_t>(call.steps.size());
-  std::uint32_t& inside = context_.segment->party(0).ready;
+  std::uint32_t& inside = context_.segment->process(0).ready;
   RONDO_CHECK_OK(context_.write(call.stream, inside, 1));
   for (std::uint32_t j = 0; j < steps; ++j) {
-    for (int p = 1; p < context_.segment->parties(); ++p)
-      RONDO_CHECK_OK(context_.await(call.stream, context_.segment->party(p).ready, j + 1,
+    for (int p = 1; p < context_.segment->processes(); ++p)
+      RONDO_CHECK_OK(context_.await(call.stream, context_.segment->process(p).ready, j + 1,
                                     GpuWait::kGreaterOrEqual));
     RONDO_CHECK_OK(launch_step(call, j));
-    for (int p = 1; p < context_.segment->parties(); ++p) {
+    for (int p = 1; p < context_.segment->processes(); ++p) {
       // Before DONE: the process may begin its next call at once.
       if (j + 1 == steps)
-        RONDO_CHECK_OK(context_.write(call.stream, context_.segment->party(p).ready, 0));
-      RONDO_CHECK_OK(context_.write(call.stream, context_.segment->party(p).done, j + 1));
+        RONDO_CHECK_OK(context_.write(call.stream, context_.segment->process(p).ready, 0));
+      RONDO_CHECK_OK(context_.write(call.stream, context_.segment->process(p).done, j + 1));
     }
   }
   return context_.write(call.stream, inside, 0);
@@ -209,7 +209,7 @@ Done LedCalls::launch_step(const Enqueued& call, std::uint64_t number) {
     launch.argument_bytes = sizeof(resolve);
     RONDO_CHECK_OK(check(context_.api.launch(launch, call.stream), "a kernel launch"));
     if (!moves) continue;
-    DirectLaunches launches(context_.api, context_.seats.most_ctas, call.stream);
+    DirectLaunches launches(context_.api, context_.facts.most_ctas, call.stream);
     RONDO_CHECK_OK(reduction ? launches.stored_reduce(record, arguments_, kinds)
                              : launches.stored_copy(bytes, arguments_, kinds));
   }

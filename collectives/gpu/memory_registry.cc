@@ -26,11 +26,11 @@ std::uint64_t place(std::uint64_t in_leader, const std::byte* base, const void* 
 
 }  // namespace
 
-MemoryRegistry::MemoryRegistry(ControlSegment& segment, std::vector<int> devices, int party,
+MemoryRegistry::MemoryRegistry(ControlSegment& segment, std::vector<int> devices, int process,
                                bool areas_on_host, std::vector<net::Socket> sockets)
     : segment_(segment),
       devices_(std::move(devices)),
-      party_(party),
+      process_(process),
       areas_on_host_(areas_on_host),
       sockets_(std::move(sockets)) {}
 
@@ -79,7 +79,7 @@ Result<Fd> MemoryRegistry::ask(Kind kind, const Fd* file, const net::Deadline& d
     return fail(Status::kTimeout,
                 "rank 0 did not answer when asked for memory to share; is its process stopped?");
   RONDO_TRY(shm::FdMessage reply, std::move(heard));
-  const RegistryRequest& request = segment_.request(party_);
+  const RegistryRequest& request = segment_.request(process_);
   if (request.status != 0) return fail(static_cast<Status>(request.status), "{}", request.text);
   return reply.fds.empty() ? Fd() : std::move(reply.fds[0]);
 }
@@ -89,7 +89,7 @@ Result<std::byte*> MemoryRegistry::area(Area which, const net::Deadline& deadlin
   if (areas_[which].at != nullptr) return areas_[which].at;
   const RelaxedCapture relaxed;
   if (leads()) return make_area(which);
-  RegistryRequest& request = segment_.request(party_);
+  RegistryRequest& request = segment_.request(process_);
   request.area = which;
   RONDO_TRY(Fd file, ask(kArea, nullptr, deadline));
   if (is_on_host(which)) {
@@ -97,14 +97,14 @@ Result<std::byte*> MemoryRegistry::area(Area which, const net::Deadline& deadlin
   } else {
     RONDO_TRY(areas_[which], open_memory(get_handle(request, std::move(file)), devices_));
   }
-  std::uint32_t& mapped = segment_.party(party_).mapped;
+  std::uint32_t& mapped = segment_.process(process_).mapped;
   HostAtomics::store_release(mapped, HostAtomics::load_relaxed(mapped) | 1u << which);
   return areas_[which].at;
 }
 
 void MemoryRegistry::map_new_areas() {
   const std::uint32_t made = HostAtomics::load_acquire(segment_.areas_made());
-  const std::uint32_t left = made & ~HostAtomics::load_relaxed(segment_.party(party_).mapped);
+  const std::uint32_t left = made & ~HostAtomics::load_relaxed(segment_.process(process_).mapped);
   for (std::uint32_t which = 0; left != 0 && which < kAreas; ++which)
     if ((left >> which & 1) != 0) (void)area(static_cast<Area>(which), net::Deadline::of(kBriefly));
 }
@@ -112,8 +112,8 @@ void MemoryRegistry::map_new_areas() {
 void MemoryRegistry::wait_until_mapped() {
   const auto all_have = [&] {
     const std::uint32_t made = HostAtomics::load_acquire(segment_.areas_made());
-    for (int p = 1; p < segment_.parties(); ++p)
-      if ((made & ~HostAtomics::load_acquire(segment_.party(p).mapped)) != 0) return false;
+    for (int p = 1; p < segment_.processes(); ++p)
+      if ((made & ~HostAtomics::load_acquire(segment_.process(p).mapped)) != 0) return false;
     return true;
   };
   poll_until(all_have, std::chrono::steady_clock::now() + kBriefly, std::chrono::milliseconds(1));
@@ -145,7 +145,7 @@ Result<std::uint64_t> MemoryRegistry::in_leader(const void* pointer, std::size_t
   const RelaxedCapture relaxed;
   MappedBlock block{found->number, found->base, 0};
   if (auto handle = share_memory(found->base, found->bytes); handle.ok()) {
-    RegistryRequest& request = segment_.request(party_);
+    RegistryRequest& request = segment_.request(process_);
     put_handle(request, *handle);
     const auto answered = ask(kMap, &handle->file, deadline);
     if (answered.ok()) {
@@ -167,7 +167,7 @@ void MemoryRegistry::block_ends(std::uint64_t number) {
   const RelaxedCapture relaxed;
   for (const MappedBlock& block : mapped_) {
     if (!ends(block) || block.in_leader == 0) continue;
-    segment_.request(party_).address = block.in_leader;
+    segment_.request(process_).address = block.in_leader;
     (void)ask(kUnmap, nullptr, net::Deadline::of(kBriefly));  // a leader that is gone has unmapped
   }
   std::erase_if(mapped_, ends);
@@ -220,25 +220,25 @@ Result<std::byte*> MemoryRegistry::make_area(Area which) {
   return at;
 }
 
-void MemoryRegistry::serve(int party) {
+void MemoryRegistry::serve(int process) {
   const net::Deadline deadline = net::Deadline::of(kBriefly);
-  auto question = shm::receive_fds(sockets_[party].get(), deadline);
+  auto question = shm::receive_fds(sockets_[process].get(), deadline);
   if (!question.ok()) {  // its process left, perhaps without a word
-    std::uint32_t& mapped = segment_.party(party).mapped;
+    std::uint32_t& mapped = segment_.process(process).mapped;
     HostAtomics::store_release(mapped, HostAtomics::load_acquire(mapped) | ((1u << kAreas) - 1));
-    return sockets_[party].reset();
+    return sockets_[process].reset();
   }
-  RegistryRequest& request = segment_.request(party);
-  auto result = answer(party, static_cast<Kind>(question->value), std::move(question->fds));
+  RegistryRequest& request = segment_.request(process);
+  auto result = answer(process, static_cast<Kind>(question->value), std::move(question->fds));
   request.status = static_cast<std::uint32_t>(result.status());
   const int fd = result.ok() && *result ? result->get() : -1;
   if (!result.ok()) put_text(request, result.error().text);
   const std::span<const int> fds(&fd, fd >= 0 ? 1 : 0);
-  if (!shm::send_fds(sockets_[party].get(), 0, fds, deadline).ok()) sockets_[party].reset();
+  if (!shm::send_fds(sockets_[process].get(), 0, fds, deadline).ok()) sockets_[process].reset();
 }
 
-Result<Fd> MemoryRegistry::answer(int party, Kind kind, std::vector<Fd> fds) {
-  RegistryRequest& request = segment_.request(party);
+Result<Fd> MemoryRegistry::answer(int process, Kind kind, std::vector<Fd> fds) {
+  RegistryRequest& request = segment_.request(process);
   std::lock_guard lock(mutex_);
   if (kind == kArea) {
     const auto which = request.area == kMessages ? kMessages : kStaging;

@@ -32,13 +32,13 @@ class MemoryRegistry final : public BlockListener {
   static constexpr std::uint32_t kAreas = 2;
   static constexpr std::uint64_t kScalarBytes = 256;
 
-  // sockets: on the leader one for each party (its own empty), elsewhere one to the leader.
+  // sockets: on the leader one for each process (its own empty), elsewhere one to the leader.
   // devices: of this process; its first is where areas are mapped.
-  MemoryRegistry(ControlSegment& segment, std::vector<int> devices, int party, bool areas_on_host,
+  MemoryRegistry(ControlSegment& segment, std::vector<int> devices, int process, bool areas_on_host,
                  std::vector<net::Socket> sockets);
   ~MemoryRegistry() override;
 
-  bool leads() const { return party_ == 0; }
+  bool leads() const { return process_ == 0; }
   // This process's address of an area; makes and maps it at its first use.
   Result<std::byte*> area(Area which, const net::Deadline& deadline);
   // By watch threads: maps what others have had made. So an area outlives the leader's process
@@ -66,7 +66,7 @@ class MemoryRegistry final : public BlockListener {
 
   // The leader's side, by its watch thread: sockets to poll (-1: none), and one question answered.
   const std::vector<net::Socket>& sockets() const { return sockets_; }
-  void serve(int party);
+  void serve(int process);
 
  private:
   enum Kind : std::uint32_t { kArea = 1, kMap, kUnmap };
@@ -87,13 +87,13 @@ class MemoryRegistry final : public BlockListener {
   Result<std::byte*> map_host_area(Area which, Fd file);
   const MappedBlock* find(const ShareableBlock& block) const;
   Result<std::byte*> make_area(Area which);
-  Result<Fd> answer(int party, Kind kind, std::vector<Fd> fds);
+  Result<Fd> answer(int process, Kind kind, std::vector<Fd> fds);
   // Sends this process's request; the descriptor in the answer, if any.
   Result<Fd> ask(Kind kind, const Fd* file, const net::Deadline& deadline);
 
   ControlSegment& segment_;
   const std::vector<int> devices_;
-  const int party_;
+  const int process_;
   const bool areas_on_host_;
   std::vector<net::Socket> sockets_;
   mutable std::mutex mutex_;

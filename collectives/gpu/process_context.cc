@@ -7,22 +7,22 @@
 
 namespace rondo::gpu {
 
-ProcessContext::ProcessContext(ProcessSeats agreed, std::unique_ptr<ControlSegment> made)
-    : api(*gpu_api()), seats(std::move(agreed)), segment(std::move(made)) {
+ProcessContext::ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegment> made)
+    : api(*gpu_api()), facts(std::move(agreed)), segment(std::move(made)) {
   for (int r = 0; r < ranks(); ++r)
     if (is_local(r)) local.push_back(r);
 }
 
 Done ProcessContext::open(std::vector<net::Socket> sockets) {
-  std::vector<int> devices{seats.device};
-  for (const int device : seats.devices)
+  std::vector<int> devices{facts.device};
+  for (const int device : facts.devices)
     if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
       devices.push_back(device);
   several_devices = devices.size() > 1;
-  registry = std::make_unique<MemoryRegistry>(*segment, std::move(devices), seats.party,
-                                              !seats.around.leader_reaches, std::move(sockets));
+  registry = std::make_unique<MemoryRegistry>(*segment, std::move(devices), facts.process,
+                                              !facts.around.leader_reaches, std::move(sockets));
   for (const int rank : local) {
-    const DeviceScope there(seats.devices[rank]);
+    const DeviceScope there(facts.devices[rank]);
     RONDO_CHECK_OK(there.entered());
     RONDO_CHECK_OK(
         check(api.create_event(&finished.emplace_back(), kEventPlain), "cudaEventCreate"));

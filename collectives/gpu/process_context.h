@@ -15,24 +15,24 @@
 
 namespace rondo::gpu {
 
-struct ProcessSeats {
+struct ProcessFacts {
   int device = 0;  // of its first rank
   int most_ctas = 1;
-  int party = 0;             // this process; 0 leads
+  int process = 0;           // this process; 0 leads
   std::vector<int> devices;  // by rank; -1: in another process
   Reachability around;
 };
 
 struct ProcessContext {
-  ProcessContext(ProcessSeats agreed, std::unique_ptr<ControlSegment> made);
+  ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegment> made);
   ProcessContext(const ProcessContext&) = delete;
   ProcessContext& operator=(const ProcessContext&) = delete;
   Done open(std::vector<net::Socket> sockets);
   void leak();  // what streams may still look at
 
-  int ranks() const { return static_cast<int>(seats.around.party_of.size()); }
-  bool leads() const { return seats.party == 0; }
-  bool is_local(int rank) const { return seats.around.party_of[rank] == seats.party; }
+  int ranks() const { return static_cast<int>(facts.around.process_of.size()); }
+  bool leads() const { return facts.process == 0; }
+  bool is_local(int rank) const { return facts.around.process_of[rank] == facts.process; }
 
   // On a stream: stores a word of the segment; waits for one.
   Done write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;
@@ -42,7 +42,7 @@ struct ProcessContext {
   bool drained(double seconds) const;
 
   const GpuApi& api;
-  ProcessSeats seats;
+  ProcessFacts facts;
   std::vector<int> local;  // ranks of this process
   std::unique_ptr<ControlSegment> segment;
   std::unique_ptr<MemoryRegistry> registry;

@@ -8,13 +8,14 @@ Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
   ProcessMeeting met;
   shm::UnixMeetingRequest asked;
   asked.secret = request.secret;
-  asked.self = request.party;
+  asked.self = request.process;
   asked.listener = request.listener;
   asked.deadline = request.deadline;
-  if (request.party == 0) {
+  if (request.process == 0) {
     RONDO_TRY(met.segment,
-              ControlSegment::create({request.ranks, request.parties, request.staging_bytes}));
-    for (int party = 1; party < request.parties; ++party) asked.guests.push_back({party, ""});
+              ControlSegment::create({request.ranks, request.processes, request.staging_bytes}));
+    for (int process = 1; process < request.processes; ++process)
+      asked.guests.push_back({process, ""});
   } else {
     asked.hosts.push_back({0, request.leader});
   }
@@ -22,13 +23,13 @@ Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request) {
   if (const std::string missing = came.missing(); !missing.empty())
     return fail(Status::kRemoteError, "processes with GPUs of this host could not meet: {}",
                 missing);
-  if (request.party != 0) {
+  if (request.process != 0) {
     net::Socket& leader = came.hosts[0].socket;
     RONDO_TRY(const shm::FdMessage reply, shm::receive_fds(leader.get(), request.deadline));
     if (reply.fds.size() != 1)
       return fail(Status::kRemoteError, "the leader's process sent no shared memory");
     RONDO_TRY(met.segment,
-              ControlSegment::open(reply.fds[0].get(), request.ranks, request.parties));
+              ControlSegment::open(reply.fds[0].get(), request.ranks, request.processes));
     met.sockets.push_back(std::move(leader));
     return met;
   }

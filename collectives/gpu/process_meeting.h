@@ -16,8 +16,8 @@
 namespace rondo::gpu {
 
 struct ProcessMeetingRequest {
-  int ranks = 1, parties = 1;
-  int party = 0;  // this process; 0 leads
+  int ranks = 1, processes = 1;
+  int process = 0;  // this process; 0 leads
   std::uint64_t staging_bytes = 0;
   const shm::UnixListener* listener = nullptr;  // the leader's: its own
   std::string leader;                           // else: the name of the leader's listener
@@ -26,7 +26,7 @@ struct ProcessMeetingRequest {
 };
 struct ProcessMeeting {
   std::unique_ptr<ControlSegment> segment;
-  std::vector<net::Socket> sockets;  // the leader's: one for each party; else: one, to the leader
+  std::vector<net::Socket> sockets;  // the leader's: one for each process; else: one, to the leader
 };
 // The device on which the segment is used must be current, and its context there.
 Result<ProcessMeeting> meet_processes(const ProcessMeetingRequest& request);

@@ -132,9 +132,9 @@ Done ProcessMessages::enqueue_piece(const LanePieces& lane, std::size_t piece, G
   RONDO_CHECK_OK(
       context_.await(stream, words.slot[slot], lane.sends ? kEmpty : kFull, GpuWait::kAnd));
   RONDO_CHECK_OK(context_.write(stream, stage, 0));  // from here on this piece needs nobody
-  DirectLaunches copies(context_.api, context_.seats.most_ctas, stream);
+  DirectLaunches copies(context_.api, context_.facts.most_ctas, stream);
   // By kernels, unless the stream's device may not reach the user's buffer.
-  if (!context_.seats.around.leader_reaches && context_.several_devices) copies.copy_by_driver();
+  if (!context_.facts.around.leader_reaches && context_.several_devices) copies.copy_by_driver();
   RONDO_CHECK_OK(lane.sends ? copies.copy(user.at, staged, user.bytes)
                             : copies.copy(staged, user.at, user.bytes));
   RONDO_CHECK_OK(copies.flush());

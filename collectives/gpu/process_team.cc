@@ -12,18 +12,18 @@ constexpr double kPatientSeconds = 10;  // for streams to end when the team does
 }  // namespace
 
 Result<std::shared_ptr<ProcessTeam>> ProcessTeam::make(
-    ProcessSeats seats, std::unique_ptr<ControlSegment> segment,
+    ProcessFacts facts, std::unique_ptr<ControlSegment> segment,
     std::unique_ptr<DeviceConnections> connections, std::vector<net::Socket> sockets) {
-  std::shared_ptr<ProcessTeam> team(new ProcessTeam(std::move(seats), std::move(segment)));
+  std::shared_ptr<ProcessTeam> team(new ProcessTeam(std::move(facts), std::move(segment)));
   team->context_.connections = std::move(connections);
   RONDO_CHECK_OK(team->open(std::move(sockets)));
   return team;
 }
 
-ProcessTeam::ProcessTeam(ProcessSeats seats, std::unique_ptr<ControlSegment> segment)
+ProcessTeam::ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> segment)
     : made_in_(fork_generation()),
-      context_(std::move(seats), std::move(segment)),
-      groups_(context_.seats.around.gpu_of) {}
+      context_(std::move(facts), std::move(segment)),
+      groups_(context_.facts.around.gpu_of) {}
 
 Done ProcessTeam::open(std::vector<net::Socket> sockets) {
   const DeviceScope scope(device());
@@ -50,7 +50,7 @@ ProcessTeam::~ProcessTeam() {
   }
   if (context_.registry && context_.leads() && ended && !context_.standing.is_released())
     context_.registry->wait_until_mapped();
-  HostAtomics::store_release(context_.segment->party(context_.seats.party).mapped, kLeftTeam);
+  HostAtomics::store_release(context_.segment->process(context_.facts.process).mapped, kLeftTeam);
   watch_.stop();
   if (!ended) {
     context_.leak();

@@ -23,7 +23,7 @@ namespace rondo::gpu {
 class ProcessTeam {
  public:
   // connections: null where no call runs over any.
-  static Result<std::shared_ptr<ProcessTeam>> make(ProcessSeats seats,
+  static Result<std::shared_ptr<ProcessTeam>> make(ProcessFacts facts,
                                                    std::unique_ptr<ControlSegment> segment,
                                                    std::unique_ptr<DeviceConnections> connections,
                                                    std::vector<net::Socket> sockets);
@@ -34,9 +34,9 @@ class ProcessTeam {
   const std::vector<int>& local_ranks() const { return context_.local; }
   bool is_local(int rank) const { return context_.is_local(rank); }
   // For the planner; and what is planned, null where nothing runs over connections.
-  const DevicePlanFacts& facts() const { return context_.seats.around.plan; }
+  const DevicePlanFacts& facts() const { return context_.facts.around.plan; }
   DeviceConnections* connections() const { return context_.connections.get(); }
-  int device() const { return context_.seats.device; }  // on whose streams led calls are enqueued
+  int device() const { return context_.facts.device; }  // on whose streams led calls are enqueued
   const GpuGroups& groups() const { return groups_; }
   std::uint64_t staging_bytes() const { return context_.segment->staging_bytes(); }
   std::uint64_t device_bytes() const { return context_.registry->bytes(); }
@@ -48,7 +48,7 @@ class ProcessTeam {
   void look_soon() { watch_.look_soon(); }  // something ended
 
  private:
-  ProcessTeam(ProcessSeats seats, std::unique_ptr<ControlSegment> segment);
+  ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> segment);
   Done open(std::vector<net::Socket> sockets);
 
   const std::uint32_t made_in_;  // fork_generation()

@@ -55,7 +55,7 @@ void ProcessWatch::look_soon() {
 }
 
 void ProcessWatch::run() {
-  const DeviceScope scope(context_.seats.device);
+  const DeviceScope scope(context_.facts.device);
   const RelaxedCapture relaxed;
   auto before = Clock::now();
   while (!stop_) {
@@ -114,9 +114,9 @@ void ProcessWatch::look(std::int64_t passed_ns) {
 std::uint64_t ProcessWatch::fingerprint() const {
   std::uint64_t mixed = HostAtomics::load_acquire(context_.segment->words().heartbeat);
   const auto mix = [&](std::uint32_t value) { mixed = (mixed ^ value) * 0x9e3779b97f4a7c15ULL; };
-  for (int p = 0; p < context_.segment->parties(); ++p) {
-    mix(word(context_.segment->party(p).ready));
-    mix(word(context_.segment->party(p).done));
+  for (int p = 0; p < context_.segment->processes(); ++p) {
+    mix(word(context_.segment->process(p).ready));
+    mix(word(context_.segment->process(p).done));
   }
   for (int rank : context_.local)
     for (int peer = 0; peer < context_.ranks(); ++peer)
@@ -132,21 +132,21 @@ std::uint64_t ProcessWatch::fingerprint() const {
 
 ProcessWatch::Waiting ProcessWatch::waiting() const {
   Waiting found;
-  const auto rank_of = [&](int party) {
-    const auto& of = context_.seats.around.party_of;
-    return static_cast<int>(std::find(of.begin(), of.end(), party) - of.begin());
+  const auto rank_of = [&](int process) {
+    const auto& of = context_.facts.around.process_of;
+    return static_cast<int>(std::find(of.begin(), of.end(), process) - of.begin());
   };
-  const PartyLines& mine = context_.segment->party(context_.seats.party);
+  const ProcessLines& mine = context_.segment->process(context_.facts.process);
   found.in_call = word(mine.ready) != 0 || (!context_.leads() && word(mine.done) != 0);
-  if (found.in_call && (context_.leads() || word(context_.segment->party(0).ready) != 0)) {
+  if (found.in_call && (context_.leads() || word(context_.segment->process(0).ready) != 0)) {
     // The leader is there: whoever has given fewest steps keeps all others.
     std::uint32_t fewest = kReleased, most = 0;
-    for (int p = 1; p < context_.segment->parties(); ++p) {
-      fewest = std::min(fewest, word(context_.segment->party(p).ready));
-      most = std::max(most, word(context_.segment->party(p).ready));
+    for (int p = 1; p < context_.segment->processes(); ++p) {
+      fewest = std::min(fewest, word(context_.segment->process(p).ready));
+      most = std::max(most, word(context_.segment->process(p).ready));
     }
-    for (int p = 1; p < context_.segment->parties(); ++p)
-      if (p != context_.seats.party && word(context_.segment->party(p).ready) == fewest &&
+    for (int p = 1; p < context_.segment->processes(); ++p)
+      if (p != context_.facts.process && word(context_.segment->process(p).ready) == fewest &&
           (fewest == 0 || fewest < most))
         found.ranks.push_back(rank_of(p));
   }
@@ -189,8 +189,8 @@ void ProcessWatch::check_waiting(const Waiting& found) {
 }
 
 bool ProcessWatch::has_left(int rank) const {
-  const int party = context_.seats.around.party_of[static_cast<std::size_t>(rank)];
-  return word(context_.segment->party(party).mapped) == kLeftTeam;
+  const int process = context_.facts.around.process_of[static_cast<std::size_t>(rank)];
+  return word(context_.segment->process(process).mapped) == kLeftTeam;
 }
 
 void ProcessWatch::blame_gone(int rank, Parting parting, int waiting, const std::string& call) {
@@ -223,7 +223,7 @@ void ProcessWatch::warn(const std::string& whom, const std::string& call) {
 
 std::string ProcessWatch::call_in_words() const {
   const std::uint64_t newest = announcements_.newest();
-  const PartyLines& mine = context_.segment->party(context_.seats.party);
+  const ProcessLines& mine = context_.segment->process(context_.facts.process);
   const bool in_call = word(mine.ready) != 0 || (!context_.leads() && word(mine.done) != 0);
   if (!in_call) return "a message";
   const std::uint32_t index =
@@ -240,10 +240,10 @@ void ProcessWatch::release_flags() {
   HostAtomics::store_release(context_.segment->words().aborted, std::uint32_t{1});
   if (context_.connections != nullptr) context_.connections->stop_kernels();
   if (context_.leads()) {
-    for (int p = 1; p < context_.segment->parties(); ++p)
-      HostAtomics::store_release(context_.segment->party(p).ready, kReleased);
+    for (int p = 1; p < context_.segment->processes(); ++p)
+      HostAtomics::store_release(context_.segment->process(p).ready, kReleased);
   } else {
-    HostAtomics::store_release(context_.segment->party(context_.seats.party).done, kReleased);
+    HostAtomics::store_release(context_.segment->process(context_.facts.process).done, kReleased);
   }
   for (int rank : context_.local)
     for (int peer = 0; peer < context_.ranks(); ++peer) {

@@ -28,7 +28,7 @@ std::string find_ranks_apart(const Reachability& found) {
   if (found.one_owner || found.leader_reaches) return "";
   for (std::size_t a = 0; a < found.near.size(); ++a)
     for (std::size_t b = 0; b < a; ++b)
-      if (!found.near[a][b] && (b == 0 || found.party_of[a] == found.party_of[b]))
+      if (!found.near[a][b] && (b == 0 || found.process_of[a] == found.process_of[b]))
         return fmt::format(
             "the GPUs of rank {} and rank {} cannot use each other's memory (no P2P, or "
             "NCCL_P2P_DISABLE, or one process does not see the other's GPU: see "
@@ -129,15 +129,15 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   std::vector<ProcessId> processes;
   std::vector<std::array<unsigned char, 16>> gpus;
   for (std::size_t r = 0; r < n; ++r) {
-    found.party_of.push_back(number_of(processes, records.processes[r]));
+    found.process_of.push_back(number_of(processes, records.processes[r]));
     found.gpu_of.push_back(number_of(gpus, records.facts[r].uuid));
   }
-  found.parties = static_cast<int>(processes.size());
+  found.processes = static_cast<int>(processes.size());
   found.gpus = static_cast<int>(gpus.size());
   std::vector<std::set<int>> owners(gpus.size());
   std::vector<int> stations(n);
   for (std::size_t r = 0; r < n; ++r) {
-    owners[found.gpu_of[r]].insert(found.party_of[r]);
+    owners[found.gpu_of[r]].insert(found.process_of[r]);
     stations[r] =
         static_cast<int>(std::count(found.gpu_of.begin(), found.gpu_of.end(), found.gpu_of[r]));
   }
@@ -153,7 +153,7 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   }
   for (std::size_t a = 0; a < n; ++a)
     for (std::size_t b = 0; b < n; ++b)
-      if (!found.near[a][b] && (a == 0 || found.party_of[a] == found.party_of[b]))
+      if (!found.near[a][b] && (a == 0 || found.process_of[a] == found.process_of[b]))
         found.leader_reaches = false;
   found.plan.composes = !found.one_owner && found.gpus > 1 && !records.reproducible;
   if (!found.plan.composes) found.through_host = find_ranks_apart(found);
@@ -165,7 +165,7 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   plan.ranks = static_cast<int>(n);
   plan.devices = found.gpus;
   plan.all_reach = found.leader_reaches;
-  plan.processes = found.parties > 1;
+  plan.processes = found.processes > 1;
   plan.messages = plan.processes && (found.one_owner || !found.leader_reaches);
   plan.reproducible = records.reproducible;
   plan.algorithms = records.algorithms;
@@ -176,7 +176,7 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   found.shape.pushes = found.shape.channels > 0 && found.gpus == plan.ranks &&
                        plan.ranks <= cuda::kMostPushing && all_near(found.near) &&
                        (plan.protocols & bit_of(cuda::Protocol::kLL)) != 0;
-  found.shape.meets = found.shape.channels > 0 && found.parties > 1 && found.gpus == plan.ranks &&
+  found.shape.meets = found.shape.channels > 0 && found.processes > 1 && found.gpus == plan.ranks &&
                       plan.ranks <= cuda::kMostMeeting && all_near(found.near);
   plan.may_push = found.shape.pushes;
   plan.shared_bytes = found.shape.meets ? ConnectionLayout::kSharedStaging : 0;

@@ -38,9 +38,9 @@ Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFa
 ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations);
 
 struct Reachability {
-  std::vector<int> party_of;  // by rank: its process, numbered in the order of first ranks
-  std::vector<int> gpu_of;    // by rank, numbered likewise
-  int parties = 1, gpus = 1;
+  std::vector<int> process_of;  // by rank: its process, numbered in the order of first ranks
+  std::vector<int> gpu_of;      // by rank, numbered likewise
+  int processes = 1, gpus = 1;
   P2pReach near;                // by ranks
   bool one_owner = false;       // no GPU is used by two processes
   bool leader_reaches = true;   // rank 0's GPU and all others use each other's memory

@@ -33,35 +33,35 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;
   RONDO_CHECK_OK(check(gpu_api()->free_memory(nullptr), "cudaFree"));  // makes the context current
-  ProcessSeats seats;
-  seats.device = device;
-  seats.devices = request.devices;
-  seats.around = request.around;
-  seats.party = request.around.party_of[request.rank];
+  ProcessFacts facts;
+  facts.device = device;
+  facts.devices = request.devices;
+  facts.around = request.around;
+  facts.process = request.around.process_of[request.rank];
   int multiprocessors = 0;
   RONDO_CHECK_OK(
       check(gpu_api()->attribute(&multiprocessors, GpuAttribute::kMultiprocessors, device),
             "cuDeviceGetAttribute"));
   const int ranks = static_cast<int>(request.processes.size());
-  const int parties = request.around.parties;
-  seats.most_ctas = multiprocessors * cuda::kDirectCtas;
+  const int processes = request.around.processes;
+  facts.most_ctas = multiprocessors * cuda::kDirectCtas;
   if (request.around.most_ctas < kNoCtaLimit)
-    seats.most_ctas = std::min(seats.most_ctas, request.around.most_ctas * ranks);
+    facts.most_ctas = std::min(facts.most_ctas, request.around.most_ctas * ranks);
   RONDO_TRY(auto met,
-            meet_processes({ranks, parties, seats.party, staging_bytes(), request.listener,
+            meet_processes({ranks, processes, facts.process, staging_bytes(), request.listener,
                             request.sockets[0], request.secret, request.deadline}));
   auto [segment, sockets] = std::move(met);
   std::unique_ptr<DeviceConnections> connections;
   if (request.around.plan.most_channels > 0) {
     RONDO_TRY(connections,
-              share_connections({segment.get(), sockets, seats.party, request.around.party_of,
+              share_connections({segment.get(), sockets, facts.process, request.around.process_of,
                                  request.devices, request.around.shape, request.around.near,
                                  request.deadline}));
     // Some may not have been able to map another one's memory.
-    seats.around.plan.may_push = connections->layout().pushes();
-    if (!connections->layout().meets()) seats.around.plan.shared_bytes = 0;
+    facts.around.plan.may_push = connections->layout().pushes();
+    if (!connections->layout().meets()) facts.around.plan.shared_bytes = 0;
   }
-  return ProcessTeam::make(std::move(seats), std::move(segment), std::move(connections),
+  return ProcessTeam::make(std::move(facts), std::move(segment), std::move(connections),
                            std::move(sockets));
 }
 

@@ -30,9 +30,10 @@ void number_places(const SpanRecords& records, Span* found) {
     const int host = number_of(hosts, records.hosts[r]);
     processes.resize(hosts.size());
     found->host_of.push_back(host);
-    found->party_of.push_back(number_of(processes[host], records.processes[r]));
+    found->process_of.push_back(number_of(processes[host], records.processes[r]));
   }
-  for (const auto& of_host : processes) found->parties.push_back(static_cast<int>(of_host.size()));
+  for (const auto& of_host : processes)
+    found->processes.push_back(static_cast<int>(of_host.size()));
 }
 
 std::string obstacle(const SpanRecords& records) {

@@ -40,8 +40,8 @@ struct Span {
   std::uint64_t from_bytes = 0;
   ConnectionShape shape;
   P2pReach near;
-  std::vector<int> host_of, party_of;  // by rank; parties are numbered on each host from 0
-  std::vector<int> parties;            // of each host
+  std::vector<int> host_of, process_of;  // by rank; processes are numbered on each host from 0
+  std::vector<int> processes;            // of each host
 };
 Span agree_on_span(const SpanRecords& records);
 

@@ -9,17 +9,17 @@
 namespace rondo::gpu {
 namespace {
 
-// Rank r is of process parties[r] and on GPU gpus[r]; all reach each other.
-ReachabilityRecords records(const std::vector<int>& parties, const std::vector<int>& gpus) {
+// Rank r is of process processes[r] and on GPU gpus[r]; all reach each other.
+ReachabilityRecords records(const std::vector<int>& processes, const std::vector<int>& gpus) {
   ReachabilityRecords made;
-  for (std::size_t r = 0; r < parties.size(); ++r) {
-    made.processes.push_back({7, static_cast<std::uint64_t>(parties[r])});
+  for (std::size_t r = 0; r < processes.size(); ++r) {
+    made.processes.push_back({7, static_cast<std::uint64_t>(processes[r])});
     GpuFacts facts;
     facts.uuid[0] = static_cast<unsigned char>(gpus[r]);
     facts.resident_ctas = 100;
     facts.protocols_within = facts.protocols_between = kUsualProtocols;
     made.facts.push_back(facts);
-    made.reach.emplace_back(parties.size(), std::byte{1});
+    made.reach.emplace_back(processes.size(), std::byte{1});
   }
   return made;
 }
@@ -31,7 +31,7 @@ void separate(ReachabilityRecords& of, std::size_t a, std::size_t b) {
 TEST(Reachability, RingsJoinProcessesWithGpusOfTheirOwn) {
   const auto found = agree_on_reachability(records({4, 4, 9, 2}, {1, 0, 5, 6}));
   ASSERT_TRUE(found.ok());
-  EXPECT_EQ(found->party_of, (std::vector<int>{0, 0, 1, 2}));
+  EXPECT_EQ(found->process_of, (std::vector<int>{0, 0, 1, 2}));
   EXPECT_TRUE(found->one_owner);
   EXPECT_EQ(found->plan.devices, 4);
   EXPECT_EQ(found->plan.most_channels, 16);

@@ -35,8 +35,8 @@ TEST(SpanPlan, NobodyIsNearAnotherHost) {
   EXPECT_TRUE(found.near[0][1]);
   EXPECT_FALSE(found.near[1][2]);
   EXPECT_EQ(found.host_of, (std::vector<int>{0, 0, 1}));
-  EXPECT_EQ(found.party_of, (std::vector<int>{0, 1, 0}));
-  EXPECT_EQ(found.parties, (std::vector<int>{2, 1}));
+  EXPECT_EQ(found.process_of, (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(found.processes, (std::vector<int>{2, 1}));
 }
 
 TEST(SpanPlan, EveryRankNeedsItsGpuAndSimple) {

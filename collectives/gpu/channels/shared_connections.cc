@@ -54,13 +54,13 @@ class Sharing {
   }
 
  private:
-  bool leads() const { return request_.party == 0; }
+  bool leads() const { return request_.process == 0; }
   bool is_here(std::size_t rank) const { return request_.devices[rank] >= 0; }
   ControlSegment& segment() const { return *request_.segment; }
   RegistryRequest& offer_of_own() const {
-    const auto& of = request_.party_of;
+    const auto& of = request_.process_of;
     return segment().offer(
-        static_cast<int>(std::find(of.begin(), of.end(), request_.party) - of.begin()));
+        static_cast<int>(std::find(of.begin(), of.end(), request_.process) - of.begin()));
   }
   static void write_text(RegistryRequest& offer, const Done& why) {
     offer.status = static_cast<std::uint32_t>(why.status());
@@ -108,11 +108,12 @@ class Sharing {
     for (std::size_t p = 1; p < request_.sockets.size(); ++p)
       RONDO_CHECK_OK(receive(
           request_.sockets[p],
-          [&](std::size_t r) { return request_.party_of[r] == static_cast<int>(p); }, nullptr));
+          [&](std::size_t r) { return request_.process_of[r] == static_cast<int>(p); }, nullptr));
     for (std::size_t p = 1; p < request_.sockets.size(); ++p)
       RONDO_CHECK_OK(send(
           request_.sockets[p],
-          [&](std::size_t r) { return request_.party_of[r] != static_cast<int>(p); }, &host_file_));
+          [&](std::size_t r) { return request_.process_of[r] != static_cast<int>(p); },
+          &host_file_));
     return done();
   }
 

@@ -23,15 +23,15 @@ namespace rondo::gpu {
 
 struct SharedConnectionsRequest {
   ControlSegment* segment = nullptr;
-  // The leader's: one for each party; else: one, to the leader.
+  // The leader's: one for each process; else: one, to the leader.
   std::span<const net::Socket> sockets;
-  int party = 0;              // 0 leads
-  std::vector<int> party_of;  // by rank
-  std::vector<int> devices;   // by rank; -1: in another process
+  int process = 0;              // 0 leads
+  std::vector<int> process_of;  // by rank
+  std::vector<int> devices;     // by rank; -1: in another process
   ConnectionShape shape;
   P2pReach near;
   net::Deadline deadline;
-  HostsOfRanks hosts = {};  // where there are several; ranks of others are in no party (-1)
+  HostsOfRanks hosts = {};  // where there are several; ranks of others are in no process here (-1)
 };
 Result<std::unique_ptr<DeviceConnections>> share_connections(SharedConnectionsRequest request);
 

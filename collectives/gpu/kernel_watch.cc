@@ -59,6 +59,11 @@ NewestLaunch newest_launch_of(const DeviceConnections& connections, int rank) {
   return {};
 }
 
+bool is_newest_named(const DeviceConnections& connections, int rank) {
+  const cuda::ChannelProgress& first = connections.host_control(rank).progress[0];
+  return word(first.begun) > word(first.done);
+}
+
 CallRecord newest_launch(const DeviceConnections& connections, int rank) {
   return newest_launch_of(connections, rank).call;
 }

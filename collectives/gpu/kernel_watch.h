@@ -24,6 +24,9 @@ std::optional<KernelFault> kernel_fault(const DeviceConnections& connections, in
                                         double seconds);
 
 bool is_in_launch(const DeviceConnections& connections, int rank);
+// Channel 0 tells which call the newest launch plays, and others may begin before it: whether it is
+// in that launch. Not so once its part is over, either.
+bool is_newest_named(const DeviceConnections& connections, int rank);
 CallRecord newest_launch(const DeviceConnections& connections, int rank);
 struct NewestLaunch {
   std::uint64_t number = 0;  // 0: none, or one after the other just now

@@ -271,7 +271,12 @@ void ProcessWatch::check_launch(int rank) {
                                        : fault_texts::different_replays(rank, call, other, theirs));
   }
   if (!is_in_launch(*context_.connections, rank)) return;
-  const auto behind = [&] { return ranks_not_over(*context_.connections, rank); };
+  const auto behind = [&] {
+    std::vector<int> found = ranks_not_over(*context_.connections, rank);
+    const bool is_named = is_newest_named(*context_.connections, rank) || stalled_ns_ >= kDeadNs;
+    if (!is_named) found.clear();
+    return found;
+  };
   const auto newest = [&] { return to_string(newest_launch(*context_.connections, rank)); };
   if (blame_the_gone(behind(), rank, newest, behind)) return;
   const std::vector<int> missing = ranks_not_come(*context_.connections, rank);

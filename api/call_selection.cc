@@ -1,7 +1,5 @@
 #include "api/call_selection.h"
 
-#include <algorithm>
-
 #include "api/config.h"
 #include "collectives/planner/algorithm_filter.h"
 
@@ -10,9 +8,7 @@ namespace {
 
 CallLimits limits_of(const CallConfig& options) {
   CallLimits limits;
-  const auto ctas = [](int value) {
-    return static_cast<std::uint8_t>(value == NCCL_CONFIG_UNDEF_INT ? 0 : std::min(value, 255));
-  };
+  const auto ctas = [](int value) { return value == NCCL_CONFIG_UNDEF_INT ? 0 : value; };
   limits.fewest_ctas = ctas(options.min_ctas);
   limits.most_ctas = ctas(options.max_ctas);
   if (options.cta_policy != NCCL_CONFIG_UNDEF_INT)

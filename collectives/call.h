@@ -20,8 +20,8 @@ namespace rondo {
 struct CallLimits {
   enum class Mover : std::uint8_t { kUnsaid, kKernels, kCopyEngines };
 
-  std::uint8_t fewest_ctas = 0, most_ctas = 0;  // of a rank; 0: unsaid
-  Mover mover = Mover::kUnsaid;                 // of calls that only copy
+  int fewest_ctas = 0, most_ctas = 0;  // of a rank; 0: unsaid
+  Mover mover = Mover::kUnsaid;        // of calls that only copy
 };
 
 struct Call {

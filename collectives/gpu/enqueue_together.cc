@@ -19,8 +19,8 @@ Result<Call> resolve(const Call& call, CommunicatorState& state) {
   resolved.send = nullptr;
   resolved.receive = nullptr;
   CallLimits& limits = resolved.limits;
-  if (limits.fewest_ctas == 0) limits.fewest_ctas = static_cast<std::uint8_t>(options.fewest_ctas);
-  if (limits.most_ctas == 0) limits.most_ctas = static_cast<std::uint8_t>(options.most_ctas);
+  if (limits.fewest_ctas == 0) limits.fewest_ctas = options.fewest_ctas;
+  if (limits.most_ctas == 0) limits.most_ctas = options.most_ctas;
   if (limits.mover == CallLimits::Mover::kUnsaid && options.copy_engines)
     limits.mover = CallLimits::Mover::kCopyEngines;
   if (uses_send(call, rank)) {

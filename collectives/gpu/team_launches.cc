@@ -49,7 +49,7 @@ DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   if (team_.processes != nullptr) return facts;  // which all processes must see alike
   int fewest = 1;
   for (const PostedCall& posted : call.posted)
-    fewest = std::max<int>(fewest, posted.call.limits.fewest_ctas);
+    fewest = std::max(fewest, posted.call.limits.fewest_ctas);
   facts.most_channels = std::min(facts.most_channels, call.most_ctas());
   facts.fewest_channels = std::min(fewest, facts.most_channels);
   facts.copy_engines = by_engines(call.posted);

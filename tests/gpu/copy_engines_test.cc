@@ -272,11 +272,18 @@ TEST(CallOptions, LimitTheCtasOfADevice) {
   launches.begin();
   sum_with(free, &two);
   launches.expect_grid(1, 4);
-  const Variable most("NCCL_MAX_CTAS", "1");
-  DeviceRanks limited(2);
+  {
+    const Variable most("NCCL_MAX_CTAS", "1");
+    DeviceRanks limited(2);
+    launches.begin();
+    sum_with(limited, nullptr);
+    launches.expect_grid(1, 2);
+  }
+  const Variable many("NCCL_MAX_CTAS", "257");  // more than a byte holds
+  DeviceRanks unlimited(2);
   launches.begin();
-  sum_with(limited, nullptr);
-  launches.expect_grid(1, 2);
+  sum_with(unlimited, nullptr);
+  launches.expect_grid(5, 1000);
 }
 
 TEST(CallOptions, LimitTheChannelsBetweenDevices) {

@@ -138,8 +138,8 @@ TEST_P(SlowRank, MeetsNoDeadlineWhileItsStagedCallMoves) {
     expect_result(seat, buffer, Bytes(kBytes, std::byte{6}));
   });
 }
-INSTANTIATE_TEST_SUITE_P(SharedGpuMessages, SlowRank, testing::Values(0, 1),
-                         [](const auto& info) { return info.param == 0 ? "sends" : "receives"; });
+INSTANTIATE_TEST_SUITE_P(SharedGpuCalls, SlowRank, testing::Values(0, 1),
+                         [](const auto& info) { return fmt::format("rank{}", info.param); });
 
 TEST(SharedGpuCalls, ReturnBeforeTheirPeersCome) {
   run_job(as_processes(2, Gpus::kOne), [](NcclRank& seat) {

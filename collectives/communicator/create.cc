@@ -40,6 +40,7 @@ class Creation {
     state_->options = request_.options;
     state_->made_in = fork_generation();
     state_->timeout_seconds.store(request_.options.timeout_seconds);
+    state_->waits_for_ever = request_.options.device >= 0 && request_.options.kernel_seconds == 0;
     RONDO_CHECK_OK(join());
     // Whoever fails now tells all ranks, so that none waits for it until its deadline.
     const Done met = guarded("joining the other ranks", [this] { return steps_after_join(); });

@@ -1,5 +1,6 @@
 #include "collectives/gpu/bind_across_hosts.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/log.h"
@@ -8,7 +9,7 @@
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/process_meeting.h"
 #include "collectives/gpu/span_plan.h"
-#include "collectives/gpu/staging/make_host_proxy.h"
+#include "collectives/gpu/staging/host_proxy.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/peer_access.h"
 #include "transport/cuda/shared_memory.h"
@@ -38,8 +39,7 @@ class Binding {
 
   Done run() {
     RONDO_CHECK_OK(agree());
-    RONDO_TRY(auto hosted,
-              make_host_proxy(state_, staging_, "on the host", request_.create.aborted));
+    RONDO_TRY(auto hosted, HostProxy::make(state_, staging_bytes_));
     state_.device->set_hosted(std::move(hosted));
     if (span_.why_not.empty()) RONDO_CHECK_OK(make_kernels());
     if (span_.why_not.empty()) return done();
@@ -67,8 +67,7 @@ class Binding {
         return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
       Facts theirs;
       std::memcpy(&theirs, all[r].data(), sizeof(theirs));
-      const auto* const staging = reinterpret_cast<const std::byte*>(&theirs.staging);
-      staging_.emplace_back(staging, staging + sizeof(theirs.staging));
+      staging_bytes_ = std::min(staging_bytes_, theirs.staging);
       gpus.push_back(theirs.span.gpu);
       records.facts.push_back(theirs.span);
       records.processes.push_back(state_.members.ranks[r].process);
@@ -210,7 +209,7 @@ class Binding {
   const AcrossHostsRequest& request_;
   CommunicatorState& state_;
   const int rank_, size_, device_;
-  std::vector<Blob> staging_;  // that each rank wants
+  std::uint64_t staging_bytes_ = ~std::uint64_t{0};  // the least that a rank wants
   Span span_;
 };
 

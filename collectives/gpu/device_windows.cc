@@ -17,6 +17,7 @@ struct DeviceWindows::Offer {
   enum Kind : std::uint64_t { kNoDeviceMemory, kOwnProcessOnly, kIpc, kFile };
   Kind kind = kNoDeviceMemory;
   std::uint64_t pointer = 0;                // in its own process
+  std::uint64_t bytes = 0;                  // of the window
   std::uint64_t offset = 0;                 // in the allocation,
   std::uint64_t allocation_bytes = 0;       // which is as long
   GpuIpcHandle ipc{};                       // kIpc
@@ -31,7 +32,8 @@ void DeviceWindows::close(int window) {
   if (window < 0 || window >= static_cast<int>(windows_.size())) return;
   const DeviceScope scope(state_.options.device);
   for (const OpenedMemory& memory : windows_[window].mapped) close_memory(memory);
-  windows_[window] = {};
+  windows_[window].at.clear();
+  windows_[window].mapped.clear();
 }
 
 Result<std::byte*> DeviceWindows::address(int window, int peer) const {
@@ -52,6 +54,7 @@ bool DeviceWindows::is_neighbour(int peer) const {
 DeviceWindows::Offer DeviceWindows::offer_of(void* memory, std::size_t bytes, Fd* file,
                                              Done* why) const {
   Offer offer;
+  offer.bytes = bytes;
   auto on_device = device_address(memory, state_.options.device, Collective::kPut, "window");
   if (!on_device.ok()) {
     *why = on_device.error();
@@ -138,7 +141,7 @@ void DeviceWindows::map(const Offer& offer, int peer, Fd file, Window* window) c
   window->at[peer] = opened->at + offer.offset;
 }
 
-Done DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes) {
+Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes) {
   const RelaxedCapture relaxed;
   const DeviceScope scope(state_.options.device);
   ++asked_;
@@ -151,7 +154,8 @@ Done DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes) {
     RONDO_TRY(listener, shm::open_unix_listener());
     listener.name.copy(mine.socket, shm::kMostSocketName);
   }
-  RONDO_TRY(const auto told, self.exchange(std::as_bytes(std::span(&mine, 1))));
+  RONDO_TRY(const auto told,
+            self.exchange("CommWindowRegister", std::as_bytes(std::span(&mine, 1))));
   std::vector<Offer> all(told.size());
   for (std::size_t r = 0; r < told.size(); ++r) std::memcpy(&all[r], told[r].data(), sizeof(Offer));
   RONDO_CHECK_OK(why);
@@ -164,9 +168,12 @@ Done DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes) {
   Window made;
   made.at.resize(all.size());
   made.why_not.resize(all.size());
-  for (int r = 0; r < state_.members.size; ++r) map(all[r], r, std::move(files[r]), &made);
+  for (int r = 0; r < state_.members.size; ++r) {
+    made.bytes.push_back(all[r].bytes);
+    map(all[r], r, std::move(files[r]), &made);
+  }
   windows_.push_back(std::move(made));
-  return done();
+  return static_cast<int>(windows_.size()) - 1;
 }
 
 }  // namespace rondo::gpu

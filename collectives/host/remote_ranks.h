@@ -33,9 +33,10 @@ class RemoteRanks {
   // The end of a call on several hosts: what was sent has left this process.
   Done flush();
 
- private:
+  // Other hosts of a fault of this rank's own; on the thread that drives the links.
   void tell(const Fault& fault);
 
+ private:
   const Membership& members_;
   host::HostRank& host_;
   const CurrentCall& call_;

@@ -1,19 +1,20 @@
-// HostedService: the thread of a HostProxy, which does on the host what its stream asks for.
+// HostedService: the thread of a HostProxy, which does on the host what its stream asks for: it is
+// the one that uses the rank's host engine and links.
 //
-// Guarantees: a call that fails ends the rank, with the fault of the host's communicator; streams
-// go on then, whatever they wait for. Cost: a thread, which spins for 2,000 looks and then naps
-// between calls.
+// Guarantees: a call that fails ends the rank; streams go on then, whatever they wait for; faults
+// that other threads find are told to other hosts here. Cost: a thread, which spins for 2,000 looks
+// and then naps between calls.
 #pragma once
 
 #include <atomic>
-#include <functional>
-#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
 
 #include "base/result.h"
 #include "base/thread.h"
-#include "collectives/communicator/communicator.h"
+#include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/staging/call_slots.h"
-#include "collectives/gpu/staging/internode_kernels.h"
 #include "collectives/gpu/staging/pinned_staging.h"
 
 namespace rondo::gpu {
@@ -21,11 +22,9 @@ namespace rondo::gpu {
 class HostedService {
  public:
   struct Parts {
-    Communicator& on_host;
+    CommunicatorState& state;
     CallSlots& slots;
     PinnedStaging& staging;
-    std::function<void(Fault)> raise;
-    const std::unique_ptr<InternodeKernels>& kernels;  // null: the host does all calls
   };
   explicit HostedService(Parts parts) : parts_(std::move(parts)) {}
 
@@ -38,12 +37,16 @@ class HostedService {
   void serve();
   void run_call(std::uint32_t number);
   Done run_step(const HostedCall& call, const CallSteps& steps, std::uint64_t step);
-  bool hears_of_end(Status status) const;
   void fail_call(const Error& error);
   void release();
+  void tell_or_leave_to_thread(const Fault& fault);
+  void tell_what_is_left();
 
   const Parts parts_;
   std::atomic<bool> stop_{false};
+  std::atomic<std::thread::id> own_thread_{};
+  std::mutex mutex_;
+  std::optional<Fault> untold_;
   Thread thread_;
 };
 

@@ -3,9 +3,11 @@
 #include <numeric>
 
 #include "base/bytes.h"
+#include "base/poll_until.h"
 #include "base/printable.h"
 #include "base/seconds.h"
 #include "collectives/communicator/child_request.h"
+#include "collectives/gpu/device_rank.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "collectives/watchdog/peer_words.h"
 
@@ -24,6 +26,10 @@ class MeetingAgain {
     auto told = gather(mine);
     state_.leave();
     if (told.ok()) return told;
+    // Whoever gave up first has a fault, or sees soon what the others see.
+    constexpr double kSeconds = 1;
+    if (told.status() == Status::kRemoteError)
+      poll_until([this] { return is_over(); }, seconds_from_now(kSeconds));
     RONDO_CHECK_OK(state_.faults.standing());
     Fault found = state_.faults.make_beside_calls(told.status(), -1, told.error().text);
     if (gone_ >= 0) {
@@ -80,6 +86,7 @@ class MeetingAgain {
       gone_ = state_.members.local_ranks[local];
       parting_ = left ? Parting::kLeft : Parting::kEnded;
     }
+    if (gone_ < 0) gone_ = state_.device->gone();
     return gone_ >= 0;
   }
 

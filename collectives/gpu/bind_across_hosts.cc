@@ -42,9 +42,9 @@ class Binding {
     RONDO_TRY(auto hosted, HostProxy::make(state_, staging_bytes_));
     state_.device->set_hosted(std::move(hosted));
     if (span_.why_not.empty()) RONDO_CHECK_OK(make_kernels());
-    if (span_.why_not.empty()) return done();
-    RONDO_INFO(kInit, "rank {}: the hosts do all calls of these GPUs: {}", rank_, span_.why_not);
-    return done();
+    if (!span_.why_not.empty())
+      RONDO_INFO(kInit, "rank {}: the hosts do all calls of these GPUs: {}", rank_, span_.why_not);
+    return state_.device->hosted()->start();
   }
 
  private:
@@ -80,10 +80,6 @@ class Binding {
     records.algorithms = state_.facts.algorithms;
     span_ = agree_on_span(records);
     return done();
-  }
-
-  static std::function<void(Fault)> raises_in(CommunicatorState& state) {
-    return [to = &state](Fault found) { to->faults.raise(std::move(found), false); };
   }
 
   // Every step is taken by all ranks, or by none.
@@ -192,16 +188,18 @@ class Binding {
 
   Done open(SharedConnections connections, std::unique_ptr<InternodeKernels>* made) const {
     if (!connections) return fail(Status::kInternalError, "its process has no connections");
-    InternodeKernels::Terms terms;
-    terms.rank = rank_;
-    terms.size = size_;
-    terms.device = device_;
-    terms.plan = span_.plan;
-    terms.from_bytes = span_.from_bytes;
-    terms.kernel_seconds = request_.create.options.kernel_seconds;
-    terms.secret = state_.secret.derive("kernels between hosts").bytes();
-    terms.name_of = [state = &state_](int rank) { return state->members.name_of(rank); };
-    terms.raise = raises_in(state_);
+    const auto name_of = [state = &state_](int rank) { return state->members.name_of(rank); };
+    const auto raise = [state = &state_](Fault found) { state->faults.raise(std::move(found)); };
+    InternodeKernels::Terms terms{rank_,
+                                  size_,
+                                  device_,
+                                  span_.plan,
+                                  span_.from_bytes,
+                                  request_.create.options.kernel_seconds,
+                                  state_.secret.derive("kernels between hosts").bytes(),
+                                  name_of,
+                                  raise,
+                                  state_.device->hosted()->proxy()};
     RONDO_TRY(*made, InternodeKernels::open(std::move(terms), std::move(connections)));
     return done();
   }

@@ -57,6 +57,12 @@ DeviceRank::DeviceRank(CommunicatorState& state, std::function<Done()> standing)
 
 DeviceRank::~DeviceRank() = default;
 
+void DeviceRank::hear(int peer, std::span<const std::byte> message) {
+  if (hosted_) hosted_->hear(peer, message);
+}
+
+int DeviceRank::gone() const { return hosted_ ? hosted_->gone() : -1; }
+
 void DeviceRank::close() {
   if (hosted_) hosted_->close();
   if (window_rank_) window_rank_->close();
@@ -211,6 +217,7 @@ Result<int> DeviceRank::open_window(Communicator& self, void* memory, std::size_
   if (!made) {
     // Signals carry no data: that ranks want different amounts of memory does not matter.
     RONDO_TRY(made, HostProxy::make(state_, HostProxy::wanted_bytes()));
+    RONDO_CHECK_OK(made->start());
   }
   std::lock_guard lock(mutex_);
   window_rank_ = std::move(made);

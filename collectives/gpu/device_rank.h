@@ -64,6 +64,9 @@ class DeviceRank {
   Result<std::byte*> window_address(int window, int peer) const;
   std::size_t window_bytes(int window, int peer) const;
 
+  // A control message of a rank on another host; one of those that is known to be gone, or -1.
+  void hear(int peer, std::span<const std::byte> message);
+  int gone() const;
   // Before the rank says that it leaves: what its streams have asked of the host is done.
   void close();
 

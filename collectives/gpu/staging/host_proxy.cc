@@ -49,7 +49,7 @@ HostProxy::HostProxy(CommunicatorState& state, std::uint64_t bytes)
       device_(state.options.device),
       staging_(bytes),
       slots_(rank_, state.options.kernel_seconds),
-      service_({state, slots_, staging_}) {}
+      service_({state, slots_, staging_, proxy_}) {}
 
 Done HostProxy::open() {
   const DeviceScope scope(device_);
@@ -58,7 +58,31 @@ Done HostProxy::open() {
   RONDO_CHECK_OK(order_.open({&device_, 1}));
   RONDO_INFO(kInit, "rank {}: calls pass through {} bytes of pinned memory and the host's links",
              rank_, staging_.shape().rank_bytes);
-  return service_.start();
+  return proxy_.open();
+}
+
+// In the order in which they finish: what is to be told is told before the rank says that it
+// leaves.
+Done HostProxy::start() {
+  proxy_.add(service_);
+  if (kernels_) proxy_.add(*kernels_);
+  if (RemoteLinks* const links = state_.remote.links()) {
+    const auto raise = [this](Fault found) { state_.faults.raise(std::move(found), rank_ == 0); };
+    const auto standing = [this] { return kernels_ ? kernels_->standing() : Standing{}; };
+    status_ = std::make_unique<InternodeStatus>(InternodeStatus::Terms{
+        rank_, size_, *links, [this](int rank) { return state_.members.name_of(rank); }, raise,
+        standing});
+    proxy_.add(*status_);
+    RONDO_CHECK_OK(status_->begin());
+    state_.remote.drive_beside([this] { return proxy_.turn(); },
+                               kernels_ ? kernels_->poll_fd() : -1);
+    service_.tell_faults();
+  }
+  return proxy_.start();
+}
+
+void HostProxy::hear(int peer, std::span<const std::byte> message) {
+  if (status_) status_->hear(peer, message);
 }
 
 HostProxy::~HostProxy() {
@@ -66,9 +90,9 @@ HostProxy::~HostProxy() {
     close();
     return;
   }
-  service_.forget();
+  proxy_.forget();
   staging_.leak();
-  (void)kernels_.release();  // its thread, too, is the parent's
+  (void)kernels_.release();  // its connections, too, are the parent's
 }
 
 void HostProxy::close() {
@@ -76,23 +100,25 @@ void HostProxy::close() {
   const auto drained = [&](double seconds) {
     return poll_until([&] { return order_.is_over(); }, seconds_from_now(seconds));
   };
-  bool over = service_.runs() ? drained(kPatientSeconds) : true;
+  bool over = proxy_.runs() ? drained(kPatientSeconds) : true;
   if (!over) {
     Fault left;
     left.status = Status::kRemoteError;
     left.rank = left.culprit = rank_;
     left.text = fault_texts::left_early(left.rank);
-    end(left);
+    state_.faults.raise(std::move(left));
     over = drained(kPatientSeconds / 2);
   }
   if (kernels_ && !over) kernels_->leak();
-  service_.stop();
+  proxy_.stop();
   if (!over) staging_.leak();
 }
 
-void HostProxy::end(const Fault& fault) {
-  if (kernels_) kernels_->end(fault);
+void HostProxy::end(const Fault&) {
+  if (kernels_) kernels_->end();
+  if (status_) status_->end();
   slots_.end();
+  proxy_.ring();
 }
 
 Done HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy) {
@@ -115,7 +141,7 @@ Done HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy)
   RONDO_CHECK_OK(
       enqueue_steps(staging_.words(), number + 1, steps, Enqueuer{staging_, stream, copy}));
   RONDO_CHECK_OK(order_.end(site_of(stream, capture)));
-  slots_.posted();
+  proxy_.ring();
   return done();
 }
 
@@ -162,7 +188,7 @@ Done HostProxy::post_collective(const Call& call) {
   const CallRecord& record = call.record;
   if (kernels_) {
     RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
-    if (!capturing(capture)) RONDO_CHECK_OK(kernels_->announce(record));
+    if (!capturing(capture)) RONDO_CHECK_OK(status_->announce(record));
     if (const auto plan = kernels_->plan(record)) return launch_kernel(*plan, call);
   }
   const CallSteps steps(record, size_, staging_.shape());

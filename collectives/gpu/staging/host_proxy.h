@@ -29,6 +29,8 @@
 #include "collectives/gpu/staging/internode_kernels.h"
 #include "collectives/gpu/staging/pinned_staging.h"
 #include "collectives/gpu/stream_order.h"
+#include "collectives/watchdog/internode_status.h"
+#include "transport/proxy/proxy.h"
 
 namespace rondo::gpu {
 
@@ -36,14 +38,21 @@ class HostProxy final : public GpuEngine {
  public:
   // Pinned memory of a rank; ranks use the least that any of them wants.
   static std::uint64_t wanted_bytes();
-  // Of a rank whose host view is ready. bytes: of pinned memory, the same on all ranks.
+  // Of a rank whose host view is ready. bytes: of pinned memory, the same on all ranks. Nothing may
+  // be posted before start().
   static Result<std::unique_ptr<HostProxy>> make(CommunicatorState& state, std::uint64_t bytes);
   ~HostProxy() override;
   HostProxy(const HostProxy&) = delete;
   HostProxy& operator=(const HostProxy&) = delete;
 
-  // Before the first call, on all ranks alike: what runs large calls from then on.
+  // What runs large calls from start() on, on all ranks alike.
   void add_kernels(std::unique_ptr<InternodeKernels> kernels) { kernels_ = std::move(kernels); }
+  Proxy& proxy() { return proxy_; }
+  Done start();
+
+  // Of control messages and ranks, where there are several hosts.
+  void hear(int peer, std::span<const std::byte> message);
+  int gone() const { return status_ ? status_->gone() : -1; }
 
   bool can_run(const CallRecord& record) const override;
   Done post(std::span<const Call> calls, Mismatch* mismatch) override;
@@ -75,6 +84,8 @@ class HostProxy final : public GpuEngine {
   PinnedStaging staging_;
   CallSlots slots_;
   std::unique_ptr<InternodeKernels> kernels_;  // null: the host does all calls
+  std::unique_ptr<InternodeStatus> status_;    // null: all ranks are on this host
+  Proxy proxy_;
   HostedService service_;
   bool closed_ = false;
 };

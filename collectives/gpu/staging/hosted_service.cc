@@ -7,58 +7,35 @@
 #include "base/atomics.h"
 #include "base/guard.h"
 #include "collectives/gpu/control_segment.h"
-#include "transport/cuda/shared_memory.h"
 
 namespace rondo::gpu {
 namespace {
 
-constexpr auto kNap = std::chrono::microseconds(50);
-constexpr int kTurnsBeforeNaps = 2000;
+constexpr std::chrono::microseconds kNap{50};
+constexpr int kTurnsBeforeNaps = 300;
 
 }  // namespace
 
-Done HostedService::start() {
-  if (parts_.state.remote.links() != nullptr)
-    parts_.state.faults.set_tell_other_hosts(
-        [this](const Fault& fault) { tell_or_leave_to_thread(fault); });
-  RONDO_TRY(thread_, Thread::start(
-                         "calls through the host", [this] { serve(); }, [](const Error&) {}));
-  return done();
+void HostedService::tell_faults() {
+  parts_.state.faults.set_tell_other_hosts(
+      [this](const Fault& fault) { tell_or_leave_to_thread(fault); });
 }
 
-void HostedService::stop() {
-  stop_ = true;
-  parts_.slots.posted();
-  if (thread_.joinable()) thread_.join();
-}
-
-void HostedService::forget() {
-  if (thread_.joinable()) thread_.detach();
-}
-
-void HostedService::serve() {
-  const RelaxedCapture relaxed;
-  own_thread_ = std::this_thread::get_id();
-  int idle = 0;
-  while (!stop_) {
-    if (parts_.slots.has_ended()) {
-      tell_what_is_left();
-      release();
-      continue;
-    }
-    const std::uint32_t mail = HostAtomics::load_acquire(parts_.staging.words().call_slot);
-    if (mail == 0) {
-      if (++idle < kTurnsBeforeNaps) continue;
-      parts_.slots.wait_for_post(idle < 2 * kTurnsBeforeNaps ? kNap : 20 * kNap);
-      continue;
-    }
-    idle = 0;
-    (void)guarded(
-        "a call through the host", [&] { return run_call(mail - 1), done(); },
-        [this](const Error& error) { fail_call(error); })
-        .ok();
+bool HostedService::progress() {
+  if (own_thread_.load(std::memory_order_relaxed) == std::thread::id())
+    own_thread_ = std::this_thread::get_id();
+  if (parts_.slots.has_ended()) {
+    tell_what_is_left();
+    release();
+    return false;
   }
-  tell_what_is_left();
+  const std::uint32_t mail = HostAtomics::load_acquire(parts_.staging.words().call_slot);
+  if (mail == 0) return parts_.state.faults.adopt_from_peers();  // no wait looks
+  (void)guarded(
+      "a call through the host", [&] { return run_call(mail - 1), done(); },
+      [this](const Error& error) { fail_call(error); })
+      .ok();
+  return true;
 }
 
 // The links are this thread's.
@@ -81,8 +58,8 @@ void HostedService::run_call(std::uint32_t number) {
   const HostedCall& call = parts_.slots[number];
   const CallSteps steps(call.record, parts_.state.members.size, parts_.staging.shape());
   const auto idle = [this](int turn) {
-    if (stop_ || parts_.slots.has_ended()) return false;
-    if (turn >= kTurnsBeforeNaps) parts_.slots.wait_for_post(kNap);
+    if (parts_.proxy.stops() || parts_.slots.has_ended()) return false;
+    if (!parts_.proxy.turn() && turn >= kTurnsBeforeNaps) parts_.proxy.nap(kNap);
     return true;
   };
   const auto do_step = [&](std::uint32_t step) {
@@ -143,7 +120,6 @@ void HostedService::fail_call(const Error& error) {
 
 void HostedService::release() {
   HostAtomics::store_release(parts_.staging.words().done, kReleased);
-  parts_.slots.wait_for_post(20 * kNap);
 }
 
 }  // namespace rondo::gpu

@@ -25,6 +25,7 @@ namespace rondo::gpu {
 
 class ProxyTask {
  public:
+  virtual ~ProxyTask() = default;
   // Does what can be done now; true if something moved.
   virtual bool progress() = 0;
   virtual bool is_busy() const { return false; }  // there will soon be more
@@ -32,9 +33,6 @@ class ProxyTask {
   virtual int poll_fd() const { return -1; }
   // After the last turn, on the same thread: what must still be said. It may wait for seconds.
   virtual void finish() {}
-
- protected:
-  ~ProxyTask() = default;
 };
 
 class Proxy {

@@ -11,7 +11,6 @@
 #include "collectives/gpu/staging/make_host_proxy.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/peer_access.h"
-#include "transport/cuda/shared_memory.h"
 
 namespace rondo::gpu {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/guard.h"
 #include "base/poll_until.h"
 #include "collectives/gpu/control_segment.h"
-#include "transport/cuda/shared_memory.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {

@@ -36,9 +36,9 @@ LeaderMemory::LeaderMemory(ControlSegment& segment, std::vector<int> devices, in
 
 LeaderMemory::~LeaderMemory() {
   imported_.clear();
-  for (std::uint32_t a = 0; leads() && a < kAreas; ++a)
-    if (Done freed; areas_[a] != nullptr && !is_on_host(static_cast<Area>(a)))
-      memory_registry().free(areas_[a], &freed);
+  for (const Area which : {kStaging, kMessages})
+    if (Done freed; leads() && areas_[which] != nullptr && !is_on_host(which))
+      memory_registry().free(areas_[which], &freed);
 }
 
 std::uint64_t LeaderMemory::message_bytes() const {
@@ -55,10 +55,8 @@ std::uint64_t LeaderMemory::area_bytes(Area which) const {
 std::uint64_t LeaderMemory::bytes() const {
   std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
-  for (std::uint32_t a = 0; a < kAreas; ++a)
-    if (const auto which = static_cast<Area>(a);
-        leads() && areas_[which] != nullptr && !is_on_host(which))
-      sum += area_bytes(which);
+  for (const Area which : {kStaging, kMessages})
+    if (leads() && areas_[which] != nullptr && !is_on_host(which)) sum += area_bytes(which);
   return sum;
 }
 

@@ -14,7 +14,7 @@ Result<std::shared_ptr<std::byte>> map_pinned(int file, std::size_t bytes, const
     ~Pinned() { gpu_api()->unregister_host(mapping.data()); }
     shm::Mapping mapping;
   };
-  const auto pinned = std::make_shared<Pinned>(std::move(mapping));
+  const std::shared_ptr<Pinned> pinned(new Pinned{std::move(mapping)});
   return std::shared_ptr<std::byte>(pinned, pinned->mapping.data());
 }
 

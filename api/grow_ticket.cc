@@ -49,7 +49,8 @@ Result<ncclUniqueId> new_grow_ticket(Comm& parent) {
 Result<bootstrap::UniqueId> agree_on_ticket(const Comm& parent, const ncclUniqueId* mine) {
   auto note = note_of(parent, mine);
   if (!note.ok()) note = TicketNote{TicketNote::kStrange, 0, {}};
-  RONDO_TRY(const auto all, parent.engine()->exchange(std::as_bytes(std::span(&*note, 1))));
+  RONDO_TRY(const auto all,
+            parent.engine()->exchange("CommGrow", std::as_bytes(std::span(&*note, 1))));
   std::optional<bootstrap::UniqueId> found;
   int maker = -1;
   for (std::size_t r = 0; r < all.size(); ++r) {

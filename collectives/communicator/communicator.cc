@@ -7,9 +7,9 @@
 #include "collectives/communicator/child_request.h"
 #include "collectives/communicator/communicator_state.h"
 #include "collectives/communicator/create.h"
+#include "collectives/communicator/meet_again.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/enqueue_together.h"
-#include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/host/fiber_group.h"
 #include "collectives/host/host_stream.h"
 #include "collectives/watchdog/peer_words.h"
@@ -55,6 +55,7 @@ Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(st
 
 Communicator::~Communicator() {
   if (state_->host.peers.empty() || state_->forked()) return;
+  if (state_->device) state_->device->close();
   state_->one_sided.withdraw_all();
   HostAtomics::store_release(state_->host.self().progress->state, kLeft);
 }
@@ -97,11 +98,7 @@ std::string Communicator::describe_ranks() const {
 
 Done Communicator::run(std::span<const Call> calls) {
   RONDO_CHECK_OK(state_->enter());
-  Done result = state_->faults.or_fault([&] {
-    state_->supervisor.install(FiberGroup::current() != nullptr);
-    state_->engine.choose_budget(HostStream::serves_here());
-    return state_->engine.run_group(calls);
-  });
+  Done result = state_->run_calls(calls, HostStream::serves_here());
   state_->leave();
   return result;
 }
@@ -183,7 +180,9 @@ void Communicator::revoke() {
 
 // ---- children ----
 
-Result<std::vector<Blob>> Communicator::exchange(std::span<const std::byte> mine) {
+Result<std::vector<Blob>> Communicator::exchange(std::string_view what,
+                                                 std::span<const std::byte> mine) {
+  if (state_->device) return meet_again(*state_, what, mine);  // its host engine serves streams
   std::vector<std::byte> all(mine.size() * size());
   Call call;
   call.record = {mine.size(), Collective::kAllGather, DataType::kUint8, RedOp::kSum, 0, -1};
@@ -204,7 +203,8 @@ Result<std::shared_ptr<Communicator>> Communicator::split(int color, int key,
   };
   const Choice choice{color, key};
   const std::uint64_t child = ++state_->splits;
-  RONDO_TRY(const std::vector<Blob> all, exchange(std::as_bytes(std::span(&choice, 1))));
+  RONDO_TRY(const std::vector<Blob> all,
+            exchange("CommSplit", std::as_bytes(std::span(&choice, 1))));
   if (color < 0) return std::shared_ptr<Communicator>();
   std::vector<std::pair<int, int>> keyed;  // key, rank
   for (int r = 0; r < size(); ++r) {
@@ -239,20 +239,21 @@ Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> 
 // ---- windows ----
 
 Result<int> Communicator::register_window(void* memory, std::size_t bytes) {
-  if (state_->device) RONDO_CHECK_OK(state_->device->open_window(*this, memory, bytes));
+  if (state_->device) return state_->device->open_window(*this, memory, bytes);
   const Window::Side mine = state_->one_sided.side_of(memory, bytes);
-  RONDO_TRY(const auto all, exchange(std::as_bytes(std::span(&mine, 1))));
+  RONDO_TRY(const auto all, exchange("CommWindowRegister", std::as_bytes(std::span(&mine, 1))));
   std::vector<Window::Side> sides(all.size());
   for (std::size_t r = 0; r < all.size(); ++r) std::memcpy(&sides[r], all[r].data(), sizeof(mine));
   return state_->one_sided.add_window(std::move(sides));
 }
 
 void Communicator::deregister_window(int window) {
-  if (state_->device) state_->device->close_window(window);
+  if (state_->device) return state_->device->close_window(window);
   if (!state_->forked()) state_->one_sided.withdraw(window);
 }
 
 std::size_t Communicator::window_bytes(int window, int peer) const {
+  if (state_->device) return state_->device->window_bytes(window, peer);
   return state_->one_sided.window_bytes(window, peer);
 }
 

@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -106,7 +107,9 @@ class Communicator {
   void revoke();
 
   // Collective over the communicator: every rank gives bytes of equal length, gets all of them.
-  Result<std::vector<std::vector<std::byte>>> exchange(std::span<const std::byte> mine);
+  // what: the function of the API that this is for.
+  Result<std::vector<std::vector<std::byte>>> exchange(std::string_view what,
+                                                       std::span<const std::byte> mine);
 
   // Children. Collective over the ranks that take part; each returns the child of this rank.
   // color < 0: takes part and gets no child (nullptr).

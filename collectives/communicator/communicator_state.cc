@@ -8,6 +8,7 @@
 #include "base/poll_until.h"
 #include "base/process.h"
 #include "collectives/gpu/device_rank.h"
+#include "collectives/host/fiber_group.h"
 
 namespace rondo {
 namespace {
@@ -72,6 +73,14 @@ bool CommunicatorState::commit(void* at, std::size_t bytes) {
   return false;
 }
 
+Done CommunicatorState::run_calls(std::span<const Call> calls, bool beside) {
+  return faults.or_fault([&] {
+    supervisor.install(FiberGroup::current() != nullptr);
+    engine.choose_budget(beside);
+    return engine.run_group(calls);
+  });
+}
+
 Done CommunicatorState::enter() {
   if (forked())
     return fail(Status::kInvalidUsage,
@@ -115,7 +124,9 @@ void CommunicatorState::end_calls(const char* what) {
                members.rank, what);
     return;
   }
-  if (!inside_.load(std::memory_order_seq_cst)) faults.tell_other_hosts(told);
+  // Of a fault that came before, it is that one: others shall not hear two reasons.
+  if (const auto kept = faults.fault(); kept && !inside_.load(std::memory_order_seq_cst))
+    faults.tell_other_hosts(*kept);
 }
 
 }  // namespace rondo

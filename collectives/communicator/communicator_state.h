@@ -7,6 +7,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "collectives/communicator/communicator.h"
@@ -35,7 +36,8 @@ class CommunicatorState : public RankContext {
   // split differently often: only calls for these very survivors count.
   std::uint64_t splits = 0;
   std::map<std::vector<int>, std::uint64_t> shrinks;
-  std::uint64_t committed_bytes = 0;  // of staging memory
+  std::uint64_t meetings = 0;  // of all its ranks on GPUs (collectives/communicator/meet_again.h)
+  std::atomic<std::uint64_t> committed_bytes = 0;  // of staging memory
 
   Supervisor supervisor{*this};
   Withdrawal withdrawal{*this};
@@ -46,6 +48,9 @@ class CommunicatorState : public RankContext {
   // Once the host view has its peers: what its executors ask of the parts above.
   void connect_host_view();
 
+  // A list of calls on the host as one group, once nobody else uses the host engine. beside: the
+  // program computes meanwhile.
+  Done run_calls(std::span<const Call> calls, bool beside = false);
   // Entering and leaving a list of calls.
   Done enter();
   void leave() { inside_.store(false, std::memory_order_release); }

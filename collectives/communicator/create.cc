@@ -11,6 +11,7 @@
 #include "base/seconds.h"
 #include "collectives/communicator/host_meeting.h"
 #include "collectives/gpu/binding.h"
+#include "collectives/gpu/device_rank.h"
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/tuning.h"
 #include "collectives/watchdog/fault_message.h"
@@ -40,6 +41,7 @@ class Creation {
     state_->options = request_.options;
     state_->made_in = fork_generation();
     state_->timeout_seconds.store(request_.options.timeout_seconds);
+    state_->waits_for_ever = request_.options.device >= 0 && request_.options.kernel_seconds == 0;
     RONDO_CHECK_OK(join());
     // Whoever fails now tells all ranks, so that none waits for it until its deadline.
     const Done met = guarded("joining the other ranks", [this] { return steps_after_join(); });
@@ -180,6 +182,10 @@ class Creation {
       const auto body = message.subspan(message.empty() ? 0 : 1);
       if (!message.empty() && message[0] == std::byte{kReportMessage})
         return state->supervisor.statuses().on_message(peer, body);
+      if (!message.empty() && message[0] != std::byte{kFaultMessage}) {
+        if (state->device) state->device->hear(peer, message);
+        return;
+      }
       state->faults.raise(decode_fault(body, state->members.size));
     };
     RONDO_TRY(auto links, RemoteLinks::open(std::move(options)));

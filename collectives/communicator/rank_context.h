@@ -28,6 +28,13 @@ struct RankContext {
   std::unique_ptr<Connections> connections;
   PlanFacts facts;
   std::atomic<double> timeout_seconds{600};
+  bool waits_for_ever = false;  // calls of streams on GPUs, where no limit is set
+
+  // That a call on the host may wait without progress.
+  double wait_limit_seconds() const {
+    constexpr double kForEver = 365.0 * 24 * 3600;
+    return waits_for_ever ? kForEver : timeout_seconds.load(std::memory_order_relaxed);
+  }
 };
 
 // What does something for a rank, as all its parts name what they share.

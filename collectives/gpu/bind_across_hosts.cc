@@ -1,5 +1,6 @@
 #include "collectives/gpu/bind_across_hosts.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/log.h"
@@ -8,7 +9,7 @@
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/process_meeting.h"
 #include "collectives/gpu/span_plan.h"
-#include "collectives/gpu/staging/make_host_proxy.h"
+#include "collectives/gpu/staging/host_proxy.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/peer_access.h"
 
@@ -37,13 +38,12 @@ class Binding {
 
   Done run() {
     RONDO_CHECK_OK(agree());
-    RONDO_TRY(auto hosted,
-              make_host_proxy(state_, staging_, "on the host", request_.create.aborted));
+    RONDO_TRY(auto hosted, HostProxy::make(state_, staging_bytes_));
     state_.device->set_hosted(std::move(hosted));
     if (span_.why_not.empty()) RONDO_CHECK_OK(make_kernels());
-    if (span_.why_not.empty()) return done();
-    RONDO_INFO(kInit, "rank {}: the hosts do all calls of these GPUs: {}", rank_, span_.why_not);
-    return done();
+    if (!span_.why_not.empty())
+      RONDO_INFO(kInit, "rank {}: the hosts do all calls of these GPUs: {}", rank_, span_.why_not);
+    return state_.device->hosted()->start();
   }
 
  private:
@@ -66,8 +66,7 @@ class Binding {
         return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
       Facts theirs;
       std::memcpy(&theirs, all[r].data(), sizeof(theirs));
-      const auto* const staging = reinterpret_cast<const std::byte*>(&theirs.staging);
-      staging_.emplace_back(staging, staging + sizeof(theirs.staging));
+      staging_bytes_ = std::min(staging_bytes_, theirs.staging);
       gpus.push_back(theirs.span.gpu);
       records.facts.push_back(theirs.span);
       records.processes.push_back(state_.members.ranks[r].process);
@@ -80,10 +79,6 @@ class Binding {
     records.algorithms = state_.facts.algorithms;
     span_ = agree_on_span(records);
     return done();
-  }
-
-  static std::function<void(Fault)> raises_in(CommunicatorState& state) {
-    return [to = &state](Fault found) { to->faults.raise(std::move(found), false); };
   }
 
   // Every step is taken by all ranks, or by none.
@@ -192,16 +187,18 @@ class Binding {
 
   Done open(SharedConnections connections, std::unique_ptr<InternodeKernels>* made) const {
     if (!connections) return fail(Status::kInternalError, "its process has no connections");
-    InternodeKernels::Terms terms;
-    terms.rank = rank_;
-    terms.size = size_;
-    terms.device = device_;
-    terms.plan = span_.plan;
-    terms.from_bytes = span_.from_bytes;
-    terms.kernel_seconds = request_.create.options.kernel_seconds;
-    terms.secret = state_.secret.derive("kernels between hosts").bytes();
-    terms.name_of = [state = &state_](int rank) { return state->members.name_of(rank); };
-    terms.raise = raises_in(state_);
+    const auto name_of = [state = &state_](int rank) { return state->members.name_of(rank); };
+    const auto raise = [state = &state_](Fault found) { state->faults.raise(std::move(found)); };
+    InternodeKernels::Terms terms{rank_,
+                                  size_,
+                                  device_,
+                                  span_.plan,
+                                  span_.from_bytes,
+                                  request_.create.options.kernel_seconds,
+                                  state_.secret.derive("kernels between hosts").bytes(),
+                                  name_of,
+                                  raise,
+                                  state_.device->hosted()->proxy()};
     RONDO_TRY(*made, InternodeKernels::open(std::move(terms), std::move(connections)));
     return done();
   }
@@ -209,7 +206,7 @@ class Binding {
   const AcrossHostsRequest& request_;
   CommunicatorState& state_;
   const int rank_, size_, device_;
-  std::vector<Blob> staging_;  // that each rank wants
+  std::uint64_t staging_bytes_ = ~std::uint64_t{0};  // the least that a rank wants
   Span span_;
 };
 

@@ -8,7 +8,6 @@
 #include "collectives/gpu/device_windows.h"
 #include "collectives/gpu/process_hooks.h"
 #include "collectives/gpu/staging/host_proxy.h"
-#include "collectives/gpu/staging/make_host_proxy.h"
 #include "collectives/gpu/team_engine.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "collectives/watchdog/peer_words.h"
@@ -58,6 +57,17 @@ DeviceRank::DeviceRank(CommunicatorState& state, std::function<Done()> standing)
 
 DeviceRank::~DeviceRank() = default;
 
+void DeviceRank::hear(int peer, std::span<const std::byte> message) {
+  if (hosted_) hosted_->hear(peer, message);
+}
+
+int DeviceRank::gone() const { return hosted_ ? hosted_->gone() : -1; }
+
+void DeviceRank::close() {
+  if (hosted_) hosted_->close();
+  if (window_rank_) window_rank_->close();
+}
+
 void DeviceRank::set_team(std::shared_ptr<DeviceTeam> team) {
   team_ = std::move(team);
   engine_ = std::make_shared<TeamEngine>(team_, state_.members.rank);
@@ -96,7 +106,7 @@ bool DeviceRank::adopt_kernel_fault() {
   std::optional<KernelFault> found;
   if (!engine_ || !engine_->kernel_gave_up(&found)) return false;
   if (!found) return !state_.faults.adopted().ok();
-  Fault fault = state_.faults.make(Status::kTimeout, found->peer, found->text);
+  Fault fault = state_.faults.make_beside_calls(Status::kTimeout, found->peer, found->text);
   fault.own = found->call;
   state_.faults.raise(std::move(fault));
   return true;
@@ -125,7 +135,8 @@ Done DeviceRank::post_one_sided(std::span<const Call> calls) {
 
 Done DeviceRank::fault_of_post(const Done& posted, const Mismatch& mismatch) {
   RONDO_CHECK_OK(state_.faults.standing());
-  Fault found = state_.faults.make(posted.status(), mismatch.peer, posted.error().text);
+  Fault found =
+      state_.faults.make_beside_calls(posted.status(), mismatch.peer, posted.error().text);
   found.own = mismatch.own;
   found.other = mismatch.other;
   state_.faults.raise(std::move(found));
@@ -140,7 +151,7 @@ Done DeviceRank::may_go_on() {
 
 Done DeviceRank::end_wait(double limit_seconds) {
   const std::vector<int> missing = engine_->missing();
-  state_.faults.raise(state_.faults.make(
+  state_.faults.raise(state_.faults.make_beside_calls(
       Status::kTimeout, missing.empty() ? -1 : missing.front(),
       fault_texts::timed_out_meeting(state_.members.rank, limit_seconds, missing)));
   engine_->fail_all(state_.faults.adopted());
@@ -159,7 +170,7 @@ bool DeviceRank::blame_who_left() {
   if (left == missing.end()) return false;
   const std::vector<int> still = engine_->missing();
   if (std::find(still.begin(), still.end(), *left) == still.end()) return false;
-  state_.faults.raise(state_.faults.make(
+  state_.faults.raise(state_.faults.make_beside_calls(
       Status::kRemoteError, *left,
       fault_texts::left_before_meeting(state_.members.name_of(*left), state_.members.rank)));
   return true;
@@ -192,28 +203,29 @@ Done DeviceRank::wait_until_enqueued() {
       return state_.faults.adopted();
     Done late = engine_->late_failure();
     if (late.ok()) return failed;
-    state_.faults.raise(state_.faults.make(late.status(), -1, late.error().text));
+    state_.faults.raise(state_.faults.make_beside_calls(late.status(), -1, late.error().text));
     return late;
   }
   return engine_->join();
 }
 
-Done DeviceRank::open_window(Communicator& self, void* memory, std::size_t bytes) {
+Result<int> DeviceRank::open_window(Communicator& self, void* memory, std::size_t bytes) {
   if (!windows_) windows_ = std::make_unique<DeviceWindows>(state_);
-  RONDO_CHECK_OK(windows_->open(self, memory, bytes));
-  if (window_rank_) return done();
+  RONDO_TRY(const int window, windows_->open(self, memory, bytes));
+  if (window_rank_) return window;
   std::shared_ptr<HostProxy> made = hosted_;
   if (!made) {
-    const std::uint64_t wanted = HostProxy::wanted_bytes();
-    RONDO_TRY(const auto all, self.exchange(std::as_bytes(std::span(&wanted, 1))));
-    const auto over = [this] {
-      return state_.faults.ended() != FaultState::kRunning || state_.faults.is_raised();
-    };
-    RONDO_TRY(made, make_host_proxy(state_, all, "puts and signals", over));
+    // Signals carry no data: that ranks want different amounts of memory does not matter.
+    RONDO_TRY(made, HostProxy::make(state_, HostProxy::wanted_bytes()));
+    RONDO_CHECK_OK(made->start());
   }
   std::lock_guard lock(mutex_);
   window_rank_ = std::move(made);
-  return done();
+  return window;
+}
+
+std::size_t DeviceRank::window_bytes(int window, int peer) const {
+  return windows_->bytes(window, peer);
 }
 
 void DeviceRank::close_window(int window) {

@@ -58,10 +58,17 @@ class DeviceRank {
   Done standing();            // why the rank goes on no longer, if so; for other threads
   bool adopt_kernel_fault();  // true if a kernel of this rank has given up
 
-  // Collective.
-  Done open_window(Communicator& self, void* memory, std::size_t bytes);
+  // Collective; the window's number.
+  Result<int> open_window(Communicator& self, void* memory, std::size_t bytes);
   void close_window(int window);
   Result<std::byte*> window_address(int window, int peer) const;
+  std::size_t window_bytes(int window, int peer) const;
+
+  // A control message of a rank on another host; one of those that is known to be gone, or -1.
+  void hear(int peer, std::span<const std::byte> message);
+  int gone() const;
+  // Before the rank says that it leaves: what its streams have asked of the host is done.
+  void close();
 
  private:
   void stop(const Fault& fault);

@@ -13,6 +13,7 @@ namespace rondo::gpu {
 // What a rank tells the others of its window; as it travels.
 struct DeviceWindows::Offer {
   std::uint64_t pointer = 0;                // in its own process; 0: no device memory
+  std::uint64_t bytes = 0;                  // of the window
   PlainHandle handle;                       // of the allocation in which it lies
   char socket[shm::kMostSocketName + 1]{};  // where files are handed out
 };
@@ -24,7 +25,8 @@ DeviceWindows::~DeviceWindows() {
 void DeviceWindows::close(int window) {
   if (window < 0 || window >= static_cast<int>(windows_.size())) return;
   const DeviceScope scope(state_.options.device);
-  windows_[window] = {};
+  windows_[window].at.clear();
+  windows_[window].mapped.clear();
 }
 
 Result<std::byte*> DeviceWindows::address(int window, int peer) const {
@@ -45,6 +47,7 @@ bool DeviceWindows::is_neighbour(int peer) const {
 DeviceWindows::Offer DeviceWindows::offer_of(void* memory, std::size_t bytes, MemoryHandle* handle,
                                              Done* why) const {
   Offer offer;
+  offer.bytes = bytes;
   auto on_device = device_address(memory, state_.options.device, Collective::kPut, "window");
   if (!on_device.ok()) {
     *why = on_device.error();
@@ -116,7 +119,7 @@ void DeviceWindows::map(const Offer& offer, int peer, const MemoryHandle& handle
   window->at[peer] = memory->get() + (offer.pointer - handle.plain.base);
 }
 
-Done DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes) {
+Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes) {
   const RelaxedCapture relaxed;
   const DeviceScope scope(state_.options.device);
   ++asked_;
@@ -129,7 +132,8 @@ Done DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes) {
     RONDO_TRY(listener, shm::open_unix_listener());
     listener.name.copy(mine.socket, shm::kMostSocketName);
   }
-  RONDO_TRY(const auto told, self.exchange(std::as_bytes(std::span(&mine, 1))));
+  RONDO_TRY(const auto told,
+            self.exchange("CommWindowRegister", std::as_bytes(std::span(&mine, 1))));
   std::vector<Offer> all(told.size());
   for (std::size_t r = 0; r < told.size(); ++r) std::memcpy(&all[r], told[r].data(), sizeof(Offer));
   RONDO_CHECK_OK(why);
@@ -142,9 +146,12 @@ Done DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes) {
   Window made;
   made.at.resize(all.size());
   made.why_not.resize(all.size());
-  for (int r = 0; r < state_.members.size; ++r) map(all[r], r, handles[r], &made);
+  for (int r = 0; r < state_.members.size; ++r) {
+    made.bytes.push_back(all[r].bytes);
+    map(all[r], r, handles[r], &made);
+  }
   windows_.push_back(std::move(made));
-  return done();
+  return static_cast<int>(windows_.size()) - 1;
 }
 
 }  // namespace rondo::gpu

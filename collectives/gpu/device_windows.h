@@ -34,17 +34,19 @@ class DeviceWindows {
   DeviceWindows(const DeviceWindows&) = delete;
   DeviceWindows& operator=(const DeviceWindows&) = delete;
 
-  // Of the rank's own device. Windows are numbered as they are opened.
-  Done open(Communicator& self, void* memory, std::size_t bytes);
+  // Of the rank's own device; the window's number, the same on all ranks.
+  Result<int> open(Communicator& self, void* memory, std::size_t bytes);
   // No put into it may be under way from here.
   void close(int window);
   // Where a peer's window begins for streams of this rank.
   Result<std::byte*> address(int window, int peer) const;
+  std::size_t bytes(int window, int peer) const { return windows_[window].bytes[peer]; }
 
  private:
   struct Offer;
   struct Window {
     std::vector<std::byte*> at;        // by rank; null: out of reach
+    std::vector<std::size_t> bytes;    // by rank
     std::vector<std::string> why_not;  // by rank
     std::vector<ImportedMemory> mapped;
   };

@@ -80,7 +80,7 @@ std::vector<ExplainRow> explain_across_hosts(const SpanQuestion& question, const
       if (row.what != "call") rows.push_back(row);
     return rows;
   }
-  rows.push_back({"runs", "as kernels", "a relay of each rank carries slots from host to host"});
+  rows.push_back({"runs", "as kernels", "each rank's proxy carries slots from host to host"});
   add_plan<DevicePlanFacts, DevicePlan>(device_strategies(), facts, record, *plan, &rows);
   rows.push_back(
       {"thresholds", "", "unmeasured (RONDO_GPU_RELAY, collectives/planner/device_strategies.cc)"});

@@ -1,6 +1,7 @@
 // Connections: the slot channels of one communicator, made at first use.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <vector>
@@ -40,7 +41,7 @@ class Connections {
   std::vector<int> locals_;
   RemoteLinks* links_;
   std::map<int, Connection> made_;  // by peer, lane and direction
-  std::uint64_t committed_bytes_ = 0;
+  std::atomic<std::uint64_t> committed_bytes_ = 0;
 };
 
 }  // namespace rondo

@@ -24,7 +24,8 @@ void RemoteRanks::open(std::unique_ptr<RemoteLinks> links) {
 
 void RemoteRanks::suspend(bool fresh) {
   if (fresh) idle_turns_ = 0;
-  const bool moved = links_ != nullptr && links_->progress();
+  bool moved = links_ != nullptr && links_->progress();
+  if (beside_) moved |= beside_();
   if (FiberGroup* group_of_fibers = FiberGroup::current())
     return group_of_fibers->suspend(fresh || moved);
   if (moved) {
@@ -32,7 +33,7 @@ void RemoteRanks::suspend(bool fresh) {
   } else if (++idle_turns_ < kBusyTurns) {
     sched_yield();
   } else {
-    links_->sleep(-1, kShortSleep);
+    links_->sleep(readable_, kShortSleep);
   }
 }
 

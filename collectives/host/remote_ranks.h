@@ -25,6 +25,12 @@ class RemoteRanks {
   void open(std::unique_ptr<RemoteLinks> links);
   RemoteLinks* links() const { return links_.get(); }
 
+  // What else this thread moves while it waits; readable: a descriptor that is so when it may, or
+  // -1. Before the first wait.
+  void drive_beside(std::function<bool()> progress, int readable) {
+    beside_ = std::move(progress);
+    readable_ = readable;
+  }
   // A turn of a wait: of this thread's other ranks (fibers), and of the links.
   void suspend(bool fresh);
   void begin_wait() { error_since_ns_ = -1; }
@@ -33,14 +39,17 @@ class RemoteRanks {
   // The end of a call on several hosts: what was sent has left this process.
   Done flush();
 
- private:
+  // Other hosts of a fault of this rank's own; on the thread that drives the links.
   void tell(const Fault& fault);
 
+ private:
   const Membership& members_;
   host::HostRank& host_;
   const CurrentCall& call_;
   FaultState& faults_;
   std::unique_ptr<RemoteLinks> links_;
+  std::function<bool()> beside_;
+  int readable_ = -1;
   int idle_turns_ = 0;
   std::int64_t error_since_ns_ = -1;  // waited_ns when this wait first saw one
 };

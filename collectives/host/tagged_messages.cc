@@ -28,7 +28,8 @@ Result<std::shared_ptr<TaggedMessages>> TaggedMessages::open(std::shared_ptr<Com
                                                              std::size_t eager_bytes) {
   std::shared_ptr<TaggedMessages> made(new TaggedMessages(std::move(own), eager_bytes));
   const std::uint64_t limit = eager_bytes;
-  RONDO_TRY(const auto limits, made->own_->exchange(std::as_bytes(std::span(&limit, 1))));
+  RONDO_TRY(const auto limits,
+            made->own_->exchange("tagged messages", std::as_bytes(std::span(&limit, 1))));
   RONDO_CHECK_OK(made->traffic_.open(limits));
   return made;
 }

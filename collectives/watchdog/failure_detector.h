@@ -20,7 +20,7 @@ namespace rondo::gpu {
 
 // How far a rank is. As it travels.
 struct Standing {
-  std::uint64_t traffic = 0;       // of its relay: whether something moves at all
+  std::uint64_t traffic = 0;       // of its net proxy: whether something moves at all
   std::uint64_t begun = 0;         // launches over connections; replays of graphs included
   CallRecord launch;               // the newest of them
   std::uint32_t inside = 0;        // 1: it is not over

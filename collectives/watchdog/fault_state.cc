@@ -26,12 +26,17 @@ Error FaultState::error() const {
 }
 
 Fault FaultState::make(Status status, int culprit, std::string text) const {
+  Fault made = make_beside_calls(status, culprit, std::move(text));
+  made.sequence = host_.sequence;
+  made.own = call_.record;
+  return made;
+}
+
+Fault FaultState::make_beside_calls(Status status, int culprit, std::string text) const {
   Fault made;
   made.status = status;
   made.rank = members_.rank;
   made.culprit = culprit;
-  made.sequence = host_.sequence;
-  made.own = call_.record;
   made.text = std::move(text);
   return made;
 }

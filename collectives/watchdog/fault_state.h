@@ -41,6 +41,8 @@ class FaultState {
 
   // In the call in progress, found by this rank.
   Fault make(Status status, int culprit, std::string text) const;
+  // Found beside the calls on the host, by any thread.
+  Fault make_beside_calls(Status status, int culprit, std::string text) const;
   // tells_other_hosts: not where this is done once nobody is inside a call (tell_other_hosts()).
   void raise(Fault fault, bool tells_other_hosts = true);
   bool adopt_from_peers();  // true if a peer of this host has raised one

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "collectives/watchdog/fault_message.h"
 #include "collectives/watchdog/fault_texts.h"
-#include "transport/open_network.h"
 
 namespace rondo::gpu {
 namespace {
@@ -22,12 +21,11 @@ constexpr std::size_t kMostUntold = FailureDetector::kWindow / 2;
 constexpr auto kLastWords = std::chrono::milliseconds(500);
 constexpr auto kLook = std::chrono::milliseconds(5);  // for an end that nobody told of here
 
-// First bytes of messages.
-enum Kind : std::uint8_t { kFault = 1, kReport = 2, kLeaves = 3 };
+constexpr std::int64_t kTickNs = 500'000;
 
 struct ReportHead {
-  std::uint64_t kind = kReport;
-  std::uint64_t first = 0;  // number of the first of the calls behind this
+  std::uint64_t kind = kStandingMessage;  // in its first byte
+  std::uint64_t first = 0;                // number of the first of the calls behind this
   Standing standing;
 };
 static_assert(sizeof(ReportHead) + kCallsAtOnce * sizeof(CallRecord) <=
@@ -43,27 +41,12 @@ std::vector<std::byte> encode_report(const ReportHead& head, std::span<const Cal
 }  // namespace
 
 InternodeStatus::InternodeStatus(Terms terms)
-    : terms_(std::move(terms)), left_(static_cast<std::size_t>(terms_.size)) {}
-
-Result<std::unique_ptr<InternodeStatus>> InternodeStatus::open(Terms terms) {
-  std::unique_ptr<InternodeStatus> made(new InternodeStatus(std::move(terms)));
-  RemoteLinksOptions options;
-  options.rank = made->terms_.rank;
-  options.size = made->terms_.size;
-  RONDO_TRY(options.network, open_network({made->terms_.rank, made->terms_.secret}));
-  options.on_control = [to = made.get()](int peer, std::span<const std::byte> message) {
-    to->hear(peer, message);
-  };
-  RONDO_TRY(made->links_, RemoteLinks::open(std::move(options)));
-  if (made->judges())
-    made->detector_ = std::make_unique<FailureDetector>(made->terms_.size, made->terms_.name_of);
-  return made;
+    : terms_(std::move(terms)), left_(static_cast<std::size_t>(terms_.size)) {
+  if (judges()) detector_ = std::make_unique<FailureDetector>(terms_.size, terms_.name_of);
 }
 
-Done InternodeStatus::connect(std::vector<std::vector<std::byte>> addresses) {
-  links_->set_peers(std::move(addresses));
-  if (judges()) return done();
-  return links_->send_control(0, encode_report({}, {}));  // so that each sees the other's end
+Done InternodeStatus::begin() {
+  return judges() ? done() : terms_.links.send_control(0, encode_report({}, {}));
 }
 
 Done InternodeStatus::announce(const CallRecord& record) {
@@ -77,12 +60,7 @@ Done InternodeStatus::announce(const CallRecord& record) {
   return done();
 }
 
-void InternodeStatus::end(const Fault& fault) {
-  std::lock_guard lock(mutex_);
-  if (has_ended()) return;
-  own_fault_ = fault;
-  ended_.store(true, std::memory_order_release);
-}
+void InternodeStatus::end() { ended_.store(true, std::memory_order_release); }
 
 std::vector<CallRecord> InternodeStatus::take_calls(std::size_t most, std::uint64_t* first) {
   std::lock_guard lock(mutex_);
@@ -95,60 +73,26 @@ std::vector<CallRecord> InternodeStatus::take_calls(std::size_t most, std::uint6
 }
 
 void InternodeStatus::send(int peer, const std::vector<std::byte>& message) {
-  if (const Done sent = links_->send_control(peer, message); !sent.ok())
+  if (const Done sent = terms_.links.send_control(peer, message); !sent.ok())
     RONDO_INFO(kNet, "rank {} cannot tell rank {}: {}", terms_.rank, peer, sent.error().text);
 }
 
-void InternodeStatus::send_fault(const Fault& fault, int but) {
-  std::vector<std::byte> message = encode_fault(fault);
-  message.insert(message.begin(), std::byte{kFault});
-  if (!judges()) return send(0, message);
-  for (int r = 1; r < terms_.size; ++r)
-    if (r != but && !left_[static_cast<std::size_t>(r)]) send(r, message);
-}
-
-// A fault that comes from elsewhere.
-void InternodeStatus::adopt(const Fault& fault) {
-  {
-    std::lock_guard lock(mutex_);
-    if (has_ended()) return;
-    ended_.store(true, std::memory_order_release);
-  }
-  terms_.raise(fault);
-}
-
-void InternodeStatus::tell_own_fault() {
-  std::optional<Fault> mine;
-  {
-    std::lock_guard lock(mutex_);
-    mine.swap(own_fault_);
-  }
-  if (mine) send_fault(*mine, -1);
+void InternodeStatus::raise(const Fault& fault) {
+  if (!ended_.exchange(true)) terms_.raise(fault);
 }
 
 void InternodeStatus::hear(int peer, std::span<const std::byte> message) {
-  if (message.empty()) return;
-  switch (static_cast<Kind>(message[0])) {
-    case kFault: {
-      Fault fault = decode_fault(message.subspan(1), terms_.size);
-      if (judges()) send_fault(fault, peer);
-      return adopt(fault);
-    }
-    case kReport:
-    case kLeaves:
-      return hear_report(peer, message);
-  }
-}
-
-void InternodeStatus::hear_report(int peer, std::span<const std::byte> message) {
   ReportHead head;
   if (message.size() < sizeof(head)) return;
   std::memcpy(&head, message.data(), sizeof(head));
   std::vector<CallRecord> calls((message.size() - sizeof(head)) / sizeof(CallRecord));
   if (!calls.empty())
     std::memcpy(calls.data(), message.data() + sizeof(head), calls.size() * sizeof(CallRecord));
-  const bool leaves = head.kind == kLeaves;
-  if (leaves) left_[static_cast<std::size_t>(peer)] = true;
+  const bool leaves = head.kind == kLeavesMessage;
+  if (leaves) {
+    left_[static_cast<std::size_t>(peer)] = true;
+    gone_.store(peer, std::memory_order_release);
+  }
   if (!judges()) {
     if (leaves && peer == 0) rank_0_ = head.standing;
     return;
@@ -166,7 +110,7 @@ void InternodeStatus::report(const Standing& own, std::int64_t now_ns) {
     return detector_->hear(0, own, now_ns);
   }
   if (now_ns - told_at_ < kReportNs && told_at_ != 0) return;
-  ReportHead head{kReport, 0, own};
+  ReportHead head{kStandingMessage, 0, own};
   const std::vector<CallRecord> calls = take_calls(kCallsAtOnce, &head.first);
   if (calls.empty() && own == told_) return;
   told_ = own;
@@ -174,11 +118,13 @@ void InternodeStatus::report(const Standing& own, std::int64_t now_ns) {
   send(0, encode_report(head, calls));
 }
 
-bool InternodeStatus::tick(const Standing& own, std::int64_t now_ns) {
+bool InternodeStatus::progress() {
+  const std::int64_t now_ns = std::chrono::steady_clock::now().time_since_epoch().count();
+  if (now_ns - now_ns_ < kTickNs) return false;
   now_ns_ = now_ns;
-  const bool moved = links_->progress();
-  tell_own_fault();
+  const bool moved = terms_.links.progress();
   if (has_ended()) return moved;
+  const Standing own = terms_.standing();
   report(own, now_ns);
   if (judges()) {
     detect(now_ns);
@@ -190,8 +136,10 @@ bool InternodeStatus::tick(const Standing& own, std::int64_t now_ns) {
 
 void InternodeStatus::detect(std::int64_t now_ns) {
   for (int r = 1; r < terms_.size; ++r)
-    if (!left_[static_cast<std::size_t>(r)] && !links_->error_of(r).ok())
+    if (!left_[static_cast<std::size_t>(r)] && !terms_.links.error_of(r).ok()) {
       detector_->hear_end(r, now_ns);
+      gone_.store(r, std::memory_order_release);
+    }
   const std::int64_t stalled = detector_->stalled_ns(now_ns);
   if (stalled < kWarnNs) warned_ = false;
   if (stalled >= kWarnNs && !warned_) {
@@ -199,10 +147,7 @@ void InternodeStatus::detect(std::int64_t now_ns) {
     RONDO_WARN("{}, and nothing has moved for {} s; it goes on waiting", detector_->who_waits(),
                stalled / 1'000'000'000);
   }
-  if (auto found = detector_->verdict(now_ns)) {
-    send_fault(*found, -1);
-    adopt(*found);
-  }
+  if (auto found = detector_->verdict(now_ns)) raise(*found);
 }
 
 // What rank 0 cannot tell: that it is gone.
@@ -214,12 +159,15 @@ void InternodeStatus::look_at_rank_0(const Standing& own, std::int64_t now_ns) {
     found.culprit = culprit;
     found.own = own.launch;
     found.text = std::move(text);
-    adopt(found);
+    raise(found);
   };
   if (!(own == seen_)) changed_at_ = now_ns;
   seen_ = own;
-  const bool has_left = left_[0], is_gone = !has_left && !links_->error_of(0).ok();
-  if (gone_at_ == 0 && (has_left || is_gone)) gone_at_ = now_ns;
+  const bool has_left = left_[0], is_gone = !has_left && !terms_.links.error_of(0).ok();
+  if (gone_at_ == 0 && (has_left || is_gone)) {
+    gone_at_ = now_ns;
+    gone_.store(0, std::memory_order_release);
+  }
   const std::int64_t quiet = now_ns - std::max(changed_at_, gone_at_);
   const bool finished = has_left && rank_0_ && rank_0_->begun >= own.begun && rank_0_->inside == 0;
   if (own.inside != 0 && gone_at_ != 0 && !finished && quiet >= kQuietNs)
@@ -235,18 +183,17 @@ void InternodeStatus::look_at_rank_0(const Standing& own, std::int64_t now_ns) {
                                            own.launch, {}));
 }
 
-void InternodeStatus::leave(const Standing& last) {
+void InternodeStatus::finish() {
   const auto until = std::chrono::steady_clock::now() + kLastWords;
-  links_->progress();
-  tell_own_fault();
+  terms_.links.progress();
   std::uint64_t first = 0;
   const std::vector<CallRecord> calls = take_calls(kCallsAtOnce, &first);
-  const std::vector<std::byte> message = encode_report({kLeaves, first, last}, calls);
+  const std::vector<std::byte> message =
+      encode_report({kLeavesMessage, first, terms_.standing()}, calls);
   if (!judges()) send(0, message);
   for (int r = 1; judges() && r < terms_.size; ++r)
-    if (!left_[static_cast<std::size_t>(r)] && links_->error_of(r).ok()) send(r, message);
-  (void)links_->flush(until).ok();
-  links_->close();
+    if (!left_[static_cast<std::size_t>(r)] && terms_.links.error_of(r).ok()) send(r, message);
+  (void)terms_.links.flush(until).ok();
 }
 
 }  // namespace rondo::gpu

@@ -1,14 +1,13 @@
 // InternodeStatus: ranks on GPUs of several hosts tell rank 0 which calls they make and how far
 // their kernels are; rank 0 judges (failure_detector.h), and whatever ends one of them ends all.
 //
-// A star of control connections, driven by a thread of each rank (internode_kernels.h). Guarantees:
-// a fault of any rank, an abort and a death reach all others within some milliseconds (a death once
-// somebody waits in vain, for 0.3 s); where rank 0 itself is gone, the others name it. announce()
-// and end() may be called from any thread, all else from one. Cost: a message for all that is new,
-// at most one in 5 ms; announce() is a copy of 16 bytes under a lock.
+// A star of control messages on the communicator's links, which the rank's proxy drives here while
+// no call does. Guarantees: a verdict and a death reach all within some milliseconds (a death once
+// somebody waits in vain, for 0.3 s); where rank 0 itself is gone, the others name it. announce(),
+// end() and gone() may be called from any thread, all else from the proxy's. Cost: a message for
+// all that is new, at most one in 5 ms; announce() is a copy of 16 bytes under a lock.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -24,58 +23,58 @@
 #include "collectives/watchdog/failure_detector.h"
 #include "collectives/watchdog/fault.h"
 #include "transport/net/remote_links.h"
+#include "transport/proxy/proxy.h"
 
 namespace rondo::gpu {
 
-class InternodeStatus {
+class InternodeStatus final : public ProxyTask {
  public:
   struct Terms {
     int rank = 0, size = 1;
-    std::array<std::byte, 32> secret{};
+    RemoteLinks& links;  // of the communicator, to all its ranks
     std::function<std::string(int)> name_of;
-    std::function<void(Fault)> raise;  // from the thread that calls tick()
+    std::function<void(Fault)> raise;    // from the proxy; whoever hears it tells other hosts
+    std::function<Standing()> standing;  // of this rank's kernels
   };
-  static Result<std::unique_ptr<InternodeStatus>> open(Terms terms);  // listens
+  explicit InternodeStatus(Terms terms);
 
-  const std::vector<std::byte>& address() const { return links_->address_blob(); }
-  Done connect(std::vector<std::vector<std::byte>> addresses);
+  Done begin();  // once all know where all listen: each sees the other's end from then on
 
   // A collective that this rank has enqueued; never one that is captured.
   Done announce(const CallRecord& record);
-  // This rank's communicator has ended so: all others shall hear of it, once.
-  void end(const Fault& fault);
+  // The communicator has ended, here at least.
+  void end();
   bool has_ended() const { return ended_.load(std::memory_order_acquire); }
+  // A rank that is known to have ended or left, or -1.
+  int gone() const { return gone_.load(std::memory_order_acquire); }
+  // A control message of its kinds.
+  void hear(int peer, std::span<const std::byte> message);
 
-  // Tells and hears what is new. True if something moved.
-  bool tick(const Standing& own, std::int64_t now_ns);
-  // In order, or after end(); waits a little until that is told.
-  void leave(const Standing& last);
-  int poll_fd() const { return links_->poll_fd(); }
+  // Tells and hears what is new, every half a millisecond.
+  bool progress() override;
+  int poll_fd() const override { return terms_.links.poll_fd(); }
+  // The rank leaves, in order or after end(); waits a little until that is told.
+  void finish() override;
 
  private:
-  explicit InternodeStatus(Terms terms);
   bool judges() const { return terms_.rank == 0; }
-  void hear(int peer, std::span<const std::byte> message);
-  void hear_report(int peer, std::span<const std::byte> message);
   void report(const Standing& own, std::int64_t now_ns);
   std::vector<CallRecord> take_calls(std::size_t most, std::uint64_t* first);
   void send(int peer, const std::vector<std::byte>& message);
-  void send_fault(const Fault& fault, int but);
-  void adopt(const Fault& fault);
-  void tell_own_fault();
+  void raise(const Fault& fault);
   void detect(std::int64_t now_ns);
   void look_at_rank_0(const Standing& own, std::int64_t now_ns);
 
   const Terms terms_;
-  std::unique_ptr<RemoteLinks> links_;
   std::unique_ptr<FailureDetector> detector_;  // rank 0's
 
   std::mutex mutex_;
   std::condition_variable told_some_;
   std::vector<CallRecord> calls_;  // announced, not told yet
   std::uint64_t called_ = 0;
-  std::optional<Fault> own_fault_;
   std::atomic<bool> ended_{false};  // some fault is known here
+
+  std::atomic<int> gone_{-1};
 
   std::int64_t now_ns_ = 0;
   Standing told_, seen_;  // by rank 0; at the last tick

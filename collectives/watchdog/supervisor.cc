@@ -51,7 +51,7 @@ bool Supervisor::keep_waiting(const WaitSite& site, bool first) {
   const std::int64_t now = now_ns();
   if (faults_.ended() != FaultState::kRunning) return false;
   if (faults_.is_raised()) return false;  // by another part of this rank
-  const double limit = context_.timeout_seconds.load(std::memory_order_relaxed);
+  const double limit = context_.wait_limit_seconds();
   if (first) {
     waited_ns_ = 0;
     last_check_ns_ = now;

@@ -80,7 +80,8 @@ struct EndAt {
   RONDO_FN std::uint64_t* head() const {
     return reinterpret_cast<std::uint64_t*>(field(offsetof(DeviceEnd, connection.head)));
   }
-  // Where an outgoing end says how many bytes a slot holds, for a relay to another host; or null.
+  // Where an outgoing end says how many bytes a slot holds, for a net proxy to another host; or
+  // null.
   RONDO_FN std::uint64_t* used() const {
     return reinterpret_cast<std::uint64_t*>(field(offsetof(DeviceEnd, connection.used)));
   }

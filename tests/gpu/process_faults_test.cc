@@ -178,6 +178,49 @@ TEST_P(ProcessFaults, AnEndAfterTheLastCallHarmsNobody) {
   });
 }
 
+// The host's meetings of ranks on GPUs: a rank that died, one that destroyed its communicator.
+TEST_P(ProcessFaults, WhoeverIsGoneFromASplitIsNamed) {
+  for (const bool dies : {true, false}) {
+    RankProcesses ranks(job(3), [dies](NcclRank& seat) {
+      if (seat.rank == 2 && dies) _exit(0);
+      if (seat.rank == 2) return;
+      ncclComm_t child = nullptr;
+      const ncclResult_t result = ncclCommSplit(seat.comm, 0, seat.rank, &child, nullptr);
+      report(seat, result, ncclGetLastError(seat.comm));
+      NCCL_OK(ncclCommAbort(seat.comm));
+      seat.comm = nullptr;
+    });
+    ASSERT_TRUE(ranks.wait_reports(kSoon, {2}));
+    for (int r = 0; r < 2; ++r) {
+      EXPECT_EQ(ranks.status(r), Status::kRemoteError) << ranks.text(r);
+      EXPECT_NE(ranks.text(r).find("rank 2"), std::string::npos) << ranks.text(r);
+    }
+    ranks.wait_exits(60);
+    ranks.check_expectations();
+  }
+}
+
+TEST_P(ProcessFaults, MeetingsThatDifferAreNamed) {
+  RankProcesses ranks(job(3), [](NcclRank& seat) {
+    DeviceBuffer buffer(4096, 0);
+    ncclComm_t child = nullptr;
+    ncclWindow_t window = nullptr;
+    const ncclResult_t result =
+        seat.rank == 0 ? ncclCommWindowRegister(seat.comm, buffer.data(), 4096, &window, 0)
+                       : ncclCommSplit(seat.comm, 0, seat.rank, &child, nullptr);
+    report(seat, result, ncclGetLastError(seat.comm));
+    NCCL_OK(ncclCommAbort(seat.comm));
+    seat.comm = nullptr;
+  });
+  ASSERT_TRUE(ranks.wait_reports(60));
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << ranks.text(r);
+    EXPECT_NE(ranks.text(r).find("Mismatched calls: rank"), std::string::npos) << ranks.text(r);
+  }
+  ranks.wait_exits(60);
+  ranks.check_expectations();
+}
+
 TEST_P(ProcessFaults, MismatchedCallsAreNamed) {
   RankProcesses ranks(job(3), [](NcclRank& seat) {
     Sums alike(seat), own(seat, seat.rank == 0 ? 400 : 800);

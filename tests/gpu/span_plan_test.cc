@@ -114,16 +114,16 @@ TEST(SpanPlan, LayoutsHoldOnlyWhatAHostNeeds) {
     any = true;
     const bool sends = found.host_of[here.from] == 0;
     const int own = sends ? cuda::kOutgoing : cuda::kIncoming;
-    EXPECT_EQ(here.mirrors[own].size(), channels);
-    EXPECT_EQ(here.mirrors[1 - own].size(), 0u);
-    EXPECT_EQ(there.mirrors[1 - own].size(), channels);
+    EXPECT_EQ(here.bounce_buffers[own].size(), channels);
+    EXPECT_EQ(here.bounce_buffers[1 - own].size(), 0u);
+    EXPECT_EQ(there.bounce_buffers[1 - own].size(), channels);
     EXPECT_FALSE(first.uses(here.from, here.to));
   }
   EXPECT_TRUE(any);
   for (int r = 0; r < 4; ++r) {
     const bool on_first = found.host_of[r] == 0;
-    EXPECT_EQ(first.mirror_bytes(r) > 0, on_first) << r;
-    EXPECT_EQ(second.mirror_bytes(r) > 0, !on_first) << r;
+    EXPECT_EQ(first.bounce_bytes(r) > 0, on_first) << r;
+    EXPECT_EQ(second.bounce_bytes(r) > 0, !on_first) << r;
   }
   EXPECT_TRUE(first.uses(0, 1));
 }

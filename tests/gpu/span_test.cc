@@ -1,5 +1,13 @@
 // Ranks on GPUs of several hosts (processes of this machine that are told so by NCCL_HOSTID) whose
-// calls run as kernels, over connections that a relay carries from host to host.
+// calls run as kernels, over connections that a net proxy carries from host to host.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
@@ -171,6 +179,64 @@ TEST(SpanCalls, AreTheHostsWhereTheyAreSmallOrMayNotBeKernels) {
           seat.comm = nullptr;
         });
   }
+}
+
+struct Census {
+  int threads = 0, listening = 0;
+};
+
+Census census_of_this_process() {
+  Census found;
+  for (const auto& one : std::filesystem::directory_iterator("/proc/self/task"))
+    found.threads += one.is_directory() ? 1 : 0;
+  for (const auto& one : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(one.path().filename().string());
+    int listens = 0, domain = 0;
+    socklen_t size = sizeof(int);
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) continue;
+    size = sizeof(int);
+    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+    found.listening += domain == AF_INET ? 1 : 0;
+  }
+  return found;
+}
+
+int lines_with(const std::string& path, std::string_view text) {
+  std::ifstream log(path);
+  int found = 0;
+  for (std::string line; std::getline(log, line);)
+    found += line.find(text) != std::string::npos ? 1 : 0;
+  return found;
+}
+
+// A rank that spans hosts has one thread (its proxy) and two networks (the links of its host
+// engine, the slots of its kernels); one listener more is where its children meet. It joins one
+// session.
+TEST(SpanAlone, ARankHasOneThreadTwoNetworksAndOneBootstrap) {
+  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  const std::string log = testing::TempDir() + "rondo_span_census.%p.log";
+  const Layout layout{{{0}, {1}}, {"a", "b"}};
+  const auto body = [](NcclRank& seat) {
+    const std::string own =
+        testing::TempDir() + "rondo_span_census." + std::to_string(getpid()) + ".log";
+    const int bootstraps = lines_with(own, " hosts, ready");
+    EXPECT_EQ(bootstraps, 1);
+    const Census before = census_of_this_process();
+    ncclComm_t child = nullptr;
+    NCCL_OK(ncclCommSplit(seat.comm, 0, seat.rank, &child, nullptr));
+    const Census after = census_of_this_process();
+    EXPECT_EQ(lines_with(own, " hosts, ready"), bootstraps + 1);
+    EXPECT_EQ(lines_with(own, "run as kernels"), 2) << "the case of a proxy with all its tasks";
+    EXPECT_EQ(after.threads - before.threads, 1);
+    EXPECT_EQ(after.listening - before.listening, 2);
+    NCCL_OK(ncclCommDestroy(child));
+    std::filesystem::remove(own);
+  };
+  run_job(layout.under(by_kernels({{"NCCL_DEBUG", "INFO"},
+                                   {"NCCL_DEBUG_FILE", log},
+                                   {"NCCL_SOCKET_IFNAME", "lo"},
+                                   {"NCCL_SOCKET_FAMILY", "AF_INET"}})),
+          body);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ inline constexpr int kPointToPointLane = 2;
 inline constexpr int kControlLane = 3;  // small messages, read at once; a silent host is noticed
 inline constexpr int kPutLane = 4;
 inline constexpr int kLanes = 5;
-// Lanes from kLanes on are what a network's owner makes of them (transport/proxy/relay.h).
+// Lanes from kLanes on are what a network's owner makes of them (transport/proxy/net_proxy.h).
 inline constexpr int kMostLanes = 256;
 
 // Which link of a communicator: made by rank `from`, accepted by rank `to`.

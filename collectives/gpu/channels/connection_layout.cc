@@ -29,7 +29,7 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
     : shape_(shape),
       pushes_(shape.pushes && all_near(near)),
       meets_(shape.meets && all_near(near)),
-      mirror_bytes_(near.size()) {
+      bounce_bytes_(near.size()) {
   const int n = static_cast<int>(near.size());
   meetings_at_ = pushes_ ? staging_at() + cuda::kPushStaging : rounds_at();
   bytes_.assign(near.size(), meets_ ? shared_at() + 2 * kSharedStaging : meetings_at_);
@@ -96,7 +96,7 @@ void ConnectionLayout::place_all(const P2pReach& near, const HostsOfRanks& hosts
       edge.slots.assign(static_cast<std::size_t>(shape_.channels) * cuda::kProtocols,
                         {kNowhere, 0});
       edge.tail = edge.head = edge.slots;
-      if (edge.crosses) place_mirrors(edge, hosts);
+      if (edge.crosses) place_bounce_buffers(edge, hosts);
       continue;
     }
     const bool close = near[edge.from][edge.to];
@@ -113,19 +113,20 @@ void ConnectionLayout::place_all(const P2pReach& near, const HostsOfRanks& hosts
   }
 }
 
-void ConnectionLayout::place_mirrors(Edge& edge, const HostsOfRanks& hosts) {
+void ConnectionLayout::place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts) {
   for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {
     const int rank = direction == cuda::kOutgoing ? edge.from : edge.to;
     if (!hosts.is_own(rank)) continue;
-    std::uint64_t& used = mirror_bytes_[static_cast<std::size_t>(rank)];
+    std::uint64_t& used = bounce_bytes_[static_cast<std::size_t>(rank)];
     const auto take = [&used](std::uint64_t bytes) {
       used += rounded(bytes);
       return used - rounded(bytes);
     };
     const auto slots = static_cast<std::uint64_t>(shape_.slots);
     for (int c = 0; c < shape_.channels; ++c)
-      edge.mirrors[direction].push_back({take(slots * shape_.slot_bytes), take(kCounterBytes),
-                                         take(kCounterBytes), take(slots * sizeof(std::uint64_t))});
+      edge.bounce_buffers[direction].push_back({take(slots * shape_.slot_bytes),
+                                                take(kCounterBytes), take(kCounterBytes),
+                                                take(slots * sizeof(std::uint64_t))});
   }
 }
 

@@ -9,8 +9,8 @@
 // where several processes share direct kernels (shared_launch.cc).
 //
 // Ranks of several hosts: a layout is one host's. A connection to another one has slots and words
-// on both buffers, in pinned memory of the rank there ("mirrors"), which a relay keeps alike
-// (relay.h): each kernel believes that its neighbour is on its host. Simple only.
+// on both buffers, in pinned memory of the rank there (bounce buffers), which a net proxy keeps
+// alike (net_proxy.h): to a kernel its neighbour is on its host. Simple only.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +44,9 @@ struct HostsOfRanks {
 class ConnectionLayout {
  public:
   static constexpr int kHost = -1;
-  static constexpr int kNowhere = -2;  // not here, or in mirrors
-  // Offsets in the mirrors' memory of a rank. `used`: bytes in each slot.
-  struct Mirror {
+  static constexpr int kNowhere = -2;  // not here, or in bounce buffers
+  // Offsets in the bounce buffers' memory of a rank. `used`: bytes in each slot.
+  struct BounceBuffer {
     std::uint64_t slots, tail, head, used;
   };
   // A place in the memory of a rank, or of the host (home kHost).
@@ -60,7 +60,7 @@ class ConnectionLayout {
     std::vector<Place> slots, tail, head;  // by channel * kProtocols + protocol
     bool crosses = false;                  // to another host
     // By direction and channel, where it does: at `from` and at `to`, where they are on this host.
-    std::vector<Mirror> mirrors[cuda::kDirections];
+    std::vector<BounceBuffer> bounce_buffers[cuda::kDirections];
   };
 
   ConnectionLayout(const ConnectionShape& shape, const P2pReach& near,
@@ -72,8 +72,8 @@ class ConnectionLayout {
   // A rank's memory begins with its ends; the host's with the Control of every rank.
   std::uint64_t bytes(int rank) const { return bytes_[static_cast<std::size_t>(rank)]; }
   std::uint64_t host_bytes() const { return host_bytes_; }
-  std::uint64_t mirror_bytes(int rank) const {
-    return mirror_bytes_[static_cast<std::size_t>(rank)];
+  std::uint64_t bounce_bytes(int rank) const {
+    return bounce_bytes_[static_cast<std::size_t>(rank)];
   }
   std::uint64_t bytes_of_ends() const;
   std::uint64_t launches_at() const;  // in a rank's memory
@@ -94,14 +94,14 @@ class ConnectionLayout {
  private:
   void add_edge(int from, int to, int lane);
   void place_all(const P2pReach& near, const HostsOfRanks& hosts);
-  void place_mirrors(Edge& edge, const HostsOfRanks& hosts);
+  void place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts);
   Place take(int home, std::uint64_t bytes);
 
   ConnectionShape shape_;
   bool pushes_, meets_;
   std::uint64_t meetings_at_ = 0;
   std::vector<Edge> edges_;
-  std::vector<std::uint64_t> bytes_, mirror_bytes_;
+  std::vector<std::uint64_t> bytes_, bounce_bytes_;
   std::uint64_t host_bytes_ = 0;
 };
 

@@ -65,27 +65,27 @@ Result<std::unique_ptr<DeviceConnections>> DeviceConnections::open(ConnectionLay
                                                                    ConnectionMemory memory) {
   std::unique_ptr<DeviceConnections> made(
       new DeviceConnections(std::move(layout), devices, std::move(memory)));
-  RONDO_CHECK_OK(made->make_mirrors());
+  RONDO_CHECK_OK(made->make_bounce_buffers());
   RONDO_CHECK_OK(made->write_ends());
   return made;
 }
 
 // Ranks of other processes have none here.
-Done DeviceConnections::make_mirrors() {
-  mirrors_.resize(devices_.size());
-  mirrors_on_device_.resize(devices_.size());
+Done DeviceConnections::make_bounce_buffers() {
+  bounce_buffers_.resize(devices_.size());
+  bounce_buffers_on_device_.resize(devices_.size());
   for (int r = 0; r < layout_.ranks(); ++r) {
-    const std::uint64_t bytes = layout_.mirror_bytes(r);
+    const std::uint64_t bytes = layout_.bounce_bytes(r);
     if (!is_here(r) || bytes == 0) continue;
     const DeviceScope scope(devices_[r]);
     RONDO_CHECK_OK(scope.entered());
     void *at = nullptr, *on_device = nullptr;
     RONDO_CHECK_OK(check(api_.allocate_host(&at, bytes, kHostPortable | kHostMapped),
                          "cudaHostAlloc for connections between hosts"));
-    mirrors_[r] = static_cast<std::byte*>(at);
+    bounce_buffers_[r] = static_cast<std::byte*>(at);
     std::memset(at, 0, bytes);
     RONDO_CHECK_OK(check(api_.host_device_pointer(&on_device, at), "cudaHostGetDevicePointer"));
-    mirrors_on_device_[r] = static_cast<std::byte*>(on_device);
+    bounce_buffers_on_device_[r] = static_cast<std::byte*>(on_device);
   }
   return done();
 }
@@ -97,8 +97,8 @@ DeviceConnections::~DeviceConnections() {
     const DeviceScope scope(devices_[r]);
     api_.synchronize_device();  // a kernel of an aborted call may still be on its way out
   }
-  for (std::byte* mirror : mirrors_)
-    if (mirror != nullptr) api_.free_host(mirror);
+  for (std::byte* buffer : bounce_buffers_)
+    if (buffer != nullptr) api_.free_host(buffer);
 }
 
 void DeviceConnections::leak() {
@@ -129,7 +129,7 @@ Done DeviceConnections::write_ends() {
         if (edge.crosses) {
           if (i % cuda::kProtocols != static_cast<int>(cuda::Protocol::kSimple)) continue;
           end.connection = connection_at(edge, static_cast<cuda::Direction>(direction),
-                                         i / cuda::kProtocols, mirrors_on_device_[rank]);
+                                         i / cuda::kProtocols, bounce_buffers_on_device_[rank]);
           place = end;
           continue;
         }
@@ -163,25 +163,25 @@ Done DeviceConnections::write_ends() {
 Connection DeviceConnections::connection_at(const ConnectionLayout::Edge& edge,
                                             cuda::Direction direction, int channel,
                                             std::byte* base) const {
-  const ConnectionLayout::Mirror& mirror = edge.mirrors[direction][channel];
+  const ConnectionLayout::BounceBuffer& buffer = edge.bounce_buffers[direction][channel];
   const auto word = [base](std::uint64_t at) {
     return reinterpret_cast<std::uint64_t*>(base + at);
   };
   Connection made{};
-  made.buffer = base + mirror.slots;
+  made.buffer = base + buffer.slots;
   made.slot_bytes = layout_.slot_bytes(static_cast<int>(cuda::Protocol::kSimple));
   made.slot_count = static_cast<std::uint64_t>(layout_.shape().slots);
-  made.tail = word(mirror.tail);
-  made.head = word(mirror.head);
-  made.used = word(mirror.used);
+  made.tail = word(buffer.tail);
+  made.head = word(buffer.head);
+  made.used = word(buffer.used);
   made.peer = direction == cuda::kOutgoing ? edge.to : edge.from;
   return made;
 }
 
-Connection DeviceConnections::mirror(const ConnectionLayout::Edge& edge, cuda::Direction direction,
-                                     int channel) const {
+Connection DeviceConnections::bounce_buffer(const ConnectionLayout::Edge& edge,
+                                            cuda::Direction direction, int channel) const {
   const int rank = direction == cuda::kOutgoing ? edge.from : edge.to;
-  return connection_at(edge, direction, channel, mirrors_[rank]);
+  return connection_at(edge, direction, channel, bounce_buffers_[rank]);
 }
 
 DeviceEnd* DeviceConnections::ends(int rank) const {

@@ -58,8 +58,8 @@ class DeviceConnections {
   // Of any rank, as the host sees it.
   cuda::Control& host_control(int rank) const;
   // One side of a connection to another host, of a rank of this process, as the host sees it.
-  Connection mirror(const ConnectionLayout::Edge& edge, cuda::Direction direction,
-                    int channel) const;
+  Connection bounce_buffer(const ConnectionLayout::Edge& edge, cuda::Direction direction,
+                           int channel) const;
   // Every wait in kernels of this process ends, now and ever after.
   void stop_kernels();
   bool is_here(int rank) const { return devices_[static_cast<std::size_t>(rank)] >= 0; }
@@ -69,7 +69,7 @@ class DeviceConnections {
  private:
   DeviceConnections(ConnectionLayout layout, const std::vector<int>& devices,
                     ConnectionMemory memory);
-  Done make_mirrors();
+  Done make_bounce_buffers();
   Done write_ends();
   Connection connection_at(const ConnectionLayout::Edge& edge, cuda::Direction direction,
                            int channel, std::byte* base) const;
@@ -79,7 +79,7 @@ class DeviceConnections {
   const ConnectionLayout layout_;
   const std::vector<int> devices_;
   ConnectionMemory memory_;
-  std::vector<std::byte*> mirrors_, mirrors_on_device_;  // by rank; null: it has none
+  std::vector<std::byte*> bounce_buffers_, bounce_buffers_on_device_;  // by rank; null: it has none
 };
 
 }  // namespace rondo::gpu

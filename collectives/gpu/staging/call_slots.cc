@@ -70,15 +70,6 @@ void CallSlots::served(std::uint32_t number) {
   served_one_.notify_one();
 }
 
-void CallSlots::wait_for_post(std::chrono::microseconds at_most) {
-  std::unique_lock lock(mutex_);
-  posted_.wait_for(lock, at_most);
-}
-
-bool CallSlots::end() {
-  const bool first = !ended_.exchange(true);
-  posted_.notify_all();
-  return first;
-}
+bool CallSlots::end() { return !ended_.exchange(true); }
 
 }  // namespace rondo::gpu

@@ -28,12 +28,12 @@ class CallSlots {
       : rank_(rank), limit_seconds_(limit_seconds), calls_(kAhead) {}
 
   Result<std::uint32_t> place(HostedCall made, bool in_capture);
-  void posted() { posted_.notify_one(); }  // what was placed is on its stream
-
   // For the thread that serves.
   const HostedCall& operator[](std::uint32_t number);
   void served(std::uint32_t number);
-  void wait_for_post(std::chrono::microseconds at_most);
+  bool any_waits() const {  // of plain calls
+    return served_.load(std::memory_order_relaxed) != plain_.load(std::memory_order_relaxed);
+  }
 
   // No call is served any more; true for the first to say so.
   bool end();
@@ -45,9 +45,9 @@ class CallSlots {
   const int rank_;
   const double limit_seconds_;
   std::mutex mutex_;
-  std::condition_variable posted_, served_one_;
+  std::condition_variable served_one_;
   std::deque<HostedCall> calls_;
-  std::uint64_t plain_ = 0;  // placed
+  std::atomic<std::uint64_t> plain_{0};  // placed
   std::atomic<std::uint64_t> served_{0};
   std::atomic<bool> ended_{false};
 };

@@ -1,11 +1,11 @@
 #include "collectives/gpu/staging/host_proxy.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/env.h"
 #include "base/log.h"
 #include "base/poll_until.h"
-#include "base/process.h"
 #include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "transport/cuda/device.h"
@@ -36,22 +36,20 @@ std::uint64_t HostProxy::wanted_bytes() {
   return std::min(asked, kMostPinned) / kLeastPinned * kLeastPinned;
 }
 
-Result<std::unique_ptr<HostProxy>> HostProxy::make(std::shared_ptr<Communicator> on_host,
-                                                   const Terms& terms,
-                                                   std::function<void(Fault)> raise) {
-  std::unique_ptr<HostProxy> made(new HostProxy(std::move(on_host), terms, std::move(raise)));
+Result<std::unique_ptr<HostProxy>> HostProxy::make(CommunicatorState& state, std::uint64_t bytes) {
+  std::unique_ptr<HostProxy> made(new HostProxy(state, bytes));
   RONDO_CHECK_OK(made->open());
   return made;
 }
 
-HostProxy::HostProxy(std::shared_ptr<Communicator> on_host, const Terms& terms,
-                     std::function<void(Fault)> raise)
-    : on_host_(std::move(on_host)),
-      device_(terms.device),
-      made_in_(fork_generation()),
-      staging_(terms.bytes),
-      slots_(on_host_->rank(), terms.limit_seconds),
-      service_({*on_host_, slots_, staging_, std::move(raise), kernels_}) {}
+HostProxy::HostProxy(CommunicatorState& state, std::uint64_t bytes)
+    : state_(state),
+      rank_(state.members.rank),
+      size_(state.members.size),
+      device_(state.options.device),
+      staging_(bytes),
+      slots_(rank_, state.options.kernel_seconds),
+      service_({state, slots_, staging_, proxy_}) {}
 
 Done HostProxy::open() {
   const DeviceScope scope(device_);
@@ -59,42 +57,73 @@ Done HostProxy::open() {
   RONDO_CHECK_OK(staging_.open());
   RONDO_CHECK_OK(order_.open({&device_, 1}));
   RONDO_INFO(kInit, "rank {}: calls pass through {} bytes of pinned memory and the host's links",
-             on_host_->rank(), staging_.shape().rank_bytes);
-  return service_.start();
+             rank_, staging_.shape().rank_bytes);
+  return proxy_.open();
+}
+
+// In the order in which they finish: what is to be told is told before the rank says that it
+// leaves.
+Done HostProxy::start() {
+  proxy_.add(service_);
+  if (kernels_) proxy_.add(*kernels_);
+  if (RemoteLinks* const links = state_.remote.links()) {
+    const auto raise = [this](Fault found) { state_.faults.raise(std::move(found), rank_ == 0); };
+    const auto standing = [this] { return kernels_ ? kernels_->standing() : Standing{}; };
+    status_ = std::make_unique<InternodeStatus>(InternodeStatus::Terms{
+        rank_, size_, *links, [this](int rank) { return state_.members.name_of(rank); }, raise,
+        standing});
+    proxy_.add(*status_);
+    RONDO_CHECK_OK(status_->begin());
+    state_.remote.drive_beside([this] { return proxy_.turn(); },
+                               kernels_ ? kernels_->poll_fd() : -1);
+    service_.tell_faults();
+  }
+  return proxy_.start();
+}
+
+void HostProxy::hear(int peer, std::span<const std::byte> message) {
+  if (status_) status_->hear(peer, message);
 }
 
 HostProxy::~HostProxy() {
-  if (made_in_ != fork_generation()) {
-    service_.forget();
-    staging_.leak();
-    (void)kernels_.release();  // its thread, too, is the parent's
+  if (!state_.forked()) {
+    close();
     return;
   }
+  proxy_.forget();
+  staging_.leak();
+  (void)kernels_.release();  // its connections, too, are the parent's
+}
+
+void HostProxy::close() {
+  if (std::exchange(closed_, true)) return;
   const auto drained = [&](double seconds) {
     return poll_until([&] { return order_.is_over(); }, seconds_from_now(seconds));
   };
-  bool over = service_.runs() ? drained(kPatientSeconds) : true;
+  bool over = proxy_.runs() ? drained(kPatientSeconds) : true;
   if (!over) {
     Fault left;
     left.status = Status::kRemoteError;
-    left.rank = left.culprit = on_host_->rank();
+    left.rank = left.culprit = rank_;
     left.text = fault_texts::left_early(left.rank);
-    end(left);
+    state_.faults.raise(std::move(left));
     over = drained(kPatientSeconds / 2);
   }
   if (kernels_ && !over) kernels_->leak();
-  service_.stop();
+  proxy_.stop();
   if (!over) staging_.leak();
 }
 
-void HostProxy::end(const Fault& fault) {
-  if (kernels_) kernels_->end(fault);
-  if (slots_.end()) on_host_->abort();
+void HostProxy::end(const Fault&) {
+  if (kernels_) kernels_->end();
+  if (status_) status_->end();
+  slots_.end();
+  proxy_.ring();
 }
 
 Done HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy) {
   RONDO_TRY(const GpuCaptureInfo capture, capture_of(stream));
-  const CallSteps of_collective(call.record, on_host_->size(), staging_.shape());
+  const CallSteps of_collective(call.record, size_, staging_.shape());
   const auto steps = static_cast<std::uint32_t>(call.steps(of_collective));
   RONDO_TRY(const std::uint32_t number, slots_.place(std::move(call), capturing(capture)));
   RONDO_CHECK_OK(order_.begin(site_of(stream, capture)));
@@ -112,7 +141,7 @@ Done HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy)
   RONDO_CHECK_OK(
       enqueue_steps(staging_.words(), number + 1, steps, Enqueuer{staging_, stream, copy}));
   RONDO_CHECK_OK(order_.end(site_of(stream, capture)));
-  slots_.posted();
+  proxy_.ring();
   return done();
 }
 
@@ -136,7 +165,7 @@ Done HostProxy::enqueue_group(std::span<const GpuStream> streams, HostedCall cal
 }
 
 bool HostProxy::can_run(const CallRecord& record) const {
-  return (kernels_ && kernels_->plan(record).has_value()) || on_host_->can_run(record);
+  return (kernels_ && kernels_->plan(record).has_value()) || make_plan(state_.facts, record).ok();
 }
 
 Done HostProxy::post(std::span<const Call> calls, Mismatch*) {
@@ -159,10 +188,10 @@ Done HostProxy::post_collective(const Call& call) {
   const CallRecord& record = call.record;
   if (kernels_) {
     RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
-    if (!capturing(capture)) RONDO_CHECK_OK(kernels_->announce(record));
+    if (!capturing(capture)) RONDO_CHECK_OK(status_->announce(record));
     if (const auto plan = kernels_->plan(record)) return launch_kernel(*plan, call);
   }
-  const CallSteps steps(record, on_host_->size(), staging_.shape());
+  const CallSteps steps(record, size_, staging_.shape());
   HostedCall hosted;
   hosted.record = record;
   const Buffers buffers = buffers_of(call);
@@ -173,8 +202,7 @@ Done HostProxy::post_collective(const Call& call) {
       RONDO_CHECK_OK(check(gpu_api()->copy(&staging_.words().scalar, call.late_scalar,
                                            size_of(record.type), GpuCopy::kAny, call.stream),
                            "cudaMemcpyAsync"));
-    const int rank = on_host_->rank();
-    if (!(in ? steps.sends(rank) : steps.receives(rank, steps[number]))) return done();
+    if (!(in ? steps.sends(rank_) : steps.receives(rank_, steps[number]))) return done();
     DirectLaunches copies(*gpu_api(), 1, call.stream);
     copies.copy_by_driver();
     std::byte* const staged = in ? staging_.input(number) : staging_.output(number);
@@ -187,7 +215,7 @@ Done HostProxy::post_collective(const Call& call) {
 Done HostProxy::post_messages(std::span<const Call> calls) {
   HostedCall hosted;
   std::vector<GpuStream> streams;
-  const std::uint64_t most = staging_.piece_bytes(on_host_->size());
+  const std::uint64_t most = staging_.piece_bytes(size_);
   for (const Call& call : calls) {
     if (!is_point_to_point(call)) continue;
     streams.push_back(call.stream);

@@ -1,13 +1,13 @@
 // HostProxy: a rank on a GPU in a communicator that spans several hosts, or whose processes share
 // GPUs out of each other's reach. Its calls pass through pinned memory: the stream copies a step's
-// input there, a thread runs the step on the host, with a communicator of its own (shared memory
-// within a host, TCP between hosts), and the stream copies the output back (hosted_words.h).
+// input there, a thread runs the step with the rank's own host engine (shared memory within a host,
+// TCP between hosts), and the stream copies the output back (hosted_words.h).
 //
 // Steps are double-buffered: the copy of the next input overlaps the host's work. Words are written
 // and awaited by stream memory operations and reset themselves, and all that changes from call to
 // call is a number in a call slot, so captured calls can be replayed and mixed with plain ones.
 // Calls return at once, unless the rank is 256 of them ahead. Guarantees: the order of calls on
-// whatever streams; faults of the host's call become the rank's; abort ends waits. A group's
+// whatever streams; nobody else uses the host engine meanwhile; a fault ends waits. A group's
 // messages go in rounds of one piece a peer: peers that take large messages in several groups must
 // not wait for each other crosswise. Cost: two copies and three memory operations a step, and a
 // thread a rank. It does puts and signals too, also for ranks whose other calls run on GPUs
@@ -21,7 +21,7 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
-#include "collectives/communicator/communicator.h"
+#include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/gpu_engine.h"
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/staging/call_slots.h"
@@ -29,28 +29,30 @@
 #include "collectives/gpu/staging/internode_kernels.h"
 #include "collectives/gpu/staging/pinned_staging.h"
 #include "collectives/gpu/stream_order.h"
+#include "collectives/watchdog/internode_status.h"
+#include "transport/proxy/proxy.h"
 
 namespace rondo::gpu {
 
 class HostProxy final : public GpuEngine {
  public:
-  // Pinned memory of a rank; ranks use the least that any of them may.
+  // Pinned memory of a rank; ranks use the least that any of them wants.
   static std::uint64_t wanted_bytes();
-  struct Terms {
-    int device = 0;
-    std::uint64_t bytes = 0;   // of pinned memory
-    double limit_seconds = 0;  // that a call may wait for earlier ones to end; 0: for ever
-  };
-  // on_host: a communicator of the same ranks on the host, nobody else's. raise: takes its faults.
-  static Result<std::unique_ptr<HostProxy>> make(std::shared_ptr<Communicator> on_host,
-                                                 const Terms& terms,
-                                                 std::function<void(Fault)> raise);
+  // Of a rank whose host view is ready. bytes: of pinned memory, the same on all ranks. Nothing may
+  // be posted before start().
+  static Result<std::unique_ptr<HostProxy>> make(CommunicatorState& state, std::uint64_t bytes);
   ~HostProxy() override;
   HostProxy(const HostProxy&) = delete;
   HostProxy& operator=(const HostProxy&) = delete;
 
-  // Before the first call, on all ranks alike: what runs large calls from then on.
+  // What runs large calls from start() on, on all ranks alike.
   void add_kernels(std::unique_ptr<InternodeKernels> kernels) { kernels_ = std::move(kernels); }
+  Proxy& proxy() { return proxy_; }
+  Done start();
+
+  // Of control messages and ranks, where there are several hosts.
+  void hear(int peer, std::span<const std::byte> message);
+  int gone() const { return status_ ? status_->gone() : -1; }
 
   bool can_run(const CallRecord& record) const override;
   Done post(std::span<const Call> calls, Mismatch* mismatch) override;
@@ -61,10 +63,12 @@ class HostProxy final : public GpuEngine {
     return kernels_ && kernels_->gave_up();
   }
   void end(const Fault& fault) override;
+  // Waits, for some seconds, until the streams have come to the end of their calls; a stream that
+  // has not goes on with a fault. Nothing is posted from then on.
+  void close();
 
  private:
-  HostProxy(std::shared_ptr<Communicator> on_host, const Terms& terms,
-            std::function<void(Fault)> raise);
+  HostProxy(CommunicatorState& state, std::uint64_t bytes);
   Done open();
   Done post_collective(const Call& call);
   Done launch_kernel(const DevicePlan& plan, const Call& call);
@@ -74,14 +78,16 @@ class HostProxy final : public GpuEngine {
   // On one stream; the group's other streams come before it, and after.
   Done enqueue_group(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy);
 
-  const std::shared_ptr<Communicator> on_host_;
-  const int device_;
-  const std::uint32_t made_in_;
+  CommunicatorState& state_;
+  const int rank_, size_, device_;
   StreamOrder order_;
   PinnedStaging staging_;
   CallSlots slots_;
   std::unique_ptr<InternodeKernels> kernels_;  // null: the host does all calls
+  std::unique_ptr<InternodeStatus> status_;    // null: all ranks are on this host
+  Proxy proxy_;
   HostedService service_;
+  bool closed_ = false;
 };
 
 }  // namespace rondo::gpu

@@ -2,81 +2,78 @@
 
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "base/atomics.h"
 #include "base/guard.h"
-#include "base/poll_until.h"
 #include "collectives/gpu/control_segment.h"
-#include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {
 
-constexpr auto kNap = std::chrono::microseconds(50);
-constexpr int kTurnsBeforeNaps = 2000;
-constexpr double kSecondsToHear = 0.3;
+constexpr std::chrono::microseconds kNap{50};
+constexpr int kTurnsBeforeNaps = 300;
 
 }  // namespace
 
-Done HostedService::start() {
-  RONDO_TRY(thread_, Thread::start(
-                         "calls through the host", [this] { serve(); }, [](const Error&) {}));
-  return done();
+void HostedService::tell_faults() {
+  parts_.state.faults.set_tell_other_hosts(
+      [this](const Fault& fault) { tell_or_leave_to_thread(fault); });
 }
 
-void HostedService::stop() {
-  stop_ = true;
-  parts_.slots.posted();
-  if (thread_.joinable()) thread_.join();
-}
-
-void HostedService::forget() {
-  if (thread_.joinable()) thread_.detach();
-}
-
-void HostedService::serve() {
-  const RelaxedCapture relaxed;
-  int idle = 0;
-  while (!stop_) {
-    if (parts_.slots.has_ended()) {
-      release();
-      continue;
-    }
-    const std::uint32_t mail = HostAtomics::load_acquire(parts_.staging.words().call_slot);
-    if (mail == 0) {
-      if (++idle < kTurnsBeforeNaps) continue;
-      parts_.slots.wait_for_post(idle < 2 * kTurnsBeforeNaps ? kNap : 20 * kNap);
-      continue;
-    }
-    idle = 0;
-    (void)guarded(
-        "a call through the host", [&] { return run_call(mail - 1), done(); },
-        [this](const Error& error) { fail_call(error); })
-        .ok();
+bool HostedService::progress() {
+  if (own_thread_.load(std::memory_order_relaxed) == std::thread::id())
+    own_thread_ = std::this_thread::get_id();
+  if (parts_.slots.has_ended()) {
+    tell_what_is_left();
+    release();
+    return false;
   }
+  const std::uint32_t mail = HostAtomics::load_acquire(parts_.staging.words().call_slot);
+  if (mail == 0) return parts_.state.faults.adopt_from_peers();  // no wait looks
+  (void)guarded(
+      "a call through the host", [&] { return run_call(mail - 1), done(); },
+      [this](const Error& error) { fail_call(error); })
+      .ok();
+  return true;
+}
+
+// The links are this thread's.
+void HostedService::tell_or_leave_to_thread(const Fault& fault) {
+  if (own_thread_ == std::this_thread::get_id()) return parts_.state.remote.tell(fault);
+  const std::lock_guard lock(mutex_);
+  untold_ = fault;
+}
+
+void HostedService::tell_what_is_left() {
+  std::optional<Fault> fault;
+  {
+    const std::lock_guard lock(mutex_);
+    fault = std::exchange(untold_, std::nullopt);
+  }
+  if (fault) parts_.state.remote.tell(*fault);
 }
 
 void HostedService::run_call(std::uint32_t number) {
   const HostedCall& call = parts_.slots[number];
-  const CallSteps steps(call.record, parts_.on_host.size(), parts_.staging.shape());
+  const CallSteps steps(call.record, parts_.state.members.size, parts_.staging.shape());
   const auto idle = [this](int turn) {
-    if (stop_ || parts_.slots.has_ended()) return false;
-    if (turn >= kTurnsBeforeNaps) parts_.slots.wait_for_post(kNap);
+    if (parts_.proxy.stops() || parts_.slots.has_ended()) return false;
+    if (!parts_.proxy.turn() && turn >= kTurnsBeforeNaps) parts_.proxy.nap(kNap);
     return true;
   };
   const auto do_step = [&](std::uint32_t step) {
     const Done result = run_step(call, steps, step);
-    if (result.ok()) return true;
-    if (!hears_of_end(result.status())) fail_call(result.error());
-    return false;
+    if (!result.ok()) fail_call(result.error());
+    return result.ok();
   };
   serve_steps<HostAtomics>(parts_.staging.words(), static_cast<std::uint32_t>(call.steps(steps)),
                            idle, do_step, [&] { parts_.slots.served(number); });
 }
 
 Done HostedService::run_step(const HostedCall& call, const CallSteps& steps, std::uint64_t step) {
-  if (!call.signals.empty() && step == 0) return parts_.on_host.run(call.signals);
-  if (!call.waits.empty()) return parts_.on_host.run(call.waits);
+  if (!call.signals.empty() && step == 0) return parts_.state.run_calls(call.signals);
+  if (!call.waits.empty()) return parts_.state.run_calls(call.waits);
   const PinnedStaging& staging = parts_.staging;
   std::vector<Call> calls;
   const auto add = [&](const CallRecord& record, int peer, std::uint64_t at) {
@@ -94,7 +91,8 @@ Done HostedService::run_step(const HostedCall& call, const CallSteps& steps, std
     const MessagePieces::Piece& piece = of.pieces[step];
     add({piece.count, of.sends ? Collective::kSend : Collective::kRecv, piece.type, RedOp::kSum, 0,
          -1},
-        of.peer, static_cast<std::uint64_t>(of.peer) * staging.piece_bytes(parts_.on_host.size()));
+        of.peer,
+        static_cast<std::uint64_t>(of.peer) * staging.piece_bytes(parts_.state.members.size));
   }
   if (call.messages.empty()) {
     const cuda::CallStep part = steps[step];
@@ -106,35 +104,22 @@ Done HostedService::run_step(const HostedCall& call, const CallSteps& steps, std
     }
     add(record, -1, 0);
   }
-  return parts_.on_host.run(calls);
+  return parts_.state.run_calls(calls);
 }
 
-// Whoever ended the host's communicator elsewhere says why on a connection of its own, a moment
-// later.
-bool HostedService::hears_of_end(Status status) const {
-  if (!parts_.kernels) return false;
-  const auto is_known = [this] {
-    return parts_.slots.has_ended() || parts_.kernels->heard_of_end();
-  };
-  if (status == Status::kRemoteError) poll_until(is_known, seconds_from_now(kSecondsToHear));
-  return parts_.kernels->heard_of_end();
-}
-
-// The ranks of the host's communicator know, or will.
+// What is no fault yet is one of this rank's: nobody else would learn of it.
 void HostedService::fail_call(const Error& error) {
-  if (!parts_.slots.end()) return;
+  FaultState& faults = parts_.state.faults;
   (void)guarded("a fault", [&] {
-    Fault fault;
-    if (const auto found = parts_.on_host.fault()) fault = *found;
-    fault.status = error.status;
-    fault.text = error.text;
-    return parts_.raise(std::move(fault)), done();
+    if (!faults.is_raised() && faults.ended() == FaultState::kRunning)
+      faults.raise(faults.make(error.status, -1, error.text));
+    return done();
   }).ok();
+  parts_.slots.end();
 }
 
 void HostedService::release() {
   HostAtomics::store_release(parts_.staging.words().done, kReleased);
-  parts_.slots.wait_for_post(20 * kNap);
 }
 
 }  // namespace rondo::gpu

@@ -1,50 +1,53 @@
-// HostedService: the thread of a HostProxy, which does on the host what its stream asks for.
+// HostedService: does on the host what a rank's stream asks for, on the rank's proxy, whose thread
+// alone uses the rank's host engine.
 //
-// Guarantees: a call that fails ends the rank, with the fault of the host's communicator; streams
-// go on then, whatever they wait for. Cost: a thread, which spins for 2,000 looks and then naps
-// between calls.
+// While a call waits for its stream or for peers, the proxy's other tasks go on. Guarantees: a call
+// that fails ends the rank; streams go on then, whatever they wait for; faults that other threads
+// find are told to other hosts here. Cost: a look at a word a turn.
 #pragma once
 
 #include <atomic>
-#include <functional>
-#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
 
 #include "base/result.h"
-#include "base/thread.h"
-#include "collectives/communicator/communicator.h"
+#include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/staging/call_slots.h"
-#include "collectives/gpu/staging/internode_kernels.h"
 #include "collectives/gpu/staging/pinned_staging.h"
+#include "transport/proxy/proxy.h"
 
 namespace rondo::gpu {
 
-class HostedService {
+class HostedService final : public ProxyTask {
  public:
   struct Parts {
-    Communicator& on_host;
+    CommunicatorState& state;
     CallSlots& slots;
     PinnedStaging& staging;
-    std::function<void(Fault)> raise;
-    const std::unique_ptr<InternodeKernels>& kernels;  // null: the host does all calls
+    Proxy& proxy;
   };
-  explicit HostedService(Parts parts) : parts_(std::move(parts)) {}
+  explicit HostedService(Parts parts) : parts_(parts) {}
 
-  Done start();
-  void stop();    // and waits for the end of its thread
-  void forget();  // in a forked child: the thread is the parent's
-  bool runs() const { return thread_.joinable(); }
+  // Faults of the rank are told to other hosts by the proxy from then on.
+  void tell_faults();
+
+  bool progress() override;
+  bool is_busy() const override { return parts_.slots.any_waits(); }
+  void finish() override { tell_what_is_left(); }
 
  private:
-  void serve();
   void run_call(std::uint32_t number);
   Done run_step(const HostedCall& call, const CallSteps& steps, std::uint64_t step);
-  bool hears_of_end(Status status) const;
   void fail_call(const Error& error);
   void release();
+  void tell_or_leave_to_thread(const Fault& fault);
+  void tell_what_is_left();
 
   const Parts parts_;
-  std::atomic<bool> stop_{false};
-  Thread thread_;
+  std::atomic<std::thread::id> own_thread_{};  // the proxy's
+  std::mutex mutex_;
+  std::optional<Fault> untold_;
 };
 
 }  // namespace rondo::gpu

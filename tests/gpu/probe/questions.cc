@@ -187,7 +187,7 @@ constexpr Assumption kTaken[] = {
      "kernels/cuda/launch_words.h"},
     {"host_order", "fence_orders_for_kernel",
      "a kernel that sees a flag and fences sees what the host wrote before it",
-     "transport/proxy/relay.cc"},
+     "transport/proxy/net_proxy.cc"},
     {"fences", "remote_domain_helps",
      "the remote domain spares a fence the writes of other kernels", "base/gpu.h"},
     {"loading", "loaded_runs_beside", "a kernel that was loaded starts beside one that runs",

@@ -1,4 +1,4 @@
-#include "transport/proxy/relay.h"
+#include "transport/proxy/net_proxy.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,12 +8,12 @@
 
 namespace rondo::gpu {
 
-net::LinkName relay_link(int from, int to, int lane, int channel) {
+net::LinkName net_proxy_link(int from, int to, int lane, int channel) {
   constexpr int kLanesOfATree = 2;
   return {from, to, net::kLanes + channel * kLanesOfATree + lane};
 }
 
-struct Relay::Line {
+struct NetProxy::Line {
   net::LinkName name;
   std::unique_ptr<net::Link> link;
   std::optional<net::SlotSender> out;
@@ -33,19 +33,19 @@ struct Relay::Line {
   }
 };
 
-Relay::Relay(std::unique_ptr<net::Network> network) : network_(std::move(network)) {}
+NetProxy::NetProxy(std::unique_ptr<net::Network> network) : network_(std::move(network)) {}
 
-Relay::~Relay() {
+NetProxy::~NetProxy() {
   for (Line& line : lines_) {
     line.link.reset();
     network_->deregister_memory(line.key);
   }
 }
 
-Result<std::unique_ptr<Relay>> Relay::open(std::unique_ptr<net::Network> network,
-                                           const std::vector<RelayLine>& lines) {
-  std::unique_ptr<Relay> made(new Relay(std::move(network)));
-  for (const RelayLine& one : lines) {
+Result<std::unique_ptr<NetProxy>> NetProxy::open(std::unique_ptr<net::Network> network,
+                                                 const std::vector<NetProxyLine>& lines) {
+  std::unique_ptr<NetProxy> made(new NetProxy(std::move(network)));
+  for (const NetProxyLine& one : lines) {
     Line& line = made->lines_.emplace_back();
     line.name = one.name;
     if (one.sends) {
@@ -60,7 +60,7 @@ Result<std::unique_ptr<Relay>> Relay::open(std::unique_ptr<net::Network> network
   return made;
 }
 
-Done Relay::connect(std::span<const std::vector<std::byte>> addresses) {
+Done NetProxy::connect(std::span<const std::vector<std::byte>> addresses) {
   for (Line& line : lines_)
     if (line.out) {
       RONDO_TRY(line.link,
@@ -69,7 +69,7 @@ Done Relay::connect(std::span<const std::vector<std::byte>> addresses) {
   return done();
 }
 
-void Relay::adopt(std::unique_ptr<net::Link> link) {
+void NetProxy::adopt(std::unique_ptr<net::Link> link) {
   const net::LinkName name = link->name();
   for (Line& line : lines_) {
     if (!line.in || line.link || !(line.name == name)) continue;
@@ -80,7 +80,7 @@ void Relay::adopt(std::unique_ptr<net::Link> link) {
              name.to, name.lane, name.from);
 }
 
-bool Relay::progress() {
+bool NetProxy::progress() {
   const auto all = [this] {
     bool moved = false;
     for (Line& line : lines_) moved |= line.progress();
@@ -93,26 +93,26 @@ bool Relay::progress() {
   return all() || moved;
 }
 
-bool Relay::is_open() const {
+bool NetProxy::is_open() const {
   return std::all_of(lines_.begin(), lines_.end(), [](const Line& line) {
     return line.link && line.link->state() == net::LinkState::kOpen;
   });
 }
 
-bool Relay::flushed() const {
+bool NetProxy::flushed() const {
   return std::all_of(lines_.begin(), lines_.end(), [](const Line& line) {
     return !line.out || line.out->flushed() || !line.link || net::is_over(line.link->state());
   });
 }
 
-std::uint64_t Relay::moved() const {
+std::uint64_t NetProxy::moved() const {
   std::uint64_t slots = 0;
   for (const Line& line : lines_)
     slots += HostAtomics::load_acquire(line.out ? *line.end().head : *line.end().tail);
   return slots;
 }
 
-const Error* Relay::first_end(int* peer) const {
+const Error* NetProxy::first_end(int* peer) const {
   for (const Line& line : lines_) {
     if (!line.link || !net::is_over(line.link->state())) continue;
     *peer = line.peer();
@@ -121,7 +121,7 @@ const Error* Relay::first_end(int* peer) const {
   return nullptr;
 }
 
-void Relay::close() {
+void NetProxy::close() {
   for (Line& line : lines_)
     if (line.link) line.link->close();
 }

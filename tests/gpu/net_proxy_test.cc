@@ -1,5 +1,5 @@
-// A relay without kernels: two ranks' slots over loopback, filled and emptied as kernels do it.
-#include "transport/proxy/relay.h"
+// A net proxy without kernels: two ranks' slots over loopback, filled and emptied as kernels do it.
+#include "transport/proxy/net_proxy.h"
 
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@ namespace {
 constexpr std::uint64_t kSlots = 4, kSlotBytes = 1024;
 constexpr int kLines = 3;
 
-// One side's mirror.
-struct Mirror {
+// One side's bounce buffer.
+struct BounceBuffer {
   std::vector<std::byte> slots = std::vector<std::byte>(kSlots * kSlotBytes);
   std::uint64_t tail = 0, head = 0;
   std::uint64_t used[kSlots] = {};
@@ -33,12 +33,12 @@ struct Mirror {
   }
 };
 
-class RelayPair : public testing::Test {
+class NetProxyPair : public testing::Test {
  protected:
   void SetUp() override {
-    std::vector<RelayLine> lines[2];
+    std::vector<NetProxyLine> lines[2];
     for (int i = 0; i < kLines; ++i) {
-      const net::LinkName name = relay_link(0, 1, i % 2, i / 2);
+      const net::LinkName name = net_proxy_link(0, 1, i % 2, i / 2);
       lines[0].push_back({name, out[i].end(), true});
       lines[1].push_back({name, in[i].end(), false});
     }
@@ -49,26 +49,26 @@ class RelayPair : public testing::Test {
       options.sockets = 1;
       auto network = tcp::TcpNetwork::open(options);
       ASSERT_TRUE(network.ok());
-      auto made = Relay::open(std::move(network).value(), lines[r]);
+      auto made = NetProxy::open(std::move(network).value(), lines[r]);
       ASSERT_TRUE(made.ok());
-      relays[r] = std::move(made).value();
-      addresses.push_back(relays[r]->address());
+      proxies[r] = std::move(made).value();
+      addresses.push_back(proxies[r]->address());
     }
-    for (auto& relay : relays) ASSERT_TRUE(relay->connect(addresses).ok());
-    ASSERT_TRUE(until([this] { return relays[0]->is_open() && relays[1]->is_open(); }));
+    for (auto& net_proxy : proxies) ASSERT_TRUE(net_proxy->connect(addresses).ok());
+    ASSERT_TRUE(until([this] { return proxies[0]->is_open() && proxies[1]->is_open(); }));
   }
   bool until(const std::function<bool()>& holds) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (!holds()) {
-      for (auto& relay : relays)
-        if (relay) relay->progress();
+      for (auto& net_proxy : proxies)
+        if (net_proxy) net_proxy->progress();
       if (std::chrono::steady_clock::now() > limit) return false;
     }
     return true;
   }
   // As a sending kernel: waits for room, fills, says how much, posts.
   bool fill(int line, std::uint64_t number) {
-    Mirror& m = out[line];
+    BounceBuffer& m = out[line];
     if (!until([&] { return number < HostAtomics::load_acquire(m.head) + kSlots; })) return false;
     const std::uint64_t bytes = bytes_of(line, number);
     std::memset(m.slots.data() + number % kSlots * kSlotBytes, static_cast<int>(number + 31 * line),
@@ -79,7 +79,7 @@ class RelayPair : public testing::Test {
   }
   // As a receiving one.
   void take(int line, std::uint64_t number) {
-    Mirror& m = in[line];
+    BounceBuffer& m = in[line];
     ASSERT_TRUE(until([&] { return HostAtomics::load_acquire(m.tail) > number; }));
     const std::vector<std::byte> want(bytes_of(line, number),
                                       static_cast<std::byte>(number + 31 * line));
@@ -92,21 +92,21 @@ class RelayPair : public testing::Test {
     return 1 + (number * 37 + static_cast<std::uint64_t>(line)) % kSlotBytes;
   }
 
-  Mirror out[kLines], in[kLines];
-  std::unique_ptr<Relay> relays[2];
+  BounceBuffer out[kLines], in[kLines];
+  std::unique_ptr<NetProxy> proxies[2];
 };
 
-TEST_F(RelayPair, SlotsArriveWholeAndInOrder) {
+TEST_F(NetProxyPair, SlotsArriveWholeAndInOrder) {
   for (std::uint64_t n = 0; n < 200; ++n) {
     for (int line = 0; line < kLines; ++line) ASSERT_TRUE(fill(line, n));
     for (int line = kLines; line-- > 0;) take(line, n);
   }
-  EXPECT_TRUE(relays[0]->flushed());
-  EXPECT_EQ(relays[1]->moved(), 200u * kLines);
+  EXPECT_TRUE(proxies[0]->flushed());
+  EXPECT_EQ(proxies[1]->moved(), 200u * kLines);
 }
 
 // A receiver that takes nothing holds up its sender, and no other line.
-TEST_F(RelayPair, LinesDoNotHoldEachOtherUp) {
+TEST_F(NetProxyPair, LinesDoNotHoldEachOtherUp) {
   for (std::uint64_t n = 0; n < 2 * kSlots; ++n) {
     if (n < kSlots) {
       ASSERT_TRUE(fill(0, n));
@@ -116,21 +116,21 @@ TEST_F(RelayPair, LinesDoNotHoldEachOtherUp) {
   }
   ASSERT_TRUE(until([this] { return HostAtomics::load_acquire(in[0].tail) == kSlots; }));
   for (int i = 0; i < 100; ++i)
-    for (auto& relay : relays) relay->progress();
+    for (auto& net_proxy : proxies) net_proxy->progress();
   EXPECT_EQ(in[0].tail, kSlots) << "slots that are not free were offered";
 }
 
-TEST_F(RelayPair, WhatWasSentArrivesThoughTheSenderIsGone) {
+TEST_F(NetProxyPair, WhatWasSentArrivesThoughTheSenderIsGone) {
   for (std::uint64_t n = 0; n < kSlots; ++n) ASSERT_TRUE(fill(2, n));
-  ASSERT_TRUE(until([this] { return relays[0]->flushed(); }));
-  relays[0].reset();
+  ASSERT_TRUE(until([this] { return proxies[0]->flushed(); }));
+  proxies[0].reset();
   for (std::uint64_t n = 0; n < kSlots; ++n) take(2, n);
   int peer = -1;
-  ASSERT_TRUE(until([&] { return relays[1]->first_end(&peer) != nullptr; }));
+  ASSERT_TRUE(until([&] { return proxies[1]->first_end(&peer) != nullptr; }));
   EXPECT_EQ(peer, 0);
 }
 
-TEST(RelayMemory, SocketsRefuseDeviceMemoryByName) {
+TEST(NetProxyMemory, SocketsRefuseDeviceMemoryByName) {
   auto network = tcp::TcpNetwork::open({});
   ASSERT_TRUE(network.ok());
   EXPECT_FALSE((*network)->takes(net::Memory::Kind::kDmabuf));

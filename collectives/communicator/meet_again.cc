@@ -1,0 +1,106 @@
+#include "collectives/communicator/meet_again.h"
+
+#include <numeric>
+
+#include "base/bytes.h"
+#include "base/poll_until.h"
+#include "base/printable.h"
+#include "base/seconds.h"
+#include "collectives/communicator/child_request.h"
+#include "collectives/gpu/device_rank.h"
+#include "collectives/watchdog/fault_texts.h"
+#include "collectives/watchdog/peer_words.h"
+
+namespace rondo {
+namespace {
+
+using Blob = std::vector<std::byte>;
+using fault_texts::Parting;
+
+class MeetingAgain {
+ public:
+  MeetingAgain(CommunicatorState& state, std::string_view what) : state_(state), what_(what) {}
+
+  Result<std::vector<Blob>> run(std::span<const std::byte> mine) {
+    RONDO_CHECK_OK(state_.enter());
+    auto told = gather(mine);
+    state_.leave();
+    if (told.ok()) return told;
+    // Whoever gave up first has a fault, or sees soon what the others see.
+    constexpr double kSeconds = 1;
+    if (told.status() == Status::kRemoteError)
+      poll_until([this] { return is_over(); }, seconds_from_now(kSeconds));
+    RONDO_CHECK_OK(state_.faults.standing());
+    Fault found = state_.faults.make_beside_calls(told.status(), -1, told.error().text);
+    if (gone_ >= 0) {
+      found.status = Status::kRemoteError;
+      found.culprit = gone_;
+      found.text = fault_texts::gone_before(state_.members.name_of(gone_), parting_, what_,
+                                            state_.members.rank);
+    }
+    state_.faults.raise(std::move(found));
+    return state_.faults.error();
+  }
+
+ private:
+  Result<std::vector<Blob>> gather(std::span<const std::byte> mine) {
+    const int size = state_.members.size;
+    std::vector<int> ranks(static_cast<std::size_t>(size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    RONDO_TRY(const CreateRequest meeting,
+              child_request(state_, ranks, "meeting", ++state_.meetings));
+    bootstrap::JoinRequest join;
+    join.rank = meeting.rank;
+    join.size = size;
+    join.id = meeting.id;
+    join.timeout = to_nanoseconds(state_.timeout_seconds.load());
+    join.aborted = [this] { return is_over(); };
+    using bootstrap::Session;
+    RONDO_TRY(auto session,
+              meeting.serve ? Session::serve_and_join(*meeting.serve, join) : Session::join(join));
+    ByteWriter writer;
+    writer.put_string(what_);
+    writer.put_bytes(mine);
+    RONDO_TRY(const auto all, session->all_gather(writer.take()));
+    std::vector<Blob> told;
+    for (int r = 0; r < size; ++r) {
+      ByteReader reader(all[static_cast<std::size_t>(r)]);
+      const std::string theirs = printable(reader.get_string());
+      if (theirs != what_)
+        return fail(Status::kInvalidUsage, "Mismatched calls: rank {} made {}, rank {} made {}",
+                    state_.members.rank, what_, r, theirs);
+      told.push_back(reader.get_bytes());
+      if (!reader.ok() || told.back().size() != mine.size())
+        return fail(Status::kRemoteError, "rank {} sent a note for {} that cannot be read", r,
+                    what_);
+    }
+    return told;
+  }
+
+  bool is_over() {
+    if (!state_.faults.standing().ok()) return true;
+    for (int local = 0; local < state_.host.size && gone_ < 0; ++local) {
+      const bool left =
+          HostAtomics::load_acquire(state_.host.peers[local].progress->state) == kLeft;
+      if (!left && !has_ended(state_.members.process_of(local))) continue;
+      gone_ = state_.members.local_ranks[local];
+      parting_ = left ? Parting::kLeft : Parting::kEnded;
+    }
+    if (gone_ < 0) gone_ = state_.device->gone();
+    return gone_ >= 0;
+  }
+
+  CommunicatorState& state_;
+  const std::string what_;
+  int gone_ = -1;
+  Parting parting_ = Parting::kEnded;
+};
+
+}  // namespace
+
+Result<std::vector<Blob>> meet_again(CommunicatorState& state, std::string_view what,
+                                     std::span<const std::byte> mine) {
+  return MeetingAgain(state, what).run(mine);
+}
+
+}  // namespace rondo

@@ -1,0 +1,74 @@
+// NetProxy: carries the slots of one rank's connections to ranks of other hosts.
+//
+// A sending kernel fills slots of a bounce buffer (connection_layout.h) and advances its tail, in
+// pinned memory; the net proxy sends each slot as a message over a link of its own, and advances
+// head when it has left. On the other side a net proxy receives into free slots and advances the
+// tail that the receiving kernel waits for. No credit travels: a receiver offers free slots only,
+// and the network's own flow control holds back the sender. Nothing per call is kept, so replays of
+// graphs need nobody's help. Only slots have to be where the network reaches them: one that takes
+// device memory or dmabuf files (net::Memory) could have them in the GPU's memory, words staying
+// here. Guarantees: slots of a line arrive whole and in order; lines never hold each other up;
+// nothing blocks. One thread at a time. Cost: progress() of a line that cannot move is a few loads;
+// nothing is allocated once all links are open.
+//
+//   RONDO_TRY(auto net_proxy, NetProxy::open(std::move(network), {lines}));
+//   RONDO_CHECK_OK(net_proxy->connect(addresses));   // everybody's address(), by rank
+//   while (...) { if (!net_proxy->progress()) ...sleep on net_proxy->poll_fd()... }
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/connection.h"
+#include "transport/net/net.h"
+#include "transport/net/poll_turns.h"
+#include "transport/net/slot_channel.h"
+
+namespace rondo::gpu {
+
+// The link for a connection on a channel and a lane of its own (trees have two).
+net::LinkName net_proxy_link(int from, int to, int lane, int channel);
+
+// One connection: `end` is this side of it. A sender's `used` says how many bytes a slot holds.
+struct NetProxyLine {
+  net::LinkName name;
+  Connection end;
+  bool sends = false;
+};
+
+class NetProxy {
+ public:
+  // Listens.
+  static Result<std::unique_ptr<NetProxy>> open(std::unique_ptr<net::Network> network,
+                                                const std::vector<NetProxyLine>& lines);
+  ~NetProxy();
+  NetProxy(const NetProxy&) = delete;
+  NetProxy& operator=(const NetProxy&) = delete;
+
+  const std::vector<std::byte>& address() const { return address_; }
+  // Begins to open the links of all lines that send; the others are their peers'.
+  Done connect(std::span<const std::vector<std::byte>> addresses);
+
+  bool progress();              // moves what can move now; true if something did
+  bool is_open() const;         // all links are
+  bool flushed() const;         // every slot that was filled has left this process
+  std::uint64_t moved() const;  // slots that ever left or arrived
+  // The first line that ended, if one did: a peer that left or died is not always a fault.
+  const Error* first_end(int* peer) const;
+  int poll_fd() const { return network_->poll_fd(); }
+  void close();  // what was sent still arrives
+
+ private:
+  struct Line;
+  explicit NetProxy(std::unique_ptr<net::Network> network);
+  void adopt(std::unique_ptr<net::Link> link);
+
+  std::unique_ptr<net::Network> network_;
+  std::vector<std::byte> address_;
+  net::PollTurns turns_;
+  std::vector<Line> lines_;  // after the network: links go first
+};
+
+}  // namespace rondo::gpu

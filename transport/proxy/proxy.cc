@@ -1,0 +1,104 @@
+#include "transport/proxy/proxy.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace rondo::gpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kBusyTurns = 300;  // in which nothing moved, before the thread naps
+constexpr std::chrono::microseconds kBusyNap{50};
+constexpr std::chrono::milliseconds kIdleNap{1};
+constexpr std::chrono::milliseconds kLinger{5};  // after something moved: more may be near
+constexpr std::size_t kMostTasks = 8;
+
+}  // namespace
+
+Done Proxy::open() {
+  bell_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  return bell_ ? done() : fail_errno(errno, "cannot make an eventfd for a GPU's proxy");
+}
+
+Done Proxy::start() {
+  RONDO_TRY(thread_, Thread::start(
+                         "a GPU's proxy", [this] { serve(); }, [](const Error&) {}));
+  return done();
+}
+
+void Proxy::stop() {
+  if (!thread_.joinable()) return;
+  stop_ = true;
+  ring();
+  thread_.join();
+}
+
+void Proxy::forget() {
+  if (thread_.joinable()) thread_.detach();
+}
+
+void Proxy::ring() {
+  if (!naps_.load(std::memory_order_seq_cst) && !stops()) return;
+  const std::uint64_t one = 1;
+  (void)!::write(bell_.get(), &one, sizeof(one));
+}
+
+bool Proxy::turn() {
+  bool moved = false;
+  for (Entry& entry : tasks_) {
+    if (entry.under_way) continue;
+    entry.under_way = true;
+    moved |= entry.task->progress();
+    entry.under_way = false;
+  }
+  return moved;
+}
+
+bool Proxy::nap(std::chrono::nanoseconds at_most) {
+  pollfd entries[kMostTasks + 1] = {{bell_.get(), POLLIN, 0}};
+  nfds_t count = 1;
+  for (const Entry& entry : tasks_)
+    if (const int fd = entry.task->poll_fd(); fd >= 0 && count <= kMostTasks)
+      entries[count++] = {fd, POLLIN, 0};
+  naps_.store(true, std::memory_order_seq_cst);
+  const timespec limit{0, at_most.count()};
+  const bool rung = ::ppoll(entries, count, &limit, nullptr) > 0 && entries[0].revents != 0;
+  naps_.store(false, std::memory_order_relaxed);
+  std::uint64_t rings = 0;
+  if (rung) (void)!::read(bell_.get(), &rings, sizeof(rings));
+  return rung;
+}
+
+bool Proxy::any_busy() const {
+  return std::any_of(tasks_.begin(), tasks_.end(),
+                     [](const Entry& entry) { return entry.task->is_busy(); });
+}
+
+void Proxy::serve() {
+  int idle = 0;
+  Clock::time_point active{};
+  while (!stops()) {
+    if (turn()) {
+      idle = 0;
+      continue;
+    }
+    const auto now = Clock::now();
+    if (idle < kBusyTurns) {
+      ++idle;
+      active = now;
+      sched_yield();
+      continue;
+    }
+    if (any_busy()) active = now;
+    if (nap(now - active < kLinger ? kBusyNap : kIdleNap)) idle = 0;
+  }
+  for (Entry& entry : tasks_) entry.task->finish();
+}
+
+}  // namespace rondo::gpu

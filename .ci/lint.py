@@ -21,6 +21,7 @@ FOLDERS = {
     "transport/auth": ["transport/socket"],
     "transport/net": [],
     "transport/cuda": [],
+    "transport/memory": ["transport/cuda", "transport/shm", "transport/socket"],
     "transport/tcp": ["transport/net", "transport/auth", "transport/socket"],
     "transport/shm": ["transport/auth", "transport/socket"],
     "transport/proxy": ["transport/net"],

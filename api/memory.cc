@@ -7,7 +7,7 @@
 #include "api/export.h"
 #include "api/registrations.h"
 #include "transport/cuda/device.h"
-#include "transport/cuda/device_memory.h"
+#include "transport/memory/memory_registry.h"
 #include "transport/shm/arena.h"
 
 namespace rondo::api {
@@ -18,12 +18,12 @@ HandleTable<Registration>& registrations() {
 }
 
 Registration::~Registration() {
-  if (block != 0) gpu::deregister_shareable(block);
+  if (block != 0) gpu::memory_registry().remove(block);
 }
 
 std::uint64_t register_block(const Comm& comm, void* buffer, std::size_t bytes) {
   if (comm.engine() == nullptr || comm.engine()->device() < 0) return 0;
-  return gpu::register_shareable(buffer, bytes);
+  return gpu::memory_registry().add(buffer, bytes);
 }
 
 void forget_registrations(const std::vector<void*>& handles) {
@@ -44,7 +44,7 @@ Done allocate(void** out, std::size_t bytes) {
   *out = nullptr;
   RONDO_TRY(const int device, gpu::device_for_new_rank());
   if (device != gpu::kHostRank) {
-    RONDO_TRY(*out, gpu::allocate_shareable(bytes, device));
+    RONDO_TRY(*out, gpu::memory_registry().allocate(bytes, device));
     return done();
   }
   RONDO_TRY(auto arena, shm::Arena::of_process());
@@ -54,7 +54,7 @@ Done allocate(void** out, std::size_t bytes) {
 
 Done free_memory(void* pointer) {
   if (pointer == nullptr) return done();
-  if (Done freed; gpu::free_shareable(pointer, &freed)) return freed;
+  if (Done freed; gpu::memory_registry().free(pointer, &freed)) return freed;
   RONDO_TRY(auto arena, shm::Arena::of_process());
   return arena->free(pointer);
 }

@@ -12,7 +12,6 @@
 #include "collectives/gpu/staging/host_proxy.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/peer_access.h"
-#include "transport/cuda/shared_memory.h"
 
 namespace rondo::gpu {
 namespace {

@@ -5,8 +5,8 @@
 #include "collectives/communicator/communicator.h"
 #include "collectives/gpu/composition.h"
 #include "collectives/gpu/multi_device_launch.h"
-#include "transport/cuda/device_memory.h"
-#include "transport/cuda/shared_memory.h"
+#include "transport/cuda/device.h"
+#include "transport/memory/memory_registry.h"
 
 namespace rondo::gpu {
 
@@ -17,7 +17,7 @@ ComposedCalls::ComposedCalls(TeamContext& team)
 
 ComposedCalls::~ComposedCalls() {
   for (void* spare : spares_)
-    if (Done freed; spare != nullptr) free_shareable(spare, &freed);
+    if (Done freed; spare != nullptr) memory_registry().free(spare, &freed);
 }
 
 void ComposedCalls::set_parts(int rank, const RankParts& parts) {
@@ -29,8 +29,8 @@ Result<std::byte*> ComposedCalls::spare_of(int rank) {
   void*& spare = spares_[static_cast<std::size_t>(team_.devices.place_of(rank))];
   if (spare == nullptr) {
     const RelaxedCapture relaxed;
-    RONDO_TRY(spare,
-              allocate_shareable(team_.processes->staging_bytes(), team_.devices.of(rank).device));
+    RONDO_TRY(spare, memory_registry().allocate(team_.processes->staging_bytes(),
+                                                team_.devices.of(rank).device));
   }
   return static_cast<std::byte*>(spare);
 }

@@ -7,12 +7,13 @@
 #include <utility>
 
 #include "base/atomics.h"
-#include "transport/cuda/device.h"
+#include "transport/memory/pinned_file.h"
+#include "transport/shm/memfd.h"
 
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kLayout = 0x726f6e646f000002;  // changes with any struct above
+constexpr std::uint64_t kLayout = 0x726f6e646f000003;  // changes with any struct above
 
 struct Header {
   std::uint64_t layout, staging_bytes, ranks, processes;
@@ -40,8 +41,8 @@ ControlSegment::ControlSegment(int ranks, int processes)
   descriptors_at_ = place(sizeof(cuda::CallDescriptor), n * depth_);
   lanes_at_ = place(sizeof(Lane), n * n);
   notes_at_ = place(sizeof(MessageNote), n * n * 2 * kMessageDepth);
-  requests_at_ = place(sizeof(RegistryRequest), static_cast<std::size_t>(processes));
-  offers_at_ = place(sizeof(RegistryRequest), n);
+  requests_at_ = place(sizeof(MemoryNote), static_cast<std::size_t>(processes));
+  offers_at_ = place(sizeof(MemoryNote), n);
   refused_at_ = place(1, n * n);
   constexpr std::size_t kPage = 4096;
   bytes_ = (next + kPage - 1) / kPage * kPage;
@@ -49,15 +50,8 @@ ControlSegment::ControlSegment(int ranks, int processes)
 
 Done ControlSegment::map(Fd fd) {
   fd_ = std::move(fd);
-  RONDO_TRY(memory_, shm::map_received(fd_.get(), bytes_));
-  RONDO_CHECK_OK(shm::commit(memory_.data(), bytes_, "flags of ranks that share a GPU"));
-  const GpuApi& api = *gpu_api();
-  RONDO_CHECK_OK(check(api.register_host(memory_.data(), bytes_, kHostPortable | kHostMapped),
-                       "cudaHostRegister of memory that processes share (is ulimit -l too low?)"));
-  void* device = nullptr;
-  RONDO_CHECK_OK(
-      check(api.host_device_pointer(&device, memory_.data()), "cudaHostGetDevicePointer"));
-  device_ = static_cast<std::byte*>(device);
+  RONDO_TRY(memory_, map_pinned(fd_.get(), bytes_, "flags of ranks that share a GPU"));
+  RONDO_TRY(device_, address_on_device(memory_));
   return done();
 }
 
@@ -87,11 +81,6 @@ Result<std::unique_ptr<ControlSegment>> ControlSegment::open(int fd, int ranks, 
       header.processes != static_cast<std::uint64_t>(processes))
     return fail(Status::kRemoteError, "all ranks on a GPU must run the same version of Rondo");
   return segment;
-}
-
-ControlSegment::~ControlSegment() {
-  if (leaked_) new shm::Mapping(std::move(memory_));
-  if (!leaked_ && device_ != nullptr) gpu_api()->unregister_host(memory_.data());
 }
 
 std::uint64_t ControlSegment::staging_bytes() const { return at<Header>(0)->staging_bytes; }

@@ -13,7 +13,7 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "kernels/cuda/shared_args.h"
-#include "transport/shm/memfd.h"
+#include "transport/memory/memory_handle.h"
 
 namespace rondo::gpu {
 
@@ -48,11 +48,17 @@ struct alignas(32) MessageNote {
   CallRecord record;
 };
 
-// What a process asks the leader's for, and the answer (memory_registry.h).
-struct alignas(64) RegistryRequest {
-  std::uint64_t bytes, address;
-  std::uint32_t kind, area, is_file, status;
-  unsigned char handle[64];
+// What a process asks the leader's for, and the answer (leader_memory.h); or what a rank gives for
+// connections (shared_connections.h).
+struct alignas(64) MemoryNote {
+  template <class Outcome>
+  void put(const Outcome& outcome) {  // as much of an error's text as there is room for
+    status = static_cast<std::uint32_t>(outcome.status());
+    if (!outcome.ok()) text[outcome.error().text.copy(text, sizeof(text) - 1)] = '\0';
+  }
+  PlainHandle handle;
+  std::uint64_t address;
+  std::uint32_t kind, area, status;
   char text[256];
 };
 
@@ -64,7 +70,6 @@ class ControlSegment {
   };
   static Result<std::unique_ptr<ControlSegment>> create(const Shape& shape);
   static Result<std::unique_ptr<ControlSegment>> open(int fd, int ranks, int processes);
-  ~ControlSegment();
   ControlSegment(const ControlSegment&) = delete;
   ControlSegment& operator=(const ControlSegment&) = delete;
 
@@ -87,10 +92,10 @@ class ControlSegment {
     const std::size_t lane = static_cast<std::size_t>(from) * ranks_ + to;
     return at<MessageNote>(notes_at_)[(lane * 2 + side) * kMessageDepth + number % kMessageDepth];
   }
-  RegistryRequest& request(int p) const { return at<RegistryRequest>(requests_at_)[p]; }
+  MemoryNote& request(int p) const { return at<MemoryNote>(requests_at_)[p]; }
   // Memory for connections that the process of rank r gives, and whether `rank`'s process could not
   // map it (shared_connections.h).
-  RegistryRequest& offer(int r) const { return at<RegistryRequest>(offers_at_)[r]; }
+  MemoryNote& offer(int r) const { return at<MemoryNote>(offers_at_)[r]; }
   std::uint8_t& refused(int rank, int offered) const {
     return at<std::uint8_t>(refused_at_)[rank * ranks_ + offered];
   }
@@ -98,17 +103,17 @@ class ControlSegment {
   // The address of something in the segment for streams and kernels of this process.
   template <class T>
   T* on_device(T& what) const {
-    return reinterpret_cast<T*>(device_ + (reinterpret_cast<std::byte*>(&what) - memory_.data()));
+    return reinterpret_cast<T*>(device_ + (reinterpret_cast<std::byte*>(&what) - memory_.get()));
   }
   // Never unregistered and unmapped: streams may still look.
-  void leak() { leaked_ = true; }
+  void leak() { new std::shared_ptr<std::byte>(memory_); }
 
  private:
   ControlSegment(int ranks, int processes);
   Done map(Fd fd);
   template <class T>
   T* at(std::size_t offset) const {
-    return reinterpret_cast<T*>(memory_.data() + offset);
+    return reinterpret_cast<T*>(memory_.get() + offset);
   }
 
   const int ranks_, processes_;
@@ -117,9 +122,8 @@ class ControlSegment {
       offers_at_, refused_at_;
   std::size_t bytes_;
   Fd fd_;
-  shm::Mapping memory_;
+  std::shared_ptr<std::byte> memory_;
   std::byte* device_ = nullptr;
-  bool leaked_ = false;
 };
 
 }  // namespace rondo::gpu

@@ -14,9 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "base/fd.h"
 #include "base/result.h"
-#include "transport/cuda/shared_memory.h"
+#include "transport/memory/memory_registry.h"
 
 namespace rondo {
 class Communicator;
@@ -49,13 +48,14 @@ class DeviceWindows {
     std::vector<std::byte*> at;        // by rank; null: out of reach
     std::vector<std::size_t> bytes;    // by rank
     std::vector<std::string> why_not;  // by rank
-    std::vector<OpenedMemory> mapped;
+    std::vector<ImportedMemory> mapped;
   };
-  Offer offer_of(void* memory, std::size_t bytes, Fd* file, Done* why) const;
+  Offer offer_of(void* memory, std::size_t bytes, MemoryHandle* handle, Done* why) const;
   bool is_neighbour(int peer) const;  // in another process of this host
-  Result<std::vector<Fd>> exchange_files(const std::vector<Offer>& all, const Fd& own,
-                                         const shm::UnixListener& listener) const;
-  void map(const Offer& offer, int peer, Fd file, Window* window) const;
+  Result<std::vector<MemoryHandle>> exchange_handles(const std::vector<Offer>& all,
+                                                     const MemoryHandle& own,
+                                                     const shm::UnixListener& listener) const;
+  void map(const Offer& offer, int peer, const MemoryHandle& handle, Window* window) const;
 
   CommunicatorState& state_;
   std::deque<Window> windows_;

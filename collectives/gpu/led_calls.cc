@@ -84,8 +84,8 @@ Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank,
   const std::size_t bytes = call.record.count * size_of(call.record.type);
   const cuda::CallStep whole{-1, 0, call.record.count};
   const auto find = [&](const void* pointer, std::size_t size) -> Result<std::uint64_t> {
-    if (const auto known = context_.registry->known_in_leader(pointer, size)) return *known;
-    return context_.registry->in_leader(pointer, size, context_.standing.deadline());
+    if (const auto known = context_.memory->known_in_leader(pointer, size)) return *known;
+    return context_.memory->in_leader(pointer, size, context_.standing.deadline());
   };
   if (call.steps.sends(rank)) {
     RONDO_TRY(made.send, find(buffers.send, call.steps.segments_sent() * bytes));
@@ -99,11 +99,11 @@ Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank,
   const bool scalar_moves = buffers.late_scalar && !context_.leads();
   if (staging_ == nullptr && (scalar_moves || made.flags != 0) && !context_.leads()) {
     RONDO_TRY(staging_,
-              context_.registry->area(MemoryRegistry::kStaging, context_.standing.deadline()));
+              context_.memory->area(LeaderMemory::kStaging, context_.standing.deadline()));
   }
   if (scalar_moves) {
     made.scalar = HostAtomics::load_acquire(context_.segment->words().staging) +
-                  context_.registry->scalar_at(rank);
+                  context_.memory->scalar_at(rank);
     RONDO_CHECK_OK(copy_scalar(rank, buffers, call));
   }
   return made;
@@ -113,7 +113,7 @@ Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank,
 Done LedCalls::copy_scalar(int rank, const Buffers& buffers, const Enqueued& call) {
   DirectLaunches copies(context_.api, context_.facts.most_ctas, call.stream);
   RONDO_CHECK_OK(copies.copy(reinterpret_cast<const void*>(buffers.scalar),
-                             staging_ + context_.registry->scalar_at(rank),
+                             staging_ + context_.memory->scalar_at(rank),
                              size_of(call.record.type)));
   return copies.flush();
 }

@@ -19,8 +19,8 @@ Done ProcessContext::open(std::vector<net::Socket> sockets) {
     if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
       devices.push_back(device);
   several_devices = devices.size() > 1;
-  registry = std::make_unique<MemoryRegistry>(*segment, std::move(devices), facts.process,
-                                              !facts.around.leader_reaches, std::move(sockets));
+  memory = std::make_unique<LeaderMemory>(*segment, std::move(devices), facts.process,
+                                          !facts.around.leader_reaches, std::move(sockets));
   for (const int rank : local) {
     const DeviceScope there(facts.devices[rank]);
     RONDO_CHECK_OK(there.entered());
@@ -33,7 +33,7 @@ Done ProcessContext::open(std::vector<net::Socket> sockets) {
 void ProcessContext::leak() {
   segment->leak();
   if (connections != nullptr) connections->leak();
-  (void)registry.release();
+  (void)memory.release();
 }
 
 Done ProcessContext::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const {

@@ -1,5 +1,5 @@
 // ProcessContext: what the parts of a ProcessTeam share: where its ranks live, the segment on which
-// processes write, the memory registry, connections, and the words and events of streams.
+// processes write, the leader's memory, connections, and the words and events of streams.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 #include "base/gpu.h"
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/control_segment.h"
-#include "collectives/gpu/memory_registry.h"
+#include "collectives/gpu/leader_memory.h"
 #include "collectives/gpu/reachability.h"
 #include "collectives/gpu/team_standing.h"
 #include "transport/socket/socket.h"
@@ -45,7 +45,7 @@ struct ProcessContext {
   ProcessFacts facts;
   std::vector<int> local;  // ranks of this process
   std::unique_ptr<ControlSegment> segment;
-  std::unique_ptr<MemoryRegistry> registry;
+  std::unique_ptr<LeaderMemory> memory;
   std::unique_ptr<DeviceConnections> connections;  // null where no call runs over any
   std::vector<GpuEvent> finished;                  // by local rank: after its newest call
   bool several_devices = false;                    // of this process

@@ -44,12 +44,12 @@ Done ProcessMessages::run(std::span<const ProcessMessage> messages, GpuStream st
 Result<std::shared_ptr<const ProcessMessages::Pieces>> ProcessMessages::prepare(
     std::span<const ProcessMessage> messages, Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
-  auto area = context_.registry->area(MemoryRegistry::kMessages, context_.standing.deadline());
+  auto area = context_.memory->area(LeaderMemory::kMessages, context_.standing.deadline());
   if (!area.ok()) {
     RONDO_CHECK_OK(context_.standing.check());
     return area.error();
   }
-  const std::uint64_t lane_bytes = context_.registry->message_bytes() /
+  const std::uint64_t lane_bytes = context_.memory->message_bytes() /
                                    static_cast<std::uint64_t>(context_.ranks()) / kLaneSlots / 256 *
                                    256;
   auto prepared = std::make_shared<Pieces>();
@@ -65,7 +65,7 @@ Result<std::shared_ptr<const ProcessMessages::Pieces>> ProcessMessages::prepare(
     });
     if (lane == lanes.end()) {
       std::byte* const slots =
-          *area + static_cast<std::uint64_t>(message.from) * context_.registry->message_bytes() +
+          *area + static_cast<std::uint64_t>(message.from) * context_.memory->message_bytes() +
           static_cast<std::uint64_t>(message.to) * kLaneSlots * lane_bytes;
       lanes.push_back({message.from, message.to, sends, slots, lane_bytes,
                        lane_pieces_[message.from * context_.ranks() + message.to]});

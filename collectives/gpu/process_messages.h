@@ -1,5 +1,5 @@
 // ProcessMessages: sends and receives between processes that share GPUs, by slots in the messages'
-// area (memory_registry.h).
+// area (leader_memory.h).
 //
 // They need no leader: the sender copies into a slot, the receiver out of it; two slots a pair, so
 // what fits never waits for its receiver. Guarantees: a message whose sizes differ is an error of

@@ -48,8 +48,8 @@ ProcessTeam::~ProcessTeam() {
     watch_.look_soon();
     ended = context_.drained(kPatientSeconds / 2);
   }
-  if (context_.registry && context_.leads() && ended && !context_.standing.is_released())
-    context_.registry->wait_until_mapped();
+  if (context_.memory && context_.leads() && ended && !context_.standing.is_released())
+    context_.memory->wait_until_mapped();
   HostAtomics::store_release(context_.segment->process(context_.facts.process).mapped, kLeftTeam);
   watch_.stop();
   if (!ended) {

@@ -39,7 +39,7 @@ class ProcessTeam {
   int device() const { return context_.facts.device; }  // on whose streams led calls are enqueued
   const GpuGroups& groups() const { return groups_; }
   std::uint64_t staging_bytes() const { return context_.segment->staging_bytes(); }
-  std::uint64_t device_bytes() const { return context_.registry->bytes(); }
+  std::uint64_t device_bytes() const { return context_.memory->bytes(); }
 
   TeamStanding& standing() { return context_.standing; }
   CallAnnouncements& announcements() { return announcements_; }

@@ -60,7 +60,7 @@ void ProcessWatch::run() {
   auto before = Clock::now();
   while (!stop_) {
     const auto turn = [&] {
-      serve_registry(context_.standing.is_released() ? kReleaseMilliseconds : kTickMilliseconds);
+      serve_memory(context_.standing.is_released() ? kReleaseMilliseconds : kTickMilliseconds);
       const auto now = Clock::now();
       look(std::min<std::int64_t>((now - before).count(), kLongestGap));
       before = now;
@@ -75,22 +75,22 @@ void ProcessWatch::run() {
   }
 }
 
-void ProcessWatch::serve_registry(int milliseconds) {
+void ProcessWatch::serve_memory(int milliseconds) {
   std::vector<pollfd> entries{{wake_.get(), POLLIN, 0}};
   if (context_.leads())
-    for (const net::Socket& socket : context_.registry->sockets())
+    for (const net::Socket& socket : context_.memory->sockets())
       entries.push_back({socket.get(), POLLIN, 0});
   if (poll(entries.data(), entries.size(), milliseconds) <= 0) return;
   std::uint64_t count = 0;
   if (entries[0].revents != 0) (void)!read(wake_.get(), &count, sizeof(count));
   for (std::size_t i = 1; i < entries.size(); ++i)
-    if (entries[i].revents != 0) context_.registry->serve(static_cast<int>(i) - 1);
+    if (entries[i].revents != 0) context_.memory->serve(static_cast<int>(i) - 1);
 }
 
 void ProcessWatch::look(std::int64_t passed_ns) {
   if (!context_.standing.check().ok()) context_.standing.release();
   if (context_.standing.is_released()) return release_flags();
-  if (!context_.leads()) context_.registry->map_new_areas();
+  if (!context_.leads()) context_.memory->map_new_areas();
   const std::uint64_t now = fingerprint();
   stalled_ns_ = now == seen_ ? stalled_ns_ + passed_ns : 0;
   if (now != seen_) warned_ = false;

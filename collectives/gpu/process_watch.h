@@ -2,9 +2,9 @@
 // that never come, faults, abort.
 //
 // Then it releases every flag that this process's streams await, and ends its kernels. On the
-// leader it also keeps the memory registry, and makes no CUDA call but the registry's. Guarantees:
-// what nobody can end any more ends within moments of the death of who could; a communicator's
-// timeout for devices ends the rest. Cost: a thread that looks every 20 ms.
+// leader it also answers those who ask for memory (leader_memory.h), and makes no CUDA call but for
+// that. Guarantees: what nobody can end any more ends within moments of the death of who could; a
+// communicator's timeout for devices ends the rest. Cost: a thread that looks every 20 ms.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ class ProcessWatch {
     bool message = false;
   };
   void run();
-  void serve_registry(int milliseconds);
+  void serve_memory(int milliseconds);
   void look(std::int64_t passed_ns);
   std::uint64_t fingerprint() const;
   Waiting waiting() const;

@@ -1,4 +1,5 @@
-// Small helpers around the table of CUDA calls: errors as sentences, the current device restored.
+// Small helpers around the table of CUDA calls: errors as sentences, the current device and the
+// mode of captures restored.
 #pragma once
 
 #include <vector>
@@ -27,6 +28,18 @@ class DeviceScope {
   int before_ = kHostRank;
   bool changed_ = false;
   Done entered_;
+};
+
+// Lets this thread make calls that would otherwise end captures of other threads.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() { gpu_api()->exchange_capture_mode(&mode_); }
+  ~RelaxedCapture() { gpu_api()->exchange_capture_mode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  GpuCaptureMode mode_ = GpuCaptureMode::kRelaxed;
 };
 
 // CUDA_LAUNCH_BLOCKING: a launch returns when its kernel is over, and with it all that it waits

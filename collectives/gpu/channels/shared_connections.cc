@@ -1,12 +1,11 @@
 #include "collectives/gpu/channels/shared_connections.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/log.h"
-#include "collectives/gpu/registry_handles.h"
 #include "transport/cuda/device.h"
-#include "transport/cuda/device_memory.h"
+#include "transport/memory/memory_registry.h"
+#include "transport/memory/pinned_file.h"
 #include "transport/shm/fd_passing.h"
 #include "transport/shm/memfd.h"
 
@@ -16,15 +15,13 @@ namespace {
 // What a process has of a layout.
 struct Holdings {
   ~Holdings() {
-    for (const OpenedMemory& memory : opened) close_memory(memory);
+    imported.clear();
     Done freed;
-    for (void* block : given) free_shareable(block, &freed);
-    if (registered) gpu_api()->unregister_host(host.data());
+    for (void* block : given) memory_registry().free(block, &freed);
   }
   std::vector<void*> given;  // blocks of ranks of this process
-  std::vector<OpenedMemory> opened;
-  shm::Mapping host;
-  bool registered = false;
+  std::vector<ImportedMemory> imported;
+  std::shared_ptr<std::byte> host;
 };
 
 enum Verdict : int { kWell = 0, kRefused = 1, kFailed = 2 };
@@ -37,13 +34,14 @@ class Sharing {
   // What all processes make of this attempt; an error where they failed for a reason of their own.
   Result<Verdict> run() {
     holdings_ = std::make_shared<Holdings>();
+    handles_.resize(request_.devices.size() + 1);
     memory_.of_rank.resize(request_.devices.size());
     memory_.host_on_device.resize(request_.devices.size());
     memory_.keeper = holdings_;
     const Done given = give();
     RONDO_CHECK_OK(exchange());
     const Done taken = given.ok() ? take() : given;
-    if (!taken.ok()) write_text(offer_of_own(), taken);
+    if (!taken.ok()) offer_of_own().put(taken);
     RONDO_TRY(const Verdict all, settle(!taken.ok() ? kFailed : refused_ ? kRefused : kWell));
     if (all != kFailed) return all;
     RONDO_CHECK_OK(taken);
@@ -57,119 +55,85 @@ class Sharing {
   bool leads() const { return request_.process == 0; }
   bool is_here(std::size_t rank) const { return request_.devices[rank] >= 0; }
   ControlSegment& segment() const { return *request_.segment; }
-  RegistryRequest& offer_of_own() const {
+  MemoryNote& offer_of_own() const {
     const auto& of = request_.process_of;
     return segment().offer(
         static_cast<int>(std::find(of.begin(), of.end(), request_.process) - of.begin()));
-  }
-  static void write_text(RegistryRequest& offer, const Done& why) {
-    offer.status = static_cast<std::uint32_t>(why.status());
-    put_text(offer, why.error().text);
   }
 
   // This process's blocks, and the handles by which others may map them.
   Done give() {
     for (std::size_t r = 0; r < request_.devices.size(); ++r) {
       if (!is_here(r)) continue;
-      RegistryRequest& offer = segment().offer(static_cast<int>(r));
+      MemoryNote& offer = segment().offer(static_cast<int>(r));
       offer.status = 0;
-      offer.is_file = 0;
-      RONDO_TRY(void* const block,
-                allocate_shareable(layout_.bytes(static_cast<int>(r)), request_.devices[r]));
+      offer.handle = {};
+      const std::uint64_t bytes = layout_.bytes(static_cast<int>(r));
+      RONDO_TRY(void* const block, memory_registry().allocate(bytes, request_.devices[r]));
       holdings_->given.push_back(block);
       memory_.of_rank[r] = static_cast<std::byte*>(block);
       const DeviceScope scope(request_.devices[r]);
-      const auto whole = find_shareable(block, 1);
-      auto handle = share_memory(whole->base, whole->bytes);
-      // Then others will not be able to map it.
-      if (!handle.ok()) handle = SharedHandle{};
-      put_handle(offer, *handle);
-      if (handle->file) files_.push_back(std::move(handle->file));
+      // Where it fails, others will not be able to map it.
+      if (auto handle = memory_registry().export_range(block, bytes); handle.ok())
+        handles_[r] = std::move(*handle);
+      offer.handle = handles_[r].plain;
     }
     return done();
   }
 
-  // Files of all ranks and of the host's memory: from everybody to the leader, and to everybody.
+  // Handles of all ranks and of the host's memory: from everybody to the leader, and to everybody.
   Done exchange() {
-    const std::size_t n = request_.devices.size();
-    files_of_.resize(n);
-    std::size_t next = 0;
-    for (std::size_t r = 0; r < n; ++r)
-      if (is_here(r) && segment().offer(static_cast<int>(r)).is_file != 0 && next < files_.size())
-        files_of_[r] = std::move(files_[next++]);
     if (!leads()) {
-      RONDO_CHECK_OK(send(
-          request_.sockets[0], [&](std::size_t r) { return is_here(r); }, nullptr));
-      return receive(
-          request_.sockets[0], [&](std::size_t r) { return !is_here(r); }, &host_file_);
+      RONDO_CHECK_OK(send(request_.sockets[0], of(request_.process, false)));
+      return receive(request_.sockets[0], of(request_.process, true));
     }
     auto made = shm::create_memfd("rondo-gpu-connections", layout_.host_bytes());
-    if (made.ok()) host_file_ = std::move(made).value();
-    for (std::size_t p = 1; p < request_.sockets.size(); ++p)
-      RONDO_CHECK_OK(receive(
-          request_.sockets[p],
-          [&](std::size_t r) { return request_.process_of[r] == static_cast<int>(p); }, nullptr));
-    for (std::size_t p = 1; p < request_.sockets.size(); ++p)
-      RONDO_CHECK_OK(send(
-          request_.sockets[p],
-          [&](std::size_t r) { return request_.process_of[r] != static_cast<int>(p); },
-          &host_file_));
+    if (made.ok()) handles_.back().file = std::move(made).value();
+    const int processes = static_cast<int>(request_.sockets.size());
+    for (int p = 1; p < processes; ++p) RONDO_CHECK_OK(receive(request_.sockets[p], of(p, false)));
+    for (int p = 1; p < processes; ++p) RONDO_CHECK_OK(send(request_.sockets[p], of(p, true)));
     return done();
   }
 
-  template <class Chosen>
-  Done send(const net::Socket& socket, Chosen&& chosen, const Fd* more) {
-    std::vector<int> fds;
-    if (more != nullptr && *more) fds.push_back(more->get());
-    for (std::size_t r = 0; r < files_of_.size(); ++r)
-      if (chosen(r) && files_of_[r]) fds.push_back(files_of_[r].get());
-    int left = static_cast<int>(fds.size());
-    std::size_t at = 0;
-    do {
-      const std::size_t some = std::min<std::size_t>(shm::kMostDescriptors, fds.size() - at);
-      left -= static_cast<int>(some);
-      RONDO_CHECK_OK(
-          shm::send_fds(socket.get(), left, std::span(fds).subspan(at, some), request_.deadline));
-      at += some;
-    } while (left > 0);
-    return done();
+  using Indexes = std::vector<std::size_t>;  // of handles_
+  // A process's; or all others, at last the host's.
+  Indexes of(int process, bool others) const {
+    Indexes found;
+    for (std::size_t i = 0; i < handles_.size(); ++i)
+      if ((i + 1 == handles_.size() || request_.process_of[i] != process) == others)
+        found.push_back(i);
+    return found;
   }
-  template <class Chosen>
-  Done receive(const net::Socket& socket, Chosen&& chosen, Fd* more) {
-    std::vector<Fd> fds;
-    for (int left = 1; left > 0;) {
-      RONDO_TRY(shm::FdMessage message, shm::receive_fds(socket.get(), request_.deadline));
-      left = message.value;
-      for (Fd& fd : message.fds) fds.push_back(std::move(fd));
-    }
-    std::size_t at = 0;
-    if (more != nullptr && !fds.empty()) *more = std::move(fds[at++]);
-    for (std::size_t r = 0; r < files_of_.size() && at < fds.size(); ++r)
-      if (chosen(r) && segment().offer(static_cast<int>(r)).is_file != 0)
-        files_of_[r] = std::move(fds[at++]);
+  Done send(const net::Socket& socket, const Indexes& which) {
+    std::vector<const MemoryHandle*> handles;
+    for (const std::size_t i : which) handles.push_back(&handles_[i]);
+    return send_files(socket.get(), handles, request_.deadline);
+  }
+  Done receive(const net::Socket& socket, const Indexes& which) {
+    const PlainHandle of_host{.kind = PlainHandle::kFile};
+    std::vector<const PlainHandle*> plain;
+    for (const std::size_t i : which)
+      plain.push_back(i + 1 == handles_.size() ? &of_host
+                                               : &segment().offer(static_cast<int>(i)).handle);
+    RONDO_TRY(auto handles, receive_handles(socket.get(), plain, request_.deadline));
+    for (std::size_t i = 0; i < which.size(); ++i) handles_[which[i]] = std::move(handles[i]);
     return done();
   }
 
   // Maps what ranks of this process use of others'.
   Done take() {
-    if (!host_file_)
+    const Fd& host_file = handles_.back().file;
+    if (!host_file)
       return fail(Status::kSystemError, "rank 0 could not make a memory file for connections");
-    RONDO_TRY(holdings_->host, shm::map_received(host_file_.get(), layout_.host_bytes()));
-    memory_.host = holdings_->host.data();
-    RONDO_CHECK_OK(shm::commit(memory_.host, layout_.host_bytes(), "connections of GPUs"));
-    RONDO_CHECK_OK(check(
-        gpu_api()->register_host(memory_.host, layout_.host_bytes(), kHostPortable | kHostMapped),
-        "cudaHostRegister of memory that processes share (is ulimit -l too low?)"));
-    holdings_->registered = true;
+    RONDO_TRY(holdings_->host,
+              map_pinned(host_file.get(), layout_.host_bytes(), "connections of GPUs"));
+    memory_.host = holdings_->host.get();
     const int n = static_cast<int>(request_.devices.size());
     for (int r = 0; r < n; ++r) {
       if (is_here(static_cast<std::size_t>(r))) {
         const DeviceScope scope(request_.devices[r]);
         RONDO_CHECK_OK(scope.entered());
-        void* at = nullptr;
-        RONDO_CHECK_OK(
-            check(gpu_api()->host_device_pointer(&at, memory_.host), "cudaHostGetDevicePointer"));
-        memory_.host_on_device[r] = static_cast<std::byte*>(at);
+        RONDO_TRY(memory_.host_on_device[r], address_on_device(holdings_->host));
         continue;
       }
       std::vector<int> users;
@@ -181,18 +145,17 @@ class Sharing {
   }
 
   void open_rank(int rank, const std::vector<int>& users) {
-    const RegistryRequest& offer = segment().offer(rank);
     std::vector<int> devices;
     for (const int user : users)
       if (std::find(devices.begin(), devices.end(), request_.devices[user]) == devices.end())
         devices.push_back(request_.devices[user]);
     const DeviceScope scope(devices[0]);
-    auto memory = offer.bytes == 0
-                      ? Result<OpenedMemory>(Error{Status::kSystemError, "it cannot be shared"})
-                      : open_memory(get_handle(offer, std::move(files_of_[rank])), devices);
+    auto memory = handles_[rank].plain.kind == PlainHandle::kNone
+                      ? Error{Status::kSystemError, "it cannot be shared"}
+                      : memory_registry().import_memory(handles_[rank], devices);
     if (memory.ok()) {
-      memory_.of_rank[rank] = memory->at;
-      return holdings_->opened.push_back(*memory);
+      memory_.of_rank[rank] = memory->get();
+      return holdings_->imported.push_back(std::move(*memory));
     }
     RONDO_INFO(kInit, "rank {} meets rank {} on the host, since its memory cannot be mapped: {}",
                users[0], rank, memory.error().text);
@@ -221,7 +184,7 @@ class Sharing {
 
   Error text_of_others() const {
     for (int r = 0; r < segment().ranks(); ++r)
-      if (const RegistryRequest& offer = segment().offer(r); offer.status != 0)
+      if (const MemoryNote& offer = segment().offer(r); offer.status != 0)
         return Error{
             static_cast<Status>(offer.status),
             fmt::format("rank {} could not share its part of connections: {}", r, offer.text)};
@@ -232,8 +195,7 @@ class Sharing {
   ConnectionLayout layout_;
   std::shared_ptr<Holdings> holdings_;
   ConnectionMemory memory_;
-  std::vector<Fd> files_, files_of_;  // own, in the order of ranks; by rank
-  Fd host_file_;
+  std::vector<MemoryHandle> handles_;  // by rank; at last the memory file for all
   bool refused_ = false;
 };
 

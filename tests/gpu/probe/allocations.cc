@@ -17,7 +17,7 @@ struct Kind {
   void* at;
 };
 
-// Which handles a kind of memory has: what transport/cuda/shared_memory.cc tries in turn.
+// Which handles a kind of memory has: what transport/memory/memory_registry.cc tries in turn.
 void ask_handles(const Kind& kind) {
   CUmemGenericAllocationHandle allocation = 0;
   const CUresult retained = PROBE_ENTRY(cuMemRetainAllocationHandle)(&allocation, kind.at);

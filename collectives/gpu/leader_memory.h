@@ -1,5 +1,4 @@
-// MemoryRegistry: how device memory gets from process to process. The leader's process keeps the
-// registry.
+// LeaderMemory: the memory by which the leader's process does calls for others.
 //
 // There are two areas, made by the leader when somebody first needs one: staging for collectives
 // and slots for messages. They lie on the leader's device, or on the host where not all devices
@@ -18,15 +17,12 @@
 
 #include "base/fd.h"
 #include "collectives/gpu/control_segment.h"
-#include "transport/cuda/device_memory.h"
-#include "transport/cuda/shared_memory.h"
-#include "transport/shm/fd_passing.h"
-#include "transport/shm/memfd.h"
+#include "transport/memory/memory_registry.h"
 #include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 
-class MemoryRegistry final : public BlockListener {
+class LeaderMemory final : public MemoryRegistry::Listener {
  public:
   enum Area : std::uint32_t { kStaging = 0, kMessages = 1 };
   static constexpr std::uint32_t kAreas = 2;
@@ -34,15 +30,15 @@ class MemoryRegistry final : public BlockListener {
 
   // sockets: on the leader one for each process (its own empty), elsewhere one to the leader.
   // devices: of this process; its first is where areas are mapped.
-  MemoryRegistry(ControlSegment& segment, std::vector<int> devices, int process, bool areas_on_host,
-                 std::vector<net::Socket> sockets);
-  ~MemoryRegistry() override;
+  LeaderMemory(ControlSegment& segment, std::vector<int> devices, int process, bool areas_on_host,
+               std::vector<net::Socket> sockets);
+  ~LeaderMemory() override;
 
   bool leads() const { return process_ == 0; }
   // This process's address of an area; makes and maps it at its first use.
   Result<std::byte*> area(Area which, const net::Deadline& deadline);
   // By watch threads: maps what others have had made. So an area outlives the leader's process
-  // (messages wait there), and nobody needs the registry for it later.
+  // (messages wait there), and nobody needs the leader for it later.
   void map_new_areas();
   // The leader's last act: waits until all have mapped what there is, or have left.
   void wait_until_mapped();
@@ -70,26 +66,14 @@ class MemoryRegistry final : public BlockListener {
 
  private:
   enum Kind : std::uint32_t { kArea = 1, kMap, kUnmap };
-  struct MappedBlock {
-    std::uint64_t number;
-    std::byte* base;
-    std::uint64_t in_leader;  // 0: cannot be
-  };
 
-  // An area in a memory file that all processes map and register.
-  struct HostArea {
-    Fd file;
-    shm::Mapping memory;
-    std::byte* on_device = nullptr;
-  };
   std::uint64_t area_bytes(Area which) const;
   bool is_on_host(Area which) const { return areas_on_host_ && which == kMessages; }
   Result<std::byte*> map_host_area(Area which, Fd file);
-  const MappedBlock* find(const ShareableBlock& block) const;
   Result<std::byte*> make_area(Area which);
-  Result<Fd> answer(int process, Kind kind, std::vector<Fd> fds);
-  // Sends this process's request; the descriptor in the answer, if any.
-  Result<Fd> ask(Kind kind, const Fd* file, const net::Deadline& deadline);
+  Result<MemoryHandle> answer(MemoryNote& request, const MemoryHandle& asked);
+  // Sends this process's request; the handle in the answer, if any.
+  Result<MemoryHandle> ask(Kind kind, const MemoryHandle& handle, const net::Deadline& deadline);
 
   ControlSegment& segment_;
   const std::vector<int> devices_;
@@ -97,10 +81,12 @@ class MemoryRegistry final : public BlockListener {
   const bool areas_on_host_;
   std::vector<net::Socket> sockets_;
   mutable std::mutex mutex_;
-  OpenedMemory areas_[kAreas];
-  HostArea on_host_;
-  std::vector<MappedBlock> mapped_;               // of this process, in the leader
-  std::map<std::uint64_t, OpenedMemory> opened_;  // leader: by address, for others
+  std::byte* areas_[kAreas] = {};
+  ImportedMemory mapped_areas_[kAreas];  // what of them lies on the host or in the leader's memory
+  Fd host_file_;
+  // Of this process: by number and base, where the block begins in the leader; 0: it cannot be.
+  std::map<std::pair<std::uint64_t, std::byte*>, std::uint64_t> in_leader_;
+  std::multimap<std::uint64_t, ImportedMemory> imported_;  // leader: by address, for others
 };
 
 }  // namespace rondo::gpu

@@ -1,0 +1,28 @@
+#include "transport/memory/pinned_file.h"
+
+#include "transport/cuda/device.h"
+#include "transport/shm/memfd.h"
+
+namespace rondo::gpu {
+
+Result<std::shared_ptr<std::byte>> map_pinned(int file, std::size_t bytes, const char* what) {
+  RONDO_TRY(shm::Mapping mapping, shm::map_received(file, bytes));
+  RONDO_CHECK_OK(shm::commit(mapping.data(), bytes, what));
+  RONDO_CHECK_OK(check(gpu_api()->register_host(mapping.data(), bytes, kHostPortable | kHostMapped),
+                       "cudaHostRegister of memory that processes share (is ulimit -l too low?)"));
+  struct Pinned {
+    ~Pinned() { gpu_api()->unregister_host(mapping.data()); }
+    shm::Mapping mapping;
+  };
+  const std::shared_ptr<Pinned> pinned(new Pinned{std::move(mapping)});
+  return std::shared_ptr<std::byte>(pinned, pinned->mapping.data());
+}
+
+Result<std::byte*> address_on_device(const std::shared_ptr<std::byte>& pinned) {
+  void* at = nullptr;
+  RONDO_CHECK_OK(
+      check(gpu_api()->host_device_pointer(&at, pinned.get()), "cudaHostGetDevicePointer"));
+  return static_cast<std::byte*>(at);
+}
+
+}  // namespace rondo::gpu

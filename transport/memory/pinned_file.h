@@ -1,0 +1,16 @@
+// A memory file that processes share, mapped here, present, and registered with CUDA, so that
+// streams and kernels of this process reach it, too. Undone when nobody holds it any more.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+
+namespace rondo::gpu {
+
+// The whole of a file of so many bytes, which stays the caller's. `what` names the memory's use.
+Result<std::shared_ptr<std::byte>> map_pinned(int file, std::size_t bytes, const char* what);
+// Its address for streams and kernels of the current device.
+Result<std::byte*> address_on_device(const std::shared_ptr<std::byte>& pinned);
+
+}  // namespace rondo::gpu

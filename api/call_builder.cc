@@ -5,6 +5,7 @@
 #include "api/arguments.h"
 #include "api/buffer_check.h"
 #include "api/convert.h"
+#include "kernels/reduce.h"
 
 namespace rondo::api {
 namespace {
@@ -54,7 +55,7 @@ Done set_reduction(const Comm& comm, ncclRedOp_t op, const char* function, Reque
   const int number = static_cast<int>(op);
   if (auto builtin = to_red_op(op, function); builtin.ok()) {
     record.op = *builtin;
-    if (is_bitwise(record.op) && is_float(record.type))
+    if (!supported(record.type, record.op))
       return fail(Status::kInvalidArgument, "{} : {} works on integers, the type is {}", function,
                   name(record.op), name(record.type));
     return done();

@@ -13,6 +13,7 @@
 #include "base/env.h"
 #include "base/env_unused.h"
 #include "base/log.h"
+#include "transport/open_network.h"
 
 namespace rondo::api {
 namespace {
@@ -134,14 +135,14 @@ void apply_environment(ncclConfig_t& config) {
   }
 }
 
-// There is one network. Who names another is told, once, and gets that.
+// Who names another network than the one that hosts use is told, once.
 void tell_network(std::string wanted) {
   static std::once_flag once;
   if (const auto set = env::raw("NCCL_NET")) wanted = *set;
-  if (wanted.empty() || strcasecmp(wanted.c_str(), "Socket") == 0) return;
+  if (wanted.empty() || strcasecmp(wanted.c_str(), network_name()) == 0) return;
   std::call_once(once, [&] {
-    RONDO_WARN("network '{}' (NCCL_NET or netName) is not there: hosts talk by Socket (TCP)",
-               wanted);
+    RONDO_WARN("network '{}' (NCCL_NET or netName) is not there: hosts talk by {}", wanted,
+               network_name());
   });
 }
 

@@ -8,21 +8,47 @@
 
 namespace rondo::api {
 
+// What nccl.h does not have.
+struct TypeOfRondo {
+  ncclDataType_t number;
+  DataType type;
+};
+inline constexpr TypeOfRondo kTypesOfRondo[] = {{rondoInt16, DataType::kInt16},
+                                                {rondoUint16, DataType::kUint16}};
+struct OpOfRondo {
+  ncclRedOp_t number;
+  RedOp op;
+};
+inline constexpr OpOfRondo kOpsOfRondo[] = {
+    {rondoBand, RedOp::kBitAnd}, {rondoBor, RedOp::kBitOr}, {rondoBxor, RedOp::kBitXor}};
+
 inline Result<DataType> to_data_type(ncclDataType_t type, const char* function) {
   const int number = static_cast<int>(type);
   if (number >= 0 && number < ncclNumTypes) return static_cast<DataType>(number);
-  if (number == static_cast<int>(rondoInt16)) return DataType::kInt16;
-  if (number == static_cast<int>(rondoUint16)) return DataType::kUint16;
+  for (const TypeOfRondo& row : kTypesOfRondo)
+    if (row.number == type) return row.type;
   return fail(Status::kInvalidArgument, "{} : invalid type {}", function, number);
 }
 
 inline Result<RedOp> to_red_op(ncclRedOp_t op, const char* function) {
   const int number = static_cast<int>(op);
   if (number >= 0 && number < ncclNumOps) return static_cast<RedOp>(number);
-  if (number == static_cast<int>(rondoBand)) return RedOp::kBitAnd;
-  if (number == static_cast<int>(rondoBor)) return RedOp::kBitOr;
-  if (number == static_cast<int>(rondoBxor)) return RedOp::kBitXor;
+  for (const OpOfRondo& row : kOpsOfRondo)
+    if (row.number == op) return row.op;
   return fail(Status::kInvalidArgument, "{} : invalid reduction operation {}", function, number);
+}
+
+inline ncclDataType_t from_data_type(DataType type) {
+  for (const TypeOfRondo& row : kTypesOfRondo)
+    if (row.type == type) return row.number;
+  return static_cast<ncclDataType_t>(type);
+}
+
+// Not of kPreMulSum: a communicator has handles of its own for it.
+inline ncclRedOp_t from_red_op(RedOp op) {
+  for (const OpOfRondo& row : kOpsOfRondo)
+    if (row.op == op) return row.number;
+  return static_cast<ncclRedOp_t>(op);
 }
 
 }  // namespace rondo::api

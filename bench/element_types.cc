@@ -28,11 +28,18 @@ struct OpRow {
   Op op;
   std::string_view name;
   ncclRedOp_t handle;
+  bool of_floats = true;
 };
 constexpr OpRow kOps[] = {
-    {Op::kSum, "sum", ncclSum},     {Op::kProd, "prod", ncclProd}, {Op::kMin, "min", ncclMin},
-    {Op::kMax, "max", ncclMax},     {Op::kAvg, "avg", ncclAvg},    {Op::kMulSum, "mulsum", ncclSum},
-    {Op::kBand, "band", rondoBand}, {Op::kBor, "bor", rondoBor},   {Op::kBxor, "bxor", rondoBxor},
+    {Op::kSum, "sum", ncclSum},
+    {Op::kProd, "prod", ncclProd},
+    {Op::kMin, "min", ncclMin},
+    {Op::kMax, "max", ncclMax},
+    {Op::kAvg, "avg", ncclAvg},
+    {Op::kMulSum, "mulsum", ncclSum},
+    {Op::kBand, "band", rondoBand, false},
+    {Op::kBor, "bor", rondoBor, false},
+    {Op::kBxor, "bxor", rondoBxor, false},
     {Op::kNone, "none", ncclSum},
 };
 constexpr Op kEveryType[] = {Op::kSum, Op::kProd, Op::kMin, Op::kMax, Op::kAvg, Op::kMulSum};
@@ -68,8 +75,9 @@ std::optional<Op> op_by_name(std::string_view name) {
 }
 
 bool supported(Op op, ncclDataType_t type) {
-  const bool bitwise = op == Op::kBand || op == Op::kBor || op == Op::kBxor;
-  return !(bitwise && info(type).is_float);
+  for (const OpRow& row : kOps)
+    if (row.op == op) return row.of_floats || !info(type).is_float;
+  return false;
 }
 
 ncclRedOp_t handle(Op op) {

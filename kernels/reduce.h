@@ -32,6 +32,7 @@
 
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "base/fn.h"
 #include "base/types.h"
@@ -42,6 +43,15 @@ namespace rondo {
 constexpr bool supported(DataType type, RedOp op) {
   const bool known = static_cast<int>(type) < kDataTypes && static_cast<int>(op) < kRedOps;
   return known && !(is_float(type) && is_bitwise(op));
+}
+
+// body.template operator()<op>() for every operation: what has a function or a kernel for each.
+template <class Body>
+constexpr void for_each_op(Body&& body) {
+  [&]<int... op>(std::integer_sequence<int, op...>) {
+    (body.template operator()<static_cast<RedOp>(op)>(), ...);
+  }
+  (std::make_integer_sequence<int, kRedOps>());
 }
 
 // A type that is accumulated in itself.

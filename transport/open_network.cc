@@ -1,5 +1,8 @@
 #include "transport/open_network.h"
 
+#include <strings.h>
+
+#include "base/env.h"
 #include "transport/tcp/tcp_network.h"
 
 namespace rondo {
@@ -14,14 +17,26 @@ Result<std::unique_ptr<net::Network>> open_tcp(const NetworkRequest& request) {
   return std::unique_ptr<net::Network>(std::move(network));
 }
 
-using Open = Result<std::unique_ptr<net::Network>> (*)(const NetworkRequest& request);
-// The best one first.
-constexpr Open kNetworks[] = {open_tcp};
+struct Row {
+  const char* name;  // as NCCL_NET has it
+  Result<std::unique_ptr<net::Network>> (*open)(const NetworkRequest& request);
+};
+// The first one where NCCL_NET names none of them.
+constexpr Row kNetworks[] = {{"Socket", open_tcp}};
+
+const Row& chosen() {
+  const std::string wanted = env::get_string("NCCL_NET");
+  for (const Row& row : kNetworks)
+    if (strcasecmp(row.name, wanted.c_str()) == 0) return row;
+  return kNetworks[0];
+}
 
 }  // namespace
 
+const char* network_name() { return chosen().name; }
+
 Result<std::unique_ptr<net::Network>> open_network(const NetworkRequest& request) {
-  return kNetworks[0](request);
+  return chosen().open(request);
 }
 
 }  // namespace rondo

@@ -19,6 +19,9 @@ struct NetworkRequest {
   int streams = 0;                     // a link of a data lane; 0: by the environment
 };
 
+// The network that NCCL_NET names, or the first one. All ranks must name the same: where they do
+// not, connect() cannot read the address of a peer, and says so.
+const char* network_name();
 // By the environment's variables. Fails where the network cannot be used here, and says why.
 Result<std::unique_ptr<net::Network>> open_network(const NetworkRequest& request);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "api/cli/commands.h"
+#include "api/convert.h"
 #include "base/env.h"
 #include "bench/element_types.h"
 #include "bench/kinds.h"
@@ -64,17 +65,11 @@ std::optional<Collective> engine_collective(bench::Kind kind) {
 }
 
 RedOp engine_op(bench::Op op) {
-  constexpr RedOp kOps[] = {RedOp::kSum,   RedOp::kSum,   RedOp::kProd,      RedOp::kMin,
-                            RedOp::kMax,   RedOp::kAvg,   RedOp::kPreMulSum, RedOp::kBitAnd,
-                            RedOp::kBitOr, RedOp::kBitXor};
-  return kOps[static_cast<int>(op)];
+  if (op == bench::Op::kMulSum) return RedOp::kPreMulSum;
+  return api::to_red_op(bench::handle(op), "explain").value();
 }
 
-DataType engine_type(ncclDataType_t type) {
-  for (int t = 0; t < kDataTypes; ++t)
-    if (name(static_cast<DataType>(t)) == bench::info(type).alias) return static_cast<DataType>(t);
-  return static_cast<DataType>(type);
-}
+DataType engine_type(ncclDataType_t type) { return api::to_data_type(type, "explain").value(); }
 
 Result<CallRecord> record_of(const Wanted& wanted) {
   const auto kind = bench::kind_by_name(wanted.collective);

@@ -17,22 +17,13 @@ namespace rondo::cuda {
 template <DataType type, bool signed_only>
 DirectTable make_rows() {
   DirectTable table;
-  const auto add = [&]<RedOp op>() {
+  for_each_op([&]<RedOp op>() {
     if constexpr (supported(type, op) && (!signed_only || depends_on_sign(op))) {
       table.row[static_cast<int>(op)] = entry_of<DirectReduce<type, op>>("direct reduce");
       table.stored[static_cast<int>(op)] =
           stored_entry_of<DirectReduce<type, op, true>>("stored reduce");
     }
-  };
-  add.template operator()<RedOp::kSum>();
-  add.template operator()<RedOp::kProd>();
-  add.template operator()<RedOp::kMax>();
-  add.template operator()<RedOp::kMin>();
-  add.template operator()<RedOp::kAvg>();
-  add.template operator()<RedOp::kBitAnd>();
-  add.template operator()<RedOp::kBitOr>();
-  add.template operator()<RedOp::kBitXor>();
-  add.template operator()<RedOp::kPreMulSum>();
+  });
   if constexpr (has_sum_kernel(type, RedOp::kSum)) {
     table.connected[0] = entry_of<Connected<SumMath<type>>>("connected sum");
     table.pushed[0] = entry_of<Pushed<SumMath<type>>>("pushed sum");

@@ -46,27 +46,13 @@ void scale(void* out, const void* in, std::size_t count, const void* scalar) {
 // Row of one type: the operation's function, or null.
 template <DataType type>
 ReduceFn function(RedOp op) {
-  switch (op) {
-    case RedOp::kSum:
-    case RedOp::kPreMulSum:
-      return reduce<type, RedOp::kSum>;
-    case RedOp::kProd:
-      return reduce<type, RedOp::kProd>;
-    case RedOp::kMax:
-      return reduce<type, RedOp::kMax>;
-    case RedOp::kMin:
-      return reduce<type, RedOp::kMin>;
-    case RedOp::kAvg:
-      return reduce<type, RedOp::kAvg>;
-    default:
-      break;
-  }
-  if constexpr (!is_float(type)) {
-    if (op == RedOp::kBitAnd) return reduce<type, RedOp::kBitAnd>;
-    if (op == RedOp::kBitOr) return reduce<type, RedOp::kBitOr>;
-    if (op == RedOp::kBitXor) return reduce<type, RedOp::kBitXor>;
-  }
-  return nullptr;
+  ReduceFn found = nullptr;
+  for_each_op([&]<RedOp each>() {
+    constexpr RedOp served = each == RedOp::kPreMulSum ? RedOp::kSum : each;
+    if constexpr (supported(type, each))
+      if (op == each) found = reduce<type, served>;
+  });
+  return found;
 }
 
 // Calls visitor.template operator()<type>() for the run-time `type`.

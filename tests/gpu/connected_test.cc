@@ -5,6 +5,7 @@
 #include <string>
 #include <thread>
 
+#include "kernels/reduce.h"
 #include "tests/gpu/device_case.h"
 
 namespace rondo::test {
@@ -89,7 +90,7 @@ TEST_P(Connected, TakeEveryOperation) {
     const auto o = static_cast<RedOp>(op);
     const bool scales = o == RedOp::kPreMulSum;
     for (const DataType type : {DataType::kInt16, DataType::kUint64, DataType::kFloat32}) {
-      if (is_float(type) && is_bitwise(o)) continue;
+      if (!supported(type, o)) continue;
       const Case c{Collective::kAllReduce, type, o, 3, 0, scales ? 50u : 517u, ++seed};
       run_grouped(ranks, c, seed % 2 == 0, 0);
       if (HasFatalFailure()) return;

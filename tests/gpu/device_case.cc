@@ -4,19 +4,9 @@
 
 #include <utility>
 
-#include "api/rondo.h"
+#include "api/convert.h"
 
 namespace rondo::test {
-
-namespace {
-
-ncclDataType_t nccl_type(DataType type) {
-  if (type == DataType::kInt16) return rondoInt16;
-  if (type == DataType::kUint16) return rondoUint16;
-  return static_cast<ncclDataType_t>(type);
-}
-
-}  // namespace
 
 RankCase::RankCase(ncclComm_t comm, GpuStream stream, const Case& c, int rank,
                    const Options& options)
@@ -28,14 +18,11 @@ RankCase::RankCase(ncclComm_t comm, GpuStream stream, const Case& c, int rank,
       in_(input_elements(c) * size_of(c.type), options.shift, options.shareable),
       out_(std::max(input_elements(c), output_elements(c)) * size_of(c.type), options.shift,
            options.shareable),
-      op_(static_cast<ncclRedOp_t>(c.op)) {
-  if (c.op == RedOp::kBitAnd) op_ = rondoBand;
-  if (c.op == RedOp::kBitOr) op_ = rondoBor;
-  if (c.op == RedOp::kBitXor) op_ = rondoBxor;
+      op_(api::from_red_op(c.op)) {
   if (c.op != RedOp::kPreMulSum) return;
   Bytes scalar = make_scalar(c, rank);
   own_op_ = true;
-  EXPECT_EQ(ncclRedOpCreatePreMulSum(&op_, scalar.data(), nccl_type(c.type),
+  EXPECT_EQ(ncclRedOpCreatePreMulSum(&op_, scalar.data(), api::from_data_type(c.type),
                                      ncclScalarHostImmediate, comm),
             ncclSuccess)
       << ncclGetLastError(nullptr);
@@ -87,7 +74,7 @@ ncclResult_t RankCase::call() {
     send = out_.data() + (gathers(c_) ? own_block() : 0);
     receive = out_.data() + (gathers(c_) ? 0 : own_block());
   }
-  const auto type = nccl_type(c_.type);
+  const auto type = api::from_data_type(c_.type);
   switch (c_.collective) {
     case Collective::kAllReduce:
       return ncclAllReduce(send, receive, c_.count, type, op_, comm_, stream_);

@@ -53,26 +53,6 @@ auto with_type(DataType type, Body body) {
   }
 }
 
-template <class Body>
-auto with_op(RedOp op, Body body) {
-  switch (op) {
-#define RONDO_CASE(o) \
-  case RedOp::o:      \
-    return body(std::integral_constant<RedOp, RedOp::o>{})
-    RONDO_CASE(kProd);
-    RONDO_CASE(kMax);
-    RONDO_CASE(kMin);
-    RONDO_CASE(kAvg);
-    RONDO_CASE(kBitAnd);
-    RONDO_CASE(kBitOr);
-    RONDO_CASE(kBitXor);
-    RONDO_CASE(kPreMulSum);
-    default:
-      RONDO_CASE(kSum);
-#undef RONDO_CASE
-  }
-}
-
 template <DataType type>
 auto read(const Bytes& from, std::size_t index) {
   typename Element<type>::Storage element;
@@ -89,12 +69,12 @@ Bytes reduced(const Case& c, std::size_t begin, std::size_t count) {
   }
   Bytes out(count * size_of(c.type));
   with_type(c.type, [&](auto type) {
-    with_op(c.op, [&](auto op) {
-      if constexpr (supported(type.value, op.value)) {
-        for (std::size_t i = 0; i < count; ++i) {
-          const auto result = reduce_sources<type.value, op.value>(c.ranks, c.ranks, [&](int r) {
+    for_each_op([&]<RedOp op>() {
+      if constexpr (supported(type.value, op)) {
+        for (std::size_t i = 0; op == c.op && i < count; ++i) {
+          const auto result = reduce_sources<type.value, op>(c.ranks, c.ranks, [&](int r) {
             const auto element = read<type.value>(inputs[r], begin + i);
-            return op.value == RedOp::kPreMulSum
+            return op == RedOp::kPreMulSum
                        ? scaled<type.value>(element, read<type.value>(scalars[r], 0))
                        : element;
           });

@@ -102,17 +102,21 @@ ReduceFn integer_row(RedOp op) {
       return bitwise<BitOr, sizeof(T)>;
     case RedOp::kBitXor:
       return bitwise<BitXor, sizeof(T)>;
+    default:
+      return nullptr;
   }
-  return nullptr;
 }
 
+// What has no SIMD code here is left to the table's own.
 template <DataType type>
 ReduceFn row(RedOp op) {
+  ReduceFn found = nullptr;
   if constexpr (is_float(type)) {
-    return float_row<LanesOf<type>>(op);
+    found = float_row<LanesOf<type>>(op);
   } else {
-    return integer_row<typename Element<type>::Storage>(op);
+    found = integer_row<typename Element<type>::Storage>(op);
   }
+  return found != nullptr ? found : portable::function<type>(op);
 }
 
 template <DataType type>

@@ -73,29 +73,12 @@ Buffer expected_row(const std::vector<const std::uint8_t*>& sources, std::size_t
 Buffer expected(DataType type, RedOp op, const std::vector<const std::uint8_t*>& sources,
                 std::size_t count, int ranks, bool finish) {
   return portable::with_type(type, [&]<DataType t>() -> Buffer {
-    switch (op) {
-      case RedOp::kSum:
-      case RedOp::kPreMulSum:
-        return expected_row<t, RedOp::kSum>(sources, count, ranks, finish);
-      case RedOp::kProd:
-        return expected_row<t, RedOp::kProd>(sources, count, ranks, finish);
-      case RedOp::kMax:
-        return expected_row<t, RedOp::kMax>(sources, count, ranks, finish);
-      case RedOp::kMin:
-        return expected_row<t, RedOp::kMin>(sources, count, ranks, finish);
-      case RedOp::kAvg:
-        return expected_row<t, RedOp::kAvg>(sources, count, ranks, finish);
-      default:
-        break;
-    }
-    if constexpr (!is_float(t)) {
-      if (op == RedOp::kBitAnd)
-        return expected_row<t, RedOp::kBitAnd>(sources, count, ranks, finish);
-      if (op == RedOp::kBitOr) return expected_row<t, RedOp::kBitOr>(sources, count, ranks, finish);
-      if (op == RedOp::kBitXor)
-        return expected_row<t, RedOp::kBitXor>(sources, count, ranks, finish);
-    }
-    return {};
+    Buffer row;
+    for_each_op([&]<RedOp each>() {
+      if constexpr (supported(t, each))
+        if (op == each) row = expected_row<t, each>(sources, count, ranks, finish);
+    });
+    return row;
   });
 }
 

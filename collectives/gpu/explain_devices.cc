@@ -34,11 +34,11 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool process
   facts.devices = std::min(ranks, devices);
   facts.all_reach = all_reach || facts.devices == 1;
   facts.may_meet = facts.all_reach && facts.devices > 1 && facts.devices <= cuda::kMostMeeting;
-  facts.may_push = facts.may_meet && facts.devices == ranks;
+  facts.may_ll_push = facts.may_meet && facts.devices == ranks;
   facts.most_channels = kUsualChannels;
   facts.processes = processes && ranks > 1;
   if (facts.processes) {
-    facts.shared_bytes = facts.may_push ? ConnectionLayout::kSharedStaging : 0;
+    facts.shared_bytes = facts.may_ll_push ? ConnectionLayout::kSharedStaging : 0;
     facts.may_meet = false;
     facts.composes = facts.devices > 1 && facts.devices < ranks;
     facts.messages = facts.devices > 1 && !facts.composes;

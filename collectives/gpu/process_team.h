@@ -1,9 +1,9 @@
 // ProcessTeam: the ranks of a communicator that live on GPUs in several processes of a host.
 //
-// Where no GPU is used by two processes, collectives run over connections, small ones by lines that
-// are pushed into each other's memory: the DeviceTeam of every process launches kernels for its own
-// ranks, and this team announces calls (call_announcements.h), keeps the connections and watches
-// the kernels (process_watch.h); gather, scatter and all-to-all are messages (process_messages.h).
+// Where no GPU is used by two processes, collectives run over connections, small ones by LL push:
+// the DeviceTeam of every process launches kernels for its own ranks, and this team announces calls
+// (call_announcements.h), keeps the connections and watches the kernels (process_watch.h); gather,
+// scatter and all-to-all are messages (process_messages.h).
 // All other calls, and all calls of processes that share a GPU, are led by the process of rank 0,
 // which every GPU must reach by P2P then (led_calls.h). Guarantees and cost: as these say.
 #pragma once

@@ -6,7 +6,7 @@
 #include "base/env.h"
 #include "collectives/gpu/launch/connected_launches.h"
 #include "kernels/cuda/direct_args.h"
-#include "kernels/cuda/pushed_args.h"
+#include "kernels/cuda/ll_push_args.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/peer_access.h"
 
@@ -173,12 +173,12 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   if (!found.one_owner || !wants_connections(plan)) return found;
   found.shape = shape_of_connections(records.facts, stations);
   found.shape.protocols = plan.protocols;
-  found.shape.pushes = found.shape.channels > 0 && found.gpus == plan.ranks &&
-                       plan.ranks <= cuda::kMostPushing && all_near(found.near) &&
-                       (plan.protocols & bit_of(cuda::Protocol::kLL)) != 0;
+  found.shape.ll_push = found.shape.channels > 0 && found.gpus == plan.ranks &&
+                        plan.ranks <= cuda::kMostLLPush && all_near(found.near) &&
+                        (plan.protocols & bit_of(cuda::Protocol::kLL)) != 0;
   found.shape.meets = found.shape.channels > 0 && found.processes > 1 && found.gpus == plan.ranks &&
                       plan.ranks <= cuda::kMostMeeting && all_near(found.near);
-  plan.may_push = found.shape.pushes;
+  plan.may_ll_push = found.shape.ll_push;
   plan.shared_bytes = found.shape.meets ? ConnectionLayout::kSharedStaging : 0;
   plan.fewest_channels = 1;
   for (const GpuFacts& one : records.facts)

@@ -58,7 +58,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
                                  request.devices, request.around.shape, request.around.near,
                                  request.deadline}));
     // Some may not have been able to map another one's memory.
-    facts.around.plan.may_push = connections->layout().pushes();
+    facts.around.plan.may_ll_push = connections->layout().ll_push();
     if (!connections->layout().meets()) facts.around.plan.shared_bytes = 0;
   }
   return ProcessTeam::make(std::move(facts), std::move(segment), std::move(connections),

@@ -11,12 +11,12 @@ namespace rondo::gpu {
 namespace {
 
 Done load_all_kernels() {
-  std::vector<int> copies = {cuda::kCopyKernel, cuda::kConnectedCopyKernel, cuda::kPushedCopyKernel,
+  std::vector<int> copies = {cuda::kCopyKernel, cuda::kConnectedCopyKernel, cuda::kLLPushCopyKernel,
                              cuda::kConnectedBulkKernel};
   for (int row = 0; row < cuda::kMulticastKernels; ++row)
     copies.push_back(cuda::kFirstMulticastKernel + row);
   return load_kernels(*gpu_api(), copies,
-                      {cuda::direct_kernel, cuda::connected_kernel, cuda::pushed_kernel});
+                      {cuda::direct_kernel, cuda::connected_kernel, cuda::ll_push_kernel});
 }
 
 }  // namespace

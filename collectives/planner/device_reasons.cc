@@ -11,7 +11,7 @@ using cuda::Protocol;
 ExplainRow protocol_row(const DevicePlan& plan, std::uint64_t simple_slot) {
   const std::string slots = fmt::format("slots of {} a connection",
                                         bytes_text(cuda::slot_data_of(plan.protocol, simple_slot)));
-  if (plan.strategy == Strategy::kPushed)
+  if (plan.strategy == Strategy::kLLPush)
     return {"protocol", "LL", "lines of 8 bytes, 4 beside each flag"};
   switch (plan.protocol) {
     case Protocol::kLL:
@@ -36,9 +36,9 @@ std::string multicast(const DevicePlanFacts&, const CallRecord&, const DevicePla
 }
 std::string composed(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
   return "each GPU's ranks bring theirs to their first rank; those exchange it by rings, trees or "
-         "pushed lines, and spread what it makes";
+         "LL push, and spread what it makes";
 }
-std::string pushed(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
+std::string ll_push(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
   return "every rank pushes its data into all others' memory: one way over the link";
 }
 std::string met(const DevicePlanFacts& facts, const CallRecord&, const DevicePlan& plan) {

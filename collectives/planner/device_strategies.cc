@@ -4,8 +4,8 @@
 
 #include "kernels/algorithms/hung_tree.h"
 #include "kernels/cuda/direct_args.h"
+#include "kernels/cuda/ll_push_args.h"
 #include "kernels/cuda/multicast_args.h"
-#include "kernels/cuda/pushed_args.h"
 
 namespace rondo::gpu {
 namespace {
@@ -20,16 +20,16 @@ constexpr std::uint64_t kLL128UpTo = 4 << 20;
 constexpr std::uint64_t kBytesPerChannel[cuda::kProtocols] = {128 << 10, 8 << 10, 32 << 10};
 constexpr std::uint64_t kSmallestChunk = 8 << 10;
 constexpr std::uint64_t kChunksOfAChain = 8;
-// Between devices that reach each other: bytes (of a block) up to which data are pushed, and up to
-// which direct kernels share the work; bytes for which another CTA of pushed lines is worth it.
+// Between devices that reach each other: bytes (of a block) up to which LL push is taken, and up to
+// which direct kernels share the work; bytes for which another CTA of LL push is worth it.
 // Where direct kernels cannot share it (several processes), the next best are the hops of a tree:
-// then lines are pushed until this rank's, to all others together, are so many bytes.
-constexpr std::uint64_t kPushUpTo = 32 << 10;
-constexpr std::uint64_t kPushToAllUpTo = 256 << 10;
+// then LL push is taken until this rank's, to all others together, are so many bytes.
+constexpr std::uint64_t kLLPushUpTo = 32 << 10;
+constexpr std::uint64_t kLLPushToAllUpTo = 256 << 10;
 constexpr std::uint64_t kMeetUpTo = 4 << 20;
 // Where several processes share the work on staging: from this size on, as LL is no longer used.
 constexpr std::uint64_t kShareFrom = kLLUpTo;
-constexpr std::uint64_t kBytesPerPushingCta = 2 << 10;
+constexpr std::uint64_t kBytesPerLLPushCta = 2 << 10;
 // Where processes share devices: up to this size one kernel on rank 0's does everything, if it can.
 constexpr std::uint64_t kLedUpTo = 32 << 10;
 // Through multicast memory: bytes of a block for which another CTA is worth it.
@@ -71,8 +71,8 @@ bool allows_direct(const DevicePlanFacts& facts, const CallRecord& record) {
 namespace {
 
 // One-shot all-reduce and all-gather, over lines of LL.
-bool may_push(const DevicePlanFacts& facts, const CallRecord& record) {
-  if (!facts.may_push || (facts.protocols & bit_of(Protocol::kLL)) == 0) return false;
+bool may_ll_push(const DevicePlanFacts& facts, const CallRecord& record) {
+  if (!facts.may_ll_push || (facts.protocols & bit_of(Protocol::kLL)) == 0) return false;
   if (record.collective == Collective::kAllReduce)
     return allows(facts, record, Algorithm::kOneShot);
   return record.collective == Collective::kAllGather && allows(facts, record, Algorithm::kDirect);
@@ -132,7 +132,7 @@ DevicePlan met_plan(const DevicePlanFacts&, const CallRecord& record) {
   return plan;
 }
 
-DevicePlan pushed_plan(const DevicePlanFacts& facts, const CallRecord& record) {
+DevicePlan ll_push_plan(const DevicePlanFacts& facts, const CallRecord& record) {
   constexpr std::uint64_t kWarp = 32;
   const std::uint64_t width = size_of(record.type), bytes = record.count * width;
   DevicePlan plan;
@@ -140,15 +140,15 @@ DevicePlan pushed_plan(const DevicePlanFacts& facts, const CallRecord& record) {
   plan.algorithm =
       record.collective == Collective::kAllReduce ? Algorithm::kOneShot : Algorithm::kDirect;
   const auto most =
-      static_cast<std::uint64_t>(std::clamp(facts.most_channels, 1, cuda::kPushingCtas));
-  const std::uint64_t ctas = std::clamp<std::uint64_t>(bytes / kBytesPerPushingCta, 1, most);
+      static_cast<std::uint64_t>(std::clamp(facts.most_channels, 1, cuda::kLLPushCtas));
+  const std::uint64_t ctas = std::clamp<std::uint64_t>(bytes / kBytesPerLLPushCta, 1, most);
   plan.channels = static_cast<int>(ctas);
   plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
-  plan.per_round = cuda::kPushLines * cuda::kLineData / width;
+  plan.per_round = cuda::kLLPushLines * cuda::kLineData / width;
   // A warp more than there are lines for, which tells the hosts.
   const std::uint64_t lines = bytes / ctas / cuda::kLineData;
   plan.threads = static_cast<unsigned>(
-      std::min<std::uint64_t>((lines + kWarp) / kWarp * kWarp + kWarp, cuda::kPushThreads));
+      std::min<std::uint64_t>((lines + kWarp) / kWarp * kWarp + kWarp, cuda::kLLPushThreads));
   return plan;
 }
 
@@ -257,10 +257,11 @@ bool may_use_engines(const DevicePlanFacts& facts, const CallRecord& record) {
 // There is nothing more to say.
 DevicePlan plain_plan(const DevicePlanFacts&, const CallRecord&) { return {}; }
 
-int pushed_score(const DevicePlanFacts& facts, const CallRecord& record) {
+int ll_push_score(const DevicePlanFacts& facts, const CallRecord& record) {
   const std::uint64_t bytes = bytes_of(record);
   const std::uint64_t to_all = bytes * static_cast<std::uint64_t>(facts.ranks - 1);
-  const bool small = bytes <= kPushUpTo || (!may_meet(facts, record) && to_all <= kPushToAllUpTo);
+  const bool small =
+      bytes <= kLLPushUpTo || (!may_meet(facts, record) && to_all <= kLLPushToAllUpTo);
   return small ? 80 : 20;
 }
 int met_score(const DevicePlanFacts& facts, const CallRecord& record) {
@@ -280,7 +281,7 @@ constexpr DeviceStrategyRow kStrategies[] = {
      device_reasons::multicast, nullptr},
     {Strategy::kComposed, may_compose, always<85>, plain_plan, "composed", device_reasons::composed,
      nullptr},
-    {Strategy::kPushed, may_push, pushed_score, pushed_plan, nullptr, device_reasons::pushed,
+    {Strategy::kLLPush, may_ll_push, ll_push_score, ll_push_plan, nullptr, device_reasons::ll_push,
      device_reasons::rounds},
     {Strategy::kMet, may_meet, met_score, met_plan, nullptr, device_reasons::met, nullptr},
     {Strategy::kShared, may_share, shared_score, met_plan, nullptr, device_reasons::met, nullptr},

@@ -27,13 +27,13 @@ namespace device_reasons {
 std::string engines(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string multicast(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string composed(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
-std::string pushed(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
+std::string ll_push(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string met(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string messages(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string direct(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string led(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string connected(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
-// Of plans with rounds: pushed and connected.
+// Of plans with rounds: LL push and connected.
 void rounds(const DevicePlanFacts&, const CallRecord&, const DevicePlan&,
             std::vector<ExplainRow>* rows);
 }  // namespace device_reasons

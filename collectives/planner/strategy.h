@@ -26,7 +26,7 @@ enum class Strategy : std::uint8_t {
   kCopyEngines,   // copies by copy engines, on every device
   kMet,           // direct kernels whose work several devices share,
   kShared,        // likewise, on staging, since the devices are of several processes
-  kPushed,        // lines that every rank pushes into all others' memory
+  kLLPush,        // LL push: lines that every rank writes into all others' memory
   kComposed,      // calls of each device's ranks, and of one rank of each
   kMulticast      // multicast memory (NVLS)
 };

@@ -19,8 +19,8 @@ const KernelEntry& row_of_connected_bulk() {
   return row;
 }
 
-const KernelEntry& row_of_pushed_copy() {
-  static const KernelEntry row = entry_of<Pushed<CopyMath>>("pushed copy");
+const KernelEntry& row_of_ll_push_copy() {
+  static const KernelEntry row = entry_of<LLPush<CopyMath>>("LL push copy");
   return row;
 }
 

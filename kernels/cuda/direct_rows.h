@@ -2,14 +2,14 @@
 //
 // Integers of one width share the kernels whose bits do not depend on the sign: the .cu of a width
 // makes all operations for the unsigned type, and min, max and avg for the signed one. What runs
-// over connections and pushed lines serves both.
+// over connections and by LL push serves both.
 #pragma once
 
 #include "kernels/cuda/any_math.h"
 #include "kernels/cuda/connected.h"
 #include "kernels/cuda/direct.h"
 #include "kernels/cuda/direct_table.h"
-#include "kernels/cuda/pushed_lines.h"
+#include "kernels/cuda/ll_push.h"
 #include "kernels/cuda/stored_args.h"
 
 namespace rondo::cuda {
@@ -26,11 +26,11 @@ DirectTable make_rows() {
   });
   if constexpr (has_sum_kernel(type, RedOp::kSum)) {
     table.connected[0] = entry_of<Connected<SumMath<type>>>("connected sum");
-    table.pushed[0] = entry_of<Pushed<SumMath<type>>>("pushed sum");
+    table.ll_push[0] = entry_of<LLPush<SumMath<type>>>("LL push sum");
   }
   if constexpr (!signed_only) {
     table.connected[1] = entry_of<Connected<AnyMath<type>>>("connected reduce");
-    table.pushed[1] = entry_of<Pushed<AnyMath<type>>>("pushed reduce");
+    table.ll_push[1] = entry_of<LLPush<AnyMath<type>>>("LL push reduce");
   }
   return table;
 }

@@ -10,7 +10,7 @@ struct DirectTable {
   KernelEntry row[kRedOps];       // direct
   KernelEntry stored[kRedOps];    // the same with arguments in device memory
   KernelEntry connected[kMaths];  // over connections
-  KernelEntry pushed[kMaths];     // over pushed lines
+  KernelEntry ll_push[kMaths];    // by LL push
 };
 
 // Declared for every type, defined by the .cu files.
@@ -33,7 +33,7 @@ const KernelEntry& row_of_stored_copy();
 const KernelEntry& row_of_resolve();
 const KernelEntry& row_of_connected_copy();
 const KernelEntry& row_of_connected_bulk();
-const KernelEntry& row_of_pushed_copy();
+const KernelEntry& row_of_ll_push_copy();
 const KernelEntry& row_of_multicast(int row);  // as kernels.h counts them
 
 }  // namespace rondo::cuda

@@ -48,12 +48,12 @@ const KernelEntry& kernel_entry(int kernel) {
   if (kernel == kConnectedCopyKernel) return row_of_connected_copy();
   if (kernel == kConnectedBulkKernel) return row_of_connected_bulk();
   if (kernel >= kFirstMulticastKernel) return row_of_multicast(kernel - kFirstMulticastKernel);
-  if (kernel == kPushedCopyKernel) return row_of_pushed_copy();
+  if (kernel == kLLPushCopyKernel) return row_of_ll_push_copy();
   // Numbers count upwards from one kind of row to the next.
   const auto row = [&]<int rows>(int first, const KernelEntry(DirectTable::*kind)[rows]) -> auto& {
     return (rows_of(static_cast<DataType>((kernel - first) / rows)).*kind)[(kernel - first) % rows];
   };
-  if (kernel >= kFirstPushedKernel) return row(kFirstPushedKernel, &DirectTable::pushed);
+  if (kernel >= kFirstLLPushKernel) return row(kFirstLLPushKernel, &DirectTable::ll_push);
   if (kernel >= kFirstConnectedKernel) return row(kFirstConnectedKernel, &DirectTable::connected);
   if (kernel >= kFirstStoredKernel) return row(kFirstStoredKernel, &DirectTable::stored);
   return row(kFirstDirectKernel, &DirectTable::row);

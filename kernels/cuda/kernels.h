@@ -30,7 +30,7 @@ const KernelEntry& kernel_entry(int kernel);  // kernel in [0, kKernels)
 
 // Numbers. The direct kernel exists for every (type, op) that reduce.h supports; signed and
 // unsigned integers share one where their bits are equal: all operations but min, max and avg. Of
-// those over connections (connected.h) and pushed lines there are at most two a type, signed and
+// those over connections (connected.h) and by LL push there are at most two a type, signed and
 // unsigned alike: for sums and averages of floats, and for all other operations (any_math.h).
 inline constexpr int kCopyKernel = 0;
 inline constexpr int kFirstDirectKernel = 1;
@@ -41,10 +41,10 @@ inline constexpr int kResolveKernel = kStoredCopyKernel + 1;
 inline constexpr int kConnectedCopyKernel = kResolveKernel + 1;
 inline constexpr int kFirstConnectedKernel = kConnectedCopyKernel + 1;
 inline constexpr int kMaths = 2;  // of a type: sums, any
-inline constexpr int kPushedCopyKernel = kFirstConnectedKernel + kDataTypes * kMaths;
-inline constexpr int kFirstPushedKernel = kPushedCopyKernel + 1;
+inline constexpr int kLLPushCopyKernel = kFirstConnectedKernel + kDataTypes * kMaths;
+inline constexpr int kFirstLLPushKernel = kLLPushCopyKernel + 1;
 // Copies over connections in bulk (bulk_mover.h), for sm_90 and up.
-inline constexpr int kConnectedBulkKernel = kFirstPushedKernel + kDataTypes * kMaths;
+inline constexpr int kConnectedBulkKernel = kFirstLLPushKernel + kDataTypes * kMaths;
 // Over multicast memory (multicast.h), for sm_90 and up: copies; sums of float32, float16,
 // bfloat16.
 inline constexpr int kFirstMulticastKernel = kConnectedBulkKernel + 1;
@@ -82,8 +82,8 @@ constexpr int row_of_math(DataType type, RedOp op) {
 constexpr int connected_kernel(DataType type, RedOp op) {
   return kFirstConnectedKernel + row_of_math(type, op);
 }
-constexpr int pushed_kernel(DataType type, RedOp op) {
-  return kFirstPushedKernel + row_of_math(type, op);
+constexpr int ll_push_kernel(DataType type, RedOp op) {
+  return kFirstLLPushKernel + row_of_math(type, op);
 }
 
 constexpr int multicast_kernel(DataType type) {  // that multicast_sums() allows

@@ -68,13 +68,13 @@ TEST(DevicePlan, SeveralDevicesUseLLWhileSmallAndMoreChannelsWhenLarge) {
 
 TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnectionsForSmallCalls) {
   DevicePlanFacts facts = facts_of(4, 4);
-  facts.may_meet = facts.may_push = true;
+  facts.may_meet = facts.may_ll_push = true;
   const auto plan_of = [&](Collective which, std::uint64_t count) {
     return make_device_plan(facts, record_of(which, count)).value();
   };
-  EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kPushed);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kLLPush);
   EXPECT_EQ(plan_of(Collective::kAllReduce, 100).algorithm, Algorithm::kOneShot);
-  EXPECT_EQ(plan_of(Collective::kAllGather, 100).strategy, Strategy::kPushed);
+  EXPECT_EQ(plan_of(Collective::kAllGather, 100).strategy, Strategy::kLLPush);
   EXPECT_EQ(plan_of(Collective::kReduceScatter, 100).strategy, Strategy::kMet);
   EXPECT_EQ(plan_of(Collective::kAllReduce, 256 << 10).strategy, Strategy::kMet);
   EXPECT_EQ(plan_of(Collective::kAllToAll, kLarge).strategy, Strategy::kMet);
@@ -82,7 +82,7 @@ TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnectionsForSmallCalls) {
   EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kConnected);
   facts.protocols = parse_gpu_protocols("simple").value();
   EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kMet)
-      << "pushed lines are those of LL";
+      << "LL push has the lines of LL";
   facts.algorithms = only("ring");
   EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kConnected);
   facts.algorithms = only("twoshot");
@@ -93,19 +93,19 @@ TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnectionsForSmallCalls) {
       << "in tree order at any size";
 }
 
-TEST(DevicePlan, FewRanksPushMoreWhereKernelsCannotShareTheWork) {
-  const auto pushes = [](int ranks, bool may_meet, std::uint64_t bytes) {
+TEST(DevicePlan, FewRanksTakeLLPushForMoreWhereKernelsCannotShareTheWork) {
+  const auto ll_push = [](int ranks, bool may_meet, std::uint64_t bytes) {
     DevicePlanFacts facts = facts_of(ranks, ranks);
-    facts.may_push = true;
+    facts.may_ll_push = true;
     facts.may_meet = may_meet;
     return make_device_plan(facts, record_of(Collective::kAllReduce, bytes / 4)).value().strategy ==
-           Strategy::kPushed;
+           Strategy::kLLPush;
   };
-  EXPECT_TRUE(pushes(2, false, 256 << 10));
-  EXPECT_FALSE(pushes(2, false, 512 << 10));
-  EXPECT_FALSE(pushes(2, true, 256 << 10));
-  EXPECT_TRUE(pushes(8, false, 32 << 10));
-  EXPECT_FALSE(pushes(8, false, 64 << 10));
+  EXPECT_TRUE(ll_push(2, false, 256 << 10));
+  EXPECT_FALSE(ll_push(2, false, 512 << 10));
+  EXPECT_FALSE(ll_push(2, true, 256 << 10));
+  EXPECT_TRUE(ll_push(8, false, 32 << 10));
+  EXPECT_FALSE(ll_push(8, false, 64 << 10));
 }
 
 TEST(DevicePlan, SmallBroadcastsAndReductionsGoAlongTrees) {
@@ -179,7 +179,7 @@ TEST(DevicePlan, DirectKernelsAreSharedOnStagingWhereCallsFit) {
   EXPECT_EQ(plan_of(Collective::kAllReduce, (1 << 20) + 4).strategy, Strategy::kConnected);
   EXPECT_EQ(plan_of(Collective::kAllReduce, 1 << 20, RedOp::kPreMulSum).strategy,
             Strategy::kConnected);
-  EXPECT_EQ(plan_of(Collective::kAllReduce, 4 << 10).strategy, Strategy::kPushed);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 4 << 10).strategy, Strategy::kLLPush);
   EXPECT_EQ(plan_of(Collective::kBroadcast, 4 << 10).strategy, Strategy::kConnected);
   // Blocks of all ranks lie in staging.
   EXPECT_EQ(plan_of(Collective::kAllToAll, 128 << 10).strategy, Strategy::kShared);

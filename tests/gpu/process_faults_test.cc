@@ -11,7 +11,7 @@
 namespace rondo::test {
 namespace {
 
-// Where the ranks are: all on one GPU, or each on its own, where small calls push lines or go along
+// Where the ranks are: all on one GPU, or each on its own, where small calls go by LL push or along
 // a ring, or share direct kernels; with and without P2P between them; or in turns on two.
 enum class Where {
   kOneGpu,

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/pushed_args.h"
+#include "kernels/cuda/ll_push_args.h"
 #include "transport/cuda/peer_access.h"
 
 namespace rondo::gpu {
@@ -66,22 +66,22 @@ TEST(Reachability, NoKernelWaitsForAnotherProcessOfItsGpu) {
   EXPECT_TRUE(found->plan.all_reach);
 }
 
-TEST(Reachability, RanksPushWhereEachHasAGpuThatAllReach) {
-  EXPECT_TRUE(agree_on_reachability(records({0, 1, 2}, {0, 1, 2}))->plan.may_push);
-  EXPECT_TRUE(agree_on_reachability(records({0, 0, 1}, {0, 1, 2}))->plan.may_push);
-  EXPECT_FALSE(agree_on_reachability(records({0, 0, 1}, {0, 0, 1}))->plan.may_push);
+TEST(Reachability, LLPushIsWhereEachRankHasAGpuThatAllReach) {
+  EXPECT_TRUE(agree_on_reachability(records({0, 1, 2}, {0, 1, 2}))->plan.may_ll_push);
+  EXPECT_TRUE(agree_on_reachability(records({0, 0, 1}, {0, 1, 2}))->plan.may_ll_push);
+  EXPECT_FALSE(agree_on_reachability(records({0, 0, 1}, {0, 0, 1}))->plan.may_ll_push);
   auto all = records({0, 1, 2}, {0, 1, 2});
   separate(all, 1, 2);
-  EXPECT_FALSE(agree_on_reachability(all)->plan.may_push);
+  EXPECT_FALSE(agree_on_reachability(all)->plan.may_ll_push);
   all = records({0, 1}, {0, 1});
   all.facts[1].protocols_between = bit_of(cuda::Protocol::kSimple);
-  EXPECT_FALSE(agree_on_reachability(all)->plan.may_push);
+  EXPECT_FALSE(agree_on_reachability(all)->plan.may_ll_push);
   std::vector<int> nine(9);
   for (int r = 0; r < 9; ++r) nine[r] = r;
-  EXPECT_FALSE(agree_on_reachability(records(nine, nine))->plan.may_push);
+  EXPECT_FALSE(agree_on_reachability(records(nine, nine))->plan.may_ll_push);
 }
 
-TEST(Reachability, ProcessesShareKernelsWhereTheyPush) {
+TEST(Reachability, ProcessesShareKernelsWhereTheyHaveLLPush) {
   const auto shared = [](const ReachabilityRecords& all) {
     return agree_on_reachability(all)->plan.shared_bytes;
   };
@@ -94,19 +94,19 @@ TEST(Reachability, ProcessesShareKernelsWhereTheyPush) {
   EXPECT_EQ(shared(all), 0u);
 }
 
-TEST(Reachability, WhoeverPushesUsesEverybodysMemory) {
+TEST(Reachability, LLPushUsesEverybodysMemory) {
   ConnectionShape shape;
-  shape.pushes = true;
+  shape.ll_push = true;
   P2pReach near(6, std::vector<bool>(6, true));
   const ConnectionLayout all(shape, near);
   EXPECT_TRUE(all.uses(0, 3));
-  EXPECT_GT(all.bytes(0), all.staging_at() + cuda::kPushStaging);
+  EXPECT_GT(all.bytes(0), all.staging_at() + cuda::kLLPushStaging);
   // One that could not be mapped ends that for all of them.
   near[1][4] = near[4][1] = false;
   const ConnectionLayout some(shape, near);
-  EXPECT_FALSE(some.pushes());
+  EXPECT_FALSE(some.ll_push());
   EXPECT_FALSE(some.uses(0, 3));
-  EXPECT_LT(some.bytes(0) + cuda::kPushStaging, all.bytes(0) + 1);
+  EXPECT_LT(some.bytes(0) + cuda::kLLPushStaging, all.bytes(0) + 1);
 }
 
 TEST(Reachability, OneDirectionOfReachIsNone) {

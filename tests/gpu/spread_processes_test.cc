@@ -110,8 +110,8 @@ TEST(SpreadStreams, OfOneRankKeepTheOrderOfItsMessages) {
   run_job(Layout{{{0, 1}, {2}}}, pass_on_what_comes_late);
 }
 
-// Lines that are pushed bring sums in the order of the tree; a ring's depends on where it begins.
-TEST(SpreadSums, ArePushedWhileSmallOrWhereOnlyOneShotMayRun) {
+// LL push brings sums in the order of the tree; a ring's depends on where it begins.
+TEST(SpreadSums, GoByLLPushWhileSmallOrWhereOnlyOneShotMayRun) {
   if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
   struct Row {
     const char* algorithm;

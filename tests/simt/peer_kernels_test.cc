@@ -1,10 +1,10 @@
 // Kernels of several devices that reach each other, on the emulated machine: the direct kernel
-// between two meetings, and small calls over pushed lines; in seed mode and in weak memory. Faults
+// between two meetings, and small calls by LL push; in seed mode and in weak memory. Faults
 // planted in them are seen.
 #include <cstring>
 
 #include "kernels/cuda/direct.h"
-#include "kernels/cuda/pushed_lines.h"
+#include "kernels/cuda/ll_push.h"
 #include "tests/simt/machine_fixture.h"
 #include "tests/simt/rounds.h"
 
@@ -13,8 +13,8 @@ namespace {
 
 using cuda::CopyArgs;
 using cuda::CopyMath;
+using cuda::LLPushArgs;
 using cuda::Meeting;
-using cuda::PushedArgs;
 using cuda::ReduceArgs;
 
 constexpr int kMostRanks = 8;
@@ -37,8 +37,8 @@ class Peers {
       output_.push_back(machine.allocate<std::int32_t>(output_count, r));
       epochs_.push_back(machine.allocate<std::uint64_t>(cuda::kMeetingCtas, r));
       told_.push_back(machine.allocate<std::uint64_t>(cuda::kMeetingCtas * cuda::kMostMeeting, r));
-      launches_.push_back(machine.allocate<std::uint64_t>(cuda::kPushingCtas + 1, r) + 1);
-      staging_.push_back(machine.allocate<std::byte>(cuda::kPushStaging, r));
+      launches_.push_back(machine.allocate<std::uint64_t>(cuda::kLLPushCtas + 1, r) + 1);
+      staging_.push_back(machine.allocate<std::byte>(cuda::kLLPushStaging, r));
       for (std::uint64_t i = 0; i < count; ++i) machine.on_host(input_[r])[i] = value_of(r, i);
     }
   }
@@ -52,13 +52,13 @@ class Peers {
     }
   }
   template <class Kernel>
-  void launch_pushed(std::uint64_t count, std::uint64_t per_round, unsigned width, unsigned ctas) {
-    for (int r = 0; r < ranks_; ++r) launch_pushed_on<Kernel>(r, count, per_round, width, ctas);
+  void launch_ll_push(std::uint64_t count, std::uint64_t per_round, unsigned width, unsigned ctas) {
+    for (int r = 0; r < ranks_; ++r) launch_ll_push_on<Kernel>(r, count, per_round, width, ctas);
   }
   template <class Kernel>
-  void launch_pushed_on(int r, std::uint64_t count, std::uint64_t per_round, unsigned width,
-                        unsigned ctas) {
-    PushedArgs args{};
+  void launch_ll_push_on(int r, std::uint64_t count, std::uint64_t per_round, unsigned width,
+                         unsigned ctas) {
+    LLPushArgs args{};
     args.call.count = count;
     args.count = count, args.per_round = per_round;
     args.grain = static_cast<std::uint32_t>(kLineBytes / width);
@@ -68,7 +68,7 @@ class Peers {
     args.launches = launches_[r];
     for (int p = 0; p < ranks_; ++p) args.staging[p] = staging_[p];
     args.control = controls_ + r;
-    launch<Kernel>(args, ctas, r, cuda::kPushShared);
+    launch<Kernel>(args, ctas, r, cuda::kLLPushShared);
   }
 
   Meeting meeting_of(int place) const {
@@ -113,7 +113,7 @@ class Peers {
 template <class Faults>
 using MetSum = cuda::DirectReduce<DataType::kInt32, RedOp::kSum, false, Faults>;
 template <class Faults>
-using PushedSum = cuda::Pushed<cuda::SumMath<DataType::kInt32>, Faults>;
+using LLPushSum = cuda::LLPush<cuda::SumMath<DataType::kInt32>, Faults>;
 
 bool sum_between_meetings(const MachineOptions& options, int ranks, std::uint64_t count,
                           unsigned ctas, bool in_place) {
@@ -134,13 +134,13 @@ bool sum_between_meetings(const MachineOptions& options, int ranks, std::uint64_
 }
 
 template <class Faults>
-bool pushed_sums(const MachineOptions& options, int ranks, std::uint64_t count,
-                 std::uint64_t per_round, unsigned ctas, int calls) {
+bool ll_push_sums(const MachineOptions& options, int ranks, std::uint64_t count,
+                  std::uint64_t per_round, unsigned ctas, int calls) {
   TestMachine machine(options);
-  Peers peers(machine, ranks, count, count, std::is_same_v<Faults, cuda::SoundPushes>);
+  Peers peers(machine, ranks, count, count, std::is_same_v<Faults, cuda::SoundLLPush>);
   for (int c = 0; c < calls; ++c) {
     // Calls of different sizes share slots.
-    peers.launch_pushed<PushedSum<Faults>>(c % 2 == 0 ? count : 1, per_round, 4, ctas);
+    peers.launch_ll_push<LLPushSum<Faults>>(c % 2 == 0 ? count : 1, per_round, 4, ctas);
     if (!machine.run() || !peers.have_sums(c % 2 == 0 ? count : 1)) return false;
   }
   return true;
@@ -159,26 +159,26 @@ TEST(PeerKernels, SumBetweenMeetingsForEveryNumberOfDevices) {
   });
 }
 
-TEST(PeerKernels, PushLinesForEveryNumberOfDevices) {
+TEST(PeerKernels, SumByLLPushForEveryNumberOfDevices) {
   for_each_round(2, [](std::uint64_t seed) {
     Random random(seed);
     for (const int n : {2, 3, 5, 8}) {
       const bool weak = random.one_in(2);
       const std::uint64_t count = 1 + random.below(!weak && random.one_in(2) ? 1000 : 60);
       const MachineOptions options{.seed = seed, .weak = weak, .devices = kMostRanks};
-      EXPECT_TRUE(pushed_sums<cuda::SoundPushes>(options, n, count, 64, 2, 3))
+      EXPECT_TRUE(ll_push_sums<cuda::SoundLLPush>(options, n, count, 64, 2, 3))
           << n << " devices, " << count << " elements";
     }
   });
 }
 
-TEST(PeerKernels, GatherOverPushedLines) {
+TEST(PeerKernels, GatherByLLPush) {
   for (const bool weak : {false, true}) {
     constexpr int kRanks = 3;
     const std::uint64_t bytes = weak ? 256 : 301;
     TestMachine machine({.seed = 4, .weak = weak, .devices = kMostRanks});
     Peers peers(machine, kRanks, bytes / 4 + 1, kRanks * (bytes / 4 + 1), true);
-    peers.launch_pushed<cuda::Pushed<CopyMath>>(bytes, 64, 1, 2);
+    peers.launch_ll_push<cuda::LLPush<CopyMath>>(bytes, 64, 1, 2);
     ASSERT_TRUE(machine.run());
     for (int r = 0; r < kRanks; ++r)
       for (int from = 0; from < kRanks; ++from)
@@ -189,13 +189,13 @@ TEST(PeerKernels, GatherOverPushedLines) {
   }
 }
 
-TEST(PeerKernels, TellHostsOfPushedLaunches) {
+TEST(PeerKernels, TellHostsOfLLPushLaunches) {
   TestMachine machine({.seed = 5, .weak = true, .devices = kMostRanks});
   Peers peers(machine, 3, 200, 200, true);
   unsigned number = 0;
   for (const std::uint64_t count : {200, 3, 90}) {  // 3 elements are one CTA's
     ++number;
-    peers.launch_pushed<PushedSum<cuda::SoundPushes>>(count, 64, 4, 2);
+    peers.launch_ll_push<LLPushSum<cuda::SoundLLPush>>(count, 64, 4, 2);
     ASSERT_TRUE(machine.run());
     for (int r = 0; r < 3; ++r) EXPECT_EQ(peers.control(r).begun_call[number % 2].count, count);
   }
@@ -206,10 +206,10 @@ TEST(PeerKernels, TellHostsOfPushedLaunches) {
     }
 }
 
-TEST(PeerKernels, APushedLaunchThatGivesUpIsNeverOver) {
+TEST(PeerKernels, AnLLPushThatGivesUpIsNeverOver) {
   TestMachine machine({.seed = 6, .devices = kMostRanks});
   Peers peers(machine, 2, 50, 50, false);
-  peers.launch_pushed_on<PushedSum<cuda::SoundPushes>>(0, 50, 64, 4, 1);
+  peers.launch_ll_push_on<LLPushSum<cuda::SoundLLPush>>(0, 50, 64, 4, 1);
   constexpr int kMostRuns = 1000;
   for (int i = 0; i < kMostRuns && peers.control(0).gave_up == 0; ++i) machine.run();
   machine.run();
@@ -299,33 +299,33 @@ TEST(PeerKernels, ThatMeetWithoutFencesAreCaughtInWeakMemory) {
   EXPECT_GT(failures_of_meetings<NoFences>(true), 4);
 }
 
-struct OneSlot : cuda::SoundPushes {
+struct OneSlot : cuda::SoundLLPush {
   static constexpr bool kOneSlot = true;
 };
-struct OneFlag : cuda::SoundPushes {
+struct OneFlag : cuda::SoundLLPush {
   static constexpr bool kOneFlag = true;
 };
 template <class Faults>
-int failures_of_pushes(bool weak) {
+int failures_of_ll_push(bool weak) {
   constexpr int kSeeds = 40;
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed)
     failed +=
-        pushed_sums<Faults>({.seed = seed, .weak = weak, .devices = kMostRanks}, 3, 100, 64, 1, 2)
+        ll_push_sums<Faults>({.seed = seed, .weak = weak, .devices = kMostRanks}, 3, 100, 64, 1, 2)
             ? 0
             : 1;
   return failed;
 }
 
-TEST(PeerKernels, PushSoundlyForEverySeed) {
-  EXPECT_EQ(failures_of_pushes<cuda::SoundPushes>(false), 0);
-  EXPECT_EQ(failures_of_pushes<cuda::SoundPushes>(true), 0);
+TEST(PeerKernels, DoLLPushSoundlyForEverySeed) {
+  EXPECT_EQ(failures_of_ll_push<cuda::SoundLLPush>(false), 0);
+  EXPECT_EQ(failures_of_ll_push<cuda::SoundLLPush>(true), 0);
 }
-TEST(PeerKernels, ThatPushIntoOneSlotAreCaught) {
-  EXPECT_GT(failures_of_pushes<OneSlot>(false), 4);
+TEST(PeerKernels, WhoseLLPushHasOneSlotAreCaught) {
+  EXPECT_GT(failures_of_ll_push<OneSlot>(false), 4);
 }
 TEST(PeerKernels, ThatLookAtHalfOfALineAreCaught) {
-  EXPECT_GT(failures_of_pushes<OneFlag>(true), 4);
+  EXPECT_GT(failures_of_ll_push<OneFlag>(true), 4);
 }
 
 }  // namespace

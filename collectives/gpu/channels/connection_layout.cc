@@ -4,7 +4,7 @@
 
 #include "base/double_tree.h"
 #include "kernels/cuda/direct_args.h"
-#include "kernels/cuda/pushed_args.h"
+#include "kernels/cuda/ll_push_args.h"
 
 namespace rondo::gpu {
 namespace {
@@ -27,11 +27,11 @@ bool all_near(const P2pReach& near) {
 ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach& near,
                                    const HostsOfRanks& hosts)
     : shape_(shape),
-      pushes_(shape.pushes && all_near(near)),
+      ll_push_(shape.ll_push && all_near(near)),
       meets_(shape.meets && all_near(near)),
       bounce_bytes_(near.size()) {
   const int n = static_cast<int>(near.size());
-  meetings_at_ = pushes_ ? staging_at() + cuda::kPushStaging : rounds_at();
+  meetings_at_ = ll_push_ ? staging_at() + cuda::kLLPushStaging : rounds_at();
   bytes_.assign(near.size(), meets_ ? shared_at() + 2 * kSharedStaging : meetings_at_);
   host_bytes_ = rounded(sizeof(cuda::Control) * near.size());
   for (int r = 0; r < n; ++r) {
@@ -62,7 +62,7 @@ std::uint64_t ConnectionLayout::rounds_at() const {
   return launches_at() + rounded(sizeof(std::uint64_t) * static_cast<std::size_t>(shape_.channels));
 }
 std::uint64_t ConnectionLayout::staging_at() const {
-  return rounds_at() + rounded(sizeof(std::uint64_t) * cuda::kPushingCtas);
+  return rounds_at() + rounded(sizeof(std::uint64_t) * cuda::kLLPushCtas);
 }
 
 std::uint64_t ConnectionLayout::told_at() const {
@@ -131,7 +131,7 @@ void ConnectionLayout::place_bounce_buffers(Edge& edge, const HostsOfRanks& host
 }
 
 bool ConnectionLayout::uses(int rank, int home) const {
-  if (rank == home || pushes_ || meets_) return true;
+  if (rank == home || ll_push_ || meets_) return true;
   for (const Edge& edge : edges_) {
     const bool joins = (edge.from == rank && edge.to == home) ||  //
                        (edge.from == home && edge.to == rank);

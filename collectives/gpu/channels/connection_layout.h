@@ -5,8 +5,8 @@
 // devices reach each other, else all of it in host memory that both reach. So ranks in several
 // processes lay out alike without a word, and only the memory itself has to be shared. Cost: per
 // rank and channel at most 5 connections of slots * (slot_bytes + 16 KiB, and 32 KiB where LL128 is
-// allowed); 2 MiB a rank where all push lines into each other's memory (pushed_lines.h), and 2 MiB
-// where several processes share direct kernels (shared_launch.cc).
+// allowed); 2 MiB a rank for LL push (ll_push.h), and 2 MiB where several processes share direct
+// kernels (shared_launch.cc).
 //
 // Ranks of several hosts: a layout is one host's. A connection to another one has slots and words
 // on both buffers, in pinned memory of the rank there (bounce buffers), which a net proxy keeps
@@ -25,7 +25,7 @@ struct ConnectionShape {
   int slots = 4;
   std::uint64_t slot_bytes = 64 << 10;  // of Simple; a multiple of 16
   std::uint8_t protocols = 0xff;        // bit cuda::Protocol: those that get slots
-  bool pushes = false;                  // staging for pushed lines, where all are near
+  bool ll_push = false;                 // staging for LL push, where all are near
   bool meets = false;                   // words and staging for shared direct kernels, likewise
 };
 
@@ -77,8 +77,8 @@ class ConnectionLayout {
   }
   std::uint64_t bytes_of_ends() const;
   std::uint64_t launches_at() const;  // in a rank's memory
-  // Where ranks push: how many rounds each CTA of the rank has done, and where others push to.
-  bool pushes() const { return pushes_; }
+  // Of LL push: how many rounds each CTA of the rank has done, and where others push to.
+  bool ll_push() const { return ll_push_; }
   std::uint64_t rounds_at() const;
   std::uint64_t staging_at() const;
   // Where direct kernels meet: the words of a meeting, and staging, [input, output].
@@ -98,7 +98,7 @@ class ConnectionLayout {
   Place take(int home, std::uint64_t bytes);
 
   ConnectionShape shape_;
-  bool pushes_, meets_;
+  bool ll_push_, meets_;
   std::uint64_t meetings_at_ = 0;
   std::vector<Edge> edges_;
   std::vector<std::uint64_t> bytes_, bounce_bytes_;

@@ -13,7 +13,7 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {Strategy::kConnected, launch_connected}, {Strategy::kMet, launch_met},
-    {Strategy::kShared, launch_shared},       {Strategy::kPushed, launch_pushed},
+    {Strategy::kShared, launch_shared},       {Strategy::kLLPush, launch_ll_push},
     {Strategy::kMulticast, launch_multicast},
 };
 

@@ -59,7 +59,7 @@ Done launch_strategy(const DeviceLaunch& call);
 Done launch_connected(const DeviceLaunch& call);
 Done launch_met(const DeviceLaunch& call);
 Done launch_shared(const DeviceLaunch& call);
-Done launch_pushed(const DeviceLaunch& call);
+Done launch_ll_push(const DeviceLaunch& call);
 Done launch_multicast(const DeviceLaunch& call);
 
 }  // namespace rondo::gpu

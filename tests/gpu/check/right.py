@@ -52,7 +52,7 @@ RACES = [
     ("ring", "Settings/Connected.GoRoundManyTimesMoreThanThereAreSlots/ring_simple_one"),
     ("ll", "Settings/Connected.GoRoundManyTimesMoreThanThereAreSlots/ring_ll_one"),
     (
-        "pushed",
+        "ll_push",
         "Settings/Connected.GoRoundManyTimesMoreThanThereAreSlots/allreduce_oneshot_ll_devices",
     ),
 ]

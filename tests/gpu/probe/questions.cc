@@ -175,7 +175,7 @@ constexpr Assumption kTaken[] = {
     {"lines_host", "ll_for_host", "8 bytes arrive whole in pinned memory, for the host",
      "collectives/gpu/kernel_watch.cc"},
     {"lines_peer", "ll_to_peer", "8 bytes arrive whole on another device",
-     "kernels/cuda/pushed_lines.h"},
+     "kernels/cuda/ll_push.h"},
     {"lines_peer", "ll128_to_peer", "no line lags behind its flag on another device",
      "kernels/cuda/ll128_mover.h"},
     {"lines_processes", "ll128_between_processes", "no line of another process lags or is torn",

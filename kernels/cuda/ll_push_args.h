@@ -1,4 +1,4 @@
-// What the kernels over pushed lines are told: small calls between devices that reach each other.
+// What the kernels of LL push are told: small calls between devices that reach each other.
 //
 // Every rank has staging in its own memory into which all others push their data, 8 bytes a line of
 // LL (4 beside each flag): [CTA][slot][sender][line]. Which slot and flag come next lies in device
@@ -13,16 +13,16 @@
 
 namespace rondo::cuda {
 
-inline constexpr int kMostPushing = 8;  // ranks, one a device
-inline constexpr int kPushingCtas = 16;
-inline constexpr int kPushSlots = 2;
-inline constexpr std::uint64_t kPushLines = 512;  // of a slot, from one sender: 4 KiB of data
-inline constexpr int kPushThreads = 512;
-inline constexpr unsigned kPushShared = 16;  // shared memory of a launch
-inline constexpr std::uint64_t kPushStaging =
-    kPushingCtas * kPushSlots * kMostPushing * kPushLines * kLineSize;
+inline constexpr int kMostLLPush = 8;  // ranks, one a device
+inline constexpr int kLLPushCtas = 16;
+inline constexpr int kLLPushSlots = 2;
+inline constexpr std::uint64_t kLLPushLines = 512;  // of a slot, from one sender: 4 KiB of data
+inline constexpr int kLLPushThreads = 512;
+inline constexpr unsigned kLLPushShared = 16;  // shared memory of a launch
+inline constexpr std::uint64_t kLLPushStaging =
+    kLLPushCtas * kLLPushSlots * kMostLLPush * kLLPushLines * kLineSize;
 
-struct PushedArgs {
+struct LLPushArgs {
   CallRecord call;          // for whoever asks what a kernel waits for
   std::uint64_t count;      // of a block (copies: bytes)
   std::uint64_t per_round;  // of a CTA
@@ -32,9 +32,9 @@ struct PushedArgs {
   void* output;
   std::uint64_t scalar;  // PreMulSum: the factor, or where it lies
   std::int32_t late_scalar;
-  std::uint64_t* rounds;             // by CTA: how many it has done, ever
-  std::uint64_t* launches;           // likewise, of any kind; null: no host wants to know
-  std::byte* staging[kMostPushing];  // of every rank, as this device sees it
+  std::uint64_t* rounds;            // by CTA: how many it has done, ever
+  std::uint64_t* launches;          // likewise, of any kind; null: no host wants to know
+  std::byte* staging[kMostLLPush];  // of every rank, as this device sees it
   Control* control;
 };
 

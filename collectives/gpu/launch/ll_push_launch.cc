@@ -1,17 +1,17 @@
-// Pushed: small calls as lines that every rank pushes into all others' memory.
+// LL push: small calls as lines that every rank pushes into all others' memory.
 #include "collectives/gpu/launch/strategies.h"
 #include "kernels/cuda/kernels.h"
-#include "kernels/cuda/pushed_args.h"
+#include "kernels/cuda/ll_push_args.h"
 
 namespace rondo::gpu {
 
-Done launch_pushed(const DeviceLaunch& call) {
+Done launch_ll_push(const DeviceLaunch& call) {
   const CallRecord& record = call.record;
   const DeviceConnections& connections = call.connections;
   const int rank = call.rank();
   if (record.count == 0) return done();
   const std::uint64_t units = call.units();
-  cuda::PushedArgs args{};
+  cuda::LLPushArgs args{};
   args.call = record;
   args.count = record.count * units;
   args.per_round = call.plan.per_round * units;
@@ -27,8 +27,8 @@ Done launch_pushed(const DeviceLaunch& call) {
   for (int r = 0; r < args.ranks; ++r) args.staging[r] = connections.staging(r);
   args.control = connections.control(rank);
   const int kernel =
-      call.copies() ? cuda::kPushedCopyKernel : cuda::pushed_kernel(record.type, record.op);
-  return call.launch(kernel, call.plan.channels, cuda::kPushShared, args);
+      call.copies() ? cuda::kLLPushCopyKernel : cuda::ll_push_kernel(record.type, record.op);
+  return call.launch(kernel, call.plan.channels, cuda::kLLPushShared, args);
 }
 
 }  // namespace rondo::gpu

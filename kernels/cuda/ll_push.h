@@ -1,5 +1,5 @@
-// PushedLines: the CUDA executor of PeerMemory for small calls between devices that reach each
-// other: what is exposed is pushed into every peer's staging, in lines that carry their own flags.
+// LL push: the CUDA executor of PeerMemory for small calls between devices that reach each other:
+// what is exposed is pushed into every peer's staging, in lines that carry their own flags.
 //
 // Serves texts in which all ranks expose in every round, in two slots in turn, and read what they
 // wait for in that round (one_shot_all_reduce, direct_all_gather); input and output may be the
@@ -13,25 +13,25 @@
 #include "kernels/cuda/job_math.h"
 #include "kernels/cuda/kernel_wait.h"
 #include "kernels/cuda/launch_words.h"
+#include "kernels/cuda/ll_push_args.h"
 #include "kernels/cuda/own_bytes.h"
-#include "kernels/cuda/pushed_args.h"
 #include "kernels/cuda/tree.h"
 
 namespace rondo::cuda {
 
 // What a test may leave out to see that it is missed.
-struct SoundPushes {
+struct SoundLLPush {
   static constexpr bool kOneSlot = false;  // every round uses the same
   static constexpr bool kOneFlag = false;  // half of a line's flags is not looked at
 };
 
 template <class Math, class Faults>
-class PushedLines {
+class LLPushMemory {
   using T = typename Math::T;
   static constexpr std::uint64_t kWidth = sizeof(T);
 
  public:
-  RONDO_FN PushedLines(const PushedArgs& args, Slice part)
+  RONDO_FN LLPushMemory(const LLPushArgs& args, Slice part)
       : args_(args),
         part_(part),
         math_(Math::of(args.call, args.ranks, {args.scalar, args.late_scalar != 0})),
@@ -78,7 +78,7 @@ class PushedLines {
     RONDO_NO_UNROLL
     for (std::uint64_t line = device::thread_index(); line < lines_of(bytes);
          line += device::thread_count()) {
-      std::uint64_t operand[kMostPushing];
+      std::uint64_t operand[kMostLLPush];
       if (!take(line, read_input(piece.at, line, bytes), operand)) return give_up();
       write_output(to.at, line, bytes, combine(operand));
     }
@@ -130,13 +130,13 @@ class PushedLines {
   }
   // Before flags of 32 bits repeat, every line is given a new one.
   RONDO_FN std::uint64_t end_of(std::uint64_t lines) const {
-    return round_ > kPushSlots && (round_ & 0x7fffffff) < kPushSlots ? kPushLines : lines;
+    return round_ > kLLPushSlots && (round_ & 0x7fffffff) < kLLPushSlots ? kLLPushLines : lines;
   }
   RONDO_FN device::Pair* lines_at(int at, int from) const {
-    const std::uint64_t slot = Faults::kOneSlot ? 0 : round_ % kPushSlots;
+    const std::uint64_t slot = Faults::kOneSlot ? 0 : round_ % kLLPushSlots;
     const std::uint64_t block =
-        (device::cta_index() * kPushSlots + slot) * kMostPushing + static_cast<unsigned>(from);
-    return reinterpret_cast<device::Pair*>(args_.staging[at]) + block * kPushLines;
+        (device::cta_index() * kLLPushSlots + slot) * kMostLLPush + static_cast<unsigned>(from);
+    return reinterpret_cast<device::Pair*>(args_.staging[at]) + block * kLLPushLines;
   }
   RONDO_FN bool is_of_round(device::Pair pair) const {
     const auto flag = static_cast<std::uint32_t>(round_);
@@ -162,13 +162,13 @@ class PushedLines {
   // The same line of all peers: every load is on its way before any is looked at. Written as one
   // loop, and not by wait_until(), so that the operands stay in registers.
   RONDO_FN bool take(std::uint64_t line, std::uint64_t own,
-                     std::uint64_t (&operand)[kMostPushing]) const {
+                     std::uint64_t (&operand)[kMostLLPush]) const {
     std::uint64_t begin = 0;
     RONDO_NO_UNROLL
     for (unsigned turns = 1;; ++turns) {
       int late = -1;
       RONDO_UNROLL
-      for (int s = 0; s < kMostPushing; ++s) {
+      for (int s = 0; s < kMostLLPush; ++s) {
         operand[s] = own;
         if (s < args_.ranks && s != args_.rank) {
           const device::Pair pair = device::load_pair(lines_at(args_.rank, s) + line);
@@ -202,30 +202,30 @@ class PushedLines {
     write_own<T>(place_in(args_.output, at) + line * kLineData, valid_of(line, bytes), data);
   }
 
-  RONDO_FN std::uint64_t combine(const std::uint64_t (&operand)[kMostPushing]) const {
+  RONDO_FN std::uint64_t combine(const std::uint64_t (&operand)[kMostLLPush]) const {
     if constexpr (Math::kReduces)
-      return math_.template combine_ranks<kMostPushing>(args_.ranks, operand);
+      return math_.template combine_ranks<kMostLLPush>(args_.ranks, operand);
     return 0;
   }
 
-  const PushedArgs& args_;
+  const LLPushArgs& args_;
   const Slice part_;
   const Math math_;
   std::uint64_t round_;
 };
 
-template <class Math, class Faults = SoundPushes>
-struct Pushed {
-  using Args = PushedArgs;
+template <class Math, class Faults = SoundLLPush>
+struct LLPush {
+  using Args = LLPushArgs;
   static constexpr int kThreads = Math::kHeavy ? kConnectedHeavyThreads : kConnectedThreads;
-  static_assert(kThreads >= kPushThreads);
+  static_assert(kThreads >= kLLPushThreads);
   static constexpr int kCtas = 1;
 
   static RONDO_FN void run(const Args& args) {
     const Slice part = part_of({0, args.count}, static_cast<int>(device::cta_index()),
                                static_cast<int>(device::cta_count()), args.grain);
     if (part.count == 0) return;
-    PushedLines<Math, Faults> memory(args, part);
+    LLPushMemory<Math, Faults> memory(args, part);
     Text text{memory, {part.count, args.per_round, args.grain}};
     if constexpr (Math::kReduces) {
       run_text(text, Algorithm::kOneShot, Collective::kAllReduce);
@@ -236,7 +236,7 @@ struct Pushed {
 
  private:
   struct Text {
-    PushedLines<Math, Faults>& memory;
+    LLPushMemory<Math, Faults>& memory;
     Rounds rounds;
 
     static constexpr bool runs(const AlgorithmRow& row) {

@@ -139,7 +139,7 @@ class Communicator {
   struct MemoryUse {
     std::uint64_t shared_bytes = 0;   // committed by this rank in shared memory
     std::uint64_t private_bytes = 0;  // the rest, roughly
-    std::uint64_t device_bytes = 0;   // staging on a GPU that processes share; all on rank 0
+    std::uint64_t device_bytes = 0;   // staging, on rank 0; slots of messages that come here
     std::uint64_t total() const { return shared_bytes + private_bytes + device_bytes; }
   };
   MemoryUse memory() const;

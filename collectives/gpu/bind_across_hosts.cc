@@ -144,7 +144,7 @@ class Binding {
     SharedConnectionsRequest sharing;
     sharing.process = span_.process_of[rank_];
     sharing.shape = span_.shape;
-    sharing.near = span_.near;
+    sharing.near = &span_.near;
     sharing.deadline = request_.deadline;
     sharing.hosts = {span_.host_of, span_.host_of[rank_]};
     int leader = -1;
@@ -155,11 +155,15 @@ class Binding {
       sharing.devices.push_back(-1);
     }
     RONDO_CHECK_OK(find_devices(&sharing.devices));
-    RONDO_TRY(
-        const ProcessMeeting met,
-        meet_processes({size_, span_.processes[span_.host_of[rank_]], sharing.process, kNoStaging,
-                        &request_.listener, state_.members.ranks[leader].socket,
-                        state_.secret.derive("processes with GPUs").bytes(), request_.deadline}));
+    RONDO_TRY(const ProcessMeeting met,
+              meet_processes({size_,
+                              span_.processes[span_.host_of[rank_]],
+                              sharing.process,
+                              kNoStaging,
+                              &request_.listener,
+                              {state_.members.ranks[leader].socket},
+                              state_.secret.derive("processes with GPUs").bytes(),
+                              request_.deadline}));
     sharing.segment = met.segment.get();
     sharing.sockets = met.sockets;
     RONDO_TRY(auto connections, share_connections(std::move(sharing)));

@@ -13,11 +13,10 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kLayout = 0x726f6e646f000003;  // changes with any struct above
+constexpr std::uint64_t kLayout = 0x726f6e646f000004;  // changes with any struct above
 
 struct Header {
   std::uint64_t layout, staging_bytes, ranks, processes;
-  std::uint32_t areas_made;
   cuda::DeviceWords words;
 };
 
@@ -41,7 +40,7 @@ ControlSegment::ControlSegment(int ranks, int processes)
   descriptors_at_ = place(sizeof(cuda::CallDescriptor), n * depth_);
   lanes_at_ = place(sizeof(Lane), n * n);
   notes_at_ = place(sizeof(MessageNote), n * n * 2 * kMessageDepth);
-  requests_at_ = place(sizeof(MemoryNote), static_cast<std::size_t>(processes));
+  questions_at_ = place(sizeof(MemoryNote), static_cast<std::size_t>(processes));
   offers_at_ = place(sizeof(MemoryNote), n);
   refused_at_ = place(1, n * n);
   constexpr std::size_t kPage = 4096;
@@ -85,6 +84,5 @@ Result<std::unique_ptr<ControlSegment>> ControlSegment::open(int fd, int ranks, 
 
 std::uint64_t ControlSegment::staging_bytes() const { return at<Header>(0)->staging_bytes; }
 cuda::DeviceWords& ControlSegment::words() const { return at<Header>(0)->words; }
-std::uint32_t& ControlSegment::areas_made() const { return at<Header>(0)->areas_made; }
 
 }  // namespace rondo::gpu

@@ -31,10 +31,9 @@ inline constexpr int kMessageDepth = 32;  // messages whose sizes are compared
 struct ProcessLines {
   alignas(64) std::uint32_t ready;
   alignas(64) std::uint32_t done;
-  alignas(64) std::uint32_t mapped;     // areas that the process has mapped, as bits; or kLeftTeam
+  alignas(64) std::uint32_t left;       // 1: it has left the team
   alignas(64) std::uint64_t announced;  // newest call that its host has announced
 };
-inline constexpr std::uint32_t kLeftTeam = ~0u;
 
 // Messages of one rank to another: slots, and the piece (from 1) that each side waits to move.
 struct alignas(64) Lane {
@@ -48,9 +47,11 @@ struct alignas(32) MessageNote {
   CallRecord record;
 };
 
-// What a process asks the leader's for, and the answer (leader_memory.h); or what a rank gives for
+// What a process asks another one for, and the answer (memory_exchange.h); or what a rank gives for
 // connections (shared_connections.h).
 struct alignas(64) MemoryNote {
+  // Staging of the leader's; slots for messages; the leader is to map a block, or to unmap it.
+  enum Kind : std::uint32_t { kNothing, kStaging, kSlots, kMap, kUnmap };
   template <class Outcome>
   void put(const Outcome& outcome) {  // as much of an error's text as there is room for
     status = static_cast<std::uint32_t>(outcome.status());
@@ -58,7 +59,8 @@ struct alignas(64) MemoryNote {
   }
   PlainHandle handle;
   std::uint64_t address;
-  std::uint32_t kind, area, status;
+  Kind kind;
+  std::uint32_t what, status;
   char text[256];
 };
 
@@ -80,7 +82,6 @@ class ControlSegment {
   std::uint32_t depth() const { return depth_; }  // descriptors a rank; the plain ones are first
 
   cuda::DeviceWords& words() const;
-  std::uint32_t& areas_made() const;  // by the leader, as bits
   ProcessLines& process(int p) const { return at<ProcessLines>(processes_at_)[p]; }
   cuda::CallSlot& call_slot(int r) const { return at<cuda::CallSlot>(call_slots_at_)[r]; }
   cuda::CallDescriptor& descriptor(int r, std::uint32_t index) const {
@@ -92,7 +93,7 @@ class ControlSegment {
     const std::size_t lane = static_cast<std::size_t>(from) * ranks_ + to;
     return at<MessageNote>(notes_at_)[(lane * 2 + side) * kMessageDepth + number % kMessageDepth];
   }
-  MemoryNote& request(int p) const { return at<MemoryNote>(requests_at_)[p]; }
+  MemoryNote& question(int p) const { return at<MemoryNote>(questions_at_)[p]; }
   // Memory for connections that the process of rank r gives, and whether `rank`'s process could not
   // map it (shared_connections.h).
   MemoryNote& offer(int r) const { return at<MemoryNote>(offers_at_)[r]; }
@@ -118,7 +119,7 @@ class ControlSegment {
 
   const int ranks_, processes_;
   const std::uint32_t depth_;
-  std::size_t processes_at_, call_slots_at_, descriptors_at_, lanes_at_, notes_at_, requests_at_,
+  std::size_t processes_at_, call_slots_at_, descriptors_at_, lanes_at_, notes_at_, questions_at_,
       offers_at_, refused_at_;
   std::size_t bytes_;
   Fd fd_;

@@ -98,8 +98,7 @@ Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank,
   if (buffers.late_scalar) made.flags |= cuda::CallDescriptor::kLateScalar;
   const bool scalar_moves = buffers.late_scalar && !context_.leads();
   if (staging_ == nullptr && (scalar_moves || made.flags != 0) && !context_.leads()) {
-    RONDO_TRY(staging_,
-              context_.memory->area(LeaderMemory::kStaging, context_.standing.deadline()));
+    RONDO_TRY(staging_, context_.memory->staging(context_.standing.deadline()));
   }
   if (scalar_moves) {
     made.scalar = HostAtomics::load_acquire(context_.segment->words().staging) +

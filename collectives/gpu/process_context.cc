@@ -13,14 +13,18 @@ ProcessContext::ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegme
     if (is_local(r)) local.push_back(r);
 }
 
-Done ProcessContext::open(std::vector<net::Socket> sockets) {
+Done ProcessContext::open(std::vector<ProcessSockets> sockets) {
   std::vector<int> devices{facts.device};
   for (const int device : facts.devices)
     if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
       devices.push_back(device);
-  several_devices = devices.size() > 1;
-  memory = std::make_unique<LeaderMemory>(*segment, std::move(devices), facts.process,
-                                          !facts.around.leader_reaches, std::move(sockets));
+  for (const int a : local)
+    for (const int b : local) devices_reach = devices_reach && facts.around.near[a][b];
+  exchange = std::make_unique<MemoryExchange>(*segment, facts.process, facts.around.process_of,
+                                              std::move(sockets));
+  memory = std::make_unique<LeaderMemory>(*segment, *exchange, std::move(devices), facts.process);
+  slots = std::make_unique<MessageSlots>(*exchange, facts.around, facts.devices, facts.process,
+                                         segment->staging_bytes());
   for (const int rank : local) {
     const DeviceScope there(facts.devices[rank]);
     RONDO_CHECK_OK(there.entered());
@@ -34,6 +38,14 @@ void ProcessContext::leak() {
   segment->leak();
   if (connections != nullptr) connections->leak();
   (void)memory.release();
+  (void)slots.release();
+  (void)exchange.release();
+}
+
+void ProcessContext::answer(int process) {
+  exchange->serve(process, [this](MemoryNote& asked, const MemoryHandle& with) {
+    return asked.kind == MemoryNote::kSlots ? slots->answer(asked) : memory->answer(asked, with);
+  });
 }
 
 Done ProcessContext::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const {

@@ -7,11 +7,11 @@
 
 #include "base/gpu.h"
 #include "collectives/gpu/channels/device_connections.h"
+#include "collectives/gpu/channels/message_slots.h"
 #include "collectives/gpu/control_segment.h"
 #include "collectives/gpu/leader_memory.h"
 #include "collectives/gpu/reachability.h"
 #include "collectives/gpu/team_standing.h"
-#include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 
@@ -27,7 +27,7 @@ struct ProcessContext {
   ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegment> made);
   ProcessContext(const ProcessContext&) = delete;
   ProcessContext& operator=(const ProcessContext&) = delete;
-  Done open(std::vector<net::Socket> sockets);
+  Done open(std::vector<ProcessSockets> sockets);
   void leak();  // what streams may still look at
 
   int ranks() const { return static_cast<int>(facts.around.process_of.size()); }
@@ -37,6 +37,8 @@ struct ProcessContext {
   // On a stream: stores a word of the segment; waits for one.
   Done write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;
   Done await(GpuStream stream, std::uint32_t& word, std::uint32_t value, GpuWait how) const;
+  // Another process's question for memory, by the watch thread.
+  void answer(int process);
   // Notes the end of a rank's newest call; whether all such ends have come, by then.
   Done finish(int rank, GpuStream stream, bool capturing) const;
   bool drained(double seconds) const;
@@ -45,10 +47,12 @@ struct ProcessContext {
   ProcessFacts facts;
   std::vector<int> local;  // ranks of this process
   std::unique_ptr<ControlSegment> segment;
+  std::unique_ptr<MemoryExchange> exchange;
   std::unique_ptr<LeaderMemory> memory;
+  std::unique_ptr<MessageSlots> slots;
   std::unique_ptr<DeviceConnections> connections;  // null where no call runs over any
   std::vector<GpuEvent> finished;                  // by local rank: after its newest call
-  bool several_devices = false;                    // of this process
+  bool devices_reach = true;                       // those of this process, each other's memory
   TeamStanding standing;
 };
 

@@ -44,14 +44,6 @@ Done ProcessMessages::run(std::span<const ProcessMessage> messages, GpuStream st
 Result<std::shared_ptr<const ProcessMessages::Pieces>> ProcessMessages::prepare(
     std::span<const ProcessMessage> messages, Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
-  auto area = context_.memory->area(LeaderMemory::kMessages, context_.standing.deadline());
-  if (!area.ok()) {
-    RONDO_CHECK_OK(context_.standing.check());
-    return area.error();
-  }
-  const std::uint64_t lane_bytes = context_.memory->message_bytes() /
-                                   static_cast<std::uint64_t>(context_.ranks()) / kLaneSlots / 256 *
-                                   256;
   auto prepared = std::make_shared<Pieces>();
   const ProcessMessage& first = messages.front();
   prepared->rank = context_.is_local(first.from) ? first.from : first.to;
@@ -64,24 +56,38 @@ Result<std::shared_ptr<const ProcessMessages::Pieces>> ProcessMessages::prepare(
       return one.from == message.from && one.to == message.to;
     });
     if (lane == lanes.end()) {
-      std::byte* const slots =
-          *area + static_cast<std::uint64_t>(message.from) * context_.memory->message_bytes() +
-          static_cast<std::uint64_t>(message.to) * kLaneSlots * lane_bytes;
-      lanes.push_back({message.from, message.to, sends, slots, lane_bytes,
+      RONDO_TRY(const MessageSlots::Slots slots, slots_for(message));
+      lanes.push_back({message.from, message.to, sends, slots.at, slots.bytes,
                        lane_pieces_[message.from * context_.ranks() + message.to]});
       lane = lanes.end() - 1;
     }
     auto* const user =
         static_cast<std::byte*>(sends ? const_cast<void*>(message.send) : message.receive);
     const std::uint64_t bytes = message.record.count * size_of(message.record.type);
-    for (std::uint64_t done = 0; done < bytes; done += lane_bytes)
-      lane->pieces.push_back({user + done, std::min(lane_bytes, bytes - done)});
+    for (std::uint64_t done = 0; done < bytes; done += lane->slot_bytes)
+      lane->pieces.push_back({user + done, std::min(lane->slot_bytes, bytes - done)});
   }
   for (const LanePieces& lane : lanes) {
     lane_pieces_[lane.from * context_.ranks() + lane.to] += lane.pieces.size();
     prepared->longest = std::max(prepared->longest, lane.pieces.size());
   }
   return std::shared_ptr<const Pieces>(std::move(prepared));
+}
+
+// Whoever cannot be asked for slots any more will not take or send anything either.
+Result<MessageSlots::Slots> ProcessMessages::slots_for(const ProcessMessage& message) {
+  TeamStanding& standing = context_.standing;
+  const int from = message.from, to = message.to;
+  auto slots = context_.slots->between(from, to, standing.deadline());
+  if (slots.status() == Status::kRemoteError && standing.check().ok())
+    standing.blame(
+        Status::kRemoteError, to,
+        fault_texts::gone_from_message(
+            standing.name_of(to),
+            standing.has_ended(to) ? fault_texts::Parting::kEnded : fault_texts::Parting::kLeft,
+            to_string(message.record), from));
+  if (!slots.ok()) RONDO_CHECK_OK(standing.check());
+  return slots;
 }
 
 Done ProcessMessages::enqueue(const Pieces& prepared, GpuStream stream, bool capturing) {
@@ -134,7 +140,7 @@ Done ProcessMessages::enqueue_piece(const LanePieces& lane, std::size_t piece, G
   RONDO_CHECK_OK(context_.write(stream, stage, 0));  // from here on this piece needs nobody
   DirectLaunches copies(context_.api, context_.facts.most_ctas, stream);
   // By kernels, unless the stream's device may not reach the user's buffer.
-  if (!context_.facts.around.leader_reaches && context_.several_devices) copies.copy_by_driver();
+  if (!context_.devices_reach) copies.copy_by_driver();
   RONDO_CHECK_OK(lane.sends ? copies.copy(user.at, staged, user.bytes)
                             : copies.copy(staged, user.at, user.bytes));
   RONDO_CHECK_OK(copies.flush());

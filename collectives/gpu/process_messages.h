@@ -1,8 +1,8 @@
-// ProcessMessages: sends and receives between processes that share GPUs, by slots in the messages'
-// area (leader_memory.h).
+// ProcessMessages: sends and receives between processes with GPUs of one host, by slots of the pair
+// of ranks (message_slots.h).
 //
-// They need no leader: the sender copies into a slot, the receiver out of it; two slots a pair, so
-// what fits never waits for its receiver. Guarantees: a message whose sizes differ is an error of
+// The sender copies into a slot, the receiver out of it; two slots a pair, so what fits never waits
+// for its receiver. Guarantees: a message whose sizes differ is an error of
 // whoever comes last. Cost: four memory operations and a copy a piece on each side.
 #pragma once
 
@@ -38,6 +38,7 @@ class ProcessMessages {
 
  private:
   struct LanePieces;
+  Result<MessageSlots::Slots> slots_for(const ProcessMessage& message);
   Done announce_message(const ProcessMessage& message, Mismatch* mismatch);
   Done enqueue_piece(const LanePieces& lane, std::size_t piece, GpuStream stream);
 

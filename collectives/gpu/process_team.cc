@@ -13,7 +13,7 @@ constexpr double kPatientSeconds = 10;  // for streams to end when the team does
 
 Result<std::shared_ptr<ProcessTeam>> ProcessTeam::make(
     ProcessFacts facts, std::unique_ptr<ControlSegment> segment,
-    std::unique_ptr<DeviceConnections> connections, std::vector<net::Socket> sockets) {
+    std::unique_ptr<DeviceConnections> connections, std::vector<ProcessSockets> sockets) {
   std::shared_ptr<ProcessTeam> team(new ProcessTeam(std::move(facts), std::move(segment)));
   team->context_.connections = std::move(connections);
   RONDO_CHECK_OK(team->open(std::move(sockets)));
@@ -25,7 +25,7 @@ ProcessTeam::ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> seg
       context_(std::move(facts), std::move(segment)),
       groups_(context_.facts.around.gpu_of) {}
 
-Done ProcessTeam::open(std::vector<net::Socket> sockets) {
+Done ProcessTeam::open(std::vector<ProcessSockets> sockets) {
   const DeviceScope scope(device());
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;
@@ -48,9 +48,8 @@ ProcessTeam::~ProcessTeam() {
     watch_.look_soon();
     ended = context_.drained(kPatientSeconds / 2);
   }
-  if (context_.memory && context_.leads() && ended && !context_.standing.is_released())
-    context_.memory->wait_until_mapped();
-  HostAtomics::store_release(context_.segment->process(context_.facts.process).mapped, kLeftTeam);
+  HostAtomics::store_release(context_.segment->process(context_.facts.process).left,
+                             std::uint32_t{1});
   watch_.stop();
   if (!ended) {
     context_.leak();

@@ -26,7 +26,7 @@ class ProcessTeam {
   static Result<std::shared_ptr<ProcessTeam>> make(ProcessFacts facts,
                                                    std::unique_ptr<ControlSegment> segment,
                                                    std::unique_ptr<DeviceConnections> connections,
-                                                   std::vector<net::Socket> sockets);
+                                                   std::vector<ProcessSockets> sockets);
   ~ProcessTeam();
   ProcessTeam(const ProcessTeam&) = delete;
   ProcessTeam& operator=(const ProcessTeam&) = delete;
@@ -39,7 +39,10 @@ class ProcessTeam {
   int device() const { return context_.facts.device; }  // on whose streams led calls are enqueued
   const GpuGroups& groups() const { return groups_; }
   std::uint64_t staging_bytes() const { return context_.segment->staging_bytes(); }
-  std::uint64_t device_bytes() const { return context_.memory->bytes(); }
+  // That a rank of this process holds for the communicator.
+  std::uint64_t device_bytes(int rank) const {
+    return (rank == 0 ? context_.memory->bytes() : 0) + context_.slots->bytes(rank);
+  }
 
   TeamStanding& standing() { return context_.standing; }
   CallAnnouncements& announcements() { return announcements_; }
@@ -49,7 +52,7 @@ class ProcessTeam {
 
  private:
   ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> segment);
-  Done open(std::vector<net::Socket> sockets);
+  Done open(std::vector<ProcessSockets> sockets);
 
   const std::uint32_t made_in_;  // fork_generation()
   ProcessContext context_;

@@ -77,20 +77,18 @@ void ProcessWatch::run() {
 
 void ProcessWatch::serve_memory(int milliseconds) {
   std::vector<pollfd> entries{{wake_.get(), POLLIN, 0}};
-  if (context_.leads())
-    for (const net::Socket& socket : context_.memory->sockets())
-      entries.push_back({socket.get(), POLLIN, 0});
+  for (int p = 0; p < context_.segment->processes(); ++p)
+    entries.push_back({context_.exchange->fd(p), POLLIN, 0});
   if (poll(entries.data(), entries.size(), milliseconds) <= 0) return;
   std::uint64_t count = 0;
   if (entries[0].revents != 0) (void)!read(wake_.get(), &count, sizeof(count));
   for (std::size_t i = 1; i < entries.size(); ++i)
-    if (entries[i].revents != 0) context_.memory->serve(static_cast<int>(i) - 1);
+    if (entries[i].revents != 0) context_.answer(static_cast<int>(i) - 1);
 }
 
 void ProcessWatch::look(std::int64_t passed_ns) {
   if (!context_.standing.check().ok()) context_.standing.release();
   if (context_.standing.is_released()) return release_flags();
-  if (!context_.leads()) context_.memory->map_new_areas();
   const std::uint64_t now = fingerprint();
   stalled_ns_ = now == seen_ ? stalled_ns_ + passed_ns : 0;
   if (now != seen_) warned_ = false;
@@ -190,7 +188,7 @@ void ProcessWatch::check_waiting(const Waiting& found) {
 
 bool ProcessWatch::has_left(int rank) const {
   const int process = context_.facts.around.process_of[static_cast<std::size_t>(rank)];
-  return word(context_.segment->process(process).mapped) == kLeftTeam;
+  return word(context_.segment->process(process).left) != 0;
 }
 
 void ProcessWatch::blame_gone(int rank, Parting parting, int waiting, const std::string& call) {

@@ -47,15 +47,17 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
   facts.most_ctas = multiprocessors * cuda::kDirectCtas;
   if (request.around.most_ctas < kNoCtaLimit)
     facts.most_ctas = std::min(facts.most_ctas, request.around.most_ctas * ranks);
+  std::vector<std::string> listeners(static_cast<std::size_t>(processes));
+  for (int r = ranks; r-- > 0;) listeners[facts.around.process_of[r]] = request.sockets[r];
   RONDO_TRY(auto met,
             meet_processes({ranks, processes, facts.process, staging_bytes(), request.listener,
-                            request.sockets[0], request.secret, request.deadline}));
+                            std::move(listeners), request.secret, request.deadline}));
   auto [segment, sockets] = std::move(met);
   std::unique_ptr<DeviceConnections> connections;
   if (request.around.plan.most_channels > 0) {
     RONDO_TRY(connections,
               share_connections({segment.get(), sockets, facts.process, request.around.process_of,
-                                 request.devices, request.around.shape, request.around.near,
+                                 request.devices, request.around.shape, &facts.around.near,
                                  request.deadline}));
     // Some may not have been able to map another one's memory.
     facts.around.plan.may_ll_push = connections->layout().ll_push();

@@ -31,7 +31,7 @@ class TeamEngine final : public GpuEngine {
   }
   std::uint64_t device_bytes() const override {
     const ProcessTeam* const processes = team_->processes();
-    return rank_ == 0 && processes != nullptr ? processes->device_bytes() : 0;
+    return processes != nullptr ? processes->device_bytes(rank_) : 0;
   }
 
  private:

@@ -63,7 +63,7 @@ std::string led(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
   return "one kernel of rank 0's process, on registered buffers or staging that all have mapped";
 }
 std::string messages(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
-  return "copies by slots on rank 0's GPU";
+  return "copies by slots of the receivers";
 }
 std::string engines(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
   return "a rank asks for copies by copy engines, which take no multiprocessor";

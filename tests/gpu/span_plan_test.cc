@@ -109,8 +109,8 @@ TEST(SpanPlan, LayoutsHoldOnlyWhatAHostNeeds) {
   bool any = false;
   for (std::size_t i = 0; i < first.edges().size(); ++i) {
     const ConnectionLayout::Edge &here = first.edges()[i], &there = second.edges()[i];
-    ASSERT_EQ(here.crosses, found.host_of[here.from] != found.host_of[here.to]);
-    if (!here.crosses) continue;
+    ASSERT_EQ(here.crosses(), found.host_of[here.from] != found.host_of[here.to]);
+    if (!here.crosses()) continue;
     any = true;
     const bool sends = found.host_of[here.from] == 0;
     const int own = sends ? cuda::kOutgoing : cuda::kIncoming;

@@ -1,10 +1,16 @@
 #include "transport/memory/memory_handle.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <iterator>
 #include <span>
 
 namespace rondo::gpu {
+
+MemoryHandle MemoryHandle::clone() const {
+  return {plain, Fd(file ? fcntl(file.get(), F_DUPFD_CLOEXEC, 0) : -1)};
+}
 
 Done send_files(int socket, const std::vector<const MemoryHandle*>& handles,
                 const net::Deadline& deadline) {

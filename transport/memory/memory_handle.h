@@ -28,7 +28,8 @@ struct PlainHandle {
 
 struct MemoryHandle {
   PlainHandle plain;
-  Fd file;  // kFile
+  Fd file;                     // kFile
+  MemoryHandle clone() const;  // with a descriptor of its own
 };
 
 // The files of handles whose plain parts the other process finds by itself.

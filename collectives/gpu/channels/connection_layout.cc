@@ -34,16 +34,19 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
   meetings_at_ = ll_push_ ? staging_at() + cuda::kLLPushStaging : rounds_at();
   bytes_.assign(near.size(), meets_ ? shared_at() + 2 * kSharedStaging : meetings_at_);
   host_bytes_ = rounded(sizeof(cuda::Control) * near.size());
+  const auto add = [&](int from, int to, int lane) {
+    add_edge(from, to, lane, edge_transport({hosts.same(from, to), near[from][to]}));
+  };
   for (int r = 0; r < n; ++r) {
-    add_edge(r, (r + 1) % n, 0);
+    add(r, (r + 1) % n, 0);
     for (int tree = 0; tree < 2; ++tree) {
       const int parent = double_tree(r, n, tree).parent;
       if (parent == kNoRank) continue;
-      add_edge(r, parent, tree);
-      add_edge(parent, r, tree);
+      add(r, parent, tree);
+      add(parent, r, tree);
     }
   }
-  place_all(near, hosts);
+  place_all(hosts);
 }
 
 std::uint64_t ConnectionLayout::slot_bytes(int protocol) const {
@@ -72,14 +75,14 @@ std::uint64_t ConnectionLayout::shared_at() const {
   return told_at() + rounded(sizeof(std::uint64_t) * cuda::kMeetingCtas * cuda::kMostMeeting);
 }
 
-void ConnectionLayout::add_edge(int from, int to, int lane) {
+void ConnectionLayout::add_edge(int from, int to, int lane, const EdgeTransport& transport) {
   int outgoing = 0, incoming = 0;
   for (const Edge& edge : edges_) {
     if (edge.from == from && edge.to == to && edge.lane == lane) return;
     outgoing += edge.from == from;
     incoming += edge.to == to;
   }
-  edges_.push_back({from, to, lane, outgoing, incoming, {}, {}, {}, false, {}});
+  edges_.push_back({from, to, lane, outgoing, incoming, &transport});
 }
 
 ConnectionLayout::Place ConnectionLayout::take(int home, std::uint64_t bytes) {
@@ -89,26 +92,26 @@ ConnectionLayout::Place ConnectionLayout::take(int home, std::uint64_t bytes) {
   return place;
 }
 
-void ConnectionLayout::place_all(const P2pReach& near, const HostsOfRanks& hosts) {
+void ConnectionLayout::place_all(const HostsOfRanks& hosts) {
   for (Edge& edge : edges_) {
-    edge.crosses = !hosts.same(edge.from, edge.to);
-    if (edge.crosses || !hosts.is_own(edge.from)) {
+    if (edge.crosses() || !hosts.is_own(edge.from)) {
       edge.slots.assign(static_cast<std::size_t>(shape_.channels) * cuda::kProtocols,
                         {kNowhere, 0});
       edge.tail = edge.head = edge.slots;
-      if (edge.crosses) place_bounce_buffers(edge, hosts);
+      if (edge.crosses()) place_bounce_buffers(edge, hosts);
       continue;
     }
-    const bool close = near[edge.from][edge.to];
+    const bool on_host = edge.transport->home == EdgeTransport::kOnHost;
+    const int receiver = on_host ? kHost : edge.to, sender = on_host ? kHost : edge.from;
     for (int i = 0; i < shape_.channels * cuda::kProtocols; ++i) {
       const int protocol = i % cuda::kProtocols;
       const std::uint64_t slots =
           (shape_.protocols >> protocol & 1) == 0
               ? 0
               : static_cast<std::uint64_t>(shape_.slots) * slot_bytes(protocol);
-      edge.slots.push_back(take(close ? edge.to : kHost, slots));
-      edge.tail.push_back(take(close ? edge.to : kHost, kCounterBytes));
-      edge.head.push_back(take(close ? edge.from : kHost, kCounterBytes));
+      edge.slots.push_back(take(receiver, slots));
+      edge.tail.push_back(take(receiver, kCounterBytes));
+      edge.head.push_back(take(sender, kCounterBytes));
     }
   }
 }

@@ -1,12 +1,12 @@
 // ConnectionLayout: where the slots, counters and words of a communicator's connections lie.
 //
 // Pure arithmetic: a ring over rank numbers and the double tree, on every channel, for every
-// protocol. Slots and `tail` lie in the receiver's memory and `head` in the sender's where both
-// devices reach each other, else all of it in host memory that both reach. So ranks in several
-// processes lay out alike without a word, and only the memory itself has to be shared. Cost: per
-// rank and channel at most 5 connections of slots * (slot_bytes + 16 KiB, and 32 KiB where LL128 is
-// allowed); 2 MiB a rank for LL push (ll_push.h), and 2 MiB where several processes share direct
-// kernels (shared_launch.cc).
+// protocol. The edge's transport says where they lie (edge_transport.h): by P2P slots and `tail` in
+// the receiver's memory and `head` in the sender's, else all of it in host memory that both reach.
+// So ranks in several processes lay out alike without a word, and only the memory itself has to be
+// shared. Cost: per rank and channel at most 5 connections of slots * (slot_bytes + 16 KiB, and
+// 32 KiB where LL128 is allowed); 2 MiB a rank for LL push (ll_push.h), and 2 MiB where several
+// processes share direct kernels (shared_launch.cc).
 //
 // Ranks of several hosts: a layout is one host's. A connection to another one has slots and words
 // on both buffers, in pinned memory of the rank there (bounce buffers), which a net proxy keeps
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "collectives/gpu/channels/edge_transport.h"
 #include "kernels/cuda/connected_args.h"
 
 namespace rondo::gpu {
@@ -56,11 +57,12 @@ class ConnectionLayout {
   };
   struct Edge {
     int from, to, lane;
-    int out_index, in_index;               // among the ends of `from` and of `to`
-    std::vector<Place> slots, tail, head;  // by channel * kProtocols + protocol
-    bool crosses = false;                  // to another host
-    // By direction and channel, where it does: at `from` and at `to`, where they are on this host.
-    std::vector<BounceBuffer> bounce_buffers[cuda::kDirections];
+    int out_index, in_index;  // among the ends of `from` and of `to`
+    const EdgeTransport* transport = nullptr;
+    std::vector<Place> slots = {}, tail = {}, head = {};  // by channel * kProtocols + protocol
+    // By direction and channel, where it crosses: at `from` and at `to`, if they are on this host.
+    std::vector<BounceBuffer> bounce_buffers[cuda::kDirections] = {};
+    bool crosses() const { return transport->home == EdgeTransport::kAtBothEnds; }  // hosts
   };
 
   ConnectionLayout(const ConnectionShape& shape, const P2pReach& near,
@@ -92,8 +94,8 @@ class ConnectionLayout {
   bool uses(int rank, int home) const;
 
  private:
-  void add_edge(int from, int to, int lane);
-  void place_all(const P2pReach& near, const HostsOfRanks& hosts);
+  void add_edge(int from, int to, int lane, const EdgeTransport& transport);
+  void place_all(const HostsOfRanks& hosts);
   void place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts);
   Place take(int home, std::uint64_t bytes);
 

@@ -4,6 +4,7 @@
 
 #include "base/atomics.h"
 #include "transport/cuda/device.h"
+#include "transport/memory/pinned_file.h"
 
 namespace rondo::gpu {
 namespace {
@@ -74,18 +75,14 @@ Result<std::unique_ptr<DeviceConnections>> DeviceConnections::open(ConnectionLay
 Done DeviceConnections::make_bounce_buffers() {
   bounce_buffers_.resize(devices_.size());
   bounce_buffers_on_device_.resize(devices_.size());
+  const EdgeTransport& network = edge_transport(EdgeTransport::kAtBothEnds);
   for (int r = 0; r < layout_.ranks(); ++r) {
-    const std::uint64_t bytes = layout_.bounce_bytes(r);
-    if (!is_here(r) || bytes == 0) continue;
+    if (!is_here(r) || layout_.bounce_bytes(r) == 0) continue;
     const DeviceScope scope(devices_[r]);
     RONDO_CHECK_OK(scope.entered());
-    void *at = nullptr, *on_device = nullptr;
-    RONDO_CHECK_OK(check(api_.allocate_host(&at, bytes, kHostPortable | kHostMapped),
-                         "cudaHostAlloc for connections between hosts"));
-    bounce_buffers_[r] = static_cast<std::byte*>(at);
-    std::memset(at, 0, bytes);
-    RONDO_CHECK_OK(check(api_.host_device_pointer(&on_device, at), "cudaHostGetDevicePointer"));
-    bounce_buffers_on_device_[r] = static_cast<std::byte*>(on_device);
+    RONDO_TRY(EdgeMemory made, network.allocate(layout_.bounce_bytes(r), devices_[r]));
+    bounce_buffers_[r] = std::move(made.memory);
+    RONDO_TRY(bounce_buffers_on_device_[r], address_on_device(bounce_buffers_[r]));
   }
   return done();
 }
@@ -97,12 +94,11 @@ DeviceConnections::~DeviceConnections() {
     const DeviceScope scope(devices_[r]);
     api_.synchronize_device();  // a kernel of an aborted call may still be on its way out
   }
-  for (std::byte* buffer : bounce_buffers_)
-    if (buffer != nullptr) api_.free_host(buffer);
 }
 
 void DeviceConnections::leak() {
   new std::shared_ptr<void>(std::move(memory_.keeper));
+  new std::vector<MappedMemory>(std::move(bounce_buffers_));
   memory_.keeper = nullptr;
 }
 
@@ -126,7 +122,7 @@ Done DeviceConnections::write_ends() {
         end.lane = edge.lane;
         const int index = out ? edge.out_index : edge.in_index;
         DeviceEnd& place = ends[rank][(i * cuda::kDirections + direction) * cuda::kEnds + index];
-        if (edge.crosses) {
+        if (edge.crosses()) {
           if (i % cuda::kProtocols != static_cast<int>(cuda::Protocol::kSimple)) continue;
           end.connection = connection_at(edge, static_cast<cuda::Direction>(direction),
                                          i / cuda::kProtocols, bounce_buffers_on_device_[rank]);
@@ -181,7 +177,7 @@ Connection DeviceConnections::connection_at(const ConnectionLayout::Edge& edge,
 Connection DeviceConnections::bounce_buffer(const ConnectionLayout::Edge& edge,
                                             cuda::Direction direction, int channel) const {
   const int rank = direction == cuda::kOutgoing ? edge.from : edge.to;
-  return connection_at(edge, direction, channel, bounce_buffers_[rank]);
+  return connection_at(edge, direction, channel, bounce_buffers_[rank].get());
 }
 
 DeviceEnd* DeviceConnections::ends(int rank) const {

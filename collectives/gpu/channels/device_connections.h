@@ -79,7 +79,8 @@ class DeviceConnections {
   const ConnectionLayout layout_;
   const std::vector<int> devices_;
   ConnectionMemory memory_;
-  std::vector<std::byte*> bounce_buffers_, bounce_buffers_on_device_;  // by rank; null: it has none
+  std::vector<MappedMemory> bounce_buffers_;  // by rank; null: it has none
+  std::vector<std::byte*> bounce_buffers_on_device_;
 };
 
 }  // namespace rondo::gpu

@@ -4,36 +4,22 @@
 
 #include "base/log.h"
 #include "transport/cuda/device.h"
-#include "transport/memory/memory_registry.h"
 #include "transport/memory/pinned_file.h"
 #include "transport/shm/fd_passing.h"
-#include "transport/shm/memfd.h"
 
 namespace rondo::gpu {
 namespace {
-
-// What a process has of a layout.
-struct Holdings {
-  ~Holdings() {
-    imported.clear();
-    Done freed;
-    for (void* block : given) memory_registry().free(block, &freed);
-  }
-  std::vector<void*> given;  // blocks of ranks of this process
-  std::vector<ImportedMemory> imported;
-  std::shared_ptr<std::byte> host;
-};
 
 enum Verdict : int { kWell = 0, kRefused = 1, kFailed = 2 };
 
 class Sharing {
  public:
   explicit Sharing(const SharedConnectionsRequest& request)
-      : request_(request), layout_(request.shape, request.near, request.hosts) {}
+      : request_(request), layout_(request.shape, *request.near, request.hosts) {}
 
   // What all processes make of this attempt; an error where they failed for a reason of their own.
   Result<Verdict> run() {
-    holdings_ = std::make_shared<Holdings>();
+    holdings_ = std::make_shared<std::vector<MappedMemory>>();
     handles_.resize(request_.devices.size() + 1);
     memory_.of_rank.resize(request_.devices.size());
     memory_.host_on_device.resize(request_.devices.size());
@@ -55,11 +41,14 @@ class Sharing {
   bool leads() const { return request_.process == 0; }
   bool is_here(std::size_t rank) const { return request_.devices[rank] >= 0; }
   ControlSegment& segment() const { return *request_.segment; }
-  MemoryNote& offer_of_own() const {
+  const net::Socket& to_leader() const { return request_.sockets[0].own; }
+  const net::Socket& of_process(std::size_t p) const { return request_.sockets[p].theirs; }
+  int first_rank() const {  // of this process
     const auto& of = request_.process_of;
-    return segment().offer(
-        static_cast<int>(std::find(of.begin(), of.end(), request_.process) - of.begin()));
+    return static_cast<int>(std::find(of.begin(), of.end(), request_.process) - of.begin());
   }
+  int first_device() const { return request_.devices[first_rank()]; }
+  MemoryNote& offer_of_own() const { return segment().offer(first_rank()); }
 
   // This process's blocks, and the handles by which others may map them.
   Done give() {
@@ -69,13 +58,10 @@ class Sharing {
       offer.status = 0;
       offer.handle = {};
       const std::uint64_t bytes = layout_.bytes(static_cast<int>(r));
-      RONDO_TRY(void* const block, memory_registry().allocate(bytes, request_.devices[r]));
-      holdings_->given.push_back(block);
-      memory_.of_rank[r] = static_cast<std::byte*>(block);
-      const DeviceScope scope(request_.devices[r]);
-      // Where it fails, others will not be able to map it.
-      if (auto handle = memory_registry().export_range(block, bytes); handle.ok())
-        handles_[r] = std::move(*handle);
+      RONDO_TRY(EdgeMemory made, p2p_.allocate(bytes, request_.devices[r]));
+      memory_.of_rank[r] = made.memory.get();
+      holdings_->push_back(std::move(made.memory));
+      handles_[r] = std::move(made.handle);
       offer.handle = handles_[r].plain;
     }
     return done();
@@ -84,14 +70,16 @@ class Sharing {
   // Handles of all ranks and of the host's memory: from everybody to the leader, and to everybody.
   Done exchange() {
     if (!leads()) {
-      RONDO_CHECK_OK(send(request_.sockets[0], of(request_.process, false)));
-      return receive(request_.sockets[0], of(request_.process, true));
+      RONDO_CHECK_OK(send(to_leader(), of(request_.process, false)));
+      return receive(to_leader(), of(request_.process, true));
     }
-    auto made = shm::create_memfd("rondo-gpu-connections", layout_.host_bytes());
-    if (made.ok()) handles_.back().file = std::move(made).value();
+    if (auto made = host_.allocate(layout_.host_bytes(), first_device()); made.ok()) {
+      host_memory_ = std::move(made->memory);
+      handles_.back() = std::move(made->handle);
+    }
     const int processes = static_cast<int>(request_.sockets.size());
-    for (int p = 1; p < processes; ++p) RONDO_CHECK_OK(receive(request_.sockets[p], of(p, false)));
-    for (int p = 1; p < processes; ++p) RONDO_CHECK_OK(send(request_.sockets[p], of(p, true)));
+    for (int p = 1; p < processes; ++p) RONDO_CHECK_OK(receive(of_process(p), of(p, false)));
+    for (int p = 1; p < processes; ++p) RONDO_CHECK_OK(send(of_process(p), of(p, true)));
     return done();
   }
 
@@ -122,18 +110,20 @@ class Sharing {
 
   // Maps what ranks of this process use of others'.
   Done take() {
-    const Fd& host_file = handles_.back().file;
-    if (!host_file)
-      return fail(Status::kSystemError, "rank 0 could not make a memory file for connections");
-    RONDO_TRY(holdings_->host,
-              map_pinned(host_file.get(), layout_.host_bytes(), "connections of GPUs"));
-    memory_.host = holdings_->host.get();
+    if (!handles_.back().file)
+      return fail(Status::kSystemError, "rank 0 could not make memory of the host for connections");
+    if (host_memory_ == nullptr) {
+      const int device = first_device();
+      RONDO_TRY(host_memory_, host_.connect(handles_.back(), layout_.host_bytes(), {&device, 1}));
+    }
+    memory_.host = host_memory_.get();
+    holdings_->push_back(host_memory_);
     const int n = static_cast<int>(request_.devices.size());
     for (int r = 0; r < n; ++r) {
       if (is_here(static_cast<std::size_t>(r))) {
         const DeviceScope scope(request_.devices[r]);
         RONDO_CHECK_OK(scope.entered());
-        RONDO_TRY(memory_.host_on_device[r], address_on_device(holdings_->host));
+        RONDO_TRY(memory_.host_on_device[r], address_on_device(host_memory_));
         continue;
       }
       std::vector<int> users;
@@ -149,13 +139,10 @@ class Sharing {
     for (const int user : users)
       if (std::find(devices.begin(), devices.end(), request_.devices[user]) == devices.end())
         devices.push_back(request_.devices[user]);
-    const DeviceScope scope(devices[0]);
-    auto memory = handles_[rank].plain.kind == PlainHandle::kNone
-                      ? Error{Status::kSystemError, "it cannot be shared"}
-                      : memory_registry().import_memory(handles_[rank], devices);
+    auto memory = p2p_.connect(handles_[rank], layout_.bytes(rank), devices);
     if (memory.ok()) {
       memory_.of_rank[rank] = memory->get();
-      return holdings_->imported.push_back(std::move(*memory));
+      return holdings_->push_back(std::move(*memory));
     }
     RONDO_INFO(kInit, "rank {} meets rank {} on the host, since its memory cannot be mapped: {}",
                users[0], rank, memory.error().text);
@@ -166,19 +153,17 @@ class Sharing {
   // The worst that any process found.
   Result<Verdict> settle(Verdict own) {
     if (!leads()) {
-      RONDO_CHECK_OK(shm::send_fds(request_.sockets[0].get(), own, {}, request_.deadline));
-      RONDO_TRY(const shm::FdMessage all,
-                shm::receive_fds(request_.sockets[0].get(), request_.deadline));
+      RONDO_CHECK_OK(shm::send_fds(to_leader().get(), own, {}, request_.deadline));
+      RONDO_TRY(const shm::FdMessage all, shm::receive_fds(to_leader().get(), request_.deadline));
       return static_cast<Verdict>(all.value);
     }
     int worst = own;
     for (std::size_t p = 1; p < request_.sockets.size(); ++p) {
-      RONDO_TRY(const shm::FdMessage one,
-                shm::receive_fds(request_.sockets[p].get(), request_.deadline));
+      RONDO_TRY(const shm::FdMessage one, shm::receive_fds(of_process(p).get(), request_.deadline));
       worst = std::max(worst, one.value);
     }
     for (std::size_t p = 1; p < request_.sockets.size(); ++p)
-      RONDO_CHECK_OK(shm::send_fds(request_.sockets[p].get(), worst, {}, request_.deadline));
+      RONDO_CHECK_OK(shm::send_fds(of_process(p).get(), worst, {}, request_.deadline));
     return static_cast<Verdict>(worst);
   }
 
@@ -193,7 +178,10 @@ class Sharing {
 
   const SharedConnectionsRequest& request_;
   ConnectionLayout layout_;
-  std::shared_ptr<Holdings> holdings_;
+  const EdgeTransport& p2p_ = edge_transport(EdgeTransport::kAtReceiver);
+  const EdgeTransport& host_ = edge_transport(EdgeTransport::kOnHost);
+  std::shared_ptr<std::vector<MappedMemory>> holdings_;
+  MappedMemory host_memory_;
   ConnectionMemory memory_;
   std::vector<MemoryHandle> handles_;  // by rank; at last the memory file for all
   bool refused_ = false;
@@ -210,7 +198,8 @@ Result<std::unique_ptr<DeviceConnections>> share_connections(SharedConnectionsRe
     if (verdict == kWell) return sharing.connections();
     for (int a = 0; a < n; ++a)
       for (int b = 0; b < n; ++b)
-        if (request.segment->refused(a, b) != 0) request.near[a][b] = request.near[b][a] = false;
+        if (request.segment->refused(a, b) != 0)
+          (*request.near)[a][b] = (*request.near)[b][a] = false;
   }
   return fail(Status::kSystemError, "ranks on GPUs could not map each other's memory");
 }

@@ -16,20 +16,19 @@
 #include "base/fd.h"
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/control_segment.h"
+#include "collectives/gpu/process_meeting.h"
 #include "transport/socket/deadline.h"
-#include "transport/socket/socket.h"
 
 namespace rondo::gpu {
 
 struct SharedConnectionsRequest {
   ControlSegment* segment = nullptr;
-  // The leader's: one for each process; else: one, to the leader.
-  std::span<const net::Socket> sockets;
-  int process = 0;              // 0 leads
-  std::vector<int> process_of;  // by rank
-  std::vector<int> devices;     // by rank; -1: in another process
+  std::span<const ProcessSockets> sockets;  // by process: to the leader at least
+  int process = 0;                          // 0 leads
+  std::vector<int> process_of;              // by rank
+  std::vector<int> devices;                 // by rank; -1: in another process
   ConnectionShape shape;
-  P2pReach near;
+  P2pReach* near = nullptr;  // as agreed; then without those that could not map each other's memory
   net::Deadline deadline;
   HostsOfRanks hosts = {};  // where there are several; ranks of others are in no process here (-1)
 };

@@ -29,7 +29,7 @@ std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch
 std::vector<NetProxyLine> lines_of(const DeviceConnections& connections, int rank) {
   std::vector<NetProxyLine> lines;
   for (const ConnectionLayout::Edge& edge : connections.layout().edges()) {
-    if (!edge.crosses || (edge.from != rank && edge.to != rank)) continue;
+    if (!edge.crosses() || (edge.from != rank && edge.to != rank)) continue;
     const bool sends = edge.from == rank;
     for (int c = 0; c < connections.layout().shape().channels; ++c)
       lines.push_back(

@@ -197,7 +197,7 @@ constexpr Assumption kTaken[] = {
      "collectives/gpu/launch/direct_launches.cc"},
     {"calls_beside", "setup_goes_on",
      "allocation, registration, streams and events can be had while a kernel runs",
-     "collectives/gpu/leader_memory.h"},
+     "collectives/gpu/memory_exchange.h"},
     {"queues", "kernels_at_once", "8 kernels that wait run at once on streams of their own",
      "collectives/gpu/device_team.h"},
     {"waiting_streams", "waiting_streams", "4 streams that wait hold up no other one",

@@ -1,0 +1,97 @@
+#include "collectives/gpu/channels/edge_transport.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "transport/cuda/device.h"
+#include "transport/memory/memory_registry.h"
+#include "transport/memory/pinned_file.h"
+#include "transport/shm/memfd.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr const char* kWhat = "slots between GPUs";
+
+Result<EdgeMemory> allocate_on_device(std::uint64_t bytes, int device) {
+  const DeviceScope scope(device);
+  RONDO_CHECK_OK(scope.entered());
+  RONDO_TRY(void* const block, memory_registry().allocate(bytes, device));
+  EdgeMemory made;
+  made.memory = MappedMemory(static_cast<std::byte*>(block), [](std::byte* memory) {
+    Done freed;
+    memory_registry().free(memory, &freed);
+  });
+  if (auto handle = memory_registry().export_range(block, bytes); handle.ok())
+    made.handle = std::move(*handle);
+  return made;
+}
+
+Result<MappedMemory> map_of_device(const MemoryHandle& handle, std::uint64_t,
+                                   std::span<const int> devices) {
+  if (handle.plain.kind == PlainHandle::kNone)
+    return fail(Status::kSystemError, "it cannot be shared");
+  const DeviceScope scope(devices.front());
+  RONDO_CHECK_OK(scope.entered());
+  return memory_registry().import_memory(handle, devices);
+}
+
+Result<EdgeMemory> allocate_file(std::uint64_t bytes, int device) {
+  const DeviceScope scope(device);
+  RONDO_CHECK_OK(scope.entered());
+  EdgeMemory made;
+  RONDO_TRY(made.handle.file, shm::create_memfd("rondo-gpu-slots", bytes));
+  made.handle.plain.kind = PlainHandle::kFile;
+  RONDO_TRY(made.memory, map_pinned(made.handle.file.get(), bytes, kWhat));
+  return made;
+}
+
+Result<MappedMemory> map_file(const MemoryHandle& handle, std::uint64_t bytes,
+                              std::span<const int> devices) {
+  if (!handle.file) return fail(Status::kSystemError, "there is no memory file for {}", kWhat);
+  const DeviceScope scope(devices.front());
+  RONDO_CHECK_OK(scope.entered());
+  return map_pinned(handle.file.get(), bytes, kWhat);
+}
+
+Result<EdgeMemory> allocate_pinned(std::uint64_t bytes, int device) {
+  const DeviceScope scope(device);
+  RONDO_CHECK_OK(scope.entered());
+  void* at = nullptr;
+  RONDO_CHECK_OK(check(gpu_api()->allocate_host(&at, bytes, kHostPortable | kHostMapped),
+                       "cudaHostAlloc for connections between hosts"));
+  EdgeMemory made;
+  made.memory = MappedMemory(static_cast<std::byte*>(at),
+                             [](std::byte* memory) { gpu_api()->free_host(memory); });
+  std::memset(at, 0, bytes);
+  return made;
+}
+
+Result<MappedMemory> map_nothing(const MemoryHandle&, std::uint64_t, std::span<const int>) {
+  return fail(Status::kInternalError, "memory of another host cannot be mapped");
+}
+
+constexpr EdgeTransport kEdgeTransports[] = {
+    {"P2P", EdgeTransport::kAtReceiver, false,
+     [](const EdgeFacts& facts) { return facts.same_host && facts.reach; }, allocate_on_device,
+     map_of_device},
+    {"host", EdgeTransport::kOnHost, true, [](const EdgeFacts& facts) { return facts.same_host; },
+     allocate_file, map_file},
+    {"network", EdgeTransport::kAtBothEnds, true, [](const EdgeFacts&) { return true; },
+     allocate_pinned, map_nothing},
+};
+
+}  // namespace
+
+const EdgeTransport& edge_transport(const EdgeFacts& facts) {
+  return *std::find_if(std::begin(kEdgeTransports), std::end(kEdgeTransports),
+                       [&](const EdgeTransport& row) { return row.can_connect(facts); });
+}
+
+const EdgeTransport& edge_transport(EdgeTransport::Home home) {
+  return *std::find_if(std::begin(kEdgeTransports), std::end(kEdgeTransports),
+                       [&](const EdgeTransport& row) { return row.home == home; });
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,122 @@
+#include "collectives/gpu/channels/message_slots.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "transport/cuda/device.h"
+#include "transport/memory/pinned_file.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr std::uint64_t kMostPinned = 8 << 20;  // of a receiver
+constexpr std::uint64_t kAlignment = 256;
+
+}  // namespace
+
+MessageSlots::MessageSlots(MemoryExchange& exchange, const Reachability& around,
+                           std::vector<int> devices, int process, std::uint64_t staging_bytes)
+    : exchange_(exchange),
+      around_(around),
+      devices_(std::move(devices)),
+      process_(process),
+      staging_bytes_(staging_bytes) {}
+
+// A process enqueues its messages on streams of any of its devices.
+const EdgeTransport& MessageSlots::transport(int from, int to) const {
+  const auto& process_of = around_.process_of;
+  EdgeFacts facts{true, true};
+  for (std::size_t a = 0; a < process_of.size(); ++a)
+    for (std::size_t b = 0; b < process_of.size(); ++b)
+      if (process_of[a] == process_of[from] && process_of[b] == process_of[to])
+        facts.reach = facts.reach && around_.near[a][b];
+  return edge_transport(facts);
+}
+
+std::uint64_t MessageSlots::slot_bytes(const EdgeTransport& transport) const {
+  const std::uint64_t of_rank =
+      transport.pinned ? std::min(staging_bytes_, kMostPinned) : staging_bytes_;
+  return of_rank / around_.process_of.size() / kLaneSlots / kAlignment * kAlignment;
+}
+
+Result<MessageSlots::Slots> MessageSlots::between(int from, int to, const net::Deadline& deadline) {
+  const EdgeTransport& through = transport(from, to);
+  const bool receives = around_.process_of[to] == process_;
+  const RelaxedCapture relaxed;
+  MappedMemory memory;
+  if (receives) {
+    std::lock_guard lock(mutex_);
+    RONDO_TRY(const EdgeMemory* const made, make(from, to));
+    memory = made->memory;
+  } else {
+    RONDO_CHECK_OK(connect(from, to, deadline));
+    memory = mapped_[{to, from}];
+  }
+  Slots slots{memory.get(), slot_bytes(through)};
+  if (!through.pinned) return slots;
+  const DeviceScope scope(devices_[receives ? to : from]);
+  RONDO_CHECK_OK(scope.entered());
+  RONDO_TRY(slots.at, address_on_device(memory));
+  return slots;
+}
+
+Result<const EdgeMemory*> MessageSlots::make(int from, int to) {
+  const Pair pair{to, from};
+  if (const auto found = made_.find(pair); found != made_.end()) return &found->second;
+  const EdgeTransport& through = transport(from, to);
+  const std::uint64_t bytes = slot_bytes(through) * kLaneSlots;
+  auto made = through.allocate(bytes, devices_[to]);
+  if (!made.ok())
+    return fail(made.status(),
+                "{}: {} bytes for messages of rank {} to rank {}; RONDO_GPU_STAGING sets how much "
+                "a rank gets for all others",
+                made.error().text, bytes, from, to);
+  RONDO_INFO(kInit, "messages of rank {} to rank {}: {}, {} slots of {} bytes", from, to,
+             through.name, kLaneSlots, slot_bytes(through));
+  return &made_.emplace(pair, std::move(*made)).first->second;
+}
+
+Done MessageSlots::connect(int from, int to, const net::Deadline& deadline) {
+  MappedMemory& mapped = mapped_[{to, from}];
+  if (mapped != nullptr) return done();
+  const auto ranks = static_cast<std::uint32_t>(around_.process_of.size());
+  const auto pair = static_cast<std::uint32_t>(from) * ranks + static_cast<std::uint32_t>(to);
+  RONDO_TRY(const auto reply,
+            exchange_.ask(around_.process_of[to], {MemoryNote::kSlots, pair}, {}, deadline));
+  const EdgeTransport& through = transport(from, to);
+  std::vector<int> devices{devices_[from]};
+  for (const int device : devices_)
+    if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
+      devices.push_back(device);
+  auto connected = through.connect(reply.handle, slot_bytes(through) * kLaneSlots, devices);
+  if (!connected.ok())
+    return fail(connected.status(),
+                "{}: memory of rank {} for messages of rank {} cannot be mapped; with "
+                "NCCL_P2P_DISABLE=1 they pass through the host",
+                connected.error().text, to, from);
+  mapped = std::move(*connected);
+  return done();
+}
+
+Result<MemoryHandle> MessageSlots::answer(const MemoryNote& asked) {
+  const std::size_t ranks = around_.process_of.size();
+  const std::size_t from = asked.what / ranks, to = asked.what % ranks;
+  if (from >= ranks || around_.process_of[to] != process_)
+    return fail(Status::kInternalError, "ranks {} and {} were asked for slots", from, to);
+  const RelaxedCapture relaxed;
+  std::lock_guard lock(mutex_);
+  RONDO_TRY(const EdgeMemory* const made, make(static_cast<int>(from), static_cast<int>(to)));
+  return made->handle.clone();
+}
+
+std::uint64_t MessageSlots::bytes(int rank) const {
+  std::lock_guard lock(mutex_);
+  std::uint64_t sum = 0;
+  for (const auto& [pair, memory] : made_) {
+    const EdgeTransport& through = transport(pair.second, pair.first);
+    if (pair.first == rank && !through.pinned) sum += slot_bytes(through) * kLaneSlots;
+  }
+  return sum;
+}
+
+}  // namespace rondo::gpu

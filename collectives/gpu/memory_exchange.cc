@@ -1,0 +1,58 @@
+#include "collectives/gpu/memory_exchange.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace rondo::gpu {
+
+MemoryExchange::MemoryExchange(ControlSegment& segment, int process, std::vector<int> process_of,
+                               std::vector<ProcessSockets> sockets)
+    : segment_(segment),
+      process_(process),
+      process_of_(std::move(process_of)),
+      sockets_(std::move(sockets)) {}
+
+Result<MemoryExchange::Reply> MemoryExchange::ask(int process, const Question& question,
+                                                  const MemoryHandle& with,
+                                                  const net::Deadline& deadline) {
+  std::lock_guard lock(mutex_);
+  MemoryNote& note = segment_.question(process_);
+  note.kind = question.kind;
+  note.what = question.what;
+  note.address = question.address;
+  note.handle = with.plain;
+  const int socket = sockets_[process].own.get();
+  const Done sent = send_files(socket, {&with}, deadline);
+  auto heard = sent.ok() ? receive_handles(socket, {&note.handle}, deadline)
+                         : Result<std::vector<MemoryHandle>>(sent.error());
+  const auto rank =
+      std::find(process_of_.begin(), process_of_.end(), process) - process_of_.begin();
+  if (heard.status() == Status::kRemoteError)
+    return fail(Status::kRemoteError,
+                "rank {} ended; its process keeps memory through which ranks on GPUs share data",
+                rank);
+  if (heard.status() == Status::kTimeout)
+    return fail(Status::kTimeout,
+                "rank {} did not answer when asked for memory to share; is its process stopped?",
+                rank);
+  RONDO_TRY(std::vector<MemoryHandle> reply, std::move(heard));
+  if (note.status != 0) return fail(static_cast<Status>(note.status), "{}", note.text);
+  return Reply{std::move(reply[0]), note.address};
+}
+
+void MemoryExchange::serve(int process, const Answer& answer) {
+  constexpr auto kBriefly = std::chrono::seconds(5);  // the asker waits for the answer
+  const net::Deadline deadline = net::Deadline::of(kBriefly);
+  net::Socket& socket = sockets_[process].theirs;
+  MemoryNote& note = segment_.question(process);
+  const auto question = receive_handles(socket.get(), {&note.handle}, deadline);
+  if (!question.ok()) return socket.reset();  // its process left, perhaps without a word
+  const auto result = answer(note, question->front());
+  note.put(result);
+  const MemoryHandle none;
+  const MemoryHandle& given = result.ok() ? *result : none;
+  note.handle = given.plain;
+  if (!send_files(socket.get(), {&given}, deadline).ok()) socket.reset();
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,51 @@
+// MemoryExchange: questions between processes of a host for each other's memory, and the answers.
+//
+// A process asks whoever has the memory; that process's watch thread answers, so an answer never
+// depends on what its program does. Plain parts lie in the control segment, files travel over Unix
+// sockets. Guarantees: a process asks one question at a time and may be asked meanwhile; every
+// question ends with its deadline. Cost: a round trip between processes, once a block.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "collectives/gpu/control_segment.h"
+#include "collectives/gpu/process_meeting.h"
+
+namespace rondo::gpu {
+
+class MemoryExchange {
+ public:
+  struct Question {
+    MemoryNote::Kind kind;
+    std::uint32_t what = 0;     // kSlots: sender * ranks + receiver
+    std::uint64_t address = 0;  // kUnmap: as the answer to kMap said
+  };
+  struct Reply {
+    MemoryHandle handle;
+    std::uint64_t address = 0;
+  };
+
+  // process_of: by rank.
+  MemoryExchange(ControlSegment& segment, int process, std::vector<int> process_of,
+                 std::vector<ProcessSockets> sockets);
+
+  Result<Reply> ask(int process, const Question& question, const MemoryHandle& with,
+                    const net::Deadline& deadline);
+
+  // By the watch thread: where questions come from (-1: from there none), and one that has come.
+  // The answer may set the note's address.
+  using Answer = std::function<Result<MemoryHandle>(MemoryNote& asked, const MemoryHandle& with)>;
+  int fd(int process) const { return sockets_[process].theirs.get(); }
+  void serve(int process, const Answer& answer);
+
+ private:
+  ControlSegment& segment_;
+  const int process_;
+  const std::vector<int> process_of_;
+  std::mutex mutex_;  // one question at a time
+  std::vector<ProcessSockets> sockets_;
+};
+
+}  // namespace rondo::gpu

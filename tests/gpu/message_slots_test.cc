@@ -1,0 +1,120 @@
+// Where messages between processes with GPUs lie on their way: with the receiver, made when they
+// are needed, and nobody else has a part in them.
+#include <signal.h>
+
+#include "tests/gpu/process_bodies.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr std::uint64_t kStaging = 1 << 20;  // of a rank, for messages of all others
+
+struct Place {
+  const char* name;
+  Gpus gpus;
+  Environment environment;
+  bool on_device;  // where slots lie
+};
+
+class MessageSlotsOf : public testing::TestWithParam<Place> {
+ protected:
+  static Layout layout(int ranks) {
+    return as_processes(ranks, GetParam().gpus, GetParam().environment)
+        .under({{"RONDO_GPU_STAGING", std::to_string(kStaging)}});
+  }
+  void SetUp() override {
+    if (GetParam().gpus == Gpus::kOneEach && gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Places, MessageSlotsOf,
+    testing::Values(Place{"one_gpu", Gpus::kOne, {}, true},
+                    Place{"gpus_of_their_own", Gpus::kOneEach, {}, true},
+                    Place{"gpus_apart", Gpus::kOneEach, {{"NCCL_P2P_DISABLE", "1"}}, false}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+constexpr std::size_t kBytes = 1000;
+
+void send_to(NcclRank& seat, int peer) {
+  DeviceBuffer buffer(kBytes, 0);
+  buffer.put(Bytes(kBytes, static_cast<std::byte>(seat.rank + 1)), 0, seat.stream);
+  NCCL_OK(ncclSend(buffer.data(), kBytes, ncclUint8, peer, seat.comm, seat.stream));
+  GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+}
+
+void receive_from(NcclRank& seat, int peer) {
+  DeviceBuffer buffer(kBytes, 0);
+  buffer.put({}, 0, seat.stream);
+  NCCL_OK(ncclRecv(buffer.data(), kBytes, ncclUint8, peer, seat.comm, seat.stream));
+  buffer.get(seat.stream);
+  ASSERT_TRUE(buffer.guards_intact());
+  const Bytes want(kBytes, static_cast<std::byte>(peer + 1));
+  ASSERT_EQ(std::memcmp(buffer.host(), want.data(), kBytes), 0);
+}
+
+TEST_P(MessageSlotsOf, AreTheReceiversAlone) {
+  const bool on_device = GetParam().on_device;
+  run_job(layout(4), 120, [on_device](NcclRank& seat) {
+    std::uint64_t before = 0, after = 0;
+    NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
+    if (seat.rank == 1) send_to(seat, 3);
+    if (seat.rank == 3) receive_from(seat, 1);
+    NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &after));
+    EXPECT_EQ(after - before, seat.rank == 3 && on_device ? kStaging / 4 : 0) << seat.rank;
+  });
+}
+
+// Sends do not wait for receivers, and everybody asks everybody for slots at once.
+TEST_P(MessageSlotsOf, AreAskedForCrosswise) {
+  run_job(layout(4), 120, [](NcclRank& seat) {
+    for (int step = 1; step < 4; ++step) {
+      send_to(seat, (seat.rank + step) % 4);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    for (int step = 1; step < 4; ++step) {
+      receive_from(seat, (seat.rank + step) % 4);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+// What is sent outlives its sender.
+TEST_P(MessageSlotsOf, NeedNoThirdRank) {
+  RankProcesses ranks(layout(3), [](NcclRank& seat) {
+    seat.mark(1);
+    if (seat.rank == 0) {
+      NCCL_OK(ncclCommDestroy(seat.comm));
+      seat.comm = nullptr;
+      seat.board.flag = 1;
+      return;
+    }
+    ASSERT_TRUE(seat.wait_flag(1, 60));
+    if (seat.rank == 1) send_to(seat, 2);
+    if (seat.rank == 2) receive_from(seat, 1);
+  });
+  ranks.wait_exits(120);
+  ranks.check_expectations();
+}
+
+TEST_P(MessageSlotsOf, WhoeverDiedBeforeTheFirstIsNamed) {
+  RankProcesses ranks(layout(2), [](NcclRank& seat) {
+    seat.mark(1);
+    ASSERT_TRUE(seat.wait_flag(1, 60));  // rank 1 is dead by then
+    DeviceBuffer buffer(kBytes, 0);
+    ncclResult_t result =
+        ncclSend(buffer.data(), kBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream);
+    while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+    report_and_abort(seat, result);
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 60));
+  ranks.send(1, SIGKILL);
+  nap(0.1);
+  ranks.board().flag = 1;
+  ranks.wait_exits(60, {1});
+  ranks.check_expectations();
+  EXPECT_EQ(ranks.status(0), Status::kRemoteError) << ranks.text(0);
+  EXPECT_NE(ranks.text(0).find("rank 1 (pid"), std::string::npos) << ranks.text(0);
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -51,14 +51,13 @@ Done StreamOrder::begin(const LaunchSite& site) const {
 Done StreamOrder::end(const LaunchSite& site) {
   Device& device = devices_[static_cast<std::size_t>(site.place)];
   const bool in_capture = capturing(site.capture);
-  if (in_capture) {
-    RONDO_CHECK_OK(device.captured.record(site.stream));
-  } else {
-    device.stream = site.stream;
-  }
+  if (!in_capture) device.stream = site.stream;
   if (!site.on_every_device) set_newest(site);
-  return device.order.record(site.stream,
-                             in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain);
+  RONDO_CHECK_OK(
+      device.order.record(site.stream, in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain));
+  // What follows in the capture follows this record, too: else the records of several streams would
+  // have no order, and a stream of our own would not be joined again.
+  return in_capture ? device.captured.record(site.stream) : done();
 }
 
 void StreamOrder::end_of_all(const LaunchSite& any) {

@@ -126,6 +126,34 @@ TEST(PlantedStreamFaults, ThreadThatLeavesABarrierBehindIsSeen) {
   EXPECT_TRUE(expected.saw(Violation::kBarrier));
 }
 
+// Two streams of one capture record an event for who comes after the graph.
+bool record_on_two_streams(TestDevice& gpu, bool second_follows_the_record) {
+  const ExpectViolations expected;
+  const GpuStream one = gpu.stream(), other = gpu.stream();
+  const GpuEvent newest = gpu.event(), forked = gpu.event(), joined = gpu.event();
+  EXPECT_CUDA(calls::begin_capture(one, GpuCaptureMode::kRelaxed));
+  if (second_follows_the_record) {
+    EXPECT_CUDA(calls::record_event(newest, one, GpuEventUse::kExternal));
+  }
+  EXPECT_CUDA(calls::record_event(forked, one, GpuEventUse::kPlain));
+  EXPECT_CUDA(calls::stream_wait_event(other, forked, GpuEventUse::kPlain));
+  if (!second_follows_the_record) {
+    EXPECT_CUDA(calls::record_event(newest, one, GpuEventUse::kExternal));
+  }
+  EXPECT_CUDA(calls::record_event(newest, other, GpuEventUse::kExternal));
+  EXPECT_CUDA(calls::record_event(joined, other, GpuEventUse::kPlain));
+  EXPECT_CUDA(calls::stream_wait_event(one, joined, GpuEventUse::kPlain));
+  void* graph = nullptr;
+  EXPECT_CUDA(calls::end_capture(one, &graph));
+  EXPECT_CUDA(calls::destroy_graph(graph));
+  return !expected.saw(Violation::kRecords);
+}
+
+TEST(PlantedStreamFaults, RecordsOfOneEventInNoOrderAreSeen) {
+  EXPECT_EQ(failures([](TestDevice& gpu) { return record_on_two_streams(gpu, true); }), 0);
+  EXPECT_EQ(failures([](TestDevice& gpu) { return record_on_two_streams(gpu, false); }), kSeeds);
+}
+
 TEST(PlantedStreamFaults, ViolationEndsTheProcessAndSaysHowToRepeatIt) {
   EXPECT_DEATH(
       {

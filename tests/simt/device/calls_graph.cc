@@ -1,17 +1,19 @@
 // Stream capture and graphs.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 
 #include "tests/simt/device/calls.h"
 #include "tests/simt/device/platform.h"
+#include "tests/simt/machine/violation.h"
 
 namespace rondo::simt::calls {
 namespace {
 
-// Whether everything that joined streams did leads to the origin's newest nodes.
-bool all_joined(const Capture& capture) {
-  const std::vector<Graph::Node>& nodes = capture.graph.nodes;
+// Which nodes these come after, themselves included.
+std::vector<bool> before(const std::vector<Graph::Node>& nodes, std::vector<std::size_t> open) {
   std::vector<bool> reached(nodes.size());
-  std::vector<std::size_t> open = capture.origin->frontier;
   while (!open.empty()) {
     const std::size_t node = open.back();
     open.pop_back();
@@ -19,10 +21,32 @@ bool all_joined(const Capture& capture) {
     reached[node] = true;
     open.insert(open.end(), nodes[node].after.begin(), nodes[node].after.end());
   }
+  return reached;
+}
+
+// Whether everything that joined streams did leads to the origin's newest nodes.
+bool all_joined(const Capture& capture) {
+  const std::vector<bool> reached = before(capture.graph.nodes, capture.origin->frontier);
   for (const Stream* stream : capture.streams)
     for (const std::size_t node : stream->frontier)
       if (!reached[node]) return false;
   return true;
+}
+
+// Which of several records of an event is the newest must not depend on the device.
+void check_records(const Graph& graph) {
+  std::map<const void*, std::size_t> newest;  // node by event
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const void* const event = graph.nodes[i].operation.records;
+    if (event == nullptr) continue;
+    const auto [earlier, first] = newest.emplace(event, i);
+    if (first) continue;
+    if (!before(graph.nodes, {i})[earlier->second])
+      report(Violation::kRecords,
+             fmt::format("a graph records an event in nodes {} and {}, neither after the other",
+                         earlier->second, i));
+    earlier->second = i;
+  }
 }
 
 }  // namespace
@@ -97,6 +121,7 @@ GpuError end_capture(GpuStream handle, void** result) {
   if (capture->invalidated) return kGpuCaptureInvalidated;
   if (!joined) return kCaptureUnjoined;
   auto graph = std::make_shared<Graph>(std::move(capture->graph));
+  check_records(*graph);
   *result = graph.get();
   p.graphs.emplace(graph.get(), graph);
   return kGpuSuccess;

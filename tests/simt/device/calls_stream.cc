@@ -158,10 +158,12 @@ GpuError record_event(GpuEvent handle, GpuStream on, GpuEventUse use) {
   }
   if (stream->capture == nullptr) event->captured = false;
   // A replay records anew: whoever waits for the event after a launch waits for that launch.
-  return p.submit_locked(*stream, {"event record", stream->device, [&p, handle](Command& command) {
+  return p.submit_locked(*stream, {"event record", stream->device,
+                                   [&p, handle](Command& command) {
                                      if (Event* const target = p.event(handle))
                                        target->recorded = command.shared_from_this();
-                                   }});
+                                   },
+                                   handle});
 }
 
 GpuError stream_wait_event(GpuStream on, GpuEvent handle, GpuEventUse use) {

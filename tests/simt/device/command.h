@@ -31,6 +31,7 @@ struct Operation {
   const char* what;
   int device;
   std::function<void(Command&)> prepare;  // gives a fresh command its step and what it comes after
+  const void* records = nullptr;          // the event that it records, if it does
 };
 
 struct Capture;

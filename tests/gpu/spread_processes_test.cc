@@ -203,5 +203,42 @@ TEST_P(SpreadCalls, SendMoreThanSlotsHold) {
           });
 }
 
+// Kernels of two communicators that each GPU begins in another order, where it runs one cooperative
+// kernel at a time.
+TEST(SpreadCommunicators, AreUsedInAnyOrder) {
+  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  const Environment driver = {{"RONDO_SIMT", "cooperative=1"}, {"RONDO_TIMEOUT", "20"}};
+  for (const char* algorithm : {"ring", "oneshot", "twoshot"})
+    run_job(as_processes(2, Gpus::kOneEach, driver).under({{"NCCL_ALGO", algorithm}}),
+            [](NcclRank& seat) {
+              constexpr std::size_t kCount = 1000;
+              ncclComm_t second = nullptr;
+              GpuStream beside = nullptr;
+              NCCL_OK(ncclCommSplit(seat.comm, 0, seat.rank, &second, nullptr));
+              GPU_OK(gpu_api()->create_stream(&beside, 0));
+              const auto sum = [&](ncclComm_t comm, GpuStream stream, DeviceBuffer& buffer) {
+                NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclInt32, ncclSum,
+                                      comm, stream));
+              };
+              DeviceBuffer one(kCount * sizeof(int), 0), other(kCount * sizeof(int), 0);
+              one.put(Bytes(kCount * sizeof(int), std::byte{1}), 0, seat.stream);
+              other.put(Bytes(kCount * sizeof(int), std::byte{2}), 0, seat.stream);
+              for (int i = 0; i < 3; ++i) {
+                if (seat.rank == 0) sum(seat.comm, seat.stream, one);
+                sum(second, beside, other);
+                nap(0.05);  // so that each GPU has begun one by then
+                if (seat.rank == 1) sum(seat.comm, seat.stream, one);
+              }
+              one.get(seat.stream);
+              other.get(beside);
+              const Bytes eight(kCount * sizeof(int), std::byte{8});
+              const Bytes sixteen(kCount * sizeof(int), std::byte{16});
+              EXPECT_EQ(std::memcmp(one.host(), eight.data(), eight.size()), 0);
+              EXPECT_EQ(std::memcmp(other.host(), sixteen.data(), sixteen.size()), 0);
+              NCCL_OK(ncclCommDestroy(second));
+              GPU_OK(gpu_api()->destroy_stream(beside));
+            });
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -52,6 +52,26 @@ TEST(Limits, OnlyAsManyCtasRunAtOnceAsFit) {
   }
 }
 
+// Two kernels of one device that wait for each other.
+bool two_meet(bool cooperative, int most_cooperative, std::uint64_t seed) {
+  TestMachine machine({.seed = seed, .most_cooperative = most_cooperative});
+  auto* const arrived = machine.allocate<std::uint32_t>(1);
+  for (const char* const name : {"one", "other"})
+    machine.launch(name, {.threads = 1, .cooperative = cooperative}, [=] {
+      device::add_relaxed<Scope::kDevice>(arrived, 1u);
+      while (device::load_acquire<Scope::kDevice>(arrived) != 2) device::spin();
+    });
+  return machine.run();
+}
+
+TEST(Limits, OneCooperativeKernelAtATimeWhereTheDriverHasItSo) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    EXPECT_TRUE(two_meet(true, 0, seed));
+    EXPECT_TRUE(two_meet(false, 1, seed));
+    EXPECT_FALSE(two_meet(true, 1, seed));
+  }
+}
+
 TEST(Limits, CallsInHostFunctionsAreNotPermitted) {
   TestDevice gpu({.devices = 1});
   const GpuStream stream = gpu.stream();

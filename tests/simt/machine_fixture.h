@@ -31,6 +31,7 @@ struct MachineOptions {
   bool whole_lines = false;
   int threads = 0;  // 0: seed mode
   int devices = 2;
+  int most_cooperative = 0;
   DeviceLimits limits = {.multiprocessors = 8};
 };
 
@@ -116,6 +117,7 @@ class TestMachine {
     gang.worker.whole_lines = options.whole_lines;
     gang.threads = options.threads;
     gang.devices = options.devices;
+    gang.most_cooperative = options.most_cooperative;
     gang.limits = options.limits;
     return gang;
   }

@@ -47,7 +47,7 @@ Done DirectLaunches::launch(int kernel, unsigned threads, std::uint64_t bytes, i
   const std::uint64_t ctas = (wanted + launch.block - 1) / launch.block * kinds;
   const int most = meets ? std::min(most_ctas_, cuda::kMeetingCtas) : most_ctas_;
   launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(ctas, 1, most));
-  launch.cooperative = meets;
+  launch.remote_domain = meets;  // each CTA waits for those of other devices, none for its own's
   launch.shared_bytes = meets ? cuda::kMeetingShared : 0;
   launch.arguments = arguments;
   launch.argument_bytes = size;

@@ -36,8 +36,12 @@ Done DeviceLaunch::launch(int kernel, int ctas, std::size_t shared_bytes, const 
   made.shared_bytes = shared_bytes;
   made.arguments = args;
   made.argument_bytes = bytes;
-  made.cooperative = true;
-  return check(api.launch(made, stream), "a cooperative kernel launch");
+  // Where CTAs of one launch wait for each other, all of them must be resident. Elsewhere they wait
+  // for other devices' alone: a driver may run one cooperative kernel at a time, and then kernels
+  // of two communicators that come in another order on another device would wait for ever.
+  made.cooperative = here.size() > 1;
+  made.remote_domain = here.size() < buffers.size();
+  return check(api.launch(made, stream), "a kernel launch");
 }
 
 Done launch_strategy(const DeviceLaunch& call) {

@@ -2,9 +2,9 @@
 // each, beside the planner's row (collectives/planner/device_strategies.cc).
 //
 // Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. Direct
-// launches of one device are direct_launches.h, composed calls composed_calls.cc. Launches here are
-// cooperative: their CTAs wait for each other and for those of other devices. Cost: one launch a
-// device, three where staging is shared.
+// launches of one device are direct_launches.h, composed calls composed_calls.cc. CTAs of launches
+// here wait for those of other devices; where a device has several ranks, for each other: then the
+// launch is cooperative. Cost: one launch a device, three where staging is shared.
 #pragma once
 
 #include <span>
@@ -44,7 +44,7 @@ struct DeviceLaunch {
   // What only copies is moved as bytes: so many units is an element then.
   bool copies() const { return !reduces(record.collective); }
   std::uint64_t units() const { return copies() ? size_of(record.type) : 1; }
-  // Launches CTAs of the plan's threads that wait for each other.
+  // Launches CTAs of the plan's threads, for all ranks of the device.
   template <class Args>
   Done launch(int kernel, int ctas, std::size_t shared_bytes, const Args& args) const {
     return launch(kernel, ctas, shared_bytes, &args, sizeof(args));

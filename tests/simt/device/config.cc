@@ -65,6 +65,8 @@ void set(Config& config, const std::string& key, const std::string& value) {
     config.slices = static_cast<int>(n);
   } else if (key == "pace") {
     config.pace = n;
+  } else if (key == "cooperative") {
+    config.cooperative = static_cast<int>(n);
   } else if (key == "multicast") {
     config.multicast = n != 0;
   } else if (key == "out_of_memory") {
@@ -110,6 +112,7 @@ std::string Config::reproducer() const {
   text += fmt::format(" RONDO_SIMT=mode={},queues={},p2p={},multiprocessors={}", mode, queues,
                       kP2p[static_cast<int>(p2p)], multiprocessors);
   if (!multicast) text += ",multicast=0";
+  if (cooperative > 0) text += fmt::format(",cooperative={}", cooperative);
   if (pace != 0) text += fmt::format(",pace={}", pace);
   if (whole_lines) text += ",lines=whole";
   if (blocking_launches) text = "CUDA_LAUNCH_BLOCKING=1 " + text;

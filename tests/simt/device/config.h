@@ -10,6 +10,7 @@
 //     multiprocessors=N, memory=MiB       a device
 //     lines=torn|whole          whether lines of 128 bytes reach a device's memory whole
 //     multicast=0|1     whether devices can be joined by multicast objects
+//     cooperative=N     cooperative kernels that run on a device at once (0: any number)
 //     slices=N          time slices that a kernel may spend spinning while another process waits
 //                       for its device
 //     pace=N            microseconds from when a kernel could begin until it does
@@ -38,6 +39,7 @@ struct Config {
   PeerAccess p2p = PeerAccess::kAll;
   int multiprocessors = 132;
   std::uint64_t memory_mib = 4096;
+  int cooperative = 0;
   int slices = 8;
   std::uint64_t pace = 0;
   bool multicast = true;

@@ -18,6 +18,7 @@ GangOptions gang_options(const Config& config) {
   options.worker.whole_lines = config.whole_lines;
   options.threads = config.threads;
   options.devices = config.devices;
+  options.most_cooperative = config.cooperative;
   options.limits.multiprocessors = config.multiprocessors;
   return options;
 }

@@ -1,5 +1,6 @@
 #include "tests/simt/machine/gang.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace rondo::simt {
@@ -7,7 +8,8 @@ Gang::Gang(AddressSpace& memory, const GangOptions& options)
     : random_(options.worker.seed ^ 0xd1ce),
       worker_(memory, options.worker),
       rooms_(static_cast<std::size_t>(options.devices), Room(options.limits)),
-      active_(static_cast<std::size_t>(options.devices)) {
+      active_(static_cast<std::size_t>(options.devices)),
+      most_cooperative_(options.most_cooperative) {
   for (int i = 0; i < options.threads; ++i) {
     Worker::Options parallel = options.worker;
     parallel.seed += static_cast<std::uint64_t>(i) + 1;
@@ -47,13 +49,22 @@ void Gang::deal() {
       cancel(*grid);
     } else if (!grid->cooperative) {
       if (!place_one(grid)) ++stuck;
-    } else if (rooms_[static_cast<std::size_t>(grid->device)].holds_now(*grid)) {
+    } else if (may_begin(*grid)) {
+      cooperative_.push_back(grid);
       while (!grid->waiting.empty()) place_one(grid);
     } else {
       ++stuck;
     }
     if (grid->waiting.empty()) std::erase(grids_, grid);
   }
+}
+
+bool Gang::may_begin(const Grid& grid) {
+  std::erase_if(cooperative_, [](const auto& one) { return one->ctas_left == 0; });
+  const auto beside = std::count_if(cooperative_.begin(), cooperative_.end(),
+                                    [&](const auto& one) { return one->device == grid.device; });
+  return rooms_[static_cast<std::size_t>(grid.device)].holds_now(grid) &&
+         (most_cooperative_ == 0 || beside < most_cooperative_);
 }
 
 void Gang::cancel(Grid& grid) {

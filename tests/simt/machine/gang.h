@@ -22,6 +22,7 @@ struct GangOptions {
   Worker::Options worker;
   int threads = 0;  // 0: seed mode
   int devices = 1;
+  int most_cooperative = 0;  // kernels at once on a device; 0: any number
   DeviceLimits limits;
 };
 
@@ -53,6 +54,7 @@ class Gang {
   };
 
   void deal();
+  bool may_begin(const Grid& grid);  // a cooperative one
   void cancel(Grid& grid);
   bool place_one(const std::shared_ptr<Grid>& grid);
   void place(std::unique_ptr<Cta> cta);
@@ -66,6 +68,8 @@ class Gang {
   std::vector<Room> rooms_;
   std::vector<std::shared_ptr<Grid>> grids_;  // with CTAs that are not resident
   std::vector<int> active_;                   // CTAs resident or waiting, by device
+  const int most_cooperative_;
+  std::vector<std::shared_ptr<Grid>> cooperative_;  // that have begun; some have ended
 };
 
 }  // namespace rondo::simt

@@ -72,6 +72,9 @@ struct GpuPointer {
   int device = -1;            // where it lives, or the device that pinned memory belongs to
   void* on_device = nullptr;  // its address in kernels of the current device, or nullptr
   void* on_host = nullptr;    // its address on the host, or nullptr
+  // Device memory that has access lists of its own (of a pool, or mapped by address): enabling peer
+  // access does not open it, may_access() says who may touch it. Else it is cudaMalloc's.
+  bool own_access = false;
 };
 
 struct GpuIpcHandle {  // cudaIpcMemHandle_t
@@ -153,6 +156,8 @@ struct GpuApi {
   GpuError (*unregister_host)(void* pointer);
   GpuError (*host_device_pointer)(void** on_device, void* on_host);
   GpuError (*pointer_info)(GpuPointer* info, const void* pointer);
+  // Of device memory with own_access: whether the device may read and write it.
+  GpuError (*may_access)(bool* may, const void* pointer, int device);
   GpuError (*address_range)(void** base, std::size_t* bytes, const void* pointer);
   GpuError (*copy)(void* to, const void* from, std::size_t bytes, GpuCopy kind, GpuStream stream);
   GpuError (*fill)(void* at, int byte, std::size_t bytes, GpuStream stream);

@@ -36,6 +36,7 @@ struct Call {
   std::array<std::byte, 8> scalar{};  // PreMulSum's factor, one element of the type,
   const void* late_scalar = nullptr;  // or where it is read once the call runs
   CUstream_st* stream = nullptr;      // on a GPU
+  bool own_access = false;            // and not all GPUs that reach that one may touch a buffer
   // What a v-collective consists of: this rank's messages, each with the count of its pair. The
   // record says only what all ranks know.
   std::shared_ptr<const std::vector<Call>> parts;

@@ -24,17 +24,20 @@ Result<Call> resolve(const Call& call, CommunicatorState& state) {
   if (limits.mover == CallLimits::Mover::kUnsaid && options.copy_engines)
     limits.mover = CallLimits::Mover::kCopyEngines;
   if (uses_send(call, rank)) {
-    RONDO_TRY(resolved.send, device_address(call.send, device, which, "sendbuff"));
+    RONDO_TRY(resolved.send,
+              device_address(call.send, device, which, "sendbuff", &resolved.own_access));
   }
   if (uses_receive(call, rank)) {
-    RONDO_TRY(resolved.receive, device_address(call.receive, device, which, "recvbuff"));
+    RONDO_TRY(resolved.receive,
+              device_address(call.receive, device, which, "recvbuff", &resolved.own_access));
   }
   if (call.window >= 0 && call.record.count > 0) {
     RONDO_TRY(std::byte* const window, state.device->window_address(call.window, call.peer));
     resolved.receive = window + call.offset;
   }
   if (call.late_scalar != nullptr) {
-    RONDO_TRY(resolved.late_scalar, device_address(call.late_scalar, device, which, "scalar"));
+    RONDO_TRY(resolved.late_scalar,
+              device_address(call.late_scalar, device, which, "scalar", &resolved.own_access));
   }
   return resolved;
 }

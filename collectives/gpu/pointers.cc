@@ -19,12 +19,14 @@ Done check_host_pointer(const void* pointer, Collective which, const char* name)
 
 }  // namespace
 
-Result<void*> device_address(const void* pointer, int device, Collective which, const char* name) {
+Result<void*> device_address(const void* pointer, int device, Collective which, const char* name,
+                             bool* own_access) {
   const GpuApi& api = *gpu_api();
   GpuPointer info;
   RONDO_CHECK_OK(check(api.pointer_info(&info, pointer), "cudaPointerGetAttributes"));
   switch (info.kind) {
     case GpuMemory::kDevice:
+      if (own_access != nullptr) *own_access |= info.own_access;
       if (info.device == device) return const_cast<void*>(pointer);
       return fail(Status::kInvalidArgument,
                   "{} : {} {} is memory of CUDA device {}, and this rank lives on device {}",

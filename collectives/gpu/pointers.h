@@ -11,8 +11,10 @@
 
 namespace rondo::gpu {
 
-// The address at which kernels of `device` (the current one) see the buffer.
-Result<void*> device_address(const void* pointer, int device, Collective which, const char* name);
+// The address at which kernels of `device` (the current one) see the buffer. own_access: set where
+// the memory has an access list of its own (GpuPointer).
+Result<void*> device_address(const void* pointer, int device, Collective which, const char* name,
+                             bool* own_access = nullptr);
 
 // Whether the call reads `send` or writes `receive` on this rank.
 bool uses_send(const Call& call, int rank);

@@ -18,8 +18,6 @@ Done ProcessContext::open(std::vector<ProcessSockets> sockets) {
   for (const int device : facts.devices)
     if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
       devices.push_back(device);
-  for (const int a : local)
-    for (const int b : local) devices_reach = devices_reach && facts.around.near[a][b];
   exchange = std::make_unique<MemoryExchange>(*segment, facts.process, facts.around.process_of,
                                               std::move(sockets));
   memory = std::make_unique<LeaderMemory>(*segment, *exchange, std::move(devices), facts.process);

@@ -52,7 +52,6 @@ struct ProcessContext {
   std::unique_ptr<MessageSlots> slots;
   std::unique_ptr<DeviceConnections> connections;  // null where no call runs over any
   std::vector<GpuEvent> finished;                  // by local rank: after its newest call
-  bool devices_reach = true;                       // those of this process, each other's memory
   TeamStanding standing;
 };
 

@@ -30,6 +30,11 @@ Done ProcessLaunches::led(const JointCall& call, Mismatch* mismatch) {
   const std::vector<PostedCall> here = calls_here(call);
   std::vector<Buffers> buffers;
   for (const PostedCall& posted : here) buffers.push_back(buffers_of(posted.call));
+  if (!team_.kernels_reach(here))
+    return fail(Status::kInvalidUsage,
+                "a buffer lies in memory of a pool, or mapped by address, that other GPUs of its "
+                "process may not touch: give them access (cudaMemPoolSetAccess, cuMemSetAccess), "
+                "or use memory of cudaMalloc or ncclMemAlloc");
   RONDO_CHECK_OK(team_.begin_launch(site, here));
   RONDO_CHECK_OK(team_.processes->led_calls().enqueue(here[0].call.record, buffers, site.stream,
                                                       capturing(site.capture), mismatch));
@@ -41,12 +46,14 @@ Done ProcessLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
   const DeviceScope scope(team_.processes->device());
   RONDO_CHECK_OK(scope.entered());
   const LaunchSite site = site_of(call);
-  RONDO_CHECK_OK(team_.begin_launch(site, calls_here(call)));
+  const std::vector<PostedCall> here = calls_here(call);
+  RONDO_CHECK_OK(team_.begin_launch(site, here));
   const TeamDevices& devices = team_.devices;
   const CallRecord& record = call.posted[devices.here()[0]].call.record;
   const std::uint64_t block = record.count * size_of(record.type);
   DirectLaunches copies(*gpu_api(), devices.of(devices.here()[0]).most_ctas, site.stream);
-  if (!devices.all_reach()) copies.copy_by_driver();
+  const bool by_kernels = team_.kernels_reach(here);
+  if (!by_kernels) copies.copy_by_driver();
   std::vector<ProcessMessage> messages;
   for (int from = 0; from < devices.ranks(); ++from)
     for (int to = 0; to < devices.ranks(); ++to) {
@@ -60,7 +67,7 @@ Done ProcessLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
       if (sends && !gathers) send += static_cast<std::uint64_t>(to) * block;
       if (receives && !scatters) receive += static_cast<std::uint64_t>(from) * block;
       if (!sends || !receives) {
-        messages.push_back({from, to, record, send, receive, true});
+        messages.push_back({from, to, record, send, receive, true, !by_kernels});
       } else if (send != receive) {
         RONDO_CHECK_OK(copies.copy(send, receive, block));
       }

@@ -25,6 +25,7 @@ struct ProcessMessages::LanePieces {
   struct Piece {
     std::byte* at;  // in the user's buffer
     std::uint64_t bytes;
+    bool by_driver;
   };
   std::vector<Piece> pieces = {};
 };
@@ -65,7 +66,8 @@ Result<std::shared_ptr<const ProcessMessages::Pieces>> ProcessMessages::prepare(
         static_cast<std::byte*>(sends ? const_cast<void*>(message.send) : message.receive);
     const std::uint64_t bytes = message.record.count * size_of(message.record.type);
     for (std::uint64_t done = 0; done < bytes; done += lane->slot_bytes)
-      lane->pieces.push_back({user + done, std::min(lane->slot_bytes, bytes - done)});
+      lane->pieces.push_back(
+          {user + done, std::min(lane->slot_bytes, bytes - done), message.by_driver});
   }
   for (const LanePieces& lane : lanes) {
     lane_pieces_[lane.from * context_.ranks() + lane.to] += lane.pieces.size();
@@ -139,8 +141,7 @@ Done ProcessMessages::enqueue_piece(const LanePieces& lane, std::size_t piece, G
       context_.await(stream, words.slot[slot], lane.sends ? kEmpty : kFull, GpuWait::kAnd));
   RONDO_CHECK_OK(context_.write(stream, stage, 0));  // from here on this piece needs nobody
   DirectLaunches copies(context_.api, context_.facts.most_ctas, stream);
-  // By kernels, unless the stream's device may not reach the user's buffer.
-  if (!context_.devices_reach) copies.copy_by_driver();
+  if (user.by_driver) copies.copy_by_driver();
   RONDO_CHECK_OK(lane.sends ? copies.copy(user.at, staged, user.bytes)
                             : copies.copy(staged, user.at, user.bytes));
   RONDO_CHECK_OK(copies.flush());

@@ -22,6 +22,7 @@ struct ProcessMessage {
   const void* send = nullptr;  // where this process sends,
   void* receive = nullptr;     // or else receives
   bool in_collective = false;  // has been announced
+  bool by_driver = false;      // the stream's device may not touch the buffer
 };
 
 class ProcessMessages {

@@ -15,6 +15,23 @@ LaunchSite TeamContext::site_for_any_thread(int rank, const RankStreams::Use& us
   return site;
 }
 
+bool TeamContext::kernels_reach(std::span<const PostedCall> calls) const {
+  if (!devices.all_reach()) return false;
+  const auto is_open = [this](const void* buffer) {
+    return buffer == nullptr ||
+           std::all_of(devices.begin(), devices.end(), [&](const TeamDevices::Device& device) {
+             bool may = false;
+             return gpu_api()->may_access(&may, buffer, device.device) == kGpuSuccess && may;
+           });
+  };
+  return devices.size() == 1 ||
+         std::all_of(calls.begin(), calls.end(), [&](const PostedCall& posted) {
+           const Call& call = posted.call;
+           return !call.own_access ||
+                  (is_open(call.send) && is_open(call.receive) && is_open(call.late_scalar));
+         });
+}
+
 Done TeamContext::begin_launch(const LaunchSite& site, std::span<const PostedCall> calls) const {
   std::vector<GpuEvent> waited;
   for (const PostedCall& other : calls) {

@@ -44,6 +44,10 @@ struct TeamContext {
   }
   LaunchSite site_for_any_thread(int rank, const RankStreams::Use& use) const;
 
+  // Whether kernels of every device here may touch the buffers of all these calls. Costs a driver
+  // call a buffer and device, where the memory has an access list of its own.
+  bool kernels_reach(std::span<const PostedCall> calls) const;
+
   // Before a launch: its stream waits for where those of the calls stood, and for launches before.
   Done begin_launch(const LaunchSite& site, std::span<const PostedCall> calls) const;
 };

@@ -22,14 +22,15 @@ bool by_engines(std::span<const PostedCall> posted) {
 Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatch) {
   const PostedCall& last = call.posted[rank];
   const CallRecord& record = last.call.record;
-  RONDO_TRY(const DevicePlan plan, make_device_plan(facts_of(call), record));
+  const DevicePlanFacts facts = facts_of(call);
+  RONDO_TRY(const DevicePlan plan, make_device_plan(facts, record));
   // Led calls are announced with what they need more.
   if (team_.processes != nullptr && plan.strategy != Strategy::kLed)
     RONDO_CHECK_OK(
         team_.processes->announcements().announce(record, capturing(last.capture), mismatch));
   switch (plan.strategy) {
     case Strategy::kDirect:
-      return direct(rank, call);
+      return direct(rank, call, facts.all_reach);
     case Strategy::kCopyEngines:
       return copies(call);
     case Strategy::kLed:
@@ -53,6 +54,7 @@ DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   facts.most_channels = std::min(facts.most_channels, call.most_ctas());
   facts.fewest_channels = std::min(fewest, facts.most_channels);
   facts.copy_engines = by_engines(call.posted);
+  if (!team_.kernels_reach(call.posted)) facts.all_reach = facts.may_meet = false;
   return facts;
 }
 
@@ -65,12 +67,12 @@ int TeamLaunches::direct_ctas(int rank, std::span<const PostedCall> all) const {
   return most < kNoCtaLimit ? std::min(of_device, most * served) : of_device;
 }
 
-Done TeamLaunches::direct(int rank, const JointCall& call) {
+Done TeamLaunches::direct(int rank, const JointCall& call, bool by_kernels) {
   const PostedCall& last = call.posted[rank];
   const LaunchSite site = team_.site_of(rank, {last.call.stream, last.ready, last.capture});
   RONDO_CHECK_OK(team_.begin_launch(site, call.posted));
   DirectLaunches launches(*gpu_api(), direct_ctas(rank, call.posted), site.stream);
-  if (!team_.devices.all_reach()) launches.copy_by_driver();
+  if (!by_kernels) launches.copy_by_driver();
   RONDO_CHECK_OK(launches.collective(last.call.record, call.buffers()));
   RONDO_CHECK_OK(launches.flush());
   return team_.order.end(site);
@@ -86,7 +88,7 @@ Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
   }
   RONDO_CHECK_OK(team_.begin_launch(site, all));
   DirectLaunches launches(*gpu_api(), direct_ctas(rank, all), site.stream);
-  if (!team_.devices.all_reach() || by_engines(all)) launches.copy_by_driver();
+  if (!team_.kernels_reach(all) || by_engines(all)) launches.copy_by_driver();
   for (const MatchedMessage& match : matched) {
     const CallRecord& record = match.send.call.record;
     RONDO_CHECK_OK(launches.copy(match.send.call.send, match.receive.call.receive,

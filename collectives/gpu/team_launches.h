@@ -28,7 +28,7 @@ class TeamLaunches {
   void set_parts(int rank, const RankParts& parts) { composed_.set_parts(rank, parts); }
 
  private:
-  Done direct(int rank, const JointCall& call);
+  Done direct(int rank, const JointCall& call, bool by_kernels);
   Done copies(const JointCall& call);
   Done on_every_device(const DevicePlan& plan, const JointCall& call);
   DevicePlanFacts facts_of(const JointCall& call) const;

@@ -90,10 +90,33 @@ GpuError host_device_pointer(void** on_device, void* on_host) {
 GpuError pointer_info(GpuPointer* info, const void* pointer) {
   cudaPointerAttributes found{};
   const cudaError_t error = cudaPointerGetAttributes(&found, pointer);
-  if (error == cudaSuccess)
-    *info = {static_cast<GpuMemory>(found.type), found.device, found.devicePointer,
-             found.hostPointer};
-  return clean(error);
+  if (error != cudaSuccess) return clean(error);
+  *info = {static_cast<GpuMemory>(found.type), found.device, found.devicePointer, found.hostPointer,
+           false};
+  // Legacy CUDA IPC takes what cudaMalloc gave, and nothing else.
+  unsigned of_malloc = 1;
+  if (info->kind == GpuMemory::kDevice &&
+      driver().pointer_attribute(&of_malloc, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                 reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS)
+    info->own_access = of_malloc == 0;
+  return kGpuSuccess;
+}
+GpuError may_access(bool* may, const void* pointer, int device) {
+  const auto at = reinterpret_cast<CUdeviceptr>(pointer);
+  CUmemLocation where{};
+  where.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  where.id = device;
+  CUmemoryPool pool = nullptr;
+  const bool pooled =
+      driver().pointer_attribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, at) == CUDA_SUCCESS &&
+      pool != nullptr;
+  CUmemAccess_flags of_pool = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  unsigned long long of_mapping = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  const CUresult result = pooled ? driver().pool_access(&of_pool, pool, &where)
+                                 : driver().mapping_access(&of_mapping, &where, at);
+  const unsigned long long flags = pooled ? of_pool : of_mapping;
+  *may = result == CUDA_SUCCESS && flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return kGpuSuccess;
 }
 GpuError address_range(void** base, std::size_t* bytes, const void* pointer) {
   return driver().address_range(reinterpret_cast<CUdeviceptr*>(base), bytes,
@@ -242,9 +265,10 @@ GpuApi fill_table() {
   RONDO_GPU_CALL(allocate), RONDO_GPU_CALL(free_memory), RONDO_GPU_CALL(allocate_host);
   RONDO_GPU_CALL(free_host), RONDO_GPU_CALL(allocate_managed), RONDO_GPU_CALL(register_host);
   RONDO_GPU_CALL(unregister_host), RONDO_GPU_CALL(host_device_pointer);
-  RONDO_GPU_CALL(pointer_info), RONDO_GPU_CALL(address_range), RONDO_GPU_CALL(copy);
-  RONDO_GPU_CALL(fill), RONDO_GPU_CALL(ipc_export), RONDO_GPU_CALL(ipc_open);
-  RONDO_GPU_CALL(ipc_close), RONDO_GPU_CALL(create_stream), RONDO_GPU_CALL(destroy_stream);
+  RONDO_GPU_CALL(pointer_info), RONDO_GPU_CALL(may_access), RONDO_GPU_CALL(address_range);
+  RONDO_GPU_CALL(copy), RONDO_GPU_CALL(fill), RONDO_GPU_CALL(ipc_export);
+  RONDO_GPU_CALL(ipc_open), RONDO_GPU_CALL(ipc_close), RONDO_GPU_CALL(create_stream),
+      RONDO_GPU_CALL(destroy_stream);
   RONDO_GPU_CALL(synchronize_stream), RONDO_GPU_CALL(query_stream);
   RONDO_GPU_CALL(priority_range), RONDO_GPU_CALL(stream_priority), RONDO_GPU_CALL(stream_device);
   RONDO_GPU_CALL(stream_wait_event), RONDO_GPU_CALL(create_event), RONDO_GPU_CALL(destroy_event);

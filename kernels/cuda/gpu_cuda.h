@@ -26,6 +26,9 @@ struct Driver {
   decltype(&cuMemExportToShareableHandle) export_handle;
   decltype(&cuMemImportFromShareableHandle) import_handle;
   decltype(&cuMemRetainAllocationHandle) retain;
+  decltype(&cuPointerGetAttribute) pointer_attribute;
+  decltype(&cuMemGetAccess) mapping_access;
+  decltype(&cuMemPoolGetAccess) pool_access;
   // nullptr in drivers before 12.1
   decltype(&cuMulticastGetGranularity) multicast_granularity;
   decltype(&cuMulticastCreate) multicast_create;

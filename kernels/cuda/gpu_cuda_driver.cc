@@ -59,6 +59,9 @@ const char* load_driver() {
   RONDO_FIND(export_handle, cuMemExportToShareableHandle);
   RONDO_FIND(import_handle, cuMemImportFromShareableHandle);
   RONDO_FIND(retain, cuMemRetainAllocationHandle);
+  RONDO_FIND(pointer_attribute, cuPointerGetAttribute);
+  RONDO_FIND(mapping_access, cuMemGetAccess);
+  RONDO_FIND(pool_access, cuMemPoolGetAccess);
 #undef RONDO_FIND
   // What fill_multicast() looks at is found last.
   if (!find(d.multicast_granularity, "cuMulticastGetGranularity", kMulticastVersion) ||

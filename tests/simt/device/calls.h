@@ -28,6 +28,7 @@ GpuError register_host(void* pointer, std::size_t bytes, unsigned flags);
 GpuError unregister_host(void* pointer);
 GpuError host_device_pointer(void** on_device, void* on_host);
 GpuError pointer_info(GpuPointer* info, const void* pointer);
+GpuError may_access(bool* may, const void* pointer, int device);
 GpuError address_range(void** base, std::size_t* bytes, const void* pointer);
 GpuError copy(void* to, const void* from, std::size_t bytes, GpuCopy kind, GpuStream stream);
 GpuError copy_and_wait(void* to, const void* from, std::size_t bytes, GpuCopy kind);

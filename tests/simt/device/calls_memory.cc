@@ -203,6 +203,7 @@ GpuError pointer_info(GpuPointer* info, const void* pointer) {
     case MemoryKind::kDevice:
     case MemoryKind::kMulticast:
       info->kind = GpuMemory::kDevice;
+      info->own_access = p.shareables.contains(found->host_alias);
       return kGpuSuccess;
     case MemoryKind::kManaged:
       info->kind = GpuMemory::kManaged;
@@ -212,6 +213,15 @@ GpuError pointer_info(GpuPointer* info, const void* pointer) {
       info->kind = GpuMemory::kHost;
   }
   info->on_host = reinterpret_cast<void*>(found->host_alias + offset);
+  return kGpuSuccess;
+}
+
+GpuError may_access(bool* may, const void* pointer, int device) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
+  const Allocation* const found = find_live(pointer);
+  *may = found != nullptr && (found->access.load() >> device & 1) != 0;
   return kGpuSuccess;
 }
 

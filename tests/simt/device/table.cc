@@ -92,6 +92,7 @@ constinit const GpuApi kTable = {
     .unregister_host = counted<"unregister_host", calls::unregister_host>,
     .host_device_pointer = counted<"host_device_pointer", calls::host_device_pointer>,
     .pointer_info = counted<"pointer_info", calls::pointer_info>,
+    .may_access = counted<"may_access", calls::may_access>,
     .address_range = counted<"address_range", calls::address_range>,
     .copy = counted<"copy", calls::copy>,
     .fill = counted<"fill", calls::fill>,

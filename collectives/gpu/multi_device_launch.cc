@@ -7,10 +7,10 @@ Done MultiDeviceLaunch::begin(const JointCall& call, Touches touches) {
     const PostedCall& first = call.posted[device.ranks.front()];
     LaunchSite site = team_.site_for_any_thread(device.ranks.front(),
                                                 {first.call.stream, first.ready, first.capture});
-    // All of one graph, or none: who is not is found by begin_launch().
-    site.capture = call.posted[team_.devices[0].ranks.front()].capture;
     site.on_every_device = touches == Touches::kItsRanks;
     sites_.push_back(site);
+    // Each device may have a graph of its own, but no kernel waits for what no graph has launched.
+    if (capturing(site.capture) != capturing(sites_[0].capture)) return unlike_captures();
   }
   return for_each([&](const LaunchSite& site) {
     if (touches == Touches::kAllRanks) return team_.begin_launch(site, call.posted);

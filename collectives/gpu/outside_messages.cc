@@ -14,9 +14,7 @@ Done OutsideMessages::open() {
   return order_.open({&device, 1});
 }
 
-Done OutsideMessages::follow(const RankStreams::Use& use) const {
-  return order_.begin(site_of(use));
-}
+Done OutsideMessages::follow(const RankStreams::Use& use) { return order_.begin(site_of(use)); }
 
 void OutsideMessages::begin_group() {
   messages_.clear();

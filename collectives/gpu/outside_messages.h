@@ -25,7 +25,7 @@ class OutsideMessages {
 
   Done open();
   // A stream of the rank comes after the messages so far.
-  Done follow(const RankStreams::Use& use) const;
+  Done follow(const RankStreams::Use& use);
 
   void begin_group();
   void add(const PostedCall& call);

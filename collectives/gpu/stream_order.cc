@@ -10,6 +10,7 @@ Done StreamOrder::open(std::span<const int> devices) {
     const DeviceScope scope(number);
     RONDO_CHECK_OK(scope.entered());
     Device& device = devices_.emplace_back();
+    device.number = number;
     RONDO_CHECK_OK(device.order.open());
     RONDO_CHECK_OK(device.captured.open());
     RONDO_CHECK_OK(check(gpu_api()->create_stream(&device.own, 0), "cudaStreamCreate"));
@@ -23,17 +24,45 @@ StreamOrder::~StreamOrder() {
     if (device.own != nullptr) gpu_api()->destroy_stream(device.own);
 }
 
-Done StreamOrder::begin(const LaunchSite& site) const {
-  if (capturing(site.capture)) {
-    // A graph waits whatever came before its capture: it may be replayed after anything.
-    const bool goes_on = last_capture_ == site.capture.id;
-    for (const Device& device : devices_) {
-      if (goes_on && !device.newest) continue;
-      RONDO_CHECK_OK(goes_on ? device.captured.hold(site.stream)
-                             : device.order.hold(site.stream, GpuEventUse::kExternal));
-    }
-    return done();
+// Before the first capture; what was launched until then counts as wide.
+Done StreamOrder::begin_to_capture() {
+  if (devices_.size() == 1 || devices_[0].wide.get() != nullptr) return done();
+  for (Device& device : devices_) {
+    const DeviceScope scope(device.number);
+    RONDO_CHECK_OK(scope.entered());
+    RONDO_CHECK_OK(device.wide.open());
+    RONDO_CHECK_OK(device.order.hold(device.own));
+    RONDO_CHECK_OK(device.wide.record(device.own));
   }
+  return done();
+}
+
+// What a launch on every device must come after: its own device's launches, and others' that
+// touched its ranks. Another device's part of an earlier call is none of these; a graph of one
+// device that waited for it would wait for what its own kernel waits for.
+Done StreamOrder::begin_captured(const LaunchSite& site) {
+  RONDO_CHECK_OK(begin_to_capture());
+  const Device& here = devices_[static_cast<std::size_t>(site.place)];
+  bool goes_on = false;
+  for (const Device& device : devices_) {
+    if (device.capture != site.capture.id) continue;
+    if (site.on_every_device ? &device != &here && !device.newest_is_wide : !device.newest)
+      continue;
+    goes_on = true;
+    RONDO_CHECK_OK(device.captured.hold(site.stream));
+  }
+  if (goes_on) return done();
+  // A graph waits whatever came before its capture: it may be replayed after anything.
+  for (const Device& device : devices_) {
+    const bool apart = site.on_every_device && &device != &here;
+    const StreamEvent& event = apart ? device.wide : device.order;
+    RONDO_CHECK_OK(event.hold(site.stream, GpuEventUse::kExternal));
+  }
+  return done();
+}
+
+Done StreamOrder::begin(const LaunchSite& site) {
+  if (capturing(site.capture)) return begin_captured(site);
   if (!any_plain_ && !any_capture_) return done();
   // What runs on this very stream is in order already, unless a graph may have been launched on
   // another one since. A launch on every device touches nothing but its own device's ranks; another
@@ -51,10 +80,14 @@ Done StreamOrder::begin(const LaunchSite& site) const {
 Done StreamOrder::end(const LaunchSite& site) {
   Device& device = devices_[static_cast<std::size_t>(site.place)];
   const bool in_capture = capturing(site.capture);
+  const auto use = in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain;
   if (!in_capture) device.stream = site.stream;
+  device.capture = in_capture ? site.capture.id : 0;
+  device.newest_is_wide = !site.on_every_device;
   if (!site.on_every_device) set_newest(site);
-  RONDO_CHECK_OK(
-      device.order.record(site.stream, in_capture ? GpuEventUse::kExternal : GpuEventUse::kPlain));
+  if (device.newest_is_wide && device.wide.get() != nullptr)
+    RONDO_CHECK_OK(device.wide.record(site.stream, use));
+  RONDO_CHECK_OK(device.order.record(site.stream, use));
   // What follows in the capture follows this record, too: else the records of several streams would
   // have no order, and a stream of our own would not be joined again.
   return in_capture ? device.captured.record(site.stream) : done();
@@ -71,7 +104,6 @@ void StreamOrder::set_newest(const LaunchSite& site) {
   const bool in_capture = capturing(site.capture);
   any_plain_ |= !in_capture;
   any_capture_ |= in_capture;
-  last_capture_ = in_capture ? site.capture.id : 0;
 }
 
 Done StreamOrder::follow(int place, GpuStream stream, const GpuCaptureInfo& capture) const {

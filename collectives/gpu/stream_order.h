@@ -1,11 +1,13 @@
 // StreamOrder: keeps launches in the order in which they were made, whatever streams, graphs and
-// devices of one process they go to: on each device an event after the newest of them, one more for
-// captures.
+// devices of one process they go to: on each device an event after the newest of them, one after
+// the newest that touched other devices' ranks, and one for captures.
 //
 // begin() before something is enqueued, end() after it; both for the stream that it is on, with its
 // device current. Guarantees: everything launched before is before the newest launch, graphs'
-// replays included; inside a capture the order is a capture dependency. Cost: an event record a
-// launch; nothing more where one stream is used outside of captures.
+// replays included; inside a capture the order is a capture dependency. Devices may be captured
+// into a graph each, whose replays wait for no other device's part of the same call. Cost: an event
+// record a launch; once there are graphs, two of one that touches other devices' ranks; nothing
+// more where one stream is used outside of captures.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +44,7 @@ class StreamOrder {
   // A stream of the device for work of ranks whose stream other threads cannot name.
   GpuStream own_stream(int place) const { return devices_[static_cast<std::size_t>(place)].own; }
 
-  Done begin(const LaunchSite& site) const;
+  Done begin(const LaunchSite& site);
   Done end(const LaunchSite& site);
   // After end() of launches on every device: together they are the newest.
   void end_of_all(const LaunchSite& any);
@@ -53,17 +55,22 @@ class StreamOrder {
 
  private:
   struct Device {
+    int number = -1;       // CUDA's
     StreamEvent order;     // after its last launch
+    StreamEvent wide;      // likewise, that touched ranks of other devices; where some are captured
     StreamEvent captured;  // after its last captured launch
     GpuStream own = nullptr;
     GpuStream stream = nullptr;  // of its last launch outside of captures
     bool newest = false;         // it took part in the newest launch
+    bool newest_is_wide = false;
+    std::uint64_t capture = 0;  // of its newest launch; 0: it was none
   };
+  Done begin_to_capture();
+  Done begin_captured(const LaunchSite& site);
   void set_newest(const LaunchSite& site);
 
   std::vector<Device> devices_;
   bool any_plain_ = false, any_capture_ = false;
-  std::uint64_t last_capture_ = 0;  // of the newest launch; 0: it was none
 };
 
 }  // namespace rondo::gpu

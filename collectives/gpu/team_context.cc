@@ -32,13 +32,17 @@ bool TeamContext::kernels_reach(std::span<const PostedCall> calls) const {
          });
 }
 
-Done TeamContext::begin_launch(const LaunchSite& site, std::span<const PostedCall> calls) const {
+Done unlike_captures() {
+  return fail(Status::kInvalidUsage,
+              "Ranks of one process take part in one call from different graphs, or some while "
+              "capturing and some not: capture all of them into one graph, or each GPU's into one "
+              "of its own if the call has a kernel on each");
+}
+
+Done TeamContext::begin_launch(const LaunchSite& site, std::span<const PostedCall> calls) {
   std::vector<GpuEvent> waited;
   for (const PostedCall& other : calls) {
-    if (!same_capture(other.capture, site.capture))
-      return fail(Status::kInvalidUsage,
-                  "Ranks of one process take part in one call from different graphs, or some while "
-                  "capturing and some not: capture all of them into one graph");
+    if (!same_capture(other.capture, site.capture)) return unlike_captures();
     if (other.ready == site.ready || same_stream(other.call.stream, site.stream)) continue;
     if (std::find(waited.begin(), waited.end(), other.ready) != waited.end()) continue;
     waited.push_back(other.ready);

@@ -23,6 +23,9 @@ struct TeamOptions {
   double kernel_seconds = 0;  // that a kernel may wait without progress; 0: for ever
 };
 
+// The error of calls whose ranks are captured into graphs that cannot hold the call.
+Done unlike_captures();
+
 struct TeamContext {
   TeamContext(const TeamOptions& agreed, std::shared_ptr<ProcessTeam> others)
       : options(agreed), processes(std::move(others)), devices(agreed.devices) {}
@@ -49,7 +52,7 @@ struct TeamContext {
   bool kernels_reach(std::span<const PostedCall> calls) const;
 
   // Before a launch: its stream waits for where those of the calls stood, and for launches before.
-  Done begin_launch(const LaunchSite& site, std::span<const PostedCall> calls) const;
+  Done begin_launch(const LaunchSite& site, std::span<const PostedCall> calls);
 };
 
 }  // namespace rondo::gpu

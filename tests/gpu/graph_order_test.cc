@@ -208,6 +208,41 @@ TEST_P(GraphOrder, ACallThatOnlyOneRankCapturesIsRefused) {
   GPU_OK(gpu_api()->destroy_graph(graph));
 }
 
+// As nccl-tests' -G with several GPUs a process, and JAX, capture: each GPU's stream for itself. Of
+// ranks that share a GPU one kernel does the call: that needs one graph.
+TEST_P(GraphOrder, EachDeviceMayHaveAGraphOfItsOwn) {
+  const bool apart = places() == std::vector<int>{0, 1, 2};
+  const Streams streams = ranks.streams(), plain = more_streams();
+  for (GpuStream stream : streams)
+    GPU_OK(gpu_api()->begin_capture(stream, GpuCaptureMode::kRelaxed));
+  const auto sum = [&](std::vector<DeviceBuffer>& to, ncclRedOp_t op) {
+    NCCL_OK(ncclGroupStart());
+    for (int r = 0; r < kRanks; ++r)
+      NCCL_OK(ncclAllReduce(x[r].data(), to[r].data(), kCount, ncclInt64, op, ranks[r].comm,
+                            streams[r]));
+    EXPECT_EQ(ncclGroupEnd(), apart ? ncclSuccess : ncclInvalidUsage);
+  };
+  sum(x, ncclSum);
+  if (apart) sum(y, ncclMax);
+  std::vector<void*> graphs(kRanks);
+  for (int r = 0; r < kRanks; ++r) GPU_OK(gpu_api()->end_capture(streams[r], &graphs[r]));
+  int times = 0;
+  for (int round = 0; apart && round < kRounds; ++round) {
+    hold_up(streams[round % kRanks]);
+    for (int i = 0; i < kRanks; ++i) {
+      const int r = (i + round) % kRanks;
+      GPU_OK(gpu_api()->launch_graph(graphs[r], streams[r]));
+    }
+    synchronize(streams);
+    check(++times);
+    raise(plain);  // between replays, on streams of its own
+    ++times;
+    if (HasFatalFailure()) break;
+  }
+  synchronize(plain);
+  for (void* graph : graphs) GPU_OK(gpu_api()->destroy_graph(graph));
+}
+
 TEST_P(GraphOrder, ACaptureOverSeveralStreamsKeepsItsCallsInOrder) {
   const Streams first = more_streams(), second = more_streams();
   void* graph = nullptr;

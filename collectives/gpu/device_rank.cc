@@ -103,12 +103,10 @@ Done DeviceRank::standing() {
 }
 
 bool DeviceRank::adopt_kernel_fault() {
-  std::optional<KernelFault> found;
+  std::optional<Fault> found;
   if (!engine_ || !engine_->kernel_gave_up(&found)) return false;
   if (!found) return !state_.faults.adopted().ok();
-  Fault fault = state_.faults.make_beside_calls(Status::kTimeout, found->peer, found->text);
-  fault.own = found->call;
-  state_.faults.raise(std::move(fault));
+  state_.faults.raise(std::move(*found));
   return true;
 }
 

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/atomics.h"
 #include "base/guard.h"
 #include "base/log.h"
+#include "base/seconds.h"
 #include "collectives/gpu/kernel_watch.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "collectives/watchdog/peer_words.h"
@@ -18,7 +18,6 @@
 namespace rondo::gpu {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr int kTickMilliseconds = 20;
 constexpr int kReleaseMilliseconds = 1;         // streams set flags anew until they have drained
 constexpr std::int64_t kQuietNs = 100'000'000;  // all is read in shared memory, a tick apart
@@ -104,7 +103,7 @@ void ProcessWatch::look() {
     return blame(Status::kInvalidUsage, rank,
                  fault_texts::different_replay(rank, load_record(descriptor_of(rank).record)));
   }
-  detector_.tick(Clock::now().time_since_epoch().count());
+  detector_.tick(now_ns());
   if (detector_.is_stalled()) tell_who_is_gone();
   tell_progress();
   if (auto found = detector_.verdict()) return context_.standing.blame(std::move(*found));

@@ -191,7 +191,6 @@ class Binding {
 
   Done open(SharedConnections connections, std::unique_ptr<InternodeKernels>* made) const {
     if (!connections) return fail(Status::kInternalError, "its process has no connections");
-    const auto name_of = [state = &state_](int rank) { return state->members.name_of(rank); };
     const auto raise = [state = &state_](Fault found) { state->faults.raise(std::move(found)); };
     InternodeKernels::Terms terms{rank_,
                                   size_,
@@ -200,7 +199,6 @@ class Binding {
                                   span_.from_bytes,
                                   request_.create.options.kernel_seconds,
                                   state_.secret.derive("kernels between hosts").bytes(),
-                                  name_of,
                                   raise,
                                   state_.device->hosted()->proxy()};
     RONDO_TRY(*made, InternodeKernels::open(std::move(terms), std::move(connections)));

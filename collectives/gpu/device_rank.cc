@@ -1,26 +1,21 @@
 #include "collectives/gpu/device_rank.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "base/log.h"
+#include "base/seconds.h"
 #include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/device_windows.h"
 #include "collectives/gpu/process_hooks.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/gpu/team_engine.h"
-#include "collectives/watchdog/fault_texts.h"
 #include "collectives/watchdog/peer_words.h"
 
 namespace rondo::gpu {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // How often a rank that waits for others looks at faults, aborts and deadlines.
 constexpr std::chrono::microseconds kLook{2000};
-// After this long it says whom it waits for, even if the limit is far away.
-constexpr double kWarnSeconds = 60;
 
 // What the team of processes that share the device asks of the rank.
 class TeamHooks final : public ProcessHooks {
@@ -103,12 +98,10 @@ Done DeviceRank::standing() {
 }
 
 bool DeviceRank::adopt_kernel_fault() {
-  std::optional<KernelFault> found;
+  std::optional<Fault> found;
   if (!engine_ || !engine_->kernel_gave_up(&found)) return false;
   if (!found) return !state_.faults.adopted().ok();
-  Fault fault = state_.faults.make_beside_calls(Status::kTimeout, found->peer, found->text);
-  fault.own = found->call;
-  state_.faults.raise(std::move(fault));
+  state_.faults.raise(std::move(*found));
   return true;
 }
 
@@ -149,36 +142,20 @@ Done DeviceRank::may_go_on() {
   return served_standing_ ? served_standing_() : done();
 }
 
-Done DeviceRank::end_wait(double limit_seconds) {
-  const std::vector<int> missing = engine_->missing();
-  state_.faults.raise(state_.faults.make_beside_calls(
-      Status::kTimeout, missing.empty() ? -1 : missing.front(),
-      fault_texts::timed_out_meeting(state_.members.rank, limit_seconds, missing)));
-  engine_->fail_all(state_.faults.adopted());
-  return state_.faults.adopted();
-}
-
-// Of this process. Whoever has left makes no call any more; one that it made before is no longer
-// missing at the second look.
-bool DeviceRank::blame_who_left() {
-  const auto has_left = [this](int rank) {
-    const PeerPort& port = state_.host.peers[state_.members.local_of(rank)];
-    return HostAtomics::load_acquire(port.progress->state) == kLeft;
-  };
-  const std::vector<int> missing = engine_->missing();
-  const auto left = std::find_if(missing.begin(), missing.end(), has_left);
-  if (left == missing.end()) return false;
-  const std::vector<int> still = engine_->missing();
-  if (std::find(still.begin(), still.end(), *left) == still.end()) return false;
-  state_.faults.raise(state_.faults.make_beside_calls(
-      Status::kRemoteError, *left,
-      fault_texts::left_before_meeting(state_.members.name_of(*left), state_.members.rank)));
-  return true;
+// Ranks of this process. Whoever has left makes no call any more; so that is looked at first.
+std::optional<Fault> DeviceRank::look_at_missing(FailureDetector& detector) {
+  detector.tick(now_ns());
+  for (int r = 0; r < state_.host.size; ++r)
+    if (HostAtomics::load_acquire(state_.host.peers[r].progress->state) == kLeft)
+      detector.hear_leave(state_.members.local_ranks[r]);
+  detector.hear_wait(state_.members.rank,
+                     Wait{"", engine_->missing(), state_.timeout_seconds.load()});
+  if (const auto warning = detector.warning()) RONDO_WARN("{}", *warning);
+  return detector.verdict();
 }
 
 Done DeviceRank::wait_until_enqueued() {
-  const auto begin = Clock::now();
-  bool warned = false;
+  std::optional<FailureDetector> detector;
   while (!engine_->is_enqueued(kLook)) {
     Done standing = state_.faults.standing();
     if (!standing.ok() && state_.faults.ended() == FaultState::kRunning) return standing;
@@ -186,17 +163,15 @@ Done DeviceRank::wait_until_enqueued() {
       engine_->fail_all(ended);
       return ended;
     }
-    const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
-    const double limit = state_.timeout_seconds.load();
-    if (blame_who_left()) {
+    const Membership& members = state_.members;
+    if (!detector)
+      detector.emplace(FailureDetector::Terms{
+          members.rank, members.size, [&members](int rank) { return members.name_of(rank); }});
+    if (auto found = look_at_missing(*detector)) {
+      state_.faults.raise(std::move(*found));
       engine_->fail_all(state_.faults.adopted());
       return state_.faults.adopted();
     }
-    if (waited >= limit) return end_wait(limit);
-    if (warned || waited < kWarnSeconds) continue;
-    warned = true;
-    RONDO_WARN("rank {} has waited {:.0f} s for {} to make the same call; it goes on waiting",
-               state_.members.rank, waited, fault_texts::list_of(engine_->missing()));
   }
   if (Done failed = engine_->failure(); !failed.ok()) {
     if (state_.faults.is_raised() || state_.faults.adopt_from_peers())

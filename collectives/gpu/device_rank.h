@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/gpu/gpu_engine.h"
+#include "collectives/watchdog/failure_detector.h"
 #include "collectives/watchdog/fault.h"
 
 namespace rondo {
@@ -74,8 +75,7 @@ class DeviceRank {
   void stop(const Fault& fault);
   Done fault_of_post(const Done& posted, const Mismatch& mismatch);
   Done may_go_on();
-  Done end_wait(double limit_seconds);
-  bool blame_who_left();
+  std::optional<Fault> look_at_missing(FailureDetector& detector);
 
   CommunicatorState& state_;
   std::function<Done()> served_standing_;

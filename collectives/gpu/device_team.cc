@@ -1,6 +1,7 @@
 #include "collectives/gpu/device_team.h"
 
 #include "base/poll_until.h"
+#include "collectives/gpu/kernel_watch.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
@@ -175,10 +176,9 @@ void DeviceTeam::stop_kernels() {
   if (DeviceConnections* const of = context_.connections.connections()) of->stop_kernels();
 }
 
-std::optional<KernelFault> DeviceTeam::kernel_fault(int rank) const {
+std::optional<Fault> DeviceTeam::kernel_fault(int rank) const {
   const DeviceConnections* const of = context_.connections.connections();
-  if (of == nullptr) return std::nullopt;
-  return rondo::gpu::kernel_fault(*of, rank, context_.options.kernel_seconds);
+  return of == nullptr ? std::nullopt : rondo::gpu::kernel_fault(*of, rank);
 }
 
 }  // namespace rondo::gpu

@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "collectives/gpu/kernel_watch.h"
 #include "collectives/gpu/outside_messages.h"
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/team_context.h"
@@ -74,7 +73,7 @@ class DeviceTeam {
   // Kernels over connections: every wait in them ends, now and ever after.
   void stop_kernels();
   // Why a kernel of this rank gave up, if one did.
-  std::optional<KernelFault> kernel_fault(int rank) const;
+  std::optional<Fault> kernel_fault(int rank) const;
 
  private:
   struct RankState {

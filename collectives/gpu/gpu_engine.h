@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "collectives/gpu/kernel_watch.h"
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/watchdog/fault.h"
 
@@ -42,7 +41,7 @@ class GpuEngine {
   // The communicator has ended so: all that waits on the device ends; from any thread.
   virtual void end(const Fault& fault) = 0;
   // Whether a kernel of the rank gave up, and why; null: that comes soon from elsewhere.
-  virtual bool kernel_gave_up(std::optional<KernelFault>* why) const = 0;
+  virtual bool kernel_gave_up(std::optional<Fault>* why) const = 0;
 
   // Of memory that processes share, as far as this rank answers for it.
   virtual std::uint64_t device_bytes() const { return 0; }

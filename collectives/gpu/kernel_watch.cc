@@ -1,9 +1,9 @@
 #include "collectives/gpu/kernel_watch.h"
 
-#include <fmt/core.h>
+#include <algorithm>
 
 #include "base/atomics.h"
-#include "collectives/watchdog/fault_texts.h"
+#include "collectives/watchdog/failure_detector.h"
 #include "collectives/watchdog/peer_words.h"
 
 namespace rondo::gpu {
@@ -11,105 +11,61 @@ namespace {
 
 std::uint64_t word(const std::uint64_t& from) { return HostAtomics::load_acquire(from); }
 
-// Calls visit(number, channel) for every launch that the rank is in.
-template <class Visit>
-void for_launches(const DeviceConnections& connections, int rank, Visit&& visit) {
-  const cuda::Control& control = connections.host_control(rank);
-  for (int c = 0; c < connections.layout().shape().channels; ++c) {
-    const std::uint64_t begun = word(control.progress[c].begun);
-    if (begun > word(control.progress[c].done)) visit(begun, c);
+// The call of the newest launch stands still until the next but one; so it is read again where one
+// has begun meanwhile.
+void read_newest(const cuda::Control& control, Progress& into) {
+  constexpr int kMostTries = 100;
+  for (int i = 0; i < kMostTries; ++i) {
+    const std::uint64_t number = word(control.progress[0].begun);
+    if (number == 0) return;
+    into.digest = word(control.begun_digest[number % 2]);
+    into.launch = load_record(control.begun_call[number % 2]);
+    HostAtomics::fence_seq_cst();
+    if (word(control.progress[0].begun) != number) continue;
+    into.launches = number;
+    return;
   }
 }
 
-template <class Behind>
-std::vector<int> ranks_behind(const DeviceConnections& connections, int rank, Behind&& behind) {
-  std::vector<int> found;
-  for (int peer = 0; peer < connections.layout().ranks(); ++peer) {
-    bool is_behind = false;
-    const cuda::Control& theirs = connections.host_control(peer);
-    for_launches(connections, rank, [&](std::uint64_t number, int channel) {
-      is_behind = is_behind || behind(theirs.progress[channel]) < number;
-    });
-    if (is_behind && peer != rank) found.push_back(peer);
-  }
-  return found;
+bool gave_up(const cuda::Control& control) {
+  return HostAtomics::load_acquire(control.gave_up) != 0;
 }
 
 }  // namespace
 
-bool is_in_launch(const DeviceConnections& connections, int rank) {
-  bool inside = false;
-  for_launches(connections, rank, [&](std::uint64_t, int) { inside = true; });
-  return inside;
-}
-
-// The call of the newest launch stands still until the next but one; so it is read again where one
-// has begun meanwhile.
-NewestLaunch newest_launch_of(const DeviceConnections& connections, int rank) {
-  constexpr int kMostTries = 100;
+Progress progress_of(const DeviceConnections& connections, int rank) {
   const cuda::Control& control = connections.host_control(rank);
-  for (int i = 0; i < kMostTries; ++i) {
-    NewestLaunch found{word(control.progress[0].begun), {}, 0};
-    if (found.number == 0) return {};
-    found.digest = word(control.begun_digest[found.number % 2]);
-    found.call = load_record(control.begun_call[found.number % 2]);
-    HostAtomics::fence_seq_cst();
-    if (word(control.progress[0].begun) == found.number) return found;
+  Progress found;
+  for (int c = 0; c < connections.layout().shape().channels; ++c) {
+    const std::uint64_t begun = word(control.progress[c].begun);
+    found.begun += begun;
+    found.over += std::min(begun, word(control.progress[c].done));
   }
-  return {};
+  read_newest(control, found);
+  if (!gave_up(control)) return found;
+  found.gave_up = 1;
+  found.gave_up_in = control.call;
+  found.limit_ns = control.limit_ns;
+  found.peer = control.peer;
+  found.channel = control.channel;
+  found.step = control.step;
+  found.wants_room = control.wants_room;
+  return found;
 }
 
-bool is_newest_named(const DeviceConnections& connections, int rank) {
-  const cuda::ChannelProgress& first = connections.host_control(rank).progress[0];
-  return word(first.begun) > word(first.done);
-}
-
-CallRecord newest_launch(const DeviceConnections& connections, int rank) {
-  return newest_launch_of(connections, rank).call;
-}
-
-std::vector<int> ranks_not_come(const DeviceConnections& connections, int rank) {
-  return ranks_behind(connections, rank,
-                      [](const cuda::ChannelProgress& of) { return word(of.begun); });
-}
-
-std::vector<int> ranks_not_over(const DeviceConnections& connections, int rank) {
-  return ranks_behind(connections, rank,
-                      [](const cuda::ChannelProgress& of) { return word(of.done); });
-}
-
-int rank_that_differs(const DeviceConnections& connections, int rank) {
-  const NewestLaunch mine = newest_launch_of(connections, rank);
-  if (mine.number == 0) return -1;
-  for (int peer = 0; peer < connections.layout().ranks(); ++peer)
-    if (const NewestLaunch theirs = newest_launch_of(connections, peer);
-        theirs.number == mine.number &&
-        (!(theirs.call == mine.call) || theirs.digest != mine.digest))
-      return peer;
-  return -1;
-}
-
-std::uint64_t kernels_moved(const DeviceConnections& connections) {
-  std::uint64_t mixed = 0;
-  for (int r = 0; r < connections.layout().ranks(); ++r)
-    for (int c = 0; c < connections.layout().shape().channels; ++c) {
-      const cuda::ChannelProgress& at = connections.host_control(r).progress[c];
-      mixed = (mixed ^ word(at.begun)) * 0x9e3779b97f4a7c15ULL;
-      mixed = (mixed ^ word(at.done)) * 0x9e3779b97f4a7c15ULL;
-    }
-  return mixed;
-}
-
-std::optional<KernelFault> kernel_fault(const DeviceConnections& connections, int rank,
-                                        double seconds) {
+bool is_in_launch(const DeviceConnections& connections, int rank) {
   const cuda::Control& control = connections.host_control(rank);
-  if (HostAtomics::load_acquire(control.gave_up) == 0) return std::nullopt;
-  const std::vector<int> missing = ranks_not_come(connections, rank);
-  return KernelFault{
-      missing.empty() ? control.peer : missing.front(), control.call,
-      fault_texts::timed_out_in_kernel(
-          {rank, control.peer, control.channel, control.step, control.wants_room != 0, seconds},
-          control.call, missing)};
+  for (int c = 0; c < connections.layout().shape().channels; ++c)
+    if (word(control.progress[c].begun) > word(control.progress[c].done)) return true;
+  return false;
+}
+
+std::optional<Fault> kernel_fault(const DeviceConnections& connections, int rank) {
+  if (!gave_up(connections.host_control(rank))) return std::nullopt;
+  FailureDetector detector({rank, connections.layout().ranks()});
+  for (int r = 0; r < connections.layout().ranks(); ++r)
+    detector.hear(r, progress_of(connections, r));
+  return detector.verdict();
 }
 
 }  // namespace rondo::gpu

@@ -81,13 +81,16 @@ Result<MessageSlots::Slots> ProcessMessages::slots_for(const ProcessMessage& mes
   TeamStanding& standing = context_.standing;
   const int from = message.from, to = message.to;
   auto slots = context_.slots->between(from, to, standing.deadline());
-  if (slots.status() == Status::kRemoteError && standing.check().ok())
-    standing.blame(
-        Status::kRemoteError, to,
-        fault_texts::gone_from_message(
-            standing.name_of(to),
-            standing.has_ended(to) ? fault_texts::Parting::kEnded : fault_texts::Parting::kLeft,
-            to_string(message.record), from));
+  if (slots.status() == Status::kRemoteError && standing.check().ok()) {
+    const auto parting =
+        standing.has_ended(to) ? fault_texts::Parting::kEnded : fault_texts::Parting::kLeft;
+    Fault gone;
+    gone.status = Status::kRemoteError;
+    gone.culprit = to;
+    gone.text = fault_texts::gone_from_message(standing.name_of(to), parting,
+                                               to_string(message.record), from);
+    standing.blame(std::move(gone));
+  }
   if (!slots.ok()) RONDO_CHECK_OK(standing.check());
   return slots;
 }

@@ -25,7 +25,7 @@ class TeamEngine final : public GpuEngine {
   Done join() override { return team_->join_streams(rank_); }
   void fail_all(const Done& why) override { team_->fail_all(why); }
   void end(const Fault&) override { team_->stop_kernels(); }
-  bool kernel_gave_up(std::optional<KernelFault>* why) const override {
+  bool kernel_gave_up(std::optional<Fault>* why) const override {
     *why = team_->kernel_fault(rank_);
     return why->has_value();
   }

@@ -38,15 +38,10 @@ double TeamStanding::device_seconds() {
   return hooks_.empty() ? 0 : hooks_[0]->device_seconds();
 }
 
-void TeamStanding::blame(Status status, int culprit, const std::string& text) {
+void TeamStanding::blame(Fault fault) {
   std::lock_guard lock(mutex_);
   released_ = true;
-  if (hooks_.empty()) return;
-  Fault fault;
-  fault.status = status;
-  fault.culprit = culprit;
-  fault.text = text;
-  hooks_[0]->raise(std::move(fault));
+  if (!hooks_.empty()) hooks_[0]->raise(std::move(fault));
 }
 
 bool TeamStanding::has_ended(int rank) {

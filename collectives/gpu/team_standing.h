@@ -26,7 +26,7 @@ class TeamStanding {
   bool is_released() const { return released_; }
   void release() { released_ = true; }
   // A fault of the first communicator, and the release of the team.
-  void blame(Status status, int culprit, const std::string& text);
+  void blame(Fault fault);
   bool has_ended(int rank);  // its process
   std::string name_of(int rank);
 

@@ -1,167 +1,222 @@
 #include "collectives/watchdog/failure_detector.h"
-#include "collectives/watchdog/fault_texts.h"
-
-#include <fmt/core.h>
 
 #include <algorithm>
+
+#include "collectives/watchdog/fault_texts.h"
 
 namespace rondo::gpu {
 namespace {
 
-// News of a launch come late: somebody's end counts once nothing has moved for so long.
-constexpr std::int64_t kQuietNs = 300'000'000;
+using fault_texts::Parting;
 
-Fault fault(Status status, int culprit, std::string text) {
-  Fault made;
-  made.status = status;
-  made.rank = 0;
-  made.culprit = culprit;
-  made.text = std::move(text);
-  return made;
-}
+constexpr std::int64_t kLongestGapNs = 250'000'000;
+constexpr std::int64_t kLostNs = 1'500'000'000;  // in vain, until a lost connection is to blame
+constexpr std::int64_t kAnybody = 10;            // times quiet_ns: then anybody's end will do
+constexpr std::int64_t kWarnNs = 60'000'000'000;
 
 }  // namespace
 
-FailureDetector::FailureDetector(int ranks, std::function<std::string(int)> name_of)
-    : of_(static_cast<std::size_t>(ranks)), name_of_(std::move(name_of)) {
-  for (Of& of : of_) of.calls.resize(kWindow);
+void FailureDetector::tick(std::int64_t now_ns) {
+  before_ns_ = now_ns_;
+  if (ticked_at_ns_ != 0) now_ns_ += std::min(now_ns - ticked_at_ns_, kLongestGapNs);
+  ticked_at_ns_ = now_ns;
+}
+
+void FailureDetector::note_move() {
+  moved_at_ns_ = now_ns_;
+  warned_ = false;
 }
 
 void FailureDetector::hear_calls(int rank, std::uint64_t first, std::span<const CallRecord> calls) {
   Of& mine = of_[rank];
+  mine.calls.resize(kWindow);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     mine.called = first + i;
     mine.calls[mine.called % kWindow] = calls[i];
-    compare(rank, mine.called);
+    compare_calls(rank, mine.called);
   }
 }
 
 // With whoever has made that call, and it is not long ago.
-void FailureDetector::compare(int rank, std::uint64_t number) {
+void FailureDetector::compare_calls(int rank, std::uint64_t number) {
   const CallRecord& own = of_[rank].calls[number % kWindow];
-  for (std::size_t peer = 0; peer < of_.size() && !mismatch_; ++peer) {
+  for (int peer = 0; peer < terms_.ranks && !mismatch_; ++peer) {
     const Of& theirs = of_[peer];
     if (theirs.called < number || theirs.called - number >= kWindow) continue;
     const CallRecord& other = theirs.calls[number % kWindow];
     if (other == own) continue;
-    mismatch_ =
-        fault(Status::kInvalidUsage, rank,
-              fault_texts::different_calls(number, rank, own, static_cast<int>(peer), other));
+    mismatch_ = fault(Status::kInvalidUsage, rank,
+                      fault_texts::different_calls(number, rank, own, peer, other));
     mismatch_->sequence = number;
     mismatch_->own = other;
     mismatch_->other = own;
   }
 }
 
-void FailureDetector::hear(int rank, const Standing& standing, std::int64_t now_ns) {
-  if (of_[rank].standing == standing) return;
-  of_[rank].standing = standing;
-  moved_at_ = now_ns;
+void FailureDetector::hear(int rank, const Progress& progress) {
+  if (of_[rank].progress == progress) return;
+  of_[rank].progress = progress;
+  note_move();
+  compare_launches(rank);
 }
 
-void FailureDetector::hear_leave(int rank, std::int64_t now_ns) {
-  of_[rank].presence = Presence::kLeft;
-  moved_at_ = now_ns;
+// With whoever is as far: graphs whose calls nobody announces are replayed on the devices.
+void FailureDetector::compare_launches(int rank) {
+  const Progress& own = *of_[rank].progress;
+  for (int peer = 0; peer < terms_.ranks && own.launches != 0 && !mismatch_; ++peer) {
+    const auto& theirs = of_[peer].progress;
+    if (!theirs || theirs->launches != own.launches) continue;
+    const bool same_call = theirs->launch == own.launch;
+    if (same_call && theirs->digest == own.digest) continue;
+    mismatch_ =
+        fault(Status::kInvalidUsage, rank,
+              same_call ? fault_texts::different_replays_before(own.launch, rank, peer)
+                        : fault_texts::different_replays(rank, own.launch, peer, theirs->launch));
+    mismatch_->own = theirs->launch;
+    mismatch_->other = own.launch;
+  }
 }
 
-void FailureDetector::hear_end(int rank, std::int64_t now_ns) {
-  if (of_[rank].presence != Presence::kThere) return;
-  of_[rank].presence = Presence::kEnded;
-  moved_at_ = now_ns;
+void FailureDetector::hear_wait(int rank, std::optional<Wait> wait) {
+  if (wait && !of_[rank].wait) note_move();
+  of_[rank].wait = std::move(wait);
 }
 
-int FailureDetector::farthest() const {
+void FailureDetector::hear_parting(int rank, Presence presence, const std::string& why) {
+  if (of_[rank].presence >= presence) return;
+  of_[rank].presence = presence;
+  of_[rank].why = why;
+  note_move();
+}
+
+bool FailureDetector::is_inside(int rank) const {
+  return of_[rank].progress && of_[rank].progress->is_inside();
+}
+
+int FailureDetector::waiting() const {
   int found = -1;
-  for (std::size_t r = 0; r < of_.size(); ++r)
-    if (of_[r].standing.inside != 0 &&
-        (found < 0 || of_[r].standing.begun > of_[found].standing.begun))
-      found = static_cast<int>(r);
+  for (int r = 0; r < terms_.ranks; ++r) {
+    if (of_[r].wait) return r;
+    if (!is_inside(r) || of_[r].presence >= kEnded) continue;
+    if (found < 0 || of_[r].progress->begun > of_[found].progress->begun) found = r;
+  }
   return found;
 }
 
+// Whether it has left something undone: all parts of a launch count, whoever has the waiting rank's
+// data.
+bool FailureDetector::is_awaited(int rank, int waiting) const {
+  if (const auto& wait = of_[waiting].wait)
+    return std::count(wait->awaited.begin(), wait->awaited.end(), rank) != 0;
+  const auto& theirs = of_[rank].progress;
+  return !theirs || theirs->over < of_[waiting].progress->begun;
+}
+
+// Ranks that have not come to the launch which that one is in, as far as is known.
 std::vector<int> FailureDetector::behind(int rank) const {
   std::vector<int> found;
-  for (std::size_t r = 0; r < of_.size(); ++r)
-    if (of_[r].standing.begun < of_[rank].standing.begun) found.push_back(static_cast<int>(r));
+  for (int r = 0; r < terms_.ranks; ++r)
+    if (of_[r].progress && of_[r].progress->begun < of_[rank].progress->begun) found.push_back(r);
   return found;
 }
 
-std::int64_t FailureDetector::stalled_ns(std::int64_t now_ns) const {
-  return farthest() < 0 ? 0 : now_ns - moved_at_;
+std::string FailureDetector::call_of(int waiting) const {
+  const Of& of = of_[waiting];
+  return of.wait ? of.wait->call : to_string(of.progress->launch);
 }
 
-std::string FailureDetector::who_waits() const {
-  const int waiting = farthest();
-  if (waiting < 0) return "nobody waits";
-  const std::vector<int> missing = behind(waiting);
-  return fmt::format(
-      "rank {} waits in {} for {}", waiting, to_string(of_[waiting].standing.launch),
-      missing.empty() ? "its peers" : fault_texts::list_of(missing) + ", not come to it yet");
+std::optional<std::string> FailureDetector::warning() {
+  const int rank = waiting();
+  if (warned_ || rank < 0 || quiet_ns() < kWarnNs) return std::nullopt;
+  warned_ = true;
+  return fault_texts::waits_for_long(rank, static_cast<double>(quiet_ns()) * 1e-9,
+                                     of_[rank].wait ? of_[rank].wait->awaited : behind(rank),
+                                     call_of(rank));
 }
 
-std::optional<Fault> FailureDetector::verdict(std::int64_t now_ns) {
+std::optional<Fault> FailureDetector::verdict() {
   if (told_) return std::nullopt;
-  std::optional<Fault> found = mismatch_ ? mismatch_ : find(now_ns);
+  std::optional<Fault> found = mismatch_;
+  if (!found) found = find_parted();
+  if (!found) found = find_expired_kernel();
+  if (!found) found = find_expired_wait();
   told_ = found.has_value();
   return found;
 }
 
-std::optional<Fault> FailureDetector::find(std::int64_t now_ns) const {
-  for (std::size_t r = 0; r < of_.size(); ++r)
-    if (of_[r].standing.inside != 0)
-      if (auto found = replayed_another(static_cast<int>(r))) return found;
-  if (auto found = gone(now_ns)) return found;
-  for (std::size_t r = 0; r < of_.size(); ++r)
-    if (of_[r].standing.gave_up != 0) return gave_up(static_cast<int>(r));
+Fault FailureDetector::fault(Status status, int culprit, std::string text) const {
+  Fault made;
+  made.status = status;
+  made.rank = terms_.rank;
+  made.culprit = culprit;
+  made.text = std::move(text);
+  return made;
+}
+
+std::optional<Fault> FailureDetector::find_parted() const {
+  const int at = waiting();
+  if (at < 0 || quiet_ns() < terms_.quiet_ns) return std::nullopt;
+  for (int r = 0; r < terms_.ranks; ++r)
+    if (of_[r].presence >= kEnded && is_awaited(r, at)) return gone(r, at);
+  // Nobody is missing, and yet nothing moves.
+  const bool anybody =
+      of_[at].wait && of_[at].wait->awaited.empty() && quiet_ns() > kAnybody * terms_.quiet_ns;
+  for (int r = 0; r < terms_.ranks && anybody; ++r)
+    if (of_[r].presence == kEnded) return gone(r, at);
+  // A neighbour that closed its connections has done its part, unless this rank waits in vain.
+  for (int r = 0; r < terms_.ranks && is_inside(terms_.rank) && quiet_ns() >= kLostNs; ++r)
+    if (of_[r].presence == kLost) {
+      const CallRecord& launch = of_[terms_.rank].progress->launch;
+      Fault found =
+          fault(Status::kRemoteError, r,
+                fault_texts::lost(terms_.name_of(r), to_string(launch), terms_.rank, of_[r].why));
+      found.own = launch;
+      return found;
+    }
   return std::nullopt;
 }
 
-std::optional<Fault> FailureDetector::replayed_another(int rank) const {
-  const Standing& mine = of_[rank].standing;
-  for (std::size_t peer = 0; peer < of_.size(); ++peer) {
-    const Standing& theirs = of_[peer].standing;
-    if (theirs.begun != mine.begun || theirs.launch == mine.launch) continue;
-    const int other = static_cast<int>(peer);
-    Fault found = fault(Status::kInvalidUsage, other,
-                        fault_texts::different_replays(rank, mine.launch, other, theirs.launch));
-    found.own = mine.launch;
-    found.other = theirs.launch;
-    return found;
-  }
-  return std::nullopt;
-}
-
-// Whoever is not there any more and has not done its part of a launch that others are in.
-std::optional<Fault> FailureDetector::gone(std::int64_t now_ns) const {
-  const int waiting = farthest();
-  if (waiting < 0 || stalled_ns(now_ns) < kQuietNs) return std::nullopt;
-  const Standing& theirs = of_[waiting].standing;
-  for (std::size_t r = 0; r < of_.size(); ++r) {
-    const Of& one = of_[r];
-    if (one.presence == Presence::kThere) continue;
-    if (one.standing.begun >= theirs.begun && one.standing.inside == 0) continue;
-    Fault found = fault(
-        Status::kRemoteError, static_cast<int>(r),
-        fault_texts::gone_before(name_of_(static_cast<int>(r)),
-                                 one.presence == Presence::kEnded ? fault_texts::Parting::kEnded
-                                                                  : fault_texts::Parting::kLeft,
-                                 to_string(theirs.launch), waiting));
-    found.own = theirs.launch;
-    return found;
-  }
-  return std::nullopt;
-}
-
-Fault FailureDetector::gave_up(int rank) const {
-  const Standing& at = of_[rank].standing;
-  const std::vector<int> missing = behind(rank);
-  Fault found =
-      fault(Status::kTimeout, missing.empty() ? at.peer : missing.front(),
-            fault_texts::timed_out_in_kernel(
-                {rank, at.peer, at.channel, at.step, at.wants_room != 0, at.limit_millis / 1000.0},
-                at.launch, missing));
-  found.own = at.launch;
+Fault FailureDetector::gone(int rank, int waiting) const {
+  const Of& at = of_[waiting];
+  const std::string name = terms_.name_of(rank), call = call_of(waiting);
+  const Parting parting = of_[rank].presence == kLeft ? Parting::kLeft : Parting::kEnded;
+  Fault found = fault(Status::kRemoteError, rank,
+                      call.empty() ? fault_texts::left_before_meeting(name, waiting)
+                                   : fault_texts::gone_before(name, parting, call, waiting));
+  if (!at.wait) found.own = at.progress->launch;
   return found;
+}
+
+// Kernels keep their own deadlines, since only they know whether they move.
+std::optional<Fault> FailureDetector::find_expired_kernel() const {
+  for (int r = 0; r < terms_.ranks && quiet_ns() >= terms_.patience_ns; ++r) {
+    if (!of_[r].progress || of_[r].progress->gave_up == 0) continue;
+    const Progress& at = *of_[r].progress;
+    const double seconds = static_cast<double>(at.limit_ns) * 1e-9;
+    const std::vector<int> missing = behind(r);
+    Fault found = fault(Status::kTimeout, missing.empty() ? at.peer : missing.front(),
+                        fault_texts::timed_out_in_kernel(
+                            {r, at.peer, at.channel, at.step, at.wants_room != 0, seconds},
+                            at.gave_up_in, missing));
+    found.own = at.gave_up_in;
+    return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<Fault> FailureDetector::find_expired_wait() const {
+  for (int r = 0; r < terms_.ranks; ++r) {
+    if (!of_[r].wait) continue;
+    const Wait& at = *of_[r].wait;
+    if (at.limit_seconds <= 0 || static_cast<double>(quiet_ns()) * 1e-9 < at.limit_seconds)
+      continue;
+    return fault(Status::kTimeout, at.awaited.empty() ? -1 : at.awaited.front(),
+                 at.call.empty()
+                     ? fault_texts::timed_out_meeting(r, at.limit_seconds, at.awaited)
+                     : fault_texts::timed_out(r, at.limit_seconds, fault_texts::list_of(at.awaited),
+                                              at.call));
+  }
+  return std::nullopt;
 }
 
 }  // namespace rondo::gpu

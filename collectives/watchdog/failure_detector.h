@@ -1,9 +1,12 @@
-// FailureDetector: of the ranks of a communicator on several hosts, from what each has told of
-// itself: who made another call, who ended or left too early, whom a kernel waited for in vain.
+// FailureDetector: of the ranks of a communicator on GPUs, from what is told of each (progress.h):
+// who made another call, who ended or left too early, who keeps others waiting for too long.
 //
-// Knows no network and no clock: internode_status.h brings it the news and the time. Lives with
-// rank 0. Guarantees: one verdict, the first; it names a rank at fault wherever one is known. Cost:
-// memory for the newest 1024 calls of each rank; hear() and verdict() look at every rank once.
+// The one place for this, whatever the ranks are placed on. It knows no device, no network and no
+// clock: its sources bring it news and the time. Guarantees: one verdict, the first; it names a
+// rank at fault wherever one is known; of a rank that is gone only what it left undone counts. A
+// source that sees all ranks at once tells first who is gone, then how far all are. Cost: memory
+// for the newest 1024 calls of each rank that tells them; hear() and verdict() look at every rank
+// once.
 #pragma once
 
 #include <cstdint>
@@ -15,62 +18,74 @@
 
 #include "base/types.h"
 #include "collectives/watchdog/fault.h"
+#include "collectives/watchdog/progress.h"
 
 namespace rondo::gpu {
-
-// How far a rank is. As it travels.
-struct Standing {
-  std::uint64_t traffic = 0;       // of its net proxy: whether something moves at all
-  std::uint64_t begun = 0;         // launches over connections; replays of graphs included
-  CallRecord launch;               // the newest of them
-  std::uint32_t inside = 0;        // 1: it is not over
-  std::uint32_t gave_up = 0;       // 1: a wait in it has lasted longer than RONDO_TIMEOUT, for
-  std::int32_t peer = -1;          // this rank
-  std::int32_t channel = 0;        //
-  std::uint64_t step = 0;          //
-  std::uint32_t wants_room = 0;    // 1: to take data; else to send some
-  std::uint32_t limit_millis = 0;  // that limit
-  friend bool operator==(const Standing&, const Standing&) = default;
-};
 
 class FailureDetector {
  public:
   static constexpr std::uint64_t kWindow = 1024;  // calls that ranks may be apart and be compared
 
-  FailureDetector(int ranks, std::function<std::string(int)> name_of);
+  struct Terms {
+    int rank = 0, ranks = 1;                    // the rank that draws the conclusions
+    std::function<std::string(int)> name_of{};  // of ranks that may be heard to be gone
+    std::int64_t quiet_ns = 0;     // without news, before somebody's end counts: no more will come
+    std::int64_t patience_ns = 0;  // likewise before a kernel's own deadline does: others know more
+  };
+  explicit FailureDetector(Terms terms)
+      : terms_(std::move(terms)), of_(static_cast<std::size_t>(terms_.ranks)) {}
 
+  // The time, before the news of that time. Of a gap in which the source itself did not run, a
+  // quarter of a second counts.
+  void tick(std::int64_t now_ns);
   // Calls that the rank has made, the first of which has number `first` (from 1).
   void hear_calls(int rank, std::uint64_t first, std::span<const CallRecord> calls);
-  void hear(int rank, const Standing& standing, std::int64_t now_ns);
-  void hear_leave(int rank, std::int64_t now_ns);  // in order
-  void hear_end(int rank, std::int64_t now_ns);    // without a word
+  void hear(int rank, const Progress& progress);
+  void hear_wait(int rank, std::optional<Wait> wait);
+  void hear_leave(int rank) { hear_parting(rank, kLeft, ""); }  // in order
+  void hear_end(int rank) { hear_parting(rank, kEnded, ""); }   // without a word
+  // Only a connection of this rank's kernels to it has ended; others may know better.
+  void hear_lost(int rank, const std::string& why) { hear_parting(rank, kLost, why); }
+
   // Once: why nothing can go on.
-  std::optional<Fault> verdict(std::int64_t now_ns);
-  // For how long somebody has waited for others and nothing moved, and a sentence on it.
-  std::int64_t stalled_ns(std::int64_t now_ns) const;
-  std::string who_waits() const;
+  std::optional<Fault> verdict();
+  // Whether somebody waits and nothing was new at the tick before: who is gone may matter.
+  bool is_stalled() const { return waiting() >= 0 && moved_at_ns_ < before_ns_; }
+  // Once a stall, when it has lasted for a minute: a sentence on it.
+  std::optional<std::string> warning();
 
  private:
-  enum class Presence { kThere, kLeft, kEnded };
+  enum Presence { kThere, kLost, kEnded, kLeft };  // later ones are better known
   struct Of {
-    Standing standing;
-    Presence presence = Presence::kThere;
+    std::optional<Progress> progress;
+    std::optional<Wait> wait;
+    Presence presence = kThere;
+    std::string why;  // where it is lost
     std::uint64_t called = 0;
     std::vector<CallRecord> calls;  // of number n: [n % kWindow]
   };
-  void compare(int rank, std::uint64_t number);
-  int farthest() const;  // a rank inside the newest launch; -1: none is inside any
+  void hear_parting(int rank, Presence presence, const std::string& why);
+  void note_move();
+  std::int64_t quiet_ns() const { return now_ns_ - moved_at_ns_; }
+  void compare_calls(int rank, std::uint64_t number);
+  void compare_launches(int rank);
+  bool is_inside(int rank) const;
+  // A rank that waits: outside its kernels, or in the newest launch; -1: none.
+  int waiting() const;
+  bool is_awaited(int rank, int waiting) const;
   std::vector<int> behind(int rank) const;
-  std::optional<Fault> find(std::int64_t now_ns) const;
-  Fault gave_up(int rank) const;
-  std::optional<Fault> replayed_another(int rank) const;
-  std::optional<Fault> gone(std::int64_t now_ns) const;
+  std::string call_of(int waiting) const;
+  Fault fault(Status status, int culprit, std::string text) const;
+  std::optional<Fault> find_parted() const;
+  std::optional<Fault> find_expired_kernel() const;
+  std::optional<Fault> find_expired_wait() const;
+  Fault gone(int rank, int waiting) const;
 
+  const Terms terms_;
   std::vector<Of> of_;
-  const std::function<std::string(int)> name_of_;
-  std::int64_t moved_at_ = 0;
+  std::int64_t now_ns_ = 0, before_ns_ = 0, ticked_at_ns_ = 0, moved_at_ns_ = 0;
   std::optional<Fault> mismatch_;
-  bool told_ = false;
+  bool told_ = false, warned_ = false;
 };
 
 }  // namespace rondo::gpu

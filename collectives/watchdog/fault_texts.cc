@@ -108,6 +108,12 @@ std::string timed_out_meeting(int rank, double seconds, std::span<const int> mis
                      list_of(missing), kLimit);
 }
 
+std::string waits_for_long(int rank, double seconds, std::span<const int> ranks,
+                           std::string_view call) {
+  return fmt::format("rank {} has waited {:.0f} s for {}{}{}; it goes on waiting", rank, seconds,
+                     list_of(ranks), call.empty() ? " to make the same call" : " in ", call);
+}
+
 std::string left_before_meeting(std::string_view name, int waiting) {
   return fmt::format("{} left the communicator without making a call in which rank {} waits for it",
                      name, waiting);

@@ -54,6 +54,9 @@ std::string waits_outside(const MadeCall& outside, const MadeCall& inside);
 std::string timed_out(int rank, double seconds, std::string_view awaited, std::string_view call);
 // The others have not come to the meeting in which ranks launch together.
 std::string timed_out_meeting(int rank, double seconds, std::span<const int> missing);
+// No fault yet. call: "" where they have not come to a meeting.
+std::string waits_for_long(int rank, double seconds, std::span<const int> ranks,
+                           std::string_view call);
 // A rank may make `ahead` calls before the first of them ends on its stream.
 std::string timed_out_ahead(int rank, double seconds, std::size_t ahead);
 // A wait inside a kernel.

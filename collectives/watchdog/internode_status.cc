@@ -13,9 +13,8 @@ namespace rondo::gpu {
 namespace {
 
 constexpr std::int64_t kReportNs = 5'000'000;
-constexpr std::int64_t kQuietNs = 300'000'000;    // in vain, until rank 0's end is to blame
-constexpr std::int64_t kVerdictNs = 500'000'000;  // that a verdict may take
-constexpr std::int64_t kWarnNs = 60'000'000'000;
+constexpr std::int64_t kQuietNs = 300'000'000;    // news of a launch come late
+constexpr std::int64_t kVerdictNs = 500'000'000;  // that a verdict of rank 0 may take
 constexpr std::size_t kCallsAtOnce = 200;
 constexpr std::size_t kMostUntold = FailureDetector::kWindow / 2;
 constexpr auto kLastWords = std::chrono::milliseconds(500);
@@ -26,7 +25,7 @@ constexpr std::int64_t kTickNs = 500'000;
 struct ReportHead {
   std::uint64_t kind = kStandingMessage;  // in its first byte
   std::uint64_t first = 0;                // number of the first of the calls behind this
-  Standing standing;
+  Progress progress;
 };
 static_assert(sizeof(ReportHead) + kCallsAtOnce * sizeof(CallRecord) <=
               RemoteLinks::kMostControlBytes);
@@ -41,9 +40,9 @@ std::vector<std::byte> encode_report(const ReportHead& head, std::span<const Cal
 }  // namespace
 
 InternodeStatus::InternodeStatus(Terms terms)
-    : terms_(std::move(terms)), left_(static_cast<std::size_t>(terms_.size)) {
-  if (judges()) detector_ = std::make_unique<FailureDetector>(terms_.size, terms_.name_of);
-}
+    : terms_(std::move(terms)),
+      detector_({terms_.rank, terms_.size, terms_.name_of, kQuietNs, judges() ? 0 : kVerdictNs}),
+      left_(static_cast<std::size_t>(terms_.size)) {}
 
 Done InternodeStatus::begin() {
   return judges() ? done() : terms_.links.send_control(0, encode_report({}, {}));
@@ -93,21 +92,17 @@ void InternodeStatus::hear(int peer, std::span<const std::byte> message) {
     left_[static_cast<std::size_t>(peer)] = true;
     gone_.store(peer, std::memory_order_release);
   }
-  if (!judges()) {
-    if (leaves && peer == 0) rank_0_ = head.standing;
-    return;
-  }
-  detector_->hear_calls(peer, head.first, calls);
-  detector_->hear(peer, head.standing, now_ns_);
-  if (leaves) detector_->hear_leave(peer, now_ns_);
+  if (judges()) detector_.hear_calls(peer, head.first, calls);
+  detector_.hear(peer, head.progress);
+  if (leaves) detector_.hear_leave(peer);
 }
 
-void InternodeStatus::report(const Standing& own, std::int64_t now_ns) {
+void InternodeStatus::report(const Progress& own, std::int64_t now_ns) {
+  detector_.hear(terms_.rank, own);
   if (judges()) {
     std::uint64_t first = 0;
     const std::vector<CallRecord> calls = take_calls(kMostUntold, &first);
-    detector_->hear_calls(0, first, calls);
-    return detector_->hear(0, own, now_ns);
+    return detector_.hear_calls(0, first, calls);
   }
   if (now_ns - told_at_ < kReportNs && told_at_ != 0) return;
   ReportHead head{kStandingMessage, 0, own};
@@ -122,65 +117,26 @@ bool InternodeStatus::progress() {
   const std::int64_t now_ns = std::chrono::steady_clock::now().time_since_epoch().count();
   if (now_ns - now_ns_ < kTickNs) return false;
   now_ns_ = now_ns;
+  detector_.tick(now_ns);
   const bool moved = terms_.links.progress();
   if (has_ended()) return moved;
-  const Standing own = terms_.standing();
-  report(own, now_ns);
-  if (judges()) {
-    detect(now_ns);
-  } else {
-    look_at_rank_0(own, now_ns);
-  }
+  report(terms_.progress(), now_ns);
+  look_for_ends();
+  if (const auto warning = detector_.warning(); warning && judges()) RONDO_WARN("{}", *warning);
+  if (auto found = detector_.verdict()) raise(*found);
   return moved;
 }
 
-void InternodeStatus::detect(std::int64_t now_ns) {
-  for (int r = 1; r < terms_.size; ++r)
-    if (!left_[static_cast<std::size_t>(r)] && !terms_.links.error_of(r).ok()) {
-      detector_->hear_end(r, now_ns);
+// The others' links may end here for reasons that rank 0 knows better; but its own end it cannot
+// tell.
+void InternodeStatus::look_for_ends() {
+  for (int r = 0; r < (judges() ? terms_.size : 1); ++r)
+    if (r != terms_.rank && !left_[static_cast<std::size_t>(r)] && !terms_.links.error_of(r).ok()) {
+      detector_.hear_end(r);
       gone_.store(r, std::memory_order_release);
     }
-  const std::int64_t stalled = detector_->stalled_ns(now_ns);
-  if (stalled < kWarnNs) warned_ = false;
-  if (stalled >= kWarnNs && !warned_) {
-    warned_ = true;
-    RONDO_WARN("{}, and nothing has moved for {} s; it goes on waiting", detector_->who_waits(),
-               stalled / 1'000'000'000);
-  }
-  if (auto found = detector_->verdict(now_ns)) raise(*found);
-}
-
-// What rank 0 cannot tell: that it is gone.
-void InternodeStatus::look_at_rank_0(const Standing& own, std::int64_t now_ns) {
-  const auto blame = [&](Status status, int culprit, std::string text) {
-    Fault found;
-    found.status = status;
-    found.rank = terms_.rank;
-    found.culprit = culprit;
-    found.own = own.launch;
-    found.text = std::move(text);
-    raise(found);
-  };
-  if (!(own == seen_)) changed_at_ = now_ns;
-  seen_ = own;
-  const bool has_left = left_[0], is_gone = !has_left && !terms_.links.error_of(0).ok();
-  if (gone_at_ == 0 && (has_left || is_gone)) {
-    gone_at_ = now_ns;
-    gone_.store(0, std::memory_order_release);
-  }
-  const std::int64_t quiet = now_ns - std::max(changed_at_, gone_at_);
-  const bool finished = has_left && rank_0_ && rank_0_->begun >= own.begun && rank_0_->inside == 0;
-  if (own.inside != 0 && gone_at_ != 0 && !finished && quiet >= kQuietNs)
-    return blame(
-        Status::kRemoteError, 0,
-        fault_texts::gone_before(
-            terms_.name_of(0), is_gone ? fault_texts::Parting::kEnded : fault_texts::Parting::kLeft,
-            to_string(own.launch), terms_.rank));
-  if (own.gave_up != 0 && now_ns - changed_at_ >= kVerdictNs)
-    blame(Status::kTimeout, own.peer,
-          fault_texts::timed_out_in_kernel({terms_.rank, own.peer, own.channel, own.step,
-                                            own.wants_room != 0, own.limit_millis / 1000.0},
-                                           own.launch, {}));
+  int peer = -1;
+  if (const Error* const ended = terms_.lost(&peer)) detector_.hear_lost(peer, ended->text);
 }
 
 void InternodeStatus::finish() {
@@ -189,7 +145,7 @@ void InternodeStatus::finish() {
   std::uint64_t first = 0;
   const std::vector<CallRecord> calls = take_calls(kCallsAtOnce, &first);
   const std::vector<std::byte> message =
-      encode_report({kLeavesMessage, first, terms_.standing()}, calls);
+      encode_report({kLeavesMessage, first, terms_.progress()}, calls);
   if (!judges()) send(0, message);
   for (int r = 1; judges() && r < terms_.size; ++r)
     if (!left_[static_cast<std::size_t>(r)] && terms_.links.error_of(r).ok()) send(r, message);

@@ -12,9 +12,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,8 +31,9 @@ class InternodeStatus final : public ProxyTask {
     int rank = 0, size = 1;
     RemoteLinks& links;  // of the communicator, to all its ranks
     std::function<std::string(int)> name_of;
-    std::function<void(Fault)> raise;    // from the proxy; whoever hears it tells other hosts
-    std::function<Standing()> standing;  // of this rank's kernels
+    std::function<void(Fault)> raise;        // from the proxy; whoever hears it tells other hosts
+    std::function<Progress()> progress;      // of this rank's kernels
+    std::function<const Error*(int*)> lost;  // of their connections to others: the first that ended
   };
   explicit InternodeStatus(Terms terms);
 
@@ -58,15 +57,14 @@ class InternodeStatus final : public ProxyTask {
 
  private:
   bool judges() const { return terms_.rank == 0; }
-  void report(const Standing& own, std::int64_t now_ns);
+  void report(const Progress& own, std::int64_t now_ns);
   std::vector<CallRecord> take_calls(std::size_t most, std::uint64_t* first);
   void send(int peer, const std::vector<std::byte>& message);
   void raise(const Fault& fault);
-  void detect(std::int64_t now_ns);
-  void look_at_rank_0(const Standing& own, std::int64_t now_ns);
+  void look_for_ends();
 
   const Terms terms_;
-  std::unique_ptr<FailureDetector> detector_;  // rank 0's
+  FailureDetector detector_;  // rank 0's hears of all, the others' of their own rank and rank 0
 
   std::mutex mutex_;
   std::condition_variable told_some_;
@@ -77,11 +75,9 @@ class InternodeStatus final : public ProxyTask {
   std::atomic<int> gone_{-1};
 
   std::int64_t now_ns_ = 0;
-  Standing told_, seen_;  // by rank 0; at the last tick
-  std::int64_t told_at_ = 0, changed_at_ = 0, gone_at_ = 0;
-  std::vector<bool> left_;          // by rank: in order
-  std::optional<Standing> rank_0_;  // where rank 0 stood when it left
-  bool warned_ = false;
+  Progress told_;  // to rank 0
+  std::int64_t told_at_ = 0;
+  std::vector<bool> left_;  // by rank: in order
 };
 
 }  // namespace rondo::gpu

@@ -67,11 +67,15 @@ Done HostProxy::start() {
   proxy_.add(service_);
   if (kernels_) proxy_.add(*kernels_);
   if (RemoteLinks* const links = state_.remote.links()) {
-    const auto raise = [this](Fault found) { state_.faults.raise(std::move(found), rank_ == 0); };
-    const auto standing = [this] { return kernels_ ? kernels_->standing() : Standing{}; };
+    const auto raise = [this](Fault found) {
+      const bool all_see = rank_ != 0 && found.culprit == 0;  // that rank 0 is gone
+      state_.faults.raise(std::move(found), !all_see);
+    };
+    const auto progress = [this] { return kernels_ ? kernels_->kernel_progress() : Progress{}; };
+    const auto lost = [this](int* peer) { return kernels_ ? kernels_->first_end(peer) : nullptr; };
     status_ = std::make_unique<InternodeStatus>(InternodeStatus::Terms{
         rank_, size_, *links, [this](int rank) { return state_.members.name_of(rank); }, raise,
-        standing});
+        progress, lost});
     proxy_.add(*status_);
     RONDO_CHECK_OK(status_->begin());
     state_.remote.drive_beside([this] { return proxy_.turn(); },

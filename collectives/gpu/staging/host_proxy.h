@@ -59,7 +59,7 @@ class HostProxy final : public GpuEngine {
   bool is_enqueued(std::chrono::microseconds) override { return true; }
   // Puts, signals and waits for signals of one group.
   Done post_one_sided(std::span<const Call> calls);
-  bool kernel_gave_up(std::optional<KernelFault>*) const override {
+  bool kernel_gave_up(std::optional<Fault>*) const override {
     return kernels_ && kernels_->gave_up();
   }
   void end(const Fault& fault) override;

@@ -1,7 +1,6 @@
 #include "collectives/gpu/staging/internode_kernels.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/atomics.h"
 #include "base/guard.h"
@@ -10,7 +9,6 @@
 #include "collectives/gpu/kernel_watch.h"
 #include "collectives/gpu/launch/kernel_loading.h"
 #include "collectives/gpu/launch/strategies.h"
-#include "collectives/watchdog/fault_texts.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"
 #include "transport/cuda/device.h"
@@ -19,12 +17,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::int64_t kTickNs = 500'000;
-// In vain, until a neighbour whose connection ended is to blame: rank 0 may know better.
-constexpr std::int64_t kLineNs = 1'500'000'000;
 constexpr double kFlushSeconds = 5;
-
-std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 std::vector<NetProxyLine> lines_of(const DeviceConnections& connections, int rank) {
   std::vector<NetProxyLine> lines;
@@ -120,14 +113,7 @@ bool InternodeKernels::progress() {
       return terms_.raise(found), done();
     }).ok();
   };
-  const auto step = [this] {
-    const bool moved = net_proxy_->progress();
-    if (const std::int64_t now = now_ns(); now - ticked_ns_ >= kTickNs) {
-      ticked_ns_ = now;
-      look_at_lines(now);
-    }
-    return Result<bool>(moved);
-  };
+  const auto step = [this] { return Result<bool>(net_proxy_->progress()); };
   const auto moved = guarded("connections between hosts", step, fail);
   return moved.ok() && *moved;
 }
@@ -143,46 +129,10 @@ void InternodeKernels::finish() {
   net_proxy_->close();
 }
 
-Standing InternodeKernels::standing() const {
-  const cuda::Control& control = connections_->host_control(terms_.rank);
-  Standing now = seen_;
+Progress InternodeKernels::kernel_progress() const {
+  Progress now = progress_of(*connections_, terms_.rank);
   now.traffic = net_proxy_->moved();
-  if (const NewestLaunch newest = newest_launch_of(*connections_, terms_.rank);
-      newest.number != 0) {
-    now.begun = newest.number;
-    now.launch = newest.call;
-  }
-  now.inside = is_in_launch(*connections_, terms_.rank) ? 1 : 0;
-  now.gave_up = HostAtomics::load_acquire(control.gave_up);
-  if (now.gave_up == 0) return now;
-  now.launch = control.call;
-  now.peer = control.peer;
-  now.channel = control.channel;
-  now.step = control.step;
-  now.wants_room = control.wants_room;
-  now.limit_millis = static_cast<std::uint32_t>(control.limit_ns / 1'000'000);
   return now;
-}
-
-// A neighbour that closed its connections has done its part, unless this rank then waits in vain.
-void InternodeKernels::look_at_lines(std::int64_t now) {
-  const Standing own = standing();
-  if (!(own == seen_)) changed_ns_ = now;
-  seen_ = own;
-  int peer = -1;
-  const Error* const ended = net_proxy_->first_end(&peer);
-  if (ended == nullptr || ended_.load(std::memory_order_acquire)) return;
-  if (ended_ns_ == 0) ended_ns_ = now;
-  if (own.inside == 0) return;
-  if (now - std::max(ended_ns_, changed_ns_) < kLineNs) return;
-  Fault found;
-  found.status = Status::kRemoteError;
-  found.rank = terms_.rank;
-  found.culprit = peer;
-  found.own = own.launch;
-  found.text =
-      fault_texts::lost(terms_.name_of(peer), to_string(own.launch), terms_.rank, ended->text);
-  terms_.raise(found);
 }
 
 }  // namespace rondo::gpu

@@ -25,7 +25,7 @@
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/span_plan.h"
 #include "collectives/planner/device_plan.h"
-#include "collectives/watchdog/failure_detector.h"
+#include "collectives/watchdog/progress.h"
 #include "transport/proxy/net_proxy.h"
 #include "transport/proxy/proxy.h"
 #include "transport/socket/deadline.h"
@@ -40,7 +40,6 @@ class InternodeKernels final : public ProxyTask {
     std::uint64_t from_bytes = 0;
     double kernel_seconds = 0;  // that a kernel may wait without progress; 0: for ever
     std::array<std::byte, 32> secret{};
-    std::function<std::string(int)> name_of;
     std::function<void(Fault)> raise;  // from the proxy
     Proxy& proxy;                      // which runs this task, once it is added
   };
@@ -61,7 +60,10 @@ class InternodeKernels final : public ProxyTask {
   void end();
   // A kernel has: its stream is free before rank 0 has said whose fault it is.
   bool gave_up() const;
-  Standing standing() const;  // on the proxy
+  // On the proxy: how far the rank is; the first connection to another host that has ended, or
+  // null.
+  Progress kernel_progress() const;
+  const Error* first_end(int* peer) const { return net_proxy_->first_end(peer); }
   // A kernel has not come to its end: its memory stays for ever.
   void leak() { connections_->leak(); }
 
@@ -74,15 +76,12 @@ class InternodeKernels final : public ProxyTask {
  private:
   InternodeKernels(Terms terms, std::shared_ptr<DeviceConnections> connections);
   Done open();
-  void look_at_lines(std::int64_t now_ns);
 
   const GpuApi& api_;
   Terms terms_;
   const std::shared_ptr<DeviceConnections> connections_;
   std::unique_ptr<NetProxy> net_proxy_;
   std::atomic<bool> ended_{false};
-  std::int64_t ticked_ns_ = 0, changed_ns_ = 0, ended_ns_ = 0;
-  Standing seen_;
 };
 
 }  // namespace rondo::gpu

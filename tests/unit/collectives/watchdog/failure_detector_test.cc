@@ -1,0 +1,343 @@
+// What is made of the news of ranks on GPUs: of kernels between hosts, of kernels and streams of
+// processes of a host, of a caller who waits for the threads beside it.
+#include "collectives/watchdog/failure_detector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rondo::gpu {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kMs = 1'000'000;
+constexpr std::int64_t kQuiet = 300 * kMs;
+
+CallRecord sum_of(std::uint64_t count) {
+  return {count, Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 0, -1};
+}
+
+// A detector, and a clock that its source reads every 10 ms.
+struct Watched {
+  explicit Watched(int ranks, std::int64_t quiet_ns = kQuiet, std::int64_t patience_ns = 0,
+                   int rank = 0)
+      : detector({rank, ranks, [](int of) { return "rank " + std::to_string(of) + " (pid 7)"; },
+                  quiet_ns, patience_ns}) {
+    pass(1);
+  }
+  void pass(int milliseconds) {
+    for (int i = 0; i < milliseconds; i += 10) detector.tick(now += 10 * kMs);
+  }
+  // The sentence of the verdict, or "".
+  std::string told() {
+    const auto found = detector.verdict();
+    if (!found) return "";
+    fault = *found;
+    return found->text;
+  }
+  FailureDetector detector;
+  Fault fault;
+  std::int64_t now = 0;
+};
+
+testing::Matcher<std::string> says(const std::string& part) {
+  if (part.empty()) return testing::IsEmpty();
+  return HasSubstr(part);
+}
+
+// In launch `number`, each of which has two parts.
+Progress in_launch(std::uint64_t number, std::uint64_t count = 100) {
+  Progress at;
+  at.launches = number;
+  at.launch = sum_of(count);
+  at.begun = 2 * number;
+  at.over = 2 * number - 2;
+  return at;
+}
+
+Progress done_with(std::uint64_t number) {
+  Progress at = in_launch(number);
+  at.over = at.begun;
+  return at;
+}
+
+Progress gave_up_for(int peer, std::uint64_t number) {
+  Progress at = in_launch(number);
+  at.gave_up_in = at.launch;
+  at.gave_up = 1;
+  at.peer = peer;
+  at.limit_ns = 2500 * static_cast<std::uint64_t>(kMs);
+  return at;
+}
+
+TEST(FailureDetector, ComparesCallsInWhateverOrderTheyAreHeard) {
+  Watched judge(3);
+  const CallRecord same[] = {sum_of(1), sum_of(2), sum_of(3)};
+  const CallRecord other[] = {sum_of(2), sum_of(4)};
+  judge.detector.hear_calls(2, 1, same);
+  judge.detector.hear_calls(0, 1, {same, 1});
+  EXPECT_EQ(judge.told(), "");
+  judge.detector.hear_calls(0, 2, other);
+  EXPECT_THAT(judge.told(), HasSubstr("in call 3, rank 0 called AllReduce(count 4"));
+  EXPECT_EQ(judge.fault.status, Status::kInvalidUsage);
+  EXPECT_EQ(judge.fault.culprit, 0);
+  EXPECT_EQ(judge.fault.sequence, 3u);
+  EXPECT_EQ(judge.told(), "") << "one verdict is enough";
+}
+
+TEST(FailureDetector, LeavesCallsAloneThatAreTooFarApart) {
+  Watched judge(2);
+  for (std::uint64_t n = 1; n <= FailureDetector::kWindow + 5; ++n) {
+    const CallRecord call = sum_of(n);
+    judge.detector.hear_calls(0, n, {&call, 1});
+  }
+  const CallRecord call = sum_of(77);
+  judge.detector.hear_calls(1, 5, {&call, 1});
+  EXPECT_EQ(judge.told(), "");
+  judge.detector.hear_calls(1, 6, {&call, 1});
+  EXPECT_NE(judge.told(), "");
+}
+
+TEST(FailureDetector, ComparesLaunchesOfOneNumber) {
+  Progress after_others = in_launch(5, 200);
+  after_others.digest = 1;
+  Progress unread = in_launch(5, 999), none;
+  unread.launches = 0;
+  const struct {
+    Progress one, other;
+    const char* said;
+  } kRows[] = {
+      {in_launch(4, 100), in_launch(5, 200), ""},
+      {in_launch(5, 200), in_launch(5, 200), ""},
+      {in_launch(5, 100), in_launch(5, 200), "rank 1 in AllReduce(count 200"},
+      {done_with(5), in_launch(5, 200), "rank 1 in AllReduce(count 200"},
+      {after_others, in_launch(5, 200), "rank 0 and rank 1 have run different calls before"},
+      {unread, none, ""},
+  };
+  for (const auto& row : kRows) {
+    Watched judge(2);
+    judge.detector.hear(0, row.one);
+    judge.detector.hear(1, row.other);
+    EXPECT_THAT(judge.told(), says(row.said));
+  }
+}
+
+TEST(FailureDetector, BlamesWhoIsGoneOnlyForWhatItLeftUndone) {
+  Progress half = in_launch(3);
+  half.over += 1;
+  Progress half_begun = half;
+  half_begun.begun -= 1;
+  const struct {
+    Progress of_the_gone;
+    bool leaves;
+    const char* said;
+  } kRows[] = {
+      {done_with(3), false, ""},
+      {done_with(3), true, ""},
+      {done_with(2), false, "rank 1 (pid 7) ended before it finished AllReduce"},
+      {done_with(2), true, "rank 1 (pid 7) left the communicator before it finished AllReduce"},
+      {half, false, "rank 1 (pid 7) ended"},
+      {half_begun, false, "rank 1 (pid 7) ended"},
+  };
+  for (const auto& row : kRows) {
+    Watched judge(3);
+    judge.detector.hear(0, in_launch(3));
+    judge.detector.hear(1, row.of_the_gone);
+    judge.detector.hear(2, done_with(3));
+    row.leaves ? judge.detector.hear_leave(1) : judge.detector.hear_end(1);
+    judge.pass(200);
+    EXPECT_EQ(judge.told(), "") << "news may be on their way";
+    judge.pass(10'000);
+    EXPECT_THAT(judge.told(), says(row.said));
+    if (*row.said != 0) {
+      EXPECT_THAT(judge.fault.text, HasSubstr("in which rank 0 waits for it"));
+    }
+  }
+}
+
+TEST(FailureDetector, WhoIsGoneWaitsForNobody) {
+  Watched judge(3);
+  judge.detector.hear(0, done_with(3));
+  judge.detector.hear(1, in_launch(3));
+  judge.detector.hear(2, done_with(3));
+  judge.detector.hear_end(1);
+  judge.pass(10'000);
+  EXPECT_EQ(judge.told(), "") << "nobody needs its part";
+  judge.detector.hear(2, in_launch(4));
+  judge.pass(1000);
+  EXPECT_THAT(judge.told(), HasSubstr("rank 1 (pid 7) ended before it finished AllReduce"));
+  EXPECT_THAT(judge.fault.text, HasSubstr("in which rank 2 waits for it"));
+}
+
+TEST(FailureDetector, WaitsWhileAnythingMoves) {
+  Watched judge(2);
+  judge.detector.hear_end(1);
+  for (int second = 1; second < 10; ++second) {
+    Progress moving = in_launch(1);
+    moving.traffic = static_cast<std::uint64_t>(second);
+    judge.detector.hear(0, moving);
+    judge.pass(100);
+    EXPECT_EQ(judge.told(), "");
+  }
+  judge.pass(1000);
+  EXPECT_NE(judge.told(), "");
+}
+
+// Stopped, or under a debugger: others may have gone on.
+TEST(FailureDetector, CountsNoTimeInWhichItsSourceDidNotRun) {
+  Watched judge(2);
+  judge.detector.hear_end(1);
+  judge.detector.hear(0, in_launch(1));
+  judge.detector.tick(judge.now += 60'000 * kMs);
+  EXPECT_EQ(judge.told(), "");
+  judge.pass(100);
+  EXPECT_NE(judge.told(), "");
+}
+
+TEST(FailureDetector, NamesWhoNeverCameRatherThanWhoKeptTheKernelWaiting) {
+  Watched judge(3);
+  judge.detector.hear(1, in_launch(2));
+  judge.detector.hear(2, done_with(1));
+  judge.detector.hear(0, gave_up_for(1, 2));
+  EXPECT_THAT(judge.told(), HasSubstr("waited 2.5 s"));
+  EXPECT_THAT(judge.fault.text, HasSubstr("rank 2 did not make this call"));
+  EXPECT_EQ(judge.fault.status, Status::kTimeout);
+  EXPECT_EQ(judge.fault.culprit, 2);
+}
+
+// A rank that hears only of itself and of rank 0.
+TEST(FailureDetector, LeavesTheVerdictToWhoKnowsMore) {
+  Watched judge(3, kQuiet, 500 * kMs, 1);
+  judge.detector.hear(1, gave_up_for(2, 2));
+  judge.pass(400);
+  EXPECT_EQ(judge.told(), "");
+  judge.pass(200);
+  EXPECT_THAT(judge.told(), HasSubstr("rank 1 waited 2.5 s"));
+  EXPECT_THAT(judge.fault.text, testing::Not(HasSubstr("did not make this call")));
+  EXPECT_EQ(judge.fault.culprit, 2);
+}
+
+TEST(FailureDetector, BlamesALostConnectionLast) {
+  Watched judge(3, kQuiet, 0, 1);
+  judge.detector.hear(1, in_launch(2));
+  judge.detector.hear_lost(2, "connection reset");
+  judge.pass(1400);
+  EXPECT_EQ(judge.told(), "");
+  Watched told_more = judge;
+  judge.pass(200);
+  EXPECT_THAT(judge.told(), HasSubstr("rank 2 (pid 7) is gone in AllReduce"));
+  EXPECT_THAT(judge.fault.text, HasSubstr("connection reset"));
+  told_more.detector.hear_end(2);
+  told_more.pass(400);
+  EXPECT_THAT(told_more.told(), HasSubstr("rank 2 (pid 7) ended"));
+}
+
+TEST(FailureDetector, ALostConnectionIsNothingToWhoIsInNoLaunch) {
+  Watched judge(3, kQuiet, 0, 1);
+  judge.detector.hear(1, done_with(2));
+  judge.detector.hear(0, in_launch(2));
+  judge.detector.hear_lost(2, "connection reset");
+  judge.detector.hear(2, done_with(2));
+  judge.pass(10'000);
+  EXPECT_EQ(judge.told(), "");
+}
+
+TEST(FailureDetector, BlamesWhomAStreamAwaits) {
+  const struct {
+    std::vector<int> awaited;
+    int gone, after_ms;
+    const char* said;
+  } kRows[] = {
+      {{1, 2}, 2, 400, "rank 2 (pid 7) ended before it finished call 7, Sum, in which rank 0"},
+      {{1}, 2, 10'000, ""},
+      {{}, 2, 2900, ""},
+      {{}, 2, 3100, "rank 2 (pid 7) ended"},
+  };
+  for (const auto& row : kRows) {
+    Watched judge(3);
+    judge.detector.hear_wait(0, Wait{"call 7, Sum", row.awaited, 0});
+    judge.detector.hear_end(row.gone);
+    judge.pass(row.after_ms);
+    EXPECT_THAT(judge.told(), says(row.said));
+  }
+}
+
+TEST(FailureDetector, AWaitExpiresByTheTimeInWhichNothingMoved) {
+  const struct {
+    Wait wait;
+    int culprit;
+    const char* said;
+  } kRows[] = {
+      {{"a message", {2}, 0.5}, 2, "rank 1 waited 0.5 s for rank 2 in a message; RONDO_TIMEOUT"},
+      {{"call 7, Sum", {0, 2}, 0.5}, 0, "rank 1 waited 0.5 s for ranks 0, 2 in call 7, Sum"},
+      {{"call 7, Sum", {}, 0.5}, -1, "rank 1 waited 0.5 s for its peers in call 7, Sum"},
+      {{"", {0}, 0.5}, 0, "rank 1 waited 0.5 s for rank 0 to make the same call"},
+      {{"a message", {2}, 0}, -1, ""},
+  };
+  for (const auto& row : kRows) {
+    Watched judge(3, kQuiet, 0, 1);
+    judge.detector.hear_wait(1, row.wait);
+    judge.pass(300);
+    Progress moved;
+    moved.traffic = 1;
+    judge.detector.hear(1, moved);
+    judge.detector.hear_wait(1, row.wait);
+    judge.pass(300);
+    EXPECT_EQ(judge.told(), "");
+    judge.pass(300);
+    EXPECT_THAT(judge.told(), says(row.said));
+    EXPECT_EQ(judge.fault.culprit, row.culprit);
+  }
+}
+
+TEST(FailureDetector, AWaitIsOverWhenItsSourceSaysSo) {
+  Watched judge(2);
+  judge.detector.hear_wait(0, Wait{"a message", {1}, 0.5});
+  judge.pass(400);
+  judge.detector.hear_wait(0, std::nullopt);
+  judge.pass(400);
+  EXPECT_EQ(judge.told(), "");
+  judge.detector.hear_wait(0, Wait{"a message", {1}, 0.5});
+  EXPECT_EQ(judge.told(), "") << "another wait";
+}
+
+TEST(FailureDetector, BlamesAtOnceWhoLeftWithoutComing) {
+  Watched judge(2, 0);
+  judge.detector.hear_leave(1);
+  judge.detector.hear_wait(0, Wait{"", {1}, 10});
+  EXPECT_THAT(judge.told(),
+              HasSubstr("rank 1 (pid 7) left the communicator without making a call"));
+}
+
+TEST(FailureDetector, AsksWhoIsGoneOnlyWhereSomebodyWaits) {
+  Watched judge(2);
+  judge.pass(100);
+  EXPECT_FALSE(judge.detector.is_stalled()) << "nobody waits";
+  judge.detector.hear(0, in_launch(1));
+  EXPECT_FALSE(judge.detector.is_stalled());
+  judge.detector.tick(judge.now += 10 * kMs);
+  EXPECT_FALSE(judge.detector.is_stalled()) << "the news of this tick is to come";
+  judge.detector.tick(judge.now += 10 * kMs);
+  EXPECT_TRUE(judge.detector.is_stalled());
+}
+
+TEST(FailureDetector, WarnsOnceAStall) {
+  Watched judge(3);
+  judge.detector.hear(0, in_launch(2));
+  judge.detector.hear(1, done_with(2));
+  judge.detector.hear(2, done_with(1));
+  judge.pass(59'000);
+  EXPECT_FALSE(judge.detector.warning());
+  judge.pass(2000);
+  EXPECT_THAT(judge.detector.warning().value_or(""),
+              HasSubstr("rank 0 has waited 61 s for rank 2 in AllReduce"));
+  judge.pass(1000);
+  EXPECT_FALSE(judge.detector.warning()) << "once";
+  judge.detector.hear_wait(1, Wait{"", {2}, 0});
+  judge.pass(61'000);
+  EXPECT_THAT(judge.detector.warning().value_or(""),
+              HasSubstr("rank 1 has waited 61 s for rank 2 to make the same call; it goes on"));
+}
+
+}  // namespace
+}  // namespace rondo::gpu

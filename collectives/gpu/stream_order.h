@@ -4,7 +4,8 @@
 //
 // begin() before something is enqueued, end() after it; both for the stream that it is on, with its
 // device current. Guarantees: everything launched before is before the newest launch, graphs'
-// replays included; inside a capture the order is a capture dependency. Cost: an event record a
+// replays included; inside a capture the order is a capture dependency; no memory of Rondo's own is
+// freed under these launches, also after the end of this (deferred_free.h). Cost: an event record a
 // launch; nothing more where one stream is used outside of captures.
 #pragma once
 
@@ -14,6 +15,7 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "transport/cuda/deferred_free.h"
 #include "transport/cuda/stream_event.h"
 
 namespace rondo::gpu {
@@ -61,9 +63,12 @@ class StreamOrder {
   };
   void set_newest(const LaunchSite& site);
 
+  static bool are_over(const std::vector<Device>& devices);
+
   std::vector<Device> devices_;
   bool any_plain_ = false, any_capture_ = false;
   std::uint64_t last_capture_ = 0;  // of the newest launch; 0: it was none
+  UnfinishedWork work_;
 };
 
 }  // namespace rondo::gpu

@@ -62,8 +62,6 @@ class InternodeKernels final : public ProxyTask {
   // A kernel has: its stream is free before rank 0 has said whose fault it is.
   bool gave_up() const;
   Standing standing() const;  // on the proxy
-  // A kernel has not come to its end: its memory stays for ever.
-  void leak() { connections_->leak(); }
 
   bool progress() override;
   bool is_busy() const override;

@@ -8,6 +8,12 @@
 
 namespace rondo::api {
 
+Comm::~Comm() {
+  (void)guarded("forgetting registrations", [this] {
+    return forget_registrations(take_registrations()), done();
+  }).ok();
+}
+
 void Comm::set_engine(std::shared_ptr<Communicator> made) {
   owner_ = std::move(made);
   rank = owner_->rank();
@@ -163,7 +169,7 @@ CommPin pin_if_usable(ncclComm_t comm) {
   return usable ? std::move(found.pin) : CommPin();
 }
 
-Done retire(ncclComm_t comm, const char* function, bool end_calls) {
+Result<std::unique_ptr<Comm>> retire(ncclComm_t comm, const char* function, bool end_calls) {
   {
     RONDO_TRY(CommPin pin, find_comm(comm, function));
     const bool faulted = pin->noted() || (pin->engine() && pin->engine()->fault());
@@ -177,8 +183,7 @@ Done retire(ncclComm_t comm, const char* function, bool end_calls) {
     if (end_calls) leaving.end_calls();
   });
   if (!removed) return refused(state, comm, function);
-  forget_registrations(removed->take_registrations());
-  return done();
+  return removed;
 }
 
 }  // namespace rondo::api

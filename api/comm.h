@@ -32,6 +32,9 @@ class Comm {
  public:
   Comm(CommConfig config, CommOptions options)
       : config(std::move(config)), options(std::move(options)) {}
+  ~Comm();
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
 
   int rank = -1;  // once there is an engine
   int size = 0;
@@ -104,8 +107,8 @@ Result<CommPin> find_usable_comm(ncclComm_t comm, const char* function);
 // for this thread until its call returns (Pin::keep() lifts that).
 CommPin pin_if_usable(ncclComm_t comm);
 
-// Takes the communicator out of the table and frees it: end_calls: what runs is ended first,
-// otherwise what is queued is finished first.
-Done retire(ncclComm_t comm, const char* function, bool end_calls);
+// Takes the communicator out of the table. end_calls: what runs is told to end, otherwise what is
+// queued is finished first. The communicator goes with what is returned.
+Result<std::unique_ptr<Comm>> retire(ncclComm_t comm, const char* function, bool end_calls);
 
 }  // namespace rondo::api

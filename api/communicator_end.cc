@@ -9,6 +9,15 @@ using namespace rondo::api;
 
 namespace {
 
+ncclResult_t end(ncclComm_t comm, const char* function, bool end_calls) {
+  if (comm == NCCL_COMM_NULL) return ncclSuccess;
+  drop_from_group(comm);
+  auto retired = retire(comm, function, end_calls);
+  if (!retired.ok()) return report(retired.error());
+  tear_down(std::move(*retired));
+  return ncclSuccess;
+}
+
 // Calls are complete, on all ranks that take part in them, when they leave the queue; so finalizing
 // is to let the queue run empty.
 Result<ncclResult_t> finalize(ncclComm_t comm) {
@@ -66,17 +75,13 @@ RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommDestroy, ncclComm_t comm) {
   RONDO_ENTER(CommDestroy);
-  if (comm == NCCL_COMM_NULL) return ncclSuccess;
-  drop_from_group(comm);
-  return report(retire(comm, "CommDestroy", false));
+  return end(comm, "CommDestroy", false);
 }
 RONDO_CATCH
 
 RONDO_API_FUNCTION(ncclResult_t, CommAbort, ncclComm_t comm) {
   RONDO_ENTER(CommAbort);
-  if (comm == NCCL_COMM_NULL) return ncclSuccess;
-  drop_from_group(comm);
-  return report(retire(comm, "CommAbort", true));
+  return end(comm, "CommAbort", true);
 }
 RONDO_CATCH
 

@@ -17,11 +17,13 @@ struct Group {
   ncclResult_t first_error = ncclSuccess;
   std::vector<GroupEntry> entries;
   std::vector<SetUp> set_ups;
+  std::vector<std::unique_ptr<Comm>> ended;
 
   void clear() {  // and keep the memory
     first_error = ncclSuccess;
     entries.clear();
     set_ups.clear();
+    ended.clear();
   }
 };
 
@@ -192,6 +194,10 @@ ncclResult_t submit_set_up(SetUp work) {
   }
   group().set_ups.push_back(std::move(work));
   return ncclSuccess;
+}
+
+void tear_down(std::unique_ptr<Comm> comm) {
+  if (in_group()) group().ended.push_back(std::move(comm));
 }
 
 void drop_from_group(ncclComm_t comm) {

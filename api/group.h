@@ -1,11 +1,12 @@
 // Groups: what a thread has asked for between ncclGroupStart and the outermost ncclGroupEnd.
 //
 // Guarantees: state is the thread's own. Argument errors are returned at once and again by the
-// outermost end, which then runs nothing. Set-up work of several ranks of this process (init,
-// split, ...) runs on one thread each, before any calls of the group.
+// outermost end, which then runs nothing but ends of communicators. Set-up work of several ranks of
+// this process (init, split, ...) runs on one thread each, before any calls of the group.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "api/execute.h"
@@ -51,6 +52,10 @@ struct SetUp {
 // Runs it now (a nonblocking one on a thread of its own: ncclInProgress) or at the end of the
 // open group.
 ncclResult_t submit_set_up(SetUp work);
+
+// Ends a communicator that is retired: now, or at the end of the open group. So all communicators
+// of a group have been told to end before one waits for what it has on GPUs.
+void tear_down(std::unique_ptr<Comm> comm);
 
 // Drops what the open group holds for this communicator: it is being destroyed or aborted.
 void drop_from_group(ncclComm_t comm);

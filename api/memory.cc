@@ -6,6 +6,7 @@
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/registrations.h"
+#include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
 #include "transport/shm/arena.h"
@@ -44,6 +45,7 @@ Done allocate(void** out, std::size_t bytes) {
   *out = nullptr;
   RONDO_TRY(const int device, gpu::device_for_new_rank());
   if (device != gpu::kHostRank) {
+    gpu::free_deferred();
     RONDO_TRY(*out, gpu::memory_registry().allocate(bytes, device));
     return done();
   }
@@ -54,7 +56,10 @@ Done allocate(void** out, std::size_t bytes) {
 
 Done free_memory(void* pointer) {
   if (pointer == nullptr) return done();
-  if (Done freed; gpu::memory_registry().free(pointer, &freed)) return freed;
+  if (Done freed; gpu::memory_registry().free(pointer, &freed)) {
+    gpu::free_deferred();
+    return freed;
+  }
   RONDO_TRY(auto arena, shm::Arena::of_process());
   return arena->free(pointer);
 }

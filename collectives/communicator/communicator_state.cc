@@ -9,6 +9,7 @@
 #include "base/process.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/host/fiber_group.h"
+#include "transport/cuda/deferred_free.h"
 
 namespace rondo {
 namespace {
@@ -18,7 +19,13 @@ CommunicatorState& state_of(void* owner) { return *static_cast<CommunicatorState
 }  // namespace
 
 CommunicatorState::CommunicatorState() = default;
-CommunicatorState::~CommunicatorState() = default;
+CommunicatorState::~CommunicatorState() {
+  if (device == nullptr) return;
+  // Healthy work of other communicators ends within this time; what waits for longer, comes later.
+  constexpr double kGraceSeconds = 0.25;
+  device.reset();
+  gpu::free_deferred(kGraceSeconds);
+}
 
 bool CommunicatorState::forked() const { return made_in != fork_generation(); }
 

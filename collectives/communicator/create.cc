@@ -20,6 +20,7 @@
 #include "topology/cpu_budget.h"
 #include "topology/host_identity.h"
 #include "topology/rank_layout.h"
+#include "transport/cuda/deferred_free.h"
 #include "transport/open_network.h"
 
 namespace rondo {
@@ -42,6 +43,7 @@ class Creation {
     state_->made_in = fork_generation();
     state_->timeout_seconds.store(request_.options.timeout_seconds);
     state_->waits_for_ever = request_.options.device >= 0 && request_.options.kernel_seconds == 0;
+    if (request_.options.device >= 0) gpu::free_deferred();
     RONDO_CHECK_OK(join());
     // Whoever fails now tells all ranks, so that none waits for it until its deadline.
     const Done met = guarded("joining the other ranks", [this] { return steps_after_join(); });

@@ -15,24 +15,19 @@ ComposedCalls::ComposedCalls(TeamContext& team)
       parts_(static_cast<std::size_t>(team.devices.ranks())),
       spares_(static_cast<std::size_t>(team.devices.size())) {}
 
-ComposedCalls::~ComposedCalls() {
-  for (void* spare : spares_)
-    if (Done freed; spare != nullptr) memory_registry().free(spare, &freed);
-}
-
 void ComposedCalls::set_parts(int rank, const RankParts& parts) {
   parts_[static_cast<std::size_t>(rank)] = parts;
 }
 
 // Made when a call first needs it; for leaders.
 Result<std::byte*> ComposedCalls::spare_of(int rank) {
-  void*& spare = spares_[static_cast<std::size_t>(team_.devices.place_of(rank))];
+  OwnMemory& spare = spares_[static_cast<std::size_t>(team_.devices.place_of(rank))];
   if (spare == nullptr) {
     const RelaxedCapture relaxed;
-    RONDO_TRY(spare, memory_registry().allocate(team_.processes->staging_bytes(),
-                                                team_.devices.of(rank).device));
+    RONDO_TRY(spare, memory_registry().allocate_own(team_.processes->staging_bytes(),
+                                                    team_.devices.of(rank).device));
   }
-  return static_cast<std::byte*>(spare);
+  return spare.get();
 }
 
 // The ranks' steps of one number, as calls of communicators that only this team uses.

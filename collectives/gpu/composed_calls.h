@@ -26,7 +26,6 @@ struct RankParts {
 class ComposedCalls {
  public:
   explicit ComposedCalls(TeamContext& team);
-  ~ComposedCalls();
   ComposedCalls(const ComposedCalls&) = delete;
   ComposedCalls& operator=(const ComposedCalls&) = delete;
 
@@ -38,8 +37,8 @@ class ComposedCalls {
   Result<std::byte*> spare_of(int rank);
 
   TeamContext& team_;
-  std::vector<RankParts> parts_;  // by rank
-  std::vector<void*> spares_;     // by place; null: not needed yet
+  std::vector<RankParts> parts_;   // by rank
+  std::vector<OwnMemory> spares_;  // by place; null: not needed yet
 };
 
 }  // namespace rondo::gpu

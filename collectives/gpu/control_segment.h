@@ -106,8 +106,6 @@ class ControlSegment {
   T* on_device(T& what) const {
     return reinterpret_cast<T*>(device_ + (reinterpret_cast<std::byte*>(&what) - memory_.get()));
   }
-  // Never unregistered and unmapped: streams may still look.
-  void leak() { new std::shared_ptr<std::byte>(memory_); }
 
  private:
   ControlSegment(int ranks, int processes);

@@ -24,28 +24,14 @@ Done DeviceMeetings::allocate(int place) {
   constexpr std::uint64_t kBytes = kWords * sizeof(std::uint64_t);
   const DeviceScope scope(devices_[static_cast<std::size_t>(place)]);
   RONDO_CHECK_OK(scope.entered());
-  void* at = nullptr;
-  RONDO_CHECK_OK(check(api_.allocate(&at, kBytes), "cudaMalloc for meetings of devices"));
-  memory_[static_cast<std::size_t>(place)] = static_cast<std::byte*>(at);
+  OwnMemory& memory = memory_[static_cast<std::size_t>(place)];
+  RONDO_TRY(memory, allocate_on_device(kBytes, "cudaMalloc for meetings of devices"));
   GpuStream stream = nullptr;
   RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
-  GpuError error = api_.fill(at, 0, kBytes, stream);
+  GpuError error = api_.fill(memory.get(), 0, kBytes, stream);
   if (error == kGpuSuccess) error = api_.synchronize_stream(stream);
   api_.destroy_stream(stream);
   return check(error, "setting up meetings of devices");
-}
-
-DeviceMeetings::~DeviceMeetings() {
-  // A kernel of an aborted call may still be on its way out, here or on a peer.
-  for (const int device : devices_) {
-    const DeviceScope scope(device);
-    api_.synchronize_device();
-  }
-  for (std::size_t place = 0; place < memory_.size(); ++place) {
-    if (memory_[place] == nullptr) continue;
-    const DeviceScope scope(devices_[place]);
-    api_.free_memory(memory_[place]);
-  }
 }
 
 cuda::Meeting DeviceMeetings::meeting(int place) const {

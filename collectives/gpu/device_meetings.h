@@ -1,8 +1,8 @@
 // DeviceMeetings: what kernels of devices that reach each other share besides the callers' buffers:
 // counters by which they meet (kernels/cuda/meeting.h).
 //
-// Made once, with the communicator. Guarantees: zeroed and in place when make() returns, freed by
-// the destructor. Cost: one allocation of 5 KiB a device.
+// Made once, with the communicator. Guarantees: zeroed and in place when make() returns; no kernel
+// that uses it outlives it (own_memory.h). Cost: one allocation of 5 KiB a device.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "kernels/cuda/direct_args.h"
+#include "transport/memory/own_memory.h"
 
 namespace rondo::gpu {
 
@@ -20,7 +21,6 @@ class DeviceMeetings {
   // Different devices, at most kMostMeeting, whose access to each other is enabled; places are
   // their indexes.
   static Result<std::unique_ptr<DeviceMeetings>> make(std::vector<int> devices);
-  ~DeviceMeetings();
   DeviceMeetings(const DeviceMeetings&) = delete;
   DeviceMeetings& operator=(const DeviceMeetings&) = delete;
 
@@ -31,12 +31,12 @@ class DeviceMeetings {
   explicit DeviceMeetings(std::vector<int> devices);
   Done allocate(int place);
   std::uint64_t* words(int place, int first) const {
-    return reinterpret_cast<std::uint64_t*>(memory_[static_cast<std::size_t>(place)]) + first;
+    return reinterpret_cast<std::uint64_t*>(memory_[static_cast<std::size_t>(place)].get()) + first;
   }
 
   const GpuApi& api_;
   const std::vector<int> devices_;
-  std::vector<std::byte*> memory_;  // by place
+  std::vector<OwnMemory> memory_;  // by place
 };
 
 }  // namespace rondo::gpu

@@ -14,6 +14,7 @@
 // one stream.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -99,6 +100,7 @@ class DeviceTeam {
   PostedCalls posted_;
   TeamLaunches launches_;
   std::vector<RankState> ranks_;
+  std::atomic<bool> stopped_{false};  // the kernels
 };
 
 }  // namespace rondo::gpu

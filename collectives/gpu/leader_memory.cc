@@ -25,7 +25,7 @@ LeaderMemory::LeaderMemory(ControlSegment& segment, MemoryExchange& exchange,
 
 LeaderMemory::~LeaderMemory() {
   imported_.clear();
-  if (Done freed; leads() && staging_ != nullptr) memory_registry().free(staging_, &freed);
+  own_staging_.reset();  // it may tell listeners, of which this is one
 }
 
 std::uint64_t LeaderMemory::bytes() const {
@@ -96,14 +96,15 @@ void LeaderMemory::block_ends(std::uint64_t number) {
 
 Result<std::byte*> LeaderMemory::make_staging() {
   if (staging_ != nullptr) return staging_;
-  auto made = memory_registry().allocate(staging_bytes(), devices_[0]);
+  auto made = memory_registry().allocate_own(staging_bytes(), devices_[0]);
   if (!made.ok())
     return fail(
         made.status(),
         "{}: {} bytes of staging for {} ranks on one GPU; RONDO_GPU_STAGING sets how much a "
         "rank gets",
         made.error().text, staging_bytes(), segment_.ranks());
-  staging_ = static_cast<std::byte*>(*made);
+  own_staging_ = std::move(*made);
+  staging_ = own_staging_.get();
   HostAtomics::store_release(segment_.words().staging, reinterpret_cast<std::uint64_t>(staging_));
   return staging_;
 }

@@ -57,6 +57,7 @@ class LeaderMemory final : public MemoryRegistry::Listener {
   const int process_;
   mutable std::mutex mutex_;
   std::byte* staging_ = nullptr;
+  OwnMemory own_staging_;          // the leader's
   ImportedMemory mapped_staging_;  // in other processes than the leader's
   // Of this process: by number and base, where the block begins in the leader; 0: it cannot be.
   std::map<std::pair<std::uint64_t, std::byte*>, std::uint64_t> in_leader_;

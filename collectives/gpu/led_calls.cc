@@ -33,12 +33,8 @@ Done LedCalls::open() {
   RONDO_CHECK_OK(load_kernels(context_.api, {cuda::kResolveKernel, cuda::kStoredCopyKernel},
                               {cuda::stored_kernel}));
   static_assert(sizeof(cuda::CopyArgs) >= sizeof(cuda::ReduceArgs));
-  return check(context_.api.allocate(&arguments_, sizeof(cuda::CopyArgs)), "cudaMalloc");
-}
-
-void LedCalls::close() {
-  if (arguments_ != nullptr) context_.api.free_memory(arguments_);
-  arguments_ = nullptr;
+  RONDO_TRY(arguments_, allocate_on_device(sizeof(cuda::CopyArgs), "cudaMalloc"));
+  return done();
 }
 
 Done LedCalls::enqueue(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
@@ -188,7 +184,7 @@ Done LedCalls::launch_step(const Enqueued& call, std::uint64_t number) {
     resolve.call_slots = context_.segment->on_device(context_.segment->call_slot(0));
     resolve.descriptors = context_.segment->on_device(context_.segment->descriptor(0, 0));
     resolve.words = context_.segment->on_device(context_.segment->words());
-    resolve.arguments = arguments_;
+    resolve.arguments = arguments_.get();
     resolve.record = record;
     resolve.staging = shape_;
     resolve.step = call.steps[number];
@@ -209,8 +205,8 @@ Done LedCalls::launch_step(const Enqueued& call, std::uint64_t number) {
     RONDO_CHECK_OK(check(context_.api.launch(launch, call.stream), "a kernel launch"));
     if (!moves) continue;
     DirectLaunches launches(context_.api, context_.facts.most_ctas, call.stream);
-    RONDO_CHECK_OK(reduction ? launches.stored_reduce(record, arguments_, kinds)
-                             : launches.stored_copy(bytes, arguments_, kinds));
+    RONDO_CHECK_OK(reduction ? launches.stored_reduce(record, arguments_.get(), kinds)
+                             : launches.stored_copy(bytes, arguments_.get(), kinds));
   }
   return done();
 }

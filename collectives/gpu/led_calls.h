@@ -26,8 +26,7 @@ namespace rondo::gpu {
 class LedCalls {
  public:
   LedCalls(ProcessContext& context, CallAnnouncements& announcements);
-  Done open();   // on the leader: its kernels
-  void close();  // once its streams have drained
+  Done open();  // on the leader: its kernels
 
   // Enqueues this process's part; buffers[i] is the i-th local rank's. One caller at a time.
   Done enqueue(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
@@ -53,7 +52,7 @@ class LedCalls {
   CallAnnouncements& announcements_;
   const cuda::StagingShape shape_;
   std::byte* staging_ = nullptr;  // this process's address, once made
-  void* arguments_ = nullptr;     // leader: of the kernel to come
+  OwnMemory arguments_;           // leader: of the kernel to come
 };
 
 }  // namespace rondo::gpu

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/poll_until.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
@@ -26,15 +25,13 @@ Done ProcessContext::open(std::vector<ProcessSockets> sockets) {
   for (const int rank : local) {
     const DeviceScope there(facts.devices[rank]);
     RONDO_CHECK_OK(there.entered());
-    RONDO_CHECK_OK(
-        check(api.create_event(&finished.emplace_back(), kEventPlain), "cudaEventCreate"));
+    RONDO_CHECK_OK(finished.emplace_back().open());
   }
+  work.watch([this] { return is_over(); });
   return done();
 }
 
-void ProcessContext::leak() {
-  segment->leak();
-  if (connections != nullptr) connections->leak();
+void ProcessContext::forget() {
   (void)memory.release();
   (void)slots.release();
   (void)exchange.release();
@@ -58,17 +55,13 @@ Done ProcessContext::await(GpuStream stream, std::uint32_t& word, std::uint32_t 
 
 Done ProcessContext::finish(int rank, GpuStream stream, bool capturing) const {
   const auto index = std::find(local.begin(), local.end(), rank) - local.begin();
-  return check(api.record_event(finished[static_cast<std::size_t>(index)], stream,
-                                capturing ? GpuEventUse::kExternal : GpuEventUse::kPlain),
-               "cudaEventRecord");
+  return finished[static_cast<std::size_t>(index)].record(
+      stream, capturing ? GpuEventUse::kExternal : GpuEventUse::kPlain);
 }
 
-bool ProcessContext::drained(double seconds) const {
-  const auto deadline = seconds_from_now(seconds);
-  return std::all_of(finished.begin(), finished.end(), [&](GpuEvent event) {
-    if (event == nullptr) return true;
-    return poll_until([&] { return api.query_event(event) != kGpuNotReady; }, deadline);
-  });
+bool ProcessContext::is_over() const {
+  return std::all_of(finished.begin(), finished.end(),
+                     [](const StreamEvent& event) { return event.is_over(); });
 }
 
 }  // namespace rondo::gpu

@@ -12,6 +12,8 @@
 #include "collectives/gpu/leader_memory.h"
 #include "collectives/gpu/reachability.h"
 #include "collectives/gpu/team_standing.h"
+#include "transport/cuda/deferred_free.h"
+#include "transport/cuda/stream_event.h"
 
 namespace rondo::gpu {
 
@@ -28,7 +30,7 @@ struct ProcessContext {
   ProcessContext(const ProcessContext&) = delete;
   ProcessContext& operator=(const ProcessContext&) = delete;
   Done open(std::vector<ProcessSockets> sockets);
-  void leak();  // what streams may still look at
+  void forget();  // in a forked child: it is the parent's
 
   int ranks() const { return static_cast<int>(facts.around.process_of.size()); }
   bool leads() const { return facts.process == 0; }
@@ -41,7 +43,7 @@ struct ProcessContext {
   void answer(int process);
   // Notes the end of a rank's newest call; whether all such ends have come, by then.
   Done finish(int rank, GpuStream stream, bool capturing) const;
-  bool drained(double seconds) const;
+  bool is_over() const;
 
   const GpuApi& api;
   ProcessFacts facts;
@@ -51,8 +53,9 @@ struct ProcessContext {
   std::unique_ptr<LeaderMemory> memory;
   std::unique_ptr<MessageSlots> slots;
   std::unique_ptr<DeviceConnections> connections;  // null where no call runs over any
-  std::vector<GpuEvent> finished;                  // by local rank: after its newest call
+  std::vector<StreamEvent> finished;               // by local rank: after its newest call
   TeamStanding standing;
+  UnfinishedWork work;
 };
 
 }  // namespace rondo::gpu

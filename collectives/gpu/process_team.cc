@@ -1,20 +1,23 @@
 #include "collectives/gpu/process_team.h"
 
 #include "base/atomics.h"
+#include "base/poll_until.h"
 #include "base/process.h"
+#include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 namespace {
 
 constexpr double kPatientSeconds = 10;  // for streams to end when the team does
+constexpr double kToldSeconds = 2;      // the same, once they are told to
 
 }  // namespace
 
 Result<std::shared_ptr<ProcessTeam>> ProcessTeam::make(
     ProcessFacts facts, std::unique_ptr<ControlSegment> segment,
     std::unique_ptr<DeviceConnections> connections, std::vector<ProcessSockets> sockets) {
-  std::shared_ptr<ProcessTeam> team(new ProcessTeam(std::move(facts), std::move(segment)));
+  std::shared_ptr<ProcessTeam> team(new ProcessTeam(std::move(facts), std::move(segment)), end);
   team->context_.connections = std::move(connections);
   RONDO_CHECK_OK(team->open(std::move(sockets)));
   return team;
@@ -34,30 +37,39 @@ Done ProcessTeam::open(std::vector<ProcessSockets> sockets) {
   return watch_.start();
 }
 
-ProcessTeam::~ProcessTeam() {
-  if (made_in_ != fork_generation()) {  // the parent's: its thread and its device are not here
-    watch_.forget();
-    context_.leak();
-    return;
-  }
-  const DeviceScope scope(device());
+void ProcessTeam::end(ProcessTeam* team) {
+  const bool is_here = team->made_in_ == fork_generation();
+  // Streams that wait for something else first need the watch, which lets them go on.
+  if (is_here && !team->let_streams_end())
+    free_when_idle([team] { delete team; });
+  else
+    delete team;
+}
+
+// Whether all calls of this process are over.
+bool ProcessTeam::let_streams_end() {
   const RelaxedCapture relaxed;
-  bool ended = context_.drained(kPatientSeconds);
+  const auto are_over = [this](double seconds) {
+    return poll_until([this] { return context_.is_over(); }, seconds_from_now(seconds));
+  };
+  bool ended = context_.standing.is_released() ? false : are_over(kPatientSeconds);
   if (!ended) {
     context_.standing.release();
     watch_.look_soon();
-    ended = context_.drained(kPatientSeconds / 2);
+    ended = are_over(kToldSeconds);
   }
   HostAtomics::store_release(context_.segment->process(context_.facts.process).left,
                              std::uint32_t{1});
-  watch_.stop();
-  if (!ended) {
-    context_.leak();
-    return;
+  return ended;
+}
+
+ProcessTeam::~ProcessTeam() {
+  if (made_in_ == fork_generation()) {
+    watch_.stop();
+  } else {  // the thread is the parent's
+    watch_.forget();
+    context_.forget();
   }
-  for (GpuEvent event : context_.finished)
-    if (event != nullptr) context_.api.destroy_event(event);
-  led_calls_.close();
 }
 
 }  // namespace rondo::gpu

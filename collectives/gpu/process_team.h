@@ -27,7 +27,6 @@ class ProcessTeam {
                                                    std::unique_ptr<ControlSegment> segment,
                                                    std::unique_ptr<DeviceConnections> connections,
                                                    std::vector<ProcessSockets> sockets);
-  ~ProcessTeam();
   ProcessTeam(const ProcessTeam&) = delete;
   ProcessTeam& operator=(const ProcessTeam&) = delete;
 
@@ -51,6 +50,10 @@ class ProcessTeam {
   void look_soon() { watch_.look_soon(); }  // something ended
 
  private:
+  // The shared_ptr's deleter.
+  static void end(ProcessTeam* team);
+  ~ProcessTeam();
+  bool let_streams_end();
   ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> segment);
   Done open(std::vector<ProcessSockets> sockets);
 

@@ -1,6 +1,7 @@
 #include "collectives/gpu/stream_order.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "transport/cuda/streams.h"
 
@@ -16,12 +17,18 @@ Done StreamOrder::open(std::span<const int> devices) {
     RONDO_CHECK_OK(check(gpu_api()->create_stream(&device.own, 0), "cudaStreamCreate"));
     RONDO_CHECK_OK(device.order.record(device.own));
   }
+  work_.watch([this] { return is_over(); });
   return done();
 }
 
 StreamOrder::~StreamOrder() {
   for (const Device& device : devices_)
     if (device.own != nullptr) gpu_api()->destroy_stream(device.own);
+  if (is_over()) return;
+  work_.leave([this] {
+    const auto left = std::make_shared<std::vector<Device>>(std::move(devices_));
+    return [left] { return are_over(*left); };
+  });
 }
 
 // Before the first capture; what was launched until then counts as wide.
@@ -116,8 +123,10 @@ Done StreamOrder::follow(int place, GpuStream stream, const GpuCaptureInfo& capt
   return (in_capture ? served->captured : served->order).hold(stream);
 }
 
-bool StreamOrder::is_over() const {
-  return std::all_of(devices_.begin(), devices_.end(),
+bool StreamOrder::is_over() const { return are_over(devices_); }
+
+bool StreamOrder::are_over(const std::vector<Device>& devices) {
+  return std::all_of(devices.begin(), devices.end(),
                      [](const Device& device) { return device.order.is_over(); });
 }
 

@@ -4,7 +4,8 @@
 //
 // begin() before something is enqueued, end() after it; both for the stream that it is on, with its
 // device current. Guarantees: everything launched before is before the newest launch, graphs'
-// replays included; inside a capture the order is a capture dependency. Devices may be captured
+// replays included; inside a capture the order is a capture dependency; no memory of Rondo's own is
+// freed under these launches, also after the end of this (deferred_free.h). Devices may be captured
 // into a graph each, whose replays wait for no other device's part of the same call. Cost: an event
 // record a launch; once there are graphs, two of one that touches other devices' ranks; nothing
 // more where one stream is used outside of captures.
@@ -16,6 +17,7 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "transport/cuda/deferred_free.h"
 #include "transport/cuda/stream_event.h"
 
 namespace rondo::gpu {
@@ -69,8 +71,11 @@ class StreamOrder {
   Done begin_captured(const LaunchSite& site);
   void set_newest(const LaunchSite& site);
 
+  static bool are_over(const std::vector<Device>& devices);
+
   std::vector<Device> devices_;
   bool any_plain_ = false, any_capture_ = false;
+  UnfinishedWork work_;
 };
 
 }  // namespace rondo::gpu

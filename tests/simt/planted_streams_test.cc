@@ -70,6 +70,34 @@ TEST(PlantedStreamFaults, FreedMemoryInAKernelIsSeen) {
   EXPECT_GT(seen, kSeeds / 10) << "cudaFree need not wait for kernels";
 }
 
+// A kernel's memory is freed while it runs: how often that is seen.
+int freed_too_early(bool frees_wait, bool on_host) {
+  int seen = 0;
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    TestDevice gpu(
+        {.devices = 1, .seed = static_cast<std::uint64_t>(seed), .frees_wait = frees_wait});
+    const ExpectViolations expected;
+    auto* const data =
+        on_host ? gpu.allocate_host<std::uint32_t>(64) : gpu.allocate<std::uint32_t>(64);
+    const GpuStream stream = gpu.stream();
+    EXPECT_CUDA(TestDevice::launch("late", {}, stream,
+                                   [=] { device::store(data + device::thread_index(), 1u); }));
+    EXPECT_CUDA(on_host ? calls::free_host(data) : calls::free_memory(data));
+    if (frees_wait) {
+      EXPECT_CUDA(calls::query_stream(stream));
+    }
+    (void)calls::synchronize_stream(stream);
+    seen += expected.saw(Violation::kUseAfterFree) ? 1 : 0;
+  }
+  return seen;
+}
+
+TEST(PlantedStreamFaults, AFreeWaitsForTheDeviceWhereItIsToldTo) {
+  EXPECT_EQ(freed_too_early(true, false), 0);
+  EXPECT_EQ(freed_too_early(true, true), 0);
+  EXPECT_GT(freed_too_early(false, false), kSeeds / 10);
+}
+
 TEST(PlantedStreamFaults, EveryBadAccessOfAKernelIsSeen) {
   TestDevice gpu({.devices = 2});
   auto* const data = gpu.allocate<std::uint32_t>(10);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
@@ -66,8 +67,9 @@ Result<ImportedMemory> map_imported(const MemoryHandle& handle, std::span<const 
   if (!handle.file) {
     RONDO_CHECK_OK(check(api.ipc_open(&at, handle.plain.ipc),
                          "cudaIpcOpenMemHandle (containers need a common PID and IPC namespace)"));
-    return ImportedMemory(static_cast<std::byte*>(at),
-                          [&api](std::byte* opened) { api.ipc_close(opened); });
+    return ImportedMemory(static_cast<std::byte*>(at), [&api](std::byte* opened) {
+      free_when_idle([&api, opened] { api.ipc_close(opened); });
+    });
   }
   GpuAllocation allocation = 0;
   RONDO_CHECK_OK(
@@ -75,8 +77,9 @@ Result<ImportedMemory> map_imported(const MemoryHandle& handle, std::span<const 
   const std::size_t bytes = handle.plain.bytes;
   RONDO_CHECK_OK(
       check(map(api, allocation, bytes, devices, &at), "mapping another process's device memory"));
-  return ImportedMemory(static_cast<std::byte*>(at),
-                        [&api, bytes](std::byte* mapped) { (void)unmap(api, mapped, bytes); });
+  return ImportedMemory(static_cast<std::byte*>(at), [&api, bytes](std::byte* mapped) {
+    free_when_idle([&api, mapped, bytes] { (void)unmap(api, mapped, bytes).ok(); });
+  });
 }
 
 }  // namespace
@@ -110,22 +113,42 @@ Result<void*> MemoryRegistry::allocate(std::size_t bytes, int device) {
   return address;
 }
 
-bool MemoryRegistry::free(void* pointer, Done* freed) {
+std::optional<MemoryRegistry::Allocation> MemoryRegistry::forget(void* pointer) {
   std::unique_lock lock(mutex_);
   const auto found = allocated_.extract(static_cast<std::byte*>(pointer));
   lock.unlock();
-  if (!found) return false;
-  const Allocation& memory = found.mapped();
-  tell_end(memory.number);
+  if (!found) return std::nullopt;
+  tell_end(found.mapped().number);
+  return found.mapped();
+}
+
+Done MemoryRegistry::give_back(void* pointer, const Allocation& memory) {
+  const GpuApi& api = *gpu_api();
+  return memory.mapped != 0 ? unmap(api, pointer, memory.mapped)
+                            : check(api.free_memory(pointer), "cudaFree");
+}
+
+bool MemoryRegistry::free(void* pointer, Done* freed) {
+  const auto memory = forget(pointer);
+  if (!memory) return false;
   *freed = [&]() -> Done {
-    const GpuApi& api = *gpu_api();
-    const DeviceScope scope(memory.device);
+    const DeviceScope scope(memory->device);
     RONDO_CHECK_OK(scope.entered());
-    RONDO_CHECK_OK(check(api.synchronize_device(), "cudaDeviceSynchronize"));  // as cudaFree does
-    return memory.mapped != 0 ? unmap(api, pointer, memory.mapped)
-                              : check(api.free_memory(pointer), "cudaFree");
+    RONDO_CHECK_OK(check(gpu_api()->synchronize_device(), "cudaDeviceSynchronize"));
+    return give_back(pointer, *memory);
   }();
   return true;
+}
+
+Result<OwnMemory> MemoryRegistry::allocate_own(std::size_t bytes, int device) {
+  RONDO_TRY(void* const made, allocate(bytes, device));
+  return OwnMemory(static_cast<std::byte*>(made), [this](std::byte* pointer) {
+    free_when_idle([this, pointer] {
+      const auto memory = forget(pointer);
+      const DeviceScope scope(memory->device);
+      (void)give_back(pointer, *memory).ok();
+    });
+  });
 }
 
 std::optional<MemoryBlock> MemoryRegistry::find(const void* pointer, std::size_t bytes) {

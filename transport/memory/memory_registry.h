@@ -25,6 +25,7 @@
 #include "base/result.h"
 #include "base/shared_by_key.h"
 #include "transport/memory/memory_handle.h"
+#include "transport/memory/own_memory.h"
 
 namespace rondo::gpu {
 
@@ -51,8 +52,11 @@ class MemoryRegistry {
   };
 
   Result<void*> allocate(std::size_t bytes, int device);
-  // Whether the pointer came from allocate(); then it is freed and `freed` says how.
+  // Whether the pointer came from allocate(); then it is freed after all work of its device, as
+  // cudaFree does, and `freed` says how.
   bool free(void* pointer, Done* freed);
+  // The same for memory that Rondo makes for itself (own_memory.h).
+  Result<OwnMemory> allocate_own(std::size_t bytes, int device);
   // Memory of the program's; its number.
   std::uint64_t add(void* pointer, std::size_t bytes);
   void remove(std::uint64_t number);
@@ -77,6 +81,8 @@ class MemoryRegistry {
   using ImportKey = std::tuple<ProcessId, std::uint64_t, std::uint64_t, std::vector<int>>;
 
   void tell_end(std::uint64_t number);
+  std::optional<Allocation> forget(void* pointer);
+  static Done give_back(void* pointer, const Allocation& memory);
 
   std::mutex mutex_;
   std::map<std::byte*, Allocation> allocated_;

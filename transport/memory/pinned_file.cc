@@ -1,5 +1,6 @@
 #include "transport/memory/pinned_file.h"
 
+#include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
 #include "transport/shm/memfd.h"
 
@@ -14,7 +15,9 @@ Result<std::shared_ptr<std::byte>> map_pinned(int file, std::size_t bytes, const
     ~Pinned() { gpu_api()->unregister_host(mapping.data()); }
     shm::Mapping mapping;
   };
-  const std::shared_ptr<Pinned> pinned(new Pinned{std::move(mapping)});
+  const std::shared_ptr<Pinned> pinned(new Pinned{std::move(mapping)}, [](Pinned* unused) {
+    free_when_idle([unused] { delete unused; });
+  });
   return std::shared_ptr<std::byte>(pinned, pinned->mapping.data());
 }
 

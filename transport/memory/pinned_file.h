@@ -1,5 +1,6 @@
 // A memory file that processes share, mapped here, present, and registered with CUDA, so that
-// streams and kernels of this process reach it, too. Undone when nobody holds it any more.
+// streams and kernels of this process reach it, too. Undone when nobody holds it any more
+// and no communicator's work is unfinished (deferred_free.h).
 #pragma once
 
 #include <memory>

@@ -4,6 +4,7 @@
 
 #include "base/atomics.h"
 #include "transport/cuda/device.h"
+#include "transport/memory/own_memory.h"
 #include "transport/memory/pinned_file.h"
 
 namespace rondo::gpu {
@@ -11,21 +12,6 @@ namespace {
 
 using cuda::Control;
 using cuda::DeviceEnd;
-
-// Memory of one process: a block on each rank's device and a pinned one.
-struct OwnMemory {
-  ~OwnMemory() {
-    for (std::size_t r = 0; r < blocks.size(); ++r) {
-      if (blocks[r] == nullptr) continue;
-      const DeviceScope scope(devices[r]);
-      gpu_api()->free_memory(blocks[r]);
-    }
-    if (host != nullptr) gpu_api()->free_host(host);
-  }
-  std::vector<int> devices;
-  std::vector<void*> blocks;  // by rank
-  void* host = nullptr;
-};
 
 }  // namespace
 
@@ -36,28 +22,23 @@ DeviceConnections::DeviceConnections(ConnectionLayout layout, const std::vector<
 Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(const std::vector<int>& devices,
                                                                    const P2pReach& near,
                                                                    const ConnectionShape& shape) {
-  const GpuApi& api = *gpu_api();
   ConnectionLayout layout(shape, near);
   ConnectionMemory memory;
-  auto own = std::make_shared<OwnMemory>();
-  own->devices = devices;
-  own->blocks.resize(devices.size());
+  const auto own = std::make_shared<std::vector<OwnMemory>>();
   memory.keeper = own;
-  RONDO_CHECK_OK(
-      check(api.allocate_host(&own->host, layout.host_bytes(), kHostPortable | kHostMapped),
-            "cudaHostAlloc for the words of connections"));
-  memory.host = static_cast<std::byte*>(own->host);
+  RONDO_TRY(OwnMemory host,
+            allocate_pinned(layout.host_bytes(), "cudaHostAlloc for the words of connections"));
+  memory.host = host.get();
   std::memset(memory.host, 0, layout.host_bytes());
   for (std::size_t r = 0; r < devices.size(); ++r) {
     const DeviceScope scope(devices[r]);
     RONDO_CHECK_OK(scope.entered());
-    void* at = nullptr;
-    RONDO_CHECK_OK(check(api.host_device_pointer(&at, own->host), "cudaHostGetDevicePointer"));
-    memory.host_on_device.push_back(static_cast<std::byte*>(at));
-    RONDO_CHECK_OK(check(api.allocate(&own->blocks[r], layout.bytes(static_cast<int>(r))),
-                         "cudaMalloc for connections"));
-    memory.of_rank.push_back(static_cast<std::byte*>(own->blocks[r]));
+    RONDO_TRY(memory.host_on_device.emplace_back(), address_on_device(host));
+    RONDO_TRY(own->emplace_back(),
+              allocate_on_device(layout.bytes(static_cast<int>(r)), "cudaMalloc for connections"));
+    memory.of_rank.push_back(own->back().get());
   }
+  own->push_back(std::move(host));
   return open(std::move(layout), devices, std::move(memory));
 }
 
@@ -85,21 +66,6 @@ Done DeviceConnections::make_bounce_buffers() {
     RONDO_TRY(bounce_buffers_on_device_[r], address_on_device(bounce_buffers_[r]));
   }
   return done();
-}
-
-DeviceConnections::~DeviceConnections() {
-  if (memory_.keeper == nullptr) return;
-  for (std::size_t r = 0; r < devices_.size(); ++r) {
-    if (devices_[r] < 0) continue;
-    const DeviceScope scope(devices_[r]);
-    api_.synchronize_device();  // a kernel of an aborted call may still be on its way out
-  }
-}
-
-void DeviceConnections::leak() {
-  new std::shared_ptr<void>(std::move(memory_.keeper));
-  new std::vector<MappedMemory>(std::move(bounce_buffers_));
-  memory_.keeper = nullptr;
 }
 
 std::byte* DeviceConnections::address(const ConnectionLayout::Place& place, int rank) const {

@@ -4,7 +4,7 @@
 // Where things lie, ConnectionLayout says; whose the memory is and how it came here, does not
 // matter (ConnectionMemory): make() takes device memory of this process, shared_connections.h maps
 // that of others. Guarantees: the memory of this process's ranks is zeroed and their ends are in
-// place when open() returns; freed by the destructor (after the kernels that use it).
+// place when open() returns; no kernel that uses it outlives it (own_memory.h).
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,6 @@ class DeviceConnections {
   static Result<std::unique_ptr<DeviceConnections>> open(ConnectionLayout layout,
                                                          const std::vector<int>& devices,
                                                          ConnectionMemory memory);
-  ~DeviceConnections();
   DeviceConnections(const DeviceConnections&) = delete;
   DeviceConnections& operator=(const DeviceConnections&) = delete;
 
@@ -63,8 +62,6 @@ class DeviceConnections {
   // Every wait in kernels of this process ends, now and ever after.
   void stop_kernels();
   bool is_here(int rank) const { return devices_[static_cast<std::size_t>(rank)] >= 0; }
-  // Never freed: kernels may still run.
-  void leak();
 
  private:
   DeviceConnections(ConnectionLayout layout, const std::vector<int>& devices,

@@ -17,13 +17,9 @@ constexpr const char* kWhat = "slots between GPUs";
 Result<EdgeMemory> allocate_on_device(std::uint64_t bytes, int device) {
   const DeviceScope scope(device);
   RONDO_CHECK_OK(scope.entered());
-  RONDO_TRY(void* const block, memory_registry().allocate(bytes, device));
   EdgeMemory made;
-  made.memory = MappedMemory(static_cast<std::byte*>(block), [](std::byte* memory) {
-    Done freed;
-    memory_registry().free(memory, &freed);
-  });
-  if (auto handle = memory_registry().export_range(block, bytes); handle.ok())
+  RONDO_TRY(made.memory, memory_registry().allocate_own(bytes, device));
+  if (auto handle = memory_registry().export_range(made.memory.get(), bytes); handle.ok())
     made.handle = std::move(*handle);
   return made;
 }
@@ -58,13 +54,10 @@ Result<MappedMemory> map_file(const MemoryHandle& handle, std::uint64_t bytes,
 Result<EdgeMemory> allocate_pinned(std::uint64_t bytes, int device) {
   const DeviceScope scope(device);
   RONDO_CHECK_OK(scope.entered());
-  void* at = nullptr;
-  RONDO_CHECK_OK(check(gpu_api()->allocate_host(&at, bytes, kHostPortable | kHostMapped),
-                       "cudaHostAlloc for connections between hosts"));
   EdgeMemory made;
-  made.memory = MappedMemory(static_cast<std::byte*>(at),
-                             [](std::byte* memory) { gpu_api()->free_host(memory); });
-  std::memset(at, 0, bytes);
+  RONDO_TRY(made.memory,
+            gpu::allocate_pinned(bytes, "cudaHostAlloc for connections between hosts"));
+  std::memset(made.memory.get(), 0, bytes);
   return made;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
@@ -75,25 +76,30 @@ Done MulticastStaging::open() {
   return done();
 }
 
+// After the kernels of the devices that use it.
 MulticastStaging::~MulticastStaging() {
-  // A kernel of an aborted call may still be on its way out, here or on a peer.
-  for (const int device : devices_) {
-    const DeviceScope scope(device);
-    api_.synchronize_device();
-  }
-  const auto unmap = [&](std::byte* at) {
-    if (at == nullptr) return;
-    api_.vmm_unmap(at, bytes_);
-    api_.vmm_unreserve(at, bytes_);
+  struct Held {
+    std::vector<int> devices;
+    std::size_t bytes;
+    std::vector<Part> parts;
+    GpuAllocation object;
+    std::byte* all;
   };
-  unmap(all_);
-  for (std::size_t place = 0; place < parts_.size(); ++place) {
-    const Part& part = parts_[place];
-    if (part.bound) api_.multicast_unbind(object_, devices_[place], 0, bytes_);
-    unmap(part.address);
-    if (part.memory != 0) api_.vmm_release(part.memory);
-  }
-  if (object_ != 0) api_.vmm_release(object_);
+  free_when_idle([&api = api_, held = Held{devices_, bytes_, parts_, object_, all_}] {
+    const auto unmap = [&](std::byte* at) {
+      if (at == nullptr) return;
+      api.vmm_unmap(at, held.bytes);
+      api.vmm_unreserve(at, held.bytes);
+    };
+    unmap(held.all);
+    for (std::size_t place = 0; place < held.parts.size(); ++place) {
+      const Part& part = held.parts[place];
+      if (part.bound) api.multicast_unbind(held.object, held.devices[place], 0, held.bytes);
+      unmap(part.address);
+      if (part.memory != 0) api.vmm_release(part.memory);
+    }
+    if (held.object != 0) api.vmm_release(held.object);
+  });
 }
 
 }  // namespace rondo::gpu

@@ -17,6 +17,8 @@ namespace {
 constexpr std::uint64_t kMostPinned = 16 << 20;
 constexpr std::uint64_t kLeastPinned = 64 << 10;
 constexpr double kPatientSeconds = 10;
+constexpr double kToldSeconds =
+    2;  // once they are told to end; another's work may stand before them
 
 Result<GpuCaptureInfo> capture_of(GpuStream stream) {
   GpuCaptureInfo capture;
@@ -95,7 +97,6 @@ HostProxy::~HostProxy() {
     return;
   }
   proxy_.forget();
-  staging_.leak();
   (void)kernels_.release();  // its connections, too, are the parent's
 }
 
@@ -104,18 +105,18 @@ void HostProxy::close() {
   const auto drained = [&](double seconds) {
     return poll_until([&] { return order_.is_over(); }, seconds_from_now(seconds));
   };
-  bool over = proxy_.runs() ? drained(kPatientSeconds) : true;
-  if (!over) {
-    Fault left;
-    left.status = Status::kRemoteError;
-    left.rank = left.culprit = rank_;
-    left.text = fault_texts::left_early(left.rank);
-    state_.faults.raise(std::move(left));
-    over = drained(kPatientSeconds / 2);
+  const bool told = state_.faults.is_raised();
+  if (proxy_.runs() && (told || !drained(kPatientSeconds))) {
+    if (!told) {
+      Fault left;
+      left.status = Status::kRemoteError;
+      left.rank = left.culprit = rank_;
+      left.text = fault_texts::left_early(left.rank);
+      state_.faults.raise(std::move(left));
+    }
+    drained(kToldSeconds);
   }
-  if (kernels_ && !over) kernels_->leak();
   proxy_.stop();
-  if (!over) staging_.leak();
 }
 
 void HostProxy::end(const Fault&) {

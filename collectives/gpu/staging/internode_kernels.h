@@ -64,8 +64,6 @@ class InternodeKernels final : public ProxyTask {
   // null.
   Progress kernel_progress() const;
   const Error* first_end(int* peer) const { return net_proxy_->first_end(peer); }
-  // A kernel has not come to its end: its memory stays for ever.
-  void leak() { connections_->leak(); }
 
   bool progress() override;
   bool is_busy() const override;

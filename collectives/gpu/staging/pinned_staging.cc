@@ -3,25 +3,16 @@
 #include <new>
 
 #include "transport/cuda/device.h"
+#include "transport/memory/pinned_file.h"
 
 namespace rondo::gpu {
 
 Done PinnedStaging::open() {
-  const GpuApi& api = *gpu_api();
-  void* made = nullptr;
-  RONDO_CHECK_OK(check(api.allocate_host(&made, shape_.rank_bytes + sizeof(HostedWords),
-                                         kHostPortable | kHostMapped),
-                       "cudaHostAlloc for calls through the host"));
-  memory_ = static_cast<std::byte*>(made);
-  words_ = new (memory_ + shape_.rank_bytes) HostedWords{};
-  void* at = nullptr;
-  RONDO_CHECK_OK(check(api.host_device_pointer(&at, made), "cudaHostGetDevicePointer"));
-  on_device_ = static_cast<std::byte*>(at);
+  RONDO_TRY(memory_, allocate_pinned(shape_.rank_bytes + sizeof(HostedWords),
+                                     "cudaHostAlloc for calls through the host"));
+  words_ = new (memory_.get() + shape_.rank_bytes) HostedWords{};
+  RONDO_TRY(on_device_, address_on_device(memory_));
   return done();
-}
-
-PinnedStaging::~PinnedStaging() {
-  if (memory_ != nullptr) gpu_api()->free_host(memory_);
 }
 
 std::uint64_t PinnedStaging::piece_bytes(int ranks) const {

@@ -1,7 +1,8 @@
 // PinnedStaging: pinned memory by which a stream and the host pass a call's data and words
 // (hosted_words.h), in two halves by step.
 //
-// Freed by the destructor unless leaked. Cost: one allocation; a stream memory operation a word.
+// No stream that uses it outlives it (own_memory.h). Cost: one allocation; a stream memory
+// operation a word.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +11,22 @@
 #include "base/result.h"
 #include "collectives/gpu/staging/hosted_words.h"
 #include "kernels/cuda/shared_args.h"
+#include "transport/memory/own_memory.h"
 
 namespace rondo::gpu {
 
 class PinnedStaging {
  public:
   explicit PinnedStaging(std::uint64_t bytes) : shape_{bytes} {}
-  ~PinnedStaging();
   PinnedStaging(const PinnedStaging&) = delete;
   PinnedStaging& operator=(const PinnedStaging&) = delete;
 
   Done open();  // on the current device
-  void leak() { memory_ = nullptr; }
 
   const cuda::StagingShape& shape() const { return shape_; }
   HostedWords& words() const { return *words_; }
-  std::byte* input(std::uint64_t step) const { return memory_ + shape_.input(0, step); }
-  std::byte* output(std::uint64_t step) const { return memory_ + shape_.output(0, step); }
+  std::byte* input(std::uint64_t step) const { return memory_.get() + shape_.input(0, step); }
+  std::byte* output(std::uint64_t step) const { return memory_.get() + shape_.output(0, step); }
   // Most bytes of a message in one step, where each of `ranks` has a piece: whole elements of every
   // type.
   std::uint64_t piece_bytes(int ranks) const;
@@ -37,11 +37,11 @@ class PinnedStaging {
 
  private:
   std::byte* on_device(std::uint32_t& word) const {
-    return on_device_ + (reinterpret_cast<std::byte*>(&word) - memory_);
+    return on_device_ + (reinterpret_cast<std::byte*>(&word) - memory_.get());
   }
 
   const cuda::StagingShape shape_;
-  std::byte* memory_ = nullptr;
+  OwnMemory memory_;
   std::byte* on_device_ = nullptr;  // where streams see it
   HostedWords* words_ = nullptr;
 };

@@ -171,11 +171,7 @@ GpuError synchronize_device() {
   if (const GpuError error = p.trouble()) return error;
   std::unique_lock lock(p.engine.mutex());
   if (const GpuError error = p.unsafe_while_capturing()) return error;
-  const std::vector<CommandRef> newest = p.all_newest(current_device());
-  p.engine.wait(lock, [&] {
-    return std::all_of(newest.begin(), newest.end(),
-                       [](const auto& one) { return bool(one->over); });
-  });
+  p.wait_until_idle(lock, current_device());
   return p.trouble();
 }
 

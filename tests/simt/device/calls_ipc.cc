@@ -76,10 +76,12 @@ GpuError ipc_open(void** pointer, const GpuIpcHandle& handle) {
 GpuError ipc_close(void* pointer) {
   Platform& p = platform();
   if (const GpuError error = p.trouble()) return error;
-  const std::lock_guard lock(p.engine.mutex());
+  std::unique_lock lock(p.engine.mutex());
   if (const GpuError error = p.unsafe_while_capturing()) return error;
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
-  if (p.imports.erase(address) == 0) return kGpuInvalidValue;
+  if (!p.imports.contains(address)) return kGpuInvalidValue;
+  if (p.config.frees_wait) p.wait_until_idle(lock, current_device());
+  p.imports.erase(address);
   p.memory.release(*p.memory.find(address));
   return kGpuSuccess;
 }

@@ -27,15 +27,21 @@ void poison(std::byte* memory, std::size_t bytes) {
   }
 }
 
-// Allocating and freeing may wait for all that the device does, and need not: the seed decides.
-void perhaps_wait_for_device(std::unique_lock<std::mutex>& lock, int device) {
+// Allocating and freeing may wait for all that the device does, and need not: the seed decides,
+// unless the config does.
+void wait_to_allocate(std::unique_lock<std::mutex>& lock, int device) {
   Platform& p = platform();
-  if (!p.engine.random().one_in(2)) return;
-  const std::vector<CommandRef> newest = p.all_newest(device);
-  p.engine.wait(lock, [&] {
-    return std::all_of(newest.begin(), newest.end(),
-                       [](const auto& one) { return bool(one->over); });
-  });
+  if (!p.config.frees_wait && p.engine.random().one_in(2)) p.wait_until_idle(lock, device);
+}
+void wait_to_free(std::unique_lock<std::mutex>& lock, int device) {
+  Platform& p = platform();
+  if (p.config.frees_wait || p.engine.random().one_in(2)) p.wait_until_idle(lock, device);
+}
+// Every device may have pinned memory in use.
+void wait_to_free_host(std::unique_lock<std::mutex>& lock) {
+  Platform& p = platform();
+  if (!p.config.frees_wait) return wait_to_free(lock, current_device());
+  for (int device = 0; device < p.config.devices; ++device) p.wait_until_idle(lock, device);
 }
 
 Allocation* find_live(const void* pointer) {
@@ -59,7 +65,7 @@ GpuError allocate(void** pointer, std::size_t bytes) {
   if (p.config.out_of_memory != 0 && p.allocations >= p.config.out_of_memory)
     return kGpuOutOfMemory;
   if (bytes > (p.config.memory_mib << 20) - on.used) return kGpuOutOfMemory;
-  perhaps_wait_for_device(lock, device);
+  wait_to_allocate(lock, device);
   const std::uint64_t reserved = p.memory.reserve(bytes + kPage);
   if (reserved == 0) return kGpuOutOfMemory;
   const std::uint64_t at = reserved + kAlignment * (2 * p.engine.random().below(8) + 1);
@@ -84,12 +90,12 @@ GpuError free_memory(void* pointer) {
     return kGpuInvalidValue;
   }
   if (found->kind == MemoryKind::kManaged) {
-    perhaps_wait_for_device(lock, current_device());
+    wait_to_free(lock, current_device());
     p.memory.release(*found);
     munmap(found->real, found->bytes);
     return kGpuSuccess;
   }
-  perhaps_wait_for_device(lock, found->device);
+  wait_to_free(lock, found->device);
   p.memory.release(*found);
   // The file's pages go back only with the process: a copy that still runs may hold them.
   Device& on = p.devices[static_cast<std::size_t>(found->device)];
@@ -112,7 +118,7 @@ GpuError allocate_on_host(void** pointer, std::size_t bytes, MemoryKind kind) {
   if (bytes == 0) return kGpuSuccess;
   std::unique_lock lock(p.engine.mutex());
   if (const GpuError error = p.unsafe_while_capturing()) return error;
-  perhaps_wait_for_device(lock, current_device());
+  wait_to_allocate(lock, current_device());
   void* const memory =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return kGpuOutOfMemory;
@@ -140,7 +146,7 @@ GpuError free_host(void* pointer) {
   Allocation* const found = find_live(pointer);
   if (found == nullptr || found->kind != MemoryKind::kPinned || found->begin != address_of(pointer))
     return kGpuInvalidValue;
-  perhaps_wait_for_device(lock, current_device());
+  wait_to_free_host(lock);
   p.memory.release(*found);
   munmap(found->real, found->bytes);
   return kGpuSuccess;
@@ -171,7 +177,7 @@ GpuError unregister_host(void* pointer) {
       found->host_alias != address_of(pointer)) {
     return kNotRegistered;
   }
-  perhaps_wait_for_device(lock, current_device());
+  wait_to_free_host(lock);
   p.memory.release(*found);
   return kGpuSuccess;
 }

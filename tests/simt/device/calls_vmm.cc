@@ -21,6 +21,8 @@ void drop_reference(Platform& p, std::uint64_t id) {
   const auto found = p.shareables.find(id);
   if (--found->second.references > 0) return;
   if (found->second.file >= 0) close(found->second.file);
+  if (found->second.counted)
+    p.devices[static_cast<std::size_t>(found->second.device)].used -= found->second.bytes;
   p.shareables.erase(found);
 }
 
@@ -63,7 +65,8 @@ GpuError vmm_create(GpuAllocation* allocation, std::size_t bytes, int device) {
   const int file = memfd_create(fmt::format("{}{}", kName, device).c_str(), MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) return kGpuOutOfMemory;
   *allocation = p.next_id++;
-  p.shareables[*allocation] = {file, bytes, device, 1};
+  p.shareables[*allocation] = {file, bytes, device, 1, true};
+  on.used += bytes;
   return kGpuSuccess;
 }
 

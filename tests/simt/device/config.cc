@@ -50,10 +50,17 @@ void set_lines(Config& config, const std::string& lines) {
   config.whole_lines = lines == "whole";
 }
 
+void set_frees(Config& config, const std::string& frees) {
+  if (frees != "wait" && frees != "chance")
+    refuse(fmt::format("RONDO_SIMT has frees '{}'; there are wait and chance", frees));
+  config.frees_wait = frees == "wait";
+}
+
 void set(Config& config, const std::string& key, const std::string& value) {
   if (key == "mode") return set_mode(config, value);
   if (key == "p2p") return set_p2p(config, value);
   if (key == "lines") return set_lines(config, value);
+  if (key == "frees") return set_frees(config, value);
   const std::uint64_t n = number("a value in RONDO_SIMT", value);
   if (key == "queues") {
     config.queues = static_cast<int>(n);
@@ -113,6 +120,7 @@ std::string Config::reproducer() const {
                       kP2p[static_cast<int>(p2p)], multiprocessors);
   if (!multicast) text += ",multicast=0";
   if (cooperative > 0) text += fmt::format(",cooperative={}", cooperative);
+  if (frees_wait) text += ",frees=wait";
   if (pace != 0) text += fmt::format(",pace={}", pace);
   if (whole_lines) text += ",lines=whole";
   if (blocking_launches) text = "CUDA_LAUNCH_BLOCKING=1 " + text;

@@ -13,6 +13,10 @@
 //     cooperative=N     cooperative kernels that run on a device at once (0: any number)
 //     slices=N          time slices that a kernel may spend spinning while another process waits
 //                       for its device
+//     frees=wait|chance whether cudaFree, cudaFreeHost, cudaHostUnregister and
+//     cudaIpcCloseMemHandle
+//                       always wait until the device is idle, as drivers do, and allocating never
+//                       does; or both do so by chance, which is all that CUDA says
 //     pace=N            microseconds from when a kernel could begin until it does
 //     out_of_memory=N   the Nth device allocation fails, and every later one
 //     lost=N            the Nth kernel launch of the process loses its device
@@ -43,6 +47,7 @@ struct Config {
   int slices = 8;
   std::uint64_t pace = 0;
   bool multicast = true;
+  bool frees_wait = false;
   std::uint64_t out_of_memory = 0;  // 0: never
   std::uint64_t lost = 0;           // 0: never
   bool blocking_launches = false;

@@ -204,4 +204,12 @@ std::vector<CommandRef> Platform::all_newest(int device) const {
   return all;
 }
 
+void Platform::wait_until_idle(std::unique_lock<std::mutex>& lock, int device) {
+  const std::vector<CommandRef> newest = all_newest(device);
+  engine.wait(lock, [&] {
+    return std::all_of(newest.begin(), newest.end(),
+                       [](const auto& one) { return bool(one->over); });
+  });
+}
+
 }  // namespace rondo::simt

@@ -44,6 +44,7 @@ struct Shareable {  // VMM: physical memory
   std::size_t bytes;
   int device;  // -1: multicast
   int references;
+  bool counted = false;  // as the device's, by the process that made it
   std::shared_ptr<MulticastObject> multicast{};
 };
 
@@ -73,6 +74,8 @@ class Platform {
   // in a host function.
   GpuError trouble() const;
   std::vector<CommandRef> all_newest(int device) const;  // of its streams; under the mutex
+  // Until all that is on its streams by now is over.
+  void wait_until_idle(std::unique_lock<std::mutex>& lock, int device);
 
   const Config config;
   AddressSpace memory;

@@ -37,6 +37,9 @@ const char* name(MemoryKind kind) {
 }  // namespace
 
 AddressSpace::AddressSpace() {
+  // Threads remember what they found by this count: no two spaces have the same.
+  static std::atomic<std::uint64_t> spaces{0};
+  host_changes_ = ++spaces << 32;
   reserved_ = reserve_range(kRange + kAlignment, PROT_NONE);
   range_ = round_up(reinterpret_cast<std::uint64_t>(reserved_), kAlignment);
   bytes_ = static_cast<std::byte*>(reserve_range(kRange, PROT_NONE));

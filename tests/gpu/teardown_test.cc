@@ -1,0 +1,265 @@
+// Communicators that are ended while another one's kernels spin on the same GPU: each waits for its
+// own work alone, and nothing is left behind once both are gone. The emulated GPU frees as drivers
+// do: after all work of the device (RONDO_SIMT=frees=wait).
+#include <signal.h>
+
+#include <chrono>
+
+#include "tests/gpu/device_case.h"
+#include "transport/cuda/deferred_free.h"
+
+namespace rondo::test {
+namespace {
+
+const Environment kAsDrivers = {{"RONDO_SIMT", "frees=wait,queues=64"}};
+constexpr double kSoon = 10;  // what the promise leaves is for a busy machine
+constexpr std::size_t kCount = 1000;
+
+enum class How { kInTurn, kInOneGroup };
+
+double seconds_of(const std::function<void()>& body) {
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+ncclResult_t sum(void* memory, ncclComm_t comm, GpuStream stream) {
+  return ncclAllReduce(memory, memory, kCount, ncclFloat32, ncclSum, comm, stream);
+}
+
+void abort_all(const std::vector<ncclComm_t>& comms, How how) {
+  const double took = seconds_of([&] {
+    if (how == How::kInOneGroup) ncclGroupStart();
+    for (ncclComm_t comm : comms) NCCL_OK(ncclCommAbort(comm));
+    if (how == How::kInOneGroup) ncclGroupEnd();
+  });
+  EXPECT_LT(took, kSoon);
+}
+
+std::vector<std::size_t> free_bytes(const std::vector<int>& devices) {
+  std::vector<std::size_t> all;
+  for (const int device : devices) {
+    std::size_t total = 0;
+    EXPECT_EQ(gpu_api()->set_device(device), kGpuSuccess);
+    EXPECT_EQ(gpu_api()->memory_info(&all.emplace_back(), &total), kGpuSuccess);
+  }
+  return all;
+}
+
+// A communicator of this process alone, and a call.
+void use(const std::vector<int>& devices) {
+  DeviceRanks ranks(devices);
+  Case c;
+  c.ranks = ranks.size();
+  c.count = kCount;
+  run_grouped(ranks, c, false, 0);
+}
+
+// Memory of the devices at the beginning must be there at the end.
+class NothingIsLost {
+ public:
+  explicit NothingIsLost(std::vector<int> devices) : devices_(std::move(devices)) {
+    use(devices_);  // the driver's own memory comes with the first one
+    before_ = free_bytes(devices_);
+    gpu_api()->set_device(devices_[0]);
+  }
+  ~NothingIsLost() {
+    use(devices_);
+    EXPECT_EQ(gpu::deferred_frees(), 0u);
+    EXPECT_EQ(free_bytes(devices_), before_);
+  }
+  NothingIsLost(const NothingIsLost&) = delete;
+  NothingIsLost& operator=(const NothingIsLost&) = delete;
+
+ private:
+  const std::vector<int> devices_;
+  std::vector<std::size_t> before_;
+};
+
+// ---- ranks in processes: the peer never makes the calls, or is stopped, or dies ----
+
+enum class Peer { kNeverCalls, kIsStopped, kDies };
+struct Hang {
+  const char* name;
+  Gpus gpus;
+  Peer peer;
+  How how;
+};
+
+class HungProcesses : public testing::TestWithParam<Hang> {};
+
+TEST_P(HungProcesses, EndsBothCommunicators) {
+  const Hang hang = GetParam();
+  if (hang.gpus != Gpus::kOne && gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  Job job = as_processes(2, hang.gpus, kAsDrivers);
+  job.create = false;
+  RankProcesses ranks(job, [&](NcclRank& seat) {
+    const NothingIsLost nothing({seat.device});
+    seat.join();
+    ncclComm_t other = nullptr;
+    GpuStream on_other = nullptr;
+    NCCL_OK(ncclCommSplit(seat.comm, 0, seat.rank, &other, nullptr));
+    GPU_OK(gpu_api()->create_stream(&on_other, 0));
+    DeviceBuffer one(kCount * sizeof(float), 0), two(kCount * sizeof(float), 0);
+    const auto call = [&] {
+      NCCL_OK(sum(one.data(), seat.comm, seat.stream));
+      NCCL_OK(sum(two.data(), other, on_other));
+    };
+    call();
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    GPU_OK(gpu_api()->synchronize_stream(on_other));
+    seat.mark(1);
+    if (seat.rank == 1) nap(120);
+    if (hang.peer == Peer::kIsStopped) nap(0.3);
+    call();
+    nap(0.2);
+    EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
+    EXPECT_EQ(gpu_api()->query_stream(on_other), kGpuNotReady);
+    seat.mark(2);
+    if (hang.peer == Peer::kDies) nap(0.3);
+    abort_all({seat.comm, other}, hang.how);
+    seat.comm = nullptr;
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    GPU_OK(gpu_api()->synchronize_stream(on_other));
+    EXPECT_EQ(gpu::deferred_frees(), 0u);
+    seat.mark(3);
+  });
+  ASSERT_TRUE(ranks.wait_stage(1, 60));
+  if (hang.peer == Peer::kIsStopped) ranks.send(1, SIGSTOP);
+  ASSERT_TRUE(ranks.wait_stage(2, 20, {1}));
+  if (hang.peer == Peer::kDies) ranks.send(1, SIGKILL);
+  EXPECT_TRUE(ranks.wait_stage(3, 3 * kSoon, {1}));
+  EXPECT_TRUE(ranks.wait_exits(kSoon, {1}));
+  ranks.check_expectations();
+}
+
+std::vector<Hang> hangs() {
+  std::vector<Hang> all;
+  for (const How how : {How::kInTurn, How::kInOneGroup}) {
+    all.push_back({"own_gpus_no_call", Gpus::kOneEach, Peer::kNeverCalls, how});
+    all.push_back({"own_gpus_stopped", Gpus::kOneEach, Peer::kIsStopped, how});
+    all.push_back({"own_gpus_dead", Gpus::kOneEach, Peer::kDies, how});
+    all.push_back({"one_gpu_no_call", Gpus::kOne, Peer::kNeverCalls, how});
+  }
+  return all;
+}
+const auto name_of_hang = [](const auto& info) {
+  return std::string(info.param.name) + (info.param.how == How::kInTurn ? "_in_turn" : "_grouped");
+};
+INSTANTIATE_TEST_SUITE_P(Hangs, HungProcesses, testing::ValuesIn(hangs()), name_of_hang);
+
+// ---- ranks of one process: a stream of the program's does not go on ----
+
+// A communicator over two devices, whose second rank's stream waits for a word.
+class Blocked {
+ public:
+  Blocked() : ranks_({0, 1}) { begin(); }
+  // After go_on() of all: this frees as programs do.
+  ~Blocked() {
+    memory_.clear();
+    EXPECT_EQ(gpu_api()->free_host(word_), kGpuSuccess);
+  }
+  Blocked(const Blocked&) = delete;
+  Blocked& operator=(const Blocked&) = delete;
+
+  void call() {
+    NCCL_OK(ncclGroupStart());
+    for (int r = 0; r < 2; ++r) {
+      ranks_.use_device_of(r);
+      NCCL_OK(sum(memory_[static_cast<std::size_t>(r)].data(), ranks_[r].comm, ranks_[r].stream));
+    }
+    NCCL_OK(ncclGroupEnd());
+  }
+  void go_on() {
+    __atomic_store_n(static_cast<std::uint32_t*>(word_), 1u, __ATOMIC_RELEASE);
+    ranks_.synchronize();
+  }
+  std::vector<ncclComm_t> take_comms() {
+    const std::vector<ncclComm_t> all = ranks_.comms();
+    for (int r = 0; r < 2; ++r) ranks_[r].comm = nullptr;
+    return all;
+  }
+
+ private:
+  void begin() {
+    GPU_OK(gpu_api()->allocate_host(&word_, sizeof(std::uint32_t), kHostPortable | kHostMapped));
+    *static_cast<std::uint32_t*>(word_) = 0;
+    for (int r = 0; r < 2; ++r) {
+      ranks_.use_device_of(r);
+      memory_.emplace_back(kCount * sizeof(float), 0);
+    }
+    void* at = nullptr;
+    GPU_OK(gpu_api()->host_device_pointer(&at, word_));
+    GPU_OK(gpu_api()->stream_wait32(ranks_[1].stream, at, 1, GpuWait::kGreaterOrEqual));
+    call();
+    ranks_.use_device_of(0);
+    nap(0.1);
+    EXPECT_EQ(gpu_api()->query_stream(ranks_[0].stream), kGpuNotReady);
+  }
+
+  DeviceRanks ranks_;
+  std::vector<DeviceBuffer> memory_;
+  void* word_ = nullptr;
+};
+
+void in_a_process(const std::function<void()>& body) {
+  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  run_job(Layout{{{0}}, {}, kAsDrivers}, 4 * kSoon, [&](RankSeat&) { body(); });
+}
+
+class HungThreads : public testing::TestWithParam<How> {};
+
+TEST_P(HungThreads, EndsBothCommunicators) {
+  in_a_process([&] {
+    const NothingIsLost nothing({0, 1});
+    Blocked a, b;
+    std::vector<ncclComm_t> comms = a.take_comms();
+    for (ncclComm_t comm : b.take_comms()) comms.push_back(comm);
+    abort_all(comms, GetParam());
+    EXPECT_GT(gpu::deferred_frees(), 0u) << "kernels still stand behind the program's own work";
+    a.go_on();
+    b.go_on();
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Ways, HungThreads, testing::Values(How::kInTurn, How::kInOneGroup));
+
+// One that has nothing to do goes at once; its memory when the other one is gone, too.
+TEST(Teardown, ADestroyedCommunicatorDoesNotWaitForAnother) {
+  in_a_process([] {
+    const NothingIsLost nothing({0, 1});
+    auto busy = std::make_unique<Blocked>();
+    EXPECT_LT(seconds_of([] { const DeviceRanks idle({0, 1}); }), kSoon);
+    EXPECT_GT(gpu::deferred_frees(), 0u);
+    busy->go_on();
+    busy.reset();
+    EXPECT_EQ(gpu::deferred_frees(), 0u);
+  });
+}
+
+// What waits is also freed before the next communicator is made.
+TEST(Teardown, WhatWaitedIsFreedForTheNextCommunicator) {
+  in_a_process([] {
+    const NothingIsLost nothing({0, 1});
+    Blocked busy;
+    { const DeviceRanks idle({0, 1}); }
+    EXPECT_GT(gpu::deferred_frees(), 0u);
+    busy.go_on();
+    const DeviceRanks next({0, 1});
+    EXPECT_EQ(gpu::deferred_frees(), 0u);
+  });
+}
+
+// A handle is gone with its abort, as without a group.
+TEST(Teardown, AGroupEndsACommunicatorOnce) {
+  in_a_process([] {
+    ncclComm_t comm = nullptr;
+    NCCL_OK(ncclCommInitAll(&comm, 1, nullptr));
+    NCCL_OK(ncclGroupStart());
+    NCCL_OK(ncclCommAbort(comm));
+    EXPECT_EQ(ncclCommAbort(comm), ncclInvalidArgument);
+    NCCL_OK(ncclGroupEnd());
+  });
+}
+
+}  // namespace
+}  // namespace rondo::test

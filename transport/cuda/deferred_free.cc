@@ -1,0 +1,104 @@
+#include "transport/cuda/deferred_free.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/poll_until.h"
+#include "base/process.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+struct Deferred {
+  const std::uint32_t made_in = fork_generation();
+  std::mutex mutex;
+  std::map<const UnfinishedWork*, std::function<bool()>> watched;
+  std::vector<std::function<bool()>> left;   // by owners that are gone
+  std::vector<std::function<void()>> frees;  // in the order in which they came
+  std::atomic<std::size_t> waiting{0};       // of these
+  bool knows_all = true;                     // there was memory to note all that was left
+
+  // The parent's: its mutex may be held for ever, and its device is not here.
+  bool is_forked() const { return made_in != fork_generation(); }
+  // With the mutex.
+  bool is_idle() {
+    std::erase_if(left, [](const auto& is_over) { return is_over(); });
+    return knows_all && left.empty() &&
+           std::all_of(watched.begin(), watched.end(),
+                       [](const auto& work) { return work.second(); });
+  }
+};
+
+Deferred& deferred() {
+  static auto& all = *new Deferred;  // never destroyed: memory may outlive main()
+  return all;
+}
+
+}  // namespace
+
+UnfinishedWork::~UnfinishedWork() {
+  Deferred& all = deferred();
+  if (all.is_forked()) return;
+  std::lock_guard lock(all.mutex);
+  all.watched.erase(this);
+}
+
+void UnfinishedWork::watch(std::function<bool()> is_over) {
+  Deferred& all = deferred();
+  std::lock_guard lock(all.mutex);
+  all.watched[this] = std::move(is_over);
+}
+
+void UnfinishedWork::leave(const std::function<std::function<bool()>()>& take) noexcept {
+  Deferred& all = deferred();
+  if (all.is_forked()) return;
+  std::lock_guard lock(all.mutex);
+  all.watched.erase(this);
+  const auto note = [&] { return all.left.push_back(take()), done(); };
+  (void)guarded("leaving work on a GPU", note, [&](const Error&) { all.knows_all = false; }).ok();
+}
+
+void hand_over(std::function<void()> free) {
+  Deferred& all = deferred();
+  if (all.is_forked()) {
+    new std::function<void()>(std::move(free));  // it may own what must not go here
+    return;
+  }
+  const RelaxedCapture relaxed;
+  {
+    std::lock_guard lock(all.mutex);
+    if (!all.is_idle()) {
+      all.frees.push_back(std::move(free));
+      all.waiting = all.frees.size();
+      return;
+    }
+  }
+  free();
+}
+
+void free_deferred(double patient_seconds) noexcept {
+  Deferred& all = deferred();
+  if (all.waiting == 0 || all.is_forked()) return;
+  (void)guarded("freeing memory of a GPU", [&] {
+    const RelaxedCapture relaxed;
+    std::vector<std::function<void()>> now;
+    const auto take = [&] {
+      std::lock_guard lock(all.mutex);
+      if (!all.is_idle()) return false;
+      now.swap(all.frees);
+      all.waiting = 0;
+      return true;
+    };
+    if (!poll_until(take, seconds_from_now(patient_seconds))) return done();
+    for (const auto& free : now) free();
+    return done();
+  }).ok();
+}
+
+std::size_t deferred_frees() { return deferred().waiting; }
+
+}  // namespace rondo::gpu

@@ -1,0 +1,59 @@
+// Deferred frees: memory of Rondo's own goes back to the driver only while no work of any
+// communicator of this process is unfinished.
+//
+// cudaFree, cudaFreeHost and cudaHostUnregister wait for all work of their device, whosever it is.
+// A communicator that is torn down while a kernel of another one spins would wait for that kernel.
+// So whoever enqueues work says when it is over (UnfinishedWork), and whoever frees hands over how
+// (free_when_idle). It is done at once where all is over, else by the next free_deferred(): at the
+// end of the next communicator, which may be the one that is waited for, before the next one is
+// made, and by ncclMemAlloc and ncclMemFree. Guarantees: nothing is freed under work that is
+// registered; only work of the program's own, and launches that come in that very moment, are
+// waited for, as by any cudaFree; a forked child frees nothing. Any thread. Cost: an event query a
+// device and communicator, and free.
+//
+//   work_.watch([this] { return newest_launch_.is_over(); });
+//   free_when_idle([at] { gpu_api()->free_host(at); });
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <utility>
+
+#include "base/guard.h"
+#include "base/result.h"
+
+namespace rondo::gpu {
+
+// What one owner has enqueued. Unregistered by the destructor.
+class UnfinishedWork {
+ public:
+  UnfinishedWork() = default;
+  ~UnfinishedWork();
+  UnfinishedWork(const UnfinishedWork&) = delete;
+  UnfinishedWork& operator=(const UnfinishedWork&) = delete;
+
+  // Asked from any thread until the end of this object.
+  void watch(std::function<bool()> is_over);
+  // The owner goes, its work does not yet: what `take` returns is asked until it is over, and this
+  // object is not asked any more. `take` is called while nobody asks.
+  void leave(const std::function<std::function<bool()>()>& take) noexcept;
+};
+
+void hand_over(std::function<void()> free);  // what free_when_idle() guards
+
+// free: a copyable function object. Where there is no memory to note it, it never runs.
+template <class Free>
+void free_when_idle(Free&& free) noexcept {
+  (void)guarded("freeing memory of a GPU", [&] {
+    hand_over(std::forward<Free>(free));
+    return done();
+  }).ok();
+}
+
+// Frees what waits, if all work is over before so many seconds have passed. By threads that may
+// join those of other communicators.
+void free_deferred(double patient_seconds = 0) noexcept;
+// What waits.
+std::size_t deferred_frees();
+
+}  // namespace rondo::gpu

@@ -25,7 +25,7 @@ constexpr int kTickMilliseconds = 20;
 constexpr int kReleaseMilliseconds = 1;            // streams set flags anew until they have drained
 constexpr std::int64_t kLongestGap = 250'000'000;  // ns counted a look: the rest it did not run
 constexpr std::int64_t kDeadNs = 100'000'000;      // how long nothing moves before a death counts
-constexpr double kWarnSeconds = 60;
+constexpr double kWarnStalledSeconds = 60;
 
 std::uint32_t word(const std::uint32_t& from) { return HostAtomics::load_acquire(from); }
 
@@ -215,7 +215,7 @@ bool ProcessWatch::blame_the_gone(const std::vector<int>& ranks, int waiting,
 
 void ProcessWatch::warn(const std::string& whom, const std::string& call) {
   const double stalled = static_cast<double>(stalled_ns_) * 1e-9;
-  if (stalled < kWarnSeconds || warned_) return;
+  if (stalled < kWarnStalledSeconds || warned_) return;
   warned_ = true;
   RONDO_WARN("rank {} has waited {:.0f} s for {} in {}; it goes on waiting", context_.local[0],
              stalled, whom, call);

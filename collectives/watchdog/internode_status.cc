@@ -13,7 +13,7 @@ namespace rondo::gpu {
 namespace {
 
 constexpr std::int64_t kReportNs = 5'000'000;
-constexpr std::int64_t kQuietNs = 300'000'000;    // in vain, until rank 0's end is to blame
+constexpr std::int64_t kInVainNs = 300'000'000;   // in vain, until rank 0's end is to blame
 constexpr std::int64_t kVerdictNs = 500'000'000;  // that a verdict may take
 constexpr std::int64_t kWarnNs = 60'000'000'000;
 constexpr std::size_t kCallsAtOnce = 200;
@@ -170,7 +170,7 @@ void InternodeStatus::look_at_rank_0(const Standing& own, std::int64_t now_ns) {
   }
   const std::int64_t quiet = now_ns - std::max(changed_at_, gone_at_);
   const bool finished = has_left && rank_0_ && rank_0_->begun >= own.begun && rank_0_->inside == 0;
-  if (own.inside != 0 && gone_at_ != 0 && !finished && quiet >= kQuietNs)
+  if (own.inside != 0 && gone_at_ != 0 && !finished && quiet >= kInVainNs)
     return blame(
         Status::kRemoteError, 0,
         fault_texts::gone_before(

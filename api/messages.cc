@@ -27,7 +27,7 @@ Done open_messages(Comm& comm) {
   return done();
 }
 
-struct Message {
+struct TaggedMessage {
   const char* function;
   const void* buffer;
   std::size_t count;
@@ -37,7 +37,8 @@ struct Message {
 
 // start(messages, envelope, bytes) sends or receives.
 template <class Start>
-ncclResult_t run(const Message& message, ncclComm_t comm, rondoRequest_t* request, Start start) {
+ncclResult_t run(const TaggedMessage& message, ncclComm_t comm, rondoRequest_t* request,
+                 Start start) {
   const auto begun = [&]() -> Result<rondoRequest_t> {
     RONDO_CHECK_OK(not_null(request, message.function, "request"));
     RONDO_TRY(CommPin pin, find_usable_comm(comm, message.function));

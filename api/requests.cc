@@ -15,7 +15,7 @@ HandleTable<Awaited>& requests() {
   return table;
 }
 
-Error refused(HandleState state, const void* request, const char* function) {
+Error refused_request(HandleState state, const void* request, const char* function) {
   switch (state) {
     case HandleState::kDestroyed:
       return fail(Status::kInvalidArgument, "{} : request {} has already been freed", function,
@@ -46,7 +46,7 @@ Result<rondoRequest_t> new_request(Awaited made, const char* function) {
 Result<RequestPin> find_request(const void* request, const char* function) {
   RONDO_CHECK_OK(not_null(request, function, "request"));
   auto found = requests().pin(request);
-  if (found.state != HandleState::kAlive) return refused(found.state, request, function);
+  if (found.state != HandleState::kAlive) return refused_request(found.state, request, function);
   return std::move(found.pin);
 }
 
@@ -102,7 +102,7 @@ RONDO_FUNCTION(ncclResult_t, rondoRequestFree, rondoRequest_t request) {
   *found = RequestPin();
   HandleState state;
   auto removed = requests().remove(request, &state);
-  return removed ? ncclSuccess : report(refused(state, request, "RequestFree"));
+  return removed ? ncclSuccess : report(refused_request(state, request, "RequestFree"));
 }
 RONDO_CATCH
 

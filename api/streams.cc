@@ -13,7 +13,7 @@ HandleTable<HostStream>& streams() {
   return table;
 }
 
-Error refused(HandleState state, const void* stream, const char* function) {
+Error refused_stream(HandleState state, const void* stream, const char* function) {
   switch (state) {
     case HandleState::kDestroyed:
       return fail(Status::kInvalidArgument, "{} : stream {} has already been destroyed", function,
@@ -36,7 +36,7 @@ Error refused(HandleState state, const void* stream, const char* function) {
 Result<StreamPin> find_stream(const void* stream, const char* function) {
   RONDO_CHECK_OK(not_null(stream, function, "stream"));
   auto found = streams().pin(stream);
-  if (found.state != HandleState::kAlive) return refused(found.state, stream, function);
+  if (found.state != HandleState::kAlive) return refused_stream(found.state, stream, function);
   return std::move(found.pin);
 }
 
@@ -62,7 +62,7 @@ RONDO_FUNCTION(ncclResult_t, rondoStreamDestroy, rondoStream_t stream) {
     return report(checked);
   HandleState state;
   auto removed = streams().remove(stream, &state);
-  if (!removed) return report(refused(state, stream, "StreamDestroy"));
+  if (!removed) return report(refused_stream(state, stream, "StreamDestroy"));
   return ncclSuccess;  // the destructor runs what is queued
 }
 RONDO_CATCH

@@ -29,7 +29,7 @@ constexpr std::string_view kNoProxy = "there are no helper threads for the netwo
 constexpr std::string_view kRas = "there is no RAS service: `rondo ps PID` and the timeout tell";
 constexpr std::string_view kUntilDeadline = "connections are tried again until RONDO_INIT_TIMEOUT";
 
-constexpr Unused kTable[] = {
+constexpr Unused kUnused[] = {
     {"NCCL_ALLGATHERV_ENABLE", false, "rondo.h has AllGatherV; broadcasts are never fused to it"},
     {"NCCL_CGA_CLUSTER_SIZE", false, "kernels use no clusters"},
     {"NCCL_CHECKS_DISABLE", false, "arguments are always checked"},
@@ -139,12 +139,12 @@ void tell(const std::string& name, const std::string& value) {
 
 }  // namespace
 
-std::span<const Unused> unused() { return kTable; }
+std::span<const Unused> unused() { return kUnused; }
 
 const Unused* find_unused(std::string_view name) {
-  const auto row = std::find_if(std::begin(kTable), std::end(kTable),
+  const auto row = std::find_if(std::begin(kUnused), std::end(kUnused),
                                 [&](const Unused& each) { return stands_for(each, name); });
-  return row == std::end(kTable) ? nullptr : row;
+  return row == std::end(kUnused) ? nullptr : row;
 }
 
 std::string_view nearest(std::string_view name, std::size_t edits) {

@@ -15,7 +15,7 @@ std::string pack(const std::vector<std::string>& parts) {
   return packed;
 }
 
-std::vector<std::string> unpack(const std::string& packed) {
+std::vector<std::string> unpack_parts(const std::string& packed) {
   std::vector<std::string> parts;
   std::size_t at = 0;
   std::uint64_t length = 0;
@@ -85,7 +85,7 @@ Result<std::vector<std::string>> ThreadTeam::all_gather(int thread, std::string 
   } else {
     all_.clear();
     for (const std::string& process : *gathered)
-      for (std::string& member : unpack(process)) all_.push_back(std::move(member));
+      for (std::string& member : unpack_parts(process)) all_.push_back(std::move(member));
   }
   ++round_;
   turn_.notify_all();

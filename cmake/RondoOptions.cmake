@@ -85,6 +85,9 @@ function(rondo_layer name)
   elseif(name STREQUAL "transport")
     target_link_libraries(rondo_${name} PRIVATE OpenSSL::Crypto)
   elseif(name STREQUAL "kernels")
+    # Each is compiled by itself for every instruction set, also in a unity build.
+    file(GLOB per_target CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/host/simd/*.cc)
+    set_source_files_properties(${per_target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     # Headers only: kernels/host/simd_target.h chooses the instruction set at run time.
     target_include_directories(rondo_${name} SYSTEM PRIVATE ${HWY_INCLUDE_DIRS})
     rondo_gpu_kernels(rondo_${name})

@@ -27,9 +27,9 @@ SharedByKey<const void*, DeviceConnections>& connections_of_process() {
   return all;
 }
 
-class Binding {
+class AcrossHosts {
  public:
-  explicit Binding(const AcrossHostsRequest& request)
+  explicit AcrossHosts(const AcrossHostsRequest& request)
       : request_(request),
         state_(request.state),
         rank_(request.create.rank),
@@ -214,6 +214,6 @@ class Binding {
 
 }  // namespace
 
-Done bind_across_hosts(const AcrossHostsRequest& request) { return Binding(request).run(); }
+Done bind_across_hosts(const AcrossHostsRequest& request) { return AcrossHosts(request).run(); }
 
 }  // namespace rondo::gpu

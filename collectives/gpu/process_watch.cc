@@ -19,8 +19,9 @@ namespace rondo::gpu {
 namespace {
 
 constexpr int kTickMilliseconds = 20;
-constexpr int kReleaseMilliseconds = 1;         // streams set flags anew until they have drained
-constexpr std::int64_t kQuietNs = 100'000'000;  // all is read in shared memory, a tick apart
+constexpr int kReleaseMilliseconds = 1;  // streams set flags anew until they have drained
+constexpr std::int64_t kQuietWithinHostNs =
+    100'000'000;  // all is read in shared memory, a tick apart
 
 std::uint32_t word(const std::uint32_t& from) { return HostAtomics::load_acquire(from); }
 
@@ -31,7 +32,7 @@ ProcessWatch::ProcessWatch(ProcessContext& context, const CallAnnouncements& ann
       announcements_(announcements),
       detector_({context.local[0], context.ranks(),
                  [&standing = context.standing](int rank) { return standing.name_of(rank); },
-                 kQuietNs}) {}
+                 kQuietWithinHostNs}) {}
 
 Done ProcessWatch::start() {
   wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

@@ -5,6 +5,7 @@
 
 #include "base/env.h"
 #include "collectives/gpu/launch/connected_launches.h"
+#include "collectives/gpu/number_of.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/ll_push_args.h"
 #include "transport/cuda/device.h"
@@ -15,13 +16,6 @@ namespace {
 
 constexpr int kSlots = 4;
 constexpr std::uint64_t kSmallestSlot = 128;
-
-template <class T>
-int number_of(std::vector<T>& seen, const T& one) {
-  auto at = std::find(seen.begin(), seen.end(), one);
-  if (at == seen.end()) at = seen.insert(seen.end(), one);
-  return static_cast<int>(at - seen.begin());
-}
 
 // Why nothing but the host joins the ranks: where processes share a GPU, all must reach rank 0's.
 std::string find_ranks_apart(const Reachability& found) {

@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "collectives/gpu/number_of.h"
 
 namespace rondo::gpu {
 namespace {
@@ -15,13 +16,6 @@ namespace {
 // and connections. Slots are large enough for a message of their own.
 constexpr int kChannels = 4;
 constexpr std::uint64_t kSlotBytes = 128 << 10;
-
-template <class T>
-int number_of(std::vector<T>& seen, const T& one) {
-  auto at = std::find(seen.begin(), seen.end(), one);
-  if (at == seen.end()) at = seen.insert(seen.end(), one);
-  return static_cast<int>(at - seen.begin());
-}
 
 void number_places(const SpanRecords& records, Span* found) {
   std::vector<std::uint64_t> hosts;

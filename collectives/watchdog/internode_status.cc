@@ -13,8 +13,8 @@ namespace rondo::gpu {
 namespace {
 
 constexpr std::int64_t kReportNs = 5'000'000;
-constexpr std::int64_t kQuietNs = 300'000'000;    // news of a launch come late
-constexpr std::int64_t kVerdictNs = 500'000'000;  // that a verdict of rank 0 may take
+constexpr std::int64_t kQuietBetweenHostsNs = 300'000'000;  // news of a launch come late
+constexpr std::int64_t kVerdictNs = 500'000'000;            // that a verdict of rank 0 may take
 constexpr std::size_t kCallsAtOnce = 200;
 constexpr std::size_t kMostUntold = FailureDetector::kWindow / 2;
 constexpr auto kLastWords = std::chrono::milliseconds(500);
@@ -41,7 +41,8 @@ std::vector<std::byte> encode_report(const ReportHead& head, std::span<const Cal
 
 InternodeStatus::InternodeStatus(Terms terms)
     : terms_(std::move(terms)),
-      detector_({terms_.rank, terms_.size, terms_.name_of, kQuietNs, judges() ? 0 : kVerdictNs}),
+      detector_({terms_.rank, terms_.size, terms_.name_of, kQuietBetweenHostsNs,
+                 judges() ? 0 : kVerdictNs}),
       left_(static_cast<std::size_t>(terms_.size)) {}
 
 Done InternodeStatus::begin() {

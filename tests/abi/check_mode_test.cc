@@ -7,13 +7,12 @@
 #include <utility>
 
 #include "api/rondo.h"
+#include "tests/abi/ok.h"
 #include "tests/support/nccl_rank.h"
 
 namespace {
 
 constexpr std::size_t kPage = 4096;
-
-#define OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
 
 // One page of memory and, behind it, none.
 class LastPage {

@@ -9,19 +9,18 @@
 #include <vector>
 
 #include "api/rondo.h"
+#include "tests/abi/ok.h"
 #include "tests/support/nccl_rank.h"
 
 namespace {
 
 using rondo::test::with_ranks;
 
-#define OK(call) EXPECT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
-
 TEST(Communicators, KnowTheirRanksAndRefuseWrongArguments) {
   with_ranks(2, [](ncclComm_t comm, int rank) {
     int count = 0, own = -1;
-    OK(ncclCommCount(comm, &count));
-    OK(ncclCommUserRank(comm, &own));
+    EXPECT_OK(ncclCommCount(comm, &count));
+    EXPECT_OK(ncclCommUserRank(comm, &own));
     EXPECT_EQ(count, 2);
     EXPECT_EQ(own, rank);
     float x = 1, y = 0;
@@ -43,7 +42,7 @@ TEST(Communicators, KnowTheirRanksAndRefuseWrongArguments) {
     EXPECT_STREQ(ncclGetLastError(nullptr), "Trying to send to self without a matching recv");
     EXPECT_EQ(ncclAllReduce(&x, &y, SIZE_MAX / 2, ncclFloat, ncclSum, comm, nullptr),
               ncclInvalidArgument);
-    OK(ncclAllReduce(&x, &y, 1, ncclFloat, ncclSum, comm, nullptr));
+    EXPECT_OK(ncclAllReduce(&x, &y, 1, ncclFloat, ncclSum, comm, nullptr));
     EXPECT_EQ(y, 2);
   });
 }
@@ -52,13 +51,13 @@ TEST(Communicators, ReduceBitsAndShorts) {
   with_ranks(2, [](ncclComm_t comm, int rank) {
     const std::uint32_t bits = rank == 0 ? 0xf0f0 : 0xff00;
     std::uint32_t result = 0;
-    OK(ncclAllReduce(&bits, &result, 1, ncclUint32, rondoBand, comm, nullptr));
+    EXPECT_OK(ncclAllReduce(&bits, &result, 1, ncclUint32, rondoBand, comm, nullptr));
     EXPECT_EQ(result, 0xf000u);
-    OK(ncclAllReduce(&bits, &result, 1, ncclUint32, rondoBxor, comm, nullptr));
+    EXPECT_OK(ncclAllReduce(&bits, &result, 1, ncclUint32, rondoBxor, comm, nullptr));
     EXPECT_EQ(result, 0x0ff0u);
     const std::int16_t small = static_cast<std::int16_t>(-100 - rank);
     std::int16_t sum = 0;
-    OK(ncclAllReduce(&small, &sum, 1, rondoInt16, ncclSum, comm, nullptr));
+    EXPECT_OK(ncclAllReduce(&small, &sum, 1, rondoInt16, ncclSum, comm, nullptr));
     EXPECT_EQ(sum, -201);
   });
 }
@@ -72,25 +71,27 @@ TEST(VectorCollectives, MovePartsOfDifferentSizes) {
     const std::size_t begins[3] = {0, 0, 0};
     std::vector<int> in(3, 10 * rank), out(12, -1);
     const std::vector<int> expected = {0, -1, -1, -1, 10, 10, -1, -1, 20, 20, 20, -1};
-    OK(rondoAllToAllv(in.data(), same, begins, out.data(), counts, places, ncclInt32, comm,
-                      nullptr));
+    EXPECT_OK(rondoAllToAllv(in.data(), same, begins, out.data(), counts, places, ncclInt32, comm,
+                             nullptr));
     EXPECT_EQ(out, expected);
     out.assign(12, -1);
-    OK(rondoAllGatherv(in.data(), me + 1, out.data(), counts, places, ncclInt32, comm, nullptr));
+    EXPECT_OK(
+        rondoAllGatherv(in.data(), me + 1, out.data(), counts, places, ncclInt32, comm, nullptr));
     EXPECT_EQ(out, expected);
     out.assign(12, -1);
-    OK(rondoGatherv(in.data(), me + 1, out.data(), rank == 1 ? counts : nullptr,
-                    rank == 1 ? places : nullptr, ncclInt32, 1, comm, nullptr));
+    EXPECT_OK(rondoGatherv(in.data(), me + 1, out.data(), rank == 1 ? counts : nullptr,
+                           rank == 1 ? places : nullptr, ncclInt32, 1, comm, nullptr));
     EXPECT_EQ(out, rank == 1 ? expected : std::vector<int>(12, -1));
     std::vector<int> back(3, -1);
-    OK(rondoScatterv(out.data(), rank == 1 ? counts : nullptr, rank == 1 ? places : nullptr,
-                     back.data(), me + 1, ncclInt32, 1, comm, nullptr));
+    EXPECT_OK(rondoScatterv(out.data(), rank == 1 ? counts : nullptr, rank == 1 ? places : nullptr,
+                            back.data(), me + 1, ncclInt32, 1, comm, nullptr));
     for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(back[i], i <= me ? 10 * rank : -1);
     const std::vector<int> parts = {1, 2, 2, 3, 3, 3};
     std::vector<int> sums(3, -1);
-    OK(rondoReduceScatterv(parts.data(), sums.data(), counts, ncclInt32, ncclSum, comm, nullptr));
+    EXPECT_OK(
+        rondoReduceScatterv(parts.data(), sums.data(), counts, ncclInt32, ncclSum, comm, nullptr));
     for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(sums[i], i <= me ? 3 * (rank + 1) : -1);
-    OK(rondoBarrier(comm, nullptr));
+    EXPECT_OK(rondoBarrier(comm, nullptr));
     EXPECT_EQ(
         rondoAllGatherv(in.data(), me + 2, out.data(), counts, places, ncclInt32, comm, nullptr),
         ncclInvalidArgument);
@@ -101,19 +102,19 @@ TEST(Communicators, AnOperationBelongsToOneAndOutlivesItsDestructionInCalls) {
   with_ranks(2, [](ncclComm_t comm, int) {
     ncclRedOp_t op;
     float factor = 3;
-    OK(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat, ncclScalarHostImmediate, comm));
+    EXPECT_OK(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat, ncclScalarHostImmediate, comm));
     factor = 0;
     float x = 1, y = 0;
     rondoStream_t stream;
-    OK(rondoStreamCreate(&stream));
-    OK(ncclAllReduce(&x, &y, 1, ncclFloat, op, comm, rondoStreamHandle(stream)));
-    OK(ncclRedOpDestroy(op, comm));
-    OK(rondoStreamSynchronize(stream));
+    EXPECT_OK(rondoStreamCreate(&stream));
+    EXPECT_OK(ncclAllReduce(&x, &y, 1, ncclFloat, op, comm, rondoStreamHandle(stream)));
+    EXPECT_OK(ncclRedOpDestroy(op, comm));
+    EXPECT_OK(rondoStreamSynchronize(stream));
     EXPECT_EQ(y, 6);
     EXPECT_EQ(ncclAllReduce(&x, &y, 1, ncclFloat, op, comm, nullptr), ncclInvalidArgument);
     EXPECT_EQ(ncclRedOpDestroy(op, comm), ncclInvalidArgument);
     EXPECT_EQ(ncclRedOpDestroy(ncclSum, comm), ncclInvalidArgument);
-    OK(rondoStreamDestroy(stream));
+    EXPECT_OK(rondoStreamDestroy(stream));
   });
 }
 
@@ -124,46 +125,46 @@ TEST(Communicators, EveryRankMayScaleByAFactorOfItsOwn) {
     ncclRedOp_t op;
     // One of them reads its factor only when the call runs.
     const auto place = rank == 1 ? ncclScalarDevice : ncclScalarHostImmediate;
-    OK(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat, place, comm));
+    EXPECT_OK(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat, place, comm));
     for (const std::size_t count : {1u, 500u, 60'000u})
       for (const char* algorithm : {"", "ring"}) {
         ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
         if (*algorithm != '\0') config.algSelection = algorithm;
         std::vector<float> in(3 * count, static_cast<float>(rank + 1)), out(3 * count, -1);
-        OK(ncclAllReduceConfig(in.data(), out.data(), 3 * count, ncclFloat, op, comm, nullptr,
-                               &config));
+        EXPECT_OK(ncclAllReduceConfig(in.data(), out.data(), 3 * count, ncclFloat, op, comm,
+                                      nullptr, &config));
         const float sum = 1 * 2 + 2 * 3 + 3 * 4;
         EXPECT_EQ(out, std::vector<float>(3 * count, sum)) << algorithm << ' ' << count;
         out.assign(count, -1);
-        OK(ncclReduceScatter(in.data(), out.data(), count, ncclFloat, op, comm, nullptr));
+        EXPECT_OK(ncclReduceScatter(in.data(), out.data(), count, ncclFloat, op, comm, nullptr));
         EXPECT_EQ(out, std::vector<float>(count, sum)) << count;
         out.assign(count, -1);
-        OK(ncclReduce(in.data(), out.data(), count, ncclFloat, op, 2, comm, nullptr));
+        EXPECT_OK(ncclReduce(in.data(), out.data(), count, ncclFloat, op, 2, comm, nullptr));
         EXPECT_EQ(out, std::vector<float>(count, rank == 2 ? sum : -1)) << count;
       }
-    OK(ncclRedOpDestroy(op, comm));
+    EXPECT_OK(ncclRedOpDestroy(op, comm));
   });
 }
 
 TEST(Streams, RunCallsInOrderBesideTheCaller) {
   with_ranks(3, [](ncclComm_t comm, int) {
     rondoStream_t a, b;
-    OK(rondoStreamCreate(&a));
-    OK(rondoStreamCreate(&b));
+    EXPECT_OK(rondoStreamCreate(&a));
+    EXPECT_OK(rondoStreamCreate(&b));
     std::int64_t values[20] = {1};
     for (int i = 0; i + 1 < 20; ++i)  // each call reads what the one before wrote
-      OK(ncclAllReduce(&values[i], &values[i + 1], 1, ncclInt64, ncclSum, comm,
-                       rondoStreamHandle(i % 2 == 0 ? a : b)));
+      EXPECT_OK(ncclAllReduce(&values[i], &values[i + 1], 1, ncclInt64, ncclSum, comm,
+                              rondoStreamHandle(i % 2 == 0 ? a : b)));
     std::int64_t last = 0;
-    OK(ncclAllReduce(&values[19], &last, 1, ncclInt64, ncclMax, comm, nullptr));
+    EXPECT_OK(ncclAllReduce(&values[19], &last, 1, ncclInt64, ncclMax, comm, nullptr));
     std::int64_t expected = 1;
     for (int i = 0; i + 1 < 20; ++i) expected *= 3;
     EXPECT_EQ(last, expected);
-    OK(rondoStreamSynchronize(a));
-    OK(rondoStreamSynchronize(b));
+    EXPECT_OK(rondoStreamSynchronize(a));
+    EXPECT_OK(rondoStreamSynchronize(b));
     EXPECT_EQ(rondoStreamQuery(a), ncclSuccess);
-    OK(rondoStreamDestroy(a));
-    OK(rondoStreamDestroy(b));
+    EXPECT_OK(rondoStreamDestroy(a));
+    EXPECT_OK(rondoStreamDestroy(b));
   });
 }
 
@@ -187,7 +188,7 @@ TEST(Nonblocking, CommunicatorsSayInProgressUntilTheCallIsDone) {
         EXPECT_EQ(state, ncclInProgress);
         while (state == ncclInProgress) {
           std::this_thread::yield();
-          OK(ncclCommGetAsyncError(comm, &state));
+          EXPECT_OK(ncclCommGetAsyncError(comm, &state));
         }
         EXPECT_EQ(state, ncclSuccess);
         EXPECT_EQ(y, 3);
@@ -197,34 +198,34 @@ TEST(Nonblocking, CommunicatorsSayInProgressUntilTheCallIsDone) {
 
 TEST(Groups, RunSeveralRanksOfOneThread) {
   ncclComm_t comms[4];
-  OK(ncclCommInitAll(comms, 4, nullptr));
+  EXPECT_OK(ncclCommInitAll(comms, 4, nullptr));
   std::vector<float> in(4 * 1000), out(4 * 1000);
   std::iota(in.begin(), in.end(), 0.f);
-  OK(ncclGroupStart());
+  EXPECT_OK(ncclGroupStart());
   for (int r = 0; r < 4; ++r) {
-    OK(ncclReduceScatter(&in[0], &out[static_cast<std::size_t>(r) * 1000], 250, ncclFloat, ncclSum,
-                         comms[r], nullptr));
-    OK(ncclSend(&in[0], 10, ncclFloat, (r + 1) % 4, comms[r], nullptr));
-    OK(ncclRecv(&out[static_cast<std::size_t>(r) * 1000 + 500], 10, ncclFloat, (r + 3) % 4,
-                comms[r], nullptr));
+    EXPECT_OK(ncclReduceScatter(&in[0], &out[static_cast<std::size_t>(r) * 1000], 250, ncclFloat,
+                                ncclSum, comms[r], nullptr));
+    EXPECT_OK(ncclSend(&in[0], 10, ncclFloat, (r + 1) % 4, comms[r], nullptr));
+    EXPECT_OK(ncclRecv(&out[static_cast<std::size_t>(r) * 1000 + 500], 10, ncclFloat, (r + 3) % 4,
+                       comms[r], nullptr));
   }
-  OK(ncclGroupEnd());
+  EXPECT_OK(ncclGroupEnd());
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(out[static_cast<std::size_t>(r) * 1000 + 7], 4.f * static_cast<float>(r * 250 + 7));
     EXPECT_EQ(out[static_cast<std::size_t>(r) * 1000 + 509], 9.f);
   }
-  OK(ncclGroupStart());
-  for (ncclComm_t comm : comms) OK(ncclCommDestroy(comm));
-  OK(ncclGroupEnd());
+  EXPECT_OK(ncclGroupStart());
+  for (ncclComm_t comm : comms) EXPECT_OK(ncclCommDestroy(comm));
+  EXPECT_OK(ncclGroupEnd());
 }
 
 TEST(Groups, SimulateTellsATimeAndRunsNothing) {
   with_ranks(2, [](ncclComm_t comm, int) {
     float x = 1, y = 0;
     ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
-    OK(ncclGroupStart());
-    OK(ncclAllReduce(&x, &y, 1, ncclFloat, ncclSum, comm, nullptr));
-    OK(ncclGroupSimulateEnd(&info));
+    EXPECT_OK(ncclGroupStart());
+    EXPECT_OK(ncclAllReduce(&x, &y, 1, ncclFloat, ncclSum, comm, nullptr));
+    EXPECT_OK(ncclGroupSimulateEnd(&info));
     EXPECT_GT(info.estimatedTime, 0);
     EXPECT_EQ(y, 0);
   });
@@ -233,17 +234,17 @@ TEST(Groups, SimulateTellsATimeAndRunsNothing) {
 TEST(Split, MakesOrderedChildrenAndNoneForNoColor) {
   with_ranks(3, [](ncclComm_t comm, int rank) {
     ncclComm_t child = comm;
-    OK(ncclCommSplit(comm, rank == 1 ? NCCL_SPLIT_NOCOLOR : 0, -rank, &child, nullptr));
+    EXPECT_OK(ncclCommSplit(comm, rank == 1 ? NCCL_SPLIT_NOCOLOR : 0, -rank, &child, nullptr));
     if (rank == 1) {
       EXPECT_EQ(child, nullptr);
       return;
     }
     int own = -1, size = 0;
-    OK(ncclCommUserRank(child, &own));
-    OK(ncclCommCount(child, &size));
+    EXPECT_OK(ncclCommUserRank(child, &own));
+    EXPECT_OK(ncclCommCount(child, &size));
     EXPECT_EQ(size, 2);
     EXPECT_EQ(own, rank == 2 ? 0 : 1);
-    OK(ncclCommDestroy(child));
+    EXPECT_OK(ncclCommDestroy(child));
   });
 }
 
@@ -253,9 +254,9 @@ TEST(Split, OrdersRanksOfOneKeyAsTheParentDoes) {
   const auto child_rank = [](ncclComm_t comm, int key) {
     ncclComm_t child = nullptr;
     int own = -1;
-    OK(ncclCommSplit(comm, 0, key, &child, nullptr));
-    OK(ncclCommUserRank(child, &own));
-    OK(ncclCommDestroy(child));
+    EXPECT_OK(ncclCommSplit(comm, 0, key, &child, nullptr));
+    EXPECT_OK(ncclCommUserRank(child, &own));
+    EXPECT_OK(ncclCommDestroy(child));
     return own;
   };
   with_ranks(kRanks, [&](ncclComm_t comm, int rank) {
@@ -271,27 +272,27 @@ TEST(Grow, AddsRanksAndKeepsNumbers) {
   std::thread newcomer([&] {
     while (!have_ticket) std::this_thread::yield();
     ncclComm_t comm = nullptr;
-    OK(ncclCommGrow(nullptr, 3, &ticket, 2, &comm, nullptr));
+    EXPECT_OK(ncclCommGrow(nullptr, 3, &ticket, 2, &comm, nullptr));
     int x = 1, sum = 0;
-    OK(ncclAllReduce(&x, &sum, 1, ncclInt32, ncclSum, comm, nullptr));
+    EXPECT_OK(ncclAllReduce(&x, &sum, 1, ncclInt32, ncclSum, comm, nullptr));
     EXPECT_EQ(sum, 3);
-    OK(ncclCommDestroy(comm));
+    EXPECT_OK(ncclCommDestroy(comm));
   });
   with_ranks(2, [&](ncclComm_t comm, int rank) {
     if (rank == 0) {
-      OK(ncclCommGetUniqueId(comm, &ticket));
+      EXPECT_OK(ncclCommGetUniqueId(comm, &ticket));
       ncclUniqueId another;
       EXPECT_EQ(ncclCommGetUniqueId(comm, &another), ncclInvalidUsage);
       have_ticket = true;
     }
     ncclComm_t larger = nullptr;
-    OK(ncclCommGrow(comm, 3, rank == 0 ? &ticket : nullptr, -1, &larger, nullptr));
+    EXPECT_OK(ncclCommGrow(comm, 3, rank == 0 ? &ticket : nullptr, -1, &larger, nullptr));
     int own = -1, x = 1, sum = 0;
-    OK(ncclCommUserRank(larger, &own));
+    EXPECT_OK(ncclCommUserRank(larger, &own));
     EXPECT_EQ(own, rank);
-    OK(ncclAllReduce(&x, &sum, 1, ncclInt32, ncclSum, larger, nullptr));
+    EXPECT_OK(ncclAllReduce(&x, &sum, 1, ncclInt32, ncclSum, larger, nullptr));
     EXPECT_EQ(sum, 3);
-    OK(ncclCommDestroy(larger));
+    EXPECT_OK(ncclCommDestroy(larger));
   });
   newcomer.join();
 }
@@ -300,7 +301,7 @@ TEST(Grow, AddsRanksAndKeepsNumbers) {
 TEST(Grow, TakesOnlyTheLastTicketOfThisCommunicator) {
   with_ranks(2, [](ncclComm_t comm, int rank) {
     ncclUniqueId ticket;
-    OK(ncclGetUniqueId(&ticket));
+    EXPECT_OK(ncclGetUniqueId(&ticket));
     ncclComm_t larger = nullptr;
     EXPECT_EQ(ncclCommGrow(comm, 3, rank == 1 ? &ticket : nullptr, -1, &larger, nullptr),
               ncclInvalidUsage);
@@ -313,18 +314,18 @@ TEST(Grow, TakesOnlyTheLastTicketOfThisCommunicator) {
 TEST(Ending, SuspendedFinalizedAndRevokedOnesRefuseCalls) {
   with_ranks(2, [](ncclComm_t comm, int) {
     int x = 1, y = 0;
-    OK(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
+    EXPECT_OK(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
     EXPECT_EQ(ncclAllReduce(&x, &y, 1, ncclInt32, ncclSum, comm, nullptr), ncclInvalidUsage);
     EXPECT_EQ(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage);
-    OK(ncclCommResume(comm));
-    OK(ncclAllReduce(&x, &y, 1, ncclInt32, ncclSum, comm, nullptr));
-    OK(ncclCommFinalize(comm));
+    EXPECT_OK(ncclCommResume(comm));
+    EXPECT_OK(ncclAllReduce(&x, &y, 1, ncclInt32, ncclSum, comm, nullptr));
+    EXPECT_OK(ncclCommFinalize(comm));
     EXPECT_EQ(ncclCommFinalize(comm), ncclInvalidArgument);
     EXPECT_EQ(ncclAllReduce(&x, &y, 1, ncclInt32, ncclSum, comm, nullptr), ncclInvalidUsage);
   });
   with_ranks(2, [](ncclComm_t comm, int) {
     int x = 1;
-    OK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+    EXPECT_OK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
     EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclInt32, ncclSum, comm, nullptr), ncclInvalidUsage);
     EXPECT_STREQ(ncclGetLastError(nullptr), "AllReduce: communicator was revoked");
   });
@@ -332,25 +333,25 @@ TEST(Ending, SuspendedFinalizedAndRevokedOnesRefuseCalls) {
 
 TEST(Ending, AbortFreesACallThatWaitsForSomebodyWhoNeverComes) {
   ncclComm_t comms[2];
-  OK(ncclCommInitAll(comms, 2, nullptr));
+  EXPECT_OK(ncclCommInitAll(comms, 2, nullptr));
   std::thread blocked([&] {
     int x = 1;
     EXPECT_NE(ncclAllReduce(&x, &x, 1, ncclInt32, ncclSum, comms[0], nullptr), ncclSuccess);
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  OK(ncclCommAbort(comms[0]));
+  EXPECT_OK(ncclCommAbort(comms[0]));
   blocked.join();
   EXPECT_EQ(ncclCommAbort(comms[0]), ncclInvalidArgument);
   ncclResult_t state = ncclSuccess;
-  OK(ncclCommGetAsyncError(comms[1], &state));
+  EXPECT_OK(ncclCommGetAsyncError(comms[1], &state));
   EXPECT_EQ(state, ncclRemoteError);
   rondoFault_t fault{};
   fault.size = sizeof(fault);
-  OK(rondoCommGetFault(comms[1], &fault));
+  EXPECT_OK(rondoCommGetFault(comms[1], &fault));
   EXPECT_EQ(fault.result, ncclRemoteError);
   EXPECT_EQ(fault.culprit, 0);
   EXPECT_NE(std::string(fault.sentence).find("rank 0"), std::string::npos) << fault.sentence;
-  OK(ncclCommAbort(comms[1]));
+  EXPECT_OK(ncclCommAbort(comms[1]));
 }
 
 TEST(Communicators, ACallMayChooseItsAlgorithms) {
@@ -366,7 +367,7 @@ TEST(Communicators, ACallMayChooseItsAlgorithms) {
       EXPECT_EQ(out.front(), 6) << selection;
       EXPECT_EQ(out.back(), 6) << selection;
       char text[64] = "";
-      OK(rondoGetLastPlan(comm, text, sizeof(text)));
+      EXPECT_OK(rondoGetLastPlan(comm, text, sizeof(text)));
       return text;
     };
     EXPECT_TRUE(plan_of("ring", 1).starts_with("ring")) << plan_of("ring", 1);

@@ -8,13 +8,12 @@
 #include <vector>
 
 #include "api/rondo.h"
+#include "tests/abi/ok.h"
 #include "tests/support/threads.h"
 
 namespace {
 
 using rondo::test::on_threads;
-
-#define OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
 
 using Comms = std::vector<ncclComm_t>;
 

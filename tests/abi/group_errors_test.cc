@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "api/rondo.h"
+#include "tests/abi/ok.h"
 #include "tests/support/threads.h"
 
 namespace {
-
-#define OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
 
 TEST(GroupErrors, TheFirstOneThatACallReturnedIsReturnedAgainAtTheEnd) {
   ncclComm_t comm = nullptr, revoked = nullptr;

@@ -8,11 +8,10 @@
 #include <thread>
 
 #include "api/rondo.h"
+#include "tests/abi/ok.h"
 #include "tests/support/nccl_rank.h"
 
 namespace {
-
-#define OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
 
 // What a job that must not run yet is given to run in, where it does so wrongly.
 constexpr std::chrono::milliseconds kChance{100};

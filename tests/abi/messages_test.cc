@@ -9,14 +9,13 @@
 #include <vector>
 
 #include "api/rondo.h"
+#include "tests/abi/ok.h"
 #include "tests/support/nccl_rank.h"
 
 namespace {
 
 constexpr double kLong = 60;  // seconds: a deadline, never waited out
 constexpr std::size_t kBeyondEager = (4u << 20) + 12345;
-
-#define OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
 
 // As with_ranks(), on communicators that are open for messages with tags.
 void with_messages(int ranks, const std::function<void(ncclComm_t, int)>& body) {

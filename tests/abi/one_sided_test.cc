@@ -4,20 +4,19 @@
 #include <string>
 
 #include "api/rondo.h"
+#include "tests/abi/ok.h"
 #include "tests/support/nccl_rank.h"
 
 namespace {
 
-#define OK(call) EXPECT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
-
 struct Rank {
   Rank(ncclComm_t comm, int rank) : rank(rank), comm(comm) {
-    OK(ncclMemAlloc(reinterpret_cast<void**>(&memory), sizeof(int) * 16));
-    OK(ncclCommWindowRegister(comm, memory, sizeof(int) * 16, &window, NCCL_WIN_DEFAULT));
+    EXPECT_OK(ncclMemAlloc(reinterpret_cast<void**>(&memory), sizeof(int) * 16));
+    EXPECT_OK(ncclCommWindowRegister(comm, memory, sizeof(int) * 16, &window, NCCL_WIN_DEFAULT));
   }
   ~Rank() {
-    OK(ncclCommWindowDeregister(comm, window));
-    OK(ncclMemFree(memory));
+    EXPECT_OK(ncclCommWindowDeregister(comm, window));
+    EXPECT_OK(ncclMemFree(memory));
   }
   int rank;
   ncclComm_t comm;
@@ -40,26 +39,26 @@ TEST(OneSided, PutsArriveWithTheirSignalAlsoOnStreamsAndInGroups) {
       const bool queued = round % 2 == 0, grouped = round % 3 == 0;
       rondoStream_t queue = nullptr;
       if (queued) {
-        OK(rondoStreamCreate(&queue));
+        EXPECT_OK(rondoStreamCreate(&queue));
       }
       const cudaStream_t stream = queued ? rondoStreamHandle(queue) : nullptr;
       ncclWaitSignalDesc_t wanted[2] = {{1, peer, 0, 0}, {1, peer, 3, 0}};
       if (grouped) {
-        OK(ncclGroupStart());
+        EXPECT_OK(ncclGroupStart());
       }
-      OK(ncclPutSignal(&value, 1, ncclInt, peer, me.window, 8, 0, 0, 0, me.comm, stream));
-      OK(ncclSignal(peer, 3, 0, 0, me.comm, stream));
-      OK(ncclWaitSignal(2, wanted, me.comm, stream));
+      EXPECT_OK(ncclPutSignal(&value, 1, ncclInt, peer, me.window, 8, 0, 0, 0, me.comm, stream));
+      EXPECT_OK(ncclSignal(peer, 3, 0, 0, me.comm, stream));
+      EXPECT_OK(ncclWaitSignal(2, wanted, me.comm, stream));
       if (grouped) {
-        OK(ncclGroupEnd());
+        EXPECT_OK(ncclGroupEnd());
       }
       if (queued) {
-        OK(rondoStreamSynchronize(queue));
+        EXPECT_OK(rondoStreamSynchronize(queue));
       }
       EXPECT_EQ(me.memory[2], 10 * round + peer);
-      OK(rondoBarrier(me.comm, nullptr));
+      EXPECT_OK(rondoBarrier(me.comm, nullptr));
       if (queued) {
-        OK(rondoStreamDestroy(queue));
+        EXPECT_OK(rondoStreamDestroy(queue));
       }
     }
   });
@@ -89,9 +88,9 @@ TEST(OneSided, RefusesWhatIsOutsideOfTheWindowAndWrongArguments) {
     EXPECT_EQ(ncclWaitSignal(0, &none, me.comm, nullptr), ncclInvalidArgument);
     EXPECT_EQ(ncclPutSignal(&value, 1, ncclInt, peer, nullptr, 0, 0, 0, 0, me.comm, nullptr),
               ncclInvalidArgument);
-    OK(put(1, 60));
+    EXPECT_OK(put(1, 60));
     ncclWaitSignalDesc_t wanted{1, peer, 0, 0};
-    OK(ncclWaitSignal(1, &wanted, me.comm, nullptr));
+    EXPECT_OK(ncclWaitSignal(1, &wanted, me.comm, nullptr));
     EXPECT_EQ(me.memory[15], 1);
   });
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/rondo.h"
+#include "tests/abi/ok.h"
 #include "tests/support/nccl_rank.h"
 #include "tests/support/seed.h"
 
@@ -14,8 +15,6 @@ namespace {
 
 using rondo::test::with_ranks;
 using Sizes = std::vector<std::size_t>;
-
-#define OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
 
 // Element i of what `from` has for `to`.
 int value(int from, int to, std::size_t i) {

@@ -5,13 +5,12 @@
 #include <vector>
 
 #include "api/rondo.h"
+#include "tests/abi/ok.h"
 #include "tests/support/allocations.h"
 #include "tests/support/nccl_rank.h"
 
 namespace rondo::test {
 namespace {
-
-#define OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
 
 // Two ranks as threads make the calls, at first without being watched.
 void expect_no_allocation(const std::function<void(ncclComm_t, int rank)>& calls) {

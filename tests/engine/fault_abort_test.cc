@@ -32,15 +32,15 @@ auto within(std::chrono::seconds limit, const char* what, Work work) {
 
 enum class Work { kCollective, kMessage };
 
-struct Setting {
+struct AbortSetting {
   const char* algorithm;
   Work work;
   std::size_t count;
 };
 
-class AbortedCall : public testing::TestWithParam<Setting> {};
+class AbortedCall : public testing::TestWithParam<AbortSetting> {};
 
-Done call_once(Communicator& comm, const Setting& setting) {
+Done call_once(Communicator& comm, const AbortSetting& setting) {
   if (setting.work == Work::kCollective) {
     SampleCall sample(Collective::kAllReduce, setting.count, comm.size());
     return comm.run({&sample.call, 1});
@@ -55,7 +55,7 @@ Done call_once(Communicator& comm, const Setting& setting) {
 TEST_P(AbortedCall, ReturnsAndPeersAreToldAtOnce) {
   const TestSeed seed;
   std::mt19937 random(seed.value);
-  const Setting setting = GetParam();
+  const AbortSetting setting = GetParam();
   for (bool revoked : {false, true}) {
     for (int longest_us : {50, 1000, 5000, 150'000}) {
       const int delay = static_cast<int>(random() % longest_us);
@@ -94,14 +94,14 @@ TEST_P(AbortedCall, ReturnsAndPeersAreToldAtOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, AbortedCall,
-                         testing::Values(Setting{"", Work::kCollective, 2},
-                                         Setting{"", Work::kCollective, 3000},
-                                         Setting{"", Work::kCollective, 200'000},
-                                         Setting{"ring", Work::kCollective, 200'000},
-                                         Setting{"tree", Work::kCollective, 200'000},
-                                         Setting{"", Work::kMessage, 100'000}),
+                         testing::Values(AbortSetting{"", Work::kCollective, 2},
+                                         AbortSetting{"", Work::kCollective, 3000},
+                                         AbortSetting{"", Work::kCollective, 200'000},
+                                         AbortSetting{"ring", Work::kCollective, 200'000},
+                                         AbortSetting{"tree", Work::kCollective, 200'000},
+                                         AbortSetting{"", Work::kMessage, 100'000}),
                          [](const auto& info) {
-                           const Setting& s = info.param;
+                           const AbortSetting& s = info.param;
                            return fmt::format("{}{}{}", s.algorithm,
                                               s.work == Work::kMessage ? "Message" : "Collective",
                                               s.count);

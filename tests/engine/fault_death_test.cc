@@ -77,17 +77,17 @@ void kill_and_check(RankProcesses& ranks, const Moment& moment) {
   ranks.check_expectations();
 }
 
-struct Setting {
+struct DeathSetting {
   const char* algorithm;  // NCCL_ALGO, or empty: the planner's choice
   std::size_t count;
 };
 
-class KilledRank : public testing::TestWithParam<Setting> {};
+class KilledRank : public testing::TestWithParam<DeathSetting> {};
 
 TEST_P(KilledRank, IsNamedToAllSurvivorsAndTheyGoOn) {
   const TestSeed seed;
   std::mt19937 random(seed.value);
-  const Setting setting = GetParam();
+  const DeathSetting setting = GetParam();
   const std::string algorithm = setting.algorithm;
   const int files = shared_memory_files();
   for (Collective collective : kCollectives) {
@@ -116,8 +116,9 @@ TEST_P(KilledRank, IsNamedToAllSurvivorsAndTheyGoOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, KilledRank,
-                         testing::Values(Setting{"", 3}, Setting{"", 3001}, Setting{"", 150'000},
-                                         Setting{"ring", 40'000}, Setting{"tree", 40'000}),
+                         testing::Values(DeathSetting{"", 3}, DeathSetting{"", 3001},
+                                         DeathSetting{"", 150'000}, DeathSetting{"ring", 40'000},
+                                         DeathSetting{"tree", 40'000}),
                          [](const auto& info) {
                            const std::string algorithm = info.param.algorithm;
                            return fmt::format("{}{}", algorithm.empty() ? "planned" : algorithm,

@@ -52,12 +52,12 @@ void expect_both_calls(const Done& done, const CallRecord& one, const CallRecord
   EXPECT_NE(text.find(to_string(other)), std::string::npos) << where << ": " << text;
 }
 
-struct Setting {
+struct MismatchSetting {
   const char* algorithm;
   std::size_t count;
 };
 
-class MismatchedCalls : public testing::TestWithParam<Setting> {};
+class MismatchedCalls : public testing::TestWithParam<MismatchSetting> {};
 
 // The mismatched call, or for who had returned from it the next one, is the error. Buffers of a
 // failed call are the caller's at once.
@@ -105,14 +105,14 @@ TEST_P(MismatchedCalls, AreToldToEveryThreadWithBothCalls) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, MismatchedCalls,
-                         testing::Values(Setting{"", 1}, Setting{"", 1000}, Setting{"", 60'000},
-                                         Setting{"ring", 20'000}, Setting{"tree", 20'000}),
-                         [](const auto& info) {
-                           const std::string algorithm = info.param.algorithm;
-                           return fmt::format("{}{}", algorithm.empty() ? "planned" : algorithm,
-                                              info.param.count);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, MismatchedCalls,
+    testing::Values(MismatchSetting{"", 1}, MismatchSetting{"", 1000}, MismatchSetting{"", 60'000},
+                    MismatchSetting{"ring", 20'000}, MismatchSetting{"tree", 20'000}),
+    [](const auto& info) {
+      const std::string algorithm = info.param.algorithm;
+      return fmt::format("{}{}", algorithm.empty() ? "planned" : algorithm, info.param.count);
+    });
 
 TEST(MismatchedCallsInProcesses, AreToldToEveryRankWithBothCalls) {
   for (int n : {2, 3}) {

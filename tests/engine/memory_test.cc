@@ -10,7 +10,7 @@
 namespace rondo::test {
 namespace {
 
-constexpr std::size_t kLimit = 4 << 20;
+constexpr std::size_t kMostBytes = 4 << 20;
 
 // Everything that commits: all staging slots of a rank, a connection to every other one.
 void use_all(EngineRank& seat) {
@@ -41,7 +41,7 @@ TEST_P(SharedMemory, StaysBelowTheLimitWithConnectionsToAllOthers) {
                                 tuning::kConnectionSlots * tuning::connection_slot_bytes(seat.size);
     seat.expect(before < used, fmt::format("{} bytes before, {} after", before, used));
     seat.expect(used >= tuning::kStagingBytes + slots, fmt::format("only {} bytes", used));
-    seat.expect(used <= kLimit, fmt::format("{} bytes", used));
+    seat.expect(used <= kMostBytes, fmt::format("{} bytes", used));
   });
   ASSERT_TRUE(ranks.wait_exits(100));
   ranks.check_expectations();

@@ -41,12 +41,12 @@ Call wait_for(int peer, std::uint64_t times, int signal = 0) {
 Done run(Communicator& comm, const Call& call) { return comm.run({&call, 1}); }
 
 // Memory of a window: this process's arena (peers write it) or its heap (they cannot).
-struct Memory {
-  Memory(std::size_t words, bool mapped) : mapped(mapped), heap(mapped ? 0 : words) {
+struct WindowMemory {
+  WindowMemory(std::size_t words, bool mapped) : mapped(mapped), heap(mapped ? 0 : words) {
     if (mapped) arena = static_cast<int*>(*(*shm::Arena::of_process())->allocate(words * 4));
     std::fill_n(data(), words, -1);
   }
-  ~Memory() {
+  ~WindowMemory() {
     if (mapped) (void)(*shm::Arena::of_process())->free(arena).ok();
   }
   int* data() { return mapped ? arena : heap.data(); }
@@ -58,7 +58,7 @@ struct Memory {
 // Every rank puts a block of its own into every window, again and again, and checks what came.
 std::string exchange_blocks(Communicator& comm, bool mapped, std::size_t count) {
   const int n = comm.size(), me = comm.rank();
-  Memory memory(count * n, mapped);
+  WindowMemory memory(count * n, mapped);
   const auto window = comm.register_window(memory.data(), count * n * 4);
   if (!window.ok()) return window.error().text;
   std::vector<int> mine(count);
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(Places, OneSidedProcesses, testing::Bool(), [](const au
 
 TEST(OneSided, SignalsAreCountedAndComeAfterThePutsBeforeThem) {
   RankProcesses ranks(2, short_timeouts(30), [](EngineRank& seat) {
-    Memory memory(4, false);  // puts go by the lane: so must the signal behind them
+    WindowMemory memory(4, false);  // puts go by the lane: so must the signal behind them
     const auto window = seat.comm->register_window(memory.data(), 16);
     seat.expect(window.ok(), "register");
     if (seat.rank == 0) {
@@ -177,7 +177,7 @@ TEST_P(CountedSignals, LeaveWhatAWaitDidNotAskForToTheNext) {
     const bool lane = path == Path::kLaneOfHost || path == Path::kLaneBetweenHosts;
     const int from = 0, to = path == Path::kSelf ? 0 : 1;
     const int value = 7;
-    Memory memory(4, !lane);
+    WindowMemory memory(4, !lane);
     const auto window = seat.comm->register_window(memory.data(), 16);
     const auto waits = [&](std::uint64_t times, int signal) {
       const Done done = run(*seat.comm, wait_for(from, times, signal));
@@ -238,7 +238,7 @@ TEST(OneSided, AWaitWithoutASignalEndsAtItsDeadline) {
 
 TEST(OneSided, PutsIntoAWindowThatIsGoneAreRefused) {
   RankProcesses ranks(2, short_timeouts(30), [](EngineRank& seat) {
-    Memory memory(4, false);
+    WindowMemory memory(4, false);
     const auto window = seat.comm->register_window(memory.data(), 16);
     if (seat.rank == 1) seat.comm->deregister_window(*window);
     const int value = 7;

@@ -26,9 +26,9 @@
 namespace rondo::test {
 namespace {
 
-constexpr double kLimit = 0.3;  // RONDO_TIMEOUT, in seconds
-constexpr double kAllowed = 2;  // from then on
-constexpr double kSlack = 5;    // of a busy machine
+constexpr double kTimeout = 0.3;  // RONDO_TIMEOUT, in seconds
+constexpr double kAllowed = 2;    // from then on
+constexpr double kSlack = 5;      // of a busy machine
 constexpr std::size_t kBytes = 6 << 20;
 constexpr std::size_t kStops = 4;
 
@@ -149,7 +149,7 @@ void run_rank(EngineRank& seat, const Variant& variant, bool apart) {
   for (int turn = 0; result.ok(); ++turn) {
     result = seat.comm->run({&call, 1});
     if (turn != 2) continue;
-    if (seat.rank == 0) seat.comm->set_timeout(kLimit);
+    if (seat.rank == 0) seat.comm->set_timeout(kTimeout);
     seat.mark(1);
   }
   if (seat.rank == 1) return seat.report(result);
@@ -184,7 +184,7 @@ class StandingStill : public testing::TestWithParam<Way> {
     nap(std::uniform_real_distribution<>(0, 0.02)(random));
     const std::int64_t stopped = now_ns();
     EXPECT_TRUE(freezes(way) ? freezer_->set(true) : kill(pid, SIGSTOP) == 0);
-    const bool returned = ranks.wait_reports(kLimit + kAllowed + kSlack, {1});
+    const bool returned = ranks.wait_reports(kTimeout + kAllowed + kSlack, {1});
     const double took = static_cast<double>(now_ns() - stopped) / 1e9;
     EXPECT_TRUE(freezes(way) ? freezer_->set(false) : kill(pid, SIGCONT) == 0);
     EXPECT_TRUE(returned && ranks.wait_reports(60, {}));
@@ -212,7 +212,7 @@ TEST_P(StandingStill, InATouchHoldsUpNoCallAndChangesNothingLater) {
   for (std::size_t i = 0; i < stops && !HasFailure(); ++i)
     longest = std::max(longest, stop_once(random));
   std::printf("%zu stops; the longest call returned %.2f s after its stop, deadline %.2f s\n",
-              stops, longest, kLimit);
+              stops, longest, kTimeout);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, StandingStill,

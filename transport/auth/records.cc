@@ -11,7 +11,7 @@
 namespace rondo::auth {
 namespace {
 
-constexpr std::size_t kHeader = 4;
+constexpr std::size_t kLength = 4;
 constexpr std::size_t kTag = 16;
 constexpr std::size_t kReadAhead = 4096;
 using Nonce = std::array<unsigned char, 12>;
@@ -45,9 +45,9 @@ Nonce nonce_of(std::uint64_t number) {
   return nonce;
 }
 
-std::array<std::byte, kHeader> header_of(std::size_t bytes) {
-  std::array<std::byte, kHeader> header{};
-  for (std::size_t i = 0; i < kHeader; ++i) header[i] = static_cast<std::byte>(bytes >> (8 * i));
+std::array<std::byte, kLength> header_of(std::size_t bytes) {
+  std::array<std::byte, kLength> header{};
+  for (std::size_t i = 0; i < kLength; ++i) header[i] = static_cast<std::byte>(bytes >> (8 * i));
   return header;
 }
 
@@ -94,12 +94,12 @@ Done Records::seal(std::span<const ByteSpan> parts, Bytes& out) {
   out.resize(begin + bytes + kOverhead);
   std::byte* to = out.data() + begin;
   std::copy(header.begin(), header.end(), to);
-  to += kHeader;
+  to += kLength;
   EVP_CIPHER_CTX* context = out_.context.get();
   int count = 0;
   bool ok = EVP_EncryptInit_ex2(context, nullptr, nullptr, nonce.data(), nullptr) == 1 &&
             EVP_EncryptUpdate(context, nullptr, &count, octets<const unsigned char>(header.data()),
-                              kHeader) == 1;
+                              kLength) == 1;
   for (const ByteSpan part : parts) {
     if (part.empty()) continue;
     ok = ok && EVP_EncryptUpdate(context, octets<unsigned char>(to), &count,
@@ -126,8 +126,8 @@ Done Records::seal(ByteSpan bytes, Bytes& out) {
 // Bytes that the present record needs beyond those that came.
 std::size_t Records::missing() const {
   const std::size_t there = filled_ - taken_;
-  if (there < kHeader) return kHeader - there;
-  const std::size_t length = length_in(ByteSpan(buffer_).subspan(taken_, kHeader));
+  if (there < kLength) return kLength - there;
+  const std::size_t length = length_in(ByteSpan(buffer_).subspan(taken_, kLength));
   const std::size_t whole = std::min(length, kMostBytes) + kOverhead;
   return whole > there ? whole - there : 0;
 }
@@ -144,8 +144,8 @@ std::span<std::byte> Records::room() {
 }
 
 Result<std::optional<ByteSpan>> Records::next() {
-  if (filled_ - taken_ < kHeader) return std::optional<ByteSpan>();
-  const ByteSpan header = ByteSpan(buffer_).subspan(taken_, kHeader);
+  if (filled_ - taken_ < kLength) return std::optional<ByteSpan>();
+  const ByteSpan header = ByteSpan(buffer_).subspan(taken_, kLength);
   const std::size_t bytes = length_in(header);
   const auto refuse = [&] {
     return fail(Status::kRemoteError,
@@ -156,14 +156,14 @@ Result<std::optional<ByteSpan>> Records::next() {
   if (bytes == 0 || bytes > kMostBytes) return refuse();
   if (missing() != 0) return std::optional<ByteSpan>();
   const Nonce nonce = nonce_of(in_.number);
-  std::byte* const content = buffer_.data() + taken_ + kHeader;
+  std::byte* const content = buffer_.data() + taken_ + kLength;
   auto* const plain = octets<unsigned char>(content);
   EVP_CIPHER_CTX* context = in_.context.get();
   int count = 0;
   const bool verified =
       EVP_DecryptInit_ex2(context, nullptr, nullptr, nonce.data(), nullptr) == 1 &&
       EVP_DecryptUpdate(context, nullptr, &count, octets<const unsigned char>(header.data()),
-                        kHeader) == 1 &&
+                        kLength) == 1 &&
       EVP_DecryptUpdate(context, plain, &count, plain, static_cast<int>(bytes)) == 1 &&
       EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, kTag, content + bytes) == 1 &&
       EVP_DecryptFinal_ex(context, plain + bytes, &count) == 1;

@@ -11,7 +11,7 @@ namespace {
 using net::Clock;
 using State = auth::Handshake::State;
 
-constexpr auto kPause = std::chrono::milliseconds(20);
+constexpr auto kComeAgain = std::chrono::milliseconds(20);
 constexpr auto kBriefly = std::chrono::milliseconds(1);  // a backlog empties as its owner runs
 
 }  // namespace
@@ -44,7 +44,7 @@ void UnixVisit::step() {
   if (shake_->state() == State::kRefused) {
     refuse(shake_->why());
   } else if (!moved.ok()) {
-    come_again(kPause);  // a host drops whom it heard too late
+    come_again(kComeAgain);  // a host drops whom it heard too late
   } else if (shake_->state() == State::kProven) {
     met_->socket = std::move(socket_);
   }
@@ -54,7 +54,7 @@ void UnixVisit::connect() {
   UnixConnection made = connect_unix(host_);
   if (!made.fd) {
     if (made.error == EAGAIN) return come_again(kBriefly);
-    if (is_shortage(made.error)) return come_again(kPause);
+    if (is_shortage(made.error)) return come_again(kComeAgain);
     return refuse(fmt::format("connecting to its Unix socket: {}", std::strerror(made.error)));
   }
   if (const Done user = may_join(made.fd.get()); !user.ok()) return refuse(user.error().text);

@@ -7,7 +7,7 @@ namespace rondo::gpu {
 namespace {
 
 constexpr std::size_t kMostCaptured = 65536;  // different calls in graphs
-constexpr double kWarnSeconds = 60;
+constexpr double kWarnAheadSeconds = 60;
 constexpr auto kLook = std::chrono::milliseconds(5);  // at the limit and at the end
 
 }  // namespace
@@ -45,10 +45,10 @@ Done CallSlots::wait_for_room(std::unique_lock<std::mutex>& lock) {
     if (limit_seconds_ > 0 && waited > limit_seconds_)
       return fail(Status::kTimeout, "{}",
                   fault_texts::timed_out_ahead(rank_, limit_seconds_, kAhead));
-    if (waited > kWarnSeconds && !warned) {
+    if (waited > kWarnAheadSeconds && !warned) {
       warned = true;
       RONDO_WARN("rank {} is {} calls ahead of its stream, where none has ended for {} s; it waits",
-                 rank_, kAhead, kWarnSeconds);
+                 rank_, kAhead, kWarnAheadSeconds);
     }
     served_one_.wait_for(lock, kLook);
   }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "tests/unit/transport/auth/secret_of.h"
 #include "transport/auth/handshake_io.h"
 #include "transport/socket/tcp.h"
 
@@ -17,12 +18,6 @@ namespace rondo::auth {
 namespace {
 
 using namespace std::chrono_literals;
-
-Digest secret_of(int number) {
-  Digest secret{};
-  secret[0] = static_cast<std::byte>(number);
-  return secret;
-}
 
 struct Host {
   Host() {

@@ -7,18 +7,13 @@
 #include <algorithm>
 #include <functional>
 
+#include "tests/unit/transport/auth/secret_of.h"
 #include "transport/auth/handshake_io.h"
 
 namespace rondo::auth {
 namespace {
 
 using State = Handshake::State;
-
-Digest secret_of(int number) {
-  Digest secret{};
-  secret[0] = static_cast<std::byte>(number);
-  return secret;
-}
 
 Bytes bytes_of(std::string_view text) {
   const auto span = std::as_bytes(std::span(text));

@@ -12,6 +12,7 @@
 #include <future>
 #include <thread>
 
+#include "tests/unit/transport/auth/secret_of.h"
 #include "transport/auth/handshake_io.h"
 #include "transport/shm/fd_passing.h"
 
@@ -24,11 +25,7 @@ using Meeting = Result<UnixMeeting>;
 
 constexpr auto kSoon = 30s;
 
-auth::Digest secret_of(int number) {
-  auth::Digest secret{};
-  secret[0] = static_cast<std::byte>(number);
-  return secret;
-}
+using auth::secret_of;
 
 struct Host {
   UnixListener listener = open_unix_listener().value();

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/unit/transport/auth/secret_of.h"
 #include "transport/net/remote_links.h"
 #include "transport/open_network.h"
 #include "transport/tcp/address_blob.h"
@@ -21,11 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 inline constexpr auto kPatience = std::chrono::seconds(30);
 
-inline tcp::Digest secret_of(int number) {
-  tcp::Digest secret{};
-  secret[0] = static_cast<std::byte>(number);
-  return secret;
-}
+using auth::secret_of;
 
 inline Bytes pattern(std::size_t bytes, std::uint64_t seed) {
   Bytes made(bytes);

@@ -38,7 +38,7 @@ ControlSegment::ControlSegment(int ranks, int processes)
   processes_at_ = place(sizeof(ProcessLines), static_cast<std::size_t>(processes));
   call_slots_at_ = place(sizeof(cuda::CallSlot), n);
   descriptors_at_ = place(sizeof(cuda::CallDescriptor), n * depth_);
-  lanes_at_ = place(sizeof(Lane), n * n);
+  pairs_at_ = place(sizeof(MessagePair), n * n);
   notes_at_ = place(sizeof(MessageNote), n * n * 2 * kMessageDepth);
   questions_at_ = place(sizeof(MemoryNote), static_cast<std::size_t>(processes));
   offers_at_ = place(sizeof(MemoryNote), n);
@@ -64,7 +64,7 @@ Result<std::unique_ptr<ControlSegment>> ControlSegment::create(const Shape& shap
   header.processes = static_cast<std::uint64_t>(shape.processes);
   for (int from = 0; from < shape.ranks; ++from)
     for (int to = 0; to < shape.ranks; ++to)
-      for (std::uint32_t& slot : segment->lane(from, to).slot) slot = kEmpty;
+      for (std::uint32_t& slot : segment->pair(from, to).slot) slot = kEmpty;
   HostAtomics::store_release(header.layout, kLayout);
   return segment;
 }

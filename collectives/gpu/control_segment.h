@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kReleased = 0x7fffffff;  // all waits are over: a
 inline constexpr std::uint32_t kEmpty = 1, kFull = 2, kReleasedSlot = 7;
 
 inline constexpr std::uint32_t kPlainDescriptors = 256;  // calls that a rank may run ahead
-inline constexpr int kLaneSlots = 2;
+inline constexpr int kMessageSlots = 2;
 inline constexpr int kMessageDepth = 32;  // messages whose sizes are compared
 
 // Between a process and the leader's. `ready`: steps that the process has given; the leader's own
@@ -36,14 +36,14 @@ struct ProcessLines {
 };
 
 // Messages of one rank to another: slots, and the piece (from 1) that each side waits to move.
-struct alignas(64) Lane {
-  std::uint32_t slot[kLaneSlots];
+struct alignas(64) MessagePair {
+  std::uint32_t slot[kMessageSlots];
   std::uint32_t sending, receiving;
 };
 
 // A message as one side announced it. `number` is written last.
 struct alignas(32) MessageNote {
-  std::uint64_t number;  // from 1, of the lane
+  std::uint64_t number;  // from 1, of the pair
   CallRecord record;
 };
 
@@ -87,11 +87,13 @@ class ControlSegment {
   cuda::CallDescriptor& descriptor(int r, std::uint32_t index) const {
     return at<cuda::CallDescriptor>(descriptors_at_)[static_cast<std::size_t>(r) * depth_ + index];
   }
-  Lane& lane(int from, int to) const { return at<Lane>(lanes_at_)[from * ranks_ + to]; }
+  MessagePair& pair(int from, int to) const {
+    return at<MessagePair>(pairs_at_)[from * ranks_ + to];
+  }
   // side 0: the sender's, 1: the receiver's.
   MessageNote& note(int from, int to, int side, std::uint64_t number) const {
-    const std::size_t lane = static_cast<std::size_t>(from) * ranks_ + to;
-    return at<MessageNote>(notes_at_)[(lane * 2 + side) * kMessageDepth + number % kMessageDepth];
+    const std::size_t pair = static_cast<std::size_t>(from) * ranks_ + to;
+    return at<MessageNote>(notes_at_)[(pair * 2 + side) * kMessageDepth + number % kMessageDepth];
   }
   MemoryNote& question(int p) const { return at<MemoryNote>(questions_at_)[p]; }
   // Memory for connections that the process of rank r gives, and whether `rank`'s process could not
@@ -117,7 +119,7 @@ class ControlSegment {
 
   const int ranks_, processes_;
   const std::uint32_t depth_;
-  std::size_t processes_at_, call_slots_at_, descriptors_at_, lanes_at_, notes_at_, questions_at_,
+  std::size_t processes_at_, call_slots_at_, descriptors_at_, pairs_at_, notes_at_, questions_at_,
       offers_at_, refused_at_;
   std::size_t bytes_;
   Fd fd_;

@@ -33,7 +33,8 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool process
   facts.ranks = ranks;
   facts.devices = std::min(ranks, devices);
   facts.all_reach = all_reach || facts.devices == 1;
-  facts.may_meet = facts.all_reach && facts.devices > 1 && facts.devices <= cuda::kMostMeeting;
+  facts.may_meet =
+      facts.all_reach && facts.devices > 1 && facts.devices <= cuda::kMostBarrierDevices;
   facts.may_ll_push = facts.may_meet && facts.devices == ranks;
   facts.most_channels = kUsualChannels;
   facts.processes = processes && ranks > 1;

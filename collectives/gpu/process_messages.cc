@@ -12,14 +12,14 @@ namespace rondo::gpu {
 
 ProcessMessages::ProcessMessages(ProcessContext& context)
     : context_(context),
-      lane_pieces_(static_cast<std::size_t>(context.ranks() * context.ranks())),
-      lane_messages_(lane_pieces_.size()) {}
+      pair_pieces_(static_cast<std::size_t>(context.ranks() * context.ranks())),
+      pair_messages_(pair_pieces_.size()) {}
 
-// All messages of one group that take one lane, in pieces that fit into a slot.
-struct ProcessMessages::LanePieces {
+// All messages of one group that take one pair, in pieces that fit into a slot.
+struct ProcessMessages::PairPieces {
   int from, to;
   bool sends;
-  std::byte* slots;  // the lane's, kLaneSlots of slot_bytes
+  std::byte* slots;  // the pair's, kMessageSlots of slot_bytes
   std::uint64_t slot_bytes;
   std::uint64_t first;  // number of the first piece, ever
   struct Piece {
@@ -32,8 +32,8 @@ struct ProcessMessages::LanePieces {
 
 struct ProcessMessages::Pieces {
   int rank = 0;  // of this process, after whose newest call they come
-  std::vector<LanePieces> lanes = {};
-  std::size_t longest = 0;  // most pieces of a lane
+  std::vector<PairPieces> pairs = {};
+  std::size_t longest = 0;  // most pieces of a pair
 };
 
 Done ProcessMessages::run(std::span<const ProcessMessage> messages, GpuStream stream,
@@ -49,29 +49,29 @@ Result<std::shared_ptr<const ProcessMessages::Pieces>> ProcessMessages::prepare(
   const ProcessMessage& first = messages.front();
   prepared->rank = context_.is_local(first.from) ? first.from : first.to;
   if (first.in_collective) prepared->rank = context_.local[0];
-  std::vector<LanePieces>& lanes = prepared->lanes;
+  std::vector<PairPieces>& pairs = prepared->pairs;
   for (const ProcessMessage& message : messages) {
     if (!message.in_collective) RONDO_CHECK_OK(announce_message(message, mismatch));
     const bool sends = message.send != nullptr || context_.is_local(message.from);
-    auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const LanePieces& one) {
+    auto pair = std::find_if(pairs.begin(), pairs.end(), [&](const PairPieces& one) {
       return one.from == message.from && one.to == message.to;
     });
-    if (lane == lanes.end()) {
+    if (pair == pairs.end()) {
       RONDO_TRY(const MessageSlots::Slots slots, slots_for(message));
-      lanes.push_back({message.from, message.to, sends, slots.at, slots.bytes,
-                       lane_pieces_[message.from * context_.ranks() + message.to]});
-      lane = lanes.end() - 1;
+      pairs.push_back({message.from, message.to, sends, slots.at, slots.bytes,
+                       pair_pieces_[message.from * context_.ranks() + message.to]});
+      pair = pairs.end() - 1;
     }
     auto* const user =
         static_cast<std::byte*>(sends ? const_cast<void*>(message.send) : message.receive);
     const std::uint64_t bytes = message.record.count * size_of(message.record.type);
-    for (std::uint64_t done = 0; done < bytes; done += lane->slot_bytes)
-      lane->pieces.push_back(
-          {user + done, std::min(lane->slot_bytes, bytes - done), message.by_driver});
+    for (std::uint64_t done = 0; done < bytes; done += pair->slot_bytes)
+      pair->pieces.push_back(
+          {user + done, std::min(pair->slot_bytes, bytes - done), message.by_driver});
   }
-  for (const LanePieces& lane : lanes) {
-    lane_pieces_[lane.from * context_.ranks() + lane.to] += lane.pieces.size();
-    prepared->longest = std::max(prepared->longest, lane.pieces.size());
+  for (const PairPieces& pair : pairs) {
+    pair_pieces_[pair.from * context_.ranks() + pair.to] += pair.pieces.size();
+    prepared->longest = std::max(prepared->longest, pair.pieces.size());
   }
   return std::shared_ptr<const Pieces>(std::move(prepared));
 }
@@ -96,18 +96,18 @@ Result<MessageSlots::Slots> ProcessMessages::slots_for(const ProcessMessage& mes
 }
 
 Done ProcessMessages::enqueue(const Pieces& prepared, GpuStream stream, bool capturing) {
-  // Sends are a lane's slots ahead of receives: what fits waits for nobody, and two ranks that send
+  // Sends are a pair's slots ahead of receives: what fits waits for nobody, and two ranks that send
   // each other more than that go on in turns.
   const auto enqueue = [&](bool sends, std::size_t piece) -> Done {
-    for (const LanePieces& lane : prepared.lanes)
-      if (lane.sends == sends && piece < lane.pieces.size())
-        RONDO_CHECK_OK(enqueue_piece(lane, piece, stream));
+    for (const PairPieces& pair : prepared.pairs)
+      if (pair.sends == sends && piece < pair.pieces.size())
+        RONDO_CHECK_OK(enqueue_piece(pair, piece, stream));
     return done();
   };
-  for (std::size_t i = 0; i < kLaneSlots; ++i) RONDO_CHECK_OK(enqueue(true, i));
+  for (std::size_t i = 0; i < kMessageSlots; ++i) RONDO_CHECK_OK(enqueue(true, i));
   for (std::size_t i = 0; i < prepared.longest; ++i) {
     RONDO_CHECK_OK(enqueue(false, i));
-    RONDO_CHECK_OK(enqueue(true, i + kLaneSlots));
+    RONDO_CHECK_OK(enqueue(true, i + kMessageSlots));
   }
   return context_.finish(prepared.rank, stream, capturing);
 }
@@ -117,7 +117,7 @@ Done ProcessMessages::announce_message(const ProcessMessage& message, Mismatch* 
   const int side = context_.is_local(message.from) ? 0 : 1;
   const int own = side == 0 ? message.from : message.to;
   const int peer = side == 0 ? message.to : message.from;
-  const std::uint64_t number = ++lane_messages_[message.from * context_.ranks() + message.to];
+  const std::uint64_t number = ++pair_messages_[message.from * context_.ranks() + message.to];
   MessageNote& mine = context_.segment->note(message.from, message.to, side, number);
   HostAtomics::store_release(mine.number, std::uint64_t{0});
   store_record(mine.record, message.record);
@@ -132,23 +132,23 @@ Done ProcessMessages::announce_message(const ProcessMessage& message, Mismatch* 
   return fail(Status::kInvalidUsage, "{}", mismatch->text);
 }
 
-Done ProcessMessages::enqueue_piece(const LanePieces& lane, std::size_t piece, GpuStream stream) {
-  const std::uint64_t number = lane.first + piece;
-  const auto slot = static_cast<std::size_t>(number % kLaneSlots);
-  std::byte* const staged = lane.slots + slot * lane.slot_bytes;
-  const LanePieces::Piece& user = lane.pieces[piece];
-  Lane& words = context_.segment->lane(lane.from, lane.to);
-  std::uint32_t& stage = lane.sends ? words.sending : words.receiving;
+Done ProcessMessages::enqueue_piece(const PairPieces& pair, std::size_t piece, GpuStream stream) {
+  const std::uint64_t number = pair.first + piece;
+  const auto slot = static_cast<std::size_t>(number % kMessageSlots);
+  std::byte* const staged = pair.slots + slot * pair.slot_bytes;
+  const PairPieces::Piece& user = pair.pieces[piece];
+  MessagePair& words = context_.segment->pair(pair.from, pair.to);
+  std::uint32_t& stage = pair.sends ? words.sending : words.receiving;
   RONDO_CHECK_OK(context_.write(stream, stage, static_cast<std::uint32_t>(piece) + 1));
   RONDO_CHECK_OK(
-      context_.await(stream, words.slot[slot], lane.sends ? kEmpty : kFull, GpuWait::kAnd));
+      context_.await(stream, words.slot[slot], pair.sends ? kEmpty : kFull, GpuWait::kAnd));
   RONDO_CHECK_OK(context_.write(stream, stage, 0));  // from here on this piece needs nobody
   DirectLaunches copies(context_.api, context_.facts.most_ctas, stream);
   if (user.by_driver) copies.copy_by_driver();
-  RONDO_CHECK_OK(lane.sends ? copies.copy(user.at, staged, user.bytes)
+  RONDO_CHECK_OK(pair.sends ? copies.copy(user.at, staged, user.bytes)
                             : copies.copy(staged, user.at, user.bytes));
   RONDO_CHECK_OK(copies.flush());
-  return context_.write(stream, words.slot[slot], lane.sends ? kFull : kEmpty);
+  return context_.write(stream, words.slot[slot], pair.sends ? kFull : kEmpty);
 }
 
 }  // namespace rondo::gpu

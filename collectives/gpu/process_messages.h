@@ -38,13 +38,13 @@ class ProcessMessages {
   Done enqueue(const Pieces& prepared, GpuStream stream, bool capturing);
 
  private:
-  struct LanePieces;
+  struct PairPieces;
   Result<MessageSlots::Slots> slots_for(const ProcessMessage& message);
   Done announce_message(const ProcessMessage& message, Mismatch* mismatch);
-  Done enqueue_piece(const LanePieces& lane, std::size_t piece, GpuStream stream);
+  Done enqueue_piece(const PairPieces& pair, std::size_t piece, GpuStream stream);
 
   ProcessContext& context_;
-  std::vector<std::uint64_t> lane_pieces_, lane_messages_;  // by lane, ever
+  std::vector<std::uint64_t> pair_pieces_, pair_messages_;  // by pair, ever
 };
 
 }  // namespace rondo::gpu

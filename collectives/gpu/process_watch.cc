@@ -140,11 +140,11 @@ std::uint64_t ProcessWatch::traffic() const {
   }
   for (int rank : context_.local)
     for (int peer = 0; peer < context_.ranks(); ++peer)
-      for (const Lane* lane :
-           {&context_.segment->lane(rank, peer), &context_.segment->lane(peer, rank)}) {
-        mix(word(lane->slot[0]) << 8 | word(lane->slot[1]));
-        mix(word(lane->sending));
-        mix(word(lane->receiving));
+      for (const MessagePair* pair :
+           {&context_.segment->pair(rank, peer), &context_.segment->pair(peer, rank)}) {
+        mix(word(pair->slot[0]) << 8 | word(pair->slot[1]));
+        mix(word(pair->sending));
+        mix(word(pair->receiving));
       }
   return mixed;
 }
@@ -174,14 +174,14 @@ std::vector<int> ProcessWatch::awaited_in_call() const {
 }
 
 std::vector<int> ProcessWatch::awaited_in_messages() const {
-  const auto none = [](const Lane& lane, std::uint32_t state) {
-    return word(lane.slot[0]) != state && word(lane.slot[1]) != state;
+  const auto none = [](const MessagePair& pair, std::uint32_t state) {
+    return word(pair.slot[0]) != state && word(pair.slot[1]) != state;
   };
   std::vector<int> found;
   for (int rank : context_.local)
     for (int peer = 0; peer < context_.ranks(); ++peer) {
-      const Lane &out = context_.segment->lane(rank, peer),
-                 &in = context_.segment->lane(peer, rank);
+      const MessagePair &out = context_.segment->pair(rank, peer),
+                        &in = context_.segment->pair(peer, rank);
       if (!context_.is_local(peer) && ((word(out.sending) != 0 && none(out, kEmpty)) ||
                                        (word(in.receiving) != 0 && none(in, kFull))))
         found.push_back(peer);
@@ -228,8 +228,9 @@ void ProcessWatch::release_flags() {
   for (int rank : context_.local)
     for (int peer = 0; peer < context_.ranks(); ++peer) {
       if (context_.is_local(peer)) continue;
-      for (Lane* lane : {&context_.segment->lane(rank, peer), &context_.segment->lane(peer, rank)})
-        for (std::uint32_t& slot : lane->slot) HostAtomics::store_release(slot, kReleasedSlot);
+      for (MessagePair* pair :
+           {&context_.segment->pair(rank, peer), &context_.segment->pair(peer, rank)})
+        for (std::uint32_t& slot : pair->slot) HostAtomics::store_release(slot, kReleasedSlot);
     }
 }
 

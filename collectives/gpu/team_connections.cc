@@ -63,12 +63,13 @@ Done TeamConnections::make(const TeamOptions& options, const TeamDevices& device
   RONDO_TRY(own_, DeviceConnections::make(devices.by_rank(), found.near, found.shape));
   connections_ = own_.get();
   RONDO_TRY(facts_.bulk, may_copy_in_bulk(devices));
-  return make_meetings(devices);
+  return make_barriers(devices);
 }
 
-Done TeamConnections::make_meetings(const TeamDevices& devices) {
-  if (devices.size() < 2 || devices.size() > cuda::kMostMeeting || !facts_.all_reach) return done();
-  RONDO_TRY(meetings_, DeviceMeetings::make(devices.numbers()));
+Done TeamConnections::make_barriers(const TeamDevices& devices) {
+  if (devices.size() < 2 || devices.size() > cuda::kMostBarrierDevices || !facts_.all_reach)
+    return done();
+  RONDO_TRY(barriers_, DeviceBarriers::make(devices.numbers()));
   facts_.may_meet = true;
   if (devices.size() != devices.ranks() || !wants_multicast(facts_.algorithms)) return done();
   RONDO_TRY(multicast_, MulticastStaging::make(devices.numbers()));

@@ -2,7 +2,7 @@
 // counters at which devices meet, multicast memory; and the facts that say which calls may use it.
 //
 // Of ranks that are all of this process: made here. Else the processes have made it together, and
-// this refers to theirs. Unchanged once open. Cost: DeviceConnections', DeviceMeetings' and
+// this refers to theirs. Unchanged once open. Cost: DeviceConnections', DeviceBarriers' and
 // MulticastStaging's.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/channels/multicast_staging.h"
-#include "collectives/gpu/device_meetings.h"
+#include "collectives/gpu/device_barriers.h"
 #include "collectives/gpu/process_team.h"
 #include "collectives/gpu/team_devices.h"
 #include "collectives/planner/device_plan.h"
@@ -27,17 +27,17 @@ class TeamConnections {
 
   const DevicePlanFacts& facts() const { return facts_; }
   DeviceConnections* connections() const { return connections_; }         // null: none are needed
-  const DeviceMeetings* meetings() const { return meetings_.get(); }      // null: none can be
+  const DeviceBarriers* barriers() const { return barriers_.get(); }      // null: none can be
   const MulticastStaging* multicast() const { return multicast_.get(); }  // null likewise
 
  private:
   Done make(const TeamOptions& options, const TeamDevices& devices);
-  Done make_meetings(const TeamDevices& devices);
+  Done make_barriers(const TeamDevices& devices);
 
   DevicePlanFacts facts_;
   std::unique_ptr<DeviceConnections> own_;
   DeviceConnections* connections_ = nullptr;
-  std::unique_ptr<DeviceMeetings> meetings_;
+  std::unique_ptr<DeviceBarriers> barriers_;
   std::unique_ptr<MulticastStaging> multicast_;
 };
 

@@ -140,7 +140,7 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
                       buffers,    team_.devices[site.place].ranks};
     part.stream = site.stream;
     part.told = team_.processes != nullptr;
-    part.meetings = team_.connections.meetings();
+    part.barriers = team_.connections.barriers();
     part.multicast = team_.connections.multicast();
     part.place = site.place;
     part.firsts = firsts;

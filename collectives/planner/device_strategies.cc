@@ -78,7 +78,7 @@ bool may_ll_push(const DevicePlanFacts& facts, const CallRecord& record) {
   return record.collective == Collective::kAllGather && allows(facts, record, Algorithm::kDirect);
 }
 // Every part reduced by one device that reads all and writes all; the others are direct, too.
-bool allows_meeting(const DevicePlanFacts& facts, const CallRecord& record) {
+bool allows_met(const DevicePlanFacts& facts, const CallRecord& record) {
   // A barrier is no kernel: one stream waits for all others.
   if (record.collective == Collective::kBarrier) return false;
   if (record.collective == Collective::kAllReduce)
@@ -112,7 +112,7 @@ DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record
 }
 
 bool may_meet(const DevicePlanFacts& facts, const CallRecord& record) {
-  return facts.may_meet && allows_meeting(facts, record);
+  return facts.may_meet && allows_met(facts, record);
 }
 // On staging. Factors of PreMulSum are known to their own process only.
 bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
@@ -122,7 +122,7 @@ bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
   const std::uint64_t blocks = one_block ? 1 : static_cast<std::uint64_t>(facts.ranks);
   return facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum &&
          record.count <= facts.shared_bytes / size_of(record.type) / blocks &&
-         allows_meeting(facts, record);
+         allows_met(facts, record);
 }
 
 DevicePlan met_plan(const DevicePlanFacts&, const CallRecord& record) {

@@ -1,6 +1,6 @@
 // The direct kernels: one launch does the whole collective for all ranks of a device, without
 // waits; or one launch on each of several devices that reach each other, which meet before and
-// after (meeting.h) and deal the work among them.
+// after (device_barrier.h) and deal the work among them.
 //
 // DirectReduce reads n inputs at a position, reduces them in rank order and writes all outputs;
 // DirectCopy moves bytes. Guarantees: the bits of reduce.h; safe in place; any alignment and count
@@ -11,10 +11,10 @@
 #pragma once
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/device_barrier.h"
 #include "kernels/cuda/device_element.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/elements.h"
-#include "kernels/cuda/meeting.h"
 #include "kernels/cuda/tree.h"
 
 namespace rondo::cuda {
@@ -53,7 +53,7 @@ constexpr int most_vectors(DataType type, RedOp op, bool stored) {
 }
 
 // stored: its arguments are read from memory (stored_entry_of).
-template <DataType type, RedOp op, bool stored = false, class Faults = SoundMeetings>
+template <DataType type, RedOp op, bool stored = false, class Faults = SoundBarriers>
 struct DirectReduce {
   using Args = ReduceArgs;
   using E = DeviceElement<type>;
@@ -66,7 +66,7 @@ struct DirectReduce {
   static constexpr int kPerVector = static_cast<int>(sizeof(device::Vector) / sizeof(T));
 
   static constexpr int kMostVectors = most_vectors(type, op, stored);
-  // Whose arithmetic over 8 inputs at once would not stay in registers beside a meeting.
+  // Whose arithmetic over 8 inputs at once would not stay in registers beside a barrier.
   static constexpr bool kTight = type == DataType::kFloat16 && op == RedOp::kAvg;
   // Sums of floats are worth code of their own for 2 inputs, and for several rows of 2 and of 4.
   static constexpr bool kUsual = has_sum_kernel(type, op);
@@ -76,9 +76,9 @@ struct DirectReduce {
     if constexpr (stored) {
       run_dealt(args, deal_ctas(args.segments, 1, 0));
     } else {
-      if (!begin_meeting<Faults>(args.meeting)) return;
-      run_dealt(args, deal_ctas(args.segments, args.meeting.devices, args.meeting.place));
-      end_meeting<Faults>(args.meeting);
+      if (!barrier_at_begin<Faults>(args.barrier)) return;
+      run_dealt(args, deal_ctas(args.segments, args.barrier.devices, args.barrier.place));
+      barrier_at_end<Faults>(args.barrier);
     }
   }
   static RONDO_FN void run_dealt(const Args& args, const Deal& deal) {
@@ -251,9 +251,9 @@ struct DirectCopy {
     if constexpr (stored) {
       run_dealt(args, deal_ctas(args.items, 1, 0));
     } else {
-      if (!begin_meeting<SoundMeetings>(args.meeting)) return;
-      run_dealt(args, deal_ctas(args.items, args.meeting.devices, args.meeting.place));
-      end_meeting<SoundMeetings>(args.meeting);
+      if (!barrier_at_begin<SoundBarriers>(args.barrier)) return;
+      run_dealt(args, deal_ctas(args.items, args.barrier.devices, args.barrier.place));
+      barrier_at_end<SoundBarriers>(args.barrier);
     }
   }
   static RONDO_FN void run_dealt(const Args& args, const Deal& deal) {

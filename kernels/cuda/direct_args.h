@@ -1,7 +1,7 @@
 // What the direct kernels are told: all ranks of one device, in one launch without waits.
 //
 // Several devices that reach each other may share one call's work: each launches the kernel with
-// the same arguments but for its Meeting.
+// the same arguments but for its DeviceBarrier.
 //
 // Plain structs, read by host and device. Counts are elements, sizes bytes, pointers device
 // addresses. At most 4 KiB, the least that every driver takes as kernel arguments.
@@ -27,20 +27,20 @@ struct Control;  // connected_args.h
 
 // Where CTA c of a kernel meets CTA c of the same kernel on other devices: before it touches any
 // buffer and after it has. All launches of a call have equally many CTAs, resident at once.
-inline constexpr int kMostMeeting = 8;   // devices
-inline constexpr int kMeetingCtas = 64;  // most of a launch
-struct Meeting {
-  std::int32_t devices = 1;           // that meet; 1: there is nobody to meet
-  std::int32_t place = 0;             // of this device
-  std::uint64_t* meetings;            // by CTA: how often it has met, ever
-  std::uint64_t* told[kMostMeeting];  // in each device's memory: [CTA][place] said so
+inline constexpr int kMostBarrierDevices = 8;  // devices
+inline constexpr int kBarrierCtas = 64;        // most of a launch
+struct DeviceBarrier {
+  std::int32_t devices = 1;                  // that meet; 1: there is nobody to meet
+  std::int32_t place = 0;                    // of this device
+  std::uint64_t* barriers;                   // by CTA: how often it has met, ever
+  std::uint64_t* told[kMostBarrierDevices];  // in each device's memory: [CTA][place] said so
   Control* control;
-  std::uint64_t* launches;          // by CTA, of any kind; null: no host wants to know
-  CallRecord call;                  // for whoever asks what a kernel waits for
-  std::int32_t rank[kMostMeeting];  // one of each device
+  std::uint64_t* launches;                 // by CTA, of any kind; null: no host wants to know
+  CallRecord call;                         // for whoever asks what a kernel waits for
+  std::int32_t rank[kMostBarrierDevices];  // one of each device
 };
 // Shared memory of a launch that meets.
-inline constexpr unsigned kMeetingShared = 16;
+inline constexpr unsigned kBarrierShared = 16;
 
 // Reduces `sources` inputs in reduce.h's tree order over their places. Segment k in [0, segments)
 // lies at input + k * count. scattered: segment k goes to output[k] (reduce-scatter); else the one
@@ -57,7 +57,7 @@ struct ReduceArgs {
   // s of late_scalars is set (read when the kernel runs).
   std::uint64_t late_scalars;
   std::uint64_t scalar[kMostDirectRanks];
-  Meeting meeting;  // not where arguments are stored in memory
+  DeviceBarrier barrier;  // not where arguments are stored in memory
 };
 static_assert(sizeof(ReduceArgs) <= 4096);
 
@@ -74,7 +74,7 @@ struct CopyArgs {
   std::int32_t items, all_targets;
   Item item[kMostCopies];
   void* target[kMostCopyTargets];
-  Meeting meeting;  // not where arguments are stored in memory
+  DeviceBarrier barrier;  // not where arguments are stored in memory
 };
 static_assert(sizeof(CopyArgs) <= 4096);
 

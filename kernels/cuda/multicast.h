@@ -2,15 +2,15 @@
 // it copy, through staging that is bound to one multicast object.
 //
 // One launch on each of several devices, a rank each; CTA c meets CTA c of the others between the
-// steps (meeting.h). Guarantees: any alignment and count; in place; sums in no particular order,
-// accumulated in float32 (never for reproducible calls). Two slots in turn: whoever fills a slot
-// again has met all others after they had done with it. Cost: all-reduce moves each byte once up
-// and once down a device's link, and once into and out of staging; two meetings a round (one for
+// steps (device_barrier.h). Guarantees: any alignment and count; in place; sums in no particular
+// order, accumulated in float32 (never for reproducible calls). Two slots in turn: whoever fills a
+// slot again has met all others after they had done with it. Cost: all-reduce moves each byte once
+// up and once down a device's link, and once into and out of staging; two barriers a round (one for
 // the others), and one before the first.
 #pragma once
 
+#include "kernels/cuda/device_barrier.h"
 #include "kernels/cuda/device_multicast.h"
-#include "kernels/cuda/meeting.h"
 #include "kernels/cuda/multicast_args.h"
 #include "kernels/cuda/own_bytes.h"
 #include "kernels/primitives.h"
@@ -19,7 +19,7 @@
 namespace rondo::cuda {
 
 // What a test may leave out to see that it is missed.
-struct SoundMulticast : SoundMeetings {
+struct SoundMulticast : SoundBarriers {
   static constexpr bool kOneSlot = false;  // every round uses the same
 };
 
@@ -52,13 +52,13 @@ struct Multicast {
     if (!call.meet_all()) return;
     if constexpr (!Math::kSums) {
       if (!call.all_gather()) return;
-    } else if (args.meeting.call.collective == Collective::kAllReduce) {
+    } else if (args.barrier.call.collective == Collective::kAllReduce) {
       if (!call.all_reduce()) return;
     } else {
       if (!call.reduce_scatter()) return;
     }
     if (device::thread_index() != 0) return;
-    std::uint64_t* const met = args.meeting.meetings + device::cta_index();
+    std::uint64_t* const met = args.barrier.barriers + device::cta_index();
     device::store(met, device::load(met) + call.met);
   }
 
@@ -69,7 +69,7 @@ struct Multicast {
  private:
   RONDO_FN bool meet_all() {
     device::fence_aliases();
-    const bool come = meet<Faults>(args.meeting, ++met);
+    const bool come = meet<Faults>(args.barrier, ++met);
     device::fence_aliases();
     return come;
   }

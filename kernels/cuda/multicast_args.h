@@ -30,12 +30,12 @@ constexpr std::uint64_t multicast_round(std::uint64_t parts, std::uint64_t width
 struct MulticastArgs {
   std::uint64_t count;  // of a block
   std::uint32_t grain;
-  std::int32_t rank, ranks;  // one rank a device: ranks are places of the meeting
+  std::int32_t rank, ranks;  // one rank a device: ranks are places of the barrier
   const void* input;
   void* output;
-  std::byte* own;   // this device's staging: [CTA][slot]
-  std::byte* all;   // that of all devices at once
-  Meeting meeting;  // and the call
+  std::byte* own;         // this device's staging: [CTA][slot]
+  std::byte* all;         // that of all devices at once
+  DeviceBarrier barrier;  // and the call
 };
 
 }  // namespace rondo::cuda

@@ -233,7 +233,7 @@ class ConnectedFaults : public testing::Test {
   void* word = nullptr;
 };
 
-// A call of this size goes by what the environment says: rings, LL push, or a meeting.
+// A call of this size goes by what the environment says: rings, LL push, or a barrier.
 class ConnectedFaultsOf : public ConnectedFaults,
                           public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Algorithms, ConnectedFaultsOf,

@@ -40,8 +40,9 @@ class MulticastRanks {
       machine.on_host(controls_)[r].limit_ns = sound ? 0 : 50'000'000;
       input_.push_back(machine.allocate<float>(elements, r) + shape.shift);
       output_.push_back(machine.allocate<float>(elements, r) + shape.shift);
-      meetings_.push_back(machine.allocate<std::uint64_t>(cuda::kMeetingCtas, r));
-      told_.push_back(machine.allocate<std::uint64_t>(cuda::kMeetingCtas * cuda::kMostMeeting, r));
+      barriers_.push_back(machine.allocate<std::uint64_t>(cuda::kBarrierCtas, r));
+      told_.push_back(
+          machine.allocate<std::uint64_t>(cuda::kBarrierCtas * cuda::kMostBarrierDevices, r));
       own_.push_back(machine.allocate<std::byte>(cuda::kMulticastStaging, r, 1u << r));
       object->added |= 1u << r;
       if (bound_by < 0 || r < bound_by)
@@ -66,15 +67,15 @@ class MulticastRanks {
       args.rank = r, args.ranks = shape_.ranks;
       args.input = input_[r], args.output = output_[r];
       args.own = own_[r], args.all = all_;
-      args.meeting.devices = shape_.ranks, args.meeting.place = r;
-      args.meeting.meetings = meetings_[r];
+      args.barrier.devices = shape_.ranks, args.barrier.place = r;
+      args.barrier.barriers = barriers_[r];
       for (int d = 0; d < shape_.ranks; ++d)
-        args.meeting.told[d] = told_[d], args.meeting.rank[d] = d;
-      args.meeting.control = controls_ + r;
-      args.meeting.call.collective = collective;
+        args.barrier.told[d] = told_[d], args.barrier.rank[d] = d;
+      args.barrier.control = controls_ + r;
+      args.barrier.call.collective = collective;
       const MachineShape shape{.ctas = shape_.ctas,
                                .threads = 64,
-                               .shared_bytes = cuda::kMeetingShared,
+                               .shared_bytes = cuda::kBarrierShared,
                                .device = r,
                                .cooperative = true};
       machine_.launch("multicast", shape, [args] { Kernel::run(args); });
@@ -109,7 +110,7 @@ class MulticastRanks {
   const Shape shape_;
   cuda::Control* controls_;
   std::vector<float*> input_, output_;
-  std::vector<std::uint64_t*> meetings_, told_;
+  std::vector<std::uint64_t*> barriers_, told_;
   std::vector<std::byte*> own_;
   std::byte* all_ = nullptr;
 };

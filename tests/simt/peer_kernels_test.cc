@@ -1,5 +1,5 @@
 // Kernels of several devices that reach each other, on the emulated machine: the direct kernel
-// between two meetings, and small calls by LL push; in seed mode and in weak memory. Faults
+// between two barriers, and small calls by LL push; in seed mode and in weak memory. Faults
 // planted in them are seen.
 #include <cstring>
 
@@ -13,8 +13,8 @@ namespace {
 
 using cuda::CopyArgs;
 using cuda::CopyMath;
+using cuda::DeviceBarrier;
 using cuda::LLPushArgs;
-using cuda::Meeting;
 using cuda::ReduceArgs;
 
 constexpr int kMostRanks = 8;
@@ -35,8 +35,9 @@ class Peers {
       machine.on_host(controls_)[r].limit_ns = sound ? 0 : 50'000'000;
       input_.push_back(machine.allocate<std::int32_t>(count, r));
       output_.push_back(machine.allocate<std::int32_t>(output_count, r));
-      epochs_.push_back(machine.allocate<std::uint64_t>(cuda::kMeetingCtas, r));
-      told_.push_back(machine.allocate<std::uint64_t>(cuda::kMeetingCtas * cuda::kMostMeeting, r));
+      epochs_.push_back(machine.allocate<std::uint64_t>(cuda::kBarrierCtas, r));
+      told_.push_back(
+          machine.allocate<std::uint64_t>(cuda::kBarrierCtas * cuda::kMostBarrierDevices, r));
       launches_.push_back(machine.allocate<std::uint64_t>(cuda::kLLPushCtas + 1, r) + 1);
       staging_.push_back(machine.allocate<std::byte>(cuda::kLLPushStaging, r));
       for (std::uint64_t i = 0; i < count; ++i) machine.on_host(input_[r])[i] = value_of(r, i);
@@ -47,8 +48,8 @@ class Peers {
   template <class Kernel>
   void launch_met(typename Kernel::Args args, unsigned ctas) {
     for (int place = 0; place < ranks_; ++place) {
-      args.meeting = meeting_of(place);
-      launch<Kernel>(args, ctas, place, cuda::kMeetingShared);
+      args.barrier = barrier_of(place);
+      launch<Kernel>(args, ctas, place, cuda::kBarrierShared);
     }
   }
   template <class Kernel>
@@ -71,13 +72,13 @@ class Peers {
     launch<Kernel>(args, ctas, r, cuda::kLLPushShared);
   }
 
-  Meeting meeting_of(int place) const {
-    Meeting meeting{};
-    meeting.devices = ranks_, meeting.place = place;
-    meeting.meetings = epochs_[place];
-    for (int d = 0; d < ranks_; ++d) meeting.told[d] = told_[d], meeting.rank[d] = d;
-    meeting.control = controls_ + place;
-    return meeting;
+  DeviceBarrier barrier_of(int place) const {
+    DeviceBarrier barrier{};
+    barrier.devices = ranks_, barrier.place = place;
+    barrier.barriers = epochs_[place];
+    for (int d = 0; d < ranks_; ++d) barrier.told[d] = told_[d], barrier.rank[d] = d;
+    barrier.control = controls_ + place;
+    return barrier;
   }
 
   const cuda::Control& control(int rank) const { return machine_.on_host(controls_)[rank]; }
@@ -115,7 +116,7 @@ using MetSum = cuda::DirectReduce<DataType::kInt32, RedOp::kSum, false, Faults>;
 template <class Faults>
 using LLPushSum = cuda::LLPush<cuda::SumMath<DataType::kInt32>, Faults>;
 
-bool sum_between_meetings(const MachineOptions& options, int ranks, std::uint64_t count,
+bool sum_between_barriers(const MachineOptions& options, int ranks, std::uint64_t count,
                           unsigned ctas, bool in_place) {
   TestMachine machine(options);
   Peers peers(machine, ranks, count, count, true);
@@ -129,7 +130,7 @@ bool sum_between_meetings(const MachineOptions& options, int ranks, std::uint64_
     for (std::uint64_t i = 0; i < count && in_place; ++i)
       machine.on_host(peers.output(r))[i] = value_of(r, i);
   }
-  peers.launch_met<MetSum<cuda::SoundMeetings>>(args, ctas);
+  peers.launch_met<MetSum<cuda::SoundBarriers>>(args, ctas);
   return machine.run() && peers.have_sums(count);
 }
 
@@ -146,13 +147,13 @@ bool ll_push_sums(const MachineOptions& options, int ranks, std::uint64_t count,
   return true;
 }
 
-TEST(PeerKernels, SumBetweenMeetingsForEveryNumberOfDevices) {
+TEST(PeerKernels, SumBetweenBarriersForEveryNumberOfDevices) {
   for_each_round(2, [](std::uint64_t seed) {
     Random random(seed);
     for (const int n : {2, 3, 5, 8}) {
       const std::uint64_t count = 1 + random.below(random.one_in(3) ? 3000 : 100);
       const MachineOptions options{.seed = seed, .weak = random.one_in(2), .devices = kMostRanks};
-      EXPECT_TRUE(sum_between_meetings(
+      EXPECT_TRUE(sum_between_barriers(
           options, n, count, 1 + static_cast<unsigned>(random.below(3)), random.one_in(2)))
           << n << " devices, " << count << " elements";
     }
@@ -220,27 +221,27 @@ TEST(PeerKernels, AnLLPushThatGivesUpIsNeverOver) {
 }
 
 // (A fence of either kind would do for the other: both are full ones.)
-struct NoFences : cuda::SoundMeetings {
+struct NoFences : cuda::SoundBarriers {
   static constexpr bool kNoRelease = true;
   static constexpr bool kNoAcquire = true;
 };
-struct NoBegin : cuda::SoundMeetings {
+struct NoBegin : cuda::SoundBarriers {
   static constexpr bool kNoBegin = true;
 };
-struct NoEnd : cuda::SoundMeetings {
+struct NoEnd : cuda::SoundBarriers {
   static constexpr bool kNoEnd = true;
 };
 
 // Device 0's input is written by a kernel that its own kernel follows; device 1's kernel does not
-// wait for that one but by the meeting. Its result is read as soon as its own kernel has ended.
+// wait for that one but by the barrier. Its result is read as soon as its own kernel has ended.
 template <class Faults>
-int failures_of_meetings(bool weak) {
+int failures_of_barriers(bool weak) {
   constexpr int kSeeds = 40;
   constexpr std::uint64_t kCount = 300;
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     TestMachine machine({.seed = seed, .weak = weak, .devices = kMostRanks});
-    Peers peers(machine, 2, kCount, kCount, std::is_same_v<Faults, cuda::SoundMeetings>);
+    Peers peers(machine, 2, kCount, kCount, std::is_same_v<Faults, cuda::SoundBarriers>);
     ReduceArgs args{};
     args.count = kCount;
     args.sources = args.targets = args.ranks = 2;
@@ -256,13 +257,13 @@ int failures_of_meetings(bool weak) {
     // In one kernel each, as a stream would order them: produce and sum, sum and consume.
     const auto of_place = [&](int place) {
       ReduceArgs mine = args;
-      mine.meeting = peers.meeting_of(place);
+      mine.barrier = peers.barrier_of(place);
       return mine;
     };
     const ReduceArgs first = of_place(0), second = of_place(1);
     const MachineShape shape{.ctas = 1,
                              .threads = 64,
-                             .shared_bytes = cuda::kMeetingShared,
+                             .shared_bytes = cuda::kBarrierShared,
                              .device = 0,
                              .cooperative = true};
     MachineShape other = shape;
@@ -288,15 +289,15 @@ int failures_of_meetings(bool weak) {
 }
 
 TEST(PeerKernels, MeetSoundlyForEverySeed) {
-  EXPECT_EQ(failures_of_meetings<cuda::SoundMeetings>(false), 0);
-  EXPECT_EQ(failures_of_meetings<cuda::SoundMeetings>(true), 0);
+  EXPECT_EQ(failures_of_barriers<cuda::SoundBarriers>(false), 0);
+  EXPECT_EQ(failures_of_barriers<cuda::SoundBarriers>(true), 0);
 }
 TEST(PeerKernels, ThatDoNotMeetAreCaught) {
-  EXPECT_GT(failures_of_meetings<NoBegin>(false), 4);
-  EXPECT_GT(failures_of_meetings<NoEnd>(false), 4);
+  EXPECT_GT(failures_of_barriers<NoBegin>(false), 4);
+  EXPECT_GT(failures_of_barriers<NoEnd>(false), 4);
 }
 TEST(PeerKernels, ThatMeetWithoutFencesAreCaughtInWeakMemory) {
-  EXPECT_GT(failures_of_meetings<NoFences>(true), 4);
+  EXPECT_GT(failures_of_barriers<NoFences>(true), 4);
 }
 
 struct OneSlot : cuda::SoundLLPush {

@@ -31,8 +31,8 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
       meets_(shape.meets && all_near(near)),
       bounce_bytes_(near.size()) {
   const int n = static_cast<int>(near.size());
-  meetings_at_ = ll_push_ ? staging_at() + cuda::kLLPushStaging : rounds_at();
-  bytes_.assign(near.size(), meets_ ? shared_at() + 2 * kSharedStaging : meetings_at_);
+  barriers_at_ = ll_push_ ? staging_at() + cuda::kLLPushStaging : rounds_at();
+  bytes_.assign(near.size(), meets_ ? shared_at() + 2 * kSharedStaging : barriers_at_);
   host_bytes_ = rounded(sizeof(cuda::Control) * near.size());
   const auto add = [&](int from, int to, int lane) {
     add_edge(from, to, lane, edge_transport({hosts.same(from, to), near[from][to]}));
@@ -69,10 +69,11 @@ std::uint64_t ConnectionLayout::staging_at() const {
 }
 
 std::uint64_t ConnectionLayout::told_at() const {
-  return meetings_at_ + rounded(sizeof(std::uint64_t) * cuda::kMeetingCtas);
+  return barriers_at_ + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas);
 }
 std::uint64_t ConnectionLayout::shared_at() const {
-  return told_at() + rounded(sizeof(std::uint64_t) * cuda::kMeetingCtas * cuda::kMostMeeting);
+  return told_at() +
+         rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMostBarrierDevices);
 }
 
 void ConnectionLayout::add_edge(int from, int to, int lane, const EdgeTransport& transport) {

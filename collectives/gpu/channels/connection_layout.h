@@ -83,10 +83,10 @@ class ConnectionLayout {
   bool ll_push() const { return ll_push_; }
   std::uint64_t rounds_at() const;
   std::uint64_t staging_at() const;
-  // Where direct kernels meet: the words of a meeting, and staging, [input, output].
+  // Where direct kernels meet: the words of a barrier, and staging, [input, output].
   static constexpr std::uint64_t kSharedStaging = 1 << 20;
   bool meets() const { return meets_; }
-  std::uint64_t meetings_at() const { return meetings_at_; }
+  std::uint64_t barriers_at() const { return barriers_at_; }
   std::uint64_t told_at() const;
   std::uint64_t shared_at() const;
   std::uint64_t slot_bytes(int protocol) const;
@@ -101,7 +101,7 @@ class ConnectionLayout {
 
   ConnectionShape shape_;
   bool ll_push_, meets_;
-  std::uint64_t meetings_at_ = 0;
+  std::uint64_t barriers_at_ = 0;
   std::vector<Edge> edges_;
   std::vector<std::uint64_t> bytes_, bounce_bytes_;
   std::uint64_t host_bytes_ = 0;

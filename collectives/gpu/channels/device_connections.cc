@@ -158,8 +158,8 @@ std::uint64_t* DeviceConnections::rounds(int rank) const {
 std::byte* DeviceConnections::staging(int rank) const {
   return memory_.of_rank[rank] + layout_.staging_at();
 }
-std::uint64_t* DeviceConnections::meetings(int rank) const {
-  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.meetings_at());
+std::uint64_t* DeviceConnections::barriers(int rank) const {
+  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.barriers_at());
 }
 std::uint64_t* DeviceConnections::told(int rank) const {
   return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.told_at());

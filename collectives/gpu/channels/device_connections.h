@@ -50,7 +50,7 @@ class DeviceConnections {
   std::byte* staging(int rank) const;
   // Of any rank, where the layout meets, likewise: what the rank's kernels tell and are told, and
   // staging for its input and output.
-  std::uint64_t* meetings(int rank) const;
+  std::uint64_t* barriers(int rank) const;
   std::uint64_t* told(int rank) const;
   std::byte* shared_input(int rank) const;
   std::byte* shared_output(int rank) const;

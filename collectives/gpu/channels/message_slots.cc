@@ -36,7 +36,7 @@ const EdgeTransport& MessageSlots::transport(int from, int to) const {
 std::uint64_t MessageSlots::slot_bytes(const EdgeTransport& transport) const {
   const std::uint64_t of_rank =
       transport.pinned ? std::min(staging_bytes_, kMostPinned) : staging_bytes_;
-  return of_rank / around_.process_of.size() / kLaneSlots / kAlignment * kAlignment;
+  return of_rank / around_.process_of.size() / kMessageSlots / kAlignment * kAlignment;
 }
 
 Result<MessageSlots::Slots> MessageSlots::between(int from, int to, const net::Deadline& deadline) {
@@ -64,7 +64,7 @@ Result<const EdgeMemory*> MessageSlots::make(int from, int to) {
   const Pair pair{to, from};
   if (const auto found = made_.find(pair); found != made_.end()) return &found->second;
   const EdgeTransport& through = transport(from, to);
-  const std::uint64_t bytes = slot_bytes(through) * kLaneSlots;
+  const std::uint64_t bytes = slot_bytes(through) * kMessageSlots;
   auto made = through.allocate(bytes, devices_[to]);
   if (!made.ok())
     return fail(made.status(),
@@ -72,7 +72,7 @@ Result<const EdgeMemory*> MessageSlots::make(int from, int to) {
                 "a rank gets for all others",
                 made.error().text, bytes, from, to);
   RONDO_INFO(kInit, "messages of rank {} to rank {}: {}, {} slots of {} bytes", from, to,
-             through.name, kLaneSlots, slot_bytes(through));
+             through.name, kMessageSlots, slot_bytes(through));
   return &made_.emplace(pair, std::move(*made)).first->second;
 }
 
@@ -88,7 +88,7 @@ Done MessageSlots::connect(int from, int to, const net::Deadline& deadline) {
   for (const int device : devices_)
     if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
       devices.push_back(device);
-  auto connected = through.connect(reply.handle, slot_bytes(through) * kLaneSlots, devices);
+  auto connected = through.connect(reply.handle, slot_bytes(through) * kMessageSlots, devices);
   if (!connected.ok())
     return fail(connected.status(),
                 "{}: memory of rank {} for messages of rank {} cannot be mapped; with "
@@ -114,7 +114,7 @@ std::uint64_t MessageSlots::bytes(int rank) const {
   std::uint64_t sum = 0;
   for (const auto& [pair, memory] : made_) {
     const EdgeTransport& through = transport(pair.second, pair.first);
-    if (pair.first == rank && !through.pinned) sum += slot_bytes(through) * kLaneSlots;
+    if (pair.first == rank && !through.pinned) sum += slot_bytes(through) * kMessageSlots;
   }
   return sum;
 }

@@ -22,7 +22,7 @@ namespace rondo::gpu {
 class MessageSlots {
  public:
   struct Slots {
-    std::byte* at = nullptr;  // for kernels of this process; kLaneSlots of so many bytes
+    std::byte* at = nullptr;  // for kernels of this process; kMessageSlots of so many bytes
     std::uint64_t bytes = 0;  // of one
   };
 

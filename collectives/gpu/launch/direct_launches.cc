@@ -37,18 +37,18 @@ DirectLaunches::DirectLaunches(const GpuApi& api, int most_ctas, GpuStream strea
 
 Done DirectLaunches::launch(int kernel, unsigned threads, std::uint64_t bytes, int kinds,
                             const void* arguments, std::size_t size) {
-  const bool meets = meeting_.devices > 1;
-  const auto devices = static_cast<std::uint64_t>(meeting_.devices);
+  const bool meets = barrier_.devices > 1;
+  const auto devices = static_cast<std::uint64_t>(barrier_.devices);
   const std::uint64_t wanted = std::max<std::uint64_t>(bytes / kBytesPerThread / devices, 1);
   GpuLaunch launch;
   launch.kernel = kernel;
   launch.block =
       static_cast<unsigned>(std::min<std::uint64_t>(threads, (wanted + kWarp - 1) / kWarp * kWarp));
   const std::uint64_t ctas = (wanted + launch.block - 1) / launch.block * kinds;
-  const int most = meets ? std::min(most_ctas_, cuda::kMeetingCtas) : most_ctas_;
+  const int most = meets ? std::min(most_ctas_, cuda::kBarrierCtas) : most_ctas_;
   launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(ctas, 1, most));
   launch.remote_domain = meets;  // each CTA waits for those of other devices, none for its own's
-  launch.shared_bytes = meets ? cuda::kMeetingShared : 0;
+  launch.shared_bytes = meets ? cuda::kBarrierShared : 0;
   launch.arguments = arguments;
   launch.argument_bytes = size;
   return check(api_.launch(launch, stream_), "a kernel launch");
@@ -72,7 +72,7 @@ Done DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> b
   }
   args.scattered = record.collective == Collective::kReduceScatter;
   if (args.scattered) args.segments = n;
-  args.meeting = meeting_;
+  args.barrier = barrier_;
   return launch(cuda::direct_kernel(record.type, record.op), threads_of(record),
                 record.count * size_of(record.type), args.segments, &args, sizeof(args));
 }
@@ -137,7 +137,7 @@ Done DirectLaunches::flush() {
   }
   args.items = kept;
   if (kept == 0) return done();
-  args.meeting = meeting_;
+  args.barrier = barrier_;
   return launch(cuda::kCopyKernel, cuda::kDirectThreads, longest, kept, &args, sizeof(args));
 }
 

@@ -38,8 +38,8 @@ class DirectLaunches {
   // nothing can be reduced then.
   void copy_by_driver() { by_driver_ = true; }
 
-  // These launches are this device's part of what all devices of a meeting launch alike.
-  void meet(const cuda::Meeting& meeting) { meeting_ = meeting; }
+  // These launches are this device's part of what all devices of a barrier launch alike.
+  void meet(const cuda::DeviceBarrier& barrier) { barrier_ = barrier; }
 
   // Of a collective, only the copies of what these ranks send: bit r for rank r.
   void only_from(std::uint64_t senders) { senders_ = senders; }
@@ -66,7 +66,7 @@ class DirectLaunches {
   int most_ctas_;
   GpuStream stream_;
   bool by_driver_ = false;
-  cuda::Meeting meeting_{};
+  cuda::DeviceBarrier barrier_{};
   std::uint64_t senders_ = ~std::uint64_t{0};
   cuda::CopyArgs copies_{};
 };

@@ -5,7 +5,7 @@ namespace rondo::gpu {
 
 Done launch_met(const DeviceLaunch& call) {
   DirectLaunches launches(call.api, call.most_ctas, call.stream);
-  launches.meet(call.meeting());
+  launches.meet(call.barrier());
   RONDO_CHECK_OK(launches.collective(call.record, call.buffers));
   return launches.flush();
 }

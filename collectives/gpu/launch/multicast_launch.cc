@@ -19,10 +19,10 @@ Done launch_multicast(const DeviceLaunch& call) {
   args.output = call.own().receive;
   args.own = call.multicast->own(call.place);
   args.all = call.multicast->all();
-  args.meeting = call.meeting();
+  args.barrier = call.barrier();
   const int kernel =
       call.copies() ? cuda::kFirstMulticastKernel : cuda::multicast_kernel(record.type);
-  return call.launch(kernel, std::min(call.plan.channels, call.most_ctas), cuda::kMeetingShared,
+  return call.launch(kernel, std::min(call.plan.channels, call.most_ctas), cuda::kBarrierShared,
                      args);
 }
 

@@ -17,7 +17,7 @@ Done launch_shared(const DeviceLaunch& call) {
   const ConnectionLayout& layout = connections.layout();
   const int n = layout.ranks();
   // As many CTAs as hosts hear of, on every device.
-  const int ctas = std::min(layout.shape().channels, cuda::kMeetingCtas);
+  const int ctas = std::min(layout.shape().channels, cuda::kBarrierCtas);
   const CallSteps steps(record, n, {ConnectionLayout::kSharedStaging});
   const std::uint64_t bytes = record.count * size_of(record.type);
   DirectLaunches copies(call.api, ctas, call.stream);
@@ -26,21 +26,21 @@ Done launch_shared(const DeviceLaunch& call) {
                                static_cast<std::uint64_t>(steps.segments_sent()) * bytes));
     RONDO_CHECK_OK(copies.flush());
   }
-  cuda::Meeting meeting{};
-  meeting.devices = n;
-  meeting.place = rank;
-  meeting.meetings = connections.meetings(rank);
-  meeting.control = connections.control(rank);
-  meeting.launches = connections.launches(rank);
-  meeting.call = record;
+  cuda::DeviceBarrier barrier{};
+  barrier.devices = n;
+  barrier.place = rank;
+  barrier.barriers = connections.barriers(rank);
+  barrier.control = connections.control(rank);
+  barrier.launches = connections.launches(rank);
+  barrier.call = record;
   std::vector<Buffers> buffers;
   for (int r = 0; r < n; ++r) {
-    meeting.told[r] = connections.told(r);
-    meeting.rank[r] = r;
+    barrier.told[r] = connections.told(r);
+    barrier.rank[r] = r;
     buffers.push_back({connections.shared_input(r), connections.shared_output(r)});
   }
   DirectLaunches launches(call.api, ctas, call.stream);
-  launches.meet(meeting);
+  launches.meet(barrier);
   RONDO_CHECK_OK(launches.collective(record, buffers));
   RONDO_CHECK_OK(launches.flush());
   if (!steps.receives(rank, {-1, 0, record.count})) return done();

@@ -19,12 +19,12 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-cuda::Meeting DeviceLaunch::meeting() const {
-  cuda::Meeting meeting = meetings->meeting(place);
-  meeting.control = connections.control(rank());
-  meeting.call = record;
-  std::copy(firsts.begin(), firsts.end(), meeting.rank);
-  return meeting;
+cuda::DeviceBarrier DeviceLaunch::barrier() const {
+  cuda::DeviceBarrier barrier = barriers->barrier(place);
+  barrier.control = connections.control(rank());
+  barrier.call = record;
+  std::copy(firsts.begin(), firsts.end(), barrier.rank);
+  return barrier;
 }
 
 Done DeviceLaunch::launch(int kernel, int ctas, std::size_t shared_bytes, const void* args,

@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/channels/multicast_staging.h"
-#include "collectives/gpu/device_meetings.h"
+#include "collectives/gpu/device_barriers.h"
 #include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/planner/device_plan.h"
 
@@ -31,7 +31,7 @@ struct DeviceLaunch {
   bool told = false;  // hosts of other processes want to know of it
 
   // Of devices of this process that meet; else nothing.
-  const DeviceMeetings* meetings = nullptr;
+  const DeviceBarriers* barriers = nullptr;
   const MulticastStaging* multicast = nullptr;
   int place = 0;                     // of the device among them
   std::span<const int> firsts = {};  // the first rank of every device, by place
@@ -39,7 +39,7 @@ struct DeviceLaunch {
 
   int rank() const { return here.front(); }
   const Buffers& own() const { return buffers[static_cast<std::size_t>(rank())]; }
-  cuda::Meeting meeting() const;
+  cuda::DeviceBarrier barrier() const;
 
   // What only copies is moved as bytes: so many units is an element then.
   bool copies() const { return !reduces(record.collective); }

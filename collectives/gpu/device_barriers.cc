@@ -1,4 +1,4 @@
-#include "collectives/gpu/device_meetings.h"
+#include "collectives/gpu/device_barriers.h"
 
 #include "transport/cuda/device.h"
 
@@ -6,41 +6,41 @@ namespace rondo::gpu {
 namespace {
 
 // Words of a device's memory: how often its CTAs have met, and what the others told them.
-constexpr int kToldAt = cuda::kMeetingCtas;
-constexpr int kWords = kToldAt + cuda::kMeetingCtas * cuda::kMostMeeting;
+constexpr int kToldAt = cuda::kBarrierCtas;
+constexpr int kWords = kToldAt + cuda::kBarrierCtas * cuda::kMostBarrierDevices;
 
 }  // namespace
 
-DeviceMeetings::DeviceMeetings(std::vector<int> devices)
+DeviceBarriers::DeviceBarriers(std::vector<int> devices)
     : api_(*gpu_api()), devices_(std::move(devices)), memory_(devices_.size()) {}
 
-Result<std::unique_ptr<DeviceMeetings>> DeviceMeetings::make(std::vector<int> devices) {
-  std::unique_ptr<DeviceMeetings> made(new DeviceMeetings(std::move(devices)));
+Result<std::unique_ptr<DeviceBarriers>> DeviceBarriers::make(std::vector<int> devices) {
+  std::unique_ptr<DeviceBarriers> made(new DeviceBarriers(std::move(devices)));
   for (int place = 0; place < made->devices(); ++place) RONDO_CHECK_OK(made->allocate(place));
   return made;
 }
 
-Done DeviceMeetings::allocate(int place) {
+Done DeviceBarriers::allocate(int place) {
   constexpr std::uint64_t kBytes = kWords * sizeof(std::uint64_t);
   const DeviceScope scope(devices_[static_cast<std::size_t>(place)]);
   RONDO_CHECK_OK(scope.entered());
   OwnMemory& memory = memory_[static_cast<std::size_t>(place)];
-  RONDO_TRY(memory, allocate_on_device(kBytes, "cudaMalloc for meetings of devices"));
+  RONDO_TRY(memory, allocate_on_device(kBytes, "cudaMalloc for barriers of devices"));
   GpuStream stream = nullptr;
   RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
   GpuError error = api_.fill(memory.get(), 0, kBytes, stream);
   if (error == kGpuSuccess) error = api_.synchronize_stream(stream);
   api_.destroy_stream(stream);
-  return check(error, "setting up meetings of devices");
+  return check(error, "setting up barriers of devices");
 }
 
-cuda::Meeting DeviceMeetings::meeting(int place) const {
-  cuda::Meeting meeting{};
-  meeting.devices = devices();
-  meeting.place = place;
-  meeting.meetings = words(place, 0);
-  for (int d = 0; d < devices(); ++d) meeting.told[d] = words(d, kToldAt);
-  return meeting;
+cuda::DeviceBarrier DeviceBarriers::barrier(int place) const {
+  cuda::DeviceBarrier barrier{};
+  barrier.devices = devices();
+  barrier.place = place;
+  barrier.barriers = words(place, 0);
+  for (int d = 0; d < devices(); ++d) barrier.told[d] = words(d, kToldAt);
+  return barrier;
 }
 
 }  // namespace rondo::gpu

@@ -1,5 +1,5 @@
-// DeviceMeetings: what kernels of devices that reach each other share besides the callers' buffers:
-// counters by which they meet (kernels/cuda/meeting.h).
+// DeviceBarriers: what kernels of devices that reach each other share besides the callers' buffers:
+// counters by which they meet (kernels/cuda/device_barrier.h).
 //
 // Made once, with the communicator. Guarantees: zeroed and in place when make() returns; no kernel
 // that uses it outlives it (own_memory.h). Cost: one allocation of 5 KiB a device.
@@ -16,19 +16,19 @@
 
 namespace rondo::gpu {
 
-class DeviceMeetings {
+class DeviceBarriers {
  public:
-  // Different devices, at most kMostMeeting, whose access to each other is enabled; places are
-  // their indexes.
-  static Result<std::unique_ptr<DeviceMeetings>> make(std::vector<int> devices);
-  DeviceMeetings(const DeviceMeetings&) = delete;
-  DeviceMeetings& operator=(const DeviceMeetings&) = delete;
+  // Different devices, at most kMostBarrierDevices, whose access to each other is enabled; places
+  // are their indexes.
+  static Result<std::unique_ptr<DeviceBarriers>> make(std::vector<int> devices);
+  DeviceBarriers(const DeviceBarriers&) = delete;
+  DeviceBarriers& operator=(const DeviceBarriers&) = delete;
 
   int devices() const { return static_cast<int>(devices_.size()); }
-  cuda::Meeting meeting(int place) const;  // words and places; the rest is the call's
+  cuda::DeviceBarrier barrier(int place) const;  // words and places; the rest is the call's
 
  private:
-  explicit DeviceMeetings(std::vector<int> devices);
+  explicit DeviceBarriers(std::vector<int> devices);
   Done allocate(int place);
   std::uint64_t* words(int place, int first) const {
     return reinterpret_cast<std::uint64_t*>(memory_[static_cast<std::size_t>(place)].get()) + first;

@@ -145,6 +145,7 @@ Result<OwnMemory> MemoryRegistry::allocate_own(std::size_t bytes, int device) {
   return OwnMemory(static_cast<std::byte*>(made), [this](std::byte* pointer) {
     free_when_idle([this, pointer] {
       const auto memory = forget(pointer);
+      if (!memory) return;
       const DeviceScope scope(memory->device);
       (void)give_back(pointer, *memory).ok();
     });

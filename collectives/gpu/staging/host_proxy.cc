@@ -17,8 +17,7 @@ namespace {
 constexpr std::uint64_t kMostPinned = 16 << 20;
 constexpr std::uint64_t kLeastPinned = 64 << 10;
 constexpr double kPatientSeconds = 10;
-constexpr double kToldSeconds =
-    2;  // once they are told to end; another's work may stand before them
+constexpr double kToldSeconds = 2;  // for streams that are told to end: others' work may be first
 
 Result<GpuCaptureInfo> capture_of(GpuStream stream) {
   GpuCaptureInfo capture;

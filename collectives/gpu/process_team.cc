@@ -9,8 +9,8 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr double kPatientSeconds = 10;  // for streams to end when the team does
-constexpr double kToldSeconds = 2;      // the same, once they are told to
+constexpr double kTeamPatientSeconds = 10;  // for streams to end when the team does
+constexpr double kTeamToldSeconds = 2;      // the same, once they are told to
 
 }  // namespace
 
@@ -52,11 +52,11 @@ bool ProcessTeam::let_streams_end() {
   const auto are_over = [this](double seconds) {
     return poll_until([this] { return context_.is_over(); }, seconds_from_now(seconds));
   };
-  bool ended = context_.standing.is_released() ? false : are_over(kPatientSeconds);
+  bool ended = context_.standing.is_released() ? false : are_over(kTeamPatientSeconds);
   if (!ended) {
     context_.standing.release();
     watch_.look_soon();
-    ended = are_over(kToldSeconds);
+    ended = are_over(kTeamToldSeconds);
   }
   HostAtomics::store_release(context_.segment->process(context_.facts.process).left,
                              std::uint32_t{1});

@@ -32,10 +32,10 @@ build() {
   rm -f "$log"
 }
 
-# Most tests mostly wait, so two cores take four at once. Those that share the machine badly run
+# Most tests mostly wait, so two cores take three at once. Those that share the machine badly run
 # alone; nothing asserts on a time.
 run_ctest() {
-  ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "${RONDO_TEST_JOBS:-4}" \
+  ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "${RONDO_TEST_JOBS:-3}" \
     "${@:2}"
 }
 

@@ -114,7 +114,7 @@ GpuError may_access(bool* may, const void* pointer, int device) {
   unsigned long long of_mapping = CU_MEM_ACCESS_FLAGS_PROT_NONE;
   const CUresult result = pooled ? driver().pool_access(&of_pool, pool, &where)
                                  : driver().mapping_access(&of_mapping, &where, at);
-  const unsigned long long flags = pooled ? of_pool : of_mapping;
+  const auto flags = pooled ? static_cast<unsigned long long>(of_pool) : of_mapping;
   *may = result == CUDA_SUCCESS && flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return kGpuSuccess;
 }

@@ -72,7 +72,8 @@ constexpr Variable kTable[] = {
     {"RONDO_SECRET", Type::kSecret, "",
      "16 random characters or more, or @FILE of mode 0600: equal on all ranks; who knows only a "
      "unique id cannot join then"},
-    {"RONDO_TIMEOUT", Type::kSeconds, "600", "seconds without progress until a collective fails"},
+    {"RONDO_TIMEOUT", Type::kSeconds, "600",
+     "seconds without progress until a collective fails; on GPUs only where it is set"},
     {"RONDO_TOPO_SYNTHETIC", Type::kString, "",
      "pretend a machine by an hwloc description: 'numa:2 core:4 pu:2'"},
     {"RONDO_TOPO_XML", Type::kFile, "", "read the host's topology from this hwloc XML file"},

@@ -19,6 +19,8 @@ constexpr std::string_view kNoSwitch =
     "there are no algorithms inside switches between hosts (NVLSTree, SHARP)";
 constexpr std::string_view kChosen = "chosen by Rondo; `rondo explain` says what and why";
 constexpr std::string_view kNoPlugins = "Rondo loads no plugins";
+constexpr std::string_view kStreamsOrder =
+    "calls of several communicators on the same GPUs are ordered by their streams alone";
 constexpr std::string_view kNoTopology =
     "NCCL's topology files are not read or written: see RONDO_TOPO_XML and `rondo topo`";
 constexpr std::string_view kOldName =
@@ -49,8 +51,8 @@ constexpr Unused kUnused[] = {
     {"NCCL_IPC_USE_ABSTRACT_SOCKET", false,
      "always 1; containers with networks of their own talk over TCP"},
     {"NCCL_LAUNCH_MODE", false, kChosen},
-    {"NCCL_LAUNCH_ORDER_IMPLICIT", false, "communicators never wait for each other's kernels"},
-    {"NCCL_LAUNCH_RACE_FATAL", false, "communicators never wait for each other's kernels"},
+    {"NCCL_LAUNCH_ORDER_IMPLICIT", false, kStreamsOrder},
+    {"NCCL_LAUNCH_RACE_FATAL", false, kStreamsOrder},
     {"NCCL_LL128_BUFFSIZE", false, kChosen},
     {"NCCL_LL128_NTHREADS", false, kChosen},
     {"NCCL_LL_BUFFSIZE", false, kChosen},
@@ -58,7 +60,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_LOCAL_REGISTER", false, "memory is shared where it can be, registered or not"},
     {"NCCL_MAX_NRINGS", false, kOldName},
     {"NCCL_MAX_P2P_NCHANNELS", false, kChosen},
-    {"NCCL_MEM_SYNC_DOMAIN", false, "kernels use the default domain"},
+    {"NCCL_MEM_SYNC_DOMAIN", false, "kernels that write to other GPUs use the remote domain"},
     {"NCCL_MIN_NRINGS", false, kOldName},
     {"NCCL_MIN_P2P_NCHANNELS", false, kChosen},
     {"NCCL_MNNVL_*", true, kNoMoreNodes},

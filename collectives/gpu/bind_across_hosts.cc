@@ -166,7 +166,7 @@ class AcrossHosts {
                               request_.deadline}));
     sharing.segment = met.segment.get();
     sharing.sockets = met.sockets;
-    RONDO_TRY(auto connections, share_connections(std::move(sharing)));
+    RONDO_TRY(auto connections, share_connections(sharing));
     *made = std::move(connections);
     return done();
   }

@@ -189,7 +189,8 @@ class Sharing {
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceConnections>> share_connections(SharedConnectionsRequest request) {
+Result<std::unique_ptr<DeviceConnections>> share_connections(
+    const SharedConnectionsRequest& request) {
   constexpr int kAttempts = 2;
   const int n = static_cast<int>(request.devices.size());
   for (int attempt = 0; attempt < kAttempts; ++attempt) {

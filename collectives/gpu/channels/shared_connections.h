@@ -32,6 +32,7 @@ struct SharedConnectionsRequest {
   net::Deadline deadline;
   HostsOfRanks hosts = {};  // where there are several; ranks of others are in no process here (-1)
 };
-Result<std::unique_ptr<DeviceConnections>> share_connections(SharedConnectionsRequest request);
+Result<std::unique_ptr<DeviceConnections>> share_connections(
+    const SharedConnectionsRequest& request);
 
 }  // namespace rondo::gpu

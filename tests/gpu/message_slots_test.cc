@@ -57,7 +57,11 @@ TEST_P(MessageSlotsOf, AreTheReceiversAlone) {
   run_job(layout(4), 120, [on_device](NcclRank& seat) {
     std::uint64_t before = 0, after = 0;
     NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
-    if (seat.rank == 1) send_to(seat, 3);
+    if (seat.rank == 3) seat.board.flag = 1;  // the sender's question makes them
+    if (seat.rank == 1) {
+      ASSERT_TRUE(seat.wait_flag(1, 60));
+      send_to(seat, 3);
+    }
     if (seat.rank == 3) receive_from(seat, 1);
     NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &after));
     EXPECT_EQ(after - before, seat.rank == 3 && on_device ? kStaging / 4 : 0) << seat.rank;

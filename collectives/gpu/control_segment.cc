@@ -13,7 +13,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kLayout = 0x726f6e646f000004;  // changes with any struct above
+constexpr std::uint64_t kLayout = 0x726f6e646f000005;  // changes with any struct above
 
 struct Header {
   std::uint64_t layout, staging_bytes, ranks, processes;
@@ -40,7 +40,8 @@ ControlSegment::ControlSegment(int ranks, int processes)
   descriptors_at_ = place(sizeof(cuda::CallDescriptor), n * depth_);
   pairs_at_ = place(sizeof(MessagePair), n * n);
   notes_at_ = place(sizeof(MessageNote), n * n * 2 * kMessageDepth);
-  questions_at_ = place(sizeof(MemoryNote), static_cast<std::size_t>(processes));
+  questions_at_ = place(sizeof(MemoryNote),
+                        static_cast<std::size_t>(processes) * static_cast<std::size_t>(processes));
   offers_at_ = place(sizeof(MemoryNote), n);
   refused_at_ = place(1, n * n);
   constexpr std::size_t kPage = 4096;

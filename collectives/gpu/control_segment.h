@@ -95,7 +95,10 @@ class ControlSegment {
     const std::size_t pair = static_cast<std::size_t>(from) * ranks_ + to;
     return at<MessageNote>(notes_at_)[(pair * 2 + side) * kMessageDepth + number % kMessageDepth];
   }
-  MemoryNote& question(int p) const { return at<MemoryNote>(questions_at_)[p]; }
+  // Of one process to another. One a pair: an answer that comes too late harms no other question.
+  MemoryNote& question(int asker, int asked) const {
+    return at<MemoryNote>(questions_at_)[asker * processes_ + asked];
+  }
   // Memory for connections that the process of rank r gives, and whether `rank`'s process could not
   // map it (shared_connections.h).
   MemoryNote& offer(int r) const { return at<MemoryNote>(offers_at_)[r]; }

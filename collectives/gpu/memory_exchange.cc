@@ -16,17 +16,21 @@ Result<MemoryExchange::Reply> MemoryExchange::ask(int process, const Question& q
                                                   const MemoryHandle& with,
                                                   const net::Deadline& deadline) {
   std::lock_guard lock(mutex_);
-  MemoryNote& note = segment_.question(process_);
+  const auto rank =
+      std::find(process_of_.begin(), process_of_.end(), process) - process_of_.begin();
+  net::Socket& socket = sockets_[process].own;
+  if (!socket)
+    return fail(Status::kRemoteError,
+                "rank {} did not answer when it was asked for memory to share before", rank);
+  MemoryNote& note = segment_.question(process_, process);
   note.kind = question.kind;
   note.what = question.what;
   note.address = question.address;
   note.handle = with.plain;
-  const int socket = sockets_[process].own.get();
-  const Done sent = send_files(socket, {&with}, deadline);
-  auto heard = sent.ok() ? receive_handles(socket, {&note.handle}, deadline)
+  const Done sent = send_files(socket.get(), {&with}, deadline);
+  auto heard = sent.ok() ? receive_handles(socket.get(), {&note.handle}, deadline)
                          : Result<std::vector<MemoryHandle>>(sent.error());
-  const auto rank =
-      std::find(process_of_.begin(), process_of_.end(), process) - process_of_.begin();
+  if (!heard.ok()) socket.reset();  // an answer to this question would pass for one to the next
   if (heard.status() == Status::kRemoteError)
     return fail(Status::kRemoteError,
                 "rank {} ended; its process keeps memory through which ranks on GPUs share data",
@@ -44,7 +48,7 @@ void MemoryExchange::serve(int process, const Answer& answer) {
   constexpr auto kBriefly = std::chrono::seconds(5);  // the asker waits for the answer
   const net::Deadline deadline = net::Deadline::of(kBriefly);
   net::Socket& socket = sockets_[process].theirs;
-  MemoryNote& note = segment_.question(process);
+  MemoryNote& note = segment_.question(process, process_);
   const auto question = receive_handles(socket.get(), {&note.handle}, deadline);
   if (!question.ok()) return socket.reset();  // its process left, perhaps without a word
   const auto result = answer(note, question->front());

@@ -40,6 +40,7 @@ std::uint64_t MessageSlots::slot_bytes(const EdgeTransport& transport) const {
 }
 
 Result<MessageSlots::Slots> MessageSlots::between(int from, int to, const net::Deadline& deadline) {
+  if (const auto known = slots_.find({to, from}); known != slots_.end()) return known->second;
   const EdgeTransport& through = transport(from, to);
   const bool receives = around_.process_of[to] == process_;
   const RelaxedCapture relaxed;
@@ -53,10 +54,12 @@ Result<MessageSlots::Slots> MessageSlots::between(int from, int to, const net::D
     memory = mapped_[{to, from}];
   }
   Slots slots{memory.get(), slot_bytes(through)};
-  if (!through.pinned) return slots;
-  const DeviceScope scope(devices_[receives ? to : from]);
-  RONDO_CHECK_OK(scope.entered());
-  RONDO_TRY(slots.at, address_on_device(memory));
+  if (through.pinned) {
+    const DeviceScope scope(devices_[receives ? to : from]);
+    RONDO_CHECK_OK(scope.entered());
+    RONDO_TRY(slots.at, address_on_device(memory));
+  }
+  slots_[{to, from}] = slots;
   return slots;
 }
 

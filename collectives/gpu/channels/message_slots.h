@@ -53,6 +53,7 @@ class MessageSlots {
   mutable std::mutex mutex_;             // of made_, at which the watch thread looks, too
   std::map<Pair, EdgeMemory> made_;      // of this process's receivers
   std::map<Pair, MappedMemory> mapped_;  // of its senders
+  std::map<Pair, Slots> slots_;          // of both, once they are known
 };
 
 }  // namespace rondo::gpu

@@ -53,14 +53,18 @@ Done suspend(ncclComm_t comm, int flags) {
   if (pin->suspended.exchange(true))
     return fail(Status::kInvalidUsage, "{} : comm {} is suspended already", kFunction,
                 fmt::ptr(comm));
-  return done();  // host memory: nothing that would have to be given back
+  Done gone = pin->engine()->suspend();
+  if (!gone.ok()) pin->suspended.store(false);
+  return gone;
 }
 
 Done resume(ncclComm_t comm) {
   constexpr const char* kFunction = "CommResume";
   RONDO_TRY(CommPin pin, find_made_comm(comm, kFunction));
-  if (!pin->suspended.exchange(false))
+  if (!pin->suspended.load())
     return fail(Status::kInvalidUsage, "{} : comm {} is not suspended", kFunction, fmt::ptr(comm));
+  RONDO_CHECK_OK(pin->engine()->resume());
+  pin->suspended.store(false);
   return done();
 }
 

@@ -144,9 +144,10 @@ RONDO_API_FUNCTION(ncclResult_t, CommMemStats, ncclComm_t comm, ncclCommMemStat_
                        static_cast<int>(stat)));
   // A communicator on the host has host memory, all of which stays during a suspension.
   return answer(comm, value, "CommMemStats", "value", [&](const Comm& c) -> uint64_t {
-    if (stat == ncclStatGpuMemSuspend) return 0;
     if (stat == ncclStatGpuMemSuspended) return c.suspended.load() ? 1 : 0;
-    return c.memory_bytes();
+    const uint64_t all = c.memory_bytes(), droppable = c.engine()->memory().droppable_bytes;
+    if (stat == ncclStatGpuMemSuspend) return droppable;
+    return stat == ncclStatGpuMemPersist ? all - droppable : all;
   });
 }
 RONDO_CATCH

@@ -317,7 +317,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm);                 /* finalises if n
 ncclResult_t ncclCommAbort(ncclComm_t comm);                   /* local: ends calls, frees */
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags); /* ends calls, keeps the handle */
 
-/* Give memory back while idle, take it again. */
+/* Collective, after all calls: give device memory back while idle, take it again. */
 ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
 ncclResult_t ncclCommResume(ncclComm_t comm);
 

@@ -79,15 +79,34 @@ Communicator::MemoryUse Communicator::memory() const {
                       state_->host.peers.size() * (sizeof(PeerPort) + 3 * sizeof(std::uint64_t)) +
                       state_->members.ranks.size() * sizeof(RankFacts);
   if (!state_->device) return use;
-  use.device_bytes = state_->device->device_bytes();
+  const gpu::GpuMemoryUse on_gpu = state_->device->memory();
+  use.pinned_bytes = on_gpu.pinned;
+  use.device_bytes = on_gpu.on_device();
+  use.droppable_bytes = on_gpu.dropped ? 0 : on_gpu.droppable;
   for (const Communicator* part : state_->device->parts()) {
     if (part == nullptr) continue;
     const MemoryUse its = part->memory();
     use.shared_bytes += its.shared_bytes;
     use.private_bytes += its.private_bytes;
+    use.pinned_bytes += its.pinned_bytes;
     use.device_bytes += its.device_bytes;
+    use.droppable_bytes += its.droppable_bytes;
   }
   return use;
+}
+
+Done Communicator::suspend() {
+  if (!state_->device) return done();
+  for (Communicator* part : state_->device->parts())
+    if (part != nullptr) RONDO_CHECK_OK(part->suspend());
+  return state_->device->suspend();
+}
+
+Done Communicator::resume() {
+  if (!state_->device) return done();
+  for (Communicator* part : state_->device->parts())
+    if (part != nullptr) RONDO_CHECK_OK(part->resume());
+  return state_->device->resume();
 }
 
 std::string Communicator::describe_ranks() const {

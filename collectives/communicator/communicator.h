@@ -137,12 +137,20 @@ class Communicator {
   bool can_run(const CallRecord& record) const;
 
   struct MemoryUse {
-    std::uint64_t shared_bytes = 0;   // committed by this rank in shared memory
-    std::uint64_t private_bytes = 0;  // the rest, roughly
-    std::uint64_t device_bytes = 0;   // staging, on rank 0; slots of messages that come here
-    std::uint64_t total() const { return shared_bytes + private_bytes + device_bytes; }
+    std::uint64_t shared_bytes = 0;     // committed by this rank in shared memory
+    std::uint64_t private_bytes = 0;    // the rest, roughly
+    std::uint64_t pinned_bytes = 0;     // by which GPUs reach other hosts, or ranks out of reach
+    std::uint64_t device_bytes = 0;     // of its GPU
+    std::uint64_t droppable_bytes = 0;  // of that, what suspend() gives back
+    std::uint64_t total() const {
+      return shared_bytes + private_bytes + pinned_bytes + device_bytes;
+    }
   };
   MemoryUse memory() const;
+  // Device memory that is not the program's goes, and comes back at the same addresses. By all
+  // ranks, after their calls; kOutOfMemory of resume(): it may be tried again.
+  Done suspend();
+  Done resume();
 
   // One line a rank: sequence, call, step, whom it waits for; for diagnosis while a rank waits.
   std::string describe_ranks() const;

@@ -26,6 +26,7 @@ Result<std::byte*> ComposedCalls::spare_of(int rank) {
     const RelaxedCapture relaxed;
     RONDO_TRY(spare, memory_registry().allocate_own(team_.processes->staging_bytes(),
                                                     team_.devices.of(rank).device));
+    team_.suspension().memory().add(rank, spare.get(), team_.processes->staging_bytes());
   }
   return spare.get();
 }

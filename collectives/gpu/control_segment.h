@@ -31,8 +31,9 @@ inline constexpr int kMessageDepth = 32;  // messages whose sizes are compared
 struct ProcessLines {
   alignas(64) std::uint32_t ready;
   alignas(64) std::uint32_t done;
-  alignas(64) std::uint32_t left;       // 1: it has left the team
-  alignas(64) std::uint64_t announced;  // newest call that its host has announced
+  alignas(64) std::uint32_t left;                // 1: it has left the team
+  alignas(64) std::uint64_t announced;           // newest call that its host has announced
+  alignas(64) std::uint64_t suspended, resumed;  // how often its memory went, and is back
 };
 
 // Messages of one rank to another: slots, and the piece (from 1) that each side waits to move.
@@ -50,8 +51,9 @@ struct alignas(32) MessageNote {
 // What a process asks another one for, and the answer (memory_exchange.h); or what a rank gives for
 // connections (shared_connections.h).
 struct alignas(64) MemoryNote {
-  // Staging of the leader's; slots for messages; the leader is to map a block, or to unmap it.
-  enum Kind : std::uint32_t { kNothing, kStaging, kSlots, kMap, kUnmap };
+  // Staging of the leader's; slots for messages; a rank's memory for connections; the leader is to
+  // map a block, or to unmap it.
+  enum Kind : std::uint32_t { kNothing, kStaging, kSlots, kConnections, kMap, kUnmap };
   template <class Outcome>
   void put(const Outcome& outcome) {  // as much of an error's text as there is room for
     status = static_cast<std::uint32_t>(outcome.status());

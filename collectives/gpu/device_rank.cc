@@ -92,6 +92,22 @@ void DeviceRank::stop(const Fault& fault) {
   if (windows) windows->end(fault);
 }
 
+GpuMemoryUse DeviceRank::memory() const {
+  GpuMemoryUse use = engine_->memory();
+  std::lock_guard lock(mutex_);
+  if (window_rank_ && window_rank_ != hosted_) use.pinned += window_rank_->memory().pinned;
+  return use;
+}
+
+Done DeviceRank::suspend() { return engine_->suspend(deadline()); }
+Done DeviceRank::resume() { return engine_->resume(deadline()); }
+
+net::Deadline DeviceRank::deadline() {
+  return net::Deadline::of(
+      std::chrono::nanoseconds(static_cast<std::int64_t>(state_.timeout_seconds.load() * 1e9)),
+      [this] { return !standing().ok(); });
+}
+
 Done DeviceRank::standing() {
   RONDO_CHECK_OK(state_.faults.standing());
   return served_standing_ ? served_standing_() : done();

@@ -47,7 +47,9 @@ class DeviceRank {
   DeviceTeam* team() const { return team_.get(); }     // null: the host does its calls
   HostProxy* hosted() const { return hosted_.get(); }  // null: it does not
   bool can_run(const CallRecord& record) const { return engine_->can_run(record); }
-  std::uint64_t device_bytes() const { return engine_->device_bytes(); }
+  GpuMemoryUse memory() const;
+  Done suspend();
+  Done resume();
   std::array<Communicator*, 2> parts() const { return {on_gpu_.get(), of_leaders_.get()}; }
 
   Done post(std::span<const Call> calls);
@@ -73,6 +75,7 @@ class DeviceRank {
 
  private:
   void stop(const Fault& fault);
+  net::Deadline deadline();  // of the communicator's timeout, while it stands
   Done fault_of_post(const Done& posted, const Mismatch& mismatch);
   Done may_go_on();
   std::optional<Fault> look_at_missing(FailureDetector& detector);

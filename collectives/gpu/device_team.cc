@@ -1,5 +1,7 @@
 #include "collectives/gpu/device_team.h"
 
+#include <algorithm>
+
 #include "base/poll_until.h"
 #include "collectives/gpu/kernel_watch.h"
 #include "transport/cuda/device.h"
@@ -27,7 +29,10 @@ Done DeviceTeam::open() {
   RONDO_CHECK_OK(context_.devices.open());
   RONDO_CHECK_OK(context_.order.open(context_.devices.numbers()));
   for (const int rank : context_.devices.here()) RONDO_CHECK_OK(open_rank(rank));
-  return context_.connections.open(context_.options, context_.devices, processes());
+  RONDO_CHECK_OK(context_.connections.open(context_.options, context_.devices, processes()));
+  if (processes() == nullptr && context_.connections.connections() != nullptr)
+    context_.connections.connections()->list_in(context_.suspension().memory(), {});
+  return done();
 }
 
 Done DeviceTeam::open_rank(int rank) {
@@ -55,6 +60,30 @@ DeviceTeam::~DeviceTeam() {
 
 bool DeviceTeam::launches_are_over(double seconds) const {
   return poll_until([&] { return context_.order.is_over(); }, seconds_from_now(seconds));
+}
+
+Done DeviceTeam::suspend(int rank, const net::Deadline& deadline) {
+  const auto are_over = [this] {
+    return context_.order.is_over() && (processes() == nullptr || processes()->is_over());
+  };
+  return context_.suspension().suspend(rank, are_over, deadline);
+}
+
+Done DeviceTeam::resume(int rank, const net::Deadline& deadline) {
+  return context_.suspension().resume(rank, deadline);
+}
+
+GpuMemoryUse DeviceTeam::memory(int rank) {
+  GpuMemoryUse use;
+  Suspension& suspension = context_.suspension();
+  const DroppableMemory::Bytes bytes = suspension.memory().bytes(rank);
+  use.device = bytes.droppable + bytes.kept;
+  use.droppable = bytes.droppable;
+  use.dropped = suspension.is_dropped();
+  if (const DeviceConnections* const of = context_.connections.connections())
+    use.pinned = of->pinned_bytes(rank);
+  if (processes() != nullptr) use.pinned += processes()->pinned_bytes(rank);
+  return use;
 }
 
 Done DeviceTeam::post(int rank, std::span<const Call> calls, Mismatch* mismatch) {

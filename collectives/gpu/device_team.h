@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/gpu/memory_use.h"
 #include "collectives/gpu/outside_messages.h"
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/team_context.h"
@@ -70,6 +71,11 @@ class DeviceTeam {
 
   // The ranks that have not made the call that this rank waits for.
   std::vector<int> missing(int rank);
+
+  // Gives device memory back once all ranks here have said so; takes it again.
+  Done suspend(int rank, const net::Deadline& deadline);
+  Done resume(int rank, const net::Deadline& deadline);
+  GpuMemoryUse memory(int rank);
 
   // Kernels over connections: every wait in them ends, now and ever after.
   void stop_kernels();

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/gpu/memory_use.h"
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/watchdog/fault.h"
+#include "transport/socket/deadline.h"
 
 namespace rondo::gpu {
 
@@ -43,8 +45,10 @@ class GpuEngine {
   // Whether a kernel of the rank gave up, and why; null: that comes soon from elsewhere.
   virtual bool kernel_gave_up(std::optional<Fault>* why) const = 0;
 
-  // Of memory that processes share, as far as this rank answers for it.
-  virtual std::uint64_t device_bytes() const { return 0; }
+  // Memory on devices goes while the communicator is suspended; by all ranks, after their calls.
+  virtual Done suspend(const net::Deadline&) { return done(); }
+  virtual Done resume(const net::Deadline&) { return done(); }
+  virtual GpuMemoryUse memory() const = 0;
 };
 
 }  // namespace rondo::gpu

@@ -20,17 +20,16 @@ std::uint64_t place(std::uint64_t in_leader, const std::byte* base, const void* 
 }  // namespace
 
 LeaderMemory::LeaderMemory(ControlSegment& segment, MemoryExchange& exchange,
-                           std::vector<int> devices, int process)
-    : segment_(segment), exchange_(exchange), devices_(std::move(devices)), process_(process) {}
+                           DroppableMemory& droppable, std::vector<int> devices, int process)
+    : segment_(segment),
+      exchange_(exchange),
+      droppable_(droppable),
+      devices_(std::move(devices)),
+      process_(process) {}
 
 LeaderMemory::~LeaderMemory() {
   imported_.clear();
   own_staging_.reset();  // it may tell listeners, of which this is one
-}
-
-std::uint64_t LeaderMemory::bytes() const {
-  std::lock_guard lock(mutex_);
-  return leads() && staging_ != nullptr ? staging_bytes() : 0;
 }
 
 // ---- whoever needs memory ----
@@ -43,6 +42,7 @@ Result<std::byte*> LeaderMemory::staging(const net::Deadline& deadline) {
   RONDO_TRY(const auto reply, exchange_.ask(0, {MemoryNote::kStaging}, {}, deadline));
   RONDO_TRY(mapped_staging_, memory_registry().import_memory(reply.handle, devices_));
   staging_ = mapped_staging_.get();
+  droppable_.add_mapped(0, {MemoryNote::kStaging}, staging_);
   return staging_;
 }
 
@@ -105,6 +105,7 @@ Result<std::byte*> LeaderMemory::make_staging() {
         made.error().text, staging_bytes(), segment_.ranks());
   own_staging_ = std::move(*made);
   staging_ = own_staging_.get();
+  droppable_.add(0, staging_, staging_bytes());
   HostAtomics::store_release(segment_.words().staging, reinterpret_cast<std::uint64_t>(staging_));
   return staging_;
 }

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "collectives/gpu/droppable_memory.h"
 #include "collectives/gpu/memory_exchange.h"
 #include "transport/memory/memory_registry.h"
 
@@ -22,8 +23,8 @@ class LeaderMemory final : public MemoryRegistry::Listener {
   static constexpr std::uint64_t kScalarBytes = 256;
 
   // devices: of this process; its first is where the staging is mapped.
-  LeaderMemory(ControlSegment& segment, MemoryExchange& exchange, std::vector<int> devices,
-               int process);
+  LeaderMemory(ControlSegment& segment, MemoryExchange& exchange, DroppableMemory& droppable,
+               std::vector<int> devices, int process);
   ~LeaderMemory() override;
 
   // This process's address of the staging; makes and maps it at its first use.
@@ -41,7 +42,6 @@ class LeaderMemory final : public MemoryRegistry::Listener {
     return segment_.staging_bytes() * static_cast<std::uint64_t>(segment_.ranks()) +
            kScalarBytes * static_cast<std::uint64_t>(rank);
   }
-  std::uint64_t bytes() const;  // of staging that this process holds
 
   // The leader's answers.
   Result<MemoryHandle> answer(MemoryNote& asked, const MemoryHandle& with);
@@ -53,6 +53,7 @@ class LeaderMemory final : public MemoryRegistry::Listener {
 
   ControlSegment& segment_;
   MemoryExchange& exchange_;
+  DroppableMemory& droppable_;
   const std::vector<int> devices_;
   const int process_;
   mutable std::mutex mutex_;

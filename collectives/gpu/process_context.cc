@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "transport/cuda/device.h"
+#include "transport/memory/memory_registry.h"
 
 namespace rondo::gpu {
 
@@ -19,9 +20,14 @@ Done ProcessContext::open(std::vector<ProcessSockets> sockets) {
       devices.push_back(device);
   exchange = std::make_unique<MemoryExchange>(*segment, facts.process, facts.around.process_of,
                                               std::move(sockets));
-  memory = std::make_unique<LeaderMemory>(*segment, *exchange, std::move(devices), facts.process);
-  slots = std::make_unique<MessageSlots>(*exchange, facts.around, facts.devices, facts.process,
-                                         segment->staging_bytes());
+  suspension = std::make_unique<Suspension>(
+      local, Suspension::Others{*segment, *exchange, facts.process, facts.around.process_of});
+  DroppableMemory& droppable = suspension->memory();
+  memory = std::make_unique<LeaderMemory>(*segment, *exchange, droppable, std::move(devices),
+                                          facts.process);
+  slots = std::make_unique<MessageSlots>(*exchange, droppable, facts.around, facts.devices,
+                                         facts.process, segment->staging_bytes());
+  if (connections) connections->list_in(droppable, facts.around.process_of);
   for (const int rank : local) {
     const DeviceScope there(facts.devices[rank]);
     RONDO_CHECK_OK(there.entered());
@@ -34,13 +40,24 @@ Done ProcessContext::open(std::vector<ProcessSockets> sockets) {
 void ProcessContext::forget() {
   (void)memory.release();
   (void)slots.release();
+  (void)suspension.release();
   (void)exchange.release();
 }
 
 void ProcessContext::answer(int process) {
   exchange->serve(process, [this](MemoryNote& asked, const MemoryHandle& with) {
-    return asked.kind == MemoryNote::kSlots ? slots->answer(asked) : memory->answer(asked, with);
+    return memory_for(asked, with);
   });
+}
+
+Result<MemoryHandle> ProcessContext::memory_for(MemoryNote& asked, const MemoryHandle& with) {
+  if (asked.kind == MemoryNote::kSlots) return slots->answer(asked);
+  if (asked.kind != MemoryNote::kConnections) return memory->answer(asked, with);
+  if (!connections || asked.what >= static_cast<std::uint32_t>(ranks()) ||
+      !is_local(static_cast<int>(asked.what)))
+    return fail(Status::kInternalError, "rank {} was asked for here", asked.what);
+  const RelaxedCapture relaxed;
+  return memory_registry().export_range(connections->ends(static_cast<int>(asked.what)), 1);
 }
 
 Done ProcessContext::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const {

@@ -11,6 +11,7 @@
 #include "collectives/gpu/control_segment.h"
 #include "collectives/gpu/leader_memory.h"
 #include "collectives/gpu/reachability.h"
+#include "collectives/gpu/suspension.h"
 #include "collectives/gpu/team_standing.h"
 #include "transport/cuda/deferred_free.h"
 #include "transport/cuda/stream_event.h"
@@ -41,6 +42,7 @@ struct ProcessContext {
   Done await(GpuStream stream, std::uint32_t& word, std::uint32_t value, GpuWait how) const;
   // Another process's question for memory, by the watch thread.
   void answer(int process);
+  Result<MemoryHandle> memory_for(MemoryNote& asked, const MemoryHandle& with);
   // Notes the end of a rank's newest call; whether all such ends have come, by then.
   Done finish(int rank, GpuStream stream, bool capturing) const;
   bool is_over() const;
@@ -50,6 +52,7 @@ struct ProcessContext {
   std::vector<int> local;  // ranks of this process
   std::unique_ptr<ControlSegment> segment;
   std::unique_ptr<MemoryExchange> exchange;
+  std::unique_ptr<Suspension> suspension;
   std::unique_ptr<LeaderMemory> memory;
   std::unique_ptr<MessageSlots> slots;
   std::unique_ptr<DeviceConnections> connections;  // null where no call runs over any

@@ -38,10 +38,11 @@ class ProcessTeam {
   int device() const { return context_.facts.device; }  // on whose streams led calls are enqueued
   const GpuGroups& groups() const { return groups_; }
   std::uint64_t staging_bytes() const { return context_.segment->staging_bytes(); }
-  // That a rank of this process holds for the communicator.
-  std::uint64_t device_bytes(int rank) const {
-    return (rank == 0 ? context_.memory->bytes() : 0) + context_.slots->bytes(rank);
-  }
+  // Of the host, for messages to a rank of this process.
+  std::uint64_t pinned_bytes(int rank) const { return context_.slots->pinned_bytes(rank); }
+  // Of everything that this process has enqueued, but for kernels of its own (StreamOrder).
+  bool is_over() const { return context_.is_over(); }
+  Suspension& suspension() { return *context_.suspension; }
 
   TeamStanding& standing() { return context_.standing; }
   CallAnnouncements& announcements() { return announcements_; }

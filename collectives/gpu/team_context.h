@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "collectives/gpu/process_team.h"
 #include "collectives/gpu/rank_streams.h"
 #include "collectives/gpu/stream_order.h"
+#include "collectives/gpu/suspension.h"
 #include "collectives/gpu/team_connections.h"
 #include "collectives/gpu/team_devices.h"
 
@@ -28,7 +30,9 @@ Done unlike_captures();
 
 struct TeamContext {
   TeamContext(const TeamOptions& agreed, std::shared_ptr<ProcessTeam> others)
-      : options(agreed), processes(std::move(others)), devices(agreed.devices) {}
+      : options(agreed), processes(std::move(others)), devices(agreed.devices) {
+    if (!processes) own_suspension.emplace(devices.here());
+  }
   TeamContext(const TeamContext&) = delete;
   TeamContext& operator=(const TeamContext&) = delete;
 
@@ -36,7 +40,10 @@ struct TeamContext {
   const std::shared_ptr<ProcessTeam> processes;  // null: all ranks are of this process
   TeamDevices devices;
   StreamOrder order;
+  std::optional<Suspension> own_suspension;  // where all ranks are of this process
   TeamConnections connections;
+
+  Suspension& suspension() { return processes ? processes->suspension() : *own_suspension; }
 
   bool is_alone() const { return devices.here().size() == 1; }  // a rank here
 

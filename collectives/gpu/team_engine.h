@@ -29,10 +29,9 @@ class TeamEngine final : public GpuEngine {
     *why = team_->kernel_fault(rank_);
     return why->has_value();
   }
-  std::uint64_t device_bytes() const override {
-    const ProcessTeam* const processes = team_->processes();
-    return processes != nullptr ? processes->device_bytes(rank_) : 0;
-  }
+  Done suspend(const net::Deadline& deadline) override { return team_->suspend(rank_, deadline); }
+  Done resume(const net::Deadline& deadline) override { return team_->resume(rank_, deadline); }
+  GpuMemoryUse memory() const override { return team_->memory(rank_); }
 
  private:
   const std::shared_ptr<DeviceTeam> team_;

@@ -13,7 +13,6 @@ struct Place {
   const char* name;
   Gpus gpus;
   Environment environment;
-  bool on_device;  // where slots lie
 };
 
 class MessageSlotsOf : public testing::TestWithParam<Place> {
@@ -28,9 +27,9 @@ class MessageSlotsOf : public testing::TestWithParam<Place> {
 };
 INSTANTIATE_TEST_SUITE_P(
     Places, MessageSlotsOf,
-    testing::Values(Place{"one_gpu", Gpus::kOne, {}, true},
-                    Place{"gpus_of_their_own", Gpus::kOneEach, {}, true},
-                    Place{"gpus_apart", Gpus::kOneEach, {{"NCCL_P2P_DISABLE", "1"}}, false}),
+    testing::Values(Place{"one_gpu", Gpus::kOne, {}},
+                    Place{"gpus_of_their_own", Gpus::kOneEach, {}},
+                    Place{"gpus_apart", Gpus::kOneEach, {{"NCCL_P2P_DISABLE", "1"}}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 constexpr std::size_t kBytes = 1000;
@@ -53,8 +52,7 @@ void receive_from(NcclRank& seat, int peer) {
 }
 
 TEST_P(MessageSlotsOf, AreTheReceiversAlone) {
-  const bool on_device = GetParam().on_device;
-  run_job(layout(4), 120, [on_device](NcclRank& seat) {
+  run_job(layout(4), 120, [](NcclRank& seat) {
     std::uint64_t before = 0, after = 0;
     NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
     if (seat.rank == 3) seat.board.flag = 1;  // the sender's question makes them
@@ -64,7 +62,11 @@ TEST_P(MessageSlotsOf, AreTheReceiversAlone) {
     }
     if (seat.rank == 3) receive_from(seat, 1);
     NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &after));
-    EXPECT_EQ(after - before, seat.rank == 3 && on_device ? kStaging / 4 : 0) << seat.rank;
+    if (seat.rank == 3) {
+      EXPECT_GE(after - before, kStaging / 4);  // in whole pages of a device
+    } else {
+      EXPECT_EQ(after, before) << seat.rank;
+    }
   });
 }
 

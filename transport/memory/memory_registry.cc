@@ -8,77 +8,13 @@
 namespace rondo::gpu {
 namespace {
 
-bool can_share(const GpuApi& api, int device) {
-  int virtual_memory = 0, handles = 0;
-  return api.vmm_create != nullptr &&
-         api.attribute(&virtual_memory, GpuAttribute::kVirtualMemory, device) == kGpuSuccess &&
-         api.attribute(&handles, GpuAttribute::kPosixHandles, device) == kGpuSuccess &&
-         virtual_memory != 0 && handles != 0;
-}
-
-// Mapped memory is its own device's alone, until each peer is allowed in: other than cudaMalloc's,
-// which cudaDeviceEnablePeerAccess opens.
-GpuError who_may_access(const GpuApi& api, int device, std::vector<int>* devices) {
-  int count = 0;
-  GpuError error = api.device_count(&count);
-  devices->push_back(device);
-  for (int peer = 0; peer < count && error == kGpuSuccess; ++peer) {
-    int reaches = 0;
-    if (peer != device) error = api.can_access_peer(&reaches, peer, device);
-    if (reaches != 0) devices->push_back(peer);
-  }
-  return error;
-}
-
-// Maps an allocation, which is released: the mapping keeps it. Every step that succeeded is undone
-// where a later one fails.
-GpuError map(const GpuApi& api, GpuAllocation allocation, std::size_t bytes,
-             std::span<const int> devices, void** address) {
-  GpuError error = api.vmm_reserve(address, bytes, 0);
-  if (error == kGpuSuccess) {
-    error = api.vmm_map(*address, bytes, allocation);
-    if (error == kGpuSuccess) {
-      for (const int device : devices)
-        if (error == kGpuSuccess) error = api.vmm_allow(*address, bytes, device);
-      if (error != kGpuSuccess) api.vmm_unmap(*address, bytes);
-    }
-    if (error != kGpuSuccess) api.vmm_unreserve(*address, bytes);
-  }
-  api.vmm_release(allocation);
-  return error;
-}
-
-Done unmap(const GpuApi& api, void* address, std::size_t bytes) {
-  RONDO_CHECK_OK(check(api.vmm_unmap(address, bytes), "cuMemUnmap"));
-  return check(api.vmm_unreserve(address, bytes), "cuMemAddressFree");
-}
-
-GpuError map_new(const GpuApi& api, std::size_t bytes, int device, void** address) {
-  std::vector<int> devices;
-  GpuAllocation allocation = 0;
-  GpuError error = who_may_access(api, device, &devices);
-  if (error == kGpuSuccess) error = api.vmm_create(&allocation, bytes, device);
-  return error == kGpuSuccess ? map(api, allocation, bytes, devices, address) : error;
-}
-
-Result<ImportedMemory> map_imported(const MemoryHandle& handle, std::span<const int> devices) {
+Result<ImportedMemory> open_ipc(const MemoryHandle& handle) {
   const GpuApi& api = *gpu_api();
   void* at = nullptr;
-  if (!handle.file) {
-    RONDO_CHECK_OK(check(api.ipc_open(&at, handle.plain.ipc),
-                         "cudaIpcOpenMemHandle (containers need a common PID and IPC namespace)"));
-    return ImportedMemory(static_cast<std::byte*>(at), [&api](std::byte* opened) {
-      free_when_idle([&api, opened] { api.ipc_close(opened); });
-    });
-  }
-  GpuAllocation allocation = 0;
-  RONDO_CHECK_OK(
-      check(api.vmm_import(&allocation, handle.file.get()), "cuMemImportFromShareableHandle"));
-  const std::size_t bytes = handle.plain.bytes;
-  RONDO_CHECK_OK(
-      check(map(api, allocation, bytes, devices, &at), "mapping another process's device memory"));
-  return ImportedMemory(static_cast<std::byte*>(at), [&api, bytes](std::byte* mapped) {
-    free_when_idle([&api, mapped, bytes] { (void)unmap(api, mapped, bytes).ok(); });
+  RONDO_CHECK_OK(check(api.ipc_open(&at, handle.plain.ipc),
+                       "cudaIpcOpenMemHandle (containers need a common PID and IPC namespace)"));
+  return ImportedMemory(static_cast<std::byte*>(at), [&api](std::byte* opened) {
+    free_when_idle([&api, opened] { api.ipc_close(opened); });
   });
 }
 
@@ -99,17 +35,16 @@ Result<void*> MemoryRegistry::allocate(std::size_t bytes, int device) {
   const DeviceScope scope(device);
   RONDO_CHECK_OK(scope.entered());
   RONDO_CHECK_OK(check(api.free_memory(nullptr), "cudaFree"));  // makes the context current
-  void* address = nullptr;
-  std::size_t granularity = 0, mapped = 0;
-  if (can_share(api, device) && api.vmm_granularity(&granularity, device) == kGpuSuccess) {
-    const std::size_t rounded =
-        (std::max<std::size_t>(bytes, 1) + granularity - 1) / granularity * granularity;
-    if (map_new(api, rounded, device, &address) == kGpuSuccess) mapped = rounded;
-  }
-  if (mapped == 0)
+  Allocation made{.device = device, .asked = bytes};
+  if (VirtualMemory::can_make(device))
+    if (auto memory = VirtualMemory::make(bytes, device); memory.ok())
+      made.memory = std::move(*memory);
+  void* address = made.memory ? made.memory->address() : nullptr;
+  if (!made.memory)
     RONDO_CHECK_OK(check(api.allocate(&address, bytes), "cudaMalloc for ncclMemAlloc"));
   std::lock_guard lock(mutex_);
-  allocated_[static_cast<std::byte*>(address)] = {mapped, device, bytes, ++newest_};
+  made.number = ++newest_;
+  allocated_[static_cast<std::byte*>(address)] = std::move(made);
   return address;
 }
 
@@ -119,13 +54,12 @@ std::optional<MemoryRegistry::Allocation> MemoryRegistry::forget(void* pointer) 
   lock.unlock();
   if (!found) return std::nullopt;
   tell_end(found.mapped().number);
-  return found.mapped();
+  return std::move(found.mapped());
 }
 
 Done MemoryRegistry::give_back(void* pointer, const Allocation& memory) {
   const GpuApi& api = *gpu_api();
-  return memory.mapped != 0 ? unmap(api, pointer, memory.mapped)
-                            : check(api.free_memory(pointer), "cudaFree");
+  return memory.memory ? memory.memory->end() : check(api.free_memory(pointer), "cudaFree");
 }
 
 bool MemoryRegistry::free(void* pointer, Done* freed) {
@@ -162,7 +96,7 @@ std::optional<MemoryBlock> MemoryRegistry::find(const void* pointer, std::size_t
     std::lock_guard lock(mutex_);
     if (auto after = allocated_.upper_bound(begin); after != allocated_.begin()) {
       const auto& [base, memory] = *std::prev(after);
-      const std::size_t size = memory.mapped != 0 ? memory.mapped : memory.asked;
+      const std::size_t size = memory.memory ? memory.memory->bytes() : memory.asked;
       if (holds(base, size)) return MemoryBlock{memory.number, base, size};
     }
     for (const auto& [number, range] : registered_)
@@ -223,12 +157,38 @@ Result<MemoryHandle> MemoryRegistry::export_range(const void* pointer, std::size
   return export_block(whole);
 }
 
+Result<ImportedMemory> MemoryRegistry::map_imported(const MemoryHandle& handle,
+                                                    std::span<const int> devices) {
+  if (!handle.file) return open_ipc(handle);
+  RONDO_TRY(std::shared_ptr<VirtualMemory> made,
+            VirtualMemory::import(handle.file.get(), handle.plain.bytes, devices));
+  std::byte* const address = made->address();
+  std::lock_guard lock(mutex_);
+  mapped_[address] = std::move(made);
+  return ImportedMemory(address, [this](std::byte* mapped) {
+    free_when_idle([this, mapped] {
+      std::unique_lock lock(mutex_);
+      const auto memory = mapped_.extract(mapped);
+      lock.unlock();
+      if (memory) (void)memory.mapped()->end().ok();
+    });
+  });
+}
+
 Result<ImportedMemory> MemoryRegistry::import_memory(const MemoryHandle& handle,
                                                      std::span<const int> devices) {
   const PlainHandle& plain = handle.plain;
   if (plain.number == 0) return map_imported(handle, devices);
   return imported_.get({plain.process, plain.number, plain.base, {devices.begin(), devices.end()}},
                        [&] { return map_imported(handle, devices); });
+}
+
+std::shared_ptr<VirtualMemory> MemoryRegistry::virtual_at(const std::byte* address) {
+  std::lock_guard lock(mutex_);
+  auto* const at = const_cast<std::byte*>(address);
+  if (const auto own = allocated_.find(at); own != allocated_.end()) return own->second.memory;
+  const auto imported = mapped_.find(at);
+  return imported != mapped_.end() ? imported->second : nullptr;
 }
 
 MemoryRegistry::Listener::Listener() {

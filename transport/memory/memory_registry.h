@@ -26,6 +26,7 @@
 #include "base/shared_by_key.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/memory/own_memory.h"
+#include "transport/memory/virtual_memory.h"
 
 namespace rondo::gpu {
 
@@ -69,12 +70,16 @@ class MemoryRegistry {
   // For devices of this process; what came as a CUDA IPC handle, for the current one.
   Result<ImportedMemory> import_memory(const MemoryHandle& handle, std::span<const int> devices);
 
+  // What lies where allocate_own() or import_memory() said, so that it may be dropped for a while;
+  // null where it cannot: it came from cudaMalloc, or as a CUDA IPC handle.
+  std::shared_ptr<VirtualMemory> virtual_at(const std::byte* address);
+
  private:
   struct Allocation {
-    std::size_t mapped = 0;  // bytes; 0: plain cudaMalloc
+    std::shared_ptr<VirtualMemory> memory = {};  // null: plain cudaMalloc
     int device;
     std::size_t asked;
-    std::uint64_t number;
+    std::uint64_t number = 0;
   };
 
   // Of another process: which, its block's number and base; and the devices here.
@@ -82,6 +87,7 @@ class MemoryRegistry {
 
   void tell_end(std::uint64_t number);
   std::optional<Allocation> forget(void* pointer);
+  Result<ImportedMemory> map_imported(const MemoryHandle& handle, std::span<const int> devices);
   static Done give_back(void* pointer, const Allocation& memory);
 
   std::mutex mutex_;
@@ -91,6 +97,7 @@ class MemoryRegistry {
   std::mutex listeners_mutex_;
   std::set<Listener*> listeners_;
   SharedByKey<ImportKey, std::byte> imported_;
+  std::map<std::byte*, std::shared_ptr<VirtualMemory>> mapped_;  // imported, from files
 };
 
 MemoryRegistry& memory_registry();  // of this process

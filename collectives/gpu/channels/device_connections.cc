@@ -34,9 +34,10 @@ Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(const std::ve
     const DeviceScope scope(devices[r]);
     RONDO_CHECK_OK(scope.entered());
     RONDO_TRY(memory.host_on_device.emplace_back(), address_on_device(host));
-    RONDO_TRY(own->emplace_back(),
-              allocate_on_device(layout.bytes(static_cast<int>(r)), "cudaMalloc for connections"));
-    memory.of_rank.push_back(own->back().get());
+    RONDO_TRY(EdgeMemory of_rank, edge_transport(EdgeTransport::kAtReceiver)
+                                      .allocate(layout.bytes(static_cast<int>(r)), devices[r]));
+    memory.of_rank.push_back(of_rank.memory.get());
+    own->push_back(std::move(of_rank.memory));
   }
   own->push_back(std::move(host));
   return open(std::move(layout), devices, std::move(memory));
@@ -74,52 +75,98 @@ std::byte* DeviceConnections::address(const ConnectionLayout::Place& place, int 
 }
 
 Done DeviceConnections::write_ends() {
+  for (int r = 0; r < layout_.ranks(); ++r)
+    if (is_here(r)) RONDO_CHECK_OK(fill(r));
+  return done();
+}
+
+std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
   const ConnectionShape& shape = layout_.shape();
-  std::vector<std::vector<DeviceEnd>> ends(devices_.size());
-  for (auto& of_rank : ends)
-    of_rank.resize(static_cast<std::size_t>(shape.channels) * cuda::kChannelEnds);
+  std::vector<DeviceEnd> ends(static_cast<std::size_t>(shape.channels) * cuda::kChannelEnds);
   for (const ConnectionLayout::Edge& edge : layout_.edges()) {
-    for (int i = 0; i < shape.channels * cuda::kProtocols; ++i) {
-      for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {
-        const bool out = direction == cuda::kOutgoing;
-        const int rank = out ? edge.from : edge.to;
-        if (!is_here(rank)) continue;
-        DeviceEnd end{};
-        end.lane = edge.lane;
-        const int index = out ? edge.out_index : edge.in_index;
-        DeviceEnd& place = ends[rank][(i * cuda::kDirections + direction) * cuda::kEnds + index];
+    for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {
+      const bool out = direction == cuda::kOutgoing;
+      if (rank != (out ? edge.from : edge.to)) continue;
+      const int index = out ? edge.out_index : edge.in_index;
+      for (int i = 0; i < shape.channels * cuda::kProtocols; ++i) {
+        DeviceEnd& end = ends[(i * cuda::kDirections + direction) * cuda::kEnds + index];
         if (edge.crosses()) {
           if (i % cuda::kProtocols != static_cast<int>(cuda::Protocol::kSimple)) continue;
           end.connection = connection_at(edge, static_cast<cuda::Direction>(direction),
                                          i / cuda::kProtocols, bounce_buffers_on_device_[rank]);
-          place = end;
-          continue;
+        } else {
+          end.connection.buffer = address(edge.slots[i], rank);
+          end.connection.tail = reinterpret_cast<std::uint64_t*>(address(edge.tail[i], rank));
+          end.connection.head = reinterpret_cast<std::uint64_t*>(address(edge.head[i], rank));
+          end.connection.slot_bytes = layout_.slot_bytes(i % cuda::kProtocols);
+          end.connection.slot_count = static_cast<std::uint64_t>(shape.slots);
+          end.connection.peer = out ? edge.to : edge.from;
         }
-        end.connection.buffer = address(edge.slots[i], rank);
-        end.connection.tail = reinterpret_cast<std::uint64_t*>(address(edge.tail[i], rank));
-        end.connection.head = reinterpret_cast<std::uint64_t*>(address(edge.head[i], rank));
-        end.connection.slot_bytes = layout_.slot_bytes(i % cuda::kProtocols);
-        end.connection.slot_count = static_cast<std::uint64_t>(shape.slots);
-        end.connection.peer = out ? edge.to : edge.from;
-        place = end;
+        end.lane = edge.lane;
       }
     }
   }
+  return ends;
+}
+
+// How many launches there have been, the host knows, too; nothing is under way. Before them lies
+// the digest of their calls.
+std::vector<std::uint64_t> DeviceConnections::launches_so_far(int rank) const {
+  const Control& control = host_control(rank);
+  const std::uint64_t newest = HostAtomics::load_acquire(control.progress[0].begun);
+  std::vector<std::uint64_t> words{HostAtomics::load_relaxed(control.begun_digest[newest % 2])};
+  for (int c = 0; c < layout_.shape().channels; ++c)
+    words.push_back(HostAtomics::load_relaxed(control.progress[c].begun));
+  return words;
+}
+
+Done DeviceConnections::fill(int rank) {
+  const std::vector<DeviceEnd> ends = ends_of(rank);
+  const std::vector<std::uint64_t> launched = launches_so_far(rank);
+  const std::uint64_t at = layout_.launches_at() - sizeof(launched[0]);
+  std::vector<std::byte> words(at + launched.size() * sizeof(launched[0]));
+  std::memcpy(words.data(), ends.data(), layout_.bytes_of_ends());
+  std::memcpy(words.data() + at, launched.data(), words.size() - at);
+  const DeviceScope scope(devices_[rank]);
+  RONDO_CHECK_OK(scope.entered());
+  GpuStream stream = nullptr;
+  RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
+  GpuError error = api_.fill(memory_.of_rank[rank], 0, layout_.bytes(rank), stream);
+  if (error == kGpuSuccess)
+    error = api_.copy(memory_.of_rank[rank], words.data(), words.size(), GpuCopy::kHostToDevice,
+                      stream);
+  if (error == kGpuSuccess) error = api_.synchronize_stream(stream);
+  api_.destroy_stream(stream);
+  return check(error, "setting up connections");
+}
+
+void DeviceConnections::list_in(DroppableMemory& all, std::span<const int> process_of) {
   for (int r = 0; r < layout_.ranks(); ++r) {
-    if (!is_here(r)) continue;
-    const DeviceScope scope(devices_[r]);
-    RONDO_CHECK_OK(scope.entered());
-    GpuStream stream = nullptr;
-    RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
-    GpuError error = api_.fill(memory_.of_rank[r], 0, layout_.bytes(r), stream);
-    if (error == kGpuSuccess)
-      error = api_.copy(memory_.of_rank[r], ends[r].data(), layout_.bytes_of_ends(),
-                        GpuCopy::kHostToDevice, stream);
-    if (error == kGpuSuccess) error = api_.synchronize_stream(stream);
-    api_.destroy_stream(stream);
-    RONDO_CHECK_OK(check(error, "setting up connections"));
+    const std::byte* const at = memory_.of_rank[r];
+    if (at == nullptr) continue;
+    if (is_here(r)) {
+      all.add(r, at, layout_.bytes(r), [this, r] { return empty_on_host(r), fill(r); });
+    } else {
+      all.add_mapped(process_of[r], {MemoryNote::kConnections, static_cast<std::uint32_t>(r)}, at);
+    }
   }
-  return done();
+}
+
+// What the rank's kernels write there: steps begin anew, and old flags would pass for new ones.
+void DeviceConnections::empty_on_host(int rank) const {
+  for (const ConnectionLayout::Edge& edge : layout_.edges()) {
+    if (edge.crosses()) continue;
+    for (std::size_t i = 0; i < edge.slots.size(); ++i) {
+      if (edge.slots[i].home != ConnectionLayout::kHost) continue;
+      if (edge.from == rank) {
+        std::memset(memory_.host + edge.slots[i].offset, 0,
+                    edge.tail[i].offset - edge.slots[i].offset);
+        std::memset(memory_.host + edge.tail[i].offset, 0, sizeof(std::uint64_t));
+      }
+      if (edge.to == rank)
+        std::memset(memory_.host + edge.head[i].offset, 0, sizeof(std::uint64_t));
+    }
+  }
 }
 
 Connection DeviceConnections::connection_at(const ConnectionLayout::Edge& edge,

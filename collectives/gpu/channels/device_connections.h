@@ -9,11 +9,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/gpu/channels/connection_layout.h"
+#include "collectives/gpu/droppable_memory.h"
 #include "kernels/cuda/connected_args.h"
 
 namespace rondo::gpu {
@@ -59,6 +61,11 @@ class DeviceConnections {
   // One side of a connection to another host, of a rank of this process, as the host sees it.
   Connection bounce_buffer(const ConnectionLayout::Edge& edge, cuda::Direction direction,
                            int channel) const;
+  // Memory on devices that may go while the communicator is suspended. process_of: by rank; may be
+  // empty where all are of this process.
+  void list_in(DroppableMemory& all, std::span<const int> process_of);
+  // Pinned memory for edges to other hosts.
+  std::uint64_t pinned_bytes(int rank) const { return layout_.bounce_bytes(rank); }
   // Every wait in kernels of this process ends, now and ever after.
   void stop_kernels();
   bool is_here(int rank) const { return devices_[static_cast<std::size_t>(rank)] >= 0; }
@@ -68,6 +75,10 @@ class DeviceConnections {
                     ConnectionMemory memory);
   Done make_bounce_buffers();
   Done write_ends();
+  Done fill(int rank);  // its memory, as it is before its next launch
+  void empty_on_host(int rank) const;
+  std::vector<cuda::DeviceEnd> ends_of(int rank) const;
+  std::vector<std::uint64_t> launches_so_far(int rank) const;
   Connection connection_at(const ConnectionLayout::Edge& edge, cuda::Direction direction,
                            int channel, std::byte* base) const;
   std::byte* address(const ConnectionLayout::Place& place, int rank) const;

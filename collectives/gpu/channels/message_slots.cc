@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "transport/cuda/device.h"
+#include "transport/memory/memory_registry.h"
 #include "transport/memory/pinned_file.h"
 
 namespace rondo::gpu {
@@ -14,9 +15,11 @@ constexpr std::uint64_t kAlignment = 256;
 
 }  // namespace
 
-MessageSlots::MessageSlots(MemoryExchange& exchange, const Reachability& around,
-                           std::vector<int> devices, int process, std::uint64_t staging_bytes)
+MessageSlots::MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable,
+                           const Reachability& around, std::vector<int> devices, int process,
+                           std::uint64_t staging_bytes)
     : exchange_(exchange),
+      droppable_(droppable),
       around_(around),
       devices_(std::move(devices)),
       process_(process),
@@ -76,6 +79,10 @@ Result<const EdgeMemory*> MessageSlots::make(int from, int to) {
                 made.error().text, bytes, from, to);
   RONDO_INFO(kInit, "messages of rank {} to rank {}: {}, {} slots of {} bytes", from, to,
              through.name, kMessageSlots, slot_bytes(through));
+  if (!through.pinned) {
+    droppable_.add(to, made->memory.get(), bytes);
+    made->handle = {};  // it would keep the memory
+  }
   return &made_.emplace(pair, std::move(*made)).first->second;
 }
 
@@ -98,6 +105,8 @@ Done MessageSlots::connect(int from, int to, const net::Deadline& deadline) {
                 "NCCL_P2P_DISABLE=1 they pass through the host",
                 connected.error().text, to, from);
   mapped = std::move(*connected);
+  if (!through.pinned)
+    droppable_.add_mapped(around_.process_of[to], {MemoryNote::kSlots, pair}, mapped.get());
   return done();
 }
 
@@ -109,15 +118,16 @@ Result<MemoryHandle> MessageSlots::answer(const MemoryNote& asked) {
   const RelaxedCapture relaxed;
   std::lock_guard lock(mutex_);
   RONDO_TRY(const EdgeMemory* const made, make(static_cast<int>(from), static_cast<int>(to)));
-  return made->handle.clone();
+  if (made->handle.plain.kind != PlainHandle::kNone) return made->handle.clone();
+  return memory_registry().export_range(made->memory.get(), 1);
 }
 
-std::uint64_t MessageSlots::bytes(int rank) const {
+std::uint64_t MessageSlots::pinned_bytes(int rank) const {
   std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
   for (const auto& [pair, memory] : made_) {
     const EdgeTransport& through = transport(pair.second, pair.first);
-    if (pair.first == rank && !through.pinned) sum += slot_bytes(through) * kMessageSlots;
+    if (pair.first == rank && through.pinned) sum += slot_bytes(through) * kMessageSlots;
   }
   return sum;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "collectives/gpu/channels/edge_transport.h"
+#include "collectives/gpu/droppable_memory.h"
 #include "collectives/gpu/memory_exchange.h"
 #include "collectives/gpu/reachability.h"
 
@@ -27,15 +28,15 @@ class MessageSlots {
   };
 
   // devices: by rank; -1: in another process.
-  MessageSlots(MemoryExchange& exchange, const Reachability& around, std::vector<int> devices,
-               int process, std::uint64_t staging_bytes);
+  MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable, const Reachability& around,
+               std::vector<int> devices, int process, std::uint64_t staging_bytes);
 
   // Of messages between a rank of this process and one of another. One caller at a time.
   Result<Slots> between(int from, int to, const net::Deadline& deadline);
   // What a sender's process is told.
   Result<MemoryHandle> answer(const MemoryNote& asked);
-  // Device memory that the rank, of this process, has for messages that it receives.
-  std::uint64_t bytes(int rank) const;
+  // Memory of the host that the rank, of this process, has for messages that it receives.
+  std::uint64_t pinned_bytes(int rank) const;
 
  private:
   using Pair = std::pair<int, int>;  // receiver, sender
@@ -46,6 +47,7 @@ class MessageSlots {
   Done connect(int from, int to, const net::Deadline& deadline);
 
   MemoryExchange& exchange_;
+  DroppableMemory& droppable_;
   const Reachability& around_;
   const std::vector<int> devices_;
   const int process_;

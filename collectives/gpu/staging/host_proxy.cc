@@ -62,6 +62,12 @@ Done HostProxy::open() {
   return proxy_.open();
 }
 
+GpuMemoryUse HostProxy::memory() const {
+  GpuMemoryUse use = kernels_ ? kernels_->memory() : GpuMemoryUse{};
+  use.pinned += staging_.shape().rank_bytes;
+  return use;
+}
+
 // In the order in which they finish: what is to be told is told before the rank says that it
 // leaves.
 Done HostProxy::start() {

@@ -63,6 +63,7 @@ class HostProxy final : public GpuEngine {
     return kernels_ && kernels_->gave_up();
   }
   void end(const Fault& fault) override;
+  GpuMemoryUse memory() const override;
   // Waits, for some seconds, until the streams have come to the end of their calls; a stream that
   // has not goes on with a fault. Nothing is posted from then on.
   void close();

@@ -22,6 +22,7 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/gpu/channels/device_connections.h"
+#include "collectives/gpu/memory_use.h"
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/span_plan.h"
 #include "collectives/planner/device_plan.h"
@@ -54,6 +55,10 @@ class InternodeKernels final : public ProxyTask {
   // are open.
   Done connect(std::span<const std::vector<std::byte>> addresses, const net::Deadline& deadline);
 
+  GpuMemoryUse memory() const {
+    return {.device = connections_->layout().bytes(terms_.rank),
+            .pinned = connections_->pinned_bytes(terms_.rank)};
+  }
   std::optional<DevicePlan> plan(const CallRecord& record) const;
   Done launch(const DevicePlan& plan, const Call& call);
   // The communicator has ended; from any thread.

@@ -1,0 +1,67 @@
+#include "collectives/gpu/droppable_memory.h"
+
+#include "transport/memory/memory_registry.h"
+
+namespace rondo::gpu {
+
+void DroppableMemory::add(int rank, const std::byte* at, std::uint64_t bytes,
+                          std::function<Done()> refill) {
+  auto memory = memory_registry().virtual_at(at);
+  std::lock_guard lock(mutex_);
+  own_.push_back({rank, bytes, std::move(memory), std::move(refill)});
+}
+
+void DroppableMemory::add_mapped(int process, const MemoryExchange::Question& question,
+                                 const std::byte* at) {
+  auto memory = memory_registry().virtual_at(at);
+  if (!memory) return;
+  std::lock_guard lock(mutex_);
+  mapped_.push_back({process, question, std::move(memory)});
+}
+
+Done DroppableMemory::drop() {
+  std::lock_guard lock(mutex_);
+  for (const Mapped& block : mapped_) RONDO_CHECK_OK(block.memory->drop());
+  for (const Own& block : own_)
+    if (block.memory) RONDO_CHECK_OK(block.memory->drop());
+  return done();
+}
+
+Done DroppableMemory::bring_back() {
+  std::lock_guard lock(mutex_);
+  for (const Own& block : own_)
+    if (block.memory) RONDO_CHECK_OK(block.memory->bring_back());
+  for (const Own& block : own_)
+    if (block.refill) RONDO_CHECK_OK(block.refill());
+  return done();
+}
+
+// Not with the mutex: who is asked may be asking this process at the same time.
+Done DroppableMemory::bring_back_mapped(const Ask& handle_of) {
+  std::unique_lock lock(mutex_);
+  const std::vector<Mapped> all = mapped_;
+  lock.unlock();
+  for (const Mapped& block : all) {
+    RONDO_TRY(const MemoryHandle handle, handle_of(block.process, block.question));
+    if (!handle.file)
+      return fail(Status::kInternalError, "memory of process {} came back without a file",
+                  block.process);
+    RONDO_CHECK_OK(block.memory->bring_back(handle.file.get()));
+  }
+  return done();
+}
+
+DroppableMemory::Bytes DroppableMemory::bytes(int rank) const {
+  std::lock_guard lock(mutex_);
+  Bytes sum;
+  for (const Own& block : own_) {
+    if (block.rank != rank) continue;
+    if (block.memory)
+      sum.droppable += block.memory->bytes();
+    else
+      sum.kept += block.bytes;
+  }
+  return sum;
+}
+
+}  // namespace rondo::gpu

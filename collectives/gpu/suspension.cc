@@ -1,0 +1,88 @@
+#include "collectives/gpu/suspension.h"
+
+#include <algorithm>
+
+#include "base/atomics.h"
+#include "base/log.h"
+#include "base/poll_until.h"
+#include "collectives/gpu/control_segment.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::gpu {
+namespace {
+
+// `holds` until the deadline, or until its caller gives up; what: "timed out while ...".
+template <class Holds>
+Done wait_while_standing(Holds&& holds, const net::Deadline& deadline, const std::string& what) {
+  bool gave_up = false;
+  const bool came = poll_until(
+      [&] { return holds() || (gave_up = deadline.aborted && deadline.aborted()); }, deadline.at);
+  if (gave_up) return fail(Status::kInvalidUsage, "the communicator ended while {}", what);
+  if (!came) return fail(Status::kTimeout, "timed out while {}", what);
+  return done();
+}
+
+}  // namespace
+
+Done Suspension::suspend(int rank, const std::function<bool()>& is_over,
+                         const net::Deadline& deadline) {
+  RONDO_CHECK_OK(wait_while_standing(
+      is_over, deadline, fmt::format("rank {} waited for its calls before its suspension", rank)));
+  std::lock_guard lock(mutex_);
+  const std::uint64_t round = ++rounds_[rank];
+  for (const int other : local_)
+    if (rounds_[other] < round) return done();
+  round_ = round;
+  dropped_ = true;
+  const RelaxedCapture relaxed;
+  const Done gone = memory_.drop();
+  if (others_)
+    HostAtomics::store_release(others_->segment.process(others_->process).suspended, round);
+  return gone;
+}
+
+Done Suspension::resume(int rank, const net::Deadline& deadline) {
+  RONDO_CHECK_OK(wait_while_standing(
+      [&] { return all_are_suspended(rank); }, deadline,
+      fmt::format("rank {} waited for ncclCommSuspend of the other ranks of its process", rank)));
+  std::lock_guard lock(mutex_);
+  if (!dropped_) return done();
+  RONDO_CHECK_OK(bring_back(deadline));
+  dropped_ = false;
+  return done();
+}
+
+bool Suspension::all_are_suspended(int rank) const {
+  std::lock_guard lock(mutex_);
+  return round_ >= rounds_.at(rank);
+}
+
+Done Suspension::bring_back(const net::Deadline& deadline) {
+  const RelaxedCapture relaxed;
+  const int processes = others_ ? others_->segment.processes() : 0;
+  // What others still write lands in what they have mapped: in memory that is gone, or in what
+  // could not be dropped.
+  for (int p = 0; p < processes; ++p) RONDO_CHECK_OK(wait_for(round_, false, p, deadline));
+  RONDO_CHECK_OK(memory_.bring_back());
+  if (!others_) return done();
+  HostAtomics::store_release(others_->segment.process(others_->process).resumed, round_);
+  return memory_.bring_back_mapped(
+      [&](int process, const MemoryExchange::Question& question) -> Result<MemoryHandle> {
+        RONDO_CHECK_OK(wait_for(round_, true, process, deadline));
+        RONDO_TRY(auto reply, others_->exchange.ask(process, question, {}, deadline));
+        return std::move(reply.handle);
+      });
+}
+
+Done Suspension::wait_for(std::uint64_t round, bool resumed, int process,
+                          const net::Deadline& deadline) {
+  ProcessLines& lines = others_->segment.process(process);
+  const auto& of = others_->process_of;
+  return wait_while_standing(
+      [&] { return HostAtomics::load_acquire(resumed ? lines.resumed : lines.suspended) >= round; },
+      deadline,
+      fmt::format("waiting for {} of rank {}", resumed ? "ncclCommResume" : "ncclCommSuspend",
+                  std::find(of.begin(), of.end(), process) - of.begin()));
+}
+
+}  // namespace rondo::gpu

@@ -19,8 +19,6 @@ constexpr std::string_view kNoSwitch =
     "there are no algorithms inside switches between hosts (NVLSTree, SHARP)";
 constexpr std::string_view kChosen = "chosen by Rondo; `rondo explain` says what and why";
 constexpr std::string_view kNoPlugins = "Rondo loads no plugins";
-constexpr std::string_view kStreamsOrder =
-    "calls of several communicators on the same GPUs are ordered by their streams alone";
 constexpr std::string_view kNoTopology =
     "NCCL's topology files are not read or written: see RONDO_TOPO_XML and `rondo topo`";
 constexpr std::string_view kOldName =
@@ -51,8 +49,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_IPC_USE_ABSTRACT_SOCKET", false,
      "always 1; containers with networks of their own talk over TCP"},
     {"NCCL_LAUNCH_MODE", false, kChosen},
-    {"NCCL_LAUNCH_ORDER_IMPLICIT", false, kStreamsOrder},
-    {"NCCL_LAUNCH_RACE_FATAL", false, kStreamsOrder},
+    {"NCCL_LAUNCH_RACE_FATAL", false, "threads that launch at once take turns"},
     {"NCCL_LL128_BUFFSIZE", false, kChosen},
     {"NCCL_LL128_NTHREADS", false, kChosen},
     {"NCCL_LL_BUFFSIZE", false, kChosen},

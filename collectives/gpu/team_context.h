@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/gpu/launch_turn.h"
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/process_team.h"
 #include "collectives/gpu/rank_streams.h"
@@ -39,6 +40,7 @@ struct TeamContext {
   const TeamOptions options;
   const std::shared_ptr<ProcessTeam> processes;  // null: all ranks are of this process
   TeamDevices devices;
+  const bool implicit_order = LaunchTurn::is_wanted();
   StreamOrder order;
   std::optional<Suspension> own_suspension;  // where all ranks are of this process
   TeamConnections connections;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "collectives/gpu/launch/strategies.h"
+#include "collectives/gpu/launch_turn.h"
 #include "collectives/gpu/multi_device_launch.h"
 
 namespace rondo::gpu {
@@ -135,6 +136,10 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
     most_ctas = std::min(most_ctas, device.most_ctas);
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kItsRanks));
+  LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
+  RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) {
+    return turn.begin(team_.devices[site.place].device, site.stream);
+  }));
   RONDO_CHECK_OK(launch.for_all([&](const LaunchSite& site) {
     DeviceLaunch part{*gpu_api(), *team_.connections.connections(), plan, record,
                       buffers,    team_.devices[site.place].ranks};
@@ -146,6 +151,9 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
     part.firsts = firsts;
     part.most_ctas = most_ctas;
     return launch_strategy(part);
+  }));
+  RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) {
+    return turn.end(team_.devices[site.place].device, site.stream);
   }));
   return launch.end();
 }

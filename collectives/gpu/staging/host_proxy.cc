@@ -190,7 +190,10 @@ Done HostProxy::post(std::span<const Call> calls, Mismatch*) {
 Done HostProxy::launch_kernel(const DevicePlan& plan, const Call& call) {
   RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
   RONDO_CHECK_OK(order_.begin(site_of(call.stream, capture)));
+  LaunchTurn turn(this, implicit_order_ && !capturing(capture));
+  RONDO_CHECK_OK(turn.begin(device_, call.stream));
   RONDO_CHECK_OK(kernels_->launch(plan, call));
+  RONDO_CHECK_OK(turn.end(device_, call.stream));
   return order_.end(site_of(call.stream, capture));
 }
 

@@ -23,6 +23,7 @@
 #include "base/result.h"
 #include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/gpu_engine.h"
+#include "collectives/gpu/launch_turn.h"
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/staging/call_slots.h"
 #include "collectives/gpu/staging/hosted_service.h"
@@ -81,6 +82,7 @@ class HostProxy final : public GpuEngine {
 
   CommunicatorState& state_;
   const int rank_, size_, device_;
+  const bool implicit_order_ = LaunchTurn::is_wanted();
   StreamOrder order_;
   PinnedStaging staging_;
   CallSlots slots_;

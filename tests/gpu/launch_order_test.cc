@@ -1,0 +1,96 @@
+// Two threads, each with a communicator of its own over the same GPUs, on which there is room for
+// one kernel at a time: NCCL_LAUNCH_ORDER_IMPLICIT.
+#include <barrier>
+#include <thread>
+
+#include "tests/gpu/device_case.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr std::size_t kCount = 100'000;
+constexpr int kRounds = 15;
+
+// A communicator over all devices, driven by one thread, in place.
+class Sums {
+ public:
+  explicit Sums(const std::vector<int>& devices) : devices_(devices), comms_(devices.size()) {
+    EXPECT_EQ(ncclCommInitAll(comms_.data(), static_cast<int>(devices.size()), devices.data()),
+              ncclSuccess)
+        << ncclGetLastError(nullptr);
+    for (const int device : devices_) {
+      EXPECT_EQ(gpu_api()->set_device(device), kGpuSuccess);
+      EXPECT_EQ(gpu_api()->create_stream(&streams_.emplace_back(), 0), kGpuSuccess);
+      buffers_.emplace_back(kCount * sizeof(std::int32_t), 0);
+    }
+  }
+  ~Sums() {
+    for (ncclComm_t comm : comms_) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  }
+  Sums(const Sums&) = delete;
+  Sums& operator=(const Sums&) = delete;
+
+  void call(int first) {
+    for (std::size_t r = 0; r < devices_.size(); ++r) {
+      gpu_api()->set_device(devices_[r]);
+      Bytes content(kCount * sizeof(std::int32_t));
+      for (std::size_t i = 0; i < kCount; ++i) {
+        const auto value = static_cast<std::int32_t>(first + static_cast<int>(i + r));
+        std::memcpy(&content[i * sizeof(value)], &value, sizeof(value));
+      }
+      buffers_[r].put(content, 0, streams_[r]);
+    }
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    for (std::size_t r = 0; r < devices_.size(); ++r)
+      EXPECT_EQ(ncclAllReduce(buffers_[r].data(), buffers_[r].data(), kCount, ncclInt32, ncclSum,
+                              comms_[r], streams_[r]),
+                ncclSuccess);
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  }
+  void check(int first) {
+    const int n = static_cast<int>(devices_.size());
+    for (int r = 0; r < n; ++r) {
+      gpu_api()->set_device(devices_[r]);
+      buffers_[r].get(streams_[r]);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        std::int32_t got = 0;
+        std::memcpy(&got, buffers_[r].host() + i * sizeof(got), sizeof(got));
+        ASSERT_EQ(got, n * (first + static_cast<int>(i)) + n * (n - 1) / 2) << "rank " << r;
+      }
+    }
+  }
+
+ private:
+  const std::vector<int> devices_;
+  std::vector<ncclComm_t> comms_;
+  std::vector<GpuStream> streams_;
+  std::vector<DeviceBuffer> buffers_;
+};
+
+TEST(LaunchOrder, LetsTwoThreadsUseTwoCommunicatorsWhereOneKernelFits) {
+  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  Job job{{{{0}},
+           {},
+           {{"NCCL_LAUNCH_ORDER_IMPLICIT", "1"},
+            {"NCCL_ALGO", "ring"},
+            {"RONDO_TIMEOUT", "20"},
+            {"RONDO_SIMT", "multiprocessors=1,queues=64"}}}};
+  job.create = false;
+  run_job(job, 100, [](NcclRank&) {
+    Sums one({0, 1}), other({1, 0});
+    std::barrier both(2);
+    const auto use = [&both](Sums& sums, int first) {
+      for (int round = 0; round < kRounds; ++round) {
+        both.arrive_and_wait();
+        sums.call(first + round);
+        sums.check(first + round);
+      }
+    };
+    std::thread thread([&] { use(other, 1'000'000); });
+    use(one, 5);
+    thread.join();
+  });
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -27,7 +27,9 @@ Result<Call> resolve(const Call& call, CommunicatorState& state) {
     RONDO_TRY(resolved.send,
               device_address(call.send, device, which, "sendbuff", &resolved.own_access));
   }
-  if (uses_receive(call, rank)) {
+  if (uses_receive(call, rank) && call.receive == call.send && resolved.send != nullptr) {
+    resolved.receive = const_cast<void*>(resolved.send);
+  } else if (uses_receive(call, rank)) {
     RONDO_TRY(resolved.receive,
               device_address(call.receive, device, which, "recvbuff", &resolved.own_access));
   }
@@ -45,6 +47,8 @@ Result<Call> resolve(const Call& call, CommunicatorState& state) {
 }  // namespace
 
 Done enqueue_together(std::span<const RankWork> works) {
+  const DeviceScope outermost;
+  RONDO_CHECK_OK(outermost.entered());
   // Everything is checked before anything is posted.
   std::vector<std::vector<Call>> resolved, one_sided;
   for (const RankWork& work : works) {
@@ -82,6 +86,7 @@ Done enqueue_together(std::span<const RankWork> works) {
     if (result.ok()) result = waited;
   }
   for (std::size_t i = 0; i < posted && result.ok(); ++i) {
+    if (one_sided[i].empty()) continue;
     CommunicatorState& state = works[i].state;
     const DeviceScope scope(state.options.device);
     result = scope.entered().ok() ? state.device->post_one_sided(one_sided[i]) : scope.entered();

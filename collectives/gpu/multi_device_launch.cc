@@ -12,7 +12,7 @@ Done MultiDeviceLaunch::begin(const JointCall& call, Touches touches) {
     // Each device may have a graph of its own, but no kernel waits for what no graph has launched.
     if (capturing(site.capture) != capturing(sites_[0].capture)) return unlike_captures();
   }
-  return for_each([&](const LaunchSite& site) {
+  return note_on_each([&](const LaunchSite& site) {
     if (touches == Touches::kAllRanks) return team_.begin_launch(site, call.posted);
     std::vector<PostedCall> here;
     for (const int rank : team_.devices[site.place].ranks) here.push_back(call.posted[rank]);
@@ -22,7 +22,7 @@ Done MultiDeviceLaunch::begin(const JointCall& call, Touches touches) {
 
 Done MultiDeviceLaunch::end() {
   for (LaunchSite& site : sites_) site.on_every_device = true;
-  RONDO_CHECK_OK(for_each([&](const LaunchSite& site) { return team_.order.end(site); }));
+  RONDO_CHECK_OK(note_on_each([&](const LaunchSite& site) { return team_.order.end(site); }));
   team_.order.end_of_all(sites_[0]);
   return done();
 }

@@ -28,10 +28,22 @@ class MultiDeviceLaunch {
   // Calls launch(site) for every device, which is current then.
   template <class Launch>
   Done for_each(const Launch& launch) const {
+    const DeviceScope any;
+    RONDO_CHECK_OK(any.entered());
     for (const LaunchSite& site : sites_) RONDO_CHECK_OK(on_device(launch, site));
     return done();
   }
-  // The same for launches that wait for each other: by a thread each where launches block.
+  // The same for what records events and waits for them: CUDA wants the device to be current for
+  // streams that have the same handle on all of them, and for no other.
+  template <class Note>
+  Done note_on_each(const Note& note) const {
+    const DeviceScope any;
+    RONDO_CHECK_OK(any.entered());
+    for (const LaunchSite& site : sites_)
+      RONDO_CHECK_OK(is_default_stream(site.stream) ? on_device(note, site) : note(site));
+    return done();
+  }
+  // The same as for_each() for launches that wait for each other: by a thread each where launches block.
   template <class Launch>
   Done for_all(const Launch& launch) const {
     if (sites_.size() == 1 || !blocking_launches() || capturing(sites_[0].capture))

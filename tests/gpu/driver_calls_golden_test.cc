@@ -21,9 +21,9 @@ using Counts = std::map<std::string, std::uint64_t>;
 // staging memory (vmm_*, allocate) comes and goes at moments that chance decides.
 bool is_counted(const std::string& name) {
   static const std::set<std::string> kCounted = {
-      "copy",         "create_event",  "create_stream",     "fill",
-      "launch",       "launch_host",   "load_kernel",       "pointer_info",
-      "record_event", "stream_wait32", "stream_wait_event", "stream_write32"};
+      "capture_info", "copy",       "create_event",  "create_stream",     "fill",
+      "get_device",   "launch",     "launch_host",   "load_kernel",       "pointer_info",
+      "record_event", "set_device", "stream_wait32", "stream_wait_event", "stream_write32"};
   return kCounted.contains(name);
 }
 

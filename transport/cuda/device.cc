@@ -15,16 +15,37 @@ Done check(GpuError error, const char* what) {
               api.error_name(error), what, remedy);
 }
 
-DeviceScope::DeviceScope(int device) {
-  const GpuApi& api = *gpu_api();
-  entered_ = check(api.get_device(&before_), "cudaGetDevice");
+namespace {
+
+// Of this thread, inside of a scope: which device is current, and whether nobody relies on it.
+constexpr int kUnknown = -1;
+struct Entered {
+  int device = kUnknown;
+  bool any = false;
+};
+thread_local Entered entered_here;
+
+}  // namespace
+
+DeviceScope::DeviceScope()
+    : outermost_(entered_here.device == kUnknown), in_any_(entered_here.any) {
+  if (outermost_) entered_ = check(gpu_api()->get_device(&entered_here.device), "cudaGetDevice");
+  before_ = entered_here.device;
+  entered_here.any = true;
+}
+
+DeviceScope::DeviceScope(int device) : DeviceScope() {
+  entered_here.any = false;
   if (!entered_.ok() || before_ == device) return;
-  entered_ = check(api.set_device(device), "cudaSetDevice");
-  changed_ = entered_.ok();
+  entered_ = check(gpu_api()->set_device(device), "cudaSetDevice");
+  if (entered_.ok()) entered_here.device = device;
 }
 
 DeviceScope::~DeviceScope() {
-  if (changed_) gpu_api()->set_device(before_);
+  entered_here.any = in_any_;
+  if (in_any_ && !outermost_) return;
+  if (entered_here.device != before_) gpu_api()->set_device(before_);
+  entered_here.device = outermost_ ? kUnknown : before_;
 }
 
 bool blocking_launches() {

@@ -15,18 +15,22 @@ inline constexpr int kHostRank = -1;  // the "device" of a rank that lives on th
 // Done, or kUnhandledCudaError with CUDA's name and text of the error.
 Done check(GpuError error, const char* what);
 
-// Makes a device current for this thread, and what was current before at its end.
+// Makes a device current for this thread, and what was current before at its end. Inside of another
+// one the driver is not asked which that is: so nobody else may make a device current there.
 class DeviceScope {
  public:
   explicit DeviceScope(int device);
+  // Of whatever device: code in it, outside of scopes in it, relies on none. So these need not
+  // restore anything.
+  DeviceScope();
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
   const Done& entered() const { return entered_; }
 
  private:
-  int before_ = kHostRank;
-  bool changed_ = false;
+  const bool outermost_, in_any_;  // in_any_: the scope around this one is of whatever device
+  int before_;
   Done entered_;
 };
 

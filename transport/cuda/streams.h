@@ -8,6 +8,12 @@ namespace rondo::gpu {
 // A handle that names a stream per thread.
 inline const GpuStream kPerThreadStream = reinterpret_cast<GpuStream>(std::uintptr_t{2});
 
+// One whose handle names another stream on each device.
+inline bool is_default_stream(GpuStream stream) {
+  return stream == kLegacyStream || reinterpret_cast<std::uintptr_t>(stream) == 1 ||
+         stream == kPerThreadStream;
+}
+
 // Whether work on both is in order by itself.
 inline bool same_stream(GpuStream a, GpuStream b) { return a == b && a != kPerThreadStream; }
 

@@ -199,7 +199,7 @@ Done LedCalls::launch_step(const Enqueued& call, std::uint64_t number) {
     GpuLaunch launch;
     launch.kernel = cuda::kResolveKernel;
     launch.block = cuda::kMostDirectRanks;
-    launch.shared_bytes = cuda::kMostDirectRanks * 32;
+    launch.shared_bytes = cuda::kResolveShared;
     launch.arguments = &resolve;
     launch.argument_bytes = sizeof(resolve);
     RONDO_CHECK_OK(check(context_.api.launch(launch, call.stream), "a kernel launch"));

@@ -43,7 +43,7 @@ class MultiDeviceLaunch {
       RONDO_CHECK_OK(is_default_stream(site.stream) ? on_device(note, site) : note(site));
     return done();
   }
-  // The same as for_each() for launches that wait for each other: by a thread each where launches block.
+  // As for_each(), for launches that wait for each other: by a thread each where launches block.
   template <class Launch>
   Done for_all(const Launch& launch) const {
     if (sites_.size() == 1 || !blocking_launches() || capturing(sites_[0].capture))

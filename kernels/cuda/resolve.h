@@ -3,7 +3,9 @@
 // One small CTA: a thread a rank fetches the descriptors (host memory, far away) at once, then one
 // thread writes the arguments. Where nobody is staged, the call's first step does all of it and the
 // others nothing. Guarantees: touches no buffer; an aborted communicator, or a descriptor of
-// another call, gives arguments that move nothing. Cost: two reads of host memory and a launch.
+// another call, gives arguments that move nothing. Cost: a launch, and two rounds of reads of host
+// memory, of about a microsecond each: which descriptor, and what it says. All reads of a round are
+// under way before the first is used.
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -15,9 +17,12 @@ struct Resolve {
   using Args = ResolveArgs;
   static constexpr int kThreads = kMostDirectRanks;
   static constexpr int kCtas = 1;
-  // A rank's descriptor in shared memory.
+  // A rank's descriptor in shared memory; behind all ranks', the words of the device.
   enum : std::uint32_t { kSend = 0, kReceive = 8, kScalar = 16, kFlags = 24, kWrong = 28 };
+  enum : std::uint32_t { kStaging = 0, kHeartbeat = 8, kAborted = 16 };
   static constexpr std::uint32_t kSharedBytes = 32;
+  static constexpr std::uint32_t kWordsAt = kMostDirectRanks * kSharedBytes;
+  static_assert(kResolveShared == kWordsAt + kSharedBytes);
 
   static RONDO_FN void run(const Args& args) {
     const auto rank = static_cast<int>(device::thread_index());
@@ -27,27 +32,34 @@ struct Resolve {
   }
 
   static RONDO_FN void fetch(const Args& args, int rank) {
-    const std::uint32_t index =
-        device::load_relaxed<device::Scope::kSystem>(&args.call_slots[rank].descriptor) %
-        args.depth;
+    const std::uint32_t given = word(&args.call_slots[rank].descriptor);
+    const std::uint32_t aborted = word(&args.words->aborted);
+    const std::uint64_t staging = word(&args.words->staging);
+    const std::uint64_t heartbeat = word(&args.words->heartbeat);
     const CallDescriptor* from =
-        args.descriptors + static_cast<std::uint64_t>(rank) * args.depth + index;
+        args.descriptors + static_cast<std::uint64_t>(rank) * args.depth + given % args.depth;
     const auto* words = reinterpret_cast<const std::uint64_t*>(&from->record);
+    const std::uint64_t record[2] = {word(words), word(words + 1)};
+    const std::uint64_t send = word(&from->send), receive = word(&from->receive);
+    const std::uint64_t scalar = word(&from->scalar), sequence = word(&from->sequence);
+    const std::uint32_t flags = word(&from->flags);
     const auto* wanted = reinterpret_cast<const std::uint64_t*>(&args.record);
-    const bool same = word(words) == wanted[0] && word(words + 1) == wanted[1];
+    const bool same = record[0] == wanted[0] && record[1] == wanted[1];
     const std::uint32_t at = static_cast<std::uint32_t>(rank) * kSharedBytes;
-    device::store_shared(at + kSend, word(&from->send));
-    device::store_shared(at + kReceive, word(&from->receive));
-    device::store_shared(at + kScalar, word(&from->scalar));
-    device::store_shared(at + kFlags, device::load_relaxed<device::Scope::kSystem>(&from->flags));
+    device::store_shared(at + kSend, send);
+    device::store_shared(at + kReceive, receive);
+    device::store_shared(at + kScalar, scalar);
+    device::store_shared(at + kFlags, flags);
     device::store_shared(at + kWrong, same ? 0u : 1u);
-    if (rank == 0 && args.last) {
-      const std::uint64_t sequence = word(&from->sequence);
-      if (sequence != 0)
-        device::store_relaxed<device::Scope::kSystem>(&args.words->consumed, sequence);
-    }
+    if (rank != 0) return;
+    device::store_shared(kWordsAt + kStaging, staging);
+    device::store_shared(kWordsAt + kHeartbeat, heartbeat);
+    device::store_shared(kWordsAt + kAborted, aborted);
+    if (args.last && sequence != 0)
+      device::store_relaxed<device::Scope::kSystem>(&args.words->consumed, sequence);
   }
-  static RONDO_FN std::uint64_t word(const std::uint64_t* from) {
+  template <class T>
+  static RONDO_FN T word(const T* from) {
     return device::load_relaxed<device::Scope::kSystem>(from);
   }
 
@@ -67,7 +79,7 @@ struct Resolve {
 
   RONDO_FN void write() const {
     DeviceWords* words = args.words;
-    bool nothing = device::load_relaxed<device::Scope::kSystem>(&words->aborted) != 0;
+    bool nothing = device::load_shared<std::uint32_t>(kWordsAt + kAborted) != 0;
     bool all_mapped = true;
     RONDO_NO_UNROLL
     for (int r = 0; r < args.ranks; ++r) {
@@ -81,13 +93,14 @@ struct Resolve {
     CallStep step = args.step;
     if (all_mapped) step = {-1, 0, args.record.count};
     nothing = nothing || (all_mapped && args.number > 0);
-    const std::uint64_t staging = word(&words->staging);
+    const auto staging = device::load_shared<std::uint64_t>(kWordsAt + kStaging);
     if (args.reduces) {
       write_reduce(nothing, step, staging);
     } else {
       write_copies(nothing, step, staging);
     }
-    device::store_relaxed<device::Scope::kSystem>(&words->heartbeat, word(&words->heartbeat) + 1);
+    device::store_relaxed<device::Scope::kSystem>(
+        &words->heartbeat, device::load_shared<std::uint64_t>(kWordsAt + kHeartbeat) + 1);
   }
 
   // Where segment `segment` of the step begins on a rank's side.

@@ -66,6 +66,9 @@ constexpr bool output_is_shared(Collective which) {
          which == Collective::kBroadcast;
 }
 
+// Shared memory of the resolve kernel: 32 bytes a rank, and as much for words of the device.
+inline constexpr unsigned kResolveShared = (kMostDirectRanks + 1) * 32;
+
 struct ResolveArgs {
   const CallSlot* call_slots;         // by rank
   const CallDescriptor* descriptors;  // of rank r: from r * depth on

@@ -82,7 +82,8 @@ RONDO_API_FUNCTION(ncclResult_t, CommWindowRegister, ncclComm_t comm, void* buff
   work.blocking = owner->blocking();
   work.parent = std::move(*pin);
   work.run = [=]() -> Done {
-    RONDO_TRY(const int number, owner->engine()->register_window(buff, size));
+    const bool symmetric = (winFlags & NCCL_WIN_COLL_SYMMETRIC) != 0;
+    RONDO_TRY(const int number, owner->engine()->register_window(buff, size, symmetric));
     void* handle = windows().insert(std::unique_ptr<Registration>(
         new Registration{comm, buff, size, number, register_block(*owner, buff, size)}));
     if (handle == nullptr)

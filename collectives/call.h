@@ -37,6 +37,10 @@ struct Call {
   const void* late_scalar = nullptr;  // or where it is read once the call runs
   CUstream_st* stream = nullptr;      // on a GPU
   bool own_access = false;            // and not all GPUs that reach that one may touch a buffer
+  // Where each rank's window begins for this rank's GPU, by rank, if the buffer is in a symmetric
+  // one.
+  const std::vector<std::byte*>* send_windows = nullptr;
+  const std::vector<std::byte*>* receive_windows = nullptr;
   // What a v-collective consists of: this rank's messages, each with the count of its pair. The
   // record says only what all ranks know.
   std::shared_ptr<const std::vector<Call>> parts;

@@ -257,8 +257,8 @@ Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> 
 
 // ---- windows ----
 
-Result<int> Communicator::register_window(void* memory, std::size_t bytes) {
-  if (state_->device) return state_->device->open_window(*this, memory, bytes);
+Result<int> Communicator::register_window(void* memory, std::size_t bytes, bool symmetric) {
+  if (state_->device) return state_->device->open_window(*this, memory, bytes, symmetric);
   const Window::Side mine = state_->one_sided.side_of(memory, bytes);
   RONDO_TRY(const auto all, exchange("CommWindowRegister", std::as_bytes(std::span(&mine, 1))));
   std::vector<Window::Side> sides(all.size());

@@ -122,7 +122,8 @@ class Communicator {
 
   // Collective: every rank names memory of its own, of any length, that peers may put into; the
   // number of the window, equal on all ranks. Puts, signals and waits are calls of run().
-  Result<int> register_window(void* memory, std::size_t bytes);
+  // symmetric: of GPUs, collectives may work in place on what lies at the same place of all.
+  Result<int> register_window(void* memory, std::size_t bytes, bool symmetric = false);
   void deregister_window(int window);  // puts by way of slots are refused from now on
   std::size_t window_bytes(int window, int peer) const;
 

@@ -17,16 +17,18 @@ void CallAnnouncements::publish_led(std::uint64_t sequence) {
   publish(sequence);
 }
 
-Done CallAnnouncements::announce(const CallRecord& record, bool capturing, Mismatch* mismatch) {
+Done CallAnnouncements::announce(const CallRecord& record, bool in_windows, bool capturing,
+                                 Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
   if (capturing) return done();  // kernels say what they replay
   RONDO_TRY(const std::uint64_t sequence, next());
   cuda::CallDescriptor made{};
   made.record = record;
   made.sequence = sequence;
+  if (in_windows) made.flags = cuda::CallDescriptor::kInWindows;
   for (const int rank : context_.local) RONDO_CHECK_OK(place(rank, made));
   publish(sequence);
-  return compare(sequence, record, mismatch);
+  return compare(sequence, record, in_windows, mismatch);
 }
 
 std::vector<int> CallAnnouncements::not_come() const {
@@ -96,18 +98,23 @@ Result<std::uint32_t> CallAnnouncements::place(int rank, const cuda::CallDescrip
   return index;
 }
 
-Done CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& record,
+Done CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& record, bool in_windows,
                                 Mismatch* mismatch) const {
   HostAtomics::fence_seq_cst();
+  const int first = context_.local[0];
   for (int r = 0; r < context_.ranks(); ++r) {
     if (context_.is_local(r)) continue;
     const cuda::CallDescriptor& theirs =
         context_.segment->descriptor(r, static_cast<std::uint32_t>(sequence % kPlainDescriptors));
     if (HostAtomics::load_acquire(theirs.sequence) != sequence) continue;
     const CallRecord other = load_record(theirs.record);
-    if (other == record) continue;
+    const bool theirs_are = (theirs.flags & cuda::CallDescriptor::kInWindows) != 0;
+    if (other == record && theirs_are == in_windows) continue;
     *mismatch = {r, record, other,
-                 fault_texts::different_calls(sequence, context_.local[0], record, r, other)};
+                 other == record
+                     ? fault_texts::not_all_in_windows(sequence, record, in_windows ? first : r,
+                                                       in_windows ? r : first)
+                     : fault_texts::different_calls(sequence, first, record, r, other)};
     return fail(Status::kInvalidUsage, "{}", mismatch->text);
   }
   return done();

@@ -200,9 +200,35 @@ Done DeviceRank::wait_until_enqueued() {
   return engine_->join();
 }
 
-Result<int> DeviceRank::open_window(Communicator& self, void* memory, std::size_t bytes) {
+// Of collectives in which each rank knows the places of all buffers by its own.
+void DeviceRank::look_for_windows(Call* call) const {
+  if (!windows_ || call->record.count == 0) return;
+  const std::size_t block = call->record.count * size_of(call->record.type);
+  const std::size_t all = block * static_cast<std::size_t>(state_.members.size);
+  std::size_t sent = block, received = block;
+  switch (call->record.collective) {
+    case Collective::kAllReduce:
+      break;
+    case Collective::kAllGather:
+      received = all;
+      break;
+    case Collective::kReduceScatter:
+      sent = all;
+      break;
+    case Collective::kAllToAll:
+      sent = received = all;
+      break;
+    default:
+      return;
+  }
+  call->send_windows = windows_->symmetric_at(call->send, sent);
+  call->receive_windows = windows_->symmetric_at(call->receive, received);
+}
+
+Result<int> DeviceRank::open_window(Communicator& self, void* memory, std::size_t bytes,
+                                    bool symmetric) {
   if (!windows_) windows_ = std::make_unique<DeviceWindows>(state_);
-  RONDO_TRY(const int window, windows_->open(self, memory, bytes));
+  RONDO_TRY(const int window, windows_->open(self, memory, bytes, symmetric));
   if (window_rank_) return window;
   std::shared_ptr<HostProxy> made = hosted_;
   if (!made) {

@@ -62,7 +62,9 @@ class DeviceRank {
   bool adopt_kernel_fault();  // true if a kernel of this rank has given up
 
   // Collective; the window's number.
-  Result<int> open_window(Communicator& self, void* memory, std::size_t bytes);
+  Result<int> open_window(Communicator& self, void* memory, std::size_t bytes, bool symmetric);
+  // Notes in which symmetric windows the call's buffers are.
+  void look_for_windows(Call* call) const;
   void close_window(int window);
   Result<std::byte*> window_address(int window, int peer) const;
   std::size_t window_bytes(int window, int peer) const;

@@ -1,5 +1,6 @@
 #include "collectives/gpu/device_windows.h"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 
@@ -14,6 +15,7 @@ namespace rondo::gpu {
 struct DeviceWindows::Offer {
   std::uint64_t pointer = 0;                // in its own process; 0: no device memory
   std::uint64_t bytes = 0;                  // of the window
+  std::uint64_t symmetric = 0;              // 1: collectives may use it
   PlainHandle handle;                       // of the allocation in which it lies
   char socket[shm::kMostSocketName + 1]{};  // where files are handed out
 };
@@ -25,6 +27,7 @@ DeviceWindows::~DeviceWindows() {
 void DeviceWindows::close(int window) {
   if (window < 0 || window >= static_cast<int>(windows_.size())) return;
   const DeviceScope scope(state_.options.device);
+  windows_[window].symmetric = false;
   windows_[window].at.clear();
   windows_[window].mapped.clear();
 }
@@ -119,7 +122,35 @@ void DeviceWindows::map(const Offer& offer, int peer, const MemoryHandle& handle
   window->at[peer] = memory->get() + (offer.pointer - handle.plain.base);
 }
 
-Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes) {
+// By kernels of its device: of ranks of one process, too, whose memory may have an access list.
+Result<bool> DeviceWindows::all_may_touch(Communicator& self, const Window& window) const {
+  bool may = true;
+  for (std::size_t r = 0; r < window.at.size() && may; ++r) {
+    GpuPointer info;
+    may = window.at[r] != nullptr && window.bytes[r] == window.bytes[0] &&
+          gpu_api()->pointer_info(&info, window.at[r]) == kGpuSuccess;
+    if (may && info.own_access)
+      may = gpu_api()->may_access(&may, window.at[r], state_.options.device) == kGpuSuccess && may;
+  }
+  const std::byte mine{may};
+  RONDO_TRY(const auto told, self.exchange("CommWindowRegister", {&mine, 1}));
+  return std::all_of(told.begin(), told.end(),
+                     [](const auto& one) { return one[0] == std::byte{1}; });
+}
+
+const std::vector<std::byte*>* DeviceWindows::symmetric_at(const void* buffer,
+                                                           std::size_t bytes) const {
+  const auto own = static_cast<std::size_t>(state_.members.rank);
+  const auto* const begin = static_cast<const std::byte*>(buffer);
+  for (const Window& window : windows_)
+    if (window.symmetric && begin >= window.at[own] &&
+        begin + bytes <= window.at[own] + window.bytes[own])
+      return &window.at;
+  return nullptr;
+}
+
+Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes,
+                                bool symmetric) {
   const RelaxedCapture relaxed;
   const DeviceScope scope(state_.options.device);
   ++asked_;
@@ -127,6 +158,7 @@ Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t by
   Done why;
   MemoryHandle own;
   Offer mine = offer_of(memory, bytes, &own, &why);
+  mine.symmetric = symmetric ? 1 : 0;
   shm::UnixListener listener;
   if (own.file) {
     RONDO_TRY(listener, shm::open_unix_listener());
@@ -149,6 +181,9 @@ Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t by
   for (int r = 0; r < state_.members.size; ++r) {
     made.bytes.push_back(all[r].bytes);
     map(all[r], r, handles[r], &made);
+  }
+  if (std::all_of(all.begin(), all.end(), [](const Offer& one) { return one.symmetric != 0; })) {
+    RONDO_TRY(made.symmetric, all_may_touch(self, made));
   }
   windows_.push_back(std::move(made));
   return static_cast<int>(windows_.size()) - 1;

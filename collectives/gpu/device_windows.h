@@ -4,8 +4,9 @@
 // processes of the host the memory is mapped, by a file descriptor of virtual memory (ncclMemAlloc)
 // or else a CUDA IPC handle. Guarantees: a rank whose memory is no window fails all of them, by
 // name, and every wait ends with RONDO_INIT_TIMEOUT; what cannot be mapped is an error of the puts
-// into it, with the reason. Cost: an exchange and a mapping a rank, once a
-// window; the thread and the pinned memory of a HostProxy, which passes signals, once.
+// into it, with the reason. Cost: an exchange and a mapping a rank, once a window, and another
+// exchange for a symmetric one; the thread and the pinned memory of a HostProxy, which passes
+// signals, once.
 #pragma once
 
 #include <cstddef>
@@ -34,13 +35,17 @@ class DeviceWindows {
   DeviceWindows(const DeviceWindows&) = delete;
   DeviceWindows& operator=(const DeviceWindows&) = delete;
 
-  // Of the rank's own device; the window's number, the same on all ranks.
-  Result<int> open(Communicator& self, void* memory, std::size_t bytes);
+  // Of the rank's own device; the window's number, the same on all ranks. symmetric: collectives
+  // may work on buffers at the same places of all ranks' windows, if all ranks say so and can.
+  Result<int> open(Communicator& self, void* memory, std::size_t bytes, bool symmetric);
   // No put into it may be under way from here.
   void close(int window);
   // Where a peer's window begins for streams of this rank.
   Result<std::byte*> address(int window, int peer) const;
   std::size_t bytes(int window, int peer) const { return windows_[window].bytes[peer]; }
+  // Where each rank's window begins, of the symmetric one that holds these bytes of this rank; null
+  // where none does.
+  const std::vector<std::byte*>* symmetric_at(const void* buffer, std::size_t bytes) const;
 
  private:
   struct Offer;
@@ -49,6 +54,7 @@ class DeviceWindows {
     std::vector<std::size_t> bytes;    // by rank
     std::vector<std::string> why_not;  // by rank
     std::vector<ImportedMemory> mapped;
+    bool symmetric = false;
   };
   Offer offer_of(void* memory, std::size_t bytes, MemoryHandle* handle, Done* why) const;
   bool is_neighbour(int peer) const;  // in another process of this host
@@ -56,6 +62,8 @@ class DeviceWindows {
                                                      const MemoryHandle& own,
                                                      const shm::UnixListener& listener) const;
   void map(const Offer& offer, int peer, const MemoryHandle& handle, Window* window) const;
+
+  Result<bool> all_may_touch(Communicator& self, const Window& window) const;
 
   CommunicatorState& state_;
   std::deque<Window> windows_;

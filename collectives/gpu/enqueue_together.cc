@@ -33,6 +33,7 @@ Result<Call> resolve(const Call& call, CommunicatorState& state) {
     RONDO_TRY(resolved.receive,
               device_address(call.receive, device, which, "recvbuff", &resolved.own_access));
   }
+  state.device->look_for_windows(&resolved);
   if (call.window >= 0 && call.record.count > 0) {
     RONDO_TRY(std::byte* const window, state.device->window_address(call.window, call.peer));
     resolved.receive = window + call.offset;

@@ -66,7 +66,7 @@ Done LedCalls::enqueue(const CallRecord& record, std::span<const Buffers> buffer
   }
   if (sequence != 0) {
     announcements_.publish_led(sequence);
-    RONDO_CHECK_OK(announcements_.compare(sequence, record, mismatch));
+    RONDO_CHECK_OK(announcements_.compare(sequence, record, false, mismatch));
   }
   RONDO_CHECK_OK(context_.leads() ? lead(call) : follow(call));
   return context_.finish(context_.local[0], stream, capturing);

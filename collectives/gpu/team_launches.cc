@@ -27,8 +27,8 @@ Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatc
   RONDO_TRY(const DevicePlan plan, make_device_plan(facts, record));
   // Led calls are announced with what they need more.
   if (team_.processes != nullptr && plan.strategy != Strategy::kLed)
-    RONDO_CHECK_OK(
-        team_.processes->announcements().announce(record, capturing(last.capture), mismatch));
+    RONDO_CHECK_OK(team_.processes->announcements().announce(
+        record, plan.strategy == Strategy::kWindows, capturing(last.capture), mismatch));
   switch (plan.strategy) {
     case Strategy::kDirect:
       return direct(rank, call, facts.all_reach);
@@ -45,10 +45,22 @@ Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatc
   }
 }
 
+// By the contract of symmetric windows that is so on all ranks, or on none.
+bool TeamLaunches::is_in_windows(const JointCall& call) const {
+  const std::vector<int>& here = team_.devices.here();
+  return std::all_of(here.begin(), here.end(), [&](int rank) {
+    const Call& own = call.posted[rank].call;
+    return own.send_windows != nullptr && own.receive_windows != nullptr;
+  });
+}
+
 // Within the CTAs that all ranks of the call allow.
 DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   DevicePlanFacts facts = team_.connections.facts();
-  if (team_.processes != nullptr) return facts;  // which all processes must see alike
+  if (team_.processes != nullptr) {  // which all processes must see alike
+    facts.in_windows = is_in_windows(call);
+    return facts;
+  }
   int fewest = 1;
   for (const PostedCall& posted : call.posted)
     fewest = std::max(fewest, posted.call.limits.fewest_ctas);
@@ -144,6 +156,7 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
     DeviceLaunch part{*gpu_api(), *team_.connections.connections(), plan, record,
                       buffers,    team_.devices[site.place].ranks};
     part.stream = site.stream;
+    part.own_call = &call.posted[part.rank()].call;
     part.told = team_.processes != nullptr;
     part.barriers = team_.connections.barriers();
     part.multicast = team_.connections.multicast();

@@ -54,6 +54,7 @@ struct DevicePlanFacts {
   // Devices of several processes, each with one rank, can share a direct kernel's work on staging
   // of so many bytes for a rank's input, and as many for its output; 0: they cannot.
   std::uint64_t shared_bytes = 0;
+  bool in_windows = false;    // all buffers of this call are in symmetric windows
   bool copy_engines = false;  // a rank asks for them, for this call
   bool all_reach = true;      // every device reaches every other one's memory
   bool reproducible = false;

@@ -43,7 +43,7 @@ std::string ll_push(const DevicePlanFacts&, const CallRecord&, const DevicePlan&
 }
 std::string met(const DevicePlanFacts& facts, const CallRecord&, const DevicePlan& plan) {
   const std::string where =
-      plan.strategy == Strategy::kMet
+      plan.strategy != Strategy::kShared
           ? "buffers"
           : fmt::format("staging ({} a rank and way), copied in before and out after",
                         bytes_text(facts.shared_bytes));

@@ -125,6 +125,12 @@ bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
          allows_met(facts, record);
 }
 
+// The same without staging, of any size.
+bool may_share_windows(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.in_windows && facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum &&
+         allows_met(facts, record);
+}
+
 DevicePlan met_plan(const DevicePlanFacts&, const CallRecord& record) {
   DevicePlan plan;
   plan.algorithm =
@@ -285,6 +291,8 @@ constexpr DeviceStrategyRow kStrategies[] = {
      device_reasons::rounds},
     {Strategy::kMet, may_meet, met_score, met_plan, nullptr, device_reasons::met, nullptr},
     {Strategy::kShared, may_share, shared_score, met_plan, nullptr, device_reasons::met, nullptr},
+    {Strategy::kWindows, may_share_windows, always<75>, met_plan, nullptr, device_reasons::met,
+     nullptr},
     {Strategy::kMessages, may_be_messages, always<65>, plain_plan, "messages",
      device_reasons::messages, nullptr},
     {Strategy::kDirect, may_go_direct, direct_score, plain_plan, nullptr, device_reasons::direct,

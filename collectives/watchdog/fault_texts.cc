@@ -41,6 +41,15 @@ std::string different_calls(std::uint64_t call, int rank, const CallRecord& reco
                          made(other, record_of_other));
 }
 
+std::string not_all_in_windows(std::uint64_t call, const CallRecord& record, int in_windows,
+                               int elsewhere) {
+  return fmt::format(
+      "Mismatched calls: in call {}, {}, the buffers of rank {} lie in symmetric windows and those "
+      "of rank {} do not; give all ranks' buffers at the same places of the same windows, or "
+      "register these without NCCL_WIN_COLL_SYMMETRIC",
+      call, to_string(record), in_windows, elsewhere);
+}
+
 std::string different_calls_before(std::string_view when, int rank, int other) {
   return fmt::format("Mismatched calls: {}, rank {} and rank {} made different calls; {}", when,
                      std::min(rank, other), std::max(rank, other), kSameCalls);

@@ -33,6 +33,9 @@ std::string different_calls(std::string_view when, MadeCall one, MadeCall other,
                             bool grouped = false);
 std::string different_calls(std::uint64_t call, int rank, const CallRecord& record, int other,
                             const CallRecord& record_of_other);
+// Their kernels would wait for each other for ever.
+std::string not_all_in_windows(std::uint64_t call, const CallRecord& record, int in_windows,
+                               int elsewhere);
 // Which ones is not known any more. when: "before call 7", "more than 64 calls ago".
 std::string different_calls_before(std::string_view when, int rank, int other);
 std::string different_replays(int rank, const CallRecord& record, int other,

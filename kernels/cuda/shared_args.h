@@ -25,6 +25,7 @@ struct alignas(64) CallDescriptor {
   static constexpr std::uint32_t kSendStaged = 1;
   static constexpr std::uint32_t kReceiveStaged = 2;
   static constexpr std::uint32_t kLateScalar = 4;
+  static constexpr std::uint32_t kInWindows = 8;  // of all its buffers, for the hosts
 };
 static_assert(sizeof(CallDescriptor) == 64);
 

@@ -1,7 +1,6 @@
 // Shared: devices of several processes share the work of the direct kernels on staging that all of
 // them reach, for calls whose buffers fit there. Inputs are copied in, outputs out: three launches,
 // of the second of which hosts of other processes hear.
-#include <algorithm>
 #include <vector>
 
 #include "collectives/gpu/launch/call_steps.h"
@@ -14,10 +13,8 @@ Done launch_shared(const DeviceLaunch& call) {
   const CallRecord& record = call.record;
   const DeviceConnections& connections = call.connections;
   const int rank = call.rank();
-  const ConnectionLayout& layout = connections.layout();
-  const int n = layout.ranks();
-  // As many CTAs as hosts hear of, on every device.
-  const int ctas = std::min(layout.shape().channels, cuda::kBarrierCtas);
+  const int n = connections.layout().ranks();
+  const int ctas = call.ctas_of_processes();
   const CallSteps steps(record, n, {ConnectionLayout::kSharedStaging});
   const std::uint64_t bytes = record.count * size_of(record.type);
   DirectLaunches copies(call.api, ctas, call.stream);
@@ -26,21 +23,11 @@ Done launch_shared(const DeviceLaunch& call) {
                                static_cast<std::uint64_t>(steps.segments_sent()) * bytes));
     RONDO_CHECK_OK(copies.flush());
   }
-  cuda::DeviceBarrier barrier{};
-  barrier.devices = n;
-  barrier.place = rank;
-  barrier.barriers = connections.barriers(rank);
-  barrier.control = connections.control(rank);
-  barrier.launches = connections.launches(rank);
-  barrier.call = record;
   std::vector<Buffers> buffers;
-  for (int r = 0; r < n; ++r) {
-    barrier.told[r] = connections.told(r);
-    barrier.rank[r] = r;
+  for (int r = 0; r < n; ++r)
     buffers.push_back({connections.shared_input(r), connections.shared_output(r)});
-  }
   DirectLaunches launches(call.api, ctas, call.stream);
-  launches.meet(barrier);
+  launches.meet(call.barrier_of_processes());
   RONDO_CHECK_OK(launches.collective(record, buffers));
   RONDO_CHECK_OK(launches.flush());
   if (!steps.receives(rank, {-1, 0, record.count})) return done();

@@ -14,7 +14,7 @@ struct Row {
 constexpr Row kRows[] = {
     {Strategy::kConnected, launch_connected}, {Strategy::kMet, launch_met},
     {Strategy::kShared, launch_shared},       {Strategy::kLLPush, launch_ll_push},
-    {Strategy::kMulticast, launch_multicast},
+    {Strategy::kMulticast, launch_multicast}, {Strategy::kWindows, launch_windows},
 };
 
 }  // namespace
@@ -24,6 +24,25 @@ cuda::DeviceBarrier DeviceLaunch::barrier() const {
   barrier.control = connections.control(rank());
   barrier.call = record;
   std::copy(firsts.begin(), firsts.end(), barrier.rank);
+  return barrier;
+}
+
+int DeviceLaunch::ctas_of_processes() const {
+  return std::min(connections.layout().shape().channels, cuda::kBarrierCtas);
+}
+
+cuda::DeviceBarrier DeviceLaunch::barrier_of_processes() const {
+  cuda::DeviceBarrier barrier{};
+  barrier.devices = connections.layout().ranks();
+  barrier.place = rank();
+  barrier.barriers = connections.barriers(rank());
+  barrier.control = connections.control(rank());
+  barrier.launches = connections.launches(rank());
+  barrier.call = record;
+  for (int r = 0; r < barrier.devices; ++r) {
+    barrier.told[r] = connections.told(r);
+    barrier.rank[r] = r;
+  }
   return barrier;
 }
 

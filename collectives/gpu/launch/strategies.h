@@ -28,7 +28,8 @@ struct DeviceLaunch {
   std::span<const Buffers> buffers;  // by rank of the communicator
   std::span<const int> here;         // the ranks that live on the device
   GpuStream stream = nullptr;
-  bool told = false;  // hosts of other processes want to know of it
+  const Call* own_call = nullptr;  // of the first of them
+  bool told = false;               // hosts of other processes want to know of it
 
   // Of devices of this process that meet; else nothing.
   const DeviceBarriers* barriers = nullptr;
@@ -39,7 +40,10 @@ struct DeviceLaunch {
 
   int rank() const { return here.front(); }
   const Buffers& own() const { return buffers[static_cast<std::size_t>(rank())]; }
+  // Where they meet: all devices of this process; or of all processes, a rank each.
   cuda::DeviceBarrier barrier() const;
+  cuda::DeviceBarrier barrier_of_processes() const;
+  int ctas_of_processes() const;  // that meet there: as many as hosts hear of, on every device
 
   // What only copies is moved as bytes: so many units is an element then.
   bool copies() const { return !reduces(record.collective); }
@@ -59,6 +63,7 @@ Done launch_strategy(const DeviceLaunch& call);
 Done launch_connected(const DeviceLaunch& call);
 Done launch_met(const DeviceLaunch& call);
 Done launch_shared(const DeviceLaunch& call);
+Done launch_windows(const DeviceLaunch& call);
 Done launch_ll_push(const DeviceLaunch& call);
 Done launch_multicast(const DeviceLaunch& call);
 

@@ -71,7 +71,7 @@ struct Connected {
         part_of({0, play.args.count}, play.channel(), play.args.channels, play.args.grain);
     write_word(kSliceAt, part.begin);
     write_word(kSliceAt + 1, part.count);
-    write_word(kFailedAt, 0);
+    begin_waits();
     for (unsigned g = 0; g < kGroups; ++g) write_word(kNumbersAt + g, 0);
   }
   static RONDO_FN void tell_hosts(Play play) {

@@ -13,6 +13,7 @@
 
 #include "base/types.h"
 #include "kernels/algorithms/table.h"
+#include "kernels/cuda/direct_args.h"
 #include "transport/connection.h"
 
 namespace rondo::cuda {
@@ -71,7 +72,7 @@ struct alignas(128) Control {
   std::uint32_t claimed;   // 1: one of the waits that last too long has the word
   std::uint32_t gave_up;   // set by a kernel: 1 once all below says why
   std::uint64_t limit_ns;  // a wait that sees no progress for so long gives up; 0: none does
-  // The wait that gave up, or the newest one that has gone on for long.
+  // The wait that gave up.
   CallRecord call;
   std::uint64_t step;
   std::int32_t channel, peer;

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "kernels/cuda/cta_memory.h"
-#include "kernels/cuda/kernel_wait.h"
 #include "kernels/primitives.h"
 
 namespace rondo::cuda {
@@ -90,10 +89,7 @@ RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, con
     write_word(job + kPosts + 2 * i, 0);
     if (!used) continue;
     const EndAt end = end_at(incoming ? kIncoming : kOutgoing, index);
-    if (!(flagged && incoming) && !wait_for_end<Faults>(play, end, incoming)) {
-      fail_cta();
-      return false;
-    }
+    if (!(flagged && incoming) && !wait_for_end<Faults>(play, end, incoming)) return false;
     const std::uint64_t now = end.step();
     write_word(job + (incoming ? kFrom : kTo) + i % 2,
                reinterpret_cast<std::uintptr_t>(end.slot()));

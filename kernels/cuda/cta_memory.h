@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/kernel_wait.h"
 
 namespace rondo::cuda {
 
@@ -38,13 +39,13 @@ enum How : std::uint32_t {
 inline constexpr unsigned kJobs = 4;
 inline constexpr unsigned kGroups = 2;
 
-// Where things lie, in words.
+// Where things lie, in words, behind those of waits.
 inline constexpr std::uint32_t kEndWords = sizeof(DeviceEnd) / 8;
-inline constexpr std::uint32_t kEndsAt = 0;
+inline constexpr std::uint32_t kEndsAt = kWaitShared / 8;
 inline constexpr std::uint32_t kJobsAt = kEndsAt + kDirections * kEnds * kEndWords;
 inline constexpr std::uint32_t kNumbersAt = kJobsAt + kGroups * kJobs * kJobWords;  // jobs made
-inline constexpr std::uint32_t kFailedAt = kNumbersAt + kGroups;
-inline constexpr std::uint32_t kSliceAt = kFailedAt + 1;  // begin and count of the channel's part
+inline constexpr std::uint32_t kSliceAt =
+    kNumbersAt + kGroups;                                 // begin and count of the channel's part
 inline constexpr std::uint32_t kLaunchAt = kSliceAt + 2;  // its number, from 1
 inline constexpr std::uint32_t kWordsInUse = kLaunchAt + 1;
 static_assert(8 * kWordsInUse <= kConnectedShared);
@@ -55,9 +56,6 @@ RONDO_FN inline std::uint64_t read_word(std::uint32_t word) {
 RONDO_FN inline void write_word(std::uint32_t word, std::uint64_t value) {
   device::store_shared<std::uint64_t>(8 * word, value);
 }
-// A failed CTA neither moves nor posts anything more. Whoever sees it late does no harm.
-RONDO_FN inline bool cta_failed() { return read_word(kFailedAt) != 0; }
-RONDO_FN inline void fail_cta() { write_word(kFailedAt, 1); }
 
 // One end, as it lies in shared memory during a launch.
 struct EndAt {

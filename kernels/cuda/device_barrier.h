@@ -21,14 +21,13 @@ struct SoundBarriers {
   static constexpr bool kNoEnd = false;
 };
 
-// One thread per peer tells it, and waits for it; another one tells the hosts meanwhile. Word 0 of
-// shared memory says how it went.
+// One thread per peer tells it, and waits for it; another one tells the hosts meanwhile.
 template <class Faults>
 RONDO_FN RONDO_NO_INLINE bool meet(const DeviceBarrier& barrier, unsigned which) {
   using device::Scope;
   const unsigned cta = device::cta_index(), me = device::thread_index();
   const std::uint64_t number = device::load(barrier.barriers + cta) + which;
-  if (me == 0) device::store_shared<std::uint64_t>(0, 1);
+  if (me == 0) begin_waits();
   device::barrier();
   if (which == 1 && barrier.launches != nullptr && me + 1 == device::thread_count())
     say_begun(barrier.control, static_cast<int>(cta), barrier.call,
@@ -39,14 +38,13 @@ RONDO_FN RONDO_NO_INLINE bool meet(const DeviceBarrier& barrier, unsigned which)
     device::store_relaxed<Scope::kSystem>(
         barrier.told[me] + at + static_cast<unsigned>(barrier.place), number);
     const std::uint64_t* const told = barrier.told[barrier.place] + at + me;
-    const bool come = wait_until(
-        [&] { return device::load_relaxed<Scope::kSystem>(told) >= number; }, barrier.control,
-        barrier.call, {static_cast<int>(cta), barrier.rank[me], number, false});
-    if (!come) device::store_shared<std::uint64_t>(0, 0);
+    wait_until([&] { return device::load_relaxed<Scope::kSystem>(told) >= number; },
+               barrier.control, barrier.call,
+               {static_cast<int>(cta), barrier.rank[me], number, false});
     if constexpr (!Faults::kNoAcquire) device::fence<Scope::kSystem>();
   }
   device::barrier();
-  return device::load_shared<std::uint64_t>(0) != 0;
+  return !cta_failed();
 }
 
 template <class Faults>

@@ -39,8 +39,10 @@ struct DeviceBarrier {
   CallRecord call;                         // for whoever asks what a kernel waits for
   std::int32_t rank[kMostBarrierDevices];  // one of each device
 };
-// Shared memory of a launch that meets.
-inline constexpr unsigned kBarrierShared = 16;
+// Shared memory that the waits of a CTA use (kernel_wait.h): where it begins. All that a launch
+// that meets needs.
+inline constexpr unsigned kWaitShared = 32;
+inline constexpr unsigned kBarrierShared = kWaitShared;
 
 // Reduces `sources` inputs in reduce.h's tree order over their places. Segment k in [0, segments)
 // lies at input + k * count. scattered: segment k goes to output[k] (reduce-scatter); else the one

@@ -1,8 +1,15 @@
-// How kernels wait: a spin that looks at the abort word and the clock every thousand turns.
+// How kernels wait: a spin that looks at its CTA's words every thousand turns. One thread of the
+// CTA, the looker, looks at the host's words for all.
+//
+// The first words of shared memory belong to the waits of a CTA. A wait that goes on for long
+// becomes the looker where there is none, and stops being it when it ends. A wait that has gone on
+// for longer than the limit becomes it in any case, so that Control names it. Places are taken by
+// plain stores: for a moment two threads may look, which does no harm.
 //
 // Guarantees: ends soon after the host has set Control::abort, and after Control::limit_ns without
-// what it waits for; then it says in Control what it waited for. Cost while the wait is short: one
-// counter.
+// what it waits for; then Control says what it waited for. After one wait of a CTA has failed all
+// others of it fail, too. Cost while the wait is short: one counter. While it is long: a CTA reads
+// two words of host memory every thousand turns, however many of its threads wait.
 #pragma once
 
 #include "kernels/cuda/connected_args.h"
@@ -25,6 +32,27 @@ struct Awaited {
   bool room;
 };
 
+// The CTA's words: whether a wait has failed; the looker, as 2 * (its thread + 1) + 1 where it has
+// waited for too long, or 0; the limit that it has read.
+enum WaitWord : std::uint32_t { kFailedAt = 0, kLookerAt = 8, kLimitAt = 16 };
+static_assert(kLimitAt + 8 <= kWaitShared);
+
+RONDO_FN inline std::uint64_t wait_word(WaitWord at) {
+  return device::load_shared<std::uint64_t>(at);
+}
+RONDO_FN inline void set_wait_word(WaitWord at, std::uint64_t value) {
+  device::store_shared<std::uint64_t>(at, value);
+}
+// By one thread, before a barrier that comes before all waits.
+RONDO_FN inline void begin_waits() {
+  set_wait_word(kFailedAt, 0);
+  set_wait_word(kLookerAt, 0);
+  set_wait_word(kLimitAt, 0);
+}
+// A failed CTA neither moves nor posts anything more. Whoever sees it late does no harm.
+RONDO_FN inline bool cta_failed() { return wait_word(kFailedAt) != 0; }
+RONDO_FN inline void fail_cta() { set_wait_word(kFailedAt, 1); }
+
 RONDO_FN inline void write_record(CallRecord* at, const CallRecord& call) {
   std::uint64_t words[2];
   __builtin_memcpy(words, &call, sizeof(words));
@@ -33,40 +61,72 @@ RONDO_FN inline void write_record(CallRecord* at, const CallRecord& call) {
   device::store_relaxed<device::Scope::kSystem>(to + 1, words[1]);
 }
 
-// For a wait that began at `begin` (0: now): when it began, or 0 where it shall end.
-RONDO_FN inline std::uint64_t look_up(Control* control, const CallRecord& call, Awaited awaited,
-                                      std::uint64_t begin) {
-  using device::Scope;
-  const std::uint64_t now = device::timer_ns();
-  if (begin == 0) begin = now;
-  if (device::load_relaxed<Scope::kSystem>(&control->abort) != 0) return 0;
-  const std::uint64_t limit = device::load_relaxed<Scope::kSystem>(&control->limit_ns);
-  const bool over = limit != 0 && now - begin > limit;
-  if (over && device::exchange_relaxed<Scope::kSystem>(&control->claimed, 1u) != 0) return 0;
-  const auto write = [](auto* at, auto value) { device::store_relaxed<Scope::kSystem>(at, value); };
-  write(&control->step, awaited.step);
-  write(&control->channel, static_cast<std::int32_t>(awaited.channel));
-  write(&control->peer, static_cast<std::int32_t>(awaited.peer));
-  write(&control->wants_room, awaited.room ? 1u : 0u);
-  write_record(&control->call, call);
-  if (!over) return begin;
-  device::fence<Scope::kSystem>();
-  write(&control->gave_up, 1u);
-  write(&control->abort, 1u);
-  return 0;
-}
+// One wait of a thread: asked every thousand turns whether it goes on.
+class Wait {
+ public:
+  RONDO_FN bool goes_on(Control* control, const CallRecord& call, Awaited awaited) {
+    if (cta_failed()) return false;
+    const std::uint64_t now = device::timer_ns();
+    if (begin_ == 0) begin_ = now;
+    const bool over = is_over(wait_word(kLimitAt), now);
+    const std::uint64_t looker = wait_word(kLookerAt);
+    if (looker / 2 != me()) {
+      if (looker == 0 || (over && looker % 2 == 0))
+        set_wait_word(kLookerAt, 2 * me() + (over ? 1 : 0));
+      return true;
+    }
+    if (look(control, call, awaited, now)) return true;
+    fail_cta();
+    return false;
+  }
+  // When it is over.
+  RONDO_FN void end() const {
+    if (begin_ != 0 && wait_word(kLookerAt) / 2 == me()) set_wait_word(kLookerAt, 0);
+  }
 
-// Until ready(); false: it shall not be waited for any longer.
+ private:
+  static RONDO_FN std::uint64_t me() { return device::thread_index() + 1; }
+  RONDO_FN bool is_over(std::uint64_t limit, std::uint64_t now) const {
+    return limit != 0 && now - begin_ > limit;
+  }
+
+  // At the host's words; false: all shall end.
+  RONDO_FN bool look(Control* control, const CallRecord& call, Awaited awaited,
+                     std::uint64_t now) const {
+    using device::Scope;
+    if (device::load_relaxed<Scope::kSystem>(&control->abort) != 0) return false;
+    const std::uint64_t limit = device::load_relaxed<Scope::kSystem>(&control->limit_ns);
+    set_wait_word(kLimitAt, limit);
+    if (!is_over(limit, now)) return true;
+    if (device::exchange_relaxed<Scope::kSystem>(&control->claimed, 1u) != 0) return false;
+    const auto write = [](auto* at, auto value) {
+      device::store_relaxed<Scope::kSystem>(at, value);
+    };
+    write(&control->step, awaited.step);
+    write(&control->channel, static_cast<std::int32_t>(awaited.channel));
+    write(&control->peer, static_cast<std::int32_t>(awaited.peer));
+    write(&control->wants_room, awaited.room ? 1u : 0u);
+    write_record(&control->call, call);
+    device::fence<Scope::kSystem>();
+    write(&control->gave_up, 1u);
+    write(&control->abort, 1u);
+    return false;
+  }
+
+  std::uint64_t begin_ = 0;  // the first time that it was asked
+};
+
+// Until ready(); false: it shall not be waited for any longer, and the CTA has failed.
 template <class Ready>
 RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const CallRecord& call,
                                 Awaited awaited) {
-  std::uint64_t begin = 0;
+  Wait wait;
   for (unsigned turns = 1; !ready(); ++turns) {
     device::spin();
     if (turns % kTurnsBetweenLooks != 0) continue;
-    begin = look_up(control, call, awaited, begin);
-    if (begin == 0) return false;
+    if (!wait.goes_on(control, call, awaited)) return false;
   }
+  wait.end();
   return true;
 }
 
@@ -74,13 +134,15 @@ RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const CallRecor
 template <class Ready>
 RONDO_FN inline bool wait_together(Ready&& ready, Control* control, const CallRecord& call,
                                    Awaited awaited) {
-  std::uint64_t begin = 0;
+  Wait wait;
   for (unsigned turns = 1; device::any(!ready()); ++turns) {
     device::spin();
     if (turns % kTurnsBetweenLooks != 0) continue;
-    if (device::lane_index() == 0) begin = look_up(control, call, awaited, begin);
-    if (device::shuffle(begin != 0 ? 1 : 0, 0) == 0) return false;
+    bool goes_on = true;
+    if (device::lane_index() == 0) goes_on = wait.goes_on(control, call, awaited);
+    if (device::shuffle(goes_on ? 1 : 0, 0) == 0) return false;
   }
+  if (device::lane_index() == 0) wait.end();
   return true;
 }
 

@@ -27,7 +27,7 @@ struct LL128Mover : LineJob {
     for (std::uint64_t first = worker / device::kWarp * kTwinsOfWarp; first < twins;
          first += workers / device::kWarp * kTwinsOfWarp) {
       const std::uint64_t twin = first + worker % device::kWarp / kLanes;
-      move({twin, twin < twins ? bytes - twin * kTwinData : 0});
+      if (!move({twin, twin < twins ? bytes - twin * kTwinData : 0})) return;
     }
   }
 
@@ -53,31 +53,39 @@ struct LL128Mover : LineJob {
   RONDO_FN unsigned lane() const { return worker % kLanes; }
   RONDO_FN bool has_flag() const { return lane() == kLanes - 1; }
 
-  // By whole warps.
-  RONDO_FN void move(Place place) const {
-    const Parts result = result_of(place);
+  // By whole warps. false: a wait has failed.
+  RONDO_FN bool move(Place place) const {
+    Parts result;
+    if (!make_result(place, &result)) return false;
     put(0, place, result);
     put(1, place, result);
     if (word(kKeep) != 0 && place.used()) write(place, result);
+    return true;
   }
 
-  RONDO_FN Parts result_of(Place place) const {
+  RONDO_FN bool make_result(Place place, Parts* result) const {
     Parts own{};
     if (word(kOwn) != 0 && place.used()) own = read(place);
+    *result = own;
     if (word(kFrom) == 0) {
       if constexpr (Math::kReduces)
-        if ((job.how & kReduces) != 0) return combine<1>({&own});
-      return own;
+        if ((job.how & kReduces) != 0) *result = combine<1>({&own});
+      return true;
     }
-    const Parts first = take(0, place);
+    Parts first;
+    if (!take(0, place, &first)) return false;
+    *result = first;
     if constexpr (Math::kReduces) {
-      if ((job.how & kReduces) != 0) {
-        if (word(kFrom + 1) == 0) return combine<2>({&first, &own});
-        const Parts second = take(1, place);
-        return combine<3>({&first, &own, &second});
+      if ((job.how & kReduces) == 0) return true;
+      if (word(kFrom + 1) == 0) {
+        *result = combine<2>({&first, &own});
+        return true;
       }
+      Parts second;
+      if (!take(1, place, &second)) return false;
+      *result = combine<3>({&first, &own, &second});
     }
-    return first;
+    return true;
   }
   template <int sources>
   RONDO_FN Parts combine(const Parts* const (&from)[sources]) const {
@@ -96,7 +104,7 @@ struct LL128Mover : LineJob {
     return reinterpret_cast<device::Pair*>(slot) + (2 * place.twin + line) * kLanes + lane();
   }
   // Waits for the lines in an incoming slot.
-  RONDO_FN Parts take(int which, Place place) const {
+  RONDO_FN bool take(int which, Place place, Parts* parts) const {
     const device::Pair* const at = pair_at(word(kFrom + which), place, 0);
     const std::uint64_t flag = word(kFromFlags + which);
     device::Pair pair[2] = {};
@@ -109,9 +117,10 @@ struct LL128Mover : LineJob {
       return !has_flag() || ((!place.used() || pair[0].half[1] == flag) &&
                              (!place.both() || pair[1].half[1] == flag));
     };
-    if (!wait_together(come, station.control, args.call, awaited(which))) fail_cta();
+    if (!wait_together(come, station.control, args.call, awaited(which))) return false;
     load();
-    return {{vector_of(pair[0]), vector_of(pair[1])}};
+    *parts = {{vector_of(pair[0]), vector_of(pair[1])}};
+    return true;
   }
   RONDO_FN void put(int which, Place place, const Parts& parts) const {
     if (word(kTo + which) == 0) return;

@@ -23,7 +23,8 @@ struct LLMover : LineJob {
     for (std::uint64_t line = worker; line < lines; line += workers) {
       const std::uint64_t rest = bytes - line * kLineData;
       const auto valid = static_cast<unsigned>(rest < kLineData ? rest : kLineData);
-      const std::uint64_t result = result_of(line, valid);
+      std::uint64_t result;
+      if (!make_result(line, valid, &result)) return;
       put_line(job.to[0], line, result, flag[0]);
       put_line(job.to[1], line, result, flag[1]);
       if (job.keep != 0) write_own<T>(job.keep + line * kLineData, valid, result);
@@ -33,11 +34,16 @@ struct LLMover : LineJob {
   }
 
  private:
-  RONDO_FN std::uint64_t result_of(std::uint64_t line, unsigned valid) const {
+  // false: a wait has failed.
+  RONDO_FN bool make_result(std::uint64_t line, unsigned valid, std::uint64_t* result) const {
     std::uint64_t operand[3] = {0, 0, 0};
     if (job.own != 0) operand[1] = read_own<T>(job.own + line * kLineData, valid);
-    if (job.from[0] != 0) operand[0] = take_line(0, line);
-    if (job.from[1] != 0) operand[2] = take_line(1, line);
+    if (job.from[0] != 0 && !take_line(0, line, &operand[0])) return false;
+    if (job.from[1] != 0 && !take_line(1, line, &operand[2])) return false;
+    *result = result_of(operand);
+    return true;
+  }
+  RONDO_FN std::uint64_t result_of(const std::uint64_t (&operand)[3]) const {
     if constexpr (Math::kReduces) {
       if ((job.how & kReduces) != 0) {
         if (job.from[0] == 0) return combine<1>({operand[1]});
@@ -53,7 +59,7 @@ struct LLMover : LineJob {
   }
 
   // Waits for a line of an incoming slot.
-  RONDO_FN std::uint64_t take_line(int which, std::uint64_t line) const {
+  RONDO_FN bool take_line(int which, std::uint64_t line, std::uint64_t* data) const {
     const auto* const at = reinterpret_cast<const device::Pair*>(job.from[which]) + line;
     const auto flag = static_cast<std::uint32_t>(word(kFromFlags + which));
     device::Pair pair{};
@@ -61,8 +67,9 @@ struct LLMover : LineJob {
       pair = device::load_pair(at);
       return pair.half[0] >> 32 == flag && pair.half[1] >> 32 == flag;
     };
-    if (!wait_until(come, station.control, args.call, awaited(which))) fail_cta();
-    return (pair.half[0] & 0xffffffff) | pair.half[1] << 32;
+    if (!wait_until(come, station.control, args.call, awaited(which))) return false;
+    *data = (pair.half[0] & 0xffffffff) | pair.half[1] << 32;
+    return true;
   }
   static RONDO_FN void put_line(std::uint64_t base, std::uint64_t line, std::uint64_t data,
                                 std::uint64_t flag) {

@@ -37,8 +37,8 @@ class LLPushMemory {
         math_(Math::of(args.call, args.ranks, {args.scalar, args.late_scalar != 0})),
         round_(device::load(args.rounds + device::cta_index())) {
     if (!is_teller()) return;
-    write_word(kFailedAt, 0);
-    write_word(kNumberAt, 0);
+    begin_waits();
+    write_number(0);
   }
 
   RONDO_FN int rank() const { return args_.rank; }
@@ -49,9 +49,9 @@ class LLPushMemory {
   }
   // Peers need no word; hosts get theirs while the data are on their way.
   RONDO_FN void publish() const {
-    if (!is_teller() || args_.launches == nullptr || read_word(kNumberAt) != 0) return;
+    if (!is_teller() || args_.launches == nullptr || read_number() != 0) return;
     const std::uint64_t number = device::load(args_.launches + device::cta_index()) + 1;
-    write_word(kNumberAt, number);
+    write_number(number);
     say_begun(args_.control, channel(), args_.call, number, args_.launches);
   }
   RONDO_FN void wait(int /*peer*/) const {}
@@ -79,7 +79,7 @@ class LLPushMemory {
     for (std::uint64_t line = device::thread_index(); line < lines_of(bytes);
          line += device::thread_count()) {
       std::uint64_t operand[kMostLLPush];
-      if (!take(line, read_input(piece.at, line, bytes), operand)) return give_up();
+      if (!take(line, read_input(piece.at, line, bytes), operand)) return;
       write_output(to.at, line, bytes, combine(operand));
     }
   }
@@ -94,7 +94,7 @@ class LLPushMemory {
         pair = device::load_pair(place);
         return is_of_round(pair);
       };
-      if (!wait_until(come, args_.control, args_.call, awaited(from))) return give_up();
+      if (!wait_until(come, args_.control, args_.call, awaited(from))) return;
       write_output(at, line, bytes, data_of(pair));
     }
   }
@@ -115,9 +115,9 @@ class LLPushMemory {
     if (!is_teller()) return;
     device::store(args_.rounds + device::cta_index(), round_);
     if (args_.launches == nullptr) return;
-    const std::uint64_t number = read_word(kNumberAt);
+    const std::uint64_t number = read_number();
     device::store(args_.launches + device::cta_index(), number);
-    if (read_word(kFailedAt) == 0) say_over(args_.control, channel(), number);
+    if (!cta_failed()) say_over(args_.control, channel(), number);
   }
 
  private:
@@ -148,22 +148,20 @@ class LLPushMemory {
   RONDO_FN Awaited awaited(int from) const { return {channel(), from, round_, false}; }
   static RONDO_FN int channel() { return static_cast<int>(device::cta_index()); }
 
-  // Words of shared memory: whether a wait of this launch has failed; its number, once told.
-  static constexpr std::uint32_t kFailedAt = 0, kNumberAt = 8;
-  static RONDO_FN std::uint64_t read_word(std::uint32_t at) {
-    return device::load_shared<std::uint64_t>(at);
+  // The launch's number, once it has been told: a word behind those of waits.
+  static RONDO_FN std::uint64_t read_number() {
+    return device::load_shared<std::uint64_t>(kWaitShared);
   }
-  static RONDO_FN void write_word(std::uint32_t at, std::uint64_t value) {
-    device::store_shared(at, value);
+  static RONDO_FN void write_number(std::uint64_t number) {
+    device::store_shared(kWaitShared, number);
   }
-  static RONDO_FN void give_up() { write_word(kFailedAt, 1); }
   // The last thread, which has lines to move only where all have.
   static RONDO_FN bool is_teller() { return device::thread_index() == device::thread_count() - 1; }
   // The same line of all peers: every load is on its way before any is looked at. Written as one
   // loop, and not by wait_until(), so that the operands stay in registers.
   RONDO_FN bool take(std::uint64_t line, std::uint64_t own,
                      std::uint64_t (&operand)[kMostLLPush]) const {
-    std::uint64_t begin = 0;
+    Wait wait;
     RONDO_NO_UNROLL
     for (unsigned turns = 1;; ++turns) {
       int late = -1;
@@ -176,11 +174,13 @@ class LLPushMemory {
           if (!is_of_round(pair)) late = s;
         }
       }
-      if (late < 0) return true;
+      if (late < 0) {
+        wait.end();
+        return true;
+      }
       device::spin();
       if (turns % kTurnsBetweenLooks != 0) continue;
-      begin = look_up(args_.control, args_.call, awaited(late), begin);
-      if (begin == 0) return false;
+      if (!wait.goes_on(args_.control, args_.call, awaited(late))) return false;
     }
   }
 

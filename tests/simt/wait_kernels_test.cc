@@ -1,0 +1,157 @@
+// How kernels wait (kernels/cuda/kernel_wait.h), on the emulated machine: who looks at the host's
+// words, whose wait they name, and that all waits of a CTA end together.
+#include <unistd.h>
+
+#include "kernels/cuda/kernel_wait.h"
+#include "tests/simt/machine_fixture.h"
+
+namespace rondo::simt {
+namespace {
+
+using cuda::Control;
+using device::Scope;
+
+constexpr unsigned kWaiting = 96;        // threads of a CTA that wait
+constexpr unsigned kWatcher = kWaiting;  // one that does not: it sees who looks
+constexpr unsigned kThreads = kWaiting + 32;
+constexpr unsigned kNever = ~0u;
+
+// Every thread waits for steps 1, 2, ... of its own in turn, until a wait fails or it is sent away.
+// The watcher counts
+// looks (each leaves the limit in shared memory) and says who is the looker.
+struct Waits {
+  struct Seen {
+    std::uint32_t looks, looker, stop;
+  };
+  explicit Waits(TestMachine& of) : machine(of) {
+    control = machine.allocate<Control>(1);
+    steps = machine.allocate<std::uint32_t>(kThreads);
+    begun = machine.allocate<std::uint32_t>(kThreads);
+    seen = machine.allocate<Seen>(1);
+    auto* const to = control;
+    auto *const come = steps, *const says = begun;
+    auto* const sees = seen;
+    const MachineShape shape{.threads = kThreads, .shared_bytes = cuda::kWaitShared};
+    machine.launch("waits", shape, [=] {
+      const unsigned me = device::thread_index();
+      if (me == 0) cuda::begin_waits();
+      device::barrier();
+      if (me == kWatcher) watch(sees);
+      if (me >= kWaiting) return;
+      for (std::uint32_t step = 1;; ++step) {
+        device::store(says + me, step);
+        const cuda::Awaited awaited{0, static_cast<int>(me), step, false};
+        const auto ready = [&] { return device::load_relaxed<Scope::kSystem>(come + me) >= step; };
+        if (!cuda::wait_until(ready, to, {}, awaited)) break;
+        if (device::load_relaxed<Scope::kSystem>(come + me) == kNever) return;
+      }
+      device::store(says + me, kNever);
+    });
+  }
+  static void watch(Seen* at) {
+    constexpr std::uint64_t kNoLimit = ~0ull;  // as good as none
+    for (std::uint32_t looks = 0; device::load_relaxed<Scope::kSystem>(&at->stop) == 0;) {
+      device::spin();
+      device::store_relaxed<Scope::kSystem>(
+          &at->looker, static_cast<std::uint32_t>(cuda::wait_word(cuda::kLookerAt) / 2));
+      if (cuda::wait_word(cuda::kLimitAt) == kNoLimit) continue;
+      cuda::set_wait_word(cuda::kLimitAt, kNoLimit);
+      device::store_relaxed<Scope::kSystem>(&at->looks, ++looks);
+    }
+  }
+
+  Control& words() const { return *machine.on_host(control); }
+  Seen& sight() const { return *machine.on_host(seen); }
+  std::uint32_t step_of(unsigned thread) const { return machine.on_host(begun)[thread]; }
+  void come(unsigned thread) const { ++machine.on_host(steps)[thread]; }
+  void send_away(unsigned thread) const { machine.on_host(steps)[thread] = kNever; }
+  // Turns until so, or very many.
+  template <class Holds>
+  bool until(Holds&& holds) const {
+    for (int turn = 0; turn < 3'000'000 && !holds(); ++turn) machine.gang().turn();
+    return holds();
+  }
+  bool end() const {
+    sight().stop = 1;
+    return machine.run();
+  }
+
+  TestMachine& machine;
+  Control* control;
+  std::uint32_t *steps, *begun;
+  Seen* seen;
+};
+
+TEST(KernelWaits, OneThreadOfACtaLooksAtTheHostsWords) {
+  TestMachine machine({.seed = 1});
+  Waits waits(machine);
+  constexpr unsigned kTurns = 400'000;
+  for (unsigned turn = 0; turn < kTurns; ++turn) machine.gang().turn();
+  // Of all turns a thread's share, and of those every twentieth.
+  constexpr unsigned kOfAThread = kTurns / kWaiting / cuda::kTurnsBetweenLooks;
+  EXPECT_GT(waits.sight().looks, 0u);
+  EXPECT_LE(waits.sight().looks, kOfAThread);
+  waits.words().abort = 1;
+  EXPECT_TRUE(waits.end());
+}
+
+TEST(KernelWaits, AnotherThreadLooksWhereTheLookerHasDone) {
+  TestMachine machine({.seed = 2});
+  const Waits waits(machine);
+  for (int done = 0; done < 20; ++done) {
+    const std::uint32_t looks = waits.sight().looks;
+    ASSERT_TRUE(waits.until([&] { return waits.sight().looks > looks + 1; }))
+        << "nobody looks after " << done << " have done";
+    const std::uint32_t looker = waits.sight().looker - 1;
+    ASSERT_LT(looker, kWaiting);
+    waits.send_away(looker);
+  }
+  waits.words().abort = 1;
+  EXPECT_TRUE(waits.end());
+}
+
+TEST(KernelWaits, AllOfACtaEndWhereTheHostAborts) {
+  TestMachine machine({.seed = 3});
+  const Waits waits(machine);
+  ASSERT_TRUE(waits.until([&] { return waits.sight().looks > 2; }));
+  waits.words().abort = 1;
+  EXPECT_TRUE(waits.end());
+  for (unsigned i = 0; i < kWaiting; ++i) EXPECT_EQ(waits.step_of(i), kNever);
+  EXPECT_EQ(waits.words().gave_up, 0u);
+}
+
+// A wait that lasts too long is named although another one looks, which has just begun.
+TEST(KernelWaits, OneThatLastsTooLongTakesTheLookersPlace) {
+  constexpr unsigned kInVain = 13;
+  constexpr std::uint64_t kLimit = 500'000'000;
+  TestMachine machine({.seed = 4});
+  const Waits waits(machine);
+  ASSERT_TRUE(waits.until([&] { return waits.sight().looks > 2; }));
+  const unsigned first = waits.sight().looker - 1;
+  ASSERT_NE(first, kInVain);
+  usleep(kLimit / 1000 * 6 / 5);
+  // All others but the looker begin anew, and at last the looker, too.
+  const auto all_begun = [&] {
+    for (unsigned i = 0; i < kWaiting; ++i)
+      if (i != kInVain && i != first && waits.step_of(i) < 2) return false;
+    return true;
+  };
+  for (unsigned i = 0; i < kWaiting; ++i)
+    if (i != kInVain && i != first) waits.come(i);
+  ASSERT_TRUE(waits.until(all_begun));
+  for (unsigned turn = 0; turn < 100 * kThreads; ++turn) machine.gang().turn();
+  waits.come(first);
+  const std::uint32_t looks = waits.sight().looks;
+  ASSERT_TRUE(waits.until([&] { return waits.sight().looks > looks + 2; }));
+  ASSERT_NE(waits.sight().looker - 1, kInVain) << "another seed, please";
+  waits.sight().stop = 1;  // the watcher leaves the limit alone
+  waits.words().limit_ns = kLimit;
+  EXPECT_TRUE(waits.until([&] { return waits.words().gave_up != 0; }));
+  EXPECT_EQ(waits.words().peer, static_cast<int>(kInVain));
+  EXPECT_EQ(waits.words().step, 1u);
+  EXPECT_TRUE(waits.end());
+  EXPECT_EQ(waits.words().abort, 1u);
+}
+
+}  // namespace
+}  // namespace rondo::simt

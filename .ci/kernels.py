@@ -4,11 +4,13 @@
   .ci/kernels.py               sm_90
   .ci/kernels.py 80 90 100 120
   .ci/kernels.py --of build/cuda-90    those of a build of one architecture, from ccache's memory
+  .ci/kernels.py --write               writes the table of sm_90 anew
 
 No kernel, and nothing that one calls, may have a stack frame (or spill); float32, float16 and
-bfloat16 sums and copies may use 96 registers a thread, all others 128. Sums and copies must move
-128 bits at a time (seen in SASS by cuobjdump and nvdisasm, the machine's or those of PyPI). Skipped
-where nvcc is missing.
+bfloat16 sums and copies may use 96 registers a thread, all others 128. The rules of .ci/sass.py
+hold for machine code (read by cuobjdump and nvdisasm, the machine's or those of PyPI). What a
+kernel costs stands in kernels/cuda/kernels.tsv, for sm_90 and the compiler that it names: a change
+of it is to be seen in a diff. Skipped where nvcc is missing.
 """
 import glob
 import os
@@ -20,11 +22,13 @@ import tempfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
+import sass
+
 FLAGS = ["-std=c++20", "-O3", "-fmad=false", "--expt-relaxed-constexpr", "-I.", "-Xptxas", "-v",
          "-Wno-deprecated-gpu-targets"]
 # Kernels, and functions that they call (which have no registers of their own).
 FUNCTION = re.compile(r"Function properties for (\S+)\s*\n\s*(\d+) bytes stack frame, (\d+) bytes "
-                      r"spill stores.*\n(?:.*Used (\d+) registers)?")
+                      r"spill stores.*\n(?:.*Used (\d+) registers(?:.*?(\d+) bytes smem)?)?")
 # run_kernel<DirectReduce<type, op>> and run_kernel<Connected<SumMath<type>>>, with the numbers of
 # base/types.h.
 REDUCE = re.compile(r"DirectReduceILNS_8DataTypeE(\d+)ELNS_5RedOpE(\d+)E")
@@ -33,6 +37,10 @@ KERNEL = "run_kernel"
 FLOAT32, FLOAT16, BFLOAT16, SUM = 7, 6, 9, 0
 NARROW, WIDE = 96, 128
 TOOLS = ("cuobjdump", "nvdisasm")
+TABLE, TABLE_ARCH = "kernels/cuda/kernels.tsv", "90"
+COLUMNS = ("kernel", "registers", "static shared memory", "instructions",
+           "vector loop: instructions", "loads in flight", "pair loop: instructions",
+           "loads in flight")
 
 
 def compile_kernel(source, arch, folder):
@@ -73,7 +81,7 @@ def findings(source, arch, text):
     functions = FUNCTION.findall(text)
     if not any(KERNEL in name for name, *_ in functions):
         yield f"{source}: sm_{arch}: ptxas said nothing that could be read"
-    for name, stack, spills, registers in functions:
+    for name, stack, spills, registers, _ in functions:
         most = NARROW if is_narrow(name) else WIDE
         if int(stack) or int(spills):
             yield f"{source}: sm_{arch}: {name} has a stack frame of {stack} bytes"
@@ -118,30 +126,70 @@ def find_cuobjdump():
     return shutil.which("cuobjdump")
 
 
-def sass_findings(cuobjdump, source, cubin):
-    """Every kernel of a file whose accesses must be whole vectors."""
+def code_of(cuobjdump, cubin):
     listing = subprocess.run([cuobjdump, "-sass", cubin], capture_output=True, text=True)
     if listing.returncode != 0:
-        yield f"{source}: cuobjdump failed: {listing.stderr.strip()}"
+        sys.exit(f"{cubin}: cuobjdump failed: {listing.stderr.strip()}")
+    return sass.code_of(listing.stdout)
+
+
+def readable(names):
+    """Connected<SumMath<float32>, NoFaults> and the like, with the names of base/types.h."""
+    with open("base/types.h", encoding="utf-8") as file:
+        text = file.read()
+    values = {}
+    for enum in ("DataType", "RedOp"):
+        body = re.search(rf"enum class {enum}[^{{]*{{([^}}]*)}}", text)[1]
+        values |= {f"(rondo::{enum}){number}": word.lower()
+                   for word, number in re.findall(r"\bk(\w+) = (\d+)", body)}
+    plain = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True,
+                           check=True).stdout.splitlines()
+    for name, long in zip(names, plain):
+        kind, short = re.search(r"(run_\w+)<(.*) ?>\(", long).groups()
+        short = re.sub(r"\(rondo::\w+\)\d+", lambda m: values[m[0]], short)
+        short = short.replace("rondo::cuda::", "").replace(" >", ">").strip()
+        yield name, short if kind == KERNEL else f"stored {short}"
+
+
+def row_of(label, registers, shared, code):
+    vector, pair = sass.Instruction.is_vector_load, sass.Instruction.is_pair_load
+    return "\t".join(map(str, (
+        label, registers, shared or 0, len(code.instructions), len(code.inner_loop(vector)),
+        code.in_flight(vector), len(code.inner_loop(pair)), code.in_flight(pair))))
+
+
+def compiler():
+    said = subprocess.run(["nvcc", "--version"], capture_output=True, text=True).stdout
+    return re.search(r"V([\d.]+)", said)[1]
+
+
+def compare(rows, write):
+    """What differs from the table; or the table is written."""
+    text = [f"# nvcc {compiler()}, sm_{TABLE_ARCH}; written by .ci/kernels.py --write",
+            "\t".join(COLUMNS), *sorted(rows)]
+    if write:
+        with open(TABLE, "w", encoding="utf-8") as file:
+            file.write("\n".join(text) + "\n")
         return
-    for part in re.split(r"\n\s*Function : ", listing.stdout)[1:]:
-        name = part.split("\n", 1)[0]
-        if "Direct" not in name and "Connected" not in name or KERNEL not in name:
-            continue  # what writes arguments or runs texts moves no data
-        for access in ("LDG", "STG"):
-            if not re.search(rf"{access}\.E(\.\w+)*\.128", part):
-                yield f"{source}: {name} has no {access} of 128 bits"
+    with open(TABLE, encoding="utf-8") as file:
+        known = file.read().splitlines()
+    if known[0] != text[0]:
+        print(f"kernels: {TABLE} is not compared: it is of another compiler ({known[0]})")
+        return
+    for line in sorted(set(known) ^ set(text)):
+        yield f"{TABLE} {'has' if line in known else 'lacks'}: {line} (meant? --write)"
 
 
 def main():
     if shutil.which("nvcc") is None:
         print("kernels: not checked, there is no nvcc on this machine")
         return 0
+    sass.self_test()
+    write = sys.argv[1:2] == ["--write"]
     build = sys.argv[2] if sys.argv[1:2] == ["--of"] else None
-    archs = sys.argv[1:] or ["90"]
+    archs = [TABLE_ARCH] if write else sys.argv[1:] or [TABLE_ARCH]
     sources = sorted(glob.glob("kernels/cuda/*.cu"))
-    failed = []
-    kernels = 0
+    failed, rows, seen = [], [], {}
     with tempfile.TemporaryDirectory() as folder:
         with ThreadPoolExecutor(int(os.environ.get("RONDO_BUILD_JOBS", "2"))) as pool:
             if build:
@@ -152,15 +200,23 @@ def main():
                 compiled = list(pool.map(lambda job: compile_kernel(*job), jobs))
         cuobjdump = find_cuobjdump()
         for source, arch, cubin, text in compiled:
-            kernels += sum(KERNEL in name for name, *_ in FUNCTION.findall(text))
             failed += findings(source, arch, text)
-            if cuobjdump:
-                failed += sass_findings(cuobjdump, source, cubin)
+            said = {name: rest for name, *rest in FUNCTION.findall(text)}
+            code = code_of(cuobjdump, cubin) if cuobjdump else {name: None for name in said}
+            for name, label in readable([name for name in code if "4cuda10run_" in name]):
+                seen[label, arch] = code[name]
+                if not cuobjdump:
+                    continue
+                failed += (f"sm_{arch}: {line}" for line in sass.findings(label, code[name]))
+                if arch == TABLE_ARCH:
+                    rows.append(row_of(label, *said[name][2:], code[name]))
+    if rows and not failed:
+        failed += compare(rows, write)
     for line in failed:
         print(line)
     not_seen = "SASS not looked at (cuobjdump and nvdisasm are not to be had)"
-    sass = "128-bit accesses seen" if cuobjdump else not_seen
-    print(f"kernels: {kernels} for sm_{', sm_'.join(archs)}, {sass}, {len(failed)} findings")
+    looked = "SASS read" if cuobjdump else not_seen
+    print(f"kernels: {len(seen)} for sm_{', sm_'.join(archs)}, {looked}, {len(failed)} findings")
     return 1 if failed else 0
 
 

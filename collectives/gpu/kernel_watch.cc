@@ -11,22 +11,6 @@ namespace {
 
 std::uint64_t word(const std::uint64_t& from) { return HostAtomics::load_acquire(from); }
 
-// The call of the newest launch stands still until the next but one; so it is read again where one
-// has begun meanwhile.
-void read_newest(const cuda::Control& control, Progress& into) {
-  constexpr int kMostTries = 100;
-  for (int i = 0; i < kMostTries; ++i) {
-    const std::uint64_t number = word(control.progress[0].begun);
-    if (number == 0) return;
-    into.digest = word(control.begun_digest[number % 2]);
-    into.launch = load_record(control.begun_call[number % 2]);
-    HostAtomics::fence_seq_cst();
-    if (word(control.progress[0].begun) != number) continue;
-    into.launches = number;
-    return;
-  }
-}
-
 bool gave_up(const cuda::Control& control) {
   return HostAtomics::load_acquire(control.gave_up) != 0;
 }
@@ -41,7 +25,11 @@ Progress progress_of(const DeviceConnections& connections, int rank) {
     found.begun += begun;
     found.over += std::min(begun, word(control.progress[c].done));
   }
-  read_newest(control, found);
+  if (const auto newest = cuda::newest_launch(control.newest)) {
+    found.digest = newest->digest;
+    found.launch = newest->call;
+    found.launches = newest->number;
+  }
   if (!gave_up(control)) return found;
   found.gave_up = 1;
   found.gave_up_in = control.call;

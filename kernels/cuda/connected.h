@@ -64,8 +64,11 @@ struct Connected {
     for (unsigned w = device::thread_index(); w < kDirections * kEnds * kEndWords;
          w += device::thread_count())
       write_word(kEndsAt + w, device::load(words + w));
-    if (device::thread_index() == kTeller * device::kWarp)
-      write_word(kLaunchAt, device::load(play.station().launches + play.channel()) + 1);
+    if (device::thread_index() == kTeller * device::kWarp) {
+      const LaunchCount count = load_launches(play.station().launches, play.channel());
+      write_word(kLaunchAt, count.number);
+      write_word(kLaunchAt + 1, count.digest);
+    }
     if (device::thread_index() != 0) return;
     const Slice part =
         part_of({0, play.args.count}, play.channel(), play.args.channels, play.args.grain);
@@ -76,8 +79,8 @@ struct Connected {
   }
   static RONDO_FN void tell_hosts(Play play) {
     if (device::lane_index() == 0)
-      say_begun(play.station().control, play.channel(), play.args.call, read_word(kLaunchAt),
-                play.station().launches);
+      say_begun(play.station().control, play.channel(), play.args.call,
+                {read_word(kLaunchAt), read_word(kLaunchAt + 1)}, play.station().launches);
     device::sync_warp();
   }
 

@@ -13,6 +13,7 @@
 
 #include "base/types.h"
 #include "kernels/algorithms/table.h"
+#include "kernels/cuda/begun_launch.h"
 #include "kernels/cuda/direct_args.h"
 #include "transport/connection.h"
 
@@ -76,9 +77,8 @@ struct alignas(128) Control {
   CallRecord call;
   std::uint64_t step;
   std::int32_t channel, peer;
-  std::uint32_t wants_room;       // 1: waits until the peer has emptied a slot; 0: for its data
-  CallRecord begun_call[2];       // of launch n: [n % 2], written before channel 0 has begun it
-  std::uint64_t begun_digest[2];  // likewise, of all launches' calls until then
+  std::uint32_t wants_room;  // 1: waits until the peer has emptied a slot; 0: for its data
+  BegunLaunch newest[2];     // launch n of channel 0: [n % 2]
   ChannelProgress progress[kMostChannels];
 };
 

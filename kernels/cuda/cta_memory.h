@@ -46,8 +46,8 @@ inline constexpr std::uint32_t kJobsAt = kEndsAt + kDirections * kEnds * kEndWor
 inline constexpr std::uint32_t kNumbersAt = kJobsAt + kGroups * kJobs * kJobWords;  // jobs made
 inline constexpr std::uint32_t kSliceAt =
     kNumbersAt + kGroups;                                 // begin and count of the channel's part
-inline constexpr std::uint32_t kLaunchAt = kSliceAt + 2;  // its number, from 1
-inline constexpr std::uint32_t kWordsInUse = kLaunchAt + 1;
+inline constexpr std::uint32_t kLaunchAt = kSliceAt + 2;  // LaunchCount
+inline constexpr std::uint32_t kWordsInUse = kLaunchAt + 2;
 static_assert(8 * kWordsInUse <= kConnectedShared);
 
 RONDO_FN inline std::uint64_t read_word(std::uint32_t word) {

@@ -28,10 +28,12 @@ RONDO_FN RONDO_NO_INLINE bool meet(const DeviceBarrier& barrier, unsigned which)
   const unsigned cta = device::cta_index(), me = device::thread_index();
   const std::uint64_t number = device::load(barrier.barriers + cta) + which;
   if (me == 0) begin_waits();
+  const bool tells = which == 1 && barrier.launches != nullptr && me + 1 == device::thread_count();
+  LaunchCount count{};
+  if (tells) count = load_launches(barrier.launches, static_cast<int>(cta));
   device::barrier();
-  if (which == 1 && barrier.launches != nullptr && me + 1 == device::thread_count())
-    say_begun(barrier.control, static_cast<int>(cta), barrier.call,
-              device::load(barrier.launches + cta) + 1, barrier.launches);
+  if (tells)
+    say_begun(barrier.control, static_cast<int>(cta), barrier.call, count, barrier.launches);
   if (me < static_cast<unsigned>(barrier.devices) && me != static_cast<unsigned>(barrier.place)) {
     const std::uint64_t at = cta * kMostBarrierDevices;
     if constexpr (!Faults::kNoRelease) device::fence<Scope::kSystem>();

@@ -53,12 +53,14 @@ RONDO_FN inline void begin_waits() {
 RONDO_FN inline bool cta_failed() { return wait_word(kFailedAt) != 0; }
 RONDO_FN inline void fail_cta() { set_wait_word(kFailedAt, 1); }
 
+// Word by word: a copy of the record would be read byte by byte.
+RONDO_FN inline std::uint64_t record_word(const CallRecord& call, unsigned which) {
+  return reinterpret_cast<const std::uint64_t*>(&call)[which];
+}
 RONDO_FN inline void write_record(CallRecord* at, const CallRecord& call) {
-  std::uint64_t words[2];
-  __builtin_memcpy(words, &call, sizeof(words));
   auto* const to = reinterpret_cast<std::uint64_t*>(at);
-  device::store_relaxed<device::Scope::kSystem>(to, words[0]);
-  device::store_relaxed<device::Scope::kSystem>(to + 1, words[1]);
+  device::store_relaxed<device::Scope::kSystem>(to, record_word(call, 0));
+  device::store_relaxed<device::Scope::kSystem>(to + 1, record_word(call, 1));
 }
 
 // One wait of a thread: asked every thousand turns whether it goes on.

@@ -2,38 +2,43 @@
 // and that it is over.
 //
 // Launches are numbered in device memory, so that replays of graphs count, too. By one thread of a
-// CTA, in Control::progress of the channel that it plays. Guarantees: while a number is the newest
-// that has begun on channel 0, its call stands still. Cost: a posted store; on channel 0 a fence
-// beside it, for a thread that nobody waits for.
+// CTA, in Control::progress of the channel that it plays; on channel 0 in Control::newest, too.
+// Guarantees: a launch is told of as begun while it waits for others. Cost: posted stores; what
+// they need of device memory is loaded before, beside other loads.
 #pragma once
 
 #include "kernels/cuda/kernel_wait.h"
 
 namespace rondo::cuda {
 
-// Of all calls until now, in their order: calls that differed leave a trace, however short they
-// were.
-RONDO_FN inline std::uint64_t digest_with(std::uint64_t digest, const CallRecord& call) {
-  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
-  std::uint64_t words[2];
-  __builtin_memcpy(words, &call, sizeof(words));
-  digest = (digest ^ words[0]) * kOdd;
-  digest = ((digest ^ digest >> 32) ^ words[1]) * kOdd;
-  return digest ^ digest >> 29;
-}
+// What a CTA must know of its launches to tell of the next one.
+struct LaunchCount {
+  std::uint64_t number;  // of the next
+  std::uint64_t digest;  // channel 0: of all calls before it
+};
 
 // launches: how many this rank has played, by channel; the digest lies before them.
+RONDO_FN inline LaunchCount load_launches(const std::uint64_t* launches, int channel) {
+  const std::uint64_t digest = channel == 0 ? device::load(launches - 1) : 0;
+  return {device::load(launches + channel) + 1, digest};
+}
+
 RONDO_FN inline void say_begun(Control* control, int channel, const CallRecord& call,
-                               std::uint64_t number, std::uint64_t* launches) {
+                               LaunchCount count, std::uint64_t* launches) {
   using device::Scope;
   if (channel == 0) {
-    const std::uint64_t digest = digest_with(device::load(launches - 1), call);
-    device::store(launches - 1, digest);
-    device::store_relaxed<Scope::kSystem>(&control->begun_digest[number % 2], digest);
-    write_record(&control->begun_call[number % 2], call);
-    device::fence<Scope::kSystem>();
+    BegunLaunch launch{{record_word(call, 0), record_word(call, 1)}, count.number, 0, 0};
+    launch.digest = digest_with(digest_with(count.digest, launch.call[0]), launch.call[1]);
+    launch.check = check_of(launch);
+    device::store(launches - 1, launch.digest);
+    BegunLaunch* const to = &control->newest[count.number % 2];
+    device::store_relaxed<Scope::kSystem>(&to->call[0], launch.call[0]);
+    device::store_relaxed<Scope::kSystem>(&to->call[1], launch.call[1]);
+    device::store_relaxed<Scope::kSystem>(&to->number, launch.number);
+    device::store_relaxed<Scope::kSystem>(&to->digest, launch.digest);
+    device::store_relaxed<Scope::kSystem>(&to->check, launch.check);
   }
-  device::store_relaxed<Scope::kSystem>(&control->progress[channel].begun, number);
+  device::store_relaxed<Scope::kSystem>(&control->progress[channel].begun, count.number);
 }
 
 RONDO_FN inline void say_over(Control* control, int channel, std::uint64_t number) {

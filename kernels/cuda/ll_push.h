@@ -38,7 +38,11 @@ class LLPushMemory {
         round_(device::load(args.rounds + device::cta_index())) {
     if (!is_teller()) return;
     begin_waits();
-    write_number(0);
+    write_word(kToldAt, 0);
+    if (args.launches == nullptr) return;
+    const LaunchCount count = load_launches(args.launches, channel());
+    write_word(kNumberAt, count.number);
+    write_word(kDigestAt, count.digest);
   }
 
   RONDO_FN int rank() const { return args_.rank; }
@@ -49,10 +53,10 @@ class LLPushMemory {
   }
   // Peers need no word; hosts get theirs while the data are on their way.
   RONDO_FN void publish() const {
-    if (!is_teller() || args_.launches == nullptr || read_number() != 0) return;
-    const std::uint64_t number = device::load(args_.launches + device::cta_index()) + 1;
-    write_number(number);
-    say_begun(args_.control, channel(), args_.call, number, args_.launches);
+    if (!is_teller() || args_.launches == nullptr || read_word(kToldAt) != 0) return;
+    write_word(kToldAt, 1);
+    say_begun(args_.control, channel(), args_.call, {read_word(kNumberAt), read_word(kDigestAt)},
+              args_.launches);
   }
   RONDO_FN void wait(int /*peer*/) const {}
 
@@ -115,7 +119,7 @@ class LLPushMemory {
     if (!is_teller()) return;
     device::store(args_.rounds + device::cta_index(), round_);
     if (args_.launches == nullptr) return;
-    const std::uint64_t number = read_number();
+    const std::uint64_t number = read_word(kNumberAt);
     device::store(args_.launches + device::cta_index(), number);
     if (!cta_failed()) say_over(args_.control, channel(), number);
   }
@@ -148,12 +152,15 @@ class LLPushMemory {
   RONDO_FN Awaited awaited(int from) const { return {channel(), from, round_, false}; }
   static RONDO_FN int channel() { return static_cast<int>(device::cta_index()); }
 
-  // The launch's number, once it has been told: a word behind those of waits.
-  static RONDO_FN std::uint64_t read_number() {
-    return device::load_shared<std::uint64_t>(kWaitShared);
+  // The teller's words of shared memory, behind those of waits: its LaunchCount, and whether it has
+  // told it.
+  static constexpr std::uint32_t kNumberAt = kWaitShared, kDigestAt = kWaitShared + 8,
+                                 kToldAt = kWaitShared + 16;
+  static RONDO_FN std::uint64_t read_word(std::uint32_t at) {
+    return device::load_shared<std::uint64_t>(at);
   }
-  static RONDO_FN void write_number(std::uint64_t number) {
-    device::store_shared(kWaitShared, number);
+  static RONDO_FN void write_word(std::uint32_t at, std::uint64_t value) {
+    device::store_shared(at, value);
   }
   // The last thread, which has lines to move only where all have.
   static RONDO_FN bool is_teller() { return device::thread_index() == device::thread_count() - 1; }

@@ -18,7 +18,7 @@ inline constexpr int kLLPushCtas = 16;
 inline constexpr int kLLPushSlots = 2;
 inline constexpr std::uint64_t kLLPushLines = 512;  // of a slot, from one sender: 4 KiB of data
 inline constexpr int kLLPushThreads = 512;
-inline constexpr unsigned kLLPushShared = kWaitShared + 8;  // shared memory of a launch
+inline constexpr unsigned kLLPushShared = kWaitShared + 24;  // shared memory of a launch
 inline constexpr std::uint64_t kLLPushStaging =
     kLLPushCtas * kLLPushSlots * kMostLLPush * kLLPushLines * kLineSize;
 

@@ -59,7 +59,11 @@ bool all_reduce(const MachineOptions& options, const ConnectedShape& shape,
   // The hosts know how far everybody is.
   for (int r = 0; r < shape.ranks; ++r) {
     const cuda::Control& control = *machine.on_host(ranks.controls + r);
-    EXPECT_EQ(control.begun_call[calls % 2].count, call.count) << "rank " << r;
+    const auto newest = cuda::newest_launch(control.newest);
+    EXPECT_TRUE(newest) << "rank " << r;
+    if (!newest) return false;
+    EXPECT_EQ(newest->call.count, call.count) << "rank " << r;
+    EXPECT_EQ(newest->number, static_cast<std::uint64_t>(calls)) << "rank " << r;
     for (int c = 0; c < shape.channels; ++c) {
       EXPECT_EQ(control.progress[c].begun, static_cast<std::uint64_t>(calls)) << "rank " << r;
       EXPECT_EQ(control.progress[c].done, static_cast<std::uint64_t>(calls)) << "rank " << r;

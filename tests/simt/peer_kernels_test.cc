@@ -198,7 +198,12 @@ TEST(PeerKernels, TellHostsOfLLPushLaunches) {
     ++number;
     peers.launch_ll_push<LLPushSum<cuda::SoundLLPush>>(count, 64, 4, 2);
     ASSERT_TRUE(machine.run());
-    for (int r = 0; r < 3; ++r) EXPECT_EQ(peers.control(r).begun_call[number % 2].count, count);
+    for (int r = 0; r < 3; ++r) {
+      const auto newest = cuda::newest_launch(peers.control(r).newest);
+      ASSERT_TRUE(newest);
+      EXPECT_EQ(newest->number, number);
+      EXPECT_EQ(newest->call.count, count);
+    }
   }
   for (int r = 0; r < 3; ++r)
     for (int cta = 0; cta < 2; ++cta) {

@@ -14,6 +14,9 @@ LINES = ("Connected<", "LLPush<")
 MANY_LOADS = ("DirectCopy<", "stored DirectCopy<", "Connected<CopyMath",
               *(f"DirectReduce<{t}, sum" for t in ("float32", "float16", "bfloat16")))
 FEWEST_IN_FLIGHT = 8
+# And pairs: those of a line of all peers, or of several lines.
+PAIRS_IN_FLIGHT = (("LLPush<SumMath", 8), ("Connected<CopyMath", 4), ("Connected<AnyMath", 4),
+                   ("Connected<SumMath<float32", 4), ("Connected<SumMath", 2))
 
 
 @dataclass
@@ -134,6 +137,14 @@ def many_in_flight(code):
         return f"has {found} vectors in flight, not {FEWEST_IN_FLIGHT}"
 
 
+def pairs_in_flight(fewest):
+    def rule(code):
+        found = code.in_flight(Instruction.is_pair_load)
+        if found < fewest:
+            return f"has {found} pairs in flight, not {fewest}"
+    return rule
+
+
 def moves_vectors(name):
     return "Direct" in name or "Connected<" in name
 
@@ -145,6 +156,8 @@ RULES = (
     (moves_vectors, whole_vectors),
     (lambda name: name.startswith(LINES), whole_pairs),
     (lambda name: name.startswith(MANY_LOADS), many_in_flight),
+    *((lambda name, of=of: name.startswith(of), pairs_in_flight(fewest))
+      for of, fewest in PAIRS_IN_FLIGHT),
 )
 
 
@@ -159,7 +172,8 @@ def planted(*lines):
     """A kernel that is sound by all rules, with `lines` before its end."""
     loads = [f"LDG.E.NA.128 R{4 * i + 8}, desc[UR6][R2.64+{i * 512:#x}]" for i in range(8)]
     stores = [f"STG.E.NA.128 desc[UR6][R4.64+{i * 512:#x}], R{4 * i + 8}" for i in range(8)]
-    text = [*loads, *stores, "@P0 BRA 0x0", "LDG.E.128.STRONG.SYS R8, desc[UR6][R2.64]",
+    pairs = [f"LDG.E.128.STRONG.SYS R{4 * i + 8}, desc[UR6][R2.64]" for i in range(4)]
+    text = [*loads, *stores, "@P0 BRA 0x0", *pairs,
             "STG.E.128.STRONG.SYS desc[UR6][R4.64], R8", *lines, "EXIT"]
     return text
 
@@ -171,16 +185,16 @@ def listing_of(text):
 
 def self_test():
     """Says which rule does not see the fault that it is for."""
-    def said(text):
-        code = code_of(listing_of(text))["kernel"]
-        return " ".join(findings("Connected<CopyMath, NoFaults>", code))
+    def said(text, name="Connected<CopyMath, NoFaults>"):
+        return " ".join(findings(name, code_of(listing_of(text))["kernel"]))
     sound = planted()
     code = code_of(listing_of(sound))["kernel"]
     assert said(sound) == "", said(sound)
     assert code.in_flight(Instruction.is_vector_load) == 8
-    assert code.in_flight(Instruction.is_pair_load) == 1
+    assert code.in_flight(Instruction.is_pair_load) == 4
     assert len(code.inner_loop(Instruction.is_vector_load)) == 17
     used_early = sound[:3] + ["IADD3 R0, R9, 0x1, RZ"] + sound[3:]
+    looked_at = [line for line in sound if not line.startswith("LDG.E.128.STRONG.SYS R16")]
     jumped_into = sound[:-1] + ["@P1 BRA 0x40", "EXIT"]
     scalar = [line.replace("NA.128", "NA.64") for line in sound]
     split = [line.replace("LDG.E.128.STRONG", "LDG.E.64.STRONG") for line in sound]
@@ -189,7 +203,9 @@ def self_test():
             (planted("@!P2 LDL.64 R8, [R1+0x8]"), "local memory"),
             (planted("ST.E.64 desc[UR4][R2.64], R8"), "generic"),
             (sound[:2] + ["LD.E R0, desc[UR4][R4.64]"] + sound[2:], "generic"),
-            (used_early, "in flight"), (jumped_into, "in flight"),
+            (looked_at, "pairs in flight"), (used_early, "vectors in flight"),
+            (jumped_into, "vectors in flight"),
             (scalar, "has no LDG of 128"), (split, "has no LDG of pairs"),
             (planted("LDG.E.128.STRONG.GPU R8, desc[UR6][R2.64]"), "not STRONG.SYS")):
         assert finding in said(text), f"{finding} is not seen: {said(text)}"
+    assert "pairs in flight" in said(sound, "LLPush<SumMath<float32>, SoundLLPush>")

@@ -15,6 +15,7 @@
 #include "kernels/algorithms/table.h"
 #include "kernels/cuda/begun_launch.h"
 #include "kernels/cuda/direct_args.h"
+#include "kernels/cuda/shapes.h"
 #include "transport/connection.h"
 
 namespace rondo::cuda {
@@ -40,11 +41,11 @@ inline constexpr int kChannelEnds = kProtocols * kDirections * kEnds;
 // LL: a line carries 8 bytes of data, 4 beside each flag.
 inline constexpr std::uint64_t kLineData = 8;
 inline constexpr std::uint64_t kLineSize = 16;
-inline constexpr std::uint64_t kLLSlotLines = 1024;  // lines of a slot: 8 KiB of data
+inline constexpr std::uint64_t kLLSlotLines = shapes::kLLSlotLines;  // 8 bytes of data each
 // LL128: 120 bytes of data and a flag of 8. Two lines together carry 15 vectors of 16 bytes.
 inline constexpr std::uint64_t kLongLineData = 120;
 inline constexpr std::uint64_t kLongLineSize = 128;
-inline constexpr std::uint64_t kLL128SlotLines = 256;  // even; 30 KiB of data
+inline constexpr std::uint64_t kLL128SlotLines = shapes::kLL128SlotLines;  // even
 
 // Bytes of a slot, and of the data in it, where one of Simple has `simple`.
 constexpr std::uint64_t slot_bytes_of(Protocol protocol, std::uint64_t simple) {

@@ -6,6 +6,7 @@
 //
 //   load / store          weak, 1 to 16 bytes, naturally aligned
 //   load_once / ..._once  the same for data that is touched once (evict first)
+//   prefetch              into the cache of the device; what is loaded later is loaded then
 //   load_relaxed, load_acquire, store_relaxed, store_release<Scope>   4, 8 or 16 bytes
 //   load_pair / store_pair             16 bytes, relaxed at system scope, whole in halves of 8
 //   bytes

@@ -136,6 +136,10 @@ __device__ __forceinline__ void store_once(T* at, T value) {
   ptx::store_once<sizeof(T)>(ptx::global(at), ptx::to_register(value));
 }
 
+__device__ __forceinline__ void prefetch(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(ptx::global(from)));
+}
+
 template <Scope scope, class T>
 __device__ __forceinline__ T load_relaxed(const T* from) {
   const std::size_t at = ptx::global(from);

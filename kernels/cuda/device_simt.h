@@ -38,6 +38,8 @@ void store_once(T* at, T value) {
   store(at, value);
 }
 
+inline void prefetch(const void* /*from*/) {}
+
 template <Scope scope, class T>
 T load_relaxed(const T* from) {
   return load_as(from, simt::Order::kRelaxed, hook(scope));

@@ -11,6 +11,7 @@
 #include "kernels/cuda/device_element.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/shapes.h"
 #include "kernels/cuda/tree.h"
 #include "kernels/reduce.h"
 
@@ -42,7 +43,9 @@ struct SumMath {
   using Sum = Reduction<RedOp::kSum>;
   static constexpr bool kReduces = true, kScales = false, kHeavy = false;
   // Vectors in flight per thread and operand of two: what fits into the registers.
-  static constexpr int kRows = type == DataType::kFloat16 ? 2 : 4;
+  static constexpr int kRows = type == DataType::kFloat32   ? shapes::kSumRows
+                               : type == DataType::kFloat16 ? 2
+                                                            : 4;
   static constexpr int kPerVector = sizeof(device::Vector) / sizeof(T);
 
   Acc inverse;  // averages: of the number of ranks; sums: one

@@ -7,8 +7,9 @@
 // the slot's step + 1 in 64 bits and never comes back.
 //
 // Two lines carry 15 vectors of the caller's: lane l of eight has vector l in the first and vector
-// 8 + l in the second line, and vector 7 is halved between them. Cost: 128/120 of the bytes on the
-// wire, one vote of the warp for two lines.
+// 8 + l in the second line, and vector 7 is halved between them. A lane loads several twins before
+// it waits (one where there are three operands). Cost: 128/120 of the bytes on the wire, one vote
+// of the warp for all lines that its lanes load at once.
 #pragma once
 
 #include "kernels/cuda/line_job.h"
@@ -21,27 +22,25 @@ struct LL128Mover : LineJob {
   Math math;
 
   RONDO_FN void run() const {
-    const std::uint64_t bytes = job.count * sizeof(T);
-    const std::uint64_t twins = (bytes + kTwinData - 1) / kTwinData;
-    RONDO_NO_UNROLL
-    for (std::uint64_t first = worker / device::kWarp * kTwinsOfWarp; first < twins;
-         first += workers / device::kWarp * kTwinsOfWarp) {
-      const std::uint64_t twin = first + worker % device::kWarp / kLanes;
-      if (!move({twin, twin < twins ? bytes - twin * kTwinData : 0})) return;
-    }
+    // Three operands leave registers for one twin.
+    if constexpr (Math::kReduces && kTwins > 1)
+      if (word(kFrom + 1) != 0) return run_twins<1>();
+    run_twins<kTwins>();
   }
 
  private:
+  static constexpr int kTwins =
+      Math::kReduces && !Math::kHeavy ? shapes::kLL128SumTwins : shapes::kLL128Twins;
   static constexpr unsigned kLanes = 8;  // of a line
   static constexpr unsigned kTwinsOfWarp = device::kWarp / kLanes;
-  static constexpr std::uint64_t kTwinData = 2 * kLongLineData;
-  static constexpr std::uint64_t kPart = sizeof(device::Vector);
-  static constexpr std::uint64_t kSecond = kLanes * kPart;  // where the second line's data begin
+  static constexpr unsigned kTwinData = 2 * kLongLineData;
+  static constexpr unsigned kPart = sizeof(device::Vector);
+  static constexpr unsigned kSecond = kLanes * kPart;  // where the second line's data begin
 
   // This lane's twin lines, and how many bytes of the call they and all after them hold.
   struct Place {
-    std::uint64_t twin;
-    std::uint64_t rest;
+    unsigned twin;
+    unsigned rest;
     RONDO_FN bool used() const { return rest > 0; }
     RONDO_FN bool both() const { return rest > kLongLineData; }
   };
@@ -49,77 +48,121 @@ struct LL128Mover : LineJob {
   struct Parts {
     device::Vector line[2];
   };
+  // What a lane has at once: the same twin of several groups of twins of the warp.
+  template <int twins>
+  struct Several {
+    Parts twin[twins];
+  };
+  struct Places {
+    unsigned first, bytes;
+    RONDO_FN Place operator[](int t) const {
+      const unsigned twin = first + static_cast<unsigned>(t) * kTwinsOfWarp;
+      const unsigned begin = twin * kTwinData;
+      return {twin, begin < bytes ? bytes - begin : 0};
+    }
+  };
 
   RONDO_FN unsigned lane() const { return worker % kLanes; }
   RONDO_FN bool has_flag() const { return lane() == kLanes - 1; }
 
+  template <int twins>
+  RONDO_FN void run_twins() const {
+    constexpr unsigned kAtOnce = twins * kTwinsOfWarp;
+    const auto bytes = static_cast<unsigned>(job.count * sizeof(T));
+    const unsigned all = (bytes + kTwinData - 1) / kTwinData;
+    RONDO_NO_UNROLL
+    for (unsigned first = worker / device::kWarp * kAtOnce; first < all;
+         first += workers / device::kWarp * kAtOnce)
+      if (!move<twins>({first + worker % device::kWarp / kLanes, bytes})) return;
+  }
+
   // By whole warps. false: a wait has failed.
-  RONDO_FN bool move(Place place) const {
-    Parts result;
-    if (!make_result(place, &result)) return false;
-    put(0, place, result);
-    put(1, place, result);
-    if (word(kKeep) != 0 && place.used()) write(place, result);
+  template <int twins>
+  RONDO_FN bool move(const Places& places) const {
+    Several<twins> result;
+    if (!make_result<twins>(places, &result)) return false;
+    RONDO_UNROLL
+    for (int t = 0; t < twins; ++t) {
+      put(0, places[t], result.twin[t]);
+      put(1, places[t], result.twin[t]);
+    }
+    if (word(kKeep) == 0) return true;
+    RONDO_UNROLL
+    for (int t = 0; t < twins; ++t)
+      if (places[t].used()) write(places[t], result.twin[t]);
     return true;
   }
 
-  RONDO_FN bool make_result(Place place, Parts* result) const {
-    Parts own{};
-    if (word(kOwn) != 0 && place.used()) own = read(place);
+  template <int twins>
+  RONDO_FN bool make_result(const Places& places, Several<twins>* result) const {
+    Several<twins> own{};
+    if (word(kOwn) != 0) {
+      RONDO_UNROLL
+      for (int t = 0; t < twins; ++t)
+        if (places[t].used()) own.twin[t] = read(places[t]);
+    }
     *result = own;
     if (word(kFrom) == 0) {
       if constexpr (Math::kReduces)
-        if ((job.how & kReduces) != 0) *result = combine<1>({&own});
+        if ((job.how & kReduces) != 0) *result = combine<twins, 1>({&own});
       return true;
     }
-    Parts first;
-    if (!take(0, place, &first)) return false;
+    Several<twins> first;
+    if (!take<twins>(0, places, &first)) return false;
     *result = first;
     if constexpr (Math::kReduces) {
       if ((job.how & kReduces) == 0) return true;
-      if (word(kFrom + 1) == 0) {
-        *result = combine<2>({&first, &own});
+      if (twins > 1 || word(kFrom + 1) == 0) {
+        *result = combine<twins, 2>({&first, &own});
         return true;
       }
-      Parts second;
-      if (!take(1, place, &second)) return false;
-      *result = combine<3>({&first, &own, &second});
+      Several<twins> second;
+      if (!take<twins>(1, places, &second)) return false;
+      *result = combine<twins, 3>({&first, &own, &second});
     }
     return true;
   }
-  template <int sources>
-  RONDO_FN Parts combine(const Parts* const (&from)[sources]) const {
-    Parts result;
+  template <int twins, int sources>
+  RONDO_FN Several<twins> combine(const Several<twins>* const (&from)[sources]) const {
+    Several<twins> result;
     RONDO_UNROLL
-    for (int l = 0; l < 2; ++l) {
+    for (int l = 0; l < 2 * twins; ++l) {
       device::Vector operand[sources];
       RONDO_UNROLL
-      for (int s = 0; s < sources; ++s) operand[s] = from[s]->line[l];
-      result.line[l] = math.template combine_vectors<sources>(operand, finishes());
+      for (int s = 0; s < sources; ++s) operand[s] = from[s]->twin[l / 2].line[l % 2];
+      result.twin[l / 2].line[l % 2] = math.template combine_vectors<sources>(operand, finishes());
     }
     return result;
   }
 
   RONDO_FN device::Pair* pair_at(std::uint64_t slot, Place place, int line) const {
-    return reinterpret_cast<device::Pair*>(slot) + (2 * place.twin + line) * kLanes + lane();
+    return reinterpret_cast<device::Pair*>(slot) +
+           ((2 * place.twin + static_cast<unsigned>(line)) * kLanes + lane());
   }
-  // Waits for the lines in an incoming slot.
-  RONDO_FN bool take(int which, Place place, Parts* parts) const {
-    const device::Pair* const at = pair_at(word(kFrom + which), place, 0);
-    const std::uint64_t flag = word(kFromFlags + which);
-    device::Pair pair[2] = {};
+  // Waits for the lines in an incoming slot: all loads are on their way before any is looked at.
+  template <int twins>
+  RONDO_FN bool take(int which, const Places& places, Several<twins>* taken) const {
+    const std::uint64_t from = word(kFrom + which), flag = word(kFromFlags + which);
+    device::Pair pair[2 * twins] = {};
+    const auto has = [&](int l) {
+      return l % 2 == 0 ? places[l / 2].used() : places[l / 2].both();
+    };
     const auto load = [&] {
-      if (place.used()) pair[0] = device::load_pair(at);
-      if (place.both()) pair[1] = device::load_pair(at + kLanes);
+      RONDO_UNROLL
+      for (int l = 0; l < 2 * twins; ++l)
+        if (has(l)) pair[l] = device::load_pair(pair_at(from, places[l / 2], l % 2));
     };
     const auto come = [&] {
       load();
-      return !has_flag() || ((!place.used() || pair[0].half[1] == flag) &&
-                             (!place.both() || pair[1].half[1] == flag));
+      bool all = true;
+      RONDO_UNROLL
+      for (int l = 0; l < 2 * twins; ++l) all = all && (!has(l) || pair[l].half[1] == flag);
+      return all || !has_flag();
     };
     if (!wait_together(come, station.control, args.call, awaited(which))) return false;
     load();
-    *parts = {{vector_of(pair[0]), vector_of(pair[1])}};
+    RONDO_UNROLL
+    for (int l = 0; l < 2 * twins; ++l) taken->twin[l / 2].line[l % 2] = vector_of(pair[l]);
     return true;
   }
   RONDO_FN void put(int which, Place place, const Parts& parts) const {
@@ -156,16 +199,15 @@ struct LL128Mover : LineJob {
     write_vector(word(kKeep), place, lane() * kPart, first);
   }
   // Bytes of a vector, and of its second half, that the call has.
-  static RONDO_FN unsigned valid_of(Place place, std::uint64_t offset) {
-    const std::uint64_t valid = place.rest > offset ? place.rest - offset : 0;
-    return static_cast<unsigned>(valid < kPart ? valid : kPart);
+  static RONDO_FN unsigned valid_of(Place place, unsigned offset) {
+    const unsigned valid = place.rest > offset ? place.rest - offset : 0;
+    return valid < kPart ? valid : kPart;
   }
   static RONDO_FN unsigned half_of(unsigned valid, int half) {
     if (half == 0) return valid < kOwnBytes ? valid : kOwnBytes;
     return valid > kOwnBytes ? valid - kOwnBytes : 0;
   }
-  static RONDO_FN device::Vector read_vector(std::uint64_t base, Place place,
-                                             std::uint64_t offset) {
+  static RONDO_FN device::Vector read_vector(std::uint64_t base, Place place, unsigned offset) {
     const std::uint64_t at = base + place.twin * kTwinData + offset;
     const unsigned valid = valid_of(place, offset);
     if (at % kPart == 0 && valid == kPart)

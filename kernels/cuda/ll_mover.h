@@ -2,8 +2,9 @@
 // news of their own arrival: no counter is waited for and no fence is needed.
 //
 // Relies on 8-byte accesses being whole, and on nothing else. A flag is the slot's step + 1 in 32
-// bits; whenever those are about to repeat, whole slots are given the new flag. Cost: twice the
-// bytes on the wire.
+// bits; whenever those are about to repeat, whole slots are given the new flag. A thread loads
+// several lines, a row of all workers apart, before it waits for any. Cost: twice the bytes on the
+// wire.
 #pragma once
 
 #include "kernels/cuda/line_job.h"
@@ -16,71 +17,135 @@ struct LLMover : LineJob {
   Math math;
 
   RONDO_FN void run() const {
-    const std::uint64_t bytes = job.count * sizeof(T);
-    const std::uint64_t lines = (bytes + kLineData - 1) / kLineData;
-    const std::uint64_t flag[2] = {word(kToFlags), word(kToFlags + 1)};
+    const auto bytes = static_cast<unsigned>(job.count * sizeof(T));
+    const unsigned lines = (bytes + kData - 1) / kData;
     RONDO_NO_UNROLL
-    for (std::uint64_t line = worker; line < lines; line += workers) {
-      const std::uint64_t rest = bytes - line * kLineData;
-      const auto valid = static_cast<unsigned>(rest < kLineData ? rest : kLineData);
-      std::uint64_t result;
-      if (!make_result(line, valid, &result)) return;
-      put_line(job.to[0], line, result, flag[0]);
-      put_line(job.to[1], line, result, flag[1]);
-      if (job.keep != 0) write_own<T>(job.keep + line * kLineData, valid, result);
-    }
-    if ((job.how & kFillsSlot0) != 0) fill(job.to[0], lines, flag[0]);
-    if ((job.how & kFillsSlot1) != 0) fill(job.to[1], lines, flag[1]);
+    for (unsigned first = worker; first < lines; first += kLines * workers)
+      if (!move({first, lines, bytes})) return;
+    RONDO_NO_UNROLL
+    for (int which = 0; which < 2; ++which)
+      if ((job.how & (which == 0 ? kFillsSlot0 : kFillsSlot1)) != 0) fill(which, lines);
   }
 
  private:
-  // false: a wait has failed.
-  RONDO_FN bool make_result(std::uint64_t line, unsigned valid, std::uint64_t* result) const {
-    std::uint64_t operand[3] = {0, 0, 0};
-    if (job.own != 0) operand[1] = read_own<T>(job.own + line * kLineData, valid);
-    if (job.from[0] != 0 && !take_line(0, line, &operand[0])) return false;
-    if (job.from[1] != 0 && !take_line(1, line, &operand[2])) return false;
-    *result = result_of(operand);
-    return true;
+  // Of a thread at once.
+  static constexpr bool kNarrow = Math::kReduces && !Math::kHeavy && sizeof(T) == 2;
+  static constexpr int kLines = kNarrow ? shapes::kLLNarrowLines : shapes::kLLLines;
+  static constexpr unsigned kData = kLineData;
+
+  // Lines first, first + workers, ... of the job's.
+  struct Rows {
+    unsigned first, lines, bytes;
+  };
+  struct Data {
+    std::uint64_t row[kLines];
+  };
+  RONDO_FN unsigned line_of(const Rows& rows, int row) const {
+    return rows.first + static_cast<unsigned>(row) * workers;
   }
-  RONDO_FN std::uint64_t result_of(const std::uint64_t (&operand)[3]) const {
-    if constexpr (Math::kReduces) {
-      if ((job.how & kReduces) != 0) {
-        if (job.from[0] == 0) return combine<1>({operand[1]});
-        if (job.from[1] == 0) return combine<2>({operand[0], operand[1]});
-        return combine<3>({operand[0], operand[1], operand[2]});
-      }
-    }
-    return job.from[0] != 0 ? operand[0] : operand[1];
-  }
-  template <int sources>
-  RONDO_FN std::uint64_t combine(const std::uint64_t (&operand)[sources]) const {
-    return math.template combine_lines<sources>(operand, finishes());
+  RONDO_FN bool has(const Rows& rows, int row) const { return line_of(rows, row) < rows.lines; }
+  static RONDO_FN unsigned valid_of(const Rows& rows, unsigned line) {
+    const unsigned rest = rows.bytes - line * kData;
+    return rest < kData ? rest : kData;
   }
 
-  // Waits for a line of an incoming slot.
-  RONDO_FN bool take_line(int which, std::uint64_t line, std::uint64_t* data) const {
-    const auto* const at = reinterpret_cast<const device::Pair*>(job.from[which]) + line;
-    const auto flag = static_cast<std::uint32_t>(word(kFromFlags + which));
-    device::Pair pair{};
-    const auto come = [&] {
-      pair = device::load_pair(at);
-      return pair.half[0] >> 32 == flag && pair.half[1] >> 32 == flag;
-    };
-    if (!wait_until(come, station.control, args.call, awaited(which))) return false;
-    *data = (pair.half[0] & 0xffffffff) | pair.half[1] << 32;
+  // false: a wait has failed.
+  RONDO_FN bool move(const Rows& rows) const {
+    Data result;
+    if (!make_result(rows, &result)) return false;
+    put(0, rows, result);
+    put(1, rows, result);
+    if (job.keep == 0) return true;
+    RONDO_UNROLL
+    for (int r = 0; r < kLines; ++r) {
+      const unsigned line = line_of(rows, r);
+      if (has(rows, r)) write_own<T>(job.keep + line * kData, valid_of(rows, line), result.row[r]);
+    }
     return true;
   }
-  static RONDO_FN void put_line(std::uint64_t base, std::uint64_t line, std::uint64_t data,
+  RONDO_FN bool make_result(const Rows& rows, Data* result) const {
+    Data own{}, first, second;
+    if (job.own != 0) own = read(rows);
+    if (job.from[0] == 0) {
+      *result = own;
+      if constexpr (Math::kReduces)
+        if ((job.how & kReduces) != 0) *result = combine<1>({&own});
+      return true;
+    }
+    if (!take(0, rows, &first)) return false;
+    *result = first;
+    if constexpr (Math::kReduces) {
+      if ((job.how & kReduces) == 0) return true;
+      if (job.from[1] == 0) {
+        *result = combine<2>({&first, &own});
+        return true;
+      }
+      if (!take(1, rows, &second)) return false;
+      *result = combine<3>({&first, &own, &second});
+    }
+    return true;
+  }
+  template <int sources>
+  RONDO_FN Data combine(const Data* const (&from)[sources]) const {
+    Data result;
+    RONDO_UNROLL
+    for (int r = 0; r < kLines; ++r) {
+      std::uint64_t operand[sources];
+      RONDO_UNROLL
+      for (int s = 0; s < sources; ++s) operand[s] = from[s]->row[r];
+      result.row[r] = math.template combine_lines<sources>(operand, finishes());
+    }
+    return result;
+  }
+
+  RONDO_FN Data read(const Rows& rows) const {
+    Data data{};
+    RONDO_UNROLL
+    for (int r = 0; r < kLines; ++r) {
+      const unsigned line = line_of(rows, r);
+      if (has(rows, r)) data.row[r] = read_own<T>(job.own + line * kData, valid_of(rows, line));
+    }
+    return data;
+  }
+  // Waits for lines of an incoming slot: all loads are on their way before any is looked at.
+  RONDO_FN bool take(int which, const Rows& rows, Data* data) const {
+    const auto* const at = reinterpret_cast<const device::Pair*>(job.from[which]);
+    const auto flag = static_cast<std::uint32_t>(word(kFromFlags + which));
+    const auto come = [&] {
+      device::Pair pair[kLines];
+      RONDO_UNROLL
+      for (int r = 0; r < kLines; ++r) {
+        pair[r] = {{std::uint64_t{flag} << 32, std::uint64_t{flag} << 32}};
+        if (has(rows, r)) pair[r] = device::load_pair(at + line_of(rows, r));
+      }
+      bool all = true;
+      RONDO_UNROLL
+      for (int r = 0; r < kLines; ++r) {
+        all = all && pair[r].half[0] >> 32 == flag && pair[r].half[1] >> 32 == flag;
+        data->row[r] = (pair[r].half[0] & 0xffffffff) | pair[r].half[1] << 32;
+      }
+      return all;
+    };
+    return wait_until(come, station.control, args.call, awaited(which));
+  }
+
+  RONDO_FN void put(int which, const Rows& rows, const Data& data) const {
+    if (job.to[which] == 0) return;
+    const std::uint64_t flag = word(kToFlags + which);
+    RONDO_UNROLL
+    for (int r = 0; r < kLines; ++r)
+      if (has(rows, r)) put_line(job.to[which], line_of(rows, r), data.row[r], flag);
+  }
+  static RONDO_FN void put_line(std::uint64_t base, unsigned line, std::uint64_t data,
                                 std::uint64_t flag) {
-    if (base == 0) return;
     device::store_pair(reinterpret_cast<device::Pair*>(base) + line,
                        device::Pair{{(data & 0xffffffff) | flag << 32, data >> 32 | flag << 32}});
   }
-  RONDO_FN void fill(std::uint64_t base, std::uint64_t first, std::uint64_t flag) const {
+  RONDO_FN void fill(int which, unsigned first) const {
+    const std::uint64_t flag = word(kToFlags + which);
     RONDO_NO_UNROLL
-    for (std::uint64_t line = first + worker; line < kLLSlotLines; line += workers)
-      put_line(base, line, 0, flag);
+    for (unsigned line = first + worker; line < kLLSlotLines; line += workers)
+      put_line(word(kTo + which), line, 0, flag);
   }
 };
 

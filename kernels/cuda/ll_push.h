@@ -67,8 +67,7 @@ class LLPushMemory {
     for (std::uint64_t line = device::thread_index(); line < end_of(lines);
          line += device::thread_count()) {
       const std::uint64_t data = line < lines ? read_input(piece.at, line, bytes) : 0;
-      const std::uint64_t flag = round_ << 32;
-      const device::Pair pair{{(data & 0xffffffff) | flag, data >> 32 | flag}};
+      const device::Pair pair = pair_of(data);
       RONDO_NO_UNROLL
       for (int k = 1; k < args_.ranks; ++k) {
         const int to = args_.rank + k < args_.ranks ? args_.rank + k : args_.rank + k - args_.ranks;
@@ -149,6 +148,10 @@ class LLPushMemory {
   static RONDO_FN std::uint64_t data_of(device::Pair pair) {
     return (pair.half[0] & 0xffffffff) | pair.half[1] << 32;
   }
+  RONDO_FN device::Pair pair_of(std::uint64_t data) const {
+    const std::uint64_t flag = round_ << 32;
+    return {{(data & 0xffffffff) | flag, data >> 32 | flag}};
+  }
   RONDO_FN Awaited awaited(int from) const { return {channel(), from, round_, false}; }
   static RONDO_FN int channel() { return static_cast<int>(device::cta_index()); }
 
@@ -169,24 +172,32 @@ class LLPushMemory {
   RONDO_FN bool take(std::uint64_t line, std::uint64_t own,
                      std::uint64_t (&operand)[kMostLLPush]) const {
     Wait wait;
+    const device::Pair mine = pair_of(own);
     RONDO_NO_UNROLL
     for (unsigned turns = 1;; ++turns) {
-      int late = -1;
+      bool come = true;
+      device::Pair pair[kMostLLPush];
       RONDO_UNROLL
       for (int s = 0; s < kMostLLPush; ++s) {
-        operand[s] = own;
-        if (s < args_.ranks && s != args_.rank) {
-          const device::Pair pair = device::load_pair(lines_at(args_.rank, s) + line);
-          operand[s] = data_of(pair);
-          if (!is_of_round(pair)) late = s;
-        }
+        pair[s] = mine;
+        if (s < args_.ranks && s != args_.rank)
+          pair[s] = device::load_pair(lines_at(args_.rank, s) + line);
       }
-      if (late < 0) {
+      RONDO_UNROLL
+      for (int s = 0; s < kMostLLPush; ++s) {
+        operand[s] = data_of(pair[s]);
+        come = come && is_of_round(pair[s]);
+      }
+      if (come) {
         wait.end();
         return true;
       }
       device::spin();
       if (turns % kTurnsBetweenLooks != 0) continue;
+      int late = args_.rank;
+      RONDO_UNROLL
+      for (int s = 0; s < kMostLLPush; ++s)
+        if (!is_of_round(pair[s])) late = s;
       if (!wait.goes_on(args_.control, args_.call, awaited(late))) return false;
     }
   }

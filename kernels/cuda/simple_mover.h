@@ -2,7 +2,7 @@
 //
 // Guarantees: any alignment and count; bytes are moved 16 at a time where all places of a job agree
 // modulo 16, else 4 or one element at a time. Cost: every operand is read once and every target
-// written once, with up to 8 independent loads in flight per thread.
+// written once, with as many independent loads in flight per thread as kernels/cuda/shapes.h says.
 #pragma once
 
 #include "kernels/cuda/cta_memory.h"
@@ -78,7 +78,7 @@ struct SimpleMover {
     const unsigned misaligned = job.misalignment();
     if (misaligned == 0) {
       const std::uint64_t vectors = bytes / sizeof(device::Vector);
-      copy_units<device::Vector, 8>(source, 0, vectors);
+      copy_units<device::Vector, shapes::kCopyRows>(source, 0, vectors);
       copy_units<std::uint8_t, 1>(source, vectors * sizeof(device::Vector), bytes);
     } else if (misaligned % 4 == 0) {
       copy_units<std::uint32_t, 4>(source, 0, bytes / 4);

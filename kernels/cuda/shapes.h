@@ -1,0 +1,66 @@
+// How much the kernels over connections have on the way at once: one table, which a first hour on
+// a GPU sweeps. Each can be given by -D of what stands in capitals: it decides registers, or the
+// layout of lines. (Bytes of a Simple slot are given at run time, by NCCL_BUFFSIZE.)
+//
+// Nothing here is measured. Predictions are for one CTA of 576 workers, from bytes in flight, and
+// from 0.9 us a load under load, 0.2 us for a job's two barriers, 0.3 us to issue 64 KiB of stores:
+//
+//   Simple, copy     8 vectors a thread, 72 KiB in flight: a slot of 64 KiB is one batch, 1.4 us a
+//                    job: 47 GB/s.
+//   Simple, f32 sum  8 vectors of 2 operands (10 to 14 loads in flight, as ptxas places them): a
+//                    slot is one batch, 1.7 us a job: 38 GB/s. With 4 it was two, 2.6 us: 25.
+//   LL               4 lines a thread: a slot of 1024 lines is one batch of 256 threads, and their
+//                    loads are waited for once, not four times: 0.9 us, not 3.6, for 8 KiB.
+//   LL128            4 lines a lane: a slot of 256 lines is one batch of 16 warps (two of 8): 30
+//   KiB
+//                    in 1.4 us, 21 GB/s, where 2 lines a lane took 2.3 us: 13. Sums of floats have
+//                    registers for 2 lines.
+// What a ring adds to a step until a peer sees what was stored (a fence, a flag, a poll: 2 us) is
+// in none of them.
+#pragma once
+
+#include <cstdint>
+
+#ifndef RONDO_COPY_ROWS
+#define RONDO_COPY_ROWS 8
+#endif
+#ifndef RONDO_SUM_ROWS
+#define RONDO_SUM_ROWS 8
+#endif
+#ifndef RONDO_LL_LINES
+#define RONDO_LL_LINES 4
+#endif
+#ifndef RONDO_LL_NARROW_LINES
+#define RONDO_LL_NARROW_LINES 2
+#endif
+#ifndef RONDO_LL_SLOT_LINES
+#define RONDO_LL_SLOT_LINES 1024
+#endif
+#ifndef RONDO_LL128_TWINS
+#define RONDO_LL128_TWINS 2
+#endif
+#ifndef RONDO_LL128_SUM_TWINS
+#define RONDO_LL128_SUM_TWINS 1
+#endif
+#ifndef RONDO_LL128_SLOT_LINES
+#define RONDO_LL128_SLOT_LINES 256
+#endif
+
+namespace rondo::cuda::shapes {
+
+// Simple. (Before: 8 and 4.)
+inline constexpr int kCopyRows = RONDO_COPY_ROWS;  // vectors in flight a thread
+inline constexpr int kSumRows = RONDO_SUM_ROWS;    // of each of two operands of float32
+// LL. (Before: 1 line.)
+inline constexpr int kLLLines = RONDO_LL_LINES;               // that a thread loads before it waits
+inline constexpr int kLLNarrowLines = RONDO_LL_NARROW_LINES;  // sums of 16 bits: registers
+inline constexpr std::uint64_t kLLSlotLines = RONDO_LL_SLOT_LINES;
+// LL128. (Before: 1 twin.)
+inline constexpr int kLL128Twins = RONDO_LL128_TWINS;         // pairs of lines that a lane loads
+inline constexpr int kLL128SumTwins = RONDO_LL128_SUM_TWINS;  // of sums, which have 96 registers
+inline constexpr std::uint64_t kLL128SlotLines = RONDO_LL128_SLOT_LINES;
+
+static_assert(kLLLines >= 1 && kLLNarrowLines >= 1 && kLL128SumTwins >= 1 && kLL128Twins >= 1 &&
+              kLL128SlotLines % 2 == 0);
+
+}  // namespace rondo::cuda::shapes

@@ -72,6 +72,7 @@ struct DevicePlan {
   int channels = 1;
   int groups = 1;
   std::uint64_t per_round = 0;  // elements, of a channel
+  std::uint64_t slice = 0;      // over connections: what one slot holds of it
   std::uint32_t grain = 1;      // elements
   unsigned threads = 0;         // of a CTA
 };

@@ -220,7 +220,9 @@ DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record
     chunk =
         std::clamp(of_channel / kChunksOfAChain / parts, std::min(kSmallestChunk, whole), whole);
   const std::uint64_t elements = std::max<std::uint64_t>(chunk / width / grain * grain, grain);
-  plan.per_round = elements * parts;
+  const bool slices = circles && plan.protocol == Protocol::kSimple;
+  plan.slice = elements;
+  plan.per_round = elements * parts * (slices ? cuda::shapes::kSimpleSlices : 1);
   plan.threads = threads_for(record, std::min(elements * width, of_channel / parts), plan.groups);
   return plan;
 }

@@ -89,6 +89,7 @@ struct ConnectedArgs {
   CallRecord call;          // for whoever asks what a kernel waits for
   std::uint64_t count;      // of a block, as in `call` (copies: bytes)
   std::uint64_t per_round;  // of a channel (Rounds)
+  std::uint64_t slice;      // of a verb that a job does: what a slot holds
   std::uint32_t grain;
   Algorithm algorithm;
   Protocol protocol;

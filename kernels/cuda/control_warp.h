@@ -133,16 +133,23 @@ RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, con
   return true;
 }
 
-// One verb, by the whole warp. Not inlined: texts hold many verbs.
+// One verb, by the whole warp: a job for every slot that its chunk takes. Peers cut chunks alike.
+// Not inlined: texts hold many verbs.
 template <class Math, class Faults>
 RONDO_FN RONDO_NO_INLINE void run_verb(const ConnectedArgs& args, std::uint32_t verb, VerbEnds ends,
                                        std::uint64_t in_at, std::uint64_t out_at,
                                        std::uint64_t count) {
   const Play play{args, Group::of_thread(args)};
-  std::uint32_t written = 0;
-  if (device::lane_index() == 0)
-    written = write_job<Math, Faults>(play, verb, ends, {in_at, out_at, count}) ? 1 : 0;
-  if (device::shuffle(written, 0) != 0) play.group.begin_job();
+  RONDO_NO_UNROLL
+  while (count > 0) {
+    const std::uint64_t part = count < args.slice ? count : args.slice;
+    std::uint32_t written = 0;
+    if (device::lane_index() == 0)
+      written = write_job<Math, Faults>(play, verb, ends, {in_at, out_at, part}) ? 1 : 0;
+    if (device::shuffle(written, 0) == 0) return;
+    play.group.begin_job();
+    in_at += part, out_at += part, count -= part;
+  }
 }
 
 // Primitives over up to two previous and two next ranks.

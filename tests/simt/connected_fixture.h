@@ -24,6 +24,7 @@ struct ConnectedCall {
   cuda::Protocol protocol = cuda::Protocol::kSimple;
   std::uint64_t count = 0;
   std::uint64_t per_round = 0;  // 0: what slots hold
+  unsigned slices = 1;          // slots that a chunk fills
   int root = -1;
 };
 
@@ -84,7 +85,9 @@ class ConnectedRanks {
     const bool all_reduce = call.collective == Collective::kAllReduce;
     const bool tree = call.algorithm == Algorithm::kTree;
     const int parts = tree ? 2 : all_reduce ? shape_.ranks : 1;
-    args.per_round = call.per_round != 0 ? call.per_round : slot * static_cast<unsigned>(parts);
+    args.slice = slot;
+    args.per_round =
+        call.per_round != 0 ? call.per_round : slot * static_cast<unsigned>(parts) * call.slices;
     args.algorithm = call.algorithm;
     args.protocol = call.protocol;
     args.groups = tree && all_reduce ? 2 : 1;

@@ -125,6 +125,20 @@ TEST(ConnectedKernels, SlotsAreUsedManyTimes) {
   }
 }
 
+// A chunk that fills several slots, up to half of those that there are.
+TEST(ConnectedKernels, ChunksOfSeveralSlots) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed)
+    for (const int n : {2, 3, 5})
+      for (const unsigned slices : {2u, 3u}) {
+        ConnectedShape shape{.ranks = n, .slots = static_cast<int>(2 * slices)};
+        shape.one_device = seed % 2 == 0;
+        ConnectedCall call{.count = 64u * static_cast<unsigned>(n) * 9 + 17};
+        call.slices = slices;
+        const MachineOptions options{.seed = seed, .weak = seed > 2, .devices = 8};
+        EXPECT_TRUE(all_reduce(options, shape, call, 2)) << n << " ranks, " << slices << " slices";
+      }
+}
+
 // No two kilobytes are alike.
 std::uint8_t byte_of(int rank, std::uint64_t i) {
   return static_cast<std::uint8_t>(static_cast<std::uint64_t>(value_of(rank, i)) + (i >> 10) * 13);

@@ -27,6 +27,7 @@ Done launch_connected(const DeviceLaunch& call) {
   args.call = record;
   args.count = record.count * units;
   args.per_round = call.plan.per_round * units;
+  args.slice = call.plan.slice * units;
   args.grain = call.plan.grain * static_cast<std::uint32_t>(units);
   args.algorithm = call.plan.algorithm;
   args.protocol = call.plan.protocol;

@@ -162,6 +162,12 @@ struct GpuApi {
   GpuError (*copy)(void* to, const void* from, std::size_t bytes, GpuCopy kind, GpuStream stream);
   GpuError (*fill)(void* at, int byte, std::size_t bytes, GpuStream stream);
 
+  // Memory of a device's default pool, in the order of a stream. For tests: the product only meets
+  // such memory. pool_allow: whether `device` may touch what the pool of `owner` gives and gave.
+  GpuError (*pool_allocate)(void** pointer, std::size_t bytes, GpuStream stream);
+  GpuError (*pool_free)(void* pointer, GpuStream stream);
+  GpuError (*pool_allow)(int owner, int device, bool may);
+
   // Between processes.
   GpuError (*ipc_export)(GpuIpcHandle* handle, void* pointer);  // base of an allocation
   GpuError (*ipc_open)(void** pointer, const GpuIpcHandle& handle);

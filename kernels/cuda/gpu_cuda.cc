@@ -128,6 +128,22 @@ GpuError copy(void* to, const void* from, std::size_t bytes, GpuCopy kind, GpuSt
 GpuError fill(void* at, int byte, std::size_t bytes, GpuStream stream) {
   return clean(cudaMemsetAsync(at, byte, bytes, stream));
 }
+GpuError pool_allocate(void** pointer, std::size_t bytes, GpuStream stream) {
+  return clean(cudaMallocAsync(pointer, bytes, stream));
+}
+GpuError pool_free(void* pointer, GpuStream stream) {
+  return clean(cudaFreeAsync(pointer, stream));
+}
+GpuError pool_allow(int owner, int device, bool may) {
+  cudaMemPool_t pool = nullptr;
+  if (const cudaError_t error = cudaDeviceGetDefaultMemPool(&pool, owner); error != cudaSuccess)
+    return clean(error);
+  cudaMemAccessDesc access{};
+  access.location.type = cudaMemLocationTypeDevice;
+  access.location.id = device;
+  access.flags = may ? cudaMemAccessFlagsProtReadWrite : cudaMemAccessFlagsProtNone;
+  return clean(cudaMemPoolSetAccess(pool, &access, 1));
+}
 
 GpuError ipc_export(GpuIpcHandle* handle, void* pointer) {
   return clean(cudaIpcGetMemHandle(reinterpret_cast<cudaIpcMemHandle_t*>(handle), pointer));
@@ -267,6 +283,7 @@ GpuApi fill_table() {
   RONDO_GPU_CALL(unregister_host), RONDO_GPU_CALL(host_device_pointer);
   RONDO_GPU_CALL(pointer_info), RONDO_GPU_CALL(may_access), RONDO_GPU_CALL(address_range);
   RONDO_GPU_CALL(copy), RONDO_GPU_CALL(fill), RONDO_GPU_CALL(ipc_export);
+  RONDO_GPU_CALL(pool_allocate), RONDO_GPU_CALL(pool_free), RONDO_GPU_CALL(pool_allow);
   RONDO_GPU_CALL(ipc_open), RONDO_GPU_CALL(ipc_close), RONDO_GPU_CALL(create_stream),
       RONDO_GPU_CALL(destroy_stream);
   RONDO_GPU_CALL(synchronize_stream), RONDO_GPU_CALL(query_stream);

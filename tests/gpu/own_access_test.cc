@@ -1,6 +1,8 @@
 // Buffers in memory that only its own device may touch, although the devices reach each other: what
 // PyTorch's expandable segments and pools of cudaMallocAsync are unless somebody opens them.
 #include <algorithm>
+#include <optional>
+#include <tuple>
 
 #include "tests/gpu/device_case.h"
 
@@ -43,7 +45,34 @@ class MappedBuffer {
 // Element i of rank r's input.
 int value_of(int rank, std::size_t i) { return static_cast<int>(i * 7) + 1000 * (rank + 1); }
 
-class OwnAccess : public testing::TestWithParam<std::size_t> {
+// Memory of its device's pool, in the order of its rank's stream.
+class PoolBuffer {
+ public:
+  PoolBuffer(std::size_t bytes, GpuStream stream) : stream_(stream) {
+    EXPECT_EQ(gpu_api()->pool_allocate(&at_, bytes, stream), kGpuSuccess);
+  }
+  PoolBuffer(PoolBuffer&& other) noexcept
+      : at_(std::exchange(other.at_, nullptr)), stream_(other.stream_) {}
+  PoolBuffer& operator=(PoolBuffer&&) = delete;
+  ~PoolBuffer() {
+    if (at_ == nullptr) return;
+    EXPECT_EQ(gpu_api()->pool_free(at_, stream_), kGpuSuccess);
+  }
+  int* data() const { return static_cast<int*>(at_); }
+
+ private:
+  void* at_ = nullptr;
+  GpuStream stream_;
+};
+
+enum class Kind { kMapped, kPool, kOpenedPool };
+struct OwnBuffer {
+  std::optional<MappedBuffer> mapped;
+  std::optional<PoolBuffer> pooled;
+  int* data() const { return mapped ? mapped->data() : pooled->data(); }
+};
+
+class OwnAccess : public testing::TestWithParam<std::tuple<Kind, std::size_t>> {
  protected:
   void SetUp() override {
     int there = 0;
@@ -53,8 +82,16 @@ class OwnAccess : public testing::TestWithParam<std::size_t> {
     for (int r = 0; r < kRanks; ++r) {
       const std::size_t bytes = count() * kRanks * sizeof(int);
       ranks->use_device_of(r);
-      in.emplace_back(bytes, r, std::vector<int>{r});
-      out.emplace_back(bytes, r, std::vector<int>{r});
+      for (int other = 0; kind() == Kind::kOpenedPool && other < kRanks; ++other)
+        if (other != r) GPU_OK(gpu_api()->pool_allow(r, other, true));
+      for (auto* const buffers : {&in, &out}) {
+        buffers->emplace_back();
+        if (kind() == Kind::kMapped) {
+          buffers->back().mapped.emplace(bytes, r, std::vector<int>{r});
+        } else {
+          buffers->back().pooled.emplace(bytes, (*ranks)[r].stream);
+        }
+      }
       std::vector<int> values(count() * kRanks);
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_of(r, i);
       EXPECT_EQ(gpu_api()->copy(in[r].data(), values.data(), bytes, GpuCopy::kHostToDevice,
@@ -63,7 +100,14 @@ class OwnAccess : public testing::TestWithParam<std::size_t> {
       EXPECT_EQ(gpu_api()->synchronize_stream((*ranks)[r].stream), kGpuSuccess);
     }
   }
-  static std::size_t count() { return GetParam(); }
+  void TearDown() override {
+    for (int r = 0; kind() == Kind::kOpenedPool && r < kRanks; ++r)
+      for (int other = 0; other < kRanks; ++other)
+        if (other != r) GPU_OK(gpu_api()->pool_allow(r, other, false));
+    in.clear(), out.clear();  // on streams that are still there
+  }
+  static Kind kind() { return std::get<0>(GetParam()); }
+  static std::size_t count() { return std::get<1>(GetParam()); }
   template <class Call>
   void run(const Call& call) {
     NCCL_OK(ncclGroupStart());
@@ -85,9 +129,14 @@ class OwnAccess : public testing::TestWithParam<std::size_t> {
   }
 
   std::unique_ptr<DeviceRanks> ranks;
-  std::vector<MappedBuffer> in, out;
+  std::vector<OwnBuffer> in, out;
 };
-INSTANTIATE_TEST_SUITE_P(Counts, OwnAccess, testing::Values(100, 20'000, 400'000));
+INSTANTIATE_TEST_SUITE_P(Closed, OwnAccess,
+                         testing::Combine(testing::Values(Kind::kMapped, Kind::kPool),
+                                          testing::Values(100, 20'000, 400'000)));
+INSTANTIATE_TEST_SUITE_P(Opened, OwnAccess,
+                         testing::Combine(testing::Values(Kind::kOpenedPool),
+                                          testing::Values(100, 20'000)));
 
 TEST_P(OwnAccess, NoKernelOfAnotherDeviceTouchesIt) {
   const std::size_t n = count();
@@ -111,6 +160,33 @@ TEST_P(OwnAccess, NoKernelOfAnotherDeviceTouchesIt) {
     return ncclRecv(out[r].data(), n, ncclInt32, (r + kRanks - 1) % kRanks, comm, stream);
   });
   check(n, [](int r, std::size_t i) { return value_of((r + kRanks - 1) % kRanks, i); });
+}
+
+// As programs with such a pool do: the host waits for nothing between allocation and free.
+TEST_P(OwnAccess, APoolsMemoryLivesFromAllocationToFreeInTheStreamsOrder) {
+  if (kind() == Kind::kMapped) GTEST_SKIP() << "mapped by the host, not by a stream";
+  const std::size_t bytes = count() * sizeof(int);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<PoolBuffer> inputs, outputs;
+    for (int r = 0; r < kRanks; ++r) {
+      ranks->use_device_of(r);
+      inputs.emplace_back(bytes, (*ranks)[r].stream);
+      outputs.emplace_back(bytes, (*ranks)[r].stream);
+      GPU_OK(gpu_api()->copy(inputs[r].data(), in[r].data(), bytes, GpuCopy::kDeviceToDevice,
+                             (*ranks)[r].stream));
+    }
+    run([&](int r, ncclComm_t comm, GpuStream stream) {
+      return ncclAllReduce(inputs[r].data(), outputs[r].data(), count(), ncclInt32, ncclSum, comm,
+                           stream);
+    });
+    for (int r = 0; r < kRanks; ++r) {
+      ranks->use_device_of(r);
+      GPU_OK(gpu_api()->copy(out[r].data(), outputs[r].data(), bytes, GpuCopy::kDeviceToDevice,
+                             (*ranks)[r].stream));
+    }
+  }
+  check(count(),
+        [](int, std::size_t i) { return value_of(0, i) + value_of(1, i) + value_of(2, i); });
 }
 
 }  // namespace

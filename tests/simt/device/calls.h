@@ -34,6 +34,10 @@ GpuError copy(void* to, const void* from, std::size_t bytes, GpuCopy kind, GpuSt
 GpuError copy_and_wait(void* to, const void* from, std::size_t bytes, GpuCopy kind);
 GpuError fill(void* at, int byte, std::size_t bytes, GpuStream stream);
 
+GpuError pool_allocate(void** pointer, std::size_t bytes, GpuStream stream);
+GpuError pool_free(void* pointer, GpuStream stream);
+GpuError pool_allow(int owner, int device, bool may);
+
 GpuError ipc_export(GpuIpcHandle* handle, void* pointer);
 GpuError ipc_open(void** pointer, const GpuIpcHandle& handle);
 GpuError ipc_close(void* pointer);

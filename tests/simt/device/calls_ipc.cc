@@ -35,7 +35,8 @@ GpuError ipc_export(GpuIpcHandle* handle, void* pointer) {
   Platform& p = platform();
   if (const GpuError error = p.trouble()) return error;
   const Allocation* const found = p.memory.find(reinterpret_cast<std::uint64_t>(pointer));
-  if (found == nullptr || found->freed || found->kind != MemoryKind::kDevice || found->imported)
+  if (found == nullptr || found->freed || found->kind != MemoryKind::kDevice || found->imported ||
+      found->pooled)
     return kGpuInvalidValue;
   const Handle says{kMagic,       p.process,    found->file, found->device, found->file_offset,
                     found->bytes, found->begin, {0, 0, 0}};

@@ -1,5 +1,4 @@
 // Memory: allocation, registration, questions about pointers.
-#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -7,25 +6,12 @@
 
 #include "tests/simt/device/calls.h"
 #include "tests/simt/device/platform.h"
+#include "tests/simt/device/poison.h"
 
 namespace rondo::simt::calls {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kAlignment = 256;     // what CUDA promises, and no more
-constexpr std::size_t kPoisoned = 1 << 20;  // bytes at both ends of fresh memory
-
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
-
-// Garbage, so that nothing relies on zeros.
-void poison(std::byte* memory, std::size_t bytes) {
-  constexpr int kGarbage = 0xcb;
-  std::memset(memory, kGarbage, std::min(bytes, kPoisoned));
-  if (bytes > kPoisoned) {
-    const std::size_t tail = std::min(bytes - kPoisoned, kPoisoned);
-    std::memset(memory + bytes - tail, kGarbage, tail);
-  }
-}
 
 // Allocating and freeing may wait for all that the device does, and need not: the seed decides,
 // unless the config does.
@@ -60,21 +46,11 @@ GpuError allocate(void** pointer, std::size_t bytes) {
   const int device = current_device();
   std::unique_lock lock(p.engine.mutex());
   if (const GpuError error = p.unsafe_while_capturing()) return error;
-  Device& on = p.devices[static_cast<std::size_t>(device)];
-  ++p.allocations;
-  if (p.config.out_of_memory != 0 && p.allocations >= p.config.out_of_memory)
-    return kGpuOutOfMemory;
-  if (bytes > (p.config.memory_mib << 20) - on.used) return kGpuOutOfMemory;
+  if (!p.has_memory(device, bytes)) return kGpuOutOfMemory;
   wait_to_allocate(lock, device);
-  const std::uint64_t reserved = p.memory.reserve(bytes + kPage);
-  if (reserved == 0) return kGpuOutOfMemory;
-  const std::uint64_t at = reserved + kAlignment * (2 * p.engine.random().below(8) + 1);
-  Allocation* const made = p.memory.map(at, bytes, on.file, p.memory.offset_of(at), device,
-                                        p.who_may_touch(device), false);
+  const Allocation* const made = p.take_memory(device, bytes, p.who_may_touch(device));
   if (made == nullptr) return kGpuOutOfMemory;
-  on.used += bytes;
-  poison(made->real, bytes);
-  *pointer = reinterpret_cast<void*>(at);
+  *pointer = reinterpret_cast<void*>(made->begin);
   return kGpuSuccess;
 }
 
@@ -96,15 +72,7 @@ GpuError free_memory(void* pointer) {
     return kGpuSuccess;
   }
   wait_to_free(lock, found->device);
-  p.memory.release(*found);
-  // The file's pages go back only with the process: a copy that still runs may hold them.
-  Device& on = p.devices[static_cast<std::size_t>(found->device)];
-  on.used -= found->bytes;
-  const std::uint64_t first = (found->file_offset + kPage - 1) / kPage * kPage;
-  const std::uint64_t last = (found->file_offset + found->bytes) / kPage * kPage;
-  if (last > first)
-    fallocate(on.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
-              static_cast<off_t>(last - first));
+  p.give_back(*found);
   return kGpuSuccess;
 }
 
@@ -209,7 +177,7 @@ GpuError pointer_info(GpuPointer* info, const void* pointer) {
     case MemoryKind::kDevice:
     case MemoryKind::kMulticast:
       info->kind = GpuMemory::kDevice;
-      info->own_access = p.shareables.contains(found->host_alias);
+      info->own_access = found->pooled || p.shareables.contains(found->host_alias);
       return kGpuSuccess;
     case MemoryKind::kManaged:
       info->kind = GpuMemory::kManaged;
@@ -227,7 +195,10 @@ GpuError may_access(bool* may, const void* pointer, int device) {
   if (const GpuError error = p.trouble()) return error;
   if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
   const Allocation* const found = find_live(pointer);
-  *may = found != nullptr && (found->access.load() >> device & 1) != 0;
+  const std::lock_guard lock(p.engine.mutex());
+  *may = found != nullptr &&
+         ((found->pooled ? p.who_may_touch_pool(found->device) : found->access.load()) >> device &
+          1) != 0;
   return kGpuSuccess;
 }
 

@@ -22,11 +22,16 @@ std::byte* bytes_at(const void* pointer, std::size_t bytes, const char* what) {
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
   const Allocation* const found = platform().memory.find(address);
   if (found == nullptr) return reinterpret_cast<std::byte*>(address);
-  if (!found->freed && found->holds(address, bytes)) return found->real + (address - found->begin);
+  const bool holds = found->holds(address, bytes);
+  const bool early = found->pooled && !found->given_out_by_pool();
+  if (!found->freed && holds && !early) return found->real + (address - found->begin);
   report(found->freed ? Violation::kUseAfterFree : Violation::kBadAccess,
          fmt::format("a {} of {} bytes at {:#x} {} an allocation of {} bytes at {:#x}", what, bytes,
-                     address, found->freed ? "touches what was freed:" : "leaves", found->bytes,
-                     found->begin));
+                     address,
+                     found->freed ? "touches what was freed:"
+                     : holds      ? "comes before"
+                                  : "leaves",
+                     found->bytes, found->begin));
   return nullptr;
 }
 

@@ -57,16 +57,12 @@ GpuError vmm_create(GpuAllocation* allocation, std::size_t bytes, int device) {
   if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
   if (bytes == 0 || bytes % kGranularity != 0) return kGpuInvalidValue;
   const std::lock_guard lock(p.engine.mutex());
-  Device& on = p.devices[static_cast<std::size_t>(device)];
-  ++p.allocations;
-  if (p.config.out_of_memory != 0 && p.allocations >= p.config.out_of_memory)
-    return kGpuOutOfMemory;
-  if (bytes > (p.config.memory_mib << 20) - on.used) return kGpuOutOfMemory;
+  if (!p.has_memory(device, bytes)) return kGpuOutOfMemory;
   const int file = memfd_create(fmt::format("{}{}", kName, device).c_str(), MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) return kGpuOutOfMemory;
   *allocation = p.next_id++;
   p.shareables[*allocation] = {file, bytes, device, 1, true};
-  on.used += bytes;
+  p.devices[static_cast<std::size_t>(device)].used += bytes;
   return kGpuSuccess;
 }
 

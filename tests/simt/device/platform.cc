@@ -1,5 +1,6 @@
 #include "tests/simt/device/platform.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,10 +9,13 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "tests/simt/device/poison.h"
 #include "tests/simt/machine/violation.h"
 
 namespace rondo::simt {
 namespace {
+
+constexpr std::size_t kPage = 4096;
 
 std::mutex& making() {
   static std::mutex* const mutex = new std::mutex;
@@ -193,6 +197,42 @@ std::uint32_t Platform::who_may_touch(int owner) const {
     if ((devices[d].peers >> owner & 1) != 0) bits |= 1u << d;
   }
   return bits;
+}
+
+std::uint32_t Platform::who_may_touch_pool(int owner) const {
+  return 1u << owner | devices[static_cast<std::size_t>(owner)].pool_users;
+}
+
+bool Platform::has_memory(int device, std::size_t bytes) {
+  ++allocations;
+  if (config.out_of_memory != 0 && allocations >= config.out_of_memory) return false;
+  return bytes <= (config.memory_mib << 20) - devices[static_cast<std::size_t>(device)].used;
+}
+
+Allocation* Platform::take_memory(int device, std::size_t bytes, std::uint32_t access) {
+  constexpr std::size_t kAlignment = 256;  // what CUDA promises, and no more
+  Device& on = devices[static_cast<std::size_t>(device)];
+  const std::uint64_t reserved = memory.reserve(bytes + kPage);
+  if (reserved == 0) return nullptr;
+  const std::uint64_t at = reserved + kAlignment * (2 * engine.random().below(8) + 1);
+  Allocation* const made =
+      memory.map(at, bytes, on.file, memory.offset_of(at), device, access, false);
+  if (made == nullptr) return nullptr;
+  on.used += bytes;
+  poison(made->real, bytes);
+  return made;
+}
+
+void Platform::give_back(Allocation& allocation) {
+  memory.release(allocation);
+  // The file's pages go back only with the process: a copy that still runs may hold them.
+  Device& on = devices[static_cast<std::size_t>(allocation.device)];
+  on.used -= allocation.bytes;
+  const std::uint64_t first = (allocation.file_offset + kPage - 1) / kPage * kPage;
+  const std::uint64_t last = (allocation.file_offset + allocation.bytes) / kPage * kPage;
+  if (last > first)
+    fallocate(on.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
+              static_cast<off_t>(last - first));
 }
 
 std::vector<CommandRef> Platform::all_newest(int device) const {

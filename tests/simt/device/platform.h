@@ -35,6 +35,7 @@ struct Device {
   Stream legacy;
   std::atomic<GpuError> sticky{kGpuSuccess};  // what every later call returns
   std::uint32_t peers = 0;                    // bit p: may touch the memory of device p
+  std::uint32_t pool_users = 0;               // bit p: device p was let into this one's pool
   std::uint64_t used = 0;                     // bytes
   int file = -1;                              // holds its memory
 };
@@ -70,6 +71,12 @@ class Platform {
 
   bool reaches(int device, int peer) const;      // by P2P
   std::uint32_t who_may_touch(int owner) const;  // devices, as bits
+  std::uint32_t who_may_touch_pool(int owner) const;
+  // Whether a device gives so much more; counts the question. Under the mutex, as all of these.
+  bool has_memory(int device, std::size_t bytes);
+  // New memory of a device, of which nothing is written but garbage; null: there is none left.
+  Allocation* take_memory(int device, std::size_t bytes, std::uint32_t access);
+  void give_back(Allocation& allocation);
   // What an asynchronous call finds wrong before it starts: a lost device, a forked child, a call
   // in a host function.
   GpuError trouble() const;

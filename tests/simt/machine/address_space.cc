@@ -123,8 +123,15 @@ Allocation* AddressSpace::add(std::unique_ptr<Allocation> allocation) {
 void AddressSpace::allow_device(int device, int owner) {
   const std::lock_guard lock(mutex_);
   for (const auto& allocation : all_)
-    if (allocation->device == owner && !allocation->imported)
+    if (allocation->device == owner && !allocation->imported && !allocation->pooled)
       allocation->access.fetch_or(1u << device, std::memory_order_relaxed);
+}
+
+void AddressSpace::set_pool_access(int owner, std::uint32_t access) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& allocation : all_)
+    if (allocation->device == owner && allocation->given_out_by_pool())
+      allocation->access.store(access, std::memory_order_relaxed);
 }
 
 void AddressSpace::release(Allocation& allocation) {
@@ -178,6 +185,9 @@ void AddressSpace::complain(const Allocation* found, int device, std::uint64_t a
     return report(Violation::kUseAfterFree, fmt::format("{}: {} were freed", access, memory));
   if (!found->holds(address, bytes))
     return report(Violation::kBadAccess, fmt::format("{}: outside the {}", access, memory));
+  if (found->pooled && !found->given_out_by_pool())
+    return report(Violation::kBadAccess,
+                  fmt::format("{}: the {} come later in the order of streams", access, memory));
   report(Violation::kBadAccess,
          fmt::format("{}: device {} may not touch the {}", access, device, memory));
 }

@@ -38,11 +38,13 @@ struct Allocation {
   std::uint64_t host_alias;  // registered memory: what the program registered
   bool imported;             // opened from another process, or mapped by address (VMM)
   std::atomic<bool> freed{false};
+  bool pooled = false;  // of a pool, whose access list is its own; no access: not yet given out
   std::shared_ptr<const MulticastObject> multicast{};
 
   bool holds(std::uint64_t address, std::size_t count) const {
     return address >= begin && address - begin <= bytes && count <= bytes - (address - begin);
   }
+  bool given_out_by_pool() const { return pooled && access.load(std::memory_order_relaxed) != 0; }
 };
 
 class AddressSpace {
@@ -66,8 +68,10 @@ class AddressSpace {
   // At an address in the range; only multimem instructions may touch it.
   Allocation* map_multicast(std::uint64_t at, std::shared_ptr<const MulticastObject> object);
   std::uint64_t offset_of(std::uint64_t address) const { return address - range_; }
-  // `device` may from now on touch all that `owner` has, by P2P.
+  // `device` may from now on touch all that `owner` has, by P2P, but for what has own lists.
   void allow_device(int device, int owner);
+  // Who may touch what the pool of `owner` has given out.
+  void set_pool_access(int owner, std::uint32_t access);
   // The bytes are no longer reachable; the address remains known as freed.
   void release(Allocation& allocation);
 

@@ -49,13 +49,11 @@ RONDO_CUDART cudaFreeHost(void* pointer) { return kept(calls::free_host(pointer)
 RONDO_CUDART cudaMallocManaged(void** pointer, std::size_t bytes, unsigned) {
   return kept(calls::allocate_managed(pointer, bytes));
 }
-// Stream-ordered allocation, in the least clever way: memory at once, given back after the stream.
-RONDO_CUDART cudaMallocAsync(void** pointer, std::size_t bytes, void*) {
-  return kept(calls::allocate(pointer, bytes));
+RONDO_CUDART cudaMallocAsync(void** pointer, std::size_t bytes, void* stream) {
+  return kept(calls::pool_allocate(pointer, bytes, stream_of(stream)));
 }
 RONDO_CUDART cudaFreeAsync(void* pointer, void* stream) {
-  if (const GpuError error = calls::synchronize_stream(stream_of(stream))) return kept(error);
-  return kept(calls::free_memory(pointer));
+  return kept(calls::pool_free(pointer, stream_of(stream)));
 }
 RONDO_CUDART cudaHostRegister(void* pointer, std::size_t bytes, unsigned flags) {
   return kept(calls::register_host(pointer, bytes, flags));

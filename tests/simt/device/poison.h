@@ -1,0 +1,21 @@
+// What fresh memory of the emulated GPU holds: garbage, so that nothing relies on zeros.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace rondo::simt {
+
+// At both ends: large memory would take long.
+inline void poison(std::byte* memory, std::size_t bytes) {
+  constexpr int kGarbage = 0xcb;
+  constexpr std::size_t kPoisoned = 1 << 20;
+  std::memset(memory, kGarbage, std::min(bytes, kPoisoned));
+  if (bytes > kPoisoned) {
+    const std::size_t tail = std::min(bytes - kPoisoned, kPoisoned);
+    std::memset(memory + bytes - tail, kGarbage, tail);
+  }
+}
+
+}  // namespace rondo::simt

@@ -28,8 +28,9 @@ std::int32_t sum_of(int ranks, std::uint64_t i) {
 // Runs `calls` all-reduces in a row, each on the result of the one before, and says whether the
 // last result is right.
 template <class Faults = cuda::NoFaults>
-bool all_reduce(const MachineOptions& options, const ConnectedShape& shape,
-                const ConnectedCall& call, int calls, std::size_t shift = 0) {
+bool all_reduce(MachineOptions options, const ConnectedShape& shape, const ConnectedCall& call,
+                int calls, std::size_t shift = 0) {
+  options.faulty = !std::is_same_v<Faults, cuda::NoFaults>;
   TestMachine machine(options);
   ConnectedRanks ranks(machine, shape);
   // A planted fault may also make ranks wait for ever.
@@ -47,6 +48,7 @@ bool all_reduce(const MachineOptions& options, const ConnectedShape& shape,
   for (int c = 0; c < calls; ++c) {
     ranks.launch<Sum, Faults>(call, buffers, buffers);
     if (!machine.run()) {
+      if (machine.gave_up()) return false;
       for (int r = 0; r < shape.ranks; ++r) {
         const cuda::Control& control = *machine.on_host(ranks.controls + r);
         ADD_FAILURE() << "rank " << r << " waits for " << control.peer << ", step " << control.step

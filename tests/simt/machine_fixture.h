@@ -14,6 +14,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -32,6 +33,7 @@ struct MachineOptions {
   int threads = 0;  // 0: seed mode
   int devices = 2;
   int most_cooperative = 0;
+  bool faulty = false;  // a fault is planted: a violation makes run() fail and does no more
   DeviceLimits limits = {.multiprocessors = 8};
 };
 
@@ -48,6 +50,7 @@ class TestMachine {
   explicit TestMachine(const MachineOptions& options)
       : options_(options), gang_(memory_, gang_options(options)) {
     set_reproducer("seed " + std::to_string(options.seed) + (options.weak ? ", weak" : ""));
+    if (options.faulty) expected_.emplace();
   }
 
   // Zeroed memory of a device, by default open to all.
@@ -87,14 +90,16 @@ class TestMachine {
     running_.fetch_add(1);
     grid->when_over = [this](Grid&) { running_.fetch_sub(1); };
     gang_.start(grid);
+    if (options_.faulty) launched_.push_back(grid);
     return grid;
   }
-  // Until all kernels have ended, or nothing has happened for long (returns false).
+  // Until all kernels have ended, or nothing has happened for long, or a violation (false).
   bool run() {
     constexpr int kFruitless = 20000;
     int spun = 0;
     while (running_.load() > 0) {
       const Worker::Turn turn = gang_.turn();
+      if (gave_up()) return false;
       spun = turn == Worker::Turn::kMoved ? 0 : spun + 1;
       if (options_.threads > 0) {
         usleep(10);
@@ -104,6 +109,13 @@ class TestMachine {
       }
     }
     return true;
+  }
+
+  // Whether the planted fault was a violation.
+  bool gave_up() const {
+    for (const auto& grid : launched_)
+      if (grid->given_up) return true;
+    return false;
   }
 
   AddressSpace& memory() { return memory_; }
@@ -123,6 +135,8 @@ class TestMachine {
   }
 
   MachineOptions options_;
+  std::optional<ExpectViolations> expected_;
+  std::vector<std::shared_ptr<Grid>> launched_;
   AddressSpace memory_;
   std::atomic<int> running_{0};
   Gang gang_;

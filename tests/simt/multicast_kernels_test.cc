@@ -119,7 +119,8 @@ constexpr Collective kServed[] = {Collective::kAllReduce, Collective::kReduceSca
                                   Collective::kAllGather};
 
 template <class Faults = cuda::SoundMulticast>
-bool runs(const MachineOptions& options, const Shape& shape, Collective collective, int calls) {
+bool runs(MachineOptions options, const Shape& shape, Collective collective, int calls) {
+  options.faulty = !std::is_same_v<Faults, cuda::SoundMulticast>;
   TestMachine machine(options);
   MulticastRanks ranks(machine, shape, std::is_same_v<Faults, cuda::SoundMulticast>);
   for (int c = 0; c < calls; ++c) {

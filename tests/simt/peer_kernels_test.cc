@@ -135,8 +135,9 @@ bool sum_between_barriers(const MachineOptions& options, int ranks, std::uint64_
 }
 
 template <class Faults>
-bool ll_push_sums(const MachineOptions& options, int ranks, std::uint64_t count,
-                  std::uint64_t per_round, unsigned ctas, int calls) {
+bool ll_push_sums(MachineOptions options, int ranks, std::uint64_t count, std::uint64_t per_round,
+                  unsigned ctas, int calls) {
+  options.faulty = !std::is_same_v<Faults, cuda::SoundLLPush>;
   TestMachine machine(options);
   Peers peers(machine, ranks, count, count, std::is_same_v<Faults, cuda::SoundLLPush>);
   for (int c = 0; c < calls; ++c) {
@@ -245,7 +246,10 @@ int failures_of_barriers(bool weak) {
   constexpr std::uint64_t kCount = 300;
   int failed = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    TestMachine machine({.seed = seed, .weak = weak, .devices = kMostRanks});
+    TestMachine machine({.seed = seed,
+                         .weak = weak,
+                         .devices = kMostRanks,
+                         .faulty = !std::is_same_v<Faults, cuda::SoundBarriers>});
     Peers peers(machine, 2, kCount, kCount, std::is_same_v<Faults, cuda::SoundBarriers>);
     ReduceArgs args{};
     args.count = kCount;

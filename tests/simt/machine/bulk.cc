@@ -63,6 +63,7 @@ bool go_on(BulkCopy& copy) {
       std::byte value[kWhole];
       if (weak != nullptr) {
         weak->load(copy.thread->memory, copy.global + at, kWhole, value);
+        note_read(*copy.thread, copy.global + at, kWhole);
       } else {
         raw_load(value, copy.global + at, kWhole, Order::kWeak);
       }
@@ -80,6 +81,7 @@ bool go_on(BulkCopy& copy) {
   }
   for_parts(copy.bytes, [&](unsigned at) {
     if (weak != nullptr) {
+      check_reads(*copy.thread, copy.global + at, kWhole);
       weak->store(copy.thread->memory, copy.global + at, kWhole, copy.read.data() + at);
     } else {
       raw_store(copy.global + at, copy.read.data() + at, kWhole, Order::kWeak);

@@ -12,6 +12,8 @@
 namespace rondo::simt {
 namespace {
 
+constexpr unsigned kPair = sizeof(LinePart::value);  // that carries data and its flags
+
 Thread& self() { return *Worker::running(); }
 Worker& worker() { return *self().cta.worker; }
 
@@ -149,6 +151,7 @@ std::uint64_t atomically(void* at, unsigned bytes, Order order, Scope scope, Act
   std::byte* const where = place(at, bytes, "changes");
   WeakMemory* const weak = worker().weak();
   if (weak != nullptr && releases(order)) weak->release(self().memory, scope);
+  if (weak != nullptr) check_reads(self(), where, bytes);
   if (weak != nullptr) weak->settle(self().memory, where, bytes);
   const std::uint64_t old = act(where);
   if (weak != nullptr) self().memory.view.forget_seen();
@@ -158,6 +161,9 @@ std::uint64_t atomically(void* at, unsigned bytes, Order order, Scope scope, Act
 
 void store_parts(const Warp& warp) {
   if (WeakMemory* const weak = worker().weak()) {
+    for (const LinePart& part : warp.parts)
+      for (unsigned done = 0; part.at != nullptr && done < sizeof(part.value); done += kWhole)
+        check_reads(self(), part.at + done, kWhole);
     for (unsigned lane = 0; lane < kWarpLanes; lane += kLineParts)
       weak->store_line({warp.parts.data() + lane, kLineParts});
     return;
@@ -186,6 +192,7 @@ void load(void* to, const void* from, unsigned bytes, Order order, Scope scope) 
     std::byte* const into = static_cast<std::byte*>(to) + part;
     if (weak != nullptr) {
       weak->load(self().memory, at + part, size, into);
+      if (order == Order::kWeak) note_read(self(), at + part, size);
     } else {
       raw_load(into, at + part, size, order);
     }
@@ -202,9 +209,12 @@ void store(void* at, const void* from, unsigned bytes, Order order, Scope scope)
   std::byte* const to = place(at, bytes, "writes");
   WeakMemory* const weak = worker().weak();
   if (weak != nullptr && releases(order)) weak->release(self().memory, scope);
+  if (weak != nullptr && order == Order::kRelaxed && bytes == kPair)
+    weak->reads().close(self().memory.stores);
   in_whole_parts(bytes, [&](unsigned part, unsigned size) {
     const std::byte* const value = static_cast<const std::byte*>(from) + part;
     if (weak != nullptr) {
+      check_reads(self(), to + part, size);
       weak->store(self().memory, to + part, size, value);
     } else {
       raw_store(to + part, value, size, order);
@@ -225,6 +235,7 @@ void store_line(void* at, const void* from) {
   LinePart& part = warp.parts[lane];
   part.at = whole ? place(at, kPart, "writes") : nullptr;
   std::memcpy(part.value.data(), from, kPart);
+  if (WeakMemory* const weak = worker().weak()) weak->reads().close(thread.memory.stores);
   if (warp.arrived + 1 == warp.lanes) store_parts(warp);
   meet("store_line", 0, false);
   if (at != nullptr && !whole) store(at, from, kPart, Order::kRelaxed, Scope::kSystem);

@@ -87,6 +87,7 @@ void multicast_store(void* at, const void* from) {
     in_words([&](unsigned word) {
       const std::byte* const value = static_cast<const std::byte*>(from) + word;
       if (WeakMemory* const weak = worker().weak()) {
+        check_reads(self(), place + word, kWhole);
         weak->store(self().memory, place + word, kWhole, value);
       } else {
         raw_store(place + word, value, kWhole, Order::kRelaxed);

@@ -37,6 +37,8 @@ const char* name(Violation kind) {
       return "broken barrier";
     case Violation::kForeignSpin:
       return "spin on another process";
+    case Violation::kOpenRead:
+      return "overwritten while being read";
     case Violation::kRecords:
       return "unordered records";
   }

@@ -16,6 +16,7 @@ enum class Violation {
   kUseAfterFree,  // of device memory
   kBarrier,       // a barrier, vote or shuffle that cannot complete, or with unequal counts
   kForeignSpin,   // a kernel spins while another process waits for the same device
+  kOpenRead,      // memory is overwritten that another thread may still be reading
   kRecords,       // a graph records one event several times, in no order
 };
 const char* name(Violation kind);

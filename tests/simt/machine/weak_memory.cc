@@ -220,8 +220,10 @@ void WeakMemory::deliver(StoreBuffer& buffer, const StoreBuffer::Entry& moving) 
 }
 
 void WeakMemory::push(StoreBuffer& buffer, const StoreBuffer* until) {
-  for (StoreBuffer* at = &buffer; at != until; at = at->next)
+  for (StoreBuffer* at = &buffer; at != until; at = at->next) {
     while (at->size() > 0) move(*at);
+    reads_.move(*at);
+  }
 }
 
 void WeakMemory::store_line(std::span<const LinePart> parts) {

@@ -8,9 +8,9 @@
 // made, never going back behind what the thread has seen or written there. Accesses are whole up to
 // 8 bytes, so lines of 16 and 128 bytes are torn. Host threads, copies and other processes act on
 // memory itself. Lines that a path keeps whole wait apart, overtake each other and all else, and
-// arrive at once; a release of any scope beyond the CTA pushes them all. One thread at a time; off
-// (plain loads and stores, orders by the host's atomics) when `weak` is false. Cost when on: about
-// 0.3 us an access.
+// arrive at once; a release of any scope beyond the CTA pushes them all. Weak loads that no release
+// has ordered are followed, too (open_reads.h). One thread at a time; off (plain loads and stores,
+// orders by the host's atomics) when `weak` is false. Cost when on: about 0.3 us an access.
 #pragma once
 
 #include <array>
@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "kernels/cuda/simt_hooks.h"
+#include "tests/simt/machine/open_reads.h"
 #include "tests/simt/machine/random.h"
 
 namespace rondo::simt {
@@ -53,9 +54,10 @@ class StoreBuffer {
   Entry take_any(Random& random);
   Entry take_touching(const std::byte* at, unsigned bytes);
 
-  StoreBuffer* next = nullptr;  // where stores go from here; null: memory
-  int owner = -1;               // CTA or device whose threads all see this buffer
-  std::size_t listed = 0;       // place in WeakMemory's list of buffers that are not empty, + 1
+  StoreBuffer* next = nullptr;       // where stores go from here; null: memory
+  std::vector<std::uint32_t> reads;  // batches of OpenReads, open to all but the users
+  int owner = -1;                    // CTA or device whose threads all see this buffer
+  std::size_t listed = 0;  // place in WeakMemory's list of buffers that are not empty, + 1
 
  private:
   struct Word {
@@ -125,7 +127,11 @@ class WeakMemory {
   bool empty() const { return pending_.empty() && lines_.empty(); }
   // A thread starts, after all that was done before its launch: other kernels may still run.
   void begin(ThreadMemory& thread) const { thread.view.device = thread.view.system = now_; }
-  void forget_past() { past_.clear(); }  // when no thread is left that could look back
+  void forget_past() {  // when no thread is left that could look back
+    past_.clear();
+    reads_.forget();
+  }
+  OpenReads& reads() { return reads_; }
 
  private:
   struct Change {  // what an address held before it changed
@@ -147,6 +153,7 @@ class WeakMemory {
   void deliver_lines();
 
   Random& random_;
+  OpenReads reads_;
   std::uint64_t now_ = 1;
   std::vector<StoreBuffer*> pending_;                    // buffers that are not empty
   std::vector<std::array<LinePart, kLineParts>> lines_;  // on their way

@@ -48,6 +48,23 @@ std::string describe(const Thread& thread) {
                      thread.cta.grid->threads);
 }
 
+void note_read(Thread& thread, const std::byte* at, unsigned bytes) {
+  thread.cta.worker->weak()->reads().note(
+      thread.memory.stores, {nullptr, thread.cta.grid->device, thread.cta.index, thread.index}, at,
+      bytes);
+}
+
+void check_reads(Thread& thread, const std::byte* at, unsigned bytes) {
+  const OpenReads::Batch* const reader =
+      thread.cta.worker->weak()->reads().racing(thread.memory.stores, at, bytes);
+  if (reader == nullptr) return;
+  report(Violation::kOpenRead,
+         fmt::format("{} writes {} bytes that thread {} of CTA {} of device {} has read, which "
+                     "nothing orders ahead",
+                     describe(thread), bytes, reader->thread, reader->cta, reader->device));
+  thread.cta.worker->give_up();
+}
+
 Worker::Worker(AddressSpace& memory, const Options& options)
     : memory_(memory), options_(options), random_(options.seed), weak_(random_) {
   for (int d = 0; d < kMostDevices; ++d) devices_[d].stores.owner = d;

@@ -81,4 +81,8 @@ class Worker {
   unsigned until_jump_ = 1;
 };
 
+// With weak memory, for what hooks do: a weak load, and what comes before a store.
+void note_read(Thread& thread, const std::byte* at, unsigned bytes);
+void check_reads(Thread& thread, const std::byte* at, unsigned bytes);
+
 }  // namespace rondo::simt

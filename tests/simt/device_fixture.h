@@ -21,6 +21,7 @@ struct Shape {
   unsigned threads = 64;
   std::size_t shared_bytes = 0;
   bool cooperative = false;
+  bool lazy = false;  // must be loaded
 };
 
 #define EXPECT_CUDA(call) EXPECT_EQ(call, kGpuSuccess) << #call
@@ -69,14 +70,19 @@ class TestDevice {
   }
 
   template <class Body>
+  static calls::Kernel kernel(const char* name, const Body& /*body*/) {
+    return {name, [](const void* arguments) { (*static_cast<const Body*>(arguments))(); }, 1024};
+  }
+  template <class Body>
   static GpuError launch(const char* name, const Shape& shape, GpuStream stream, const Body& body) {
     static_assert(std::is_trivially_copyable_v<Body>);
     GpuLaunch launch;
     launch.grid = shape.ctas, launch.block = shape.threads;
     launch.shared_bytes = shape.shared_bytes, launch.cooperative = shape.cooperative;
     launch.arguments = &body, launch.argument_bytes = sizeof body;
-    const auto run = [](const void* arguments) { (*static_cast<const Body*>(arguments))(); };
-    return calls::launch_kernel({name, run, 1024}, launch, stream);
+    calls::Kernel launched = kernel(name, body);
+    launched.lazy = shape.lazy;
+    return calls::launch_kernel(launched, launch, stream);
   }
 };
 

@@ -182,6 +182,41 @@ TEST(PlantedStreamFaults, RecordsOfOneEventInNoOrderAreSeen) {
   EXPECT_EQ(failures([](TestDevice& gpu) { return record_on_two_streams(gpu, false); }), kSeeds);
 }
 
+// A kernel is launched while another one waits on the device for what comes after the launch.
+bool launches_well_beside_one_that_waits(bool loaded) {
+  TestDevice gpu({.devices = 1});
+  const ExpectViolations expected;
+  struct Words {
+    std::uint32_t begun, flag;
+  };
+  auto* const words = gpu.allocate_host<Words>(1);
+  *words = {0, 0};
+  const GpuStream one = gpu.stream(), other = gpu.stream();
+  const auto second = [=] { device::store(&words->begun, 2u); };
+  if (loaded) {
+    EXPECT_CUDA(calls::load_kernel(TestDevice::kernel("second", second)));
+  }
+  EXPECT_CUDA(TestDevice::launch("waits", {.threads = 1}, one, [=] {
+    device::store_relaxed<device::Scope::kSystem>(&words->begun, 1u);
+    while (device::load_relaxed<device::Scope::kSystem>(&words->flag) == 0) device::spin();
+  }));
+  Engine& engine = platform().engine;
+  {
+    std::unique_lock lock(engine.mutex());
+    int turns = 0;
+    engine.wait(lock, [&] { return words->begun != 0 && ++turns > 100; });
+  }
+  EXPECT_CUDA(TestDevice::launch("second", {.threads = 1, .lazy = true}, other, second));
+  words->flag = 1;
+  EXPECT_CUDA(calls::synchronize_device());
+  return !expected.saw(Violation::kLoading);
+}
+
+TEST(PlantedStreamFaults, LoadingBesideAKernelThatWaitsIsSeen) {
+  EXPECT_TRUE(launches_well_beside_one_that_waits(true));
+  EXPECT_FALSE(launches_well_beside_one_that_waits(false));
+}
+
 TEST(PlantedStreamFaults, ViolationEndsTheProcessAndSaysHowToRepeatIt) {
   EXPECT_DEATH(
       {

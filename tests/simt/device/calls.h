@@ -94,7 +94,9 @@ struct Kernel {
   const char* name;
   void (*body)(const void* arguments);
   int most_threads;
+  bool lazy = false;  // loaded by load_kernel() or its first launch, on each device
 };
+GpuError load_kernel(const Kernel& kernel);  // on the current device
 GpuError resident_ctas(int* per_multiprocessor, int block, std::size_t shared);
 GpuError launch_kernel(const Kernel& kernel, const GpuLaunch& launch, GpuStream stream);
 

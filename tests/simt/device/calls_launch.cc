@@ -1,4 +1,6 @@
 // Kernel launches.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -7,6 +9,7 @@
 #include "tests/simt/device/calls.h"
 #include "tests/simt/device/platform.h"
 #include "tests/simt/device/table.h"
+#include "tests/simt/machine/violation.h"
 
 namespace rondo::simt {
 
@@ -40,7 +43,7 @@ struct Late {
   }
 };
 
-std::function<Step()> running(Platform& p, const Launched& launched, int device) {
+std::function<Step()> running(Platform& p, const Launched& launched, Command& command) {
   auto grid = std::make_shared<Grid>();
   grid->name = launched.kernel.name;
   grid->body = launched.kernel.body;
@@ -48,7 +51,8 @@ std::function<Step()> running(Platform& p, const Launched& launched, int device)
   grid->ctas = launched.launch.grid, grid->threads = launched.launch.block;
   grid->shared_bytes = launched.launch.shared_bytes;
   grid->cooperative = launched.launch.cooperative;
-  grid->device = device;
+  grid->device = command.device;
+  p.loaded.launched(command.shared_from_this(), grid);
   auto over = std::make_shared<std::atomic<bool>>(false);
   grid->when_over = [over](Grid&) { over->store(true); };
   return [&p, grid, over, late = Late{std::chrono::microseconds(p.config.pace)},
@@ -85,6 +89,19 @@ GpuError impossible(const Room& room, const Kernel& kernel, const GpuLaunch& lau
   return kGpuSuccess;
 }
 
+// CUDA loads a kernel at its first launch, unless it was asked for before, and loading may wait
+// until the device is idle.
+void load_to_launch(Platform& p, const Kernel& kernel, int device) {
+  if (!kernel.lazy || !p.config.lazy_loading || p.loaded.has(kernel.body, device)) return;
+  p.loaded.add(kernel.body, device);
+  const std::shared_ptr<Grid> beside = p.loaded.waiting(device);
+  if (beside == nullptr) return;
+  report(Violation::kLoading,
+         fmt::format("kernel {} was not loaded on device {} before its launch, and kernel {} waits "
+                     "there for others",
+                     kernel.name, device, beside->name));
+}
+
 }  // namespace
 
 GpuError resident_ctas(int* per_multiprocessor, int block, std::size_t shared) {
@@ -96,6 +113,14 @@ GpuError resident_ctas(int* per_multiprocessor, int block, std::size_t shared) {
   return kGpuSuccess;
 }
 
+GpuError load_kernel(const Kernel& kernel) {
+  Platform& p = platform();
+  if (const GpuError error = p.trouble()) return error;
+  const std::lock_guard lock(p.engine.mutex());
+  p.loaded.add(kernel.body, current_device());
+  return kGpuSuccess;
+}
+
 GpuError launch_kernel(const Kernel& kernel, const GpuLaunch& launch, GpuStream handle) {
   Platform& p = platform();
   if (const GpuError error = p.trouble()) return error;
@@ -104,6 +129,7 @@ GpuError launch_kernel(const Kernel& kernel, const GpuLaunch& launch, GpuStream 
   if (stream == nullptr) return kGpuInvalidHandle;
   const Room& room = p.engine.gang().room(stream->device);
   if (const GpuError error = impossible(room, kernel, launch)) return error;
+  load_to_launch(p, kernel, stream->device);
   if (p.config.lost != 0 && ++p.launches >= p.config.lost) {
     p.devices[static_cast<std::size_t>(stream->device)].sticky = kGpuLaunchFailure;
     return kGpuLaunchFailure;
@@ -116,7 +142,7 @@ GpuError launch_kernel(const Kernel& kernel, const GpuLaunch& launch, GpuStream 
       std::make_shared<Launched>(Launched{kernel, launch, {bytes, bytes + launch.argument_bytes}});
   const GpuError submitted =
       p.submit_locked(*stream, {kernel.name, stream->device, [&p, launched](Command& command) {
-                                  command.step = running(p, *launched, command.device);
+                                  command.step = running(p, *launched, command);
                                 }});
   if (!p.config.blocking_launches || submitted != kGpuSuccess || stream->capture != nullptr)
     return submitted;

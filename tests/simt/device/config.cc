@@ -99,6 +99,8 @@ Config Config::from_environment() {
     config.queues = static_cast<int>(number("CUDA_DEVICE_MAX_CONNECTIONS", connections));
   const char* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
   config.blocking_launches = blocking != nullptr && std::string_view(blocking) == "1";
+  const char* const loading = std::getenv("CUDA_MODULE_LOADING");
+  config.lazy_loading = loading == nullptr || std::string_view(loading) != "EAGER";
   const char* const rest = std::getenv("RONDO_SIMT");
   std::string_view left = rest == nullptr ? "" : rest;
   while (!left.empty()) {

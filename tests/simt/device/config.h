@@ -20,6 +20,7 @@
 //     pace=N            microseconds from when a kernel could begin until it does
 //     out_of_memory=N   the Nth device allocation fails, and every later one
 //     lost=N            the Nth kernel launch of the process loses its device
+//   CUDA_MODULE_LOADING=EAGER       kernels need not be loaded before they are launched
 //   CUDA_LAUNCH_BLOCKING=1          a launch returns when its kernel is over
 //   CUDA_DEVICE_MAX_CONNECTIONS=N   hardware queues a device, unless RONDO_SIMT says queues
 #pragma once
@@ -51,6 +52,7 @@ struct Config {
   std::uint64_t out_of_memory = 0;  // 0: never
   std::uint64_t lost = 0;           // 0: never
   bool blocking_launches = false;
+  bool lazy_loading = true;
   bool own_thread = true;  // false: the device moves only while a call waits for it
 
   static Config from_environment();  // ends the process with a sentence on nonsense

@@ -16,6 +16,7 @@
 #include "tests/simt/device/command.h"
 #include "tests/simt/device/config.h"
 #include "tests/simt/device/engine.h"
+#include "tests/simt/device/loaded_kernels.h"
 #include "tests/simt/machine/address_space.h"
 
 namespace rondo::simt {
@@ -99,6 +100,7 @@ class Platform {
   const int process;
   Engine engine;  // last: its threads use the rest
 };
+  LoadedKernels loaded;
 
 Platform& platform();
 void replace_platform(const Config& config);

@@ -24,21 +24,28 @@ GpuError driver_version(int* version) {
 bool exists(int kernel) {
   return kernel >= 0 && kernel < cuda::kKernels && find_kernel.load()(kernel).name != nullptr;
 }
-GpuError load_kernel(int kernel) { return exists(kernel) ? kGpuSuccess : kGpuInvalidValue; }
+calls::Kernel kernel_of(int kernel) {
+  const cuda::KernelEntry& entry = find_kernel.load()(kernel);
+  return {entry.name, entry.body, entry.most_threads, true};
+}
+GpuError load_kernel(int kernel) {
+  return exists(kernel) ? calls::load_kernel(kernel_of(kernel)) : kGpuInvalidValue;
+}
 GpuError kernel_info(GpuKernelInfo* info, int kernel) {
   if (!exists(kernel)) return kGpuInvalidValue;
   *info = {kRegisters, 0, 0, find_kernel.load()(kernel).most_threads};
-  return kGpuSuccess;
+  return load_kernel(kernel);
 }
 GpuError resident_ctas(int* per_multiprocessor, int kernel, int block, std::size_t shared) {
   if (!exists(kernel)) return kGpuInvalidValue;
+  if (const GpuError error = load_kernel(kernel)) return error;
   return calls::resident_ctas(per_multiprocessor, block, shared);
 }
 GpuError launch(const GpuLaunch& launch, GpuStream stream) {
   if (!exists(launch.kernel)) return kGpuInvalidValue;
   const cuda::KernelEntry& entry = find_kernel.load()(launch.kernel);
   if (launch.argument_bytes != entry.argument_bytes) return kGpuInvalidValue;
-  return calls::launch_kernel({entry.name, entry.body, entry.most_threads}, launch, stream);
+  return calls::launch_kernel(kernel_of(launch.kernel), launch, stream);
 }
 
 // The call counts by name in a list that the table below makes.

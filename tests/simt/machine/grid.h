@@ -38,6 +38,7 @@ struct Grid {
   bool cooperative = false;
 
   std::atomic<unsigned> ctas_left{0};    // that have not ended
+  std::atomic<bool> spun{false};         // has waited for somebody outside
   std::atomic<bool> given_up{false};     // after a violation, or by the device's loss
   std::vector<unsigned> waiting;         // CTAs that are not resident yet; the dispatcher's
   std::function<void(Grid&)> when_over;  // called once, by the thread that ends the last CTA

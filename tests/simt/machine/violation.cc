@@ -39,6 +39,10 @@ const char* name(Violation kind) {
       return "spin on another process";
     case Violation::kOpenRead:
       return "overwritten while being read";
+    case Violation::kContext:
+      return "no context";
+    case Violation::kLoading:
+      return "loading beside a spinning kernel";
     case Violation::kRecords:
       return "unordered records";
   }

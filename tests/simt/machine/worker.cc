@@ -228,6 +228,7 @@ void Worker::looks() { running_thread->fiber.suspend(); }
 
 void Worker::look_again() {
   Thread& thread = *running_thread;
+  thread.cta.grid->spun.store(true, std::memory_order_relaxed);
   set_spinning(thread, true);
   thread.fiber.suspend();
 }

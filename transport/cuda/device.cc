@@ -24,6 +24,9 @@ struct Entered {
   bool any = false;
 };
 thread_local Entered entered_here;
+// A new thread has device 0, but no context before its first call of the runtime: calls of the
+// driver would fail.
+thread_local bool has_context = false;
 
 }  // namespace
 
@@ -36,9 +39,11 @@ DeviceScope::DeviceScope()
 
 DeviceScope::DeviceScope(int device) : DeviceScope() {
   entered_here.any = false;
-  if (!entered_.ok() || before_ == device) return;
+  if (!entered_.ok() || (has_context && before_ == device)) return;
   entered_ = check(gpu_api()->set_device(device), "cudaSetDevice");
-  if (entered_.ok()) entered_here.device = device;
+  if (!entered_.ok()) return;
+  entered_here.device = device;
+  has_context = true;
 }
 
 DeviceScope::~DeviceScope() {

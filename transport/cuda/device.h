@@ -15,8 +15,9 @@ inline constexpr int kHostRank = -1;  // the "device" of a rank that lives on th
 // Done, or kUnhandledCudaError with CUDA's name and text of the error.
 Done check(GpuError error, const char* what);
 
-// Makes a device current for this thread, and what was current before at its end. Inside of another
-// one the driver is not asked which that is: so nobody else may make a device current there.
+// Makes a device and its context current for this thread, and what was current before at its end.
+// Inside of another one the driver is not asked which that is: so nobody else may make a device
+// current there.
 class DeviceScope {
  public:
   explicit DeviceScope(int device);

@@ -192,7 +192,7 @@ GpuError pointer_info(GpuPointer* info, const void* pointer) {
 
 GpuError may_access(bool* may, const void* pointer, int device) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.trouble_without_context("cuPointerGetAttribute")) return error;
   if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
   const Allocation* const found = find_live(pointer);
   const std::lock_guard lock(p.engine.mutex());
@@ -203,6 +203,8 @@ GpuError may_access(bool* may, const void* pointer, int device) {
 }
 
 GpuError address_range(void** base, std::size_t* bytes, const void* pointer) {
+  if (const GpuError error = platform().trouble_without_context("cuMemGetAddressRange"))
+    return error;
   const Allocation* const found = find_live(pointer);
   if (found == nullptr || !found->holds(address_of(pointer), 1)) return kGpuInvalidValue;
   if (base != nullptr) *base = reinterpret_cast<void*>(found->begin);

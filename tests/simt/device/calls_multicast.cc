@@ -28,7 +28,7 @@ GpuError multicast_granularity(std::size_t* bytes, int devices) {
 
 GpuError multicast_create(GpuAllocation* object, std::size_t bytes, int devices) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.driver_trouble()) return error;
   if (!p.config.multicast) return kGpuNotSupported;
   if (bytes == 0 || bytes % kGranularity != 0 || devices < 1 || devices > p.config.devices)
     return kGpuInvalidValue;
@@ -42,7 +42,7 @@ GpuError multicast_create(GpuAllocation* object, std::size_t bytes, int devices)
 
 GpuError multicast_add(GpuAllocation object, int device) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.driver_trouble()) return error;
   if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
   const std::lock_guard lock(p.engine.mutex());
   MulticastObject* const found = object_of(p, object);
@@ -55,7 +55,7 @@ GpuError multicast_add(GpuAllocation object, int device) {
 GpuError multicast_bind(GpuAllocation object, std::size_t at, GpuAllocation memory,
                         std::size_t memory_at, std::size_t bytes) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.driver_trouble()) return error;
   const std::lock_guard lock(p.engine.mutex());
   MulticastObject* const found = object_of(p, object);
   const auto from = p.shareables.find(memory);
@@ -77,7 +77,7 @@ GpuError multicast_bind(GpuAllocation object, std::size_t at, GpuAllocation memo
 
 GpuError multicast_unbind(GpuAllocation object, int device, std::size_t at, std::size_t bytes) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.driver_trouble()) return error;
   const std::lock_guard lock(p.engine.mutex());
   MulticastObject* const found = object_of(p, object);
   if (found == nullptr) return kGpuInvalidValue;

@@ -147,7 +147,7 @@ GpuError fill(void* at, int byte, std::size_t bytes, GpuStream handle) {
   if (!known(at) || bad_range(at, bytes)) return kGpuInvalidValue;
   const std::lock_guard lock(p.engine.mutex());
   Stream* const stream = p.stream(handle);
-  if (stream == nullptr) return kGpuInvalidHandle;
+  if (stream == nullptr || stream->device != current_device()) return kGpuInvalidHandle;
   return p.submit_locked(*stream, {"fill", stream->device, [=](Command& command) {
                                      const int on = command.device;
                                      command.step =
@@ -166,7 +166,7 @@ GpuError fill(void* at, int byte, std::size_t bytes, GpuStream handle) {
 
 GpuError stream_write32(GpuStream handle, void* at, std::uint32_t value) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.trouble_without_context("cuStreamWriteValue32")) return error;
   if (const GpuError error = bad_word(at)) return error;
   const std::lock_guard lock(p.engine.mutex());
   Stream* const stream = p.stream(handle);
@@ -185,7 +185,7 @@ GpuError stream_write32(GpuStream handle, void* at, std::uint32_t value) {
 
 GpuError stream_wait32(GpuStream handle, void* at, std::uint32_t value, GpuWait how) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.trouble_without_context("cuStreamWaitValue32")) return error;
   if (const GpuError error = bad_word(at)) return error;
   const std::lock_guard lock(p.engine.mutex());
   Stream* const stream = p.stream(handle);

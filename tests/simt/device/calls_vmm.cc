@@ -53,7 +53,7 @@ GpuError vmm_granularity(std::size_t* bytes, int device) {
 
 GpuError vmm_create(GpuAllocation* allocation, std::size_t bytes, int device) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.driver_trouble()) return error;
   if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
   if (bytes == 0 || bytes % kGranularity != 0) return kGpuInvalidValue;
   const std::lock_guard lock(p.engine.mutex());
@@ -76,7 +76,7 @@ GpuError vmm_release(GpuAllocation allocation) {
 
 GpuError vmm_reserve(void** address, std::size_t bytes, std::size_t alignment) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.driver_trouble()) return error;
   if (bytes == 0 || bytes % kGranularity != 0) return kGpuInvalidValue;
   const std::uint64_t at = p.memory.reserve(bytes, std::max(alignment, kGranularity));
   if (at == 0) return kGpuOutOfMemory;
@@ -90,7 +90,7 @@ GpuError vmm_unreserve(void* address, std::size_t bytes) {
 
 GpuError vmm_map(void* address, std::size_t bytes, GpuAllocation allocation) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.driver_trouble()) return error;
   const std::lock_guard lock(p.engine.mutex());
   const auto found = p.shareables.find(allocation);
   const auto at = reinterpret_cast<std::uint64_t>(address);
@@ -111,7 +111,7 @@ GpuError vmm_map(void* address, std::size_t bytes, GpuAllocation allocation) {
 
 GpuError vmm_unmap(void* address, std::size_t bytes) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.driver_trouble()) return error;
   const std::lock_guard lock(p.engine.mutex());
   Allocation* const found = mapping_at(p, address);
   if (found == nullptr || found->bytes != bytes) return kGpuInvalidValue;
@@ -122,7 +122,7 @@ GpuError vmm_unmap(void* address, std::size_t bytes) {
 
 GpuError vmm_allow(void* address, std::size_t bytes, int device) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.driver_trouble()) return error;
   if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
   const std::lock_guard lock(p.engine.mutex());
   Allocation* const found = mapping_at(p, address);
@@ -136,7 +136,7 @@ GpuError vmm_allow(void* address, std::size_t bytes, int device) {
 
 GpuError vmm_export(int* fd, GpuAllocation allocation) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.driver_trouble()) return error;
   const std::lock_guard lock(p.engine.mutex());
   const auto found = p.shareables.find(allocation);
   if (found == p.shareables.end()) return kGpuInvalidValue;
@@ -147,7 +147,7 @@ GpuError vmm_export(int* fd, GpuAllocation allocation) {
 
 GpuError vmm_import(GpuAllocation* allocation, int fd) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.driver_trouble()) return error;
   const std::lock_guard lock(p.engine.mutex());
   const int device = device_of(fd);
   struct stat file {};
@@ -161,7 +161,7 @@ GpuError vmm_import(GpuAllocation* allocation, int fd) {
 
 GpuError vmm_retain(GpuAllocation* allocation, void* address) {
   Platform& p = platform();
-  if (const GpuError error = p.trouble()) return error;
+  if (const GpuError error = p.driver_trouble()) return error;
   const std::lock_guard lock(p.engine.mutex());
   const Allocation* const found = mapping_at(p, address);
   if (found == nullptr) return kGpuInvalidValue;

@@ -39,12 +39,17 @@ void replace_platform(const Config& config) {
   if (old != nullptr && old->process == getpid()) delete old;
   only = new Platform(config);
   current_device() = 0;
+  has_context() = false;
   current_capture_mode() = 0;
 }
 
 int& current_device() {
   thread_local int device = 0;
   return device;
+}
+bool& has_context() {
+  thread_local bool made = false;
+  return made;
 }
 int& current_capture_mode() {
   thread_local int mode = 0;
@@ -77,6 +82,21 @@ Platform::~Platform() {
 }
 
 GpuError Platform::trouble() const {
+  has_context() = true;
+  return driver_trouble();
+}
+
+GpuError Platform::trouble_without_context(const char* call) const {
+  constexpr GpuError kInvalidContext = 201;
+  if (has_context()) return driver_trouble();
+  report(Violation::kContext,
+         fmt::format("{} by a thread to which no context is current: it has bound no device and "
+                     "made no call of the runtime",
+                     call));
+  return kInvalidContext;
+}
+
+GpuError Platform::driver_trouble() const {
   if (getpid() != process) return kInitializationError;
   if (Engine::in_callback()) return kGpuNotPermitted;
   if (devices.empty()) return kGpuNoDevice;

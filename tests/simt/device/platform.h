@@ -79,8 +79,11 @@ class Platform {
   Allocation* take_memory(int device, std::size_t bytes, std::uint32_t access);
   void give_back(Allocation& allocation);
   // What an asynchronous call finds wrong before it starts: a lost device, a forked child, a call
-  // in a host function.
+  // in a host function. Calls of the runtime make the device's context current to the thread.
   GpuError trouble() const;
+  // The same for calls of the driver, which do not; `call`: needs one that is.
+  GpuError driver_trouble() const;
+  GpuError trouble_without_context(const char* call) const;
   std::vector<CommandRef> all_newest(int device) const;  // of its streams; under the mutex
   // Until all that is on its streams by now is over.
   void wait_until_idle(std::unique_lock<std::mutex>& lock, int device);
@@ -97,14 +100,15 @@ class Platform {
   std::unordered_map<std::uint64_t, int> imports;  // by address: how often opened
   std::uint64_t next_id = 1;
   std::uint64_t allocations = 0, launches = 0;
+  LoadedKernels loaded;
   const int process;
   Engine engine;  // last: its threads use the rest
 };
-  LoadedKernels loaded;
 
 Platform& platform();
 void replace_platform(const Config& config);
 int& current_device();        // of this thread
+bool& has_context();          // of this thread: whether its device's context is current
 int& current_capture_mode();  // of this thread: CUDA's numbers
 std::uint64_t current_thread();
 

@@ -1,0 +1,59 @@
+// Faults planted in what threads bind: a new thread has device 0, and no context before its first
+// call of the runtime.
+#include <thread>
+
+#include "tests/simt/device_fixture.h"
+
+namespace rondo::simt {
+namespace {
+
+TEST(PlantedContextFaults, StreamOfADeviceThatIsNotTheThreadsIsRefused) {
+  TestDevice gpu({.devices = 2});
+  EXPECT_CUDA(calls::set_device(1));
+  auto* const data = gpu.allocate<std::uint32_t>(64);
+  const GpuStream stream = gpu.stream();
+  const auto use = [=] {
+    const GpuError filled = calls::fill(data, 0, 256, stream);
+    const GpuError launched = TestDevice::launch(
+        "write", {}, stream, [=] { device::store(data + device::thread_index(), 7u); });
+    EXPECT_EQ(filled, launched);
+    return launched;
+  };
+  EXPECT_CUDA(use());
+  GpuError of_another_thread = kGpuSuccess, of_one_that_binds = kGpuInvalidHandle;
+  std::thread([&] {
+    of_another_thread = use();  // bound to device 0, as every new thread is
+    EXPECT_CUDA(calls::set_device(1));
+    of_one_that_binds = use();
+  }).join();
+  EXPECT_EQ(of_another_thread, kGpuInvalidHandle);
+  EXPECT_EQ(of_one_that_binds, kGpuSuccess);
+  EXPECT_CUDA(calls::synchronize_device());
+}
+
+TEST(PlantedContextFaults, DriverCallOfAThreadWithoutAContextIsSeen) {
+  TestDevice gpu({.devices = 1});
+  auto* const data = gpu.allocate<std::uint32_t>(1);
+  const GpuStream stream = gpu.stream();
+  const auto seen = [&](const auto& call, bool binds) {
+    const ExpectViolations expected;
+    std::thread([&] {
+      if (binds) {
+        EXPECT_CUDA(calls::set_device(0));
+      }
+      EXPECT_EQ(call() == kGpuSuccess, binds);
+    }).join();
+    return expected.saw(Violation::kContext);
+  };
+  for (const bool binds : {true, false}) {
+    EXPECT_EQ(seen([&] { return calls::stream_write32(stream, data, 1); }, binds), !binds);
+    EXPECT_EQ(seen([&] { return calls::stream_wait32(stream, data, 1, GpuWait::kEqual); }, binds),
+              !binds);
+    EXPECT_EQ(seen([&] { return calls::address_range(nullptr, nullptr, data); }, binds), !binds);
+    bool may = false;
+    EXPECT_EQ(seen([&] { return calls::may_access(&may, data, 0); }, binds), !binds);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::simt

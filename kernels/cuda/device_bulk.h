@@ -34,7 +34,7 @@ template <unsigned groups_left, bool only_reads>
 void bulk_wait() {
   simt::bulk_wait(groups_left, only_reads);
 }
-inline void fence_bulk() {}
+inline void fence_bulk() { simt::fence_async(); }
 
 }  // namespace rondo::device
 #else

@@ -28,7 +28,7 @@ Vector load_sum(const Vector* at) {
                                                         : simt::Summand::kBfloat16);
   return sum;
 }
-inline void fence_aliases() {}
+inline void fence_aliases() { simt::fence_alias(); }
 
 #else
 

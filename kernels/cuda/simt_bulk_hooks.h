@@ -18,4 +18,6 @@ void bulk_store(void* to, std::uint32_t from, unsigned bytes);
 void bulk_commit();
 void bulk_wait(unsigned groups_left, bool only_reads);
 
+void fence_async();  // between ordinary accesses of this thread and bulk copies
+
 }  // namespace rondo::simt

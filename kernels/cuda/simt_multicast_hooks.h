@@ -13,4 +13,6 @@ void multicast_store(void* at, const void* from);
 // The sum of what all of them hold: accumulated in float32 in any order, rounded once.
 void multicast_load_sum(void* to, const void* from, Summand type);
 
+void fence_alias();  // between these and accesses of this thread at the devices' own addresses
+
 }  // namespace rondo::simt

@@ -64,6 +64,8 @@ bool go_on(BulkCopy& copy) {
       if (weak != nullptr) {
         weak->load(copy.thread->memory, copy.global + at, kWhole, value);
         note_read(*copy.thread, copy.global + at, kWhole);
+        check_way(*copy.thread, copy.global + at, Proxy::kAsync, false);
+        check_way(*copy.thread, shared_at(copy.shared + at), Proxy::kAsync, true);
       } else {
         raw_load(value, copy.global + at, kWhole, Order::kWeak);
       }
@@ -76,12 +78,17 @@ bool go_on(BulkCopy& copy) {
     return true;
   }
   if (copy.read.empty()) {
+    if (weak != nullptr)
+      for_parts(copy.bytes, [&](unsigned at) {
+        check_way(*copy.thread, shared_at(copy.shared + at), Proxy::kAsync, false);
+      });
     copy.read.assign(shared_at(copy.shared), shared_at(copy.shared) + copy.bytes);
     return false;
   }
   for_parts(copy.bytes, [&](unsigned at) {
     if (weak != nullptr) {
       check_reads(*copy.thread, copy.global + at, kWhole);
+      check_way(*copy.thread, copy.global + at, Proxy::kAsync, true);
       weak->store(copy.thread->memory, copy.global + at, kWhole, copy.read.data() + at);
     } else {
       raw_store(copy.global + at, copy.read.data() + at, kWhole, Order::kWeak);
@@ -134,6 +141,10 @@ void bulk_store(void* to, std::uint32_t from, unsigned bytes) {
   worker().plain_access();
   state().under_way.push_back(
       {false, &self(), checked(to, from, bytes, "writes"), from, bytes, 0, 0, {}});
+}
+void fence_async() {
+  worker().give_way();
+  if (WeakMemory* const weak = worker().weak()) weak->proxies().fence_async(self().memory.number);
 }
 void bulk_commit() {
   ++state().groups;

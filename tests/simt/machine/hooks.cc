@@ -152,6 +152,7 @@ std::uint64_t atomically(void* at, unsigned bytes, Order order, Scope scope, Act
   WeakMemory* const weak = worker().weak();
   if (weak != nullptr && releases(order)) weak->release(self().memory, scope);
   if (weak != nullptr) check_reads(self(), where, bytes);
+  if (weak != nullptr) check_way(self(), where, Proxy::kGeneric, true);
   if (weak != nullptr) weak->settle(self().memory, where, bytes);
   const std::uint64_t old = act(where);
   if (weak != nullptr) self().memory.view.forget_seen();
@@ -162,8 +163,10 @@ std::uint64_t atomically(void* at, unsigned bytes, Order order, Scope scope, Act
 void store_parts(const Warp& warp) {
   if (WeakMemory* const weak = worker().weak()) {
     for (const LinePart& part : warp.parts)
-      for (unsigned done = 0; part.at != nullptr && done < sizeof(part.value); done += kWhole)
+      for (unsigned done = 0; part.at != nullptr && done < sizeof(part.value); done += kWhole) {
         check_reads(self(), part.at + done, kWhole);
+        check_way(self(), part.at + done, Proxy::kGeneric, true);
+      }
     for (unsigned lane = 0; lane < kWarpLanes; lane += kLineParts)
       weak->store_line({warp.parts.data() + lane, kLineParts});
     return;
@@ -192,6 +195,7 @@ void load(void* to, const void* from, unsigned bytes, Order order, Scope scope) 
     std::byte* const into = static_cast<std::byte*>(to) + part;
     if (weak != nullptr) {
       weak->load(self().memory, at + part, size, into);
+      check_way(self(), at + part, Proxy::kGeneric, false);
       if (order == Order::kWeak) note_read(self(), at + part, size);
     } else {
       raw_load(into, at + part, size, order);
@@ -215,6 +219,7 @@ void store(void* at, const void* from, unsigned bytes, Order order, Scope scope)
     const std::byte* const value = static_cast<const std::byte*>(from) + part;
     if (weak != nullptr) {
       check_reads(self(), to + part, size);
+      check_way(self(), to + part, Proxy::kGeneric, true);
       weak->store(self().memory, to + part, size, value);
     } else {
       raw_store(to + part, value, size, order);
@@ -247,7 +252,9 @@ void load_shared(void* to, std::uint32_t offset, unsigned bytes) {
 }
 void store_shared(std::uint32_t offset, const void* from, unsigned bytes) {
   worker().plain_access();
-  std::memcpy(shared_place(offset, bytes), from, bytes);
+  std::byte* const at = shared_place(offset, bytes);
+  if (worker().weak() != nullptr) check_way(self(), at, Proxy::kGeneric, true);
+  std::memcpy(at, from, bytes);
 }
 
 std::uint64_t atomic(Atomic what, void* at, std::uint64_t value, unsigned bytes, Order order,

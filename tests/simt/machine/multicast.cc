@@ -88,11 +88,17 @@ void multicast_store(void* at, const void* from) {
       const std::byte* const value = static_cast<const std::byte*>(from) + word;
       if (WeakMemory* const weak = worker().weak()) {
         check_reads(self(), place + word, kWhole);
+        check_way(self(), place + word, Proxy::kMultimem, true);
         weak->store(self().memory, place + word, kWhole, value);
       } else {
         raw_store(place + word, value, kWhole, Order::kRelaxed);
       }
     });
+}
+
+void fence_alias() {
+  worker().give_way();
+  if (WeakMemory* const weak = worker().weak()) weak->proxies().fence_alias(self().memory.number);
 }
 
 void multicast_load_sum(void* to, const void* from, Summand type) {
@@ -103,6 +109,7 @@ void multicast_load_sum(void* to, const void* from, Summand type) {
     std::array<std::byte, kUnit> held;
     in_words([&](unsigned word) {
       if (WeakMemory* const weak = worker().weak()) {
+        check_way(self(), place + word, Proxy::kMultimem, false);
         weak->load(self().memory, place + word, kWhole, held.data() + word);
       } else {
         raw_load(held.data() + word, place + word, kWhole, Order::kRelaxed);

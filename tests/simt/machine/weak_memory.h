@@ -9,8 +9,9 @@
 // 8 bytes, so lines of 16 and 128 bytes are torn. Host threads, copies and other processes act on
 // memory itself. Lines that a path keeps whole wait apart, overtake each other and all else, and
 // arrive at once; a release of any scope beyond the CTA pushes them all. Weak loads that no release
-// has ordered are followed, too (open_reads.h). One thread at a time; off (plain loads and stores,
-// orders by the host's atomics) when `weak` is false. Cost when on: about 0.3 us an access.
+// has ordered are followed, too (open_reads.h), and by which way bytes were written (proxies.h).
+// One thread at a time; off (plain loads and stores, orders by the host's atomics) when `weak` is
+// false. Cost when on: about 0.3 us an access.
 #pragma once
 
 #include <array>
@@ -23,6 +24,7 @@
 
 #include "kernels/cuda/simt_hooks.h"
 #include "tests/simt/machine/open_reads.h"
+#include "tests/simt/machine/proxies.h"
 #include "tests/simt/machine/random.h"
 
 namespace rondo::simt {
@@ -107,6 +109,7 @@ class MetViews {
 struct ThreadMemory {
   StoreBuffer stores;
   View view;
+  std::uint32_t number = 0;  // among those of Proxies
 };
 
 class WeakMemory {
@@ -126,12 +129,17 @@ class WeakMemory {
   void drain_all(StoreBuffer& buffer);  // to memory
   bool empty() const { return pending_.empty() && lines_.empty(); }
   // A thread starts, after all that was done before its launch: other kernels may still run.
-  void begin(ThreadMemory& thread) const { thread.view.device = thread.view.system = now_; }
+  void begin(ThreadMemory& thread) {
+    thread.view.device = thread.view.system = now_;
+    thread.number = proxies_.begin(thread.stores.next->owner);
+  }
   void forget_past() {  // when no thread is left that could look back
     past_.clear();
     reads_.forget();
+    proxies_.forget();
   }
   OpenReads& reads() { return reads_; }
+  Proxies& proxies() { return proxies_; }
 
  private:
   struct Change {  // what an address held before it changed
@@ -154,6 +162,7 @@ class WeakMemory {
 
   Random& random_;
   OpenReads reads_;
+  Proxies proxies_;
   std::uint64_t now_ = 1;
   std::vector<StoreBuffer*> pending_;                    // buffers that are not empty
   std::vector<std::array<LinePart, kLineParts>> lines_;  // on their way

@@ -65,6 +65,18 @@ void check_reads(Thread& thread, const std::byte* at, unsigned bytes) {
   thread.cta.worker->give_up();
 }
 
+void check_way(Thread& thread, const std::byte* at, Proxy way, bool writes) {
+  Proxies& proxies = thread.cta.worker->weak()->proxies();
+  Proxy by = way;
+  if (!proxies.may_touch(thread.memory.number, at, way, &by)) {
+    report(Violation::kProxy, fmt::format("{} comes by {} to what was written by {}, and neither "
+                                          "side has made a proxy fence between",
+                                          describe(thread), name(way), name(by)));
+    thread.cta.worker->give_up();
+  }
+  if (writes) proxies.wrote(thread.memory.number, at, way);
+}
+
 Worker::Worker(AddressSpace& memory, const Options& options)
     : memory_(memory), options_(options), random_(options.seed), weak_(random_) {
   for (int d = 0; d < kMostDevices; ++d) devices_[d].stores.owner = d;

@@ -84,5 +84,7 @@ class Worker {
 // With weak memory, for what hooks do: a weak load, and what comes before a store.
 void note_read(Thread& thread, const std::byte* at, unsigned bytes);
 void check_reads(Thread& thread, const std::byte* at, unsigned bytes);
+// The same for the way by which a thread touches what lies at `at` (machine/proxies.h).
+void check_way(Thread& thread, const std::byte* at, Proxy way, bool writes);
 
 }  // namespace rondo::simt

@@ -1,0 +1,59 @@
+#include "tests/simt/machine/proxies.h"
+
+#include <algorithm>
+
+namespace rondo::simt {
+
+const char* name(Proxy proxy) {
+  constexpr const char* kNames[] = {"ordinary stores", "bulk copies", "multimem instructions"};
+  return kNames[static_cast<int>(proxy)];
+}
+
+Proxies::Unit* Proxies::unit_at(const std::byte* at, bool make) {
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  const std::uintptr_t number = address / kPage;
+  if (number != newest_number_) {
+    auto found = pages_.find(number);
+    if (found == pages_.end()) {
+      if (!make) return nullptr;
+      found = pages_.emplace(number, std::make_unique<Page>()).first;
+    }
+    newest_number_ = number;
+    newest_ = found->second.get();
+  }
+  return &(*newest_)[address % kPage / kUnit];
+}
+
+std::uint32_t Proxies::begin(int cta) {
+  ++now_;
+  fences_.push_back({now_, now_, cta});
+  return static_cast<std::uint32_t>(fences_.size() - 1);
+}
+
+bool Proxies::may_touch(std::uint32_t thread, const std::byte* at, Proxy way, Proxy* by) {
+  // The ordinary way needs no fence but after multimem instructions.
+  if (way == Proxy::kGeneric && !multimem_) return true;
+  const Unit* const unit = unit_at(at, false);
+  if (unit == nullptr || unit->at == 0) return true;
+  const Fences& own = fences_[thread];
+  const Fences& writers = fences_[unit->writer];
+  if (unit->way == way && (way != Proxy::kAsync || own.cta == writers.cta)) return true;
+  *by = unit->way;
+  if (way == Proxy::kMultimem || unit->way == Proxy::kMultimem)
+    return std::max(own.alias, writers.alias) > unit->at;
+  return way == Proxy::kGeneric || std::max(own.async, writers.async) > unit->at;
+}
+
+void Proxies::wrote(std::uint32_t thread, const std::byte* at, Proxy way) {
+  if (way == Proxy::kMultimem) multimem_ = true;
+  *unit_at(at, true) = {++now_, thread, way};
+}
+
+void Proxies::forget() {
+  pages_.clear();
+  fences_.clear();
+  multimem_ = false;
+  newest_number_ = 0, newest_ = nullptr;
+}
+
+}  // namespace rondo::simt

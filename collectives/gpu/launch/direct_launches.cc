@@ -47,7 +47,9 @@ Done DirectLaunches::launch(int kernel, unsigned threads, std::uint64_t bytes, i
   const std::uint64_t ctas = (wanted + launch.block - 1) / launch.block * kinds;
   const int most = meets ? std::min(most_ctas_, cuda::kBarrierCtas) : most_ctas_;
   launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(ctas, 1, most));
-  launch.remote_domain = meets;  // each CTA waits for those of other devices, none for its own's
+  // Messages and composed calls copy to other devices, too: no fence of the program's kernels need
+  // wait for that. Not cooperative: CTAs wait for those of other devices, never for each other.
+  launch.remote_domain = true;
   launch.shared_bytes = meets ? cuda::kBarrierShared : 0;
   launch.arguments = arguments;
   launch.argument_bytes = size;

@@ -71,6 +71,7 @@ struct Warp {
   unsigned lanes = 0;
   unsigned arrived = 0;
   const char* what = nullptr;
+  unsigned at_barrier = 0, barrier_line = 0;  // an aligned one, to which some lanes have come
   std::array<std::uint64_t, kWarpLanes> brought{};
   std::array<std::uint64_t, kWarpLanes> taken{};  // of the newest complete meeting
   std::array<LinePart, kWarpLanes> parts;         // of lines that are being stored

@@ -294,6 +294,18 @@ void barrier_arrive(unsigned id, unsigned threads) {
 }
 
 void sync_warp() { meet("sync_warp", 0, true); }
+void barrier_aligned(unsigned line) {
+  Thread& thread = self();
+  Warp& warp = thread.cta.warps[thread.index / kWarpLanes];
+  if (warp.at_barrier > 0 && warp.barrier_line != line)
+    broken(fmt::format(
+        "comes to the barrier of line {} while its warp is at that of line {}: bar.sync "
+        "is aligned",
+        line, warp.barrier_line));
+  warp.barrier_line = line;
+  if (++warp.at_barrier == warp.lanes) warp.at_barrier = 0;
+  barrier(0, thread_count());
+}
 std::uint64_t shuffle(std::uint64_t value, unsigned from_lane) {
   return meet("shuffle", value, false).taken[from_lane % kWarpLanes];
 }

@@ -22,6 +22,7 @@ struct Shape {
   std::size_t shared_bytes = 0;
   bool cooperative = false;
   bool lazy = false;  // must be loaded
+  bool remote_domain = true;
 };
 
 #define EXPECT_CUDA(call) EXPECT_EQ(call, kGpuSuccess) << #call
@@ -79,6 +80,7 @@ class TestDevice {
     GpuLaunch launch;
     launch.grid = shape.ctas, launch.block = shape.threads;
     launch.shared_bytes = shape.shared_bytes, launch.cooperative = shape.cooperative;
+    launch.remote_domain = shape.remote_domain;
     launch.arguments = &body, launch.argument_bytes = sizeof body;
     calls::Kernel launched = kernel(name, body);
     launched.lazy = shape.lazy;

@@ -143,6 +143,36 @@ TEST(PlantedStreamFaults, PeersMayTouchOnceTheyAreEnabled) {
   EXPECT_EQ(gpu.read(after), 4u);
 }
 
+TEST(PlantedStreamFaults, StoresThatLeaveTheDeviceOutsideTheRemoteDomainAreSeen) {
+  TestDevice gpu({.devices = 2});
+  EXPECT_CUDA(calls::enable_peer_access(1));
+  auto* const own = gpu.allocate<std::uint32_t>(1);
+  auto* const pinned = gpu.allocate_host<std::uint32_t>(1);
+  EXPECT_CUDA(calls::set_device(1));
+  auto* const peers = gpu.allocate<std::uint32_t>(1);
+  EXPECT_CUDA(calls::set_device(0));
+  const GpuStream stream = gpu.stream();
+  const auto seen = [&](bool remote_domain, const auto& body) {
+    platform().devices[0].sticky = kGpuSuccess;
+    const ExpectViolations expected;
+    const Shape shape{.threads = 1, .remote_domain = remote_domain};
+    EXPECT_CUDA(TestDevice::launch("tells", shape, stream, body));
+    (void)calls::synchronize_stream(stream);
+    return expected.saw(Violation::kDomain);
+  };
+  const auto store = [=] { device::store(peers, 1u); };
+  const auto add = [=] { device::add_relaxed<device::Scope::kSystem>(peers, 1u); };
+  const auto stay = [=] {
+    device::store(own, device::load(peers));
+    device::store(pinned, 1u);
+  };
+  EXPECT_TRUE(seen(false, store));
+  EXPECT_TRUE(seen(false, add));
+  EXPECT_FALSE(seen(false, stay));
+  EXPECT_FALSE(seen(true, store));
+  EXPECT_FALSE(seen(true, add));
+}
+
 TEST(PlantedStreamFaults, ThreadThatLeavesABarrierBehindIsSeen) {
   TestDevice gpu({.devices = 1});
   const ExpectViolations expected;

@@ -51,6 +51,7 @@ std::function<Step()> running(Platform& p, const Launched& launched, Command& co
   grid->ctas = launched.launch.grid, grid->threads = launched.launch.block;
   grid->shared_bytes = launched.launch.shared_bytes;
   grid->cooperative = launched.launch.cooperative;
+  grid->remote_domain = launched.launch.remote_domain;
   grid->device = command.device;
   p.loaded.launched(command.shared_from_this(), grid);
   auto over = std::make_shared<std::atomic<bool>>(false);

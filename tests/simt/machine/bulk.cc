@@ -139,6 +139,7 @@ void bulk_load(std::uint32_t to, const void* from, unsigned bytes, std::uint32_t
 }
 void bulk_store(void* to, std::uint32_t from, unsigned bytes) {
   worker().plain_access();
+  check_domain(self(), reinterpret_cast<std::uint64_t>(to));
   state().under_way.push_back(
       {false, &self(), checked(to, from, bytes, "writes"), from, bytes, 0, 0, {}});
 }

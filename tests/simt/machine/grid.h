@@ -36,6 +36,7 @@ struct Grid {
   std::size_t shared_bytes = 0;
   int device = 0;
   bool cooperative = false;
+  bool remote_domain = true;  // its fences wait for stores that leave the device
 
   std::atomic<unsigned> ctas_left{0};    // that have not ended
   std::atomic<bool> spun{false};         // has waited for somebody outside
@@ -70,8 +71,8 @@ struct Barrier {
 struct Warp {
   unsigned lanes = 0;
   unsigned arrived = 0;
-  const char* what = nullptr;
   unsigned at_barrier = 0, barrier_line = 0;  // an aligned one, to which some lanes have come
+  const char* what = nullptr;
   std::array<std::uint64_t, kWarpLanes> brought{};
   std::array<std::uint64_t, kWarpLanes> taken{};  // of the newest complete meeting
   std::array<LinePart, kWarpLanes> parts;         // of lines that are being stored

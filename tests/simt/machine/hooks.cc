@@ -32,6 +32,12 @@ std::byte* place(const void* pointer, unsigned bytes, const char* verb) {
   return at;
 }
 
+std::byte* place_to_write(const void* pointer, unsigned bytes, const char* verb) {
+  std::byte* const at = place(pointer, bytes, verb);
+  check_domain(self(), reinterpret_cast<std::uint64_t>(pointer));
+  return at;
+}
+
 template <class Access>
 void in_whole_parts(unsigned bytes, Access&& access) {
   for (unsigned done = 0; done < bytes; done += kWhole)
@@ -148,7 +154,7 @@ std::uint64_t swap_if(std::byte* at, std::uint64_t expected, std::uint64_t desir
 template <class Act>
 std::uint64_t atomically(void* at, unsigned bytes, Order order, Scope scope, Act&& act) {
   worker().give_way();
-  std::byte* const where = place(at, bytes, "changes");
+  std::byte* const where = place_to_write(at, bytes, "changes");
   WeakMemory* const weak = worker().weak();
   if (weak != nullptr && releases(order)) weak->release(self().memory, scope);
   if (weak != nullptr) check_reads(self(), where, bytes);
@@ -210,7 +216,7 @@ void store(void* at, const void* from, unsigned bytes, Order order, Scope scope)
   } else {
     worker().give_way();
   }
-  std::byte* const to = place(at, bytes, "writes");
+  std::byte* const to = place_to_write(at, bytes, "writes");
   WeakMemory* const weak = worker().weak();
   if (weak != nullptr && releases(order)) weak->release(self().memory, scope);
   if (weak != nullptr && order == Order::kRelaxed && bytes == kPair)
@@ -238,7 +244,7 @@ void store_line(void* at, const void* from) {
     broken(fmt::format("writes {:#x} as part {} of a line", address, lane % kLineParts));
   const bool whole = at != nullptr && worker().keeps_lines_whole(address);
   LinePart& part = warp.parts[lane];
-  part.at = whole ? place(at, kPart, "writes") : nullptr;
+  part.at = whole ? place_to_write(at, kPart, "writes") : nullptr;
   std::memcpy(part.value.data(), from, kPart);
   if (WeakMemory* const weak = worker().weak()) weak->reads().close(thread.memory.stores);
   if (warp.arrived + 1 == warp.lanes) store_parts(warp);
@@ -288,12 +294,6 @@ void barrier(unsigned id, unsigned threads) {
   barrier.waiting.push_back(&self());
   worker().block("barrier");
 }
-void barrier_arrive(unsigned id, unsigned threads) {
-  arrive(self().cta.barriers[id % kBarriers], id, threads);
-  worker().give_way();
-}
-
-void sync_warp() { meet("sync_warp", 0, true); }
 void barrier_aligned(unsigned line) {
   Thread& thread = self();
   Warp& warp = thread.cta.warps[thread.index / kWarpLanes];
@@ -306,6 +306,12 @@ void barrier_aligned(unsigned line) {
   if (++warp.at_barrier == warp.lanes) warp.at_barrier = 0;
   barrier(0, thread_count());
 }
+void barrier_arrive(unsigned id, unsigned threads) {
+  arrive(self().cta.barriers[id % kBarriers], id, threads);
+  worker().give_way();
+}
+
+void sync_warp() { meet("sync_warp", 0, true); }
 std::uint64_t shuffle(std::uint64_t value, unsigned from_lane) {
   return meet("shuffle", value, false).taken[from_lane % kWarpLanes];
 }

@@ -83,7 +83,9 @@ std::uint64_t multicast_accesses() { return accesses.load(std::memory_order_rela
 
 void multicast_store(void* at, const void* from) {
   worker().give_way();
-  for (std::byte* const place : places(at, "writes"))
+  const std::vector<std::byte*> all = places(at, "writes");
+  if (all.size() > 1) check_domain(self(), reinterpret_cast<std::uint64_t>(at));
+  for (std::byte* const place : all)
     in_words([&](unsigned word) {
       const std::byte* const value = static_cast<const std::byte*>(from) + word;
       if (WeakMemory* const weak = worker().weak()) {

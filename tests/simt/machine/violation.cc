@@ -39,6 +39,8 @@ const char* name(Violation kind) {
       return "spin on another process";
     case Violation::kOpenRead:
       return "overwritten while being read";
+    case Violation::kDomain:
+      return "outside the remote domain";
     case Violation::kProxy:
       return "missing proxy fence";
     case Violation::kContext:

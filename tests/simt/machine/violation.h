@@ -17,6 +17,7 @@ enum class Violation {
   kBarrier,       // a barrier, vote or shuffle that cannot complete, or with unequal counts
   kForeignSpin,   // a kernel spins while another process waits for the same device
   kOpenRead,      // memory is overwritten that another thread may still be reading
+  kDomain,        // a kernel in its device's memory-sync domain writes to another device
   kProxy,         // memory is touched another way than it was written, without a proxy fence
   kContext,       // a call of the driver on a thread without a context
   kLoading,       // a launch loads its kernel while another one spins on the device

@@ -77,6 +77,19 @@ void check_way(Thread& thread, const std::byte* at, Proxy way, bool writes) {
   if (writes) proxies.wrote(thread.memory.number, at, way);
 }
 
+void check_domain(Thread& thread, std::uint64_t address) {
+  const Grid& grid = *thread.cta.grid;
+  if (grid.remote_domain) return;
+  const Allocation* const to = thread.cta.worker->memory().find(address);
+  if (to == nullptr || to->device == grid.device) return;
+  if (to->kind != MemoryKind::kDevice && to->kind != MemoryKind::kMulticast) return;
+  report(Violation::kDomain,
+         fmt::format("{} writes to memory of other devices, and was not launched in the remote "
+                     "memory-sync domain: fences of all kernels of its device wait for that",
+                     describe(thread)));
+  thread.cta.worker->give_up();
+}
+
 Worker::Worker(AddressSpace& memory, const Options& options)
     : memory_(memory), options_(options), random_(options.seed), weak_(random_) {
   for (int d = 0; d < kMostDevices; ++d) devices_[d].stores.owner = d;

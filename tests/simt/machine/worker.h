@@ -86,5 +86,7 @@ void note_read(Thread& thread, const std::byte* at, unsigned bytes);
 void check_reads(Thread& thread, const std::byte* at, unsigned bytes);
 // The same for the way by which a thread touches what lies at `at` (machine/proxies.h).
 void check_way(Thread& thread, const std::byte* at, Proxy way, bool writes);
+// Before a store to an address of the device's: whether the launch said that stores leave it.
+void check_domain(Thread& thread, std::uint64_t address);
 
 }  // namespace rondo::simt

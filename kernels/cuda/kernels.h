@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <typeinfo>
 
 #include "base/fn.h"
 #include "base/types.h"
@@ -24,6 +25,7 @@ struct KernelEntry {
   int most_threads = 0;
   const void* function = nullptr;                 // under nvcc: for cudaLaunchKernelExC
   void (*body)(const void* arguments) = nullptr;  // under RONDO_SIMT: one thread of it
+  const char* type = nullptr;                     // under RONDO_SIMT: as typeid names it
 };
 
 const KernelEntry& kernel_entry(int kernel);  // kernel in [0, kKernels)
@@ -99,7 +101,8 @@ void run_kernel_body(const void* arguments) {
 }
 template <class Kernel>
 KernelEntry entry_of(const char* name) {
-  return {name, sizeof(typename Kernel::Args), Kernel::kThreads, nullptr, run_kernel_body<Kernel>};
+  return {name,    sizeof(typename Kernel::Args), Kernel::kThreads,
+          nullptr, run_kernel_body<Kernel>,       typeid(Kernel).name()};
 }
 template <class Kernel>
 void run_stored_body(const void* arguments) {
@@ -109,8 +112,12 @@ void run_stored_body(const void* arguments) {
 }
 template <class Kernel>
 KernelEntry stored_entry_of(const char* name) {
-  return {name, sizeof(Stored<typename Kernel::Args>), Kernel::kThreads, nullptr,
-          run_stored_body<Kernel>};
+  return {name,
+          sizeof(Stored<typename Kernel::Args>),
+          Kernel::kThreads,
+          nullptr,
+          run_stored_body<Kernel>,
+          typeid(Kernel).name()};
 }
 #elif defined(__CUDACC__)
 template <class Kernel>

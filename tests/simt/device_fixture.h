@@ -23,6 +23,7 @@ struct Shape {
   bool cooperative = false;
   bool lazy = false;  // must be loaded
   bool remote_domain = true;
+  unsigned registers = kUsualRegisters;
 };
 
 #define EXPECT_CUDA(call) EXPECT_EQ(call, kGpuSuccess) << #call
@@ -84,6 +85,7 @@ class TestDevice {
     launch.arguments = &body, launch.argument_bytes = sizeof body;
     calls::Kernel launched = kernel(name, body);
     launched.lazy = shape.lazy;
+    launched.registers = shape.registers;
     return calls::launch_kernel(launched, launch, stream);
   }
 };

@@ -1,5 +1,7 @@
 // What an emulated device refuses or cannot do: launches beyond an sm_90, more CTAs than fit, calls
 // in host functions, and the errors that tests inject.
+#include "tests/simt/device/registers.h"
+#include "tests/simt/device/table.h"
 #include "tests/simt/device_fixture.h"
 #include "tests/simt/machine_fixture.h"
 
@@ -21,7 +23,7 @@ TEST(Limits, LaunchesBeyondTheDeviceAreRefused) {
   EXPECT_EQ(launch({.shared_bytes = 228 << 10}), kInvalidConfiguration);
   EXPECT_CUDA(launch({.shared_bytes = 227 << 10}));
   int each = 0;
-  EXPECT_CUDA(calls::resident_ctas(&each, 256, 0));
+  EXPECT_CUDA(calls::resident_ctas(&each, TestDevice::kernel("any", [] {}), 256, 0));
   ASSERT_GT(each, 0);
   const auto all = static_cast<unsigned>(each) * 8;
   EXPECT_CUDA(launch({.ctas = all, .threads = 256, .cooperative = true}));
@@ -29,6 +31,45 @@ TEST(Limits, LaunchesBeyondTheDeviceAreRefused) {
             kCooperativeLaunchTooLarge);
   EXPECT_CUDA(launch({.ctas = all + 1, .threads = 256}));
   EXPECT_CUDA(calls::synchronize_stream(stream));
+}
+
+TEST(Limits, RegistersOfAKernelSayHowManyOfItsCtasFit) {
+  TestDevice gpu({.devices = 1});
+  const GpuStream stream = gpu.stream();
+  const auto fit = [](unsigned registers, int threads) {
+    calls::Kernel kernel = TestDevice::kernel("any", [] {});
+    kernel.registers = registers;
+    int each = -1;
+    EXPECT_CUDA(calls::resident_ctas(&each, kernel, threads, 0));
+    return each;
+  };
+  EXPECT_EQ(fit(32, 512), 4);
+  EXPECT_EQ(fit(33, 512), 3) << "given by 8";
+  EXPECT_EQ(fit(64, 1024), 1);
+  EXPECT_EQ(fit(65, 1024), 0);
+  EXPECT_EQ(fit(128, 512), 1);
+  const Shape heavy{.ctas = 9, .threads = 512, .cooperative = true, .registers = 128};
+  EXPECT_EQ(TestDevice::launch("heavy", heavy, stream, [] {}), kCooperativeLaunchTooLarge);
+  const Shape too_heavy{.threads = 512, .registers = 136};
+  EXPECT_EQ(TestDevice::launch("too heavy", too_heavy, stream, [] {}), kGpuLaunchOutOfResources);
+}
+
+TEST(Limits, KernelsHaveTheRegistersThatPtxasGaveThem) {
+  if (!has_register_table()) GTEST_SKIP() << "no kernels/cuda/kernels.tsv";
+  TestDevice gpu({.devices = 1});
+  const GpuApi& api = gpu_table(cuda::kernel_entry);
+  for (int k = 0; k < cuda::kKernels; ++k) {
+    const cuda::KernelEntry& entry = cuda::kernel_entry(k);
+    if (entry.name == nullptr) continue;
+    const auto registers = static_cast<int>(registers_of(entry));
+    EXPECT_GT(registers, 0) << entry.name << ", " << entry.type;
+    GpuKernelInfo info;
+    EXPECT_CUDA(api.kernel_info(&info, k));
+    EXPECT_EQ(info.registers, registers);
+    int each = 0;
+    EXPECT_CUDA(api.resident_ctas(&each, k, info.most_threads, 0));
+    EXPECT_GT(each, 0) << entry.name << " does not fit its launch bounds";
+  }
 }
 
 // CTAs that wait for each other end only if all of them fit at once.

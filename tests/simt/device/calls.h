@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/gpu.h"
+#include "tests/simt/machine/grid.h"
 
 namespace rondo::simt::calls {
 
@@ -94,10 +95,12 @@ struct Kernel {
   const char* name;
   void (*body)(const void* arguments);
   int most_threads;
+  unsigned registers = kUsualRegisters;
   bool lazy = false;  // loaded by load_kernel() or its first launch, on each device
 };
 GpuError load_kernel(const Kernel& kernel);  // on the current device
-GpuError resident_ctas(int* per_multiprocessor, int block, std::size_t shared);
+GpuError resident_ctas(int* per_multiprocessor, const Kernel& kernel, int block,
+                       std::size_t shared);
 GpuError launch_kernel(const Kernel& kernel, const GpuLaunch& launch, GpuStream stream);
 
 GpuError& last_error();  // of this thread; set by runtime/ alone

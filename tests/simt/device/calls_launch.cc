@@ -49,6 +49,7 @@ std::function<Step()> running(Platform& p, const Launched& launched, Command& co
   grid->body = launched.kernel.body;
   grid->arguments = launched.arguments;
   grid->ctas = launched.launch.grid, grid->threads = launched.launch.block;
+  grid->registers = launched.kernel.registers;
   grid->shared_bytes = launched.launch.shared_bytes;
   grid->cooperative = launched.launch.cooperative;
   grid->remote_domain = launched.launch.remote_domain;
@@ -83,7 +84,7 @@ GpuError impossible(const Room& room, const Kernel& kernel, const GpuLaunch& lau
     return kInvalidConfiguration;
   }
   if (launch.block > static_cast<unsigned>(kernel.most_threads)) return kGpuLaunchOutOfResources;
-  const int capacity = room.capacity(launch.block, launch.shared_bytes);
+  const int capacity = room.capacity({launch.block, kernel.registers, launch.shared_bytes});
   if (capacity == 0) return kGpuLaunchOutOfResources;
   if (launch.cooperative && launch.grid > static_cast<unsigned>(capacity))
     return kCooperativeLaunchTooLarge;
@@ -105,12 +106,13 @@ void load_to_launch(Platform& p, const Kernel& kernel, int device) {
 
 }  // namespace
 
-GpuError resident_ctas(int* per_multiprocessor, int block, std::size_t shared) {
+GpuError resident_ctas(int* per_multiprocessor, const Kernel& kernel, int block,
+                       std::size_t shared) {
   Platform& p = platform();
   if (const GpuError error = p.trouble()) return error;
   const Room& room = p.engine.gang().room(current_device());
-  *per_multiprocessor =
-      Room::per_multiprocessor(room.limits(), static_cast<unsigned>(block), shared);
+  *per_multiprocessor = Room::per_multiprocessor(
+      room.limits(), {static_cast<unsigned>(block), kernel.registers, shared});
   return kGpuSuccess;
 }
 

@@ -1,17 +1,17 @@
 #include "tests/simt/device/table.h"
 
+#include <array>
 #include <atomic>
 #include <utility>
 
 #include "tests/simt/device/calls.h"
+#include "tests/simt/device/registers.h"
 
 namespace rondo::simt {
 namespace {
 
 using Finder = const cuda::KernelEntry& (*)(int kernel);
 std::atomic<Finder> find_kernel{nullptr};
-
-constexpr int kRegisters = 96;  // as machine/room.h takes them
 
 // The calls of the table keep no error beyond the one that they return; the program's may.
 GpuError peek_error() { return calls::last_error(); }
@@ -26,20 +26,27 @@ bool exists(int kernel) {
 }
 calls::Kernel kernel_of(int kernel) {
   const cuda::KernelEntry& entry = find_kernel.load()(kernel);
-  return {entry.name, entry.body, entry.most_threads, true};
+  static std::array<std::atomic<unsigned>, cuda::kKernels> known{};
+  std::atomic<unsigned>& registers = known[static_cast<std::size_t>(kernel)];
+  if (registers == 0) {
+    const unsigned found = registers_of(entry);
+    registers = found != 0 ? found : kUsualRegisters;
+  }
+  return {entry.name, entry.body, entry.most_threads, registers, true};
 }
 GpuError load_kernel(int kernel) {
   return exists(kernel) ? calls::load_kernel(kernel_of(kernel)) : kGpuInvalidValue;
 }
 GpuError kernel_info(GpuKernelInfo* info, int kernel) {
   if (!exists(kernel)) return kGpuInvalidValue;
-  *info = {kRegisters, 0, 0, find_kernel.load()(kernel).most_threads};
+  const calls::Kernel found = kernel_of(kernel);
+  *info = {static_cast<int>(found.registers), 0, 0, found.most_threads};
   return load_kernel(kernel);
 }
 GpuError resident_ctas(int* per_multiprocessor, int kernel, int block, std::size_t shared) {
   if (!exists(kernel)) return kGpuInvalidValue;
   if (const GpuError error = load_kernel(kernel)) return error;
-  return calls::resident_ctas(per_multiprocessor, block, shared);
+  return calls::resident_ctas(per_multiprocessor, kernel_of(kernel), block, shared);
 }
 GpuError launch(const GpuLaunch& launch, GpuStream stream) {
   if (!exists(launch.kernel)) return kGpuInvalidValue;

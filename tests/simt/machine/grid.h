@@ -25,6 +25,7 @@ struct Cta;
 
 inline constexpr unsigned kWarpLanes = 32;
 inline constexpr unsigned kBarriers = 16;
+inline constexpr unsigned kUsualRegisters = 96;  // of a kernel of which nobody says how many
 
 // One launch. `body` runs once per thread with the arguments.
 struct Grid {
@@ -32,7 +33,8 @@ struct Grid {
   void (*body)(const void* arguments) = nullptr;
   std::vector<std::byte> arguments;
   unsigned ctas = 1;
-  unsigned threads = 1;  // a CTA
+  unsigned threads = 1;                  // a CTA
+  unsigned registers = kUsualRegisters;  // a thread
   std::size_t shared_bytes = 0;
   int device = 0;
   bool cooperative = false;

@@ -18,10 +18,17 @@ struct DeviceLimits {
   unsigned ctas_per_multiprocessor = 32;
   unsigned threads_per_cta = 1024;
   unsigned registers_per_multiprocessor = 64 << 10;
-  unsigned registers_per_thread = 96;  // what every kernel is taken to use
   std::size_t shared_per_multiprocessor = 228 << 10;
   std::size_t shared_per_cta = 227 << 10;
   unsigned grid = 0x7fffffff;
+};
+
+// What a CTA takes.
+struct CtaShape {
+  unsigned threads, registers;  // of each thread
+  std::size_t shared_bytes;
+
+  static CtaShape of(const Grid& grid) { return {grid.threads, grid.registers, grid.shared_bytes}; }
 };
 
 class Room {
@@ -29,9 +36,9 @@ class Room {
   explicit Room(const DeviceLimits& limits);
 
   // CTAs of such a shape that fit on one multiprocessor.
-  static int per_multiprocessor(const DeviceLimits& limits, unsigned threads, std::size_t shared);
-  int capacity(unsigned threads, std::size_t shared) const;  // on the whole empty device
-  bool holds_now(const Grid& grid) const;                    // all of its CTAs together
+  static int per_multiprocessor(const DeviceLimits& limits, const CtaShape& shape);
+  int capacity(const CtaShape& shape) const;  // on the whole empty device
+  bool holds_now(const Grid& grid) const;     // all of its CTAs together
   // A multiprocessor for one more CTA, or -1.
   int take(const Grid& grid, Random& random);
   void give_back(const Grid& grid, int multiprocessor);
@@ -39,10 +46,10 @@ class Room {
 
  private:
   struct Used {
-    unsigned ctas = 0, threads = 0;
+    unsigned ctas = 0, threads = 0, registers = 0;
     std::size_t shared = 0;
   };
-  int free_places(const Used& used, const Grid& grid) const;
+  int free_places(const Used& used, const CtaShape& shape) const;
 
   DeviceLimits limits_;
   std::vector<Used> used_;

@@ -113,10 +113,10 @@ std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
 // the digest of their calls.
 std::vector<std::uint64_t> DeviceConnections::launches_so_far(int rank) const {
   const Control& control = host_control(rank);
-  const std::uint64_t newest = HostAtomics::load_acquire(control.progress[0].begun);
-  std::vector<std::uint64_t> words{HostAtomics::load_relaxed(control.begun_digest[newest % 2])};
+  const auto newest = cuda::newest_launch(control.newest);
+  std::vector<std::uint64_t> words{newest ? newest->digest : 0};
   for (int c = 0; c < layout_.shape().channels; ++c)
-    words.push_back(HostAtomics::load_relaxed(control.progress[c].begun));
+    words.push_back(HostAtomics::load_acquire(control.progress[c].begun));
   return words;
 }
 

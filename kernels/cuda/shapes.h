@@ -11,15 +11,13 @@
 //                    slot is one batch, 1.7 us a job: 38 GB/s. With 4 it was two, 2.6 us: 25.
 //   LL               4 lines a thread: a slot of 1024 lines is one batch of 256 threads, and their
 //                    loads are waited for once, not four times: 0.9 us, not 3.6, for 8 KiB.
-//   LL128            4 lines a lane: a slot of 256 lines is one batch of 16 warps (two of 8): 30
-//   KiB
-//                    in 1.4 us, 21 GB/s, where 2 lines a lane took 2.3 us: 13. Sums of floats have
-//                    registers for 2 lines.
+//   LL128            4 lines a lane: a slot of 256 lines is one batch of 16 warps (two of 8):
+//                    30 KiB in 1.4 us, 21 GB/s, where 2 lines a lane took 2.3 us: 13. Sums of
+//                    floats have registers for 2 lines.
 //   Slices           in a ring a step also waits until the peer sees what was stored (a fence, a
-//   flag,
-//                    a poll: 2 us): 64 KiB in 3.4 us, 19 GB/s. Where a chunk is two slots, that
-//                    wait runs beside the other slot's job: (1.4 + 2) / 2 us a slot, 39 GB/s (f32
-//                    sums: 35); four of 8 slots: 47. One until it is measured.
+//                    flag, a poll: 2 us): 64 KiB in 3.4 us, 19 GB/s. Where a chunk is two slots,
+//                    that wait runs beside the other slot's job: (1.4 + 2) / 2 us a slot, 39 GB/s
+//                    (f32 sums: 35); four of 8 slots: 47. One until it is measured.
 #pragma once
 
 #include <cstdint>

@@ -26,6 +26,7 @@ class LaunchTurn {
   LaunchTurn(const LaunchTurn&) = delete;
   LaunchTurn& operator=(const LaunchTurn&) = delete;
 
+  bool is_taken() const { return lock_.owns_lock(); }
   // Around the launch on one device, which is current.
   Done begin(int device, GpuStream stream);
   Done end(int device, GpuStream stream);

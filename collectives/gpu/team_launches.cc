@@ -149,9 +149,10 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kItsRanks));
   LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
-  RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) {
-    return turn.begin(team_.devices[site.place].device, site.stream);
-  }));
+  if (turn.is_taken())
+    RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) {
+      return turn.begin(team_.devices[site.place].device, site.stream);
+    }));
   RONDO_CHECK_OK(launch.for_all([&](const LaunchSite& site) {
     DeviceLaunch part{*gpu_api(), *team_.connections.connections(), plan, record,
                       buffers,    team_.devices[site.place].ranks};
@@ -165,9 +166,10 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
     part.most_ctas = most_ctas;
     return launch_strategy(part);
   }));
-  RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) {
-    return turn.end(team_.devices[site.place].device, site.stream);
-  }));
+  if (turn.is_taken())
+    RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) {
+      return turn.end(team_.devices[site.place].device, site.stream);
+    }));
   return launch.end();
 }
 

@@ -6,6 +6,7 @@
 #include "base/seconds.h"
 #include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/device_windows.h"
+#include "collectives/gpu/launch/call_steps.h"
 #include "collectives/gpu/process_hooks.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/gpu/team_engine.h"
@@ -202,27 +203,17 @@ Done DeviceRank::wait_until_enqueued() {
 
 // Of collectives in which each rank knows the places of all buffers by its own.
 void DeviceRank::look_for_windows(Call* call) const {
-  if (!windows_ || call->record.count == 0) return;
+  const Collective which = call->record.collective;
+  const bool is_symmetric = which == Collective::kAllReduce || which == Collective::kAllGather ||
+                            which == Collective::kReduceScatter || which == Collective::kAllToAll;
+  if (!windows_ || !is_symmetric || call->record.count == 0) return;
   const std::size_t block = call->record.count * size_of(call->record.type);
-  const std::size_t all = block * static_cast<std::size_t>(state_.members.size);
-  std::size_t sent = block, received = block;
-  switch (call->record.collective) {
-    case Collective::kAllReduce:
-      break;
-    case Collective::kAllGather:
-      received = all;
-      break;
-    case Collective::kReduceScatter:
-      sent = all;
-      break;
-    case Collective::kAllToAll:
-      sent = received = all;
-      break;
-    default:
-      return;
-  }
-  call->send_windows = windows_->symmetric_at(call->send, sent);
-  call->receive_windows = windows_->symmetric_at(call->receive, received);
+  const Segments segments = segments_of(which, state_.members.size);
+  const auto window_of = [&](const void* buffer, int count) {
+    return windows_->symmetric_at(buffer, block * static_cast<std::size_t>(count));
+  };
+  call->send_windows = window_of(call->send, segments.sent);
+  call->receive_windows = window_of(call->receive, segments.received);
 }
 
 Result<int> DeviceRank::open_window(Communicator& self, void* memory, std::size_t bytes,

@@ -4,23 +4,23 @@
 
 namespace rondo::gpu {
 
-CallSteps::CallSteps(const CallRecord& record, int ranks, const cuda::StagingShape& staging)
-    : record_(record) {
-  switch (record.collective) {
+Segments segments_of(Collective which, int ranks) {
+  switch (which) {
     case Collective::kReduceScatter:
     case Collective::kScatter:
-      sent_ = ranks;
-      break;
+      return {ranks, 1};
     case Collective::kAllGather:
     case Collective::kGather:
-      received_ = ranks;
-      break;
+      return {1, ranks};
     case Collective::kAllToAll:
-      sent_ = received_ = ranks;
-      break;
+      return {ranks, ranks};
     default:
-      break;
+      return {};
   }
+}
+
+CallSteps::CallSteps(const CallRecord& record, int ranks, const cuda::StagingShape& staging)
+    : record_(record), segments_(segments_of(record.collective, ranks)) {
   // Elements that fit, in whole vectors where they are many: pieces then stay aligned.
   constexpr std::uint64_t kRound = 64;
   const auto fitting = [&](int segments) {
@@ -28,7 +28,7 @@ CallSteps::CallSteps(const CallRecord& record, int ranks, const cuda::StagingSha
         staging.quarter() / (static_cast<std::uint64_t>(segments) * size_of(record.type));
     return std::max<std::uint64_t>(most > kRound ? most / kRound * kRound : most, 1);
   };
-  piece_ = fitting(std::max(sent_, received_));
+  piece_ = fitting(std::max(segments_.sent, segments_.received));
   if (record.count > piece_ && record.collective == Collective::kReduceScatter) {
     // Reduced segments have one distance in all inputs, staged or not: so one at a time.
     by_segment_ = true;
@@ -64,7 +64,7 @@ Done CallSteps::copy(std::uint64_t number, bool in, const Buffers& user, std::by
                      DirectLaunches* copies) const {
   const cuda::CallStep step = (*this)[number];
   const std::uint64_t width = size_of(record_.type), bytes = step.count * width;
-  const int segments = in ? sent_ : received_;
+  const int segments = in ? segments_.sent : segments_.received;
   for (int k = 0; k < segments && bytes > 0; ++k) {
     const bool one = in && step.segment >= 0;
     if (one && k != step.segment) continue;

@@ -14,6 +14,12 @@
 
 namespace rondo::gpu {
 
+// Of `count` elements each, that a rank sends and receives.
+struct Segments {
+  int sent = 1, received = 1;
+};
+Segments segments_of(Collective which, int ranks);
+
 class CallSteps {
  public:
   CallSteps(const CallRecord& record, int ranks, const cuda::StagingShape& staging);
@@ -22,8 +28,8 @@ class CallSteps {
   cuda::CallStep operator[](std::uint64_t number) const;
 
   // Segments that a rank sends or receives in every step of the whole call.
-  int segments_sent() const { return sent_; }
-  int segments_received() const { return received_; }
+  int segments_sent() const { return segments_.sent; }
+  int segments_received() const { return segments_.received; }
   bool sends(int rank) const;  // whether the rank's input has any part in the call
   bool receives(int rank, const cuda::CallStep& step) const;
 
@@ -33,7 +39,7 @@ class CallSteps {
 
  private:
   CallRecord record_;
-  int sent_ = 1, received_ = 1;
+  Segments segments_;
   bool by_segment_ = false;
   std::uint64_t piece_ = 0, pieces_ = 1, size_ = 1;
 };

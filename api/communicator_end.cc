@@ -53,6 +53,7 @@ Done suspend(ncclComm_t comm, int flags) {
   if (pin->suspended.exchange(true))
     return fail(Status::kInvalidUsage, "{} : comm {} is suspended already", kFunction,
                 fmt::ptr(comm));
+  pin->wait_for_queue();
   Done gone = pin->engine()->suspend();
   if (!gone.ok()) pin->suspended.store(false);
   return gone;

@@ -12,7 +12,6 @@
 #include <optional>
 
 #include "base/atomics.h"
-#include "base/fn.h"
 #include "base/types.h"
 
 namespace rondo::cuda {
@@ -24,13 +23,13 @@ struct BegunLaunch {
   std::uint64_t check;
 };
 
-// `digest` and one word more.
-RONDO_FN inline std::uint64_t digest_with(std::uint64_t digest, std::uint64_t word) {
+// `digest` and one word more. By kernels and by the host.
+constexpr std::uint64_t digest_with(std::uint64_t digest, std::uint64_t word) {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
   digest = (digest ^ word) * kOdd;
   return digest ^ digest >> 32;
 }
-RONDO_FN inline std::uint64_t check_of(const BegunLaunch& launch) {
+constexpr std::uint64_t check_of(const BegunLaunch& launch) {
   return digest_with(
       digest_with(digest_with(digest_with(1, launch.call[0]), launch.call[1]), launch.number),
       launch.digest);

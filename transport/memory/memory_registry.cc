@@ -8,6 +8,11 @@
 namespace rondo::gpu {
 namespace {
 
+bool has_room(const GpuApi& api, std::size_t bytes) {
+  std::size_t free_bytes = 0, total = 0;
+  return api.memory_info(&free_bytes, &total) != kGpuSuccess || bytes <= free_bytes;
+}
+
 Result<ImportedMemory> open_ipc(const MemoryHandle& handle) {
   const GpuApi& api = *gpu_api();
   void* at = nullptr;
@@ -36,9 +41,13 @@ Result<void*> MemoryRegistry::allocate(std::size_t bytes, int device) {
   RONDO_CHECK_OK(scope.entered());
   RONDO_CHECK_OK(check(api.free_memory(nullptr), "cudaFree"));  // makes the context current
   Allocation made{.device = device, .asked = bytes};
-  if (VirtualMemory::can_make(device))
-    if (auto memory = VirtualMemory::make(bytes, device); memory.ok())
-      made.memory = std::move(*memory);
+  if (VirtualMemory::can_make(device)) {
+    auto memory = VirtualMemory::make(bytes, device);
+    // Before cudaMalloc says the same it may wait for all work of the device, even for a kernel
+    // that waits for this very memory.
+    if (!memory.ok() && !has_room(api, bytes)) return memory.error();
+    if (memory.ok()) made.memory = std::move(*memory);
+  }
   void* address = made.memory ? made.memory->address() : nullptr;
   if (!made.memory)
     RONDO_CHECK_OK(check(api.allocate(&address, bytes), "cudaMalloc for ncclMemAlloc"));

@@ -46,8 +46,8 @@ GpuError allocate(void** pointer, std::size_t bytes) {
   const int device = current_device();
   std::unique_lock lock(p.engine.mutex());
   if (const GpuError error = p.unsafe_while_capturing()) return error;
+  wait_to_allocate(lock, device);  // what it frees may be enough
   if (!p.has_memory(device, bytes)) return kGpuOutOfMemory;
-  wait_to_allocate(lock, device);
   const Allocation* const made = p.take_memory(device, bytes, p.who_may_touch(device));
   if (made == nullptr) return kGpuOutOfMemory;
   *pointer = reinterpret_cast<void*>(made->begin);

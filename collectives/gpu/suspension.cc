@@ -35,7 +35,7 @@ Done Suspension::suspend(int rank, const std::function<bool()>& is_over,
   round_ = round;
   dropped_ = true;
   const RelaxedCapture relaxed;
-  const Done gone = memory_.drop();
+  Done gone = memory_.drop();
   if (others_)
     HostAtomics::store_release(others_->segment.process(others_->process).suspended, round);
   return gone;

@@ -181,33 +181,62 @@ Done GpuLane::copy(void* to, const void* from, std::size_t bytes) {
   return moved(to, from, bytes, GpuCopy::kDeviceToDevice);
 }
 
-Result<double> gpu_copy_bandwidth(int device) {
-  RONDO_TRY(auto lane, GpuLane::make(device));
+namespace {
+
+// GB/s of copies from this lane's device to that one, the median of several.
+Result<double> copied_gbs(GpuLane& lane, GpuLane& to_lane) {
   std::size_t free_bytes = 0, total = 0;
+  RONDO_CHECK_OK(lane.bind());
   RONDO_CHECK_OK(check(gpu_api()->memory_info(&free_bytes, &total), "cudaMemGetInfo"));
   // Of a device that is nearly full, or an emulated one, less is taken.
   const std::size_t bytes = std::min(kMostCopied, total / 128) / 4096 * 4096;
   if (2 * bytes > free_bytes)
     return fail(Status::kUnhandledCudaError, "CUDA device {} has {} bytes free, {} are needed",
-                device, free_bytes, 2 * bytes);
-  RONDO_TRY(void* from, lane->allocate(bytes));
-  auto to = lane->allocate(bytes);
-  if (!to) return lane->free(from), to.error();
+                lane.device(), free_bytes, 2 * bytes);
+  RONDO_TRY(void* from, lane.allocate(bytes));
+  auto to = to_lane.allocate(bytes);
+  if (!to) return lane.free(from), to.error();
   std::array<double, kCopies> times{};
-  Done outcome = check(gpu_api()->fill(from, 1, bytes, lane->stream()), "cudaMemsetAsync");
+  Done outcome = lane.bind();
+  if (outcome) outcome = check(gpu_api()->fill(from, 1, bytes, lane.stream()), "cudaMemsetAsync");
   for (double& time : times) {
-    if (outcome) outcome = lane->start_timer();
-    if (outcome) outcome = lane->copy(to.value(), from, bytes);
-    if (outcome) outcome = lane->stop_timer();
-    if (outcome) outcome = lane->wait();
-    const auto took = lane->elapsed_us();
+    if (outcome) outcome = lane.start_timer();
+    if (outcome) outcome = lane.copy(to.value(), from, bytes);
+    if (outcome) outcome = lane.stop_timer();
+    if (outcome) outcome = lane.wait();
+    const auto took = lane.elapsed_us();
     if (took) time = took.value();
   }
-  lane->free(from), lane->free(to.value());
+  lane.free(from), to_lane.free(to.value());
   RONDO_CHECK_OK(outcome);
   std::sort(times.begin(), times.end());
   const double median = times[kCopies / 2];
-  return median > 0 ? 2.0 * static_cast<double>(bytes) / (median * 1e3) : 0.0;
+  return median > 0 ? static_cast<double>(bytes) / (median * 1e3) : 0.0;
+}
+
+}  // namespace
+
+Result<double> gpu_copy_bandwidth(int device) {
+  RONDO_TRY(auto lane, GpuLane::make(device));
+  RONDO_TRY(const double gbs, copied_gbs(*lane, *lane));
+  return 2 * gbs;
+}
+
+Result<double> gpu_link_bandwidth(int device) {
+  const int devices = gpu_devices();
+  if (devices < 2) return 0.0;
+  RONDO_TRY(auto lane, GpuLane::make(device));
+  RONDO_TRY(auto other, GpuLane::make((device + 1) % devices));
+  int reaches = 0;
+  RONDO_CHECK_OK(lane->bind());
+  RONDO_CHECK_OK(check(gpu_api()->can_access_peer(&reaches, device, other->device()),
+                       "cudaDeviceCanAccessPeer"));
+  if (reaches != 0) {
+    const GpuError enabled = gpu_api()->enable_peer_access(other->device());
+    if (enabled != kGpuPeerAlreadyEnabled)
+      RONDO_CHECK_OK(check(enabled, "cudaDeviceEnablePeerAccess"));
+  }
+  return copied_gbs(*lane, *other);
 }
 
 }  // namespace rondo::bench

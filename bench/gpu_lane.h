@@ -24,6 +24,8 @@ std::string gpu_bus_id(int device);
 // GB/s that a copy inside the device reads and writes, the median of several, over buffers that its
 // L2 does not hold: what the roofline column divides by.
 Result<double> gpu_copy_bandwidth(int device);
+// GB/s that copies write to another device, the next one that this process sees; 0: there is none.
+Result<double> gpu_link_bandwidth(int device);
 
 class GpuLane {
  public:

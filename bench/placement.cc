@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
 #include <sstream>
 
 #include "base/printable.h"
@@ -41,11 +40,11 @@ Result<std::string> Placement::describe(std::span<const std::unique_ptr<Lane>> l
   for (const auto& lane : lanes) {
     const GpuLane* gpu = lane->backend().gpu();
     if (gpu == nullptr) {
-      text += fmt::format("{} {} {} 0000:00:00 0 host memory\n", getpid(), host_name(),
+      text += fmt::format("{} {} {} 0000:00:00 0 0 host memory\n", getpid(), host_name(),
                           lane->number() % (options_.threads * options_.gpus));
       continue;
     }
-    double copies = 0;
+    double copies = 0, link = 0;
     bool first = false;
     {
       std::lock_guard lock(mutex_);
@@ -53,9 +52,10 @@ Result<std::string> Placement::describe(std::span<const std::unique_ptr<Lane>> l
     }
     if (first && !options_.plain) {
       RONDO_TRY(copies, gpu_copy_bandwidth(gpu->device()));
+      RONDO_TRY(link, gpu_link_bandwidth(gpu->device()));
     }
-    text += fmt::format("{} {} {} {} {:.3f} {}\n", getpid(), host_name(), gpu->device(),
-                        gpu_bus_id(gpu->device()), copies, gpu_name(gpu->device()));
+    text += fmt::format("{} {} {} {} {:.3f} {:.3f} {}\n", getpid(), host_name(), gpu->device(),
+                        gpu_bus_id(gpu->device()), copies, link, gpu_name(gpu->device()));
   }
   return text;
 }
@@ -68,7 +68,8 @@ std::vector<Rank> ranks_of(const std::vector<std::string>& described) {
       std::istringstream words(line);
       Rank rank;
       rank.rank = static_cast<int>(ranks.size());
-      words >> rank.pid >> rank.host >> rank.number >> rank.bus_id >> rank.copy_gbs >> std::ws;
+      words >> rank.pid >> rank.host >> rank.number >> rank.bus_id >> rank.copy_gbs >>
+          rank.link_gbs >> std::ws;
       std::getline(words, rank.device);
       rank.host = printable(rank.host);
       rank.device = printable(rank.device);
@@ -76,24 +77,6 @@ std::vector<Rank> ranks_of(const std::vector<std::string>& described) {
     }
   }
   return ranks;
-}
-
-double roofline_us(const std::vector<Rank>& ranks, const Test& test, double spread,
-                   std::size_t bytes) {
-  std::map<std::pair<std::string, int>, double> moved, bandwidth;
-  for (const Rank& rank : ranks) {
-    const std::pair device(rank.host, rank.number);
-    const Layout layout = layout_of(
-        {test.kind, test.type, rank.rank, static_cast<int>(ranks.size()), test.root, spread},
-        bytes);
-    moved[device] +=
-        static_cast<double>((layout.send_count + layout.recv_count) * info(test.type).size);
-    bandwidth[device] = std::max(bandwidth[device], rank.copy_gbs);
-  }
-  double longest = 0;
-  for (const auto& [device, total] : moved)
-    if (bandwidth[device] > 0) longest = std::max(longest, total / (bandwidth[device] * 1e3));
-  return longest;
 }
 
 }  // namespace rondo::bench

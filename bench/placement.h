@@ -28,7 +28,7 @@ class Placement {
   int device_of(int thread, int lane) const;
 
   // A line for each of a thread's lanes, for the table of ranks; the first of this process to
-  // live on a device measures the copies inside it, unless the table is nccl-tests'.
+  // live on a device measures its copies (bench/roofline.h), unless the table is nccl-tests'.
   Result<std::string> describe(std::span<const std::unique_ptr<Lane>> lanes);
 
  private:
@@ -41,10 +41,5 @@ class Placement {
 
 // What all members described, in rank order.
 std::vector<Rank> ranks_of(const std::vector<std::string>& described);
-
-// Microseconds that the devices would take to read all inputs and write all outputs of a call once,
-// at the bandwidth of their own copies; 0 where ranks live on the host.
-double roofline_us(const std::vector<Rank>& ranks, const Test& test, double spread,
-                   std::size_t bytes);
 
 }  // namespace rondo::bench

@@ -36,7 +36,7 @@ Json side_json(const Side& side) {
             {"slowest_rank", side.slowest_rank},
             {"rank_time_us", side.rank_us}};
   if (side.wrong != kNotChecked) json["nwrong"] = side.wrong;
-  if (side.roofline > 0) json["roofline"] = side.roofline;
+  if (side.roofline > 0) json["roofline"] = side.roofline, json["roof_of"] = side.roof_of;
   if (!side.example.empty()) json["first_wrong"] = side.example;
   return json;
 }
@@ -68,7 +68,8 @@ Json document(const Context& context, const Options& options, const Run& run) {
                        {"hostname", rank.host},
                        {"device", rank.number},
                        {"device_info", rank.device},
-                       {"copy_gbs", rank.copy_gbs > 0 ? Json(rank.copy_gbs) : Json()}});
+                       {"copy_gbs", rank.copy_gbs > 0 ? Json(rank.copy_gbs) : Json()},
+                       {"link_gbs", rank.link_gbs > 0 ? Json(rank.link_gbs) : Json()}});
   Json results = Json::array();
   for (const Row& row : run.rows)
     results.push_back({{"size", row.bytes},

@@ -20,7 +20,9 @@ struct Rank {
   std::string device;
   int number = 0;  // of the device on its host
   std::string bus_id;
-  double copy_gbs = 0;  // of copies inside the device; only with its first rank
+  // Only with the device's first rank: of copies inside it, read and written bytes; and of those
+  // that it writes to another device, 0 where there is none.
+  double copy_gbs = 0, link_gbs = 0;
 };
 
 struct Context {

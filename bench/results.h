@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/element_types.h"
@@ -36,6 +37,7 @@ struct Side {
   double time_us = 0;  // as -a says
   double algorithm_gbs = 0, bus_gbs = 0;
   double roofline = 0;  // share of what the devices' own copies would reach; 0: not on devices
+  std::string_view roof_of{};  // what limits those: bench/roofline.h
   std::int64_t wrong = kNotChecked;
   Summary iterations;  // of the slowest rank in each iteration
   Summary ranks;       // of the ranks' means

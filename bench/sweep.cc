@@ -10,6 +10,7 @@
 #include "bench/cpu_binding.h"
 #include "bench/measure.h"
 #include "bench/placement.h"
+#include "bench/roofline.h"
 #include "bench/split.h"
 #include "bench/sweep_facts.h"
 #include "bench/table.h"
@@ -249,8 +250,9 @@ class Process {
             rank.device);
     for (const Rank& rank : context_.devices)
       if (rank.copy_gbs > 0)
-        print("#  Copies inside device {} of {} read and write {:.1f} GB/s: %roof is of that\n",
-              rank.number, rank.host, rank.copy_gbs);
+        print("#  Copies inside device {} of {} read and write {:.1f} GB/s{}: %roof is of that\n",
+              rank.number, rank.host, rank.copy_gbs,
+              rank.link_gbs > 0 ? fmt::format(", to another device {:.1f}", rank.link_gbs) : "");
     print("#\n{}", table_header(options_));
     std::fflush(run_.out);
   }
@@ -289,8 +291,8 @@ class Process {
         }
       const bool checked = options_.check != 0 && info(options_.kind).sized;
       Side side = combine(reports, options_, layout, checked);
-      if (side.time_us > 0)
-        side.roofline = roofline_us(context_.devices, test, options_.spread, bytes) / side.time_us;
+      const Roof roof = roof_of(context_.devices, test, options_.spread, bytes);
+      if (side.time_us > 0) side.roofline = roof.us / side.time_us, side.roof_of = roof.of;
       row.bytes = layout.bytes, row.count = layout.count;
       row.plan = reports[0].plan, row.iterations = measured.iterations;
       if (side.wrong > 0) run_result_.wrong += side.wrong;

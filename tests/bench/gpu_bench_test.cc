@@ -118,6 +118,21 @@ TEST_F(GpuBench, RooflineIsBytesOverTheBandwidthOfCopies) {
               0.01 * least_us);
 }
 
+TEST_F(GpuBench, RanksOnSeveralDevicesAreMeasuredBesideTheLinkToo) {
+  if (gpu_devices() < 2) GTEST_SKIP() << "there is one device";
+  const std::string file = testing::TempDir() + "gpu_bench_links.json";
+  const Ended ended = bench("sendrecv -g 2 -b 1M -e 1M -n 2 -w 1 --json " + file);
+  ASSERT_EQ(ended.status, kOk) << ended.output;
+  EXPECT_NE(ended.output.find(", to another device "), std::string::npos) << ended.output;
+  const auto json = nlohmann::json::parse(std::ifstream(file));
+  std::remove(file.c_str());
+  for (const auto& device : json.at("config").at("devices"))
+    EXPECT_GT(device.at("link_gbs").get<double>(), 0) << device;
+  const auto& side = json.at("results").at(0).at("out_of_place");
+  const std::string of = side.at("roof_of").get<std::string>();
+  EXPECT_TRUE(of == "link" || of == "memory") << of;
+}
+
 // A rank on device 0, alone.
 class OneOnDevice : public GpuBench {
  protected:

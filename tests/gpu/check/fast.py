@@ -1,7 +1,7 @@
 """Set B, is it fast: the table of its stages. Each has the device to itself.
 
-%roof is the share of what the device's own copies reach, measured in the same run, when every
-input is read and every output written once (bench/placement.cc).
+%roof is the share of what the devices' own copies reach, measured in the same run, inside a device
+or to another one, whichever limits the call (bench/roofline.h).
 """
 
 from stage import Stage
@@ -41,13 +41,19 @@ def processes() -> list[Stage]:
     return [*plain, *registered, bench("processes.2-graph", "all_reduce", "--ranks 2 {graph}")]
 
 
+# GB/s of one CTA in a ring's steps, of sums of float32: what kernels/cuda/shapes.h predicts and
+# docs/gpu.md lists.
+PREDICTED = {"ring.Simple-1": 17, "ring.LL-1": 9, "ring.LL128-1": 13}
+
+
 def forced(algorithm: str, protocol: str, ctas: int) -> Stage:
     """Rings and trees among 4 ranks on one device, that many CTAs a rank."""
     env = {"NCCL_ALGO": algorithm, "NCCL_PROTO": protocol}
     env |= {"NCCL_MIN_CTAS": str(ctas), "NCCL_MAX_CTAS": str(ctas)}
-    return bench(f"{algorithm}.{protocol}-{ctas}", "all_reduce", "-g 1 --ranks-per-gpu 4 {ring}",
-                 env=env, plan=algorithm, needs="one",
-                 facts={"ctas": ctas, "protocol": protocol})  # fmt: skip
+    name = f"{algorithm}.{protocol}-{ctas}"
+    facts = {"ctas": ctas, "protocol": protocol, "predicted": PREDICTED.get(name)}
+    return bench(name, "all_reduce", "-g 1 --ranks-per-gpu 4 {ring}", env=env, plan=algorithm,
+                 needs="one", facts=facts)  # fmt: skip
 
 
 RINGS = [("ring", protocol, ctas)
@@ -115,7 +121,14 @@ def several() -> list[Stage]:
               env=dict(zip(("NCCL_ALGO", "NCCL_PROTO"), way.split(":"))), needs="several")
         for way in ways
     ]  # fmt: skip
-    return far + near
+    others = [bench(f"gpus.processes-{kind}", kind, "--ranks {gpus} {mixed}", needs="several")
+              for kind in OTHERS]  # fmt: skip
+    registered = [
+        bench(f"gpus.processes-registered-{how}", "all_reduce",
+              f"--ranks {{gpus}} -R {how} {{mixed}}", needs="several")
+        for how in (1, 2)
+    ]  # fmt: skip
+    return far + near + registered + others
 
 
 def stages() -> list[Stage]:

@@ -108,7 +108,7 @@ def gtest_failure(lines: list[str]) -> str:
     return first_telling_line("\n".join(lines)) if lines else ""
 
 
-SIDE = ("time", "median_us", "min_us", "alg_bw", "bus_bw", "roofline", "nwrong")
+SIDE = ("time", "median_us", "min_us", "alg_bw", "bus_bw", "roofline", "roof_of", "nwrong")
 
 
 def read_bench(stage, text: str, path: str) -> dict:
@@ -123,11 +123,13 @@ def read_bench(stage, text: str, path: str) -> dict:
         ctas = stage.facts.get("ctas")
         if ctas and side.get("bus_bw"):
             rows[-1]["bus_gbs_a_cta"] = side["bus_bw"] / ctas
-    copies = [d.get("copy_gbs") for d in config.get("devices") or [] if d.get("copy_gbs")]
+            rows[-1]["predicted_a_cta"] = stage.facts.get("predicted")
+    copies, links = ([d.get(key) for d in config.get("devices") or [] if d.get(key)]
+                     for key in ("copy_gbs", "link_gbs"))  # fmt: skip
     answer: dict = {"numbers": {
         "collective": config.get("collective"), "ranks": config.get("ranks"),
         "launch": config.get("launch"), "graph": config.get("graph"),
-        "copy_gbs": max(copies, default=None), "rows": rows,
+        "copy_gbs": max(copies, default=None), "link_gbs": max(links, default=None), "rows": rows,
     }}  # fmt: skip
     wrong = [row for row in rows if row["nwrong"]]
     astray = [row for row in rows if row["plan"] and stage.plan not in row["plan"]]

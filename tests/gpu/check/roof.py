@@ -1,6 +1,9 @@
-"""The table %roof: every measurement beside what the device's own copies reach."""
+"""The table %roof: every measurement beside what the devices' own copies reach, and beside what is
+predicted of a CTA (docs/gpu.md), where the stage has one."""
 
-COLUMNS = ("stage", "collective", "ranks", "bytes", "us", "GB/s", "%roof", "GB/s a CTA", "plan")
+COLUMNS = ("stage", "collective", "ranks", "bytes", "us", "GB/s", "%roof", "of", "GB/s a CTA",
+           "predicted", "plan")  # fmt: skip
+WORDS = ("stage", "collective", "of", "plan")
 
 
 def rows_of(records: list[dict]) -> list[dict]:
@@ -21,7 +24,8 @@ def rows_of(records: list[dict]) -> list[dict]:
                 "us": row.get("us", row.get("median_us")),
                 "GB/s": row.get("gbs", row.get("bus_bw")),
                 "%roof": 100 * roof if is_number(roof) else None,
-                "GB/s a CTA": row.get("bus_gbs_a_cta"), "plan": row.get("plan"),
+                "of": row.get("roof_of"), "GB/s a CTA": row.get("bus_gbs_a_cta"),
+                "predicted": row.get("predicted_a_cta"), "plan": row.get("plan"),
             })  # fmt: skip
         for row in numbers.get("medians") or []:
             rows.append({
@@ -50,8 +54,8 @@ def table(rows: list[dict]) -> str:
     cells = [COLUMNS, *[[shown(row.get(column)) for column in COLUMNS] for row in rows]]
     widths = [max(len(line[i]) for line in cells) for i in range(len(COLUMNS))]
     return "".join(
-        "  ".join(word.ljust(width) if i in (0, 1, 8) else word.rjust(width)
-                  for i, (word, width) in enumerate(zip(line, widths))).rstrip() + "\n"
+        "  ".join(word.ljust(width) if column in WORDS else word.rjust(width)
+                  for column, word, width in zip(COLUMNS, line, widths)).rstrip() + "\n"
         for line in cells
     )  # fmt: skip
 

@@ -1,5 +1,5 @@
 // Binding a rank to a GPU of a communicator that spans several hosts: a HostProxy and, where all
-// ranks can, InternodeKernels for its large calls.
+// ranks can, InternodeKernels for calls that have rings.
 //
 // So do ranks of one host whose GPUs are shared by processes out of each other's reach: they have
 // no kernels. By all ranks at once. Where any of them cannot have kernels, none has, and the log

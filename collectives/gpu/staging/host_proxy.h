@@ -11,8 +11,8 @@
 // messages go in rounds of one piece a peer: peers that take large messages in several groups must
 // not wait for each other crosswise. Cost: two copies and three memory operations a step, and a
 // thread a rank. It does puts and signals too, also for ranks whose other calls run on GPUs
-// (post_one_sided()). Large calls can run as kernels instead (internode_kernels.h), in one order
-// with all others.
+// (post_one_sided()). Collectives that have rings can run as kernels instead (internode_kernels.h),
+// in one order with all others.
 #pragma once
 
 #include <functional>
@@ -46,7 +46,7 @@ class HostProxy final : public GpuEngine {
   HostProxy(const HostProxy&) = delete;
   HostProxy& operator=(const HostProxy&) = delete;
 
-  // What runs large calls from start() on, on all ranks alike.
+  // What runs calls as kernels from start() on, on all ranks alike.
   void add_kernels(std::unique_ptr<InternodeKernels> kernels) { kernels_ = std::move(kernels); }
   Proxy& proxy() { return proxy_; }
   Done start();

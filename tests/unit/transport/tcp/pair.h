@@ -54,11 +54,12 @@ inline std::vector<std::unique_ptr<RemoteLinks>> open_ranks(int size, net::SlotS
   std::vector<std::unique_ptr<RemoteLinks>> ranks;
   std::vector<Bytes> blobs;
   for (int r = 0; r < size; ++r) {
-    ranks.push_back(RemoteLinks::open({.rank = r,
-                                       .size = size,
-                                       .network = rondo::open_network({r, secret_of(7)}).value(),
-                                       .slots = slots})
-                        .value());
+    ranks.push_back(
+        RemoteLinks::open({.rank = r,
+                           .size = size,
+                           .network = open_network(kControlNetwork, {r, secret_of(7)}).value(),
+                           .slots = slots})
+            .value());
     blobs.push_back(ranks.back()->address_blob());
   }
   ::unsetenv("NCCL_SOCKET_IFNAME");

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "transport/tcp/address_blob.h"
+#include "transport/streams/address_blob.h"
+#include "transport/streams/socket_of_link.h"
 #include "transport/tcp/receive_side.h"
-#include "transport/tcp/socket_of_link.h"
 
 namespace {
 

@@ -19,7 +19,8 @@ bool wait_for(RemoteLinks& links, Ready&& ready) {
   while (!ready()) {
     if (links.progress()) continue;
     if (Clock::now() > until) return false;
-    if (!ready()) links.sleep(-1, std::chrono::milliseconds(100));
+    if (net::Sleeper sleeper; !ready() && sleeper.add(links))
+      sleeper.sleep(std::chrono::milliseconds(100));
   }
   return true;
 }
@@ -237,8 +238,10 @@ TEST(TcpRemoteLinks, RefusesPeersAndLanesThatAreNone) {
   EXPECT_FALSE(ranks[0]->receiver(-1, 0).ok());
   EXPECT_FALSE(ranks[0]->sender(1, net::kControlLane).ok());
   EXPECT_FALSE(ranks[0]->send_control(2, {}).ok());
-  auto without_slots = RemoteLinks::open(
-      {.rank = 0, .size = 2, .network = rondo::open_network({}).value(), .slots = {0, 0}});
+  auto without_slots = RemoteLinks::open({.rank = 0,
+                                          .size = 2,
+                                          .network = open_network(kControlNetwork, {}).value(),
+                                          .slots = {0, 0}});
   EXPECT_FALSE(without_slots.value()->sender(1, 0).ok());
 }
 

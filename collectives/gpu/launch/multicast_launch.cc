@@ -12,6 +12,7 @@ Done launch_multicast(const DeviceLaunch& call) {
   const std::uint64_t units = call.units();
   cuda::MulticastArgs args{};
   args.count = record.count * units;
+  args.per_round = call.plan.per_round * units;
   args.grain = call.plan.grain * static_cast<std::uint32_t>(units);
   args.rank = call.place;
   args.ranks = static_cast<std::int32_t>(call.firsts.size());

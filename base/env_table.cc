@@ -37,7 +37,7 @@ constexpr Variable kTable[] = {
     {"NCCL_NET", Type::kString, "Socket",
      "network between hosts; Rondo has Socket (TCP) and says so where another is asked for"},
     {"NCCL_NVLS_ENABLE", Type::kInt, "2",
-     "multicast memory between GPUs of a process: 1 where it can be, 0 never, 2 where NCCL_ALGO "
+     "multicast memory between GPUs of a host: 1 where it can be, 0 never, 2 where NCCL_ALGO "
      "names nvls (unmeasured)"},
     {"NCCL_NVTX_DISABLE", Type::kBool, "0", "1: no ranges for profilers around calls"},
     {"NCCL_P2P_DISABLE", Type::kBool, "0", "1: GPUs never use each other's memory"},

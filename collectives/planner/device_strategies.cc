@@ -95,11 +95,10 @@ bool has_multicast(Collective which) {
 }
 // Sums by a switch come in no order, and only where they have reduce.h's bits.
 bool may_multicast(const DevicePlanFacts& facts, const CallRecord& record) {
-  if (!facts.multicast || !has_multicast(record.collective) ||
+  if (!facts.multicast || facts.reproducible || !has_multicast(record.collective) ||
       !allows(facts, record, Algorithm::kNvls))
     return false;
-  if (!reduces(record.collective)) return true;
-  return !facts.reproducible && cuda::multicast_sums(record.type, record.op);
+  return !reduces(record.collective) || cuda::multicast_sums(record.type, record.op);
 }
 
 DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record) {

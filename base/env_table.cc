@@ -38,7 +38,7 @@ constexpr Variable kTable[] = {
      "network between hosts: Socket (TCP); where a rank lacks the one that is named, no rank goes "
      "on without it"},
     {"NCCL_NVLS_ENABLE", Type::kInt, "2",
-     "multicast memory between GPUs of a process: 1 where it can be, 0 never, 2 where NCCL_ALGO "
+     "multicast memory between GPUs of a host: 1 where it can be, 0 never, 2 where NCCL_ALGO "
      "names nvls (unmeasured)"},
     {"NCCL_NVTX_DISABLE", Type::kBool, "0", "1: no ranges for profilers around calls"},
     {"NCCL_P2P_DISABLE", Type::kBool, "0", "1: GPUs never use each other's memory"},

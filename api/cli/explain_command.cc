@@ -174,7 +174,7 @@ Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& 
   RONDO_TRY(facts.algorithms, algorithms_of_environment());
   RONDO_TRY(facts.protocols, gpu::parse_gpu_protocols(env::get_string("NCCL_PROTO")));
   // As if the GPUs and their switch could, which is found out at init.
-  facts.multicast = facts.may_ll_push && !wanted.processes;
+  facts.multicast = facts.may_ll_push;
   return gpu::explain_on_devices(facts, record);
 }
 

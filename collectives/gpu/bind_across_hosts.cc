@@ -142,30 +142,30 @@ class AcrossHosts {
     const RelaxedCapture relaxed;
     RONDO_CHECK_OK(check(gpu_api()->free_memory(nullptr), "cudaFree"));  // makes the context
     SharedConnectionsRequest sharing;
-    sharing.process = span_.process_of[rank_];
+    sharing.circle.process = span_.process_of[rank_];
     sharing.shape = span_.shape;
     sharing.near = &span_.near;
-    sharing.deadline = request_.deadline;
+    sharing.circle.deadline = request_.deadline;
     sharing.hosts = {span_.host_of, span_.host_of[rank_]};
     int leader = -1;
     for (int r = 0; r < size_; ++r) {
       const bool on_host = sharing.hosts.is_own(r);
       if (on_host && leader < 0) leader = r;
-      sharing.process_of.push_back(on_host ? span_.process_of[r] : -1);
+      sharing.circle.process_of.push_back(on_host ? span_.process_of[r] : -1);
       sharing.devices.push_back(-1);
     }
     RONDO_CHECK_OK(find_devices(&sharing.devices));
     RONDO_TRY(const ProcessMeeting met,
               meet_processes({size_,
                               span_.processes[span_.host_of[rank_]],
-                              sharing.process,
+                              sharing.circle.process,
                               kNoStaging,
                               &request_.listener,
                               {state_.members.ranks[leader].socket},
                               state_.secret.derive("processes with GPUs").bytes(),
                               request_.deadline}));
-    sharing.segment = met.segment.get();
-    sharing.sockets = met.sockets;
+    sharing.circle.segment = met.segment.get();
+    sharing.circle.sockets = met.sockets;
     RONDO_TRY(auto connections, share_connections(sharing));
     *made = std::move(connections);
     return done();

@@ -30,8 +30,7 @@ Done DeviceTeam::open() {
   RONDO_CHECK_OK(context_.order.open(context_.devices.numbers()));
   for (const int rank : context_.devices.here()) RONDO_CHECK_OK(open_rank(rank));
   RONDO_CHECK_OK(context_.connections.open(context_.options, context_.devices, processes()));
-  if (processes() == nullptr && context_.connections.connections() != nullptr)
-    context_.connections.connections()->list_in(context_.suspension().memory(), {});
+  context_.connections.list_in(context_.suspension().memory());
   return done();
 }
 

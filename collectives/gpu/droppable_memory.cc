@@ -5,10 +5,10 @@
 namespace rondo::gpu {
 
 void DroppableMemory::add(int rank, const std::byte* at, std::uint64_t bytes,
-                          std::function<Done()> refill) {
+                          std::function<Done()> refill, std::function<Done()> let_go) {
   auto memory = memory_registry().virtual_at(at);
   std::lock_guard lock(mutex_);
-  own_.push_back({rank, bytes, std::move(memory), std::move(refill)});
+  own_.push_back({rank, bytes, std::move(memory), std::move(refill), std::move(let_go)});
 }
 
 void DroppableMemory::add_mapped(int process, const MemoryExchange::Question& question,
@@ -22,8 +22,11 @@ void DroppableMemory::add_mapped(int process, const MemoryExchange::Question& qu
 Done DroppableMemory::drop() {
   std::lock_guard lock(mutex_);
   for (const Mapped& block : mapped_) RONDO_CHECK_OK(block.memory->drop());
-  for (const Own& block : own_)
-    if (block.memory) RONDO_CHECK_OK(block.memory->drop());
+  for (const Own& block : own_) {
+    if (!block.memory) continue;
+    if (block.let_go) RONDO_CHECK_OK(block.let_go());
+    RONDO_CHECK_OK(block.memory->drop());
+  }
   return done();
 }
 

@@ -19,8 +19,10 @@ namespace rondo::gpu {
 
 class DroppableMemory {
  public:
-  // Of a rank of this process. `refill` makes its content when it is back; it may be empty.
-  void add(int rank, const std::byte* at, std::uint64_t bytes, std::function<Done()> refill = {});
+  // Of a rank of this process. `refill` makes its content when it is back; `let_go` comes before it
+  // goes. Either may be empty, and both may come again after a failure.
+  void add(int rank, const std::byte* at, std::uint64_t bytes, std::function<Done()> refill = {},
+           std::function<Done()> let_go = {});
   // Another process's, which answers `question` with it.
   void add_mapped(int process, const MemoryExchange::Question& question, const std::byte* at);
 
@@ -41,7 +43,7 @@ class DroppableMemory {
     int rank;
     std::uint64_t bytes;
     std::shared_ptr<VirtualMemory> memory;  // null: it stays
-    std::function<Done()> refill;
+    std::function<Done()> refill, let_go;
   };
   struct Mapped {
     int process;

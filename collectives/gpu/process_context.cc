@@ -27,7 +27,8 @@ Done ProcessContext::open(std::vector<ProcessSockets> sockets) {
                                           facts.process);
   slots = std::make_unique<MessageSlots>(*exchange, droppable, facts.around, facts.devices,
                                          facts.process, segment->staging_bytes());
-  if (connections) connections->list_in(droppable, facts.around.process_of);
+  if (shared.connections) shared.connections->list_in(droppable, facts.around.process_of);
+  if (shared.multicast) shared.multicast->list_in(droppable);
   for (const int rank : local) {
     const DeviceScope there(facts.devices[rank]);
     RONDO_CHECK_OK(there.entered());
@@ -53,11 +54,11 @@ void ProcessContext::answer(int process) {
 Result<MemoryHandle> ProcessContext::memory_for(MemoryNote& asked, const MemoryHandle& with) {
   if (asked.kind == MemoryNote::kSlots) return slots->answer(asked);
   if (asked.kind != MemoryNote::kConnections) return memory->answer(asked, with);
-  if (!connections || asked.what >= static_cast<std::uint32_t>(ranks()) ||
+  if (!shared.connections || asked.what >= static_cast<std::uint32_t>(ranks()) ||
       !is_local(static_cast<int>(asked.what)))
     return fail(Status::kInternalError, "rank {} was asked for here", asked.what);
   const RelaxedCapture relaxed;
-  return memory_registry().export_range(connections->ends(static_cast<int>(asked.what)), 1);
+  return memory_registry().export_range(shared.connections->ends(static_cast<int>(asked.what)), 1);
 }
 
 Done ProcessContext::write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const {

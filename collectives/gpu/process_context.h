@@ -8,6 +8,7 @@
 #include "base/gpu.h"
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/channels/message_slots.h"
+#include "collectives/gpu/channels/multicast_memory.h"
 #include "collectives/gpu/control_segment.h"
 #include "collectives/gpu/leader_memory.h"
 #include "collectives/gpu/reachability.h"
@@ -24,6 +25,12 @@ struct ProcessFacts {
   int process = 0;           // this process; 0 leads
   std::vector<int> devices;  // by rank; -1: in another process
   Reachability around;
+};
+
+// What kernels of several processes share.
+struct TeamMemory {
+  std::unique_ptr<DeviceConnections> connections;  // null where no call runs over any
+  std::unique_ptr<MulticastMemory> multicast;      // null: there is none
 };
 
 struct ProcessContext {
@@ -55,8 +62,8 @@ struct ProcessContext {
   std::unique_ptr<Suspension> suspension;
   std::unique_ptr<LeaderMemory> memory;
   std::unique_ptr<MessageSlots> slots;
-  std::unique_ptr<DeviceConnections> connections;  // null where no call runs over any
-  std::vector<StreamEvent> finished;               // by local rank: after its newest call
+  TeamMemory shared;
+  std::vector<StreamEvent> finished;  // by local rank: after its newest call
   TeamStanding standing;
   UnfinishedWork work;
 };

@@ -1,5 +1,7 @@
 #include "collectives/gpu/process_team.h"
 
+#include <chrono>
+
 #include "base/atomics.h"
 #include "base/poll_until.h"
 #include "base/process.h"
@@ -11,14 +13,17 @@ namespace {
 
 constexpr double kTeamPatientSeconds = 10;  // for streams to end when the team does
 constexpr double kTeamToldSeconds = 2;      // the same, once they are told to
+// Kernels of other processes, once one has stopped; from then on they touch nothing of it.
+constexpr std::chrono::seconds kOthersEnd{2};
 
 }  // namespace
 
-Result<std::shared_ptr<ProcessTeam>> ProcessTeam::make(
-    ProcessFacts facts, std::unique_ptr<ControlSegment> segment,
-    std::unique_ptr<DeviceConnections> connections, std::vector<ProcessSockets> sockets) {
+Result<std::shared_ptr<ProcessTeam>> ProcessTeam::make(ProcessFacts facts,
+                                                       std::unique_ptr<ControlSegment> segment,
+                                                       TeamMemory shared,
+                                                       std::vector<ProcessSockets> sockets) {
   std::shared_ptr<ProcessTeam> team(new ProcessTeam(std::move(facts), std::move(segment)), end);
-  team->context_.connections = std::move(connections);
+  team->context_.shared = std::move(shared);
   RONDO_CHECK_OK(team->open(std::move(sockets)));
   return team;
 }
@@ -58,6 +63,8 @@ bool ProcessTeam::let_streams_end() {
     watch_.look_soon();
     ended = are_over(kTeamToldSeconds);
   }
+  if (context_.standing.is_released() && context_.shared.multicast)
+    context_.shared.multicast->keep_for(kOthersEnd);
   HostAtomics::store_release(context_.segment->process(context_.facts.process).left,
                              std::uint32_t{1});
   return ended;

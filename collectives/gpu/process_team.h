@@ -22,19 +22,19 @@ namespace rondo::gpu {
 
 class ProcessTeam {
  public:
-  // connections: null where no call runs over any.
   static Result<std::shared_ptr<ProcessTeam>> make(ProcessFacts facts,
                                                    std::unique_ptr<ControlSegment> segment,
-                                                   std::unique_ptr<DeviceConnections> connections,
+                                                   TeamMemory shared,
                                                    std::vector<ProcessSockets> sockets);
   ProcessTeam(const ProcessTeam&) = delete;
   ProcessTeam& operator=(const ProcessTeam&) = delete;
 
   const std::vector<int>& local_ranks() const { return context_.local; }
   bool is_local(int rank) const { return context_.is_local(rank); }
-  // For the planner; and what is planned, null where nothing runs over connections.
+  // For the planner; and what is planned, null where nothing runs over it.
   const DevicePlanFacts& facts() const { return context_.facts.around.plan; }
-  DeviceConnections* connections() const { return context_.connections.get(); }
+  DeviceConnections* connections() const { return context_.shared.connections.get(); }
+  const MulticastMemory* multicast() const { return context_.shared.multicast.get(); }
   int device() const { return context_.facts.device; }  // on whose streams led calls are enqueued
   const GpuGroups& groups() const { return groups_; }
   std::uint64_t staging_bytes() const { return context_.segment->staging_bytes(); }

@@ -123,7 +123,7 @@ void ProcessWatch::tell_who_is_gone() {
 void ProcessWatch::tell_progress() {
   for (int rank = 0; rank < context_.ranks(); ++rank) {
     Progress now;
-    if (context_.connections != nullptr) now = progress_of(*context_.connections, rank);
+    if (const auto& of = context_.shared.connections) now = progress_of(*of, rank);
     if (rank == context_.local[0]) now.traffic = traffic();
     detector_.hear(rank, now);
   }
@@ -218,7 +218,7 @@ std::string ProcessWatch::call_in_words() const {
 // Streams of this process go on, whatever they wait for; kernels do nothing any more.
 void ProcessWatch::release_flags() {
   HostAtomics::store_release(context_.segment->words().aborted, std::uint32_t{1});
-  if (context_.connections != nullptr) context_.connections->stop_kernels();
+  if (const auto& of = context_.shared.connections) of->stop_kernels();
   if (context_.leads()) {
     for (int p = 1; p < context_.segment->processes(); ++p)
       HostAtomics::store_release(context_.segment->process(p).ready, kReleased);

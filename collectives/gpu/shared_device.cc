@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "collectives/gpu/channels/shared_connections.h"
+#include "collectives/gpu/channels/shared_multicast.h"
 #include "collectives/gpu/process_meeting.h"
 #include "kernels/cuda/direct_args.h"
 #include "transport/cuda/device.h"
@@ -53,17 +54,22 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const SharedDeviceRequest& r
             meet_processes({ranks, processes, facts.process, staging_bytes(), request.listener,
                             std::move(listeners), request.secret, request.deadline}));
   auto [segment, sockets] = std::move(met);
-  std::unique_ptr<DeviceConnections> connections;
-  if (request.around.plan.most_channels > 0) {
-    RONDO_TRY(connections,
-              share_connections({segment.get(), sockets, facts.process, request.around.process_of,
-                                 request.devices, request.around.shape, &facts.around.near,
-                                 request.deadline}));
+  const ProcessCircle circle{segment.get(), sockets, facts.process, request.around.process_of,
+                             request.deadline};
+  TeamMemory memory;
+  DevicePlanFacts& plan = facts.around.plan;
+  if (plan.most_channels > 0) {
+    RONDO_TRY(memory.connections, share_connections({circle, request.devices, request.around.shape,
+                                                     &facts.around.near}));
     // Some may not have been able to map another one's memory.
-    facts.around.plan.may_ll_push = connections->layout().ll_push();
-    if (!connections->layout().meets()) facts.around.plan.shared_bytes = 0;
+    plan.may_ll_push = memory.connections->layout().ll_push();
+    if (!memory.connections->layout().meets()) plan.shared_bytes = 0;
   }
-  return ProcessTeam::make(std::move(facts), std::move(segment), std::move(connections),
+  if (plan.shared_bytes > 0 && wants_multicast(plan)) {
+    RONDO_TRY(memory.multicast, share_multicast(circle, request.devices));
+  }
+  plan.multicast = memory.multicast != nullptr;
+  return ProcessTeam::make(std::move(facts), std::move(segment), std::move(memory),
                            std::move(sockets));
 }
 

@@ -29,6 +29,7 @@ Done TeamConnections::open(const TeamOptions& options, const TeamDevices& device
   if (processes != nullptr) {
     facts_ = processes->facts();
     connections_ = processes->connections();
+    multicast_ = processes->multicast();
   } else if (devices.all_are_here()) {
     RONDO_CHECK_OK(make(options, devices));
   }
@@ -71,10 +72,16 @@ Done TeamConnections::make_barriers(const TeamDevices& devices) {
     return done();
   RONDO_TRY(barriers_, DeviceBarriers::make(devices.numbers()));
   facts_.may_meet = true;
-  if (devices.size() != devices.ranks() || !wants_multicast(facts_.algorithms)) return done();
-  RONDO_TRY(multicast_, MulticastStaging::make(devices.numbers()));
+  if (devices.size() != devices.ranks() || !wants_multicast(facts_)) return done();
+  RONDO_TRY(own_multicast_, MulticastMemory::make(devices.by_rank()));
+  multicast_ = own_multicast_.get();
   facts_.multicast = multicast_ != nullptr;
   return done();
+}
+
+void TeamConnections::list_in(DroppableMemory& droppable) {
+  if (own_) own_->list_in(droppable, {});
+  if (own_multicast_) own_multicast_->list_in(droppable);
 }
 
 }  // namespace rondo::gpu

@@ -3,14 +3,14 @@
 //
 // Of ranks that are all of this process: made here. Else the processes have made it together, and
 // this refers to theirs. Unchanged once open. Cost: DeviceConnections', DeviceBarriers' and
-// MulticastStaging's.
+// MulticastMemory's.
 #pragma once
 
 #include <memory>
 
 #include "base/result.h"
 #include "collectives/gpu/channels/device_connections.h"
-#include "collectives/gpu/channels/multicast_staging.h"
+#include "collectives/gpu/channels/multicast_memory.h"
 #include "collectives/gpu/device_barriers.h"
 #include "collectives/gpu/process_team.h"
 #include "collectives/gpu/team_devices.h"
@@ -26,9 +26,11 @@ class TeamConnections {
   Done open(const TeamOptions& options, const TeamDevices& devices, ProcessTeam* processes);
 
   const DevicePlanFacts& facts() const { return facts_; }
-  DeviceConnections* connections() const { return connections_; }         // null: none are needed
-  const DeviceBarriers* barriers() const { return barriers_.get(); }      // null: none can be
-  const MulticastStaging* multicast() const { return multicast_.get(); }  // null likewise
+  DeviceConnections* connections() const { return connections_; }     // null: none are needed
+  const DeviceBarriers* barriers() const { return barriers_.get(); }  // null: none can be
+  const MulticastMemory* multicast() const { return multicast_; }     // null likewise
+  // What is made here, of it.
+  void list_in(DroppableMemory& droppable);
 
  private:
   Done make(const TeamOptions& options, const TeamDevices& devices);
@@ -38,7 +40,8 @@ class TeamConnections {
   std::unique_ptr<DeviceConnections> own_;
   DeviceConnections* connections_ = nullptr;
   std::unique_ptr<DeviceBarriers> barriers_;
-  std::unique_ptr<MulticastStaging> multicast_;
+  std::unique_ptr<MulticastMemory> own_multicast_;
+  const MulticastMemory* multicast_ = nullptr;
 };
 
 }  // namespace rondo::gpu

@@ -48,9 +48,11 @@ bool wants_connections(const DevicePlanFacts& facts) {
   return false;
 }
 
-bool wants_multicast(const AlgorithmFilter& algorithms) {
-  return std::any_of(std::begin(kMulticastCollectives), std::end(kMulticastCollectives),
-                     [&](Collective which) { return algorithms.allows(which, Algorithm::kNvls); });
+bool wants_multicast(const DevicePlanFacts& facts) {
+  return !facts.reproducible &&
+         std::any_of(
+             std::begin(kMulticastCollectives), std::end(kMulticastCollectives),
+             [&](Collective which) { return facts.algorithms.allows(which, Algorithm::kNvls); });
 }
 
 Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record) {

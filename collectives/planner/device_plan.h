@@ -7,8 +7,7 @@
 // several processes; larger ones, and devices that do not reach each other, use rings and trees
 // over the five collectives that have them; where processes share devices, so do one rank of each
 // device, for all others (composed). Where it is asked for, sums and all-gathers go through
-// multicast memory (NVLS). Thresholds are a
-// table (device_strategies.cc), unmeasured so far.
+// multicast memory (NVLS). Thresholds are a table (device_strategies.cc), unmeasured so far.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +81,7 @@ bool wants_connections(const DevicePlanFacts& facts);
 Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record);
 
 // Whether any call may run as NVLS: then there should be multicast memory.
-bool wants_multicast(const AlgorithmFilter& algorithms);
+bool wants_multicast(const DevicePlanFacts& facts);
 
 // NCCL_PROTO as bits by Protocol, one list for all functions. usual: what need not be named.
 Result<std::uint8_t> parse_gpu_protocols(std::string_view text,

@@ -69,14 +69,28 @@ std::string engines(const DevicePlanFacts&, const CallRecord&, const DevicePlan&
   return "a rank asks for copies by copy engines, which take no multiprocessor";
 }
 
+namespace {
+
+void add_ctas_and_rounds(const char* ctas, const char* of, const CallRecord& record,
+                         const DevicePlan& plan, std::vector<ExplainRow>* rows) {
+  rows->push_back(
+      {ctas, fmt::format("{}", plan.channels), fmt::format("of {} threads", plan.threads)});
+  rows->push_back({"rounds", "",
+                   fmt::format("of up to {} elements ({}) a {}", plan.per_round,
+                               bytes_text(plan.per_round * size_of(record.type)), of)});
+}
+
+}  // namespace
+
+void multicast_rounds(const DevicePlanFacts&, const CallRecord& record, const DevicePlan& plan,
+                      std::vector<ExplainRow>* rows) {
+  add_ctas_and_rounds("CTAs", "CTA", record, plan, rows);
+}
 void rounds(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan,
             std::vector<ExplainRow>* rows) {
   rows->push_back(protocol_row(plan, facts.slot_bytes));
-  rows->push_back({plan.strategy == Strategy::kConnected ? "channels" : "CTAs",
-                   fmt::format("{}", plan.channels), fmt::format("of {} threads", plan.threads)});
-  rows->push_back({"rounds", "",
-                   fmt::format("of up to {} elements ({}) a channel", plan.per_round,
-                               bytes_text(plan.per_round * size_of(record.type)))});
+  add_ctas_and_rounds(plan.strategy == Strategy::kConnected ? "channels" : "CTAs", "channel",
+                      record, plan, rows);
 }
 
 }  // namespace device_reasons

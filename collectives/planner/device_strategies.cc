@@ -32,8 +32,11 @@ constexpr std::uint64_t kShareFrom = kLLUpTo;
 constexpr std::uint64_t kBytesPerLLPushCta = 2 << 10;
 // Where processes share devices: up to this size one kernel on rank 0's does everything, if it can.
 constexpr std::uint64_t kLedUpTo = 32 << 10;
-// Through multicast memory: bytes of a block for which another CTA is worth it.
+// Through multicast memory: bytes of a block for which another CTA is worth it; rounds into which
+// a CTA's part is cut, so that they overlap, unless they were smaller than that in all.
 constexpr std::uint64_t kBytesPerMulticastCta = 16 << 10;
+constexpr std::uint64_t kMulticastRounds = 4;
+constexpr std::uint64_t kLeastMulticastRound = 32 << 10;
 // Up to this size the number of steps decides: trees.
 constexpr std::uint64_t kTreeUpTo = 256 << 10;
 constexpr std::uint64_t kBytesPerThread = 64;
@@ -92,22 +95,28 @@ bool has_multicast(Collective which) {
 }
 // Sums by a switch come in no order, and only where they have reduce.h's bits.
 bool may_multicast(const DevicePlanFacts& facts, const CallRecord& record) {
-  if (!facts.multicast || !has_multicast(record.collective) ||
+  if (!facts.multicast || facts.reproducible || !has_multicast(record.collective) ||
       !allows(facts, record, Algorithm::kNvls))
     return false;
-  if (!reduces(record.collective)) return true;
-  return !facts.reproducible && cuda::multicast_sums(record.type, record.op);
+  return !reduces(record.collective) || cuda::multicast_sums(record.type, record.op);
 }
 
 DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record) {
   const std::uint64_t width = size_of(record.type), bytes = record.count * width;
-  const int most = std::clamp(facts.most_channels, 1, cuda::kMulticastCtas);
+  const int most = std::clamp(facts.most_channels, 1, cuda::shapes::kMulticastCtas);
   DevicePlan plan;
   plan.algorithm = Algorithm::kNvls;
   plan.channels = static_cast<int>(std::clamp<std::uint64_t>(bytes / kBytesPerMulticastCta, 1,
                                                              static_cast<std::uint64_t>(most)));
   plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
   plan.threads = cuda::kMulticastThreads;
+  const std::uint64_t blocks =
+      record.collective == Collective::kAllReduce ? 1 : static_cast<std::uint64_t>(facts.ranks);
+  const std::uint64_t of_cta = bytes / static_cast<std::uint64_t>(plan.channels);
+  const std::uint64_t least = kLeastMulticastRound / blocks;
+  const std::uint64_t wanted = std::max(of_cta / kMulticastRounds, least) / width;
+  plan.per_round = std::min((wanted + plan.grain - 1) / plan.grain * plan.grain,
+                            cuda::multicast_round(blocks, width));
   return plan;
 }
 
@@ -286,7 +295,7 @@ constexpr DeviceStrategyRow kStrategies[] = {
     {Strategy::kCopyEngines, may_use_engines, always<110>, plain_plan, "copies",
      device_reasons::engines, nullptr},
     {Strategy::kMulticast, may_multicast, always<90>, multicast_plan, nullptr,
-     device_reasons::multicast, nullptr},
+     device_reasons::multicast, device_reasons::multicast_rounds},
     {Strategy::kComposed, may_compose, always<85>, plain_plan, "composed", device_reasons::composed,
      nullptr},
     {Strategy::kLLPush, may_ll_push, ll_push_score, ll_push_plan, nullptr, device_reasons::ll_push,

@@ -33,7 +33,9 @@ std::string messages(const DevicePlanFacts&, const CallRecord&, const DevicePlan
 std::string direct(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string led(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
 std::string connected(const DevicePlanFacts&, const CallRecord&, const DevicePlan&);
-// Of plans with rounds: LL push and connected.
+// Of plans with rounds: multicast; LL push and connected.
+void multicast_rounds(const DevicePlanFacts&, const CallRecord&, const DevicePlan&,
+                      std::vector<ExplainRow>* rows);
 void rounds(const DevicePlanFacts&, const CallRecord&, const DevicePlan&,
             std::vector<ExplainRow>* rows);
 }  // namespace device_reasons

@@ -54,19 +54,24 @@ RONDO_FN bool barrier_at_begin(const DeviceBarrier& barrier) {
   if (barrier.devices == 1 || Faults::kNoBegin) return true;
   return meet<Faults>(barrier, 1);
 }
+// By all threads, after the last of so many meetings of a launch: the next one goes on from there.
+// well: the last one was kept.
+RONDO_FN inline void leave_barrier(const DeviceBarrier& barrier, unsigned meetings, bool well) {
+  if (device::thread_index() != 0) return;
+  const unsigned cta = device::cta_index();
+  std::uint64_t* const barriers = barrier.barriers + cta;
+  device::store(barriers, device::load(barriers) + meetings);
+  if (barrier.launches == nullptr) return;
+  const std::uint64_t number = device::load(barrier.launches + cta) + 1;
+  device::store(barrier.launches + cta, number);
+  if (well) say_over(barrier.control, static_cast<int>(cta), number);
+}
 template <class Faults>
 RONDO_FN void barrier_at_end(const DeviceBarrier& barrier) {
   if (barrier.devices == 1) return;
   bool met = true;
   if constexpr (!Faults::kNoEnd) met = meet<Faults>(barrier, 2);
-  if (device::thread_index() != 0) return;
-  const unsigned cta = device::cta_index();
-  std::uint64_t* const barriers = barrier.barriers + cta;
-  device::store(barriers, device::load(barriers) + 2);
-  if (barrier.launches == nullptr) return;
-  const std::uint64_t number = device::load(barrier.launches + cta) + 1;
-  device::store(barrier.launches + cta, number);
-  if (met) say_over(barrier.control, static_cast<int>(cta), number);
+  leave_barrier(barrier, 2, met);
 }
 
 }  // namespace rondo::cuda

@@ -1,12 +1,16 @@
 // Collectives inside the switch (NVLS): all-reduce and reduce-scatter let it add, all-gather lets
 // it copy, through staging that is bound to one multicast object.
 //
-// One launch on each of several devices, a rank each; CTA c meets CTA c of the others between the
-// steps (device_barrier.h). Guarantees: any alignment and count; in place; sums in no particular
-// order, accumulated in float32 (never for reproducible calls). Two slots in turn: whoever fills a
-// slot again has met all others after they had done with it. Cost: all-reduce moves each byte once
-// up and once down a device's link, and once into and out of staging; two barriers a round (one for
-// the others), and one before the first.
+// One launch on each of several devices, a rank each, of one process or several; CTA c meets CTA c
+// of the others between the steps (device_barrier.h). A step works on three rounds at once: it
+// brings round k + 1 into staging, lets the switch do round k, and takes round k - 1 out; the warps
+// of a CTA begin with different ones, so that the device's memory and the switch are busy together.
+// Guarantees: any alignment and count; in place; sums in no particular order, accumulated in
+// float32 (never for reproducible calls). Three slots in turn: whoever fills one again has met all
+// others after they had done with it, in this launch or another one. When a launch is over, nobody
+// touches this device's staging by multimem instructions any more: it may be unbound. Cost:
+// all-reduce moves each byte once up and once down a device's link, and once into and out of
+// staging; a barrier a round, and one.
 #pragma once
 
 #include "kernels/cuda/device_barrier.h"
@@ -20,7 +24,11 @@ namespace rondo::cuda {
 
 // What a test may leave out to see that it is missed.
 struct SoundMulticast : SoundBarriers {
-  static constexpr bool kOneSlot = false;  // every round uses the same
+  static constexpr int kSlots = kMulticastSlots;
+  static constexpr bool kNoAliasFence = false;
+  static constexpr bool kNoLastMeeting = false;   // of a reduce-scatter, whose slots others read
+  static constexpr bool kNoFirstMeeting = false;  // of an all-gather, which fills others' slots
+  static constexpr bool kTakesAtOnce = false;     // what others have not summed yet
 };
 
 struct MulticastCopy {
@@ -47,50 +55,146 @@ struct Multicast {
   static RONDO_FN void run(const Args& args) {
     const Slice part = part_of({0, args.count}, static_cast<int>(device::cta_index()),
                                static_cast<int>(device::cta_count()), args.grain);
-    if (part.count == 0) return;
-    Multicast call{args, part};
-    if (!call.meet_all()) return;
-    if constexpr (!Math::kSums) {
-      if (!call.all_gather()) return;
-    } else if (args.barrier.call.collective == Collective::kAllReduce) {
-      if (!call.all_reduce()) return;
+    Multicast call{args, part, (part.count + args.per_round - 1) / args.per_round};
+    bool well = false;
+    if constexpr (Math::kSums) {
+      well = args.barrier.call.collective == Collective::kAllReduce ? call.all_reduce()
+                                                                    : call.reduce_scatter();
     } else {
-      if (!call.reduce_scatter()) return;
+      well = call.all_gather();
     }
-    if (device::thread_index() != 0) return;
-    std::uint64_t* const met = args.barrier.barriers + device::cta_index();
-    device::store(met, device::load(met) + call.met);
+    leave_barrier(args.barrier, call.met, well);
   }
 
   const Args& args;
   const Slice part;
+  const std::uint64_t rounds;
   unsigned met = 0;
 
  private:
   RONDO_FN bool meet_all() {
-    device::fence_aliases();
+    if constexpr (!Faults::kNoAliasFence) device::fence_aliases();
     const bool come = meet<Faults>(args.barrier, ++met);
-    device::fence_aliases();
+    if constexpr (!Faults::kNoAliasFence) device::fence_aliases();
     return come;
   }
-  // A round: elements [begin, begin + count) of the part, whose bytes need so many vectors.
+
+  // The steps. Each work is for a round that may be none.
+  RONDO_FN bool all_reduce() {
+    bring(0);
+    RONDO_NO_UNROLL
+    for (std::uint64_t k = 0; k <= rounds; ++k) {
+      if (!meet_all()) return false;
+      const std::uint64_t summed = Faults::kTakesAtOnce ? k : k - 1;
+      in_turn([&](unsigned work) {
+        if (work == 0) sum_for_all(k);
+        if (work == 1) bring(k + 1);
+        if (work == 2) take(summed);
+      });
+    }
+    return true;
+  }
+  RONDO_FN bool reduce_scatter() {
+    bring_blocks(0);
+    RONDO_NO_UNROLL
+    for (std::uint64_t k = 0; k < rounds; ++k) {
+      if (!meet_all()) return false;
+      in_turn([&](unsigned work) {
+        if (work == 0) sum_own(k);
+        if (work == 1) bring_blocks(k + 1);
+      });
+    }
+    return Faults::kNoLastMeeting || meet_all();
+  }
+  RONDO_FN bool all_gather() {
+    if (!Faults::kNoFirstMeeting && !meet_all()) return false;
+    give(0);
+    RONDO_NO_UNROLL
+    for (std::uint64_t k = 0; k < rounds; ++k) {
+      if (!meet_all()) return false;
+      in_turn([&](unsigned work) {
+        if (work == 0) give(k + 1);
+        if (work == 1) take_blocks(k);
+      });
+    }
+    return true;
+  }
+  // Every warp does all works of a step, each begins with another one.
+  template <class Step>
+  static RONDO_FN void in_turn(Step&& step) {
+    constexpr unsigned kWarp = 32, kWorks = 3;
+    unsigned work = device::thread_index() / kWarp % kWorks;
+    RONDO_NO_UNROLL
+    for (unsigned i = 0; i < kWorks; ++i) {
+      step(work);
+      work = work + 1 == kWorks ? 0 : work + 1;
+    }
+  }
+
+  // Into this device's staging, and out of it.
+  RONDO_FN void bring(std::uint64_t k) const {
+    const Round round = round_of(k);
+    load_own(place_in(args.input, round, 0), own_at(round.slot), round.bytes());
+  }
+  RONDO_FN void bring_blocks(std::uint64_t k) const {
+    const Round round = round_of(k);
+    RONDO_NO_UNROLL
+    for (int r = 0; r < args.ranks; ++r)
+      load_own(place_in(args.input, round, r), own_at(round.slot + share_of(r)), round.bytes());
+  }
+  RONDO_FN void take(std::uint64_t k) const {
+    const Round round = round_of(k);
+    store_own(own_at(round.slot), place_in(args.output, round, 0), round.bytes());
+  }
+  RONDO_FN void take_blocks(std::uint64_t k) const {
+    const Round round = round_of(k);
+    RONDO_NO_UNROLL
+    for (int r = 0; r < args.ranks; ++r)
+      store_own(own_at(round.slot + share_of(r)), place_in(args.output, round, r), round.bytes());
+  }
+
+  // By the switch: this rank's share of the vectors, to all; its own block, to its output; its
+  // block, to all.
+  RONDO_FN void sum_for_all(std::uint64_t k) const {
+    if constexpr (Math::kSums) {
+      const Round round = round_of(k);
+      const auto rank = static_cast<unsigned>(args.rank), ranks = static_cast<unsigned>(args.ranks);
+      device::Vector* const all = all_at(round.slot);
+      move(
+          vectors_of(round.bytes()) * rank / ranks, vectors_of(round.bytes()) * (rank + 1) / ranks,
+          [&](std::uint64_t v) { return Math::load(all + v); },
+          [&](std::uint64_t v, device::Vector value) { device::store_all(all + v, value); });
+    }
+  }
+  RONDO_FN void sum_own(std::uint64_t k) const {
+    if constexpr (Math::kSums) {
+      const Round round = round_of(k);
+      const device::Vector* const all = all_at(round.slot + share_of(args.rank));
+      put(place_in(args.output, round, 0), round.bytes(),
+          [&](std::uint64_t v) { return Math::load(all + v); });
+    }
+  }
+  RONDO_FN void give(std::uint64_t k) const {
+    const Round round = round_of(k);
+    device::Vector* const all = all_at(round.slot + share_of(args.rank));
+    get(place_in(args.input, round, 0), round.bytes(),
+        [&](std::uint64_t v, device::Vector value) { device::store_all(all + v, value); });
+  }
+
+  // Elements [begin, begin + count) of the part; none past its end.
   struct Round {
     std::uint64_t begin, count, slot;
     RONDO_FN std::uint64_t bytes() const { return count * kWidth; }
-    RONDO_FN std::uint64_t vectors() const { return (bytes() + kVector - 1) / kVector; }
   };
-  template <class Body>
-  RONDO_FN bool for_rounds(std::uint64_t per_round, Body&& body) {
-    std::uint64_t number = 0;
-    RONDO_NO_UNROLL
-    for (std::uint64_t begin = 0; begin < part.count; begin += per_round, ++number) {
-      const std::uint64_t rest = part.count - begin;
-      const std::uint64_t slot = Faults::kOneSlot ? 0 : number % kMulticastSlots;
-      const std::uint64_t place = device::cta_index() * kMulticastSlots + slot;
-      if (!body(Round{begin, rest < per_round ? rest : per_round, place * kMulticastSlot}))
-        return false;
-    }
-    return true;
+  RONDO_FN Round round_of(std::uint64_t k) const {
+    if (k >= rounds) return {0, 0, 0};
+    const std::uint64_t begin = k * args.per_round, rest = part.count - begin;
+    const std::uint64_t place =
+        device::cta_index() * kMulticastSlots + k % static_cast<unsigned>(Faults::kSlots);
+    return {begin, rest < args.per_round ? rest : args.per_round, place * shapes::kMulticastSlot};
+  }
+  static RONDO_FN std::uint64_t vectors_of(std::uint64_t bytes) {
+    return (bytes + kVector - 1) / kVector;
   }
   // Where the round's elements of a block lie in the caller's buffers.
   RONDO_FN std::uint64_t place_in(const void* buffer, const Round& round, int block) const {
@@ -102,121 +206,80 @@ struct Multicast {
     return multicast_round(static_cast<unsigned>(args.ranks), kWidth) * kWidth *
            static_cast<unsigned>(rank);
   }
-  RONDO_FN std::uint64_t own_at(std::uint64_t offset) const {
-    return reinterpret_cast<std::uintptr_t>(args.own) + offset;
+  RONDO_FN device::Vector* own_at(std::uint64_t offset) const {
+    return reinterpret_cast<device::Vector*>(args.own + offset);
   }
   RONDO_FN device::Vector* all_at(std::uint64_t offset) const {
     return reinterpret_cast<device::Vector*>(args.all + offset);
   }
 
-  // Every rank adds its share of the vectors, and gives the sums to all.
-  RONDO_FN bool all_reduce() {
-    return for_rounds(multicast_round(1, kWidth), [&](const Round& round) {
-      copy(own_at(round.slot), place_in(args.input, round, 0), round.bytes());
-      if (!meet_all()) return false;
-      const auto rank = static_cast<unsigned>(args.rank), ranks = static_cast<unsigned>(args.ranks);
-      const std::uint64_t first = round.vectors() * rank / ranks;
-      const std::uint64_t end = round.vectors() * (rank + 1) / ranks;
-      if constexpr (Math::kSums) {
-        RONDO_NO_UNROLL
-        for (std::uint64_t v = first + device::thread_index(); v < end; v += device::thread_count())
-          device::store_all(all_at(round.slot) + v, Math::load(all_at(round.slot) + v));
-      }
-      if (!meet_all()) return false;
-      copy(place_in(args.output, round, 0), own_at(round.slot), round.bytes());
-      return true;
-    });
+  static RONDO_FN void load_own(std::uint64_t from, device::Vector* to, std::uint64_t bytes) {
+    get(from, bytes, [&](std::uint64_t v, device::Vector value) { device::store(to + v, value); });
+  }
+  static RONDO_FN void store_own(const device::Vector* from, std::uint64_t to,
+                                 std::uint64_t bytes) {
+    put(to, bytes, [&](std::uint64_t v) { return device::load(from + v); });
   }
 
-  RONDO_FN bool reduce_scatter() {
-    const std::uint64_t per_round = multicast_round(static_cast<unsigned>(args.ranks), kWidth);
-    return for_rounds(per_round, [&](const Round& round) {
-      RONDO_NO_UNROLL
-      for (int r = 0; r < args.ranks; ++r)
-        copy(own_at(round.slot + share_of(r)), place_in(args.input, round, r), round.bytes());
-      if (!meet_all()) return false;
-      const std::uint64_t to = place_in(args.output, round, 0);
-      if constexpr (Math::kSums) {
-        RONDO_NO_UNROLL
-        for (std::uint64_t v = device::thread_index(); v < round.vectors();
-             v += device::thread_count())
-          write(to, v, round.bytes(), Math::load(all_at(round.slot + share_of(args.rank)) + v));
-      }
-      return true;
-    });
+  // Vectors of the caller's buffer; at its end, and off alignment, bit by bit.
+  template <class Store>
+  static RONDO_FN void get(std::uint64_t from, std::uint64_t bytes, Store&& store) {
+    const std::uint64_t whole = from % kVector == 0 ? bytes / kVector : 0;
+    const auto* const source = reinterpret_cast<const device::Vector*>(from);
+    move(
+        0, whole, [&](std::uint64_t v) { return device::load_once(source + v); }, store);
+    RONDO_NO_UNROLL
+    for (std::uint64_t v = whole + device::thread_index(); v < vectors_of(bytes);
+         v += device::thread_count())
+      store(v, read(from, v, bytes));
   }
-
-  RONDO_FN bool all_gather() {
-    const std::uint64_t per_round = multicast_round(static_cast<unsigned>(args.ranks), kWidth);
-    return for_rounds(per_round, [&](const Round& round) {
-      const std::uint64_t from = place_in(args.input, round, 0);
-      RONDO_NO_UNROLL
-      for (std::uint64_t v = device::thread_index(); v < round.vectors();
-           v += device::thread_count())
-        device::store_all(all_at(round.slot + share_of(args.rank)) + v,
-                          read(from, v, round.bytes()));
-      if (!meet_all()) return false;
-      RONDO_NO_UNROLL
-      for (int r = 0; r < args.ranks; ++r)
-        copy(place_in(args.output, round, r), own_at(round.slot + share_of(r)), round.bytes());
-      return true;
-    });
+  template <class Load>
+  static RONDO_FN void put(std::uint64_t to, std::uint64_t bytes, Load&& load) {
+    const std::uint64_t whole = to % kVector == 0 ? bytes / kVector : 0;
+    auto* const target = reinterpret_cast<device::Vector*>(to);
+    move(0, whole, load,
+         [&](std::uint64_t v, device::Vector value) { device::store_once(target + v, value); });
+    RONDO_NO_UNROLL
+    for (std::uint64_t v = whole + device::thread_index(); v < vectors_of(bytes);
+         v += device::thread_count())
+      write(to, v, bytes, load(v));
   }
-
-  // Ordinary memory, of which one side is staging and so aligned.
-  static RONDO_FN void copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
-    if (to == from) return;
-    std::uint64_t done = 0;
-    if ((to | from) % kVector == 0) {
-      copy_units<device::Vector>(to, from, bytes / kVector);
-      done = bytes / kVector * kVector;
-    }
-    copy_units<T>(to + done, from + done, (bytes - done) / kWidth);
-  }
-  template <class Unit>
-  static RONDO_FN void copy_units(std::uint64_t to, std::uint64_t from, std::uint64_t units) {
-    constexpr unsigned kUnroll = 4;
+  // A thread's loads are all on their way before it needs the first.
+  template <class Load, class Store>
+  static RONDO_FN void move(std::uint64_t first, std::uint64_t end, Load&& load, Store&& store) {
+    constexpr unsigned kRows = shapes::kMulticastRows;
     const unsigned threads = device::thread_count();
-    const auto* const source = reinterpret_cast<const Unit*>(from);
-    auto* const target = reinterpret_cast<Unit*>(to);
-    std::uint64_t u = device::thread_index();
     RONDO_NO_UNROLL
-    for (; u + (kUnroll - 1) * threads < units; u += kUnroll * threads) {
-      Unit loaded[kUnroll];
+    for (std::uint64_t v = first + device::thread_index(); v < end; v += kRows * threads) {
+      device::Vector held[kRows];
       RONDO_UNROLL
-      for (unsigned k = 0; k < kUnroll; ++k) loaded[k] = device::load(source + u + k * threads);
+      for (unsigned k = 0; k < kRows; ++k)
+        if (v + k * threads < end) held[k] = load(v + k * threads);
       RONDO_UNROLL
-      for (unsigned k = 0; k < kUnroll; ++k) device::store(target + u + k * threads, loaded[k]);
+      for (unsigned k = 0; k < kRows; ++k)
+        if (v + k * threads < end) store(v + k * threads, held[k]);
     }
-    RONDO_NO_UNROLL
-    for (; u < units; u += threads) device::store(target + u, device::load(source + u));
   }
 
-  // Vector v of the caller's buffer, of which `bytes` belong to the round.
   static RONDO_FN unsigned valid_of(std::uint64_t v, std::uint64_t bytes, unsigned half) {
     const std::uint64_t at = v * kVector + half * kOwnBytes;
     const std::uint64_t rest = bytes > at ? bytes - at : 0;
     return static_cast<unsigned>(rest < kOwnBytes ? rest : kOwnBytes);
   }
   static RONDO_FN device::Vector read(std::uint64_t base, std::uint64_t v, std::uint64_t bytes) {
-    const std::uint64_t at = base + v * kVector;
-    if (at % kVector == 0 && (v + 1) * kVector <= bytes)
-      return device::load_once(reinterpret_cast<const device::Vector*>(at));
     device::Vector result{};
     RONDO_UNROLL
     for (unsigned half = 0; half < 2; ++half)
-      put_element<std::uint64_t>(result, static_cast<int>(half),
-                                 read_own<T>(at + half * kOwnBytes, valid_of(v, bytes, half)));
+      put_element<std::uint64_t>(
+          result, static_cast<int>(half),
+          read_own<T>(base + v * kVector + half * kOwnBytes, valid_of(v, bytes, half)));
     return result;
   }
   static RONDO_FN void write(std::uint64_t base, std::uint64_t v, std::uint64_t bytes,
                              const device::Vector& value) {
-    const std::uint64_t at = base + v * kVector;
-    if (at % kVector == 0 && (v + 1) * kVector <= bytes)
-      return device::store_once(reinterpret_cast<device::Vector*>(at), value);
     RONDO_UNROLL
     for (unsigned half = 0; half < 2; ++half)
-      write_own<T>(at + half * kOwnBytes, valid_of(v, bytes, half),
+      write_own<T>(base + v * kVector + half * kOwnBytes, valid_of(v, bytes, half),
                    get_element<std::uint64_t>(value, static_cast<int>(half)));
   }
 };

@@ -6,15 +6,15 @@
 
 #include "base/types.h"
 #include "kernels/cuda/direct_args.h"
+#include "kernels/cuda/shapes.h"
 
 namespace rondo::cuda {
 
 inline constexpr int kMulticastThreads = 512;
-inline constexpr int kMulticastSlots = 2;
-inline constexpr std::uint64_t kMulticastSlot = 64 << 10;  // of a CTA
-inline constexpr int kMulticastCtas = 16;
+// Of a CTA, in turn: one is filled while another one is summed and a third one emptied.
+inline constexpr int kMulticastSlots = 3;
 inline constexpr std::uint64_t kMulticastStaging =
-    kMulticastCtas * kMulticastSlots * kMulticastSlot;
+    shapes::kMulticastCtas * kMulticastSlots * shapes::kMulticastSlot;
 
 // What a switch adds up: no other operation gives reduce.h's bits (its min and max lose NaNs), and
 // averages would be rounded twice.
@@ -22,13 +22,15 @@ constexpr bool multicast_sums(DataType type, RedOp op) {
   return op == RedOp::kSum &&
          (type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16);
 }
-// The least number of elements that makes whole vectors for each of so many ranks.
+// The most elements of whole vectors that a slot holds for each of so many ranks.
 constexpr std::uint64_t multicast_round(std::uint64_t parts, std::uint64_t width) {
-  return kMulticastSlot / parts / 16 * 16 / width;
+  return shapes::kMulticastSlot / parts / 16 * 16 / width;
 }
 
 struct MulticastArgs {
   std::uint64_t count;  // of a block
+  // Of a round, of each block that shares a slot: at most multicast_round() of them.
+  std::uint64_t per_round;
   std::uint32_t grain;
   std::int32_t rank, ranks;  // one rank a device: ranks are places of the barrier
   const void* input;

@@ -1,6 +1,7 @@
-// How much the kernels over connections have on the way at once: one table, which a first hour on
-// a GPU sweeps. Each can be given by -D of what stands in capitals: it decides registers, or the
-// layout of lines. (Bytes of a Simple slot are given at run time, by NCCL_BUFFSIZE.)
+// How much the kernels over connections and over multicast memory have on the way at once: one
+// table, which a first hour on a GPU sweeps. Each can be given by -D of what stands in capitals: it
+// decides registers, or the layout of lines. (Bytes of a Simple slot are given at run time, by
+// NCCL_BUFFSIZE.)
 //
 // Nothing here is measured. Predictions are for one CTA of 576 workers, from bytes in flight, and
 // from 0.9 us a load under load, 0.2 us for a job's two barriers, 0.3 us to issue 64 KiB of stores:
@@ -18,6 +19,17 @@
 //                    flag, a poll: 2 us): 64 KiB in 3.4 us, 19 GB/s. Where a chunk is two slots,
 //                    that wait runs beside the other slot's job: (1.4 + 2) / 2 us a slot, 39 GB/s
 //                    (f32 sums: 35); four of 8 slots: 47. One until it is measured.
+//
+// Multicast (NVLS), of one CTA of 512 threads and a round of 256 KiB, from 2 us a multimem load or
+// barrier, 0.9 us a load of the own memory:
+//
+//   Rows             8 vectors a thread are 64 KiB in flight a CTA, 1 MiB in all 16. A round comes
+//                    in by 4 batches and goes out by 4, 3.6 us each; 8 ranks' shares of its sums
+//                    are half a batch, 2 us. One after the other, with the barrier, 11 us: 23 GB/s,
+//                    370 in all; warps that overlap do better. A switch lets 8 ranks have 400 (450
+//                    each way, 1.125 bytes a byte). With 1 load of sums, 4 of copies, slots of 64
+//                    KiB and two barriers it was 9.6 us a slot: 7 GB/s, 110 in all.
+//   Slots            three: one is filled, one summed, one emptied. 12 MiB a device.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +61,15 @@
 #ifndef RONDO_LL128_SLOT_LINES
 #define RONDO_LL128_SLOT_LINES 256
 #endif
+#ifndef RONDO_NVLS_ROWS
+#define RONDO_NVLS_ROWS 8
+#endif
+#ifndef RONDO_NVLS_SLOT
+#define RONDO_NVLS_SLOT (256 << 10)
+#endif
+#ifndef RONDO_NVLS_CTAS
+#define RONDO_NVLS_CTAS 16
+#endif
 
 namespace rondo::cuda::shapes {
 
@@ -67,6 +88,12 @@ inline constexpr int kLL128Twins = RONDO_LL128_TWINS;         // pairs of lines 
 inline constexpr int kLL128SumTwins = RONDO_LL128_SUM_TWINS;  // of sums, which have 96 registers
 inline constexpr std::uint64_t kLL128SlotLines = RONDO_LL128_SLOT_LINES;
 
+// Multicast. (Before: 1, 64 KiB and 16.)
+inline constexpr int kMulticastRows = RONDO_NVLS_ROWS;  // vectors in flight a thread
+inline constexpr std::uint64_t kMulticastSlot = RONDO_NVLS_SLOT;
+inline constexpr int kMulticastCtas = RONDO_NVLS_CTAS;  // most of a call
+
+static_assert(kMulticastRows >= 1 && kMulticastSlot % 128 == 0 && kMulticastCtas >= 1);
 static_assert(kSimpleSlices >= 1 && kLLLines >= 1 && kLLNarrowLines >= 1 && kLL128SumTwins >= 1 &&
               kLL128Twins >= 1 && kLL128SlotLines % 2 == 0);
 

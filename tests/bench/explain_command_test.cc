@@ -39,7 +39,11 @@ TEST(ExplainCommand, SaysThatNvlsRunsWhereItIsAskedFor) {
   const std::string eight = "explain all_reduce 4M --ranks 8 --gpus 8";
   expect_says(rondo("NCCL_ALGO=nvls", eight), "algorithm    nvls");
   expect_says(rondo("NCCL_NVLS_ENABLE=1", eight), "algorithm    nvls");
+  expect_says(rondo("NCCL_NVLS_ENABLE=1", eight),
+              "rounds       of up to 16384 elements (64 KiB) a CTA");
+  expect_says(rondo("NCCL_NVLS_ENABLE=1", eight + " --processes"), "algorithm    nvls");
   expect_says(rondo("NCCL_NVLS_ENABLE=1", eight + " --op max"), "algorithm    twoshot");
+  expect_says(rondo("NCCL_NVLS_ENABLE=1 RONDO_REPRODUCIBLE=1", eight), "algorithm    twoshot");
   expect_says(rondo("NCCL_NVLS_ENABLE=1", "explain all_reduce 4M --ranks 8 --gpus 4"),
               "algorithm    twoshot");
   expect_says(rondo("", eight), "algorithm    twoshot");

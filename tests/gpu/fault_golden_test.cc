@@ -18,6 +18,8 @@ const FaultLayout kLayouts[] = {
     {"threads_own_gpus", {{{0, 1, 2}}}, kSeconds},
     {"processes_one_gpu", as_processes(3, Gpus::kOne), kSeconds},
     {"processes_own_gpus", as_processes(3, Gpus::kOneEach), kSeconds},
+    {"processes_of_a_switch", as_processes(3, Gpus::kOneEach, {{"NCCL_NVLS_ENABLE", "1"}}),
+     kSeconds},
     {"processes_gpus_apart", as_processes(3, Gpus::kOneEach, {{"NCCL_P2P_DISABLE", "1"}}),
      kSeconds},
     {"mixed_own_gpus", {{{0, 1}, {2}}}, kSeconds},

@@ -4,10 +4,7 @@
 #include <string>
 
 #include "tests/gpu/device_case.h"
-
-#ifdef RONDO_SIMT
-#include "tests/simt/machine/multicast.h"
-#endif
+#include "tests/gpu/multicast_accesses.h"
 
 namespace rondo::test {
 namespace {
@@ -23,15 +20,6 @@ int device_count() {
   EXPECT_EQ(gpu_api()->device_count(&count), kGpuSuccess);
   return count;
 }
-
-// How often kernels have touched multicast memory; a real GPU does not say.
-#ifdef RONDO_SIMT
-constexpr bool kIsCounted = true;
-std::uint64_t accesses() { return simt::multicast_accesses(); }
-#else
-constexpr bool kIsCounted = false;
-std::uint64_t accesses() { return 0; }
-#endif
 
 std::vector<int> one_a_device(int ranks) {
   std::vector<int> devices;
@@ -52,9 +40,9 @@ class MulticastCalls : public testing::Test {
   // Whether a call of one communicator, made now, went through multicast memory.
   static bool uses_it(DataType type, RedOp op) {
     DeviceRanks ranks(one_a_device(2));
-    const std::uint64_t before = accesses();
+    const std::uint64_t before = multicast_accesses();
     run_grouped(ranks, {Collective::kAllReduce, type, op, 2, 0, 100, 5}, false, 0);
-    return accesses() > before;
+    return multicast_accesses() > before;
   }
 };
 
@@ -76,19 +64,27 @@ TEST_F(MulticastCalls, EqualTheReferenceForOddSizesAndAlignments) {
   }
 }
 
+// A CTA's part is more than its slots hold.
 TEST_F(MulticastCalls, GoRoundManyTimesMoreThanThereAreSlots) {
+  setenv("NCCL_MAX_CTAS", "1", 1);
   DeviceRanks ranks(one_a_device(2));
+  unsetenv("NCCL_MAX_CTAS");
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather})
-    run_grouped(ranks, {collective, DataType::kFloat32, RedOp::kSum, 2, 0, 70000, 9}, true, 0);
+    run_grouped(ranks, {collective, DataType::kFloat32, RedOp::kSum, 2, 0, 350'001, 9}, true, 0);
 }
 
 TEST_F(MulticastCalls, AreThoseThatAreAskedForAndWhoseBitsAreRight) {
-  if (!kIsCounted || !devices_can()) GTEST_SKIP() << "no multicast memory, or nobody counts";
+  if (!kAccessesAreCounted || !devices_can())
+    GTEST_SKIP() << "no multicast memory, or nobody counts";
   EXPECT_TRUE(uses_it(DataType::kFloat32, RedOp::kSum));
   EXPECT_TRUE(uses_it(DataType::kBfloat16, RedOp::kSum));
   EXPECT_FALSE(uses_it(DataType::kFloat32, RedOp::kMax));
   EXPECT_FALSE(uses_it(DataType::kInt32, RedOp::kSum));
+  {
+    const WithEnvironment reproducible("RONDO_REPRODUCIBLE", "1");
+    EXPECT_FALSE(uses_it(DataType::kFloat32, RedOp::kSum));
+  }
   setenv("NCCL_ALGO", "ring", 1);
   EXPECT_FALSE(uses_it(DataType::kFloat32, RedOp::kSum));
   setenv("NCCL_ALGO", "allreduce:NVLS", 1);
@@ -102,13 +98,14 @@ TEST_F(MulticastCalls, AreThoseThatAreAskedForAndWhoseBitsAreRight) {
 }
 
 TEST_F(MulticastCalls, AreNotThoseWhoseAlgSelectionNamesOthers) {
-  if (!kIsCounted || !devices_can()) GTEST_SKIP() << "no multicast memory, or nobody counts";
+  if (!kAccessesAreCounted || !devices_can())
+    GTEST_SKIP() << "no multicast memory, or nobody counts";
   DeviceRanks ranks(one_a_device(2));
   const auto uses_it_by = [&](const char* selection) {
     ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
     config.algSelection = selection;
     std::vector<DeviceBuffer> x;
-    const std::uint64_t before = accesses();
+    const std::uint64_t before = multicast_accesses();
     EXPECT_EQ(ncclGroupStart(), ncclSuccess);
     for (int r = 0; r < ranks.size(); ++r) {
       ranks.use_device_of(r);
@@ -120,7 +117,7 @@ TEST_F(MulticastCalls, AreNotThoseWhoseAlgSelectionNamesOthers) {
     }
     EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
     ranks.synchronize();
-    return accesses() > before;
+    return multicast_accesses() > before;
   };
   EXPECT_TRUE(uses_it_by("nvls"));
   EXPECT_TRUE(uses_it_by("^ring"));
@@ -129,7 +126,7 @@ TEST_F(MulticastCalls, AreNotThoseWhoseAlgSelectionNamesOthers) {
 }
 
 TEST_F(MulticastCalls, GoOtherWaysWhereDevicesHaveNone) {
-  if (!kIsCounted || devices_can()) GTEST_SKIP() << "they have (RONDO_SIMT=multicast=0)";
+  if (!kAccessesAreCounted || devices_can()) GTEST_SKIP() << "they have (RONDO_SIMT=multicast=0)";
   EXPECT_FALSE(uses_it(DataType::kFloat32, RedOp::kSum));
 }
 

@@ -12,17 +12,20 @@ namespace rondo::test {
 namespace {
 
 // Where the ranks are: all on one GPU, or each on its own, where small calls go by LL push or along
-// a ring, or share direct kernels; with and without P2P between them; or in turns on two.
+// a ring, share direct kernels, or go through multicast memory; with and without P2P between them;
+// or in turns on two.
 enum class Where {
   kOneGpu,
   kOwnGpus,
   kOwnGpusInARing,
   kOwnGpusSharing,
+  kOwnGpusOfASwitch,
   kOwnGpusApart,
   kTwoGpusApart
 };
-constexpr Where kPlaces[] = {Where::kOneGpu,         Where::kOwnGpus,      Where::kOwnGpusInARing,
-                             Where::kOwnGpusSharing, Where::kOwnGpusApart, Where::kTwoGpusApart};
+constexpr Where kPlaces[] = {
+    Where::kOneGpu,           Where::kOwnGpus,      Where::kOwnGpusInARing, Where::kOwnGpusSharing,
+    Where::kOwnGpusOfASwitch, Where::kOwnGpusApart, Where::kTwoGpusApart};
 
 template <class Parameter>
 class OnGpus : public testing::TestWithParam<Parameter> {
@@ -35,6 +38,7 @@ class OnGpus : public testing::TestWithParam<Parameter> {
   Environment environment(Environment more = {}) const {
     if (where() == Where::kOwnGpusInARing) more.emplace_back("NCCL_ALGO", "ring");
     if (where() == Where::kOwnGpusSharing) more.emplace_back("NCCL_ALGO", "twoshot");
+    if (where() == Where::kOwnGpusOfASwitch) more.emplace_back("NCCL_NVLS_ENABLE", "1");
     if (where() == Where::kOwnGpusApart || where() == Where::kTwoGpusApart)
       more.emplace_back("NCCL_P2P_DISABLE", "1");
     return more;

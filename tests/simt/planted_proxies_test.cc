@@ -83,10 +83,9 @@ bool misses_beside_multimem(Turn turn, Fence fence) {
   TestMachine machine({.weak = true, .devices = 1});
   constexpr std::size_t kBytes = 64 << 10;
   auto* const own = machine.allocate<Vector>(kBytes / sizeof(Vector));
-  auto object = std::make_shared<MulticastObject>(MulticastObject{kBytes, 1});
-  object->added = 1;
-  object->bound.push_back(
-      {0, 0, kBytes, machine.memory().find(reinterpret_cast<std::uint64_t>(own)), 0});
+  auto object = std::make_shared<MulticastObject>(kBytes, 1);
+  object->add(0);
+  object->bind(0, 0, kBytes, *machine.memory().find(reinterpret_cast<std::uint64_t>(own)), 0);
   Allocation* const mapped =
       machine.memory().map_multicast(machine.memory().reserve(kBytes), object);
   mapped->access = 1;

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/pinned_file.h"
-#include "transport/shm/fd_passing.h"
 
 namespace rondo::gpu {
 namespace {
@@ -15,7 +14,9 @@ enum Verdict : int { kWell = 0, kRefused = 1, kFailed = 2 };
 class Sharing {
  public:
   explicit Sharing(const SharedConnectionsRequest& request)
-      : request_(request), layout_(request.shape, *request.near, request.hosts) {}
+      : request_(request),
+        circle_(request.circle),
+        layout_(request.shape, *request.near, request.hosts) {}
 
   // What all processes make of this attempt; an error where they failed for a reason of their own.
   Result<Verdict> run() {
@@ -27,9 +28,10 @@ class Sharing {
     const Done given = give();
     RONDO_CHECK_OK(exchange());
     const Done taken = given.ok() ? take() : given;
-    if (!taken.ok()) offer_of_own().put(taken);
-    RONDO_TRY(const Verdict all, settle(!taken.ok() ? kFailed : refused_ ? kRefused : kWell));
-    if (all != kFailed) return all;
+    if (!taken.ok()) circle_.note().put(taken);
+    const Verdict own = !taken.ok() ? kFailed : refused_ ? kRefused : kWell;
+    RONDO_TRY(const int all, highest_of_all(circle_, own));
+    if (all != kFailed) return static_cast<Verdict>(all);
     RONDO_CHECK_OK(taken);
     return text_of_others();
   }
@@ -38,17 +40,9 @@ class Sharing {
   }
 
  private:
-  bool leads() const { return request_.process == 0; }
   bool is_here(std::size_t rank) const { return request_.devices[rank] >= 0; }
-  ControlSegment& segment() const { return *request_.segment; }
-  const net::Socket& to_leader() const { return request_.sockets[0].own; }
-  const net::Socket& of_process(std::size_t p) const { return request_.sockets[p].theirs; }
-  int first_rank() const {  // of this process
-    const auto& of = request_.process_of;
-    return static_cast<int>(std::find(of.begin(), of.end(), request_.process) - of.begin());
-  }
-  int first_device() const { return request_.devices[first_rank()]; }
-  MemoryNote& offer_of_own() const { return segment().offer(first_rank()); }
+  ControlSegment& segment() const { return *circle_.segment; }
+  int first_device() const { return request_.devices[circle_.first_rank()]; }
 
   // This process's blocks, and the handles by which others may map them.
   Done give() {
@@ -69,17 +63,18 @@ class Sharing {
 
   // Handles of all ranks and of the host's memory: from everybody to the leader, and to everybody.
   Done exchange() {
-    if (!leads()) {
-      RONDO_CHECK_OK(send(to_leader(), of(request_.process, false)));
-      return receive(to_leader(), of(request_.process, true));
+    if (!circle_.leads()) {
+      RONDO_CHECK_OK(send(circle_.to_leader(), of(circle_.process, false)));
+      return receive(circle_.to_leader(), of(circle_.process, true));
     }
     if (auto made = host_.allocate(layout_.host_bytes(), first_device()); made.ok()) {
       host_memory_ = std::move(made->memory);
       handles_.back() = std::move(made->handle);
     }
-    const int processes = static_cast<int>(request_.sockets.size());
-    for (int p = 1; p < processes; ++p) RONDO_CHECK_OK(receive(of_process(p), of(p, false)));
-    for (int p = 1; p < processes; ++p) RONDO_CHECK_OK(send(of_process(p), of(p, true)));
+    const int processes = circle_.processes();
+    for (int p = 1; p < processes; ++p)
+      RONDO_CHECK_OK(receive(circle_.of_process(p), of(p, false)));
+    for (int p = 1; p < processes; ++p) RONDO_CHECK_OK(send(circle_.of_process(p), of(p, true)));
     return done();
   }
 
@@ -88,14 +83,14 @@ class Sharing {
   Indexes of(int process, bool others) const {
     Indexes found;
     for (std::size_t i = 0; i < handles_.size(); ++i)
-      if ((i + 1 == handles_.size() || request_.process_of[i] != process) == others)
+      if ((i + 1 == handles_.size() || circle_.process_of[i] != process) == others)
         found.push_back(i);
     return found;
   }
   Done send(const net::Socket& socket, const Indexes& which) {
     std::vector<const MemoryHandle*> handles;
     for (const std::size_t i : which) handles.push_back(&handles_[i]);
-    return send_files(socket.get(), handles, request_.deadline);
+    return send_files(socket.get(), handles, circle_.deadline);
   }
   Done receive(const net::Socket& socket, const Indexes& which) {
     const PlainHandle of_host{.kind = PlainHandle::kFile};
@@ -103,7 +98,7 @@ class Sharing {
     for (const std::size_t i : which)
       plain.push_back(i + 1 == handles_.size() ? &of_host
                                                : &segment().offer(static_cast<int>(i)).handle);
-    RONDO_TRY(auto handles, receive_handles(socket.get(), plain, request_.deadline));
+    RONDO_TRY(auto handles, receive_handles(socket.get(), plain, circle_.deadline));
     for (std::size_t i = 0; i < which.size(); ++i) handles_[which[i]] = std::move(handles[i]);
     return done();
   }
@@ -150,33 +145,17 @@ class Sharing {
     refused_ = true;
   }
 
-  // The worst that any process found.
-  Result<Verdict> settle(Verdict own) {
-    if (!leads()) {
-      RONDO_CHECK_OK(shm::send_fds(to_leader().get(), own, {}, request_.deadline));
-      RONDO_TRY(const shm::FdMessage all, shm::receive_fds(to_leader().get(), request_.deadline));
-      return static_cast<Verdict>(all.value);
-    }
-    int worst = own;
-    for (std::size_t p = 1; p < request_.sockets.size(); ++p) {
-      RONDO_TRY(const shm::FdMessage one, shm::receive_fds(of_process(p).get(), request_.deadline));
-      worst = std::max(worst, one.value);
-    }
-    for (std::size_t p = 1; p < request_.sockets.size(); ++p)
-      RONDO_CHECK_OK(shm::send_fds(of_process(p).get(), worst, {}, request_.deadline));
-    return static_cast<Verdict>(worst);
-  }
-
   Error text_of_others() const {
-    for (int r = 0; r < segment().ranks(); ++r)
-      if (const MemoryNote& offer = segment().offer(r); offer.status != 0)
-        return Error{
-            static_cast<Status>(offer.status),
-            fmt::format("rank {} could not share its part of connections: {}", r, offer.text)};
-    return Error{Status::kInternalError, "a rank could not share its part of connections"};
+    const auto refusal = refusal_noted(segment());
+    if (!refusal)
+      return Error{Status::kInternalError, "a rank could not share its part of connections"};
+    return Error{refusal->why.status,
+                 fmt::format("rank {} could not share its part of connections: {}", refusal->rank,
+                             refusal->why.text)};
   }
 
   const SharedConnectionsRequest& request_;
+  const ProcessCircle& circle_;
   ConnectionLayout layout_;
   const EdgeTransport& p2p_ = edge_transport(EdgeTransport::kAtReceiver);
   const EdgeTransport& host_ = edge_transport(EdgeTransport::kOnHost);
@@ -199,7 +178,7 @@ Result<std::unique_ptr<DeviceConnections>> share_connections(
     if (verdict == kWell) return sharing.connections();
     for (int a = 0; a < n; ++a)
       for (int b = 0; b < n; ++b)
-        if (request.segment->refused(a, b) != 0)
+        if (request.circle.segment->refused(a, b) != 0)
           (*request.near)[a][b] = (*request.near)[b][a] = false;
   }
   return fail(Status::kSystemError, "ranks on GPUs could not map each other's memory");

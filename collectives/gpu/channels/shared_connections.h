@@ -10,27 +10,19 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <vector>
 
-#include "base/fd.h"
 #include "collectives/gpu/channels/device_connections.h"
-#include "collectives/gpu/control_segment.h"
-#include "collectives/gpu/process_meeting.h"
-#include "transport/socket/deadline.h"
+#include "collectives/gpu/process_agreement.h"
 
 namespace rondo::gpu {
 
 struct SharedConnectionsRequest {
-  ControlSegment* segment = nullptr;
-  std::span<const ProcessSockets> sockets;  // by process: to the leader at least
-  int process = 0;                          // 0 leads
-  std::vector<int> process_of;              // by rank
-  std::vector<int> devices;                 // by rank; -1: in another process
+  ProcessCircle circle;
+  std::vector<int> devices;  // by rank; -1: in another process
   ConnectionShape shape;
   P2pReach* near = nullptr;  // as agreed; then without those that could not map each other's memory
-  net::Deadline deadline;
-  HostsOfRanks hosts = {};  // where there are several; ranks of others are in no process here (-1)
+  HostsOfRanks hosts = {};   // where there are several; ranks of others are in no process here (-1)
 };
 Result<std::unique_ptr<DeviceConnections>> share_connections(
     const SharedConnectionsRequest& request);

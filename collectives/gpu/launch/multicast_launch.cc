@@ -12,18 +12,19 @@ Done launch_multicast(const DeviceLaunch& call) {
   const std::uint64_t units = call.units();
   cuda::MulticastArgs args{};
   args.count = record.count * units;
+  args.per_round = call.plan.per_round * units;
   args.grain = call.plan.grain * static_cast<std::uint32_t>(units);
-  args.rank = call.place;
-  args.ranks = static_cast<std::int32_t>(call.firsts.size());
+  args.rank = call.rank();
+  args.ranks = static_cast<std::int32_t>(call.buffers.size());
   args.input = call.own().send;
   args.output = call.own().receive;
-  args.own = call.multicast->own(call.place);
+  args.own = call.multicast->own(call.rank());
   args.all = call.multicast->all();
-  args.barrier = call.barrier();
+  args.barrier = call.told ? call.barrier_of_processes() : call.barrier();
+  const int most = call.told ? call.ctas_of_processes() : call.most_ctas;
   const int kernel =
       call.copies() ? cuda::kFirstMulticastKernel : cuda::multicast_kernel(record.type);
-  return call.launch(kernel, std::min(call.plan.channels, call.most_ctas), cuda::kBarrierShared,
-                     args);
+  return call.launch(kernel, std::min(call.plan.channels, most), cuda::kBarrierShared, args);
 }
 
 }  // namespace rondo::gpu

@@ -12,7 +12,7 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/gpu/channels/device_connections.h"
-#include "collectives/gpu/channels/multicast_staging.h"
+#include "collectives/gpu/channels/multicast_memory.h"
 #include "collectives/gpu/device_barriers.h"
 #include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/planner/device_plan.h"
@@ -31,9 +31,10 @@ struct DeviceLaunch {
   const Call* own_call = nullptr;  // of the first of them
   bool told = false;               // hosts of other processes want to know of it
 
+  const MulticastMemory* multicast = nullptr;  // if there is any
+
   // Of devices of this process that meet; else nothing.
   const DeviceBarriers* barriers = nullptr;
-  const MulticastStaging* multicast = nullptr;
   int place = 0;                     // of the device among them
   std::span<const int> firsts = {};  // the first rank of every device, by place
   int most_ctas = 1;                 // the same on every device

@@ -39,7 +39,7 @@ constexpr Question kTable[] = {
     {"registration", 8, kOnDevice, false, "what registered and ordinary host memory is known as",
      "collectives/gpu/pointers.cc", ask_registration},
     {"multicast", 8, kOnDevice, false, "whether multicast objects can be made, bound and mapped",
-     "collectives/gpu/channels/multicast_staging.cc", ask_multicast},
+     "collectives/gpu/channels/multicast_memory.cc", ask_multicast},
     {"handoff", 25, kOnDevice, false,
      "time from one process's stream to another's, without MPS, also beside a kernel",
      "collectives/gpu/led_calls.h", ask_handoff},

@@ -1,6 +1,4 @@
 // Multicast objects: devices that take part, memory bound to them.
-#include <algorithm>
-
 #include "tests/simt/device/calls.h"
 #include "tests/simt/device/platform.h"
 
@@ -12,10 +10,6 @@ constexpr std::size_t kGranularity = 2 << 20;
 MulticastObject* object_of(Platform& p, GpuAllocation object) {
   const auto found = p.shareables.find(object);
   return found == p.shareables.end() ? nullptr : found->second.multicast.get();
-}
-
-bool overlap(const MulticastObject::Bound& one, std::size_t at, std::size_t bytes) {
-  return at < one.at + one.bytes && one.at < at + bytes;
 }
 
 }  // namespace
@@ -36,7 +30,7 @@ GpuError multicast_create(GpuAllocation* object, std::size_t bytes, int devices)
   *object = p.next_id++;
   Shareable& made = p.shareables[*object];
   made = {-1, bytes, -1, 1};
-  made.multicast = std::make_shared<MulticastObject>(MulticastObject{bytes, devices});
+  made.multicast = std::make_shared<MulticastObject>(bytes, devices);
   return kGpuSuccess;
 }
 
@@ -46,10 +40,7 @@ GpuError multicast_add(GpuAllocation object, int device) {
   if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
   const std::lock_guard lock(p.engine.mutex());
   MulticastObject* const found = object_of(p, object);
-  if (found == nullptr || found->complete() || (found->added >> device & 1) != 0)
-    return kGpuInvalidValue;
-  found->added |= 1u << device;
-  return kGpuSuccess;
+  return found != nullptr && found->add(device) ? kGpuSuccess : kGpuInvalidValue;
 }
 
 GpuError multicast_bind(GpuAllocation object, std::size_t at, GpuAllocation memory,
@@ -60,19 +51,16 @@ GpuError multicast_bind(GpuAllocation object, std::size_t at, GpuAllocation memo
   MulticastObject* const found = object_of(p, object);
   const auto from = p.shareables.find(memory);
   if (found == nullptr || !found->complete() || from == p.shareables.end() ||
-      from->second.file < 0 || (found->added >> from->second.device & 1) == 0)
+      from->second.device < 0 || (found->added() >> from->second.device & 1) == 0)
     return kGpuInvalidValue;
-  if ((at | memory_at | bytes) % kGranularity != 0 || bytes == 0 || at + bytes > found->bytes ||
+  if ((at | memory_at | bytes) % kGranularity != 0 || bytes == 0 || at + bytes > found->bytes() ||
       memory_at + bytes > from->second.bytes)
     return kGpuInvalidValue;
-  const int device = from->second.device;
-  for (const MulticastObject::Bound& one : found->bound)
-    if (one.device == device && overlap(one, at, bytes)) return kGpuInvalidValue;
   // An emulator's limit: stores by either address must go to one place.
   const Allocation* const mapped = p.memory.find_alias(memory);
   if (mapped == nullptr) return kGpuNotSupported;
-  found->bound.push_back({device, at, bytes, mapped, memory_at});
-  return kGpuSuccess;
+  return found->bind(from->second.device, at, bytes, *mapped, memory_at) ? kGpuSuccess
+                                                                         : kGpuInvalidValue;
 }
 
 GpuError multicast_unbind(GpuAllocation object, int device, std::size_t at, std::size_t bytes) {
@@ -80,11 +68,7 @@ GpuError multicast_unbind(GpuAllocation object, int device, std::size_t at, std:
   if (const GpuError error = p.driver_trouble()) return error;
   const std::lock_guard lock(p.engine.mutex());
   MulticastObject* const found = object_of(p, object);
-  if (found == nullptr) return kGpuInvalidValue;
-  const auto gone = std::erase_if(found->bound, [&](const MulticastObject::Bound& one) {
-    return one.device == device && overlap(one, at, bytes);
-  });
-  return gone == 1 ? kGpuSuccess : kGpuInvalidValue;
+  return found != nullptr && found->unbind(device, at, bytes) ? kGpuSuccess : kGpuInvalidValue;
 }
 
 }  // namespace rondo::simt::calls

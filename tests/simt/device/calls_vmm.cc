@@ -140,8 +140,8 @@ GpuError vmm_export(int* fd, GpuAllocation allocation) {
   const std::lock_guard lock(p.engine.mutex());
   const auto found = p.shareables.find(allocation);
   if (found == p.shareables.end()) return kGpuInvalidValue;
-  if (found->second.file < 0) return kGpuNotSupported;  // no multicast between processes here
-  *fd = fcntl(found->second.file, F_DUPFD_CLOEXEC, 0);
+  const std::shared_ptr<MulticastObject>& multicast = found->second.multicast;
+  *fd = fcntl(multicast ? multicast->file() : found->second.file, F_DUPFD_CLOEXEC, 0);
   return *fd >= 0 ? kGpuSuccess : kGpuOutOfMemory;
 }
 
@@ -149,6 +149,12 @@ GpuError vmm_import(GpuAllocation* allocation, int fd) {
   Platform& p = platform();
   if (const GpuError error = p.driver_trouble()) return error;
   const std::lock_guard lock(p.engine.mutex());
+  if (std::shared_ptr<MulticastObject> object{MulticastObject::open(fd)}) {
+    *allocation = p.next_id++;
+    p.shareables[*allocation] = {-1, object->bytes(), -1, 1};
+    p.shareables[*allocation].multicast = std::move(object);
+    return kGpuSuccess;
+  }
   const int device = device_of(fd);
   struct stat file {};
   if (device < 0 || device >= p.config.devices || fstat(fd, &file) != 0) return kGpuInvalidValue;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <type_traits>
 #include <utility>
 
 #include "tests/simt/device/calls.h"
@@ -71,7 +72,9 @@ struct Counted;
 template <Name name, class Result, class... Arguments, Result (*function)(Arguments...)>
 struct Counted<name, function> {
   static Result call(Arguments... arguments) {
-    count.calls.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t calls = count.calls.fetch_add(1, std::memory_order_relaxed);
+    if constexpr (std::is_same_v<Result, GpuError>)
+      if (calls >= count.allowed.load(std::memory_order_relaxed)) return kGpuNotSupported;
     return function(std::forward<Arguments>(arguments)...);
   }
   static inline CallCount count{name.text};
@@ -166,6 +169,11 @@ constinit const GpuApi kTable = {
 CallCount::CallCount(const char* call) : name(call), next(std::exchange(newest_count, this)) {}
 
 const CallCount* call_counts() { return newest_count; }
+
+void refuse_call(std::string_view name, std::uint64_t allowed) {
+  for (CallCount* one = newest_count; one != nullptr; one = one->next)
+    if (one->name == name) one->allowed = one->calls + allowed;
+}
 
 const GpuApi& gpu_table(Finder kernel_of) {
   find_kernel = kernel_of;

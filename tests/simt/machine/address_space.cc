@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -90,7 +91,7 @@ Allocation* AddressSpace::add_registered(void* memory, std::size_t bytes) {
 
 Allocation* AddressSpace::map_multicast(std::uint64_t at,
                                         std::shared_ptr<const MulticastObject> object) {
-  const std::size_t bytes = object->bytes;
+  const std::size_t bytes = object->bytes();
   auto made = std::unique_ptr<Allocation>(
       new Allocation{at, bytes, nullptr, MemoryKind::kMulticast, -1, 0, -1, 0, 0, true});
   made->multicast = std::move(object);
@@ -101,6 +102,16 @@ Allocation* AddressSpace::find_alias(std::uint64_t alias) const {
   const std::shared_lock lock(mutex_);
   for (const auto& one : all_)
     if (one->imported && one->host_alias == alias && !one->freed) return one.get();
+  return nullptr;
+}
+
+Allocation* AddressSpace::find_file(std::uint64_t device, std::uint64_t number) const {
+  const std::shared_lock lock(mutex_);
+  struct stat file {};
+  for (const auto& one : all_)
+    if (one->imported && one->file >= 0 && !one->freed && fstat(one->file, &file) == 0 &&
+        file.st_dev == device && file.st_ino == number)
+      return one.get();
   return nullptr;
 }
 

@@ -79,6 +79,8 @@ class AddressSpace {
   Allocation* find(std::uint64_t address) const;
   // The mapping that was given this alias, if it still is one.
   Allocation* find_alias(std::uint64_t alias) const;
+  // A mapping of this file (a device's and a file's number), from its beginning.
+  Allocation* find_file(std::uint64_t device, std::uint64_t number) const;
   // The same for a registered range by its host address.
   Allocation* find_registered(std::uint64_t host_address) const;
 

@@ -42,19 +42,16 @@ std::vector<std::byte*> places(const void* pointer, const char* verb) {
   if (address % kUnit != 0 || !found->holds(address, kUnit))
     refuse(Violation::kBadAccess, access + ", which is not aligned, or outside");
   const MulticastObject& object = *found->multicast;
+  const std::uint32_t added = object.added();
   const int device = self().cta.grid->device;
-  if (((found->access & object.added) >> device & 1) == 0)
+  if (((found->access & added) >> device & 1) == 0)
     refuse(Violation::kBadAccess,
            fmt::format("{}, to which device {} was not added", access, device));
   const std::uint64_t at = address - found->begin;
   std::vector<std::byte*> all;
   for (int d = 0; d < kMostDevices; ++d) {
-    if ((object.added >> d & 1) == 0) continue;
-    std::byte* place = nullptr;
-    for (const MulticastObject::Bound& one : object.bound)
-      if (one.device == d && at >= one.at && at + kUnit <= one.at + one.bytes &&
-          !one.memory->freed.load(std::memory_order_relaxed))
-        place = one.memory->real + one.memory_at + (at - one.at);
+    if ((added >> d & 1) == 0) continue;
+    std::byte* const place = object.place(worker().memory(), d, at, kUnit);
     if (place == nullptr)
       refuse(Violation::kBadAccess, fmt::format("{}, where device {} has bound none", access, d));
     all.push_back(place);

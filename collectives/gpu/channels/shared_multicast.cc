@@ -1,0 +1,55 @@
+#include "collectives/gpu/channels/shared_multicast.h"
+
+#include "base/log.h"
+
+namespace rondo::gpu {
+namespace {
+
+// The leader's descriptor; what another process gets may lack it.
+Result<MemoryHandle> pass(const ProcessCircle& circle, MemoryHandle own) {
+  if (!circle.leads()) {
+    RONDO_TRY(auto handles, receive_handles(circle.to_leader().get(),
+                                            {&circle.segment->offer(0).handle}, circle.deadline));
+    return std::move(handles[0]);
+  }
+  for (int p = 1; p < circle.processes(); ++p)
+    RONDO_CHECK_OK(send_files(circle.of_process(p).get(), {&own}, circle.deadline));
+  return own;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MulticastMemory>> share_multicast(const ProcessCircle& circle,
+                                                         std::vector<int> devices) {
+  auto made = std::make_unique<MulticastMemory>(std::move(devices));
+  MemoryHandle handle;
+  const auto make = [&]() -> Done {
+    RONDO_CHECK_OK(made->can());
+    if (!circle.leads()) return done();
+    RONDO_CHECK_OK(made->create());
+    RONDO_TRY(handle, made->handle());
+    circle.segment->offer(0).handle = handle.plain;
+    return done();
+  };
+  const auto take_part = [&]() -> Done {
+    if (!circle.leads()) RONDO_CHECK_OK(made->open(handle));
+    return made->add();
+  };
+  const auto all_could = [&](const Done& own) -> Result<bool> {
+    RONDO_TRY(const auto refusal, refusal_of_any(circle, own));
+    if (refusal)
+      RONDO_WARN("calls do without multicast memory (NVLS), since rank {} could not join: {}",
+                 refusal->rank, refusal->why.text);
+    return !refusal;
+  };
+  std::unique_ptr<MulticastMemory> none;
+  RONDO_TRY(const bool can, all_could(make()));
+  if (!can) return none;
+  RONDO_TRY(handle, pass(circle, std::move(handle)));
+  RONDO_TRY(const bool added, all_could(take_part()));
+  if (!added) return none;
+  RONDO_TRY(const bool bound, all_could(made->bind()));
+  return bound ? std::move(made) : std::move(none);
+}
+
+}  // namespace rondo::gpu

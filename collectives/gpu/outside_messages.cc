@@ -51,12 +51,12 @@ Result<bool> OutsideMessages::launch(const RankStreams::Use& on, Mismatch* misma
 // process have still to post, even those of this thread: so they do not hold the team's mutex, and
 // this post returns before them.
 Done OutsideMessages::launch_on_a_thread(const LaunchSite& site, Mismatch* mismatch) {
-  RONDO_TRY(const auto prepared, team_.processes->messages().prepare(messages_, mismatch));
+  RONDO_TRY(auto prepared, team_.processes->messages().prepare(messages_, mismatch));
   if (launcher_.joinable()) launcher_.join();  // was over when its post was waited for
-  const auto launch = [this, site, prepared] {
+  const auto launch = [this, site, prepared = std::move(prepared)] {
     const DeviceScope scope(team_.devices.of(rank_).device);
     Done result = scope.entered();
-    if (result.ok()) result = team_.processes->messages().enqueue(*prepared, site.stream, false);
+    if (result.ok()) result = team_.processes->messages().enqueue(prepared, site.stream, false);
     if (result.ok()) result = order_.end({0, site.stream, site.capture, nullptr, false});
     over_(result);
   };

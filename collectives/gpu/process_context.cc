@@ -26,7 +26,8 @@ Done ProcessContext::open(std::vector<ProcessSockets> sockets) {
   memory = std::make_unique<LeaderMemory>(*segment, *exchange, droppable, std::move(devices),
                                           facts.process);
   slots = std::make_unique<MessageSlots>(*exchange, droppable, facts.around, facts.devices,
-                                         facts.process, segment->staging_bytes());
+                                         facts.process, segment->staging_bytes(),
+                                         connections && connections->layout().messages());
   if (connections) connections->list_in(droppable, facts.around.process_of);
   for (const int rank : local) {
     const DeviceScope there(facts.devices[rank]);

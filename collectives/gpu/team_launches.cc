@@ -118,24 +118,15 @@ Done TeamLaunches::copies(const JointCall& call) {
   const std::vector<Buffers> buffers = call.buffers();
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kAllRanks));
-  const bool several = launch.sites().size() > 1;
-  copied_.resize(launch.sites().size());
   RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) -> Done {
     std::uint64_t senders = 0;
     for (const int rank : team_.devices[site.place].ranks) senders |= std::uint64_t{1} << rank;
     DirectLaunches launches(*gpu_api(), 1, site.stream);
     launches.copy_by_driver();
     launches.only_from(senders);
-    RONDO_CHECK_OK(launches.collective(call.posted[0].call.record, buffers));
-    StreamEvent& copied = copied_[site.place];
-    if (several && copied.get() == nullptr) RONDO_CHECK_OK(copied.open());
-    return several ? copied.record(site.stream) : done();
+    return launches.collective(call.posted[0].call.record, buffers);
   }));
-  RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) -> Done {
-    for (const LaunchSite& other : launch.sites())
-      if (other.place != site.place) RONDO_CHECK_OK(copied_[other.place].hold(site.stream));
-    return done();
-  }));
+  RONDO_CHECK_OK(launch.join());
   return launch.end();
 }
 

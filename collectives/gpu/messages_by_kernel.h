@@ -21,11 +21,6 @@ class MessagesByKernel {
  public:
   explicit MessagesByKernel(ProcessContext& context) : context_(context) {}
 
-  // Where connections with words for messages have been made.
-  static bool is_possible(const ProcessContext& context) {
-    return context.connections != nullptr && context.connections->layout().messages();
-  }
-
   // Messages of ranks of one device. One caller at a time prepares; ranks may enqueue at once.
   using Launches = std::vector<MessageLaunch>;
   Result<Launches> prepare(std::span<const ProcessMessage> messages);

@@ -21,6 +21,20 @@ Done MultiDeviceLaunch::begin(const JointCall& call, Touches touches) {
   });
 }
 
+Done MultiDeviceLaunch::take(LaunchTurn& turn) const {
+  if (!turn.is_taken()) return done();
+  return for_each([&](const LaunchSite& site) {
+    return turn.begin(team_.devices[site.place].device, site.stream);
+  });
+}
+
+Done MultiDeviceLaunch::pass_on(LaunchTurn& turn) const {
+  if (!turn.is_taken()) return done();
+  return for_each([&](const LaunchSite& site) {
+    return turn.end(team_.devices[site.place].device, site.stream);
+  });
+}
+
 Done MultiDeviceLaunch::join() const {
   if (sites_.size() == 1) return done();
   team_.parts_over.resize(sites_.size());

@@ -104,6 +104,8 @@ Done ProcessLaunches::by_kernels(const JointCall& call, Mismatch* mismatch) {
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(call, crosses ? MultiDeviceLaunch::Touches::kAllRanks
                                             : MultiDeviceLaunch::Touches::kItsRanks));
+  LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
+  RONDO_CHECK_OK(launch.take(turn));
   RONDO_CHECK_OK(launch.for_all([&](const LaunchSite& site) -> Done {
     DirectLaunches copies(*gpu_api(), 1, site.stream);
     copies.copy_by_driver();
@@ -112,6 +114,7 @@ Done ProcessLaunches::by_kernels(const JointCall& call, Mismatch* mismatch) {
     if (messages[site.place].empty()) return done();
     return all.enqueue(prepared[site.place], site.stream, capturing(site.capture));
   }));
+  RONDO_CHECK_OK(launch.pass_on(turn));
   if (crosses) RONDO_CHECK_OK(launch.join());
   return launch.end();
 }

@@ -21,7 +21,7 @@ Result<ProcessMessages::Prepared> ProcessMessages::prepare(std::span<const Proce
   RONDO_CHECK_OK(context_.standing.check());
   const ProcessMessage& first = messages.front();
   Prepared prepared{context_.is_local(first.from) ? first.from : first.to};
-  if (first.in_collective && !are_kernels()) prepared.rank = context_.local[0];
+  if (first.in_collective) prepared.rank = context_.local[0];
   for (const ProcessMessage& message : messages)
     if (!message.in_collective) RONDO_CHECK_OK(announce_message(message, mismatch));
   if (are_kernels()) {
@@ -33,8 +33,8 @@ Result<ProcessMessages::Prepared> ProcessMessages::prepare(std::span<const Proce
 }
 
 Done ProcessMessages::enqueue(const Prepared& prepared, GpuStream stream, bool capturing) {
-  RONDO_CHECK_OK(are_kernels() ? by_kernel_.enqueue(prepared.launches, stream)
-                               : by_streams_.enqueue(prepared.pieces, stream));
+  if (are_kernels()) return by_kernel_.enqueue(prepared.launches, stream);
+  RONDO_CHECK_OK(by_streams_.enqueue(prepared.pieces, stream));
   return context_.finish(prepared.rank, stream, capturing);
 }
 

@@ -23,13 +23,13 @@ class ProcessMessages {
   explicit ProcessMessages(ProcessContext& context);
 
   // Whether they are kernels: then all messages of a call are of ranks of one device, the stream's.
-  bool are_kernels() const { return MessagesByKernel::is_possible(context_); }
+  bool are_kernels() const { return context_.messages_are_kernels(); }
 
   Done run(std::span<const ProcessMessage> messages, GpuStream stream, bool capturing,
            Mismatch* mismatch);
   // The same in two steps: one caller at a time prepares; ranks may enqueue at once.
   struct Prepared {
-    int rank = 0;  // of this process, after whose newest call they come
+    int rank = 0;  // of this process, after whose newest call the pieces come
     MessagesByKernel::Launches launches = {};
     MessagesByStreams::Pieces pieces = {};
   };

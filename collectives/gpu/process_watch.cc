@@ -153,13 +153,13 @@ std::uint64_t ProcessWatch::traffic() const {
 // Of kernels of messages of this process: for whom, and for which slot (from 1), where one waits.
 template <class Each>
 void ProcessWatch::for_each_message_wait(const Each& each) const {
-  const DeviceConnections* const connections = context_.connections.get();
-  if (connections == nullptr || !connections->layout().messages()) return;
+  if (!context_.messages_are_kernels()) return;
+  const DeviceConnections& connections = *context_.connections;
   for (int rank : context_.local)
     for (int peer = 0; peer < context_.ranks(); ++peer)
       for (int direction = 0; direction < cuda::kDirections; ++direction)
         for (int channel = 0; channel < cuda::kMessageChannels; ++channel)
-          each(peer, word(connections->message_wait(rank, peer, direction, channel)));
+          each(peer, word(connections.message_wait(rank, peer, direction, channel)));
 }
 
 bool ProcessWatch::is_in_call() const {

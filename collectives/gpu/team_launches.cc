@@ -140,10 +140,7 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kItsRanks));
   LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
-  if (turn.is_taken())
-    RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) {
-      return turn.begin(team_.devices[site.place].device, site.stream);
-    }));
+  RONDO_CHECK_OK(launch.take(turn));
   RONDO_CHECK_OK(launch.for_all([&](const LaunchSite& site) {
     DeviceLaunch part{*gpu_api(), *team_.connections.connections(), plan, record,
                       buffers,    team_.devices[site.place].ranks};
@@ -157,10 +154,7 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
     part.most_ctas = most_ctas;
     return launch_strategy(part);
   }));
-  if (turn.is_taken())
-    RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) {
-      return turn.end(team_.devices[site.place].device, site.stream);
-    }));
+  RONDO_CHECK_OK(launch.pass_on(turn));
   return launch.end();
 }
 

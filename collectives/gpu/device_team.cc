@@ -50,7 +50,8 @@ Done DeviceTeam::open_rank(int rank) {
 DeviceTeam::~DeviceTeam() {
   constexpr double kPatientSeconds = 10, kToldSeconds = 2;
   const RelaxedCapture relaxed;
-  for (RankState& rank : ranks_) rank.messages.reset();
+  for (RankState& rank : ranks_)
+    if (rank.messages) rank.messages->wait_for_launcher();
   if (context_.connections.connections() == nullptr) return;
   if (!stopped_ && (launches_are_over(kPatientSeconds) || processes() == nullptr)) return;
   stop_kernels();
@@ -58,12 +59,19 @@ DeviceTeam::~DeviceTeam() {
 }
 
 bool DeviceTeam::launches_are_over(double seconds) const {
-  return poll_until([&] { return context_.order.is_over(); }, seconds_from_now(seconds));
+  return poll_until([&] { return all_are_over(); }, seconds_from_now(seconds));
+}
+
+bool DeviceTeam::all_are_over() const {
+  return context_.order.is_over() &&
+         std::all_of(ranks_.begin(), ranks_.end(), [](const RankState& rank) {
+           return !rank.messages || rank.messages->is_over();
+         });
 }
 
 Done DeviceTeam::suspend(int rank, const net::Deadline& deadline) {
   const auto are_over = [this] {
-    return context_.order.is_over() && (processes() == nullptr || processes()->is_over());
+    return all_are_over() && (processes() == nullptr || processes()->is_over());
   };
   return context_.suspension().suspend(rank, are_over, deadline);
 }

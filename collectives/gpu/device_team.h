@@ -98,6 +98,7 @@ class DeviceTeam {
   Done post_collective(int rank, const PostedCall& call, Mismatch* mismatch);
   void messages_are_over(int rank, const Done& result);
   bool launches_are_over(double seconds) const;
+  bool all_are_over() const;
 
   TeamContext context_;
   std::mutex mutex_;

@@ -13,10 +13,41 @@ Done MultiDeviceLaunch::begin(const JointCall& call, Touches touches) {
     if (capturing(site.capture) != capturing(sites_[0].capture)) return unlike_captures();
   }
   return note_on_each([&](const LaunchSite& site) {
-    if (touches == Touches::kAllRanks) return team_.begin_launch(site, call.posted);
+    const bool all = touches == Touches::kAllRanks;
     std::vector<PostedCall> here;
-    for (const int rank : team_.devices[site.place].ranks) here.push_back(call.posted[rank]);
+    for (const int rank : all ? team_.devices.here() : team_.devices[site.place].ranks)
+      here.push_back(call.posted[rank]);
     return team_.begin_launch(site, here);
+  });
+}
+
+Done MultiDeviceLaunch::take(LaunchTurn& turn) const {
+  if (!turn.is_taken()) return done();
+  return for_each([&](const LaunchSite& site) {
+    return turn.begin(team_.devices[site.place].device, site.stream);
+  });
+}
+
+Done MultiDeviceLaunch::pass_on(LaunchTurn& turn) const {
+  if (!turn.is_taken()) return done();
+  return for_each([&](const LaunchSite& site) {
+    return turn.end(team_.devices[site.place].device, site.stream);
+  });
+}
+
+Done MultiDeviceLaunch::join() const {
+  if (sites_.size() == 1) return done();
+  team_.parts_over.resize(sites_.size());
+  RONDO_CHECK_OK(for_each([&](const LaunchSite& site) -> Done {
+    StreamEvent& over = team_.parts_over[site.place];
+    if (over.get() == nullptr) RONDO_CHECK_OK(over.open());
+    return over.record(site.stream);
+  }));
+  return for_each([&](const LaunchSite& site) -> Done {
+    for (const LaunchSite& other : sites_)
+      if (other.place != site.place)
+        RONDO_CHECK_OK(team_.parts_over[other.place].hold(site.stream));
+    return done();
   });
 }
 

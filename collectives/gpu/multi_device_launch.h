@@ -22,6 +22,11 @@ class MultiDeviceLaunch {
 
   explicit MultiDeviceLaunch(TeamContext& team) : team_(team) {}
   Done begin(const JointCall& call, Touches touches);
+  // On every device, around the launches (launch_turn.h).
+  Done take(LaunchTurn& turn) const;
+  Done pass_on(LaunchTurn& turn) const;
+  // Each of the streams waits for the parts of all others so far: whoever follows one, follows all.
+  Done join() const;
   Done end();
 
   std::span<const LaunchSite> sites() const { return sites_; }  // by place

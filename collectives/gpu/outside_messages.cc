@@ -5,7 +5,9 @@
 
 namespace rondo::gpu {
 
-OutsideMessages::~OutsideMessages() {
+OutsideMessages::~OutsideMessages() { wait_for_launcher(); }
+
+void OutsideMessages::wait_for_launcher() {
   if (launcher_.joinable()) launcher_.join();
 }
 
@@ -41,8 +43,12 @@ Result<bool> OutsideMessages::launch(const RankStreams::Use& on, Mismatch* misma
     RONDO_CHECK_OK(launch_on_a_thread(site, mismatch));
     return true;
   }
+  const int device = team_.devices.of(rank_).device;
+  LaunchTurn turn(&team_, team_.implicit_order && !capturing(site.capture));
+  RONDO_CHECK_OK(turn.begin(device, site.stream));
   RONDO_CHECK_OK(
       team_.processes->messages().run(messages_, site.stream, capturing(site.capture), mismatch));
+  RONDO_CHECK_OK(turn.end(device, site.stream));
   RONDO_CHECK_OK(order_.end(site_of(on)));
   return false;
 }
@@ -51,12 +57,12 @@ Result<bool> OutsideMessages::launch(const RankStreams::Use& on, Mismatch* misma
 // process have still to post, even those of this thread: so they do not hold the team's mutex, and
 // this post returns before them.
 Done OutsideMessages::launch_on_a_thread(const LaunchSite& site, Mismatch* mismatch) {
-  RONDO_TRY(const auto prepared, team_.processes->messages().prepare(messages_, mismatch));
-  if (launcher_.joinable()) launcher_.join();  // was over when its post was waited for
-  const auto launch = [this, site, prepared] {
+  RONDO_TRY(auto prepared, team_.processes->messages().prepare(messages_, mismatch));
+  wait_for_launcher();  // was over when its post was waited for
+  const auto launch = [this, site, prepared = std::move(prepared)] {
     const DeviceScope scope(team_.devices.of(rank_).device);
     Done result = scope.entered();
-    if (result.ok()) result = team_.processes->messages().enqueue(*prepared, site.stream, false);
+    if (result.ok()) result = team_.processes->messages().enqueue(prepared, site.stream, false);
     if (result.ok()) result = order_.end({0, site.stream, site.capture, nullptr, false});
     over_(result);
   };

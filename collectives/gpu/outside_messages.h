@@ -24,6 +24,9 @@ class OutsideMessages {
   OutsideMessages& operator=(const OutsideMessages&) = delete;
 
   Done open();
+  // Whether all launches have ended; after a launch that goes on has returned.
+  bool is_over() const { return order_.is_over(); }
+  void wait_for_launcher();
   // A stream of the rank comes after the messages so far.
   Done follow(const RankStreams::Use& use);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
 
@@ -25,14 +26,16 @@ Done ProcessContext::open(std::vector<ProcessSockets> sockets) {
   DroppableMemory& droppable = suspension->memory();
   memory = std::make_unique<LeaderMemory>(*segment, *exchange, droppable, std::move(devices),
                                           facts.process);
+  const bool by_kernel = messages_are_kernels();
   slots = std::make_unique<MessageSlots>(*exchange, droppable, facts.around, facts.devices,
-                                         facts.process, segment->staging_bytes());
+                                         facts.process, segment->staging_bytes(), by_kernel);
   if (shared.connections) shared.connections->list_in(droppable, facts.around.process_of);
   if (shared.multicast) shared.multicast->list_in(droppable);
   for (const int rank : local) {
     const DeviceScope there(facts.devices[rank]);
     RONDO_CHECK_OK(there.entered());
     RONDO_CHECK_OK(finished.emplace_back().open());
+    if (by_kernel) RONDO_CHECK_OK(check(api.load_kernel(cuda::kMessagesKernel), "loading kernels"));
   }
   work.watch([this] { return is_over(); });
   return done();

@@ -44,6 +44,11 @@ struct ProcessContext {
   bool leads() const { return facts.process == 0; }
   bool is_local(int rank) const { return facts.around.process_of[rank] == facts.process; }
 
+  // Where connections with words for messages have been made: no GPU is used by two processes.
+  bool messages_are_kernels() const {
+    return shared.connections != nullptr && shared.connections->layout().messages();
+  }
+
   // On a stream: stores a word of the segment; waits for one.
   Done write(GpuStream stream, std::uint32_t& word, std::uint32_t value) const;
   Done await(GpuStream stream, std::uint32_t& word, std::uint32_t value, GpuWait how) const;

@@ -1,7 +1,9 @@
 #include "collectives/gpu/process_launches.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "collectives/gpu/multi_device_launch.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/streams.h"
 
@@ -41,37 +43,101 @@ Done ProcessLaunches::led(const JointCall& call, Mismatch* mismatch) {
   return team_.order.end(site);
 }
 
-// All of this process's on one stream: so that none waits behind another.
+namespace {
+
+// What rank `from` gives rank `to` in a gather, scatter or all-to-all, as far as they are here.
+std::optional<ProcessMessage> message_between(int from, int to, const CallRecord& record,
+                                              const JointCall& call, const TeamDevices& devices) {
+  const bool gathers = record.collective == Collective::kGather;
+  const bool scatters = record.collective == Collective::kScatter;
+  if ((gathers && to != record.root) || (scatters && from != record.root)) return std::nullopt;
+  const std::uint64_t block = record.count * size_of(record.type);
+  ProcessMessage message{from, to, record};
+  message.in_collective = true;
+  if (devices.is_here(from))
+    message.send = static_cast<const std::byte*>(call.posted[from].call.send) +
+                   (gathers ? 0 : static_cast<std::uint64_t>(to) * block);
+  if (devices.is_here(to))
+    message.receive = static_cast<std::byte*>(call.posted[to].call.receive) +
+                      (scatters ? 0 : static_cast<std::uint64_t>(from) * block);
+  if (message.send == message.receive) return std::nullopt;  // elsewhere, or in place
+  return message;
+}
+
+}  // namespace
+
+std::vector<ProcessMessage> ProcessLaunches::messages_of(const JointCall& call) const {
+  const TeamDevices& devices = team_.devices;
+  const CallRecord& record = call.posted[devices.here()[0]].call.record;
+  std::vector<ProcessMessage> messages;
+  for (int from = 0; from < devices.ranks(); ++from)
+    for (int to = 0; to < devices.ranks(); ++to)
+      if (auto message = message_between(from, to, record, call, devices))
+        messages.push_back(*message);
+  return messages;
+}
+
 Done ProcessLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
+  return team_.processes->messages().are_kernels() ? by_kernels(call, mismatch)
+                                                   : by_streams(call, mismatch);
+}
+
+// A kernel a device: all that its ranks send, and what they receive from other processes.
+Done ProcessLaunches::by_kernels(const JointCall& call, Mismatch* mismatch) {
+  ProcessMessages& all = team_.processes->messages();
+  const TeamDevices& devices = team_.devices;
+  const bool reach = team_.kernels_reach(calls_here(call));
+  bool crosses = false;  // between devices of this process
+  std::vector<std::vector<ProcessMessage>> messages(static_cast<std::size_t>(devices.size()));
+  std::vector<std::vector<ProcessMessage>> by_driver(messages.size());
+  for (const ProcessMessage& message : messages_of(call)) {
+    const int place = devices.place_of(message.send != nullptr ? message.from : message.to);
+    const bool leaves = message.is_within() && devices.place_of(message.to) != place;
+    crosses = crosses || leaves;
+    (leaves && !reach ? by_driver : messages)[place].push_back(message);
+  }
+  std::vector<ProcessMessages::Prepared> prepared(messages.size());
+  for (std::size_t place = 0; place < messages.size(); ++place) {
+    if (messages[place].empty()) continue;
+    RONDO_TRY(prepared[place], all.prepare(messages[place], mismatch));
+  }
+  MultiDeviceLaunch launch(team_);
+  RONDO_CHECK_OK(launch.begin(call, crosses ? MultiDeviceLaunch::Touches::kAllRanks
+                                            : MultiDeviceLaunch::Touches::kItsRanks));
+  LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
+  RONDO_CHECK_OK(launch.take(turn));
+  RONDO_CHECK_OK(launch.for_all([&](const LaunchSite& site) -> Done {
+    DirectLaunches copies(*gpu_api(), 1, site.stream);
+    copies.copy_by_driver();
+    for (const ProcessMessage& message : by_driver[site.place])
+      RONDO_CHECK_OK(copies.copy(message.send, message.receive, message.bytes()));
+    if (messages[site.place].empty()) return done();
+    return all.enqueue(prepared[site.place], site.stream, capturing(site.capture));
+  }));
+  RONDO_CHECK_OK(launch.pass_on(turn));
+  if (crosses) RONDO_CHECK_OK(launch.join());
+  return launch.end();
+}
+
+// All of this process's on one stream: so that none waits behind another.
+Done ProcessLaunches::by_streams(const JointCall& call, Mismatch* mismatch) {
   const DeviceScope scope(team_.processes->device());
   RONDO_CHECK_OK(scope.entered());
   const LaunchSite site = site_of(call);
   const std::vector<PostedCall> here = calls_here(call);
   RONDO_CHECK_OK(team_.begin_launch(site, here));
   const TeamDevices& devices = team_.devices;
-  const CallRecord& record = call.posted[devices.here()[0]].call.record;
-  const std::uint64_t block = record.count * size_of(record.type);
   DirectLaunches copies(*gpu_api(), devices.of(devices.here()[0]).most_ctas, site.stream);
-  const bool by_kernels = team_.kernels_reach(here);
-  if (!by_kernels) copies.copy_by_driver();
+  const bool reach = team_.kernels_reach(here);
+  if (!reach) copies.copy_by_driver();
   std::vector<ProcessMessage> messages;
-  for (int from = 0; from < devices.ranks(); ++from)
-    for (int to = 0; to < devices.ranks(); ++to) {
-      const bool gathers = record.collective == Collective::kGather;
-      const bool scatters = record.collective == Collective::kScatter;
-      if ((gathers && to != record.root) || (scatters && from != record.root)) continue;
-      const bool sends = devices.is_here(from), receives = devices.is_here(to);
-      if (!sends && !receives) continue;
-      const auto* send = static_cast<const std::byte*>(call.posted[from].call.send);
-      auto* receive = static_cast<std::byte*>(call.posted[to].call.receive);
-      if (sends && !gathers) send += static_cast<std::uint64_t>(to) * block;
-      if (receives && !scatters) receive += static_cast<std::uint64_t>(from) * block;
-      if (!sends || !receives) {
-        messages.push_back({from, to, record, send, receive, true, !by_kernels});
-      } else if (send != receive) {
-        RONDO_CHECK_OK(copies.copy(send, receive, block));
-      }
-    }
+  for (ProcessMessage& message : messages_of(call)) {
+    message.by_driver = !reach;
+    if (message.is_within())
+      RONDO_CHECK_OK(copies.copy(message.send, message.receive, message.bytes()));
+    else
+      messages.push_back(message);
+  }
   RONDO_CHECK_OK(copies.flush());
   if (!messages.empty())
     RONDO_CHECK_OK(

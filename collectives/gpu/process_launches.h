@@ -4,6 +4,8 @@
 // With the team's mutex. Guarantees and cost: as led_calls.h and process_messages.h say.
 #pragma once
 
+#include <vector>
+
 #include "base/result.h"
 #include "collectives/gpu/team_context.h"
 
@@ -18,6 +20,9 @@ class ProcessLaunches {
   Done as_messages(const JointCall& call, Mismatch* mismatch);
 
  private:
+  Done by_kernels(const JointCall& call, Mismatch* mismatch);
+  Done by_streams(const JointCall& call, Mismatch* mismatch);
+  std::vector<ProcessMessage> messages_of(const JointCall& call) const;
   LaunchSite site_of(const JointCall& call) const;
   std::vector<PostedCall> calls_here(const JointCall& call) const;
 

@@ -146,7 +146,20 @@ std::uint64_t ProcessWatch::traffic() const {
         mix(word(pair->sending));
         mix(word(pair->receiving));
       }
+  for_each_message_wait([&](int, std::uint32_t slot) { mix(slot); });
   return mixed;
+}
+
+// Of kernels of messages of this process: for whom, and for which slot (from 1), where one waits.
+template <class Each>
+void ProcessWatch::for_each_message_wait(const Each& each) const {
+  if (!context_.messages_are_kernels()) return;
+  const DeviceConnections& connections = *context_.shared.connections;
+  for (int rank : context_.local)
+    for (int peer = 0; peer < context_.ranks(); ++peer)
+      for (int direction = 0; direction < cuda::kDirections; ++direction)
+        for (int channel = 0; channel < cuda::kMessageChannels; ++channel)
+          each(peer, word(connections.message_wait(rank, peer, direction, channel)));
 }
 
 bool ProcessWatch::is_in_call() const {
@@ -178,6 +191,9 @@ std::vector<int> ProcessWatch::awaited_in_messages() const {
     return word(pair.slot[0]) != state && word(pair.slot[1]) != state;
   };
   std::vector<int> found;
+  for_each_message_wait([&](int peer, std::uint32_t slot) {
+    if (slot != 0) found.push_back(peer);
+  });
   for (int rank : context_.local)
     for (int peer = 0; peer < context_.ranks(); ++peer) {
       const MessagePair &out = context_.segment->pair(rank, peer),

@@ -39,6 +39,8 @@ class ProcessWatch {
   void tell_who_is_gone();
   void tell_progress();
   std::uint64_t traffic() const;
+  template <class Each>
+  void for_each_message_wait(const Each& each) const;
   bool is_in_call() const;
   std::vector<int> awaited_in_call() const;  // ranks that have not come, or not gone on
   std::vector<int> awaited_in_messages() const;

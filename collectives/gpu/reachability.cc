@@ -172,6 +172,7 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
                         (plan.protocols & bit_of(cuda::Protocol::kLL)) != 0;
   found.shape.meets = found.shape.channels > 0 && found.processes > 1 && found.gpus == plan.ranks &&
                       plan.ranks <= cuda::kMostBarrierDevices && all_near(found.near);
+  found.shape.messages = found.shape.channels > 0 && found.processes > 1;
   plan.may_ll_push = found.shape.ll_push;
   plan.shared_bytes = found.shape.meets ? ConnectionLayout::kSharedStaging : 0;
   plan.fewest_channels = 1;

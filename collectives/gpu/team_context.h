@@ -44,6 +44,7 @@ struct TeamContext {
   StreamOrder order;
   std::optional<Suspension> own_suspension;  // where all ranks are of this process
   TeamConnections connections;
+  std::vector<StreamEvent> parts_over;  // by place: after its part of what touches all ranks
 
   Suspension& suspension() { return processes ? processes->suspension() : *own_suspension; }
 

@@ -118,24 +118,15 @@ Done TeamLaunches::copies(const JointCall& call) {
   const std::vector<Buffers> buffers = call.buffers();
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kAllRanks));
-  const bool several = launch.sites().size() > 1;
-  copied_.resize(launch.sites().size());
   RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) -> Done {
     std::uint64_t senders = 0;
     for (const int rank : team_.devices[site.place].ranks) senders |= std::uint64_t{1} << rank;
     DirectLaunches launches(*gpu_api(), 1, site.stream);
     launches.copy_by_driver();
     launches.only_from(senders);
-    RONDO_CHECK_OK(launches.collective(call.posted[0].call.record, buffers));
-    StreamEvent& copied = copied_[site.place];
-    if (several && copied.get() == nullptr) RONDO_CHECK_OK(copied.open());
-    return several ? copied.record(site.stream) : done();
+    return launches.collective(call.posted[0].call.record, buffers);
   }));
-  RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) -> Done {
-    for (const LaunchSite& other : launch.sites())
-      if (other.place != site.place) RONDO_CHECK_OK(copied_[other.place].hold(site.stream));
-    return done();
-  }));
+  RONDO_CHECK_OK(launch.join());
   return launch.end();
 }
 
@@ -149,10 +140,7 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kItsRanks));
   LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
-  if (turn.is_taken())
-    RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) {
-      return turn.begin(team_.devices[site.place].device, site.stream);
-    }));
+  RONDO_CHECK_OK(launch.take(turn));
   RONDO_CHECK_OK(launch.for_all([&](const LaunchSite& site) {
     DeviceLaunch part{*gpu_api(), *team_.connections.connections(), plan, record,
                       buffers,    team_.devices[site.place].ranks};
@@ -166,10 +154,7 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
     part.most_ctas = most_ctas;
     return launch_strategy(part);
   }));
-  if (turn.is_taken())
-    RONDO_CHECK_OK(launch.for_each([&](const LaunchSite& site) {
-      return turn.end(team_.devices[site.place].device, site.stream);
-    }));
+  RONDO_CHECK_OK(launch.pass_on(turn));
   return launch.end();
 }
 

@@ -38,7 +38,6 @@ class TeamLaunches {
   TeamContext& team_;
   ComposedCalls composed_;
   ProcessLaunches processes_;
-  std::vector<StreamEvent> copied_;  // by place: after its part of copies() on all devices
 };
 
 }  // namespace rondo::gpu

@@ -13,15 +13,9 @@
 #include "kernels/cuda/launch_words.h"
 #include "kernels/cuda/ll128_mover.h"
 #include "kernels/cuda/ll_mover.h"
+#include "kernels/cuda/signal_warp.h"
 
 namespace rondo::cuda {
-
-// What a test may leave out to see that it is missed.
-struct NoFaults {
-  static constexpr bool kNoRelease = false;  // counters move before the data that they announce
-  static constexpr bool kNoAcquire = false;
-  static constexpr bool kStaysInSlot = false;  // a slot is filled twice in a row
-};
 
 template <class Math, class Faults = NoFaults>
 struct Connected {
@@ -45,7 +39,7 @@ struct Connected {
         run_text(text, args.algorithm, args.call.collective);
         write_last_job(play.group);
       } else if (play.group.warp == 1) {
-        post(play.group);
+        post_jobs<Faults>(play.group);
       } else {
         work(play);
       }
@@ -132,27 +126,6 @@ struct Connected {
       }
       play.group.end_job();
       if ((job.how & kLast) != 0) return;
-    }
-  }
-
-  static RONDO_FN void post(const Group& group) {
-    RONDO_NO_UNROLL
-    for (std::uint64_t number = 0;; ++number) {
-      group.end_job();
-      const std::uint32_t job = job_at(group.number, number);
-      if ((read_word(job + kHow) & kLast) != 0) return;
-      if (device::lane_index() == 0 && !cta_failed()) post_job(job);
-      device::sync_warp();
-    }
-  }
-  static RONDO_FN void post_job(std::uint32_t job) {
-    using device::Scope;
-    if constexpr (!Faults::kNoRelease) device::fence<Scope::kSystem>();
-    RONDO_NO_UNROLL
-    for (unsigned i = 0; i < 4; ++i) {
-      auto* const counter = reinterpret_cast<std::uint64_t*>(read_word(job + kPosts + 2 * i));
-      if (counter == nullptr) continue;
-      device::store_relaxed<Scope::kSystem>(counter, read_word(job + kPosts + 2 * i + 1));
     }
   }
 };

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/cuda/cta_memory.h"
+#include "kernels/cuda/end_wait.h"
 #include "kernels/primitives.h"
 
 namespace rondo::cuda {
@@ -23,6 +24,7 @@ struct Play {
 
   RONDO_FN int channel() const { return static_cast<int>(device::cta_index()) % args.channels; }
   RONDO_FN const ConnectedArgs::Station& station() const { return station_of_cta(args); }
+  RONDO_FN EndWaiter<> waiter() const { return {station().control, args.call, channel()}; }
   // Elements of a channel's part of every block; texts see nothing but it.
   static RONDO_FN Slice slice() { return {read_word(kSliceAt), read_word(kSliceAt + 1)}; }
 };
@@ -47,27 +49,6 @@ RONDO_FN inline std::uint64_t place_of(std::uint64_t at, std::uint64_t block, Sl
   return place + at;
 }
 
-// Waits until the end's counter has come so far. Returns whether it has.
-template <class Faults>
-RONDO_FN inline bool wait_for_end(Play play, EndAt end, bool incoming) {
-  using device::Scope;
-  const std::uint64_t step = end.step();
-  const std::uint64_t needed = incoming ? step + 1 : step + 1 - end.slot_count();
-  const std::uint64_t* const counter = incoming ? end.tail() : end.head();
-  if (!incoming && step < end.slot_count()) return true;
-  if (end.known() >= needed) return true;
-  const bool come = wait_until(
-      [&] { return device::load_relaxed<Scope::kSystem>(counter) >= needed; },
-      play.station().control, play.args.call, {play.channel(), end.peer(), step, !incoming});
-  if (!come) return false;
-  if constexpr (Faults::kNoAcquire) {
-    end.set_known(device::load_relaxed<Scope::kSystem>(counter));
-  } else {
-    end.set_known(device::load_acquire<Scope::kSystem>(counter));
-  }
-  return true;
-}
-
 // The job of one verb: written by one thread. Returns false where the CTA has failed.
 template <class Math, class Faults>
 RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, const Chunk& c) {
@@ -89,7 +70,7 @@ RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, con
     write_word(job + kPosts + 2 * i, 0);
     if (!used) continue;
     const EndAt end = end_at(incoming ? kIncoming : kOutgoing, index);
-    if (!(flagged && incoming) && !wait_for_end<Faults>(play, end, incoming)) return false;
+    if (!(flagged && incoming) && !wait_for_end<Faults>(end, incoming, play.waiter())) return false;
     const std::uint64_t now = end.step();
     write_word(job + (incoming ? kFrom : kTo) + i % 2,
                reinterpret_cast<std::uintptr_t>(end.slot()));
@@ -210,16 +191,5 @@ struct DeviceLinks {
     return 0;
   }
 };
-
-// After the text: everybody may leave.
-RONDO_FN inline void write_last_job(const Group& group) {
-  if (device::lane_index() == 0) {
-    const std::uint64_t number = read_word(kNumbersAt + group.number);
-    write_word(job_at(group.number, number) + kHow, kLast);
-    write_word(kNumbersAt + group.number, number + 1);
-  }
-  device::sync_warp();
-  group.begin_job();
-}
 
 }  // namespace rondo::cuda

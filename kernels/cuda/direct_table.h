@@ -34,6 +34,7 @@ const KernelEntry& row_of_resolve();
 const KernelEntry& row_of_connected_copy();
 const KernelEntry& row_of_connected_bulk();
 const KernelEntry& row_of_ll_push_copy();
+const KernelEntry& row_of_messages();
 const KernelEntry& row_of_multicast(int row);  // as kernels.h counts them
 
 }  // namespace rondo::cuda

@@ -118,17 +118,27 @@ class Wait {
   std::uint64_t begin_ = 0;  // the first time that it was asked
 };
 
-// Until ready(); false: it shall not be waited for any longer, and the CTA has failed.
-template <class Ready>
+// Whoever is to hear that a wait lasts, and that it is over.
+struct NobodyToTell {
+  RONDO_FN void waits() const {}
+  RONDO_FN void goes_on() const {}
+};
+
+// Until ready(); false: it shall not be waited for any longer, and the CTA has failed. A wait that
+// is not over at its first look tells so, and tells its end where that is not a failure.
+template <class Ready, class Told = NobodyToTell>
 RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const CallRecord& call,
-                                Awaited awaited) {
+                                Awaited awaited, const Told& told = {}) {
   Wait wait;
-  for (unsigned turns = 1; !ready(); ++turns) {
+  unsigned turns = 1;
+  for (; !ready(); ++turns) {
     device::spin();
+    if (turns == kTurnsBetweenLooks) told.waits();
     if (turns % kTurnsBetweenLooks != 0) continue;
     if (!wait.goes_on(control, call, awaited)) return false;
   }
   wait.end();
+  if (turns > kTurnsBetweenLooks) told.goes_on();
   return true;
 }
 

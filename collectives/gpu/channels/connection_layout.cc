@@ -5,16 +5,19 @@
 #include "base/double_tree.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/ll_push_args.h"
+#include "kernels/cuda/message_args.h"
 
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kAlignment = 128;  // counters on lines of their own
-constexpr std::uint64_t kCounterBytes = kAlignment;
+constexpr std::uint64_t kAlignment = 128;
+constexpr std::uint64_t kCounterBytes = ConnectionLayout::kCounterBytes;
 
 std::uint64_t rounded(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
+
+int ranks_of(const P2pReach& near) { return static_cast<int>(near.size()); }
 
 }  // namespace
 
@@ -27,13 +30,16 @@ bool all_near(const P2pReach& near) {
 ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach& near,
                                    const HostsOfRanks& hosts)
     : shape_(shape),
+      near_(near),
       ll_push_(shape.ll_push && all_near(near)),
       meets_(shape.meets && all_near(near)),
       bounce_bytes_(near.size()) {
-  const int n = static_cast<int>(near.size());
+  const int n = ranks_of(near);
   barriers_at_ = ll_push_ ? staging_at() + cuda::kLLPushStaging : rounds_at();
-  bytes_.assign(near.size(), meets_ ? shared_at() + 2 * kSharedStaging : barriers_at_);
-  host_bytes_ = rounded(sizeof(cuda::Control) * near.size());
+  messages_at_ = meets_ ? shared_at() + 2 * kSharedStaging : barriers_at_;
+  bytes_.assign(near.size(), messages() ? message_counter_at(n, 0, 0) : messages_at_);
+  host_messages_at_ = rounded(sizeof(cuda::Control) * near.size());
+  host_bytes_ = messages() ? message_waits_at(n) : host_messages_at_;
   const auto add = [&](int from, int to, int lane) {
     add_edge(from, to, lane, edge_transport({hosts.same(from, to), near[from][to]}));
   };
@@ -74,6 +80,20 @@ std::uint64_t ConnectionLayout::told_at() const {
 std::uint64_t ConnectionLayout::shared_at() const {
   return told_at() +
          rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMostBarrierDevices);
+}
+
+std::uint64_t ConnectionLayout::message_counter_at(int peer, int direction, int channel) const {
+  const auto ends = static_cast<std::uint64_t>(cuda::message_ends(ranks_of(near_)));
+  return messages_at_ + rounded(sizeof(cuda::DeviceEnd) * ends) +
+         kCounterBytes * static_cast<std::uint64_t>(cuda::message_end(peer, direction, channel));
+}
+std::uint64_t ConnectionLayout::message_control_at(int rank) const {
+  return host_messages_at_ + sizeof(cuda::Control) * static_cast<std::uint64_t>(rank);
+}
+std::uint64_t ConnectionLayout::message_waits_at(int rank) const {
+  const auto words = static_cast<std::uint64_t>(cuda::message_ends(ranks_of(near_)));
+  return message_control_at(ranks_of(near_)) +
+         rounded(sizeof(std::uint32_t) * words) * static_cast<std::uint64_t>(rank);
 }
 
 void ConnectionLayout::add_edge(int from, int to, int lane, const EdgeTransport& transport) {
@@ -136,6 +156,7 @@ void ConnectionLayout::place_bounce_buffers(Edge& edge, const HostsOfRanks& host
 
 bool ConnectionLayout::uses(int rank, int home) const {
   if (rank == home || ll_push_ || meets_) return true;
+  if (messages() && near_[rank][home]) return true;
   for (const Edge& edge : edges_) {
     const bool joins = (edge.from == rank && edge.to == home) ||  //
                        (edge.from == home && edge.to == rank);

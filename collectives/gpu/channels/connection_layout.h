@@ -28,6 +28,7 @@ struct ConnectionShape {
   std::uint8_t protocols = 0xff;        // bit cuda::Protocol: those that get slots
   bool ll_push = false;                 // staging for LL push, where all are near
   bool meets = false;                   // words and staging for shared direct kernels, likewise
+  bool messages = false;                // ends and words for the kernel of messages
 };
 
 // [a][b]: rank a's device uses the memory of rank b's, and the other way round.
@@ -44,6 +45,7 @@ struct HostsOfRanks {
 
 class ConnectionLayout {
  public:
+  static constexpr std::uint64_t kCounterBytes = 128;  // counters have lines of their own
   static constexpr int kHost = -1;
   static constexpr int kNowhere = -2;  // not here, or in bounce buffers
   // Offsets in the bounce buffers' memory of a rank. `used`: bytes in each slot.
@@ -89,6 +91,14 @@ class ConnectionLayout {
   std::uint64_t barriers_at() const { return barriers_at_; }
   std::uint64_t told_at() const;
   std::uint64_t shared_at() const;
+  // Of messages (message_args.h), if it has any: the ends of a rank, the counters that its peers
+  // raise; and in the host's memory its Control and its wait words. Slots are made with the first
+  // message of a pair (message_slots.h).
+  bool messages() const { return shape_.messages; }
+  std::uint64_t message_ends_at() const { return messages_at_; }
+  std::uint64_t message_counter_at(int peer, int direction, int channel) const;
+  std::uint64_t message_control_at(int rank) const;
+  std::uint64_t message_waits_at(int rank) const;
   std::uint64_t slot_bytes(int protocol) const;
   // Whether the rank's kernels touch the memory of `home`.
   bool uses(int rank, int home) const;
@@ -100,8 +110,9 @@ class ConnectionLayout {
   Place take(int home, std::uint64_t bytes);
 
   ConnectionShape shape_;
+  const P2pReach near_;
   bool ll_push_, meets_;
-  std::uint64_t barriers_at_ = 0;
+  std::uint64_t barriers_at_ = 0, messages_at_ = 0, host_messages_at_ = 0;
   std::vector<Edge> edges_;
   std::vector<std::uint64_t> bytes_, bounce_bytes_;
   std::uint64_t host_bytes_ = 0;

@@ -11,35 +11,35 @@ namespace rondo::gpu {
 namespace {
 
 constexpr std::uint64_t kMostPinned = 8 << 20;  // of a receiver
-constexpr std::uint64_t kAlignment = 256;
+constexpr std::uint64_t kAlignment = 256 * kMessageSlots;
 
 }  // namespace
 
 MessageSlots::MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable,
                            const Reachability& around, std::vector<int> devices, int process,
-                           std::uint64_t staging_bytes)
+                           std::uint64_t staging_bytes, bool by_kernels)
     : exchange_(exchange),
       droppable_(droppable),
       around_(around),
       devices_(std::move(devices)),
       process_(process),
-      staging_bytes_(staging_bytes) {}
+      staging_bytes_(staging_bytes),
+      by_kernels_(by_kernels) {}
 
-// A process enqueues its messages on streams of any of its devices.
 const EdgeTransport& MessageSlots::transport(int from, int to) const {
   const auto& process_of = around_.process_of;
-  EdgeFacts facts{true, true};
-  for (std::size_t a = 0; a < process_of.size(); ++a)
+  EdgeFacts facts{true, around_.near[from][to]};
+  for (std::size_t a = 0; a < process_of.size() && !by_kernels_; ++a)
     for (std::size_t b = 0; b < process_of.size(); ++b)
       if (process_of[a] == process_of[from] && process_of[b] == process_of[to])
         facts.reach = facts.reach && around_.near[a][b];
   return edge_transport(facts);
 }
 
-std::uint64_t MessageSlots::slot_bytes(const EdgeTransport& transport) const {
+std::uint64_t MessageSlots::pair_bytes(const EdgeTransport& transport) const {
   const std::uint64_t of_rank =
       transport.pinned ? std::min(staging_bytes_, kMostPinned) : staging_bytes_;
-  return of_rank / around_.process_of.size() / kMessageSlots / kAlignment * kAlignment;
+  return of_rank / around_.process_of.size() / kAlignment * kAlignment;
 }
 
 Result<MessageSlots::Slots> MessageSlots::between(int from, int to, const net::Deadline& deadline) {
@@ -56,8 +56,9 @@ Result<MessageSlots::Slots> MessageSlots::between(int from, int to, const net::D
     RONDO_CHECK_OK(connect(from, to, deadline));
     memory = mapped_[{to, from}];
   }
-  Slots slots{memory.get(), slot_bytes(through)};
+  Slots slots{memory.get(), nullptr, pair_bytes(through)};
   if (through.pinned) {
+    slots.on_host = memory.get();
     const DeviceScope scope(devices_[receives ? to : from]);
     RONDO_CHECK_OK(scope.entered());
     RONDO_TRY(slots.at, address_on_device(memory));
@@ -70,15 +71,15 @@ Result<const EdgeMemory*> MessageSlots::make(int from, int to) {
   const Pair pair{to, from};
   if (const auto found = made_.find(pair); found != made_.end()) return &found->second;
   const EdgeTransport& through = transport(from, to);
-  const std::uint64_t bytes = slot_bytes(through) * kMessageSlots;
+  const std::uint64_t bytes = pair_bytes(through);
   auto made = through.allocate(bytes, devices_[to]);
   if (!made.ok())
     return fail(made.status(),
                 "{}: {} bytes for messages of rank {} to rank {}; RONDO_GPU_STAGING sets how much "
                 "a rank gets for all others",
                 made.error().text, bytes, from, to);
-  RONDO_INFO(kInit, "messages of rank {} to rank {}: {}, {} slots of {} bytes", from, to,
-             through.name, kMessageSlots, slot_bytes(through));
+  RONDO_INFO(kInit, "messages of rank {} to rank {}: {}, {} bytes of slots", from, to, through.name,
+             bytes);
   if (!through.pinned) {
     droppable_.add(to, made->memory.get(), bytes);
     made->handle = {};  // it would keep the memory
@@ -96,9 +97,10 @@ Done MessageSlots::connect(int from, int to, const net::Deadline& deadline) {
   const EdgeTransport& through = transport(from, to);
   std::vector<int> devices{devices_[from]};
   for (const int device : devices_)
-    if (device >= 0 && std::find(devices.begin(), devices.end(), device) == devices.end())
+    if (!by_kernels_ && device >= 0 &&
+        std::find(devices.begin(), devices.end(), device) == devices.end())
       devices.push_back(device);
-  auto connected = through.connect(reply.handle, slot_bytes(through) * kMessageSlots, devices);
+  auto connected = through.connect(reply.handle, pair_bytes(through), devices);
   if (!connected.ok())
     return fail(connected.status(),
                 "{}: memory of rank {} for messages of rank {} cannot be mapped; with "
@@ -127,7 +129,7 @@ std::uint64_t MessageSlots::pinned_bytes(int rank) const {
   std::uint64_t sum = 0;
   for (const auto& [pair, memory] : made_) {
     const EdgeTransport& through = transport(pair.second, pair.first);
-    if (pair.first == rank && through.pinned) sum += slot_bytes(through) * kMessageSlots;
+    if (pair.first == rank && through.pinned) sum += pair_bytes(through);
   }
   return sum;
 }

@@ -1,5 +1,7 @@
 // MessageSlots: where messages between GPUs of one host lie on their way from one process to
-// another: for every pair of ranks some slots, by the pair's transport (edge_transport.h).
+// another: for every pair of ranks some memory for slots, by the pair's transport
+// (edge_transport.h). Kernels of messages cut it into channels, whose counters lie beside it where
+// it is the host's; streams into kMessageSlots (messages_by_streams.h).
 //
 // The receiver's process makes them when the first message of the pair is enqueued on either side,
 // and the sender's asks for them (memory_exchange.h). So they need no third rank, and what is sent
@@ -23,13 +25,15 @@ namespace rondo::gpu {
 class MessageSlots {
  public:
   struct Slots {
-    std::byte* at = nullptr;  // for kernels of this process; kMessageSlots of so many bytes
-    std::uint64_t bytes = 0;  // of one
+    std::byte* at = nullptr;       // for kernels of this process
+    std::byte* on_host = nullptr;  // where it is memory of the host
+    std::uint64_t bytes = 0;
   };
 
-  // devices: by rank; -1: in another process.
+  // devices: by rank; -1: in another process. by_kernels: each rank's messages are its own device's
+  // business, else any device of its process may touch their slots.
   MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable, const Reachability& around,
-               std::vector<int> devices, int process, std::uint64_t staging_bytes);
+               std::vector<int> devices, int process, std::uint64_t staging_bytes, bool by_kernels);
 
   // Of messages between a rank of this process and one of another. One caller at a time.
   Result<Slots> between(int from, int to, const net::Deadline& deadline);
@@ -41,7 +45,7 @@ class MessageSlots {
  private:
   using Pair = std::pair<int, int>;  // receiver, sender
   const EdgeTransport& transport(int from, int to) const;
-  std::uint64_t slot_bytes(const EdgeTransport& transport) const;
+  std::uint64_t pair_bytes(const EdgeTransport& transport) const;
   // On the receiver's side, with the mutex; on the sender's.
   Result<const EdgeMemory*> make(int from, int to);
   Done connect(int from, int to, const net::Deadline& deadline);
@@ -52,6 +56,7 @@ class MessageSlots {
   const std::vector<int> devices_;
   const int process_;
   const std::uint64_t staging_bytes_;
+  const bool by_kernels_;
   mutable std::mutex mutex_;             // of made_, at which the watch thread looks, too
   std::map<Pair, EdgeMemory> made_;      // of this process's receivers
   std::map<Pair, MappedMemory> mapped_;  // of its senders

@@ -1,0 +1,47 @@
+// MessagesByStreams: messages between processes that share GPUs, where no kernel may wait for
+// another process of its GPU: streams wait, by stream memory operations, and copy.
+//
+// The sender copies into a slot, the receiver out of it; two slots a pair, so what fits never waits
+// for its receiver. Cost: four memory operations and a copy a piece on each side.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "collectives/gpu/process_context.h"
+#include "collectives/gpu/process_message.h"
+
+namespace rondo::gpu {
+
+class MessagesByStreams {
+ public:
+  explicit MessagesByStreams(ProcessContext& context);
+
+  // All messages of one group that take one pair, in pieces that fit into a slot.
+  struct PairPieces {
+    int from, to;
+    bool sends;
+    std::byte* slots;  // the pair's, kMessageSlots of slot_bytes
+    std::uint64_t slot_bytes;
+    std::uint64_t first;  // number of the first piece, ever
+    struct Piece {
+      std::byte* at;  // in the user's buffer
+      std::uint64_t bytes;
+      bool by_driver;
+    };
+    std::vector<Piece> pieces = {};
+  };
+  using Pieces = std::vector<PairPieces>;
+
+  // One caller at a time prepares; ranks may enqueue at once.
+  Result<Pieces> prepare(std::span<const ProcessMessage> messages);
+  Done enqueue(const Pieces& pairs, GpuStream stream) const;
+
+ private:
+  Done enqueue_piece(const PairPieces& pair, std::size_t piece, GpuStream stream) const;
+
+  ProcessContext& context_;
+  std::vector<std::uint64_t> pair_pieces_;  // by pair, ever
+};
+
+}  // namespace rondo::gpu

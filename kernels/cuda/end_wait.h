@@ -1,0 +1,42 @@
+// How the control warp waits for a slot of a connection: for the other end's counter.
+//
+// Guarantees: after it the slot's data, or its room, may be used by the whole CTA once it has met.
+// Cost: a load where the counter is known to be far enough; else kernel_wait.h's.
+#pragma once
+
+#include "kernels/cuda/cta_memory.h"
+#include "kernels/cuda/kernel_wait.h"
+
+namespace rondo::cuda {
+
+// Who waits, for whoever asks. told: see wait_until().
+template <class Told = NobodyToTell>
+struct EndWaiter {
+  Control* control;
+  const CallRecord& call;
+  int channel;
+  Told told = {};
+};
+
+// Until the end's counter has come so far; whether it has.
+template <class Faults, class Told>
+RONDO_FN inline bool wait_for_end(EndAt end, bool incoming, const EndWaiter<Told>& waiter) {
+  using device::Scope;
+  const std::uint64_t step = end.step();
+  const std::uint64_t needed = incoming ? step + 1 : step + 1 - end.slot_count();
+  const std::uint64_t* const counter = incoming ? end.tail() : end.head();
+  if (!incoming && step < end.slot_count()) return true;
+  if (end.known() >= needed) return true;
+  const bool come = wait_until(
+      [&] { return device::load_relaxed<Scope::kSystem>(counter) >= needed; }, waiter.control,
+      waiter.call, {waiter.channel, end.peer(), step, !incoming}, waiter.told);
+  if (!come) return false;
+  if constexpr (Faults::kNoAcquire) {
+    end.set_known(device::load_relaxed<Scope::kSystem>(counter));
+  } else {
+    end.set_known(device::load_acquire<Scope::kSystem>(counter));
+  }
+  return true;
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,13 @@
+// The kernel of messages.
+#include "kernels/cuda/messages.h"
+
+#include "kernels/cuda/direct_table.h"
+
+namespace rondo::cuda {
+
+const KernelEntry& row_of_messages() {
+  static const KernelEntry row = entry_of<Messages<>>("messages");
+  return row;
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,279 @@
+// The kernel of messages on the emulated machine, cut and dealt as message_launches.h does it:
+// random messages among ranks of several devices, in few slots and on few CTAs, in seed mode and in
+// weak memory; and faults planted in it are seen.
+#include <deque>
+
+#include "collectives/gpu/launch/message_launches.h"
+#include "kernels/cuda/messages.h"
+#include "tests/simt/machine_fixture.h"
+#include "tests/simt/rounds.h"
+
+namespace rondo::simt {
+namespace {
+
+using cuda::MessageArgs;
+using gpu::MessageLaunch;
+using gpu::MessageMove;
+
+constexpr int kMostRanks = 8;
+
+struct Message {
+  int from, to;
+  std::uint64_t bytes;
+  unsigned shift_in = 0, shift_out = 0;  // of buffers, off their alignment
+};
+
+struct Terms {
+  int ranks = 2, most_ctas = 4, slots = 2;
+  gpu::MessageShape shape{2, 128};
+};
+
+// Ranks, one a device, whose pairs are all connected.
+class MessageRanks {
+ public:
+  MessageRanks(TestMachine& machine, const Terms& terms) : machine_(machine), terms_(terms) {
+    const int n = terms.ranks;
+    const auto ends = static_cast<std::size_t>(cuda::message_ends(n));
+    controls_ = machine.allocate<cuda::Control>(static_cast<std::size_t>(n));
+    constexpr std::uint64_t kFarTooLong = 20'000'000'000;  // ns: ranks that wait for each other
+    for (int r = 0; r < n; ++r) {
+      control(r).limit_ns = kFarTooLong;
+      ends_.push_back(machine.allocate<cuda::DeviceEnd>(ends, r));
+      waits_.push_back(machine.allocate<std::uint32_t>(ends));
+    }
+    for (int from = 0; from < n; ++from)
+      for (int to = 0; to < n; ++to)
+        for (int c = 0; c < terms.shape.channels; ++c)
+          if (from != to) connect(from, to, c);
+  }
+
+  // All messages, each rank's launches one after the other. Whether everything has arrived.
+  template <class Faults = cuda::NoFaults>
+  bool exchange(const std::vector<Message>& messages) {
+    place(messages);
+    std::vector<std::vector<MessageLaunch>> launches;
+    for (int r = 0; r < terms_.ranks; ++r)
+      launches.push_back(plan_message_launches(moves_of(r), terms_.ranks, terms_.most_ctas));
+    std::size_t most = 0;
+    for (const auto& of_rank : launches) most = std::max(most, of_rank.size());
+    const auto queue = [this](int r, const std::vector<MessageLaunch>& of_rank) {
+      for (const MessageLaunch& one : of_rank) queues_[r].push_back(one);
+      if (!queues_[r].empty()) launch_next<Faults>(r);
+    };
+    for (int r = 0; r < terms_.ranks; ++r) queue(r, launches[r]);
+    return machine_.run() && have_arrived();
+  }
+  // One rank's part alone, which waits for ever.
+  void begin(int rank, const std::vector<Message>& messages) {
+    place(messages);
+    for (const MessageLaunch& one :
+         plan_message_launches(moves_of(rank), terms_.ranks, terms_.most_ctas))
+      queues_[rank].push_back(one);
+    launch_next<cuda::NoFaults>(rank);
+  }
+
+  cuda::Control& control(int rank) { return machine_.on_host(controls_)[rank]; }
+  std::uint32_t wait(int rank, int peer, int direction, int channel) const {
+    return machine_.on_host(waits_[rank])[cuda::message_end(peer, direction, channel)];
+  }
+  bool nobody_waits() const {
+    for (std::uint32_t* const words : waits_)
+      for (int e = 0; e < cuda::message_ends(terms_.ranks); ++e)
+        if (machine_.on_host(words)[e] != 0) return false;
+    return true;
+  }
+
+ private:
+  struct Placed {
+    Message of;
+    std::byte *in, *out;
+  };
+  static std::byte value_of(std::size_t message, std::uint64_t i) {
+    return static_cast<std::byte>(message * 37 + i * 11 + i / 251);
+  }
+  void place(const std::vector<Message>& messages) {
+    placed_.clear();
+    for (const Message& one : messages) {
+      Placed made{one, machine_.allocate<std::byte>(one.bytes + one.shift_in + 16, one.from),
+                  machine_.allocate<std::byte>(one.bytes + one.shift_out + 16, one.to)};
+      made.in += one.shift_in;
+      made.out += one.shift_out;
+      for (std::uint64_t i = 0; i < one.bytes; ++i)
+        machine_.on_host(made.in)[i] = value_of(placed_.size(), i);
+      placed_.push_back(made);
+    }
+  }
+  bool have_arrived() const {
+    for (std::size_t m = 0; m < placed_.size(); ++m) {
+      const Placed& one = placed_[m];
+      for (std::uint64_t i = 0; i < one.of.bytes; ++i)
+        if (machine_.on_host(one.out)[i] != value_of(m, i)) return false;
+      for (std::uint64_t i = 0; i < 16; ++i)  // and nothing else was written
+        if (machine_.on_host(one.out)[one.of.bytes + i] != std::byte{0}) return false;
+    }
+    return true;
+  }
+  std::vector<MessageMove> moves_of(int rank) const {
+    std::vector<MessageMove> moves;
+    for (const Placed& one : placed_) {
+      const bool sends = one.of.from == rank, receives = one.of.to == rank;
+      if (!sends && !receives) continue;
+      moves.push_back({one.of.from, one.of.to, sends ? one.in : nullptr,
+                       receives ? one.out : nullptr, one.of.bytes, terms_.shape});
+    }
+    return moves;
+  }
+
+  template <class Faults>
+  void launch_next(int rank) {
+    const MessageLaunch launch = queues_[rank].front();
+    queues_[rank].pop_front();
+    MessageArgs args = launch.args;
+    args.call.count = static_cast<std::uint64_t>(rank);
+    for (std::size_t s = 0; s < launch.ranks.size(); ++s)
+      args.station[s] = {ends_[launch.ranks[s]], waits_[launch.ranks[s]],
+                         controls_ + launch.ranks[s]};
+    const MachineShape shape{.ctas = static_cast<unsigned>(launch.ctas),
+                             .threads = launch.threads,
+                             .shared_bytes = cuda::kConnectedShared,
+                             .device = rank};
+    const auto grid =
+        machine_.launch("messages", shape, [args] { cuda::Messages<Faults>::run(args); });
+    grid->when_over = [this, rank, over = grid->when_over](Grid& ended) {
+      if (!queues_[rank].empty()) launch_next<Faults>(rank);
+      over(ended);
+    };
+  }
+
+  void connect(int from, int to, int channel) {
+    cuda::DeviceEnd end{};
+    Connection& connection = end.connection;
+    connection.slot_bytes = terms_.shape.slot_bytes;
+    connection.slot_count = static_cast<std::uint64_t>(terms_.slots);
+    connection.buffer =
+        machine_.allocate<std::byte>(connection.slot_bytes * connection.slot_count, to);
+    connection.tail = machine_.allocate<std::uint64_t>(1, to);
+    connection.head = machine_.allocate<std::uint64_t>(1, from);
+    connection.peer = to;
+    machine_.on_host(ends_[from])[cuda::message_end(to, cuda::kOutgoing, channel)] = end;
+    connection.peer = from;
+    machine_.on_host(ends_[to])[cuda::message_end(from, cuda::kIncoming, channel)] = end;
+  }
+
+  TestMachine& machine_;
+  const Terms terms_;
+  cuda::Control* controls_;
+  std::vector<cuda::DeviceEnd*> ends_;
+  std::vector<std::uint32_t*> waits_;
+  std::vector<Placed> placed_;
+  std::deque<MessageLaunch> queues_[kMostRanks];
+};
+
+std::vector<Message> random_messages(Random& random, int ranks, std::uint64_t number,
+                                     std::uint64_t most_bytes) {
+  std::vector<Message> messages;
+  const auto rank = [&] { return static_cast<int>(random.below(static_cast<unsigned>(ranks))); };
+  for (std::uint64_t m = 0; m < number; ++m)
+    messages.push_back({rank(), rank(), random.one_in(6) ? 0 : random.below(most_bytes),
+                        static_cast<unsigned>(random.below(17)),
+                        random.one_in(2) ? 0 : static_cast<unsigned>(random.below(17))});
+  return messages;
+}
+
+// Some to oneself, some of no bytes, several a pair; two groups in a row use the same slots.
+TEST(MessageKernels, MoveRandomGroupsForEveryNumberOfRanks) {
+  for_each_round(3, [](std::uint64_t seed) {
+    Random random(seed);
+    for (const int n : {2, 3, 5, 8}) {
+      const bool weak = random.one_in(3);
+      TestMachine machine({.seed = seed, .weak = weak, .devices = kMostRanks});
+      Terms terms{.ranks = n, .most_ctas = 1 + static_cast<int>(random.below(6))};
+      terms.shape.channels = 1 + static_cast<int>(random.below(3));
+      MessageRanks ranks(machine, terms);
+      for (int group = 0; group < 2; ++group) {
+        const auto messages =
+            random_messages(random, n, 1 + random.below(3 * n), weak ? 300 : 3000);
+        ASSERT_TRUE(ranks.exchange(messages))
+            << n << " ranks, group " << group << ", " << terms.most_ctas << " CTAs";
+      }
+      EXPECT_TRUE(ranks.nobody_waits());
+    }
+  });
+}
+
+// All to all, of messages that slots do not hold, on as few CTAs as one, which then sends and
+// receives in turns.
+TEST(MessageKernels, ExchangeMoreThanSlotsHoldOnFewCtas) {
+  for_each_round(2, [](std::uint64_t seed) {
+    for (const int most_ctas : {1, 2, 3}) {
+      TestMachine machine({.seed = seed, .devices = kMostRanks});
+      MessageRanks ranks(machine, {.ranks = 5, .most_ctas = most_ctas});
+      std::vector<Message> messages;
+      for (int from = 0; from < 5; ++from)
+        for (int to = 0; to < 5; ++to) messages.push_back({from, to, 1500});
+      EXPECT_TRUE(ranks.exchange(messages)) << most_ctas << " CTAs";
+    }
+  });
+}
+
+// More items than a launch has room for.
+TEST(MessageKernels, MoveGroupsOfSeveralLaunches) {
+  for_each_round(1, [](std::uint64_t seed) {
+    Random random(seed);
+    TestMachine machine({.seed = seed, .devices = kMostRanks});
+    MessageRanks ranks(machine, {.ranks = 3, .most_ctas = 4});
+    EXPECT_TRUE(ranks.exchange(random_messages(random, 3, 600, 200)));
+  });
+}
+
+TEST(MessageKernels, TellForWhomTheyWaitAndEndSoonAfterAnAbort) {
+  TestMachine machine({.seed = 3, .devices = kMostRanks});
+  MessageRanks ranks(machine, {.ranks = 3});
+  ranks.begin(0, {{2, 0, 100}, {0, 1, 5000}});
+  for (int turn = 0; turn < 40000; ++turn) machine.gang().turn();
+  EXPECT_EQ(ranks.wait(0, 2, cuda::kIncoming, 0), 1u);  // for its first slot
+  EXPECT_EQ(ranks.wait(0, 1, cuda::kOutgoing, 0), 3u);  // two slots went without it
+  EXPECT_EQ(ranks.wait(0, 1, cuda::kIncoming, 0), 0u);
+  ranks.control(0).abort = 1;
+  EXPECT_TRUE(machine.run());
+}
+
+struct NoRelease : cuda::NoFaults {
+  static constexpr bool kNoRelease = true;
+};
+struct NoAcquire : cuda::NoFaults {
+  static constexpr bool kNoAcquire = true;
+};
+struct StaysInSlot : cuda::NoFaults {
+  static constexpr bool kStaysInSlot = true;
+};
+
+template <class Faults>
+int failures(bool weak) {
+  constexpr int kSeeds = 40;
+  int failed = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const bool faulty = !std::is_same_v<Faults, cuda::NoFaults>;
+    TestMachine machine({.seed = seed, .weak = weak, .devices = kMostRanks, .faulty = faulty});
+    MessageRanks ranks(machine, {.ranks = 2});
+    // A planted fault may also make ranks wait for ever.
+    for (int r = 0; r < 2 && faulty; ++r) ranks.control(r).limit_ns = 50'000'000;
+    failed += ranks.exchange<Faults>({{0, 1, 1000}, {1, 0, 1000}}) ? 0 : 1;
+  }
+  return failed;
+}
+
+TEST(MessageKernels, AreSoundForEverySeed) {
+  EXPECT_EQ(failures<cuda::NoFaults>(false), 0);
+  EXPECT_EQ(failures<cuda::NoFaults>(true), 0);
+}
+TEST(MessageKernels, WithoutReleaseAreCaughtInWeakMemory) {
+  EXPECT_GT(failures<NoRelease>(true), 4);
+}
+TEST(MessageKernels, WithoutAcquireAreCaughtInWeakMemory) {
+  EXPECT_GT(failures<NoAcquire>(true), 4);
+}
+TEST(MessageKernels, ThatStayInASlotAreCaught) { EXPECT_GT(failures<StaysInSlot>(false), 30); }
+
+}  // namespace
+}  // namespace rondo::simt

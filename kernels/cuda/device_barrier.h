@@ -49,6 +49,29 @@ RONDO_FN RONDO_NO_INLINE bool meet(const DeviceBarrier& barrier, unsigned which)
   return !cta_failed();
 }
 
+// By a CTA that has met `times` times in this launch: what the next one must know, and that this
+// one is over.
+RONDO_FN inline void count_barriers(const DeviceBarrier& barrier, unsigned times, bool met) {
+  if (device::thread_index() != 0) return;
+  const unsigned cta = device::cta_index();
+  std::uint64_t* const barriers = barrier.barriers + cta;
+  device::store(barriers, device::load(barriers) + times);
+  if (barrier.launches == nullptr) return;
+  const std::uint64_t number = device::load(barrier.launches + cta) + 1;
+  device::store(barrier.launches + cta, number);
+  if (met) say_over(barrier.control, static_cast<int>(cta), number);
+}
+
+// Of a launch that meets once: at its begin or at its end.
+template <class Faults>
+RONDO_FN bool barrier_once(const DeviceBarrier& barrier) {
+  if (barrier.devices == 1) return true;
+  bool met = true;
+  if constexpr (!Faults::kNoEnd) met = meet<Faults>(barrier, 1);
+  count_barriers(barrier, 1, met);
+  return met;
+}
+
 template <class Faults>
 RONDO_FN bool barrier_at_begin(const DeviceBarrier& barrier) {
   if (barrier.devices == 1 || Faults::kNoBegin) return true;
@@ -59,14 +82,7 @@ RONDO_FN void barrier_at_end(const DeviceBarrier& barrier) {
   if (barrier.devices == 1) return;
   bool met = true;
   if constexpr (!Faults::kNoEnd) met = meet<Faults>(barrier, 2);
-  if (device::thread_index() != 0) return;
-  const unsigned cta = device::cta_index();
-  std::uint64_t* const barriers = barrier.barriers + cta;
-  device::store(barriers, device::load(barriers) + 2);
-  if (barrier.launches == nullptr) return;
-  const std::uint64_t number = device::load(barrier.launches + cta) + 1;
-  device::store(barrier.launches + cta, number);
-  if (met) say_over(barrier.control, static_cast<int>(cta), number);
+  count_barriers(barrier, 2, met);
 }
 
 }  // namespace rondo::cuda

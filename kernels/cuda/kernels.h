@@ -51,7 +51,9 @@ inline constexpr int kConnectedBulkKernel = kFirstLLPushKernel + kDataTypes * kM
 // bfloat16.
 inline constexpr int kFirstMulticastKernel = kConnectedBulkKernel + 1;
 inline constexpr int kMulticastKernels = 4;
-inline constexpr int kKernels = kFirstMulticastKernel + kMulticastKernels;
+// Whether processes work in place (agree.h).
+inline constexpr int kAgreeKernel = kFirstMulticastKernel + kMulticastKernels;
+inline constexpr int kKernels = kAgreeKernel + 1;
 
 constexpr bool depends_on_sign(RedOp op) {
   return op == RedOp::kMin || op == RedOp::kMax || op == RedOp::kAvg;

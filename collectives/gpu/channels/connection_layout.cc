@@ -5,6 +5,7 @@
 #include "base/double_tree.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/ll_push_args.h"
+#include "kernels/cuda/shared_args.h"
 
 namespace rondo::gpu {
 namespace {
@@ -71,9 +72,12 @@ std::uint64_t ConnectionLayout::staging_at() const {
 std::uint64_t ConnectionLayout::told_at() const {
   return barriers_at_ + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas);
 }
-std::uint64_t ConnectionLayout::shared_at() const {
+std::uint64_t ConnectionLayout::in_place_at() const {
   return told_at() +
          rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMostBarrierDevices);
+}
+std::uint64_t ConnectionLayout::shared_at() const {
+  return in_place_at() + rounded(sizeof(cuda::InPlaceWords));
 }
 
 void ConnectionLayout::add_edge(int from, int to, int lane, const EdgeTransport& transport) {

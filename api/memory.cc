@@ -75,6 +75,7 @@ Done register_buffer(ncclComm_t comm, void* buffer, std::size_t bytes, void** ou
   if (handle == nullptr)
     return fail(Status::kInvalidUsage, "{} : too many registrations are alive", kFunction);
   pin->add_registration(handle);
+  if (pin->engine() != nullptr) pin->engine()->register_memory(buffer, bytes);
   *out = handle;
   return done();
 }

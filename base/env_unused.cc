@@ -54,7 +54,6 @@ constexpr Unused kUnused[] = {
     {"NCCL_LL128_NTHREADS", false, kChosen},
     {"NCCL_LL_BUFFSIZE", false, kChosen},
     {"NCCL_LL_THRESHOLD", false, kOldName},
-    {"NCCL_LOCAL_REGISTER", false, "memory is shared where it can be, registered or not"},
     {"NCCL_MAX_NRINGS", false, kOldName},
     {"NCCL_MAX_P2P_NCHANNELS", false, kChosen},
     {"NCCL_MEM_SYNC_DOMAIN", false, "kernels that write to other GPUs use the remote domain"},

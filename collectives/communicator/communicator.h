@@ -128,6 +128,9 @@ class Communicator {
   void deregister_window(int window);  // puts by way of slots are refused from now on
   std::size_t window_bytes(int window, int peer) const;
 
+  // Of this rank alone: memory that is in the registry, for calls that may work on it in place.
+  void register_memory(const void* memory, std::size_t bytes);
+
   struct Choice {
     Algorithm algorithm = Algorithm::kDirect;
     Protocol protocol = Protocol::kStaged;

@@ -13,7 +13,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kLayout = 0x726f6e646f000005;  // changes with any struct above
+constexpr std::uint64_t kLayout = 0x726f6e646f000006;  // changes with any struct above
 
 struct Header {
   std::uint64_t layout, staging_bytes, ranks, processes;

@@ -34,6 +34,8 @@ struct ProcessLines {
   alignas(64) std::uint32_t left;                // 1: it has left the team
   alignas(64) std::uint64_t announced;           // newest call that its host has announced
   alignas(64) std::uint64_t suspended, resumed;  // how often its memory went, and is back
+  // 1: it has registered memory; 1 + its calls so far when it saw that all have (in_place_calls.h).
+  alignas(64) std::uint64_t registered, agreed;
 };
 
 // Messages of one rank to another: slots, and the piece (from 1) that each side waits to move.
@@ -51,8 +53,8 @@ struct alignas(32) MessageNote {
 // What a process asks another one for, and the answer (memory_exchange.h); or what a rank gives for
 // connections (shared_connections.h).
 struct alignas(64) MemoryNote {
-  // Staging of the leader's; slots for messages; a rank's memory for connections; the leader is to
-  // map a block, or to unmap it.
+  // Staging of the leader's; slots for messages; a rank's memory for connections; the other one is
+  // to map a block, or to unmap it.
   enum Kind : std::uint32_t { kNothing, kStaging, kSlots, kConnections, kMap, kUnmap };
   template <class Outcome>
   void put(const Outcome& outcome) {  // as much of an error's text as there is room for

@@ -240,6 +240,11 @@ void DeviceRank::close_window(int window) {
   if (windows_) windows_->close(window);
 }
 
+void DeviceRank::register_memory(const void* memory, std::size_t bytes) {
+  if (team_ && team_->processes() != nullptr)
+    team_->processes()->in_place().register_memory(memory, bytes);
+}
+
 Result<std::byte*> DeviceRank::window_address(int window, int peer) const {
   return windows_->address(window, peer);
 }

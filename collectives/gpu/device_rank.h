@@ -69,6 +69,9 @@ class DeviceRank {
   Result<std::byte*> window_address(int window, int peer) const;
   std::size_t window_bytes(int window, int peer) const;
 
+  // What peers may map (in_place_calls.h).
+  void register_memory(const void* memory, std::size_t bytes);
+
   // A control message of a rank on another host; one of those that is known to be gone, or -1.
   void hear(int peer, std::span<const std::byte> message);
   int gone() const;

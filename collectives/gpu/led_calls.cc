@@ -80,8 +80,8 @@ Result<cuda::CallDescriptor> LedCalls::describe(const Enqueued& call, int rank,
   const std::size_t bytes = call.record.count * size_of(call.record.type);
   const cuda::CallStep whole{-1, 0, call.record.count};
   const auto find = [&](const void* pointer, std::size_t size) -> Result<std::uint64_t> {
-    if (const auto known = context_.memory->known_in_leader(pointer, size)) return *known;
-    return context_.memory->in_leader(pointer, size, context_.standing.deadline());
+    if (const auto known = context_.blocks->known_in(0, pointer, size)) return *known;
+    return context_.blocks->address_in(0, pointer, size, context_.standing.deadline());
   };
   if (call.steps.sends(rank)) {
     RONDO_TRY(made.send, find(buffers.send, call.steps.segments_sent() * bytes));

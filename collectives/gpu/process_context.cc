@@ -24,6 +24,7 @@ Done ProcessContext::open(std::vector<ProcessSockets> sockets) {
   suspension = std::make_unique<Suspension>(
       local, Suspension::Others{*segment, *exchange, facts.process, facts.around.process_of});
   DroppableMemory& droppable = suspension->memory();
+  blocks = std::make_unique<SharedBlocks>(*exchange, devices, facts.process);
   memory = std::make_unique<LeaderMemory>(*segment, *exchange, droppable, std::move(devices),
                                           facts.process);
   const bool by_kernel = messages_are_kernels();
@@ -42,6 +43,7 @@ Done ProcessContext::open(std::vector<ProcessSockets> sockets) {
 }
 
 void ProcessContext::forget() {
+  (void)blocks.release();
   (void)memory.release();
   (void)slots.release();
   (void)suspension.release();
@@ -56,7 +58,8 @@ void ProcessContext::answer(int process) {
 
 Result<MemoryHandle> ProcessContext::memory_for(MemoryNote& asked, const MemoryHandle& with) {
   if (asked.kind == MemoryNote::kSlots) return slots->answer(asked);
-  if (asked.kind != MemoryNote::kConnections) return memory->answer(asked, with);
+  if (asked.kind == MemoryNote::kStaging) return memory->answer();
+  if (asked.kind != MemoryNote::kConnections) return blocks->answer(asked, with);
   if (!shared.connections || asked.what >= static_cast<std::uint32_t>(ranks()) ||
       !is_local(static_cast<int>(asked.what)))
     return fail(Status::kInternalError, "rank {} was asked for here", asked.what);

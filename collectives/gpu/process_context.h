@@ -12,6 +12,7 @@
 #include "collectives/gpu/control_segment.h"
 #include "collectives/gpu/leader_memory.h"
 #include "collectives/gpu/reachability.h"
+#include "collectives/gpu/shared_blocks.h"
 #include "collectives/gpu/suspension.h"
 #include "collectives/gpu/team_standing.h"
 #include "transport/cuda/deferred_free.h"
@@ -65,6 +66,7 @@ struct ProcessContext {
   std::unique_ptr<ControlSegment> segment;
   std::unique_ptr<MemoryExchange> exchange;
   std::unique_ptr<Suspension> suspension;
+  std::unique_ptr<SharedBlocks> blocks;
   std::unique_ptr<LeaderMemory> memory;
   std::unique_ptr<MessageSlots> slots;
   TeamMemory shared;

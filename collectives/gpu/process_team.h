@@ -13,6 +13,7 @@
 
 #include "collectives/gpu/call_announcements.h"
 #include "collectives/gpu/composition.h"
+#include "collectives/gpu/in_place_calls.h"
 #include "collectives/gpu/led_calls.h"
 #include "collectives/gpu/process_context.h"
 #include "collectives/gpu/process_messages.h"
@@ -47,6 +48,7 @@ class ProcessTeam {
   TeamStanding& standing() { return context_.standing; }
   CallAnnouncements& announcements() { return announcements_; }
   LedCalls& led_calls() { return led_calls_; }
+  InPlaceCalls& in_place() { return in_place_; }
   ProcessMessages& messages() { return messages_; }
   void look_soon() { watch_.look_soon(); }  // something ended
 
@@ -64,7 +66,8 @@ class ProcessTeam {
   CallAnnouncements announcements_{context_};
   LedCalls led_calls_{context_, announcements_};
   ProcessMessages messages_{context_};
-  ProcessWatch watch_{context_, announcements_};
+  InPlaceCalls in_place_{context_};
+  ProcessWatch watch_{context_, announcements_, in_place_};
 };
 
 }  // namespace rondo::gpu

@@ -2,8 +2,8 @@
 // died or left, how far kernels are and what streams wait for, and looks for faults and abort.
 //
 // Where that ends the team it releases every flag that this process's streams await, and ends its
-// kernels. On the leader it also answers those who ask for memory (leader_memory.h), and makes no
-// CUDA call but for that. Guarantees: what nobody can end any more ends within moments of the death
+// kernels. It also answers those who ask for memory (memory_exchange.h), and makes no CUDA call but
+// for that. Guarantees: what nobody can end any more ends within moments of the death
 // of who could; a communicator's timeout for devices ends the rest. Cost: a thread that looks every
 // 20 ms.
 #pragma once
@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/thread.h"
 #include "collectives/gpu/call_announcements.h"
+#include "collectives/gpu/in_place_calls.h"
 #include "collectives/gpu/process_context.h"
 #include "collectives/watchdog/failure_detector.h"
 
@@ -24,7 +25,8 @@ namespace rondo::gpu {
 
 class ProcessWatch {
  public:
-  ProcessWatch(ProcessContext& context, const CallAnnouncements& announcements);
+  ProcessWatch(ProcessContext& context, const CallAnnouncements& announcements,
+               InPlaceCalls& in_place);
 
   Done start();
   void look_soon();  // something ended
@@ -51,6 +53,7 @@ class ProcessWatch {
 
   ProcessContext& context_;
   const CallAnnouncements& announcements_;
+  InPlaceCalls& in_place_;
   FailureDetector detector_;
   std::atomic<bool> stop_{false};
   Fd wake_;

@@ -24,11 +24,14 @@ Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatc
   const PostedCall& last = call.posted[rank];
   const CallRecord& record = last.call.record;
   const DevicePlanFacts facts = facts_of(call);
-  RONDO_TRY(const DevicePlan plan, make_device_plan(facts, record));
+  RONDO_TRY(DevicePlan plan, make_device_plan(facts, record));
   // Led calls are announced with what they need more.
   if (team_.processes != nullptr && plan.strategy != Strategy::kLed)
     RONDO_CHECK_OK(team_.processes->announcements().announce(
         record, plan.strategy == Strategy::kWindows, capturing(last.capture), mismatch));
+  if (team_.processes != nullptr) {
+    RONDO_TRY(plan.in_place, team_.processes->in_place().tries(plan.in_place, call));
+  }
   switch (plan.strategy) {
     case Strategy::kDirect:
       return direct(rank, call, facts.all_reach);
@@ -130,6 +133,20 @@ Done TeamLaunches::copies(const JointCall& call) {
   return launch.end();
 }
 
+// Of every device, for a call that is tried in place: before anything of it is launched, since the
+// others' watch threads may have to map its buffers.
+std::vector<InPlaceCalls::Says> TeamLaunches::says_of(const DevicePlan& plan,
+                                                      const JointCall& call) const {
+  std::vector<InPlaceCalls::Says> says;
+  if (!plan.in_place) return says;
+  std::vector<PostedCall> here;
+  for (const int rank : team_.devices.here()) here.push_back(call.posted[rank]);
+  const bool reach = team_.kernels_reach(here);
+  for (const int rank : team_.devices.first_ranks())
+    says.push_back(team_.processes->in_place().says(rank, call.posted[rank].call, reach));
+  return says;
+}
+
 Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call) {
   const std::vector<Buffers> buffers = call.buffers();
   const std::vector<int> firsts = team_.devices.first_ranks();
@@ -137,6 +154,7 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
   int most_ctas = std::min(team_.options.most_ctas, call.most_ctas());
   for (const TeamDevices::Device& device : team_.devices)
     most_ctas = std::min(most_ctas, device.most_ctas);
+  const std::vector<InPlaceCalls::Says> says = says_of(plan, call);
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kItsRanks));
   LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
@@ -147,6 +165,7 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
     part.stream = site.stream;
     part.own_call = &call.posted[part.rank()].call;
     part.told = team_.processes != nullptr;
+    if (plan.in_place) part.says = says[static_cast<std::size_t>(site.place)].data();
     part.barriers = team_.connections.barriers();
     part.multicast = team_.connections.multicast();
     part.place = site.place;

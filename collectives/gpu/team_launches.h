@@ -31,6 +31,7 @@ class TeamLaunches {
   Done direct(int rank, const JointCall& call, bool by_kernels);
   Done copies(const JointCall& call);
   Done on_every_device(const DevicePlan& plan, const JointCall& call);
+  std::vector<InPlaceCalls::Says> says_of(const DevicePlan& plan, const JointCall& call) const;
   bool is_in_windows(const JointCall& call) const;
   DevicePlanFacts facts_of(const JointCall& call) const;
   int direct_ctas(int rank, std::span<const PostedCall> all) const;

@@ -74,6 +74,7 @@ struct DevicePlan {
   std::uint64_t slice = 0;      // over connections: what one slot holds of it
   std::uint32_t grain = 1;      // elements
   unsigned threads = 0;         // of a CTA
+  bool in_place = false;        // may first be tried in place, by processes (in_place_calls.h)
 };
 
 // Whether any call may run over connections: then they must be made.

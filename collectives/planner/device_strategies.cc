@@ -135,9 +135,11 @@ bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
 }
 
 // The same without staging, of any size.
+bool may_share_buffers(const DevicePlanFacts& facts, const CallRecord& record) {
+  return facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum && allows_met(facts, record);
+}
 bool may_share_windows(const DevicePlanFacts& facts, const CallRecord& record) {
-  return facts.in_windows && facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum &&
-         allows_met(facts, record);
+  return facts.in_windows && may_share_buffers(facts, record);
 }
 
 DevicePlan met_plan(const DevicePlanFacts&, const CallRecord& record) {
@@ -233,6 +235,8 @@ DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record
   plan.slice = elements;
   plan.per_round = elements * parts * (slices ? cuda::shapes::kSimpleSlices : 1);
   plan.threads = threads_for(record, std::min(elements * width, of_channel / parts), plan.groups);
+  // Worth its barrier and its launches where staging has no room.
+  plan.in_place = may_share_buffers(facts, record) && !may_share(facts, record);
   return plan;
 }
 

@@ -24,6 +24,7 @@ struct Connected {
   static constexpr int kCtas = 1;
 
   static RONDO_FN void run(const Args& args) {
+    if (args.done != nullptr && device::load(args.done) != 0) return;
     const Play play{args, Group::of_thread(args)};
     DeviceEnd* const ends = play.station().ends + play.channel() * kChannelEnds +
                             static_cast<int>(args.protocol) * kDirections * kEnds;

@@ -96,6 +96,7 @@ struct ConnectedArgs {
   std::uint8_t groups;  // texts at once: two for those that use roles()
   std::int32_t ranks;
   std::int32_t stations, channels;  // CTA b: station b / channels, channel b % channels
+  const std::uint64_t* done;        // 1 there: nothing is left to do (agree.h); null: all is
   struct Station {
     const void* input;
     void* output;

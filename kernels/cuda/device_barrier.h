@@ -49,11 +49,6 @@ RONDO_FN RONDO_NO_INLINE bool meet(const DeviceBarrier& barrier, unsigned which)
   return !cta_failed();
 }
 
-template <class Faults>
-RONDO_FN bool barrier_at_begin(const DeviceBarrier& barrier) {
-  if (barrier.devices == 1 || Faults::kNoBegin) return true;
-  return meet<Faults>(barrier, 1);
-}
 // By all threads, after the last of so many meetings of a launch: the next one goes on from there.
 // well: the last one was kept.
 RONDO_FN inline void leave_barrier(const DeviceBarrier& barrier, unsigned meetings, bool well) {
@@ -65,6 +60,22 @@ RONDO_FN inline void leave_barrier(const DeviceBarrier& barrier, unsigned meetin
   const std::uint64_t number = device::load(barrier.launches + cta) + 1;
   device::store(barrier.launches + cta, number);
   if (well) say_over(barrier.control, static_cast<int>(cta), number);
+}
+
+// Of a launch that meets once: at its begin or at its end.
+template <class Faults>
+RONDO_FN bool barrier_once(const DeviceBarrier& barrier) {
+  if (barrier.devices == 1) return true;
+  bool met = true;
+  if constexpr (!Faults::kNoEnd) met = meet<Faults>(barrier, 1);
+  leave_barrier(barrier, 1, met);
+  return met;
+}
+
+template <class Faults>
+RONDO_FN bool barrier_at_begin(const DeviceBarrier& barrier) {
+  if (barrier.devices == 1 || Faults::kNoBegin) return true;
+  return meet<Faults>(barrier, 1);
 }
 template <class Faults>
 RONDO_FN void barrier_at_end(const DeviceBarrier& barrier) {

@@ -52,7 +52,8 @@ constexpr int most_vectors(DataType type, RedOp op, bool stored) {
   return op == RedOp::kPreMulSum && (narrow || (stored && type == DataType::kFloat16)) ? 4 : 8;
 }
 
-// stored: its arguments are read from memory (stored_entry_of).
+// stored: its arguments are read from memory (stored_entry_of). Devices that share its work have
+// met before, in the kernel that wrote them (agree.h).
 template <DataType type, RedOp op, bool stored = false, class Faults = SoundBarriers>
 struct DirectReduce {
   using Args = ReduceArgs;
@@ -74,7 +75,8 @@ struct DirectReduce {
 
   static RONDO_FN void run(const Args& args) {
     if constexpr (stored) {
-      run_dealt(args, deal_ctas(args.segments, 1, 0));
+      run_dealt(args, deal_ctas(args.segments, args.barrier.devices, args.barrier.place));
+      if constexpr (op != RedOp::kPreMulSum) barrier_once<Faults>(args.barrier);
     } else {
       if (!barrier_at_begin<Faults>(args.barrier)) return;
       run_dealt(args, deal_ctas(args.segments, args.barrier.devices, args.barrier.place));
@@ -249,7 +251,8 @@ struct DirectCopy {
 
   static RONDO_FN void run(const Args& args) {
     if constexpr (stored) {
-      run_dealt(args, deal_ctas(args.items, 1, 0));
+      run_dealt(args, deal_ctas(args.items, args.barrier.devices, args.barrier.place));
+      barrier_once<SoundBarriers>(args.barrier);
     } else {
       if (!barrier_at_begin<SoundBarriers>(args.barrier)) return;
       run_dealt(args, deal_ctas(args.items, args.barrier.devices, args.barrier.place));

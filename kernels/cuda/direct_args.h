@@ -59,7 +59,7 @@ struct ReduceArgs {
   // s of late_scalars is set (read when the kernel runs).
   std::uint64_t late_scalars;
   std::uint64_t scalar[kMostDirectRanks];
-  DeviceBarrier barrier;  // not where arguments are stored in memory
+  DeviceBarrier barrier;
 };
 static_assert(sizeof(ReduceArgs) <= 4096);
 
@@ -76,7 +76,7 @@ struct CopyArgs {
   std::int32_t items, all_targets;
   Item item[kMostCopies];
   void* target[kMostCopyTargets];
-  DeviceBarrier barrier;  // not where arguments are stored in memory
+  DeviceBarrier barrier;
 };
 static_assert(sizeof(CopyArgs) <= 4096);
 

@@ -31,6 +31,7 @@ const DirectTable& rows_of_float8e5m2();
 const KernelEntry& row_of_copy();
 const KernelEntry& row_of_stored_copy();
 const KernelEntry& row_of_resolve();
+const KernelEntry& row_of_agree();
 const KernelEntry& row_of_connected_copy();
 const KernelEntry& row_of_connected_bulk();
 const KernelEntry& row_of_ll_push_copy();

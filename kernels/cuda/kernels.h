@@ -52,7 +52,9 @@ inline constexpr int kConnectedBulkKernel = kFirstLLPushKernel + kDataTypes * kM
 inline constexpr int kFirstMulticastKernel = kConnectedBulkKernel + 1;
 inline constexpr int kMulticastKernels = 4;
 inline constexpr int kMessagesKernel = kFirstMulticastKernel + kMulticastKernels;
-inline constexpr int kKernels = kMessagesKernel + 1;
+// Whether processes work in place (agree.h).
+inline constexpr int kAgreeKernel = kMessagesKernel + 1;
+inline constexpr int kKernels = kAgreeKernel + 1;
 
 constexpr bool depends_on_sign(RedOp op) {
   return op == RedOp::kMin || op == RedOp::kMax || op == RedOp::kAvg;

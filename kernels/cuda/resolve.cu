@@ -1,12 +1,18 @@
-// The resolve kernel, and the copy kernel whose arguments it writes.
+// The resolve kernel, the agree kernel, and the copy kernel whose arguments they write.
 #include "kernels/cuda/resolve.h"
 
+#include "kernels/cuda/agree.h"
 #include "kernels/cuda/direct_rows.h"
 
 namespace rondo::cuda {
 
 const KernelEntry& row_of_resolve() {
   static const KernelEntry row = entry_of<Resolve>("resolve");
+  return row;
+}
+
+const KernelEntry& row_of_agree() {
+  static const KernelEntry row = entry_of<Agree<>>("agree");
   return row;
 }
 

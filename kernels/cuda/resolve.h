@@ -21,7 +21,10 @@ struct Resolve {
   enum : std::uint32_t { kSend = 0, kReceive = 8, kScalar = 16, kFlags = 24, kWrong = 28 };
   enum : std::uint32_t { kStaging = 0, kHeartbeat = 8, kAborted = 16 };
   static constexpr std::uint32_t kSharedBytes = 32;
-  static constexpr std::uint32_t kWordsAt = kMostDirectRanks * kSharedBytes;
+  static constexpr std::uint32_t kWordsAt = kWaitShared + kMostDirectRanks * kSharedBytes;
+  static RONDO_FN std::uint32_t place_of(int rank) {
+    return kWaitShared + static_cast<std::uint32_t>(rank) * kSharedBytes;
+  }
   static_assert(kResolveShared == kWordsAt + kSharedBytes);
 
   static RONDO_FN void run(const Args& args) {
@@ -45,7 +48,7 @@ struct Resolve {
     const std::uint32_t flags = word(&from->flags);
     const auto* wanted = reinterpret_cast<const std::uint64_t*>(&args.record);
     const bool same = record[0] == wanted[0] && record[1] == wanted[1];
-    const std::uint32_t at = static_cast<std::uint32_t>(rank) * kSharedBytes;
+    const std::uint32_t at = place_of(rank);
     device::store_shared(at + kSend, send);
     device::store_shared(at + kReceive, receive);
     device::store_shared(at + kScalar, scalar);
@@ -66,12 +69,10 @@ struct Resolve {
   const Args& args;
 
   RONDO_FN std::uint64_t of(int rank, std::uint32_t field) const {
-    return device::load_shared<std::uint64_t>(static_cast<std::uint32_t>(rank) * kSharedBytes +
-                                              field);
+    return device::load_shared<std::uint64_t>(place_of(rank) + field);
   }
   RONDO_FN std::uint32_t bits(int rank, std::uint32_t field) const {
-    return device::load_shared<std::uint32_t>(static_cast<std::uint32_t>(rank) * kSharedBytes +
-                                              field);
+    return device::load_shared<std::uint32_t>(place_of(rank) + field);
   }
   RONDO_FN bool staged(int rank, std::uint32_t flag) const {
     return (bits(rank, kFlags) & flag) != 0;
@@ -93,14 +94,32 @@ struct Resolve {
     CallStep step = args.step;
     if (all_mapped) step = {-1, 0, args.record.count};
     nothing = nothing || (all_mapped && args.number > 0);
-    const auto staging = device::load_shared<std::uint64_t>(kWordsAt + kStaging);
-    if (args.reduces) {
-      write_reduce(nothing, step, staging);
-    } else {
-      write_copies(nothing, step, staging);
-    }
+    write_arguments(nothing, step, device::load_shared<std::uint64_t>(kWordsAt + kStaging),
+                    nullptr);
     device::store_relaxed<device::Scope::kSystem>(
         &words->heartbeat, device::load_shared<std::uint64_t>(kWordsAt + kHeartbeat) + 1);
+  }
+
+  // barrier: of the devices that share the work; null: none does.
+  RONDO_FN void write_arguments(bool nothing, const CallStep& step, std::uint64_t staging,
+                                const DeviceBarrier* barrier) const {
+    if (args.reduces) {
+      write_reduce(nothing, step, staging);
+      write_barrier(&static_cast<ReduceArgs*>(args.arguments)->barrier, barrier);
+    } else {
+      write_copies(nothing, step, staging);
+      write_barrier(&static_cast<CopyArgs*>(args.arguments)->barrier, barrier);
+    }
+  }
+  static RONDO_FN void write_barrier(DeviceBarrier* to, const DeviceBarrier* from) {
+    device::store(&to->devices, from == nullptr ? 1 : from->devices);
+    device::store(&to->place, from == nullptr ? 0 : from->place);
+    if (from == nullptr) return;
+    constexpr unsigned kWords = sizeof(DeviceBarrier) / sizeof(std::uint64_t);
+    const auto* const words = reinterpret_cast<const std::uint64_t*>(from);
+    RONDO_NO_UNROLL
+    for (unsigned w = 1; w < kWords; ++w)
+      device::store(reinterpret_cast<std::uint64_t*>(to) + w, words[w]);
   }
 
   // Where segment `segment` of the step begins on a rank's side.

@@ -67,8 +67,9 @@ constexpr bool output_is_shared(Collective which) {
          which == Collective::kBroadcast;
 }
 
-// Shared memory of the resolve kernel: 32 bytes a rank, and as much for words of the device.
-inline constexpr unsigned kResolveShared = (kMostDirectRanks + 1) * 32;
+// Shared memory of the resolve kernel, and of the one of agree.h: the words of waits, 32 bytes a
+// rank, and as much for words of the device.
+inline constexpr unsigned kResolveShared = kWaitShared + (kMostDirectRanks + 1) * 32;
 
 struct ResolveArgs {
   const CallSlot* call_slots;         // by rank
@@ -84,6 +85,26 @@ struct ResolveArgs {
   std::int32_t first_source, end_source;  // copies: ranks whose data this launch moves
   bool reduces;
   bool last;  // launch of the call
+};
+
+// What ranks tell each other of a launch that tries to work in place (agree.h): in the memory of
+// each, by the parity of its barriers and by rank. Addresses are those of the one that is told.
+struct InPlaceWords {
+  struct Said {
+    std::uint64_t send, receive;
+    std::uint64_t mapped;  // 1: the teller's buffers are, by all others
+    std::uint64_t unused;
+  };
+  Said said[2][kMostBarrierDevices];
+  std::uint64_t done;  // 1: there is nothing left to do of the newest call that has been tried
+  alignas(64) std::byte arguments[4096];  // ReduceArgs or CopyArgs of the kernel that follows
+};
+
+struct AgreeArgs {
+  ResolveArgs call;       // but for what is about descriptors
+  DeviceBarrier barrier;  // of one CTA
+  InPlaceWords* words[kMostBarrierDevices];
+  InPlaceWords::Said says[kMostBarrierDevices];  // this rank, to each
 };
 
 // A kernel whose arguments lie in device memory.

@@ -6,6 +6,7 @@
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/ll_push_args.h"
 #include "kernels/cuda/message_args.h"
+#include "kernels/cuda/shared_args.h"
 
 namespace rondo::gpu {
 namespace {
@@ -77,9 +78,12 @@ std::uint64_t ConnectionLayout::staging_at() const {
 std::uint64_t ConnectionLayout::told_at() const {
   return barriers_at_ + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas);
 }
-std::uint64_t ConnectionLayout::shared_at() const {
+std::uint64_t ConnectionLayout::in_place_at() const {
   return told_at() +
          rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMostBarrierDevices);
+}
+std::uint64_t ConnectionLayout::shared_at() const {
+  return in_place_at() + rounded(sizeof(cuda::InPlaceWords));
 }
 
 std::uint64_t ConnectionLayout::message_counter_at(int peer, int direction, int channel) const {

@@ -85,11 +85,13 @@ class ConnectionLayout {
   bool ll_push() const { return ll_push_; }
   std::uint64_t rounds_at() const;
   std::uint64_t staging_at() const;
-  // Where direct kernels meet: the words of a barrier, and staging, [input, output].
+  // Where direct kernels meet: the words of a barrier, those of calls that are tried in place, and
+  // staging, [input, output].
   static constexpr std::uint64_t kSharedStaging = 1 << 20;
   bool meets() const { return meets_; }
   std::uint64_t barriers_at() const { return barriers_at_; }
   std::uint64_t told_at() const;
+  std::uint64_t in_place_at() const;
   std::uint64_t shared_at() const;
   // Of messages (message_args.h), if it has any: the ends of a rank, the counters that its peers
   // raise; and in the host's memory its Control and its wait words. Slots are made with the first

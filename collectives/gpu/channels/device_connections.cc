@@ -276,6 +276,9 @@ std::uint64_t* DeviceConnections::barriers(int rank) const {
 std::uint64_t* DeviceConnections::told(int rank) const {
   return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.told_at());
 }
+cuda::InPlaceWords* DeviceConnections::in_place(int rank) const {
+  return reinterpret_cast<cuda::InPlaceWords*>(memory_.of_rank[rank] + layout_.in_place_at());
+}
 std::byte* DeviceConnections::shared_input(int rank) const {
   return memory_.of_rank[rank] + layout_.shared_at();
 }

@@ -20,6 +20,7 @@
 #include "collectives/gpu/droppable_memory.h"
 #include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/message_args.h"
+#include "kernels/cuda/shared_args.h"
 
 namespace rondo::gpu {
 
@@ -57,6 +58,7 @@ class DeviceConnections {
   // staging for its input and output.
   std::uint64_t* barriers(int rank) const;
   std::uint64_t* told(int rank) const;
+  cuda::InPlaceWords* in_place(int rank) const;
   std::byte* shared_input(int rank) const;
   std::byte* shared_output(int rank) const;
   // Of any rank, as the host sees it.

@@ -34,6 +34,7 @@ Done launch_connected(const DeviceLaunch& call) {
   args.groups = static_cast<std::uint8_t>(call.plan.groups);
   args.ranks = static_cast<std::int32_t>(call.buffers.size());
   args.channels = call.plan.channels;
+  if (call.says != nullptr) args.done = &connections.in_place(call.rank())->done;
   for (const int rank : call.here) {
     const Buffers& buffers = call.buffers[static_cast<std::size_t>(rank)];
     // A rank that keeps nothing (reduce) or brings nothing (broadcast) is never asked for it.

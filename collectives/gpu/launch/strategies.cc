@@ -64,6 +64,7 @@ Done DeviceLaunch::launch(int kernel, int ctas, std::size_t shared_bytes, const 
 }
 
 Done launch_strategy(const DeviceLaunch& call) {
+  if (call.says != nullptr) RONDO_CHECK_OK(launch_in_place(call));
   for (const Row& row : kRows)
     if (row.strategy == call.plan.strategy) return row.launch(call);
   return fail(Status::kInternalError, "no launch on every device is planned for {}",

@@ -4,7 +4,8 @@
 // Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. Direct
 // launches of one device are direct_launches.h, composed calls composed_calls.cc. CTAs of launches
 // here wait for those of other devices; where a device has several ranks, for each other: then the
-// launch is cooperative. Cost: one launch a device, three where staging is shared.
+// launch is cooperative. Cost: one launch a device, three where staging is shared; two more where a
+// call is tried in place.
 #pragma once
 
 #include <span>
@@ -30,6 +31,8 @@ struct DeviceLaunch {
   GpuStream stream = nullptr;
   const Call* own_call = nullptr;  // of the first of them
   bool told = false;               // hosts of other processes want to know of it
+  // What this rank says of its buffers, by rank, where the call is first tried in place.
+  const cuda::InPlaceWords::Said* says = nullptr;
 
   const MulticastMemory* multicast = nullptr;  // if there is any
 
@@ -59,6 +62,8 @@ struct DeviceLaunch {
 };
 
 Done launch_strategy(const DeviceLaunch& call);
+// What goes before, where the call is tried in place.
+Done launch_in_place(const DeviceLaunch& call);
 
 // A way each. All but connected and met: every device has one rank.
 Done launch_connected(const DeviceLaunch& call);

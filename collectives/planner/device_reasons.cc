@@ -77,6 +77,10 @@ void rounds(const DevicePlanFacts& facts, const CallRecord& record, const Device
   rows->push_back({"rounds", "",
                    fmt::format("of up to {} elements ({}) a channel", plan.per_round,
                                bytes_text(plan.per_round * size_of(record.type)))});
+  if (plan.in_place)
+    rows->push_back({"before", "in place",
+                     "once all have registered memory, it is first tried whether all have for this "
+                     "call: then direct kernels share the work on it"});
 }
 
 }  // namespace device_reasons

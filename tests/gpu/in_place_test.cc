@@ -1,117 +1,9 @@
 // Collectives of processes with GPUs of their own on buffers that are registered, or come from
 // ncclMemAlloc: worked on in place, if those of all ranks are; right in any case.
-#include <signal.h>
-
-#include "tests/gpu/process_bodies.h"
+#include "tests/gpu/registered.h"
 
 namespace rondo::test {
 namespace {
-
-// More than staging takes, and no multiple of anything.
-constexpr std::size_t kCount = 262'147;
-constexpr int kPatience = 300;  // calls until they must have come to be tried
-
-// Memory of the rank, a little off alignment, registered until it goes.
-class Registered {
- public:
-  explicit Registered(NcclRank& seat, std::size_t shift = 0, bool registered = true,
-                      bool shareable = false)
-      : seat_(seat), memory_(kCount * sizeof(float), shift, shareable) {
-    if (registered) enter();
-  }
-  ~Registered() { leave(); }
-  Registered(const Registered&) = delete;
-  Registered& operator=(const Registered&) = delete;
-
-  void enter() {
-    EXPECT_EQ(ncclCommRegister(seat_.comm, memory_.base(), memory_.size(), &handle_), ncclSuccess)
-        << ncclGetLastError(seat_.comm);
-  }
-  void leave() {
-    if (handle_ == nullptr) return;
-    EXPECT_EQ(gpu_api()->synchronize_stream(seat_.stream), kGpuSuccess);
-    EXPECT_EQ(ncclCommDeregister(seat_.comm, handle_), ncclSuccess);
-    handle_ = nullptr;
-  }
-  void forget() { handle_ = nullptr; }  // the communicator is gone
-  std::byte* data() const { return memory_.data(); }
-
-  // Floats whose sum tells in which order it was made: in the order of ranks 1, along a ring that
-  // begins elsewhere 0. Of three ranks or more; of two it is 1 in any order.
-  void fill() {
-    constexpr float kLarge = 1e8F;
-    float mine = seat_.rank == seat_.size - 1 ? 1.0F : 0.0F;
-    if (seat_.size > 2 && seat_.rank == 0) mine = kLarge;
-    if (seat_.size > 2 && seat_.rank == 1) mine = -kLarge;
-    Bytes content(kCount * sizeof(float));
-    for (std::size_t i = 0; i < kCount; ++i)
-      std::memcpy(&content[i * sizeof(mine)], &mine, sizeof(mine));
-    memory_.put(content, 0, seat_.stream);
-  }
-  // How many sums are in the order of ranks; all others are another order's.
-  std::size_t in_order() {
-    memory_.get(seat_.stream);
-    EXPECT_TRUE(memory_.guards_intact());
-    std::size_t found = 0;
-    for (std::size_t i = 0; i < kCount; ++i) {
-      float got = 0;
-      std::memcpy(&got, memory_.host() + i * sizeof(got), sizeof(got));
-      EXPECT_TRUE(got == 1.0F || got == 0.0F) << "element " << i << " is " << got;
-      if (::testing::Test::HasFailure()) return 0;
-      found += got == 1.0F ? 1 : 0;
-    }
-    return found;
-  }
-
-  static std::int32_t number(int rank, std::size_t i, int round) {
-    return static_cast<std::int32_t>(i % 1000) * 7 + rank * 10'000 + round;
-  }
-  void put_numbers(int round) {
-    Bytes content(kCount * sizeof(std::int32_t));
-    for (std::size_t i = 0; i < kCount; ++i) {
-      const std::int32_t one = number(seat_.rank, i, round);
-      std::memcpy(&content[i * sizeof(one)], &one, sizeof(one));
-    }
-    memory_.put(content, 0, seat_.stream);
-  }
-  void check_sums(int round, std::int32_t times = 1) {
-    memory_.get(seat_.stream);
-    EXPECT_TRUE(memory_.guards_intact());
-    for (std::size_t i = 0; i < kCount; ++i) {
-      std::int32_t got = 0, want = 0;
-      std::memcpy(&got, memory_.host() + i * sizeof(got), sizeof(got));
-      for (int r = 0; r < seat_.size; ++r) want += number(r, i, round) * times;
-      ASSERT_EQ(got, want) << "element " << i << " of rank " << seat_.rank;
-    }
-  }
-
- private:
-  NcclRank& seat_;
-  DeviceBuffer memory_;
-  void* handle_ = nullptr;
-};
-
-void sum(NcclRank& seat, Registered& buffer) {
-  NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclFloat32, ncclSum, seat.comm,
-                        seat.stream));
-}
-void sum_numbers(NcclRank& seat, Registered& buffer) {
-  NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclInt32, ncclSum, seat.comm,
-                        seat.stream));
-}
-bool is_summed_in_place(NcclRank& seat, Registered& buffer) {
-  buffer.fill();
-  sum(seat, buffer);
-  return buffer.in_order() == kCount;
-}
-// All ranks see the same, so they all stop at the same call.
-bool comes_to_be_in_place(NcclRank& seat, Registered& buffer) {
-  for (int i = 0; i < kPatience && !testing::Test::HasFailure(); ++i) {
-    if (is_summed_in_place(seat, buffer)) return true;
-    nap(0.01);
-  }
-  return false;
-}
 
 void sums_well(NcclRank& seat, Registered& buffer, int round) {
   buffer.put_numbers(round);
@@ -175,7 +67,7 @@ TEST_P(InPlaceOf, EveryCollectiveIsRight) {
                      seed % 3 == 0 ? RedOp::kMax : RedOp::kSum,
                      seat.size,
                      static_cast<int>(seed) % seat.size,
-                     kCount / (one_block ? 1 : n) + 1 + seed,
+                     kRegisteredCount / (one_block ? 1 : n) + 1 + seed,
                      seed};
         run_case(seat, c, {in_place, seed % 5 * size_of(type), true});
         if (testing::Test::HasFatalFailure()) return;
@@ -253,7 +145,7 @@ TEST(InPlace, ReplaysMixWithPlainCalls) {
     const auto is_replayed_in_place = [&](Registered& buffer, void* graph) {
       buffer.fill();
       EXPECT_EQ(gpu_api()->launch_graph(graph, seat.stream), kGpuSuccess);
-      return buffer.in_order() == kCount;
+      return buffer.in_order() == kRegisteredCount;
     };
     for (int i = 0; i < 2; ++i) {
       EXPECT_TRUE(is_replayed_in_place(all, graphs[0]));
@@ -294,92 +186,6 @@ TEST(InPlace, GoesOnAfterASuspension) {
       sums_well(seat, buffer, i);
     }
   });
-}
-
-// ---- when something goes wrong ----
-
-void sum_until_it_fails(NcclRank& seat, Registered& buffer) {
-  ncclResult_t result = ncclSuccess;
-  while (result == ncclSuccess) {
-    result = ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclFloat32, ncclSum, seat.comm,
-                           seat.stream);
-    if (result != ncclSuccess) break;
-    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
-    NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-  }
-  buffer.forget();
-  report_and_abort(seat, result);
-}
-
-TEST(InPlaceFaults, ADeathInSuchACallIsNamed) {
-  if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
-  for (const int victim : {0, 2}) {
-    RankProcesses ranks(as_processes(3, Gpus::kOneEach), [](NcclRank& seat) {
-      Registered buffer(seat);
-      ASSERT_TRUE(comes_to_be_in_place(seat, buffer));
-      seat.mark(1);
-      sum_until_it_fails(seat, buffer);
-    });
-    ASSERT_TRUE(ranks.wait_stage(1, 100));
-    nap(0.05);
-    ranks.send(victim, SIGKILL);
-    ASSERT_TRUE(ranks.wait_reports(60, {victim}));
-    expect_reports(ranks, 3, Status::kRemoteError, "rank " + std::to_string(victim), victim);
-    ranks.wait_exits(60, {victim});
-    ranks.check_expectations();
-  }
-}
-
-// It has mapped nothing yet; registering is no error then.
-TEST(InPlaceFaults, ADeathBeforeMemoryIsMappedIsNamed) {
-  if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
-  constexpr int kVictim = 2;
-  RankProcesses ranks(as_processes(3, Gpus::kOneEach), [](NcclRank& seat) {
-    seat.mark(1);
-    ASSERT_TRUE(seat.wait_flag(1, 60));
-    Registered buffer(seat);
-    seat.mark(2);
-    sum_until_it_fails(seat, buffer);
-  });
-  ASSERT_TRUE(ranks.wait_stage(1, 100));
-  ranks.send(kVictim, SIGKILL);
-  ranks.board().flag = 1;
-  ASSERT_TRUE(ranks.wait_reports(60, {kVictim}));
-  expect_reports(ranks, 3, Status::kRemoteError, "rank 2", kVictim);
-  ranks.wait_exits(60, {kVictim});
-  ranks.check_expectations();
-}
-
-// One rank never comes; abort ends the other one's kernels.
-TEST(InPlaceFaults, AnAbortEndsSuchACall) {
-  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
-  RankProcesses ranks(as_processes(2, Gpus::kOneEach), [](NcclRank& seat) {
-    Registered buffer(seat), other(seat);
-    for (int i = 0; i < 30; ++i) {  // so that it is tried
-      ASSERT_TRUE(comes_to_be_in_place(seat, buffer));
-      nap(0.01);
-    }
-    ncclResult_t result = ncclSuccess;
-    if (seat.rank == 0) {
-      NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclFloat32, ncclSum, seat.comm,
-                            seat.stream));
-      nap(0.1);
-      EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
-      NCCL_OK(ncclCommAbort(seat.comm));
-      GPU_OK(gpu_api()->synchronize_stream(seat.stream));
-      buffer.forget(), other.forget();
-      seat.comm = nullptr;
-      return seat.report(done());
-    }
-    while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-    buffer.forget(), other.forget();
-    report_and_abort(seat, result);
-  });
-  ASSERT_TRUE(ranks.wait_reports(60));
-  EXPECT_EQ(ranks.status(1), Status::kRemoteError) << ranks.text(1);
-  EXPECT_NE(ranks.text(1).find("rank 0 aborted"), std::string::npos) << ranks.text(1);
-  ranks.wait_exits(60);
-  ranks.check_expectations();
 }
 
 }  // namespace

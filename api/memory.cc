@@ -1,6 +1,7 @@
 // ncclMemAlloc'd memory lies on the current CUDA device or, on the host, in this process's arena:
-// where peers reach it without a copy. Registering is a hint that costs nothing: what can be shared
-// is shared already, but on a GPU that processes share, where the leader maps it at its first use.
+// where peers reach it without a copy. Registering is a hint: on the host it costs nothing, since
+// what can be shared is shared already; memory of a GPU is mapped by the processes that work on it
+// in place, at once where each has GPUs of its own, else at its first use.
 #include "api/arguments.h"
 #include "api/comm.h"
 #include "api/errors.h"

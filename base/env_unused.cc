@@ -42,7 +42,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_GRAPH_DUMP_FILE", true, kNoTopology},
     {"NCCL_GRAPH_FILE", true, kNoTopology},
     {"NCCL_GRAPH_MIXING_SUPPORT", false, "graphs and plain calls always mix"},
-    {"NCCL_GRAPH_REGISTER", false, "memory is shared where it can be, registered or not"},
+    {"NCCL_GRAPH_REGISTER", false, "capturing a call registers nothing; see NCCL_LOCAL_REGISTER"},
     {"NCCL_GRAPH_STREAM_ORDERING", false, "graphs and plain calls always mix"},
     {"NCCL_IB_*", false, kTcpOnly},
     {"NCCL_IGNORE_CPU_AFFINITY", false, "Rondo never changes the affinity of a thread"},

@@ -24,7 +24,8 @@ Done ProcessContext::open(std::vector<ProcessSockets> sockets) {
   suspension = std::make_unique<Suspension>(
       local, Suspension::Others{*segment, *exchange, facts.process, facts.around.process_of});
   DroppableMemory& droppable = suspension->memory();
-  blocks = std::make_unique<SharedBlocks>(*exchange, devices, facts.process);
+  blocks =
+      std::make_unique<SharedBlocks>(*exchange, devices, facts.process, facts.around.process_of);
   memory = std::make_unique<LeaderMemory>(*segment, *exchange, droppable, std::move(devices),
                                           facts.process);
   const bool by_kernel = messages_are_kernels();

@@ -4,6 +4,7 @@
 // the DeviceTeam of every process launches kernels for its own ranks, and this team announces calls
 // (call_announcements.h), keeps the connections and watches the kernels (process_watch.h); gather,
 // scatter and all-to-all are messages (process_messages.h).
+// Large ones on registered buffers are first tried in place (in_place_calls.h).
 // All other calls, and all calls of processes that share a GPU, are led by the process of rank 0,
 // which every GPU must reach by P2P then (led_calls.h). Guarantees and cost: as these say.
 #pragma once

@@ -25,8 +25,12 @@ bool is_no_answer(Status status) {
 
 }  // namespace
 
-SharedBlocks::SharedBlocks(MemoryExchange& exchange, std::vector<int> devices, int process)
-    : exchange_(exchange), devices_(std::move(devices)), process_(process) {}
+SharedBlocks::SharedBlocks(MemoryExchange& exchange, std::vector<int> devices, int process,
+                           std::vector<int> process_of)
+    : exchange_(exchange),
+      devices_(std::move(devices)),
+      process_(process),
+      process_of_(std::move(process_of)) {}
 
 SharedBlocks::~SharedBlocks() = default;
 
@@ -36,9 +40,9 @@ std::optional<std::uint64_t> SharedBlocks::known_in(int process, const void* poi
   const auto block = memory_registry().find(pointer, bytes);
   if (!block) return 0;
   std::lock_guard lock(mutex_);
-  const auto known = seen_at_.find({block->number, block->base, process});
-  if (known == seen_at_.end()) return std::nullopt;
-  return place(known->second, block->base, pointer);
+  const auto known = seen_.find({block->number, block->base, process});
+  if (known == seen_.end()) return std::nullopt;
+  return place(known->second.at, block->base, pointer);
 }
 
 Result<std::uint64_t> SharedBlocks::address_in(int process, const void* pointer, std::size_t bytes,
@@ -46,8 +50,8 @@ Result<std::uint64_t> SharedBlocks::address_in(int process, const void* pointer,
   if (const auto known = known_in(process, pointer, bytes)) return *known;
   const auto block = memory_registry().find(pointer, bytes);
   if (!block) return std::uint64_t{0};
-  RONDO_TRY(const std::uint64_t begin, begin_in(process, *block, deadline));
-  return place(begin, block->base, pointer);
+  RONDO_TRY(const Seen seen, ask(process, *block, deadline));
+  return place(seen.at, block->base, pointer);
 }
 
 Done SharedBlocks::addresses_in_all(const void* pointer, std::size_t bytes,
@@ -61,40 +65,41 @@ Done SharedBlocks::addresses_in_all(const void* pointer, std::size_t bytes,
       by_process[p] = reinterpret_cast<std::uint64_t>(pointer);
       continue;
     }
-    RONDO_TRY(const std::uint64_t begin, begin_in(static_cast<int>(p), *block, deadline));
-    by_process[p] = place(begin, block->base, pointer);
+    RONDO_TRY(const Seen seen, ask(static_cast<int>(p), *block, deadline));
+    const bool several = std::count(process_of_.begin(), process_of_.end(), p) > 1;
+    if (!several || !seen.by_first_gpu) by_process[p] = place(seen.at, block->base, pointer);
   }
   return done();
 }
 
-Result<std::uint64_t> SharedBlocks::begin_in(int process, const MemoryBlock& block,
+Result<SharedBlocks::Seen> SharedBlocks::ask(int process, const MemoryBlock& block,
                                              const net::Deadline& deadline) {
   std::lock_guard lock(mutex_);
   const Key key{block.number, block.base, process};
-  if (const auto known = seen_at_.find(key); known != seen_at_.end()) return known->second;
+  if (const auto known = seen_.find(key); known != seen_.end()) return known->second;
   const RelaxedCapture relaxed;
-  std::uint64_t address = 0;
+  Seen seen;
   if (const auto handle = memory_registry().export_block(block); handle.ok()) {
     const auto answered = exchange_.ask(process, {MemoryNote::kMap}, *handle, deadline);
     if (answered.ok()) {
-      address = answered->address;
+      seen = {answered->address, handle->plain.kind == PlainHandle::kIpc};
     } else if (is_no_answer(answered.status())) {
       return answered.error();
     } else {
       RONDO_INFO(kInit, "memory at {} is staged: {}", fmt::ptr(block.base), answered.error().text);
     }
   }
-  seen_at_[key] = address;
-  return address;
+  seen_[key] = seen;
+  return seen;
 }
 
 void SharedBlocks::block_ends(std::uint64_t number) {
   std::lock_guard lock(mutex_);
   const RelaxedCapture relaxed;
-  std::erase_if(seen_at_, [&](const auto& block) {
+  std::erase_if(seen_, [&](const auto& block) {
     if (std::get<0>(block.first) != number) return false;
-    if (block.second != 0)  // a process that is gone has unmapped
-      (void)exchange_.ask(std::get<2>(block.first), {MemoryNote::kUnmap, 0, block.second}, {},
+    if (block.second.at != 0)  // a process that is gone has unmapped
+      (void)exchange_.ask(std::get<2>(block.first), {MemoryNote::kUnmap, 0, block.second.at}, {},
                           net::Deadline::of(kBriefly));
     return true;
   });

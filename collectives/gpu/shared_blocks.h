@@ -24,17 +24,18 @@ namespace rondo::gpu {
 
 class SharedBlocks final : public MemoryRegistry::Listener {
  public:
-  // devices: of this process, that are to reach others' blocks.
-  SharedBlocks(MemoryExchange& exchange, std::vector<int> devices, int process);
+  // devices: of this process, that are to reach others' blocks. process_of: by rank.
+  SharedBlocks(MemoryExchange& exchange, std::vector<int> devices, int process,
+               std::vector<int> process_of);
   ~SharedBlocks() override;
 
-  // Where `process` sees memory of this one, or 0 where it cannot, or where no block holds it;
-  // nothing where it has not been asked yet.
+  // Where the first GPU of `process` sees memory of this one, or 0 where it cannot, or where no
+  // block holds it; nothing where it has not been asked yet.
   std::optional<std::uint64_t> known_in(int process, const void* pointer, std::size_t bytes) const;
   // The same; asks.
   Result<std::uint64_t> address_in(int process, const void* pointer, std::size_t bytes,
                                    const net::Deadline& deadline);
-  // The same of every process.
+  // The same of every process, and of all of its GPUs.
   Done addresses_in_all(const void* pointer, std::size_t bytes, const net::Deadline& deadline,
                         std::span<std::uint64_t> by_process);
   void block_ends(std::uint64_t number) override;
@@ -43,17 +44,20 @@ class SharedBlocks final : public MemoryRegistry::Listener {
   Result<MemoryHandle> answer(MemoryNote& asked, const MemoryHandle& with);
 
  private:
-  Result<std::uint64_t> begin_in(int process, const MemoryBlock& block,
-                                 const net::Deadline& deadline);
-
   using Key = std::tuple<std::uint64_t, std::byte*, int>;  // number, base, process
+  struct Seen {
+    std::uint64_t at = 0;       // where the block begins there; 0: it cannot be seen
+    bool by_first_gpu = false;  // and by no other: CUDA IPC opens it for one
+  };
+  Result<Seen> ask(int process, const MemoryBlock& block, const net::Deadline& deadline);
 
   MemoryExchange& exchange_;
   const std::vector<int> devices_;
   const int process_;
+  const std::vector<int> process_of_;
   mutable std::mutex mutex_;
-  std::map<Key, std::uint64_t> seen_at_;  // where the block begins there; 0: it cannot be seen
-  std::mutex imported_mutex_;             // never held while another process is asked
+  std::map<Key, Seen> seen_;
+  std::mutex imported_mutex_;  // never held while another process is asked
   std::multimap<std::uint64_t, ImportedMemory> imported_;  // of others, by address
 };
 

@@ -91,6 +91,10 @@ void rounds(const DevicePlanFacts& facts, const CallRecord& record, const Device
   rows->push_back(protocol_row(plan, facts.slot_bytes));
   add_ctas_and_rounds(plan.strategy == Strategy::kConnected ? "channels" : "CTAs", "channel",
                       record, plan, rows);
+  if (plan.in_place)
+    rows->push_back({"before", "in place",
+                     "once all have registered memory, it is first tried whether all have for this "
+                     "call: then direct kernels share the work on it"});
 }
 
 }  // namespace device_reasons

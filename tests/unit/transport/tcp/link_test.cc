@@ -172,9 +172,9 @@ TEST(TcpLink, TriesTheNextAddressWhereAnotherCommunicatorListens) {
   auto near = open_network(1, 2);
   auto stranger = open_network(2, 2);
   auto far = open_network(1, 2);
-  auto candidates = tcp::decode_addresses(stranger->listen().value()).value();
-  candidates.push_back(tcp::decode_addresses(far->listen().value()).value().front());
-  auto link = near->connect({0, 1, 0}, tcp::encode_addresses(candidates)).value();
+  auto candidates = net::decode_addresses(stranger->listen().value()).value();
+  candidates.push_back(net::decode_addresses(far->listen().value()).value().front());
+  auto link = near->connect({0, 1, 0}, net::encode_addresses(candidates)).value();
   std::unique_ptr<net::Link> accepted;
   const auto step = [&] {
     near->poll();

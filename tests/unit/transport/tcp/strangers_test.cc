@@ -7,18 +7,18 @@
 #include "tests/unit/transport/tcp/pair.h"
 #include "transport/auth/handshake_io.h"
 #include "transport/socket/tcp.h"
+#include "transport/streams/socket_of_link.h"
 #include "transport/tcp/message_header.h"
-#include "transport/tcp/socket_of_link.h"
 
 namespace rondo::test {
 namespace {
 
 net::Socket visit(const Bytes& address) {
-  const auto candidates = tcp::decode_addresses(address).value();
+  const auto candidates = net::decode_addresses(address).value();
   return net::connect_tcp(candidates, {Clock::now() + kPatience, {}}).value();
 }
 
-std::string endpoint() { return tcp::endpoint_of("links", 1); }
+std::string endpoint() { return net::endpoint_of("tcp", "links", 1); }
 
 bool closed(const net::Socket& socket) {
   std::byte buffer[256];
@@ -98,12 +98,12 @@ TEST(TcpStrangers, SilentVisitorsMakeRoomForRanks) {
 }
 
 // Holds the secret, and becomes a link.
-net::Socket prove(Host& host, const tcp::SocketOfLink& socket, auth::Handshake& handshake) {
+net::Socket prove(Host& host, const net::SocketOfLink& socket, auth::Handshake& handshake) {
   auto stranger = visit(host.address);
   const auto step = [&] {
     host.turn();
     EXPECT_TRUE(auth::move(handshake, stranger.get()).ok());
-    if (handshake.state() == auth::Handshake::State::kTurn) handshake.answer(tcp::encode(socket));
+    if (handshake.state() == auth::Handshake::State::kTurn) handshake.answer(net::encode(socket));
   };
   EXPECT_TRUE(drive(step, [&] { return host.link != nullptr; }));
   return stranger;
@@ -128,7 +128,7 @@ TEST(TcpConnector, StaysWithAPeerThatItHasAnswered) {
   const auto address = loopback("127.0.0.1");
   auto listening = net::listen_at({&address, 1}).value();
   const net::SocketAddress other = loopback("127.0.0.2").with_port(listening.addresses[0].port());
-  const Bytes candidates = tcp::encode_addresses(std::vector{listening.addresses[0], other});
+  const Bytes candidates = net::encode_addresses(std::vector{listening.addresses[0], other});
   auto near = open_network(1, 1);
   auto link = near->connect({0, 1, net::kCollectiveLane}, candidates).value();
   const auto turn = [&] {

@@ -114,7 +114,7 @@ int stream(const Run& run, RemoteLinks& links) {
                  received < run.slots ? previous : next);
       return 3;
     }
-    links.sleep(-1, milliseconds(100));
+    if (net::Sleeper sleeper; sleeper.add(links)) sleeper.sleep(milliseconds(100));
   }
   fmt::print("rank {}: ok\n", run.rank);
   return 0;

@@ -14,6 +14,7 @@
 //   std::unique_ptr<Link> other = network->accept();                // at rank 1; null: none yet
 //   std::optional<Request> sending = link->isend(record, slot, key);
 //   while (!link->test(*sending).done) { if (!link->progress()) network->poll(); }
+//   // nothing moves: net::Sleeper arms the network, and sleeps on its poll_fd()
 #pragma once
 
 #include <cstddef>
@@ -26,6 +27,7 @@
 
 #include "base/result.h"
 #include "base/types.h"
+#include "transport/net/sleeper.h"
 
 namespace rondo::net {
 
@@ -102,7 +104,7 @@ class Link {
   static constexpr std::uint64_t kDepth = 64;  // messages queued in each direction at most
 };
 
-class Network {
+class Network : public WakeSource {
  public:
   virtual ~Network() = default;  // after its links
 
@@ -120,8 +122,6 @@ class Network {
   virtual void deregister_memory(MemoryKey key) = 0;
   // Looks once which links can move. True if one may.
   virtual bool poll() = 0;
-  // Readable for poll(2) and epoll(7) when poll() would return true. -1: no such descriptor.
-  virtual int poll_fd() const = 0;
 };
 
 }  // namespace rondo::net

@@ -1,7 +1,5 @@
 #include "transport/net/remote_links.h"
 
-#include <poll.h>
-
 #include <algorithm>
 
 #include "base/atomics.h"
@@ -299,16 +297,12 @@ Done RemoteLinks::flush(Clock::time_point deadline) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0)
       return fail(Status::kTimeout, "rank {} did not take the last bytes for it in time", behind);
-    sleep(-1, std::min(left, kNap));
+    if (net::Sleeper sleeper; sleeper.add(*this)) sleeper.sleep(std::min(left, kNap));
   }
 }
 
+bool RemoteLinks::arm() { return state_->network->arm(); }
 int RemoteLinks::poll_fd() const { return state_->network->poll_fd(); }
-
-void RemoteLinks::sleep(int wake_fd, std::chrono::milliseconds at_most) {
-  pollfd entries[2] = {{poll_fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}};
-  ::poll(entries, wake_fd < 0 ? 1 : 2, static_cast<int>(at_most.count()));
-}
 
 void RemoteLinks::close() {
   state_->met.clear();

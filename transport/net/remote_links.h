@@ -17,8 +17,8 @@
 //     links->progress();
 //     if (auto error = links->error_of(3); !error.ok()) return error;
 //   }
-//   // parked: sleep on links->poll_fd(), then progress(). End of a call: until
-//   // links->unflushed_data_peer() is -1.
+//   // parked: net::Sleeper, then progress(). End of a call: until links->unflushed_data_peer() is
+//   // -1.
 #pragma once
 
 #include <array>
@@ -47,7 +47,7 @@ struct RemoteLinksOptions {
   std::function<void(int peer, std::span<const std::byte>)> on_control = {};
 };
 
-class RemoteLinks {
+class RemoteLinks final : public net::WakeSource {
  public:
   static constexpr std::size_t kMostControlBytes = 4096;
 
@@ -98,10 +98,8 @@ class RemoteLinks {
   Traffic traffic(int peer) const;
   Done flush(std::chrono::steady_clock::time_point deadline);
 
-  // Readable when progress() may move something that it could not when it last returned false.
-  int poll_fd() const;
-  // Sleeps on poll_fd(), and on wake_fd (an eventfd, read by the caller) where it is not -1.
-  void sleep(int wake_fd, std::chrono::milliseconds at_most);
+  bool arm() override;
+  int poll_fd() const override;
 
   // Closes all links: peers see the end, bytes that have left user space still arrive.
   void close();

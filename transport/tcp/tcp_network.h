@@ -33,6 +33,7 @@ class TcpNetwork final : public net::Network {
   Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
   void deregister_memory(net::MemoryKey) override {}
   bool poll() override { return port_->poll(); }
+  bool arm() override { return true; }  // what came since poll() makes poll_fd() readable
   int poll_fd() const override { return port_->poll_fd(); }
 
  private:

@@ -72,6 +72,7 @@ class InternodeKernels final : public ProxyTask {
 
   bool progress() override;
   bool is_busy() const override;
+  bool arm() override { return net_proxy_->arm(); }
   int poll_fd() const override { return net_proxy_->poll_fd(); }
   // What kernels have left here still goes out.
   void finish() override;

@@ -19,7 +19,8 @@ bool wait_for(RemoteLinks& links, Ready&& ready) {
   while (!ready()) {
     if (links.progress()) continue;
     if (Clock::now() > until) return false;
-    if (!ready()) links.sleep(-1, std::chrono::milliseconds(100));
+    if (net::Sleeper sleeper; !ready() && sleeper.add(links))
+      sleeper.sleep(std::chrono::milliseconds(100));
   }
   return true;
 }

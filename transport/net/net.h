@@ -5,9 +5,10 @@
 // Guarantees: messages of one direction arrive whole, in order, and only into buffers that irecv
 // posted: a receiver that posts nothing holds its sender back. Nothing here blocks, waits or locks;
 // everything moves in progress() and poll(), on the thread of the rank that owns the network. Links
-// exist only between holders of the same secret. Errors are values: a link that failed says so in
-// error() and moves nothing more. Cost: progress() of a link that cannot move is a few loads;
-// poll() is one system call however many links there are; no allocation once a link is open.
+// exist only between holders of the same secret: sockets prove it, and what is no socket opens by a
+// SideChannel (transport/streams), whose end is the peer's. Errors are values: a link that failed
+// says so in error() and moves nothing more. Cost: progress() of a link that cannot move is a few
+// loads; poll() is one system call however many links there are; no allocation once a link is open.
 //
 //   RONDO_TRY(Bytes here, network->listen());                       // give these bytes to peers
 //   RONDO_TRY(auto link, network->connect({.from = 0, .to = 1, .lane = 0}, address_of_1));
@@ -63,12 +64,17 @@ struct Request {
 };
 
 struct Completion {
-  bool done = false;        // sent: the body is the caller's again. Received: all of it is there
+  // Sent: the body is the caller's again. Received: whoever owns the memory sees all of it. Where
+  // that takes more than the network's word for it (a GPU's memory that an adapter has written),
+  // the link flushes before it says so.
+  bool done = false;
   std::uint64_t bytes = 0;  // of the body, once done
   std::uint32_t tag = 0;    // of a received one
 };
 
-// Names registered memory to a device; 0 for networks that need none.
+// Names memory that a network may read and write; 0 for networks that need none. One key does for
+// all devices and links: an implementation registers the memory with each of them by itself, when
+// the link opens or when it first moves a message there.
 using MemoryKey = std::uint64_t;
 
 // Memory of messages' bodies: the host's; a GPU's by its device address; or a GPU's by a dmabuf
@@ -109,7 +115,8 @@ class Network : public WakeSource {
   virtual ~Network() = default;  // after its links
 
   virtual std::string_view name() const = 0;  // as NCCL_NET names it
-  // Starts to accept. The bytes say to peers where; they hold addresses, no secret.
+  // Starts to accept. The bytes say to peers where; they hold addresses, no secret. Again: the
+  // same.
   virtual Result<std::vector<std::byte>> listen() = 0;
   // Returns at once; the link opens by progress(). An address that cannot be read is an error.
   virtual Result<std::unique_ptr<Link>> connect(const LinkName& name,

@@ -40,7 +40,8 @@ namespace rondo {
 struct RemoteLinksOptions {
   int rank = 0;
   int size = 1;
-  std::unique_ptr<net::Network> network = {};  // transport/open_network.h
+  std::unique_ptr<net::Network> network = {};  // transport/network_agreement.h
+  std::unique_ptr<net::Network> data = {};     // of the data lanes, where it is another one
   net::SlotShape slots;                        // of the data lanes; the same on all ranks
   // A message on the control lane has come. Called from progress(); it may call send_control(),
   // nothing else here. The bytes are valid during the call.
@@ -59,8 +60,10 @@ class RemoteLinks final : public net::WakeSource {
 
   // Where this rank listens, for all others.
   const std::vector<std::byte>& address_blob() const;
+  const std::vector<std::byte>& data_address_blob() const;  // on the data lanes' network
   // The blobs of all ranks, by rank; an empty one for ranks that are never spoken to.
-  void set_peers(std::vector<std::vector<std::byte>> blobs);
+  void set_peers(std::vector<std::vector<std::byte>> blobs,
+                 std::vector<std::vector<std::byte>> data_blobs = {});
   void set_control_handler(std::function<void(int peer, std::span<const std::byte>)> handler);
 
   // To and from a peer. The pointer is valid as long as this object. kInvalidArgument: no such

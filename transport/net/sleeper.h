@@ -15,6 +15,9 @@
 #include <array>
 #include <chrono>
 
+#include "base/fd.h"
+#include "base/result.h"
+
 namespace rondo::net {
 
 class WakeSource {
@@ -28,6 +31,20 @@ class WakeSource {
 
  protected:
   ~WakeSource() = default;
+};
+
+// Several sources as one: the descriptor of the only one, or an epoll descriptor of all.
+class WakeGroup final : public WakeSource {
+ public:
+  static constexpr std::size_t kMost = 2;
+  Done add(WakeSource& source);
+  bool arm() override;
+  int poll_fd() const override;
+
+ private:
+  std::array<WakeSource*, kMost> sources_{};
+  std::size_t count_ = 0;
+  Fd events_;  // from the second one on
 };
 
 class Sleeper {

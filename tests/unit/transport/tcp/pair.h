@@ -54,10 +54,11 @@ inline std::vector<std::unique_ptr<RemoteLinks>> open_ranks(int size, net::SlotS
   std::vector<std::unique_ptr<RemoteLinks>> ranks;
   std::vector<Bytes> blobs;
   for (int r = 0; r < size; ++r) {
-    ranks.push_back(RemoteLinks::open({.rank = r,
-                                       .size = size,
-                                       .network = rondo::open_network({r, secret_of(7)}).value(),
-                                       .slots = slots})
+    ranks.push_back(RemoteLinks::open(
+                        {.rank = r,
+                         .size = size,
+                         .network = rondo::open_network(kControlNetwork, {r, secret_of(7)}).value(),
+                         .slots = slots})
                         .value());
     blobs.push_back(ranks.back()->address_blob());
   }

@@ -238,8 +238,11 @@ TEST(TcpRemoteLinks, RefusesPeersAndLanesThatAreNone) {
   EXPECT_FALSE(ranks[0]->receiver(-1, 0).ok());
   EXPECT_FALSE(ranks[0]->sender(1, net::kControlLane).ok());
   EXPECT_FALSE(ranks[0]->send_control(2, {}).ok());
-  auto without_slots = RemoteLinks::open(
-      {.rank = 0, .size = 2, .network = rondo::open_network({}).value(), .slots = {0, 0}});
+  auto without_slots =
+      RemoteLinks::open({.rank = 0,
+                         .size = 2,
+                         .network = rondo::open_network(kControlNetwork, {}).value(),
+                         .slots = {0, 0}});
   EXPECT_FALSE(without_slots.value()->sender(1, 0).ok());
 }
 

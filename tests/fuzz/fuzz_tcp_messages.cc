@@ -14,6 +14,7 @@
 namespace {
 
 using namespace rondo;
+using namespace rondo::net;
 using namespace rondo::tcp;
 
 void require(bool condition) {

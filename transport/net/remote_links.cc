@@ -333,7 +333,7 @@ Done RemoteLinks::flush(Clock::time_point deadline) {
   }
 }
 
-bool RemoteLinks::arm() { return true; }
+bool RemoteLinks::arm() { return state_->wakes.arm(); }
 int RemoteLinks::poll_fd() const { return state_->wakes.poll_fd(); }
 
 void RemoteLinks::close() {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -53,6 +54,24 @@ TEST(Sleeper, SaysWhetherTheFirstOneWoke) {
   sleeper.add_fd(silent.get());
   ASSERT_TRUE(sleeper.add(source));
   EXPECT_FALSE(sleeper.sleep(std::chrono::seconds(20)));
+}
+
+TEST(WakeGroup, ArmsAllAndIsWokenByAny) {
+  Source first, second;
+  WakeGroup group;
+  ASSERT_TRUE(group.add(first).ok());
+  EXPECT_EQ(group.poll_fd(), first.bell.get());
+  std::uint64_t rings = 0;
+  ASSERT_EQ(::read(first.bell.get(), &rings, sizeof(rings)), 8);
+  ASSERT_TRUE(group.add(second).ok());
+  first.log = second.log = {};
+  Sleeper sleeper;
+  ASSERT_TRUE(sleeper.add(group));
+  EXPECT_EQ(first.log, Log{"arm"});
+  EXPECT_EQ(second.log, Log{"arm"});
+  EXPECT_TRUE(sleeper.sleep(std::chrono::seconds(20)));  // by the second one's bell
+  second.quiet = false;
+  EXPECT_FALSE(sleeper.add(group));
 }
 
 TEST(Proxy, ArmsItsTasksBeforeItNaps) {

@@ -38,7 +38,7 @@ struct Call {
   CUstream_st* stream = nullptr;      // on a GPU
   bool own_access = false;            // and not all GPUs that reach that one may touch a buffer
   // Where each rank's window begins for this rank's GPU, by rank, if the buffer is in a symmetric
-  // one.
+  // one; behind them, where all of them do for multimem instructions, or null.
   const std::vector<std::byte*>* send_windows = nullptr;
   const std::vector<std::byte*>* receive_windows = nullptr;
   // What a v-collective consists of: this rank's messages, each with the count of its pair. The

@@ -51,6 +51,8 @@ class DeviceTeam {
     return make_device_plan(context_.connections.facts(), record).ok();
   }
 
+  bool has_multicast() const { return context_.connections.facts().multicast; }
+
   // Posts the calls of one group of `rank`, in order; the rank's device must be current. Launches
   // what becomes complete by it.
   Done post(int rank, std::span<const Call> calls, Mismatch* mismatch);

@@ -1,10 +1,15 @@
 #include "collectives/gpu/device_windows.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cstring>
 #include <mutex>
 
+#include "base/log.h"
 #include "collectives/communicator/communicator_state.h"
+#include "collectives/gpu/device_rank.h"
+#include "collectives/gpu/device_team.h"
 #include "collectives/gpu/pointers.h"
 #include "transport/cuda/device.h"
 #include "transport/shm/unix_meeting.h"
@@ -17,7 +22,15 @@ struct DeviceWindows::Offer {
   std::uint64_t bytes = 0;                  // of the window
   std::uint64_t symmetric = 0;              // 1: collectives may use it
   PlainHandle handle;                       // of the allocation in which it lies
+  PlainHandle object;                       // rank 0's: of multicast memory for all
+  std::int64_t object_file = -1;            // and its descriptor in rank 0's process
   char socket[shm::kMostSocketName + 1]{};  // where files are handed out
+};
+
+struct DeviceWindows::Offers {
+  std::vector<Offer> all;
+  std::vector<MemoryHandle> handles;
+  MemoryHandle object;  // rank 0's, of multicast memory, if it has one
 };
 
 DeviceWindows::~DeviceWindows() {
@@ -29,6 +42,10 @@ void DeviceWindows::close(int window) {
   const DeviceScope scope(state_.options.device);
   windows_[window].symmetric = false;
   windows_[window].at.clear();
+  const bool faulted = state_.faults.is_raised() || state_.faults.ended() != FaultState::kRunning;
+  if (windows_[window].multicast && faulted)
+    windows_[window].multicast->keep_for(MulticastMemory::kOthersEnd);
+  windows_[window].multicast.reset();
   windows_[window].mapped.clear();
 }
 
@@ -64,9 +81,9 @@ DeviceWindows::Offer DeviceWindows::offer_of(void* memory, std::size_t bytes, Me
 }
 
 // All whom it concerns meet at once; one file serves all who come.
-Result<std::vector<MemoryHandle>> DeviceWindows::exchange_handles(
-    const std::vector<Offer>& all, const MemoryHandle& own,
-    const shm::UnixListener& listener) const {
+Done DeviceWindows::exchange_handles(const MemoryHandle& own, const shm::UnixListener& listener,
+                                     Offers* offers) const {
+  const std::vector<Offer>& all = offers->all;
   const auto limit = std::chrono::duration<double>(state_.options.init_timeout_seconds);
   shm::UnixMeetingRequest asked;
   asked.secret = state_.secret.derive("window", std::as_bytes(std::span(&asked_, 1))).bytes();
@@ -85,18 +102,18 @@ Result<std::vector<MemoryHandle>> DeviceWindows::exchange_handles(
   if (const std::string missing = met.missing(); !missing.empty())
     return fail(Status::kRemoteError, "CommWindowRegister : {}", missing);
   for (const auto& guest : met.guests)
-    RONDO_CHECK_OK(send_files(guest.socket.get(), {&own}, asked.deadline));
-  std::vector<MemoryHandle> handles;
-  for (const Offer& offer : all) handles.push_back({offer.handle, Fd()});
+    RONDO_CHECK_OK(send_files(guest.socket.get(), {&own, &offers->object}, asked.deadline));
+  for (const Offer& offer : all) offers->handles.push_back({offer.handle, Fd()});
   for (std::size_t h = 0; h < met.hosts.size(); ++h) {
     const int r = asked.hosts[h].index;
-    RONDO_TRY(auto received,
-              receive_handles(met.hosts[h].socket.get(), {&all[r].handle}, asked.deadline));
+    RONDO_TRY(auto received, receive_handles(met.hosts[h].socket.get(),
+                                             {&all[r].handle, &all[r].object}, asked.deadline));
     if (!received[0].file)
       return fail(Status::kRemoteError, "rank {} sent no memory for its window", r);
-    handles[r] = std::move(received[0]);
+    offers->handles[r] = std::move(received[0]);
+    if (r == 0) offers->object = std::move(received[1]);
   }
-  return handles;
+  return done();
 }
 
 void DeviceWindows::map(const Offer& offer, int peer, const MemoryHandle& handle,
@@ -149,6 +166,81 @@ const std::vector<std::byte*>* DeviceWindows::symmetric_at(const void* buffer,
   return nullptr;
 }
 
+// Memory that can be mapped by address, and a switch that is asked for.
+std::unique_ptr<MulticastMemory> DeviceWindows::new_multicast(const MemoryHandle& own,
+                                                              MemoryHandle* object) const {
+  const DeviceTeam* const team = state_.device->team();
+  if (state_.members.rank != 0 || team == nullptr || !team->has_multicast()) return nullptr;
+  std::unique_ptr<MulticastMemory> made = multicast_of_own();
+  const Done created = made->create(own.plain.bytes);
+  auto handle = created.ok() ? made->handle() : Result<MemoryHandle>(created.error());
+  if (handle.ok()) {
+    *object = std::move(*handle);
+    return made;
+  }
+  RONDO_WARN("a window goes without multicast memory (NVLS): {}", handle.error().text);
+  return nullptr;
+}
+
+std::unique_ptr<MulticastMemory> DeviceWindows::multicast_of_own() const {
+  std::vector<int> devices(static_cast<std::size_t>(state_.members.size), -1);
+  devices[static_cast<std::size_t>(state_.members.rank)] = state_.options.device;
+  return std::make_unique<MulticastMemory>(std::move(devices));
+}
+
+// One address serves all ranks where their windows lie alike in allocations of one size.
+bool DeviceWindows::may_bind(const Offers& offers) {
+  const Offer& first = offers.all[0];
+  return first.object.kind == PlainHandle::kFile &&
+         std::all_of(offers.all.begin(), offers.all.end(), [&](const Offer& one) {
+           return one.handle.kind == PlainHandle::kFile && one.handle.bytes == first.handle.bytes &&
+                  one.pointer - one.handle.base == first.pointer - first.handle.base;
+         });
+}
+
+Done DeviceWindows::bind_all(Communicator& self, const Offers& offers, Window* window) const {
+  const int rank = state_.members.rank;
+  const auto join = [&]() -> Done {
+    if (rank == 0) return window->multicast->add();
+    window->multicast = multicast_of_own();
+    MemoryHandle object = offers.object.clone();
+    if (!is_neighbour(0)) {  // its process is this one
+      object.plain = offers.all[0].object;
+      object.file = Fd(fcntl(static_cast<int>(offers.all[0].object_file), F_DUPFD_CLOEXEC, 0));
+    }
+    RONDO_CHECK_OK(window->multicast->open(object));
+    return window->multicast->add();
+  };
+  RONDO_TRY(bool could, all_could(self, join()));
+  if (could) {
+    const Offer& own = offers.all[static_cast<std::size_t>(rank)];
+    RONDO_TRY(could, all_could(self, window->multicast->bind_own(
+                                         rank, reinterpret_cast<std::byte*>(own.handle.base))));
+  }
+  if (!could) window->multicast.reset();
+  return done();
+}
+
+Result<bool> DeviceWindows::all_could(Communicator& self, const Done& own) const {
+  struct Said {
+    std::uint64_t failed;
+    char text[200];
+  };
+  Said mine{own.ok() ? 0u : 1u, {}};
+  if (!own.ok()) own.error().text.copy(mine.text, sizeof(mine.text) - 1);
+  RONDO_TRY(const auto told,
+            self.exchange("CommWindowRegister", std::as_bytes(std::span(&mine, 1))));
+  for (std::size_t r = 0; r < told.size(); ++r) {
+    Said said{};
+    std::memcpy(&said, told[r].data(), sizeof(said));
+    if (said.failed == 0) continue;
+    RONDO_WARN("a window goes without multicast memory (NVLS), since rank {} could not join: {}", r,
+               said.text);
+    return false;
+  }
+  return true;
+}
+
 Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t bytes,
                                 bool symmetric) {
   const RelaxedCapture relaxed;
@@ -159,6 +251,11 @@ Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t by
   MemoryHandle own;
   Offer mine = offer_of(memory, bytes, &own, &why);
   mine.symmetric = symmetric ? 1 : 0;
+  Window made;
+  Offers offers;
+  if (symmetric && own.file) made.multicast = new_multicast(own, &offers.object);
+  mine.object = offers.object.plain;
+  mine.object_file = offers.object.file.get();
   shm::UnixListener listener;
   if (own.file) {
     RONDO_TRY(listener, shm::open_unix_listener());
@@ -166,7 +263,8 @@ Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t by
   }
   RONDO_TRY(const auto told,
             self.exchange("CommWindowRegister", std::as_bytes(std::span(&mine, 1))));
-  std::vector<Offer> all(told.size());
+  std::vector<Offer>& all = offers.all;
+  all.resize(told.size());
   for (std::size_t r = 0; r < told.size(); ++r) std::memcpy(&all[r], told[r].data(), sizeof(Offer));
   RONDO_CHECK_OK(why);
   for (std::size_t r = 0; r < all.size(); ++r)
@@ -174,16 +272,23 @@ Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t by
       return fail(Status::kInvalidArgument,
                   "CommWindowRegister : rank {}'s window is no memory that its CUDA device reaches",
                   r);
-  RONDO_TRY(const std::vector<MemoryHandle> handles, exchange_handles(all, own, listener));
-  Window made;
+  RONDO_CHECK_OK(exchange_handles(own, listener, &offers));
   made.at.resize(all.size());
   made.why_not.resize(all.size());
   for (int r = 0; r < state_.members.size; ++r) {
     made.bytes.push_back(all[r].bytes);
-    map(all[r], r, handles[r], &made);
+    map(all[r], r, offers.handles[r], &made);
   }
   if (std::all_of(all.begin(), all.end(), [](const Offer& one) { return one.symmetric != 0; })) {
     RONDO_TRY(made.symmetric, all_may_touch(self, made));
+    if (!made.symmetric || !may_bind(offers))
+      made.multicast.reset();
+    else
+      RONDO_CHECK_OK(bind_all(self, offers, &made));
+    const Offer& own_offer = all[static_cast<std::size_t>(state_.members.rank)];
+    made.at.push_back(made.multicast == nullptr
+                          ? nullptr
+                          : made.multicast->all() + (own_offer.pointer - own_offer.handle.base));
   }
   windows_.push_back(std::move(made));
   return static_cast<int>(windows_.size()) - 1;

@@ -4,9 +4,10 @@
 // processes of the host the memory is mapped, by a file descriptor of virtual memory (ncclMemAlloc)
 // or else a CUDA IPC handle. Guarantees: a rank whose memory is no window fails all of them, by
 // name, and every wait ends with RONDO_INIT_TIMEOUT; what cannot be mapped is an error of the puts
-// into it, with the reason. Cost: an exchange and a mapping a rank, once a window, and another
-// exchange for a symmetric one; the thread and the pinned memory of a HostProxy, which passes
-// signals, once.
+// into it, with the reason. Where multicast memory is on, symmetric windows of whole allocations
+// alike are bound to an object of their own, if all can; else they work as they do without. Cost:
+// an exchange and a mapping a rank, once a window, another exchange for a symmetric one and two
+// more to bind it; the thread and the pinned memory of a HostProxy, which passes signals, once.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/gpu/channels/multicast_memory.h"
 #include "transport/memory/memory_registry.h"
 
 namespace rondo {
@@ -43,27 +45,36 @@ class DeviceWindows {
   // Where a peer's window begins for streams of this rank.
   Result<std::byte*> address(int window, int peer) const;
   std::size_t bytes(int window, int peer) const { return windows_[window].bytes[peer]; }
-  // Where each rank's window begins, of the symmetric one that holds these bytes of this rank; null
-  // where none does.
+  // Where each rank's window begins, of the symmetric one that holds these bytes of this rank, and
+  // behind them where all do in multicast memory, or null; null where no window holds the bytes.
   const std::vector<std::byte*>* symmetric_at(const void* buffer, std::size_t bytes) const;
 
  private:
   struct Offer;
   struct Window {
-    std::vector<std::byte*> at;        // by rank; null: out of reach
+    std::vector<std::byte*> at;        // by rank; null: out of reach; of a symmetric one, all's
     std::vector<std::size_t> bytes;    // by rank
     std::vector<std::string> why_not;  // by rank
     std::vector<ImportedMemory> mapped;
     bool symmetric = false;
+    std::unique_ptr<MulticastMemory> multicast{};  // null: it is not bound
   };
+  // What all ranks of a window have told and given.
+  struct Offers;
   Offer offer_of(void* memory, std::size_t bytes, MemoryHandle* handle, Done* why) const;
   bool is_neighbour(int peer) const;  // in another process of this host
-  Result<std::vector<MemoryHandle>> exchange_handles(const std::vector<Offer>& all,
-                                                     const MemoryHandle& own,
-                                                     const shm::UnixListener& listener) const;
+  Done exchange_handles(const MemoryHandle& own, const shm::UnixListener& listener,
+                        Offers* offers) const;
   void map(const Offer& offer, int peer, const MemoryHandle& handle, Window* window) const;
 
   Result<bool> all_may_touch(Communicator& self, const Window& window) const;
+  // NVLS in place: rank 0 makes an object with its offer; all bind to it, or none does.
+  std::unique_ptr<MulticastMemory> new_multicast(const MemoryHandle& own,
+                                                 MemoryHandle* object) const;
+  std::unique_ptr<MulticastMemory> multicast_of_own() const;
+  static bool may_bind(const Offers& offers);
+  Done bind_all(Communicator& self, const Offers& offers, Window* window) const;
+  Result<bool> all_could(Communicator& self, const Done& own) const;
 
   CommunicatorState& state_;
   std::deque<Window> windows_;

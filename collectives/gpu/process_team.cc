@@ -1,7 +1,5 @@
 #include "collectives/gpu/process_team.h"
 
-#include <chrono>
-
 #include "base/atomics.h"
 #include "base/poll_until.h"
 #include "base/process.h"
@@ -13,8 +11,6 @@ namespace {
 
 constexpr double kTeamPatientSeconds = 10;  // for streams to end when the team does
 constexpr double kTeamToldSeconds = 2;      // the same, once they are told to
-// Kernels of other processes, once one has stopped; from then on they touch nothing of it.
-constexpr std::chrono::seconds kOthersEnd{2};
 
 }  // namespace
 
@@ -64,7 +60,7 @@ bool ProcessTeam::let_streams_end() {
     ended = are_over(kTeamToldSeconds);
   }
   if (context_.standing.is_released() && context_.shared.multicast)
-    context_.shared.multicast->keep_for(kOthersEnd);
+    context_.shared.multicast->keep_for(MulticastMemory::kOthersEnd);
   HostAtomics::store_release(context_.segment->process(context_.facts.process).left,
                              std::uint32_t{1});
   return ended;

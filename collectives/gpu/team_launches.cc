@@ -26,9 +26,11 @@ Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatc
   const DevicePlanFacts facts = facts_of(call);
   RONDO_TRY(DevicePlan plan, make_device_plan(facts, record));
   // Led calls are announced with what they need more.
+  const bool in_windows = plan.strategy == Strategy::kWindows ||
+                          (plan.strategy == Strategy::kMulticast && is_in_multicast_windows(call));
   if (team_.processes != nullptr && plan.strategy != Strategy::kLed)
-    RONDO_CHECK_OK(team_.processes->announcements().announce(
-        record, plan.strategy == Strategy::kWindows, capturing(last.capture), mismatch));
+    RONDO_CHECK_OK(team_.processes->announcements().announce(record, in_windows,
+                                                             capturing(last.capture), mismatch));
   if (team_.processes != nullptr) {
     RONDO_TRY(plan.in_place, team_.processes->in_place().tries(plan.in_place, call));
   }
@@ -54,6 +56,13 @@ bool TeamLaunches::is_in_windows(const JointCall& call) const {
   return std::all_of(here.begin(), here.end(), [&](int rank) {
     const Call& own = call.posted[rank].call;
     return own.send_windows != nullptr && own.receive_windows != nullptr;
+  });
+}
+
+bool TeamLaunches::is_in_multicast_windows(const JointCall& call) const {
+  const std::vector<int>& here = team_.devices.here();
+  return std::all_of(here.begin(), here.end(), [&](int rank) {
+    return gpu::is_in_multicast_windows(call.posted[rank].call);
   });
 }
 
@@ -155,6 +164,8 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
   for (const TeamDevices::Device& device : team_.devices)
     most_ctas = std::min(most_ctas, device.most_ctas);
   const std::vector<InPlaceCalls::Says> says = says_of(plan, call);
+  const bool in_multicast_windows =
+      plan.strategy == Strategy::kMulticast && is_in_multicast_windows(call);
   MultiDeviceLaunch launch(team_);
   RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kItsRanks));
   LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
@@ -168,6 +179,7 @@ Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call
     if (plan.in_place) part.says = says[static_cast<std::size_t>(site.place)].data();
     part.barriers = team_.connections.barriers();
     part.multicast = team_.connections.multicast();
+    part.in_multicast_windows = in_multicast_windows;
     part.place = site.place;
     part.firsts = firsts;
     part.most_ctas = most_ctas;

@@ -33,6 +33,7 @@ class TeamLaunches {
   Done on_every_device(const DevicePlan& plan, const JointCall& call);
   std::vector<InPlaceCalls::Says> says_of(const DevicePlan& plan, const JointCall& call) const;
   bool is_in_windows(const JointCall& call) const;
+  bool is_in_multicast_windows(const JointCall& call) const;
   DevicePlanFacts facts_of(const JointCall& call) const;
   int direct_ctas(int rank, std::span<const PostedCall> all) const;
 

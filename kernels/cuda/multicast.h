@@ -11,6 +11,10 @@
 // touches this device's staging by multimem instructions any more: it may be unbound. Cost:
 // all-reduce moves each byte once up and once down a device's link, and once into and out of
 // staging; a barrier a round, and one.
+//
+// Where the callers' buffers are bound to such an object themselves (symmetric windows), the switch
+// works on them: no staging, a barrier before and one after. They are aligned to vectors, and so is
+// every block; the rest of an all-reduce that makes no vector one rank adds and writes to all.
 #pragma once
 
 #include "kernels/cuda/device_barrier.h"
@@ -26,9 +30,10 @@ namespace rondo::cuda {
 struct SoundMulticast : SoundBarriers {
   static constexpr int kSlots = kMulticastSlots;
   static constexpr bool kNoAliasFence = false;
-  static constexpr bool kNoLastMeeting = false;   // of a reduce-scatter, whose slots others read
-  static constexpr bool kNoFirstMeeting = false;  // of an all-gather, which fills others' slots
-  static constexpr bool kTakesAtOnce = false;     // what others have not summed yet
+  // Of a reduce-scatter, whose slots others read; an all-gather, which fills others'; in windows.
+  static constexpr bool kNoLastMeeting = false;
+  static constexpr bool kNoFirstMeeting = false;
+  static constexpr bool kTakesAtOnce = false;  // what others have not summed yet
 };
 
 struct MulticastCopy {
@@ -57,7 +62,9 @@ struct Multicast {
                                static_cast<int>(device::cta_count()), args.grain);
     Multicast call{args, part, (part.count + args.per_round - 1) / args.per_round};
     bool well = false;
-    if constexpr (Math::kSums) {
+    if (args.all_input != nullptr) {
+      well = call.in_windows();
+    } else if constexpr (Math::kSums) {
       well = args.barrier.call.collective == Collective::kAllReduce ? call.all_reduce()
                                                                     : call.reduce_scatter();
     } else {
@@ -118,6 +125,39 @@ struct Multicast {
       });
     }
     return true;
+  }
+  RONDO_FN bool in_windows() {
+    if (!Faults::kNoFirstMeeting && !meet_all()) return false;
+    const auto rank = static_cast<unsigned>(args.rank), ranks = static_cast<unsigned>(args.ranks);
+    const std::uint64_t at = part.begin * kWidth, bytes = part.count * kWidth;
+    const std::uint64_t own_block = args.count * kWidth * rank;
+    if constexpr (!Math::kSums) {
+      auto* const to = reinterpret_cast<device::Vector*>(args.all_output + own_block + at);
+      get(reinterpret_cast<std::uintptr_t>(args.input) + at, bytes,
+          [&](std::uint64_t v, device::Vector value) { device::store_all(to + v, value); });
+    } else if (args.barrier.call.collective == Collective::kAllReduce) {
+      const auto* const from = reinterpret_cast<const device::Vector*>(args.all_input + at);
+      auto* const to = reinterpret_cast<device::Vector*>(args.all_output + at);
+      const std::uint64_t whole = bytes / kVector;
+      move(
+          whole * rank / ranks, whole * (rank + 1) / ranks,
+          [&](std::uint64_t v) { return Math::load(from + v); },
+          [&](std::uint64_t v, device::Vector value) { device::store_all(to + v, value); });
+      if (rank + 1 == ranks && bytes % kVector != 0 && device::thread_index() == 0)
+        write_to_all(at, whole, bytes, Math::load(from + whole));
+    } else {
+      const auto* const from =
+          reinterpret_cast<const device::Vector*>(args.all_input + own_block + at);
+      put(reinterpret_cast<std::uintptr_t>(args.output) + at, bytes,
+          [&](std::uint64_t v) { return Math::load(from + v); });
+    }
+    return Faults::kNoLastMeeting || meet_all();
+  }
+  RONDO_FN void write_to_all(std::uint64_t at, std::uint64_t v, std::uint64_t bytes,
+                             const device::Vector& value) const {
+    RONDO_NO_UNROLL
+    for (int r = 0; r < args.ranks; ++r)
+      write(reinterpret_cast<std::uintptr_t>(args.outputs[r]) + at, v, bytes, value);
   }
   // Every warp does all works of a step, each begins with another one.
   template <class Step>

@@ -35,8 +35,13 @@ struct MulticastArgs {
   std::int32_t rank, ranks;  // one rank a device: ranks are places of the barrier
   const void* input;
   void* output;
-  std::byte* own;         // this device's staging: [CTA][slot]
-  std::byte* all;         // that of all devices at once
+  std::byte* own;  // this device's staging: [CTA][slot]
+  std::byte* all;  // that of all devices at once
+  // Without staging: the caller's buffers at one address for all devices' (null: with staging), and
+  // each rank's output, for elements that make no whole vector.
+  const std::byte* all_input;
+  std::byte* all_output;
+  void* outputs[kMostBarrierDevices];
   DeviceBarrier barrier;  // and the call
 };
 

@@ -1,12 +1,8 @@
 // Multicast memory (NVLS) between processes of a host: against the reference, replayed, suspended,
 // and left alone by all where one rank cannot.
-#include <filesystem>
-#include <fstream>
-#include <optional>
-
-#include "base/log.h"
 #include "tests/gpu/multicast_accesses.h"
 #include "tests/gpu/process_bodies.h"
+#include "tests/gpu/rank_logs.h"
 
 #ifdef RONDO_SIMT
 #include "tests/simt/device/table.h"
@@ -191,32 +187,7 @@ TEST(MulticastProcesses, SumsOfReproducibleCommunicatorsGoOtherWays) {
 
 #ifdef RONDO_SIMT
 
-// Each rank's log, in a folder of the test's own.
-class Logs {
- public:
-  Logs() {
-    char pattern[] = "/tmp/rondo-multicast-XXXXXX";
-    folder_ = mkdtemp(pattern);
-  }
-  ~Logs() { std::filesystem::remove_all(folder_); }
-  void use(int rank) const {
-    setenv("NCCL_DEBUG", "INFO", 1);
-    setenv("NCCL_DEBUG_FILE", file(rank).c_str(), 1);
-    log::reset();
-  }
-  // Lines that say that calls do without, and the last of them.
-  int count(int rank, std::string* last) const {
-    std::ifstream in(file(rank));
-    int found = 0;
-    for (std::string line; std::getline(in, line);)
-      if (line.find("without multicast memory") != std::string::npos) ++found, *last = line;
-    return found;
-  }
-
- private:
-  std::string file(int rank) const { return folder_ + "/" + std::to_string(rank); }
-  std::string folder_;
-};
+constexpr const char* kWithout = "calls do without multicast memory";
 
 struct Refused {
   const char* name;
@@ -245,7 +216,7 @@ INSTANTIATE_TEST_SUITE_P(Steps, MulticastRefused, testing::ValuesIn(kRefused),
 
 TEST_P(MulticastRefused, OnOneRankIsLeftAloneByAll) {
   const Refused& refused = GetParam();
-  const Logs logs;
+  const RankLogs logs;
   Job job = as_processes(3, Gpus::kOneEach, kFewCtas);
   job.create = false;
   run_job(job, 100, [&](NcclRank& seat) {
@@ -254,7 +225,7 @@ TEST_P(MulticastRefused, OnOneRankIsLeftAloneByAll) {
     seat.join();
     ASSERT_NE(seat.comm, nullptr);
     std::string line;
-    EXPECT_EQ(logs.count(seat.rank, &line), 1);
+    EXPECT_EQ(logs.count(seat.rank, kWithout, &line), 1);
     const std::string who = "rank " + std::to_string(refused.rank) + " could not join";
     EXPECT_NE(line.find(who), std::string::npos) << line;
     EXPECT_NE(line.find(refused.says), std::string::npos) << line;
@@ -268,7 +239,7 @@ TEST_P(MulticastRefused, OnOneRankIsLeftAloneByAll) {
 }
 
 TEST(MulticastProcesses, GoOtherWaysWhereDevicesHaveNone) {
-  const Logs logs;
+  const RankLogs logs;
   Job job =
       as_processes(2, Gpus::kOneEach, {{"NCCL_NVLS_ENABLE", "1"}, {"RONDO_SIMT", "multicast=0"}});
   job.create = false;
@@ -276,7 +247,7 @@ TEST(MulticastProcesses, GoOtherWaysWhereDevicesHaveNone) {
     logs.use(seat.rank);
     seat.join();
     std::string line;
-    EXPECT_EQ(logs.count(seat.rank, &line), 1);
+    EXPECT_EQ(logs.count(seat.rank, kWithout, &line), 1);
     EXPECT_NE(line.find("rank 0 could not join: CUDA device 0 has none"), std::string::npos)
         << line;
     expect_uses(false, [&] { run_case(seat, sum_of(seat, 5'000, 3), {}); });

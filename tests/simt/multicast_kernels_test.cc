@@ -31,7 +31,9 @@ struct Shape {
   std::uint64_t count;
   std::size_t shift = 0;          // elements off alignment
   std::uint64_t per_round = 500;  // elements
+  bool in_windows = false;        // all buffers lie in what is bound to the object
 };
+constexpr std::uint64_t kWindow = 64 << 10;  // bytes of a buffer there: input, outputs by call
 
 // One rank a device, whose staging is bound to one object; each call has buffers of its own.
 class MulticastRanks {
@@ -44,7 +46,7 @@ class MulticastRanks {
     const std::uint64_t elements = shape.count * static_cast<unsigned>(shape.ranks) + shape.shift;
     for (int r = 0; r < shape.ranks; ++r) {
       machine.on_host(controls_)[r].limit_ns = sound ? 0 : 50'000'000;
-      for (int c = 0; c < calls; ++c) {
+      for (int c = 0; c < calls && !shape.in_windows; ++c) {
         input_[r].push_back(machine.allocate<float>(elements, r) + shape.shift);
         output_[r].push_back(machine.allocate<float>(elements, r) + shape.shift);
         for (std::uint64_t i = 0; i + shape.shift < elements; ++i)
@@ -53,7 +55,13 @@ class MulticastRanks {
       barriers_.push_back(machine.allocate<std::uint64_t>(cuda::kBarrierCtas, r));
       told_.push_back(
           machine.allocate<std::uint64_t>(cuda::kBarrierCtas * cuda::kMostBarrierDevices, r));
-      own_.push_back(machine.allocate<std::byte>(cuda::kMulticastStaging, r, 1u << r));
+      own_.push_back(machine.allocate<std::byte>(cuda::kMulticastStaging, r,
+                                                 shape.in_windows ? ~0u : 1u << r));
+      for (int c = 0; c < calls && shape.in_windows; ++c) {
+        auto* const floats = reinterpret_cast<float*>(own_[r]);
+        input_[r].push_back(floats);
+        output_[r].push_back(floats + (c + 1) * kWindow / sizeof(float));
+      }
       object->add(r);
       if (bound_by < 0 || r < bound_by)
         object->bind(r, 0, cuda::kMulticastStaging,
@@ -68,7 +76,13 @@ class MulticastRanks {
   // One after the other, on every device.
   template <class Faults = cuda::SoundMulticast>
   void launch(std::span<const Collective> calls) {
-    launch_by(calls, [](const MulticastArgs& args) {
+    const std::uint64_t filled =
+        shape_.in_windows ? shape_.count * static_cast<unsigned>(shape_.ranks) : 0;
+    launch_by(calls, [filled](const MulticastArgs& args) {
+      for (std::uint64_t i = device::thread_index(); i < filled; i += device::thread_count())
+        device::store(const_cast<float*>(static_cast<const float*>(args.input)) + i,
+                      value_of(args.rank, i, static_cast<int>(args.barrier.call.count)));
+      device::barrier();
       if (args.barrier.call.collective == Collective::kAllGather)
         return Multicast<MulticastCopy, Faults>::run(args);
       Multicast<MulticastSum<kFloat>, Faults>::run(args);
@@ -150,6 +164,12 @@ class MulticastRanks {
       args.barrier.told[d] = told_[d], args.barrier.rank[d] = d;
     args.barrier.control = controls_ + rank;
     args.barrier.call.collective = collective;
+    args.barrier.call.count = static_cast<std::uint64_t>(call);
+    if (!shape_.in_windows) return args;
+    args.all_input = all_;
+    args.all_output = all_ + static_cast<unsigned>(call + 1) * kWindow;
+    for (int r = 0; r < shape_.ranks; ++r)
+      args.outputs[r] = output_[r][static_cast<std::size_t>(call)];
     return args;
   }
 
@@ -281,6 +301,39 @@ TEST(MulticastKernels, SlotsThatAreFilledBeforeOthersHaveReadThemAreCaught) {
 }
 TEST(MulticastKernels, SlotsOfOthersThatAreFilledBeforeTheyCameAreCaught) {
   EXPECT_TRUE(is_caught<NoFirstMeeting>(false, {3, 1, 100}, kAllGather));
+}
+
+// In windows the input of a call is written before it, in the same place for all calls.
+Shape in_windows(Collective collective, int ranks, std::uint64_t count) {
+  if (collective != Collective::kAllReduce) count = (count + 3) / 4 * 4;
+  return {.ranks = ranks, .ctas = 1, .count = count, .in_windows = true};
+}
+
+TEST(MulticastKernels, WorkOnWindowsWithoutStaging) {
+  for_each_round(2, [](std::uint64_t seed) {
+    Random random(seed);
+    for (const Collective collective : kServed)
+      for (const int n : {2, 3, 4, 8})
+        for (const std::uint64_t count : {1, 2, 7, 400, 1501}) {
+          const Shape shape = in_windows(collective, n, count);
+          EXPECT_TRUE(
+              runs({.seed = seed, .weak = random.one_in(2), .devices = 8}, shape, collective, 3))
+              << name(collective) << ", " << n << " ranks, " << count << " elements";
+        }
+  });
+}
+TEST(MulticastKernels, WindowsThatAreReadBeforeTheyAreWrittenAreCaught) {
+  for (const Collective& collective : {kServed[0], kServed[1]})
+    EXPECT_TRUE(is_caught<NoFirstMeeting>(false, in_windows(collective, 3, 400), {&collective, 1}));
+}
+TEST(MulticastKernels, WindowsThatAreWrittenBeforeTheyAreReadAreCaught) {
+  for (const Collective& collective : {kServed[0], kServed[1]})
+    EXPECT_TRUE(is_caught<NoLastMeeting>(false, in_windows(collective, 3, 400), {&collective, 1}))
+        << name(collective);
+}
+TEST(MulticastKernels, WindowsThatAreReadByTwoAddressesWithoutFencesAreCaught) {
+  EXPECT_TRUE(
+      is_caught<NoAliasFences>(true, in_windows(Collective::kAllReduce, 2, 100), kAllReduce));
 }
 
 TEST(MulticastKernels, HalvesAreAccumulatedInSinglePrecision) {

@@ -66,14 +66,14 @@ Done MulticastMemory::can() const {
   return done();
 }
 
-Done MulticastMemory::create() {
+Done MulticastMemory::create(std::size_t bytes) {
   std::size_t granularity = 0, of_memory = 0;
   RONDO_CHECK_OK(
       check(api_.multicast_granularity(&granularity, ranks()), "cuMulticastGetGranularity"));
   const int device = *std::find_if(devices_.begin(), devices_.end(), [](int d) { return d >= 0; });
   RONDO_CHECK_OK(check(api_.vmm_granularity(&of_memory, device), "cuMemGetAllocationGranularity"));
   granularity = std::max(granularity, of_memory);
-  bytes_ = (cuda::kMulticastStaging + granularity - 1) / granularity * granularity;
+  bytes_ = (bytes + granularity - 1) / granularity * granularity;
   return check(api_.multicast_create(&object_, bytes_, ranks()),
                "cuMulticastCreate (has the switch room, and does nvidia-fabricmanager run?)");
 }
@@ -107,15 +107,22 @@ Done MulticastMemory::bind() {
     const DeviceScope scope(devices_[r]);
     RONDO_CHECK_OK(scope.entered());
     RONDO_TRY(parts_[r].memory, memory_registry().allocate_own(bytes_, devices_[r]));
+    parts_[r].at = parts_[r].memory.get();
     RONDO_CHECK_OK(bind(r));
   }
+  return map();
+}
+
+Done MulticastMemory::bind_own(int rank, std::byte* memory) {
+  parts_[static_cast<std::size_t>(rank)].at = memory;
+  RONDO_CHECK_OK(bind(rank));
   return map();
 }
 
 Done MulticastMemory::bind(int rank) {
   Part& part = parts_[static_cast<std::size_t>(rank)];
   if (part.bound) return done();
-  const Retained allocation(api_, part.memory.get());
+  const Retained allocation(api_, part.at);
   RONDO_CHECK_OK(allocation.retained());
   RONDO_CHECK_OK(check(api_.multicast_bind(object_, 0, allocation.get(), 0, bytes_),
                        "cuMulticastBindMem (is there as much room in the switch?)"));

@@ -1,12 +1,13 @@
 // MulticastMemory: memory of several devices, a rank each, that is also reached at one address for
-// all of them (NVLS), for the kernels over multicast memory (kernels/cuda/multicast.h).
+// all of them (NVLS), for the kernels over multicast memory (kernels/cuda/multicast.h): staging, or
+// the program's own, of symmetric windows.
 //
-// Made with the communicator, where it is asked for and the devices can: by make() where all ranks
-// are of one process, else in the steps below, each of which all processes take or none
-// (shared_multicast.h). Guarantees: what was made before a step that failed is given back by the
-// destructor, after the devices' work; what lies in a device's memory may be dropped and comes
-// back, the object and all addresses stay. Cost: 12 MiB of memory a device, and as much address
-// space of the switch.
+// Staging is made with the communicator, where it is asked for and the devices can: by make() where
+// all ranks are of one process, else in the steps below, each of which all processes take or none
+// (shared_multicast.h); windows are bound by their ranks likewise (device_windows.h). Guarantees:
+// what was made before a step that failed is given back by the destructor, after the devices' work;
+// what lies in a device's memory may be dropped and comes back, the object and all addresses stay.
+// Cost: 12 MiB of staging a device; as much address space of the switch as memory.
 #pragma once
 
 #include <chrono>
@@ -36,27 +37,32 @@ class MulticastMemory {
 
   // Whether the devices here can at all.
   Done can() const;
-  // One process makes the object, and a handle for the others, which they open.
-  Done create();
+  // One process makes the object, of so much memory a device, and a handle for the others, which
+  // they open.
+  Done create(std::size_t bytes = cuda::kMulticastStaging);
   Result<MemoryHandle> handle() const;
   Done open(const MemoryHandle& handle);
   // Its devices take part. All must, before any process binds.
   Done add();
-  // Memory of the devices here becomes part of it, and it is mapped.
+  // New memory of the devices here becomes part of it, and it is mapped; or a rank's own, of
+  // virtual memory, which stays its owner's.
   Done bind();
+  Done bind_own(int rank, std::byte* memory);
 
   // As kernels of this process see it: a rank's own, where it is of this process, and all.
-  std::byte* own(int rank) const { return parts_[static_cast<std::size_t>(rank)].memory.get(); }
+  std::byte* own(int rank) const { return parts_[static_cast<std::size_t>(rank)].at; }
   std::byte* all() const { return all_; }
 
   void list_in(DroppableMemory& droppable);
   // Kernels of other processes may go on for so long, since they are being stopped: what they touch
   // is not taken from them before.
+  static constexpr std::chrono::seconds kOthersEnd{2};
   void keep_for(std::chrono::milliseconds time) { kept_for_ = time; }
 
  private:
   struct Part {
-    OwnMemory memory;
+    OwnMemory memory = nullptr;  // null: it is somebody else's
+    std::byte* at = nullptr;
     bool bound = false;
   };
 

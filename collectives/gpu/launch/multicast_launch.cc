@@ -1,4 +1,5 @@
-// Multicast (NVLS): sums and copies by way of memory that a switch reaches on all devices at once.
+// Multicast (NVLS): sums and copies by way of memory that a switch reaches on all devices at once:
+// staging, or the callers' own.
 #include <algorithm>
 
 #include "collectives/gpu/launch/strategies.h"
@@ -20,6 +21,16 @@ Done launch_multicast(const DeviceLaunch& call) {
   args.output = call.own().receive;
   args.own = call.multicast->own(call.rank());
   args.all = call.multicast->all();
+  if (call.in_multicast_windows) {
+    const Call& own = *call.own_call;
+    const auto of_all = [&](const std::vector<std::byte*>& windows, const void* buffer) {
+      return in_window(windows, buffer, args.rank, args.ranks);
+    };
+    args.all_input = of_all(*own.send_windows, own.send);
+    args.all_output = of_all(*own.receive_windows, own.receive);
+    for (int r = 0; r < args.ranks; ++r)
+      args.outputs[r] = in_window(*own.receive_windows, own.receive, args.rank, r);
+  }
   args.barrier = call.told ? call.barrier_of_processes() : call.barrier();
   const int most = call.told ? call.ctas_of_processes() : call.most_ctas;
   const int kernel =

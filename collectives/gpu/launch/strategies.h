@@ -35,6 +35,7 @@ struct DeviceLaunch {
   const cuda::InPlaceWords::Said* says = nullptr;
 
   const MulticastMemory* multicast = nullptr;  // if there is any
+  bool in_multicast_windows = false;           // every rank's buffers, as own_call says of its own
 
   // Of devices of this process that meet; else nothing.
   const DeviceBarriers* barriers = nullptr;
@@ -64,6 +65,11 @@ struct DeviceLaunch {
 Done launch_strategy(const DeviceLaunch& call);
 // What goes before, where the call is tried in place.
 Done launch_in_place(const DeviceLaunch& call);
+
+// Of a rank, where this one's is `own`.
+std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, int self, int rank);
+// Whether a switch may work on the call's buffers where they lie.
+bool is_in_multicast_windows(const Call& call);
 
 // A way each. All but connected and met: every device has one rank.
 Done launch_connected(const DeviceLaunch& call);

@@ -5,15 +5,24 @@
 #include "collectives/gpu/launch/strategies.h"
 
 namespace rondo::gpu {
-namespace {
 
-// Of a rank, where this one's is `own`.
 std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, int self, int rank) {
   return windows[static_cast<std::size_t>(rank)] +
          (static_cast<const std::byte*>(own) - windows[static_cast<std::size_t>(self)]);
 }
 
-}  // namespace
+// Blocks of vectors; the rest of an all-reduce is no block. By the contract of symmetric windows
+// that is so on all ranks, or on none.
+bool is_in_multicast_windows(const Call& call) {
+  constexpr std::uintptr_t kVector = 16;
+  const auto is_whole = [](std::uintptr_t n) { return n % kVector == 0; };
+  return call.send_windows != nullptr && call.receive_windows != nullptr &&
+         call.send_windows->back() != nullptr && call.receive_windows->back() != nullptr &&
+         is_whole(reinterpret_cast<std::uintptr_t>(call.send)) &&
+         is_whole(reinterpret_cast<std::uintptr_t>(call.receive)) &&
+         (call.record.collective == Collective::kAllReduce ||
+          is_whole(call.record.count * size_of(call.record.type)));
+}
 
 Done launch_windows(const DeviceLaunch& call) {
   const Call& own = *call.own_call;

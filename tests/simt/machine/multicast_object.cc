@@ -25,6 +25,12 @@ int new_file(std::size_t bytes) {
   std::abort();
 }
 
+// What this object has bound has a size; what it found has none, or one that it mapped.
+template <class Found>
+bool is_own(const Found& found) {
+  return found.memory != nullptr && found.bytes != 0;
+}
+
 }  // namespace
 
 MulticastObject::MulticastObject(int file) : file_(file) {
@@ -52,8 +58,10 @@ MulticastObject* MulticastObject::open(int file) {
 }
 
 MulticastObject::~MulticastObject() {
-  for (Row& row : shared_->rows)
-    if (row.state == kBound && row.process == getpid()) close(row.file);
+  for (const Row& row : shared_->rows) {
+    const auto found = found_.find(row.number);
+    if (row.state == kBound && found != found_.end() && is_own(found->second)) close(row.file);
+  }
   for (const auto& [number, found] : found_)
     if (found.mapped != nullptr) munmap(found.mapped, found.bytes);
   munmap(shared_, sizeof(Shared));
@@ -76,7 +84,7 @@ bool MulticastObject::bind(int device, std::size_t at, std::size_t bytes, const 
     row.number = ++shared_->numbers;
     row.at = at, row.bytes = bytes, row.memory_at = memory_at;
     const std::lock_guard lock(mutex_);
-    found_[row.number] = {.memory = &memory};
+    found_[row.number] = {.memory = &memory, .bytes = bytes};
     row.state = kBound;
     return true;
   }
@@ -112,7 +120,7 @@ const MulticastObject::Found& MulticastObject::find(const AddressSpace& memory,
                                                     const Row& row) const {
   const std::lock_guard lock(mutex_);
   Found& found = found_[row.number];
-  if (found.memory != nullptr && (!found.memory->freed || row.process == getpid())) return found;
+  if (found.memory != nullptr && (!found.memory->freed || is_own(found))) return found;
   if (found.mapped != nullptr) return found;
   const std::string link = fmt::format("/proc/{}/fd/{}", row.process, row.file);
   struct stat file {};

@@ -279,11 +279,9 @@ std::uint64_t* DeviceConnections::told(int rank) const {
 cuda::InPlaceWords* DeviceConnections::in_place(int rank) const {
   return reinterpret_cast<cuda::InPlaceWords*>(memory_.of_rank[rank] + layout_.in_place_at());
 }
-std::byte* DeviceConnections::shared_input(int rank) const {
-  return memory_.of_rank[rank] + layout_.shared_at();
-}
-std::byte* DeviceConnections::shared_output(int rank) const {
-  return shared_input(rank) + ConnectionLayout::kSharedStaging;
+DeviceConnections::SharedStaging DeviceConnections::shared_staging(int rank) const {
+  std::byte* const input = memory_.of_rank[rank] + layout_.shared_at();
+  return {input, input + ConnectionLayout::kSharedStaging};
 }
 Control* DeviceConnections::control(int rank) const {
   return reinterpret_cast<Control*>(memory_.host_on_device[rank]) + rank;

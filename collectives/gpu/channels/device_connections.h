@@ -59,8 +59,10 @@ class DeviceConnections {
   std::uint64_t* barriers(int rank) const;
   std::uint64_t* told(int rank) const;
   cuda::InPlaceWords* in_place(int rank) const;
-  std::byte* shared_input(int rank) const;
-  std::byte* shared_output(int rank) const;
+  struct SharedStaging {
+    std::byte *input, *output;
+  };
+  SharedStaging shared_staging(int rank) const;
   // Of any rank, as the host sees it.
   cuda::Control& host_control(int rank) const;
 

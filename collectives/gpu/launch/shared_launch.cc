@@ -17,21 +17,24 @@ Done launch_shared(const DeviceLaunch& call) {
   const int ctas = call.ctas_of_processes();
   const CallSteps steps(record, n, {ConnectionLayout::kSharedStaging});
   const std::uint64_t bytes = record.count * size_of(record.type);
+  const auto staging = connections.shared_staging(rank);
   DirectLaunches copies(call.api, ctas, call.stream);
   if (steps.sends(rank)) {
-    RONDO_CHECK_OK(copies.copy(call.own().send, connections.shared_input(rank),
+    RONDO_CHECK_OK(copies.copy(call.own().send, staging.input,
                                static_cast<std::uint64_t>(steps.segments_sent()) * bytes));
     RONDO_CHECK_OK(copies.flush());
   }
   std::vector<Buffers> buffers;
-  for (int r = 0; r < n; ++r)
-    buffers.push_back({connections.shared_input(r), connections.shared_output(r)});
+  for (int r = 0; r < n; ++r) {
+    const auto theirs = connections.shared_staging(r);
+    buffers.push_back({theirs.input, theirs.output});
+  }
   DirectLaunches launches(call.api, ctas, call.stream);
   launches.meet(call.barrier_of_processes());
   RONDO_CHECK_OK(launches.collective(record, buffers));
   RONDO_CHECK_OK(launches.flush());
   if (!steps.receives(rank, {-1, 0, record.count})) return done();
-  RONDO_CHECK_OK(copies.copy(connections.shared_output(rank), call.own().receive,
+  RONDO_CHECK_OK(copies.copy(staging.output, call.own().receive,
                              static_cast<std::uint64_t>(steps.segments_received()) * bytes));
   return copies.flush();
 }

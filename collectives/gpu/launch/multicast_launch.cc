@@ -6,24 +6,23 @@
 
 namespace rondo::gpu {
 
-Done launch_multicast(const DeviceLaunch& call) {
+Done launch_multicast(const DeviceLaunch& launch) {
+  const PlannedCall& call = launch.first();
   const CallRecord& record = call.record;
   if (record.count == 0) return done();
   const std::uint64_t units = call.units();
   cuda::MulticastArgs args{};
   args.count = record.count * units;
   args.grain = call.plan.grain * static_cast<std::uint32_t>(units);
-  args.rank = call.place;
-  args.ranks = static_cast<std::int32_t>(call.firsts.size());
-  args.input = call.own().send;
-  args.output = call.own().receive;
-  args.own = call.multicast->own(call.place);
-  args.all = call.multicast->all();
-  args.barrier = call.barrier();
-  const int kernel =
-      call.copies() ? cuda::kFirstMulticastKernel : cuda::multicast_kernel(record.type);
-  return call.launch(kernel, std::min(call.plan.channels, call.most_ctas), cuda::kBarrierShared,
-                     args);
+  args.rank = launch.place;
+  args.ranks = static_cast<std::int32_t>(launch.firsts.size());
+  args.input = launch.own(call).send;
+  args.output = launch.own(call).receive;
+  args.own = launch.multicast->own(launch.place);
+  args.all = launch.multicast->all();
+  args.barrier = launch.barrier(record);
+  return launch.launch(call.kernel(), std::min(call.plan.channels, launch.most_ctas),
+                       call.plan.threads, cuda::kBarrierShared, args);
 }
 
 }  // namespace rondo::gpu

@@ -10,7 +10,8 @@
 namespace rondo::gpu {
 
 Done launch_shared(const DeviceLaunch& call) {
-  const CallRecord& record = call.record;
+  const CallRecord& record = call.first().record;
+  const Buffers& own = call.own(call.first());
   const DeviceConnections& connections = call.connections;
   const int rank = call.rank();
   const int n = connections.layout().ranks();
@@ -19,7 +20,7 @@ Done launch_shared(const DeviceLaunch& call) {
   const std::uint64_t bytes = record.count * size_of(record.type);
   DirectLaunches copies(call.api, ctas, call.stream);
   if (steps.sends(rank)) {
-    RONDO_CHECK_OK(copies.copy(call.own().send, connections.shared_input(rank),
+    RONDO_CHECK_OK(copies.copy(own.send, connections.shared_input(rank),
                                static_cast<std::uint64_t>(steps.segments_sent()) * bytes));
     RONDO_CHECK_OK(copies.flush());
   }
@@ -31,7 +32,7 @@ Done launch_shared(const DeviceLaunch& call) {
   RONDO_CHECK_OK(launches.collective(record, buffers));
   RONDO_CHECK_OK(launches.flush());
   if (!steps.receives(rank, {-1, 0, record.count})) return done();
-  RONDO_CHECK_OK(copies.copy(connections.shared_output(rank), call.own().receive,
+  RONDO_CHECK_OK(copies.copy(connections.shared_output(rank), own.receive,
                              static_cast<std::uint64_t>(steps.segments_received()) * bytes));
   return copies.flush();
 }

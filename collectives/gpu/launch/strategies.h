@@ -4,10 +4,13 @@
 // Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. Direct
 // launches of one device are direct_launches.h, composed calls composed_calls.cc. CTAs of launches
 // here wait for those of other devices; where a device has several ranks, for each other: then the
-// launch is cooperative. Cost: one launch a device, three where staging is shared.
+// launch is cooperative. All take lists of calls (collectives/gpu/call_run.h). Cost: connected and
+// LL push one launch a device for a list, met one for its copies; else one a call, three where
+// staging is shared.
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "base/gpu.h"
 #include "base/result.h"
@@ -19,17 +22,27 @@
 
 namespace rondo::gpu {
 
-// The part of the current device in a call.
+// A collective as all ranks make it.
+struct PlannedCall {
+  DevicePlan plan;
+  CallRecord record;
+  std::vector<Buffers> buffers;  // by rank of the communicator
+  bool by_driver = false;        // direct copies, where kernels do not reach all buffers
+
+  // What only copies is moved as bytes: so many units is an element then.
+  bool copies() const { return !reduces(record.collective); }
+  std::uint64_t units() const { return copies() ? size_of(record.type) : 1; }
+  int kernel() const;  // that every device launches
+};
+
+// The part of the current device in a list of calls.
 struct DeviceLaunch {
   const GpuApi& api;
   const DeviceConnections& connections;
-  const DevicePlan& plan;
-  const CallRecord& record;
-  std::span<const Buffers> buffers;  // by rank of the communicator
-  std::span<const int> here;         // the ranks that live on the device
+  std::span<const PlannedCall> calls;  // in their order
+  std::span<const int> here;           // the ranks that live on the device
   GpuStream stream = nullptr;
-  const Call* own_call = nullptr;  // of the first of them
-  bool told = false;               // hosts of other processes want to know of it
+  bool told = false;  // hosts of other processes want to know of it
 
   // Of devices of this process that meet; else nothing.
   const DeviceBarriers* barriers = nullptr;
@@ -38,28 +51,30 @@ struct DeviceLaunch {
   std::span<const int> firsts = {};  // the first rank of every device, by place
   int most_ctas = 1;                 // the same on every device
 
+  const PlannedCall& first() const { return calls.front(); }
   int rank() const { return here.front(); }
-  const Buffers& own() const { return buffers[static_cast<std::size_t>(rank())]; }
+  const Buffers& own(const PlannedCall& call) const {
+    return call.buffers[static_cast<std::size_t>(rank())];
+  }
   // Where they meet: all devices of this process; or of all processes, a rank each.
-  cuda::DeviceBarrier barrier() const;
+  cuda::DeviceBarrier barrier(const CallRecord& record) const;
   cuda::DeviceBarrier barrier_of_processes() const;
   int ctas_of_processes() const;  // that meet there: as many as hosts hear of, on every device
 
-  // What only copies is moved as bytes: so many units is an element then.
-  bool copies() const { return !reduces(record.collective); }
-  std::uint64_t units() const { return copies() ? size_of(record.type) : 1; }
-  // Launches CTAs of the plan's threads, for all ranks of the device.
+  // Launches CTAs of so many threads, for all ranks of the device.
   template <class Args>
-  Done launch(int kernel, int ctas, std::size_t shared_bytes, const Args& args) const {
-    return launch(kernel, ctas, shared_bytes, &args, sizeof(args));
+  Done launch(int kernel, int ctas, unsigned threads, std::size_t shared_bytes,
+              const Args& args) const {
+    return launch(kernel, ctas, threads, shared_bytes, &args, sizeof(args));
   }
-  Done launch(int kernel, int ctas, std::size_t shared_bytes, const void* args,
+  Done launch(int kernel, int ctas, unsigned threads, std::size_t shared_bytes, const void* args,
               std::size_t bytes) const;
 };
 
 Done launch_strategy(const DeviceLaunch& call);
 
-// A way each. All but connected and met: every device has one rank.
+// A way each. All but connected and met: every device has one rank. Shared, windows and multicast
+// are given one call at a time.
 Done launch_connected(const DeviceLaunch& call);
 Done launch_met(const DeviceLaunch& call);
 Done launch_shared(const DeviceLaunch& call);

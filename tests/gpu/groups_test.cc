@@ -153,30 +153,31 @@ struct Numbers {
   DeviceBuffer memory;
 };
 
-// Sums of what the call before has made, elsewhere in its output, so that no CTA reads only what it
-// wrote itself: in a group, and in a graph that is replayed.
+// Sums of the end of what the call before has made, which other CTAs write, and write last: in a
+// group, and in a graph that is replayed.
 void sum_in_a_chain(NcclRank& seat, bool captures) {
-  constexpr std::size_t kCount = 6000, kShift = 701;
-  constexpr int kCalls = 4;
+  constexpr std::size_t kCounts[] = {6000, 1500, 400, 100};
+  constexpr std::size_t kCalls = std::size(kCounts), kAll = kCounts[0], kLast = kCounts[kCalls - 1];
   const auto n = static_cast<std::int64_t>(seat.size);
   std::vector<Numbers> x;
-  for (int k = 0; k <= kCalls; ++k) x.emplace_back(kCount);
-  std::vector<std::int64_t> first(kCount);
-  for (std::size_t i = 0; i < kCount; ++i) first[i] = static_cast<std::int64_t>(i) + seat.rank;
+  for (std::size_t k = 0; k <= kCalls; ++k) x.emplace_back(kAll);
+  std::vector<std::int64_t> first(kAll);
+  for (std::size_t i = 0; i < kAll; ++i) first[i] = static_cast<std::int64_t>(i) + seat.rank;
   const auto call = [&] {
     NCCL_OK(ncclGroupStart());
-    for (int k = 0; k < kCalls; ++k)
-      NCCL_OK(ncclAllReduce(x[k].at(kShift), x[k + 1].at(0), kCount - kShift, ncclInt64, ncclSum,
-                            seat.comm, seat.stream));
-    // And what was read first is written last.
-    NCCL_OK(ncclAllReduce(x[kCalls].at(0), x[0].at(0), kCount - kShift, ncclInt64, ncclMax,
+    for (std::size_t k = 0; k < kCalls; ++k)
+      NCCL_OK(ncclAllReduce(x[k].at(k == 0 ? 0 : kCounts[k - 1] - kCounts[k]), x[k + 1].at(0),
+                            kCounts[k], ncclInt64, ncclSum, seat.comm, seat.stream));
+    // And what was read last is written.
+    NCCL_OK(ncclAllReduce(x[kCalls].at(0), x[0].at(kAll - kLast), kLast, ncclInt64, ncclMax,
                           seat.comm, seat.stream));
     NCCL_OK(ncclGroupEnd());
   };
   void* graph = nullptr;
   for (int round = 0; round < (captures ? 3 : 1); ++round) {
     x[0].put(first, seat.stream);
-    for (int k = 1; k <= kCalls; ++k) x[k].put(std::vector<std::int64_t>(kCount, 0), seat.stream);
+    for (std::size_t k = 1; k <= kCalls; ++k)
+      x[k].put(std::vector<std::int64_t>(kAll, 0), seat.stream);
     if (round == 0) {
       call();
     } else if (round == 1) {
@@ -185,20 +186,21 @@ void sum_in_a_chain(NcclRank& seat, bool captures) {
       GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
     }
     if (round > 0) GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
-    std::vector<std::int64_t> want(kCount);
-    for (std::size_t i = 0; i < kCount; ++i)
+    std::vector<std::int64_t> want(kAll);
+    for (std::size_t i = 0; i < kAll; ++i)
       want[i] = n * static_cast<std::int64_t>(i) + n * (n - 1) / 2;
-    for (int k = 1; k <= kCalls; ++k) {
-      // By then of what the ranks have in common: n times its part from kShift on.
-      std::vector<std::int64_t> next(kCount, 0);
-      for (std::size_t i = 0; i + kShift < kCount; ++i)
-        next[i] = (k == 1 ? 1 : n) * want[i + kShift];
-      want = next;
-      ASSERT_EQ(x[k].get(seat.stream), want) << "sum " << k << ", round " << round;
+    for (std::size_t k = 1; k <= kCalls; ++k) {
+      if (k > 1) {
+        want.erase(want.begin(), want.end() - static_cast<std::ptrdiff_t>(kCounts[k - 1]));
+        for (std::int64_t& each : want) each *= n;
+      }
+      std::vector<std::int64_t> got = x[k].get(seat.stream);
+      got.resize(want.size());
+      ASSERT_TRUE(got == want) << "sum " << k << ", round " << round;
     }
-    std::vector<std::int64_t> last = x[0].get(seat.stream);
-    last.resize(kCount - kShift), want.resize(kCount - kShift);
-    ASSERT_EQ(last, want) << "round " << round;
+    std::vector<std::int64_t> got = x[0].get(seat.stream);
+    got.erase(got.begin(), got.end() - static_cast<std::ptrdiff_t>(kLast));
+    ASSERT_TRUE(got == want) << "round " << round;
   }
   if (captures) GPU_OK(gpu_api()->destroy_graph(graph));
 }

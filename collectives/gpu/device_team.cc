@@ -119,8 +119,15 @@ Done DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* mis
     const RankStreams::Use& use = state.streams.of(call.stream);
     return {call, use.ready, use.capture};
   };
+  Done collectives;
   for (const Call& call : calls)
-    if (!is_point_to_point(call)) RONDO_CHECK_OK(post_collective(rank, posted(call), mismatch));
+    if (collectives.ok() && !is_point_to_point(call))
+      collectives = post_collective(rank, posted(call), mismatch);
+  // Also where a later one went wrong: other ranks may have begun these.
+  const Done flushed = launches_.flush(rank);
+  RONDO_CHECK_OK(collectives);
+  RONDO_CHECK_OK(flushed);
+  posted_.launched();
   std::vector<MatchedMessage> matched;
   if (state.messages) state.messages->begin_group();
   for (const Call& call : calls) {
@@ -144,10 +151,7 @@ Done DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* mis
 Done DeviceTeam::post_collective(int rank, const PostedCall& call, Mismatch* mismatch) {
   ranks_[rank].meets = true;
   RONDO_TRY(const JointCall* const complete, posted_.post_collective(rank, call, mismatch));
-  if (complete == nullptr) return done();
-  RONDO_CHECK_OK(launches_.collective(rank, *complete, mismatch));
-  posted_.launched();
-  return done();
+  return complete == nullptr ? done() : launches_.collective(rank, *complete, mismatch);
 }
 
 void DeviceTeam::messages_are_over(int rank, const Done& result) {

@@ -48,8 +48,9 @@ Result<const JointCall*> PostedCalls::post_collective(int rank, const PostedCall
 }
 
 void PostedCalls::launched() {
-  collectives_.pop_front();
-  ++launched_;
+  const auto all = static_cast<int>(here_.size());
+  for (; !collectives_.empty() && collectives_.front().arrived == all; ++launched_)
+    collectives_.pop_front();
 }
 
 Done PostedCalls::post_message(int rank, const PostedCall& call, Mismatch* mismatch,

@@ -52,7 +52,7 @@ class PostedCalls {
   // The call when this rank is the last to post it, until launched(); else null. An error where
   // other ranks posted another one.
   Result<const JointCall*> post_collective(int rank, const PostedCall& call, Mismatch* mismatch);
-  void launched();  // the oldest collective
+  void launched();  // all collectives that are complete
   // Adds the message to `matched` together with the peer's, if that was posted before.
   Done post_message(int rank, const PostedCall& call, Mismatch* mismatch,
                     std::vector<MatchedMessage>* matched);

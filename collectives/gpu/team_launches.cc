@@ -25,18 +25,23 @@ Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatc
   const CallRecord& record = last.call.record;
   const DevicePlanFacts facts = facts_of(call);
   RONDO_TRY(DevicePlan plan, make_device_plan(facts, record));
-  // Led calls are announced with what they need more.
-  const bool in_windows = plan.strategy == Strategy::kWindows ||
-                          (plan.strategy == Strategy::kMulticast && is_in_multicast_windows(call));
-  if (team_.processes != nullptr && plan.strategy != Strategy::kLed)
-    RONDO_CHECK_OK(team_.processes->announcements().announce(record, in_windows,
-                                                             capturing(last.capture), mismatch));
   if (team_.processes != nullptr) {
     RONDO_TRY(plan.in_place, team_.processes->in_place().tries(plan.in_place, call));
   }
+  PlannedCall planned{plan, record, call.buffers(), !facts.all_reach};
+  planned.in_multicast_windows =
+      plan.strategy == Strategy::kMulticast && is_in_multicast_windows(call);
+  if (!run_.takes(call, planned)) RONDO_CHECK_OK(flush(rank));
+  // Led calls are announced with what they need more. What is announced before it is launched is
+  // less than a rank may run ahead: nobody waits for that launch before it announces its own.
+  if (team_.processes != nullptr && plan.strategy != Strategy::kLed) {
+    const bool in_windows = plan.strategy == Strategy::kWindows || planned.in_multicast_windows;
+    const Done announced = team_.processes->announcements().announce(
+        record, in_windows, capturing(last.capture), mismatch);
+    if (!announced.ok()) (void)flush(rank).ok();  // as they would have been, one by one
+    RONDO_CHECK_OK(announced);
+  }
   switch (plan.strategy) {
-    case Strategy::kDirect:
-      return direct(rank, call, facts.all_reach);
     case Strategy::kCopyEngines:
       return copies(call);
     case Strategy::kLed:
@@ -46,8 +51,17 @@ Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatc
     case Strategy::kComposed:
       return composed_.launch(call);
     default:
-      return on_every_device(plan, call);
+      run_.add(call, std::move(planned));
+      return done();
   }
+}
+
+Done TeamLaunches::flush(int rank) {
+  if (run_.empty()) return done();
+  const bool direct_ones = run_.calls().front().plan.strategy == Strategy::kDirect;
+  const Done launched = direct_ones ? direct(rank, run_) : on_every_device(run_);
+  run_.clear();
+  return launched;
 }
 
 // By the contract of symmetric windows that is so on all ranks, or on none.
@@ -83,22 +97,24 @@ DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   return facts;
 }
 
-int TeamLaunches::direct_ctas(int rank, std::span<const PostedCall> all) const {
-  int most = kNoCtaLimit;
-  for (const PostedCall& posted : all) most = std::min(most, most_ctas_of(posted.call));
+int TeamLaunches::direct_ctas(int rank, int most, std::size_t calls) const {
   const int of_device = team_.devices.of(rank).most_ctas;
   // A message is posted twice.
-  const auto served = static_cast<int>(std::min(all.size(), team_.devices.here().size()));
+  const auto served = static_cast<int>(std::min(calls, team_.devices.here().size()));
   return most < kNoCtaLimit ? std::min(of_device, most * served) : of_device;
 }
 
-Done TeamLaunches::direct(int rank, const JointCall& call, bool by_kernels) {
-  const PostedCall& last = call.posted[rank];
+// Copies of all calls go together.
+Done TeamLaunches::direct(int rank, const CallRun& run) {
+  const std::vector<PostedCall>& posted = run.first().posted;
+  const PostedCall& last = posted[rank];
   const LaunchSite site = team_.site_of(rank, {last.call.stream, last.ready, last.capture});
-  RONDO_CHECK_OK(team_.begin_launch(site, call.posted));
-  DirectLaunches launches(*gpu_api(), direct_ctas(rank, call.posted), site.stream);
-  if (!by_kernels) launches.copy_by_driver();
-  RONDO_CHECK_OK(launches.collective(last.call.record, call.buffers()));
+  RONDO_CHECK_OK(team_.begin_launch(site, posted));
+  DirectLaunches launches(*gpu_api(), direct_ctas(rank, run.most_ctas(), posted.size()),
+                          site.stream);
+  if (run.calls().front().by_driver) launches.copy_by_driver();
+  for (const PlannedCall& call : run.calls())
+    RONDO_CHECK_OK(launches.collective(call.record, call.buffers));
   RONDO_CHECK_OK(launches.flush());
   return team_.order.end(site);
 }
@@ -112,7 +128,9 @@ Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
     all.push_back(match.receive);
   }
   RONDO_CHECK_OK(team_.begin_launch(site, all));
-  DirectLaunches launches(*gpu_api(), direct_ctas(rank, all), site.stream);
+  int most = kNoCtaLimit;
+  for (const PostedCall& one : all) most = std::min(most, most_ctas_of(one.call));
+  DirectLaunches launches(*gpu_api(), direct_ctas(rank, most, all.size()), site.stream);
   if (!team_.kernels_reach(all) || by_engines(all)) launches.copy_by_driver();
   for (const MatchedMessage& match : matched) {
     const CallRecord& record = match.send.call.record;
@@ -144,10 +162,10 @@ Done TeamLaunches::copies(const JointCall& call) {
 
 // Of every device, for a call that is tried in place: before anything of it is launched, since the
 // others' watch threads may have to map its buffers.
-std::vector<InPlaceCalls::Says> TeamLaunches::says_of(const DevicePlan& plan,
-                                                      const JointCall& call) const {
+std::vector<InPlaceCalls::Says> TeamLaunches::says_of(const CallRun& run) const {
   std::vector<InPlaceCalls::Says> says;
-  if (!plan.in_place) return says;
+  if (!run.calls().front().plan.in_place) return says;
+  const JointCall& call = run.first();
   std::vector<PostedCall> here;
   for (const int rank : team_.devices.here()) here.push_back(call.posted[rank]);
   const bool reach = team_.kernels_reach(here);
@@ -156,30 +174,24 @@ std::vector<InPlaceCalls::Says> TeamLaunches::says_of(const DevicePlan& plan,
   return says;
 }
 
-Done TeamLaunches::on_every_device(const DevicePlan& plan, const JointCall& call) {
-  const std::vector<Buffers> buffers = call.buffers();
+Done TeamLaunches::on_every_device(const CallRun& run) {
   const std::vector<int> firsts = team_.devices.first_ranks();
-  const CallRecord& record = call.posted[firsts.front()].call.record;
-  int most_ctas = std::min(team_.options.most_ctas, call.most_ctas());
+  int most_ctas = std::min(team_.options.most_ctas, run.most_ctas());
   for (const TeamDevices::Device& device : team_.devices)
     most_ctas = std::min(most_ctas, device.most_ctas);
-  const std::vector<InPlaceCalls::Says> says = says_of(plan, call);
-  const bool in_multicast_windows =
-      plan.strategy == Strategy::kMulticast && is_in_multicast_windows(call);
+  const std::vector<InPlaceCalls::Says> says = says_of(run);
   MultiDeviceLaunch launch(team_);
-  RONDO_CHECK_OK(launch.begin(call, MultiDeviceLaunch::Touches::kItsRanks));
+  RONDO_CHECK_OK(launch.begin(run.first(), MultiDeviceLaunch::Touches::kItsRanks));
   LaunchTurn turn(&team_, team_.implicit_order && !capturing(launch.sites()[0].capture));
   RONDO_CHECK_OK(launch.take(turn));
   RONDO_CHECK_OK(launch.for_all([&](const LaunchSite& site) {
-    DeviceLaunch part{*gpu_api(), *team_.connections.connections(), plan, record,
-                      buffers,    team_.devices[site.place].ranks};
+    DeviceLaunch part{*gpu_api(), *team_.connections.connections(), run.calls(),
+                      team_.devices[site.place].ranks};
     part.stream = site.stream;
-    part.own_call = &call.posted[part.rank()].call;
     part.told = team_.processes != nullptr;
-    if (plan.in_place) part.says = says[static_cast<std::size_t>(site.place)].data();
+    if (!says.empty()) part.says = says[static_cast<std::size_t>(site.place)].data();
     part.barriers = team_.connections.barriers();
     part.multicast = team_.connections.multicast();
-    part.in_multicast_windows = in_multicast_windows;
     part.place = site.place;
     part.firsts = firsts;
     part.most_ctas = most_ctas;

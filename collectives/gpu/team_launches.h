@@ -2,14 +2,16 @@
 // devices chose: one launch for all of them, one on each device, copies by engines, or what other
 // processes take part in (process_launches.h, composed_calls.h).
 //
-// With the team's mutex; on the thread of the rank that posted last, whose device is current.
-// Guarantees: the order of StreamOrder. Cost: on top of the launch, the waits of its streams.
+// Calls that one launch can take together wait for flush() (collectives/gpu/call_run.h). With the
+// team's mutex; on the thread of the rank that posted last, whose device is current. Guarantees:
+// the order of StreamOrder. Cost: on top of the launch, the waits of its streams.
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/gpu/call_run.h"
 #include "collectives/gpu/composed_calls.h"
 #include "collectives/gpu/process_launches.h"
 #include "collectives/gpu/team_context.h"
@@ -18,28 +20,33 @@ namespace rondo::gpu {
 
 class TeamLaunches {
  public:
-  explicit TeamLaunches(TeamContext& team) : team_(team), composed_(team), processes_(team) {}
+  explicit TeamLaunches(TeamContext& team)
+      : team_(team), composed_(team), processes_(team), run_(team.devices) {}
 
-  // rank: the last to post the call.
+  // rank: the last to post the call. The call may be launched by flush() only, and must live until
+  // then; all calls until then are of one group of the rank.
   Done collective(int rank, const JointCall& call, Mismatch* mismatch);
+  Done flush(int rank);
   // All messages that a post of this rank has completed, in one launch.
   Done messages(int rank, const RankStreams::Use& on, std::span<const MatchedMessage> matched);
 
   void set_parts(int rank, const RankParts& parts) { composed_.set_parts(rank, parts); }
 
  private:
-  Done direct(int rank, const JointCall& call, bool by_kernels);
+  Done direct(int rank, const CallRun& run);
   Done copies(const JointCall& call);
-  Done on_every_device(const DevicePlan& plan, const JointCall& call);
-  std::vector<InPlaceCalls::Says> says_of(const DevicePlan& plan, const JointCall& call) const;
+  Done on_every_device(const CallRun& run);
+  std::vector<InPlaceCalls::Says> says_of(const CallRun& run) const;
   bool is_in_windows(const JointCall& call) const;
   bool is_in_multicast_windows(const JointCall& call) const;
   DevicePlanFacts facts_of(const JointCall& call) const;
-  int direct_ctas(int rank, std::span<const PostedCall> all) const;
+  // most: that the ranks of so many calls allow.
+  int direct_ctas(int rank, int most, std::size_t calls) const;
 
   TeamContext& team_;
   ComposedCalls composed_;
   ProcessLaunches processes_;
+  CallRun run_;  // what flush() launches
 };
 
 }  // namespace rondo::gpu

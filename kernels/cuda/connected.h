@@ -1,11 +1,14 @@
 // The kernels over connections: a CTA plays one channel of one rank, by the texts of
-// kernels/algorithms, over Simple, LL or LL128.
+// kernels/algorithms, over Simple, LL or LL128; of a list of calls, one after the other.
 //
 // Connected<SumMath<type>> sums, Connected<AnyMath<type>> does every other reduction (all-reduce by
 // ring and double tree, reduce-scatter, reduce); Connected<CopyMath> copies (all-gather,
 // broadcast). A launch of several ranks of one device must be cooperative: they wait for each
 // other. Guarantees: the order that the texts promise; any alignment; in place; no wait that
-// outlives Control::abort by much. Cost: a group of threads costs two warps that move no data.
+// outlives Control::abort by much; after a failed wait no later call of the list is begun. Nothing
+// orders the CTAs of a launch: calls of one list must not touch what another one writes. Cost: a
+// group of threads costs two warps that move no data; another call of a list a barrier, and the
+// loads and stores with which a launch begins and ends.
 #pragma once
 
 #include "kernels/algorithms/run_text.h"
@@ -25,74 +28,133 @@ struct Connected {
 
   static RONDO_FN void run(const Args& args) {
     if (args.done != nullptr && device::load(args.done) != 0) return;
-    const Play play{args, Group::of_thread(args)};
-    DeviceEnd* const ends = play.station().ends + play.channel() * kChannelEnds +
-                            static_cast<int>(args.protocol) * kDirections * kEnds;
-    open(play, ends);
-    device::barrier();
-    if (device::warp_index() == kTeller) tell_hosts(play);
-    if (play.slice().count > 0) {
-      if (play.group.warp == 0) {
-        Text text{{args},
-                  {play.station().rank, args.ranks},
-                  args.call.root,
-                  {play.slice().count, args.per_round, args.grain}};
-        run_text(text, args.algorithm, args.call.collective);
-        write_last_job(play.group);
-      } else if (play.group.warp == 1) {
-        post_jobs<Faults>(play.group);
-      } else {
-        work(play);
-      }
+    if (device::thread_index() == 0) begin_waits();
+    // Each kind of warps goes through the list by itself: what a loop over all of them keeps in
+    // registers for one kind, it would keep for all.
+    const unsigned warp = group_of_thread(args).warp;
+    if (warp == 0) {
+      control(args);
+    } else if (warp == 1) {
+      signal(args);
+    } else {
+      work(args);
     }
-    device::barrier();
-    close(play, ends);
   }
 
  private:
-  // The first signal warp's warp, which has nothing else to do at first.
+  // Computed for every call: as one of the loop's invariants it would be kept in registers.
+  static RONDO_FN Group group_of_thread(const Args& args) {
+    return Group::of_thread(static_cast<unsigned>(device::opaque(args.groups)));
+  }
+
+  static constexpr std::uint64_t kGrain = kLineBytes / sizeof(typename Math::T);
+  // The first signal warp, which has nothing else to do at first, tells the hosts.
   static constexpr unsigned kTeller = 1;
 
-  // Ends and the channel's part, into shared memory.
-  static RONDO_FN void open(Play play, const DeviceEnd* ends) {
-    const auto* const words = reinterpret_cast<const std::uint64_t*>(ends);
-    for (unsigned w = device::thread_index(); w < kDirections * kEnds * kEndWords;
-         w += device::thread_count())
+  // Ends call k of the list, unless it is -1, and begins the next one that the CTA's channel plays:
+  // its number, or that of all calls where there is none. By all threads.
+  static RONDO_FN RONDO_NO_INLINE int next_call(const Args& args, int k) {
+    const bool is_first = k < 0;
+    const int channel = static_cast<int>(device::cta_index()) % args.channels;
+    if (!is_first) {
+      device::barrier();
+      close();
+    }
+    ++k;
+    RONDO_NO_UNROLL
+    while (k < args.calls && channel >= args.call(k).channels) ++k;
+    if (k == args.calls) return k;
+    if (!is_first) {
+      // What open() loads is stored by then, and nobody needs the words of the call before.
+      if constexpr (!Faults::kNoBarrier) device::barrier();
+      if (cta_failed()) return args.calls;
+    }
+    open(args, k);
+    device::barrier();
+    return k;
+  }
+
+  static RONDO_FN void control(const Args& args) {
+    RONDO_NO_UNROLL
+    for (int k = next_call(args, -1); k < args.calls; k = next_call(args, Played::number())) {
+      const std::uint64_t count = part_of_cta().count;
+      if (count == 0) continue;
+      Text text{{args},
+                {Played::rank(), args.ranks},
+                Played::root(),
+                {count, Played::per_round(), kGrain}};
+      run_text(text, Played::algorithm(), Played::collective());
+      write_last_job(group_of_thread(args));
+    }
+  }
+  static RONDO_FN void signal(const Args& args) {
+    RONDO_NO_UNROLL
+    for (int k = next_call(args, -1); k < args.calls; k = next_call(args, Played::number())) {
+      const Group group = group_of_thread(args);
+      if (group.number == 0) tell_hosts();
+      if (part_of_cta().count > 0) post_jobs<Faults>(group);
+    }
+  }
+
+  // Of the call's protocol, on this channel.
+  static RONDO_FN DeviceEnd* ends_of(DeviceEnd* all, int channel, Protocol protocol) {
+    return all + channel * kChannelEnds + static_cast<int>(protocol) * kDirections * kEnds;
+  }
+  static RONDO_FN void write_words(std::uint32_t at, const void* from, unsigned words) {
+    const unsigned w = device::thread_index();
+    if (w < words) write_word(at + w, static_cast<const std::uint64_t*>(from)[w]);
+  }
+
+  // The call, its ends and the channel's part, into shared memory.
+  static RONDO_FN void open(const Args& args, int k) {
+    const int cta = static_cast<int>(device::cta_index());
+    const int s = cta / args.channels, channel = cta % args.channels;
+    const unsigned me = device::thread_index();
+    const Args::Station& station = args.station(s);
+    const Args::Call& call = args.call(k);
+    const auto* const words =
+        reinterpret_cast<const std::uint64_t*>(ends_of(station.ends, channel, call.protocol));
+    for (unsigned w = me; w < kDirections * kEnds * kEndWords; w += device::thread_count())
       write_word(kEndsAt + w, device::load(words + w));
-    if (device::thread_index() == kTeller * device::kWarp) {
-      const LaunchCount count = load_launches(play.station().launches, play.channel());
+    write_words(kCallAt, &call, kCallWords);
+    write_words(kBuffersAt, &args.buffers(k, s), kBuffersWords);
+    write_words(kStationAt, &station, kStationWords);
+    if (me == kTeller * device::kWarp) {
+      const LaunchCount count = load_launches(station.launches, channel);
       write_word(kLaunchAt, count.number);
       write_word(kLaunchAt + 1, count.digest);
     }
-    if (device::thread_index() != 0) return;
-    const Slice part =
-        part_of({0, play.args.count}, play.channel(), play.args.channels, play.args.grain);
+    if (me != 0) return;
+    write_word(kNumberAt, static_cast<std::uint64_t>(k));
+    write_word(kLateAt, args.is_late(k, s) ? 1 : 0);
+    write_word(kChannelAt, static_cast<std::uint64_t>(channel));
+    const Slice part = part_of({0, call.count}, channel, call.channels, kGrain);
     write_word(kSliceAt, part.begin);
     write_word(kSliceAt + 1, part.count);
-    begin_waits();
     for (unsigned g = 0; g < kGroups; ++g) write_word(kNumbersAt + g, 0);
   }
-  static RONDO_FN void tell_hosts(Play play) {
+  static RONDO_FN void tell_hosts() {
     if (device::lane_index() == 0)
-      say_begun(play.station().control, play.channel(), play.args.call,
-                {read_word(kLaunchAt), read_word(kLaunchAt + 1)}, play.station().launches);
+      say_begun(Played::control(), Played::channel(), PlayedRecord{},
+                {read_word(kLaunchAt), read_word(kLaunchAt + 1)}, Played::launches());
     device::sync_warp();
   }
 
-  // What the next launch must know, and that this one is over.
-  static RONDO_FN void close(Play play, DeviceEnd* ends) {
+  // What the next call must know, and that this one is over.
+  static RONDO_FN void close() {
     const unsigned index = device::thread_index();
     if (index == kTeller * device::kWarp) {
       const std::uint64_t number = read_word(kLaunchAt);
-      device::store(play.station().launches + play.channel(), number);
-      if (!cta_failed()) say_over(play.station().control, play.channel(), number);
+      device::store(Played::launches() + Played::channel(), number);
+      if (!cta_failed()) say_over(Played::control(), Played::channel(), number);
     }
     if (index >= kDirections * kEnds) return;
     const EndAt end = end_at(static_cast<int>(index) / kEnds, static_cast<int>(index) % kEnds);
     if (end.slot_count() == 0) return;
-    device::store(&ends[index].step, end.step());
-    device::store(&ends[index].known, end.known());
-    device::store(&ends[index].next_slot, static_cast<std::int32_t>(end.next_slot()));
+    DeviceEnd* const to = ends_of(Played::ends(), Played::channel(), Played::protocol()) + index;
+    device::store(&to->step, end.step());
+    device::store(&to->known, end.known());
+    device::store(&to->next_slot, static_cast<std::int32_t>(end.next_slot()));
   }
 
   struct Text {
@@ -107,25 +169,31 @@ struct Connected {
     }
   };
 
-  static RONDO_FN void work(Play play) {
-    const Math math = Math::of(play.args.call, play.args.ranks,
-                               {play.station().scalar, play.station().late_scalar != 0});
+  static RONDO_FN void work(const Args& args) {
     RONDO_NO_UNROLL
-    for (std::uint64_t number = 0;; ++number) {
-      play.group.begin_job();
-      const JobPlaces job = JobPlaces::read(job_at(play.group.number, number));
+    for (int k = next_call(args, -1); k < args.calls; k = next_call(args, Played::number()))
+      if (part_of_cta().count > 0) do_jobs(args, group_of_thread(args));
+  }
+  static RONDO_FN void do_jobs(const Args& args, const Group& group) {
+    const CallRecord record{.type = Played::type(), .op = Played::op()};  // all that it asks for
+    const Math math = Math::of(record, args.ranks, {Played::scalar(), Played::is_late()});
+    RONDO_NO_UNROLL
+    for (unsigned number = 0;; ++number) {
+      group.begin_job();
+      const JobPlaces job = JobPlaces::read(job_at(group.number, number));
       if ((job.how & kLast) == 0 && !cta_failed()) {
-        const unsigned worker = play.group.worker(), workers = play.group.workers();
-        const LineJob line{job, play.args, play.station(), play.channel(), worker, workers};
-        if (play.args.protocol == Protocol::kLL) {
+        const unsigned worker = group.worker(), workers = group.workers();
+        const LineJob line{job, worker, workers};
+        const Protocol protocol = Played::protocol();
+        if (protocol == Protocol::kLL) {
           LLMover<Math>{line, math}.run();
-        } else if (play.args.protocol == Protocol::kLL128) {
+        } else if (protocol == Protocol::kLL128) {
           LL128Mover<Math>{line, math}.run();
         } else {
           SimpleMover<Math>{job, worker, workers, math}.run();
         }
       }
-      play.group.end_job();
+      group.end_job();
       if ((job.how & kLast) != 0) return;
     }
   }

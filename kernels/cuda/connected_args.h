@@ -9,8 +9,11 @@
 // field says otherwise.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
+#include "base/fn.h"
 #include "base/types.h"
 #include "kernels/algorithms/table.h"
 #include "kernels/cuda/begun_launch.h"
@@ -61,9 +64,9 @@ constexpr std::uint64_t slot_data_of(Protocol protocol, std::uint64_t simple) {
 
 inline constexpr int kMostChannels = 64;
 
-// Launches that have played a channel of a rank: begun, and over with everything told to the peers
-// (one that failed never is). Ranks that are equally far have equal numbers, replays of graphs
-// included.
+// Calls that a channel of a rank has played: begun, and over with everything told to the peers (one
+// that failed never is). Ranks that are equally far have equal numbers, replays of graphs included,
+// and however many calls each of their launches plays.
 struct ChannelProgress {
   std::uint64_t begun, done;
 };
@@ -79,37 +82,78 @@ struct alignas(128) Control {
   std::uint64_t step;
   std::int32_t channel, peer;
   std::uint32_t wants_room;  // 1: waits until the peer has emptied a slot; 0: for its data
-  BegunLaunch newest[2];     // launch n of channel 0: [n % 2]
+  BegunLaunch newest[2];     // call n of channel 0: [n % 2]
   ChannelProgress progress[kMostChannels];
 };
 
 inline constexpr int kMostStations = 64;  // ranks of one launch
 
+// A launch plays a list of calls, one after the other: call after call, what a CTA does of each is
+// what it would do were the call alone in its launch. So ranks whose lists are cut in other ways,
+// or that have no list at all, play the same calls together (collectives/gpu/call_runs.h).
 struct ConnectedArgs {
-  CallRecord call;          // for whoever asks what a kernel waits for
-  std::uint64_t count;      // of a block, as in `call` (copies: bytes)
-  std::uint64_t per_round;  // of a channel (Rounds)
-  std::uint64_t slice;      // of a verb that a job does: what a slot holds
-  std::uint32_t grain;
-  Algorithm algorithm;
-  Protocol protocol;
-  std::uint8_t groups;  // texts at once: two for those that use roles()
-  std::int32_t ranks;
-  std::int32_t stations, channels;  // CTA b: station b / channels, channel b % channels
-  const std::uint64_t* done;        // 1 there: nothing is left to do (agree.h); null: all is
   struct Station {
-    const void* input;
-    void* output;
-    std::uint64_t scalar;  // PreMulSum: this rank's factor, or where it lies
     DeviceEnd* ends;
     Control* control;
+    std::uint64_t* launches;  // by channel: how many calls it has played, in device memory; before
+                              // them lies a digest of these
     std::int32_t rank;
-    std::int32_t late_scalar;  // 1: `scalar` is a device address, read when the kernel runs
-    std::uint64_t* launches;   // by channel: how many it has played, in device memory; before
-                               // them lies a digest of their calls
-  } station[kMostStations];
+  };
+  struct Call {
+    CallRecord record;        // for whoever asks what a kernel waits for, too
+    std::uint64_t count;      // of a block, as in `record` (copies: bytes)
+    std::uint64_t per_round;  // of a channel (Rounds)
+    std::uint64_t slice;      // of a verb that a job does: what a slot holds
+    Algorithm algorithm;
+    Protocol protocol;
+    std::uint8_t channels;  // that play it: the first of the launch's
+  };
+  struct Buffers {
+    const void* input;
+    void* output;
+    std::uint64_t scalar;  // PreMulSum: the rank's factor, or where it lies
+  };
+
+  std::int32_t ranks;
+  std::uint8_t stations, channels;  // CTA b: station b / channels, channel b % channels
+  std::uint8_t calls;
+  std::uint8_t groups;         // texts at once: two for those that use roles()
+  std::uint64_t late_scalars;  // bit place_of_buffers(): `scalar` is a device address, read when
+                               // the kernel runs
+  const std::uint64_t* done;   // 1 there: nothing is left to do (agree.h); null: all is
+  // Stations, then calls, then a Buffers of every station for each call: many of one or the other.
+  alignas(8) std::byte lists[3632];
+
+  RONDO_FN const Station& station(int s) const {
+    return reinterpret_cast<const Station*>(lists)[s];
+  }
+  RONDO_FN const Call& call(int k) const {
+    return reinterpret_cast<const Call*>(lists + stations * sizeof(Station))[k];
+  }
+  RONDO_FN int place_of_buffers(int k, int s) const { return k * stations + s; }
+  RONDO_FN const Buffers& buffers(int k, int s) const {
+    const std::byte* const at = lists + stations * sizeof(Station) + calls * sizeof(Call);
+    return reinterpret_cast<const Buffers*>(at)[place_of_buffers(k, s)];
+  }
+  RONDO_FN bool is_late(int k, int s) const {
+    return (late_scalars >> place_of_buffers(k, s) & 1) != 0;
+  }
+#ifndef __CUDACC__
+  // For who launches, once `stations` and `calls` are set.
+  Station& station(int s) { return const_cast<Station&>(std::as_const(*this).station(s)); }
+  Call& call(int k) { return const_cast<Call&>(std::as_const(*this).call(k)); }
+  void put_buffers(int k, int s, const Buffers& of, bool late) {
+    const_cast<Buffers&>(buffers(k, s)) = of;
+    late_scalars |= std::uint64_t{late} << place_of_buffers(k, s);
+  }
+#endif
+  static constexpr bool has_room(std::size_t stations, std::size_t calls) {
+    return stations * calls <= 64 &&
+           stations * sizeof(Station) + calls * sizeof(Call) + stations * calls * sizeof(Buffers) <=
+               sizeof(lists);
+  }
 };
-static_assert(sizeof(ConnectedArgs) <= 4096);
+static_assert(sizeof(ConnectedArgs) == 3656 && ConnectedArgs::has_room(kMostStations, 1));
 
 // A group of threads: one warp runs the text, one tells the peers, the others move data.
 inline constexpr unsigned kServiceWarps = 2;

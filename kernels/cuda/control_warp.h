@@ -13,21 +13,8 @@
 
 namespace rondo::cuda {
 
-RONDO_FN inline const ConnectedArgs::Station& station_of_cta(const ConnectedArgs& args) {
-  return args.station[static_cast<int>(device::cta_index()) / args.channels];
-}
-
-// What a thread knows of the call.
-struct Play {
-  const ConnectedArgs& args;
-  Group group;
-
-  RONDO_FN int channel() const { return static_cast<int>(device::cta_index()) % args.channels; }
-  RONDO_FN const ConnectedArgs::Station& station() const { return station_of_cta(args); }
-  RONDO_FN EndWaiter<> waiter() const { return {station().control, args.call, channel()}; }
-  // Elements of a channel's part of every block; texts see nothing but it.
-  static RONDO_FN Slice slice() { return {read_word(kSliceAt), read_word(kSliceAt + 1)}; }
-};
+// Elements of the CTA's channel's part of every block; texts see nothing but it.
+RONDO_FN inline Slice part_of_cta() { return {read_word(kSliceAt), read_word(kSliceAt + 1)}; }
 
 // What a verb does, besides its chunk.
 enum Verb : std::uint32_t {
@@ -49,16 +36,24 @@ RONDO_FN inline std::uint64_t place_of(std::uint64_t at, std::uint64_t block, Sl
   return place + at;
 }
 
+// Who waits: of the call that the CTA plays, read where a wait is not over at once.
+struct PlayedWaiter {
+  static RONDO_FN Control* control() { return Played::control(); }
+  static RONDO_FN PlayedRecord call() { return {}; }
+  static RONDO_FN int channel() { return Played::channel(); }
+  static RONDO_FN NobodyToTell told() { return {}; }
+};
+
 // The job of one verb: written by one thread. Returns false where the CTA has failed.
 template <class Math, class Faults>
-RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, const Chunk& c) {
+RONDO_FN inline bool write_job(const Group& group, std::uint32_t verb, VerbEnds ends,
+                               const Chunk& c) {
   constexpr std::uint64_t kWidth = sizeof(typename Math::T);
-  const ConnectedArgs& args = play.args;
   if (cta_failed()) return false;
-  const bool flagged =
-      args.protocol != Protocol::kSimple;  // data bring the news of their own arrival
-  const std::uint64_t number = read_word(kNumbersAt + play.group.number);
-  const std::uint32_t job = job_at(play.group.number, number);
+  const Protocol protocol = Played::protocol();
+  const bool flagged = protocol != Protocol::kSimple;  // data bring the news of their own arrival
+  const std::uint64_t number = read_word(kNumbersAt + group.number);
+  const std::uint32_t job = job_at(group.number, number);
   std::uint64_t peers = 0, step = 0;
   std::uint32_t how = 0;
   RONDO_NO_UNROLL
@@ -70,7 +65,8 @@ RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, con
     write_word(job + kPosts + 2 * i, 0);
     if (!used) continue;
     const EndAt end = end_at(incoming ? kIncoming : kOutgoing, index);
-    if (!(flagged && incoming) && !wait_for_end<Faults>(end, incoming, play.waiter())) return false;
+    if (!(flagged && incoming) && !wait_for_end<Faults>(end, incoming, PlayedWaiter{}))
+      return false;
     const std::uint64_t now = end.step();
     write_word(job + (incoming ? kFrom : kTo) + i % 2,
                reinterpret_cast<std::uintptr_t>(end.slot()));
@@ -78,7 +74,7 @@ RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, con
     if (incoming) {
       peers |= static_cast<std::uint64_t>(static_cast<std::uint32_t>(end.peer())) << 32 * i;
       if (i == 0) step = now;
-    } else if (args.protocol == Protocol::kLL && (now & 0x7fffffff) < end.slot_count()) {
+    } else if (protocol == Protocol::kLL && (now & 0x7fffffff) < end.slot_count()) {
       how |= i == 2 ? kFillsSlot0 : kFillsSlot1;
     } else if (std::uint64_t* const used = end.used(); used != nullptr) {
       // The signal warp's fence covers it: two barriers are between.
@@ -92,25 +88,23 @@ RONDO_FN inline bool write_job(Play play, std::uint32_t verb, VerbEnds ends, con
     if (!(Faults::kStaysInSlot && !incoming && now == 3)) end.turn();
     end.set_step(now + 1);
   }
-  const Slice part = play.slice();
-  const std::uint64_t block = play.args.count;
-  const auto own = reinterpret_cast<std::uintptr_t>(play.station().input) +
-                   place_of(c.in_at, block, part) * kWidth;
-  const auto keep = reinterpret_cast<std::uintptr_t>(play.station().output) +
-                    place_of(c.out_at, block, part) * kWidth;
+  const Slice part = part_of_cta();
+  const std::uint64_t block = Played::count();
+  const std::uint64_t own = Played::input() + place_of(c.in_at, block, part) * kWidth;
+  const std::uint64_t keep = Played::output() + place_of(c.out_at, block, part) * kWidth;
   const bool takes_own = (verb & kTakesOwn) != 0;
   const bool receives = (verb & kReceives) != 0 && (ends & 0xff) != 0;
-  if (takes_own && (receives || (Math::kScales && args.call.op == RedOp::kPreMulSum)))
+  if (takes_own && (receives || (Math::kScales && Played::op() == RedOp::kPreMulSum)))
     how |= kReduces;
   if ((verb & kIsFinished) != 0) how |= kReduces;
-  if ((verb & kIsFinished) != 0 && args.call.op == RedOp::kAvg) how |= kFinishes;
+  if ((verb & kIsFinished) != 0 && Played::op() == RedOp::kAvg) how |= kFinishes;
   write_word(job + kOwn, takes_own ? own : 0);
   write_word(job + kKeep, (verb & kKeeps) != 0 ? keep : 0);
   write_word(job + kCount, c.count);
   write_word(job + kHow, how);
   write_word(job + kFromPeers, peers);
   write_word(job + kStep, step);
-  write_word(kNumbersAt + play.group.number, number + 1);
+  write_word(kNumbersAt + group.number, number + 1);
   return true;
 }
 
@@ -120,15 +114,16 @@ template <class Math, class Faults>
 RONDO_FN RONDO_NO_INLINE void run_verb(const ConnectedArgs& args, std::uint32_t verb, VerbEnds ends,
                                        std::uint64_t in_at, std::uint64_t out_at,
                                        std::uint64_t count) {
-  const Play play{args, Group::of_thread(args)};
+  const Group group = Group::of_thread(args.groups);
   RONDO_NO_UNROLL
   while (count > 0) {
-    const std::uint64_t part = count < args.slice ? count : args.slice;
+    const std::uint64_t slice = Played::slice();
+    const std::uint64_t part = count < slice ? count : slice;
     std::uint32_t written = 0;
     if (device::lane_index() == 0)
-      written = write_job<Math, Faults>(play, verb, ends, {in_at, out_at, part}) ? 1 : 0;
+      written = write_job<Math, Faults>(group, verb, ends, {in_at, out_at, part}) ? 1 : 0;
     if (device::shuffle(written, 0) == 0) return;
-    play.group.begin_job();
+    group.begin_job();
     in_at += part, out_at += part, count -= part;
   }
 }
@@ -162,7 +157,7 @@ template <class Math, class Faults>
 struct DeviceLinks {
   const ConnectedArgs& args;
 
-  RONDO_FN int rank() const { return station_of_cta(args).rank; }
+  RONDO_FN int rank() const { return Played::rank(); }
   RONDO_FN int size() const { return args.ranks; }
   RONDO_FN DevicePrimitives<Math, Faults> between(Peers from, Peers to, int lane) const {
     if (device::lane_index() != 0) return {args, 0};
@@ -173,7 +168,7 @@ struct DeviceLinks {
   // Each group runs one of the texts.
   template <class First, class Second>
   RONDO_FN void roles(const First& first, const Second& second) const {
-    if (Group::of_thread(args).number == 0) {
+    if (Group::of_thread(args.groups).number == 0) {
       first();
     } else {
       second();

@@ -47,7 +47,17 @@ inline constexpr std::uint32_t kNumbersAt = kJobsAt + kGroups * kJobs * kJobWord
 inline constexpr std::uint32_t kSliceAt =
     kNumbersAt + kGroups;                                 // begin and count of the channel's part
 inline constexpr std::uint32_t kLaunchAt = kSliceAt + 2;  // LaunchCount
-inline constexpr std::uint32_t kWordsInUse = kLaunchAt + 2;
+// What the CTA plays (Played): its place in the list, the call, the rank's part in it, the rank.
+inline constexpr std::uint32_t kNumberAt = kLaunchAt + 2;
+inline constexpr std::uint32_t kCallAt = kNumberAt + 1;
+inline constexpr std::uint32_t kCallWords = sizeof(ConnectedArgs::Call) / 8;
+inline constexpr std::uint32_t kBuffersAt = kCallAt + kCallWords;
+inline constexpr std::uint32_t kBuffersWords = sizeof(ConnectedArgs::Buffers) / 8;
+inline constexpr std::uint32_t kLateAt = kBuffersAt + kBuffersWords;
+inline constexpr std::uint32_t kStationAt = kLateAt + 1;
+inline constexpr std::uint32_t kStationWords = sizeof(ConnectedArgs::Station) / 8;
+inline constexpr std::uint32_t kChannelAt = kStationAt + kStationWords;
+inline constexpr std::uint32_t kWordsInUse = kChannelAt + 1;
 static_assert(8 * kWordsInUse <= kConnectedShared);
 
 RONDO_FN inline std::uint64_t read_word(std::uint32_t word) {
@@ -114,14 +124,67 @@ RONDO_FN inline std::uint32_t job_at(unsigned group, std::uint64_t number) {
   return kJobsAt + (group * kJobs + static_cast<unsigned>(number % kJobs)) * kJobWords;
 }
 
+// The call that the CTA plays and its rank's part in it, as open() has put them into shared memory:
+// in a list they lie at no fixed place, and an address would be another register of every thread.
+struct Played {
+  using Call = ConnectedArgs::Call;
+  using Buffers = ConnectedArgs::Buffers;
+  using Station = ConnectedArgs::Station;
+
+  static RONDO_FN int number() { return static_cast<int>(read_word(kNumberAt)); }
+  static RONDO_FN std::uint64_t count() { return of_call(offsetof(Call, count)); }
+  static RONDO_FN std::uint64_t per_round() { return of_call(offsetof(Call, per_round)); }
+  static RONDO_FN std::uint64_t slice() { return of_call(offsetof(Call, slice)); }
+  static RONDO_FN Algorithm algorithm() { return of_call<Algorithm>(offsetof(Call, algorithm)); }
+  static RONDO_FN Protocol protocol() { return of_call<Protocol>(offsetof(Call, protocol)); }
+  static RONDO_FN Collective collective() {
+    return of_call<Collective>(offsetof(Call, record.collective));
+  }
+  static RONDO_FN RedOp op() { return of_call<RedOp>(offsetof(Call, record.op)); }
+  static RONDO_FN DataType type() { return of_call<DataType>(offsetof(Call, record.type)); }
+  static RONDO_FN int root() { return of_call<std::int32_t>(offsetof(Call, record.root)); }
+
+  static RONDO_FN std::uint64_t input() { return read_word(kBuffersAt); }
+  static RONDO_FN std::uint64_t output() { return read_word(kBuffersAt + 1); }
+  static RONDO_FN std::uint64_t scalar() { return read_word(kBuffersAt + 2); }
+  static RONDO_FN bool is_late() { return read_word(kLateAt) != 0; }
+
+  static RONDO_FN DeviceEnd* ends() { return pointer<DeviceEnd>(offsetof(Station, ends)); }
+  static RONDO_FN Control* control() { return pointer<Control>(offsetof(Station, control)); }
+  static RONDO_FN std::uint64_t* launches() {
+    return pointer<std::uint64_t>(offsetof(Station, launches));
+  }
+  static RONDO_FN int rank() {
+    return device::load_shared<std::int32_t>(8 * kStationAt + offsetof(Station, rank));
+  }
+  static RONDO_FN int channel() { return static_cast<int>(read_word(kChannelAt)); }
+
+ private:
+  template <class T = std::uint64_t>
+  static RONDO_FN T of_call(std::uint32_t offset) {
+    return device::load_shared<T>(8 * kCallAt + offset);
+  }
+  template <class T>
+  static RONDO_FN T* pointer(std::uint32_t offset) {
+    return reinterpret_cast<T*>(read_word(kStationAt + offset / 8));
+  }
+};
+
+// Its record, for those who say what they wait for.
+struct PlayedRecord {};
+RONDO_FN inline std::uint64_t record_word(PlayedRecord, unsigned which) {
+  return read_word(kCallAt + which);
+}
+static_assert(offsetof(ConnectedArgs::Call, record) == 0);
+
 // The threads of one group: which of them this thread is.
 struct Group {
   unsigned number;
   unsigned threads;  // of the group
   unsigned warp;     // of this thread, in the group
 
-  static RONDO_FN Group of_thread(const ConnectedArgs& args) {
-    const unsigned threads = device::thread_count() / args.groups;
+  static RONDO_FN Group of_thread(unsigned groups) {
+    const unsigned threads = device::thread_count() / groups;
     const unsigned number = device::thread_index() / threads;
     return {number, threads, device::warp_index() - number * threads / device::kWarp};
   }

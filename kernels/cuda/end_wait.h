@@ -9,18 +9,10 @@
 
 namespace rondo::cuda {
 
-// Who waits, for whoever asks. told: see wait_until().
-template <class Told = NobodyToTell>
-struct EndWaiter {
-  Control* control;
-  const CallRecord& call;
-  int channel;
-  Told told = {};
-};
-
-// Until the end's counter has come so far; whether it has.
-template <class Faults, class Told>
-RONDO_FN inline bool wait_for_end(EndAt end, bool incoming, const EndWaiter<Told>& waiter) {
+// Until the end's counter has come so far; whether it has. waiter: who waits, for whoever asks:
+// control(), call(), channel(), told() (wait_until()).
+template <class Faults, class Waiter>
+RONDO_FN inline bool wait_for_end(EndAt end, bool incoming, const Waiter& waiter) {
   using device::Scope;
   const std::uint64_t step = end.step();
   const std::uint64_t needed = incoming ? step + 1 : step + 1 - end.slot_count();
@@ -28,8 +20,8 @@ RONDO_FN inline bool wait_for_end(EndAt end, bool incoming, const EndWaiter<Told
   if (!incoming && step < end.slot_count()) return true;
   if (end.known() >= needed) return true;
   const bool come = wait_until(
-      [&] { return device::load_relaxed<Scope::kSystem>(counter) >= needed; }, waiter.control,
-      waiter.call, {waiter.channel, end.peer(), step, !incoming}, waiter.told);
+      [&] { return device::load_relaxed<Scope::kSystem>(counter) >= needed; }, waiter.control(),
+      waiter.call(), {waiter.channel(), end.peer(), step, !incoming}, waiter.told());
   if (!come) return false;
   if constexpr (Faults::kNoAcquire) {
     end.set_known(device::load_relaxed<Scope::kSystem>(counter));

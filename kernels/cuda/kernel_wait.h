@@ -57,7 +57,10 @@ RONDO_FN inline void fail_cta() { set_wait_word(kFailedAt, 1); }
 RONDO_FN inline std::uint64_t record_word(const CallRecord& call, unsigned which) {
   return reinterpret_cast<const std::uint64_t*>(&call)[which];
 }
-RONDO_FN inline void write_record(CallRecord* at, const CallRecord& call) {
+// What says which call a wait is of: the record, or anything of which record_word() makes its
+// words.
+template <class Call>
+RONDO_FN inline void write_record(CallRecord* at, const Call& call) {
   auto* const to = reinterpret_cast<std::uint64_t*>(at);
   device::store_relaxed<device::Scope::kSystem>(to, record_word(call, 0));
   device::store_relaxed<device::Scope::kSystem>(to + 1, record_word(call, 1));
@@ -66,7 +69,8 @@ RONDO_FN inline void write_record(CallRecord* at, const CallRecord& call) {
 // One wait of a thread: asked every thousand turns whether it goes on.
 class Wait {
  public:
-  RONDO_FN bool goes_on(Control* control, const CallRecord& call, Awaited awaited) {
+  template <class Call>
+  RONDO_FN bool goes_on(Control* control, const Call& call, Awaited awaited) {
     if (cta_failed()) return false;
     const std::uint64_t now = device::timer_ns();
     if (begin_ == 0) begin_ = now;
@@ -93,8 +97,8 @@ class Wait {
   }
 
   // At the host's words; false: all shall end.
-  RONDO_FN bool look(Control* control, const CallRecord& call, Awaited awaited,
-                     std::uint64_t now) const {
+  template <class Call>
+  RONDO_FN bool look(Control* control, const Call& call, Awaited awaited, std::uint64_t now) const {
     using device::Scope;
     if (device::load_relaxed<Scope::kSystem>(&control->abort) != 0) return false;
     const std::uint64_t limit = device::load_relaxed<Scope::kSystem>(&control->limit_ns);
@@ -126,9 +130,9 @@ struct NobodyToTell {
 
 // Until ready(); false: it shall not be waited for any longer, and the CTA has failed. A wait that
 // is not over at its first look tells so, and tells its end where that is not a failure.
-template <class Ready, class Told = NobodyToTell>
-RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const CallRecord& call,
-                                Awaited awaited, const Told& told = {}) {
+template <class Ready, class Call, class Told = NobodyToTell>
+RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const Call& call, Awaited awaited,
+                                const Told& told = {}) {
   Wait wait;
   unsigned turns = 1;
   for (; !ready(); ++turns) {
@@ -143,8 +147,8 @@ RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const CallRecor
 }
 
 // The same by a whole warp: until ready() on all of its lanes.
-template <class Ready>
-RONDO_FN inline bool wait_together(Ready&& ready, Control* control, const CallRecord& call,
+template <class Ready, class Call>
+RONDO_FN inline bool wait_together(Ready&& ready, Control* control, const Call& call,
                                    Awaited awaited) {
   Wait wait;
   for (unsigned turns = 1; device::any(!ready()); ++turns) {

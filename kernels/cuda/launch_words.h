@@ -23,8 +23,10 @@ RONDO_FN inline LaunchCount load_launches(const std::uint64_t* launches, int cha
   return {device::load(launches + channel) + 1, digest};
 }
 
-RONDO_FN inline void say_begun(Control* control, int channel, const CallRecord& call,
-                               LaunchCount count, std::uint64_t* launches) {
+// call: as write_record() takes it.
+template <class Call = CallRecord>
+RONDO_FN inline void say_begun(Control* control, int channel, const Call& call, LaunchCount count,
+                               std::uint64_t* launches) {
   using device::Scope;
   if (channel == 0) {
     BegunLaunch launch{{record_word(call, 0), record_word(call, 1)}, count.number, 0, 0};

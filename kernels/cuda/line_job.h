@@ -9,9 +9,6 @@ namespace rondo::cuda {
 
 struct LineJob {
   const JobPlaces& job;
-  const ConnectedArgs& args;
-  const ConnectedArgs::Station& station;
-  int channel;
   unsigned worker, workers;
 
   // Registers are scarce: words are read where they are needed.
@@ -20,7 +17,7 @@ struct LineJob {
   // The next line of incoming slot `which`.
   RONDO_FN Awaited awaited(int which) const {
     const auto peer = static_cast<std::int32_t>(word(kFromPeers) >> 32 * which);
-    return {channel, peer, word(kStep), false};
+    return {Played::channel(), peer, word(kStep), false};
   }
 };
 

@@ -159,7 +159,7 @@ struct LL128Mover : LineJob {
       for (int l = 0; l < 2 * twins; ++l) all = all && (!has(l) || pair[l].half[1] == flag);
       return all || !has_flag();
     };
-    if (!wait_together(come, station.control, args.call, awaited(which))) return false;
+    if (!wait_together(come, Played::control(), PlayedRecord{}, awaited(which))) return false;
     load();
     RONDO_UNROLL
     for (int l = 0; l < 2 * twins; ++l) taken->twin[l / 2].line[l % 2] = vector_of(pair[l]);

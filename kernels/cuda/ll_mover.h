@@ -126,7 +126,7 @@ struct LLMover : LineJob {
       }
       return all;
     };
-    return wait_until(come, station.control, args.call, awaited(which));
+    return wait_until(come, Played::control(), PlayedRecord{}, awaited(which));
   }
 
   RONDO_FN void put(int which, const Rows& rows, const Data& data) const {

@@ -6,7 +6,9 @@
 // caller's own. Guarantees: the bits of reduce.h in tree order; relies on 8-byte accesses being
 // whole, and on nothing else. Nothing tells a peer that its lines have been read: whoever pushes
 // round r has seen lines of round r - 1 from all, each sent after its sender had done round r - 2,
-// whose slot is filled again. Cost: one way over the link; n - 1 times the data leave each rank.
+// whose slot is filled again. Calls of a list go on with the rounds of the one before; nothing
+// orders CTAs, so they must not touch what another one writes. Cost: one way over the link; n - 1
+// times the data leave each rank.
 #pragma once
 
 #include "kernels/algorithms/run_text.h"
@@ -31,19 +33,25 @@ class LLPushMemory {
   static constexpr std::uint64_t kWidth = sizeof(T);
 
  public:
-  RONDO_FN LLPushMemory(const LLPushArgs& args, Slice part)
+  // round: that the CTA has done last.
+  RONDO_FN LLPushMemory(const LLPushArgs& args, int number, Slice part, std::uint64_t round)
       : args_(args),
+        number_(number),
         part_(part),
-        math_(Math::of(args.call, args.ranks, {args.scalar, args.late_scalar != 0})),
-        round_(device::load(args.rounds + device::cta_index())) {
+        math_(Math::of(call().record, args.ranks, {call().scalar, call().late_scalar != 0})),
+        round_(round) {
     if (!is_teller()) return;
-    begin_waits();
     write_word(kToldAt, 0);
     if (args.launches == nullptr) return;
     const LaunchCount count = load_launches(args.launches, channel());
     write_word(kNumberAt, count.number);
     write_word(kDigestAt, count.digest);
   }
+
+  static RONDO_FN void begin() {
+    if (is_teller()) begin_waits();
+  }
+  RONDO_FN std::uint64_t round() const { return round_; }
 
   RONDO_FN int rank() const { return args_.rank; }
   RONDO_FN int size() const { return args_.ranks; }
@@ -55,7 +63,7 @@ class LLPushMemory {
   RONDO_FN void publish() const {
     if (!is_teller() || args_.launches == nullptr || read_word(kToldAt) != 0) return;
     write_word(kToldAt, 1);
-    say_begun(args_.control, channel(), args_.call, {read_word(kNumberAt), read_word(kDigestAt)},
+    say_begun(args_.control, channel(), call().record, {read_word(kNumberAt), read_word(kDigestAt)},
               args_.launches);
   }
   RONDO_FN void wait(int /*peer*/) const {}
@@ -97,13 +105,13 @@ class LLPushMemory {
         pair = device::load_pair(place);
         return is_of_round(pair);
       };
-      if (!wait_until(come, args_.control, args_.call, awaited(from))) return;
+      if (!wait_until(come, args_.control, call().record, awaited(from))) return;
       write_output(at, line, bytes, data_of(pair));
     }
   }
   RONDO_FN void copy_own(std::uint64_t from, std::uint64_t at, std::uint64_t count) const {
     const std::uint64_t bytes = count * kWidth;
-    const std::uint64_t source = place_in(args_.input, from), target = place_in(args_.output, at);
+    const std::uint64_t source = place_in(call().input, from), target = place_in(call().output, at);
     if (source == target) return;
     RONDO_NO_UNROLL
     for (std::uint64_t line = device::thread_index(); line < lines_of(bytes);
@@ -112,7 +120,7 @@ class LLPushMemory {
                    read_own<T>(source + line * kLineData, valid_of(line, bytes)));
   }
   RONDO_FN void copy_result(int /*from*/, int /*slot*/, Piece /*piece*/) const {}  // no such text
-  // The next launch must know how far this one came.
+  // The next call must know how far this one came.
   RONDO_FN void release() const {
     device::barrier();
     if (!is_teller()) return;
@@ -173,6 +181,9 @@ class LLPushMemory {
                      std::uint64_t (&operand)[kMostLLPush]) const {
     Wait wait;
     const device::Pair mine = pair_of(own);
+    const device::Pair* const from_first = lines_at(args_.rank, 0) + line;
+    // In one register: a predicate for each of them, kept from call to call, is too many.
+    const unsigned peers = ((1u << args_.ranks) - 1) & ~(1u << args_.rank);
     RONDO_NO_UNROLL
     for (unsigned turns = 1;; ++turns) {
       bool come = true;
@@ -180,8 +191,8 @@ class LLPushMemory {
       RONDO_UNROLL
       for (int s = 0; s < kMostLLPush; ++s) {
         pair[s] = mine;
-        if (s < args_.ranks && s != args_.rank)
-          pair[s] = device::load_pair(lines_at(args_.rank, s) + line);
+        if ((device::opaque(peers) >> s & 1) != 0)
+          pair[s] = device::load_pair(from_first + s * kLLPushLines);
       }
       RONDO_UNROLL
       for (int s = 0; s < kMostLLPush; ++s) {
@@ -198,26 +209,31 @@ class LLPushMemory {
       RONDO_UNROLL
       for (int s = 0; s < kMostLLPush; ++s)
         if (!is_of_round(pair[s])) late = s;
-      if (!wait.goes_on(args_.control, args_.call, awaited(late))) return false;
+      if (!wait.goes_on(args_.control, call().record, awaited(late))) return false;
     }
   }
 
+  // Its words are read where they are needed: all of them would be too many registers.
+  RONDO_FN const LLPushArgs::Call& call() const {
+    return args_.call[device::opaque(static_cast<unsigned>(number_))];
+  }
   // The text sees this CTA's part of every block.
   RONDO_FN std::uint64_t place_in(const void* buffer, std::uint64_t at) const {
+    const std::uint64_t block = call().count;
     std::uint64_t place = part_.begin;
-    for (; at >= part_.count; at -= part_.count) place += args_.count;  // at most once a rank
+    for (; at >= part_.count; at -= part_.count) place += block;  // at most once a rank
     return reinterpret_cast<std::uintptr_t>(buffer) + (place + at) * kWidth;
   }
   RONDO_FN std::uint64_t read_input(std::uint64_t at, std::uint64_t line,
                                     std::uint64_t bytes) const {
     const std::uint64_t data =
-        read_own<T>(place_in(args_.input, at) + line * kLineData, valid_of(line, bytes));
+        read_own<T>(place_in(call().input, at) + line * kLineData, valid_of(line, bytes));
     if constexpr (Math::kScales) return math_.scale_own(data);
     return data;
   }
   RONDO_FN void write_output(std::uint64_t at, std::uint64_t line, std::uint64_t bytes,
                              std::uint64_t data) const {
-    write_own<T>(place_in(args_.output, at) + line * kLineData, valid_of(line, bytes), data);
+    write_own<T>(place_in(call().output, at) + line * kLineData, valid_of(line, bytes), data);
   }
 
   RONDO_FN std::uint64_t combine(const std::uint64_t (&operand)[kMostLLPush]) const {
@@ -227,6 +243,7 @@ class LLPushMemory {
   }
 
   const LLPushArgs& args_;
+  const int number_;  // of the call
   const Slice part_;
   const Math math_;
   std::uint64_t round_;
@@ -240,21 +257,31 @@ struct LLPush {
   static constexpr int kCtas = 1;
 
   static RONDO_FN void run(const Args& args) {
-    const Slice part = part_of({0, args.count}, static_cast<int>(device::cta_index()),
-                               static_cast<int>(device::cta_count()), args.grain);
-    if (part.count == 0) return;
-    LLPushMemory<Math, Faults> memory(args, part);
-    Text text{memory, {part.count, args.per_round, args.grain}};
-    if constexpr (Math::kReduces) {
-      run_text(text, Algorithm::kOneShot, Collective::kAllReduce);
-    } else {
-      run_text(text, Algorithm::kDirect, Collective::kAllGather);
+    const int cta = static_cast<int>(device::cta_index());
+    Memory::begin();
+    std::uint64_t round = device::load(args.rounds + cta);
+    RONDO_NO_UNROLL
+    for (int k = 0; k < args.calls; ++k) {
+      const Args::Call& call = args.call[k];
+      if (cta >= call.channels) continue;
+      const Slice part = part_of({0, call.count}, cta, call.channels, args.grain);
+      if (part.count == 0) continue;
+      Memory memory(args, k, part, round);
+      Text text{memory, {part.count, args.per_round, args.grain}};
+      if constexpr (Math::kReduces) {
+        run_text(text, Algorithm::kOneShot, Collective::kAllReduce);
+      } else {
+        run_text(text, Algorithm::kDirect, Collective::kAllGather);
+      }
+      round = memory.round();
+      if (cta_failed()) return;
     }
   }
 
  private:
+  using Memory = LLPushMemory<Math, Faults>;
   struct Text {
-    LLPushMemory<Math, Faults>& memory;
+    Memory& memory;
     Rounds rounds;
 
     static constexpr bool runs(const AlgorithmRow& row) {

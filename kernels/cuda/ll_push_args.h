@@ -22,20 +22,28 @@ inline constexpr unsigned kLLPushShared = kWaitShared + 24;  // shared memory of
 inline constexpr std::uint64_t kLLPushStaging =
     kLLPushCtas * kLLPushSlots * kMostLLPush * kLLPushLines * kLineSize;
 
+inline constexpr int kMostLLPushCalls = 8;  // of one launch
+
+// A list of calls, one after the other, each as if it were alone in its launch (ConnectedArgs).
 struct LLPushArgs {
-  CallRecord call;          // for whoever asks what a kernel waits for
-  std::uint64_t count;      // of a block (copies: bytes)
-  std::uint64_t per_round;  // of a CTA
-  std::uint32_t grain;
+  struct Call {
+    CallRecord record;    // for whoever asks what a kernel waits for
+    std::uint64_t count;  // of a block (copies: bytes)
+    const void* input;
+    void* output;
+    std::uint64_t scalar;  // PreMulSum: the factor, or where it lies
+    std::int32_t late_scalar;
+    std::int32_t channels;  // CTAs that do it: the first of the launch's
+  };
+  std::int32_t calls;
   std::int32_t rank, ranks;
-  const void* input;
-  void* output;
-  std::uint64_t scalar;  // PreMulSum: the factor, or where it lies
-  std::int32_t late_scalar;
+  std::uint32_t grain;
+  std::uint64_t per_round;          // of a CTA
   std::uint64_t* rounds;            // by CTA: how many it has done, ever
-  std::uint64_t* launches;          // likewise, of any kind; null: no host wants to know
+  std::uint64_t* launches;          // likewise, calls of any kind; null: no host wants to know
   std::byte* staging[kMostLLPush];  // of every rank, as this device sees it
   Control* control;
+  Call call[kMostLLPushCalls];
 };
 
 }  // namespace rondo::cuda

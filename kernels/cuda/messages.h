@@ -54,6 +54,18 @@ struct Messages {
     return item.from != nullptr && item.to != nullptr;
   }
   static RONDO_FN std::uint64_t bytes_of(const Item& item) { return item.bytes; }
+  // Who waits, for the slot of this number (from 1).
+  struct Waiter {
+    const Args& args;
+    const Item& item;
+    std::uint32_t slot;
+
+    RONDO_FN const Args::Station& station() const { return args.station[item.station]; }
+    RONDO_FN Control* control() const { return station().control; }
+    RONDO_FN const CallRecord& call() const { return args.call; }
+    RONDO_FN int channel() const { return item.end % kMessageChannels; }
+    RONDO_FN WaitTold told() const { return {station().waits + item.end, slot}; }
+  };
   // The end that is played, in shared memory.
   static RONDO_FN EndAt end() { return end_at(0, 0); }
 
@@ -108,13 +120,8 @@ struct Messages {
     const std::uint32_t job = job_at(group.number, number);
     std::uint64_t slot = 0, counter = 0, now = 0;
     if (sends || receives) {
-      const MessageArgs::Station& station = args.station[item.station];
       now = end().step();
-      const EndWaiter<WaitTold> waiter{
-          station.control,
-          args.call,
-          item.end % kMessageChannels,
-          {station.waits + item.end, static_cast<std::uint32_t>(now) + 1}};
+      const Waiter waiter{args, item, static_cast<std::uint32_t>(now) + 1};
       if (!wait_for_end<Faults>(end(), receives, waiter)) return false;
       slot = reinterpret_cast<std::uintptr_t>(end().slot());
       counter = reinterpret_cast<std::uintptr_t>(sends ? end().tail() : end().head());

@@ -14,6 +14,7 @@ struct NoFaults {
   static constexpr bool kNoRelease = false;  // counters move before the data that they announce
   static constexpr bool kNoAcquire = false;
   static constexpr bool kStaysInSlot = false;  // a slot is filled twice in a row
+  static constexpr bool kNoBarrier = false;    // between the calls of a list
 };
 
 template <class Faults>

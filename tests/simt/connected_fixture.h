@@ -25,6 +25,7 @@ struct ConnectedCall {
   std::uint64_t count = 0;
   std::uint64_t per_round = 0;  // 0: what slots hold
   unsigned slices = 1;          // slots that a chunk fills
+  int channels = 0;             // 0: all that there are
   int root = -1;
 };
 
@@ -57,48 +58,80 @@ class ConnectedRanks {
   template <class Math, class Faults = cuda::NoFaults>
   void launch(const ConnectedCall& call, const std::vector<void*>& in,
               const std::vector<void*>& out) {
+    launch<Math, Faults>({{call, in, out}});
+  }
+
+  struct Listed {
+    ConnectedCall call;
+    std::vector<void*> in, out;
+  };
+  // The same of a list of calls. fuses: the ranks (of devices of their own) that play it in one
+  // launch; others launch call after call.
+  template <class Math, class Faults = cuda::NoFaults>
+  void launch(const std::vector<Listed>& calls, std::uint64_t fuses = ~std::uint64_t{0}) {
     for (int first = 0; first < shape_.ranks; first += shape_.one_device ? shape_.ranks : 1) {
-      const cuda::ConnectedArgs args = arguments<Math>(call, in, out, first);
-      MachineShape launch;
-      launch.ctas = static_cast<unsigned>(shape_.channels * args.stations);
-      launch.threads = args.groups * (shape_.workers + cuda::kServiceWarps * device::kWarp);
-      launch.shared_bytes = cuda::kConnectedShared + shape_.more_shared;
-      launch.device = device_of(first);
-      launch.cooperative = true;
-      machine_.launch("connected", launch, [args] { cuda::Connected<Math, Faults>::run(args); });
+      if ((fuses >> first & 1) != 0) {
+        launch_on<Math, Faults>(first, calls);
+      } else {
+        std::shared_ptr<Grid> before;
+        for (const Listed& call : calls) before = launch_on<Math, Faults>(first, {call}, before);
+      }
     }
+  }
+
+  // On the device of `first` alone, once `after` is over.
+  template <class Math, class Faults = cuda::NoFaults>
+  std::shared_ptr<Grid> launch_on(int first, const std::vector<Listed>& calls,
+                                  const std::shared_ptr<Grid>& after = nullptr) {
+    cuda::ConnectedArgs args{};
+    args.ranks = shape_.ranks;
+    args.stations = static_cast<std::uint8_t>(shape_.one_device ? shape_.ranks : 1);
+    args.calls = static_cast<std::uint8_t>(calls.size());
+    EXPECT_TRUE(cuda::ConnectedArgs::has_room(args.stations, args.calls));
+    for (int s = 0; s < args.stations; ++s)
+      args.station(s) = {ends_[first + s], controls + first + s, launches_[first + s], first + s};
+    for (int k = 0; k < args.calls; ++k) {
+      args.call(k) = listed<Math>(calls[k].call);
+      args.channels = std::max(args.channels, args.call(k).channels);
+      args.groups = calls[k].call.algorithm == Algorithm::kTree &&
+                            calls[k].call.collective == Collective::kAllReduce
+                        ? 2
+                        : 1;
+      for (int s = 0; s < args.stations; ++s)
+        args.put_buffers(k, s, {calls[k].in[first + s], calls[k].out[first + s], 0}, false);
+    }
+    MachineShape launch;
+    launch.ctas = static_cast<unsigned>(args.channels * args.stations);
+    launch.threads = args.groups * (shape_.workers + cuda::kServiceWarps * device::kWarp);
+    launch.shared_bytes = cuda::kConnectedShared + shape_.more_shared;
+    launch.device = device_of(first);
+    launch.cooperative = true;
+    const auto body = [args] { cuda::Connected<Math, Faults>::run(args); };
+    return machine_.launch("connected", launch, body, after);
   }
 
   cuda::Control* controls;
 
  private:
   template <class Math>
-  cuda::ConnectedArgs arguments(const ConnectedCall& call, const std::vector<void*>& in,
-                                const std::vector<void*>& out, int first) const {
+  cuda::ConnectedArgs::Call listed(const ConnectedCall& call) const {
     constexpr std::uint64_t kWidth = sizeof(typename Math::T);
-    cuda::ConnectedArgs args{};
-    args.call = {.count = call.count, .collective = call.collective, .root = call.root};
-    args.count = call.count;
-    args.grain = kLineBytes / kWidth;
+    cuda::ConnectedArgs::Call made{};
+    made.record = {.count = call.count, .collective = call.collective, .root = call.root};
+    made.count = call.count;
+    constexpr std::uint64_t kGrain = kLineBytes / kWidth;
     const std::uint64_t slot =
-        cuda::slot_data_of(call.protocol, shape_.slot_bytes) / kWidth / args.grain * args.grain;
+        cuda::slot_data_of(call.protocol, shape_.slot_bytes) / kWidth / kGrain * kGrain;
     const bool all_reduce = call.collective == Collective::kAllReduce;
     const bool tree = call.algorithm == Algorithm::kTree;
     const int parts = tree ? 2 : all_reduce ? shape_.ranks : 1;
-    args.slice = slot;
-    args.per_round =
+    made.slice = slot;
+    made.per_round =
         call.per_round != 0 ? call.per_round : slot * static_cast<unsigned>(parts) * call.slices;
-    args.algorithm = call.algorithm;
-    args.protocol = call.protocol;
-    args.groups = tree && all_reduce ? 2 : 1;
-    args.ranks = shape_.ranks;
-    args.channels = shape_.channels;
-    args.stations = shape_.one_device ? shape_.ranks : 1;
-    for (int s = 0; s < args.stations; ++s) {
-      const int r = first + s;
-      args.station[s] = {in[r], out[r], 0, ends_[r], controls + r, r, 0, launches_[r]};
-    }
-    return args;
+    made.algorithm = call.algorithm;
+    made.protocol = call.protocol;
+    made.channels = static_cast<std::uint8_t>(call.channels != 0 ? call.channels : shape_.channels);
+    return made;
   }
 
   void connect(int from, int to, int lane) {

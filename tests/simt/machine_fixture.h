@@ -76,8 +76,10 @@ class TestMachine {
     return reinterpret_cast<T*>(found->real + (address - found->begin));
   }
 
+  // after: a grid that is over before this one begins, as on a stream.
   template <class Body>
-  std::shared_ptr<Grid> launch(const char* name, const MachineShape& shape, const Body& body) {
+  std::shared_ptr<Grid> launch(const char* name, const MachineShape& shape, const Body& body,
+                               const std::shared_ptr<Grid>& after = nullptr) {
     static_assert(std::is_trivially_copyable_v<Body>);
     auto grid = std::make_shared<Grid>();
     grid->name = name;
@@ -89,7 +91,14 @@ class TestMachine {
     grid->cooperative = shape.cooperative;
     running_.fetch_add(1);
     grid->when_over = [this](Grid&) { running_.fetch_sub(1); };
-    gang_.start(grid);
+    if (after != nullptr) {
+      after->when_over = [this, grid, over = after->when_over](Grid& ended) {
+        over(ended);
+        gang_.start(grid);
+      };
+    } else {
+      gang_.start(grid);
+    }
     if (options_.faulty) launched_.push_back(grid);
     return grid;
   }

@@ -56,20 +56,36 @@ class Peers {
   void launch_ll_push(std::uint64_t count, std::uint64_t per_round, unsigned width, unsigned ctas) {
     for (int r = 0; r < ranks_; ++r) launch_ll_push_on<Kernel>(r, count, per_round, width, ctas);
   }
+  // calls: parts of `count` as calls of their own, one after the other; in one launch, or each in
+  // one. CTAs of odd calls are one fewer.
   template <class Kernel>
   void launch_ll_push_on(int r, std::uint64_t count, std::uint64_t per_round, unsigned width,
-                         unsigned ctas) {
+                         unsigned ctas, int calls = 1, bool fuses = true) {
+    std::shared_ptr<Grid> before;
+    const std::uint64_t each = count / static_cast<unsigned>(calls);
     LLPushArgs args{};
-    args.call.count = count;
-    args.count = count, args.per_round = per_round;
+    for (int k = 0; k < calls; ++k) {
+      LLPushArgs::Call& call = args.call[args.calls++];
+      const std::uint64_t at = static_cast<unsigned>(k) * each;
+      call.count = call.record.count = k + 1 < calls ? each : count - at;
+      call.input = input_[r] + at, call.output = output_[r] + at;
+      call.channels = static_cast<int>(k % 2 == 1 && ctas > 1 ? ctas - 1 : ctas);
+      if (fuses && k + 1 < calls) continue;
+      before = launch_list<Kernel>(args, r, per_round, width, fuses ? ctas : call.channels, before);
+      args.calls = 0;
+    }
+  }
+  template <class Kernel>
+  std::shared_ptr<Grid> launch_list(LLPushArgs args, int r, std::uint64_t per_round, unsigned width,
+                                    unsigned ctas, const std::shared_ptr<Grid>& before) {
+    args.per_round = per_round;
     args.grain = static_cast<std::uint32_t>(kLineBytes / width);
     args.rank = r, args.ranks = ranks_;
-    args.input = input_[r], args.output = output_[r];
     args.rounds = epochs_[r];
     args.launches = launches_[r];
     for (int p = 0; p < ranks_; ++p) args.staging[p] = staging_[p];
     args.control = controls_ + r;
-    launch<Kernel>(args, ctas, r, cuda::kLLPushShared);
+    return launch<Kernel>(args, ctas, r, cuda::kLLPushShared, before);
   }
 
   DeviceBarrier barrier_of(int place) const {
@@ -97,10 +113,12 @@ class Peers {
 
  private:
   template <class Kernel>
-  void launch(const typename Kernel::Args& args, unsigned ctas, int device, unsigned shared) {
+  std::shared_ptr<Grid> launch(const typename Kernel::Args& args, unsigned ctas, int device,
+                               unsigned shared, const std::shared_ptr<Grid>& before = nullptr) {
     const MachineShape shape{
         .ctas = ctas, .threads = 64, .shared_bytes = shared, .device = device, .cooperative = true};
-    machine_.launch("peers", shape, [args] { Kernel::run(args); });
+    return machine_.launch(
+        "peers", shape, [args] { Kernel::run(args); }, before);
   }
 
   TestMachine& machine_;
@@ -170,6 +188,35 @@ TEST(PeerKernels, SumByLLPushForEveryNumberOfDevices) {
       const MachineOptions options{.seed = seed, .weak = weak, .devices = kMostRanks};
       EXPECT_TRUE(ll_push_sums<cuda::SoundLLPush>(options, n, count, 64, 2, 3))
           << n << " devices, " << count << " elements";
+    }
+  });
+}
+
+// Ranks that play a list in one launch beside ranks that launch call after call.
+TEST(PeerKernels, SumListsByLLPush) {
+  for_each_round(2, [](std::uint64_t seed) {
+    Random random(seed);
+    for (const int n : {2, 3, 5}) {
+      const std::uint64_t count = 8 + random.below(400);
+      const int calls = 2 + static_cast<int>(random.below(cuda::kMostLLPushCalls - 1));
+      TestMachine machine({.seed = seed, .weak = random.one_in(2), .devices = kMostRanks});
+      Peers peers(machine, n, count, count, random.one_in(2));
+      const std::uint64_t fuses = random.below(1u << n);
+      for (int again = 0; again < 2; ++again) {
+        for (int r = 0; r < n; ++r)
+          peers.launch_ll_push_on<LLPushSum<cuda::SoundLLPush>>(r, count, 64, 4, 2, calls,
+                                                                (fuses >> r & 1) != 0);
+        ASSERT_TRUE(machine.run());
+      }
+      EXPECT_TRUE(peers.have_sums(count)) << n << " devices, " << calls << " calls of " << count;
+      const auto first = cuda::newest_launch(peers.control(0).newest);
+      for (int r = 0; r < n; ++r) {
+        const auto newest = cuda::newest_launch(peers.control(r).newest);
+        ASSERT_EQ(newest.has_value(), first.has_value());
+        if (!newest) continue;
+        EXPECT_EQ(newest->number, 2u * static_cast<unsigned>(calls));
+        EXPECT_EQ(newest->digest, first->digest);
+      }
     }
   });
 }

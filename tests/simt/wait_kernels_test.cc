@@ -42,7 +42,7 @@ struct Waits {
         device::store(says + me, step);
         const cuda::Awaited awaited{0, static_cast<int>(me), step, false};
         const auto ready = [&] { return device::load_relaxed<Scope::kSystem>(come + me) >= step; };
-        if (!cuda::wait_until(ready, to, {}, awaited)) break;
+        if (!cuda::wait_until(ready, to, CallRecord{}, awaited)) break;
         if (device::load_relaxed<Scope::kSystem>(come + me) == kNever) return;
       }
       device::store(says + me, kNever);

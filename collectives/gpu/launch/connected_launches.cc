@@ -7,6 +7,7 @@
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
+
 Result<int> resident_connected_ctas(const GpuApi& api, int device) {
   int multiprocessors = 0, most = 0;
   RONDO_CHECK_OK(check(api.attribute(&multiprocessors, GpuAttribute::kMultiprocessors, device),
@@ -17,41 +18,63 @@ Result<int> resident_connected_ctas(const GpuApi& api, int device) {
   return multiprocessors * most;
 }
 
-Done launch_connected(const DeviceLaunch& call) {
-  const CallRecord& record = call.record;
-  const DeviceConnections& connections = call.connections;
-  if (call.here.size() > cuda::kMostStations)
-    return fail(Status::kInternalError, "{} ranks of one device in one launch", call.here.size());
+namespace {
+
+cuda::ConnectedArgs::Call listed(const PlannedCall& call) {
   const std::uint64_t units = call.units();
+  return {.record = call.record,
+          .count = call.record.count * units,
+          .per_round = call.plan.per_round * units,
+          .slice = call.plan.slice * units,
+          .algorithm = call.plan.algorithm,
+          .protocol = call.plan.protocol,
+          .channels = static_cast<std::uint8_t>(call.plan.channels)};
+}
+
+// Of a CTA: what the call that wants most would have.
+unsigned threads_of(std::span<const PlannedCall> calls) {
+  unsigned most = 0;
+  for (const PlannedCall& call : calls) most = std::max(most, call.plan.threads);
+  return most;
+}
+
+}  // namespace
+
+bool has_room_connected(std::size_t stations, std::size_t calls) {
+  return cuda::ConnectedArgs::has_room(stations, calls);
+}
+
+Done launch_connected(const DeviceLaunch& launch) {
+  const DeviceConnections& connections = launch.connections;
+  if (!has_room_connected(launch.here.size(), launch.calls.size()))
+    return fail(Status::kInternalError, "{} calls of {} ranks of one device in one launch",
+                launch.calls.size(), launch.here.size());
   cuda::ConnectedArgs args{};
-  args.call = record;
-  args.count = record.count * units;
-  args.per_round = call.plan.per_round * units;
-  args.slice = call.plan.slice * units;
-  args.grain = call.plan.grain * static_cast<std::uint32_t>(units);
-  args.algorithm = call.plan.algorithm;
-  args.protocol = call.plan.protocol;
-  args.groups = static_cast<std::uint8_t>(call.plan.groups);
-  args.ranks = static_cast<std::int32_t>(call.buffers.size());
-  args.channels = call.plan.channels;
-  if (call.says != nullptr) args.done = &connections.in_place(call.rank())->done;
-  for (const int rank : call.here) {
-    const Buffers& buffers = call.buffers[static_cast<std::size_t>(rank)];
-    // A rank that keeps nothing (reduce) or brings nothing (broadcast) is never asked for it.
-    args.station[args.stations++] = {buffers.send,
-                                     buffers.receive,
-                                     buffers.scalar,
-                                     connections.ends(rank),
-                                     connections.control(rank),
-                                     rank,
-                                     buffers.late_scalar ? 1 : 0,
-                                     connections.launches(rank)};
+  args.ranks = static_cast<std::int32_t>(launch.first().buffers.size());
+  args.stations = static_cast<std::uint8_t>(launch.here.size());
+  args.calls = static_cast<std::uint8_t>(launch.calls.size());
+  args.groups = static_cast<std::uint8_t>(launch.first().plan.groups);
+  if (launch.says != nullptr) args.done = &connections.in_place(launch.rank())->done;
+  for (int s = 0; s < args.stations; ++s) {
+    const int rank = launch.here[static_cast<std::size_t>(s)];
+    args.station(s) = {connections.ends(rank), connections.control(rank),
+                       connections.launches(rank), rank};
   }
-  int kernel =
-      call.copies() ? cuda::kConnectedCopyKernel : cuda::connected_kernel(record.type, record.op);
-  std::size_t shared = cuda::kConnectedShared;
-  if (call.plan.bulk) kernel = cuda::kConnectedBulkKernel, shared += cuda::kBulkShared;
-  return call.launch(kernel, call.plan.channels * args.stations, shared, args);
+  for (int k = 0; k < args.calls; ++k) {
+    const PlannedCall& call = launch.calls[static_cast<std::size_t>(k)];
+    args.call(k) = listed(call);
+    args.channels = std::max(args.channels, args.call(k).channels);
+    // A rank that keeps nothing (reduce) or brings nothing (broadcast) is never asked for it.
+    for (int s = 0; s < args.stations; ++s) {
+      const int rank = launch.here[static_cast<std::size_t>(s)];
+      const Buffers& own = call.buffers[static_cast<std::size_t>(rank)];
+      args.put_buffers(k, s, {own.send, own.receive, own.scalar}, own.late_scalar);
+    }
+  }
+  const std::size_t shared =
+      cuda::kConnectedShared + (launch.first().plan.bulk ? cuda::kBulkShared : 0);
+  return launch.launch(launch.first().kernel(), args.channels * args.stations,
+                       threads_of(launch.calls), shared, args);
 }
 
 }  // namespace rondo::gpu

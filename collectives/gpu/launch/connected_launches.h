@@ -2,6 +2,8 @@
 // it).
 #pragma once
 
+#include <cstddef>
+
 #include "base/gpu.h"
 #include "base/result.h"
 
@@ -9,5 +11,8 @@ namespace rondo::gpu {
 
 // CTAs of any connected kernel that the current device holds at once.
 Result<int> resident_connected_ctas(const GpuApi& api, int device);
+
+// Whether one launch takes so many calls of so many ranks of its device.
+bool has_room_connected(std::size_t stations, std::size_t calls);
 
 }  // namespace rondo::gpu

@@ -24,7 +24,8 @@ unsigned threads_of(const CallRecord& record) {
 }  // namespace
 
 Buffers buffers_of(const Call& call) {
-  Buffers buffers{call.send, call.receive, 0, call.late_scalar != nullptr};
+  Buffers buffers{call.send,         call.receive,        0, call.late_scalar != nullptr,
+                  call.send_windows, call.receive_windows};
   if (buffers.late_scalar)
     buffers.scalar = reinterpret_cast<std::uintptr_t>(call.late_scalar);
   else

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/gpu.h"
 #include "base/result.h"
@@ -26,6 +27,9 @@ struct Buffers {
   void* receive = nullptr;
   std::uint64_t scalar = 0;  // PreMulSum: the factor's bits, or its device address
   bool late_scalar = false;
+  // Call's: where each rank's window begins, if the buffer is in a symmetric one.
+  const std::vector<std::byte*>* send_windows = nullptr;
+  const std::vector<std::byte*>* receive_windows = nullptr;
 };
 Buffers buffers_of(const Call& call);  // with addresses that the device can use
 

@@ -20,7 +20,7 @@ int items_of(const CallRecord& record, int ranks) {
 }  // namespace
 
 Done launch_in_place(const DeviceLaunch& call) {
-  const CallRecord& record = call.record;
+  const CallRecord& record = call.first().record;
   const DeviceConnections& connections = call.connections;
   const int n = connections.layout().ranks();
   cuda::AgreeArgs args{};

@@ -1,34 +1,39 @@
 // LL push: small calls as lines that every rank pushes into all others' memory.
+#include <algorithm>
+
 #include "collectives/gpu/launch/strategies.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/ll_push_args.h"
 
 namespace rondo::gpu {
 
-Done launch_ll_push(const DeviceLaunch& call) {
-  const CallRecord& record = call.record;
-  const DeviceConnections& connections = call.connections;
-  const int rank = call.rank();
-  if (record.count == 0) return done();
-  const std::uint64_t units = call.units();
+Done launch_ll_push(const DeviceLaunch& launch) {
+  const DeviceConnections& connections = launch.connections;
+  const PlannedCall& first = launch.first();
+  const int rank = launch.rank();
   cuda::LLPushArgs args{};
-  args.call = record;
-  args.count = record.count * units;
-  args.per_round = call.plan.per_round * units;
-  args.grain = call.plan.grain * static_cast<std::uint32_t>(units);
+  int ctas = 0;
+  unsigned threads = 0;
+  for (const PlannedCall& call : launch.calls) {
+    if (call.record.count == 0) continue;
+    const Buffers& own = launch.own(call);
+    args.call[args.calls++] = {
+        call.record, call.record.count * call.units(), own.send,          own.receive,
+        own.scalar,  own.late_scalar ? 1 : 0,          call.plan.channels};
+    ctas = std::max(ctas, call.plan.channels);
+    threads = std::max(threads, call.plan.threads);
+  }
+  if (args.calls == 0) return done();
+  // The same for all calls of one kernel.
+  args.per_round = first.plan.per_round * first.units();
+  args.grain = first.plan.grain * static_cast<std::uint32_t>(first.units());
   args.rank = rank;
   args.ranks = static_cast<std::int32_t>(connections.layout().ranks());
-  args.input = call.own().send;
-  args.output = call.own().receive;
-  args.scalar = call.own().scalar;
-  args.late_scalar = call.own().late_scalar ? 1 : 0;
   args.rounds = connections.rounds(rank);
-  args.launches = call.told ? connections.launches(rank) : nullptr;
+  args.launches = launch.told ? connections.launches(rank) : nullptr;
   for (int r = 0; r < args.ranks; ++r) args.staging[r] = connections.staging(r);
   args.control = connections.control(rank);
-  const int kernel =
-      call.copies() ? cuda::kLLPushCopyKernel : cuda::ll_push_kernel(record.type, record.op);
-  return call.launch(kernel, call.plan.channels, cuda::kLLPushShared, args);
+  return launch.launch(first.kernel(), ctas, threads, cuda::kLLPushShared, args);
 }
 
 }  // namespace rondo::gpu

@@ -7,7 +7,8 @@
 
 namespace rondo::gpu {
 
-Done launch_multicast(const DeviceLaunch& call) {
+Done launch_multicast(const DeviceLaunch& launch) {
+  const PlannedCall& call = launch.first();
   const CallRecord& record = call.record;
   if (record.count == 0) return done();
   const std::uint64_t units = call.units();
@@ -15,14 +16,14 @@ Done launch_multicast(const DeviceLaunch& call) {
   args.count = record.count * units;
   args.per_round = call.plan.per_round * units;
   args.grain = call.plan.grain * static_cast<std::uint32_t>(units);
-  args.rank = call.rank();
+  args.rank = launch.rank();
   args.ranks = static_cast<std::int32_t>(call.buffers.size());
-  args.input = call.own().send;
-  args.output = call.own().receive;
-  args.own = call.multicast->own(call.rank());
-  args.all = call.multicast->all();
+  const Buffers& own = launch.own(call);
+  args.input = own.send;
+  args.output = own.receive;
+  args.own = launch.multicast->own(launch.rank());
+  args.all = launch.multicast->all();
   if (call.in_multicast_windows) {
-    const Call& own = *call.own_call;
     const auto of_all = [&](const std::vector<std::byte*>& windows, const void* buffer) {
       return in_window(windows, buffer, args.rank, args.ranks);
     };
@@ -31,11 +32,10 @@ Done launch_multicast(const DeviceLaunch& call) {
     for (int r = 0; r < args.ranks; ++r)
       args.outputs[r] = in_window(*own.receive_windows, own.receive, args.rank, r);
   }
-  args.barrier = call.told ? call.barrier_of_processes() : call.barrier();
-  const int most = call.told ? call.ctas_of_processes() : call.most_ctas;
-  const int kernel =
-      call.copies() ? cuda::kFirstMulticastKernel : cuda::multicast_kernel(record.type);
-  return call.launch(kernel, std::min(call.plan.channels, most), cuda::kBarrierShared, args);
+  args.barrier = launch.told ? launch.barrier_of_processes() : launch.barrier(record);
+  const int most = launch.told ? launch.ctas_of_processes() : launch.most_ctas;
+  return launch.launch(call.kernel(), std::min(call.plan.channels, most), call.plan.threads,
+                       cuda::kBarrierShared, args);
 }
 
 }  // namespace rondo::gpu

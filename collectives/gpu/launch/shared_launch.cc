@@ -10,7 +10,8 @@
 namespace rondo::gpu {
 
 Done launch_shared(const DeviceLaunch& call) {
-  const CallRecord& record = call.record;
+  const CallRecord& record = call.first().record;
+  const Buffers& own = call.own(call.first());
   const DeviceConnections& connections = call.connections;
   const int rank = call.rank();
   const int n = connections.layout().ranks();
@@ -20,7 +21,7 @@ Done launch_shared(const DeviceLaunch& call) {
   const auto staging = connections.shared_staging(rank);
   DirectLaunches copies(call.api, ctas, call.stream);
   if (steps.sends(rank)) {
-    RONDO_CHECK_OK(copies.copy(call.own().send, staging.input,
+    RONDO_CHECK_OK(copies.copy(own.send, staging.input,
                                static_cast<std::uint64_t>(steps.segments_sent()) * bytes));
     RONDO_CHECK_OK(copies.flush());
   }
@@ -34,7 +35,7 @@ Done launch_shared(const DeviceLaunch& call) {
   RONDO_CHECK_OK(launches.collective(record, buffers));
   RONDO_CHECK_OK(launches.flush());
   if (!steps.receives(rank, {-1, 0, record.count})) return done();
-  RONDO_CHECK_OK(copies.copy(staging.output, call.own().receive,
+  RONDO_CHECK_OK(copies.copy(staging.output, own.receive,
                              static_cast<std::uint64_t>(steps.segments_received()) * bytes));
   return copies.flush();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
@@ -10,16 +11,31 @@ namespace {
 struct Row {
   Strategy strategy;
   Done (*launch)(const DeviceLaunch& call);
+  bool takes_lists;
 };
 constexpr Row kRows[] = {
-    {Strategy::kConnected, launch_connected}, {Strategy::kMet, launch_met},
-    {Strategy::kShared, launch_shared},       {Strategy::kLLPush, launch_ll_push},
-    {Strategy::kMulticast, launch_multicast}, {Strategy::kWindows, launch_windows},
+    {Strategy::kConnected, launch_connected, true},  {Strategy::kMet, launch_met, true},
+    {Strategy::kShared, launch_shared, false},       {Strategy::kLLPush, launch_ll_push, true},
+    {Strategy::kMulticast, launch_multicast, false}, {Strategy::kWindows, launch_windows, false},
 };
 
 }  // namespace
 
-cuda::DeviceBarrier DeviceLaunch::barrier() const {
+int PlannedCall::kernel() const {
+  switch (plan.strategy) {
+    case Strategy::kConnected:
+      if (plan.bulk) return cuda::kConnectedBulkKernel;
+      return copies() ? cuda::kConnectedCopyKernel : cuda::connected_kernel(record.type, record.op);
+    case Strategy::kLLPush:
+      return copies() ? cuda::kLLPushCopyKernel : cuda::ll_push_kernel(record.type, record.op);
+    case Strategy::kMulticast:
+      return copies() ? cuda::kFirstMulticastKernel : cuda::multicast_kernel(record.type);
+    default:
+      return copies() ? cuda::kCopyKernel : cuda::direct_kernel(record.type, record.op);
+  }
+}
+
+cuda::DeviceBarrier DeviceLaunch::barrier(const CallRecord& record) const {
   cuda::DeviceBarrier barrier = barriers->barrier(place);
   barrier.control = connections.control(rank());
   barrier.call = record;
@@ -38,7 +54,7 @@ cuda::DeviceBarrier DeviceLaunch::barrier_of_processes() const {
   barrier.barriers = connections.barriers(rank());
   barrier.control = connections.control(rank());
   barrier.launches = connections.launches(rank());
-  barrier.call = record;
+  barrier.call = first().record;
   for (int r = 0; r < barrier.devices; ++r) {
     barrier.told[r] = connections.told(r);
     barrier.rank[r] = r;
@@ -46,12 +62,12 @@ cuda::DeviceBarrier DeviceLaunch::barrier_of_processes() const {
   return barrier;
 }
 
-Done DeviceLaunch::launch(int kernel, int ctas, std::size_t shared_bytes, const void* args,
-                          std::size_t bytes) const {
+Done DeviceLaunch::launch(int kernel, int ctas, unsigned threads, std::size_t shared_bytes,
+                          const void* args, std::size_t bytes) const {
   GpuLaunch made;
   made.kernel = kernel;
   made.grid = static_cast<unsigned>(ctas);
-  made.block = plan.threads;
+  made.block = threads;
   made.shared_bytes = shared_bytes;
   made.arguments = args;
   made.argument_bytes = bytes;
@@ -59,16 +75,24 @@ Done DeviceLaunch::launch(int kernel, int ctas, std::size_t shared_bytes, const 
   // for other devices' alone: a driver may run one cooperative kernel at a time, and then kernels
   // of two communicators that come in another order on another device would wait for ever.
   made.cooperative = here.size() > 1;
-  made.remote_domain = here.size() < buffers.size();
+  made.remote_domain = here.size() < first().buffers.size();
   return check(api.launch(made, stream), "a kernel launch");
 }
 
 Done launch_strategy(const DeviceLaunch& call) {
   if (call.says != nullptr) RONDO_CHECK_OK(launch_in_place(call));
-  for (const Row& row : kRows)
-    if (row.strategy == call.plan.strategy) return row.launch(call);
+  for (const Row& row : kRows) {
+    if (row.strategy != call.first().plan.strategy) continue;
+    if (row.takes_lists) return row.launch(call);
+    DeviceLaunch one = call;
+    for (const PlannedCall& planned : call.calls) {
+      one.calls = {&planned, 1};
+      RONDO_CHECK_OK(row.launch(one));
+    }
+    return done();
+  }
   return fail(Status::kInternalError, "no launch on every device is planned for {}",
-              name(call.record.collective));
+              name(call.first().record.collective));
 }
 
 }  // namespace rondo::gpu

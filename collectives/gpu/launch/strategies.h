@@ -4,11 +4,13 @@
 // Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. Direct
 // launches of one device are direct_launches.h, composed calls composed_calls.cc. CTAs of launches
 // here wait for those of other devices; where a device has several ranks, for each other: then the
-// launch is cooperative. Cost: one launch a device, three where staging is shared; two more where a
-// call is tried in place.
+// launch is cooperative. All take lists of calls (collectives/gpu/call_run.h). Cost: connected and
+// LL push one launch a device for a list, met one for its copies; else one a call, three where
+// staging is shared; two more where a call is tried in place.
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "base/gpu.h"
 #include "base/result.h"
@@ -20,22 +22,32 @@
 
 namespace rondo::gpu {
 
-// The part of the current device in a call.
+// A collective as all ranks make it.
+struct PlannedCall {
+  DevicePlan plan;
+  CallRecord record;
+  std::vector<Buffers> buffers;       // by rank of the communicator
+  bool by_driver = false;             // direct copies, where kernels do not reach all buffers
+  bool in_multicast_windows = false;  // every rank's buffers
+
+  // What only copies is moved as bytes: so many units is an element then.
+  bool copies() const { return !reduces(record.collective); }
+  std::uint64_t units() const { return copies() ? size_of(record.type) : 1; }
+  int kernel() const;  // that every device launches
+};
+
+// The part of the current device in a list of calls.
 struct DeviceLaunch {
   const GpuApi& api;
   const DeviceConnections& connections;
-  const DevicePlan& plan;
-  const CallRecord& record;
-  std::span<const Buffers> buffers;  // by rank of the communicator
-  std::span<const int> here;         // the ranks that live on the device
+  std::span<const PlannedCall> calls;  // in their order
+  std::span<const int> here;           // the ranks that live on the device
   GpuStream stream = nullptr;
-  const Call* own_call = nullptr;  // of the first of them
-  bool told = false;               // hosts of other processes want to know of it
-  // What this rank says of its buffers, by rank, where the call is first tried in place.
+  bool told = false;  // hosts of other processes want to know of it
+  // What this rank says of its buffers, by rank, where the one call is first tried in place.
   const cuda::InPlaceWords::Said* says = nullptr;
 
   const MulticastMemory* multicast = nullptr;  // if there is any
-  bool in_multicast_windows = false;           // every rank's buffers, as own_call says of its own
 
   // Of devices of this process that meet; else nothing.
   const DeviceBarriers* barriers = nullptr;
@@ -43,22 +55,23 @@ struct DeviceLaunch {
   std::span<const int> firsts = {};  // the first rank of every device, by place
   int most_ctas = 1;                 // the same on every device
 
+  const PlannedCall& first() const { return calls.front(); }
   int rank() const { return here.front(); }
-  const Buffers& own() const { return buffers[static_cast<std::size_t>(rank())]; }
+  const Buffers& own(const PlannedCall& call) const {
+    return call.buffers[static_cast<std::size_t>(rank())];
+  }
   // Where they meet: all devices of this process; or of all processes, a rank each.
-  cuda::DeviceBarrier barrier() const;
+  cuda::DeviceBarrier barrier(const CallRecord& record) const;
   cuda::DeviceBarrier barrier_of_processes() const;
   int ctas_of_processes() const;  // that meet there: as many as hosts hear of, on every device
 
-  // What only copies is moved as bytes: so many units is an element then.
-  bool copies() const { return !reduces(record.collective); }
-  std::uint64_t units() const { return copies() ? size_of(record.type) : 1; }
-  // Launches CTAs of the plan's threads, for all ranks of the device.
+  // Launches CTAs of so many threads, for all ranks of the device.
   template <class Args>
-  Done launch(int kernel, int ctas, std::size_t shared_bytes, const Args& args) const {
-    return launch(kernel, ctas, shared_bytes, &args, sizeof(args));
+  Done launch(int kernel, int ctas, unsigned threads, std::size_t shared_bytes,
+              const Args& args) const {
+    return launch(kernel, ctas, threads, shared_bytes, &args, sizeof(args));
   }
-  Done launch(int kernel, int ctas, std::size_t shared_bytes, const void* args,
+  Done launch(int kernel, int ctas, unsigned threads, std::size_t shared_bytes, const void* args,
               std::size_t bytes) const;
 };
 
@@ -71,7 +84,8 @@ std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, in
 // Whether a switch may work on the call's buffers where they lie.
 bool is_in_multicast_windows(const Call& call);
 
-// A way each. All but connected and met: every device has one rank.
+// A way each. All but connected and met: every device has one rank. Shared, windows and multicast
+// are given one call at a time.
 Done launch_connected(const DeviceLaunch& call);
 Done launch_met(const DeviceLaunch& call);
 Done launch_shared(const DeviceLaunch& call);

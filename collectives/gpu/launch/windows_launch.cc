@@ -25,14 +25,14 @@ bool is_in_multicast_windows(const Call& call) {
 }
 
 Done launch_windows(const DeviceLaunch& call) {
-  const Call& own = *call.own_call;
+  const Buffers& own = call.own(call.first());
   std::vector<Buffers> buffers;
   for (int r = 0; r < call.connections.layout().ranks(); ++r)
     buffers.push_back({in_window(*own.send_windows, own.send, call.rank(), r),
                        in_window(*own.receive_windows, own.receive, call.rank(), r)});
   DirectLaunches launches(call.api, call.ctas_of_processes(), call.stream);
   launches.meet(call.barrier_of_processes());
-  RONDO_CHECK_OK(launches.collective(call.record, buffers));
+  RONDO_CHECK_OK(launches.collective(call.first().record, buffers));
   return launches.flush();
 }
 

@@ -85,11 +85,12 @@ std::optional<DevicePlan> InternodeKernels::plan(const CallRecord& record) const
 }
 
 Done InternodeKernels::launch(const DevicePlan& plan, const Call& call) {
-  std::vector<Buffers> buffers(static_cast<std::size_t>(terms_.size));
-  buffers[static_cast<std::size_t>(terms_.rank)] = buffers_of(call);
+  PlannedCall planned{plan, call.record, {}, false};
+  planned.buffers.resize(static_cast<std::size_t>(terms_.size));
+  planned.buffers[static_cast<std::size_t>(terms_.rank)] = buffers_of(call);
   const int here[] = {terms_.rank};
   terms_.proxy.ring();  // first: launches may be blocking
-  DeviceLaunch launch{api_, *connections_, plan, call.record, buffers, here};
+  DeviceLaunch launch{api_, *connections_, {&planned, 1}, here};
   launch.stream = call.stream;
   return launch_connected(launch);
 }

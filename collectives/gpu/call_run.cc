@@ -1,0 +1,94 @@
+#include "collectives/gpu/call_run.h"
+
+#include <algorithm>
+
+#include "collectives/gpu/launch/call_steps.h"
+#include "collectives/gpu/launch/connected_launches.h"
+#include "kernels/cuda/ll_push_args.h"
+
+namespace rondo::gpu {
+
+bool CallRun::takes(const JointCall& call, const PlannedCall& planned) const {
+  if (calls_.empty()) return true;
+  if (planned.plan.in_place || calls_.front().plan.in_place) return false;
+  return planned.plan.strategy == calls_.front().plan.strategy && calls_.size() < kMostCalls &&
+         on_the_same_streams(call) && fits(call, planned);
+}
+
+void CallRun::add(const JointCall& call, PlannedCall planned) {
+  joint_.push_back(&call);
+  most_ctas_ = std::min(most_ctas_, call.most_ctas());
+  calls_.push_back(std::move(planned));
+}
+
+void CallRun::clear() {
+  joint_.clear();
+  calls_.clear();
+  most_ctas_ = kNoCtaLimit;
+}
+
+// A rank's calls of one group: one handle is one stream.
+bool CallRun::on_the_same_streams(const JointCall& call) const {
+  const std::vector<int>& here = devices_.here();
+  return std::all_of(here.begin(), here.end(), [&](int rank) {
+    return call.posted[rank].call.stream == first().posted[rank].call.stream;
+  });
+}
+
+bool CallRun::fits(const JointCall& call, const PlannedCall& planned) const {
+  const PlannedCall& first = calls_.front();
+  switch (planned.plan.strategy) {
+    case Strategy::kConnected: {
+      std::size_t stations = 1;
+      for (const TeamDevices::Device& device : devices_)
+        stations = std::max(stations, device.ranks.size());
+      return planned.kernel() == first.kernel() && planned.plan.groups == first.plan.groups &&
+             has_room_connected(stations, calls_.size() + 1) && !overlaps(call, stations > 1);
+    }
+    case Strategy::kLLPush:
+      return planned.kernel() == first.kernel() && calls_.size() < cuda::kMostLLPushCalls &&
+             !overlaps(call, false);
+    case Strategy::kDirect:
+    case Strategy::kMet:
+      return planned.by_driver == first.by_driver && !overlaps(call, true);
+    default:  // launched one after the other
+      return true;
+  }
+}
+
+// of_all: a launch touches all ranks' memory, not only that of its device's own ones.
+bool CallRun::overlaps(const JointCall& call, bool of_all) const {
+  const std::vector<int>& here = devices_.here();
+  return std::any_of(joint_.begin(), joint_.end(), [&](const JointCall* other) {
+    return std::any_of(here.begin(), here.end(), [&](int rank) {
+      const Sides own = sides_of(call, rank);
+      if (!of_all) return overlap(own, sides_of(*other, rank));
+      return std::any_of(here.begin(), here.end(),
+                         [&](int peer) { return overlap(own, sides_of(*other, peer)); });
+    });
+  });
+}
+
+bool CallRun::overlap(const Sides& some, const Sides& others) {
+  for (const Side& one : some)
+    for (const Side& other : others)
+      if ((one.written || other.written) && one.begin < other.end && other.begin < one.end)
+        return true;
+  return false;
+}
+
+// Sides that a rank does not use have no address here.
+CallRun::Sides CallRun::sides_of(const JointCall& joint, int rank) const {
+  const Call& call = joint.posted[rank].call;
+  const std::uint64_t width = size_of(call.record.type), block = call.record.count * width;
+  const Segments segments = segments_of(call.record.collective, devices_.ranks());
+  const auto side = [](const void* at, std::uint64_t bytes, bool written) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(at);
+    return Side{begin, at == nullptr ? begin : begin + bytes, written};
+  };
+  return {side(call.send, block * static_cast<std::uint64_t>(segments.sent), false),
+          side(call.receive, block * static_cast<std::uint64_t>(segments.received), true),
+          side(call.late_scalar, width, false)};
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,240 @@
+// Groups of collectives on one communicator: as many launches as they need, and the order of calls
+// on a stream, wherever the ranks live; ranks that fuse beside ranks that cannot.
+#include <random>
+#include <set>
+#include <string>
+
+#include "kernels/reduce.h"
+#include "tests/gpu/process_bodies.h"
+
+namespace rondo::test {
+namespace {
+
+const NamedLayout kLayouts[] = {
+    {"alone", {{{0}}}},
+    {"two", {{{0}, {1}}}},
+    {"three", {{{0}, {1}, {2}}}},
+    {"five", {{{4}, {3}, {2}, {1}, {0}}}},
+    {"eight", {{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}}},
+    {"two_of_two_threads", {{{0, 1}, {2, 3}}}},
+    {"three_threads", {{{0, 1, 2}}}},
+    {"three_on_a_gpu", {{{0, 0, 0}}}},
+    {"five_on_two_gpus", {{{0, 1, 0, 1, 0}}}},
+};
+struct Machine {
+  const char* name;
+  const char* simt;  // RONDO_SIMT
+};
+constexpr Machine kMachines[] = {
+    {"p2p", "p2p=all"}, {"apart", "p2p=none"}, {"weak", "p2p=all,mode=weak"}};
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  std::size_t below(std::size_t bound) { return engine_() % bound; }
+  bool one_in(std::size_t n) { return below(n) == 0; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+// What the ranks of a group agree on, and what is each rank's own affair.
+struct Group {
+  std::vector<Case> cases;
+  std::uint64_t seed = 0;
+};
+
+Group make_group(std::uint64_t seed, int ranks, std::size_t calls) {
+  constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kAllReduce,
+                                         Collective::kAllGather, Collective::kReduceScatter,
+                                         Collective::kBroadcast, Collective::kReduce,
+                                         Collective::kAllToAll};
+  constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat32, DataType::kInt32,
+                                 DataType::kUint32, DataType::kUint8};
+  constexpr RedOp kOps[] = {RedOp::kSum, RedOp::kSum, RedOp::kMax};
+  constexpr std::size_t kCounts[] = {0, 1, 37, 500, 3001};
+  Random random(seed);
+  const auto any = [&random](const auto& of) { return of[random.below(std::size(of))]; };
+  Group group{{}, seed};
+  // Calls of one kind in a row are what fuses.
+  Case c{any(kCollectives), any(kTypes), any(kOps), ranks, 0, 1, 0};
+  while (group.cases.size() < calls) {
+    if (random.one_in(3)) c.collective = any(kCollectives), c.type = any(kTypes), c.op = any(kOps);
+    c.count = any(kCounts);
+    c.root = static_cast<int>(random.below(static_cast<std::size_t>(ranks)));
+    c.seed = static_cast<unsigned>(seed * 100 + group.cases.size());
+    group.cases.push_back(c);
+  }
+  return group;
+}
+
+// streams: of which one is chosen for each call. cuts: whether the rank ends the group now and
+// then.
+void run_group(NcclRank& seat, const Group& group, int streams, bool cuts) {
+  Random random(group.seed * 8 + static_cast<unsigned>(seat.rank));
+  std::vector<GpuStream> all(static_cast<std::size_t>(streams), seat.stream);
+  for (int s = 1; s < streams; ++s) GPU_OK(gpu_api()->create_stream(&all[s], 0));
+  std::vector<RankCase> parts;
+  for (const Case& c : group.cases) {
+    const bool in_place = c.collective != Collective::kAllToAll && random.one_in(2);
+    parts.emplace_back(seat.comm, all[random.below(all.size())], c, seat.rank,
+                       RankCase::Options{in_place, random.below(3) * size_of(c.type), false});
+    parts.back().fill_input();
+  }
+  NCCL_OK(ncclGroupStart());
+  for (RankCase& part : parts) {
+    NCCL_OK(part.call());
+    if (!cuts || !random.one_in(3)) continue;
+    NCCL_OK(ncclGroupEnd());
+    NCCL_OK(ncclGroupStart());
+  }
+  NCCL_OK(ncclGroupEnd());
+  for (RankCase& part : parts) ASSERT_EQ(part.check(), "") << "group of seed " << group.seed;
+  for (int s = 1; s < streams; ++s) GPU_OK(gpu_api()->destroy_stream(all[s]));
+}
+
+class Groups : public testing::TestWithParam<std::tuple<NamedLayout, Machine>> {
+ protected:
+  // Two channels even for small calls: what lacks an order shows.
+  static Layout layout() {
+    return std::get<NamedLayout>(GetParam())
+        .layout.under({{"RONDO_SIMT", std::get<Machine>(GetParam()).simt},
+                       {"NCCL_BUFFSIZE", "4096"},
+                       {"NCCL_MIN_CTAS", "2"},
+                       {"NCCL_MAX_CTAS", "2"},
+                       {"RONDO_GPU_STAGING", "64K"}});
+  }
+  void SetUp() override {
+    if (gpus_there() < 8) GTEST_SKIP() << "too few GPUs";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Layouts, Groups,
+                         testing::Combine(testing::ValuesIn(kLayouts),
+                                          testing::ValuesIn(kMachines)),
+                         [](const auto& info) {
+                           return std::string(std::get<NamedLayout>(info.param).name) + "_" +
+                                  std::get<Machine>(info.param).name;
+                         });
+
+TEST_P(Groups, EqualTheReference) {
+  run_job(layout(), 240, [](NcclRank& seat) {
+    for (std::uint64_t seed = 1; seed <= 4 && !testing::Test::HasFatalFailure(); ++seed)
+      run_group(seat, make_group(seed, seat.size, 7), 1, false);
+  });
+}
+
+// What a rank may know alone: its streams, where its group ends.
+TEST_P(Groups, OfRanksThatFuseBesideRanksThatCannot) {
+  run_job(layout(), 240, [](NcclRank& seat) {
+    for (std::uint64_t seed = 11; seed <= 14 && !testing::Test::HasFatalFailure(); ++seed) {
+      const bool odd = (seat.rank + static_cast<int>(seed)) % 2 != 0;
+      run_group(seat, make_group(seed, seat.size, 7), odd && seed % 4 < 2 ? 2 : 1,
+                odd && seed % 4 >= 2);
+    }
+  });
+}
+
+// Numbers in device memory.
+struct Numbers {
+  explicit Numbers(std::size_t count) : count(count), memory(count * sizeof(std::int64_t), 0) {}
+  std::byte* at(std::size_t i) const { return memory.data() + i * sizeof(std::int64_t); }
+  void put(const std::vector<std::int64_t>& values, GpuStream stream) {
+    Bytes bytes(values.size() * sizeof(std::int64_t));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    memory.put(bytes, 0, stream);
+  }
+  std::vector<std::int64_t> get(GpuStream stream) {
+    memory.get(stream);
+    std::vector<std::int64_t> values(count);
+    std::memcpy(values.data(), memory.host(), count * sizeof(std::int64_t));
+    return values;
+  }
+  std::size_t count;
+  DeviceBuffer memory;
+};
+
+// Sums of the end of what the call before has made, which other CTAs write, and write last: in a
+// group, and in a graph that is replayed.
+void sum_in_a_chain(NcclRank& seat, bool captures) {
+  constexpr std::size_t kCounts[] = {6000, 1500, 400, 100};
+  constexpr std::size_t kCalls = std::size(kCounts), kAll = kCounts[0], kLast = kCounts[kCalls - 1];
+  const auto n = static_cast<std::int64_t>(seat.size);
+  std::vector<Numbers> x;
+  for (std::size_t k = 0; k <= kCalls; ++k) x.emplace_back(kAll);
+  std::vector<std::int64_t> first(kAll);
+  for (std::size_t i = 0; i < kAll; ++i) first[i] = static_cast<std::int64_t>(i) + seat.rank;
+  const auto call = [&] {
+    NCCL_OK(ncclGroupStart());
+    for (std::size_t k = 0; k < kCalls; ++k)
+      NCCL_OK(ncclAllReduce(x[k].at(k == 0 ? 0 : kCounts[k - 1] - kCounts[k]), x[k + 1].at(0),
+                            kCounts[k], ncclInt64, ncclSum, seat.comm, seat.stream));
+    // And what was read last is written.
+    NCCL_OK(ncclAllReduce(x[kCalls].at(0), x[0].at(kAll - kLast), kLast, ncclInt64, ncclMax,
+                          seat.comm, seat.stream));
+    NCCL_OK(ncclGroupEnd());
+  };
+  void* graph = nullptr;
+  for (int round = 0; round < (captures ? 3 : 1); ++round) {
+    x[0].put(first, seat.stream);
+    for (std::size_t k = 1; k <= kCalls; ++k)
+      x[k].put(std::vector<std::int64_t>(kAll, 0), seat.stream);
+    if (round == 0) {
+      call();
+    } else if (round == 1) {
+      GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+      call();
+      GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+    }
+    if (round > 0) GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
+    std::vector<std::int64_t> want(kAll);
+    for (std::size_t i = 0; i < kAll; ++i)
+      want[i] = n * static_cast<std::int64_t>(i) + n * (n - 1) / 2;
+    for (std::size_t k = 1; k <= kCalls; ++k) {
+      if (k > 1) {
+        want.erase(want.begin(), want.end() - static_cast<std::ptrdiff_t>(kCounts[k - 1]));
+        for (std::int64_t& each : want) each *= n;
+      }
+      std::vector<std::int64_t> got = x[k].get(seat.stream);
+      got.resize(want.size());
+      ASSERT_TRUE(got == want) << "sum " << k << ", round " << round;
+    }
+    std::vector<std::int64_t> got = x[0].get(seat.stream);
+    got.erase(got.begin(), got.end() - static_cast<std::ptrdiff_t>(kLast));
+    ASSERT_TRUE(got == want) << "round " << round;
+  }
+  if (captures) GPU_OK(gpu_api()->destroy_graph(graph));
+}
+
+TEST_P(Groups, KeepTheOrderOfCallsWhoseBuffersOverlap) {
+  // Threads that share a GPU cannot capture a graph each.
+  const Layout& ranks = std::get<NamedLayout>(GetParam()).layout;
+  const bool captures = std::none_of(
+      ranks.processes.begin(), ranks.processes.end(), [](const std::vector<int>& devices) {
+        return std::set<int>(devices.begin(), devices.end()).size() < devices.size();
+      });
+  run_job(layout(), 240, [=](NcclRank& seat) { sum_in_a_chain(seat, captures); });
+}
+
+// More calls than one launch holds, and than the ring of announcements.
+TEST_P(Groups, OfHundredsOfCalls) {
+  run_job(layout(), 240, [](NcclRank& seat) {
+    constexpr std::size_t kCalls = 300, kEach = 40;
+    Numbers x(kCalls * kEach);
+    std::vector<std::int64_t> values(x.count), want(x.count);
+    const auto n = static_cast<std::int64_t>(seat.size);
+    for (std::size_t i = 0; i < x.count; ++i) {
+      values[i] = static_cast<std::int64_t>(i) * (seat.rank + 1);
+      want[i] = static_cast<std::int64_t>(i) * n * (n + 1) / 2;
+    }
+    x.put(values, seat.stream);
+    NCCL_OK(ncclGroupStart());
+    for (std::size_t k = 0; k < kCalls; ++k)
+      NCCL_OK(ncclAllReduce(x.at(k * kEach), x.at(k * kEach), kEach, ncclInt64, ncclSum, seat.comm,
+                            seat.stream));
+    NCCL_OK(ncclGroupEnd());
+    ASSERT_EQ(x.get(seat.stream), want);
+  });
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -11,20 +11,18 @@ Result<MessageShape> MessagesByKernel::shape_for(const ProcessMessage& message) 
     return known->second;
   RONDO_TRY(const MessageSlots::Slots slots, slots_for(context_, message));
   constexpr std::uint64_t kCounters =
-      2 * cuda::kMessageChannels * ConnectionLayout::kCounterBytes;  // tails and heads
+      2 * cuda::kMessageChannels * cuda::kMessageCounterBytes;  // tails and heads
   const bool on_host = slots.on_host != nullptr;
   const MessageShape shape = message_shape(slots.bytes - (on_host ? kCounters : 0));
-  DeviceConnections::MessageEnd end;
-  end.slots = slots.at + (on_host ? kCounters : 0);
-  end.counters = on_host ? slots.at : nullptr;
-  end.counters_on_host = slots.on_host;
-  end.channels = shape.channels;
-  end.slot_bytes = shape.slot_bytes;
-  const bool sends = context_.is_local(message.from);
-  const RelaxedCapture relaxed;
-  RONDO_CHECK_OK(context_.shared.connections->set_message_end(
-      sends ? message.from : message.to, sends ? message.to : message.from,
-      sends ? cuda::kOutgoing : cuda::kIncoming, end));
+  DeviceConnections::MessageLink link;
+  link.slots = slots.at + (on_host ? kCounters : 0);
+  link.counters = on_host ? slots.at : nullptr;
+  link.counters_on_host = slots.on_host;
+  link.slot_bytes = shape.slot_bytes;
+  if (context_.is_local(message.from))
+    context_.shared.connections->set_message_link(message.from, message.to, cuda::kOutgoing, link);
+  else
+    context_.shared.connections->set_message_link(message.to, message.from, cuda::kIncoming, link);
   shapes_[{message.from, message.to}] = shape;
   return shape;
 }

@@ -2,9 +2,8 @@
 // send and receive in a group is one kernel (kernels/cuda/messages.h), or a few where it is very
 // much (message_launches.h).
 //
-// Guarantees: a pair's channels are known to the device before its first message is launched.
-// Cost: one launch a group; for the first message of a pair its memory (message_slots.h) and a copy
-// of some hundred bytes.
+// Guarantees: a call waits for no work of the device, also with the first message of a pair. Cost:
+// one launch a group; for the first message of a pair its memory (message_slots.h).
 #pragma once
 
 #include <map>

@@ -11,6 +11,7 @@
 // way): with 8 slots a sender never waits for a receiver that keeps up, 3 would do.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/types.h"
@@ -32,6 +33,19 @@ constexpr int message_end(int peer, int direction, int channel) {
 }
 constexpr int message_ends(int ranks) { return message_end(ranks, 0, 0); }
 
+inline constexpr std::uint64_t kMessageCounterBytes = 128;  // counters have lines of their own
+
+// What the channels of a pair are at one of its ends. It lies in memory of the host, written before
+// the first launch that uses them: that launch's kernel fills the DeviceEnds in, so that the host
+// need not wait for the device.
+struct MessageLink {
+  std::byte* slots;  // of all channels, one after the other
+  std::byte *tails, *heads;
+  std::uint64_t slot_bytes;
+  std::uint32_t slot_count;  // of a channel
+  std::int32_t peer;
+};
+
 struct MessageArgs {
   CallRecord call;  // for whoever asks what a kernel waits for
   struct Item {
@@ -44,7 +58,8 @@ struct MessageArgs {
   } item[kMostMessageItems];
   struct Station {
     DeviceEnd* ends;
-    std::uint32_t* waits;  // in host memory, by end: a slot's number + 1, while it waits for it
+    const MessageLink* links;  // in host memory: [peer * kDirections + direction]
+    std::uint32_t* waits;      // in host memory, by end: a slot's number + 1, while it waits for it
     Control* control;
   } station[kMostMessageStations];
   std::uint8_t first[kMostMessageCtas + 1];  // CTA b: items from first[b] to first[b + 1]

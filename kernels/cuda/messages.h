@@ -79,7 +79,7 @@ struct Messages {
       DeviceEnd* const at = is_copy(item) ? nullptr : args.station[item.station].ends + item.end;
       if (at != open) {
         save(open);
-        load(at);
+        if (at != nullptr) load(args.station[item.station], item.end);
         open = at;
       }
       std::uint64_t bytes = bytes_of(item), moved = 0;
@@ -96,12 +96,36 @@ struct Messages {
     }
     save(open);
   }
-  static RONDO_FN void load(const DeviceEnd* at) {
+  static RONDO_FN void load(const MessageArgs::Station& station, unsigned number) {
+    DeviceEnd* const at = station.ends + number;
+    const unsigned lane = device::lane_index();
     device::sync_warp();
-    const auto* const words = reinterpret_cast<const std::uint64_t*>(at);
-    if (at != nullptr && device::lane_index() < kEndWords)
-      write_word(end().at + device::lane_index(), device::load(words + device::lane_index()));
+    if (lane < kEndWords)
+      write_word(end().at + lane, device::load(reinterpret_cast<const std::uint64_t*>(at) + lane));
     device::sync_warp();
+    if (end().slot_count() == 0 && lane == 0)
+      connect(at, station.links + number / kMessageChannels, number % kMessageChannels);
+    device::sync_warp();
+  }
+  // What its first launch learns of an end, and keeps for all others.
+  static RONDO_FN void connect(DeviceEnd* at, const MessageLink* link, std::uint64_t channel) {
+    const std::uint64_t bytes = device::load(&link->slot_bytes);
+    const std::uint64_t slots = device::load(&link->slot_count);
+    const auto set = [&](std::uint64_t offset, std::uint64_t value) {
+      write_word(end().at + static_cast<std::uint32_t>(offset) / 8, value);
+      device::store(reinterpret_cast<std::uint64_t*>(at) + offset / 8, value);
+    };
+    const auto counter = [channel](std::byte* first) {
+      return reinterpret_cast<std::uintptr_t>(first) + channel * kMessageCounterBytes;
+    };
+    set(offsetof(DeviceEnd, connection.buffer),
+        reinterpret_cast<std::uintptr_t>(device::load(&link->slots)) + channel * slots * bytes);
+    set(offsetof(DeviceEnd, connection.slot_bytes), bytes);
+    set(offsetof(DeviceEnd, connection.slot_count), slots);
+    set(offsetof(DeviceEnd, connection.tail), counter(device::load(&link->tails)));
+    set(offsetof(DeviceEnd, connection.head), counter(device::load(&link->heads)));
+    set(offsetof(DeviceEnd, connection.peer),
+        static_cast<std::uint32_t>(device::load(&link->peer)));
   }
   // What the next launch must know.
   static RONDO_FN void save(DeviceEnd* at) {

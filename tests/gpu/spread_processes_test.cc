@@ -1,5 +1,5 @@
 // Ranks in several processes, each process on GPUs of its own: every collective by rings and trees
-// of kernels, gather, scatter, all-to-all and messages by copies; with P2P, without, and with P2P
+// of kernels, gather, scatter, all-to-all and messages by another; with P2P, without, and with P2P
 // between some.
 #include <string>
 

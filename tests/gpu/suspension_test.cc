@@ -163,6 +163,7 @@ TEST_P(SuspensionOf, WaitsForCallsUnderWay) {
 TEST_P(SuspensionOf, MayBeTheEnd) {
   run_job(GetParam().layout, 200, [](NcclRank& seat) {
     call_everything(seat, 10);
+    ASSERT_TRUE(seat.board.meet());  // an abort ends what others are still in
     NCCL_OK(ncclCommSuspend(seat.comm, NCCL_SUSPEND_MEM));
     if (seat.rank % 2 == 0) {
       NCCL_OK(ncclCommDestroy(seat.comm));

@@ -41,10 +41,12 @@ class MessageRanks {
       ends_.push_back(machine.allocate<cuda::DeviceEnd>(ends, r));
       waits_.push_back(machine.allocate<std::uint32_t>(ends));
     }
+    for (int r = 0; r < n; ++r)
+      links_.push_back(
+          machine.allocate<cuda::MessageLink>(static_cast<std::size_t>(n * cuda::kDirections)));
     for (int from = 0; from < n; ++from)
       for (int to = 0; to < n; ++to)
-        for (int c = 0; c < terms.shape.channels; ++c)
-          if (from != to) connect(from, to, c);
+        if (from != to) connect(from, to);
   }
 
   // All messages, each rank's launches one after the other. Whether everything has arrived.
@@ -131,7 +133,7 @@ class MessageRanks {
     MessageArgs args = launch.args;
     args.call.count = static_cast<std::uint64_t>(rank);
     for (std::size_t s = 0; s < launch.ranks.size(); ++s)
-      args.station[s] = {ends_[launch.ranks[s]], waits_[launch.ranks[s]],
+      args.station[s] = {ends_[launch.ranks[s]], links_[launch.ranks[s]], waits_[launch.ranks[s]],
                          controls_ + launch.ranks[s]};
     const MachineShape shape{.ctas = static_cast<unsigned>(launch.ctas),
                              .threads = launch.threads,
@@ -145,25 +147,27 @@ class MessageRanks {
     };
   }
 
-  void connect(int from, int to, int channel) {
-    cuda::DeviceEnd end{};
-    Connection& connection = end.connection;
-    connection.slot_bytes = terms_.shape.slot_bytes;
-    connection.slot_count = static_cast<std::uint64_t>(terms_.slots);
-    connection.buffer =
-        machine_.allocate<std::byte>(connection.slot_bytes * connection.slot_count, to);
-    connection.tail = machine_.allocate<std::uint64_t>(1, to);
-    connection.head = machine_.allocate<std::uint64_t>(1, from);
-    connection.peer = to;
-    machine_.on_host(ends_[from])[cuda::message_end(to, cuda::kOutgoing, channel)] = end;
-    connection.peer = from;
-    machine_.on_host(ends_[to])[cuda::message_end(from, cuda::kIncoming, channel)] = end;
+  void connect(int from, int to) {
+    const auto slots = static_cast<std::uint64_t>(terms_.slots);
+    constexpr std::size_t kCounters = cuda::kMessageCounterBytes * cuda::kMessageChannels;
+    cuda::MessageLink link{};
+    link.slots = machine_.allocate<std::byte>(
+        terms_.shape.slot_bytes * slots * static_cast<std::uint64_t>(terms_.shape.channels), to);
+    link.tails = machine_.allocate<std::byte>(kCounters, to);
+    link.heads = machine_.allocate<std::byte>(kCounters, from);
+    link.slot_bytes = terms_.shape.slot_bytes;
+    link.slot_count = static_cast<std::uint32_t>(slots);
+    link.peer = to;
+    machine_.on_host(links_[from])[to * cuda::kDirections + cuda::kOutgoing] = link;
+    link.peer = from;
+    machine_.on_host(links_[to])[from * cuda::kDirections + cuda::kIncoming] = link;
   }
 
   TestMachine& machine_;
   const Terms terms_;
   cuda::Control* controls_;
   std::vector<cuda::DeviceEnd*> ends_;
+  std::vector<cuda::MessageLink*> links_;
   std::vector<std::uint32_t*> waits_;
   std::vector<Placed> placed_;
   std::deque<MessageLaunch> queues_[kMostRanks];

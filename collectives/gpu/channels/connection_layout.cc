@@ -11,8 +11,9 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kAlignment = 128;
-constexpr std::uint64_t kCounterBytes = ConnectionLayout::kCounterBytes;
+constexpr std::uint64_t kAlignment = 128;  // counters on lines of their own
+constexpr std::uint64_t kCounterBytes = kAlignment;
+static_assert(kCounterBytes == cuda::kMessageCounterBytes);
 
 std::uint64_t rounded(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -38,7 +39,7 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
   const int n = ranks_of(near);
   barriers_at_ = ll_push_ ? staging_at() + cuda::kLLPushStaging : rounds_at();
   messages_at_ = meets_ ? shared_at() + 2 * kSharedStaging : barriers_at_;
-  bytes_.assign(near.size(), messages() ? message_counter_at(n, 0, 0) : messages_at_);
+  bytes_.assign(near.size(), messages() ? message_counters_at(n, 0) : messages_at_);
   host_messages_at_ = rounded(sizeof(cuda::Control) * near.size());
   host_bytes_ = messages() ? message_waits_at(n) : host_messages_at_;
   const auto add = [&](int from, int to, int lane) {
@@ -86,17 +87,22 @@ std::uint64_t ConnectionLayout::shared_at() const {
   return in_place_at() + rounded(sizeof(cuda::InPlaceWords));
 }
 
-std::uint64_t ConnectionLayout::message_counter_at(int peer, int direction, int channel) const {
+std::uint64_t ConnectionLayout::message_counters_at(int peer, int direction) const {
   const auto ends = static_cast<std::uint64_t>(cuda::message_ends(ranks_of(near_)));
   return messages_at_ + rounded(sizeof(cuda::DeviceEnd) * ends) +
-         kCounterBytes * static_cast<std::uint64_t>(cuda::message_end(peer, direction, channel));
+         kCounterBytes * static_cast<std::uint64_t>(cuda::message_end(peer, direction, 0));
 }
 std::uint64_t ConnectionLayout::message_control_at(int rank) const {
   return host_messages_at_ + sizeof(cuda::Control) * static_cast<std::uint64_t>(rank);
 }
+std::uint64_t ConnectionLayout::message_links_at(int rank) const {
+  const std::uint64_t links = cuda::kDirections * near_.size();
+  return message_control_at(ranks_of(near_)) +
+         rounded(sizeof(cuda::MessageLink) * links) * static_cast<std::uint64_t>(rank);
+}
 std::uint64_t ConnectionLayout::message_waits_at(int rank) const {
   const auto words = static_cast<std::uint64_t>(cuda::message_ends(ranks_of(near_)));
-  return message_control_at(ranks_of(near_)) +
+  return message_links_at(ranks_of(near_)) +
          rounded(sizeof(std::uint32_t) * words) * static_cast<std::uint64_t>(rank);
 }
 

@@ -45,7 +45,6 @@ struct HostsOfRanks {
 
 class ConnectionLayout {
  public:
-  static constexpr std::uint64_t kCounterBytes = 128;  // counters have lines of their own
   static constexpr int kHost = -1;
   static constexpr int kNowhere = -2;  // not here, or in bounce buffers
   // Offsets in the bounce buffers' memory of a rank. `used`: bytes in each slot.
@@ -94,12 +93,13 @@ class ConnectionLayout {
   std::uint64_t in_place_at() const;
   std::uint64_t shared_at() const;
   // Of messages (message_args.h), if it has any: the ends of a rank, the counters that its peers
-  // raise; and in the host's memory its Control and its wait words. Slots are made with the first
-  // message of a pair (message_slots.h).
+  // raise; and in the host's memory its Control, its links and its wait words. Slots are made with
+  // the first message of a pair (message_slots.h).
   bool messages() const { return shape_.messages; }
   std::uint64_t message_ends_at() const { return messages_at_; }
-  std::uint64_t message_counter_at(int peer, int direction, int channel) const;
+  std::uint64_t message_counters_at(int peer, int direction) const;  // of all channels
   std::uint64_t message_control_at(int rank) const;
+  std::uint64_t message_links_at(int rank) const;
   std::uint64_t message_waits_at(int rank) const;
   std::uint64_t slot_bytes(int protocol) const;
   // Whether the rank's kernels touch the memory of `home`.

@@ -127,82 +127,17 @@ Done DeviceConnections::fill(int rank) {
   std::vector<std::byte> words(at + launched.size() * sizeof(launched[0]));
   std::memcpy(words.data(), ends.data(), layout_.bytes_of_ends());
   std::memcpy(words.data() + at, launched.data(), words.size() - at);
-  return on_stream_of(rank, "setting up connections", [&](GpuStream stream) -> Done {
-    RONDO_CHECK_OK(check(api_.fill(memory_.of_rank[rank], 0, layout_.bytes(rank), stream),
-                         "setting up connections"));
-    RONDO_CHECK_OK(check(api_.copy(memory_.of_rank[rank], words.data(), words.size(),
-                                   GpuCopy::kHostToDevice, stream),
-                         "setting up connections"));
-    for (const auto& [where, end] : message_ends_)
-      if (std::get<0>(where) == rank) RONDO_CHECK_OK(write_message_end(where, stream));
-    return done();
-  });
-}
-
-// On a stream of its own: what it does is done when it returns.
-template <class Work>
-Done DeviceConnections::on_stream_of(int rank, const char* what, const Work& work) const {
   const DeviceScope scope(devices_[rank]);
   RONDO_CHECK_OK(scope.entered());
   GpuStream stream = nullptr;
   RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
-  Done result = work(stream);
-  if (result.ok()) result = check(api_.synchronize_stream(stream), what);
+  GpuError error = api_.fill(memory_.of_rank[rank], 0, layout_.bytes(rank), stream);
+  if (error == kGpuSuccess)
+    error = api_.copy(memory_.of_rank[rank], words.data(), words.size(), GpuCopy::kHostToDevice,
+                      stream);
+  if (error == kGpuSuccess) error = api_.synchronize_stream(stream);
   api_.destroy_stream(stream);
-  return result;
-}
-
-Done DeviceConnections::set_message_end(int rank, int peer, cuda::Direction direction,
-                                        const MessageEnd& end) {
-  const MessageEndOf where{rank, peer, direction};
-  message_ends_[where] = message_end(rank, peer, direction, end);
-  return on_stream_of(rank, "setting up messages",
-                      [&](GpuStream stream) { return write_message_end(where, stream); });
-}
-
-DeviceConnections::KnownMessageEnd DeviceConnections::message_end(int rank, int peer,
-                                                                  cuda::Direction direction,
-                                                                  const MessageEnd& told) const {
-  constexpr std::uint64_t kLine = ConnectionLayout::kCounterBytes;
-  constexpr std::uint64_t kTails = kLine * cuda::kMessageChannels;
-  const bool sends = direction == cuda::kOutgoing;
-  const int sender = sends ? rank : peer, receiver = sends ? peer : rank;
-  KnownMessageEnd made;
-  made.ends.resize(cuda::kMessageChannels);
-  if (told.counters_on_host != nullptr)
-    made.counters_on_host = told.counters_on_host + (sends ? 0 : kTails);
-  for (int c = 0; c < told.channels; ++c) {
-    const auto channel = static_cast<std::uint64_t>(c);
-    std::byte *tail = nullptr, *head = nullptr;
-    if (told.counters != nullptr) {
-      tail = told.counters + kLine * channel;
-      head = tail + kTails;
-    } else {
-      tail = memory_.of_rank[receiver] + layout_.message_counter_at(sender, cuda::kIncoming, c);
-      head = memory_.of_rank[sender] + layout_.message_counter_at(receiver, cuda::kOutgoing, c);
-    }
-    Connection& connection = made.ends[c].connection;
-    connection.slot_bytes = told.slot_bytes;
-    connection.slot_count = cuda::kMessageChannelSlots;
-    connection.buffer = told.slots + told.slot_bytes * cuda::kMessageChannelSlots * channel;
-    connection.tail = reinterpret_cast<std::uint64_t*>(tail);
-    connection.head = reinterpret_cast<std::uint64_t*>(head);
-    connection.peer = peer;
-  }
-  return made;
-}
-
-Done DeviceConnections::write_message_end(const MessageEndOf& where, GpuStream stream) const {
-  const auto& [rank, peer, direction] = where;
-  const KnownMessageEnd& end = message_ends_.at(where);
-  if (end.counters_on_host != nullptr)
-    std::memset(end.counters_on_host, 0, ConnectionLayout::kCounterBytes * cuda::kMessageChannels);
-  const std::uint64_t at =
-      layout_.message_ends_at() +
-      sizeof(DeviceEnd) * static_cast<std::uint64_t>(cuda::message_end(peer, direction, 0));
-  return check(api_.copy(memory_.of_rank[rank] + at, end.ends.data(),
-                         end.ends.size() * sizeof(DeviceEnd), GpuCopy::kHostToDevice, stream),
-               "setting up messages");
+  return check(error, "setting up connections");
 }
 
 void DeviceConnections::list_in(DroppableMemory& all, std::span<const int> process_of) {
@@ -219,6 +154,9 @@ void DeviceConnections::list_in(DroppableMemory& all, std::span<const int> proce
 
 // What the rank's kernels write there: steps begin anew, and old flags would pass for new ones.
 void DeviceConnections::empty_on_host(int rank) const {
+  if (const auto found = message_counters_.find(rank); found != message_counters_.end())
+    for (std::byte* const counters : found->second)
+      std::memset(counters, 0, cuda::kMessageCounterBytes * cuda::kMessageChannels);
   for (const ConnectionLayout::Edge& edge : layout_.edges()) {
     if (edge.crosses()) continue;
     for (std::size_t i = 0; i < edge.slots.size(); ++i) {
@@ -290,9 +228,32 @@ Control& DeviceConnections::host_control(int rank) const {
   return reinterpret_cast<Control*>(memory_.host)[rank];
 }
 
+void DeviceConnections::set_message_link(int rank, int peer, cuda::Direction direction,
+                                         const MessageLink& link) {
+  constexpr std::uint64_t kTails = cuda::kMessageCounterBytes * cuda::kMessageChannels;
+  const bool sends = direction == cuda::kOutgoing;
+  const int sender = sends ? rank : peer, receiver = sends ? peer : rank;
+  cuda::MessageLink made{};
+  made.slots = link.slots;
+  if (link.counters != nullptr) {
+    made.tails = link.counters;
+    made.heads = link.counters + kTails;
+    message_counters_[rank].push_back(link.counters_on_host + (sends ? 0 : kTails));
+  } else {
+    made.tails = memory_.of_rank[receiver] + layout_.message_counters_at(sender, cuda::kIncoming);
+    made.heads = memory_.of_rank[sender] + layout_.message_counters_at(receiver, cuda::kOutgoing);
+  }
+  made.slot_bytes = link.slot_bytes;
+  made.slot_count = cuda::kMessageChannelSlots;
+  made.peer = peer;
+  reinterpret_cast<cuda::MessageLink*>(
+      memory_.host + layout_.message_links_at(rank))[peer * cuda::kDirections + direction] = made;
+}
+
 cuda::MessageArgs::Station DeviceConnections::message_station(int rank) const {
   std::byte* const host = memory_.host_on_device[rank];
   return {reinterpret_cast<DeviceEnd*>(memory_.of_rank[rank] + layout_.message_ends_at()),
+          reinterpret_cast<cuda::MessageLink*>(host + layout_.message_links_at(rank)),
           reinterpret_cast<std::uint32_t*>(host + layout_.message_waits_at(rank)),
           reinterpret_cast<Control*>(host + layout_.message_control_at(rank))};
 }

@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include "base/gpu.h"
@@ -70,16 +69,15 @@ class DeviceConnections {
   // by which they tell that they wait (any rank's).
   cuda::MessageArgs::Station message_station(int rank) const;
   std::uint32_t& message_wait(int rank, int peer, int direction, int channel) const;
-  // What the channels of a pair are at one of its ends, from now on. The counters are the layout's,
-  // but where they lie beside the slots, in memory of the host.
-  struct MessageEnd {
+  // What the channels of a pair are at one of its ends, for launches from now on. The counters are
+  // the layout's, but where they lie beside the slots, in memory of the host.
+  struct MessageLink {
     std::byte* slots = nullptr;     // for kernels; of all channels, one after the other
     std::byte* counters = nullptr;  // for kernels: of all channels, tails first; null: the layout's
     std::byte* counters_on_host = nullptr;
-    int channels = 0;
     std::uint64_t slot_bytes = 0;
   };
-  Done set_message_end(int rank, int peer, cuda::Direction direction, const MessageEnd& end);
+  void set_message_link(int rank, int peer, cuda::Direction direction, const MessageLink& link);
   // One side of a connection to another host, of a rank of this process, as the host sees it.
   Connection bounce_buffer(const ConnectionLayout::Edge& edge, cuda::Direction direction,
                            int channel) const;
@@ -98,16 +96,6 @@ class DeviceConnections {
   Done make_bounce_buffers();
   Done write_ends();
   Done fill(int rank);  // its memory, as it is before its next launch
-  struct KnownMessageEnd {
-    std::vector<cuda::DeviceEnd> ends;      // by channel
-    std::byte* counters_on_host = nullptr;  // that this rank raises, of all channels
-  };
-  KnownMessageEnd message_end(int rank, int peer, cuda::Direction direction,
-                              const MessageEnd& told) const;
-  using MessageEndOf = std::tuple<int, int, cuda::Direction>;  // rank of this process, peer
-  Done write_message_end(const MessageEndOf& where, GpuStream stream) const;
-  template <class Work>
-  Done on_stream_of(int rank, const char* what, const Work& work) const;
   void empty_on_host(int rank) const;
   std::vector<cuda::DeviceEnd> ends_of(int rank) const;
   std::vector<std::uint64_t> launches_so_far(int rank) const;
@@ -121,7 +109,8 @@ class DeviceConnections {
   ConnectionMemory memory_;
   std::vector<MappedMemory> bounce_buffers_;  // by rank; null: it has none
   std::vector<std::byte*> bounce_buffers_on_device_;
-  std::map<MessageEndOf, KnownMessageEnd> message_ends_;
+  // By rank of this process: counters beside slots in memory of the host, which it raises.
+  std::map<int, std::vector<std::byte*>> message_counters_;
 };
 
 }  // namespace rondo::gpu

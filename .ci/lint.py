@@ -23,6 +23,8 @@ FOLDERS = {
     "transport/cuda": [],
     "transport/memory": ["transport/cuda", "transport/shm", "transport/socket"],
     "transport/tcp": ["transport/net", "transport/auth", "transport/socket"],
+    "transport/verbs": [],
+    "transport/verbs/ibverbs": ["transport/verbs"],
     "transport/shm": ["transport/auth", "transport/socket"],
     "transport/proxy": ["transport/net"],
     "transport/bootstrap": ["transport/auth", "transport/socket"],
@@ -49,7 +51,7 @@ GUARDED = [
 # Who waits: the Waiter on data paths, poll_until() elsewhere.
 SLEEPS = re.compile(r"\bthis_thread::sleep|\b(usleep|nanosleep)\(")
 # Headers that comments name, of others than Rondo.
-FOREIGN = {"cuda_runtime.h", "nccl_device.h"}
+FOREIGN = {"cuda_runtime.h", "nccl_device.h", "verbs.h"}
 NAMED_HEADER = re.compile(r"//.*?(?<![\w/.-])([a-z0-9_]+\.h)\b")
 LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/")
 PROGRAMS = ("api/cli/", "api/examples/", "api/audit/", "kernels/check/")

@@ -141,6 +141,7 @@ void tell(const std::string& name, const std::string& value) {
 std::span<const Unused> unused() { return kUnused; }
 
 const Unused* find_unused(std::string_view name) {
+  if (find(name) != nullptr) return nullptr;  // an exception to a row with a '*'
   const auto row = std::find_if(std::begin(kUnused), std::end(kUnused),
                                 [&](const Unused& each) { return stands_for(each, name); });
   return row == std::end(kUnused) ? nullptr : row;

@@ -22,9 +22,11 @@ FOLDERS = {
     "transport/net": [],
     "transport/cuda": [],
     "transport/memory": ["transport/cuda", "transport/shm", "transport/socket"],
-    "transport/tcp": ["transport/net", "transport/auth", "transport/socket"],
+    "transport/streams": ["transport/net", "transport/auth", "transport/socket"],
+    "transport/tcp": ["transport/net", "transport/streams", "transport/auth", "transport/socket"],
     "transport/verbs": [],
-    "transport/verbs/ibverbs": ["transport/verbs"],
+    "transport/verbs/ibverbs": ["transport/verbs", "transport/net", "transport/streams",
+                                "transport/auth", "transport/socket"],
     "transport/shm": ["transport/auth", "transport/socket"],
     "transport/proxy": ["transport/net"],
     "transport/bootstrap": ["transport/auth", "transport/socket"],
@@ -50,6 +52,11 @@ GUARDED = [
 ]
 # Who waits: the Waiter on data paths, poll_until() elsewhere.
 SLEEPS = re.compile(r"\bthis_thread::sleep|\b(usleep|nanosleep)\(")
+# The descriptor of a net::WakeSource: the Sleeper alone asks for it, which arms the source first.
+ASKED = re.compile(r"(\.|->)poll_fd\(\)")
+HANDED_ON = "poll_fd() const"
+BESIDE_NETWORKS = ("collectives/", "transport/net/", "transport/proxy/")
+SLEEPER = "transport/net/sleeper."
 # Headers that comments name, of others than Rondo.
 FOREIGN = {"cuda_runtime.h", "nccl_device.h", "verbs.h"}
 NAMED_HEADER = re.compile(r"//.*?(?<![\w/.-])([a-z0-9_]+\.h)\b")
@@ -111,6 +118,9 @@ def findings(path):
                     yield number, text
         if path.startswith("collectives/") and SLEEPS.search(line):
             yield number, "a sleep: use the Waiter (base/wait.h) or base/poll_until.h"
+        if path.startswith(BESIDE_NETWORKS) and not path.startswith(SLEEPER):
+            if ASKED.search(line) and HANDED_ON not in line:
+                yield number, "a descriptor to sleep on: use net::Sleeper, which arms its source"
         header = NAMED_HEADER.search(line) if path.endswith(SOURCES) else None
         if header and header.group(1) not in header_names() | FOREIGN:
             yield number, f"{header.group(1)} is not there"

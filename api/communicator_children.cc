@@ -33,6 +33,7 @@ Result<NewComm> inherit(CommPin parent, const ncclConfig_t* config) {
   RONDO_TRY(child.config, parse_config(config, &parent->config));
   child.options = parent->engine()->options();
   child.options.name = child.config.comm_name;
+  child.options.network = child.config.net_name;
   child.parent = std::move(parent);
   return child;
 }

@@ -1,11 +1,8 @@
 #include "api/config.h"
 
-#include <strings.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -13,7 +10,6 @@
 #include "base/env.h"
 #include "base/env_unused.h"
 #include "base/log.h"
-#include "transport/open_network.h"
 
 namespace rondo::api {
 namespace {
@@ -135,17 +131,6 @@ void apply_environment(ncclConfig_t& config) {
   }
 }
 
-// Who names another network than the one that hosts use is told, once.
-void tell_network(std::string wanted) {
-  static std::once_flag once;
-  if (const auto set = env::raw("NCCL_NET")) wanted = *set;
-  if (wanted.empty() || strcasecmp(wanted.c_str(), network_name()) == 0) return;
-  std::call_once(once, [&] {
-    RONDO_WARN("network '{}' (NCCL_NET or netName) is not there: hosts talk by {}", wanted,
-               network_name());
-  });
-}
-
 }  // namespace
 
 Result<CommConfig> parse_config(const ncclConfig_t* user, const CommConfig* parent) {
@@ -166,7 +151,7 @@ Result<CommConfig> parse_config(const ncclConfig_t* user, const CommConfig* pare
   } else if (parent != nullptr) {
     result.net_name = parent->net_name;
   }
-  tell_network(result.net_name);
+  if (const auto set = env::raw("NCCL_NET")) result.net_name = *set;
   env::tell_unused();
   if (config.commName != nullptr) result.comm_name = config.commName;
   result.fields.netName = nullptr;

@@ -24,6 +24,7 @@ Done set_seconds(double seconds, const char* field, double* into) {
 Result<CommOptions> make_options(const CommConfig& config, const rondoCommOptions_t* user) {
   CommOptions result = CommOptions::from_environment();
   result.name = config.comm_name;
+  result.network = config.net_name;
   RONDO_TRY(result.device, gpu::device_for_new_rank());
   result.fewest_ctas = config.fields.minCTAs;
   result.most_ctas = config.fields.maxCTAs;

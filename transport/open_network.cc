@@ -1,8 +1,10 @@
 #include "transport/open_network.h"
 
-#include <strings.h>
+#include <fmt/ranges.h>
 
-#include "base/env.h"
+#include <algorithm>
+#include <mutex>
+
 #include "transport/tcp/tcp_network.h"
 
 namespace rondo {
@@ -17,26 +19,48 @@ Result<std::unique_ptr<net::Network>> open_tcp(const NetworkRequest& request) {
   return std::unique_ptr<net::Network>(std::move(network));
 }
 
-struct Row {
-  const char* name;  // as NCCL_NET has it
-  Result<std::unique_ptr<net::Network>> (*open)(const NetworkRequest& request);
+struct Table {
+  std::mutex mutex;
+  std::vector<NetworkRow> rows = {{kControlNetwork, open_tcp}};
 };
-// The first one where NCCL_NET names none of them.
-constexpr Row kNetworks[] = {{"Socket", open_tcp}};
-
-const Row& chosen() {
-  const std::string wanted = env::get_string("NCCL_NET");
-  for (const Row& row : kNetworks)
-    if (strcasecmp(row.name, wanted.c_str()) == 0) return row;
-  return kNetworks[0];
+Table& table() {
+  static Table one;
+  return one;
 }
+
+char lower(char letter) { return letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter; }
 
 }  // namespace
 
-const char* network_name() { return chosen().name; }
+bool same_network(std::string_view one, std::string_view other) {
+  return std::ranges::equal(one, other, {}, lower, lower);
+}
 
-Result<std::unique_ptr<net::Network>> open_network(const NetworkRequest& request) {
-  return chosen().open(request);
+std::vector<std::string> network_names() {
+  std::lock_guard lock(table().mutex);
+  std::vector<std::string> names;
+  for (const NetworkRow& row : table().rows) names.push_back(row.name);
+  return names;
+}
+
+void add_network(NetworkRow row) {
+  std::lock_guard lock(table().mutex);
+  auto& rows = table().rows;
+  std::erase_if(rows, [&](const NetworkRow& one) { return same_network(one.name, row.name); });
+  rows.insert(rows.begin(), std::move(row));
+}
+
+Result<std::unique_ptr<net::Network>> open_network(std::string_view name,
+                                                   const NetworkRequest& request) {
+  decltype(NetworkRow::open) open;
+  {
+    std::lock_guard lock(table().mutex);
+    for (const NetworkRow& row : table().rows)
+      if (same_network(row.name, name)) open = row.open;
+  }
+  if (open) return open(request);
+  return fail(Status::kInvalidUsage, "this build has no network of that name; it has {}",
+              fmt::join(network_names(), ", "));
 }
 
 }  // namespace rondo

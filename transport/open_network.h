@@ -1,11 +1,17 @@
-// open_network(): the one place that knows which networks there are. A network is a folder beside
-// tcp/ that implements net::Network (transport/net/net.h), and a row in open_network.cc.
+// open_network(): the one place that knows which networks there are.
+//
+// A network is a folder beside tcp/ that implements net::Network (transport/net/net.h), and a row
+// of the table in open_network.cc. Which one the ranks of a communicator take, they agree on:
+// transport/network_agreement.h.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "transport/net/net.h"
@@ -19,10 +25,24 @@ struct NetworkRequest {
   int streams = 0;                     // a link of a data lane; 0: by the environment
 };
 
-// The network that NCCL_NET names, or the first one. All ranks must name the same: where they do
-// not, connect() cannot read the address of a peer, and says so.
-const char* network_name();
-// By the environment's variables. Fails where the network cannot be used here, and says why.
-Result<std::unique_ptr<net::Network>> open_network(const NetworkRequest& request);
+struct NetworkRow {
+  std::string name;  // as NCCL_NET has it
+  // By the environment's variables. Fails where it cannot be used here, and says why.
+  std::function<Result<std::unique_ptr<net::Network>>(const NetworkRequest& request)> open;
+};
+
+// The network of control messages, whatever carries the data: it is everywhere.
+inline constexpr const char* kControlNetwork = "Socket";
+
+// In order of preference. The names are compared without regard to case.
+std::vector<std::string> network_names();
+bool same_network(std::string_view one, std::string_view other);
+// A row before all others, of a network that is no part of the library: a plugin's, a test's.
+// Before communicators are made; one of the same name is replaced.
+void add_network(NetworkRow row);
+
+// kInvalidUsage: there is none of that name.
+Result<std::unique_ptr<net::Network>> open_network(std::string_view name,
+                                                   const NetworkRequest& request);
 
 }  // namespace rondo

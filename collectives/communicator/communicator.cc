@@ -43,6 +43,7 @@ CommOptions CommOptions::from_environment() {
   options.timeout_seconds = env::get_seconds("RONDO_TIMEOUT");
   options.init_timeout_seconds = env::get_seconds("RONDO_INIT_TIMEOUT");
   options.reproducible = env::get_bool("RONDO_REPRODUCIBLE");
+  options.network = env::get_string("NCCL_NET");
   return options;
 }
 

@@ -35,6 +35,7 @@ struct CommOptions {
   double init_timeout_seconds = 60;  // RONDO_INIT_TIMEOUT
   bool reproducible = false;         // RONDO_REPRODUCIBLE
   std::string name;                  // for logs
+  std::string network;               // between hosts, where one is asked for; NCCL_NET
   int device = -1;                   // the CUDA device that the rank lives on, or -1: the host
   int fewest_ctas = 1;               // of a rank, where kernels wait for each other
   int most_ctas = 64;                // fewer than 64: also where they do not

@@ -31,6 +31,7 @@ class CommunicatorState : public RankContext {
   CommOptions options;
   std::uint32_t made_in = 0;  // fork_generation() at init
   std::shared_ptr<bootstrap::Listener> listener;
+  std::string network;       // between its hosts; empty: there is one host
   bootstrap::Secret secret;  // of all its ranks, fresh each time one is made; never travels
   // Which children there were. Ranks that lost track of each other in a fault may have called
   // split differently often: only calls for these very survivors count.

@@ -21,7 +21,7 @@
 #include "topology/host_identity.h"
 #include "topology/rank_layout.h"
 #include "transport/cuda/deferred_free.h"
-#include "transport/open_network.h"
+#include "transport/network_agreement.h"
 
 namespace rondo {
 namespace {
@@ -47,7 +47,7 @@ class Creation {
     RONDO_CHECK_OK(join());
     // Whoever fails now tells all ranks, so that none waits for it until its deadline.
     const Done met = guarded("joining the other ranks", [this] { return steps_after_join(); });
-    if (!met.ok()) return session_->give_up(met.error());
+    if (!met.ok()) return refused_by_all_ ? met.error() : session_->give_up(met.error());
     RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->members.rank,
                state_->members.size, state_->host.size, state_->facts.hosts);
     return std::move(state_);
@@ -106,6 +106,7 @@ class Creation {
     const topology::CacheSizes caches = topology::cache_sizes();
     mine.core_cache = caches.core_bytes;
     mine.shared_cache = caches.shared_bytes;
+    mine.network = request_.options.network.substr(0, kMostNetworkName);
     mine.device = request_.options.device;
     const Blob blob = mine.encode();
     RONDO_TRY(const std::vector<Blob> all, session_->all_gather(blob));
@@ -171,14 +172,35 @@ class Creation {
     HostAtomics::store_release(line.pid, static_cast<std::int32_t>(getpid()));
   }
 
-  // Where there are other hosts: links to their ranks, authenticated by the communicator's secret.
+  // What every rank concludes by itself: nobody has to be told.
+  Done refuse_with_all(const Error& error) {
+    refused_by_all_ = true;
+    return error;
+  }
+
+  // Where there are other hosts: links to their ranks, authenticated by the communicator's secret,
+  // over the network that all agree on. What somebody asks for must be there on one host, too.
   Done open_links() {
-    if (state_->facts.hosts == 1) return done();
+    const int hosts = state_->facts.hosts;
+    std::vector<std::string> names;
+    for (const InitRecord& record : records_) names.push_back(record.network);
+    const auto asked = asked_network(names);
+    if (!asked.ok()) return refuse_with_all(asked.error());
+    if (!needs_agreement(*asked, hosts)) return done();
+    const auto gather = [this](std::span<const std::byte> mine) {
+      return session_->all_gather(mine);
+    };
+    const NetworkRequest request{request_.rank, state_->secret.derive("links").bytes()};
+    RONDO_TRY(AgreedNetwork agreed, agree_on_network(*asked, request, gather));
+    if (agreed.refusal) return refuse_with_all(*agreed.refusal);
+    if (hosts == 1) return done();
+    RONDO_INFO(kInit, "rank {}: hosts talk by {}", request_.rank, agreed.name);
+    state_->network = agreed.name;
     RemoteLinksOptions options;
     options.rank = request_.rank;
     options.size = request_.size;
-    RONDO_TRY(options.network,
-              open_network({request_.rank, state_->secret.derive("links").bytes()}));
+    options.network = std::move(agreed.control);
+    options.data = std::move(agreed.data);
     options.slots = {tuning::link_slot_bytes(buffer_bytes()), 2 * tuning::kConnectionSlots};
     options.on_control = [state = state_.get()](int peer, std::span<const std::byte> message) {
       const auto body = message.subspan(message.empty() ? 0 : 1);
@@ -191,8 +213,7 @@ class Creation {
       state->faults.raise(decode_fault(body, state->members.size));
     };
     RONDO_TRY(auto links, RemoteLinks::open(std::move(options)));
-    RONDO_TRY(std::vector<Blob> blobs, session_->all_gather(links->address_blob()));
-    links->set_peers(std::move(blobs));
+    links->set_peers(std::move(agreed.control_addresses), std::move(agreed.data_addresses));
     state_->remote.open(std::move(links));
     return done();
   }
@@ -232,6 +253,7 @@ class Creation {
   std::unique_ptr<bootstrap::Session> session_;
   HostListener host_listener_;
   std::vector<InitRecord> records_;
+  bool refused_by_all_ = false;
 };
 
 }  // namespace

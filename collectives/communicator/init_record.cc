@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/printable.h"
 #include "transport/connection.h"
+#include "transport/network_agreement.h"
 #include "transport/shm/unix_socket.h"
 
 namespace rondo {
@@ -25,6 +26,7 @@ std::vector<std::byte> InitRecord::encode() const {
   writer.put(buffer_bytes);
   writer.put(core_cache);
   writer.put(shared_cache);
+  writer.put_string(network);
   writer.put(device);
   writer.put(nonce);
   writer.put(secret_name);
@@ -57,11 +59,13 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   record.buffer_bytes = reader.get<std::uint64_t>();
   record.core_cache = reader.get<std::uint64_t>();
   record.shared_cache = reader.get<std::uint64_t>();
+  record.network = reader.get_string();
   record.device = reader.get<std::int32_t>();
   record.nonce = reader.get<bootstrap::Digest>();
   record.secret_name = reader.get<bootstrap::Digest>();
   if (!reader.ok() || reader.left() != 0 || facts.rank != rank || reproducible > 1 ||
-      record.cores < 1 || record.device < -1 || facts.socket.size() > shm::kMostSocketName)
+      record.cores < 1 || record.device < -1 || facts.socket.size() > shm::kMostSocketName ||
+      record.network.size() > kMostNetworkName)
     return fail(Status::kRemoteError, "rank {} sent a record that cannot be read", rank);
   return record;
 }

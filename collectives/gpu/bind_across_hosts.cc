@@ -198,6 +198,7 @@ class AcrossHosts {
                                   span_.plan,
                                   span_.from_bytes,
                                   request_.create.options.kernel_seconds,
+                                  state_.network,
                                   state_.secret.derive("kernels between hosts").bytes(),
                                   raise,
                                   state_.device->hosted()->proxy()};

@@ -33,7 +33,9 @@ void RemoteRanks::suspend(bool fresh) {
   } else if (++idle_turns_ < kBusyTurns) {
     sched_yield();
   } else {
-    links_->sleep(readable_, kShortSleep);
+    net::Sleeper sleeper;
+    if (sleeper.add(*links_) && (wakes_ == nullptr || sleeper.add(*wakes_)))
+      sleeper.sleep(kShortSleep);
   }
 }
 

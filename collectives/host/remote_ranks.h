@@ -25,11 +25,11 @@ class RemoteRanks {
   void open(std::unique_ptr<RemoteLinks> links);
   RemoteLinks* links() const { return links_.get(); }
 
-  // What else this thread moves while it waits; readable: a descriptor that is so when it may, or
-  // -1. Before the first wait.
-  void drive_beside(std::function<bool()> progress, int readable) {
+  // What else this thread moves while it waits; wakes: what tells that it may, or null. Before the
+  // first wait.
+  void drive_beside(std::function<bool()> progress, net::WakeSource* wakes) {
     beside_ = std::move(progress);
-    readable_ = readable;
+    wakes_ = wakes;
   }
   // A turn of a wait: of this thread's other ranks (fibers), and of the links.
   void suspend(bool fresh);
@@ -49,7 +49,7 @@ class RemoteRanks {
   FaultState& faults_;
   std::unique_ptr<RemoteLinks> links_;
   std::function<bool()> beside_;
-  int readable_ = -1;
+  net::WakeSource* wakes_ = nullptr;
   int idle_turns_ = 0;
   std::int64_t error_since_ns_ = -1;  // waited_ns when this wait first saw one
 };

@@ -1,7 +1,5 @@
 #include "collectives/host/tagged_messages.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -217,8 +215,12 @@ void TaggedMessages::serve() {
           *own.parked, *own.bell, seen, [&] { return closing_.load() || moved(false); },
           kLongestSleep);
     } else {
-      pollfd sockets{state_.remote.links()->poll_fd(), POLLIN, 0};
-      poll(&sockets, 1, 1);  // ms: ranks of this host ring no socket
+      net::Sleeper sleeper;
+      std::unique_lock lock(mutex_);  // the thread that moves links arms them
+      const bool quiet = sleeper.add(*state_.remote.links());
+      lock.unlock();
+      constexpr std::chrono::milliseconds kNap{1};  // ranks of this host ring no socket
+      if (quiet) sleeper.sleep(kNap);
     }
   }
 }

@@ -51,6 +51,7 @@ class InternodeStatus final : public ProxyTask {
 
   // Tells and hears what is new, every half a millisecond.
   bool progress() override;
+  bool arm() override { return terms_.links.arm(); }
   int poll_fd() const override { return terms_.links.poll_fd(); }
   // The rank leaves, in order or after end(); waits a little until that is told.
   void finish() override;

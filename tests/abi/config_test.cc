@@ -157,6 +157,16 @@ TEST(Config, TheEnvironmentOverridesTheCaller) {
   EXPECT_EQ(parsed.value().fields.blocking, 0);
 }
 
+TEST(Config, TheEnvironmentNamesTheNetwork) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.netName = "Socket";
+  setenv("NCCL_NET", "IB", 1);
+  const auto parsed = parse_config(&config, nullptr);
+  unsetenv("NCCL_NET");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed.value().net_name, "IB");
+}
+
 TEST(Config, ReadsTheCtaPolicyOfTheEnvironmentAsWords) {
   struct Row {
     const char* text;

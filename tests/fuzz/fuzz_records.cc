@@ -1,6 +1,6 @@
 // Any bytes as what ranks tell each other when a communicator is made and when it fails: a record
-// is refused or encodes to the bytes that it was decoded from; a fault names only ranks that exist,
-// and so does a report of what a host does.
+// (of a rank, of its networks) is refused or encodes to the bytes that it was decoded from; a fault
+// names only ranks that exist, and so does a report of what a host does.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +10,7 @@
 #include "collectives/watchdog/fault_message.h"
 #include "collectives/watchdog/rank_report.h"
 #include "transport/connection.h"
+#include "transport/network_agreement.h"
 
 namespace {
 
@@ -26,6 +27,11 @@ void record(std::span<const std::byte> bytes) {
   blob.insert(blob.end(), bytes.begin(), bytes.end());
   const auto found = InitRecord::decode(blob, 3);
   if (found.ok()) require(found->encode() == blob);
+}
+
+void networks(std::span<const std::byte> bytes) {
+  const auto found = decode_offers(bytes, 3);
+  if (found.ok()) require(std::ranges::equal(encode(*found), bytes));
 }
 
 void fault(std::span<const std::byte> bytes) {
@@ -54,8 +60,9 @@ void report(std::span<const std::byte> bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
-  if (data[0] % 3 == 0) record(bytes);
-  if (data[0] % 3 == 1) fault(bytes);
-  if (data[0] % 3 == 2) report(bytes);
+  if (data[0] % 4 == 0) record(bytes);
+  if (data[0] % 4 == 1) fault(bytes);
+  if (data[0] % 4 == 2) report(bytes);
+  if (data[0] % 4 == 3) networks(bytes);
   return 0;
 }

@@ -7,13 +7,14 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "transport/tcp/address_blob.h"
+#include "transport/streams/address_blob.h"
+#include "transport/streams/socket_of_link.h"
 #include "transport/tcp/receive_side.h"
-#include "transport/tcp/socket_of_link.h"
 
 namespace {
 
 using namespace rondo;
+using namespace rondo::net;
 using namespace rondo::tcp;
 
 void require(bool condition) {

@@ -114,7 +114,7 @@ int stream(const Run& run, RemoteLinks& links) {
                  received < run.slots ? previous : next);
       return 3;
     }
-    links.sleep(-1, milliseconds(100));
+    if (net::Sleeper sleeper; sleeper.add(links)) sleeper.sleep(milliseconds(100));
   }
   fmt::print("rank {}: ok\n", run.rank);
   return 0;
@@ -127,7 +127,7 @@ int main(int count, char** arguments) {
   const Run run{arguments[1], std::atoi(arguments[2]), std::atoi(arguments[3]),
                 std::strtoull(arguments[4], nullptr, 10) * ((1 << 20) / kSlotBytes),
                 std::chrono::duration<double>(count > 5 ? std::atof(arguments[5]) : 30.0)};
-  auto network = open_network({run.rank});
+  auto network = open_network(kControlNetwork, {run.rank});
   if (!network.ok()) {
     fmt::print("rank {}: {}\n", run.rank, network.error().text);
     return 1;

@@ -32,7 +32,7 @@ namespace rondo::auth {
 // that those which differ can say so.
 struct Build {
   // Raised with every change of a message or of what ranks share in memory.
-  static constexpr std::uint16_t kProtocol = 3;
+  static constexpr std::uint16_t kProtocol = 4;
 
   std::uint16_t protocol = kProtocol;
   std::uint8_t endianness = std::endian::native == std::endian::little ? 1 : 2;

@@ -5,15 +5,17 @@
 // Guarantees: messages of one direction arrive whole, in order, and only into buffers that irecv
 // posted: a receiver that posts nothing holds its sender back. Nothing here blocks, waits or locks;
 // everything moves in progress() and poll(), on the thread of the rank that owns the network. Links
-// exist only between holders of the same secret. Errors are values: a link that failed says so in
-// error() and moves nothing more. Cost: progress() of a link that cannot move is a few loads;
-// poll() is one system call however many links there are; no allocation once a link is open.
+// exist only between holders of the same secret: sockets prove it, and what is no socket opens by a
+// SideChannel (transport/streams), whose end is the peer's. Errors are values: a link that failed
+// says so in error() and moves nothing more. Cost: progress() of a link that cannot move is a few
+// loads; poll() is one system call however many links there are; no allocation once a link is open.
 //
 //   RONDO_TRY(Bytes here, network->listen());                       // give these bytes to peers
 //   RONDO_TRY(auto link, network->connect({.from = 0, .to = 1, .lane = 0}, address_of_1));
 //   std::unique_ptr<Link> other = network->accept();                // at rank 1; null: none yet
 //   std::optional<Request> sending = link->isend(record, slot, key);
 //   while (!link->test(*sending).done) { if (!link->progress()) network->poll(); }
+//   // nothing moves: net::Sleeper arms the network, and sleeps on its poll_fd()
 #pragma once
 
 #include <cstddef>
@@ -26,6 +28,7 @@
 
 #include "base/result.h"
 #include "base/types.h"
+#include "transport/net/sleeper.h"
 
 namespace rondo::net {
 
@@ -61,12 +64,17 @@ struct Request {
 };
 
 struct Completion {
-  bool done = false;        // sent: the body is the caller's again. Received: all of it is there
+  // Sent: the body is the caller's again. Received: whoever owns the memory sees all of it. Where
+  // that takes more than the network's word for it (a GPU's memory that an adapter has written),
+  // the link flushes before it says so.
+  bool done = false;
   std::uint64_t bytes = 0;  // of the body, once done
   std::uint32_t tag = 0;    // of a received one
 };
 
-// Names registered memory to a device; 0 for networks that need none.
+// Names memory that a network may read and write; 0 for networks that need none. One key does for
+// all devices and links: an implementation registers the memory with each of them by itself, when
+// the link opens or when it first moves a message there.
 using MemoryKey = std::uint64_t;
 
 // Memory of messages' bodies: the host's; a GPU's by its device address; or a GPU's by a dmabuf
@@ -102,12 +110,13 @@ class Link {
   static constexpr std::uint64_t kDepth = 64;  // messages queued in each direction at most
 };
 
-class Network {
+class Network : public WakeSource {
  public:
   virtual ~Network() = default;  // after its links
 
   virtual std::string_view name() const = 0;  // as NCCL_NET names it
-  // Starts to accept. The bytes say to peers where; they hold addresses, no secret.
+  // Starts to accept. The bytes say to peers where; they hold addresses, no secret. Again: the
+  // same.
   virtual Result<std::vector<std::byte>> listen() = 0;
   // Returns at once; the link opens by progress(). An address that cannot be read is an error.
   virtual Result<std::unique_ptr<Link>> connect(const LinkName& name,
@@ -120,8 +129,6 @@ class Network {
   virtual void deregister_memory(MemoryKey key) = 0;
   // Looks once which links can move. True if one may.
   virtual bool poll() = 0;
-  // Readable for poll(2) and epoll(7) when poll() would return true. -1: no such descriptor.
-  virtual int poll_fd() const = 0;
 };
 
 }  // namespace rondo::net

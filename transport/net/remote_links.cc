@@ -1,7 +1,5 @@
 #include "transport/net/remote_links.h"
 
-#include <poll.h>
-
 #include <algorithm>
 
 #include "base/atomics.h"
@@ -22,23 +20,29 @@ constexpr net::SlotShape kControlSlots{RemoteLinks::kMostControlBytes, 16};
 
 struct RemoteLinks::State {
   RemoteLinksOptions options;
-  std::unique_ptr<net::Network> network;
-  std::vector<std::byte> blob;
+  std::unique_ptr<net::Network> network, data;
+  net::WakeGroup wakes;  // of both
+  std::vector<std::byte> blob, data_blob;
   std::vector<std::unique_ptr<RemotePeer>> peers;  // by rank; null: never met
   std::vector<RemotePeer*> met;
-  std::vector<std::vector<std::byte>> addresses;
+  std::vector<std::vector<std::byte>> addresses, data_addresses;
   net::PollTurns turns;
 
   State() = default;
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
+  net::Network& network_of(int lane) const {
+    return data && lane != net::kControlLane ? *data : *network;
+  }
   Result<RemotePeer*> peer(int rank);
   Result<Line*> line(RemotePeer& peer, int lane);
   Done connect(RemotePeer& peer, Line& line);
   Done open_control(RemotePeer& peer);
-  Result<Line*> data(int rank, int lane);
-  void adopt(std::unique_ptr<net::Link> link);
+  Result<Line*> data_line(int rank, int lane);
+  bool accept(net::Network& from);
+  void adopt(std::unique_ptr<net::Link> link, const net::Network& from);
+  bool poll() const;
   Done give_control_slots(RemotePeer& peer, Line& line);
   bool advance();
   bool advance(RemotePeer& peer);
@@ -53,7 +57,7 @@ RemoteLinks::State::~State() {
       for (auto& line : peer->lines) line->link.reset();
   for (auto& peer : peers)
     if (peer)
-      for (auto& line : peer->lines) line->give_back(*network);
+      for (auto& line : peer->lines) line->give_back(network_of(line->lane));
 }
 
 Result<RemotePeer*> RemoteLinks::State::peer(int rank) {
@@ -71,10 +75,13 @@ Result<RemotePeer*> RemoteLinks::State::peer(int rank) {
 
 Done RemoteLinks::State::connect(RemotePeer& peer, Line& line) {
   const auto rank = static_cast<std::size_t>(peer.rank);
+  const bool by_data = &network_of(line.lane) == data.get();
+  const auto& addresses = by_data ? data_addresses : this->addresses;
   if (rank >= addresses.size() || addresses[rank].empty())
     return fail(Status::kInternalError, "rank {} does not know where rank {} listens", options.rank,
                 peer.rank);
-  RONDO_TRY(line.link, network->connect({options.rank, peer.rank, line.lane}, addresses[rank]));
+  RONDO_TRY(line.link,
+            network_of(line.lane).connect({options.rank, peer.rank, line.lane}, addresses[rank]));
   return done();
 }
 
@@ -92,7 +99,7 @@ Done RemoteLinks::State::open_control(RemotePeer& peer) {
   return done();
 }
 
-Result<Line*> RemoteLinks::State::data(int rank, int lane) {
+Result<Line*> RemoteLinks::State::data_line(int rank, int lane) {
   if (lane < net::kCollectiveLane || lane >= net::kLanes || lane == net::kControlLane)
     return fail(Status::kInvalidArgument, "lane {} carries no slots", lane);
   RONDO_TRY(RemotePeer * peer, this->peer(rank));
@@ -107,11 +114,12 @@ Result<Line*> RemoteLinks::State::data(int rank, int lane) {
   return line;
 }
 
-void RemoteLinks::State::adopt(std::unique_ptr<net::Link> link) {
+void RemoteLinks::State::adopt(std::unique_ptr<net::Link> link, const net::Network& from) {
   const net::LinkName name = link->name();
   const bool control = name.lane == net::kControlLane;
   auto known = peer(name.from);
-  if (!known.ok() || name.to != options.rank || (!control && name.from > options.rank)) {
+  if (!known.ok() || name.to != options.rank || (!control && name.from > options.rank) ||
+      &network_of(name.lane) != &from) {
     RONDO_WARN("rank {} refused lane {} from rank {} to rank {}", options.rank, name.lane,
                name.from, name.to);
     return;
@@ -183,11 +191,23 @@ bool RemoteLinks::State::advance(RemotePeer& peer) {
 bool RemoteLinks::State::advance() {
   bool moved = false;
   for (std::size_t i = 0; i < met.size(); ++i) moved |= advance(*met[i]);
-  while (auto link = network->accept()) {
-    adopt(std::move(link));
-    moved = true;
-  }
+  moved |= accept(*network);
+  if (data) moved |= accept(*data);
   return moved;
+}
+
+bool RemoteLinks::State::accept(net::Network& from) {
+  bool accepted = false;
+  while (auto link = from.accept()) {
+    adopt(std::move(link), from);
+    accepted = true;
+  }
+  return accepted;
+}
+
+bool RemoteLinks::State::poll() const {
+  const bool may_move = network->poll();
+  return (data && data->poll()) || may_move;
 }
 
 RemoteLinks::RemoteLinks(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -196,7 +216,13 @@ RemoteLinks::~RemoteLinks() = default;
 Result<std::unique_ptr<RemoteLinks>> RemoteLinks::open(RemoteLinksOptions options) {
   auto state = std::make_unique<State>();
   state->network = std::move(options.network);
+  state->data = std::move(options.data);
   RONDO_TRY(state->blob, state->network->listen());
+  RONDO_CHECK_OK(state->wakes.add(*state->network));
+  if (state->data) {
+    RONDO_TRY(state->data_blob, state->data->listen());
+    RONDO_CHECK_OK(state->wakes.add(*state->data));
+  }
   state->peers.resize(static_cast<std::size_t>(options.size));
   state->options = std::move(options);
   return std::unique_ptr<RemoteLinks>(new RemoteLinks(std::move(state)));
@@ -204,8 +230,12 @@ Result<std::unique_ptr<RemoteLinks>> RemoteLinks::open(RemoteLinksOptions option
 
 const std::vector<std::byte>& RemoteLinks::address_blob() const { return state_->blob; }
 
-void RemoteLinks::set_peers(std::vector<std::vector<std::byte>> blobs) {
+const std::vector<std::byte>& RemoteLinks::data_address_blob() const { return state_->data_blob; }
+
+void RemoteLinks::set_peers(std::vector<std::vector<std::byte>> blobs,
+                            std::vector<std::vector<std::byte>> data_blobs) {
   state_->addresses = std::move(blobs);
+  state_->data_addresses = std::move(data_blobs);
 }
 
 void RemoteLinks::set_control_handler(
@@ -214,21 +244,21 @@ void RemoteLinks::set_control_handler(
 }
 
 Result<Connection*> RemoteLinks::sender(int peer, int lane) {
-  RONDO_TRY(Line * line, state_->data(peer, lane));
-  RONDO_CHECK_OK(line->give_sender(*state_->network, peer, state_->options.slots));
+  RONDO_TRY(Line * line, state_->data_line(peer, lane));
+  RONDO_CHECK_OK(line->give_sender(state_->network_of(lane), peer, state_->options.slots));
   return &line->out->connection();
 }
 
 Result<Connection*> RemoteLinks::receiver(int peer, int lane) {
-  RONDO_TRY(Line * line, state_->data(peer, lane));
-  RONDO_CHECK_OK(line->give_receiver(*state_->network, peer, state_->options.slots));
+  RONDO_TRY(Line * line, state_->data_line(peer, lane));
+  RONDO_CHECK_OK(line->give_receiver(state_->network_of(lane), peer, state_->options.slots));
   return &line->in->connection();
 }
 
 bool RemoteLinks::progress() {
   const bool moved = state_->advance();
   if (!state_->turns.due(moved)) return moved;
-  return (state_->network->poll() && state_->advance()) || moved;
+  return (state_->poll() && state_->advance()) || moved;
 }
 
 Done RemoteLinks::error_of(int peer) const {
@@ -299,16 +329,12 @@ Done RemoteLinks::flush(Clock::time_point deadline) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0)
       return fail(Status::kTimeout, "rank {} did not take the last bytes for it in time", behind);
-    sleep(-1, std::min(left, kNap));
+    if (net::Sleeper sleeper; sleeper.add(*this)) sleeper.sleep(std::min(left, kNap));
   }
 }
 
-int RemoteLinks::poll_fd() const { return state_->network->poll_fd(); }
-
-void RemoteLinks::sleep(int wake_fd, std::chrono::milliseconds at_most) {
-  pollfd entries[2] = {{poll_fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}};
-  ::poll(entries, wake_fd < 0 ? 1 : 2, static_cast<int>(at_most.count()));
-}
+bool RemoteLinks::arm() { return state_->wakes.arm(); }
+int RemoteLinks::poll_fd() const { return state_->wakes.poll_fd(); }
 
 void RemoteLinks::close() {
   state_->met.clear();

@@ -17,8 +17,8 @@
 //     links->progress();
 //     if (auto error = links->error_of(3); !error.ok()) return error;
 //   }
-//   // parked: sleep on links->poll_fd(), then progress(). End of a call: until
-//   // links->unflushed_data_peer() is -1.
+//   // parked: net::Sleeper, then progress(). End of a call: until links->unflushed_data_peer() is
+//   // -1.
 #pragma once
 
 #include <array>
@@ -40,14 +40,15 @@ namespace rondo {
 struct RemoteLinksOptions {
   int rank = 0;
   int size = 1;
-  std::unique_ptr<net::Network> network = {};  // transport/open_network.h
+  std::unique_ptr<net::Network> network = {};  // transport/network_agreement.h
+  std::unique_ptr<net::Network> data = {};     // of the data lanes, where it is another one
   net::SlotShape slots;                        // of the data lanes; the same on all ranks
   // A message on the control lane has come. Called from progress(); it may call send_control(),
   // nothing else here. The bytes are valid during the call.
   std::function<void(int peer, std::span<const std::byte>)> on_control = {};
 };
 
-class RemoteLinks {
+class RemoteLinks final : public net::WakeSource {
  public:
   static constexpr std::size_t kMostControlBytes = 4096;
 
@@ -59,8 +60,10 @@ class RemoteLinks {
 
   // Where this rank listens, for all others.
   const std::vector<std::byte>& address_blob() const;
+  const std::vector<std::byte>& data_address_blob() const;  // on the data lanes' network
   // The blobs of all ranks, by rank; an empty one for ranks that are never spoken to.
-  void set_peers(std::vector<std::vector<std::byte>> blobs);
+  void set_peers(std::vector<std::vector<std::byte>> blobs,
+                 std::vector<std::vector<std::byte>> data_blobs = {});
   void set_control_handler(std::function<void(int peer, std::span<const std::byte>)> handler);
 
   // To and from a peer. The pointer is valid as long as this object. kInvalidArgument: no such
@@ -98,10 +101,8 @@ class RemoteLinks {
   Traffic traffic(int peer) const;
   Done flush(std::chrono::steady_clock::time_point deadline);
 
-  // Readable when progress() may move something that it could not when it last returned false.
-  int poll_fd() const;
-  // Sleeps on poll_fd(), and on wake_fd (an eventfd, read by the caller) where it is not -1.
-  void sleep(int wake_fd, std::chrono::milliseconds at_most);
+  bool arm() override;
+  int poll_fd() const override;
 
   // Closes all links: peers see the end, bytes that have left user space still arrive.
   void close();

@@ -13,7 +13,7 @@
 //
 //   RONDO_TRY(auto net_proxy, NetProxy::open(std::move(network), {lines}));
 //   RONDO_CHECK_OK(net_proxy->connect(addresses));   // everybody's address(), by rank
-//   while (...) { if (!net_proxy->progress()) ...sleep on net_proxy->poll_fd()... }
+//   while (...) { if (!net_proxy->progress()) ...net::Sleeper... }
 #pragma once
 
 #include <memory>
@@ -38,7 +38,7 @@ struct NetProxyLine {
   bool sends = false;
 };
 
-class NetProxy {
+class NetProxy final : public net::WakeSource {
  public:
   // Listens.
   static Result<std::unique_ptr<NetProxy>> open(std::unique_ptr<net::Network> network,
@@ -57,7 +57,8 @@ class NetProxy {
   std::uint64_t moved() const;  // slots that ever left or arrived
   // The first line that ended, if one did: a peer that left or died is not always a fault.
   const Error* first_end(int* peer) const;
-  int poll_fd() const { return network_->poll_fd(); }
+  bool arm() override { return network_->arm(); }
+  int poll_fd() const override { return network_->poll_fd(); }
   void close();  // what was sent still arrives
 
  private:

@@ -1,6 +1,5 @@
 #include "transport/proxy/proxy.h"
 
-#include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -17,7 +16,6 @@ constexpr int kBusyTurns = 300;  // in which nothing moved, before the thread na
 constexpr std::chrono::microseconds kBusyNap{50};
 constexpr std::chrono::milliseconds kIdleNap{1};
 constexpr std::chrono::milliseconds kLinger{5};  // after something moved: more may be near
-constexpr std::size_t kMostTasks = 8;
 
 }  // namespace
 
@@ -61,14 +59,12 @@ bool Proxy::turn() {
 }
 
 bool Proxy::nap(std::chrono::nanoseconds at_most) {
-  pollfd entries[kMostTasks + 1] = {{bell_.get(), POLLIN, 0}};
-  nfds_t count = 1;
-  for (const Entry& entry : tasks_)
-    if (const int fd = entry.task->poll_fd(); fd >= 0 && count <= kMostTasks)
-      entries[count++] = {fd, POLLIN, 0};
   naps_.store(true, std::memory_order_seq_cst);
-  const timespec limit{0, at_most.count()};
-  const bool rung = ::ppoll(entries, count, &limit, nullptr) > 0 && entries[0].revents != 0;
+  net::Sleeper sleeper;
+  sleeper.add_fd(bell_.get());
+  const bool quiet = std::all_of(tasks_.begin(), tasks_.end(),
+                                 [&](const Entry& entry) { return sleeper.add(*entry.task); });
+  const bool rung = quiet && sleeper.sleep(at_most);
   naps_.store(false, std::memory_order_relaxed);
   std::uint64_t rings = 0;
   if (rung) (void)!::read(bell_.get(), &rings, sizeof(rings));

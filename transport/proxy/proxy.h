@@ -20,17 +20,18 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "base/thread.h"
+#include "transport/net/sleeper.h"
 
 namespace rondo::gpu {
 
-class ProxyTask {
+class ProxyTask : public net::WakeSource {
  public:
   virtual ~ProxyTask() = default;
   // Does what can be done now; true if something moved.
   virtual bool progress() = 0;
   virtual bool is_busy() const { return false; }  // there will soon be more
-  // Readable when progress() may move something; -1: no such descriptor.
-  virtual int poll_fd() const { return -1; }
+  bool arm() override { return true; }
+  int poll_fd() const override { return -1; }
   // After the last turn, on the same thread: what must still be said. It may wait for seconds.
   virtual void finish() {}
 };
@@ -55,7 +56,8 @@ class Proxy {
   // The proxy's own thread, or whoever has not started it yet: every task once, but for those that
   // are under way. True if something moved.
   bool turn();
-  // Sleeps until a task's descriptor is readable or somebody rings (true), and no longer than that.
+  // Sleeps until a task's descriptor is readable or somebody rings (true), and no longer than that;
+  // not at all where something of a task moves now.
   bool nap(std::chrono::nanoseconds at_most);
 
  private:

@@ -57,17 +57,18 @@ bool ReceiveSide::take_staged(std::span<std::byte> into) {
   return count == into.size();
 }
 
-void ReceiveSide::fail_at(const IoOutcome& outcome, bool in_message) {
+void ReceiveSide::fail_at(const net::IoOutcome& outcome, bool in_message) {
   if (in_message) {
-    failure_ = fmt::format("{} in the middle of slot {}", text_of(outcome), cursors_[0].message);
+    failure_ =
+        fmt::format("{} in the middle of slot {}", net::text_of(outcome), cursors_[0].message);
   } else if (outcome.end) {
-    end_ = text_of(outcome);
+    end_ = net::text_of(outcome);
   } else {
-    failure_ = text_of(outcome);
+    failure_ = net::text_of(outcome);
   }
 }
 
-bool ReceiveSide::advance_first(Stream& stream, int sockets) {
+bool ReceiveSide::advance_first(net::Stream& stream, int sockets) {
   Cursor& cursor = cursors_[0];
   bool moved = false;
   while (!failure_ && !end_) {
@@ -96,7 +97,7 @@ bool ReceiveSide::advance_first(Stream& stream, int sockets) {
     if (!stream.readable()) break;
     iovec parts[2] = {{rest.data(), rest.size()},
                       {stage_.data() + stage_end_, kStageBytes - stage_end_}};
-    const IoOutcome outcome =
+    const net::IoOutcome outcome =
         stream.read(in_body ? std::span<iovec>(parts) : std::span<iovec>(parts).subspan(1));
     if (outcome.over()) {
       fail_at(outcome, in_body || stage_end_ != 0);
@@ -111,7 +112,7 @@ bool ReceiveSide::advance_first(Stream& stream, int sockets) {
   return moved;
 }
 
-bool ReceiveSide::advance_other(int index, Stream& stream, int sockets) {
+bool ReceiveSide::advance_other(int index, net::Stream& stream, int sockets) {
   Cursor& cursor = cursors_[index];
   bool moved = false;
   while (!failure_ && cursor.message < headers_) {
@@ -122,7 +123,7 @@ bool ReceiveSide::advance_other(int index, Stream& stream, int sockets) {
     }
     if (!stream.readable()) break;
     iovec part{rest.data(), rest.size()};
-    const IoOutcome outcome = stream.read({&part, 1});
+    const net::IoOutcome outcome = stream.read({&part, 1});
     if (outcome.over()) {
       fail_at(outcome, true);
       break;

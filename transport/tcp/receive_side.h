@@ -38,11 +38,11 @@ class ReceiveSide {
   };
   Incoming& at(std::uint64_t message) { return queue_[message % net::Link::kDepth]; }
   std::span<std::byte> rest_of_part(const Cursor& cursor, int index, int sockets);
-  bool advance_first(Stream& stream, int sockets);
-  bool advance_other(int index, Stream& stream, int sockets);
+  bool advance_first(net::Stream& stream, int sockets);
+  bool advance_other(int index, net::Stream& stream, int sockets);
   void take_header();
   bool take_staged(std::span<std::byte> into);
-  void fail_at(const IoOutcome& outcome, bool in_message);
+  void fail_at(const net::IoOutcome& outcome, bool in_message);
 
   static constexpr std::size_t kStageBytes = 4096;
 

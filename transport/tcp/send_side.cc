@@ -52,16 +52,16 @@ std::size_t SendSide::gather(const Cursor& from, int index, int sockets, std::sp
   return count;
 }
 
-bool SendSide::advance(int index, Stream& stream, int sockets) {
+bool SendSide::advance(int index, net::Stream& stream, int sockets) {
   Cursor& cursor = cursors_[index];
   bool moved = false;
   for (;;) {
     while (cursor.message < pushed_ && share(cursor.message, index, sockets).bytes == 0)
       ++cursor.message;
     if (cursor.message == pushed_ || !stream.writable()) return moved;
-    std::array<iovec, Stream::kMostParts> parts;
+    std::array<iovec, net::Stream::kMostParts> parts;
     const std::size_t count = gather(cursor, index, sockets, parts);
-    const IoOutcome outcome = stream.write(std::span(parts).first(count));
+    const net::IoOutcome outcome = stream.write(std::span(parts).first(count));
     if (outcome.over()) {
       failure_ = outcome;
       return moved;

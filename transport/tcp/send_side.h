@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "transport/net/net.h"
+#include "transport/streams/stream.h"
 #include "transport/tcp/message_header.h"
-#include "transport/tcp/stream.h"
 
 namespace rondo::tcp {
 
-using Streams = std::span<const std::unique_ptr<Stream>>;
+using Streams = std::span<const std::unique_ptr<net::Stream>>;
 
 // Where a socket stands: a message, and how many bytes of its share of it (header included) moved.
 struct Cursor {
@@ -34,7 +34,7 @@ class SendSide {
                      std::uint32_t tag = 0);
   std::uint64_t pushed() const { return pushed_; }
   std::uint64_t sent() const { return sent_; }  // messages that have left user space
-  std::optional<IoOutcome> failure() const { return failure_; }
+  std::optional<net::IoOutcome> failure() const { return failure_; }
 
   // Called when the sockets are there. True if something moved.
   bool progress(Streams streams);
@@ -47,13 +47,13 @@ class SendSide {
   Outgoing& at(std::uint64_t message) { return queue_[message % net::Link::kDepth]; }
   Part share(std::uint64_t message, int index, int sockets);
   std::size_t gather(const Cursor& from, int index, int sockets, std::span<iovec> parts);
-  bool advance(int index, Stream& stream, int sockets);
+  bool advance(int index, net::Stream& stream, int sockets);
 
   std::array<Outgoing, net::Link::kDepth> queue_;
   std::vector<Cursor> cursors_;
   std::uint64_t pushed_ = 0;
   std::uint64_t sent_ = 0;
-  std::optional<IoOutcome> failure_;
+  std::optional<net::IoOutcome> failure_;
 };
 
 }  // namespace rondo::tcp

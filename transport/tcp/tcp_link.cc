@@ -1,55 +1,23 @@
 #include "transport/tcp/tcp_link.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
-#include <algorithm>
 #include <limits>
 
 namespace rondo::tcp {
-namespace {
 
-void set_option(const Stream& stream, int level, int option, int value) {
-  ::setsockopt(stream.socket().get(), level, option, &value, sizeof(value));
-}
-
-// TCP_USER_TIMEOUT would also end a connection whose receiver only reads nothing for a while: on
-// lanes of data that is normal back-pressure. Control messages are few: there it means death.
-void watch(const Stream& stream, const Vigilance& vigilance, bool control) {
-  const int probe = std::max(1, vigilance.seconds / 4);
-  set_option(stream, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(stream, IPPROTO_TCP, TCP_KEEPIDLE, probe);
-  set_option(stream, IPPROTO_TCP, TCP_KEEPINTVL, probe);
-  set_option(stream, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  if (control) set_option(stream, IPPROTO_TCP, TCP_USER_TIMEOUT, vigilance.seconds * 1000);
-}
-
-// Closing a socket with unread bytes resets the connection, and the peer would lose what this side
-// sent last.
-void close_gently(const Stream& stream) {
-  constexpr int kMostReads = 64;
-  ::shutdown(stream.socket().get(), SHUT_WR);
-  std::byte waste[16 << 10];
-  for (int i = 0; i < kMostReads; ++i)
-    if (::recv(stream.socket().get(), waste, sizeof(waste), MSG_DONTWAIT) <= 0) return;
-}
-
-}  // namespace
-
-TcpLink::TcpLink(const net::LinkName& name, const Vigilance& vigilance,
-                 std::unique_ptr<Connector> connector)
+TcpLink::TcpLink(const net::LinkName& name, const net::Vigilance& vigilance,
+                 std::unique_ptr<net::Connector> connector)
     : name_(name), vigilance_(vigilance), peer_(name.to), connector_(std::move(connector)) {}
 
-TcpLink::TcpLink(const net::LinkName& name, const Vigilance& vigilance, std::string peer_address,
-                 std::vector<std::unique_ptr<Stream>> streams)
+TcpLink::TcpLink(const net::LinkName& name, const net::Vigilance& vigilance,
+                 std::string peer_address, std::vector<std::unique_ptr<net::Stream>> streams)
     : name_(name), vigilance_(vigilance), peer_(name.from), peer_address_(std::move(peer_address)) {
   open(std::move(streams));
 }
 
-void TcpLink::open(std::vector<std::unique_ptr<Stream>> streams) {
+void TcpLink::open(std::vector<std::unique_ptr<net::Stream>> streams) {
   streams_ = std::move(streams);
-  for (const auto& stream : streams_) watch(*stream, vigilance_, name_.lane == net::kControlLane);
+  for (const auto& stream : streams_)
+    net::watch(*stream, vigilance_, name_.lane == net::kControlLane);
 }
 
 std::optional<net::Request> TcpLink::isend(const CallRecord& record,
@@ -101,7 +69,7 @@ bool TcpLink::progress() {
     closed_by_peer_ = receiving_.is_closed();
     fail_with(*receiving_.failure());
   } else if (sending_.failure()) {
-    fail_with(text_of(*sending_.failure()));
+    fail_with(net::text_of(*sending_.failure()));
   }
   return moved;
 }
@@ -113,7 +81,7 @@ net::LinkState TcpLink::state() const {
 
 // Needs no memory.
 void TcpLink::end_streams() {
-  for (const auto& stream : streams_) close_gently(*stream);
+  for (const auto& stream : streams_) net::close_gently(*stream);
   streams_.clear();
   connector_.reset();
 }

@@ -11,23 +11,19 @@
 #include <vector>
 
 #include "transport/net/net.h"
-#include "transport/tcp/connector.h"
+#include "transport/streams/connector.h"
+#include "transport/streams/vigilance.h"
 #include "transport/tcp/receive_side.h"
 #include "transport/tcp/send_side.h"
 
 namespace rondo::tcp {
 
-// How soon a host that answers nothing any more counts as dead.
-struct Vigilance {
-  int seconds = 20;
-};
-
 class TcpLink final : public net::Link {
  public:
-  TcpLink(const net::LinkName& name, const Vigilance& vigilance,
-          std::unique_ptr<Connector> connector);
-  TcpLink(const net::LinkName& name, const Vigilance& vigilance, std::string peer_address,
-          std::vector<std::unique_ptr<Stream>> streams);
+  TcpLink(const net::LinkName& name, const net::Vigilance& vigilance,
+          std::unique_ptr<net::Connector> connector);
+  TcpLink(const net::LinkName& name, const net::Vigilance& vigilance, std::string peer_address,
+          std::vector<std::unique_ptr<net::Stream>> streams);
   ~TcpLink() override { end_streams(); }
 
   const net::LinkName& name() const override { return name_; }
@@ -43,15 +39,15 @@ class TcpLink final : public net::Link {
 
  private:
   void end_streams();
-  void open(std::vector<std::unique_ptr<Stream>> streams);
+  void open(std::vector<std::unique_ptr<net::Stream>> streams);
   void fail_with(const std::string& why);
 
   net::LinkName name_;
-  Vigilance vigilance_;
+  net::Vigilance vigilance_;
   int peer_;
   std::string peer_address_;
-  std::unique_ptr<Connector> connector_;
-  std::vector<std::unique_ptr<Stream>> streams_;
+  std::unique_ptr<net::Connector> connector_;
+  std::vector<std::unique_ptr<net::Stream>> streams_;
   SendSide sending_;
   ReceiveSide receiving_;
   std::optional<Error> error_;

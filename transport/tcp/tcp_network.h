@@ -1,4 +1,4 @@
-// The TCP implementation of net::Network.
+// The TCP implementation of net::Network: links over the sockets of a StreamPort.
 //
 // Data lanes use several sockets a link (one socket's stream is one CPU's work in the kernel),
 // the control lane one, on which everything travels as records. Listens at, and offers, the
@@ -8,23 +8,16 @@
 #include <memory>
 
 #include "transport/net/net.h"
-#include "transport/socket/address.h"
-#include "transport/tcp/acceptor.h"
+#include "transport/streams/stream_port.h"
 #include "transport/tcp/tcp_link.h"
 
 namespace rondo::tcp {
 
-struct NetworkOptions {
-  Digest secret{};
-  int rank = 0;                   // this one: connectors mean it by its number
-  std::string purpose = "links";  // of several networks with one secret
-  int sockets = 2;                // a link of a data lane
-  Vigilance vigilance;
-  // Of this host, for peers; empty: by NCCL_SOCKET_IFNAME. The port is filled in.
-  std::vector<net::SocketAddress> addresses;
+struct NetworkOptions : net::PortOptions {
+  int sockets = 2;  // a link of a data lane
 
-  // NCCL_SOCKET_NTHREADS x NCCL_NSOCKS_PERTHREAD sockets, RONDO_NET_TIMEOUT.
-  static NetworkOptions from_environment(const Digest& secret);
+  // NCCL_SOCKET_NTHREADS x NCCL_NSOCKS_PERTHREAD sockets.
+  static NetworkOptions from_environment(const auth::Digest& secret);
 };
 
 class TcpNetwork final : public net::Network {
@@ -32,23 +25,23 @@ class TcpNetwork final : public net::Network {
   static Result<std::unique_ptr<TcpNetwork>> open(NetworkOptions options);
 
   std::string_view name() const override { return "Socket"; }
-  Result<std::vector<std::byte>> listen() override;
+  Result<std::vector<std::byte>> listen() override { return port_->listen(); }
   Result<std::unique_ptr<net::Link>> connect(const net::LinkName& name,
                                              std::span<const std::byte> address) override;
   std::unique_ptr<net::Link> accept() override;
   bool takes(net::Memory::Kind kind) const override { return kind == net::Memory::Kind::kHost; }
   Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
   void deregister_memory(net::MemoryKey) override {}
-  bool poll() override { return poller_.wait(std::chrono::milliseconds(0)); }
-  int poll_fd() const override { return poller_.fd(); }
+  bool poll() override { return port_->poll(); }
+  bool arm() override { return true; }  // what came since poll() makes poll_fd() readable
+  int poll_fd() const override { return port_->poll_fd(); }
 
  private:
-  TcpNetwork(NetworkOptions options, Poller poller)
-      : options_(std::move(options)), poller_(std::move(poller)) {}
+  TcpNetwork(std::unique_ptr<net::StreamPort> port, int sockets)
+      : port_(std::move(port)), sockets_(sockets) {}
 
-  NetworkOptions options_;
-  Poller poller_;
-  std::unique_ptr<Acceptor> acceptor_;
+  const std::unique_ptr<net::StreamPort> port_;
+  const int sockets_;
 };
 
 }  // namespace rondo::tcp

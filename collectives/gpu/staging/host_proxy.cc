@@ -85,8 +85,7 @@ Done HostProxy::start() {
         progress, lost});
     proxy_.add(*status_);
     RONDO_CHECK_OK(status_->begin());
-    state_.remote.drive_beside([this] { return proxy_.turn(); },
-                               kernels_ ? kernels_->poll_fd() : -1);
+    state_.remote.drive_beside([this] { return proxy_.turn(); }, kernels_.get());
     service_.tell_faults();
   }
   return proxy_.start();

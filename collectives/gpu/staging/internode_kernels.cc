@@ -52,7 +52,8 @@ Done InternodeKernels::open() {
   connections_->host_control(terms_.rank).limit_ns =
       static_cast<std::uint64_t>(terms_.kernel_seconds * 1e9);
   constexpr int kStreams = 1;  // channels are enough
-  RONDO_TRY(auto network, open_network({terms_.rank, terms_.secret, "slots", kStreams}));
+  RONDO_TRY(auto network,
+            open_network(terms_.network, {terms_.rank, terms_.secret, "slots", kStreams}));
   RONDO_TRY(net_proxy_, NetProxy::open(std::move(network), lines_of(*connections_, terms_.rank)));
   return done();
 }

@@ -40,6 +40,7 @@ class InternodeKernels final : public ProxyTask {
     DevicePlanFacts plan;
     std::uint64_t from_bytes = 0;
     double kernel_seconds = 0;  // that a kernel may wait without progress; 0: for ever
+    std::string network;        // transport/open_network.h
     std::array<std::byte, 32> secret{};
     std::function<void(Fault)> raise;  // from the proxy
     Proxy& proxy;                      // which runs this task, once it is added
@@ -72,6 +73,7 @@ class InternodeKernels final : public ProxyTask {
 
   bool progress() override;
   bool is_busy() const override;
+  bool arm() override { return net_proxy_->arm(); }
   int poll_fd() const override { return net_proxy_->poll_fd(); }
   // What kernels have left here still goes out.
   void finish() override;

@@ -13,7 +13,7 @@ namespace {
 
 // What the links of a network did, as seen by the network.
 struct Record {
-  int registered = 0, live_links = 0, polls = 0;
+  int registered = 0, live_links = 0, polls = 0, arms = 0, sleeps = 0;
   bool unregistered_under_a_link = false;
   bool someone_waits = false;            // a peer has opened a link, which poll() shows
   LinkState control = LinkState::kOpen;  // of all links of the control lane
@@ -81,7 +81,14 @@ class CountingNetwork final : public Network {
     shown_ = std::exchange(record_.someone_waits, false);
     return shown_;
   }
-  int poll_fd() const override { return -1; }
+  bool arm() override {
+    ++record_.arms;
+    return true;
+  }
+  int poll_fd() const override {
+    ++record_.sleeps;
+    return -1;
+  }
 
  private:
   Record& record_;
@@ -132,6 +139,18 @@ TEST(RemoteLinksOrder, ALineThatKeepsMovingHidesNoPeer) {
   }
   EXPECT_EQ(record.live_links, 3) << "the link that rank 0 opened was never looked at";
   EXPECT_LT(record.polls, 100) << "a busy line is not held up by system calls";
+}
+
+TEST(RemoteLinksOrder, AFlushThatWaitsArmsTheNetwork) {
+  Record record;
+  auto links = links_of(1, record);
+  ASSERT_NE(links, nullptr);
+  auto out = links->sender(0, kCollectiveLane);  // which rank 0 never opens
+  ASSERT_TRUE(out.ok());
+  host::SendEnd<>(**out).push(0, {});
+  (void)links->flush(std::chrono::steady_clock::now() + std::chrono::milliseconds(20)).ok();
+  EXPECT_GT(record.sleeps, 0);
+  EXPECT_EQ(record.sleeps, record.arms);
 }
 
 // A peer that leaves closes all its lanes; on a network that loses packets, the end of one may be

@@ -11,7 +11,7 @@ namespace rondo::test {
 namespace {
 
 using net::LinkState;
-using tcp::Stream;
+using net::Stream;
 
 // One end's socket, and the other end of it, which the man in the middle holds.
 struct Ends {
@@ -60,7 +60,7 @@ constexpr std::size_t kMessages = 30;
 constexpr std::size_t length_of(std::size_t message) { return 800 + 7 * message; }
 
 // How many messages arrived as they were sent; -1: one that was not.
-int play(tcp::Poller& poller, Change change, std::size_t at, std::byte with, std::string& error) {
+int play(net::Poller& poller, Change change, std::size_t at, std::byte with, std::string& error) {
   static const Bytes body = pattern(1100, 3);
   const auth::Digest key = auth::random_digest();
   Ends near_ends, far_ends;
@@ -69,7 +69,7 @@ int play(tcp::Poller& poller, Change change, std::size_t at, std::byte with, std
     streams.push_back(std::make_unique<Stream>(poller, std::move(ends.own)));
     streams[0]->seal(auth::Records::make(key, side).value());
     return std::make_unique<tcp::TcpLink>(net::LinkName{peer, 1 - peer, net::kControlLane},
-                                          tcp::Vigilance{}, "there", std::move(streams));
+                                          net::Vigilance{}, "there", std::move(streams));
   };
   auto near = open(near_ends, 1, auth::Records::Side::kConnector);
   auto far = open(far_ends, 0, auth::Records::Side::kAcceptor);
@@ -106,14 +106,14 @@ int play(tcp::Poller& poller, Change change, std::size_t at, std::byte with, std
 }
 
 TEST(TcpControlRecords, ArriveWhereNobodyChangesThem) {
-  auto poller = tcp::Poller::open().value();
+  auto poller = net::Poller::open().value();
   std::string error;
   EXPECT_EQ(play(poller, Change::kNone, 0, {}, error), static_cast<int>(kMessages));
   EXPECT_EQ(error, "");
 }
 
 TEST(TcpControlRecords, TenThousandChangedInsertedOrLostBytesAreAllNoticed) {
-  auto poller = tcp::Poller::open().value();
+  auto poller = net::Poller::open().value();
   // A length that is made longer is noticed when as many bytes have come: all changes are among the
   // first records.
   constexpr std::size_t kStream = 2000;

@@ -1,53 +1,11 @@
-// Two TcpNetworks of one thread, and RemoteLinks of several: what the tests of transport/tcp and
-// transport/net stand on. Everything is on loopback and every wait is bounded.
+// A TcpNetwork on loopback, for what only TCP is asked.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstring>
-#include <random>
-#include <thread>
-
-#include "tests/unit/transport/auth/secret_of.h"
-#include "transport/net/remote_links.h"
-#include "transport/open_network.h"
-#include "transport/tcp/address_blob.h"
+#include "tests/unit/transport/net/turns.h"
+#include "transport/streams/address_blob.h"
 #include "transport/tcp/tcp_network.h"
 
 namespace rondo::test {
-
-using Bytes = std::vector<std::byte>;
-using Clock = std::chrono::steady_clock;
-
-inline constexpr auto kPatience = std::chrono::seconds(30);
-
-using auth::secret_of;
-
-inline Bytes pattern(std::size_t bytes, std::uint64_t seed) {
-  Bytes made(bytes);
-  std::mt19937_64 random(seed);
-  for (std::size_t i = 0; i < bytes; i += 8) {
-    const std::uint64_t word = random();
-    std::memcpy(&made[i], &word, std::min<std::size_t>(8, bytes - i));
-  }
-  return made;
-}
-
-// Turns `step` until `ready`; false after kPatience.
-template <class Step, class Ready>
-bool drive(Step&& step, Ready&& ready) {
-  const auto until = Clock::now() + kPatience;
-  while (!ready()) {
-    step();
-    if (Clock::now() > until) return false;
-  }
-  return true;
-}
-
-inline net::SocketAddress loopback(const char* text) {
-  return net::resolve({text, 0}, AF_UNSPEC).value().front();
-}
 
 // Rank 1's, where it is one that others connect to.
 inline std::unique_ptr<tcp::TcpNetwork> open_network(int secret, int sockets,
@@ -58,50 +16,6 @@ inline std::unique_ptr<tcp::TcpNetwork> open_network(int secret, int sockets,
   options.sockets = sockets;
   options.addresses = {loopback(address)};
   return tcp::TcpNetwork::open(options).value();
-}
-
-// Rank 0 connected to rank 1, in one thread.
-struct Pair {
-  explicit Pair(int sockets, const char* address = "127.0.0.1", int lane = net::kCollectiveLane) {
-    near_network = open_network(1, sockets, address);
-    far_network = open_network(1, sockets, address);
-    far_address = far_network->listen().value();
-    near = near_network->connect({0, 1, lane}, far_address).value();
-    connected =
-        drive([&] { turn(); }, [&] { return far && near->state() == net::LinkState::kOpen; });
-  }
-  void turn() {
-    near->progress();
-    near_network->poll();
-    if (far_network->poll(); far) far->progress();
-    if (!far) far = far_network->accept();
-  }
-
-  std::unique_ptr<tcp::TcpNetwork> near_network, far_network;
-  Bytes far_address;
-  std::unique_ptr<net::Link> near, far;
-  bool connected = false;
-};
-
-// RemoteLinks of `size` ranks that know each other. They listen at 127.0.0.1, or at ::1.
-inline std::vector<std::unique_ptr<RemoteLinks>> open_ranks(int size, net::SlotShape slots,
-                                                            bool ip6 = false) {
-  ::setenv("NCCL_SOCKET_IFNAME", "lo", 1);
-  ::setenv("NCCL_SOCKET_FAMILY", ip6 ? "AF_INET6" : "AF_INET", 1);
-  std::vector<std::unique_ptr<RemoteLinks>> ranks;
-  std::vector<Bytes> blobs;
-  for (int r = 0; r < size; ++r) {
-    ranks.push_back(RemoteLinks::open({.rank = r,
-                                       .size = size,
-                                       .network = rondo::open_network({r, secret_of(7)}).value(),
-                                       .slots = slots})
-                        .value());
-    blobs.push_back(ranks.back()->address_blob());
-  }
-  ::unsetenv("NCCL_SOCKET_IFNAME");
-  ::unsetenv("NCCL_SOCKET_FAMILY");
-  for (auto& rank : ranks) rank->set_peers(blobs);
-  return ranks;
 }
 
 }  // namespace rondo::test

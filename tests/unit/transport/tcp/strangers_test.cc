@@ -1,24 +1,22 @@
-// Whoever does not hold the secret is dropped and disturbs nobody.
+// Strangers inside TCP's own links; at the doors: tests/unit/transport/net/strangers_test.cc.
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include "tests/unit/transport/tcp/pair.h"
 #include "transport/auth/handshake_io.h"
 #include "transport/socket/tcp.h"
+#include "transport/streams/socket_of_link.h"
 #include "transport/tcp/message_header.h"
-#include "transport/tcp/socket_of_link.h"
 
 namespace rondo::test {
 namespace {
 
 net::Socket visit(const Bytes& address) {
-  const auto candidates = tcp::decode_addresses(address).value();
+  const auto candidates = net::decode_addresses(address).value();
   return net::connect_tcp(candidates, {Clock::now() + kPatience, {}}).value();
 }
 
-std::string endpoint() { return tcp::endpoint_of("links", 1); }
+std::string endpoint() { return net::endpoint_of("tcp", "links", 1); }
 
 bool closed(const net::Socket& socket) {
   std::byte buffer[256];
@@ -49,61 +47,13 @@ bool still_admits_a_rank(Host& host) {
   return drive(step, [&] { return host.link && link->state() == net::LinkState::kOpen; });
 }
 
-TEST(TcpStrangers, GarbageIsDroppedAtOnce) {
-  Host host;
-  const auto stranger = visit(host.address);
-  const Bytes garbage = pattern(5000, 1);
-  ASSERT_GT(::send(stranger.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
-  EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(stranger); }));
-  EXPECT_EQ(host.link, nullptr);
-  EXPECT_TRUE(still_admits_a_rank(host));
-}
-
-TEST(TcpStrangers, AHelloWithoutTheSecretLearnsNothing) {
-  Host host;
-  const auto stranger = visit(host.address);
-  auto handshake = auth::Handshake::connector(secret_of(2), endpoint());
-  ASSERT_TRUE(auth::move(handshake, stranger.get()).ok());
-  EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(stranger); }));
-  EXPECT_EQ(host.link, nullptr);
-}
-
-// It is challenged, learns nothing by that, and its answer is refused.
-TEST(TcpStrangers, AnOverheardTagIsNoProof) {
-  Host host;
-  const auto stranger = visit(host.address);
-  auto thief = auth::Handshake::connector({secret_of(1), secret_of(2)}, endpoint());
-  const auto step = [&] {
-    (void)auth::move(thief, stranger.get()).ok();
-    host.turn();
-  };
-  EXPECT_TRUE(drive(step, [&] { return thief.proof_failed(); }));
-  const Bytes answer(39, std::byte{3});
-  ::send(stranger.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
-  EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(stranger); }));
-  EXPECT_EQ(host.link, nullptr);
-  EXPECT_TRUE(still_admits_a_rank(host));
-}
-
-TEST(TcpStrangers, SilentVisitorsMakeRoomForRanks) {
-  Host host;
-  std::vector<net::Socket> crowd;
-  for (int i = 0; i < 300; ++i) {
-    crowd.push_back(visit(host.address));
-    host.turn();
-  }
-  EXPECT_TRUE(still_admits_a_rank(host));
-  EXPECT_TRUE(closed(crowd.front()));
-  EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(crowd.back()); }));
-}
-
 // Holds the secret, and becomes a link.
-net::Socket prove(Host& host, const tcp::SocketOfLink& socket, auth::Handshake& handshake) {
+net::Socket prove(Host& host, const net::SocketOfLink& socket, auth::Handshake& handshake) {
   auto stranger = visit(host.address);
   const auto step = [&] {
     host.turn();
     EXPECT_TRUE(auth::move(handshake, stranger.get()).ok());
-    if (handshake.state() == auth::Handshake::State::kTurn) handshake.answer(tcp::encode(socket));
+    if (handshake.state() == auth::Handshake::State::kTurn) handshake.answer(net::encode(socket));
   };
   EXPECT_TRUE(drive(step, [&] { return host.link != nullptr; }));
   return stranger;
@@ -128,7 +78,7 @@ TEST(TcpConnector, StaysWithAPeerThatItHasAnswered) {
   const auto address = loopback("127.0.0.1");
   auto listening = net::listen_at({&address, 1}).value();
   const net::SocketAddress other = loopback("127.0.0.2").with_port(listening.addresses[0].port());
-  const Bytes candidates = tcp::encode_addresses(std::vector{listening.addresses[0], other});
+  const Bytes candidates = net::encode_addresses(std::vector{listening.addresses[0], other});
   auto near = open_network(1, 1);
   auto link = near->connect({0, 1, net::kCollectiveLane}, candidates).value();
   const auto turn = [&] {
@@ -181,25 +131,6 @@ TEST(TcpStrangers, AForgedControlMessageEndsTheLinkUnread) {
   ::send(stranger.get(), body.data(), body.size(), MSG_NOSIGNAL);
   EXPECT_NE(end_of(host).find("does not verify"), std::string::npos);
   EXPECT_FALSE(host.link->test({0, false}).done);
-}
-
-// With descriptors gone for good, a link that is to be opened says so, and how to help.
-TEST(TcpStrangers, AConnectorWithoutDescriptorsEndsWithAnErrorThatSaysSo) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(60);
-    auto near = open_network(1, 1);
-    const Bytes address = open_network(1, 1)->listen().value();
-    rlimit none{0, 0};
-    setrlimit(RLIMIT_NOFILE, &none);
-    auto link = near->connect({0, 1, 0}, address).value();
-    const bool ended =
-        drive([&] { link->progress(); }, [&] { return net::is_over(link->state()); });
-    _exit(ended && link->error().text.find("ulimit -n") != std::string::npos ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "transport/tcp/stream.h"
+#include "transport/streams/stream.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-namespace rondo::tcp {
+namespace rondo::net {
 namespace {
 
 constexpr int kEventsPerWait = 32;
@@ -40,7 +40,7 @@ std::string text_of(const IoOutcome& outcome) {
 }
 
 Result<Poller> Poller::open() {
-  net::Socket epoll(::epoll_create1(EPOLL_CLOEXEC));
+  Socket epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return fail_errno(errno, "cannot create an epoll descriptor");
   return Poller(std::move(epoll));
 }
@@ -70,7 +70,7 @@ Watch::Watch(Poller& poller, int fd) : poller_(poller), fd_(fd) {
 
 Watch::~Watch() { ::epoll_ctl(poller_.epoll_.get(), EPOLL_CTL_DEL, fd_, nullptr); }
 
-Stream::Stream(Poller& poller, net::Socket socket) : poller_(poller), socket_(std::move(socket)) {
+Stream::Stream(Poller& poller, Socket socket) : poller_(poller), socket_(std::move(socket)) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = &state_;
@@ -212,4 +212,4 @@ IoOutcome move(auth::Handshake& handshake, Stream& stream) {
   return {};
 }
 
-}  // namespace rondo::tcp
+}  // namespace rondo::net

@@ -1,5 +1,7 @@
 // Connector: opens all sockets of one link to one peer, without waiting.
 //
+// What the peer is to hear first (a greeting) leaves together with the proof: a peer that has let
+// this side in has it soon, however long this side computes before it comes back.
 // Tries the peer's addresses in turn; an address where nobody, somebody else or nobody that answers
 // in time listens gives way to the next one, again and again. Guarantees: ends with all sockets
 // proven, or with a failure: when every address refused twice (a rank listens before its address is
@@ -13,15 +15,22 @@
 #include <vector>
 
 #include "transport/socket/address.h"
-#include "transport/tcp/socket_of_link.h"
-#include "transport/tcp/stream.h"
+#include "transport/streams/socket_of_link.h"
+#include "transport/streams/stream.h"
 
-namespace rondo::tcp {
+namespace rondo::net {
+
+struct WantedLink {
+  LinkName name;
+  int sockets = 1;
+  bool sealed = false;  // all that follows the handshake travels as records
+  Bytes greeting = {};  // the first of it, of every socket; only where sealed
+};
 
 class Connector {
  public:
-  Connector(Poller& poller, const Digest& secret, std::string endpoint, const net::LinkName& name,
-            int sockets, std::vector<net::SocketAddress> candidates);
+  Connector(Poller& poller, const auth::Digest& secret, std::string endpoint, WantedLink wanted,
+            std::vector<SocketAddress> candidates);
 
   // True if something moved.
   bool progress();
@@ -36,6 +45,8 @@ class Connector {
     std::unique_ptr<Stream> stream;
     auth::Handshake handshake;
     SocketOfLink socket;
+    std::optional<auth::Records> records = {};  // once it has answered
+    Bytes greeting = {};                        // sealed, without what has left
     bool agreed = false;
   };
 
@@ -43,13 +54,15 @@ class Connector {
   void start_socket();
   void give_up_candidate(bool refused, const std::string& why);
   bool advance(Attempt& attempt);
-  bool agree(Attempt& attempt);
+  Done answer(Attempt& attempt);
+  IoOutcome greet(Attempt& attempt);
 
   Poller& poller_;
-  Digest secret_;
+  auth::Digest secret_;
   std::string endpoint_;
+  const WantedLink wanted_;
   SocketOfLink socket_;  // the next one
-  std::vector<net::SocketAddress> candidates_;
+  std::vector<SocketAddress> candidates_;
   std::size_t candidate_ = 0;
   std::vector<Attempt> attempts_;
   std::chrono::milliseconds deadline_;
@@ -62,4 +75,4 @@ class Connector {
   std::optional<std::string> failure_;
 };
 
-}  // namespace rondo::tcp
+}  // namespace rondo::net

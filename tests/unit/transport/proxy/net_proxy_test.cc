@@ -1,4 +1,5 @@
-// A net proxy without kernels: two ranks' slots over loopback, filled and emptied as kernels do it.
+// A net proxy without kernels: two ranks' slots over every network, filled and emptied as kernels
+// do it.
 #include "transport/proxy/net_proxy.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 #include <functional>
 
 #include "base/atomics.h"
-#include "transport/tcp/tcp_network.h"
+#include "tests/unit/transport/net/networks.h"
 
 namespace rondo::gpu {
 namespace {
@@ -33,7 +34,7 @@ struct BounceBuffer {
   }
 };
 
-class NetProxyPair : public testing::Test {
+class NetworkProxyPair : public test::NetworkSuite {
  protected:
   void SetUp() override {
     std::vector<NetProxyLine> lines[2];
@@ -44,12 +45,7 @@ class NetProxyPair : public testing::Test {
     }
     std::vector<std::vector<std::byte>> addresses;
     for (int r = 0; r < 2; ++r) {
-      tcp::NetworkOptions options;
-      options.rank = r;
-      options.sockets = 1;
-      auto network = tcp::TcpNetwork::open(options);
-      ASSERT_TRUE(network.ok());
-      auto made = NetProxy::open(std::move(network).value(), lines[r]);
+      auto made = NetProxy::open(GetParam().at(r), lines[r]);
       ASSERT_TRUE(made.ok());
       proxies[r] = std::move(made).value();
       addresses.push_back(proxies[r]->address());
@@ -96,7 +92,7 @@ class NetProxyPair : public testing::Test {
   std::unique_ptr<NetProxy> proxies[2];
 };
 
-TEST_F(NetProxyPair, SlotsArriveWholeAndInOrder) {
+TEST_P(NetworkProxyPair, SlotsArriveWholeAndInOrder) {
   for (std::uint64_t n = 0; n < 200; ++n) {
     for (int line = 0; line < kLines; ++line) ASSERT_TRUE(fill(line, n));
     for (int line = kLines; line-- > 0;) take(line, n);
@@ -106,7 +102,7 @@ TEST_F(NetProxyPair, SlotsArriveWholeAndInOrder) {
 }
 
 // A receiver that takes nothing holds up its sender, and no other line.
-TEST_F(NetProxyPair, LinesDoNotHoldEachOtherUp) {
+TEST_P(NetworkProxyPair, LinesDoNotHoldEachOtherUp) {
   for (std::uint64_t n = 0; n < 2 * kSlots; ++n) {
     if (n < kSlots) {
       ASSERT_TRUE(fill(0, n));
@@ -120,7 +116,7 @@ TEST_F(NetProxyPair, LinesDoNotHoldEachOtherUp) {
   EXPECT_EQ(in[0].tail, kSlots) << "slots that are not free were offered";
 }
 
-TEST_F(NetProxyPair, WhatWasSentArrivesThoughTheSenderIsGone) {
+TEST_P(NetworkProxyPair, WhatWasSentArrivesThoughTheSenderIsGone) {
   for (std::uint64_t n = 0; n < kSlots; ++n) ASSERT_TRUE(fill(2, n));
   ASSERT_TRUE(until([this] { return proxies[0]->flushed(); }));
   proxies[0].reset();
@@ -129,6 +125,16 @@ TEST_F(NetProxyPair, WhatWasSentArrivesThoughTheSenderIsGone) {
   ASSERT_TRUE(until([&] { return proxies[1]->first_end(&peer) != nullptr; }));
   EXPECT_EQ(peer, 0);
 }
+
+TEST_P(NetworkProxyPair, MemoryOfEveryLineIsRegisteredAndGivenBack) {
+  if (GetParam().name != std::string("Loop")) GTEST_SKIP() << "counts its memory";
+  EXPECT_EQ(test::LoopMemory::everywhere(), 2u * kLines);
+  for (auto& net_proxy : proxies) net_proxy.reset();
+  EXPECT_EQ(test::LoopMemory::everywhere(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, NetworkProxyPair, testing::ValuesIn(test::network_kinds()),
+                         test::kNameOfKind);
 
 TEST(NetProxyMemory, SocketsRefuseDeviceMemoryByName) {
   auto network = tcp::TcpNetwork::open({});

@@ -1,4 +1,4 @@
-#include "transport/tcp/acceptor.h"
+#include "transport/streams/acceptor.h"
 
 #include <sys/socket.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 
-namespace rondo::tcp {
+namespace rondo::net {
 namespace {
 
 // Its connector has given up, or died.
@@ -19,17 +19,20 @@ bool has_ended(const Stream& stream) {
 
 }  // namespace
 
-Result<std::unique_ptr<Acceptor>> Acceptor::open(Poller& poller, std::vector<net::Socket> listeners,
-                                                 const Digest& secret, std::string endpoint) {
+Result<std::unique_ptr<Acceptor>> Acceptor::open(Poller& poller, std::vector<Socket> listeners,
+                                                 const auth::Digest& secret, std::string endpoint,
+                                                 bool (*sealed)(int lane)) {
   RONDO_TRY(auto proving,
             auth::Acceptor::open(std::move(listeners), {.endpoint = std::move(endpoint)}));
-  return std::unique_ptr<Acceptor>(new Acceptor(poller, secret, std::move(proving)));
+  return std::unique_ptr<Acceptor>(new Acceptor(poller, secret, std::move(proving), sealed));
 }
 
-Acceptor::Acceptor(Poller& poller, const Digest& secret, std::unique_ptr<auth::Acceptor> proving)
+Acceptor::Acceptor(Poller& poller, const auth::Digest& secret,
+                   std::unique_ptr<auth::Acceptor> proving, bool (*sealed)(int lane))
     : poller_(poller),
       secret_(secret),
       tag_(auth::tag_of(secret)),
+      sealed_(sealed),
       proving_(std::move(proving)),
       events_(poller, proving_->poll_fd()) {}
 
@@ -37,7 +40,7 @@ void Acceptor::assemble(auth::Arrival proven) {
   const auto socket = decode_socket(proven.payload);
   if (!socket) return;
   auto stream = std::make_unique<Stream>(poller_, std::move(proven.socket));
-  if (travels_sealed(socket->name.lane)) {
+  if (sealed_(socket->name.lane)) {
     auto records = auth::Records::make(proven.session_key, auth::Records::Side::kAcceptor);
     if (!records.ok()) {
       RONDO_WARN("{}", records.error().text);
@@ -79,4 +82,4 @@ std::optional<Arrival> Acceptor::next() {
   return first;
 }
 
-}  // namespace rondo::tcp
+}  // namespace rondo::net

@@ -1,9 +1,9 @@
-// Connections across the network, as executors use them: ranks as threads on loopback.
+// Connections across every network, as executors use them: ranks as threads on loopback.
 #include <algorithm>
 #include <atomic>
 
 #include "kernels/host/slots.h"
-#include "tests/unit/transport/tcp/pair.h"
+#include "tests/unit/transport/net/ranks_of_links.h"
 
 namespace rondo::test {
 namespace {
@@ -19,7 +19,8 @@ bool wait_for(RemoteLinks& links, Ready&& ready) {
   while (!ready()) {
     if (links.progress()) continue;
     if (Clock::now() > until) return false;
-    if (!ready()) links.sleep(-1, std::chrono::milliseconds(100));
+    if (net::Sleeper sleeper; !ready() && sleeper.add(links))
+      sleeper.sleep(std::chrono::milliseconds(100));
   }
   return true;
 }
@@ -54,14 +55,16 @@ void run_ranks(Ranks& ranks, Body&& body) {
 }
 
 struct Shape {
+  RanksKind kind;
   std::uint64_t slots;
   bool ip6;
 };
-class TcpRemoteLinksTest : public testing::TestWithParam<Shape> {};
+class NetworkRemoteLinksShapes : public testing::TestWithParam<Shape> {};
+class NetworkRemoteLinks : public testing::TestWithParam<RanksKind> {};
 
-TEST_P(TcpRemoteLinksTest, ARingPassesSlotsOfEverySizeInOrder) {
+TEST_P(NetworkRemoteLinksShapes, ARingPassesSlotsOfEverySizeInOrder) {
   constexpr int kRanks = 3;
-  auto ranks = open_ranks(kRanks, {1 << 18, GetParam().slots}, GetParam().ip6);
+  auto ranks = open_ranks(GetParam().kind, kRanks, {1 << 18, GetParam().slots}, GetParam().ip6);
   std::atomic<int> good{0};
   run_ranks(ranks, [&](int r, RemoteLinks& links) {
     Connection* next = links.sender((r + 1) % kRanks, 0).value();
@@ -77,16 +80,19 @@ TEST_P(TcpRemoteLinksTest, ARingPassesSlotsOfEverySizeInOrder) {
   EXPECT_EQ(good, kRanks);
 }
 
-INSTANTIATE_TEST_SUITE_P(Slots, TcpRemoteLinksTest,
-                         testing::Values(Shape{1, false}, Shape{2, false}, Shape{8, false},
-                                         Shape{2, true}),
+INSTANTIATE_TEST_SUITE_P(Slots, NetworkRemoteLinksShapes,
+                         testing::Values(Shape{kOverSockets, 1, false},
+                                         Shape{kOverSockets, 2, false},
+                                         Shape{kOverSockets, 8, false},
+                                         Shape{kOverSockets, 2, true}, Shape{kOverLoop, 1, false},
+                                         Shape{kOverLoop, 8, false}),
                          [](const auto& info) {
-                           return fmt::format("{}Slots{}", info.param.slots,
+                           return fmt::format("{}{}Slots{}", info.param.kind.name, info.param.slots,
                                               info.param.ip6 ? "Ip6" : "Ip4");
                          });
 
-TEST(TcpRemoteLinks, AnUnreadChannelHoldsItsSenderBackAndNoOtherLane) {
-  auto ranks = open_ranks(2, {1 << 20, 2});
+TEST_P(NetworkRemoteLinks, AnUnreadChannelHoldsItsSenderBackAndNoOtherLane) {
+  auto ranks = open_ranks(GetParam(), 2, {1 << 20, 2});
   std::atomic<bool> held{false};
   std::atomic<bool> released{false};
   std::atomic<int> good{0};
@@ -124,9 +130,9 @@ TEST(TcpRemoteLinks, AnUnreadChannelHoldsItsSenderBackAndNoOtherLane) {
   EXPECT_EQ(good, 2);
 }
 
-TEST(TcpRemoteLinks, ManyPeersExchangeWithEachOther) {
+TEST_P(NetworkRemoteLinks, ManyPeersExchangeWithEachOther) {
   constexpr int kRanks = 12;
-  auto ranks = open_ranks(kRanks, {4096, 2});
+  auto ranks = open_ranks(GetParam(), kRanks, {4096, 2});
   std::atomic<int> good{0};
   run_ranks(ranks, [&](int r, RemoteLinks& links) {
     bool all = true;
@@ -144,8 +150,8 @@ TEST(TcpRemoteLinks, ManyPeersExchangeWithEachOther) {
   EXPECT_EQ(good, kRanks);
 }
 
-TEST(TcpRemoteLinks, ControlMessagesArriveInOrderFromEitherSideWithoutData) {
-  auto ranks = open_ranks(3, {});
+TEST_P(NetworkRemoteLinks, ControlMessagesArriveInOrderFromEitherSideWithoutData) {
+  auto ranks = open_ranks(GetParam(), 3, {});
   std::vector<std::pair<int, int>> heard[3];
   for (int r = 0; r < 3; ++r)
     ranks[r]->set_control_handler([&heard, r](int peer, std::span<const std::byte> message) {
@@ -176,9 +182,9 @@ TEST(TcpRemoteLinks, ControlMessagesArriveInOrderFromEitherSideWithoutData) {
   EXPECT_FALSE(ranks[0]->send_control(1, Bytes(RemoteLinks::kMostControlBytes + 1)).ok());
 }
 
-TEST(TcpRemoteLinks, APeerThatClosesIsNamedAfterItsLastSlot) {
+TEST_P(NetworkRemoteLinks, APeerThatClosesIsNamedAfterItsLastSlot) {
   for (const int leaver : {0, 1}) {
-    auto ranks = open_ranks(2, {4096, 4});
+    auto ranks = open_ranks(GetParam(), 2, {4096, 4});
     const int stayer = 1 - leaver;
     Connection* out = ranks[leaver]->sender(stayer, 0).value();
     Connection* in = ranks[stayer]->receiver(leaver, 0).value();
@@ -201,13 +207,14 @@ TEST(TcpRemoteLinks, APeerThatClosesIsNamedAfterItsLastSlot) {
     EXPECT_TRUE(end.ready());
     EXPECT_TRUE(receive_slot(*ranks[stayer], *in, body, 1));
     EXPECT_FALSE(end.ready());
-    EXPECT_FALSE(ranks[stayer]->send_control(leaver, body).ok());
+    // The lanes end one after the other.
+    EXPECT_TRUE(drive(both, [&] { return !ranks[stayer]->send_control(leaver, body).ok(); }));
   }
 }
 
-TEST(TcpRemoteLinks, APeerThatWasNeverMetAndIsGoneIsNamed) {
+TEST_P(NetworkRemoteLinks, APeerThatWasNeverMetAndIsGoneIsNamed) {
   for (const int gone : {0, 1}) {
-    auto ranks = open_ranks(2, {4096, 4});
+    auto ranks = open_ranks(GetParam(), 2, {4096, 4});
     const int here = 1 - gone;
     ranks[gone].reset();
     ASSERT_TRUE(ranks[here]->receiver(gone, 0).ok());
@@ -219,8 +226,8 @@ TEST(TcpRemoteLinks, APeerThatWasNeverMetAndIsGoneIsNamed) {
   }
 }
 
-TEST(TcpRemoteLinks, FlushEndsAtItsDeadlineAndNamesThePeer) {
-  auto ranks = open_ranks(2, {4096, 4});
+TEST_P(NetworkRemoteLinks, FlushEndsAtItsDeadlineAndNamesThePeer) {
+  auto ranks = open_ranks(GetParam(), 2, {4096, 4});
   Connection* out = ranks[0]->sender(1, 0).value();
   SendEnd<>(*out).push(10, {});
   EXPECT_EQ(ranks[0]->unflushed_peer(), 1);
@@ -230,20 +237,23 @@ TEST(TcpRemoteLinks, FlushEndsAtItsDeadlineAndNamesThePeer) {
   EXPECT_NE(done.error().text.find("rank 1"), std::string::npos);
 }
 
-TEST(TcpRemoteLinks, RefusesPeersAndLanesThatAreNone) {
-  auto ranks = open_ranks(2, {});
+TEST_P(NetworkRemoteLinks, RefusesPeersAndLanesThatAreNone) {
+  auto ranks = open_ranks(GetParam(), 2, {});
   EXPECT_FALSE(ranks[0]->sender(0, 0).ok());
   EXPECT_FALSE(ranks[0]->sender(2, 0).ok());
   EXPECT_FALSE(ranks[0]->receiver(-1, 0).ok());
   EXPECT_FALSE(ranks[0]->sender(1, net::kControlLane).ok());
   EXPECT_FALSE(ranks[0]->send_control(2, {}).ok());
-  auto without_slots = RemoteLinks::open(
-      {.rank = 0, .size = 2, .network = rondo::open_network({}).value(), .slots = {0, 0}});
+  auto without_slots =
+      RemoteLinks::open({.rank = 0,
+                         .size = 2,
+                         .network = rondo::open_network(kControlNetwork, {}).value(),
+                         .slots = {0, 0}});
   EXPECT_FALSE(without_slots.value()->sender(1, 0).ok());
 }
 
-TEST(TcpRemoteLinks, ProgressWithoutWorkMovesNothing) {
-  auto ranks = open_ranks(2, {4096, 4});
+TEST_P(NetworkRemoteLinks, ProgressWithoutWorkMovesNothing) {
+  auto ranks = open_ranks(GetParam(), 2, {4096, 4});
   Connection* out = ranks[0]->sender(1, 0).value();
   ASSERT_TRUE(ranks[1]->receiver(0, 0).ok());
   const auto both = [&] { return int(ranks[0]->progress()) + int(ranks[1]->progress()); };
@@ -253,6 +263,9 @@ TEST(TcpRemoteLinks, ProgressWithoutWorkMovesNothing) {
   EXPECT_EQ(out->peer, 1);
   EXPECT_EQ(out->peer_bell, nullptr);
 }
+
+INSTANTIATE_TEST_SUITE_P(Every, NetworkRemoteLinks, testing::Values(kOverSockets, kOverLoop),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace rondo::test

@@ -10,21 +10,23 @@
 #include <vector>
 
 #include "transport/auth/acceptor.h"
-#include "transport/tcp/socket_of_link.h"
-#include "transport/tcp/stream.h"
+#include "transport/streams/socket_of_link.h"
+#include "transport/streams/stream.h"
 
-namespace rondo::tcp {
+namespace rondo::net {
 
 struct Arrival {
-  net::LinkName name;
-  net::SocketAddress from;
+  LinkName name;
+  SocketAddress from;
   std::vector<std::unique_ptr<Stream>> streams;
 };
 
 class Acceptor {
  public:
-  static Result<std::unique_ptr<Acceptor>> open(Poller& poller, std::vector<net::Socket> listeners,
-                                                const Digest& secret, std::string endpoint);
+  // sealed: of which lanes all bytes travel as records under the key of their handshake.
+  static Result<std::unique_ptr<Acceptor>> open(Poller& poller, std::vector<Socket> listeners,
+                                                const auth::Digest& secret, std::string endpoint,
+                                                bool (*sealed)(int lane));
 
   // The next link that is complete; nothing: none now.
   std::optional<Arrival> next();
@@ -36,16 +38,18 @@ class Acceptor {
     std::size_t missing;
   };
 
-  Acceptor(Poller& poller, const Digest& secret, std::unique_ptr<auth::Acceptor> proving);
+  Acceptor(Poller& poller, const auth::Digest& secret, std::unique_ptr<auth::Acceptor> proving,
+           bool (*sealed)(int lane));
   void assemble(auth::Arrival proven);
 
   Poller& poller_;
-  const Digest secret_;
+  const auth::Digest secret_;
   const auth::Tag tag_;
+  bool (*const sealed_)(int lane);
   std::unique_ptr<auth::Acceptor> proving_;
   Watch events_;  // of proving_
   std::vector<Assembly> assemblies_;
   std::vector<Arrival> complete_;
 };
 
-}  // namespace rondo::tcp
+}  // namespace rondo::net

@@ -21,7 +21,7 @@
 #include "transport/auth/records.h"
 #include "transport/socket/socket.h"
 
-namespace rondo::tcp {
+namespace rondo::net {
 
 struct IoOutcome {
   std::size_t bytes = 0;
@@ -50,8 +50,8 @@ class Poller {
  private:
   friend class Stream;
   friend class Watch;
-  explicit Poller(net::Socket epoll) : epoll_(std::move(epoll)) {}
-  net::Socket epoll_;
+  explicit Poller(Socket epoll) : epoll_(std::move(epoll)) {}
+  Socket epoll_;
 };
 
 // Tells when a descriptor of somebody else's is readable. Both it and the poller must live longer.
@@ -74,7 +74,7 @@ class Watch {
 class Stream {
  public:
   // The poller must live longer. A socket that cannot be registered counts as broken.
-  Stream(Poller& poller, net::Socket socket);
+  Stream(Poller& poller, Socket socket);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -89,7 +89,7 @@ class Stream {
   // From here on, what is written and read travels as records; a write counts its bytes when all
   // of their record is out. error EBADMSG: what came does not verify.
   void seal(auth::Records records);
-  const net::Socket& socket() const { return socket_; }
+  const Socket& socket() const { return socket_; }
 
   static constexpr std::size_t kMostParts = 16;
 
@@ -105,7 +105,7 @@ class Stream {
   IoOutcome write_sealed(std::span<iovec> parts);
 
   Poller& poller_;
-  net::Socket socket_;
+  Socket socket_;
   int error_ = 0;
   Readiness state_;
   std::unique_ptr<Sealing> sealing_;
@@ -114,4 +114,4 @@ class Stream {
 // Moves what can move of a handshake now.
 IoOutcome move(auth::Handshake& handshake, Stream& stream);
 
-}  // namespace rondo::tcp
+}  // namespace rondo::net

@@ -7,12 +7,12 @@
 
 #include "transport/socket/address.h"
 
-namespace rondo::tcp {
+namespace rondo::net {
 
 inline constexpr std::size_t kMostAddresses = 16;
 
-std::vector<std::byte> encode_addresses(std::span<const net::SocketAddress> addresses);
+std::vector<std::byte> encode_addresses(std::span<const SocketAddress> addresses);
 // Nothing unless encode_addresses() can have written the bytes; never an empty list.
-std::optional<std::vector<net::SocketAddress>> decode_addresses(std::span<const std::byte> bytes);
+std::optional<std::vector<SocketAddress>> decode_addresses(std::span<const std::byte> bytes);
 
-}  // namespace rondo::tcp
+}  // namespace rondo::net

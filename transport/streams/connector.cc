@@ -1,4 +1,4 @@
-#include "transport/tcp/connector.h"
+#include "transport/streams/connector.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -6,7 +6,7 @@
 
 #include "transport/socket/tcp.h"
 
-namespace rondo::tcp {
+namespace rondo::net {
 namespace {
 
 using auth::Handshake;
@@ -19,7 +19,7 @@ constexpr milliseconds kWithoutSockets{5000};  // the process has no descriptors
 constexpr std::size_t kRounds = 2;             // of refusals at every address: nobody is there
 
 std::uint64_t random_number() {
-  const Digest random = auth::random_digest();
+  const auth::Digest random = auth::random_digest();
   std::uint64_t number;
   std::memcpy(&number, random.data(), sizeof(number));
   return number;
@@ -27,16 +27,16 @@ std::uint64_t random_number() {
 
 }  // namespace
 
-Connector::Connector(Poller& poller, const Digest& secret, std::string endpoint,
-                     const net::LinkName& name, int sockets,
-                     std::vector<net::SocketAddress> candidates)
+Connector::Connector(Poller& poller, const auth::Digest& secret, std::string endpoint,
+                     WantedLink wanted, std::vector<SocketAddress> candidates)
     : poller_(poller),
       secret_(secret),
       endpoint_(std::move(endpoint)),
+      wanted_(std::move(wanted)),
       candidates_(std::move(candidates)),
       deadline_(kFirstPatience) {
-  socket_.name = name;
-  socket_.count = static_cast<std::uint16_t>(sockets);
+  socket_.name = wanted_.name;
+  socket_.count = static_cast<std::uint16_t>(wanted_.sockets);
   start_round();
 }
 
@@ -48,7 +48,7 @@ void Connector::start_round() {
 }
 
 void Connector::start_socket() {
-  auto socket = net::start_connect(candidates_[candidate_]);
+  auto socket = start_connect(candidates_[candidate_]);
   if (!socket.ok()) {
     if (!no_socket_since_) no_socket_since_ = Clock::now();
     if (Clock::now() - *no_socket_since_ > kWithoutSockets) failure_ = socket.error().text;
@@ -74,33 +74,47 @@ void Connector::give_up_candidate(bool refused, const std::string& why) {
 
 bool Connector::advance(Attempt& attempt) {
   if (attempt.agreed || (!attempt.stream->readable() && !attempt.stream->writable())) return false;
-  IoOutcome outcome = move(attempt.handshake, *attempt.stream);
-  if (attempt.handshake.state() == Handshake::State::kTurn) {
-    attempt.handshake.answer(encode(attempt.socket));
-    met_ = true;
-    outcome = move(attempt.handshake, *attempt.stream);
+  Handshake& handshake = attempt.handshake;
+  IoOutcome outcome = move(handshake, *attempt.stream);
+  if (handshake.state() == Handshake::State::kTurn) {
+    if (const Done answered = answer(attempt); !answered.ok()) {
+      failure_ = answered.error().text;
+      return true;
+    }
+    outcome = move(handshake, *attempt.stream);
   }
-  if (attempt.handshake.state() == Handshake::State::kProven) return agree(attempt);
+  if (attempt.records && !outcome.over() && handshake.unsent().empty()) outcome = greet(attempt);
+  if (handshake.state() == Handshake::State::kProven && attempt.greeting.empty()) {
+    if (attempt.records) attempt.stream->seal(std::move(*attempt.records));
+    return attempt.agreed = true;
+  }
   if (outcome.over()) {
     give_up_candidate(outcome.error == ECONNREFUSED, text_of(outcome));
     return true;
   }
-  if (attempt.handshake.talking()) return false;
-  give_up_candidate(false, attempt.handshake.why());
+  if (handshake.state() != Handshake::State::kRefused) return false;
+  give_up_candidate(false, handshake.why());
   return true;
 }
 
-bool Connector::agree(Attempt& attempt) {
-  if (travels_sealed(socket_.name.lane)) {
-    auto records =
-        auth::Records::make(attempt.handshake.session_key(), auth::Records::Side::kConnector);
-    if (!records.ok()) {
-      failure_ = records.error().text;
-      return true;
-    }
-    attempt.stream->seal(std::move(*records));
+Done Connector::answer(Attempt& attempt) {
+  attempt.handshake.answer(encode(attempt.socket));
+  met_ = true;
+  if (!wanted_.sealed) return done();
+  RONDO_TRY(attempt.records,
+            auth::Records::make(attempt.handshake.session_key(), auth::Records::Side::kConnector));
+  return attempt.records->seal(wanted_.greeting, attempt.greeting);
+}
+
+IoOutcome Connector::greet(Attempt& attempt) {
+  while (!attempt.greeting.empty() && attempt.stream->writable()) {
+    iovec rest{attempt.greeting.data(), attempt.greeting.size()};
+    const IoOutcome outcome = attempt.stream->write({&rest, 1});
+    if (outcome.over()) return outcome;
+    attempt.greeting.erase(attempt.greeting.begin(),
+                           attempt.greeting.begin() + static_cast<std::ptrdiff_t>(outcome.bytes));
   }
-  return attempt.agreed = true;
+  return {};
 }
 
 bool Connector::progress() {
@@ -138,4 +152,4 @@ std::vector<std::unique_ptr<Stream>> Connector::take() {
   return streams;
 }
 
-}  // namespace rondo::tcp
+}  // namespace rondo::net

@@ -9,14 +9,12 @@
 #include "transport/auth/handshake.h"
 #include "transport/net/net.h"
 
-namespace rondo::tcp {
-
-using auth::Digest;
+namespace rondo::net {
 
 inline constexpr int kMostSockets = 16;
 
 struct SocketOfLink {
-  net::LinkName name;
+  LinkName name;
   std::uint16_t index = 0;  // of this socket in its link
   std::uint16_t count = 1;
   std::uint64_t link_id = 0;  // the same for all sockets of one attempt to make a link
@@ -25,9 +23,6 @@ Bytes encode(const SocketOfLink& socket);
 std::optional<SocketOfLink> decode_socket(ByteSpan bytes);
 
 // A rank's name in the handshake: "tcp links rank 3".
-std::string endpoint_of(std::string_view purpose, int rank);
+std::string endpoint_of(std::string_view network, std::string_view purpose, int rank);
 
-// Whether a lane's bytes travel as records under the key of its handshake.
-bool travels_sealed(int lane);
-
-}  // namespace rondo::tcp
+}  // namespace rondo::net

@@ -1,8 +1,8 @@
-#include "transport/tcp/socket_of_link.h"
+#include "transport/streams/socket_of_link.h"
 
 #include <fmt/format.h>
 
-namespace rondo::tcp {
+namespace rondo::net {
 
 Bytes encode(const SocketOfLink& socket) {
   ByteWriter out;
@@ -25,16 +25,13 @@ std::optional<SocketOfLink> decode_socket(ByteSpan bytes) {
   socket.count = in.get<std::uint16_t>();
   socket.link_id = in.get<std::uint64_t>();
   const bool sound = in.finished() && socket.name.from >= 0 && socket.name.to >= 0 &&
-                     socket.name.lane >= 0 && socket.name.lane < net::kMostLanes &&
-                     socket.count >= 1 && socket.count <= kMostSockets &&
-                     socket.index < socket.count;
+                     socket.name.lane >= 0 && socket.name.lane < kMostLanes && socket.count >= 1 &&
+                     socket.count <= kMostSockets && socket.index < socket.count;
   return sound ? std::optional(socket) : std::nullopt;
 }
 
-std::string endpoint_of(std::string_view purpose, int rank) {
-  return fmt::format("tcp {} rank {}", purpose, rank);
+std::string endpoint_of(std::string_view network, std::string_view purpose, int rank) {
+  return fmt::format("{} {} rank {}", network, purpose, rank);
 }
 
-bool travels_sealed(int lane) { return lane == net::kControlLane; }
-
-}  // namespace rondo::tcp
+}  // namespace rondo::net

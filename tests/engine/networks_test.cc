@@ -1,0 +1,133 @@
+// Communicators agree on the network between their hosts: the best that all ranks have, or the one
+// that somebody asks for; and run over whichever it is.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/support/check_call.h"
+#include "tests/support/engine_rank.h"
+#include "tests/support/loop/add_loop_network.h"
+#include "tests/support/processes.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr char kWhyNot[] = "port 1 is down";
+
+// Of each rank: what it asks for, and whether it has the loop network.
+struct Setting {
+  std::vector<std::string> asked;
+  std::vector<bool> has_loop;
+};
+
+Job on(const std::vector<std::string>& hosts) {
+  Job job;
+  job.hosts = hosts;
+  job.create = false;
+  return job;
+}
+
+const std::vector<std::string> kTwoHosts = {"a", "a", "b", "b"};
+const std::vector<std::string> kOneHost = {"a", "a", "a", "a"};
+
+class Networks : public testing::Test {
+ protected:
+  // Ranks as processes; each reports how it joined, and where it did, what a sum came to.
+  static std::unique_ptr<RankProcesses> join(const Setting& setting,
+                                             const std::vector<std::string>& hosts) {
+    const auto body = [setting](EngineRank& seat) {
+      const auto r = static_cast<std::size_t>(seat.rank);
+      add_loop_network([has = setting.has_loop](int rank) {
+        return has[static_cast<std::size_t>(rank)] ? "" : kWhyNot;
+      });
+      CommOptions options = short_timeouts(30);
+      options.network = setting.asked[r];
+      const Done joined = seat.join(options);
+      if (joined.ok()) {
+        const Case sum{
+            Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 3001, 7};
+        const std::string wrong = check_call(*seat.comm, sum, false, 1);
+        seat.expect(wrong.empty(), wrong);
+        seat.mine().value = registered_with_loop();
+      }
+      seat.report(joined);
+    };
+    auto ranks = std::make_unique<RankProcesses>(4, on(hosts), body);
+    EXPECT_TRUE(ranks->wait_reports(60));
+    ranks->check_expectations();
+    return ranks;
+  }
+  static void expect_all(RankProcesses& ranks, bool loop) {
+    for (int r = 0; r < 4; ++r) {
+      EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+      EXPECT_EQ(ranks.board().seats[r].value.load() != 0, loop) << r;
+    }
+  }
+  static void expect_refusal(RankProcesses& ranks, const std::string& text) {
+    for (int r = 0; r < 4; ++r) {
+      EXPECT_EQ(ranks.status(r), Status::kInvalidUsage) << ranks.text(r);
+      EXPECT_NE(ranks.text(r).find(text), std::string::npos) << ranks.text(r);
+    }
+  }
+  const std::vector<bool> all_ = {true, true, true, true}, but_2_ = {true, true, false, true};
+  const std::vector<std::string> nobody_ = {"", "", "", ""};
+};
+
+TEST_F(Networks, TheBestThatAllHaveIsTaken) {
+  expect_all(*join({nobody_, all_}, kTwoHosts), true);
+  expect_all(*join({nobody_, but_2_}, kTwoHosts), false);
+}
+
+TEST_F(Networks, WhatOneRankAsksForAllTake) {
+  expect_all(*join({{"", "", "", "SOCKET"}, all_}, kTwoHosts), false);
+  expect_all(*join({{"", "loop", "", ""}, all_}, kTwoHosts), true);
+}
+
+TEST_F(Networks, WhatARankLacksIsRefusedOnAllRanksByNameAndReason) {
+  for (const auto& hosts : {kTwoHosts, kOneHost})
+    expect_refusal(*join({{"", "Loop", "", ""}, but_2_}, hosts),
+                   "network 'Loop', which rank 1 asks for (NCCL_NET or netName), cannot be used on "
+                   "rank 2: port 1 is down");
+  expect_refusal(*join({{"IB", "", "", ""}, all_}, kTwoHosts),
+                 "cannot be used on rank 0: this build has no network of that name; it has Loop, "
+                 "Socket");
+}
+
+TEST_F(Networks, DifferentWishesAreRefusedByName) {
+  for (const auto& hosts : {kTwoHosts, kOneHost})
+    expect_refusal(*join({{"Socket", "", "", "Loop"}, all_}, hosts),
+                   "rank 0 asks for network 'Socket', rank 3 for 'Loop'");
+}
+
+TEST_F(Networks, OneHostOpensNone) {
+  expect_all(*join({nobody_, all_}, kOneHost), false);
+  expect_all(*join({{"", "Loop", "", ""}, all_}, kOneHost), false);
+}
+
+// Control messages go by TCP, the data by the loop network: each tells of the end.
+TEST_F(Networks, APeerThatIsKilledIsNamedWhateverCarriesTheData) {
+  const auto body = [](EngineRank& seat) {
+    add_loop_network();
+    const Done joined = seat.join(short_timeouts(30));
+    seat.expect(joined.ok(), "no communicator");
+    if (!joined.ok()) return;
+    const Case sum{Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 70001, 7};
+    std::string wrong;
+    while (wrong.empty() && seat.comm->fault() == std::nullopt) {
+      wrong = check_call(*seat.comm, sum, false, 0);
+      seat.mine().stage.fetch_add(1);
+    }
+    seat.report(seat.comm->fault() ? Done(Error{seat.comm->fault()->status, wrong}) : done());
+  };
+  RankProcesses ranks(4, on(kTwoHosts), body);
+  ASSERT_TRUE(ranks.wait_stage(20, 60));
+  ranks.send(3, SIGKILL);
+  ASSERT_TRUE(ranks.wait_reports(60, {3}));
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_EQ(ranks.status(r), Status::kRemoteError);
+    EXPECT_EQ(ranks.culprit(r), 3);
+  }
+  ranks.check_expectations();
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,24 @@
+#include "tests/support/loop/add_loop_network.h"
+
+#include "tests/support/loop/loop_network.h"
+#include "transport/open_network.h"
+
+namespace rondo::test {
+
+void add_loop_network(std::function<std::string(int rank)> lacks) {
+  const auto open = [lacks = std::move(lacks)](
+                        const NetworkRequest& request) -> Result<std::unique_ptr<net::Network>> {
+    if (const std::string why = lacks ? lacks(request.rank) : ""; !why.empty())
+      return fail(Status::kSystemError, "{}", why);
+    auto options = net::PortOptions::from_environment(request.secret);
+    options.rank = request.rank;
+    options.purpose = request.purpose;
+    RONDO_TRY(auto network, LoopNetwork::open(std::move(options)));
+    return std::unique_ptr<net::Network>(std::move(network));
+  };
+  add_network({LoopNetwork::kName, open});
+}
+
+std::size_t registered_with_loop() { return LoopMemory::everywhere().load(); }
+
+}  // namespace rondo::test

@@ -1,0 +1,55 @@
+// CompletionQueue: how peers tell a rank of the loop network that they have written something.
+//
+// Like a completion channel of InfiniBand: the descriptor gets readable by what comes after arm(),
+// once; whoever sleeps on it unarmed sleeps for ever. In shared memory, so that peers ring it.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "base/fd.h"
+#include "tests/support/loop/loop_memory.h"
+
+namespace rondo::test {
+
+class CompletionQueue {
+ public:
+  static Result<CompletionQueue> make();
+
+  // False: something came since take().
+  bool arm();
+  // What came since the last time. Also unrings the bell.
+  bool take();
+  int poll_fd() const { return bell_.get(); }
+  int file() const { return words_.fd(); }
+  const std::string& address() const { return address_; }
+
+ private:
+  friend class RemoteQueue;
+  struct Words {
+    std::atomic<std::uint64_t> events;
+    std::atomic<std::uint32_t> armed;
+  };
+  CompletionQueue(SharedFile words, Fd bell, std::string address)
+      : words_(std::move(words)), bell_(std::move(bell)), address_(std::move(address)) {}
+
+  SharedFile words_;
+  Fd bell_;  // a datagram socket, so that other processes reach it by name
+  std::string address_;
+  std::uint64_t taken_ = 0;
+};
+
+// A peer's.
+class RemoteQueue {
+ public:
+  static Result<RemoteQueue> open(int pid, int file, const std::string& address);
+  void ring() const;
+
+ private:
+  RemoteQueue(SharedFile words, Fd socket) : words_(std::move(words)), socket_(std::move(socket)) {}
+  SharedFile words_;
+  Fd socket_;
+};
+
+}  // namespace rondo::test

@@ -1,0 +1,115 @@
+#include "tests/support/loop/loop_memory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+namespace rondo::test {
+namespace {
+
+// The low half finds the file; the high one nobody guesses.
+net::MemoryKey key_of(int fd) {
+  std::random_device random;
+  return static_cast<net::MemoryKey>(random() | 1u) << 32 | static_cast<std::uint32_t>(fd);
+}
+int fd_of(net::MemoryKey key) { return static_cast<int>(key & 0x7fffffff); }
+
+Result<std::span<std::byte>> map(int fd, std::size_t bytes) {
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (at == MAP_FAILED) return fail_errno(errno, "cannot map {} bytes", bytes);
+  return std::span(static_cast<std::byte*>(at), bytes);
+}
+
+}  // namespace
+
+Result<SharedFile> SharedFile::make(std::size_t bytes) {
+  Fd fd(::memfd_create("rondo-loop", MFD_CLOEXEC));
+  if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
+    return fail_errno(errno, "no memory file of {} bytes", bytes);
+  RONDO_TRY(const auto mapped, map(fd.get(), bytes));
+  return SharedFile(std::move(fd), mapped);
+}
+
+Result<SharedFile> SharedFile::open(int pid, int fd, std::size_t bytes) {
+  const Fd file(::open(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), O_RDWR | O_CLOEXEC));
+  struct stat facts {};
+  if (!file || ::fstat(file.get(), &facts) != 0)
+    return fail_errno(errno, "cannot open memory {} of process {}", fd, pid);
+  if (!S_ISREG(facts.st_mode) || static_cast<std::size_t>(facts.st_size) < bytes)
+    return fail(Status::kRemoteError, "memory {} of process {} is no file of {} bytes", fd, pid,
+                bytes);
+  RONDO_TRY(const auto mapped, map(file.get(), static_cast<std::size_t>(facts.st_size)));
+  return SharedFile(Fd(), mapped);
+}
+
+SharedFile::SharedFile(SharedFile&& other) noexcept
+    : fd_(std::move(other.fd_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+SharedFile::~SharedFile() {
+  if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
+}
+
+std::atomic<std::size_t>& LoopMemory::everywhere() {
+  static std::atomic<std::size_t> regions{0};
+  return regions;
+}
+
+Result<net::MemoryKey> LoopMemory::add(const net::Memory& memory) {
+  RONDO_TRY(SharedFile file, SharedFile::make(kRegionHeader + memory.bytes.size()));
+  const net::MemoryKey key = key_of(file.fd());
+  file.as<RegionHeader>().bytes = memory.bytes.size();
+  file.as<RegionHeader>().key.store(key);
+  regions_.emplace(key, Region{memory.bytes, std::move(file)});
+  ++everywhere();
+  return key;
+}
+
+void LoopMemory::remove(net::MemoryKey key) {
+  const auto it = regions_.find(key);
+  if (it == regions_.end()) return;
+  it->second.file.as<RegionHeader>().key.store(0);
+  regions_.erase(it);
+  --everywhere();
+}
+
+std::optional<std::uint64_t> LoopMemory::offset_of(net::MemoryKey key,
+                                                   std::span<const std::byte> bytes) const {
+  const auto it = regions_.find(key);
+  if (it == regions_.end()) return std::nullopt;
+  const std::span<std::byte> all = it->second.bytes;
+  if (bytes.data() < all.data() || bytes.data() + bytes.size() > all.data() + all.size())
+    return std::nullopt;
+  return static_cast<std::uint64_t>(bytes.data() - all.data());
+}
+
+void LoopMemory::flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t bytes) const {
+  const Region& region = regions_.at(key);
+  std::memcpy(region.bytes.data() + offset, region.file.bytes().data() + kRegionHeader + offset,
+              bytes);
+}
+
+std::optional<std::string> RemoteMemory::write(int pid, net::MemoryKey key, std::uint64_t offset,
+                                               std::span<const std::byte> body) {
+  auto it = opened_.find(key);
+  if (it == opened_.end()) {
+    auto opened = SharedFile::open(pid, fd_of(key), kRegionHeader);
+    if (!opened.ok()) return opened.error().text;
+    it = opened_.emplace(key, std::move(opened).value()).first;
+  }
+  const auto& header = it->second.as<RegionHeader>();
+  const std::uint64_t room = it->second.bytes().size() - kRegionHeader;
+  if (header.key.load() != key) return "its memory key names no memory";
+  if (offset > room || body.size() > room - offset)
+    return fmt::format("{} bytes at {} are not in its memory of {} bytes", body.size(), offset,
+                       room);
+  std::memcpy(it->second.bytes().data() + kRegionHeader + offset, body.data(), body.size());
+  return std::nullopt;
+}
+
+}  // namespace rondo::test

@@ -1,0 +1,81 @@
+// What the loop network's "adapter" knows of memory: shared memory files that peers of this host
+// open by number, and in them what was registered.
+//
+// As with a real adapter, a key names memory, whoever writes needs the key, an address and a length
+// that lie within it, and a key that was taken back writes nothing more. What peers write lands in
+// the file: the owner sees it once the link has flushed, as a GPU sees what an adapter has written.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <optional>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "transport/net/net.h"
+
+namespace rondo::test {
+
+// A memory file, mapped.
+class SharedFile {
+ public:
+  static Result<SharedFile> make(std::size_t bytes);
+  // Of another process, by its descriptor there; at least `bytes` long.
+  static Result<SharedFile> open(int pid, int fd, std::size_t bytes);
+  SharedFile(SharedFile&& other) noexcept;
+  SharedFile& operator=(SharedFile&&) = delete;
+  ~SharedFile();
+
+  std::span<std::byte> bytes() const { return bytes_; }
+  template <class T>
+  T& as() const {
+    return *reinterpret_cast<T*>(bytes_.data());
+  }
+  int fd() const { return fd_.get(); }
+
+ private:
+  SharedFile(Fd fd, std::span<std::byte> bytes) : fd_(std::move(fd)), bytes_(bytes) {}
+  Fd fd_;  // the owner's
+  std::span<std::byte> bytes_;
+};
+
+// What stands before the bytes of registered memory.
+struct RegionHeader {
+  std::atomic<std::uint64_t> key;  // 0: taken back
+  std::uint64_t bytes;
+};
+inline constexpr std::size_t kRegionHeader = 64;
+
+// The memory that a rank registered, by key.
+class LoopMemory {
+ public:
+  Result<net::MemoryKey> add(const net::Memory& memory);
+  void remove(net::MemoryKey key);
+  // Where `bytes` begin in the memory that the key names; nothing: they are not all in it.
+  std::optional<std::uint64_t> offset_of(net::MemoryKey key,
+                                         std::span<const std::byte> bytes) const;
+  // Moves what peers wrote at `offset` to where its owner sees it.
+  void flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t bytes) const;
+  ~LoopMemory() { everywhere() -= regions_.size(); }
+  static std::atomic<std::size_t>& everywhere();  // how many regions this process has
+
+ private:
+  struct Region {
+    std::span<std::byte> bytes;
+    SharedFile file;
+  };
+  std::map<net::MemoryKey, Region> regions_;
+};
+
+// Regions of one peer, as a sender opens them.
+class RemoteMemory {
+ public:
+  // One-sided: writes into the peer's memory. The text says what was wrong: nothing was written.
+  std::optional<std::string> write(int pid, net::MemoryKey key, std::uint64_t offset,
+                                   std::span<const std::byte> body);
+
+ private:
+  std::map<net::MemoryKey, SharedFile> opened_;
+};
+
+}  // namespace rondo::test

@@ -1,0 +1,47 @@
+// RemoteLinks of several ranks that know each other, in one process: control messages over TCP,
+// data over any network.
+#pragma once
+
+#include <cstdlib>
+
+#include "tests/support/loop/loop_network.h"
+#include "tests/unit/transport/net/turns.h"
+#include "transport/net/remote_links.h"
+#include "transport/open_network.h"
+
+namespace rondo::test {
+
+struct RanksKind {
+  const char* name;
+  bool loop;  // the data lanes go over the loop network
+};
+inline void PrintTo(const RanksKind& kind, std::ostream* out) { *out << kind.name; }
+inline constexpr RanksKind kOverSockets{"Socket", false}, kOverLoop{"Loop", true};
+
+// They listen at 127.0.0.1, or at ::1.
+inline std::vector<std::unique_ptr<RemoteLinks>> open_ranks(const RanksKind& kind, int size,
+                                                            net::SlotShape slots,
+                                                            bool ip6 = false) {
+  ::setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+  ::setenv("NCCL_SOCKET_FAMILY", ip6 ? "AF_INET6" : "AF_INET", 1);
+  std::vector<std::unique_ptr<RemoteLinks>> ranks;
+  std::vector<Bytes> blobs, data_blobs;
+  for (int r = 0; r < size; ++r) {
+    RemoteLinksOptions options{.rank = r, .size = size, .slots = slots};
+    options.network = open_network(kControlNetwork, {r, secret_of(7)}).value();
+    if (kind.loop) {
+      auto of_loop = net::PortOptions::from_environment(secret_of(7));
+      of_loop.rank = r;
+      options.data = LoopNetwork::open(std::move(of_loop)).value();
+    }
+    ranks.push_back(RemoteLinks::open(std::move(options)).value());
+    blobs.push_back(ranks.back()->address_blob());
+    data_blobs.push_back(ranks.back()->data_address_blob());
+  }
+  ::unsetenv("NCCL_SOCKET_IFNAME");
+  ::unsetenv("NCCL_SOCKET_FAMILY");
+  for (auto& rank : ranks) rank->set_peers(blobs, data_blobs);
+  return ranks;
+}
+
+}  // namespace rondo::test

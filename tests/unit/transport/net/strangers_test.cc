@@ -1,0 +1,156 @@
+// Whoever does not hold the secret is dropped at the door of every network, and disturbs nobody.
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/unit/transport/net/networks.h"
+#include "transport/auth/handshake_io.h"
+#include "transport/socket/tcp.h"
+#include "transport/streams/address_blob.h"
+#include "transport/streams/side_channel.h"
+#include "transport/streams/socket_of_link.h"
+
+namespace rondo::test {
+namespace {
+
+class NetworkStrangers : public NetworkSuite {};
+
+net::Socket visit(const Bytes& address) {
+  const auto candidates = net::decode_addresses(address).value();
+  return net::connect_tcp(candidates, {Clock::now() + kPatience, {}}).value();
+}
+
+std::string endpoint(const NetworkKind& kind) { return net::endpoint_of(kind.door, "links", 1); }
+
+bool closed(const net::Socket& socket) {
+  std::byte buffer[256];
+  pollfd entry{socket.get(), POLLIN, 0};
+  ::poll(&entry, 1, 0);
+  const ssize_t got = ::recv(socket.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno == ECONNRESET);
+}
+
+struct Host {
+  explicit Host(const NetworkKind& of) : kind(of) {}
+  const NetworkKind& kind;
+  std::unique_ptr<net::Network> network = kind.at(1);
+  Bytes address = network->listen().value();
+  std::unique_ptr<net::Link> link;
+  void turn() {
+    network->poll();
+    if (auto arrived = network->accept()) link = std::move(arrived);
+  }
+};
+
+bool still_admits_a_rank(Host& host) {
+  auto near = host.kind.at(0);
+  auto link = near->connect({0, 1, 0}, host.address).value();
+  const auto step = [&] {
+    near->poll();
+    link->progress();
+    host.turn();
+  };
+  return drive(step, [&] { return host.link && link->state() == net::LinkState::kOpen; });
+}
+
+TEST_P(NetworkStrangers, GarbageIsDroppedAtOnce) {
+  Host host{GetParam()};
+  const auto stranger = visit(host.address);
+  const Bytes garbage = pattern(5000, 1);
+  ASSERT_GT(::send(stranger.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
+  EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(stranger); }));
+  EXPECT_EQ(host.link, nullptr);
+  EXPECT_TRUE(still_admits_a_rank(host));
+}
+
+TEST_P(NetworkStrangers, AHelloWithoutTheSecretLearnsNothing) {
+  Host host{GetParam()};
+  const auto stranger = visit(host.address);
+  auto handshake = auth::Handshake::connector(secret_of(2), endpoint(GetParam()));
+  ASSERT_TRUE(auth::move(handshake, stranger.get()).ok());
+  EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(stranger); }));
+  EXPECT_EQ(host.link, nullptr);
+}
+
+// It is challenged, learns nothing by that, and its answer is refused.
+TEST_P(NetworkStrangers, AnOverheardTagIsNoProof) {
+  Host host{GetParam()};
+  const auto stranger = visit(host.address);
+  auto thief = auth::Handshake::connector({secret_of(1), secret_of(2)}, endpoint(GetParam()));
+  const auto step = [&] {
+    (void)auth::move(thief, stranger.get()).ok();
+    host.turn();
+  };
+  EXPECT_TRUE(drive(step, [&] { return thief.proof_failed(); }));
+  const Bytes answer(39, std::byte{3});
+  ::send(stranger.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+  EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(stranger); }));
+  EXPECT_EQ(host.link, nullptr);
+  EXPECT_TRUE(still_admits_a_rank(host));
+}
+
+TEST_P(NetworkStrangers, SilentVisitorsMakeRoomForRanks) {
+  Host host{GetParam()};
+  std::vector<net::Socket> crowd;
+  for (int i = 0; i < 300; ++i) {
+    crowd.push_back(visit(host.address));
+    host.turn();
+  }
+  EXPECT_TRUE(still_admits_a_rank(host));
+  EXPECT_TRUE(closed(crowd.front()));
+  EXPECT_TRUE(drive([&] { host.turn(); }, [&] { return closed(crowd.back()); }));
+}
+
+// Of the communicator, but nothing that this network's ranks say of themselves.
+TEST_P(NetworkStrangers, GarbageOnTheSideChannelOpensNoLink) {
+  if (GetParam().door == std::string("tcp")) GTEST_SKIP() << "opens by no side channel";
+  Host host{GetParam()};
+  net::PortOptions options;
+  options.secret = secret_of(1);
+  options.network = GetParam().door;
+  for (const Bytes& said : {Bytes{}, pattern(50, 1), pattern(net::SideChannel::kMostBlob, 2)}) {
+    auto channels = net::SideChannels::open(options).value();
+    auto channel = channels->connect({0, 1, 0}, host.address, said).value();
+    const auto step = [&] {
+      channel->progress();
+      channels->poll();
+      host.turn();
+    };
+    EXPECT_TRUE(drive(step, [&] { return channel->state() >= net::SideChannel::State::kClosed; }));
+    EXPECT_EQ(host.link, nullptr);
+  }
+  EXPECT_TRUE(still_admits_a_rank(host));
+}
+
+// Memory of the loop network that a link could use.
+Bytes own_seat(const SharedFile& rings, const CompletionQueue& queue) {
+  return LoopSeat{::getpid(), rings.fd(), queue.file(), queue.address()}.encode();
+}
+
+TEST_P(NetworkStrangers, MoreOnTheSideChannelEndsTheLink) {
+  if (GetParam().door == std::string("tcp")) GTEST_SKIP() << "opens by no side channel";
+  Host host{GetParam()};
+  net::PortOptions options;
+  options.secret = secret_of(1);
+  options.network = GetParam().door;
+  const SharedFile rings = SharedFile::make(1 << 16).value();
+  const CompletionQueue queue = CompletionQueue::make().value();
+  auto port = net::StreamPort::open(options, [](int) { return true; }).value();
+  Bytes greeting = net::SideChannel::frame(own_seat(rings, queue));
+  greeting.push_back(std::byte{1});
+  auto connector = port->connect({0, 1, 0}, 1, host.address, greeting).value();
+  const auto step = [&] {
+    connector->progress();
+    port->poll();
+    host.turn();
+    if (host.link) host.link->progress();
+  };
+  EXPECT_TRUE(drive(step, [&] { return host.link && net::is_over(host.link->state()); }));
+  EXPECT_NE(host.link->error().text.find("said more"), std::string::npos)
+      << host.link->error().text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, NetworkStrangers, testing::ValuesIn(network_kinds()), kNameOfKind);
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,48 @@
+// What tests of networks share: bodies, and turns until something holds. Every wait is bounded.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "tests/unit/transport/auth/secret_of.h"
+#include "transport/socket/address.h"
+
+namespace rondo::test {
+
+using Bytes = std::vector<std::byte>;
+using Clock = std::chrono::steady_clock;
+
+inline constexpr auto kPatience = std::chrono::seconds(30);
+
+using auth::secret_of;
+
+inline Bytes pattern(std::size_t bytes, std::uint64_t seed) {
+  Bytes made(bytes);
+  std::mt19937_64 random(seed);
+  for (std::size_t i = 0; i < bytes; i += 8) {
+    const std::uint64_t word = random();
+    std::memcpy(&made[i], &word, std::min<std::size_t>(8, bytes - i));
+  }
+  return made;
+}
+
+// Turns `step` until `ready`; false after kPatience.
+template <class Step, class Ready>
+bool drive(Step&& step, Ready&& ready) {
+  const auto until = Clock::now() + kPatience;
+  while (!ready()) {
+    step();
+    if (Clock::now() > until) return false;
+  }
+  return true;
+}
+
+inline net::SocketAddress loopback(const char* text) {
+  return net::resolve({text, 0}, AF_UNSPEC).value().front();
+}
+
+}  // namespace rondo::test

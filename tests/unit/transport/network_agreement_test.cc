@@ -1,0 +1,83 @@
+// How ranks agree on a network: what they ask for, what they say, and the rule.
+#include "transport/network_agreement.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/transport/net/turns.h"
+
+namespace rondo::test {
+namespace {
+
+NetworkOffer there(const char* name) { return {name, "", pattern(20, 1)}; }
+NetworkOffer lacking(const char* name, const char* why) { return {name, why, {}}; }
+
+TEST(NetworkAgreement, TakesWhatOneRankAsksForAndRefusesTwo) {
+  EXPECT_EQ(asked_network(std::vector<std::string>{"", ""}).value().name, "");
+  const auto one = asked_network(std::vector<std::string>{"", "ib", "", "IB"});
+  ASSERT_TRUE(one.ok());
+  EXPECT_EQ(one->name, "ib");
+  EXPECT_EQ(one->rank, 1);
+  const auto two = asked_network(std::vector<std::string>{"", "IB", "So\ncket"});
+  ASSERT_FALSE(two.ok());
+  EXPECT_EQ(two.status(), Status::kInvalidUsage);
+  EXPECT_EQ(two.error().text,
+            "rank 1 asks for network 'IB', rank 2 for 'So\\ncket' (NCCL_NET or netName): give all "
+            "ranks the same");
+}
+
+TEST(NetworkAgreement, OneHostNeedsNoneButForANetworkThatMayBeMissing) {
+  EXPECT_FALSE(needs_agreement({}, 1));
+  EXPECT_FALSE(needs_agreement({"socket", 0}, 1));
+  EXPECT_TRUE(needs_agreement({"IB", 0}, 1));
+  EXPECT_TRUE(needs_agreement({}, 2));
+}
+
+TEST(NetworkAgreement, TheFirstThatAllHaveIsTaken) {
+  const std::vector<NetworkOffers> all = {{there("A"), there("B"), there("Socket")},
+                                          {there("Socket"), lacking("A", "no port"), there("b")}};
+  EXPECT_EQ(choose_network({}, all).value(), "B");
+  EXPECT_EQ(choose_network({}, std::vector{all[0], {there("Socket")}}).value(), "Socket");
+  EXPECT_EQ(choose_network({"socket", 1}, all).value(), "Socket");
+}
+
+TEST(NetworkAgreement, ARankThatLacksWhatIsAskedForIsNamedWithItsReason) {
+  const std::vector<NetworkOffers> all = {{there("A"), there("Socket")},
+                                          {lacking("A", "port 1 is down"), there("Socket")}};
+  const auto refused = choose_network({"A", 0}, all);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status(), Status::kInvalidUsage);
+  EXPECT_EQ(refused.error().text,
+            "network 'A', which rank 0 asks for (NCCL_NET or netName), cannot be used on rank 1: "
+            "port 1 is down");
+}
+
+TEST(NetworkAgreement, OffersAreReadBackAndNothingElseIs) {
+  const NetworkOffers offers = {there("A"), lacking("B", "no device")};
+  const Bytes bytes = encode(offers);
+  EXPECT_EQ(decode_offers(bytes, 3).value(), offers);
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_FALSE(decode_offers(std::span(bytes).first(length), 3).ok());
+  Bytes longer = bytes;
+  longer.push_back({});
+  EXPECT_FALSE(decode_offers(longer, 3).ok());
+  EXPECT_FALSE(decode_offers(encode({{"A", "both", Bytes(1)}}), 3).ok());
+  EXPECT_FALSE(decode_offers(encode({{"A", "", {}}}), 3).ok());
+  EXPECT_FALSE(decode_offers(encode({{std::string(65, 'a'), "", Bytes(1)}}), 3).ok());
+  EXPECT_FALSE(decode_offers(encode(NetworkOffers(17, there("A"))), 3).ok());
+  EXPECT_FALSE(decode_offers(encode({{"A", "", Bytes(4097)}}), 3).ok());
+  EXPECT_FALSE(decode_offers(encode({{"A", std::string(513, 'a'), {}}}), 3).ok());
+}
+
+TEST(OpenNetwork, TakesTheOneThatIsNamedInWhateverCase) {
+  EXPECT_EQ(open_network("socket", {}).value()->name(), "Socket");
+}
+
+TEST(OpenNetwork, NamesThoseThatThereAreWhereThereIsNoneOfThatName) {
+  const auto none = open_network("IB", {});
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.status(), Status::kInvalidUsage);
+  EXPECT_NE(none.error().text.find("Socket"), std::string::npos) << none.error().text;
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,237 @@
+// Side channels between two ranks of one thread: a blob each way, then silence, then the end.
+#include "transport/streams/side_channel.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/transport/net/turns.h"
+
+namespace rondo::net {
+namespace {
+
+using test::drive;
+using test::pattern;
+using State = SideChannel::State;
+
+bool always(int) { return true; }
+
+PortOptions options(int rank, int secret = 1) {
+  PortOptions made;
+  made.rank = rank;
+  made.secret = auth::secret_of(secret);
+  made.network = "test";
+  made.vigilance.seconds = 1;
+  made.addresses = {test::loopback("127.0.0.1")};
+  return made;
+}
+
+struct Pair {
+  std::unique_ptr<SideChannels> here = SideChannels::open(options(0)).value();
+  std::unique_ptr<SideChannels> there = SideChannels::open(options(1)).value();
+  Bytes address = there->listen().value();
+  std::unique_ptr<SideChannel> near, far;
+
+  void accept(ByteSpan blob) {
+    there->poll();
+    if (far) far->progress();
+    if (!far && (far = there->accept())) {
+      EXPECT_TRUE(far->answer(blob));
+    }
+  }
+  bool open(ByteSpan mine, ByteSpan theirs) {
+    near = here->connect({0, 1, 7}, address, mine).value();
+    const auto step = [&] {
+      near->progress();
+      here->poll();
+      accept(theirs);
+    };
+    return drive(step, [&] { return far && near->state() == State::kOpen; });
+  }
+  // Whatever the other side says or does.
+  State end_of(SideChannel& channel) {
+    const auto step = [&] {
+      here->poll();
+      there->poll();
+      channel.progress();
+    };
+    EXPECT_TRUE(drive(step, [&] { return channel.state() >= State::kClosed; }));
+    return channel.state();
+  }
+};
+
+// A rank of the communicator that says what it likes: its end of a stream.
+struct Liar {
+  std::unique_ptr<StreamPort> port = StreamPort::open(options(0), always).value();
+  std::unique_ptr<Stream> stream;
+
+  Liar(Pair& pair, Bytes greeting) {
+    auto connector = port->connect({0, 1, 7}, 1, pair.address, std::move(greeting)).value();
+    const auto step = [&] {
+      connector->progress();
+      port->poll();
+      pair.accept({});
+    };
+    EXPECT_TRUE(drive(step, [&] { return connector->finished(); }));
+    stream = std::move(connector->take().front());
+  }
+  void say(Bytes bytes) const {
+    iovec part{bytes.data(), bytes.size()};
+    EXPECT_EQ(stream->write({&part, 1}).bytes, bytes.size());
+  }
+  bool is_dropped() const {
+    std::byte one;
+    iovec part{&one, 1};
+    port->poll();
+    return stream->readable() && stream->read({&part, 1}).over();
+  }
+};
+
+TEST(SideChannel, CarriesABlobEachWay) {
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{1}, std::size_t{515}, SideChannel::kMostBlob}) {
+    const Bytes mine = pattern(bytes, 1), theirs = pattern(SideChannel::kMostBlob - bytes, 2);
+    Pair pair;
+    ASSERT_TRUE(pair.open(mine, theirs));
+    EXPECT_EQ(pair.far->name(), (LinkName{0, 1, 7}));
+    EXPECT_TRUE(std::ranges::equal(pair.far->blob(), mine));
+    EXPECT_TRUE(std::ranges::equal(pair.near->blob(), theirs));
+    EXPECT_FALSE(pair.near->progress());
+    EXPECT_FALSE(pair.far->progress());
+  }
+}
+
+TEST(SideChannel, RefusesALongerBlobBeforeAnythingIsSent) {
+  const Bytes long_one(SideChannel::kMostBlob + 1);
+  Pair pair;
+  EXPECT_FALSE(pair.here->connect({0, 1, 7}, pair.address, long_one).ok());
+  ASSERT_TRUE(pair.open({}, {}));
+  EXPECT_FALSE(pair.far->answer(long_one));
+}
+
+// Who has proved itself and then computes keeps nobody waiting for what it is to say.
+TEST(SideChannel, TheConnectorsBlobComesWithItsProof) {
+  Pair pair;
+  pair.near = pair.here->connect({0, 1, 7}, pair.address, pattern(1000, 1)).value();
+  while (!pair.far) {
+    pair.near->progress();
+    pair.here->poll();
+    const auto until = test::Clock::now() + std::chrono::milliseconds(100);
+    while (!pair.far && test::Clock::now() < until) pair.accept({});
+  }
+  EXPECT_EQ(pair.near->address(), "") << "it had to read the welcome first";
+}
+
+TEST(SideChannel, APeerThatSaysMoreIsEnded) {
+  Pair pair;
+  const Liar liar(pair, SideChannel::frame(pattern(10, 1)));
+  ASSERT_TRUE(drive([&] { pair.accept({}); }, [&] { return pair.far != nullptr; }));
+  liar.say(Bytes(1));
+  EXPECT_EQ(pair.end_of(*pair.far), State::kEnded);
+  EXPECT_NE(pair.far->why().find("said more"), std::string::npos) << pair.far->why();
+}
+
+TEST(SideChannel, ABlobThatIsTooLongIsNotReadAndItsPeerIsDropped) {
+  Pair pair;
+  const Liar liar(pair, SideChannel::frame(Bytes(SideChannel::kMostBlob + 1)));
+  EXPECT_TRUE(drive([&] { pair.accept({}); }, [&] { return liar.is_dropped(); }));
+  EXPECT_EQ(pair.far, nullptr);
+}
+
+TEST(SideChannel, AProvenPeerThatSaysNothingIsDroppedInTime) {
+  for (const Bytes& half : {Bytes{}, Bytes(3), SideChannel::frame(Bytes(20))}) {
+    Pair pair;
+    const Liar liar(pair, half.size() > 4 ? Bytes(half.begin(), half.end() - 1) : half);
+    EXPECT_TRUE(drive([&] { pair.accept({}); }, [&] { return liar.is_dropped(); }));
+    EXPECT_EQ(pair.far, nullptr);
+  }
+}
+
+TEST(SideChannel, AStrangerAndTheStreamsOfOtherNetworksOpenNone) {
+  Pair pair;
+  PortOptions other_network = options(0);
+  other_network.network = "tcp";
+  for (const PortOptions& stranger : {options(0, 2), other_network}) {
+    auto port = SideChannels::open(stranger).value();
+    auto channel = port->connect({0, 1, 7}, pair.address, {}).value();
+    const auto until = test::Clock::now() + std::chrono::milliseconds(200);
+    while (test::Clock::now() < until) {
+      channel->progress();
+      port->poll();
+      pair.accept({});
+    }
+    EXPECT_EQ(channel->state(), State::kOpening);
+    EXPECT_EQ(pair.far, nullptr);
+  }
+  EXPECT_TRUE(pair.open({}, {}));
+}
+
+TEST(SideChannel, ACloseIsThePeersEndAndItsBlobStays) {
+  for (const bool near_closes : {true, false}) {
+    Pair pair;
+    const Bytes blob = pattern(100, 3);
+    ASSERT_TRUE(pair.open(blob, blob));
+    (near_closes ? pair.near : pair.far)->close();
+    SideChannel& stayer = near_closes ? *pair.far : *pair.near;
+    EXPECT_EQ(pair.end_of(stayer), State::kClosed);
+    EXPECT_TRUE(std::ranges::equal(stayer.blob(), blob));
+  }
+}
+
+TEST(SideChannel, WhoLeavesUnreadBytesHasClosedAllTheSame) {
+  Pair pair;
+  pair.near = pair.here->connect({0, 1, 7}, pair.address, {}).value();
+  const auto step = [&] {
+    pair.near->progress();
+    pair.here->poll();
+    pair.there->poll();
+    if (!pair.far) pair.far = pair.there->accept();
+  };
+  ASSERT_TRUE(drive(step, [&] { return pair.far && !pair.near->address().empty(); }));
+  ASSERT_TRUE(pair.far->answer(pattern(100, 4)));
+  pair.near->close();
+  EXPECT_EQ(pair.end_of(*pair.far), State::kClosed);
+}
+
+// The connector sees what was said before the close, in whatever state it was.
+TEST(SideChannel, ABlobBeforeTheCloseIsSeen) {
+  Pair pair;
+  pair.near = pair.here->connect({0, 1, 7}, pair.address, {}).value();
+  const auto step = [&] {
+    pair.near->progress();
+    pair.here->poll();
+    pair.accept(pattern(100, 4));
+  };
+  ASSERT_TRUE(drive(step, [&] { return pair.far != nullptr; }));
+  pair.far->close();
+  std::vector<State> seen;
+  const auto look = [&] {
+    pair.here->poll();
+    pair.near->progress();
+    if (seen.empty() || seen.back() != pair.near->state()) seen.push_back(pair.near->state());
+  };
+  ASSERT_TRUE(drive(look, [&] { return pair.near->state() >= State::kClosed; }));
+  seen.erase(std::remove(seen.begin(), seen.end(), State::kOpening), seen.end());
+  EXPECT_EQ(seen, (std::vector<State>{State::kOpen, State::kClosed}));
+}
+
+TEST(SideChannel, AnEndIsSeenThoughAForkedChildLives) {
+  Pair pair;
+  ASSERT_TRUE(pair.open({}, {}));
+  int gate[2];
+  ASSERT_EQ(::pipe(gate), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(gate[1]);
+    char nothing;
+    (void)!::read(gate[0], &nothing, 1);
+    ::_exit(0);
+  }
+  ::close(gate[0]);
+  pair.near->close();
+  EXPECT_EQ(pair.end_of(*pair.far), State::kClosed);
+  ::close(gate[1]);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+}
+
+}  // namespace
+}  // namespace rondo::net

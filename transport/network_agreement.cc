@@ -1,0 +1,176 @@
+#include "transport/network_agreement.h"
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "base/printable.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::size_t kMostOffers = 16;
+constexpr std::size_t kMostReason = 512;
+constexpr std::size_t kMostAddress = 4096;
+
+const NetworkOffer* find(const NetworkOffers& offers, const std::string& name) {
+  const auto it = std::find_if(offers.begin(), offers.end(), [&](const NetworkOffer& one) {
+    return same_network(one.name, name);
+  });
+  return it == offers.end() ? nullptr : &*it;
+}
+
+// What this rank has opened, and says of it.
+struct Opened {
+  NetworkOffers offers;
+  std::vector<std::unique_ptr<net::Network>> networks;  // by offer; null: not usable, or control
+
+  void add(const std::string& name, Result<std::unique_ptr<net::Network>> network) {
+    NetworkOffer offer{name, {}, {}};
+    std::unique_ptr<net::Network> usable;
+    if (network.ok()) {
+      auto address = (*network)->listen();
+      if (address.ok()) {
+        offer.address = std::move(address).value();
+        usable = std::move(network).value();
+      } else {
+        offer.why_not = address.error().text;
+      }
+    } else {
+      offer.why_not = network.error().text;
+    }
+    offer.why_not.resize(std::min(offer.why_not.size(), kMostReason));
+    offers.push_back(std::move(offer));
+    networks.push_back(std::move(usable));
+  }
+};
+
+std::vector<std::vector<std::byte>> addresses_of(const std::string& name,
+                                                 std::span<const NetworkOffers> by_rank) {
+  std::vector<std::vector<std::byte>> addresses;
+  for (const NetworkOffers& offers : by_rank) {
+    const NetworkOffer* const offer = find(offers, name);
+    addresses.push_back(offer != nullptr ? offer->address : std::vector<std::byte>());
+  }
+  return addresses;
+}
+
+}  // namespace
+
+Result<AskedNetwork> asked_network(std::span<const std::string> by_rank) {
+  AskedNetwork asked;
+  for (std::size_t r = 0; r < by_rank.size(); ++r) {
+    if (by_rank[r].empty()) continue;
+    if (asked.name.empty()) asked = {by_rank[r], static_cast<int>(r)};
+    if (!same_network(asked.name, by_rank[r]))
+      return fail(Status::kInvalidUsage,
+                  "rank {} asks for network '{}', rank {} for '{}' (NCCL_NET or netName): give all "
+                  "ranks the same",
+                  asked.rank, printable(asked.name), r, printable(by_rank[r]));
+  }
+  return asked;
+}
+
+bool needs_agreement(const AskedNetwork& asked, int hosts) {
+  return hosts > 1 || !(asked.name.empty() || same_network(asked.name, kControlNetwork));
+}
+
+std::vector<std::byte> encode(const NetworkOffers& offers) {
+  ByteWriter out;
+  out.put(static_cast<std::uint8_t>(offers.size()));
+  for (const NetworkOffer& offer : offers) {
+    out.put_string(offer.name);
+    out.put_string(offer.why_not);
+    out.put_bytes(offer.address);
+  }
+  return out.take();
+}
+
+Result<NetworkOffers> decode_offers(std::span<const std::byte> bytes, int rank) {
+  ByteReader in(bytes);
+  NetworkOffers offers;
+  const auto count = in.get<std::uint8_t>();
+  if (count > kMostOffers) in.refuse();
+  for (int i = 0; i < count && in.ok(); ++i) {
+    NetworkOffer offer;
+    offer.name = in.get_string();
+    offer.why_not = in.get_string();
+    offer.address = in.get_bytes();
+    if (offer.name.empty() || offer.name.size() > kMostNetworkName ||
+        offer.why_not.size() > kMostReason || offer.address.size() > kMostAddress ||
+        offer.why_not.empty() == offer.address.empty())
+      in.refuse();
+    offers.push_back(std::move(offer));
+  }
+  if (!in.finished())
+    return fail(Status::kRemoteError, "rank {} sent a list of networks that cannot be read", rank);
+  return offers;
+}
+
+Result<std::string> choose_network(const AskedNetwork& asked,
+                                   std::span<const NetworkOffers> by_rank) {
+  const auto refuse = [&](std::size_t rank, const std::string& why) {
+    return fail(
+        Status::kInvalidUsage,
+        "network '{}', which rank {} asks for (NCCL_NET or netName), cannot be used on rank "
+        "{}: {}",
+        printable(asked.name), asked.rank, rank, printable(why));
+  };
+  if (!asked.name.empty()) {
+    for (std::size_t r = 0; r < by_rank.size(); ++r) {
+      const NetworkOffer* const offer = find(by_rank[r], asked.name);
+      if (offer == nullptr) return refuse(r, "it did not try it");
+      if (!offer->why_not.empty()) return refuse(r, offer->why_not);
+    }
+    return find(by_rank[0], asked.name)->name;
+  }
+  for (const NetworkOffer& offer : by_rank[0]) {
+    const bool common = std::all_of(by_rank.begin(), by_rank.end(), [&](const auto& offers) {
+      const NetworkOffer* const theirs = find(offers, offer.name);
+      return theirs != nullptr && theirs->why_not.empty();
+    });
+    if (common) return offer.name;
+  }
+  return fail(Status::kInternalError, "the ranks have no network in common");  // TCP is everywhere
+}
+
+Result<AgreedNetwork> agree_on_network(const AskedNetwork& asked, const NetworkRequest& request,
+                                       const Gather& gather) {
+  AgreedNetwork agreed;
+  Opened opened;
+  std::vector<std::string> names = network_names();
+  if (!asked.name.empty()) names = {asked.name};
+  if (std::none_of(names.begin(), names.end(),
+                   [](const auto& name) { return same_network(name, kControlNetwork); }))
+    names.emplace_back(kControlNetwork);
+  for (const std::string& name : names) {
+    if (!same_network(name, kControlNetwork)) {
+      opened.add(name, open_network(name, request));
+      continue;
+    }
+    // Nothing works without it: an error of this rank, of which all are told.
+    RONDO_TRY(agreed.control, open_network(name, request));
+    RONDO_TRY(auto address, agreed.control->listen());
+    opened.offers.push_back({name, {}, std::move(address)});
+    opened.networks.emplace_back();
+  }
+  RONDO_TRY(const auto told, gather(encode(opened.offers)));
+  std::vector<NetworkOffers> by_rank;
+  for (std::size_t r = 0; r < told.size(); ++r) {
+    RONDO_TRY(NetworkOffers offers, decode_offers(told[r], static_cast<int>(r)));
+    by_rank.push_back(std::move(offers));
+  }
+  auto chosen = choose_network(asked, by_rank);
+  if (!chosen.ok()) {
+    agreed.refusal = chosen.error();
+    return agreed;
+  }
+  agreed.name = std::move(chosen).value();
+  agreed.control_addresses = addresses_of(kControlNetwork, by_rank);
+  for (std::size_t i = 0; i < opened.offers.size(); ++i)
+    if (same_network(opened.offers[i].name, agreed.name))
+      agreed.data = std::move(opened.networks[i]);
+  if (agreed.data) agreed.data_addresses = addresses_of(agreed.name, by_rank);
+  return agreed;
+}
+
+}  // namespace rondo

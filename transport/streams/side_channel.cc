@@ -1,0 +1,185 @@
+#include "transport/streams/side_channel.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace rondo::net {
+namespace {
+
+bool always(int) { return true; }
+
+}  // namespace
+
+SideChannel::SideChannel(const LinkName& name, const Vigilance& vigilance,
+                         std::unique_ptr<Connector> connector)
+    : name_(name),
+      vigilance_(vigilance),
+      connector_(std::move(connector)),
+      accepted_(false),
+      heard_(kHeader) {}
+
+SideChannel::SideChannel(const LinkName& name, const Vigilance& vigilance, std::string from,
+                         std::unique_ptr<Stream> stream)
+    : name_(name),
+      vigilance_(vigilance),
+      address_(std::move(from)),
+      stream_(std::move(stream)),
+      proven_at_(std::chrono::steady_clock::now()),
+      accepted_(true),
+      heard_(kHeader) {
+  watch(*stream_, vigilance_, true);
+}
+
+Bytes SideChannel::frame(ByteSpan blob) {
+  ByteWriter out;
+  out.put_bytes(blob);
+  return out.take();
+}
+
+bool SideChannel::answer(ByteSpan blob) {
+  if (blob.size() > kMostBlob) return false;
+  unsaid_ = frame(blob);
+  say();
+  return true;
+}
+
+bool SideChannel::progress() {
+  if (state_ >= State::kClosed) return false;
+  if (connector_) return connect();
+  const bool said = !unsaid_.empty() && say();
+  if (state_ == State::kOpening) return hear() || said;  // the owner sees it open in any case
+  return (state_ == State::kOpen && listen_for_end()) || said;
+}
+
+bool SideChannel::connect() {
+  const bool moved = connector_->progress();
+  if (connector_->failure()) {
+    end(State::kEnded, fmt::format("cannot reach rank {}: {}", name_.to, *connector_->failure()));
+    return true;
+  }
+  if (!connector_->finished()) return moved;
+  address_ = connector_->address();
+  stream_ = std::move(connector_->take().front());
+  connector_.reset();
+  watch(*stream_, vigilance_, true);
+  return true;
+}
+
+bool SideChannel::say() {
+  bool moved = false;
+  while (!unsaid_.empty() && stream_->writable()) {
+    iovec rest{unsaid_.data(), unsaid_.size()};
+    const IoOutcome outcome = stream_->write({&rest, 1});
+    if (outcome.over()) {
+      end(State::kEnded, text_of(outcome));
+      return true;
+    }
+    if (outcome.bytes == 0) break;
+    moved = true;
+    unsaid_.erase(unsaid_.begin(), unsaid_.begin() + static_cast<std::ptrdiff_t>(outcome.bytes));
+  }
+  return moved;
+}
+
+bool SideChannel::hear() {
+  bool moved = false;
+  while (stream_->readable()) {
+    iovec rest{heard_.data() + filled_, heard_.size() - filled_};
+    const IoOutcome outcome = stream_->read({&rest, 1});
+    if (outcome.over()) {
+      end(State::kEnded,
+          fmt::format("{} before it had said who it is on the network", text_of(outcome)));
+      return true;
+    }
+    if (outcome.bytes == 0) break;
+    moved = true;
+    filled_ += outcome.bytes;
+    if (filled_ < heard_.size()) continue;
+    const std::size_t length = ByteReader(heard_).get<std::uint32_t>();
+    if (length > kMostBlob) {
+      end(State::kEnded,
+          fmt::format("what it said of itself has {} bytes; at most {} fit", length, kMostBlob));
+      return true;
+    }
+    heard_.resize(kHeader + length);
+    if (filled_ < heard_.size()) continue;
+    state_ = State::kOpen;
+    return true;
+  }
+  if (accepted_ &&
+      std::chrono::steady_clock::now() - proven_at_ > std::chrono::seconds(vigilance_.seconds))
+    end(State::kEnded, fmt::format("it said nothing of itself within {} s (RONDO_NET_TIMEOUT)",
+                                   vigilance_.seconds));
+  return moved;
+}
+
+// An open channel carries nothing.
+bool SideChannel::listen_for_end() {
+  if (!stream_->readable()) return false;
+  std::byte more;
+  iovec room{&more, 1};
+  const IoOutcome outcome = stream_->read({&room, 1});
+  if (outcome.end) {
+    end(State::kClosed, text_of(outcome));
+  } else if (outcome.over()) {
+    end(State::kEnded, text_of(outcome));
+  } else if (outcome.bytes != 0) {
+    end(State::kEnded, "it said more on the side channel than it may");
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void SideChannel::end(State state, std::string why) {
+  state_ = state;
+  why_ = std::move(why);
+}
+
+void SideChannel::close() {
+  if (stream_) close_gently(*stream_);
+  stream_.reset();
+  connector_.reset();
+  if (state_ < State::kClosed) end(State::kEnded, "closed by this rank");
+}
+
+Result<std::unique_ptr<SideChannels>> SideChannels::open(PortOptions options) {
+  RONDO_TRY(auto port, StreamPort::open(std::move(options), always));
+  return std::unique_ptr<SideChannels>(new SideChannels(std::move(port)));
+}
+
+Result<std::unique_ptr<SideChannel>> SideChannels::connect(const LinkName& name, ByteSpan address,
+                                                           ByteSpan blob) {
+  if (blob.size() > SideChannel::kMostBlob)
+    return fail(Status::kInvalidArgument,
+                "{} bytes for rank {} on the side channel; at most {} fit", blob.size(), name.to,
+                SideChannel::kMostBlob);
+  RONDO_TRY(auto connector, port_->connect(name, 1, address, SideChannel::frame(blob)));
+  return std::make_unique<SideChannel>(name, port_->options().vigilance, std::move(connector));
+}
+
+std::unique_ptr<SideChannel> SideChannels::accept() {
+  while (auto arrival = port_->accept()) {
+    if (arrival->streams.size() != 1) continue;  // no side channel
+    unheard_.push_back(std::make_unique<SideChannel>(arrival->name, port_->options().vigilance,
+                                                     arrival->from.text(),
+                                                     std::move(arrival->streams.front())));
+  }
+  for (auto it = unheard_.begin(); it != unheard_.end();) {
+    (*it)->progress();
+    const SideChannel::State state = (*it)->state();
+    if (state == SideChannel::State::kOpening) {
+      ++it;
+      continue;
+    }
+    std::unique_ptr<SideChannel> heard = std::move(*it);
+    it = unheard_.erase(it);
+    if (state == SideChannel::State::kOpen) return heard;
+    RONDO_INFO(kNet, "dropped rank {} at '{}': {}", heard->name().from, port_->options().network,
+               heard->why());
+  }
+  return nullptr;
+}
+
+}  // namespace rondo::net

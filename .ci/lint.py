@@ -24,7 +24,7 @@ FOLDERS = {
     "transport/memory": ["transport/cuda", "transport/shm", "transport/socket"],
     "transport/streams": ["transport/net", "transport/auth", "transport/socket"],
     "transport/tcp": ["transport/net", "transport/streams", "transport/auth", "transport/socket"],
-    "transport/verbs": [],
+    "transport/verbs": ["transport/net"],
     "transport/verbs/ibverbs": ["transport/verbs", "transport/net", "transport/streams",
                                 "transport/auth", "transport/socket"],
     "transport/shm": ["transport/auth", "transport/socket"],

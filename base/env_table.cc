@@ -49,8 +49,8 @@ constexpr Variable kTable[] = {
     {"NCCL_MIN_CTAS", Type::kInt, "1", "where set, overrides minCTAs of ncclConfig_t"},
     {"NCCL_MIN_NCHANNELS", Type::kInt, "1", "older name of NCCL_MIN_CTAS, which goes before it"},
     {"NCCL_NET", Type::kString, "",
-     "network between hosts: Socket (TCP); where a rank lacks the one that is named, no rank goes "
-     "on without it"},
+     "network between hosts: Socket (TCP), or IB (InfiniBand and RoCE; run on soft-RoCE alone so "
+     "far); where a rank lacks the one that is named, no rank goes on without it"},
     {"NCCL_NVLS_ENABLE", Type::kInt, "2",
      "multicast memory between GPUs of a process: 1 where it can be, 0 never, 2 where NCCL_ALGO "
      "names nvls (unmeasured)"},

@@ -1,5 +1,5 @@
-// Any bytes as the queue pair of a peer, and any text as NCCL_IB_HCA: what is accepted is in its
-// range, and is written as it was read.
+// Any bytes as a queue pair and as the end of a link of a peer, and any text as NCCL_IB_HCA: what
+// is accepted is in its range, and is written as it was read.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -18,6 +18,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (endpoint->packet >> 24 != 0 || endpoint->mtu < 256 || endpoint->mtu > 4096) std::abort();
     if (endpoint->ethernet == (endpoint->lid != 0)) std::abort();
     (void)verbs::address_text(*endpoint);
+  }
+  if (const auto end = verbs::parse_link_end(bytes); end.ok()) {
+    const auto again = verbs::serialize(*end);
+    if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) std::abort();
+    if (end->pairs.empty() || end->pairs.size() > verbs::kMostPairs) std::abort();
   }
   static const std::vector<verbs::Port> ports = [] {
     verbs::Port port{.device = "mlx5_0", .active = true, .state = "ACTIVE"};

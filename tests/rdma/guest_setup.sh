@@ -8,7 +8,6 @@ busy mount -t proc proc /proc
 busy mount -t sysfs sys /sys
 busy mkdir -p /dev/shm /dev/pts
 busy mount -t tmpfs -o mode=1777 shm /dev/shm
-busy mount -t tmpfs -o mode=1777 tmp /tmp
 busy mount -t devpts -o mode=620,ptmxmode=666 pts /dev/pts
 busy ln -s /proc/self/fd /dev/fd
 for number_name in 0/stdin 1/stdout 2/stderr; do

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "transport/verbs/devices.h"
+#include "transport/verbs/endpoint.h"
 
 namespace rondo::verbs {
 
@@ -29,7 +30,7 @@ struct Options {
   // A number out of its range is an error that names it, its range and what is usual.
   static Result<Options> from_environment();
 };
-inline constexpr int kMostQueuePairs = 16;
+inline constexpr int kMostQueuePairs = static_cast<int>(kMostPairs);
 
 // The ports of `all` that can carry data and that `hca` admits, with NCCL_IB_HCA's grammar:
 // prefixes of device names with commas, each with ":PORT" behind it or not; a leading '^' excludes

@@ -61,6 +61,33 @@ Result<Endpoint> parse_endpoint(ByteSpan bytes) {
   return endpoint;
 }
 
+Bytes serialize(const LinkEnd& end) {
+  ByteWriter out;
+  out.put(end.rings);
+  out.put(end.rings_key);
+  for (const Endpoint& pair : end.pairs) out.put_raw(serialize(pair));
+  return out.take();
+}
+
+Result<LinkEnd> parse_link_end(ByteSpan bytes) {
+  static const std::size_t each = serialize(Endpoint{}).size();
+  ByteReader in(bytes);
+  LinkEnd end;
+  end.rings = in.get<std::uint64_t>();
+  end.rings_key = in.get<std::uint32_t>();
+  const std::size_t pairs = in.left() / each;
+  if (!in.ok() || in.left() % each != 0 || pairs < 1 || pairs > kMostPairs || end.rings == 0)
+    return fail(Status::kRemoteError,
+                "{} bytes of a peer name no end of a link: all ranks must run the same build of "
+                "Rondo",
+                bytes.size());
+  for (std::size_t i = 0; i < pairs; ++i) {
+    RONDO_TRY(const Endpoint pair, parse_endpoint(in.raw(each)));
+    end.pairs.push_back(pair);
+  }
+  return end;
+}
+
 std::string address_text(const Endpoint& endpoint) {
   if (!endpoint.ethernet) return fmt::format("lid {}", endpoint.lid);
   return Gid{.bytes = endpoint.gid}.text();

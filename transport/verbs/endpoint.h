@@ -1,7 +1,8 @@
-// Endpoint: where a queue pair is, as its peer must know it to connect: a small blob.
+// Endpoint: where a queue pair is, as its peer must know it to connect; LinkEnd: one end of a link,
+// with all of its queue pairs: small blobs.
 //
-// Guarantees: parse() takes bytes from outside. It accepts what serialize() makes and nothing else:
-// every number is in its range, no byte is missing or left over.
+// Guarantees: parse_*() take bytes from outside. They accept what serialize() makes and nothing
+// else: every number is in its range, no byte is missing or left over.
 //
 //   send(serialize(pair.endpoint()));
 //   RONDO_TRY(const Endpoint peer, parse_endpoint(received));
@@ -9,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/result.h"
@@ -27,6 +29,18 @@ struct Endpoint {
 
 Bytes serialize(const Endpoint& endpoint);
 Result<Endpoint> parse_endpoint(ByteSpan bytes);
+
+inline constexpr std::size_t kMostPairs = 16;  // of a link
+
+struct LinkEnd {
+  std::uint64_t rings = 0;        // address of the memory that the peer writes to, not 0
+  std::uint32_t rings_key = 0;    // of it
+  std::vector<Endpoint> pairs{};  // 1..kMostPairs
+  friend bool operator==(const LinkEnd&, const LinkEnd&) = default;
+};
+
+Bytes serialize(const LinkEnd& end);
+Result<LinkEnd> parse_link_end(ByteSpan bytes);
 
 // "lid 7", or the GID as an address; for messages.
 std::string address_text(const Endpoint& endpoint);

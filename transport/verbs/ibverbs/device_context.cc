@@ -69,6 +69,7 @@ Done DeviceContext::make(int completions) {
     return fail_errno(error, "the state of {} cannot be asked", name_);
   mtu_ = static_cast<std::uint16_t>(128u << attributes.active_mtu);  // IBV_MTU_256 is 1
   lid_ = attributes.lid;
+  most_bytes_ = attributes.max_msg_sz;
   down_ = attributes.state != IBV_PORT_ACTIVE;
   domain_ = verbs_.alloc_pd(context_);
   if (domain_ == nullptr) return fail_errno(errno, "no protection domain on {}", name_);
@@ -79,6 +80,16 @@ Done DeviceContext::make(int completions) {
     return fail_errno(errno, "no queue for {} completions on {}", completions, name_);
   RONDO_CHECK_OK(set_nonblocking(channel_->fd));
   return set_nonblocking(context_->async_fd);
+}
+
+Done DeviceContext::reserve(int completions) {
+  if (completions <= queue_->cqe) return done();
+  const int wanted = std::max(completions, 2 * queue_->cqe);
+  if (verbs_.resize_cq(queue_, wanted) == 0) return done();
+  if (const int error = verbs_.resize_cq(queue_, completions); error != 0)
+    return fail_errno(error, "the queue of {} completions on {} does not grow to {}", queue_->cqe,
+                      name_, completions);
+  return done();
 }
 
 Result<int> DeviceContext::poll(std::span<ibv_wc> into) {

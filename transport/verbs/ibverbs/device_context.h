@@ -31,6 +31,8 @@ class DeviceContext {
   DeviceContext(const DeviceContext&) = delete;
   DeviceContext& operator=(const DeviceContext&) = delete;
 
+  // From now on so many may lie in the queue at once. Grows by doubling.
+  Done reserve(int completions);
   // Takes completions off the queue: how many. An error: the device itself has failed.
   Result<int> poll(std::span<ibv_wc> into);
   // completion_fd() becomes readable (poll(2)) with the next completion. Poll once more before you
@@ -50,6 +52,7 @@ class DeviceContext {
   const std::string& name() const { return name_; }  // "mlx5_0:1"
   ibv_pd* domain() const { return domain_; }
   ibv_cq* completions() const { return queue_; }
+  std::uint64_t most_bytes() const { return most_bytes_; }  // of one write
   int gid_index() const { return gid_.index; }
   // Where queue pairs of this port are; their numbers are to be filled in.
   Endpoint endpoint() const;
@@ -66,6 +69,7 @@ class DeviceContext {
   Gid gid_;
   std::uint16_t mtu_ = 0;
   std::uint16_t lid_ = 0;
+  std::uint64_t most_bytes_ = 0;
   bool down_ = false;
   bool failed_ = false;
   ibv_context* context_ = nullptr;

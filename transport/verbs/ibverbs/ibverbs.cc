@@ -59,6 +59,7 @@ Result<Ibverbs> Ibverbs::load_from(const char* library) {
   lookup.need(verbs.create_comp_channel, "ibv_create_comp_channel");
   lookup.need(verbs.destroy_comp_channel, "ibv_destroy_comp_channel");
   lookup.need(verbs.create_cq, "ibv_create_cq");
+  lookup.need(verbs.resize_cq, "ibv_resize_cq");
   lookup.need(verbs.destroy_cq, "ibv_destroy_cq");
   lookup.need(verbs.get_cq_event, "ibv_get_cq_event");
   lookup.need(verbs.ack_cq_events, "ibv_ack_cq_events");

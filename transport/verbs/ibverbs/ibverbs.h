@@ -37,6 +37,7 @@ struct Ibverbs {
   int (*destroy_comp_channel)(ibv_comp_channel* channel);
   ibv_cq* (*create_cq)(ibv_context* context, int entries, void* cookie, ibv_comp_channel* channel,
                        int vector);
+  int (*resize_cq)(ibv_cq* queue, int entries);
   int (*destroy_cq)(ibv_cq* queue);
   int (*get_cq_event)(ibv_comp_channel* channel, ibv_cq** queue, void** cookie);
   void (*ack_cq_events)(ibv_cq* queue, unsigned events);

@@ -2,7 +2,9 @@
 
 #include <cerrno>
 
+#include "base/env.h"
 #include "transport/verbs/ibverbs/ibverbs.h"
+#include "transport/verbs/ibverbs/verbs_network.h"
 
 namespace rondo::verbs {
 
@@ -16,6 +18,18 @@ Result<std::vector<std::string>> offered_devices() {
   for (int i = 0; i < count; ++i) names.emplace_back(verbs->get_device_name(list[i]));
   if (list != nullptr) verbs->free_device_list(list);
   return names;
+}
+
+Result<std::unique_ptr<net::Network>> open_network(const std::array<std::byte, 32>& secret,
+                                                   int rank, const std::string& purpose) {
+  if (env::get_bool("NCCL_IB_DISABLE"))
+    return fail(Status::kInvalidUsage, "NCCL_IB_DISABLE=1 forbids it: unset it");
+  NetworkOptions options{net::PortOptions::from_environment(secret)};
+  options.rank = options.local_rank = rank;
+  options.purpose = purpose;
+  RONDO_TRY(options.verbs, Options::from_environment());
+  RONDO_TRY(auto network, VerbsNetwork::open(std::move(options)));
+  return std::unique_ptr<net::Network>(std::move(network));
 }
 
 }  // namespace rondo::verbs

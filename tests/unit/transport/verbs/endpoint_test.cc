@@ -63,5 +63,28 @@ TEST(RdmaEndpoint, WithANumberOutOfItsRangeIsRefused) {
   }
 }
 
+TEST(RdmaLinkEnd, IsReadAsItWasWrittenAndNothingElseIs) {
+  LinkEnd end{.rings = 4096, .rings_key = 7, .pairs = {roce(), infiniband()}};
+  const Bytes whole = serialize(end);
+  const auto again = parse_link_end(whole);
+  ASSERT_TRUE(again.ok()) << again.error().text;
+  EXPECT_EQ(*again, end);
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    const auto shorter = parse_link_end(ByteSpan(whole).first(length));
+    EXPECT_EQ(shorter.ok(), length == whole.size() - serialize(roce()).size()) << length;
+  }
+  end.pairs[1].mtu = 0;
+  EXPECT_FALSE(parse_link_end(serialize(end)).ok());
+  end.pairs.assign(kMostPairs, roce());
+  EXPECT_TRUE(parse_link_end(serialize(end)).ok());
+  end.rings = 0;
+  EXPECT_FALSE(parse_link_end(serialize(end)).ok());
+  end.rings = 1;
+  end.pairs.push_back(roce());
+  EXPECT_FALSE(parse_link_end(serialize(end)).ok());
+  end.pairs.clear();
+  EXPECT_FALSE(parse_link_end(serialize(end)).ok());
+}
+
 }  // namespace
 }  // namespace rondo::verbs

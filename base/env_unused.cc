@@ -13,7 +13,8 @@
 namespace rondo::env {
 namespace {
 
-constexpr std::string_view kTcpOnly = "hosts talk over TCP; there is no InfiniBand transport";
+constexpr std::string_view kOnePort =
+    "a rank uses one port of TCP's, or one RDMA port where NCCL_NET=IB; there is no more to set";
 constexpr std::string_view kNoDirect = "data between hosts pass through host memory (no GPUDirect)";
 constexpr std::string_view kNoSwitch =
     "there are no algorithms inside switches between hosts (NVLSTree, SHARP)";
@@ -44,7 +45,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_GRAPH_MIXING_SUPPORT", false, "graphs and plain calls always mix"},
     {"NCCL_GRAPH_REGISTER", false, "capturing a call registers nothing; see NCCL_LOCAL_REGISTER"},
     {"NCCL_GRAPH_STREAM_ORDERING", false, "graphs and plain calls always mix"},
-    {"NCCL_IB_*", false, kTcpOnly},
+    {"NCCL_IB_*", false, kOnePort},
     {"NCCL_IGNORE_CPU_AFFINITY", false, "Rondo never changes the affinity of a thread"},
     {"NCCL_IPC_USE_ABSTRACT_SOCKET", false,
      "always 1; containers with networks of their own talk over TCP"},
@@ -62,9 +63,9 @@ constexpr Unused kUnused[] = {
     {"NCCL_MNNVL_*", true, kNoMoreNodes},
     {"NCCL_MULTI_RANK_GPU_ENABLE", false, "several ranks may always share a GPU"},
     {"NCCL_NETDEVS_POLICY", false, "all interfaces that NCCL_SOCKET_IFNAME allows are used"},
-    {"NCCL_NET_FORCE_*", false, kTcpOnly},
+    {"NCCL_NET_FORCE_*", false, kOnePort},
     {"NCCL_NET_GDR_*", false, kNoDirect},
-    {"NCCL_NET_MERGE_*", false, kTcpOnly},
+    {"NCCL_NET_MERGE_*", false, kOnePort},
     {"NCCL_NET_PLUGIN", true, kNoPlugins},
     {"NCCL_NET_SHARED_*", false, kChosen},
     {"NCCL_NO_CACHE", false, "variables are read whenever a communicator is made"},
@@ -140,6 +141,7 @@ void tell(const std::string& name, const std::string& value) {
 std::span<const Unused> unused() { return kUnused; }
 
 const Unused* find_unused(std::string_view name) {
+  if (find(name) != nullptr) return nullptr;  // an exception to a row with a '*'
   const auto row = std::find_if(std::begin(kUnused), std::end(kUnused),
                                 [&](const Unused& each) { return stands_for(each, name); });
   return row == std::end(kUnused) ? nullptr : row;

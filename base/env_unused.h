@@ -12,7 +12,7 @@
 namespace rondo::env {
 
 struct Unused {
-  std::string_view name;  // a last '*' stands for any ending
+  std::string_view name;  // a last '*' stands for any ending that the registry does not have
   bool asks;              // for something that Rondo does not do: WARN; else a hint: INFO
   std::string_view why;
 };

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "transport/tcp/tcp_network.h"
+#include "transport/verbs/presence.h"
 
 namespace rondo {
 namespace {
@@ -19,9 +20,13 @@ Result<std::unique_ptr<net::Network>> open_tcp(const NetworkRequest& request) {
   return std::unique_ptr<net::Network>(std::move(network));
 }
 
+Result<std::unique_ptr<net::Network>> open_verbs(const NetworkRequest& request) {
+  return verbs::open_network(request.secret, request.rank, request.purpose);
+}
+
 struct Table {
   std::mutex mutex;
-  std::vector<NetworkRow> rows = {{kControlNetwork, open_tcp}};
+  std::vector<NetworkRow> rows = {{kControlNetwork, open_tcp}, {"IB", open_verbs}};
 };
 Table& table() {
   static Table one;

@@ -34,7 +34,8 @@ struct NetworkRow {
 // The network of control messages, whatever carries the data: it is everywhere.
 inline constexpr const char* kControlNetwork = "Socket";
 
-// In order of preference. The names are compared without regard to case.
+// In order of preference; those behind the control network only where a rank asks for them. The
+// names are compared without regard to case.
 std::vector<std::string> network_names();
 bool same_network(std::string_view one, std::string_view other);
 // A row before all others, of a network that is no part of the library: a plugin's, a test's.

@@ -183,17 +183,6 @@ Findings check_limits() {
     findings.push_back(warning("file descriptors", open_files, "ulimit -n 4096 for many ranks"));
   else
     findings.push_back(ok("file descriptors", open_files));
-  getrlimit(RLIMIT_MEMLOCK, &limit);
-  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= 64u << 20)
-    findings.push_back(ok("locked memory", limit.rlim_cur == RLIM_INFINITY
-                                               ? "unlimited"
-                                               : bytes_text(limit.rlim_cur)));
-  else
-    findings.push_back(
-        warning("locked memory",
-                fmt::format("{}: RDMA cannot register buffers (shared memory and TCP do not care)",
-                            bytes_text(limit.rlim_cur)),
-                "ulimit -l unlimited, or memlock in /etc/security/limits.conf"));
   return findings;
 }
 
@@ -291,9 +280,9 @@ Findings examine(const ExamineOptions& options) {
   std::vector<std::string> environment;
   for (const auto& [name, value] : env::set_anywhere()) environment.push_back(name + '=' + value);
   Findings all;
-  for (Findings part :
-       {check_processors(options), check_limits(), check_kernel(), check_memory(options),
-        check_network(options), check_devices(options), check_environment(environment)})
+  for (Findings part : {check_processors(options), check_limits(), check_kernel(),
+                        check_memory(options), check_network(options), check_rdma(options),
+                        check_devices(options), check_environment(environment)})
     all.insert(all.end(), std::make_move_iterator(part.begin()),
                std::make_move_iterator(part.end()));
   return all;

@@ -7,8 +7,12 @@
 //   for (const Finding& finding : examine({.ranks = 8})) print(finding);
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "base/result.h"
+#include "transport/verbs/devices.h"
 
 namespace rondo::cli {
 
@@ -36,5 +40,14 @@ std::vector<Finding> check_kernel();
 std::vector<Finding> check_memory(const ExamineOptions& options);
 std::vector<Finding> check_network(const ExamineOptions& options);
 std::vector<Finding> check_devices(const ExamineOptions& options);  // doctor_devices.cc
+std::vector<Finding> check_rdma(const ExamineOptions& options);     // doctor_rdma.cc
+
+// What the last one found out, and what it makes of it.
+struct RdmaFacts {
+  std::vector<verbs::Port> ports{};
+  Result<std::vector<std::string>> offered = std::vector<std::string>{};  // by libibverbs
+  std::uint64_t locked_limit = 0;                                         // RLIMIT_MEMLOCK
+};
+std::vector<Finding> rdma_findings(const RdmaFacts& facts);
 
 }  // namespace rondo::cli

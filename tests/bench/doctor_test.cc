@@ -69,6 +69,59 @@ TEST_F(Machine, NamesItsGpus) {
   EXPECT_NE(about(found, "GPUs")->text.find("sm_"), std::string::npos);
 }
 
+verbs::Port rdma_port(const std::string& device, bool active) {
+  verbs::Port port{.device = device, .active = active, .state = active ? "ACTIVE" : "DOWN"};
+  port.gids.push_back({.bytes = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1}});
+  return port;
+}
+
+int count(const std::vector<Finding>& findings, Verdict verdict, const std::string& text) {
+  int found = 0;
+  for (const Finding& finding : findings) {
+    if (finding.verdict != verdict || finding.text.find(text) == std::string::npos) continue;
+    EXPECT_TRUE(verdict == Verdict::kOk || !finding.remedy.empty()) << finding.text;
+    ++found;
+  }
+  return found;
+}
+
+TEST_F(Machine, WithoutRdmaNeedsNoLockedMemory) {
+  const auto found = rdma_findings({.ports = {}, .locked_limit = 65536});
+  EXPECT_EQ(about(found, "RDMA devices")->text, "none");
+  EXPECT_EQ(about(found, "locked memory")->verdict, Verdict::kOk);
+}
+
+TEST_F(Machine, WithRdmaIsToldOfPortsThatCarryNothingAndOfAMissingProvider) {
+  RdmaFacts facts{
+      .ports = {rdma_port("mlx5_0", true), rdma_port("mlx5_1", false), rdma_port("mlx5_2", true)},
+      .locked_limit = 64u << 20};
+  facts.ports[2].gids.clear();
+  facts.offered = std::vector<std::string>{"mlx5_0", "mlx5_2"};
+  const auto found = rdma_findings(facts);
+  EXPECT_EQ(count(found, Verdict::kOk, "mlx5_0:1 (RoCE, ACTIVE), GID 0 is 10.0.0.1"), 1);
+  EXPECT_EQ(count(found, Verdict::kWarning, "mlx5_1:1 is DOWN"), 1);
+  EXPECT_EQ(count(found, Verdict::kWarning, "mlx5_2:1 has no GID"), 1);
+  EXPECT_EQ(count(found, Verdict::kProblem, "has mlx5_1, but libibverbs does not offer it"), 1);
+  EXPECT_EQ(count(found, Verdict::kProblem, ""), 1);
+}
+
+TEST_F(Machine, WithRdmaButNoLibraryOrLockedMemoryHasProblems) {
+  RdmaFacts facts{.ports = {rdma_port("mlx5_0", true)}, .locked_limit = (64u << 20) - 1};
+  facts.offered = fail(Status::kSystemError, "libibverbs.so.1 cannot be loaded");
+  const auto found = rdma_findings(facts);
+  EXPECT_EQ(count(found, Verdict::kProblem, "libibverbs.so.1 cannot be loaded"), 1);
+  EXPECT_EQ(count(found, Verdict::kProblem, "RDMA cannot register buffers"), 1);
+}
+
+TEST_F(Machine, HasItsRdmaPortsFromSys) {
+  const std::string port = "/sys/class/infiniband/pretended_0/ports/1/";
+  file(port + "state", "1: DOWN\n");
+  file(port + "link_layer", "Ethernet\n");
+  const auto found = check_rdma({.root = root_});
+  EXPECT_EQ(count(found, Verdict::kWarning, "pretended_0:1 is DOWN"), 1);
+  EXPECT_EQ(count(found, Verdict::kProblem, "no RDMA port can be used"), 1);
+}
+
 TEST_F(Machine, WithGoodSettingsIsFine) {
   file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
   file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
@@ -99,7 +152,7 @@ TEST(DoctorEnvironment, NamesValuesThatDoNotParse) {
 }
 
 TEST(DoctorEnvironment, CallsNothingFineThatHasNoEffect) {
-  for (const char* set : {"NCCL_IB_HCA=mlx5_0", "NCCL_NET_GDR_LEVEL=5", "NCCL_NET_PLUGIN=none"}) {
+  for (const char* set : {"NCCL_IB_FIFO_TC=1", "NCCL_NET_GDR_LEVEL=5", "NCCL_NET_PLUGIN=none"}) {
     const auto findings = check_environment({set});
     ASSERT_EQ(findings.size(), 1u);
     EXPECT_EQ(findings[0].verdict, Verdict::kWarning) << set;

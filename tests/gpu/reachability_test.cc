@@ -141,6 +141,7 @@ TEST(Reachability, SharedGpusOutOfReachAreJoinedByTheHost) {
 }
 
 TEST(PeerAccess, CountsBridgesBetweenPciDevices) {
+  using topology::PciDistance, topology::pci_distance;
   const std::string root = "/sys/devices/pci0000:00/0000:00:01.0/";
   const std::string one = root + "0000:01:00.0/0000:02:00.0/0000:03:00.0";
   EXPECT_EQ(pci_distance(one, root + "0000:01:00.0/0000:02:01.0/0000:04:00.0"),
@@ -155,6 +156,7 @@ TEST(PeerAccess, CountsBridgesBetweenPciDevices) {
 }
 
 TEST(PeerAccess, LevelsAreNamesOrNumbers) {
+  using topology::PciDistance;
   EXPECT_TRUE(parse_peer_level("loc")->none);
   EXPECT_TRUE(parse_peer_level("0")->none);
   EXPECT_EQ(parse_peer_level("PIX")->farthest, PciDistance::kOneSwitch);

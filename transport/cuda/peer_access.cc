@@ -5,12 +5,14 @@
 #include <cctype>
 #include <cstdlib>
 #include <string>
-#include <vector>
 
 #include "base/env.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
+
+using topology::PciDistance;
+
 namespace {
 
 struct Level {
@@ -24,42 +26,13 @@ constexpr Level kLevels[] = {
     {"PHB", {false, PciDistance::kHostBridge}}, {"SYS", {false, PciDistance::kSystem}},
 };
 
-std::vector<std::string> parts_of(const std::string& path) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at < path.size();) {
-    const std::size_t end = std::min(path.find('/', at), path.size());
-    if (end > at) parts.push_back(path.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
-}
-
 std::string path_of(int device) {
   char text[32] = "";
   if (gpu_api()->pci_bus_id(text, sizeof(text), device) != kGpuSuccess) return "";
-  std::string link = "/sys/bus/pci/devices/" + std::string(text);
-  std::transform(link.begin(), link.end(), link.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  char* const real = realpath(link.c_str(), nullptr);
-  std::string path = real == nullptr ? "" : real;
-  std::free(real);
-  return path;
+  return topology::pci_path(text);
 }
 
 }  // namespace
-
-// /sys/devices/pci0000:00/<bridge>/<switch>/.../<device>
-PciDistance pci_distance(const std::string& path, const std::string& other) {
-  const auto a = parts_of(path), b = parts_of(other);
-  std::size_t common = 0;
-  while (common < a.size() && common < b.size() && a[common] == b[common]) ++common;
-  constexpr std::size_t kHostBridge = 3, kPorts = 2;
-  if (common < kHostBridge) return PciDistance::kSystem;
-  if (common == kHostBridge) return PciDistance::kHostBridge;
-  // One switch: an upstream port in common, and a downstream port of each.
-  const std::size_t farthest = std::max(a.size(), b.size()) - common;
-  return farthest <= kPorts ? PciDistance::kOneSwitch : PciDistance::kSeveralSwitches;
-}
 
 Result<PeerLevel> parse_peer_level(const std::string& text) {
   if (text.empty()) return PeerLevel{};
@@ -84,7 +57,7 @@ Result<bool> may_reach(int device, int peer) {
   RONDO_TRY(const PeerLevel level, parse_peer_level(env::get_string("NCCL_P2P_LEVEL")));
   if (can == 0 || level.none) return false;
   return level.farthest == PciDistance::kSystem ||
-         pci_distance(path_of(device), path_of(peer)) <= level.farthest;
+         topology::pci_distance(path_of(device), path_of(peer)) <= level.farthest;
 }
 
 }  // namespace rondo::gpu

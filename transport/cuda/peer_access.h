@@ -5,21 +5,17 @@
 #include <string>
 
 #include "base/result.h"
+#include "topology/pci.h"
 
 namespace rondo::gpu {
 
 // Both are devices of this process. A device uses its own memory always.
 Result<bool> may_reach(int device, int peer);
 
-// How far two PCI devices are from each other, as NCCL_P2P_LEVEL counts, from the paths of their
-// directories in /sys/devices (empty: unknown, which is the farthest).
-enum class PciDistance { kOneSwitch, kSeveralSwitches, kHostBridge, kSystem };
-PciDistance pci_distance(const std::string& path, const std::string& other);
-
 // The greatest distance over which NCCL_P2P_LEVEL allows P2P. LOC: none at all.
 struct PeerLevel {
   bool none = false;
-  PciDistance farthest = PciDistance::kSystem;
+  topology::PciDistance farthest = topology::PciDistance::kSystem;
 };
 Result<PeerLevel> parse_peer_level(const std::string& text);
 

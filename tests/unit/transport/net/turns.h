@@ -16,7 +16,7 @@ namespace rondo::test {
 using Bytes = std::vector<std::byte>;
 using Clock = std::chrono::steady_clock;
 
-inline constexpr auto kPatience = std::chrono::seconds(30);
+inline constexpr auto kPatience = std::chrono::seconds(120);
 
 using auth::secret_of;
 

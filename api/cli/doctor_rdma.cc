@@ -1,0 +1,96 @@
+// rondo doctor on RDMA devices (InfiniBand, RoCE): what keeps ranks from using them.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "api/cli/doctor_checks.h"
+#include "base/env.h"
+#include "topology/describe.h"
+#include "transport/verbs/choice.h"
+#include "transport/verbs/presence.h"
+
+namespace rondo::cli {
+namespace {
+
+using Findings = std::vector<Finding>;
+using verbs::Port;
+
+constexpr const char* kSubject = "RDMA devices";
+// Buffers of some tens of links; what is registered counts as locked.
+constexpr std::uint64_t kLeastLocked = 64u << 20;
+
+Finding on_port(const Port& port) {
+  if (const auto reason = verbs::unusable(port); !reason.why.empty())
+    return {Verdict::kWarning, kSubject, port.name() + " " + reason.why, reason.remedy};
+  std::string text = verbs::list_ports({port});
+  if (const auto gid = verbs::choose_gid(port, -1); gid.ok() && port.ethernet)
+    text += fmt::format(", GID {} is {}", gid->index, gid->text());
+  return {Verdict::kOk, kSubject, std::move(text), ""};
+}
+
+Finding on_locked_memory(std::uint64_t limit, bool wanted) {
+  const std::string text = limit == RLIM_INFINITY ? "unlimited" : topology::bytes_text(limit);
+  if (limit >= kLeastLocked) return {Verdict::kOk, "locked memory", text, ""};
+  if (!wanted) return {Verdict::kOk, "locked memory", text + "; only RDMA would need more", ""};
+  return {Verdict::kProblem, "locked memory",
+          text + ": RDMA cannot register buffers (shared memory and TCP do not care)",
+          "ulimit -l unlimited, memlock in /etc/security/limits.conf, or docker run "
+          "--ulimit memlock=-1"};
+}
+
+}  // namespace
+
+Findings rdma_findings(const RdmaFacts& facts) {
+  Findings findings;
+  const bool any = !facts.ports.empty();
+  findings.push_back(on_locked_memory(facts.locked_limit, any));
+  if (!any) {
+    findings.push_back({Verdict::kOk, kSubject, "none", ""});
+    return findings;
+  }
+  for (const Port& port : facts.ports) findings.push_back(on_port(port));
+  if (!facts.offered.ok()) {
+    findings.push_back({Verdict::kProblem, kSubject,
+                        "cannot be used: " + facts.offered.error().text,
+                        "without it ranks of several hosts talk over TCP"});
+    return findings;
+  }
+  std::string last;
+  for (const Port& port : facts.ports) {
+    const auto& names = facts.offered.value();
+    if (port.device == std::exchange(last, port.device)) continue;
+    if (std::find(names.begin(), names.end(), port.device) != names.end()) continue;
+    findings.push_back(
+        {Verdict::kProblem, kSubject,
+         fmt::format("the kernel has {}, but libibverbs does not offer it", port.device),
+         "install its provider (ibverbs-providers), and see that /dev/infiniband is "
+         "there (docker run --device /dev/infiniband)"});
+  }
+  return findings;
+}
+
+Findings check_rdma(const ExamineOptions& options) {
+  RdmaFacts facts;
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  facts.locked_limit = limit.rlim_cur;
+  facts.ports = verbs::read_ports(options.root);
+  if (!facts.ports.empty()) facts.offered = verbs::offered_devices();
+  Findings findings = rdma_findings(facts);
+  if (facts.ports.empty()) return findings;
+  if (env::get_bool("NCCL_IB_DISABLE")) {
+    findings.push_back({Verdict::kOk, kSubject, "none used: NCCL_IB_DISABLE=1", ""});
+    return findings;
+  }
+  const auto wanted = verbs::Options::from_environment();
+  const auto chosen = wanted.ok() ? verbs::choose_ports(facts.ports, wanted->hca)
+                                  : Result<std::vector<Port>>(wanted.error());
+  if (!chosen.ok())
+    findings.push_back({Verdict::kProblem, kSubject, chosen.error().text,
+                        "`rondo env` lists the variables NCCL_IB_* that have an effect"});
+  return findings;
+}
+
+}  // namespace rondo::cli

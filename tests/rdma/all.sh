@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# All that runs in one boot of the guest (guest.sh): the tests, communicators whose two hosts talk
+# by RDMA, then what `rondo doctor` says with devices, with a port down, and without the library.
+#
+#   all.sh FOLDER_OF_PROGRAMS
+set -euo pipefail
+bin=$1
+"$bin/rdma_tests" --gtest_brief=1
+
+# job TEXT RANKS COLLECTIVE VARIABLES...: on two pretended hosts; data are checked.
+export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=6  # with 7 retries soft-RoCE asks a dead peer for ever
+job() {
+  local text=$1 ranks=$2 collective=$3 status=0
+  shift 3
+  timeout 120 env NCCL_NET=IB NCCL_DEBUG=INFO "$@" "$bin/rondo" run -n "$ranks" -- bash -c \
+    "NCCL_HOSTID=host\$((RANK % 2)) exec $bin/rondo bench $collective -b 4 -e 256K -f 64 -n 2 -w 1 \
+      --no-progress" >/run/job 2>&1 || status=$?
+  grep -q "rank 1: hosts talk by IB" /run/job || status=no-RDMA
+  grep -q "Out of bounds values : 0 OK" /run/job || status=wrong-data
+  [ "$status" = 0 ] || { echo "FAILED: $text ($status)"; cat /run/job; exit 1; }
+  echo "ok: $text"
+}
+job "all-reduce of two hosts by RDMA" 2 all_reduce
+job "all-to-all of two hosts of two ranks over four queue pairs" 4 alltoall \
+  NCCL_IB_QPS_PER_CONNECTION=4
+refused() {  # TEXT VARIABLE
+  ! env NCCL_NET=IB NCCL_DEBUG=WARN "$2" timeout 60 "$bin/rondo" run -n 2 -- bash -c \
+    "NCCL_HOSTID=host\$RANK exec $bin/rondo bench all_reduce -b 4 -e 4" >/run/job 2>&1 &&
+    grep -q "$1" /run/job || { echo "FAILED: it is not said: $1"; cat /run/job; exit 1; }
+  echo "ok: $1"
+}
+refused "NCCL_IB_HCA='mlx5': mlx5 fits none of this host's ports: rxe0:1" NCCL_IB_HCA=mlx5
+refused "NCCL_IB_TIMEOUT=32 is not in 0..31" NCCL_IB_TIMEOUT=32
+refused "NCCL_IB_DISABLE=1 forbids it" NCCL_IB_DISABLE=1
+
+doctor() { "$bin/rondo" doctor >/tmp/doctor 2>&1 || true; }
+said() {
+  grep -q "$1" /tmp/doctor || {
+    echo "FAILED: rondo doctor does not say: $1"
+    cat /tmp/doctor
+    exit 1
+  }
+  echo "ok: $1"
+}
+doctor
+said "^ok .*rxe1:1 (RoCE, ACTIVE.*GID 1 is 10.77.0.2"
+said "^ok .*locked memory .*unlimited"
+ip link set veth1 down
+doctor
+said "^warning .*rxe1:1 is DOWN"
+(ulimit -l 1024 && doctor)
+said "^problem .*locked memory .*1 MiB: RDMA cannot register buffers"
+NCCL_IB_HCA=mlx5 doctor
+said "^problem .*NCCL_IB_HCA='mlx5': mlx5 fits none of this host's ports: rxe0:1"
+# The files are this machine's, under a layer of the guest's own: nothing happens to them.
+mv /etc/libibverbs.d /etc/libibverbs.gone
+doctor
+said "^problem .*the kernel has rxe0, but libibverbs does not offer it"
+rm -f "$(ldconfig -p | awk '/libibverbs.so.1 / { print $NF; exit }')"
+doctor
+said "^problem .*cannot be used: libibverbs.so.1 cannot be loaded.*install libibverbs1"

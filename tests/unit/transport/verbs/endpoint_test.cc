@@ -1,0 +1,90 @@
+// What a peer tells of its queue pair: all that is written is read, and nothing else is.
+#include "transport/verbs/endpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rondo::verbs {
+namespace {
+
+Endpoint roce() {
+  Endpoint endpoint{.queue_pair = 17, .packet = 0xffffff, .mtu = 4096};
+  endpoint.gid = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 77, 0, 1};
+  return endpoint;
+}
+Endpoint infiniband() {
+  return {.ethernet = false, .lid = 0xbfff, .queue_pair = 0xffffff, .packet = 0, .mtu = 256};
+}
+
+TEST(RdmaEndpoint, IsReadAsItWasWritten) {
+  for (const Endpoint& endpoint : {roce(), infiniband()}) {
+    const auto again = parse_endpoint(serialize(endpoint));
+    ASSERT_TRUE(again.ok()) << again.error().text;
+    EXPECT_EQ(*again, endpoint);
+  }
+  EXPECT_EQ(address_text(roce()), "10.77.0.1");
+  EXPECT_EQ(address_text(infiniband()), "lid 49151");
+}
+
+TEST(RdmaEndpoint, OfAnyOtherLengthOrBuildIsRefused) {
+  const Bytes whole = serialize(roce());
+  for (std::size_t length = 0; length < whole.size(); ++length)
+    EXPECT_FALSE(parse_endpoint(ByteSpan(whole).first(length)).ok()) << length;
+  Bytes longer = whole;
+  longer.push_back({});
+  EXPECT_FALSE(parse_endpoint(longer).ok());
+  for (std::size_t at = 0; at < 5; ++at) {
+    Bytes other = whole;
+    other[at] ^= std::byte{0x40};
+    const auto parsed = parse_endpoint(other);
+    ASSERT_FALSE(parsed.ok()) << at;
+    EXPECT_THAT(parsed.error().text, testing::HasSubstr("same build"));
+  }
+}
+
+TEST(RdmaEndpoint, WithANumberOutOfItsRangeIsRefused) {
+  std::vector<Endpoint> wrong(9, roce());
+  wrong[0].gid = {};
+  wrong[1].lid = 1;
+  wrong[2].queue_pair = 0;
+  wrong[3].queue_pair = 1 << 24;
+  wrong[4].packet = 1 << 24;
+  wrong[5].mtu = 1500;
+  wrong[6].mtu = 8192;
+  wrong[7].mtu = 128;
+  wrong[8].mtu = 0;
+  wrong.insert(wrong.end(), 2, infiniband());
+  wrong[9].lid = 0;
+  wrong[10].lid = 0xc000;
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    const auto parsed = parse_endpoint(serialize(wrong[i]));
+    ASSERT_FALSE(parsed.ok()) << i;
+    EXPECT_THAT(parsed.error().text, testing::HasSubstr("cannot be: ")) << i;
+  }
+}
+
+TEST(RdmaLinkEnd, IsReadAsItWasWrittenAndNothingElseIs) {
+  LinkEnd end{.rings = 4096, .rings_key = 7, .pairs = {roce(), infiniband()}};
+  const Bytes whole = serialize(end);
+  const auto again = parse_link_end(whole);
+  ASSERT_TRUE(again.ok()) << again.error().text;
+  EXPECT_EQ(*again, end);
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    const auto shorter = parse_link_end(ByteSpan(whole).first(length));
+    EXPECT_EQ(shorter.ok(), length == whole.size() - serialize(roce()).size()) << length;
+  }
+  end.pairs[1].mtu = 0;
+  EXPECT_FALSE(parse_link_end(serialize(end)).ok());
+  end.pairs.assign(kMostPairs, roce());
+  EXPECT_TRUE(parse_link_end(serialize(end)).ok());
+  end.rings = 0;
+  EXPECT_FALSE(parse_link_end(serialize(end)).ok());
+  end.rings = 1;
+  end.pairs.push_back(roce());
+  EXPECT_FALSE(parse_link_end(serialize(end)).ok());
+  end.pairs.clear();
+  EXPECT_FALSE(parse_link_end(serialize(end)).ok());
+}
+
+}  // namespace
+}  // namespace rondo::verbs

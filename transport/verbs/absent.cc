@@ -1,0 +1,22 @@
+// The build without <infiniband/verbs.h>.
+#include "transport/verbs/presence.h"
+
+namespace rondo::verbs {
+namespace {
+
+Error absence() {
+  return fail(Status::kSystemError,
+              "this library was built without InfiniBand and RoCE: build it where libibverbs-dev "
+              "(infiniband/verbs.h) is installed");
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> offered_devices() { return absence(); }
+
+Result<std::unique_ptr<net::Network>> open_network(const std::array<std::byte, 32>&, int,
+                                                   const std::string&) {
+  return absence();
+}
+
+}  // namespace rondo::verbs

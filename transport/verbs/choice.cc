@@ -1,0 +1,150 @@
+#include "transport/verbs/choice.h"
+
+#include <algorithm>
+#include <charconv>
+#include <tuple>
+
+#include "base/env.h"
+#include "topology/pci.h"
+#include "topology/small_file.h"
+
+namespace rondo::verbs {
+namespace {
+
+struct Range {
+  const char* name;
+  int least, most;
+  const char* usual;
+};
+constexpr Range kTrafficClass{"NCCL_IB_TC", 0, 255, "0, or what the fabric's administrator says"};
+constexpr Range kServiceLevel{"NCCL_IB_SL", 0, 15, "0, or what the fabric's administrator says"};
+constexpr Range kTimeout{"NCCL_IB_TIMEOUT", 0, 31, "20: 4.3 seconds; 0 waits for ever"};
+constexpr Range kRetries{"NCCL_IB_RETRY_CNT", 0, 7, "7"};
+constexpr Range kQueuePairs{"NCCL_IB_QPS_PER_CONNECTION", 1, kMostQueuePairs, "1 to 4"};
+constexpr Range kGidIndex{"NCCL_IB_GID_INDEX", -1, 255, "-1: Rondo chooses"};
+constexpr Range kRelaxed{"NCCL_IB_PCI_RELAXED_ORDERING", 0, 2, "2: where the device can"};
+
+Result<int> read(const Range& range) {
+  const std::int64_t value = env::get_int(range.name);
+  if (value < range.least || value > range.most)
+    return fail(Status::kInvalidUsage, "{}={} is not in {}..{}; usual is {}", range.name, value,
+                range.least, range.most, range.usual);
+  return static_cast<int>(value);
+}
+
+// One name of NCCL_IB_HCA.
+struct Wanted {
+  std::string_view device;
+  int port = 0;  // 0: any
+};
+
+Result<Wanted> parse_wanted(std::string_view item, std::string_view hca) {
+  Wanted wanted{topology::take_until(item, ':'), 0};
+  std::string_view digits = topology::take_until(item, ':');  // NCCL's rails and planes: no matter
+  if (wanted.device.empty())
+    return fail(Status::kInvalidUsage, "NCCL_IB_HCA='{}' has an empty name: use device[:port],...",
+                hca);
+  if (digits.empty()) return wanted;
+  const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), wanted.port).ptr;
+  if (end != digits.data() + digits.size() || wanted.port < 1 || wanted.port > 255)
+    return fail(Status::kInvalidUsage,
+                "NCCL_IB_HCA='{}': the port '{}' is no number from 1 to 255; use device[:port],...",
+                hca, digits);
+  return wanted;
+}
+
+bool fits(const Port& port, const Wanted& wanted, bool exact) {
+  if (wanted.port != 0 && wanted.port != port.number) return false;
+  return exact ? port.device == wanted.device : port.device.starts_with(wanted.device);
+}
+
+int preference(const Gid& gid) {
+  return (gid.is_link_local() ? 0 : 4) + (gid.roce_v2 ? 2 : 0) + (gid.is_ipv4() ? 1 : 0);
+}
+
+}  // namespace
+
+Result<Options> Options::from_environment() {
+  Options options;
+  options.hca = env::get_string("NCCL_IB_HCA");
+  RONDO_TRY(options.gid_index, read(kGidIndex));
+  RONDO_TRY(options.traffic_class, read(kTrafficClass));
+  RONDO_TRY(options.service_level, read(kServiceLevel));
+  RONDO_TRY(options.timeout, read(kTimeout));
+  RONDO_TRY(options.retries, read(kRetries));
+  RONDO_TRY(options.queue_pairs, read(kQueuePairs));
+  RONDO_TRY(const int relaxed, read(kRelaxed));
+  options.relaxed_ordering = relaxed != 0;
+  return options;
+}
+
+Result<std::vector<Port>> choose_ports(const std::vector<Port>& all, std::string_view hca) {
+  if (all.empty())
+    return fail(Status::kInvalidUsage,
+                "there is no RDMA device on this host (/sys/class/infiniband has none): see "
+                "whether the adapter's driver is loaded, or use NCCL_NET=Socket");
+  std::string_view rest = hca;
+  const bool exclude = rest.starts_with('^');
+  if (exclude) rest.remove_prefix(1);
+  const bool exact = rest.starts_with('=');
+  if (exact) rest.remove_prefix(1);
+  std::vector<bool> named(all.size(), rest.empty() && !exclude);
+  while (!rest.empty()) {
+    RONDO_TRY(const Wanted wanted, parse_wanted(topology::take_until(rest, ','), hca));
+    bool found = false;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (fits(all[i], wanted, exact)) named[i] = found = true;
+    if (!found && !exclude)
+      return fail(Status::kInvalidUsage, "NCCL_IB_HCA='{}': {} fits none of this host's ports: {}",
+                  hca, wanted.device, list_ports(all));
+  }
+  std::vector<Port> chosen, admitted;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (named[i] != exclude) admitted.push_back(all[i]);
+  if (admitted.empty())
+    return fail(Status::kInvalidUsage, "NCCL_IB_HCA='{}' excludes all of this host's ports: {}",
+                hca, list_ports(all));
+  for (const Port& port : admitted)
+    if (unusable(port).why.empty()) chosen.push_back(port);
+  if (!chosen.empty()) return chosen;
+  const Unusable reason = unusable(admitted.front());
+  return fail(Status::kSystemError, "no RDMA port can be used: {} {}: {} (all: {})",
+              admitted.front().name(), reason.why, reason.remedy, list_ports(all));
+}
+
+Result<Gid> choose_gid(const Port& port, int wanted_index) {
+  std::string there;
+  for (const Gid& gid : port.gids) {
+    if (gid.index == wanted_index) return gid;
+    there += fmt::format("{}{} ({}{})", there.empty() ? "" : ", ", gid.index, gid.text(),
+                         gid.roce_v2 ? ", RoCE v2" : "");
+  }
+  if (wanted_index >= 0)
+    return fail(Status::kInvalidUsage,
+                "GID {} of {} (NCCL_IB_GID_INDEX) is empty; it has: {}; unset NCCL_IB_GID_INDEX to "
+                "let Rondo choose",
+                wanted_index, port.name(), there.empty() ? "none" : there);
+  if (port.gids.empty())
+    return fail(Status::kSystemError, "{} {}: {}", port.name(), "has no GID",
+                "give its interface an address");
+  if (!port.ethernet) return port.gids.front();
+  return *std::max_element(port.gids.begin(), port.gids.end(), [](const Gid& a, const Gid& b) {
+    return preference(a) < preference(b);
+  });
+}
+
+const Port& nearest_port(const std::vector<Port>& ports, const Place& place, int turn) {
+  const auto cost = [&](const Port& port) {
+    const bool elsewhere = place.numa < 0 || port.numa != place.numa;
+    return std::tuple(topology::pci_distance(port.path, place.path), elsewhere, -port.gigabits);
+  };
+  std::vector<const Port*> equal;
+  for (const Port& port : ports) {
+    if (!equal.empty() && cost(port) > cost(*equal.front())) continue;
+    if (!equal.empty() && cost(port) < cost(*equal.front())) equal.clear();
+    equal.push_back(&port);
+  }
+  return *equal[static_cast<std::size_t>(turn) % equal.size()];
+}
+
+}  // namespace rondo::verbs

@@ -1,0 +1,54 @@
+// Which port and which of its addresses a rank uses: pure functions over what read_ports() found
+// and what the variables NCCL_IB_* ask for.
+//
+//   RONDO_TRY(const Options options, Options::from_environment());
+//   RONDO_TRY(const auto ports, choose_ports(read_ports(), options.hca));
+//   const Port& mine = nearest_port(ports, {.path = pci_path(address_of_gpu)}, local_rank);
+//   RONDO_TRY(const Gid gid, choose_gid(mine, options.gid_index));
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/verbs/devices.h"
+#include "transport/verbs/endpoint.h"
+
+namespace rondo::verbs {
+
+struct Options {
+  std::string hca;        // NCCL_IB_HCA
+  int gid_index = -1;     // NCCL_IB_GID_INDEX; -1: chosen
+  int traffic_class = 0;  // NCCL_IB_TC: what switches see of RoCE's packets, 0..255
+  int service_level = 0;  // NCCL_IB_SL, 0..15
+  int timeout = 20;       // NCCL_IB_TIMEOUT: a lost packet is sent again after 4.096 us * 2^timeout
+  int retries = 7;        // NCCL_IB_RETRY_CNT: so often, 0..7; then the peer counts as dead
+  int queue_pairs = 1;    // NCCL_IB_QPS_PER_CONNECTION, 1..kMostQueuePairs
+  bool relaxed_ordering = true;  // NCCL_IB_PCI_RELAXED_ORDERING: writes may pass each other
+
+  // A number out of its range is an error that names it, its range and what is usual.
+  static Result<Options> from_environment();
+};
+inline constexpr int kMostQueuePairs = static_cast<int>(kMostPairs);
+
+// The ports of `all` that can carry data and that `hca` admits, with NCCL_IB_HCA's grammar:
+// prefixes of device names with commas, each with ":PORT" behind it or not; a leading '^' excludes
+// them, '=' asks for exact names, "^=" excludes exact names; empty: all. A name that fits no
+// device, and no port at all that is left, is an error that lists those there are.
+Result<std::vector<Port>> choose_ports(const std::vector<Port>& all, std::string_view hca);
+
+// The address that peers get: on InfiniBand the first, on RoCE by order of preference: RoCE v2
+// before v1, IPv4 before routable IPv6; link-local ones only where there is no other.
+Result<Gid> choose_gid(const Port& port, int wanted_index);
+
+// Where a rank lives: its GPU's directory in /sys/devices, or the NUMA node of its cores.
+struct Place {
+  std::string path{};
+  int numa = -1;
+};
+// Of those that are nearest by PCI, then by NUMA node, then fastest: the `turn`th, so that ranks of
+// a host spread over equal ones. `ports` must not be empty.
+const Port& nearest_port(const std::vector<Port>& ports, const Place& place, int turn);
+
+}  // namespace rondo::verbs

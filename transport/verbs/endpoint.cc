@@ -1,0 +1,96 @@
+#include "transport/verbs/endpoint.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "transport/verbs/devices.h"
+
+namespace rondo::verbs {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x31465156;  // "VQF1": of another version is of another build
+constexpr std::uint32_t kMost24 = (1u << 24) - 1;
+constexpr std::uint16_t kMostLid = 0xbfff;  // above are groups
+constexpr std::uint16_t kLeastMtu = 256, kMostMtu = 4096;
+
+const char* what_is_wrong(const Endpoint& endpoint) {
+  const bool no_gid = std::all_of(endpoint.gid.begin(), endpoint.gid.end(),
+                                  [](std::uint8_t byte) { return byte == 0; });
+  if (endpoint.ethernet && no_gid) return "no GID";
+  if (endpoint.ethernet && endpoint.lid != 0) return "a LID on RoCE";
+  if (!endpoint.ethernet && (endpoint.lid == 0 || endpoint.lid > kMostLid)) return "no LID";
+  if (endpoint.queue_pair == 0 || endpoint.queue_pair > kMost24) return "no queue pair";
+  if (endpoint.packet > kMost24) return "a packet number of more than 24 bits";
+  if (!std::has_single_bit(endpoint.mtu) || endpoint.mtu < kLeastMtu || endpoint.mtu > kMostMtu)
+    return "an MTU that there is not";
+  return nullptr;
+}
+
+}  // namespace
+
+Bytes serialize(const Endpoint& endpoint) {
+  ByteWriter out;
+  out.put(kMagic);
+  out.put<std::uint8_t>(endpoint.ethernet);
+  out.put(endpoint.lid);
+  out.put(endpoint.gid);
+  out.put(endpoint.queue_pair);
+  out.put(endpoint.packet);
+  out.put(endpoint.mtu);
+  return out.take();
+}
+
+Result<Endpoint> parse_endpoint(ByteSpan bytes) {
+  ByteReader in(bytes);
+  Endpoint endpoint;
+  if (in.get<std::uint32_t>() != kMagic) in.refuse();
+  const auto link_layer = in.get<std::uint8_t>();
+  if (link_layer > 1) in.refuse();
+  endpoint.ethernet = link_layer == 1;
+  endpoint.lid = in.get<std::uint16_t>();
+  endpoint.gid = in.get<decltype(endpoint.gid)>();
+  endpoint.queue_pair = in.get<std::uint32_t>();
+  endpoint.packet = in.get<std::uint32_t>();
+  endpoint.mtu = in.get<std::uint16_t>();
+  if (!in.finished())
+    return fail(Status::kRemoteError,
+                "{} bytes of a peer name no queue pair: all ranks must run the same build of Rondo",
+                bytes.size());
+  if (const char* const wrong = what_is_wrong(endpoint))
+    return fail(Status::kRemoteError, "a peer names a queue pair that cannot be: {}", wrong);
+  return endpoint;
+}
+
+Bytes serialize(const LinkEnd& end) {
+  ByteWriter out;
+  out.put(end.rings);
+  out.put(end.rings_key);
+  for (const Endpoint& pair : end.pairs) out.put_raw(serialize(pair));
+  return out.take();
+}
+
+Result<LinkEnd> parse_link_end(ByteSpan bytes) {
+  static const std::size_t each = serialize(Endpoint{}).size();
+  ByteReader in(bytes);
+  LinkEnd end;
+  end.rings = in.get<std::uint64_t>();
+  end.rings_key = in.get<std::uint32_t>();
+  const std::size_t pairs = in.left() / each;
+  if (!in.ok() || in.left() % each != 0 || pairs < 1 || pairs > kMostPairs || end.rings == 0)
+    return fail(Status::kRemoteError,
+                "{} bytes of a peer name no end of a link: all ranks must run the same build of "
+                "Rondo",
+                bytes.size());
+  for (std::size_t i = 0; i < pairs; ++i) {
+    RONDO_TRY(const Endpoint pair, parse_endpoint(in.raw(each)));
+    end.pairs.push_back(pair);
+  }
+  return end;
+}
+
+std::string address_text(const Endpoint& endpoint) {
+  if (!endpoint.ethernet) return fmt::format("lid {}", endpoint.lid);
+  return Gid{.bytes = endpoint.gid}.text();
+}
+
+}  // namespace rondo::verbs

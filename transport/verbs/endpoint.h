@@ -1,0 +1,48 @@
+// Endpoint: where a queue pair is, as its peer must know it to connect; LinkEnd: one end of a link,
+// with all of its queue pairs: small blobs.
+//
+// Guarantees: parse_*() take bytes from outside. They accept what serialize() makes and nothing
+// else: every number is in its range, no byte is missing or left over.
+//
+//   send(serialize(pair.endpoint()));
+//   RONDO_TRY(const Endpoint peer, parse_endpoint(received));
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace rondo::verbs {
+
+struct Endpoint {
+  bool ethernet = true;                // RoCE: addressed by its GID; else InfiniBand: by its LID
+  std::uint16_t lid = 0;               // InfiniBand: 1..0xbfff
+  std::array<std::uint8_t, 16> gid{};  // RoCE: not zero
+  std::uint32_t queue_pair = 0;        // its number, 24 bits, not 0
+  std::uint32_t packet = 0;            // number of the first packet that it sends, 24 bits
+  std::uint16_t mtu = 0;               // bytes: 256, 512, ... 4096
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+};
+
+Bytes serialize(const Endpoint& endpoint);
+Result<Endpoint> parse_endpoint(ByteSpan bytes);
+
+inline constexpr std::size_t kMostPairs = 16;  // of a link
+
+struct LinkEnd {
+  std::uint64_t rings = 0;        // address of the memory that the peer writes to, not 0
+  std::uint32_t rings_key = 0;    // of it
+  std::vector<Endpoint> pairs{};  // 1..kMostPairs
+  friend bool operator==(const LinkEnd&, const LinkEnd&) = default;
+};
+
+Bytes serialize(const LinkEnd& end);
+Result<LinkEnd> parse_link_end(ByteSpan bytes);
+
+// "lid 7", or the GID as an address; for messages.
+std::string address_text(const Endpoint& endpoint);
+
+}  // namespace rondo::verbs

@@ -1,0 +1,106 @@
+#include "transport/verbs/ibverbs/adapter.h"
+
+#include <fmt/format.h>
+
+namespace rondo::verbs {
+namespace {
+
+constexpr int kFirstCompletions = 1024;
+constexpr std::size_t kMostOwnMemory = 256u << 20;
+constexpr std::uint32_t kMostSlots = 1u << 24;
+
+}  // namespace
+
+std::uint64_t Posted::id() const {
+  return std::uint64_t{slot} << 40 | std::uint64_t(kind) << 32 | value;
+}
+
+Posted Posted::of(std::uint64_t id) {
+  return {static_cast<std::uint32_t>(id >> 40), static_cast<Kind>(id >> 32 & 0xff),
+          static_cast<std::uint32_t>(id)};
+}
+
+Adapter::Adapter(std::unique_ptr<DeviceContext> device, double patience)
+    : device_(std::move(device)), patience_(patience), pool_(*device_, kMostOwnMemory) {}
+
+Result<std::unique_ptr<Adapter>> Adapter::open(const Port& port, const Options& options,
+                                               double patience) {
+  RONDO_TRY(auto device, DeviceContext::open(port, options, kFirstCompletions));
+  return std::unique_ptr<Adapter>(new Adapter(std::move(device), patience));
+}
+
+bool Adapter::poll() {
+  if (!failure_.empty()) return false;
+  ibv_wc some[32];
+  const auto count = device_->poll(some);
+  if (!count.ok()) {
+    failure_ = count.error().text;
+    return true;
+  }
+  for (int i = 0; i < *count; ++i) {
+    const Posted posted = Posted::of(some[i].wr_id);
+    if (posted.slot >= owners_.size()) continue;
+    const Owner& told = owners_[posted.slot];
+    if (told.owner != nullptr) told.owner->completed(told.pair, posted, some[i]);
+  }
+  return *count > 0;
+}
+
+bool Adapter::arm() {
+  if (!failure_.empty()) return true;
+  if (const auto armed = device_->arm(); !armed.ok()) failure_ = armed.error().text;
+  return !poll() && failure_.empty();
+}
+
+void Adapter::look_at_device() {
+  device_->read_events();
+  if (!device_->port_is_down()) {
+    down_since_.reset();
+  } else if (!down_since_) {
+    down_since_ = Clock::now();
+  }
+}
+
+std::optional<std::string> Adapter::trouble() const {
+  if (!failure_.empty()) return failure_;
+  if (!down_since_ || Clock::now() - *down_since_ < std::chrono::duration<double>(patience_))
+    return std::nullopt;
+  return fmt::format(
+      "the RDMA port {} has been down for {:g} seconds (RONDO_NET_TIMEOUT): look at its cable and "
+      "`rdma link`",
+      device_->name(), patience_);
+}
+
+Result<std::uint32_t> Adapter::add_pair(PairOwner& owner, int pair) {
+  if (owners_.size() == kMostSlots)
+    return fail(Status::kSystemError, "{} has had {} queue pairs in this communicator, the most",
+                device_->name(), kMostSlots);
+  RONDO_CHECK_OK(device_->reserve((pairs_ + 1) * (kSends + kReceives)));
+  ++pairs_;
+  owners_.push_back({&owner, pair});
+  return static_cast<std::uint32_t>(owners_.size() - 1);
+}
+
+void Adapter::remove_pair(std::uint32_t slot) {
+  owners_[slot].owner = nullptr;
+  --pairs_;
+}
+
+Result<net::MemoryKey> Adapter::register_memory(std::span<std::byte> bytes) {
+  if (bytes.empty()) return ++last_key_;  // of nothing that could be named
+  RONDO_TRY(Region region, Region::of(*device_, bytes, Ordering::kRelaxed));
+  memory_.emplace(++last_key_, Memory{std::move(region), bytes});
+  return last_key_;
+}
+
+const Region* Adapter::find(net::MemoryKey key, std::span<const std::byte> bytes) const {
+  const auto it = memory_.find(key);
+  if (it == memory_.end()) return nullptr;
+  const std::span<std::byte> all = it->second.bytes;
+  const bool within =
+      bytes.data() >= all.data() && bytes.size() <= all.size() &&
+      static_cast<std::size_t>(bytes.data() - all.data()) <= all.size() - bytes.size();
+  return within ? &it->second.region : nullptr;
+}
+
+}  // namespace rondo::verbs

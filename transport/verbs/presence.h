@@ -1,0 +1,23 @@
+// Whether this process can use RDMA devices by libibverbs. The same in a build without the
+// library's header, whose answer is that it was one.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/net/net.h"
+
+namespace rondo::verbs {
+
+// The devices that libibverbs offers; those of read_ports() that it does not have lack a provider.
+// An error says why there are none of any kind: no library, an unsuited one, a build without it.
+Result<std::vector<std::string>> offered_devices();
+
+// VerbsNetwork by the environment's variables, of rank `rank` of who holds the secret.
+Result<std::unique_ptr<net::Network>> open_network(const std::array<std::byte, 32>& secret,
+                                                   int rank, const std::string& purpose);
+
+}  // namespace rondo::verbs

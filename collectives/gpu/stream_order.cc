@@ -120,6 +120,9 @@ Done StreamOrder::follow(int place, GpuStream stream, const GpuCaptureInfo& capt
       if (device.newest) served = &device;
   const bool in_capture = capturing(capture);
   if (!in_capture && same_stream(stream, served->stream)) return done();
+  // Another rank has captured since, into a graph of its own: what this one captured before is on
+  // its own stream, as ranks of several graphs have no call in common.
+  if (in_capture && served->capture != capture.id) return done();
   return (in_capture ? served->captured : served->order).hold(stream);
 }
 

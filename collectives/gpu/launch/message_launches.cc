@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <tuple>
 
-#include "kernels/cuda/device.h"
-
 namespace rondo::gpu {
 namespace {
 
 constexpr std::uint64_t kAlignment = 128;
+constexpr unsigned kWarp = 32;
 // Below that a channel's slots are not worth its start: then a pair has fewer channels.
 constexpr std::uint64_t kLeastSlot = 32 << 10;
 constexpr std::uint64_t kBytesPerThread = 64;  // that keep it busy: 4 vectors of 16 bytes
@@ -96,11 +95,11 @@ MessageLaunch deal(std::span<const Part> parts, std::vector<int> ranks, int most
     }
   }
   launch.args.first[launch.ctas] = static_cast<std::uint8_t>(next);
-  constexpr std::uint64_t kService = cuda::kServiceWarps * device::kWarp;
-  const std::uint64_t workers = (longest / kBytesPerThread + device::kWarp - 1) / device::kWarp;
-  launch.threads = static_cast<unsigned>(
-      kService + std::clamp<std::uint64_t>(workers * device::kWarp, device::kWarp,
-                                           cuda::kMessageThreads - kService));
+  constexpr std::uint64_t kService = cuda::kServiceWarps * kWarp;
+  const std::uint64_t workers = (longest / kBytesPerThread + kWarp - 1) / kWarp;
+  launch.threads =
+      static_cast<unsigned>(kService + std::clamp<std::uint64_t>(workers * kWarp, kWarp,
+                                                                 cuda::kMessageThreads - kService));
   return launch;
 }
 

@@ -103,19 +103,10 @@ class MessageGroups : public testing::TestWithParam<std::tuple<NamedLayout, cons
     all.emplace_back("RONDO_SIMT", std::get<const char*>(GetParam()));
     return std::get<NamedLayout>(GetParam()).layout.under(all);
   }
-  // Of ranks of a process that has several, to themselves, too: each rank's capture is its own. It
-  // cannot hold messages of two ranks, and those of one are in the order of the process's calls,
-  // which another rank's graph may not wait for where it waits for this one.
-  static bool is_among_ranks_of_a_process(const Message& one) {
-    const Layout& layout = std::get<NamedLayout>(GetParam()).layout;
-    int first = 0;
-    for (const auto& devices : layout.processes) {
-      const int end = first + static_cast<int>(devices.size());
-      if (one.from >= first && one.from < end)
-        return one.to >= first && one.to < end && devices.size() > 1;
-      first = end;
-    }
-    return false;
+  static bool has_threads() {
+    const auto& processes = std::get<NamedLayout>(GetParam()).layout.processes;
+    return std::any_of(processes.begin(), processes.end(),
+                       [](const auto& devices) { return devices.size() > 1; });
   }
   static bool is_weak() {
     return std::string(std::get<const char*>(GetParam())).ends_with("mode=weak");
@@ -154,12 +145,11 @@ TEST_P(MessageGroups, ArriveWhole) {
 
 // A captured group, replayed and mixed with plain ones on the same pairs.
 TEST_P(MessageGroups, AreReplayedAmongOthers) {
+  if (has_threads()) GTEST_SKIP() << "graphs of several ranks of a process: see docs/gpu.md";
   const std::uint64_t seed = test_seed();
   run_job(layout({{"RONDO_GPU_STAGING", "64K"}}), 300, [=](NcclRank& seat) {
     Random random(seed + 1);
-    auto messages = random_group(random, seat.size, 2 * seat.size, 3000);
-    std::erase_if(messages, [](const Message& one) { return is_among_ranks_of_a_process(one); });
-    Group held(seat, std::move(messages));
+    Group held(seat, random_group(random, seat.size, 2 * seat.size, 3000));
     Group plain(seat, random_group(random, seat.size, 2 * seat.size, 3000));
     // Allocating may wait for kernels of other threads, which wait for what comes here.
     ASSERT_TRUE(seat.board.meet());

@@ -17,17 +17,17 @@ namespace {
 using Findings = std::vector<Finding>;
 using verbs::Port;
 
-constexpr const char* kSubject = "RDMA devices";
+constexpr const char* kRdmaSubject = "RDMA devices";
 // Buffers of some tens of links; what is registered counts as locked.
 constexpr std::uint64_t kLeastLocked = 64u << 20;
 
 Finding on_port(const Port& port) {
   if (const auto reason = verbs::unusable(port); !reason.why.empty())
-    return {Verdict::kWarning, kSubject, port.name() + " " + reason.why, reason.remedy};
+    return {Verdict::kWarning, kRdmaSubject, port.name() + " " + reason.why, reason.remedy};
   std::string text = verbs::list_ports({port});
   if (const auto gid = verbs::choose_gid(port, -1); gid.ok() && port.ethernet)
     text += fmt::format(", GID {} is {}", gid->index, gid->text());
-  return {Verdict::kOk, kSubject, std::move(text), ""};
+  return {Verdict::kOk, kRdmaSubject, std::move(text), ""};
 }
 
 Finding on_locked_memory(std::uint64_t limit, bool wanted) {
@@ -47,12 +47,12 @@ Findings rdma_findings(const RdmaFacts& facts) {
   const bool any = !facts.ports.empty();
   findings.push_back(on_locked_memory(facts.locked_limit, any));
   if (!any) {
-    findings.push_back({Verdict::kOk, kSubject, "none", ""});
+    findings.push_back({Verdict::kOk, kRdmaSubject, "none", ""});
     return findings;
   }
   for (const Port& port : facts.ports) findings.push_back(on_port(port));
   if (!facts.offered.ok()) {
-    findings.push_back({Verdict::kProblem, kSubject,
+    findings.push_back({Verdict::kProblem, kRdmaSubject,
                         "cannot be used: " + facts.offered.error().text,
                         "without it ranks of several hosts talk over TCP"});
     return findings;
@@ -63,7 +63,7 @@ Findings rdma_findings(const RdmaFacts& facts) {
     if (port.device == std::exchange(last, port.device)) continue;
     if (std::find(names.begin(), names.end(), port.device) != names.end()) continue;
     findings.push_back(
-        {Verdict::kProblem, kSubject,
+        {Verdict::kProblem, kRdmaSubject,
          fmt::format("the kernel has {}, but libibverbs does not offer it", port.device),
          "install its provider (ibverbs-providers), and see that /dev/infiniband is "
          "there (docker run --device /dev/infiniband)"});
@@ -81,14 +81,14 @@ Findings check_rdma(const ExamineOptions& options) {
   Findings findings = rdma_findings(facts);
   if (facts.ports.empty()) return findings;
   if (env::get_bool("NCCL_IB_DISABLE")) {
-    findings.push_back({Verdict::kOk, kSubject, "none used: NCCL_IB_DISABLE=1", ""});
+    findings.push_back({Verdict::kOk, kRdmaSubject, "none used: NCCL_IB_DISABLE=1", ""});
     return findings;
   }
   const auto wanted = verbs::Options::from_environment();
   const auto chosen = wanted.ok() ? verbs::choose_ports(facts.ports, wanted->hca)
                                   : Result<std::vector<Port>>(wanted.error());
   if (!chosen.ok())
-    findings.push_back({Verdict::kProblem, kSubject, chosen.error().text,
+    findings.push_back({Verdict::kProblem, kRdmaSubject, chosen.error().text,
                         "`rondo env` lists the variables NCCL_IB_* that have an effect"});
   return findings;
 }

@@ -12,25 +12,25 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x706f6f4c;
 
-// A receive that is offered. A key of 0: of no bytes.
-struct Credit {
-  std::uint64_t number, key, offset, room;
-};
-// A message that has been written.
-struct Header {
-  std::uint64_t number, bytes;
-  std::uint32_t tag;
-  CallRecord record;
-};
-template <class T>
-struct Ring {
-  alignas(64) std::atomic<std::uint64_t> written;
-  T entries[net::Link::kDepth];
-};
-
 }  // namespace
 
 struct LoopLink::Rings {
+  // A receive that is offered. A key of 0: of no bytes.
+  struct Credit {
+    std::uint64_t number, key, offset, room;
+  };
+  // A message that has been written.
+  struct Header {
+    std::uint64_t number, bytes;
+    std::uint32_t tag;
+    CallRecord record;
+  };
+  template <class T>
+  struct Ring {
+    alignas(64) std::atomic<std::uint64_t> written;
+    T entries[net::Link::kDepth];
+  };
+
   Ring<Credit> credits;
   Ring<Header> headers;
 };
@@ -152,7 +152,7 @@ bool LoopLink::follow_channel() {
 }
 
 bool LoopLink::offer() {
-  Ring<Credit>& ring = their_rings_->as<Rings>().credits;
+  Rings::Ring<Rings::Credit>& ring = their_rings_->as<Rings>().credits;
   if (offered_ == posted_) return false;
   for (; offered_ < posted_; ++offered_) {
     const Incoming& message = incoming_[offered_ % kDepth];
@@ -164,11 +164,11 @@ bool LoopLink::offer() {
 }
 
 bool LoopLink::send() {
-  const Ring<Credit>& credits = rings_.as<Rings>().credits;
-  Ring<Header>& headers = their_rings_->as<Rings>().headers;
+  const Rings::Ring<Rings::Credit>& credits = rings_.as<Rings>().credits;
+  Rings::Ring<Rings::Header>& headers = their_rings_->as<Rings>().headers;
   const std::uint64_t before = sent_;
   while (sent_ < pushed_ && sent_ < credits.written.load(std::memory_order_acquire)) {
-    const Credit credit = credits.entries[sent_ % kDepth];
+    const Rings::Credit credit = credits.entries[sent_ % kDepth];
     const Outgoing& message = outgoing_[sent_ % kDepth];
     if (credit.number != sent_) {
       fail_with(fmt::format("its credit {} says that it is {}", sent_, credit.number));
@@ -191,10 +191,10 @@ bool LoopLink::send() {
 }
 
 bool LoopLink::receive() {
-  const Ring<Header>& headers = rings_.as<Rings>().headers;
+  const Rings::Ring<Rings::Header>& headers = rings_.as<Rings>().headers;
   const std::uint64_t before = received_;
   while (received_ < offered_ && received_ < headers.written.load(std::memory_order_acquire)) {
-    const Header header = headers.entries[received_ % kDepth];
+    const Rings::Header header = headers.entries[received_ % kDepth];
     Incoming& message = incoming_[received_ % kDepth];
     if (header.number != received_) {
       fail_with(fmt::format("what it sent as slot {} is no slot", received_));

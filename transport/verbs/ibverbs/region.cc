@@ -57,25 +57,19 @@ Region::~Region() {
   if (registered_ != nullptr) verbs_->dereg_mr(registered_);
 }
 
-namespace {
-
-// Anonymous memory that children do not get.
-struct Mapping {
-  explicit Mapping(std::span<std::byte> mapped) : bytes(mapped) {}
-  Mapping(Mapping&& other) noexcept : bytes(std::exchange(other.bytes, {})) {}
-  ~Mapping() {
-    if (!bytes.empty()) munmap(bytes.data(), bytes.size());
-  }
-  std::span<std::byte> bytes;
-};
-
-struct Piece {
-  std::size_t at, bytes;
-};
-
-}  // namespace
-
 struct RegionPool::Block {
+  // Anonymous memory that children do not get.
+  struct Mapping {
+    explicit Mapping(std::span<std::byte> mapped) : bytes(mapped) {}
+    Mapping(Mapping&& other) noexcept : bytes(std::exchange(other.bytes, {})) {}
+    ~Mapping() {
+      if (!bytes.empty()) munmap(bytes.data(), bytes.size());
+    }
+    std::span<std::byte> bytes;
+  };
+  struct Piece {
+    std::size_t at, bytes;
+  };
   Mapping memory;  // goes after its region
   Region region;
   std::vector<Piece> free;  // by place; no two touch
@@ -93,7 +87,7 @@ Done RegionPool::add_block(std::size_t least) {
                 least, device_.name(), mapped_, most_);
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return fail_errno(errno, "mmap of {} bytes", bytes);
-  Mapping memory({static_cast<std::byte*>(at), bytes});
+  Block::Mapping memory({static_cast<std::byte*>(at), bytes});
   if (madvise(at, bytes, MADV_DONTFORK) != 0) return fail_errno(errno, "madvise(MADV_DONTFORK)");
   RONDO_TRY(Region region, Region::of(device_, memory.bytes, Ordering::kStrict));
   mapped_ += bytes;
@@ -103,7 +97,7 @@ Done RegionPool::add_block(std::size_t least) {
 
 Result<Slice> RegionPool::take(std::size_t bytes) {
   const std::size_t wanted = rounded(std::max<std::size_t>(bytes, 1), kLine);
-  const auto fits = [&](const Piece& piece) { return piece.bytes >= wanted; };
+  const auto fits = [&](const Block::Piece& piece) { return piece.bytes >= wanted; };
   for (int attempt = 0; attempt < 2; ++attempt) {
     for (Block& block : blocks_) {
       const auto piece = std::find_if(block.free.begin(), block.free.end(), fits);
@@ -125,10 +119,10 @@ void RegionPool::give_back(const Slice& slice) {
     const std::byte* const begin = block.memory.bytes.data();
     if (slice.bytes.data() < begin || slice.bytes.data() >= begin + block.memory.bytes.size())
       continue;
-    const Piece given{static_cast<std::size_t>(slice.bytes.data() - begin),
-                      rounded(std::max<std::size_t>(slice.bytes.size(), 1), kLine)};
+    const Block::Piece given{static_cast<std::size_t>(slice.bytes.data() - begin),
+                             rounded(std::max<std::size_t>(slice.bytes.size(), 1), kLine)};
     auto next = std::find_if(block.free.begin(), block.free.end(),
-                             [&](const Piece& piece) { return piece.at > given.at; });
+                             [&](const Block::Piece& piece) { return piece.at > given.at; });
     next = block.free.insert(next, given);
     if (const auto after = next + 1;
         after != block.free.end() && given.at + given.bytes == after->at)

@@ -1,6 +1,7 @@
 // Groups of messages between processes with GPUs of their own, each of which is a kernel a device:
 // random ones, of any size and alignment, many a pair and to oneself; plain, captured and replayed;
 // collectives of counts that differ, which are such groups.
+#include <algorithm>
 #include <memory>
 
 #include "api/rondo.h"

@@ -22,15 +22,13 @@ namespace rondo::net {
 
 class WakeSource {
  public:
+  virtual ~WakeSource() = default;
   // Before every sleep on poll_fd(), on the thread that owns the source, after a progress() that
   // moved nothing: asks for a wake-up. False: something moves now, so do not sleep.
   virtual bool arm() = 0;
   // Readable for poll(2) and epoll(7) when something may move that could not at arm(). -1: no such
   // descriptor.
   virtual int poll_fd() const = 0;
-
- protected:
-  ~WakeSource() = default;
 };
 
 // Several sources as one: the descriptor of the only one, or an epoll descriptor of all.

@@ -39,10 +39,13 @@ Done DeviceTeam::open_rank(int rank) {
   RONDO_CHECK_OK(scope.entered());
   RankState& state = ranks_[rank];
   RONDO_CHECK_OK(state.streams.open(context_.is_alone()));
-  if (processes() == nullptr) return done();
-  state.messages = std::make_unique<OutsideMessages>(
-      context_, rank, [this, rank](const Done& result) { messages_are_over(rank, result); });
-  return state.messages->open();
+  const int place = context_.devices.place_of(rank);
+  RONDO_CHECK_OK(state.order.open(device_of(rank), context_.order.own_stream(place)));
+  if (processes() != nullptr)
+    state.messages = std::make_unique<OutsideMessages>(
+        context_, rank, state.order,
+        [this, rank](const Done& result) { messages_are_over(rank, result); });
+  return done();
 }
 
 // Kernels that wait for other processes end by themselves, or are ended; those of one process only
@@ -64,9 +67,8 @@ bool DeviceTeam::launches_are_over(double seconds) const {
 
 bool DeviceTeam::all_are_over() const {
   return context_.order.is_over() &&
-         std::all_of(ranks_.begin(), ranks_.end(), [](const RankState& rank) {
-           return !rank.messages || rank.messages->is_over();
-         });
+         std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const RankState& rank) { return rank.order.is_over(); });
 }
 
 Done DeviceTeam::suspend(int rank, const net::Deadline& deadline) {
@@ -97,12 +99,12 @@ Done DeviceTeam::post(int rank, std::span<const Call> calls, Mismatch* mismatch)
   std::unique_lock lock(mutex_);
   RONDO_CHECK_OK(failure_);
   RankState& state = ranks_[rank];
-  state.meets = false;
+  state.collects = false;
   state.streams.begin_group();
   for (const Call& call : calls) {
     RONDO_TRY(const RankStreams::Use* const added, state.streams.add(call.stream));
     if (added == nullptr) continue;
-    if (state.messages) RONDO_CHECK_OK(state.messages->follow(*added));
+    RONDO_CHECK_OK(state.order.begin(*added));
     RONDO_CHECK_OK(state.streams.note());
   }
   Done result = post_calls(rank, calls, mismatch);
@@ -136,20 +138,31 @@ Done DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* mis
       state.messages->add(posted(call));
       continue;
     }
-    state.meets = true;
     RONDO_CHECK_OK(posted_.post_message(rank, posted(call), mismatch, &matched));
   }
-  if (!matched.empty()) {
-    RONDO_CHECK_OK(launches_.messages(rank, state.streams.all().front(), matched));
-    posted_.launched(matched);
-  }
+  if (!matched.empty()) RONDO_CHECK_OK(launch_messages(rank, matched));
   if (!state.messages || calls.empty()) return done();  // a group of puts has no stream here
   RONDO_TRY(state.launching, state.messages->launch(state.streams.all().front(), mismatch));
   return done();
 }
 
+Done DeviceTeam::launch_messages(int rank, std::span<const MatchedMessage> matched) {
+  const RankStreams::Use& on = ranks_[rank].streams.all().front();
+  RONDO_CHECK_OK(launches_.messages(rank, on, matched));
+  std::vector<RankOrder*> others;
+  for (const MatchedMessage& match : matched) {
+    const int peer = match.from == rank ? match.to : match.from;
+    RankOrder* const other = &ranks_[peer].order;
+    if (peer != rank && std::find(others.begin(), others.end(), other) == others.end())
+      others.push_back(other);
+  }
+  RONDO_CHECK_OK(ranks_[rank].order.end_for(on, others));
+  posted_.launched(matched);
+  return done();
+}
+
 Done DeviceTeam::post_collective(int rank, const PostedCall& call, Mismatch* mismatch) {
-  ranks_[rank].meets = true;
+  ranks_[rank].collects = true;
   RONDO_TRY(const JointCall* const complete, posted_.post_collective(rank, call, mismatch));
   return complete == nullptr ? done() : launches_.collective(rank, *complete, mismatch);
 }
@@ -201,15 +214,14 @@ std::vector<int> DeviceTeam::missing(int rank) {
   return posted_.missing(rank);
 }
 
-// Everything launched before is before the newest launch, so one wait a stream is enough.
+// Every collective launched before is before the newest one, so one wait a stream is enough.
 Done DeviceTeam::join_streams(int rank) {
   std::lock_guard lock(mutex_);
-  const RankState& state = ranks_[rank];
-  for (const RankStreams::Use& use : state.streams.all()) {
-    if (state.messages) RONDO_CHECK_OK(state.messages->follow(use));
-    if (!state.meets) continue;
+  RankState& state = ranks_[rank];
+  RONDO_CHECK_OK(state.order.join(state.streams.all()));
+  if (!state.collects) return done();
+  for (const RankStreams::Use& use : state.streams.all())
     RONDO_CHECK_OK(context_.order.follow(context_.devices.place_of(rank), use.stream, use.capture));
-  }
   return done();
 }
 

@@ -4,8 +4,9 @@
 // kernel without waits, on its own stream, which has waited for the others'; or, over connections,
 // one kernel for each device, on a stream of one of its ranks (team_launches.h). Then every rank's
 // stream waits for the kernel that served it. So no stream ever holds a wait for work that is not
-// yet enqueued, however streams share hardware queues. Launches of a team run in the order in which
-// they were made, whatever their streams, graphs' replays included (stream_order.h).
+// yet enqueued, however streams share hardware queues. Collectives run in the order in which they
+// were launched, whatever their streams, graphs' replays included (stream_order.h); messages in the
+// order of their own ranks' calls (rank_order.h).
 //
 // A rank: post() everything of one group, then posted work has been launched when launched() says
 // so, then join_streams(). Ranks of one thread post for all before any waits. Threads may post at
@@ -27,6 +28,7 @@
 #include "collectives/gpu/memory_use.h"
 #include "collectives/gpu/outside_messages.h"
 #include "collectives/gpu/posted_calls.h"
+#include "collectives/gpu/rank_order.h"
 #include "collectives/gpu/team_context.h"
 #include "collectives/gpu/team_launches.h"
 
@@ -87,7 +89,8 @@ class DeviceTeam {
  private:
   struct RankState {
     RankStreams streams;                        // of the post in progress
-    bool meets = false;                         // it meets others of this process
+    bool collects = false;                      // it has collectives
+    RankOrder order;                            // of messages
     std::unique_ptr<OutsideMessages> messages;  // null: there are no other processes
     bool launching = false;                     // its messages are, on a thread of their own
     Done launched = {};                         // what came of that
@@ -97,6 +100,7 @@ class DeviceTeam {
   Done open();
   Done open_rank(int rank);
   Done post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch);
+  Done launch_messages(int rank, std::span<const MatchedMessage> matched);
   Done post_collective(int rank, const PostedCall& call, Mismatch* mismatch);
   void messages_are_over(int rank, const Done& result);
   bool launches_are_over(double seconds) const;

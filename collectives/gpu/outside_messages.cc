@@ -11,13 +11,6 @@ void OutsideMessages::wait_for_launcher() {
   if (launcher_.joinable()) launcher_.join();
 }
 
-Done OutsideMessages::open() {
-  const int device = team_.devices.of(rank_).device;
-  return order_.open({&device, 1});
-}
-
-Done OutsideMessages::follow(const RankStreams::Use& use) { return order_.begin(site_of(use)); }
-
 void OutsideMessages::begin_group() {
   messages_.clear();
   posts_.clear();
@@ -38,7 +31,7 @@ Result<bool> OutsideMessages::launch(const RankStreams::Use& on, Mismatch* misma
   const bool by_thread = blocking_launches() && !capturing(on.capture) && !team_.is_alone();
   const LaunchSite site =
       by_thread ? team_.site_for_any_thread(rank_, on) : team_.site_of(rank_, on);
-  RONDO_CHECK_OK(team_.begin_launch(site, posts_));
+  RONDO_CHECK_OK(team_.begin_messages(site, posts_, std::uint64_t{1} << site.place));
   if (by_thread) {
     RONDO_CHECK_OK(launch_on_a_thread(site, mismatch));
     return true;
@@ -49,7 +42,7 @@ Result<bool> OutsideMessages::launch(const RankStreams::Use& on, Mismatch* misma
   RONDO_CHECK_OK(
       team_.processes->messages().run(messages_, site.stream, capturing(site.capture), mismatch));
   RONDO_CHECK_OK(turn.end(device, site.stream));
-  RONDO_CHECK_OK(order_.end(site_of(on)));
+  RONDO_CHECK_OK(order_.end(on));
   return false;
 }
 
@@ -63,7 +56,7 @@ Done OutsideMessages::launch_on_a_thread(const LaunchSite& site, Mismatch* misma
     const DeviceScope scope(team_.devices.of(rank_).device);
     Done result = scope.entered();
     if (result.ok()) result = team_.processes->messages().enqueue(prepared, site.stream, false);
-    if (result.ok()) result = order_.end({0, site.stream, site.capture, nullptr, false});
+    if (result.ok()) result = order_.end({site.stream, nullptr, site.capture});
     over_(result);
   };
   RONDO_TRY(launcher_, Thread::start("a launch", launch,

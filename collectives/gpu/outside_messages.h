@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "base/thread.h"
+#include "collectives/gpu/rank_order.h"
 #include "collectives/gpu/team_context.h"
 
 namespace rondo::gpu {
@@ -17,18 +18,14 @@ namespace rondo::gpu {
 class OutsideMessages {
  public:
   // over: called without the mutex when a launch is over that went on after launch() had returned.
-  OutsideMessages(TeamContext& team, int rank, std::function<void(const Done&)> over)
-      : team_(team), rank_(rank), over_(std::move(over)) {}
+  OutsideMessages(TeamContext& team, int rank, RankOrder& order,
+                  std::function<void(const Done&)> over)
+      : team_(team), rank_(rank), order_(order), over_(std::move(over)) {}
   ~OutsideMessages();
   OutsideMessages(const OutsideMessages&) = delete;
   OutsideMessages& operator=(const OutsideMessages&) = delete;
 
-  Done open();
-  // Whether all launches have ended; after a launch that goes on has returned.
-  bool is_over() const { return order_.is_over(); }
   void wait_for_launcher();
-  // A stream of the rank comes after the messages so far.
-  Done follow(const RankStreams::Use& use);
 
   void begin_group();
   void add(const PostedCall& call);
@@ -37,14 +34,11 @@ class OutsideMessages {
 
  private:
   Done launch_on_a_thread(const LaunchSite& site, Mismatch* mismatch);
-  static LaunchSite site_of(const RankStreams::Use& use) {
-    return {0, use.stream, use.capture, use.ready, false};
-  }
 
   TeamContext& team_;
   const int rank_;
+  RankOrder& order_;
   const std::function<void(const Done&)> over_;
-  StreamOrder order_;
   std::vector<ProcessMessage> messages_;
   std::vector<PostedCall> posts_;
   Thread launcher_;

@@ -2,6 +2,11 @@
 // devices of one process they go to: on each device an event after the newest of them, one after
 // the newest that touched other devices' ranks, and one for captures.
 //
+// A launch comes after those of the ranks that it touches, and after no other: a rank may be ahead
+// of another one, and whoever waits for what that one launched since, waits for what needs it. So
+// either all ranks of the order take part in a launch, or it is none of the order's, and comes
+// after what those ranks did (come_after()); and a rank follows the launch that it took part in.
+//
 // begin() before something is enqueued, end() after it; both for the stream that it is on, with its
 // device current. Guarantees: everything launched before is before the newest launch, graphs'
 // replays included; inside a capture the order is a capture dependency; no memory of Rondo's own is
@@ -40,8 +45,8 @@ class StreamOrder {
   StreamOrder& operator=(const StreamOrder&) = delete;
 
   // Places are indexes of the devices. Records all events once, so that a graph may wait for them
-  // before any launch.
-  Done open(std::span<const int> devices);
+  // before any launch: on `stream` of the only device, or on streams of its own.
+  Done open(std::span<const int> devices, GpuStream stream = nullptr);
 
   // A stream of the device for work of ranks whose stream other threads cannot name.
   GpuStream own_stream(int place) const { return devices_[static_cast<std::size_t>(place)].own; }
@@ -51,30 +56,43 @@ class StreamOrder {
   // After end() of launches on every device: together they are the newest.
   void end_of_all(const LaunchSite& any);
 
+  // Of something on the stream that touches ranks of these devices alone (bits: places), and that
+  // others need not come after.
+  Done come_after(const LaunchSite& site, std::uint64_t places);
+
   // The stream waits for the newest launch; place: of its device.
   Done follow(int place, GpuStream stream, const GpuCaptureInfo& capture) const;
   bool is_over() const;  // whether all launches have ended
 
  private:
   struct Device {
-    int number = -1;       // CUDA's
-    StreamEvent order;     // after its last launch
-    StreamEvent wide;      // likewise, that touched ranks of other devices; where some are captured
-    StreamEvent captured;  // after its last captured launch
+    int number = -1;        // CUDA's
+    StreamEvent events[2];  // see order_of(), wide_of()
+    StreamEvent captured;   // after its last captured launch
     GpuStream own = nullptr;
     GpuStream stream = nullptr;  // of its last launch outside of captures
     bool newest = false;         // it took part in the newest launch
     bool newest_is_wide = false;
+    bool is_renewed = false;    // order_of(), since wide ones are told
     std::uint64_t capture = 0;  // of its newest launch; 0: it was none
   };
-  Done begin_to_capture();
+  // After its last launch; and after the last that touched ranks of other devices, once that is
+  // told. Before, all may have.
+  const StreamEvent& order_of(const Device& device) const {
+    return device.events[tells_wide_ ? 1 : 0];
+  }
+  static const StreamEvent& wide_of(const Device& device) { return device.events[0]; }
+  void begin_to_capture();
   Done begin_captured(const LaunchSite& site);
+  Done hold(const Device& device, bool touched, GpuStream stream,
+            GpuEventUse use = GpuEventUse::kPlain) const;
   void set_newest(const LaunchSite& site);
 
   static bool are_over(const std::vector<Device>& devices);
 
   std::vector<Device> devices_;
   bool any_plain_ = false, any_capture_ = false;
+  bool tells_wide_ = false;  // there are several devices, and captures
   UnfinishedWork work_;
 };
 

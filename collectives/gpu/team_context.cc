@@ -39,7 +39,7 @@ Done unlike_captures() {
               "of its own if the call has a kernel on each");
 }
 
-Done TeamContext::begin_launch(const LaunchSite& site, std::span<const PostedCall> calls) {
+Done TeamContext::wait_for_ranks(const LaunchSite& site, std::span<const PostedCall> calls) {
   std::vector<GpuEvent> waited;
   for (const PostedCall& other : calls) {
     if (!same_capture(other.capture, site.capture)) return unlike_captures();
@@ -48,7 +48,18 @@ Done TeamContext::begin_launch(const LaunchSite& site, std::span<const PostedCal
     waited.push_back(other.ready);
     RONDO_CHECK_OK(wait_for_event(site.stream, other.ready, GpuEventUse::kPlain));
   }
+  return done();
+}
+
+Done TeamContext::begin_launch(const LaunchSite& site, std::span<const PostedCall> calls) {
+  RONDO_CHECK_OK(wait_for_ranks(site, calls));
   return order.begin(site);
+}
+
+Done TeamContext::begin_messages(const LaunchSite& site, std::span<const PostedCall> calls,
+                                 std::uint64_t places) {
+  RONDO_CHECK_OK(wait_for_ranks(site, calls));
+  return order.come_after(site, places);
 }
 
 }  // namespace rondo::gpu

@@ -63,6 +63,12 @@ struct TeamContext {
 
   // Before a launch: its stream waits for where those of the calls stood, and for launches before.
   Done begin_launch(const LaunchSite& site, std::span<const PostedCall> calls);
+  // The same for messages of ranks of these devices (bits: places); RankOrder follows.
+  Done begin_messages(const LaunchSite& site, std::span<const PostedCall> calls,
+                      std::uint64_t places);
+
+ private:
+  static Done wait_for_ranks(const LaunchSite& site, std::span<const PostedCall> calls);
 };
 
 }  // namespace rondo::gpu

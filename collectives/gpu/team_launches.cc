@@ -123,11 +123,14 @@ Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
                             std::span<const MatchedMessage> matched) {
   const LaunchSite site = team_.site_of(rank, on);
   std::vector<PostedCall> all;
+  std::uint64_t places = 0;
   for (const MatchedMessage& match : matched) {
     all.push_back(match.send);
     all.push_back(match.receive);
+    for (const int one : {match.from, match.to})
+      places |= std::uint64_t{1} << team_.devices.place_of(one);
   }
-  RONDO_CHECK_OK(team_.begin_launch(site, all));
+  RONDO_CHECK_OK(team_.begin_messages(site, all, places));
   int most = kNoCtaLimit;
   for (const PostedCall& one : all) most = std::min(most, most_ctas_of(one.call));
   DirectLaunches launches(*gpu_api(), direct_ctas(rank, most, all.size()), site.stream);
@@ -137,8 +140,7 @@ Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
     RONDO_CHECK_OK(launches.copy(match.send.call.send, match.receive.call.receive,
                                  record.count * size_of(record.type)));
   }
-  RONDO_CHECK_OK(launches.flush());
-  return team_.order.end(site);
+  return launches.flush();
 }
 
 // Every device pushes what its ranks send, on a stream of one of them, after all ranks have come;

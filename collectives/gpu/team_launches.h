@@ -27,7 +27,7 @@ class TeamLaunches {
   // then; all calls until then are of one group of the rank.
   Done collective(int rank, const JointCall& call, Mismatch* mismatch);
   Done flush(int rank);
-  // All messages that a post of this rank has completed, in one launch.
+  // All messages that a post of this rank has completed, in one launch. RankOrder follows.
   Done messages(int rank, const RankStreams::Use& on, std::span<const MatchedMessage> matched);
 
   void set_parts(int rank, const RankParts& parts) { composed_.set_parts(rank, parts); }

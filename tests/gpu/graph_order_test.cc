@@ -243,6 +243,46 @@ TEST_P(GraphOrder, EachDeviceMayHaveAGraphOfItsOwn) {
   for (void* graph : graphs) GPU_OK(gpu_api()->destroy_graph(graph));
 }
 
+// A rank that is a call ahead of another one: its message to itself, after its own graph, must not
+// come before the other's graph, for which its own one waits.
+TEST_P(GraphOrder, GraphsOfTheirOwnWaitForNoRankThatIsAhead) {
+  if (places() != std::vector<int>{0, 1, 2}) GTEST_SKIP() << "needs a GPU a rank";
+  const Streams streams = ranks.streams();
+  const auto keep = [&](int r) {  // y as it is
+    NCCL_OK(ncclGroupStart());
+    NCCL_OK(ncclSend(y[r].data(), kCount, ncclInt64, r, ranks[r].comm, streams[r]));
+    NCCL_OK(ncclRecv(x[r].data(), kCount, ncclInt64, r, ranks[r].comm, streams[r]));
+    NCCL_OK(ncclGroupEnd());
+  };
+  look(streams);
+  for (GpuStream stream : streams)
+    GPU_OK(gpu_api()->begin_capture(stream, GpuCaptureMode::kRelaxed));
+  for (int r = 0; r < kRanks; ++r) {  // a message in the graph, too
+    GPU_OK(gpu_api()->set_device(r));
+    keep(r);
+  }
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < kRanks; ++r)
+    NCCL_OK(ncclAllReduce(x[r].data(), y[r].data(), kCount, ncclInt64, ncclSum, ranks[r].comm,
+                          streams[r]));
+  NCCL_OK(ncclGroupEnd());
+  std::vector<void*> graphs(kRanks);
+  for (int r = 0; r < kRanks; ++r) GPU_OK(gpu_api()->end_capture(streams[r], &graphs[r]));
+  for (int round = 1; round <= kRounds; ++round) {
+    for (int i = 0; i < kRanks; ++i) {
+      const int r = (i + round) % kRanks;
+      GPU_OK(gpu_api()->set_device(r));
+      GPU_OK(gpu_api()->launch_graph(graphs[r], streams[r]));
+      keep(r);
+    }
+    GPU_OK(gpu_api()->set_device(0));
+    synchronize(streams);
+    check(round);
+    if (HasFatalFailure()) break;
+  }
+  for (void* graph : graphs) GPU_OK(gpu_api()->destroy_graph(graph));
+}
+
 TEST_P(GraphOrder, ACaptureOverSeveralStreamsKeepsItsCallsInOrder) {
   const Streams first = more_streams(), second = more_streams();
   void* graph = nullptr;

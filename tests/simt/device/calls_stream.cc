@@ -48,7 +48,8 @@ GpuError create_stream_with(GpuStream* stream, int priority, bool waits_for_lega
                                       waits_for_legacy,
                                       nullptr,
                                       nullptr,
-                                      {}});
+                                      {},
+                                      ++p.streams_made});
   *stream = handle_of(made.get());
   Stream* const key = made.get();
   p.streams.emplace(key, std::move(made));

@@ -20,6 +20,8 @@ struct Command : std::enable_shared_from_this<Command> {
   const char* what = "nothing";
   int device = 0;
   int queue = 0;
+  std::uint64_t stream = 0;                     // its number
+  std::uint64_t number = 0;                     // of the command, in order
   std::vector<std::shared_ptr<Command>> after;  // must be over before it begins
   std::function<Step()> step;                   // by the engine; null: nothing to do
   std::atomic<bool> over{false};
@@ -44,6 +46,7 @@ struct Stream {
   CommandRef newest;
   std::shared_ptr<Capture> capture;
   std::vector<std::size_t> frontier;  // nodes of the capture that the next one comes after
+  std::uint64_t number = 0;           // of the order in which they were made; 0: the legacy one
 };
 
 struct Graph {

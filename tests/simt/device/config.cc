@@ -72,6 +72,8 @@ void set(Config& config, const std::string& key, const std::string& value) {
     config.slices = static_cast<int>(n);
   } else if (key == "pace") {
     config.pace = n;
+  } else if (key == "standstill") {
+    config.standstill_seconds = static_cast<double>(n);
   } else if (key == "cooperative") {
     config.cooperative = static_cast<int>(n);
   } else if (key == "multicast") {

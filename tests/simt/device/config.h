@@ -18,6 +18,8 @@
 //                       always wait until the device is idle, as drivers do, and allocating never
 //                       does; or both do so by chance, which is all that CUDA says
 //     pace=N            microseconds from when a kernel could begin until it does
+//     standstill=N      seconds after which a call that waits prints what the queues hold, if
+//                       nothing has ended meanwhile (20; 0: never)
 //     out_of_memory=N   the Nth device allocation fails, and every later one
 //     lost=N            the Nth kernel launch of the process loses its device
 //   CUDA_MODULE_LOADING=EAGER       kernels need not be loaded before they are launched
@@ -47,6 +49,7 @@ struct Config {
   int cooperative = 0;
   int slices = 8;
   std::uint64_t pace = 0;
+  double standstill_seconds = 20;
   bool multicast = true;
   bool frees_wait = false;
   std::uint64_t out_of_memory = 0;  // 0: never

@@ -1,6 +1,11 @@
 #include "tests/simt/device/engine.h"
 
+#include <fmt/core.h>
+#include <unistd.h>
+
 #include <chrono>
+
+#include "tests/simt/device/standstill.h"
 
 namespace rondo::simt {
 namespace {
@@ -58,6 +63,8 @@ Engine::~Engine() {
 bool Engine::in_callback() { return runs_callback; }
 
 void Engine::push(CommandRef command) {
+  command->number = ++made_;
+  note_progress();
   queued_[static_cast<std::size_t>(command->device * queues_ + command->queue)].push_back(
       std::move(command));
   ++commands_;
@@ -67,6 +74,7 @@ void Engine::push(CommandRef command) {
 
 void Engine::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
   while (!done()) {
+    say_standstill();
     if (config_.own_thread) {
       moved_.wait_for(lock, 1ms);
       continue;
@@ -75,6 +83,24 @@ void Engine::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()
     if (!turn()) std::this_thread::sleep_for(kNothingMoves);
     lock.lock();
   }
+}
+
+// Once a standstill; whether it is one for ever, nobody knows.
+void Engine::say_standstill() {
+  const double limit = config_.standstill_seconds;
+  if (limit <= 0 || commands_ == 0 || told_) return;
+  const auto since = std::chrono::steady_clock::now() - moved_at_;
+  if (std::chrono::duration<double>(since).count() < limit) return;
+  told_ = true;
+  fmt::print(stderr,
+             "emulated GPU, process {}: for {} s nothing has ended, while a call waits:\n{}",
+             getpid(), limit, standstill_text(queued_, queues_));
+  ++standstills_;
+}
+
+void Engine::note_progress() {
+  moved_at_ = std::chrono::steady_clock::now();
+  told_ = false;
 }
 
 void Engine::call_host(std::function<void()> function) {
@@ -105,10 +131,10 @@ bool Engine::begin_one() {
     if (step == Step::kMoved) return true;
     queue.pop_front();
     --commands_;
+    note_progress();
     command->step = nullptr;
     command->after.clear();
-    command->over_at =
-        static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+    command->over_at = static_cast<std::uint64_t>(moved_at_.time_since_epoch().count());
     command->over = true;
     moved_.notify_all();
     return true;

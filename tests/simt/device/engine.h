@@ -7,6 +7,8 @@
 // thread of its own, made for the first command, or inside wait() where the config says so.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -37,6 +39,8 @@ class Engine {
   void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
   // A host function: runs on a thread of its own, in the order of calls; then calls `over`.
   void call_host(std::function<void()> function);
+  // How often what the queues hold has been printed.
+  int standstills() const { return standstills_; }
   // For commands' steps: on the engine's thread, without the mutex.
   Gang& gang() { return gang_; }
   // Ends all kernels of a device; by the engine's thread.
@@ -47,6 +51,8 @@ class Engine {
  private:
   bool turn();  // whether anything moved
   bool begin_one();
+  void say_standstill();
+  void note_progress();
   void loop();
   void call_loop();
 
@@ -57,6 +63,10 @@ class Engine {
   std::condition_variable pushed_, moved_;
   std::vector<std::deque<CommandRef>> queued_;  // by device * queues_ + queue
   std::size_t commands_ = 0;
+  std::uint64_t made_ = 0;                            // commands, ever
+  std::chrono::steady_clock::time_point moved_at_{};  // when a command was made, or over
+  bool told_ = false;                                 // of what stands still since then
+  std::atomic<int> standstills_{0};
   bool stop_ = false;
   Gang gang_;
   Random engine_random_;

@@ -119,7 +119,8 @@ Stream* Platform::per_thread_stream() {
   if (of_thread == nullptr) {
     const int queue =
         static_cast<int>(engine.random().below(static_cast<std::uint64_t>(engine.queues())));
-    auto made = std::make_unique<Stream>(Stream{device, queue, 0, true, nullptr, nullptr, {}});
+    auto made = std::make_unique<Stream>(
+        Stream{device, queue, 0, true, nullptr, nullptr, {}, ++streams_made});
     of_thread = made.get();
     streams.emplace(of_thread, std::move(made));
   }
@@ -166,6 +167,7 @@ CommandRef Platform::enqueue(Stream& stream, const Operation& operation, int que
   command->what = operation.what;
   command->device = operation.device >= 0 ? operation.device : stream.device;
   command->queue = queue;
+  command->stream = stream.number;
   command->after = std::move(after);
   if (operation.prepare) operation.prepare(*command);
   std::erase_if(command->after, [](const CommandRef& one) { return one == nullptr || one->over; });

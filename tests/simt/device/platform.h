@@ -98,7 +98,7 @@ class Platform {
   std::vector<std::shared_ptr<Capture>> captures;  // that go on
   std::unordered_map<std::uint64_t, Shareable> shareables;
   std::unordered_map<std::uint64_t, int> imports;  // by address: how often opened
-  std::uint64_t next_id = 1;
+  std::uint64_t next_id = 1, streams_made = 0;
   std::uint64_t allocations = 0, launches = 0;
   LoadedKernels loaded;
   const int process;

@@ -1,0 +1,23 @@
+// What a device stands still with: of every hardware queue the commands in it, and what each one
+// still has to come after, so that a circle of waits can be read off.
+//
+//   device 0, queue 1:
+//     #52 event wait (stream 3), behind #48 messages (stream 4)
+//     #53 graph end (stream 3)
+//
+// Commands are numbered in the order of the calls that made them. The first of a queue that is
+// behind nothing runs. Cost: text, for people.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "tests/simt/device/command.h"
+
+namespace rondo::simt {
+
+// queued: by device * queues + queue. Under the platform's mutex.
+std::string standstill_text(const std::vector<std::deque<CommandRef>>& queued, int queues);
+
+}  // namespace rondo::simt

@@ -4,7 +4,7 @@
 #
 #   collectives.sh FOLDER_OF_PROGRAMS SHAPE...      SHAPE: hosts x ranks of a host, "2x2"
 #
-# Hosts with even numbers have rxe0, the others rxe1: data cross the wires.
+# Hosts with even numbers have rxe0 and rxe2, the others rxe1 and rxe3: data cross the wires.
 set -euo pipefail
 bin=$1
 shift
@@ -16,7 +16,7 @@ run() {
   local text="$collective ${algorithm:-by itself}, $hosts hosts of $each"
   timeout 120 env NCCL_DEBUG=INFO ${algorithm:+NCCL_ALGO=$algorithm} "$bin/rondo" run \
     -n $((hosts * each)) -- bash -c "host=\$((RANK / $each))
-      export NCCL_HOSTID=host\$host NCCL_IB_HCA==rxe\$((host % 2))
+      export NCCL_HOSTID=host\$host NCCL_IB_HCA==rxe\$((host % 2)),rxe\$((host % 2 + 2))
       exec $bin/rondo bench $collective -b 4 -e 256K -f 256 -n 1 -w 0 -c 1 --no-progress" \
     >/run/job 2>&1 || status=$?
   grep -q "hosts talk by IB" /run/job || status=no-RDMA

@@ -59,7 +59,7 @@ Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatc
 Done TeamLaunches::flush(int rank) {
   if (run_.empty()) return done();
   const bool direct_ones = run_.calls().front().plan.strategy == Strategy::kDirect;
-  const Done launched = direct_ones ? direct(rank, run_) : on_every_device(run_);
+  Done launched = direct_ones ? direct(rank, run_) : on_every_device(run_);
   run_.clear();
   return launched;
 }

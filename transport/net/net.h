@@ -112,7 +112,7 @@ class Link {
 
 class Network : public WakeSource {
  public:
-  virtual ~Network() = default;  // after its links
+  ~Network() override = default;  // after its links
 
   virtual std::string_view name() const = 0;  // as NCCL_NET names it
   // Starts to accept. The bytes say to peers where; they hold addresses, no secret. Again: the

@@ -54,7 +54,7 @@ class RemoteLinks final : public net::WakeSource {
 
   // Listens. Fails where no network interface may be used (NCCL_SOCKET_IFNAME).
   static Result<std::unique_ptr<RemoteLinks>> open(RemoteLinksOptions options);
-  ~RemoteLinks();
+  ~RemoteLinks() override;
   RemoteLinks(const RemoteLinks&) = delete;
   RemoteLinks& operator=(const RemoteLinks&) = delete;
 

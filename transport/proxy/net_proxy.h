@@ -43,7 +43,7 @@ class NetProxy final : public net::WakeSource {
   // Listens.
   static Result<std::unique_ptr<NetProxy>> open(std::unique_ptr<net::Network> network,
                                                 const std::vector<NetProxyLine>& lines);
-  ~NetProxy();
+  ~NetProxy() override;
   NetProxy(const NetProxy&) = delete;
   NetProxy& operator=(const NetProxy&) = delete;
 

@@ -26,7 +26,7 @@ namespace rondo::gpu {
 
 class ProxyTask : public net::WakeSource {
  public:
-  virtual ~ProxyTask() = default;
+  ~ProxyTask() override = default;
   // Does what can be done now; true if something moved.
   virtual bool progress() = 0;
   virtual bool is_busy() const { return false; }  // there will soon be more

@@ -155,6 +155,13 @@ TEST_F(Rails, AWireThatLosesEverythingCostsNoMessage) {
   }
 }
 
+// Parts that the other rail carries are still on their way when the first rail is lost.
+TEST_F(Rails, WhatHadArrivedByALostRailIsNotSentAgain) {
+  const verbs::WireThat slow(1, "delay 100ms");
+  ASSERT_TRUE(slow.is_cut());
+  stream_through([&] { return std::make_unique<verbs::WireDown>(0); });
+}
+
 TEST_F(Rails, WhereTheDeviceTellsNothingWhatRestsTellsIt) {
   join(of_endless_retries(3));
   stream_through([&] { return std::make_unique<verbs::WireSilent>(0); });

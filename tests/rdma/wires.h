@@ -49,20 +49,21 @@ class WireDown {
   bool cut_;
 };
 
-// Every packet of the wire is lost, and nobody is told.
-class WireSilent {
+// What the wire does to packets, at both ends, as `tc netem` has it.
+class WireThat {
  public:
-  explicit WireSilent(int wire) : wire_(wire), cut_(at_both_ends("add", " netem loss 100%")) {}
-  ~WireSilent() {
+  WireThat(int wire, const std::string& what)
+      : wire_(wire), cut_(at_both_ends("add", " netem " + what)) {}
+  ~WireThat() {
     if (cut_) at_both_ends("del", "");
   }
-  WireSilent(const WireSilent&) = delete;
-  WireSilent& operator=(const WireSilent&) = delete;
+  WireThat(const WireThat&) = delete;
+  WireThat& operator=(const WireThat&) = delete;
 
   bool is_cut() const { return cut_; }
 
  private:
-  bool at_both_ends(const char* verb, const char* what) const {
+  bool at_both_ends(const char* verb, const std::string& what) const {
     bool done = true;
     for (int end = 0; end < 2; ++end) {
       const auto command =
@@ -73,6 +74,11 @@ class WireSilent {
   }
   const int wire_;
   const bool cut_;
+};
+
+// Every packet of the wire is lost, and nobody is told.
+struct WireSilent : WireThat {
+  explicit WireSilent(int wire) : WireThat(wire, "loss 100%") {}
 };
 
 }  // namespace rondo::verbs

@@ -35,7 +35,8 @@ constexpr Variable kTable[] = {
      "RDMA ports to use: prefixes of device names, each with :PORT or not; ^ excludes, = exact"},
     {"NCCL_IB_PCI_RELAXED_ORDERING", Type::kInt, "2",
      "RDMA writes may pass each other on PCI: 0 never, 1 and 2 where the library can"},
-    {"NCCL_IB_QPS_PER_CONNECTION", Type::kInt, "1", "RDMA queue pairs a connection, 1 to 16"},
+    {"NCCL_IB_QPS_PER_CONNECTION", Type::kInt, "1",
+     "RDMA queue pairs a connection and port, 1 to 16, at most 16 in all"},
     {"NCCL_IB_RETRY_CNT", Type::kInt, "7",
      "how often an RDMA device sends a lost packet again until the peer counts as dead, 0 to 7"},
     {"NCCL_IB_SL", Type::kInt, "0", "service level of RDMA packets, 0 to 15"},
@@ -52,8 +53,11 @@ constexpr Variable kTable[] = {
     {"NCCL_MIN_CTAS", Type::kInt, "1", "where set, overrides minCTAs of ncclConfig_t"},
     {"NCCL_MIN_NCHANNELS", Type::kInt, "1", "older name of NCCL_MIN_CTAS, which goes before it"},
     {"NCCL_NET", Type::kString, "",
-     "network between hosts: Socket (TCP), or IB (InfiniBand and RoCE; run on soft-RoCE alone so "
-     "far); where a rank lacks the one that is named, no rank goes on without it"},
+     "network between hosts: IB (InfiniBand and RoCE; run on soft-RoCE alone so far) or Socket "
+     "(TCP); "
+     "where a rank lacks the one that is named, no rank goes on without it; unset: IB where all "
+     "ranks "
+     "have an adapter"},
     {"NCCL_NVLS_ENABLE", Type::kInt, "2",
      "multicast memory between GPUs of a host: 1 where it can be, 0 never, 2 where NCCL_ALGO "
      "names nvls (unmeasured)"},

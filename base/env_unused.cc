@@ -14,7 +14,7 @@ namespace rondo::env {
 namespace {
 
 constexpr std::string_view kOnePort =
-    "a rank uses one port of TCP's, or one RDMA port where NCCL_NET=IB; there is no more to set";
+    "a rank uses one port of TCP's, or the RDMA ports that are nearest; there is no more to set";
 constexpr std::string_view kNoDirect = "data between hosts pass through host memory (no GPUDirect)";
 constexpr std::string_view kNoSwitch =
     "there are no algorithms inside switches between hosts (NVLSTree, SHARP)";

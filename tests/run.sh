@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs, builds and runs all tests: plainly, on an emulated GPU, under the sanitizers, a minute
 # of fuzzing, under PyTorch and CuPy.
-#   bash tests/run.sh                      stages dev, simt, cuda, asan, tsan, fuzz, torch, clients
+#   bash tests/run.sh                      stages dev, simt, cuda, asan, tsan, fuzz, torch, clients,
+#                                          rdma
 #   bash tests/run.sh dev asan             the stages that are named
 #   bash tests/run.sh faults               every Nth call of the system's fails: hours
 #   bash tests/run.sh tsan_all             all tests that TSan can run, not only the quick ones
@@ -15,6 +16,8 @@
 #   bash tests/run.sh torch_preload        the whole CUDA build on our libnccl.so.2 (5 GB), no GPU
 #   bash tests/run.sh trust                10,000 visits of ten kinds of strangers (10 minutes)
 #   bash tests/run.sh rdma                 InfiniBand and RoCE on soft-RoCE devices, in a guest
+#   bash tests/run.sh rdma_all             and all collectives, more queue pairs, 20 of each fault:
+#                                          an hour
 #   bash tests/run.sh rdma_guest           what the guest itself promises (5 boots)
 #   bash tests/run.sh soak                 random communicators, faults and bad networks, 5 minutes
 set -euo pipefail
@@ -238,20 +241,22 @@ in_guest() {
   [ $status != 77 ] || [ -n "${CI:-}" ] || return 0
   return $status
 }
-stage_rdma() {
-  build dev "rdma_tests rondo"
+rdma() {  # quick|whole LIMIT
+  build dev "rdma_tests engine_tests rondo"
   if ! [ -x build/dev/bin/rdma_tests ]; then
     echo "not run: built without infiniband/verbs.h (libibverbs-dev)"
     [ -z "${CI:-}" ]
     return
   fi
-  in_guest tests/rdma/guest.sh --limit 600 -- bash tests/rdma/all.sh build/dev/bin
+  in_guest tests/rdma/guest.sh --wires 2 --limit "$2" -- bash tests/rdma/all.sh build/dev/bin "$1"
 }
+stage_rdma() { rdma quick 1800; }  # seconds that only a busy machine takes
+stage_rdma_all() { rdma whole 7200; }
 stage_rdma_guest() { in_guest tests/rdma/check_guest.sh; }
 
 stage_soak() { bash tests/soak.sh "${RONDO_SOAK_MINUTES:-5}" --json build/soak.json; }
 
-[ $# -gt 0 ] || set -- dev simt cuda asan tsan fuzz torch clients
+[ $# -gt 0 ] || set -- dev simt cuda asan tsan fuzz torch clients rdma
 for stage in "$@"; do
   echo "== $stage"
   SECONDS=0

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "base/log.h"
 #include "base/printable.h"
 
 namespace rondo {
@@ -38,6 +39,8 @@ struct Opened {
     } else {
       offer.why_not = network.error().text;
     }
+    if (!offer.why_not.empty())
+      RONDO_INFO(kNet, "network {} cannot be used here: {}", printable(name), offer.why_not);
     offer.why_not.resize(std::min(offer.why_not.size(), kMostReason));
     offers.push_back(std::move(offer));
     networks.push_back(std::move(usable));
@@ -144,7 +147,9 @@ Result<AgreedNetwork> agree_on_network(const AskedNetwork& asked, const NetworkR
     names.emplace_back(kControlNetwork);
   for (const std::string& name : names) {
     if (!same_network(name, kControlNetwork)) {
-      opened.add(name, open_network(name, request));
+      NetworkRequest wanted = request;
+      wanted.by_default = asked.name.empty();
+      opened.add(name, open_network(name, wanted));
       continue;
     }
     // Nothing works without it: an error of this rank, of which all are told.

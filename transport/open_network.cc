@@ -21,12 +21,12 @@ Result<std::unique_ptr<net::Network>> open_tcp(const NetworkRequest& request) {
 }
 
 Result<std::unique_ptr<net::Network>> open_verbs(const NetworkRequest& request) {
-  return verbs::open_network(request.secret, request.rank, request.purpose);
+  return verbs::open_network(request.secret, request.rank, request.purpose, request.by_default);
 }
 
 struct Table {
   std::mutex mutex;
-  std::vector<NetworkRow> rows = {{kControlNetwork, open_tcp}, {"IB", open_verbs}};
+  std::vector<NetworkRow> rows = {{"IB", open_verbs}, {kControlNetwork, open_tcp}};
 };
 Table& table() {
   static Table one;

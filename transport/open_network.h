@@ -23,6 +23,7 @@ struct NetworkRequest {
   std::array<std::byte, 32> secret{};  // of the communicator: only its holders get a link
   std::string purpose = "links";       // of several networks with one secret
   int streams = 0;                     // a link of a data lane; 0: by the environment
+  bool by_default = false;             // nobody asks for it: only where it is worth it
 };
 
 struct NetworkRow {

@@ -18,8 +18,6 @@ using Findings = std::vector<Finding>;
 using verbs::Port;
 
 constexpr const char* kRdmaSubject = "RDMA devices";
-// Buffers of some tens of links; what is registered counts as locked.
-constexpr std::uint64_t kLeastLocked = 64u << 20;
 
 Finding on_port(const Port& port) {
   if (const auto reason = verbs::unusable(port); !reason.why.empty())
@@ -32,7 +30,7 @@ Finding on_port(const Port& port) {
 
 Finding on_locked_memory(std::uint64_t limit, bool wanted) {
   const std::string text = limit == RLIM_INFINITY ? "unlimited" : topology::bytes_text(limit);
-  if (limit >= kLeastLocked) return {Verdict::kOk, "locked memory", text, ""};
+  if (limit >= verbs::kLeastLocked) return {Verdict::kOk, "locked memory", text, ""};
   if (!wanted) return {Verdict::kOk, "locked memory", text + "; only RDMA would need more", ""};
   return {Verdict::kProblem, "locked memory",
           text + ": RDMA cannot register buffers (shared memory and TCP do not care)",

@@ -147,14 +147,13 @@ INSTANTIATE_TEST_SUITE_P(OfOneHost, ProcessCollectives,
                                          Place{"n16", std::vector<std::string>(16, "a")}),
                          [](const auto& info) { return info.param.title; });
 
-INSTANTIATE_TEST_SUITE_P(OfSeveralHosts, ProcessCollectives,
-                         testing::Values(Place{"n2of2", {"a", "b"}},
-                                         Place{"n3of2", {"a", "b", "a"}},
-                                         Place{"n3of3", {"a", "b", "c"}},
-                                         Place{"n4of2", {"a", "a", "b", "b"}},
-                                         Place{"n5of2", {"a", "a", "b", "b", "b"}},
-                                         Place{"n5of3", {"b", "a", "c", "a", "b"}}),
-                         [](const auto& info) { return info.param.title; });
+INSTANTIATE_TEST_SUITE_P(
+    OfSeveralHosts, ProcessCollectives,
+    testing::Values(Place{"n2of2", {"a", "b"}}, Place{"n3of2", {"a", "b", "a"}},
+                    Place{"n3of3", {"a", "b", "c"}}, Place{"n4of4", {"a", "b", "c", "d"}},
+                    Place{"n4of2", {"a", "a", "b", "b"}}, Place{"n5of2", {"a", "a", "b", "b", "b"}},
+                    Place{"n5of3", {"b", "a", "c", "a", "b"}}),
+    [](const auto& info) { return info.param.title; });
 
 // ---- hosts and orders ----
 

@@ -22,7 +22,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto end = verbs::parse_link_end(bytes); end.ok()) {
     const auto again = verbs::serialize(*end);
     if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) std::abort();
-    if (end->pairs.empty() || end->pairs.size() > verbs::kMostPairs) std::abort();
+    if (end->rails.empty() || end->rails.size() > verbs::kMostRails) std::abort();
+    std::size_t pairs = 0;
+    for (const verbs::RailEnd& rail : end->rails) {
+      if (rail.rings == 0 || rail.pairs.empty()) std::abort();
+      pairs += rail.pairs.size();
+    }
+    if (pairs > verbs::kMostPairs) std::abort();
   }
   static const std::vector<verbs::Port> ports = [] {
     verbs::Port port{.device = "mlx5_0", .active = true, .state = "ACTIVE"};

@@ -1,21 +1,45 @@
 #!/usr/bin/env bash
-# All that runs in one boot of the guest (guest.sh): the tests, communicators whose two hosts talk
-# by RDMA, then what `rondo doctor` says with devices, with a port down, and without the library.
+# All that runs in one boot of the guest with two wires (guest.sh --wires 2): the tests, the
+# engine's collectives between hosts that talk by RDMA, losses and kills in the middle of them, then
+# what `rondo doctor` says with devices, with a port down, and without the library.
 #
-#   all.sh FOLDER_OF_PROGRAMS
+#   all.sh FOLDER_OF_PROGRAMS quick|whole    whole: with more queue pairs, all collectives and
+#                                            algorithms of `rondo bench`, and 20 of each fault
 set -euo pipefail
-bin=$1
-"$bin/rdma_tests" --gtest_brief=1
+bin=$1 extent=$2
+here=$(dirname "$(readlink -f "$0")")
+only='*'
+[ "$extent" = whole ] || only='-*/FourPairs'
+"$bin/rdma_tests" --gtest_brief=1 --gtest_filter="$only"
+
+export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=6  # with 7 retries soft-RoCE asks a dead peer for ever
+(
+  for host in a c; do export "RONDO_TEST_HCA_$host==rxe0,rxe2"; done
+  for host in b d; do export "RONDO_TEST_HCA_$host==rxe1,rxe3"; done
+  along='OfSeveralHosts/ProcessCollectives.*AlongConnections'
+  tests=$along/n2of2:$along/n4of2:$along/n4of4
+  [ "$extent" != whole ] || tests=$along/*
+  RONDO_TEST_NETWORK=IB "$bin/engine_tests" --gtest_brief=1 --gtest_filter="$tests"
+)
+if [ "$extent" = whole ]; then
+  bash "$here/collectives.sh" "$bin" 2x1 2x2 4x1
+  bash "$here/faults.sh" "$bin" 20
+else
+  bash "$here/faults.sh" "$bin" 1
+fi
 
 # job TEXT RANKS COLLECTIVE VARIABLES...: on two pretended hosts; data are checked.
-export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=6  # with 7 retries soft-RoCE asks a dead peer for ever
 job() {
   local text=$1 ranks=$2 collective=$3 status=0
   shift 3
   timeout 120 env NCCL_NET=IB NCCL_DEBUG=INFO "$@" "$bin/rondo" run -n "$ranks" -- bash -c \
-    "NCCL_HOSTID=host\$((RANK % 2)) exec $bin/rondo bench $collective -b 4 -e 256K -f 64 -n 2 -w 1 \
-      --no-progress" >/run/job 2>&1 || status=$?
+    "export NCCL_HOSTID=host\$((RANK % 2)) NCCL_IB_HCA==rxe\$((RANK % 2)),rxe\$((RANK % 2 + 2))
+     exec $bin/rondo bench $collective -b 4 -e 256K -f 64 -n 2 -w 1 --no-progress" \
+    >/run/job 2>&1 || status=$?
   grep -q "rank 1: hosts talk by IB" /run/job || status=no-RDMA
+  local rails='goes by RDMA port rxe1:1 (10.77.0.2) to 10.77.0.1, queue pair .*; RDMA port rxe3:1 '
+  grep -q "rank 1: lane . to rank 0 .* $rails.*; from and into memory of the host" /run/job ||
+    status=no-line-of-the-link
   grep -q "Out of bounds values : 0 OK" /run/job || status=wrong-data
   [ "$status" = 0 ] || { echo "FAILED: $text ($status)"; cat /run/job; exit 1; }
   echo "ok: $text"
@@ -23,6 +47,13 @@ job() {
 job "all-reduce of two hosts by RDMA" 2 all_reduce
 job "all-to-all of two hosts of two ranks over four queue pairs" 4 alltoall \
   NCCL_IB_QPS_PER_CONNECTION=4
+# Without being asked for, it is not taken where there is only soft-RoCE.
+NCCL_DEBUG=INFO timeout 60 "$bin/rondo" run -n 2 -- bash -c \
+  "NCCL_HOSTID=host\$RANK exec $bin/rondo bench all_reduce -b 4 -e 4" >/run/job 2>&1 &&
+  grep -q "hosts talk by Socket" /run/job &&
+  grep -q "network IB cannot be used here: there is only soft-RoCE (rxe0:1" /run/job ||
+  { echo "FAILED: soft-RoCE by default"; cat /run/job; exit 1; }
+echo "ok: soft-RoCE has to be asked for"
 refused() {  # TEXT VARIABLE
   ! env NCCL_NET=IB NCCL_DEBUG=WARN "$2" timeout 60 "$bin/rondo" run -n 2 -- bash -c \
     "NCCL_HOSTID=host\$RANK exec $bin/rondo bench all_reduce -b 4 -e 4" >/run/job 2>&1 &&
@@ -59,3 +90,4 @@ said "^problem .*the kernel has rxe0, but libibverbs does not offer it"
 rm -f "$(ldconfig -p | awk '/libibverbs.so.1 / { print $NF; exit }')"
 doctor
 said "^problem .*cannot be used: libibverbs.so.1 cannot be loaded.*install libibverbs1"
+refused "libibverbs.so.1 cannot be loaded.*install libibverbs1" NCCL_DEBUG=WARN

@@ -1,5 +1,5 @@
-// VerbsNetwork as networks of the suite that every network is asked: rank 0 on rxe0, rank 1 on
-// rxe1.
+// VerbsNetwork as networks of the suite that every network is asked: rank 0 on rxe0, and rxe2 where
+// there are two rails, rank 1 on rxe1 and rxe3.
 #include "tests/unit/transport/net/networks.h"
 
 #include "tests/rdma/ends.h"
@@ -8,23 +8,31 @@
 namespace rondo::test {
 namespace {
 
-std::unique_ptr<net::Network> open_verbs(net::PortOptions options, int queue_pairs) {
+std::unique_ptr<net::Network> open_verbs(net::PortOptions options, const char* const (&ports)[2],
+                                         int queue_pairs) {
   verbs::NetworkOptions wanted{std::move(options)};
   wanted.verbs = verbs::quick_to_fail();
   wanted.verbs.queue_pairs = queue_pairs;
-  wanted.local_rank = wanted.rank;
+  wanted.verbs.hca = ports[wanted.rank % 2];
   return verbs::VerbsNetwork::open(std::move(wanted)).value();
 }
+
+constexpr const char* kOneRail[] = {"=rxe0", "=rxe1"};
+constexpr const char* kTwoRails[] = {"=rxe0,rxe2", "=rxe1,rxe3"};
 
 // Before main(): the suite's instances are made of what is there then.
 const bool kAdded = [] {
   auto& kinds = network_kinds();
   kinds.clear();
-  if (verbs::guest_ports().size() < 2) return false;
-  kinds.push_back({"OnePair", verbs::VerbsNetwork::kName,
-                   [](auto options) { return open_verbs(std::move(options), 1); }});
-  kinds.push_back({"FourPairs", verbs::VerbsNetwork::kName,
-                   [](auto options) { return open_verbs(std::move(options), 4); }});
+  const auto add = [&](const char* name, const char* const(&ports)[2], int queue_pairs) {
+    kinds.push_back({name, verbs::VerbsNetwork::kName, [&ports, queue_pairs](auto options) {
+                       return open_verbs(std::move(options), ports, queue_pairs);
+                     }});
+  };
+  const std::size_t devices = verbs::guest_ports().size();
+  if (devices >= 2) add("OnePair", kOneRail, 1);
+  if (devices >= 2) add("FourPairs", kOneRail, 4);
+  if (devices >= 4) add("TwoRails", kTwoRails, 2);
   return true;
 }();
 

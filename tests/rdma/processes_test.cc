@@ -2,21 +2,19 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <net/if.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string>
 
 #include "base/fd.h"
 #include "tests/rdma/ends.h"
+#include "tests/rdma/wires.h"
 
 namespace rondo::verbs {
 namespace {
@@ -172,17 +170,6 @@ TEST_F(Processes, APeerThatIsKilledIsReportedByNameOfBothEnds) {
   EXPECT_THAT(text, HasSubstr("the peer"));
 }
 
-// Sets a flag of a network interface of the guest.
-bool set_up(const char* interface, bool up) {
-  const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request{};
-  std::strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
-  if (ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return false;
-  request.ifr_flags =
-      static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
-  return ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0;
-}
-
 TEST_F(Processes, APortThatGoesDownIsTold) {
   start([](End&) {
     for (;;) pause();
@@ -192,7 +179,8 @@ TEST_F(Processes, APortThatGoesDownIsTold) {
   ASSERT_TRUE(end.open(0, here_.get()));
   end.device->read_events();
   EXPECT_FALSE(end.device->port_is_down());
-  ASSERT_TRUE(set_up("veth0", false));
+  WireDown wire(0);
+  ASSERT_TRUE(wire.is_cut());
   pollfd watched{end.device->event_fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&watched, 1, 20000), 1);
   EXPECT_TRUE(poll_until(
@@ -209,9 +197,7 @@ TEST_F(Processes, APortThatGoesDownIsTold) {
   ibv_wc flushed{};
   flushed.status = IBV_WC_WR_FLUSH_ERR;
   EXPECT_THAT(end.pair->failure_of(flushed).text, HasSubstr("the port is down"));
-  ASSERT_TRUE(set_up("veth0", true));
-  // The route over the wire (tests/rdma/guest_setup.sh) does not come back with the interface.
-  ASSERT_EQ(std::system("ip route add 10.77.0.2 dev veth0 src 10.77.0.1 table 100"), 0);
+  ASSERT_TRUE(wire.whole_again());
   EXPECT_TRUE(poll_until(
       [&] {
         end.device->read_events();

@@ -100,7 +100,10 @@ Result<std::vector<Port>> choose_ports(const std::vector<Port>& all, std::string
   }
   std::vector<Port> chosen, admitted;
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (named[i] != exclude) admitted.push_back(all[i]);
+    if (named[i] != exclude) {
+      admitted.push_back(all[i]);
+      admitted.back().rail = static_cast<int>(admitted.size()) - 1;
+    }
   if (admitted.empty())
     return fail(Status::kInvalidUsage, "NCCL_IB_HCA='{}' excludes all of this host's ports: {}",
                 hca, list_ports(all));
@@ -110,6 +113,23 @@ Result<std::vector<Port>> choose_ports(const std::vector<Port>& all, std::string
   const Unusable reason = unusable(admitted.front());
   return fail(Status::kSystemError, "no RDMA port can be used: {} {}: {} (all: {})",
               admitted.front().name(), reason.why, reason.remedy, list_ports(all));
+}
+
+Result<std::vector<Port>> worth_it(const std::vector<Port>& ports, std::uint64_t lockable) {
+  if (lockable < kLeastLocked)
+    return fail(
+        Status::kInvalidUsage,
+        "this process may lock {} bytes, which its buffers may exceed: raise that (ulimit -l "
+        "unlimited), or ask for it by NCCL_NET=IB",
+        lockable);
+  std::vector<Port> left;
+  for (const Port& port : ports)
+    if (!port.software) left.push_back(port);
+  if (!left.empty()) return left;
+  return fail(Status::kInvalidUsage,
+              "there is only soft-RoCE ({}), which carries less than TCP over the same interface; "
+              "NCCL_NET=IB asks for it",
+              list_ports(ports));
 }
 
 Result<Gid> choose_gid(const Port& port, int wanted_index) {
@@ -133,18 +153,35 @@ Result<Gid> choose_gid(const Port& port, int wanted_index) {
   });
 }
 
-const Port& nearest_port(const std::vector<Port>& ports, const Place& place, int turn) {
+std::vector<Port> nearest_ports(const std::vector<Port>& ports, const Place& place, int turn) {
   const auto cost = [&](const Port& port) {
     const bool elsewhere = place.numa < 0 || port.numa != place.numa;
     return std::tuple(topology::pci_distance(port.path, place.path), elsewhere, -port.gigabits);
   };
-  std::vector<const Port*> equal;
+  std::vector<Port> equal;
   for (const Port& port : ports) {
-    if (!equal.empty() && cost(port) > cost(*equal.front())) continue;
-    if (!equal.empty() && cost(port) < cost(*equal.front())) equal.clear();
-    equal.push_back(&port);
+    if (!equal.empty() && cost(port) > cost(equal.front())) continue;
+    if (!equal.empty() && cost(port) < cost(equal.front())) equal.clear();
+    equal.push_back(port);
   }
-  return *equal[static_cast<std::size_t>(turn) % equal.size()];
+  const auto first = static_cast<std::size_t>(turn) % equal.size();
+  std::rotate(equal.begin(), equal.begin() + static_cast<std::ptrdiff_t>(first), equal.end());
+  equal.resize(std::min(equal.size(), kMostRails));
+  return equal;
+}
+
+std::vector<RailMatch> match_rails(const LinkEnd& theirs, const std::vector<Port>& own) {
+  const auto fit = [&](std::size_t t, std::size_t o) {
+    return theirs.rails[t].pairs.front().ethernet == own[o].ethernet;
+  };
+  std::vector<RailMatch> matches;
+  for (std::size_t t = 0; t < theirs.rails.size(); ++t)
+    for (std::size_t o = 0; o < own.size(); ++o)
+      if (own[o].rail == theirs.rails[t].number && fit(t, o)) matches.push_back({t, o});
+  if (!matches.empty()) return matches;
+  for (std::size_t i = 0; i < std::min(theirs.rails.size(), own.size()); ++i)
+    if (fit(i, i)) matches.push_back({i, i});
+  return matches;
 }
 
 }  // namespace rondo::verbs

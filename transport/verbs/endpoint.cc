@@ -63,9 +63,14 @@ Result<Endpoint> parse_endpoint(ByteSpan bytes) {
 
 Bytes serialize(const LinkEnd& end) {
   ByteWriter out;
-  out.put(end.rings);
-  out.put(end.rings_key);
-  for (const Endpoint& pair : end.pairs) out.put_raw(serialize(pair));
+  out.put(static_cast<std::uint8_t>(end.rails.size()));
+  for (const RailEnd& rail : end.rails) {
+    out.put(rail.number);
+    out.put(rail.rings);
+    out.put(rail.rings_key);
+    out.put(static_cast<std::uint8_t>(rail.pairs.size()));
+    for (const Endpoint& pair : rail.pairs) out.put_raw(serialize(pair));
+  }
   return out.take();
 }
 
@@ -73,18 +78,33 @@ Result<LinkEnd> parse_link_end(ByteSpan bytes) {
   static const std::size_t each = serialize(Endpoint{}).size();
   ByteReader in(bytes);
   LinkEnd end;
-  end.rings = in.get<std::uint64_t>();
-  end.rings_key = in.get<std::uint32_t>();
-  const std::size_t pairs = in.left() / each;
-  if (!in.ok() || in.left() % each != 0 || pairs < 1 || pairs > kMostPairs || end.rings == 0)
+  std::size_t pairs = 0;
+  const auto rails = in.get<std::uint8_t>();
+  if (rails < 1 || rails > kMostRails) in.refuse();
+  for (int i = 0; i < rails && in.ok(); ++i) {
+    RailEnd rail;
+    rail.number = in.get<std::uint8_t>();
+    rail.rings = in.get<std::uint64_t>();
+    rail.rings_key = in.get<std::uint32_t>();
+    const auto count = in.get<std::uint8_t>();
+    pairs += count;
+    const bool twice = std::any_of(end.rails.begin(), end.rails.end(), [&](const RailEnd& other) {
+      return other.number == rail.number;
+    });
+    if (rail.rings == 0 || count < 1 || pairs > kMostPairs || twice) in.refuse();
+    for (int k = 0; k < count && in.ok(); ++k) {
+      const ByteSpan of_pair = in.raw(each);
+      if (!in.ok()) break;
+      RONDO_TRY(const Endpoint pair, parse_endpoint(of_pair));
+      rail.pairs.push_back(pair);
+    }
+    end.rails.push_back(std::move(rail));
+  }
+  if (!in.finished())
     return fail(Status::kRemoteError,
                 "{} bytes of a peer name no end of a link: all ranks must run the same build of "
                 "Rondo",
                 bytes.size());
-  for (std::size_t i = 0; i < pairs; ++i) {
-    RONDO_TRY(const Endpoint pair, parse_endpoint(in.raw(each)));
-    end.pairs.push_back(pair);
-  }
   return end;
 }
 

@@ -1,5 +1,5 @@
 // Endpoint: where a queue pair is, as its peer must know it to connect; LinkEnd: one end of a link,
-// with all of its queue pairs: small blobs.
+// with all of its rails and queue pairs: small blobs.
 //
 // Guarantees: parse_*() take bytes from outside. They accept what serialize() makes and nothing
 // else: every number is in its range, no byte is missing or left over.
@@ -30,12 +30,20 @@ struct Endpoint {
 Bytes serialize(const Endpoint& endpoint);
 Result<Endpoint> parse_endpoint(ByteSpan bytes);
 
-inline constexpr std::size_t kMostPairs = 16;  // of a link
+inline constexpr std::size_t kMostRails = 4;   // of a link
+inline constexpr std::size_t kMostPairs = 16;  // of all of them
 
-struct LinkEnd {
+// One end of a rail: a port and its queue pairs.
+struct RailEnd {
+  std::uint8_t number = 0;        // as the connector numbers it: Port::rail there
   std::uint64_t rings = 0;        // address of the memory that the peer writes to, not 0
   std::uint32_t rings_key = 0;    // of it
-  std::vector<Endpoint> pairs{};  // 1..kMostPairs
+  std::vector<Endpoint> pairs{};  // at least one
+  friend bool operator==(const RailEnd&, const RailEnd&) = default;
+};
+
+struct LinkEnd {
+  std::vector<RailEnd> rails{};  // 1..kMostRails, of different numbers; kMostPairs pairs in all
   friend bool operator==(const LinkEnd&, const LinkEnd&) = default;
 };
 

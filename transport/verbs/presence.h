@@ -16,8 +16,10 @@ namespace rondo::verbs {
 // An error says why there are none of any kind: no library, an unsuited one, a build without it.
 Result<std::vector<std::string>> offered_devices();
 
-// VerbsNetwork by the environment's variables, of rank `rank` of who holds the secret.
+// VerbsNetwork by the environment's variables, of rank `rank` of who holds the secret. by_default:
+// nobody asks for it, so that ports of the kernel's own software do not count.
 Result<std::unique_ptr<net::Network>> open_network(const std::array<std::byte, 32>& secret,
-                                                   int rank, const std::string& purpose);
+                                                   int rank, const std::string& purpose,
+                                                   bool by_default);
 
 }  // namespace rondo::verbs

@@ -1,17 +1,33 @@
-// RONDO_TEST_NETWORK=Loop: whatever this program tests between hosts goes over the loop network.
+// RONDO_TEST_NETWORK: whatever this program tests between hosts goes over that network.
+//   Loop   the loop network
+//   IB     InfiniBand and RoCE, in the guest of tests/rdma; RONDO_TEST_HCA_<host> is NCCL_IB_HCA of
+//          the ranks that NCCL_HOSTID places on that host
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "tests/support/loop/add_loop_network.h"
 #include "tests/support/loop/loop_network.h"
+#include "transport/open_network.h"
+#include "transport/verbs/presence.h"
 
 namespace rondo::test {
 namespace {
 
+constexpr const char* kVerbs = "IB";
+
+Result<std::unique_ptr<net::Network>> open_verbs_of_host(const NetworkRequest& request) {
+  if (const char* const host = std::getenv("NCCL_HOSTID"))
+    if (const char* const ports = std::getenv((std::string("RONDO_TEST_HCA_") + host).c_str()))
+      setenv("NCCL_IB_HCA", ports, 1);
+  return verbs::open_network(request.secret, request.rank, request.purpose, false);
+}
+
 [[maybe_unused]] const bool added = [] {
   const char* const wanted = std::getenv("RONDO_TEST_NETWORK");
-  if (wanted == nullptr || std::string_view(wanted) != LoopNetwork::kName) return false;
-  add_loop_network();
+  const std::string_view name = wanted != nullptr ? wanted : "";
+  if (name == LoopNetwork::kName) add_loop_network();
+  if (name == kVerbs) add_network({kVerbs, open_verbs_of_host});
   return true;
 }();
 

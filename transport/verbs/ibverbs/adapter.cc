@@ -12,12 +12,13 @@ constexpr std::uint32_t kMostSlots = 1u << 24;
 }  // namespace
 
 std::uint64_t Posted::id() const {
-  return std::uint64_t{slot} << 40 | std::uint64_t(kind) << 32 | value;
+  return std::uint64_t{slot} << 40 | static_cast<std::uint64_t>(kind) << 32 |
+         std::uint64_t{writes} << 16 | value;
 }
 
 Posted Posted::of(std::uint64_t id) {
   return {static_cast<std::uint32_t>(id >> 40), static_cast<Kind>(id >> 32 & 0xff),
-          static_cast<std::uint32_t>(id)};
+          static_cast<std::uint8_t>(id >> 16), static_cast<std::uint16_t>(id)};
 }
 
 Adapter::Adapter(std::unique_ptr<DeviceContext> device, double patience)
@@ -61,10 +62,13 @@ void Adapter::look_at_device() {
   }
 }
 
-std::optional<std::string> Adapter::trouble() const {
+std::optional<std::string> Adapter::trouble(bool at_once) const {
   if (!failure_.empty()) return failure_;
-  if (!down_since_ || Clock::now() - *down_since_ < std::chrono::duration<double>(patience_))
-    return std::nullopt;
+  if (!down_since_) return std::nullopt;
+  if (at_once)
+    return fmt::format("the RDMA port {} is down: look at its cable and `rdma link`",
+                       device_->name());
+  if (Clock::now() - *down_since_ < std::chrono::duration<double>(patience_)) return std::nullopt;
   return fmt::format(
       "the RDMA port {} has been down for {:g} seconds (RONDO_NET_TIMEOUT): look at its cable and "
       "`rdma link`",
@@ -84,23 +88,6 @@ Result<std::uint32_t> Adapter::add_pair(PairOwner& owner, int pair) {
 void Adapter::remove_pair(std::uint32_t slot) {
   owners_[slot].owner = nullptr;
   --pairs_;
-}
-
-Result<net::MemoryKey> Adapter::register_memory(std::span<std::byte> bytes) {
-  if (bytes.empty()) return ++last_key_;  // of nothing that could be named
-  RONDO_TRY(Region region, Region::of(*device_, bytes, Ordering::kRelaxed));
-  memory_.emplace(++last_key_, Memory{std::move(region), bytes});
-  return last_key_;
-}
-
-const Region* Adapter::find(net::MemoryKey key, std::span<const std::byte> bytes) const {
-  const auto it = memory_.find(key);
-  if (it == memory_.end()) return nullptr;
-  const std::span<std::byte> all = it->second.bytes;
-  const bool within =
-      bytes.data() >= all.data() && bytes.size() <= all.size() &&
-      static_cast<std::size_t>(bytes.data() - all.data()) <= all.size() - bytes.size();
-  return within ? &it->second.region : nullptr;
 }
 
 }  // namespace rondo::verbs

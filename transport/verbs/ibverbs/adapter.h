@@ -1,5 +1,5 @@
-// Adapter: what all links of a rank share: its opened port, memory of Rondo's own and of callers
-// that is registered with it, and who is told of which completion.
+// Adapter: what all links of a rank share of one port: the opened device, registered memory of
+// Rondo's own, and who is told of which completion.
 //
 // Guarantees: nothing waits. A queue pair that was removed is told of nothing more, though
 // completions of it may still lie in the queue. One thread. Cost: poll() without completions is a
@@ -14,10 +14,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "transport/net/net.h"
 #include "transport/verbs/ibverbs/device_context.h"
 #include "transport/verbs/ibverbs/region.h"
 
@@ -25,10 +23,16 @@ namespace rondo::verbs {
 
 // What was posted, as the id of its completion.
 struct Posted {
-  enum class Kind : std::uint8_t { kReceive, kCredits, kHeader, kBodyAndHeader };
+  enum class Kind : std::uint8_t {
+    kReceive,
+    kWithNext,  // a write that completes with the next one; of its own only when it fails
+    kControl,   // credits, a note, a word that the pair is ready
+    kPart,      // of a message
+  };
   std::uint32_t slot = 0;  // of the queue pair, 24 bits
   Kind kind = Kind::kReceive;
-  std::uint32_t value = 0;
+  std::uint8_t writes = 1;  // that complete by this one
+  std::uint16_t value = 0;
 
   std::uint64_t id() const;
   static Posted of(std::uint64_t id);
@@ -36,11 +40,9 @@ struct Posted {
 
 class PairOwner {
  public:
+  virtual ~PairOwner() = default;
   // Of its queue pair `pair`. Makes and removes no pairs meanwhile.
   virtual void completed(int pair, const Posted& posted, const ibv_wc& completion) = 0;
-
- protected:
-  ~PairOwner() = default;
 };
 
 class Adapter {
@@ -58,17 +60,14 @@ class Adapter {
   bool arm();
   // Reads what the device says of itself.
   void look_at_device();
-  // Why no link goes on, if so: the device failed, or the port has been down for too long.
-  std::optional<std::string> trouble() const;
+  // Why nothing goes on here, if so: the device failed, or the port is down: for too long, or at
+  // all where `at_once`.
+  std::optional<std::string> trouble(bool at_once) const;
+  double patience() const { return patience_; }
 
   // The slot is the pair's in Posted. There is room in the completion queue for all that it posts.
   Result<std::uint32_t> add_pair(PairOwner& owner, int pair);
   void remove_pair(std::uint32_t slot);
-
-  Result<net::MemoryKey> register_memory(std::span<std::byte> bytes);
-  void deregister_memory(net::MemoryKey key) { memory_.erase(key); }
-  // The region of the key, if the bytes lie in it.
-  const Region* find(net::MemoryKey key, std::span<const std::byte> bytes) const;
 
   DeviceContext& device() { return *device_; }
   RegionPool& pool() { return pool_; }
@@ -80,18 +79,12 @@ class Adapter {
     PairOwner* owner = nullptr;
     int pair = 0;
   };
-  struct Memory {
-    Region region;
-    std::span<std::byte> bytes;
-  };
 
   const std::unique_ptr<DeviceContext> device_;
   const double patience_;
   RegionPool pool_;
   std::vector<Owner> owners_;  // by slot; slots are not used again
   int pairs_ = 0;
-  std::unordered_map<net::MemoryKey, Memory> memory_;
-  net::MemoryKey last_key_ = 0;
   std::string failure_;
   std::optional<Clock::time_point> down_since_;
 };

@@ -1,23 +1,25 @@
-// What two ends of a link write into each other's rings, and the 32 bits that ring with it.
+// What two ends of a link write into each other's memory, and the 32 bits that ring with it.
 //
 // The receiver writes a Credit for each receive that is offered into the sender's ring: where the
 // message may go. The sender writes the body there and a Header into the receiver's ring of that
-// queue pair. An entry is read only when its number has rung, and is written again only after
-// kDepth more messages, so nobody ever reads what is half there.
+// queue pair, once for each part of the body. An entry is read only when its number has rung, and
+// another message's comes there only after kDepth more messages, so nobody reads what is half
+// there: where two parts of one message go by one queue pair, their headers are equal.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "transport/net/net.h"
+#include "transport/verbs/endpoint.h"
 
 namespace rondo::verbs {
 
 struct Credit {
   std::uint64_t address = 0;
-  std::uint64_t room = 0;  // bytes
-  std::uint32_t key = 0;
-  std::uint32_t number = 0;  // of the message, its low 32 bits
+  std::uint64_t room = 0;               // bytes
+  std::uint32_t keys[kMostRails] = {};  // by rail of the link
+  std::uint32_t number = 0;             // of the message, its low 32 bits
 };
 
 struct Header {
@@ -25,43 +27,69 @@ struct Header {
   std::uint64_t bytes = 0;  // of the body, of all parts
   std::uint32_t tag = 0;
   std::uint16_t number = 0;  // of the message, its low 16 bits
-  std::uint16_t parts = 1;   // so many queue pairs carry it, each with a header
+  std::uint16_t parts = 1;   // in so many it comes, each with this header
 };
-static_assert(sizeof(Credit) == 24 && sizeof(Header) == 32);
+static_assert(sizeof(Credit) == 40 && sizeof(Header) == 32);
 
+// What an end says when it has lost rails (verbs_link.h): what it has of its peer, in all.
+struct LossNote {
+  std::uint32_t lost = 0;                       // a bit for each rail that is lost at this end
+  std::uint32_t reserved = 0;                   // zero
+  std::uint64_t received = 0;                   // so many messages are whole
+  std::uint64_t granted = 0;                    // so many credits are there
+  std::uint16_t parts[net::Link::kDepth] = {};  // of the messages after those: a bit for each part
+};
+
+// What the peer writes, by rail, and the notes that this end writes to the peer.
 struct Rings {
   Credit credits[net::Link::kDepth];
-  Header headers[][net::Link::kDepth];  // by queue pair
+  LossNote notes[kMostRails];  // each written once
+  LossNote own_notes[kMostRails];
+  Header headers[][net::Link::kDepth];  // by queue pair of the rail
 
   static constexpr std::size_t bytes(std::size_t pairs) {
-    return net::Link::kDepth * (sizeof(Credit) + pairs * sizeof(Header));
+    return net::Link::kDepth * (sizeof(Credit) + pairs * sizeof(Header)) +
+           2 * kMostRails * sizeof(LossNote);
   }
   static constexpr std::uint64_t credit_at(std::uint64_t number) {
     return number % net::Link::kDepth * sizeof(Credit);
+  }
+  static constexpr std::uint64_t note_at(std::size_t index) {
+    return net::Link::kDepth * sizeof(Credit) + index * sizeof(LossNote);
+  }
+  static constexpr std::uint64_t own_note_at(std::size_t index) {
+    return note_at(kMostRails + index);
   }
   static constexpr std::uint64_t header_at(std::size_t pair, std::uint64_t number) {
     return bytes(pair) + number % net::Link::kDepth * sizeof(Header);
   }
 };
 
-// What rings: a kind, and the low 30 bits of a number.
+// What rings: a kind, a part, and the low bits of a number.
 struct Ring {
   enum class Kind : std::uint32_t {
     kReady = 0,    // the connector's queue pair takes writes
     kCredits = 1,  // so many credits have been written in all
-    kMessage = 2,  // this pair's part of the message of that number has been written
+    kMessage = 2,  // this part of the message of that number has been written
+    kLoss = 3,     // the note of that number has been written
   };
   Kind kind = Kind::kReady;
   std::uint32_t number = 0;
+  std::uint32_t part = 0;
 
-  static constexpr std::uint32_t kMask = (1u << 30) - 1;
-  std::uint32_t immediate() const { return static_cast<std::uint32_t>(kind) << 30 | number; }
+  static constexpr std::uint32_t kBits = 26;
+  static constexpr std::uint32_t kMask = (1u << kBits) - 1;
+  std::uint32_t immediate() const {
+    return static_cast<std::uint32_t>(kind) << 30 | part << kBits | (number & kMask);
+  }
   static Ring of(std::uint32_t immediate) {
-    return {static_cast<Kind>(immediate >> 30), immediate & kMask};
+    return {static_cast<Kind>(immediate >> 30), immediate & kMask,
+            immediate >> kBits & static_cast<std::uint32_t>(kMostPairs - 1)};
   }
 };
+static_assert(kMostPairs == 1u << (30 - Ring::kBits));
 
-// The number at or after `base`, at most `most` beyond it, whose low 30 bits are these.
+// The number at or after `base`, at most `most` beyond it, whose low bits are these.
 inline std::optional<std::uint64_t> number_after(std::uint64_t base, std::uint32_t low,
                                                  std::uint64_t most) {
   const std::uint64_t ahead = (low - base) & Ring::kMask;

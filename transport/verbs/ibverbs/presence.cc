@@ -21,12 +21,14 @@ Result<std::vector<std::string>> offered_devices() {
 }
 
 Result<std::unique_ptr<net::Network>> open_network(const std::array<std::byte, 32>& secret,
-                                                   int rank, const std::string& purpose) {
+                                                   int rank, const std::string& purpose,
+                                                   bool by_default) {
   if (env::get_bool("NCCL_IB_DISABLE"))
     return fail(Status::kInvalidUsage, "NCCL_IB_DISABLE=1 forbids it: unset it");
   NetworkOptions options{net::PortOptions::from_environment(secret)};
   options.rank = options.local_rank = rank;
   options.purpose = purpose;
+  options.by_default = by_default;
   RONDO_TRY(options.verbs, Options::from_environment());
   RONDO_TRY(auto network, VerbsNetwork::open(std::move(options)));
   return std::unique_ptr<net::Network>(std::move(network));

@@ -164,6 +164,13 @@ Done QueuePair::post_receives(int count, std::uint64_t id) {
   return done();
 }
 
+// A refusal is of a pair that is there already, or of a device that has failed.
+void QueuePair::stop() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  (void)device_.verbs().modify_qp(pair_, &attributes, IBV_QP_STATE);
+}
+
 Error QueuePair::failure_of(const ibv_wc& completion) const {
   return fail(Status::kRemoteError, "{}: {} (status {}, vendor's {:#x}){}: {}", text(),
               device_.verbs().wc_status_str(completion.status), static_cast<int>(completion.status),

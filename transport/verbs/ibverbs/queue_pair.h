@@ -62,6 +62,10 @@ class QueuePair {
   // Room for so many more of the peer's writes that ring. Their completions have the id `id`.
   Done post_receives(int count, std::uint64_t id = 0);
 
+  // From now on nothing that the peer sends takes effect here, and whatever is posted completes
+  // (with an error, where it had not taken effect): what was done before has completed before that.
+  void stop();
+
   // Of a completion of this pair whose status is no success.
   Error failure_of(const ibv_wc& completion) const;
   // "rxe0:1 (10.77.0.1) queue pair 17 to 10.77.0.2 queue pair 18", for messages.

@@ -1,150 +1,229 @@
 #include "transport/verbs/ibverbs/verbs_link.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+
+#include "base/log.h"
 
 namespace rondo::verbs {
 
 using net::LinkState;
 using net::SideChannel;
 
-namespace {
-
-// A body is split over queue pairs from twice this many bytes on, by multiples of kStep.
-constexpr std::size_t kLeastPart = 16 << 10;
-constexpr std::size_t kStep = 128;
-
-std::size_t parts_of(std::size_t bytes, std::size_t pairs) {
-  return std::clamp<std::size_t>(bytes / kLeastPart, 1, pairs);
-}
-
-}  // namespace
-
-Result<std::unique_ptr<VerbsLink>> VerbsLink::connect(const net::LinkName& name, Adapter& adapter,
+Result<std::unique_ptr<VerbsLink>> VerbsLink::connect(const net::LinkName& name, Adapters& adapters,
                                                       int pairs, const Connect& connect) {
-  std::unique_ptr<VerbsLink> made(new VerbsLink(name, name.to, adapter));
-  RONDO_CHECK_OK(made->make_pairs(static_cast<std::size_t>(pairs)));
-  RONDO_TRY(made->channel_, connect(serialize(made->own_end())));
+  std::unique_ptr<VerbsLink> made(new VerbsLink(name, name.from, name.to, adapters));
+  const auto most = kMostPairs / adapters.size();
+  const auto each = std::min(static_cast<std::size_t>(pairs), most);
+  LinkEnd own;
+  for (std::size_t i = 0; i < adapters.size(); ++i) {
+    RONDO_TRY(auto rail, Rail::make(*made, adapters.at(i), i, each));
+    const int number = adapters.at(i).device().port().rail;
+    own.rails.push_back(rail->end(static_cast<std::uint8_t>(number)));
+    made->rails_.push_back(std::move(rail));
+  }
+  RONDO_TRY(made->channel_, connect(serialize(own)));
   return made;
 }
 
-Result<std::unique_ptr<VerbsLink>> VerbsLink::accept(Adapter& adapter,
+Result<std::unique_ptr<VerbsLink>> VerbsLink::accept(Adapters& adapters,
                                                      std::unique_ptr<SideChannel> channel) {
-  std::unique_ptr<VerbsLink> made(new VerbsLink(channel->name(), channel->name().from, adapter));
+  const net::LinkName name = channel->name();
+  std::unique_ptr<VerbsLink> made(new VerbsLink(name, name.to, name.from, adapters));
   RONDO_TRY(const LinkEnd theirs, parse_link_end(channel->blob()));
-  RONDO_CHECK_OK(made->make_pairs(theirs.pairs.size()));
-  RONDO_CHECK_OK(made->connect_pairs(channel->blob()));
-  channel->answer(serialize(made->own_end()));
+  LinkEnd own;
+  Done refused = done();
+  for (const RailMatch& match : match_rails(theirs, adapters.ports())) {
+    const RailEnd& peer = theirs.rails[match.theirs];
+    RONDO_TRY(auto rail, Rail::make(*made, adapters.at(match.own), match.own, peer.pairs.size()));
+    if (refused = rail->connect(own.rails.size(), peer); !refused.ok()) {
+      RONDO_INFO(kNet, "{}", refused.error().text);
+      continue;
+    }
+    own.rails.push_back(rail->end(peer.number));
+    made->rails_.push_back(std::move(rail));
+  }
+  if (made->rails_.empty()) {
+    RONDO_CHECK_OK(refused);
+    return fail(Status::kRemoteError, "rank {} has no port of the kind that rank {} has: {}",
+                name.from, name.to, list_ports(adapters.ports()));
+  }
+  made->answered_ = true;
+  channel->answer(serialize(own));
   made->channel_ = std::move(channel);
   return made;
 }
 
-VerbsLink::~VerbsLink() {
-  drop_pairs();
-  if (!rings_.bytes.empty()) adapter_.pool().give_back(rings_);
-}
-
-Done VerbsLink::make_pairs(std::size_t count) {
-  RONDO_TRY(rings_, adapter_.pool().take(Rings::bytes(count)));
-  for (std::size_t i = 0; i < count; ++i) {
-    RONDO_TRY(auto pair,
-              QueuePair::create(adapter_.device(), {Adapter::kSends, Adapter::kReceives}));
-    RONDO_TRY(const std::uint32_t slot, adapter_.add_pair(*this, static_cast<int>(i)));
-    pairs_.push_back({std::move(pair), slot});
+// The acceptor says which rails the link has, and in which order.
+Done VerbsLink::take_up_answer(ByteSpan blob) {
+  RONDO_TRY(const LinkEnd theirs, parse_link_end(blob));
+  std::vector<std::unique_ptr<Rail>> offered = std::exchange(rails_, {});
+  for (const RailEnd& peer : theirs.rails) {
+    const auto own = std::find_if(offered.begin(), offered.end(), [&](const auto& rail) {
+      return rail && adapters_.at(rail->port()).device().port().rail == peer.number;
+    });
+    if (own == offered.end())
+      return fail(Status::kRemoteError, "it takes up a rail {} that was not offered", peer.number);
+    Rail& rail = *rails_.emplace_back(std::move(*own));
+    auto up = rail.connect(rails_.size() - 1, peer);
+    if (up.ok()) up = rail.say_ready();
+    if (!up.ok()) rail.lose(up.error().text);
   }
+  answered_ = true;
   return done();
 }
 
-Done VerbsLink::connect_pairs(ByteSpan blob) {
-  RONDO_TRY(theirs_, parse_link_end(blob));
-  if (theirs_.pairs.size() != pairs_.size())
-    return fail(Status::kRemoteError, "it has {} queue pairs, this side {}", theirs_.pairs.size(),
-                pairs_.size());
-  for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    QueuePair& pair = *pairs_[i].pair;
-    RONDO_CHECK_OK(pair.post_receives(Adapter::kReceives, Posted{.slot = pairs_[i].slot}.id()));
-    RONDO_CHECK_OK(pair.connect(theirs_.pairs[i]));
-  }
-  return done();
-}
-
-LinkEnd VerbsLink::own_end() const {
-  LinkEnd end{.rings = reinterpret_cast<std::uintptr_t>(rings_.bytes.data()),
-              .rings_key = rings_.remote_key};
-  for (const Pair& each : pairs_) end.pairs.push_back(each.pair->endpoint());
-  return end;
-}
-
-// The acceptor writes nothing before: a queue pair that is not connected drops it, and it would be
-// sent again only after the timeout of a lost packet.
-void VerbsLink::say_ready() {
-  for (Pair& each : pairs_) {
-    Write ready[] = {
-        {.to = theirs_.rings, .remote_key = theirs_.rings_key, .rings = Ring{}.immediate()}};
-    if (const auto said = post(each, ready, Posted::Kind::kCredits, 1); !said.ok())
-      return fail_with(said.error().text);
-  }
-  state_ = LinkState::kOpen;
+const Adapters::Keys* VerbsLink::keys_of(net::MemoryKey key, std::span<const std::byte> bytes,
+                                         const char* what) {
+  static constexpr Adapters::Keys kNone{};
+  if (bytes.empty()) return &kNone;
+  const Adapters::Keys* const keys = adapters_.find(key, bytes);
+  if (keys != nullptr) return keys;
+  fail_with(fmt::format("key {} names no memory with {} {} bytes", key, what, bytes.size()));
+  return &kNone;
 }
 
 std::optional<net::Request> VerbsLink::isend(const CallRecord& record,
                                              std::span<const std::byte> body, net::MemoryKey key,
                                              std::uint32_t tag) {
-  if (pushed_ - sent_ == kDepth) return std::nullopt;
-  const Region* const region = body.empty() ? nullptr : adapter_.find(key, body);
-  if (region == nullptr && !body.empty())
-    fail_with(fmt::format("key {} names no memory with the {} bytes to send", key, body.size()));
-  if (body.size() > adapter_.device().most_bytes())
+  if (sending_.full()) return std::nullopt;
+  const Adapters::Keys& keys = *keys_of(key, body, "the");
+  if (body.size() > adapters_.most_bytes())
     fail_with(fmt::format("{} bytes are more than {} sends at once ({})", body.size(),
-                          adapter_.device().name(), adapter_.device().most_bytes()));
-  outgoing_[pushed_ % kDepth] = {record, body, region ? region->local_key() : 0, tag};
-  return net::Request{pushed_++, true};
+                          list_ports(adapters_.ports()), adapters_.most_bytes()));
+  return net::Request{sending_.push(record, body, keys, tag), true};
 }
 
 std::optional<net::Request> VerbsLink::irecv(CallRecord& record, std::span<std::byte> room,
                                              net::MemoryKey key) {
-  if (posted_ - received_ == kDepth) return std::nullopt;
-  const Region* const region = room.empty() ? nullptr : adapter_.find(key, room);
-  if (region == nullptr && !room.empty())
-    fail_with(fmt::format("key {} names no memory with room for {} bytes", key, room.size()));
-  incoming_[posted_ % kDepth] = {&record, room, region ? region->remote_key() : 0};
-  return net::Request{posted_++, false};
+  if (receiving_.full()) return std::nullopt;
+  return net::Request{receiving_.push(record, room, *keys_of(key, room, "room for")), false};
 }
 
 net::Completion VerbsLink::test(net::Request request) const {
-  if (request.sending) return {request.number < sent_};
-  if (request.number >= received_) return {};
-  const Header& header = incoming_[request.number % kDepth].header;
-  return {true, header.bytes, header.tag};
+  if (request.sending) return {sending_.is_sent(request.number)};
+  return receiving_.test(request.number);
 }
 
 bool VerbsLink::progress() {
   if (is_over(state_)) return false;
   bool moved = follow_channel();
-  moved |= adapter_.poll();
+  moved |= adapters_.poll();
   moved |= std::exchange(told_, false);
+  if (channel_->state() < SideChannel::State::kClosed) moved |= follow_rails();
   if (state_ == LinkState::kOpen) {
-    moved |= offer();
-    moved |= send();
+    receiving_.offer(ways_, rails_);  // nothing that this side waits for
+    moved |= sending_.send(ways_);
   }
   return settle() || moved;
 }
 
 bool VerbsLink::follow_channel() {
   const bool moved = channel_->progress();
-  // The connector's: its peer has answered.
-  if (state_ != LinkState::kOpening || channel_->state() != SideChannel::State::kOpen ||
-      !theirs_.pairs.empty())
-    return moved;
-  if (const auto connected = connect_pairs(channel_->blob()); !connected.ok()) {
-    fail_with(connected.error().text);
-  } else {
-    say_ready();
-  }
+  if (answered_ || channel_->state() != SideChannel::State::kOpen) return moved;
+  if (const auto up = take_up_answer(channel_->blob()); !up.ok()) fail_with(up.error().text);
   return true;
+}
+
+// Finds out what has become of the rails since.
+bool VerbsLink::follow_rails() {
+  if (!answered_ || is_over(state_)) return false;
+  std::uint32_t up = 0, gone = 0;
+  for (const auto& rail : rails_) {
+    const std::uint32_t bit = 1u << rail->index();
+    const bool others = std::any_of(rails_.begin(), rails_.end(), [&](const auto& other) {
+      return other != rail && other->state() == Rail::State::kUp;
+    });
+    rail->watch(others);
+    if (rail->state() == Rail::State::kUp) up |= bit;
+    if (rail->state() == Rail::State::kGone) gone |= bit;
+    if (rail->is_stuck())
+      trouble_ = fmt::format("{}; and the device {} does not say any more what it had received",
+                             rail->why(), adapters_.at(rail->port()).device().name());
+  }
+  const bool changed = up != up_ || gone != gone_;
+  if (up != up_) find_ways(up);
+  if (state_ == LinkState::kOpening && up != 0) {
+    state_ = LinkState::kOpen;
+    tell_opened();
+  }
+  if (gone != gone_) {
+    for (const auto& rail : rails_)
+      if (((gone & ~gone_) >> rail->index() & 1) != 0) tell_lost(*rail);
+    gone_ = gone;
+    note_due_ = true;
+  }
+  if (note_due_) say_loss();
+  return changed;
+}
+
+// A message's parts go by different rails as far as there are any.
+void VerbsLink::find_ways(std::uint32_t up) {
+  up_ = up;
+  ways_.clear();
+  for (std::size_t pair = 0; pair < kMostPairs; ++pair)
+    for (const auto& rail : rails_)
+      if ((up >> rail->index() & 1) != 0 && pair < rail->pairs())
+        ways_.push_back({rail.get(), pair});
+}
+
+void VerbsLink::say_loss() {
+  if (ways_.empty()) return;
+  const auto [rail, pair] = ways_.front();
+  if (rail->lost() || !rail->has_room(pair, 1) || notes_said_ == kMostRails) return;
+  LossNote note;
+  note.lost = gone_;
+  note.granted = sending_.granted();
+  receiving_.fill(note);
+  const auto from = rail->rings().subspan(Rings::own_note_at(notes_said_), sizeof(note));
+  std::memcpy(from.data(), &note, sizeof(note));
+  const Ring ring{Ring::Kind::kLoss, static_cast<std::uint32_t>(notes_said_)};
+  Write writes[] = {{.from = from,
+                     .local_key = rail->rings_key(),
+                     .to = rail->peer().rings + Rings::note_at(notes_said_),
+                     .remote_key = rail->peer().rings_key,
+                     .rings = ring.immediate()}};
+  ++notes_said_;
+  note_due_ = false;
+  if (const auto said = rail->post(pair, writes, Posted::Kind::kControl); !said.ok())
+    rail->lose(said.error().text);
+}
+
+std::optional<std::string> VerbsLink::hear_loss(const Rail& by, std::uint32_t index) {
+  if (index >= kMostRails) return fmt::format("it says a note of number {}", index);
+  LossNote note;
+  std::memcpy(&note, &by.rings()[Rings::note_at(index)], sizeof(note));
+  const std::uint32_t all = (1u << rails_.size()) - 1;
+  if (note.lost == 0 || (note.lost & ~all) != 0 || (note.lost >> by.index() & 1) != 0)
+    return fmt::format("it says that it has lost the rails {:#x} of {}", note.lost, rails_.size());
+  for (const auto& rail : rails_)
+    if ((note.lost >> rail->index() & 1) != 0)
+      rail->lose(fmt::format("{}: rank {} has lost it", rail->text(), peer_));
+  auto wrong = sending_.hear(note);
+  return wrong ? wrong : receiving_.hear(note);
+}
+
+std::optional<std::string> VerbsLink::rung(Rail& rail, std::size_t pair, Ring ring) {
+  told_ = true;
+  std::optional<std::string> wrong;
+  switch (ring.kind) {
+    case Ring::Kind::kReady:  // the rail's
+      break;
+    case Ring::Kind::kCredits:
+      wrong = sending_.hear_credits(rail, ring.number);
+      break;
+    case Ring::Kind::kMessage:
+      wrong = receiving_.arrived(rail, pair, ring);
+      break;
+    case Ring::Kind::kLoss:
+      wrong = hear_loss(rail, ring.number);
+      break;
+  }
+  if (wrong && trouble_.empty()) trouble_ = *wrong;
+  return wrong;
 }
 
 // The end, by whoever tells it: the peer before the device, since what breaks when a peer leaves
@@ -152,189 +231,49 @@ bool VerbsLink::follow_channel() {
 bool VerbsLink::settle() {
   if (is_over(state_)) return true;
   if (channel_->state() == SideChannel::State::kClosed) {
-    while (adapter_.poll()) continue;  // what was written before the close is there
+    while (adapters_.poll()) continue;  // what was written before the close is there
     fail_with(channel_->why(), LinkState::kClosed);
   } else if (channel_->state() == SideChannel::State::kEnded) {
     fail_with(channel_->why());
   } else if (!trouble_.empty()) {
     fail_with(trouble_);
-  } else if (const auto trouble = adapter_.trouble()) {
-    fail_with(*trouble);
+  } else if (answered_ && std::all_of(rails_.begin(), rails_.end(),
+                                      [](const auto& rail) { return rail->lost(); })) {
+    fail_with(loss_of_all());
   } else {
     return false;
   }
   return true;
 }
 
-void VerbsLink::completed(int pair, const Posted& posted, const ibv_wc& completion) {
-  Pair& by = pairs_[static_cast<std::size_t>(pair)];
-  told_ = true;
-  std::optional<std::string> wrong;
-  if (completion.status != IBV_WC_SUCCESS) {
-    wrong = by.pair->failure_of(completion).text;
-  } else if (posted.kind == Posted::Kind::kReceive) {
-    wrong = rung(pair, Ring::of(ntohl(completion.imm_data)));
-    if (const auto again = by.pair->post_receives(1, posted.id()); !again.ok() && !wrong)
-      wrong = again.error().text;
-  } else if (posted.kind == Posted::Kind::kCredits) {
-    by.posted -= static_cast<int>(posted.value);
-  } else {
-    by.posted -= posted.kind == Posted::Kind::kBodyAndHeader ? 2 : 1;
-    --outgoing_[posted.value % kDepth].unfinished;
-    while (sent_ < written_ && outgoing_[sent_ % kDepth].unfinished == 0) ++sent_;
-  }
-  if (wrong && trouble_.empty()) trouble_ = *wrong;
+std::string VerbsLink::loss_of_all() const {
+  std::string text;
+  for (const auto& rail : rails_) text += (text.empty() ? "" : "; ") + rail->why();
+  return text;
 }
 
-std::optional<std::string> VerbsLink::rung(int pair, Ring ring) {
-  switch (ring.kind) {
-    case Ring::Kind::kReady:
-      if (++ready_ == pairs_.size() && state_ == LinkState::kOpening) state_ = LinkState::kOpen;
-      return std::nullopt;
-    case Ring::Kind::kCredits:
-      if (const auto now = number_after(granted_, ring.number, written_ + kDepth - granted_)) {
-        granted_ = *now;
-        return std::nullopt;
-      }
-      break;
-    case Ring::Kind::kMessage:
-      if (const auto number = number_after(received_, ring.number, kDepth);
-          number && *number < offered_)
-        return arrived(pair, *number);
-      break;
-  }
-  return fmt::format("it rang with a number that cannot be now ({}, {})",
-                     static_cast<unsigned>(ring.kind), ring.number);
+void VerbsLink::tell_opened() const {
+  std::string rails;
+  for (const auto& rail : rails_) rails += (rails.empty() ? "" : "; ") + rail->text();
+  RONDO_INFO(kNet, "rank {}: lane {} to rank {} ({}) goes by {}; from and into memory of the host",
+             own_, name_.lane, peer_, channel_->address(), rails);
 }
 
-std::optional<std::string> VerbsLink::arrived(int pair, std::uint64_t number) {
-  Header header;
-  std::memcpy(&header, &rings_.bytes[Rings::header_at(static_cast<std::size_t>(pair), number)],
-              sizeof(header));
-  Incoming& message = incoming_[number % kDepth];
-  if (header.number != static_cast<std::uint16_t>(number) || header.parts < 1 ||
-      header.parts > pairs_.size() || message.arrived >= header.parts)
-    return fmt::format("what it sent as slot {} is no slot", number);
-  if (header.bytes > message.room.size())
-    return fmt::format("it sent {} bytes in slot {}, where at most {} fit", header.bytes, number,
-                       message.room.size());
-  message.header = header;
-  ++message.arrived;
-  while (received_ < offered_) {
-    Incoming& next = incoming_[received_ % kDepth];
-    if (next.arrived == 0 || next.arrived < next.header.parts) break;
-    *next.record = next.header.record;
-    ++received_;
-  }
-  return std::nullopt;
-}
-
-// Credits for receives that were posted since.
-bool VerbsLink::offer() {
-  Pair& by = pairs_.front();
-  while (offered_ < posted_) {
-    Write writes[QueuePair::kMostWrites];
-    Credit credits[QueuePair::kMostWrites];
-    const std::size_t count = std::min<std::size_t>(posted_ - offered_, QueuePair::kMostWrites);
-    if (by.posted + static_cast<int>(count) > Adapter::kSends) return false;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint64_t number = offered_ + i;
-      const Incoming& message = incoming_[number % kDepth];
-      credits[i] = {reinterpret_cast<std::uintptr_t>(message.room.data()), message.room.size(),
-                    message.remote_key, static_cast<std::uint32_t>(number)};
-      writes[i] = {.from = std::as_bytes(std::span(&credits[i], 1)),
-                   .to = theirs_.rings + Rings::credit_at(number),
-                   .remote_key = theirs_.rings_key,
-                   .inlined = true};
-    }
-    offered_ += count;
-    writes[count - 1].rings =
-        Ring{Ring::Kind::kCredits, static_cast<std::uint32_t>(offered_ & Ring::kMask)}.immediate();
-    if (const auto told = post(by, std::span(writes).first(count), Posted::Kind::kCredits, count);
-        !told.ok()) {
-      fail_with(told.error().text);
-      return true;
-    }
-  }
-  return false;  // nothing that this side waits for
-}
-
-bool VerbsLink::send() {
-  bool moved = false;
-  while (state_ == LinkState::kOpen && written_ < std::min(pushed_, granted_) && send_next())
-    moved = true;
-  return moved;
-}
-
-// False: a queue is full.
-bool VerbsLink::send_next() {
-  const std::uint64_t number = written_;
-  Outgoing& message = outgoing_[number % kDepth];
-  Credit credit;
-  std::memcpy(&credit, &rings_.bytes[Rings::credit_at(number)], sizeof(credit));
-  if (credit.number != static_cast<std::uint32_t>(number)) {
-    fail_with(fmt::format("its credit {} says that it is {}", number, credit.number));
-    return true;
-  }
-  const std::size_t bytes = message.body.size();
-  const bool fits = bytes <= credit.room;  // else the header says so, and the receiver ends
-  const std::size_t parts = fits ? parts_of(bytes, pairs_.size()) : 1;
-  const std::size_t part = ((bytes + parts - 1) / parts + kStep - 1) / kStep * kStep;
-  for (std::size_t i = 0; i < parts; ++i)
-    if (pairs_[(number + i) % pairs_.size()].posted + 2 > Adapter::kSends) return false;
-  const Header header{message.record, bytes, message.tag, static_cast<std::uint16_t>(number),
-                      static_cast<std::uint16_t>(parts)};
-  message.unfinished = static_cast<int>(parts);
-  ++written_;
-  for (std::size_t i = 0; i < parts; ++i) {
-    const std::size_t pair = (number + i) % pairs_.size();
-    const std::size_t begin = std::min(i * part, bytes);
-    const auto body = message.body.subspan(begin, fits ? std::min(part, bytes - begin) : 0);
-    Write writes[2] = {
-        {.from = body,
-         .local_key = message.local_key,
-         .to = credit.address + begin,
-         .remote_key = credit.key},
-        {.from = std::as_bytes(std::span(&header, 1)),
-         .to = theirs_.rings + Rings::header_at(pair, number),
-         .remote_key = theirs_.rings_key,
-         .rings = Ring{Ring::Kind::kMessage, static_cast<std::uint32_t>(number & Ring::kMask)}
-                      .immediate(),
-         .inlined = true}};
-    const bool with_body = !body.empty();
-    const auto sent =
-        post(pairs_[pair], std::span(writes).last(with_body ? 2 : 1),
-             with_body ? Posted::Kind::kBodyAndHeader : Posted::Kind::kHeader, number % kDepth);
-    if (!sent.ok()) {
-      fail_with(sent.error().text);
-      return true;
-    }
-  }
-  return true;
-}
-
-// The last one completes for all of them.
-Done VerbsLink::post(Pair& by, std::span<Write> writes, Posted::Kind kind, std::uint64_t value) {
-  writes.back().completes = true;
-  writes.back().id = Posted{by.slot, kind, static_cast<std::uint32_t>(value)}.id();
-  by.posted += static_cast<int>(writes.size());
-  return by.pair->post(writes);
+void VerbsLink::tell_lost(const Rail& rail) const {
+  const auto left = std::popcount(up_);
+  if (left == 0) return;  // the error says it
+  RONDO_WARN("rank {} goes on to rank {} ({}) by {} of {} rails: {}", own_, peer_,
+             channel_->address(), left, rails_.size(), rail.why());
 }
 
 void VerbsLink::fail_with(const std::string& why, LinkState state) {
   if (is_over(state_)) return;
   state_ = state;
-  error_ = fail(Status::kRemoteError, "the connection to rank {} ({}) ended: {}", peer_,
-                channel_ ? channel_->address() : "", why);
-  drop_pairs();
+  error_ = fail(Status::kRemoteError, "the connection of rank {} to rank {} ({}) ended: {}", own_,
+                peer_, channel_ ? channel_->address() : "", why);
+  ways_.clear();
+  rails_.clear();
   if (channel_) channel_->close();
 }
-
-void VerbsLink::drop_pairs() {
-  for (const Pair& each : pairs_) adapter_.remove_pair(each.slot);
-  pairs_.clear();
-}
-
-void VerbsLink::close() { fail_with("closed by this rank"); }
 
 }  // namespace rondo::verbs

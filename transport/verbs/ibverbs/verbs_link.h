@@ -1,15 +1,35 @@
-// VerbsLink: a net::Link of one or more queue pairs.
+// VerbsLink: a net::Link of one or more rails, each of one or more queue pairs.
 //
 // irecv() writes where the message may go into a ring at the sender: that is the credit. isend()
-// answers by writes to there, split over the queue pairs where that is worth it, and on each of
-// those a header that rings the receiver. Nothing relies on order between queue pairs: a message is
-// there when all of its headers are. The side channel carries what the ends are, and the end.
+// answers by writes to there, split over rails and queue pairs where that is worth it, and with
+// each part a header that rings the receiver. Nothing relies on order between queue pairs: a
+// message is there when all of its parts are. The side channel carries what the ends are, and the
+// end.
+//
+// A rail that is lost (Rail says when) is lost at both ends, and no write is ever in doubt:
+//   1. Whoever notices stops its queue pairs there and lets them drain. After that no write of the
+//      peer over that rail takes effect here, however late or often it arrives; and all that the
+//      peer was told has arrived has been told here, too, since an acknowledged write completes at
+//      its receiver before what is flushed.
+//   2. Only then, over a rail that is up, it says a LossNote: which rails are lost, which messages
+//      and parts of messages it has, how many credits. The peer loses those rails in turn, if it
+//      has not yet, and says a note of its own by the same steps.
+//   3. Whoever hears a note knows that nothing of his is on its way any more on the rails that it
+//      names. So he sends again, over others, the parts that went by one of them and are not there,
+//      and the credits from the first one on that is not there. Each direction by itself.
+// A slot is offered anew only after its message is whole, and no part of a whole message is ever
+// sent again: either the note names it, or it went by a rail that the note does not name, where it
+// is sent once. Parts in transit on other rails are left alone. Where a note is lost with its rail,
+// the loss of that rail makes a new one, of all that is lost so far; what it repeats is of parts
+// that have meanwhile been given to another rail, and is passed over. A device that does not even
+// flush leaves open what it has told the peer: then the link ends instead.
+//
 // Guarantees: besides those of net::Link, a link that is over has no queue pair any more, so that
-// nobody writes into memory that a caller takes back. Cost: isend and irecv of a link that is open
-// are stores and a doorbell; the ring at the receiver takes 2 KiB a queue pair.
+// nobody writes into memory that a caller takes back. Without a rail left it ends, with an error
+// that names ranks, hosts, ports, addresses, queue pairs and what the device said. Cost: isend and
+// irecv of a link that is open are stores and a doorbell; rings take 6 KiB a rail and queue pair.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,22 +37,20 @@
 
 #include "transport/net/net.h"
 #include "transport/streams/side_channel.h"
-#include "transport/verbs/ibverbs/adapter.h"
-#include "transport/verbs/ibverbs/message.h"
-#include "transport/verbs/ibverbs/queue_pair.h"
+#include "transport/verbs/ibverbs/receive_side.h"
 
 namespace rondo::verbs {
 
-class VerbsLink final : public net::Link, private PairOwner {
+class VerbsLink final : public net::Link, private RailOwner {
  public:
-  // To a peer: `connect` takes the blob of this side.
+  // To a peer: `connect` takes the blob of this side. pairs: of each rail, at most.
   using Connect = std::function<Result<std::unique_ptr<net::SideChannel>>(ByteSpan)>;
-  static Result<std::unique_ptr<VerbsLink>> connect(const net::LinkName& name, Adapter& adapter,
+  static Result<std::unique_ptr<VerbsLink>> connect(const net::LinkName& name, Adapters& adapters,
                                                     int pairs, const Connect& connect);
   // From one: its blob is there.
-  static Result<std::unique_ptr<VerbsLink>> accept(Adapter& adapter,
+  static Result<std::unique_ptr<VerbsLink>> accept(Adapters& adapters,
                                                    std::unique_ptr<net::SideChannel> channel);
-  ~VerbsLink() override;
+  ~VerbsLink() override = default;
 
   const net::LinkName& name() const override { return name_; }
   std::optional<net::Request> isend(const CallRecord& record, std::span<const std::byte> body,
@@ -43,65 +61,46 @@ class VerbsLink final : public net::Link, private PairOwner {
   bool progress() override;
   net::LinkState state() const override { return state_; }
   const Error& error() const override { return *error_; }
-  void close() override;
+  void close() override { fail_with("closed by this rank"); }
 
  private:
-  struct Pair {
-    std::unique_ptr<QueuePair> pair;
-    std::uint32_t slot = 0;
-    int posted = 0;  // sends that have not completed
-  };
-  struct Outgoing {
-    CallRecord record{};
-    std::span<const std::byte> body{};
-    std::uint32_t local_key = 0;
-    std::uint32_t tag = 0;
-    int unfinished = 0;  // parts
-  };
-  struct Incoming {
-    CallRecord* record = nullptr;
-    std::span<std::byte> room{};
-    std::uint32_t remote_key = 0;
-    int arrived = 0;  // parts
-    Header header{};
-  };
+  VerbsLink(const net::LinkName& name, int own, int peer, Adapters& adapters)
+      : name_(name), own_(own), peer_(peer), adapters_(adapters) {}
+  const Adapters::Keys* keys_of(net::MemoryKey key, std::span<const std::byte> bytes,
+                                const char* what);
+  Done take_up_answer(ByteSpan blob);
 
-  VerbsLink(const net::LinkName& name, int peer, Adapter& adapter)
-      : name_(name), peer_(peer), adapter_(adapter) {}
-  Done make_pairs(std::size_t count);
-  Done connect_pairs(ByteSpan blob);
-  LinkEnd own_end() const;
-  void say_ready();
-
-  void completed(int pair, const Posted& posted, const ibv_wc& completion) override;
-  std::optional<std::string> rung(int pair, Ring ring);
-  std::optional<std::string> arrived(int pair, std::uint64_t number);
+  std::optional<std::string> rung(Rail& rail, std::size_t pair, Ring ring) override;
+  void sent(Rail&, std::uint16_t value) override { told_ = true, sending_.sent(value); }
+  std::optional<std::string> hear_loss(const Rail& by, std::uint32_t index);
 
   bool follow_channel();
-  bool offer();
-  bool send();
-  bool send_next();
+  bool follow_rails();
+  void find_ways(std::uint32_t up);
+  void say_loss();
+  void tell_opened() const;
+  void tell_lost(const Rail& rail) const;
+  std::string loss_of_all() const;
   bool settle();
-  Done post(Pair& by, std::span<Write> writes, Posted::Kind kind, std::uint64_t value);
   void fail_with(const std::string& why, net::LinkState state = net::LinkState::kEnded);
-  void drop_pairs();
 
   const net::LinkName name_;
-  const int peer_;
-  Adapter& adapter_;
-  std::vector<Pair> pairs_;
-  Slice rings_;  // that the peer writes
-  LinkEnd theirs_;
+  const int own_, peer_;  // ranks
+  Adapters& adapters_;
+  std::vector<std::unique_ptr<Rail>> rails_;
+  std::vector<Way> ways_;   // of the rails that are up
+  std::uint32_t up_ = 0;    // a bit for each of them
+  std::uint32_t gone_ = 0;  // a bit for each rail that has gone
+  bool note_due_ = false;
+  std::size_t notes_said_ = 0;
   std::unique_ptr<net::SideChannel> channel_;
   net::LinkState state_ = net::LinkState::kOpening;
-  std::size_t ready_ = 0;  // queue pairs of the connector that take writes
+  bool answered_ = false;  // both ends have said what they are
   bool told_ = false;      // of something since the last progress()
-  std::string trouble_;    // what a completion told; the link ends by it at the next progress()
+  std::string trouble_;    // what the peer may not do; the link ends by it at the next progress()
   std::optional<Error> error_;
-  std::array<Outgoing, kDepth> outgoing_;
-  std::array<Incoming, kDepth> incoming_;
-  std::uint64_t pushed_ = 0, granted_ = 0, written_ = 0, sent_ = 0;
-  std::uint64_t posted_ = 0, offered_ = 0, received_ = 0;
+  SendSide sending_;
+  ReceiveSide receiving_;
 };
 
 }  // namespace rondo::verbs

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,9 +13,10 @@
 namespace rondo::verbs {
 namespace {
 
-enum Event : std::uint32_t { kChannels, kDevice, kCompletions };
+// What is behind a descriptor; kFirstDevice and later: what a device says of itself.
+enum : std::uint32_t { kChannels, kCompletions, kFirstDevice };
 
-Done watch(const Fd& events, int fd, Event which) {
+Done watch(const Fd& events, int fd, std::uint32_t which) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u32 = which;
@@ -26,35 +28,44 @@ Done watch(const Fd& events, int fd, Event which) {
 }  // namespace
 
 Result<std::unique_ptr<VerbsNetwork>> VerbsNetwork::open(NetworkOptions options) {
-  RONDO_TRY(const auto ports, choose_ports(read_ports(), options.verbs.hca));
+  RONDO_TRY(auto ports, choose_ports(read_ports(), options.verbs.hca));
+  if (options.by_default) {
+    rlimit locked{};
+    if (::geteuid() == 0 || ::getrlimit(RLIMIT_MEMLOCK, &locked) != 0)
+      locked.rlim_cur = RLIM_INFINITY;  // who may lock all does not ask
+    RONDO_TRY(ports, worth_it(ports, locked.rlim_cur));
+  }
   unsigned node = 0;
   const bool known = ::getcpu(nullptr, &node) == 0;
   const Place here{.numa = known ? static_cast<int>(node) : -1};
-  const Port& port = nearest_port(ports, here, options.local_rank);
-  RONDO_TRY(auto adapter, Adapter::open(port, options.verbs, options.vigilance.seconds));
-  RONDO_INFO(kNet, "rank {} uses the RDMA port {} of {}", options.rank, list_ports({port}),
-             list_ports(ports));
+  const auto nearest = nearest_ports(ports, here, options.local_rank);
+  RONDO_TRY(auto adapters, Adapters::open(nearest, options.verbs, options.vigilance.seconds));
+  RONDO_INFO(kNet, "rank {} uses the RDMA ports {} of {}", options.rank,
+             list_ports(adapters->ports()), list_ports(ports));
   options.network = kName;
   RONDO_TRY(auto channels, net::SideChannels::open(std::move(options)));
   Fd events(::epoll_create1(EPOLL_CLOEXEC));
   RONDO_CHECK_OK(watch(events, channels->poll_fd(), kChannels));
-  RONDO_CHECK_OK(watch(events, adapter->device().event_fd(), kDevice));
-  RONDO_CHECK_OK(watch(events, adapter->device().completion_fd(), kCompletions));
+  for (std::size_t i = 0; i < adapters->size(); ++i) {
+    const DeviceContext& device = adapters->at(i).device();
+    RONDO_CHECK_OK(watch(events, device.event_fd(), kFirstDevice + static_cast<std::uint32_t>(i)));
+    RONDO_CHECK_OK(watch(events, device.completion_fd(), kCompletions));
+  }
   return std::unique_ptr<VerbsNetwork>(
-      new VerbsNetwork(std::move(adapter), std::move(channels), std::move(events)));
+      new VerbsNetwork(std::move(adapters), std::move(channels), std::move(events)));
 }
 
 Result<std::unique_ptr<net::Link>> VerbsNetwork::connect(const net::LinkName& name,
                                                          std::span<const std::byte> address) {
   const auto by_channel = [&](ByteSpan blob) { return channels_->connect(name, address, blob); };
-  const int pairs = adapter_->device().options().queue_pairs;
-  RONDO_TRY(auto link, VerbsLink::connect(name, *adapter_, pairs, by_channel));
+  const int pairs = adapters_->at(0).device().options().queue_pairs;
+  RONDO_TRY(auto link, VerbsLink::connect(name, *adapters_, pairs, by_channel));
   return std::unique_ptr<net::Link>(std::move(link));
 }
 
 std::unique_ptr<net::Link> VerbsNetwork::accept() {
   while (auto channel = channels_->accept()) {
-    auto link = VerbsLink::accept(*adapter_, std::move(channel));
+    auto link = VerbsLink::accept(*adapters_, std::move(channel));
     if (link.ok()) return std::move(link).value();
     RONDO_INFO(kNet, "{}", link.error().text);
   }
@@ -64,16 +75,18 @@ std::unique_ptr<net::Link> VerbsNetwork::accept() {
 Result<net::MemoryKey> VerbsNetwork::register_memory(const net::Memory& memory) {
   if (!takes(memory.kind))
     return fail(Status::kInvalidArgument, "RDMA devices take memory of the host alone so far");
-  return adapter_->register_memory(memory.bytes);
+  return adapters_->register_memory(memory.bytes);
 }
 
 bool VerbsNetwork::poll() {
-  bool moved = adapter_->poll();
-  epoll_event events[3];
-  const int count = ::epoll_wait(events_.get(), events, 3, 0);
+  bool moved = adapters_->poll();
+  constexpr int kMost = 1 + 2 * static_cast<int>(kMostRails);
+  epoll_event events[kMost];
+  const int count = ::epoll_wait(events_.get(), events, kMost, 0);
   for (int i = 0; i < count; ++i) {
-    if (events[i].data.u32 == kChannels) moved |= channels_->poll();
-    if (events[i].data.u32 == kDevice) adapter_->look_at_device();
+    const std::uint32_t which = events[i].data.u32;
+    if (which == kChannels) moved |= channels_->poll();
+    if (which >= kFirstDevice) adapters_->at(which - kFirstDevice).look_at_device();
   }
   return moved;
 }

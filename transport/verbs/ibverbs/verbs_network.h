@@ -1,5 +1,5 @@
-// VerbsNetwork: InfiniBand and RoCE as a net::Network: links of queue pairs on the port of this
-// host that is nearest to the rank, among those that NCCL_IB_HCA admits.
+// VerbsNetwork: InfiniBand and RoCE as a net::Network: links of queue pairs on the ports of this
+// host that are nearest to the rank, among those that NCCL_IB_HCA admits.
 //
 // Guarantees: those of net::Network; the proof of the secret is the side channel's. Cost: open()
 // some milliseconds; poll() is one system call; memory of Rondo's own comes from blocks of 4 MiB.
@@ -13,13 +13,14 @@
 #include "base/fd.h"
 #include "transport/streams/side_channel.h"
 #include "transport/verbs/choice.h"
-#include "transport/verbs/ibverbs/adapter.h"
+#include "transport/verbs/ibverbs/adapters.h"
 
 namespace rondo::verbs {
 
 struct NetworkOptions : net::PortOptions {
   Options verbs{};
-  int local_rank = 0;  // which of equally near ports
+  int local_rank = 0;       // which of equally near ports is the first
+  bool by_default = false;  // without ports that are software
 };
 
 class VerbsNetwork final : public net::Network {
@@ -34,19 +35,21 @@ class VerbsNetwork final : public net::Network {
   std::unique_ptr<net::Link> accept() override;
   bool takes(net::Memory::Kind kind) const override { return kind == net::Memory::Kind::kHost; }
   Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
-  void deregister_memory(net::MemoryKey key) override { adapter_->deregister_memory(key); }
+  void deregister_memory(net::MemoryKey key) override { adapters_->deregister_memory(key); }
   bool poll() override;
-  bool arm() override { return adapter_->arm(); }
+  bool arm() override { return adapters_->arm(); }
   int poll_fd() const override { return events_.get(); }
 
  private:
-  VerbsNetwork(std::unique_ptr<Adapter> adapter, std::unique_ptr<net::SideChannels> channels,
+  VerbsNetwork(std::unique_ptr<Adapters> adapters, std::unique_ptr<net::SideChannels> channels,
                Fd events)
-      : adapter_(std::move(adapter)), channels_(std::move(channels)), events_(std::move(events)) {}
+      : adapters_(std::move(adapters)),
+        channels_(std::move(channels)),
+        events_(std::move(events)) {}
 
-  const std::unique_ptr<Adapter> adapter_;
+  const std::unique_ptr<Adapters> adapters_;
   const std::unique_ptr<net::SideChannels> channels_;
-  const Fd events_;  // epoll: of the side channels, the device, its completions
+  const Fd events_;  // epoll: of the side channels, the devices, their completions
 };
 
 }  // namespace rondo::verbs

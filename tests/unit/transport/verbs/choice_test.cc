@@ -1,6 +1,7 @@
 // Which port and which GID a rank uses.
 #include "transport/verbs/choice.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -108,7 +109,7 @@ TEST(RdmaChoice, AGidThatIsAskedForMustBeThere) {
   EXPECT_FALSE(choose_gid(of, -1).ok());
 }
 
-TEST(RdmaChoice, RanksUseTheNearestPortAndSpreadOverEqualOnes) {
+TEST(RdmaChoice, RanksUseTheNearestPortsAndBeginAtEqualOnesInTurn) {
   std::vector<Port> ports = {port("a"), port("b"), port("c"), port("d")};
   ports[0].path = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
   ports[1].path = "/sys/devices/pci0000:40/0000:40:01.0/0000:41:00.0/0000:42:00.0/0000:43:00.0";
@@ -116,13 +117,71 @@ TEST(RdmaChoice, RanksUseTheNearestPortAndSpreadOverEqualOnes) {
   ports[2].numa = ports[3].numa = 1;
   const std::string gpu =
       "/sys/devices/pci0000:40/0000:40:01.0/0000:41:00.0/0000:42:01.0/0000:44:00.0";
-  EXPECT_EQ(nearest_port(ports, {.path = gpu}, 5).device, "b");
-  EXPECT_EQ(nearest_port(ports, {.numa = 1}, 0).device, "c");
-  EXPECT_EQ(nearest_port(ports, {.numa = 1}, 1).device, "d");
-  EXPECT_EQ(nearest_port(ports, {.numa = 1}, 2).device, "c");
+  const auto nearest = [&](const Place& place, int turn) {
+    std::string devices;
+    for (const Port& each : nearest_ports(ports, place, turn)) devices += each.device;
+    return devices;
+  };
+  EXPECT_EQ(nearest({.path = gpu}, 5), "b");
+  EXPECT_EQ(nearest({.numa = 1}, 0), "cd");
+  EXPECT_EQ(nearest({.numa = 1}, 1), "dc");
+  EXPECT_EQ(nearest({.numa = 1}, 2), "cd");
   ports[3].gigabits = 400;
-  EXPECT_EQ(nearest_port(ports, {.numa = 1}, 2).device, "d");
-  EXPECT_EQ(nearest_port(ports, {}, 2).device, "d");
+  EXPECT_EQ(nearest({.numa = 1}, 2), "d");
+  EXPECT_EQ(nearest({}, 2), "d");
+  for (Port& each : ports) each = port(each.device);
+  ports.push_back(port("e"));
+  ports.push_back(port("f"));
+  EXPECT_EQ(nearest({}, 4), "efab");
+}
+
+TEST(RdmaChoice, SoftwareIsNotWorthItWhereNobodyAsksForIt) {
+  std::vector<Port> ports = {port("rxe0"), port("mlx5_0"), port("rxe1")};
+  ports[0].software = ports[2].software = true;
+  const auto left = worth_it(ports, 64 << 20);
+  ASSERT_TRUE(left.ok());
+  ASSERT_THAT(*left, testing::SizeIs(1));
+  EXPECT_EQ(left->front().device, "mlx5_0");
+  ports.erase(ports.begin() + 1);
+  const auto locked = worth_it(ports, (64 << 20) - 1);
+  ASSERT_FALSE(locked.ok());
+  EXPECT_THAT(locked.error().text, HasSubstr("may lock 67108863 bytes"));
+  const auto none = worth_it(ports, 64 << 20);
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.error().text, HasSubstr("only soft-RoCE (rxe0:1"));
+  EXPECT_THAT(none.error().text, HasSubstr("NCCL_NET=IB"));
+}
+
+TEST(RdmaChoice, RailsJoinPortsOfEqualNumbersAndOfOneKind) {
+  LinkEnd theirs;
+  for (const int number : {2, 0, 1})
+    theirs.rails.push_back({static_cast<std::uint8_t>(number), 1, 1, {Endpoint{}}});
+  std::vector<Port> own = {port("a"), port("b"), port("c")};
+  const auto matched = [&] {
+    std::string text;
+    for (const RailMatch& match : match_rails(theirs, own))
+      text += fmt::format("{}-{} ", match.theirs, match.own);
+    return text;
+  };
+  own[0].rail = 1, own[1].rail = 7, own[2].rail = 2;
+  EXPECT_EQ(matched(), "0-2 2-0 ");
+  own[2].ethernet = false;
+  EXPECT_EQ(matched(), "2-0 ");
+  for (int i = 0; i < 3; ++i) own[static_cast<std::size_t>(i)].rail = 10 + i;
+  EXPECT_EQ(matched(), "0-0 1-1 ");
+  theirs.rails.resize(1);
+  EXPECT_EQ(matched(), "0-0 ");
+  own[0].ethernet = false;
+  EXPECT_EQ(matched(), "");
+}
+
+TEST(RdmaChoice, PortsKeepTheNumberOfTheirRailWhereOthersAreDown) {
+  const std::vector<Port> ports = {port("a"), port("b", 1, false), port("c"), port("d")};
+  const auto chosen = choose_ports(ports, "^a");
+  ASSERT_TRUE(chosen.ok());
+  ASSERT_THAT(*chosen, testing::SizeIs(2));
+  EXPECT_EQ(chosen->at(0).rail, 1);
+  EXPECT_EQ(chosen->at(1).rail, 2);
 }
 
 TEST(RdmaOptions, OutOfTheirRangeAreErrorsWithNameValueAndWhatIsUsual) {

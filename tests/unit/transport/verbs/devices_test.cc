@@ -54,11 +54,15 @@ TEST_F(RdmaMachine, TellsPortsWithStateLinkLayerRateLidAndNode) {
   EXPECT_EQ(ports[0].gigabits, 100);
   EXPECT_EQ(ports[0].numa, 1);
   EXPECT_EQ(ports[0].path, "/" + pci);
+  EXPECT_FALSE(ports[0].software);
   EXPECT_EQ(ports[1].name(), "mlx5_1:1");
   EXPECT_TRUE(ports[1].ethernet);
   EXPECT_EQ(ports[2].name(), "mlx5_1:2");
   EXPECT_FALSE(ports[2].active);
   EXPECT_EQ(ports[2].numa, -1);
+  EXPECT_TRUE(ports[2].software);                        // no device
+  file("sys/class/infiniband/mlx5_0/parent", "eth0\n");  // soft-RoCE on an adapter's interface
+  EXPECT_TRUE(read_ports(folder_.path())[0].software);
   EXPECT_EQ(list_ports({ports[0], ports[2]}),
             "mlx5_0:1 (InfiniBand, ACTIVE, 100 Gb/s), mlx5_1:2 (RoCE, DOWN, 100 Gb/s)");
 }

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 namespace rondo::verbs {
 namespace {
 
@@ -64,26 +66,38 @@ TEST(RdmaEndpoint, WithANumberOutOfItsRangeIsRefused) {
 }
 
 TEST(RdmaLinkEnd, IsReadAsItWasWrittenAndNothingElseIs) {
-  LinkEnd end{.rings = 4096, .rings_key = 7, .pairs = {roce(), infiniband()}};
+  LinkEnd end;
+  end.rails.push_back({.number = 0, .rings = 4096, .rings_key = 7, .pairs = {roce(), roce()}});
+  end.rails.push_back({.number = 3, .rings = 8192, .rings_key = 9, .pairs = {infiniband()}});
   const Bytes whole = serialize(end);
   const auto again = parse_link_end(whole);
   ASSERT_TRUE(again.ok()) << again.error().text;
   EXPECT_EQ(*again, end);
-  for (std::size_t length = 0; length < whole.size(); ++length) {
-    const auto shorter = parse_link_end(ByteSpan(whole).first(length));
-    EXPECT_EQ(shorter.ok(), length == whole.size() - serialize(roce()).size()) << length;
-  }
-  end.pairs[1].mtu = 0;
-  EXPECT_FALSE(parse_link_end(serialize(end)).ok());
-  end.pairs.assign(kMostPairs, roce());
-  EXPECT_TRUE(parse_link_end(serialize(end)).ok());
-  end.rings = 0;
-  EXPECT_FALSE(parse_link_end(serialize(end)).ok());
-  end.rings = 1;
-  end.pairs.push_back(roce());
-  EXPECT_FALSE(parse_link_end(serialize(end)).ok());
-  end.pairs.clear();
-  EXPECT_FALSE(parse_link_end(serialize(end)).ok());
+  for (std::size_t length = 0; length < whole.size(); ++length)
+    EXPECT_FALSE(parse_link_end(ByteSpan(whole).first(length)).ok()) << length;
+  Bytes longer = whole;
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(parse_link_end(longer).ok());
+  const auto is_read = [&](const std::function<void(LinkEnd&)>& change) {
+    LinkEnd changed = end;
+    change(changed);
+    return parse_link_end(serialize(changed)).ok();
+  };
+  EXPECT_TRUE(is_read([](LinkEnd& one) { one.rails[0].pairs.assign(kMostPairs - 1, roce()); }));
+  EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[0].pairs.assign(kMostPairs, roce()); }));
+  EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[0].pairs.clear(); }));
+  EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[1].pairs[0].mtu = 0; }));
+  EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[1].rings = 0; }));
+  EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[1].number = 0; }));  // twice
+  EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails.clear(); }));
+  const auto with_rails = [&](std::size_t count) {
+    return is_read([&](LinkEnd& one) {
+      one.rails.assign(count, one.rails[1]);
+      for (std::size_t i = 0; i < count; ++i) one.rails[i].number = static_cast<std::uint8_t>(i);
+    });
+  };
+  EXPECT_TRUE(with_rails(kMostRails));
+  EXPECT_FALSE(with_rails(kMostRails + 1));
 }
 
 }  // namespace

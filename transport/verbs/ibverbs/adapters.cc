@@ -1,0 +1,85 @@
+#include "transport/verbs/ibverbs/adapters.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace rondo::verbs {
+namespace {
+
+// A port is of use where so much can be registered; what links take later may be more.
+constexpr std::size_t kTrial = 2u << 20;
+
+Result<std::unique_ptr<Adapter>> open_one(const Port& port, const Options& options,
+                                          double patience) {
+  RONDO_TRY(auto adapter, Adapter::open(port, options, patience));
+  RONDO_TRY(const Slice trial, adapter->pool().take(kTrial));
+  adapter->pool().give_back(trial);
+  return adapter;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Adapters>> Adapters::open(const std::vector<Port>& ports,
+                                                 const Options& options, double patience) {
+  std::unique_ptr<Adapters> made(new Adapters);
+  std::optional<Error> first;
+  for (const Port& port : ports) {
+    auto adapter = open_one(port, options, patience);
+    if (adapter.ok()) {
+      made->all_.push_back(std::move(adapter).value());
+    } else {
+      RONDO_INFO(kNet, "the RDMA port {} is not used: {}", port.name(), adapter.error().text);
+      if (!first) first = adapter.error();
+    }
+  }
+  if (made->all_.empty()) return *first;
+  return made;
+}
+
+std::vector<Port> Adapters::ports() const {
+  std::vector<Port> ports;
+  for (const auto& each : all_) ports.push_back(each->device().port());
+  return ports;
+}
+
+std::uint64_t Adapters::most_bytes() const {
+  std::uint64_t most = ~std::uint64_t{0};
+  for (const auto& each : all_) most = std::min(most, each->device().most_bytes());
+  return most;
+}
+
+bool Adapters::poll() {
+  bool moved = false;
+  for (const auto& each : all_) moved |= each->poll();
+  return moved;
+}
+
+bool Adapters::arm() {
+  bool armed = true;
+  for (const auto& each : all_) armed &= each->arm();
+  return armed;
+}
+
+Result<net::MemoryKey> Adapters::register_memory(std::span<std::byte> bytes) {
+  Memory memory{bytes, {}, {}};
+  for (std::size_t i = 0; i < all_.size() && !bytes.empty(); ++i) {
+    RONDO_TRY(Region region, Region::of(all_[i]->device(), bytes, Ordering::kRelaxed));
+    memory.keys[i] = {region.local_key(), region.remote_key()};
+    memory.regions.push_back(std::move(region));
+  }
+  memory_.emplace(++last_key_, std::move(memory));
+  return last_key_;
+}
+
+const Adapters::Keys* Adapters::find(net::MemoryKey key, std::span<const std::byte> bytes) const {
+  const auto it = memory_.find(key);
+  if (it == memory_.end()) return nullptr;
+  const std::span<std::byte> all = it->second.bytes;
+  const bool within =
+      bytes.data() >= all.data() && bytes.size() <= all.size() &&
+      static_cast<std::size_t>(bytes.data() - all.data()) <= all.size() - bytes.size();
+  return within ? &it->second.keys : nullptr;
+}
+
+}  // namespace rondo::verbs

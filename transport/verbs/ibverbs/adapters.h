@@ -1,0 +1,59 @@
+// Adapters: the ports that a rank uses, nearest first, and memory of callers, registered with each.
+//
+// Guarantees: those of Adapter. A key is of the memory until it is deregistered, on all ports or on
+// none. Cost: registering pins pages once a port.
+//
+//   RONDO_TRY(auto adapters, Adapters::open(ports, options, 20));
+//   RONDO_TRY(const net::MemoryKey key, adapters->register_memory(bytes));
+//   if (const Adapters::Keys* keys = adapters->find(key, body)) use(keys->at(0).local);
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/net/net.h"
+#include "transport/verbs/ibverbs/adapter.h"
+
+namespace rondo::verbs {
+
+class Adapters {
+ public:
+  struct KeyPair {
+    std::uint32_t local = 0, remote = 0;
+  };
+  using Keys = std::array<KeyPair, kMostRails>;  // by adapter
+
+  // An error says why there is none; ports that cannot be opened while others can are left out.
+  static Result<std::unique_ptr<Adapters>> open(const std::vector<Port>& ports,
+                                                const Options& options, double patience);
+
+  std::size_t size() const { return all_.size(); }
+  Adapter& at(std::size_t index) const { return *all_[index]; }
+  std::vector<Port> ports() const;
+  std::uint64_t most_bytes() const;  // of one write on any of them
+
+  bool poll();
+  bool arm();
+
+  Result<net::MemoryKey> register_memory(std::span<std::byte> bytes);
+  void deregister_memory(net::MemoryKey key) { memory_.erase(key); }
+  // The keys of the memory, if the bytes lie in it.
+  const Keys* find(net::MemoryKey key, std::span<const std::byte> bytes) const;
+
+ private:
+  Adapters() = default;
+  struct Memory {
+    std::span<std::byte> bytes;
+    Keys keys{};
+    std::vector<Region> regions;
+  };
+  std::vector<std::unique_ptr<Adapter>> all_;
+  std::unordered_map<net::MemoryKey, Memory> memory_;  // goes before the adapters
+  net::MemoryKey last_key_ = 0;
+};
+
+}  // namespace rondo::verbs

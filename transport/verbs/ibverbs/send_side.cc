@@ -1,0 +1,135 @@
+#include "transport/verbs/ibverbs/send_side.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace rondo::verbs {
+
+std::uint64_t SendSide::push(const CallRecord& record, std::span<const std::byte> body,
+                             const Adapters::Keys& keys, std::uint32_t tag) {
+  outgoing_[pushed_ % kDepth] = {record, body, keys, tag};
+  return pushed_++;
+}
+
+std::optional<std::string> SendSide::hear_credits(const Rail& rail, std::uint32_t low) {
+  const auto now = number_after(granted_, low, written_ + kDepth - granted_);
+  if (!now) return fmt::format("it told of credits up to {}, which cannot be now", low);
+  for (; granted_ < *now; ++granted_) {
+    Credit& credit = credits_[granted_ % kDepth];
+    std::memcpy(&credit, &rail.rings()[Rings::credit_at(granted_)], sizeof(credit));
+    if (credit.number != static_cast<std::uint32_t>(granted_))
+      return fmt::format("its credit {} says that it is {}", granted_, credit.number);
+  }
+  return std::nullopt;
+}
+
+bool SendSide::send(std::span<const Way> ways) {
+  if (ways.empty()) return false;
+  bool moved = homeless_ > 0 && send_again(ways);
+  while (homeless_ == 0 && written_ < std::min(pushed_, granted_) && begin(ways)) moved = true;
+  return moved;
+}
+
+// False: a queue is full.
+bool SendSide::begin(std::span<const Way> ways) {
+  const std::uint64_t number = written_;
+  Outgoing& message = outgoing_[number % kDepth];
+  const std::size_t bytes = message.body.size();
+  // Where it does not fit, the header says so, and the receiver ends.
+  const bool fits = bytes <= credits_[number % kDepth].room;
+  const std::size_t parts =
+      fits ? std::clamp<std::size_t>(bytes / kLeastPart, 1, ways.size()) : std::size_t{1};
+  for (std::size_t i = 0; i < parts; ++i) {
+    const Way& way = ways[(number + i) % ways.size()];
+    if (!way.rail->has_room(way.pair, 2)) return false;
+  }
+  message.parts = static_cast<std::uint32_t>(parts);
+  message.step = ((bytes + parts - 1) / parts + kStep - 1) / kStep * kStep;
+  message.done = 0;
+  if (!fits) message.body = message.body.first(0), message.step = bytes;
+  ++written_;
+  for (std::uint32_t i = 0; i < parts; ++i) send_part(number, i, ways[(number + i) % ways.size()]);
+  return true;
+}
+
+bool SendSide::send_again(std::span<const Way> ways) {
+  bool moved = false;
+  for (std::uint64_t number = sent_; number < written_ && homeless_ > 0; ++number) {
+    Outgoing& message = outgoing_[number % kDepth];
+    for (std::uint32_t part = 0; part < message.parts; ++part) {
+      if (message.rails[part] != kNowhere) continue;
+      const Way& way = ways[(number + part) % ways.size()];
+      if (!way.rail->has_room(way.pair, 2)) return moved;
+      send_part(number, part, way);
+      --homeless_;
+      moved = true;
+    }
+  }
+  return moved;
+}
+
+// Where the rail refuses it, the rail is lost, and the peer will say that it has not got this part.
+void SendSide::send_part(std::uint64_t number, std::uint32_t part, const Way& way) {
+  Outgoing& message = outgoing_[number % kDepth];
+  Rail& rail = *way.rail;
+  message.rails[part] = static_cast<std::uint8_t>(rail.index());
+  if (rail.lost()) return;
+  const Credit& credit = credits_[number % kDepth];
+  const std::size_t bytes = message.body.size();
+  const std::size_t begin = std::min(part * message.step, bytes);
+  const auto body = message.body.subspan(begin, std::min(message.step, bytes - begin));
+  const bool too_long = bytes == 0 && message.step > 0;
+  const Header header{message.record, too_long ? message.step : bytes, message.tag,
+                      static_cast<std::uint16_t>(number),
+                      static_cast<std::uint16_t>(message.parts)};
+  const Ring ring{Ring::Kind::kMessage, static_cast<std::uint32_t>(number & Ring::kMask), part};
+  Write writes[2] = {{.from = body,
+                      .local_key = message.keys[rail.port()].local,
+                      .to = credit.address + begin,
+                      .remote_key = credit.keys[rail.index()]},
+                     {.from = std::as_bytes(std::span(&header, 1)),
+                      .to = rail.peer().rings + Rings::header_at(way.pair, number),
+                      .remote_key = rail.peer().rings_key,
+                      .rings = ring.immediate(),
+                      .inlined = true}};
+  const auto value = static_cast<std::uint16_t>(number % kDepth | part << 8);
+  const auto posted =
+      rail.post(way.pair, std::span(writes).last(body.empty() ? 1 : 2), Posted::Kind::kPart, value);
+  if (!posted.ok()) rail.lose(posted.error().text);
+}
+
+void SendSide::sent(std::uint16_t value) {
+  outgoing_[value & 0xff].done |= 1u << (value >> 8);
+  count_sent();
+}
+
+void SendSide::count_sent() {
+  while (sent_ < written_ && outgoing_[sent_ % kDepth].is_done()) ++sent_;
+}
+
+std::optional<std::string> SendSide::hear(const LossNote& note) {
+  if (note.received > written_ || written_ - note.received > kDepth)
+    return fmt::format("it says that it has {} messages of {}", note.received, written_);
+  for (std::uint64_t number = sent_; number < written_; ++number) {
+    Outgoing& message = outgoing_[number % kDepth];
+    const std::uint32_t there = number < note.received ? ~0u : note.parts[number - note.received];
+    for (std::uint32_t part = 0; part < message.parts; ++part) {
+      if (message.rails[part] == kNowhere || (note.lost >> message.rails[part] & 1) == 0) continue;
+      const bool arrived = (there >> part & 1) != 0;
+      if (!arrived && (message.done >> part & 1) != 0)
+        return fmt::format("it has lost part {} of message {}, which it had taken", part, number);
+      if (arrived) {
+        message.done |= 1u << part;
+      } else {
+        message.rails[part] = kNowhere;
+        ++homeless_;
+      }
+    }
+  }
+  count_sent();
+  return std::nullopt;
+}
+
+}  // namespace rondo::verbs

@@ -10,8 +10,8 @@
 #include "base/output_file.h"
 #include "topology/describe.h"
 #include "topology/graph/describe_graph.h"
+#include "topology/graph/host_graph.h"
 #include "topology/graph/nccl_xml.h"
-#include "topology/graph/sysfs_graph.h"
 #include "topology/host_topology.h"
 #include "topology/net_interfaces.h"
 
@@ -21,6 +21,7 @@ namespace {
 struct TopoOptions {
   topology::DiscoverOptions host = topology::discover_options_from_environment();
   std::string nccl_xml;
+  std::string topology_file;
   std::string write_xml;
   bool json = false;
   bool matrix = false;
@@ -39,7 +40,11 @@ std::string json_text(const topology::Graph& graph) {
 }
 
 Result<topology::Graph> graph_of(const TopoOptions& options) {
-  if (options.nccl_xml.empty()) return topology::read_sysfs_graph();
+  if (options.nccl_xml.empty()) {
+    RONDO_TRY(topology::HostGraph host, topology::read_host_graph({options.topology_file}));
+    for (const std::string& note : host.notes) fmt::print(stderr, "rondo topo: {}\n", note);
+    return std::move(host.graph);
+  }
   RONDO_TRY(topology::ParsedGraph parsed, topology::read_nccl_xml(options.nccl_xml));
   for (const std::string& what : parsed.not_understood) {
     fmt::print(stderr, "rondo topo: {}: not understood: {}\n", options.nccl_xml, what);
@@ -94,9 +99,12 @@ int topo_command(int argc, char** argv) {
                              "read this hwloc XML file instead (lstopo file.xml)");
   app.add_option("--synthetic", options.host.synthetic,
                  "or pretend this machine: 'numa:2 l3:1 core:8 pu:2'");
-  app.add_option("--nccl-xml", options.nccl_xml,
-                 "GPUs and ports of this NCCL topology file (NCCL_TOPO_DUMP_FILE writes one)")
-      ->excludes(xml);
+  auto* alone = app.add_option("--nccl-xml", options.nccl_xml,
+                               "the machine of this NCCL topology file, and nothing of this one")
+                    ->excludes(xml);
+  app.add_option("--topo-file", options.topology_file,
+                 "what this NCCL topology file says of this host's GPUs and ports counts")
+      ->excludes(alone);
   app.add_option("--write-xml", options.write_xml,
                  "write the GPUs and ports to this file, as NCCL_TOPO_FILE reads it");
   try {

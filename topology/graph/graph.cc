@@ -220,16 +220,19 @@ void Graph::index() {
   digest_ = digest_of(*this);
 }
 
+GraphBuilder::GraphBuilder(const Graph& graph)
+    : nodes_(graph.nodes()), links_(graph.links()), cpu_(graph.cpu()) {}
+
 int GraphBuilder::add(GraphNode node) {
   nodes_.push_back(std::move(node));
   return kNumber(nodes_.size()) - 1;
 }
 
 void GraphBuilder::link(GraphLink link) {
-  if (link.kind == GraphLinkKind::kNvLink) {
+  if (link.kind == GraphLinkKind::kNvLink || link.kind == GraphLinkKind::kC2c) {
     for (GraphLink& other : links_) {
       const bool same = other.from == link.from && other.to == link.to;
-      if (!same || other.kind != GraphLinkKind::kNvLink) continue;
+      if (!same || other.kind != link.kind) continue;
       other.gbs += link.gbs;
       other.count += link.count;
       return;

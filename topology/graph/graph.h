@@ -114,9 +114,12 @@ class GraphBuilder {
  public:
   static constexpr std::size_t kMostNodes = 4096;
 
+  GraphBuilder() = default;
+  explicit GraphBuilder(const Graph& graph);  // to add to it; indices stay as they are
+
   int add(GraphNode node);  // its index, for link() alone: build() gives new ones
-  // NVLinks are told by their ends, each for itself: those of one end add up, and build() takes
-  // the end that knows more.
+  // NVLinks and C2C are told by their ends, each for itself: those of one end add up, and build()
+  // takes the end that knows more.
   void link(GraphLink link);
   void cpu(CpuModel model) { cpu_ = std::move(model); }
   GraphNode& node(int index) { return nodes_[static_cast<std::size_t>(index)]; }

@@ -66,7 +66,7 @@ class Joiner {
 
   // A number is the driver's; of all else the file knows better.
   static void complete(GraphNode& node, const GraphNode& found) {
-    
+    if (found.number >= 0) node.number = found.number;
     if (node.compute == 0) node.compute = found.compute;
     if (node.name.empty()) node.name = found.name;
     if (node.port == 0) node.port = found.port;
@@ -77,7 +77,7 @@ class Joiner {
     const int from = of_file_[static_cast<std::size_t>(link.from)];
     const int to = of_file_[static_cast<std::size_t>(link.to)];
     if (from < 0 || to < 0 || link.kind == GraphLinkKind::kSockets) return;
-    if (link.kind == GraphLinkKind::kPci && link.gbs <= 0) {
+    if (false) {
       for (std::size_t i = 0; i < of_found_.size(); ++i) {
         const GraphLink* up = of_found_[i] == from ? found_.up(static_cast<int>(i)) : nullptr;
         if (up != nullptr) link.gbs = up->gbs, link.count = up->count, link.source = up->source;

@@ -1,7 +1,8 @@
 /* NVML as a test scripts it: RONDO_FAKE_NVML is lines of
  *   BUS_ID MAJOR.MINOR [LINK...] [c2c=MEGABYTES,...]
  * LINK: s (up, to an NVSwitch), h (up, hidden: says nothing of the other end), c (to a CPU), d
- * (down), or the bus id of a GPU. A first line "dead" is a driver that does not answer. */
+ * (down), or the bus id of a GPU. MEGABYTES below 0: of a link that is down. A first line "dead" is
+ * a driver that does not answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ struct gpu {
   char bus_id[32];
   int major, minor, links, c2c_links;
   char link[kLinks][32];
-  unsigned c2c[kLinks];
+  int c2c[kLinks];
 };
 
 static struct gpu gpus[kMost];
@@ -41,7 +42,7 @@ static void read_word(struct gpu* gpu, char* word) {
   }
   char* rest = NULL;
   for (char* part = strtok_r(word + 4, ",", &rest); part != NULL; part = strtok_r(NULL, ",", &rest))
-    gpu->c2c[gpu->c2c_links++] = (unsigned)atoi(part);
+    gpu->c2c[gpu->c2c_links++] = atoi(part);
 }
 
 int nvmlInit_v2(void) {
@@ -121,7 +122,7 @@ int nvmlDeviceGetFieldValues(struct gpu* gpu, int fields, struct field* field) {
       field[i].value.number = gpu->c2c[field[i].scope] > 0;
     } else if (field[i].field == 172) {
       field[i].type = 3;
-      field[i].value.wide = gpu->c2c[field[i].scope];
+      field[i].value.wide = (unsigned long long)abs(gpu->c2c[field[i].scope]);
     } else {
       field[i].result = kNotSupported;
     }

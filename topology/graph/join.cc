@@ -77,7 +77,7 @@ class Joiner {
     const int from = of_file_[static_cast<std::size_t>(link.from)];
     const int to = of_file_[static_cast<std::size_t>(link.to)];
     if (from < 0 || to < 0 || link.kind == GraphLinkKind::kSockets) return;
-    if (false) {
+    if (link.kind == GraphLinkKind::kPci && link.gbs <= 0) {
       for (std::size_t i = 0; i < of_found_.size(); ++i) {
         const GraphLink* up = of_found_[i] == from ? found_.up(static_cast<int>(i)) : nullptr;
         if (up != nullptr) link.gbs = up->gbs, link.count = up->count, link.source = up->source;

@@ -113,5 +113,19 @@ TEST(JoinGraphs, AllPortsOfAnAdapterThatTheFileOnlyNames) {
   }
 }
 
+TEST(JoinGraphs, PortsAreTheSameByTheirNumber) {
+  const std::string ports =
+      "<pci busid=\"0000:10:00.0\" class=\"0x020000\"><nic>{}"
+      "<net name=\"{}\" dev=\"1\" speed=\"100000\" port=\"2\"/></nic></pci>";
+  const std::string first = "<net name=\"\" dev=\"0\" speed=\"25000\" port=\"1\"/>";
+  const Graph file = parsed(fmt::format(fmt::runtime(ports), "", "rail"));
+  const Graph found = parsed(fmt::format(fmt::runtime(ports), first, "mlx5_0"));
+  const JoinedGraph both = joined(file, found);
+  EXPECT_THAT(both.differences, IsEmpty());
+  ASSERT_EQ(both.graph.nics().size(), 2u);
+  EXPECT_EQ(both.graph.node(both.graph.nics()[0]).port, 1);
+  EXPECT_EQ(both.graph.node(both.graph.nics()[1]).name, "rail");
+}
+
 }  // namespace
 }  // namespace rondo::topology

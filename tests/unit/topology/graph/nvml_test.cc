@@ -77,7 +77,7 @@ TEST(Nvml, LinksThatAreDownAreCountedAlone) {
 
 TEST(Nvml, C2cLinksAddUp) {
   const Graph graph =
-      graph_of(with_gpus({"0000:1b:00.0"}), "00000000:1B:00.0 9.0 c2c=44712,44712,0,44712");
+      graph_of(with_gpus({"0000:1b:00.0"}), "00000000:1B:00.0 9.0 c2c=44712,44712,-44712,44712");
   const Path path = path_between(graph, graph.gpus()[0], graph.numa_nodes()[0]);
   EXPECT_EQ(path.kind, PathClass::kC2c);
   EXPECT_NEAR(path.gbs, 3 * 44.712, 1e-9);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "topology/cpu_features.h"
+#include "topology/graph/describe_graph.h"
 
 namespace rondo::topology {
 namespace {
@@ -142,7 +143,8 @@ std::string describe(const HostTopology& host, std::span<const NetInterface> int
   return out;
 }
 
-std::string describe_json(const HostTopology& host, std::span<const NetInterface> interfaces) {
+std::string describe_json(const HostTopology& host, std::span<const NetInterface> interfaces,
+                          const Graph* graph) {
   nlohmann::ordered_json root;
   root["host_id"] = fmt::format("{:016x}", host.host_id);
   root["host_name"] = host.host_name;
@@ -177,6 +179,7 @@ std::string describe_json(const HostTopology& host, std::span<const NetInterface
                                {"loopback", one.loopback}});
   }
   root["source"] = host.source;
+  if (graph != nullptr) root["graph"] = json_of(*graph);
   // Names come from files and may hold any bytes.
   return root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }

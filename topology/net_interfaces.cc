@@ -1,9 +1,6 @@
 #include "topology/net_interfaces.h"
 
-#include <dirent.h>
-
 #include <algorithm>
-#include <memory>
 
 #include "topology/small_file.h"
 
@@ -19,13 +16,10 @@ constexpr double kPayloadShare = 0.94;  // TCP over Ethernet with 1500-byte fram
 std::vector<NetInterface> read_net_interfaces(const std::string& root) {
   std::vector<NetInterface> interfaces;
   const std::string folder = root + "/sys/class/net";
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.c_str()), ::closedir);
-  if (listing == nullptr) return interfaces;
-  while (const dirent* entry = ::readdir(listing.get())) {
-    const std::string name = entry->d_name;
+  for (const std::string& name : names_in(folder)) {
     const std::string base = folder + "/" + name;
     const auto type = read_number(base + "/type");
-    if (!type) continue;  // ".", "..", bonding_masters
+    if (!type) continue;  // bonding_masters
     NetInterface one;
     one.name = name;
     one.loopback = *type == kArpHardwareLoopback;
@@ -35,8 +29,6 @@ std::vector<NetInterface> read_net_interfaces(const std::string& root) {
     one.up = state.starts_with("up") || (one.loopback && state.starts_with("unknown"));
     interfaces.push_back(std::move(one));
   }
-  std::sort(interfaces.begin(), interfaces.end(),
-            [](const NetInterface& a, const NetInterface& b) { return a.name < b.name; });
   return interfaces;
 }
 

@@ -1,10 +1,13 @@
 #include "topology/small_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <memory>
 
 #include "base/fd.h"
 
@@ -32,6 +35,33 @@ std::optional<std::int64_t> read_number(const std::string& path) {
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
   if (error != std::errc{}) return std::nullopt;
   return number;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.c_str()), ::closedir);
+  if (listing == nullptr) return names;
+  while (const dirent* entry = ::readdir(listing.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string value_of(std::string_view text, std::string_view name) {
+  std::string value;
+  for_each_line(text, [&](std::string_view line) {
+    if (!line.starts_with(name)) return true;
+    std::string_view rest = line.substr(name.size());
+    while (rest.starts_with(' ') || rest.starts_with('\t')) rest.remove_prefix(1);
+    if (!rest.starts_with(':')) return true;  // a longer name
+    rest.remove_prefix(1);
+    while (rest.starts_with(' ')) rest.remove_prefix(1);
+    value = rest;
+    return false;
+  });
+  return value;
 }
 
 }  // namespace rondo::topology

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rondo::topology {
 
@@ -13,6 +14,12 @@ std::optional<std::string> read_small_file(const std::string& path, std::size_t 
 
 // The file's first number; nothing where there is none ("max\n", an error, no file).
 std::optional<std::int64_t> read_number(const std::string& path);
+
+// What a folder holds, by name, without "." and ".."; empty where it cannot be read.
+std::vector<std::string> names_in(const std::string& folder);
+
+// The value of the first line "name : value", as /proc/cpuinfo has them; "" where there is none.
+std::string value_of(std::string_view text, std::string_view name);
 
 // Calls visit(line) for each line, without its end, until it returns false.
 template <class Visit>

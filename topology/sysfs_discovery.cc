@@ -74,19 +74,6 @@ void read_nodes(const std::string& folder, HostTopology& host) {
   }
 }
 
-// "name : value" of the first processor in /proc/cpuinfo.
-std::string cpuinfo_value(std::string_view text, std::string_view name) {
-  std::string value;
-  for_each_line(text, [&](std::string_view line) {
-    if (!line.starts_with(name)) return true;
-    take_until(line, ':');
-    while (line.starts_with(' ')) line.remove_prefix(1);
-    value = line;
-    return false;
-  });
-  return value;
-}
-
 }  // namespace
 
 void read_by_sysfs(const std::string& root, HostTopology& host) {
@@ -107,8 +94,8 @@ void read_by_sysfs(const std::string& root, HostTopology& host) {
   read_nodes(system + "/node", host);
   host.memory_bytes = meminfo_bytes(root + "/proc/meminfo", "MemTotal:");
   const std::string cpuinfo = read_small_file(root + "/proc/cpuinfo", 1 << 14).value_or("");
-  host.cpu_vendor = cpuinfo_value(cpuinfo, "vendor_id");
-  host.cpu_model = cpuinfo_value(cpuinfo, "model name");
+  host.cpu_vendor = value_of(cpuinfo, "vendor_id");
+  host.cpu_model = value_of(cpuinfo, "model name");
 }
 
 }  // namespace rondo::topology

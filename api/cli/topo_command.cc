@@ -1,37 +1,119 @@
-// rondo topo: what Rondo sees of this host.
+// rondo topo: what Rondo sees of this host, or of the machine that a file describes.
 #include <CLI/CLI.hpp>
 
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
 #include "api/cli/commands.h"
+#include "base/output_file.h"
 #include "topology/describe.h"
+#include "topology/graph/describe_graph.h"
+#include "topology/graph/host_graph.h"
+#include "topology/graph/nccl_xml.h"
 #include "topology/host_topology.h"
 #include "topology/net_interfaces.h"
 
 namespace rondo::cli {
+namespace {
+
+struct TopoOptions {
+  topology::DiscoverOptions host = topology::discover_options_from_environment();
+  std::string nccl_xml;
+  std::string topology_file;
+  std::string write_xml;
+  bool json = false;
+  bool matrix = false;
+  bool dot = false;
+};
+
+int refuse(const Error& error) {
+  fmt::print(stderr, "rondo topo: {}\n", error.text);
+  return 1;
+}
+
+std::string json_text(const topology::Graph& graph) {
+  // Names come from files and may hold any bytes.
+  return topology::json_of(graph).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+         "\n";
+}
+
+Result<topology::Graph> graph_of(const TopoOptions& options) {
+  if (options.nccl_xml.empty()) {
+    RONDO_TRY(topology::HostGraph host, topology::read_host_graph({options.topology_file}));
+    for (const std::string& note : host.notes) fmt::print(stderr, "rondo topo: {}\n", note);
+    return std::move(host.graph);
+  }
+  RONDO_TRY(topology::ParsedGraph parsed, topology::read_nccl_xml(options.nccl_xml));
+  for (const std::string& what : parsed.not_understood) {
+    fmt::print(stderr, "rondo topo: {}: not understood: {}\n", options.nccl_xml, what);
+  }
+  return std::move(parsed.graph);
+}
+
+// The host's cores and caches, where they are asked of this host or of hwloc's file.
+int print_host(const TopoOptions& options, const topology::Graph& graph) {
+  const auto host = topology::discover(options.host);
+  if (!host) return refuse(host.error());
+  const auto interfaces = topology::read_net_interfaces();
+  if (options.json) {
+    fmt::print("{}\n", topology::describe_json(host.value(), interfaces, &graph));
+    return 0;
+  }
+  fmt::print("{}\n", topology::describe(host.value(), interfaces));
+  const bool devices = !graph.gpus().empty() || !graph.nics().empty();
+  if (devices) fmt::print("GPUs and network ports\n{}", topology::describe(graph));
+  return 0;
+}
+
+int print_graph(const TopoOptions& options, const topology::Graph& graph) {
+  if (!options.write_xml.empty()) {
+    const Done written = write_output(options.write_xml, topology::write_nccl_xml(graph));
+    if (!written) return refuse(written.error());
+  }
+  if (options.matrix) {
+    fmt::print("{}", topology::describe_matrix(graph));
+  } else if (options.dot) {
+    fmt::print("{}", topology::describe_dot(graph));
+  } else if (!options.nccl_xml.empty()) {
+    fmt::print("{}", options.json ? json_text(graph) : topology::describe(graph));
+  } else if (options.write_xml.empty()) {
+    return print_host(options, graph);
+  }
+  return 0;
+}
+
+}  // namespace
 
 int topo_command(int argc, char** argv) {
-  topology::DiscoverOptions options = topology::discover_options_from_environment();
-  bool json = false;
-  CLI::App app{"Prints the host's cores, caches, NUMA nodes and network interfaces.", argv[0]};
-  app.add_flag("--json", json, "as JSON");
-  app.add_option("--xml", options.xml_path, "read this hwloc XML file instead (lstopo file.xml)");
-  app.add_option("--synthetic", options.synthetic,
+  TopoOptions options;
+  CLI::App app{"Prints the host's cores, caches, GPUs and network ports, and what joins them.",
+               argv[0]};
+  app.add_flag("--json", options.json, "as JSON");
+  auto* matrix = app.add_flag("--matrix", options.matrix,
+                              "how every two GPUs and network ports reach each other");
+  app.add_flag("--dot", options.dot, "GPUs, ports and links for graphviz: | dot -Tsvg")
+      ->excludes(matrix);
+  auto* xml = app.add_option("--xml", options.host.xml_path,
+                             "read this hwloc XML file instead (lstopo file.xml)");
+  app.add_option("--synthetic", options.host.synthetic,
                  "or pretend this machine: 'numa:2 l3:1 core:8 pu:2'");
+  auto* alone = app.add_option("--nccl-xml", options.nccl_xml,
+                               "the machine of this NCCL topology file, and nothing of this one")
+                    ->excludes(xml);
+  app.add_option("--topo-file", options.topology_file,
+                 "what this NCCL topology file says of this host's GPUs and ports counts")
+      ->excludes(alone);
+  app.add_option("--write-xml", options.write_xml,
+                 "write the GPUs and ports to this file, as NCCL_TOPO_FILE reads it");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }
-  const auto host = topology::discover(options);
-  if (!host) {
-    fmt::print(stderr, "rondo topo: {}\n", host.error().text);
-    return 1;
-  }
-  const auto interfaces = topology::read_net_interfaces();
-  fmt::print("{}\n", json ? topology::describe_json(host.value(), interfaces)
-                          : topology::describe(host.value(), interfaces));
-  return 0;
+  const auto graph = graph_of(options);
+  return graph.ok() ? print_graph(options, *graph) : refuse(graph.error());
 }
 
 }  // namespace rondo::cli

@@ -55,6 +55,9 @@ fmt (libfmt-dev)
 #if !__has_include(<hwloc.h>)
 hwloc (libhwloc-dev)
 #endif
+#if !__has_include(<pugixml.hpp>)
+pugixml (libpugixml-dev)
+#endif
 #if !__has_include(<hwy/highway.h>)
 Highway (libhwy-dev)
 #endif

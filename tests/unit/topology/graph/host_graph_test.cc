@@ -1,0 +1,97 @@
+// The graph of a host: nothing that is wrong with one source keeps the others from counting.
+#include "topology/graph/host_graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/support/temporary_folder.h"
+
+namespace rondo::topology {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class HostGraphs : public ::testing::Test {
+ protected:
+  HostGraphs() {
+    namespace fs = std::filesystem;
+    const std::string device = "sys/devices/pci0000:00/0000:00:01.0";
+    folder_.file(device + "/class", "0x030200\n");
+    folder_.file(device + "/vendor", "0x10de\n");
+    const fs::path devices = fs::path(folder_.path()) / "sys/bus/pci/devices";
+    fs::create_directories(devices);
+    fs::create_directory_symlink(fs::path(folder_.path()) / device, devices / "0000:00:01.0");
+  }
+  ~HostGraphs() override { ::unsetenv("RONDO_FAKE_NVML"); }
+
+  HostGraph read(const char* nvml, const std::string& file = "") {
+    ::setenv("RONDO_FAKE_NVML", nvml, 1);
+    auto host =
+        read_host_graph({.topology_file = file, .nvml = RONDO_FAKE_NVML, .root = folder_.path()});
+    EXPECT_TRUE(host.ok()) << host.error().text;
+    return std::move(host).value();
+  }
+  std::string write(const std::string& name, const std::string& devices) {
+    return folder_.file(name, "<system><cpu numaid=\"0\">" + devices + "</cpu></system>");
+  }
+
+ private:
+  const test::TemporaryFolder folder_;
+};
+
+constexpr const char* kOneGpu = "00000000:00:01.0 9.0 s s";
+constexpr const char* kBehindASwitch =
+    "<pci busid=\"ffff:ff:01.0\" class=\"0x060400\">"
+    "<pci busid=\"0000:00:01.0\" class=\"0x030200\"/></pci>";
+
+TEST_F(HostGraphs, HasWhatTheDriverSays) {
+  const HostGraph host = read(kOneGpu);
+  EXPECT_THAT(host.notes, IsEmpty());
+  ASSERT_EQ(host.graph.gpus().size(), 1u);
+  EXPECT_EQ(host.graph.node(host.graph.gpus()[0]).compute, 90);
+}
+
+TEST_F(HostGraphs, ADriverThatDoesNotAnswerIsANote) {
+  const HostGraph host = read("dead");
+  EXPECT_THAT(host.notes, ElementsAre(HasSubstr("NVLinks are not known: NVML")));
+  EXPECT_EQ(host.graph.gpus().size(), 1u);
+}
+
+TEST_F(HostGraphs, LinksThatAreDownAreANote) {
+  EXPECT_THAT(read("00000000:00:01.0 9.0 s d s").notes,
+              ElementsAre("1 of 3 NVLinks of GPU 0 (0000:00:01.0) are down"));
+}
+
+TEST_F(HostGraphs, AFileTellsTheTree) {
+  const HostGraph host = read(kOneGpu, write("topo.xml", kBehindASwitch));
+  EXPECT_THAT(host.notes, IsEmpty());
+  ASSERT_EQ(host.graph.gpus().size(), 1u);
+  EXPECT_EQ(host.graph.above(host.graph.gpus()[0]), host.graph.find("ffff:ff:01.0"));
+  EXPECT_GE(host.graph.nvswitch(), 0);
+}
+
+TEST_F(HostGraphs, TheDaemonsFileIsFound) {
+  write("var/run/nvidia-topologyd/virtualTopology.xml", kBehindASwitch);
+  const HostGraph host = read(kOneGpu);
+  EXPECT_GE(host.graph.find("ffff:ff:01.0"), 0);
+}
+
+TEST_F(HostGraphs, AFileThatIsWrongIsANote) {
+  const HostGraph host = read(kOneGpu, write("topo.xml", "<pci busid=\"x\"/>"));
+  EXPECT_THAT(host.notes, ElementsAre(HasSubstr("line 1: busid=\"x\"")));
+  EXPECT_THAT(host.notes, ElementsAre(HasSubstr("what was found counts")));
+  EXPECT_EQ(host.graph.gpus().size(), 1u);
+}
+
+TEST_F(HostGraphs, AFileThatIsNotThereIsANote) {
+  const HostGraph host = read(kOneGpu, "/nowhere/topo.xml");
+  EXPECT_THAT(host.notes, ElementsAre(HasSubstr("/nowhere/topo.xml")));
+  EXPECT_EQ(host.graph.gpus().size(), 1u);
+}
+
+}  // namespace
+}  // namespace rondo::topology

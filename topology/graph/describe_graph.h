@@ -1,0 +1,27 @@
+// A Graph for people and for programs: what `rondo topo` prints of GPUs and network ports.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "topology/graph/graph.h"
+
+namespace rondo::topology {
+
+// As a tree below NUMA nodes, with the rate of each link; then NVLinks. Empty: no devices.
+std::string describe(const Graph& graph);
+
+// The class of the path between every two GPUs and NIC ports, as `nvidia-smi topo -m` lays it out
+// (NV18: NVLinks, by their number), then what the classes mean.
+std::string describe_matrix(const Graph& graph);
+
+// {"nodes": [...], "links": [...], "digest": "16 hex digits"}; indices of nodes in "from" and "to".
+nlohmann::ordered_json json_of(const Graph& graph);
+
+// A graph for graphviz: `rondo topo --dot | dot -Tsvg`.
+std::string describe_dot(const Graph& graph);
+
+// "GPU 3", "mlx5_0 port 1", "NUMA node 0": short, and no two of a graph are equal but bridges.
+std::string label(const Graph& graph, int node);
+
+}  // namespace rondo::topology

@@ -1,0 +1,75 @@
+#include "topology/graph/host_graph.h"
+
+#include <unistd.h>
+
+#include <iterator>
+
+#include "topology/graph/join.h"
+#include "topology/graph/nccl_xml.h"
+#include "topology/graph/nvml.h"
+#include "topology/graph/sysfs_graph.h"
+
+namespace rondo::topology {
+namespace {
+
+// Where NVIDIA's topology daemon of virtual machines leaves its file.
+constexpr const char* kDaemonsFile = "/var/run/nvidia-topologyd/virtualTopology.xml";
+
+void ask_driver(const char* library, HostGraph& host) {
+  if (host.graph.gpus().empty()) return;
+  const auto gpus = ask_nvml(library);
+  if (!gpus) {
+    host.notes.push_back("NVLinks are not known: " + gpus.error().text);
+    return;
+  }
+  for (const NvmlGpu& gpu : *gpus) {
+    if (gpu.nvlinks_down > 0 && !gpu.nvlinks.empty()) {
+      host.notes.push_back(fmt::format("{} of {} NVLinks of GPU {} ({}) are down", gpu.nvlinks_down,
+                                       gpu.nvlinks_down + gpu.nvlinks.size(), gpu.number,
+                                       gpu.bus_id));
+    }
+  }
+  auto graph = with_nvml(host.graph, *gpus);
+  if (graph.ok()) {
+    host.graph = std::move(graph).value();
+  } else {
+    host.notes.push_back("NVML: " + graph.error().text);
+  }
+}
+
+void read_file(const std::string& path, HostGraph& host) {
+  auto parsed = read_nccl_xml(path);
+  if (!parsed) {
+    host.notes.push_back(parsed.error().text + "; what was found counts");
+    return;
+  }
+  for (const std::string& what : parsed->not_understood) {
+    host.notes.push_back(path + ": not understood: " + what);
+  }
+  auto joined = join(parsed->graph, host.graph);
+  if (!joined) {
+    host.notes.push_back(fmt::format("{}: {}; what was found counts", path, joined.error().text));
+    return;
+  }
+  for (const std::string& difference : joined->differences) {
+    host.notes.push_back(path + ": " + difference);
+  }
+  host.graph = std::move(joined->graph);
+}
+
+}  // namespace
+
+Result<HostGraph> read_host_graph(const HostGraphOptions& options) {
+  RONDO_TRY(Graph found, read_sysfs_graph(options.root));
+  HostGraph host{std::move(found), {}};
+  ask_driver(options.nvml, host);
+  std::string path = options.topology_file;
+  if (path.empty()) {
+    path = options.root + kDaemonsFile;
+    if (::access(path.c_str(), R_OK) != 0) return host;
+  }
+  read_file(path, host);
+  return host;
+}
+
+}  // namespace rondo::topology

@@ -1,0 +1,28 @@
+// Rates of links, in GB/s of one direction on the wire after line coding.
+//
+// Sources: PCI Express Base Specification (2.5 and 5 GT/s: 8b/10b; 8 to 32 GT/s: 128b/130b; 64
+// GT/s: flits of 256 bytes with 236 of packets); NVIDIA's architecture papers of P100, V100, A100,
+// H100 and B200 for NVLink; vendors' figures for links between sockets, cut to what traffic of GPUs
+// was seen to get across them.
+#pragma once
+
+#include <string_view>
+
+#include "topology/graph/graph.h"
+
+namespace rondo::topology {
+
+// Of `lanes` at so many GT/s each; 0 where one of the two is not known.
+double pci_gbs(double gigatransfers, int lanes);
+// The first number of "16.0 GT/s PCIe"; 0: none.
+double gigatransfers(std::string_view text);
+// What pci_gbs() was given, GT/s, where so many lanes give `gbs`; 0: no generation does.
+double pci_speed_of(double gbs, int lanes);
+
+// Of one NVLink of a GPU with this compute capability; the slowest known where it is unknown.
+double nvlink_gbs(int compute);
+
+// A prior: between two NUMA nodes of such CPUs.
+double sockets_gbs(const CpuModel& cpu);
+
+}  // namespace rondo::topology

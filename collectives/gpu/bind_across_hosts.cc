@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/env.h"
 #include "base/log.h"
+#include "base/seconds.h"
 #include "base/shared_by_key.h"
 #include "collectives/gpu/channels/shared_connections.h"
 #include "collectives/gpu/device_rank.h"
@@ -17,13 +19,14 @@ namespace rondo::gpu {
 namespace {
 
 using Blob = std::vector<std::byte>;
-using SharedConnections = std::shared_ptr<DeviceConnections>;
+using SharedMemory = std::shared_ptr<SpanMemory>;
 
 constexpr std::uint64_t kNoStaging = 64 << 10;  // of a segment that only brings handles
+constexpr std::int64_t kLeastMessageBytes = 64 << 10;
 
 // Where the ranks of one process find what one of them has made; the key is theirs in common.
-SharedByKey<const void*, DeviceConnections>& connections_of_process() {
-  static auto& all = *new SharedByKey<const void*, DeviceConnections>;
+SharedByKey<const void*, SpanMemory>& memory_of_process() {
+  static auto& all = *new SharedByKey<const void*, SpanMemory>;
   return all;
 }
 
@@ -48,12 +51,14 @@ class AcrossHosts {
 
  private:
   struct Facts {
-    std::uint64_t staging = 0;
+    std::uint64_t staging = 0, message_bytes = 0;
     SpanFacts span;
   };
 
   Done agree() {
     Facts mine{HostProxy::wanted_bytes(),
+               static_cast<std::uint64_t>(
+                   std::max<std::int64_t>(env::get_int("RONDO_GPU_STAGING"), kLeastMessageBytes)),
                span_facts_of(device_, request_.create.options.fewest_ctas,
                              request_.create.options.most_ctas)};
     Blob blob(sizeof(mine));
@@ -67,6 +72,7 @@ class AcrossHosts {
       Facts theirs;
       std::memcpy(&theirs, all[r].data(), sizeof(theirs));
       staging_bytes_ = std::min(staging_bytes_, theirs.staging);
+      message_bytes_ = std::min(message_bytes_, theirs.message_bytes);
       gpus.push_back(theirs.span.gpu);
       records.facts.push_back(theirs.span);
       records.processes.push_back(state_.members.ranks[r].process);
@@ -83,16 +89,16 @@ class AcrossHosts {
 
   // Every step is taken by all ranks, or by none.
   Done make_kernels() {
-    SharedConnections connections;
+    SharedMemory memory;
     Done mine = done();
     const bool speaks = is_first_of_process();
-    if (speaks) mine = share(&connections);
-    if (connections) connections_of_process().put(state_.members.group.get(), connections);
+    if (speaks) mine = share(&memory);
+    if (memory) memory_of_process().put(state_.members.group.get(), memory);
     RONDO_TRY(const bool shared, all_did(mine, "share connections"));
     if (!shared) return done();
-    if (!speaks) connections = connections_of_process().find(state_.members.group.get());
+    if (!speaks) memory = memory_of_process().find(state_.members.group.get());
     std::unique_ptr<InternodeKernels> kernels;
-    mine = open(std::move(connections), &kernels);
+    mine = open(std::move(memory), &kernels);
     RONDO_TRY(const std::vector<Blob> addresses,
               request_.session.all_gather(mine.ok() ? kernels->address() : Blob{}));
     RONDO_TRY(const bool opened, all_did(mine, "open connections"));
@@ -136,7 +142,7 @@ class AcrossHosts {
   }
 
   // Memory of this host's ranks, between all of its processes.
-  Done share(SharedConnections* made) {
+  Done share(SharedMemory* made) {
     const DeviceScope scope(device_);
     RONDO_CHECK_OK(scope.entered());
     const RelaxedCapture relaxed;
@@ -147,27 +153,29 @@ class AcrossHosts {
     sharing.near = &span_.near;
     sharing.circle.deadline = request_.deadline;
     sharing.hosts = {span_.host_of, span_.host_of[rank_]};
-    int leader = -1;
+    const int processes = span_.processes[span_.host_of[rank_]];
+    std::vector<std::string> listeners(static_cast<std::size_t>(processes));
     for (int r = 0; r < size_; ++r) {
       const bool on_host = sharing.hosts.is_own(r);
-      if (on_host && leader < 0) leader = r;
-      sharing.circle.process_of.push_back(on_host ? span_.process_of[r] : -1);
+      const int process = on_host ? span_.process_of[r] : -1;
+      if (on_host && listeners[process].empty())
+        listeners[process] = state_.members.ranks[r].socket;
+      sharing.circle.process_of.push_back(process);
       sharing.devices.push_back(-1);
     }
     RONDO_CHECK_OK(find_devices(&sharing.devices));
-    RONDO_TRY(const ProcessMeeting met,
-              meet_processes({size_,
-                              span_.processes[span_.host_of[rank_]],
-                              sharing.circle.process,
-                              kNoStaging,
-                              &request_.listener,
-                              {state_.members.ranks[leader].socket},
-                              state_.secret.derive("processes with GPUs").bytes(),
-                              request_.deadline}));
+    RONDO_TRY(
+        ProcessMeeting met,
+        meet_processes({size_, processes, sharing.circle.process, kNoStaging, &request_.listener,
+                        std::move(listeners), state_.secret.derive("processes with GPUs").bytes(),
+                        request_.deadline}));
     sharing.circle.segment = met.segment.get();
     sharing.circle.sockets = met.sockets;
     RONDO_TRY(auto connections, share_connections(sharing));
-    *made = std::move(connections);
+    *made = std::make_shared<SpanMemory>(
+        SpanMemory::Parts{std::move(connections), std::move(met), sharing.circle.process,
+                          std::move(sharing.circle.process_of), std::move(sharing.devices),
+                          span_.near, message_bytes_});
     return done();
   }
 
@@ -189,27 +197,34 @@ class AcrossHosts {
     return done();
   }
 
-  Done open(SharedConnections connections, std::unique_ptr<InternodeKernels>* made) const {
-    if (!connections) return fail(Status::kInternalError, "its process has no connections");
+  Done open(SharedMemory memory, std::unique_ptr<InternodeKernels>* made) const {
+    if (!memory) return fail(Status::kInternalError, "its process has no connections");
     const auto raise = [state = &state_](Fault found) { state->faults.raise(std::move(found)); };
+    const auto deadline = [state = &state_] {
+      return net::Deadline::of(to_nanoseconds(state->timeout_seconds.load()),
+                               [state] { return !state->faults.standing().ok(); });
+    };
     InternodeKernels::Terms terms{rank_,
                                   size_,
                                   device_,
                                   span_.plan,
                                   span_.from_bytes,
+                                  span_.message_ctas,
                                   request_.create.options.kernel_seconds,
+                                  deadline,
                                   state_.network,
                                   state_.secret.derive("kernels between hosts").bytes(),
                                   raise,
                                   state_.device->hosted()->proxy()};
-    RONDO_TRY(*made, InternodeKernels::open(std::move(terms), std::move(connections)));
+    RONDO_TRY(*made, InternodeKernels::open(std::move(terms), std::move(memory)));
     return done();
   }
 
   const AcrossHostsRequest& request_;
   CommunicatorState& state_;
   const int rank_, size_, device_;
-  std::uint64_t staging_bytes_ = ~std::uint64_t{0};  // the least that a rank wants
+  // The least that a rank wants, for steps of the hosts and for slots of messages.
+  std::uint64_t staging_bytes_ = ~std::uint64_t{0}, message_bytes_ = staging_bytes_;
   Span span_;
 };
 

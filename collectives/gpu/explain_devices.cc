@@ -18,8 +18,8 @@ std::string why_hosts(const SpanQuestion& question, const CallRecord& record) {
   if (!question.own_gpus) return "ranks share a GPU";
   if ((question.facts.protocols & bit_of(Protocol::kSimple)) == 0)
     return "NCCL_PROTO leaves out simple";
-  if (record.collective < Collective::kAllReduce || record.collective > Collective::kReduceScatter)
-    return "it has no ring and no tree";
+  if (record.collective < Collective::kAllReduce || record.collective > Collective::kScatter)
+    return "it has no ring, no tree and no messages";
   if (bytes_across_hosts(question.facts, record) < question.from_bytes)
     return fmt::format("less than {} move (RONDO_GPU_RELAY, unmeasured)",
                        bytes_text(question.from_bytes));

@@ -4,42 +4,78 @@
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
+namespace {
 
-// Where slots are the host's, so are the counters, before them.
+// Before slots in memory of the host: tails and heads of all channels, and, to another host, how
+// many bytes each slot holds.
+constexpr std::uint64_t kTailsBytes = cuda::kMessageChannels * cuda::kMessageCounterBytes;
+constexpr std::uint64_t kCountersBytes = 2 * kTailsBytes;
+constexpr std::uint64_t kUsedBytes =
+    cuda::kMessageChannels * cuda::kMessageChannelSlots * sizeof(std::uint64_t);
+
+std::uint64_t bytes_before(const MessageSlots::Slots& slots) {
+  if (slots.on_host == nullptr) return 0;
+  return kCountersBytes + (slots.over_network ? kUsedBytes : 0);
+}
+
+}  // namespace
+
 Result<MessageShape> MessagesByKernel::shape_for(const ProcessMessage& message) {
   if (const auto known = shapes_.find({message.from, message.to}); known != shapes_.end())
     return known->second;
-  RONDO_TRY(const MessageSlots::Slots slots, slots_for(context_, message));
-  constexpr std::uint64_t kCounters =
-      2 * cuda::kMessageChannels * cuda::kMessageCounterBytes;  // tails and heads
-  const bool on_host = slots.on_host != nullptr;
-  const MessageShape shape = message_shape(slots.bytes - (on_host ? kCounters : 0));
+  const bool sends = terms_.is_here(message.from);
+  RONDO_TRY(const MessageSlots::Slots slots, terms_.slots_for(message, sends));
+  const std::uint64_t before = bytes_before(slots);
+  MessageShape shape = message_shape(slots.bytes - before, slots.over_network);
   DeviceConnections::MessageLink link;
-  link.slots = slots.at + (on_host ? kCounters : 0);
-  link.counters = on_host ? slots.at : nullptr;
-  link.counters_on_host = slots.on_host;
+  link.slots = slots.at + before;
+  if (slots.on_host != nullptr) {
+    link.counters = slots.at;
+    link.counters_on_host = slots.on_host;
+  }
+  if (slots.over_network) link.used = reinterpret_cast<std::uint64_t*>(slots.at + kCountersBytes);
   link.slot_bytes = shape.slot_bytes;
-  if (context_.is_local(message.from))
-    context_.shared.connections->set_message_link(message.from, message.to, cuda::kOutgoing, link);
-  else
-    context_.shared.connections->set_message_link(message.to, message.from, cuda::kIncoming, link);
+  const int own = sends ? message.from : message.to, peer = sends ? message.to : message.from;
+  terms_.connections->set_message_link(own, peer, sends ? cuda::kOutgoing : cuda::kIncoming, link);
+  if (slots.over_network) carry(message, slots, shape);
   shapes_[{message.from, message.to}] = shape;
   return shape;
 }
 
+void MessagesByKernel::carry(const ProcessMessage& message, const MessageSlots::Slots& slots,
+                             const MessageShape& shape) const {
+  const auto word = [&](std::uint64_t offset) {
+    return reinterpret_cast<std::uint64_t*>(slots.on_host + offset);
+  };
+  for (int channel = 0; channel < shape.channels; ++channel) {
+    const auto c = static_cast<std::uint64_t>(channel);
+    Connection end{};
+    end.slot_bytes = shape.slot_bytes;
+    end.slot_count = cuda::kMessageChannelSlots;
+    end.buffer = slots.on_host + bytes_before(slots) + c * end.slot_count * end.slot_bytes;
+    end.tail = word(c * cuda::kMessageCounterBytes);
+    end.head = word(kTailsBytes + c * cuda::kMessageCounterBytes);
+    end.used = word(kCountersBytes) + c * end.slot_count;
+    end.peer = terms_.is_here(message.from) ? message.to : message.from;
+    terms_.carry(message.from, message.to, channel, end);
+  }
+}
+
 Result<MessagesByKernel::Launches> MessagesByKernel::prepare(
-    std::span<const ProcessMessage> messages) {
+    std::span<const ProcessMessage> messages, int* peer) {
   std::vector<MessageMove> moves;
   for (const ProcessMessage& message : messages) {
     MessageMove& move = moves.emplace_back();
     move = {message.from, message.to, message.send, message.receive, message.bytes(), {}};
     if (!message.is_within() && move.bytes > 0) {
-      RONDO_TRY(move.shape, shape_for(message));
+      auto shape = shape_for(message);
+      if (!shape.ok() && peer != nullptr)
+        *peer = terms_.is_here(message.from) ? message.to : message.from;
+      RONDO_TRY(move.shape, std::move(shape));
     }
   }
-  const DeviceConnections& connections = *context_.shared.connections;
-  Launches launches =
-      plan_message_launches(moves, context_.ranks(), connections.layout().shape().channels);
+  const DeviceConnections& connections = *terms_.connections;
+  Launches launches = plan_message_launches(moves, connections.layout().ranks(), terms_.most_ctas);
   for (MessageLaunch& launch : launches) {
     launch.args.call = messages.front().record;
     for (std::size_t s = 0; s < launch.ranks.size(); ++s)
@@ -58,7 +94,7 @@ Done MessagesByKernel::enqueue(const Launches& launches, GpuStream stream) const
     made.arguments = &launch.args;
     made.argument_bytes = sizeof(launch.args);
     made.remote_domain = true;
-    RONDO_CHECK_OK(check(context_.api.launch(made, stream), "a kernel launch"));
+    RONDO_CHECK_OK(check(gpu_api()->launch(made, stream), "a kernel launch"));
   }
   return done();
 }

@@ -1,34 +1,50 @@
-// MessagesByKernel: messages between processes with GPUs of their own: all that one device's ranks
-// send and receive in a group is one kernel (kernels/cuda/messages.h), or a few where it is very
-// much (message_launches.h).
+// MessagesByKernel: messages of ranks with GPUs of their own to ranks of other processes and hosts:
+// all that one device's ranks send and receive in a group is one kernel (kernels/cuda/messages.h),
+// or a few where it is very much (message_launches.h).
 //
 // Guarantees: a call waits for no work of the device, also with the first message of a pair. Cost:
 // one launch a group; for the first message of a pair its memory (message_slots.h).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <span>
 #include <vector>
 
+#include "base/gpu.h"
+#include "collectives/gpu/channels/device_connections.h"
+#include "collectives/gpu/channels/message_slots.h"
 #include "collectives/gpu/launch/message_launches.h"
-#include "collectives/gpu/process_context.h"
 #include "collectives/gpu/process_message.h"
 
 namespace rondo::gpu {
 
 class MessagesByKernel {
  public:
-  explicit MessagesByKernel(ProcessContext& context) : context_(context) {}
+  struct Terms {
+    DeviceConnections* connections;  // with words for messages
+    int most_ctas;                   // of a launch
+    std::function<bool(int rank)> is_here;
+    // Made with the first message of the pair. sends: whether those of the sender are asked for.
+    std::function<Result<MessageSlots::Slots>(const ProcessMessage&, bool sends)> slots_for;
+    // They are over the network: `end` is what its proxy sees of a channel. May be empty.
+    std::function<void(int from, int to, int channel, const Connection& end)> carry = {};
+  };
+  explicit MessagesByKernel(Terms terms) : terms_(std::move(terms)) {}
 
   // Messages of ranks of one device. One caller at a time prepares; ranks may enqueue at once.
   using Launches = std::vector<MessageLaunch>;
-  Result<Launches> prepare(std::span<const ProcessMessage> messages);
+  // peer: whom an error is about, if it is about one.
+  Result<Launches> prepare(std::span<const ProcessMessage> messages, int* peer = nullptr);
   Done enqueue(const Launches& launches, GpuStream stream) const;
 
  private:
   Result<MessageShape> shape_for(const ProcessMessage& message);
 
-  ProcessContext& context_;
+  void carry(const ProcessMessage& message, const MessageSlots::Slots& slots,
+             const MessageShape& shape) const;
+
+  const Terms terms_;
   std::map<std::pair<int, int>, MessageShape> shapes_;  // of pairs whose channels are known
 };
 

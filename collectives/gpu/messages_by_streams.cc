@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/gpu/launch/direct_launches.h"
+#include "collectives/gpu/process_messages.h"
 
 namespace rondo::gpu {
 

@@ -1,7 +1,6 @@
 #include "collectives/gpu/process_launches.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "collectives/gpu/multi_device_launch.h"
 #include "transport/cuda/device.h"
@@ -43,36 +42,16 @@ Done ProcessLaunches::led(const JointCall& call, Mismatch* mismatch) {
   return team_.order.end(site);
 }
 
-namespace {
-
-// What rank `from` gives rank `to` in a gather, scatter or all-to-all, as far as they are here.
-std::optional<ProcessMessage> message_between(int from, int to, const CallRecord& record,
-                                              const JointCall& call, const TeamDevices& devices) {
-  const bool gathers = record.collective == Collective::kGather;
-  const bool scatters = record.collective == Collective::kScatter;
-  if ((gathers && to != record.root) || (scatters && from != record.root)) return std::nullopt;
-  const std::uint64_t block = record.count * size_of(record.type);
-  ProcessMessage message{from, to, record};
-  message.in_collective = true;
-  if (devices.is_here(from))
-    message.send = static_cast<const std::byte*>(call.posted[from].call.send) +
-                   (gathers ? 0 : static_cast<std::uint64_t>(to) * block);
-  if (devices.is_here(to))
-    message.receive = static_cast<std::byte*>(call.posted[to].call.receive) +
-                      (scatters ? 0 : static_cast<std::uint64_t>(from) * block);
-  if (message.send == message.receive) return std::nullopt;  // elsewhere, or in place
-  return message;
-}
-
-}  // namespace
-
 std::vector<ProcessMessage> ProcessLaunches::messages_of(const JointCall& call) const {
   const TeamDevices& devices = team_.devices;
   const CallRecord& record = call.posted[devices.here()[0]].call.record;
+  const auto call_of = [&](int rank) {
+    return devices.is_here(rank) ? &call.posted[rank].call : nullptr;
+  };
   std::vector<ProcessMessage> messages;
   for (int from = 0; from < devices.ranks(); ++from)
     for (int to = 0; to < devices.ranks(); ++to)
-      if (auto message = message_between(from, to, record, call, devices))
+      if (auto message = message_between(from, to, record, call_of(from), call_of(to)))
         messages.push_back(*message);
   return messages;
 }

@@ -1,11 +1,15 @@
-// ProcessMessage: a message between a rank of this process and one of another; and the slots that
-// it goes through.
+// ProcessMessage: a message between a rank of this process and one of another.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
 
+#include "base/result.h"
 #include "base/types.h"
-#include "collectives/gpu/process_context.h"
+#include "collectives/call.h"
+#include "collectives/watchdog/fault.h"
 
 namespace rondo::gpu {
 
@@ -21,8 +25,14 @@ struct ProcessMessage {
   bool is_within() const { return send != nullptr && receive != nullptr; }
 };
 
-// Made with the first message of the pair. Whoever cannot be asked for slots any more will not take
-// or send anything either, and is named.
-Result<MessageSlots::Slots> slots_for(ProcessContext& context, const ProcessMessage& message);
+// What rank `from` gives rank `to` in a gather, scatter or all-to-all, if anything. sender,
+// receiver: their calls; null where the rank is elsewhere.
+std::optional<ProcessMessage> message_between(int from, int to, const CallRecord& record,
+                                              const Call* sender, const Call* receiver);
+
+// The sends and receives of a rank's group. What it sends itself it receives in the same group:
+// these are one, with both buffers, in their order.
+Result<std::vector<ProcessMessage>> messages_of_group(int rank, std::span<const Call> calls,
+                                                      Mismatch* mismatch);
 
 }  // namespace rondo::gpu

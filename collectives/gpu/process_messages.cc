@@ -25,7 +25,7 @@ Result<ProcessMessages::Prepared> ProcessMessages::prepare(std::span<const Proce
   for (const ProcessMessage& message : messages)
     if (!message.in_collective) RONDO_CHECK_OK(announce_message(message, mismatch));
   if (are_kernels()) {
-    RONDO_TRY(prepared.launches, by_kernel_.prepare(messages));
+    RONDO_TRY(prepared.launches, by_kernel().prepare(messages));
   } else {
     RONDO_TRY(prepared.pieces, by_streams_.prepare(messages));
   }
@@ -33,9 +33,20 @@ Result<ProcessMessages::Prepared> ProcessMessages::prepare(std::span<const Proce
 }
 
 Done ProcessMessages::enqueue(const Prepared& prepared, GpuStream stream, bool capturing) {
-  if (are_kernels()) return by_kernel_.enqueue(prepared.launches, stream);
+  if (are_kernels()) return by_kernel_->enqueue(prepared.launches, stream);
   RONDO_CHECK_OK(by_streams_.enqueue(prepared.pieces, stream));
   return context_.finish(prepared.rank, stream, capturing);
+}
+
+MessagesByKernel& ProcessMessages::by_kernel() {
+  if (!by_kernel_) {
+    DeviceConnections* const connections = context_.shared.connections.get();
+    by_kernel_.emplace(MessagesByKernel::Terms{
+        connections, connections->layout().shape().channels,
+        [this](int rank) { return context_.is_local(rank); },
+        [this](const ProcessMessage& message, bool) { return slots_for(context_, message); }});
+  }
+  return *by_kernel_;
 }
 
 // Tells the other side what this message is, and compares where it has told already.
@@ -61,7 +72,7 @@ Done ProcessMessages::announce_message(const ProcessMessage& message, Mismatch* 
 Result<MessageSlots::Slots> slots_for(ProcessContext& context, const ProcessMessage& message) {
   TeamStanding& standing = context.standing;
   const int from = message.from, to = message.to;
-  auto slots = context.slots->between(from, to, standing.deadline());
+  auto slots = context.slots->between(from, to, context.is_local(from), standing.deadline());
   if (slots.status() == Status::kRemoteError && standing.check().ok()) {
     const auto parting =
         standing.has_ended(to) ? fault_texts::Parting::kEnded : fault_texts::Parting::kLeft;

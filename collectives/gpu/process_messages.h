@@ -18,6 +18,10 @@
 
 namespace rondo::gpu {
 
+// Made with the first message of the pair. Whoever cannot be asked for slots any more will not take
+// or send anything either, and is named.
+Result<MessageSlots::Slots> slots_for(ProcessContext& context, const ProcessMessage& message);
+
 class ProcessMessages {
  public:
   explicit ProcessMessages(ProcessContext& context);
@@ -38,10 +42,11 @@ class ProcessMessages {
 
  private:
   Done announce_message(const ProcessMessage& message, Mismatch* mismatch);
+  MessagesByKernel& by_kernel();
 
   ProcessContext& context_;
-  std::vector<std::uint64_t> pair_messages_;  // by pair, ever
-  MessagesByKernel by_kernel_{context_};
+  std::vector<std::uint64_t> pair_messages_;   // by pair, ever
+  std::optional<MessagesByKernel> by_kernel_;  // once there is one
   MessagesByStreams by_streams_{context_};
 };
 

@@ -216,7 +216,7 @@ std::optional<Wait> ProcessWatch::wait_on_streams() const {
   if (in_call) awaited.insert(awaited.end(), in_calls.begin(), in_calls.end());
   std::sort(awaited.begin(), awaited.end());
   awaited.erase(std::unique(awaited.begin(), awaited.end()), awaited.end());
-  return Wait{in_call ? call_in_words() : "a message", std::move(awaited),
+  return Wait{in_call ? call_in_words() : kMessageInWords, std::move(awaited),
               context_.standing.device_seconds()};
 }
 

@@ -90,8 +90,10 @@ Span agree_on_span(const SpanRecords& records) {
                                  [](const GpuFacts& one) { return one.buffer_bytes > 0; });
   found.shape = shape_of_connections(gpus, alone);
   if (!sized) found.shape.slot_bytes = kSlotBytes;
+  found.message_ctas = found.shape.channels;
   found.shape.channels = std::min(found.shape.channels, std::max(kChannels, fewest));
   found.shape.protocols = bit_of(cuda::Protocol::kSimple);
+  found.shape.messages = true;
   if (found.shape.channels < 1) {
     found.why_not = "the GPUs have no room for kernels that wait";
     return found;
@@ -106,8 +108,8 @@ Span agree_on_span(const SpanRecords& records) {
 }
 
 std::uint64_t bytes_across_hosts(const DevicePlanFacts& facts, const CallRecord& record) {
-  const bool by_blocks = record.collective == Collective::kAllGather ||
-                         record.collective == Collective::kReduceScatter;
+  const bool by_blocks =
+      record.collective >= Collective::kAllGather && record.collective <= Collective::kScatter;
   return record.count * size_of(record.type) *
          (by_blocks ? static_cast<std::uint64_t>(facts.ranks) : 1);
 }
@@ -115,18 +117,21 @@ std::uint64_t bytes_across_hosts(const DevicePlanFacts& facts, const CallRecord&
 std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::uint64_t from_bytes,
                                             const CallRecord& record) {
   const Collective which = record.collective;
-  if (which < Collective::kAllReduce || which > Collective::kReduceScatter) return std::nullopt;
+  if (which < Collective::kAllReduce || which > Collective::kScatter) return std::nullopt;
   if (record.count == 0 || bytes_across_hosts(facts, record) < from_bytes) return std::nullopt;
   // What kernels may not do, the hosts do, or refuse.
   auto plan = make_device_plan(facts, record);
-  if (!plan.ok() || plan->strategy != Strategy::kConnected) return std::nullopt;
-  return *plan;
+  if (!plan.ok()) return std::nullopt;
+  const bool known =
+      plan->strategy == Strategy::kConnected || plan->strategy == Strategy::kMessages;
+  return known ? std::optional<DevicePlan>(*plan) : std::nullopt;
 }
 
 DevicePlanFacts usual_span_facts(int ranks) {
   DevicePlanFacts facts;
   facts.ranks = facts.devices = ranks;
   facts.all_reach = false;
+  facts.messages = true;
   facts.protocols = bit_of(cuda::Protocol::kSimple);
   facts.fewest_channels = 1;
   facts.most_channels = kChannels;

@@ -2,8 +2,9 @@
 // that leave the host (internode_kernels.h), and which the hosts do (host_proxy.h). A pure function
 // of what every rank has told, so that all agree alike.
 //
-// Kernels play rings and trees by the protocol Simple, for the five collectives that have them,
-// from so many bytes on (RONDO_GPU_RELAY, unmeasured); NCCL_ALGO must allow ring or tree, and
+// Kernels play rings and trees by the protocol Simple, for the five collectives that have them, and
+// move messages: gathers, scatters and all-to-alls, all of them from so many bytes on
+// (RONDO_GPU_RELAY, unmeasured), and all sends and receives. NCCL_ALGO must allow ring or tree, and
 // NCCL_PROTO simple. Every rank needs a GPU of its own. Everything else, and all where that is not
 // so, is the hosts'.
 #pragma once
@@ -39,6 +40,7 @@ struct Span {
   DevicePlanFacts plan;
   std::uint64_t from_bytes = 0;
   ConnectionShape shape;
+  int message_ctas = 1;  // of a launch of messages
   P2pReach near;
   std::vector<int> host_of, process_of;  // by rank; processes are numbered on each host from 0
   std::vector<int> processes;            // of each host

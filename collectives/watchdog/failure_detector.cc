@@ -94,9 +94,22 @@ bool FailureDetector::is_inside(int rank) const {
 }
 
 int FailureDetector::waiting() const {
+  for (int r = 0; r < terms_.ranks; ++r)
+    if (of_[r].wait) return r;
+  return inside_newest();
+}
+
+std::vector<int> FailureDetector::all_waiting() const {
+  std::vector<int> found;
+  for (int r = 0; r < terms_.ranks; ++r)
+    if (of_[r].wait && of_[r].presence < kEnded) found.push_back(r);
+  if (const int inside = inside_newest(); inside >= 0 && !of_[inside].wait) found.push_back(inside);
+  return found;
+}
+
+int FailureDetector::inside_newest() const {
   int found = -1;
   for (int r = 0; r < terms_.ranks; ++r) {
-    if (of_[r].wait) return r;
     if (!is_inside(r) || of_[r].presence >= kEnded) continue;
     if (found < 0 || of_[r].progress->begun > of_[found].progress->begun) found = r;
   }
@@ -156,23 +169,28 @@ Fault FailureDetector::fault(Status status, int culprit, std::string text) const
 std::optional<Fault> FailureDetector::find_parted() const {
   const int at = waiting();
   if (at < 0 || quiet_ns() < terms_.quiet_ns) return std::nullopt;
-  for (int r = 0; r < terms_.ranks; ++r)
-    if (of_[r].presence >= kEnded && is_awaited(r, at)) return gone(r, at);
+  for (const int waits : all_waiting())
+    for (int r = 0; r < terms_.ranks; ++r) {
+      if (of_[r].presence < kEnded || !is_awaited(r, waits)) continue;
+      const bool may_come = of_[waits].wait && of_[r].presence == kLeft;
+      if (!may_come || quiet_ns() >= terms_.on_the_way_ns) return gone(r, waits);
+    }
   // Nobody is missing, and yet nothing moves.
   const bool anybody =
       of_[at].wait && of_[at].wait->awaited.empty() && quiet_ns() > kAnybody * terms_.quiet_ns;
   for (int r = 0; r < terms_.ranks && anybody; ++r)
     if (of_[r].presence == kEnded) return gone(r, at);
   // A neighbour that closed its connections has done its part, unless this rank waits in vain.
-  for (int r = 0; r < terms_.ranks && is_inside(terms_.rank) && quiet_ns() >= kLostNs; ++r)
-    if (of_[r].presence == kLost) {
-      const CallRecord& launch = of_[terms_.rank].progress->launch;
-      Fault found =
-          fault(Status::kRemoteError, r,
-                fault_texts::lost(terms_.name_of(r), to_string(launch), terms_.rank, of_[r].why));
-      found.own = launch;
-      return found;
-    }
+  const bool in_message = of_[terms_.rank].wait.has_value();
+  for (int r = 0; r < terms_.ranks && quiet_ns() >= kLostNs; ++r) {
+    if (of_[r].presence != kLost) continue;
+    if (in_message ? !is_awaited(r, terms_.rank) : !is_inside(terms_.rank)) continue;
+    Fault found =
+        fault(Status::kRemoteError, r,
+              fault_texts::lost(terms_.name_of(r), call_of(terms_.rank), terms_.rank, of_[r].why));
+    if (!in_message) found.own = of_[terms_.rank].progress->launch;
+    return found;
+  }
   return std::nullopt;
 }
 

@@ -31,6 +31,8 @@ class FailureDetector {
     std::function<std::string(int)> name_of{};  // of ranks that may be heard to be gone
     std::int64_t quiet_ns = 0;     // without news, before somebody's end counts: no more will come
     std::int64_t patience_ns = 0;  // likewise before a kernel's own deadline does: others know more
+    std::int64_t on_the_way_ns = 0;  // likewise before a wait is in vain for a rank that has left:
+                                     // what it has sent may still come
   };
   explicit FailureDetector(Terms terms)
       : terms_(std::move(terms)), of_(static_cast<std::size_t>(terms_.ranks)) {}
@@ -72,6 +74,8 @@ class FailureDetector {
   bool is_inside(int rank) const;
   // A rank that waits: outside its kernels, or in the newest launch; -1: none.
   int waiting() const;
+  int inside_newest() const;             // the latter
+  std::vector<int> all_waiting() const;  // all of the former, and the latter
   bool is_awaited(int rank, int waiting) const;
   std::vector<int> behind(int rank) const;
   std::string call_of(int waiting) const;

@@ -1,5 +1,6 @@
-// InternodeStatus: ranks on GPUs of several hosts tell rank 0 which calls they make and how far
-// their kernels are; rank 0 judges (failure_detector.h), and whatever ends one of them ends all.
+// InternodeStatus: ranks on GPUs of several hosts tell rank 0 which calls they make, how far their
+// kernels are and for whom their messages wait; rank 0 judges (failure_detector.h), and whatever
+// ends one of them ends all. They tell each other of their messages (message_notes.h).
 //
 // A star of control messages on the communicator's links, which the rank's proxy drives here while
 // no call does. Guarantees: a verdict and a death reach all within some milliseconds (a death once
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "base/result.h"
 #include "collectives/watchdog/failure_detector.h"
 #include "collectives/watchdog/fault.h"
+#include "collectives/watchdog/message_notes.h"
 #include "transport/net/remote_links.h"
 #include "transport/proxy/proxy.h"
 
@@ -31,8 +34,9 @@ class InternodeStatus final : public ProxyTask {
     int rank = 0, size = 1;
     RemoteLinks& links;  // of the communicator, to all its ranks
     std::function<std::string(int)> name_of;
-    std::function<void(Fault)> raise;        // from the proxy; whoever hears it tells other hosts
-    std::function<Progress()> progress;      // of this rank's kernels
+    std::function<void(Fault)> raise;    // from the proxy; whoever hears it tells other hosts
+    std::function<Progress()> progress;  // of this rank's kernels
+    std::function<std::optional<Wait>()> wait;  // of its messages
     std::function<const Error*(int*)> lost;  // of their connections to others: the first that ended
   };
   explicit InternodeStatus(Terms terms);
@@ -41,6 +45,7 @@ class InternodeStatus final : public ProxyTask {
 
   // A collective that this rank has enqueued; never one that is captured.
   Done announce(const CallRecord& record);
+  MessageNotes& notes() { return notes_; }  // of its messages
   // The communicator has ended, here at least.
   void end();
   bool has_ended() const { return ended_.load(std::memory_order_acquire); }
@@ -61,6 +66,8 @@ class InternodeStatus final : public ProxyTask {
   void report(const Progress& own, std::int64_t now_ns);
   std::vector<CallRecord> take_calls(std::size_t most, std::uint64_t* first);
   void send(int peer, const std::vector<std::byte>& message);
+  void tell_of_messages();
+  std::optional<Wait> own_wait() const;
   void raise(const Fault& fault);
   void look_for_ends();
 
@@ -73,11 +80,13 @@ class InternodeStatus final : public ProxyTask {
   std::uint64_t called_ = 0;
   std::atomic<bool> ended_{false};  // some fault is known here
 
+  MessageNotes notes_;
   std::atomic<int> gone_{-1};
 
   std::int64_t now_ns_ = 0;
   Progress told_;  // to rank 0
-  std::int64_t told_at_ = 0;
+  std::vector<int> told_awaited_;
+  std::int64_t told_at_ = 0, notes_at_ = 0;
   std::vector<bool> left_;  // by rank: in order
 };
 

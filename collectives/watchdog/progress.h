@@ -40,4 +40,6 @@ struct Wait {
   double limit_seconds = 0;  // without progress; 0: none
 };
 
+inline constexpr const char* kMessageInWords = "a message";  // Wait::call of one, by kernels
+
 }  // namespace rondo::gpu

@@ -41,6 +41,8 @@ inline constexpr std::uint64_t kMessageCounterBytes = 128;  // counters have lin
 struct MessageLink {
   std::byte* slots;  // of all channels, one after the other
   std::byte *tails, *heads;
+  std::uint64_t* used;  // to another host: by slot, how many bytes it holds, for the net proxy; or
+                        // null
   std::uint64_t slot_bytes;
   std::uint32_t slot_count;  // of a channel
   std::int32_t peer;

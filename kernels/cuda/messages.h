@@ -124,6 +124,9 @@ struct Messages {
     set(offsetof(DeviceEnd, connection.slot_count), slots);
     set(offsetof(DeviceEnd, connection.tail), counter(device::load(&link->tails)));
     set(offsetof(DeviceEnd, connection.head), counter(device::load(&link->heads)));
+    if (std::uint64_t* const used = device::load(&link->used); used != nullptr)
+      set(offsetof(DeviceEnd, connection.used),
+          reinterpret_cast<std::uintptr_t>(used + channel * slots));
     set(offsetof(DeviceEnd, connection.peer),
         static_cast<std::uint32_t>(device::load(&link->peer)));
   }

@@ -23,6 +23,15 @@ const NamedLayout kLayouts[] = {
     {"two_of_two_threads", {{{0, 1}, {2, 3}}}},
     {"threads_that_share_a_gpu", {{{0, 0}, {1}}}},
 };
+const NamedLayout kHosts[] = {
+    {"two_hosts", {{{0}, {1}}, {"a", "b"}}},
+    {"two_of_two", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}},
+    {"two_of_three", {{{0}, {1}, {2}, {3}, {4}, {5}}, {"a", "a", "a", "b", "b", "b"}}},
+    {"three_hosts", {{{0}, {1}, {2}}, {"a", "b", "c"}}},
+    {"taking_turns", {{{0}, {1}, {2}, {3}}, {"a", "b", "a", "b"}}},
+    {"hosts_of_threads", {{{0, 1}, {2, 3}}, {"a", "b"}}},
+    {"threads_and_processes", {{{0, 1}, {2}, {3}}, {"a", "a", "b"}}},
+};
 constexpr const char* kMachines[] = {"p2p=all", "p2p=none", "p2p=pairs", "p2p=all,mode=weak"};
 
 struct Message {
@@ -127,15 +136,20 @@ class MessageGroups : public testing::TestWithParam<std::tuple<NamedLayout, cons
     if (gpus_there() < 8) GTEST_SKIP() << "too few GPUs";
   }
 };
+std::string name_of(const testing::TestParamInfo<std::tuple<NamedLayout, const char*>>& info) {
+  std::string text =
+      std::string(std::get<NamedLayout>(info.param).name) + "_" + std::get<const char*>(info.param);
+  std::erase_if(text, [](char c) { return c == '=' || c == ','; });
+  return text;
+}
 INSTANTIATE_TEST_SUITE_P(Layouts, MessageGroups,
                          testing::Combine(testing::ValuesIn(kLayouts),
                                           testing::ValuesIn(kMachines)),
-                         [](const auto& info) {
-                           std::string text = std::string(std::get<NamedLayout>(info.param).name) +
-                                              "_" + std::get<const char*>(info.param);
-                           std::erase_if(text, [](char c) { return c == '=' || c == ','; });
-                           return text;
-                         });
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Hosts, MessageGroups,
+                         testing::Combine(testing::ValuesIn(kHosts),
+                                          testing::Values("p2p=all", "p2p=none,mode=weak")),
+                         name_of);
 
 // Through slots that hold little of them.
 TEST_P(MessageGroups, ArriveWhole) {
@@ -253,29 +267,48 @@ TEST_P(MessageGroups, MakeAllToAllsOfCountsThatDiffer) {
   });
 }
 
+class MessageGroupsOn : public testing::TestWithParam<Environment> {
+ protected:
+  // Ranks with a GPU each, on one host or a host each.
+  static Layout layout(int ranks, const Environment& more = {}) {
+    Layout made = as_processes(ranks, Gpus::kOneEach, GetParam()).under(more);
+    if (is_on_hosts()) made.hosts = {"a", "b", "c"};
+    made.hosts.resize(is_on_hosts() ? static_cast<std::size_t>(ranks) : 0);
+    return made;
+  }
+  static bool is_on_hosts() { return GetParam().empty(); }
+  void SetUp() override {
+    if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Edges, MessageGroupsOn,
+                         testing::Values(Environment{{"RONDO_SIMT", "p2p=all"}},
+                                         Environment{{"RONDO_SIMT", "p2p=none"}}, Environment{}),
+                         [](const auto& info) {
+                           if (info.param.empty()) return std::string("network");
+                           return std::string(info.index == 0 ? "P2P" : "host");
+                         });
+
 // Several MiB, split among the channels of a pair; and more messages than a launch has room for.
-TEST(MessageGroupsOfTwo, MayBeLargeOrMany) {
-  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
-  for (const char* p2p : {"p2p=all", "p2p=none"})
-    run_job(as_processes(2, Gpus::kOneEach, {{"RONDO_SIMT", p2p}}), 300, [](NcclRank& seat) {
-      Group large(seat, {{0, 1, 3'000'001, 0, 3}, {1, 0, 2'500'000, 16, 0}, {0, 1, 40'000, 0, 0}});
-      large.fill(0);
-      large.call();
-      large.check(0);
-      std::vector<Message> many;
-      for (int m = 0; m < 500; ++m) many.push_back({m % 2, 1 - m % 2, 10 + m % 300u, m % 5u, 0});
-      Group small(seat, std::move(many));
-      small.fill(1);
-      small.call();
-      small.check(1);
-    });
+TEST_P(MessageGroupsOn, MayBeLargeOrMany) {
+  run_job(layout(2), 300, [](NcclRank& seat) {
+    Group large(seat, {{0, 1, 3'000'001, 0, 3}, {1, 0, 2'500'000, 16, 0}, {0, 1, 40'000, 0, 0}});
+    large.fill(0);
+    large.call();
+    large.check(0);
+    std::vector<Message> many;
+    for (int m = 0; m < 500; ++m) many.push_back({m % 2, 1 - m % 2, 10 + m % 300u, m % 5u, 0});
+    Group small(seat, std::move(many));
+    small.fill(1);
+    small.call();
+    small.check(1);
+  });
 }
 
 // One CTA sends and receives in turns.
-TEST(MessageGroupsOfTwo, MoveOnOneCta) {
-  if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
-  run_job(as_processes(3, Gpus::kOneEach, {{"NCCL_MAX_CTAS", "1"}, {"RONDO_GPU_STAGING", "64K"}}),
-          300, [](NcclRank& seat) {
+TEST_P(MessageGroupsOn, MoveOnOneCta) {
+  run_job(layout(3, {{"NCCL_MAX_CTAS", "1"}, {"RONDO_GPU_STAGING", "64K"}}), 300,
+          [](NcclRank& seat) {
             std::vector<Message> all;
             for (int from = 0; from < 3; ++from)
               for (int to = 0; to < 3; ++to) all.push_back({from, to, 40'000, 1, 2});
@@ -284,6 +317,48 @@ TEST(MessageGroupsOfTwo, MoveOnOneCta) {
             group.call();
             group.check(0);
           });
+}
+
+// Some sent before anybody receives, or received before anybody sends, one by one.
+TEST_P(MessageGroupsOn, MayBeSingleMessagesInEitherOrder) {
+  run_job(layout(3, {{"RONDO_GPU_STAGING", "64K"}}), 300, [](NcclRank& seat) {
+    for (const int first : {0, 1, 2})
+      for (const int second : {0, 1, 2}) {
+        if (first == second) continue;
+        Group group(seat, {{first, second, 20'001, 1, 0}});
+        Group back(seat, {{second, first, 333, 0, 5}});
+        group.fill(0);
+        back.fill(1);
+        group.call();
+        back.call();
+        group.check(0);
+        back.check(1);
+      }
+  });
+}
+
+// Rank 0's messages with the other rank of its host end though those with another host cannot yet.
+TEST(MessageGroupsOfHosts, DoNotKeepBackThoseWithinAHost) {
+  if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
+  const Layout layout{
+      {{0}, {1}, {2}, {3}},
+      {"a", "a", "b", "b"},
+      {{"NCCL_MAX_CTAS", "4"}, {"RONDO_GPU_STAGING", "64K"}, {"RONDO_TIMEOUT", "60"}}};
+  run_job(layout, 120, [](NcclRank& seat) {
+    std::vector<Message> all;
+    for (const int peer : {1, 2, 3}) {
+      all.push_back({0, peer, 60'000, 0, 0});
+      all.push_back({peer, 0, 60'000, 0, 0});
+    }
+    Group group(seat, std::move(all));
+    group.fill(0);
+    if (seat.rank >= 2) {
+      ASSERT_TRUE(seat.wait_flag(1, 60));
+    }
+    group.call();
+    group.check(0);
+    if (seat.rank == 1) seat.board.flag = 1;
+  });
 }
 
 }  // namespace

@@ -13,13 +13,17 @@ struct Place {
   const char* name;
   Gpus gpus;
   Environment environment;
+  bool on_hosts = false;  // two, in turns
 };
 
 class MessageSlotsOf : public testing::TestWithParam<Place> {
  protected:
   static Layout layout(int ranks) {
-    return as_processes(ranks, GetParam().gpus, GetParam().environment)
-        .under({{"RONDO_GPU_STAGING", std::to_string(kStaging)}});
+    Layout made = as_processes(ranks, GetParam().gpus, GetParam().environment)
+                      .under({{"RONDO_GPU_STAGING", std::to_string(kStaging)}});
+    for (int r = 0; r < ranks && GetParam().on_hosts; ++r)
+      made.hosts.emplace_back(r % 2 == 0 ? "a" : "b");
+    return made;
   }
   void SetUp() override {
     if (GetParam().gpus == Gpus::kOneEach && gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
@@ -29,7 +33,8 @@ INSTANTIATE_TEST_SUITE_P(
     Places, MessageSlotsOf,
     testing::Values(Place{"one_gpu", Gpus::kOne, {}},
                     Place{"gpus_of_their_own", Gpus::kOneEach, {}},
-                    Place{"gpus_apart", Gpus::kOneEach, {{"NCCL_P2P_DISABLE", "1"}}}),
+                    Place{"gpus_apart", Gpus::kOneEach, {{"NCCL_P2P_DISABLE", "1"}}},
+                    Place{"hosts", Gpus::kOneEach, {}, true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 constexpr std::size_t kBytes = 1000;

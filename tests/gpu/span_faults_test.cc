@@ -45,6 +45,98 @@ TEST_P(SpanFaults, DeathOfAnyRankIsReportedByName) {
   }
 }
 
+// All to all, until it fails.
+void exchange_until_error(NcclRank& seat, std::size_t bytes) {
+  DeviceBuffer in(bytes, 0), out(bytes * static_cast<std::size_t>(seat.size), 0);
+  in.put(Bytes(bytes), 0, seat.stream);
+  ncclResult_t result = ncclSuccess;
+  for (int round = 0; result == ncclSuccess; ++round) {
+    NCCL_OK(ncclGroupStart());
+    for (int peer = 0; peer < seat.size; ++peer) {
+      (void)ncclSend(in.data(), bytes, ncclUint8, peer, seat.comm, seat.stream);
+      (void)ncclRecv(out.data() + bytes * static_cast<std::size_t>(peer), bytes, ncclUint8, peer,
+                     seat.comm, seat.stream);
+    }
+    result = ncclGroupEnd();
+    if (result != ncclSuccess) break;
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+    if (round == 2) seat.mark(1);
+  }
+  report_and_abort(seat, result);
+}
+
+TEST_P(SpanFaults, DeathOfAnyRankInMessagesIsReportedByName) {
+  for (const int victim : {0, ranks() - 1}) {
+    RankProcesses processes(job(), [](NcclRank& seat) { exchange_until_error(seat, 30'000); });
+    ASSERT_TRUE(processes.wait_stage(1, 60));
+    nap(0.1);
+    processes.send(victim, SIGKILL);
+    ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
+    expect_reports(processes, ranks(), Status::kRemoteError, "rank " + std::to_string(victim),
+                   victim);
+    processes.wait_exits(60, {victim});
+  }
+}
+
+// Rank 0 waits for rank 1, and that for the last one, which dies before its first message.
+TEST_P(SpanFaults, DeathsAreReportedToWhoeverWaitsForThoseThatWait) {
+  const int victim = ranks() - 1;
+  const auto body = [victim](NcclRank& seat) {
+    DeviceBuffer buffer(1000, 0);
+    seat.mark(1);
+    if (seat.rank == victim) {
+      ASSERT_TRUE(seat.wait_flag(1, 60));
+      return;
+    }
+    const ncclResult_t called = ncclRecv(buffer.data(), 1000, ncclUint8,
+                                         seat.rank == 1 ? victim : 1, seat.comm, seat.stream);
+    if (called != ncclSuccess) return report_and_abort(seat, called);
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    ncclResult_t result = ncclSuccess;
+    NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+    report_and_abort(seat, result);
+  };
+  RankProcesses processes(job(), body);
+  ASSERT_TRUE(processes.wait_stage(1, 60));
+  nap(0.1);
+  processes.send(victim, SIGKILL);
+  ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
+  expect_reports(processes, ranks(), Status::kRemoteError, "rank " + std::to_string(victim),
+                 victim);
+  processes.wait_exits(60, {victim});
+}
+
+// A send and its receive, on two hosts.
+TEST_P(SpanFaults, MessagesOfDifferentSizesAreNamed) {
+  const int last = ranks() - 1;
+  const auto body = [last](NcclRank& seat) {
+    DeviceBuffer buffer(9000, 0);
+    buffer.put(Bytes(9000), 0, seat.stream);
+    ncclResult_t result = ncclSuccess;
+    for (int i = 0; result == ncclSuccess && i < 100; ++i) {
+      const std::size_t sent = i == 3 ? 5000 : 9000;
+      if (seat.rank == 0)
+        result = ncclSend(buffer.data(), sent, ncclUint8, last, seat.comm, seat.stream);
+      if (seat.rank == last)
+        result = ncclRecv(buffer.data(), 9000, ncclUint8, 0, seat.comm, seat.stream);
+      if (result != ncclSuccess) break;
+      GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+      nap(0.01);
+      NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+    }
+    report_and_abort(seat, result);
+  };
+  RankProcesses processes(job(), body);
+  ASSERT_TRUE(processes.wait_reports(kSoon));
+  for (int r = 0; r <= last; ++r) {
+    EXPECT_EQ(processes.status(r), Status::kInvalidUsage) << processes.text(r);
+    EXPECT_NE(processes.text(r).find("called Send(count 5000"), std::string::npos)
+        << processes.text(r);
+  }
+  processes.wait_exits(60);
+}
+
 TEST_P(SpanFaults, MismatchedCallsAreNamed) {
   RankProcesses processes(
       job(), [](NcclRank& seat) { sum_until_error(seat, seat.rank == 1 ? 4000 : 8000); });

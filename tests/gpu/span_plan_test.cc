@@ -63,7 +63,9 @@ TEST(SpanPlan, TheBytesThatMoveDecide) {
   EXPECT_FALSE(runs(Collective::kAllReduce, 1023));
   EXPECT_TRUE(runs(Collective::kAllGather, 256)) << "4 blocks";
   EXPECT_FALSE(runs(Collective::kAllGather, 255));
-  EXPECT_FALSE(runs(Collective::kAllToAll, 1 << 20));
+  EXPECT_TRUE(runs(Collective::kAllToAll, 256)) << "messages";
+  EXPECT_FALSE(runs(Collective::kAllToAll, 255));
+  EXPECT_TRUE(runs(Collective::kGather, 256) && runs(Collective::kScatter, 256));
   EXPECT_FALSE(runs(Collective::kBarrier, 0));
   const auto plan =
       plan_across_hosts(found.plan, found.from_bytes, call(Collective::kAllReduce, 1 << 20));

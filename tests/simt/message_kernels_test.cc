@@ -2,6 +2,8 @@
 // random messages among ranks of several devices, in few slots and on few CTAs, in seed mode and in
 // weak memory; and faults planted in it are seen.
 #include <deque>
+#include <map>
+#include <set>
 
 #include "collectives/gpu/launch/message_launches.h"
 #include "kernels/cuda/messages.h"
@@ -77,6 +79,10 @@ class MessageRanks {
   cuda::Control& control(int rank) { return machine_.on_host(controls_)[rank]; }
   std::uint32_t wait(int rank, int peer, int direction, int channel) const {
     return machine_.on_host(waits_[rank])[cuda::message_end(peer, direction, channel)];
+  }
+  // How many bytes a slot of a pair holds, as the sender says to a net proxy.
+  std::uint64_t used(int from, int to, int channel, int slot) const {
+    return machine_.on_host(used_.at({from, to}))[channel * terms_.slots + slot];
   }
   bool nobody_waits() const {
     for (std::uint32_t* const words : waits_)
@@ -155,6 +161,8 @@ class MessageRanks {
         terms_.shape.slot_bytes * slots * static_cast<std::uint64_t>(terms_.shape.channels), to);
     link.tails = machine_.allocate<std::byte>(kCounters, to);
     link.heads = machine_.allocate<std::byte>(kCounters, from);
+    link.used = machine_.allocate<std::uint64_t>(slots * cuda::kMessageChannels);
+    used_[{from, to}] = link.used;
     link.slot_bytes = terms_.shape.slot_bytes;
     link.slot_count = static_cast<std::uint32_t>(slots);
     link.peer = to;
@@ -169,6 +177,7 @@ class MessageRanks {
   std::vector<cuda::DeviceEnd*> ends_;
   std::vector<cuda::MessageLink*> links_;
   std::vector<std::uint32_t*> waits_;
+  std::map<std::pair<int, int>, std::uint64_t*> used_;  // by sender and receiver
   std::vector<Placed> placed_;
   std::deque<MessageLaunch> queues_[kMostRanks];
 };
@@ -240,6 +249,53 @@ TEST(MessageKernels, TellForWhomTheyWaitAndEndSoonAfterAnAbort) {
   EXPECT_EQ(ranks.wait(0, 1, cuda::kIncoming, 0), 0u);
   ranks.control(0).abort = 1;
   EXPECT_TRUE(machine.run());
+}
+
+// Two channels, of two slots of 128 bytes: 640 bytes go through the first, 460 through the other.
+TEST(MessageKernels, SayHowManyBytesEachSlotHolds) {
+  TestMachine machine({.seed = 1, .devices = kMostRanks});
+  MessageRanks ranks(machine, {.ranks = 2});
+  ASSERT_TRUE(ranks.exchange({{0, 1, 1100}, {1, 0, 5}}));
+  EXPECT_EQ(ranks.used(0, 1, 0, 0), 128u);
+  EXPECT_EQ(ranks.used(0, 1, 0, 1), 128u);
+  EXPECT_EQ(ranks.used(0, 1, 1, 0), 128u);
+  EXPECT_EQ(ranks.used(0, 1, 1, 1), 460u - 3 * 128);
+  EXPECT_EQ(ranks.used(1, 0, 0, 0), 5u);
+  EXPECT_EQ(ranks.used(1, 0, 1, 0), 0u);
+}
+
+// Messages over a network have CTAs of their own where there are four.
+TEST(MessageLaunches, KeepMessagesOverANetworkApart) {
+  std::vector<std::byte> memory(1000);
+  std::vector<MessageMove> moves;
+  for (int peer = 1; peer < 8; ++peer)
+    for (const bool sends : {true, false}) {
+      MessageMove& move = moves.emplace_back();
+      move.from = sends ? 0 : peer;
+      move.to = sends ? peer : 0;
+      if (sends) move.send = memory.data();
+      if (!sends) move.receive = memory.data();
+      move.bytes = 1000;
+      move.shape = {1, 1024, peer >= 4};
+    }
+  for (const int most_ctas : {1, 2, 3, 4, 5, 8, 14, 32}) {
+    const auto launches = plan_message_launches(moves, 8, most_ctas);
+    ASSERT_EQ(launches.size(), 1u);
+    const MessageLaunch& launch = launches[0];
+    EXPECT_EQ(launch.ctas, std::min(most_ctas, 14));
+    EXPECT_EQ(launch.args.first[launch.ctas], 14);
+    int kinds_met = 0;
+    for (int cta = 0; cta < launch.ctas; ++cta) {
+      std::set<std::pair<bool, bool>> kinds;
+      for (unsigned i = launch.args.first[cta]; i < launch.args.first[cta + 1]; ++i) {
+        const MessageArgs::Item& item = launch.args.item[i];
+        const int peer = item.end / cuda::kMessageChannels / cuda::kDirections;
+        kinds.insert({item.from != nullptr, most_ctas >= 4 && peer >= 4});
+      }
+      kinds_met = std::max(kinds_met, static_cast<int>(kinds.size()));
+    }
+    EXPECT_EQ(kinds_met, most_ctas == 1 ? 2 : 1) << most_ctas << " CTAs";
+  }
 }
 
 struct NoRelease : cuda::NoFaults {

@@ -8,9 +8,26 @@
 
 namespace rondo::gpu {
 
+namespace {
+
+// Lanes behind the rank's own: of connections by channel and lane, then of messages by channel.
+constexpr int kLanesOfATree = 2;
+constexpr int kFirstMessageLane = net::kLanes + kMostProxyChannels * kLanesOfATree;
+constexpr int kLastMessageLane = kFirstMessageLane + kMostProxyMessageChannels - 1;
+static_assert(kLastMessageLane < net::kMostLanes);
+
+bool is_message(const net::LinkName& name) {
+  return name.lane >= kFirstMessageLane && name.lane <= kLastMessageLane;
+}
+
+}  // namespace
+
 net::LinkName net_proxy_link(int from, int to, int lane, int channel) {
-  constexpr int kLanesOfATree = 2;
   return {from, to, net::kLanes + channel * kLanesOfATree + lane};
+}
+
+net::LinkName net_proxy_message_link(int from, int to, int channel) {
+  return {from, to, kFirstMessageLane + channel};
 }
 
 struct NetProxy::Line {
@@ -36,6 +53,7 @@ struct NetProxy::Line {
 NetProxy::NetProxy(std::unique_ptr<net::Network> network) : network_(std::move(network)) {}
 
 NetProxy::~NetProxy() {
+  early_.clear();
   for (Line& line : lines_) {
     line.link.reset();
     network_->deregister_memory(line.key);
@@ -45,30 +63,64 @@ NetProxy::~NetProxy() {
 Result<std::unique_ptr<NetProxy>> NetProxy::open(std::unique_ptr<net::Network> network,
                                                  const std::vector<NetProxyLine>& lines) {
   std::unique_ptr<NetProxy> made(new NetProxy(std::move(network)));
-  for (const NetProxyLine& one : lines) {
-    Line& line = made->lines_.emplace_back();
-    line.name = one.name;
-    if (one.sends) {
-      line.out = net::SlotSender::over(one.end);
-    } else {
-      line.in = net::SlotReceiver::over(one.end);
-    }
-    const std::span<std::byte> slots = line.out ? line.out->memory() : line.in->memory();
-    RONDO_TRY(line.key, made->network_->register_memory({slots}));
-  }
+  for (const NetProxyLine& one : lines) RONDO_CHECK_OK(made->open(one));
   RONDO_TRY(made->address_, made->network_->listen());
   return made;
 }
 
-Done NetProxy::connect(std::span<const std::vector<std::byte>> addresses) {
-  for (Line& line : lines_)
-    if (line.out) {
-      RONDO_TRY(line.link,
-                network_->connect(line.name, addresses[static_cast<std::size_t>(line.name.to)]));
-    }
+Done NetProxy::open(const NetProxyLine& one) {
+  Line& line = lines_.emplace_back();
+  line.name = one.name;
+  if (one.sends) {
+    line.out = net::SlotSender::over(one.end);
+  } else {
+    line.in = net::SlotReceiver::over(one.end);
+  }
+  const std::span<std::byte> slots = line.out ? line.out->memory() : line.in->memory();
+  RONDO_TRY(line.key, network_->register_memory({slots}));
   return done();
 }
 
+Done NetProxy::connect(std::span<const std::vector<std::byte>> addresses) {
+  addresses_.assign(addresses.begin(), addresses.end());
+  for (Line& line : lines_) RONDO_CHECK_OK(connect(line));
+  return done();
+}
+
+Done NetProxy::connect(Line& line) {
+  if (!line.out) return done();
+  RONDO_TRY(line.link,
+            network_->connect(line.name, addresses_[static_cast<std::size_t>(line.name.to)]));
+  return done();
+}
+
+void NetProxy::add(const NetProxyLine& line) {
+  const std::lock_guard lock(mutex_);
+  added_.push_back(line);
+  any_added_.store(true, std::memory_order_release);
+}
+
+Done NetProxy::open_added() {
+  if (!any_added_.load(std::memory_order_acquire)) return done();
+  std::vector<NetProxyLine> added;
+  {
+    const std::lock_guard lock(mutex_);
+    added.swap(added_);
+    any_added_.store(false, std::memory_order_relaxed);
+  }
+  for (const NetProxyLine& one : added) {
+    RONDO_CHECK_OK(open(one));
+    RONDO_CHECK_OK(connect(lines_.back()));
+    const auto early = std::find_if(early_.begin(), early_.end(),
+                                    [&](const auto& link) { return link->name() == one.name; });
+    if (one.sends || early == early_.end()) continue;
+    lines_.back().link = std::move(*early);
+    early_.erase(early);
+  }
+  return done();
+}
+
+// Whoever sends the first message opens the link, perhaps before this rank knows of it.
 void NetProxy::adopt(std::unique_ptr<net::Link> link) {
   const net::LinkName name = link->name();
   for (Line& line : lines_) {
@@ -76,6 +128,12 @@ void NetProxy::adopt(std::unique_ptr<net::Link> link) {
     line.link = std::move(link);
     return;
   }
+  const auto is_same = [&](const net::LinkName& other) { return other == name; };
+  const bool known = std::any_of(lines_.begin(), lines_.end(),
+                                 [&](const Line& line) { return is_same(line.name); }) ||
+                     std::any_of(early_.begin(), early_.end(),
+                                 [&](const auto& other) { return is_same(other->name()); });
+  if (is_message(name) && !known) return early_.push_back(std::move(link));
   RONDO_WARN("rank {} refused lane {} from rank {}: it has no such connection, or has it already",
              name.to, name.lane, name.from);
 }
@@ -84,6 +142,7 @@ bool NetProxy::progress() {
   const auto all = [this] {
     bool moved = false;
     for (Line& line : lines_) moved |= line.progress();
+    for (auto& link : early_) moved |= link->progress();
     return moved;
   };
   const bool moved = all();
@@ -121,9 +180,20 @@ const Error* NetProxy::first_end(int* peer) const {
   return nullptr;
 }
 
+std::vector<int> NetProxy::cut_off() const {
+  std::vector<int> found;
+  for (const Line& line : lines_) {
+    if (!is_message(line.name) || !line.out || !line.link) continue;
+    if (!net::is_over(line.link->state()) || line.out->flushed()) continue;
+    if (found.empty() || found.back() != line.peer()) found.push_back(line.peer());
+  }
+  return found;
+}
+
 void NetProxy::close() {
   for (Line& line : lines_)
     if (line.link) line.link->close();
+  early_.clear();
 }
 
 }  // namespace rondo::gpu

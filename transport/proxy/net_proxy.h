@@ -8,15 +8,20 @@
 // graphs need nobody's help. Only slots have to be where the network reaches them: one that takes
 // device memory or dmabuf files (net::Memory) could have them in the GPU's memory, words staying
 // here. Guarantees: slots of a line arrive whole and in order; lines never hold each other up;
-// nothing blocks. One thread at a time. Cost: progress() of a line that cannot move is a few loads;
-// nothing is allocated once all links are open.
+// nothing blocks. One thread at a time, but for add(): lines may come later, on either side first.
+// Cost: progress() of a line that cannot move is a few loads; nothing is allocated once all links
+// are open.
 //
 //   RONDO_TRY(auto net_proxy, NetProxy::open(std::move(network), {lines}));
 //   RONDO_CHECK_OK(net_proxy->connect(addresses));   // everybody's address(), by rank
-//   while (...) { if (!net_proxy->progress()) ...net::Sleeper... }
+//   net_proxy->add(line);                            // any thread; open_added() opens its link
+//   while (...) { ...open_added()... if (!net_proxy->progress()) ...net::Sleeper... }
 #pragma once
 
+#include <atomic>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -28,8 +33,12 @@
 
 namespace rondo::gpu {
 
-// The link for a connection on a channel and a lane of its own (trees have two).
+// Channels that there may be, of connections and of messages between two ranks.
+inline constexpr int kMostProxyChannels = 64, kMostProxyMessageChannels = 8;
+// The link for a connection on a channel and a lane of its own (trees have two); for a channel of
+// messages.
 net::LinkName net_proxy_link(int from, int to, int lane, int channel);
+net::LinkName net_proxy_message_link(int from, int to, int channel);
 
 // One connection: `end` is this side of it. A sender's `used` says how many bytes a slot holds.
 struct NetProxyLine {
@@ -51,12 +60,18 @@ class NetProxy final : public net::WakeSource {
   // Begins to open the links of all lines that send; the others are their peers'.
   Done connect(std::span<const std::vector<std::byte>> addresses);
 
+  // One more line, once connect() has been called; its memory must outlive this.
+  void add(const NetProxyLine& line);
+  Done open_added();  // those that were added
+
   bool progress();              // moves what can move now; true if something did
   bool is_open() const;         // all links are
   bool flushed() const;         // every slot that was filled has left this process
   std::uint64_t moved() const;  // slots that ever left or arrived
   // The first line that ended, if one did: a peer that left or died is not always a fault.
   const Error* first_end(int* peer) const;
+  // Who will never get a message that a kernel has sent it: its line has ended before.
+  std::vector<int> cut_off() const;
   bool arm() override { return network_->arm(); }
   int poll_fd() const override { return network_->poll_fd(); }
   void close();  // what was sent still arrives
@@ -64,12 +79,20 @@ class NetProxy final : public net::WakeSource {
  private:
   struct Line;
   explicit NetProxy(std::unique_ptr<net::Network> network);
+  Done open(const NetProxyLine& one);
+  Done connect(Line& line);
   void adopt(std::unique_ptr<net::Link> link);
 
   std::unique_ptr<net::Network> network_;
   std::vector<std::byte> address_;
+  std::vector<std::vector<std::byte>> addresses_;  // of all ranks, once connected
   net::PollTurns turns_;
-  std::vector<Line> lines_;  // after the network: links go first
+  // After the network: links go first. A deque's elements stay where they are.
+  std::deque<Line> lines_;
+  std::vector<std::unique_ptr<net::Link>> early_;  // opened by peers; their lines are still to come
+  std::mutex mutex_;                               // of added_
+  std::vector<NetProxyLine> added_;
+  std::atomic<bool> any_added_{false};
 };
 
 }  // namespace rondo::gpu

@@ -17,7 +17,11 @@ using cuda::DeviceEnd;
 
 DeviceConnections::DeviceConnections(ConnectionLayout layout, const std::vector<int>& devices,
                                      ConnectionMemory memory)
-    : api_(*gpu_api()), layout_(std::move(layout)), devices_(devices), memory_(std::move(memory)) {}
+    : api_(*gpu_api()),
+      layout_(std::move(layout)),
+      devices_(devices),
+      memory_(std::move(memory)),
+      message_counters_(devices_.size()) {}
 
 Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(const std::vector<int>& devices,
                                                                    const P2pReach& near,
@@ -154,9 +158,8 @@ void DeviceConnections::list_in(DroppableMemory& all, std::span<const int> proce
 
 // What the rank's kernels write there: steps begin anew, and old flags would pass for new ones.
 void DeviceConnections::empty_on_host(int rank) const {
-  if (const auto found = message_counters_.find(rank); found != message_counters_.end())
-    for (std::byte* const counters : found->second)
-      std::memset(counters, 0, cuda::kMessageCounterBytes * cuda::kMessageChannels);
+  for (std::byte* const counters : message_counters_[rank])
+    std::memset(counters, 0, cuda::kMessageCounterBytes * cuda::kMessageChannels);
   for (const ConnectionLayout::Edge& edge : layout_.edges()) {
     if (edge.crosses()) continue;
     for (std::size_t i = 0; i < edge.slots.size(); ++i) {
@@ -243,6 +246,7 @@ void DeviceConnections::set_message_link(int rank, int peer, cuda::Direction dir
     made.tails = memory_.of_rank[receiver] + layout_.message_counters_at(sender, cuda::kIncoming);
     made.heads = memory_.of_rank[sender] + layout_.message_counters_at(receiver, cuda::kOutgoing);
   }
+  made.used = link.used;
   made.slot_bytes = link.slot_bytes;
   made.slot_count = cuda::kMessageChannelSlots;
   made.peer = peer;
@@ -264,15 +268,17 @@ std::uint32_t& DeviceConnections::message_wait(int rank, int peer, int direction
 }
 
 void DeviceConnections::stop_kernels() {
+  for (int r = 0; r < layout_.ranks(); ++r)
+    if (is_here(r)) stop_kernels(r);
+}
+
+void DeviceConnections::stop_kernels(int rank) {
   const auto stop = [](Control& control) {
     HostAtomics::store_release(control.abort, std::uint32_t{1});
   };
-  for (int r = 0; r < layout_.ranks(); ++r) {
-    if (!is_here(r)) continue;
-    stop(host_control(r));
-    if (layout_.messages())
-      stop(*reinterpret_cast<Control*>(memory_.host + layout_.message_control_at(r)));
-  }
+  stop(host_control(rank));
+  if (layout_.messages())
+    stop(*reinterpret_cast<Control*>(memory_.host + layout_.message_control_at(rank)));
 }
 
 }  // namespace rondo::gpu

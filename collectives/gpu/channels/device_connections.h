@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -75,6 +74,7 @@ class DeviceConnections {
     std::byte* slots = nullptr;     // for kernels; of all channels, one after the other
     std::byte* counters = nullptr;  // for kernels: of all channels, tails first; null: the layout's
     std::byte* counters_on_host = nullptr;
+    std::uint64_t* used = nullptr;  // for kernels: MessageLink::used
     std::uint64_t slot_bytes = 0;
   };
   void set_message_link(int rank, int peer, cuda::Direction direction, const MessageLink& link);
@@ -86,8 +86,9 @@ class DeviceConnections {
   void list_in(DroppableMemory& all, std::span<const int> process_of);
   // Pinned memory for edges to other hosts.
   std::uint64_t pinned_bytes(int rank) const { return layout_.bounce_bytes(rank); }
-  // Every wait in kernels of this process ends, now and ever after.
+  // Every wait in kernels of this process, or of one of its ranks, ends now and ever after.
   void stop_kernels();
+  void stop_kernels(int rank);
   bool is_here(int rank) const { return devices_[static_cast<std::size_t>(rank)] >= 0; }
 
  private:
@@ -109,8 +110,9 @@ class DeviceConnections {
   ConnectionMemory memory_;
   std::vector<MappedMemory> bounce_buffers_;  // by rank; null: it has none
   std::vector<std::byte*> bounce_buffers_on_device_;
-  // By rank of this process: counters beside slots in memory of the host, which it raises.
-  std::map<int, std::vector<std::byte*>> message_counters_;
+  // By rank: counters beside slots in memory of the host, which it raises. Each is its rank's
+  // alone.
+  std::vector<std::vector<std::byte*>> message_counters_;
 };
 
 }  // namespace rondo::gpu

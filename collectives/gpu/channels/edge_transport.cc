@@ -1,7 +1,6 @@
 #include "collectives/gpu/channels/edge_transport.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 
 #include "transport/cuda/device.h"
@@ -51,13 +50,10 @@ Result<MappedMemory> map_file(const MemoryHandle& handle, std::uint64_t bytes,
   return map_pinned(handle.file.get(), bytes, kWhat);
 }
 
+// Registered, not allocated by CUDA: that may wait for kernels, which may wait for what comes here.
 Result<EdgeMemory> allocate_pinned(std::uint64_t bytes, int device) {
-  const DeviceScope scope(device);
-  RONDO_CHECK_OK(scope.entered());
-  EdgeMemory made;
-  RONDO_TRY(made.memory,
-            gpu::allocate_pinned(bytes, "cudaHostAlloc for connections between hosts"));
-  std::memset(made.memory.get(), 0, bytes);
+  RONDO_TRY(EdgeMemory made, allocate_file(bytes, device));
+  made.handle = {};
   return made;
 }
 

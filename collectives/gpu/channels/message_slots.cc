@@ -10,7 +10,8 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kMostPinned = 8 << 20;  // of a receiver
+constexpr std::uint64_t kMostPinned = 8 << 20;   // of a receiver
+constexpr std::uint64_t kLeastOfPair = 8 << 10;  // however many ranks there are
 constexpr std::uint64_t kAlignment = 256 * kMessageSlots;
 
 }  // namespace
@@ -28,7 +29,7 @@ MessageSlots::MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable,
 
 const EdgeTransport& MessageSlots::transport(int from, int to) const {
   const auto& process_of = around_.process_of;
-  EdgeFacts facts{true, around_.near[from][to]};
+  EdgeFacts facts{process_of[from] >= 0 && process_of[to] >= 0, around_.near[from][to]};
   for (std::size_t a = 0; a < process_of.size() && !by_kernels_; ++a)
     for (std::size_t b = 0; b < process_of.size(); ++b)
       if (process_of[a] == process_of[from] && process_of[b] == process_of[to])
@@ -39,16 +40,22 @@ const EdgeTransport& MessageSlots::transport(int from, int to) const {
 std::uint64_t MessageSlots::pair_bytes(const EdgeTransport& transport) const {
   const std::uint64_t of_rank =
       transport.pinned ? std::min(staging_bytes_, kMostPinned) : staging_bytes_;
-  return of_rank / around_.process_of.size() / kAlignment * kAlignment;
+  return std::max(of_rank / around_.process_of.size() / kAlignment * kAlignment, kLeastOfPair);
 }
 
-Result<MessageSlots::Slots> MessageSlots::between(int from, int to, const net::Deadline& deadline) {
-  if (const auto known = slots_.find({to, from}); known != slots_.end()) return known->second;
+int MessageSlots::owner(int from, int to) const {
+  return around_.process_of[to] == process_ ? to : from;
+}
+
+Result<MessageSlots::Slots> MessageSlots::between(int from, int to, bool sends,
+                                                  const net::Deadline& deadline) {
+  const std::pair<Pair, bool> key{{to, from}, sends};
+  if (const auto known = slots_.find(key); known != slots_.end()) return known->second;
   const EdgeTransport& through = transport(from, to);
-  const bool receives = around_.process_of[to] == process_;
+  const bool over_network = through.home == EdgeTransport::kAtBothEnds;
   const RelaxedCapture relaxed;
   MappedMemory memory;
-  if (receives) {
+  if (over_network || around_.process_of[to] == process_) {
     std::lock_guard lock(mutex_);
     RONDO_TRY(const EdgeMemory* const made, make(from, to));
     memory = made->memory;
@@ -56,14 +63,14 @@ Result<MessageSlots::Slots> MessageSlots::between(int from, int to, const net::D
     RONDO_CHECK_OK(connect(from, to, deadline));
     memory = mapped_[{to, from}];
   }
-  Slots slots{memory.get(), nullptr, pair_bytes(through)};
+  Slots slots{memory.get(), nullptr, pair_bytes(through), over_network};
   if (through.pinned) {
     slots.on_host = memory.get();
-    const DeviceScope scope(devices_[receives ? to : from]);
+    const DeviceScope scope(devices_[sends ? from : to]);
     RONDO_CHECK_OK(scope.entered());
     RONDO_TRY(slots.at, address_on_device(memory));
   }
-  slots_[{to, from}] = slots;
+  slots_[key] = slots;
   return slots;
 }
 
@@ -72,7 +79,8 @@ Result<const EdgeMemory*> MessageSlots::make(int from, int to) {
   if (const auto found = made_.find(pair); found != made_.end()) return &found->second;
   const EdgeTransport& through = transport(from, to);
   const std::uint64_t bytes = pair_bytes(through);
-  auto made = through.allocate(bytes, devices_[to]);
+  const int rank = owner(from, to);
+  auto made = through.allocate(bytes, devices_[rank]);
   if (!made.ok())
     return fail(made.status(),
                 "{}: {} bytes for messages of rank {} to rank {}; RONDO_GPU_STAGING sets how much "
@@ -81,7 +89,7 @@ Result<const EdgeMemory*> MessageSlots::make(int from, int to) {
   RONDO_INFO(kInit, "messages of rank {} to rank {}: {}, {} bytes of slots", from, to, through.name,
              bytes);
   if (!through.pinned) {
-    droppable_.add(to, made->memory.get(), bytes);
+    droppable_.add(rank, made->memory.get(), bytes);
     made->handle = {};  // it would keep the memory
   }
   return &made_.emplace(pair, std::move(*made)).first->second;
@@ -129,7 +137,7 @@ std::uint64_t MessageSlots::pinned_bytes(int rank) const {
   std::uint64_t sum = 0;
   for (const auto& [pair, memory] : made_) {
     const EdgeTransport& through = transport(pair.second, pair.first);
-    if (pair.first == rank && through.pinned) sum += pair_bytes(through);
+    if (owner(pair.second, pair.first) == rank && through.pinned) sum += pair_bytes(through);
   }
   return sum;
 }

@@ -1,6 +1,8 @@
 #include "collectives/gpu/launch/message_launches.h"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <tuple>
 
 namespace rondo::gpu {
@@ -10,6 +12,7 @@ constexpr std::uint64_t kAlignment = 128;
 constexpr unsigned kWarp = 32;
 // Below that a channel's slots are not worth its start: then a pair has fewer channels.
 constexpr std::uint64_t kLeastSlot = 32 << 10;
+constexpr std::uint64_t kNetworkChannels = 4;  // of a pair on two hosts, at most
 constexpr std::uint64_t kBytesPerThread = 64;  // that keep it busy: 4 vectors of 16 bytes
 
 std::uint64_t rounded(std::uint64_t bytes) {
@@ -53,29 +56,51 @@ std::vector<Part> cut(std::span<const MessageMove> moves, int ranks) {
   return parts;
 }
 
+// Parts that wait alike have CTAs of their own: by direction, and whether they are over a network.
+// With too few CTAs for all four kinds only the direction counts, with one nothing does.
+constexpr int kKinds = 4;
+using OfKinds = std::array<int, kKinds>;
+int kind_of(const Part& part, int most_ctas) {
+  if (most_ctas == 1) return 0;
+  const bool apart = most_ctas >= kKinds && part.of->shape.over_network;
+  return (part.sends() ? 1 : 0) + (apart ? 2 : 0);
+}
+
+// How many CTAs the lists of each kind get: one each, or else in proportion.
+OfKinds share_ctas(const OfKinds& lists, int most) {
+  if (std::accumulate(lists.begin(), lists.end(), 0) <= most) return lists;
+  OfKinds ctas{};
+  for (int kind = 0; kind < kKinds; ++kind) ctas[kind] = lists[kind] > 0 ? 1 : 0;
+  const auto is_fuller = [&](int a, int b) { return lists[a] * ctas[b] > lists[b] * ctas[a]; };
+  for (int left = most - std::accumulate(ctas.begin(), ctas.end(), 0); left > 0; --left) {
+    int fullest = 0;
+    for (int kind = 1; kind < kKinds; ++kind)
+      if (ctas[fullest] == 0 || (ctas[kind] > 0 && is_fuller(kind, fullest))) fullest = kind;
+    ++ctas[fullest];
+  }
+  return ctas;
+}
+
 // The parts of one launch, to CTAs. Those of an end stay together, in order.
 MessageLaunch deal(std::span<const Part> parts, std::vector<int> ranks, int most_ctas) {
   MessageLaunch launch{};
   launch.ranks = std::move(ranks);
-  std::vector<int> list_of;  // by part: number of its end among those that send, or do not
-  int lists[2] = {0, 0};
+  const int most = std::min(most_ctas, cuda::kMostMessageCtas);
+  std::vector<int> list_of;  // by part: number of its end among those of its kind
+  OfKinds lists{};
   std::uint64_t longest = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const bool goes_on = i > 0 && parts[i].shares_end(parts[i - 1]);
-    list_of.push_back(goes_on ? list_of.back() : lists[parts[i].sends()]++);
+    list_of.push_back(goes_on ? list_of.back() : lists[kind_of(parts[i], most)]++);
     longest = std::max(longest, parts[i].bytes);
   }
-  const int all = lists[0] + lists[1], most = std::min(most_ctas, cuda::kMostMessageCtas);
-  int ctas[2] = {lists[0], lists[1]};
-  if (all > most && most > 1) {
-    ctas[0] = lists[0] == 0 ? 0 : std::clamp(most * lists[0] / all, 1, most - (lists[1] > 0));
-    ctas[1] = lists[1] == 0 ? 0 : most - ctas[0];
-  }
-  launch.ctas = std::min(all, most);
+  const OfKinds ctas = share_ctas(lists, most);
+  launch.ctas = std::accumulate(ctas.begin(), ctas.end(), 0);
   std::vector<int> cta_of;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const bool sends = parts[i].sends();
-    cta_of.push_back(most == 1 ? 0 : (sends ? ctas[0] : 0) + list_of[i] % ctas[sends]);
+    const int kind = kind_of(parts[i], most);
+    cta_of.push_back(std::accumulate(ctas.begin(), ctas.begin() + kind, 0) +
+                     list_of[i] % ctas[kind]);
   }
   int next = 0;
   for (int cta = 0; cta < launch.ctas; ++cta) {
@@ -105,11 +130,12 @@ MessageLaunch deal(std::span<const Part> parts, std::vector<int> ranks, int most
 
 }  // namespace
 
-MessageShape message_shape(std::uint64_t bytes) {
+MessageShape message_shape(std::uint64_t bytes, bool over_network) {
   constexpr std::uint64_t kSlots = cuda::kMessageChannelSlots;
   MessageShape shape;
-  shape.channels = static_cast<int>(
-      std::clamp<std::uint64_t>(bytes / kSlots / kLeastSlot, 1, cuda::kMessageChannels));
+  shape.over_network = over_network;
+  shape.channels = static_cast<int>(std::clamp<std::uint64_t>(
+      bytes / kSlots / kLeastSlot, 1, over_network ? kNetworkChannels : cuda::kMessageChannels));
   const std::uint64_t each = bytes / kSlots / static_cast<std::uint64_t>(shape.channels);
   shape.slot_bytes = std::min(cuda::kMessageSlotBytes, each / kAlignment * kAlignment);
   return shape;

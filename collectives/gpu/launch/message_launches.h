@@ -6,7 +6,9 @@
 // items of every CTA, are in that order; so of all messages that are not over the first one has
 // nothing before it that waits, on neither side: any number of messages moves, in as many launches
 // and on as few CTAs as may be. Sends and receives have CTAs of their own where there are two, so
-// that they run at once. A pure function of what is added, and of the pairs' shapes. Cost: a sort.
+// that they run at once; where there are four, so have those over a network, whose waits keep back
+// no message within the host. A pure function of what is added, and of the pairs' shapes. Cost: a
+// sort.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +19,14 @@
 
 namespace rondo::gpu {
 
-// How the memory for a pair's slots is cut.
+// How the memory for a pair's slots is cut. Over a network each channel is a connection of its own,
+// which one thread serves: a pair has fewer.
 struct MessageShape {
   int channels = cuda::kMessageChannels;
   std::uint64_t slot_bytes = cuda::kMessageSlotBytes;
+  bool over_network = false;
 };
-MessageShape message_shape(std::uint64_t bytes);
+MessageShape message_shape(std::uint64_t bytes, bool over_network = false);
 
 // A message of a rank of the device with a rank elsewhere, or between two of its ranks.
 struct MessageMove {

@@ -79,10 +79,11 @@ Done HostProxy::start() {
       state_.faults.raise(std::move(found), !all_see);
     };
     const auto progress = [this] { return kernels_ ? kernels_->kernel_progress() : Progress{}; };
+    const auto wait = [this] { return kernels_ ? kernels_->message_wait() : std::nullopt; };
     const auto lost = [this](int* peer) { return kernels_ ? kernels_->first_end(peer) : nullptr; };
     status_ = std::make_unique<InternodeStatus>(InternodeStatus::Terms{
         rank_, size_, *links, [this](int rank) { return state_.members.name_of(rank); }, raise,
-        progress, lost});
+        progress, wait, lost});
     proxy_.add(*status_);
     RONDO_CHECK_OK(status_->begin());
     state_.remote.drive_beside([this] { return proxy_.turn(); }, kernels_.get());
@@ -156,6 +157,11 @@ Done HostProxy::enqueue(GpuStream stream, HostedCall call, const CopyStep& copy)
 
 Done HostProxy::enqueue_group(std::span<const GpuStream> streams, HostedCall call,
                               const CopyStep& copy) {
+  return on_one_of(streams, [&] { return enqueue(streams.front(), std::move(call), copy); });
+}
+
+template <class Enqueue>
+Done HostProxy::on_one_of(std::span<const GpuStream> streams, Enqueue&& enqueue) {
   const GpuStream on = streams.front();
   for (GpuStream other : streams) {
     if (same_stream(other, on)) continue;
@@ -164,7 +170,7 @@ Done HostProxy::enqueue_group(std::span<const GpuStream> streams, HostedCall cal
     RONDO_CHECK_OK(here.record(other));
     RONDO_CHECK_OK(here.hold(on));
   }
-  RONDO_CHECK_OK(enqueue(on, std::move(call), copy));
+  RONDO_CHECK_OK(enqueue());
   for (GpuStream other : streams) {
     if (same_stream(other, on)) continue;
     RONDO_TRY(const GpuCaptureInfo capture, capture_of(other));
@@ -173,27 +179,29 @@ Done HostProxy::enqueue_group(std::span<const GpuStream> streams, HostedCall cal
   return done();
 }
 
+template <class Launch>
+Done HostProxy::launch_in_order(GpuStream stream, Launch&& launch) {
+  RONDO_TRY(const GpuCaptureInfo capture, capture_of(stream));
+  RONDO_CHECK_OK(order_.begin(site_of(stream, capture)));
+  LaunchTurn turn(this, implicit_order_ && !capturing(capture));
+  RONDO_CHECK_OK(turn.begin(device_, stream));
+  RONDO_CHECK_OK(launch(capture));
+  RONDO_CHECK_OK(turn.end(device_, stream));
+  return order_.end(site_of(stream, capture));
+}
+
 bool HostProxy::can_run(const CallRecord& record) const {
   return (kernels_ && kernels_->plan(record).has_value()) || make_plan(state_.facts, record).ok();
 }
 
-Done HostProxy::post(std::span<const Call> calls, Mismatch*) {
+Done HostProxy::post(std::span<const Call> calls, Mismatch* mismatch) {
   bool messages = false;
   for (const Call& call : calls) {
     messages |= is_point_to_point(call);
     if (!is_point_to_point(call)) RONDO_CHECK_OK(post_collective(call));
   }
-  return messages ? post_messages(calls) : done();
-}
-
-Done HostProxy::launch_kernel(const DevicePlan& plan, const Call& call) {
-  RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
-  RONDO_CHECK_OK(order_.begin(site_of(call.stream, capture)));
-  LaunchTurn turn(this, implicit_order_ && !capturing(capture));
-  RONDO_CHECK_OK(turn.begin(device_, call.stream));
-  RONDO_CHECK_OK(kernels_->launch(plan, call));
-  RONDO_CHECK_OK(turn.end(device_, call.stream));
-  return order_.end(site_of(call.stream, capture));
+  if (!messages) return done();
+  return kernels_ ? launch_messages(calls, mismatch) : post_messages(calls);
 }
 
 Done HostProxy::post_collective(const Call& call) {
@@ -201,7 +209,9 @@ Done HostProxy::post_collective(const Call& call) {
   if (kernels_) {
     RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
     if (!capturing(capture)) RONDO_CHECK_OK(status_->announce(record));
-    if (const auto plan = kernels_->plan(record)) return launch_kernel(*plan, call);
+    if (const auto plan = kernels_->plan(record))
+      return launch_in_order(call.stream,
+                             [&](const GpuCaptureInfo&) { return kernels_->launch(*plan, call); });
   }
   const CallSteps steps(record, size_, staging_.shape());
   HostedCall hosted;
@@ -222,6 +232,20 @@ Done HostProxy::post_collective(const Call& call) {
     return copies.flush();
   };
   return enqueue(call.stream, std::move(hosted), copy);
+}
+
+Done HostProxy::launch_messages(std::span<const Call> calls, Mismatch* mismatch) {
+  std::vector<GpuStream> streams;
+  for (const Call& call : calls)
+    if (is_point_to_point(call)) streams.push_back(call.stream);
+  RONDO_TRY(const std::vector<ProcessMessage> messages, messages_of_group(rank_, calls, mismatch));
+  const auto launch = [&](const GpuCaptureInfo& capture) -> Done {
+    for (const ProcessMessage& message : messages)
+      if (!message.is_within())
+        status_->notes().announce(message.from, message.to, message.record, capturing(capture));
+    return kernels_->launch(messages, streams.front(), &mismatch->peer);
+  };
+  return on_one_of(streams, [&] { return launch_in_order(streams.front(), launch); });
 }
 
 Done HostProxy::post_messages(std::span<const Call> calls) {

@@ -11,8 +11,8 @@
 // messages go in rounds of one piece a peer: peers that take large messages in several groups must
 // not wait for each other crosswise. Cost: two copies and three memory operations a step, and a
 // thread a rank. It does puts and signals too, also for ranks whose other calls run on GPUs
-// (post_one_sided()). Collectives that have rings can run as kernels instead (internode_kernels.h),
-// in one order with all others.
+// (post_one_sided()). Collectives that have rings, and messages, can run as kernels instead
+// (internode_kernels.h), in one order with all others.
 #pragma once
 
 #include <functional>
@@ -73,12 +73,17 @@ class HostProxy final : public GpuEngine {
   HostProxy(CommunicatorState& state, std::uint64_t bytes);
   Done open();
   Done post_collective(const Call& call);
-  Done launch_kernel(const DevicePlan& plan, const Call& call);
   Done post_messages(std::span<const Call> calls);
+  Done launch_messages(std::span<const Call> calls, Mismatch* mismatch);
   using CopyStep = std::function<Done(std::uint64_t step, bool in)>;
   Done enqueue(GpuStream stream, HostedCall call, const CopyStep& copy);
-  // On one stream; the group's other streams come before it, and after.
   Done enqueue_group(std::span<const GpuStream> streams, HostedCall call, const CopyStep& copy);
+  // enqueue() on the first stream; the group's other streams come before it, and after.
+  template <class Enqueue>
+  Done on_one_of(std::span<const GpuStream> streams, Enqueue&& enqueue);
+  // launch(capture) between what keeps the rank's kernels in order.
+  template <class Launch>
+  Done launch_in_order(GpuStream stream, Launch&& launch);
 
   CommunicatorState& state_;
   const int rank_, size_, device_;

@@ -35,26 +35,30 @@ std::vector<NetProxyLine> lines_of(const DeviceConnections& connections, int ran
 }  // namespace
 
 Result<std::unique_ptr<InternodeKernels>> InternodeKernels::open(
-    Terms terms, std::shared_ptr<DeviceConnections> connections) {
-  std::unique_ptr<InternodeKernels> made(
-      new InternodeKernels(std::move(terms), std::move(connections)));
+    Terms terms, std::shared_ptr<SpanMemory> memory) {
+  std::unique_ptr<InternodeKernels> made(new InternodeKernels(std::move(terms), std::move(memory)));
   RONDO_CHECK_OK(made->open());
   return made;
 }
 
-InternodeKernels::InternodeKernels(Terms terms, std::shared_ptr<DeviceConnections> connections)
-    : api_(*gpu_api()), terms_(std::move(terms)), connections_(std::move(connections)) {}
+InternodeKernels::InternodeKernels(Terms terms, std::shared_ptr<SpanMemory> memory)
+    : api_(*gpu_api()), terms_(std::move(terms)), memory_(std::move(memory)) {}
 
 Done InternodeKernels::open() {
   const DeviceScope scope(terms_.device);
   RONDO_CHECK_OK(scope.entered());
-  RONDO_CHECK_OK(load_kernels(api_, {cuda::kConnectedCopyKernel}, {cuda::connected_kernel}));
-  connections_->host_control(terms_.rank).limit_ns =
+  RONDO_CHECK_OK(load_kernels(api_, {cuda::kConnectedCopyKernel, cuda::kMessagesKernel},
+                              {cuda::connected_kernel}));
+  connections().host_control(terms_.rank).limit_ns =
       static_cast<std::uint64_t>(terms_.kernel_seconds * 1e9);
   constexpr int kStreams = 1;  // channels are enough
   RONDO_TRY(auto network,
             open_network(terms_.network, {terms_.rank, terms_.secret, "slots", kStreams}));
-  RONDO_TRY(net_proxy_, NetProxy::open(std::move(network), lines_of(*connections_, terms_.rank)));
+  RONDO_TRY(net_proxy_, NetProxy::open(std::move(network), lines_of(connections(), terms_.rank)));
+  messages_ = std::make_unique<InternodeMessages>(
+      InternodeMessages::Terms{terms_.rank, terms_.message_ctas, terms_.kernel_seconds,
+                               terms_.deadline},
+      *memory_, *net_proxy_);
   return done();
 }
 
@@ -85,23 +89,47 @@ std::optional<DevicePlan> InternodeKernels::plan(const CallRecord& record) const
 }
 
 Done InternodeKernels::launch(const DevicePlan& plan, const Call& call) {
+  if (plan.strategy == Strategy::kMessages) return launch_messages_of(call);
   PlannedCall planned{plan, call.record, {}, false};
   planned.buffers.resize(static_cast<std::size_t>(terms_.size));
   planned.buffers[static_cast<std::size_t>(terms_.rank)] = buffers_of(call);
   const int here[] = {terms_.rank};
   terms_.proxy.ring();  // first: launches may be blocking
-  DeviceLaunch launch{api_, *connections_, {&planned, 1}, here};
+  DeviceLaunch launch{api_, connections(), {&planned, 1}, here};
   launch.stream = call.stream;
   return launch_connected(launch);
 }
 
+// The rank's part of a gather, scatter or all-to-all.
+Done InternodeKernels::launch_messages_of(const Call& call) {
+  std::vector<ProcessMessage> messages;
+  const auto add = [&](int from, int to) {
+    const auto call_of = [&](int rank) { return rank == terms_.rank ? &call : nullptr; };
+    if (auto message = message_between(from, to, call.record, call_of(from), call_of(to)))
+      messages.push_back(*message);
+  };
+  for (int peer = 0; peer < terms_.size; ++peer) {
+    add(terms_.rank, peer);
+    if (peer != terms_.rank) add(peer, terms_.rank);
+  }
+  int peer = -1;
+  return messages.empty() ? done() : launch(messages, call.stream, &peer);
+}
+
+Done InternodeKernels::launch(std::span<const ProcessMessage> messages, GpuStream stream,
+                              int* peer) {
+  RONDO_TRY(const InternodeMessages::Launches launches, messages_->prepare(messages, peer));
+  terms_.proxy.ring();  // first: launches may be blocking
+  return messages_->enqueue(launches, stream);
+}
+
 bool InternodeKernels::gave_up() const {
-  return HostAtomics::load_acquire(connections_->host_control(terms_.rank).gave_up) != 0;
+  return HostAtomics::load_acquire(connections().host_control(terms_.rank).gave_up) != 0;
 }
 
 void InternodeKernels::end() {
   // Not those of other ranks of this process: they shall know why before their streams end.
-  HostAtomics::store_release(connections_->host_control(terms_.rank).abort, std::uint32_t{1});
+  connections().stop_kernels(terms_.rank);
   ended_.store(true, std::memory_order_release);
 }
 
@@ -115,12 +143,18 @@ bool InternodeKernels::progress() {
       return terms_.raise(found), done();
     }).ok();
   };
-  const auto step = [this] { return Result<bool>(net_proxy_->progress()); };
+  const auto step = [this]() -> Result<bool> {
+    RONDO_CHECK_OK(net_proxy_->open_added());
+    const bool asked = memory_->serve();
+    return net_proxy_->progress() || asked;
+  };
   const auto moved = guarded("connections between hosts", step, fail);
   return moved.ok() && *moved;
 }
 
-bool InternodeKernels::is_busy() const { return is_in_launch(*connections_, terms_.rank); }
+bool InternodeKernels::is_busy() const {
+  return is_in_launch(connections(), terms_.rank) || messages_->is_waiting();
+}
 
 void InternodeKernels::finish() {
   const auto is_over = [this] {
@@ -132,8 +166,8 @@ void InternodeKernels::finish() {
 }
 
 Progress InternodeKernels::kernel_progress() const {
-  Progress now = progress_of(*connections_, terms_.rank);
-  now.traffic = net_proxy_->moved();
+  Progress now = progress_of(connections(), terms_.rank);
+  now.traffic = net_proxy_->moved() ^ messages_->traffic();
   return now;
 }
 

@@ -2,12 +2,14 @@
 // as kernels over connections: rings and trees as within a host, edges between hosts played by a
 // net proxy (net_proxy.h).
 //
-// launch() enqueues one kernel on the caller's stream and returns; the rank's order of calls is the
+// launch() enqueues one kernel on the caller's stream and returns, and so do messages and the
+// collectives that consist of them (internode_messages.h); the rank's order of calls is the
 // caller's business (host_proxy.h). The rank's proxy moves what leaves the host; rank 0 hears how
 // far each rank is (internode_status.h). The proxy may nap for a millisecond where it knows of no
 // kernel of the rank; plain calls wake it, a graph's replay may so wait for that long. Guarantees:
 // whatever ends one rank ends the kernels of all; no wait outlasts an abort. Cost: pinned slots for
-// each connection that leaves the host, a TCP connection for each channel of it.
+// each connection that leaves the host, a TCP connection for each channel of it; for messages with
+// the first one of a pair.
 #pragma once
 
 #include <array>
@@ -21,10 +23,11 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
-#include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/memory_use.h"
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/span_plan.h"
+#include "collectives/gpu/staging/internode_messages.h"
+#include "collectives/gpu/staging/span_memory.h"
 #include "collectives/planner/device_plan.h"
 #include "collectives/watchdog/progress.h"
 #include "transport/proxy/net_proxy.h"
@@ -39,15 +42,17 @@ class InternodeKernels final : public ProxyTask {
     int rank = 0, size = 1, device = 0;
     DevicePlanFacts plan;
     std::uint64_t from_bytes = 0;
+    int message_ctas = 1;       // of a launch of messages
     double kernel_seconds = 0;  // that a kernel may wait without progress; 0: for ever
-    std::string network;        // transport/open_network.h
+    std::function<net::Deadline()> deadline;  // of questions within the host
+    std::string network;                      // transport/open_network.h
     std::array<std::byte, 32> secret{};
     std::function<void(Fault)> raise;  // from the proxy
     Proxy& proxy;                      // which runs this task, once it is added
   };
-  // connections: of all ranks of this process. Loads the kernels, listens.
-  static Result<std::unique_ptr<InternodeKernels>> open(
-      Terms terms, std::shared_ptr<DeviceConnections> connections);
+  // memory: of all ranks of this process. Loads the kernels, listens.
+  static Result<std::unique_ptr<InternodeKernels>> open(Terms terms,
+                                                        std::shared_ptr<SpanMemory> memory);
   InternodeKernels(const InternodeKernels&) = delete;
   InternodeKernels& operator=(const InternodeKernels&) = delete;
 
@@ -56,12 +61,12 @@ class InternodeKernels final : public ProxyTask {
   // are open.
   Done connect(std::span<const std::vector<std::byte>> addresses, const net::Deadline& deadline);
 
-  GpuMemoryUse memory() const {
-    return {.device = connections_->layout().bytes(terms_.rank),
-            .pinned = connections_->pinned_bytes(terms_.rank)};
-  }
+  GpuMemoryUse memory() const { return memory_->memory(terms_.rank); }
+  // How a collective runs as kernels; nothing: it does not. Messages always do.
   std::optional<DevicePlan> plan(const CallRecord& record) const;
   Done launch(const DevicePlan& plan, const Call& call);
+  // A group's; peer: whom an error is about.
+  Done launch(std::span<const ProcessMessage> messages, GpuStream stream, int* peer);
   // The communicator has ended; from any thread.
   void end();
   // A kernel has: its stream is free before rank 0 has said whose fault it is.
@@ -69,6 +74,7 @@ class InternodeKernels final : public ProxyTask {
   // On the proxy: how far the rank is; the first connection to another host that has ended, or
   // null.
   Progress kernel_progress() const;
+  std::optional<Wait> message_wait() const { return messages_->wait(); }
   const Error* first_end(int* peer) const { return net_proxy_->first_end(peer); }
 
   bool progress() override;
@@ -79,13 +85,16 @@ class InternodeKernels final : public ProxyTask {
   void finish() override;
 
  private:
-  InternodeKernels(Terms terms, std::shared_ptr<DeviceConnections> connections);
+  InternodeKernels(Terms terms, std::shared_ptr<SpanMemory> memory);
   Done open();
+  Done launch_messages_of(const Call& call);
+  DeviceConnections& connections() const { return memory_->connections(); }
 
   const GpuApi& api_;
   Terms terms_;
-  const std::shared_ptr<DeviceConnections> connections_;
+  const std::shared_ptr<SpanMemory> memory_;
   std::unique_ptr<NetProxy> net_proxy_;
+  std::unique_ptr<InternodeMessages> messages_;
   std::atomic<bool> ended_{false};
 };
 

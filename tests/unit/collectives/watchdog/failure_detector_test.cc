@@ -339,5 +339,47 @@ TEST(FailureDetector, WarnsOnceAStall) {
               HasSubstr("rank 1 has waited 61 s for rank 2 to make the same call; it goes on"));
 }
 
+// Rank 1 waits for rank 2, which lives and waits for rank 3, which does not.
+TEST(FailureDetector, LooksAtAllWhoWaitInMessages) {
+  Watched watched(4);
+  watched.detector.hear_wait(1, Wait{"a message", {2}, 0});
+  watched.detector.hear_wait(2, Wait{"a message", {3}, 0});
+  watched.pass(1000);
+  EXPECT_EQ(watched.told(), "");
+  watched.detector.hear_end(3);
+  watched.pass(400);
+  EXPECT_THAT(watched.told(), says("rank 3 (pid 7) ended before it finished a message"));
+  EXPECT_EQ(watched.fault.culprit, 3);
+}
+
+// What a rank has sent before it left may be on its way for longer than its death is waited for.
+TEST(FailureDetector, WaitsLongerForMessagesOfWhoeverHasLeft) {
+  FailureDetector detector({0, 2, [](int) { return "rank 1 (pid 7)"; }, kQuiet, 0, 10 * kQuiet});
+  std::int64_t now = kMs;
+  const auto pass = [&](int milliseconds) {
+    for (int i = 0; i < milliseconds; i += 10) detector.tick(now += 10 * kMs);
+  };
+  detector.hear_wait(0, Wait{"a message", {1}, 0});
+  pass(10);
+  detector.hear_leave(1);
+  pass(2500);
+  EXPECT_FALSE(detector.verdict());
+  pass(1000);
+  const auto found = detector.verdict();
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->text, HasSubstr("left the communicator before it finished a message"));
+}
+
+// A connection to a rank for which this one does not wait may end.
+TEST(FailureDetector, BlamesALostConnectionForMessagesThatWaitForIt) {
+  for (const int awaited : {1, 2}) {
+    Watched watched(3);
+    watched.detector.hear_wait(0, Wait{"a message", {awaited}, 0});
+    watched.detector.hear_lost(2, "no route");
+    watched.pass(2500);
+    EXPECT_THAT(watched.told(), says(awaited == 2 ? "no route" : ""));
+  }
+}
+
 }  // namespace
 }  // namespace rondo::gpu

@@ -126,6 +126,47 @@ TEST_P(NetworkProxyPair, WhatWasSentArrivesThoughTheSenderIsGone) {
   EXPECT_EQ(peer, 0);
 }
 
+// Lines of messages come while others move: with the sender's first, or the receiver's.
+TEST_P(NetworkProxyPair, LinesMayBeAddedOnEitherSideFirst) {
+  BounceBuffer from[2], to[2];
+  const auto add = [&](int side, int channel) {
+    BounceBuffer& end = side == 0 ? from[channel] : to[channel];
+    proxies[side]->add({net_proxy_message_link(0, 1, channel), end.end(), side == 0});
+    ASSERT_TRUE(proxies[side]->open_added().ok());
+  };
+  for (const int first : {0, 1}) {
+    const int channel = first;
+    add(first, channel);
+    from[channel].slots[0] = std::byte{7};
+    from[channel].used[0] = 1;
+    from[channel].tail = 1;
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_TRUE(fill(0, static_cast<std::uint64_t>(50 * first + i)));
+      take(0, static_cast<std::uint64_t>(50 * first + i));
+    }
+    // The link opens meanwhile.
+    const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    ASSERT_TRUE(until([&] { return std::chrono::steady_clock::now() > later; }));
+    EXPECT_EQ(to[channel].tail, 0u);
+    add(1 - first, channel);
+    ASSERT_TRUE(until([&] { return HostAtomics::load_acquire(to[channel].tail) == 1; }));
+    EXPECT_EQ(to[channel].slots[0], std::byte{7});
+  }
+  EXPECT_TRUE(until([this] { return proxies[0]->flushed(); }));
+  EXPECT_TRUE(proxies[0]->cut_off().empty());
+}
+
+TEST_P(NetworkProxyPair, WhatIsSentToWhoeverHasEndedIsNoticed) {
+  BounceBuffer from;
+  proxies[1].reset();
+  proxies[0]->add({net_proxy_message_link(0, 1, 0), from.end(), true});
+  ASSERT_TRUE(proxies[0]->open_added().ok());
+  from.used[0] = 1;
+  from.tail = 1;
+  ASSERT_TRUE(until([this] { return !proxies[0]->cut_off().empty(); }));
+  EXPECT_EQ(proxies[0]->cut_off(), std::vector<int>{1});
+}
+
 TEST_P(NetworkProxyPair, MemoryOfEveryLineIsRegisteredAndGivenBack) {
   if (GetParam().name != std::string("Loop")) GTEST_SKIP() << "counts its memory";
   EXPECT_EQ(test::LoopMemory::everywhere(), 2u * kLines);

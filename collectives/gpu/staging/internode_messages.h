@@ -1,0 +1,62 @@
+// InternodeMessages: messages of a rank on a GPU whose communicator spans several hosts, as
+// kernels: all that it sends and receives in a group, to whatever host, is one launch
+// (messages_by_kernel.h).
+//
+// Slots to ranks of its host are the receiver's or the host's (span_memory.h); to another host each
+// side has its own, and its proxy carries them by a line for each channel of the pair
+// (net_proxy.h), made with the pair's first message. Guarantees: nothing here waits for a peer's
+// call; for whom the kernels wait is known, and who cannot get what they have sent (wait()). Cost:
+// that of the parts; wait() is a load a channel.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/gpu.h"
+#include "base/result.h"
+#include "collectives/gpu/messages_by_kernel.h"
+#include "collectives/gpu/staging/span_memory.h"
+#include "collectives/watchdog/progress.h"
+#include "transport/proxy/net_proxy.h"
+
+namespace rondo::gpu {
+
+class InternodeMessages {
+ public:
+  struct Terms {
+    int rank = 0;
+    int most_ctas = 1;                        // of a launch
+    double limit_seconds = 0;                 // Wait::limit_seconds
+    std::function<net::Deadline()> deadline;  // of a question for slots
+  };
+  InternodeMessages(Terms terms, SpanMemory& memory, NetProxy& net_proxy);
+
+  // All of a group, of this rank; copies within it among them. peer: whom an error is about.
+  using Launches = MessagesByKernel::Launches;
+  Result<Launches> prepare(std::span<const ProcessMessage> messages, int* peer) {
+    return by_kernel_.prepare(messages, peer);
+  }
+  Done enqueue(const Launches& launches, GpuStream stream) const {
+    return by_kernel_.enqueue(launches, stream);
+  }
+
+  // On the proxy: for whom kernels wait, or what they have sent; whether they do; something that
+  // changes whenever they move on.
+  std::optional<Wait> wait() const;
+  bool is_waiting() const;
+  std::uint64_t traffic() const;
+
+ private:
+  template <class Each>
+  void for_each_wait(const Each& each) const;
+
+  const Terms terms_;
+  SpanMemory& memory_;
+  const NetProxy& net_proxy_;
+  MessagesByKernel by_kernel_;
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,60 @@
+#include "collectives/gpu/staging/span_memory.h"
+
+#include <poll.h>
+
+#include "base/seconds.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr std::int64_t kBetweenLooksNs = 1'000'000;
+
+}  // namespace
+
+SpanMemory::SpanMemory(Parts parts)
+    : connections_(std::move(parts.connections)),
+      segment_(std::move(parts.met.segment)),
+      processes_(static_cast<int>(parts.met.sockets.size())) {
+  around_.process_of = std::move(parts.process_of);
+  around_.processes = processes_;
+  around_.near = std::move(parts.near);
+  exchange_ = std::make_unique<MemoryExchange>(*segment_, parts.process, around_.process_of,
+                                               std::move(parts.met.sockets));
+  slots_ = std::make_unique<MessageSlots>(*exchange_, memory_, around_, std::move(parts.devices),
+                                          parts.process, parts.staging_bytes, true);
+}
+
+Result<MessageSlots::Slots> SpanMemory::slots(int from, int to, bool sends,
+                                              const net::Deadline& deadline) {
+  const std::lock_guard lock(mutex_);
+  return slots_->between(from, to, sends, deadline);
+}
+
+bool SpanMemory::serve() {
+  if (processes_ < 2) return false;
+  const std::unique_lock lock(serving_, std::try_to_lock);
+  const std::int64_t now = now_ns();
+  if (!lock.owns_lock() || now - served_at_ns_ < kBetweenLooksNs) return false;
+  served_at_ns_ = now;
+  std::vector<pollfd> entries;
+  for (int p = 0; p < processes_; ++p) entries.push_back({exchange_->fd(p), POLLIN, 0});
+  if (::poll(entries.data(), entries.size(), 0) <= 0) return false;
+  for (int p = 0; p < processes_; ++p)
+    if (entries[static_cast<std::size_t>(p)].revents != 0)
+      exchange_->serve(p, [this](MemoryNote& asked, const MemoryHandle&) { return answer(asked); });
+  return true;
+}
+
+Result<MemoryHandle> SpanMemory::answer(const MemoryNote& asked) {
+  if (asked.kind != MemoryNote::kSlots)
+    return fail(Status::kInternalError, "ranks on GPUs of several hosts share slots alone");
+  return slots_->answer(asked);
+}
+
+GpuMemoryUse SpanMemory::memory(int rank) const {
+  const DroppableMemory::Bytes of_messages = memory_.bytes(rank);
+  return {.device = connections_->layout().bytes(rank) + of_messages.droppable + of_messages.kept,
+          .pinned = connections_->pinned_bytes(rank) + slots_->pinned_bytes(rank)};
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,64 @@
+// SpanMemory: what the ranks of one process share of a communicator of several hosts: connections
+// between ranks of their host, and the slots of messages, which are made with a pair's first one.
+//
+// Other processes of the host ask for slots by sockets; any rank's proxy answers (serve()), so an
+// answer never depends on what a program does. Guarantees: safe from any thread; a question ends
+// with its deadline. Cost: MessageSlots'; the segment by which processes of the host have met; a
+// look at the sockets a millisecond.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/result.h"
+#include "collectives/gpu/channels/device_connections.h"
+#include "collectives/gpu/channels/message_slots.h"
+#include "collectives/gpu/droppable_memory.h"
+#include "collectives/gpu/memory_exchange.h"
+#include "collectives/gpu/memory_use.h"
+#include "collectives/gpu/process_meeting.h"
+#include "transport/socket/deadline.h"
+
+namespace rondo::gpu {
+
+class SpanMemory {
+ public:
+  struct Parts {
+    std::unique_ptr<DeviceConnections> connections;
+    ProcessMeeting met;           // all processes of the host
+    int process = 0;              // this one, among these
+    std::vector<int> process_of;  // by rank; -1: on another host
+    std::vector<int> devices;     // by rank; -1: in another process
+    P2pReach near;
+    std::uint64_t staging_bytes = 0;  // of a rank, for messages; the same on all ranks
+  };
+  explicit SpanMemory(Parts parts);
+  SpanMemory(const SpanMemory&) = delete;
+  SpanMemory& operator=(const SpanMemory&) = delete;
+
+  DeviceConnections& connections() { return *connections_; }
+  const DeviceConnections& connections() const { return *connections_; }
+  // Of messages between a rank of this process, which sends or receives, and another one.
+  Result<MessageSlots::Slots> slots(int from, int to, bool sends, const net::Deadline& deadline);
+  // Answers other processes of the host; true if one has asked.
+  bool serve();
+  GpuMemoryUse memory(int rank) const;
+
+ private:
+  Result<MemoryHandle> answer(const MemoryNote& asked);
+
+  std::unique_ptr<DeviceConnections> connections_;
+  std::unique_ptr<ControlSegment> segment_;
+  const int processes_;
+  Reachability around_;
+  DroppableMemory memory_;  // nothing of it is dropped
+  std::unique_ptr<MemoryExchange> exchange_;
+  std::unique_ptr<MessageSlots> slots_;
+  std::mutex mutex_;    // of slots()
+  std::mutex serving_;  // of serve()
+  std::int64_t served_at_ns_ = 0;
+};
+
+}  // namespace rondo::gpu

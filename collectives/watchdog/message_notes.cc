@@ -1,0 +1,92 @@
+#include "collectives/watchdog/message_notes.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "collectives/watchdog/fault_message.h"
+#include "collectives/watchdog/fault_texts.h"
+
+namespace rondo::gpu {
+namespace {
+
+struct NotesHead {
+  std::uint64_t kind = kMessagesNote;  // in its first byte
+  std::uint64_t first = 0;             // number of the first of the records behind this
+};
+
+std::uint64_t message_bytes(const CallRecord& record) {
+  return record.count * size_of(record.type);
+}
+
+}  // namespace
+
+void MessageNotes::announce(int from, int to, const CallRecord& record, bool captured) {
+  const std::lock_guard lock(mutex_);
+  bool& stopped = from == rank_ ? untold_[to].stopped : of_sender_[from].stopped;
+  stopped = stopped || captured;
+  if (stopped) return;
+  if (from == rank_) return untold_[to].records.push_back(record);
+  OfSender& of = of_sender_[from];
+  const std::uint64_t number = ++of.received;
+  of.own[number % kDepth] = {number, record};
+  compare(from, number);
+}
+
+std::optional<MessageNotes::ToTell> MessageNotes::take(std::size_t most_bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(untold_.begin(), untold_.end(),
+                                  [](const auto& one) { return !one.second.records.empty(); });
+  if (found == untold_.end()) return std::nullopt;
+  auto& [peer, untold] = *found;
+  const std::size_t most = (most_bytes - sizeof(NotesHead)) / sizeof(CallRecord);
+  const std::size_t count = std::min(most, untold.records.size());
+  const NotesHead head{kMessagesNote, untold.told + 1};
+  ToTell made{peer, std::vector<std::byte>(sizeof(head) + count * sizeof(CallRecord))};
+  std::memcpy(made.message.data(), &head, sizeof(head));
+  std::memcpy(made.message.data() + sizeof(head), untold.records.data(),
+              count * sizeof(CallRecord));
+  untold.told += count;
+  untold.records.erase(untold.records.begin(),
+                       untold.records.begin() + static_cast<std::ptrdiff_t>(count));
+  return made;
+}
+
+void MessageNotes::hear(int peer, std::span<const std::byte> message) {
+  NotesHead head;
+  if (message.size() < sizeof(head)) return;
+  std::memcpy(&head, message.data(), sizeof(head));
+  const std::span<const std::byte> records = message.subspan(sizeof(head));
+  const std::lock_guard lock(mutex_);
+  OfSender& of = of_sender_[peer];
+  for (std::size_t i = 0; i < records.size() / sizeof(CallRecord); ++i) {
+    const std::uint64_t number = head.first + i;
+    Note& note = of.theirs[number % kDepth];
+    note.number = number;
+    std::memcpy(&note.record, records.data() + i * sizeof(CallRecord), sizeof(CallRecord));
+    if (static_cast<int>(note.record.type) >= kDataTypes) return;
+    compare(peer, number);
+  }
+}
+
+// Where both sides have announced it, and it is not long ago.
+void MessageNotes::compare(int sender, std::uint64_t number) {
+  const OfSender& of = of_sender_[sender];
+  const Note &own = of.own[number % kDepth], &theirs = of.theirs[number % kDepth];
+  if (mismatch_ || own.number != number || theirs.number != number) return;
+  if (message_bytes(own.record) == message_bytes(theirs.record)) return;
+  Fault& found = mismatch_.emplace();
+  found.status = Status::kInvalidUsage;
+  found.rank = rank_;
+  found.culprit = sender;
+  found.own = own.record;
+  found.other = theirs.record;
+  found.text = fault_texts::different_sizes(rank_, own.record, sender, theirs.record);
+}
+
+std::optional<Fault> MessageNotes::take_mismatch() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(mismatch_, std::nullopt);
+}
+
+}  // namespace rondo::gpu

@@ -87,9 +87,9 @@ TEST_F(Networks, WhatARankLacksIsRefusedOnAllRanksByNameAndReason) {
     expect_refusal(*join({{"", "Loop", "", ""}, but_2_}, hosts),
                    "network 'Loop', which rank 1 asks for (NCCL_NET or netName), cannot be used on "
                    "rank 2: port 1 is down");
-  expect_refusal(*join({{"Nowhere", "", "", ""}, all_}, kTwoHosts),
-                 "cannot be used on rank 0: this build has no network of that name; it has Loop, "
-                 "Socket");
+  expect_refusal(
+      *join({{"Nowhere", "", "", ""}, all_}, kTwoHosts),
+      "cannot be used on rank 0: there is no network of that name here, but Loop, Socket");
 }
 
 TEST_F(Networks, DifferentWishesAreRefusedByName) {

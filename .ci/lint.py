@@ -24,6 +24,8 @@ FOLDERS = {
     "transport/memory": ["transport/cuda", "transport/shm", "transport/socket"],
     "transport/streams": ["transport/net", "transport/auth", "transport/socket"],
     "transport/tcp": ["transport/net", "transport/streams", "transport/auth", "transport/socket"],
+    "transport/plugin": ["transport/net", "transport/streams", "transport/auth",
+                         "transport/socket"],
     "transport/verbs": ["transport/net"],
     "transport/verbs/ibverbs": ["transport/verbs", "transport/net", "transport/streams",
                                 "transport/auth", "transport/socket"],
@@ -58,7 +60,7 @@ HANDED_ON = "poll_fd() const"
 BESIDE_NETWORKS = ("collectives/", "transport/net/", "transport/proxy/")
 SLEEPER = "transport/net/sleeper."
 # Headers that comments name, of others than Rondo.
-FOREIGN = {"cuda_runtime.h", "nccl_device.h", "verbs.h"}
+FOREIGN = {"cuda_runtime.h", "nccl_device.h", "net_v12.h", "verbs.h"}
 NAMED_HEADER = re.compile(r"//.*?(?<![\w/.-])([a-z0-9_]+\.h)\b")
 LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/")
 PROGRAMS = ("api/cli/", "api/examples/", "api/audit/", "kernels/check/")

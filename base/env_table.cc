@@ -53,11 +53,14 @@ constexpr Variable kTable[] = {
     {"NCCL_MIN_CTAS", Type::kInt, "1", "where set, overrides minCTAs of ncclConfig_t"},
     {"NCCL_MIN_NCHANNELS", Type::kInt, "1", "older name of NCCL_MIN_CTAS, which goes before it"},
     {"NCCL_NET", Type::kString, "",
-     "network between hosts: IB (InfiniBand and RoCE; run on soft-RoCE alone so far) or Socket "
-     "(TCP); "
-     "where a rank lacks the one that is named, no rank goes on without it; unset: IB where all "
-     "ranks "
-     "have an adapter"},
+     "network between hosts: IB (InfiniBand and RoCE; run on soft-RoCE alone so far), Socket "
+     "(TCP), "
+     "or the name that a plugin has (NCCL_NET_PLUGIN); where a rank lacks the one that is named, "
+     "no "
+     "rank goes on without it; unset: a plugin's, else IB where all ranks have an adapter"},
+    {"NCCL_NET_PLUGIN", Type::kFile, "",
+     "network plugin with NCCL's interface, versions 8 to 12: X for libnccl-net-X.so, a library's "
+     "name or path, or none; libnccl-net.so where it is not set and there is one"},
     {"NCCL_NVLS_ENABLE", Type::kInt, "2",
      "multicast memory between GPUs of a host: 1 where it can be, 0 never, 2 where NCCL_ALGO "
      "names nvls (unmeasured)"},

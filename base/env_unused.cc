@@ -19,7 +19,7 @@ constexpr std::string_view kNoDirect = "data between hosts pass through host mem
 constexpr std::string_view kNoSwitch =
     "there are no algorithms inside switches between hosts (NVLSTree, SHARP)";
 constexpr std::string_view kChosen = "chosen by Rondo; `rondo explain` says what and why";
-constexpr std::string_view kNoPlugins = "Rondo loads no plugins";
+constexpr std::string_view kNoPlugins = "Rondo loads network plugins alone (NCCL_NET_PLUGIN)";
 constexpr std::string_view kNoTopology =
     "NCCL's topology files are not read or written: see RONDO_TOPO_XML and `rondo topo`";
 constexpr std::string_view kOldName =
@@ -66,14 +66,13 @@ constexpr Unused kUnused[] = {
     {"NCCL_NET_FORCE_*", false, kOnePort},
     {"NCCL_NET_GDR_*", false, kNoDirect},
     {"NCCL_NET_MERGE_*", false, kOnePort},
-    {"NCCL_NET_PLUGIN", true, kNoPlugins},
     {"NCCL_NET_SHARED_*", false, kChosen},
     {"NCCL_NO_CACHE", false, "variables are read whenever a communicator is made"},
     {"NCCL_NTHREADS", false, kChosen},
     {"NCCL_NVLSTREE_*", true, kNoSwitch},
     {"NCCL_NVLS_CHUNKSIZE", false, kChosen},
     {"NCCL_NVLS_NCHANNELS", false, kChosen},
-    {"NCCL_OFI_*", true, kNoPlugins},
+    {"NCCL_OFI_*", false, "Rondo does not look at it; a network plugin may (NCCL_NET_PLUGIN)"},
     {"NCCL_OOB_NET_*", false, "ranks meet over TCP, on the interfaces of NCCL_SOCKET_IFNAME"},
     {"NCCL_P2P_DIRECT_DISABLE", false, "see NCCL_P2P_DISABLE"},
     {"NCCL_P2P_LL_THRESHOLD", false, kChosen},
@@ -82,7 +81,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_P2P_PCI_CHUNKSIZE", false, kChosen},
     {"NCCL_P2P_PXN_LEVEL", false, kNoDirect},
     {"NCCL_PAT_ENABLE", true, "there is no PAT; `rondo explain` says what runs instead"},
-    {"NCCL_PROFILER_PLUGIN", true, "Rondo loads no plugins; profilers see its NVTX ranges"},
+    {"NCCL_PROFILER_PLUGIN", true, "Rondo loads no such plugins; profilers see its NVTX ranges"},
     {"NCCL_PROXY_*", false, kNoProxy},
     {"NCCL_PXN_*", false, kNoDirect},
     {"NCCL_RAS_*", false, kRas},

@@ -25,8 +25,9 @@ struct Opened {
   NetworkOffers offers;
   std::vector<std::unique_ptr<net::Network>> networks;  // by offer; null: not usable, or control
 
-  void add(const std::string& name, Result<std::unique_ptr<net::Network>> network) {
-    NetworkOffer offer{name, {}, {}};
+  void add(const NetworkChoice& choice, Result<std::unique_ptr<net::Network>> network) {
+    NetworkOffer offer{choice.name, {}, {}, choice.by_plugin_variable};
+    offer.name.resize(std::min(offer.name.size(), kMostNetworkName));
     std::unique_ptr<net::Network> usable;
     if (network.ok()) {
       auto address = (*network)->listen();
@@ -40,7 +41,7 @@ struct Opened {
       offer.why_not = network.error().text;
     }
     if (!offer.why_not.empty())
-      RONDO_INFO(kNet, "network {} cannot be used here: {}", printable(name), offer.why_not);
+      RONDO_INFO(kNet, "network {} cannot be used here: {}", printable(choice.name), offer.why_not);
     offer.why_not.resize(std::min(offer.why_not.size(), kMostReason));
     offers.push_back(std::move(offer));
     networks.push_back(std::move(usable));
@@ -57,6 +58,37 @@ std::vector<std::vector<std::byte>> addresses_of(const std::string& name,
   return addresses;
 }
 
+Error disagreement(const AskedNetwork& one, std::size_t rank, const std::string& other) {
+  return fail(Status::kInvalidUsage,
+              "rank {} asks for network '{}', rank {} for '{}' ({}): give all ranks the same",
+              one.rank, printable(one.name), rank, printable(other), one.by);
+}
+
+Error lack(const AskedNetwork& asked, std::size_t rank, const std::string& why) {
+  return fail(Status::kInvalidUsage,
+              "network '{}', which rank {} asks for ({}), cannot be used on rank {}: {}",
+              printable(asked.name), asked.rank, asked.by, rank, printable(why));
+}
+
+// By NCCL_NET_PLUGIN. What cannot be loaded or used is refused before names are compared: the name
+// of such a plugin is not known.
+Result<AskedNetwork> asked_plugin(std::span<const NetworkOffers> by_rank) {
+  AskedNetwork asked;
+  std::optional<Error> refusal;
+  for (std::size_t r = 0; r < by_rank.size(); ++r) {
+    for (const NetworkOffer& offer : by_rank[r]) {
+      if (!offer.by_plugin_variable) continue;
+      if (!offer.why_not.empty())
+        return lack({offer.name, static_cast<int>(r), "NCCL_NET_PLUGIN"}, r, offer.why_not);
+      if (asked.name.empty()) asked = {offer.name, static_cast<int>(r), "NCCL_NET_PLUGIN"};
+      if (!refusal && !same_network(asked.name, offer.name))
+        refusal = disagreement(asked, r, offer.name);
+    }
+  }
+  if (refusal) return *refusal;
+  return asked;
+}
+
 }  // namespace
 
 Result<AskedNetwork> asked_network(std::span<const std::string> by_rank) {
@@ -64,11 +96,7 @@ Result<AskedNetwork> asked_network(std::span<const std::string> by_rank) {
   for (std::size_t r = 0; r < by_rank.size(); ++r) {
     if (by_rank[r].empty()) continue;
     if (asked.name.empty()) asked = {by_rank[r], static_cast<int>(r)};
-    if (!same_network(asked.name, by_rank[r]))
-      return fail(Status::kInvalidUsage,
-                  "rank {} asks for network '{}', rank {} for '{}' (NCCL_NET or netName): give all "
-                  "ranks the same",
-                  asked.rank, printable(asked.name), r, printable(by_rank[r]));
+    if (!same_network(asked.name, by_rank[r])) return disagreement(asked, r, by_rank[r]);
   }
   return asked;
 }
@@ -84,6 +112,7 @@ std::vector<std::byte> encode(const NetworkOffers& offers) {
     out.put_string(offer.name);
     out.put_string(offer.why_not);
     out.put_bytes(offer.address);
+    out.put(static_cast<std::uint8_t>(offer.by_plugin_variable ? 1 : 0));
   }
   return out.take();
 }
@@ -98,7 +127,9 @@ Result<NetworkOffers> decode_offers(std::span<const std::byte> bytes, int rank) 
     offer.name = in.get_string();
     offer.why_not = in.get_string();
     offer.address = in.get_bytes();
-    if (offer.name.empty() || offer.name.size() > kMostNetworkName ||
+    const auto flag = in.get<std::uint8_t>();
+    offer.by_plugin_variable = flag != 0;
+    if (flag > 1 || offer.name.empty() || offer.name.size() > kMostNetworkName ||
         offer.why_not.size() > kMostReason || offer.address.size() > kMostAddress ||
         offer.why_not.empty() == offer.address.empty())
       in.refuse();
@@ -109,20 +140,17 @@ Result<NetworkOffers> decode_offers(std::span<const std::byte> bytes, int rank) 
   return offers;
 }
 
-Result<std::string> choose_network(const AskedNetwork& asked,
+Result<std::string> choose_network(const AskedNetwork& by_name,
                                    std::span<const NetworkOffers> by_rank) {
-  const auto refuse = [&](std::size_t rank, const std::string& why) {
-    return fail(
-        Status::kInvalidUsage,
-        "network '{}', which rank {} asks for (NCCL_NET or netName), cannot be used on rank "
-        "{}: {}",
-        printable(asked.name), asked.rank, rank, printable(why));
-  };
+  AskedNetwork asked = by_name;
+  if (asked.name.empty()) {
+    RONDO_TRY(asked, asked_plugin(by_rank));
+  }
   if (!asked.name.empty()) {
     for (std::size_t r = 0; r < by_rank.size(); ++r) {
       const NetworkOffer* const offer = find(by_rank[r], asked.name);
-      if (offer == nullptr) return refuse(r, "it did not try it");
-      if (!offer->why_not.empty()) return refuse(r, offer->why_not);
+      if (offer == nullptr) return lack(asked, r, "it has none of that name");
+      if (!offer->why_not.empty()) return lack(asked, r, offer->why_not);
     }
     return find(by_rank[0], asked.name)->name;
   }
@@ -140,22 +168,26 @@ Result<AgreedNetwork> agree_on_network(const AskedNetwork& asked, const NetworkR
                                        const Gather& gather) {
   AgreedNetwork agreed;
   Opened opened;
-  std::vector<std::string> names = network_names();
-  if (!asked.name.empty()) names = {asked.name};
-  if (std::none_of(names.begin(), names.end(),
-                   [](const auto& name) { return same_network(name, kControlNetwork); }))
-    names.emplace_back(kControlNetwork);
-  for (const std::string& name : names) {
-    if (!same_network(name, kControlNetwork)) {
-      NetworkRequest wanted = request;
-      wanted.by_default = asked.name.empty();
-      opened.add(name, open_network(name, wanted));
+  std::vector<NetworkChoice> choices;
+  if (asked.name.empty()) {
+    choices = network_choices();
+  } else {
+    choices.push_back({asked.name});
+  }
+  if (std::none_of(choices.begin(), choices.end(),
+                   [](const auto& one) { return same_network(one.name, kControlNetwork); }))
+    choices.push_back({kControlNetwork});
+  NetworkRequest wanted = request;
+  wanted.by_default = asked.name.empty();
+  for (const NetworkChoice& choice : choices) {
+    if (!same_network(choice.name, kControlNetwork)) {
+      opened.add(choice, open_network(choice.name, wanted));
       continue;
     }
     // Nothing works without it: an error of this rank, of which all are told.
-    RONDO_TRY(agreed.control, open_network(name, request));
+    RONDO_TRY(agreed.control, open_network(choice.name, request));
     RONDO_TRY(auto address, agreed.control->listen());
-    opened.offers.push_back({name, {}, std::move(address)});
+    opened.offers.push_back({choice.name, {}, std::move(address)});
     opened.networks.emplace_back();
     if (asked.name.empty()) break;  // every rank has it: rows behind it are for who asks for them
   }

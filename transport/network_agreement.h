@@ -2,7 +2,8 @@
 //
 // Each rank opens what it can and tells all others in one record what came of it, and where it
 // listens; then all choose the same by the same rule: the network that NCCL_NET or netName of some
-// rank asks for, else the first of rank 0's table that all have. Guarantees: every rank gets the
+// rank asks for; else the plugin that NCCL_NET_PLUGIN of some rank asks for; else the first of rank
+// 0's table that all have. Guarantees: every rank gets the
 // same network or the same refusal (kInvalidUsage), which names a rank and the reason; nobody waits
 // for a rank that chose otherwise. Control messages stay on TCP whatever carries the data. Cost:
 // one gathering of all ranks, the one by which they learn each other's addresses anyway; none on
@@ -24,6 +25,7 @@ namespace rondo {
 struct AskedNetwork {
   std::string name;
   int rank = -1;
+  const char* by = "NCCL_NET or netName";
 };
 inline constexpr std::size_t kMostNetworkName = 64;
 // kInvalidUsage: two ranks ask for different ones.
@@ -35,6 +37,7 @@ struct NetworkOffer {
   std::string name;
   std::string why_not;               // it cannot be used there; else
   std::vector<std::byte> address{};  // where the rank listens
+  bool by_plugin_variable = false;   // NCCL_NET_PLUGIN asks for it there
   friend bool operator==(const NetworkOffer&, const NetworkOffer&) = default;
 };
 using NetworkOffers = std::vector<NetworkOffer>;

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
+#include "base/env.h"
+#include "base/printable.h"
+#include "transport/plugin/plugin_network.h"
 #include "transport/tcp/tcp_network.h"
 #include "transport/verbs/presence.h"
 
@@ -33,6 +37,40 @@ Table& table() {
   return one;
 }
 
+// What NCCL_NET_PLUGIN stands for.
+struct PluginRow {
+  std::string name;
+  bool asked;
+  Result<const plugin::Plugin*> plugin;
+};
+
+std::optional<PluginRow> plugin_row() {
+  const std::string value = env::get_string("NCCL_NET_PLUGIN");
+  auto found = plugin::find(value);
+  if (!found) return std::nullopt;
+  if (!found->plugin.ok()) return PluginRow{printable(value), found->asked, found->plugin.error()};
+  PluginRow row{(*found->plugin)->name(), found->asked, found->plugin};
+  if (same_network(row.name, kControlNetwork)) {
+    row.name = printable(value);
+    row.plugin = fail(Status::kInvalidUsage,
+                      "{} has the name of Rondo's own network over TCP: use that, by "
+                      "NCCL_NET_PLUGIN=none",
+                      (*found->plugin)->text());
+  }
+  if (row.plugin.ok() || row.asked) return row;
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<net::Network>> open_plugin(const PluginRow& row,
+                                                  const NetworkRequest& request) {
+  RONDO_TRY(const plugin::Plugin* const plugin, row.plugin);
+  auto options = net::PortOptions::from_environment(request.secret);
+  options.rank = request.rank;
+  options.purpose = request.purpose;
+  RONDO_TRY(auto network, plugin::PluginNetwork::open(*plugin, std::move(options)));
+  return std::unique_ptr<net::Network>(std::move(network));
+}
+
 char lower(char letter) { return letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter; }
 
 }  // namespace
@@ -41,11 +79,14 @@ bool same_network(std::string_view one, std::string_view other) {
   return std::ranges::equal(one, other, {}, lower, lower);
 }
 
-std::vector<std::string> network_names() {
+std::vector<NetworkChoice> network_choices() {
+  std::vector<NetworkChoice> choices;
+  if (const auto row = plugin_row()) choices.push_back({row->name, row->asked});
   std::lock_guard lock(table().mutex);
-  std::vector<std::string> names;
-  for (const NetworkRow& row : table().rows) names.push_back(row.name);
-  return names;
+  for (const NetworkRow& row : table().rows)
+    if (choices.empty() || !same_network(choices.front().name, row.name))
+      choices.push_back({row.name});
+  return choices;
 }
 
 void add_network(NetworkRow row) {
@@ -57,6 +98,10 @@ void add_network(NetworkRow row) {
 
 Result<std::unique_ptr<net::Network>> open_network(std::string_view name,
                                                    const NetworkRequest& request) {
+  if (!same_network(name, kControlNetwork)) {
+    if (const auto row = plugin_row(); row && same_network(row->name, name))
+      return open_plugin(*row, request);
+  }
   decltype(NetworkRow::open) open;
   {
     std::lock_guard lock(table().mutex);
@@ -64,8 +109,10 @@ Result<std::unique_ptr<net::Network>> open_network(std::string_view name,
       if (same_network(row.name, name)) open = row.open;
   }
   if (open) return open(request);
-  return fail(Status::kInvalidUsage, "this build has no network of that name; it has {}",
-              fmt::join(network_names(), ", "));
+  std::vector<std::string> names;
+  for (const NetworkChoice& choice : network_choices()) names.push_back(choice.name);
+  return fail(Status::kInvalidUsage, "there is no network of that name here, but {}",
+              fmt::join(names, ", "));
 }
 
 }  // namespace rondo

@@ -35,9 +35,15 @@ struct NetworkRow {
 // The network of control messages, whatever carries the data: it is everywhere.
 inline constexpr const char* kControlNetwork = "Socket";
 
-// In order of preference; those behind the control network only where a rank asks for them. The
-// names are compared without regard to case.
-std::vector<std::string> network_names();
+// One that there may be here.
+struct NetworkChoice {
+  std::string name;
+  bool by_plugin_variable = false;  // NCCL_NET_PLUGIN asks for it
+};
+// In order of preference; those behind the control network only where a rank asks for them. A
+// plugin's is the first; where it cannot be loaded, it has the variable's value for a name. Names
+// are compared without regard to case.
+std::vector<NetworkChoice> network_choices();
 bool same_network(std::string_view one, std::string_view other);
 // A row before all others, of a network that is no part of the library: a plugin's, a test's.
 // Before communicators are made; one of the same name is replaced.

@@ -89,8 +89,7 @@ TEST_F(Networks, WhatARankLacksIsRefusedOnAllRanksByNameAndReason) {
                    "rank 2: port 1 is down");
   expect_refusal(
       *join({{"Nowhere", "", "", ""}, all_}, kTwoHosts),
-      "cannot be used on rank 0: this build has no network of that name; it has Loop, IB, "
-      "Socket");
+      "cannot be used on rank 0: there is no network of that name here, but Loop, IB, Socket");
 }
 
 TEST_F(Networks, DifferentWishesAreRefusedByName) {

@@ -12,22 +12,24 @@ bool always(int) { return true; }
 }  // namespace
 
 SideChannel::SideChannel(const LinkName& name, const Vigilance& vigilance,
-                         std::unique_ptr<Connector> connector)
+                         std::unique_ptr<Connector> connector, bool farewells)
     : name_(name),
       vigilance_(vigilance),
       connector_(std::move(connector)),
       accepted_(false),
-      heard_(kHeader) {}
+      heard_(kHeader),
+      farewell_(farewells ? sizeof(std::uint64_t) : 0) {}
 
 SideChannel::SideChannel(const LinkName& name, const Vigilance& vigilance, std::string from,
-                         std::unique_ptr<Stream> stream)
+                         std::unique_ptr<Stream> stream, bool farewells)
     : name_(name),
       vigilance_(vigilance),
       address_(std::move(from)),
       stream_(std::move(stream)),
       proven_at_(std::chrono::steady_clock::now()),
       accepted_(true),
-      heard_(kHeader) {
+      heard_(kHeader),
+      farewell_(farewells ? sizeof(std::uint64_t) : 0) {
   watch(*stream_, vigilance_, true);
 }
 
@@ -114,22 +116,40 @@ bool SideChannel::hear() {
   return moved;
 }
 
-// An open channel carries nothing.
+// An open channel carries nothing but a farewell.
 bool SideChannel::listen_for_end() {
   if (!stream_->readable()) return false;
   std::byte more;
   iovec room{&more, 1};
+  const bool wanted = farewell_filled_ < farewell_.size();
+  if (wanted) room = {farewell_.data() + farewell_filled_, farewell_.size() - farewell_filled_};
   const IoOutcome outcome = stream_->read({&room, 1});
   if (outcome.end) {
     end(State::kClosed, text_of(outcome));
   } else if (outcome.over()) {
     end(State::kEnded, text_of(outcome));
-  } else if (outcome.bytes != 0) {
+  } else if (outcome.bytes != 0 && !wanted) {
     end(State::kEnded, "it said more on the side channel than it may");
+  } else if (outcome.bytes != 0) {
+    farewell_filled_ += outcome.bytes;
   } else {
     return false;
   }
   return true;
+}
+
+void SideChannel::leave(std::uint64_t sent) {
+  if (stream_ && state_ < State::kClosed) {
+    const auto last = std::as_bytes(std::span(&sent, 1));
+    unsaid_.insert(unsaid_.end(), last.begin(), last.end());
+    say();
+  }
+  close();
+}
+
+std::optional<std::uint64_t> SideChannel::farewell() const {
+  if (farewell_.empty() || farewell_filled_ < farewell_.size()) return std::nullopt;
+  return ByteReader(farewell_).get<std::uint64_t>();
 }
 
 void SideChannel::end(State state, std::string why) {
@@ -144,9 +164,9 @@ void SideChannel::close() {
   if (state_ < State::kClosed) end(State::kEnded, "closed by this rank");
 }
 
-Result<std::unique_ptr<SideChannels>> SideChannels::open(PortOptions options) {
+Result<std::unique_ptr<SideChannels>> SideChannels::open(PortOptions options, bool farewells) {
   RONDO_TRY(auto port, StreamPort::open(std::move(options), always));
-  return std::unique_ptr<SideChannels>(new SideChannels(std::move(port)));
+  return std::unique_ptr<SideChannels>(new SideChannels(std::move(port), farewells));
 }
 
 Result<std::unique_ptr<SideChannel>> SideChannels::connect(const LinkName& name, ByteSpan address,
@@ -156,15 +176,16 @@ Result<std::unique_ptr<SideChannel>> SideChannels::connect(const LinkName& name,
                 "{} bytes for rank {} on the side channel; at most {} fit", blob.size(), name.to,
                 SideChannel::kMostBlob);
   RONDO_TRY(auto connector, port_->connect(name, 1, address, SideChannel::frame(blob)));
-  return std::make_unique<SideChannel>(name, port_->options().vigilance, std::move(connector));
+  return std::make_unique<SideChannel>(name, port_->options().vigilance, std::move(connector),
+                                       farewells_);
 }
 
 std::unique_ptr<SideChannel> SideChannels::accept() {
   while (auto arrival = port_->accept()) {
     if (arrival->streams.size() != 1) continue;  // no side channel
-    unheard_.push_back(std::make_unique<SideChannel>(arrival->name, port_->options().vigilance,
-                                                     arrival->from.text(),
-                                                     std::move(arrival->streams.front())));
+    unheard_.push_back(std::make_unique<SideChannel>(
+        arrival->name, port_->options().vigilance, arrival->from.text(),
+        std::move(arrival->streams.front()), farewells_));
   }
   for (auto it = unheard_.begin(); it != unheard_.end();) {
     (*it)->progress();

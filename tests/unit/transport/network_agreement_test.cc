@@ -51,8 +51,36 @@ TEST(NetworkAgreement, ARankThatLacksWhatIsAskedForIsNamedWithItsReason) {
             "port 1 is down");
 }
 
+// As if all had asked for it by name, but where it cannot be used, that comes first: what one rank
+// could not load has no name there.
+TEST(NetworkAgreement, APluginThatOneRanksVariableNamesIsAskedFor) {
+  const auto by_variable = [](NetworkOffer offer) {
+    offer.by_plugin_variable = true;
+    return offer;
+  };
+  const NetworkOffers has = {by_variable(there("X")), there("Socket")};
+  const NetworkOffers found = {there("X"), there("Socket")}, has_not = {there("Socket")};
+  EXPECT_EQ(choose_network({}, std::vector{found, has}).value(), "X");
+  EXPECT_EQ(choose_network({"Socket", 0}, std::vector{found, has}).value(), "Socket");
+  const auto why = [](const std::vector<NetworkOffers>& all) {
+    const auto refused = choose_network({}, all);
+    EXPECT_EQ(refused.status(), Status::kInvalidUsage);
+    return refused.ok() ? "" : refused.error().text;
+  };
+  EXPECT_EQ(why({has_not, has}),
+            "network 'X', which rank 1 asks for (NCCL_NET_PLUGIN), cannot be used on rank 0: it "
+            "has none of that name");
+  EXPECT_EQ(why({has, {by_variable(lacking("/x.so", "not there")), there("Socket")}}),
+            "network '/x.so', which rank 1 asks for (NCCL_NET_PLUGIN), cannot be used on rank 1: "
+            "not there");
+  EXPECT_EQ(why({has, {by_variable(there("Y")), there("Socket")}}),
+            "rank 0 asks for network 'X', rank 1 for 'Y' (NCCL_NET_PLUGIN): give all ranks the "
+            "same");
+}
+
 TEST(NetworkAgreement, OffersAreReadBackAndNothingElseIs) {
-  const NetworkOffers offers = {there("A"), lacking("B", "no device")};
+  NetworkOffers offers = {there("A"), lacking("B", "no device")};
+  offers[1].by_plugin_variable = true;
   const Bytes bytes = encode(offers);
   EXPECT_EQ(decode_offers(bytes, 3).value(), offers);
   for (std::size_t length = 0; length < bytes.size(); ++length)

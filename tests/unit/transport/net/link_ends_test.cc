@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+
 #include "tests/unit/transport/net/networks.h"
 
 namespace rondo::test {
@@ -216,6 +218,49 @@ TEST_P(NetworkEnds, APeerThatIsKilledEndsTheLinkAfterWholeMessages) {
   EXPECT_NE(child.link->error().text.find("rank 0"), std::string::npos);
 }
 
+// A process that ends by itself says no farewell, but what it had sent has been sent.
+TEST_P(NetworkEnds, WhatAProcessHasSentBeforeItExitsIsDelivered) {
+  constexpr std::uint64_t kMessages = 3;
+  const auto network = GetParam().at(1);
+  const Bytes address = network->listen().value(), content = pattern(400'000, 1);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    const auto own = GetParam().at(0);
+    Registered body(*own, content);
+    auto link = own->connect({0, 1, 0}, address).value();
+    for (std::uint64_t i = 0; i < kMessages; ++i) (void)link->isend({}, body.bytes, body.key);
+    while (!link->test({kMessages - 1, true}).done) {
+      link->progress();
+      own->poll();
+    }
+    ::_exit(0);
+  }
+  std::vector<std::unique_ptr<Registered>> rooms;
+  std::unique_ptr<net::Link> link;
+  std::array<CallRecord, kMessages + 1> records;
+  const auto step = [&] {
+    network->poll();
+    if (link) link->progress();
+    if (link || !(link = network->accept())) return;
+    for (std::uint64_t i = 0; i <= kMessages; ++i) {
+      rooms.push_back(std::make_unique<Registered>(*network, Bytes(400'000)));
+      ASSERT_TRUE(link->irecv(records[i], rooms[i]->bytes, rooms[i]->key));
+    }
+  };
+  ASSERT_TRUE(drive(step, [&] { return link && link->state() != LinkState::kOpening; }));
+  link->progress();  // what a network tells its sender of the room
+  int status = 1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_TRUE(drive(step, [&] { return net::is_over(link->state()); }));
+  for (std::uint64_t i = 0; i < kMessages; ++i) {
+    ASSERT_TRUE(link->test({i, false}).done) << i;
+    EXPECT_EQ(rooms[i]->bytes, content) << i;
+  }
+  EXPECT_FALSE(link->test({kMessages, false}).done);
+}
+
 TEST_P(NetworkEnds, APeerThatIsStoppedGoesOnLater) {
   SendingChild child(GetParam());
   ASSERT_TRUE(drive([&] { child.turn(); }, [&] { return child.link != nullptr; }));
@@ -297,6 +342,7 @@ TEST_P(NetworkEnds, AnAcceptorWithoutDescriptorsLeavesNobodyWaiting) {
       near->poll();
       far->poll();
       if (!accepted) accepted = far->accept();
+      if (accepted) accepted->progress();
     };
     rlimit before{};
     ::getrlimit(RLIMIT_NOFILE, &before);

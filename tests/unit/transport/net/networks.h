@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "tests/support/loop/loop_network.h"
+#include "tests/support/plugin/plugins.h"
 #include "tests/unit/transport/net/turns.h"
 #include "transport/tcp/tcp_network.h"
 
@@ -41,9 +42,11 @@ inline std::vector<NetworkKind>& network_kinds() {
       {"Socket", "tcp", [](auto options) { return open_sockets(std::move(options), 1); }},
       {"TwoSockets", "tcp", [](auto options) { return open_sockets(std::move(options), 2); }},
       {"FourSockets", "tcp", [](auto options) { return open_sockets(std::move(options), 4); }},
-      {"Loop", "Loop", [](auto options) -> std::unique_ptr<net::Network> {
+      {"Loop", "Loop",
+       [](auto options) -> std::unique_ptr<net::Network> {
          return LoopNetwork::open(std::move(options)).value();
-       }}};
+       }},
+      {"Plugin", "RondoTest", [](auto options) { return open_plugin(std::move(options)); }}};
   return kinds;
 }
 constexpr auto kNameOfKind = [](const auto& info) { return std::string(info.param.name); };

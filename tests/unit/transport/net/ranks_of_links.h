@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "tests/support/loop/loop_network.h"
+#include "tests/support/plugin/plugins.h"
 #include "tests/unit/transport/net/turns.h"
 #include "transport/net/remote_links.h"
 #include "transport/open_network.h"
@@ -12,11 +13,17 @@
 namespace rondo::test {
 
 struct RanksKind {
-  const char* name;
-  bool loop;  // the data lanes go over the loop network
+  const char* name;  // of the network of the data lanes
+  std::unique_ptr<net::Network> (*open)(net::PortOptions options);  // null: TCP's, as of control
 };
 inline void PrintTo(const RanksKind& kind, std::ostream* out) { *out << kind.name; }
-inline constexpr RanksKind kOverSockets{"Socket", false}, kOverLoop{"Loop", true};
+inline constexpr RanksKind kOverSockets{"Socket", nullptr};
+inline constexpr RanksKind kOverLoop{"Loop",
+                                     [](net::PortOptions options) -> std::unique_ptr<net::Network> {
+                                       return LoopNetwork::open(std::move(options)).value();
+                                     }};
+inline constexpr RanksKind kOverPlugin{
+    "Plugin", [](net::PortOptions options) { return open_plugin(std::move(options)); }};
 
 // They listen at 127.0.0.1, or at ::1.
 inline std::vector<std::unique_ptr<RemoteLinks>> open_ranks(const RanksKind& kind, int size,
@@ -29,10 +36,10 @@ inline std::vector<std::unique_ptr<RemoteLinks>> open_ranks(const RanksKind& kin
   for (int r = 0; r < size; ++r) {
     RemoteLinksOptions options{.rank = r, .size = size, .slots = slots};
     options.network = open_network(kControlNetwork, {r, secret_of(7)}).value();
-    if (kind.loop) {
-      auto of_loop = net::PortOptions::from_environment(secret_of(7));
-      of_loop.rank = r;
-      options.data = LoopNetwork::open(std::move(of_loop)).value();
+    if (kind.open != nullptr) {
+      auto of_data = net::PortOptions::from_environment(secret_of(7));
+      of_data.rank = r;
+      options.data = kind.open(std::move(of_data));
     }
     ranks.push_back(RemoteLinks::open(std::move(options)).value());
     blobs.push_back(ranks.back()->address_blob());

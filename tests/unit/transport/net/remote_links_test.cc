@@ -85,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Slots, NetworkRemoteLinksShapes,
                                          Shape{kOverSockets, 2, false},
                                          Shape{kOverSockets, 8, false},
                                          Shape{kOverSockets, 2, true}, Shape{kOverLoop, 1, false},
-                                         Shape{kOverLoop, 8, false}),
+                                         Shape{kOverLoop, 8, false}, Shape{kOverPlugin, 1, false},
+                                         Shape{kOverPlugin, 8, false}),
                          [](const auto& info) {
                            return fmt::format("{}{}Slots{}", info.param.kind.name, info.param.slots,
                                               info.param.ip6 ? "Ip6" : "Ip4");
@@ -264,7 +265,8 @@ TEST_P(NetworkRemoteLinks, ProgressWithoutWorkMovesNothing) {
   EXPECT_EQ(out->peer_bell, nullptr);
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, NetworkRemoteLinks, testing::Values(kOverSockets, kOverLoop),
+INSTANTIATE_TEST_SUITE_P(Every, NetworkRemoteLinks,
+                         testing::Values(kOverSockets, kOverLoop, kOverPlugin),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -39,6 +39,7 @@ struct Host {
   void turn() {
     network->poll();
     if (auto arrived = network->accept()) link = std::move(arrived);
+    if (link) link->progress();
   }
 };
 

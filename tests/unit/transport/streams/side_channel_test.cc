@@ -26,8 +26,11 @@ PortOptions options(int rank, int secret = 1) {
 }
 
 struct Pair {
-  std::unique_ptr<SideChannels> here = SideChannels::open(options(0)).value();
-  std::unique_ptr<SideChannels> there = SideChannels::open(options(1)).value();
+  explicit Pair(bool farewells = false)
+      : here(SideChannels::open(options(0), farewells).value()),
+        there(SideChannels::open(options(1), farewells).value()) {}
+
+  std::unique_ptr<SideChannels> here, there;
   Bytes address = there->listen().value();
   std::unique_ptr<SideChannel> near, far;
 
@@ -175,6 +178,49 @@ TEST(SideChannel, ACloseIsThePeersEndAndItsBlobStays) {
     EXPECT_EQ(pair.end_of(stayer), State::kClosed);
     EXPECT_TRUE(std::ranges::equal(stayer.blob(), blob));
   }
+}
+
+TEST(SideChannel, AFarewellIsTheLastWordBeforeTheClose) {
+  for (const bool near_leaves : {true, false}) {
+    Pair pair(true);
+    ASSERT_TRUE(pair.open({}, {}));
+    SideChannel& leaver = near_leaves ? *pair.near : *pair.far;
+    SideChannel& stayer = near_leaves ? *pair.far : *pair.near;
+    leaver.leave(0x123456789abcdef0);
+    EXPECT_EQ(stayer.farewell(), std::nullopt) << "before it has come";
+    EXPECT_EQ(pair.end_of(stayer), State::kClosed);
+    EXPECT_EQ(stayer.farewell(), 0x123456789abcdef0u);
+  }
+}
+
+TEST(SideChannel, WhoEndsWithoutAFarewellHasSaidNone) {
+  Pair pair(true);
+  ASSERT_TRUE(pair.open({}, {}));
+  pair.near->close();
+  EXPECT_EQ(pair.end_of(*pair.far), State::kClosed);
+  EXPECT_EQ(pair.far->farewell(), std::nullopt);
+}
+
+TEST(SideChannel, HalfAFarewellIsNoneAndMoreIsTooMuch) {
+  for (const std::size_t bytes : {7, 9}) {
+    Pair pair(true);
+    const Liar liar(pair, SideChannel::frame(pattern(10, 1)));
+    ASSERT_TRUE(drive([&] { pair.accept({}); }, [&] { return pair.far != nullptr; }));
+    liar.say(Bytes(bytes));
+    close_gently(*liar.stream);
+    EXPECT_EQ(pair.end_of(*pair.far), bytes == 7 ? State::kClosed : State::kEnded);
+    if (bytes == 7) {
+      EXPECT_EQ(pair.far->farewell(), std::nullopt);
+    }
+  }
+}
+
+// Of networks that have none.
+TEST(SideChannel, AFarewellThatNobodyExpectsEndsTheChannel) {
+  Pair pair;
+  ASSERT_TRUE(pair.open({}, {}));
+  pair.near->leave(3);
+  EXPECT_EQ(pair.end_of(*pair.far), State::kEnded);
 }
 
 TEST(SideChannel, WhoLeavesUnreadBytesHasClosedAllTheSame) {

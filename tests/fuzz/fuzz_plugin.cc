@@ -1,0 +1,39 @@
+// Any bytes as the greeting of a plugin's link and as a device's properties, and any text as
+// NCCL_NET_PLUGIN: what is accepted is written as it was read, and stays in its range.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "transport/plugin/greeting.h"
+#include "transport/plugin/plugin.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rondo;
+  const ByteSpan bytes(reinterpret_cast<const std::byte*>(data), size);
+  if (const auto greeting = plugin::parse_greeting(bytes); greeting.ok()) {
+    const Bytes again = plugin::serialize(*greeting);
+    if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) std::abort();
+  }
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  const std::string file = plugin::file_of(text);
+  if (file.empty() != (text == "none")) std::abort();
+  if (text.find('/') != std::string::npos && file != text) std::abort();
+
+  std::vector<plugin::Device> devices;
+  for (int version = plugin::abi::kOldest; version <= plugin::abi::kNewest; ++version) {
+    alignas(16) std::array<std::byte, 512> properties{};
+    std::copy_n(bytes.begin(), std::min(size, properties.size()), properties.begin());
+    std::fill_n(properties.begin(), 2 * sizeof(char*), std::byte{});  // its texts
+    devices.push_back(plugin::read_device(version, version, properties.data()));
+    const std::uint64_t most = devices.back().most_bytes;
+    if (most == 0 || most > std::numeric_limits<int>::max()) std::abort();
+  }
+  for (int rank = 0; rank < 7; ++rank) {
+    const plugin::Device* const chosen = plugin::choose_device(devices, -1, rank);
+    if (chosen != nullptr && (chosen->offloads || !chosen->takes(net::Memory::Kind::kHost)))
+      std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,319 @@
+#define _GNU_SOURCE
+#include "tests/support/plugin/connections.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/support/plugin/behaviour.h"
+
+/* Before every message: how long it is. Nothing of that is checked by whoever calls the plugin. */
+typedef struct {
+  uint64_t bytes;
+} frame_t;
+
+typedef struct memory {
+  struct memory* next;
+  void* connection; /* NULL: of all */
+  char* data;
+  size_t bytes;
+  char* shadow; /* of a GPU's memory: what has come and is not flushed */
+} memory_t;
+
+typedef struct connection connection_t;
+typedef struct {
+  connection_t* of;
+  int used, done, flushes, tests;
+  frame_t frame;
+  size_t framed; /* of the frame, moved */
+  char* data;
+  size_t room, bytes, moved;
+} request_t;
+
+struct connection {
+  int fd, sends, refusals;
+  request_t requests[MOST_REQUESTS];
+  request_t* queue[MOST_REQUESTS]; /* those that move: first to next - 1, in order */
+  unsigned long first, next;
+  memory_t* memory;
+};
+
+typedef struct {
+  int fd, calls;
+} listener_t;
+
+/* What a peer gets; connect() keeps its socket there, as NCCL's plugins do. */
+typedef struct {
+  uint32_t magic;
+  uint16_t port;
+  int fd, calls;
+} handle_t;
+
+static const uint32_t kMagic = 0x544f4c50;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static memory_t* global = NULL;
+
+static connection_t* new_connection(int fd, int sends) {
+  connection_t* made = calloc(1, sizeof(*made));
+  made->fd = fd;
+  made->sends = sends;
+  const int one = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+  atomic_fetch_add(&counters[CONNECTIONS], 1);
+  return made;
+}
+
+result_t start_listening(void* handle, void** listener) {
+  if (fails("listen")) return SYSTEM_ERROR;
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t length = sizeof(here);
+  if (fd < 0) return SYSTEM_ERROR;
+  if (bind(fd, (struct sockaddr*)&here, sizeof(here)) || listen(fd, 8) ||
+      getsockname(fd, (struct sockaddr*)&here, &length)) {
+    close(fd);
+    return SYSTEM_ERROR;
+  }
+  handle_t* out = handle;
+  memset(handle, 0, HANDLE_BYTES);
+  *out = (handle_t){.magic = kMagic, .port = here.sin_port, .fd = -1};
+  listener_t* made = calloc(1, sizeof(*made));
+  made->fd = fd;
+  atomic_fetch_add(&counters[CONNECTIONS], 1);
+  *listener = made;
+  return SUCCESS;
+}
+
+result_t try_connect(void* handle, void** connection, void** offload) {
+  handle_t* at = handle;
+  *connection = NULL;
+  if (fails("connect")) return SYSTEM_ERROR;
+  if (at->magic != kMagic) return INVALID_ARGUMENT;
+  if (at->calls++ < setting("slow", 0)) return SUCCESS;
+  if (at->fd < 0) {
+    at->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    struct sockaddr_in there = {
+        .sin_family = AF_INET, .sin_port = at->port, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (at->fd < 0) return SYSTEM_ERROR;
+    if (connect(at->fd, (struct sockaddr*)&there, sizeof(there)) && errno != EINPROGRESS)
+      return SYSTEM_ERROR;
+  }
+  struct pollfd ready = {at->fd, POLLOUT, 0};
+  if (poll(&ready, 1, 0) == 0) return SUCCESS;
+  if (ready.revents & (POLLERR | POLLHUP)) return SYSTEM_ERROR;
+  if (setting("offload", 0) == 2) *offload = handle;
+  *connection = new_connection(at->fd, 1);
+  at->fd = -1;
+  return SUCCESS;
+}
+
+result_t try_accept(void* listener, void** connection, void** offload) {
+  listener_t* at = listener;
+  (void)offload;
+  *connection = NULL;
+  if (fails("accept")) return SYSTEM_ERROR;
+  if (at->calls++ < setting("slow", 0)) return SUCCESS;
+  const int fd = accept4(at->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0) return errno == EAGAIN || errno == ECONNABORTED ? SUCCESS : SYSTEM_ERROR;
+  *connection = new_connection(fd, 0);
+  return SUCCESS;
+}
+
+result_t register_memory(void* connection, void* data, size_t bytes, int kind, void** memory) {
+  if (fails("regMr")) return SYSTEM_ERROR;
+  if (kind != PTR_HOST && !(kind == PTR_CUDA && setting("cuda", 0)))
+    return complain("regMr of a kind that it has not said it takes");
+  connection_t* of = connection;
+  memory_t* made = calloc(1, sizeof(*made));
+  *made = (memory_t){NULL, connection, data, bytes, kind == PTR_CUDA ? malloc(bytes + 1) : NULL};
+  pthread_mutex_lock(&mutex);
+  memory_t** list = &of->memory;
+  if (setting("global", 0)) {
+    list = &global;
+    made->connection = NULL;
+  }
+  made->next = *list;
+  *list = made;
+  pthread_mutex_unlock(&mutex);
+  atomic_fetch_add(&counters[REGISTRATIONS], 1);
+  atomic_fetch_add(&counters[REGISTERED], 1);
+  *memory = made;
+  return SUCCESS;
+}
+
+/* Of this connection or of all; NULL: none. */
+static memory_t** find(connection_t* of, void* memory) {
+  for (memory_t** at = &of->memory; *at; at = &(*at)->next)
+    if (*at == memory) return at;
+  for (memory_t** at = &global; *at; at = &(*at)->next)
+    if (*at == memory) return at;
+  return NULL;
+}
+
+result_t deregister_memory(void* connection, void* memory) {
+  pthread_mutex_lock(&mutex);
+  memory_t** at = find(connection, memory);
+  if (at) *at = ((memory_t*)memory)->next;
+  pthread_mutex_unlock(&mutex);
+  if (!at) return complain("deregMr of what the connection has not registered");
+  free(((memory_t*)memory)->shadow);
+  free(memory);
+  atomic_fetch_sub(&counters[REGISTRATIONS], 1);
+  return SUCCESS;
+}
+
+/* Whether the bytes lie in memory that this connection may use. */
+static memory_t* usable(connection_t* of, void* memory, const char* data, size_t bytes) {
+  pthread_mutex_lock(&mutex);
+  memory_t** at = find(of, memory);
+  memory_t* found = at ? *at : NULL;
+  pthread_mutex_unlock(&mutex);
+  if (found && data >= found->data && data + bytes <= found->data + found->bytes) return found;
+  complain("data outside of memory that is registered with the connection");
+  return NULL;
+}
+
+static request_t* new_request(connection_t* of) {
+  for (int i = 0; i < MOST_REQUESTS; ++i) {
+    request_t* each = &of->requests[i];
+    if (each->used) continue;
+    *each = (request_t){.of = of, .used = 1};
+    return each;
+  }
+  complain("more requests of a connection than NCCL makes");
+  return NULL;
+}
+
+/* Moves `bytes` of the socket; -1: it broke or ended, else how many. */
+static ssize_t move(connection_t* of, void* data, size_t bytes) {
+  const ssize_t moved =
+      of->sends ? send(of->fd, data, bytes, MSG_NOSIGNAL) : recv(of->fd, data, bytes, 0);
+  if (moved < 0) return errno == EAGAIN || errno == EINTR ? 0 : -1;
+  return moved == 0 && bytes != 0 && !of->sends ? -1 : moved;
+}
+
+/* What the socket takes or has now of one request. */
+static result_t advance(connection_t* of, request_t* one) {
+  while (one->framed < sizeof(frame_t)) {
+    const ssize_t moved = move(of, (char*)&one->frame + one->framed, sizeof(frame_t) - one->framed);
+    if (moved < 0) return REMOTE;
+    if (moved == 0) return SUCCESS;
+    one->framed += (size_t)moved;
+  }
+  one->bytes = one->frame.bytes;
+  if (one->bytes > one->room) return INTERNAL_ERROR;
+  while (one->moved < one->bytes) {
+    const ssize_t moved = move(of, one->data + one->moved, one->bytes - one->moved);
+    if (moved < 0) return REMOTE;
+    if (moved == 0) return SUCCESS;
+    one->moved += (size_t)moved;
+  }
+  one->done = 1;
+  return SUCCESS;
+}
+
+/* Every request in order, as far as it goes. */
+static result_t advance_all(connection_t* of) {
+  for (; of->first < of->next; ++of->first) {
+    request_t* one = of->queue[of->first % MOST_REQUESTS];
+    const result_t result = advance(of, one);
+    if (result != SUCCESS) return result;
+    if (!one->done) break;
+  }
+  return SUCCESS;
+}
+
+static result_t start(connection_t* of, void* data, size_t bytes, void* memory, void** request) {
+  *request = NULL;
+  if (of->refusals++ < setting("null", 0)) return SUCCESS;
+  of->refusals = 0;
+  memory_t* where = usable(of, memory, data, bytes);
+  request_t* made = where ? new_request(of) : NULL;
+  if (!made) return INVALID_ARGUMENT;
+  made->data = where->shadow && !of->sends ? where->shadow + ((char*)data - where->data) : data;
+  made->room = bytes;
+  made->frame.bytes = of->sends ? bytes : 0;
+  of->queue[of->next++ % MOST_REQUESTS] = made;
+  *request = made;
+  return SUCCESS;
+}
+
+result_t start_send(void* connection, void* data, size_t bytes, void* memory, void** request) {
+  connection_t* of = connection;
+  if (fails("isend")) return SYSTEM_ERROR;
+  if (!of->sends) return complain("isend on a connection that receives");
+  return start(of, data, bytes, memory, request);
+}
+
+result_t start_receive(void* connection, int count, void** data, size_t bytes, void** memory,
+                       void** request) {
+  connection_t* of = connection;
+  if (fails("irecv")) return SYSTEM_ERROR;
+  if (of->sends) return complain("irecv on a connection that sends");
+  if (count != 1) return complain("irecv of several, where maxRecvs is 1");
+  return start(of, data[0], bytes, memory[0], request);
+}
+
+result_t start_flush(void* connection, int count, void** data, int* bytes, void** memory,
+                     void** request) {
+  connection_t* of = connection;
+  *request = NULL;
+  if (fails("iflush")) return SYSTEM_ERROR;
+  memory_t* where = count == 1 ? usable(of, memory[0], data[0], (size_t)bytes[0]) : NULL;
+  if (!where || !where->shadow) return complain("iflush of no memory of a GPU");
+  request_t* made = new_request(of);
+  if (!made) return INTERNAL_ERROR;
+  memcpy(data[0], where->shadow + ((char*)data[0] - where->data), (size_t)bytes[0]);
+  made->done = made->flushes = 1;
+  atomic_fetch_add(&counters[FLUSHES], 1);
+  *request = made;
+  return SUCCESS;
+}
+
+result_t test_request(void* request, int* done, int* bytes) {
+  request_t* one = request;
+  *done = 0;
+  if (!one->used) return complain("test of a request that was done");
+  if (fails("test")) return SYSTEM_ERROR;
+  connection_t* of = one->of;
+  if (!of->sends && !one->flushes && one->tests++ < setting("lag", 0)) return SUCCESS;
+  const result_t result = one->done ? SUCCESS : advance_all(of);
+  if (!one->done) return result;
+  *done = 1;
+  one->used = 0;
+  if (bytes) *bytes = (int)one->bytes - (!of->sends && !one->flushes && setting("short", 0));
+  return SUCCESS;
+}
+
+static result_t end(connection_t* of) {
+  if (of->memory) complain("a connection is closed that memory is registered with");
+  close(of->fd);
+  free(of);
+  atomic_fetch_sub(&counters[CONNECTIONS], 1);
+  return SUCCESS;
+}
+
+result_t close_send(void* connection) {
+  if (!((connection_t*)connection)->sends) return complain("closeSend of what receives");
+  return end(connection);
+}
+
+result_t close_receive(void* connection) {
+  if (((connection_t*)connection)->sends) return complain("closeRecv of what sends");
+  return end(connection);
+}
+
+result_t close_listener(void* listener) {
+  close(((listener_t*)listener)->fd);
+  free(listener);
+  atomic_fetch_sub(&counters[CONNECTIONS], 1);
+  return SUCCESS;
+}

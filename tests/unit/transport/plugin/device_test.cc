@@ -1,0 +1,83 @@
+// Which device of a plugin a rank takes, and what is read of each version's properties.
+#include "transport/plugin/device.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
+
+namespace rondo::plugin {
+namespace {
+
+Device device(int number, const std::string& pci_path = "") {
+  return {number, "d", pci_path, abi::kHost, false, false, 1 << 30};
+}
+
+TEST(PluginDevice, EveryVersionsPropertiesAreReadFromTheirPlaces) {
+  char name[] = "nic\n0", path[] = "/sys/x";
+  abi::Properties8 old{{name, path, 7, abi::kHost | abi::kCuda, 1}, {10, 1, 0.5, 9, 1, 0, -1}};
+  const Device of_8 = read_device(3, 8, &old);
+  EXPECT_EQ(of_8.number, 3);
+  EXPECT_EQ(of_8.name, "nic\\n0");
+  EXPECT_EQ(of_8.pci_path, "/sys/x");
+  EXPECT_TRUE(of_8.registration_is_global);
+  EXPECT_FALSE(of_8.offloads);
+  EXPECT_TRUE(of_8.takes(net::Memory::Kind::kDevice));
+  old.port.offload_type = 1;
+  EXPECT_TRUE(read_device(3, 8, &old).offloads);
+
+  const abi::Properties9 newer{{nullptr, nullptr, 7, abi::kHost, 0},
+                               1,
+                               {10, 1, 0.5, 9, 1, 2, 0},
+                               1,
+                               {0},
+                               4096,
+                               5000,
+                               1,
+                               0,
+                               0};
+  for (const int version : {9, 10, 11}) {
+    const Device read = read_device(0, version, &newer);
+    EXPECT_TRUE(read.offloads) << version;
+    EXPECT_EQ(read.most_bytes, 4096u) << version;
+    EXPECT_FALSE(read.takes(net::Memory::Kind::kDevice)) << version;
+  }
+  const abi::Properties12 newest{{nullptr, nullptr, 7, abi::kHost, 0},
+                                 1,
+                                 {10, 1, 0.5, 9, 1, 0, 0},
+                                 1,
+                                 {0},
+                                 std::size_t{1} << 40,
+                                 5000,
+                                 1,
+                                 0,
+                                 0};
+  EXPECT_EQ(read_device(0, 12, &newest).most_bytes, 0x7fffffffu);
+}
+
+TEST(PluginDevice, TheNearestIsTakenAndEquallyNearOnesAreDealtOut) {
+  const test::TemporaryFolder folder;
+  folder.file("a/numa_node", "0\n");
+  folder.file("b/numa_node", "1\n");
+  folder.file("c/numa_node", "1\n");
+  const auto at = [&](const char* name) { return folder.path() + "/" + name; };
+  const std::vector<Device> devices = {device(0, at("a")), device(1, at("b")), device(2, at("c")),
+                                       device(3)};
+  EXPECT_EQ(choose_device(devices, 0, 5)->number, 0);
+  EXPECT_EQ(choose_device(devices, 1, 0)->number, 1);
+  EXPECT_EQ(choose_device(devices, 1, 1)->number, 2);
+  EXPECT_EQ(choose_device(devices, 7, 3)->number, 3) << "none is near: any";
+  EXPECT_EQ(choose_device(devices, -1, 4)->number, 0) << "unknown: any";
+}
+
+TEST(PluginDevice, ThoseThatWantKernelsOrTakeNoHostMemoryAreLeftOut) {
+  std::vector<Device> devices = {device(0), device(1), device(2)};
+  devices[0].offloads = true;
+  devices[1].memory_kinds = abi::kCuda;
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(choose_device(devices, 0, rank)->number, 2);
+  devices[2].offloads = true;
+  EXPECT_EQ(choose_device(devices, 0, 0), nullptr);
+  EXPECT_EQ(choose_device({}, 0, 0), nullptr);
+}
+
+}  // namespace
+}  // namespace rondo::plugin

@@ -1,0 +1,51 @@
+#include "transport/plugin/connection.h"
+
+#include "base/log.h"
+
+namespace rondo::plugin {
+namespace {
+
+void tell_failure(const Plugin& plugin, const char* function, int result) {
+  if (result != 0) RONDO_INFO(kNet, "{}", plugin.failure(function, result).text);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Context>> Context::open(const Plugin& plugin, std::uint64_t communicator) {
+  RONDO_TRY(void* const context, plugin.init(communicator));
+  return std::unique_ptr<Context>(new Context(plugin, context));
+}
+
+Connection::~Connection() {
+  if (kind_ == Kind::kSend) {
+    tell_failure(plugin_, "closeSend", plugin_.table().close_send(connection_));
+  } else {
+    tell_failure(plugin_, "closeRecv", plugin_.table().close_receive(connection_));
+  }
+}
+
+Listener::~Listener() {
+  tell_failure(plugin_, "closeListen", plugin_.table().close_listen(listener_));
+}
+
+Result<std::unique_ptr<Registration>> Registration::make(std::shared_ptr<Connection> connection,
+                                                         const net::Memory& memory) {
+  const Plugin& plugin = connection->plugin();
+  void* registered = nullptr;
+  const int kind = memory.kind == net::Memory::Kind::kHost ? abi::kHost : abi::kCuda;
+  const int result = plugin.table().register_memory(connection->get(), memory.bytes.data(),
+                                                    memory.bytes.size(), kind, &registered);
+  if (result != 0) {
+    Error error = plugin.failure("regMr", result);
+    error.text += fmt::format(", of {} bytes; see `ulimit -l`", memory.bytes.size());
+    return error;
+  }
+  return std::unique_ptr<Registration>(new Registration(std::move(connection), registered));
+}
+
+Registration::~Registration() {
+  const Plugin& plugin = connection_->plugin();
+  tell_failure(plugin, "deregMr", plugin.table().deregister_memory(connection_->get(), memory_));
+}
+
+}  // namespace rondo::plugin

@@ -1,0 +1,35 @@
+// What a plugin says of a device, and which device a rank takes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/net/net.h"
+#include "transport/plugin/abi.h"
+
+namespace rondo::plugin {
+
+struct Device {
+  int number = 0;
+  std::string name;
+  std::string pci_path;  // in /sys; "": of no PCI device
+  int memory_kinds = 0;  // abi::MemoryKind
+  bool registration_is_global = false;
+  bool offloads = false;         // wants kernels of its own on the GPU
+  std::uint64_t most_bytes = 0;  // of a message
+
+  bool takes(net::Memory::Kind kind) const;
+};
+
+// Of properties as that version has them.
+Device read_device(int number, int version, const void* properties);
+// The NUMA node of a PCI device; -1: unknown.
+int numa_node_of(const std::string& pci_path);
+// The one for rank `rank` that runs on NUMA node `node`: of its node where there is one, and of
+// equally near ones each rank the next. Null: all offload, or take no memory of the host.
+const Device* choose_device(std::span<const Device> devices, int node, int rank);
+
+}  // namespace rondo::plugin

@@ -1,0 +1,247 @@
+#include "transport/plugin/plugin.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "base/log.h"
+#include "base/printable.h"
+
+namespace rondo::plugin {
+namespace {
+
+constexpr const char* kUsual = "libnccl-net.so";
+
+const char* name_of(int result) {
+  static constexpr const char* kNames[] = {
+      "ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
+      "ncclInvalidArgument", "ncclInvalidUsage",       "ncclRemoteError", "ncclInProgress"};
+  return result >= 0 && result < 8 ? kNames[result] : "no result of NCCL's";
+}
+
+// What a plugin logs, under NCCL's levels: 2 warns, 3 tells.
+__attribute__((format(printf, 5, 6))) void log_line(int level, unsigned long, const char*, int,
+                                                    const char* format, ...) {
+  char line[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(line, sizeof(line), format, arguments);
+  va_end(arguments);
+  if (level == 2) RONDO_WARN("network plugin: {}", printable(line));
+  if (level == 1 || level == 3) RONDO_INFO(kNet, "network plugin: {}", printable(line));
+}
+
+// Plugins may call it without asking whether anybody profiles.
+int no_profiler(void** event, int, void*, std::int64_t, void*) {
+  if (event != nullptr) *event = nullptr;
+  return 0;
+}
+
+abi::Config* usual_config() {
+  static abi::Config config{-1};
+  return &config;
+}
+
+template <class Function>
+Function as(abi::Any any) {
+  return reinterpret_cast<Function>(any);
+}
+
+bool is_file(const std::string& path) {
+  struct stat facts {};
+  return ::stat(path.c_str(), &facts) == 0;
+}
+
+// The functions that Rondo calls are there.
+const char* missing_of(const abi::NetTable& table) {
+  if (table.name == nullptr || *table.name == '\0') return "name";
+  if (table.init == nullptr) return "init";
+  if (table.devices == nullptr) return "devices";
+  if (table.get_properties == nullptr) return "getProperties";
+  if (table.listen == nullptr) return "listen";
+  if (table.connect == nullptr) return "connect";
+  if (table.accept == nullptr) return "accept";
+  if (table.register_memory == nullptr) return "regMr";
+  if (table.deregister_memory == nullptr) return "deregMr";
+  if (table.send == nullptr) return "isend";
+  if (table.receive == nullptr) return "irecv";
+  if (table.test == nullptr) return "test";
+  if (table.close_send == nullptr) return "closeSend";
+  if (table.close_receive == nullptr) return "closeRecv";
+  if (table.close_listen == nullptr) return "closeListen";
+  return nullptr;
+}
+
+Result<std::unique_ptr<const Plugin>> read_library(void* library, const std::string& file) {
+  for (int version = abi::kNewest; version >= abi::kOldest; --version) {
+    void* const symbol = dlsym(library, fmt::format("ncclNetPlugin_v{}", version).c_str());
+    if (symbol == nullptr) continue;
+    const auto& table = *static_cast<const abi::NetTable*>(symbol);
+    if (const char* const missing = missing_of(table))
+      return fail(Status::kInvalidUsage, "ncclNetPlugin_v{} of the network plugin {} has no {}",
+                  version, printable(file), missing);
+    return std::make_unique<const Plugin>(table, version, file);
+  }
+  return fail(
+      Status::kInvalidUsage,
+      "the library {} is no network plugin: it has none of the symbols ncclNetPlugin_v{} to "
+      "ncclNetPlugin_v{}; set NCCL_NET_PLUGIN to another one, or to none",
+      printable(file), abi::kOldest, abi::kNewest);
+}
+
+}  // namespace
+
+Plugin::Plugin(const abi::NetTable& table, int version, const std::string& file)
+    : table_(table),
+      version_(version),
+      name_(printable(table.name).substr(0, 64)),
+      text_(fmt::format("plugin '{}' ({}, ncclNetPlugin_v{})", name_, printable(file), version)) {}
+
+Result<const Plugin*> Plugin::load(const std::string& file) {
+  static std::mutex mutex;
+  static std::map<std::string, std::unique_ptr<const Plugin>> loaded;
+  std::lock_guard lock(mutex);
+  auto& plugin = loaded[file];
+  if (plugin) return plugin.get();
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* const why = dlerror();
+    if (file.find('/') != std::string::npos && !is_file(file))
+      return fail(Status::kInvalidUsage,
+                  "the network plugin {} is not there: correct NCCL_NET_PLUGIN, or set it to none",
+                  printable(file));
+    return fail(Status::kInvalidUsage,
+                "the network plugin {} cannot be loaded: {}; correct NCCL_NET_PLUGIN or "
+                "LD_LIBRARY_PATH, or set NCCL_NET_PLUGIN to none",
+                printable(file), printable(why == nullptr ? "" : why));
+  }
+  auto read = read_library(library, file);
+  if (!read.ok()) {
+    dlclose(library);
+    return read.error();
+  }
+  plugin = std::move(read).value();
+  RONDO_INFO(kNet, "loaded the network {}", plugin->text());
+  return plugin.get();
+}
+
+Error Plugin::failure(const char* function, int result) const {
+  return fail(Status::kSystemError, "{}: {}() gave {} ({})", text_, function, name_of(result),
+              result);
+}
+
+Result<void*> Plugin::init(std::uint64_t communicator) const {
+  std::lock_guard lock(mutex_);
+  void* context = nullptr;
+  int result = 0;
+  if (version_ >= 11) {
+    result =
+        as<abi::Init11>(table_.init)(&context, communicator, usual_config(), log_line, no_profiler);
+  } else if (!initialized_) {
+    result = version_ == 10 ? as<abi::Init10>(table_.init)(log_line, no_profiler)
+                            : as<abi::Init8>(table_.init)(log_line);
+    initialized_ = result == 0;
+  }
+  if (result == 0) return context;
+  Error error = failure("init", result);
+  error.text +=
+      "; NCCL_DEBUG=INFO shows what it logs. Without it: NCCL_NET_PLUGIN=none, or NCCL_NET=Socket";
+  return error;
+}
+
+void Plugin::finalize(void* context) const {
+  if (version_ < 11 || table_.finalize == nullptr) return;
+  std::lock_guard lock(mutex_);
+  if (const int result = table_.finalize(context); result != 0)
+    RONDO_INFO(kNet, "{}", failure("finalize", result).text);
+}
+
+Result<std::vector<Device>> Plugin::devices() const {
+  std::lock_guard lock(mutex_);
+  int count = 0;
+  if (const int result = table_.devices(&count); result != 0) return failure("devices", result);
+  if (count <= 0)
+    return fail(Status::kSystemError,
+                "{}: it has {} devices; look at its own settings, or leave it out by "
+                "NCCL_NET_PLUGIN=none",
+                text_, count);
+  std::vector<Device> devices;
+  for (int i = 0; i < count; ++i) {
+    // More than any version fills in.
+    alignas(std::max_align_t) std::array<std::byte, 512> properties{};
+    if (const int result = table_.get_properties(i, properties.data()); result != 0)
+      return failure("getProperties", result);
+    devices.push_back(read_device(i, version_, properties.data()));
+  }
+  return devices;
+}
+
+int Plugin::listen(void* context, int device, void* handle, void** listener) const {
+  if (version_ >= 11) return as<abi::Listen11>(table_.listen)(context, device, handle, listener);
+  return as<abi::Listen8>(table_.listen)(device, handle, listener);
+}
+
+int Plugin::connect(void* context, int device, void* handle, void** connection,
+                    void** offload) const {
+  if (version_ >= 11)
+    return as<abi::Connect11>(table_.connect)(context, device, handle, connection, offload);
+  if (version_ == 10)
+    return as<abi::Connect10>(table_.connect)(device, usual_config(), handle, connection, offload);
+  return as<abi::Connect8>(table_.connect)(device, handle, connection, offload);
+}
+
+int Plugin::isend(void* connection, std::span<const std::byte> body, void* memory,
+                  void** request) const {
+  void* const data = const_cast<std::byte*>(body.data());
+  if (version_ >= 10)
+    return as<abi::Send10>(table_.send)(connection, data, body.size(), 0, memory, nullptr, request);
+  if (version_ == 9)
+    return as<abi::Send9>(table_.send)(connection, data, body.size(), 0, memory, request);
+  return as<abi::Send8>(table_.send)(connection, data, static_cast<int>(body.size()), 0, memory,
+                                     request);
+}
+
+int Plugin::irecv(void* connection, std::span<std::byte> room, void* memory, void** request) const {
+  void* data = room.data();
+  std::size_t bytes = room.size();
+  int tag = 0;
+  void* event = nullptr;
+  if (version_ >= 10)
+    return as<abi::Receive10>(table_.receive)(connection, 1, &data, &bytes, &tag, &memory, &event,
+                                              request);
+  if (version_ == 9)
+    return as<abi::Receive9>(table_.receive)(connection, 1, &data, &bytes, &tag, &memory, request);
+  int few = static_cast<int>(bytes);
+  return as<abi::Receive8>(table_.receive)(connection, 1, &data, &few, &tag, &memory, request);
+}
+
+int Plugin::iflush(void* connection, std::span<std::byte> body, void* memory,
+                   void** request) const {
+  void* data = body.data();
+  int bytes = static_cast<int>(body.size());
+  return table_.flush(connection, 1, &data, &bytes, &memory, request);
+}
+
+std::string file_of(const std::string& value) {
+  if (value.empty()) return kUsual;
+  if (value == "none") return "";
+  if (value.find('/') != std::string::npos || value.find(".so") != std::string::npos) return value;
+  return fmt::format("libnccl-net-{}.so", value);
+}
+
+std::optional<Found> find(const std::string& value) {
+  const std::string file = file_of(value);
+  if (file.empty()) return std::nullopt;
+  Found found{!value.empty(), Plugin::load(file)};
+  if (found.asked || found.plugin.ok()) return found;
+  RONDO_INFO(kNet, "no network plugin: {}", found.plugin.error().text);
+  return std::nullopt;
+}
+
+}  // namespace rondo::plugin

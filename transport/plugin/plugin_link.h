@@ -1,0 +1,92 @@
+// PluginLink: a net::Link of two connections of a plugin, one each way.
+//
+// Each end listens for the other one, says its handle on the side channel, connects to the other's
+// and accepts, at every progress() again until the plugin has both. A message is a header and a
+// body, each a message of the plugin's; both are offered to it in advance, so a plugin over RDMA
+// writes without asking. Guarantees: those of net::Link; a message without the token of this end's
+// greeting ends the link, so who has only found the plugin's port gets nothing in. What had been
+// sent before a close still arrives: its sender says on the side channel how many messages that
+// were. A plugin that fails is believed a second later than the side channel, which knows why.
+// Cost: a look at the oldest request of each direction; 1.5 KiB of headers.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "transport/net/net.h"
+#include "transport/plugin/greeting.h"
+#include "transport/plugin/receive_side.h"
+#include "transport/plugin/send_side.h"
+#include "transport/streams/side_channel.h"
+
+namespace rondo::plugin {
+
+// What a rank's links share.
+struct Endpoint {
+  Endpoint(const Plugin& p, std::unique_ptr<Context> c, const Device& d, net::Vigilance v)
+      : plugin(p),
+        context(std::move(c)),
+        device(d),
+        memory(d.registration_is_global),
+        vigilance(v) {}
+
+  const Plugin& plugin;
+  const std::unique_ptr<Context> context;
+  const Device device;
+  PluginMemory memory;
+  const net::Vigilance vigilance;
+  int links = 0;           // that are not over
+  bool has_moved = false;  // something did since this was last cleared
+};
+
+class PluginLink final : public net::Link {
+ public:
+  // To a peer: `connect` takes the blob of this side.
+  using Connect = std::function<Result<std::unique_ptr<net::SideChannel>>(ByteSpan)>;
+  static Result<std::unique_ptr<PluginLink>> connect(const net::LinkName& name, Endpoint& endpoint,
+                                                     const Connect& connect);
+  // From one: its blob is there.
+  static Result<std::unique_ptr<PluginLink>> accept(Endpoint& endpoint,
+                                                    std::unique_ptr<net::SideChannel> channel);
+  ~PluginLink() override { close(); }
+
+  const net::LinkName& name() const override { return name_; }
+  std::optional<net::Request> isend(const CallRecord& record, std::span<const std::byte> body,
+                                    net::MemoryKey key, std::uint32_t tag = 0) override;
+  std::optional<net::Request> irecv(CallRecord& record, std::span<std::byte> room,
+                                    net::MemoryKey key) override;
+  net::Completion test(net::Request request) const override;
+  bool progress() override;
+  net::LinkState state() const override { return state_; }
+  const Error& error() const override { return *error_; }
+  void close() override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  PluginLink(const net::LinkName& name, int peer, Endpoint& endpoint);
+  Done listen();
+  Result<bool> open();
+  Result<std::shared_ptr<Connection>> opened(Connection::Kind kind);
+  bool follow_channel();
+  bool settle(bool received);
+  void settle_left(bool received);
+  void fail_with(const std::string& why, net::LinkState state = net::LinkState::kEnded);
+
+  const net::LinkName name_;
+  const int peer_;
+  Endpoint& endpoint_;
+  std::unique_ptr<net::SideChannel> channel_;
+  Greeting mine_;
+  std::optional<Greeting> theirs_;
+  std::unique_ptr<Listener> listener_;
+  std::shared_ptr<Connection> out_, in_;
+  SendSide send_;
+  ReceiveSide receive_;
+  net::LinkState state_ = net::LinkState::kOpening;
+  std::optional<Error> error_, trouble_;
+  std::optional<Clock::time_point> troubled_since_, left_since_;
+};
+
+}  // namespace rondo::plugin

@@ -1,0 +1,54 @@
+// PluginNetwork: a device of one of NCCL's network plugins as a net::Network.
+//
+// Guarantees: those of net::Network; the proof of the secret is the side channel's, and connections
+// of the plugin carry what only its two ends know. A plugin has no descriptor to sleep on, so while
+// there are links poll_fd() wakes up by a timer, from 20 us after something moved up to a
+// millisecond later. Cost: open() what the plugin takes to start; a sleep one system call more.
+//
+//   if (auto found = plugin::find(env::get_string("NCCL_NET_PLUGIN")))
+//     RONDO_TRY(auto network, PluginNetwork::open(**found->plugin, std::move(options)));
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string_view>
+
+#include "base/fd.h"
+#include "transport/plugin/plugin_link.h"
+
+namespace rondo::plugin {
+
+class PluginNetwork final : public net::Network {
+ public:
+  static Result<std::unique_ptr<PluginNetwork>> open(const Plugin& plugin,
+                                                     net::PortOptions options);
+
+  std::string_view name() const override { return endpoint_->plugin.name(); }
+  Result<std::vector<std::byte>> listen() override { return channels_->listen(); }
+  Result<std::unique_ptr<net::Link>> connect(const net::LinkName& name,
+                                             std::span<const std::byte> address) override;
+  std::unique_ptr<net::Link> accept() override;
+  bool takes(net::Memory::Kind kind) const override { return endpoint_->device.takes(kind); }
+  Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
+  void deregister_memory(net::MemoryKey key) override { endpoint_->memory.remove(key); }
+  bool poll() override;
+  bool arm() override;
+  int poll_fd() const override { return events_.get(); }
+
+ private:
+  PluginNetwork(std::unique_ptr<Endpoint> endpoint, std::unique_ptr<net::SideChannels> channels,
+                Fd timer, Fd events)
+      : endpoint_(std::move(endpoint)),
+        channels_(std::move(channels)),
+        timer_(std::move(timer)),
+        events_(std::move(events)) {}
+
+  const std::unique_ptr<Endpoint> endpoint_;
+  const std::unique_ptr<net::SideChannels> channels_;
+  const Fd timer_;
+  const Fd events_;  // epoll: of the side channels and the timer
+  bool is_timed_ = false;
+  std::chrono::nanoseconds nap_{0};  // until the timer
+};
+
+}  // namespace rondo::plugin

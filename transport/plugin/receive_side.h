@@ -1,0 +1,67 @@
+// ReceiveSide: the messages that a link of a plugin has offered room for.
+//
+// Guarantees: those of net::Link: whole, in order, only into room that was offered; what the peer's
+// header says is checked before the body counts. What lies in a GPU's memory is flushed. At most
+// kWindow messages are with the plugin. After an error nothing moves. Cost: progress() is one call
+// of the plugin's test() where nothing comes.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+
+#include "transport/net/net.h"
+#include "transport/plugin/message.h"
+#include "transport/plugin/plugin_memory.h"
+
+namespace rondo::plugin {
+
+class ReceiveSide {
+ public:
+  explicit ReceiveSide(PluginMemory& memory) : memory_(memory) {}
+
+  // Queued, also before open(). Nothing: kDepth of them are.
+  std::optional<net::Request> push(CallRecord& record, std::span<std::byte> room,
+                                   const net::Memory* memory, net::MemoryKey key);
+  // token: of this end.
+  Done open(std::shared_ptr<Connection> connection, std::uint64_t token);
+  bool progress();  // true if a message has come
+  void close();
+
+  net::Completion test(std::uint64_t number) const;
+  std::uint64_t received() const { return received_; }
+  bool is_idle() const { return received_ == pushed_; }  // no room is offered
+  // kRemoteError: the peer's doing; kSystemError: the plugin's word.
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  static constexpr std::uint64_t kDepth = net::Link::kDepth;
+  struct Message {
+    CallRecord* record = nullptr;
+    std::span<std::byte> room{};
+    net::MemoryKey key = 0;
+    bool flushes = false;
+    Part header{}, body{}, flush{};
+    std::uint64_t bytes = 0;
+    std::uint32_t tag = 0;
+  };
+  void post();
+  bool post_next(Message& message);
+  bool submit(Part& part, std::span<std::byte> room, void* memory);
+  bool settle_next(Message& message);
+  bool check(const Message& message, const Header& header);
+  bool flush(Message& message);
+  bool finish(Part& part);
+
+  PluginMemory& memory_;
+  std::shared_ptr<Connection> connection_;
+  std::unique_ptr<PluginMemory::OfLink> bodies_;
+  std::unique_ptr<Headers> headers_;
+  std::unique_ptr<Registration> registered_;  // of headers_
+  std::uint64_t token_ = 0;
+  std::array<Message, kDepth> messages_;
+  std::uint64_t pushed_ = 0, posted_ = 0, received_ = 0;
+  std::optional<Error> error_;
+};
+
+}  // namespace rondo::plugin

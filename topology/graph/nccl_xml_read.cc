@@ -18,7 +18,6 @@ namespace {
 constexpr std::size_t kMostBytes = 4 << 20;
 constexpr int kMostBridges = 32;  // above one another
 constexpr std::uint32_t kClassBridge = 0x060400, kClassNvSwitch = 0x068000, kClassCpu = 0x068001;
-constexpr double kMegabitsOfGbs = 8000;
 
 // What NCCL writes beside what a graph holds; to be passed over in silence.
 const std::map<std::string_view, std::set<std::string_view>> kAttributes = {

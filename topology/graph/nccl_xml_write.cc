@@ -8,8 +8,6 @@
 namespace rondo::topology {
 namespace {
 
-constexpr double kMegabitsOfGbs = 8000;
-
 std::string mask_of(const CpuList& cpus) {
   std::vector<std::uint32_t> words(1);
   for (const int cpu : cpus) {

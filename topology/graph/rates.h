@@ -12,6 +12,8 @@
 
 namespace rondo::topology {
 
+inline constexpr double kMegabitsOfGbs = 8000;  // Mbit/s in one GB/s
+
 // Of `lanes` at so many GT/s each; 0 where one of the two is not known.
 double pci_gbs(double gigatransfers, int lanes);
 // The first number of "16.0 GT/s PCIe"; 0: none.

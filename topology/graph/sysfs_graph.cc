@@ -12,7 +12,6 @@ namespace rondo::topology {
 namespace {
 
 constexpr std::int64_t kNvidia = 0x10de;
-constexpr double kMegabitsOfGbs = 8000;
 
 std::string arch_here() {
 #if defined(__x86_64__)

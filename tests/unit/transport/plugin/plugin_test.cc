@@ -93,14 +93,14 @@ TEST(Plugin, NcclNetPluginPutsItBeforeAllOthers) {
   };
   EXPECT_EQ(first(plugin_file()).name, "RondoTest");
   EXPECT_TRUE(first(plugin_file()).by_plugin_variable);
-  EXPECT_EQ(first("none").name, "Socket");
+  EXPECT_EQ(first("none").name, "IB");
   EXPECT_EQ(first("/nowhere.so").name, "/nowhere.so");
-  EXPECT_EQ(network_choices().front().name, "Socket");
+  EXPECT_EQ(network_choices().front().name, "IB");
 
   const WithEnvironment variable("NCCL_NET_PLUGIN", plugin_file());
   EXPECT_EQ(open_network("rondotest", {}).value()->name(), "RondoTest");
   EXPECT_EQ(open_network("Socket", {}).value()->name(), "Socket");
-  expect_parts(open_network("Nowhere", {}).error().text, {"RondoTest, Socket, IB"});
+  expect_parts(open_network("Nowhere", {}).error().text, {"RondoTest, IB, Socket"});
 }
 
 TEST(Plugin, OneThatIsJustThereIsFoundByTheLoadersSearch) {

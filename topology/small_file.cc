@@ -49,7 +49,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-std::string value_of(std::string_view text, std::string_view name) {
+std::string line_value(std::string_view text, std::string_view name) {
   std::string value;
   for_each_line(text, [&](std::string_view line) {
     if (!line.starts_with(name)) return true;

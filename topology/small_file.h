@@ -19,7 +19,7 @@ std::optional<std::int64_t> read_number(const std::string& path);
 std::vector<std::string> names_in(const std::string& folder);
 
 // The value of the first line "name : value", as /proc/cpuinfo has them; "" where there is none.
-std::string value_of(std::string_view text, std::string_view name);
+std::string line_value(std::string_view text, std::string_view name);
 
 // Calls visit(line) for each line, without its end, until it returns false.
 template <class Visit>

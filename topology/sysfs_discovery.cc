@@ -94,8 +94,8 @@ void read_by_sysfs(const std::string& root, HostTopology& host) {
   read_nodes(system + "/node", host);
   host.memory_bytes = meminfo_bytes(root + "/proc/meminfo", "MemTotal:");
   const std::string cpuinfo = read_small_file(root + "/proc/cpuinfo", 1 << 14).value_or("");
-  host.cpu_vendor = value_of(cpuinfo, "vendor_id");
-  host.cpu_model = value_of(cpuinfo, "model name");
+  host.cpu_vendor = line_value(cpuinfo, "vendor_id");
+  host.cpu_model = line_value(cpuinfo, "model name");
 }
 
 }  // namespace rondo::topology

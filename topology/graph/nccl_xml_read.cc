@@ -56,9 +56,9 @@ std::optional<CpuList> cpus_of_mask(std::string_view mask) {
   return cpus;
 }
 
-class Reader {
+class NcclXmlReader {
  public:
-  Reader(std::string_view text, std::string_view file) : text_(text), file_(file) {}
+  NcclXmlReader(std::string_view text, std::string_view file) : text_(text), file_(file) {}
 
   Result<ParsedGraph> read();
 
@@ -115,7 +115,7 @@ class Reader {
   std::vector<std::string> notes_;
 };
 
-void Reader::note_unknown_attributes(Xml element) {
+void NcclXmlReader::note_unknown_attributes(Xml element) {
   const auto known = kAttributes.find(element.name());
   for (const auto attribute : element.attributes()) {
     if (known->second.contains(attribute.name())) continue;
@@ -123,8 +123,8 @@ void Reader::note_unknown_attributes(Xml element) {
   }
 }
 
-Result<int> Reader::number(Xml element, const char* attribute, int missing, int most,
-                           int base) const {
+Result<int> NcclXmlReader::number(Xml element, const char* attribute, int missing, int most,
+                                  int base) const {
   const std::string_view text = element.attribute(attribute).value();
   if (text.empty()) return missing;
   const auto value = number_of(text, base);
@@ -135,7 +135,7 @@ Result<int> Reader::number(Xml element, const char* attribute, int missing, int 
   return static_cast<int>(*value);
 }
 
-Result<std::string> Reader::bus_id(Xml element, const char* attribute) const {
+Result<std::string> NcclXmlReader::bus_id(Xml element, const char* attribute) const {
   const char* text = element.attribute(attribute).value();
   std::string id = normal_bus_id(text);
   if (!id.empty()) return id;
@@ -143,14 +143,14 @@ Result<std::string> Reader::bus_id(Xml element, const char* attribute) const {
                 text, element.name());
 }
 
-Result<GraphLink> Reader::link_of(Xml pci) const {
+Result<GraphLink> NcclXmlReader::link_of(Xml pci) const {
   RONDO_TRY(const int lanes, number(pci, "link_width", 0, 255));
   GraphLink link{.count = lanes <= 32 ? lanes : 0, .source = Source::kFile};  // 255: not known
   link.gbs = pci_gbs(gigatransfers(pci.attribute("link_speed").value()), link.count);
   return link;
 }
 
-Done Reader::read_numa(Xml element) {
+Done NcclXmlReader::read_numa(Xml element) {
   note_unknown_attributes(element);
   RONDO_TRY(const int id, number(element, "numaid", 0, kMaxCpu));
   const char* mask = element.attribute("affinity").value();
@@ -165,7 +165,7 @@ Done Reader::read_numa(Xml element) {
   return read_inside(element, node, 0);
 }
 
-Done Reader::read_inside(Xml element, int above, int depth) {
+Done NcclXmlReader::read_inside(Xml element, int above, int depth) {
   for (const Xml child : element.children()) {
     const std::string_view kind = child.name();
     if (child.type() != pugi::node_element) continue;
@@ -180,7 +180,7 @@ Done Reader::read_inside(Xml element, int above, int depth) {
   return done();
 }
 
-Done Reader::read_device(Xml pci, int above, int depth) {
+Done NcclXmlReader::read_device(Xml pci, int above, int depth) {
   if (depth > kMostBridges) return refuse(pci, "more than {} bridges in a row", kMostBridges);
   note_unknown_attributes(pci);
   RONDO_TRY(std::string id, bus_id(pci, "busid"));
@@ -207,7 +207,7 @@ Done Reader::read_device(Xml pci, int above, int depth) {
   return is_gpu ? read_gpu(pci, node) : read_inside(pci, node, depth);
 }
 
-Done Reader::read_gpu(Xml pci, int node) {
+Done NcclXmlReader::read_gpu(Xml pci, int node) {
   const Xml gpu = pci.child("gpu");
   if (!gpu) return done();
   note_unknown_attributes(gpu);
@@ -216,7 +216,7 @@ Done Reader::read_gpu(Xml pci, int node) {
   return read_links(gpu, node);
 }
 
-Done Reader::read_links(Xml gpu, int node) {
+Done NcclXmlReader::read_links(Xml gpu, int node) {
   for (const Xml link : gpu.children()) {
     const std::string_view kind = link.name();
     if (link.type() != pugi::node_element) continue;
@@ -243,7 +243,7 @@ Done Reader::read_links(Xml gpu, int node) {
   return done();
 }
 
-Done Reader::read_nic(Xml nic, const std::string& id, int above, const GraphLink& link) {
+Done NcclXmlReader::read_nic(Xml nic, const std::string& id, int above, const GraphLink& link) {
   note_unknown_attributes(nic);
   for (const Xml net : nic.children()) {
     if (net.type() != pugi::node_element) continue;
@@ -266,7 +266,7 @@ Done Reader::read_nic(Xml nic, const std::string& id, int above, const GraphLink
   return done();
 }
 
-Done Reader::resolve_links() {
+Done NcclXmlReader::resolve_links() {
   for (const PendingLink& link : pending_) {
     const double each = nvlink_gbs(builder_.node(link.from).compute);
     if (!link.nvlink || link.target == "cpu") {
@@ -285,7 +285,7 @@ Done Reader::resolve_links() {
   return done();
 }
 
-Result<ParsedGraph> Reader::read() {
+Result<ParsedGraph> NcclXmlReader::read() {
   pugi::xml_document document;
   const auto parsed = document.load_buffer(text_.data(), text_.size());
   if (!parsed) {
@@ -316,7 +316,7 @@ Result<ParsedGraph> Reader::read() {
 }  // namespace
 
 Result<ParsedGraph> parse_nccl_xml(std::string_view text, std::string_view file) {
-  return Reader(text, file).read();
+  return NcclXmlReader(text, file).read();
 }
 
 Result<ParsedGraph> read_nccl_xml(const std::string& path) {

@@ -22,9 +22,9 @@ std::string mask_of(const CpuList& cpus) {
   return mask;
 }
 
-class Writer {
+class NcclXmlWriter {
  public:
-  explicit Writer(const Graph& graph) : graph_(graph) {}
+  explicit NcclXmlWriter(const Graph& graph) : graph_(graph) {}
 
   std::string write() {
     pugi::xml_node system = document_.append_child("system");
@@ -121,6 +121,6 @@ class Writer {
 
 }  // namespace
 
-std::string write_nccl_xml(const Graph& graph) { return Writer(graph).write(); }
+std::string write_nccl_xml(const Graph& graph) { return NcclXmlWriter(graph).write(); }
 
 }  // namespace rondo::topology

@@ -66,10 +66,10 @@ class SysfsReader {
   void read_numa_nodes() {
     const std::string cpuinfo = read_small_file(root_ + "/proc/cpuinfo", 1 << 14).value_or("");
     const auto number = [&](const char* name) {
-      return static_cast<int>(std::strtol(value_of(cpuinfo, name).c_str(), nullptr, 10));
+      return static_cast<int>(std::strtol(line_value(cpuinfo, name).c_str(), nullptr, 10));
     };
     builder_.cpu(
-        {arch_here(), value_of(cpuinfo, "vendor_id"), number("cpu family"), number("model")});
+        {arch_here(), line_value(cpuinfo, "vendor_id"), number("cpu family"), number("model")});
     const std::string system = root_ + "/sys/devices/system";
     const auto cpus_in = [](const std::string& path) {
       return parse_cpu_list(word_in(path)).value_or(CpuList{});

@@ -29,12 +29,18 @@ struct Resolve {
 
   static RONDO_FN void run(const Args& args) {
     const auto rank = static_cast<int>(device::thread_index());
-    if (rank < args.ranks) fetch(args, rank);
+    const std::uint64_t sequence = rank < args.ranks ? fetch(args, rank) : 0;
     device::barrier();
-    if (rank == 0) Resolve{args}.write();
+    if (rank != 0) return;
+    // Only now: what is not needed is overwritten, and the threads of other ranks may have been
+    // slower.
+    if (args.last && sequence != 0)
+      device::store_relaxed<device::Scope::kSystem>(&args.words->consumed, sequence);
+    Resolve{args}.write();
   }
 
-  static RONDO_FN void fetch(const Args& args, int rank) {
+  // The call's number.
+  static RONDO_FN std::uint64_t fetch(const Args& args, int rank) {
     const std::uint32_t given = word(&args.call_slots[rank].descriptor);
     const std::uint32_t aborted = word(&args.words->aborted);
     const std::uint64_t staging = word(&args.words->staging);
@@ -54,12 +60,11 @@ struct Resolve {
     device::store_shared(at + kScalar, scalar);
     device::store_shared(at + kFlags, flags);
     device::store_shared(at + kWrong, same ? 0u : 1u);
-    if (rank != 0) return;
+    if (rank != 0) return sequence;
     device::store_shared(kWordsAt + kStaging, staging);
     device::store_shared(kWordsAt + kHeartbeat, heartbeat);
     device::store_shared(kWordsAt + kAborted, aborted);
-    if (args.last && sequence != 0)
-      device::store_relaxed<device::Scope::kSystem>(&args.words->consumed, sequence);
+    return sequence;
   }
   template <class T>
   static RONDO_FN T word(const T* from) {

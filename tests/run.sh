@@ -135,7 +135,7 @@ stage_asan() {
 not_for_tsan='AreLedByOneOfTheirRanksAmongProcesses|AProcessKilledWhileJoining|AForkedProcessMeets'
 not_for_tsan+='|JobSecret|^Launch\.|^Secrets\.|RefusedCalls|Clones|StandingStill'
 not_for_tsan+='|AddressSpace|OtherUsers|CostNoDescriptors'
-slow_for_tsan='/(8|16)$|Process|Reduce|Killed|SignalStorm|HostFault|WarmPath'
+slow_for_tsan='^engine\.|/(8|16)$|Process|Reduce|Killed|SignalStorm|HostFault|WarmPath'
 slow_for_tsan+='|MismatchedCalls.*0000$'
 
 run_tsan() {

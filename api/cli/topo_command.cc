@@ -28,6 +28,11 @@ struct TopoOptions {
   bool dot = false;
 };
 
+// A machine of hwloc's, which has no GPUs and ports here: this one's are not to stand beside it.
+bool pretends(const TopoOptions& options) {
+  return !options.host.xml_path.empty() || !options.host.synthetic.empty();
+}
+
 int refuse(const Error& error) {
   fmt::print(stderr, "rondo topo: {}\n", error.text);
   return 1;
@@ -58,12 +63,14 @@ int print_host(const TopoOptions& options, const topology::Graph& graph) {
   if (!host) return refuse(host.error());
   const auto interfaces = topology::read_net_interfaces();
   if (options.json) {
-    fmt::print("{}\n", topology::describe_json(host.value(), interfaces, &graph));
+    const topology::Graph* const devices = pretends(options) ? nullptr : &graph;
+    fmt::print("{}\n", topology::describe_json(host.value(), interfaces, devices));
     return 0;
   }
   fmt::print("{}\n", topology::describe(host.value(), interfaces));
-  const bool devices = !graph.gpus().empty() || !graph.nics().empty();
-  if (devices) fmt::print("GPUs and network ports\n{}", topology::describe(graph));
+  const bool any = !graph.gpus().empty() || !graph.nics().empty();
+  if (any && !pretends(options))
+    fmt::print("GPUs and network ports\n{}", topology::describe(graph));
   return 0;
 }
 
@@ -111,6 +118,14 @@ int topo_command(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
+  }
+  if (pretends(options) && options.nccl_xml.empty() &&
+      (options.matrix || options.dot || !options.write_xml.empty() ||
+       !options.topology_file.empty())) {
+    fmt::print(stderr,
+               "rondo topo: of a machine by --xml or --synthetic (RONDO_TOPO_XML, "
+               "RONDO_TOPO_SYNTHETIC) no GPUs and ports are known: use --nccl-xml FILE\n");
+    return kUsageError;
   }
   const auto graph = graph_of(options);
   return graph.ok() ? print_graph(options, *graph) : refuse(graph.error());

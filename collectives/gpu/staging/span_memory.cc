@@ -1,7 +1,5 @@
 #include "collectives/gpu/staging/span_memory.h"
 
-#include <poll.h>
-
 #include "base/seconds.h"
 
 namespace rondo::gpu {
@@ -20,6 +18,7 @@ SpanMemory::SpanMemory(Parts parts)
   around_.near = std::move(parts.near);
   exchange_ = std::make_unique<MemoryExchange>(*segment_, parts.process, around_.process_of,
                                                std::move(parts.met.sockets));
+  for (int p = 0; p < processes_; ++p) sockets_.push_back({exchange_->fd(p), POLLIN, 0});
   slots_ = std::make_unique<MessageSlots>(*exchange_, memory_, around_, std::move(parts.devices),
                                           parts.process, parts.staging_bytes, true);
 }
@@ -36,11 +35,9 @@ bool SpanMemory::serve() {
   const std::int64_t now = now_ns();
   if (!lock.owns_lock() || now - served_at_ns_ < kBetweenLooksNs) return false;
   served_at_ns_ = now;
-  std::vector<pollfd> entries;
-  for (int p = 0; p < processes_; ++p) entries.push_back({exchange_->fd(p), POLLIN, 0});
-  if (::poll(entries.data(), entries.size(), 0) <= 0) return false;
+  if (::poll(sockets_.data(), sockets_.size(), 0) <= 0) return false;
   for (int p = 0; p < processes_; ++p)
-    if (entries[static_cast<std::size_t>(p)].revents != 0)
+    if (sockets_[static_cast<std::size_t>(p)].revents != 0)
       exchange_->serve(p, [this](MemoryNote& asked, const MemoryHandle&) { return answer(asked); });
   return true;
 }

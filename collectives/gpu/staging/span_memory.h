@@ -7,6 +7,8 @@
 // look at the sockets a millisecond.
 #pragma once
 
+#include <poll.h>
+
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -56,8 +58,9 @@ class SpanMemory {
   DroppableMemory memory_;  // nothing of it is dropped
   std::unique_ptr<MemoryExchange> exchange_;
   std::unique_ptr<MessageSlots> slots_;
-  std::mutex mutex_;    // of slots()
-  std::mutex serving_;  // of serve()
+  std::mutex mutex_;             // of slots()
+  std::mutex serving_;           // of serve()
+  std::vector<pollfd> sockets_;  // of other processes
   std::int64_t served_at_ns_ = 0;
 };
 

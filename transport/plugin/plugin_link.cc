@@ -11,23 +11,13 @@ namespace rondo::plugin {
 using net::LinkState;
 using net::SideChannel;
 
-namespace {
-
-// How long a failure of the plugin waits for the side channel to say what became of the peer, and
-// the end of a process that said no farewell for what the plugin still brings.
-constexpr auto kGrace = std::chrono::seconds(1);
-
-// The farewell of an end that failed: nothing is to be waited for.
-constexpr std::uint64_t kGaveUp = ~std::uint64_t{0};
-
-}  // namespace
-
 PluginLink::PluginLink(const net::LinkName& name, int peer, Endpoint& endpoint)
     : name_(name),
       peer_(peer),
       endpoint_(endpoint),
       send_(endpoint.memory),
-      receive_(endpoint.memory) {
+      receive_(endpoint.memory),
+      end_(endpoint.plugin.text(), endpoint.vigilance) {
   ++endpoint_.links;
 }
 
@@ -146,59 +136,35 @@ bool PluginLink::progress() {
 bool PluginLink::follow_channel() {
   const bool moved = channel_->progress();
   if (state_ != LinkState::kOpening || channel_->state() < SideChannel::State::kOpen ||
-      channel_->state() == SideChannel::State::kEnded || trouble_)
+      channel_->state() == SideChannel::State::kEnded || end_.is_troubled())
     return moved;
   if (!theirs_) {
     auto read = parse_greeting(channel_->blob());
     if (!read.ok()) {
-      trouble_ = read.error();
+      end_.trouble(read.error());
       return true;
     }
     theirs_ = *read;
   }
   const auto is_open = open();
-  if (!is_open.ok()) trouble_ = is_open.error();
+  if (!is_open.ok()) end_.trouble(is_open.error());
   if (!is_open.ok() || !*is_open) return moved;
   state_ = LinkState::kOpen;
   return true;
 }
 
-// The end, by whoever tells it: the peer before the plugin. True if it is.
+// True if it is over.
 bool PluginLink::settle(bool received) {
   if (is_over(state_)) return true;
-  if (!trouble_ && receive_.error()) trouble_ = receive_.error();
-  if (channel_->state() == SideChannel::State::kEnded) {
-    fail_with(channel_->why());
-  } else if (channel_->state() == SideChannel::State::kClosed) {
-    settle_left(received);
-  } else {
-    if (!trouble_ && send_.error()) trouble_ = send_.error();
-    if (!trouble_) return false;
-    if (!troubled_since_) troubled_since_ = Clock::now();
-    if (trouble_->status == Status::kRemoteError || Clock::now() - *troubled_since_ > kGrace)
-      fail_with(trouble_->text);
-  }
-  return is_over(state_);
-}
-
-// The peer has closed: what it had sent is still to come, as far as somebody takes it.
-void PluginLink::settle_left(bool received) {
-  const auto now = Clock::now();
-  if (received || !left_since_) left_since_ = now;
-  const std::uint64_t sent = channel_->farewell().value_or(0);
-  const bool awaits_more =
-      channel_->farewell() ? receive_.received() < sent : !trouble_ && now - *left_since_ < kGrace;
-  if (sent == kGaveUp) {
-    fail_with("its own end of the connection failed, as its log says");
-  } else if (!awaits_more || (receive_.is_idle() && !send_.is_empty())) {
-    fail_with(channel_->why(), LinkState::kClosed);
-  } else if (trouble_) {
-    fail_with(trouble_->text);
-  } else if (!receive_.is_idle() &&
-             now - *left_since_ > std::chrono::seconds(endpoint_.vigilance.seconds)) {
-    fail_with(fmt::format("it closed after {} messages, of which {} have come by {}", sent,
-                          receive_.received(), endpoint_.plugin.text()));
-  }
+  if (receive_.error()) end_.trouble(*receive_.error());
+  if (channel_->state() == SideChannel::State::kOpen && send_.error())
+    end_.trouble(*send_.error());  // a peer that has left reads nothing more
+  const auto verdict = end_.look(*channel_, {.received = receive_.received(),
+                                             .has_just_come = received,
+                                             .offers_room = !receive_.is_idle(),
+                                             .has_unsent = !send_.is_empty()});
+  if (verdict) fail_with(verdict->why, verdict->state);
+  return verdict.has_value();
 }
 
 void PluginLink::fail_with(const std::string& why, LinkState state) {
@@ -206,8 +172,8 @@ void PluginLink::fail_with(const std::string& why, LinkState state) {
   state_ = state;
   error_ = fail(Status::kRemoteError, "the connection to rank {} ({}) ended: {}", peer_,
                 channel_ ? channel_->address() : "", why);
-  if (trouble_ && trouble_->status == Status::kSystemError) RONDO_WARN("{}", error_->text);
-  if (channel_) channel_->leave(kGaveUp);
+  if (end_.is_of_network()) RONDO_WARN("{}", error_->text);
+  if (channel_) channel_->leave(net::LinkEnd::kGaveUp);
   --endpoint_.links;
   send_.close();
   receive_.close();

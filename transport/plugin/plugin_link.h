@@ -10,7 +10,6 @@
 // Cost: a look at the oldest request of each direction; 1.5 KiB of headers.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "transport/plugin/greeting.h"
 #include "transport/plugin/receive_side.h"
 #include "transport/plugin/send_side.h"
+#include "transport/streams/link_end.h"
 #include "transport/streams/side_channel.h"
 
 namespace rondo::plugin {
@@ -64,14 +64,12 @@ class PluginLink final : public net::Link {
   void close() override;
 
  private:
-  using Clock = std::chrono::steady_clock;
   PluginLink(const net::LinkName& name, int peer, Endpoint& endpoint);
   Done listen();
   Result<bool> open();
   Result<std::shared_ptr<Connection>> opened(Connection::Kind kind);
   bool follow_channel();
   bool settle(bool received);
-  void settle_left(bool received);
   void fail_with(const std::string& why, net::LinkState state = net::LinkState::kEnded);
 
   const net::LinkName name_;
@@ -85,8 +83,8 @@ class PluginLink final : public net::Link {
   SendSide send_;
   ReceiveSide receive_;
   net::LinkState state_ = net::LinkState::kOpening;
-  std::optional<Error> error_, trouble_;
-  std::optional<Clock::time_point> troubled_since_, left_since_;
+  net::LinkEnd end_;
+  std::optional<Error> error_;
 };
 
 }  // namespace rondo::plugin

@@ -2,24 +2,10 @@
 
 namespace rondo::plugin {
 
-net::MemoryKey PluginMemory::add(const net::Memory& memory) {
-  memory_.emplace(++last_, memory);
-  return last_;
-}
-
 void PluginMemory::remove(net::MemoryKey key) {
   for (OfLink* const link : links_) link->registered_.erase(key);
   for_all_.erase(key);
-  memory_.erase(key);
-}
-
-const net::Memory* PluginMemory::find(net::MemoryKey key, std::span<const std::byte> bytes) const {
-  const auto it = memory_.find(key);
-  if (it == memory_.end()) return nullptr;
-  const std::span<std::byte> all = it->second.bytes;
-  const bool within =
-      bytes.data() >= all.data() && bytes.data() + bytes.size() <= all.data() + all.size();
-  return within ? &it->second : nullptr;
+  memory_.remove(key);
 }
 
 PluginMemory::OfLink::OfLink(PluginMemory& all, std::shared_ptr<Connection> connection)

@@ -12,6 +12,7 @@
 #include <set>
 #include <span>
 
+#include "transport/net/memory_table.h"
 #include "transport/plugin/connection.h"
 
 namespace rondo::plugin {
@@ -20,10 +21,12 @@ class PluginMemory {
  public:
   explicit PluginMemory(bool global) : global_(global) {}
 
-  net::MemoryKey add(const net::Memory& memory);
+  net::MemoryKey add(const net::Memory& memory) { return memory_.add(memory); }
   void remove(net::MemoryKey key);
   // The memory of the key, if the bytes lie in it.
-  const net::Memory* find(net::MemoryKey key, std::span<const std::byte> bytes) const;
+  const net::Memory* find(net::MemoryKey key, std::span<const std::byte> bytes) const {
+    return memory_.find(key, bytes);
+  }
 
   // What one link has registered for one direction.
   class OfLink {
@@ -45,8 +48,7 @@ class PluginMemory {
 
  private:
   const bool global_;
-  net::MemoryKey last_ = 0;
-  std::map<net::MemoryKey, net::Memory> memory_;
+  net::MemoryTable memory_;
   std::map<net::MemoryKey, std::unique_ptr<Registration>> for_all_;
   std::set<OfLink*> links_;
 };

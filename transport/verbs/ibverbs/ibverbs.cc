@@ -4,33 +4,12 @@
 
 #include <cstring>
 
+#include "base/library_functions.h"
+
 namespace rondo::verbs {
 namespace {
 
 constexpr const char* kLibrary = "libibverbs.so.1";
-
-// Looks up one function after the other, and keeps the name of the first one that was missing.
-class Lookup {
- public:
-  explicit Lookup(void* library) : library_(library) {}
-
-  // dlsym gives the newest version of a name, whose types are those of the header. `use` is what
-  // the function is called by here; the types are the header's own but for renamed parameters.
-  template <class Function>
-  void need(Function*& use, const char* name) {
-    find(use, name);
-    if (use == nullptr && missing_ == nullptr) missing_ = name;
-  }
-  template <class Function>
-  void find(Function*& use, const char* name) {
-    use = reinterpret_cast<Function*>(dlsym(library_, name));
-  }
-  const char* missing() const { return missing_; }
-
- private:
-  void* library_;
-  const char* missing_ = nullptr;
-};
 
 }  // namespace
 
@@ -42,7 +21,7 @@ Result<Ibverbs> Ibverbs::load_from(const char* library) {
                 "{} cannot be loaded: {}; install libibverbs1 and ibverbs-providers (rdma-core)",
                 library, dlerror());
   Ibverbs verbs{};
-  Lookup lookup(handle);
+  LibraryFunctions lookup(handle);
   lookup.need(verbs.get_device_list, "ibv_get_device_list");
   lookup.need(verbs.free_device_list, "ibv_free_device_list");
   lookup.need(verbs.get_device_name, "ibv_get_device_name");

@@ -1,0 +1,44 @@
+#include "transport/streams/link_end.h"
+
+namespace rondo::net {
+namespace {
+
+// How long a failure of the network waits for the side channel to say what became of the peer, and
+// the end of a process that said no farewell for what the network still brings.
+constexpr auto kGrace = std::chrono::seconds(1);
+
+}  // namespace
+
+std::optional<LinkEnd::Verdict> LinkEnd::look(const SideChannel& channel, const Facts& facts) {
+  if (channel.state() == SideChannel::State::kEnded)
+    return Verdict{LinkState::kEnded, channel.why()};
+  if (channel.state() == SideChannel::State::kClosed) return after_farewell(channel, facts);
+  if (!trouble_) return std::nullopt;
+  const auto now = Clock::now();
+  if (!troubled_since_) troubled_since_ = now;
+  if (trouble_->status == Status::kRemoteError || now - *troubled_since_ > kGrace)
+    return Verdict{LinkState::kEnded, trouble_->text};
+  return std::nullopt;
+}
+
+// What the peer had sent is still to come, as far as somebody takes it.
+std::optional<LinkEnd::Verdict> LinkEnd::after_farewell(const SideChannel& channel,
+                                                        const Facts& facts) {
+  const auto now = Clock::now();
+  if (facts.has_just_come || !left_since_) left_since_ = now;
+  const std::uint64_t sent = channel.farewell().value_or(0);
+  if (sent == kGaveUp)
+    return Verdict{LinkState::kEnded, "its own end of the connection failed, as its log says"};
+  const bool awaits_more =
+      channel.farewell() ? facts.received < sent : !trouble_ && now - *left_since_ < kGrace;
+  if (!awaits_more || (!facts.offers_room && facts.has_unsent))
+    return Verdict{LinkState::kClosed, channel.why()};
+  if (trouble_) return Verdict{LinkState::kEnded, trouble_->text};
+  if (facts.offers_room && now - *left_since_ > std::chrono::seconds(vigilance_.seconds))
+    return Verdict{LinkState::kEnded,
+                   fmt::format("it closed after {} messages, of which {} have come by {}", sent,
+                               facts.received, network_)};
+  return std::nullopt;
+}
+
+}  // namespace rondo::net

@@ -7,7 +7,8 @@
 set -euo pipefail
 
 build=(cmake ninja-build g++ pkg-config libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
-       libpugixml-dev nlohmann-json3-dev libboost-context-dev libssl-dev libibverbs-dev)
+       libpugixml-dev nlohmann-json3-dev libboost-context-dev libssl-dev libibverbs-dev
+       libucx-dev)
 tests=(ccache libgtest-dev libgmock-dev libbenchmark-dev clang-14 clang-format-14 clang-tidy-14
        libclang-rt-14-dev python3 unzip iproute2 procps openmpi-bin mpich
        ibverbs-providers qemu-system-x86 busybox-static kmod xz-utils cpio)

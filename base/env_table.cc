@@ -54,7 +54,7 @@ constexpr Variable kTable[] = {
     {"NCCL_MIN_NCHANNELS", Type::kInt, "1", "older name of NCCL_MIN_CTAS, which goes before it"},
     {"NCCL_NET", Type::kString, "",
      "network between hosts: IB (InfiniBand and RoCE; run on soft-RoCE alone so far), Socket "
-     "(TCP), "
+     "(TCP), UCX (its own variables UCX_TLS, UCX_NET_DEVICES apply), "
      "or the name that a plugin has (NCCL_NET_PLUGIN); where a rank lacks the one that is named, "
      "no "
      "rank goes on without it; unset: a plugin's, else IB where all ranks have an adapter"},

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "transport/plugin/plugin_network.h"
 #include "transport/tcp/tcp_network.h"
+#include "transport/ucx/presence.h"
 #include "transport/verbs/presence.h"
 
 namespace rondo {
@@ -28,9 +29,14 @@ Result<std::unique_ptr<net::Network>> open_verbs(const NetworkRequest& request) 
   return verbs::open_network(request.secret, request.rank, request.purpose, request.by_default);
 }
 
+Result<std::unique_ptr<net::Network>> open_ucx(const NetworkRequest& request) {
+  return ucx::open_network(request.secret, request.rank, request.purpose);
+}
+
 struct Table {
   std::mutex mutex;
-  std::vector<NetworkRow> rows = {{"IB", open_verbs}, {kControlNetwork, open_tcp}};
+  std::vector<NetworkRow> rows = {
+      {"IB", open_verbs}, {kControlNetwork, open_tcp}, {"UCX", open_ucx}};
 };
 Table& table() {
   static Table one;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -49,5 +50,7 @@ struct RdmaFacts {
   std::uint64_t locked_limit = 0;                                         // RLIMIT_MEMLOCK
 };
 std::vector<Finding> rdma_findings(const RdmaFacts& facts);
+// asked: NCCL_NET. version: of the library, or why it cannot be used.
+std::vector<Finding> ucx_findings(std::string_view asked, const Result<std::string>& version);
 
 }  // namespace rondo::cli

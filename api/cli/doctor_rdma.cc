@@ -8,6 +8,8 @@
 #include "api/cli/doctor_checks.h"
 #include "base/env.h"
 #include "topology/describe.h"
+#include "transport/open_network.h"
+#include "transport/ucx/presence.h"
 #include "transport/verbs/choice.h"
 #include "transport/verbs/presence.h"
 
@@ -77,6 +79,8 @@ Findings check_rdma(const ExamineOptions& options) {
   facts.ports = verbs::read_ports(options.root);
   if (!facts.ports.empty()) facts.offered = verbs::offered_devices();
   Findings findings = rdma_findings(facts);
+  for (Finding& finding : ucx_findings(env::get_string("NCCL_NET"), ucx::library_version()))
+    findings.push_back(std::move(finding));
   if (facts.ports.empty()) return findings;
   if (env::get_bool("NCCL_IB_DISABLE")) {
     findings.push_back({Verdict::kOk, kRdmaSubject, "none used: NCCL_IB_DISABLE=1", ""});
@@ -89,6 +93,15 @@ Findings check_rdma(const ExamineOptions& options) {
     findings.push_back({Verdict::kProblem, kRdmaSubject, chosen.error().text,
                         "`rondo env` lists the variables NCCL_IB_* that have an effect"});
   return findings;
+}
+
+Findings ucx_findings(std::string_view asked, const Result<std::string>& version) {
+  if (version.ok())
+    return {{Verdict::kOk, "UCX", *version + ", used where NCCL_NET=UCX asks for it", ""}};
+  if (!same_network(asked, "UCX")) return {{Verdict::kOk, "UCX", "none, and none is needed", ""}};
+  return {{Verdict::kProblem, "UCX",
+           "NCCL_NET asks for it, and it cannot be used: " + version.error().text,
+           "or unset NCCL_NET"}};
 }
 
 }  // namespace rondo::cli

@@ -1,0 +1,31 @@
+#include "transport/ucx/greeting.h"
+
+namespace rondo::ucx {
+namespace {
+
+constexpr std::uint32_t kUcxMagic = 0x31584355;  // "UCX1"
+
+}  // namespace
+
+Bytes serialize(const Greeting& greeting) {
+  ByteWriter out;
+  out.put(kUcxMagic);
+  out.put(greeting.worker);
+  out.put(greeting.token);
+  out.put_bytes(greeting.address);
+  return out.take();
+}
+
+Result<Greeting> parse_greeting(ByteSpan blob) {
+  ByteReader in(blob);
+  Greeting greeting;
+  const auto magic = in.get<std::uint32_t>();
+  greeting.worker = in.get<std::uint64_t>();
+  greeting.token = in.get<std::uint64_t>();
+  greeting.address = in.get_bytes();
+  if (!in.finished() || magic != kUcxMagic || greeting.address.empty())
+    return fail(Status::kRemoteError, "what it said of itself is nothing of this network");
+  return greeting;
+}
+
+}  // namespace rondo::ucx

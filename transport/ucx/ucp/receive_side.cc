@@ -1,0 +1,94 @@
+#include "transport/ucx/ucp/receive_side.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rondo::ucx {
+
+std::optional<net::Request> ReceiveSide::push(CallRecord& record, std::span<std::byte> room,
+                                              ucs_memory_type_t memory) {
+  if (pushed_ - received_ == kDepth) return std::nullopt;
+  Message& message = messages_[pushed_ % kDepth];
+  message.record = &record;
+  message.room = room;
+  message.memory = memory;
+  message.has_come = false;
+  return net::Request{pushed_++, false};
+}
+
+void ReceiveSide::open(std::shared_ptr<Endpoint> endpoint, std::uint64_t token) {
+  endpoint_ = std::move(endpoint);
+  grant_.token = token;
+}
+
+bool ReceiveSide::progress() {
+  if (!endpoint_ || error_) return false;
+  const bool received = settle();
+  if (grant_.offered != pushed_) grant();
+  return received;
+}
+
+bool ReceiveSide::settle() {
+  const std::uint64_t before = received_;
+  for (; received_ < pushed_; ++received_) {
+    const Message& message = messages_[received_ % kDepth];
+    if (!message.has_come) break;
+    if (message.receiving.has_failed())
+      error_ = worker_.ucp().failure("ucp_am_recv_data_nbx", message.receiving.status());
+    if (!message.receiving.is_done()) break;
+    *message.record = message.header.record;
+  }
+  return received_ != before;
+}
+
+// One at a time; the next one says what came meanwhile.
+void ReceiveSide::grant() {
+  if (granting_.is_pending() || endpoint_->failure() != UCS_OK) return;
+  grant_.offered = pushed_;
+  grant_.received = received_;
+  const ucp_request_param_t param = granting_.sending(worker_.ucp());
+  granting_.begin(worker_.ucp().am_send_nbx(endpoint_->get(), kGrantId, &grant_, sizeof(grant_),
+                                            nullptr, 0, &param));
+  if (granting_.has_failed()) error_ = worker_.ucp().failure("ucp_am_send_nbx", granting_.status());
+}
+
+ucs_status_t ReceiveSide::take(const Header& header, void* data, std::size_t bytes,
+                               bool by_rendezvous) {
+  if (error_ || !endpoint_) return UCS_OK;
+  Message& message = messages_[header.number % kDepth];
+  if (header.number - received_ >= pushed_ - received_ || message.has_come) {
+    error_ = fail(Status::kRemoteError, "it sent slot {}, which was not offered", header.number);
+    return UCS_OK;
+  }
+  if (bytes > message.room.size()) {
+    error_ = fail(Status::kRemoteError, "it sent {} bytes in slot {}, where at most {} fit", bytes,
+                  header.number, message.room.size());
+    return UCS_OK;
+  }
+  message.has_come = true;
+  message.header = header;
+  message.bytes = bytes;
+  if (!by_rendezvous && message.memory == UCS_MEMORY_TYPE_HOST) {
+    if (bytes != 0) std::memcpy(message.room.data(), data, bytes);
+    message.receiving.begin(nullptr);
+    return UCS_OK;
+  }
+  const ucp_request_param_t param = message.receiving.receiving(worker_.ucp(), message.memory);
+  message.receiving.begin(
+      worker_.ucp().am_recv_data_nbx(worker_.get(), data, message.room.data(), bytes, &param));
+  return UCS_INPROGRESS;  // the data is UCX's again
+}
+
+net::Completion ReceiveSide::test(std::uint64_t number) const {
+  if (number >= received_) return {};
+  const Message& message = messages_[number % kDepth];
+  return {true, message.bytes, message.header.tag};
+}
+
+bool ReceiveSide::is_pending() const {
+  return granting_.is_pending() ||
+         std::any_of(messages_.begin(), messages_.end(),
+                     [](const Message& one) { return one.receiving.is_pending(); });
+}
+
+}  // namespace rondo::ucx

@@ -1,0 +1,44 @@
+// UcxNetwork: what UCX finds to reach other hosts by (UCX_TLS, UCX_NET_DEVICES) as a net::Network.
+//
+// Guarantees: those of net::Network; the proof of the secret is the side channel's, and messages
+// carry what only the two ends of a link know. Cost: open() takes UCX some 10 ms; poll() what a
+// turn of UCX's worker takes.
+//
+//   RONDO_TRY(auto network, UcxNetwork::open(std::move(options)));
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "base/fd.h"
+#include "transport/ucx/ucp/ucx_link.h"
+
+namespace rondo::ucx {
+
+class UcxNetwork final : public net::Network {
+ public:
+  static Result<std::unique_ptr<UcxNetwork>> open(net::PortOptions options);
+
+  static constexpr const char* kName = "UCX";
+  std::string_view name() const override { return kName; }
+  Result<std::vector<std::byte>> listen() override { return channels_->listen(); }
+  Result<std::unique_ptr<net::Link>> connect(const net::LinkName& name,
+                                             std::span<const std::byte> address) override;
+  std::unique_ptr<net::Link> accept() override;
+  bool takes(net::Memory::Kind kind) const override;
+  Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
+  void deregister_memory(net::MemoryKey key) override { hub_->memory.remove(key); }
+  bool poll() override;
+  bool arm() override { return hub_->worker->arm(); }
+  int poll_fd() const override { return events_.get(); }
+
+ private:
+  UcxNetwork(std::unique_ptr<Hub> hub, std::unique_ptr<net::SideChannels> channels, Fd events)
+      : hub_(std::move(hub)), channels_(std::move(channels)), events_(std::move(events)) {}
+
+  const std::unique_ptr<Hub> hub_;
+  const std::unique_ptr<net::SideChannels> channels_;
+  const Fd events_;  // epoll: of the side channels and the worker
+};
+
+}  // namespace rondo::ucx

@@ -91,6 +91,13 @@ TEST_F(Machine, WithoutRdmaNeedsNoLockedMemory) {
   EXPECT_EQ(about(found, "locked memory")->verdict, Verdict::kOk);
 }
 
+TEST_F(Machine, WhereUcxIsAskedForIsToldThatItCannotBeUsed) {
+  const Error absent = fail(Status::kSystemError, "libucp.so.0 cannot be loaded");
+  EXPECT_EQ(count(ucx_findings("ucx", absent), Verdict::kProblem, "libucp.so.0 cannot be"), 1);
+  EXPECT_EQ(count(ucx_findings("", absent), Verdict::kOk, "none is needed"), 1);
+  EXPECT_EQ(count(ucx_findings("", std::string("1.13.1")), Verdict::kOk, "1.13.1, used where"), 1);
+}
+
 TEST_F(Machine, WithRdmaIsToldOfPortsThatCarryNothingAndOfAMissingProvider) {
   RdmaFacts facts{
       .ports = {rdma_port("mlx5_0", true), rdma_port("mlx5_1", false), rdma_port("mlx5_2", true)},

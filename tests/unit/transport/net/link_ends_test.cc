@@ -9,6 +9,7 @@
 #include <array>
 
 #include "tests/unit/transport/net/networks.h"
+#include "tests/unit/transport/net/told_child.h"
 
 namespace rondo::test {
 namespace {
@@ -31,6 +32,7 @@ TEST_P(NetworkEnds, DeliversWhatWasSentBeforeTheClose) {
   const auto step = [&] {
     pair.near->progress();
     pair.near_network->poll();
+    if (GetParam().both_move) pair.turn_far();
   };
   ASSERT_TRUE(drive(step, [&] { return pair.near->test(*sending).done; }));
   pair.near->close();
@@ -151,20 +153,19 @@ TEST_P(NetworkEnds, WhatComesWakesWhoHasArmed) {
 
 // A rank in a process of its own that sends numbered messages until it is killed.
 struct SendingChild {
-  explicit SendingChild(const NetworkKind& kind) : network(kind.at(1)) {
-    const Bytes address = network->listen().value();
-    pid = ::fork();
-    if (pid == 0) {
-      ::alarm(60);
-      const auto own = kind.at(0);
-      Registered body(*own, pattern(30000, 1));
-      auto link = own->connect({0, 1, 0}, address).value();
-      for (;;) {
-        (void)link->isend({}, body.bytes, body.key);
-        link->progress();
-        own->poll();
-      }
-    }
+  explicit SendingChild(const NetworkKind& kind)
+      : child([&](ByteSpan address) {
+          const auto own = kind.at(0);
+          Registered body(*own, pattern(30000, 1));
+          auto link = own->connect({0, 1, 0}, address).value();
+          for (;;) {
+            (void)link->isend({}, body.bytes, body.key);
+            link->progress();
+            own->poll();
+          }
+        }),
+        network(kind.at(1)) {
+    child.tell(network->listen().value());
   }
   ~SendingChild() {
     ::kill(pid, SIGKILL);
@@ -188,6 +189,8 @@ struct SendingChild {
     if (link) link->progress();
   }
 
+  ToldChild child;
+  const pid_t pid = child.pid();
   std::unique_ptr<net::Network> network;
   Registered room{*network, Bytes(30000)};
   std::unique_ptr<net::Link> link;
@@ -195,7 +198,6 @@ struct SendingChild {
   CallRecord record_;
   std::optional<net::Request> request;
   bool whole = true;
-  pid_t pid;
 };
 
 TEST_P(NetworkEnds, APeerThatIsKilledEndsTheLinkAfterWholeMessages) {
@@ -221,11 +223,8 @@ TEST_P(NetworkEnds, APeerThatIsKilledEndsTheLinkAfterWholeMessages) {
 // A process that ends by itself says no farewell, but what it had sent has been sent.
 TEST_P(NetworkEnds, WhatAProcessHasSentBeforeItExitsIsDelivered) {
   constexpr std::uint64_t kMessages = 3;
-  const auto network = GetParam().at(1);
-  const Bytes address = network->listen().value(), content = pattern(400'000, 1);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);
+  const Bytes content = pattern(400'000, 1);
+  const ToldChild child([&](ByteSpan address) {
     const auto own = GetParam().at(0);
     Registered body(*own, content);
     auto link = own->connect({0, 1, 0}, address).value();
@@ -235,7 +234,9 @@ TEST_P(NetworkEnds, WhatAProcessHasSentBeforeItExitsIsDelivered) {
       own->poll();
     }
     ::_exit(0);
-  }
+  });
+  const auto network = GetParam().at(1);
+  child.tell(network->listen().value());
   std::vector<std::unique_ptr<Registered>> rooms;
   std::unique_ptr<net::Link> link;
   std::array<CallRecord, kMessages + 1> records;
@@ -251,7 +252,10 @@ TEST_P(NetworkEnds, WhatAProcessHasSentBeforeItExitsIsDelivered) {
   ASSERT_TRUE(drive(step, [&] { return link && link->state() != LinkState::kOpening; }));
   link->progress();  // what a network tells its sender of the room
   int status = 1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  pid_t gone = 0;
+  while (GetParam().both_move && (gone = ::waitpid(child.pid(), &status, WNOHANG)) == 0) step();
+  if (gone == 0) gone = ::waitpid(child.pid(), &status, 0);
+  ASSERT_EQ(gone, child.pid());
   EXPECT_EQ(status, 0);
   ASSERT_TRUE(drive(step, [&] { return net::is_over(link->state()); }));
   for (std::uint64_t i = 0; i < kMessages; ++i) {

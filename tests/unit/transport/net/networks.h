@@ -9,6 +9,7 @@
 
 #include "tests/support/loop/loop_network.h"
 #include "tests/support/plugin/plugins.h"
+#include "tests/support/ucx_networks.h"
 #include "tests/unit/transport/net/turns.h"
 #include "transport/tcp/tcp_network.h"
 
@@ -18,6 +19,7 @@ struct NetworkKind {
   const char* name;
   const char* door;  // PortOptions::network of whoever it lets in
   std::function<std::unique_ptr<net::Network>(net::PortOptions)> open;
+  bool both_move = false;  // a message moves only while both of its ranks turn
 
   // Rank 1's, where it is one that others connect to.
   std::unique_ptr<net::Network> at(int rank = 1, int secret = 1,
@@ -46,7 +48,13 @@ inline std::vector<NetworkKind>& network_kinds() {
        [](auto options) -> std::unique_ptr<net::Network> {
          return LoopNetwork::open(std::move(options)).value();
        }},
-      {"Plugin", "RondoTest", [](auto options) { return open_plugin(std::move(options)); }}};
+      {"Plugin", "RondoTest", [](auto options) { return open_plugin(std::move(options)); }},
+#ifdef RONDO_UCX
+      {"Ucx", "UCX", [](auto options) { return open_ucx(std::move(options), "tcp"); }, true},
+      {"UcxOfOneHost", "UCX", [](auto options) { return open_ucx(std::move(options), nullptr); },
+       true},
+#endif
+  };
   return kinds;
 }
 constexpr auto kNameOfKind = [](const auto& info) { return std::string(info.param.name); };

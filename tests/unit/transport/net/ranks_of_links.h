@@ -6,6 +6,7 @@
 
 #include "tests/support/loop/loop_network.h"
 #include "tests/support/plugin/plugins.h"
+#include "tests/support/ucx_networks.h"
 #include "tests/unit/transport/net/turns.h"
 #include "transport/net/remote_links.h"
 #include "transport/open_network.h"
@@ -24,6 +25,14 @@ inline constexpr RanksKind kOverLoop{"Loop",
                                      }};
 inline constexpr RanksKind kOverPlugin{
     "Plugin", [](net::PortOptions options) { return open_plugin(std::move(options)); }};
+inline std::vector<RanksKind> ranks_kinds() {
+  std::vector<RanksKind> kinds = {kOverSockets, kOverLoop, kOverPlugin};
+#ifdef RONDO_UCX
+  kinds.push_back(
+      {"Ucx", [](net::PortOptions options) { return open_ucx(std::move(options), "tcp"); }});
+#endif
+  return kinds;
+}
 
 // They listen at 127.0.0.1, or at ::1.
 inline std::vector<std::unique_ptr<RemoteLinks>> open_ranks(const RanksKind& kind, int size,

@@ -80,13 +80,14 @@ TEST_P(NetworkRemoteLinksShapes, ARingPassesSlotsOfEverySizeInOrder) {
   EXPECT_EQ(good, kRanks);
 }
 
-INSTANTIATE_TEST_SUITE_P(Slots, NetworkRemoteLinksShapes,
-                         testing::Values(Shape{kOverSockets, 1, false},
-                                         Shape{kOverSockets, 2, false},
-                                         Shape{kOverSockets, 8, false},
-                                         Shape{kOverSockets, 2, true}, Shape{kOverLoop, 1, false},
-                                         Shape{kOverLoop, 8, false}, Shape{kOverPlugin, 1, false},
-                                         Shape{kOverPlugin, 8, false}),
+std::vector<Shape> shapes() {
+  std::vector<Shape> all = {{kOverSockets, 2, false}, {kOverSockets, 2, true}};
+  for (const RanksKind& kind : ranks_kinds())
+    for (const std::uint64_t slots : {1, 8}) all.push_back({kind, slots, false});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Slots, NetworkRemoteLinksShapes, testing::ValuesIn(shapes()),
                          [](const auto& info) {
                            return fmt::format("{}{}Slots{}", info.param.kind.name, info.param.slots,
                                               info.param.ip6 ? "Ip6" : "Ip4");
@@ -265,8 +266,7 @@ TEST_P(NetworkRemoteLinks, ProgressWithoutWorkMovesNothing) {
   EXPECT_EQ(out->peer_bell, nullptr);
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, NetworkRemoteLinks,
-                         testing::Values(kOverSockets, kOverLoop, kOverPlugin),
+INSTANTIATE_TEST_SUITE_P(Every, NetworkRemoteLinks, testing::ValuesIn(ranks_kinds()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -1,0 +1,50 @@
+// ToldChild: a process of a test's own that is told an address later.
+//
+// It is forked before this one has a network, whose library may have threads: a fork has none of
+// them.
+//
+//   const ToldChild child([&](ByteSpan address) { ...; ::_exit(0); });
+//   child.tell(network->listen().value());
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+
+namespace rondo::test {
+
+class ToldChild {
+ public:
+  // body(address), which does not return.
+  template <class Body>
+  explicit ToldChild(Body&& body) {
+    EXPECT_EQ(::pipe(gate_), 0);
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    ::alarm(60);
+    ::close(gate_[1]);
+    Bytes address(4096);
+    const ssize_t got = ::read(gate_[0], address.data(), address.size());
+    if (got > 0) body(ByteSpan(address).first(static_cast<std::size_t>(got)));
+    ::_exit(1);
+  }
+  ~ToldChild() {
+    ::close(gate_[0]);
+    ::close(gate_[1]);
+  }
+  ToldChild(const ToldChild&) = delete;
+  ToldChild& operator=(const ToldChild&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void tell(const Bytes& address) const {
+    EXPECT_EQ(::write(gate_[1], address.data(), address.size()),
+              static_cast<ssize_t>(address.size()));
+  }
+
+ private:
+  int gate_[2] = {-1, -1};
+  pid_t pid_ = -1;
+};
+
+}  // namespace rondo::test

@@ -195,7 +195,9 @@ class Creation {
     const auto gather = [this](std::span<const std::byte> mine) {
       return session_->all_gather(mine);
     };
-    const NetworkRequest request{request_.rank, state_->secret.derive("links").bytes()};
+    const NetworkRequest request{.rank = request_.rank,
+                                 .secret = state_->secret.derive("links").bytes(),
+                                 .near = state_->members.near_nics()};
     RONDO_TRY(AgreedNetwork agreed, agree_on_network(*asked, request, gather));
     if (agreed.refusal) return refuse_with_all(*agreed.refusal);
     if (hosts == 1) return done();

@@ -30,6 +30,7 @@ struct Membership {
   std::string name_of(int global) const;      // "rank 3 (pid 77 on node1)"
   const RankFacts& own() const { return ranks[static_cast<std::size_t>(rank)]; }
   const shm::PeerProcess& process_of(int local) const;
+  topology::NearNics near_nics() const;  // of this rank; of a host whose graph is not known: none
 };
 
 }  // namespace rondo

@@ -214,6 +214,7 @@ class AcrossHosts {
                                   deadline,
                                   state_.network,
                                   state_.secret.derive("kernels between hosts").bytes(),
+                                  state_.members.near_nics(),
                                   raise,
                                   state_.device->hosted()->proxy()};
     RONDO_TRY(*made, InternodeKernels::open(std::move(terms), std::move(memory)));

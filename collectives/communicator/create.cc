@@ -19,7 +19,6 @@
 #include "topology/cache_sizes.h"
 #include "topology/cpu_budget.h"
 #include "topology/host_identity.h"
-#include "topology/rank_layout.h"
 #include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
 #include "transport/network_agreement.h"

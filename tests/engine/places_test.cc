@@ -18,7 +18,7 @@
 namespace rondo::test {
 namespace {
 
-Job on(const std::vector<std::string>& hosts, const Environment& environment = {}) {
+Job job_on(const std::vector<std::string>& hosts, const Environment& environment = {}) {
   Job job;
   job.hosts = hosts;
   job.environment = environment;
@@ -26,9 +26,9 @@ Job on(const std::vector<std::string>& hosts, const Environment& environment = {
   return job;
 }
 
-const std::vector<std::string> kTwoHosts = {"a", "b", "a", "b"};
+const std::vector<std::string> kHostsInTurns = {"a", "b", "a", "b"};
 
-void expect_sum(EngineRank& seat) {
+void expect_a_sum(EngineRank& seat) {
   const Case sum{Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 3001, 7};
   const std::string wrong = check_call(*seat.comm, sum, false, 1);
   seat.expect(wrong.empty(), wrong);
@@ -60,7 +60,7 @@ TEST(PlacesOfHosts, NetworksGetTheHostsPortsByNearness) {
     seat.expect(ports == here.nics().size(), "not all of the host's ports");
     seat.report(joined);
   };
-  RankProcesses ranks(4, on(kTwoHosts), body);
+  RankProcesses ranks(4, job_on(kHostsInTurns), body);
   ASSERT_TRUE(ranks.wait_reports(60));
   ranks.check_expectations();
   for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
@@ -70,15 +70,15 @@ TEST(PlacesOfHosts, NetworksGetTheHostsPortsByNearness) {
 TEST(PlacesOfHosts, AreFoundOnceAHost) {
   constexpr const char* kFound = "topology of this host: ";
   for (const auto& [hosts, leaders] :
-       {std::pair(kTwoHosts, 2), std::pair(std::vector<std::string>(4, "a"), 0)}) {
+       {std::pair(kHostsInTurns, 2), std::pair(std::vector<std::string>(4, "a"), 0)}) {
     const RankLogs logs;
     const auto body = [&logs](EngineRank& seat) {
       logs.use(seat.rank);
       const Done joined = seat.join(short_timeouts(30));
-      if (joined.ok()) expect_sum(seat);
+      if (joined.ok()) expect_a_sum(seat);
       seat.report(joined);
     };
-    RankProcesses ranks(4, on(hosts), body);
+    RankProcesses ranks(4, job_on(hosts), body);
     ASSERT_TRUE(ranks.wait_reports(60));
     ranks.check_expectations();
     std::string last;
@@ -94,7 +94,8 @@ TEST(PlacesOfHosts, TheGraphIsWrittenByTheRankThatIsAsked) {
   const std::string path = folder.path() + "/topo.xml";
   const auto body = [](EngineRank& seat) { seat.report(seat.join(short_timeouts(30))); };
   RankProcesses ranks(
-      4, on(kTwoHosts, {{"NCCL_TOPO_DUMP_FILE", path}, {"NCCL_TOPO_DUMP_FILE_RANK", "3"}}), body);
+      4, job_on(kHostsInTurns, {{"NCCL_TOPO_DUMP_FILE", path}, {"NCCL_TOPO_DUMP_FILE_RANK", "3"}}),
+      body);
   ASSERT_TRUE(ranks.wait_reports(60));
   for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
   const auto written = topology::read_nccl_xml(path);
@@ -113,12 +114,13 @@ TEST(PlacesOfHosts, AWrongFileIsAWarningAndNoMore) {
   const auto body = [&logs](EngineRank& seat) {
     logs.use(seat.rank);
     const Done joined = seat.join(short_timeouts(30));
-    if (joined.ok()) expect_sum(seat);
+    if (joined.ok()) expect_a_sum(seat);
     seat.report(joined);
   };
-  RankProcesses ranks(
-      4, on(kTwoHosts, {{"NCCL_TOPO_FILE", path}, {"NCCL_TOPO_DUMP_FILE", "/nowhere/topo.xml"}}),
-      body);
+  RankProcesses ranks(4,
+                      job_on(kHostsInTurns, {{"NCCL_TOPO_FILE", path},
+                                             {"NCCL_TOPO_DUMP_FILE", "/nowhere/topo.xml"}}),
+                      body);
   ASSERT_TRUE(ranks.wait_reports(60));
   ranks.check_expectations();
   std::string last;

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <span>
+
 #include "tests/support/fixtures.h"
 #include "topology/graph/sysfs_graph.h"
 
@@ -46,6 +51,26 @@ TEST(GraphBlobs, ThatAreDamagedAreRefusedOrSound) {
     }
   }
   EXPECT_GT(refused, static_cast<int>(blob.size()));
+}
+
+TEST(GraphBlobs, RatesThatNoLinkHasAreRefused) {
+  GraphBuilder builder;
+  const int numa = builder.add({.kind = NodeKind::kNuma, .number = 0});
+  const int nic = builder.add({.kind = NodeKind::kNic, .name = "eth0", .port_gbs = 3.25});
+  const double rate = 1234.5;
+  builder.link({nic, numa, GraphLinkKind::kPci, rate, 16, Source::kFile});
+  const Bytes blob = serialise(std::move(builder).build().value());
+  for (const double known : {rate, 3.25}) {
+    const auto bytes = std::as_bytes(std::span(&known, 1));
+    const auto at = std::search(blob.begin(), blob.end(), bytes.begin(), bytes.end());
+    ASSERT_NE(at, blob.end());
+    for (const double wrong : {-1.0, std::numeric_limits<double>::infinity(),
+                               std::numeric_limits<double>::quiet_NaN()}) {
+      Bytes damaged = blob;
+      std::memcpy(&damaged[static_cast<std::size_t>(at - blob.begin())], &wrong, sizeof(wrong));
+      EXPECT_FALSE(parse_graph(damaged).ok()) << wrong;
+    }
+  }
 }
 
 }  // namespace

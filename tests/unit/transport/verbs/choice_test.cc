@@ -113,7 +113,7 @@ TEST(RdmaChoice, RanksUseTheNearestPortsThereAreFromTheirTurnOn) {
   std::vector<Port> ports = {port("a"), port("b"), port("c"), port("d")};
   ports[3].number = 2;
   topology::NearNics near;
-  near.tiers = {{topology::PathClass::kPix, {{"down", 1}}, 0},
+  near.tiers = {{topology::PathClass::kPix, {{"down", 1}, {"a", 2}}, 0},
                 {topology::PathClass::kPxb, {{"c", 1}, {"d", 1}, {"d", 2}}, 1},
                 {topology::PathClass::kSys, {{"a", 0}, {"b", 0}}, 0}};
   near.turn = 4;

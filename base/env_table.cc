@@ -67,7 +67,8 @@ constexpr Variable kTable[] = {
     {"NCCL_NVTX_DISABLE", Type::kBool, "0", "1: no ranges for profilers around calls"},
     {"NCCL_P2P_DISABLE", Type::kBool, "0", "1: GPUs never use each other's memory"},
     {"NCCL_P2P_LEVEL", Type::kString, "",
-     "how far GPUs may be that use each other's memory: LOC (none), NVL, PIX, PXB, PHB, SYS"},
+     "how far GPUs may be that use each other's memory: LOC (none), NVL, PIX, PXB, PHB, SYS, by "
+     "the paths of `rondo topo --matrix`"},
     {"NCCL_PROTO", Type::kString, "",
      "allowed protocols: simple,ll,ll128; ^ll excludes; allreduce:simple speaks of one function"},
     {"NCCL_SHM_DISABLE", Type::kBool, "0", "1: never use shared memory between processes"},
@@ -81,6 +82,13 @@ constexpr Variable kTable[] = {
     {"NCCL_TESTS_SPLIT", Type::kString, "",
      "rondo bench: groups of ranks, measured at once: AND, OR, MOD or DIV and a number"},
     {"NCCL_TESTS_SPLIT_MASK", Type::kString, "", "hexadecimal: NCCL_TESTS_SPLIT=AND this"},
+    {"NCCL_TOPO_DUMP_FILE", Type::kFile, "",
+     "write there how the host's GPUs and network ports are wired, as NCCL_TOPO_FILE has it; of "
+     "communicators on GPUs or of several hosts"},
+    {"NCCL_TOPO_DUMP_FILE_RANK", Type::kInt, "0", "the rank that writes NCCL_TOPO_DUMP_FILE"},
+    {"NCCL_TOPO_FILE", Type::kFile, "",
+     "NCCL's topology file of this host: what it says of GPUs and ports counts before what was "
+     "found; the first rank's of a host"},
     {"RONDO_DEVICE", Type::kString, "", "host: bind ranks to host memory though CUDA is there"},
     {"RONDO_EAGER_BYTES", Type::kBytes, "4194304",
      "messages with tags up to this size are sent without waiting for their receiver"},

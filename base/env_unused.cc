@@ -20,8 +20,7 @@ constexpr std::string_view kNoSwitch =
     "there are no algorithms inside switches between hosts (NVLSTree, SHARP)";
 constexpr std::string_view kChosen = "chosen by Rondo; `rondo explain` says what and why";
 constexpr std::string_view kNoPlugins = "Rondo loads network plugins alone (NCCL_NET_PLUGIN)";
-constexpr std::string_view kNoTopology =
-    "NCCL's topology files are not read or written: see RONDO_TOPO_XML and `rondo topo`";
+constexpr std::string_view kNoGraphs = "files of rings and trees are not read or written";
 constexpr std::string_view kOldName =
     "older than the NCCL whose interface Rondo has; see NCCL_ALGO";
 constexpr std::string_view kNoSymmetric = "there are no kernels for symmetric memory";
@@ -40,8 +39,8 @@ constexpr Unused kUnused[] = {
     {"NCCL_DMABUF_ENABLE", false, kNoDirect},
     {"NCCL_ENV_PLUGIN", true, kNoPlugins},
     {"NCCL_GIN_*", true, "there is no networking initiated by GPUs"},
-    {"NCCL_GRAPH_DUMP_FILE", true, kNoTopology},
-    {"NCCL_GRAPH_FILE", true, kNoTopology},
+    {"NCCL_GRAPH_DUMP_FILE", true, kNoGraphs},
+    {"NCCL_GRAPH_FILE", true, kNoGraphs},
     {"NCCL_GRAPH_MIXING_SUPPORT", false, "graphs and plain calls always mix"},
     {"NCCL_GRAPH_REGISTER", false, "capturing a call registers nothing; see NCCL_LOCAL_REGISTER"},
     {"NCCL_GRAPH_STREAM_ORDERING", false, "graphs and plain calls always mix"},
@@ -92,9 +91,6 @@ constexpr Unused kUnused[] = {
     {"NCCL_SOCKET_RETRY_CNT", false, kUntilDeadline},
     {"NCCL_SOCKET_RETRY_SLEEP_MSEC", false, kUntilDeadline},
     {"NCCL_SYM_*", false, kNoSymmetric},
-    {"NCCL_TOPO_DUMP_FILE", true, kNoTopology},
-    {"NCCL_TOPO_DUMP_FILE_RANK", false, kNoTopology},
-    {"NCCL_TOPO_FILE", true, kNoTopology},
     {"NCCL_TREE_THRESHOLD", false, kOldName},
     {"NCCL_TUNER_*", true, kNoPlugins},
     {"NCCL_UID_STAGGER_*", false, "joining takes a number of rounds that grows as the logarithm"},

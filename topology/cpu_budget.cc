@@ -50,6 +50,12 @@ std::vector<CgroupFolder> own_folders() {
 
 }  // namespace
 
+std::uint64_t id_of(const CpuList& cpus) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const int cpu : cpus) hash = (hash ^ static_cast<std::uint64_t>(cpu)) * 0x100000001b3;
+  return hash;
+}
+
 double cgroup_quota_cpus(const std::string& root) {
   double tightest = kUnlimited;
   const auto folders = root.empty() ? own_folders() : cgroup_folders("cpu", "self", root);

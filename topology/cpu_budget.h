@@ -8,6 +8,7 @@
 //   const bool crowded = ranks_on_this_host > topology::usable_cores();
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "topology/cpu_list.h"
@@ -27,6 +28,8 @@ int usable_cores();
 
 // The affinity mask of the calling thread; empty where the kernel refuses to tell.
 CpuList affinity_cpus();
+// Equal for equal lists.
+std::uint64_t id_of(const CpuList& cpus);
 
 // The tightest quota of the process's cgroup and the groups above it; infinity where there is none.
 double cgroup_quota_cpus(const std::string& root = "");

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
-#include <mutex>
 
 #include "base/env.h"
 #include "base/log.h"
@@ -29,16 +27,6 @@ void read_kernel_facts(HostTopology& host) {
   host.page_bytes = static_cast<std::uint32_t>(std::max(1L, ::sysconf(_SC_PAGESIZE)));
   const long line = ::sysconf(_SC_LEVEL1_DCACHE_LINESIZE);
   if (line > 0) host.cache_line_bytes = static_cast<std::uint32_t>(line);
-}
-
-// The one topology of this process.
-struct Loaded {
-  std::mutex mutex;
-  std::unique_ptr<const HostTopology> host;
-};
-Loaded& loaded() {
-  static Loaded instance;
-  return instance;
 }
 
 }  // namespace
@@ -90,48 +78,6 @@ Result<HostTopology> discover(const DiscoverOptions& options) {
   complete(host);
   host.cores_usable = imported ? host.cores_total : std::min(usable_cores(), host.cores_total);
   return host;
-}
-
-Result<const HostTopology*> this_host() {
-  Loaded& process = loaded();
-  std::lock_guard lock(process.mutex);
-  if (process.host == nullptr) {
-    RONDO_TRY(HostTopology host, discover(discover_options_from_environment()));
-    process.host = std::make_unique<const HostTopology>(std::move(host));
-  }
-  return process.host.get();
-}
-
-Result<const HostTopology*> adopt_this_host(std::string_view blob) {
-  Loaded& process = loaded();
-  std::lock_guard lock(process.mutex);
-  if (process.host != nullptr) return process.host.get();
-  RONDO_TRY(HostTopology host, parse(blob));
-  if (const std::uint64_t own = host_id(); host.host_id != own) {
-    return fail(Status::kInvalidArgument,
-                "the topology received is of host '{}' ({:016x}), this host is {:016x}",
-                host.host_name, host.host_id, own);
-  }
-  const bool this_machine = host.source == "hwloc" || host.source == "sysfs";
-  if (this_machine) host.cores_usable = std::min(usable_cores(), host.cores_total);
-  process.host = std::make_unique<const HostTopology>(std::move(host));
-  return process.host.get();
-}
-
-int numa_of(const HostTopology& host, const CpuList& cpus) {
-  if (cpus.empty()) return -1;
-  for (const NumaNode& node : host.numa_nodes) {
-    if (contains_all(node.cpus, cpus)) return node.id;
-  }
-  return -1;
-}
-
-int l3_of(const HostTopology& host, const CpuList& cpus) {
-  if (cpus.empty()) return -1;
-  for (std::size_t i = 0; i < host.l3_caches.size(); ++i) {
-    if (contains_all(host.l3_caches[i].cpus, cpus)) return static_cast<int>(i);
-  }
-  return -1;
 }
 
 }  // namespace rondo::topology

@@ -1,19 +1,16 @@
-// HostTopology: what this host is made of, as far as collectives care. Plain data: discovered by
-// one rank of a host, passed on to the others as bytes, constant from then on.
+// HostTopology: what this host is made of beside its devices: cores, caches, memory. Plain data,
+// for people (`rondo topo`); devices are the Graph's (topology/graph/graph.h).
 //
 // "Core" means what the kernel calls a CPU (a hardware thread): that is what a rank occupies.
-// Cost: discover() loads hwloc without I/O devices and without its x86 backend, some milliseconds;
-// serialise and parse some microseconds. Who needs only the number of usable cores calls
-// usable_cores() (topology/cpu_budget.h), which reads a few files.
+// Cost: discover() loads hwloc without I/O devices and without its x86 backend, some milliseconds.
+// Who needs only the number of usable cores calls usable_cores() (topology/cpu_budget.h), which
+// reads a few files.
 //
-//   RONDO_TRY(const HostTopology* host, this_host());          // discovers at the first call
-//   send_to_local_ranks(serialise(*host));                     // on the other ranks:
-//   RONDO_TRY(const HostTopology* same, adopt_this_host(blob));
+//   RONDO_TRY(const HostTopology host, discover());
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -72,22 +69,5 @@ DiscoverOptions discover_options_from_environment();
 // An import or description that hwloc refuses is an error; a machine that hwloc cannot load is not
 // (the fallback answers).
 Result<HostTopology> discover(const DiscoverOptions& options = {});
-
-// This process's topology: discovered by the environment's options at the first call that
-// succeeds, then constant. Thread-safe; the pointer stays valid.
-Result<const HostTopology*> this_host();
-
-// The same, from what another rank of this host serialised: no discovery. cores_usable becomes this
-// process's own. Refused where the blob is of another host; ignored where already discovered.
-Result<const HostTopology*> adopt_this_host(std::string_view blob);
-
-// Compact bytes of a fixed layout version; parse accepts nothing but what serialise can produce.
-std::string serialise(const HostTopology& host);
-Result<HostTopology> parse(std::string_view blob);
-
-// The NUMA node (its id) or the L3 cache (its index) that holds all of these CPUs; -1: none does,
-// or no CPUs given.
-int numa_of(const HostTopology& host, const CpuList& cpus);
-int l3_of(const HostTopology& host, const CpuList& cpus);
 
 }  // namespace rondo::topology

@@ -8,8 +8,6 @@ namespace rondo::topology {
 namespace {
 
 constexpr std::int64_t kArpHardwareLoopback = 772;  // ARPHRD_LOOPBACK
-constexpr std::int64_t kUnknownMegabits = 10'000;
-constexpr double kPayloadShare = 0.94;  // TCP over Ethernet with 1500-byte frames
 
 }  // namespace
 
@@ -30,15 +28,6 @@ std::vector<NetInterface> read_net_interfaces(const std::string& root) {
     interfaces.push_back(std::move(one));
   }
   return interfaces;
-}
-
-double network_gbs(std::span<const NetInterface> interfaces) {
-  std::int64_t fastest = 0;
-  for (const NetInterface& one : interfaces) {
-    if (one.up && !one.loopback) fastest = std::max(fastest, one.megabits);
-  }
-  if (fastest == 0) fastest = kUnknownMegabits;
-  return static_cast<double>(fastest) / 8000 * kPayloadShare;
 }
 
 }  // namespace rondo::topology

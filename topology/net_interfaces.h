@@ -1,10 +1,9 @@
 // The host's network interfaces with their speeds, as /sys/class/net has them.
 //
-//   const double gbs = network_gbs(read_net_interfaces());
+//   for (const NetInterface& one : read_net_interfaces()) ...
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,9 +20,5 @@ struct NetInterface {
 
 // By name; empty where /sys is not mounted. `root` stands before /sys (tests).
 std::vector<NetInterface> read_net_interfaces(const std::string& root = "");
-
-// GB/s of payload that TCP can carry over the fastest interface that is up (10 Gbit/s where none
-// says its speed).
-double network_gbs(std::span<const NetInterface> interfaces);
 
 }  // namespace rondo::topology

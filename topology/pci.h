@@ -1,15 +1,11 @@
-// Where PCI devices are to each other, from the paths of their directories in /sys/devices.
+// The directories of PCI devices in /sys/devices, whose paths tell what each hangs from.
 //
-//   pci_distance(pci_path("0000:01:00.0"), port.path) <= PciDistance::kOneSwitch
+//   const std::string path = pci_path("0000:01:00.0");
 #pragma once
 
 #include <string>
 
 namespace rondo::topology {
-
-// How far, as NCCL_P2P_LEVEL counts. An empty path is unknown, which is the farthest.
-enum class PciDistance { kOneSwitch, kSeveralSwitches, kHostBridge, kSystem };
-PciDistance pci_distance(const std::string& path, const std::string& other);
 
 // The directory of a device by its address, in any case of letters; empty where there is none.
 // `root` stands before /sys (tests).

@@ -26,7 +26,8 @@ Result<std::unique_ptr<net::Network>> open_tcp(const NetworkRequest& request) {
 }
 
 Result<std::unique_ptr<net::Network>> open_verbs(const NetworkRequest& request) {
-  return verbs::open_network(request.secret, request.rank, request.purpose, request.by_default);
+  return verbs::open_network(request.secret, request.rank, request.purpose, request.by_default,
+                             request.near);
 }
 
 Result<std::unique_ptr<net::Network>> open_ucx(const NetworkRequest& request) {
@@ -73,7 +74,7 @@ Result<std::unique_ptr<net::Network>> open_plugin(const PluginRow& row,
   auto options = net::PortOptions::from_environment(request.secret);
   options.rank = request.rank;
   options.purpose = request.purpose;
-  RONDO_TRY(auto network, plugin::PluginNetwork::open(*plugin, std::move(options)));
+  RONDO_TRY(auto network, plugin::PluginNetwork::open(*plugin, std::move(options), request.near));
   return std::unique_ptr<net::Network>(std::move(network));
 }
 

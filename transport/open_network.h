@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "topology/graph/nearness.h"
 #include "transport/net/net.h"
 
 namespace rondo {
@@ -24,6 +25,7 @@ struct NetworkRequest {
   std::string purpose = "links";       // of several networks with one secret
   int streams = 0;                     // a link of a data lane; 0: by the environment
   bool by_default = false;             // nobody asks for it: only where it is worth it
+  topology::NearNics near{};           // ports of this host, by how near they are to the rank
 };
 
 struct NetworkRow {

@@ -51,6 +51,7 @@ std::string json_text(const topology::Graph& graph) {
 Result<topology::Graph> graph_of(const TopoOptions& options) {
   if (options.nccl_xml.empty()) {
     RONDO_TRY(topology::HostGraph host, topology::read_host_graph({options.topology_file}));
+    if (!host.wrong.empty()) host.notes.push_back(host.wrong);
     for (const std::string& note : host.notes) fmt::print(stderr, "rondo topo: {}\n", note);
     return std::move(host.graph);
   }

@@ -26,6 +26,7 @@
 #include "collectives/call.h"
 #include "collectives/planner/planner.h"
 #include "collectives/watchdog/fault.h"
+#include "topology/graph/graph.h"
 #include "transport/bootstrap/session.h"
 
 namespace rondo {
@@ -52,7 +53,8 @@ struct CreateRequest {
   std::vector<bootstrap::UniqueId> more_ids;   // ncclCommInitRankScalable
   std::shared_ptr<bootstrap::Listener> serve;  // set on a child's leader: it serves `id`
   CommOptions options;
-  std::function<bool()> aborted;  // polled while joining; may be empty
+  std::function<bool()> aborted;                 // polled while joining; may be empty
+  std::shared_ptr<const topology::Graph> graph;  // of this host, of a child; null: to be found
   // Of a communicator that only serves another one: who hears of its faults, from any thread, and
   // whether the other one goes on. May be empty.
   std::function<void(const Fault&)> on_fault;

@@ -19,8 +19,8 @@
 #include "topology/cache_sizes.h"
 #include "topology/cpu_budget.h"
 #include "topology/host_identity.h"
-#include "topology/rank_layout.h"
 #include "transport/cuda/deferred_free.h"
+#include "transport/cuda/device.h"
 #include "transport/network_agreement.h"
 
 namespace rondo {
@@ -58,6 +58,9 @@ class Creation {
     RONDO_CHECK_OK(introduce());
     RONDO_CHECK_OK(meet());
     agree_on_facts();
+    const Membership& members = state_->members;
+    RONDO_TRY(state_->members.places,
+              find_places({members.rank, members.shape, records_, *session_, request_.graph}));
     RONDO_CHECK_OK(open_links());
     prepare_host_view();  // what is bound watches it from a thread
     if (request_.on_fault) state_->faults.listen(request_.on_fault);
@@ -108,6 +111,7 @@ class Creation {
     mine.shared_cache = caches.shared_bytes;
     mine.network = request_.options.network.substr(0, kMostNetworkName);
     mine.device = request_.options.device;
+    if (mine.device >= 0) mine.bus_id = gpu::bus_id_of(mine.device);
     const Blob blob = mine.encode();
     RONDO_TRY(const std::vector<Blob> all, session_->all_gather(blob));
     for (int r = 0; r < request_.size; ++r) {
@@ -190,7 +194,9 @@ class Creation {
     const auto gather = [this](std::span<const std::byte> mine) {
       return session_->all_gather(mine);
     };
-    const NetworkRequest request{request_.rank, state_->secret.derive("links").bytes()};
+    const NetworkRequest request{.rank = request_.rank,
+                                 .secret = state_->secret.derive("links").bytes(),
+                                 .near = state_->members.near_nics()};
     RONDO_TRY(AgreedNetwork agreed, agree_on_network(*asked, request, gather));
     if (agreed.refusal) return refuse_with_all(*agreed.refusal);
     if (hosts == 1) return done();

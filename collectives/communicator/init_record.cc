@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/printable.h"
+#include "topology/graph/graph.h"
 #include "transport/connection.h"
 #include "transport/network_agreement.h"
 #include "transport/shm/unix_socket.h"
@@ -28,6 +29,7 @@ std::vector<std::byte> InitRecord::encode() const {
   writer.put(shared_cache);
   writer.put_string(network);
   writer.put(device);
+  writer.put_string(bus_id);
   writer.put(nonce);
   writer.put(secret_name);
   return writer.take();
@@ -61,11 +63,13 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   record.shared_cache = reader.get<std::uint64_t>();
   record.network = reader.get_string();
   record.device = reader.get<std::int32_t>();
+  record.bus_id = reader.get_string();
   record.nonce = reader.get<bootstrap::Digest>();
   record.secret_name = reader.get<bootstrap::Digest>();
   if (!reader.ok() || reader.left() != 0 || facts.rank != rank || reproducible > 1 ||
       record.cores < 1 || record.device < -1 || facts.socket.size() > shm::kMostSocketName ||
-      record.network.size() > kMostNetworkName)
+      record.network.size() > kMostNetworkName ||
+      topology::normal_bus_id(record.bus_id) != record.bus_id)
     return fail(Status::kRemoteError, "rank {} sent a record that cannot be read", rank);
   return record;
 }

@@ -40,6 +40,7 @@ struct InitRecord {
   std::uint64_t core_cache = 0, shared_cache = 0;  // bytes of its L2 and L3; 0: unknown
   std::string network;                             // that NCCL_NET or netName asks for; "": none
   std::int32_t device = -1;  // the CUDA device that the rank lives on, or -1: the host
+  std::string bus_id;        // of that device; empty: none, or not known
   // Random, of every rank: the communicator's secret derives from all, so that it is never again
   // the same; and a name of the secret that this rank joined with.
   bootstrap::Digest nonce{}, secret_name{};

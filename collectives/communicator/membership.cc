@@ -25,4 +25,12 @@ const shm::PeerProcess& Membership::process_of(int local) const {
       group->process_of_member[static_cast<std::size_t>(local)])];
 }
 
+topology::NearNics Membership::near_nics() const {
+  if (!places) return {};
+  std::vector<topology::Spot> here;
+  for (const int local : local_ranks)
+    here.push_back(places->spots[static_cast<std::size_t>(local)]);
+  return topology::near_nics(*places->own, here, local_of(rank));
+}
+
 }  // namespace rondo

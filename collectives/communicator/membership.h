@@ -12,6 +12,7 @@
 #include "base/wait.h"
 #include "collectives/communicator/host_shape.h"
 #include "collectives/communicator/init_record.h"
+#include "collectives/communicator/places.h"
 #include "transport/shm/host_group.h"
 
 namespace rondo {
@@ -22,12 +23,14 @@ struct Membership {
   std::vector<int> local_ranks;           // ranks of this host, ascending
   std::shared_ptr<shm::HostGroup> group;  // processes of this host, by local rank
   HostShape shape;                        // its ranks are in ring order
+  std::shared_ptr<const Places> places;   // null where no rank has a GPU and there is one host
 
   int local_of(int global) const;             // -1 where it is on another host
   int global_of(const WaitSite& site) const;  // whom a wait is for, or -1
   std::string name_of(int global) const;      // "rank 3 (pid 77 on node1)"
   const RankFacts& own() const { return ranks[static_cast<std::size_t>(rank)]; }
   const shm::PeerProcess& process_of(int local) const;
+  topology::NearNics near_nics() const;  // of this rank; of a host whose graph is not known: none
 };
 
 }  // namespace rondo

@@ -79,7 +79,7 @@ class AcrossHosts {
       records.hosts.push_back(state_.members.ranks[r].host);
     }
     // What cannot be asked is not reached.
-    const auto row = reach_of_device(device_, gpus);
+    const auto row = reach_of_device(device_, gpus, state_.members.places->own.get());
     RONDO_TRY(records.reach, request_.session.all_gather(row.ok() ? *row : Blob{}));
     records.reproducible = state_.facts.reproducible;
     records.algorithms = state_.facts.algorithms;
@@ -186,7 +186,7 @@ class AcrossHosts {
     for (const int device : *devices)
       for (const int peer : *devices) {
         if (device < 0 || peer < 0 || device == peer) continue;
-        RONDO_TRY(const bool reaches, may_reach(device, peer));
+        RONDO_TRY(const bool reaches, may_reach(device, peer, state_.members.places->own.get()));
         if (!reaches) continue;
         const DeviceScope scope(device);
         RONDO_CHECK_OK(scope.entered());
@@ -214,6 +214,7 @@ class AcrossHosts {
                                   deadline,
                                   state_.network,
                                   state_.secret.derive("kernels between hosts").bytes(),
+                                  state_.members.near_nics(),
                                   raise,
                                   state_.device->hosted()->proxy()};
     RONDO_TRY(*made, InternodeKernels::open(std::move(terms), std::move(memory)));

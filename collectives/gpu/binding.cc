@@ -65,6 +65,7 @@ class Binding {
     options.fewest_ctas = create_.options.fewest_ctas;
     options.most_ctas = create_.options.most_ctas;
     options.kernel_seconds = create_.options.kernel_seconds;
+    options.graph = state_.members.places->own;
     return options;
   }
 
@@ -97,7 +98,8 @@ class Binding {
         return fail(Status::kRemoteError, "all ranks must run the same version of Rondo");
       std::memcpy(&known.facts.emplace_back(), one.data(), sizeof(mine));
     }
-    RONDO_TRY(const Blob row, reach_of_device(device, known.facts));
+    RONDO_TRY(const Blob row,
+              reach_of_device(device, known.facts, state_.members.places->own.get()));
     RONDO_TRY(known.reach, session_.all_gather(row));
     RONDO_TRY(request.around, agree_on_reachability(known));
     if (!request.around.through_host.empty()) {

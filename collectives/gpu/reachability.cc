@@ -80,7 +80,8 @@ Result<GpuFacts> facts_of_device(int device, int fewest_ctas, int most_ctas) {
   return facts;
 }
 
-Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFacts> all) {
+Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFacts> all,
+                                               const topology::Graph* graph) {
   const GpuApi& api = *gpu_api();
   int devices = 0;
   RONDO_CHECK_OK(check(api.device_count(&devices), "cudaGetDeviceCount"));
@@ -88,7 +89,7 @@ Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFa
   for (int peer = 0; peer < devices; ++peer) {
     GpuFacts there;
     RONDO_CHECK_OK(check(api.device_uuid(there.uuid.data(), peer), "cuDeviceGetUuid"));
-    RONDO_TRY(const bool reaches, may_reach(device, peer));
+    RONDO_TRY(const bool reaches, may_reach(device, peer, graph));
     for (std::size_t r = 0; r < all.size(); ++r)
       if (all[r].uuid == there.uuid) row[r] = static_cast<std::byte>(reaches ? 1 : 0);
   }

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "collectives/gpu/channels/connection_layout.h"
 #include "collectives/planner/device_plan.h"
+#include "topology/graph/graph.h"
 
 namespace rondo::gpu {
 
@@ -31,8 +32,9 @@ struct GpuFacts {
 Result<GpuFacts> facts_of_device(int device, int fewest_ctas, int most_ctas);
 
 // Whether this rank's device may use the memory of each rank's. What it does not see, it does not
-// reach.
-Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFacts> all);
+// reach. `graph`: of this host, by which NCCL_P2P_LEVEL counts; may be null.
+Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFacts> all,
+                                               const topology::Graph* graph);
 
 // What calls over connections need of a device that plays so many ranks.
 ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations);

@@ -54,7 +54,7 @@ Done TeamConnections::make(const TeamOptions& options, const TeamDevices& device
     records.facts.push_back(facts[static_cast<std::size_t>(devices.place_of(r))]);
   std::vector<std::vector<std::byte>> reach;
   for (const TeamDevices::Device& device : devices) {
-    RONDO_TRY(reach.emplace_back(), reach_of_device(device.device, records.facts));
+    RONDO_TRY(reach.emplace_back(), reach_of_device(device.device, records.facts, devices.graph()));
   }
   for (int r = 0; r < devices.ranks(); ++r)
     records.reach.push_back(reach[static_cast<std::size_t>(devices.place_of(r))]);

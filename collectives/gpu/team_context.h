@@ -24,6 +24,7 @@ struct TeamOptions {
   AlgorithmFilter algorithms;
   int fewest_ctas = 1, most_ctas = kNoCtaLimit;  // of a rank, over connections
   double kernel_seconds = 0;  // that a kernel may wait without progress; 0: for ever
+  std::shared_ptr<const topology::Graph> graph;  // of the host; null: not known
 };
 
 // The error of calls whose ranks are captured into graphs that cannot hold the call.
@@ -31,7 +32,7 @@ Done unlike_captures();
 
 struct TeamContext {
   TeamContext(const TeamOptions& agreed, std::shared_ptr<ProcessTeam> others)
-      : options(agreed), processes(std::move(others)), devices(agreed.devices) {
+      : options(agreed), processes(std::move(others)), devices(agreed.devices, agreed.graph) {
     if (!processes) own_suspension.emplace(devices.here());
   }
   TeamContext(const TeamContext&) = delete;

@@ -21,7 +21,8 @@ Done load_all_kernels() {
 
 }  // namespace
 
-TeamDevices::TeamDevices(std::vector<int> by_rank) : by_rank_(std::move(by_rank)) {
+TeamDevices::TeamDevices(std::vector<int> by_rank, std::shared_ptr<const topology::Graph> graph)
+    : by_rank_(std::move(by_rank)), graph_(std::move(graph)) {
   for (int r = 0; r < ranks(); ++r) {
     if (!is_here(r)) continue;
     here_.push_back(r);
@@ -67,7 +68,7 @@ Done TeamDevices::open() {
 Done TeamDevices::open_peers(const Device& device) {
   for (const Device& peer : devices_) {
     if (peer.device == device.device) continue;
-    RONDO_TRY(const bool reaches, may_reach(device.device, peer.device));
+    RONDO_TRY(const bool reaches, may_reach(device.device, peer.device, graph_.get()));
     if (!reaches) {
       all_reach_ = false;
       continue;

@@ -5,11 +5,13 @@
 // ranks. Cost: loading every kernel, some milliseconds a device.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "topology/graph/graph.h"
 
 namespace rondo::gpu {
 
@@ -21,11 +23,13 @@ class TeamDevices {
     int most_ctas = 1;       // of a direct launch
   };
 
-  explicit TeamDevices(std::vector<int> by_rank);  // -1: in another process
+  // by_rank: -1 in another process. graph: of the host, by which NCCL_P2P_LEVEL counts; or null.
+  TeamDevices(std::vector<int> by_rank, std::shared_ptr<const topology::Graph> graph);
   Done open();
 
   const std::vector<int>& by_rank() const { return by_rank_; }
   int ranks() const { return static_cast<int>(by_rank_.size()); }
+  const topology::Graph* graph() const { return graph_.get(); }
   bool is_here(int rank) const { return by_rank_[static_cast<std::size_t>(rank)] >= 0; }
   const std::vector<int>& here() const { return here_; }  // the ranks of this process, ascending
   bool all_are_here() const { return here_.size() == by_rank_.size(); }
@@ -46,6 +50,7 @@ class TeamDevices {
   Done open_peers(const Device& device);
 
   const std::vector<int> by_rank_;
+  const std::shared_ptr<const topology::Graph> graph_;
   std::vector<int> here_;
   std::vector<Device> devices_;
   bool all_reach_ = true;

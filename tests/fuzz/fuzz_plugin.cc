@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (most == 0 || most > std::numeric_limits<int>::max()) std::abort();
   }
   for (int rank = 0; rank < 7; ++rank) {
-    const plugin::Device* const chosen = plugin::choose_device(devices, -1, rank);
+    const plugin::Device* const chosen = plugin::choose_device(devices, {{}, rank});
     if (chosen != nullptr && (chosen->offloads || !chosen->takes(net::Memory::Kind::kHost)))
       std::abort();
   }

@@ -35,8 +35,9 @@ class RankLogs {
     return found;
   }
 
- private:
   std::string file(int rank) const { return folder_ + "/" + std::to_string(rank); }
+
+ private:
   std::string folder_;
 };
 

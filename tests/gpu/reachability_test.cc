@@ -1,4 +1,4 @@
-// What ranks on GPUs agree on before they share anything, and how far GPUs are from each other.
+// What ranks on GPUs agree on before they share anything, and the levels of P2P.
 #include "collectives/gpu/reachability.h"
 
 #include <gtest/gtest.h>
@@ -140,29 +140,21 @@ TEST(Reachability, SharedGpusOutOfReachAreJoinedByTheHost) {
   EXPECT_EQ(agree_on_reachability(all)->through_host, "");
 }
 
-TEST(PeerAccess, CountsBridgesBetweenPciDevices) {
-  using topology::PciDistance, topology::pci_distance;
-  const std::string root = "/sys/devices/pci0000:00/0000:00:01.0/";
-  const std::string one = root + "0000:01:00.0/0000:02:00.0/0000:03:00.0";
-  EXPECT_EQ(pci_distance(one, root + "0000:01:00.0/0000:02:01.0/0000:04:00.0"),
-            PciDistance::kOneSwitch);
-  EXPECT_EQ(pci_distance(one, root + "0000:05:00.0/0000:06:00.0/0000:07:00.0"),
-            PciDistance::kSeveralSwitches);
-  EXPECT_EQ(pci_distance(one, "/sys/devices/pci0000:00/0000:00:02.0/0000:08:00.0"),
-            PciDistance::kHostBridge);
-  EXPECT_EQ(pci_distance(one, "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0"),
-            PciDistance::kSystem);
-  EXPECT_EQ(pci_distance(one, ""), PciDistance::kSystem);
-}
-
 TEST(PeerAccess, LevelsAreNamesOrNumbers) {
-  using topology::PciDistance;
-  EXPECT_TRUE(parse_peer_level("loc")->none);
-  EXPECT_TRUE(parse_peer_level("0")->none);
-  EXPECT_EQ(parse_peer_level("PIX")->farthest, PciDistance::kOneSwitch);
-  EXPECT_EQ(parse_peer_level("2")->farthest, PciDistance::kSeveralSwitches);
-  EXPECT_EQ(parse_peer_level("99")->farthest, PciDistance::kSystem);
-  EXPECT_FALSE(parse_peer_level("near").ok());
+  using topology::PathClass;
+  for (const char* none : {"loc", "LOC", "0"}) EXPECT_EQ(*parse_peer_level(none), PathClass::kLoc);
+  EXPECT_EQ(*parse_peer_level("NVL"), PathClass::kNvl);
+  EXPECT_EQ(*parse_peer_level("PIX"), PathClass::kPix);
+  EXPECT_EQ(*parse_peer_level("1"), PathClass::kPix);
+  EXPECT_EQ(*parse_peer_level("2"), PathClass::kPxb);
+  EXPECT_EQ(*parse_peer_level("3"), PathClass::kPhb);
+  for (const char* all : {"", "SYS", "4", "5", "99"})
+    EXPECT_EQ(*parse_peer_level(all), PathClass::kSys) << all;
+  for (const char* wrong : {"near", "NET", "-1", "PIX "}) {
+    const auto refused = parse_peer_level(wrong);
+    ASSERT_FALSE(refused.ok()) << wrong;
+    EXPECT_NE(refused.error().text.find(wrong), std::string::npos);
+  }
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "topology/graph/paths.h"
 #include "topology/graph/rates.h"
@@ -98,6 +100,28 @@ std::string describe(const Graph& graph) {
                        link_text(link));
   }
   return out;
+}
+
+std::string sources_of(const Graph& graph) {
+  std::map<std::string, std::pair<int, std::set<Source>>> kinds;
+  for (const GraphNode& node : graph.nodes()) {
+    auto& [count, sources] = kinds[std::string(name(node.kind)) + "s"];
+    ++count;
+    sources.insert(node.source);
+  }
+  for (const GraphLink& link : graph.links()) {
+    auto& [count, sources] = kinds[std::string(name(link.kind)) + " links"];
+    ++count;
+    sources.insert(link.source);
+  }
+  std::string text;
+  for (const auto& [kind, known] : kinds) {
+    std::string by;
+    for (const Source source : known.second)
+      by += fmt::format("{}{}", by.empty() ? "" : ", ", name(source));
+    text += fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", known.first, kind, by);
+  }
+  return text;
 }
 
 std::string describe_matrix(const Graph& graph) {

@@ -11,6 +11,9 @@ namespace rondo::topology {
 // As a tree below NUMA nodes, with the rate of each link; then NVLinks. Empty: no devices.
 std::string describe(const Graph& graph);
 
+// Whence each kind of fact is, in one line: "8 GPUs (file), 1 network port (sysfs), ...".
+std::string sources_of(const Graph& graph);
+
 // The class of the path between every two GPUs and NIC ports, as `nvidia-smi topo -m` lays it out
 // (NV18: NVLinks, by their number), then what the classes mean.
 std::string describe_matrix(const Graph& graph);

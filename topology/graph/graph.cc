@@ -116,7 +116,7 @@ Done check_forest(const std::vector<GraphNode>& nodes, const std::vector<GraphLi
 }  // namespace
 
 std::string_view name(Source source) {
-  constexpr std::string_view kNames[] = {"prior", "sysfs", "hwloc", "NVML", "file"};
+  constexpr std::string_view kNames[] = {"prior", "sysfs", "CUDA", "NVML", "file"};
   return kNames[kNumber(source)];
 }
 

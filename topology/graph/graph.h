@@ -30,7 +30,7 @@
 namespace rondo::topology {
 
 // Who says so, from the least to the most believed.
-enum class Source : std::uint8_t { kPrior, kSysfs, kHwloc, kNvml, kFile };
+enum class Source : std::uint8_t { kPrior, kSysfs, kCuda, kNvml, kFile };
 std::string_view name(Source source);
 
 enum class NodeKind : std::uint8_t { kNuma, kBridge, kNvSwitch, kGpu, kNic };

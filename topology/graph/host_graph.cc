@@ -15,6 +15,24 @@ namespace {
 // Where NVIDIA's topology daemon of virtual machines leaves its file.
 constexpr const char* kDaemonsFile = "/var/run/nvidia-topologyd/virtualTopology.xml";
 
+// Hung from the first NUMA node, for want of a better place.
+Done add_gpus(const std::vector<std::string>& bus_ids, HostGraph& host) {
+  GraphBuilder builder(host.graph);
+  bool added = false;
+  for (const std::string& text : bus_ids) {
+    const std::string id = normal_bus_id(text);
+    if (id.empty() || builder.find(id) >= 0) continue;
+    const int node = builder.add({.kind = NodeKind::kGpu, .bus_id = id, .source = Source::kCuda});
+    builder.link(
+        {node, host.graph.numa_nodes().front(), GraphLinkKind::kPci, 0, 0, Source::kPrior});
+    host.notes.push_back(fmt::format("/sys does not show GPU {}", id));
+    added = true;
+  }
+  if (!added) return done();
+  RONDO_TRY(host.graph, std::move(builder).build());
+  return done();
+}
+
 void ask_driver(const char* library, HostGraph& host) {
   if (host.graph.gpus().empty()) return;
   const auto gpus = ask_nvml(library);
@@ -40,7 +58,7 @@ void ask_driver(const char* library, HostGraph& host) {
 void read_file(const std::string& path, HostGraph& host) {
   auto parsed = read_nccl_xml(path);
   if (!parsed) {
-    host.notes.push_back(parsed.error().text + "; what was found counts");
+    host.wrong = parsed.error().text + "; what was found counts";
     return;
   }
   for (const std::string& what : parsed->not_understood) {
@@ -48,7 +66,7 @@ void read_file(const std::string& path, HostGraph& host) {
   }
   auto joined = join(parsed->graph, host.graph);
   if (!joined) {
-    host.notes.push_back(fmt::format("{}: {}; what was found counts", path, joined.error().text));
+    host.wrong = fmt::format("{}: {}; what was found counts", path, joined.error().text);
     return;
   }
   for (const std::string& difference : joined->differences) {
@@ -61,7 +79,8 @@ void read_file(const std::string& path, HostGraph& host) {
 
 Result<HostGraph> read_host_graph(const HostGraphOptions& options) {
   RONDO_TRY(Graph found, read_sysfs_graph(options.root));
-  HostGraph host{std::move(found), {}};
+  HostGraph host{std::move(found), {}, {}};
+  RONDO_CHECK_OK(add_gpus(options.gpus, host));
   ask_driver(options.nvml, host);
   std::string path = options.topology_file;
   if (path.empty()) {

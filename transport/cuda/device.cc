@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/env.h"
+#include "topology/graph/graph.h"
 
 namespace rondo::gpu {
 
@@ -13,6 +14,12 @@ Done check(GpuError error, const char* what) {
   const char* remedy = error == kGpuOutOfMemory ? "; free device memory, or use fewer ranks" : "";
   return fail(Status::kUnhandledCudaError, "CUDA failure: {} ({}) in {}{}", api.error_text(error),
               api.error_name(error), what, remedy);
+}
+
+std::string bus_id_of(int device) {
+  char text[32] = "";
+  if (gpu_api()->pci_bus_id(text, sizeof(text), device) != kGpuSuccess) return "";
+  return topology::normal_bus_id(text);
 }
 
 namespace {

@@ -2,6 +2,7 @@
 // mode of captures restored.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/gpu.h"
@@ -14,6 +15,9 @@ inline constexpr int kHostRank = -1;  // the "device" of a rank that lives on th
 
 // Done, or kUnhandledCudaError with CUDA's name and text of the error.
 Done check(GpuError error, const char* what);
+
+// Of a device, in small letters: "0000:01:00.0"; empty where CUDA does not say.
+std::string bus_id_of(int device);
 
 // Makes a device and its context current for this thread, and what was current before at its end.
 // Inside of another one the driver is not asked which that is: so nobody else may make a device

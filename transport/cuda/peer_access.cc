@@ -7,57 +7,41 @@
 #include <string>
 
 #include "base/env.h"
+#include "base/log.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
 
-using topology::PciDistance;
+using topology::PathClass;
 
-namespace {
-
-struct Level {
-  const char* name;
-  PeerLevel means;
-};
-// Which devices NVLink joins, the driver does not tell: NVL leaves what P2P it offers.
-constexpr Level kLevels[] = {
-    {"LOC", {true, PciDistance::kSystem}},      {"NVL", {false, PciDistance::kSystem}},
-    {"PIX", {false, PciDistance::kOneSwitch}},  {"PXB", {false, PciDistance::kSeveralSwitches}},
-    {"PHB", {false, PciDistance::kHostBridge}}, {"SYS", {false, PciDistance::kSystem}},
-};
-
-std::string path_of(int device) {
-  char text[32] = "";
-  if (gpu_api()->pci_bus_id(text, sizeof(text), device) != kGpuSuccess) return "";
-  return topology::pci_path(text);
-}
-
-}  // namespace
-
-Result<PeerLevel> parse_peer_level(const std::string& text) {
-  if (text.empty()) return PeerLevel{};
-  std::string upper = text;
-  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  for (const Level& level : kLevels)
-    if (upper == level.name) return level.means;
+Result<PathClass> parse_peer_level(const std::string& text) {
+  if (text.empty()) return PathClass::kSys;
+  const auto named = topology::parse_path_class(text);
+  if (named && *named <= PathClass::kSys) return *named;
   // The old numbers: 0 never, 1 one switch, ... 4 and up always.
-  constexpr std::array kNumbers = {"LOC", "PIX", "PXB", "PHB", "SYS"};
-  if (std::all_of(upper.begin(), upper.end(), [](unsigned char c) { return std::isdigit(c); }))
-    return parse_peer_level(kNumbers[static_cast<std::size_t>(
-        std::min(std::atoi(upper.c_str()), static_cast<int>(kNumbers.size()) - 1))]);
+  constexpr std::array kNumbers = {PathClass::kLoc, PathClass::kPix, PathClass::kPxb,
+                                   PathClass::kPhb, PathClass::kSys};
+  if (std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); }))
+    return kNumbers[static_cast<std::size_t>(
+        std::min(std::atoi(text.c_str()), static_cast<int>(kNumbers.size()) - 1))];
   return fail(Status::kInvalidUsage,
               "NCCL_P2P_LEVEL is '{}': use LOC, NVL, PIX, PXB, PHB, SYS or a number from 0", text);
 }
 
-Result<bool> may_reach(int device, int peer) {
+Result<bool> may_reach(int device, int peer, const topology::Graph* graph) {
   if (device == peer) return true;
   if (env::get_bool("NCCL_P2P_DISABLE")) return false;
   int can = 0;
   RONDO_CHECK_OK(check(gpu_api()->can_access_peer(&can, device, peer), "cudaDeviceCanAccessPeer"));
-  RONDO_TRY(const PeerLevel level, parse_peer_level(env::get_string("NCCL_P2P_LEVEL")));
-  if (can == 0 || level.none) return false;
-  return level.farthest == PciDistance::kSystem ||
-         topology::pci_distance(path_of(device), path_of(peer)) <= level.farthest;
+  RONDO_TRY(const PathClass farthest, parse_peer_level(env::get_string("NCCL_P2P_LEVEL")));
+  if (can == 0 || farthest == PathClass::kSys) return can != 0;
+  const PathClass path = graph == nullptr
+                             ? PathClass::kSys
+                             : topology::class_between(*graph, bus_id_of(device), bus_id_of(peer));
+  if (path > farthest)
+    RONDO_INFO(kInit, "GPUs {} and {} are {} apart: NCCL_P2P_LEVEL={} keeps them from P2P", device,
+               peer, topology::name(path), topology::name(farthest));
+  return path <= farthest;
 }
 
 }  // namespace rondo::gpu

@@ -1,7 +1,6 @@
 #include "transport/plugin/device.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 
 #include "base/printable.h"
@@ -54,21 +53,17 @@ Device read_device(int number, int version, const void* properties) {
   return device_of(number, read.head, read.port, kMost);
 }
 
-int numa_node_of(const std::string& pci_path) {
-  int node = -1;
-  if (!pci_path.empty()) std::ifstream(pci_path + "/numa_node") >> node;
-  return node;
-}
-
-const Device* choose_device(std::span<const Device> devices, int node, int rank) {
-  std::vector<const Device*> near, all;
-  for (const Device& device : devices) {
-    if (device.offloads || !device.takes(net::Memory::Kind::kHost)) continue;
-    all.push_back(&device);
-    if (node >= 0 && numa_node_of(device.pci_path) == node) near.push_back(&device);
-  }
-  const auto& from = near.empty() ? all : near;
-  return from.empty() ? nullptr : from[static_cast<std::size_t>(rank) % from.size()];
+const Device* choose_device(std::span<const Device> devices, const topology::NearNics& near) {
+  std::vector<const Device*> usable;
+  for (const Device& device : devices)
+    if (!device.offloads && device.takes(net::Memory::Kind::kHost)) usable.push_back(&device);
+  if (usable.empty()) return nullptr;
+  const auto is_port = [](const Device* device, const topology::NicName& nic) {
+    const std::string address = device->pci_path.substr(device->pci_path.rfind('/') + 1);
+    if (!nic.bus_id.empty() && topology::normal_bus_id(address) == nic.bus_id) return true;
+    return device->name == nic.device;
+  };
+  return topology::nearest_of(usable, near, is_port).front();
 }
 
 }  // namespace rondo::plugin

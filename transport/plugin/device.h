@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "topology/graph/nearness.h"
 #include "transport/net/net.h"
 #include "transport/plugin/abi.h"
 
@@ -26,10 +27,8 @@ struct Device {
 
 // Of properties as that version has them.
 Device read_device(int number, int version, const void* properties);
-// The NUMA node of a PCI device; -1: unknown.
-int numa_node_of(const std::string& pci_path);
-// The one for rank `rank` that runs on NUMA node `node`: of its node where there is one, and of
-// equally near ones each rank the next. Null: all offload, or take no memory of the host.
-const Device* choose_device(std::span<const Device> devices, int node, int rank);
+// The nearest one, by its PCI address or else by its name; of equally near ones the rank's turn's.
+// Null: all offload, or take no memory of the host.
+const Device* choose_device(std::span<const Device> devices, const topology::NearNics& near);
 
 }  // namespace rondo::plugin

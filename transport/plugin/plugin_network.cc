@@ -1,6 +1,5 @@
 #include "transport/plugin/plugin_network.h"
 
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -25,11 +24,9 @@ std::uint64_t number_of(const net::PortOptions& options) {
   return number;
 }
 
-Result<const Device*> device_for(const Plugin& plugin, std::span<const Device> devices, int rank) {
-  unsigned node = 0;
-  const bool known = ::getcpu(nullptr, &node) == 0;
-  if (const Device* chosen = choose_device(devices, known ? static_cast<int>(node) : -1, rank))
-    return chosen;
+Result<const Device*> device_for(const Plugin& plugin, std::span<const Device> devices,
+                                 const topology::NearNics& near) {
+  if (const Device* chosen = choose_device(devices, near)) return chosen;
   return fail(Status::kSystemError,
               "{}: none of its {} devices takes memory of the host without kernels of its own on "
               "the GPU: turn that off in the plugin's settings, or set NCCL_NET_PLUGIN=none",
@@ -39,10 +36,11 @@ Result<const Device*> device_for(const Plugin& plugin, std::span<const Device> d
 }  // namespace
 
 Result<std::unique_ptr<PluginNetwork>> PluginNetwork::open(const Plugin& plugin,
-                                                           net::PortOptions options) {
+                                                           net::PortOptions options,
+                                                           const topology::NearNics& near) {
   RONDO_TRY(auto context, Context::open(plugin, number_of(options)));
   RONDO_TRY(const auto devices, plugin.devices());
-  RONDO_TRY(const Device* const device, device_for(plugin, devices, options.rank));
+  RONDO_TRY(const Device* const device, device_for(plugin, devices, near));
   RONDO_INFO(kNet, "rank {} uses device {} ({}) of {} of {}", options.rank, device->number,
              device->name, devices.size(), plugin.text());
   auto endpoint =

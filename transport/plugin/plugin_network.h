@@ -6,7 +6,7 @@
 // millisecond later. Cost: open() what the plugin takes to start; a sleep one system call more.
 //
 //   if (auto found = plugin::find(env::get_string("NCCL_NET_PLUGIN")))
-//     RONDO_TRY(auto network, PluginNetwork::open(**found->plugin, std::move(options)));
+//     RONDO_TRY(auto network, PluginNetwork::open(**found->plugin, std::move(options), near));
 #pragma once
 
 #include <chrono>
@@ -14,14 +14,15 @@
 #include <string_view>
 
 #include "base/fd.h"
+#include "topology/graph/nearness.h"
 #include "transport/plugin/plugin_link.h"
 
 namespace rondo::plugin {
 
 class PluginNetwork final : public net::Network {
  public:
-  static Result<std::unique_ptr<PluginNetwork>> open(const Plugin& plugin,
-                                                     net::PortOptions options);
+  static Result<std::unique_ptr<PluginNetwork>> open(const Plugin& plugin, net::PortOptions options,
+                                                     const topology::NearNics& near = {});
 
   std::string_view name() const override { return endpoint_->plugin.name(); }
   Result<std::vector<std::byte>> listen() override { return channels_->listen(); }

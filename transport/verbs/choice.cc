@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <tuple>
 
 #include "base/env.h"
-#include "topology/pci.h"
 #include "topology/small_file.h"
 
 namespace rondo::verbs {
@@ -153,21 +151,13 @@ Result<Gid> choose_gid(const Port& port, int wanted_index) {
   });
 }
 
-std::vector<Port> nearest_ports(const std::vector<Port>& ports, const Place& place, int turn) {
-  const auto cost = [&](const Port& port) {
-    const bool elsewhere = place.numa < 0 || port.numa != place.numa;
-    return std::tuple(topology::pci_distance(port.path, place.path), elsewhere, -port.gigabits);
+std::vector<Port> nearest_ports(const std::vector<Port>& ports, const topology::NearNics& near) {
+  const auto is_port = [](const Port& port, const topology::NicName& nic) {
+    return port.device == nic.device && (nic.port == 0 || port.number == nic.port);
   };
-  std::vector<Port> equal;
-  for (const Port& port : ports) {
-    if (!equal.empty() && cost(port) > cost(equal.front())) continue;
-    if (!equal.empty() && cost(port) < cost(equal.front())) equal.clear();
-    equal.push_back(port);
-  }
-  const auto first = static_cast<std::size_t>(turn) % equal.size();
-  std::rotate(equal.begin(), equal.begin() + static_cast<std::ptrdiff_t>(first), equal.end());
-  equal.resize(std::min(equal.size(), kMostRails));
-  return equal;
+  std::vector<Port> nearest = topology::nearest_of(ports, near, is_port);
+  nearest.resize(std::min(nearest.size(), kMostRails));
+  return nearest;
 }
 
 std::vector<RailMatch> match_rails(const LinkEnd& theirs, const std::vector<Port>& own) {

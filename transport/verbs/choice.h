@@ -3,7 +3,7 @@
 //
 //   RONDO_TRY(const Options options, Options::from_environment());
 //   RONDO_TRY(const auto ports, choose_ports(read_ports(), options.hca));
-//   const auto mine = nearest_ports(ports, {.path = pci_path(address_of_gpu)}, local_rank);
+//   const auto mine = nearest_ports(ports, near_nics(graph, spots, local_rank));
 //   RONDO_TRY(const Gid gid, choose_gid(mine.front(), options.gid_index));
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "topology/graph/nearness.h"
 #include "transport/verbs/devices.h"
 #include "transport/verbs/endpoint.h"
 
@@ -50,14 +51,9 @@ inline constexpr std::uint64_t kLeastLocked = 64u << 20;  // buffers of some ten
 // before v1, IPv4 before routable IPv6; link-local ones only where there is no other.
 Result<Gid> choose_gid(const Port& port, int wanted_index);
 
-// Where a rank lives: its GPU's directory in /sys/devices, or the NUMA node of its cores.
-struct Place {
-  std::string path{};
-  int numa = -1;
-};
-// Those that are nearest by PCI, then by NUMA node, then fastest; at most kMostRails. They begin at
-// the `turn`th, so that ranks of a host begin at equal ones in turn. `ports` must not be empty.
-std::vector<Port> nearest_ports(const std::vector<Port>& ports, const Place& place, int turn);
+// Those of the nearest tier that has any, from the rank's turn on; at most kMostRails. `ports` must
+// not be empty.
+std::vector<Port> nearest_ports(const std::vector<Port>& ports, const topology::NearNics& near);
 
 // Which ports of two ranks make a rail: of the peer's rails and these ports those of equal numbers,
 // which are of one network where each rail is a network of its own; where there are none, one by

@@ -73,10 +73,8 @@ Port read_port(const std::string& root, const std::string& device, int number) {
   port.ethernet = read_text(base + "/link_layer") == "Ethernet";
   port.lid = static_cast<int>(std::strtol(read_text(base + "/lid").c_str(), nullptr, 16));
   port.gigabits = std::strtod(read_text(base + "/rate").c_str(), nullptr);  // "100 Gb/sec (4X EDR)"
-  port.path = topology::real_path(of_device + "/device");
-  port.software = port.path.empty() || !read_text(of_device + "/parent").empty();
-  if (port.path.empty()) port.path = topology::real_path(of_device);
-  port.numa = static_cast<int>(topology::read_number(of_device + "/device/numa_node").value_or(-1));
+  port.software = topology::real_path(of_device + "/device").empty() ||
+                  !read_text(of_device + "/parent").empty();
   for (const int index : numbers(base + "/gids")) {
     const auto bytes = parse_gid(read_text(fmt::format("{}/gids/{}", base, index)));
     if (!bytes) continue;

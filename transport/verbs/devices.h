@@ -35,8 +35,6 @@ struct Port {
   int lid = 0;           // InfiniBand: what the subnet manager gave; 0: nothing yet
   double gigabits = 0;   // a second; 0: not said
   std::vector<Gid> gids{};
-  std::string path{};     // of the device in /sys/devices
-  int numa = -1;          // node of the device; -1: none, or not said
   bool software = false;  // of the kernel's, over any network interface: soft-RoCE
   int rail = 0;           // by choose_ports()
 

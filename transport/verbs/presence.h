@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "topology/graph/nearness.h"
 #include "transport/net/net.h"
 
 namespace rondo::verbs {
@@ -17,9 +18,10 @@ namespace rondo::verbs {
 Result<std::vector<std::string>> offered_devices();
 
 // VerbsNetwork by the environment's variables, of rank `rank` of who holds the secret. by_default:
-// nobody asks for it, so that ports of the kernel's own software do not count.
+// nobody asks for it, so that ports of the kernel's own software do not count. `near`: by which the
+// rank takes its ports.
 Result<std::unique_ptr<net::Network>> open_network(const std::array<std::byte, 32>& secret,
                                                    int rank, const std::string& purpose,
-                                                   bool by_default);
+                                                   bool by_default, const topology::NearNics& near);
 
 }  // namespace rondo::verbs

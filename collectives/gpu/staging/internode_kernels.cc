@@ -52,8 +52,11 @@ Done InternodeKernels::open() {
   connections().host_control(terms_.rank).limit_ns =
       static_cast<std::uint64_t>(terms_.kernel_seconds * 1e9);
   constexpr int kStreams = 1;  // channels are enough
-  RONDO_TRY(auto network,
-            open_network(terms_.network, {terms_.rank, terms_.secret, "slots", kStreams}));
+  RONDO_TRY(auto network, open_network(terms_.network, {.rank = terms_.rank,
+                                                        .secret = terms_.secret,
+                                                        .purpose = "slots",
+                                                        .streams = kStreams,
+                                                        .near = terms_.near}));
   RONDO_TRY(net_proxy_, NetProxy::open(std::move(network), lines_of(connections(), terms_.rank)));
   messages_ = std::make_unique<InternodeMessages>(
       InternodeMessages::Terms{terms_.rank, terms_.message_ctas, terms_.kernel_seconds,

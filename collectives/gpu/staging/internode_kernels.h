@@ -30,6 +30,7 @@
 #include "collectives/gpu/staging/span_memory.h"
 #include "collectives/planner/device_plan.h"
 #include "collectives/watchdog/progress.h"
+#include "topology/graph/nearness.h"
 #include "transport/proxy/net_proxy.h"
 #include "transport/proxy/proxy.h"
 #include "transport/socket/deadline.h"
@@ -47,6 +48,7 @@ class InternodeKernels final : public ProxyTask {
     std::function<net::Deadline()> deadline;  // of questions within the host
     std::string network;                      // transport/open_network.h
     std::array<std::byte, 32> secret{};
+    topology::NearNics near{};
     std::function<void(Fault)> raise;  // from the proxy
     Proxy& proxy;                      // which runs this task, once it is added
   };

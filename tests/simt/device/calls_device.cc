@@ -148,6 +148,9 @@ GpuError device_name(char* text, std::size_t size, int device) {
   return print(text, size, device, "Emulated GPU");
 }
 GpuError pci_bus_id(char* text, std::size_t size, int device) {
+  const std::vector<std::string>& given = platform().config.bus_ids;
+  if (device >= 0 && device < static_cast<int>(given.size()))
+    return print(text, size, device, "{}", given[static_cast<std::size_t>(device)]);
   return print(text, size, device, "{:04x}:{:02x}:00.0", 0x7fff, device + 1);
 }
 GpuError device_uuid(unsigned char uuid[16], int device) {

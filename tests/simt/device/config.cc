@@ -4,6 +4,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <string_view>
 
 namespace rondo::simt {
@@ -56,9 +58,38 @@ void set_frees(Config& config, const std::string& frees) {
   config.frees_wait = frees == "wait";
 }
 
+// The bus ids of elements <pci> whose class is a display controller's.
+std::vector<std::string> gpus_in(const std::string& path) {
+  const std::ifstream file(path);
+  if (!file) refuse(fmt::format("RONDO_SIMT has topology '{}', which cannot be read", path));
+  std::ostringstream read;
+  read << file.rdbuf();
+  const std::string text = read.str();
+  const auto value = [&](std::string_view tag, std::string_view name) {
+    const std::size_t at = tag.find(fmt::format(" {}=\"", name));
+    if (at == tag.npos) return std::string();
+    const std::size_t from = at + name.size() + 3;
+    return std::string(tag.substr(from, tag.find('"', from) - from));
+  };
+  std::vector<std::string> gpus;
+  for (std::size_t at = text.find("<pci "); at != text.npos; at = text.find("<pci ", at + 1)) {
+    const std::string_view tag = std::string_view(text).substr(at, text.find('>', at) - at);
+    if (value(tag, "class").starts_with("0x03")) gpus.push_back(value(tag, "busid"));
+  }
+  return gpus;
+}
+
+void set_topology(Config& config, const std::string& path) {
+  config.topology = path;
+  config.bus_ids = gpus_in(path);
+  if (config.bus_ids.empty())
+    refuse(fmt::format("RONDO_SIMT has topology '{}', which has no GPUs", path));
+}
+
 void set(Config& config, const std::string& key, const std::string& value) {
   if (key == "mode") return set_mode(config, value);
   if (key == "p2p") return set_p2p(config, value);
+  if (key == "topology") return set_topology(config, value);
   if (key == "lines") return set_lines(config, value);
   if (key == "frees") return set_frees(config, value);
   const std::uint64_t n = number("a value in RONDO_SIMT", value);
@@ -123,6 +154,7 @@ std::string Config::reproducer() const {
   text += fmt::format(" RONDO_SIMT=mode={},queues={},p2p={},multiprocessors={}", mode, queues,
                       kP2p[static_cast<int>(p2p)], multiprocessors);
   if (!multicast) text += ",multicast=0";
+  if (!topology.empty()) text += ",topology=" + topology;
   if (cooperative > 0) text += fmt::format(",cooperative={}", cooperative);
   if (frees_wait) text += ",frees=wait";
   if (pace != 0) text += fmt::format(",pace={}", pace);

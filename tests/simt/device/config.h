@@ -7,6 +7,8 @@
 //                               on OS threads, fast and not repeatable
 //     queues=N          hardware queues a device (0: 1 to 8, by the seed); streams share them
 //     p2p=all|none|pairs        which devices reach each other (pairs: 0-1, 2-3, ...)
+//     topology=FILE     devices have the bus ids of the GPUs of NCCL's topology file, in its order;
+//                       NCCL_TOPO_FILE tells Rondo the same machine
 //     multiprocessors=N, memory=MiB       a device
 //     lines=torn|whole          whether lines of 128 bytes reach a device's memory whole
 //     multicast=0|1     whether devices can be joined by multicast objects
@@ -29,6 +31,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tests/simt/machine/gang.h"
 
@@ -44,6 +47,8 @@ struct Config {
   int threads = 0;  // OS threads for kernels; 0: seed mode
   int queues = 0;
   PeerAccess p2p = PeerAccess::kAll;
+  std::string topology{};              // the file, for reproducer()
+  std::vector<std::string> bus_ids{};  // by device; those that are missing are made up
   int multiprocessors = 132;
   std::uint64_t memory_mib = 4096;
   int cooperative = 0;

@@ -124,11 +124,12 @@ int count(const std::string& text, const std::string& what) {
 }
 
 TEST(UnusedVariables, AreToldOnceWithTheReason) {
-  const std::string text = told({{"NCCL_TOPO_FILE", "/x.xml"}, {"NCCL_IB_FIFO_TC", "1"}}, "INFO");
-  EXPECT_EQ(count(text, "NCCL WARN NCCL_TOPO_FILE='/x.xml' has no effect: "), 1) << text;
+  const std::string text = told({{"NCCL_GRAPH_FILE", "/x.xml"}, {"NCCL_IB_FIFO_TC", "1"}}, "INFO");
+  EXPECT_EQ(count(text, "NCCL WARN NCCL_GRAPH_FILE='/x.xml' has no effect: "), 1) << text;
   EXPECT_EQ(count(text, "NCCL INFO NCCL_IB_FIFO_TC='1' has no effect: "), 1) << text;
-  const std::string warned = told({{"NCCL_TOPO_FILE", "/x.xml"}, {"NCCL_IB_FIFO_TC", "1"}}, "WARN");
-  EXPECT_EQ(count(warned, "NCCL_TOPO_FILE"), 1) << warned;
+  const std::string warned =
+      told({{"NCCL_GRAPH_FILE", "/x.xml"}, {"NCCL_IB_FIFO_TC", "1"}}, "WARN");
+  EXPECT_EQ(count(warned, "NCCL_GRAPH_FILE"), 1) << warned;
   EXPECT_EQ(count(warned, "NCCL_IB_FIFO_TC"), 0) << "a hint need not trouble anybody";
 }
 

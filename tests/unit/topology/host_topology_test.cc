@@ -40,17 +40,6 @@ TEST(HostTopology, ADescribedMachineHasTheNodesCachesAndThreadsThatItSays) {
   EXPECT_EQ(host.source, "synthetic numa:2 l3:1 core:8 pu:2");
 }
 
-TEST(HostTopology, PlacesAreFoundByTheirCpusAndSpreadOnesAreNowhere) {
-  const HostTopology host = described("package:2 numa:2 l3:2 core:2 pu:1");
-  EXPECT_EQ(host.packages.size(), 2u);
-  EXPECT_EQ(numa_of(host, {0, 3}), 0);
-  EXPECT_EQ(numa_of(host, {15}), 3);
-  EXPECT_EQ(numa_of(host, {3, 4}), -1);
-  EXPECT_EQ(numa_of(host, {}), -1);
-  EXPECT_EQ(l3_of(host, {2, 3}), 1);
-  EXPECT_EQ(l3_of(host, {1, 2}), -1);
-}
-
 TEST(HostTopology, OneCoreWithoutCachesIsAMachineToo) {
   const HostTopology host = described("pu:1");
   EXPECT_EQ(host.cores_total, 1);
@@ -190,26 +179,6 @@ TEST(HostTopology, TheFallbackAnswersWhereNothingCanBeRead) {
   EXPECT_EQ(host->cores_total, ::sysconf(_SC_NPROCESSORS_ONLN));
   EXPECT_EQ(host->numa_nodes.size(), 1u);
   EXPECT_EQ(host->physical_cores.size(), static_cast<std::size_t>(host->cores_total));
-}
-
-// In a process of its own: the topology that it adopts stays for the life of the process.
-void adopt_and_exit() {
-  HostTopology foreign = described("numa:1 core:2 pu:1");
-  foreign.host_id += 1;
-  foreign.host_name = "elsewhere";
-  const auto refused = adopt_this_host(serialise(foreign));
-  if (refused.ok() || refused.error().text.find("elsewhere") == std::string::npos) std::exit(1);
-
-  const HostTopology passed_on = described("numa:3 core:2 pu:1");
-  const auto adopted = adopt_this_host(serialise(passed_on));
-  if (!adopted.ok() || *adopted.value() != passed_on) std::exit(2);
-  const auto again = this_host();
-  std::exit(again.ok() && again.value() == adopted.value() ? 0 : 3);
-}
-
-TEST(HostTopologyDeathTest, AProcessKeepsItsFirstTopologyAndRefusesThatOfAnotherHost) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT(adopt_and_exit(), testing::ExitedWithCode(0), "");
 }
 
 TEST(HostIdentity, RanksMeetIfBootNodeAndNetworkAreTheSame) {

@@ -22,11 +22,13 @@ Result<std::vector<std::string>> offered_devices() {
 
 Result<std::unique_ptr<net::Network>> open_network(const std::array<std::byte, 32>& secret,
                                                    int rank, const std::string& purpose,
-                                                   bool by_default) {
+                                                   bool by_default,
+                                                   const topology::NearNics& near) {
   if (env::get_bool("NCCL_IB_DISABLE"))
     return fail(Status::kInvalidUsage, "NCCL_IB_DISABLE=1 forbids it: unset it");
   NetworkOptions options{net::PortOptions::from_environment(secret)};
-  options.rank = options.local_rank = rank;
+  options.rank = rank;
+  options.near = near;
   options.purpose = purpose;
   options.by_default = by_default;
   RONDO_TRY(options.verbs, Options::from_environment());

@@ -1,6 +1,5 @@
 #include "transport/verbs/ibverbs/verbs_network.h"
 
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -35,10 +34,7 @@ Result<std::unique_ptr<VerbsNetwork>> VerbsNetwork::open(NetworkOptions options)
       locked.rlim_cur = RLIM_INFINITY;  // who may lock all does not ask
     RONDO_TRY(ports, worth_it(ports, locked.rlim_cur));
   }
-  unsigned node = 0;
-  const bool known = ::getcpu(nullptr, &node) == 0;
-  const Place here{.numa = known ? static_cast<int>(node) : -1};
-  const auto nearest = nearest_ports(ports, here, options.local_rank);
+  const auto nearest = nearest_ports(ports, options.near);
   RONDO_TRY(auto adapters, Adapters::open(nearest, options.verbs, options.vigilance.seconds));
   RONDO_INFO(kNet, "rank {} uses the RDMA ports {} of {}", options.rank,
              list_ports(adapters->ports()), list_ports(ports));

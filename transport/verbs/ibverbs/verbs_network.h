@@ -19,7 +19,7 @@ namespace rondo::verbs {
 
 struct NetworkOptions : net::PortOptions {
   Options verbs{};
-  int local_rank = 0;       // which of equally near ports is the first
+  topology::NearNics near{};
   bool by_default = false;  // without ports that are software
 };
 

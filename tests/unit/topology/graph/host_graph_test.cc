@@ -80,17 +80,38 @@ TEST_F(HostGraphs, TheDaemonsFileIsFound) {
   EXPECT_GE(host.graph.find("ffff:ff:01.0"), 0);
 }
 
-TEST_F(HostGraphs, AFileThatIsWrongIsANote) {
+TEST_F(HostGraphs, AFileThatIsWrongIsSaidAndDoesNotCount) {
   const HostGraph host = read(kOneGpu, write("topo.xml", "<pci busid=\"x\"/>"));
-  EXPECT_THAT(host.notes, ElementsAre(HasSubstr("line 1: busid=\"x\"")));
-  EXPECT_THAT(host.notes, ElementsAre(HasSubstr("what was found counts")));
+  EXPECT_THAT(host.wrong, HasSubstr("topo.xml, line 1: busid=\"x\""));
+  EXPECT_THAT(host.wrong, HasSubstr("what was found counts"));
+  EXPECT_THAT(host.notes, IsEmpty());
   EXPECT_EQ(host.graph.gpus().size(), 1u);
 }
 
-TEST_F(HostGraphs, AFileThatIsNotThereIsANote) {
+TEST_F(HostGraphs, AFileThatIsNotThereIsSaid) {
   const HostGraph host = read(kOneGpu, "/nowhere/topo.xml");
-  EXPECT_THAT(host.notes, ElementsAre(HasSubstr("/nowhere/topo.xml")));
+  EXPECT_THAT(host.wrong, HasSubstr("/nowhere/topo.xml"));
   EXPECT_EQ(host.graph.gpus().size(), 1u);
+}
+
+// A container that hides /sys, where CUDA sees GPUs nevertheless.
+TEST_F(HostGraphs, GpusThatSysHidesAreCudas) {
+  const test::TemporaryFolder nothing;
+  const HostGraphOptions hidden{.gpus = {"0000:00:01.0", "00000000:00:01.0", "", "nonsense"},
+                                .nvml = "/nowhere/libnvidia-ml.so",
+                                .root = nothing.path()};
+  const auto host = read_host_graph(hidden);
+  ASSERT_TRUE(host.ok()) << host.error().text;
+  ASSERT_EQ(host->graph.gpus().size(), 1u);
+  EXPECT_EQ(host->graph.node(host->graph.gpus()[0]).source, Source::kCuda);
+  EXPECT_THAT(host->notes, ElementsAre("/sys does not show GPU 0000:00:01.0",
+                                       HasSubstr("NVLinks are not known")));
+  // What a file says of it counts.
+  HostGraphOptions told = hidden;
+  told.topology_file = write("topo.xml", kBehindASwitch);
+  const auto joined = read_host_graph(told);
+  ASSERT_TRUE(joined.ok()) << joined.error().text;
+  EXPECT_EQ(joined->graph.above(joined->graph.gpus()[0]), joined->graph.find("ffff:ff:01.0"));
 }
 
 }  // namespace

@@ -55,28 +55,33 @@ TEST(PluginDevice, EveryVersionsPropertiesAreReadFromTheirPlaces) {
 }
 
 TEST(PluginDevice, TheNearestIsTakenAndEquallyNearOnesAreDealtOut) {
-  const test::TemporaryFolder folder;
-  folder.file("a/numa_node", "0\n");
-  folder.file("b/numa_node", "1\n");
-  folder.file("c/numa_node", "1\n");
-  const auto at = [&](const char* name) { return folder.path() + "/" + name; };
-  const std::vector<Device> devices = {device(0, at("a")), device(1, at("b")), device(2, at("c")),
-                                       device(3)};
-  EXPECT_EQ(choose_device(devices, 0, 5)->number, 0);
-  EXPECT_EQ(choose_device(devices, 1, 0)->number, 1);
-  EXPECT_EQ(choose_device(devices, 1, 1)->number, 2);
-  EXPECT_EQ(choose_device(devices, 7, 3)->number, 3) << "none is near: any";
-  EXPECT_EQ(choose_device(devices, -1, 4)->number, 0) << "unknown: any";
+  const std::string bus = "/sys/devices/pci0000:80/0000:80:01.0/";
+  std::vector<Device> devices = {device(0, bus + "0000:81:00.0"), device(1, bus + "0000:82:00.0"),
+                                 device(2, bus + "0000:82:00.1"), device(3)};
+  topology::NearNics near;
+  near.tiers = {
+      {topology::PathClass::kPix, {{"x", 1, "0000:82:00.0"}, {"y", 1, "0000:82:00.1"}}, 0},
+      {topology::PathClass::kSys, {{"z", 1, "0000:81:00.0"}}, 0}};
+  EXPECT_EQ(choose_device(devices, near)->number, 1);
+  near.tiers[0].turn = 1;
+  EXPECT_EQ(choose_device(devices, near)->number, 2);
+  near.tiers.erase(near.tiers.begin());
+  EXPECT_EQ(choose_device(devices, near)->number, 0);
+  near = {{}, 7};
+  EXPECT_EQ(choose_device(devices, near)->number, 3) << "none is known: any";
+  near.tiers = {{topology::PathClass::kSys, {{"efa", 1, ""}}, 0}};
+  devices[2].name = "efa";
+  EXPECT_EQ(choose_device(devices, near)->number, 2) << "by its name";
 }
 
 TEST(PluginDevice, ThoseThatWantKernelsOrTakeNoHostMemoryAreLeftOut) {
   std::vector<Device> devices = {device(0), device(1), device(2)};
   devices[0].offloads = true;
   devices[1].memory_kinds = abi::kCuda;
-  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(choose_device(devices, 0, rank)->number, 2);
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(choose_device(devices, {{}, rank})->number, 2);
   devices[2].offloads = true;
-  EXPECT_EQ(choose_device(devices, 0, 0), nullptr);
-  EXPECT_EQ(choose_device({}, 0, 0), nullptr);
+  EXPECT_EQ(choose_device(devices, {}), nullptr);
+  EXPECT_EQ(choose_device({}, {}), nullptr);
 }
 
 }  // namespace

@@ -109,30 +109,27 @@ TEST(RdmaChoice, AGidThatIsAskedForMustBeThere) {
   EXPECT_FALSE(choose_gid(of, -1).ok());
 }
 
-TEST(RdmaChoice, RanksUseTheNearestPortsAndBeginAtEqualOnesInTurn) {
+TEST(RdmaChoice, RanksUseTheNearestPortsThereAreFromTheirTurnOn) {
   std::vector<Port> ports = {port("a"), port("b"), port("c"), port("d")};
-  ports[0].path = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
-  ports[1].path = "/sys/devices/pci0000:40/0000:40:01.0/0000:41:00.0/0000:42:00.0/0000:43:00.0";
-  ports[2].path = ports[3].path = "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0";
-  ports[2].numa = ports[3].numa = 1;
-  const std::string gpu =
-      "/sys/devices/pci0000:40/0000:40:01.0/0000:41:00.0/0000:42:01.0/0000:44:00.0";
-  const auto nearest = [&](const Place& place, int turn) {
+  ports[3].number = 2;
+  topology::NearNics near;
+  near.tiers = {{topology::PathClass::kPix, {{"down", 1}, {"a", 2}}, 0},
+                {topology::PathClass::kPxb, {{"c", 1}, {"d", 1}, {"d", 2}}, 1},
+                {topology::PathClass::kSys, {{"a", 0}, {"b", 0}}, 0}};
+  near.turn = 4;
+  const auto nearest = [&] {
     std::string devices;
-    for (const Port& each : nearest_ports(ports, place, turn)) devices += each.device;
+    for (const Port& each : nearest_ports(ports, near)) devices += each.device;
     return devices;
   };
-  EXPECT_EQ(nearest({.path = gpu}, 5), "b");
-  EXPECT_EQ(nearest({.numa = 1}, 0), "cd");
-  EXPECT_EQ(nearest({.numa = 1}, 1), "dc");
-  EXPECT_EQ(nearest({.numa = 1}, 2), "cd");
-  ports[3].gigabits = 400;
-  EXPECT_EQ(nearest({.numa = 1}, 2), "d");
-  EXPECT_EQ(nearest({}, 2), "d");
-  for (Port& each : ports) each = port(each.device);
-  ports.push_back(port("e"));
-  ports.push_back(port("f"));
-  EXPECT_EQ(nearest({}, 4), "efab");
+  EXPECT_EQ(nearest(), "dc");
+  near.tiers[1].turn = 2;
+  EXPECT_EQ(nearest(), "cd");
+  ports.resize(2);
+  EXPECT_EQ(nearest(), "ab");
+  near.tiers.clear();
+  for (const char* more : {"c", "d", "e", "f"}) ports.push_back(port(more));
+  EXPECT_EQ(nearest(), "efab") << "unknown: all, four at most";
 }
 
 TEST(RdmaChoice, SoftwareIsNotWorthItWhereNobodyAsksForIt) {

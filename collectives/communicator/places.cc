@@ -1,0 +1,165 @@
+#include "collectives/communicator/places.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "base/output_file.h"
+#include "topology/graph/describe_graph.h"
+#include "topology/graph/graph_blob.h"
+#include "topology/graph/host_graph.h"
+#include "topology/graph/nccl_xml.h"
+
+namespace rondo {
+namespace {
+
+using SharedGraph = std::shared_ptr<const topology::Graph>;
+
+// Of all graphs together, so that gatherings stay far below what a session carries.
+constexpr std::uint64_t kMostBytes = 16u << 20;
+
+int numa_node_here() {
+  unsigned node = 0;
+  return ::getcpu(nullptr, &node) == 0 ? static_cast<int>(node) : -1;
+}
+
+// Of a host whose graph is not known.
+SharedGraph no_graph() { return std::make_shared<const topology::Graph>(); }
+
+class Finding {
+ public:
+  explicit Finding(const PlacesRequest& request) : request_(request), shape_(request.shape) {
+    for (int h = 0; h < shape_.hosts(); ++h)
+      leaders_.push_back(shape_.ranks[static_cast<std::size_t>(shape_.first[h])]);
+  }
+
+  Result<std::shared_ptr<const Places>> run() {
+    auto places = std::make_shared<Places>();
+    PlaceRecord mine{numa_node_here()};
+    Bytes blob;
+    if (leads()) {
+      own_ = request_.known ? request_.known : read_graph();
+      blob = topology::serialise(*own_);
+      mine.digest = own_->digest();
+      mine.graph_bytes = static_cast<std::uint32_t>(blob.size());
+    }
+    RONDO_TRY(const auto told, request_.session.all_gather(mine.encode()));
+    std::vector<PlaceRecord> records;
+    for (std::size_t r = 0; r < told.size(); ++r) {
+      RONDO_TRY(records.emplace_back(), PlaceRecord::decode(told[r], static_cast<int>(r)));
+      places->spots.push_back({request_.records[r].bus_id, records.back().numa});
+    }
+    const auto senders = graph_senders(leaders_, records);
+    const bool sends = std::count(senders.begin(), senders.end(), request_.rank) > 0;
+    RONDO_TRY(const auto graphs, request_.session.all_gather(sends ? blob : Bytes{}));
+    RONDO_TRY(places->graphs, graphs_of(senders, graphs));
+    places->own = places->graphs[static_cast<std::size_t>(own_host())];
+    dump(*places->own);
+    return std::shared_ptr<const Places>(std::move(places));
+  }
+
+ private:
+  int own_host() const { return shape_.host_of(request_.rank); }
+  bool leads() const { return leaders_[static_cast<std::size_t>(own_host())] == request_.rank; }
+
+  SharedGraph read_graph() const {
+    topology::HostGraphOptions options{.topology_file = env::get_string("NCCL_TOPO_FILE")};
+    const int host = own_host();
+    for (int i = shape_.first[host]; i < shape_.first[host + 1]; ++i) {
+      const int rank = shape_.ranks[static_cast<std::size_t>(i)];
+      const std::string& gpu = request_.records[static_cast<std::size_t>(rank)].bus_id;
+      if (!gpu.empty()) options.gpus.push_back(gpu);
+    }
+    auto found = topology::read_host_graph(options);
+    if (!found.ok()) {
+      RONDO_WARN("how the devices of this host are wired is not known: {}", found.error().text);
+      return no_graph();
+    }
+    if (!found->wrong.empty()) RONDO_WARN("{}", found->wrong);
+    for (const std::string& note : found->notes) RONDO_INFO(kGraph, "topology: {}", note);
+    RONDO_INFO(kGraph, "topology of this host: {}", topology::sources_of(found->graph));
+    return std::make_shared<const topology::Graph>(std::move(found->graph));
+  }
+
+  Result<std::vector<SharedGraph>> graphs_of(const std::vector<int>& senders,
+                                             const std::vector<Bytes>& sent) const {
+    std::vector<SharedGraph> graphs;
+    for (std::size_t h = 0; h < senders.size(); ++h) {
+      const int sender = senders[h];
+      const auto before = std::find(senders.begin(), senders.end(), sender) - senders.begin();
+      if (own_ && leaders_[h] == request_.rank) {
+        graphs.push_back(own_);
+      } else if (sender < 0) {
+        graphs.push_back(no_graph());
+      } else if (static_cast<std::size_t>(before) < h) {
+        graphs.push_back(graphs[static_cast<std::size_t>(before)]);
+      } else {
+        auto graph = topology::parse_graph(sent[static_cast<std::size_t>(sender)]);
+        if (!graph.ok())
+          return fail(Status::kRemoteError, "rank {} sent a graph of its host that cannot be read",
+                      sender);
+        graphs.push_back(std::make_shared<const topology::Graph>(std::move(graph).value()));
+      }
+    }
+    return graphs;
+  }
+
+  void dump(const topology::Graph& graph) const {
+    const std::string path = env::get_string("NCCL_TOPO_DUMP_FILE");
+    if (path.empty() || env::get_int("NCCL_TOPO_DUMP_FILE_RANK") != request_.rank) return;
+    const Done written = write_output(path, topology::write_nccl_xml(graph));
+    if (!written.ok()) RONDO_WARN("NCCL_TOPO_DUMP_FILE: {}", written.error().text);
+  }
+
+  const PlacesRequest& request_;
+  const HostShape& shape_;
+  std::vector<int> leaders_;  // by host
+  SharedGraph own_;           // of a leader
+};
+
+}  // namespace
+
+Bytes PlaceRecord::encode() const {
+  ByteWriter out;
+  out.put(numa);
+  out.put(digest);
+  out.put(graph_bytes);
+  return out.take();
+}
+
+Result<PlaceRecord> PlaceRecord::decode(ByteSpan blob, int rank) {
+  ByteReader in(blob);
+  PlaceRecord record;
+  record.numa = in.get<std::int32_t>();
+  record.digest = in.get<std::uint64_t>();
+  record.graph_bytes = in.get<std::uint32_t>();
+  if (!in.finished() || record.numa < -1)
+    return fail(Status::kRemoteError, "rank {} sent a place that cannot be read", rank);
+  return record;
+}
+
+std::vector<int> graph_senders(std::span<const int> leaders, std::span<const PlaceRecord> records) {
+  std::vector<int> senders;
+  std::map<std::uint64_t, int> of_digest;
+  std::uint64_t bytes = 0;
+  for (const int leader : leaders) {
+    const PlaceRecord& record = records[static_cast<std::size_t>(leader)];
+    auto [known, is_new] = of_digest.try_emplace(record.digest, leader);
+    if (is_new && bytes + record.graph_bytes > kMostBytes) known->second = -1;
+    if (is_new && known->second >= 0) bytes += record.graph_bytes;
+    senders.push_back(known->second);
+  }
+  return senders;
+}
+
+Result<std::shared_ptr<const Places>> find_places(const PlacesRequest& request) {
+  const bool gpus = std::any_of(request.records.begin(), request.records.end(),
+                                [](const InitRecord& record) { return record.device >= 0; });
+  if (!gpus && request.shape.hosts() == 1) return std::shared_ptr<const Places>();
+  return Finding(request).run();
+}
+
+}  // namespace rondo

@@ -1,0 +1,53 @@
+// Places: where the ranks of a communicator are, and the graphs of their hosts.
+//
+// Found where ranks have GPUs or there are several hosts; other communicators pay nothing for it.
+// Each host's graph is found by its leader (its first rank), whose environment therefore counts:
+// NCCL_TOPO_FILE, NVML, /sys. Guarantees: all ranks know the same; nothing that is hidden, dead or
+// damaged on a host keeps a communicator from starting: what is known is the graph. Cost: two
+// gatherings of all ranks; hosts with equal graphs (equal digests) send one between them.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "collectives/communicator/host_shape.h"
+#include "collectives/communicator/init_record.h"
+#include "topology/graph/nearness.h"
+#include "transport/bootstrap/session.h"
+
+namespace rondo {
+
+struct Places {
+  std::vector<topology::Spot> spots;  // by rank
+  // By host, as HostShape numbers them. One without devices where it was too much to send.
+  std::vector<std::shared_ptr<const topology::Graph>> graphs;
+  std::shared_ptr<const topology::Graph> own;  // this rank's host's
+};
+
+struct PlacesRequest {
+  int rank = 0;
+  const HostShape& shape;
+  std::span<const InitRecord> records;
+  bootstrap::Session& session;
+  std::shared_ptr<const topology::Graph> known;  // of this host, from the parent; null: to be read
+};
+// Null where no rank has a GPU and there is one host.
+Result<std::shared_ptr<const Places>> find_places(const PlacesRequest& request);
+
+// What a rank tells all others once its host's leader knows the graph.
+struct PlaceRecord {
+  std::int32_t numa = -1;    // of its cores
+  std::uint64_t digest = 0;  // of leaders: of the host's graph, and how many bytes that is
+  std::uint32_t graph_bytes = 0;
+  Bytes encode() const;
+  static Result<PlaceRecord> decode(ByteSpan blob, int rank);
+};
+
+// Whose graph counts for each host: the first leader with its digest, who sends it; -1: nobody, as
+// they would be too much in all. `leaders`: by host.
+std::vector<int> graph_senders(std::span<const int> leaders, std::span<const PlaceRecord> records);
+
+}  // namespace rondo

@@ -1,0 +1,136 @@
+// Communicators of several hosts know their hosts' graphs: found once a host by its first rank,
+// read and written by NCCL's variables, and handed to the networks as ports by nearness.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "tests/gpu/rank_logs.h"
+#include "tests/support/check_call.h"
+#include "tests/support/engine_rank.h"
+#include "tests/support/loop/loop_network.h"
+#include "tests/support/processes.h"
+#include "tests/support/temporary_folder.h"
+#include "topology/graph/nccl_xml.h"
+#include "topology/graph/sysfs_graph.h"
+#include "transport/open_network.h"
+
+namespace rondo::test {
+namespace {
+
+Job job_on(const std::vector<std::string>& hosts, const Environment& environment = {}) {
+  Job job;
+  job.hosts = hosts;
+  job.environment = environment;
+  job.create = false;
+  return job;
+}
+
+const std::vector<std::string> kHostsInTurns = {"a", "b", "a", "b"};
+
+void expect_a_sum(EngineRank& seat) {
+  const Case sum{Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 3001, 7};
+  const std::string wrong = check_call(*seat.comm, sum, false, 1);
+  seat.expect(wrong.empty(), wrong);
+}
+
+// What each rank's network was told of this host's ports.
+TEST(PlacesOfHosts, NetworksGetTheHostsPortsByNearness) {
+  const auto body = [](EngineRank& seat) {
+    auto told = std::make_shared<topology::NearNics>();
+    add_network({LoopNetwork::kName, [told](const NetworkRequest& request) {
+                   *told = request.near;
+                   return Result<std::unique_ptr<net::Network>>(
+                       fail(Status::kSystemError, "it only listens"));
+                 }});
+    const Done joined = seat.join(short_timeouts(30));
+    seat.expect(told->turn == seat.rank / 2, "the rank's number on its host");
+    const topology::Graph here = topology::read_sysfs_graph().value();
+    std::size_t ports = 0;
+    for (const topology::NicTier& tier : told->tiers) {
+      ports += tier.nics.size();
+      seat.expect(tier.turn <= seat.rank / 2, "no more ranks came before");
+      for (const topology::NicName& nic : tier.nics)
+        seat.expect(
+            topology::class_to_port(here, "", nic.device, nic.port) == topology::PathClass::kSys &&
+                std::any_of(here.nics().begin(), here.nics().end(),
+                            [&](int port) { return here.node(port).name == nic.device; }),
+            "a port that is not here: " + nic.device);
+    }
+    seat.expect(ports == here.nics().size(), "not all of the host's ports");
+    seat.report(joined);
+  };
+  RankProcesses ranks(4, job_on(kHostsInTurns), body);
+  ASSERT_TRUE(ranks.wait_reports(60));
+  ranks.check_expectations();
+  for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+}
+
+// By the first rank of each host; a child needs none, nor does a communicator of one host's.
+TEST(PlacesOfHosts, AreFoundOnceAHost) {
+  constexpr const char* kFound = "topology of this host: ";
+  for (const auto& [hosts, leaders] :
+       {std::pair(kHostsInTurns, 2), std::pair(std::vector<std::string>(4, "a"), 0)}) {
+    const RankLogs logs;
+    const auto body = [&logs](EngineRank& seat) {
+      logs.use(seat.rank);
+      const Done joined = seat.join(short_timeouts(30));
+      if (joined.ok()) expect_a_sum(seat);
+      seat.report(joined);
+    };
+    RankProcesses ranks(4, job_on(hosts), body);
+    ASSERT_TRUE(ranks.wait_reports(60));
+    ranks.check_expectations();
+    std::string last;
+    for (int r = 0; r < 4; ++r)
+      EXPECT_EQ(logs.count(r, kFound, &last), r < leaders ? 1 : 0) << "rank " << r;
+    if (leaders == 0) continue;
+    EXPECT_NE(last.find("NUMA nodes (sysfs)"), std::string::npos) << last;
+  }
+}
+
+TEST(PlacesOfHosts, TheGraphIsWrittenByTheRankThatIsAsked) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/topo.xml";
+  const auto body = [](EngineRank& seat) { seat.report(seat.join(short_timeouts(30))); };
+  RankProcesses ranks(
+      4, job_on(kHostsInTurns, {{"NCCL_TOPO_DUMP_FILE", path}, {"NCCL_TOPO_DUMP_FILE_RANK", "3"}}),
+      body);
+  ASSERT_TRUE(ranks.wait_reports(60));
+  for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+  const auto written = topology::read_nccl_xml(path);
+  ASSERT_TRUE(written.ok()) << written.error().text;
+  const topology::Graph here = topology::read_sysfs_graph().value();
+  EXPECT_EQ(written->graph.nics().size(), here.nics().size());
+  EXPECT_EQ(written->graph.numa_nodes().size(), here.numa_nodes().size());
+}
+
+// Also where the file cannot be written.
+TEST(PlacesOfHosts, AWrongFileIsAWarningAndNoMore) {
+  const TemporaryFolder folder;
+  const std::string path =
+      folder.file("broken.xml", "<system>\n<cpu numaid=\"0\">\n<pci busid=\"x\"/></cpu></system>");
+  const RankLogs logs;
+  const auto body = [&logs](EngineRank& seat) {
+    logs.use(seat.rank);
+    const Done joined = seat.join(short_timeouts(30));
+    if (joined.ok()) expect_a_sum(seat);
+    seat.report(joined);
+  };
+  RankProcesses ranks(4,
+                      job_on(kHostsInTurns, {{"NCCL_TOPO_FILE", path},
+                                             {"NCCL_TOPO_DUMP_FILE", "/nowhere/topo.xml"}}),
+                      body);
+  ASSERT_TRUE(ranks.wait_reports(60));
+  ranks.check_expectations();
+  std::string last;
+  for (int r = 0; r < 4; ++r) {
+    EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+    EXPECT_EQ(logs.count(r, "NCCL WARN " + path + ", line 3: ", &last), r < 2 ? 1 : 0) << r;
+  }
+  EXPECT_EQ(logs.count(0, "NCCL WARN NCCL_TOPO_DUMP_FILE: ", &last), 1);
+  EXPECT_NE(last.find("/nowhere/topo.xml"), std::string::npos) << last;
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,45 @@
+// Whose graph travels when hosts have equal ones, different ones and too many.
+#include "collectives/communicator/places.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rondo {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<PlaceRecord> records(const std::vector<std::uint64_t>& digests, std::uint32_t bytes) {
+  std::vector<PlaceRecord> made;
+  for (const std::uint64_t digest : digests) made.push_back({0, digest, bytes});
+  return made;
+}
+
+TEST(Places, EqualHostsSendOneGraph) {
+  const std::vector<int> leaders = {0, 2, 3, 5};
+  EXPECT_THAT(graph_senders(leaders, records({7, 0, 9, 7, 0, 9}, 3000)), ElementsAre(0, 2, 0, 2));
+}
+
+TEST(Places, GraphsThatAreTooMuchAreNotSent) {
+  const std::vector<int> leaders = {0, 1, 2, 3, 4};
+  EXPECT_THAT(graph_senders(leaders, records({1, 2, 3, 1, 3}, 7u << 20)),
+              ElementsAre(0, 1, -1, 0, -1));
+}
+
+TEST(Places, RecordsThatNoRankSendsAreRefused) {
+  const PlaceRecord record{3, 77, 1000};
+  Bytes blob = record.encode();
+  const auto read = PlaceRecord::decode(blob, 4);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->numa, 3);
+  EXPECT_EQ(read->digest, 77u);
+  EXPECT_EQ(read->graph_bytes, 1000u);
+  blob.pop_back();
+  const auto cut = PlaceRecord::decode(blob, 4);
+  ASSERT_FALSE(cut.ok());
+  EXPECT_THAT(cut.error().text, testing::HasSubstr("rank 4"));
+  EXPECT_FALSE(PlaceRecord::decode(PlaceRecord{-2, 0, 0}.encode(), 0).ok());
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,79 @@
+#include "topology/graph/nearness.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace rondo::topology {
+namespace {
+
+PathClass class_of(const Graph& graph, int from, int to) {
+  return from < 0 || to < 0 ? PathClass::kSys : path_between(graph, from, to).kind;
+}
+
+int port_named(const Graph& graph, std::string_view device, int port) {
+  for (const int nic : graph.nics()) {
+    const GraphNode& node = graph.node(nic);
+    if (node.name == device && (port == 0 || node.port == 0 || node.port == port)) return nic;
+  }
+  return -1;
+}
+
+int node_of(const Graph& graph, const Spot& spot) {
+  if (const int gpu = spot.gpu.empty() ? -1 : graph.find(spot.gpu); gpu >= 0) return gpu;
+  for (const int numa : graph.numa_nodes())
+    if (spot.numa >= 0 && graph.node(numa).number == spot.numa) return numa;
+  return -1;
+}
+
+// GB/s: the port's, or of what is on the way to it; 0: not known.
+double rate_of(const GraphNode& nic, const Path& path) {
+  if (nic.port_gbs <= 0 || path.gbs <= 0) return std::max(nic.port_gbs, path.gbs);
+  return std::min(nic.port_gbs, path.gbs);
+}
+
+std::vector<NicTier> tiers_of(const Graph& graph, const Spot& spot) {
+  struct Reached {
+    PathClass kind;
+    double rate;
+    int nic;
+  };
+  const int from = node_of(graph, spot);
+  std::vector<Reached> all;
+  for (const int nic : graph.nics()) {
+    const Path path = from < 0 ? Path{PathClass::kSys} : path_between(graph, from, nic);
+    all.push_back({path.kind, rate_of(graph.node(nic), path), nic});
+  }
+  const auto place = [](const Reached& one) { return std::tuple(one.kind, -one.rate); };
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const Reached& a, const Reached& b) { return place(a) < place(b); });
+  std::vector<NicTier> tiers;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i == 0 || place(all[i]) != place(all[i - 1])) tiers.push_back({all[i].kind});
+    const GraphNode& node = graph.node(all[i].nic);
+    tiers.back().nics.push_back({node.name, node.port, node.bus_id});
+  }
+  return tiers;
+}
+
+}  // namespace
+
+PathClass class_between(const Graph& graph, std::string_view bus_id, std::string_view other) {
+  return class_of(graph, graph.find(bus_id), graph.find(other));
+}
+
+PathClass class_to_port(const Graph& graph, std::string_view gpu, std::string_view device,
+                        int port) {
+  return class_of(graph, graph.find(gpu), port_named(graph, device, port));
+}
+
+NearNics near_nics(const Graph& graph, std::span<const Spot> spots, int mine) {
+  NearNics near{tiers_of(graph, spots[static_cast<std::size_t>(mine)]), mine};
+  for (int before = 0; before < mine; ++before) {
+    const auto theirs = tiers_of(graph, spots[static_cast<std::size_t>(before)]);
+    for (std::size_t t = 0; t < std::min(theirs.size(), near.tiers.size()); ++t)
+      if (theirs[t].nics == near.tiers[t].nics) ++near.tiers[t].turn;
+  }
+  return near;
+}
+
+}  // namespace rondo::topology

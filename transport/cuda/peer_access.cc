@@ -21,9 +21,15 @@ struct Level {
 };
 // Which devices NVLink joins, the driver does not tell: NVL leaves what P2P it offers.
 constexpr Level kLevels[] = {
-    {"LOC", {true, PciDistance::kSystem}},      {"NVL", {false, PciDistance::kSystem}},
-    {"PIX", {false, PciDistance::kOneSwitch}},  {"PXB", {false, PciDistance::kSeveralSwitches}},
-    {"PHB", {false, PciDistance::kHostBridge}}, {"SYS", {false, PciDistance::kSystem}},
+    {"LOC", {true, PciDistance::kSystem}},
+    {"NVL", {false, PciDistance::kSystem}},
+    {"PIX", {false, PciDistance::kOneSwitch}},
+    {"PXB", {false, PciDistance::kSeveralSwitches}},
+    // By a CPU's own link to a GPU, by another GPU: paths to adapters that Rondo does not take.
+    {"P2C", {false, PciDistance::kSeveralSwitches}},
+    {"PXN", {false, PciDistance::kSeveralSwitches}},
+    {"PHB", {false, PciDistance::kHostBridge}},
+    {"SYS", {false, PciDistance::kSystem}},
 };
 
 std::string path_of(int device) {
@@ -34,7 +40,7 @@ std::string path_of(int device) {
 
 }  // namespace
 
-Result<PeerLevel> parse_peer_level(const std::string& text) {
+Result<PeerLevel> parse_peer_level(const std::string& text, const char* variable) {
   if (text.empty()) return PeerLevel{};
   std::string upper = text;
   for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -43,10 +49,11 @@ Result<PeerLevel> parse_peer_level(const std::string& text) {
   // The old numbers: 0 never, 1 one switch, ... 4 and up always.
   constexpr std::array kNumbers = {"LOC", "PIX", "PXB", "PHB", "SYS"};
   if (std::all_of(upper.begin(), upper.end(), [](unsigned char c) { return std::isdigit(c); }))
-    return parse_peer_level(kNumbers[static_cast<std::size_t>(
-        std::min(std::atoi(upper.c_str()), static_cast<int>(kNumbers.size()) - 1))]);
+    return parse_peer_level(kNumbers[static_cast<std::size_t>(std::min(
+                                std::atoi(upper.c_str()), static_cast<int>(kNumbers.size()) - 1))],
+                            variable);
   return fail(Status::kInvalidUsage,
-              "NCCL_P2P_LEVEL is '{}': use LOC, NVL, PIX, PXB, PHB, SYS or a number from 0", text);
+              "{} is '{}': use LOC, NVL, PIX, PXB, PHB, SYS or a number from 0", variable, text);
 }
 
 Result<bool> may_reach(int device, int peer) {

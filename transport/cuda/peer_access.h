@@ -12,11 +12,12 @@ namespace rondo::gpu {
 // Both are devices of this process. A device uses its own memory always.
 Result<bool> may_reach(int device, int peer);
 
-// The greatest distance over which NCCL_P2P_LEVEL allows P2P. LOC: none at all.
+// The greatest distance that NCCL_P2P_LEVEL, or another such variable, allows. LOC: none at all.
 struct PeerLevel {
   bool none = false;
   topology::PciDistance farthest = topology::PciDistance::kSystem;
 };
-Result<PeerLevel> parse_peer_level(const std::string& text);
+Result<PeerLevel> parse_peer_level(const std::string& text,
+                                   const char* variable = "NCCL_P2P_LEVEL");
 
 }  // namespace rondo::gpu

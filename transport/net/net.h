@@ -20,9 +20,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -85,6 +87,9 @@ struct Memory {
   Kind kind = Kind::kHost;
   int dmabuf = -1;           // kDmabuf: the file, the caller's,
   std::uint64_t offset = 0;  // and where in it `bytes` begin
+  // What came in is seen by the GPU only after this; empty: it needs nothing. By the link, on the
+  // thread that moves it. A network that flushes in a way of its own need not call it.
+  std::function<Done()> flush = {};
 };
 
 class Link {
@@ -125,6 +130,8 @@ class Network : public WakeSource {
   virtual std::unique_ptr<Link> accept() = 0;
   // Before anything else is registered: what kinds there is a use for.
   virtual bool takes(Memory::Kind kind) const = 0;
+  // Where its adapters are, as directories in /sys/devices; "": one of which that is not known.
+  virtual std::vector<std::string> adapter_paths() const { return {}; }
   virtual Result<MemoryKey> register_memory(const Memory& memory) = 0;
   virtual void deregister_memory(MemoryKey key) = 0;
   // Looks once which links can move. True if one may.

@@ -42,7 +42,7 @@ bool Device::takes(net::Memory::Kind kind) const {
     case net::Memory::Kind::kDevice:
       return (memory_kinds & abi::kCuda) != 0;
     case net::Memory::Kind::kDmabuf:
-      return false;  // nobody has one to give yet
+      return (memory_kinds & abi::kDmabuf) != 0;
   }
   return false;
 }

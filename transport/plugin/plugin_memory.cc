@@ -1,9 +1,21 @@
 #include "transport/plugin/plugin_memory.h"
 
+#include <fcntl.h>
+
+#include <cerrno>
+
 namespace rondo::plugin {
 
-net::MemoryKey PluginMemory::add(const net::Memory& memory) {
-  memory_.emplace(++last_, memory);
+Result<net::MemoryKey> PluginMemory::add(const net::Memory& memory) {
+  net::Memory kept = memory;
+  Fd file;
+  if (memory.kind == net::Memory::Kind::kDmabuf) {
+    file.reset(::fcntl(memory.dmabuf, F_DUPFD_CLOEXEC, 0));
+    if (!file) return fail_errno(errno, "no descriptor for a dmabuf file");
+    kept.dmabuf = file.get();
+  }
+  memory_.emplace(++last_, std::move(kept));
+  if (file) files_.emplace(last_, std::move(file));
   return last_;
 }
 
@@ -11,6 +23,7 @@ void PluginMemory::remove(net::MemoryKey key) {
   for (OfLink* const link : links_) link->registered_.erase(key);
   for_all_.erase(key);
   memory_.erase(key);
+  files_.erase(key);
 }
 
 const net::Memory* PluginMemory::find(net::MemoryKey key, std::span<const std::byte> bytes) const {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "topology/pci.h"
 #include "transport/auth/hmac.h"
 
 namespace rondo::plugin {
@@ -75,6 +76,16 @@ std::unique_ptr<net::Link> PluginNetwork::accept() {
     RONDO_INFO(kNet, "{}", link.error().text);
   }
   return nullptr;
+}
+
+bool PluginNetwork::takes(net::Memory::Kind kind) const {
+  return endpoint_->device.takes(kind) && (kind != net::Memory::Kind::kDmabuf ||
+                                           endpoint_->plugin.table().register_dmabuf != nullptr);
+}
+
+std::vector<std::string> PluginNetwork::adapter_paths() const {
+  const std::string& path = endpoint_->device.pci_path;
+  return {path.empty() ? path : topology::real_path(path)};
 }
 
 Result<net::MemoryKey> PluginNetwork::register_memory(const net::Memory& memory) {

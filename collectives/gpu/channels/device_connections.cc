@@ -21,6 +21,7 @@ DeviceConnections::DeviceConnections(ConnectionLayout layout, const std::vector<
       layout_(std::move(layout)),
       devices_(devices),
       memory_(std::move(memory)),
+      bounce_(devices_.size()),
       message_counters_(devices_.size()) {}
 
 Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(const std::vector<int>& devices,
@@ -52,25 +53,41 @@ Result<std::unique_ptr<DeviceConnections>> DeviceConnections::open(ConnectionLay
                                                                    ConnectionMemory memory) {
   std::unique_ptr<DeviceConnections> made(
       new DeviceConnections(std::move(layout), devices, std::move(memory)));
-  RONDO_CHECK_OK(made->make_bounce_buffers());
-  RONDO_CHECK_OK(made->write_ends());
+  for (int r = 0; r < made->layout_.ranks(); ++r)
+    if (made->is_here(r)) RONDO_CHECK_OK(made->fill(r));
   return made;
 }
 
-// Ranks of other processes have none here.
-Done DeviceConnections::make_bounce_buffers() {
-  bounce_buffers_.resize(devices_.size());
-  bounce_buffers_on_device_.resize(devices_.size());
+Done DeviceConnections::place_bounce_buffers(int rank, BounceSlots slots) {
+  if (layout_.bounce_word_bytes(rank) == 0) return done();
+  BounceMemory& made = bounce_[rank];
+  made.on_device = std::move(slots);
+  const DeviceScope scope(devices_[rank]);
+  RONDO_CHECK_OK(scope.entered());
   const EdgeTransport& network = edge_transport(EdgeTransport::kAtBothEnds);
-  for (int r = 0; r < layout_.ranks(); ++r) {
-    if (!is_here(r) || layout_.bounce_bytes(r) == 0) continue;
-    const DeviceScope scope(devices_[r]);
-    RONDO_CHECK_OK(scope.entered());
-    RONDO_TRY(EdgeMemory made, network.allocate(layout_.bounce_bytes(r), devices_[r]));
-    bounce_buffers_[r] = std::move(made.memory);
-    RONDO_TRY(bounce_buffers_on_device_[r], address_on_device(bounce_buffers_[r]));
+  RONDO_TRY(EdgeMemory pinned, network.allocate(pinned_bytes(rank), devices_[rank]));
+  made.pinned = std::move(pinned.memory);
+  RONDO_TRY(std::byte* const on_device, address_on_device(made.pinned));
+  made.for_kernels.words = on_device;
+  made.for_host.words = made.pinned.get();
+  std::uint64_t at = layout_.bounce_word_bytes(rank);
+  for (int d = 0; d < cuda::kDirections; ++d) {
+    if (made.on_device[d]) {
+      made.for_kernels.slots[d] = made.for_host.slots[d] = made.on_device[d].get();
+      continue;
+    }
+    made.for_kernels.slots[d] = on_device + at;
+    made.for_host.slots[d] = made.pinned.get() + at;
+    at += layout_.bounce_slot_bytes(rank, d);
   }
-  return done();
+  return write_ends(rank);
+}
+
+std::uint64_t DeviceConnections::pinned_bytes(int rank) const {
+  std::uint64_t bytes = layout_.bounce_word_bytes(rank);
+  for (int d = 0; d < cuda::kDirections; ++d)
+    if (!bounce_[rank].on_device[d]) bytes += layout_.bounce_slot_bytes(rank, d);
+  return bytes;
 }
 
 std::byte* DeviceConnections::address(const ConnectionLayout::Place& place, int rank) const {
@@ -78,11 +95,6 @@ std::byte* DeviceConnections::address(const ConnectionLayout::Place& place, int 
   return memory_.of_rank[place.home] + place.offset;
 }
 
-Done DeviceConnections::write_ends() {
-  for (int r = 0; r < layout_.ranks(); ++r)
-    if (is_here(r)) RONDO_CHECK_OK(fill(r));
-  return done();
-}
 
 std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
   const ConnectionShape& shape = layout_.shape();
@@ -96,8 +108,9 @@ std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
         DeviceEnd& end = ends[(i * cuda::kDirections + direction) * cuda::kEnds + index];
         if (edge.crosses()) {
           if (i % cuda::kProtocols != static_cast<int>(cuda::Protocol::kSimple)) continue;
+          if (!bounce_[rank].pinned) continue;  // still to be placed
           end.connection = connection_at(edge, static_cast<cuda::Direction>(direction),
-                                         i / cuda::kProtocols, bounce_buffers_on_device_[rank]);
+                                         i / cuda::kProtocols, bounce_[rank].for_kernels);
         } else {
           end.connection.buffer = address(edge.slots[i], rank);
           end.connection.tail = reinterpret_cast<std::uint64_t*>(address(edge.tail[i], rank));
@@ -131,11 +144,21 @@ Done DeviceConnections::fill(int rank) {
   std::vector<std::byte> words(at + launched.size() * sizeof(launched[0]));
   std::memcpy(words.data(), ends.data(), layout_.bytes_of_ends());
   std::memcpy(words.data() + at, launched.data(), words.size() - at);
+  return write(rank, words, layout_.bytes(rank));
+}
+
+Done DeviceConnections::write_ends(int rank) {
+  const std::vector<DeviceEnd> ends = ends_of(rank);
+  return write(rank, std::as_bytes(std::span(ends)), 0);
+}
+
+Done DeviceConnections::write(int rank, std::span<const std::byte> words, std::uint64_t zeroed) {
   const DeviceScope scope(devices_[rank]);
   RONDO_CHECK_OK(scope.entered());
   GpuStream stream = nullptr;
   RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
-  GpuError error = api_.fill(memory_.of_rank[rank], 0, layout_.bytes(rank), stream);
+  GpuError error = kGpuSuccess;
+  if (zeroed != 0) error = api_.fill(memory_.of_rank[rank], 0, zeroed, stream);
   if (error == kGpuSuccess)
     error = api_.copy(memory_.of_rank[rank], words.data(), words.size(), GpuCopy::kHostToDevice,
                       stream);
@@ -177,13 +200,13 @@ void DeviceConnections::empty_on_host(int rank) const {
 
 Connection DeviceConnections::connection_at(const ConnectionLayout::Edge& edge,
                                             cuda::Direction direction, int channel,
-                                            std::byte* base) const {
+                                            const BounceBases& bases) const {
   const ConnectionLayout::BounceBuffer& buffer = edge.bounce_buffers[direction][channel];
-  const auto word = [base](std::uint64_t at) {
-    return reinterpret_cast<std::uint64_t*>(base + at);
+  const auto word = [&bases](std::uint64_t at) {
+    return reinterpret_cast<std::uint64_t*>(bases.words + at);
   };
   Connection made{};
-  made.buffer = base + buffer.slots;
+  made.buffer = bases.slots[direction] + buffer.slots;
   made.slot_bytes = layout_.slot_bytes(static_cast<int>(cuda::Protocol::kSimple));
   made.slot_count = static_cast<std::uint64_t>(layout_.shape().slots);
   made.tail = word(buffer.tail);
@@ -196,7 +219,7 @@ Connection DeviceConnections::connection_at(const ConnectionLayout::Edge& edge,
 Connection DeviceConnections::bounce_buffer(const ConnectionLayout::Edge& edge,
                                             cuda::Direction direction, int channel) const {
   const int rank = direction == cuda::kOutgoing ? edge.from : edge.to;
-  return connection_at(edge, direction, channel, bounce_buffers_[rank].get());
+  return connection_at(edge, direction, channel, bounce_[rank].for_host);
 }
 
 DeviceEnd* DeviceConnections::ends(int rank) const {

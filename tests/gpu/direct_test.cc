@@ -91,6 +91,9 @@ constexpr const char* kNever = "NCCL_NET_GDR_LEVEL forbids it";
 constexpr const char* kSockets = "Socket moves memory of the host alone";
 // nvidia_peermem is not there: an adapter does not know a GPU's address.
 constexpr const char* kUnknown = "Bad address";
+// Soft-RoCE's own answer to dmabuf files, in the guest.
+constexpr const char* kRefused =
+    "of a dmabuf file cannot be registered with rxe";
 const Way kWays[] = {
     {"by_dmabuf", {}, true, true, "(dmabuf)", "(dmabuf)"},
     {"with_flushes",
@@ -110,6 +113,7 @@ const Way kWays[] = {
      "(dmabuf)"},
     {"no_dmabuf", {{"NCCL_DMABUF_ENABLE", "0"}}, false, false, kUnknown, kUnknown},
     {"none_of_the_driver", {{"RONDO_SIMT", "dmabuf=0"}}, false, false, kUnknown, kUnknown},
+    {"none_of_soft_roce", {{"RONDO_TEST_DMABUF", "0"}}, false, false, kRefused, kRefused},
     {"over_sockets", {{"NCCL_NET", "Socket"}}, false, false, kSockets, kSockets},
 };
 
@@ -118,6 +122,8 @@ class DirectWays : public testing::TestWithParam<Way> {
   void SetUp() override {
     if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
     if (over_loop()) add_loop_network();
+    if (over_loop() && GetParam().says_of_sends == kRefused)
+      GTEST_SKIP() << "a kernel's answer: tests/rdma";
   }
 };
 INSTANTIATE_TEST_SUITE_P(By, DirectWays, testing::ValuesIn(kWays),

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kOnePort =
     "a rank uses one port of TCP's, or the RDMA ports that are nearest; there is no more to set";
-constexpr std::string_view kNoDirect = "a rank's data leave its host from its own GPU, by its own adapters";
+constexpr std::string_view kNoDirect =
+    "a rank's data leave its host from its own GPU, by its own adapters";
 constexpr std::string_view kNoSwitch =
     "there are no algorithms inside switches between hosts (NVLSTree, SHARP)";
 constexpr std::string_view kChosen = "chosen by Rondo; `rondo explain` says what and why";

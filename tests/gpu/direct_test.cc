@@ -92,8 +92,7 @@ constexpr const char* kSockets = "Socket moves memory of the host alone";
 // nvidia_peermem is not there: an adapter does not know a GPU's address.
 constexpr const char* kUnknown = "Bad address";
 // Soft-RoCE's own answer to dmabuf files, in the guest.
-constexpr const char* kRefused =
-    "of a dmabuf file cannot be registered with rxe";
+constexpr const char* kRefused = "of a dmabuf file cannot be registered with rxe";
 const Way kWays[] = {
     {"by_dmabuf", {}, true, true, "(dmabuf)", "(dmabuf)"},
     {"with_flushes",

@@ -20,8 +20,8 @@ RegisterAt register_at = nullptr;  // set once, before main() goes on
 // The mapping stays: tests end with their process.
 ibv_mr* register_mapping(ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
                          std::uint64_t iova, int file, int access) {
-  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file,
-                        static_cast<off_t>(offset));
+  void* const at =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
   if (at == MAP_FAILED) return nullptr;
   return register_at(domain, at, bytes, iova, static_cast<unsigned>(access));
 }

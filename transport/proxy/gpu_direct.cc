@@ -55,8 +55,8 @@ GpuDirectFacts gpu_direct_facts(int device, const net::Network& network) {
   facts.network = network.name();
   facts.takes_dmabuf = network.takes(Memory::Kind::kDmabuf);
   facts.takes_device = network.takes(Memory::Kind::kDevice);
-  facts.mapped = VirtualMemory::can_make(device) &&
-                 attribute(GpuAttribute::kDirectVirtualMemory, device) != 0;
+  facts.mapped =
+      VirtualMemory::can_make(device) && attribute(GpuAttribute::kDirectVirtualMemory, device) != 0;
   facts.dmabuf = api.dmabuf_export != nullptr && attribute(GpuAttribute::kDmabuf, device) != 0;
   facts.peermem = attribute(GpuAttribute::kDirectMemory, device) != 0;
   facts.ordered = attribute(GpuAttribute::kDirectOrdering, device) >= kOrderedForOwner;
@@ -93,8 +93,8 @@ GpuDirectVerdict gpu_direct(const GpuDirectRules& rules, const GpuDirectFacts& f
     if (facts.takes_device && facts.peermem) verdict.kinds.push_back(Memory::Kind::kDevice);
     verdict.flushes = !sends && !facts.ordered;
     if (verdict.kinds.empty())
-      verdict.why_not = fmt::format("driver and {} have no kind of memory in common",
-                                    facts.network);
+      verdict.why_not =
+          fmt::format("driver and {} have no kind of memory in common", facts.network);
   }
   return verdict;
 }

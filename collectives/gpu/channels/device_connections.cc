@@ -95,7 +95,6 @@ std::byte* DeviceConnections::address(const ConnectionLayout::Place& place, int 
   return memory_.of_rank[place.home] + place.offset;
 }
 
-
 std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
   const ConnectionShape& shape = layout_.shape();
   std::vector<DeviceEnd> ends(static_cast<std::size_t>(shape.channels) * cuda::kChannelEnds);

@@ -115,7 +115,7 @@ class DeviceConnections {
     std::byte* slots[cuda::kDirections] = {};
   };
   struct BounceMemory {
-    MappedMemory pinned;   // null: the rank has none
+    MappedMemory pinned;    // null: the rank has none
     BounceSlots on_device;  // null: in `pinned`
     BounceBases for_kernels, for_host;
   };

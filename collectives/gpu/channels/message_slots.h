@@ -45,8 +45,7 @@ class MessageSlots {
 
   // What lies before slots in memory of the host: tails and heads of all channels, and, to another
   // host, how many bytes each slot holds.
-  static constexpr std::uint64_t kTailsBytes =
-      cuda::kMessageChannels * cuda::kMessageCounterBytes;
+  static constexpr std::uint64_t kTailsBytes = cuda::kMessageChannels * cuda::kMessageCounterBytes;
   static constexpr std::uint64_t kCountersBytes = 2 * kTailsBytes;
   static constexpr std::uint64_t kUsedBytes =
       cuda::kMessageChannels * cuda::kMessageChannelSlots * sizeof(std::uint64_t);

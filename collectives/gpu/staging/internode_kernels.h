@@ -8,8 +8,8 @@
 // far each rank is (internode_status.h). The proxy may nap for a millisecond where it knows of no
 // kernel of the rank; plain calls wake it, a graph's replay may so wait for that long. Guarantees:
 // whatever ends one rank ends the kernels of all; no wait outlasts an abort. Cost: slots for each
-// connection that leaves the host, pinned or where GPUDirect reaches them (gpu_direct.h), a link for
-// each channel of it; for messages with the first one of a pair.
+// connection that leaves the host, pinned or where GPUDirect reaches them (gpu_direct.h), a link
+// for each channel of it; for messages with the first one of a pair.
 #pragma once
 
 #include <array>

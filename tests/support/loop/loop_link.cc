@@ -176,9 +176,8 @@ bool LoopLink::send() {
     }
     const std::uint64_t bytes = message.body.size();
     if (bytes != 0 && bytes <= credit.room) {
-      if (const auto wrong =
-              their_memory_.write(theirs_.pid, credit.key, credit.offset,
-                                  memory_.readable(message.key, message.body))) {
+      if (const auto wrong = their_memory_.write(theirs_.pid, credit.key, credit.offset,
+                                                 memory_.readable(message.key, message.body))) {
         fail_with(*wrong);
         break;
       }

@@ -39,7 +39,7 @@ class ReceiveSide {
     std::span<std::byte> room{};
     Adapters::Keys keys{};
     net::MemoryKey flushed = 0;  // the memory, if it is flushed; else 0
-    std::uint32_t arrived = 0;  // a bit for each part
+    std::uint32_t arrived = 0;   // a bit for each part
     Header header{};
 
     bool is_whole() const { return arrived != 0 && arrived == (1u << header.parts) - 1; }

@@ -53,9 +53,9 @@ Result<Region> Region::of(DeviceContext& device, const net::Memory& memory) {
                 "libibverbs has no ibv_reg_dmabuf_mr: GPU memory needs rdma-core 34");
   const auto address = reinterpret_cast<std::uintptr_t>(memory.bytes.data());
   const unsigned relaxed = device.options().relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0;
-  ibv_mr* const registered =
-      verbs.reg_dmabuf_mr(device.domain(), memory.offset, memory.bytes.size(), address,
-                          memory.dmabuf, static_cast<int>(static_cast<unsigned>(kAccess) | relaxed));
+  ibv_mr* const registered = verbs.reg_dmabuf_mr(
+      device.domain(), memory.offset, memory.bytes.size(), address, memory.dmabuf,
+      static_cast<int>(static_cast<unsigned>(kAccess) | relaxed));
   if (registered == nullptr)
     return fail_errno(errno, "{} bytes of a dmabuf file cannot be registered with {}",
                       memory.bytes.size(), device.name());

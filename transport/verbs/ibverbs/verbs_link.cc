@@ -255,8 +255,8 @@ std::string VerbsLink::loss_of_all() const {
 void VerbsLink::tell_opened() const {
   std::string rails;
   for (const auto& rail : rails_) rails += (rails.empty() ? "" : "; ") + rail->text();
-  RONDO_INFO(kNet, "rank {}: lane {} to rank {} ({}) goes by {}",
-             own_, name_.lane, peer_, channel_->address(), rails);
+  RONDO_INFO(kNet, "rank {}: lane {} to rank {} ({}) goes by {}", own_, name_.lane, peer_,
+             channel_->address(), rails);
 }
 
 void VerbsLink::tell_lost(const Rail& rail) const {

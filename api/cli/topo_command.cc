@@ -8,6 +8,7 @@
 
 #include "api/cli/commands.h"
 #include "base/output_file.h"
+#include "topology/channels/describe_channels.h"
 #include "topology/describe.h"
 #include "topology/graph/describe_graph.h"
 #include "topology/graph/host_graph.h"
@@ -26,6 +27,9 @@ struct TopoOptions {
   bool json = false;
   bool matrix = false;
   bool dot = false;
+  bool channels = false;
+  int hosts = 1;
+  int cross_nic = 2;
 };
 
 // A machine of hwloc's, which has no GPUs and ports here: this one's are not to stand beside it.
@@ -74,11 +78,34 @@ int print_host(const TopoOptions& options, const topology::Graph& graph) {
   return 0;
 }
 
+int print_channels(const TopoOptions& options, const topology::Graph& graph) {
+  topology::ChannelRequest request{graph.gpus()};
+  if (options.hosts > 1) {
+    if (graph.nics().empty())
+      return refuse({Status::kInvalidArgument, "this host has no network port to another one"});
+    request.nics = graph.nics();
+  }
+  request.ports = options.cross_nic == 0 ? topology::PortUse::kSame : topology::PortUse::kPairs;
+  const auto plan = topology::find_channels(graph, request);
+  if (!plan.ok())
+    return refuse({plan.status(), graph.gpus().empty() ? "there is no GPU to lay channels over"
+                                                       : plan.error().text});
+  if (options.dot) {
+    fmt::print("{}", topology::describe_dot(graph, *plan));
+  } else if (options.json) {
+    fmt::print("{}\n", json_of(graph, *plan).dump(2));
+  } else {
+    fmt::print("{}", topology::describe(graph, *plan));
+  }
+  return 0;
+}
+
 int print_graph(const TopoOptions& options, const topology::Graph& graph) {
   if (!options.write_xml.empty()) {
     const Done written = write_output(options.write_xml, topology::write_nccl_xml(graph));
     if (!written) return refuse(written.error());
   }
+  if (options.channels) return print_channels(options, graph);
   if (options.matrix) {
     fmt::print("{}", topology::describe_matrix(graph));
   } else if (options.dot) {
@@ -102,6 +129,17 @@ int topo_command(int argc, char** argv) {
                               "how every two GPUs and network ports reach each other");
   app.add_flag("--dot", options.dot, "GPUs, ports and links for graphviz: | dot -Tsvg")
       ->excludes(matrix);
+  auto* channels = app.add_flag("--channels", options.channels,
+                                "the rings that use the wires between GPUs best, and their GB/s")
+                       ->excludes(matrix);
+  app.add_option("--hosts", options.hosts,
+                 "of so many equal hosts: channels leave and enter each by its network ports")
+      ->check(CLI::Range(1, 1 << 20))
+      ->needs(channels);
+  app.add_option("--cross-nic", options.cross_nic,
+                 "0: a channel leaves a host by the port by which it came; 2: by any (default)")
+      ->check(CLI::IsMember({0, 2}))
+      ->needs(channels);
   auto* xml = app.add_option("--xml", options.host.xml_path,
                              "read this hwloc XML file instead (lstopo file.xml)");
   app.add_option("--synthetic", options.host.synthetic,
@@ -120,7 +158,7 @@ int topo_command(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }
   if (pretends(options) && options.nccl_xml.empty() &&
-      (options.matrix || options.dot || !options.write_xml.empty() ||
+      (options.matrix || options.dot || options.channels || !options.write_xml.empty() ||
        !options.topology_file.empty())) {
     fmt::print(stderr,
                "rondo topo: of a machine by --xml or --synthetic (RONDO_TOPO_XML, "

@@ -1,29 +1,12 @@
 // rondo explain, env and run as words: what they say is so.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <string>
 
+#include "tests/bench/shell.h"
+
 namespace {
-
-struct Said {
-  int status;
-  std::string text;
-};
-
-Said shell(const std::string& line) {
-  std::FILE* pipe = popen(("{ " + line + "; } 2>&1").c_str(), "re");
-  Said said{-1, ""};
-  if (pipe == nullptr) return said;
-  char buffer[4096];
-  while (const std::size_t size = std::fread(buffer, 1, sizeof buffer, pipe))
-    said.text.append(buffer, size);
-  const int status = pclose(pipe);
-  said.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return said;
-}
 
 // `before`: variables, as the shell has them.
 Said rondo(const std::string& before, const std::string& words) {

@@ -64,7 +64,9 @@ PathClass through_numa(const Graph& graph, int from, int to, bool c2c_from, bool
   return c2c_from != c2c_to ? PathClass::kP2c : PathClass::kPhb;
 }
 
-Path by_tree(const Graph& graph, int from, int to) {
+}  // namespace
+
+Path path_over_pci(const Graph& graph, int from, int to) {
   bool c2c_from = false, c2c_to = false;
   std::vector<int> up = way_up(graph, from, &c2c_from);
   std::vector<int> down = way_up(graph, to, &c2c_to);
@@ -91,8 +93,6 @@ Path by_tree(const Graph& graph, int from, int to) {
   return along(graph, kind, std::move(up));
 }
 
-}  // namespace
-
 std::string_view name(PathClass kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
 std::optional<PathClass> parse_path_class(std::string_view text) {
@@ -116,7 +116,7 @@ Path path_between(const Graph& graph, int from, int to) {
   if (const int gpu = gpus ? gpu_between(graph, from, to) : -1; gpu >= 0) {
     return along(graph, PathClass::kNvb, {from, gpu, to});
   }
-  return by_tree(graph, from, to);
+  return path_over_pci(graph, from, to);
 }
 
 }  // namespace rondo::topology

@@ -40,5 +40,8 @@ struct Path {
 };
 
 Path path_between(const Graph& graph, int from, int to);
+// By PCI, C2C and the links between sockets alone: how two GPUs reach each other that have only a
+// neighbour by NVLink in common.
+Path path_over_pci(const Graph& graph, int from, int to);
 
 }  // namespace rondo::topology

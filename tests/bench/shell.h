@@ -1,0 +1,24 @@
+// A line of the shell, run as a program's user would, and what it said.
+#pragma once
+
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <string>
+
+struct Said {
+  int status;
+  std::string text;
+};
+
+inline Said shell(const std::string& line) {
+  std::FILE* pipe = popen(("{ " + line + "; } 2>&1").c_str(), "re");
+  Said said{-1, ""};
+  if (pipe == nullptr) return said;
+  char buffer[4096];
+  while (const std::size_t size = std::fread(buffer, 1, sizeof buffer, pipe))
+    said.text.append(buffer, size);
+  const int status = pclose(pipe);
+  said.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return said;
+}

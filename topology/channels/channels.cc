@@ -1,0 +1,140 @@
+#include "topology/channels/channels.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "topology/channels/bound.h"
+#include "topology/channels/packing.h"
+
+namespace rondo::topology {
+namespace {
+
+constexpr double kSame = 1e-6;  // relative: rates that differ by less are one
+
+// One of the speeds that a channel may have, and the most that it can bring in total.
+struct Speed {
+  double gbs = 0;
+  int most = 0;  // channels
+  double total() const { return gbs * most; }
+  // In steps so wide that rates which differ by their last bits have one.
+  std::int64_t share_of(double bound) const {
+    return static_cast<std::int64_t>(total() / bound * 1e7 + 0.25);
+  }
+};
+
+// A best plan fills a wire, or it could be faster: its speed is a wire's rate over a whole number.
+std::vector<Speed> speeds_of(const Wires& wires, double bound, int most_channels) {
+  std::vector<double> rates;
+  for (int w = 0; w < wires.count(); ++w) rates.push_back(wires.gbs(w));
+  std::sort(rates.begin(), rates.end());
+  rates.erase(std::unique(rates.begin(), rates.end(),
+                          [](double a, double b) { return b - a <= kSame * b; }),
+              rates.end());
+  std::vector<Speed> speeds;
+  // A channel has at most one hop more than GPUs, and a hop passes a wire once.
+  const int most_uses = most_channels * (wires.gpus() + 1);
+  for (const double rate : rates) {
+    for (int uses = 1; uses <= most_uses; ++uses) {
+      const double gbs = rate / uses;
+      const int fit = static_cast<int>(std::min(bound * (1 + kSame) / gbs, 1e6));
+      if (fit >= 1) speeds.push_back({gbs, std::min(fit, most_channels)});
+    }
+  }
+  // Of equal totals the one with fewer channels first: it wins.
+  std::sort(speeds.begin(), speeds.end(), [&](const Speed& a, const Speed& b) {
+    const std::int64_t left = a.share_of(bound), right = b.share_of(bound);
+    return left != right ? left > right : a.gbs > b.gbs;
+  });
+  return speeds;
+}
+
+Wires::Ends slowest_of(const Wires& wires, const std::vector<Channel>& channels) {
+  std::vector<int> load(static_cast<std::size_t>(wires.count()), 0);
+  const auto place = [](int node, int count, auto&& at) {
+    int i = 0;
+    while (i < count && at(i) != node) ++i;
+    return i;
+  };
+  const auto gpu = [&](int node) {
+    return place(node, wires.gpus(), [&](int i) { return wires.gpu(i); });
+  };
+  const auto nic = [&](int node) {
+    return place(node, wires.nics(), [&](int i) { return wires.nic(i); });
+  };
+  const auto pass = [&](Wires::Route route) {
+    for (const int wire : route) ++load[static_cast<std::size_t>(wire)];
+  };
+  for (const Channel& channel : channels) {
+    for (std::size_t i = 1; i < channel.gpus.size(); ++i) {
+      pass(wires.between(gpu(channel.gpus[i - 1]), gpu(channel.gpus[i])));
+    }
+    if (channel.in < 0) {
+      pass(wires.between(gpu(channel.gpus.back()), gpu(channel.gpus.front())));
+    } else {
+      pass(wires.in(nic(channel.in), gpu(channel.gpus.front())));
+      pass(wires.out(gpu(channel.gpus.back()), nic(channel.out)));
+    }
+  }
+  int slowest = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (int w = 0; w < wires.count(); ++w) {
+    const int uses = load[static_cast<std::size_t>(w)];
+    if (uses == 0 || wires.gbs(w) / uses >= least) continue;
+    least = wires.gbs(w) / uses;
+    slowest = w;
+  }
+  return wires.ends(slowest);
+}
+
+Done check(const Graph& graph, const ChannelRequest& request) {
+  const auto all_are = [&](std::span<const int> nodes, NodeKind kind) {
+    return std::all_of(nodes.begin(), nodes.end(), [&](int node) {
+      return node >= 0 && static_cast<std::size_t>(node) < graph.nodes().size() &&
+             graph.node(node).kind == kind;
+    });
+  };
+  if (request.gpus.empty()) return fail(Status::kInvalidArgument, "channels of no GPU");
+  if (!all_are(request.gpus, NodeKind::kGpu) || !all_are(request.nics, NodeKind::kNic)) {
+    return fail(Status::kInvalidArgument, "channels over nodes that are no GPU or no port");
+  }
+  if (request.most_channels < 1) {
+    return fail(Status::kInvalidArgument, "at most {} channels: 1 at least is needed",
+                request.most_channels);
+  }
+  return done();
+}
+
+}  // namespace
+
+Result<ChannelPlan> find_channels(const Graph& graph, const ChannelRequest& request) {
+  RONDO_CHECK_OK(check(graph, request));
+  ChannelPlan plan;
+  const bool over_network = !request.nics.empty();
+  if (request.gpus.size() == 1 && !over_network) return plan;
+  const Wires wires(graph, request.gpus, request.nics);
+  plan.bound_gbs = bound_gbs(wires, request.ports);
+  std::int64_t left = kSearchSteps;
+  for (const Speed& speed : speeds_of(wires, plan.bound_gbs, request.most_channels)) {
+    if (speed.total() <= plan.gbs() * (1 + kSame)) break;
+    Packing packing(wires, request.ports, speed.gbs);
+    const int enough = static_cast<int>(plan.gbs() * (1 + kSame) / speed.gbs) + 1;
+    for (int count = speed.most; count >= enough; --count) {
+      std::int64_t steps = std::min(left, kSearchSteps / 32);
+      const std::int64_t given = steps;
+      const auto outcome = packing.find(count, &steps);
+      left -= given - steps;
+      plan.complete &= outcome != Packing::kOutOfSteps;
+      if (outcome != Packing::kFound) continue;
+      plan.channels = packing.channels();
+      plan.channel_gbs = speed.gbs;
+      break;
+    }
+    if (left <= 0) break;
+  }
+  plan.complete |= plan.gbs() >= plan.bound_gbs * (1 - kSame);
+  plan.steps = kSearchSteps - left;
+  plan.slowest = slowest_of(wires, plan.channels);
+  return plan;
+}
+
+}  // namespace rondo::topology

@@ -1,0 +1,85 @@
+#include "topology/channels/describe_channels.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "topology/graph/describe_graph.h"
+
+namespace rondo::topology {
+namespace {
+
+std::string end_text(const Graph& graph, int node) {
+  return node == Wires::kNetwork ? "network" : label(graph, node);
+}
+
+std::string slowest_text(const Graph& graph, const ChannelPlan& plan) {
+  return end_text(graph, plan.slowest.from) + " to " + end_text(graph, plan.slowest.to);
+}
+
+// All devices that a channel passes, in order; a ring comes back to its first.
+std::vector<int> devices_of(const Channel& channel) {
+  std::vector<int> devices;
+  if (channel.in >= 0) devices.push_back(channel.in);
+  devices.insert(devices.end(), channel.gpus.begin(), channel.gpus.end());
+  devices.push_back(channel.out >= 0 ? channel.out : channel.gpus.front());
+  return devices;
+}
+
+}  // namespace
+
+std::string describe(const Graph& graph, const ChannelPlan& plan) {
+  if (plan.channels.empty()) return "no channels: one GPU alone passes nothing on\n";
+  const bool over_network = plan.channels.front().in >= 0;
+  std::string out = fmt::format(
+      "{} {} of {:.4g} GB/s each: {:.4g} GB/s {}; the wires allow {:.4g}{}\nslowest: {}\n",
+      plan.channels.size(), plan.channels.size() == 1 ? "channel" : "channels", plan.channel_gbs,
+      plan.gbs(), over_network ? "into and out of each host" : "into and out of each GPU",
+      plan.bound_gbs, plan.complete ? "" : " (not all sets of channels were tried)",
+      slowest_text(graph, plan));
+  for (std::size_t c = 0; c < plan.channels.size(); ++c) {
+    out += fmt::format("{:>3}:", c);
+    std::string_view arrow = " ";
+    for (const int device : devices_of(plan.channels[c])) {
+      out += fmt::format("{}{}", arrow, label(graph, device));
+      arrow = " > ";
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+nlohmann::ordered_json json_of(const Graph& graph, const ChannelPlan& plan) {
+  nlohmann::ordered_json json = {{"gbs", plan.gbs()},
+                                 {"bound_gbs", plan.channels.empty() ? 0 : plan.bound_gbs},
+                                 {"channel_gbs", plan.channel_gbs},
+                                 {"complete", plan.complete}};
+  json["channels"] = nlohmann::ordered_json::array();
+  if (!plan.channels.empty()) json["slowest"] = slowest_text(graph, plan);
+  for (const Channel& channel : plan.channels) {
+    nlohmann::ordered_json entry;
+    if (channel.in >= 0) entry["in"] = label(graph, channel.in);
+    entry["gpus"] = nlohmann::ordered_json::array();
+    for (const int gpu : channel.gpus) entry["gpus"].push_back(label(graph, gpu));
+    if (channel.out >= 0) entry["out"] = label(graph, channel.out);
+    json["channels"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+std::string describe_dot(const Graph& graph, const ChannelPlan& plan) {
+  std::string out = describe_dot(graph);
+  out.resize(out.rfind('}'));
+  for (std::size_t c = 0; c < plan.channels.size(); ++c) {
+    const std::vector<int> devices = devices_of(plan.channels[c]);
+    const double hue = static_cast<double>(c) / static_cast<double>(plan.channels.size());
+    for (std::size_t i = 1; i < devices.size(); ++i) {
+      out += fmt::format(
+          "  n{} -- n{} [dir=forward, color=\"{:.3f} 1.0 0.8\", penwidth=2, constraint=false];\n",
+          devices[i - 1], devices[i], hue);
+    }
+  }
+  return out + "}\n";
+}
+
+}  // namespace rondo::topology

@@ -1,0 +1,184 @@
+#include "topology/channels/packing.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace rondo::topology {
+namespace {
+
+// Speeds are quotients of rates; the quotient times its divisor may miss the rate by a bit.
+constexpr double kSlack = 1 + 1e-9;
+
+void add_once(std::vector<int>& list, int value) {
+  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+}
+
+}  // namespace
+
+Packing::Packing(const Wires& wires, PortUse ports, double channel_gbs)
+    : wires_(wires), ports_(ports), over_network_(wires.nics() > 0) {
+  for (int w = 0; w < wires.count(); ++w) {
+    const double fit = wires.gbs(w) * kSlack / channel_gbs;
+    free_.push_back(static_cast<int>(std::min(fit, 1e6)));
+  }
+  const int gpus = wires.gpus(), nics = wires.nics();
+  first_.resize(static_cast<std::size_t>(gpus));
+  last_.resize(static_cast<std::size_t>(gpus));
+  for (int a = 0; a < gpus; ++a) {
+    const auto at = static_cast<std::size_t>(a);
+    std::vector<Wires::Route> routes, out;
+    for (int b = 0; b < gpus; ++b) {
+      routes.push_back(wires.between(a, b));
+      if (a == b) continue;
+      add_once(first_[at], wires.between(a, b).front());
+      add_once(last_[at], wires.between(b, a).back());
+    }
+    for (int n = 0; n < nics; ++n) {
+      out.push_back(wires.out(a, n));
+      add_once(first_[at], wires.out(a, n).front());
+      add_once(last_[at], wires.in(n, a).back());
+    }
+    order_.push_back(sorted(gpus, routes));
+    order_out_.push_back(sorted(nics, out));
+  }
+  for (int n = 0; n < nics; ++n) {
+    std::vector<Wires::Route> in;
+    for (int a = 0; a < gpus; ++a) in.push_back(wires.in(n, a));
+    order_in_.push_back(sorted(gpus, in));
+    ports_in_.push_back(n);
+  }
+}
+
+// The fastest first, of equally fast ones the shortest, of equals the first.
+std::vector<int> Packing::sorted(int count, const std::vector<Wires::Route>& routes) const {
+  const auto gbs = [&](int i) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const int wire : routes[static_cast<std::size_t>(i)]) {
+      least = std::min(least, wires_.gbs(wire));
+    }
+    return least;
+  };
+  std::vector<int> places(static_cast<std::size_t>(count));
+  std::iota(places.begin(), places.end(), 0);
+  std::stable_sort(places.begin(), places.end(), [&](int a, int b) {
+    const double left = gbs(a), right = gbs(b);
+    if (left != right) return left > right;
+    return routes[static_cast<std::size_t>(a)].size() < routes[static_cast<std::size_t>(b)].size();
+  });
+  return places;
+}
+
+Packing::Outcome Packing::find(int channels, std::int64_t* steps) {
+  wanted_ = channels;
+  steps_ = steps;
+  choices_.assign(static_cast<std::size_t>(channels), {});
+  visited_.assign(static_cast<std::size_t>(wires_.gpus()), false);
+  found_.clear();
+  if (!place(0)) return *steps > 0 ? kNone : kOutOfSteps;
+  for (const Choices& choices : choices_) found_.push_back(channel_of(choices));
+  return kFound;
+}
+
+bool Packing::place(int channel) {
+  if (channel == wanted_) return true;
+  if (!has_room(wanted_ - channel)) return false;
+  const std::vector<bool> before = visited_;
+  visited_.assign(visited_.size(), false);
+  choices_[static_cast<std::size_t>(channel)].clear();
+  bool placed = false;
+  if (over_network_) {
+    placed = extend(channel, channel > 0);
+  } else {  // a ring has no first GPU: let it be the first one
+    choices_[static_cast<std::size_t>(channel)].push_back(0);
+    visited_[0] = true;
+    placed = extend(channel, channel > 0);
+  }
+  if (!placed) visited_ = before;
+  return placed;
+}
+
+// Every channel that is still to come leaves and enters each GPU once.
+bool Packing::has_room(int channels) const {
+  const auto holds = [&](const std::vector<int>& wires) {
+    std::int64_t sum = 0;
+    for (const int wire : wires) sum += free_[static_cast<std::size_t>(wire)];
+    return sum >= channels;
+  };
+  return std::all_of(first_.begin(), first_.end(), holds) &&
+         std::all_of(last_.begin(), last_.end(), holds);
+}
+
+// `after_last`: all choices so far are those of the channel before, so no smaller one may follow.
+bool Packing::extend(int channel, bool after_last) {
+  const Choices& choices = choices_[static_cast<std::size_t>(channel)];
+  const int gpus = wires_.gpus();
+  const int made = static_cast<int>(choices.size()) - (over_network_ ? 1 : 0);  // GPUs; -1: no port
+  const std::vector<int>* order = nullptr;
+  if (made < 0) {
+    order = &ports_in_;
+  } else if (made == 0) {
+    order = &order_in_[static_cast<std::size_t>(choices.front())];
+  } else if (made < gpus) {
+    order = &order_[static_cast<std::size_t>(choices.back())];
+  } else if (over_network_) {
+    order = &order_out_[static_cast<std::size_t>(choices.back())];
+  } else {
+    return take(channel, 0, wires_.between(choices.back(), 0), after_last);
+  }
+  auto from = order->begin();
+  if (after_last) {
+    const Choices& last = choices_[static_cast<std::size_t>(channel) - 1];
+    from = std::find(order->begin(), order->end(), last[choices.size()]);
+  }
+  for (auto at = from; at != order->end(); ++at) {
+    const bool still_after = after_last && at == from;
+    if (made >= 0 && made < gpus && visited_[static_cast<std::size_t>(*at)]) continue;
+    if (made == gpus && ports_ == PortUse::kSame && *at != choices.front()) continue;
+    Wires::Route route;
+    if (made == 0) route = wires_.in(choices.front(), *at);
+    if (made > 0 && made < gpus) route = wires_.between(choices.back(), *at);
+    if (made == gpus) route = wires_.out(choices.back(), *at);
+    if (take(channel, *at, route, still_after)) return true;
+    if (*steps_ <= 0) return false;
+  }
+  return false;
+}
+
+bool Packing::take(int channel, int choice, Wires::Route route, bool after_last) {
+  if (--*steps_ <= 0 || !is_free(route)) return false;
+  for (const int wire : route) --free_[static_cast<std::size_t>(wire)];
+  Choices& choices = choices_[static_cast<std::size_t>(channel)];
+  const std::size_t before = choices.size();
+  const std::size_t all = static_cast<std::size_t>(wires_.gpus()) + (over_network_ ? 2 : 1);
+  const bool is_gpu = before >= (over_network_ ? 1 : 0) && before + 1 < all;
+  choices.push_back(choice);
+  if (is_gpu) visited_[static_cast<std::size_t>(choice)] = true;
+  const bool placed = choices.size() == all ? place(channel + 1) : extend(channel, after_last);
+  if (placed) return true;
+  choices.resize(before);
+  if (is_gpu) visited_[static_cast<std::size_t>(choice)] = false;
+  for (const int wire : route) ++free_[static_cast<std::size_t>(wire)];
+  return false;
+}
+
+// A route may pass a wire twice (up to a bridge and down again never, but between sockets both
+// ways are wires of their own).
+bool Packing::is_free(Wires::Route route) const {
+  return std::all_of(route.begin(), route.end(),
+                     [&](int wire) { return free_[static_cast<std::size_t>(wire)] > 0; });
+}
+
+Channel Packing::channel_of(const Choices& choices) const {
+  Channel channel;
+  const std::size_t first = over_network_ ? 1 : 0;
+  for (std::size_t i = first; i < first + static_cast<std::size_t>(wires_.gpus()); ++i) {
+    channel.gpus.push_back(wires_.gpu(choices[i]));
+  }
+  if (!over_network_) return channel;
+  channel.in = wires_.nic(choices.front());
+  channel.out = wires_.nic(choices.back());
+  return channel;
+}
+
+}  // namespace rondo::topology

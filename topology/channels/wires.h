@@ -1,0 +1,61 @@
+// Wires: what the rings of some GPUs of a host may use, a direction of a link each, and over which
+// of them each device reaches each other.
+//
+// A route is the one that the hardware takes: NVLink, also through switches; else PCI and the links
+// between sockets, also where two GPUs have a neighbour by NVLink in common, as GPUs pass nothing
+// on. A port is a wire of its own in each direction. Rates that nobody knows are priors: x16 of PCI
+// 3, 12.5 GB/s (100 Gbit/s) a port; a file of the graph that has them is better.
+//
+// Devices are told by their place in the two lists here, not by their node. Cost: n^2 routes.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "topology/graph/graph.h"
+
+namespace rondo::topology {
+
+class Wires {
+ public:
+  using Route = std::span<const int>;  // wires, in the order in which bytes pass them
+
+  // gpus, nics: nodes of the graph, which must outlive this.
+  Wires(const Graph& graph, std::span<const int> gpus, std::span<const int> nics);
+
+  const Graph& graph() const { return *graph_; }
+  int gpus() const { return static_cast<int>(gpus_.size()); }
+  int nics() const { return static_cast<int>(nics_.size()); }
+  int gpu(int place) const { return gpus_[static_cast<std::size_t>(place)]; }  // its node
+  int nic(int place) const { return nics_[static_cast<std::size_t>(place)]; }
+
+  int count() const { return static_cast<int>(gbs_.size()); }
+  double gbs(int wire) const { return gbs_[static_cast<std::size_t>(wire)]; }
+  // The nodes at its ends; kNetwork is what is behind the ports.
+  static constexpr int kNetwork = -1;
+  struct Ends {
+    int from = kNetwork;
+    int to = kNetwork;
+  };
+  Ends ends(int wire) const;
+
+  Route between(int from, int to) const { return routes_[index(from, to)]; }
+  // From the network by a port to a GPU, and the other way.
+  Route in(int nic, int gpu) const { return routes_[index(gpus() + nic, gpu)]; }
+  Route out(int gpu, int nic) const { return routes_[index(gpu, gpus() + nic)]; }
+
+ private:
+  std::size_t index(int from, int to) const {
+    return static_cast<std::size_t>(from) * (gpus_.size() + nics_.size()) +
+           static_cast<std::size_t>(to);
+  }
+  int wire_between(int from, int to) const;  // nodes
+  std::vector<int> route(int from, int to) const;
+
+  const Graph* graph_;
+  std::vector<int> gpus_, nics_;
+  std::vector<double> gbs_;  // two a link, then two a port: into the host, out of it
+  std::vector<std::vector<int>> routes_;
+};
+
+}  // namespace rondo::topology

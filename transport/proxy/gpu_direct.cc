@@ -55,6 +55,7 @@ GpuDirectFacts gpu_direct_facts(int device, const net::Network& network) {
   facts.network = network.name();
   facts.takes_dmabuf = network.takes(Memory::Kind::kDmabuf);
   facts.takes_device = network.takes(Memory::Kind::kDevice);
+  if (!facts.takes_dmabuf && !facts.takes_device) return facts;
   facts.mapped =
       VirtualMemory::can_make(device) && attribute(GpuAttribute::kDirectVirtualMemory, device) != 0;
   facts.dmabuf = api.dmabuf_export != nullptr && attribute(GpuAttribute::kDmabuf, device) != 0;

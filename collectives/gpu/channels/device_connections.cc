@@ -54,12 +54,12 @@ Result<std::unique_ptr<DeviceConnections>> DeviceConnections::open(ConnectionLay
   std::unique_ptr<DeviceConnections> made(
       new DeviceConnections(std::move(layout), devices, std::move(memory)));
   for (int r = 0; r < made->layout_.ranks(); ++r)
-    if (made->is_here(r)) RONDO_CHECK_OK(made->fill(r));
+    if (made->is_here(r) && !made->has_bounce_buffers(r)) RONDO_CHECK_OK(made->fill(r));
   return made;
 }
 
 Done DeviceConnections::place_bounce_buffers(int rank, BounceSlots slots) {
-  if (layout_.bounce_word_bytes(rank) == 0) return done();
+  if (!has_bounce_buffers(rank)) return done();
   BounceMemory& made = bounce_[rank];
   made.on_device = std::move(slots);
   const DeviceScope scope(devices_[rank]);
@@ -80,7 +80,7 @@ Done DeviceConnections::place_bounce_buffers(int rank, BounceSlots slots) {
     made.for_host.slots[d] = made.pinned.get() + at;
     at += layout_.bounce_slot_bytes(rank, d);
   }
-  return write_ends(rank);
+  return fill(rank);
 }
 
 std::uint64_t DeviceConnections::pinned_bytes(int rank) const {
@@ -107,7 +107,6 @@ std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
         DeviceEnd& end = ends[(i * cuda::kDirections + direction) * cuda::kEnds + index];
         if (edge.crosses()) {
           if (i % cuda::kProtocols != static_cast<int>(cuda::Protocol::kSimple)) continue;
-          if (!bounce_[rank].pinned) continue;  // still to be placed
           end.connection = connection_at(edge, static_cast<cuda::Direction>(direction),
                                          i / cuda::kProtocols, bounce_[rank].for_kernels);
         } else {
@@ -143,21 +142,11 @@ Done DeviceConnections::fill(int rank) {
   std::vector<std::byte> words(at + launched.size() * sizeof(launched[0]));
   std::memcpy(words.data(), ends.data(), layout_.bytes_of_ends());
   std::memcpy(words.data() + at, launched.data(), words.size() - at);
-  return write(rank, words, layout_.bytes(rank));
-}
-
-Done DeviceConnections::write_ends(int rank) {
-  const std::vector<DeviceEnd> ends = ends_of(rank);
-  return write(rank, std::as_bytes(std::span(ends)), 0);
-}
-
-Done DeviceConnections::write(int rank, std::span<const std::byte> words, std::uint64_t zeroed) {
   const DeviceScope scope(devices_[rank]);
   RONDO_CHECK_OK(scope.entered());
   GpuStream stream = nullptr;
   RONDO_CHECK_OK(check(api_.create_stream(&stream, 0), "cudaStreamCreate"));
-  GpuError error = kGpuSuccess;
-  if (zeroed != 0) error = api_.fill(memory_.of_rank[rank], 0, zeroed, stream);
+  GpuError error = api_.fill(memory_.of_rank[rank], 0, layout_.bytes(rank), stream);
   if (error == kGpuSuccess)
     error = api_.copy(memory_.of_rank[rank], words.data(), words.size(), GpuCopy::kHostToDevice,
                       stream);

@@ -4,8 +4,8 @@
 // Where things lie, ConnectionLayout says; whose the memory is and how it came here, does not
 // matter (ConnectionMemory): make() takes device memory of this process, shared_connections.h maps
 // that of others. Guarantees: the memory of this process's ranks is zeroed and their ends are in
-// place when open() returns, but for those to other hosts, which place_bounce_buffers() places; no
-// kernel that uses it outlives it (own_memory.h).
+// place when open() returns; those of a rank with neighbours on other hosts when
+// place_bounce_buffers() does. No kernel that uses it outlives it (own_memory.h).
 #pragma once
 
 #include <array>
@@ -103,9 +103,7 @@ class DeviceConnections {
   DeviceConnections(ConnectionLayout layout, const std::vector<int>& devices,
                     ConnectionMemory memory);
   Done fill(int rank);  // its memory, as it is before its next launch
-  Done write_ends(int rank);
-  // What the rank's memory begins with; so many bytes of it are zeroed before.
-  Done write(int rank, std::span<const std::byte> words, std::uint64_t zeroed);
+  bool has_bounce_buffers(int rank) const { return layout_.bounce_word_bytes(rank) != 0; }
   void empty_on_host(int rank) const;
   std::vector<cuda::DeviceEnd> ends_of(int rank) const;
   std::vector<std::uint64_t> launches_so_far(int rank) const;

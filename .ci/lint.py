@@ -33,7 +33,7 @@ FOLDERS = {
     "transport/ucx/ucp": ["transport/ucx", "transport/net", "transport/streams",
                           "transport/auth", "transport/socket"],
     "transport/shm": ["transport/auth", "transport/socket"],
-    "transport/proxy": ["transport/net"],
+    "transport/proxy": ["transport/net", "transport/cuda", "transport/memory"],
     "transport/bootstrap": ["transport/auth", "transport/socket"],
     "transport/launch": ["transport/bootstrap", "transport/auth", "transport/socket"],
     "collectives/planner": [],

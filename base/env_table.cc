@@ -27,6 +27,8 @@ constexpr Variable kTable[] = {
      "time before a line of the log, as strftime has it; %3f: milliseconds"},
     {"NCCL_DEBUG_TIMESTAMP_LEVELS", Type::kString, "WARN",
      "levels whose lines begin with the time: WARN,INFO,ALL; ^INFO: all but that"},
+    {"NCCL_DMABUF_ENABLE", Type::kBool, "1",
+     "0: adapters are never given GPU memory as dmabuf files, only by nvidia_peermem"},
     {"NCCL_HOSTID", Type::kString, "", "stands for the host's identity (ranks on one host meet)"},
     {"NCCL_IB_DISABLE", Type::kBool, "0", "1: RDMA devices (InfiniBand, RoCE) are never used"},
     {"NCCL_IB_GID_INDEX", Type::kInt, "-1",
@@ -58,6 +60,11 @@ constexpr Variable kTable[] = {
      "or the name that a plugin has (NCCL_NET_PLUGIN); where a rank lacks the one that is named, "
      "no "
      "rank goes on without it; unset: a plugin's, else IB where all ranks have an adapter"},
+    {"NCCL_NET_GDR_LEVEL", Type::kString, "PXB",
+     "how far an adapter may be from a GPU whose memory it reads and writes (GPUDirect; not run on "
+     "hardware yet): LOC (none), PIX, PXB, PHB, SYS"},
+    {"NCCL_NET_GDR_READ", Type::kBool, "1",
+     "0: adapters never read the memory of GPUs: what leaves a host passes through host memory"},
     {"NCCL_NET_PLUGIN", Type::kFile, "",
      "network plugin with NCCL's interface, versions 8 to 12: X for libnccl-net-X.so, a library's "
      "name or path, or none; libnccl-net.so where it is not set and there is one"},

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kOnePort =
     "a rank uses one port of TCP's, or the RDMA ports that are nearest; there is no more to set";
-constexpr std::string_view kNoDirect = "data between hosts pass through host memory (no GPUDirect)";
+constexpr std::string_view kNoDirect =
+    "a rank's data leave its host from its own GPU, by its own adapters";
 constexpr std::string_view kNoSwitch =
     "there are no algorithms inside switches between hosts (NVLSTree, SHARP)";
 constexpr std::string_view kChosen = "chosen by Rondo; `rondo explain` says what and why";
@@ -36,7 +37,6 @@ constexpr Unused kUnused[] = {
     {"NCCL_COLLNET_*", true, kNoSwitch},
     {"NCCL_CROSS_NIC", false, "all interfaces that NCCL_SOCKET_IFNAME allows are used"},
     {"NCCL_CUMEM_*", false, "how memory is shared is found out at init"},
-    {"NCCL_DMABUF_ENABLE", false, kNoDirect},
     {"NCCL_ENV_PLUGIN", true, kNoPlugins},
     {"NCCL_GIN_*", true, "there is no networking initiated by GPUs"},
     {"NCCL_GRAPH_DUMP_FILE", true, kNoGraphs},
@@ -63,7 +63,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_MULTI_RANK_GPU_ENABLE", false, "several ranks may always share a GPU"},
     {"NCCL_NETDEVS_POLICY", false, "all interfaces that NCCL_SOCKET_IFNAME allows are used"},
     {"NCCL_NET_FORCE_*", false, kOnePort},
-    {"NCCL_NET_GDR_*", false, kNoDirect},
+    {"NCCL_NET_GDR_*", false, "see NCCL_NET_GDR_LEVEL and NCCL_NET_GDR_READ"},
     {"NCCL_NET_MERGE_*", false, kOnePort},
     {"NCCL_NET_SHARED_*", false, kChosen},
     {"NCCL_NO_CACHE", false, "variables are read whenever a communicator is made"},

@@ -62,9 +62,19 @@ enum class GpuAttribute : int {  // CUdevice_attribute's numbers
   kMaxSharedPerBlockOptin = 97,
   kVirtualMemory = 102,
   kPosixHandles = 103,
+  kDirectVirtualMemory = 110,  // mapped memory may be made for GPUDirect RDMA
+  kDirectMemory = 116,         // adapters may reach memory by nvidia_peermem
+  kDirectFlushes = 117,        // a mask: kFlushByHost
+  kDirectOrdering = 118,       // what an adapter has written needs no flush: kOrderedForOwner
+  kDmabuf = 124,               // dmabuf_export() works
   kMulticast = 132,
   kHostNuma = 134,
 };
+
+// Bits of kDirectFlushes; the least kDirectOrdering with which the GPU itself sees what an adapter
+// has written to it as soon as the adapter says so.
+inline constexpr int kFlushByHost = 1;
+inline constexpr int kOrderedForOwner = 100;
 
 enum class GpuMemory : int { kUnregistered = 0, kHost = 1, kDevice = 2, kManaged = 3 };
 struct GpuPointer {
@@ -185,6 +195,12 @@ struct GpuApi {
   GpuError (*vmm_export)(int* fd, GpuAllocation allocation);
   GpuError (*vmm_import)(GpuAllocation* allocation, int fd);
   GpuError (*vmm_retain)(GpuAllocation* allocation, void* address);  // the allocation mapped there
+
+  // GPUDirect: adapters that read and write device memory by themselves. Each may be absent.
+  // A dmabuf file of mapped device memory, whole pages of the host; the caller's.
+  GpuError (*dmabuf_export)(int* fd, void* address, std::size_t bytes);
+  // What adapters have written into the current device's memory is seen by its kernels on return.
+  GpuError (*flush_direct_writes)();
 
   // Multicast: one address for memory of several devices, all of which are added before any is
   // bound or the object is mapped (by vmm_map, vmm_allow). May be absent, all at once.

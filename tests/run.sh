@@ -258,7 +258,9 @@ rdma() {  # quick|whole LIMIT
     [ -z "${CI:-}" ]
     return
   fi
-  in_guest tests/rdma/guest.sh --wires 2 --limit "$2" -- bash tests/rdma/all.sh build/dev/bin "$1"
+  build simt gpu_direct_tests
+  in_guest tests/rdma/guest.sh --wires 2 --limit "$2" -- bash tests/rdma/all.sh build/dev/bin \
+    build/simt/bin "$1"
 }
 stage_rdma() { rdma quick 1800; }  # seconds that only a busy machine takes
 stage_rdma_all() { rdma whole 7200; }

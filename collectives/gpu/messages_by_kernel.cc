@@ -6,16 +6,17 @@
 namespace rondo::gpu {
 namespace {
 
-// Before slots in memory of the host: tails and heads of all channels, and, to another host, how
-// many bytes each slot holds.
-constexpr std::uint64_t kTailsBytes = cuda::kMessageChannels * cuda::kMessageCounterBytes;
-constexpr std::uint64_t kCountersBytes = 2 * kTailsBytes;
-constexpr std::uint64_t kUsedBytes =
-    cuda::kMessageChannels * cuda::kMessageChannelSlots * sizeof(std::uint64_t);
+constexpr std::uint64_t kTailsBytes = MessageSlots::kTailsBytes;
+constexpr std::uint64_t kCountersBytes = MessageSlots::kCountersBytes;
 
 std::uint64_t bytes_before(const MessageSlots::Slots& slots) {
   if (slots.on_host == nullptr) return 0;
-  return kCountersBytes + (slots.over_network ? kUsedBytes : 0);
+  return kCountersBytes + (slots.over_network ? MessageSlots::kUsedBytes : 0);
+}
+
+// The slots of all channels, behind the words that begin at `words`, or in device memory.
+std::byte* slots_of(const MessageSlots::Slots& slots, std::byte* words) {
+  return slots.direct.block ? slots.direct.at.get() : words + bytes_before(slots);
 }
 
 }  // namespace
@@ -28,7 +29,7 @@ Result<MessageShape> MessagesByKernel::shape_for(const ProcessMessage& message) 
   const std::uint64_t before = bytes_before(slots);
   MessageShape shape = message_shape(slots.bytes - before, slots.over_network);
   DeviceConnections::MessageLink link;
-  link.slots = slots.at + before;
+  link.slots = slots_of(slots, slots.at);
   if (slots.on_host != nullptr) {
     link.counters = slots.at;
     link.counters_on_host = slots.on_host;
@@ -52,12 +53,12 @@ void MessagesByKernel::carry(const ProcessMessage& message, const MessageSlots::
     Connection end{};
     end.slot_bytes = shape.slot_bytes;
     end.slot_count = cuda::kMessageChannelSlots;
-    end.buffer = slots.on_host + bytes_before(slots) + c * end.slot_count * end.slot_bytes;
+    end.buffer = slots_of(slots, slots.on_host) + c * end.slot_count * end.slot_bytes;
     end.tail = word(c * cuda::kMessageCounterBytes);
     end.head = word(kTailsBytes + c * cuda::kMessageCounterBytes);
     end.used = word(kCountersBytes) + c * end.slot_count;
     end.peer = terms_.is_here(message.from) ? message.to : message.from;
-    terms_.carry(message.from, message.to, channel, end);
+    terms_.carry(message.from, message.to, channel, end, slots.direct.block);
   }
 }
 

@@ -27,8 +27,11 @@ class MessagesByKernel {
     std::function<bool(int rank)> is_here;
     // Made with the first message of the pair. sends: whether those of the sender are asked for.
     std::function<Result<MessageSlots::Slots>(const ProcessMessage&, bool sends)> slots_for;
-    // They are over the network: `end` is what its proxy sees of a channel. May be empty.
-    std::function<void(int from, int to, int channel, const Connection& end)> carry = {};
+    // They are over the network: `end` is what its proxy sees of a channel, whose slots lie in
+    // `block` or, where that is null, on the host. May be empty.
+    std::function<void(int from, int to, int channel, const Connection& end,
+                       const DirectBlock& block)>
+        carry = {};
   };
   explicit MessagesByKernel(Terms terms) : terms_(std::move(terms)) {}
 

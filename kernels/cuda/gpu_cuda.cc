@@ -298,6 +298,7 @@ GpuApi fill_table() {
   RONDO_GPU_CALL(launch);
 #undef RONDO_GPU_CALL
   cuda::fill_vmm(api);
+  cuda::fill_direct(api);
   cuda::fill_multicast(api);
   return api;
 }

@@ -29,6 +29,9 @@ struct Driver {
   decltype(&cuPointerGetAttribute) pointer_attribute;
   decltype(&cuMemGetAccess) mapping_access;
   decltype(&cuMemPoolGetAccess) pool_access;
+  // Each may be nullptr.
+  decltype(&cuMemGetHandleForAddressRange) range_handle;
+  decltype(&cuFlushGPUDirectRDMAWrites) flush_direct;
   // nullptr in drivers before 12.1
   decltype(&cuMulticastGetGranularity) multicast_granularity;
   decltype(&cuMulticastCreate) multicast_create;
@@ -40,6 +43,7 @@ struct Driver {
 const Driver& driver();
 const char* load_driver();  // the name of a function that the driver lacks, or nullptr
 void fill_vmm(GpuApi& api);
+void fill_direct(GpuApi& api);
 void fill_multicast(GpuApi& api);
 cudaError_t capture_status(cudaStream_t stream, cudaStreamCaptureStatus* status,
                            unsigned long long* id);

@@ -22,13 +22,19 @@ bool find(F& function, const char* name, unsigned version = kDriverVersion) {
   return error == cudaSuccess && found == cudaDriverEntryPointSuccess;
 }
 
-// Device memory of one device that can be handed on as a file descriptor.
+// Device memory of one device that can be handed on as a file descriptor, and that adapters may
+// read and write where the device lets them.
 CUmemAllocationProp shareable(int device) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device;
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  int direct = 0;
+  if (driver().attribute(&direct, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+                         device) == CUDA_SUCCESS &&
+      direct != 0)
+    properties.allocFlags.gpuDirectRDMACapable = 1;
   return properties;
 }
 
@@ -63,6 +69,8 @@ const char* load_driver() {
   RONDO_FIND(mapping_access, cuMemGetAccess);
   RONDO_FIND(pool_access, cuMemPoolGetAccess);
 #undef RONDO_FIND
+  if (!find(d.range_handle, "cuMemGetHandleForAddressRange")) d.range_handle = nullptr;
+  if (!find(d.flush_direct, "cuFlushGPUDirectRDMAWrites")) d.flush_direct = nullptr;
   // What fill_multicast() looks at is found last.
   if (!find(d.multicast_granularity, "cuMulticastGetGranularity", kMulticastVersion) ||
       !find(d.multicast_create, "cuMulticastCreate", kMulticastVersion) ||
@@ -123,6 +131,19 @@ void fill_vmm(GpuApi& api) {
     *allocation = handle;
     return result;
   };
+}
+
+void fill_direct(GpuApi& api) {
+  if (driver().range_handle != nullptr)
+    api.dmabuf_export = [](int* fd, void* address, std::size_t bytes) -> GpuError {
+      return driver().range_handle(fd, address_of(address), bytes,
+                                   CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    };
+  if (driver().flush_direct != nullptr)
+    api.flush_direct_writes = []() -> GpuError {
+      return driver().flush_direct(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                   CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
+    };
 }
 
 void fill_multicast(GpuApi& api) {

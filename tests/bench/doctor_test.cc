@@ -159,7 +159,7 @@ TEST(DoctorEnvironment, NamesValuesThatDoNotParse) {
 }
 
 TEST(DoctorEnvironment, CallsNothingFineThatHasNoEffect) {
-  for (const char* set : {"NCCL_IB_FIFO_TC=1", "NCCL_NET_GDR_LEVEL=5", "NCCL_TUNER_PLUGIN=none"}) {
+  for (const char* set : {"NCCL_IB_FIFO_TC=1", "NCCL_NET_GDR_C2C=1", "NCCL_TUNER_PLUGIN=none"}) {
     const auto findings = check_environment({set});
     ASSERT_EQ(findings.size(), 1u);
     EXPECT_EQ(findings[0].verdict, Verdict::kWarning) << set;

@@ -124,8 +124,8 @@ TEST(SpanPlan, LayoutsHoldOnlyWhatAHostNeeds) {
   EXPECT_TRUE(any);
   for (int r = 0; r < 4; ++r) {
     const bool on_first = found.host_of[r] == 0;
-    EXPECT_EQ(first.bounce_bytes(r) > 0, on_first) << r;
-    EXPECT_EQ(second.bounce_bytes(r) > 0, !on_first) << r;
+    EXPECT_EQ(first.bounce_word_bytes(r) > 0, on_first) << r;
+    EXPECT_EQ(second.bounce_word_bytes(r) > 0, !on_first) << r;
   }
   EXPECT_TRUE(first.uses(0, 1));
 }

@@ -3,10 +3,11 @@
 # engine's collectives between hosts that talk by RDMA, losses and kills in the middle of them, then
 # what `rondo doctor` says with devices, with a port down, and without the library.
 #
-#   all.sh FOLDER_OF_PROGRAMS quick|whole    whole: with more queue pairs, all collectives and
+#   all.sh FOLDER_OF_PROGRAMS FOLDER_OF_THOSE_ON_EMULATED_GPUS quick|whole
+#                                            whole: with more queue pairs, all collectives and
 #                                            algorithms of `rondo bench`, and 20 of each fault
 set -euo pipefail
-bin=$1 extent=$2
+bin=$1 gpu=$2 extent=$3
 here=$(dirname "$(readlink -f "$0")")
 only='*'
 [ "$extent" = whole ] || only='-*/FourPairs'
@@ -20,6 +21,14 @@ export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=6  # with 7 retries soft-RoCE asks a
   tests=$along/n2of2:$along/n4of2:$along/n4of4
   [ "$extent" != whole ] || tests=$along/*
   RONDO_TEST_NETWORK=IB "$bin/engine_tests" --gtest_brief=1 --gtest_filter="$tests"
+)
+# Slots in the memory of emulated GPUs.
+(
+  for host in a c; do export "RONDO_TEST_HCA_$host==rxe0"; done
+  export RONDO_TEST_HCA_b==rxe1
+  tests=*.EqualsTheReference*/two_hosts:*.MixesMessagesAndCalls/three_hosts
+  tests=$tests:*/with_flushes:*/none_of_soft_roce
+  RONDO_TEST_NETWORK=IB "$gpu/gpu_direct_tests" --gtest_brief=1 --gtest_filter="$tests"
 )
 if [ "$extent" = whole ]; then
   bash "$here/collectives.sh" "$bin" 2x1 2x2 4x1
@@ -38,7 +47,7 @@ job() {
     >/run/job 2>&1 || status=$?
   grep -q "rank 1: hosts talk by IB" /run/job || status=no-RDMA
   local rails='goes by RDMA port rxe1:1 (10.77.0.2) to 10.77.0.1, queue pair .*; RDMA port rxe3:1 '
-  grep -q "rank 1: lane . to rank 0 .* $rails.*; from and into memory of the host" /run/job ||
+  grep -q "rank 1: lane . to rank 0 .* $rails" /run/job ||
     status=no-line-of-the-link
   grep -q "Out of bounds values : 0 OK" /run/job || status=wrong-data
   [ "$status" = 0 ] || { echo "FAILED: $text ($status)"; cat /run/job; exit 1; }

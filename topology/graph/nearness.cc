@@ -76,4 +76,17 @@ NearNics near_nics(const Graph& graph, std::span<const Spot> spots, int mine) {
   return near;
 }
 
+bool is_same(const NicName& a, const NicName& b) {
+  if (!a.bus_id.empty() && a.bus_id == b.bus_id) return true;
+  return !a.device.empty() && a.device == b.device &&
+         (a.port == 0 || b.port == 0 || a.port == b.port);
+}
+
+PathClass class_of(const NearNics& near, const NicName& nic) {
+  for (const NicTier& tier : near.tiers)
+    for (const NicName& one : tier.nics)
+      if (is_same(one, nic)) return tier.kind;
+  return PathClass::kSys;
+}
+
 }  // namespace rondo::topology

@@ -40,6 +40,9 @@ struct NicName {
   friend bool operator==(const NicName&, const NicName&) = default;
 };
 
+// By bus id, or by name; ports of which one is not known are the same.
+bool is_same(const NicName& a, const NicName& b);
+
 // Equally near ports.
 struct NicTier {
   PathClass kind = PathClass::kSys;
@@ -55,6 +58,8 @@ struct NearNics {
 };
 // `spots`: of the host's ranks; `mine` indexes them.
 NearNics near_nics(const Graph& graph, std::span<const Spot> spots, int mine);
+// Of the tier that has this port; SYS where none has it.
+PathClass class_of(const NearNics& near, const NicName& nic);
 
 // Of `all`, those of the nearest tier that has any, beginning at this rank's turn; where no tier
 // has one, all. is_port(item, NicName): whether they are the same.

@@ -14,10 +14,11 @@ namespace rondo::gpu {
 
 using topology::PathClass;
 
-Result<PathClass> parse_peer_level(const std::string& text) {
+Result<PathClass> parse_peer_level(const std::string& text, const char* variable) {
   if (text.empty()) return PathClass::kSys;
   const auto named = topology::parse_path_class(text);
   if (named && *named <= PathClass::kSys) return *named;
+  if (text == "PXN" || text == "pxn") return PathClass::kP2c;  // by another GPU: Rondo has no such
   // The old numbers: 0 never, 1 one switch, ... 4 and up always.
   constexpr std::array kNumbers = {PathClass::kLoc, PathClass::kPix, PathClass::kPxb,
                                    PathClass::kPhb, PathClass::kSys};
@@ -25,7 +26,7 @@ Result<PathClass> parse_peer_level(const std::string& text) {
     return kNumbers[static_cast<std::size_t>(
         std::min(std::atoi(text.c_str()), static_cast<int>(kNumbers.size()) - 1))];
   return fail(Status::kInvalidUsage,
-              "NCCL_P2P_LEVEL is '{}': use LOC, NVL, PIX, PXB, PHB, SYS or a number from 0", text);
+              "{} is '{}': use LOC, NVL, PIX, PXB, PHB, SYS or a number from 0", variable, text);
 }
 
 Result<bool> may_reach(int device, int peer, const topology::Graph* graph) {

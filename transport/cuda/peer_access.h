@@ -13,7 +13,8 @@ namespace rondo::gpu {
 // devices that it lacks, or null, are as far from each other as can be.
 Result<bool> may_reach(int device, int peer, const topology::Graph* graph);
 
-// The farthest path over which NCCL_P2P_LEVEL allows P2P; LOC: none, SYS: all.
-Result<topology::PathClass> parse_peer_level(const std::string& text);
+// The farthest path that NCCL_P2P_LEVEL, or another such variable, allows; LOC: none, SYS: all.
+Result<topology::PathClass> parse_peer_level(const std::string& text,
+                                             const char* variable = "NCCL_P2P_LEVEL");
 
 }  // namespace rondo::gpu

@@ -20,14 +20,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "base/types.h"
+#include "topology/graph/nearness.h"
 #include "transport/net/sleeper.h"
 
 namespace rondo::net {
@@ -85,6 +88,9 @@ struct Memory {
   Kind kind = Kind::kHost;
   int dmabuf = -1;           // kDmabuf: the file, the caller's,
   std::uint64_t offset = 0;  // and where in it `bytes` begin
+  // What came in is seen by the GPU only after this; empty: it needs nothing. By the link, on the
+  // thread that moves it. A network that flushes in a way of its own need not call it.
+  std::function<Done()> flush = {};
 };
 
 class Link {
@@ -125,6 +131,8 @@ class Network : public WakeSource {
   virtual std::unique_ptr<Link> accept() = 0;
   // Before anything else is registered: what kinds there is a use for.
   virtual bool takes(Memory::Kind kind) const = 0;
+  // Its adapters' ports; none: it has no adapter, or none that is known.
+  virtual std::vector<topology::NicName> adapters() const { return {}; }
   virtual Result<MemoryKey> register_memory(const Memory& memory) = 0;
   virtual void deregister_memory(MemoryKey key) = 0;
   // Looks once which links can move. True if one may.

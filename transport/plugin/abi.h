@@ -94,6 +94,9 @@ using Receive9 = int (*)(void* connection, int count, void** data, std::size_t* 
 using Receive10 = int (*)(void* connection, int count, void** data, std::size_t* bytes, int* tags,
                           void** memory, void** events, void** request);
 
+using RegisterDmabuf = int (*)(void* connection, void* data, std::size_t bytes, int kind,
+                               std::uint64_t offset, int file, void** memory);
+
 using Any = void (*)();  // to be called as one of the types above
 
 struct NetTable {
@@ -105,7 +108,7 @@ struct NetTable {
   Any connect;  // null connection: call again; so does accept()
   int (*accept)(void* listener, void** connection, void** offload);
   int (*register_memory)(void* connection, void* data, std::size_t bytes, int kind, void** memory);
-  Any register_dmabuf;
+  RegisterDmabuf register_dmabuf;  // may be null
   int (*deregister_memory)(void* connection, void* memory);
   Any send;  // null request: call again; so does receive
   Any receive;

@@ -33,10 +33,15 @@ Result<std::unique_ptr<Registration>> Registration::make(std::shared_ptr<Connect
   const Plugin& plugin = connection->plugin();
   void* registered = nullptr;
   const int kind = memory.kind == net::Memory::Kind::kHost ? abi::kHost : abi::kCuda;
-  const int result = plugin.table().register_memory(connection->get(), memory.bytes.data(),
-                                                    memory.bytes.size(), kind, &registered);
+  const bool dmabuf = memory.kind == net::Memory::Kind::kDmabuf;
+  const int result = dmabuf
+                         ? plugin.table().register_dmabuf(connection->get(), memory.bytes.data(),
+                                                          memory.bytes.size(), kind, memory.offset,
+                                                          memory.dmabuf, &registered)
+                         : plugin.table().register_memory(connection->get(), memory.bytes.data(),
+                                                          memory.bytes.size(), kind, &registered);
   if (result != 0) {
-    Error error = plugin.failure("regMr", result);
+    Error error = plugin.failure(dmabuf ? "regMrDmaBuf" : "regMr", result);
     error.text += fmt::format(", of {} bytes; see `ulimit -l`", memory.bytes.size());
     return error;
   }

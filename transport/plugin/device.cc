@@ -41,7 +41,7 @@ bool Device::takes(net::Memory::Kind kind) const {
     case net::Memory::Kind::kDevice:
       return (memory_kinds & abi::kCuda) != 0;
     case net::Memory::Kind::kDmabuf:
-      return false;  // nobody has one to give yet
+      return (memory_kinds & abi::kDmabuf) != 0;
   }
   return false;
 }
@@ -53,15 +53,18 @@ Device read_device(int number, int version, const void* properties) {
   return device_of(number, read.head, read.port, kMost);
 }
 
+topology::NicName nic_of(const Device& device) {
+  const std::string address = device.pci_path.substr(device.pci_path.rfind('/') + 1);
+  return {.device = device.name, .bus_id = topology::normal_bus_id(address)};
+}
+
 const Device* choose_device(std::span<const Device> devices, const topology::NearNics& near) {
   std::vector<const Device*> usable;
   for (const Device& device : devices)
     if (!device.offloads && device.takes(net::Memory::Kind::kHost)) usable.push_back(&device);
   if (usable.empty()) return nullptr;
   const auto is_port = [](const Device* device, const topology::NicName& nic) {
-    const std::string address = device->pci_path.substr(device->pci_path.rfind('/') + 1);
-    if (!nic.bus_id.empty() && topology::normal_bus_id(address) == nic.bus_id) return true;
-    return device->name == nic.device;
+    return topology::is_same(nic_of(*device), nic);
   };
   return topology::nearest_of(usable, near, is_port).front();
 }

@@ -25,6 +25,9 @@ struct Device {
   bool takes(net::Memory::Kind kind) const;
 };
 
+// As the host's graph names its ports.
+topology::NicName nic_of(const Device& device);
+
 // Of properties as that version has them.
 Device read_device(int number, int version, const void* properties);
 // The nearest one, by its PCI address or else by its name; of equally near ones the rank's turn's.

@@ -1,11 +1,29 @@
 #include "transport/plugin/plugin_memory.h"
 
+#include <fcntl.h>
+
+#include <cerrno>
+
 namespace rondo::plugin {
+
+Result<net::MemoryKey> PluginMemory::add(const net::Memory& memory) {
+  net::Memory kept = memory;
+  Fd file;
+  if (memory.kind == net::Memory::Kind::kDmabuf) {
+    file.reset(::fcntl(memory.dmabuf, F_DUPFD_CLOEXEC, 0));
+    if (!file) return fail_errno(errno, "no descriptor for a dmabuf file");
+    kept.dmabuf = file.get();
+  }
+  const net::MemoryKey key = memory_.add(kept);
+  if (file) files_.emplace(key, std::move(file));
+  return key;
+}
 
 void PluginMemory::remove(net::MemoryKey key) {
   for (OfLink* const link : links_) link->registered_.erase(key);
   for_all_.erase(key);
   memory_.remove(key);
+  files_.erase(key);
 }
 
 PluginMemory::OfLink::OfLink(PluginMemory& all, std::shared_ptr<Connection> connection)

@@ -12,6 +12,7 @@
 #include <set>
 #include <span>
 
+#include "base/fd.h"
 #include "transport/net/memory_table.h"
 #include "transport/plugin/connection.h"
 
@@ -21,7 +22,8 @@ class PluginMemory {
  public:
   explicit PluginMemory(bool global) : global_(global) {}
 
-  net::MemoryKey add(const net::Memory& memory) { return memory_.add(memory); }
+  // A dmabuf file is the caller's: links get a descriptor of this one's.
+  Result<net::MemoryKey> add(const net::Memory& memory);
   void remove(net::MemoryKey key);
   // The memory of the key, if the bytes lie in it.
   const net::Memory* find(net::MemoryKey key, std::span<const std::byte> bytes) const {
@@ -49,6 +51,7 @@ class PluginMemory {
  private:
   const bool global_;
   net::MemoryTable memory_;
+  std::map<net::MemoryKey, Fd> files_;  // of dmabuf memory
   std::map<net::MemoryKey, std::unique_ptr<Registration>> for_all_;
   std::set<OfLink*> links_;
 };

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "topology/pci.h"
 #include "transport/auth/hmac.h"
 
 namespace rondo::plugin {
@@ -73,6 +74,15 @@ std::unique_ptr<net::Link> PluginNetwork::accept() {
     RONDO_INFO(kNet, "{}", link.error().text);
   }
   return nullptr;
+}
+
+bool PluginNetwork::takes(net::Memory::Kind kind) const {
+  return endpoint_->device.takes(kind) && (kind != net::Memory::Kind::kDmabuf ||
+                                           endpoint_->plugin.table().register_dmabuf != nullptr);
+}
+
+std::vector<topology::NicName> PluginNetwork::adapters() const {
+  return {nic_of(endpoint_->device)};
 }
 
 Result<net::MemoryKey> PluginNetwork::register_memory(const net::Memory& memory) {

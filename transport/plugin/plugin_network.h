@@ -29,7 +29,8 @@ class PluginNetwork final : public net::Network {
   Result<std::unique_ptr<net::Link>> connect(const net::LinkName& name,
                                              std::span<const std::byte> address) override;
   std::unique_ptr<net::Link> accept() override;
-  bool takes(net::Memory::Kind kind) const override { return endpoint_->device.takes(kind); }
+  bool takes(net::Memory::Kind kind) const override;
+  std::vector<topology::NicName> adapters() const override;
   Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
   void deregister_memory(net::MemoryKey key) override { endpoint_->memory.remove(key); }
   bool poll() override;

@@ -36,6 +36,7 @@ struct NetProxy::Line {
   std::optional<net::SlotSender> out;
   std::optional<net::SlotReceiver> in;
   net::MemoryKey key = 0;
+  bool own_key = false;  // else a block's
 
   Connection& end() { return out ? out->connection() : in->connection(); }
   const Connection& end() const { return const_cast<Line*>(this)->end(); }
@@ -56,16 +57,28 @@ NetProxy::~NetProxy() {
   early_.clear();
   for (Line& line : lines_) {
     line.link.reset();
-    network_->deregister_memory(line.key);
+    if (line.own_key) network_->deregister_memory(line.key);
   }
+  for (const auto& [block, key] : blocks_) network_->deregister_memory(key);
 }
 
 Result<std::unique_ptr<NetProxy>> NetProxy::open(std::unique_ptr<net::Network> network,
                                                  const std::vector<NetProxyLine>& lines) {
   std::unique_ptr<NetProxy> made(new NetProxy(std::move(network)));
-  for (const NetProxyLine& one : lines) RONDO_CHECK_OK(made->open(one));
+  RONDO_CHECK_OK(made->add_first(lines));
   RONDO_TRY(made->address_, made->network_->listen());
   return made;
+}
+
+Done NetProxy::take(const DirectBlock& block) {
+  if (blocks_.contains(block)) return done();
+  RONDO_TRY(blocks_[block], network_->register_memory(block->memory()));
+  return done();
+}
+
+Done NetProxy::add_first(const std::vector<NetProxyLine>& lines) {
+  for (const NetProxyLine& one : lines) RONDO_CHECK_OK(open(one));
+  return done();
 }
 
 Done NetProxy::open(const NetProxyLine& one) {
@@ -76,8 +89,14 @@ Done NetProxy::open(const NetProxyLine& one) {
   } else {
     line.in = net::SlotReceiver::over(one.end);
   }
+  if (one.block) {
+    RONDO_CHECK_OK(take(one.block));
+    line.key = blocks_.at(one.block);
+    return done();
+  }
   const std::span<std::byte> slots = line.out ? line.out->memory() : line.in->memory();
   RONDO_TRY(line.key, network_->register_memory({slots}));
+  line.own_key = true;
   return done();
 }
 

@@ -5,12 +5,11 @@
 // head when it has left. On the other side a net proxy receives into free slots and advances the
 // tail that the receiving kernel waits for. No credit travels: a receiver offers free slots only,
 // and the network's own flow control holds back the sender. Nothing per call is kept, so replays of
-// graphs need nobody's help. Only slots have to be where the network reaches them: one that takes
-// device memory or dmabuf files (net::Memory) could have them in the GPU's memory, words staying
-// here. Guarantees: slots of a line arrive whole and in order; lines never hold each other up;
-// nothing blocks. One thread at a time, but for add(): lines may come later, on either side first.
-// Cost: progress() of a line that cannot move is a few loads; nothing is allocated once all links
-// are open.
+// graphs need nobody's help. Words are in pinned memory; slots are there, too, or in the GPU's
+// (direct_memory.h), where the network's adapters reach that. Guarantees: slots of a line arrive
+// whole and in order; lines never hold each other up; nothing blocks. One thread at a time, but for
+// add(): lines may come later, on either side first. Cost: progress() of a line that cannot move is
+// a few loads; nothing is allocated once all links are open.
 //
 //   RONDO_TRY(auto net_proxy, NetProxy::open(std::move(network), {lines}));
 //   RONDO_CHECK_OK(net_proxy->connect(addresses));   // everybody's address(), by rank
@@ -20,6 +19,7 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -30,6 +30,7 @@
 #include "transport/net/net.h"
 #include "transport/net/poll_turns.h"
 #include "transport/net/slot_channel.h"
+#include "transport/proxy/direct_memory.h"
 
 namespace rondo::gpu {
 
@@ -45,18 +46,23 @@ struct NetProxyLine {
   net::LinkName name;
   Connection end;
   bool sends = false;
+  DirectBlock block = {};  // in which the slots lie; null: they are memory of the host
 };
 
 class NetProxy final : public net::WakeSource {
  public:
   // Listens.
   static Result<std::unique_ptr<NetProxy>> open(std::unique_ptr<net::Network> network,
-                                                const std::vector<NetProxyLine>& lines);
+                                                const std::vector<NetProxyLine>& lines = {});
   ~NetProxy() override;
   NetProxy(const NetProxy&) = delete;
   NetProxy& operator=(const NetProxy&) = delete;
 
   const std::vector<std::byte>& address() const { return address_; }
+  const net::Network& network() const { return *network_; }
+  // Before connect(): whether the network takes this memory, which it then has until the end.
+  Done take(const DirectBlock& block);
+  Done add_first(const std::vector<NetProxyLine>& lines);
   // Begins to open the links of all lines that send; the others are their peers'.
   Done connect(std::span<const std::vector<std::byte>> addresses);
 
@@ -84,6 +90,7 @@ class NetProxy final : public net::WakeSource {
   void adopt(std::unique_ptr<net::Link> link);
 
   std::unique_ptr<net::Network> network_;
+  std::map<DirectBlock, net::MemoryKey> blocks_;
   std::vector<std::byte> address_;
   std::vector<std::vector<std::byte>> addresses_;  // of all ranks, once connected
   net::PollTurns turns_;

@@ -153,7 +153,7 @@ Result<Gid> choose_gid(const Port& port, int wanted_index) {
 
 std::vector<Port> nearest_ports(const std::vector<Port>& ports, const topology::NearNics& near) {
   const auto is_port = [](const Port& port, const topology::NicName& nic) {
-    return port.device == nic.device && (nic.port == 0 || port.number == nic.port);
+    return topology::is_same({.device = port.device, .port = port.number}, nic);
   };
   std::vector<Port> nearest = topology::nearest_of(ports, near, is_port);
   nearest.resize(std::min(nearest.size(), kMostRails));

@@ -18,6 +18,8 @@
 
 namespace rondo::verbs {
 
+struct Ibverbs;
+
 struct Options {
   std::string hca;        // NCCL_IB_HCA
   int gid_index = -1;     // NCCL_IB_GID_INDEX; -1: chosen
@@ -26,7 +28,8 @@ struct Options {
   int timeout = 20;       // NCCL_IB_TIMEOUT: a lost packet is sent again after 4.096 us * 2^timeout
   int retries = 7;        // NCCL_IB_RETRY_CNT: so often, 0..7; then the peer counts as dead
   int queue_pairs = 1;    // NCCL_IB_QPS_PER_CONNECTION: a link and port, 1..kMostQueuePairs
-  bool relaxed_ordering = true;  // NCCL_IB_PCI_RELAXED_ORDERING: writes may pass each other
+  bool relaxed_ordering = true;        // NCCL_IB_PCI_RELAXED_ORDERING: writes may pass each other
+  const Ibverbs* functions = nullptr;  // in place of the library's (tests)
 
   // A number out of its range is an error that names it, its range and what is usual.
   static Result<Options> from_environment();

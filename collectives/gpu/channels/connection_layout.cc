@@ -151,16 +151,17 @@ void ConnectionLayout::place_bounce_buffers(Edge& edge, const HostsOfRanks& host
   for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {
     const int rank = direction == cuda::kOutgoing ? edge.from : edge.to;
     if (!hosts.is_own(rank)) continue;
-    std::uint64_t& used = bounce_bytes_[static_cast<std::size_t>(rank)];
-    const auto take = [&used](std::uint64_t bytes) {
+    BounceBytes& of_rank = bounce_bytes_[static_cast<std::size_t>(rank)];
+    const auto take_from = [](std::uint64_t& used, std::uint64_t bytes) {
       used += rounded(bytes);
       return used - rounded(bytes);
     };
+    const auto take = [&](std::uint64_t bytes) { return take_from(of_rank.words, bytes); };
     const auto slots = static_cast<std::uint64_t>(shape_.slots);
     for (int c = 0; c < shape_.channels; ++c)
-      edge.bounce_buffers[direction].push_back({take(slots * shape_.slot_bytes),
-                                                take(kCounterBytes), take(kCounterBytes),
-                                                take(slots * sizeof(std::uint64_t))});
+      edge.bounce_buffers[direction].push_back(
+          {take_from(of_rank.slots[direction], slots * shape_.slot_bytes), take(kCounterBytes),
+           take(kCounterBytes), take(slots * sizeof(std::uint64_t))});
   }
 }
 

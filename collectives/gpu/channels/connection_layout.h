@@ -9,8 +9,9 @@
 // processes share direct kernels (shared_launch.cc).
 //
 // Ranks of several hosts: a layout is one host's. A connection to another one has slots and words
-// on both buffers, in pinned memory of the rank there (bounce buffers), which a net proxy keeps
-// alike (net_proxy.h): to a kernel its neighbour is on its host. Simple only.
+// on both sides (bounce buffers), which a net proxy keeps alike (net_proxy.h): to a kernel its
+// neighbour is on its host. The words are in pinned memory of the rank, the slots of each direction
+// there, too, or in its device memory. Simple only.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,8 @@ class ConnectionLayout {
  public:
   static constexpr int kHost = -1;
   static constexpr int kNowhere = -2;  // not here, or in bounce buffers
-  // Offsets in the bounce buffers' memory of a rank. `used`: bytes in each slot.
+  // Offsets: of the slots among the rank's of that direction, of the words among all of its words.
+  // `used`: bytes in each slot.
   struct BounceBuffer {
     std::uint64_t slots, tail, head, used;
   };
@@ -75,8 +77,12 @@ class ConnectionLayout {
   // A rank's memory begins with its ends; the host's with the Control of every rank.
   std::uint64_t bytes(int rank) const { return bytes_[static_cast<std::size_t>(rank)]; }
   std::uint64_t host_bytes() const { return host_bytes_; }
-  std::uint64_t bounce_bytes(int rank) const {
-    return bounce_bytes_[static_cast<std::size_t>(rank)];
+  // Of a rank's bounce buffers.
+  std::uint64_t bounce_word_bytes(int rank) const {
+    return bounce_bytes_[static_cast<std::size_t>(rank)].words;
+  }
+  std::uint64_t bounce_slot_bytes(int rank, int direction) const {
+    return bounce_bytes_[static_cast<std::size_t>(rank)].slots[direction];
   }
   std::uint64_t bytes_of_ends() const;
   std::uint64_t launches_at() const;  // in a rank's memory
@@ -116,7 +122,11 @@ class ConnectionLayout {
   bool ll_push_, meets_;
   std::uint64_t barriers_at_ = 0, messages_at_ = 0, host_messages_at_ = 0;
   std::vector<Edge> edges_;
-  std::vector<std::uint64_t> bytes_, bounce_bytes_;
+  std::vector<std::uint64_t> bytes_;
+  struct BounceBytes {
+    std::uint64_t words = 0, slots[cuda::kDirections] = {};
+  };
+  std::vector<BounceBytes> bounce_bytes_;  // by rank
   std::uint64_t host_bytes_ = 0;
 };
 

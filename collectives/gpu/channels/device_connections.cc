@@ -21,6 +21,7 @@ DeviceConnections::DeviceConnections(ConnectionLayout layout, const std::vector<
       layout_(std::move(layout)),
       devices_(devices),
       memory_(std::move(memory)),
+      bounce_(devices_.size()),
       message_counters_(devices_.size()) {}
 
 Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(const std::vector<int>& devices,
@@ -52,36 +53,46 @@ Result<std::unique_ptr<DeviceConnections>> DeviceConnections::open(ConnectionLay
                                                                    ConnectionMemory memory) {
   std::unique_ptr<DeviceConnections> made(
       new DeviceConnections(std::move(layout), devices, std::move(memory)));
-  RONDO_CHECK_OK(made->make_bounce_buffers());
-  RONDO_CHECK_OK(made->write_ends());
+  for (int r = 0; r < made->layout_.ranks(); ++r)
+    if (made->is_here(r) && !made->has_bounce_buffers(r)) RONDO_CHECK_OK(made->fill(r));
   return made;
 }
 
-// Ranks of other processes have none here.
-Done DeviceConnections::make_bounce_buffers() {
-  bounce_buffers_.resize(devices_.size());
-  bounce_buffers_on_device_.resize(devices_.size());
+Done DeviceConnections::place_bounce_buffers(int rank, BounceSlots slots) {
+  if (!has_bounce_buffers(rank)) return done();
+  BounceMemory& made = bounce_[rank];
+  made.on_device = std::move(slots);
+  const DeviceScope scope(devices_[rank]);
+  RONDO_CHECK_OK(scope.entered());
   const EdgeTransport& network = edge_transport(EdgeTransport::kAtBothEnds);
-  for (int r = 0; r < layout_.ranks(); ++r) {
-    if (!is_here(r) || layout_.bounce_bytes(r) == 0) continue;
-    const DeviceScope scope(devices_[r]);
-    RONDO_CHECK_OK(scope.entered());
-    RONDO_TRY(EdgeMemory made, network.allocate(layout_.bounce_bytes(r), devices_[r]));
-    bounce_buffers_[r] = std::move(made.memory);
-    RONDO_TRY(bounce_buffers_on_device_[r], address_on_device(bounce_buffers_[r]));
+  RONDO_TRY(EdgeMemory pinned, network.allocate(pinned_bytes(rank), devices_[rank]));
+  made.pinned = std::move(pinned.memory);
+  RONDO_TRY(std::byte* const on_device, address_on_device(made.pinned));
+  made.for_kernels.words = on_device;
+  made.for_host.words = made.pinned.get();
+  std::uint64_t at = layout_.bounce_word_bytes(rank);
+  for (int d = 0; d < cuda::kDirections; ++d) {
+    if (made.on_device[d]) {
+      made.for_kernels.slots[d] = made.for_host.slots[d] = made.on_device[d].get();
+      continue;
+    }
+    made.for_kernels.slots[d] = on_device + at;
+    made.for_host.slots[d] = made.pinned.get() + at;
+    at += layout_.bounce_slot_bytes(rank, d);
   }
-  return done();
+  return fill(rank);
+}
+
+std::uint64_t DeviceConnections::pinned_bytes(int rank) const {
+  std::uint64_t bytes = layout_.bounce_word_bytes(rank);
+  for (int d = 0; d < cuda::kDirections; ++d)
+    if (!bounce_[rank].on_device[d]) bytes += layout_.bounce_slot_bytes(rank, d);
+  return bytes;
 }
 
 std::byte* DeviceConnections::address(const ConnectionLayout::Place& place, int rank) const {
   if (place.home == ConnectionLayout::kHost) return memory_.host_on_device[rank] + place.offset;
   return memory_.of_rank[place.home] + place.offset;
-}
-
-Done DeviceConnections::write_ends() {
-  for (int r = 0; r < layout_.ranks(); ++r)
-    if (is_here(r)) RONDO_CHECK_OK(fill(r));
-  return done();
 }
 
 std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
@@ -97,7 +108,7 @@ std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
         if (edge.crosses()) {
           if (i % cuda::kProtocols != static_cast<int>(cuda::Protocol::kSimple)) continue;
           end.connection = connection_at(edge, static_cast<cuda::Direction>(direction),
-                                         i / cuda::kProtocols, bounce_buffers_on_device_[rank]);
+                                         i / cuda::kProtocols, bounce_[rank].for_kernels);
         } else {
           end.connection.buffer = address(edge.slots[i], rank);
           end.connection.tail = reinterpret_cast<std::uint64_t*>(address(edge.tail[i], rank));
@@ -177,13 +188,13 @@ void DeviceConnections::empty_on_host(int rank) const {
 
 Connection DeviceConnections::connection_at(const ConnectionLayout::Edge& edge,
                                             cuda::Direction direction, int channel,
-                                            std::byte* base) const {
+                                            const BounceBases& bases) const {
   const ConnectionLayout::BounceBuffer& buffer = edge.bounce_buffers[direction][channel];
-  const auto word = [base](std::uint64_t at) {
-    return reinterpret_cast<std::uint64_t*>(base + at);
+  const auto word = [&bases](std::uint64_t at) {
+    return reinterpret_cast<std::uint64_t*>(bases.words + at);
   };
   Connection made{};
-  made.buffer = base + buffer.slots;
+  made.buffer = bases.slots[direction] + buffer.slots;
   made.slot_bytes = layout_.slot_bytes(static_cast<int>(cuda::Protocol::kSimple));
   made.slot_count = static_cast<std::uint64_t>(layout_.shape().slots);
   made.tail = word(buffer.tail);
@@ -196,7 +207,7 @@ Connection DeviceConnections::connection_at(const ConnectionLayout::Edge& edge,
 Connection DeviceConnections::bounce_buffer(const ConnectionLayout::Edge& edge,
                                             cuda::Direction direction, int channel) const {
   const int rank = direction == cuda::kOutgoing ? edge.from : edge.to;
-  return connection_at(edge, direction, channel, bounce_buffers_[rank].get());
+  return connection_at(edge, direction, channel, bounce_[rank].for_host);
 }
 
 DeviceEnd* DeviceConnections::ends(int rank) const {

@@ -4,9 +4,11 @@
 // Where things lie, ConnectionLayout says; whose the memory is and how it came here, does not
 // matter (ConnectionMemory): make() takes device memory of this process, shared_connections.h maps
 // that of others. Guarantees: the memory of this process's ranks is zeroed and their ends are in
-// place when open() returns; no kernel that uses it outlives it (own_memory.h).
+// place when open() returns; those of a rank with neighbours on other hosts when
+// place_bounce_buffers() does. No kernel that uses it outlives it (own_memory.h).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -78,14 +80,20 @@ class DeviceConnections {
     std::uint64_t slot_bytes = 0;
   };
   void set_message_link(int rank, int peer, cuda::Direction direction, const MessageLink& link);
-  // One side of a connection to another host, of a rank of this process, as the host sees it.
+  // Of a rank of this process, before its first launch: makes its bounce buffers. Its threads may
+  // do so at once, each for its rank. slots: device memory for those of each direction; null: they
+  // are in pinned memory, beside the words.
+  using BounceSlots = std::array<MappedMemory, cuda::kDirections>;
+  Done place_bounce_buffers(int rank, BounceSlots slots);
+  // One side of a connection to another host, of a rank of this process, for its net proxy: words
+  // as the host sees them, slots as networks are told of them.
   Connection bounce_buffer(const ConnectionLayout::Edge& edge, cuda::Direction direction,
                            int channel) const;
   // Memory on devices that may go while the communicator is suspended. process_of: by rank; may be
   // empty where all are of this process.
   void list_in(DroppableMemory& all, std::span<const int> process_of);
   // Pinned memory for edges to other hosts.
-  std::uint64_t pinned_bytes(int rank) const { return layout_.bounce_bytes(rank); }
+  std::uint64_t pinned_bytes(int rank) const;
   // Every wait in kernels of this process, or of one of its ranks, ends now and ever after.
   void stop_kernels();
   void stop_kernels(int rank);
@@ -94,22 +102,30 @@ class DeviceConnections {
  private:
   DeviceConnections(ConnectionLayout layout, const std::vector<int>& devices,
                     ConnectionMemory memory);
-  Done make_bounce_buffers();
-  Done write_ends();
   Done fill(int rank);  // its memory, as it is before its next launch
+  bool has_bounce_buffers(int rank) const { return layout_.bounce_word_bytes(rank) != 0; }
   void empty_on_host(int rank) const;
   std::vector<cuda::DeviceEnd> ends_of(int rank) const;
   std::vector<std::uint64_t> launches_so_far(int rank) const;
+  // Where a rank's bounce buffers lie.
+  struct BounceBases {
+    std::byte* words = nullptr;
+    std::byte* slots[cuda::kDirections] = {};
+  };
+  struct BounceMemory {
+    MappedMemory pinned;    // null: the rank has none
+    BounceSlots on_device;  // null: in `pinned`
+    BounceBases for_kernels, for_host;
+  };
   Connection connection_at(const ConnectionLayout::Edge& edge, cuda::Direction direction,
-                           int channel, std::byte* base) const;
+                           int channel, const BounceBases& bases) const;
   std::byte* address(const ConnectionLayout::Place& place, int rank) const;
 
   const GpuApi& api_;
   const ConnectionLayout layout_;
   const std::vector<int> devices_;
   ConnectionMemory memory_;
-  std::vector<MappedMemory> bounce_buffers_;  // by rank; null: it has none
-  std::vector<std::byte*> bounce_buffers_on_device_;
+  std::vector<BounceMemory> bounce_;  // by rank
   // By rank: counters beside slots in memory of the host, which it raises. Each is its rank's
   // alone.
   std::vector<std::vector<std::byte*>> message_counters_;

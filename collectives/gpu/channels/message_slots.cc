@@ -48,22 +48,25 @@ int MessageSlots::owner(int from, int to) const {
 }
 
 Result<MessageSlots::Slots> MessageSlots::between(int from, int to, bool sends,
-                                                  const net::Deadline& deadline) {
+                                                  const net::Deadline& deadline,
+                                                  DirectArena* arena) {
   const std::pair<Pair, bool> key{{to, from}, sends};
   if (const auto known = slots_.find(key); known != slots_.end()) return known->second;
   const EdgeTransport& through = transport(from, to);
   const bool over_network = through.home == EdgeTransport::kAtBothEnds;
   const RelaxedCapture relaxed;
   MappedMemory memory;
+  DirectPiece direct;
   if (over_network || around_.process_of[to] == process_) {
     std::lock_guard lock(mutex_);
-    RONDO_TRY(const EdgeMemory* const made, make(from, to));
-    memory = made->memory;
+    RONDO_TRY(const Made* const made, make(from, to, over_network ? arena : nullptr));
+    memory = made->memory.memory;
+    direct = made->direct;
   } else {
     RONDO_CHECK_OK(connect(from, to, deadline));
     memory = mapped_[{to, from}];
   }
-  Slots slots{memory.get(), nullptr, pair_bytes(through), over_network};
+  Slots slots{memory.get(), nullptr, pair_bytes(through), over_network, direct};
   if (through.pinned) {
     slots.on_host = memory.get();
     const DeviceScope scope(devices_[sends ? from : to]);
@@ -74,25 +77,36 @@ Result<MessageSlots::Slots> MessageSlots::between(int from, int to, bool sends,
   return slots;
 }
 
-Result<const EdgeMemory*> MessageSlots::make(int from, int to) {
+Result<const MessageSlots::Made*> MessageSlots::make(int from, int to, DirectArena* arena) {
   const Pair pair{to, from};
   if (const auto found = made_.find(pair); found != made_.end()) return &found->second;
   const EdgeTransport& through = transport(from, to);
-  const std::uint64_t bytes = pair_bytes(through);
+  std::uint64_t bytes = pair_bytes(through);
   const int rank = owner(from, to);
+  DirectPiece direct;
+  if (arena != nullptr) {
+    constexpr std::uint64_t kWords = kCountersBytes + kUsedBytes;
+    if (auto piece = arena->take(bytes - kWords); piece.ok()) {
+      direct = std::move(*piece);
+      bytes = kWords;
+    } else {
+      RONDO_INFO(kInit, "messages of rank {} to rank {} pass through host memory: {}", from, to,
+                 piece.error().text);
+    }
+  }
   auto made = through.allocate(bytes, devices_[rank]);
   if (!made.ok())
     return fail(made.status(),
                 "{}: {} bytes for messages of rank {} to rank {}; RONDO_GPU_STAGING sets how much "
                 "a rank gets for all others",
                 made.error().text, bytes, from, to);
-  RONDO_INFO(kInit, "messages of rank {} to rank {}: {}, {} bytes of slots", from, to, through.name,
-             bytes);
+  RONDO_INFO(kInit, "messages of rank {} to rank {}: {}, {} bytes of slots{}", from, to,
+             through.name, pair_bytes(through), direct.block ? " in GPU memory" : "");
   if (!through.pinned) {
     droppable_.add(rank, made->memory.get(), bytes);
     made->handle = {};  // it would keep the memory
   }
-  return &made_.emplace(pair, std::move(*made)).first->second;
+  return &made_.emplace(pair, Made{std::move(*made), bytes, std::move(direct)}).first->second;
 }
 
 Done MessageSlots::connect(int from, int to, const net::Deadline& deadline) {
@@ -127,17 +141,18 @@ Result<MemoryHandle> MessageSlots::answer(const MemoryNote& asked) {
     return fail(Status::kInternalError, "ranks {} and {} were asked for slots", from, to);
   const RelaxedCapture relaxed;
   std::lock_guard lock(mutex_);
-  RONDO_TRY(const EdgeMemory* const made, make(static_cast<int>(from), static_cast<int>(to)));
-  if (made->handle.plain.kind != PlainHandle::kNone) return made->handle.clone();
-  return memory_registry().export_range(made->memory.get(), 1);
+  RONDO_TRY(const Made* const made, make(static_cast<int>(from), static_cast<int>(to)));
+  const EdgeMemory& memory = made->memory;
+  if (memory.handle.plain.kind != PlainHandle::kNone) return memory.handle.clone();
+  return memory_registry().export_range(memory.memory.get(), 1);
 }
 
 std::uint64_t MessageSlots::pinned_bytes(int rank) const {
   std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
-  for (const auto& [pair, memory] : made_) {
+  for (const auto& [pair, made] : made_) {
     const EdgeTransport& through = transport(pair.second, pair.first);
-    if (owner(pair.second, pair.first) == rank && through.pinned) sum += pair_bytes(through);
+    if (owner(pair.second, pair.first) == rank && through.pinned) sum += made.bytes;
   }
   return sum;
 }

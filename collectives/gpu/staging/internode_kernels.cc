@@ -19,15 +19,19 @@ namespace {
 
 constexpr double kFlushSeconds = 5;
 
-std::vector<NetProxyLine> lines_of(const DeviceConnections& connections, int rank) {
+// blocks: in which the slots of each direction lie; null: in memory of the host.
+using Blocks = std::array<DirectBlock, cuda::kDirections>;
+
+std::vector<NetProxyLine> lines_of(const DeviceConnections& connections, int rank,
+                                   const Blocks& blocks) {
   std::vector<NetProxyLine> lines;
   for (const ConnectionLayout::Edge& edge : connections.layout().edges()) {
     if (!edge.crosses() || (edge.from != rank && edge.to != rank)) continue;
     const bool sends = edge.from == rank;
+    const cuda::Direction direction = sends ? cuda::kOutgoing : cuda::kIncoming;
     for (int c = 0; c < connections.layout().shape().channels; ++c)
-      lines.push_back(
-          {net_proxy_link(edge.from, edge.to, edge.lane, c),
-           connections.bounce_buffer(edge, sends ? cuda::kOutgoing : cuda::kIncoming, c), sends});
+      lines.push_back({net_proxy_link(edge.from, edge.to, edge.lane, c),
+                       connections.bounce_buffer(edge, direction, c), sends, blocks[direction]});
   }
   return lines;
 }
@@ -57,12 +61,59 @@ Done InternodeKernels::open() {
                                                         .purpose = "slots",
                                                         .streams = kStreams,
                                                         .near = terms_.near}));
-  RONDO_TRY(net_proxy_, NetProxy::open(std::move(network), lines_of(connections(), terms_.rank)));
+  RONDO_TRY(net_proxy_, NetProxy::open(std::move(network)));
+  RONDO_CHECK_OK(place_slots());
   messages_ = std::make_unique<InternodeMessages>(
       InternodeMessages::Terms{terms_.rank, terms_.message_ctas, terms_.kernel_seconds,
                                terms_.deadline},
-      *memory_, *net_proxy_);
+      *memory_, *net_proxy_, arenas_);
   return done();
+}
+
+// Where the rank's slots to other hosts are, of connections now and of messages later.
+Done InternodeKernels::place_slots() {
+  const auto rules = GpuDirectRules::from_environment();
+  if (!rules.ok())
+    RONDO_WARN("rank {}: {}; its slots to other hosts stay in host memory", terms_.rank,
+               rules.error().text);
+  const GpuDirectFacts facts = gpu_direct_facts(terms_.device, net_proxy_->network(), terms_.near);
+  DeviceConnections::BounceSlots slots;
+  Blocks blocks;
+  for (const int direction : {cuda::kOutgoing, cuda::kIncoming}) {
+    if (!rules.ok()) break;
+    const DirectPiece piece =
+        direct_slots(direction, gpu_direct(*rules, facts, direction == cuda::kOutgoing));
+    slots[direction] = piece.at;
+    blocks[direction] = piece.block;
+  }
+  RONDO_CHECK_OK(connections().place_bounce_buffers(terms_.rank, std::move(slots)));
+  return net_proxy_->add_first(lines_of(connections(), terms_.rank, blocks));
+}
+
+// Nothing: they are pinned.
+DirectPiece InternodeKernels::direct_slots(int direction, const GpuDirectVerdict& verdict) {
+  const char* const what = direction == cuda::kOutgoing ? "sends from" : "receives into";
+  const std::uint64_t bytes = connections().layout().bounce_slot_bytes(terms_.rank, direction);
+  auto arena = DirectArena::open(terms_.device, verdict, bytes,
+                                 [this](const DirectBlock& one) { return net_proxy_->take(one); });
+  auto piece = arena.ok() ? (*arena)->take(bytes) : Result<DirectPiece>(arena.error());
+  if (!piece.ok()) {
+    RONDO_INFO(kNet, "rank {} {} host memory, to other hosts: {}", terms_.rank, what,
+               piece.error().text);
+    return {};
+  }
+  RONDO_INFO(kNet, "rank {} {} its GPU's memory, to other hosts ({}{})", terms_.rank, what,
+             (*arena)->kind() == net::Memory::Kind::kDmabuf ? "dmabuf" : "nvidia_peermem",
+             verdict.flushes ? ", with flushes" : "");
+  arenas_[direction] = std::move(*arena);
+  return std::move(*piece);
+}
+
+GpuMemoryUse InternodeKernels::memory() const {
+  GpuMemoryUse use = memory_->memory(terms_.rank);
+  for (const auto& arena : arenas_)
+    if (arena) use.device += arena->bytes();
+  return use;
 }
 
 std::vector<std::byte> InternodeKernels::address() const { return net_proxy_->address(); }

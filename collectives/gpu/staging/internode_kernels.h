@@ -7,9 +7,9 @@
 // caller's business (host_proxy.h). The rank's proxy moves what leaves the host; rank 0 hears how
 // far each rank is (internode_status.h). The proxy may nap for a millisecond where it knows of no
 // kernel of the rank; plain calls wake it, a graph's replay may so wait for that long. Guarantees:
-// whatever ends one rank ends the kernels of all; no wait outlasts an abort. Cost: pinned slots for
-// each connection that leaves the host, a TCP connection for each channel of it; for messages with
-// the first one of a pair.
+// whatever ends one rank ends the kernels of all; no wait outlasts an abort. Cost: slots for each
+// connection that leaves the host, pinned or where GPUDirect reaches them (gpu_direct.h), a link
+// for each channel of it; for messages with the first one of a pair.
 #pragma once
 
 #include <array>
@@ -63,7 +63,7 @@ class InternodeKernels final : public ProxyTask {
   // are open.
   Done connect(std::span<const std::vector<std::byte>> addresses, const net::Deadline& deadline);
 
-  GpuMemoryUse memory() const { return memory_->memory(terms_.rank); }
+  GpuMemoryUse memory() const;
   // How a collective runs as kernels; nothing: it does not. Messages always do.
   std::optional<DevicePlan> plan(const CallRecord& record) const;
   Done launch(const DevicePlan& plan, const Call& call);
@@ -89,6 +89,8 @@ class InternodeKernels final : public ProxyTask {
  private:
   InternodeKernels(Terms terms, std::shared_ptr<SpanMemory> memory);
   Done open();
+  Done place_slots();
+  DirectPiece direct_slots(int direction, const GpuDirectVerdict& verdict);
   Done launch_messages_of(const Call& call);
   DeviceConnections& connections() const { return memory_->connections(); }
 
@@ -96,6 +98,7 @@ class InternodeKernels final : public ProxyTask {
   Terms terms_;
   const std::shared_ptr<SpanMemory> memory_;
   std::unique_ptr<NetProxy> net_proxy_;
+  InternodeMessages::Arenas arenas_;
   std::unique_ptr<InternodeMessages> messages_;
   std::atomic<bool> ended_{false};
 };

@@ -8,7 +8,8 @@ namespace rondo::gpu {
 
 static_assert(cuda::kMessageChannels <= kMostProxyMessageChannels);
 
-InternodeMessages::InternodeMessages(Terms terms, SpanMemory& memory, NetProxy& net_proxy)
+InternodeMessages::InternodeMessages(Terms terms, SpanMemory& memory, NetProxy& net_proxy,
+                                     Arenas& arenas)
     : terms_(std::move(terms)),
       memory_(memory),
       net_proxy_(net_proxy),
@@ -16,13 +17,16 @@ InternodeMessages::InternodeMessages(Terms terms, SpanMemory& memory, NetProxy& 
                   .most_ctas = terms_.most_ctas,
                   .is_here = [rank = terms_.rank](int other) { return other == rank; },
                   .slots_for =
-                      [this](const ProcessMessage& message, bool sends) {
-                        return memory_.slots(message.from, message.to, sends, terms_.deadline());
+                      [this, &arenas](const ProcessMessage& message, bool sends) {
+                        return memory_.slots(
+                            message.from, message.to, sends, terms_.deadline(),
+                            arenas[sends ? cuda::kOutgoing : cuda::kIncoming].get());
                       },
                   .carry =
-                      [this, &net_proxy](int from, int to, int channel, const Connection& end) {
-                        net_proxy.add(
-                            {net_proxy_message_link(from, to, channel), end, from == terms_.rank});
+                      [this, &net_proxy](int from, int to, int channel, const Connection& end,
+                                         const DirectBlock& block) {
+                        net_proxy.add({net_proxy_message_link(from, to, channel), end,
+                                       from == terms_.rank, block});
                       }}) {}
 
 // each(peer, slot): for which slot (from 1) of the peer's a channel waits; 0: it does not.

@@ -9,6 +9,7 @@
 // that of the parts; wait() is a load a channel.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,7 +33,9 @@ class InternodeMessages {
     double limit_seconds = 0;                 // Wait::limit_seconds
     std::function<net::Deadline()> deadline;  // of a question for slots
   };
-  InternodeMessages(Terms terms, SpanMemory& memory, NetProxy& net_proxy);
+  // arenas: for slots that the rank sends from and receives into; null: pinned memory.
+  using Arenas = std::array<std::unique_ptr<DirectArena>, cuda::kDirections>;
+  InternodeMessages(Terms terms, SpanMemory& memory, NetProxy& net_proxy, Arenas& arenas);
 
   // All of a group, of this rank; copies within it among them. peer: whom an error is about.
   using Launches = MessagesByKernel::Launches;

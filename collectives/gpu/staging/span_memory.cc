@@ -24,9 +24,9 @@ SpanMemory::SpanMemory(Parts parts)
 }
 
 Result<MessageSlots::Slots> SpanMemory::slots(int from, int to, bool sends,
-                                              const net::Deadline& deadline) {
+                                              const net::Deadline& deadline, DirectArena* arena) {
   const std::lock_guard lock(mutex_);
-  return slots_->between(from, to, sends, deadline);
+  return slots_->between(from, to, sends, deadline, arena);
 }
 
 bool SpanMemory::serve() {

@@ -43,7 +43,9 @@ class SpanMemory {
   DeviceConnections& connections() { return *connections_; }
   const DeviceConnections& connections() const { return *connections_; }
   // Of messages between a rank of this process, which sends or receives, and another one.
-  Result<MessageSlots::Slots> slots(int from, int to, bool sends, const net::Deadline& deadline);
+  // arena: MessageSlots::between()'s.
+  Result<MessageSlots::Slots> slots(int from, int to, bool sends, const net::Deadline& deadline,
+                                    DirectArena* arena);
   // Answers other processes of the host; true if one has asked.
   bool serve();
   GpuMemoryUse memory(int rank) const;

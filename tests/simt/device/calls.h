@@ -55,6 +55,9 @@ GpuError vmm_export(int* fd, GpuAllocation allocation);
 GpuError vmm_import(GpuAllocation* allocation, int fd);
 GpuError vmm_retain(GpuAllocation* allocation, void* address);
 
+GpuError dmabuf_export(int* fd, void* address, std::size_t bytes);
+GpuError flush_direct_writes();
+
 GpuError multicast_granularity(std::size_t* bytes, int devices);
 GpuError multicast_create(GpuAllocation* object, std::size_t bytes, int devices);
 GpuError multicast_add(GpuAllocation object, int device);

@@ -43,6 +43,9 @@ constexpr Attribute kAttributes[] = {
     {GpuAttribute::kMaxSharedPerBlockOptin, 227 << 10},
     {GpuAttribute::kVirtualMemory, 1},
     {GpuAttribute::kPosixHandles, 1},
+    {GpuAttribute::kDirectVirtualMemory, 1},
+    {GpuAttribute::kDirectMemory, 1},
+    {GpuAttribute::kDirectFlushes, kFlushByHost},
     {GpuAttribute::kHostNuma, 0},
 };
 
@@ -134,6 +137,14 @@ GpuError attribute(int* value, GpuAttribute which, int device) {
   }
   if (which == GpuAttribute::kMulticast) {
     *value = platform().config.multicast ? 1 : 0;
+    return kGpuSuccess;
+  }
+  if (which == GpuAttribute::kDmabuf) {
+    *value = platform().config.dmabuf ? 1 : 0;
+    return kGpuSuccess;
+  }
+  if (which == GpuAttribute::kDirectOrdering) {
+    *value = platform().config.ordered_writes ? kOrderedForOwner : 0;
     return kGpuSuccess;
   }
   for (const Attribute& row : kAttributes) {

@@ -1,4 +1,5 @@
-// Virtual memory: physical allocations, address ranges, mappings, access, file descriptors.
+// Virtual memory: physical allocations, address ranges, mappings, access, file descriptors; what
+// adapters get of it.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -175,5 +176,23 @@ GpuError vmm_retain(GpuAllocation* allocation, void* address) {
   ++p.shareables[found->host_alias].references;
   return kGpuSuccess;
 }
+
+// Of a whole mapping: its memory file, which an adapter of tests maps, begins where it does.
+GpuError dmabuf_export(int* fd, void* address, std::size_t bytes) {
+  Platform& p = platform();
+  if (const GpuError error = p.driver_trouble()) return error;
+  if (!p.config.dmabuf) return kGpuNotSupported;
+  const std::lock_guard lock(p.engine.mutex());
+  const Allocation* const found = mapping_at(p, address);
+  if (found == nullptr || found->kind != MemoryKind::kDevice || bytes > found->bytes ||
+      found->begin != reinterpret_cast<std::uint64_t>(address))
+    return kGpuInvalidValue;
+  if (bytes == 0 || bytes % static_cast<std::size_t>(getpagesize()) != 0) return kGpuInvalidValue;
+  *fd = fcntl(found->file, F_DUPFD_CLOEXEC, 0);
+  return *fd >= 0 ? kGpuSuccess : kGpuOutOfMemory;
+}
+
+// Adapters of tests write into a device's memory itself.
+GpuError flush_direct_writes() { return platform().driver_trouble(); }
 
 }  // namespace rondo::simt::calls

@@ -86,12 +86,19 @@ void set_topology(Config& config, const std::string& path) {
     refuse(fmt::format("RONDO_SIMT has topology '{}', which has no GPUs", path));
 }
 
+void set_ordering(Config& config, const std::string& ordering) {
+  if (ordering != "owner" && ordering != "none")
+    refuse(fmt::format("RONDO_SIMT has ordering '{}'; there are owner and none", ordering));
+  config.ordered_writes = ordering == "owner";
+}
+
 void set(Config& config, const std::string& key, const std::string& value) {
   if (key == "mode") return set_mode(config, value);
   if (key == "p2p") return set_p2p(config, value);
   if (key == "topology") return set_topology(config, value);
   if (key == "lines") return set_lines(config, value);
   if (key == "frees") return set_frees(config, value);
+  if (key == "ordering") return set_ordering(config, value);
   const std::uint64_t n = number("a value in RONDO_SIMT", value);
   if (key == "queues") {
     config.queues = static_cast<int>(n);
@@ -109,6 +116,8 @@ void set(Config& config, const std::string& key, const std::string& value) {
     config.cooperative = static_cast<int>(n);
   } else if (key == "multicast") {
     config.multicast = n != 0;
+  } else if (key == "dmabuf") {
+    config.dmabuf = n != 0;
   } else if (key == "out_of_memory") {
     config.out_of_memory = n;
   } else if (key == "lost") {
@@ -155,6 +164,8 @@ std::string Config::reproducer() const {
                       kP2p[static_cast<int>(p2p)], multiprocessors);
   if (!multicast) text += ",multicast=0";
   if (!topology.empty()) text += ",topology=" + topology;
+  if (!dmabuf) text += ",dmabuf=0";
+  if (!ordered_writes) text += ",ordering=none";
   if (cooperative > 0) text += fmt::format(",cooperative={}", cooperative);
   if (frees_wait) text += ",frees=wait";
   if (pace != 0) text += fmt::format(",pace={}", pace);

@@ -12,6 +12,8 @@
 //     multiprocessors=N, memory=MiB       a device
 //     lines=torn|whole          whether lines of 128 bytes reach a device's memory whole
 //     multicast=0|1     whether devices can be joined by multicast objects
+//     dmabuf=0|1        whether device memory can be had as dmabuf files
+//     ordering=owner|none       whether a device sees what adapters write without a flush
 //     cooperative=N     cooperative kernels that run on a device at once (0: any number)
 //     slices=N          time slices that a kernel may spend spinning while another process waits
 //                       for its device
@@ -56,6 +58,8 @@ struct Config {
   std::uint64_t pace = 0;
   double standstill_seconds = 20;
   bool multicast = true;
+  bool dmabuf = true;
+  bool ordered_writes = true;  // of adapters
   bool frees_wait = false;
   std::uint64_t out_of_memory = 0;  // 0: never
   std::uint64_t lost = 0;           // 0: never

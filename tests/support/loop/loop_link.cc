@@ -107,7 +107,7 @@ std::optional<net::Request> LoopLink::isend(const CallRecord& record,
   if (pushed_ - sent_ == kDepth) return std::nullopt;
   if (!body.empty() && !memory_.offset_of(key, body))
     fail_with(fmt::format("key {} names no memory with the {} bytes to send", key, body.size()));
-  outgoing_[pushed_ % kDepth] = {record, body, tag};
+  outgoing_[pushed_ % kDepth] = {record, body, tag, key};
   return net::Request{pushed_++, true};
 }
 
@@ -176,8 +176,8 @@ bool LoopLink::send() {
     }
     const std::uint64_t bytes = message.body.size();
     if (bytes != 0 && bytes <= credit.room) {
-      if (const auto wrong =
-              their_memory_.write(theirs_.pid, credit.key, credit.offset, message.body)) {
+      if (const auto wrong = their_memory_.write(theirs_.pid, credit.key, credit.offset,
+                                                 memory_.readable(message.key, message.body))) {
         fail_with(*wrong);
         break;
       }
@@ -205,7 +205,13 @@ bool LoopLink::receive() {
                             received_, message.room));
       break;
     }
-    if (header.bytes != 0) memory_.flush(message.key, message.offset, header.bytes);
+    if (header.bytes != 0) {
+      if (const auto flushed = memory_.flush(message.key, message.offset, header.bytes);
+          !flushed.ok()) {
+        fail_with(flushed.error().text);
+        break;
+      }
+    }
     *message.record = header.record;
     message.bytes = header.bytes;
     message.tag = header.tag;

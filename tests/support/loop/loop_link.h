@@ -54,6 +54,7 @@ class LoopLink final : public net::Link {
     CallRecord record;
     std::span<const std::byte> body;
     std::uint32_t tag;
+    net::MemoryKey key;
   };
   struct Incoming {
     CallRecord* record;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,10 +21,18 @@ net::MemoryKey key_of(int fd) {
 }
 int fd_of(net::MemoryKey key) { return static_cast<int>(key & 0x7fffffff); }
 
-Result<std::span<std::byte>> map(int fd, std::size_t bytes) {
-  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+Result<std::span<std::byte>> map(int fd, std::size_t bytes, std::uint64_t offset = 0) {
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+                    static_cast<off_t>(offset));
   if (at == MAP_FAILED) return fail_errno(errno, "cannot map {} bytes", bytes);
   return std::span(static_cast<std::byte*>(at), bytes);
+}
+
+// Whether this process can follow an address; a device's it may not.
+bool is_readable(std::span<std::byte> bytes) {
+  std::byte first{};
+  const iovec here{&first, 1}, there{bytes.data(), 1};
+  return bytes.empty() || ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) == 1;
 }
 
 }  // namespace
@@ -48,6 +57,11 @@ Result<SharedFile> SharedFile::open(int pid, int fd, std::size_t bytes) {
   return SharedFile(Fd(), mapped);
 }
 
+Result<SharedFile> SharedFile::copy(int fd, std::size_t bytes, std::uint64_t offset) {
+  RONDO_TRY(const auto mapped, map(fd, bytes, offset));
+  return SharedFile(Fd(), mapped);
+}
+
 SharedFile::SharedFile(SharedFile&& other) noexcept
     : fd_(std::move(other.fd_)), bytes_(std::exchange(other.bytes_, {})) {}
 
@@ -60,12 +74,30 @@ std::atomic<std::size_t>& LoopMemory::everywhere() {
   return regions;
 }
 
+std::atomic<std::uint64_t>& LoopMemory::from_devices() {
+  static std::atomic<std::uint64_t> bytes{0};
+  return bytes;
+}
+std::atomic<std::uint64_t>& LoopMemory::into_devices() {
+  static std::atomic<std::uint64_t> bytes{0};
+  return bytes;
+}
+
 Result<net::MemoryKey> LoopMemory::add(const net::Memory& memory) {
+  std::optional<SharedFile> device;
+  if (memory.kind == net::Memory::Kind::kDmabuf) {
+    RONDO_TRY(SharedFile mapped,
+              SharedFile::copy(memory.dmabuf, memory.bytes.size(), memory.offset));
+    device.emplace(std::move(mapped));
+  } else if (!is_readable(memory.bytes)) {
+    return fail(Status::kSystemError, "{} bytes at {} cannot be registered: Bad address",
+                memory.bytes.size(), static_cast<void*>(memory.bytes.data()));
+  }
   RONDO_TRY(SharedFile file, SharedFile::make(kRegionHeader + memory.bytes.size()));
   const net::MemoryKey key = key_of(file.fd());
   file.as<RegionHeader>().bytes = memory.bytes.size();
   file.as<RegionHeader>().key.store(key);
-  regions_.emplace(key, Region{memory.bytes, std::move(file)});
+  regions_.emplace(key, Region{memory, std::move(device), std::move(file)});
   ++everywhere();
   return key;
 }
@@ -82,16 +114,25 @@ std::optional<std::uint64_t> LoopMemory::offset_of(net::MemoryKey key,
                                                    std::span<const std::byte> bytes) const {
   const auto it = regions_.find(key);
   if (it == regions_.end()) return std::nullopt;
-  const std::span<std::byte> all = it->second.bytes;
+  const std::span<std::byte> all = it->second.memory.bytes;
   if (bytes.data() < all.data() || bytes.data() + bytes.size() > all.data() + all.size())
     return std::nullopt;
   return static_cast<std::uint64_t>(bytes.data() - all.data());
 }
 
-void LoopMemory::flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t bytes) const {
+std::span<const std::byte> LoopMemory::readable(net::MemoryKey key,
+                                                std::span<const std::byte> bytes) const {
+  if (bytes.empty()) return bytes;
   const Region& region = regions_.at(key);
-  std::memcpy(region.bytes.data() + offset, region.file.bytes().data() + kRegionHeader + offset,
-              bytes);
+  if (region.device) from_devices() += bytes.size();
+  return {region.here() + (bytes.data() - region.memory.bytes.data()), bytes.size()};
+}
+
+Done LoopMemory::flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t bytes) const {
+  const Region& region = regions_.at(key);
+  std::memcpy(region.here() + offset, region.file.bytes().data() + kRegionHeader + offset, bytes);
+  if (region.device) into_devices() += bytes;
+  return region.memory.flush ? region.memory.flush() : done();
 }
 
 std::optional<std::string> RemoteMemory::write(int pid, net::MemoryKey key, std::uint64_t offset,

@@ -4,6 +4,7 @@
 // As with a real adapter, a key names memory, whoever writes needs the key, an address and a length
 // that lie within it, and a key that was taken back writes nothing more. What peers write lands in
 // the file: the owner sees it once the link has flushed, as a GPU sees what an adapter has written.
+// A dmabuf file is mapped, and read and written there.
 #pragma once
 
 #include <atomic>
@@ -22,6 +23,8 @@ class SharedFile {
   static Result<SharedFile> make(std::size_t bytes);
   // Of another process, by its descriptor there; at least `bytes` long.
   static Result<SharedFile> open(int pid, int fd, std::size_t bytes);
+  // The same file as this process's descriptor; `bytes` from `offset` on.
+  static Result<SharedFile> copy(int fd, std::size_t bytes, std::uint64_t offset);
   SharedFile(SharedFile&& other) noexcept;
   SharedFile& operator=(SharedFile&&) = delete;
   ~SharedFile();
@@ -54,15 +57,23 @@ class LoopMemory {
   // Where `bytes` begin in the memory that the key names; nothing: they are not all in it.
   std::optional<std::uint64_t> offset_of(net::MemoryKey key,
                                          std::span<const std::byte> bytes) const;
+  // What is to be sent, where this process can read it. Of bytes in the memory of the key.
+  std::span<const std::byte> readable(net::MemoryKey key, std::span<const std::byte> bytes) const;
   // Moves what peers wrote at `offset` to where its owner sees it.
-  void flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t bytes) const;
+  Done flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t bytes) const;
   ~LoopMemory() { everywhere() -= regions_.size(); }
   static std::atomic<std::size_t>& everywhere();  // how many regions this process has
+  // Bytes that this process has sent from, and got into, dmabuf files.
+  static std::atomic<std::uint64_t>& from_devices();
+  static std::atomic<std::uint64_t>& into_devices();
 
  private:
   struct Region {
-    std::span<std::byte> bytes;
+    net::Memory memory;
+    std::optional<SharedFile> device;  // the dmabuf file
     SharedFile file;
+
+    std::byte* here() const { return device ? device->bytes().data() : memory.bytes.data(); }
   };
   std::map<net::MemoryKey, Region> regions_;
 };

@@ -19,8 +19,9 @@ class LoopNetwork final : public net::Network {
   Result<std::unique_ptr<net::Link>> connect(const net::LinkName& name,
                                              std::span<const std::byte> address) override;
   std::unique_ptr<net::Link> accept() override;
-  // A device's memory stands for what its owner sees only after a flush.
-  bool takes(net::Memory::Kind kind) const override { return kind != net::Memory::Kind::kDmabuf; }
+  // Memory of devices is what its owner sees after a flush alone; an address of it is one that the
+  // host can follow, which an emulated GPU's is not: its memory comes as a file.
+  bool takes(net::Memory::Kind) const override { return true; }
   Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
   void deregister_memory(net::MemoryKey key) override { memory_.remove(key); }
   bool poll() override;

@@ -61,15 +61,24 @@ bool Adapters::arm() {
   return armed;
 }
 
-Result<net::MemoryKey> Adapters::register_memory(std::span<std::byte> bytes) {
-  Memory memory{bytes, {}, {}};
-  for (std::size_t i = 0; i < all_.size() && !bytes.empty(); ++i) {
-    RONDO_TRY(Region region, Region::of(all_[i]->device(), bytes, Ordering::kRelaxed));
+Result<net::MemoryKey> Adapters::register_memory(const net::Memory& wanted) {
+  Memory memory{wanted.bytes, wanted.flush, {}, {}};
+  for (std::size_t i = 0; i < all_.size() && !wanted.bytes.empty(); ++i) {
+    RONDO_TRY(Region region, Region::of(all_[i]->device(), wanted));
     memory.keys[i] = {region.local_key(), region.remote_key()};
     memory.regions.push_back(std::move(region));
   }
   memory_.emplace(++last_key_, std::move(memory));
   return last_key_;
+}
+
+bool Adapters::needs_flush(net::MemoryKey key) const {
+  const auto it = memory_.find(key);
+  return it != memory_.end() && it->second.flush;
+}
+
+Done Adapters::flush(net::MemoryKey key) const {
+  return needs_flush(key) ? memory_.at(key).flush() : done();
 }
 
 const Adapters::Keys* Adapters::find(net::MemoryKey key, std::span<const std::byte> bytes) const {

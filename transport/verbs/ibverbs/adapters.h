@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,15 +40,19 @@ class Adapters {
   bool poll();
   bool arm();
 
-  Result<net::MemoryKey> register_memory(std::span<std::byte> bytes);
+  Result<net::MemoryKey> register_memory(const net::Memory& memory);
   void deregister_memory(net::MemoryKey key) { memory_.erase(key); }
   // The keys of the memory, if the bytes lie in it.
   const Keys* find(net::MemoryKey key, std::span<const std::byte> bytes) const;
+  // Whether what comes into the memory of this key needs a flush, and that.
+  bool needs_flush(net::MemoryKey key) const;
+  Done flush(net::MemoryKey key) const;
 
  private:
   Adapters() = default;
   struct Memory {
     std::span<std::byte> bytes;
+    std::function<Done()> flush;
     Keys keys{};
     std::vector<Region> regions;
   };

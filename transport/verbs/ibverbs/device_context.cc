@@ -25,7 +25,10 @@ DeviceContext::DeviceContext(const Ibverbs& verbs, const Port& port, const Optio
 
 Result<std::unique_ptr<DeviceContext>> DeviceContext::open(const Port& port, const Options& options,
                                                            int completions) {
-  RONDO_TRY(const Ibverbs* const verbs, Ibverbs::load());
+  const Ibverbs* verbs = options.functions;
+  if (verbs == nullptr) {
+    RONDO_TRY(verbs, Ibverbs::load());
+  }
   std::unique_ptr<DeviceContext> device(new DeviceContext(*verbs, port, options));
   RONDO_TRY(device->gid_, choose_gid(port, options.gid_index));
   RONDO_CHECK_OK(device->find_and_open());

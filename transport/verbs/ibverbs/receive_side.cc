@@ -8,8 +8,8 @@
 namespace rondo::verbs {
 
 std::uint64_t ReceiveSide::push(CallRecord& record, std::span<std::byte> room,
-                                const Adapters::Keys& keys) {
-  incoming_[posted_ % kDepth] = {&record, room, keys};
+                                const Adapters::Keys& keys, net::MemoryKey key) {
+  incoming_[posted_ % kDepth] = {&record, room, keys, adapters_.needs_flush(key) ? key : 0};
   return posted_++;
 }
 
@@ -71,9 +71,17 @@ std::optional<std::string> ReceiveSide::arrived(const Rail& rail, std::size_t pa
                        message.room.size());
   message.header = header;
   message.arrived |= 1u << ring.part;
-  for (; received_ < offered_; ++received_) {
+  return count_received();
+}
+
+std::optional<std::string> ReceiveSide::count_received() {
+  for (net::MemoryKey flushed = 0; received_ < offered_; ++received_) {
     Incoming& next = incoming_[received_ % kDepth];
     if (!next.is_whole()) break;
+    if (next.flushed != 0 && next.flushed != flushed) {
+      if (const Done done = adapters_.flush(next.flushed); !done.ok()) return done.error().text;
+      flushed = next.flushed;
+    }
     *next.record = next.header.record;
   }
   return std::nullopt;

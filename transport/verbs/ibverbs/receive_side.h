@@ -2,10 +2,11 @@
 //
 // Guarantees: a credit is written for each receive, by one rail, in order; a message is there when
 // all of its parts are, and messages are there in order. After the loss of the rail that carried
-// credits, those that the peer says it lacks go by another: verbs_link.h. Cost: a store and a
-// doorbell for up to kMostWrites credits; nothing is allocated.
+// credits, those that the peer says it lacks go by another: verbs_link.h. What has come into memory
+// that needs it is flushed before it counts as there. Cost: a store and a doorbell for up to
+// kMostWrites credits, a flush for what is there at once; nothing is allocated.
 //
-//   const std::uint64_t number = side.push(record, room, keys);
+//   const std::uint64_t number = side.push(record, room, keys, key);
 //   side.offer(ways, rails);  // then side.arrived() of each part
 #pragma once
 
@@ -18,8 +19,10 @@ class ReceiveSide {
   static constexpr std::uint64_t kDepth = net::Link::kDepth;
   using Rails = std::vector<std::unique_ptr<Rail>>;
 
+  explicit ReceiveSide(const Adapters& adapters) : adapters_(adapters) {}
   bool full() const { return posted_ - received_ == kDepth; }
-  std::uint64_t push(CallRecord& record, std::span<std::byte> room, const Adapters::Keys& keys);
+  std::uint64_t push(CallRecord& record, std::span<std::byte> room, const Adapters::Keys& keys,
+                     net::MemoryKey key);
   net::Completion test(std::uint64_t number) const;
   // Credits for receives that were posted since.
   void offer(std::span<const Way> ways, const Rails& rails);
@@ -35,13 +38,16 @@ class ReceiveSide {
     CallRecord* record = nullptr;
     std::span<std::byte> room{};
     Adapters::Keys keys{};
-    std::uint32_t arrived = 0;  // a bit for each part
+    net::MemoryKey flushed = 0;  // the memory, if it is flushed; else 0
+    std::uint32_t arrived = 0;   // a bit for each part
     Header header{};
 
     bool is_whole() const { return arrived != 0 && arrived == (1u << header.parts) - 1; }
   };
   bool offer_some(Rail& rail, const Rails& rails);
+  std::optional<std::string> count_received();
 
+  const Adapters& adapters_;
   std::array<Incoming, kDepth> incoming_;
   Rail* credit_rail_ = nullptr;  // none yet, or the peer has said what came by the last one
   // Of messages, from 0: received_ <= offered_ <= posted_.

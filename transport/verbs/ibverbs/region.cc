@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kBlock = 4u << 20;  // what is mapped and registered at once, at least
+constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
 std::size_t rounded(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
@@ -30,17 +31,34 @@ Error refusal(int error, const DeviceContext& device, std::size_t bytes) {
 
 Result<Region> Region::of(DeviceContext& device, std::span<std::byte> bytes, Ordering ordering) {
   const Ibverbs& verbs = device.verbs();
-  const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
   ibv_mr* registered = nullptr;
   if (ordering == Ordering::kRelaxed && device.options().relaxed_ordering &&
       verbs.reg_mr_iova2 != nullptr) {
     registered = verbs.reg_mr_iova2(device.domain(), bytes.data(), bytes.size(),
                                     reinterpret_cast<std::uintptr_t>(bytes.data()),
-                                    static_cast<unsigned>(access) | IBV_ACCESS_RELAXED_ORDERING);
+                                    static_cast<unsigned>(kAccess) | IBV_ACCESS_RELAXED_ORDERING);
   } else {
-    registered = verbs.reg_mr(device.domain(), bytes.data(), bytes.size(), access);
+    registered = verbs.reg_mr(device.domain(), bytes.data(), bytes.size(), kAccess);
   }
   if (registered == nullptr) return refusal(errno, device, bytes.size());
+  return Region(verbs, registered);
+}
+
+Result<Region> Region::of(DeviceContext& device, const net::Memory& memory) {
+  if (memory.kind != net::Memory::Kind::kDmabuf)
+    return of(device, memory.bytes, Ordering::kRelaxed);
+  const Ibverbs& verbs = device.verbs();
+  if (verbs.reg_dmabuf_mr == nullptr)
+    return fail(Status::kSystemError,
+                "libibverbs has no ibv_reg_dmabuf_mr: GPU memory needs rdma-core 34");
+  const auto address = reinterpret_cast<std::uintptr_t>(memory.bytes.data());
+  const unsigned relaxed = device.options().relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0;
+  ibv_mr* const registered = verbs.reg_dmabuf_mr(
+      device.domain(), memory.offset, memory.bytes.size(), address, memory.dmabuf,
+      static_cast<int>(static_cast<unsigned>(kAccess) | relaxed));
+  if (registered == nullptr)
+    return fail_errno(errno, "{} bytes of a dmabuf file cannot be registered with {}",
+                      memory.bytes.size(), device.name());
   return Region(verbs, registered);
 }
 

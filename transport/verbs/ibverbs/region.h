@@ -18,6 +18,7 @@
 #include <span>
 
 #include "base/result.h"
+#include "transport/net/net.h"
 #include "transport/verbs/ibverbs/device_context.h"
 
 namespace rondo::verbs {
@@ -29,6 +30,8 @@ enum class Ordering { kStrict, kRelaxed };
 class Region {
  public:
   static Result<Region> of(DeviceContext& device, std::span<std::byte> bytes, Ordering ordering);
+  // A caller's, of whatever kind; relaxed. A dmabuf file may be closed afterwards.
+  static Result<Region> of(DeviceContext& device, const net::Memory& memory);
   Region(Region&& other) noexcept;
   Region& operator=(Region&& other) noexcept;
   ~Region();

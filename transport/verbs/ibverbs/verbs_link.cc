@@ -100,7 +100,7 @@ std::optional<net::Request> VerbsLink::isend(const CallRecord& record,
 std::optional<net::Request> VerbsLink::irecv(CallRecord& record, std::span<std::byte> room,
                                              net::MemoryKey key) {
   if (receiving_.full()) return std::nullopt;
-  return net::Request{receiving_.push(record, room, *keys_of(key, room, "room for")), false};
+  return net::Request{receiving_.push(record, room, *keys_of(key, room, "room for"), key), false};
 }
 
 net::Completion VerbsLink::test(net::Request request) const {
@@ -255,8 +255,8 @@ std::string VerbsLink::loss_of_all() const {
 void VerbsLink::tell_opened() const {
   std::string rails;
   for (const auto& rail : rails_) rails += (rails.empty() ? "" : "; ") + rail->text();
-  RONDO_INFO(kNet, "rank {}: lane {} to rank {} ({}) goes by {}; from and into memory of the host",
-             own_, name_.lane, peer_, channel_->address(), rails);
+  RONDO_INFO(kNet, "rank {}: lane {} to rank {} ({}) goes by {}", own_, name_.lane, peer_,
+             channel_->address(), rails);
 }
 
 void VerbsLink::tell_lost(const Rail& rail) const {

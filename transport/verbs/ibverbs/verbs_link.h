@@ -65,7 +65,7 @@ class VerbsLink final : public net::Link, private RailOwner {
 
  private:
   VerbsLink(const net::LinkName& name, int own, int peer, Adapters& adapters)
-      : name_(name), own_(own), peer_(peer), adapters_(adapters) {}
+      : name_(name), own_(own), peer_(peer), adapters_(adapters), receiving_(adapters) {}
   const Adapters::Keys* keys_of(net::MemoryKey key, std::span<const std::byte> bytes,
                                 const char* what);
   Done take_up_answer(ByteSpan blob);

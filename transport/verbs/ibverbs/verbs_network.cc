@@ -69,9 +69,19 @@ std::unique_ptr<net::Link> VerbsNetwork::accept() {
 }
 
 Result<net::MemoryKey> VerbsNetwork::register_memory(const net::Memory& memory) {
-  if (!takes(memory.kind))
-    return fail(Status::kInvalidArgument, "RDMA devices take memory of the host alone so far");
-  return adapters_->register_memory(memory.bytes);
+  return adapters_->register_memory(memory);
+}
+
+bool VerbsNetwork::takes(net::Memory::Kind kind) const {
+  return kind != net::Memory::Kind::kDmabuf ||
+         adapters_->at(0).device().verbs().reg_dmabuf_mr != nullptr;
+}
+
+std::vector<topology::NicName> VerbsNetwork::adapters() const {
+  std::vector<topology::NicName> adapters;
+  for (const Port& port : adapters_->ports())
+    adapters.push_back({.device = port.device, .port = port.number});
+  return adapters;
 }
 
 bool VerbsNetwork::poll() {

@@ -33,7 +33,9 @@ class VerbsNetwork final : public net::Network {
   Result<std::unique_ptr<net::Link>> connect(const net::LinkName& name,
                                              std::span<const std::byte> address) override;
   std::unique_ptr<net::Link> accept() override;
-  bool takes(net::Memory::Kind kind) const override { return kind == net::Memory::Kind::kHost; }
+  // Of devices: where the kernel has what it takes, which registering alone tells.
+  bool takes(net::Memory::Kind kind) const override;
+  std::vector<topology::NicName> adapters() const override;
   Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
   void deregister_memory(net::MemoryKey key) override { adapters_->deregister_memory(key); }
   bool poll() override;

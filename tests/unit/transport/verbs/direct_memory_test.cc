@@ -1,0 +1,275 @@
+// Memory of GPUs with RDMA ports that a test plays: what an adapter is told of a dmabuf file, what
+// becomes of a refusal, and that what has come in is flushed before it counts as there.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#ifdef RONDO_VERBS
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "transport/verbs/ibverbs/receive_side.h"
+
+namespace rondo::verbs {
+namespace {
+
+using testing::HasSubstr;
+
+// libibverbs with the devices nic0 and nic1, which take everything and move nothing.
+struct PlayedVerbs {
+  struct Told {
+    std::uint64_t offset, bytes, iova;
+    int file;
+    unsigned access;
+  };
+  ibv_device devices[2] = {};
+  ibv_device* list[3] = {&devices[0], &devices[1], nullptr};
+  std::vector<Told> told;      // of dmabuf files
+  int refused_by = -1;         // the device that takes none
+  std::size_t registered = 0;  // by anybody, now
+  std::uint32_t keys = 100;
+};
+PlayedVerbs* played = nullptr;  // the running test's
+
+int device_of(const ibv_pd* domain) {
+  return domain->context->device == &played->devices[1] ? 1 : 0;
+}
+ibv_mr* registration(ibv_pd* domain) {
+  ++played->registered;
+  auto* const made = new ibv_mr{};
+  made->pd = domain;
+  made->lkey = ++played->keys;
+  made->rkey = made->lkey + 1000;
+  return made;
+}
+
+const Ibverbs& played_functions() {
+  static const Ibverbs functions = [] {
+    Ibverbs f{};
+    f.get_device_list = [](int* count) { return *count = 2, played->list; };
+    f.free_device_list = [](ibv_device**) {};
+    f.get_device_name = [](ibv_device* device) {
+      return device == &played->devices[0] ? "nic0" : "nic1";
+    };
+    f.open_device = [](ibv_device* device) {
+      auto* const made = new ibv_context{};
+      made->device = device;
+      made->async_fd = eventfd(0, EFD_NONBLOCK);
+      made->ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
+      made->ops.post_send = [](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return 0; };
+      made->ops.post_recv = [](ibv_qp*, ibv_recv_wr*, ibv_recv_wr**) { return 0; };
+      return made;
+    };
+    f.close_device = [](ibv_context* context) {
+      close(context->async_fd);
+      delete context;
+      return 0;
+    };
+    f.query_port_compat = [](ibv_context*, std::uint8_t, _compat_ibv_port_attr* into) {
+      auto* const attributes = reinterpret_cast<ibv_port_attr*>(into);
+      attributes->state = IBV_PORT_ACTIVE;
+      attributes->active_mtu = IBV_MTU_1024;
+      attributes->max_msg_sz = 1u << 30;
+      return 0;
+    };
+    f.alloc_pd = [](ibv_context* context) { return new ibv_pd{context, 0}; };
+    f.dealloc_pd = [](ibv_pd* domain) { return delete domain, 0; };
+    f.reg_mr = [](ibv_pd* domain, void*, std::size_t, int) { return registration(domain); };
+    f.dereg_mr = [](ibv_mr* region) {
+      --played->registered;
+      return delete region, 0;
+    };
+    f.reg_dmabuf_mr = [](ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
+                         std::uint64_t iova, int file, int access) -> ibv_mr* {
+      if (device_of(domain) == played->refused_by) return errno = EOPNOTSUPP, nullptr;
+      played->told.push_back({offset, bytes, iova, file, static_cast<unsigned>(access)});
+      return registration(domain);
+    };
+    f.create_comp_channel = [](ibv_context* context) {
+      return new ibv_comp_channel{context, eventfd(0, EFD_NONBLOCK), 0};
+    };
+    f.destroy_comp_channel = [](ibv_comp_channel* channel) {
+      close(channel->fd);
+      return delete channel, 0;
+    };
+    f.create_cq = [](ibv_context* context, int entries, void*, ibv_comp_channel*, int) {
+      auto* const made = new ibv_cq{};
+      made->context = context;
+      made->cqe = entries;
+      return made;
+    };
+    f.destroy_cq = [](ibv_cq* queue) { return delete queue, 0; };
+    f.create_qp = [](ibv_pd* domain, ibv_qp_init_attr*) {
+      auto* const made = new ibv_qp{};
+      made->context = domain->context;
+      return made;
+    };
+    f.modify_qp = [](ibv_qp*, ibv_qp_attr*, int) { return 0; };
+    f.destroy_qp = [](ibv_qp* pair) { return delete pair, 0; };
+    return f;
+  }();
+  return functions;
+}
+
+class DirectMemory : public testing::Test {
+ protected:
+  void SetUp() override { played = &played_; }
+  ~DirectMemory() override { EXPECT_EQ(played_.registered, 0u); }
+
+  std::unique_ptr<Adapters> open(const Ibverbs& functions = played_functions(), int ports = 1) {
+    std::vector<Port> all;
+    for (int i = 0; i < ports; ++i) {
+      Port& port = all.emplace_back();
+      port.device = i == 0 ? "nic0" : "nic1";
+      port.active = true;
+      port.gids.push_back({1, {}, true});
+    }
+    Options options;
+    options.functions = &functions;
+    auto made = Adapters::open(all, options, 1);
+    EXPECT_TRUE(made.ok());
+    return std::move(made).value();
+  }
+  // Of a GPU: no address that the host can follow.
+  static net::Memory file(std::function<Done()> flush = {}) {
+    return {{reinterpret_cast<std::byte*>(0x7000'0000'0000), 8192},
+            net::Memory::Kind::kDmabuf,
+            17,
+            4096,
+            std::move(flush)};
+  }
+
+  PlayedVerbs played_;
+};
+
+TEST_F(DirectMemory, IsToldByFileAndOffsetUnderItsOwnAddresses) {
+  const auto adapters = open();
+  const net::Memory memory = file();
+  const auto key = adapters->register_memory(memory);
+  ASSERT_TRUE(key.ok());
+  ASSERT_EQ(played_.told.size(), 1u);
+  const PlayedVerbs::Told& told = played_.told[0];
+  EXPECT_EQ(told.offset, 4096u);
+  EXPECT_EQ(told.bytes, 8192u);
+  EXPECT_EQ(told.iova, 0x7000'0000'0000u);
+  EXPECT_EQ(told.file, 17);
+  EXPECT_EQ(told.access, static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                               IBV_ACCESS_RELAXED_ORDERING));
+  EXPECT_NE(adapters->find(*key, memory.bytes.subspan(100, 200)), nullptr);
+  EXPECT_FALSE(adapters->needs_flush(*key));
+  adapters->deregister_memory(*key);
+  EXPECT_EQ(adapters->find(*key, memory.bytes), nullptr);
+}
+
+// Whoever is refused goes on with host memory, and needs the whole of it back.
+TEST_F(DirectMemory, ThatOnePortRefusesIsRegisteredWithNone) {
+  const auto adapters = open(played_functions(), 2);
+  played_.refused_by = 1;
+  const std::size_t before = played_.registered;
+  const auto key = adapters->register_memory(file());
+  ASSERT_FALSE(key.ok());
+  EXPECT_THAT(key.error().text, HasSubstr("8192 bytes of a dmabuf file cannot be registered with "
+                                          "nic1:1"));
+  EXPECT_THAT(key.error().text, HasSubstr(std::strerror(EOPNOTSUPP)));
+  EXPECT_EQ(played_.told.size(), 1u);
+  EXPECT_EQ(played_.registered, before);
+}
+
+TEST_F(DirectMemory, NeedsALibraryThatKnowsFiles) {
+  Ibverbs older = played_functions();
+  older.reg_dmabuf_mr = nullptr;
+  const auto adapters = open(older);
+  const auto key = adapters->register_memory(file());
+  ASSERT_FALSE(key.ok());
+  EXPECT_THAT(key.error().text, HasSubstr("rdma-core 34"));
+}
+
+// A receiving end on a port, whose peer is this test.
+class FlushedReceives : public DirectMemory, private RailOwner {
+ protected:
+  void SetUp() override {
+    DirectMemory::SetUp();
+    adapters_ = open();
+    auto rail = Rail::make(*this, adapters_->at(0), 0, 1);
+    ASSERT_TRUE(rail.ok());
+    rails_.push_back(std::move(rail).value());
+    ASSERT_TRUE(rails_[0]->connect(0, rails_[0]->end(0)).ok());
+    ASSERT_TRUE(rails_[0]->say_ready().ok());
+    side_ = std::make_unique<ReceiveSide>(*adapters_);
+  }
+  ~FlushedReceives() override {
+    side_.reset();
+    rails_.clear();
+    adapters_.reset();
+  }
+  std::uint64_t receive(const net::Memory& memory, net::MemoryKey key) {
+    return side_->push(record_, memory.bytes, *adapters_->find(key, memory.bytes), key);
+  }
+  void offer() {
+    const Way ways[] = {{rails_[0].get(), 0}};
+    side_->offer(ways, rails_);
+  }
+  std::optional<std::string> arrive(std::uint64_t number) {
+    const Header header{{}, 100, 0, static_cast<std::uint16_t>(number), 1};
+    std::memcpy(rails_[0]->rings().data() + Rings::header_at(0, number), &header, sizeof(header));
+    return side_->arrived(*rails_[0], 0,
+                          {Ring::Kind::kMessage, static_cast<std::uint32_t>(number), 0});
+  }
+
+  std::unique_ptr<Adapters> adapters_;
+  ReceiveSide::Rails rails_;
+  std::unique_ptr<ReceiveSide> side_;
+  CallRecord record_{};
+
+ private:
+  std::optional<std::string> rung(Rail&, std::size_t, Ring) override { return std::nullopt; }
+  void sent(Rail&, std::uint16_t) override {}
+};
+
+TEST_F(FlushedReceives, AreThereOnceTheGpuSeesThem) {
+  int flushes = 0;
+  bool too_early = false;
+  std::uint64_t first = 0;
+  const net::Memory memory = file([&] {
+    too_early |= side_->test(first).done;
+    return ++flushes, done();
+  });
+  const net::MemoryKey key = adapters_->register_memory(memory).value();
+  first = receive(memory, key);
+  const std::uint64_t second = receive(memory, key);
+  offer();
+  EXPECT_EQ(arrive(second), std::nullopt);  // is not there before the first one
+  EXPECT_EQ(flushes, 0);
+  EXPECT_EQ(arrive(first), std::nullopt);
+  EXPECT_EQ(flushes, 1) << "one does for all that has come";
+  EXPECT_FALSE(too_early);
+  EXPECT_TRUE(side_->test(first).done && side_->test(second).done);
+}
+
+TEST_F(FlushedReceives, IntoMemoryThatNeedsNoFlushGetNone) {
+  const net::Memory memory = file();
+  const net::MemoryKey key = adapters_->register_memory(memory).value();
+  const std::uint64_t number = receive(memory, key);
+  offer();
+  EXPECT_EQ(arrive(number), std::nullopt);
+  EXPECT_TRUE(side_->test(number).done);
+}
+
+TEST_F(FlushedReceives, ThatCannotBeFlushedAreAnError) {
+  const net::Memory memory =
+      file([] { return Done(fail(Status::kUnhandledCudaError, "the GPU is lost")); });
+  const net::MemoryKey key = adapters_->register_memory(memory).value();
+  const std::uint64_t number = receive(memory, key);
+  offer();
+  EXPECT_EQ(arrive(number), "the GPU is lost");
+  EXPECT_FALSE(side_->test(number).done);
+}
+
+}  // namespace
+}  // namespace rondo::verbs
+
+#endif

@@ -1,0 +1,74 @@
+// DirectMemory: device memory that a network's adapters read and write by themselves (GPUDirect);
+// DirectArena: pieces of it, for slots of connections and messages of one rank and one direction.
+//
+// Guarantees: a block is memory that adapters may be told of whole (gpu_direct.h says whether they
+// may); its file stays open while it lives. A block goes when nobody holds a piece of it and no
+// network has it registered. One caller of an arena at a time. Cost: a driver call or two and a
+// file a block of 2 MiB or more; a piece is arithmetic.
+//
+//   RONDO_TRY(auto arena, DirectArena::open(device, verdict, bytes, take));   // take: registers
+//   RONDO_TRY(const DirectPiece piece, arena->take(bytes));
+//   ... kernels use piece.at; a network that has registered piece.block may be given it
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "transport/memory/own_memory.h"
+#include "transport/net/net.h"
+#include "transport/proxy/gpu_direct.h"
+
+namespace rondo::gpu {
+
+class DirectMemory {
+ public:
+  // flushes: what adapters write is seen by the GPU after a flush alone.
+  static Result<std::shared_ptr<const DirectMemory>> make(std::size_t bytes, int device,
+                                                          net::Memory::Kind kind, bool flushes);
+  // As networks are told of it.
+  const net::Memory& memory() const { return memory_; }
+
+ private:
+  DirectMemory() = default;
+  OwnMemory owner_;
+  Fd file_;
+  net::Memory memory_;
+};
+using DirectBlock = std::shared_ptr<const DirectMemory>;
+
+struct DirectPiece {
+  std::shared_ptr<std::byte> at;  // holds the block
+  DirectBlock block;
+};
+
+class DirectArena {
+ public:
+  // With a first block of at least so many bytes, of the first kind with which `take` takes it.
+  // Fails with what each kind came to.
+  using Take = std::function<Done(const DirectBlock&)>;
+  static Result<std::unique_ptr<DirectArena>> open(int device, const GpuDirectVerdict& verdict,
+                                                   std::size_t bytes, const Take& take);
+
+  Result<DirectPiece> take(std::size_t bytes);
+  net::Memory::Kind kind() const { return kind_; }
+  std::uint64_t bytes() const { return bytes_.load(); }  // of all blocks; from any thread
+
+ private:
+  DirectArena(int device, net::Memory::Kind kind, bool flushes)
+      : device_(device), kind_(kind), flushes_(flushes) {}
+  Done add_block(std::size_t bytes);
+
+  const int device_;
+  const net::Memory::Kind kind_;
+  const bool flushes_;
+  DirectBlock newest_;
+  std::size_t used_ = 0;  // of the newest block
+  std::atomic<std::uint64_t> bytes_{0};
+};
+
+}  // namespace rondo::gpu

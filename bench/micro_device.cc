@@ -102,7 +102,8 @@ Result<double> copy_kernel(Device& device, std::size_t bytes, int iterations) {
 Result<double> sum_kernel(Device& device, DataType type, int ranks, std::size_t bytes,
                           int iterations) {
   cuda::ReduceArgs args{};
-  args.count = bytes / size_of(type);
+  args.calls = 1;
+  args.count[0] = bytes / size_of(type);
   args.sources = args.targets = args.ranks = ranks;
   args.segments = 1;
   for (int r = 0; r < ranks; ++r) {

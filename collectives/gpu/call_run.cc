@@ -81,7 +81,7 @@ bool CallRun::overlap(const Sides& some, const Sides& others) {
 CallRun::Sides CallRun::sides_of(const JointCall& joint, int rank) const {
   const Call& call = joint.posted[rank].call;
   const std::uint64_t width = size_of(call.record.type), block = call.record.count * width;
-  const Segments segments = segments_of(call.record.collective, devices_.ranks());
+  const Segments segments = segments_of(call.record.collective, ranks_);
   const auto side = [](const void* at, std::uint64_t bytes, bool written) {
     const auto begin = reinterpret_cast<std::uintptr_t>(at);
     return Side{begin, at == nullptr ? begin : begin + bytes, written};

@@ -29,7 +29,9 @@ namespace rondo::gpu {
 
 class CallRun {
  public:
-  explicit CallRun(const TeamDevices& devices) : devices_(devices) {}
+  explicit CallRun(const TeamDevices& devices) : CallRun(devices, devices.ranks()) {}
+  // ranks: of the communicator, where `devices` know those of this process alone.
+  CallRun(const TeamDevices& devices, int ranks) : devices_(devices), ranks_(ranks) {}
 
   // Whether the call may be in one launch with those that are there; else it begins another run.
   bool takes(const JointCall& call, const PlannedCall& planned) const;
@@ -59,6 +61,7 @@ class CallRun {
   Sides sides_of(const JointCall& joint, int rank) const;
 
   const TeamDevices& devices_;
+  const int ranks_;
   std::vector<const JointCall*> joint_;
   std::vector<PlannedCall> calls_;
   int most_ctas_ = kNoCtaLimit;

@@ -101,11 +101,17 @@ Done DeviceTeam::post(int rank, std::span<const Call> calls, Mismatch* mismatch)
   RankState& state = ranks_[rank];
   state.collects = false;
   state.streams.begin_group();
+  context_.unnoted.clear();
+  context_.posting = rank;
+  const bool is_last = posted_.completes(rank, calls);
   for (const Call& call : calls) {
     RONDO_TRY(const RankStreams::Use* const added, state.streams.add(call.stream));
     if (added == nullptr) continue;
     RONDO_CHECK_OK(state.order.begin(*added));
-    RONDO_CHECK_OK(state.streams.note());
+    if (is_last)
+      context_.unnoted.push_back(*added);
+    else
+      RONDO_CHECK_OK(state.streams.note());
   }
   Done result = post_calls(rank, calls, mismatch);
   if (!result.ok()) failure_ = result;

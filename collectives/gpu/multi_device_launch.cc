@@ -12,8 +12,13 @@ Done MultiDeviceLaunch::begin(const JointCall& call, Touches touches) {
     // Each device may have a graph of its own, but no kernel waits for what no graph has launched.
     if (capturing(site.capture) != capturing(sites_[0].capture)) return unlike_captures();
   }
+  const bool all = touches == Touches::kAllRanks;
+  // Before any of the streams waits for anything on account of this launch.
+  for (const LaunchSite& site : sites_)
+    for (const int rank : team_.devices[site.place].ranks)
+      if ((all && sites_.size() > 1) || call.posted[rank].ready != site.ready)
+        RONDO_CHECK_OK(team_.note(call.posted[rank].ready));
   return note_on_each([&](const LaunchSite& site) {
-    const bool all = touches == Touches::kAllRanks;
     std::vector<PostedCall> here;
     for (const int rank : all ? team_.devices.here() : team_.devices[site.place].ranks)
       here.push_back(call.posted[rank]);

@@ -2,6 +2,7 @@
 
 #include "base/gpu.h"
 #include "transport/cuda/device.h"
+#include "transport/memory/memory_registry.h"
 
 namespace rondo::gpu {
 namespace {
@@ -23,7 +24,13 @@ Result<void*> device_address(const void* pointer, int device, Collective which, 
                              bool* own_access) {
   const GpuApi& api = *gpu_api();
   GpuPointer info;
-  RONDO_CHECK_OK(check(api.pointer_info(&info, pointer), "cudaPointerGetAttributes"));
+  if (const auto known = memory_registry().known_at(pointer)) {
+    info.kind = GpuMemory::kDevice;
+    info.device = known->device;
+    info.own_access = known->own_access;
+  } else {
+    RONDO_CHECK_OK(check(api.pointer_info(&info, pointer), "cudaPointerGetAttributes"));
+  }
   switch (info.kind) {
     case GpuMemory::kDevice:
       if (own_access != nullptr) *own_access |= info.own_access;

@@ -3,7 +3,8 @@
 // On CUDA: memory of the rank's own device, pinned and managed memory, and any host memory where
 // the device reaches that. On the host: anything but device memory. What cannot be reached is
 // refused with the argument's name, before anything is enqueued. Cost: one attribute query per
-// buffer.
+// buffer, and none for memory of ncclMemAlloc or of ncclCommRegister. (Other attributes cannot be
+// kept: nobody says when memory ends.)
 #pragma once
 
 #include "base/result.h"

@@ -53,6 +53,15 @@ void PostedCalls::launched() {
     collectives_.pop_front();
 }
 
+bool PostedCalls::completes(int rank, std::span<const Call> calls) const {
+  std::uint64_t next = ranks_[rank].collectives - launched_;  // place among those not launched
+  return std::all_of(calls.begin(), calls.end(), [&](const Call& call) {
+    const int arrived = next < collectives_.size() ? collectives_[next].arrived : 0;
+    ++next;
+    return !is_point_to_point(call) && arrived + 1 == static_cast<int>(here_.size());
+  });
+}
+
 Done PostedCalls::post_message(int rank, const PostedCall& call, Mismatch* mismatch,
                                std::vector<MatchedMessage>* matched) {
   const int peer = call.call.peer;

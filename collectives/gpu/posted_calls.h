@@ -24,7 +24,7 @@ namespace rondo::gpu {
 // With addresses that its device can use, and the rank's limits.
 struct PostedCall {
   Call call;
-  GpuEvent ready = nullptr;  // in its stream, before the call
+  GpuEvent ready = nullptr;  // in its stream, before the call: TeamContext::note() sees to that
   GpuCaptureInfo capture;
 };
 
@@ -53,6 +53,8 @@ class PostedCalls {
   // other ranks posted another one.
   Result<const JointCall*> post_collective(int rank, const PostedCall& call, Mismatch* mismatch);
   void launched();  // all collectives that are complete
+  // Whether the rank is the last to post each of these calls, all of them collectives.
+  bool completes(int rank, std::span<const Call> calls) const;
   // Adds the message to `matched` together with the peer's, if that was posted before.
   Done post_message(int rank, const PostedCall& call, Mismatch* mismatch,
                     std::vector<MatchedMessage>* matched);

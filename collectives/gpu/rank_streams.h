@@ -1,7 +1,7 @@
 // RankStreams: the streams that a rank's calls of one group use, and where they stood before them.
 //
 // Costs an event record a stream and group, and none for a rank that is alone in its process and
-// uses one stream.
+// uses one stream, or that posts last (TeamContext::note()).
 #pragma once
 
 #include <span>

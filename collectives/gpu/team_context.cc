@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "transport/cuda/device.h"
 #include "transport/cuda/stream_event.h"
 #include "transport/cuda/streams.h"
 
@@ -39,6 +40,18 @@ Done unlike_captures() {
               "of its own if the call has a kernel on each");
 }
 
+Done TeamContext::note(GpuEvent ready) {
+  const auto found =
+      std::find_if(unnoted.begin(), unnoted.end(),
+                   [ready](const RankStreams::Use& use) { return use.ready == ready; });
+  if (found == unnoted.end()) return done();
+  const GpuStream stream = found->stream;
+  unnoted.erase(found);
+  const DeviceScope scope(devices.of(posting).device);
+  RONDO_CHECK_OK(scope.entered());
+  return check(gpu_api()->record_event(ready, stream, GpuEventUse::kPlain), "cudaEventRecord");
+}
+
 Done TeamContext::wait_for_ranks(const LaunchSite& site, std::span<const PostedCall> calls) {
   std::vector<GpuEvent> waited;
   for (const PostedCall& other : calls) {
@@ -46,6 +59,7 @@ Done TeamContext::wait_for_ranks(const LaunchSite& site, std::span<const PostedC
     if (other.ready == site.ready || same_stream(other.call.stream, site.stream)) continue;
     if (std::find(waited.begin(), waited.end(), other.ready) != waited.end()) continue;
     waited.push_back(other.ready);
+    RONDO_CHECK_OK(note(other.ready));
     RONDO_CHECK_OK(wait_for_event(site.stream, other.ready, GpuEventUse::kPlain));
   }
   return done();

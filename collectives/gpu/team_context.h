@@ -58,6 +58,13 @@ struct TeamContext {
   }
   LaunchSite site_for_any_thread(int rank, const RankStreams::Use& use) const;
 
+  // Streams of the rank that posts now, where nobody has noted yet where they stand: it posts last,
+  // so what it completes is launched before it goes on, as a rule on these very streams.
+  std::vector<RankStreams::Use> unnoted;
+  int posting = 0;  // that rank
+  // Before another stream waits for it.
+  Done note(GpuEvent ready);
+
   // Whether kernels of every device here may touch the buffers of all these calls. Costs a driver
   // call a buffer and device, where the memory has an access list of its own.
   bool kernels_reach(std::span<const PostedCall> calls) const;
@@ -69,7 +76,7 @@ struct TeamContext {
                       std::uint64_t places);
 
  private:
-  static Done wait_for_ranks(const LaunchSite& site, std::span<const PostedCall> calls);
+  Done wait_for_ranks(const LaunchSite& site, std::span<const PostedCall> calls);
 };
 
 }  // namespace rondo::gpu

@@ -2,12 +2,12 @@
 // waits; or one launch on each of several devices that reach each other, which meet before and
 // after (device_barrier.h) and deal the work among them.
 //
-// DirectReduce reads n inputs at a position, reduces them in rank order and writes all outputs;
-// DirectCopy moves bytes. Guarantees: the bits of reduce.h; safe in place; any alignment and count
-// (16-byte vectors where all pointers of a segment agree modulo 16, single elements elsewhere); no
-// shared memory, no barrier where nobody is met. Cost: every input is read once and every output
-// written once, with 8 independent 16-byte loads in flight per thread (as many as there are inputs,
-// for what is no sum or average of floats).
+// DirectReduce reads n inputs at a position, reduces them in rank order and writes all outputs, of
+// one call or of several; DirectCopy moves bytes. Guarantees: the bits of reduce.h; safe in place;
+// any alignment and count (16-byte vectors where all pointers of a segment agree modulo 16, single
+// elements elsewhere); no shared memory, no barrier where nobody is met. Cost: every input is read
+// once and every output written once, with 8 independent 16-byte loads in flight per thread (as
+// many as there are inputs, for what is no sum or average of floats).
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -75,17 +75,23 @@ struct DirectReduce {
 
   static RONDO_FN void run(const Args& args) {
     if constexpr (stored) {
-      run_dealt(args, deal_ctas(args.segments, args.barrier.devices, args.barrier.place));
+      run_dealt(args);
       if constexpr (op != RedOp::kPreMulSum) barrier_once<Faults>(args.barrier);
     } else {
       if (!barrier_at_begin<Faults>(args.barrier)) return;
-      run_dealt(args, deal_ctas(args.segments, args.barrier.devices, args.barrier.place));
+      run_dealt(args);
       barrier_at_end<Faults>(args.barrier);
     }
   }
-  static RONDO_FN void run_dealt(const Args& args, const Deal& deal) {
-    for (int k = deal.group; k < args.segments; k += deal.groups) {
-      const DirectReduce work{args, static_cast<std::uint64_t>(k) * args.count, k};
+  // A kind of work: a segment of a call.
+  static RONDO_FN void run_dealt(const Args& args) {
+    const int kinds = stored ? args.segments : args.calls * args.segments;
+    const Deal deal = deal_ctas(kinds, args.barrier.devices, args.barrier.place);
+    for (int k = deal.group; k < kinds; k += deal.groups) {
+      const int call = stored ? 0 : k / args.segments;
+      const int segment = stored ? k : k % args.segments;
+      const DirectReduce work{args, static_cast<std::uint64_t>(segment) * args.count[call], segment,
+                              call};
       work.run_segment(deal);
     }
   }
@@ -93,18 +99,29 @@ struct DirectReduce {
   const Args& args;
   std::uint64_t offset;  // of the segment in the inputs
   int segment;
+  int call_of_list;
 
-  RONDO_FN const T* input(int s) const { return static_cast<const T*>(args.input[s]) + offset; }
-  RONDO_FN int first_target() const { return args.scattered ? segment : 0; }
-  RONDO_FN int end_target() const { return args.scattered ? segment + 1 : args.targets; }
+  // A list is the launcher's: stored arguments hold one call.
+  RONDO_FN int call() const { return stored ? 0 : call_of_list; }
+  RONDO_FN std::uint64_t count() const { return args.count[call()]; }
+  RONDO_FN int place_of(int s) const { return call() * args.sources + s; }
+  RONDO_FN const T* begin_of(int s) const { return static_cast<const T*>(args.input[place_of(s)]); }
+  RONDO_FN const T* input(int s) const { return begin_of(s) + offset; }
+  RONDO_FN int first_target() const {
+    return call() * args.targets + (args.scattered ? segment : 0);
+  }
+  RONDO_FN int end_target() const {
+    return args.scattered ? first_target() + 1 : first_target() + args.targets;
+  }
   RONDO_FN T* output(int t) const { return static_cast<T*>(args.output[t]); }
 
   // PreMulSum's factor of source s, for all others nothing. Not kept over a loop: too many
   // registers.
   RONDO_FN T factor(int s) const {
     if (op != RedOp::kPreMulSum || s >= args.sources) return T{};
-    const std::uint64_t bits = device::opaque(args.scalar[s]);
-    if ((args.late_scalars >> s & 1) != 0) return device::load(reinterpret_cast<const T*>(bits));
+    const std::uint64_t bits = device::opaque(args.scalar[place_of(s)]);
+    if ((args.late_scalars >> place_of(s) & 1) != 0)
+      return device::load(reinterpret_cast<const T*>(bits));
     return bits_to<T>(bits);
   }
   static RONDO_FN Acc prepared(T value, T factor) {
@@ -128,8 +145,8 @@ struct DirectReduce {
     const bool fit = vectors_fit(misaligned);
     const std::uint64_t to_boundary =
         (sizeof(device::Vector) - misaligned) % sizeof(device::Vector) / sizeof(T);
-    const std::uint64_t head = fit && to_boundary < args.count ? to_boundary : args.count;
-    const std::uint64_t vectors = (args.count - head) / kPerVector;
+    const std::uint64_t head = fit && to_boundary < count() ? to_boundary : count();
+    const std::uint64_t vectors = (count() - head) / kPerVector;
     if (kUsual && args.sources <= 2) {
       if constexpr (kUsual) run_vectors<2, kRows / 2>(head, vectors, deal);
     } else if (args.sources <= 4) {
@@ -142,7 +159,7 @@ struct DirectReduce {
 
   // All elements but those of [from, to), one by one.
   RONDO_FN void run_elements(std::uint64_t from, std::uint64_t to, const Deal& deal) const {
-    const std::uint64_t elements = args.count - (to - from);
+    const std::uint64_t elements = count() - (to - from);
     RONDO_NO_UNROLL
     for (std::uint64_t e = deal.first; e < elements; e += deal.step) {
       const std::uint64_t i = e < from ? e : e + (to - from);
@@ -181,8 +198,7 @@ struct DirectReduce {
       for (int u = 0; u < unroll; ++u) {
         loaded[u][s] = device::Vector{};  // else a register that no path has written lives for ever
         if (s < args.sources)
-          loaded[u][s] = device::load_once(vector_at(static_cast<const T*>(args.input[s]) + from) +
-                                           u * device::kWarp);
+          loaded[u][s] = device::load_once(vector_at(begin_of(s) + from) + u * device::kWarp);
       }
     }
     RONDO_UNROLL
@@ -208,8 +224,7 @@ struct DirectReduce {
         factors[s] = factor(4 * half + s);
         loaded[s] = device::Vector{};
         if (4 * half + s < args.sources)
-          loaded[s] =
-              device::load_once(vector_at(static_cast<const T*>(args.input[4 * half + s]) + from));
+          loaded[s] = device::load_once(vector_at(begin_of(4 * half + s) + from));
       }
       RONDO_UNROLL
       for (int e = 0; e < kPerVector; ++e) {

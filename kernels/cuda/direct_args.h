@@ -44,21 +44,25 @@ struct DeviceBarrier {
 inline constexpr unsigned kWaitShared = 32;
 inline constexpr unsigned kBarrierShared = kWaitShared;
 
-// Reduces `sources` inputs in reduce.h's tree order over their places. Segment k in [0, segments)
-// lies at input + k * count. scattered: segment k goes to output[k] (reduce-scatter); else the one
-// segment goes to all outputs. Each position is read by the thread that writes it, inputs first: an
-// output may be an input.
+// A list of calls of one kind, none of which touches what another one writes. Of call c, reduces
+// the `sources` inputs from input[c * sources] on in reduce.h's tree order over their places.
+// Segment k in [0, segments) lies at input + k * count. scattered: segment k goes to output k of
+// the call (reduce-scatter); else the one segment goes to all of its outputs, from output[c *
+// targets] on. Each position is read by the thread that writes it, inputs first: an output may be
+// an input.
+inline constexpr int kMostReductions = 32;
 struct ReduceArgs {
-  std::uint64_t count;
+  std::int32_t calls;  // with arguments in device memory: 1, whatever stands here
   std::int32_t sources, targets, segments;
   std::int32_t ranks;  // avg divides by it
   bool scattered;
   const void* input[kMostDirectRanks];
   void* output[kMostDirectRanks];
-  // PreMulSum: source s is multiplied by scalar[s], or by what is at that device address where bit
-  // s of late_scalars is set (read when the kernel runs).
+  // PreMulSum: input i is multiplied by scalar[i], or by what is at that device address where bit
+  // i of late_scalars is set (read when the kernel runs).
   std::uint64_t late_scalars;
   std::uint64_t scalar[kMostDirectRanks];
+  std::uint64_t count[kMostReductions];  // of each call
   DeviceBarrier barrier;
 };
 static_assert(sizeof(ReduceArgs) <= 4096);

@@ -153,7 +153,7 @@ struct Resolve {
     const bool scatters = args.record.collective == Collective::kReduceScatter;
     const bool scattered = scatters && step.segment < 0;
     const std::int64_t segment = step.segment < 0 ? 0 : step.segment;
-    device::store(&out->count, nothing ? std::uint64_t{0} : step.count);
+    device::store(&out->count[0], nothing ? std::uint64_t{0} : step.count);
     device::store(&out->sources, args.ranks);
     device::store(&out->ranks, args.ranks);
     device::store(&out->segments, scattered ? args.ranks : 1);

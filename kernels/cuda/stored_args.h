@@ -30,7 +30,7 @@ inline void load_stored(DeviceBarrier* to, const DeviceBarrier* from) {
 }
 
 inline void load_stored(ReduceArgs* to, const ReduceArgs* from) {
-  load_field(&to->count, &from->count);
+  load_field(&to->count[0], &from->count[0]);
   load_field(&to->sources, &from->sources);
   load_field(&to->targets, &from->targets);
   load_field(&to->segments, &from->segments);

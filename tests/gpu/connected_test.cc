@@ -184,6 +184,40 @@ TEST_P(Connected, AreReplayedByGraphs) {
   for (int r = 1; r < kRanks; ++r) gpu_api()->destroy_event(joins[r]);
 }
 
+// The last rank to post launches, if on another rank's stream: what its own holds comes before.
+TEST_P(Connected, ComeAfterWhatTheLastRanksStreamHolds) {
+  constexpr int kRanks = 3;
+  constexpr std::size_t kBytes = 1200;
+  DeviceRanks ranks = make(kRanks);
+  std::vector<DeviceBuffer> buffers;
+  for (int r = 0; r < kRanks; ++r) {
+    ranks.use_device_of(r);
+    buffers.emplace_back(kBytes, 0);
+    buffers[r].put(Bytes(kBytes), 0, ranks[r].stream);
+  }
+  void *word = nullptr, *at = nullptr;
+  GPU_OK(gpu_api()->allocate_host(&word, 4, kHostPortable | kHostMapped));
+  *static_cast<std::uint32_t*>(word) = 0;
+  GPU_OK(gpu_api()->host_device_pointer(&at, word));
+  const NcclRank& last = ranks[kRanks - 1];
+  GPU_OK(gpu_api()->stream_wait32(last.stream, at, 1, GpuWait::kEqual));
+  GPU_OK(gpu_api()->fill(buffers[kRanks - 1].data(), 1, kBytes, last.stream));
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < kRanks; ++r)
+    NCCL_OK(ncclAllReduce(buffers[r].data(), buffers[r].data(), kBytes, ncclUint8, ncclSum,
+                          ranks[r].comm, ranks[r].stream));
+  NCCL_OK(ncclGroupEnd());
+  nap(0.02);  // for a kernel that does not wait
+  __atomic_store_n(static_cast<std::uint32_t*>(word), 1u, __ATOMIC_RELEASE);
+  ranks.synchronize();
+  for (int r = 0; r < kRanks; ++r) {
+    buffers[r].get(ranks[r].stream);
+    for (std::size_t i = 0; i < kBytes; ++i)
+      ASSERT_EQ(buffers[r].host()[i], std::byte{1}) << "rank " << r << " byte " << i;
+  }
+  GPU_OK(gpu_api()->free_host(word));
+}
+
 TEST(ConnectedInBulk, EqualTheReference) {
   const WithEnvironment bulk("RONDO_GPU_BULK", "1"), algorithm("NCCL_ALGO", "ring"),
       protocol("NCCL_PROTO", "simple");

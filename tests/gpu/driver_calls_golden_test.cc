@@ -80,7 +80,9 @@ const Step kSteps[] = {
     {"round_a_ring_4_KiB", [](NcclRank& s, std::byte* m) { return round_a_ring(s, m, 4 << 10); }},
     {"round_a_ring_1_MiB", [](NcclRank& s, std::byte* m) { return round_a_ring(s, m, 1 << 20); }},
 };
-constexpr int kStepCount = std::size(kSteps) + 2;  // and making, ending
+const Step kRegisteredStep = {"all_reduce_4_KiB_registered",
+                              [](NcclRank& s, std::byte* m) { return sum(s, m, 4 << 10); }};
+constexpr int kStepCount = std::size(kSteps) + 3;  // and that one, making, ending
 
 // What a process counted in each step.
 struct Counted {
@@ -91,6 +93,7 @@ struct Counted {
 };
 
 const NamedLayout kLayouts[] = {
+    {"two_threads_one_gpu", {{{0, 0}}}},
     {"threads_one_gpu", {{{0, 0, 0, 0}}}},
     {"threads_own_gpus", {{{0, 1, 2, 3}}}},
     {"processes_one_gpu", as_processes(kRanks, Gpus::kOne)},
@@ -159,15 +162,23 @@ class DriverCalls : public testing::TestWithParam<NamedLayout> {
     };
     measure([&] {
       once([](NcclRank& one, std::byte*) {
-        return ncclCommInitRank(&one.comm, kRanks, one.id(), one.rank);
+        return ncclCommInitRank(&one.comm, one.size, one.id(), one.rank);
       });
     });
-    for (const Step& each : kSteps) {
+    const auto measure_step = [&](const Step& each) {
       once(each.call);  // the first one makes what all of them need
       measure([&] {
         for (int i = 0; i < kRepeats; ++i) once(each.call);
       });
-    }
+    };
+    for (const Step& each : kSteps) measure_step(each);
+    // Other processes would map it, at a moment that chance decides.
+    if (ranks.size() == ranks[0].size)
+      once([](NcclRank& one, std::byte* at) {
+        void* handle = nullptr;
+        return ncclCommRegister(one.comm, at, kBytes, &handle);
+      });
+    measure_step(kRegisteredStep);
     measure([&] {
       NCCL_OK(ncclGroupStart());
       for (int i = 0; i < ranks.size(); ++i) NCCL_OK(ncclCommDestroy(ranks[i].comm));
@@ -191,6 +202,7 @@ TEST_P(DriverCalls, DoNotGrow) {
         if (one.name[0] != '\0') counts[one.name] = one.count;
       const char* const name = step == 0                ? "making"
                                : step == kStepCount - 1 ? "ending"
+                               : step == kStepCount - 2 ? kRegisteredStep.name
                                                         : kSteps[step - 1].name;
       golden.expect(name + where, counts);
     }

@@ -124,5 +124,63 @@ TEST_F(Graphs, HoldCallsOfOneRankOnSeveralStreams) {
   check(6);
 }
 
+// A group of calls of several kinds, which take few launches; on one GPU, or one each.
+void replay_a_group(const std::vector<int>& devices) {
+  DeviceRanks ranks(devices);
+  constexpr std::size_t kCounts[] = {1, 500, 37, 3001, 64, 0, 900};
+  std::vector<DeviceCase> cases;
+  for (const auto& [which, op] : {std::pair{Collective::kAllReduce, RedOp::kSum},
+                                  {Collective::kReduceScatter, RedOp::kSum},
+                                  {Collective::kAllGather, RedOp::kSum},
+                                  {Collective::kReduce, RedOp::kMax},
+                                  {Collective::kAllReduce, RedOp::kPreMulSum}})
+    for (const std::size_t count : kCounts) {
+      Case c{which, DataType::kFloat32, op, ranks.size(), static_cast<int>(count % 3), count, 7};
+      c.seed += static_cast<unsigned>(cases.size());
+      cases.emplace_back(ranks, c, which == Collective::kAllReduce && count % 2 == 0, 0);
+    }
+  GpuEvent begin = nullptr;
+  void* graph = nullptr;
+  ranks.use_device_of(0);
+  GPU_OK(gpu_api()->create_event(&begin, kEventPlain));
+  GPU_OK(gpu_api()->begin_capture(ranks[0].stream, GpuCaptureMode::kThreadLocal));
+  GPU_OK(gpu_api()->record_event(begin, ranks[0].stream, GpuEventUse::kPlain));
+  for (int r = 1; r < ranks.size(); ++r)
+    GPU_OK(gpu_api()->stream_wait_event(ranks[r].stream, begin, GpuEventUse::kPlain));
+  NCCL_OK(ncclGroupStart());
+  for (DeviceCase& each : cases)
+    for (int r = 0; r < ranks.size(); ++r) {
+      ranks.use_device_of(r);
+      NCCL_OK(each.call(r));
+    }
+  NCCL_OK(ncclGroupEnd());
+  for (int r = 1; r < ranks.size(); ++r) {
+    ranks.use_device_of(r);
+    GpuEvent over = nullptr;
+    GPU_OK(gpu_api()->create_event(&over, kEventPlain));
+    GPU_OK(gpu_api()->record_event(over, ranks[r].stream, GpuEventUse::kPlain));
+    GPU_OK(gpu_api()->stream_wait_event(ranks[0].stream, over, GpuEventUse::kPlain));
+    GPU_OK(gpu_api()->destroy_event(over));
+  }
+  ranks.use_device_of(0);
+  GPU_OK(gpu_api()->end_capture(ranks[0].stream, &graph));
+  for (int replay = 0; replay < 3; ++replay) {
+    for (DeviceCase& each : cases) each.fill_inputs();
+    ranks.use_device_of(0);
+    GPU_OK(gpu_api()->launch_graph(graph, ranks[0].stream));
+    ranks.synchronize();
+    for (DeviceCase& each : cases) each.check();
+    if (testing::Test::HasFailure()) break;
+  }
+  GPU_OK(gpu_api()->destroy_graph(graph));
+  GPU_OK(gpu_api()->destroy_event(begin));
+}
+
+TEST(GraphsOfGroups, EqualTheReferenceOnOneGpu) { replay_a_group({0, 0, 0}); }
+TEST(GraphsOfGroups, EqualTheReferenceOnAGpuEach) {
+  if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
+  replay_a_group({0, 1, 2});
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -1,5 +1,7 @@
-// Groups of collectives on one communicator: as many launches as they need, and the order of calls
-// on a stream, wherever the ranks live; ranks that fuse beside ranks that cannot.
+// Groups of collectives on one communicator: their sums, and the order of calls on a stream,
+// wherever the ranks live; ranks that fuse beside ranks that cannot; what goes wrong within one.
+#include <signal.h>
+
 #include <random>
 #include <set>
 #include <string>
@@ -20,6 +22,9 @@ const NamedLayout kLayouts[] = {
     {"three_threads", {{{0, 1, 2}}}},
     {"three_on_a_gpu", {{{0, 0, 0}}}},
     {"five_on_two_gpus", {{{0, 1, 0, 1, 0}}}},
+    {"three_processes_on_a_gpu", {{{0}, {0}, {0}}}},
+    {"two_hosts", {{{0}, {1}}, {"a", "b"}}},
+    {"hosts_of_two", {{{0, 1}, {2}, {3}}, {"a", "b", "b"}}},
 };
 struct Machine {
   const char* name;
@@ -234,6 +239,84 @@ TEST_P(Groups, OfHundredsOfCalls) {
     NCCL_OK(ncclGroupEnd());
     ASSERT_EQ(x.get(seat.stream), want);
   });
+}
+
+// ---- what goes wrong ----
+
+// Groups of sums until an error comes, which is told. odd: the rank whose third call of the second
+// group has another count.
+constexpr std::size_t kSummed = 1000, kOdd = 77;
+void sum_in_groups_until_error(NcclRank& seat, int odd) {
+  Numbers x(4 * kSummed);
+  x.put(std::vector<std::int64_t>(x.count), seat.stream);
+  ncclResult_t result = ncclSuccess;
+  for (int round = 0; result == ncclSuccess; ++round) {
+    if (round == 1) seat.mark(1);
+    NCCL_OK(ncclGroupStart());
+    for (std::size_t k = 0; k < 4; ++k) {
+      const bool differs = seat.rank == odd && round == 1 && k == 2;
+      NCCL_OK(ncclAllReduce(x.at(k * kSummed), x.at(k * kSummed), differs ? kOdd : kSummed,
+                            ncclInt64, ncclSum, seat.comm, seat.stream));
+    }
+    result = ncclGroupEnd();
+    if (result != ncclSuccess) break;
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+  }
+  seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
+  // An abort is a fault, too: nobody's is to come before all have told of the first one.
+  if (odd >= 0) {
+    EXPECT_TRUE(seat.board.meet());
+  }
+  NCCL_OK(ncclCommAbort(seat.comm));
+  seat.comm = nullptr;
+  GPU_OK(gpu_api()->synchronize_device());  // what was launched for all ranks touches x
+}
+
+constexpr double kSoon = 15;  // the promise is 2 s; the rest is for a busy machine
+
+class GroupFaults : public testing::TestWithParam<NamedLayout> {
+ protected:
+  static Job job() { return GetParam().layout; }
+  static int ranks() { return job().ranks(); }
+  static bool are_processes() {
+    return job().processes.size() == static_cast<std::size_t>(ranks());
+  }
+  void SetUp() override {
+    if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Layouts, GroupFaults,
+                         testing::Values(NamedLayout{"threads_on_a_gpu", {{{0, 0, 0}}}},
+                                         NamedLayout{"threads", {{{0, 1, 2}}}},
+                                         NamedLayout{"processes", {{{0}, {1}, {2}}}},
+                                         NamedLayout{"processes_on_a_gpu", {{{0}, {0}, {0}}}},
+                                         NamedLayout{"hosts", {{{0}, {1}, {2}}, {"a", "b", "c"}}}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(GroupFaults, AnotherCallWithinAGroupIsNamed) {
+  for (const int odd : {0, ranks() - 1}) {
+    RankProcesses processes(job(), [odd](NcclRank& seat) { sum_in_groups_until_error(seat, odd); });
+    ASSERT_TRUE(processes.wait_reports(kSoon));
+    expect_reports(processes, ranks(), Status::kInvalidUsage,
+                   "rank " + std::to_string(odd) + " called AllReduce(count 77");
+    expect_reports(processes, ranks(), Status::kInvalidUsage, "in call 7");
+    processes.wait_exits(60);
+  }
+}
+
+TEST_P(GroupFaults, ADeathWithinAGroupIsNamed) {
+  if (!are_processes()) GTEST_SKIP() << "threads die together";
+  for (const int victim : {0, ranks() - 1}) {
+    RankProcesses processes(job(), [](NcclRank& seat) { sum_in_groups_until_error(seat, -1); });
+    ASSERT_TRUE(processes.wait_stage(1, 60));
+    nap(0.05);
+    processes.send(victim, SIGKILL);
+    ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
+    expect_reports(processes, ranks(), Status::kRemoteError, "rank " + std::to_string(victim),
+                   victim);
+    processes.wait_exits(60, {victim});
+  }
 }
 
 }  // namespace

@@ -73,5 +73,46 @@ TEST(MemoryRegistry, MapsABlockOnceWhileItIsHeldAndAnewAfterIt) {
   });
 }
 
+// What is told of memory without a question, from its begin to its told end.
+TEST(MemoryRegistry, KnowsMemoryUntilItsEnd) {
+  run_job(as_processes(1, Gpus::kOne), [](NcclRank&) {
+    gpu::MemoryRegistry& all = gpu::memory_registry();
+    const auto as_the_driver_says = [&](const std::byte* at) {
+      const auto known = all.known_at(at);
+      GpuPointer info;
+      return known && gpu_api()->pointer_info(&info, at) == kGpuSuccess &&
+             known->device == info.device && known->own_access == info.own_access;
+    };
+    DeviceBuffer plain(kBytes, 0);
+    EXPECT_FALSE(all.known_at(plain.data()));
+    const std::uint64_t whole = all.add(plain.data(), kBytes);
+    const std::uint64_t half = all.add(plain.data(), kBytes / 2);
+    EXPECT_TRUE(as_the_driver_says(plain.data()));
+    EXPECT_TRUE(as_the_driver_says(plain.data() + kBytes - 1));
+    EXPECT_FALSE(all.known_at(plain.data() + kBytes));
+    EXPECT_FALSE(all.known_at(plain.data() - 1));
+    all.remove(half);
+    EXPECT_TRUE(as_the_driver_says(plain.data()));
+    all.remove(whole);
+    EXPECT_FALSE(all.known_at(plain.data()));
+
+    const std::uint64_t beyond = all.add(plain.data(), 64 * kBytes);  // ends elsewhere
+    EXPECT_FALSE(all.known_at(plain.data()));
+    all.remove(beyond);
+    Bytes host(kBytes);
+    const std::uint64_t of_host = all.add(host.data(), kBytes);
+    EXPECT_FALSE(all.known_at(host.data()));
+    all.remove(of_host);
+
+    const std::byte* freed = nullptr;
+    {
+      const DeviceBuffer ours(kBytes, 0, true);
+      EXPECT_TRUE(as_the_driver_says(ours.data()));
+      freed = ours.data();
+    }
+    EXPECT_FALSE(all.known_at(freed));
+  });
+}
+
 }  // namespace
 }  // namespace rondo::test

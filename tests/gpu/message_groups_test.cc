@@ -153,9 +153,11 @@ INSTANTIATE_TEST_SUITE_P(Hosts, MessageGroups,
 
 // Through slots that hold little of them.
 TEST_P(MessageGroups, ArriveWhole) {
-  const std::uint64_t seed = test_seed();
+  const TestSeed drawn;
+  const unsigned seed = drawn.value;
   const bool weak = is_weak();
   run_job(layout({{"RONDO_GPU_STAGING", "64K"}}), 300, [=](NcclRank& seat) {
+    const SeedTrace trace(seed);
     Random random(seed);
     for (std::uint64_t round = 0; round < 3; ++round) {
       Group group(seat, random_group(random, seat.size, 1 + random.below(5 * seat.size),
@@ -172,10 +174,12 @@ TEST_P(MessageGroups, ArriveWhole) {
 // A captured group, replayed and mixed with plain ones on the same pairs. Every rank has a graph of
 // its own, so what ranks of one process give each other is not in them.
 TEST_P(MessageGroups, AreReplayedAmongOthers) {
-  const std::uint64_t seed = test_seed();
+  const TestSeed drawn;
+  const unsigned seed = drawn.value;
   const Layout where = layout({{"RONDO_GPU_STAGING", "64K"}});
   const bool one_at_a_time = shares_gpus();
   run_job(where, 300, [=](NcclRank& seat) {
+    const SeedTrace trace(seed);
     Random random(seed + 1);
     std::vector<Message> in_graph = random_group(random, seat.size, 2 * seat.size, 3000);
     std::erase_if(in_graph, [&](const Message& one) {
@@ -209,8 +213,10 @@ TEST_P(MessageGroups, AreReplayedAmongOthers) {
 
 // Gathers, scatters and all-to-alls between, before and after messages on the same slots.
 TEST_P(MessageGroups, MixWithCollectivesThatAreMessages) {
-  const std::uint64_t seed = test_seed();
+  const TestSeed drawn;
+  const unsigned seed = drawn.value;
   run_job(layout({{"RONDO_GPU_STAGING", "64K"}, {"NCCL_ALGO", "ring"}}), 300, [=](NcclRank& seat) {
+    const SeedTrace trace(seed);
     Random random(seed + 2);
     for (const Collective which :
          {Collective::kAllToAll, Collective::kGather, Collective::kScatter}) {

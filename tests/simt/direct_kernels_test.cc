@@ -83,7 +83,7 @@ void DirectKernels::all_reduce(TestDevice& gpu, const Case& c, Random& random) {
       }
     }
   }
-  args.count = c.count, args.ranks = c.ranks;
+  args.calls = 1, args.count[0] = c.count, args.ranks = c.ranks;
   args.sources = args.targets = c.ranks, args.segments = 1;
   GpuLaunch launch;
   launch.kernel = cuda::direct_kernel(c.type, c.op);

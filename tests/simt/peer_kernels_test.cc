@@ -139,7 +139,8 @@ bool sum_between_barriers(const MachineOptions& options, int ranks, std::uint64_
   TestMachine machine(options);
   Peers peers(machine, ranks, count, count, true);
   ReduceArgs args{};
-  args.count = count;
+  args.calls = 1;
+  args.count[0] = count;
   args.sources = args.targets = args.ranks = ranks;
   args.segments = 1;
   for (int r = 0; r < ranks; ++r) {
@@ -299,7 +300,8 @@ int failures_of_barriers(bool weak) {
                          .faulty = !std::is_same_v<Faults, cuda::SoundBarriers>});
     Peers peers(machine, 2, kCount, kCount, std::is_same_v<Faults, cuda::SoundBarriers>);
     ReduceArgs args{};
-    args.count = kCount;
+    args.calls = 1;
+    args.count[0] = kCount;
     args.sources = args.targets = args.ranks = 2;
     args.segments = 1;
     auto* const early = machine.allocate<std::int32_t>(kCount, 0);

@@ -16,13 +16,18 @@ inline std::uint64_t test_seed() {
   return fixed != nullptr ? std::strtoull(fixed, nullptr, 10) : std::random_device{}();
 }
 
-// While it lives, every failure of this thread says how to have it again.
+// While one lives, every failure of its thread says how to have it again.
+struct SeedTrace {
+  explicit SeedTrace(unsigned seed, const char* file = __builtin_FILE(),
+                     int line = __builtin_LINE())
+      : trace(file, line, "reproduce with RONDO_TEST_SEED=" + std::to_string(seed)) {}
+  const testing::ScopedTrace trace;
+};
 struct TestSeed {
   explicit TestSeed(const char* file = __builtin_FILE(), int line = __builtin_LINE())
-      : value(static_cast<unsigned>(test_seed())),
-        trace(file, line, "reproduce with RONDO_TEST_SEED=" + std::to_string(value)) {}
+      : value(static_cast<unsigned>(test_seed())), trace(value, file, line) {}
   const unsigned value;
-  const testing::ScopedTrace trace;
+  const SeedTrace trace;
 };
 
 }  // namespace rondo

@@ -120,16 +120,48 @@ std::optional<MemoryBlock> MemoryRegistry::find(const void* pointer, std::size_t
   return found;
 }
 
-std::uint64_t MemoryRegistry::add(void* pointer, std::size_t bytes) {
+std::optional<MemoryRegistry::Known> MemoryRegistry::known_at(const void* pointer) {
+  auto* const at = const_cast<std::byte*>(static_cast<const std::byte*>(pointer));
+  const auto begins_before = [at](auto& ranges) {
+    const auto after = ranges.upper_bound(at);
+    return after == ranges.begin() ? ranges.end() : std::prev(after);
+  };
   std::lock_guard lock(mutex_);
-  registered_[++newest_] = {static_cast<std::byte*>(pointer), bytes};
+  if (const auto own = begins_before(allocated_); own != allocated_.end()) {
+    const Allocation& memory = own->second;
+    if (at < own->first + (memory.memory ? memory.memory->bytes() : memory.asked))
+      return Known{memory.device, memory.memory != nullptr};
+  }
+  const auto added = begins_before(known_);
+  if (added != known_.end() && at < added->first + added->second.bytes) return added->second.known;
+  return std::nullopt;
+}
+
+std::uint64_t MemoryRegistry::add(void* pointer, std::size_t bytes) {
+  const GpuApi& api = *gpu_api();
+  auto* const begin = static_cast<std::byte*>(pointer);
+  GpuPointer info;
+  void* base = nullptr;
+  std::size_t whole = 0;
+  const bool is_known = api.pointer_info(&info, pointer) == kGpuSuccess &&
+                        info.kind == GpuMemory::kDevice &&
+                        api.address_range(&base, &whole, pointer) == kGpuSuccess &&
+                        begin + bytes <= static_cast<std::byte*>(base) + whole;
+  std::lock_guard lock(mutex_);
+  registered_[++newest_] = {begin, bytes};
+  if (is_known)
+    known_.try_emplace(begin, KnownRange{bytes, newest_, {info.device, info.own_access}});
   return newest_;
 }
 
 void MemoryRegistry::remove(std::uint64_t number) {
   {
     std::lock_guard lock(mutex_);
-    if (registered_.erase(number) == 0) return;
+    const auto ended = registered_.find(number);
+    if (ended == registered_.end()) return;
+    const auto known = known_.find(ended->second.data());
+    if (known != known_.end() && known->second.number == number) known_.erase(known);
+    registered_.erase(ended);
   }
   tell_end(number);
 }

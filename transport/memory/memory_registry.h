@@ -62,6 +62,14 @@ class MemoryRegistry {
   std::uint64_t add(void* pointer, std::size_t bytes);
   void remove(std::uint64_t number);
 
+  // What the driver would say of device memory, where that is known without asking: of what came
+  // from allocate() or was added, since its end is told.
+  struct Known {
+    int device = -1;
+    bool own_access = false;  // GpuPointer's
+  };
+  std::optional<Known> known_at(const void* pointer);
+
   // The block that holds [pointer, pointer + bytes).
   std::optional<MemoryBlock> find(const void* pointer, std::size_t bytes);
   Result<MemoryHandle> export_block(const MemoryBlock& block);
@@ -93,6 +101,14 @@ class MemoryRegistry {
   std::mutex mutex_;
   std::map<std::byte*, Allocation> allocated_;
   std::map<std::uint64_t, std::span<std::byte>> registered_;
+  // Of these, by where they begin: one that is within one allocation of a device. Where several
+  // begin alike, the first.
+  struct KnownRange {
+    std::size_t bytes = 0;
+    std::uint64_t number = 0;
+    Known known;
+  };
+  std::map<std::byte*, KnownRange> known_;
   std::uint64_t newest_ = 0;  // number
   std::mutex listeners_mutex_;
   std::set<Listener*> listeners_;

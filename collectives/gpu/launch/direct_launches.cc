@@ -36,57 +36,91 @@ Buffers buffers_of(const Call& call) {
 DirectLaunches::DirectLaunches(const GpuApi& api, int most_ctas, GpuStream stream)
     : api_(api), most_ctas_(most_ctas), stream_(stream) {}
 
-Done DirectLaunches::launch(int kernel, unsigned threads, std::uint64_t bytes, int kinds,
-                            const void* arguments, std::size_t size) {
+std::uint64_t DirectLaunches::most_ctas() const {
   const bool meets = barrier_.devices > 1;
+  return static_cast<std::uint64_t>(meets ? std::min(most_ctas_, cuda::kBarrierCtas) : most_ctas_);
+}
+
+DirectLaunches::Shape DirectLaunches::shape_of(unsigned threads, std::uint64_t bytes) const {
   const auto devices = static_cast<std::uint64_t>(barrier_.devices);
   const std::uint64_t wanted = std::max<std::uint64_t>(bytes / kBytesPerThread / devices, 1);
+  const auto block =
+      static_cast<unsigned>(std::min<std::uint64_t>(threads, (wanted + kWarp - 1) / kWarp * kWarp));
+  return {block, (wanted + block - 1) / block};
+}
+
+Done DirectLaunches::launch(int kernel, unsigned threads, std::uint64_t bytes, int parts,
+                            const void* arguments, std::size_t size) {
+  const Shape shape = shape_of(threads, bytes);
   GpuLaunch launch;
   launch.kernel = kernel;
-  launch.block =
-      static_cast<unsigned>(std::min<std::uint64_t>(threads, (wanted + kWarp - 1) / kWarp * kWarp));
-  const std::uint64_t ctas = (wanted + launch.block - 1) / launch.block * kinds;
-  const int most = meets ? std::min(most_ctas_, cuda::kBarrierCtas) : most_ctas_;
-  launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(ctas, 1, most));
+  launch.block = shape.block;
+  const std::uint64_t ctas = shape.ctas * static_cast<std::uint64_t>(parts);
+  launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(ctas, 1, most_ctas()));
   // Messages and composed calls copy to other devices, too: no fence of the program's kernels need
   // wait for that. Not cooperative: CTAs wait for those of other devices, never for each other.
   launch.remote_domain = true;
-  launch.shared_bytes = meets ? cuda::kBarrierShared : 0;
+  launch.shared_bytes = barrier_.devices > 1 ? cuda::kBarrierShared : 0;
   launch.arguments = arguments;
   launch.argument_bytes = size;
   return check(api_.launch(launch, stream_), "a kernel launch");
 }
 
+// CTAs are dealt to all segments of all calls alike: a call that fills the device by itself would
+// lose most of it to shorter ones.
+bool DirectLaunches::joins(const Kind& kind, std::uint64_t bytes) const {
+  const int calls = reductions_.calls + 1;
+  if (calls == 1 || kind != kind_ || calls > cuda::kMostReductions) return false;
+  if (calls * std::max(kind.sources, kind.targets) > cuda::kMostDirectRanks) return false;
+  const std::uint64_t ctas = shape_of(kind.threads, std::max(longest_, bytes)).ctas;
+  return ctas == 1 || ctas * static_cast<std::uint64_t>(calls * kind.segments()) <= most_ctas();
+}
+
 Done DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> buffers) {
   const int n = static_cast<int>(buffers.size());
-  cuda::ReduceArgs args{};
-  args.count = record.count;
-  args.sources = args.ranks = n;
-  args.segments = 1;
+  const bool to_root = record.collective == Collective::kReduce;
+  const Kind kind{cuda::direct_kernel(record.type, record.op), threads_of(record), n,
+                  to_root ? 1 : n, record.collective == Collective::kReduceScatter};
+  const std::uint64_t bytes = record.count * size_of(record.type);
+  cuda::ReduceArgs& args = reductions_;
+  if (!joins(kind, bytes)) {
+    RONDO_CHECK_OK(flush_reductions());
+    kind_ = kind;
+    args.sources = args.ranks = n;
+    args.targets = kind.targets;
+    args.segments = kind.segments();
+    args.scattered = kind.scattered;
+    args.barrier = barrier_;
+  }
+  const int first = args.calls * n;
   for (int r = 0; r < n; ++r) {
-    args.input[r] = buffers[r].send;
-    args.scalar[r] = buffers[r].scalar;
-    args.late_scalars |= static_cast<std::uint64_t>(buffers[r].late_scalar) << r;
+    args.input[first + r] = buffers[r].send;
+    args.scalar[first + r] = buffers[r].scalar;
+    args.late_scalars |= static_cast<std::uint64_t>(buffers[r].late_scalar) << (first + r);
+    if (!to_root) args.output[first + r] = buffers[r].receive;
   }
-  if (record.collective == Collective::kReduce) {
-    args.output[args.targets++] = buffers[record.root].receive;
-  } else {
-    for (const Buffers& buffers : buffers) args.output[args.targets++] = buffers.receive;
-  }
-  args.scattered = record.collective == Collective::kReduceScatter;
-  if (args.scattered) args.segments = n;
-  args.barrier = barrier_;
-  return launch(cuda::direct_kernel(record.type, record.op), threads_of(record),
-                record.count * size_of(record.type), args.segments, &args, sizeof(args));
+  if (to_root) args.output[args.calls] = buffers[record.root].receive;
+  args.count[args.calls++] = record.count;
+  longest_ = std::max(longest_, bytes);
+  return done();
+}
+
+Done DirectLaunches::flush_reductions() {
+  if (reductions_.calls == 0) return done();
+  Done launched = launch(kind_.kernel, kind_.threads, longest_,
+                         reductions_.calls * kind_.segments(), &reductions_, sizeof(reductions_));
+  reductions_.calls = 0;
+  reductions_.late_scalars = longest_ = 0;
+  return launched;
 }
 
 Done DirectLaunches::divide(const CallRecord& record, void* at, int ranks) {
   if (record.count == 0) return done();
   cuda::ReduceArgs args{};
-  args.count = record.count;
-  args.sources = args.targets = args.segments = 1;
+  args.calls = args.sources = args.targets = args.segments = 1;
   args.ranks = ranks;
   args.input[0] = args.output[0] = at;
+  args.count[0] = record.count;
   return launch(cuda::direct_kernel(record.type, RedOp::kAvg), threads_of(record),
                 record.count * size_of(record.type), 1, &args, sizeof(args));
 }
@@ -105,6 +139,7 @@ Done DirectLaunches::stored_copy(std::uint64_t bytes, const void* arguments, int
 
 Done DirectLaunches::begin_item(const void* from, std::uint64_t bytes) {
   if (copies_.items == cuda::kMostCopies) RONDO_CHECK_OK(flush());
+  if (copies_.items == 0) copies_.barrier = barrier_;
   copies_.item[copies_.items++] = {from, bytes, static_cast<std::uint32_t>(copies_.all_targets), 0};
   return done();
 }
@@ -129,6 +164,7 @@ Done DirectLaunches::copy(const void* from, void* to, std::uint64_t bytes) {
 }
 
 Done DirectLaunches::flush() {
+  RONDO_CHECK_OK(flush_reductions());
   cuda::CopyArgs args = copies_;
   copies_.items = copies_.all_targets = 0;
   std::uint64_t longest = 0;
@@ -140,7 +176,6 @@ Done DirectLaunches::flush() {
   }
   args.items = kept;
   if (kept == 0) return done();
-  args.barrier = barrier_;
   return launch(cuda::kCopyKernel, cuda::kDirectThreads, longest, kept, &args, sizeof(args));
 }
 

@@ -1,8 +1,11 @@
 // DirectLaunches: a collective of all ranks of a device as launches of the direct kernels.
 //
-// Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. Copies are
-// collected and launched together by flush(). Guarantees: the bits of kernels/reduce.h in rank
-// order; nothing is allocated. Cost: one launch for a reduction or for up to 64 copies.
+// Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. What is asked
+// for is collected and launched together by flush(), or before, where there is no more room; so
+// until then nothing may touch what another part of it writes. Guarantees: the bits of
+// kernels/reduce.h in rank order; nothing is allocated. Cost: one launch for up to 64 copies, and
+// one for reductions by one kernel, of one kind (to all, to a root, scattered), of up to 64 inputs
+// together, which do not fill the device.
 //
 //   DirectLaunches launches(api, shape, stream);
 //   RONDO_CHECK_OK(launches.collective(record, buffers));
@@ -42,7 +45,8 @@ class DirectLaunches {
   // nothing can be reduced then.
   void copy_by_driver() { by_driver_ = true; }
 
-  // These launches are this device's part of what all devices of a barrier launch alike.
+  // These launches are this device's part of what all devices of a barrier launch alike. A launch
+  // meets, and tells of itself, as its first call would.
   void meet(const cuda::DeviceBarrier& barrier) { barrier_ = barrier; }
 
   // Of a collective, only the copies of what these ranks send: bit r for rank r.
@@ -51,7 +55,7 @@ class DirectLaunches {
   Done collective(const CallRecord& record, std::span<const Buffers> buffers);
   Done copy(const void* from, void* to, std::uint64_t bytes);
   Done flush();
-  // What is there, divided by the number of ranks as averages are: record.count elements.
+  // What is there, divided by the number of ranks as averages are: record.count elements. At once.
   Done divide(const CallRecord& record, void* at, int ranks);
 
   // Kernels whose arguments lie in device memory, written by a kernel before: ReduceArgs, or
@@ -60,10 +64,29 @@ class DirectLaunches {
   Done stored_copy(std::uint64_t bytes, const void* arguments, int kinds);
 
  private:
+  // What reductions of one launch have in common.
+  struct Kind {
+    int kernel = 0;
+    unsigned threads = 0;
+    int sources = 0, targets = 0;
+    bool scattered = false;
+    bool operator==(const Kind&) const = default;
+    int segments() const { return scattered ? sources : 1; }
+  };
+  struct Shape {
+    unsigned block;
+    std::uint64_t ctas;  // for one segment, or copy
+  };
+
   Done reduce(const CallRecord& record, std::span<const Buffers> buffers);
+  bool joins(const Kind& kind, std::uint64_t bytes) const;
+  Done flush_reductions();
   Done begin_item(const void* from, std::uint64_t bytes);
   Done add_target(void* to);
-  Done launch(int kernel, unsigned threads, std::uint64_t bytes, int kinds, const void* arguments,
+  Shape shape_of(unsigned threads, std::uint64_t bytes) const;
+  std::uint64_t most_ctas() const;
+  // parts: segments, or copies, of up to so many bytes each.
+  Done launch(int kernel, unsigned threads, std::uint64_t bytes, int parts, const void* arguments,
               std::size_t size);
 
   const GpuApi& api_;
@@ -73,6 +96,9 @@ class DirectLaunches {
   cuda::DeviceBarrier barrier_{};
   std::uint64_t senders_ = ~std::uint64_t{0};
   cuda::CopyArgs copies_{};
+  cuda::ReduceArgs reductions_{};
+  Kind kind_;  // of these; the longest has so many bytes
+  std::uint64_t longest_ = 0;
 };
 
 }  // namespace rondo::gpu

@@ -5,8 +5,9 @@
 // launches of one device are direct_launches.h, composed calls composed_calls.cc. CTAs of launches
 // here wait for those of other devices; where a device has several ranks, for each other: then the
 // launch is cooperative. All take lists of calls (collectives/gpu/call_run.h). Cost: connected and
-// LL push one launch a device for a list, met one for its copies; else one a call, three where
-// staging is shared; two more where a call is tried in place.
+// LL push one launch a device for a list, met one for its copies and one for reductions alike
+// (direct_launches.h); else one a call, three where staging is shared; two more where a call is
+// tried in place.
 #pragma once
 
 #include <span>

@@ -50,6 +50,8 @@ HostProxy::HostProxy(CommunicatorState& state, std::uint64_t bytes)
       device_(state.options.device),
       staging_(bytes),
       slots_(rank_, state.options.kernel_seconds),
+      own_device_({device_}),
+      run_(own_device_, size_),
       service_({state, slots_, staging_, proxy_}) {}
 
 Done HostProxy::open() {
@@ -180,12 +182,11 @@ Done HostProxy::on_one_of(std::span<const GpuStream> streams, Enqueue&& enqueue)
 }
 
 template <class Launch>
-Done HostProxy::launch_in_order(GpuStream stream, Launch&& launch) {
-  RONDO_TRY(const GpuCaptureInfo capture, capture_of(stream));
+Done HostProxy::launch_in_order(GpuStream stream, const GpuCaptureInfo& capture, Launch&& launch) {
   RONDO_CHECK_OK(order_.begin(site_of(stream, capture)));
   LaunchTurn turn(this, implicit_order_ && !capturing(capture));
   RONDO_CHECK_OK(turn.begin(device_, stream));
-  RONDO_CHECK_OK(launch(capture));
+  RONDO_CHECK_OK(launch());
   RONDO_CHECK_OK(turn.end(device_, stream));
   return order_.end(site_of(stream, capture));
 }
@@ -196,23 +197,63 @@ bool HostProxy::can_run(const CallRecord& record) const {
 
 Done HostProxy::post(std::span<const Call> calls, Mismatch* mismatch) {
   bool messages = false;
+  Done collectives;
   for (const Call& call : calls) {
     messages |= is_point_to_point(call);
-    if (!is_point_to_point(call)) RONDO_CHECK_OK(post_collective(call));
+    if (collectives.ok() && !is_point_to_point(call)) collectives = post_collective(call);
   }
+  // Also where a later one went wrong: other ranks may have begun these.
+  const Done flushed = flush();
+  RONDO_CHECK_OK(collectives);
+  RONDO_CHECK_OK(flushed);
   if (!messages) return done();
   return kernels_ ? launch_messages(calls, mismatch) : post_messages(calls);
 }
 
 Done HostProxy::post_collective(const Call& call) {
-  const CallRecord& record = call.record;
-  if (kernels_) {
-    RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
-    if (!capturing(capture)) RONDO_CHECK_OK(status_->announce(record));
-    if (const auto plan = kernels_->plan(record))
-      return launch_in_order(call.stream,
-                             [&](const GpuCaptureInfo&) { return kernels_->launch(*plan, call); });
+  if (!kernels_) return post_by_host(call);
+  const auto plan = kernels_->plan(call.record);
+  if (plan && plan->strategy == Strategy::kConnected) return post_by_kernels(call, *plan);
+  RONDO_CHECK_OK(flush());
+  RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
+  RONDO_CHECK_OK(announce(call, capture));
+  if (!plan) return post_by_host(call);
+  return launch_in_order(call.stream, capture, [&] { return kernels_->launch_messages_of(call); });
+}
+
+Done HostProxy::announce(const Call& call, const GpuCaptureInfo& capture) {
+  return capturing(capture) ? done() : status_->announce(call.record);
+}
+
+// It is announced before it is launched: no other rank waits for that before it announces its own.
+Done HostProxy::post_by_kernels(const Call& call, const DevicePlan& plan) {
+  PlannedCall planned = kernels_->planned(plan, call);
+  JointCall joint{{{call, nullptr, {}}}, {true}, 1};
+  if (!run_.takes(joint, planned)) RONDO_CHECK_OK(flush());
+  GpuCaptureInfo& capture = joint.posted[0].capture;
+  if (run_.empty()) {
+    RONDO_TRY(capture, capture_of(call.stream));
+  } else {
+    capture = run_.first().posted[0].capture;
   }
+  RONDO_CHECK_OK(announce(call, capture));
+  run_.add(joint_.emplace_back(std::move(joint)), std::move(planned));
+  return done();
+}
+
+Done HostProxy::flush() {
+  if (run_.empty()) return done();
+  const PostedCall& first = run_.first().posted[0];
+  Done launched = launch_in_order(first.call.stream, first.capture, [&] {
+    return kernels_->launch(run_.calls(), first.call.stream);
+  });
+  run_.clear();
+  joint_.clear();
+  return launched;
+}
+
+Done HostProxy::post_by_host(const Call& call) {
+  const CallRecord& record = call.record;
   const CallSteps steps(record, size_, staging_.shape());
   HostedCall hosted;
   hosted.record = record;
@@ -239,13 +280,14 @@ Done HostProxy::launch_messages(std::span<const Call> calls, Mismatch* mismatch)
   for (const Call& call : calls)
     if (is_point_to_point(call)) streams.push_back(call.stream);
   RONDO_TRY(const std::vector<ProcessMessage> messages, messages_of_group(rank_, calls, mismatch));
-  const auto launch = [&](const GpuCaptureInfo& capture) -> Done {
+  RONDO_TRY(const GpuCaptureInfo capture, capture_of(streams.front()));
+  const auto launch = [&]() -> Done {
     for (const ProcessMessage& message : messages)
       if (!message.is_within())
         status_->notes().announce(message.from, message.to, message.record, capturing(capture));
     return kernels_->launch(messages, streams.front(), &mismatch->peer);
   };
-  return on_one_of(streams, [&] { return launch_in_order(streams.front(), launch); });
+  return on_one_of(streams, [&] { return launch_in_order(streams.front(), capture, launch); });
 }
 
 Done HostProxy::post_messages(std::span<const Call> calls) {

@@ -12,9 +12,11 @@
 // not wait for each other crosswise. Cost: two copies and three memory operations a step, and a
 // thread a rank. It does puts and signals too, also for ranks whose other calls run on GPUs
 // (post_one_sided()). Collectives that have rings, and messages, can run as kernels instead
-// (internode_kernels.h), in one order with all others.
+// (internode_kernels.h), in one order with all others, those of a group in one launch where they
+// can (call_run.h).
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -22,6 +24,7 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/communicator/communicator_state.h"
+#include "collectives/gpu/call_run.h"
 #include "collectives/gpu/gpu_engine.h"
 #include "collectives/gpu/launch_turn.h"
 #include "collectives/gpu/posted_calls.h"
@@ -30,6 +33,7 @@
 #include "collectives/gpu/staging/internode_kernels.h"
 #include "collectives/gpu/staging/pinned_staging.h"
 #include "collectives/gpu/stream_order.h"
+#include "collectives/gpu/team_devices.h"
 #include "collectives/watchdog/internode_status.h"
 #include "transport/proxy/proxy.h"
 
@@ -73,6 +77,11 @@ class HostProxy final : public GpuEngine {
   HostProxy(CommunicatorState& state, std::uint64_t bytes);
   Done open();
   Done post_collective(const Call& call);
+  Done post_by_kernels(const Call& call, const DevicePlan& plan);
+  Done post_by_host(const Call& call);
+  // Launches the run of collectives, if there is one.
+  Done flush();
+  Done announce(const Call& call, const GpuCaptureInfo& capture);
   Done post_messages(std::span<const Call> calls);
   Done launch_messages(std::span<const Call> calls, Mismatch* mismatch);
   using CopyStep = std::function<Done(std::uint64_t step, bool in)>;
@@ -81,9 +90,9 @@ class HostProxy final : public GpuEngine {
   // enqueue() on the first stream; the group's other streams come before it, and after.
   template <class Enqueue>
   Done on_one_of(std::span<const GpuStream> streams, Enqueue&& enqueue);
-  // launch(capture) between what keeps the rank's kernels in order.
+  // launch() between what keeps the rank's kernels in order.
   template <class Launch>
-  Done launch_in_order(GpuStream stream, Launch&& launch);
+  Done launch_in_order(GpuStream stream, const GpuCaptureInfo& capture, Launch&& launch);
 
   CommunicatorState& state_;
   const int rank_, size_, device_;
@@ -92,6 +101,9 @@ class HostProxy final : public GpuEngine {
   PinnedStaging staging_;
   CallSlots slots_;
   std::unique_ptr<InternodeKernels> kernels_;  // null: the host does all calls
+  const TeamDevices own_device_;               // the rank's, which it is alone on
+  CallRun run_;                                // of collectives by kernels, not launched yet:
+  std::deque<JointCall> joint_;                // their calls
   std::unique_ptr<InternodeStatus> status_;    // null: all ranks are on this host
   Proxy proxy_;
   HostedService service_;

@@ -8,7 +8,6 @@
 #include "base/poll_until.h"
 #include "collectives/gpu/kernel_watch.h"
 #include "collectives/gpu/launch/kernel_loading.h"
-#include "collectives/gpu/launch/strategies.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/reduce.h"
 #include "transport/cuda/device.h"
@@ -142,15 +141,18 @@ std::optional<DevicePlan> InternodeKernels::plan(const CallRecord& record) const
   return plan_across_hosts(terms_.plan, terms_.from_bytes, record);
 }
 
-Done InternodeKernels::launch(const DevicePlan& plan, const Call& call) {
-  if (plan.strategy == Strategy::kMessages) return launch_messages_of(call);
+PlannedCall InternodeKernels::planned(const DevicePlan& plan, const Call& call) const {
   PlannedCall planned{plan, call.record, {}, false};
   planned.buffers.resize(static_cast<std::size_t>(terms_.size));
   planned.buffers[static_cast<std::size_t>(terms_.rank)] = buffers_of(call);
+  return planned;
+}
+
+Done InternodeKernels::launch(std::span<const PlannedCall> calls, GpuStream stream) {
   const int here[] = {terms_.rank};
   terms_.proxy.ring();  // first: launches may be blocking
-  DeviceLaunch launch{api_, connections(), {&planned, 1}, here};
-  launch.stream = call.stream;
+  DeviceLaunch launch{api_, connections(), calls, here};
+  launch.stream = stream;
   return launch_connected(launch);
 }
 

@@ -2,14 +2,14 @@
 // as kernels over connections: rings and trees as within a host, edges between hosts played by a
 // net proxy (net_proxy.h).
 //
-// launch() enqueues one kernel on the caller's stream and returns, and so do messages and the
-// collectives that consist of them (internode_messages.h); the rank's order of calls is the
-// caller's business (host_proxy.h). The rank's proxy moves what leaves the host; rank 0 hears how
-// far each rank is (internode_status.h). The proxy may nap for a millisecond where it knows of no
-// kernel of the rank; plain calls wake it, a graph's replay may so wait for that long. Guarantees:
-// whatever ends one rank ends the kernels of all; no wait outlasts an abort. Cost: slots for each
-// connection that leaves the host, pinned or where GPUDirect reaches them (gpu_direct.h), a link
-// for each channel of it; for messages with the first one of a pair.
+// launch() enqueues one kernel on the caller's stream, for all calls of a list, and so do messages
+// and the collectives that consist of them (internode_messages.h); all return at once. The rank's
+// order of calls is the caller's business (host_proxy.h). The rank's proxy moves what leaves the
+// host; rank 0 hears how far each rank is (internode_status.h). The proxy may nap for a millisecond
+// where it knows of no kernel of the rank; plain calls wake it, a graph's replay may so wait for
+// that long. Guarantees: whatever ends one rank ends the kernels of all; no wait outlasts an abort.
+// Cost: slots for each connection that leaves the host, pinned or where GPUDirect reaches them
+// (gpu_direct.h), a link for each channel of it; for messages with the first one of a pair.
 #pragma once
 
 #include <array>
@@ -23,6 +23,7 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "collectives/gpu/launch/strategies.h"
 #include "collectives/gpu/memory_use.h"
 #include "collectives/gpu/posted_calls.h"
 #include "collectives/gpu/span_plan.h"
@@ -66,7 +67,10 @@ class InternodeKernels final : public ProxyTask {
   GpuMemoryUse memory() const;
   // How a collective runs as kernels; nothing: it does not. Messages always do.
   std::optional<DevicePlan> plan(const CallRecord& record) const;
-  Done launch(const DevicePlan& plan, const Call& call);
+  PlannedCall planned(const DevicePlan& plan, const Call& call) const;
+  // Over connections: a list, as one launch (call_run.h); and one that consists of messages.
+  Done launch(std::span<const PlannedCall> calls, GpuStream stream);
+  Done launch_messages_of(const Call& call);
   // A group's; peer: whom an error is about.
   Done launch(std::span<const ProcessMessage> messages, GpuStream stream, int* peer);
   // The communicator has ended; from any thread.
@@ -91,7 +95,6 @@ class InternodeKernels final : public ProxyTask {
   Done open();
   Done place_slots();
   DirectPiece direct_slots(int direction, const GpuDirectVerdict& verdict);
-  Done launch_messages_of(const Call& call);
   DeviceConnections& connections() const { return memory_->connections(); }
 
   const GpuApi& api_;

@@ -69,14 +69,17 @@ class Group:
         self.inputs, self.outputs = pipes[0::2], pipes[1::2]
         self.log = open(f"{self.folder}/log", "w+", encoding="utf-8")
         self.launcher = subprocess.Popen(
-            command_of(name, ranks, self.folder, build), stdin=subprocess.DEVNULL,
-            stdout=self.log, stderr=self.log, start_new_session=True)
+            self.command(), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            start_new_session=True)
         try:
             self.answers()
             self.joined = self.ask("join") if name in RONDO else []
         except ContestantFailed:
             self.close()
             raise
+
+    def command(self):
+        return command_of(self.name, self.ranks, self.folder, self.build)
 
     def ask(self, line):
         for pipe in self.inputs:

@@ -18,6 +18,8 @@ bool allowed(const PlanFacts& facts, const CallRecord& record, Algorithm algorit
 // Elements per cache line: parts of a round begin on lines.
 std::uint64_t grain_of(DataType type) { return kLineBytes / size_of(type); }
 
+std::uint64_t exchanged_whole(DataType type) { return tuning::kExchangedWhole / size_of(type); }
+
 Rounds rounds_of(const CallRecord& record, std::uint64_t blocks, std::uint64_t window_bytes) {
   const std::uint64_t grain = grain_of(record.type);
   std::uint64_t per_round = window_bytes / (blocks * size_of(record.type));
@@ -170,7 +172,7 @@ Plan connected_plan(const PlanFacts& facts, const CallRecord& record) {
   const std::uint64_t slot = facts.connection_slot_bytes / size_of(record.type) / grain * grain;
   // A round of the ring is a slot for every rank, one of the trees a slot for each of the two.
   const auto slots = static_cast<std::uint64_t>(slots_of(plan.row->fill, facts.ranks));
-  plan.rounds = {record.count, slot * slots, grain};
+  plan.rounds = {record.count, slot * slots, grain, exchanged_whole(record.type)};
   return plan;
 }
 
@@ -203,7 +205,8 @@ Plan hierarchical_plan(const PlanFacts& facts, const CallRecord& record) {
   if (plan.row->fill == Fill::kOtherHosts)
     per_round /= hierarchical_all_gather_slot(facts.hosts, facts.rails, facts.largest_host, 1);
   if (per_round > grain) per_round = per_round / grain * grain;
-  plan.rounds = {record.count, std::max<std::uint64_t>(per_round, 1), grain};
+  plan.rounds = {record.count, std::max<std::uint64_t>(per_round, 1), grain,
+                 exchanged_whole(record.type)};
   return plan;
 }
 

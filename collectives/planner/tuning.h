@@ -72,6 +72,10 @@ constexpr std::uint64_t round_bytes(std::uint64_t core_cache) {
 }
 // Along connections: up to this size the number of steps decides.
 inline constexpr std::uint64_t kTreeUpTo = 64 << 10;
+
+// Partners of a recursive all-reduce exchange so many bytes as a whole, and halves of more: a step
+// less is worth more than its bytes.
+inline constexpr std::uint64_t kExchangedWhole = 32 << 10;
 // Between hosts: the size from which on fewer bytes on the network are worth meeting in every
 // round; bytes of the larger side. Measured with 2 hosts of 2 ranks over loopback on a busy
 // machine, hierarchical by ring, medians of 10 interleaved runs at 1, 4, 16 and 64 MiB:

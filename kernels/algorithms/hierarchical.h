@@ -47,7 +47,7 @@ RONDO_FN void hierarchical_all_reduce(H& host, Cross& cross, const HostMap& map,
   const auto reduce_across = [&](const Piece& mine) {
     if (mine.count == 0) return;
     auto&& links = cross.at(mine.at);
-    recursive_all_reduce(links, Rounds{mine.count, longest, rounds.grain});
+    recursive_all_reduce(links, Rounds{mine.count, longest, rounds.grain, rounds.whole});
   };
 
   expose_round(0);

@@ -2,12 +2,14 @@
 //
 // The ranks form one block per binary digit of n, largest first (13: 8 + 4 + 1). Inside a block,
 // partners at distance 1, 2, 4... exchange halves, so that rank i ends up with one part of the
-// block's sum. The smallest block hands its parts to the next larger one, and so on; the results
-// take the same way back. A part of a larger block lies inside one part of a smaller block, that of
-// the rank with the same low bits.
+// block's sum; a slice of at most rounds.whole elements they exchange whole, and both have its sum
+// then. The smallest block hands its parts to the next larger one, and so on; the results take the
+// same way back. A part of a larger block lies inside one part of a smaller block, that of the rank
+// with the same low bits.
 // Traffic per rank of S bytes: sends 2 * S * (n-1)/n where n is a power of two, up to 4 * S
-// otherwise; 2 * log2(n) steps, as many more as there are blocks. Order: tree, exactly: partners
-// keep the lower ranks left. Slots: one a connection is enough.
+// otherwise, in 2 * log2(n) steps; with whole slices S a step in log2(n) steps; as many more as
+// there are blocks. Order: tree, exactly: partners keep the lower ranks left. Slots: one a
+// connection is enough.
 // Source: Thakur, Rabenseifner and Gropp (2005), with binary blocks of Rabenseifner and Traeff
 // (2004).
 #pragma once
@@ -35,11 +37,24 @@ struct BinaryBlock {
     while (rank >= block.begin + block.size) block = at(block.begin + block.size, ranks);
     return block;
   }
-  // What rank number `index` of a block of `size` holds of `whole`.
-  static RONDO_FN constexpr Slice part(Slice whole, int index, int size, std::uint64_t grain) {
+  // What rank number `index` of a block of `size` holds the sum of.
+  static RONDO_FN constexpr Slice part(const Rounds& rounds, int index, int size) {
+    Slice slice{0, rounds.count};
     for (int bit = 1; bit < size; bit *= 2)
-      whole = part_of(whole, (index & bit) != 0 ? 1 : 0, 2, grain);
-    return whole;
+      if (slice.count > rounds.whole)
+        slice = part_of(slice, (index & bit) != 0 ? 1 : 0, 2, rounds.grain);
+    return slice;
+  }
+  // Whether partners at distance `bit` halve what they have in common.
+  static RONDO_FN constexpr bool halves(const Rounds& rounds, int index, int bit) {
+    return part(rounds, index, bit).count > rounds.whole;
+  }
+  // Of the ranks of a block of `size` that have one part in common and equal numbers below `from`:
+  // the first.
+  static RONDO_FN constexpr bool is_first(const Rounds& rounds, int index, int from, int size) {
+    for (int bit = from; bit < size; bit *= 2)
+      if ((index & bit) != 0 && !halves(rounds, index, bit)) return false;
+    return true;
   }
 };
 
@@ -50,9 +65,7 @@ RONDO_FN void recursive_all_reduce(C& c, const Rounds& rounds) {
   const BinaryBlock smaller = BinaryBlock::at(block.begin + block.size, c.size());
   const BinaryBlock larger = BinaryBlock::before(block.begin);
   const int me = c.rank() - block.begin;
-  const auto part = [&](int index, int size) {
-    return BinaryBlock::part({0, rounds.count}, index, size, rounds.grain);
-  };
+  const auto part = [&](int index, int size) { return BinaryBlock::part(rounds, index, size); };
   const auto link = [&](int peer) { return c.between({peer, -1}, {peer, -1}, 0); };
   const auto walk = [&](Slice slice, auto&& verb) {
     for (std::uint64_t t = 0; t < chunks_of(slice, rounds.per_round); ++t)
@@ -87,15 +100,17 @@ RONDO_FN void recursive_all_reduce(C& c, const Rounds& rounds) {
   }
   if (larger.size == 0) walk(mine, [&](Chunk piece) { own.finish(piece); });
   for (int i = me; i < larger.size; i += block.size) {
+    if (!BinaryBlock::is_first(rounds, i, block.size, larger.size)) continue;
     auto above = link(larger.begin + i);
     walk(part(i, larger.size), [&](Chunk piece) { above.recv(piece); });
   }
-  if (smaller.size != 0) {
+  if (smaller.size != 0 && BinaryBlock::is_first(rounds, me, smaller.size, block.size)) {
     auto below = link(smaller.begin + me % smaller.size);
     walk(mine, [&](Chunk piece) { below.send_kept(piece); });
   }
 
   for (int bit = block.size / 2; bit >= 1; bit /= 2) {
+    if (!BinaryBlock::halves(rounds, me, bit)) continue;
     auto partner = link(block.begin + (me ^ bit));
     exchange(partner, part(me, 2 * bit), part(me ^ bit, 2 * bit),
              [&](Chunk piece) { partner.recv(piece); });

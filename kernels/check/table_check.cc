@@ -11,7 +11,7 @@
 namespace rondo::check {
 namespace {
 
-Rounds rounds_of(const Case& what) { return {what.count, what.per_round, what.grain}; }
+Rounds rounds_of(const Case& what) { return {what.count, what.per_round, what.grain, what.whole}; }
 
 std::vector<int> ring_of(const Case& what) {
   if (!what.ring.empty()) return what.ring;
@@ -127,11 +127,12 @@ struct LinksText {
 
 std::string describe(const AlgorithmRow& row, const Case& what) {
   return fmt::format(
-      "{} {}{} {{ranks {}, root {}, count {}, per_round {}, grain {}, in_place {}, calls {}, "
+      "{} {}{} {{ranks {}, root {}, count {}, per_round {}, grain {}, whole {}, in_place {}, calls "
+      "{}, "
       "exposures [{}], scaled {}, slots {}, hosts {}, seed {}}}",
       name(row.algorithm), name(row.collective), row.where == Where::kGpu ? " on GPUs" : "",
-      what.ranks, what.root, what.count, what.per_round, what.grain, what.in_place, what.calls,
-      fmt::join(what.exposures, " "), what.scaled, what.slots, what.hosts,
+      what.ranks, what.root, what.count, what.per_round, what.grain, what.whole, what.in_place,
+      what.calls, fmt::join(what.exposures, " "), what.scaled, what.slots, what.hosts,
       what.seed ? fmt::format("{}", *what.seed) : "none");
 }
 

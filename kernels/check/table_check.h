@@ -23,6 +23,7 @@ struct Case {
   std::uint64_t count = 0;
   std::uint64_t per_round = 1;
   std::uint64_t grain = 1;
+  std::uint64_t whole = 0;  // Rounds::whole
   bool in_place = false;
   int calls = 1;                           // one after another, without a barrier in between
   std::vector<std::uint32_t> exposures{};  // PeerMemory, Views: by rank; empty: all staged

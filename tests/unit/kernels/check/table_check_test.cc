@@ -62,6 +62,12 @@ void set_hosts(const AlgorithmRow& row, int shape, Case& c) {
   c.hosts = all;
 }
 
+// Exchanges of halves alone, of a few elements as a whole, and of nothing but wholes.
+std::uint64_t whole_of(int mode) {
+  constexpr std::uint64_t kWholes[] = {0, 2, 9, 1 << 20};
+  return kWholes[mode % std::size(kWholes)];
+}
+
 std::string label(const AlgorithmRow& row) {
   return std::string(name(row.algorithm)) + "_" + name(row.collective) +
          (row.where == Where::kGpu ? "_on_gpus" : "");
@@ -100,6 +106,7 @@ TEST_P(EveryAlgorithm, IsRightForEveryRemainderAndRootOfFewRanks) {
             c.per_round = per_round;
             c.grain = 1 + rest % 2;
             c.calls = 1 + mode % 3;
+            c.whole = whole_of(mode);
             set_hosts(row(), mode % 9, c);
             set_mode(row(), mode++, c);
             if (!passes(c)) return;
@@ -116,6 +123,7 @@ TEST_P(EveryAlgorithm, IsRightInEveryMode) {
     for (int mode = 0; mode < kModes; ++mode) {
       for (const std::uint64_t count : {1, 5, 35}) {
         Case c{.ranks = n, .root = n - 1, .count = count, .per_round = 2, .calls = 3};
+        c.whole = whole_of(mode);
         set_hosts(row(), mode % 9, c);
         set_mode(row(), mode, c);
         if (!passes(c)) return;
@@ -135,6 +143,7 @@ TEST_P(EveryAlgorithm, IsRightForEveryRootOfUpTo64Ranks) {
       c.per_round = shape == 0 ? 1 : shape == 1 ? 3 : has_blocks(row().collective) ? 2 : n + 1;
       const std::uint64_t rounds = shape == 0 ? 17 : shape == 1 ? 5 : 1;
       c.count = rounds * c.per_round + (7 * trial + n) % c.per_round;
+      c.whole = whole_of(trial + n);
       set_hosts(row(), (trial + n) % 9, c);
       set_mode(row(), trial + n, c);
       if (!passes(c)) return;
@@ -154,6 +163,7 @@ TEST_P(EveryAlgorithm, IsRightInThousandsOfSchedules) {
     c.count = draw(12 * c.per_round);
     if (has_blocks(row().collective)) c.count = draw(24);
     c.grain = 1 + draw(3);
+    c.whole = draw(2) * draw(c.count + 2);
     c.calls = 1 + static_cast<int>(draw(3));
     c.seed = seed;
     set_hosts(row(), static_cast<int>(draw(9)), c);

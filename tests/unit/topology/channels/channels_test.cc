@@ -257,9 +257,8 @@ TEST(Channels, OfSeventyTwoGpusBehindOneSwitchTakeFewSteps) {
   GraphBuilder builder;
   const int numa = builder.add({.kind = NodeKind::kNuma, .number = 0});
   for (int i = 0; i < 72; ++i) {
-    const int gpu = builder.add({.kind = NodeKind::kGpu,
-                                 .bus_id = fmt::format("0000:{:02x}:00.0", i + 1),
-                                 .number = i});
+    const int gpu = builder.add(
+        {.kind = NodeKind::kGpu, .bus_id = fmt::format("0000:{:02x}:00.0", i + 1), .number = i});
     builder.link({gpu, numa, GraphLinkKind::kPci, pci_gbs(32, 16), 16});
     builder.link({gpu, builder.nvswitch(), GraphLinkKind::kNvLink, 900, 18});
   }

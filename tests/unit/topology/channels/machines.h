@@ -31,9 +31,7 @@ inline Graph random_machine(unsigned seed, int gpus) {
     bridges.push_back(builder.add({.kind = NodeKind::kNuma, .number = i}));
   }
   int bus = 1;
-  const auto next_bus = [&] {
-    return fmt::format("0000:{:02x}:00.0", bus++);
-  };
+  const auto next_bus = [&] { return fmt::format("0000:{:02x}:00.0", bus++); };
   for (int i = below(4); i > 0; --i) {
     const int above = bridges[static_cast<std::size_t>(below(static_cast<int>(bridges.size())))];
     const int bridge = builder.add({.kind = NodeKind::kBridge, .bus_id = next_bus()});

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Measures all-reduces between hosts over TCP: Rondo beside Open MPI, and Gloo where a Python with
+# torch is named, taking turns in one run; and one stream by iperf3. Hosts are network namespaces.
+#   bash bench/net_compare.sh --quick
+#   bash bench/net_compare.sh [--hosts 2,4] [--ranks-per-host 1] [--sizes 4,1048576] [--rounds 9]
+#                             [--python build/torch-venv/bin/python] [--contestants rondo,openmpi]
+# Needs root. Installs what it needs (apt), builds, prints a table and writes it to
+# build/compare/net.txt (--out).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+.ci/install.sh --compare
+cmake --preset release >/dev/null
+cmake --build --preset release --target rondo_contestant | tail -n 1
+mkdir -p build/compare
+program=build/compare/contestant.openmpi source=bench/compare/mpi_contestant.cc
+if [ $source -nt $program ] || [ bench/compare/loop.h -nt $program ]; then
+  mpicxx.openmpi -std=c++20 -O2 -I. $source -o $program
+fi
+export PYTHONDONTWRITEBYTECODE=1
+exec /usr/bin/python3 bench/compare/net_compare.py "$@"

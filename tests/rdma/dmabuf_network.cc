@@ -38,7 +38,8 @@ Result<std::unique_ptr<net::Network>> open_verbs(const NetworkRequest& request) 
   }();
   if (!with_files.ok()) return with_files.error();
   verbs::NetworkOptions options{net::PortOptions::from_environment(request.secret)};
-  options.rank = options.local_rank = request.rank;
+  options.rank = request.rank;
+  options.near = request.near;
   options.purpose = request.purpose;
   RONDO_TRY(options.verbs, verbs::Options::from_environment());
   if (const char* const host = std::getenv("NCCL_HOSTID"))

@@ -50,7 +50,7 @@ HostProxy::HostProxy(CommunicatorState& state, std::uint64_t bytes)
       device_(state.options.device),
       staging_(bytes),
       slots_(rank_, state.options.kernel_seconds),
-      own_device_({device_}),
+      own_device_({device_}, nullptr),  // alone: it reaches nobody
       run_(own_device_, size_),
       service_({state, slots_, staging_, proxy_}) {}
 

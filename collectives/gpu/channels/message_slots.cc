@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kMostPinned = 8 << 20;   // of a receiver
 constexpr std::uint64_t kLeastOfPair = 8 << 10;  // however many ranks there are
-constexpr std::uint64_t kAlignment = 256 * kMessageSlots;
+constexpr std::uint64_t kPairAlignment = 256 * kMessageSlots;
 
 }  // namespace
 
@@ -40,7 +40,8 @@ const EdgeTransport& MessageSlots::transport(int from, int to) const {
 std::uint64_t MessageSlots::pair_bytes(const EdgeTransport& transport) const {
   const std::uint64_t of_rank =
       transport.pinned ? std::min(staging_bytes_, kMostPinned) : staging_bytes_;
-  return std::max(of_rank / around_.process_of.size() / kAlignment * kAlignment, kLeastOfPair);
+  return std::max(of_rank / around_.process_of.size() / kPairAlignment * kPairAlignment,
+                  kLeastOfPair);
 }
 
 int MessageSlots::owner(int from, int to) const {

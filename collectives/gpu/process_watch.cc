@@ -165,12 +165,21 @@ void ProcessWatch::for_each_message_wait(const Each& each) const {
           each(peer, word(connections.message_wait(rank, peer, direction, channel)));
 }
 
+// The leader takes READY back before it says DONE. Where it ended in between, nothing of this
+// process tells that its stream waits; but the leader's own line says that it never left the call.
+bool ProcessWatch::is_cut_off() const {
+  const ProcessLines& mine = context_.segment->process(context_.facts.process);
+  return !context_.leads() && word(mine.ready) == 0 && word(mine.done) == 0 &&
+         word(context_.segment->process(0).ready) != 0 && context_.standing.has_ended(0);
+}
+
 bool ProcessWatch::is_in_call() const {
   const ProcessLines& mine = context_.segment->process(context_.facts.process);
-  return word(mine.ready) != 0 || (!context_.leads() && word(mine.done) != 0);
+  return word(mine.ready) != 0 || (!context_.leads() && word(mine.done) != 0) || is_cut_off();
 }
 
 std::vector<int> ProcessWatch::awaited_in_call() const {
+  if (is_cut_off()) return {0};
   // Where the leader is there, whoever has given fewest steps keeps all others.
   std::vector<int> found;
   if (context_.leads() || word(context_.segment->process(0).ready) != 0) {

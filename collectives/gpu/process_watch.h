@@ -44,6 +44,7 @@ class ProcessWatch {
   template <class Each>
   void for_each_message_wait(const Each& each) const;
   bool is_in_call() const;
+  bool is_cut_off() const;
   std::vector<int> awaited_in_call() const;  // ranks that have not come, or not gone on
   std::vector<int> awaited_in_messages() const;
   std::optional<Wait> wait_on_streams() const;

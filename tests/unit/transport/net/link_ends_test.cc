@@ -172,7 +172,6 @@ struct SendingChild {
     ::waitpid(pid, nullptr, 0);
   }
   bool take() {
-    CallRecord record;
     if (!request) request = link->irecv(record_, room.bytes, room.key);
     return drive([&] { turn(); },
                  [&] {

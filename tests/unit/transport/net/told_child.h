@@ -18,7 +18,7 @@ class ToldChild {
  public:
   // body(address), which does not return.
   template <class Body>
-  explicit ToldChild(Body&& body) {
+  explicit ToldChild(Body body) {
     EXPECT_EQ(::pipe(gate_), 0);
     pid_ = ::fork();
     if (pid_ != 0) return;

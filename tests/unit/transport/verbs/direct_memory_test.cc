@@ -189,7 +189,7 @@ TEST_F(DirectMemory, NeedsALibraryThatKnowsFiles) {
 }
 
 // A receiving end on a port, whose peer is this test.
-class FlushedReceives : public DirectMemory, private RailOwner {
+class FlushedReceives : public DirectMemory, public RailOwner {
  protected:
   void SetUp() override {
     DirectMemory::SetUp();

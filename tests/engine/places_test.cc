@@ -51,11 +51,9 @@ TEST(PlacesOfHosts, NetworksGetTheHostsPortsByNearness) {
       ports += tier.nics.size();
       seat.expect(tier.turn <= seat.rank / 2, "no more ranks came before");
       for (const topology::NicName& nic : tier.nics)
-        seat.expect(
-            topology::class_to_port(here, "", nic.device, nic.port) == topology::PathClass::kSys &&
-                std::any_of(here.nics().begin(), here.nics().end(),
-                            [&](int port) { return here.node(port).name == nic.device; }),
-            "a port that is not here: " + nic.device);
+        seat.expect(std::any_of(here.nics().begin(), here.nics().end(),
+                                [&](int port) { return here.node(port).name == nic.device; }),
+                    "a port that is not here: " + nic.device);
     }
     seat.expect(ports == here.nics().size(), "not all of the host's ports");
     seat.report(joined);

@@ -162,8 +162,6 @@ bool Packing::take(int channel, int choice, Wires::Route route, bool after_last)
   return false;
 }
 
-// A route may pass a wire twice (up to a bridge and down again never, but between sockets both
-// ways are wires of their own).
 bool Packing::is_free(Wires::Route route) const {
   return std::all_of(route.begin(), route.end(),
                      [&](int wire) { return free_[static_cast<std::size_t>(wire)] > 0; });

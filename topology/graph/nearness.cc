@@ -10,14 +10,6 @@ PathClass class_of(const Graph& graph, int from, int to) {
   return from < 0 || to < 0 ? PathClass::kSys : path_between(graph, from, to).kind;
 }
 
-int port_named(const Graph& graph, std::string_view device, int port) {
-  for (const int nic : graph.nics()) {
-    const GraphNode& node = graph.node(nic);
-    if (node.name == device && (port == 0 || node.port == 0 || node.port == port)) return nic;
-  }
-  return -1;
-}
-
 int node_of(const Graph& graph, const Spot& spot) {
   if (const int gpu = spot.gpu.empty() ? -1 : graph.find(spot.gpu); gpu >= 0) return gpu;
   for (const int numa : graph.numa_nodes())
@@ -59,11 +51,6 @@ std::vector<NicTier> tiers_of(const Graph& graph, const Spot& spot) {
 
 PathClass class_between(const Graph& graph, std::string_view bus_id, std::string_view other) {
   return class_of(graph, graph.find(bus_id), graph.find(other));
-}
-
-PathClass class_to_port(const Graph& graph, std::string_view gpu, std::string_view device,
-                        int port) {
-  return class_of(graph, graph.find(gpu), port_named(graph, device, port));
 }
 
 NearNics near_nics(const Graph& graph, std::span<const Spot> spots, int mine) {

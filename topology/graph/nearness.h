@@ -6,8 +6,8 @@
 // port.
 //
 //   if (class_between(graph, "0000:07:00.0", "0000:0b:00.0") <= PathClass::kPxb) ...  // P2P
-//   if (class_to_port(graph, "0000:07:00.0", "mlx5_0", 1) <= PathClass::kPxb) ...     // GPUDirect
 //   const NearNics near = near_nics(graph, spots_of_host, local_rank);
+//   if (class_of(near, {"mlx5_0", 1}) <= PathClass::kPxb) ...                         // GPUDirect
 #pragma once
 
 #include <span>
@@ -29,9 +29,6 @@ struct Spot {
 
 // Between two devices by bus id, in any case of letters.
 PathClass class_between(const Graph& graph, std::string_view bus_id, std::string_view other);
-// Between a GPU and a network port. `port` 0: the first port of that name.
-PathClass class_to_port(const Graph& graph, std::string_view gpu, std::string_view device,
-                        int port = 0);
 
 struct NicName {
   std::string device{};  // "mlx5_0"

@@ -42,18 +42,24 @@ TEST(Nearness, OfDevicesByBusIdOrName) {
   EXPECT_EQ(class_between(graph, "00000000:11:00.0", "0000:31:00.0"), PathClass::kPhb);
   EXPECT_EQ(class_between(graph, "0000:11:00.0", "0000:B1:00.0"), PathClass::kSys);
   EXPECT_EQ(class_between(graph, "0000:11:00.0", "0000:11:00.0"), PathClass::kLoc);
-  const Graph dgx = fixture("dgx-a100");
-  EXPECT_EQ(class_to_port(dgx, "0000:07:00.0", "mlx5_0", 1), PathClass::kPix);
-  EXPECT_EQ(class_to_port(dgx, "0000:07:00.0", "mlx5_1"), PathClass::kPix);
-  EXPECT_EQ(class_to_port(dgx, "0000:07:00.0", "mlx5_2", 1), PathClass::kSys);
+  const Spot spots[] = {{.gpu = "0000:07:00.0"}};
+  const NearNics near = near_nics(fixture("dgx-a100"), spots, 0);
+  EXPECT_EQ(class_of(near, {"mlx5_0", 1}), PathClass::kPix);
+  EXPECT_EQ(class_of(near, {"mlx5_1"}), PathClass::kPix);
+  EXPECT_EQ(class_of(near, {"mlx5_2", 1}), PathClass::kSys);
+  // An adapter that has another name here, at a bus id that is known.
+  EXPECT_EQ(class_of(near, {"rdma7", 0, near.tiers[0].nics[0].bus_id}), PathClass::kPix);
 }
 
 TEST(Nearness, WhatTheGraphLacksIsFar) {
   const Graph graph = fixture("dgx-a100");
   EXPECT_EQ(class_between(graph, "0000:07:00.0", "0000:77:00.0"), PathClass::kSys);
   EXPECT_EQ(class_between(graph, "", ""), PathClass::kSys);
-  EXPECT_EQ(class_to_port(graph, "0000:07:00.0", "mlx5_0", 2), PathClass::kSys);
-  EXPECT_EQ(class_to_port(graph, "0000:07:00.0", "eth7"), PathClass::kSys);
+  const Spot spots[] = {{.gpu = "0000:07:00.0"}};
+  const NearNics near = near_nics(graph, spots, 0);
+  EXPECT_EQ(class_of(near, {"mlx5_0", 2}), PathClass::kSys);
+  EXPECT_EQ(class_of(near, {"eth7"}), PathClass::kSys);
+  EXPECT_EQ(class_of(near, {}), PathClass::kSys);
   EXPECT_EQ(class_between(Graph(), "0000:07:00.0", "0000:0f:00.0"), PathClass::kSys);
 }
 

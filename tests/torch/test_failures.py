@@ -193,7 +193,8 @@ def test_abort_ends_what_runs_here_and_there(rank, size):
     else:
         time.sleep(0.6)
         with pytest.raises(dist.DistBackendError, match="abort|rank 0"):
-            dist.all_reduce(torch.ones(4))
+            for _ in range(2):  # what rank 0 sent before it aborted may be all that the first takes
+                dist.all_reduce(torch.ones(4))
 
 
 @ranks(3)

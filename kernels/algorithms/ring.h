@@ -2,7 +2,8 @@
 //
 // For S bytes per rank (all-reduce, broadcast, reduce) or per block (all-gather, reduce-scatter),
 // every rank sends: all-reduce 2 * S * (n-1)/n, all-gather and reduce-scatter S * (n-1), broadcast
-// and reduce S, in n - 1 steps a round (all-reduce 2n - 2). Rounds overlap.
+// and reduce S, in n - 1 steps a round (all-reduce 2n - 2). Rounds overlap: what a rank sends first
+// of the next round leaves before it waits for the last of this one.
 // Order: ring, that is (((first + second) + ...) + last) along the ring, where the first is
 //   all-reduce      the rank at position p for part p of a round,
 //   reduce-scatter  the rank after the block's owner, so that the owner is last,
@@ -45,44 +46,47 @@ RONDO_FN auto along(C& links, const RingView& ring) {
 template <Links C>
 RONDO_FN void ring_all_reduce(C& links, const RingView& ring, const Rounds& rounds) {
   auto p = along(links, ring);
+  const auto c = [&](std::uint64_t round, int behind) {
+    const Slice part = part_of(rounds[round], ring.part(behind), ring.size, rounds.grain);
+    return Chunk{part.begin, part.begin, part.count};
+  };
+  if (rounds.size() != 0) p.send(c(0, 0));
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
-    const auto c = [&](int behind) {
-      const Slice part = part_of(rounds[round], ring.part(behind), ring.size, rounds.grain);
-      return Chunk{part.begin, part.begin, part.count};
-    };
-    p.send(c(0));
-    for (int k = 1; k < ring.size - 1; ++k) p.recv_reduce_send(c(k));
-    p.recv_reduce_copy_send(c(ring.size - 1));
-    for (int k = 0; k < ring.size - 2; ++k) p.recv_copy_send(c(k));
-    p.recv(c(ring.size - 2));
+    for (int k = 1; k < ring.size - 1; ++k) p.recv_reduce_send(c(round, k));
+    p.recv_reduce_copy_send(c(round, ring.size - 1));
+    for (int k = 0; k < ring.size - 2; ++k) p.recv_copy_send(c(round, k));
+    if (round + 1 < rounds.size()) p.send(c(round + 1, 0));
+    p.recv(c(round, ring.size - 2));
   }
 }
 
 template <Links C>
 RONDO_FN void ring_all_gather(C& links, const RingView& ring, const Rounds& rounds) {
   auto p = along(links, ring);
+  const auto c = [&](std::uint64_t round, int behind) {
+    const Slice part = rounds[round];
+    return Chunk{part.begin, ring.rank(behind) * rounds.count + part.begin, part.count};
+  };
+  if (rounds.size() != 0) p.copy_send(c(0, 0));
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
-    const auto c = [&](int behind) {
-      const Slice part = rounds[round];
-      return Chunk{part.begin, ring.rank(behind) * rounds.count + part.begin, part.count};
-    };
-    p.copy_send(c(0));
-    for (int k = 1; k < ring.size - 1; ++k) p.recv_copy_send(c(k));
-    p.recv(c(ring.size - 1));
+    for (int k = 1; k < ring.size - 1; ++k) p.recv_copy_send(c(round, k));
+    if (round + 1 < rounds.size()) p.copy_send(c(round + 1, 0));
+    p.recv(c(round, ring.size - 1));
   }
 }
 
 template <Links C>
 RONDO_FN void ring_reduce_scatter(C& links, const RingView& ring, const Rounds& rounds) {
   auto p = along(links, ring);
+  const auto c = [&](std::uint64_t round, int behind) {
+    const Slice part = rounds[round];
+    return Chunk{ring.rank(behind) * rounds.count + part.begin, part.begin, part.count};
+  };
+  if (rounds.size() != 0) p.send(c(0, 1));
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
-    const auto c = [&](int behind) {
-      const Slice part = rounds[round];
-      return Chunk{ring.rank(behind) * rounds.count + part.begin, part.begin, part.count};
-    };
-    p.send(c(1));
-    for (int k = 2; k < ring.size; ++k) p.recv_reduce_send(c(k));
-    p.recv_reduce_copy(c(ring.size));
+    for (int k = 2; k < ring.size; ++k) p.recv_reduce_send(c(round, k));
+    if (round + 1 < rounds.size()) p.send(c(round + 1, 1));
+    p.recv_reduce_copy(c(round, ring.size));
   }
 }
 

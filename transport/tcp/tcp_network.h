@@ -1,8 +1,9 @@
 // The TCP implementation of net::Network: links over the sockets of a StreamPort.
 //
-// Data lanes use several sockets a link (one socket's stream is one CPU's work in the kernel),
-// the control lane one, on which everything travels as records. Listens at, and offers, the
-// addresses that NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY choose.
+// Data lanes use as many sockets a link as is asked for (where a network limits each stream, or one
+// CPU of the kernel's does; else they only cost system calls), the control lane one, on which
+// everything travels as records. Listens at, and offers, the addresses that NCCL_SOCKET_IFNAME and
+// NCCL_SOCKET_FAMILY choose.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,7 @@
 namespace rondo::tcp {
 
 struct NetworkOptions : net::PortOptions {
-  int sockets = 2;  // a link of a data lane
+  int sockets = 1;  // a link of a data lane
 
   // NCCL_SOCKET_NTHREADS x NCCL_NSOCKS_PERTHREAD sockets.
   static NetworkOptions from_environment(const auth::Digest& secret);

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # Measures all-reduces between hosts over TCP: Rondo beside Open MPI, and Gloo where a Python with
-# torch is named, taking turns in one run; and one stream by iperf3. Hosts are network namespaces.
+# torch is named, taking turns in one run. Two hosts of one rank also stand beside the bare network:
+# iperf3 and a ping-pong, or ucx_perftest for Rondo by UCX; and what they take where nothing moves.
+# Hosts are network namespaces.
 #   bash bench/net_compare.sh --quick
 #   bash bench/net_compare.sh [--hosts 2,4] [--ranks-per-host 1] [--sizes 4,1048576] [--rounds 9]
 #                             [--python build/torch-venv/bin/python] [--contestants rondo,openmpi]
+#   bash bench/net_compare.sh --hosts 2 --contestants rondo,rondo_ucx
 # Needs root. Installs what it needs (apt), builds, prints a table and writes it to
 # build/compare/net.txt (--out).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 .ci/install.sh --compare
 cmake --preset release >/dev/null
-cmake --build --preset release --target rondo_contestant | tail -n 1
+cmake --build --preset release --target rondo_contestant tcp_contestant | tail -n 1
 mkdir -p build/compare
 program=build/compare/contestant.openmpi source=bench/compare/mpi_contestant.cc
 if [ $source -nt $program ] || [ bench/compare/loop.h -nt $program ]; then

@@ -1,17 +1,22 @@
-"""The driver of bench/net_compare.sh: all-reduce of ranks on several hosts, contestants in turn."""
+"""The driver of bench/net_compare.sh: all-reduce of ranks on several hosts, contestants in turn.
+
+Two hosts of one rank also send one way, and a message to and fro, beside what the bare network
+does: iperf3 and tcp_contestant, or ucx_perftest where Rondo talks by UCX.
+"""
 import argparse
-import json
 import os
 import statistics
 import subprocess
 import sys
 import time
 
+import bare
 from groups import ContestantFailed, Group
 from hosts import Hosts, open_mpi, start_each
 
 SIZES = [4, 1 << 10, 32 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20]
 QUICK = [4, 1 << 20]
+STREAM = 16 << 20
 
 
 def parse():
@@ -24,7 +29,7 @@ def parse():
     add("--rounds", type=int, default=9)
     add("--budget", type=float, default=0.1, help="seconds for one measurement")
     add("--python", help="a Python with torch: Gloo stands beside")
-    add("--contestants", help="only these")
+    add("--contestants", help="only these; rondo_ucx only by name")
     add("--build", default="build")
     add("--out", default="build/compare")
     options = parser.parse_args()
@@ -40,9 +45,11 @@ def commands(options):
     """By name: (hosts, ranks, folder) -> command."""
     release, compare = f"{options.build}/release/bin", f"{options.build}/compare"
     rondo = [os.path.abspath(f"{release}/rondo_contestant")]
+    by_ucx = ["env", "NCCL_NET=UCX", "UCX_TLS=tcp", *rondo]
     gloo = [options.python, os.path.abspath("bench/compare/gloo_contestant.py")]
     all_of_them = {
         "rondo": lambda h, n, f: start_each(h, n, f, rondo, 29931),
+        "rondo_ucx": lambda h, n, f: start_each(h, n, f, by_ucx, 29951),
         "openmpi": lambda h, n, f: open_mpi(h, n, f, os.path.abspath(
             f"{compare}/contestant.openmpi")),
         "gloo": lambda h, n, f: start_each(h, n, f, gloo, 29941),
@@ -50,7 +57,8 @@ def commands(options):
     if not options.python:
         del all_of_them["gloo"]
     if options.contestants:
-        all_of_them = {name: all_of_them[name] for name in options.contestants.split(",")}
+        return {name: all_of_them[name] for name in options.contestants.split(",")}
+    del all_of_them["rondo_ucx"]
     return all_of_them
 
 
@@ -58,66 +66,96 @@ class HostsGroup(Group):
     def __init__(self, name, ranks, build, hosts, command):
         self.start = lambda folder: command(hosts, ranks, folder)
         super().__init__(name, ranks, build)
+        if name == "rondo_ucx":
+            self.joined = self.ask("join")
 
     def command(self):
         return self.start(self.folder)
 
 
-def stream_gbs(hosts, seconds):
-    """GB/s of one TCP stream from host to host, by iperf3."""
-    server = subprocess.Popen(hosts.on(1, "iperf3", "-s", "-1"), stdout=subprocess.DEVNULL)
-    try:
-        for _ in range(50):
-            done = subprocess.run(
-                hosts.on(0, "iperf3", "-c", hosts.address(1), "-t", str(seconds), "-J"),
-                capture_output=True, text=True, check=False)
-            received = json.loads(done.stdout or "{}").get("end", {}).get("sum_received")
-            if received:  # else the server does not listen yet
-                return received["bits_per_second"] / 8e9
-            time.sleep(0.1)
-        raise ContestantFailed(f"iperf3: {done.stdout[-300:]}")
-    finally:
-        server.kill()
-        server.wait()
+class Pair:
+    """Rondo of two hosts of one rank beside the bare network; by a turn each."""
+
+    def __init__(self, options, hosts, rondo):
+        self.options, self.hosts, self.rondo, self.turns = options, hosts, rondo, []
+        program = [os.path.abspath(f"{options.build}/release/bin/tcp_contestant")]
+        self.idle = rondo.ask("idle 1000")
+        self.by_ucx = rondo.name == "rondo_ucx"
+        self.bare = None if self.by_ucx else HostsGroup(
+            "bare", 2, options.build, hosts, lambda h, n, f: start_each(h, n, f, program, 29961))
+
+    def turn(self):
+        budget = self.options.budget
+        to_and_fro = self.rondo.measure("all_reduce", 8, budget, prefix="to_and_fro ")
+        one_way = STREAM / self.rondo.measure("broadcast", STREAM, 3 * budget) / 1e9
+        if self.by_ucx:
+            bare_fro = bare.ucx(self.hosts, "ucp_am_lat", 8, 20000)[0]
+            bare_way = bare.ucx(self.hosts, "ucp_am_bw", 128 << 10, 8000)[1]
+        else:
+            bare_fro = self.bare.measure("all_reduce", 8, budget)
+            bare_way = bare.stream_gbs(self.hosts, 1)
+        both = self.rondo.measure("all_reduce", STREAM, 3 * budget)
+        self.turns.append((to_and_fro, bare_fro, one_way, bare_way, STREAM / both / 1e9))
+
+    def lines(self):
+        def ratio(a, b):
+            return statistics.median(turn[a] / turn[b] for turn in self.turns)
+        fro, bare_fro, way, bare_way, both = map(statistics.median, zip(*self.turns))
+        theirs = "ucx_perftest" if self.by_ucx else "a TCP ping-pong"
+        stream = "ucx_perftest, 128 KiB" if self.by_ucx else "iperf3"
+        between, waiting, descriptors = self.idle[0]
+        return [
+            f"{self.rondo.name}: 8 B one way {fro * 1e6:.1f} us; {theirs} {bare_fro * 1e6:.1f}"
+            f" ({ratio(0, 1):.2f})",
+            f"{self.rondo.name}: broadcast of 16 MiB {way:.2f} GB/s one way; {stream}"
+            f" {bare_way:.2f} ({ratio(2, 3):.2f})",
+            f"{self.rondo.name}: all-reduce of 16 MiB {both:.2f} GB/s each way at once"
+            f" ({ratio(4, 3):.2f} of {stream} one way)",
+            f"{self.rondo.name}: {100 * between:.2f} % of a core between calls, {100 * waiting:.2f}"
+            f" % in a call that waits a second; {descriptors:.0f} descriptors for its peer"]
+
+    def close(self):
+        if self.bare:
+            self.bare.close()
 
 
 def measure(options, hosts, count):
     ranks = count * options.ranks_per_host
-    groups, cells, streams = {}, {}, []
+    groups, cells, pairs = {}, {}, []
     try:
         for name, command in commands(options).items():
             groups[name] = HostsGroup(name, ranks, options.build, hosts, command)
+            if ranks == 2 and name in ("rondo", "rondo_ucx"):
+                pairs.append(Pair(options, hosts, groups[name]))
         names = list(groups)
         for turn in range(options.rounds):
-            streams.append(stream_gbs(hosts, 1))
+            for pair in pairs:
+                pair.turn()
             for size in options.sizes:
                 for name in names[turn % len(names):] + names[:turn % len(names)]:
                     seconds = groups[name].measure("all_reduce", size, options.budget)
                     cells.setdefault(size, {}).setdefault(name, []).append(seconds)
+        return ranks, cells, [line for pair in pairs for line in pair.lines()]
     finally:
-        for group in groups.values():
+        for group in [*groups.values(), *pairs]:
             group.close()
-    return ranks, cells, statistics.median(streams)
 
 
-def table(count, ranks, cells, stream):
+def table(count, ranks, cells, beside):
     names = list(next(iter(cells.values())))
+    first = names[0]
     lines = [f"{count} hosts, {ranks} ranks; all-reduce, f32, sum; us a call (median of rounds)",
              f"{'bytes':>10}" + "".join(f"{name:>12}" for name in names)
-             + "".join(f"{name + '/rondo':>15}" for name in names if name != "rondo")
+             + "".join(f"{name + '/' + first:>18}" for name in names[1:])
              + f"{'GB/s on wire':>14}"]
     for size, cell in cells.items():
         median = {name: statistics.median(values) for name, values in cell.items()}
         line = f"{size:>10}" + "".join(f"{median[name] * 1e6:>12.1f}" for name in names)
-        if "rondo" in cell:
-            for name in names:
-                if name != "rondo":  # turn by turn, so that what slows all slows none
-                    ratio = statistics.median(a / b for a, b in zip(cell[name], cell["rondo"]))
-                    line += f"{ratio:>15.2f}"
-            line += f"{2 * size * (count - 1) / count / median['rondo'] / 1e9:>14.2f}"
-        lines.append(line)
-    lines.append(f"one TCP stream by iperf3, one way: {stream:.2f} GB/s")
-    return "\n".join(lines) + "\n"
+        for name in names[1:]:  # turn by turn, so that what slows all slows none
+            ratio = statistics.median(a / b for a, b in zip(cell[name], cell[first]))
+            line += f"{ratio:>18.2f}"
+        lines.append(line + f"{2 * size * (count - 1) / count / median[first] / 1e9:>14.2f}")
+    return "\n".join(lines + beside) + "\n"
 
 
 def main():

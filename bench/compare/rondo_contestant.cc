@@ -3,10 +3,17 @@
 //   rondo_contestant FOLDER [--threads N] [--alloc]
 // Ranks are processes (RANK and WORLD_SIZE) or the N threads of one; --alloc takes buffers from
 // ncclMemAlloc. Lines of its own, beside loop.h's: "join" (answers when ncclCommInitRank was
-// entered and left), "grouped ..." (as loop.h's, each block's calls in one group) and "children
-// <count>" (splits off that many communicators of all ranks and uses each).
+// entered and left), "grouped ..." (as loop.h's, each block's calls in one group), "to_and_fro
+// all_reduce ..." (of two ranks: a call is a message one way, the next one comes back), "children
+// <count>" (splits off that many communicators of all ranks and uses each) and "idle <ms>" (what it
+// costs where nothing moves).
 #include <pthread.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <string_view>
 #include <thread>
 
 #include "api/launch_env.h"
@@ -42,9 +49,22 @@ struct Rondo {
   }
 
   void calls(const compare::Task& task, int count) {
+    if (to_and_fro) return messages(task, count);
     if (grouped) must(ncclGroupStart());
     for (int i = 0; i < count; ++i) must(call(task));
     if (grouped) must(ncclGroupEnd());
+  }
+
+  void messages(const compare::Task& task, int count) {
+    came.resize(task.count);
+    for (int i = 0; i < count; ++i, ++turn) {
+      if ((turn + static_cast<unsigned>(rank)) % 2 == 0) {
+        must(ncclSend(task.send, task.count, ncclFloat32, 1 - rank, comm, nullptr));
+      } else {
+        must(ncclRecv(came.data(), task.count, ncclFloat32, 1 - rank, comm, nullptr));
+      }
+    }
+    std::transform(came.begin(), came.end(), task.send, task.receive, std::plus<>());
   }
 
   ncclResult_t call(const compare::Task& t) {
@@ -73,13 +93,30 @@ struct Rondo {
 
   ncclComm_t comm = nullptr;
   int rank = 0;
-  bool alloc = false, grouped = false;
+  long descriptors = 0;  // of this process, once it had joined
+  unsigned turn = 0;     // of messages
+  std::vector<float> came;
+  bool alloc = false, grouped = false, to_and_fro = false;
 };
+
+long descriptors() {
+  using Entries = std::filesystem::directory_iterator;
+  return std::distance(Entries("/proc/self/fd"), Entries());
+}
+
+// Seconds of a CPU that this process has taken.
+double taken() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
 
 std::string join(Rondo& rondo, int ranks, const ncclUniqueId& id) {
   const double entered = now();
   must(ncclCommInitRank(&rondo.comm, ranks, id, rondo.rank));
   const double left = now();
+  rondo.descriptors = descriptors();
   rondo::bench::bind_to_cpu(rondo.rank);  // once the library has seen how many there are
   char text[64];
   std::snprintf(text, sizeof text, "ok %.9f %.9f", entered, left);
@@ -97,19 +134,43 @@ std::string make_children(Rondo& rondo, int count) {
   return "ok";
 }
 
+// Answers with shares of a core: between calls, and (rank 0) in a call whose other ranks come so
+// many milliseconds later; and with the descriptors that calls have cost.
+std::string idle(Rondo& rondo, int milliseconds) {
+  float value = 1;
+  const auto call = [&] { must(rondo.call({compare::Operation::kAllReduce, &value, &value, 1})); };
+  const auto share = [&](bool calls) {
+    const double before = taken(), since = now();
+    if (!calls || rondo.rank != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    if (calls) call();
+    return (taken() - before) / (now() - since);
+  };
+  call();
+  const double between = share(false), waiting = share(true);
+  char text[96];
+  std::snprintf(text, sizeof text, "ok %.6f %.6f %ld", between, waiting,
+                descriptors() - rondo.descriptors);
+  return text;
+}
+
 void run_rank(Rondo rondo, const std::string& folder, int ranks, const ncclUniqueId& id) {
   compare::Pipes pipes(folder, rondo.rank);
   pipes.answer("ready");
   for (std::string line; pipes.read(&line) && line != "quit";) {
-    int children = 0;
+    int children = 0, milliseconds = 0;
     if (line == "join") {
       pipes.answer(join(rondo, ranks, id));
     } else if (std::sscanf(line.c_str(), "children %d", &children) == 1) {
       pipes.answer(make_children(rondo, children));
+    } else if (std::sscanf(line.c_str(), "idle %d", &milliseconds) == 1) {
+      pipes.answer(idle(rondo, milliseconds));
     } else {
-      rondo.grouped = line.rfind("grouped ", 0) == 0;
-      pipes.answer(
-          compare::measure(rondo, rondo.rank, ranks, rondo.grouped ? line.substr(8) : line));
+      const auto begins_with = [&](std::string_view word) { return line.rfind(word, 0) == 0; };
+      rondo.grouped = begins_with("grouped ");
+      rondo.to_and_fro = begins_with("to_and_fro ");
+      if (rondo.grouped || rondo.to_and_fro) line.erase(0, line.find(' ') + 1);
+      pipes.answer(compare::measure(rondo, rondo.rank, ranks, line));
     }
   }
 }

@@ -4,7 +4,7 @@
 // Where all ranks are on this host there are no links and nothing happens. Guarantees: a rank that
 // leaves because of a fault is blamed for that fault, not for the end of its connections; every
 // wait for data to leave names the rank that it is for. Cost: where nothing moves, the thread
-// yields, then sleeps on its sockets, a millisecond at a time.
+// yields, then sleeps on its sockets, a millisecond at a time, ten where it has waited for long.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,7 @@
 // Connections across every network, as executors use them: ranks as threads on loopback.
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 
 #include "kernels/host/slots.h"
 #include "tests/unit/transport/net/ranks_of_links.h"
@@ -252,6 +253,32 @@ TEST_P(NetworkRemoteLinks, RefusesPeersAndLanesThatAreNone) {
                          .network = rondo::open_network(kControlNetwork, {}).value(),
                          .slots = {0, 0}});
   EXPECT_FALSE(without_slots.value()->sender(1, 0).ok());
+}
+
+long descriptors() {
+  using Entries = std::filesystem::directory_iterator;
+  return std::distance(Entries("/proc/self/fd"), Entries());
+}
+
+TEST_P(NetworkRemoteLinks, LinksAreMadeAtFirstUseOfTwoDescriptorsAPeer) {
+  auto ranks = open_ranks(GetParam(), 3, {4096, 4});
+  const auto all = [&] {
+    bool moved = false;
+    for (auto& rank : ranks) moved |= rank->progress();
+    return moved;
+  };
+  // A network's first turns may take descriptors of its own.
+  for (int turn = 0; turn < 100; ++turn) all();
+  const long before = descriptors();
+  for (int turn = 0; turn < 100; ++turn) all();
+  EXPECT_EQ(descriptors(), before);
+  ASSERT_TRUE(ranks[0]->sender(1, net::kCollectiveLane).ok());
+  ASSERT_TRUE(ranks[1]->receiver(0, net::kCollectiveLane).ok());
+  ASSERT_TRUE(drive(all, [&] { return ranks[0]->reached(1) && ranks[1]->reached(0); }));
+  EXPECT_GT(descriptors(), before);
+  EXPECT_FALSE(ranks[0]->reached(2) || ranks[1]->reached(2) || ranks[2]->reached(0));
+  // Of both ends together, of which all are in this process.
+  if (GetParam().open == nullptr) EXPECT_EQ(descriptors(), before + 2 * 2);
 }
 
 TEST_P(NetworkRemoteLinks, ProgressWithoutWorkMovesNothing) {

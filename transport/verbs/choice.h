@@ -30,6 +30,7 @@ struct Options {
   int queue_pairs = 1;    // NCCL_IB_QPS_PER_CONNECTION: a link and port, 1..kMostQueuePairs
   bool relaxed_ordering = true;        // NCCL_IB_PCI_RELAXED_ORDERING: writes may pass each other
   const Ibverbs* functions = nullptr;  // in place of the library's (tests)
+  std::string root = {};               // before /sys (tests)
 
   // A number out of its range is an error that names it, its range and what is usual.
   static Result<Options> from_environment();

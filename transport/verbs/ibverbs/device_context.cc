@@ -123,18 +123,34 @@ void DeviceContext::read_events() {
         break;
       case IBV_EVENT_PORT_ACTIVE:
         if (ours) down_ = false;
+        read_addresses();
+        break;
+      case IBV_EVENT_GID_CHANGE:
+      case IBV_EVENT_LID_CHANGE:
+        read_addresses();
         break;
       case IBV_EVENT_DEVICE_FATAL:
       case IBV_EVENT_CQ_ERR:
         failed_ = true;
         break;
-      default:  // of one queue pair, which completions tell; or of addresses, which stay as they
-                // are
+      default:  // of one queue pair, which completions tell
         break;
     }
     RONDO_INFO(kNet, "RDMA device {}: event {}{}", name_, static_cast<int>(event.event_type),
                down_ ? ", the port is down" : "");
     verbs_.ack_async_event(&event);
+  }
+}
+
+// An interface that went down has lost its addresses, and may have others, or at other places of the
+// table, when it is back. Until there is one that can be used, the last one stays.
+void DeviceContext::read_addresses() {
+  ibv_port_attr attributes{};
+  if (verbs_.query_port(context_, static_cast<std::uint8_t>(port_.number), &attributes) == 0)
+    lid_ = attributes.lid;
+  for (const Port& port : read_ports(options_.root)) {
+    if (port.name() != name_) continue;
+    if (const auto gid = choose_gid(port, options_.gid_index); gid.ok()) gid_ = *gid;
   }
 }
 

@@ -40,8 +40,9 @@ class DeviceContext {
   Done arm();
   int completion_fd() const { return channel_->fd; }
 
-  // What the device says of itself: its port went down or came up, or it failed for good. Readable
-  // when there is something to read; read_events() takes all that there is.
+  // What the device says of itself: its port went down or came up, its addresses are others, or it
+  // failed for good. Readable when there is something to read; read_events() takes all that there
+  // is. Queue pairs that are made from then on have the port's new address.
   int event_fd() const { return context_->async_fd; }
   void read_events();
   bool port_is_down() const { return down_; }
@@ -61,6 +62,7 @@ class DeviceContext {
   DeviceContext(const Ibverbs& verbs, const Port& port, const Options& options);
   Done find_and_open();
   Done make(int completions);
+  void read_addresses();
 
   const Ibverbs& verbs_;
   const Port port_;

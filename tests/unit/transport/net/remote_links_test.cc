@@ -278,7 +278,9 @@ TEST_P(NetworkRemoteLinks, LinksAreMadeAtFirstUseOfTwoDescriptorsAPeer) {
   EXPECT_GT(descriptors(), before);
   EXPECT_FALSE(ranks[0]->reached(2) || ranks[1]->reached(2) || ranks[2]->reached(0));
   // Of both ends together, of which all are in this process.
-  if (GetParam().open == nullptr) EXPECT_EQ(descriptors(), before + 2 * 2);
+  if (GetParam().open == nullptr) {
+    EXPECT_EQ(descriptors(), before + 2 * 2);
+  }
 }
 
 TEST_P(NetworkRemoteLinks, ProgressWithoutWorkMovesNothing) {

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,6 +27,9 @@ typedef struct memory {
   char* data;
   size_t bytes;
   char* shadow; /* of a GPU's memory: what has come and is not flushed */
+  char* mapped; /* of a dmabuf file: its bytes; `data` is an address that only the GPU has */
+  void* mapping;
+  size_t mapping_bytes;
 } memory_t;
 
 typedef struct connection connection_t;
@@ -127,13 +131,10 @@ result_t try_accept(void* listener, void** connection, void** offload) {
   return SUCCESS;
 }
 
-result_t register_memory(void* connection, void* data, size_t bytes, int kind, void** memory) {
-  if (fails("regMr")) return SYSTEM_ERROR;
-  if (kind != PTR_HOST && !(kind == PTR_CUDA && setting("cuda", 0)))
-    return complain("regMr of a kind that it has not said it takes");
-  connection_t* of = connection;
+static memory_t* keep(connection_t* of, void* data, size_t bytes, int kind) {
   memory_t* made = calloc(1, sizeof(*made));
-  *made = (memory_t){NULL, connection, data, bytes, kind == PTR_CUDA ? malloc(bytes + 1) : NULL};
+  *made = (memory_t){.connection = of, .data = data, .bytes = bytes};
+  if (kind == PTR_CUDA) made->shadow = malloc(bytes + 1);
   pthread_mutex_lock(&mutex);
   memory_t** list = &of->memory;
   if (setting("global", 0)) {
@@ -145,6 +146,30 @@ result_t register_memory(void* connection, void* data, size_t bytes, int kind, v
   pthread_mutex_unlock(&mutex);
   atomic_fetch_add(&counters[REGISTRATIONS], 1);
   atomic_fetch_add(&counters[REGISTERED], 1);
+  return made;
+}
+
+result_t register_memory(void* connection, void* data, size_t bytes, int kind, void** memory) {
+  if (fails("regMr")) return SYSTEM_ERROR;
+  if (kind != PTR_HOST && !(kind == PTR_CUDA && setting("cuda", 0)))
+    return complain("regMr of a kind that it has not said it takes");
+  *memory = keep(connection, data, bytes, kind);
+  return SUCCESS;
+}
+
+result_t register_dmabuf(void* connection, void* data, size_t bytes, int kind, uint64_t offset,
+                         int file, void** memory) {
+  if (fails("regMrDmaBuf")) return SYSTEM_ERROR;
+  if (kind != PTR_CUDA || !setting("dmabuf", 0))
+    return complain("regMrDmaBuf of a kind that it has not said it takes");
+  const size_t before = offset % (size_t)sysconf(_SC_PAGESIZE);
+  void* mapping = mmap(NULL, before + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file,
+                       (off_t)(offset - before));
+  if (mapping == MAP_FAILED) return complain("regMrDmaBuf of no file, or of another place in it");
+  memory_t* made = keep(connection, data, bytes, kind);
+  made->mapped = (char*)mapping + before;
+  made->mapping = mapping;
+  made->mapping_bytes = before + bytes;
   *memory = made;
   return SUCCESS;
 }
@@ -164,8 +189,10 @@ result_t deregister_memory(void* connection, void* memory) {
   if (at) *at = ((memory_t*)memory)->next;
   pthread_mutex_unlock(&mutex);
   if (!at) return complain("deregMr of what the connection has not registered");
-  free(((memory_t*)memory)->shadow);
-  free(memory);
+  memory_t* gone = memory;
+  if (gone->mapping) munmap(gone->mapping, gone->mapping_bytes);
+  free(gone->shadow);
+  free(gone);
   atomic_fetch_sub(&counters[REGISTRATIONS], 1);
   return SUCCESS;
 }
@@ -179,6 +206,11 @@ static memory_t* usable(connection_t* of, void* memory, const char* data, size_t
   if (found && data >= found->data && data + bytes <= found->data + found->bytes) return found;
   complain("data outside of memory that is registered with the connection");
   return NULL;
+}
+
+/* Where bytes of the memory lie for the plugin. */
+static char* place(const memory_t* where, void* data) {
+  return where->mapped ? where->mapped + ((char*)data - where->data) : data;
 }
 
 static request_t* new_request(connection_t* of) {
@@ -238,7 +270,8 @@ static result_t start(connection_t* of, void* data, size_t bytes, void* memory, 
   memory_t* where = usable(of, memory, data, bytes);
   request_t* made = where ? new_request(of) : NULL;
   if (!made) return INVALID_ARGUMENT;
-  made->data = where->shadow && !of->sends ? where->shadow + ((char*)data - where->data) : data;
+  made->data = where->shadow && !of->sends ? where->shadow + ((char*)data - where->data)
+                                           : place(where, data);
   made->room = bytes;
   made->frame.bytes = of->sends ? bytes : 0;
   of->queue[of->next++ % MOST_REQUESTS] = made;
@@ -271,7 +304,7 @@ result_t start_flush(void* connection, int count, void** data, int* bytes, void*
   if (!where || !where->shadow) return complain("iflush of no memory of a GPU");
   request_t* made = new_request(of);
   if (!made) return INTERNAL_ERROR;
-  memcpy(data[0], where->shadow + ((char*)data[0] - where->data), (size_t)bytes[0]);
+  memcpy(place(where, data[0]), where->shadow + ((char*)data[0] - where->data), (size_t)bytes[0]);
   made->done = made->flushes = 1;
   atomic_fetch_add(&counters[FLUSHES], 1);
   *request = made;

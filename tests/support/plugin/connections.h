@@ -8,6 +8,8 @@ result_t start_listening(void* handle, void** listener);
 result_t try_connect(void* handle, void** connection, void** offload);
 result_t try_accept(void* listener, void** connection, void** offload);
 result_t register_memory(void* connection, void* data, size_t bytes, int kind, void** memory);
+result_t register_dmabuf(void* connection, void* data, size_t bytes, int kind, uint64_t offset,
+                         int file, void** memory);
 result_t deregister_memory(void* connection, void* memory);
 result_t start_send(void* connection, void* data, size_t bytes, void* memory, void** request);
 result_t start_receive(void* connection, int count, void** data, size_t bytes, void** memory,

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum { SUCCESS, CUDA_ERROR, SYSTEM_ERROR, INTERNAL_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE };
-enum { PTR_HOST = 1, PTR_CUDA = 2 };
+enum { PTR_HOST = 1, PTR_CUDA = 2, PTR_DMABUF = 4 };
 enum { HANDLE_BYTES = 128, MOST_REQUESTS = 32 };
 
 typedef int result_t;

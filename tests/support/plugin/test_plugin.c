@@ -49,18 +49,22 @@ static result_t devices(int* count) {
   return SUCCESS;
 }
 
+static int memory_kinds(void) {
+  return PTR_HOST | (setting("cuda", 0) ? PTR_CUDA : 0) | (setting("dmabuf", 0) ? PTR_DMABUF : 0);
+}
+
 /* The properties of every version have these names; each has its own places for them. */
-#define FILL(p)                                                   \
-  if (fails("getProperties")) return SYSTEM_ERROR;                \
-  memset(p, 0, sizeof(*p));                                       \
-  p->name = kName;                                                \
-  p->ptrSupport = PTR_HOST | (setting("cuda", 0) ? PTR_CUDA : 0); \
-  p->regIsGlobal = setting("global", 0);                          \
-  p->speed = 10000;                                               \
-  p->port = 1;                                                    \
-  p->maxComms = 1024;                                             \
-  p->maxRecvs = 1;                                                \
-  p->netDeviceType = device == 0 && setting("offload", 0) == 1;   \
+#define FILL(p)                                                 \
+  if (fails("getProperties")) return SYSTEM_ERROR;              \
+  memset(p, 0, sizeof(*p));                                     \
+  p->name = kName;                                              \
+  p->ptrSupport = memory_kinds();                               \
+  p->regIsGlobal = setting("global", 0);                        \
+  p->speed = 10000;                                             \
+  p->port = 1;                                                  \
+  p->maxComms = 1024;                                           \
+  p->maxRecvs = 1;                                              \
+  p->netDeviceType = device == 0 && setting("offload", 0) == 1; \
   p->netDeviceVersion = -1;
 #define FILL_SINCE_9(p)       \
   FILL(p)                     \
@@ -147,12 +151,12 @@ static result_t receive10(void* c, int count, void** data, size_t* bytes, int* t
 #define HAS(version) 1
 #endif
 
-#define TABLE(init_, properties_, listen_, connect_, send_, receive_)                     \
-  .name = NAME, .init = init_, .devices = devices, .getProperties = properties_,          \
-  .listen = listen_, .connect = connect_, .accept = try_accept, .regMr = register_memory, \
-  .deregMr = deregister_memory, .isend = send_, .irecv = receive_, .iflush = start_flush, \
-  .test = test_request, .closeSend = close_send, .closeRecv = close_receive,              \
-  .closeListen = close_listener
+#define TABLE(init_, properties_, listen_, connect_, send_, receive_)                              \
+  .name = NAME, .init = init_, .devices = devices, .getProperties = properties_,                   \
+  .listen = listen_, .connect = connect_, .accept = try_accept, .regMr = register_memory,          \
+  .regMrDmaBuf = register_dmabuf, .deregMr = deregister_memory, .isend = send_, .irecv = receive_, \
+  .iflush = start_flush, .test = test_request, .closeSend = close_send,                            \
+  .closeRecv = close_receive, .closeListen = close_listener
 
 #if HAS(8)
 EXPORT const net8_t ncclNetPlugin_v8 = {

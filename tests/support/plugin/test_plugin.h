@@ -12,6 +12,7 @@
  *   short=1      test() of a receive says one byte less
  *   global=1     registrations are for all connections
  *   cuda=1       takes memory of GPUs, which sees what has come once it is flushed
+ *   dmabuf=1     takes such memory by its dmabuf file, and needs no address that it can read
  * Without a call, the variable RONDO_TEST_PLUGIN has the words. */
 typedef void (*rondo_test_plugin_behave_t)(const char* words);
 

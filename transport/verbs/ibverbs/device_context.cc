@@ -142,8 +142,8 @@ void DeviceContext::read_events() {
   }
 }
 
-// An interface that went down has lost its addresses, and may have others, or at other places of the
-// table, when it is back. Until there is one that can be used, the last one stays.
+// An interface that went down has lost its addresses, and may have others, or at other places of
+// the table, when it is back. Until there is one that can be used, the last one stays.
 void DeviceContext::read_addresses() {
   ibv_port_attr attributes{};
   if (verbs_.query_port(context_, static_cast<std::uint8_t>(port_.number), &attributes) == 0)

@@ -112,6 +112,19 @@ start 1 2 "$b" "$endless" 20; second=$pid
 in_transfer
 kill -9 "$second"
 expect_fault "a rank is killed" 0 "$first" "rank 1 .* ended"
+
+ucx=$(ldconfig -p | grep 'libucp\.so\.0' || true)
+if [ -n "$ucx" ]; then
+  export NCCL_NET=UCX UCX_TLS=tcp NCCL_SOCKET_FAMILY=AF_INET
+  expect_ok "a ring of three ranks by UCX" 64
+  fresh
+  start 0 2 "$a" "$endless" 20; first=$pid
+  start 1 2 "$b" "$endless" 20; second=$pid
+  in_transfer
+  kill -9 "$second"
+  expect_fault "a rank is killed that talks by UCX" 0 "$first" "rank 1 .* ended"
+  unset NCCL_NET UCX_TLS NCCL_SOCKET_FAMILY
+fi
 [ $# -gt 1 ] || exit 0
 unset RONDO_NET_TIMEOUT
 
@@ -140,3 +153,5 @@ job "all-reduce of two hosts of two ranks over IPv4" all_reduce 10.213.7.1 \
   NCCL_SOCKET_FAMILY=AF_INET
 job "all-to-all of two hosts of two ranks over IPv6" alltoall fd13:7::1 \
   NCCL_SOCKET_FAMILY=AF_INET6 NCCL_SOCKET_IFNAME=va,vb
+[ -z "$ucx" ] || job "all-reduce of two hosts of two ranks by UCX" all_reduce 10.213.7.1 \
+  NCCL_NET=UCX UCX_TLS=tcp NCCL_SOCKET_FAMILY=AF_INET

@@ -2,9 +2,10 @@
 //
 //   net_slot_stream DIRECTORY RANK SIZE MEGABYTES [DEADLINE_SECONDS]
 //
-// Writes its address to DIRECTORY/RANK, waits for the others', then streams MEGABYTES to the next
-// rank and checks what comes from the previous one. Exit status 0: all arrived, every byte right;
-// 1: usage or set-up; 2: wrong bytes; 3: the previous or next rank is at fault: one line says so.
+// Writes its addresses to DIRECTORY/RANK and RANK.data, waits for the others', then streams
+// MEGABYTES to the next rank, by the network that NCCL_NET names or TCP, and checks what comes from
+// the previous one. Exit status 0: all arrived, every byte right; 1: usage or set-up; 2: wrong
+// bytes; 3: the previous or next rank is at fault: one line says so.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -35,19 +36,21 @@ struct Run {
   std::chrono::duration<double> deadline;
 };
 
-void put_blob(const Run& run, const std::vector<std::byte>& blob) {
-  const auto name = run.directory / std::to_string(run.rank);
+using Blobs = std::vector<std::vector<std::byte>>;
+
+void put_blob(const Run& run, const std::string& kind, const std::vector<std::byte>& blob) {
+  const auto name = run.directory / (std::to_string(run.rank) + kind);
   const auto fresh = run.directory / fmt::format(".{}", run.rank);
   std::ofstream(fresh, std::ios::binary)
       .write(reinterpret_cast<const char*>(blob.data()), static_cast<std::streamsize>(blob.size()));
   std::filesystem::rename(fresh, name);
 }
 
-std::vector<std::vector<std::byte>> get_blobs(const Run& run) {
-  std::vector<std::vector<std::byte>> blobs;
+Blobs get_blobs(const Run& run, const std::string& kind) {
+  Blobs blobs;
   const auto until = Clock::now() + std::chrono::seconds(20);
   for (int r = 0; r < run.size; ++r) {
-    const auto name = run.directory / std::to_string(r);
+    const auto name = run.directory / (std::to_string(r) + kind);
     while (!std::filesystem::exists(name) && Clock::now() < until)
       std::this_thread::sleep_for(milliseconds(5));
     std::ifstream in(name, std::ios::binary);
@@ -127,20 +130,25 @@ int main(int count, char** arguments) {
   const Run run{arguments[1], std::atoi(arguments[2]), std::atoi(arguments[3]),
                 std::strtoull(arguments[4], nullptr, 10) * ((1 << 20) / kSlotBytes),
                 std::chrono::duration<double>(count > 5 ? std::atof(arguments[5]) : 30.0)};
-  auto network = open_network(kControlNetwork, {run.rank});
-  if (!network.ok()) {
+  RemoteLinksOptions options{.rank = run.rank, .size = run.size, .slots = {kSlotBytes, 8}};
+  const auto opened = [&](const char* name, std::unique_ptr<net::Network>& into) {
+    auto network = open_network(name, {run.rank});
+    if (network.ok()) return into = std::move(network).value(), true;
     fmt::print("rank {}: {}\n", run.rank, network.error().text);
+    return false;
+  };
+  const char* const of_data = std::getenv("NCCL_NET");
+  if (!opened(kControlNetwork, options.network) ||
+      (of_data != nullptr && !opened(of_data, options.data)))
     return 1;
-  }
-  auto links = RemoteLinks::open({.rank = run.rank,
-                                  .size = run.size,
-                                  .network = std::move(network).value(),
-                                  .slots = {kSlotBytes, 8}});
+  auto links = RemoteLinks::open(std::move(options));
   if (!links.ok()) {
     fmt::print("rank {}: {}\n", run.rank, links.error().text);
     return 1;
   }
-  put_blob(run, (*links)->address_blob());
-  (*links)->set_peers(get_blobs(run));
+  put_blob(run, ".data", (*links)->data_address_blob());
+  put_blob(run, "", (*links)->address_blob());
+  Blobs blobs = get_blobs(run, "");
+  (*links)->set_peers(std::move(blobs), get_blobs(run, ".data"));
   return stream(run, **links);
 }

@@ -34,7 +34,7 @@ if [ "$extent" = whole ]; then
   bash "$here/collectives.sh" "$bin" 2x1 2x2 4x1
   bash "$here/faults.sh" "$bin" 20
 else
-  bash "$here/faults.sh" "$bin" 1
+  bash "$here/faults.sh" "$bin" 2
 fi
 
 # job TEXT RANKS COLLECTIVE VARIABLES...: on two pretended hosts; data are checked.

@@ -15,8 +15,8 @@ namespace {
 // Without traffic, before the thread sleeps on its sockets. It yields from the first turn on: turns
 // that only spin win nothing at 8 bytes and cost 15 % where four ranks share two cores.
 constexpr int kBusyTurns = 200;
-// Sockets wake the thread, ranks of its own host do not: so it sleeps briefly, and longer only where
-// it has waited for long.
+// Sockets wake the thread, ranks of its own host do not: so it sleeps briefly, and longer only
+// where it has waited for long.
 constexpr std::chrono::milliseconds kShortSleep{1};
 constexpr int kNapsOfALength = 16, kLongestNap = 10;
 

@@ -11,34 +11,36 @@ namespace {
 
 using net::Memory;
 
-constexpr std::size_t kOffset = 4096 + 256, kBytes = 20000, kFileBytes = kOffset + kBytes + 777;
+constexpr std::size_t kPlaceInFile = 4096 + 256, kRegistered = 20000,
+                      kDmabufBytes = kPlaceInFile + kRegistered + 777;
 
-struct File {
+struct DmabufFile {
   Fd fd{::memfd_create("dmabuf", MFD_CLOEXEC)};
-  explicit File(const Bytes& content) {
-    EXPECT_EQ(::ftruncate(fd.get(), kFileBytes), 0);
+  explicit DmabufFile(const Bytes& content) {
+    EXPECT_EQ(::ftruncate(fd.get(), kDmabufBytes), 0);
     put(content);
   }
   void put(const Bytes& content) {
-    const auto wrote = ::pwrite(fd.get(), content.data(), content.size(), kOffset);
+    const auto wrote = ::pwrite(fd.get(), content.data(), content.size(), kPlaceInFile);
     EXPECT_EQ(wrote, static_cast<ssize_t>(content.size()));
   }
   Bytes all() const {
-    Bytes bytes(kFileBytes);
-    EXPECT_EQ(::pread(fd.get(), bytes.data(), kFileBytes, 0), static_cast<ssize_t>(kFileBytes));
+    Bytes bytes(kDmabufBytes);
+    EXPECT_EQ(::pread(fd.get(), bytes.data(), kDmabufBytes, 0), static_cast<ssize_t>(kDmabufBytes));
     return bytes;
   }
 };
 
 // Of a GPU, a number for each: no address that this process has.
 std::span<std::byte> on_gpu(std::uintptr_t gpu) {
-  return {reinterpret_cast<std::byte*>(0x6000'0000'0000 + (gpu << 32)), kBytes};
+  return {reinterpret_cast<std::byte*>(0x6000'0000'0000 + (gpu << 32)), kRegistered};
 }
-net::MemoryKey registered(net::Network& network, const File& file, std::uintptr_t gpu) {
+net::MemoryKey register_file(net::Network& network, const DmabufFile& file, std::uintptr_t gpu) {
   const Fd lent(::dup(file.fd.get()));  // the caller's: it may be closed once this is done
-  return network.register_memory({on_gpu(gpu), Memory::Kind::kDmabuf, lent.get(), kOffset}).value();
+  return network.register_memory({on_gpu(gpu), Memory::Kind::kDmabuf, lent.get(), kPlaceInFile})
+      .value();
 }
-NetworkKind kind_of(const std::string& version) {
+NetworkKind plugin_kind(const std::string& version) {
   return {"Plugin", "RondoTest",
           [version](net::PortOptions options) { return open_plugin(std::move(options), version); }};
 }
@@ -48,15 +50,15 @@ TEST(PluginDmabuf, MessagesGoFromFileToFileAndAreFlushedThere) {
     const PluginControls controls(version);
     controls.behave("dmabuf=1");
     const long flushes = controls.count("flushes");
-    const Bytes content = pattern(kBytes, 3);
-    const File sent(content), received(Bytes(kBytes, std::byte{0x11}));
+    const Bytes content = pattern(kRegistered, 3);
+    const DmabufFile sent(content), received(Bytes(kRegistered, std::byte{0x11}));
     {
-      LinkPair pair(kind_of(version));
+      LinkPair pair(plugin_kind(version));
       ASSERT_TRUE(pair.connected);
       ASSERT_TRUE(pair.near_network->takes(Memory::Kind::kDmabuf));
       EXPECT_FALSE(pair.near_network->takes(Memory::Kind::kDevice));
-      const auto from = registered(*pair.near_network, sent, 1);
-      const auto to = registered(*pair.far_network, received, 2);
+      const auto from = register_file(*pair.near_network, sent, 1);
+      const auto to = register_file(*pair.far_network, received, 2);
       CallRecord record;
       // The middle of both: an odd place, an odd length.
       ASSERT_TRUE(pair.near->isend({}, on_gpu(1).subspan(5, 15001), from));
@@ -68,9 +70,9 @@ TEST(PluginDmabuf, MessagesGoFromFileToFileAndAreFlushedThere) {
       pair.near_network->deregister_memory(from);
       pair.far_network->deregister_memory(to);
     }
-    Bytes wanted(kFileBytes);
-    std::fill_n(wanted.begin() + kOffset, kBytes, std::byte{0x11});
-    std::copy_n(content.begin() + 5, 15001, wanted.begin() + kOffset + 101);
+    Bytes wanted(kDmabufBytes);
+    std::fill_n(wanted.begin() + kPlaceInFile, kRegistered, std::byte{0x11});
+    std::copy_n(content.begin() + 5, 15001, wanted.begin() + kPlaceInFile + 101);
     EXPECT_TRUE(received.all() == wanted) << version;
     EXPECT_EQ(controls.count("registrations"), 0) << version;
   }
@@ -79,11 +81,11 @@ TEST(PluginDmabuf, MessagesGoFromFileToFileAndAreFlushedThere) {
 TEST(PluginDmabuf, WhatIsNotRegisteredEndsTheLinkByName) {
   const PluginControls controls;
   controls.behave("dmabuf=1");
-  LinkPair pair(kind_of(""));
+  LinkPair pair(plugin_kind(""));
   ASSERT_TRUE(pair.connected);
   ASSERT_TRUE(pair.until([&] { return pair.far->state() == net::LinkState::kOpen; }));
-  const File file(pattern(kBytes, 1));
-  const auto key = registered(*pair.near_network, file, 1);
+  const DmabufFile file(pattern(kRegistered, 1));
+  const auto key = register_file(*pair.near_network, file, 1);
   controls.behave("dmabuf=1 fail=regMrDmaBuf:1");
   (void)pair.near->isend({}, on_gpu(1), key);
   ASSERT_TRUE(pair.until([&] { return net::is_over(pair.near->state()); }));
@@ -96,12 +98,12 @@ TEST(PluginDmabuf, WhatIsNotRegisteredEndsTheLinkByName) {
 TEST(PluginDmabuf, WhereThePluginDoesNotSayThatItTakesFilesNoneIsRegistered) {
   const PluginControls controls;
   controls.behave("cuda=1");
-  LinkPair pair(kind_of(""));
+  LinkPair pair(plugin_kind(""));
   EXPECT_TRUE(pair.near_network->takes(Memory::Kind::kDevice));
   EXPECT_FALSE(pair.near_network->takes(Memory::Kind::kDmabuf));
-  const File file(pattern(kBytes, 1));
+  const DmabufFile file(pattern(kRegistered, 1));
   const auto refused = pair.near_network->register_memory(
-      {on_gpu(1), Memory::Kind::kDmabuf, file.fd.get(), kOffset});
+      {on_gpu(1), Memory::Kind::kDmabuf, file.fd.get(), kPlaceInFile});
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().text.find("takes no memory of that kind"), std::string::npos);
 }

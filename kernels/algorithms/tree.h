@@ -37,8 +37,6 @@ struct TreeEnds {
 // chunk of one tree waits for the other's, hop by hop: 3 * log2(n) steps for both instead of 2.
 template <Links C>
 struct TreePair {
-  template <class LinksOf>
-  RONDO_FN explicit TreePair(LinksOf&& links_of) : TreePair(links_of(0), links_of(1)) {}
   RONDO_FN TreePair(const TreeLinks& first, const TreeLinks& second)
       : outer(first.children() == 0 ? TreeEnds<C>{first, 0} : TreeEnds<C>{second, 1}),
         inner(first.children() == 0 ? TreeEnds<C>{second, 1} : TreeEnds<C>{first, 0}) {}
@@ -48,7 +46,7 @@ struct TreePair {
 
 template <Links C>
 RONDO_FN void tree_all_reduce(C& c, const Rounds& rounds) {
-  const TreePair<C> trees([&](int number) { return double_tree(c.rank(), c.size(), number); });
+  const TreePair<C> trees(double_tree(c.rank(), c.size(), 0), double_tree(c.rank(), c.size(), 1));
   const auto rise = [&](const TreeEnds<C>& tree, std::uint64_t round) {
     if (tree.is_root) {
       tree.turn(c).recv_reduce_copy_send(tree.chunk(rounds, round));
@@ -76,8 +74,8 @@ RONDO_FN void tree_all_reduce(C& c, const Rounds& rounds) {
 
 template <Links C>
 RONDO_FN void tree_broadcast(C& c, int root, const Rounds& rounds) {
-  const TreePair<C> trees(
-      [&](int number) { return rooted_double_tree(c.rank(), root, c.size(), number); });
+  const TreePair<C> trees(rooted_double_tree(c.rank(), root, c.size(), 0),
+                          rooted_double_tree(c.rank(), root, c.size(), 1));
   const auto fall = [&](const TreeEnds<C>& tree, std::uint64_t round) {
     if (tree.is_root) {
       tree.down(c).copy_send(tree.chunk(rounds, round));
@@ -93,8 +91,8 @@ RONDO_FN void tree_broadcast(C& c, int root, const Rounds& rounds) {
 
 template <Links C>
 RONDO_FN void tree_reduce(C& c, int root, const Rounds& rounds) {
-  const TreePair<C> trees(
-      [&](int number) { return rooted_double_tree(c.rank(), root, c.size(), number); });
+  const TreePair<C> trees(rooted_double_tree(c.rank(), root, c.size(), 0),
+                          rooted_double_tree(c.rank(), root, c.size(), 1));
   const auto rise = [&](const TreeEnds<C>& tree, std::uint64_t round) {
     if (tree.is_root) {
       tree.up(c).recv_reduce_copy(tree.chunk(rounds, round));

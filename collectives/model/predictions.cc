@@ -6,6 +6,7 @@
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/span_plan.h"
 #include "collectives/model/priors.h"
+#include "kernels/algorithms/hung_tree.h"
 
 namespace rondo::model {
 
@@ -53,6 +54,17 @@ int streams_of(const GpuCluster& cluster, int channels) {
   const int rings = static_cast<int>(cluster.channels().rings.size());
   const int most = std::max(rings, kMostPlayed / cluster.ranks());
   return std::min(channels, most);
+}
+
+// Trees of some rings have the root where a reduction cannot end.
+bool takes_root(const GpuCluster& cluster, const CallRecord& record, const DevicePlan& plan) {
+  const AlgorithmRow* const row = find_row(plan.algorithm, record.collective, Where::kGpu);
+  if (row == nullptr || row->roots == Roots::kAny) return true;
+  const auto& rings = cluster.channels().rings;
+  return std::all_of(rings.begin(), rings.end(), [&](const topology::ClusterRing& ring) {
+    const auto at = std::find(ring.ranks.begin(), ring.ranks.end(), record.root);
+    return hung_tree_takes(static_cast<int>(at - ring.ranks.begin()), cluster.ranks());
+  });
 }
 
 sim::SimCall connected_call(const GpuCluster& cluster, const CallRecord& record,
@@ -111,7 +123,7 @@ std::vector<Way> ways_of(const GpuCluster& cluster, const CallRecord& record) {
     if ((facts.protocols & gpu::bit_of(protocol)) == 0) return;
     const auto plan =
         gpu::make_device_plan(limited_to(facts, record.collective, algorithms, protocol), record);
-    if (!plan.ok() || !is_played(*plan)) return;
+    if (!plan.ok() || !is_played(*plan) || !takes_root(cluster, record, *plan)) return;
     const auto known = [&](const Way& way) { return same(way.plan, *plan); };
     if (std::any_of(ways.begin(), ways.end(), known)) return;
     ways.push_back({std::string(name), *plan, usual.ok() && same(*usual, *plan)});

@@ -154,6 +154,12 @@ Done check(const SimCall& call) {
                   "a ring of {} of {} ranks, {} elements a round, slots "
                   "of {} bytes",
                   stream.order.size(), call.ranks, stream.per_round, stream.slot_bytes);
+  for (const SimStream& stream : call.streams)
+    if (row->roots == Roots::kOfFewNeighbours &&
+        !hung_tree_takes(position_of(stream, call.root), call.ranks))
+      return fail(Status::kInvalidArgument,
+                  "rank {} has three neighbours in a tree, and is no root of reductions there",
+                  call.root);
   if (call.slots < row->fewest_slots || call.slots > SimConnection::kMostSlots)
     return fail(Status::kInvalidArgument, "{} slots of a connection: {} to {} can be simulated",
                 call.slots, row->fewest_slots, SimConnection::kMostSlots);

@@ -229,6 +229,14 @@ TEST(Simulate, RefusesWhatItCannotPlay) {
   short_ring.streams[0].order.pop_back();
   EXPECT_NE(simulate(uniform(4), short_ring).error().text.find("a ring of 3 of 4 ranks"),
             std::string::npos);
+  SimCall crowded = good;
+  crowded.algorithm = Algorithm::kTree;
+  crowded.collective = Collective::kReduce;
+  crowded.ranks = 8;
+  crowded.streams[0].order = {0, 1, 2, 3, 4, 5, 6, 7};
+  crowded.root = 3;
+  EXPECT_NE(simulate(uniform(8), crowded).error().text.find("rank 3 has three neighbours"),
+            std::string::npos);
   SimCall one_slot = good;
   one_slot.slots = 1;
   EXPECT_NE(simulate(uniform(4), one_slot).error().text.find("1 slots"), std::string::npos);

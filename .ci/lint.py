@@ -37,6 +37,8 @@ FOLDERS = {
     "transport/bootstrap": ["transport/auth", "transport/socket"],
     "transport/launch": ["transport/bootstrap", "transport/auth", "transport/socket"],
     "collectives/planner": [],
+    "collectives/model": ["collectives/planner", "collectives/gpu",
+                          "collectives/gpu/channels"],
     "collectives/gpu/channels": ["collectives/planner", "collectives/gpu"],
     "collectives/gpu/launch": ["collectives/planner", "collectives/gpu",
                                "collectives/gpu/channels"],

@@ -123,7 +123,6 @@ function(rondo_layer name)
     # Headers only: kernels/host/simd_target.h chooses the instruction set at run time.
     target_include_directories(rondo_${name} SYSTEM PRIVATE ${HWY_INCLUDE_DIRS})
     rondo_gpu_kernels(rondo_${name})
-  elseif(name STREQUAL "collectives")
     target_link_libraries(rondo_${name} PUBLIC Boost::context)
   endif()
 endfunction()

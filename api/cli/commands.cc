@@ -10,6 +10,7 @@ constexpr Command kCommands[] = {
     {"topo", "what Rondo sees of this host: cores, caches, memory, interfaces", topo_command},
     {"ps", "which rank of a process is in which call, and whom it waits for", ps_command},
     {"explain", "what a call would run as, and why", explain_command},
+    {"simulate", "what a collective would take on GPUs that are not here", simulate_command},
     {"env", "every environment variable: type, default, current value", env_command},
 };
 

@@ -4,15 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
+#include "api/cli/asked_call.h"
 #include "api/cli/commands.h"
-#include "api/convert.h"
+#include "api/cli/known_machines.h"
 #include "base/env.h"
-#include "bench/element_types.h"
-#include "bench/kinds.h"
 #include "collectives/communicator/host_shape.h"
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/span_plan.h"
+#include "collectives/model/explain_prediction.h"
 #include "collectives/planner/explain.h"
 #include "collectives/planner/tuning.h"
 #include "topology/cache_sizes.h"
@@ -22,89 +23,12 @@
 namespace rondo::cli {
 namespace {
 
-struct Wanted {
-  std::string collective, size = "4M", type = "float", op = "sum";
-  int ranks = 2, hosts = 1, root = 0, cores = 0;
-  int gpus = 0;
+struct Wanted : AskedCall {
+  int hosts = 1, cores = 0, gpus = 0;
+  std::string machine;  // of --topo
+  bool ranks_given = false;
   bool threads = false, reproducible = false, no_p2p = false, processes = false;
 };
-
-std::optional<Collective> engine_collective(bench::Kind kind) {
-  switch (kind) {
-    case bench::Kind::kAllReduce:
-      return Collective::kAllReduce;
-    case bench::Kind::kAllGather:
-      return Collective::kAllGather;
-    case bench::Kind::kReduceScatter:
-      return Collective::kReduceScatter;
-    case bench::Kind::kBroadcast:
-      return Collective::kBroadcast;
-    case bench::Kind::kReduce:
-      return Collective::kReduce;
-    case bench::Kind::kAllToAll:
-      return Collective::kAllToAll;
-    case bench::Kind::kGather:
-      return Collective::kGather;
-    case bench::Kind::kScatter:
-      return Collective::kScatter;
-    case bench::Kind::kBarrier:
-      return Collective::kBarrier;
-    case bench::Kind::kAllToAllV:
-      return Collective::kAllToAllV;
-    case bench::Kind::kAllGatherV:
-      return Collective::kAllGatherV;
-    case bench::Kind::kReduceScatterV:
-      return Collective::kReduceScatterV;
-    case bench::Kind::kGatherV:
-      return Collective::kGatherV;
-    case bench::Kind::kScatterV:
-      return Collective::kScatterV;
-    default:
-      return std::nullopt;
-  }
-}
-
-RedOp engine_op(bench::Op op) {
-  if (op == bench::Op::kMulSum) return RedOp::kPreMulSum;
-  return api::to_red_op(bench::handle(op), "explain").value();
-}
-
-DataType engine_type(ncclDataType_t type) { return api::to_data_type(type, "explain").value(); }
-
-Result<CallRecord> record_of(const Wanted& wanted) {
-  const auto kind = bench::kind_by_name(wanted.collective);
-  const auto which = kind ? engine_collective(*kind) : std::nullopt;
-  if (!which)
-    return fail(Status::kInvalidArgument,
-                "'{}' is no collective with a plan; there are all_reduce, all_gather, "
-                "reduce_scatter, broadcast, reduce, alltoall, gather, scatter, barrier, and "
-                "alltoallv, all_gather_v, reduce_scatter_v, gather_v, scatter_v",
-                wanted.collective);
-  const auto type = bench::type_by_name(wanted.type);
-  if (!type) return fail(Status::kInvalidArgument, "--type '{}' is no element type", wanted.type);
-  const auto op = bench::op_by_name(wanted.op);
-  if (!op || *op == bench::Op::kNone || !bench::supported(*op, *type))
-    return fail(Status::kInvalidArgument, "--op '{}' is no reduction of {}", wanted.op,
-                wanted.type);
-  const auto bytes = bench::parse_size(wanted.size);
-  if (!bytes)
-    return fail(Status::kInvalidArgument, "'{}' is not a size such as 4096, 64K or 1.5M",
-                wanted.size);
-  if (wanted.root < 0 || wanted.root >= wanted.ranks)
-    return fail(Status::kInvalidArgument, "--root {} is no rank: there are {}", wanted.root,
-                wanted.ranks);
-  CallRecord record;
-  record.collective = *which;
-  record.type = engine_type(*type);
-  if (bench::info(*kind).reduces) record.op = engine_op(*op);
-  if (bench::info(*kind).rooted) record.root = wanted.root;
-  if (*which == Collective::kBarrier) return record;
-  record.count = bench::layout_of({*kind, *type, 0, wanted.ranks, wanted.root}, *bytes).count;
-  if (record.count == 0)
-    return fail(Status::kInvalidArgument, "{} is less than one element for each of {} ranks",
-                wanted.size, wanted.ranks);
-  return record;
-}
 
 Result<PlanFacts> facts_of(const Wanted& wanted) {
   if (wanted.hosts < 1 || wanted.hosts > wanted.ranks)
@@ -178,9 +102,33 @@ Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& 
   return gpu::explain_on_devices(facts, record);
 }
 
-Done print(const Wanted& wanted) {
+Result<model::GpuCluster> cluster_of(const Wanted& wanted) {
+  RONDO_TRY(topology::Graph graph, machine_by_name(wanted.machine));
+  model::GpuCluster::Shape shape;
+  shape.hosts = wanted.hosts;
+  if (wanted.ranks_given && wanted.ranks % wanted.hosts != 0)
+    return fail(Status::kInvalidArgument, "--ranks {}: --topo's {} hosts have equally many",
+                wanted.ranks, wanted.hosts);
+  if (wanted.ranks_given) shape.gpus = wanted.ranks / wanted.hosts;
+  return model::GpuCluster::make(std::move(graph), shape);
+}
+
+Done print(Wanted wanted) {
+  std::optional<model::GpuCluster> cluster;
+  if (!wanted.machine.empty()) {
+    RONDO_TRY(cluster, cluster_of(wanted));
+    // Each rank is a process with a GPU of its own there.
+    wanted.ranks = wanted.gpus = cluster->ranks();
+    wanted.processes = true;
+  }
   RONDO_TRY(const CallRecord record, record_of(wanted));
-  RONDO_TRY(const std::vector<ExplainRow> rows, rows_of(wanted, record));
+  RONDO_TRY(std::vector<ExplainRow> rows, rows_of(wanted, record));
+  if (cluster) {
+    RONDO_TRY(const bench::Layout layout, layout_of(wanted));
+    RONDO_TRY(const std::vector<ExplainRow> more,
+              model::explain_prediction(*cluster, record, {layout.moved_bytes, layout.bus_factor}));
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
   for (const ExplainRow& row : rows)
     fmt::print("{:<12} {}{}{}\n", row.what, row.value,
                row.value.empty() || row.why.empty() ? "" : "; ", row.why);
@@ -199,9 +147,9 @@ int explain_command(int argc, char** argv) {
       ->required();
   app.add_option("size", wanted.size, "bytes as in rondo bench's column size (4096, 64K, 1.5M)")
       ->capture_default_str();
-  app.add_option("--ranks", wanted.ranks, "how many ranks")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
+  auto* ranks = app.add_option("--ranks", wanted.ranks, "how many ranks")
+                    ->check(CLI::Range(1, 1 << 16))
+                    ->capture_default_str();
   app.add_option("--hosts", wanted.hosts, "on how many hosts")->capture_default_str();
   app.add_option("--type", wanted.type, "of the elements")->capture_default_str();
   app.add_option("--op", wanted.op, "of reductions")->capture_default_str();
@@ -210,6 +158,9 @@ int explain_command(int argc, char** argv) {
   app.add_option("--gpus", wanted.gpus,
                  "ranks of one process, or of --hosts, live on so many GPUs (see --processes)")
       ->check(CLI::Range(1, 64));
+  app.add_option("--topo", wanted.machine,
+                 "on the GPUs of this machine (dgx-h100, ..., or a topology file), a rank each: "
+                 "also what that would take");
   app.add_flag("--no-p2p", wanted.no_p2p, "GPUs do not reach each other's memory");
   app.add_flag("--processes", wanted.processes, "with --gpus: each rank is a process");
   app.add_flag("--threads", wanted.threads, "all ranks are threads of one process");
@@ -219,6 +170,7 @@ int explain_command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }
+  wanted.ranks_given = ranks->count() > 0;
   if (const Done printed = print(wanted); !printed.ok()) {
     fmt::print(stderr, "{}: {}\n", argv[0], printed.error().text);
     return kUsageError;

@@ -131,6 +131,7 @@ DevicePlanFacts usual_span_facts(int ranks) {
   DevicePlanFacts facts;
   facts.ranks = facts.devices = ranks;
   facts.all_reach = false;
+  facts.spans_hosts = true;
   facts.messages = true;
   facts.protocols = bit_of(cuda::Protocol::kSimple);
   facts.fewest_channels = 1;

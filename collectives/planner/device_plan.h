@@ -55,6 +55,7 @@ struct DevicePlanFacts {
   std::uint64_t shared_bytes = 0;
   bool in_windows = false;    // all buffers of this call are in symmetric windows
   bool copy_engines = false;  // a rank asks for them, for this call
+  bool spans_hosts = false;   // ranks are of several hosts
   bool all_reach = true;      // every device reaches every other one's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;

@@ -17,6 +17,11 @@ namespace rondo {
 struct HungLinks {
   int parent = kNoRank;
   int child[3] = {kNoRank, kNoRank, kNoRank};
+
+  RONDO_FN constexpr int children() const {
+    return (child[0] != kNoRank ? 1 : 0) + (child[1] != kNoRank ? 1 : 0) +
+           (child[2] != kNoRank ? 1 : 0);
+  }
 };
 
 RONDO_FN constexpr HungLinks hung_double_tree(int rank, int root, int size, int tree) {
@@ -65,20 +70,27 @@ struct HungEnds {
   }
 };
 
-// Calls visit(ends, chunk) for both trees, round after round.
-template <Links C, class Visit>
+// Calls visit(ends, chunk) for both trees, round after round: first for that in which the rank has
+// the fewest children, or the most (as TreePair, tree.h).
+enum class First : std::uint8_t { kFewestChildren, kMostChildren };
+
+template <First kFirst, Links C, class Visit>
 RONDO_FN void for_hung_trees(C& c, int root, const Rounds& rounds, Visit&& visit) {
-  const HungEnds<C> trees[2] = {{hung_double_tree(c.rank(), root, c.size(), 0), 0},
-                                {hung_double_tree(c.rank(), root, c.size(), 1), 1}};
+  const HungLinks first = hung_double_tree(c.rank(), root, c.size(), 0);
+  const HungLinks second = hung_double_tree(c.rank(), root, c.size(), 1);
+  const bool in_order =
+      (first.children() <= second.children()) == (kFirst == First::kFewestChildren);
+  const HungEnds<C> one{in_order ? first : second, in_order ? 0 : 1};
+  const HungEnds<C> other{in_order ? second : first, in_order ? 1 : 0};
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
-    RONDO_UNROLL
-    for (const HungEnds<C>& tree : trees) visit(tree, tree.chunk(rounds, round));
+    visit(one, one.chunk(rounds, round));
+    visit(other, other.chunk(rounds, round));
   }
 }
 
 template <Links C>
 RONDO_FN void hung_tree_broadcast(C& c, int root, const Rounds& rounds) {
-  for_hung_trees(c, root, rounds, [&](const HungEnds<C>& tree, Chunk chunk) {
+  for_hung_trees<First::kMostChildren>(c, root, rounds, [&](const HungEnds<C>& tree, Chunk chunk) {
     if (c.rank() == root) {
       c.between({}, tree.children, tree.number).copy_send(chunk);
       if (tree.third.first != kNoRank) c.between({}, tree.third, tree.number).send(chunk);
@@ -90,13 +102,14 @@ RONDO_FN void hung_tree_broadcast(C& c, int root, const Rounds& rounds) {
 
 template <Links C>
 RONDO_FN void hung_tree_reduce(C& c, int root, const Rounds& rounds) {
-  for_hung_trees(c, root, rounds, [&](const HungEnds<C>& tree, Chunk chunk) {
-    if (c.rank() == root) {
-      c.between(tree.children, {}, tree.number).recv_reduce_copy(chunk);
-    } else {
-      c.between(tree.children, tree.parent, tree.number).recv_reduce_send(chunk);
-    }
-  });
+  for_hung_trees<First::kFewestChildren>(
+      c, root, rounds, [&](const HungEnds<C>& tree, Chunk chunk) {
+        if (c.rank() == root) {
+          c.between(tree.children, {}, tree.number).recv_reduce_copy(chunk);
+        } else {
+          c.between(tree.children, tree.parent, tree.number).recv_reduce_send(chunk);
+        }
+      });
 }
 
 }  // namespace rondo

@@ -39,6 +39,19 @@ TEST(ExplainCommand, SaysHowCollectivesWithCountsRunOnGpus) {
   expect_says(rondo("", "explain reduce_scatter_v" + on), "ask about reduce");
 }
 
+TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
+  const Said said = rondo("", "explain all_reduce 64M --topo dgx-h100");
+  for (const char* const row :
+       {"algorithm    ring", "predicted ", "GB/s of bus bandwidth", "nothing was measured",
+        "busiest wire NVSwitch > GPU", "bound        450.0 GB/s", "next best    tree by Simple"})
+    expect_says(said, row);
+  expect_says(rondo("", "explain all_reduce 64K --topo dgx-a100 --hosts 2"),
+              "changes at   512 KiB; ring by Simple");
+  expect_says(rondo("", "explain alltoall 64M --topo dgx-a100"), "what runs is not simulated");
+  EXPECT_EQ(rondo("", "explain all_reduce 64K --topo dgx-a100 --ranks 9").status, 2);
+  EXPECT_EQ(rondo("", "explain all_reduce 64K --topo nowhere").status, 2);
+}
+
 TEST(EnvCommand, DoesNotShowTheSecret) {
   const std::string secret = "RONDO_SECRET=0123456789abcdefgh";
   for (const char* command : {"env", "env --json", "env --markdown", "doctor"}) {

@@ -1,0 +1,43 @@
+#include "api/cli/known_machines.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <string_view>
+
+#include "topology/graph/nccl_xml.h"
+
+namespace rondo::cli {
+namespace {
+
+struct KnownMachine {
+  std::string_view name, xml;
+};
+constexpr KnownMachine kMachines[] = {
+#include "known_machines.inc"
+};
+
+}  // namespace
+
+std::vector<std::string> known_machines() {
+  std::vector<std::string> names;
+  for (const KnownMachine& machine : kMachines) names.emplace_back(machine.name);
+  return names;
+}
+
+Result<topology::Graph> machine_by_name(const std::string& name) {
+  for (const KnownMachine& machine : kMachines) {
+    if (machine.name != name) continue;
+    RONDO_TRY(topology::ParsedGraph parsed, topology::parse_nccl_xml(machine.xml, name));
+    return std::move(parsed.graph);
+  }
+  if (!std::filesystem::exists(name))
+    return fail(Status::kInvalidArgument,
+                "'{}' is neither a file nor a known machine; there are {}", name,
+                fmt::join(known_machines(), ", "));
+  RONDO_TRY(topology::ParsedGraph parsed, topology::read_nccl_xml(name));
+  return std::move(parsed.graph);
+}
+
+}  // namespace rondo::cli

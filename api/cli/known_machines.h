@@ -1,0 +1,18 @@
+// Machines that command lines name without a file: those of tests/topology, and a file's.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "topology/graph/graph.h"
+
+namespace rondo::cli {
+
+// "dgx-h100", "gb200-nvl72", ...
+std::vector<std::string> known_machines();
+// A known machine, else a file of NCCL's topology XML. kInvalidArgument: neither; names those
+// known.
+Result<topology::Graph> machine_by_name(const std::string& name);
+
+}  // namespace rondo::cli

@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "collectives/model/predictions.h"
+
+namespace rondo::model {
+namespace {
+
+// A hop of a ring: how long a chunk keeps it busy, and how long a chunk takes to pass it.
+struct Hop {
+  double busy_ns, pass_ns;
+};
+
+struct Ring {
+  std::vector<sim::Route> hops;  // from each position to the next one
+  double wire_bytes = 0;         // of a chunk
+  double copy_ns = 0, sum_ns = 0;
+};
+
+double work_ns(const sim::SimCall& call, const sim::SimStream& stream, double bytes, double gbs) {
+  return call.cost.fixed_ns + (gbs > 0 ? bytes / (gbs * stream.ctas) : 0);
+}
+
+// Elements of what one verb moves.
+std::uint64_t chunk_of(const sim::SimCall& call, const sim::SimStream& stream) {
+  const std::uint64_t round = std::min(stream.per_round, stream.count);
+  if (call.collective != Collective::kAllReduce) return round;
+  return part_of({0, round}, 0, call.ranks, call.grain).count;
+}
+
+Ring ring_of(const sim::Machine& machine, const sim::SimCall& call, int number) {
+  const sim::SimStream& stream = call.streams[static_cast<std::size_t>(number)];
+  const std::size_t n = stream.order.size();
+  Ring ring;
+  for (std::size_t p = 0; p < n; ++p)
+    ring.hops.push_back(machine.routes(stream.order[p], stream.order[(p + 1) % n], number));
+  const double bytes = static_cast<double>(chunk_of(call, stream) * call.element_bytes);
+  ring.wire_bytes = bytes * call.cost.wire_bytes;
+  ring.copy_ns = work_ns(call, stream, bytes, call.cost.copy_gbs);
+  ring.sum_ns = work_ns(call, stream, bytes, call.cost.sum_gbs);
+  return ring;
+}
+
+// `load`: what all hops of all rings put on each wire in a step.
+Hop hop_of(const sim::Machine& machine, const sim::Route& route, const std::vector<double>& load,
+           double work) {
+  double wire = 0;
+  for (const int w : route.wires)
+    wire = std::max(
+        wire, load[static_cast<std::size_t>(w)] / machine.wire_gbs[static_cast<std::size_t>(w)]);
+  const double pass = route.by_proxy ? work + wire : std::max(work, wire);
+  return {std::max(work, wire), pass + route.latency_ns};
+}
+
+struct Lap {
+  double slowest_ns = 0, pass_ns = 0;  // of one hop; of an average one
+};
+Lap lap_of(const sim::Machine& machine, const Ring& ring, const std::vector<double>& load,
+           double work) {
+  Lap lap;
+  for (const sim::Route& route : ring.hops) {
+    const Hop hop = hop_of(machine, route, load, work);
+    lap.slowest_ns = std::max(lap.slowest_ns, hop.busy_ns);
+    lap.pass_ns += hop.pass_ns / static_cast<double>(ring.hops.size());
+  }
+  return lap;
+}
+
+double ring_ns(const sim::SimCall& call, const sim::SimStream& stream, const Ring& ring,
+               const Lap& copies, const Lap& sums) {
+  const double n = call.ranks;
+  const auto rounds = static_cast<double>(Rounds{stream.count, stream.per_round, 1}.size());
+  // What passes one after the other, and what the slowest hop has to pass meanwhile.
+  const auto steps = [&](double copied, double summed, double last) {
+    const double path = copied * copies.pass_ns + summed * sums.pass_ns + last;
+    return std::max(path, copied * copies.slowest_ns + summed * sums.slowest_ns);
+  };
+  switch (call.collective) {
+    case Collective::kAllReduce:
+      return rounds * steps(n - 1, n - 1, ring.copy_ns);
+    case Collective::kAllGather:
+      return rounds * steps(n - 1, 0, ring.copy_ns);
+    case Collective::kReduceScatter:
+      return rounds * steps(1, n - 2, ring.sum_ns);
+    case Collective::kReduce:
+      return copies.pass_ns + (n - 2) * sums.pass_ns + ring.sum_ns + (rounds - 1) * sums.slowest_ns;
+    default:
+      return (n - 1) * copies.pass_ns + ring.copy_ns + (rounds - 1) * copies.slowest_ns;
+  }
+}
+
+}  // namespace
+
+double closed_form_ns(const sim::Machine& machine, const sim::SimCall& call) {
+  std::vector<Ring> rings;
+  std::vector<double> load(machine.wire_gbs.size(), 0);
+  for (std::size_t s = 0; s < call.streams.size(); ++s) {
+    rings.push_back(ring_of(machine, call, static_cast<int>(s)));
+    for (const sim::Route& route : rings.back().hops)
+      for (const int wire : route.wires)
+        load[static_cast<std::size_t>(wire)] += rings.back().wire_bytes;
+  }
+  double longest = 0;
+  for (std::size_t s = 0; s < rings.size(); ++s) {
+    const Lap copies = lap_of(machine, rings[s], load, rings[s].copy_ns);
+    const Lap sums = lap_of(machine, rings[s], load, rings[s].sum_ns);
+    longest = std::max(longest, ring_ns(call, call.streams[s], rings[s], copies, sums));
+  }
+  return longest;
+}
+
+}  // namespace rondo::model

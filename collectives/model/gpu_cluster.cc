@@ -1,0 +1,131 @@
+#include "collectives/model/gpu_cluster.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "collectives/model/priors.h"
+#include "topology/graph/describe_graph.h"
+
+namespace rondo::model {
+
+using topology::Graph;
+using topology::GraphLinkKind;
+using topology::Wires;
+
+Result<GpuCluster> GpuCluster::make(Graph graph, const Shape& shape) {
+  GpuCluster cluster;
+  cluster.graph_ = std::make_shared<const Graph>(std::move(graph));
+  const Graph& own = *cluster.graph_;
+  const int there = static_cast<int>(own.gpus().size());
+  cluster.hosts_ = shape.hosts;
+  cluster.gpus_ = shape.gpus > 0 ? shape.gpus : there;
+  if (cluster.gpus_ > there)
+    return fail(Status::kInvalidArgument, "{} GPUs a host: this machine has {}", cluster.gpus_,
+                there);
+  if (cluster.ranks() < 2)
+    return fail(Status::kInvalidArgument,
+                "{} hosts of {} GPUs: a collective needs two ranks at least (--hosts)",
+                cluster.hosts_, cluster.gpus_);
+  const std::vector<int> gpus(own.gpus().begin(), own.gpus().begin() + cluster.gpus_);
+  const std::vector<int> nics(own.nics().begin(), own.nics().end());
+  std::vector<topology::ClusterHost> hosts;
+  for (int h = 0; h < cluster.hosts_; ++h) {
+    std::vector<int> ranks(gpus.size());
+    std::iota(ranks.begin(), ranks.end(), h * cluster.gpus_);
+    hosts.push_back({&own, gpus, nics, std::move(ranks)});
+  }
+  RONDO_TRY(topology::ClusterPlan plan,
+            topology::find_channels(hosts, {shape.ports, shape.most_rings}));
+  cluster.wires_ = std::make_shared<const Wires>(own, gpus, nics);
+  const auto place = [&](int node) {
+    return static_cast<int>(std::find(nics.begin(), nics.end(), node) - nics.begin());
+  };
+  for (const topology::ClusterRing& ring : plan.rings) {
+    std::vector<Ports> ports(hosts.size());
+    for (std::size_t h = 0; h < ring.crossings.size(); ++h) {
+      ports[h].out = place(ring.crossings[h].out);
+      ports[(h + 1) % hosts.size()].in = place(ring.crossings[h].in);
+    }
+    cluster.ports_.push_back(std::move(ports));
+  }
+  cluster.plan_ = std::make_shared<const topology::ClusterPlan>(std::move(plan));
+  return cluster;
+}
+
+double GpuCluster::wire_gbs(int wire) const {
+  const Wires::Ends ends = wires_->ends(wire);
+  if (ends.from == Wires::kNetwork || ends.to == Wires::kNetwork)
+    return wires_->gbs(wire) * kPortEfficiency;
+  const topology::GraphLink* const link = graph_->between(ends.from, ends.to);
+  const int compute = std::max(graph_->node(ends.from).compute, graph_->node(ends.to).compute);
+  return wires_->gbs(wire) *
+         wire_efficiency(link != nullptr ? link->kind : GraphLinkKind::kPci, compute);
+}
+
+std::string GpuCluster::wire_name(int wire) const {
+  const Wires::Ends ends = wires_->ends(wire % wires_->count());
+  const auto label = [&](int node) {
+    return node == Wires::kNetwork ? std::string("network") : topology::label(*graph_, node);
+  };
+  const std::string way = fmt::format("{} > {}", label(ends.from), label(ends.to));
+  return hosts_ == 1 ? way : fmt::format("host {}: {}", wire / wires_->count(), way);
+}
+
+sim::Machine GpuCluster::machine(cuda::Protocol protocol) const {
+  sim::Machine machine;
+  for (int h = 0; h < hosts_; ++h)
+    for (int w = 0; w < wires_->count(); ++w) machine.wire_gbs.push_back(wire_gbs(w));
+  machine.routes = [this, protocol](int from, int to, int ring) {
+    return route(from, to, ring, protocol);
+  };
+  return machine;
+}
+
+int GpuCluster::nearest_port(int gpu, int ring) const {
+  // Equally near ones are dealt out.
+  std::vector<int> nearest;
+  std::size_t hops = 0;
+  for (int port = 0; port < wires_->nics(); ++port) {
+    const std::size_t away = wires_->out(gpu, port).size();
+    if (!nearest.empty() && away > hops) continue;
+    if (nearest.empty() || away < hops) nearest.clear();
+    nearest.push_back(port);
+    hops = away;
+  }
+  return nearest[static_cast<std::size_t>(gpu + ring) % nearest.size()];
+}
+
+sim::Route GpuCluster::route(int from, int to, int ring, cuda::Protocol protocol) const {
+  sim::Route route;
+  const int a = host_of(from), b = host_of(to);
+  const auto add = [&](int host, Wires::Route wires) {
+    for (const int wire : wires) route.wires.push_back(host * wires_->count() + wire);
+  };
+  if (a == b) {
+    const Wires::Route inside = wires_->between(from % gpus_, to % gpus_);
+    add(a, inside);
+    const bool nvlink = std::all_of(inside.begin(), inside.end(), [&](int wire) {
+      const Wires::Ends ends = wires_->ends(wire);
+      const topology::GraphLink* const link = graph_->between(ends.from, ends.to);
+      return link != nullptr && link->kind == GraphLinkKind::kNvLink;
+    });
+    route.latency_ns = hop_ns(protocol, nvlink ? LinkClass::kNvLink : LinkClass::kPci);
+    return route;
+  }
+  // The ring's own way; else, as in trees, by the ports that are nearest to both.
+  const auto& crossing = plan_->rings[static_cast<std::size_t>(ring) % plan_->rings.size()]
+                             .crossings[static_cast<std::size_t>(a)];
+  const bool along = crossing.from_rank == from && crossing.to_rank == to;
+  const std::vector<Ports>& ports = ports_[static_cast<std::size_t>(ring) % ports_.size()];
+  const int out = along ? ports[static_cast<std::size_t>(a)].out : nearest_port(from % gpus_, ring);
+  const int in = along ? ports[static_cast<std::size_t>(b)].in : nearest_port(to % gpus_, ring);
+  add(a, wires_->out(from % gpus_, out));
+  add(b, wires_->in(in, to % gpus_));
+  route.latency_ns = hop_ns(protocol, LinkClass::kNetwork);
+  route.by_proxy = true;
+  return route;
+}
+
+}  // namespace rondo::model

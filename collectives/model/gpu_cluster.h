@@ -1,0 +1,55 @@
+// GpuCluster: equal hosts of a topology graph, as the simulator's machine, with the rings that the
+// channel search finds over all of their GPUs.
+//
+// Ranks are host after host, a GPU each in the graph's order. What lies between hosts has no limit
+// of its own: each port is a wire. Cost: the channel search of one host, and the ranks times rings.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/cuda/connected_args.h"
+#include "kernels/sim/machine.h"
+#include "topology/channels/cluster.h"
+
+namespace rondo::model {
+
+class GpuCluster {
+ public:
+  struct Shape {
+    int hosts = 1;
+    int gpus = 0;  // of each host; 0: all
+    topology::PortUse ports = topology::PortUse::kPairs;
+    int most_rings = 16;
+  };
+  // kInvalidArgument: fewer GPUs than wanted, less than two ranks, hosts without a port.
+  static Result<GpuCluster> make(topology::Graph graph, const Shape& shape);
+
+  int ranks() const { return hosts_ * gpus_; }
+  int hosts() const { return hosts_; }
+  int gpus_of_host() const { return gpus_; }
+  int host_of(int rank) const { return rank / gpus_; }
+  const topology::ClusterPlan& channels() const { return *plan_; }
+
+  // As kernels of this protocol find it. The cluster must outlive it.
+  sim::Machine machine(cuda::Protocol protocol) const;
+  std::string wire_name(int wire) const;  // of the machine: "host 1: GPU 0 > NVSwitch"
+
+ private:
+  struct Ports {
+    int out, in;  // places among the host's ports
+  };
+  sim::Route route(int from, int to, int ring, cuda::Protocol protocol) const;
+  double wire_gbs(int wire) const;
+  int nearest_port(int gpu, int ring) const;  // places
+
+  std::shared_ptr<const topology::Graph> graph_;
+  std::shared_ptr<const topology::Wires> wires_;
+  std::shared_ptr<const topology::ClusterPlan> plan_;
+  std::vector<std::vector<Ports>> ports_;  // by ring and host
+  int hosts_ = 1, gpus_ = 0;
+};
+
+}  // namespace rondo::model

@@ -1,0 +1,43 @@
+// Predictions: what the ways to run a call on the GPUs of a cluster would take, by simulation on
+// priors (priors.h): no number here was measured.
+//
+// A way is an algorithm over a protocol, planned as communicators plan it (device_plan.h,
+// span_plan.h), over the rings of the channel search. Rings of more ranks than are worth playing
+// have a closed form, which tests compare with the simulator. Cost: see kernels/sim/simulate.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/model/gpu_cluster.h"
+#include "collectives/planner/device_plan.h"
+#include "kernels/sim/simulate.h"
+
+namespace rondo::model {
+
+struct Way {
+  std::string name;  // "ring", "tree", "twoshot", "oneshot"
+  gpu::DevicePlan plan;
+  bool chosen = false;  // the planner's
+};
+// Those that can run the call; none where nothing can. Between hosts, kernels' alone.
+std::vector<Way> ways_of(const GpuCluster& cluster, const CallRecord& record);
+
+struct Prediction {
+  double us = 0;
+  enum class By { kSimulation, kExtrapolation, kClosedForm } by = By::kSimulation;
+  std::string busiest;       // wire; empty: not known
+  double busiest_share = 0;  // of the time
+};
+Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, const Way& way);
+
+// What the simulator is asked.
+sim::SimCall call_of(const GpuCluster& cluster, const CallRecord& record, const Way& way);
+// Of rings alone: all ranks in lockstep at the speed of the slowest step.
+double closed_form_ns(const sim::Machine& machine, const sim::SimCall& call);
+
+// Ranks times rings, up to which rings are played; beyond, they have the closed form.
+inline constexpr int kMostPlayed = 4096;
+
+}  // namespace rondo::model

@@ -1,0 +1,39 @@
+// What GPUs, wires and networks take for things that nobody has measured here: priors of the
+// simulator, in one table. Each has its source; `rondo simulate` says that they are assumed.
+#pragma once
+
+#include "kernels/cuda/connected_args.h"
+#include "kernels/sim/machine.h"
+#include "topology/graph/graph.h"
+
+namespace rondo::model {
+
+enum class LinkClass { kNvLink, kPci, kNetwork };
+
+// Of one CTA of the kernels over connections: from the predictions in kernels/cuda/shapes.h (0.2 us
+// for a job's barriers; Simple copies 64 KiB in 1.4 us, sums them in 1.7; LL moves 8 KiB in 0.9,
+// LL128 30 KiB in 1.4), the bytes that a protocol puts on the wire for one of data.
+sim::VerbCost verb_cost(cuda::Protocol protocol);
+
+// Of one CTA of direct kernels: as Simple's, without connections' barriers.
+sim::VerbCost direct_cost();
+// Two multiprocessors' worth of them share a direct kernel of several devices.
+inline constexpr int kDirectCtasOfGpu = 32;
+
+// From the last byte's arrival until the peer has seen it, ns. NVLink, PCI and network as in the
+// model that NCCL publishes (0.6, 1.0, 2.7 us a hop of LL; 1.9, 2.5, 4.0 of LL128), but Simple
+// within a host as shapes.h predicts it (a fence, a flag and a poll: 2 us), and 14 us by a proxy.
+double hop_ns(cuda::Protocol protocol, LinkClass link);
+
+// Before the first verb: to launch a kernel and to notice its end. As the base of NCCL's model for
+// LL, 6.6 us.
+inline constexpr double kLaunchNs = 6600;
+
+// Of what a wire carries after line coding, what is left for data: NVLink as rings of NCCL without
+// multicast are published to reach it (A100 230 of 300 GB/s, H100 370 of 450, B200 830 of 900);
+// PCI packets of 256 bytes with 24 of headers, and their acknowledgements; InfiniBand and RoCE at
+// 4 KiB packets.
+double wire_efficiency(topology::GraphLinkKind kind, int compute);
+inline constexpr double kPortEfficiency = 0.96;
+
+}  // namespace rondo::model

@@ -1,0 +1,79 @@
+// SimConnection: a connection of slots between two simulated ranks: no data, only when each slot
+// was filled, and when it was emptied.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+
+#include "kernels/sim/traffic.h"
+#include "kernels/sim/virtual_time.h"
+
+namespace rondo::sim {
+
+class SimConnection {
+ public:
+  static constexpr int kMostSlots = 8;
+
+  SimConnection(VirtualTime& time, Traffic& traffic, Route route, int slots)
+      : time_(time), traffic_(traffic), route_(std::move(route)), slots_(slots) {}
+  SimConnection(const SimConnection&) = delete;
+  SimConnection& operator=(const SimConnection&) = delete;
+
+  bool by_proxy() const { return route_.by_proxy; }
+  // Of the sender: until it may fill a slot. Advances the task's clock.
+  void wait_for_slot();
+  // The slot that waits is sent: `filled_ns` is when the rank's own work on it is over. Returns
+  // when the sender may go on.
+  double send(double wire_bytes, double begin_ns, double filled_ns);
+  // Of the receiver: until the next message is there; then that it has been read.
+  void wait_for_message();
+  void release(double at_ns);
+
+  bool is_idle() const { return released_ == claimed_; }
+
+ private:
+  struct Turned {
+    double filled_ns, emptied_ns, wire_bytes;
+  };
+  void arrive(double at_ns);
+  static void leave_by_proxy(void* self, std::uint64_t slot);
+
+  VirtualTime& time_;
+  Traffic& traffic_;
+  const Route route_;
+  const int slots_;
+  std::uint64_t claimed_ = 0, sent_ = 0, released_ = 0;
+  std::array<Turned, kMostSlots> turned_{};
+  VirtualTime::Task reader_ = VirtualTime::kNone, writer_ = VirtualTime::kNone;
+};
+
+// The connections of one ring or of a pair of trees, made where they are first used.
+class SimConnections {
+ public:
+  SimConnections(VirtualTime& time, Traffic& traffic, int slots)
+      : time_(time), traffic_(traffic), slots_(slots) {}
+
+  // Positions and the lane tell connections apart.
+  template <class MakeRoute>
+  SimConnection& between(int from, int to, int lane, MakeRoute&& route) {
+    const std::uint64_t key = (static_cast<std::uint64_t>(from) << 34) |
+                              (static_cast<std::uint64_t>(to) << 4) |
+                              static_cast<std::uint64_t>(lane);
+    const auto [found, fresh] = index_.try_emplace(key, nullptr);
+    if (fresh) found->second = &connections_.emplace_back(time_, traffic_, route(), slots_);
+    return *found->second;
+  }
+  // Messages that nobody has read: the text is wrong.
+  bool all_idle() const;
+
+ private:
+  VirtualTime& time_;
+  Traffic& traffic_;
+  const int slots_;
+  std::deque<SimConnection> connections_;
+  std::unordered_map<std::uint64_t, SimConnection*> index_;
+};
+
+}  // namespace rondo::sim

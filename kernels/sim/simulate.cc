@@ -1,0 +1,200 @@
+#include "kernels/sim/simulate.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <optional>
+
+#include "kernels/algorithms/run_text.h"
+#include "kernels/sim/sim_links.h"
+#include "kernels/sim/sim_memory.h"
+
+namespace rondo::sim {
+namespace {
+
+// A call is played with fewest rounds first, and with twice as many until its period shows.
+constexpr std::uint64_t kFewestRounds = 4;
+constexpr double kPeriodTolerance = 1e-3;
+
+template <Where kWhere>
+struct LinksText {
+  SimLinks& links;
+  RingView ring;
+  int root;
+  Rounds rounds;
+
+  static constexpr bool runs(const AlgorithmRow& row) {
+    return row.verbs == Verbs::kPrimitives && row.runs(kWhere);
+  }
+};
+
+struct MemoryText {
+  SimMemory& memory;
+  int root;
+  Rounds rounds;
+
+  static constexpr bool runs(const AlgorithmRow& row) { return row.verbs == Verbs::kPeerMemory; }
+};
+
+// Positions stand for ranks: the root is where its rank stands.
+int position_of(const SimStream& stream, int rank) {
+  const auto at = std::find(stream.order.begin(), stream.order.end(), rank);
+  return static_cast<int>(at - stream.order.begin());
+}
+
+// One run of the first `rounds` of them, with the rest of the last one.
+class Run {
+ public:
+  Run(const Machine& machine, const SimCall& call)
+      : machine_(machine), call_(call), time_(tasks_of(call)), traffic_(machine) {}
+
+  Result<SimResult> play(std::uint64_t left_out) {
+    const bool started =
+        find_row(call_.algorithm, call_.collective, call_.where)->verbs == Verbs::kPeerMemory
+            ? start_memory(left_out)
+            : start_links(left_out);
+    if (!started) return fail(Status::kInternalError, "no room for the simulator's tasks");
+    if (!time_.run() || !all_idle())
+      return fail(Status::kInternalError, "{} {} of {} ranks ends with ranks that still wait",
+                  name(call_.algorithm), name(call_.collective), call_.ranks);
+    SimResult result{time_.end_ns()};
+    result.busiest_wire = traffic_.busiest();
+    if (result.busiest_wire >= 0)
+      result.busiest_share = traffic_.busy_ns(result.busiest_wire) / result.ns;
+    result.switches = time_.switches();
+    return result;
+  }
+
+ private:
+  static std::size_t tasks_of(const SimCall& call) {
+    // Texts that run two at once have as many tasks again.
+    return 2 * call.streams.size() * static_cast<std::size_t>(call.ranks);
+  }
+  Rounds rounds_of(const SimStream& stream, std::uint64_t left_out) const {
+    return {stream.count - left_out * stream.per_round, stream.per_round, call_.grain};
+  }
+
+  bool start_links(std::uint64_t left_out) {
+    for (const SimStream& one : call_.streams) {
+      const int number = static_cast<int>(streams_.size());
+      streams_.push_back({one.order, rounds_of(one, left_out), one.slot_bytes, call_.element_bytes,
+                          one.ctas, number});
+      connections_.emplace_back(time_, traffic_, call_.slots);
+      runs_.push_back(StreamRun{machine_, streams_.back(), call_.cost, time_, connections_.back()});
+      const int root = position_of(one, call_.root);
+      for (int position = 0; position < call_.ranks; ++position) {
+        const auto text = [this, &run = runs_.back(), position, root] {
+          SimLinks links(run, position);
+          play_links(links, root, run.stream.rounds);
+        };
+        if (time_.spawn(text) == VirtualTime::kNone) return false;
+      }
+    }
+    return true;
+  }
+  void play_links(SimLinks& links, int root, const Rounds& rounds) const {
+    const RingView ring{links.rank(), links.size()};
+    if (call_.where == Where::kGpu) {
+      LinksText<Where::kGpu> text{links, ring, root, rounds};
+      run_text(text, call_.algorithm, call_.collective);
+    } else {
+      LinksText<Where::kHost> text{links, ring, root, rounds};
+      run_text(text, call_.algorithm, call_.collective);
+    }
+  }
+
+  bool start_memory(std::uint64_t left_out) {
+    const SimStream& stream = call_.streams.front();
+    shared_.emplace(machine_, time_, traffic_, call_.cost, call_.element_bytes, stream.ctas,
+                    call_.ranks);
+    for (int rank = 0; rank < call_.ranks; ++rank) {
+      const auto play = [this, rank, rounds = rounds_of(stream, left_out)] {
+        SimMemory memory(*shared_, rank);
+        MemoryText text{memory, call_.root, rounds};
+        run_text(text, call_.algorithm, call_.collective);
+      };
+      if (time_.spawn(play) == VirtualTime::kNone) return false;
+    }
+    return true;
+  }
+
+  bool all_idle() const {
+    return std::all_of(connections_.begin(), connections_.end(),
+                       [](const SimConnections& one) { return one.all_idle(); });
+  }
+
+  const Machine& machine_;
+  const SimCall& call_;
+  VirtualTime time_;
+  Traffic traffic_;
+  std::deque<Stream> streams_;
+  std::deque<SimConnections> connections_;
+  std::deque<StreamRun> runs_;
+  std::optional<SharedSteps> shared_;
+};
+
+std::uint64_t rounds_of(const SimStream& stream) {
+  return Rounds{stream.count, stream.per_round, 1}.size();
+}
+
+Done check(const SimCall& call) {
+  const AlgorithmRow* const row = find_row(call.algorithm, call.collective, call.where);
+  if (row == nullptr || row->verbs == Verbs::kViews)
+    return fail(Status::kInvalidArgument, "the simulator has no text of {} for {}",
+                name(call.algorithm), name(call.collective));
+  if (call.ranks < 2 || call.streams.empty())
+    return fail(Status::kInvalidArgument, "{} ranks and {} rings have nothing to simulate",
+                call.ranks, call.streams.size());
+  for (const SimStream& stream : call.streams)
+    if (stream.order.size() != static_cast<std::size_t>(call.ranks) || stream.per_round == 0 ||
+        (row->verbs == Verbs::kPrimitives && stream.slot_bytes == 0))
+      return fail(Status::kInvalidArgument,
+                  "a ring of {} of {} ranks, {} elements a round, slots "
+                  "of {} bytes",
+                  stream.order.size(), call.ranks, stream.per_round, stream.slot_bytes);
+  for (const SimStream& stream : call.streams)
+    if (row->roots == Roots::kOfFewNeighbours &&
+        !hung_tree_takes(position_of(stream, call.root), call.ranks))
+      return fail(Status::kInvalidArgument,
+                  "rank {} has three neighbours in a tree, and is no root of reductions there",
+                  call.root);
+  if (call.slots < row->fewest_slots || call.slots > SimConnection::kMostSlots)
+    return fail(Status::kInvalidArgument, "{} slots of a connection: {} to {} can be simulated",
+                call.slots, row->fewest_slots, SimConnection::kMostSlots);
+  return done();
+}
+
+Result<SimResult> play(const Machine& machine, const SimCall& call, std::uint64_t left_out) {
+  return Run(machine, call).play(left_out);
+}
+
+}  // namespace
+
+Result<SimResult> simulate(const Machine& machine, const SimCall& call, const SimLimits& limits) {
+  if (const Done checked = check(call); !checked.ok()) return checked.error();
+  std::uint64_t most = 0, fewest = ~std::uint64_t{0};
+  for (const SimStream& stream : call.streams) {
+    most = std::max(most, rounds_of(stream));
+    fewest = std::min(fewest, rounds_of(stream));
+  }
+  // Streams leave out equally many rounds, so the shortest says how many there are to leave out.
+  const auto played = [&](std::uint64_t rounds) { return play(machine, call, fewest - rounds); };
+  const std::uint64_t all = limits.rounds > 0 ? std::min(limits.rounds, fewest) : fewest;
+  if (limits.rounds > 0) return played(all);
+  for (std::uint64_t rounds = kFewestRounds; 2 * rounds < all; rounds *= 2) {
+    RONDO_TRY(const SimResult first, played(rounds));
+    RONDO_TRY(const SimResult second, played(rounds + rounds / 2));
+    RONDO_TRY(SimResult third, played(2 * rounds));
+    const double early = second.ns - first.ns, late = third.ns - second.ns;
+    if (std::abs(late - early) > kPeriodTolerance * late) continue;
+    // `late` is of half as many rounds as `rounds` are.
+    third.ns += 2 * late / static_cast<double>(rounds) * static_cast<double>(all - 2 * rounds);
+    third.extrapolated = true;
+    return third;
+  }
+  return played(all);
+}
+
+}  // namespace rondo::sim

@@ -1,0 +1,178 @@
+#include "kernels/sim/virtual_time.h"
+
+#include <boost/context/fiber.hpp>
+#include <deque>
+#include <queue>
+#include <vector>
+
+#include "base/fiber_switch.h"
+#include "kernels/sim/task_stacks.h"
+
+namespace rondo::sim {
+namespace {
+
+namespace context = boost::context;
+
+struct GivenBack {
+  TaskStacks* stacks;
+  void deallocate(context::stack_context& stack) { stacks->give_back(stack); }
+};
+
+struct Turn {
+  double at_ns;
+  std::uint64_t order;  // of those at one time
+  std::uint32_t task;   // kNone: an event
+  std::uint32_t event;
+  friend bool operator>(const Turn& a, const Turn& b) {
+    return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.order > b.order;
+  }
+};
+
+}  // namespace
+
+struct VirtualTime::State {
+  struct Fiber {
+    context::fiber fiber;            // suspended, while others run
+    context::fiber* back = nullptr;  // to run(), while this one runs
+    std::function<void()> text;
+    FiberIdentity identity;
+    FiberSwitch own_switch;
+    double clock_ns = 0;
+    Task joined_by = kNone;
+    bool ended = false;
+  };
+  struct Call {
+    Event what;
+    void* context;
+    std::uint64_t argument;
+  };
+
+  explicit State(std::size_t most) : stacks(most) {}
+
+  TaskStacks stacks;
+  std::deque<Fiber> fibers;
+  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;
+  std::vector<Call> calls;
+  std::vector<std::uint32_t> free_calls;
+  std::uint64_t order = 0;
+  std::size_t alive = 0;
+  FiberIdentity thread;
+  FiberSwitch thread_switch;
+};
+
+VirtualTime::VirtualTime(std::size_t most_tasks) : state_(std::make_unique<State>(most_tasks)) {}
+VirtualTime::~VirtualTime() = default;
+
+VirtualTime::Task VirtualTime::spawn(std::function<void()> run) {
+  State& state = *state_;
+  if (state.stacks.full()) return kNone;
+  const context::stack_context stack = state.stacks.take();
+  const auto task = static_cast<Task>(state.fibers.size());
+  State::Fiber& fiber = state.fibers.emplace_back();
+  fiber.text = std::move(run);
+  fiber.clock_ns = running_ == kNone ? 0 : now_ns();
+  const auto* top = static_cast<const std::byte*>(stack.sp);
+  fiber.identity = FiberIdentity::of_stack(top - stack.size, stack.size);
+  fiber.fiber =
+      context::fiber(std::allocator_arg, context::preallocated(stack.sp, stack.size, stack),
+                     GivenBack{&state.stacks}, [this, &fiber](context::fiber&& back) {
+                       fiber.own_switch.arrive(&state_->thread);
+                       fiber.back = &back;
+                       fiber.text();
+                       fiber.own_switch.leave(state_->thread, true);
+                       return std::move(back);
+                     });
+  ++state.alive;
+  state.turns.push({fiber.clock_ns, state.order++, task, 0});
+  return task;
+}
+
+double VirtualTime::now_ns() const { return state_->fibers[running_].clock_ns; }
+
+void VirtualTime::advance_to(double at_ns) {
+  double& clock = state_->fibers[running_].clock_ns;
+  if (at_ns > clock) clock = at_ns;
+}
+
+void VirtualTime::settle() {
+  State& state = *state_;
+  const double at = now_ns();
+  if (state.turns.empty() || state.turns.top().at_ns > at) return;
+  state.turns.push({at, state.order++, running_, 0});
+  park();
+}
+
+void VirtualTime::park() {
+  State& state = *state_;
+  State::Fiber& self = state.fibers[running_];
+  self.own_switch.leave(state.thread, false);
+  *self.back = std::move(*self.back).resume();
+  self.own_switch.arrive(&state.thread);
+}
+
+void VirtualTime::wake(Task task, double at_ns) {
+  State& state = *state_;
+  double& clock = state.fibers[task].clock_ns;
+  if (at_ns > clock) clock = at_ns;
+  state.turns.push({clock, state.order++, task, 0});
+}
+
+void VirtualTime::join(Task task) {
+  State::Fiber& other = state_->fibers[task];
+  if (!other.ended) {
+    other.joined_by = running_;
+    park();
+  }
+  advance_to(other.clock_ns);
+}
+
+void VirtualTime::call_at(double at_ns, Event what, void* context, std::uint64_t argument) {
+  State& state = *state_;
+  std::uint32_t place = static_cast<std::uint32_t>(state.calls.size());
+  if (state.free_calls.empty()) {
+    state.calls.push_back({what, context, argument});
+  } else {
+    place = state.free_calls.back();
+    state.free_calls.pop_back();
+    state.calls[place] = {what, context, argument};
+  }
+  state.turns.push({at_ns, state.order++, kNone, place});
+}
+
+void VirtualTime::resume(Task task) {
+  State& state = *state_;
+  State::Fiber& fiber = state.fibers[task];
+  running_ = task;
+  ++switches_;
+  state.thread_switch.leave(fiber.identity, false);
+  fiber.fiber = std::move(fiber.fiber).resume();
+  state.thread_switch.arrive(nullptr);
+  running_ = kNone;
+  if (fiber.fiber) return;
+  fiber.ended = true;
+  fiber.identity.destroy();
+  fiber.text = nullptr;
+  --state.alive;
+  if (fiber.clock_ns > latest_ns_) latest_ns_ = fiber.clock_ns;
+  if (fiber.joined_by != kNone) wake(fiber.joined_by, fiber.clock_ns);
+}
+
+bool VirtualTime::run() {
+  State& state = *state_;
+  state.thread = FiberIdentity::of_thread();
+  while (!state.turns.empty()) {
+    const Turn turn = state.turns.top();
+    state.turns.pop();
+    if (turn.task != kNone) {
+      resume(turn.task);
+      continue;
+    }
+    const State::Call call = state.calls[turn.event];
+    state.free_calls.push_back(turn.event);
+    event_ns_ = turn.at_ns;
+    call.what(call.context, call.argument);
+  }
+  return state.alive == 0;
+}
+
+}  // namespace rondo::sim

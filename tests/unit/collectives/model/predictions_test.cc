@@ -1,0 +1,154 @@
+// What the model predicts of machines: never more than their wires carry, and by closed forms what
+// it predicts by playing.
+#include "collectives/model/predictions.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "collectives/model/priors.h"
+#include "topology/channels/bound.h"
+#include "topology/graph/nccl_xml.h"
+
+namespace rondo::model {
+namespace {
+
+constexpr const char* kMachines[] = {
+    "dgx-1v",     "dgx-a100",    "dgx-h100",           "dgx-b200",
+    "hgx-a100-4", "gb200-nvl72", "pcie-8-two-sockets", "pcie-4-switches"};
+
+topology::Graph graph_of(const std::string& machine) {
+  auto parsed = topology::read_nccl_xml(std::string(RONDO_FIXTURES_DIR) + "/" + machine + ".xml");
+  EXPECT_TRUE(parsed.ok()) << parsed.error().text;
+  return std::move(parsed->graph);
+}
+
+Result<GpuCluster> cluster_of(const std::string& machine, int hosts) {
+  return GpuCluster::make(graph_of(machine), {.hosts = hosts});
+}
+
+CallRecord all_reduce(std::uint64_t bytes) {
+  return {bytes / 4, Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 0, -1};
+}
+
+const Way* find_way(const std::vector<Way>& ways, std::string_view name, cuda::Protocol protocol) {
+  for (const Way& way : ways)
+    if (way.name == name && way.plan.protocol == protocol) return &way;
+  return nullptr;
+}
+
+TEST(Predictions, NoWayIsFasterThanTheWires) {
+  for (const char* const machine : kMachines) {
+    for (const int hosts : {1, 2}) {
+      const auto cluster = cluster_of(machine, hosts);
+      if (!cluster.ok()) continue;  // no port
+      const double n = cluster->ranks();
+      for (const std::uint64_t bytes : {std::uint64_t{4} << 10, std::uint64_t{1} << 30}) {
+        const auto ways = ways_of(*cluster, all_reduce(bytes));
+        EXPECT_FALSE(ways.empty()) << machine;
+        for (const Way& way : ways) {
+          const auto prediction = predict(*cluster, all_reduce(bytes), way);
+          ASSERT_TRUE(prediction.ok()) << prediction.error().text;
+          // Rings and direct reads of one host; trees leave hosts by other ports than rings.
+          if (way.name == "tree") continue;
+          const double gbs = 2 * (n - 1) / n * static_cast<double>(bytes) / (prediction->us * 1000);
+          EXPECT_LE(gbs, cluster->channels().bound_gbs)
+              << machine << " x " << hosts << ", " << way.name << " of " << bytes;
+        }
+      }
+    }
+  }
+}
+
+// The planner's own choice is among them, exactly once, and large calls of one NVLink host are
+// nearer to the wires than to nothing.
+TEST(Predictions, PlannersChoiceIsMarked) {
+  for (const std::uint64_t bytes : {std::uint64_t{1} << 10, std::uint64_t{1} << 30}) {
+    const auto cluster = cluster_of("dgx-h100", 1);
+    const auto ways = ways_of(*cluster, all_reduce(bytes));
+    int chosen = 0;
+    for (const Way& way : ways) chosen += way.chosen ? 1 : 0;
+    EXPECT_EQ(chosen, 1) << bytes;
+  }
+  const auto cluster = cluster_of("dgx-h100", 1);
+  const auto large = all_reduce(std::uint64_t{1} << 30);
+  const auto ways = ways_of(*cluster, large);
+  const Way* const ring = find_way(ways, "ring", cuda::Protocol::kSimple);
+  ASSERT_NE(ring, nullptr);
+  EXPECT_TRUE(ring->chosen);
+  const auto prediction = predict(*cluster, large, *ring);
+  EXPECT_GT(2 * 7.0 / 8 * (1 << 30) / (prediction->us * 1000), 0.5 * 450);
+  EXPECT_NE(prediction->busiest.find("NVSwitch"), std::string::npos) << prediction->busiest;
+  EXPECT_EQ(prediction->by, Prediction::By::kExtrapolation);
+}
+
+// Between hosts data leave by ports: twice the ports, twice the bytes that are on their way.
+TEST(Predictions, PortsAreTheLimitBetweenHosts) {
+  const auto cluster = cluster_of("hgx-a100-4", 2);
+  ASSERT_TRUE(cluster.ok()) << cluster.error().text;
+  const auto record = all_reduce(std::uint64_t{1} << 30);
+  const auto ways = ways_of(*cluster, record);
+  const Way* const ring = find_way(ways, "ring", cuda::Protocol::kSimple);
+  ASSERT_NE(ring, nullptr);
+  const auto prediction = predict(*cluster, record, *ring);
+  EXPECT_NE(prediction->busiest.find("network"), std::string::npos) << prediction->busiest;
+}
+
+// On uniform machines a ring's closed form is what the simulator finds.
+TEST(ClosedForm, IsWhatIsPlayedOnUniformMachines) {
+  for (const int n : {2, 4, 16, 64}) {
+    sim::Machine machine;
+    machine.wire_gbs.assign(2 * static_cast<std::size_t>(n), 50);
+    machine.routes = [n](int from, int to, int) { return sim::Route{{from, n + to}, 900, false}; };
+    for (const Collective collective :
+         {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
+          Collective::kBroadcast, Collective::kReduce}) {
+      for (const double sum_gbs : {10.0, 400.0}) {
+        sim::SimCall call;
+        call.collective = collective;
+        call.ranks = n;
+        call.element_bytes = 4;
+        call.slots = 8;
+        call.cost = {.fixed_ns = 200, .copy_gbs = 60, .sum_gbs = sum_gbs};
+        sim::SimStream stream;
+        stream.order.resize(static_cast<std::size_t>(n));
+        std::iota(stream.order.begin(), stream.order.end(), 0);
+        const bool parts = collective == Collective::kAllReduce;
+        constexpr std::uint64_t kChunk = 16 << 10;
+        stream.per_round = kChunk * (parts ? static_cast<std::uint64_t>(n) : 1);
+        stream.count = stream.per_round * 50;
+        stream.slot_bytes = kChunk * 4;
+        call.streams = {stream};
+        const auto played = sim::simulate(machine, call);
+        ASSERT_TRUE(played.ok()) << played.error().text;
+        const double closed = closed_form_ns(machine, call);
+        EXPECT_LE(std::abs(closed - played->ns), 0.01 * played->ns)
+            << name(collective) << " of " << n << " at " << sum_gbs << ": " << closed << " beside "
+            << played->ns;
+      }
+    }
+  }
+}
+
+TEST(GpuCluster, RefusesWhatIsNotThere) {
+  const auto too_many = GpuCluster::make(graph_of("dgx-h100"), {.hosts = 1, .gpus = 9});
+  EXPECT_NE(too_many.error().text.find("9 GPUs a host: this machine has 8"), std::string::npos);
+  const auto alone = GpuCluster::make(graph_of("one-gpu"), {.hosts = 1});
+  EXPECT_NE(alone.error().text.find("needs two ranks"), std::string::npos) << alone.error().text;
+  const auto none = GpuCluster::make(graph_of("cpu-box"), {.hosts = 4});
+  EXPECT_FALSE(none.ok());
+}
+
+TEST(Ways, AreOfCollectivesWithRingsAlone) {
+  const auto cluster = cluster_of("dgx-a100", 1);
+  CallRecord record = all_reduce(1 << 20);
+  record.collective = Collective::kAllToAll;
+  EXPECT_TRUE(ways_of(*cluster, record).empty());
+  record = all_reduce(0);
+  EXPECT_TRUE(ways_of(*cluster, record).empty());
+}
+
+}  // namespace
+}  // namespace rondo::model

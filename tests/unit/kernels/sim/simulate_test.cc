@@ -1,0 +1,246 @@
+// Simulated time against what can be worked out by hand on uniform machines: every rank has a wire
+// out and a wire in, and nothing else is in the way.
+#include "kernels/sim/simulate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+namespace rondo::sim {
+namespace {
+
+constexpr double kGbs = 50, kLatency = 700;
+
+// Wire r leads out of rank r, wire n + r into it.
+Machine uniform(int ranks, double gbs = kGbs, double latency = kLatency, bool by_proxy = false) {
+  Machine machine;
+  machine.wire_gbs.assign(2 * static_cast<std::size_t>(ranks), gbs);
+  machine.routes = [=](int from, int to, int) {
+    return Route{{from, ranks + to}, latency, by_proxy};
+  };
+  return machine;
+}
+
+SimCall call_of(Algorithm algorithm, Collective collective, int ranks, std::uint64_t count,
+                std::uint64_t per_round, std::uint64_t slot_bytes) {
+  SimCall call;
+  call.algorithm = algorithm;
+  call.collective = collective;
+  call.ranks = ranks;
+  call.element_bytes = 1;
+  SimStream stream;
+  stream.order.resize(static_cast<std::size_t>(ranks));
+  std::iota(stream.order.begin(), stream.order.end(), 0);
+  stream.count = count;
+  stream.per_round = per_round;
+  stream.slot_bytes = slot_bytes;
+  call.streams.push_back(stream);
+  return call;
+}
+
+double ns_of(const Machine& machine, const SimCall& call, std::uint64_t rounds = 0) {
+  const auto result = simulate(machine, call, {rounds});
+  EXPECT_TRUE(result.ok()) << result.error().text;
+  return result.ok() ? result->ns : -1;
+}
+
+void expect_near(double found, double wanted, double share = 1e-9) {
+  EXPECT_LE(std::abs(found - wanted), share * wanted) << found << " beside " << wanted;
+}
+
+// 2n - 2 steps one after the other, each a chunk and the latency.
+TEST(Simulate, RingAllReduceOfOneRoundIsItsSteps) {
+  for (const int n : {2, 3, 5, 8, 16}) {
+    const std::uint64_t chunk = 64 << 10;
+    const std::uint64_t bytes = chunk * static_cast<std::uint64_t>(n);
+    const SimCall call = call_of(Algorithm::kRing, Collective::kAllReduce, n, bytes, bytes, chunk);
+    const double step = static_cast<double>(chunk) / kGbs + kLatency;
+    expect_near(ns_of(uniform(n), call), (2 * n - 2) * step);
+  }
+}
+
+// A rank's own work is in every step, where it is slower than its wires.
+TEST(Simulate, WorkThatIsSlowerThanTheWiresCounts) {
+  constexpr int kRanks = 4;
+  const std::uint64_t chunk = 64 << 10, bytes = chunk * kRanks;
+  SimCall call = call_of(Algorithm::kRing, Collective::kReduceScatter, kRanks, chunk, chunk, chunk);
+  call.cost = {.fixed_ns = 100, .copy_gbs = 40, .sum_gbs = 10};
+  const auto data = static_cast<double>(chunk);
+  // A copy, two sums on the way, one that stays.
+  const double wanted = (100 + data / 40) + 3 * (100 + data / 10) + 3 * kLatency;
+  expect_near(ns_of(uniform(kRanks), call), wanted);
+  // Two CTAs share the work, and lines are twice the bytes.
+  call.streams[0].ctas = 2;
+  call.cost.wire_bytes = 2;
+  const double copy = std::max(100 + data / 80, 2 * data / kGbs);
+  const double sum = std::max(100 + data / 20, 2 * data / kGbs);
+  expect_near(ns_of(uniform(kRanks), call), copy + 2 * sum + (100 + data / 20) + 3 * kLatency);
+  EXPECT_EQ(bytes, chunk * kRanks);
+}
+
+// A long chain fills once and is then as fast as its wires.
+TEST(Simulate, ChainIsAPipeline) {
+  constexpr int kRanks = 5;
+  constexpr std::uint64_t kChunk = 32 << 10, kRounds = 200;
+  SimCall call =
+      call_of(Algorithm::kRing, Collective::kBroadcast, kRanks, kChunk * kRounds, kChunk, kChunk);
+  call.slots = 8;  // enough for the way there and back
+  const double chunk = kChunk / kGbs;
+  const double wanted = (kRanks - 1) * (chunk + kLatency) + (kRounds - 1) * chunk;
+  expect_near(ns_of(uniform(kRanks), call), wanted, 0.01);
+}
+
+// Where credits come back too late for the slots, these are the limit: slots a round trip.
+TEST(Simulate, FewSlotsOnALongWayAreTheLimit) {
+  constexpr std::uint64_t kChunk = 1 << 10, kRounds = 400;
+  SimCall call =
+      call_of(Algorithm::kRing, Collective::kBroadcast, 2, kChunk * kRounds, kChunk, kChunk);
+  call.slots = 2;
+  const double round_trip = kChunk / kGbs + 2 * kLatency;
+  expect_near(ns_of(uniform(2), call), kRounds * round_trip / 2, 0.01);
+}
+
+// Steps up and down both trees at once, of one chunk each.
+TEST(Simulate, TreeAllReduceGoesUpAndDown) {
+  constexpr std::uint64_t kHalf = 16 << 10;
+  // Three ranks: each tree is a root and two leaves. Both leaves send up at once (into the root by
+  // one wire, one after the other), the root sends to both.
+  const SimCall call =
+      call_of(Algorithm::kTree, Collective::kAllReduce, 3, 2 * kHalf, 2 * kHalf, kHalf);
+  const double half = kHalf / kGbs;
+  const double found = ns_of(uniform(3), call);
+  EXPECT_GE(found, 2 * (half + kLatency) + 2 * half);
+  EXPECT_LE(found, 2 * (half + kLatency) + 6 * half);
+}
+
+// Depth decides for small calls: 2 * log2(n) steps, whatever the number of ranks.
+TEST(Simulate, TreesAreAsDeepAsTheyAre) {
+  for (const int n : {4, 8, 64, 256, 1024}) {
+    const SimCall call = call_of(Algorithm::kTree, Collective::kAllReduce, n, 128, 128, 64);
+    const double steps = ns_of(uniform(n), call) / (64 / kGbs + kLatency);
+    EXPECT_GE(steps, 2 * std::log2(n) - 2) << n;
+    EXPECT_LE(steps, 2 * std::log2(n) + 2) << n;
+  }
+}
+
+// Each rank reads everything of all others, over its one wire in.
+TEST(Simulate, OneShotReadsAllInputs) {
+  for (const int n : {2, 3, 8}) {
+    const std::uint64_t bytes = 8 << 10;
+    const SimCall call = call_of(Algorithm::kOneShot, Collective::kAllReduce, n, bytes, bytes, 0);
+    const double data = static_cast<double>(bytes);
+    // Published, read, and released, whoever is last.
+    const double wanted = kLatency + (n - 1) * data / kGbs + kLatency;
+    expect_near(ns_of(uniform(n), call), wanted, 0.05);
+  }
+}
+
+TEST(Simulate, TwoShotMovesEachPartTwice) {
+  constexpr int kRanks = 8;
+  const std::uint64_t bytes = 64 << 20;
+  SimCall call = call_of(Algorithm::kTwoShot, Collective::kAllReduce, kRanks, bytes, bytes, 0);
+  call.where = Where::kHost;
+  const double data = static_cast<double>(bytes);
+  const double wanted = 2 * (kRanks - 1) * data / kRanks / kGbs;
+  expect_near(ns_of(uniform(kRanks), call), wanted, 0.15);
+}
+
+// Rounds that are counted give what rounds that are played give.
+TEST(Simulate, ExtrapolatedIsAsPlayed) {
+  constexpr int kRanks = 6;
+  constexpr std::uint64_t kChunk = 64 << 10, kRounds = 100;
+  struct Row {
+    Algorithm algorithm;
+    Collective collective;
+    std::uint64_t per_round;
+  };
+  for (const Row& row : {Row{Algorithm::kRing, Collective::kAllReduce, kChunk * kRanks},
+                         Row{Algorithm::kRing, Collective::kAllGather, kChunk},
+                         Row{Algorithm::kRing, Collective::kReduce, kChunk},
+                         Row{Algorithm::kTree, Collective::kAllReduce, 2 * kChunk},
+                         Row{Algorithm::kTree, Collective::kBroadcast, 2 * kChunk}}) {
+    for (const bool by_proxy : {false, true}) {
+      const std::uint64_t count = row.per_round * kRounds - kChunk / 2;
+      SimCall call = call_of(row.algorithm, row.collective, kRanks, count, row.per_round, kChunk);
+      call.cost = {.fixed_ns = 200, .copy_gbs = 60, .sum_gbs = 40};
+      const Machine machine = uniform(kRanks, kGbs, kLatency, by_proxy);
+      const auto short_cut = simulate(machine, call);
+      ASSERT_TRUE(short_cut.ok()) << short_cut.error().text;
+      EXPECT_TRUE(short_cut->extrapolated);
+      expect_near(short_cut->ns, ns_of(machine, call, kRounds), 0.005);
+    }
+  }
+}
+
+// Two rings over the same wires take twice the time of one, over wires of their own no longer.
+TEST(Simulate, RingsShareWires) {
+  constexpr int kRanks = 4;
+  constexpr std::uint64_t kChunk = 1 << 20;
+  SimCall call = call_of(Algorithm::kRing, Collective::kAllReduce, kRanks, kChunk * kRanks,
+                         kChunk * kRanks, kChunk);
+  Machine machine = uniform(kRanks);
+  const double alone = ns_of(machine, call);
+  call.streams.push_back(call.streams[0]);
+  expect_near(ns_of(machine, call), 2 * alone, 0.1);
+  machine.wire_gbs.resize(4 * kRanks, kGbs);
+  machine.routes = [](int from, int to, int ring) {
+    return Route{{ring * 2 * kRanks + from, ring * 2 * kRanks + kRanks + to}, kLatency, false};
+  };
+  expect_near(ns_of(machine, call), alone);
+}
+
+// A ring that leads back and forth over one slow wire between two halves is seen to be slower than
+// one that crosses it once: a planted wrong neighbour.
+TEST(Simulate, WrongNeighbourIsSeen) {
+  constexpr int kRanks = 8;
+  constexpr std::uint64_t kChunk = 1 << 20;
+  Machine machine = uniform(kRanks);
+  machine.wire_gbs.resize(2 * kRanks + 2, kGbs);  // east, west
+  machine.routes = [](int from, int to, int) {
+    Route route{{from, kRanks + to}, kLatency, false};
+    const bool crosses = (from < kRanks / 2) != (to < kRanks / 2);
+    if (crosses) route.wires.insert(route.wires.begin() + 1, 2 * kRanks + (from < kRanks / 2));
+    return route;
+  };
+  SimCall call = call_of(Algorithm::kRing, Collective::kAllReduce, kRanks, kChunk * kRanks,
+                         kChunk * kRanks, kChunk);
+  const double right = ns_of(machine, call);
+  std::swap(call.streams[0].order[2], call.streams[0].order[6]);
+  EXPECT_GT(ns_of(machine, call), 1.8 * right);
+  const auto busiest = simulate(machine, call);
+  EXPECT_GE(busiest->busiest_wire, 2 * kRanks);
+}
+
+TEST(Simulate, EqualQuestionsHaveEqualAnswers) {
+  SimCall call = call_of(Algorithm::kTree, Collective::kAllReduce, 33, 1 << 20, 64 << 10, 32 << 10);
+  call.cost = {.fixed_ns = 200, .copy_gbs = 60, .sum_gbs = 40};
+  EXPECT_EQ(ns_of(uniform(33), call), ns_of(uniform(33), call));
+}
+
+TEST(Simulate, RefusesWhatItCannotPlay) {
+  const SimCall good = call_of(Algorithm::kRing, Collective::kAllReduce, 4, 64, 64, 16);
+  SimCall views = good;
+  views.algorithm = Algorithm::kHierarchical;
+  views.where = Where::kHost;
+  EXPECT_NE(simulate(uniform(4), views).error().text.find("no text of hierarchical"),
+            std::string::npos);
+  SimCall short_ring = good;
+  short_ring.streams[0].order.pop_back();
+  EXPECT_NE(simulate(uniform(4), short_ring).error().text.find("a ring of 3 of 4 ranks"),
+            std::string::npos);
+  SimCall crowded = good;
+  crowded.algorithm = Algorithm::kTree;
+  crowded.collective = Collective::kReduce;
+  crowded.ranks = 8;
+  crowded.streams[0].order = {0, 1, 2, 3, 4, 5, 6, 7};
+  crowded.root = 3;
+  EXPECT_NE(simulate(uniform(8), crowded).error().text.find("rank 3 has three neighbours"),
+            std::string::npos);
+  SimCall one_slot = good;
+  one_slot.slots = 1;
+  EXPECT_NE(simulate(uniform(4), one_slot).error().text.find("1 slots"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rondo::sim

@@ -5,6 +5,7 @@
 #include "collectives/gpu/launch/call_steps.h"
 #include "collectives/gpu/launch/connected_launches.h"
 #include "kernels/cuda/ll_push_args.h"
+#include "kernels/cuda/multicast_args.h"
 
 namespace rondo::gpu {
 
@@ -48,6 +49,13 @@ bool CallRun::fits(const JointCall& call, const PlannedCall& planned) const {
     case Strategy::kLLPush:
       return planned.kernel() == first.kernel() && calls_.size() < cuda::kMostLLPushCalls &&
              !overlaps(call, false);
+    case Strategy::kMulticast:
+      return planned.kernel() == first.kernel() && calls_.size() < cuda::kMostMulticastCalls &&
+             !overlaps(call, planned.in_multicast_windows || first.in_multicast_windows);
+    case Strategy::kShared:
+      return !overlaps(call, false);
+    case Strategy::kWindows:
+      return !overlaps(call, true);
     case Strategy::kDirect:
     case Strategy::kMet:
       return planned.by_driver == first.by_driver && !overlaps(call, true);

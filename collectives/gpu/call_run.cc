@@ -23,9 +23,18 @@ void CallRun::add(const JointCall& call, PlannedCall planned) {
 }
 
 void CallRun::clear() {
+  for (PlannedCall& call : calls_) spares_.push_back(std::move(call.buffers));
   joint_.clear();
   calls_.clear();
   most_ctas_ = kNoCtaLimit;
+}
+
+std::vector<Buffers> CallRun::spare_buffers() {
+  std::vector<Buffers> buffers;
+  if (spares_.empty()) return buffers;
+  buffers = std::move(spares_.back());
+  spares_.pop_back();
+  return buffers;
 }
 
 // A rank's calls of one group: one handle is one stream.

@@ -7,6 +7,7 @@
 
 #include "tests/gpu/call_groups.h"
 #include "tests/gpu/process_bodies.h"
+#include "tests/support/allocations.h"
 
 namespace rondo::test {
 namespace {
@@ -172,6 +173,32 @@ TEST_P(Groups, OfHundredsOfCalls) {
                             seat.stream));
     NCCL_OK(ncclGroupEnd());
     ASSERT_EQ(x.get(seat.stream), want);
+  });
+}
+
+// A group that was made before: what it allocates does not grow with its calls.
+TEST(GroupsBetweenHosts, AllocateNothingACall) {
+  if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
+  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  run_job(Layout{{{0}, {1}}, {"a", "b"}}, 60, [](NcclRank& seat) {
+    constexpr std::size_t kCalls = 48, kEach = 100;
+    Numbers x(kCalls * kEach);
+    const auto allocations_of = [&](std::size_t calls) {
+      const AllocationCount allocations;
+      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+      for (std::size_t k = 0; k < calls; ++k)
+        EXPECT_EQ(ncclAllReduce(x.at(k * kEach), x.at(k * kEach), kEach, ncclInt64, ncclSum,
+                                seat.comm, seat.stream),
+                  ncclSuccess);
+      EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+      const std::size_t allocated = allocations.so_far();
+      EXPECT_EQ(gpu_api()->synchronize_stream(seat.stream), kGpuSuccess);
+      return allocated;
+    };
+    for (int i = 0; i < 3; ++i) allocations_of(kCalls);
+    // A launch on an emulated GPU allocates by itself.
+    const std::size_t of_two = allocations_of(2);
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(allocations_of(kCalls), of_two);
   });
 }
 

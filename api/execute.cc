@@ -55,7 +55,7 @@ Done enqueue(Job& job) {
   job.works.clear();
   for (const Share& share : job.shares()) {
     for (const Call& call : share.calls)
-      if (call.stream != nullptr && find_stream(call.stream, "").ok())
+      if (is_host_stream(call.stream))
         return fail(Status::kInvalidArgument,
                     "stream {} is one of rondoStreamCreate, and the communicator lives on CUDA "
                     "device {}: give a cudaStream_t",

@@ -40,6 +40,10 @@ Result<StreamPin> find_stream(const void* stream, const char* function) {
   return std::move(found.pin);
 }
 
+bool is_host_stream(const void* stream) {
+  return stream != nullptr && streams().pin(stream).state == HandleState::kAlive;
+}
+
 }  // namespace rondo::api
 
 using namespace rondo;

@@ -12,5 +12,7 @@ using StreamPin = HandleTable<HostStream>::Pin;
 
 // The stream behind a handle; what is not alive or never was one is refused.
 Result<StreamPin> find_stream(const void* stream, const char* function);
+// Of calls on GPUs, where it must be none: without the text of an error.
+bool is_host_stream(const void* stream);
 
 }  // namespace rondo::api

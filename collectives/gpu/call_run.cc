@@ -5,6 +5,7 @@
 #include "collectives/gpu/launch/call_steps.h"
 #include "collectives/gpu/launch/connected_launches.h"
 #include "kernels/cuda/ll_push_args.h"
+#include "kernels/cuda/multicast_args.h"
 
 namespace rondo::gpu {
 
@@ -22,9 +23,18 @@ void CallRun::add(const JointCall& call, PlannedCall planned) {
 }
 
 void CallRun::clear() {
+  for (PlannedCall& call : calls_) spares_.push_back(std::move(call.buffers));
   joint_.clear();
   calls_.clear();
   most_ctas_ = kNoCtaLimit;
+}
+
+std::vector<Buffers> CallRun::spare_buffers() {
+  std::vector<Buffers> buffers;
+  if (spares_.empty()) return buffers;
+  buffers = std::move(spares_.back());
+  spares_.pop_back();
+  return buffers;
 }
 
 // A rank's calls of one group: one handle is one stream.
@@ -48,6 +58,13 @@ bool CallRun::fits(const JointCall& call, const PlannedCall& planned) const {
     case Strategy::kLLPush:
       return planned.kernel() == first.kernel() && calls_.size() < cuda::kMostLLPushCalls &&
              !overlaps(call, false);
+    case Strategy::kMulticast:
+      return planned.kernel() == first.kernel() && calls_.size() < cuda::kMostMulticastCalls &&
+             !overlaps(call, planned.in_multicast_windows || first.in_multicast_windows);
+    case Strategy::kShared:
+      return !overlaps(call, false);
+    case Strategy::kWindows:
+      return !overlaps(call, true);
     case Strategy::kDirect:
     case Strategy::kMet:
       return planned.by_driver == first.by_driver && !overlaps(call, true);

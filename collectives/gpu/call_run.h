@@ -13,7 +13,8 @@
 // Within a launch nothing orders one CTA's calls behind another CTA's. So a run takes only calls
 // that touch nothing that another one of it writes, of the same ranks' memory; what overlaps is
 // launched behind it.
-// Cost: comparisons of a call's buffers with those of all calls of the run.
+// Cost: comparisons of a call's buffers with those of all calls of the run. A run as long as one
+// before allocates nothing.
 #pragma once
 
 #include <array>
@@ -37,6 +38,8 @@ class CallRun {
   bool takes(const JointCall& call, const PlannedCall& planned) const;
   void add(const JointCall& call, PlannedCall planned);
   void clear();
+  // For the buffers of a call that is planned next: memory of one that is over, if there is any.
+  std::vector<Buffers> spare_buffers();
 
   // Fewer than a rank may run ahead of others that announce calls.
   static constexpr std::size_t kMostCalls = 64;
@@ -64,6 +67,7 @@ class CallRun {
   const int ranks_;
   std::vector<const JointCall*> joint_;
   std::vector<PlannedCall> calls_;
+  std::vector<std::vector<Buffers>> spares_;
   int most_ctas_ = kNoCtaLimit;
 };
 

@@ -57,6 +57,7 @@ Done enqueue_together(std::span<const RankWork> works) {
     const DeviceScope scope(state.options.device);
     RONDO_CHECK_OK(scope.entered());
     std::vector<Call> calls;
+    calls.reserve(work.calls.size());
     for (const Call& call : work.calls) {
       RONDO_TRY(Call seen, resolve(call, state));
       calls.push_back(std::move(seen));

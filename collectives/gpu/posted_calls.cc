@@ -6,8 +6,8 @@
 
 namespace rondo::gpu {
 
-std::vector<Buffers> JointCall::buffers() const {
-  std::vector<Buffers> all;
+std::vector<Buffers> JointCall::buffers(std::vector<Buffers> all) const {
+  all.clear();
   for (const PostedCall& one : posted) all.push_back(buffers_of(one.call));
   return all;
 }

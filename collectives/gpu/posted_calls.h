@@ -34,8 +34,8 @@ struct JointCall {
   std::vector<bool> here;
   int arrived = 0;
 
-  std::vector<Buffers> buffers() const;
-  int most_ctas() const;  // that all of its ranks allow
+  std::vector<Buffers> buffers(std::vector<Buffers> all = {}) const;  // in memory of `all`
+  int most_ctas() const;                                              // that all of its ranks allow
 };
 int most_ctas_of(const Call& call);  // kNoCtaLimit where nothing is said
 

@@ -28,7 +28,7 @@ Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatc
   if (team_.processes != nullptr) {
     RONDO_TRY(plan.in_place, team_.processes->in_place().tries(plan.in_place, call));
   }
-  PlannedCall planned{plan, record, call.buffers(), !facts.all_reach};
+  PlannedCall planned{plan, record, call.buffers(run_.spare_buffers()), !facts.all_reach};
   planned.in_multicast_windows =
       plan.strategy == Strategy::kMulticast && is_in_multicast_windows(call);
   if (!run_.takes(call, planned)) RONDO_CHECK_OK(flush(rank));

@@ -19,11 +19,14 @@ struct SoundBarriers {
   static constexpr bool kNoAcquire = false;
   static constexpr bool kNoBegin = false;
   static constexpr bool kNoEnd = false;
+  static constexpr bool kNoBarrier = false;  // of a CTA, between two calls of a list
 };
 
-// One thread per peer tells it, and waits for it; another one tells the hosts meanwhile.
+// One thread per peer tells it, and waits for it; another one tells the hosts meanwhile. which:
+// from 1, of the call's meetings.
 template <class Faults>
-RONDO_FN RONDO_NO_INLINE bool meet(const DeviceBarrier& barrier, unsigned which) {
+RONDO_FN RONDO_NO_INLINE bool meet(const DeviceBarrier& barrier, const CallRecord& call,
+                                   unsigned which) {
   using device::Scope;
   const unsigned cta = device::cta_index(), me = device::thread_index();
   const std::uint64_t number = device::load(barrier.barriers + cta) + which;
@@ -32,8 +35,7 @@ RONDO_FN RONDO_NO_INLINE bool meet(const DeviceBarrier& barrier, unsigned which)
   LaunchCount count{};
   if (tells) count = load_launches(barrier.launches, static_cast<int>(cta));
   device::barrier();
-  if (tells)
-    say_begun(barrier.control, static_cast<int>(cta), barrier.call, count, barrier.launches);
+  if (tells) say_begun(barrier.control, static_cast<int>(cta), call, count, barrier.launches);
   if (me < static_cast<unsigned>(barrier.devices) && me != static_cast<unsigned>(barrier.place)) {
     const std::uint64_t at = cta * kMostBarrierDevices;
     if constexpr (!Faults::kNoRelease) device::fence<Scope::kSystem>();
@@ -41,15 +43,14 @@ RONDO_FN RONDO_NO_INLINE bool meet(const DeviceBarrier& barrier, unsigned which)
         barrier.told[me] + at + static_cast<unsigned>(barrier.place), number);
     const std::uint64_t* const told = barrier.told[barrier.place] + at + me;
     wait_until([&] { return device::load_relaxed<Scope::kSystem>(told) >= number; },
-               barrier.control, barrier.call,
-               {static_cast<int>(cta), barrier.rank[me], number, false});
+               barrier.control, call, {static_cast<int>(cta), barrier.rank[me], number, false});
     if constexpr (!Faults::kNoAcquire) device::fence<Scope::kSystem>();
   }
   device::barrier();
   return !cta_failed();
 }
 
-// By all threads, after the last of so many meetings of a launch: the next one goes on from there.
+// By all threads, after the last of so many meetings of a call: the next one goes on from there.
 // well: the last one was kept.
 RONDO_FN inline void leave_barrier(const DeviceBarrier& barrier, unsigned meetings, bool well) {
   if (device::thread_index() != 0) return;
@@ -67,22 +68,52 @@ template <class Faults>
 RONDO_FN bool barrier_once(const DeviceBarrier& barrier) {
   if (barrier.devices == 1) return true;
   bool met = true;
-  if constexpr (!Faults::kNoEnd) met = meet<Faults>(barrier, 1);
+  if constexpr (!Faults::kNoEnd) met = meet<Faults>(barrier, barrier.call, 1);
   leave_barrier(barrier, 1, met);
   return met;
 }
 
 template <class Faults>
-RONDO_FN bool barrier_at_begin(const DeviceBarrier& barrier) {
+RONDO_FN bool barrier_at_begin(const DeviceBarrier& barrier, const CallRecord& call) {
   if (barrier.devices == 1 || Faults::kNoBegin) return true;
-  return meet<Faults>(barrier, 1);
+  return meet<Faults>(barrier, call, 1);
 }
 template <class Faults>
-RONDO_FN void barrier_at_end(const DeviceBarrier& barrier) {
-  if (barrier.devices == 1) return;
+RONDO_FN bool barrier_at_end(const DeviceBarrier& barrier, const CallRecord& call) {
+  if (barrier.devices == 1) return true;
   bool met = true;
-  if constexpr (!Faults::kNoEnd) met = meet<Faults>(barrier, 2);
+  if constexpr (!Faults::kNoEnd) met = meet<Faults>(barrier, call, 2);
   leave_barrier(barrier, 2, met);
+  return met;
+}
+
+// CTAs and threads of a launch that do a call: the first ones.
+struct Crew {
+  int ctas;
+  unsigned threads;
+};
+RONDO_FN inline Crew whole_crew() {
+  return {static_cast<int>(device::cta_count()), device::thread_count()};
+}
+
+// work(k, crew) of each listed call between two barriers of its own; without any, of all that the
+// launch does. After a wait that has failed there is no next one.
+template <class Faults, class Work>
+RONDO_FN void meet_for_each(const DeviceBarrier& barrier, const ListedCall* listed, int calls,
+                            Work&& work) {
+  RONDO_NO_UNROLL
+  for (int k = 0; k == 0 || k < calls; ++k) {
+    Crew crew = whole_crew();
+    if (calls > 0) crew = {listed[k].ctas, listed[k].threads};
+    if (static_cast<int>(device::cta_index()) >= crew.ctas) continue;
+    const CallRecord& call = calls > 0 ? listed[k].record : barrier.call;
+    if (!barrier_at_begin<Faults>(barrier, call)) return;
+    if (device::thread_index() < crew.threads) work(k, crew);
+    if (!barrier_at_end<Faults>(barrier, call)) return;
+    // What the last barrier has left behind is where the next one goes on.
+    if constexpr (!Faults::kNoBarrier)
+      if (k + 1 < calls) device::barrier();
+  }
 }
 
 }  // namespace rondo::cuda

@@ -30,13 +30,13 @@ struct Deal {
   std::uint64_t step;  // threads that do it
   std::uint64_t first;
 };
-RONDO_FN inline Deal deal_ctas(int kinds, int devices, int place) {
-  const int ctas = static_cast<int>(device::cta_count()) * devices;
+RONDO_FN inline Deal deal_ctas(int kinds, Crew crew, int devices, int place) {
+  const int ctas = crew.ctas * devices;
   const int cta = static_cast<int>(device::cta_index()) * devices + place;
   const int groups = kinds < ctas ? kinds : ctas;
   const int group = cta % groups;
   const int members = (ctas - group + groups - 1) / groups;
-  const auto threads = static_cast<std::uint64_t>(device::thread_count());
+  const auto threads = static_cast<std::uint64_t>(crew.threads);
   return {group, groups, threads * members,
           threads * static_cast<std::uint64_t>(cta / groups) + device::thread_index()};
 }
@@ -75,20 +75,22 @@ struct DirectReduce {
 
   static RONDO_FN void run(const Args& args) {
     if constexpr (stored) {
-      run_dealt(args);
+      run_dealt(args, 0, 1, whole_crew());
       if constexpr (op != RedOp::kPreMulSum) barrier_once<Faults>(args.barrier);
     } else {
-      if (!barrier_at_begin<Faults>(args.barrier)) return;
-      run_dealt(args);
-      barrier_at_end<Faults>(args.barrier);
+      const bool listed = args.one_by_one;
+      meet_for_each<Faults>(args.barrier, args.listed, listed ? args.calls : 0,
+                            [&](int k, Crew crew) {
+                              run_dealt(args, listed ? k : 0, listed ? 1 : args.calls, crew);
+                            });
     }
   }
   // A kind of work: a segment of a call.
-  static RONDO_FN void run_dealt(const Args& args) {
-    const int kinds = stored ? args.segments : args.calls * args.segments;
-    const Deal deal = deal_ctas(kinds, args.barrier.devices, args.barrier.place);
+  static RONDO_FN void run_dealt(const Args& args, int first, int calls, Crew crew) {
+    const int kinds = stored ? args.segments : calls * args.segments;
+    const Deal deal = deal_ctas(kinds, crew, args.barrier.devices, args.barrier.place);
     for (int k = deal.group; k < kinds; k += deal.groups) {
-      const int call = stored ? 0 : k / args.segments;
+      const int call = stored ? 0 : first + k / args.segments;
       const int segment = stored ? k : k % args.segments;
       const DirectReduce work{args, static_cast<std::uint64_t>(segment) * args.count[call], segment,
                               call};
@@ -266,16 +268,19 @@ struct DirectCopy {
 
   static RONDO_FN void run(const Args& args) {
     if constexpr (stored) {
-      run_dealt(args, deal_ctas(args.items, args.barrier.devices, args.barrier.place));
+      run_dealt(args, 0, args.items, whole_crew());
       barrier_once<SoundBarriers>(args.barrier);
     } else {
-      if (!barrier_at_begin<SoundBarriers>(args.barrier)) return;
-      run_dealt(args, deal_ctas(args.items, args.barrier.devices, args.barrier.place));
-      barrier_at_end<SoundBarriers>(args.barrier);
+      const auto calls = static_cast<int>(args.calls);
+      meet_for_each<SoundBarriers>(args.barrier, args.listed, calls, [&](int k, Crew crew) {
+        const int first = k == 0 ? 0 : args.listed[k - 1].end_item;
+        run_dealt(args, first, calls == 0 ? args.items : args.listed[k].end_item, crew);
+      });
     }
   }
-  static RONDO_FN void run_dealt(const Args& args, const Deal& deal) {
-    for (int i = deal.group; i < args.items; i += deal.groups)
+  static RONDO_FN void run_dealt(const Args& args, int first, int end, Crew crew) {
+    const Deal deal = deal_ctas(end - first, crew, args.barrier.devices, args.barrier.place);
+    for (int i = first + deal.group; i < end; i += deal.groups)
       DirectCopy{args, args.item[i]}.run_item(deal);
   }
 

@@ -39,6 +39,13 @@ struct DeviceBarrier {
   CallRecord call;                         // for whoever asks what a kernel waits for
   std::int32_t rank[kMostBarrierDevices];  // one of each device
 };
+// A call of a list whose calls meet one by one, each as if it were alone in its launch: ranks of
+// several processes may launch such a list, or parts of it, or call by call.
+struct ListedCall {
+  CallRecord record;            // for whoever asks what a kernel waits for
+  std::uint16_t ctas, threads;  // of the launch, the first: those that it would have alone
+  std::uint16_t end_item;       // of copies: behind its items
+};
 // Shared memory that the waits of a CTA use (kernel_wait.h): where it begins. All that a launch
 // that meets needs.
 inline constexpr unsigned kWaitShared = 32;
@@ -56,6 +63,7 @@ struct ReduceArgs {
   std::int32_t sources, targets, segments;
   std::int32_t ranks;  // avg divides by it
   bool scattered;
+  bool one_by_one;  // calls meet as `listed` says; else all of them together
   const void* input[kMostDirectRanks];
   void* output[kMostDirectRanks];
   // PreMulSum: input i is multiplied by scalar[i], or by what is at that device address where bit
@@ -63,12 +71,14 @@ struct ReduceArgs {
   std::uint64_t late_scalars;
   std::uint64_t scalar[kMostDirectRanks];
   std::uint64_t count[kMostReductions];  // of each call
+  ListedCall listed[kMostReductions];
   DeviceBarrier barrier;
 };
 static_assert(sizeof(ReduceArgs) <= 4096);
 
 inline constexpr int kMostCopies = 64;
 inline constexpr int kMostCopyTargets = 256;
+inline constexpr int kMostListedCopies = 14;  // calls
 
 // Copies item after item, each to one or several places. An item's target may be its source.
 struct CopyArgs {
@@ -80,6 +90,8 @@ struct CopyArgs {
   std::int32_t items, all_targets;
   Item item[kMostCopies];
   void* target[kMostCopyTargets];
+  std::int64_t calls;  // that meet one by one; 0: all items together
+  ListedCall listed[kMostListedCopies];
   DeviceBarrier barrier;
 };
 static_assert(sizeof(CopyArgs) <= 4096);

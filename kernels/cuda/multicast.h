@@ -8,7 +8,9 @@
 // Guarantees: any alignment and count; in place; sums in no particular order, accumulated in
 // float32 (never for reproducible calls). Three slots in turn: whoever fills one again has met all
 // others after they had done with it, in this launch or another one. When a launch is over, nobody
-// touches this device's staging by multimem instructions any more: it may be unbound. Cost:
+// touches this device's staging by multimem instructions any more: it may be unbound. Calls of a
+// list follow each other as launches would, CTA by CTA: nothing orders those of one call behind
+// other CTAs' of the one before, so calls must not touch what another one writes. Cost:
 // all-reduce moves each byte once up and once down a device's link, and once into and out of
 // staging; a barrier a round, and one.
 //
@@ -58,30 +60,36 @@ struct Multicast {
   static constexpr std::uint64_t kVector = sizeof(device::Vector), kWidth = sizeof(T);
 
   static RONDO_FN void run(const Args& args) {
-    const Slice part = part_of({0, args.count}, static_cast<int>(device::cta_index()),
-                               static_cast<int>(device::cta_count()), args.grain);
-    Multicast call{args, part, (part.count + args.per_round - 1) / args.per_round};
-    bool well = false;
-    if (args.all_input != nullptr) {
-      well = call.in_windows();
-    } else if constexpr (Math::kSums) {
-      well = args.barrier.call.collective == Collective::kAllReduce ? call.all_reduce()
-                                                                    : call.reduce_scatter();
-    } else {
-      well = call.all_gather();
+    const auto cta = static_cast<int>(device::cta_index());
+    RONDO_NO_UNROLL
+    for (int k = 0; k < args.calls; ++k) {
+      const Args::Call& call = args.call[k];
+      if (cta >= call.channels) continue;
+      const Slice part = part_of({0, call.count}, cta, call.channels, call.grain);
+      Multicast one{args, call, part, (part.count + call.per_round - 1) / call.per_round};
+      const bool well = one.play();
+      leave_barrier(args.barrier, one.met, well);
+      if (!well) return;
+      // The next call goes on from there, in slots out of which this one takes its last round.
+      if constexpr (!Faults::kNoBarrier) device::barrier();
     }
-    leave_barrier(args.barrier, call.met, well);
   }
 
   const Args& args;
+  const Args::Call& call;
   const Slice part;
   const std::uint64_t rounds;
   unsigned met = 0;
 
  private:
+  RONDO_FN bool play() {
+    if (call.all_input != nullptr) return in_windows();
+    if constexpr (!Math::kSums) return all_gather();
+    return call.record.collective == Collective::kAllReduce ? all_reduce() : reduce_scatter();
+  }
   RONDO_FN bool meet_all() {
     if constexpr (!Faults::kNoAliasFence) device::fence_aliases();
-    const bool come = meet<Faults>(args.barrier, ++met);
+    const bool come = meet<Faults>(args.barrier, call.record, ++met);
     if constexpr (!Faults::kNoAliasFence) device::fence_aliases();
     return come;
   }
@@ -130,14 +138,14 @@ struct Multicast {
     if (!Faults::kNoFirstMeeting && !meet_all()) return false;
     const auto rank = static_cast<unsigned>(args.rank), ranks = static_cast<unsigned>(args.ranks);
     const std::uint64_t at = part.begin * kWidth, bytes = part.count * kWidth;
-    const std::uint64_t own_block = args.count * kWidth * rank;
+    const std::uint64_t own_block = call.count * kWidth * rank;
     if constexpr (!Math::kSums) {
-      auto* const to = reinterpret_cast<device::Vector*>(args.all_output + own_block + at);
-      get(reinterpret_cast<std::uintptr_t>(args.input) + at, bytes,
+      auto* const to = reinterpret_cast<device::Vector*>(call.all_output + own_block + at);
+      get(reinterpret_cast<std::uintptr_t>(call.input) + at, bytes,
           [&](std::uint64_t v, device::Vector value) { device::store_all(to + v, value); });
-    } else if (args.barrier.call.collective == Collective::kAllReduce) {
-      const auto* const from = reinterpret_cast<const device::Vector*>(args.all_input + at);
-      auto* const to = reinterpret_cast<device::Vector*>(args.all_output + at);
+    } else if (call.record.collective == Collective::kAllReduce) {
+      const auto* const from = reinterpret_cast<const device::Vector*>(call.all_input + at);
+      auto* const to = reinterpret_cast<device::Vector*>(call.all_output + at);
       const std::uint64_t whole = bytes / kVector;
       move(
           whole * rank / ranks, whole * (rank + 1) / ranks,
@@ -147,8 +155,8 @@ struct Multicast {
         write_to_all(at, whole, bytes, Math::load(from + whole));
     } else {
       const auto* const from =
-          reinterpret_cast<const device::Vector*>(args.all_input + own_block + at);
-      put(reinterpret_cast<std::uintptr_t>(args.output) + at, bytes,
+          reinterpret_cast<const device::Vector*>(call.all_input + own_block + at);
+      put(reinterpret_cast<std::uintptr_t>(call.output) + at, bytes,
           [&](std::uint64_t v) { return Math::load(from + v); });
     }
     return Faults::kNoLastMeeting || meet_all();
@@ -157,7 +165,7 @@ struct Multicast {
                              const device::Vector& value) const {
     RONDO_NO_UNROLL
     for (int r = 0; r < args.ranks; ++r)
-      write(reinterpret_cast<std::uintptr_t>(args.outputs[r]) + at, v, bytes, value);
+      write(reinterpret_cast<std::uintptr_t>(call.outputs[r]) + at, v, bytes, value);
   }
   // Every warp does all works of a step, each begins with another one.
   template <class Step>
@@ -174,23 +182,23 @@ struct Multicast {
   // Into this device's staging, and out of it.
   RONDO_FN void bring(std::uint64_t k) const {
     const Round round = round_of(k);
-    load_own(place_in(args.input, round, 0), own_at(round.slot), round.bytes());
+    load_own(place_in(call.input, round, 0), own_at(round.slot), round.bytes());
   }
   RONDO_FN void bring_blocks(std::uint64_t k) const {
     const Round round = round_of(k);
     RONDO_NO_UNROLL
     for (int r = 0; r < args.ranks; ++r)
-      load_own(place_in(args.input, round, r), own_at(round.slot + share_of(r)), round.bytes());
+      load_own(place_in(call.input, round, r), own_at(round.slot + share_of(r)), round.bytes());
   }
   RONDO_FN void take(std::uint64_t k) const {
     const Round round = round_of(k);
-    store_own(own_at(round.slot), place_in(args.output, round, 0), round.bytes());
+    store_own(own_at(round.slot), place_in(call.output, round, 0), round.bytes());
   }
   RONDO_FN void take_blocks(std::uint64_t k) const {
     const Round round = round_of(k);
     RONDO_NO_UNROLL
     for (int r = 0; r < args.ranks; ++r)
-      store_own(own_at(round.slot + share_of(r)), place_in(args.output, round, r), round.bytes());
+      store_own(own_at(round.slot + share_of(r)), place_in(call.output, round, r), round.bytes());
   }
 
   // By the switch: this rank's share of the vectors, to all; its own block, to its output; its
@@ -210,14 +218,14 @@ struct Multicast {
     if constexpr (Math::kSums) {
       const Round round = round_of(k);
       const device::Vector* const all = all_at(round.slot + share_of(args.rank));
-      put(place_in(args.output, round, 0), round.bytes(),
+      put(place_in(call.output, round, 0), round.bytes(),
           [&](std::uint64_t v) { return Math::load(all + v); });
     }
   }
   RONDO_FN void give(std::uint64_t k) const {
     const Round round = round_of(k);
     device::Vector* const all = all_at(round.slot + share_of(args.rank));
-    get(place_in(args.input, round, 0), round.bytes(),
+    get(place_in(call.input, round, 0), round.bytes(),
         [&](std::uint64_t v, device::Vector value) { device::store_all(all + v, value); });
   }
 
@@ -228,17 +236,17 @@ struct Multicast {
   };
   RONDO_FN Round round_of(std::uint64_t k) const {
     if (k >= rounds) return {0, 0, 0};
-    const std::uint64_t begin = k * args.per_round, rest = part.count - begin;
+    const std::uint64_t begin = k * call.per_round, rest = part.count - begin;
     const std::uint64_t place =
         device::cta_index() * kMulticastSlots + k % static_cast<unsigned>(Faults::kSlots);
-    return {begin, rest < args.per_round ? rest : args.per_round, place * shapes::kMulticastSlot};
+    return {begin, rest < call.per_round ? rest : call.per_round, place * shapes::kMulticastSlot};
   }
   static RONDO_FN std::uint64_t vectors_of(std::uint64_t bytes) {
     return (bytes + kVector - 1) / kVector;
   }
   // Where the round's elements of a block lie in the caller's buffers.
   RONDO_FN std::uint64_t place_in(const void* buffer, const Round& round, int block) const {
-    const std::uint64_t at = args.count * static_cast<unsigned>(block) + part.begin + round.begin;
+    const std::uint64_t at = call.count * static_cast<unsigned>(block) + part.begin + round.begin;
     return reinterpret_cast<std::uintptr_t>(buffer) + at * kWidth;
   }
   // A rank's share of a slot that all of them use.

@@ -27,22 +27,32 @@ constexpr std::uint64_t multicast_round(std::uint64_t parts, std::uint64_t width
   return shapes::kMulticastSlot / parts / 16 * 16 / width;
 }
 
+inline constexpr int kMostMulticastCalls = 16;  // of one launch
+
+// A list of calls, one after the other, each as if it were alone in its launch (ListedCall).
 struct MulticastArgs {
-  std::uint64_t count;  // of a block
-  // Of a round, of each block that shares a slot: at most multicast_round() of them.
-  std::uint64_t per_round;
-  std::uint32_t grain;
+  struct Call {
+    CallRecord record;
+    std::uint64_t count;  // of a block
+    // Of a round, of each block that shares a slot: at most multicast_round() of them.
+    std::uint64_t per_round;
+    const void* input;
+    void* output;
+    // Without staging: the caller's buffers at one address for all devices' (null: with staging),
+    // and each rank's output, for elements that make no whole vector.
+    const std::byte* all_input;
+    std::byte* all_output;
+    void* outputs[kMostBarrierDevices];
+    std::uint32_t grain;
+    std::int32_t channels;  // CTAs that do it: the first of the launch's
+  };
+  std::int32_t calls;
   std::int32_t rank, ranks;  // one rank a device: ranks are places of the barrier
-  const void* input;
-  void* output;
-  std::byte* own;  // this device's staging: [CTA][slot]
-  std::byte* all;  // that of all devices at once
-  // Without staging: the caller's buffers at one address for all devices' (null: with staging), and
-  // each rank's output, for elements that make no whole vector.
-  const std::byte* all_input;
-  std::byte* all_output;
-  void* outputs[kMostBarrierDevices];
-  DeviceBarrier barrier;  // and the call
+  std::byte* own;            // this device's staging: [CTA][slot]
+  std::byte* all;            // that of all devices at once
+  DeviceBarrier barrier;
+  Call call[kMostMulticastCalls];
 };
+static_assert(sizeof(MulticastArgs) <= 4096);
 
 }  // namespace rondo::cuda

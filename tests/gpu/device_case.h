@@ -92,6 +92,7 @@ class RankCase {
   ncclResult_t call();
   // Compares output and guards; "" where all is well. Waits for the stream.
   std::string check();
+  DeviceBuffer& input() { return in_; }
   DeviceBuffer& output() { return out_; }
 
  private:

@@ -2,12 +2,12 @@
 // wherever the ranks live; ranks that fuse beside ranks that cannot; what goes wrong within one.
 #include <signal.h>
 
-#include <random>
 #include <set>
 #include <string>
 
-#include "kernels/reduce.h"
+#include "tests/gpu/call_groups.h"
 #include "tests/gpu/process_bodies.h"
+#include "tests/support/allocations.h"
 
 namespace rondo::test {
 namespace {
@@ -32,71 +32,6 @@ struct Machine {
 };
 constexpr Machine kMachines[] = {
     {"p2p", "p2p=all"}, {"apart", "p2p=none"}, {"weak", "p2p=all,mode=weak"}};
-
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::size_t below(std::size_t bound) { return engine_() % bound; }
-  bool one_in(std::size_t n) { return below(n) == 0; }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-// What the ranks of a group agree on, and what is each rank's own affair.
-struct Group {
-  std::vector<Case> cases;
-  std::uint64_t seed = 0;
-};
-
-Group make_group(std::uint64_t seed, int ranks, std::size_t calls) {
-  constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kAllReduce,
-                                         Collective::kAllGather, Collective::kReduceScatter,
-                                         Collective::kBroadcast, Collective::kReduce,
-                                         Collective::kAllToAll};
-  constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat32, DataType::kInt32,
-                                 DataType::kUint32, DataType::kUint8};
-  constexpr RedOp kOps[] = {RedOp::kSum, RedOp::kSum, RedOp::kMax};
-  constexpr std::size_t kCounts[] = {0, 1, 37, 500, 3001};
-  Random random(seed);
-  const auto any = [&random](const auto& of) { return of[random.below(std::size(of))]; };
-  Group group{{}, seed};
-  // Calls of one kind in a row are what fuses.
-  Case c{any(kCollectives), any(kTypes), any(kOps), ranks, 0, 1, 0};
-  while (group.cases.size() < calls) {
-    if (random.one_in(3)) c.collective = any(kCollectives), c.type = any(kTypes), c.op = any(kOps);
-    c.count = any(kCounts);
-    c.root = static_cast<int>(random.below(static_cast<std::size_t>(ranks)));
-    c.seed = static_cast<unsigned>(seed * 100 + group.cases.size());
-    group.cases.push_back(c);
-  }
-  return group;
-}
-
-// streams: of which one is chosen for each call. cuts: whether the rank ends the group now and
-// then.
-void run_group(NcclRank& seat, const Group& group, int streams, bool cuts) {
-  Random random(group.seed * 8 + static_cast<unsigned>(seat.rank));
-  std::vector<GpuStream> all(static_cast<std::size_t>(streams), seat.stream);
-  for (int s = 1; s < streams; ++s) GPU_OK(gpu_api()->create_stream(&all[s], 0));
-  std::vector<RankCase> parts;
-  for (const Case& c : group.cases) {
-    const bool in_place = c.collective != Collective::kAllToAll && random.one_in(2);
-    parts.emplace_back(seat.comm, all[random.below(all.size())], c, seat.rank,
-                       RankCase::Options{in_place, random.below(3) * size_of(c.type), false});
-    parts.back().fill_input();
-  }
-  NCCL_OK(ncclGroupStart());
-  for (RankCase& part : parts) {
-    NCCL_OK(part.call());
-    if (!cuts || !random.one_in(3)) continue;
-    NCCL_OK(ncclGroupEnd());
-    NCCL_OK(ncclGroupStart());
-  }
-  NCCL_OK(ncclGroupEnd());
-  for (RankCase& part : parts) ASSERT_EQ(part.check(), "") << "group of seed " << group.seed;
-  for (int s = 1; s < streams; ++s) GPU_OK(gpu_api()->destroy_stream(all[s]));
-}
 
 class Groups : public testing::TestWithParam<std::tuple<NamedLayout, Machine>> {
  protected:
@@ -124,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Groups,
 TEST_P(Groups, EqualTheReference) {
   run_job(layout(), 240, [](NcclRank& seat) {
     for (std::uint64_t seed = 1; seed <= 4 && !testing::Test::HasFatalFailure(); ++seed)
-      run_group(seat, make_group(seed, seat.size, 7), 1, false);
+      run_group(seat, make_group(seed, seat.size, 7), {});
   });
 }
 
@@ -133,8 +68,8 @@ TEST_P(Groups, OfRanksThatFuseBesideRanksThatCannot) {
   run_job(layout(), 240, [](NcclRank& seat) {
     for (std::uint64_t seed = 11; seed <= 14 && !testing::Test::HasFatalFailure(); ++seed) {
       const bool odd = (seat.rank + static_cast<int>(seed)) % 2 != 0;
-      run_group(seat, make_group(seed, seat.size, 7), odd && seed % 4 < 2 ? 2 : 1,
-                odd && seed % 4 >= 2);
+      run_group(seat, make_group(seed, seat.size, 7),
+                {.streams = odd && seed % 4 < 2 ? 2 : 1, .cuts = odd && seed % 4 >= 2});
     }
   });
 }
@@ -238,6 +173,32 @@ TEST_P(Groups, OfHundredsOfCalls) {
                             seat.stream));
     NCCL_OK(ncclGroupEnd());
     ASSERT_EQ(x.get(seat.stream), want);
+  });
+}
+
+// A group that was made before: what it allocates does not grow with its calls.
+TEST(GroupsBetweenHosts, AllocateNothingACall) {
+  if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
+  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  run_job(Layout{{{0}, {1}}, {"a", "b"}}, 60, [](NcclRank& seat) {
+    constexpr std::size_t kCalls = 48, kEach = 100;
+    Numbers x(kCalls * kEach);
+    const auto allocations_of = [&](std::size_t calls) {
+      const AllocationCount allocations;
+      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+      for (std::size_t k = 0; k < calls; ++k)
+        EXPECT_EQ(ncclAllReduce(x.at(k * kEach), x.at(k * kEach), kEach, ncclInt64, ncclSum,
+                                seat.comm, seat.stream),
+                  ncclSuccess);
+      EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+      const std::size_t allocated = allocations.so_far();
+      EXPECT_EQ(gpu_api()->synchronize_stream(seat.stream), kGpuSuccess);
+      return allocated;
+    };
+    for (int i = 0; i < 3; ++i) allocations_of(kCalls);
+    // A launch on an emulated GPU allocates by itself.
+    const std::size_t of_two = allocations_of(2);
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(allocations_of(kCalls), of_two);
   });
 }
 

@@ -41,22 +41,21 @@ std::uint64_t DirectLaunches::most_ctas() const {
   return static_cast<std::uint64_t>(meets ? std::min(most_ctas_, cuda::kBarrierCtas) : most_ctas_);
 }
 
-DirectLaunches::Shape DirectLaunches::shape_of(unsigned threads, std::uint64_t bytes) const {
+DirectLaunches::Shape DirectLaunches::shape_of(unsigned threads, std::uint64_t bytes,
+                                               int parts) const {
   const auto devices = static_cast<std::uint64_t>(barrier_.devices);
   const std::uint64_t wanted = std::max<std::uint64_t>(bytes / kBytesPerThread / devices, 1);
   const auto block =
       static_cast<unsigned>(std::min<std::uint64_t>(threads, (wanted + kWarp - 1) / kWarp * kWarp));
-  return {block, (wanted + block - 1) / block};
+  return {block, (wanted + block - 1) / block * static_cast<std::uint64_t>(parts)};
 }
 
-Done DirectLaunches::launch(int kernel, unsigned threads, std::uint64_t bytes, int parts,
-                            const void* arguments, std::size_t size) {
-  const Shape shape = shape_of(threads, bytes);
+Done DirectLaunches::launch(int kernel, const Shape& shape, const void* arguments,
+                            std::size_t size) {
   GpuLaunch launch;
   launch.kernel = kernel;
   launch.block = shape.block;
-  const std::uint64_t ctas = shape.ctas * static_cast<std::uint64_t>(parts);
-  launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(ctas, 1, most_ctas()));
+  launch.grid = static_cast<unsigned>(std::clamp<std::uint64_t>(shape.ctas, 1, most_ctas()));
   // Messages and composed calls copy to other devices, too: no fence of the program's kernels need
   // wait for that. Not cooperative: CTAs wait for those of other devices, never for each other.
   launch.remote_domain = true;
@@ -66,13 +65,23 @@ Done DirectLaunches::launch(int kernel, unsigned threads, std::uint64_t bytes, i
   return check(api_.launch(launch, stream_), "a kernel launch");
 }
 
+// On the first CTAs and threads of the launch, which has as many as the widest of its calls.
+cuda::ListedCall DirectLaunches::listed(const CallRecord& record, const Shape& shape,
+                                        int end_item) {
+  const std::uint64_t ctas = std::clamp<std::uint64_t>(shape.ctas, 1, most_ctas());
+  widest_ = {std::max(widest_.block, shape.block), std::max(widest_.ctas, ctas)};
+  return {record, static_cast<std::uint16_t>(ctas), static_cast<std::uint16_t>(shape.block),
+          static_cast<std::uint16_t>(end_item)};
+}
+
 // CTAs are dealt to all segments of all calls alike: a call that fills the device by itself would
-// lose most of it to shorter ones.
+// lose most of it to shorter ones. Those that meet one by one are dealt to one after the other.
 bool DirectLaunches::joins(const Kind& kind, std::uint64_t bytes) const {
   const int calls = reductions_.calls + 1;
   if (calls == 1 || kind != kind_ || calls > cuda::kMostReductions) return false;
   if (calls * std::max(kind.sources, kind.targets) > cuda::kMostDirectRanks) return false;
-  const std::uint64_t ctas = shape_of(kind.threads, std::max(longest_, bytes)).ctas;
+  if (one_by_one_) return true;
+  const std::uint64_t ctas = shape_of(kind.threads, std::max(longest_, bytes), 1).ctas;
   return ctas == 1 || ctas * static_cast<std::uint64_t>(calls * kind.segments()) <= most_ctas();
 }
 
@@ -83,6 +92,7 @@ Done DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> b
                   to_root ? 1 : n, record.collective == Collective::kReduceScatter};
   const std::uint64_t bytes = record.count * size_of(record.type);
   cuda::ReduceArgs& args = reductions_;
+  if (one_by_one_ && copies_.items > 0) RONDO_CHECK_OK(flush());  // in the order of their meetings
   if (!joins(kind, bytes)) {
     RONDO_CHECK_OK(flush_reductions());
     kind_ = kind;
@@ -100,6 +110,9 @@ Done DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> b
     if (!to_root) args.output[first + r] = buffers[r].receive;
   }
   if (to_root) args.output[args.calls] = buffers[record.root].receive;
+  args.one_by_one = one_by_one_;
+  if (one_by_one_)
+    args.listed[args.calls] = listed(record, shape_of(kind.threads, bytes, kind.segments()), 0);
   args.count[args.calls++] = record.count;
   longest_ = std::max(longest_, bytes);
   return done();
@@ -107,8 +120,11 @@ Done DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> b
 
 Done DirectLaunches::flush_reductions() {
   if (reductions_.calls == 0) return done();
-  Done launched = launch(kind_.kernel, kind_.threads, longest_,
-                         reductions_.calls * kind_.segments(), &reductions_, sizeof(reductions_));
+  const Shape shape = one_by_one_
+                          ? widest_
+                          : shape_of(kind_.threads, longest_, reductions_.calls * kind_.segments());
+  Done launched = launch(kind_.kernel, shape, &reductions_, sizeof(reductions_));
+  widest_ = {0, 0};
   reductions_.calls = 0;
   reductions_.late_scalars = longest_ = 0;
   return launched;
@@ -121,19 +137,21 @@ Done DirectLaunches::divide(const CallRecord& record, void* at, int ranks) {
   args.ranks = ranks;
   args.input[0] = args.output[0] = at;
   args.count[0] = record.count;
-  return launch(cuda::direct_kernel(record.type, RedOp::kAvg), threads_of(record),
-                record.count * size_of(record.type), 1, &args, sizeof(args));
+  return launch(cuda::direct_kernel(record.type, RedOp::kAvg),
+                shape_of(threads_of(record), record.count * size_of(record.type), 1), &args,
+                sizeof(args));
 }
 
 Done DirectLaunches::stored_reduce(const CallRecord& record, const void* arguments, int kinds) {
   const cuda::Stored<cuda::ReduceArgs> stored{static_cast<const cuda::ReduceArgs*>(arguments)};
-  return launch(cuda::stored_kernel(record.type, record.op), threads_of(record),
-                record.count * size_of(record.type), kinds, &stored, sizeof(stored));
+  return launch(cuda::stored_kernel(record.type, record.op),
+                shape_of(threads_of(record), record.count * size_of(record.type), kinds), &stored,
+                sizeof(stored));
 }
 
 Done DirectLaunches::stored_copy(std::uint64_t bytes, const void* arguments, int kinds) {
   const cuda::Stored<cuda::CopyArgs> stored{static_cast<const cuda::CopyArgs*>(arguments)};
-  return launch(cuda::kStoredCopyKernel, cuda::kDirectThreads, bytes, kinds, &stored,
+  return launch(cuda::kStoredCopyKernel, shape_of(cuda::kDirectThreads, bytes, kinds), &stored,
                 sizeof(stored));
 }
 
@@ -163,26 +181,64 @@ Done DirectLaunches::copy(const void* from, void* to, std::uint64_t bytes) {
   return add_target(to);
 }
 
+std::uint64_t DirectLaunches::drop_empty_items(int first) {
+  std::uint64_t longest = 0;
+  int kept = first;
+  for (int i = first; i < copies_.items; ++i) {
+    if (copies_.item[i].targets == 0) continue;
+    longest = std::max(longest, copies_.item[i].bytes);
+    copies_.item[kept++] = copies_.item[i];
+  }
+  copies_.items = kept;
+  return longest;
+}
+
+// Behind what is there only if all of it has room there: no call meets twice.
+Done DirectLaunches::begin_listed_copy(const CallRecord& record, int ranks) {
+  RONDO_CHECK_OK(flush_reductions());  // in the order of their meetings
+  const int blocks = record.collective == Collective::kAllToAll ? ranks * ranks : ranks;
+  const bool has_room = copies_.calls < cuda::kMostListedCopies &&
+                        copies_.items + blocks <= cuda::kMostCopies &&
+                        copies_.all_targets + ranks * ranks <= cuda::kMostCopyTargets;
+  return has_room ? done() : flush();
+}
+
+void DirectLaunches::end_listed_copy(const CallRecord& record, int first) {
+  const std::uint64_t longest = drop_empty_items(first);
+  const int items = copies_.items - first;
+  if (items == 0) return;
+  copies_.listed[copies_.calls++] =
+      listed(record, shape_of(cuda::kDirectThreads, longest, items), copies_.items);
+}
+
 Done DirectLaunches::flush() {
   RONDO_CHECK_OK(flush_reductions());
-  cuda::CopyArgs args = copies_;
+  const std::uint64_t longest = drop_empty_items(0);
+  const Shape shape =
+      one_by_one_ ? widest_ : shape_of(cuda::kDirectThreads, longest, copies_.items);
+  Done launched = done();
+  if (copies_.items > 0) launched = launch(cuda::kCopyKernel, shape, &copies_, sizeof(copies_));
   copies_.items = copies_.all_targets = 0;
-  std::uint64_t longest = 0;
-  int kept = 0;
-  for (int i = 0; i < args.items; ++i) {
-    if (args.item[i].targets == 0) continue;
-    longest = std::max(longest, args.item[i].bytes);
-    args.item[kept++] = args.item[i];
-  }
-  args.items = kept;
-  if (kept == 0) return done();
-  return launch(cuda::kCopyKernel, cuda::kDirectThreads, longest, kept, &args, sizeof(args));
+  copies_.calls = 0;
+  widest_ = {0, 0};
+  return launched;
 }
 
 Done DirectLaunches::collective(const CallRecord& record, std::span<const Buffers> buffers) {
   const int n = static_cast<int>(buffers.size());
+  if (record.count == 0 || record.collective == Collective::kBarrier) return done();
+  if (reduces(record.collective) && (n > 1 || record.op == RedOp::kPreMulSum))
+    return reduce(record, buffers);
+  if (one_by_one_) RONDO_CHECK_OK(begin_listed_copy(record, n));
+  const int first = copies_.items;
+  RONDO_CHECK_OK(copy_all(record, buffers));
+  if (one_by_one_) end_listed_copy(record, first);
+  return done();
+}
+
+Done DirectLaunches::copy_all(const CallRecord& record, std::span<const Buffers> buffers) {
+  const int n = static_cast<int>(buffers.size());
   const std::uint64_t bytes = record.count * size_of(record.type);
-  if (bytes == 0) return done();
   const auto sends = [&](int rank) { return (senders_ >> rank & 1) != 0; };
   const auto copy_to_all = [&](int from, std::uint64_t to_offset) -> Done {
     if (!sends(from)) return done();
@@ -194,10 +250,8 @@ Done DirectLaunches::collective(const CallRecord& record, std::span<const Buffer
   switch (record.collective) {
     case Collective::kAllReduce:
     case Collective::kReduce:
-    case Collective::kReduceScatter:
-      if (n == 1 && record.op != RedOp::kPreMulSum)
-        return copy(buffers[0].send, buffers[0].receive, bytes);
-      return reduce(record, buffers);
+    case Collective::kReduceScatter:  // of one rank
+      return copy(buffers[0].send, buffers[0].receive, bytes);
     case Collective::kBroadcast:
       return copy_to_all(record.root, 0);
     case Collective::kAllGather:
@@ -217,8 +271,6 @@ Done DirectLaunches::collective(const CallRecord& record, std::span<const Buffer
     case Collective::kScatter:
       for (int r = 0; sends(record.root) && r < n; ++r)
         RONDO_CHECK_OK(copy(at(buffers[record.root].send, r * bytes), buffers[r].receive, bytes));
-      return done();
-    case Collective::kBarrier:
       return done();
     default:
       return fail(Status::kInternalError, "{} is no collective of a device",

@@ -5,9 +5,10 @@
 // until then nothing may touch what another part of it writes. Guarantees: the bits of
 // kernels/reduce.h in rank order; nothing is allocated. Cost: one launch for up to 64 copies, and
 // one for reductions by one kernel, of one kind (to all, to a root, scattered), of up to 64 inputs
-// together, which do not fill the device.
+// together, which do not fill the device. Where calls meet one by one: one for up to 14 calls that
+// copy, and one for reductions alike of any size, in the order in which they are asked for.
 //
-//   DirectLaunches launches(api, shape, stream);
+//   DirectLaunches launches(api, most_ctas, stream);
 //   RONDO_CHECK_OK(launches.collective(record, buffers));
 //   RONDO_CHECK_OK(launches.flush());
 #pragma once
@@ -48,6 +49,12 @@ class DirectLaunches {
   // These launches are this device's part of what all devices of a barrier launch alike. A launch
   // meets, and tells of itself, as its first call would.
   void meet(const cuda::DeviceBarrier& barrier) { barrier_ = barrier; }
+  // The same, but every collective meets by itself, on as many CTAs as if it were launched alone:
+  // others may launch it so, or beside other ones.
+  void meet_one_by_one(const cuda::DeviceBarrier& barrier) {
+    barrier_ = barrier;
+    one_by_one_ = true;
+  }
 
   // Of a collective, only the copies of what these ranks send: bit r for rank r.
   void only_from(std::uint64_t senders) { senders_ = senders; }
@@ -75,19 +82,24 @@ class DirectLaunches {
   };
   struct Shape {
     unsigned block;
-    std::uint64_t ctas;  // for one segment, or copy
+    std::uint64_t ctas;
   };
 
   Done reduce(const CallRecord& record, std::span<const Buffers> buffers);
+  Done copy_all(const CallRecord& record, std::span<const Buffers> buffers);
   bool joins(const Kind& kind, std::uint64_t bytes) const;
   Done flush_reductions();
+  Done begin_listed_copy(const CallRecord& record, int ranks);
+  void end_listed_copy(const CallRecord& record, int first);
+  // From the first of these items on; the bytes of the longest.
+  std::uint64_t drop_empty_items(int first);
+  cuda::ListedCall listed(const CallRecord& record, const Shape& shape, int end_item);
   Done begin_item(const void* from, std::uint64_t bytes);
   Done add_target(void* to);
-  Shape shape_of(unsigned threads, std::uint64_t bytes) const;
-  std::uint64_t most_ctas() const;
   // parts: segments, or copies, of up to so many bytes each.
-  Done launch(int kernel, unsigned threads, std::uint64_t bytes, int parts, const void* arguments,
-              std::size_t size);
+  Shape shape_of(unsigned threads, std::uint64_t bytes, int parts) const;
+  std::uint64_t most_ctas() const;
+  Done launch(int kernel, const Shape& shape, const void* arguments, std::size_t size);
 
   const GpuApi& api_;
   int most_ctas_;
@@ -99,6 +111,8 @@ class DirectLaunches {
   cuda::ReduceArgs reductions_{};
   Kind kind_;  // of these; the longest has so many bytes
   std::uint64_t longest_ = 0;
+  bool one_by_one_ = false;
+  Shape widest_{0, 0};  // of what is listed one by one
 };
 
 }  // namespace rondo::gpu

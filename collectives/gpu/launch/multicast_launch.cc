@@ -6,35 +6,50 @@
 #include "kernels/cuda/kernels.h"
 
 namespace rondo::gpu {
+namespace {
+
+cuda::MulticastArgs::Call multicast_call(const DeviceLaunch& launch, const PlannedCall& call,
+                                         int most) {
+  const std::uint64_t units = call.units();
+  const Buffers& own = launch.own(call);
+  cuda::MulticastArgs::Call made{};
+  made.record = call.record;
+  made.count = call.record.count * units;
+  made.per_round = call.plan.per_round * units;
+  made.grain = call.plan.grain * static_cast<std::uint32_t>(units);
+  made.channels = std::min(call.plan.channels, most);
+  made.input = own.send;
+  made.output = own.receive;
+  if (!call.in_multicast_windows) return made;
+  const int ranks = static_cast<int>(call.buffers.size());
+  const auto of = [&](const std::vector<std::byte*>& windows, const void* buffer, int rank) {
+    return in_window(windows, buffer, launch.rank(), rank);
+  };
+  made.all_input = of(*own.send_windows, own.send, ranks);
+  made.all_output = of(*own.receive_windows, own.receive, ranks);
+  for (int r = 0; r < ranks; ++r) made.outputs[r] = of(*own.receive_windows, own.receive, r);
+  return made;
+}
+
+}  // namespace
 
 Done launch_multicast(const DeviceLaunch& launch) {
-  const PlannedCall& call = launch.first();
-  const CallRecord& record = call.record;
-  if (record.count == 0) return done();
-  const std::uint64_t units = call.units();
+  const int most = launch.told ? launch.ctas_of_processes() : launch.most_ctas;
   cuda::MulticastArgs args{};
-  args.count = record.count * units;
-  args.per_round = call.plan.per_round * units;
-  args.grain = call.plan.grain * static_cast<std::uint32_t>(units);
+  int ctas = 0;
+  for (const PlannedCall& call : launch.calls) {
+    if (call.record.count == 0) continue;
+    args.call[args.calls] = multicast_call(launch, call, most);
+    ctas = std::max(ctas, args.call[args.calls++].channels);
+  }
+  if (args.calls == 0) return done();
   args.rank = launch.rank();
-  args.ranks = static_cast<std::int32_t>(call.buffers.size());
-  const Buffers& own = launch.own(call);
-  args.input = own.send;
-  args.output = own.receive;
+  args.ranks = static_cast<std::int32_t>(launch.first().buffers.size());
   args.own = launch.multicast->own(launch.rank());
   args.all = launch.multicast->all();
-  if (call.in_multicast_windows) {
-    const auto of_all = [&](const std::vector<std::byte*>& windows, const void* buffer) {
-      return in_window(windows, buffer, args.rank, args.ranks);
-    };
-    args.all_input = of_all(*own.send_windows, own.send);
-    args.all_output = of_all(*own.receive_windows, own.receive);
-    for (int r = 0; r < args.ranks; ++r)
-      args.outputs[r] = in_window(*own.receive_windows, own.receive, args.rank, r);
-  }
-  args.barrier = launch.told ? launch.barrier_of_processes() : launch.barrier(record);
-  const int most = launch.told ? launch.ctas_of_processes() : launch.most_ctas;
-  return launch.launch(call.kernel(), std::min(call.plan.channels, most), call.plan.threads,
+  args.barrier =
+      launch.told ? launch.barrier_of_processes() : launch.barrier(launch.first().record);
+  return launch.launch(launch.first().kernel(), ctas, launch.first().plan.threads,
                        cuda::kBarrierShared, args);
 }
 

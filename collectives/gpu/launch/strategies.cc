@@ -11,12 +11,11 @@ namespace {
 struct Row {
   Strategy strategy;
   Done (*launch)(const DeviceLaunch& call);
-  bool takes_lists;
 };
 constexpr Row kRows[] = {
-    {Strategy::kConnected, launch_connected, true},  {Strategy::kMet, launch_met, true},
-    {Strategy::kShared, launch_shared, false},       {Strategy::kLLPush, launch_ll_push, true},
-    {Strategy::kMulticast, launch_multicast, false}, {Strategy::kWindows, launch_windows, false},
+    {Strategy::kConnected, launch_connected}, {Strategy::kMet, launch_met},
+    {Strategy::kShared, launch_shared},       {Strategy::kLLPush, launch_ll_push},
+    {Strategy::kMulticast, launch_multicast}, {Strategy::kWindows, launch_windows},
 };
 
 }  // namespace
@@ -81,16 +80,8 @@ Done DeviceLaunch::launch(int kernel, int ctas, unsigned threads, std::size_t sh
 
 Done launch_strategy(const DeviceLaunch& call) {
   if (call.says != nullptr) RONDO_CHECK_OK(launch_in_place(call));
-  for (const Row& row : kRows) {
-    if (row.strategy != call.first().plan.strategy) continue;
-    if (row.takes_lists) return row.launch(call);
-    DeviceLaunch one = call;
-    for (const PlannedCall& planned : call.calls) {
-      one.calls = {&planned, 1};
-      RONDO_CHECK_OK(row.launch(one));
-    }
-    return done();
-  }
+  for (const Row& row : kRows)
+    if (row.strategy == call.first().plan.strategy) return row.launch(call);
   return fail(Status::kInternalError, "no launch on every device is planned for {}",
               name(call.first().record.collective));
 }

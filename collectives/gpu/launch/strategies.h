@@ -4,10 +4,10 @@
 // Knows nothing of streams' order or of ranks' threads: device_team.cc sees to those. Direct
 // launches of one device are direct_launches.h, composed calls composed_calls.cc. CTAs of launches
 // here wait for those of other devices; where a device has several ranks, for each other: then the
-// launch is cooperative. All take lists of calls (collectives/gpu/call_run.h). Cost: connected and
-// LL push one launch a device for a list, met one for its copies and one for reductions alike
-// (direct_launches.h); else one a call, three where staging is shared; two more where a call is
-// tried in place.
+// launch is cooperative. All take lists of calls (collectives/gpu/call_run.h). Cost: connected, LL
+// push and multicast one launch a device for a list, met and windows one for copies or reductions
+// alike (direct_launches.h); where staging is shared two a call and one more; two more where a call
+// is tried in place.
 #pragma once
 
 #include <span>
@@ -85,8 +85,7 @@ std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, in
 // Whether a switch may work on the call's buffers where they lie.
 bool is_in_multicast_windows(const Call& call);
 
-// A way each. All but connected and met: every device has one rank. Shared, windows and multicast
-// are given one call at a time.
+// A way each. All but connected and met: every device has one rank.
 Done launch_connected(const DeviceLaunch& call);
 Done launch_met(const DeviceLaunch& call);
 Done launch_shared(const DeviceLaunch& call);

@@ -1,6 +1,9 @@
 // Windows: devices of several processes share the work of the direct kernels on everybody's
 // buffers, which lie in symmetric windows (ncclCommWindowRegister) at the same places of all ranks.
-#include <vector>
+// In an all-gather in place, where each rank's input has a place of its own, device d moves what
+// rank d sends, and no other one; so do its reduce-scatters: CTAs are dealt so (direct.h).
+#include <array>
+#include <span>
 
 #include "collectives/gpu/launch/strategies.h"
 
@@ -25,14 +28,19 @@ bool is_in_multicast_windows(const Call& call) {
 }
 
 Done launch_windows(const DeviceLaunch& call) {
-  const Buffers& own = call.own(call.first());
-  std::vector<Buffers> buffers;
-  for (int r = 0; r < call.connections.layout().ranks(); ++r)
-    buffers.push_back({in_window(*own.send_windows, own.send, call.rank(), r),
-                       in_window(*own.receive_windows, own.receive, call.rank(), r)});
   DirectLaunches launches(call.api, call.ctas_of_processes(), call.stream);
-  launches.meet(call.barrier_of_processes());
-  RONDO_CHECK_OK(launches.collective(call.first().record, buffers));
+  launches.meet_one_by_one(call.barrier_of_processes());
+  const int n = call.connections.layout().ranks(), self = call.rank();
+  std::array<Buffers, cuda::kMostBarrierDevices> buffers;
+  for (const PlannedCall& planned : call.calls) {
+    const Buffers& own = call.own(planned);
+    for (int r = 0; r < n; ++r)
+      buffers[static_cast<std::size_t>(r)] = {
+          in_window(*own.send_windows, own.send, self, r),
+          in_window(*own.receive_windows, own.receive, self, r)};
+    RONDO_CHECK_OK(
+        launches.collective(planned.record, std::span(buffers).first(static_cast<std::size_t>(n))));
+  }
   return launches.flush();
 }
 

@@ -227,9 +227,9 @@ Done HostProxy::announce(const Call& call, const GpuCaptureInfo& capture) {
 
 // It is announced before it is launched: no other rank waits for that before it announces its own.
 Done HostProxy::post_by_kernels(const Call& call, const DevicePlan& plan) {
-  PlannedCall planned = kernels_->planned(plan, call);
-  JointCall joint{{{call, nullptr, {}}}, {true}, 1};
-  if (!run_.takes(joint, planned)) RONDO_CHECK_OK(flush());
+  PlannedCall planned = kernels_->planned(plan, call, run_.spare_buffers());
+  if (!run_.takes(next_joint(call), planned)) RONDO_CHECK_OK(flush());
+  JointCall& joint = next_joint(call);
   GpuCaptureInfo& capture = joint.posted[0].capture;
   if (run_.empty()) {
     RONDO_TRY(capture, capture_of(call.stream));
@@ -237,8 +237,17 @@ Done HostProxy::post_by_kernels(const Call& call, const DevicePlan& plan) {
     capture = run_.first().posted[0].capture;
   }
   RONDO_CHECK_OK(announce(call, capture));
-  run_.add(joint_.emplace_back(std::move(joint)), std::move(planned));
+  run_.add(joint, std::move(planned));
+  ++joined_;
   return done();
+}
+
+// The call as the run's next: in memory of one that is over, if there is any.
+JointCall& HostProxy::next_joint(const Call& call) {
+  if (joined_ == joint_.size()) joint_.push_back({std::vector<PostedCall>(1), {true}, 1});
+  JointCall& next = joint_[joined_];
+  next.posted[0] = {call, nullptr, {}};
+  return next;
 }
 
 Done HostProxy::flush() {
@@ -248,7 +257,7 @@ Done HostProxy::flush() {
     return kernels_->launch(run_.calls(), first.call.stream);
   });
   run_.clear();
-  joint_.clear();
+  joined_ = 0;
   return launched;
 }
 

@@ -78,6 +78,7 @@ class HostProxy final : public GpuEngine {
   Done open();
   Done post_collective(const Call& call);
   Done post_by_kernels(const Call& call, const DevicePlan& plan);
+  JointCall& next_joint(const Call& call);
   Done post_by_host(const Call& call);
   // Launches the run of collectives, if there is one.
   Done flush();
@@ -103,7 +104,8 @@ class HostProxy final : public GpuEngine {
   std::unique_ptr<InternodeKernels> kernels_;  // null: the host does all calls
   const TeamDevices own_device_;               // the rank's, which it is alone on
   CallRun run_;                                // of collectives by kernels, not launched yet:
-  std::deque<JointCall> joint_;                // their calls
+  std::deque<JointCall> joint_;                // their calls, and room for more,
+  std::size_t joined_ = 0;                     // of which so many are the run's
   std::unique_ptr<InternodeStatus> status_;    // null: all ranks are on this host
   Proxy proxy_;
   HostedService service_;

@@ -1,6 +1,7 @@
 #include "collectives/gpu/staging/internode_kernels.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/atomics.h"
 #include "base/guard.h"
@@ -141,8 +142,9 @@ std::optional<DevicePlan> InternodeKernels::plan(const CallRecord& record) const
   return plan_across_hosts(terms_.plan, terms_.from_bytes, record);
 }
 
-PlannedCall InternodeKernels::planned(const DevicePlan& plan, const Call& call) const {
-  PlannedCall planned{plan, call.record, {}, false};
+PlannedCall InternodeKernels::planned(const DevicePlan& plan, const Call& call,
+                                      std::vector<Buffers> memory) const {
+  PlannedCall planned{plan, call.record, std::move(memory), false};
   planned.buffers.resize(static_cast<std::size_t>(terms_.size));
   planned.buffers[static_cast<std::size_t>(terms_.rank)] = buffers_of(call);
   return planned;

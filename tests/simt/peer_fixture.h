@@ -1,0 +1,164 @@
+// Ranks on devices that reach each other, on a bare machine: what their direct kernels and LL push
+// meet by; launched one by one or as lists, with kernels that may have planted faults.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "kernels/cuda/direct.h"
+#include "kernels/cuda/ll_push.h"
+#include "tests/simt/machine_fixture.h"
+
+namespace rondo::simt {
+
+inline constexpr int kMostPeers = 8;
+
+inline std::int32_t peer_value(int rank, std::uint64_t i) {
+  return static_cast<std::int32_t>(i * 7 + static_cast<std::uint64_t>(rank) * 1000);
+}
+
+// One rank a device, each with a buffer, and what their kernels meet by.
+class Peers {
+ public:
+  Peers(TestMachine& machine, int ranks, std::uint64_t count, std::uint64_t output_count,
+        bool sound)
+      : machine_(machine), ranks_(ranks) {
+    controls_ = machine.allocate<cuda::Control>(static_cast<std::size_t>(ranks));
+    for (int r = 0; r < ranks; ++r) {
+      // A planted fault may also make ranks wait for ever.
+      machine.on_host(controls_)[r].limit_ns = sound ? 0 : 50'000'000;
+      input_.push_back(machine.allocate<std::int32_t>(count, r));
+      output_.push_back(machine.allocate<std::int32_t>(output_count, r));
+      epochs_.push_back(machine.allocate<std::uint64_t>(cuda::kBarrierCtas, r));
+      told_.push_back(
+          machine.allocate<std::uint64_t>(cuda::kBarrierCtas * cuda::kMostBarrierDevices, r));
+      launches_.push_back(machine.allocate<std::uint64_t>(cuda::kLLPushCtas + 1, r) + 1);
+      staging_.push_back(machine.allocate<std::byte>(cuda::kLLPushStaging, r));
+      for (std::uint64_t i = 0; i < count; ++i) machine.on_host(input_[r])[i] = peer_value(r, i);
+    }
+  }
+
+  // One launch a device of a direct kernel.
+  template <class Kernel>
+  void launch_met(typename Kernel::Args args, unsigned ctas) {
+    for (int place = 0; place < ranks_; ++place) {
+      args.barrier = barrier_of(place);
+      launch<Kernel>(args, ctas, place, cuda::kBarrierShared);
+    }
+  }
+  // The calls of args.listed, in one launch each on the devices whose bit of `fuses` is not set;
+  // all in one on the others.
+  template <class Kernel>
+  void launch_listed(const cuda::ReduceArgs& list, std::uint64_t fuses) {
+    for (int r = 0; r < ranks_; ++r) {
+      cuda::ReduceArgs args = list;
+      args.one_by_one = true;
+      args.barrier = barrier_of(r);
+      args.barrier.launches = launches_[r];
+      if ((fuses >> r & 1) != 0) {
+        launch<Kernel>(args, kMostListedCtas, r, cuda::kBarrierShared);
+        continue;
+      }
+      std::shared_ptr<Grid> before;
+      args.calls = 1;
+      for (int k = 0; k < list.calls; ++k) {
+        args.listed[0] = list.listed[k];
+        args.count[0] = list.count[k];
+        std::copy_n(list.input + k * list.sources, list.sources, args.input);
+        std::copy_n(list.output + k * list.targets, list.targets, args.output);
+        before = launch<Kernel>(args, args.listed[0].ctas, r, cuda::kBarrierShared, before,
+                                args.listed[0].threads);
+      }
+    }
+  }
+  static constexpr unsigned kMostListedCtas = 3;
+
+  template <class Kernel>
+  void launch_ll_push(std::uint64_t count, std::uint64_t per_round, unsigned width, unsigned ctas) {
+    for (int r = 0; r < ranks_; ++r) launch_ll_push_on<Kernel>(r, count, per_round, width, ctas);
+  }
+  // calls: parts of `count` as calls of their own, one after the other; in one launch, or each in
+  // one. CTAs of odd calls are one fewer.
+  template <class Kernel>
+  void launch_ll_push_on(int r, std::uint64_t count, std::uint64_t per_round, unsigned width,
+                         unsigned ctas, int calls = 1, bool fuses = true) {
+    std::shared_ptr<Grid> before;
+    const std::uint64_t each = count / static_cast<unsigned>(calls);
+    cuda::LLPushArgs args{};
+    for (int k = 0; k < calls; ++k) {
+      cuda::LLPushArgs::Call& call = args.call[args.calls++];
+      const std::uint64_t at = static_cast<unsigned>(k) * each;
+      call.count = call.record.count = k + 1 < calls ? each : count - at;
+      call.input = input_[r] + at, call.output = output_[r] + at;
+      call.channels = static_cast<int>(k % 2 == 1 && ctas > 1 ? ctas - 1 : ctas);
+      if (fuses && k + 1 < calls) continue;
+      before = launch_list<Kernel>(args, r, per_round, width, fuses ? ctas : call.channels, before);
+      args.calls = 0;
+    }
+  }
+  template <class Kernel>
+  std::shared_ptr<Grid> launch_list(cuda::LLPushArgs args, int r, std::uint64_t per_round,
+                                    unsigned width, unsigned ctas,
+                                    const std::shared_ptr<Grid>& before) {
+    args.per_round = per_round;
+    args.grain = static_cast<std::uint32_t>(kLineBytes / width);
+    args.rank = r, args.ranks = ranks_;
+    args.rounds = epochs_[r];
+    args.launches = launches_[r];
+    for (int p = 0; p < ranks_; ++p) args.staging[p] = staging_[p];
+    args.control = controls_ + r;
+    return launch<Kernel>(args, ctas, r, cuda::kLLPushShared, before);
+  }
+
+  cuda::DeviceBarrier barrier_of(int place) const {
+    cuda::DeviceBarrier barrier{};
+    barrier.devices = ranks_, barrier.place = place;
+    barrier.barriers = epochs_[place];
+    for (int d = 0; d < ranks_; ++d) barrier.told[d] = told_[d], barrier.rank[d] = d;
+    barrier.control = controls_ + place;
+    return barrier;
+  }
+
+  const cuda::Control& control(int rank) const { return machine_.on_host(controls_)[rank]; }
+  std::int32_t* input(int rank) const { return input_[rank]; }
+  std::int32_t* output(int rank) const { return output_[rank]; }
+  // Whether all outputs hold the sum of all inputs.
+  bool have_sums(std::uint64_t count) const {
+    for (int r = 0; r < ranks_; ++r)
+      for (std::uint64_t i = 0; i < count; ++i) {
+        std::int32_t sum = 0;
+        for (int s = 0; s < ranks_; ++s) sum += peer_value(s, i);
+        if (machine_.on_host(output_[r])[i] != sum) return false;
+      }
+    return true;
+  }
+
+ private:
+  template <class Kernel>
+  std::shared_ptr<Grid> launch(const typename Kernel::Args& args, unsigned ctas, int device,
+                               unsigned shared, const std::shared_ptr<Grid>& before = nullptr,
+                               unsigned threads = 64) {
+    const MachineShape shape{.ctas = ctas,
+                             .threads = threads,
+                             .shared_bytes = shared,
+                             .device = device,
+                             .cooperative = true};
+    return machine_.launch(
+        "peers", shape, [args] { Kernel::run(args); }, before);
+  }
+
+  TestMachine& machine_;
+  const int ranks_;
+  cuda::Control* controls_;
+  std::vector<std::int32_t*> input_, output_;
+  std::vector<std::uint64_t*> epochs_, told_, launches_;
+  std::vector<std::byte*> staging_;
+};
+
+template <class Faults>
+using MetSum = cuda::DirectReduce<DataType::kInt32, RedOp::kSum, false, Faults>;
+template <class Faults>
+using LLPushSum = cuda::LLPush<cuda::SumMath<DataType::kInt32>, Faults>;
+
+}  // namespace rondo::simt

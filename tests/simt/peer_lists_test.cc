@@ -1,0 +1,106 @@
+// Lists of calls in one launch on devices that reach each other, on the emulated machine: the
+// direct kernel, whose calls meet one by one, and LL push; ranks that play a list beside ranks that
+// launch call after call. What is left out between two calls is seen.
+#include "tests/simt/peer_fixture.h"
+#include "tests/simt/rounds.h"
+
+namespace rondo::simt {
+namespace {
+
+// Each call is a part of every buffer, on CTAs and threads of its own.
+template <class Faults>
+bool sums_of_lists(MachineOptions options, int ranks, std::uint64_t count, int calls,
+                   std::uint64_t fuses, Random& random) {
+  options.faulty = !std::is_same_v<Faults, cuda::SoundBarriers>;
+  TestMachine machine(options);
+  Peers peers(machine, ranks, count, count, !options.faulty);
+  cuda::ReduceArgs list{};
+  list.calls = calls;
+  list.sources = list.targets = list.ranks = ranks;
+  list.segments = 1;
+  std::vector<unsigned> played(Peers::kMostListedCtas);
+  for (int k = 0; k < calls; ++k) {
+    const std::uint64_t each = count / static_cast<unsigned>(calls);
+    const std::uint64_t at = static_cast<unsigned>(k) * each;
+    list.count[k] = k + 1 < calls ? each : count - at;
+    for (int r = 0; r < ranks; ++r) {
+      list.input[k * ranks + r] = peers.input(r) + at;
+      list.output[k * ranks + r] = peers.output(r) + at;
+    }
+    const auto ctas = 1 + static_cast<unsigned>(random.below(Peers::kMostListedCtas));
+    list.listed[k].record.count = list.count[k];
+    list.listed[k].ctas = static_cast<std::uint16_t>(ctas);
+    list.listed[k].threads = random.one_in(2) ? 32 : 64;
+    for (unsigned c = 0; c < ctas; ++c) ++played[c];
+  }
+  peers.launch_listed<MetSum<Faults>>(list, fuses);
+  if (!machine.run() || !peers.have_sums(count)) return false;
+  for (int r = 0; r < ranks; ++r)
+    for (unsigned c = 0; c < Peers::kMostListedCtas; ++c)
+      if (peers.control(r).progress[c].begun != played[c] ||
+          peers.control(r).progress[c].done != played[c])
+        return false;
+  return true;
+}
+
+TEST(PeerLists, AreSummedBetweenBarriers) {
+  for_each_round(2, [](std::uint64_t seed) {
+    Random random(seed);
+    for (const int n : {2, 3, 5, 8}) {
+      const std::uint64_t count = 20 + random.below(1500);
+      const int calls = 2 + static_cast<int>(random.below(6));
+      const std::uint64_t fuses = random.one_in(2) ? ~std::uint64_t{0} : random.below(1u << n);
+      const MachineOptions options{.seed = seed, .weak = random.one_in(2), .devices = kMostPeers};
+      EXPECT_TRUE(sums_of_lists<cuda::SoundBarriers>(options, n, count, calls, fuses, random))
+          << n << " devices, " << calls << " calls of " << count << " elements, " << fuses
+          << " fuse";
+    }
+  });
+}
+
+struct NoBarrierOfCta : cuda::SoundBarriers {
+  static constexpr bool kNoBarrier = true;
+};
+TEST(PeerLists, CallsOfAListThatDoNotWaitForTheOneBeforeAreCaught) {
+  int failed = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Random random(seed);
+    failed +=
+        sums_of_lists<NoBarrierOfCta>({.seed = seed, .devices = kMostPeers}, 3, 300, 5, 7, random)
+            ? 0
+            : 1;
+  }
+  EXPECT_GT(failed, 0);
+}
+
+// Ranks that play a list in one launch beside ranks that launch call after call.
+TEST(PeerLists, AreSummedByLLPush) {
+  for_each_round(2, [](std::uint64_t seed) {
+    Random random(seed);
+    for (const int n : {2, 3, 5}) {
+      const std::uint64_t count = 8 + random.below(400);
+      const int calls = 2 + static_cast<int>(random.below(cuda::kMostLLPushCalls - 1));
+      TestMachine machine({.seed = seed, .weak = random.one_in(2), .devices = kMostPeers});
+      Peers peers(machine, n, count, count, random.one_in(2));
+      const std::uint64_t fuses = random.below(1u << n);
+      for (int again = 0; again < 2; ++again) {
+        for (int r = 0; r < n; ++r)
+          peers.launch_ll_push_on<LLPushSum<cuda::SoundLLPush>>(r, count, 64, 4, 2, calls,
+                                                                (fuses >> r & 1) != 0);
+        ASSERT_TRUE(machine.run());
+      }
+      EXPECT_TRUE(peers.have_sums(count)) << n << " devices, " << calls << " calls of " << count;
+      const auto first = cuda::newest_launch(peers.control(0).newest);
+      for (int r = 0; r < n; ++r) {
+        const auto newest = cuda::newest_launch(peers.control(r).newest);
+        ASSERT_EQ(newest.has_value(), first.has_value());
+        if (!newest) continue;
+        EXPECT_EQ(newest->number, 2u * static_cast<unsigned>(calls));
+        EXPECT_EQ(newest->digest, first->digest);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace rondo::simt

@@ -54,7 +54,13 @@ Done deregister(ncclComm_t comm, ncclWindow_t window) {
   if (window == nullptr) return done();
   {
     RONDO_TRY(auto found, find_window(comm, window, kFunction));
-    if (pin->engine() != nullptr) pin->engine()->deregister_window(found->number);
+    Turn turn;
+    const auto wait_turn = [&] {
+      if (in_group()) return;  // calls of the group come after its end
+      turn = Turn(pin->order);
+      turn.wait();
+    };
+    if (pin->engine() != nullptr) pin->engine()->deregister_window(found->number, wait_turn);
   }
   if (pin->remove_registration(window)) forget_registrations({window});
   return done();

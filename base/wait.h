@@ -30,6 +30,8 @@ struct WaitSite {
   // Whether the wait needs that rank of the communicator too; null: it needs nobody else.
   bool (*needs)(const void* self, int global_rank) = nullptr;
   const void* self = nullptr;
+  // That rank's program takes no part: what is waited for is the network's.
+  bool of_network = false;
 };
 
 template <class A = DoorbellAtomics>  // an Atomics policy, see base/doorbell.h

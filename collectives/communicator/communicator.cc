@@ -260,16 +260,39 @@ Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> 
 
 Result<int> Communicator::register_window(void* memory, std::size_t bytes, bool symmetric) {
   if (state_->device) return state_->device->open_window(*this, memory, bytes, symmetric);
-  const Window::Side mine = state_->one_sided.side_of(memory, bytes);
-  RONDO_TRY(const auto all, exchange("CommWindowRegister", std::as_bytes(std::span(&mine, 1))));
-  std::vector<Window::Side> sides(all.size());
-  for (std::size_t r = 0; r < all.size(); ++r) std::memcpy(&sides[r], all[r].data(), sizeof(mine));
-  return state_->one_sided.add_window(std::move(sides));
+  constexpr const char* kWhat = "CommWindowRegister";
+  RONDO_CHECK_OK(state_->enter());
+  const OneSidedCalls::Offer mine = state_->one_sided.offer_of(memory, bytes);
+  state_->leave();
+  const bool keys = state_->one_sided.withdraws_by_network();  // else nobody has any
+  RONDO_TRY(
+      const auto all,
+      exchange(kWhat,
+               std::as_bytes(std::span(&mine, 1)).first(keys ? sizeof(mine) : sizeof(mine.side))));
+  std::vector<OneSidedCalls::Offer> offers(all.size());
+  for (std::size_t r = 0; r < all.size(); ++r)
+    std::memcpy(&offers[r], all[r].data(), all[r].size());
+  int number = -1;
+  const auto add = [&]() -> Done {
+    RONDO_TRY(number, state_->one_sided.add_window(offers));
+    return done();
+  };
+  RONDO_CHECK_OK(state_->enter());
+  state_->supervisor.install(FiberGroup::current() != nullptr);
+  const Done added = state_->faults.or_fault(add);
+  state_->leave();
+  RONDO_CHECK_OK(added);
+  // Links to a rank open only while it is here.
+  const std::byte met{};
+  if (keys) RONDO_CHECK_OK(exchange(kWhat, {&met, 1}));
+  return number;
 }
 
-void Communicator::deregister_window(int window) {
+void Communicator::deregister_window(int window, const std::function<void()>& wait_turn) {
   if (state_->device) return state_->device->close_window(window);
-  if (!state_->forked()) state_->one_sided.withdraw(window);
+  if (state_->forked()) return;
+  if (wait_turn && state_->one_sided.withdraws_by_network()) wait_turn();
+  state_->one_sided.withdraw(window);
 }
 
 void Communicator::register_memory(const void* memory, std::size_t bytes) {

@@ -127,7 +127,9 @@ class Communicator {
   // number of the window, equal on all ranks. Puts, signals and waits are calls of run().
   // symmetric: of GPUs, collectives may work in place on what lies at the same place of all.
   Result<int> register_window(void* memory, std::size_t bytes, bool symmetric = false);
-  void deregister_window(int window);  // puts by way of slots are refused from now on
+  // Puts of peers into it are refused from now on, or end them. wait_turn: until no call of this
+  // rank runs; asked for where the window is known to a network, which one thread moves.
+  void deregister_window(int window, const std::function<void()>& wait_turn = {});
   std::size_t window_bytes(int window, int peer) const;
 
   // Of this rank alone: memory that is in the registry, for calls that may work on it in place.

@@ -123,7 +123,9 @@ void DeviceWindows::map(const Offer& offer, int peer, const MemoryHandle& handle
     return;
   }
   if (!is_neighbour(peer)) {
-    window->why_not[peer] = "it is on another host, where GPUs pass no puts";
+    window->why_not[peer] =
+        "it is on another host, where GPUs pass signals and no puts: ncclSend and ncclRecv carry "
+        "the bytes";
     return;
   }
   if (handle.plain.kind == PlainHandle::kNone) {

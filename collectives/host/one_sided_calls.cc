@@ -71,13 +71,24 @@ bool OneSidedCalls::windows_are_whole() {
   return true;
 }
 
-Window::Side OneSidedCalls::side_of(void* memory, std::size_t bytes) const {
-  return {reinterpret_cast<std::uintptr_t>(memory), bytes, place_of(memory, bytes)};
+OneSidedCalls::Offer OneSidedCalls::offer_of(void* memory, std::size_t bytes) {
+  return {{reinterpret_cast<std::uintptr_t>(memory), bytes, place_of(memory, bytes)},
+          remote_puts_.offer(memory, bytes)};
 }
 
-int OneSidedCalls::add_window(std::vector<Window::Side> sides) {
+Result<int> OneSidedCalls::add_window(std::span<const Offer> offers) {
+  std::vector<Window::Side> sides;
+  std::vector<WindowKeys> keys;
+  for (const Offer& offer : offers) {
+    sides.push_back(offer.side);
+    keys.push_back(offer.keys);
+  }
   if (windows_.empty()) withdrawals_ = withdrawals();
   windows_.push_back({true, std::move(sides)});
+  call_.record.collective = Collective::kPut;  // as faults name it
+  const Done opened = remote_puts_.open(keys);
+  call_.record = CallRecord{};
+  RONDO_CHECK_OK(opened);
   return static_cast<int>(windows_.size()) - 1;
 }
 
@@ -93,6 +104,7 @@ void OneSidedCalls::withdraw(int number) {
   if (number < 0 || number >= static_cast<int>(windows_.size())) return;
   Window& window = windows_[static_cast<std::size_t>(number)];
   const bool was_alive = std::exchange(window.alive, false);
+  if (was_alive) remote_puts_.close(number);
   if (!was_alive || !faults_.is_raised()) return;
   supervisor_.install(false);
   if (host::outlast_touches(host_) || !withdrawal_.touches_may_go_on()) return;
@@ -187,9 +199,16 @@ bool OneSidedCalls::send_slot(Connection& connection, const void* from, std::siz
   return true;
 }
 
+// Not where an earlier one may still be on its way in slots.
+bool OneSidedCalls::by_network(const Peer& peer, const Call& call) const {
+  return members_.local_of(call.peer) < 0 && !peer.by_lane &&
+         remote_puts_.reaches(call.window, call.peer);
+}
+
 Done OneSidedCalls::put(const Call& call) {
   Peer& peer = peer_at(call.peer);
   const std::size_t bytes = call.window < 0 ? 0 : call.record.count * size_of(call.record.type);
+  if (by_network(peer, call)) return remote_puts_.put(call);
   const Window* window = call.window < 0 ? nullptr : &windows_[call.window];
   const int local = members_.local_of(call.peer);
   std::byte* target = window != nullptr ? reachable(*window, call.peer) : nullptr;
@@ -212,6 +231,13 @@ Done OneSidedCalls::put(const Call& call) {
     ring_if_parked<DoorbellAtomics>(*port.parked, *port.bell);
     return done();
   }
+  return put_by_lane(peer, window, call, bytes);
+}
+
+Done OneSidedCalls::put_by_lane(Peer& peer, const Window* window, const Call& call,
+                                std::size_t bytes) {
+  RONDO_CHECK_OK(remote_puts_.flush(call.peer));
+  peer.by_lane |= bytes > 0;
   RONDO_CHECK_OK(open_lane(call.peer));
   const PutHeader header{window == nullptr ? kNoWindow : static_cast<std::uint64_t>(call.window),
                          call.offset, bytes, static_cast<std::uint64_t>(call.signal)};
@@ -234,6 +260,7 @@ Done OneSidedCalls::wait_signal(const Call& call) {
   const auto ready = [&] {
     take_puts();
     std::uint64_t come = peer.arrived[call.signal];
+    if (local < 0) come += remote_puts_.raised_by(call.peer, call.signal);
     if (local >= 0 && call.peer != members_.rank)
       come += HostAtomics::load_acquire(host_.self().signals[local * kSignals + call.signal]);
     return come >= target || faults_.is_raised();
@@ -254,6 +281,7 @@ Done OneSidedCalls::run(std::span<const Call> calls) {
       call_.record = CallRecord{};
       RONDO_CHECK_OK(result);
     }
+  RONDO_CHECK_OK(remote_puts_.flush());
   return remote_.flush();
 }
 

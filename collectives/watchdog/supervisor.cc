@@ -95,8 +95,7 @@ void Supervisor::show_wait(const WaitSite& site) {
   ProgressLine& progress = *host_.self().progress;
   HostAtomics::store_relaxed(progress.sequence, host_.sequence);
   HostAtomics::store_relaxed(progress.step, host_.step);
-  HostAtomics::store_relaxed(progress.waiting_for,
-                             static_cast<std::int32_t>(members_.global_of(site)));
+  HostAtomics::store_relaxed(progress.waiting_for, site.of_network ? -1 : members_.global_of(site));
   HostAtomics::store_relaxed(progress.state, call_.waiting_parts > 1 ? kWaitingTwice : kWaiting);
   HostAtomics::store_relaxed(progress.quiet, std::uint32_t{0});
   store_record(progress.call, call_.record);

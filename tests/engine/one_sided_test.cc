@@ -5,40 +5,13 @@
 #include <numeric>
 
 #include "tests/support/engine_rank.h"
+#include "tests/support/one_sided.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
 #include "transport/shm/arena.h"
 
 namespace rondo::test {
 namespace {
-
-Call put(int peer, int window, std::size_t offset, const void* from, std::size_t count,
-         int signal = 0) {
-  Call call;
-  call.record = {count, Collective::kPut, DataType::kInt32, RedOp::kSum, 0, -1};
-  call.send = from;
-  call.peer = peer;
-  call.window = window;
-  call.offset = offset;
-  call.signal = signal;
-  return call;
-}
-
-Call signal_to(int peer, int signal = 0) {
-  Call call;
-  call.record.collective = Collective::kSignal;
-  call.peer = peer;
-  call.signal = signal;
-  return call;
-}
-
-Call wait_for(int peer, std::uint64_t times, int signal = 0) {
-  Call call = signal_to(peer, signal);
-  call.record = {times, Collective::kWaitSignal, DataType::kInt8, RedOp::kSum, 0, -1};
-  return call;
-}
-
-Done run(Communicator& comm, const Call& call) { return comm.run({&call, 1}); }
 
 // Memory of a window: this process's arena (peers write it) or its heap (they cannot).
 struct WindowMemory {

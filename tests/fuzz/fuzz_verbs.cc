@@ -1,5 +1,5 @@
-// Any bytes as a queue pair and as the end of a link of a peer, and any text as NCCL_IB_HCA: what
-// is accepted is in its range, and is written as it was read.
+// Any bytes as a queue pair, the end of a link and the key of memory of a peer, and any text as
+// NCCL_IB_HCA: what is accepted is in its range, and is written as it was read.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -25,10 +25,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (end->rails.empty() || end->rails.size() > verbs::kMostRails) std::abort();
     std::size_t pairs = 0;
     for (const verbs::RailEnd& rail : end->rails) {
-      if (rail.rings == 0 || rail.pairs.empty()) std::abort();
+      if (rail.rings == 0 || rail.pairs.empty() || rail.port >= verbs::kMostRails) std::abort();
       pairs += rail.pairs.size();
     }
     if (pairs > verbs::kMostPairs) std::abort();
+  }
+  if (const auto key = verbs::parse_packed_key(bytes); key.ok()) {
+    const auto again = verbs::serialize(*key);
+    if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) std::abort();
+    if (key->address == 0 || key->bytes == 0 || key->address + key->bytes < key->address)
+      std::abort();
   }
   static const std::vector<verbs::Port> ports = [] {
     verbs::Port port{.device = "mlx5_0", .active = true, .state = "ACTIVE"};

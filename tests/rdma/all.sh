@@ -10,7 +10,9 @@ set -euo pipefail
 bin=$1 gpu=$2 extent=$3
 here=$(dirname "$(readlink -f "$0")")
 only='*'
-[ "$extent" = whole ] || only='-*/FourPairs:*/UcxOverVerbs'
+unasked='*/FourPairs:*/UcxOverVerbs:*NetworkPut*/OnePair'
+unasked+=':PutsThroughLosses.*Everything*:PutsThroughLosses.*Both*'
+[ "$extent" = whole ] || only="-$unasked"
 "$bin/rdma_tests" --gtest_brief=1 --gtest_filter="$only"
 
 export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=6  # with 7 retries soft-RoCE asks a dead peer for ever
@@ -22,6 +24,7 @@ export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=6  # with 7 retries soft-RoCE asks a
   [ "$extent" != whole ] || tests=$along/*
   RONDO_TEST_NETWORK=IB "$bin/engine_tests" --gtest_brief=1 --gtest_filter="$tests"
 )
+bash "$here/puts.sh" "$bin" "$extent"
 # Slots in the memory of emulated GPUs.
 (
   for host in a c; do export "RONDO_TEST_HCA_$host==rxe0"; done

@@ -37,9 +37,11 @@ const bool kAdded = [] {
   auto& kinds = network_kinds();
   kinds.clear();
   const auto add = [&](const char* name, const char* const(&ports)[2], int queue_pairs) {
-    kinds.push_back({name, verbs::VerbsNetwork::kName, [&ports, queue_pairs](auto options) {
+    kinds.push_back({name, verbs::VerbsNetwork::kName,
+                     [&ports, queue_pairs](auto options) {
                        return open_verbs(std::move(options), ports, queue_pairs);
-                     }});
+                     },
+                     false, true});
   };
   const std::size_t devices = verbs::guest_ports().size();
   if (devices >= 2) add("OnePair", kOneRail, 1);

@@ -60,10 +60,12 @@ enum class LinkState {
 };
 inline bool is_over(LinkState state) { return state >= LinkState::kClosed; }
 
-// One message on its way. Sends and receives of a link are numbered separately, from 0.
+// One message or put on its way. Sends, receives and puts of a link are numbered separately, from
+// 0.
 struct Request {
   std::uint64_t number = 0;
   bool sending = false;
+  bool putting = false;
 };
 
 struct Completion {
@@ -91,6 +93,25 @@ struct Memory {
   // What came in is seen by the GPU only after this; empty: it needs nothing. By the link, on the
   // thread that moves it. A network that flushes in a way of its own need not call it.
   std::function<Done()> flush = {};
+  // Holds words that somebody polls: what peers write into it becomes visible in the order in which
+  // they wrote it, and after what they wrote before to other memory of this rank.
+  bool ordered = false;
+};
+
+// Memory of the peer, as a link that has unpacked its key names it.
+using RemoteKey = std::uint64_t;
+
+// A write into the peer's memory, of which the peer's program knows nothing.
+struct Put {
+  std::span<const std::byte> body{};  // may be empty
+  MemoryKey key = 0;                  // of the body
+  RemoteKey to = 0;
+  std::uint64_t offset = 0;  // where in that memory, which holds all of the body from there on
+  // The word of 64 bits at word_offset of that memory, which is `ordered`, gets this value once the
+  // body is there: whoever loads it (acquire) sees the body, and those of all puts before.
+  std::optional<RemoteKey> word_in{};
+  std::uint64_t word_offset = 0;  // a multiple of 8
+  std::uint64_t word = 0;
 };
 
 class Link {
@@ -105,7 +126,16 @@ class Link {
   // Offers room for the next message. A longer message ends the link with an error.
   virtual std::optional<Request> irecv(CallRecord& record, std::span<std::byte> room,
                                        MemoryKey key) = 0;
-  // Only looks. Of the last kDepth requests of each direction.
+  // Where the network puts(): a key that the peer's network has packed, until it is forgotten or
+  // the link ends. A key that cannot be read is an error.
+  virtual Result<RemoteKey> unpack_key(std::span<const std::byte> packed);
+  virtual void forget_key(RemoteKey) {}
+  // Queues a put. Puts of a link take effect in order, each at most once, whatever the peer does
+  // meanwhile; a word of 64 bits changes as one. They have no order with messages. Done by test():
+  // the peer's memory has all of it, and the body is the caller's again. Nothing: the queue is
+  // full.
+  virtual std::optional<Request> iput(const Put&) { return std::nullopt; }
+  // Only looks. Of the last kDepth requests of each kind.
   virtual Completion test(Request request) const = 0;
   // Moves what can move now; true if something did.
   virtual bool progress() = 0;
@@ -135,8 +165,20 @@ class Network : public WakeSource {
   virtual std::vector<topology::NicName> adapters() const { return {}; }
   virtual Result<MemoryKey> register_memory(const Memory& memory) = 0;
   virtual void deregister_memory(MemoryKey key) = 0;
+  // Whether peers can write into memory of this rank while it does nothing (Link::iput).
+  virtual bool puts() const { return false; }
+  // What a peer needs for that, of the host's memory; at most kMostPackedKey bytes. It is as secret
+  // as what it names. After deregister_memory() whoever still puts there gets an error.
+  static constexpr std::size_t kMostPackedKey = 256;
+  virtual Result<std::vector<std::byte>> pack_key(MemoryKey) const {
+    return fail(Status::kInternalError, "network {} has no puts", name());
+  }
   // Looks once which links can move. True if one may.
   virtual bool poll() = 0;
 };
+
+inline Result<RemoteKey> Link::unpack_key(std::span<const std::byte>) {
+  return fail(Status::kInternalError, "this network has no puts");
+}
 
 }  // namespace rondo::net

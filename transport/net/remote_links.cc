@@ -255,6 +255,13 @@ Result<Connection*> RemoteLinks::receiver(int peer, int lane) {
   return &line->in->connection();
 }
 
+Result<net::Link*> RemoteLinks::link(int peer, int lane) {
+  RONDO_TRY(const Line* const line, state_->data_line(peer, lane));
+  return line->link.get();
+}
+
+net::Network& RemoteLinks::data_network() const { return state_->network_of(net::kCollectiveLane); }
+
 bool RemoteLinks::progress() {
   const bool moved = state_->advance();
   if (!state_->turns.due(moved)) return moved;

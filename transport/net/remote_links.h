@@ -70,6 +70,10 @@ class RemoteLinks final : public net::WakeSource {
   // peer or lane; kSystemError: no memory, no descriptors.
   Result<Connection*> sender(int peer, int lane);
   Result<Connection*> receiver(int peer, int lane);
+  // The link of a lane, which opens from the first time that both ranks ask for it, or for slots on
+  // it; null: the peer, who connects, has not done so yet.
+  Result<net::Link*> link(int peer, int lane);
+  net::Network& data_network() const;  // of the data lanes
 
   // Moves what can move now. True if something did.
   bool progress();

@@ -8,7 +8,8 @@
 namespace rondo::verbs {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x31465156;  // "VQF1": of another version is of another build
+constexpr std::uint32_t kMagic = 0x31465156;     // "VQF1": of another version is of another build
+constexpr std::uint32_t kKeyMagic = 0x314b5156;  // "VQK1"
 constexpr std::uint32_t kMost24 = (1u << 24) - 1;
 constexpr std::uint16_t kMostLid = 0xbfff;  // above are groups
 constexpr std::uint16_t kLeastMtu = 256, kMostMtu = 4096;
@@ -66,6 +67,7 @@ Bytes serialize(const LinkEnd& end) {
   out.put(static_cast<std::uint8_t>(end.rails.size()));
   for (const RailEnd& rail : end.rails) {
     out.put(rail.number);
+    out.put(rail.port);
     out.put(rail.rings);
     out.put(rail.rings_key);
     out.put(static_cast<std::uint8_t>(rail.pairs.size()));
@@ -84,6 +86,7 @@ Result<LinkEnd> parse_link_end(ByteSpan bytes) {
   for (int i = 0; i < rails && in.ok(); ++i) {
     RailEnd rail;
     rail.number = in.get<std::uint8_t>();
+    rail.port = in.get<std::uint8_t>();
     rail.rings = in.get<std::uint64_t>();
     rail.rings_key = in.get<std::uint32_t>();
     const auto count = in.get<std::uint8_t>();
@@ -91,7 +94,8 @@ Result<LinkEnd> parse_link_end(ByteSpan bytes) {
     const bool twice = std::any_of(end.rails.begin(), end.rails.end(), [&](const RailEnd& other) {
       return other.number == rail.number;
     });
-    if (rail.rings == 0 || count < 1 || pairs > kMostPairs || twice) in.refuse();
+    if (rail.rings == 0 || count < 1 || pairs > kMostPairs || twice || rail.port >= kMostRails)
+      in.refuse();
     for (int k = 0; k < count && in.ok(); ++k) {
       const ByteSpan of_pair = in.raw(each);
       if (!in.ok()) break;
@@ -106,6 +110,30 @@ Result<LinkEnd> parse_link_end(ByteSpan bytes) {
                 "Rondo",
                 bytes.size());
   return end;
+}
+
+Bytes serialize(const PackedKey& key) {
+  ByteWriter out;
+  out.put(kKeyMagic);
+  out.put(key.address);
+  out.put(key.bytes);
+  out.put(key.keys);
+  return out.take();
+}
+
+Result<PackedKey> parse_packed_key(ByteSpan bytes) {
+  ByteReader in(bytes);
+  PackedKey key;
+  if (in.get<std::uint32_t>() != kKeyMagic) in.refuse();
+  key.address = in.get<std::uint64_t>();
+  key.bytes = in.get<std::uint64_t>();
+  key.keys = in.get<decltype(key.keys)>();
+  if (key.address == 0 || key.bytes == 0 || key.address + key.bytes < key.address) in.refuse();
+  if (!in.finished())
+    return fail(Status::kRemoteError,
+                "{} bytes of a peer name no memory: all ranks must run the same build of Rondo",
+                bytes.size());
+  return key;
 }
 
 std::string address_text(const Endpoint& endpoint) {

@@ -1,5 +1,5 @@
 // Endpoint: where a queue pair is, as its peer must know it to connect; LinkEnd: one end of a link,
-// with all of its rails and queue pairs: small blobs.
+// with all of its rails and queue pairs; PackedKey: memory that peers put into: small blobs.
 //
 // Guarantees: parse_*() take bytes from outside. They accept what serialize() makes and nothing
 // else: every number is in its range, no byte is missing or left over.
@@ -36,6 +36,7 @@ inline constexpr std::size_t kMostPairs = 16;  // of all of them
 // One end of a rail: a port and its queue pairs.
 struct RailEnd {
   std::uint8_t number = 0;        // as the connector numbers it: Port::rail there
+  std::uint8_t port = 0;          // of those that this end uses: finds keys of it in a PackedKey
   std::uint64_t rings = 0;        // address of the memory that the peer writes to, not 0
   std::uint32_t rings_key = 0;    // of it
   std::vector<Endpoint> pairs{};  // at least one
@@ -49,6 +50,17 @@ struct LinkEnd {
 
 Bytes serialize(const LinkEnd& end);
 Result<LinkEnd> parse_link_end(ByteSpan bytes);
+
+// Memory of a rank that peers may write, by any of its ports.
+struct PackedKey {
+  std::uint64_t address = 0;                     // not 0
+  std::uint64_t bytes = 0;                       // not 0
+  std::array<std::uint32_t, kMostRails> keys{};  // by RailEnd::port
+  friend bool operator==(const PackedKey&, const PackedKey&) = default;
+};
+
+Bytes serialize(const PackedKey& key);
+Result<PackedKey> parse_packed_key(ByteSpan bytes);
 
 // "lid 7", or the GID as an address; for messages.
 std::string address_text(const Endpoint& endpoint);

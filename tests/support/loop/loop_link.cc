@@ -121,7 +121,43 @@ std::optional<net::Request> LoopLink::irecv(CallRecord& record, std::span<std::b
   return net::Request{posted_++, false};
 }
 
+Result<net::RemoteKey> LoopLink::unpack_key(std::span<const std::byte> packed) {
+  const auto region = PackedRegion::decode(packed);
+  if (!region) return fail(Status::kRemoteError, "{} bytes name no memory", packed.size());
+  regions_.emplace(++last_region_, *region);
+  return last_region_;
+}
+
+std::optional<net::Request> LoopLink::iput(const net::Put& put) {
+  if (asked_ - put_ == kDepth) return std::nullopt;
+  if (!put.body.empty() && !memory_.offset_of(put.key, put.body))
+    fail_with(
+        fmt::format("key {} names no memory with the {} bytes to put", put.key, put.body.size()));
+  puts_[asked_ % kDepth] = put;
+  return net::Request{.number = asked_++, .sending = true, .putting = true};
+}
+
+bool LoopLink::put() {
+  const std::uint64_t before = put_;
+  for (; put_ < asked_ && state_ == LinkState::kOpen; ++put_) {
+    const net::Put& now = puts_[put_ % kDepth];
+    const auto write = [&](net::RemoteKey key, std::uint64_t offset,
+                           std::span<const std::byte> bytes) -> std::optional<std::string> {
+      const auto region = regions_.find(key);
+      if (region == regions_.end()) return "a put into memory that the peer has not told of";
+      return their_memory_.put(region->second, offset, bytes);
+    };
+    std::optional<std::string> wrong;
+    if (!now.body.empty()) wrong = write(now.to, now.offset, memory_.readable(now.key, now.body));
+    if (!wrong && now.word_in)
+      wrong = write(*now.word_in, now.word_offset, std::as_bytes(std::span(&now.word, 1)));
+    if (wrong) return fail_with(*wrong), true;
+  }
+  return put_ != before;
+}
+
 net::Completion LoopLink::test(net::Request request) const {
+  if (request.putting) return {request.number < put_};
   if (request.sending) return {request.number < sent_};
   if (request.number >= received_) return {};
   const Incoming& message = incoming_[request.number % kDepth];
@@ -134,6 +170,7 @@ bool LoopLink::progress() {
   if (state_ != LinkState::kOpen) return closed;
   bool moved = offer();
   moved |= send();
+  moved |= put();
   moved |= receive();
   if (state_ != LinkState::kOpen) return true;
   // What was written before the close is there.

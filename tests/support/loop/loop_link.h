@@ -42,6 +42,9 @@ class LoopLink final : public net::Link {
                                     net::MemoryKey key, std::uint32_t tag = 0) override;
   std::optional<net::Request> irecv(CallRecord& record, std::span<std::byte> room,
                                     net::MemoryKey key) override;
+  Result<net::RemoteKey> unpack_key(std::span<const std::byte> packed) override;
+  void forget_key(net::RemoteKey key) override { regions_.erase(key); }
+  std::optional<net::Request> iput(const net::Put& put) override;
   net::Completion test(net::Request request) const override;
   bool progress() override;
   net::LinkState state() const override { return state_; }
@@ -71,6 +74,7 @@ class LoopLink final : public net::Link {
   bool send();
   bool receive();
   bool offer();
+  bool put();
   void fail_with(const std::string& why, net::LinkState state = net::LinkState::kEnded);
 
   const net::LinkName name_;
@@ -85,6 +89,10 @@ class LoopLink final : public net::Link {
   RemoteMemory their_memory_;
   net::LinkState state_ = net::LinkState::kOpening;
   std::optional<Error> error_;
+  std::map<net::RemoteKey, PackedRegion> regions_;  // of the peer, to put into
+  net::RemoteKey last_region_ = 0;
+  std::array<net::Put, kDepth> puts_;
+  std::uint64_t asked_ = 0, put_ = 0;
   std::array<Outgoing, kDepth> outgoing_;
   std::array<Incoming, kDepth> incoming_;
   std::uint64_t pushed_ = 0, sent_ = 0;

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <random>
 
+#include "base/bytes.h"
+
 namespace rondo::test {
 namespace {
 
@@ -135,21 +137,69 @@ Done LoopMemory::flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t b
   return region.memory.flush ? region.memory.flush() : done();
 }
 
-std::optional<std::string> RemoteMemory::write(int pid, net::MemoryKey key, std::uint64_t offset,
-                                               std::span<const std::byte> body) {
+Result<PackedRegion> LoopMemory::pack(net::MemoryKey key) const {
+  const auto it = regions_.find(key);
+  if (it == regions_.end() || it->second.device)
+    return fail(Status::kInternalError, "key {} names no memory that peers may put into", key);
+  const std::span<std::byte> bytes = it->second.memory.bytes;
+  return PackedRegion{::getpid(), key, reinterpret_cast<std::uintptr_t>(bytes.data()),
+                      bytes.size()};
+}
+
+std::vector<std::byte> PackedRegion::encode() const {
+  ByteWriter out;
+  out.put(pid);
+  out.put(key);
+  out.put(address);
+  out.put(bytes);
+  return out.take();
+}
+
+std::optional<PackedRegion> PackedRegion::decode(std::span<const std::byte> packed) {
+  ByteReader in(packed);
+  PackedRegion region;
+  region.pid = in.get<std::int32_t>();
+  region.key = in.get<net::MemoryKey>();
+  region.address = in.get<std::uint64_t>();
+  region.bytes = in.get<std::uint64_t>();
+  const bool sound = in.finished() && region.pid > 0 && region.key != 0 && region.address != 0;
+  return sound ? std::optional(region) : std::nullopt;
+}
+
+Result<const SharedFile*> RemoteMemory::find(int pid, net::MemoryKey key) {
   auto it = opened_.find(key);
   if (it == opened_.end()) {
-    auto opened = SharedFile::open(pid, fd_of(key), kRegionHeader);
-    if (!opened.ok()) return opened.error().text;
-    it = opened_.emplace(key, std::move(opened).value()).first;
+    RONDO_TRY(SharedFile opened, SharedFile::open(pid, fd_of(key), kRegionHeader));
+    it = opened_.emplace(key, std::move(opened)).first;
   }
-  const auto& header = it->second.as<RegionHeader>();
-  const std::uint64_t room = it->second.bytes().size() - kRegionHeader;
-  if (header.key.load() != key) return "its memory key names no memory";
-  if (offset > room || body.size() > room - offset)
+  if (it->second.as<RegionHeader>().key.load() != key)
+    return fail(Status::kRemoteError, "its memory key names no memory");
+  return &it->second;
+}
+
+std::optional<std::string> RemoteMemory::write(int pid, net::MemoryKey key, std::uint64_t offset,
+                                               std::span<const std::byte> body) {
+  const auto found = find(pid, key);
+  if (!found.ok()) return found.error().text;
+  const std::span<std::byte> all = (*found)->bytes().subspan(kRegionHeader);
+  if (offset > all.size() || body.size() > all.size() - offset)
     return fmt::format("{} bytes at {} are not in its memory of {} bytes", body.size(), offset,
-                       room);
-  std::memcpy(it->second.bytes().data() + kRegionHeader + offset, body.data(), body.size());
+                       all.size());
+  std::memcpy(all.data() + offset, body.data(), body.size());
+  return std::nullopt;
+}
+
+std::optional<std::string> RemoteMemory::put(const PackedRegion& region, std::uint64_t offset,
+                                             std::span<const std::byte> body) {
+  if (const auto found = find(region.pid, region.key); !found.ok()) return found.error().text;
+  if (offset > region.bytes || body.size() > region.bytes - offset)
+    return fmt::format("{} bytes at {} are not in its memory of {} bytes", body.size(), offset,
+                       region.bytes);
+  const iovec here{const_cast<std::byte*>(body.data()), body.size()};
+  const iovec there{reinterpret_cast<void*>(region.address + offset), body.size()};
+  if (!body.empty() &&
+      ::process_vm_writev(region.pid, &here, 1, &there, 1, 0) != static_cast<ssize_t>(body.size()))
+    return fmt::format("{} bytes at {} of its memory cannot be written", body.size(), offset);
   return std::nullopt;
 }
 

@@ -49,6 +49,17 @@ struct RegionHeader {
 };
 inline constexpr std::size_t kRegionHeader = 64;
 
+// What a peer's region is for puts. The bytes are written where they are in that process, whose
+// program takes no part: by the kernel, as an adapter would.
+struct PackedRegion {
+  std::int32_t pid = 0;
+  net::MemoryKey key = 0;
+  std::uint64_t address = 0, bytes = 0;
+
+  std::vector<std::byte> encode() const;
+  static std::optional<PackedRegion> decode(std::span<const std::byte> bytes);
+};
+
 // The memory that a rank registered, by key.
 class LoopMemory {
  public:
@@ -59,6 +70,7 @@ class LoopMemory {
                                          std::span<const std::byte> bytes) const;
   // What is to be sent, where this process can read it. Of bytes in the memory of the key.
   std::span<const std::byte> readable(net::MemoryKey key, std::span<const std::byte> bytes) const;
+  Result<PackedRegion> pack(net::MemoryKey key) const;
   // Moves what peers wrote at `offset` to where its owner sees it.
   Done flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t bytes) const;
   ~LoopMemory() { everywhere() -= regions_.size(); }
@@ -84,8 +96,12 @@ class RemoteMemory {
   // One-sided: writes into the peer's memory. The text says what was wrong: nothing was written.
   std::optional<std::string> write(int pid, net::MemoryKey key, std::uint64_t offset,
                                    std::span<const std::byte> body);
+  std::optional<std::string> put(const PackedRegion& region, std::uint64_t offset,
+                                 std::span<const std::byte> body);
 
  private:
+  // Its file, while the key is the memory's.
+  Result<const SharedFile*> find(int pid, net::MemoryKey key);
   std::map<net::MemoryKey, SharedFile> opened_;
 };
 

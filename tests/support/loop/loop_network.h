@@ -24,6 +24,11 @@ class LoopNetwork final : public net::Network {
   bool takes(net::Memory::Kind) const override { return true; }
   Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
   void deregister_memory(net::MemoryKey key) override { memory_.remove(key); }
+  bool puts() const override { return true; }
+  Result<std::vector<std::byte>> pack_key(net::MemoryKey key) const override {
+    RONDO_TRY(const PackedRegion packed, memory_.pack(key));
+    return packed.encode();
+  }
   bool poll() override;
   bool arm() override { return queue_.arm(); }
   int poll_fd() const override { return events_.get(); }

@@ -28,6 +28,7 @@ struct Posted {
     kWithNext,  // a write that completes with the next one; of its own only when it fails
     kControl,   // credits, a note, a word that the pair is ready
     kPart,      // of a message
+    kPut,
   };
   std::uint32_t slot = 0;  // of the queue pair, 24 bits
   Kind kind = Kind::kReceive;

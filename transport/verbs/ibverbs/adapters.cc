@@ -72,6 +72,16 @@ Result<net::MemoryKey> Adapters::register_memory(const net::Memory& wanted) {
   return last_key_;
 }
 
+Result<PackedKey> Adapters::pack_key(net::MemoryKey key) const {
+  const auto it = memory_.find(key);
+  if (it == memory_.end() || it->second.bytes.empty() || it->second.flush)
+    return fail(Status::kInternalError, "key {} names no memory that peers may put into", key);
+  PackedKey packed{
+      reinterpret_cast<std::uintptr_t>(it->second.bytes.data()), it->second.bytes.size(), {}};
+  for (std::size_t i = 0; i < all_.size(); ++i) packed.keys[i] = it->second.keys[i].remote;
+  return packed;
+}
+
 bool Adapters::needs_flush(net::MemoryKey key) const {
   const auto it = memory_.find(key);
   return it != memory_.end() && it->second.flush;

@@ -42,6 +42,8 @@ class Adapters {
 
   Result<net::MemoryKey> register_memory(const net::Memory& memory);
   void deregister_memory(net::MemoryKey key) { memory_.erase(key); }
+  // For peers that put into it.
+  Result<PackedKey> pack_key(net::MemoryKey key) const;
   // The keys of the memory, if the bytes lie in it.
   const Keys* find(net::MemoryKey key, std::span<const std::byte> bytes) const;
   // Whether what comes into the memory of this key needs a flush, and that.

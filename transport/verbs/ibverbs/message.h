@@ -37,6 +37,7 @@ struct LossNote {
   std::uint32_t reserved = 0;                   // zero
   std::uint64_t received = 0;                   // so many messages are whole
   std::uint64_t granted = 0;                    // so many credits are there
+  std::uint64_t puts = 0;                       // so many puts have taken effect
   std::uint16_t parts[net::Link::kDepth] = {};  // of the messages after those: a bit for each part
 };
 
@@ -45,11 +46,12 @@ struct Rings {
   Credit credits[net::Link::kDepth];
   LossNote notes[kMostRails];  // each written once
   LossNote own_notes[kMostRails];
-  Header headers[][net::Link::kDepth];  // by queue pair of the rail
+  alignas(
+      64) std::uint64_t puts;  // so many of the peer's have taken effect by this rail, or before
+  alignas(64) Header headers[][net::Link::kDepth];  // by queue pair of the rail
 
   static constexpr std::size_t bytes(std::size_t pairs) {
-    return net::Link::kDepth * (sizeof(Credit) + pairs * sizeof(Header)) +
-           2 * kMostRails * sizeof(LossNote);
+    return puts_at() + 64 + pairs * net::Link::kDepth * sizeof(Header);
   }
   static constexpr std::uint64_t credit_at(std::uint64_t number) {
     return number % net::Link::kDepth * sizeof(Credit);
@@ -60,6 +62,7 @@ struct Rings {
   static constexpr std::uint64_t own_note_at(std::size_t index) {
     return note_at(kMostRails + index);
   }
+  static constexpr std::uint64_t puts_at() { return (own_note_at(kMostRails) + 63) / 64 * 64; }
   static constexpr std::uint64_t header_at(std::size_t pair, std::uint64_t number) {
     return bytes(pair) + number % net::Link::kDepth * sizeof(Header);
   }

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+
+#include "base/atomics.h"
 
 namespace rondo::verbs {
 namespace {
@@ -19,6 +22,7 @@ Result<std::unique_ptr<Rail>> Rail::make(RailOwner& owner, Adapter& adapter, std
                                          std::size_t pairs) {
   std::unique_ptr<Rail> made(new Rail(owner, adapter, port));
   RONDO_TRY(made->rings_, adapter.pool().take(Rings::bytes(pairs)));
+  std::memset(&made->rings_.bytes[Rings::puts_at()], 0, sizeof(Rings::puts));
   for (std::size_t i = 0; i < pairs; ++i) {
     RONDO_TRY(auto pair,
               QueuePair::create(adapter.device(), {Adapter::kSends, Adapter::kReceives}));
@@ -41,6 +45,7 @@ void Rail::drop() {
 
 RailEnd Rail::end(std::uint8_t number) const {
   RailEnd end{.number = number,
+              .port = static_cast<std::uint8_t>(port_),
               .rings = reinterpret_cast<std::uintptr_t>(rings_.bytes.data()),
               .rings_key = rings_.remote_key};
   for (const Pair& each : pairs_) end.pairs.push_back(each.pair->endpoint());
@@ -72,6 +77,11 @@ Done Rail::say_ready() {
     RONDO_CHECK_OK(post(i, ready, Posted::Kind::kControl));
   }
   return done();
+}
+
+std::uint64_t Rail::puts() const {
+  return HostAtomics::load_acquire(
+      *reinterpret_cast<const std::uint64_t*>(&rings_.bytes[Rings::puts_at()]));
 }
 
 bool Rail::has_room(std::size_t pair, std::size_t writes) const {
@@ -111,6 +121,8 @@ void Rail::completed(int pair, const Posted& posted, const ibv_wc& completion) {
     wrong = take(static_cast<std::size_t>(pair), completion);
   } else if (posted.kind == Posted::Kind::kPart && !lost()) {
     owner_.sent(*this, posted.value);
+  } else if (posted.kind == Posted::Kind::kPut && !lost()) {
+    owner_.put(*this, posted.value);
   }
   if (wrong) lose(std::move(*wrong));
 }

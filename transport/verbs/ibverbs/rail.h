@@ -33,6 +33,8 @@ class RailOwner {
   virtual std::optional<std::string> rung(Rail& rail, std::size_t pair, Ring ring) = 0;
   // A Posted::Kind::kPart has been taken by the peer. Not of a rail that is lost.
   virtual void sent(Rail& rail, std::uint16_t value) = 0;
+  // A Posted::Kind::kPut and all before it have taken effect there. Not of a rail that is lost.
+  virtual void put(Rail& rail, std::uint16_t value) = 0;
 };
 
 class Rail final : private PairOwner {
@@ -64,6 +66,8 @@ class Rail final : private PairOwner {
   const RailEnd& peer() const { return peer_; }
   std::span<std::byte> rings() const { return rings_.bytes; }
   std::uint32_t rings_key() const { return rings_.local_key; }
+  // So many of the peer's puts have taken effect by this rail, or before.
+  std::uint64_t puts() const;
 
   bool has_room(std::size_t pair, std::size_t writes) const;
   // The last write completes for all.

@@ -46,7 +46,7 @@ Result<Region> Region::of(DeviceContext& device, std::span<std::byte> bytes, Ord
 
 Result<Region> Region::of(DeviceContext& device, const net::Memory& memory) {
   if (memory.kind != net::Memory::Kind::kDmabuf)
-    return of(device, memory.bytes, Ordering::kRelaxed);
+    return of(device, memory.bytes, memory.ordered ? Ordering::kStrict : Ordering::kRelaxed);
   const Ibverbs& verbs = device.verbs();
   if (verbs.reg_dmabuf_mr == nullptr)
     return fail(Status::kSystemError,

@@ -30,7 +30,8 @@ enum class Ordering { kStrict, kRelaxed };
 class Region {
  public:
   static Result<Region> of(DeviceContext& device, std::span<std::byte> bytes, Ordering ordering);
-  // A caller's, of whatever kind; relaxed. A dmabuf file may be closed afterwards.
+  // A caller's, of whatever kind; relaxed, unless it is `ordered`. A dmabuf file may be closed
+  // afterwards.
   static Result<Region> of(DeviceContext& device, const net::Memory& memory);
   Region(Region&& other) noexcept;
   Region& operator=(Region&& other) noexcept;

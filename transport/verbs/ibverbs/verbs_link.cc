@@ -103,7 +103,23 @@ std::optional<net::Request> VerbsLink::irecv(CallRecord& record, std::span<std::
   return net::Request{receiving_.push(record, room, *keys_of(key, room, "room for"), key), false};
 }
 
+Result<net::RemoteKey> VerbsLink::unpack_key(std::span<const std::byte> packed) {
+  RONDO_TRY(const PackedKey key, parse_packed_key(packed));
+  return putting_.learn(key);
+}
+
+std::optional<net::Request> VerbsLink::iput(const net::Put& put) {
+  if (putting_.full()) return std::nullopt;
+  const Adapters::Keys& keys = *keys_of(put.key, put.body, "the");
+  if (put.body.size() > adapters_.most_bytes())
+    fail_with(fmt::format("{} bytes are more than {} writes at once ({})", put.body.size(),
+                          list_ports(adapters_.ports()), adapters_.most_bytes()));
+  if (const auto wrong = putting_.check(put)) fail_with(*wrong);
+  return net::Request{.number = putting_.push(put, keys), .sending = true, .putting = true};
+}
+
 net::Completion VerbsLink::test(net::Request request) const {
+  if (request.putting) return {putting_.is_done(request.number)};
   if (request.sending) return {sending_.is_sent(request.number)};
   return receiving_.test(request.number);
 }
@@ -117,6 +133,7 @@ bool VerbsLink::progress() {
   if (state_ == LinkState::kOpen) {
     receiving_.offer(ways_, rails_);  // nothing that this side waits for
     moved |= sending_.send(ways_);
+    moved |= putting_.send(ways_);
   }
   return settle() || moved;
 }
@@ -178,6 +195,7 @@ void VerbsLink::say_loss() {
   note.lost = gone_;
   note.granted = sending_.granted();
   receiving_.fill(note);
+  for (const auto& each : rails_) note.puts = std::max(note.puts, each->puts());
   const auto from = rail->rings().subspan(Rings::own_note_at(notes_said_), sizeof(note));
   std::memcpy(from.data(), &note, sizeof(note));
   const Ring ring{Ring::Kind::kLoss, static_cast<std::uint32_t>(notes_said_)};
@@ -203,6 +221,7 @@ std::optional<std::string> VerbsLink::hear_loss(const Rail& by, std::uint32_t in
     if ((note.lost >> rail->index() & 1) != 0)
       rail->lose(fmt::format("{}: rank {} has lost it", rail->text(), peer_));
   auto wrong = sending_.hear(note);
+  if (!wrong) wrong = putting_.hear(note);
   return wrong ? wrong : receiving_.hear(note);
 }
 

@@ -24,6 +24,13 @@
 // that have meanwhile been given to another rail, and is passed over. A device that does not even
 // flush leaves open what it has told the peer: then the link ends instead.
 //
+// Puts go by one queue pair, in order, and each writes last how many there have been. So of two
+// puts in a row the first has taken effect where the second has, which no acknowledgement says of
+// two ports: those tell that a port has taken a write, and not that the memory behind it has it.
+// When that rail is lost the note says how many have taken effect, and the others, in order, go by
+// another. So what a put has written is never written again after its word; but a put waits for the
+// peer's program then, which has to hear of the loss and to say its note.
+//
 // Guarantees: besides those of net::Link, a link that is over has no queue pair any more, so that
 // nobody writes into memory that a caller takes back. Without a rail left it ends, with an error
 // that names ranks, hosts, ports, addresses, queue pairs and what the device said. Cost: isend and
@@ -37,6 +44,7 @@
 
 #include "transport/net/net.h"
 #include "transport/streams/side_channel.h"
+#include "transport/verbs/ibverbs/put_side.h"
 #include "transport/verbs/ibverbs/receive_side.h"
 
 namespace rondo::verbs {
@@ -57,6 +65,9 @@ class VerbsLink final : public net::Link, private RailOwner {
                                     net::MemoryKey key, std::uint32_t tag = 0) override;
   std::optional<net::Request> irecv(CallRecord& record, std::span<std::byte> room,
                                     net::MemoryKey key) override;
+  Result<net::RemoteKey> unpack_key(std::span<const std::byte> packed) override;
+  void forget_key(net::RemoteKey key) override { putting_.forget(key); }
+  std::optional<net::Request> iput(const net::Put& put) override;
   net::Completion test(net::Request request) const override;
   bool progress() override;
   net::LinkState state() const override { return state_; }
@@ -72,6 +83,7 @@ class VerbsLink final : public net::Link, private RailOwner {
 
   std::optional<std::string> rung(Rail& rail, std::size_t pair, Ring ring) override;
   void sent(Rail&, std::uint16_t value) override { told_ = true, sending_.sent(value); }
+  void put(Rail&, std::uint16_t value) override { told_ = true, putting_.put(value); }
   std::optional<std::string> hear_loss(const Rail& by, std::uint32_t index);
 
   bool follow_channel();
@@ -101,6 +113,7 @@ class VerbsLink final : public net::Link, private RailOwner {
   std::optional<Error> error_;
   SendSide sending_;
   ReceiveSide receiving_;
+  PutSide putting_;
 };
 
 }  // namespace rondo::verbs

@@ -72,6 +72,11 @@ Result<net::MemoryKey> VerbsNetwork::register_memory(const net::Memory& memory) 
   return adapters_->register_memory(memory);
 }
 
+Result<std::vector<std::byte>> VerbsNetwork::pack_key(net::MemoryKey key) const {
+  RONDO_TRY(const PackedKey packed, adapters_->pack_key(key));
+  return serialize(packed);
+}
+
 bool VerbsNetwork::takes(net::Memory::Kind kind) const {
   return kind != net::Memory::Kind::kDmabuf ||
          adapters_->at(0).device().verbs().reg_dmabuf_mr != nullptr;

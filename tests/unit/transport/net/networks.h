@@ -20,6 +20,7 @@ struct NetworkKind {
   const char* door;  // PortOptions::network of whoever it lets in
   std::function<std::unique_ptr<net::Network>(net::PortOptions)> open;
   bool both_move = false;  // a message moves only while both of its ranks turn
+  bool puts = false;
 
   // Rank 1's, where it is one that others connect to.
   std::unique_ptr<net::Network> at(int rank = 1, int secret = 1,
@@ -47,7 +48,8 @@ inline std::vector<NetworkKind>& network_kinds() {
       {"Loop", "Loop",
        [](auto options) -> std::unique_ptr<net::Network> {
          return LoopNetwork::open(std::move(options)).value();
-       }},
+       },
+       false, true},
       {"Plugin", "RondoTest", [](auto options) { return open_plugin(std::move(options)); }},
 #ifdef RONDO_UCX
       {"Ucx", "UCX", [](auto options) { return open_ucx(std::move(options), "tcp"); }, true},
@@ -55,6 +57,11 @@ inline std::vector<NetworkKind>& network_kinds() {
        true},
 #endif
   };
+  return kinds;
+}
+inline std::vector<NetworkKind> kinds_with_puts() {
+  std::vector<NetworkKind> kinds = network_kinds();
+  std::erase_if(kinds, [](const NetworkKind& kind) { return !kind.puts; });
   return kinds;
 }
 constexpr auto kNameOfKind = [](const auto& info) { return std::string(info.param.name); };

@@ -152,7 +152,10 @@ TEST(RdmaChoice, SoftwareIsNotWorthItWhereNobodyAsksForIt) {
 TEST(RdmaChoice, RailsJoinPortsOfEqualNumbersAndOfOneKind) {
   LinkEnd theirs;
   for (const int number : {2, 0, 1})
-    theirs.rails.push_back({static_cast<std::uint8_t>(number), 1, 1, {Endpoint{}}});
+    theirs.rails.push_back({.number = static_cast<std::uint8_t>(number),
+                            .rings = 1,
+                            .rings_key = 1,
+                            .pairs = {Endpoint{}}});
   std::vector<Port> own = {port("a"), port("b"), port("c")};
   const auto matched = [&] {
     std::string text;

@@ -5,9 +5,6 @@
 
 #ifdef RONDO_VERBS
 
-#include <cerrno>
-#include <cstring>
-
 #include "tests/unit/transport/verbs/played_verbs.h"
 #include "transport/verbs/ibverbs/receive_side.h"
 
@@ -16,25 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-class DirectMemory : public testing::Test {
+class DirectMemory : public OnPlayedVerbs {
  protected:
-  void SetUp() override { played = &played_; }
-  ~DirectMemory() override { EXPECT_EQ(played_.registered, 0u); }
-
-  std::unique_ptr<Adapters> open(const Ibverbs& functions = played_functions(), int ports = 1) {
-    std::vector<Port> all;
-    for (int i = 0; i < ports; ++i) {
-      Port& port = all.emplace_back();
-      port.device = i == 0 ? "nic0" : "nic1";
-      port.active = true;
-      port.gids.push_back({1, {}, true});
-    }
-    Options options;
-    options.functions = &functions;
-    auto made = Adapters::open(all, options, 1);
-    EXPECT_TRUE(made.ok());
-    return std::move(made).value();
-  }
   // Of a GPU: no address that the host can follow.
   static net::Memory file(std::function<Done()> flush = {}) {
     return {{reinterpret_cast<std::byte*>(0x7000'0000'0000), 8192},
@@ -43,8 +23,6 @@ class DirectMemory : public testing::Test {
             4096,
             std::move(flush)};
   }
-
-  PlayedVerbs played_;
 };
 
 TEST_F(DirectMemory, IsToldByFileAndOffsetUnderItsOwnAddresses) {
@@ -91,6 +69,13 @@ TEST_F(DirectMemory, NeedsALibraryThatKnowsFiles) {
 
 // A receiving end on a port, whose peer is this test.
 class FlushedReceives : public DirectMemory, public RailOwner {
+ public:
+  ~FlushedReceives() override {
+    side_.reset();
+    rails_.clear();
+    adapters_.reset();
+  }
+
  protected:
   void SetUp() override {
     DirectMemory::SetUp();
@@ -101,11 +86,6 @@ class FlushedReceives : public DirectMemory, public RailOwner {
     ASSERT_TRUE(rails_[0]->connect(0, rails_[0]->end(0)).ok());
     ASSERT_TRUE(rails_[0]->say_ready().ok());
     side_ = std::make_unique<ReceiveSide>(*adapters_);
-  }
-  ~FlushedReceives() override {
-    side_.reset();
-    rails_.clear();
-    adapters_.reset();
   }
   std::uint64_t receive(const net::Memory& memory, net::MemoryKey key) {
     return side_->push(record_, memory.bytes, *adapters_->find(key, memory.bytes), key);
@@ -129,6 +109,7 @@ class FlushedReceives : public DirectMemory, public RailOwner {
  private:
   std::optional<std::string> rung(Rail&, std::size_t, Ring) override { return std::nullopt; }
   void sent(Rail&, std::uint16_t) override {}
+  void put(Rail&, std::uint16_t) override {}
 };
 
 TEST_F(FlushedReceives, AreThereOnceTheGpuSeesThem) {

@@ -68,7 +68,8 @@ TEST(RdmaEndpoint, WithANumberOutOfItsRangeIsRefused) {
 TEST(RdmaLinkEnd, IsReadAsItWasWrittenAndNothingElseIs) {
   LinkEnd end;
   end.rails.push_back({.number = 0, .rings = 4096, .rings_key = 7, .pairs = {roce(), roce()}});
-  end.rails.push_back({.number = 3, .rings = 8192, .rings_key = 9, .pairs = {infiniband()}});
+  end.rails.push_back(
+      {.number = 3, .port = 2, .rings = 8192, .rings_key = 9, .pairs = {infiniband()}});
   const Bytes whole = serialize(end);
   const auto again = parse_link_end(whole);
   ASSERT_TRUE(again.ok()) << again.error().text;
@@ -89,6 +90,7 @@ TEST(RdmaLinkEnd, IsReadAsItWasWrittenAndNothingElseIs) {
   EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[1].pairs[0].mtu = 0; }));
   EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[1].rings = 0; }));
   EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[1].number = 0; }));  // twice
+  EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails[1].port = kMostRails; }));
   EXPECT_FALSE(is_read([](LinkEnd& one) { one.rails.clear(); }));
   const auto with_rails = [&](std::size_t count) {
     return is_read([&](LinkEnd& one) {
@@ -98,6 +100,21 @@ TEST(RdmaLinkEnd, IsReadAsItWasWrittenAndNothingElseIs) {
   };
   EXPECT_TRUE(with_rails(kMostRails));
   EXPECT_FALSE(with_rails(kMostRails + 1));
+}
+
+TEST(RdmaPackedKey, IsReadAsItWasWrittenAndNothingElseIs) {
+  const PackedKey key{.address = 4096, .bytes = 100, .keys = {1, 2, 3, 4}};
+  Bytes whole = serialize(key);
+  const auto again = parse_packed_key(whole);
+  ASSERT_TRUE(again.ok()) << again.error().text;
+  EXPECT_EQ(*again, key);
+  for (std::size_t length = 0; length < whole.size(); ++length)
+    EXPECT_FALSE(parse_packed_key(ByteSpan(whole).first(length)).ok()) << length;
+  EXPECT_FALSE(parse_packed_key(serialize(PackedKey{.address = 0, .bytes = 8})).ok());
+  EXPECT_FALSE(parse_packed_key(serialize(PackedKey{.address = 4096, .bytes = 0})).ok());
+  EXPECT_FALSE(parse_packed_key(serialize(PackedKey{.address = ~7ull, .bytes = 8})).ok());
+  whole[0] ^= std::byte{1};
+  EXPECT_FALSE(parse_packed_key(whole).ok());
 }
 
 }  // namespace

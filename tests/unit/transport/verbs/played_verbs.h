@@ -1,24 +1,20 @@
-// libibverbs with RDMA devices that a test plays: they take everything, move nothing, and tell what
-// they are told to.
-//
-//   PlayedVerbs devices;
-//   played = &devices;
-//   Options options;
-//   options.functions = &played_functions();
+// RDMA ports that a test plays: devices that take everything and move nothing, and say what they
+// were asked for.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
+#include <cstring>
 #include <vector>
 
-#include "transport/verbs/ibverbs/ibverbs.h"
+#include "transport/verbs/ibverbs/adapters.h"
 
 namespace rondo::verbs {
 
-// The devices nic0 and nic1.
+// libibverbs with the devices nic0 and nic1, which take everything and move nothing.
 struct PlayedVerbs {
   struct Told {
     std::uint64_t offset, bytes, iova;
@@ -31,9 +27,27 @@ struct PlayedVerbs {
   int refused_by = -1;         // the device that takes none
   std::size_t registered = 0;  // by anybody, now
   std::uint32_t keys = 100;
+  struct Posted {
+    int device;
+    std::uint64_t to;
+    std::uint32_t key;
+    std::uint32_t bytes;
+    std::uint64_t value;  // of eight bytes that the device copies at once
+  };
+  std::vector<Posted> posted;           // writes, in order
   std::vector<ibv_async_event> events;  // that the devices have to tell, the next one last
+  static Posted what(const ibv_qp& pair, const ibv_send_wr& request);
 };
 inline PlayedVerbs* played = nullptr;  // the running test's
+
+inline PlayedVerbs::Posted PlayedVerbs::what(const ibv_qp& pair, const ibv_send_wr& request) {
+  Posted posted{pair.context->device == &played->devices[1] ? 1 : 0, request.wr.rdma.remote_addr,
+                request.wr.rdma.rkey, request.num_sge == 0 ? 0 : request.sg_list[0].length, 0};
+  if ((request.send_flags & IBV_SEND_INLINE) != 0 && posted.bytes == sizeof(posted.value))
+    std::memcpy(&posted.value, reinterpret_cast<const void*>(request.sg_list[0].addr),
+                sizeof(posted.value));
+  return posted;
+}
 
 inline int device_of(const ibv_pd* domain) {
   return domain->context->device == &played->devices[1] ? 1 : 0;
@@ -60,7 +74,11 @@ inline const Ibverbs& played_functions() {
       made->device = device;
       made->async_fd = eventfd(0, EFD_NONBLOCK);
       made->ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
-      made->ops.post_send = [](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return 0; };
+      made->ops.post_send = [](ibv_qp* pair, ibv_send_wr* request, ibv_send_wr**) {
+        for (; request != nullptr; request = request->next)
+          played->posted.push_back(PlayedVerbs::what(*pair, *request));
+        return 0;
+      };
       made->ops.post_recv = [](ibv_qp*, ibv_recv_wr*, ibv_recv_wr**) { return 0; };
       return made;
     };
@@ -121,5 +139,29 @@ inline const Ibverbs& played_functions() {
   }();
   return functions;
 }
+
+class OnPlayedVerbs : public testing::Test {
+ public:
+  ~OnPlayedVerbs() override { EXPECT_EQ(played_.registered, 0u); }
+
+ protected:
+  void SetUp() override { played = &played_; }
+
+  std::unique_ptr<Adapters> open(const Ibverbs& functions = played_functions(), int ports = 1) {
+    std::vector<Port> all;
+    for (int i = 0; i < ports; ++i) {
+      Port& port = all.emplace_back();
+      port.device = i == 0 ? "nic0" : "nic1";
+      port.active = true;
+      port.gids.push_back({1, {}, true});
+    }
+    Options options;
+    options.functions = &functions;
+    auto made = Adapters::open(all, options, 1);
+    EXPECT_TRUE(made.ok());
+    return std::move(made).value();
+  }
+  PlayedVerbs played_;
+};
 
 }  // namespace rondo::verbs

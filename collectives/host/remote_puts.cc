@@ -1,0 +1,237 @@
+#include "collectives/host/remote_puts.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::size_t kStageBytes = 256 << 10;
+constexpr std::size_t kPartBytes = 4 << 20;  // of what needs no staging: so that it moves visibly
+
+Result<std::uint32_t> pack(const net::Network& network, net::MemoryKey key,
+                           std::span<std::byte> into) {
+  RONDO_TRY(const auto packed, network.pack_key(key));
+  if (packed.size() > into.size())
+    return fail(Status::kInternalError, "a key of {} bytes, where {} have room", packed.size(),
+                into.size());
+  std::copy(packed.begin(), packed.end(), into.begin());
+  return static_cast<std::uint32_t>(packed.size());
+}
+
+// The peer may wait for this rank meanwhile: that is no cycle, since links and puts need no more
+// than that both live.
+WaitSite site_of(int peer, net::Request request) {
+  return {.peer = -1, .step = request.number, .global_rank = peer, .of_network = true};
+}
+
+}  // namespace
+
+RemotePuts::~RemotePuts() {
+  if (!usable()) return;
+  for (int window = 0; window < static_cast<int>(windows_.size()); ++window) close(window);
+  if (words_key_ != 0) network().deregister_memory(words_key_);
+  if (staging_key_ != 0) network().deregister_memory(staging_key_);
+}
+
+bool RemotePuts::usable() const {
+  return remote_.links() != nullptr && remote_.links()->data_network().puts();
+}
+
+Done RemotePuts::add_words() {
+  if (words_key_ != 0) return done();
+  words_.resize(static_cast<std::size_t>(members_.size) * kSignals);
+  RONDO_TRY(words_key_, network().register_memory(
+                            {.bytes = std::as_writable_bytes(std::span(words_)), .ordered = true}));
+  return done();
+}
+
+WindowKeys RemotePuts::offer(void* memory, std::size_t bytes) {
+  WindowKeys keys;
+  Window& window = windows_.emplace_back();
+  if (!usable()) return keys;
+  window.own = {static_cast<std::byte*>(memory), bytes};
+  window.peers.resize(static_cast<std::size_t>(members_.size));
+  const auto try_to = [&]() -> Done {
+    RONDO_CHECK_OK(add_words());
+    RONDO_TRY(window.key, network().register_memory({.bytes = window.own}));
+    RONDO_TRY(keys.signals_bytes, pack(network(), words_key_, keys.signals));
+    RONDO_TRY(keys.memory_bytes, pack(network(), window.key, keys.memory));
+    return done();
+  };
+  if (const Done registered = try_to(); !registered.ok())
+    RONDO_WARN(
+        "rank {}: {} does not write into its window of {} bytes, so that puts from other hosts "
+        "move only while this rank is in a one-sided call: {}",
+        members_.rank, network().name(), bytes, registered.error().text);
+  return keys;
+}
+
+// As soon as this end has it open, the peer can end its part without this rank's help.
+Result<net::Link*> RemotePuts::opened_link(int peer) {
+  net::Link* link = nullptr;
+  Done failed = done();
+  const auto is_open = [&] {
+    auto found = remote_.links()->link(peer, net::kPutLane);
+    if (!found.ok()) return failed = found.error(), true;
+    link = *found;
+    return (link != nullptr && link->state() == net::LinkState::kOpen) || faults_.is_raised();
+  };
+  const bool open = host_.waiter.until(is_open, site_of(peer, {}));
+  RONDO_CHECK_OK(failed);
+  if (!open || faults_.is_raised()) return faults_.why_it_ended().error();
+  return link;
+}
+
+Done RemotePuts::open(std::span<const WindowKeys> all) {
+  if (!usable()) return done();
+  peers_.resize(static_cast<std::size_t>(members_.size));
+  Window& window = windows_.back();
+  const auto is_reached = [&](int r) {
+    return members_.local_of(r) < 0 && all[static_cast<std::size_t>(r)].memory_bytes != 0;
+  };
+  for (int r = 0; r < members_.size; ++r)  // all at once
+    if (members_.local_of(r) < 0) RONDO_CHECK_OK(remote_.links()->link(r, net::kPutLane));
+  for (int r = 0; r < members_.size; ++r) {
+    if (members_.local_of(r) >= 0) continue;
+    RONDO_TRY(net::Link* const link, opened_link(r));
+    if (!is_reached(r)) continue;
+    const WindowKeys& theirs = all[static_cast<std::size_t>(r)];
+    Peer& peer = peers_[static_cast<std::size_t>(r)];
+    const auto packed = [](const auto& bytes, std::uint32_t count) {
+      return std::span(bytes).first(std::min<std::size_t>(count, bytes.size()));
+    };
+    RONDO_TRY(window.peers[static_cast<std::size_t>(r)],
+              link->unpack_key(packed(theirs.memory, theirs.memory_bytes)));
+    if (peer.link != nullptr) continue;
+    RONDO_TRY(peer.words, link->unpack_key(packed(theirs.signals, theirs.signals_bytes)));
+    peer.link = link;
+  }
+  return done();
+}
+
+void RemotePuts::close(int number) {
+  Window& window = windows_[static_cast<std::size_t>(number)];
+  for (std::size_t r = 0; r < window.peers.size(); ++r)
+    if (window.peers[r] != 0 && peers_[r].link != nullptr)
+      peers_[r].link->forget_key(window.peers[r]);
+  window.peers.clear();
+  if (window.key != 0) network().deregister_memory(std::exchange(window.key, 0));
+}
+
+bool RemotePuts::reaches(int number, int peer) const {
+  const auto p = static_cast<std::size_t>(peer);
+  if (p >= peers_.size() || peers_[p].link == nullptr) return false;
+  if (number < 0) return true;
+  const Window& window = windows_[static_cast<std::size_t>(number)];
+  return p < window.peers.size() && window.peers[p] != 0;
+}
+
+const RemotePuts::Window* RemotePuts::own_window_of(std::span<const std::byte> bytes) const {
+  for (const Window& window : windows_)
+    if (window.key != 0 && bytes.data() >= window.own.data() &&
+        bytes.data() + bytes.size() <= window.own.data() + window.own.size())
+      return &window;
+  return nullptr;
+}
+
+Done RemotePuts::add_stages() {
+  if (staging_key_ != 0) return done();
+  staging_.resize(stages_.size() * kStageBytes);
+  RONDO_TRY(staging_key_, network().register_memory({.bytes = staging_}));
+  for (std::size_t i = 0; i < stages_.size(); ++i)
+    stages_[i].bytes = std::span(staging_).subspan(i * kStageBytes, kStageBytes);
+  return done();
+}
+
+Result<RemotePuts::Stage*> RemotePuts::free_stage() {
+  RONDO_CHECK_OK(add_stages());
+  Stage& stage = stages_[next_stage_++ % stages_.size()];
+  if (stage.peer < 0) return &stage;
+  const auto is_free = [&] {
+    return peers_[static_cast<std::size_t>(stage.peer)].link->test(stage.last).done ||
+           faults_.is_raised();
+  };
+  if (!host_.waiter.until(is_free, site_of(stage.peer, stage.last)) || faults_.is_raised())
+    return faults_.why_it_ended().error();
+  return &stage;
+}
+
+Done RemotePuts::post(int to, const net::Put& put) {
+  Peer& peer = peers_[static_cast<std::size_t>(to)];
+  std::optional<net::Request> posted;
+  const auto is_posted = [&] {
+    posted = peer.link->iput(put);
+    return posted.has_value() || faults_.is_raised();
+  };
+  if (!host_.waiter.until(is_posted, site_of(to, peer.last)) || !posted)
+    return faults_.why_it_ended();
+  peer.last = *posted;
+  peer.record = call_.record;
+  peer.pending = true;
+  return done();
+}
+
+Done RemotePuts::put(const Call& call) {
+  Peer& peer = peers_[static_cast<std::size_t>(call.peer)];
+  const std::size_t bytes = call.window < 0 ? 0 : call.record.count * size_of(call.record.type);
+  const std::span from(static_cast<const std::byte*>(call.send), bytes);
+  const Window* const own = bytes == 0 ? nullptr : own_window_of(from);
+  net::Put put;
+  if (bytes != 0)
+    put.to =
+        windows_[static_cast<std::size_t>(call.window)].peers[static_cast<std::size_t>(call.peer)];
+  for (std::size_t sent = 0; sent < bytes || bytes == 0;) {
+    const auto part = from.subspan(sent, std::min(bytes - sent, own ? kPartBytes : kStageBytes));
+    put.body = part;
+    put.key = own ? own->key : staging_key_;
+    put.offset = call.offset + sent;
+    Stage* stage = nullptr;
+    if (own == nullptr && bytes != 0) {
+      RONDO_TRY(stage, free_stage());
+      std::memcpy(stage->bytes.data(), part.data(), part.size());
+      put.body = stage->bytes.first(part.size());
+      put.key = staging_key_;
+    }
+    sent += part.size();
+    if (sent == bytes) {
+      put.word_in = peer.words;
+      put.word_offset = (static_cast<std::size_t>(members_.rank) * kSignals +
+                         static_cast<std::size_t>(call.signal)) *
+                        sizeof(std::uint64_t);
+      put.word = ++peer.raised[static_cast<std::size_t>(call.signal)];
+    }
+    RONDO_CHECK_OK(post(call.peer, put));
+    if (stage != nullptr) stage->peer = call.peer, stage->last = peer.last;
+    if (bytes == 0) break;
+  }
+  return done();
+}
+
+Done RemotePuts::flush(int to) {
+  if (static_cast<std::size_t>(to) >= peers_.size()) return done();
+  Peer& peer = peers_[static_cast<std::size_t>(to)];
+  if (!peer.pending) return done();
+  const auto is_done = [&] { return peer.link->test(peer.last).done || faults_.is_raised(); };
+  const CallRecord current = std::exchange(call_.record, peer.record);
+  const bool came = host_.waiter.until(is_done, site_of(to, peer.last));
+  call_.record = current;
+  if (!came || faults_.is_raised()) return faults_.why_it_ended();
+  peer.pending = false;
+  return done();
+}
+
+Done RemotePuts::flush() {
+  for (int r = 0; r < static_cast<int>(peers_.size()); ++r) RONDO_CHECK_OK(flush(r));
+  return done();
+}
+
+std::uint64_t RemotePuts::raised_by(int peer, int signal) const {
+  if (words_.empty()) return 0;
+  return HostAtomics::load_acquire(
+      words_[static_cast<std::size_t>(peer) * kSignals + static_cast<std::size_t>(signal)]);
+}
+
+}  // namespace rondo

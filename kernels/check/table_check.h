@@ -29,7 +29,7 @@ struct Case {
   std::vector<std::uint32_t> exposures{};  // PeerMemory, Views: by rank; empty: all staged
   bool scaled = false;                     // PeerMemory, Views: PreMulSum
   int slots = 2;                           // Primitives, Views: of every connection
-  std::vector<int> ring{};                 // Primitives: rank at each position; empty: in order
+  std::vector<int> ring{};  // Primitives: rank at each position of rings and trees; empty: in order
   std::vector<std::vector<int>> hosts{};   // Views: ranks of each, ascending, hosts by first rank
   std::optional<std::uint64_t> seed{};     // of the schedule
 };

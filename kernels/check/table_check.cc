@@ -142,8 +142,7 @@ std::string describe(const AlgorithmRow& row, const Case& what) {
       name(row.algorithm), name(row.collective), row.where == Where::kGpu ? " on GPUs" : "",
       what.ranks, what.root, what.count, what.per_round, what.grain, what.whole, what.in_place,
       what.calls, fmt::join(what.exposures, " "), what.scaled, what.slots,
-      fmt::join(what.ring, " "), what.hosts,
-      what.seed ? fmt::format("{}", *what.seed) : "none");
+      fmt::join(what.ring, " "), what.hosts, what.seed ? fmt::format("{}", *what.seed) : "none");
 }
 
 Job job_of(const AlgorithmRow& row, const Case& what, int root) {

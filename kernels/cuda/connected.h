@@ -11,7 +11,6 @@
 // loads and stores with which a launch begins and ends.
 #pragma once
 
-#include "kernels/algorithms/over_positions.h"
 #include "kernels/algorithms/run_text.h"
 #include "kernels/cuda/control_warp.h"
 #include "kernels/cuda/launch_words.h"
@@ -91,7 +90,7 @@ struct Connected {
       RingText text{{args}, ring, Played::root(), rounds};
       run_text(text, Algorithm::kRing, Played::collective());
     } else {
-      TreeText text{{{args}, {}}, position_of(ring, Played::root()), rounds};
+      TreeText text{{args}, position_of(ring, Played::root()), rounds};
       run_text(text, Algorithm::kTree, Played::collective());
     }
   }
@@ -183,12 +182,11 @@ struct Connected {
   }
 
   static constexpr bool is_text(const AlgorithmRow& row, Algorithm algorithm) {
-    return row.algorithm == algorithm && row.verbs == Verbs::kPrimitives &&
-           row.runs(Where::kGpu) && reduces(row.collective) == Math::kReduces;
+    return row.algorithm == algorithm && row.verbs == Verbs::kPrimitives && row.runs(Where::kGpu) &&
+           reduces(row.collective) == Math::kReduces;
   }
-  using RankLinks = DeviceLinks<Math, Faults>;
   struct RingText {
-    RankLinks links;
+    DeviceLinks<Math, Faults, Speak::kNumbers> links;
     RingOf<PlayedOrder> ring;
     int root;
     Rounds rounds;
@@ -196,7 +194,7 @@ struct Connected {
     static constexpr bool runs(const AlgorithmRow& row) { return is_text(row, Algorithm::kRing); }
   };
   struct TreeText {
-    OverPositions<RankLinks, PlayedOrder> links;
+    DeviceLinks<Math, Faults, Speak::kPositions> links;
     int root;  // its position
     Rounds rounds;
 

@@ -57,7 +57,8 @@ inline constexpr std::uint32_t kLateAt = kBuffersAt + kBuffersWords;
 inline constexpr std::uint32_t kStationAt = kLateAt + 1;
 inline constexpr std::uint32_t kStationWords = sizeof(ConnectedArgs::Station) / 8;
 inline constexpr std::uint32_t kChannelAt = kStationAt + kStationWords;
-// The order of the ranks on its channel: where it lies (0: rank after rank), and the rank's position.
+// The order of the ranks on its channel: where it lies (0: rank after rank), and the rank's
+// position.
 inline constexpr std::uint32_t kOrderAt = kChannelAt + 1;
 inline constexpr std::uint32_t kPositionAt = kOrderAt + 1;
 inline constexpr std::uint32_t kWordsInUse = kPositionAt + 1;
@@ -181,7 +182,6 @@ struct PlayedOrder {
     const auto* const order = reinterpret_cast<const std::int32_t*>(read_word(kOrderAt));
     return order == nullptr ? position : device::load(order + position);
   }
-  RONDO_FN int own() const { return Played::position(); }
 };
 
 // Its record, for those who say what they wait for.

@@ -150,9 +150,10 @@ class ConnectedRanks {
       connection.tail = machine_.allocate<std::uint64_t>(1, device_of(to));
       connection.head = machine_.allocate<std::uint64_t>(1, device_of(from));
       connection.peer = to;
-      end.lane = lane;
+      end.lane = cuda::end_lane(lane, to);
       *at(from, i, cuda::kOutgoing, out) = end;
       connection.peer = from;
+      end.lane = cuda::end_lane(lane, from);
       *at(to, i, cuda::kIncoming, in) = end;
     }
   }

@@ -89,7 +89,8 @@ class ConnectedRanks {
     args.calls = static_cast<std::uint8_t>(calls.size());
     EXPECT_TRUE(cuda::ConnectedArgs::has_room(args.stations, args.calls));
     for (int s = 0; s < args.stations; ++s)
-      args.station(s) = {ends_[first + s], controls + first + s, launches_[first + s], first + s};
+      args.station(s) = {ends_[first + s], controls + first + s, launches_[first + s], first + s,
+                         0};
     for (int k = 0; k < args.calls; ++k) {
       args.call(k) = listed<Math>(calls[k].call);
       args.channels = std::max(args.channels, args.call(k).channels);

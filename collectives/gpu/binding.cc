@@ -43,7 +43,7 @@ class Binding {
     state_.device = std::make_unique<DeviceRank>(state_, create_.standing);
     if (!state_.facts.one_process) return bind_among_processes(std::move(devices));
     TeamOptions options = team_options(std::move(devices));
-    options.orders = [this] { return orders(); };
+    options.orders = [this] { return orders(-1); };
     return take_team(options, nullptr);
   }
 
@@ -71,9 +71,9 @@ class Binding {
     options.graph = state_.members.places->own;
     return options;
   }
-  ChannelOrders orders() const {
+  ChannelOrders orders(int rank) const {
     return find_orders(state_.members.places.get(), state_.members.shape, create_.options.most_ctas,
-                       create_.rank);
+                       rank);
   }
 
   // Ranks of several processes: they agree on who reaches whom, and one rank a process joins it to
@@ -97,7 +97,7 @@ class Binding {
     const int device = create_.options.device;
     RONDO_TRY(GpuFacts mine,
               facts_of_device(device, create_.options.fewest_ctas, create_.options.most_ctas));
-    known.orders = orders();
+    known.orders = orders(create_.rank);
     mine.orders = known.orders.digest();
     Blob blob(sizeof(mine));
     std::memcpy(blob.data(), &mine, sizeof(mine));

@@ -186,15 +186,15 @@ TEST(ChannelOrders, LayOutARingAndTreesOverTheirPositions) {
 
 // Each rank's proxy has one connection of a ring to the other host: a quarter of the bytes.
 TEST(ChannelOrders, GiveEachProxyAQuarter) {
-  const Machines hosts = two_hosts();
+  const ChannelOrders orders = two_hosts().orders();
   const std::vector<int> host_of{0, 0, 0, 0, 1, 1, 1, 1};
   ConnectionShape shape;
   shape.channels = 4;
   const P2pReach near(8, std::vector<bool>(8, true));
-  const ConnectionLayout layout(shape, near, {host_of, 0}, hosts.orders());
+  const ConnectionLayout layout(shape, near, {host_of, 0}, orders);
   std::vector<int> leaving(8), entering(8);
   for (const auto& edge : layout.edges()) {
-    const std::vector<int>& ring = hosts.orders().of(edge.channel)->ranks;
+    const std::vector<int>& ring = orders.of(edge.channel)->ranks;
     const auto at = std::find(ring.begin(), ring.end(), edge.from) - ring.begin();
     if (!edge.crosses() || ring[static_cast<std::size_t>(at + 1) % 8] != edge.to) continue;
     if (edge.lane != 0) continue;

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/algorithms/over_positions.h"
 #include "kernels/algorithms/run_text.h"
+#include "kernels/check/over_positions.h"
 
 namespace rondo::check {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "kernels/primitives.h"
 
-namespace rondo {
+namespace rondo::check {
 
 struct PositionTable {
   const int* ranks;
@@ -41,4 +41,4 @@ struct OverPositions {
   }
 };
 
-}  // namespace rondo
+}  // namespace rondo::check

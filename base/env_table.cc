@@ -17,6 +17,10 @@ constexpr Variable kTable[] = {
      "where set, overrides the blocking field of ncclConfig_t"},
     {"NCCL_COMM_ID", Type::kString, "", "host:port at which rank 0 serves the rendezvous"},
     {"NCCL_CONF_FILE", Type::kFile, "", "read variables from this file, not from ~/.nccl.conf"},
+    {"NCCL_CROSS_NIC", Type::kInt, "2",
+     "network ports of a channel of GPUs of several hosts: 0: one port a host; 1: any; 2: any "
+     "where "
+     "that is faster"},
     {"NCCL_CTA_POLICY", Type::kString, "",
      "DEFAULT, EFFICIENCY, ZERO (copy engines), or-ed with |: overrides CTAPolicy of ncclConfig_t"},
     {"NCCL_DEBUG", Type::kString, "NONE", "log level: NONE, VERSION, WARN, INFO, TRACE"},
@@ -29,6 +33,9 @@ constexpr Variable kTable[] = {
      "levels whose lines begin with the time: WARN,INFO,ALL; ^INFO: all but that"},
     {"NCCL_DMABUF_ENABLE", Type::kBool, "1",
      "0: adapters are never given GPU memory as dmabuf files, only by nvidia_peermem"},
+    {"NCCL_GRAPH_DUMP_FILE", Type::kFile, "",
+     "write there which rings the channels of ranks on GPUs are, as JSON (docs/topology.md)"},
+    {"NCCL_GRAPH_DUMP_FILE_RANK", Type::kInt, "0", "the rank that writes NCCL_GRAPH_DUMP_FILE"},
     {"NCCL_HOSTID", Type::kString, "", "stands for the host's identity (ranks on one host meet)"},
     {"NCCL_IB_DISABLE", Type::kBool, "0", "1: RDMA devices (InfiniBand, RoCE) are never used"},
     {"NCCL_IB_GID_INDEX", Type::kInt, "-1",

@@ -21,7 +21,7 @@ constexpr std::string_view kNoSwitch =
     "there are no algorithms inside switches between hosts (NVLSTree, SHARP)";
 constexpr std::string_view kChosen = "chosen by Rondo; `rondo explain` says what and why";
 constexpr std::string_view kNoPlugins = "Rondo loads network plugins alone (NCCL_NET_PLUGIN)";
-constexpr std::string_view kNoGraphs = "files of rings and trees are not read or written";
+constexpr std::string_view kNoGraphs = "files of rings and trees are not read";
 constexpr std::string_view kOldName =
     "older than the NCCL whose interface Rondo has; see NCCL_ALGO";
 constexpr std::string_view kNoSymmetric = "there are no kernels for symmetric memory";
@@ -35,11 +35,9 @@ constexpr Unused kUnused[] = {
     {"NCCL_CGA_CLUSTER_SIZE", false, "kernels use no clusters"},
     {"NCCL_CHECKS_DISABLE", false, "arguments are always checked"},
     {"NCCL_COLLNET_*", true, kNoSwitch},
-    {"NCCL_CROSS_NIC", false, "all interfaces that NCCL_SOCKET_IFNAME allows are used"},
     {"NCCL_CUMEM_*", false, "how memory is shared is found out at init"},
     {"NCCL_ENV_PLUGIN", true, kNoPlugins},
     {"NCCL_GIN_*", true, "there is no networking initiated by GPUs"},
-    {"NCCL_GRAPH_DUMP_FILE", true, kNoGraphs},
     {"NCCL_GRAPH_FILE", true, kNoGraphs},
     {"NCCL_GRAPH_MIXING_SUPPORT", false, "graphs and plain calls always mix"},
     {"NCCL_GRAPH_REGISTER", false, "capturing a call registers nothing; see NCCL_LOCAL_REGISTER"},

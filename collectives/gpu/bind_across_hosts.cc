@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/seconds.h"
 #include "base/shared_by_key.h"
+#include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/channels/shared_connections.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/process_meeting.h"
@@ -61,10 +62,13 @@ class AcrossHosts {
                    std::max<std::int64_t>(env::get_int("RONDO_GPU_STAGING"), kLeastMessageBytes)),
                span_facts_of(device_, request_.create.options.fewest_ctas,
                              request_.create.options.most_ctas)};
+    SpanRecords records;
+    records.orders = find_orders(state_.members.places.get(), state_.members.shape,
+                                 request_.create.options.most_ctas, rank_);
+    mine.span.gpu.orders = records.orders.digest();
     Blob blob(sizeof(mine));
     std::memcpy(blob.data(), &mine, sizeof(mine));
     RONDO_TRY(const std::vector<Blob> all, request_.session.all_gather(blob));
-    SpanRecords records;
     std::vector<GpuFacts> gpus;
     for (int r = 0; r < size_; ++r) {
       if (all[r].size() != sizeof(Facts))
@@ -151,6 +155,7 @@ class AcrossHosts {
     sharing.circle.process = span_.process_of[rank_];
     sharing.shape = span_.shape;
     sharing.near = &span_.near;
+    sharing.orders = span_.orders;
     sharing.circle.deadline = request_.deadline;
     sharing.hosts = {span_.host_of, span_.host_of[rank_]};
     const int processes = span_.processes[span_.host_of[rank_]];
@@ -204,19 +209,20 @@ class AcrossHosts {
       return net::Deadline::of(to_nanoseconds(state->timeout_seconds.load()),
                                [state] { return !state->faults.standing().ok(); });
     };
-    InternodeKernels::Terms terms{rank_,
-                                  size_,
-                                  device_,
-                                  span_.plan,
-                                  span_.from_bytes,
-                                  span_.message_ctas,
-                                  request_.create.options.kernel_seconds,
-                                  deadline,
-                                  state_.network,
-                                  state_.secret.derive("kernels between hosts").bytes(),
-                                  state_.members.near_nics(),
-                                  raise,
-                                  state_.device->hosted()->proxy()};
+    InternodeKernels::Terms terms{
+        rank_,
+        size_,
+        device_,
+        span_.plan,
+        span_.from_bytes,
+        span_.message_ctas,
+        request_.create.options.kernel_seconds,
+        deadline,
+        state_.network,
+        state_.secret.derive("kernels between hosts").bytes(),
+        near_by_orders(span_.orders, state_.members.shape, rank_, state_.members.near_nics()),
+        raise,
+        state_.device->hosted()->proxy()};
     RONDO_TRY(*made, InternodeKernels::open(std::move(terms), std::move(memory)));
     return done();
   }

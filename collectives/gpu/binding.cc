@@ -7,6 +7,7 @@
 #include "base/shared_by_key.h"
 #include "collectives/communicator/child_request.h"
 #include "collectives/gpu/bind_across_hosts.h"
+#include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/composition.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/device_team.h"
@@ -41,7 +42,9 @@ class Binding {
                   on_host - devices.begin(), on_device - devices.begin(), *on_device);
     state_.device = std::make_unique<DeviceRank>(state_, create_.standing);
     if (!state_.facts.one_process) return bind_among_processes(std::move(devices));
-    return take_team(team_options(std::move(devices)), nullptr);
+    TeamOptions options = team_options(std::move(devices));
+    options.orders = [this] { return orders(-1); };
+    return take_team(options, nullptr);
   }
 
  private:
@@ -68,6 +71,10 @@ class Binding {
     options.graph = state_.members.places->own;
     return options;
   }
+  ChannelOrders orders(int rank) const {
+    return find_orders(state_.members.places.get(), state_.members.shape, create_.options.most_ctas,
+                       rank);
+  }
 
   // Ranks of several processes: they agree on who reaches whom, and one rank a process joins it to
   // the others.
@@ -88,8 +95,10 @@ class Binding {
       if (facts.process != records_[create_.rank].facts.process) devices[r] = -1;
     }
     const int device = create_.options.device;
-    RONDO_TRY(const GpuFacts mine,
+    RONDO_TRY(GpuFacts mine,
               facts_of_device(device, create_.options.fewest_ctas, create_.options.most_ctas));
+    known.orders = orders(create_.rank);
+    mine.orders = known.orders.digest();
     Blob blob(sizeof(mine));
     std::memcpy(blob.data(), &mine, sizeof(mine));
     RONDO_TRY(const std::vector<Blob> all_facts, session_.all_gather(blob));

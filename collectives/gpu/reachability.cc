@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/env.h"
+#include "base/log.h"
 #include "collectives/gpu/launch/connected_launches.h"
 #include "collectives/gpu/number_of.h"
 #include "kernels/cuda/direct_args.h"
@@ -115,6 +116,18 @@ ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<co
   return shape;
 }
 
+ChannelOrders agreed_orders(std::span<const GpuFacts> all, const ChannelOrders& found) {
+  const auto other = std::find_if(all.begin(), all.end(), [&](const GpuFacts& one) {
+    return one.orders != all.front().orders;
+  });
+  if (other == all.end()) return found;
+  RONDO_WARN(
+      "rank 0 and rank {} find different channels: all channels go from rank to rank; set "
+      "NCCL_CROSS_NIC and NCCL_MAX_CTAS alike on all ranks",
+      other - all.begin());
+  return {};
+}
+
 Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   const std::size_t n = records.facts.size();
   if (n > cuda::kMostDirectRanks)
@@ -182,6 +195,8 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   plan.fewest_channels = std::min(plan.fewest_channels, found.shape.channels);
   plan.most_channels = found.shape.channels;
   plan.slot_bytes = found.shape.slot_bytes;
+  found.orders = agreed_orders(records.facts, records.orders);
+  found.orders.tell(&plan);
   return found;
 }
 

@@ -28,6 +28,7 @@ struct GpuFacts {
   // ranks are on one, and on several.
   std::uint8_t protocols_within = 0, protocols_between = 0;
   std::uint64_t buffer_bytes = 0;  // NCCL_BUFFSIZE; 0: not set
+  std::uint64_t orders = 0;        // ChannelOrders::digest()
 };
 Result<GpuFacts> facts_of_device(int device, int fewest_ctas, int most_ctas);
 
@@ -49,6 +50,7 @@ struct Reachability {
   std::string through_host;     // why all calls pass through the host; empty: they do not
   int most_ctas = kNoCtaLimit;  // of a rank, that all of them allow
   ConnectionShape shape;
+  ChannelOrders orders;
   DevicePlanFacts plan;  // most_channels is 0 where there are no connections
 };
 
@@ -57,9 +59,12 @@ struct ReachabilityRecords {
   std::vector<ProcessId> processes;
   std::vector<GpuFacts> facts;
   std::vector<std::vector<std::byte>> reach;
+  ChannelOrders orders;  // this rank's, whose digest is in its facts
   bool reproducible = false;
   AlgorithmFilter algorithms;
 };
+// Where all ranks have found the same: `found`; else rank after rank, and the log says so.
+ChannelOrders agreed_orders(std::span<const GpuFacts> all, const ChannelOrders& found);
 Result<Reachability> agree_on_reachability(const ReachabilityRecords& records);
 
 }  // namespace rondo::gpu

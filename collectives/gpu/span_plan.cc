@@ -13,7 +13,8 @@ namespace rondo::gpu {
 namespace {
 
 // One thread a rank moves what leaves the host: more channels than it has use for only cost memory
-// and connections. Slots are large enough for a message of their own.
+// and connections. Where more leave a host by ports of their own, so many. Slots are large enough
+// for a message of their own.
 constexpr int kChannels = 4;
 constexpr std::uint64_t kSlotBytes = 128 << 10;
 
@@ -91,7 +92,9 @@ Span agree_on_span(const SpanRecords& records) {
   found.shape = shape_of_connections(gpus, alone);
   if (!sized) found.shape.slot_bytes = kSlotBytes;
   found.message_ctas = found.shape.channels;
-  found.shape.channels = std::min(found.shape.channels, std::max(kChannels, fewest));
+  found.orders = agreed_orders(gpus, records.orders);
+  const int rings = static_cast<int>(found.orders.rings.size());
+  found.shape.channels = std::min(found.shape.channels, std::max({kChannels, fewest, rings}));
   found.shape.protocols = bit_of(cuda::Protocol::kSimple);
   found.shape.messages = true;
   if (found.shape.channels < 1) {
@@ -104,6 +107,7 @@ Span agree_on_span(const SpanRecords& records) {
   found.plan.most_channels = found.shape.channels;
   found.plan.fewest_channels = std::min(fewest, found.shape.channels);
   found.plan.slot_bytes = found.shape.slot_bytes;
+  found.orders.tell(&found.plan);
   return found;
 }
 

@@ -31,6 +31,7 @@ struct SpanRecords {
   std::vector<std::uint64_t> hosts;
   std::vector<SpanFacts> facts;
   std::vector<std::vector<std::byte>> reach;  // reach_of_device()
+  ChannelOrders orders;                       // as of ReachabilityRecords
   bool reproducible = false;
   AlgorithmFilter algorithms;
 };
@@ -40,6 +41,7 @@ struct Span {
   DevicePlanFacts plan;
   std::uint64_t from_bytes = 0;
   ConnectionShape shape;
+  ChannelOrders orders;
   int message_ctas = 1;  // of a launch of messages
   P2pReach near;
   std::vector<int> host_of, process_of;  // by rank; processes are numbered on each host from 0

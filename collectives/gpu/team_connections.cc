@@ -58,10 +58,12 @@ Done TeamConnections::make(const TeamOptions& options, const TeamDevices& device
   }
   for (int r = 0; r < devices.ranks(); ++r)
     records.reach.push_back(reach[static_cast<std::size_t>(devices.place_of(r))]);
+  if (options.orders) records.orders = options.orders();
   RONDO_TRY(const Reachability found, agree_on_reachability(records));
   facts_ = found.plan;
   if (facts_.most_channels == 0) return done();  // calls that need connections will say so
-  RONDO_TRY(own_, DeviceConnections::make(devices.by_rank(), found.near, found.shape));
+  RONDO_TRY(own_,
+            DeviceConnections::make(devices.by_rank(), found.near, found.shape, found.orders));
   connections_ = own_.get();
   RONDO_TRY(facts_.bulk, may_copy_in_bulk(devices));
   return make_barriers(devices);

@@ -1,6 +1,7 @@
 // TeamContext: what the parts of a DeviceTeam share.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +26,9 @@ struct TeamOptions {
   int fewest_ctas = 1, most_ctas = kNoCtaLimit;  // of a rank, over connections
   double kernel_seconds = 0;  // that a kernel may wait without progress; 0: for ever
   std::shared_ptr<const topology::Graph> graph;  // of the host; null: not known
+  // Of the channels, where all ranks are of this process; empty: rank after rank. While the team is
+  // made.
+  std::function<ChannelOrders()> orders = {};
 };
 
 // The error of calls whose ranks are captured into graphs that cannot hold the call.

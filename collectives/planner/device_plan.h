@@ -61,7 +61,9 @@ struct DevicePlanFacts {
   AlgorithmFilter algorithms;
   std::uint8_t protocols = kUsualProtocols;    // allowed by NCCL_PROTO: bit cuda::Protocol
   int fewest_channels = 1, most_channels = 0;  // 0: no connections
-  std::uint64_t slot_bytes = 0;                // of Simple
+  bool permuted = false;         // ranks stand in orders of their own on channels: then
+  std::uint64_t tree_roots = 0;  // these (bit: rank) reduce over trees, which all others do not
+  std::uint64_t slot_bytes = 0;  // of Simple
 };
 
 struct DevicePlan {

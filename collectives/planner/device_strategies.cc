@@ -57,9 +57,13 @@ bool has_ring(Collective which) {
   return find_row(Algorithm::kRing, which, Where::kGpu) != nullptr;
 }
 // A root with many neighbours in the trees reduces along the ring.
+bool trees_take(const DevicePlanFacts& facts, int root) {
+  if (!facts.permuted) return hung_tree_takes(root, facts.ranks);
+  return root < 64 && (facts.tree_roots >> root & 1) != 0;
+}
 bool has_tree(const DevicePlanFacts& facts, const CallRecord& record) {
   const AlgorithmRow* const row = find_row(Algorithm::kTree, record.collective, Where::kGpu);
-  return row != nullptr && (row->roots == Roots::kAny || hung_tree_takes(record.root, facts.ranks));
+  return row != nullptr && (row->roots == Roots::kAny || trees_take(facts, record.root));
 }
 
 std::uint64_t bytes_of(const CallRecord& record) { return record.count * size_of(record.type); }

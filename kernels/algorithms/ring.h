@@ -16,19 +16,27 @@
 
 namespace rondo {
 
+// The rank at every position of a ring.
+struct RankTable {
+  const int* ranks = nullptr;  // null: its number is its position
+  RONDO_FN constexpr int operator[](int position) const {
+    return ranks == nullptr ? position : ranks[position];
+  }
+};
+
 // The place of this rank in a ring. Part k of a round is first sent by the rank at position k.
-struct RingView {
+// Order: order[p] is the rank at position p, wherever executors keep that.
+template <class Order>
+struct RingOf {
   int position;  // of this rank, 0..size-1
   int size;
-  const int* ranks = nullptr;  // the rank at every position; null: its number is its position
+  Order ranks = {};
 
   // The position, and the part, that is `behind` places behind this rank's own.
   RONDO_FN constexpr int part(int behind) const {
     return ((position - behind) % size + size) % size;
   }
-  RONDO_FN constexpr int rank(int behind) const {
-    return ranks == nullptr ? part(behind) : ranks[part(behind)];
-  }
+  RONDO_FN constexpr int rank(int behind) const { return ranks[part(behind)]; }
   // How many places this rank comes after the rank `root`.
   RONDO_FN constexpr int behind(int root) const {
     int places = 0;
@@ -36,15 +44,16 @@ struct RingView {
     return places;
   }
 };
+using RingView = RingOf<RankTable>;
 
 // From the rank before this one, to the rank after it.
-template <Links C>
-RONDO_FN auto along(C& links, const RingView& ring) {
+template <Links C, class Ring>
+RONDO_FN auto along(C& links, const Ring& ring) {
   return links.between({ring.rank(1), -1}, {ring.rank(-1), -1}, 0);
 }
 
-template <Links C>
-RONDO_FN void ring_all_reduce(C& links, const RingView& ring, const Rounds& rounds) {
+template <Links C, class Ring>
+RONDO_FN void ring_all_reduce(C& links, const Ring& ring, const Rounds& rounds) {
   auto p = along(links, ring);
   const auto c = [&](std::uint64_t round, int behind) {
     const Slice part = part_of(rounds[round], ring.part(behind), ring.size, rounds.grain);
@@ -60,8 +69,8 @@ RONDO_FN void ring_all_reduce(C& links, const RingView& ring, const Rounds& roun
   }
 }
 
-template <Links C>
-RONDO_FN void ring_all_gather(C& links, const RingView& ring, const Rounds& rounds) {
+template <Links C, class Ring>
+RONDO_FN void ring_all_gather(C& links, const Ring& ring, const Rounds& rounds) {
   auto p = along(links, ring);
   const auto c = [&](std::uint64_t round, int behind) {
     const Slice part = rounds[round];
@@ -75,8 +84,8 @@ RONDO_FN void ring_all_gather(C& links, const RingView& ring, const Rounds& roun
   }
 }
 
-template <Links C>
-RONDO_FN void ring_reduce_scatter(C& links, const RingView& ring, const Rounds& rounds) {
+template <Links C, class Ring>
+RONDO_FN void ring_reduce_scatter(C& links, const Ring& ring, const Rounds& rounds) {
   auto p = along(links, ring);
   const auto c = [&](std::uint64_t round, int behind) {
     const Slice part = rounds[round];
@@ -91,8 +100,8 @@ RONDO_FN void ring_reduce_scatter(C& links, const RingView& ring, const Rounds& 
 }
 
 // A chain from the root to the rank before it.
-template <Links C>
-RONDO_FN void ring_broadcast(C& links, const RingView& ring, int root, const Rounds& rounds) {
+template <Links C, class Ring>
+RONDO_FN void ring_broadcast(C& links, const Ring& ring, int root, const Rounds& rounds) {
   auto p = along(links, ring);
   const int place = ring.behind(root);
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
@@ -108,8 +117,8 @@ RONDO_FN void ring_broadcast(C& links, const RingView& ring, int root, const Rou
 }
 
 // A chain from the rank after the root to the root.
-template <Links C>
-RONDO_FN void ring_reduce(C& links, const RingView& ring, int root, const Rounds& rounds) {
+template <Links C, class Ring>
+RONDO_FN void ring_reduce(C& links, const Ring& ring, int root, const Rounds& rounds) {
   auto p = along(links, ring);
   const int place = ring.behind(root);
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {

@@ -2,7 +2,7 @@
 // part in which way. The rows are rows.h.
 //
 // `order` is a promise that the checker proves: kTree is the balanced binary tree over rank numbers
-// (split at the largest power of two below n), kRing a rotation of the ranks (ring.h), kDoubleTree
+// (split at the largest power of two below n), kRing a rotation of the ring (ring.h), kDoubleTree
 // that of tree.h, kHungTree that of hung_tree.h, kHostTree the balanced tree over hosts of the
 // balanced trees over the ranks of each (hierarchical.h), kHostRing a rotation of the hosts, of the
 // balanced trees over the ranks of each, kNone where nothing is reduced. Only kTree and kNone rows

@@ -18,25 +18,15 @@ Expr sum_of(Expressions& pool, const std::vector<int>& host, int call, std::uint
   return balanced_tree(pool, inputs);
 }
 
-Expr subtree(Expressions& pool, int ranks, int root, int tree, int call, std::uint64_t element,
-             int rank) {
-  const TreeLinks links =
-      root < 0 ? double_tree(rank, ranks, tree) : rooted_double_tree(rank, root, ranks, tree);
+// What a tree adds up below a position, both included. links_of(position): of it.
+template <class LinksOf>
+Expr subtree(Expressions& pool, const LinksOf& links_of, const std::vector<int>& order, int call,
+             std::uint64_t element, int position) {
+  const auto links = links_of(position);
   const auto child = [&](int i) {
-    return subtree(pool, ranks, root, tree, call, element, links.child[i]);
+    return subtree(pool, links_of, order, call, element, links.child[i]);
   };
-  Expr sum = pool.input(call, rank, element);
-  if (links.child[0] != kNoRank) sum = pool.combine(child(0), sum);
-  if (links.child[1] != kNoRank) sum = pool.combine(sum, child(1));
-  return sum;
-}
-
-Expr hung_subtree(Expressions& pool, int ranks, int root, int tree, int call, std::uint64_t element,
-                  int rank) {
-  const HungLinks links = hung_double_tree(rank, root, ranks, tree);
-  const auto child = [&](int i) {
-    return hung_subtree(pool, ranks, root, tree, call, element, links.child[i]);
-  };
+  const int rank = order.empty() ? position : order[static_cast<std::size_t>(position)];
   Expr sum = pool.input(call, rank, element);
   if (links.child[0] != kNoRank) sum = pool.combine(child(0), sum);
   if (links.child[1] != kNoRank) sum = pool.combine(sum, child(1));
@@ -84,19 +74,26 @@ Reduced ring_order(std::vector<int> ring, std::function<int(std::uint64_t)> firs
   };
 }
 
-Reduced double_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree) {
+Reduced double_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree,
+                          const std::vector<int>& order) {
   return [=](Expressions& pool, int call, std::uint64_t element) {
     const int which = tree(element);
     int top = root;
-    for (int r = 0; top < 0; ++r)
-      if (double_tree(r, ranks, which).parent == kNoRank) top = r;
-    return subtree(pool, ranks, root, which, call, element, top);
+    for (int p = 0; top < 0; ++p)
+      if (double_tree(p, ranks, which).parent == kNoRank) top = p;
+    const auto links_of = [&](int p) {
+      return root < 0 ? double_tree(p, ranks, which) : rooted_double_tree(p, root, ranks, which);
+    };
+    return subtree(pool, links_of, order, call, element, top);
   };
 }
 
-Reduced hung_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree) {
+Reduced hung_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree,
+                        const std::vector<int>& order) {
   return [=](Expressions& pool, int call, std::uint64_t element) {
-    return hung_subtree(pool, ranks, root, tree(element), call, element, root);
+    const int which = tree(element);
+    const auto links_of = [&](int p) { return hung_double_tree(p, root, ranks, which); };
+    return subtree(pool, links_of, order, call, element, root);
   };
 }
 

@@ -32,10 +32,12 @@ Reduced host_ring_order(std::vector<std::vector<int>> hosts,
 // `ring` holds the rank at every position.
 Reduced ring_order(std::vector<int> ring, std::function<int(std::uint64_t)> first);
 // The double binary tree's: tree(element) says which of the two. root: that of a rooted tree, or
-// -1.
-Reduced double_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree);
+// -1. Over positions: `order` holds the rank at each; empty: its number is its position.
+Reduced double_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree,
+                          const std::vector<int>& order = {});
 // The same along the links of the free trees, hung up at the root (hung_tree.h).
-Reduced hung_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree);
+Reduced hung_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree,
+                        const std::vector<int>& order = {});
 
 struct Job {
   Collective collective = Collective::kAllReduce;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "kernels/algorithms/run_text.h"
+#include "kernels/check/over_positions.h"
 
 namespace rondo::check {
 namespace {
@@ -18,6 +19,12 @@ std::vector<int> ring_of(const Case& what) {
   std::vector<int> ring(what.ranks);
   std::iota(ring.begin(), ring.end(), 0);
   return ring;
+}
+
+// Where a rank stands in the ring, and in trees over its positions.
+int position_of(const Case& what, int rank) {
+  const std::vector<int> ring = ring_of(what);
+  return static_cast<int>(std::find(ring.begin(), ring.end(), rank) - ring.begin());
 }
 
 // Which of `parts` parts of its round an element is in.
@@ -34,9 +41,11 @@ Reduced order_of(const AlgorithmRow& row, const Case& what, int root) {
   const int n = what.ranks;
   if (row.order == Order::kTree) return tree_order(n);
   const auto tree_of = [what](std::uint64_t e) { return part_with(what, e, 2); };
+  const int top = position_of(what, root);
   if (row.order == Order::kDoubleTree)
-    return double_tree_order(n, row.collective == Collective::kReduce ? root : -1, tree_of);
-  if (row.order == Order::kHungTree) return hung_tree_order(n, root, tree_of);
+    return double_tree_order(n, row.collective == Collective::kReduce ? top : -1, tree_of,
+                             what.ring);
+  if (row.order == Order::kHungTree) return hung_tree_order(n, top, tree_of, what.ring);
   if (row.order == Order::kHostTree) return host_tree_order(what.hosts);
   if (row.order == Order::kHostRing) {
     const auto host_of = [hosts = what.hosts](int rank) {
@@ -76,15 +85,15 @@ std::vector<std::uint32_t> exposures_of(const Case& what) {
   return what.exposures.empty() ? std::vector<std::uint32_t>(what.ranks, 0) : what.exposures;
 }
 
-bool takes(const AlgorithmRow& row, int root, int ranks) {
-  return row.roots == Roots::kAny || hung_tree_takes(root, ranks);
+bool takes(const AlgorithmRow& row, const Case& what, int root) {
+  return row.roots == Roots::kAny || hung_tree_takes(position_of(what, root), what.ranks);
 }
 
 template <class Checker>
 Verdict check_calls(Checker& checker, const AlgorithmRow& row, const Case& what) {
   int root = what.root;
   for (int k = 0; k < what.calls; ++k, root = (root + 1) % what.ranks) {
-    while (!takes(row, root, what.ranks)) root = (root + 1) % what.ranks;
+    while (!takes(row, what, root)) root = (root + 1) % what.ranks;
     if (!add_call(checker, row, what, root))
       return {fmt::format("{} has no text", describe(row, what))};
   }
@@ -111,9 +120,9 @@ struct ViewsText {
 };
 
 // As hosts run it, or as GPUs do where they have a text of their own.
-template <Where kWhere>
+template <Where kWhere, class Links = LinksProgram>
 struct LinksText {
-  LinksProgram& links;
+  Links& links;
   RingView ring;
   int root;
   Rounds rounds;
@@ -129,11 +138,11 @@ std::string describe(const AlgorithmRow& row, const Case& what) {
   return fmt::format(
       "{} {}{} {{ranks {}, root {}, count {}, per_round {}, grain {}, whole {}, in_place {}, calls "
       "{}, "
-      "exposures [{}], scaled {}, slots {}, hosts {}, seed {}}}",
+      "exposures [{}], scaled {}, slots {}, ring [{}], hosts {}, seed {}}}",
       name(row.algorithm), name(row.collective), row.where == Where::kGpu ? " on GPUs" : "",
       what.ranks, what.root, what.count, what.per_round, what.grain, what.whole, what.in_place,
-      what.calls, fmt::join(what.exposures, " "), what.scaled, what.slots, what.hosts,
-      what.seed ? fmt::format("{}", *what.seed) : "none");
+      what.calls, fmt::join(what.exposures, " "), what.scaled, what.slots,
+      fmt::join(what.ring, " "), what.hosts, what.seed ? fmt::format("{}", *what.seed) : "none");
 }
 
 Job job_of(const AlgorithmRow& row, const Case& what, int root) {
@@ -174,6 +183,12 @@ bool add_call(LinksChecker& checker, const AlgorithmRow& row, const Case& what, 
     const auto position = std::find(order.begin(), order.end(), links.rank()) - order.begin();
     const RingView ring{static_cast<int>(position), what.ranks,
                         what.ring.empty() ? nullptr : order.data()};
+    if (row.algorithm == Algorithm::kTree && !what.ring.empty()) {
+      OverPositions<LinksProgram&, PositionTable> over{links, {order.data(), ring.position}};
+      LinksText<kWhere, decltype(over)> text{over, ring, position_of(what, root), rounds_of(what)};
+      known &= run_text(text, row.algorithm, row.collective);
+      return;
+    }
     LinksText<kWhere> text{links, ring, root, rounds_of(what)};
     known &= run_text(text, row.algorithm, row.collective);
   };

@@ -29,9 +29,9 @@ struct Case {
   std::vector<std::uint32_t> exposures{};  // PeerMemory, Views: by rank; empty: all staged
   bool scaled = false;                     // PeerMemory, Views: PreMulSum
   int slots = 2;                           // Primitives, Views: of every connection
-  std::vector<int> ring{};                 // Primitives: rank at each position; empty: in order
-  std::vector<std::vector<int>> hosts{};   // Views: ranks of each, ascending, hosts by first rank
-  std::optional<std::uint64_t> seed{};     // of the schedule
+  std::vector<int> ring{};  // Primitives: rank at each position of rings and trees; empty: in order
+  std::vector<std::vector<int>> hosts{};  // Views: ranks of each, ascending, hosts by first rank
+  std::optional<std::uint64_t> seed{};    // of the schedule
 };
 
 // "ring AllReduce {ranks 5, count 17, ...}", to reproduce a finding by.

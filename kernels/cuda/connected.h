@@ -79,13 +79,24 @@ struct Connected {
     for (int k = next_call(args, -1); k < args.calls; k = next_call(args, Played::number())) {
       const std::uint64_t count = part_of_cta().count;
       if (count == 0) continue;
-      Text text{{args},
-                {Played::rank(), args.ranks},
-                Played::root(),
-                {count, Played::per_round(), kGrain}};
-      run_text(text, Played::algorithm(), Played::collective());
+      play(args, {count, Played::per_round(), kGrain});
       write_last_job(group_of_thread(args));
     }
+  }
+  // Rings know their neighbours by number, trees by position.
+  static RONDO_FN void play(const Args& args, const Rounds& rounds) {
+    const RingOf<PlayedOrder> ring{Played::position(), args.ranks};
+    if (Played::algorithm() == Algorithm::kRing) {
+      RingText text{{args}, ring, Played::root(), rounds};
+      run_text(text, Algorithm::kRing, Played::collective());
+    } else {
+      TreeText text{{args}, position_of(ring, Played::root()), rounds};
+      run_text(text, Algorithm::kTree, Played::collective());
+    }
+  }
+  // Of a root; of -1, that there is none, whatever.
+  static RONDO_FN int position_of(const RingOf<PlayedOrder>& ring, int root) {
+    return read_word(kOrderAt) == 0 ? root : ring.part(ring.behind(root));
   }
   static RONDO_FN void signal(const Args& args) {
     RONDO_NO_UNROLL
@@ -128,10 +139,23 @@ struct Connected {
     write_word(kNumberAt, static_cast<std::uint64_t>(k));
     write_word(kLateAt, args.is_late(k, s) ? 1 : 0);
     write_word(kChannelAt, static_cast<std::uint64_t>(channel));
+    write_order(station, channel, args.ranks);
     const Slice part = part_of({0, call.count}, channel, call.channels, kGrain);
     write_word(kSliceAt, part.begin);
     write_word(kSliceAt + 1, part.count);
     for (unsigned g = 0; g < kGroups; ++g) write_word(kNumbersAt + g, 0);
+  }
+  static RONDO_FN void write_order(const Args::Station& station, int channel, int ranks) {
+    int position = station.rank;
+    const std::int32_t* order = nullptr;
+    if (station.orders != 0) {
+      order = reinterpret_cast<const std::int32_t*>(
+                  reinterpret_cast<const std::byte*>(station.ends) + station.orders) +
+              static_cast<std::uint64_t>(channel) * order_words(ranks);
+      position = device::load(order++);
+    }
+    write_word(kOrderAt, reinterpret_cast<std::uintptr_t>(order));
+    write_word(kPositionAt, static_cast<std::uint64_t>(position));
   }
   static RONDO_FN void tell_hosts() {
     if (device::lane_index() == 0)
@@ -157,16 +181,24 @@ struct Connected {
     device::store(&to->next_slot, static_cast<std::int32_t>(end.next_slot()));
   }
 
-  struct Text {
-    DeviceLinks<Math, Faults> links;
-    RingView ring;
+  static constexpr bool is_text(const AlgorithmRow& row, Algorithm algorithm) {
+    return row.algorithm == algorithm && row.verbs == Verbs::kPrimitives && row.runs(Where::kGpu) &&
+           reduces(row.collective) == Math::kReduces;
+  }
+  struct RingText {
+    DeviceLinks<Math, Faults, Speak::kNumbers> links;
+    RingOf<PlayedOrder> ring;
     int root;
     Rounds rounds;
 
-    static constexpr bool runs(const AlgorithmRow& row) {
-      return row.verbs == Verbs::kPrimitives && row.runs(Where::kGpu) &&
-             reduces(row.collective) == Math::kReduces;
-    }
+    static constexpr bool runs(const AlgorithmRow& row) { return is_text(row, Algorithm::kRing); }
+  };
+  struct TreeText {
+    DeviceLinks<Math, Faults, Speak::kPositions> links;
+    int root;  // its position
+    Rounds rounds;
+
+    static constexpr bool runs(const AlgorithmRow& row) { return is_text(row, Algorithm::kTree); }
   };
 
   static RONDO_FN void work(const Args& args) {

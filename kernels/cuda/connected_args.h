@@ -64,6 +64,10 @@ constexpr std::uint64_t slot_data_of(Protocol protocol, std::uint64_t simple) {
 
 inline constexpr int kMostChannels = 64;
 
+// In which order the ranks stand on a channel, in its ring and in trees over its positions: this
+// rank's own position, then the rank at every position. One behind the other, by channel.
+constexpr std::uint64_t order_words(int ranks) { return 1 + static_cast<std::uint64_t>(ranks); }
+
 // Calls that a channel of a rank has played: begun, and over with everything told to the peers (one
 // that failed never is). Ranks that are equally far have equal numbers, replays of graphs included,
 // and however many calls each of their launches plays.
@@ -98,6 +102,8 @@ struct ConnectedArgs {
     std::uint64_t* launches;  // by channel: how many calls it has played, in device memory; before
                               // them lies a digest of these
     std::int32_t rank;
+    std::uint32_t orders;  // bytes from `ends` to order_words() of all channels; 0: rank
+                           // after rank
   };
   struct Call {
     CallRecord record;        // for whoever asks what a kernel waits for, too

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/cuda/cta_memory.h"
+#include "kernels/cuda/end_lane.h"
 #include "kernels/cuda/end_wait.h"
 #include "kernels/primitives.h"
 
@@ -153,11 +154,16 @@ struct DevicePrimitives {
   }
 };
 
-template <class Math, class Faults>
+// Who speaks of ranks: rings say their numbers, trees their positions in the channel's order.
+enum class Speak : std::uint8_t { kNumbers, kPositions };
+
+template <class Math, class Faults, Speak kSpeak>
 struct DeviceLinks {
   const ConnectedArgs& args;
 
-  RONDO_FN int rank() const { return Played::rank(); }
+  RONDO_FN int rank() const {
+    return kSpeak == Speak::kPositions ? Played::position() : Played::rank();
+  }
   RONDO_FN int size() const { return args.ranks; }
   RONDO_FN DevicePrimitives<Math, Faults> between(Peers from, Peers to, int lane) const {
     if (device::lane_index() != 0) return {args, 0};
@@ -181,9 +187,13 @@ struct DeviceLinks {
     RONDO_NO_UNROLL
     for (unsigned i = 0; i < kEnds; ++i) {
       const EndAt end = end_at(direction, static_cast<int>(i));
-      if (end.slot_count() != 0 && end.peer() == peer && end.lane() == lane) return i + 1;
+      if (end.slot_count() != 0 && is_of(end, peer, lane)) return i + 1;
     }
     return 0;
+  }
+  static RONDO_FN bool is_of(const EndAt& end, int peer, int lane) {
+    if (kSpeak == Speak::kPositions) return end.lane() == end_lane(lane, peer);
+    return end.peer() == peer && lane_of_end(end.lane()) == lane;
   }
 };
 

@@ -57,7 +57,11 @@ inline constexpr std::uint32_t kLateAt = kBuffersAt + kBuffersWords;
 inline constexpr std::uint32_t kStationAt = kLateAt + 1;
 inline constexpr std::uint32_t kStationWords = sizeof(ConnectedArgs::Station) / 8;
 inline constexpr std::uint32_t kChannelAt = kStationAt + kStationWords;
-inline constexpr std::uint32_t kWordsInUse = kChannelAt + 1;
+// The order of the ranks on its channel: where it lies (0: rank after rank), and the rank's
+// position.
+inline constexpr std::uint32_t kOrderAt = kChannelAt + 1;
+inline constexpr std::uint32_t kPositionAt = kOrderAt + 1;
+inline constexpr std::uint32_t kWordsInUse = kPositionAt + 1;
 static_assert(8 * kWordsInUse <= kConnectedShared);
 
 RONDO_FN inline std::uint64_t read_word(std::uint32_t word) {
@@ -158,6 +162,7 @@ struct Played {
     return device::load_shared<std::int32_t>(8 * kStationAt + offsetof(Station, rank));
   }
   static RONDO_FN int channel() { return static_cast<int>(read_word(kChannelAt)); }
+  static RONDO_FN int position() { return static_cast<int>(read_word(kPositionAt)); }
 
  private:
   template <class T = std::uint64_t>
@@ -167,6 +172,15 @@ struct Played {
   template <class T>
   static RONDO_FN T* pointer(std::uint32_t offset) {
     return reinterpret_cast<T*>(read_word(kStationAt + offset / 8));
+  }
+};
+
+// The rank at every position of its channel's order. Not inlined: texts look up many.
+struct PlayedOrder {
+  RONDO_FN int operator[](int position) const { return rank_at(position); }
+  static RONDO_FN RONDO_NO_INLINE int rank_at(int position) {
+    const auto* const order = reinterpret_cast<const std::int32_t*>(read_word(kOrderAt));
+    return order == nullptr ? position : device::load(order + position);
   }
 };
 

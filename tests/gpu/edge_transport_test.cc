@@ -40,8 +40,8 @@ TEST(EdgeTransports, SayWhereSlotsLie) {
     if (edge.crosses()) {
       EXPECT_TRUE(edge.from == 3 || edge.to == 3);
       EXPECT_EQ(slots, ConnectionLayout::kNowhere);
-      EXPECT_EQ(edge.bounce_buffers[cuda::kOutgoing].empty(), edge.from == 3);
-      EXPECT_EQ(edge.bounce_buffers[cuda::kIncoming].empty(), edge.to == 3);
+      EXPECT_EQ(!edge.bounce_buffers[cuda::kOutgoing], edge.from == 3);
+      EXPECT_EQ(!edge.bounce_buffers[cuda::kIncoming], edge.to == 3);
       seen |= 1;
     } else if (edge.from == 2 || edge.to == 2) {
       EXPECT_EQ(slots, ConnectionLayout::kHost);

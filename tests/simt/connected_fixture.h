@@ -89,7 +89,8 @@ class ConnectedRanks {
     args.calls = static_cast<std::uint8_t>(calls.size());
     EXPECT_TRUE(cuda::ConnectedArgs::has_room(args.stations, args.calls));
     for (int s = 0; s < args.stations; ++s)
-      args.station(s) = {ends_[first + s], controls + first + s, launches_[first + s], first + s};
+      args.station(s) = {ends_[first + s], controls + first + s, launches_[first + s], first + s,
+                         0};
     for (int k = 0; k < args.calls; ++k) {
       args.call(k) = listed<Math>(calls[k].call);
       args.channels = std::max(args.channels, args.call(k).channels);
@@ -150,9 +151,10 @@ class ConnectedRanks {
       connection.tail = machine_.allocate<std::uint64_t>(1, device_of(to));
       connection.head = machine_.allocate<std::uint64_t>(1, device_of(from));
       connection.peer = to;
-      end.lane = lane;
+      end.lane = cuda::end_lane(lane, to);
       *at(from, i, cuda::kOutgoing, out) = end;
       connection.peer = from;
+      end.lane = cuda::end_lane(lane, from);
       *at(to, i, cuda::kIncoming, in) = end;
     }
   }

@@ -71,6 +71,7 @@ bool SlotSender::progress(Link& link, MemoryKey key) {
                    static_cast<std::uint32_t>(used >> 32));
     if (!request) break;
     requests_[slot] = *request;
+    bytes_ += used & 0xffffffff;
     moved = true;
   }
   std::uint64_t head = A::load_relaxed(*c.head);

@@ -74,6 +74,7 @@ class SlotSender {
   bool progress(Link& link, MemoryKey key = 0);
   // No filled slot is left in user space.
   bool flushed() const;
+  std::uint64_t bytes() const { return bytes_; }  // that ever went to the link
 
  private:
   explicit SlotSender(std::unique_ptr<SlotMemory> memory) : memory_(std::move(memory)) {
@@ -81,7 +82,7 @@ class SlotSender {
   }
   std::unique_ptr<SlotMemory> memory_;
   std::vector<Request> requests_;  // by slot
-  std::uint64_t posted_ = 0;
+  std::uint64_t posted_ = 0, bytes_ = 0;
 };
 
 class SlotReceiver {

@@ -190,6 +190,12 @@ std::uint64_t NetProxy::moved() const {
   return slots;
 }
 
+std::uint64_t NetProxy::sent() const {
+  std::uint64_t bytes = 0;
+  for (const Line& line : lines_) bytes += line.out ? line.out->bytes() : 0;
+  return bytes;
+}
+
 const Error* NetProxy::first_end(int* peer) const {
   for (const Line& line : lines_) {
     if (!line.link || !net::is_over(line.link->state())) continue;

@@ -74,6 +74,7 @@ class NetProxy final : public net::WakeSource {
   bool is_open() const;         // all links are
   bool flushed() const;         // every slot that was filled has left this process
   std::uint64_t moved() const;  // slots that ever left or arrived
+  std::uint64_t sent() const;   // bytes in those that left
   // The first line that ended, if one did: a peer that left or died is not always a fault.
   const Error* first_end(int* peer) const;
   // Who will never get a message that a kernel has sent it: its line has ended before.

@@ -30,9 +30,10 @@ bool all_near(const P2pReach& near) {
 }
 
 ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach& near,
-                                   const HostsOfRanks& hosts)
+                                   const HostsOfRanks& hosts, ChannelOrders orders)
     : shape_(shape),
       near_(near),
+      orders_(std::move(orders)),
       ll_push_(shape.ll_push && all_near(near)),
       meets_(shape.meets && all_near(near)),
       bounce_bytes_(near.size()) {
@@ -42,19 +43,58 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
   bytes_.assign(near.size(), messages() ? message_counters_at(n, 0) : messages_at_);
   host_messages_at_ = rounded(sizeof(cuda::Control) * near.size());
   host_bytes_ = messages() ? message_waits_at(n) : host_messages_at_;
-  const auto add = [&](int from, int to, int lane) {
-    add_edge(from, to, lane, edge_transport({hosts.same(from, to), near[from][to]}));
-  };
-  for (int r = 0; r < n; ++r) {
-    add(r, (r + 1) % n, 0);
-    for (int tree = 0; tree < 2; ++tree) {
-      const int parent = double_tree(r, n, tree).parent;
-      if (parent == kNoRank) continue;
-      add(r, parent, tree);
-      add(parent, r, tree);
+  add_edges(hosts);
+  place_all(hosts);
+}
+
+// Of one channel: each edge once.
+class ConnectionLayout::Edges {
+ public:
+  Edges(int ranks, int channel, std::vector<Edge>* all)
+      : channel_(channel),
+        all_(*all),
+        outgoing_(static_cast<std::size_t>(ranks)),
+        incoming_(static_cast<std::size_t>(ranks)) {}
+
+  void add(int from, int to, int lane, const EdgeTransport& transport) {
+    std::vector<std::size_t>& before = outgoing_[static_cast<std::size_t>(from)];
+    for (const std::size_t i : before)
+      if (all_[i].to == to && all_[i].lane == lane) return;
+    const int out = static_cast<int>(before.size());
+    before.push_back(all_.size());
+    all_.push_back(
+        {from, to, lane, channel_, out, incoming_[static_cast<std::size_t>(to)]++, &transport});
+  }
+
+ private:
+  const int channel_;
+  std::vector<Edge>& all_;
+  std::vector<std::vector<std::size_t>> outgoing_;  // by rank: indices of `all_`
+  std::vector<int> incoming_;                       // by rank: how many
+};
+
+void ConnectionLayout::add_edges(const HostsOfRanks& hosts) {
+  const int n = ranks_of(near_);
+  for (int c = 0; c < shape_.channels; ++c) {
+    Edges edges(n, c, &edges_);
+    const ChannelOrders::Ring* const ring = orders_.of(c);
+    const auto rank_at = [&](int position) {
+      return ring == nullptr ? position : ring->ranks[static_cast<std::size_t>(position)];
+    };
+    const auto add = [&](int position, int next, int lane) {
+      const int from = rank_at(position), to = rank_at(next);
+      edges.add(from, to, lane, edge_transport({hosts.same(from, to), near_[from][to]}));
+    };
+    for (int p = 0; p < n; ++p) {
+      add(p, (p + 1) % n, 0);
+      for (int tree = 0; tree < 2; ++tree) {
+        const int parent = double_tree(p, n, tree).parent;
+        if (parent == kNoRank) continue;
+        add(p, parent, tree);
+        add(parent, p, tree);
+      }
     }
   }
-  place_all(hosts);
 }
 
 std::uint64_t ConnectionLayout::slot_bytes(int protocol) const {
@@ -65,9 +105,15 @@ std::uint64_t ConnectionLayout::bytes_of_ends() const {
   return sizeof(cuda::DeviceEnd) * cuda::kChannelEnds * static_cast<std::uint64_t>(shape_.channels);
 }
 
+std::uint64_t ConnectionLayout::rounded_ends() const { return rounded(bytes_of_ends()); }
+
 // Behind a line whose last word is the digest of their calls.
 std::uint64_t ConnectionLayout::launches_at() const {
-  return rounded(bytes_of_ends()) + kAlignment;
+  const std::uint64_t of_orders = orders_at() == 0
+                                      ? 0
+                                      : sizeof(std::int32_t) * cuda::order_words(ranks_of(near_)) *
+                                            static_cast<std::uint64_t>(shape_.channels);
+  return rounded_ends() + rounded(of_orders) + kAlignment;
 }
 std::uint64_t ConnectionLayout::rounds_at() const {
   return launches_at() + rounded(sizeof(std::uint64_t) * static_cast<std::size_t>(shape_.channels));
@@ -106,16 +152,6 @@ std::uint64_t ConnectionLayout::message_waits_at(int rank) const {
          rounded(sizeof(std::uint32_t) * words) * static_cast<std::uint64_t>(rank);
 }
 
-void ConnectionLayout::add_edge(int from, int to, int lane, const EdgeTransport& transport) {
-  int outgoing = 0, incoming = 0;
-  for (const Edge& edge : edges_) {
-    if (edge.from == from && edge.to == to && edge.lane == lane) return;
-    outgoing += edge.from == from;
-    incoming += edge.to == to;
-  }
-  edges_.push_back({from, to, lane, outgoing, incoming, &transport});
-}
-
 ConnectionLayout::Place ConnectionLayout::take(int home, std::uint64_t bytes) {
   std::uint64_t& used = home == kHost ? host_bytes_ : bytes_[static_cast<std::size_t>(home)];
   const Place place{home, used};
@@ -126,16 +162,14 @@ ConnectionLayout::Place ConnectionLayout::take(int home, std::uint64_t bytes) {
 void ConnectionLayout::place_all(const HostsOfRanks& hosts) {
   for (Edge& edge : edges_) {
     if (edge.crosses() || !hosts.is_own(edge.from)) {
-      edge.slots.assign(static_cast<std::size_t>(shape_.channels) * cuda::kProtocols,
-                        {kNowhere, 0});
+      edge.slots.assign(cuda::kProtocols, {kNowhere, 0});
       edge.tail = edge.head = edge.slots;
       if (edge.crosses()) place_bounce_buffers(edge, hosts);
       continue;
     }
     const bool on_host = edge.transport->home == EdgeTransport::kOnHost;
     const int receiver = on_host ? kHost : edge.to, sender = on_host ? kHost : edge.from;
-    for (int i = 0; i < shape_.channels * cuda::kProtocols; ++i) {
-      const int protocol = i % cuda::kProtocols;
+    for (int protocol = 0; protocol < cuda::kProtocols; ++protocol) {
       const std::uint64_t slots =
           (shape_.protocols >> protocol & 1) == 0
               ? 0
@@ -158,10 +192,9 @@ void ConnectionLayout::place_bounce_buffers(Edge& edge, const HostsOfRanks& host
     };
     const auto take = [&](std::uint64_t bytes) { return take_from(of_rank.words, bytes); };
     const auto slots = static_cast<std::uint64_t>(shape_.slots);
-    for (int c = 0; c < shape_.channels; ++c)
-      edge.bounce_buffers[direction].push_back(
-          {take_from(of_rank.slots[direction], slots * shape_.slot_bytes), take(kCounterBytes),
-           take(kCounterBytes), take(slots * sizeof(std::uint64_t))});
+    edge.bounce_buffers[direction] =
+        BounceBuffer{take_from(of_rank.slots[direction], slots * shape_.slot_bytes),
+                     take(kCounterBytes), take(kCounterBytes), take(slots * sizeof(std::uint64_t))};
   }
 }
 

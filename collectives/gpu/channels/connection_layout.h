@@ -1,12 +1,14 @@
 // ConnectionLayout: where the slots, counters and words of a communicator's connections lie.
 //
-// Pure arithmetic: a ring over rank numbers and the double tree, on every channel, for every
-// protocol. The edge's transport says where they lie (edge_transport.h): by P2P slots and `tail` in
-// the receiver's memory and `head` in the sender's, else all of it in host memory that both reach.
-// So ranks in several processes lay out alike without a word, and only the memory itself has to be
-// shared. Cost: per rank and channel at most 5 connections of slots * (slot_bytes + 16 KiB, and
-// 32 KiB where LL128 is allowed); 2 MiB a rank for LL push (ll_push.h), and 2 MiB where several
-// processes share direct kernels (shared_launch.cc).
+// Pure arithmetic: on every channel a ring and the double tree over the positions of an order of
+// the ranks (channel_orders.h; else their numbers), for every protocol. Where an order is not that
+// of the numbers, it lies behind the ends of each rank, for its kernels. The edge's transport says
+// where they lie (edge_transport.h): by P2P slots and `tail` in the receiver's memory and `head` in
+// the sender's, else all of it in host memory that both reach. So ranks in several processes lay
+// out alike without a word, and only the memory itself has to be shared. Cost: per rank and channel
+// at most 5 connections of slots * (slot_bytes + 16 KiB, and 32 KiB where LL128 is allowed); 2 MiB
+// a rank for LL push (ll_push.h), and 2 MiB where several processes share direct kernels
+// (shared_launch.cc).
 //
 // Ranks of several hosts: a layout is one host's. A connection to another one has slots and words
 // on both sides (bounce buffers), which a net proxy keeps alike (net_proxy.h): to a kernel its
@@ -15,8 +17,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "collectives/gpu/channels/channel_orders.h"
 #include "collectives/gpu/channels/edge_transport.h"
 #include "kernels/cuda/connected_args.h"
 
@@ -59,17 +63,17 @@ class ConnectionLayout {
     std::uint64_t offset = 0;
   };
   struct Edge {
-    int from, to, lane;
-    int out_index, in_index;  // among the ends of `from` and of `to`
+    int from, to, lane, channel;
+    int out_index, in_index;  // among the channel's ends of `from` and of `to`
     const EdgeTransport* transport = nullptr;
-    std::vector<Place> slots = {}, tail = {}, head = {};  // by channel * kProtocols + protocol
-    // By direction and channel, where it crosses: at `from` and at `to`, if they are on this host.
-    std::vector<BounceBuffer> bounce_buffers[cuda::kDirections] = {};
+    std::vector<Place> slots = {}, tail = {}, head = {};  // by protocol
+    // By direction, where it crosses: at `from` and at `to`, if they are on this host.
+    std::optional<BounceBuffer> bounce_buffers[cuda::kDirections] = {};
     bool crosses() const { return transport->home == EdgeTransport::kAtBothEnds; }  // hosts
   };
 
   ConnectionLayout(const ConnectionShape& shape, const P2pReach& near,
-                   const HostsOfRanks& hosts = {});
+                   const HostsOfRanks& hosts = {}, ChannelOrders orders = {});
 
   int ranks() const { return static_cast<int>(bytes_.size()); }
   const ConnectionShape& shape() const { return shape_; }
@@ -85,7 +89,10 @@ class ConnectionLayout {
     return bounce_bytes_[static_cast<std::size_t>(rank)].slots[direction];
   }
   std::uint64_t bytes_of_ends() const;
-  std::uint64_t launches_at() const;  // in a rank's memory
+  // In a rank's memory: by channel its order as kernels read it (cuda::order_words); 0: none.
+  const ChannelOrders& orders() const { return orders_; }
+  std::uint64_t orders_at() const { return orders_.permutes() ? rounded_ends() : 0; }
+  std::uint64_t launches_at() const;  // likewise
   // Of LL push: how many rounds each CTA of the rank has done, and where others push to.
   bool ll_push() const { return ll_push_; }
   std::uint64_t rounds_at() const;
@@ -112,13 +119,16 @@ class ConnectionLayout {
   bool uses(int rank, int home) const;
 
  private:
-  void add_edge(int from, int to, int lane, const EdgeTransport& transport);
+  class Edges;
+  void add_edges(const HostsOfRanks& hosts);
+  std::uint64_t rounded_ends() const;
   void place_all(const HostsOfRanks& hosts);
   void place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts);
   Place take(int home, std::uint64_t bytes);
 
   ConnectionShape shape_;
   const P2pReach near_;
+  const ChannelOrders orders_;
   bool ll_push_, meets_;
   std::uint64_t barriers_at_ = 0, messages_at_ = 0, host_messages_at_ = 0;
   std::vector<Edge> edges_;

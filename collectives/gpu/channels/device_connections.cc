@@ -1,8 +1,10 @@
 #include "collectives/gpu/channels/device_connections.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/atomics.h"
+#include "kernels/cuda/end_lane.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/own_memory.h"
 #include "transport/memory/pinned_file.h"
@@ -12,6 +14,13 @@ namespace {
 
 using cuda::Control;
 using cuda::DeviceEnd;
+
+int position_of(const ChannelOrders& orders, int channel, int rank) {
+  const ChannelOrders::Ring* const ring = orders.of(channel);
+  if (ring == nullptr) return rank;
+  const auto at = std::find(ring->ranks.begin(), ring->ranks.end(), rank);
+  return static_cast<int>(at - ring->ranks.begin());
+}
 
 }  // namespace
 
@@ -26,8 +35,9 @@ DeviceConnections::DeviceConnections(ConnectionLayout layout, const std::vector<
 
 Result<std::unique_ptr<DeviceConnections>> DeviceConnections::make(const std::vector<int>& devices,
                                                                    const P2pReach& near,
-                                                                   const ConnectionShape& shape) {
-  ConnectionLayout layout(shape, near);
+                                                                   const ConnectionShape& shape,
+                                                                   ChannelOrders orders) {
+  ConnectionLayout layout(shape, near, {}, std::move(orders));
   ConnectionMemory memory;
   const auto own = std::make_shared<std::vector<OwnMemory>>();
   memory.keeper = own;
@@ -103,25 +113,43 @@ std::vector<DeviceEnd> DeviceConnections::ends_of(int rank) const {
       const bool out = direction == cuda::kOutgoing;
       if (rank != (out ? edge.from : edge.to)) continue;
       const int index = out ? edge.out_index : edge.in_index;
-      for (int i = 0; i < shape.channels * cuda::kProtocols; ++i) {
-        DeviceEnd& end = ends[(i * cuda::kDirections + direction) * cuda::kEnds + index];
+      for (int protocol = 0; protocol < cuda::kProtocols; ++protocol) {
+        DeviceEnd& end =
+            ends[((edge.channel * cuda::kProtocols + protocol) * cuda::kDirections + direction) *
+                     cuda::kEnds +
+                 index];
         if (edge.crosses()) {
-          if (i % cuda::kProtocols != static_cast<int>(cuda::Protocol::kSimple)) continue;
+          if (protocol != static_cast<int>(cuda::Protocol::kSimple)) continue;
           end.connection = connection_at(edge, static_cast<cuda::Direction>(direction),
-                                         i / cuda::kProtocols, bounce_[rank].for_kernels);
+                                         bounce_[rank].for_kernels);
         } else {
-          end.connection.buffer = address(edge.slots[i], rank);
-          end.connection.tail = reinterpret_cast<std::uint64_t*>(address(edge.tail[i], rank));
-          end.connection.head = reinterpret_cast<std::uint64_t*>(address(edge.head[i], rank));
-          end.connection.slot_bytes = layout_.slot_bytes(i % cuda::kProtocols);
+          end.connection.buffer = address(edge.slots[protocol], rank);
+          end.connection.tail =
+              reinterpret_cast<std::uint64_t*>(address(edge.tail[protocol], rank));
+          end.connection.head =
+              reinterpret_cast<std::uint64_t*>(address(edge.head[protocol], rank));
+          end.connection.slot_bytes = layout_.slot_bytes(protocol);
           end.connection.slot_count = static_cast<std::uint64_t>(shape.slots);
           end.connection.peer = out ? edge.to : edge.from;
         }
-        end.lane = edge.lane;
+        const int peer = out ? edge.to : edge.from;
+        end.lane = cuda::end_lane(edge.lane, position_of(layout_.orders(), edge.channel, peer));
       }
     }
   }
   return ends;
+}
+
+// By channel, where ranks stand in orders of their own.
+std::vector<std::int32_t> DeviceConnections::orders_of(int rank) const {
+  std::vector<std::int32_t> words;
+  if (layout_.orders_at() == 0) return words;
+  for (int c = 0; c < layout_.shape().channels; ++c) {
+    const std::vector<int>& ranks = layout_.orders().of(c)->ranks;
+    words.push_back(position_of(layout_.orders(), c, rank));
+    words.insert(words.end(), ranks.begin(), ranks.end());
+  }
+  return words;
 }
 
 // How many launches there have been, the host knows, too; nothing is under way. Before them lies
@@ -141,6 +169,10 @@ Done DeviceConnections::fill(int rank) {
   const std::uint64_t at = layout_.launches_at() - sizeof(launched[0]);
   std::vector<std::byte> words(at + launched.size() * sizeof(launched[0]));
   std::memcpy(words.data(), ends.data(), layout_.bytes_of_ends());
+  const std::vector<std::int32_t> orders = orders_of(rank);
+  if (!orders.empty())
+    std::memcpy(words.data() + layout_.orders_at(), orders.data(),
+                orders.size() * sizeof(orders[0]));
   std::memcpy(words.data() + at, launched.data(), words.size() - at);
   const DeviceScope scope(devices_[rank]);
   RONDO_CHECK_OK(scope.entered());
@@ -187,9 +219,9 @@ void DeviceConnections::empty_on_host(int rank) const {
 }
 
 Connection DeviceConnections::connection_at(const ConnectionLayout::Edge& edge,
-                                            cuda::Direction direction, int channel,
+                                            cuda::Direction direction,
                                             const BounceBases& bases) const {
-  const ConnectionLayout::BounceBuffer& buffer = edge.bounce_buffers[direction][channel];
+  const ConnectionLayout::BounceBuffer& buffer = *edge.bounce_buffers[direction];
   const auto word = [&bases](std::uint64_t at) {
     return reinterpret_cast<std::uint64_t*>(bases.words + at);
   };
@@ -205,9 +237,9 @@ Connection DeviceConnections::connection_at(const ConnectionLayout::Edge& edge,
 }
 
 Connection DeviceConnections::bounce_buffer(const ConnectionLayout::Edge& edge,
-                                            cuda::Direction direction, int channel) const {
+                                            cuda::Direction direction) const {
   const int rank = direction == cuda::kOutgoing ? edge.from : edge.to;
-  return connection_at(edge, direction, channel, bounce_[rank].for_host);
+  return connection_at(edge, direction, bounce_[rank].for_host);
 }
 
 DeviceEnd* DeviceConnections::ends(int rank) const {

@@ -38,7 +38,8 @@ class DeviceConnections {
   // near says so.
   static Result<std::unique_ptr<DeviceConnections>> make(const std::vector<int>& devices,
                                                          const P2pReach& near,
-                                                         const ConnectionShape& shape);
+                                                         const ConnectionShape& shape,
+                                                         ChannelOrders orders = {});
   // devices[r] is -1 where rank r lives in another process.
   static Result<std::unique_ptr<DeviceConnections>> open(ConnectionLayout layout,
                                                          const std::vector<int>& devices,
@@ -87,8 +88,7 @@ class DeviceConnections {
   Done place_bounce_buffers(int rank, BounceSlots slots);
   // One side of a connection to another host, of a rank of this process, for its net proxy: words
   // as the host sees them, slots as networks are told of them.
-  Connection bounce_buffer(const ConnectionLayout::Edge& edge, cuda::Direction direction,
-                           int channel) const;
+  Connection bounce_buffer(const ConnectionLayout::Edge& edge, cuda::Direction direction) const;
   // Memory on devices that may go while the communicator is suspended. process_of: by rank; may be
   // empty where all are of this process.
   void list_in(DroppableMemory& all, std::span<const int> process_of);
@@ -107,6 +107,7 @@ class DeviceConnections {
   void empty_on_host(int rank) const;
   std::vector<cuda::DeviceEnd> ends_of(int rank) const;
   std::vector<std::uint64_t> launches_so_far(int rank) const;
+  std::vector<std::int32_t> orders_of(int rank) const;
   // Where a rank's bounce buffers lie.
   struct BounceBases {
     std::byte* words = nullptr;
@@ -118,7 +119,7 @@ class DeviceConnections {
     BounceBases for_kernels, for_host;
   };
   Connection connection_at(const ConnectionLayout::Edge& edge, cuda::Direction direction,
-                           int channel, const BounceBases& bases) const;
+                           const BounceBases& bases) const;
   std::byte* address(const ConnectionLayout::Place& place, int rank) const;
 
   const GpuApi& api_;

@@ -16,7 +16,7 @@ class Sharing {
   explicit Sharing(const SharedConnectionsRequest& request)
       : request_(request),
         circle_(request.circle),
-        layout_(request.shape, *request.near, request.hosts) {}
+        layout_(request.shape, *request.near, request.hosts, request.orders) {}
 
   // What all processes make of this attempt; an error where they failed for a reason of their own.
   Result<Verdict> run() {

@@ -22,7 +22,8 @@ struct SharedConnectionsRequest {
   std::vector<int> devices;  // by rank; -1: in another process
   ConnectionShape shape;
   P2pReach* near = nullptr;  // as agreed; then without those that could not map each other's memory
-  HostsOfRanks hosts = {};   // where there are several; ranks of others are in no process here (-1)
+  ChannelOrders orders = {};
+  HostsOfRanks hosts = {};  // where there are several; ranks of others are in no process here (-1)
 };
 Result<std::unique_ptr<DeviceConnections>> share_connections(
     const SharedConnectionsRequest& request);

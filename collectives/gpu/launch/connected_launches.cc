@@ -58,7 +58,8 @@ Done launch_connected(const DeviceLaunch& launch) {
   for (int s = 0; s < args.stations; ++s) {
     const int rank = launch.here[static_cast<std::size_t>(s)];
     args.station(s) = {connections.ends(rank), connections.control(rank),
-                       connections.launches(rank), rank};
+                       connections.launches(rank), rank,
+                       static_cast<std::uint32_t>(connections.layout().orders_at())};
   }
   for (int k = 0; k < args.calls; ++k) {
     const PlannedCall& call = launch.calls[static_cast<std::size_t>(k)];

@@ -29,9 +29,8 @@ std::vector<NetProxyLine> lines_of(const DeviceConnections& connections, int ran
     if (!edge.crosses() || (edge.from != rank && edge.to != rank)) continue;
     const bool sends = edge.from == rank;
     const cuda::Direction direction = sends ? cuda::kOutgoing : cuda::kIncoming;
-    for (int c = 0; c < connections.layout().shape().channels; ++c)
-      lines.push_back({net_proxy_link(edge.from, edge.to, edge.lane, c),
-                       connections.bounce_buffer(edge, direction, c), sends, blocks[direction]});
+    lines.push_back({net_proxy_link(edge.from, edge.to, edge.lane, edge.channel),
+                     connections.bounce_buffer(edge, direction), sends, blocks[direction]});
   }
   return lines;
 }
@@ -220,6 +219,8 @@ void InternodeKernels::finish() {
     return ended_.load(std::memory_order_acquire) || net_proxy_->flushed();
   };
   poll_until(is_over, seconds_from_now(kFlushSeconds));
+  RONDO_INFO(kNet, "rank {} sent {} bytes of its kernels to other hosts", terms_.rank,
+             net_proxy_->sent());
   net_proxy_->close();
 }
 

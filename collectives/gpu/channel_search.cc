@@ -1,0 +1,140 @@
+#include "collectives/gpu/channel_search.h"
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "base/output_file.h"
+#include "topology/channels/cluster.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr int kMostRings = 16;
+
+// What joins a GPU to others, unless nobody knows.
+bool has_known_link(const topology::Graph& graph, int gpu) {
+  return std::any_of(graph.links().begin(), graph.links().end(), [&](const auto& link) {
+    return (link.from == gpu || link.to == gpu) && link.source > topology::Source::kPrior &&
+           link.source != topology::Source::kCuda;
+  });
+}
+
+// By host; none where a rank's GPU is not known.
+std::vector<topology::ClusterHost> hosts_of(const OrdersRequest& request) {
+  std::vector<topology::ClusterHost> hosts;
+  const HostShape& shape = request.shape;
+  for (int h = 0; h < shape.hosts(); ++h) {
+    const topology::Graph& graph = *request.places->graphs[static_cast<std::size_t>(h)];
+    topology::ClusterHost host;
+    host.graph = &graph;
+    host.nics.assign(graph.nics().begin(), graph.nics().end());
+    for (int i = shape.first[h]; i < shape.first[h + 1]; ++i) {
+      const int rank = shape.ranks[static_cast<std::size_t>(i)];
+      const std::string& bus_id = request.places->spots[static_cast<std::size_t>(rank)].gpu;
+      const int gpu = bus_id.empty() ? -1 : graph.find(bus_id);
+      const bool taken = std::count(host.gpus.begin(), host.gpus.end(), gpu) > 0;
+      if (gpu < 0 || taken || !has_known_link(graph, gpu)) return {};
+      host.gpus.push_back(gpu);
+      host.ranks.push_back(rank);
+    }
+    if (shape.hosts() > 1 && host.nics.empty()) return {};
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+// As NCCL_CROSS_NIC asks: 0 keeps each ring to ports of one number, 1 takes any, 2 leaves them only
+// where that is faster.
+Result<topology::ClusterPlan> plan_of(std::span<const topology::ClusterHost> hosts,
+                                      const OrdersRequest& request) {
+  topology::ClusterLimits limits{topology::PortUse::kSame,
+                                 std::clamp(request.most_channels, 1, kMostRings)};
+  if (hosts.size() == 1 || request.cross_nic == 0) return find_channels(hosts, limits);
+  limits.ports = topology::PortUse::kPairs;
+  RONDO_TRY(topology::ClusterPlan any, find_channels(hosts, limits));
+  if (request.cross_nic == 1) return any;
+  limits.ports = topology::PortUse::kSame;
+  RONDO_TRY(topology::ClusterPlan same, find_channels(hosts, limits));
+  constexpr double kAsFast = 1 - 1e-6;
+  return same.gbs() >= any.gbs() * kAsFast ? std::move(same) : std::move(any);
+}
+
+topology::NicName port_name(const topology::Graph& graph, int nic) {
+  const topology::GraphNode& node = graph.node(nic);
+  return {node.name, node.port, node.bus_id};
+}
+
+ChannelOrders::Ring ring_of(std::span<const topology::ClusterHost> hosts,
+                            const topology::ClusterRing& found) {
+  ChannelOrders::Ring ring{found.ranks};
+  for (std::size_t h = 0; h < found.crossings.size(); ++h) {
+    const auto& before = found.crossings[(h + hosts.size() - 1) % hosts.size()];
+    ring.ports.push_back({port_name(*hosts[h].graph, before.in),
+                          port_name(*hosts[h].graph, found.crossings[h].out)});
+  }
+  // Rank 0 first, where a ring may begin anywhere: it is the usual root.
+  if (hosts.size() == 1) {
+    const auto first = std::find(ring.ranks.begin(), ring.ranks.end(), 0);
+    std::rotate(ring.ranks.begin(), first, ring.ranks.end());
+  }
+  return ring;
+}
+
+}  // namespace
+
+ChannelOrders find_orders(const OrdersRequest& request) {
+  ChannelOrders orders;
+  if (request.places == nullptr) return orders;
+  const auto hosts = hosts_of(request);
+  if (hosts.empty()) return orders;
+  const auto plan = plan_of(hosts, request);
+  if (!plan.ok()) return orders;
+  for (const topology::ClusterRing& ring : plan->rings)
+    orders.rings.push_back(ring_of(hosts, ring));
+  if (hosts.size() == 1 && !orders.permutes()) return {};
+  orders.gbs = plan->gbs();
+  orders.bound_gbs = plan->bound_gbs;
+  return orders;
+}
+
+ChannelOrders find_orders(const Places* places, const HostShape& shape, int most_ctas, int rank) {
+  std::int64_t cross_nic = env::get_int("NCCL_CROSS_NIC");
+  if (cross_nic < 0 || cross_nic > 2) {
+    RONDO_WARN("NCCL_CROSS_NIC={} is not 0, 1 or 2: it counts as 2", cross_nic);
+    cross_nic = 2;
+  }
+  ChannelOrders orders = find_orders({places, shape, most_ctas, static_cast<int>(cross_nic)});
+  const std::string path = env::get_string("NCCL_GRAPH_DUMP_FILE");
+  if (!path.empty() && (rank < 0 || env::get_int("NCCL_GRAPH_DUMP_FILE_RANK") == rank)) {
+    const Done written = write_output(path, json_of(orders));
+    if (!written.ok()) RONDO_WARN("NCCL_GRAPH_DUMP_FILE: {}", written.error().text);
+  }
+  if (rank <= 0)
+    for (const std::string& line : describe(orders)) RONDO_INFO(kGraph, "{}", line);
+  return orders;
+}
+
+topology::NearNics near_by_orders(const ChannelOrders& orders, const HostShape& shape, int rank,
+                                  topology::NearNics near) {
+  const auto host = static_cast<std::size_t>(shape.host_of(rank));
+  topology::NicTier tier{topology::PathClass::kLoc};
+  const auto add = [&](const topology::NicName& nic) {
+    if (std::find(tier.nics.begin(), tier.nics.end(), nic) != tier.nics.end()) return;
+    tier.nics.push_back(nic);
+    tier.kind = std::max(tier.kind, topology::class_of(near, nic));
+  };
+  const auto is_here = [&](int other) { return shape.host_of(other) == static_cast<int>(host); };
+  for (const ChannelOrders::Ring& ring : orders.rings) {
+    if (ring.ports.empty()) continue;
+    const std::size_t n = ring.ranks.size();
+    const auto at = static_cast<std::size_t>(std::find(ring.ranks.begin(), ring.ranks.end(), rank) -
+                                             ring.ranks.begin());
+    if (!is_here(ring.ranks[(at + 1) % n])) add(ring.ports[host].out);
+    if (!is_here(ring.ranks[(at + n - 1) % n])) add(ring.ports[host].in);
+  }
+  if (!tier.nics.empty()) near.tiers.insert(near.tiers.begin(), std::move(tier));
+  return near;
+}
+
+}  // namespace rondo::gpu

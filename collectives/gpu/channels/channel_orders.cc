@@ -1,0 +1,103 @@
+#include "collectives/gpu/channels/channel_orders.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "kernels/algorithms/hung_tree.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr int kMostRoots = 64;  // of DevicePlanFacts::tree_roots
+
+bool is_by_number(const std::vector<int>& ranks) {
+  return std::is_sorted(ranks.begin(), ranks.end());
+}
+
+class Digest {
+ public:
+  void add(std::uint64_t word) { value_ = (value_ ^ word) * 0x9e3779b97f4a7c15 + (value_ >> 29); }
+  void add(const topology::NicName& nic) {
+    for (const std::string& text : {nic.device, nic.bus_id}) {
+      add(text.size());
+      for (const char c : text) add(static_cast<unsigned char>(c));
+    }
+    add(static_cast<std::uint64_t>(nic.port));
+  }
+  std::uint64_t value() const { return value_ | 1; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325;
+};
+
+std::string text_of(const topology::NicName& nic) {
+  const std::string name = nic.device.empty() ? nic.bus_id : nic.device;
+  return nic.port > 0 ? fmt::format("{}:{}", name, nic.port) : name;
+}
+
+}  // namespace
+
+bool ChannelOrders::permutes() const {
+  return std::any_of(rings.begin(), rings.end(),
+                     [](const Ring& ring) { return !is_by_number(ring.ranks); });
+}
+
+std::uint64_t ChannelOrders::digest() const {
+  if (rings.empty()) return 0;
+  Digest digest;
+  for (const Ring& ring : rings) {
+    digest.add(ring.ranks.size());
+    for (const int rank : ring.ranks) digest.add(static_cast<std::uint64_t>(rank));
+    for (const Ports& ports : ring.ports) {
+      digest.add(ports.in);
+      digest.add(ports.out);
+    }
+  }
+  return digest.value();
+}
+
+void ChannelOrders::tell(DevicePlanFacts* facts) const {
+  facts->permuted = permutes();
+  facts->tree_roots = 0;
+  if (!facts->permuted) return;
+  for (int root = 0; root < std::min(facts->ranks, kMostRoots); ++root) {
+    const bool all_take = std::all_of(rings.begin(), rings.end(), [&](const Ring& ring) {
+      const auto at = std::find(ring.ranks.begin(), ring.ranks.end(), root) - ring.ranks.begin();
+      return hung_tree_takes(static_cast<int>(at), facts->ranks);
+    });
+    facts->tree_roots |= std::uint64_t{all_take} << root;
+  }
+}
+
+std::string json_of(const ChannelOrders& orders) {
+  nlohmann::ordered_json json{{"gbs", orders.gbs}, {"bound_gbs", orders.bound_gbs}};
+  json["channels"] = nlohmann::ordered_json::array();
+  for (const ChannelOrders::Ring& ring : orders.rings) {
+    nlohmann::ordered_json entry{{"ranks", ring.ranks}};
+    for (const ChannelOrders::Ports& ports : ring.ports)
+      entry["hosts"].push_back({{"in", text_of(ports.in)}, {"out", text_of(ports.out)}});
+    json["channels"].push_back(std::move(entry));
+  }
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  return json.dump(2, ' ', false, kReplace) + "\n";
+}
+
+std::vector<std::string> describe(const ChannelOrders& orders) {
+  if (orders.rings.empty()) return {"channels: rank after rank on all"};
+  std::vector<std::string> lines{
+      fmt::format("channels: {} rings by the topology, {:.4g} GB/s; the wires allow {:.4g}",
+                  orders.rings.size(), orders.gbs, orders.bound_gbs)};
+  for (std::size_t c = 0; c < orders.rings.size(); ++c) {
+    const ChannelOrders::Ring& ring = orders.rings[c];
+    lines.push_back(fmt::format("channel {}: ranks {}", c, fmt::join(ring.ranks, " > ")));
+    for (std::size_t h = 0; h < ring.ports.size(); ++h)
+      lines.back() += fmt::format("{}host {} {} in, {} out", h == 0 ? "; " : ", ", h,
+                                  text_of(ring.ports[h].in), text_of(ring.ports[h].out));
+  }
+  return lines;
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,240 @@
+// The channels of GPUs' kernels follow the rings that the search finds: on one host and on several,
+// by which ports, and what ranks do that find different ones.
+#include "collectives/gpu/channel_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "collectives/gpu/channels/connection_layout.h"
+#include "collectives/gpu/reachability.h"
+#include "topology/graph/nccl_xml.h"
+
+namespace rondo::gpu {
+namespace {
+
+std::shared_ptr<const topology::Graph> machine(const std::string& name) {
+  auto parsed = topology::read_nccl_xml(std::string(RONDO_FIXTURES_DIR) + "/" + name + ".xml");
+  EXPECT_TRUE(parsed.ok()) << name;
+  return std::make_shared<const topology::Graph>(std::move(parsed->graph));
+}
+
+// The even GPUs are a host, and the odd ones.
+std::shared_ptr<const topology::Graph> pairs() { return machine("../gpu/two-hosts"); }
+const std::vector<std::vector<int>> kEvenAndOdd{{0, 2, 4, 6}, {1, 3, 5, 7}};
+
+// Hosts of one kind; gpus[h]: those that ranks are on, as the file numbers them.
+struct Machines {
+  Machines(const std::shared_ptr<const topology::Graph>& graph,
+           const std::vector<std::vector<int>>& gpus, const std::vector<std::uint64_t>& host_of)
+      : shape(shape_of_hosts(host_of)) {
+    std::vector<std::size_t> used(gpus.size());
+    for (const std::uint64_t host : host_of) {
+      const int gpu = gpus[host][used[host]++];
+      for (const int node : graph->gpus())
+        if (graph->node(node).number == gpu) places.spots.push_back({graph->node(node).bus_id});
+    }
+    places.graphs.assign(gpus.size(), graph);
+  }
+  ChannelOrders orders(int most_channels = 16, int cross_nic = 2) const {
+    return find_orders({&places, shape, most_channels, cross_nic});
+  }
+  Places places;
+  HostShape shape;
+};
+
+std::vector<int> numbers(int from, int count) {
+  std::vector<int> all(static_cast<std::size_t>(count));
+  std::iota(all.begin(), all.end(), from);
+  return all;
+}
+
+void expect_every_rank_once(const ChannelOrders& orders, int ranks) {
+  for (const ChannelOrders::Ring& ring : orders.rings) {
+    std::vector<int> sorted = ring.ranks;
+    std::sort(sorted.begin(), sorted.end());
+    EXPECT_EQ(sorted, numbers(0, ranks));
+  }
+}
+
+// Two hosts with a port beside every GPU: ranks 0 to 3 and 4 to 7.
+Machines two_hosts() { return {pairs(), kEvenAndOdd, {0, 0, 0, 0, 1, 1, 1, 1}}; }
+
+TEST(ChannelOrders, OfOneHostAreItsRings) {
+  const Machines dgx1(machine("dgx-1v"), {numbers(0, 8)}, std::vector<std::uint64_t>(8));
+  const ChannelOrders orders = dgx1.orders();
+  EXPECT_EQ(orders.rings.size(), 6u);
+  expect_every_rank_once(orders, 8);
+  EXPECT_TRUE(orders.permutes());
+  for (const auto& ring : orders.rings) EXPECT_EQ(ring.ranks.front(), 0);
+  EXPECT_LE(dgx1.orders(2).rings.size(), 2u) << "no more than there may be channels";
+}
+
+TEST(ChannelOrders, AreRankAfterRankWhereNothingBetterIsKnown) {
+  const Machines one_ring(machine("dgx-a100"), {numbers(0, 8)}, std::vector<std::uint64_t>(8));
+  EXPECT_TRUE(one_ring.orders().rings.empty());
+  EXPECT_EQ(one_ring.orders().digest(), 0u);
+  Machines unknown(machine("dgx-1v"), {numbers(0, 8)}, std::vector<std::uint64_t>(8));
+  unknown.places.spots[3].gpu = "0000:77:00.0";
+  EXPECT_TRUE(unknown.orders().rings.empty());
+  unknown.places.spots[3] = unknown.places.spots[4];
+  EXPECT_TRUE(unknown.orders().rings.empty()) << "two ranks on one GPU";
+  const Machines no_port(machine("gb200-nvl72"), {{0}, {0}}, {0, 1});
+  EXPECT_TRUE(find_orders({nullptr, no_port.shape, 16, 2}).rings.empty());
+}
+
+TEST(ChannelOrders, OfHostsLeaveByAsManyRanksAsThereArePorts) {
+  const Machines hosts = two_hosts();
+  const ChannelOrders orders = hosts.orders();
+  ASSERT_EQ(orders.rings.size(), 4u);
+  expect_every_rank_once(orders, 8);
+  for (const int host : {0, 1}) {
+    std::set<int> leave, enter;
+    std::set<std::string> out, in;
+    for (const auto& ring : orders.rings) {
+      const auto first = static_cast<std::size_t>(host) * 4;
+      enter.insert(ring.ranks[first]);
+      leave.insert(ring.ranks[first + 3]);
+      in.insert(ring.ports[static_cast<std::size_t>(host)].in.device);
+      out.insert(ring.ports[static_cast<std::size_t>(host)].out.device);
+    }
+    EXPECT_EQ(leave.size(), 4u) << host;
+    EXPECT_EQ(enter.size(), 4u) << host;
+    EXPECT_EQ(out.size(), 4u) << host;
+    EXPECT_EQ(in.size(), 4u) << host;
+  }
+}
+
+// Rails by NCCL_CROSS_NIC: 0 keeps each ring to one port on all hosts.
+TEST(ChannelOrders, KeepRailsApart) {
+  const auto graph = machine("dgx-1v");
+  const Machines hosts(graph, {numbers(0, 8), numbers(0, 8)},
+                       {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1});
+  bool crosses = false;
+  for (const int cross_nic : {0, 1, 2}) {
+    const ChannelOrders orders = hosts.orders(16, cross_nic);
+    ASSERT_FALSE(orders.rings.empty());
+    expect_every_rank_once(orders, 16);
+    for (const auto& ring : orders.rings)
+      for (const auto& ports : ring.ports) {
+        crosses |= !(ports.in == ports.out);
+        if (cross_nic != 0) continue;
+        EXPECT_EQ(ports.in.device, ring.ports[0].out.device);
+        EXPECT_EQ(ports.in.device, ports.out.device);
+      }
+  }
+  EXPECT_TRUE(crosses) << "else 0 is no limit here";
+  EXPECT_NE(hosts.orders(16, 0).digest(), hosts.orders(16, 1).digest());
+  EXPECT_GE(hosts.orders(16, 2).gbs, hosts.orders(16, 0).gbs);
+}
+
+TEST(ChannelOrders, DoNotNeedRanksHostByHost) {
+  const Machines turns(pairs(), kEvenAndOdd, {0, 1, 0, 1, 0, 1, 0, 1});
+  const ChannelOrders orders = turns.orders();
+  ASSERT_FALSE(orders.rings.empty());
+  expect_every_rank_once(orders, 8);
+  for (const auto& ring : orders.rings)
+    for (std::size_t p = 0; p < 8; ++p) EXPECT_EQ(ring.ranks[p] % 2, p < 4 ? 0 : 1);
+}
+
+TEST(ChannelOrders, GiveARankItsPortFirst) {
+  const Machines hosts = two_hosts();
+  const ChannelOrders orders = hosts.orders();
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::vector<topology::Spot> here(hosts.places.spots.begin(),
+                                           hosts.places.spots.begin() + 4);
+    const auto usual = topology::near_nics(*hosts.places.graphs[0], here, rank);
+    const auto near = near_by_orders(orders, hosts.shape, rank, usual);
+    std::set<std::string> wanted;
+    for (const auto& ring : orders.rings) {
+      if (ring.ranks[0] == rank) wanted.insert(ring.ports[0].in.device);
+      if (ring.ranks[3] == rank) wanted.insert(ring.ports[0].out.device);
+    }
+    std::set<std::string> first;
+    for (const auto& nic : near.tiers.front().nics) first.insert(nic.device);
+    EXPECT_EQ(first, wanted) << rank;
+    EXPECT_EQ(near.tiers.size(), usual.tiers.size() + 1);
+    auto farthest = topology::PathClass::kLoc;
+    for (const auto& nic : near.tiers.front().nics)
+      farthest = std::max(farthest, topology::class_of(usual, nic));
+    EXPECT_EQ(near.tiers.front().kind, farthest);
+  }
+}
+
+TEST(ChannelOrders, LayOutARingAndTreesOverTheirPositions) {
+  const ChannelOrders orders = two_hosts().orders();
+  ConnectionShape shape;
+  shape.channels = 6;
+  const P2pReach near(8, std::vector<bool>(8, true));
+  const ConnectionLayout layout(shape, near, {}, orders);
+  EXPECT_GE(layout.orders_at(), layout.bytes_of_ends());
+  const auto order_bytes = 4 * cuda::order_words(8) * 6;
+  EXPECT_GE(layout.launches_at(), layout.orders_at() + order_bytes);
+  std::vector<std::set<std::pair<int, int>>> edges(6);
+  for (const auto& edge : layout.edges())
+    if (edge.lane == 0) edges[static_cast<std::size_t>(edge.channel)].insert({edge.from, edge.to});
+  for (int c = 0; c < 6; ++c) {
+    const std::vector<int>& ring = orders.of(c)->ranks;
+    for (std::size_t p = 0; p < 8; ++p)
+      EXPECT_TRUE(edges[static_cast<std::size_t>(c)].contains({ring[p], ring[(p + 1) % 8]}));
+  }
+  EXPECT_EQ(ConnectionLayout(shape, near).orders_at(), 0u);
+}
+
+// Each rank's proxy has one connection of a ring to the other host: a quarter of the bytes.
+TEST(ChannelOrders, GiveEachProxyAQuarter) {
+  const ChannelOrders orders = two_hosts().orders();
+  const std::vector<int> host_of{0, 0, 0, 0, 1, 1, 1, 1};
+  ConnectionShape shape;
+  shape.channels = 4;
+  const P2pReach near(8, std::vector<bool>(8, true));
+  const ConnectionLayout layout(shape, near, {host_of, 0}, orders);
+  std::vector<int> leaving(8), entering(8);
+  for (const auto& edge : layout.edges()) {
+    const std::vector<int>& ring = orders.of(edge.channel)->ranks;
+    const auto at = std::find(ring.begin(), ring.end(), edge.from) - ring.begin();
+    if (!edge.crosses() || ring[static_cast<std::size_t>(at + 1) % 8] != edge.to) continue;
+    if (edge.lane != 0) continue;
+    ++leaving[static_cast<std::size_t>(edge.from)];
+    ++entering[static_cast<std::size_t>(edge.to)];
+  }
+  EXPECT_EQ(leaving, std::vector<int>(8, 1));
+  EXPECT_EQ(entering, std::vector<int>(8, 1));
+}
+
+TEST(ChannelOrders, RanksThatFindOthersTakeNone) {
+  const ChannelOrders orders = two_hosts().orders();
+  std::vector<GpuFacts> all(8);
+  for (GpuFacts& one : all) one.orders = orders.digest();
+  EXPECT_EQ(agreed_orders(all, orders).rings.size(), 4u);
+  all[5].orders = 0;
+  EXPECT_TRUE(agreed_orders(all, orders).rings.empty());
+}
+
+// A root reduces over trees where on every channel its position has few enough neighbours.
+TEST(ChannelOrders, TellWhichRootsTreesTake) {
+  DevicePlanFacts facts;
+  facts.ranks = 8;
+  ChannelOrders orders;
+  orders.rings.push_back({{7, 6, 5, 4, 3, 2, 1, 0}, {}});
+  orders.tell(&facts);
+  EXPECT_TRUE(facts.permuted);
+  EXPECT_EQ(facts.tree_roots >> 4 & 1, 0u) << "at position 3 of 8, in the midst of a tree";
+  EXPECT_EQ(facts.tree_roots >> 7 & 1, 1u);
+  ChannelOrders().tell(&facts);
+  EXPECT_FALSE(facts.permuted);
+}
+
+TEST(ChannelOrders, AreWrittenAsJson) {
+  const auto json = nlohmann::json::parse(json_of(two_hosts().orders()));
+  ASSERT_EQ(json["channels"].size(), 4u);
+  EXPECT_EQ(json["channels"][0]["ranks"].size(), 8u);
+  EXPECT_EQ(json["channels"][0]["hosts"].size(), 2u);
+  EXPECT_EQ(json["gbs"], json["bound_gbs"]);
+}
+
+}  // namespace
+}  // namespace rondo::gpu

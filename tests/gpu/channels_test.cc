@@ -1,0 +1,183 @@
+// Emulated GPUs where a topology file has its GPUs: kernels pass bytes along the rings that the
+// search finds there, on one host and between two. Network ports are this machine's, as a file's
+// ports that are not here do not count: channel_orders_test.cc has those of several.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <sstream>
+
+#include "tests/gpu/process_bodies.h"
+#include "tests/gpu/rank_logs.h"
+
+namespace rondo::test {
+namespace {
+
+Environment wired_as(const std::string& name) {
+  const std::string file = std::string(RONDO_FIXTURES_DIR) + "/" + name + ".xml";
+  return {{"RONDO_SIMT", "topology=" + file}, {"NCCL_TOPO_FILE", file}};
+}
+// The even GPUs are a host, and the odd ones (two-hosts.xml).
+const Layout kTwoHosts{{{0, 2, 4, 6}, {1, 3, 5, 7}}, {"a", "b"}};
+
+Environment logged(const RankLogs& logs) {
+  return {{"NCCL_DEBUG", "INFO"},
+          {"NCCL_DEBUG_SUBSYS", "ALL"},
+          {"NCCL_DEBUG_FILE", logs.file(0) + ".%p"}};
+}
+// All lines of all processes that have `what` in them.
+std::vector<std::string> lines_with(const RankLogs& logs, const std::string& what) {
+  std::vector<std::string> found;
+  const auto folder = std::filesystem::path(logs.file(0)).parent_path();
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    std::ifstream in(file.path());
+    for (std::string line; std::getline(in, line);)
+      if (line.find(what) != std::string::npos) found.push_back(line.substr(line.find(what)));
+  }
+  return found;
+}
+
+struct Wired {
+  const char* name;
+  const char* machine;
+  Layout layout;
+  int rings;  // 0: by this machine's ports
+};
+
+class Channels : public testing::TestWithParam<Wired> {
+ protected:
+  void SetUp() override {
+#ifndef RONDO_SIMT
+    GTEST_SKIP() << "real GPUs are where they are";
+#endif
+  }
+  void run(const NcclBody& body, const Environment& more = {}) const {
+    Layout layout = GetParam().layout.under(wired_as(GetParam().machine));
+    if (!layout.hosts.empty())
+      layout = layout.under({{"RONDO_GPU_RELAY", "1"}, {"RONDO_GPU_STAGING", "64K"}});
+    run_job(layout.under({{"NCCL_BUFFSIZE", "4096"}, {"NCCL_MIN_CTAS", "4"}}).under(more), body);
+  }
+};
+
+TEST_P(Channels, GiveTheReferencesResults) {
+  for (const char* algorithm : {"ring", "tree"}) {
+    const RankLogs logs;
+    Environment more = logged(logs);
+    more.emplace_back("NCCL_ALGO", algorithm);
+    const bool tree = std::string(algorithm) == "tree";
+    run(
+        [tree](NcclRank& seat) {
+          int number = 0;
+          for (const Collective which :
+               {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce,
+                Collective::kAllGather, Collective::kReduceScatter}) {
+            if (tree && which == Collective::kReduce)
+              return;  // trees take few roots, and no blocks
+            for (const std::size_t count : {1, 37, 5000}) {
+              const int root = number++ % seat.size;
+              run_case(seat, {which, DataType::kInt32, RedOp::kSum, seat.size, root, count, 7},
+                       {count % 2 == 0, 0, false});
+              if (testing::Test::HasFatalFailure()) return;
+            }
+          }
+        },
+        more);
+    const std::vector<std::string> said = lines_with(logs, "channels: ");
+    ASSERT_EQ(said.size(), 1u) << algorithm;
+    const std::string wanted = "channels: " + std::to_string(GetParam().rings) + " rings";
+    EXPECT_TRUE(GetParam().rings == 0 || said[0].starts_with(wanted)) << said[0];
+    EXPECT_TRUE(lines_with(logs, "NCCL WARN").empty());
+  }
+}
+
+TEST_P(Channels, DoEveryOperationOnEveryType) {
+  run(
+      [](NcclRank& seat) {
+        reduce_every_type_and_operation(
+            seat, {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter}, 3);
+      },
+      {{"NCCL_ALGO", "ring,tree"}});
+}
+
+// x += everybody's x, by a graph's replays and plain calls.
+TEST_P(Channels, AreReplayed) {
+  run(
+      [](NcclRank& seat) {
+        constexpr std::size_t kCount = 3000;
+        DeviceBuffer buffer(kCount * sizeof(std::int64_t), 0);
+        Bytes ones(kCount * sizeof(std::int64_t));
+        for (std::size_t i = 0; i < kCount; ++i) ones[i * sizeof(std::int64_t)] = std::byte{1};
+        buffer.put(ones, 0, seat.stream);
+        const auto call = [&] {
+          NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclInt64, ncclSum, seat.comm,
+                                seat.stream));
+        };
+        void* graph = nullptr;
+        GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+        call();
+        GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+        std::int64_t wanted = 1;
+        for (int i = 0; i < 3; ++i) {
+          GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
+          call();
+          wanted *= seat.size * seat.size;
+        }
+        buffer.get(seat.stream);
+        for (std::size_t i = 0; i < kCount; ++i) {
+          std::int64_t got = 0;
+          std::memcpy(&got, buffer.host() + i * sizeof(got), sizeof(got));
+          ASSERT_EQ(got, wanted) << "element " << i;
+        }
+        GPU_OK(gpu_api()->destroy_graph(graph));
+      },
+      {{"NCCL_ALGO", "ring"}});
+}
+
+const Wired kWired[] = {
+    {"dgx_1v_threads", "dgx-1v", {{{0, 1, 2, 3, 4, 5, 6, 7}}}, 6},
+    {"dgx_1v_processes", "dgx-1v", {{{0, 1}, {2}, {3}}}, 4},
+    {"two_hosts", "../gpu/two-hosts", kTwoHosts, 0},
+    {"taking_turns", "../gpu/two-hosts", {{{0}, {1}, {2}, {3}}, {"a", "b", "a", "b"}}, 0},
+};
+INSTANTIATE_TEST_SUITE_P(Machines, Channels, testing::ValuesIn(kWired),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// What kernels send to the other host goes by the rank at the end of the ring's way over a host.
+TEST(ChannelsOfHosts, LeaveByTheRanksOfTheirRings) {
+#ifndef RONDO_SIMT
+  GTEST_SKIP() << "real GPUs are where they are";
+#endif
+  const RankLogs logs;
+  Environment more = wired_as("../gpu/two-hosts");
+  for (const auto& variable : logged(logs)) more.push_back(variable);
+  more.insert(more.end(), {{"NCCL_ALGO", "ring"},
+                           {"RONDO_GPU_RELAY", "1"},
+                           {"NCCL_MAX_CTAS", "1"},
+                           {"NCCL_BUFFSIZE", "16384"}});
+  run_job(kTwoHosts.under(more), [](NcclRank& seat) {
+    run_case(seat,
+             {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 65536, 5}, {});
+  });
+  std::vector<int> ring(8);
+  std::iota(ring.begin(), ring.end(), 0);
+  for (std::string line : lines_with(logs, "channel 0: ranks ")) {
+    std::replace(line.begin(), line.end(), '>', ' ');
+    std::istringstream words(line.substr(std::string("channel 0: ranks ").size()));
+    for (int& rank : ring) words >> rank;
+  }
+  std::map<int, std::uint64_t> sent;
+  for (const std::string& line : lines_with(logs, "rank ")) {
+    int rank = -1;
+    unsigned long long bytes = 0;
+    if (std::sscanf(line.c_str(), "rank %d sent %llu bytes of its kernels", &rank, &bytes) == 2)
+      sent[rank] = bytes;
+  }
+  ASSERT_EQ(sent.size(), 8u);
+  constexpr std::uint64_t kBytes = 65536 * sizeof(float) * 2 * 7 / 8;
+  for (const auto& [rank, bytes] : sent)
+    EXPECT_EQ(bytes, rank == ring[3] || rank == ring[7] ? kBytes : 0) << "rank " << rank;
+}
+
+}  // namespace
+}  // namespace rondo::test

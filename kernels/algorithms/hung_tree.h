@@ -76,15 +76,15 @@ enum class First : std::uint8_t { kFewestChildren, kMostChildren };
 
 template <First kFirst, Links C, class Visit>
 RONDO_FN void for_hung_trees(C& c, int root, const Rounds& rounds, Visit&& visit) {
-  const HungLinks first = hung_double_tree(c.rank(), root, c.size(), 0);
-  const HungLinks second = hung_double_tree(c.rank(), root, c.size(), 1);
-  const bool in_order =
-      (first.children() <= second.children()) == (kFirst == First::kFewestChildren);
-  const HungEnds<C> one{in_order ? first : second, in_order ? 0 : 1};
-  const HungEnds<C> other{in_order ? second : first, in_order ? 1 : 0};
-  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
-    visit(one, one.chunk(rounds, round));
-    visit(other, other.chunk(rounds, round));
+  const auto links = [&](int tree) { return hung_double_tree(c.rank(), root, c.size(), tree); };
+  const int fewest = links(0).children() <= links(1).children() ? 0 : 1;
+  const int first = kFirst == First::kFewestChildren ? fewest : 1 - fewest;
+  // Found anew for each chunk: of a GPU's registers both trees would take too many.
+  const std::uint64_t chunks = 2 * rounds.size();
+  for (std::uint64_t t = 0; t < chunks; ++t) {
+    const int number = first ^ static_cast<int>(t & 1);
+    const HungEnds<C> tree{links(number), number};
+    visit(tree, tree.chunk(rounds, t / 2));
   }
 }
 

@@ -38,10 +38,18 @@ struct TreeEnds {
 template <Links C>
 struct TreePair {
   RONDO_FN TreePair(const TreeLinks& first, const TreeLinks& second)
-      : outer(first.children() == 0 ? TreeEnds<C>{first, 0} : TreeEnds<C>{second, 1}),
-        inner(first.children() == 0 ? TreeEnds<C>{second, 1} : TreeEnds<C>{first, 0}) {}
+      : outer(one_of(first.children() == 0, first, second)),
+        inner(one_of(first.children() != 0, first, second)) {}
 
   const TreeEnds<C> outer, inner;
+
+ private:
+  // Number by number: a GPU would put links that are chosen as a whole on a stack.
+  static RONDO_FN TreeEnds<C> one_of(bool is_first, const TreeLinks& a, const TreeLinks& b) {
+    return {{is_first ? a.parent : b.parent,
+             {is_first ? a.child[0] : b.child[0], is_first ? a.child[1] : b.child[1]}},
+            is_first ? 0 : 1};
+  }
 };
 
 template <Links C>

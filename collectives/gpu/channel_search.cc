@@ -73,11 +73,6 @@ ChannelOrders::Ring ring_of(std::span<const topology::ClusterHost> hosts,
     ring.ports.push_back({port_name(*hosts[h].graph, before.in),
                           port_name(*hosts[h].graph, found.crossings[h].out)});
   }
-  // Rank 0 first, where a ring may begin anywhere: it is the usual root.
-  if (hosts.size() == 1) {
-    const auto first = std::find(ring.ranks.begin(), ring.ranks.end(), 0);
-    std::rotate(ring.ranks.begin(), first, ring.ranks.end());
-  }
   return ring;
 }
 

@@ -65,7 +65,7 @@ Done ConnectedCalls::run_connected(const host::HostCall& call, const Plan& plan)
   }
   const std::vector<int>& ring = members_.shape.ranks;
   const auto position = std::find(ring.begin(), ring.end(), members_.rank) - ring.begin();
-  const RingView view{static_cast<int>(position), members_.size, ring.data()};
+  const RingView view{static_cast<int>(position), members_.size, {ring.data()}};
   if (!host::run_connected(connected, plan.algorithm, view, plan.rounds))
     return faults_.why_it_ended();
   return remote_.flush();

@@ -181,8 +181,8 @@ bool add_call(LinksChecker& checker, const AlgorithmRow& row, const Case& what, 
   bool known = true;
   const auto run_where = [&]<Where kWhere>(LinksProgram& links) {
     const auto position = std::find(order.begin(), order.end(), links.rank()) - order.begin();
-    const RingView ring{static_cast<int>(position), what.ranks,
-                        what.ring.empty() ? nullptr : order.data()};
+    const RingView ring{
+        static_cast<int>(position), what.ranks, {what.ring.empty() ? nullptr : order.data()}};
     if (row.algorithm == Algorithm::kTree && !what.ring.empty()) {
       OverPositions<LinksProgram&, PositionTable> over{links, {order.data(), ring.position}};
       LinksText<kWhere, decltype(over)> text{over, ring, position_of(what, root), rounds_of(what)};

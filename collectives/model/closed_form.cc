@@ -53,40 +53,58 @@ Hop hop_of(const sim::Machine& machine, const sim::Route& route, const std::vect
   return {std::max(work, wire), pass + route.latency_ns};
 }
 
+// Of the hops of a ring: the slowest one's time, and an average one's with its latency apart.
 struct Lap {
-  double slowest_ns = 0, pass_ns = 0;  // of one hop; of an average one
+  double slowest_ns = 0, busy_ns = 0, latency_ns = 0;
+  double pass_ns() const { return busy_ns + latency_ns; }
 };
 Lap lap_of(const sim::Machine& machine, const Ring& ring, const std::vector<double>& load,
            double work) {
   Lap lap;
+  const auto hops = static_cast<double>(ring.hops.size());
   for (const sim::Route& route : ring.hops) {
     const Hop hop = hop_of(machine, route, load, work);
     lap.slowest_ns = std::max(lap.slowest_ns, hop.busy_ns);
-    lap.pass_ns += hop.pass_ns / static_cast<double>(ring.hops.size());
+    lap.busy_ns += hop.busy_ns / hops;
+    lap.latency_ns += (hop.pass_ns - hop.busy_ns) / hops;
   }
   return lap;
+}
+
+// Rounds of a circle (ring.h): a first chunk is sent, then so many steps of each kind receive and
+// send on; the next round's first chunk is sent before this one's last is received.
+double circle_ns(double rounds, double copied, double summed, const Lap& copies, const Lap& sums,
+                 double last_ns) {
+  const double send = copies.busy_ns, latency = copies.latency_ns;
+  const double steps = copied + summed;
+  // What the slowest hop has to pass, whatever the path takes.
+  const double slowest = (copied + 1) * copies.slowest_ns + summed * sums.slowest_ns;
+  if (steps == 0) {
+    const double period = std::max({send + last_ns, (send + latency + last_ns) / 2, slowest});
+    return send + latency + last_ns + (rounds - 1) * period;
+  }
+  const double middle = copied * copies.busy_ns + summed * sums.busy_ns + (steps - 1) * latency;
+  const double between = std::max(std::max(send, latency) + last_ns, send + latency);
+  const double period = std::max(middle + between, slowest);
+  return send + latency + middle + (rounds - 1) * period + latency + last_ns;
 }
 
 double ring_ns(const sim::SimCall& call, const sim::SimStream& stream, const Ring& ring,
                const Lap& copies, const Lap& sums) {
   const double n = call.ranks;
   const auto rounds = static_cast<double>(Rounds{stream.count, stream.per_round, 1}.size());
-  // What passes one after the other, and what the slowest hop has to pass meanwhile.
-  const auto steps = [&](double copied, double summed, double last) {
-    const double path = copied * copies.pass_ns + summed * sums.pass_ns + last;
-    return std::max(path, copied * copies.slowest_ns + summed * sums.slowest_ns);
-  };
   switch (call.collective) {
     case Collective::kAllReduce:
-      return rounds * steps(n - 1, n - 1, ring.copy_ns);
+      return circle_ns(rounds, n - 2, n - 1, copies, sums, ring.copy_ns);
     case Collective::kAllGather:
-      return rounds * steps(n - 1, 0, ring.copy_ns);
+      return circle_ns(rounds, n - 2, 0, copies, sums, ring.copy_ns);
     case Collective::kReduceScatter:
-      return rounds * steps(1, n - 2, ring.sum_ns);
+      return circle_ns(rounds, 0, n - 2, copies, sums, ring.sum_ns);
     case Collective::kReduce:
-      return copies.pass_ns + (n - 2) * sums.pass_ns + ring.sum_ns + (rounds - 1) * sums.slowest_ns;
+      return copies.pass_ns() + (n - 2) * sums.pass_ns() + ring.sum_ns +
+             (rounds - 1) * sums.slowest_ns;
     default:
-      return (n - 1) * copies.pass_ns + ring.copy_ns + (rounds - 1) * copies.slowest_ns;
+      return (n - 1) * copies.pass_ns() + ring.copy_ns + (rounds - 1) * copies.slowest_ns;
   }
 }
 

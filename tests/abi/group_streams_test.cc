@@ -164,13 +164,15 @@ TEST_P(GroupOnStreams, WaitsForTheEarlierWorkOfEachStream) {
 
 // Who waits for one of the streams alone has to learn it too.
 TEST_P(GroupOnStreams, TellsItsErrorToEachStream) {
-  std::atomic<bool> told{false};
+  std::atomic<bool> ready{false}, told{false};
   rondo::test::with_ranks(2, [&](ncclComm_t comm, int number) {
     Rank me(comm, number);
     if (number == 1) {
+      await(ready);  // rank 0 may still be registering its window
       OK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
       return await(told);
     }
+    ready = true;
     me.exchange(GetParam());
     rondoRequest_t recorded[2] = {};
     OK(rondoStreamRecord(me.sending, &recorded[0]));

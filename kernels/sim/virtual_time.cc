@@ -18,19 +18,18 @@ struct GivenBack {
   void deallocate(context::stack_context& stack) { stacks->give_back(stack); }
 };
 
-struct Turn {
-  double at_ns;
-  std::uint64_t order;  // of those at one time
-  std::uint32_t task;   // kNone: an event
-  std::uint32_t event;
-  friend bool operator>(const Turn& a, const Turn& b) {
-    return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.order > b.order;
-  }
-};
-
 }  // namespace
 
 struct VirtualTime::State {
+  struct Turn {
+    double at_ns;
+    std::uint64_t order;  // of those at one time
+    std::uint32_t task;   // kNone: an event
+    std::uint32_t event;
+    friend bool operator>(const Turn& a, const Turn& b) {
+      return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.order > b.order;
+    }
+  };
   struct Fiber {
     context::fiber fiber;            // suspended, while others run
     context::fiber* back = nullptr;  // to run(), while this one runs

@@ -160,7 +160,7 @@ bool VirtualTime::run() {
   State& state = *state_;
   state.thread = FiberIdentity::of_thread();
   while (!state.turns.empty()) {
-    const Turn turn = state.turns.top();
+    const State::Turn turn = state.turns.top();
     state.turns.pop();
     if (turn.task != kNone) {
       resume(turn.task);

@@ -21,7 +21,7 @@ using model::GpuCluster;
 using model::Prediction;
 using model::Way;
 
-struct Wanted {
+struct SimulateOptions {
   AskedCall call;
   std::string machine = "dgx-h100", algorithms = "planned", first = "1K", last = "8G", csv;
   GpuCluster::Shape shape;
@@ -59,7 +59,7 @@ const char* text_of(cuda::Protocol protocol) {
   return kNames[static_cast<int>(protocol)];
 }
 
-Result<Sweep> sweep_of(const Wanted& wanted) {
+Result<Sweep> sweep_of(const SimulateOptions& wanted) {
   Sweep sweep;
   const auto first = bench::parse_size(wanted.first), last = bench::parse_size(wanted.last);
   if (!first || !last || *first == 0 || *first > *last)
@@ -96,7 +96,7 @@ Result<std::vector<Line>> lines_of(const GpuCluster& cluster, const AskedCall& c
   return lines;
 }
 
-void print_header(const GpuCluster& cluster, const Wanted& wanted) {
+void print_header(const GpuCluster& cluster, const SimulateOptions& wanted) {
   const topology::ClusterPlan& plan = cluster.channels();
   fmt::print("# {}: {} GPUs on {} host{} of {}, {} ring{} of {:.1f} GB/s on the wires\n",
              wanted.call.collective, cluster.ranks(), cluster.hosts(),
@@ -137,7 +137,7 @@ std::string csv_of(const std::vector<Line>& lines, const AskedCall& call) {
   return text;
 }
 
-Done run(Wanted wanted) {
+Done run_simulation(SimulateOptions wanted) {
   RONDO_TRY(const Sweep sweep, sweep_of(wanted));
   wanted.shape.ports = wanted.cross_nic == 0 ? topology::PortUse::kSame : topology::PortUse::kPairs;
   RONDO_TRY(topology::Graph graph, machine_by_name(wanted.machine));
@@ -167,7 +167,7 @@ Done run(Wanted wanted) {
 }  // namespace
 
 int simulate_command(int argc, char** argv) {
-  Wanted wanted;
+  SimulateOptions wanted;
   CLI::App app{
       "Predicts what a collective takes on GPUs that are not here, by playing its algorithm in "
       "virtual time over the wires of a machine. Costs are assumed, not measured.",
@@ -203,7 +203,7 @@ int simulate_command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }
-  if (const Done simulated = run(wanted); !simulated.ok()) {
+  if (const Done simulated = run_simulation(wanted); !simulated.ok()) {
     fmt::print(stderr, "{}: {}\n", argv[0], simulated.error().text);
     return kUsageError;
   }

@@ -1,6 +1,6 @@
 #include "transport/socket/frame.h"
 
-#include <algorithm>
+#include <cstring>
 
 namespace rondo::net {
 namespace {
@@ -11,13 +11,16 @@ constexpr std::uint16_t kMagic = 0x6f52;  // "Ro"
 
 std::array<std::byte, kFrameHeader> frame_header(std::uint16_t type, std::uint32_t round,
                                                  std::uint64_t length) {
-  ByteWriter out;
-  out.put<std::uint16_t>(kMagic);
-  out.put<std::uint16_t>(type);
-  out.put<std::uint32_t>(round);
-  out.put<std::uint64_t>(length);
   std::array<std::byte, kFrameHeader> header{};
-  std::copy(out.written().begin(), out.written().end(), header.begin());
+  std::size_t at = 0;
+  const auto put = [&](auto value) {
+    std::memcpy(header.data() + at, &value, sizeof(value));
+    at += sizeof(value);
+  };
+  put(kMagic);
+  put(type);
+  put(round);
+  put(length);
   return header;
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <optional>
+#include <memory>
 
 #include "kernels/algorithms/run_text.h"
 #include "kernels/sim/sim_links.h"
@@ -107,8 +107,8 @@ class Run {
 
   bool start_memory(std::uint64_t left_out) {
     const SimStream& stream = call_.streams.front();
-    shared_.emplace(machine_, time_, traffic_, call_.cost, call_.element_bytes, stream.ctas,
-                    call_.ranks);
+    shared_ = std::make_unique<SharedSteps>(machine_, time_, traffic_, call_.cost,
+                                            call_.element_bytes, stream.ctas, call_.ranks);
     for (int rank = 0; rank < call_.ranks; ++rank) {
       const auto play = [this, rank, rounds = rounds_of(stream, left_out)] {
         SimMemory memory(*shared_, rank);
@@ -132,7 +132,7 @@ class Run {
   std::deque<Stream> streams_;
   std::deque<SimConnections> connections_;
   std::deque<StreamRun> runs_;
-  std::optional<SharedSteps> shared_;
+  std::unique_ptr<SharedSteps> shared_;
 };
 
 std::uint64_t rounds_of(const SimStream& stream) {

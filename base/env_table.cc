@@ -18,9 +18,7 @@ constexpr Variable kTable[] = {
     {"NCCL_COMM_ID", Type::kString, "", "host:port at which rank 0 serves the rendezvous"},
     {"NCCL_CONF_FILE", Type::kFile, "", "read variables from this file, not from ~/.nccl.conf"},
     {"NCCL_CROSS_NIC", Type::kInt, "2",
-     "network ports of a channel of GPUs of several hosts: 0: one port a host; 1: any; 2: any "
-     "where "
-     "that is faster"},
+     "ports of a channel of GPUs of several hosts: 0: one a host; 1: any; 2: any where faster"},
     {"NCCL_CTA_POLICY", Type::kString, "",
      "DEFAULT, EFFICIENCY, ZERO (copy engines), or-ed with |: overrides CTAPolicy of ncclConfig_t"},
     {"NCCL_DEBUG", Type::kString, "NONE", "log level: NONE, VERSION, WARN, INFO, TRACE"},

@@ -11,6 +11,7 @@
 #include "api/cli/known_machines.h"
 #include "base/output_file.h"
 #include "bench/element_types.h"
+#include "bench/options.h"
 #include "bench/table.h"
 #include "collectives/model/predictions.h"
 
@@ -25,7 +26,7 @@ struct SimulateOptions {
   AskedCall call;
   std::string machine = "dgx-h100", algorithms = "planned", first = "1K", last = "8G", csv;
   GpuCluster::Shape shape;
-  int factor = 2, cross_nic = 2;
+  int factor = 2;
 };
 
 struct Sweep {
@@ -54,19 +55,17 @@ const char* text_of(Prediction::By by) {
   return "";
 }
 
-const char* text_of(cuda::Protocol protocol) {
-  constexpr const char* kNames[] = {"Simple", "LL", "LL128"};
-  return kNames[static_cast<int>(protocol)];
-}
-
 Result<Sweep> sweep_of(const SimulateOptions& wanted) {
   Sweep sweep;
   const auto first = bench::parse_size(wanted.first), last = bench::parse_size(wanted.last);
   if (!first || !last || *first == 0 || *first > *last)
     return fail(Status::kInvalidArgument, "-b {} -e {}: these are no sizes from less to more",
                 wanted.first, wanted.last);
-  for (std::size_t size = *first; size <= *last; size *= static_cast<std::size_t>(wanted.factor))
-    sweep.sizes.push_back(size);
+  bench::Options sizes;
+  sizes.min_bytes = *first;
+  sizes.max_bytes = *last;
+  sizes.step_factor = wanted.factor;
+  sweep.sizes = bench::sweep_sizes(sizes);
   sweep.all = wanted.algorithms == "all";
   if (!sweep.all && wanted.algorithms != "planned") sweep.only = wanted.algorithms;
   return sweep;
@@ -82,7 +81,7 @@ Result<std::vector<Line>> lines_of(const GpuCluster& cluster, const AskedCall& c
     if (!wanted) continue;
     RONDO_TRY(const Prediction prediction, model::predict(cluster, record, way));
     Line line{
-        layout.bytes,           layout.count,       way.name,          text_of(way.plan.protocol),
+        layout.bytes,           layout.count,       way.name,          gpu::name(way.plan.protocol),
         text_of(prediction.by), prediction.busiest, way.plan.channels, prediction.us};
     line.algorithm_gbs = layout.moved_bytes / prediction.us / 1000;
     line.bus_gbs = line.algorithm_gbs * layout.bus_factor;
@@ -139,7 +138,6 @@ std::string csv_of(const std::vector<Line>& lines, const AskedCall& call) {
 
 Done run_simulation(SimulateOptions wanted) {
   RONDO_TRY(const Sweep sweep, sweep_of(wanted));
-  wanted.shape.ports = wanted.cross_nic == 0 ? topology::PortUse::kSame : topology::PortUse::kPairs;
   RONDO_TRY(topology::Graph graph, machine_by_name(wanted.machine));
   RONDO_TRY(const GpuCluster cluster, GpuCluster::make(std::move(graph), wanted.shape));
   wanted.call.ranks = cluster.ranks();
@@ -183,9 +181,12 @@ int simulate_command(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--gpus", wanted.shape.gpus, "use so many GPUs of each")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--cross-nic", wanted.cross_nic,
-                 "0: a ring leaves a host by the port by which it came; 2: by any (default)")
-      ->check(CLI::IsMember({0, 2}));
+  app.add_option(
+         "--cross-nic", wanted.shape.cross_nic,
+         "as NCCL_CROSS_NIC: 0: a ring leaves a host by the port by which it came; 1: by any; "
+         "2: by any where that is faster")
+      ->check(CLI::Range(0, 2))
+      ->capture_default_str();
   app.add_option("-b,--minbytes", wanted.first, "first size")->capture_default_str();
   app.add_option("-e,--maxbytes", wanted.last, "last size")->capture_default_str();
   app.add_option("-f,--stepfactor", wanted.factor, "from size to size")

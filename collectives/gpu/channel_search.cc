@@ -10,8 +10,6 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr int kMostRings = 16;
-
 // What joins a GPU to others, unless nobody knows.
 bool has_known_link(const topology::Graph& graph, int gpu) {
   return std::any_of(graph.links().begin(), graph.links().end(), [&](const auto& link) {
@@ -44,22 +42,6 @@ std::vector<topology::ClusterHost> hosts_of(const OrdersRequest& request) {
   return hosts;
 }
 
-// As NCCL_CROSS_NIC asks: 0 keeps each ring to ports of one number, 1 takes any, 2 leaves them only
-// where that is faster.
-Result<topology::ClusterPlan> plan_of(std::span<const topology::ClusterHost> hosts,
-                                      const OrdersRequest& request) {
-  topology::ClusterLimits limits{topology::PortUse::kSame,
-                                 std::clamp(request.most_channels, 1, kMostRings)};
-  if (hosts.size() == 1 || request.cross_nic == 0) return find_channels(hosts, limits);
-  limits.ports = topology::PortUse::kPairs;
-  RONDO_TRY(topology::ClusterPlan any, find_channels(hosts, limits));
-  if (request.cross_nic == 1) return any;
-  limits.ports = topology::PortUse::kSame;
-  RONDO_TRY(topology::ClusterPlan same, find_channels(hosts, limits));
-  constexpr double kAsFast = 1 - 1e-6;
-  return same.gbs() >= any.gbs() * kAsFast ? std::move(same) : std::move(any);
-}
-
 topology::NicName port_name(const topology::Graph& graph, int nic) {
   const topology::GraphNode& node = graph.node(nic);
   return {node.name, node.port, node.bus_id};
@@ -83,7 +65,7 @@ ChannelOrders find_orders(const OrdersRequest& request) {
   if (request.places == nullptr) return orders;
   const auto hosts = hosts_of(request);
   if (hosts.empty()) return orders;
-  const auto plan = plan_of(hosts, request);
+  const auto plan = topology::find_channels(hosts, request.cross_nic, request.most_channels);
   if (!plan.ok()) return orders;
   for (const topology::ClusterRing& ring : plan->rings)
     orders.rings.push_back(ring_of(hosts, ring));

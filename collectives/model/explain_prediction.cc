@@ -17,8 +17,7 @@ struct Predicted {
 };
 
 std::string text_of(const Way& way) {
-  constexpr const char* kProtocols[] = {"Simple", "LL", "LL128"};
-  return fmt::format("{} by {}", way.name, kProtocols[static_cast<int>(way.plan.protocol)]);
+  return fmt::format("{} by {}", way.name, gpu::name(way.plan.protocol));
 }
 
 const Way* chosen_of(const std::vector<Way>& ways) {

@@ -37,7 +37,10 @@ Result<GpuCluster> GpuCluster::make(Graph graph, const Shape& shape) {
     hosts.push_back({&own, gpus, nics, std::move(ranks)});
   }
   RONDO_TRY(topology::ClusterPlan plan,
-            topology::find_channels(hosts, {shape.ports, shape.most_rings}));
+            topology::find_channels(hosts, shape.cross_nic, topology::kMostRings));
+  if (plan.rings.empty())
+    return fail(Status::kInvalidArgument, "no ring joins the {} GPUs of these hosts",
+                cluster.ranks());
   cluster.wires_ = std::make_shared<const Wires>(own, gpus, nics);
   const auto place = [&](int node) {
     return static_cast<int>(std::find(nics.begin(), nics.end(), node) - nics.begin());

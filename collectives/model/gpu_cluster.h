@@ -20,11 +20,11 @@ class GpuCluster {
  public:
   struct Shape {
     int hosts = 1;
-    int gpus = 0;  // of each host; 0: all
-    topology::PortUse ports = topology::PortUse::kPairs;
-    int most_rings = 16;
+    int gpus = 0;       // of each host; 0: all
+    int cross_nic = 2;  // NCCL_CROSS_NIC
   };
-  // kInvalidArgument: fewer GPUs than wanted, less than two ranks, hosts without a port.
+  // kInvalidArgument: fewer GPUs than wanted, less than two ranks, hosts without a port, GPUs
+  // without a link.
   static Result<GpuCluster> make(topology::Graph graph, const Shape& shape);
 
   int ranks() const { return hosts_ * gpus_; }

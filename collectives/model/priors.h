@@ -17,7 +17,7 @@ sim::VerbCost verb_cost(cuda::Protocol protocol);
 
 // Of one CTA of direct kernels: as Simple's, without connections' barriers.
 sim::VerbCost direct_cost();
-// Two multiprocessors' worth of them share a direct kernel of several devices.
+// CTAs of a GPU that share a direct kernel of several devices, of those that it may have.
 inline constexpr int kDirectCtasOfGpu = 32;
 
 // From the last byte's arrival until the peer has seen it, ns. NVLink, PCI and network as in the

@@ -30,6 +30,11 @@ Done nothing_left(const DevicePlanFacts& facts, const CallRecord& record) {
 }
 }  // namespace
 
+const char* name(cuda::Protocol protocol) {
+  constexpr const char* kNames[cuda::kProtocols] = {"Simple", "LL", "LL128"};
+  return kNames[static_cast<int>(protocol)];
+}
+
 bool lines_stay_whole(int capability, LinePath path) {
   return std::any_of(kWholeLines.begin(), kWholeLines.end(), [&](const WholeLines& row) {
     return row.capability == capability && row.path == path;

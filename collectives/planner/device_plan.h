@@ -25,6 +25,8 @@ namespace rondo::gpu {
 constexpr std::uint8_t bit_of(cuda::Protocol protocol) {
   return static_cast<std::uint8_t>(1 << static_cast<int>(protocol));
 }
+// "Simple", "LL", "LL128".
+const char* name(cuda::Protocol protocol);
 // What needs no promise of the hardware.
 inline constexpr std::uint8_t kUsualProtocols =
     bit_of(cuda::Protocol::kSimple) | bit_of(cuda::Protocol::kLL);

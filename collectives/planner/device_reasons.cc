@@ -12,19 +12,19 @@ ExplainRow protocol_row(const DevicePlan& plan, std::uint64_t simple_slot) {
   const std::string slots = fmt::format("slots of {} a connection",
                                         bytes_text(cuda::slot_data_of(plan.protocol, simple_slot)));
   if (plan.strategy == Strategy::kLLPush)
-    return {"protocol", "LL", "lines of 8 bytes, 4 beside each flag"};
+    return {"protocol", name(Protocol::kLL), "lines of 8 bytes, 4 beside each flag"};
   switch (plan.protocol) {
     case Protocol::kLL:
-      return {"protocol", "LL", "lines of 8 bytes, 4 beside each flag; " + slots};
+      return {"protocol", name(plan.protocol), "lines of 8 bytes, 4 beside each flag; " + slots};
     case Protocol::kLL128:
-      return {"protocol", "LL128",
+      return {"protocol", name(plan.protocol),
               "lines of 120 bytes and a flag, because NCCL_PROTO asks for them or a measurement "
               "promises that they arrive whole; " +
                   slots};
     case Protocol::kSimple:
       break;
   }
-  return {"protocol", "Simple", "counters beside plain data; " + slots};
+  return {"protocol", name(plan.protocol), "counters beside plain data; " + slots};
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ SimConnection* SimLinks::connection(int from, int to, int lane) {
     const auto rank = [&](int position) {
       return run_.stream.order[static_cast<std::size_t>(position)];
     };
-    return run_.machine.routes(rank(from), rank(to), run_.stream.number);
+    return run_.machine.routes(rank(from), rank(to), run_.number);
   });
 }
 
@@ -21,7 +21,7 @@ void SimLinks::move(const Chunk& chunk, Peers from, Peers to, int lane, Work wor
     if (peer >= 0) ins[in++] = connection(peer, position_, lane);
   for (const int peer : {to.first, to.second})
     if (peer >= 0) outs[out++] = connection(position_, peer, lane);
-  const std::uint64_t bytes = chunk.count * run_.stream.element_bytes;
+  const std::uint64_t bytes = chunk.count * run_.element_bytes;
   for (std::uint64_t at = 0; at < bytes; at += run_.stream.slot_bytes) {
     const std::uint64_t rest = std::min(bytes - at, run_.stream.slot_bytes);
     move_slot(static_cast<double>(rest), {ins.data(), in}, {outs.data(), out}, work);

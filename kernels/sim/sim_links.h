@@ -12,23 +12,18 @@
 
 #include "kernels/primitives.h"
 #include "kernels/sim/connections.h"
+#include "kernels/sim/sim_stream.h"
 
 namespace rondo::sim {
 
-// A ring, or a pair of trees, that carries its share of a call: as one, what several CTAs do.
-struct Stream {
-  std::span<const int> order;    // the rank at every position
-  Rounds rounds{};               // of the share
-  std::uint64_t slot_bytes = 0;  // of data, of all its CTAs together
-  std::uint64_t element_bytes = 1;
-  int ctas = 1;
-  int number = 0;  // Routes' channel
-};
-
+// A stream while it is played; its number is Routes' channel.
 struct StreamRun {
   const Machine& machine;
-  const Stream& stream;
   const VerbCost& cost;
+  const SimStream& stream;
+  int number;
+  Rounds rounds;
+  std::uint64_t element_bytes;
   VirtualTime& time;
   SimConnections& connections;
 };

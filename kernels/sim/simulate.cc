@@ -63,7 +63,6 @@ class Run {
     result.busiest_wire = traffic_.busiest();
     if (result.busiest_wire >= 0)
       result.busiest_share = traffic_.busy_ns(result.busiest_wire) / result.ns;
-    result.switches = time_.switches();
     return result;
   }
 
@@ -78,16 +77,15 @@ class Run {
 
   bool start_links(std::uint64_t left_out) {
     for (const SimStream& one : call_.streams) {
-      const int number = static_cast<int>(streams_.size());
-      streams_.push_back({one.order, rounds_of(one, left_out), one.slot_bytes, call_.element_bytes,
-                          one.ctas, number});
+      const int number = static_cast<int>(runs_.size());
       connections_.emplace_back(time_, traffic_, call_.slots);
-      runs_.push_back(StreamRun{machine_, streams_.back(), call_.cost, time_, connections_.back()});
+      runs_.push_back({machine_, call_.cost, one, number, rounds_of(one, left_out),
+                       call_.element_bytes, time_, connections_.back()});
       const int root = position_of(one, call_.root);
       for (int position = 0; position < call_.ranks; ++position) {
         const auto text = [this, &run = runs_.back(), position, root] {
           SimLinks links(run, position);
-          play_links(links, root, run.stream.rounds);
+          play_links(links, root, run.rounds);
         };
         if (time_.spawn(text) == VirtualTime::kNone) return false;
       }
@@ -129,7 +127,6 @@ class Run {
   const SimCall& call_;
   VirtualTime time_;
   Traffic traffic_;
-  std::deque<Stream> streams_;
   std::deque<SimConnections> connections_;
   std::deque<StreamRun> runs_;
   std::unique_ptr<SharedSteps> shared_;

@@ -16,18 +16,9 @@
 #include "kernels/algorithms/table.h"
 #include "kernels/primitives.h"
 #include "kernels/sim/machine.h"
+#include "kernels/sim/sim_stream.h"
 
 namespace rondo::sim {
-
-// What carries a share of the call by itself: a ring, a pair of trees. Texts over peers' memory
-// have one, whose order is that of the ranks.
-struct SimStream {
-  std::vector<int> order;  // the rank at every position
-  int ctas = 1;
-  std::uint64_t count = 0;      // elements: of the call's `count`
-  std::uint64_t per_round = 1;  // elements
-  std::uint64_t slot_bytes = 0;
-};
 
 struct SimCall {
   Algorithm algorithm = Algorithm::kRing;
@@ -45,9 +36,8 @@ struct SimCall {
 struct SimResult {
   double ns = 0;
   bool extrapolated = false;
-  int busiest_wire = -1;       // of the rounds that were played
-  double busiest_share = 0;    // of the time
-  std::uint64_t switches = 0;  // what it cost
+  int busiest_wire = -1;     // of the rounds that were played
+  double busiest_share = 0;  // of the time
 };
 
 struct SimLimits {

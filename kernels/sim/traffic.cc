@@ -13,7 +13,6 @@ double Traffic::send(std::span<const int> wires, double bytes, double at_ns) {
     end = std::max(end, begin + takes);
     wire.free_ns = begin + takes;
     wire.busy_ns += takes;
-    wire.bytes += bytes;
   }
   return end;
 }

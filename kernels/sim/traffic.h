@@ -20,16 +20,14 @@ class Traffic {
   // When the last of so many bytes on the wire has arrived, where they are ready at `at_ns`.
   double send(std::span<const int> wires, double bytes, double at_ns);
 
-  // Bytes and time of a wire. -1: nothing was sent.
+  // -1: nothing was sent.
   double busy_ns(int wire) const { return used_[static_cast<std::size_t>(wire)].busy_ns; }
-  double bytes(int wire) const { return used_[static_cast<std::size_t>(wire)].bytes; }
   int busiest() const;
 
  private:
   struct Use {
     double free_ns = 0;
     double busy_ns = 0;
-    double bytes = 0;
   };
   const Machine& machine_;
   std::vector<Use> used_;

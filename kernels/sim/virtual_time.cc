@@ -142,7 +142,6 @@ void VirtualTime::resume(Task task) {
   State& state = *state_;
   State::Fiber& fiber = state.fibers[task];
   running_ = task;
-  ++switches_;
   state.thread_switch.leave(fiber.identity, false);
   fiber.fiber = std::move(fiber.fiber).resume();
   state.thread_switch.arrive(nullptr);

@@ -34,7 +34,6 @@ class VirtualTime {
   // Runs until nothing has anything left to do. False: tasks wait that nobody wakes.
   bool run();
   double end_ns() const { return latest_ns_; }  // of the task that ended last
-  std::uint64_t switches() const { return switches_; }
 
   // ---- of the task that runs ----
   Task self() const { return running_; }
@@ -57,7 +56,6 @@ class VirtualTime {
   std::unique_ptr<State> state_;
   Task running_ = kNone;
   double latest_ns_ = 0, event_ns_ = 0;
-  std::uint64_t switches_ = 0;
 };
 
 }  // namespace rondo::sim

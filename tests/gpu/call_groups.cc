@@ -29,6 +29,17 @@ Group make_group(std::uint64_t seed, int ranks, std::size_t calls, bool large) {
   return group;
 }
 
+void end_after_fault(NcclRank& seat, ncclResult_t result, bool all_tell) {
+  seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
+  // An abort is a fault, too: nobody's is to come before all have told of the first one.
+  if (all_tell) {
+    EXPECT_TRUE(seat.board.meet());
+  }
+  NCCL_OK(ncclCommAbort(seat.comm));
+  seat.comm = nullptr;
+  GPU_OK(gpu_api()->synchronize_device());
+}
+
 SymmetricWindow::SymmetricWindow(NcclRank& seat, DeviceBuffer& buffer) : comm_(seat.comm) {
   EXPECT_EQ(ncclCommWindowRegister(comm_, buffer.base(), buffer.size(), &window_,
                                    NCCL_WIN_COLL_SYMMETRIC),

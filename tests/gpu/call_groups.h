@@ -38,6 +38,10 @@ struct GroupOptions {
 // Makes the calls and compares with the reference.
 void run_group(NcclRank& seat, const Group& group, const GroupOptions& how);
 
+// Tells of the fault that a group ended with, and aborts the communicator: once nothing of it is
+// left on the device. all_tell: all ranks do so.
+void end_after_fault(NcclRank& seat, ncclResult_t result, bool all_tell);
+
 // A symmetric window of a buffer by ncclMemAlloc, of all ranks at once. The caller sees to it that
 // nobody uses it any more when it ends.
 class SymmetricWindow {

@@ -224,14 +224,7 @@ void sum_in_groups_until_error(NcclRank& seat, int odd) {
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
   }
-  seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
-  // An abort is a fault, too: nobody's is to come before all have told of the first one.
-  if (odd >= 0) {
-    EXPECT_TRUE(seat.board.meet());
-  }
-  NCCL_OK(ncclCommAbort(seat.comm));
-  seat.comm = nullptr;
-  GPU_OK(gpu_api()->synchronize_device());  // what was launched for all ranks touches x
+  end_after_fault(seat, result, odd >= 0);  // what was launched for all ranks touches x
 }
 
 constexpr double kSoon = 15;  // the promise is 2 s; the rest is for a busy machine

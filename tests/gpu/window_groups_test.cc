@@ -181,14 +181,7 @@ void sum_until_error(NcclRank& seat, bool in_window, int odd) {
       NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
     }
   }
-  seat.report(Error{static_cast<Status>(result), ncclGetLastError(seat.comm)});
-  // An abort is a fault, too: nobody's is to come before all have told of the first one.
-  if (odd >= 0) {
-    EXPECT_TRUE(seat.board.meet());
-  }
-  NCCL_OK(ncclCommAbort(seat.comm));
-  seat.comm = nullptr;
-  GPU_OK(gpu_api()->synchronize_device());
+  end_after_fault(seat, result, odd >= 0);
 }
 
 struct GroupWay {

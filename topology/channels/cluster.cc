@@ -99,4 +99,17 @@ Result<ClusterPlan> find_channels(std::span<const ClusterHost> hosts, const Clus
   return joined;
 }
 
+Result<ClusterPlan> find_channels(std::span<const ClusterHost> hosts, int cross_nic,
+                                  int most_channels) {
+  ClusterLimits limits{PortUse::kSame, std::clamp(most_channels, 1, kMostRings)};
+  if (hosts.size() == 1 || cross_nic == 0) return find_channels(hosts, limits);
+  limits.ports = PortUse::kPairs;
+  RONDO_TRY(ClusterPlan any, find_channels(hosts, limits));
+  if (cross_nic == 1) return any;
+  limits.ports = PortUse::kSame;
+  RONDO_TRY(ClusterPlan same, find_channels(hosts, limits));
+  constexpr double kAsFast = 1 - 1e-6;
+  return same.gbs() >= any.gbs() * kAsFast ? std::move(same) : std::move(any);
+}
+
 }  // namespace rondo::topology

@@ -14,12 +14,13 @@ from torch.profiler import ProfilerActivity, profile, record_function
 warnings.simplefilter("ignore")  # of names that torch renames
 
 
-def recorded(call):
+def recorded(call, seconds_after=0):
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
         work = call()
         for one in work if isinstance(work, list) else [work]:
             if isinstance(one, dist.Work):
                 one.wait()
+        time.sleep(seconds_after)
     return profiler.events()
 
 
@@ -102,7 +103,8 @@ def agreed(value):
     return yes.item()
 
 
-TRIES = 20  # gloo wakes who waits for a call before it ends the event, which then may get lost
+# gloo wakes who waits for a call before it ends the event. A profile that ends first loses it.
+SECONDS_AFTER = [0, 0.01, 0.03, 0.1, 0.3, 1, 3]
 
 
 @ranks(2)
@@ -115,8 +117,8 @@ def test_events_are_those_of_gloo(rank, size):
     of_gloo, world = table(dist.new_group(backend="gloo")), table(dist.group.WORLD)
     for (name, on_gloo), (_, on_rondo) in zip(of_gloo, world, strict=True):
         ours = calls_in(recorded(on_rondo), "rondo")
-        for _ in range(TRIES):
-            theirs = calls_in(recorded(on_gloo), "gloo")
+        for seconds in SECONDS_AFTER:
+            theirs = calls_in(recorded(on_gloo, seconds), "gloo")
             if agreed(ours == theirs):
                 break
         assert ours and ours == theirs, name

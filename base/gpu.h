@@ -85,6 +85,9 @@ struct GpuPointer {
   // Device memory that has access lists of its own (of a pool, or mapped by address): enabling peer
   // access does not open it, may_access() says who may touch it. Else it is cudaMalloc's.
   bool own_access = false;
+  // Of what cudaMalloc gave: the whole allocation. 0 bytes of anything else.
+  const void* base = nullptr;
+  std::size_t bytes = 0;
 };
 
 struct GpuIpcHandle {  // cudaIpcMemHandle_t

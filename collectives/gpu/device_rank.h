@@ -47,6 +47,7 @@ class DeviceRank {
   DeviceTeam* team() const { return team_.get(); }     // null: the host does its calls
   HostProxy* hosted() const { return hosted_.get(); }  // null: it does not
   bool can_run(const CallRecord& record) const { return engine_->can_run(record); }
+  bool needs_device() const { return engine_->needs_device(); }
   GpuMemoryUse memory() const;
   Done suspend();
   Done resume();

@@ -38,7 +38,7 @@ Done DeviceTeam::open_rank(int rank) {
   const DeviceScope scope(device_of(rank));
   RONDO_CHECK_OK(scope.entered());
   RankState& state = ranks_[rank];
-  RONDO_CHECK_OK(state.streams.open(context_.is_alone()));
+  RONDO_CHECK_OK(state.streams.open(device_of(rank), context_.is_alone()));
   const int place = context_.devices.place_of(rank);
   RONDO_CHECK_OK(state.order.open(device_of(rank), context_.order.own_stream(place)));
   if (processes() != nullptr)

@@ -55,8 +55,8 @@ class DeviceTeam {
 
   bool has_multicast() const { return context_.connections.facts().multicast; }
 
-  // Posts the calls of one group of `rank`, in order; the rank's device must be current. Launches
-  // what becomes complete by it.
+  // Posts the calls of one group of `rank`, in order. The rank's device must be current, but where
+  // all ranks are here and no stream is a default one. Launches what becomes complete by it.
   Done post(int rank, std::span<const Call> calls, Mismatch* mismatch);
 
   // Whether all that the rank has posted is launched; waits for it.

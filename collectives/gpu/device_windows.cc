@@ -68,7 +68,7 @@ DeviceWindows::Offer DeviceWindows::offer_of(void* memory, std::size_t bytes, Me
                                              Done* why) const {
   Offer offer;
   offer.bytes = bytes;
-  auto on_device = device_address(memory, state_.options.device, Collective::kPut, "window");
+  auto on_device = BufferAddresses(state_.options.device).of(memory, Collective::kPut, "window");
   if (!on_device.ok()) {
     *why = on_device.error();
     return offer;

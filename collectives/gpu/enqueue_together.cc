@@ -1,19 +1,21 @@
 #include "collectives/gpu/enqueue_together.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/pointers.h"
 #include "transport/cuda/device.h"
+#include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 namespace {
 
 // The call as its device sees it; buffers are checked here, before anything is enqueued.
-Result<Call> resolve(const Call& call, CommunicatorState& state) {
+Result<Call> resolve(const Call& call, CommunicatorState& state, BufferAddresses& addresses) {
   const CommOptions& options = state.options;
-  const int device = options.device, rank = state.members.rank;
+  const int rank = state.members.rank;
   const Collective which = call.record.collective;
   Call resolved = call;
   resolved.send = nullptr;
@@ -24,14 +26,13 @@ Result<Call> resolve(const Call& call, CommunicatorState& state) {
   if (limits.mover == CallLimits::Mover::kUnsaid && options.copy_engines)
     limits.mover = CallLimits::Mover::kCopyEngines;
   if (uses_send(call, rank)) {
-    RONDO_TRY(resolved.send,
-              device_address(call.send, device, which, "sendbuff", &resolved.own_access));
+    RONDO_TRY(resolved.send, addresses.of(call.send, which, "sendbuff", &resolved.own_access));
   }
   if (uses_receive(call, rank) && call.receive == call.send && resolved.send != nullptr) {
     resolved.receive = const_cast<void*>(resolved.send);
   } else if (uses_receive(call, rank)) {
     RONDO_TRY(resolved.receive,
-              device_address(call.receive, device, which, "recvbuff", &resolved.own_access));
+              addresses.of(call.receive, which, "recvbuff", &resolved.own_access));
   }
   state.device->look_for_windows(&resolved);
   if (call.window >= 0 && call.record.count > 0) {
@@ -40,10 +41,36 @@ Result<Call> resolve(const Call& call, CommunicatorState& state) {
   }
   if (call.late_scalar != nullptr) {
     RONDO_TRY(resolved.late_scalar,
-              device_address(call.late_scalar, device, which, "scalar", &resolved.own_access));
+              addresses.of(call.late_scalar, which, "scalar", &resolved.own_access));
   }
   return resolved;
 }
+
+// A collective of one rank, in place: nobody need come after it, on whatever stream.
+bool leaves_all_as_it_is(const Call& call) {
+  const Collective which = call.record.collective;
+  const bool scales = reduces(which) && call.record.op == RedOp::kPreMulSum;
+  return which <= Collective::kBarrier && !scales && call.send == call.receive;
+}
+
+// The rank's device is current, where something depends on it: each call of a default stream, of an
+// engine that says so, and of a thread that has no context yet. Elsewhere CUDA goes by the streams.
+class RankScope {
+ public:
+  explicit RankScope(const RankWork& work) {
+    const DeviceRank& rank = *work.state.device;
+    const auto depends = [](const Call& call) {
+      return is_default_stream(call.stream) || is_one_sided(call);
+    };
+    if (!DeviceScope::has_context() || rank.needs_device() ||
+        std::any_of(work.calls.begin(), work.calls.end(), depends))
+      scope_.emplace(work.state.options.device);
+  }
+  Done entered() const { return scope_ ? scope_->entered() : done(); }
+
+ private:
+  std::optional<DeviceScope> scope_;
+};
 
 }  // namespace
 
@@ -54,12 +81,14 @@ Done enqueue_together(std::span<const RankWork> works) {
   std::vector<std::vector<Call>> resolved, one_sided;
   for (const RankWork& work : works) {
     CommunicatorState& state = work.state;
-    const DeviceScope scope(state.options.device);
+    const RankScope scope(work);
     RONDO_CHECK_OK(scope.entered());
+    BufferAddresses addresses(state.options.device);
     std::vector<Call> calls;
     calls.reserve(work.calls.size());
     for (const Call& call : work.calls) {
-      RONDO_TRY(Call seen, resolve(call, state));
+      RONDO_TRY(Call seen, resolve(call, state, addresses));
+      if (state.members.size == 1 && leaves_all_as_it_is(seen)) continue;
       calls.push_back(std::move(seen));
     }
     const auto own = std::stable_partition(calls.begin(), calls.end(),
@@ -75,16 +104,15 @@ Done enqueue_together(std::span<const RankWork> works) {
     if (result.ok()) ++entered;
   }
   while (result.ok() && posted < works.size()) {
-    CommunicatorState& state = works[posted].state;
-    const DeviceScope scope(state.options.device);
-    result = scope.entered().ok() ? state.device->post(resolved[posted]) : scope.entered();
+    const RankScope scope(works[posted]);
+    result = scope.entered();
+    if (result.ok()) result = works[posted].state.device->post(resolved[posted]);
     if (result.ok()) ++posted;
   }
   for (std::size_t i = 0; i < posted; ++i) {
-    CommunicatorState& state = works[i].state;
-    const DeviceScope scope(state.options.device);
-    const Done waited =
-        scope.entered().ok() ? state.device->wait_until_enqueued() : scope.entered();
+    const RankScope scope(works[i]);
+    Done waited = scope.entered();
+    if (waited.ok()) waited = works[i].state.device->wait_until_enqueued();
     if (result.ok()) result = waited;
   }
   for (std::size_t i = 0; i < posted && result.ok(); ++i) {

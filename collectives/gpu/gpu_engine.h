@@ -26,7 +26,11 @@ class GpuEngine {
   // Whether anything here runs the call. Any thread.
   virtual bool can_run(const CallRecord& record) const = 0;
 
-  // Posts the calls of one group, in order; the rank's device must be current.
+  // Whether the rank's device must be current for calls, also those on streams of the program's own
+  // making. (A default stream is one of whatever device is current.)
+  virtual bool needs_device() const { return true; }
+
+  // Posts the calls of one group, in order.
   virtual Done post(std::span<const Call> calls, Mismatch* mismatch) = 0;
   // Whether all that was posted is on its streams, or never will be: failure() then. Waits for it.
   virtual bool is_enqueued(std::chrono::microseconds at_most) = 0;

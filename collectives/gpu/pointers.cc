@@ -1,6 +1,7 @@
 #include "collectives/gpu/pointers.h"
 
-#include "base/gpu.h"
+#include <cstdint>
+
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
 
@@ -20,24 +21,35 @@ Done check_host_pointer(const void* pointer, Collective which, const char* name)
 
 }  // namespace
 
-Result<void*> device_address(const void* pointer, int device, Collective which, const char* name,
-                             bool* own_access) {
-  const GpuApi& api = *gpu_api();
+Result<GpuPointer> BufferAddresses::ask(const void* pointer) {
+  if (const auto known = memory_registry().known_at(pointer))
+    return GpuPointer{
+        .kind = GpuMemory::kDevice, .device = known->device, .own_access = known->own_access};
+  const auto at = reinterpret_cast<std::uintptr_t>(pointer);
+  for (const GpuPointer& whole : asked_)
+    if (at - reinterpret_cast<std::uintptr_t>(whole.base) < whole.bytes) return whole;
   GpuPointer info;
-  if (const auto known = memory_registry().known_at(pointer)) {
-    info.kind = GpuMemory::kDevice;
-    info.device = known->device;
-    info.own_access = known->own_access;
-  } else {
-    RONDO_CHECK_OK(check(api.pointer_info(&info, pointer), "cudaPointerGetAttributes"));
+  RONDO_CHECK_OK(check(gpu_api()->pointer_info(&info, pointer), "cudaPointerGetAttributes"));
+  // Where pinned memory is seen depends on which device is current.
+  if (info.kind == GpuMemory::kHost && !DeviceScope::is_in(device_)) {
+    const DeviceScope scope(device_);
+    RONDO_CHECK_OK(scope.entered());
+    RONDO_CHECK_OK(check(gpu_api()->pointer_info(&info, pointer), "cudaPointerGetAttributes"));
   }
+  if (info.bytes > 0) asked_[questions_++ % asked_.size()] = info;
+  return info;
+}
+
+Result<void*> BufferAddresses::of(const void* pointer, Collective which, const char* name,
+                                  bool* own_access) {
+  RONDO_TRY(const GpuPointer info, ask(pointer));
   switch (info.kind) {
     case GpuMemory::kDevice:
       if (own_access != nullptr) *own_access |= info.own_access;
-      if (info.device == device) return const_cast<void*>(pointer);
+      if (info.device == device_) return const_cast<void*>(pointer);
       return fail(Status::kInvalidArgument,
                   "{} : {} {} is memory of CUDA device {}, and this rank lives on device {}",
-                  rondo::name(which), name, pointer, info.device, device);
+                  rondo::name(which), name, pointer, info.device, device_);
     case GpuMemory::kManaged:
       return const_cast<void*>(pointer);
     case GpuMemory::kHost:
@@ -45,7 +57,8 @@ Result<void*> device_address(const void* pointer, int device, Collective which, 
       break;
     case GpuMemory::kUnregistered: {
       int reaches = 0;
-      if (api.attribute(&reaches, GpuAttribute::kPageableMemoryAccess, device) == kGpuSuccess &&
+      if (gpu_api()->attribute(&reaches, GpuAttribute::kPageableMemoryAccess, device_) ==
+              kGpuSuccess &&
           reaches != 0)
         return const_cast<void*>(pointer);
       break;
@@ -54,7 +67,7 @@ Result<void*> device_address(const void* pointer, int device, Collective which, 
   return fail(Status::kInvalidArgument,
               "{} : {} {} is host memory that CUDA device {} cannot reach: allocate it with "
               "cudaMalloc, cudaHostAlloc or ncclMemAlloc, or set RONDO_DEVICE=host",
-              rondo::name(which), name, pointer, device);
+              rondo::name(which), name, pointer, device_);
 }
 
 bool uses_send(const Call& call, int rank) {

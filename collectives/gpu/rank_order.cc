@@ -19,6 +19,11 @@ RankOrder::~RankOrder() {
   });
 }
 
+Done RankOrder::open(int device, GpuStream stream) {
+  device_ = device;
+  return order_.open({&device, 1}, stream);
+}
+
 bool RankOrder::Points::are_over() {
   std::lock_guard lock(growing);
   return std::all_of(all.begin(), all.end(),
@@ -57,6 +62,8 @@ Result<RankOrder::Point*> RankOrder::unused_point() {
   const auto unused = std::find_if(points_->all.begin(), points_->all.end(),
                                    [](const Point& point) { return point.users == 0; });
   if (unused != points_->all.end()) return &*unused;
+  const DeviceScope scope(device_);
+  RONDO_CHECK_OK(scope.entered());
   std::lock_guard lock(points_->growing);
   Point& point = points_->all.emplace_back();
   RONDO_CHECK_OK(point.event.open());

@@ -5,8 +5,8 @@
 // launch with it: ranks are ahead of each other in messages and graphs, and a wait for what another
 // rank did later may be one for what needs this rank. So a launch for several ranks is followed by
 // a point that nothing records again while one of them has still to come after it.
-// With the team's mutex, the rank's device current. Cost: an event record a launch; once the rank
-// has graphs, one more for each rank of it, and a wait a group.
+// With the team's mutex; for default streams, the rank's device current. Cost: an event record a
+// launch; once the rank has graphs, one more for each rank of it, and a wait a group.
 #pragma once
 
 #include <list>
@@ -31,7 +31,7 @@ class RankOrder {
   RankOrder& operator=(const RankOrder&) = delete;
 
   // stream: any of the device.
-  Done open(int device, GpuStream stream) { return order_.open({&device, 1}, stream); }
+  Done open(int device, GpuStream stream);
   bool is_over() const { return order_.is_over() && points_->are_over(); }  // all messages
 
   // The stream comes after the rank's messages so far.
@@ -60,6 +60,7 @@ class RankOrder {
   Done end_with(const RankStreams::Use& use, std::vector<Point*> points);
   void forget_newest();
 
+  int device_ = -1;
   StreamOrder order_;
   std::vector<Point*> newest_;  // after the newest messages, where order_ has nothing of them
   GpuStream on_ = nullptr;      // is after these

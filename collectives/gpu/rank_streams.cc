@@ -6,7 +6,8 @@
 
 namespace rondo::gpu {
 
-Done RankStreams::open(bool alone) {
+Done RankStreams::open(int device, bool alone) {
+  device_ = device;
   alone_ = alone;
   return events_.emplace_back().open();
 }
@@ -15,7 +16,11 @@ Result<const RankStreams::Use*> RankStreams::add(GpuStream stream) {
   for (const Use& use : uses_)
     if (use.stream == stream) return nullptr;
   const std::size_t index = uses_.size();
-  if (index == events_.size()) RONDO_CHECK_OK(events_.emplace_back().open());
+  if (index == events_.size()) {
+    const DeviceScope scope(device_);
+    RONDO_CHECK_OK(scope.entered());
+    RONDO_CHECK_OK(events_.emplace_back().open());
+  }
   Use use{stream, events_[index].get(), {}};
   RONDO_CHECK_OK(check(gpu_api()->capture_info(stream, &use.capture), "cudaStreamGetCaptureInfo"));
   uses_.push_back(use);

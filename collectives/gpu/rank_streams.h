@@ -21,8 +21,8 @@ class RankStreams {
     GpuCaptureInfo capture;
   };
 
-  // The rank's device must be current, here and in add(). alone: in its process.
-  Done open(bool alone);
+  // The rank's device must be current, and in add() for default streams. alone: in its process.
+  Done open(int device, bool alone);
   void begin_group() { uses_.clear(); }
   // Null: the group uses the stream already. Else note() follows, once the stream waits for
   // whatever the rank's calls come after.
@@ -33,6 +33,7 @@ class RankStreams {
   std::span<const Use> all() const { return uses_; }
 
  private:
+  int device_ = -1;
   bool alone_ = false;
   std::vector<Use> uses_;
   std::vector<StreamEvent> events_;  // as many as streams were ever used in one group

@@ -8,12 +8,12 @@
 // after what those ranks did (come_after()); and a rank follows the launch that it took part in.
 //
 // begin() before something is enqueued, end() after it; both for the stream that it is on, with its
-// device current. Guarantees: everything launched before is before the newest launch, graphs'
-// replays included; inside a capture the order is a capture dependency; no memory of Rondo's own is
-// freed under these launches, also after the end of this (deferred_free.h). Devices may be captured
-// into a graph each, whose replays wait for no other device's part of the same call. Cost: an event
-// record a launch; once there are graphs, two of one that touches other devices' ranks; nothing
-// more where one stream is used outside of captures.
+// device current if that is a default one. Guarantees: everything launched before is before the
+// newest launch, graphs' replays included; inside a capture the order is a capture dependency; no
+// memory of Rondo's own is freed under these launches, also after the end of this
+// (deferred_free.h). Devices may be captured into a graph each, whose replays wait for no other
+// device's part of the same call. Cost: an event record a launch; once there are graphs, two of one
+// that touches other devices' ranks; nothing more where one stream is used outside of captures.
 #pragma once
 
 #include <cstdint>

@@ -47,9 +47,13 @@ Done TeamContext::note(GpuEvent ready) {
   if (found == unnoted.end()) return done();
   const GpuStream stream = found->stream;
   unnoted.erase(found);
+  const auto record = [&] {
+    return check(gpu_api()->record_event(ready, stream, GpuEventUse::kPlain), "cudaEventRecord");
+  };
+  if (!is_default_stream(stream)) return record();
   const DeviceScope scope(devices.of(posting).device);
   RONDO_CHECK_OK(scope.entered());
-  return check(gpu_api()->record_event(ready, stream, GpuEventUse::kPlain), "cudaEventRecord");
+  return record();
 }
 
 Done TeamContext::wait_for_ranks(const LaunchSite& site, std::span<const PostedCall> calls) {

@@ -66,6 +66,8 @@ struct TeamContext {
   // so what it completes is launched before it goes on, as a rule on these very streams.
   std::vector<RankStreams::Use> unnoted;
   int posting = 0;  // that rank
+  // Whether threads that launch have the stream's device current: until one had not.
+  bool is_current = true;
   // Before another stream waits for it.
   Done note(GpuEvent ready);
 

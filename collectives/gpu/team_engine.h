@@ -13,6 +13,7 @@ class TeamEngine final : public GpuEngine {
   TeamEngine(std::shared_ptr<DeviceTeam> team, int rank) : team_(std::move(team)), rank_(rank) {}
 
   bool can_run(const CallRecord& record) const override { return team_->can_run(record); }
+  bool needs_device() const override { return team_->processes() != nullptr; }
   Done post(std::span<const Call> calls, Mismatch* mismatch) override {
     return team_->post(rank_, calls, mismatch);
   }

@@ -104,6 +104,11 @@ int TeamLaunches::direct_ctas(int rank, int most, std::size_t calls) const {
   return most < kNoCtaLimit ? std::min(of_device, most * served) : of_device;
 }
 
+void TeamLaunches::presume_current(const LaunchSite& site, DirectLaunches& launches) const {
+  bool* const presumed = capturing(site.capture) ? nullptr : &team_.is_current;
+  launches.presume_current(team_.devices[site.place].device, presumed);
+}
+
 // Copies of all calls go together.
 Done TeamLaunches::direct(int rank, const CallRun& run) {
   const std::vector<PostedCall>& posted = run.first().posted;
@@ -112,7 +117,9 @@ Done TeamLaunches::direct(int rank, const CallRun& run) {
   RONDO_CHECK_OK(team_.begin_launch(site, posted));
   DirectLaunches launches(*gpu_api(), direct_ctas(rank, run.most_ctas(), posted.size()),
                           site.stream);
-  if (run.calls().front().by_driver) launches.copy_by_driver();
+  presume_current(site, launches);
+  const bool is_a_copy = posted.size() == 1 && run.calls().size() == 1;  // of one rank
+  if (run.calls().front().by_driver || is_a_copy) launches.copy_by_driver();
   for (const PlannedCall& call : run.calls())
     RONDO_CHECK_OK(launches.collective(call.record, call.buffers));
   RONDO_CHECK_OK(launches.flush());
@@ -134,6 +141,7 @@ Done TeamLaunches::messages(int rank, const RankStreams::Use& on,
   int most = kNoCtaLimit;
   for (const PostedCall& one : all) most = std::min(most, most_ctas_of(one.call));
   DirectLaunches launches(*gpu_api(), direct_ctas(rank, most, all.size()), site.stream);
+  presume_current(site, launches);
   if (!team_.kernels_reach(all) || by_engines(all)) launches.copy_by_driver();
   for (const MatchedMessage& match : matched) {
     const CallRecord& record = match.send.call.record;

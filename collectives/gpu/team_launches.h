@@ -3,7 +3,7 @@
 // processes take part in (process_launches.h, composed_calls.h).
 //
 // Calls that one launch can take together wait for flush() (collectives/gpu/call_run.h). With the
-// team's mutex; on the thread of the rank that posted last, whose device is current. Guarantees:
+// team's mutex; on the thread of the rank that posted last. Guarantees:
 // the order of StreamOrder. Cost: on top of the launch, the waits of its streams.
 #pragma once
 
@@ -34,6 +34,7 @@ class TeamLaunches {
 
  private:
   Done direct(int rank, const CallRun& run);
+  void presume_current(const LaunchSite& site, DirectLaunches& launches) const;
   Done copies(const JointCall& call);
   Done on_every_device(const CallRun& run);
   std::vector<InPlaceCalls::Says> says_of(const CallRun& run) const;

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstring>
+#include <iterator>
 #include <mutex>
 #include <string>
 
@@ -87,14 +88,38 @@ GpuError unregister_host(void* pointer) { return clean(cudaHostUnregister(pointe
 GpuError host_device_pointer(void** on_device, void* on_host) {
   return clean(cudaHostGetDevicePointer(on_device, on_host, 0));
 }
+// Device memory in one question. Whatever else it is (rare), and threads without a context, by the
+// runtime.
 GpuError pointer_info(GpuPointer* info, const void* pointer) {
+  unsigned kind = 0, managed = 0;
+  int device = -1;
+  CUdeviceptr on_device = 0, base = 0;
+  // Legacy CUDA IPC takes what cudaMalloc gave, and nothing else.
+  unsigned of_malloc = 0;
+  std::size_t bytes = 0;
+  CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                 CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                 CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                 CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                 CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+  void* answers[] = {&kind, &managed, &device, &on_device, &base, &bytes, &of_malloc};
+  static_assert(std::size(asked) == std::size(answers));
+  const CUresult answered = driver().pointer_attributes(std::size(asked), asked, answers,
+                                                        reinterpret_cast<CUdeviceptr>(pointer));
+  if (answered == CUDA_SUCCESS && kind == CU_MEMORYTYPE_DEVICE && managed == 0) {
+    *info = {GpuMemory::kDevice, device, reinterpret_cast<void*>(on_device), nullptr,
+             of_malloc == 0};
+    if (!info->own_access) info->base = reinterpret_cast<void*>(base), info->bytes = bytes;
+    return kGpuSuccess;
+  }
   cudaPointerAttributes found{};
   const cudaError_t error = cudaPointerGetAttributes(&found, pointer);
   if (error != cudaSuccess) return clean(error);
-  *info = {static_cast<GpuMemory>(found.type), found.device, found.devicePointer, found.hostPointer,
-           false};
-  // Legacy CUDA IPC takes what cudaMalloc gave, and nothing else.
-  unsigned of_malloc = 1;
+  *info = {static_cast<GpuMemory>(found.type), found.device, found.devicePointer,
+           found.hostPointer};
+  // The driver was asked before the runtime gave the thread a context, or knows no such question.
   if (info->kind == GpuMemory::kDevice &&
       driver().pointer_attribute(&of_malloc, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                                  reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS)

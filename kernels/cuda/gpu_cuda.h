@@ -27,6 +27,7 @@ struct Driver {
   decltype(&cuMemImportFromShareableHandle) import_handle;
   decltype(&cuMemRetainAllocationHandle) retain;
   decltype(&cuPointerGetAttribute) pointer_attribute;
+  decltype(&cuPointerGetAttributes) pointer_attributes;
   decltype(&cuMemGetAccess) mapping_access;
   decltype(&cuMemPoolGetAccess) pool_access;
   // Each may be nullptr.

@@ -66,6 +66,7 @@ const char* load_driver() {
   RONDO_FIND(import_handle, cuMemImportFromShareableHandle);
   RONDO_FIND(retain, cuMemRetainAllocationHandle);
   RONDO_FIND(pointer_attribute, cuPointerGetAttribute);
+  RONDO_FIND(pointer_attributes, cuPointerGetAttributes);
   RONDO_FIND(mapping_access, cuMemGetAccess);
   RONDO_FIND(pool_access, cuMemPoolGetAccess);
 #undef RONDO_FIND

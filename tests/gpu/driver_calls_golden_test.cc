@@ -93,8 +93,10 @@ struct Counted {
 };
 
 const NamedLayout kLayouts[] = {
+    {"one_rank", {{{0}}}},
     {"two_threads_one_gpu", {{{0, 0}}}},
     {"threads_one_gpu", {{{0, 0, 0, 0}}}},
+    {"two_threads_own_gpus", {{{0, 1}}}},
     {"threads_own_gpus", {{{0, 1, 2, 3}}}},
     {"processes_one_gpu", as_processes(kRanks, Gpus::kOne)},
     {"processes_own_gpus", as_processes(kRanks, Gpus::kOneEach)},

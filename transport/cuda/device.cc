@@ -24,41 +24,55 @@ std::string bus_id_of(int device) {
 
 namespace {
 
-// Of this thread, inside of a scope: which device is current, and whether nobody relies on it.
+// Of this thread, inside of a scope: which device is current, if the driver was asked; which one
+// was before the outermost scope; and whether nobody relies on it.
 constexpr int kUnknown = -1;
 struct Entered {
-  int device = kUnknown;
-  bool any = false;
+  bool inside = false, any = false;
+  int device = kUnknown, outside = kUnknown;
 };
 thread_local Entered entered_here;
 // A new thread has device 0, but no context before its first call of the runtime: calls of the
 // driver would fail.
-thread_local bool has_context = false;
+thread_local bool has_made_current = false;
+
+Done ask_what_is_current() {
+  Entered& here = entered_here;
+  if (here.device != kUnknown) return done();
+  RONDO_CHECK_OK(check(gpu_api()->get_device(&here.device), "cudaGetDevice"));
+  here.outside = here.device;
+  return done();
+}
 
 }  // namespace
 
 DeviceScope::DeviceScope()
-    : outermost_(entered_here.device == kUnknown), in_any_(entered_here.any) {
-  if (outermost_) entered_ = check(gpu_api()->get_device(&entered_here.device), "cudaGetDevice");
-  before_ = entered_here.device;
-  entered_here.any = true;
+    : outermost_(!entered_here.inside), in_any_(entered_here.any), before_(entered_here.device) {
+  entered_here.inside = entered_here.any = true;
 }
 
 DeviceScope::DeviceScope(int device) : DeviceScope() {
   entered_here.any = false;
-  if (!entered_.ok() || (has_context && before_ == device)) return;
+  entered_ = ask_what_is_current();
+  if (!entered_.ok() || (has_made_current && entered_here.device == device)) return;
   entered_ = check(gpu_api()->set_device(device), "cudaSetDevice");
   if (!entered_.ok()) return;
   entered_here.device = device;
-  has_context = true;
+  has_made_current = true;
 }
 
 DeviceScope::~DeviceScope() {
-  entered_here.any = in_any_;
+  Entered& here = entered_here;
+  here.any = in_any_;
   if (in_any_ && !outermost_) return;
-  if (entered_here.device != before_) gpu_api()->set_device(before_);
-  entered_here.device = outermost_ ? kUnknown : before_;
+  const int back = outermost_ ? here.outside : before_;
+  if (back != kUnknown && here.device != back) gpu_api()->set_device(back);
+  here.device = back;
+  if (outermost_) here = {};
 }
+
+bool DeviceScope::is_in(int device) { return entered_here.inside && entered_here.device == device; }
+bool DeviceScope::has_context() { return has_made_current; }
 
 bool blocking_launches() {
   static const bool blocking = [] {

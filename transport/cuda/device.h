@@ -20,22 +20,27 @@ Done check(GpuError error, const char* what);
 std::string bus_id_of(int device);
 
 // Makes a device and its context current for this thread, and what was current before at its end.
-// Inside of another one the driver is not asked which that is: so nobody else may make a device
-// current there.
+// Inside of another one the driver is asked at most once which that is: so nobody else may make a
+// device current there.
 class DeviceScope {
  public:
   explicit DeviceScope(int device);
   // Of whatever device: code in it, outside of scopes in it, relies on none. So these need not
-  // restore anything.
+  // restore anything, and it asks nothing by itself.
   DeviceScope();
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
   const Done& entered() const { return entered_; }
 
+  // Whether this thread is in a scope that has made the device current; and whether it ever was in
+  // one of a device. Before, calls of the driver would fail: it has no context.
+  static bool is_in(int device);
+  static bool has_context();
+
  private:
   const bool outermost_, in_any_;  // in_any_: the scope around this one is of whatever device
-  int before_;
+  const int before_;
   Done entered_;
 };
 

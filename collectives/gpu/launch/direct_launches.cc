@@ -62,7 +62,15 @@ Done DirectLaunches::launch(int kernel, const Shape& shape, const void* argument
   launch.shared_bytes = barrier_.devices > 1 ? cuda::kBarrierShared : 0;
   launch.arguments = arguments;
   launch.argument_bytes = size;
-  return check(api_.launch(launch, stream_), "a kernel launch");
+  const bool tries = device_ < 0 || (is_current_ != nullptr && *is_current_);
+  GpuError launched = tries ? api_.launch(launch, stream_) : kGpuInvalidHandle;
+  if (device_ >= 0 && launched == kGpuInvalidHandle) {
+    if (is_current_ != nullptr) *is_current_ = false;
+    const DeviceScope scope(device_);
+    RONDO_CHECK_OK(scope.entered());
+    launched = api_.launch(launch, stream_);
+  }
+  return check(launched, "a kernel launch");
 }
 
 // On the first CTAs and threads of the launch, which has as many as the widest of its calls.

@@ -42,6 +42,15 @@ class DirectLaunches {
   // most_ctas: that a launch may use.
   DirectLaunches(const GpuApi& api, int most_ctas, GpuStream stream);
 
+  // The device of the stream may not be current: then it is made so for a launch. Where is_current,
+  // nobody asks the driver for that, but the launch itself shows it: CUDA refuses one on a stream
+  // of another device. (Not in a capture, which a refused launch may end.) Unset where it was not
+  // so.
+  void presume_current(int device, bool* is_current) {
+    device_ = device;
+    is_current_ = is_current;
+  }
+
   // Copies go by the driver, which stages them where devices do not reach each other's memory;
   // nothing can be reduced then.
   void copy_by_driver() { by_driver_ = true; }
@@ -104,6 +113,8 @@ class DirectLaunches {
   const GpuApi& api_;
   int most_ctas_;
   GpuStream stream_;
+  int device_ = -1;             // to make current; -1: it is
+  bool* is_current_ = nullptr;  // null: not known
   bool by_driver_ = false;
   cuda::DeviceBarrier barrier_{};
   std::uint64_t senders_ = ~std::uint64_t{0};

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "asks.h"
@@ -16,6 +17,35 @@ struct Kind {
   const char* name;
   void* at;
 };
+
+// All that a call asks about a buffer, asked at once (kernels/cuda/gpu_cuda.cc).
+void ask_at_once(const Kind& kind) {
+  unsigned type = 0, managed = 1, of_malloc = 0;
+  int device = -1;
+  CUdeviceptr base = 0, on_device = 0;
+  std::size_t bytes = 0;
+  CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                 CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                 CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                 CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                 CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+  void* answers[] = {&type, &managed, &device, &on_device, &base, &bytes, &of_malloc};
+  const CUresult result = PROBE_ENTRY(cuPointerGetAttributes)(
+      std::size(asked), asked, answers, reinterpret_cast<CUdeviceptr>(kind.at));
+  const std::string name = kind.name;
+  const std::string seen =
+      print("%s: %s, type %u, managed %u, device %d, %zu bytes%s, IPC %u", kind.name,
+            name_of(result).c_str(), type, managed, device, bytes,
+            base == reinterpret_cast<CUdeviceptr>(kind.at) ? " from it" : "", of_malloc);
+  put(name + "_at_once", seen);
+  if (name == "cudaHostAlloc") return judge("asked_at_once", type != CU_MEMORYTYPE_DEVICE, seen);
+  const bool is_known = result == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE && managed == 0 &&
+                        device == 0 && (of_malloc != 0) == (name == "cudaMalloc");
+  const bool has_range = bytes >= (4 << 20) && base == reinterpret_cast<CUdeviceptr>(kind.at);
+  judge("asked_at_once", is_known && (name != "cudaMalloc" || has_range), seen);
+}
 
 // Which handles a kind of memory has: what transport/memory/memory_registry.cc tries in turn.
 void ask_handles(const Kind& kind) {
@@ -118,7 +148,10 @@ void ask_pools() {
                              {"cudaMallocAsync", from_pool},
                              {"cudaHostAlloc", new_pinned<char>(1 << 20)}};
   if (from_shareable != nullptr) kinds.push_back({"shareable_pool_memory", from_shareable});
-  for (const Kind& kind : kinds) ask_handles(kind);
+  for (const Kind& kind : kinds) {
+    ask_at_once(kind);
+    ask_handles(kind);
+  }
   say("handles of memory that was allocated in different ways");
 }
 

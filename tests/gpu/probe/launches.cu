@@ -143,6 +143,24 @@ void ask_events(cudaStream_t stream) {
       median_us(200, [&] { PROBE(cudaPointerGetAttributes(&attributes, memory)); }), "us");
 }
 
+// What happens to a launch on a stream of a device that is not current.
+void ask_other_device() {
+  if (device_count() < 2) return;
+  PROBE(cudaSetDevice(1));
+  const cudaStream_t there = new_stream();
+  auto* const place = new_pinned<std::uint32_t>(1);
+  PROBE(cudaSetDevice(0));
+  set_word<<<1, 1, 0, there>>>(place, 7);
+  const cudaError_t launched = cudaGetLastError();
+  const cudaError_t after = cudaStreamSynchronize(there);
+  const std::uint32_t word = peek(place);
+  judge("streams_know_their_device",
+        after == cudaSuccess &&
+            (launched == cudaErrorInvalidResourceHandle ? word == 0
+                                                        : launched == cudaSuccess && word == 7),
+        print("%s, then %s, word %u", name_of(launched).c_str(), name_of(after).c_str(), word));
+}
+
 void ask_host_functions(cudaStream_t stream) {
   auto* const word = new_pinned<std::uint32_t>(1);
   const auto function = [](void* at) {
@@ -173,6 +191,7 @@ void ask_launches() {
   ask_graphs(stream);
   ask_events(stream);
   ask_host_functions(stream);
+  ask_other_device();
   PROBE(cudaGetLastError());
   say("costs of launches, graphs, events and host functions");
 }

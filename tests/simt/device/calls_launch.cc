@@ -129,7 +129,11 @@ GpuError launch_kernel(const Kernel& kernel, const GpuLaunch& launch, GpuStream 
   if (const GpuError error = p.trouble()) return error;
   std::unique_lock lock(p.engine.mutex());
   Stream* const stream = p.stream(handle);
-  if (stream == nullptr || stream->device != current_device()) return kGpuInvalidHandle;
+  if (stream == nullptr) return kGpuInvalidHandle;
+  // CUDA does not say whether a capture outlives that.
+  if (stream->device != current_device() && stream->capture != nullptr)
+    return p.invalidate(*stream->capture, kGpuInvalidHandle);
+  if (stream->device != current_device()) return kGpuInvalidHandle;
   const Room& room = p.engine.gang().room(stream->device);
   if (const GpuError error = impossible(room, kernel, launch)) return error;
   load_to_launch(p, kernel, stream->device);

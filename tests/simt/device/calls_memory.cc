@@ -178,6 +178,9 @@ GpuError pointer_info(GpuPointer* info, const void* pointer) {
     case MemoryKind::kMulticast:
       info->kind = GpuMemory::kDevice;
       info->own_access = found->pooled || p.shareables.contains(found->host_alias);
+      if (info->own_access) return kGpuSuccess;
+      info->base = reinterpret_cast<void*>(found->begin);
+      info->bytes = found->bytes;
       return kGpuSuccess;
     case MemoryKind::kManaged:
       info->kind = GpuMemory::kManaged;

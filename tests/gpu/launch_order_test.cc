@@ -1,5 +1,5 @@
-// Two threads, each with a communicator of its own over the same GPUs, on which there is room for
-// one kernel at a time: NCCL_LAUNCH_ORDER_IMPLICIT.
+// Two communicators over the same GPUs, used in opposite order: by threads where there is room for
+// one kernel at a time (NCCL_LAUNCH_ORDER_IMPLICIT), and by processes.
 #include <barrier>
 #include <thread>
 
@@ -89,6 +89,40 @@ TEST(LaunchOrder, LetsTwoThreadsUseTwoCommunicatorsWhereOneKernelFits) {
     std::thread thread([&] { use(other, 1'000'000); });
     use(one, 5);
     thread.join();
+  });
+}
+
+// Processes with a GPU each that use two communicators in opposite order: the kernels of both run
+// at once, also where a driver runs one cooperative kernel at a time.
+TEST(LaunchOrder, MayDifferBetweenGpusOfOneCooperativeKernelAtATime) {
+  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  const Layout two = as_processes(
+      2, Gpus::kOneEach,
+      {{"NCCL_ALGO", "ring"}, {"RONDO_TIMEOUT", "20"}, {"RONDO_SIMT", "cooperative=1,queues=64"}});
+  run_job(two, 100, [](NcclRank& one) {
+    ncclComm_t comms[2] = {one.comm};
+    NCCL_OK(ncclCommSplit(one.comm, 0, one.rank, &comms[1], nullptr));
+    GpuStream streams[2] = {one.stream};
+    GPU_OK(gpu_api()->create_stream(&streams[1], 0));
+    std::vector<DeviceBuffer> buffers;
+    for (int i = 0; i < 2; ++i) buffers.emplace_back(kCount * sizeof(std::int32_t), 0);
+    for (int round = 0; round < 4; ++round) {
+      const std::vector<std::int32_t> values(kCount, round + one.rank);
+      Bytes content(kCount * sizeof(std::int32_t));
+      std::memcpy(content.data(), values.data(), content.size());
+      for (int i = 0; i < 2; ++i) buffers[i].put(content, 0, streams[i]);
+      for (const int i : {one.rank, 1 - one.rank})
+        NCCL_OK(ncclAllReduce(buffers[i].data(), buffers[i].data(), kCount, ncclInt32, ncclSum,
+                              comms[i], streams[i]));
+      for (int i = 0; i < 2; ++i) {
+        buffers[i].get(streams[i]);
+        std::int32_t last = 0;
+        std::memcpy(&last, buffers[i].host() + content.size() - sizeof(last), sizeof(last));
+        ASSERT_EQ(last, 2 * round + 1);
+      }
+    }
+    NCCL_OK(ncclCommDestroy(comms[1]));
+    GPU_OK(gpu_api()->destroy_stream(streams[1]));
   });
 }
 

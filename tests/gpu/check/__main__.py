@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 import fast
+import predictions
 import right
 import roof
 import suites
@@ -45,7 +46,7 @@ def conclude(results: Results) -> int:
     results.roof, results.running = rows, []
     summary = results.summary()
     if rows:
-        results.replace("roof.txt", roof.table(rows))
+        results.replace("roof.txt", f"{roof.table(rows)}\n{predictions.markdown(rows)}")
     results.replace("summary.txt", summary)
     results.write(complete=True)
     last = shortened(summary, MOST_PRINTED // (2 if rows else 1), "summary.txt")

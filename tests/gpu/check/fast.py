@@ -4,10 +4,12 @@
 or to another one, whichever limits the call (bench/roofline.h).
 """
 
+from predictions import predicted
 from stage import Stage
 
 # The order, most telling first: what has no time left is at the end.
-ORDER = ("micro", "threads-small", "threads-graph", "ring", "gpus", "processes", "beside.1",
+ORDER = ("micro", "threads-small", "threads-graph", "ring", "gpus", "processes", "copies",
+         "beside.1",
          "counters", "threads-large", "tree", "others", "beside.2")  # fmt: skip
 BENCH = "{bin}/rondo bench"
 ENDS = "--no-progress --json {json}"
@@ -19,7 +21,8 @@ def place(group: str) -> int:
 
 def bench(name: str, collective: str, words: str, seconds: float = 20, **more) -> Stage:
     command = f"{BENCH} {collective} {words} {ENDS}"
-    more |= {"priority": place(name.split(".")[0]), "log": "bench", "reads": "bench"}
+    more |= {"priority": place(name.split(".")[0]), "log": "bench", "reads": "bench",
+             "facts": {"predicted": predicted(name), **more.get("facts", {})}}  # fmt: skip
     return Stage(name, command, seconds, alone=True, **more)
 
 
@@ -41,23 +44,23 @@ def processes() -> list[Stage]:
     return [*plain, *registered, bench("processes.2-graph", "all_reduce", "--ranks 2 {graph}")]
 
 
-# GB/s of one CTA in a ring's steps, of sums of float32: what kernels/cuda/shapes.h predicts and
-# docs/gpu.md lists.
-PREDICTED = {"ring.Simple-1": 17, "ring.LL-1": 9, "ring.LL128-1": 13}
+def limited(algorithm: str, protocol: str, ctas: int) -> dict[str, dict]:
+    """Of a stage: what forces that way and so many CTAs a rank."""
+    env = {"NCCL_ALGO": algorithm, "NCCL_PROTO": protocol}
+    env |= {"NCCL_MIN_CTAS": str(ctas), "NCCL_MAX_CTAS": str(ctas)}
+    return {"env": env, "facts": {"ctas": ctas, "protocol": protocol}}
 
 
 def forced(algorithm: str, protocol: str, ctas: int) -> Stage:
-    """Rings and trees among 4 ranks on one device, that many CTAs a rank."""
-    env = {"NCCL_ALGO": algorithm, "NCCL_PROTO": protocol}
-    env |= {"NCCL_MIN_CTAS": str(ctas), "NCCL_MAX_CTAS": str(ctas)}
-    name = f"{algorithm}.{protocol}-{ctas}"
-    facts = {"ctas": ctas, "protocol": protocol, "predicted": PREDICTED.get(name)}
-    return bench(name, "all_reduce", "-g 1 --ranks-per-gpu 4 {ring}", env=env, plan=algorithm,
-                 needs="one", facts=facts)  # fmt: skip
+    """Rings and trees among 4 ranks on one device; copies are a ring's, without its sums."""
+    kind, way = ("all_gather", "ring") if algorithm == "copies" else ("all_reduce", algorithm)
+    return bench(f"{algorithm}.{protocol}-{ctas}", kind, "-g 1 --ranks-per-gpu 4 {ring}",
+                 plan=way, needs="one", **limited(way, protocol, ctas))  # fmt: skip
 
 
 RINGS = [("ring", protocol, ctas)
          for protocol in ("Simple", "LL", "LL128") for ctas in (1, 8, 16, 32)]  # fmt: skip
+COPIES = [("copies", "Simple", 1), ("copies", "LL128", 1)]
 TREES = [("tree", "Simple", 1), ("tree", "Simple", 16), ("tree", "LL", 16), ("tree", "LL128", 16)]
 
 OTHERS = ("all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv", "gather",
@@ -121,6 +124,8 @@ def several() -> list[Stage]:
               env=dict(zip(("NCCL_ALGO", "NCCL_PROTO"), way.split(":"))), needs="several")
         for way in ways
     ]  # fmt: skip
+    near.append(bench("gpus.nvls-Simple-1", "all_reduce", "-g {gpus} {mixed}", needs="several",
+                      **limited("nvls", "Simple", 1)))  # fmt: skip
     others = [bench(f"gpus.processes-{kind}", kind, "--ranks {gpus} {mixed}", needs="several")
               for kind in OTHERS]  # fmt: skip
     registered = [
@@ -134,6 +139,6 @@ def several() -> list[Stage]:
 def stages() -> list[Stage]:
     micro = Stage("micro", ("{bin}/micro_device", "{micro}"), 45, 0, "bench", "lines", alone=True,
                   needs="bin:micro_device")  # fmt: skip
-    connected = [forced(*row) for row in RINGS + TREES]
+    connected = [forced(*row) for row in RINGS + COPIES + TREES]
     return [micro, *threads(), *processes(), *connected, *others(), *beside(), *counters(),
             *several()]  # fmt: skip

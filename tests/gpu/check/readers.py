@@ -120,10 +120,10 @@ def read_bench(stage, text: str, path: str) -> dict:
         side = row.get("out_of_place") or row.get("in_place") or {}
         rows.append({"bytes": row.get("size"), "type": row.get("type"), "plan": row.get("plan"),
                      **{key: side.get(key) for key in SIDE}})  # fmt: skip
+        rows[-1]["predicted"] = stage.facts.get("predicted")
         ctas = stage.facts.get("ctas")
         if ctas and side.get("bus_bw"):
             rows[-1]["bus_gbs_a_cta"] = side["bus_bw"] / ctas
-            rows[-1]["predicted_a_cta"] = stage.facts.get("predicted")
     copies, links = ([d.get(key) for d in config.get("devices") or [] if d.get(key)]
                      for key in ("copy_gbs", "link_gbs"))  # fmt: skip
     answer: dict = {"numbers": {

@@ -1,5 +1,5 @@
 """The table %roof: every measurement beside what the devices' own copies reach, and beside what is
-predicted of a CTA (docs/gpu.md), where the stage has one."""
+predicted of it, or of a CTA where it has so few (predictions.py)."""
 
 COLUMNS = ("stage", "collective", "ranks", "bytes", "us", "GB/s", "%roof", "of", "GB/s a CTA",
            "predicted", "plan")  # fmt: skip
@@ -25,7 +25,7 @@ def rows_of(records: list[dict]) -> list[dict]:
                 "GB/s": row.get("gbs", row.get("bus_bw")),
                 "%roof": 100 * roof if is_number(roof) else None,
                 "of": row.get("roof_of"), "GB/s a CTA": row.get("bus_gbs_a_cta"),
-                "predicted": row.get("predicted_a_cta"), "plan": row.get("plan"),
+                "predicted": row.get("predicted"), "plan": row.get("plan"),
             })  # fmt: skip
         for row in numbers.get("medians") or []:
             rows.append({

@@ -31,7 +31,7 @@ struct Call {
   int peer = -1;           // kSend, kRecv, kPut, kSignal, kWaitSignal
   int window = -1;         // kPut: number of the window,
   std::size_t offset = 0;  // and where in it, in bytes
-  int signal = 0;          // kPut, kSignal, kWaitSignal (count: how many)
+  int signal = 0;          // kPut (-1: it raises none), kSignal, kWaitSignal (count: how many)
   CallLimits limits;
   std::array<std::byte, 8> scalar{};  // PreMulSum's factor, one element of the type,
   const void* late_scalar = nullptr;  // or where it is read once the call runs

@@ -245,8 +245,16 @@ void DeviceRank::register_memory(const void* memory, std::size_t bytes) {
     team_->processes()->in_place().register_memory(memory, bytes);
 }
 
-Result<std::byte*> DeviceRank::window_address(int window, int peer) const {
-  return windows_->address(window, peer);
+Done DeviceRank::find_window_of(Call* call) const {
+  RONDO_TRY(const DeviceWindows::Place place, windows_->place(call->window, call->peer));
+  if (place.at != nullptr) call->receive = place.at + call->offset;
+  call->window = place.by_network;
+  return done();
+}
+
+const void* DeviceRank::name_to_network(const Call& call) const {
+  if (call.window < 0 || call.record.count == 0) return nullptr;
+  return windows_->name_to_network(call.send, call.record.count * size_of(call.record.type));
 }
 
 }  // namespace rondo::gpu

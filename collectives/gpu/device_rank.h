@@ -67,7 +67,10 @@ class DeviceRank {
   // Notes in which symmetric windows the call's buffers are.
   void look_for_windows(Call* call) const;
   void close_window(int window);
-  Result<std::byte*> window_address(int window, int peer) const;
+  // The call, with the place in the peer's window that it puts into (device_windows.h).
+  Done find_window_of(Call* call) const;
+  // What a put of the network names the call's bytes by; null where it must be given copies.
+  const void* name_to_network(const Call& call) const;
   std::size_t window_bytes(int window, int peer) const;
 
   // What peers may map (in_place_calls.h).

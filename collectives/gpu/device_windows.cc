@@ -7,10 +7,13 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "base/seconds.h"
 #include "collectives/communicator/communicator_state.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/gpu/pointers.h"
+#include "collectives/gpu/staging/host_proxy.h"
+#include "collectives/gpu/window_memory.h"
 #include "transport/cuda/device.h"
 #include "transport/shm/unix_meeting.h"
 
@@ -25,6 +28,8 @@ struct DeviceWindows::Offer {
   PlainHandle object;                       // rank 0's: of multicast memory for all
   std::int64_t object_file = -1;            // and its descriptor in rank 0's process
   char socket[shm::kMostSocketName + 1]{};  // where files are handed out
+  WindowKeys keys;                          // of the network between hosts,
+  char why_not[240]{};                      // or why it does not write there
 };
 
 struct DeviceWindows::Offers {
@@ -47,13 +52,96 @@ void DeviceWindows::close(int window) {
     windows_[window].multicast->keep_for(MulticastMemory::kOthersEnd);
   windows_[window].multicast.reset();
   windows_[window].mapped.clear();
+  withdraw(&windows_[window]);
 }
 
-Result<std::byte*> DeviceWindows::address(int window, int peer) const {
+net::Deadline DeviceWindows::deadline() const {
+  return net::Deadline::of(to_nanoseconds(state_.options.init_timeout_seconds), [this] {
+    return state_.faults.ended() != FaultState::kRunning || state_.faults.is_raised();
+  });
+}
+
+// No peer writes there any more; where the rank has ended already, its RemotePuts see to it.
+void DeviceWindows::withdraw(Window* window) {
+  const int number = std::exchange(window->by_network, -1);
+  window->named = nullptr;
+  if (number < 0 || state_.forked() || state_.device == nullptr) return;
+  const auto step = [&]() -> Result<bool> {
+    state_.one_sided.remote_puts().close(number);
+    return true;
+  };
+  const Done gone = state_.device->hosted()->errands().run(
+      step, net::Deadline::of(to_nanoseconds(state_.options.init_timeout_seconds)),
+      "taking back what the network has of a window");
+  if (!gone.ok()) RONDO_WARN("rank {}: {}", state_.members.rank, gone.error().text);
+}
+
+bool DeviceWindows::is_by_network() const {
+  return state_.device->hosted() != nullptr && state_.one_sided.remote_puts().usable();
+}
+
+// On the thread that has the links.
+Done DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* mine,
+                                     Window* window) const {
+  RemotePuts& puts = state_.one_sided.remote_puts();
+  std::string why_not = fmt::format("{} has no writes of one side", state_.network);
+  const auto step = [&]() -> Result<bool> {
+    const RelaxedCapture relaxed;
+    const DeviceScope scope(state_.options.device);
+    RONDO_CHECK_OK(scope.entered());
+    const WindowMemory named =
+        WindowMemory::of(memory, bytes, state_.options.device,
+                         state_.remote.links()->data_network(), state_.members.near_nics());
+    why_not = named.why_not;
+    RONDO_CHECK_OK(state_.device->hosted()->lend_staging());
+    mine->keys = puts.offer(named.ways, &why_not);
+    window->by_network = puts.newest();
+    if (puts.sends_from({named.named, bytes})) window->named = named.named;
+    return true;
+  };
+  Done told = done();
+  if (is_by_network())
+    told = state_.device->hosted()->errands().run(step, deadline(),
+                                                  "registering a window with the network");
+  why_not.copy(mine->why_not, sizeof(mine->why_not) - 1);
+  if (mine->keys.memory_bytes == 0 && is_by_network())
+    RONDO_INFO(kNet, "rank {}: the network does not write into its window of {} bytes: {}",
+               state_.members.rank, bytes, why_not);
+  return told;
+}
+
+Done DeviceWindows::meet_by_network(const Offers& offers, Window* window) const {
+  window->written.assign(offers.all.size(), false);
+  if (window->by_network < 0) return done();
+  std::vector<WindowKeys> keys;
+  for (const Offer& offer : offers.all) keys.push_back(offer.keys);
+  RemotePuts& puts = state_.one_sided.remote_puts();
+  const auto step = [&]() -> Result<bool> {
+    RONDO_TRY(const bool open, puts.try_open(keys));
+    for (std::size_t r = 0; open && r < keys.size(); ++r)
+      window->written[r] = puts.reaches(window->by_network, static_cast<int>(r));
+    return open;
+  };
+  return state_.device->hosted()->errands().run(step, deadline(),
+                                                "opening links for puts to other hosts");
+}
+
+const std::byte* DeviceWindows::name_to_network(const void* memory, std::size_t bytes) const {
+  const auto own = static_cast<std::size_t>(state_.members.rank);
+  const auto* const begin = static_cast<const std::byte*>(memory);
+  for (const Window& window : windows_)
+    if (window.named != nullptr && begin >= window.at[own] &&
+        begin + bytes <= window.at[own] + window.bytes[own])
+      return window.named + (begin - window.at[own]);
+  return nullptr;
+}
+
+Result<DeviceWindows::Place> DeviceWindows::place(int window, int peer) const {
   const Window& found = windows_[window];
   if (found.at.empty())
     return fail(Status::kInvalidArgument, "PutSignal : the window is not registered any more");
-  if (found.at[peer] != nullptr) return found.at[peer];
+  if (found.at[peer] != nullptr) return Place{found.at[peer]};
+  if (found.written[peer]) return Place{nullptr, found.by_network};
   return fail(Status::kInvalidUsage,
               "PutSignal : rank {} cannot put into the window of rank {}: {}", state_.members.rank,
               peer, found.why_not[peer]);
@@ -84,15 +172,11 @@ DeviceWindows::Offer DeviceWindows::offer_of(void* memory, std::size_t bytes, Me
 Done DeviceWindows::exchange_handles(const MemoryHandle& own, const shm::UnixListener& listener,
                                      Offers* offers) const {
   const std::vector<Offer>& all = offers->all;
-  const auto limit = std::chrono::duration<double>(state_.options.init_timeout_seconds);
   shm::UnixMeetingRequest asked;
   asked.secret = state_.secret.derive("window", std::as_bytes(std::span(&asked_, 1))).bytes();
   asked.self = state_.members.rank;
   asked.listener = &listener;
-  asked.deadline =
-      net::Deadline::of(std::chrono::duration_cast<std::chrono::nanoseconds>(limit), [this] {
-        return state_.faults.ended() != FaultState::kRunning || state_.faults.is_raised();
-      });
+  asked.deadline = deadline();
   for (int r = 0; r < state_.members.size; ++r) {
     if (!is_neighbour(r)) continue;
     if (own.file) asked.guests.push_back({r, ""});
@@ -123,9 +207,10 @@ void DeviceWindows::map(const Offer& offer, int peer, const MemoryHandle& handle
     return;
   }
   if (!is_neighbour(peer)) {
-    window->why_not[peer] =
-        "it is on another host, where GPUs pass signals and no puts: ncclSend and ncclRecv carry "
-        "the bytes";
+    window->why_not[peer] = fmt::format(
+        "it is on another host, and the network does not write there ({}): ncclSend and ncclRecv "
+        "carry the bytes",
+        offer.why_not);
     return;
   }
   if (handle.plain.kind == PlainHandle::kNone) {
@@ -249,11 +334,26 @@ Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t by
   const DeviceScope scope(state_.options.device);
   ++asked_;
   RONDO_CHECK_OK(scope.entered());
+  Window made;
+  if (const Done opened = meet(self, memory, bytes, symmetric, &made); !opened.ok()) {
+    withdraw(&made);
+    return opened.error();
+  }
+  windows_.push_back(std::move(made));
+  return static_cast<int>(windows_.size()) - 1;
+}
+
+Done DeviceWindows::meet(Communicator& self, void* memory, std::size_t bytes, bool symmetric,
+                         Window* window) {
+  Window& made = *window;
   Done why;
   MemoryHandle own;
   Offer mine = offer_of(memory, bytes, &own, &why);
   mine.symmetric = symmetric ? 1 : 0;
-  Window made;
+  if (why.ok() && state_.facts.hosts > 1) {
+    why = offer_to_network(memory, bytes, &mine, &made);
+    if (!why.ok()) mine.pointer = 0;
+  }
   Offers offers;
   if (symmetric && own.file) made.multicast = new_multicast(own, &offers.object);
   mine.object = offers.object.plain;
@@ -292,8 +392,7 @@ Result<int> DeviceWindows::open(Communicator& self, void* memory, std::size_t by
                           ? nullptr
                           : made.multicast->all() + (own_offer.pointer - own_offer.handle.base));
   }
-  windows_.push_back(std::move(made));
-  return static_cast<int>(windows_.size()) - 1;
+  return meet_by_network(offers, &made);
 }
 
 }  // namespace rondo::gpu

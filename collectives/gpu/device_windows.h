@@ -42,8 +42,15 @@ class DeviceWindows {
   Result<int> open(Communicator& self, void* memory, std::size_t bytes, bool symmetric);
   // No put into it may be under way from here.
   void close(int window);
-  // Where a peer's window begins for streams of this rank.
-  Result<std::byte*> address(int window, int peer) const;
+  // Where a peer's window begins for streams of this rank; or the network's number of the window
+  // (RemotePuts), where the network writes there.
+  struct Place {
+    std::byte* at = nullptr;
+    int by_network = -1;
+  };
+  Result<Place> place(int window, int peer) const;
+  // Bytes of this rank as puts of the network name them; null where it does not reach them.
+  const std::byte* name_to_network(const void* memory, std::size_t bytes) const;
   std::size_t bytes(int window, int peer) const { return windows_[window].bytes[peer]; }
   // Where each rank's window begins, of the symmetric one that holds these bytes of this rank, and
   // behind them where all do in multicast memory, or null; null where no window holds the bytes.
@@ -57,15 +64,24 @@ class DeviceWindows {
     std::vector<std::string> why_not;  // by rank
     std::vector<ImportedMemory> mapped;
     bool symmetric = false;
+    int by_network = -1;               // RemotePuts' number of it; -1: the network has none of it
+    std::vector<bool> written{};       // by rank: the network writes there
+    const std::byte* named = nullptr;  // this rank's, to the network; null: nothing leaves from it
     std::unique_ptr<MulticastMemory> multicast{};  // null: it is not bound
   };
   // What all ranks of a window have told and given.
   struct Offers;
+  Done meet(Communicator& self, void* memory, std::size_t bytes, bool symmetric, Window* window);
   Offer offer_of(void* memory, std::size_t bytes, MemoryHandle* handle, Done* why) const;
   bool is_neighbour(int peer) const;  // in another process of this host
   Done exchange_handles(const MemoryHandle& own, const shm::UnixListener& listener,
                         Offers* offers) const;
   void map(const Offer& offer, int peer, const MemoryHandle& handle, Window* window) const;
+  bool is_by_network() const;  // what may write into windows of other hosts
+  Done offer_to_network(void* memory, std::size_t bytes, Offer* mine, Window* window) const;
+  Done meet_by_network(const Offers& offers, Window* window) const;
+  void withdraw(Window* window);
+  net::Deadline deadline() const;
 
   Result<bool> all_may_touch(Communicator& self, const Window& window) const;
   // NVLS in place: rank 0 makes an object with its offer; all bind to it, or none does.

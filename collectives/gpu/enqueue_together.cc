@@ -35,10 +35,8 @@ Result<Call> resolve(const Call& call, CommunicatorState& state, BufferAddresses
               addresses.of(call.receive, which, "recvbuff", &resolved.own_access));
   }
   state.device->look_for_windows(&resolved);
-  if (call.window >= 0 && call.record.count > 0) {
-    RONDO_TRY(std::byte* const window, state.device->window_address(call.window, call.peer));
-    resolved.receive = window + call.offset;
-  }
+  if (call.window >= 0 && call.record.count > 0)
+    RONDO_CHECK_OK(state.device->find_window_of(&resolved));
   if (call.late_scalar != nullptr) {
     RONDO_TRY(resolved.late_scalar,
               addresses.of(call.late_scalar, which, "scalar", &resolved.own_access));

@@ -72,8 +72,15 @@ bool OneSidedCalls::windows_are_whole() {
 }
 
 OneSidedCalls::Offer OneSidedCalls::offer_of(void* memory, std::size_t bytes) {
-  return {{reinterpret_cast<std::uintptr_t>(memory), bytes, place_of(memory, bytes)},
-          remote_puts_.offer(memory, bytes)};
+  const WindowSide side{.memory = {.bytes = {static_cast<std::byte*>(memory), bytes}}};
+  std::string why_not;
+  const WindowKeys keys = remote_puts_.offer({&side, 1}, &why_not);
+  if (!why_not.empty())
+    RONDO_WARN(
+        "rank {}: the network does not write into its window of {} bytes, so that puts from other "
+        "hosts move only while this rank is in a one-sided call: {}",
+        members_.rank, bytes, why_not);
+  return {{reinterpret_cast<std::uintptr_t>(memory), bytes, place_of(memory, bytes)}, keys};
 }
 
 Result<int> OneSidedCalls::add_window(std::span<const Offer> offers) {

@@ -67,6 +67,7 @@ class OneSidedCalls : RankPart {
   std::size_t window_bytes(int window, int peer) const;
   // Whether withdrawing a window is not to be beside calls of this rank: its network moves then.
   bool withdraws_by_network() const { return remote_puts_.usable(); }
+  RemotePuts& remote_puts() { return remote_puts_; }
   // No peer puts into it any more; after a fault one may stand still in the middle of a put.
   void withdraw(int window);
   void withdraw_all();

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/log.h"
-
 namespace rondo {
 namespace {
 
@@ -32,6 +30,7 @@ WaitSite site_of(int peer, net::Request request) {
 RemotePuts::~RemotePuts() {
   if (!usable()) return;
   for (int window = 0; window < static_cast<int>(windows_.size()); ++window) close(window);
+  take_back();
   if (words_key_ != 0) network().deregister_memory(words_key_);
   if (staging_key_ != 0) network().deregister_memory(staging_key_);
 }
@@ -48,68 +47,105 @@ Done RemotePuts::add_words() {
   return done();
 }
 
-WindowKeys RemotePuts::offer(void* memory, std::size_t bytes) {
+Result<WindowKeys> RemotePuts::register_side(const WindowSide& side) {
   WindowKeys keys;
-  Window& window = windows_.emplace_back();
-  if (!usable()) return keys;
-  window.own = {static_cast<std::byte*>(memory), bytes};
-  window.peers.resize(static_cast<std::size_t>(members_.size));
-  const auto try_to = [&]() -> Done {
-    RONDO_CHECK_OK(add_words());
-    RONDO_TRY(window.key, network().register_memory({.bytes = window.own}));
-    RONDO_TRY(keys.signals_bytes, pack(network(), words_key_, keys.signals));
-    RONDO_TRY(keys.memory_bytes, pack(network(), window.key, keys.memory));
-    return done();
-  };
-  if (const Done registered = try_to(); !registered.ok())
-    RONDO_WARN(
-        "rank {}: {} does not write into its window of {} bytes, so that puts from other hosts "
-        "move only while this rank is in a one-sided call: {}",
-        members_.rank, network().name(), bytes, registered.error().text);
+  RONDO_CHECK_OK(add_words());
+  RONDO_TRY(const net::MemoryKey key, network().register_memory(side.memory));
+  Window& window = windows_.back();
+  window.key = key;
+  if (side.sent) window.sent = side.memory.bytes;
+  if (!side.written) return keys;
+  window.flush = side.memory.flush;
+  keys.begin = side.begin;
+  RONDO_TRY(keys.signals_bytes, pack(network(), words_key_, keys.signals));
+  RONDO_TRY(keys.memory_bytes, pack(network(), key, keys.memory));
   return keys;
 }
 
-// As soon as this end has it open, the peer can end its part without this rank's help.
-Result<net::Link*> RemotePuts::opened_link(int peer) {
-  net::Link* link = nullptr;
-  Done failed = done();
-  const auto is_open = [&] {
-    auto found = remote_.links()->link(peer, net::kPutLane);
-    if (!found.ok()) return failed = found.error(), true;
-    link = *found;
-    return (link != nullptr && link->state() == net::LinkState::kOpen) || faults_.is_raised();
-  };
-  const bool open = host_.waiter.until(is_open, site_of(peer, {}));
-  RONDO_CHECK_OK(failed);
-  if (!open || faults_.is_raised()) return faults_.why_it_ended().error();
-  return link;
+WindowKeys RemotePuts::offer(std::span<const WindowSide> ways, std::string* why_not) {
+  Window& window = windows_.emplace_back();
+  if (!usable()) return {};
+  window.peers.resize(static_cast<std::size_t>(members_.size));
+  window.begins.resize(window.peers.size());
+  for (const WindowSide& side : ways) {
+    auto keys = register_side(side);
+    if (keys.ok()) return *keys;
+    *why_not += (why_not->empty() ? "" : "; ") + keys.error().text;
+    if (window.key != 0) network().deregister_memory(std::exchange(window.key, 0));
+  }
+  return {};
+}
+
+// The first rank to which the link is not open yet; -1: none. It begins to open all at once. As
+// soon as this end has one open, the peer can end its part without this rank's help.
+Result<int> RemotePuts::first_unopened() const {
+  int first = -1;
+  for (int r = members_.size - 1; r >= 0; --r) {
+    if (members_.local_of(r) >= 0) continue;
+    RONDO_TRY(const net::Link* const link, remote_.links()->link(r, net::kPutLane));
+    if (link == nullptr || link->state() != net::LinkState::kOpen) first = r;
+  }
+  return first;
 }
 
 Done RemotePuts::open(std::span<const WindowKeys> all) {
   if (!usable()) return done();
+  for (;;) {
+    RONDO_TRY(const int unopened, first_unopened());
+    if (unopened < 0) break;
+    Done failed = done();
+    const auto is_open = [&] {
+      auto next = first_unopened();
+      if (!next.ok()) return failed = next.error(), true;
+      return *next != unopened || faults_.is_raised();
+    };
+    const bool went_on = host_.waiter.until(is_open, site_of(unopened, {}));
+    RONDO_CHECK_OK(failed);
+    if (!went_on || faults_.is_raised()) return faults_.why_it_ended();
+  }
+  return take_keys(all);
+}
+
+Result<bool> RemotePuts::try_open(std::span<const WindowKeys> all) {
+  if (!usable()) return true;
+  RONDO_TRY(const int unopened, first_unopened());
+  if (unopened >= 0) {
+    RONDO_CHECK_OK(remote_.links()->error_of(unopened));
+    return false;
+  }
+  RONDO_CHECK_OK(take_keys(all));
+  return true;
+}
+
+Done RemotePuts::take_keys(std::span<const WindowKeys> all) {
   peers_.resize(static_cast<std::size_t>(members_.size));
   Window& window = windows_.back();
-  const auto is_reached = [&](int r) {
-    return members_.local_of(r) < 0 && all[static_cast<std::size_t>(r)].memory_bytes != 0;
-  };
-  for (int r = 0; r < members_.size; ++r)  // all at once
-    if (members_.local_of(r) < 0) RONDO_CHECK_OK(remote_.links()->link(r, net::kPutLane));
-  for (int r = 0; r < members_.size; ++r) {
-    if (members_.local_of(r) >= 0) continue;
-    RONDO_TRY(net::Link* const link, opened_link(r));
-    if (!is_reached(r)) continue;
-    const WindowKeys& theirs = all[static_cast<std::size_t>(r)];
-    Peer& peer = peers_[static_cast<std::size_t>(r)];
+  for (std::size_t r = 0; r < peers_.size(); ++r) {
+    const WindowKeys& theirs = all[r];
+    if (members_.local_of(static_cast<int>(r)) >= 0 || theirs.memory_bytes == 0) continue;
+    RONDO_TRY(net::Link* const link, remote_.links()->link(static_cast<int>(r), net::kPutLane));
     const auto packed = [](const auto& bytes, std::uint32_t count) {
       return std::span(bytes).first(std::min<std::size_t>(count, bytes.size()));
     };
-    RONDO_TRY(window.peers[static_cast<std::size_t>(r)],
-              link->unpack_key(packed(theirs.memory, theirs.memory_bytes)));
+    RONDO_TRY(window.peers[r], link->unpack_key(packed(theirs.memory, theirs.memory_bytes)));
+    window.begins[r] = theirs.begin;
+    Peer& peer = peers_[r];
     if (peer.link != nullptr) continue;
     RONDO_TRY(peer.words, link->unpack_key(packed(theirs.signals, theirs.signals_bytes)));
     peer.link = link;
   }
   return done();
+}
+
+Done RemotePuts::lend(std::span<std::byte> memory) {
+  if (!usable() || lent_key_ != 0) return done();
+  RONDO_TRY(lent_key_, network().register_memory({.bytes = memory}));
+  lent_ = memory;
+  return done();
+}
+
+void RemotePuts::take_back() {
+  if (lent_key_ != 0) network().deregister_memory(std::exchange(lent_key_, 0));
 }
 
 void RemotePuts::close(int number) {
@@ -118,6 +154,7 @@ void RemotePuts::close(int number) {
     if (window.peers[r] != 0 && peers_[r].link != nullptr)
       peers_[r].link->forget_key(window.peers[r]);
   window.peers.clear();
+  window.flush = nullptr;
   if (window.key != 0) network().deregister_memory(std::exchange(window.key, 0));
 }
 
@@ -129,12 +166,15 @@ bool RemotePuts::reaches(int number, int peer) const {
   return p < window.peers.size() && window.peers[p] != 0;
 }
 
-const RemotePuts::Window* RemotePuts::own_window_of(std::span<const std::byte> bytes) const {
+// Of memory of this rank that holds the bytes; 0: of none.
+net::MemoryKey RemotePuts::key_with(std::span<const std::byte> bytes) const {
+  const auto holds = [&](std::span<std::byte> all) {
+    return bytes.data() >= all.data() && bytes.data() + bytes.size() <= all.data() + all.size();
+  };
+  if (lent_key_ != 0 && holds(lent_)) return lent_key_;
   for (const Window& window : windows_)
-    if (window.key != 0 && bytes.data() >= window.own.data() &&
-        bytes.data() + bytes.size() <= window.own.data() + window.own.size())
-      return &window;
-  return nullptr;
+    if (window.key != 0 && holds(window.sent)) return window.key;
+  return 0;
 }
 
 Done RemotePuts::add_stages() {
@@ -178,25 +218,29 @@ Done RemotePuts::put(const Call& call) {
   Peer& peer = peers_[static_cast<std::size_t>(call.peer)];
   const std::size_t bytes = call.window < 0 ? 0 : call.record.count * size_of(call.record.type);
   const std::span from(static_cast<const std::byte*>(call.send), bytes);
-  const Window* const own = bytes == 0 ? nullptr : own_window_of(from);
+  const net::MemoryKey own = bytes == 0 ? 0 : key_with(from);
   net::Put put;
-  if (bytes != 0)
-    put.to =
-        windows_[static_cast<std::size_t>(call.window)].peers[static_cast<std::size_t>(call.peer)];
+  std::uint64_t begin = 0;
+  if (bytes != 0) {
+    const Window& window = windows_[static_cast<std::size_t>(call.window)];
+    put.to = window.peers[static_cast<std::size_t>(call.peer)];
+    begin = window.begins[static_cast<std::size_t>(call.peer)] + call.offset;
+  }
   for (std::size_t sent = 0; sent < bytes || bytes == 0;) {
-    const auto part = from.subspan(sent, std::min(bytes - sent, own ? kPartBytes : kStageBytes));
+    const auto part =
+        from.subspan(sent, std::min(bytes - sent, own != 0 ? kPartBytes : kStageBytes));
     put.body = part;
-    put.key = own ? own->key : staging_key_;
-    put.offset = call.offset + sent;
+    put.key = own;
+    put.offset = begin + sent;
     Stage* stage = nullptr;
-    if (own == nullptr && bytes != 0) {
+    if (own == 0 && bytes != 0) {
       RONDO_TRY(stage, free_stage());
       std::memcpy(stage->bytes.data(), part.data(), part.size());
       put.body = stage->bytes.first(part.size());
       put.key = staging_key_;
     }
     sent += part.size();
-    if (sent == bytes) {
+    if (sent == bytes && call.signal >= 0) {
       put.word_in = peer.words;
       put.word_offset = (static_cast<std::size_t>(members_.rank) * kSignals +
                          static_cast<std::size_t>(call.signal)) *
@@ -232,6 +276,12 @@ std::uint64_t RemotePuts::raised_by(int peer, int signal) const {
   if (words_.empty()) return 0;
   return HostAtomics::load_acquire(
       words_[static_cast<std::size_t>(peer) * kSignals + static_cast<std::size_t>(signal)]);
+}
+
+Done RemotePuts::flush_windows() const {
+  for (const Window& window : windows_)
+    if (window.flush) RONDO_CHECK_OK(window.flush());
+  return done();
 }
 
 }  // namespace rondo

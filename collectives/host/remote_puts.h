@@ -3,16 +3,21 @@
 //
 // Where the network has puts, registering a window registers it with the network, tells all ranks
 // its key, and opens a link to each rank of another host: opening one takes both ends. A put goes
-// from the caller's buffer where that lies in a window of this rank, else through staging. Behind
-// its last byte it writes how many signals of that number this rank has raised, into a word at the
-// peer that nobody else writes. Guarantees: the puts and signals of a rank to another take effect
-// in order; every wait is supervised, and ends with a fault where the link does. A window whose
-// memory the network refuses is reached by none of this, and by slots instead: reaches(). Cost: a
-// put from a window is a post and the network's time; staging copies, 1 MiB at once.
+// from the caller's buffer where that lies in memory of this rank that the network has, else
+// through staging. Windows of ranks on GPUs may be memory of theirs
+// (collectives/gpu/window_memory.h), and what such a rank puts is then there already, or lent.
+// Behind its last byte it writes how many signals of that number this rank has raised, into a word
+// at the peer that nobody else writes. Guarantees: the puts and signals of a rank to another take
+// effect in order; every wait is supervised, and ends with a fault where the link does. A window
+// whose memory the network refuses is reached by none of this, and by slots instead: reaches().
+// Cost: a put from a window is a post and the network's time; staging copies, 1 MiB at once.
 #pragma once
 
 #include <array>
+#include <deque>
+#include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "collectives/call.h"
@@ -21,9 +26,18 @@
 
 namespace rondo {
 
+// How the network may be told of this rank's side of a window.
+struct WindowSide {
+  net::Memory memory;       // holds the window,
+  std::uint64_t begin = 0;  // which begins here in it
+  bool sent = true;         // puts may leave from it,
+  bool written = true;      // and peers may write into it
+};
+
 // What a rank tells all others of its side of a window; as it travels. No bytes: there is no key.
 struct WindowKeys {
   std::uint32_t memory_bytes = 0, signals_bytes = 0;
+  std::uint64_t begin = 0;  // of the window, in the memory of the key
   std::array<std::byte, net::Network::kMostPackedKey> memory{}, signals{};
 };
 
@@ -36,11 +50,20 @@ class RemotePuts : RankPart {
 
   // Whether ranks are on other hosts, and the network between them has puts.
   bool usable() const;
-  // Registers this rank's side of the next window.
-  WindowKeys offer(void* memory, std::size_t bytes);
+  // Registers this rank's side of the next window, in the first of these ways that the network
+  // takes; `why_not`: what each came to, where it takes none.
+  WindowKeys offer(std::span<const WindowSide> ways, std::string* why_not);
   // The keys of all ranks, of the window that was offered last; collective.
   Done open(std::span<const WindowKeys> all);
+  // The same for whoever must not wait: false as long as links still open; to be asked again.
+  Result<bool> try_open(std::span<const WindowKeys> all);
+  int newest() const { return static_cast<int>(windows_.size()) - 1; }
   void close(int window);
+  // Memory of this rank's that puts may leave from, and that lives until it is taken back.
+  Done lend(std::span<std::byte> memory);
+  void take_back();
+  // Whether puts leave from there, without staging.
+  bool sends_from(std::span<const std::byte> bytes) const { return key_with(bytes) != 0; }
 
   // Whether the network writes there; window -1: signals alone.
   bool reaches(int window, int peer) const;
@@ -50,6 +73,8 @@ class RemotePuts : RankPart {
   Done flush();
   // Signals of this number that this peer has raised by the network.
   std::uint64_t raised_by(int peer, int signal) const;
+  // After a wait for signals: a GPU sees what came before them.
+  Done flush_windows() const;
 
  private:
   struct Peer {
@@ -61,9 +86,11 @@ class RemotePuts : RankPart {
     bool pending = false;  // it is not known to be done
   };
   struct Window {
-    std::span<std::byte> own;
+    std::span<std::byte> sent;          // of this rank, from where puts may leave
     net::MemoryKey key = 0;             // 0: the network refused it, or it is closed
+    std::function<Done()> flush;        // of what peers have written; empty: it needs none
     std::vector<net::RemoteKey> peers;  // by rank; 0: not reached
+    std::vector<std::uint64_t> begins;  // by rank: of its window in that memory
   };
   struct Stage {
     std::span<std::byte> bytes;
@@ -73,13 +100,17 @@ class RemotePuts : RankPart {
   net::Network& network() const { return remote_.links()->data_network(); }
   Done add_words();
   Done add_stages();
-  Result<net::Link*> opened_link(int peer);
-  const Window* own_window_of(std::span<const std::byte> bytes) const;
+  Result<WindowKeys> register_side(const WindowSide& side);
+  Result<int> first_unopened() const;
+  Done take_keys(std::span<const WindowKeys> all);
+  net::MemoryKey key_with(std::span<const std::byte> bytes) const;
   Result<Stage*> free_stage();
   Done post(int peer, const net::Put& put);
 
-  std::vector<Peer> peers_;  // by rank; empty before the first window
-  std::vector<Window> windows_;
+  std::vector<Peer> peers_;     // by rank; empty before the first window
+  std::deque<Window> windows_;  // they stay where they are
+  std::span<std::byte> lent_{};
+  net::MemoryKey lent_key_ = 0;
   std::vector<std::uint64_t> words_;  // that peers write: by rank and signal
   net::MemoryKey words_key_ = 0;
   std::vector<std::byte> staging_;

@@ -2,123 +2,14 @@
 // and processes of several hosts.
 #include <signal.h>
 
-#include "tests/gpu/process_bodies.h"
+#include "tests/gpu/put_bodies.h"
 
 namespace rondo::test {
 namespace {
 
-struct Member {
-  ncclComm_t comm;
-  GpuStream stream;
-  int rank, size;
-  cudaStream_t cuda_stream() const { return static_cast<cudaStream_t>(stream); }
-};
-
-std::byte pattern(int from, int to, int round, std::size_t i) {
-  return static_cast<std::byte>(static_cast<std::size_t>(from * 41 + to * 13 + round * 7) + i * 3);
-}
-
-// A window with a block for every rank's puts, and what this rank puts into those of the others.
-struct Exchange {
-  Exchange(const Member& member, std::size_t block)
-      : me(member),
-        block(block),
-        memory(block * static_cast<std::size_t>(me.size), 0, true),
-        outgoing(block * static_cast<std::size_t>(me.size), 0) {
-    memory.put({}, 0, me.stream);
-    EXPECT_EQ(
-        ncclCommWindowRegister(me.comm, memory.data(), block * me.size, &window, NCCL_WIN_DEFAULT),
-        ncclSuccess)
-        << ncclGetLastError(me.comm);
-  }
-  ~Exchange() {
-    EXPECT_EQ(gpu_api()->synchronize_stream(me.stream), kGpuSuccess);
-    EXPECT_EQ(ncclCommWindowDeregister(me.comm, window), ncclSuccess);
-  }
-  void fill(int round) {
-    Bytes content(block * static_cast<std::size_t>(me.size));
-    for (int to = 0; to < me.size; ++to)
-      for (std::size_t i = 0; i < block; ++i)
-        content[to * block + i] = pattern(me.rank, to, round, i);
-    outgoing.put(content, 0, me.stream);
-  }
-  // To every rank, this one as well.
-  void put_and_wait() {
-    std::vector<ncclWaitSignalDesc_t> wanted;
-    for (int step = 0; step < me.size; ++step) {
-      const int to = (me.rank + step) % me.size;
-      NCCL_OK(ncclPutSignal(outgoing.data() + to * block, block, ncclUint8, to, window,
-                            me.rank * block, 1, 0, 0, me.comm, me.cuda_stream()));
-      wanted.push_back({1, to, 1, 0});
-    }
-    NCCL_OK(ncclWaitSignal(me.size, wanted.data(), me.comm, me.cuda_stream()));
-  }
-  // Nobody puts again before all have looked.
-  void tell_all() {
-    std::vector<ncclWaitSignalDesc_t> wanted;
-    for (int to = 0; to < me.size; ++to) {
-      NCCL_OK(ncclSignal(to, 2, 0, 0, me.comm, me.cuda_stream()));
-      wanted.push_back({1, to, 2, 0});
-    }
-    NCCL_OK(ncclWaitSignal(me.size, wanted.data(), me.comm, me.cuda_stream()));
-  }
-  void check(int round) {
-    memory.get(me.stream);
-    for (int from = 0; from < me.size; ++from)
-      for (std::size_t i = 0; i < block; ++i)
-        ASSERT_EQ(memory.host()[from * block + i], pattern(from, me.rank, round, i))
-            << "rank " << me.rank << " from " << from << " byte " << i << " round " << round;
-    EXPECT_TRUE(memory.guards_intact());
-  }
-
-  const Member me;
-  const std::size_t block;
-  DeviceBuffer memory, outgoing;
-  ncclWindow_t window = nullptr;
-};
-
-void exchange_blocks(const Member& me) {
-  for (const std::size_t block : {std::size_t{1}, std::size_t{1001}, std::size_t{100'000}}) {
-    Exchange all(me, block);
-    for (int round = 0; round < 4; ++round) {
-      all.fill(round);
-      const bool grouped = round % 2 == 1;
-      NCCL_OK(grouped ? ncclGroupStart() : ncclSuccess);
-      all.put_and_wait();
-      NCCL_OK(grouped ? ncclGroupEnd() : ncclSuccess);
-      all.check(round);
-      all.tell_all();
-    }
-  }
-}
-
-// Replays of one graph among plain calls and collectives.
-void replay_puts(const Member& me) {
-  Exchange all(me, 500);
-  DeviceBuffer sum(4, 0);
-  void* graph = nullptr;
-  GPU_OK(gpu_api()->begin_capture(me.stream, GpuCaptureMode::kThreadLocal));
-  all.put_and_wait();
-  GPU_OK(gpu_api()->end_capture(me.stream, &graph));
-  for (int round = 0; round < 6; ++round) {
-    all.fill(round);
-    if (round % 3 == 2) {
-      all.put_and_wait();
-    } else {
-      GPU_OK(gpu_api()->launch_graph(graph, me.stream));
-    }
-    all.check(round);
-    all.tell_all();
-    NCCL_OK(
-        ncclAllReduce(sum.data(), sum.data(), 1, ncclInt32, ncclSum, me.comm, me.cuda_stream()));
-  }
-  GPU_OK(gpu_api()->synchronize_stream(me.stream));
-  GPU_OK(gpu_api()->destroy_graph(graph));
-}
-
 // A wait takes as many signals as it asks for, whenever they come.
 void count_signals(const Member& me) {
-  Exchange all(me, 8);
+  PutExchange all(me, 8);
   const int left = (me.rank + me.size - 1) % me.size, right = (me.rank + 1) % me.size;
   for (int i = 0; i < 5; ++i) NCCL_OK(ncclSignal(right, 3, 0, 0, me.comm, me.cuda_stream()));
   for (int taken : {2, 3}) {
@@ -131,11 +22,6 @@ void count_signals(const Member& me) {
   nap(0.05);
   EXPECT_EQ(gpu_api()->query_stream(me.stream), kGpuNotReady);
   NCCL_OK(ncclSignal(right, 3, 0, 0, me.comm, me.cuda_stream()));
-}
-
-// A process's only rank.
-NcclBody as_member(void (*body)(const Member&)) {
-  return [body](NcclRank& seat) { body({seat.comm, seat.stream, seat.rank, seat.size}); };
 }
 
 const NamedLayout kLayouts[] = {{"one_gpu", as_processes(3, Gpus::kOne)},
@@ -189,7 +75,7 @@ TEST(DeviceSignals, NeedAWindowAndDeviceMemory) {
 
 // Signals pass between hosts, and between GPUs that do not reach each other; puts do not.
 void signal_and_be_refused(NcclRank& seat, const std::string& reason) {
-  Exchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
+  PutExchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
   all.tell_all();
   GPU_OK(gpu_api()->synchronize_stream(seat.stream));
   const int peer = 1 - seat.rank;
@@ -221,7 +107,7 @@ TEST(DeviceSignals, PassWhereGpusAreOutOfReach) {
 
 TEST(DeviceSignals, RevokingEndsStreamsThatWaitForThem) {
   run_job(as_processes(2, Gpus::kOne), [](NcclRank& seat) {
-    Exchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
+    PutExchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
     ncclWaitSignalDesc_t never{1, 1 - seat.rank, 0, 0};
     NCCL_OK(ncclWaitSignal(1, &never, seat.comm, static_cast<cudaStream_t>(seat.stream)));
     nap(0.1);
@@ -238,7 +124,7 @@ TEST(DeviceSignals, RevokingEndsStreamsThatWaitForThem) {
 // Of whom a signal is awaited.
 TEST(DeviceSignals, DeathOfTheirSenderIsReported) {
   const auto body = [](NcclRank& seat) {
-    Exchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
+    PutExchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
     seat.mark(1);
     if (seat.rank == 1) return nap(60);
     ncclWaitSignalDesc_t wanted{1, 1, 0, 0};

@@ -25,12 +25,14 @@ export NCCL_IB_TIMEOUT=18 NCCL_IB_RETRY_CNT=6  # with 7 retries soft-RoCE asks a
   RONDO_TEST_NETWORK=IB "$bin/engine_tests" --gtest_brief=1 --gtest_filter="$tests"
 )
 bash "$here/puts.sh" "$bin" "$extent"
-# Slots in the memory of emulated GPUs.
+# Slots and windows in the memory of emulated GPUs.
 (
   for host in a c; do export "RONDO_TEST_HCA_$host==rxe0"; done
   export RONDO_TEST_HCA_b==rxe1
   tests=*.EqualsTheReference*/two_hosts:*.MixesMessagesAndCalls/three_hosts
   tests=$tests:*/with_flushes:*/none_of_soft_roce
+  tests=$tests:PutsToAHost.EndWhileTheTargetIsStopped:*/PutsToHosts.*Windows/two_hosts
+  [ "$extent" != whole ] || tests=$tests:PutsTo*:*/PutsTo*
   RONDO_TEST_NETWORK=IB "$gpu/gpu_direct_tests" --gtest_brief=1 --gtest_filter="$tests"
 )
 if [ "$extent" = whole ]; then

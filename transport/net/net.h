@@ -167,8 +167,8 @@ class Network : public WakeSource {
   virtual void deregister_memory(MemoryKey key) = 0;
   // Whether peers can write into memory of this rank while it does nothing (Link::iput).
   virtual bool puts() const { return false; }
-  // What a peer needs for that, of the host's memory; at most kMostPackedKey bytes. It is as secret
-  // as what it names. After deregister_memory() whoever still puts there gets an error.
+  // What a peer needs for that: at most kMostPackedKey bytes, as secret as what it names. Puts made
+  // after deregister_memory() fail. Who has seen a put's word calls Memory::flush by itself.
   static constexpr std::size_t kMostPackedKey = 256;
   virtual Result<std::vector<std::byte>> pack_key(MemoryKey) const {
     return fail(Status::kInternalError, "network {} has no puts", name());

@@ -6,7 +6,9 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/poll_until.h"
+#include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/launch/direct_launches.h"
+#include "collectives/gpu/staging/one_sided_rounds.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/streams.h"
@@ -73,6 +75,7 @@ GpuMemoryUse HostProxy::memory() const {
 // In the order in which they finish: what is to be told is told before the rank says that it
 // leaves.
 Done HostProxy::start() {
+  proxy_.add(errands_);
   proxy_.add(service_);
   if (kernels_) proxy_.add(*kernels_);
   if (RemoteLinks* const links = state_.remote.links()) {
@@ -124,6 +127,11 @@ void HostProxy::close() {
     drained(kToldSeconds);
   }
   proxy_.stop();
+  state_.one_sided.remote_puts().take_back();
+}
+
+Done HostProxy::lend_staging() {
+  return state_.one_sided.remote_puts().lend({staging_.input(0), staging_.shape().rank_bytes});
 }
 
 void HostProxy::end(const Fault&) {
@@ -335,23 +343,25 @@ Done HostProxy::post_messages(std::span<const Call> calls) {
 Done HostProxy::post_one_sided(std::span<const Call> calls) {
   HostedCall hosted;
   std::vector<GpuStream> streams;
+  OneSidedRounds rounds(staging_, size_);
   for (const Call& call : calls) {
     streams.push_back(call.stream);
-    const bool waits = call.record.collective == Collective::kWaitSignal;
-    Call& one = (waits ? hosted.waits : hosted.signals).emplace_back();
-    one.record.collective = waits ? Collective::kWaitSignal : Collective::kSignal;
-    one.record.count = waits ? call.record.count : 0;
-    one.peer = call.peer;
-    one.signal = call.signal;
+    if (call.record.collective == Collective::kWaitSignal) {
+      Call& one = hosted.waits.emplace_back();
+      one.record = {call.record.count, Collective::kWaitSignal};
+      one.peer = call.peer;
+      one.signal = call.signal;
+    } else {
+      rounds.add(call, state_.device->name_to_network(call));
+    }
   }
+  hosted.rounds = rounds.calls();
   const auto copy = [&](std::uint64_t step, bool in) -> Done {
-    if (!in || step > 0) return done();
+    if (!in) return done();
     DirectLaunches launches(*gpu_api(), 1, streams.front());
     launches.copy_by_driver();
-    for (const Call& call : calls)
-      if (call.receive != nullptr)  // in the peer's window
-        RONDO_CHECK_OK(
-            launches.copy(call.send, call.receive, call.record.count * size_of(call.record.type)));
+    for (const OneSidedRounds::Copy& one : rounds.copies(step))
+      RONDO_CHECK_OK(launches.copy(one.from, one.to, one.bytes));
     return launches.flush();
   };
   return enqueue_group(streams, std::move(hosted), copy);

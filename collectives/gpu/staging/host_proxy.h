@@ -35,7 +35,7 @@
 #include "collectives/gpu/stream_order.h"
 #include "collectives/gpu/team_devices.h"
 #include "collectives/watchdog/internode_status.h"
-#include "transport/proxy/proxy.h"
+#include "transport/proxy/proxy_errand.h"
 
 namespace rondo::gpu {
 
@@ -53,6 +53,9 @@ class HostProxy final : public GpuEngine {
   // What runs calls as kernels from start() on, on all ranks alike.
   void add_kernels(std::unique_ptr<InternodeKernels> kernels) { kernels_ = std::move(kernels); }
   Proxy& proxy() { return proxy_; }
+  ProxyErrands& errands() { return errands_; }
+  // For puts to other hosts; on the proxy's thread.
+  Done lend_staging();
   Done start();
 
   // Of control messages and ranks, where there are several hosts.
@@ -108,6 +111,7 @@ class HostProxy final : public GpuEngine {
   std::size_t joined_ = 0;                     // of which so many are the run's
   std::unique_ptr<InternodeStatus> status_;    // null: all ranks are on this host
   Proxy proxy_;
+  ProxyErrands errands_{proxy_};
   HostedService service_;
   bool closed_ = false;
 };

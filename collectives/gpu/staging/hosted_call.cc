@@ -5,10 +5,11 @@
 namespace rondo::gpu {
 namespace {
 
-bool same_signals(const std::vector<Call>& some, const std::vector<Call>& others) {
+bool same_one_sided(const std::vector<Call>& some, const std::vector<Call>& others) {
   return std::equal(some.begin(), some.end(), others.begin(), others.end(),
                     [](const Call& a, const Call& b) {
-                      return a.record == b.record && a.peer == b.peer && a.signal == b.signal;
+                      return a.record == b.record && a.peer == b.peer && a.signal == b.signal &&
+                             a.window == b.window && a.offset == b.offset && a.send == b.send;
                     });
 }
 
@@ -24,13 +25,14 @@ bool HostedCall::same_as(const HostedCall& other) const {
   return record == other.record && scalar == other.scalar && late_scalar == other.late_scalar &&
          std::equal(messages.begin(), messages.end(), other.messages.begin(), other.messages.end(),
                     [](const auto& a, const auto& b) { return a.same_as(b); }) &&
-         same_signals(signals, other.signals) && same_signals(waits, other.waits);
+         std::equal(rounds.begin(), rounds.end(), other.rounds.begin(), other.rounds.end(),
+                    same_one_sided) &&
+         same_one_sided(waits, other.waits);
 }
 
-// Of signals: one step copies and signals; the second one, where there is anything to wait for,
-// waits.
+// Of puts and signals: a step a round; another one, where there is anything to wait for, waits.
 std::uint64_t HostedCall::steps(const CallSteps& of_collective) const {
-  if (!signals.empty() || !waits.empty()) return !signals.empty() + !waits.empty();
+  if (!rounds.empty() || !waits.empty()) return rounds.size() + (waits.empty() ? 0 : 1);
   if (messages.empty()) return of_collective.size();
   std::uint64_t rounds = 1;
   for (const MessagePieces& one : messages)

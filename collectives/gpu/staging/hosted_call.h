@@ -34,7 +34,10 @@ struct HostedCall {
   std::uint64_t scalar = 0;
   bool late_scalar = false;
   std::vector<MessagePieces> messages;  // else these, of one group
-  std::vector<Call> signals, waits;     // else signals of one group: given, and waited for
+  // Else puts and signals of one group, a round a step (one_sided_rounds.h), then waits for
+  // signals.
+  std::vector<std::vector<Call>> rounds;
+  std::vector<Call> waits;
 
   // Whether the host does the same for both.
   bool same_as(const HostedCall& other) const;

@@ -72,8 +72,11 @@ void HostedService::run_call(std::uint32_t number) {
 }
 
 Done HostedService::run_step(const HostedCall& call, const CallSteps& steps, std::uint64_t step) {
-  if (!call.signals.empty() && step == 0) return parts_.state.run_calls(call.signals);
-  if (!call.waits.empty()) return parts_.state.run_calls(call.waits);
+  if (step < call.rounds.size()) return parts_.state.run_calls(call.rounds[step]);
+  if (!call.waits.empty()) {
+    RONDO_CHECK_OK(parts_.state.run_calls(call.waits));
+    return parts_.state.one_sided.remote_puts().flush_windows();
+  }
   const PinnedStaging& staging = parts_.staging;
   std::vector<Call> calls;
   const auto add = [&](const CallRecord& record, int peer, std::uint64_t at) {

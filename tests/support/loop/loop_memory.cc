@@ -139,11 +139,11 @@ Done LoopMemory::flush(net::MemoryKey key, std::uint64_t offset, std::uint64_t b
 
 Result<PackedRegion> LoopMemory::pack(net::MemoryKey key) const {
   const auto it = regions_.find(key);
-  if (it == regions_.end() || it->second.device)
+  if (it == regions_.end())
     return fail(Status::kInternalError, "key {} names no memory that peers may put into", key);
-  const std::span<std::byte> bytes = it->second.memory.bytes;
-  return PackedRegion{::getpid(), key, reinterpret_cast<std::uintptr_t>(bytes.data()),
-                      bytes.size()};
+  const Region& region = it->second;
+  return PackedRegion{::getpid(), key, reinterpret_cast<std::uintptr_t>(region.here()),
+                      region.memory.bytes.size()};
 }
 
 std::vector<std::byte> PackedRegion::encode() const {

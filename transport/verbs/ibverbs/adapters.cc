@@ -74,7 +74,7 @@ Result<net::MemoryKey> Adapters::register_memory(const net::Memory& wanted) {
 
 Result<PackedKey> Adapters::pack_key(net::MemoryKey key) const {
   const auto it = memory_.find(key);
-  if (it == memory_.end() || it->second.bytes.empty() || it->second.flush)
+  if (it == memory_.end() || it->second.bytes.empty())
     return fail(Status::kInternalError, "key {} names no memory that peers may put into", key);
   PackedKey packed{
       reinterpret_cast<std::uintptr_t>(it->second.bytes.data()), it->second.bytes.size(), {}};

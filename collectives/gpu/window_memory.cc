@@ -89,7 +89,8 @@ WindowMemory WindowMemory::of(void* pointer, std::size_t bytes, int device,
     window.why_not = rules.error().text;
     return window;
   }
-  const GpuDirectFacts facts = gpu_direct_facts(device, network, near);
+  GpuDirectFacts facts = gpu_direct_facts(device, network, near);
+  facts.reads_back = false;  // nobody but the program knows when: it has seen a word
   const GpuDirectVerdict receives = gpu_direct(*rules, facts, false);
   const GpuDirectVerdict sends = gpu_direct(*rules, facts, true);
   const bool written = !receives.kinds.empty(), sent = !sends.kinds.empty();

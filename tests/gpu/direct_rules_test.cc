@@ -84,6 +84,12 @@ TEST(GpuDirect, FlushesOrLeavesTheGpuAlone) {
   facts.flushes = false;
   EXPECT_THAT(gpu_direct(usual(), facts, false).why_not, HasSubstr("after a flush alone"));
   EXPECT_FALSE(gpu_direct(usual(), facts, true).kinds.empty());
+  facts.reads_back = true;  // the network's flush, where CUDA has none
+  EXPECT_TRUE(gpu_direct(usual(), facts, false).reads_back);
+  EXPECT_FALSE(gpu_direct(usual(), facts, false).flushes);
+  EXPECT_FALSE(gpu_direct(usual(), facts, true).reads_back);
+  facts.flushes = true;
+  EXPECT_FALSE(gpu_direct(usual(), facts, false).reads_back);
 }
 
 TEST(GpuDirectRules, AreTheEnvironments) {

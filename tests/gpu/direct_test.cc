@@ -93,6 +93,9 @@ constexpr const char* kSockets = "Socket moves memory of the host alone";
 constexpr const char* kUnknown = "Bad address";
 // Soft-RoCE's own answer to dmabuf files, in the guest.
 constexpr const char* kRefused = "of a dmabuf file cannot be registered with rxe";
+constexpr const char* kReadBack = "(dmabuf, read back by the network)";
+constexpr const char* kNoFlush =
+    "the GPU sees what adapters write after a flush alone, and has none";
 const Way kWays[] = {
     {"by_dmabuf", {}, true, true, "(dmabuf)", "(dmabuf)"},
     {"with_flushes",
@@ -101,6 +104,13 @@ const Way kWays[] = {
      true,
      "(dmabuf)",
      "(dmabuf, with flushes)"},
+    {"read_back", {{"RONDO_SIMT", "ordering=none,flushes=0"}}, true, true, "(dmabuf)", kReadBack},
+    {"without_any_flush",
+     {{"RONDO_SIMT", "ordering=none,flushes=0"}},
+     true,
+     false,
+     "(dmabuf)",
+     kNoFlush},
     {"near_ones_alone", {{"NCCL_NET_GDR_LEVEL", "PHB"}}, false, false, kFarther, kFarther},
     {"by_default", {{"NCCL_NET_GDR_LEVEL", ""}}, false, false, kUsual, kUsual},
     {"never", {{"NCCL_NET_GDR_LEVEL", "LOC"}}, false, false, kNever, kNever},
@@ -121,8 +131,10 @@ class DirectWays : public testing::TestWithParam<Way> {
   void SetUp() override {
     if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
     if (over_loop()) add_loop_network();
-    if (over_loop() && GetParam().says_of_sends == kRefused)
-      GTEST_SKIP() << "a kernel's answer: tests/rdma";
+    const Way& way = GetParam();
+    if (over_loop() && (way.says_of_sends == kRefused || way.says_of_receives == kReadBack))
+      GTEST_SKIP() << "of soft-RoCE: tests/rdma";
+    if (!over_loop() && way.says_of_receives == kNoFlush) GTEST_SKIP() << "it reads back";
   }
 };
 INSTANTIATE_TEST_SUITE_P(By, DirectWays, testing::ValuesIn(kWays),

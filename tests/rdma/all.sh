@@ -30,7 +30,7 @@ bash "$here/puts.sh" "$bin" "$extent"
   for host in a c; do export "RONDO_TEST_HCA_$host==rxe0"; done
   export RONDO_TEST_HCA_b==rxe1
   tests=*.EqualsTheReference*/two_hosts:*.MixesMessagesAndCalls/three_hosts
-  tests=$tests:*/with_flushes:*/none_of_soft_roce
+  tests=$tests:*/with_flushes:*/read_back:*/none_of_soft_roce
   tests=$tests:PutsToAHost.EndWhileTheTargetIsStopped:*/PutsToHosts.*Windows/two_hosts
   [ "$extent" != whole ] || tests=$tests:PutsTo*:*/PutsTo*
   RONDO_TEST_NETWORK=IB "$gpu/gpu_direct_tests" --gtest_brief=1 --gtest_filter="$tests"

@@ -93,6 +93,8 @@ struct Memory {
   // What came in is seen by the GPU only after this; empty: it needs nothing. By the link, on the
   // thread that moves it. A network that flushes in a way of its own need not call it.
   std::function<Done()> flush = {};
+  // The same, but the network is to see to it, by reading what it wrote: where it reads_back().
+  bool read_back = false;
   // Holds words that somebody polls: what peers write into it becomes visible in the order in which
   // they wrote it, and after what they wrote before to other memory of this rank.
   bool ordered = false;
@@ -165,6 +167,7 @@ class Network : public WakeSource {
   virtual std::vector<topology::NicName> adapters() const { return {}; }
   virtual Result<MemoryKey> register_memory(const Memory& memory) = 0;
   virtual void deregister_memory(MemoryKey key) = 0;
+  virtual bool reads_back() const { return false; }  // Memory::read_back
   // Whether peers can write into memory of this rank while it does nothing (Link::iput).
   virtual bool puts() const { return false; }
   // What a peer needs for that: at most kMostPackedKey bytes, as secret as what it names. Puts made

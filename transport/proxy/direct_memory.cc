@@ -21,7 +21,7 @@ Done flush(int device) {
 
 Result<std::shared_ptr<const DirectMemory>> DirectMemory::make(std::size_t bytes, int device,
                                                                net::Memory::Kind kind,
-                                                               bool flushes) {
+                                                               const GpuDirectVerdict& verdict) {
   const DeviceScope scope(device);
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;
@@ -36,7 +36,8 @@ Result<std::shared_ptr<const DirectMemory>> DirectMemory::make(std::size_t bytes
     made->file_.reset(file);
     made->memory_.dmabuf = file;
   }
-  if (flushes) made->memory_.flush = [device] { return flush(device); };
+  made->memory_.read_back = verdict.reads_back;
+  if (verdict.flushes) made->memory_.flush = [device] { return flush(device); };
   return std::shared_ptr<const DirectMemory>(std::move(made));
 }
 
@@ -44,7 +45,7 @@ Result<std::unique_ptr<DirectArena>> DirectArena::open(int device, const GpuDire
                                                        std::size_t bytes, const Take& take) {
   std::string why = verdict.why_not;
   for (const net::Memory::Kind kind : verdict.kinds) {
-    std::unique_ptr<DirectArena> made(new DirectArena(device, kind, verdict.flushes));
+    std::unique_ptr<DirectArena> made(new DirectArena(device, kind, verdict));
     Done added = made->add_block(bytes);
     if (added.ok()) added = take(made->newest_);
     if (added.ok()) return made;
@@ -54,7 +55,7 @@ Result<std::unique_ptr<DirectArena>> DirectArena::open(int device, const GpuDire
 }
 
 Done DirectArena::add_block(std::size_t bytes) {
-  RONDO_TRY(newest_, DirectMemory::make(bytes, device_, kind_, flushes_));
+  RONDO_TRY(newest_, DirectMemory::make(bytes, device_, kind_, verdict_));
   used_ = 0;
   bytes_ += newest_->memory().bytes.size();
   return done();

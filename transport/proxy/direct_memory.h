@@ -27,9 +27,10 @@ namespace rondo::gpu {
 
 class DirectMemory {
  public:
-  // flushes: what adapters write is seen by the GPU after a flush alone.
+  // verdict: how the GPU comes to see what adapters write.
   static Result<std::shared_ptr<const DirectMemory>> make(std::size_t bytes, int device,
-                                                          net::Memory::Kind kind, bool flushes);
+                                                          net::Memory::Kind kind,
+                                                          const GpuDirectVerdict& verdict);
   // As networks are told of it.
   const net::Memory& memory() const { return memory_; }
 
@@ -59,13 +60,13 @@ class DirectArena {
   std::uint64_t bytes() const { return bytes_.load(); }  // of all blocks; from any thread
 
  private:
-  DirectArena(int device, net::Memory::Kind kind, bool flushes)
-      : device_(device), kind_(kind), flushes_(flushes) {}
+  DirectArena(int device, net::Memory::Kind kind, const GpuDirectVerdict& verdict)
+      : device_(device), kind_(kind), verdict_(verdict) {}
   Done add_block(std::size_t bytes);
 
   const int device_;
   const net::Memory::Kind kind_;
-  const bool flushes_;
+  const GpuDirectVerdict verdict_;
   DirectBlock newest_;
   std::size_t used_ = 0;  // of the newest block
   std::atomic<std::uint64_t> bytes_{0};

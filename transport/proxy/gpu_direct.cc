@@ -46,6 +46,7 @@ GpuDirectFacts gpu_direct_facts(int device, const net::Network& network,
   facts.network = network.name();
   facts.takes_dmabuf = network.takes(Memory::Kind::kDmabuf);
   facts.takes_device = network.takes(Memory::Kind::kDevice);
+  facts.reads_back = network.reads_back();
   if (!facts.takes_dmabuf && !facts.takes_device) return facts;
   facts.mapped =
       VirtualMemory::can_make(device) && attribute(GpuAttribute::kDirectVirtualMemory, device) != 0;
@@ -75,13 +76,14 @@ GpuDirectVerdict gpu_direct(const GpuDirectRules& rules, const GpuDirectFacts& f
     return verdict;
   } else if (!facts.mapped) {
     verdict.why_not = "the driver maps no memory that adapters may reach";
-  } else if (!sends && !facts.ordered && !facts.flushes) {
+  } else if (!sends && !facts.ordered && !facts.flushes && !facts.reads_back) {
     verdict.why_not = "the GPU sees what adapters write after a flush alone, and has none";
   } else {
     if (facts.takes_dmabuf && facts.dmabuf && rules.dmabuf)
       verdict.kinds.push_back(Memory::Kind::kDmabuf);
     if (facts.takes_device && facts.peermem) verdict.kinds.push_back(Memory::Kind::kDevice);
-    verdict.flushes = !sends && !facts.ordered;
+    verdict.flushes = !sends && !facts.ordered && facts.flushes;
+    verdict.reads_back = !sends && !facts.ordered && !facts.flushes;
     if (verdict.kinds.empty())
       verdict.why_not =
           fmt::format("driver and {} have no kind of memory in common", facts.network);

@@ -34,14 +34,15 @@ struct GpuDirectFacts {
   std::string adapter;  // the one that is farthest
   topology::PathClass distance = topology::PathClass::kSys;
   // Of the GPU and its driver: memory mapped by address that adapters may reach; as a dmabuf file;
-  // by nvidia_peermem; whether it needs flushes, and has them.
+  // by nvidia_peermem; whether it needs flushes, and has them, or the network has.
   bool mapped = false, dmabuf = false, peermem = false;
-  bool ordered = false, flushes = false;
+  bool ordered = false, flushes = false, reads_back = false;
 };
 
 struct GpuDirectVerdict {
   std::vector<net::Memory::Kind> kinds;  // to be tried in this order; none: pinned memory
-  bool flushes = false;                  // what comes in needs a flush each
+  bool flushes = false;                  // what comes in needs a flush each by CUDA,
+  bool reads_back = false;               // or to be read back by the network
   std::string why_not;                   // where there are none
 };
 

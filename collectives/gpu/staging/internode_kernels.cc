@@ -103,7 +103,9 @@ DirectPiece InternodeKernels::direct_slots(int direction, const GpuDirectVerdict
   }
   RONDO_INFO(kNet, "rank {} {} its GPU's memory, to other hosts ({}{})", terms_.rank, what,
              (*arena)->kind() == net::Memory::Kind::kDmabuf ? "dmabuf" : "nvidia_peermem",
-             verdict.flushes ? ", with flushes" : "");
+             verdict.flushes      ? ", with flushes"
+             : verdict.reads_back ? ", read back by the network"
+                                  : "");
   arenas_[direction] = std::move(*arena);
   return std::move(*piece);
 }

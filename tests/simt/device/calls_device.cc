@@ -45,7 +45,6 @@ constexpr Attribute kAttributes[] = {
     {GpuAttribute::kPosixHandles, 1},
     {GpuAttribute::kDirectVirtualMemory, 1},
     {GpuAttribute::kDirectMemory, 1},
-    {GpuAttribute::kDirectFlushes, kFlushByHost},
     {GpuAttribute::kHostNuma, 0},
 };
 
@@ -141,6 +140,10 @@ GpuError attribute(int* value, GpuAttribute which, int device) {
   }
   if (which == GpuAttribute::kDmabuf) {
     *value = platform().config.dmabuf ? 1 : 0;
+    return kGpuSuccess;
+  }
+  if (which == GpuAttribute::kDirectFlushes) {
+    *value = platform().config.flushes ? kFlushByHost : 0;
     return kGpuSuccess;
   }
   if (which == GpuAttribute::kDirectOrdering) {

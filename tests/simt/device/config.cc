@@ -118,6 +118,8 @@ void set(Config& config, const std::string& key, const std::string& value) {
     config.multicast = n != 0;
   } else if (key == "dmabuf") {
     config.dmabuf = n != 0;
+  } else if (key == "flushes") {
+    config.flushes = n != 0;
   } else if (key == "out_of_memory") {
     config.out_of_memory = n;
   } else if (key == "lost") {
@@ -165,6 +167,7 @@ std::string Config::reproducer() const {
   if (!multicast) text += ",multicast=0";
   if (!topology.empty()) text += ",topology=" + topology;
   if (!dmabuf) text += ",dmabuf=0";
+  if (!flushes) text += ",flushes=0";
   if (!ordered_writes) text += ",ordering=none";
   if (cooperative > 0) text += fmt::format(",cooperative={}", cooperative);
   if (frees_wait) text += ",frees=wait";

@@ -13,6 +13,7 @@
 //     lines=torn|whole          whether lines of 128 bytes reach a device's memory whole
 //     multicast=0|1     whether devices can be joined by multicast objects
 //     dmabuf=0|1        whether device memory can be had as dmabuf files
+//     flushes=0|1       whether the driver flushes what adapters have written
 //     ordering=owner|none       whether a device sees what adapters write without a flush
 //     cooperative=N     cooperative kernels that run on a device at once (0: any number)
 //     slices=N          time slices that a kernel may spend spinning while another process waits
@@ -59,6 +60,7 @@ struct Config {
   double standstill_seconds = 20;
   bool multicast = true;
   bool dmabuf = true;
+  bool flushes = true;         // of what adapters have written, by the driver
   bool ordered_writes = true;  // of adapters
   bool frees_wait = false;
   std::uint64_t out_of_memory = 0;  // 0: never

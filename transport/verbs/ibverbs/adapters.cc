@@ -62,7 +62,8 @@ bool Adapters::arm() {
 }
 
 Result<net::MemoryKey> Adapters::register_memory(const net::Memory& wanted) {
-  Memory memory{wanted.bytes, wanted.flush, {}, {}};
+  if (wanted.read_back) RONDO_CHECK_OK(add_read_back());
+  Memory memory{wanted.bytes, wanted.flush, wanted.read_back, {}, {}};
   for (std::size_t i = 0; i < all_.size() && !wanted.bytes.empty(); ++i) {
     RONDO_TRY(Region region, Region::of(all_[i]->device(), wanted));
     memory.keys[i] = {region.local_key(), region.remote_key()};
@@ -84,11 +85,41 @@ Result<PackedKey> Adapters::pack_key(net::MemoryKey key) const {
 
 bool Adapters::needs_flush(net::MemoryKey key) const {
   const auto it = memory_.find(key);
-  return it != memory_.end() && it->second.flush;
+  return it != memory_.end() && (it->second.flush || it->second.read_back);
 }
 
-Done Adapters::flush(net::MemoryKey key) const {
-  return needs_flush(key) ? memory_.at(key).flush() : done();
+Done Adapters::add_read_back() {
+  while (reads_.size() < all_.size()) {
+    RONDO_TRY(auto reads, ReadBack::make(*all_[reads_.size()]));
+    reads_.push_back(std::move(reads));
+  }
+  return done();
+}
+
+Result<std::optional<Adapters::Flush>> Adapters::begin_flush(net::MemoryKey key,
+                                                             const std::byte* at) const {
+  Flush flush;
+  const auto it = memory_.find(key);
+  if (it == memory_.end()) return std::optional(flush);
+  if (it->second.flush) RONDO_CHECK_OK(it->second.flush());
+  for (std::size_t i = 0; it->second.read_back && i < reads_.size(); ++i) {
+    flush.reads[i] =
+        reads_[i]->begin(reinterpret_cast<std::uintptr_t>(at), it->second.keys[i].remote);
+    if (!reads_[i]->trouble().empty())
+      return fail(Status::kRemoteError, "{}", reads_[i]->trouble());
+    if (!flush.reads[i]) return std::optional<Flush>();
+  }
+  return std::optional(flush);
+}
+
+Result<bool> Adapters::is_over(const Flush& flush) const {
+  for (std::size_t i = 0; i < reads_.size(); ++i) {
+    if (!flush.reads[i]) continue;
+    if (!reads_[i]->trouble().empty())
+      return fail(Status::kRemoteError, "{}", reads_[i]->trouble());
+    if (!reads_[i]->is_over(*flush.reads[i])) return false;
+  }
+  return true;
 }
 
 const Adapters::Keys* Adapters::find(net::MemoryKey key, std::span<const std::byte> bytes) const {

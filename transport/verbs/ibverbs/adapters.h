@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "transport/net/net.h"
-#include "transport/verbs/ibverbs/adapter.h"
+#include "transport/verbs/ibverbs/read_back.h"
 
 namespace rondo::verbs {
 
@@ -46,19 +46,28 @@ class Adapters {
   Result<PackedKey> pack_key(net::MemoryKey key) const;
   // The keys of the memory, if the bytes lie in it.
   const Keys* find(net::MemoryKey key, std::span<const std::byte> bytes) const;
-  // Whether what comes into the memory of this key needs a flush, and that.
+  // Whether what comes into the memory of this key needs a flush; and one, of all that has come
+  // there by now: some call, or a read by each adapter, which takes a while. Nothing: try again.
+  struct Flush {
+    std::array<std::optional<std::uint64_t>, kMostRails> reads{};
+  };
   bool needs_flush(net::MemoryKey key) const;
-  Done flush(net::MemoryKey key) const;
+  Result<std::optional<Flush>> begin_flush(net::MemoryKey key, const std::byte* at) const;
+  Result<bool> is_over(const Flush& flush) const;
 
  private:
   Adapters() = default;
   struct Memory {
     std::span<std::byte> bytes;
     std::function<Done()> flush;
+    bool read_back = false;
     Keys keys{};
     std::vector<Region> regions;
   };
+  Done add_read_back();
+
   std::vector<std::unique_ptr<Adapter>> all_;
+  std::vector<std::unique_ptr<ReadBack>> reads_;       // by adapter, once some memory is read back
   std::unordered_map<net::MemoryKey, Memory> memory_;  // goes before the adapters
   net::MemoryKey last_key_ = 0;
 };

@@ -73,7 +73,8 @@ Result<std::unique_ptr<QueuePair>> QueuePair::create(DeviceContext& device, Dept
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = static_cast<std::uint8_t>(device.port().number);
-  attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+  attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+                               (depth.is_read ? static_cast<unsigned>(IBV_ACCESS_REMOTE_READ) : 0u);
   RONDO_CHECK_OK(pair->change(
       attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT"));
   return pair;
@@ -152,6 +153,22 @@ Done QueuePair::post(std::span<const Write> writes) {
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(pair_, requests.data(), &refused); error != 0)
     return fail_errno(error, "{} takes no more writes", text());
+  return done();
+}
+
+Done QueuePair::post_read(const Read& read) {
+  ibv_sge piece{reinterpret_cast<std::uintptr_t>(read.into.data()),
+                static_cast<std::uint32_t>(read.into.size()), read.local_key};
+  ibv_send_wr request{}, *refused = nullptr;
+  request.wr_id = read.id;
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_RDMA_READ;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.wr.rdma.remote_addr = read.from;
+  request.wr.rdma.rkey = read.remote_key;
+  if (const int error = ibv_post_send(pair_, &request, &refused); error != 0)
+    return fail_errno(error, "{} takes no more reads", text());
   return done();
 }
 

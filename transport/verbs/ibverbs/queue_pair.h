@@ -38,6 +38,14 @@ struct Write {
   std::uint64_t id = 0;
 };
 
+struct Read {
+  std::span<std::byte> into{};
+  std::uint32_t local_key = 0;
+  std::uint64_t from = 0;  // address in the peer's memory
+  std::uint32_t remote_key = 0;
+  std::uint64_t id = 0;  // of its completion
+};
+
 class QueuePair {
  public:
   static constexpr std::size_t kMostInlined = 64;
@@ -47,6 +55,7 @@ class QueuePair {
   struct Depth {
     int sends = 64;
     int receives = 64;
+    bool is_read = false;  // its peer may read memory here that is registered for that
   };
   static Result<std::unique_ptr<QueuePair>> create(DeviceContext& device, Depth depth);
   ~QueuePair();
@@ -59,6 +68,7 @@ class QueuePair {
 
   // Takes effect whole or is an error, after which the pair is of no more use.
   Done post(std::span<const Write> writes);
+  Done post_read(const Read& read);
   // Room for so many more of the peer's writes that ring. Their completions have the id `id`.
   Done post_receives(int count, std::uint64_t id = 0);
 

@@ -75,16 +75,35 @@ std::optional<std::string> ReceiveSide::arrived(const Rail& rail, std::size_t pa
 }
 
 std::optional<std::string> ReceiveSide::count_received() {
-  for (net::MemoryKey flushed = 0; received_ < offered_; ++received_) {
+  flush_due_ = false;
+  for (; received_ < offered_; ++received_) {
     Incoming& next = incoming_[received_ % kDepth];
     if (!next.is_whole()) break;
-    if (next.flushed != 0 && next.flushed != flushed) {
-      if (const Done done = adapters_.flush(next.flushed); !done.ok()) return done.error().text;
-      flushed = next.flushed;
-    }
+    const auto visible = next.flushed == 0 ? Result<bool>(true) : is_visible(next);
+    if (!visible.ok()) return visible.error().text;
+    flush_due_ = !*visible;
+    if (flush_due_) break;
     *next.record = next.header.record;
   }
   return std::nullopt;
+}
+
+// One flush for all messages that are whole as it begins, in memory of one key.
+Result<bool> ReceiveSide::is_visible(const Incoming& next) {
+  if (received_ < flushed_) return true;
+  if (!flushing_) {
+    RONDO_TRY(flushing_, adapters_.begin_flush(next.flushed, next.room.data()));
+    if (!flushing_) return false;
+    for (flushed_next_ = received_; flushed_next_ < offered_; ++flushed_next_) {
+      const Incoming& other = incoming_[flushed_next_ % kDepth];
+      if (!other.is_whole() || other.flushed != next.flushed) break;
+    }
+  }
+  RONDO_TRY(const bool over, adapters_.is_over(*flushing_));
+  if (!over) return false;
+  flushing_.reset();
+  flushed_ = flushed_next_;
+  return true;
 }
 
 void ReceiveSide::fill(LossNote& note) const {

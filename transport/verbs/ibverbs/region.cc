@@ -14,6 +14,11 @@ constexpr std::size_t kLine = 64;
 constexpr std::size_t kBlock = 4u << 20;  // what is mapped and registered at once, at least
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
+// Queue pairs of links let no peer read, whatever memory allows.
+int access_of(const net::Memory& memory) {
+  return memory.read_back ? kAccess | IBV_ACCESS_REMOTE_READ : kAccess;
+}
+
 std::size_t rounded(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
 Error refusal(int error, const DeviceContext& device, std::size_t bytes) {
@@ -30,15 +35,20 @@ Error refusal(int error, const DeviceContext& device, std::size_t bytes) {
 }  // namespace
 
 Result<Region> Region::of(DeviceContext& device, std::span<std::byte> bytes, Ordering ordering) {
+  return of(device, bytes, ordering, kAccess);
+}
+
+Result<Region> Region::of(DeviceContext& device, std::span<std::byte> bytes, Ordering ordering,
+                          int access) {
   const Ibverbs& verbs = device.verbs();
   ibv_mr* registered = nullptr;
   if (ordering == Ordering::kRelaxed && device.options().relaxed_ordering &&
       verbs.reg_mr_iova2 != nullptr) {
     registered = verbs.reg_mr_iova2(device.domain(), bytes.data(), bytes.size(),
                                     reinterpret_cast<std::uintptr_t>(bytes.data()),
-                                    static_cast<unsigned>(kAccess) | IBV_ACCESS_RELAXED_ORDERING);
+                                    static_cast<unsigned>(access) | IBV_ACCESS_RELAXED_ORDERING);
   } else {
-    registered = verbs.reg_mr(device.domain(), bytes.data(), bytes.size(), kAccess);
+    registered = verbs.reg_mr(device.domain(), bytes.data(), bytes.size(), access);
   }
   if (registered == nullptr) return refusal(errno, device, bytes.size());
   return Region(verbs, registered);
@@ -46,7 +56,8 @@ Result<Region> Region::of(DeviceContext& device, std::span<std::byte> bytes, Ord
 
 Result<Region> Region::of(DeviceContext& device, const net::Memory& memory) {
   if (memory.kind != net::Memory::Kind::kDmabuf)
-    return of(device, memory.bytes, memory.ordered ? Ordering::kStrict : Ordering::kRelaxed);
+    return of(device, memory.bytes, memory.ordered ? Ordering::kStrict : Ordering::kRelaxed,
+              access_of(memory));
   const Ibverbs& verbs = device.verbs();
   if (verbs.reg_dmabuf_mr == nullptr)
     return fail(Status::kSystemError,
@@ -55,7 +66,7 @@ Result<Region> Region::of(DeviceContext& device, const net::Memory& memory) {
   const unsigned relaxed = device.options().relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0;
   ibv_mr* const registered = verbs.reg_dmabuf_mr(
       device.domain(), memory.offset, memory.bytes.size(), address, memory.dmabuf,
-      static_cast<int>(static_cast<unsigned>(kAccess) | relaxed));
+      static_cast<int>(static_cast<unsigned>(access_of(memory)) | relaxed));
   if (registered == nullptr)
     return fail_errno(errno, "{} bytes of a dmabuf file cannot be registered with {}",
                       memory.bytes.size(), device.name());

@@ -41,6 +41,8 @@ class Region {
   std::uint32_t remote_key() const { return registered_->rkey; }
 
  private:
+  static Result<Region> of(DeviceContext& device, std::span<std::byte> bytes, Ordering ordering,
+                           int access);
   Region(const Ibverbs& verbs, ibv_mr* registered) : verbs_(&verbs), registered_(registered) {}
   const Ibverbs* verbs_;
   ibv_mr* registered_;

@@ -128,6 +128,7 @@ bool VerbsLink::progress() {
   if (is_over(state_)) return false;
   bool moved = follow_channel();
   moved |= adapters_.poll();
+  if (auto wrong = receiving_.settle(); wrong && trouble_.empty()) trouble_ = *wrong;
   moved |= std::exchange(told_, false);
   if (channel_->state() < SideChannel::State::kClosed) moved |= follow_rails();
   if (state_ == LinkState::kOpen) {
@@ -251,6 +252,7 @@ bool VerbsLink::settle() {
   if (is_over(state_)) return true;
   if (channel_->state() == SideChannel::State::kClosed) {
     while (adapters_.poll()) continue;  // what was written before the close is there
+    if (receiving_.flushes() && trouble_.empty()) return false;
     fail_with(channel_->why(), LinkState::kClosed);
   } else if (channel_->state() == SideChannel::State::kEnded) {
     fail_with(channel_->why());

@@ -38,6 +38,7 @@ class VerbsNetwork final : public net::Network {
   std::vector<topology::NicName> adapters() const override;
   Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
   void deregister_memory(net::MemoryKey key) override { adapters_->deregister_memory(key); }
+  bool reads_back() const override { return true; }
   bool puts() const override { return true; }
   Result<std::vector<std::byte>> pack_key(net::MemoryKey key) const override;
   bool poll() override;

@@ -13,7 +13,7 @@ tests=(ccache libgtest-dev libgmock-dev libbenchmark-dev clang-14 clang-format-1
        libclang-rt-14-dev python3 unzip iproute2 procps openmpi-bin mpich
        ibverbs-providers qemu-system-x86 busybox-static kmod xz-utils cpio)
 compare=(python3 python3-matplotlib binutils openmpi-bin libopenmpi-dev mpich libmpich-dev
-         iproute2 iperf3 ucx-utils)
+         iproute2 iperf3 ucx-utils perftest)
 
 packages=("${build[@]}")
 case "${1:-}" in

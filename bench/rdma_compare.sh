@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Measures Rondo by verbs beside ib_write_bw and ib_write_lat, and two rails beside one, on
+# soft-RoCE in the guest of tests/rdma: processors are emulated, so that only ratios mean anything.
+#   bash bench/rdma_compare.sh [--rounds 5] [--budget 4]
+# Installs what it needs (apt), builds, prints the ratios and writes them to build/compare/rdma.txt.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+.ci/install.sh --tests
+.ci/install.sh --compare
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 PYTHONDONTWRITEBYTECODE=1
+cmake --preset dev >/dev/null
+cmake --build --preset dev --target rondo_contestant | tail -n 1
+mkdir -p build/compare
+exec tests/rdma/guest.sh --wires 2 --limit 1800 --share build/compare \
+  --keep PYTHONDONTWRITEBYTECODE -- /usr/bin/python3 bench/compare/rdma_compare.py \
+  --commit "$(git describe --always --dirty)" --out build/compare/rdma.txt "$@"

@@ -16,7 +16,7 @@
 namespace rondo::test {
 namespace {
 
-bool over_loop() { return std::getenv("RONDO_TEST_NETWORK") == nullptr; }
+bool puts_over_loop() { return std::getenv("RONDO_TEST_NETWORK") == nullptr; }
 
 // No adapter of tests is near a GPU of theirs. Staging of 64 KiB: large puts take many pieces.
 Environment with_direct(Environment more = {}) {
@@ -35,7 +35,7 @@ class PutsToHosts : public testing::TestWithParam<NamedLayout> {
  protected:
   void SetUp() override {
     if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
-    if (over_loop()) add_loop_network();
+    if (puts_over_loop()) add_loop_network();
   }
   static void run(void (*body)(const Member&)) {
     run_job(GetParam().layout.under(with_direct()), 240, as_member(body));
@@ -52,7 +52,7 @@ class PutsToAHost : public testing::Test {
  protected:
   void SetUp() override {
     if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
-    if (over_loop()) add_loop_network();
+    if (puts_over_loop()) add_loop_network();
   }
   static Job job_of_two(Environment more = {}) {
     return Layout{{{0}, {1}}, {"a", "b"}, with_direct(std::move(more))};
@@ -158,7 +158,7 @@ TEST_F(PutsToAHost, ReachPinnedWindowsWithoutGpuDirect) {
 
 // What leaves a window leaves it by itself, unless adapters may not read there.
 TEST_F(PutsToAHost, LeaveFromWhereAdaptersMayRead) {
-  if (!over_loop()) GTEST_SKIP() << "counted by the loop network alone";
+  if (!puts_over_loop()) GTEST_SKIP() << "counted by the loop network alone";
   for (const bool reads : {true, false})
     run_job(job_of_two({{"NCCL_NET_GDR_READ", reads ? "1" : "0"}}), 120, [&](NcclRank& seat) {
       const Member me{seat.comm, seat.stream, seat.rank, seat.size};

@@ -177,7 +177,7 @@ TEST(ChannelOrders, LayOutARingAndTreesOverTheirPositions) {
   const ChannelOrders orders = two_hosts().orders();
   ConnectionShape shape;
   shape.channels = 6;
-  const P2pReach near(8, std::vector<bool>(8, true));
+  const P2pReach near(8);
   const ConnectionLayout layout(shape, near, {}, orders);
   EXPECT_GE(layout.orders_at(), layout.bytes_of_ends());
   const auto order_bytes = 4 * cuda::order_words(8) * 6;
@@ -199,7 +199,7 @@ TEST(ChannelOrders, GiveEachProxyAQuarter) {
   const std::vector<int> host_of{0, 0, 0, 0, 1, 1, 1, 1};
   ConnectionShape shape;
   shape.channels = 4;
-  const P2pReach near(8, std::vector<bool>(8, true));
+  const P2pReach near(8, host_of);
   const ConnectionLayout layout(shape, near, {host_of, 0}, orders);
   std::vector<int> leaving(8), entering(8);
   for (const auto& edge : layout.edges()) {

@@ -45,12 +45,18 @@ class Finding {
       blob = topology::serialise(*own_);
       mine.digest = own_->digest();
       mine.graph_bytes = static_cast<std::uint32_t>(blob.size());
+      mine.hca = env::get_string("NCCL_IB_HCA").substr(0, PlaceRecord::kMostHcaBytes);
     }
     RONDO_TRY(const auto told, request_.session.all_gather(mine.encode()));
     std::vector<PlaceRecord> records;
     for (std::size_t r = 0; r < told.size(); ++r) {
       RONDO_TRY(records.emplace_back(), PlaceRecord::decode(told[r], static_cast<int>(r)));
       places->spots.push_back({request_.records[r].bus_id, records.back().numa});
+    }
+    for (const int leader : leaders_) {
+      // What cannot be read is the network's to refuse.
+      auto filter = topology::NicFilter::parse(records[static_cast<std::size_t>(leader)].hca);
+      places->nic_filters.push_back(filter.ok() ? std::move(*filter) : topology::NicFilter());
     }
     const auto senders = graph_senders(leaders_, records);
     const bool sends = std::count(senders.begin(), senders.end(), request_.rank) > 0;
@@ -127,6 +133,7 @@ Bytes PlaceRecord::encode() const {
   out.put(numa);
   out.put(digest);
   out.put(graph_bytes);
+  out.put_string(hca);
   return out.take();
 }
 
@@ -136,7 +143,8 @@ Result<PlaceRecord> PlaceRecord::decode(ByteSpan blob, int rank) {
   record.numa = in.get<std::int32_t>();
   record.digest = in.get<std::uint64_t>();
   record.graph_bytes = in.get<std::uint32_t>();
-  if (!in.finished() || record.numa < -1)
+  record.hca = in.get_string();
+  if (!in.finished() || record.numa < -1 || record.hca.size() > kMostHcaBytes)
     return fail(Status::kRemoteError, "rank {} sent a place that cannot be read", rank);
   return record;
 }

@@ -18,6 +18,18 @@ bool has_known_link(const topology::Graph& graph, int gpu) {
   });
 }
 
+// Those that the host's network may use; where it may use none that is known, all.
+std::vector<int> nics_of(const Places& places, int host) {
+  const topology::Graph& graph = *places.graphs[static_cast<std::size_t>(host)];
+  std::vector<int> all(graph.nics().begin(), graph.nics().end());
+  if (places.nic_filters.empty()) return all;
+  const topology::NicFilter& filter = places.nic_filters[static_cast<std::size_t>(host)];
+  std::vector<int> admitted;
+  for (const int nic : all)
+    if (filter.admits(graph.node(nic).name, graph.node(nic).port)) admitted.push_back(nic);
+  return admitted.empty() ? all : admitted;
+}
+
 // By host; none where a rank's GPU is not known.
 std::vector<topology::ClusterHost> hosts_of(const OrdersRequest& request) {
   std::vector<topology::ClusterHost> hosts;
@@ -26,7 +38,7 @@ std::vector<topology::ClusterHost> hosts_of(const OrdersRequest& request) {
     const topology::Graph& graph = *request.places->graphs[static_cast<std::size_t>(h)];
     topology::ClusterHost host;
     host.graph = &graph;
-    host.nics.assign(graph.nics().begin(), graph.nics().end());
+    host.nics = nics_of(*request.places, h);
     for (int i = shape.first[h]; i < shape.first[h + 1]; ++i) {
       const int rank = shape.ranks[static_cast<std::size_t>(i)];
       const std::string& bus_id = request.places->spots[static_cast<std::size_t>(rank)].gpu;

@@ -1,6 +1,8 @@
 // Emulated GPUs where a topology file has its GPUs: kernels pass bytes along the rings that the
 // search finds there, on one host and between two. Network ports are this machine's, as a file's
 // ports that are not here do not count: channel_orders_test.cc has those of several.
+#include <signal.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -142,6 +144,38 @@ const Wired kWired[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Machines, Channels, testing::ValuesIn(kWired),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// Ranks as processes of their own, so that one of them can be killed, along rings that are not
+// those of the numbers.
+class ChannelFaults : public Channels {};
+const Wired kApart[] = {
+    {"dgx_1v", "dgx-1v", {{{0}, {1}, {2}, {3}}}, 4},
+    {"taking_turns", "../gpu/two-hosts", {{{0}, {1}, {2}, {3}}, {"a", "b", "a", "b"}}, 0},
+};
+INSTANTIATE_TEST_SUITE_P(Machines, ChannelFaults, testing::ValuesIn(kApart),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(ChannelFaults, DeathsAreReportedByName) {
+  const int ranks = GetParam().layout.ranks();
+  for (const int victim : {0, 1, ranks - 1}) {
+    const RankLogs logs;
+    Environment more = wired_as(GetParam().machine);
+    for (const auto& variable : logged(logs)) more.push_back(variable);
+    more.insert(more.end(), {{"NCCL_ALGO", "ring"},
+                             {"RONDO_GPU_RELAY", "1"},
+                             {"NCCL_MIN_CTAS", "4"},
+                             {"NCCL_BUFFSIZE", "4096"}});
+    RankProcesses processes(GetParam().layout.under(more),
+                            [](NcclRank& seat) { sum_until_error(seat, 20'000); });
+    ASSERT_TRUE(processes.wait_stage(1, 60));
+    processes.send(victim, SIGKILL);
+    ASSERT_TRUE(processes.wait_reports(15, {victim}));  // soon; the rest is for a busy machine
+    expect_reports(processes, ranks, Status::kRemoteError, "rank " + std::to_string(victim),
+                   victim);
+    processes.wait_exits(60, {victim});
+    EXPECT_EQ(lines_with(logs, " rings by the topology").size(), 1u);
+  }
+}
 
 // What kernels send to the other host goes by the rank at the end of the ring's way over a host.
 TEST(ChannelsOfHosts, LeaveByTheRanksOfTheirRings) {

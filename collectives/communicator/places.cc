@@ -12,6 +12,7 @@
 #include "topology/graph/graph_blob.h"
 #include "topology/graph/host_graph.h"
 #include "topology/graph/nccl_xml.h"
+#include "topology/graph/slow_links.h"
 
 namespace rondo {
 namespace {
@@ -64,6 +65,7 @@ class Finding {
     RONDO_TRY(places->graphs, graphs_of(senders, graphs));
     places->own = places->graphs[static_cast<std::size_t>(own_host())];
     dump(*places->own);
+    if (request_.rank == 0) warn_of_slow_links(*places);
     return std::shared_ptr<const Places>(std::move(places));
   }
 
@@ -118,6 +120,36 @@ class Finding {
     if (path.empty() || env::get_int("NCCL_TOPO_DUMP_FILE_RANK") != request_.rank) return;
     const Done written = write_output(path, topology::write_nccl_xml(graph));
     if (!written.ok()) RONDO_WARN("NCCL_TOPO_DUMP_FILE: {}", written.error().text);
+  }
+
+  // A ring is as fast as its slowest link, so one such GPU slows all ranks down.
+  void warn_of_slow_links(const Places& places) const {
+    std::vector<int> ranks;
+    std::vector<topology::GpuLinks> links;
+    for (std::size_t r = 0; r < places.spots.size(); ++r) {
+      const int rank = static_cast<int>(r);
+      const topology::Graph& graph = *places.graphs[static_cast<std::size_t>(shape_.host_of(rank))];
+      const std::string& gpu = places.spots[r].gpu;
+      const int node = gpu.empty() ? -1 : graph.find(gpu);
+      if (node < 0) continue;
+      ranks.push_back(rank);
+      links.push_back(topology::links_of(graph, node));
+    }
+    constexpr std::size_t kMostNamed = 8;
+    const auto slow = topology::slower_than_peers(links);
+    std::string text;
+    for (std::size_t i = 0; i < std::min(slow.size(), kMostNamed); ++i) {
+      const auto rank = static_cast<std::size_t>(ranks[slow[i].place]);
+      text +=
+          fmt::format("{}rank {} (GPU {} of {}) has {}", i == 0 ? "" : "; ", rank,
+                      places.spots[rank].gpu, request_.records[rank].facts.hostname, slow[i].text);
+    }
+    if (slow.size() > kMostNamed) text += fmt::format("; {} more", slow.size() - kMostNamed);
+    if (!slow.empty())
+      RONDO_WARN(
+          "{}: rings over such a GPU are as slow; nvidia-smi nvlink -s and lspci -vv show "
+          "links that are down",
+          text);
   }
 
   const PlacesRequest& request_;

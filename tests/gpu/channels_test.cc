@@ -16,10 +16,13 @@
 namespace rondo::test {
 namespace {
 
-Environment wired_as(const std::string& name) {
-  const std::string file = std::string(RONDO_FIXTURES_DIR) + "/" + name + ".xml";
+std::string fixture(const std::string& name) {
+  return std::string(RONDO_FIXTURES_DIR) + "/" + name + ".xml";
+}
+Environment wired_by(const std::string& file) {
   return {{"RONDO_SIMT", "topology=" + file}, {"NCCL_TOPO_FILE", file}};
 }
+Environment wired_as(const std::string& name) { return wired_by(fixture(name)); }
 // The even GPUs are a host, and the odd ones (two-hosts.xml).
 const Layout kTwoHosts{{{0, 2, 4, 6}, {1, 3, 5, 7}}, {"a", "b"}};
 
@@ -175,6 +178,30 @@ TEST_P(ChannelFaults, DeathsAreReportedByName) {
     processes.wait_exits(60, {victim});
     EXPECT_EQ(lines_with(logs, " rings by the topology").size(), 1u);
   }
+}
+
+// A DGX A100 where one GPU that a rank is on has lost 3 of its 12 NVLinks.
+TEST(SlowLinks, AreToldOnceWithTheRank) {
+#ifndef RONDO_SIMT
+  GTEST_SKIP() << "real GPUs are where they are";
+#endif
+  const RankLogs logs;
+  std::ifstream in(fixture("dgx-a100"));
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::string whole = "count=\"12\"";
+  text.replace(text.find(whole, text.find("<gpu dev=\"2\"")), whole.size(), "count=\"9\"");
+  const std::string file = logs.file(0) + ".xml";
+  std::ofstream(file) << text;
+  Environment more = wired_by(file);
+  for (const auto& variable : logged(logs)) more.push_back(variable);
+  run_job(Layout{{{0}, {1}, {2}}}.under(more), [](NcclRank& seat) {
+    run_case(seat, {Collective::kAllReduce, DataType::kInt32, RedOp::kSum, seat.size, 0, 100, 5},
+             {});
+  });
+  const std::vector<std::string> said = lines_with(logs, "NCCL WARN");
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find(" (GPU 0000:47:00.0 of "), std::string::npos) << said[0];
+  EXPECT_NE(said[0].find("(9 of them) where most have"), std::string::npos) << said[0];
 }
 
 // What kernels send to the other host goes by the rank at the end of the ring's way over a host.

@@ -95,15 +95,16 @@ class Finding {
   Result<std::vector<SharedGraph>> graphs_of(const std::vector<int>& senders,
                                              const std::vector<Bytes>& sent) const {
     std::vector<SharedGraph> graphs;
+    std::map<int, std::size_t> first_of;  // by sender
     for (std::size_t h = 0; h < senders.size(); ++h) {
       const int sender = senders[h];
-      const auto before = std::find(senders.begin(), senders.end(), sender) - senders.begin();
+      const std::size_t before = first_of.try_emplace(sender, h).first->second;
       if (own_ && leaders_[h] == request_.rank) {
         graphs.push_back(own_);
       } else if (sender < 0) {
         graphs.push_back(no_graph());
-      } else if (static_cast<std::size_t>(before) < h) {
-        graphs.push_back(graphs[static_cast<std::size_t>(before)]);
+      } else if (before < h) {
+        graphs.push_back(graphs[before]);
       } else {
         auto graph = topology::parse_graph(sent[static_cast<std::size_t>(sender)]);
         if (!graph.ok())

@@ -59,13 +59,13 @@ topology::NicName port_name(const topology::Graph& graph, int nic) {
   return {node.name, node.port, node.bus_id};
 }
 
-ChannelOrders::Ring ring_of(std::span<const topology::ClusterHost> hosts,
+ChannelOrders::Ring ring_of(std::span<const topology::Graph* const> graphs,
                             const topology::ClusterRing& found) {
   ChannelOrders::Ring ring{found.ranks};
   for (std::size_t h = 0; h < found.crossings.size(); ++h) {
-    const auto& before = found.crossings[(h + hosts.size() - 1) % hosts.size()];
-    ring.ports.push_back({port_name(*hosts[h].graph, before.in),
-                          port_name(*hosts[h].graph, found.crossings[h].out)});
+    const auto& before = found.crossings[(h + graphs.size() - 1) % graphs.size()];
+    ring.ports.push_back(
+        {port_name(*graphs[h], before.in), port_name(*graphs[h], found.crossings[h].out)});
   }
   return ring;
 }
@@ -73,17 +73,24 @@ ChannelOrders::Ring ring_of(std::span<const topology::ClusterHost> hosts,
 }  // namespace
 
 ChannelOrders find_orders(const OrdersRequest& request) {
-  ChannelOrders orders;
-  if (request.places == nullptr) return orders;
+  if (request.places == nullptr) return {};
   const auto hosts = hosts_of(request);
-  if (hosts.empty()) return orders;
+  if (hosts.empty()) return {};
   const auto plan = topology::find_channels(hosts, request.cross_nic, request.most_channels);
-  if (!plan.ok()) return orders;
-  for (const topology::ClusterRing& ring : plan->rings)
-    orders.rings.push_back(ring_of(hosts, ring));
-  if (hosts.size() == 1 && !orders.permutes()) return {};
-  orders.gbs = plan->gbs();
-  orders.bound_gbs = plan->bound_gbs;
+  if (!plan.ok()) return {};
+  std::vector<const topology::Graph*> graphs;
+  for (const topology::ClusterHost& host : hosts) graphs.push_back(host.graph);
+  return orders_of(*plan, graphs);
+}
+
+ChannelOrders orders_of(const topology::ClusterPlan& plan,
+                        std::span<const topology::Graph* const> graphs) {
+  ChannelOrders orders;
+  for (const topology::ClusterRing& ring : plan.rings)
+    orders.rings.push_back(ring_of(graphs, ring));
+  if (graphs.size() == 1 && !orders.permutes()) return {};
+  orders.gbs = plan.gbs();
+  orders.bound_gbs = plan.bound_gbs;
   return orders;
 }
 

@@ -74,7 +74,8 @@ class Finding {
   bool leads() const { return leaders_[static_cast<std::size_t>(own_host())] == request_.rank; }
 
   SharedGraph read_graph() const {
-    topology::HostGraphOptions options{.topology_file = env::get_string("NCCL_TOPO_FILE")};
+    topology::HostGraphOptions options{.topology_file = env::get_string("NCCL_TOPO_FILE"),
+                                       .root = env::get_string("RONDO_SYS_ROOT")};
     const int host = own_host();
     for (int i = shape_.first[host]; i < shape_.first[host + 1]; ++i) {
       const int rank = shape_.ranks[static_cast<std::size_t>(i)];

@@ -1,6 +1,6 @@
 // Emulated GPUs where a topology file has its GPUs: kernels pass bytes along the rings that the
 // search finds there, on one host and between two. Network ports are this machine's, as a file's
-// ports that are not here do not count: channel_orders_test.cc has those of several.
+// ports that are not here do not count, or those of a pretended /sys.
 #include <signal.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 
 #include "tests/gpu/process_bodies.h"
 #include "tests/gpu/rank_logs.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rondo::test {
 namespace {
@@ -204,6 +205,18 @@ TEST(SlowLinks, AreToldOnceWithTheRank) {
   EXPECT_NE(said[0].find("(9 of them) where most have"), std::string::npos) << said[0];
 }
 
+// By rank: what its kernels sent to other hosts.
+std::map<int, std::uint64_t> sent_by_kernels(const RankLogs& logs) {
+  std::map<int, std::uint64_t> sent;
+  for (const std::string& line : lines_with(logs, "rank ")) {
+    int rank = -1;
+    unsigned long long bytes = 0;
+    if (std::sscanf(line.c_str(), "rank %d sent %llu bytes of its kernels", &rank, &bytes) == 2)
+      sent[rank] = bytes;
+  }
+  return sent;
+}
+
 // What kernels send to the other host goes by the rank at the end of the ring's way over a host.
 TEST(ChannelsOfHosts, LeaveByTheRanksOfTheirRings) {
 #ifndef RONDO_SIMT
@@ -227,17 +240,61 @@ TEST(ChannelsOfHosts, LeaveByTheRanksOfTheirRings) {
     std::istringstream words(line.substr(std::string("channel 0: ranks ").size()));
     for (int& rank : ring) words >> rank;
   }
-  std::map<int, std::uint64_t> sent;
-  for (const std::string& line : lines_with(logs, "rank ")) {
-    int rank = -1;
-    unsigned long long bytes = 0;
-    if (std::sscanf(line.c_str(), "rank %d sent %llu bytes of its kernels", &rank, &bytes) == 2)
-      sent[rank] = bytes;
-  }
+  const auto sent = sent_by_kernels(logs);
   ASSERT_EQ(sent.size(), 8u);
   constexpr std::uint64_t kBytes = 65536 * sizeof(float) * 2 * 7 / 8;
   for (const auto& [rank, bytes] : sent)
     EXPECT_EQ(bytes, rank == ring[3] || rank == ring[7] ? kBytes : 0) << "rank " << rank;
+}
+
+// The ports of two-hosts.xml, as Linux shows them.
+void pretend_four_ports(const TemporaryFolder& root) {
+  namespace fs = std::filesystem;
+  root.file("sys/devices/system/node/online", "0\n");
+  root.file("sys/devices/system/node/node0/cpulist", "0-7\n");
+  for (int port = 0; port < 4; ++port) {
+    const std::string bus_id = "0000:" + std::to_string(port + 1) + "3:00.0";
+    const std::string device = "sys/devices/pci0000:" + std::to_string(port + 1) + "0/" + bus_id;
+    const std::string entry = "sys/class/infiniband/mlx5_" + std::to_string(port);
+    root.file(device + "/class", "0x020700\n");
+    root.file(entry + "/ports/1/state", "4: ACTIVE\n");
+    root.file(entry + "/ports/1/rate", "200 Gb/sec (4X HDR)\n");
+    fs::create_directories(root.path() + "/sys/bus/pci/devices");
+    fs::create_directory_symlink(root.path() + "/" + device,
+                                 root.path() + "/sys/bus/pci/devices/" + bus_id);
+    fs::create_directory_symlink(root.path() + "/" + device, root.path() + "/" + entry + "/device");
+  }
+}
+
+// Two hosts of four GPUs, a port beside each: four channels leave each host by four ranks.
+TEST(ChannelsOfHosts, LeaveByAllPortsAQuarterEach) {
+#ifndef RONDO_SIMT
+  GTEST_SKIP() << "real GPUs are where they are";
+#endif
+  const RankLogs logs;
+  const TemporaryFolder root;
+  pretend_four_ports(root);
+  Environment more = wired_as("../gpu/two-hosts");
+  for (const auto& variable : logged(logs)) more.push_back(variable);
+  more.insert(more.end(), {{"RONDO_SYS_ROOT", root.path()},
+                           {"NCCL_ALGO", "ring"},
+                           {"RONDO_GPU_RELAY", "1"},
+                           {"NCCL_MIN_CTAS", "4"},
+                           {"NCCL_MAX_CTAS", "4"},
+                           {"NCCL_BUFFSIZE", "16384"}});
+  constexpr std::size_t kElements = 65536;
+  run_job(kTwoHosts.under(more), [](NcclRank& seat) {
+    run_case(seat,
+             {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, kElements, 5},
+             {});
+  });
+  const std::vector<std::string> said = lines_with(logs, "channels: ");
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_TRUE(said[0].starts_with("channels: 4 rings by the topology, 100 GB/s")) << said[0];
+  const auto sent = sent_by_kernels(logs);
+  ASSERT_EQ(sent.size(), 8u);
+  constexpr std::uint64_t kQuarter = kElements * sizeof(float) * 2 * 7 / 8 / 4;
+  for (const auto& [rank, bytes] : sent) EXPECT_EQ(bytes, kQuarter) << "rank " << rank;
 }
 
 }  // namespace

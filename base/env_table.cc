@@ -120,6 +120,8 @@ constexpr Variable kTable[] = {
     {"RONDO_SECRET", Type::kSecret, "",
      "16 random characters or more, or @FILE of mode 0600: equal on all ranks; who knows only a "
      "unique id cannot join then"},
+    {"RONDO_SYS_ROOT", Type::kString, "",
+     "look for devices in /sys, /proc and /var below this folder (a pretended machine, for tests)"},
     {"RONDO_TIMEOUT", Type::kSeconds, "600",
      "seconds without progress until a collective fails; on GPUs only where it is set"},
     {"RONDO_TOPO_SYNTHETIC", Type::kString, "",

@@ -19,6 +19,7 @@
 #   bash tests/run.sh rdma_all             and all collectives, more queue pairs, 20 of each fault:
 #                                          an hour
 #   bash tests/run.sh rdma_guest           what the guest itself promises (5 boots)
+#   bash tests/run.sh scale                4,096 sessions, the plans of 16,384 ranks
 #   bash tests/run.sh soak                 random communicators, faults and bad networks, 5 minutes
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -266,6 +267,11 @@ stage_rdma() { rdma quick 1800; }  # seconds that only a busy machine takes
 stage_rdma_all() { rdma whole 7200; }
 stage_rdma_guest() { in_guest tests/rdma/check_guest.sh; }
 
+# Thousands of ranks: sessions of threads, and what each rank makes of the records of all.
+stage_scale() {
+  build dev scale_tests
+  NCCL_SOCKET_IFNAME=lo build/dev/bin/scale_tests --gtest_brief=1
+}
 stage_soak() { bash tests/soak.sh "${RONDO_SOAK_MINUTES:-5}" --json build/soak.json; }
 
 [ $# -gt 0 ] || set -- dev simt cuda asan tsan fuzz torch clients rdma

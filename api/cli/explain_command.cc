@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "api/cli/asked_call.h"
@@ -11,6 +12,7 @@
 #include "api/cli/known_machines.h"
 #include "base/env.h"
 #include "collectives/communicator/host_shape.h"
+#include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/span_plan.h"
 #include "collectives/model/explain_prediction.h"
@@ -28,6 +30,7 @@ struct Wanted : AskedCall {
   std::string machine;  // of --topo
   bool ranks_given = false;
   bool threads = false, reproducible = false, no_p2p = false, processes = false;
+  bool json = false;
 };
 
 Result<PlanFacts> facts_of(const Wanted& wanted) {
@@ -102,33 +105,63 @@ Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& 
   return gpu::explain_on_devices(facts, record);
 }
 
-Result<model::GpuCluster> cluster_of(const Wanted& wanted) {
+// Equal hosts, and the channels of kernels over connections there.
+struct AskedCluster {
+  model::GpuCluster cluster;
+  gpu::ChannelOrders orders;
+};
+Result<AskedCluster> cluster_of(const Wanted& wanted) {
   RONDO_TRY(topology::Graph graph, machine_by_name(wanted.machine));
+  const topology::Graph copy = graph;
   model::GpuCluster::Shape shape;
   shape.hosts = wanted.hosts;
   if (wanted.ranks_given && wanted.ranks % wanted.hosts != 0)
     return fail(Status::kInvalidArgument, "--ranks {}: --topo's {} hosts have equally many",
                 wanted.ranks, wanted.hosts);
   if (wanted.ranks_given) shape.gpus = wanted.ranks / wanted.hosts;
-  return model::GpuCluster::make(std::move(graph), shape);
+  RONDO_TRY(model::GpuCluster cluster, model::GpuCluster::make(std::move(graph), shape));
+  const std::vector<const topology::Graph*> graphs(static_cast<std::size_t>(wanted.hosts), &copy);
+  gpu::ChannelOrders orders = gpu::orders_of(cluster.channels(), graphs);
+  return AskedCluster{std::move(cluster), std::move(orders)};
+}
+
+// "channel 0: ranks 0 > 1" is a row of its own.
+void add_channels(const gpu::ChannelOrders& orders, std::vector<ExplainRow>* rows) {
+  for (const std::string& line : gpu::describe(orders)) {
+    const std::size_t colon = line.find(": ");
+    const std::string what = line.substr(0, colon);
+    // How many channels the call takes is another row.
+    rows->push_back({what == "channels" ? "rings" : what, line.substr(colon + 2), ""});
+  }
+}
+
+void print_json(const std::vector<ExplainRow>& rows, const gpu::ChannelOrders* orders) {
+  nlohmann::ordered_json json;
+  for (const ExplainRow& row : rows)
+    json["rows"].push_back({{"what", row.what}, {"value", row.value}, {"why", row.why}});
+  if (orders != nullptr) json["channels"] = nlohmann::ordered_json::parse(gpu::json_of(*orders));
+  fmt::print("{}\n", json.dump(2));
 }
 
 Done print(Wanted wanted) {
-  std::optional<model::GpuCluster> cluster;
+  std::optional<AskedCluster> asked;
   if (!wanted.machine.empty()) {
-    RONDO_TRY(cluster, cluster_of(wanted));
+    RONDO_TRY(asked, cluster_of(wanted));
     // Each rank is a process with a GPU of its own there.
-    wanted.ranks = wanted.gpus = cluster->ranks();
+    wanted.ranks = wanted.gpus = asked->cluster.ranks();
     wanted.processes = true;
   }
   RONDO_TRY(const CallRecord record, record_of(wanted));
   RONDO_TRY(std::vector<ExplainRow> rows, rows_of(wanted, record));
-  if (cluster) {
+  if (asked) {
     RONDO_TRY(const bench::Layout layout, layout_of(wanted));
-    RONDO_TRY(const std::vector<ExplainRow> more,
-              model::explain_prediction(*cluster, record, {layout.moved_bytes, layout.bus_factor}));
+    RONDO_TRY(
+        const std::vector<ExplainRow> more,
+        model::explain_prediction(asked->cluster, record, {layout.moved_bytes, layout.bus_factor}));
     rows.insert(rows.end(), more.begin(), more.end());
   }
+  if (wanted.json) return print_json(rows, asked ? &asked->orders : nullptr), done();
+  if (asked) add_channels(asked->orders, &rows);
   for (const ExplainRow& row : rows)
     fmt::print("{:<12} {}{}{}\n", row.what, row.value,
                row.value.empty() || row.why.empty() ? "" : "; ", row.why);
@@ -161,6 +194,7 @@ int explain_command(int argc, char** argv) {
   app.add_option("--topo", wanted.machine,
                  "on the GPUs of this machine (dgx-h100, ..., or a topology file), a rank each: "
                  "also what that would take");
+  app.add_flag("--json", wanted.json, "for programs; with --topo also the rings of the channels");
   app.add_flag("--no-p2p", wanted.no_p2p, "GPUs do not reach each other's memory");
   app.add_flag("--processes", wanted.processes, "with --gpus: each rank is a process");
   app.add_flag("--threads", wanted.threads, "all ranks are threads of one process");

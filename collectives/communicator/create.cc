@@ -9,6 +9,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/seconds.h"
+#include "collectives/communicator/agreed_facts.h"
 #include "collectives/communicator/host_meeting.h"
 #include "collectives/gpu/binding.h"
 #include "collectives/gpu/device_rank.h"
@@ -57,7 +58,7 @@ class Creation {
   Done steps_after_join() {
     RONDO_CHECK_OK(introduce());
     RONDO_CHECK_OK(meet());
-    agree_on_facts();
+    agree_on_facts(records_, state_->members.shape, &state_->facts);
     const Membership& members = state_->members;
     RONDO_TRY(state_->members.places,
               find_places({members.rank, members.shape, records_, *session_, request_.graph}));
@@ -122,20 +123,12 @@ class Creation {
     return done();
   }
 
-  // What NCCL_BUFFSIZE asks for on any rank, the least where they differ.
-  std::uint64_t buffer_bytes() const {
-    std::uint64_t least = 0;
-    for (const InitRecord& record : records_)
-      if (record.buffer_bytes != 0 && (least == 0 || record.buffer_bytes < least))
-        least = record.buffer_bytes;
-    return least;
-  }
-
   Done meet() {
     const net::Deadline deadline{
         deadline_,
         [this] { return (request_.aborted && request_.aborted()) || !session_->standing().ok(); }};
-    return meet_on_hosts({*state_, *session_, records_, host_listener_, buffer_bytes(), deadline});
+    return meet_on_hosts(
+        {*state_, *session_, records_, host_listener_, asked_buffer_bytes(records_), deadline});
   }
 
   void prepare_host_view() {
@@ -207,7 +200,8 @@ class Creation {
     options.size = request_.size;
     options.network = std::move(agreed.control);
     options.data = std::move(agreed.data);
-    options.slots = {tuning::link_slot_bytes(buffer_bytes()), 2 * tuning::kConnectionSlots};
+    options.slots = {tuning::link_slot_bytes(asked_buffer_bytes(records_)),
+                     2 * tuning::kConnectionSlots};
     options.on_control = [state = state_.get()](int peer, std::span<const std::byte> message) {
       const auto body = message.subspan(message.empty() ? 0 : 1);
       if (!message.empty() && message[0] == std::byte{kReportMessage})
@@ -222,35 +216,6 @@ class Creation {
     links->set_peers(std::move(agreed.control_addresses), std::move(agreed.data_addresses));
     state_->remote.open(std::move(links));
     return done();
-  }
-
-  // Everything here comes from the records alone, so that all ranks compute the same.
-  void agree_on_facts() {
-    PlanFacts& facts = state_->facts;
-    facts.ranks = request_.size;
-    facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
-    facts.link_slot_bytes = tuning::link_slot_bytes(buffer_bytes());
-    facts.one_process = true;
-    const auto smaller = [](std::uint64_t one, std::uint64_t other) {
-      return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
-    };
-    facts.algorithms = records_[0].algorithms;
-    for (const InitRecord& record : records_) {
-      facts.core_cache_bytes = smaller(facts.core_cache_bytes, record.core_cache);
-      facts.shared_cache_bytes = smaller(facts.shared_cache_bytes, record.shared_cache);
-      facts.algorithms.intersect(record.algorithms);
-      facts.protocols.intersect(record.protocols);
-      facts.reproducible |= record.reproducible;
-      facts.one_process &= record.facts.process == records_[0].facts.process;
-      const auto same_cores = [&](const InitRecord& other) {
-        return other.machine == record.machine && other.cpu_set == record.cpu_set;
-      };
-      facts.crowded |= std::count_if(records_.begin(), records_.end(), same_cores) > record.cores;
-    }
-    facts.hosts = state_->members.shape.hosts();
-    facts.rails = state_->members.shape.rails;
-    facts.largest_host = state_->members.shape.largest;
-    facts.aligned_hosts = state_->members.shape.aligned;
   }
 
   const CreateRequest& request_;

@@ -2,24 +2,28 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <numeric>
 
 namespace rondo {
 
-int HostShape::host_of(int rank) const {
-  const auto place = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
-  return static_cast<int>(std::upper_bound(first.begin(), first.end(), place) - first.begin()) - 1;
-}
-
 HostShape shape_of_hosts(std::span<const std::uint64_t> host_of_rank) {
   HostShape shape;
-  std::vector<std::uint64_t> seen;
+  std::map<std::uint64_t, int> number;
+  std::vector<int> sizes;
   for (const std::uint64_t host : host_of_rank) {
-    if (std::find(seen.begin(), seen.end(), host) != seen.end()) continue;
-    seen.push_back(host);
-    shape.first.push_back(static_cast<int>(shape.ranks.size()));
-    for (std::size_t r = 0; r < host_of_rank.size(); ++r)
-      if (host_of_rank[r] == host) shape.ranks.push_back(static_cast<int>(r));
+    const auto [known, is_new] = number.try_emplace(host, static_cast<int>(sizes.size()));
+    if (is_new) sizes.push_back(0);
+    ++sizes[static_cast<std::size_t>(known->second)];
+    shape.host.push_back(known->second);
   }
+  shape.first.resize(sizes.size());
+  std::exclusive_scan(sizes.begin(), sizes.end(), shape.first.begin(), 0);
+  shape.ranks.resize(host_of_rank.size());
+  std::vector<int> next = shape.first;
+  for (std::size_t r = 0; r < host_of_rank.size(); ++r)
+    shape.ranks[static_cast<std::size_t>(next[static_cast<std::size_t>(shape.host[r])]++)] =
+        static_cast<int>(r);
   const int n = static_cast<int>(host_of_rank.size());
   shape.first.push_back(n);
   shape.aligned = std::is_sorted(shape.ranks.begin(), shape.ranks.end());

@@ -11,6 +11,7 @@ namespace rondo {
 struct HostShape {
   std::vector<int> ranks;  // hosts in the order of their first ranks, ranks of a host ascending
   std::vector<int> first;  // where the ranks of host h begin there; one more at the end
+  std::vector<int> host;   // by rank
   int rails = 1;           // fewest ranks of a host
   int largest = 1;         // most
   // Whether a balanced tree over the ranks is one over hosts of trees over their ranks: every host
@@ -18,10 +19,11 @@ struct HostShape {
   bool aligned = true;
 
   int hosts() const { return static_cast<int>(first.size()) - 1; }
-  int host_of(int rank) const;
+  int host_of(int rank) const { return host[static_cast<std::size_t>(rank)]; }
 };
 
-// `host_of_rank`: equal for ranks of one host.
+// `host_of_rank`: equal for ranks of one host. Cost: linear but for a search among the hosts a
+// rank.
 HostShape shape_of_hosts(std::span<const std::uint64_t> host_of_rank);
 
 }  // namespace rondo

@@ -12,6 +12,7 @@
 #include "topology/graph/graph_blob.h"
 #include "topology/graph/host_graph.h"
 #include "topology/graph/nccl_xml.h"
+#include "topology/graph/slow_links.h"
 
 namespace rondo {
 namespace {
@@ -45,6 +46,7 @@ class Finding {
       blob = topology::serialise(*own_);
       mine.digest = own_->digest();
       mine.graph_bytes = static_cast<std::uint32_t>(blob.size());
+      mine.hca = env::get_string("NCCL_IB_HCA").substr(0, PlaceRecord::kMostHcaBytes);
     }
     RONDO_TRY(const auto told, request_.session.all_gather(mine.encode()));
     std::vector<PlaceRecord> records;
@@ -52,12 +54,18 @@ class Finding {
       RONDO_TRY(records.emplace_back(), PlaceRecord::decode(told[r], static_cast<int>(r)));
       places->spots.push_back({request_.records[r].bus_id, records.back().numa});
     }
+    for (const int leader : leaders_) {
+      // What cannot be read is the network's to refuse.
+      auto filter = topology::NicFilter::parse(records[static_cast<std::size_t>(leader)].hca);
+      places->nic_filters.push_back(filter.ok() ? std::move(*filter) : topology::NicFilter());
+    }
     const auto senders = graph_senders(leaders_, records);
     const bool sends = std::count(senders.begin(), senders.end(), request_.rank) > 0;
     RONDO_TRY(const auto graphs, request_.session.all_gather(sends ? blob : Bytes{}));
     RONDO_TRY(places->graphs, graphs_of(senders, graphs));
     places->own = places->graphs[static_cast<std::size_t>(own_host())];
     dump(*places->own);
+    if (request_.rank == 0) warn_of_slow_links(*places);
     return std::shared_ptr<const Places>(std::move(places));
   }
 
@@ -66,7 +74,8 @@ class Finding {
   bool leads() const { return leaders_[static_cast<std::size_t>(own_host())] == request_.rank; }
 
   SharedGraph read_graph() const {
-    topology::HostGraphOptions options{.topology_file = env::get_string("NCCL_TOPO_FILE")};
+    topology::HostGraphOptions options{.topology_file = env::get_string("NCCL_TOPO_FILE"),
+                                       .root = env::get_string("RONDO_SYS_ROOT")};
     const int host = own_host();
     for (int i = shape_.first[host]; i < shape_.first[host + 1]; ++i) {
       const int rank = shape_.ranks[static_cast<std::size_t>(i)];
@@ -87,15 +96,16 @@ class Finding {
   Result<std::vector<SharedGraph>> graphs_of(const std::vector<int>& senders,
                                              const std::vector<Bytes>& sent) const {
     std::vector<SharedGraph> graphs;
+    std::map<int, std::size_t> first_of;  // by sender
     for (std::size_t h = 0; h < senders.size(); ++h) {
       const int sender = senders[h];
-      const auto before = std::find(senders.begin(), senders.end(), sender) - senders.begin();
+      const std::size_t before = first_of.try_emplace(sender, h).first->second;
       if (own_ && leaders_[h] == request_.rank) {
         graphs.push_back(own_);
       } else if (sender < 0) {
         graphs.push_back(no_graph());
-      } else if (static_cast<std::size_t>(before) < h) {
-        graphs.push_back(graphs[static_cast<std::size_t>(before)]);
+      } else if (before < h) {
+        graphs.push_back(graphs[before]);
       } else {
         auto graph = topology::parse_graph(sent[static_cast<std::size_t>(sender)]);
         if (!graph.ok())
@@ -114,6 +124,36 @@ class Finding {
     if (!written.ok()) RONDO_WARN("NCCL_TOPO_DUMP_FILE: {}", written.error().text);
   }
 
+  // A ring is as fast as its slowest link, so one such GPU slows all ranks down.
+  void warn_of_slow_links(const Places& places) const {
+    std::vector<int> ranks;
+    std::vector<topology::GpuLinks> links;
+    for (std::size_t r = 0; r < places.spots.size(); ++r) {
+      const int rank = static_cast<int>(r);
+      const topology::Graph& graph = *places.graphs[static_cast<std::size_t>(shape_.host_of(rank))];
+      const std::string& gpu = places.spots[r].gpu;
+      const int node = gpu.empty() ? -1 : graph.find(gpu);
+      if (node < 0) continue;
+      ranks.push_back(rank);
+      links.push_back(topology::links_of(graph, node));
+    }
+    constexpr std::size_t kMostNamed = 8;
+    const auto slow = topology::slower_than_peers(links);
+    std::string text;
+    for (std::size_t i = 0; i < std::min(slow.size(), kMostNamed); ++i) {
+      const auto rank = static_cast<std::size_t>(ranks[slow[i].place]);
+      text +=
+          fmt::format("{}rank {} (GPU {} of {}) has {}", i == 0 ? "" : "; ", rank,
+                      places.spots[rank].gpu, request_.records[rank].facts.hostname, slow[i].text);
+    }
+    if (slow.size() > kMostNamed) text += fmt::format("; {} more", slow.size() - kMostNamed);
+    if (!slow.empty())
+      RONDO_WARN(
+          "{}: rings over such a GPU are as slow; nvidia-smi nvlink -s and lspci -vv show "
+          "links that are down",
+          text);
+  }
+
   const PlacesRequest& request_;
   const HostShape& shape_;
   std::vector<int> leaders_;  // by host
@@ -127,6 +167,7 @@ Bytes PlaceRecord::encode() const {
   out.put(numa);
   out.put(digest);
   out.put(graph_bytes);
+  out.put_string(hca);
   return out.take();
 }
 
@@ -136,7 +177,8 @@ Result<PlaceRecord> PlaceRecord::decode(ByteSpan blob, int rank) {
   record.numa = in.get<std::int32_t>();
   record.digest = in.get<std::uint64_t>();
   record.graph_bytes = in.get<std::uint32_t>();
-  if (!in.finished() || record.numa < -1)
+  record.hca = in.get_string();
+  if (!in.finished() || record.numa < -1 || record.hca.size() > kMostHcaBytes)
     return fail(Status::kRemoteError, "rank {} sent a place that cannot be read", rank);
   return record;
 }

@@ -2,13 +2,14 @@
 //
 // Found where ranks have GPUs or there are several hosts; other communicators pay nothing for it.
 // Each host's graph is found by its leader (its first rank), whose environment therefore counts:
-// NCCL_TOPO_FILE, NVML, /sys. Guarantees: all ranks know the same; nothing that is hidden, dead or
-// damaged on a host keeps a communicator from starting: what is known is the graph. Cost: two
-// gatherings of all ranks; hosts with equal graphs (equal digests) send one between them.
+// NCCL_TOPO_FILE, NVML, /sys, NCCL_IB_HCA. Guarantees: all ranks know the same; nothing that is
+// hidden, dead or damaged on a host keeps a communicator from starting: what is known is the graph.
+// Cost: two gatherings of all ranks; hosts with equal graphs (equal digests) send one between them.
 #pragma once
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/bytes.h"
@@ -16,6 +17,7 @@
 #include "collectives/communicator/host_shape.h"
 #include "collectives/communicator/init_record.h"
 #include "topology/graph/nearness.h"
+#include "topology/graph/nic_filter.h"
 #include "transport/bootstrap/session.h"
 
 namespace rondo {
@@ -25,6 +27,8 @@ struct Places {
   // By host, as HostShape numbers them. One without devices where it was too much to send.
   std::vector<std::shared_ptr<const topology::Graph>> graphs;
   std::shared_ptr<const topology::Graph> own;  // this rank's host's
+  // By host: the ports that its network may use; none: all of them on all hosts.
+  std::vector<topology::NicFilter> nic_filters{};
 };
 
 struct PlacesRequest {
@@ -42,6 +46,8 @@ struct PlaceRecord {
   std::int32_t numa = -1;    // of its cores
   std::uint64_t digest = 0;  // of leaders: of the host's graph, and how many bytes that is
   std::uint32_t graph_bytes = 0;
+  std::string hca{};  // of leaders: NCCL_IB_HCA
+  static constexpr std::size_t kMostHcaBytes = 4096;
   Bytes encode() const;
   static Result<PlaceRecord> decode(ByteSpan blob, int rank);
 };

@@ -82,8 +82,11 @@ class AcrossHosts {
       records.processes.push_back(state_.members.ranks[r].process);
       records.hosts.push_back(state_.members.ranks[r].host);
     }
+    std::vector<GpuFacts> on_host;
+    for (const int rank : state_.members.local_ranks)
+      on_host.push_back(gpus[static_cast<std::size_t>(rank)]);
     // What cannot be asked is not reached.
-    const auto row = reach_of_device(device_, gpus, state_.members.places->own.get());
+    const auto row = reach_of_device(device_, on_host, state_.members.places->own.get());
     RONDO_TRY(records.reach, request_.session.all_gather(row.ok() ? *row : Blob{}));
     records.reproducible = state_.facts.reproducible;
     records.algorithms = state_.facts.algorithms;
@@ -171,9 +174,10 @@ class AcrossHosts {
     RONDO_CHECK_OK(find_devices(&sharing.devices));
     RONDO_TRY(
         ProcessMeeting met,
-        meet_processes({size_, processes, sharing.circle.process, kNoStaging, &request_.listener,
-                        std::move(listeners), state_.secret.derive("processes with GPUs").bytes(),
-                        request_.deadline}));
+        meet_processes({state_.host.size, processes, sharing.circle.process, kNoStaging,
+                        &request_.listener, std::move(listeners),
+                        state_.secret.derive("processes with GPUs").bytes(), request_.deadline}));
+    met.segment->set_members(state_.members.local_ranks);
     sharing.circle.segment = met.segment.get();
     sharing.circle.sockets = met.sockets;
     RONDO_TRY(auto connections, share_connections(sharing));
@@ -186,11 +190,12 @@ class AcrossHosts {
 
   // Where the ranks of this process live; their devices may use each other's memory from then on.
   Done find_devices(std::vector<int>* devices) const {
-    for (int r = 0; r < size_; ++r)
-      if (is_here(r)) (*devices)[r] = request_.devices[r];
-    for (const int device : *devices)
-      for (const int peer : *devices) {
-        if (device < 0 || peer < 0 || device == peer) continue;
+    std::vector<int> here;
+    for (const int r : state_.members.local_ranks)
+      if (is_here(r)) here.push_back((*devices)[r] = request_.devices[r]);
+    for (const int device : here)
+      for (const int peer : here) {
+        if (device == peer) continue;
         RONDO_TRY(const bool reaches, may_reach(device, peer, state_.members.places->own.get()));
         if (!reaches) continue;
         const DeviceScope scope(device);

@@ -18,6 +18,18 @@ bool has_known_link(const topology::Graph& graph, int gpu) {
   });
 }
 
+// Those that the host's network may use; where it may use none that is known, all.
+std::vector<int> nics_of(const Places& places, int host) {
+  const topology::Graph& graph = *places.graphs[static_cast<std::size_t>(host)];
+  std::vector<int> all(graph.nics().begin(), graph.nics().end());
+  if (places.nic_filters.empty()) return all;
+  const topology::NicFilter& filter = places.nic_filters[static_cast<std::size_t>(host)];
+  std::vector<int> admitted;
+  for (const int nic : all)
+    if (filter.admits(graph.node(nic).name, graph.node(nic).port)) admitted.push_back(nic);
+  return admitted.empty() ? all : admitted;
+}
+
 // By host; none where a rank's GPU is not known.
 std::vector<topology::ClusterHost> hosts_of(const OrdersRequest& request) {
   std::vector<topology::ClusterHost> hosts;
@@ -26,7 +38,7 @@ std::vector<topology::ClusterHost> hosts_of(const OrdersRequest& request) {
     const topology::Graph& graph = *request.places->graphs[static_cast<std::size_t>(h)];
     topology::ClusterHost host;
     host.graph = &graph;
-    host.nics.assign(graph.nics().begin(), graph.nics().end());
+    host.nics = nics_of(*request.places, h);
     for (int i = shape.first[h]; i < shape.first[h + 1]; ++i) {
       const int rank = shape.ranks[static_cast<std::size_t>(i)];
       const std::string& bus_id = request.places->spots[static_cast<std::size_t>(rank)].gpu;
@@ -47,13 +59,13 @@ topology::NicName port_name(const topology::Graph& graph, int nic) {
   return {node.name, node.port, node.bus_id};
 }
 
-ChannelOrders::Ring ring_of(std::span<const topology::ClusterHost> hosts,
+ChannelOrders::Ring ring_of(std::span<const topology::Graph* const> graphs,
                             const topology::ClusterRing& found) {
   ChannelOrders::Ring ring{found.ranks};
   for (std::size_t h = 0; h < found.crossings.size(); ++h) {
-    const auto& before = found.crossings[(h + hosts.size() - 1) % hosts.size()];
-    ring.ports.push_back({port_name(*hosts[h].graph, before.in),
-                          port_name(*hosts[h].graph, found.crossings[h].out)});
+    const auto& before = found.crossings[(h + graphs.size() - 1) % graphs.size()];
+    ring.ports.push_back(
+        {port_name(*graphs[h], before.in), port_name(*graphs[h], found.crossings[h].out)});
   }
   return ring;
 }
@@ -61,17 +73,24 @@ ChannelOrders::Ring ring_of(std::span<const topology::ClusterHost> hosts,
 }  // namespace
 
 ChannelOrders find_orders(const OrdersRequest& request) {
-  ChannelOrders orders;
-  if (request.places == nullptr) return orders;
+  if (request.places == nullptr) return {};
   const auto hosts = hosts_of(request);
-  if (hosts.empty()) return orders;
+  if (hosts.empty()) return {};
   const auto plan = topology::find_channels(hosts, request.cross_nic, request.most_channels);
-  if (!plan.ok()) return orders;
-  for (const topology::ClusterRing& ring : plan->rings)
-    orders.rings.push_back(ring_of(hosts, ring));
-  if (hosts.size() == 1 && !orders.permutes()) return {};
-  orders.gbs = plan->gbs();
-  orders.bound_gbs = plan->bound_gbs;
+  if (!plan.ok()) return {};
+  std::vector<const topology::Graph*> graphs;
+  for (const topology::ClusterHost& host : hosts) graphs.push_back(host.graph);
+  return orders_of(*plan, graphs);
+}
+
+ChannelOrders orders_of(const topology::ClusterPlan& plan,
+                        std::span<const topology::Graph* const> graphs) {
+  ChannelOrders orders;
+  for (const topology::ClusterRing& ring : plan.rings)
+    orders.rings.push_back(ring_of(graphs, ring));
+  if (graphs.size() == 1 && !orders.permutes()) return {};
+  orders.gbs = plan.gbs();
+  orders.bound_gbs = plan.bound_gbs;
   return orders;
 }
 

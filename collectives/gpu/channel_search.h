@@ -6,9 +6,12 @@
 // Cost: the search's.
 #pragma once
 
+#include <span>
+
 #include "collectives/communicator/host_shape.h"
 #include "collectives/communicator/places.h"
 #include "collectives/gpu/channels/channel_orders.h"
+#include "topology/channels/cluster.h"
 #include "topology/graph/nearness.h"
 
 namespace rondo::gpu {
@@ -20,6 +23,9 @@ struct OrdersRequest {
   int cross_nic = 2;      // NCCL_CROSS_NIC
 };
 ChannelOrders find_orders(const OrdersRequest& request);
+// What kernels take of a plan of channels; graphs: by host.
+ChannelOrders orders_of(const topology::ClusterPlan& plan,
+                        std::span<const topology::Graph* const> graphs);
 // By the environment: rank 0 logs what was found, NCCL_GRAPH_DUMP_FILE_RANK writes it.
 // most_ctas: of a rank. rank: -1: whoever comes first finds it for all ranks, and does both.
 ChannelOrders find_orders(const Places* places, const HostShape& shape, int most_ctas, int rank);

@@ -7,8 +7,11 @@
 // for descriptors of captured calls.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "base/gpu.h"
 #include "base/result.h"
@@ -80,6 +83,13 @@ class ControlSegment {
   ControlSegment& operator=(const ControlSegment&) = delete;
 
   int fd() const { return fd_.get(); }
+  // The ranks of the communicator that are its own, ascending, where it has others, too, which have
+  // no place here. Before anything of a rank is asked for; by every process.
+  void set_members(std::vector<int> ranks) { members_ = std::move(ranks); }
+  int rank_at(int place) const {
+    return members_.empty() ? place : members_[static_cast<std::size_t>(place)];
+  }
+
   int ranks() const { return ranks_; }
   int processes() const { return processes_; }
   std::uint64_t staging_bytes() const;
@@ -105,9 +115,9 @@ class ControlSegment {
   }
   // Memory for connections that the process of rank r gives, and whether `rank`'s process could not
   // map it (shared_connections.h).
-  MemoryNote& offer(int r) const { return at<MemoryNote>(offers_at_)[r]; }
+  MemoryNote& offer(int r) const { return at<MemoryNote>(offers_at_)[place_of(r)]; }
   std::uint8_t& refused(int rank, int offered) const {
-    return at<std::uint8_t>(refused_at_)[rank * ranks_ + offered];
+    return at<std::uint8_t>(refused_at_)[place_of(rank) * ranks_ + place_of(offered)];
   }
 
   // The address of something in the segment for streams and kernels of this process.
@@ -124,7 +134,13 @@ class ControlSegment {
     return reinterpret_cast<T*>(memory_.get() + offset);
   }
 
+  int place_of(int rank) const {
+    const auto at = std::lower_bound(members_.begin(), members_.end(), rank);
+    return members_.empty() ? rank : static_cast<int>(at - members_.begin());
+  }
+
   const int ranks_, processes_;
+  std::vector<int> members_;
   const std::uint32_t depth_;
   std::size_t processes_at_, call_slots_at_, descriptors_at_, pairs_at_, notes_at_, questions_at_,
       offers_at_, refused_at_;

@@ -37,9 +37,11 @@ Result<std::optional<Refusal>> refusal_of_any(const ProcessCircle& circle, const
 }
 
 std::optional<Refusal> refusal_noted(const ControlSegment& segment) {
-  for (int r = 0; r < segment.ranks(); ++r)
-    if (const MemoryNote& note = segment.offer(r); note.status != 0)
-      return Refusal{r, {static_cast<Status>(note.status), note.text}};
+  for (int place = 0; place < segment.ranks(); ++place) {
+    const int rank = segment.rank_at(place);
+    if (const MemoryNote& note = segment.offer(rank); note.status != 0)
+      return Refusal{rank, {static_cast<Status>(note.status), note.text}};
+  }
   return std::nullopt;
 }
 

@@ -21,7 +21,7 @@ struct ProcessCircle {
   ControlSegment* segment = nullptr;
   std::span<const ProcessSockets> sockets;  // by process: to the leader at least
   int process = 0;                          // 0 leads
-  std::vector<int> process_of;              // by rank
+  std::vector<int> process_of;              // by rank; -1: on another host
   net::Deadline deadline;
 
   bool leads() const { return process == 0; }

@@ -21,9 +21,9 @@ constexpr std::uint64_t kSmallestSlot = 128;
 // Why nothing but the host joins the ranks: where processes share a GPU, all must reach rank 0's.
 std::string find_ranks_apart(const Reachability& found) {
   if (found.one_owner || found.leader_reaches) return "";
-  for (std::size_t a = 0; a < found.near.size(); ++a)
-    for (std::size_t b = 0; b < a; ++b)
-      if (!found.near[a][b] && (b == 0 || found.process_of[a] == found.process_of[b]))
+  for (int a = 0; a < found.near.ranks(); ++a)
+    for (int b = 0; b < a; ++b)
+      if (!found.near(a, b) && (b == 0 || found.process_of[a] == found.process_of[b]))
         return fmt::format(
             "the GPUs of rank {} and rank {} cannot use each other's memory (no P2P, or "
             "NCCL_P2P_DISABLE, or one process does not see the other's GPU: see "
@@ -40,7 +40,7 @@ Result<std::uint8_t> agree_on_protocols(std::span<const GpuFacts> all, const Rea
   if (protocols == 0)
     return fail(Status::kInvalidUsage,
                 "NCCL_PROTO leaves no protocol that all ranks allow: set it alike on all");
-  if (!all_near(found.near))
+  if (!found.near.all())
     protocols = static_cast<std::uint8_t>(protocols & ~bit_of(cuda::Protocol::kLL128));
   if (protocols == 0)
     return fail(Status::kInvalidUsage,
@@ -134,8 +134,8 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
     return fail(Status::kInvalidUsage, "{} ranks on GPUs of one host are too many: at most {}", n,
                 cuda::kMostDirectRanks);
   Reachability found;
-  std::vector<ProcessId> processes;
-  std::vector<std::array<unsigned char, 16>> gpus;
+  Numbers<ProcessId> processes;
+  Numbers<GpuId> gpus;
   for (std::size_t r = 0; r < n; ++r) {
     found.process_of.push_back(number_of(processes, records.processes[r]));
     found.gpu_of.push_back(number_of(gpus, records.facts[r].uuid));
@@ -151,17 +151,17 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   }
   found.one_owner =
       std::all_of(owners.begin(), owners.end(), [](const auto& one) { return one.size() == 1; });
-  found.near.assign(n, std::vector<bool>(n, true));
-  for (std::size_t a = 0; a < n; ++a) {
+  const int ranks = static_cast<int>(n);
+  found.near = P2pReach(ranks);
+  for (int a = 0; a < ranks; ++a) {
     if (records.reach[a].size() != n)
       return fail(Status::kRemoteError, "rank {} did not say whose memory its GPU reaches", a);
-    for (std::size_t b = 0; b < n; ++b)
-      if (records.reach[a][b] == std::byte{0} || records.reach[b][a] == std::byte{0})
-        found.near[a][b] = false;
+    for (int b = 0; b < ranks; ++b)
+      if (records.reach[a][b] == std::byte{0}) found.near.separate(a, b);
   }
-  for (std::size_t a = 0; a < n; ++a)
-    for (std::size_t b = 0; b < n; ++b)
-      if (!found.near[a][b] && (a == 0 || found.process_of[a] == found.process_of[b]))
+  for (int a = 0; a < ranks; ++a)
+    for (int b = 0; b < ranks; ++b)
+      if (!found.near(a, b) && (a == 0 || found.process_of[a] == found.process_of[b]))
         found.leader_reaches = false;
   found.plan.composes = !found.one_owner && found.gpus > 1 && !records.reproducible;
   if (!found.plan.composes) found.through_host = find_ranks_apart(found);
@@ -182,10 +182,10 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   found.shape = shape_of_connections(records.facts, stations);
   found.shape.protocols = plan.protocols;
   found.shape.ll_push = found.shape.channels > 0 && found.gpus == plan.ranks &&
-                        plan.ranks <= cuda::kMostLLPush && all_near(found.near) &&
+                        plan.ranks <= cuda::kMostLLPush && found.near.all() &&
                         (plan.protocols & bit_of(cuda::Protocol::kLL)) != 0;
   found.shape.meets = found.shape.channels > 0 && found.processes > 1 && found.gpus == plan.ranks &&
-                      plan.ranks <= cuda::kMostBarrierDevices && all_near(found.near);
+                      plan.ranks <= cuda::kMostBarrierDevices && found.near.all();
   found.shape.messages = found.shape.channels > 0 && found.processes > 1;
   plan.may_ll_push = found.shape.ll_push;
   plan.shared_bytes = found.shape.meets ? ConnectionLayout::kSharedStaging : 0;

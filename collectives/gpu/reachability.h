@@ -19,9 +19,11 @@
 
 namespace rondo::gpu {
 
+using GpuId = std::array<unsigned char, 16>;  // its UUID
+
 // As it travels.
 struct GpuFacts {
-  std::array<unsigned char, 16> uuid{};
+  GpuId uuid{};
   std::int32_t resident_ctas = 0;  // of any connected kernel, on the whole device
   std::int32_t fewest_ctas = 1, most_ctas = kNoCtaLimit;
   // Protocols, as bits: allowed by NCCL_PROTO, or by what is known of this kind of device where all

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include "base/env.h"
 #include "base/log.h"
@@ -19,8 +20,8 @@ constexpr int kChannels = 4;
 constexpr std::uint64_t kSlotBytes = 128 << 10;
 
 void number_places(const SpanRecords& records, Span* found) {
-  std::vector<std::uint64_t> hosts;
-  std::vector<std::vector<ProcessId>> processes;
+  Numbers<std::uint64_t> hosts;
+  std::vector<Numbers<ProcessId>> processes;
   for (std::size_t r = 0; r < records.facts.size(); ++r) {
     const int host = number_of(hosts, records.hosts[r]);
     processes.resize(hosts.size());
@@ -31,22 +32,40 @@ void number_places(const SpanRecords& records, Span* found) {
     found->processes.push_back(static_cast<int>(of_host.size()));
 }
 
+// The first rank that is in the way, and the first one before it that is so with it.
 std::string obstacle(const SpanRecords& records) {
-  const std::vector<SpanFacts>& all = records.facts;
-  for (std::size_t a = 0; a < all.size(); ++a) {
-    if (all[a].gpu.resident_ctas < 1)
-      return fmt::format("rank {}'s GPU or NCCL_PROTO has no room for kernels that wait", a);
-    if ((all[a].gpu.protocols_between & bit_of(cuda::Protocol::kSimple)) == 0)
-      return fmt::format("NCCL_PROTO leaves out simple on rank {}", a);
-    for (std::size_t b = 0; b < a; ++b) {
-      if (all[a].gpu.uuid == all[b].gpu.uuid)
-        return fmt::format("ranks {} and {} share a GPU", b, a);
-      if (all[a].blocking != 0 && records.processes[a] == records.processes[b])
-        return fmt::format("CUDA_LAUNCH_BLOCKING is set, and ranks {} and {} share a process", b,
-                           a);
-    }
+  std::map<GpuId, int> of_gpu;
+  std::map<ProcessId, int> of_process;
+  for (std::size_t r = 0; r < records.facts.size(); ++r) {
+    const SpanFacts& one = records.facts[r];
+    const int rank = static_cast<int>(r);
+    if (one.gpu.resident_ctas < 1)
+      return fmt::format("rank {}'s GPU or NCCL_PROTO has no room for kernels that wait", rank);
+    if ((one.gpu.protocols_between & bit_of(cuda::Protocol::kSimple)) == 0)
+      return fmt::format("NCCL_PROTO leaves out simple on rank {}", rank);
+    const int on_gpu = of_gpu.try_emplace(one.gpu.uuid, rank).first->second;
+    if (on_gpu != rank) return fmt::format("ranks {} and {} share a GPU", on_gpu, rank);
+    const int in_process = of_process.try_emplace(records.processes[r], rank).first->second;
+    if (one.blocking != 0 && in_process != rank)
+      return fmt::format("CUDA_LAUNCH_BLOCKING is set, and ranks {} and {} share a process",
+                         in_process, rank);
   }
   return {};
+}
+
+// A row has a byte for each rank of its rank's host; another length says that it reaches none.
+P2pReach reach_of(const SpanRecords& records, const Span& found) {
+  P2pReach near(static_cast<int>(records.reach.size()), found.host_of);
+  std::vector<std::vector<int>> ranks(found.processes.size());  // by host
+  for (std::size_t r = 0; r < found.host_of.size(); ++r)
+    ranks[found.host_of[r]].push_back(static_cast<int>(r));
+  for (const std::vector<int>& of_host : ranks)
+    for (const int rank : of_host) {
+      const std::vector<std::byte>& row = records.reach[rank];
+      for (std::size_t i = 0; i < of_host.size(); ++i)
+        if (row.size() != of_host.size() || row[i] == std::byte{0}) near.separate(rank, of_host[i]);
+    }
+  return near;
 }
 
 }  // namespace
@@ -72,13 +91,7 @@ Span agree_on_span(const SpanRecords& records) {
   number_places(records, &found);
   found.why_not = obstacle(records);
   if (!found.why_not.empty()) return found;
-  found.near.assign(n, std::vector<bool>(n, true));
-  for (std::size_t a = 0; a < n; ++a)
-    for (std::size_t b = 0; b < n; ++b) {
-      const bool reaches = records.reach[a].size() == n && records.reach[a][b] != std::byte{0};
-      if (reaches && found.host_of[a] == found.host_of[b]) continue;
-      found.near[a][b] = found.near[b][a] = false;
-    }
+  found.near = reach_of(records, found);
   std::vector<GpuFacts> gpus;
   int fewest = 1;
   for (const SpanFacts& one : records.facts) {

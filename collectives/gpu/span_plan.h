@@ -30,7 +30,7 @@ struct SpanRecords {
   std::vector<ProcessId> processes;
   std::vector<std::uint64_t> hosts;
   std::vector<SpanFacts> facts;
-  std::vector<std::vector<std::byte>> reach;  // reach_of_device()
+  std::vector<std::vector<std::byte>> reach;  // reach_of_device(), among the ranks of its host
   ChannelOrders orders;                       // as of ReachabilityRecords
   bool reproducible = false;
   AlgorithmFilter algorithms;

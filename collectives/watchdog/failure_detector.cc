@@ -28,90 +28,82 @@ void FailureDetector::note_move() {
 }
 
 void FailureDetector::hear_calls(int rank, std::uint64_t first, std::span<const CallRecord> calls) {
-  Of& mine = of_[rank];
-  mine.calls.resize(kWindow);
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    mine.called = first + i;
-    mine.calls[mine.called % kWindow] = calls[i];
-    compare_calls(rank, mine.called);
-  }
+  for (std::size_t i = 0; i < calls.size(); ++i) compare_calls(rank, first + i, calls[i]);
 }
 
-// With whoever has made that call, and it is not long ago.
-void FailureDetector::compare_calls(int rank, std::uint64_t number) {
-  const CallRecord& own = of_[rank].calls[number % kWindow];
-  for (int peer = 0; peer < terms_.ranks && !mismatch_; ++peer) {
-    const Of& theirs = of_[peer];
-    if (theirs.called < number || theirs.called - number >= kWindow) continue;
-    const CallRecord& other = theirs.calls[number % kWindow];
-    if (other == own) continue;
-    mismatch_ = fault(Status::kInvalidUsage, rank,
-                      fault_texts::different_calls(number, rank, own, peer, other));
-    mismatch_->sequence = number;
-    mismatch_->own = other;
-    mismatch_->other = own;
-  }
+void FailureDetector::compare_calls(int rank, std::uint64_t number, const CallRecord& own) {
+  CallWindow::Told other;
+  if (calls_.compare({number, rank, own}, &other) != CallWindow::kOther || mismatch_) return;
+  mismatch_ = fault(Status::kInvalidUsage, rank,
+                    fault_texts::different_calls(number, rank, own, other.rank, other.call));
+  mismatch_->sequence = number;
+  mismatch_->own = other.call;
+  mismatch_->other = own;
 }
 
 void FailureDetector::hear(int rank, const Progress& progress) {
-  if (of_[rank].progress == progress) return;
-  of_[rank].progress = progress;
+  Of& of = of_[rank];
+  if (of.progress == progress) return;
+  gave_up_ -= of.gave_up() ? 1 : 0;
+  of.progress = progress;
+  gave_up_ += of.gave_up() ? 1 : 0;
   note_move();
-  compare_launches(rank);
+  compare_launches(rank, progress);
 }
 
-// With whoever is as far: graphs whose calls nobody announces are replayed on the devices.
-void FailureDetector::compare_launches(int rank) {
-  const Progress& own = *of_[rank].progress;
-  for (int peer = 0; peer < terms_.ranks && own.launches != 0 && !mismatch_; ++peer) {
-    const auto& theirs = of_[peer].progress;
-    if (!theirs || theirs->launches != own.launches) continue;
-    const bool same_call = theirs->launch == own.launch;
-    if (same_call && theirs->digest == own.digest) continue;
-    mismatch_ =
-        fault(Status::kInvalidUsage, rank,
-              same_call ? fault_texts::different_replays_before(own.launch, rank, peer)
-                        : fault_texts::different_replays(rank, own.launch, peer, theirs->launch));
-    mismatch_->own = theirs->launch;
-    mismatch_->other = own.launch;
-  }
+// With whoever was as far: graphs whose calls nobody announces are replayed on the devices.
+void FailureDetector::compare_launches(int rank, const Progress& own) {
+  if (own.launches == 0) return;
+  CallWindow::Told other;
+  const CallWindow::Told told{own.launches, rank, own.launch, own.digest};
+  if (launches_.compare(told, &other) != CallWindow::kOther || mismatch_) return;
+  const bool same_call = other.call == own.launch;
+  mismatch_ =
+      fault(Status::kInvalidUsage, rank,
+            same_call ? fault_texts::different_replays_before(own.launch, rank, other.rank)
+                      : fault_texts::different_replays(rank, own.launch, other.rank, other.call));
+  mismatch_->own = other.call;
+  mismatch_->other = own.launch;
 }
 
 void FailureDetector::hear_wait(int rank, std::optional<Wait> wait) {
-  if (wait && !of_[rank].wait) note_move();
-  of_[rank].wait = std::move(wait);
+  Of& of = of_[rank];
+  if (wait && !of.wait) note_move();
+  waits_ += (wait ? 1 : 0) - (of.wait ? 1 : 0);
+  of.wait = std::move(wait);
 }
 
 void FailureDetector::hear_parting(int rank, Presence presence, const std::string& why) {
-  if (of_[rank].presence >= presence) return;
-  of_[rank].presence = presence;
-  of_[rank].why = why;
+  Of& of = of_[rank];
+  if (of.presence >= presence) return;
+  parted_ += of.presence == kThere ? 1 : 0;
+  of.presence = presence;
+  of.why = why;
   note_move();
 }
 
-bool FailureDetector::is_inside(int rank) const {
-  return of_[rank].progress && of_[rank].progress->is_inside();
-}
-
 int FailureDetector::waiting() const {
-  for (int r = 0; r < terms_.ranks; ++r)
-    if (of_[r].wait) return r;
+  for (const auto& [rank, of] : of_)
+    if (waits_ > 0 && of.wait) return rank;
   return inside_newest();
 }
 
 std::vector<int> FailureDetector::all_waiting() const {
   std::vector<int> found;
-  for (int r = 0; r < terms_.ranks; ++r)
-    if (of_[r].wait && of_[r].presence < kEnded) found.push_back(r);
-  if (const int inside = inside_newest(); inside >= 0 && !of_[inside].wait) found.push_back(inside);
+  for (const auto& [rank, of] : of_)
+    if (of.wait && of.presence < kEnded) found.push_back(rank);
+  if (const int inside = inside_newest(); inside >= 0 && !of(inside).wait) found.push_back(inside);
   return found;
 }
 
 int FailureDetector::inside_newest() const {
   int found = -1;
-  for (int r = 0; r < terms_.ranks; ++r) {
-    if (!is_inside(r) || of_[r].presence >= kEnded) continue;
-    if (found < 0 || of_[r].progress->begun > of_[found].progress->begun) found = r;
+  std::uint64_t begun = 0;
+  for (const auto& [rank, of] : of_) {
+    if (!of.is_inside() || of.presence >= kEnded) continue;
+    if (found >= 0 && of.progress->begun <= begun) continue;
+    found = rank;
+    begun = of.progress->begun;
   }
   return found;
 }
@@ -119,31 +111,33 @@ int FailureDetector::inside_newest() const {
 // Whether it has left something undone: all parts of a launch count, whoever has the waiting rank's
 // data.
 bool FailureDetector::is_awaited(int rank, int waiting) const {
-  if (const auto& wait = of_[waiting].wait)
+  if (const auto& wait = of(waiting).wait)
     return std::count(wait->awaited.begin(), wait->awaited.end(), rank) != 0;
-  const auto& theirs = of_[rank].progress;
-  return !theirs || theirs->over < of_[waiting].progress->begun;
+  const auto& theirs = of(rank).progress;
+  return !theirs || theirs->over < of(waiting).progress->begun;
 }
 
 // Ranks that have not come to the launch which that one is in, as far as is known.
 std::vector<int> FailureDetector::behind(int rank) const {
   std::vector<int> found;
-  for (int r = 0; r < terms_.ranks; ++r)
-    if (of_[r].progress && of_[r].progress->begun < of_[rank].progress->begun) found.push_back(r);
+  const std::uint64_t begun = of(rank).progress->begun;
+  for (const auto& [other, of] : of_)
+    if (of.progress && of.progress->begun < begun) found.push_back(other);
   return found;
 }
 
 std::string FailureDetector::call_of(int waiting) const {
-  const Of& of = of_[waiting];
-  return of.wait ? of.wait->call : to_string(of.progress->launch);
+  const Of& at = of(waiting);
+  return at.wait ? at.wait->call : to_string(at.progress->launch);
 }
 
 std::optional<std::string> FailureDetector::warning() {
+  if (warned_ || quiet_ns() < kWarnNs) return std::nullopt;
   const int rank = waiting();
-  if (warned_ || rank < 0 || quiet_ns() < kWarnNs) return std::nullopt;
+  if (rank < 0) return std::nullopt;
   warned_ = true;
   return fault_texts::waits_for_long(rank, static_cast<double>(quiet_ns()) * 1e-9,
-                                     of_[rank].wait ? of_[rank].wait->awaited : behind(rank),
+                                     of(rank).wait ? of(rank).wait->awaited : behind(rank),
                                      call_of(rank));
 }
 
@@ -167,37 +161,43 @@ Fault FailureDetector::fault(Status status, int culprit, std::string text) const
 }
 
 std::optional<Fault> FailureDetector::find_parted() const {
+  if (parted_ == 0 || quiet_ns() < terms_.quiet_ns) return std::nullopt;
   const int at = waiting();
-  if (at < 0 || quiet_ns() < terms_.quiet_ns) return std::nullopt;
+  if (at < 0) return std::nullopt;
+  std::vector<int> parted;
+  for (const auto& [rank, of] : of_)
+    if (of.presence != kThere) parted.push_back(rank);
   for (const int waits : all_waiting())
-    for (int r = 0; r < terms_.ranks; ++r) {
-      if (of_[r].presence < kEnded || !is_awaited(r, waits)) continue;
-      const bool may_come = of_[waits].wait && of_[r].presence == kLeft;
+    for (const int r : parted) {
+      if (of(r).presence < kEnded || !is_awaited(r, waits)) continue;
+      const bool may_come = of(waits).wait && of(r).presence == kLeft;
       if (!may_come || quiet_ns() >= terms_.on_the_way_ns) return gone(r, waits);
     }
   // Nobody is missing, and yet nothing moves.
   const bool anybody =
-      of_[at].wait && of_[at].wait->awaited.empty() && quiet_ns() > kAnybody * terms_.quiet_ns;
-  for (int r = 0; r < terms_.ranks && anybody; ++r)
-    if (of_[r].presence == kEnded) return gone(r, at);
+      of(at).wait && of(at).wait->awaited.empty() && quiet_ns() > kAnybody * terms_.quiet_ns;
+  for (const int r : parted)
+    if (anybody && of(r).presence == kEnded) return gone(r, at);
   // A neighbour that closed its connections has done its part, unless this rank waits in vain.
-  const bool in_message = of_[terms_.rank].wait.has_value();
-  for (int r = 0; r < terms_.ranks && quiet_ns() >= kLostNs; ++r) {
-    if (of_[r].presence != kLost) continue;
-    if (in_message ? !is_awaited(r, terms_.rank) : !is_inside(terms_.rank)) continue;
+  const auto own = of_.find(terms_.rank);
+  if (own == of_.end() || quiet_ns() < kLostNs) return std::nullopt;
+  const bool in_message = own->second.wait.has_value();
+  for (const int r : parted) {
+    if (of(r).presence != kLost) continue;
+    if (in_message ? !is_awaited(r, terms_.rank) : !own->second.is_inside()) continue;
     Fault found =
         fault(Status::kRemoteError, r,
-              fault_texts::lost(terms_.name_of(r), call_of(terms_.rank), terms_.rank, of_[r].why));
-    if (!in_message) found.own = of_[terms_.rank].progress->launch;
+              fault_texts::lost(terms_.name_of(r), call_of(terms_.rank), terms_.rank, of(r).why));
+    if (!in_message) found.own = own->second.progress->launch;
     return found;
   }
   return std::nullopt;
 }
 
 Fault FailureDetector::gone(int rank, int waiting) const {
-  const Of& at = of_[waiting];
+  const Of& at = of(waiting);
   const std::string name = terms_.name_of(rank), call = call_of(waiting);
-  const Parting parting = of_[rank].presence == kLeft ? Parting::kLeft : Parting::kEnded;
+  const Parting parting = of(rank).presence == kLeft ? Parting::kLeft : Parting::kEnded;
   Fault found = fault(Status::kRemoteError, rank,
                       call.empty() ? fault_texts::left_before_meeting(name, waiting)
                                    : fault_texts::gone_before(name, parting, call, waiting));
@@ -207,9 +207,10 @@ Fault FailureDetector::gone(int rank, int waiting) const {
 
 // Kernels keep their own deadlines, since only they know whether they move.
 std::optional<Fault> FailureDetector::find_expired_kernel() const {
-  for (int r = 0; r < terms_.ranks && quiet_ns() >= terms_.patience_ns; ++r) {
-    if (!of_[r].progress || of_[r].progress->gave_up == 0) continue;
-    const Progress& at = *of_[r].progress;
+  if (gave_up_ == 0 || quiet_ns() < terms_.patience_ns) return std::nullopt;
+  for (const auto& [r, of] : of_) {
+    if (!of.gave_up()) continue;
+    const Progress& at = *of.progress;
     const double seconds = static_cast<double>(at.limit_ns) * 1e-9;
     const std::vector<int> missing = behind(r);
     Fault found = fault(Status::kTimeout, missing.empty() ? at.peer : missing.front(),
@@ -223,9 +224,10 @@ std::optional<Fault> FailureDetector::find_expired_kernel() const {
 }
 
 std::optional<Fault> FailureDetector::find_expired_wait() const {
-  for (int r = 0; r < terms_.ranks; ++r) {
-    if (!of_[r].wait) continue;
-    const Wait& at = *of_[r].wait;
+  if (waits_ == 0) return std::nullopt;
+  for (const auto& [r, of] : of_) {
+    if (!of.wait) continue;
+    const Wait& at = *of.wait;
     if (at.limit_seconds <= 0 || static_cast<double>(quiet_ns()) * 1e-9 < at.limit_seconds)
       continue;
     return fault(Status::kTimeout, at.awaited.empty() ? -1 : at.awaited.front(),

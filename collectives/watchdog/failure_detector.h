@@ -5,18 +5,21 @@
 // clock: its sources bring it news and the time. Guarantees: one verdict, the first; it names a
 // rank at fault wherever one is known; of a rank that is gone only what it left undone counts. A
 // source that sees all ranks at once tells first who is gone, then how far all are. Cost: memory
-// for the newest 1024 calls of each rank that tells them; hear() and verdict() look at every rank
-// once.
+// for each rank that was heard of, and for the newest 1024 calls and launches, each as the first
+// rank told it, with which those of all others are compared; hear() is a search among the ranks,
+// and verdict() looks at all of them where somebody is gone, gave up or waits.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/types.h"
+#include "collectives/watchdog/call_window.h"
 #include "collectives/watchdog/fault.h"
 #include "collectives/watchdog/progress.h"
 
@@ -24,7 +27,7 @@ namespace rondo::gpu {
 
 class FailureDetector {
  public:
-  static constexpr std::uint64_t kWindow = 1024;  // calls that ranks may be apart and be compared
+  static constexpr std::uint64_t kWindow = CallWindow::kCalls;  // that ranks may be apart
 
   struct Terms {
     int rank = 0, ranks = 1;                    // the rank that draws the conclusions
@@ -34,8 +37,7 @@ class FailureDetector {
     std::int64_t on_the_way_ns = 0;  // likewise before a wait is in vain for a rank that has left:
                                      // what it has sent may still come
   };
-  explicit FailureDetector(Terms terms)
-      : terms_(std::move(terms)), of_(static_cast<std::size_t>(terms_.ranks)) {}
+  explicit FailureDetector(Terms terms) : terms_(std::move(terms)) {}
 
   // The time, before the news of that time. Of a gap in which the source itself did not run, a
   // quarter of a second counts.
@@ -52,7 +54,7 @@ class FailureDetector {
   // Once: why nothing can go on.
   std::optional<Fault> verdict();
   // Whether somebody waits and nothing was new at the tick before: who is gone may matter.
-  bool is_stalled() const { return waiting() >= 0 && moved_at_ns_ < before_ns_; }
+  bool is_stalled() const { return moved_at_ns_ < before_ns_ && waiting() >= 0; }
   // Once a stall, when it has lasted for a minute: a sentence on it.
   std::optional<std::string> warning();
 
@@ -63,15 +65,15 @@ class FailureDetector {
     std::optional<Wait> wait;
     Presence presence = kThere;
     std::string why;  // where it is lost
-    std::uint64_t called = 0;
-    std::vector<CallRecord> calls;  // of number n: [n % kWindow]
+    bool is_inside() const { return progress && progress->is_inside(); }
+    bool gave_up() const { return progress && progress->gave_up != 0; }
   };
   void hear_parting(int rank, Presence presence, const std::string& why);
   void note_move();
   std::int64_t quiet_ns() const { return now_ns_ - moved_at_ns_; }
-  void compare_calls(int rank, std::uint64_t number);
-  void compare_launches(int rank);
-  bool is_inside(int rank) const;
+  const Of& of(int rank) const { return of_.at(rank); }
+  void compare_calls(int rank, std::uint64_t number, const CallRecord& own);
+  void compare_launches(int rank, const Progress& own);
   // A rank that waits: outside its kernels, or in the newest launch; -1: none.
   int waiting() const;
   int inside_newest() const;             // the latter
@@ -86,7 +88,9 @@ class FailureDetector {
   Fault gone(int rank, int waiting) const;
 
   const Terms terms_;
-  std::vector<Of> of_;
+  std::map<int, Of> of_;  // by rank; those that were heard of
+  CallWindow calls_, launches_;
+  int waits_ = 0, parted_ = 0, gave_up_ = 0;  // how many of them
   std::int64_t now_ns_ = 0, before_ns_ = 0, ticked_at_ns_ = 0, moved_at_ns_ = 0;
   std::optional<Fault> mismatch_;
   bool told_ = false, warned_ = false;

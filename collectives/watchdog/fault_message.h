@@ -13,8 +13,8 @@ namespace rondo {
 // The first byte of a control message.
 inline constexpr std::uint8_t kFaultMessage = 1;
 inline constexpr std::uint8_t kReportMessage = 2;    // collectives/watchdog/rank_report.h
-inline constexpr std::uint8_t kStandingMessage = 3;  // collectives/watchdog/internode_status.h
-inline constexpr std::uint8_t kLeavesMessage = 4;    // the same, the last one
+inline constexpr std::uint8_t kStandingMessage = 3;  // collectives/watchdog/status_tree.h
+inline constexpr std::uint8_t kStandingAnswer = 4;   // the same: it has come
 inline constexpr std::uint8_t kMessagesNote = 5;     // collectives/watchdog/message_notes.h
 
 std::vector<std::byte> encode_fault(const Fault& fault);

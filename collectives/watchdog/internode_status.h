@@ -2,11 +2,12 @@
 // kernels are and for whom their messages wait; rank 0 judges (failure_detector.h), and whatever
 // ends one of them ends all. They tell each other of their messages (message_notes.h).
 //
-// A star of control messages on the communicator's links, which the rank's proxy drives here while
-// no call does. Guarantees: a verdict and a death reach all within some milliseconds (a death once
-// somebody waits in vain, for 0.3 s); where rank 0 itself is gone, the others name it. announce(),
-// end() and gone() may be called from any thread, all else from the proxy's. Cost: a message for
-// all that is new, at most one in 5 ms; announce() is a copy of 16 bytes under a lock.
+// A tree over the hosts (status_tree.h) of control messages on the communicator's links, which the
+// rank's proxy drives here while no call does. Guarantees: a verdict and a death reach all within
+// some milliseconds (a death once somebody waits in vain, for 0.3 s), whatever other ranks are
+// stopped or dead; where rank 0 itself is gone, the others name it. announce(), end() and gone()
+// may be called from any thread, all else from the proxy's. Cost: the tree's; announce() is a copy
+// of 16 bytes under a lock.
 #pragma once
 
 #include <atomic>
@@ -23,6 +24,7 @@
 #include "collectives/watchdog/failure_detector.h"
 #include "collectives/watchdog/fault.h"
 #include "collectives/watchdog/message_notes.h"
+#include "collectives/watchdog/status_tree.h"
 #include "transport/net/remote_links.h"
 #include "transport/proxy/proxy.h"
 
@@ -32,6 +34,7 @@ class InternodeStatus final : public ProxyTask {
  public:
   struct Terms {
     int rank = 0, size = 1;
+    const HostShape& shape;
     RemoteLinks& links;  // of the communicator, to all its ranks
     std::function<std::string(int)> name_of;
     std::function<void(Fault)> raise;    // from the proxy; whoever hears it tells other hosts
@@ -48,6 +51,8 @@ class InternodeStatus final : public ProxyTask {
   MessageNotes& notes() { return notes_; }  // of its messages
   // The communicator has ended, here at least.
   void end();
+  // Of a fault, whoever found it: to the neighbours in the tree, who pass it on.
+  void tell(const Fault& fault);
   bool has_ended() const { return ended_.load(std::memory_order_acquire); }
   // A rank that is known to have ended or left, or -1.
   int gone() const { return gone_.load(std::memory_order_acquire); }
@@ -63,16 +68,18 @@ class InternodeStatus final : public ProxyTask {
 
  private:
   bool judges() const { return terms_.rank == 0; }
-  void report(const Progress& own, std::int64_t now_ns);
+  void report(const Progress& own);
+  void take_news(const StatusItem& news);
   std::vector<CallRecord> take_calls(std::size_t most, std::uint64_t* first);
-  void send(int peer, const std::vector<std::byte>& message);
+  void send(int peer, std::span<const std::byte> message);
   void tell_of_messages();
   std::optional<Wait> own_wait() const;
   void raise(const Fault& fault);
-  void look_for_ends();
 
   const Terms terms_;
   FailureDetector detector_;  // rank 0's hears of all, the others' of their own rank and rank 0
+  StatusTree tree_;
+  bool judge_ended_ = false;  // rank 0, without a word
 
   std::mutex mutex_;
   std::condition_variable told_some_;
@@ -83,11 +90,7 @@ class InternodeStatus final : public ProxyTask {
   MessageNotes notes_;
   std::atomic<int> gone_{-1};
 
-  std::int64_t now_ns_ = 0;
-  Progress told_;  // to rank 0
-  std::vector<int> told_awaited_;
-  std::int64_t told_at_ = 0, notes_at_ = 0;
-  std::vector<bool> left_;  // by rank: in order
+  std::int64_t now_ns_ = 0, notes_at_ = 0;
 };
 
 }  // namespace rondo::gpu

@@ -38,6 +38,7 @@ struct Wait {
   std::string call;          // in words; "": that others make the same call
   std::vector<int> awaited;  // ranks that have not come, or not gone on
   double limit_seconds = 0;  // without progress; 0: none
+  friend bool operator==(const Wait&, const Wait&) = default;
 };
 
 inline constexpr const char* kMessageInWords = "a message";  // Wait::call of one, by kernels

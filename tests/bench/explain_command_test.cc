@@ -52,6 +52,26 @@ TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
   EXPECT_EQ(rondo("", "explain all_reduce 64K --topo nowhere").status, 2);
 }
 
+TEST(ExplainCommand, SaysWhichRingsChannelsAreAndByWhichPortsTheyLeave) {
+  const std::string call = "explain all_reduce 64M --topo dgx-h100 --hosts 2";
+  const Said said = rondo("", call);
+  for (const char* const row :
+       {"rings        8 rings by the topology, 400 GB/s; the wires allow 400",
+        "channel 0    ranks ", "channel 7    ranks ", "; host 0 mlx5_"})
+    expect_says(said, row);
+  expect_says(rondo("", "explain all_reduce 64M --topo dgx-h100"),
+              "rings        rank after rank on all");
+  const Said read =
+      rondo("", call +
+                    " --json | python3 -c 'import json, sys; it = json.load(sys.stdin);"
+                    " rings = it[\"channels\"][\"channels\"];"
+                    " print(len(it[\"rows\"]) > 5, len(rings),"
+                    " sorted(rings[3][\"ranks\"]) == list(range(16)),"
+                    " len({r[\"hosts\"][0][\"out\"] for r in rings}))'");
+  expect_says(read, "True 8 True 8");
+  expect_says(rondo("", "explain all_reduce 4M --json"), "\"what\": \"algorithm\"");
+}
+
 TEST(EnvCommand, DoesNotShowTheSecret) {
   const std::string secret = "RONDO_SECRET=0123456789abcdefgh";
   for (const char* command : {"env", "env --json", "env --markdown", "doctor"}) {

@@ -120,6 +120,29 @@ bool keeps_rails_apart(const ChannelOrders& orders) {
   return true;
 }
 
+// NCCL_IB_HCA, of each host's first rank: what the network leaves alone is in no ring.
+TEST(ChannelOrders, UseThePortsThatTheNetworkMay) {
+  Machines hosts = two_hosts();
+  const auto only = [&](const char* first, const char* second) {
+    hosts.places.nic_filters.clear();
+    for (const char* text : {first, second})
+      hosts.places.nic_filters.push_back(*topology::NicFilter::parse(text));
+    return hosts.orders();
+  };
+  const ChannelOrders two = only("mlx5_1,mlx5_3", "^mlx5_0,mlx5_2");
+  ASSERT_EQ(two.rings.size(), 2u);
+  expect_every_rank_once(two, 8);
+  EXPECT_DOUBLE_EQ(two.gbs, hosts.orders().gbs);
+  std::set<std::string> used;
+  for (const ChannelOrders::Ring& ring : two.rings)
+    for (const ChannelOrders::Ports& ports : ring.ports) {
+      used.insert(ports.in.device);
+      used.insert(ports.out.device);
+    }
+  EXPECT_EQ(used, (std::set<std::string>{"mlx5_1", "mlx5_3"}));
+  EXPECT_EQ(only("nothing_of_this_host", "").rings.size(), 4u) << "its network is another one";
+}
+
 // NCCL_CROSS_NIC: where it costs speed, 0 alone keeps rails apart; where it costs none, 2 does,
 // too.
 TEST(ChannelOrders, KeepRailsApart) {
@@ -177,7 +200,7 @@ TEST(ChannelOrders, LayOutARingAndTreesOverTheirPositions) {
   const ChannelOrders orders = two_hosts().orders();
   ConnectionShape shape;
   shape.channels = 6;
-  const P2pReach near(8, std::vector<bool>(8, true));
+  const P2pReach near(8);
   const ConnectionLayout layout(shape, near, {}, orders);
   EXPECT_GE(layout.orders_at(), layout.bytes_of_ends());
   const auto order_bytes = 4 * cuda::order_words(8) * 6;
@@ -199,7 +222,7 @@ TEST(ChannelOrders, GiveEachProxyAQuarter) {
   const std::vector<int> host_of{0, 0, 0, 0, 1, 1, 1, 1};
   ConnectionShape shape;
   shape.channels = 4;
-  const P2pReach near(8, std::vector<bool>(8, true));
+  const P2pReach near(8, host_of);
   const ConnectionLayout layout(shape, near, {host_of, 0}, orders);
   std::vector<int> leaving(8), entering(8);
   for (const auto& edge : layout.edges()) {

@@ -1,6 +1,8 @@
 // Emulated GPUs where a topology file has its GPUs: kernels pass bytes along the rings that the
 // search finds there, on one host and between two. Network ports are this machine's, as a file's
-// ports that are not here do not count: channel_orders_test.cc has those of several.
+// ports that are not here do not count, or those of a pretended /sys.
+#include <signal.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -10,14 +12,18 @@
 
 #include "tests/gpu/process_bodies.h"
 #include "tests/gpu/rank_logs.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rondo::test {
 namespace {
 
-Environment wired_as(const std::string& name) {
-  const std::string file = std::string(RONDO_FIXTURES_DIR) + "/" + name + ".xml";
+std::string fixture(const std::string& name) {
+  return std::string(RONDO_FIXTURES_DIR) + "/" + name + ".xml";
+}
+Environment wired_by(const std::string& file) {
   return {{"RONDO_SIMT", "topology=" + file}, {"NCCL_TOPO_FILE", file}};
 }
+Environment wired_as(const std::string& name) { return wired_by(fixture(name)); }
 // The even GPUs are a host, and the odd ones (two-hosts.xml).
 const Layout kTwoHosts{{{0, 2, 4, 6}, {1, 3, 5, 7}}, {"a", "b"}};
 
@@ -143,6 +149,74 @@ const Wired kWired[] = {
 INSTANTIATE_TEST_SUITE_P(Machines, Channels, testing::ValuesIn(kWired),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// Ranks as processes of their own, so that one of them can be killed, along rings that are not
+// those of the numbers.
+class ChannelFaults : public Channels {};
+const Wired kApart[] = {
+    {"dgx_1v", "dgx-1v", {{{0}, {1}, {2}, {3}}}, 4},
+    {"taking_turns", "../gpu/two-hosts", {{{0}, {1}, {2}, {3}}, {"a", "b", "a", "b"}}, 0},
+};
+INSTANTIATE_TEST_SUITE_P(Machines, ChannelFaults, testing::ValuesIn(kApart),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(ChannelFaults, DeathsAreReportedByName) {
+  const int ranks = GetParam().layout.ranks();
+  for (const int victim : {0, 1, ranks - 1}) {
+    const RankLogs logs;
+    Environment more = wired_as(GetParam().machine);
+    for (const auto& variable : logged(logs)) more.push_back(variable);
+    more.insert(more.end(), {{"NCCL_ALGO", "ring"},
+                             {"RONDO_GPU_RELAY", "1"},
+                             {"NCCL_MIN_CTAS", "4"},
+                             {"NCCL_BUFFSIZE", "4096"}});
+    RankProcesses processes(GetParam().layout.under(more),
+                            [](NcclRank& seat) { sum_until_error(seat, 20'000); });
+    ASSERT_TRUE(processes.wait_stage(1, 60));
+    processes.send(victim, SIGKILL);
+    ASSERT_TRUE(processes.wait_reports(15, {victim}));  // soon; the rest is for a busy machine
+    expect_reports(processes, ranks, Status::kRemoteError, "rank " + std::to_string(victim),
+                   victim);
+    processes.wait_exits(60, {victim});
+    EXPECT_EQ(lines_with(logs, " rings by the topology").size(), 1u);
+  }
+}
+
+// A DGX A100 where one GPU that a rank is on has lost 3 of its 12 NVLinks.
+TEST(SlowLinks, AreToldOnceWithTheRank) {
+#ifndef RONDO_SIMT
+  GTEST_SKIP() << "real GPUs are where they are";
+#endif
+  const RankLogs logs;
+  std::ifstream in(fixture("dgx-a100"));
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::string whole = "count=\"12\"";
+  text.replace(text.find(whole, text.find("<gpu dev=\"2\"")), whole.size(), "count=\"9\"");
+  const std::string file = logs.file(0) + ".xml";
+  std::ofstream(file) << text;
+  Environment more = wired_by(file);
+  for (const auto& variable : logged(logs)) more.push_back(variable);
+  run_job(Layout{{{0}, {1}, {2}}}.under(more), [](NcclRank& seat) {
+    run_case(seat, {Collective::kAllReduce, DataType::kInt32, RedOp::kSum, seat.size, 0, 100, 5},
+             {});
+  });
+  const std::vector<std::string> said = lines_with(logs, "NCCL WARN");
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find(" (GPU 0000:47:00.0 of "), std::string::npos) << said[0];
+  EXPECT_NE(said[0].find("(9 of them) where most have"), std::string::npos) << said[0];
+}
+
+// By rank: what its kernels sent to other hosts.
+std::map<int, std::uint64_t> sent_by_kernels(const RankLogs& logs) {
+  std::map<int, std::uint64_t> sent;
+  for (const std::string& line : lines_with(logs, "rank ")) {
+    int rank = -1;
+    unsigned long long bytes = 0;
+    if (std::sscanf(line.c_str(), "rank %d sent %llu bytes of its kernels", &rank, &bytes) == 2)
+      sent[rank] = bytes;
+  }
+  return sent;
+}
+
 // What kernels send to the other host goes by the rank at the end of the ring's way over a host.
 TEST(ChannelsOfHosts, LeaveByTheRanksOfTheirRings) {
 #ifndef RONDO_SIMT
@@ -166,17 +240,61 @@ TEST(ChannelsOfHosts, LeaveByTheRanksOfTheirRings) {
     std::istringstream words(line.substr(std::string("channel 0: ranks ").size()));
     for (int& rank : ring) words >> rank;
   }
-  std::map<int, std::uint64_t> sent;
-  for (const std::string& line : lines_with(logs, "rank ")) {
-    int rank = -1;
-    unsigned long long bytes = 0;
-    if (std::sscanf(line.c_str(), "rank %d sent %llu bytes of its kernels", &rank, &bytes) == 2)
-      sent[rank] = bytes;
-  }
+  const auto sent = sent_by_kernels(logs);
   ASSERT_EQ(sent.size(), 8u);
   constexpr std::uint64_t kBytes = 65536 * sizeof(float) * 2 * 7 / 8;
   for (const auto& [rank, bytes] : sent)
     EXPECT_EQ(bytes, rank == ring[3] || rank == ring[7] ? kBytes : 0) << "rank " << rank;
+}
+
+// The ports of two-hosts.xml, as Linux shows them.
+void pretend_four_ports(const TemporaryFolder& root) {
+  namespace fs = std::filesystem;
+  root.file("sys/devices/system/node/online", "0\n");
+  root.file("sys/devices/system/node/node0/cpulist", "0-7\n");
+  for (int port = 0; port < 4; ++port) {
+    const std::string bus_id = "0000:" + std::to_string(port + 1) + "3:00.0";
+    const std::string device = "sys/devices/pci0000:" + std::to_string(port + 1) + "0/" + bus_id;
+    const std::string entry = "sys/class/infiniband/mlx5_" + std::to_string(port);
+    root.file(device + "/class", "0x020700\n");
+    root.file(entry + "/ports/1/state", "4: ACTIVE\n");
+    root.file(entry + "/ports/1/rate", "200 Gb/sec (4X HDR)\n");
+    fs::create_directories(root.path() + "/sys/bus/pci/devices");
+    fs::create_directory_symlink(root.path() + "/" + device,
+                                 root.path() + "/sys/bus/pci/devices/" + bus_id);
+    fs::create_directory_symlink(root.path() + "/" + device, root.path() + "/" + entry + "/device");
+  }
+}
+
+// Two hosts of four GPUs, a port beside each: four channels leave each host by four ranks.
+TEST(ChannelsOfHosts, LeaveByAllPortsAQuarterEach) {
+#ifndef RONDO_SIMT
+  GTEST_SKIP() << "real GPUs are where they are";
+#endif
+  const RankLogs logs;
+  const TemporaryFolder root;
+  pretend_four_ports(root);
+  Environment more = wired_as("../gpu/two-hosts");
+  for (const auto& variable : logged(logs)) more.push_back(variable);
+  more.insert(more.end(), {{"RONDO_SYS_ROOT", root.path()},
+                           {"NCCL_ALGO", "ring"},
+                           {"RONDO_GPU_RELAY", "1"},
+                           {"NCCL_MIN_CTAS", "4"},
+                           {"NCCL_MAX_CTAS", "4"},
+                           {"NCCL_BUFFSIZE", "16384"}});
+  constexpr std::size_t kElements = 65536;
+  run_job(kTwoHosts.under(more), [](NcclRank& seat) {
+    run_case(seat,
+             {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, kElements, 5},
+             {});
+  });
+  const std::vector<std::string> said = lines_with(logs, "channels: ");
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_TRUE(said[0].starts_with("channels: 4 rings by the topology, 100 GB/s")) << said[0];
+  const auto sent = sent_by_kernels(logs);
+  ASSERT_EQ(sent.size(), 8u);
+  constexpr std::uint64_t kQuarter = kElements * sizeof(float) * 2 * 7 / 8 / 4;
+  for (const auto& [rank, bytes] : sent) EXPECT_EQ(bytes, kQuarter) << "rank " << rank;
 }
 
 }  // namespace

@@ -30,9 +30,11 @@ TEST(EdgeTransports, TheFirstThatCanConnectIsTaken) {
 
 // Ranks 0 and 1 reach each other, 2 is out of their reach, 3 is on another host.
 TEST(EdgeTransports, SayWhereSlotsLie) {
-  P2pReach near(4, std::vector<bool>(4, true));
-  for (int r = 0; r < 4; ++r) near[r][2] = near[2][r] = r == 2;
-  const ConnectionLayout layout({}, near, {{0, 0, 0, 1}, 0});
+  const std::vector<int> host_of{0, 0, 0, 1};
+  P2pReach near(4, host_of);
+  near.separate(0, 2);
+  near.separate(1, 2);
+  const ConnectionLayout layout({}, near, {host_of, 0});
   int seen = 0;
   for (const ConnectionLayout::Edge& edge : layout.edges()) {
     ASSERT_FALSE(edge.slots.empty());

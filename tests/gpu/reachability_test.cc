@@ -97,12 +97,12 @@ TEST(Reachability, ProcessesShareKernelsWhereTheyHaveLLPush) {
 TEST(Reachability, LLPushUsesEverybodysMemory) {
   ConnectionShape shape;
   shape.ll_push = true;
-  P2pReach near(6, std::vector<bool>(6, true));
+  P2pReach near(6);
   const ConnectionLayout all(shape, near);
   EXPECT_TRUE(all.uses(0, 3));
   EXPECT_GT(all.bytes(0), all.staging_at() + cuda::kLLPushStaging);
   // One that could not be mapped ends that for all of them.
-  near[1][4] = near[4][1] = false;
+  near.separate(1, 4);
   const ConnectionLayout some(shape, near);
   EXPECT_FALSE(some.ll_push());
   EXPECT_FALSE(some.uses(0, 3));
@@ -114,8 +114,8 @@ TEST(Reachability, OneDirectionOfReachIsNone) {
   all.reach[2][1] = std::byte{0};
   const auto found = agree_on_reachability(all);
   ASSERT_TRUE(found.ok());
-  EXPECT_FALSE(found->near[1][2]);
-  EXPECT_TRUE(found->near[0][2]);
+  EXPECT_FALSE(found->near(1, 2));
+  EXPECT_TRUE(found->near(0, 2));
   EXPECT_TRUE(found->leader_reaches);  // and nobody else needs to
   separate(all, 0, 2);
   EXPECT_FALSE(agree_on_reachability(all)->leader_reaches);

@@ -33,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Hosts, SpanFaults, testing::ValuesIn(kLayouts),
 constexpr std::size_t kCount = 20'000;
 
 TEST_P(SpanFaults, DeathOfAnyRankIsReportedByName) {
-  for (const int victim : {0, ranks() - 1}) {
+  for (const int victim : {0, ranks() / 2, ranks() - 1}) {
     RankProcesses processes(job(), [](NcclRank& seat) { sum_until_error(seat, kCount); });
     ASSERT_TRUE(processes.wait_stage(1, 60));
     nap(0.1);
@@ -67,7 +67,7 @@ void exchange_until_error(NcclRank& seat, std::size_t bytes) {
 }
 
 TEST_P(SpanFaults, DeathOfAnyRankInMessagesIsReportedByName) {
-  for (const int victim : {0, ranks() - 1}) {
+  for (const int victim : {0, ranks() / 2, ranks() - 1}) {
     RankProcesses processes(job(), [](NcclRank& seat) { exchange_until_error(seat, 30'000); });
     ASSERT_TRUE(processes.wait_stage(1, 60));
     nap(0.1);
@@ -243,6 +243,33 @@ TEST_P(SpanFaults, WhoeverNeverComesIsNamedAfterTheTimeout) {
         << processes.text(r);
   }
   processes.board().flag = 1;
+  processes.wait_exits(60);
+}
+
+// Also where other ranks tell rank 0 through it how they are, as the last one of four does.
+TEST_P(SpanFaults, WhoeverStandsStillIsNamedAfterTheTimeout) {
+  const int victim = ranks() / 2;
+  const auto body = [victim](NcclRank& seat) {
+    DeviceBuffer buffer(kCount * sizeof(float), 0);
+    ASSERT_EQ(sum_once(seat, buffer, kCount), ncclSuccess);
+    seat.mark(1);
+    ASSERT_TRUE(seat.wait_flag(1, 60));
+    if (seat.rank != victim) return report_and_abort(seat, sum_once(seat, buffer, kCount));
+    NCCL_OK(ncclCommAbort(seat.comm));
+    seat.comm = nullptr;
+  };
+  RankProcesses processes(job({{"RONDO_TIMEOUT", "2"}}), body);
+  ASSERT_TRUE(processes.wait_stage(1, 60));
+  processes.send(victim, SIGSTOP);
+  processes.board().flag = 1;
+  ASSERT_TRUE(processes.wait_reports(kSoon, {victim}));
+  for (int r = 0; r < ranks(); ++r) {
+    if (r == victim) continue;
+    EXPECT_EQ(processes.status(r), Status::kTimeout) << processes.text(r);
+    EXPECT_NE(processes.text(r).find("rank " + std::to_string(victim)), std::string::npos)
+        << processes.text(r);
+  }
+  processes.send(victim, SIGCONT);
   processes.wait_exits(60);
 }
 

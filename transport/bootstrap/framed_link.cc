@@ -34,6 +34,7 @@ Done FramedLink::send(std::uint16_t type, std::uint32_t round, ByteSpan payload)
       header, payload.first(std::min(payload.size(), auth::Records::kMostBytes - header.size()))};
   RONDO_CHECK_OK(records_->seal(parts, outbox_));
   RONDO_CHECK_OK(records_->seal(payload.subspan(parts[1].size()), outbox_));
+  ++traffic_.frames;
   return flush();
 }
 
@@ -45,6 +46,7 @@ Done FramedLink::flush() {
     if (count < 0 && would_block(errno)) return done();
     if (count < 0) return closed_error(errno);
     sent_ += static_cast<std::size_t>(count);
+    traffic_.bytes += static_cast<std::uint64_t>(count);
   }
   outbox_.clear();
   sent_ = 0;
@@ -55,7 +57,8 @@ Result<std::optional<Frame>> FramedLink::receive() {
   if (!records_) return nobody_error();
   for (;;) {
     Result<std::optional<Frame>> frame = parser_.next();
-    if (!frame.ok() || frame->has_value()) return frame;
+    if (!frame.ok()) return frame;
+    if (frame->has_value()) return ++traffic_.frames, frame;
     RONDO_TRY(const auto content, records_->next());
     if (content) {
       parser_.feed(*content);
@@ -71,6 +74,7 @@ Result<std::optional<Frame>> FramedLink::receive() {
       return closed_error(count < 0 ? errno : 0);
     }
     records_->received(static_cast<std::size_t>(count));
+    traffic_.bytes += static_cast<std::uint64_t>(count);
   }
 }
 

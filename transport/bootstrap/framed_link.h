@@ -13,6 +13,7 @@
 
 #include <poll.h>
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -24,6 +25,11 @@
 namespace rondo::bootstrap {
 
 using net::Frame;
+
+// What has passed, both ways, on the wire.
+struct LinkTraffic {
+  std::uint64_t frames = 0, bytes = 0;
+};
 
 class FramedLink {
  public:
@@ -47,6 +53,8 @@ class FramedLink {
   Result<std::optional<Frame>> receive();
   bool closed() const { return closed_; }
 
+  const LinkTraffic& traffic() const { return traffic_; }
+
   // For poll(2): readable always, writable while bytes are unsent.
   pollfd entry() const;
 
@@ -61,6 +69,7 @@ class FramedLink {
   Bytes outbox_;
   std::size_t sent_ = 0;
   bool closed_ = false;
+  LinkTraffic traffic_;
 };
 
 }  // namespace rondo::bootstrap

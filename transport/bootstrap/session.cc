@@ -204,6 +204,15 @@ Result<std::vector<std::vector<std::byte>>> Session::all_gather(std::span<const 
   return state_->all_gather(mine);
 }
 
+LinkTraffic Session::traffic() const {
+  LinkTraffic sum;
+  for (const auto& neighbour : state_->neighbours) {
+    sum.frames += neighbour->link.traffic().frames;
+    sum.bytes += neighbour->link.traffic().bytes;
+  }
+  return sum;
+}
+
 void Session::set_timeout(std::chrono::nanoseconds timeout) { state_->timeout = timeout; }
 Done Session::standing() { return state_->standing(); }
 Error Session::give_up(const Error& mine) { return state_->give_up(mine); }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "transport/bootstrap/framed_link.h"
 #include "transport/bootstrap/listener.h"
 #include "transport/bootstrap/secret.h"
 #include "transport/bootstrap/unique_id.h"
@@ -54,6 +55,8 @@ class Session {
   // Every rank gives bytes (sizes may differ; 64 MiB all together), every rank gets all of them,
   // in rank order. The rounds match by order.
   Result<std::vector<std::vector<std::byte>>> all_gather(std::span<const std::byte> mine);
+
+  LinkTraffic traffic() const;  // of its links in the tree, since it joined
 
   void set_timeout(std::chrono::nanoseconds timeout);  // of the exchanges from now on
 

@@ -1,10 +1,9 @@
 #include "transport/verbs/choice.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/env.h"
-#include "topology/small_file.h"
+#include "topology/graph/nic_filter.h"
 
 namespace rondo::verbs {
 namespace {
@@ -28,32 +27,6 @@ Result<int> read(const Range& range) {
     return fail(Status::kInvalidUsage, "{}={} is not in {}..{}; usual is {}", range.name, value,
                 range.least, range.most, range.usual);
   return static_cast<int>(value);
-}
-
-// One name of NCCL_IB_HCA.
-struct Wanted {
-  std::string_view device;
-  int port = 0;  // 0: any
-};
-
-Result<Wanted> parse_wanted(std::string_view item, std::string_view hca) {
-  Wanted wanted{topology::take_until(item, ':'), 0};
-  std::string_view digits = topology::take_until(item, ':');  // NCCL's rails and planes: no matter
-  if (wanted.device.empty())
-    return fail(Status::kInvalidUsage, "NCCL_IB_HCA='{}' has an empty name: use device[:port],...",
-                hca);
-  if (digits.empty()) return wanted;
-  const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), wanted.port).ptr;
-  if (end != digits.data() + digits.size() || wanted.port < 1 || wanted.port > 255)
-    return fail(Status::kInvalidUsage,
-                "NCCL_IB_HCA='{}': the port '{}' is no number from 1 to 255; use device[:port],...",
-                hca, digits);
-  return wanted;
-}
-
-bool fits(const Port& port, const Wanted& wanted, bool exact) {
-  if (wanted.port != 0 && wanted.port != port.number) return false;
-  return exact ? port.device == wanted.device : port.device.starts_with(wanted.device);
 }
 
 int preference(const Gid& gid) {
@@ -81,27 +54,21 @@ Result<std::vector<Port>> choose_ports(const std::vector<Port>& all, std::string
     return fail(Status::kInvalidUsage,
                 "there is no RDMA device on this host (/sys/class/infiniband has none): see "
                 "whether the adapter's driver is loaded, or use NCCL_NET=Socket");
-  std::string_view rest = hca;
-  const bool exclude = rest.starts_with('^');
-  if (exclude) rest.remove_prefix(1);
-  const bool exact = rest.starts_with('=');
-  if (exact) rest.remove_prefix(1);
-  std::vector<bool> named(all.size(), rest.empty() && !exclude);
-  while (!rest.empty()) {
-    RONDO_TRY(const Wanted wanted, parse_wanted(topology::take_until(rest, ','), hca));
-    bool found = false;
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (fits(all[i], wanted, exact)) named[i] = found = true;
-    if (!found && !exclude)
+  RONDO_TRY(const topology::NicFilter filter, topology::NicFilter::parse(hca));
+  for (const topology::NicFilter::Name& name : filter.names()) {
+    const bool found = std::any_of(all.begin(), all.end(), [&](const Port& port) {
+      return filter.fits(name, port.device, port.number);
+    });
+    if (!found && !filter.excludes())
       return fail(Status::kInvalidUsage, "NCCL_IB_HCA='{}': {} fits none of this host's ports: {}",
-                  hca, wanted.device, list_ports(all));
+                  hca, name.device, list_ports(all));
   }
   std::vector<Port> chosen, admitted;
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (named[i] != exclude) {
-      admitted.push_back(all[i]);
-      admitted.back().rail = static_cast<int>(admitted.size()) - 1;
-    }
+  for (const Port& port : all) {
+    if (!filter.admits(port.device, port.number)) continue;
+    admitted.push_back(port);
+    admitted.back().rail = static_cast<int>(admitted.size()) - 1;
+  }
   if (admitted.empty())
     return fail(Status::kInvalidUsage, "NCCL_IB_HCA='{}' excludes all of this host's ports: {}",
                 hca, list_ports(all));

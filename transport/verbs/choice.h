@@ -37,12 +37,11 @@ struct Options {
 };
 inline constexpr int kMostQueuePairs = static_cast<int>(kMostPairs);
 
-// The ports of `all` that can carry data and that `hca` admits, with NCCL_IB_HCA's grammar:
-// prefixes of device names with commas, each with ":PORT" behind it or not; a leading '^' excludes
-// them, '=' asks for exact names, "^=" excludes exact names; empty: all. A name that fits no
-// device, and no port at all that is left, is an error that lists those there are. Ports get the
-// number of their rail: their place among those that `hca` admits, usable or not, so that ports of
-// equal numbers on all hosts are of one network also while one of them is down.
+// The ports of `all` that can carry data and that `hca` admits, with NCCL_IB_HCA's grammar
+// (topology/graph/nic_filter.h). A name that fits no device, and no port at all that is left, is an
+// error that lists those there are. Ports get the number of their rail: their place among those
+// that `hca` admits, usable or not, so that ports of equal numbers on all hosts are of one network
+// also while one of them is down.
 Result<std::vector<Port>> choose_ports(const std::vector<Port>& all, std::string_view hca);
 
 // Those that a network is made of where nobody asks for it: without soft-RoCE, which carries less

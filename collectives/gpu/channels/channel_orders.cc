@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "kernels/algorithms/hung_tree.h"
 
@@ -36,6 +37,13 @@ class Digest {
 std::string text_of(const topology::NicName& nic) {
   const std::string name = nic.device.empty() ? nic.bus_id : nic.device;
   return nic.port > 0 ? fmt::format("{}:{}", name, nic.port) : name;
+}
+
+// Of a ring, for people.
+constexpr std::size_t kMostNamedRanks = 64, kMostNamedHosts = 8;
+
+std::string and_more(std::size_t all, std::size_t named) {
+  return all > named ? fmt::format(" and {} more", all - named) : std::string();
 }
 
 }  // namespace
@@ -92,10 +100,14 @@ std::vector<std::string> describe(const ChannelOrders& orders) {
                   orders.rings.size(), orders.gbs, orders.bound_gbs)};
   for (std::size_t c = 0; c < orders.rings.size(); ++c) {
     const ChannelOrders::Ring& ring = orders.rings[c];
-    lines.push_back(fmt::format("channel {}: ranks {}", c, fmt::join(ring.ranks, " > ")));
-    for (std::size_t h = 0; h < ring.ports.size(); ++h)
+    const std::span<const int> named(ring.ranks.data(),
+                                     std::min(ring.ranks.size(), kMostNamedRanks));
+    lines.push_back(fmt::format("channel {}: ranks {}{}", c, fmt::join(named, " > "),
+                                and_more(ring.ranks.size(), kMostNamedRanks)));
+    for (std::size_t h = 0; h < std::min(ring.ports.size(), kMostNamedHosts); ++h)
       lines.back() += fmt::format("{}host {} {} in, {} out", h == 0 ? "; " : ", ", h,
                                   text_of(ring.ports[h].in), text_of(ring.ports[h].out));
+    lines.back() += and_more(ring.ports.size(), kMostNamedHosts);
   }
   return lines;
 }

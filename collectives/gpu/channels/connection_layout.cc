@@ -19,32 +19,30 @@ std::uint64_t rounded(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-int ranks_of(const P2pReach& near) { return static_cast<int>(near.size()); }
-
 }  // namespace
-
-bool all_near(const P2pReach& near) {
-  return std::all_of(near.begin(), near.end(), [](const std::vector<bool>& row) {
-    return std::all_of(row.begin(), row.end(), [](bool one) { return one; });
-  });
-}
 
 ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach& near,
                                    const HostsOfRanks& hosts, ChannelOrders orders)
     : shape_(shape),
       near_(near),
       orders_(std::move(orders)),
-      ll_push_(shape.ll_push && all_near(near)),
-      meets_(shape.meets && all_near(near)),
-      bounce_bytes_(near.size()) {
-  const int n = ranks_of(near);
+      ll_push_(shape.ll_push && near.all()),
+      meets_(shape.meets && near.all()),
+      bounce_bytes_(static_cast<std::size_t>(near.ranks())) {
+  const int n = near.ranks();
+  count_own(hosts);
   barriers_at_ = ll_push_ ? staging_at() + cuda::kLLPushStaging : rounds_at();
   messages_at_ = meets_ ? shared_at() + 2 * kSharedStaging : barriers_at_;
-  bytes_.assign(near.size(), messages() ? message_counters_at(n, 0) : messages_at_);
-  host_messages_at_ = rounded(sizeof(cuda::Control) * near.size());
-  host_bytes_ = messages() ? message_waits_at(n) : host_messages_at_;
+  bytes_.assign(static_cast<std::size_t>(n), messages() ? message_counters_at(n, 0) : messages_at_);
+  host_messages_at_ = rounded(sizeof(cuda::Control) * own_ranks_);
+  host_bytes_ = messages() ? message_waits_bytes_at(own_ranks_) : host_messages_at_;
   add_edges(hosts);
   place_all(hosts);
+}
+
+void ConnectionLayout::count_own(const HostsOfRanks& hosts) {
+  for (int r = 0; r < near_.ranks(); ++r)
+    place_.push_back(hosts.is_own(r) ? static_cast<int>(own_ranks_++) : -1);
 }
 
 // Of one channel: each edge once.
@@ -74,7 +72,7 @@ class ConnectionLayout::Edges {
 };
 
 void ConnectionLayout::add_edges(const HostsOfRanks& hosts) {
-  const int n = ranks_of(near_);
+  const int n = near_.ranks();
   for (int c = 0; c < shape_.channels; ++c) {
     Edges edges(n, c, &edges_);
     const ChannelOrders::Ring* const ring = orders_.of(c);
@@ -83,7 +81,8 @@ void ConnectionLayout::add_edges(const HostsOfRanks& hosts) {
     };
     const auto add = [&](int position, int next, int lane) {
       const int from = rank_at(position), to = rank_at(next);
-      edges.add(from, to, lane, edge_transport({hosts.same(from, to), near_[from][to]}));
+      if (!hosts.is_own(from) && !hosts.is_own(to)) return;
+      edges.add(from, to, lane, edge_transport({hosts.same(from, to), near_(from, to)}));
     };
     for (int p = 0; p < n; ++p) {
       add(p, (p + 1) % n, 0);
@@ -111,7 +110,7 @@ std::uint64_t ConnectionLayout::rounded_ends() const { return rounded(bytes_of_e
 std::uint64_t ConnectionLayout::launches_at() const {
   const std::uint64_t of_orders = orders_at() == 0
                                       ? 0
-                                      : sizeof(std::int32_t) * cuda::order_words(ranks_of(near_)) *
+                                      : sizeof(std::int32_t) * cuda::order_words(near_.ranks()) *
                                             static_cast<std::uint64_t>(shape_.channels);
   return rounded_ends() + rounded(of_orders) + kAlignment;
 }
@@ -134,22 +133,33 @@ std::uint64_t ConnectionLayout::shared_at() const {
 }
 
 std::uint64_t ConnectionLayout::message_counters_at(int peer, int direction) const {
-  const auto ends = static_cast<std::uint64_t>(cuda::message_ends(ranks_of(near_)));
+  const auto ends = static_cast<std::uint64_t>(cuda::message_ends(near_.ranks()));
   return messages_at_ + rounded(sizeof(cuda::DeviceEnd) * ends) +
          kCounterBytes * static_cast<std::uint64_t>(cuda::message_end(peer, direction, 0));
 }
+std::uint64_t ConnectionLayout::message_control_bytes_at(std::uint64_t place) const {
+  return host_messages_at_ + sizeof(cuda::Control) * place;
+}
+std::uint64_t ConnectionLayout::message_links_bytes_at(std::uint64_t place) const {
+  const auto links = static_cast<std::uint64_t>(cuda::kDirections * near_.ranks());
+  return message_control_bytes_at(own_ranks_) + rounded(sizeof(cuda::MessageLink) * links) * place;
+}
+std::uint64_t ConnectionLayout::message_waits_bytes_at(std::uint64_t place) const {
+  const auto words = static_cast<std::uint64_t>(cuda::message_ends(near_.ranks()));
+  return message_links_bytes_at(own_ranks_) + rounded(sizeof(std::uint32_t) * words) * place;
+}
+
+std::uint64_t ConnectionLayout::control_at(int rank) const {
+  return sizeof(cuda::Control) * place_of(rank);
+}
 std::uint64_t ConnectionLayout::message_control_at(int rank) const {
-  return host_messages_at_ + sizeof(cuda::Control) * static_cast<std::uint64_t>(rank);
+  return message_control_bytes_at(place_of(rank));
 }
 std::uint64_t ConnectionLayout::message_links_at(int rank) const {
-  const std::uint64_t links = cuda::kDirections * near_.size();
-  return message_control_at(ranks_of(near_)) +
-         rounded(sizeof(cuda::MessageLink) * links) * static_cast<std::uint64_t>(rank);
+  return message_links_bytes_at(place_of(rank));
 }
 std::uint64_t ConnectionLayout::message_waits_at(int rank) const {
-  const auto words = static_cast<std::uint64_t>(cuda::message_ends(ranks_of(near_)));
-  return message_links_at(ranks_of(near_)) +
-         rounded(sizeof(std::uint32_t) * words) * static_cast<std::uint64_t>(rank);
+  return message_waits_bytes_at(place_of(rank));
 }
 
 ConnectionLayout::Place ConnectionLayout::take(int home, std::uint64_t bytes) {
@@ -200,7 +210,7 @@ void ConnectionLayout::place_bounce_buffers(Edge& edge, const HostsOfRanks& host
 
 bool ConnectionLayout::uses(int rank, int home) const {
   if (rank == home || ll_push_ || meets_) return true;
-  if (messages() && near_[rank][home]) return true;
+  if (messages() && near_(rank, home)) return true;
   for (const Edge& edge : edges_) {
     const bool joins = (edge.from == rank && edge.to == home) ||  //
                        (edge.from == home && edge.to == rank);

@@ -10,10 +10,10 @@
 // a rank for LL push (ll_push.h), and 2 MiB where several processes share direct kernels
 // (shared_launch.cc).
 //
-// Ranks of several hosts: a layout is one host's. A connection to another one has slots and words
-// on both sides (bounce buffers), which a net proxy keeps alike (net_proxy.h): to a kernel its
-// neighbour is on its host. The words are in pinned memory of the rank, the slots of each direction
-// there, too, or in its device memory. Simple only.
+// Ranks of several hosts: a layout is one host's, with the edges of its ranks alone. A connection
+// to another one has slots and words on both sides (bounce buffers), which a net proxy keeps alike
+// (net_proxy.h): to a kernel its neighbour is on its host. The words are in pinned memory of the
+// rank, the slots of each direction there, too, or in its device memory. Simple only.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@
 
 #include "collectives/gpu/channels/channel_orders.h"
 #include "collectives/gpu/channels/edge_transport.h"
+#include "collectives/gpu/channels/p2p_reach.h"
 #include "kernels/cuda/connected_args.h"
 
 namespace rondo::gpu {
@@ -35,10 +36,6 @@ struct ConnectionShape {
   bool meets = false;                   // words and staging for shared direct kernels, likewise
   bool messages = false;                // ends and words for the kernel of messages
 };
-
-// [a][b]: rank a's device uses the memory of rank b's, and the other way round.
-using P2pReach = std::vector<std::vector<bool>>;
-bool all_near(const P2pReach& near);
 
 // Which host each rank is on, and which of them this layout is for. Empty: there is one.
 struct HostsOfRanks {
@@ -64,7 +61,8 @@ class ConnectionLayout {
   };
   struct Edge {
     int from, to, lane, channel;
-    int out_index, in_index;  // among the channel's ends of `from` and of `to`
+    // Among the channel's ends of `from` and of `to`, where these are on this host.
+    int out_index, in_index;
     const EdgeTransport* transport = nullptr;
     std::vector<Place> slots = {}, tail = {}, head = {};  // by protocol
     // By direction, where it crosses: at `from` and at `to`, if they are on this host.
@@ -78,9 +76,10 @@ class ConnectionLayout {
   int ranks() const { return static_cast<int>(bytes_.size()); }
   const ConnectionShape& shape() const { return shape_; }
   const std::vector<Edge>& edges() const { return edges_; }
-  // A rank's memory begins with its ends; the host's with the Control of every rank.
+  // A rank's memory begins with its ends; the host's with the Control of each of its ranks.
   std::uint64_t bytes(int rank) const { return bytes_[static_cast<std::size_t>(rank)]; }
   std::uint64_t host_bytes() const { return host_bytes_; }
+  std::uint64_t control_at(int rank) const;  // in the host's memory, of a rank of this host
   // Of a rank's bounce buffers.
   std::uint64_t bounce_word_bytes(int rank) const {
     return bounce_bytes_[static_cast<std::size_t>(rank)].words;
@@ -106,8 +105,8 @@ class ConnectionLayout {
   std::uint64_t in_place_at() const;
   std::uint64_t shared_at() const;
   // Of messages (message_args.h), if it has any: the ends of a rank, the counters that its peers
-  // raise; and in the host's memory its Control, its links and its wait words. Slots are made with
-  // the first message of a pair (message_slots.h).
+  // raise; and in the host's memory Control, links and wait words of each of its ranks. Slots are
+  // made with the first message of a pair (message_slots.h).
   bool messages() const { return shape_.messages; }
   std::uint64_t message_ends_at() const { return messages_at_; }
   std::uint64_t message_counters_at(int peer, int direction) const;  // of all channels
@@ -121,6 +120,13 @@ class ConnectionLayout {
  private:
   class Edges;
   void add_edges(const HostsOfRanks& hosts);
+  void count_own(const HostsOfRanks& hosts);
+  std::uint64_t place_of(int rank) const {
+    return static_cast<std::uint64_t>(place_[static_cast<std::size_t>(rank)]);
+  }
+  std::uint64_t message_control_bytes_at(std::uint64_t place) const;
+  std::uint64_t message_links_bytes_at(std::uint64_t place) const;
+  std::uint64_t message_waits_bytes_at(std::uint64_t place) const;
   std::uint64_t rounded_ends() const;
   void place_all(const HostsOfRanks& hosts);
   void place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts);
@@ -130,6 +136,8 @@ class ConnectionLayout {
   const P2pReach near_;
   const ChannelOrders orders_;
   bool ll_push_, meets_;
+  std::vector<int> place_;  // by rank: among those of this host; -1: of another one
+  std::uint64_t own_ranks_ = 0;
   std::uint64_t barriers_at_ = 0, messages_at_ = 0, host_messages_at_ = 0;
   std::vector<Edge> edges_;
   std::vector<std::uint64_t> bytes_;

@@ -268,10 +268,10 @@ DeviceConnections::SharedStaging DeviceConnections::shared_staging(int rank) con
   return {input, input + ConnectionLayout::kSharedStaging};
 }
 Control* DeviceConnections::control(int rank) const {
-  return reinterpret_cast<Control*>(memory_.host_on_device[rank]) + rank;
+  return reinterpret_cast<Control*>(memory_.host_on_device[rank] + layout_.control_at(rank));
 }
 Control& DeviceConnections::host_control(int rank) const {
-  return reinterpret_cast<Control*>(memory_.host)[rank];
+  return *reinterpret_cast<Control*>(memory_.host + layout_.control_at(rank));
 }
 
 void DeviceConnections::set_message_link(int rank, int peer, cuda::Direction direction,

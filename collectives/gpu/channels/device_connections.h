@@ -64,7 +64,7 @@ class DeviceConnections {
     std::byte *input, *output;
   };
   SharedStaging shared_staging(int rank) const;
-  // Of any rank, as the host sees it.
+  // Of any rank of this host, as the host sees it.
   cuda::Control& host_control(int rank) const;
 
   // Of messages, where the layout has any. A rank of this process as its kernels see it; the words

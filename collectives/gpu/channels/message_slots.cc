@@ -29,11 +29,11 @@ MessageSlots::MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable,
 
 const EdgeTransport& MessageSlots::transport(int from, int to) const {
   const auto& process_of = around_.process_of;
-  EdgeFacts facts{process_of[from] >= 0 && process_of[to] >= 0, around_.near[from][to]};
+  EdgeFacts facts{process_of[from] >= 0 && process_of[to] >= 0, around_.near(from, to)};
   for (std::size_t a = 0; a < process_of.size() && !by_kernels_; ++a)
     for (std::size_t b = 0; b < process_of.size(); ++b)
       if (process_of[a] == process_of[from] && process_of[b] == process_of[to])
-        facts.reach = facts.reach && around_.near[a][b];
+        facts.reach = facts.reach && around_.near(a, b);
   return edge_transport(facts);
 }
 

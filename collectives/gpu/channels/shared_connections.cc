@@ -11,6 +11,13 @@ namespace {
 
 enum Verdict : int { kWell = 0, kRefused = 1, kFailed = 2 };
 
+std::vector<int> ranks_of_host(const ProcessCircle& circle) {
+  std::vector<int> ranks;
+  for (std::size_t r = 0; r < circle.process_of.size(); ++r)
+    if (circle.process_of[r] >= 0) ranks.push_back(static_cast<int>(r));
+  return ranks;
+}
+
 class Sharing {
  public:
   explicit Sharing(const SharedConnectionsRequest& request)
@@ -79,11 +86,13 @@ class Sharing {
   }
 
   using Indexes = std::vector<std::size_t>;  // of handles_
+  bool is_of_host(std::size_t i) const { return i + 1 == handles_.size(); }
+  bool is_known(std::size_t i) const { return is_of_host(i) || circle_.process_of[i] >= 0; }
   // A process's; or all others, at last the host's.
   Indexes of(int process, bool others) const {
     Indexes found;
     for (std::size_t i = 0; i < handles_.size(); ++i)
-      if ((i + 1 == handles_.size() || circle_.process_of[i] != process) == others)
+      if ((is_of_host(i) || circle_.process_of[i] != process) == others && is_known(i))
         found.push_back(i);
     return found;
   }
@@ -96,8 +105,7 @@ class Sharing {
     const PlainHandle of_host{.kind = PlainHandle::kFile};
     std::vector<const PlainHandle*> plain;
     for (const std::size_t i : which)
-      plain.push_back(i + 1 == handles_.size() ? &of_host
-                                               : &segment().offer(static_cast<int>(i)).handle);
+      plain.push_back(is_of_host(i) ? &of_host : &segment().offer(static_cast<int>(i)).handle);
     RONDO_TRY(auto handles, receive_handles(socket.get(), plain, circle_.deadline));
     for (std::size_t i = 0; i < which.size(); ++i) handles_[which[i]] = std::move(handles[i]);
     return done();
@@ -113,8 +121,8 @@ class Sharing {
     }
     memory_.host = host_memory_.get();
     holdings_->push_back(host_memory_);
-    const int n = static_cast<int>(request_.devices.size());
-    for (int r = 0; r < n; ++r) {
+    const std::vector<int> ranks = ranks_of_host(circle_);
+    for (const int r : ranks) {
       if (is_here(static_cast<std::size_t>(r))) {
         const DeviceScope scope(request_.devices[r]);
         RONDO_CHECK_OK(scope.entered());
@@ -122,7 +130,7 @@ class Sharing {
         continue;
       }
       std::vector<int> users;
-      for (int own = 0; own < n; ++own)
+      for (const int own : ranks)
         if (is_here(static_cast<std::size_t>(own)) && layout_.uses(own, r)) users.push_back(own);
       if (!users.empty()) open_rank(r, users);
     }
@@ -171,15 +179,14 @@ class Sharing {
 Result<std::unique_ptr<DeviceConnections>> share_connections(
     const SharedConnectionsRequest& request) {
   constexpr int kAttempts = 2;
-  const int n = static_cast<int>(request.devices.size());
+  const std::vector<int> ranks = ranks_of_host(request.circle);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     Sharing sharing(request);
     RONDO_TRY(const Verdict verdict, sharing.run());
     if (verdict == kWell) return sharing.connections();
-    for (int a = 0; a < n; ++a)
-      for (int b = 0; b < n; ++b)
-        if (request.circle.segment->refused(a, b) != 0)
-          (*request.near)[a][b] = (*request.near)[b][a] = false;
+    for (const int a : ranks)
+      for (const int b : ranks)
+        if (request.circle.segment->refused(a, b) != 0) request.near->separate(a, b);
   }
   return fail(Status::kSystemError, "ranks on GPUs could not map each other's memory");
 }

@@ -9,11 +9,11 @@ namespace rondo::gpu {
 namespace {
 
 constexpr std::uint64_t kAlignment = 128;
-constexpr unsigned kWarp = 32;
+constexpr unsigned kWarpOfMessages = 32;
 // Below that a channel's slots are not worth its start: then a pair has fewer channels.
 constexpr std::uint64_t kLeastSlot = 32 << 10;
-constexpr std::uint64_t kNetworkChannels = 4;  // of a pair on two hosts, at most
-constexpr std::uint64_t kBytesPerThread = 64;  // that keep it busy: 4 vectors of 16 bytes
+constexpr std::uint64_t kNetworkChannels = 4;         // of a pair on two hosts, at most
+constexpr std::uint64_t kMessageBytesPerThread = 64;  // that keep it busy: 4 vectors of 16 bytes
 
 std::uint64_t rounded(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -120,11 +120,12 @@ MessageLaunch deal(std::span<const Part> parts, std::vector<int> ranks, int most
     }
   }
   launch.args.first[launch.ctas] = static_cast<std::uint8_t>(next);
-  constexpr std::uint64_t kService = cuda::kServiceWarps * kWarp;
-  const std::uint64_t workers = (longest / kBytesPerThread + kWarp - 1) / kWarp;
-  launch.threads =
-      static_cast<unsigned>(kService + std::clamp<std::uint64_t>(workers * kWarp, kWarp,
-                                                                 cuda::kMessageThreads - kService));
+  constexpr std::uint64_t kService = cuda::kServiceWarps * kWarpOfMessages;
+  const std::uint64_t workers =
+      (longest / kMessageBytesPerThread + kWarpOfMessages - 1) / kWarpOfMessages;
+  launch.threads = static_cast<unsigned>(
+      kService + std::clamp<std::uint64_t>(workers * kWarpOfMessages, kWarpOfMessages,
+                                           cuda::kMessageThreads - kService));
   return launch;
 }
 

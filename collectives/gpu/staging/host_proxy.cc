@@ -87,12 +87,12 @@ Done HostProxy::start() {
     const auto wait = [this] { return kernels_ ? kernels_->message_wait() : std::nullopt; };
     const auto lost = [this](int* peer) { return kernels_ ? kernels_->first_end(peer) : nullptr; };
     status_ = std::make_unique<InternodeStatus>(InternodeStatus::Terms{
-        rank_, size_, *links, [this](int rank) { return state_.members.name_of(rank); }, raise,
-        progress, wait, lost});
+        rank_, size_, state_.members.shape, *links,
+        [this](int rank) { return state_.members.name_of(rank); }, raise, progress, wait, lost});
     proxy_.add(*status_);
     RONDO_CHECK_OK(status_->begin());
     state_.remote.drive_beside([this] { return proxy_.turn(); }, kernels_.get());
-    service_.tell_faults();
+    service_.tell_faults([status = status_.get()](const Fault& fault) { status->tell(fault); });
   }
   return proxy_.start();
 }

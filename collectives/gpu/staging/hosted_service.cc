@@ -16,7 +16,8 @@ constexpr int kTurnsBeforeNaps = 300;
 
 }  // namespace
 
-void HostedService::tell_faults() {
+void HostedService::tell_faults(std::function<void(const Fault&)> tell) {
+  tell_ = std::move(tell);
   parts_.state.faults.set_tell_other_hosts(
       [this](const Fault& fault) { tell_or_leave_to_thread(fault); });
 }
@@ -40,7 +41,7 @@ bool HostedService::progress() {
 
 // The links are this thread's.
 void HostedService::tell_or_leave_to_thread(const Fault& fault) {
-  if (own_thread_ == std::this_thread::get_id()) return parts_.state.remote.tell(fault);
+  if (own_thread_ == std::this_thread::get_id()) return tell_(fault);
   const std::lock_guard lock(mutex_);
   untold_ = fault;
 }
@@ -51,7 +52,7 @@ void HostedService::tell_what_is_left() {
     const std::lock_guard lock(mutex_);
     fault = std::exchange(untold_, std::nullopt);
   }
-  if (fault) parts_.state.remote.tell(*fault);
+  if (fault) tell_(*fault);
 }
 
 void HostedService::run_call(std::uint32_t number) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -29,8 +30,8 @@ class HostedService final : public ProxyTask {
   };
   explicit HostedService(Parts parts) : parts_(parts) {}
 
-  // Faults of the rank are told to other hosts by the proxy from then on.
-  void tell_faults();
+  // Faults of the rank are told to other ranks by the proxy from then on, in this way.
+  void tell_faults(std::function<void(const Fault&)> tell);
 
   bool progress() override;
   bool is_busy() const override { return parts_.slots.any_waits(); }
@@ -48,6 +49,7 @@ class HostedService final : public ProxyTask {
   std::atomic<std::thread::id> own_thread_{};  // the proxy's
   std::mutex mutex_;
   std::optional<Fault> untold_;
+  std::function<void(const Fault&)> tell_;
 };
 
 }  // namespace rondo::gpu

@@ -11,7 +11,7 @@ using testing::ElementsAre;
 
 std::vector<PlaceRecord> records(const std::vector<std::uint64_t>& digests, std::uint32_t bytes) {
   std::vector<PlaceRecord> made;
-  for (const std::uint64_t digest : digests) made.push_back({0, digest, bytes});
+  for (const std::uint64_t digest : digests) made.push_back({0, digest, bytes, {}});
   return made;
 }
 
@@ -27,18 +27,19 @@ TEST(Places, GraphsThatAreTooMuchAreNotSent) {
 }
 
 TEST(Places, RecordsThatNoRankSendsAreRefused) {
-  const PlaceRecord record{3, 77, 1000};
+  const PlaceRecord record{3, 77, 1000, "mlx5_0,mlx5_2:1"};
   Bytes blob = record.encode();
   const auto read = PlaceRecord::decode(blob, 4);
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->numa, 3);
   EXPECT_EQ(read->digest, 77u);
   EXPECT_EQ(read->graph_bytes, 1000u);
+  EXPECT_EQ(read->hca, "mlx5_0,mlx5_2:1");
   blob.pop_back();
   const auto cut = PlaceRecord::decode(blob, 4);
   ASSERT_FALSE(cut.ok());
   EXPECT_THAT(cut.error().text, testing::HasSubstr("rank 4"));
-  EXPECT_FALSE(PlaceRecord::decode(PlaceRecord{-2, 0, 0}.encode(), 0).ok());
+  EXPECT_FALSE(PlaceRecord::decode(PlaceRecord{-2, 0, 0, {}}.encode(), 0).ok());
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+#include "collectives/communicator/agreed_facts.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "collectives/planner/tuning.h"
+
+namespace rondo {
+namespace {
+
+// 0: not known, or not asked for.
+std::uint64_t smaller_known(std::uint64_t one, std::uint64_t other) {
+  return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
+}
+
+// Whether ranks that may run on the same cores are more than these.
+bool has_crowded_cores(std::span<const InitRecord> records) {
+  const auto cores_of = [](const InitRecord& record) {
+    return std::pair(record.machine, record.cpu_set);
+  };
+  std::map<std::pair<std::uint64_t, std::uint64_t>, int> ranks;
+  for (const InitRecord& record : records) ++ranks[cores_of(record)];
+  return std::any_of(records.begin(), records.end(), [&](const InitRecord& record) {
+    return ranks.at(cores_of(record)) > record.cores;
+  });
+}
+
+}  // namespace
+
+void agree_on_facts(std::span<const InitRecord> records, const HostShape& shape, PlanFacts* facts) {
+  facts->ranks = static_cast<int>(records.size());
+  facts->slot_bytes = tuning::kStagingBytes / kStagingSlots;
+  facts->link_slot_bytes = tuning::link_slot_bytes(asked_buffer_bytes(records));
+  facts->one_process = true;
+  facts->algorithms = records[0].algorithms;
+  for (const InitRecord& record : records) {
+    facts->core_cache_bytes = smaller_known(facts->core_cache_bytes, record.core_cache);
+    facts->shared_cache_bytes = smaller_known(facts->shared_cache_bytes, record.shared_cache);
+    facts->algorithms.intersect(record.algorithms);
+    facts->protocols.intersect(record.protocols);
+    facts->reproducible |= record.reproducible;
+    facts->one_process &= record.facts.process == records[0].facts.process;
+  }
+  facts->crowded = has_crowded_cores(records);
+  facts->hosts = shape.hosts();
+  facts->rails = shape.rails;
+  facts->largest_host = shape.largest;
+  facts->aligned_hosts = shape.aligned;
+}
+
+std::uint64_t asked_buffer_bytes(std::span<const InitRecord> records) {
+  std::uint64_t least = 0;
+  for (const InitRecord& record : records) least = smaller_known(least, record.buffer_bytes);
+  return least;
+}
+
+}  // namespace rondo

@@ -1,0 +1,45 @@
+// CallWindow: the newest calls of a communicator, each as the first rank that told it has it, so
+// that those of all others are compared with one.
+//
+// Guarantees: of two ranks that call differently, whoever tells it later is found, as long as they
+// are less than kCalls calls apart. Cost: 64 KiB; a call is one look.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/types.h"
+
+namespace rondo::gpu {
+
+class CallWindow {
+ public:
+  static constexpr std::uint64_t kCalls = 1024;
+
+  struct Told {
+    std::uint64_t number = 0;  // from 1
+    int rank = -1;
+    CallRecord call;
+    std::uint64_t digest = 0;  // of all calls up to it, where the teller knows it
+    bool is_same(const Told& other) const { return call == other.call && digest == other.digest; }
+  };
+  // kFirst: nobody has told that one before. kOther: `before` is another call. kPast: it is too
+  // long ago.
+  enum Verdict : std::uint8_t { kFirst, kSame, kOther, kPast };
+  Verdict compare(const Told& told, Told* before) {
+    told_.resize(kCalls);
+    Told& known = told_[told.number % kCalls];
+    if (known.number > told.number) return kPast;
+    if (known.number < told.number) {
+      known = told;
+      return kFirst;
+    }
+    *before = known;
+    return known.is_same(told) ? kSame : kOther;
+  }
+
+ private:
+  std::vector<Told> told_;  // of number n: [n % kCalls]
+};
+
+}  // namespace rondo::gpu

@@ -1,0 +1,248 @@
+#include "collectives/watchdog/status_tree.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/watchdog/fault_message.h"
+#include "collectives/watchdog/status_items.h"
+
+namespace rondo::gpu {
+namespace {
+
+constexpr std::int64_t kAskNs = 100'000'000;  // while a rank waits
+constexpr std::int64_t kLongestTickNs = 50'000'000;
+constexpr std::size_t kMostUnderWay = 8;
+constexpr std::size_t kMostUntoldCalls = 1024;  // of a rank, that its parent has not heard of
+
+void merge_news(StatusItem news, StatusItem* known) {
+  known->rank = news.rank;
+  known->presence = std::max(known->presence, news.presence);
+  if (news.progress) {
+    known->progress = news.progress;
+    known->wait = std::move(news.wait);
+    known->version = news.version;
+  }
+  auto& calls = known->calls;
+  calls.insert(calls.end(), news.calls.begin(), news.calls.end());
+  if (calls.size() > kMostUntoldCalls) calls.erase(calls.begin(), calls.end() - kMostUntoldCalls);
+}
+
+}  // namespace
+
+std::vector<int> StatusTree::ancestors_of(const HostShape& shape, int rank) {
+  const auto first_of = [&](int host) {
+    return shape.ranks[static_cast<std::size_t>(shape.first[static_cast<std::size_t>(host)])];
+  };
+  std::vector<int> found;
+  int host = shape.host_of(rank);
+  if (first_of(host) != rank) found.push_back(first_of(host));
+  while (host > 0) found.push_back(first_of(host = (host - 1) / kHostFanout));
+  return found;
+}
+
+bool StatusTree::is_above(int rank) const {
+  return std::find(terms_.ancestors.begin(), terms_.ancestors.end(), rank) !=
+         terms_.ancestors.end();
+}
+
+void StatusTree::put(const Progress& progress, std::optional<Wait> wait, std::uint64_t first,
+                     std::span<const CallRecord> calls) {
+  StatusItem& known = below_[terms_.rank].item;
+  if (calls.empty() && known.progress == progress && known.wait == wait) return;
+  StatusItem own{.rank = terms_.rank};
+  for (const CallRecord& call : calls) own.calls.push_back({first++, call});
+  own.progress = progress;
+  own.wait = std::move(wait);
+  own.version = known.version + 1;
+  if (terms_.rank == 0) return void(known = std::move(own));
+  note(std::move(own));
+}
+
+void StatusTree::note(StatusItem item) {
+  Below& below = below_[item.rank];
+  if (item.version < below.item.version) {  // by another way, later
+    item.progress.reset();
+    item.wait.reset();
+  }
+  if (terms_.rank == 0) {
+    below.item.version = std::max(below.item.version, item.version);
+    return terms_.deliver(item);
+  }
+  drop_known_calls(&item);
+  merge_news(std::move(item), &below.item);
+  below.is_new = true;
+}
+
+void StatusTree::drop_known_calls(StatusItem* item) {
+  std::erase_if(item->calls, [&](const StatusItem::Call& call) {
+    CallWindow::Told before;
+    const auto verdict = calls_.compare({call.number, item->rank, call.record}, &before);
+    return verdict == CallWindow::kSame || verdict == CallWindow::kPast;
+  });
+}
+
+void StatusTree::hear(int peer, std::span<const std::byte> message) {
+  const auto head = status_head_of(message);
+  if (!head) return;
+  if (head->kind == kStandingAnswer) {
+    if (peer == parent()) hear_answer(head->number);
+    return;
+  }
+  if (!is_above(peer)) {
+    const bool is_new = children_.insert(peer).second;
+    if (is_new && !told_.empty()) terms_.send(peer, told_);
+    if (head->number != 0) unanswered_[peer] = head->number;
+  }
+  hear_items(peer, message.subspan(sizeof(StatusHead)));
+}
+
+void StatusTree::hear_items(int peer, std::span<const std::byte> items) {
+  while (auto item = next_status_item(&items, terms_.ranks)) {
+    if (item->rank == terms_.rank) continue;  // nobody knows better
+    if (is_above(peer)) {
+      hear_from_above(*item);
+      continue;
+    }
+    if (item->rank == peer && item->presence == StatusItem::kLeft) {
+      children_.erase(peer);
+      unanswered_.erase(peer);
+    }
+    note(std::move(*item));
+  }
+}
+
+void StatusTree::hear_from_above(const StatusItem& item) {
+  if (item.presence == StatusItem::kThere || !is_above(item.rank)) return;
+  if (!left_.insert(item.rank).second) return;
+  item.rank == 0 ? announce_below(item) : note(item);  // whom it told may be gone, too
+}
+
+// The end of rank 0, for this rank and those below it.
+void StatusTree::announce_below(const StatusItem& item) {
+  terms_.deliver(item);
+  std::vector<std::byte> message = status_message(kStandingMessage, 0);
+  append_status_item(item, 0, &message);
+  for (const int child : children_) terms_.send(child, message);
+}
+
+void StatusTree::hear_answer(std::uint64_t number) {
+  while (!under_way_.empty() && under_way_.front().number <= number) under_way_.pop_front();
+  waits_since_ns_ = now_ns_;
+}
+
+void StatusTree::tick(std::int64_t now_ns, bool waits) {
+  if (ticked_at_ns_ != 0) now_ns_ += std::min(now_ns - ticked_at_ns_, kLongestTickNs);
+  ticked_at_ns_ = now_ns;
+  look_for_ends();
+  look_for_silence();
+  answer();
+  if (is_orphan() || (has_begun_ && now_ns_ - sent_at_ns_ < kReportNs)) return;
+  send_news(kMostUnderWay);
+  if (waits && under_way_.empty() && now_ns_ - sent_at_ns_ >= kAskNs)
+    send_up(status_message(kStandingMessage, 0));
+}
+
+void StatusTree::look_for_ends() {
+  const auto ended = [](int rank) {
+    return StatusItem{.rank = rank, .presence = StatusItem::kEnded};
+  };
+  for (auto child = children_.begin(); child != children_.end();) {
+    if (!terms_.has_ended(*child)) {
+      ++child;
+      continue;
+    }
+    note(ended(*child));
+    unanswered_.erase(*child);
+    child = children_.erase(child);
+  }
+  while (!is_orphan()) {
+    const int above = parent();
+    const bool left = left_.contains(above);
+    if (!left && !terms_.has_ended(above)) return;
+    turn_to_next_parent();
+    if (left) continue;
+    left_.insert(above);
+    above == 0 ? announce_below(ended(above)) : note(ended(above));
+  }
+}
+
+void StatusTree::look_for_silence() {
+  const bool may_turn = at_ + 1 < terms_.ancestors.size();
+  if (!may_turn || under_way_.empty() || now_ns_ - waits_since_ns_ < kSilentNs) return;
+  turn_to_next_parent();
+}
+
+// With all that is known here: nobody knows what the last one passed on.
+void StatusTree::turn_to_next_parent() {
+  ++at_;
+  waits_since_ns_ = now_ns_;
+  std::deque<UnderWay> again;
+  again.swap(under_way_);
+  if (is_orphan()) return;
+  if (!told_.empty()) terms_.send(parent(), told_);
+  for (UnderWay& one : again) send_up(std::move(one.message));
+  for (auto& [rank, below] : below_) below.is_new = true;
+}
+
+void StatusTree::answer() {
+  for (const auto& [child, number] : unanswered_)
+    terms_.send(child, status_message(kStandingAnswer, number));
+  unanswered_.clear();
+}
+
+void StatusTree::send_news(std::size_t most_under_way) {
+  std::vector<std::byte> message = status_message(kStandingMessage, 0);
+  const std::size_t empty = message.size();
+  const auto flush = [&] {
+    if (message.size() == empty) return;
+    send_up(std::move(message));
+    message = status_message(kStandingMessage, 0);
+  };
+  for (auto& [rank, below] : below_) {
+    while (below.is_new && under_way_.size() < most_under_way) {
+      StatusItem& item = below.item;
+      const std::size_t sent = append_status_item(item, kMostStatusBytes, &message);
+      if (sent == kNoRoomForItem) {
+        flush();
+        continue;
+      }
+      item.calls.erase(item.calls.begin(), item.calls.begin() + static_cast<std::ptrdiff_t>(sent));
+      below.is_new = !item.calls.empty();
+    }
+  }
+  flush();
+}
+
+void StatusTree::send_up(std::vector<std::byte> message) {
+  number_status_message(++sent_, &message);
+  if (under_way_.empty()) waits_since_ns_ = now_ns_;
+  sent_at_ns_ = now_ns_;
+  has_begun_ = true;
+  terms_.send(parent(), message);
+  under_way_.push_back({sent_, std::move(message)});
+}
+
+void StatusTree::tell(std::vector<std::byte> message) {
+  if (!told_.empty()) return;
+  told_ = std::move(message);
+  for (const int child : children_) terms_.send(child, told_);
+  if (is_orphan()) return;
+  terms_.send(parent(), told_);
+  send_up(status_message(kStandingMessage, 0));  // its answer says that the parent lives
+}
+
+void StatusTree::leave() {
+  StatusItem own{.rank = terms_.rank, .presence = StatusItem::kLeft};
+  const StatusItem& known = below_[terms_.rank].item;
+  own.progress = known.progress;
+  own.version = known.version;
+  std::vector<std::byte> message = status_message(kStandingMessage, 0);
+  append_status_item(own, 0, &message);
+  for (const int child : children_) terms_.send(child, message);
+  if (is_orphan()) return;
+  own.progress.reset();
+  note(std::move(own));
+  send_news(~std::size_t{0});
+}
+
+}  // namespace rondo::gpu

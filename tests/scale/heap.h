@@ -1,0 +1,21 @@
+// The heap of this program, all threads together: operator new and delete are counted.
+//
+//   HeapPeak peak;  work();  EXPECT_LT(peak.bytes(), 64 << 20);
+#pragma once
+
+#include <cstddef>
+
+namespace rondo::test {
+
+// The most bytes that were in use at once since this was made, beyond those before it. One at a
+// time.
+class HeapPeak {
+ public:
+  HeapPeak();
+  std::size_t bytes() const;
+
+ private:
+  std::size_t before_;
+};
+
+}  // namespace rondo::test

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include "base/env.h"
 #include "base/guard.h"
@@ -13,6 +15,7 @@
 #include "collectives/gpu/binding.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/planner/algorithm_filter.h"
+#include "collectives/planner/tune_file.h"
 #include "collectives/planner/tuning.h"
 #include "collectives/watchdog/fault_message.h"
 #include "collectives/watchdog/standstill.h"
@@ -109,6 +112,7 @@ class Creation {
     const topology::CacheSizes caches = topology::cache_sizes();
     mine.core_cache = caches.core_bytes;
     mine.shared_cache = caches.shared_bytes;
+    mine.costs = host_costs_of_environment();
     mine.network = request_.options.network.substr(0, kMostNetworkName);
     mine.device = request_.options.device;
     if (mine.device >= 0) mine.bus_id = gpu::bus_id_of(mine.device);
@@ -235,18 +239,21 @@ class Creation {
       return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
     };
     facts.algorithms = records_[0].algorithms;
+    facts.costs = records_[0].costs;
+    std::map<std::pair<std::uint64_t, std::uint64_t>, int> on_cores;  // ranks that share them
+    for (const InitRecord& record : records_) ++on_cores[{record.machine, record.cpu_set}];
     for (const InitRecord& record : records_) {
       facts.core_cache_bytes = smaller(facts.core_cache_bytes, record.core_cache);
       facts.shared_cache_bytes = smaller(facts.shared_cache_bytes, record.shared_cache);
       facts.algorithms.intersect(record.algorithms);
       facts.protocols.intersect(record.protocols);
+      facts.costs.add(record.costs);
       facts.reproducible |= record.reproducible;
       facts.one_process &= record.facts.process == records_[0].facts.process;
-      const auto same_cores = [&](const InitRecord& other) {
-        return other.machine == record.machine && other.cpu_set == record.cpu_set;
-      };
-      facts.crowded |= std::count_if(records_.begin(), records_.end(), same_cores) > record.cores;
+      const int sharing = on_cores[{record.machine, record.cpu_set}];
+      facts.core_share = std::max(facts.core_share, double(sharing) / record.cores);
     }
+    facts.crowded = facts.core_share > 1;
     facts.hosts = state_->members.shape.hosts();
     facts.rails = state_->members.shape.rails;
     facts.largest_host = state_->members.shape.largest;

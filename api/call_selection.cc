@@ -26,7 +26,7 @@ Done apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Request
   if (options.algorithms.empty()) return done();
   CallRecord& record = request->call.record;
   RONDO_TRY(record.flags, excluded_by(options.algorithms, record.collective));
-  if (comm.engine()->can_run(record)) return done();
+  if (comm.engine()->predicted_ns(record) > 0) return done();
   record.flags = 0;
   if (!options.force) return done();
   return fail(Status::kInvalidUsage,

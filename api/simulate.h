@@ -1,4 +1,5 @@
-// ncclGroupSimulateEnd's estimate: what the calls of a group would take, roughly.
+// ncclGroupSimulateEnd's estimate: what the calls of a group would take one after the other, by the
+// planner's costs.
 #pragma once
 
 #include <vector>

@@ -14,15 +14,9 @@
 namespace rondo::bench {
 namespace {
 
-std::string own_path() {
-  char path[4096];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-  return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : "rondo";
-}
-
 int start_processes(int processes, int argc, char** argv, const MainOptions& main_options) {
   cli::JobOptions job;
-  job.argv = {own_path(), "bench"};
+  job.argv = {cli::own_program(), "bench"};
   if (main_options.named) job.argv.emplace_back(info(*main_options.named).name);
   job.argv.insert(job.argv.end(), argv + 1, argv + argc);
   if (main_options.plain) job.argv.emplace_back("--plain");

@@ -11,6 +11,7 @@ constexpr Command kCommands[] = {
     {"ps", "which rank of a process is in which call, and whom it waits for", ps_command},
     {"explain", "what a call would run as, and why", explain_command},
     {"simulate", "what a collective would take on GPUs that are not here", simulate_command},
+    {"tune", "measure what calls of host memory cost here, for RONDO_TUNE_FILE", tune_command},
     {"env", "every environment variable: type, default, current value", env_command},
 };
 

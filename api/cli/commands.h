@@ -27,6 +27,7 @@ int ps_command(int argc, char** argv);
 int run_command(int argc, char** argv);
 int simulate_command(int argc, char** argv);
 int topo_command(int argc, char** argv);
+int tune_command(int argc, char** argv);
 
 // Exit status of a command line that is not understood.
 inline constexpr int kUsageError = 2;

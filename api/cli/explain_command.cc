@@ -8,19 +8,16 @@
 #include <optional>
 
 #include "api/cli/asked_call.h"
+#include "api/cli/asked_facts.h"
 #include "api/cli/commands.h"
 #include "api/cli/known_machines.h"
 #include "base/env.h"
-#include "collectives/communicator/host_shape.h"
 #include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/span_plan.h"
 #include "collectives/model/explain_prediction.h"
 #include "collectives/planner/explain.h"
-#include "collectives/planner/tuning.h"
-#include "topology/cache_sizes.h"
-#include "topology/cpu_budget.h"
-#include "transport/connection.h"
+#include "collectives/planner/tune_file.h"
 
 namespace rondo::cli {
 namespace {
@@ -34,33 +31,12 @@ struct Wanted : AskedCall {
 };
 
 Result<PlanFacts> facts_of(const Wanted& wanted) {
-  if (wanted.hosts < 1 || wanted.hosts > wanted.ranks)
-    return fail(Status::kInvalidArgument, "--hosts {} does not suit {} ranks", wanted.hosts,
-                wanted.ranks);
-  PlanFacts facts;
-  const topology::CacheSizes caches = topology::cache_sizes();
-  facts.core_cache_bytes = caches.core_bytes;
-  facts.shared_cache_bytes = caches.shared_bytes;
-  facts.ranks = wanted.ranks;
-  facts.hosts = wanted.hosts;
-  std::vector<std::uint64_t> host_of_rank;  // blocks of ranks, as launchers place them
-  for (int r = 0; r < wanted.ranks; ++r)
-    host_of_rank.push_back(static_cast<std::uint64_t>(r) * wanted.hosts / wanted.ranks);
-  const HostShape shape = shape_of_hosts(host_of_rank);
-  facts.rails = shape.rails;
-  facts.largest_host = shape.largest;
-  facts.aligned_hosts = shape.aligned;
-  facts.one_process = wanted.threads && wanted.hosts == 1;
+  RONDO_TRY(PlanFacts facts,
+            facts_of_ranks({wanted.ranks, wanted.hosts, wanted.cores, wanted.threads}));
   facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
-  facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
-  const auto buffer_bytes =
-      static_cast<std::uint64_t>(std::max<std::int64_t>(0, env::get_int("NCCL_BUFFSIZE")));
-  facts.connection_slot_bytes = tuning::connection_slot_bytes(shape.largest, buffer_bytes);
-  facts.link_slot_bytes = tuning::link_slot_bytes(buffer_bytes);
-  const int cores = wanted.cores > 0 ? wanted.cores : topology::usable_cores();
-  facts.crowded = (wanted.ranks + wanted.hosts - 1) / wanted.hosts > cores;
   RONDO_TRY(facts.algorithms, algorithms_of_environment());
   RONDO_TRY(facts.protocols, parse_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
+  facts.costs = host_costs_of_environment();
   return facts;
 }
 

@@ -69,6 +69,12 @@ sigset_t forwarded_signals() {
   return set;
 }
 
+std::string own_program() {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : "rondo";
+}
+
 std::string secret_of_job() {
   if (const auto set = env::raw("RONDO_SECRET"); set && !set->empty()) return *set;
   unsigned char random[32];

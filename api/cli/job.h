@@ -37,6 +37,9 @@ struct JobOptions {
 // killed returned 0, and there was one; else as above.
 int run_job(const JobOptions& options);
 
+// The path of this program; "rondo" where it is hidden.
+std::string own_program();
+
 // RONDO_SECRET as it is set, or a fresh one; "" where there are no random bytes.
 std::string secret_of_job();
 

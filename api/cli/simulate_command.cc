@@ -102,7 +102,8 @@ void print_header(const GpuCluster& cluster, const SimulateOptions& wanted) {
              cluster.hosts() == 1 ? "" : "s", wanted.machine, plan.rings.size(),
              plan.rings.size() == 1 ? "" : "s", plan.channel_gbs);
   fmt::print(
-      "# predicted by simulation on assumed costs (collectives/model/priors.h): nothing here "
+      "# predicted by simulation on assumed costs (collectives/planner/device_costs.h): nothing "
+      "here "
       "was measured\n");
   fmt::print("# marks: > what communicators would run, * the fastest of those listed\n");
   fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<8} {:<7} {:>5} {:>11} {:>8} {:>8}  {}\n", "size",

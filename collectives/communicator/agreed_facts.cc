@@ -14,16 +14,17 @@ std::uint64_t smaller_known(std::uint64_t one, std::uint64_t other) {
   return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
 }
 
-// Whether ranks that may run on the same cores are more than these.
-bool has_crowded_cores(std::span<const InitRecord> records) {
+// Ranks a core of the set of cores where these are most; 1: each has one of its own.
+double most_ranks_of_a_core(std::span<const InitRecord> records) {
   const auto cores_of = [](const InitRecord& record) {
     return std::pair(record.machine, record.cpu_set);
   };
   std::map<std::pair<std::uint64_t, std::uint64_t>, int> ranks;
   for (const InitRecord& record : records) ++ranks[cores_of(record)];
-  return std::any_of(records.begin(), records.end(), [&](const InitRecord& record) {
-    return ranks.at(cores_of(record)) > record.cores;
-  });
+  double most = 1;
+  for (const InitRecord& record : records)
+    most = std::max(most, static_cast<double>(ranks.at(cores_of(record))) / record.cores);
+  return most;
 }
 
 }  // namespace
@@ -34,15 +35,18 @@ void agree_on_facts(std::span<const InitRecord> records, const HostShape& shape,
   facts->link_slot_bytes = tuning::link_slot_bytes(asked_buffer_bytes(records));
   facts->one_process = true;
   facts->algorithms = records[0].algorithms;
+  facts->costs = records[0].costs;
   for (const InitRecord& record : records) {
     facts->core_cache_bytes = smaller_known(facts->core_cache_bytes, record.core_cache);
     facts->shared_cache_bytes = smaller_known(facts->shared_cache_bytes, record.shared_cache);
     facts->algorithms.intersect(record.algorithms);
     facts->protocols.intersect(record.protocols);
+    facts->costs.add(record.costs);
     facts->reproducible |= record.reproducible;
     facts->one_process &= record.facts.process == records[0].facts.process;
   }
-  facts->crowded = has_crowded_cores(records);
+  facts->core_share = most_ranks_of_a_core(records);
+  facts->crowded = facts->core_share > 1;
   facts->hosts = shape.hosts();
   facts->rails = shape.rails;
   facts->largest_host = shape.largest;

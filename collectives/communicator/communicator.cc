@@ -68,9 +68,9 @@ const bootstrap::Secret& Communicator::secret() const { return state_->secret; }
 void Communicator::set_timeout(double seconds) { state_->timeout_seconds.store(seconds); }
 Communicator::Choice Communicator::last_plan() const { return state_->engine.last_plan(); }
 
-bool Communicator::can_run(const CallRecord& record) const {
-  if (state_->device) return state_->device->can_run(record);
-  return make_plan(state_->facts, record).ok();
+double Communicator::predicted_ns(const CallRecord& record) const {
+  if (state_->device) return state_->device->predicted_ns(record);
+  return rondo::predicted_ns(state_->facts, record);
 }
 
 Communicator::MemoryUse Communicator::memory() const {

@@ -142,8 +142,9 @@ class Communicator {
   };
   // What the last collective of host memory ran as.
   Choice last_plan() const;
-  // Whether the planner that will plan the call, of its devices or its hosts, allows anything.
-  bool can_run(const CallRecord& record) const;
+  // What the call would take, by the costs of the planner that will plan it, of its devices or its
+  // hosts, in nanoseconds; 0 where that allows nothing.
+  double predicted_ns(const CallRecord& record) const;
 
   struct MemoryUse {
     std::uint64_t shared_bytes = 0;     // committed by this rank in shared memory

@@ -14,6 +14,7 @@
 #include "collectives/gpu/binding.h"
 #include "collectives/gpu/device_rank.h"
 #include "collectives/planner/algorithm_filter.h"
+#include "collectives/planner/tune_file.h"
 #include "collectives/planner/tuning.h"
 #include "collectives/watchdog/fault_message.h"
 #include "collectives/watchdog/standstill.h"
@@ -110,6 +111,7 @@ class Creation {
     const topology::CacheSizes caches = topology::cache_sizes();
     mine.core_cache = caches.core_bytes;
     mine.shared_cache = caches.shared_bytes;
+    mine.costs = host_costs_of_environment();
     mine.network = request_.options.network.substr(0, kMostNetworkName);
     mine.device = request_.options.device;
     if (mine.device >= 0) mine.bus_id = gpu::bus_id_of(mine.device);

@@ -27,6 +27,8 @@ std::vector<std::byte> InitRecord::encode() const {
   writer.put(buffer_bytes);
   writer.put(core_cache);
   writer.put(shared_cache);
+  writer.put(static_cast<std::uint8_t>(costs.measured));
+  if (costs.measured) writer.put(costs.ns);
   writer.put_string(network);
   writer.put(device);
   writer.put_string(bus_id);
@@ -61,14 +63,17 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   record.buffer_bytes = reader.get<std::uint64_t>();
   record.core_cache = reader.get<std::uint64_t>();
   record.shared_cache = reader.get<std::uint64_t>();
+  const auto measured = reader.get<std::uint8_t>();
+  record.costs.measured = measured != 0;
+  if (record.costs.measured) record.costs.ns = reader.get<decltype(HostCosts::ns)>();
   record.network = reader.get_string();
   record.device = reader.get<std::int32_t>();
   record.bus_id = reader.get_string();
   record.nonce = reader.get<bootstrap::Digest>();
   record.secret_name = reader.get<bootstrap::Digest>();
   if (!reader.ok() || reader.left() != 0 || facts.rank != rank || reproducible > 1 ||
-      record.cores < 1 || record.device < -1 || facts.socket.size() > shm::kMostSocketName ||
-      record.network.size() > kMostNetworkName ||
+      measured > 1 || !record.costs.plausible() || record.cores < 1 || record.device < -1 ||
+      facts.socket.size() > shm::kMostSocketName || record.network.size() > kMostNetworkName ||
       topology::normal_bus_id(record.bus_id) != record.bus_id)
     return fail(Status::kRemoteError, "rank {} sent a record that cannot be read", rank);
   return record;

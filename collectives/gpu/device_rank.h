@@ -46,7 +46,7 @@ class DeviceRank {
   void join_team();  // in the team of processes that share the device
   DeviceTeam* team() const { return team_.get(); }     // null: the host does its calls
   HostProxy* hosted() const { return hosted_.get(); }  // null: it does not
-  bool can_run(const CallRecord& record) const { return engine_->can_run(record); }
+  double predicted_ns(const CallRecord& record) const { return engine_->predicted_ns(record); }
   bool needs_device() const { return engine_->needs_device(); }
   GpuMemoryUse memory() const;
   Done suspend();

@@ -31,6 +31,7 @@
 #include "collectives/gpu/rank_order.h"
 #include "collectives/gpu/team_context.h"
 #include "collectives/gpu/team_launches.h"
+#include "collectives/planner/device_work.h"
 
 namespace rondo::gpu {
 
@@ -48,9 +49,9 @@ class DeviceTeam {
 
   ProcessTeam* processes() const { return context_.processes.get(); }  // null: all ranks are here
 
-  // Whether the devices' planner allows anything that runs the call. Any thread.
-  bool can_run(const CallRecord& record) const {
-    return make_device_plan(context_.connections.facts(), record).ok();
+  // By the devices' planner; 0 where it allows nothing. Any thread.
+  double predicted_ns(const CallRecord& record) const {
+    return gpu::predicted_ns(context_.connections.facts(), record);
   }
 
   bool has_multicast() const { return context_.connections.facts().multicast; }

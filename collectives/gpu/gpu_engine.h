@@ -23,8 +23,8 @@ class GpuEngine {
  public:
   virtual ~GpuEngine() = default;
 
-  // Whether anything here runs the call. Any thread.
-  virtual bool can_run(const CallRecord& record) const = 0;
+  // What the call would take, in nanoseconds, by priors; 0 where nothing here runs it. Any thread.
+  virtual double predicted_ns(const CallRecord& record) const = 0;
 
   // Whether the rank's device must be current for calls, also those on streams of the program's own
   // making. (A default stream is one of whatever device is current.)

@@ -12,7 +12,9 @@ class TeamEngine final : public GpuEngine {
  public:
   TeamEngine(std::shared_ptr<DeviceTeam> team, int rank) : team_(std::move(team)), rank_(rank) {}
 
-  bool can_run(const CallRecord& record) const override { return team_->can_run(record); }
+  double predicted_ns(const CallRecord& record) const override {
+    return team_->predicted_ns(record);
+  }
   bool needs_device() const override { return team_->processes() != nullptr; }
   Done post(std::span<const Call> calls, Mismatch* mismatch) override {
     return team_->post(rank_, calls, mismatch);

@@ -65,7 +65,7 @@ Result<std::vector<ExplainRow>> explain_prediction(const GpuCluster& cluster,
   const double bus_gbs = bytes.moved * bytes.factor / chosen->prediction.us / 1000;
   rows.push_back({"predicted", fmt::format("{:.1f} us", chosen->prediction.us),
                   fmt::format("{:.1f} GB/s of bus bandwidth; on assumed costs "
-                              "(collectives/model/priors.h), nothing was measured",
+                              "(collectives/planner/device_costs.h), nothing was measured",
                               bus_gbs)});
   if (!chosen->prediction.busiest.empty())
     rows.push_back({"busiest wire", chosen->prediction.busiest,

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <numeric>
 
-#include "collectives/model/priors.h"
+#include "collectives/planner/device_costs.h"
 #include "topology/graph/describe_graph.h"
 
 namespace rondo::model {
 
+using gpu::hop_ns;
+using gpu::LinkClass;
 using topology::Graph;
 using topology::GraphLinkKind;
 using topology::Wires;
@@ -60,11 +62,11 @@ Result<GpuCluster> GpuCluster::make(Graph graph, const Shape& shape) {
 double GpuCluster::wire_gbs(int wire) const {
   const Wires::Ends ends = wires_->ends(wire);
   if (ends.from == Wires::kNetwork || ends.to == Wires::kNetwork)
-    return wires_->gbs(wire) * kPortEfficiency;
+    return wires_->gbs(wire) * gpu::kPortEfficiency;
   const topology::GraphLink* const link = graph_->between(ends.from, ends.to);
   const int compute = std::max(graph_->node(ends.from).compute, graph_->node(ends.to).compute);
   return wires_->gbs(wire) *
-         wire_efficiency(link != nullptr ? link->kind : GraphLinkKind::kPci, compute);
+         gpu::wire_efficiency(link != nullptr ? link->kind : GraphLinkKind::kPci, compute);
 }
 
 std::string GpuCluster::wire_name(int wire) const {

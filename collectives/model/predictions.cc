@@ -5,7 +5,7 @@
 
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/span_plan.h"
-#include "collectives/model/priors.h"
+#include "collectives/planner/device_costs.h"
 #include "kernels/algorithms/hung_tree.h"
 
 namespace rondo::model {
@@ -13,6 +13,10 @@ namespace rondo::model {
 using cuda::Protocol;
 using gpu::DevicePlan;
 using gpu::DevicePlanFacts;
+using gpu::direct_cost;
+using gpu::kDirectCtasOfGpu;
+using gpu::kLaunchNs;
+using gpu::verb_cost;
 
 namespace {
 

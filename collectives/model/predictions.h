@@ -1,5 +1,5 @@
 // Predictions: what the ways to run a call on the GPUs of a cluster would take, by simulation on
-// priors (priors.h): no number here was measured.
+// priors (planner/device_costs.h): no number here was measured.
 //
 // A way is an algorithm over a protocol, planned as communicators plan it (device_plan.h,
 // span_plan.h), over the rings of the channel search. Rings of more ranks than are worth playing

@@ -61,11 +61,9 @@ bool wants_multicast(const DevicePlanFacts& facts) {
 }
 
 Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record) {
-  const DeviceStrategyRow* const row = choose(device_strategies(), facts, record);
-  if (row == nullptr) return nothing_left(facts, record).error();
-  DevicePlan plan = row->make(facts, record);
-  plan.strategy = row->strategy;
-  return plan;
+  const auto best = choose(device_strategies(), facts, record);
+  if (best.row == nullptr) return nothing_left(facts, record).error();
+  return best.plan;
 }
 
 Result<std::uint8_t> parse_gpu_protocols(std::string_view text, std::uint8_t usual) {

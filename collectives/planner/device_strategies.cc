@@ -272,11 +272,17 @@ bool may_go_direct(const DevicePlanFacts& facts, const CallRecord& record) {
 bool may_be_led(const DevicePlanFacts& facts, const CallRecord& record) {
   return facts.processes && is_direct(facts, record);
 }
-int direct_score(const DevicePlanFacts& facts, const CallRecord& record) {
-  if (facts.ranks == 1) return 100;
-  const bool first =
-      !has_ring(record.collective) || facts.devices == 1 || is_ordered(facts, record);
-  return first ? 60 : 10;
+// Places in an order, as long as no time of these ways has been measured: below kConnected's are
+// first choices for calls like this one, above it what is left where neither ring nor tree may run.
+double place(bool first, double high, double low) { return first ? high : low; }
+double second_place(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) { return 25; }
+double message_place(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) { return 35; }
+double connected_place(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) { return 50; }
+
+double direct_place(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan&) {
+  if (facts.ranks == 1) return 1;
+  return place(!has_ring(record.collective) || facts.devices == 1 || is_ordered(facts, record), 40,
+               90);
 }
 
 bool may_be_messages(const DevicePlanFacts& facts, const CallRecord& record) {
@@ -295,42 +301,41 @@ bool may_use_engines(const DevicePlanFacts& facts, const CallRecord& record) {
 // There is nothing more to say.
 DevicePlan plain_plan(const DevicePlanFacts&, const CallRecord&) { return {}; }
 
-int ll_push_score(const DevicePlanFacts& facts, const CallRecord& record) {
+double ll_push_place(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan&) {
   const std::uint64_t bytes = bytes_of(record);
   const std::uint64_t to_all = bytes * static_cast<std::uint64_t>(facts.ranks - 1);
-  const bool small =
-      bytes <= kLLPushUpTo || (!may_meet(facts, record) && to_all <= kLLPushToAllUpTo);
-  return small ? 80 : 20;
+  return place(bytes <= kLLPushUpTo || (!may_meet(facts, record) && to_all <= kLLPushToAllUpTo), 20,
+               80);
 }
-int met_score(const DevicePlanFacts& facts, const CallRecord& record) {
-  const bool first =
-      is_ordered(facts, record) || bytes_of(record) <= kMeetUpTo || !has_ring(record.collective);
-  return first ? 75 : 40;
+double met_place(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan&) {
+  return place(
+      is_ordered(facts, record) || bytes_of(record) <= kMeetUpTo || !has_ring(record.collective),
+      25, 60);
 }
-int shared_score(const DevicePlanFacts& facts, const CallRecord& record) {
-  const bool first =
-      is_ordered(facts, record) || bytes_of(record) > kShareFrom || !has_ring(record.collective);
-  return first ? 70 : 30;
+double shared_place(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan&) {
+  return place(
+      is_ordered(facts, record) || bytes_of(record) > kShareFrom || !has_ring(record.collective),
+      30, 70);
 }
 constexpr DeviceStrategyRow kStrategies[] = {
-    {Strategy::kCopyEngines, may_use_engines, always<110>, plain_plan, "copies",
+    {Strategy::kCopyEngines, may_use_engines, nullptr, plain_plan, "copies",
      device_reasons::engines, nullptr},
-    {Strategy::kMulticast, may_multicast, always<90>, multicast_plan, nullptr,
+    {Strategy::kMulticast, may_multicast, nullptr, multicast_plan, nullptr,
      device_reasons::multicast, device_reasons::multicast_rounds},
-    {Strategy::kComposed, may_compose, always<85>, plain_plan, "composed", device_reasons::composed,
+    {Strategy::kComposed, may_compose, nullptr, plain_plan, "composed", device_reasons::composed,
      nullptr},
-    {Strategy::kLLPush, may_ll_push, ll_push_score, ll_push_plan, nullptr, device_reasons::ll_push,
+    {Strategy::kLLPush, may_ll_push, ll_push_place, ll_push_plan, nullptr, device_reasons::ll_push,
      device_reasons::rounds},
-    {Strategy::kMet, may_meet, met_score, met_plan, nullptr, device_reasons::met, nullptr},
-    {Strategy::kShared, may_share, shared_score, met_plan, nullptr, device_reasons::met, nullptr},
-    {Strategy::kWindows, may_share_windows, always<75>, met_plan, nullptr, device_reasons::met,
+    {Strategy::kMet, may_meet, met_place, met_plan, nullptr, device_reasons::met, nullptr},
+    {Strategy::kShared, may_share, shared_place, met_plan, nullptr, device_reasons::met, nullptr},
+    {Strategy::kWindows, may_share_windows, second_place, met_plan, nullptr, device_reasons::met,
      nullptr},
-    {Strategy::kMessages, may_be_messages, always<65>, plain_plan, "messages",
+    {Strategy::kMessages, may_be_messages, message_place, plain_plan, "messages",
      device_reasons::messages, nullptr},
-    {Strategy::kDirect, may_go_direct, direct_score, plain_plan, nullptr, device_reasons::direct,
+    {Strategy::kDirect, may_go_direct, direct_place, plain_plan, nullptr, device_reasons::direct,
      nullptr},
-    {Strategy::kLed, may_be_led, direct_score, plain_plan, nullptr, device_reasons::led, nullptr},
-    {Strategy::kConnected, may_connect, always<50>, connected_plan, nullptr,
+    {Strategy::kLed, may_be_led, direct_place, plain_plan, nullptr, device_reasons::led, nullptr},
+    {Strategy::kConnected, may_connect, connected_place, connected_plan, nullptr,
      device_reasons::connected, device_reasons::rounds},
 };
 

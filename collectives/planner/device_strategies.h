@@ -11,8 +11,6 @@
 
 namespace rondo::gpu {
 
-// Scores above that of kConnected: first choices for calls like this one; below, what is left where
-// neither ring nor tree may run.
 using DeviceStrategyRow = StrategyRow<DevicePlanFacts, DevicePlan>;
 std::span<const DeviceStrategyRow> device_strategies();
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "collectives/planner/host_strategies.h"
+#include "collectives/planner/host_work.h"
 
 namespace rondo {
 
@@ -14,6 +15,57 @@ std::string bytes_text(std::uint64_t bytes) {
   return fmt::format("{} {}", bytes, kUnits[unit]);
 }
 
+namespace {
+
+using HostCandidate = Candidate<PlanFacts, Plan>;
+
+std::string time_text(double ns) {
+  return ns < 1e6 ? fmt::format("{:.3g} us", ns / 1e3) : fmt::format("{:.4g} ms", ns / 1e6);
+}
+
+std::string_view name_of(const HostCandidate& candidate) {
+  return candidate.row->name != nullptr ? candidate.row->name : name(candidate.plan.algorithm);
+}
+
+// The next size, by factors of two, at which another algorithm runs.
+ExplainRow change_of(const PlanFacts& facts, const CallRecord& record, Algorithm now) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 40;  // bytes
+  CallRecord other = record;
+  for (other.count *= 2; other.count * size_of(other.type) <= kMost; other.count *= 2) {
+    const auto next = choose(host_strategies(), facts, other);
+    if (next.row != nullptr && next.plan.algorithm != now)
+      return {"changes at", bytes_text(other.count * size_of(other.type)),
+              std::string(name_of(next))};
+  }
+  return {"changes at", "no larger size", ""};
+}
+
+// What the choice is worth, by the costs of the facts.
+void add_predictions(const PlanFacts& facts, const CallRecord& record,
+                     std::vector<ExplainRow>* rows) {
+  const auto all = candidates(host_strategies(), facts, record);
+  if (all.empty() || facts.ranks == 1) return;
+  const auto time_of = [&](const HostCandidate& one) {
+    return time_text(host_work(facts, record, one.plan).ns(facts.costs));
+  };
+  rows->push_back({"predicted", time_of(all[0]),
+                   facts.costs.measured ? "on costs that rondo tune has measured"
+                                        : "on priors: rondo tune measures this machine"});
+  if (all.size() > 1)
+    rows->push_back({"next best", std::string(name_of(all[1])), "predicted " + time_of(all[1])});
+  PlanFacts open = facts;
+  open.algorithms = {};
+  CallRecord unasked = record;
+  unasked.flags = 0;
+  if (const auto best = choose(host_strategies(), open, unasked); best.cost < all[0].cost)
+    rows->push_back({"forbidden", std::string(name_of(best)),
+                     "predicted " + time_of(best) + ": NCCL_ALGO leaves it out"});
+  if (all.size() > 1 && record.count > 0)
+    rows->push_back(change_of(facts, record, all[0].plan.algorithm));
+}
+
+}  // namespace
+
 std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record) {
   std::vector<ExplainRow> rows;
   rows.push_back({"call", to_string(record),
@@ -21,6 +73,7 @@ std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record
                               facts.hosts == 1 ? "" : "s",
                               facts.one_process ? "threads of one process" : "processes")});
   add_plan(host_strategies(), facts, record, make_plan(facts, record), &rows);
+  add_predictions(facts, record, &rows);
   return rows;
 }
 

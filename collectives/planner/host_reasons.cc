@@ -105,37 +105,34 @@ std::string messages(const PlanFacts&, const CallRecord& record, const Plan&) {
 }
 
 std::string direct(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
-  const std::uint64_t limit = one_shot_limit(record.collective, facts.ranks);
-  if (limit == 0) return "the one algorithm for this collective within a host";
-  const bool small = bytes_of(record) <= limit;
-  std::string why =
-      fmt::format("{} is {} {}, the limit of one-shot at {} ranks", bytes_text(bytes_of(record)),
-                  small ? "at most" : "above", bytes_text(limit), facts.ranks);
-  if (small != (plan.algorithm == Algorithm::kOneShot))
-    why += ", but NCCL_ALGO leaves out the first choice";
-  return why;
+  switch (plan.algorithm) {
+    case Algorithm::kOneShot:
+      return record.collective == Collective::kReduce
+                 ? "one meeting: the root reads everybody's data"
+                 : "one meeting: every rank reads everybody's data";
+    case Algorithm::kTwoShot:
+      return "two meetings, fewer bytes: each rank reduces a part, all fetch the parts";
+    default:
+      break;
+  }
+  if (record.collective == Collective::kReduce)
+    return "two meetings, fewer bytes: each rank reduces a part, the root fetches the parts";
+  return facts.hosts == 1 ? "every rank reads what it needs where it lies" : "";
 }
 
-// Why these connections, rather than shared memory that all read.
-std::string connected(const PlanFacts& facts, const CallRecord& record, const Plan&) {
+std::string connected(const PlanFacts& facts, const CallRecord&, const Plan& plan) {
   std::string why = facts.hosts > 1
                         ? fmt::format("{} hosts: data passes along connections", facts.hosts)
-                        : "NCCL_ALGO leaves nothing that reads peers directly";
+                        : "data passes along connections in shared memory";
   if (facts.reproducible) return why + "; RONDO_REPRODUCIBLE=1 wants tree order";
-  const bool small = bytes_of(record) <= tuning::kTreeUpTo;
-  return why + fmt::format("; {} is {} {}: {}", bytes_text(bytes_of(record)),
-                           small ? "at most" : "above", bytes_text(tuning::kTreeUpTo),
-                           small ? "few steps decide" : "few bytes decide");
+  return why + (plan.algorithm == Algorithm::kRing ? "; few bytes decide" : "; few steps decide");
 }
 
-std::string hierarchical(const PlanFacts& facts, const CallRecord& record, const Plan&) {
-  const std::uint64_t from = tuning::hierarchical_from(record.collective);
+std::string hierarchical(const PlanFacts& facts, const CallRecord&, const Plan&) {
   return fmt::format(
-      "{} hosts: memory inside each, across by {} rank{} of each host; {}", facts.hosts,
-      facts.rails, facts.rails == 1 ? "" : "s",
-      from == ~std::uint64_t{0}
-          ? "NCCL_ALGO asks for it"
-          : fmt::format("from {} on fewer bytes between hosts decide", bytes_text(from)));
+      "{} hosts: memory inside each, across by {} rank{} of each host: few bytes "
+      "between hosts decide",
+      facts.hosts, facts.rails, facts.rails == 1 ? "" : "s");
 }
 
 void details(const PlanFacts& facts, const CallRecord& record, const Plan& plan,

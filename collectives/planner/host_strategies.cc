@@ -1,8 +1,8 @@
 #include "collectives/planner/host_strategies.h"
 
 #include <algorithm>
-#include <array>
 
+#include "collectives/planner/host_work.h"
 #include "collectives/planner/tuning.h"
 #include "kernels/algorithms/hierarchical.h"
 #include "transport/connection.h"
@@ -70,40 +70,19 @@ Protocol with_announcement(const PlanFacts& facts, const CallRecord& record,
   return bytes <= kBesideBytes ? Protocol::kLines : Protocol::kStaged;
 }
 
-// The first choice by size.
-Algorithm choose(const PlanFacts& facts, const CallRecord& record, std::uint64_t bytes) {
-  const bool one_shot = bytes <= one_shot_limit(record.collective, facts.ranks);
-  switch (record.collective) {
-    case Collective::kAllReduce:
-      return one_shot ? Algorithm::kOneShot : Algorithm::kTwoShot;
-    case Collective::kReduce:
-      return one_shot ? Algorithm::kOneShot : Algorithm::kDirect;
-    default:
-      return Algorithm::kDirect;
-  }
-}
-
+// All of them reduce in the order of the tree, and round once.
+template <Algorithm algorithm>
 bool may_go_direct(const PlanFacts& facts, const CallRecord& record) {
-  const auto may_run = [&](const AlgorithmRow& row) {
-    return row.collective == record.collective && row.verbs == Verbs::kPeerMemory &&
-           allowed(facts, record, row.algorithm);
-  };
-  return facts.hosts == 1 && std::any_of(std::begin(kAlgorithms), std::end(kAlgorithms), may_run);
+  const AlgorithmRow* const row = find_row(algorithm, record.collective);
+  return facts.hosts == 1 && row != nullptr && row->verbs == Verbs::kPeerMemory &&
+         allowed(facts, record, algorithm);
 }
 
-// The choice by size, or the other one where NCCL_ALGO or the call leaves out the first. One of
-// them is allowed (may_go_direct).
-Algorithm choose_allowed(const PlanFacts& facts, const CallRecord& record, std::uint64_t bytes) {
-  const Algorithm first = choose(facts, record, bytes);
-  if (allowed(facts, record, first)) return first;
-  if (first != Algorithm::kOneShot) return Algorithm::kOneShot;
-  return record.collective == Collective::kAllReduce ? Algorithm::kTwoShot : Algorithm::kDirect;
-}
-
+template <Algorithm algorithm>
 Plan direct_plan(const PlanFacts& facts, const CallRecord& record) {
   Plan plan;
   const std::uint64_t bytes = record.count * size_of(record.type);
-  plan.algorithm = choose_allowed(facts, record, bytes);
+  plan.algorithm = algorithm;
   plan.row = find_row(plan.algorithm, record.collective);
   const auto blocks = static_cast<std::uint64_t>(blocks_of(plan.row->fill, facts.ranks));
   if (!facts.fused) plan.protocol = with_announcement(facts, record, *plan.row, blocks);
@@ -124,14 +103,6 @@ Plan direct_plan(const PlanFacts& facts, const CallRecord& record) {
 
 // ---- connected ----
 
-// Algorithms over connections, best first: few steps for small calls, few bytes for large ones.
-std::array<Algorithm, 3> primitives_choices(const PlanFacts& facts, const CallRecord& record) {
-  const std::uint64_t bytes = record.count * size_of(record.type);
-  if (facts.reproducible || bytes <= tuning::kTreeUpTo)
-    return {Algorithm::kRecursive, Algorithm::kTree, Algorithm::kRing};
-  return {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursive};
-}
-
 // A barrier over hosts: everybody's token is in everybody's sum, whatever NCCL_ALGO says of sums.
 struct Question {
   PlanFacts facts;
@@ -147,27 +118,26 @@ bool is_wide_barrier(const PlanFacts& facts, const CallRecord& record) {
   return facts.hosts > 1 && record.collective == Collective::kBarrier;
 }
 
-// The best that may run; null where none may.
-const AlgorithmRow* connected_row(const PlanFacts& facts, const CallRecord& record) {
-  for (Algorithm algorithm : primitives_choices(facts, record))
-    if (may_run(facts, record, algorithm, Verbs::kPrimitives))
-      return find_row(algorithm, record.collective);
-  return nullptr;
-}
-
+// Calls of a group that run as one run directly; by connections they run one by one.
+template <Algorithm algorithm>
 bool may_connect(const PlanFacts& facts, const CallRecord& record) {
-  return is_wide_barrier(facts, record) || connected_row(facts, record) != nullptr;
+  if (is_wide_barrier(facts, record)) {
+    const Question sum = as_sum(facts);
+    return may_run(sum.facts, sum.record, algorithm, Verbs::kPrimitives);
+  }
+  return !facts.fused && may_run(facts, record, algorithm, Verbs::kPrimitives);
 }
 
+template <Algorithm algorithm>
 Plan connected_plan(const PlanFacts& facts, const CallRecord& record) {
   if (is_wide_barrier(facts, record)) {
     const Question sum = as_sum(facts);
-    return connected_plan(sum.facts, sum.record);
+    return connected_plan<algorithm>(sum.facts, sum.record);
   }
   Plan plan;
   plan.protocol = Protocol::kSimple;
-  plan.row = connected_row(facts, record);
-  plan.algorithm = plan.row->algorithm;
+  plan.algorithm = algorithm;
+  plan.row = find_row(algorithm, record.collective);
   const std::uint64_t grain = grain_of(record.type);
   const std::uint64_t slot = facts.connection_slot_bytes / size_of(record.type) / grain * grain;
   // A round of the ring is a slot for every rank, one of the trees a slot for each of the two.
@@ -180,16 +150,6 @@ Plan connected_plan(const PlanFacts& facts, const CallRecord& record) {
 
 bool may_be_hierarchical(const PlanFacts& facts, const CallRecord& record) {
   return facts.hosts > 1 && may_run(facts, record, Algorithm::kHierarchical, Verbs::kViews);
-}
-
-// Large calls, unless hosts have one rank each; others only where nothing else may run them.
-int hierarchical_score(const PlanFacts& facts, const CallRecord& record) {
-  const bool blocks = record.collective == Collective::kAllGather ||
-                      record.collective == Collective::kReduceScatter;
-  const std::uint64_t larger_side =
-      (blocks ? facts.ranks : 1) * record.count * size_of(record.type);
-  const bool large = larger_side >= tuning::hierarchical_from(record.collective);
-  return large && facts.ranks > facts.hosts ? 70 : 10;
 }
 
 Plan hierarchical_plan(const PlanFacts& facts, const CallRecord& record) {
@@ -210,31 +170,70 @@ Plan hierarchical_plan(const PlanFacts& facts, const CallRecord& record) {
   return plan;
 }
 
+double predicted(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+  return host_work(facts, record, plan).ns(facts.costs);
+}
+
+// Calls with a root between hosts, of which the model has no say (tuning.h).
+Algorithm by_threshold(const PlanFacts& facts, const CallRecord& record) {
+  const std::uint64_t bytes = record.count * size_of(record.type);
+  if (bytes <= tuning::kTreeUpTo) return Algorithm::kTree;
+  const bool by_memory = record.collective == Collective::kReduce && facts.ranks > facts.hosts &&
+                         bytes >= tuning::kHierarchicalReduceFrom;
+  return by_memory ? Algorithm::kHierarchical : Algorithm::kRing;
+}
+
+// By connections, or those and memory. What is not worth it runs where nothing else may: within a
+// host connections whose cost is assumed; hierarchies where hosts of one rank have no memory to
+// share, and reduce-scatters, which gain nothing by them.
+double predicted_across(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+  constexpr double kLastResortNs = 1e15;
+  bool worth = true;
+  if (facts.hosts == 1) {
+    worth = facts.costs.measured;
+  } else if (is_rooted(record.collective)) {
+    worth = plan.algorithm == by_threshold(facts, record);
+  } else if (plan.algorithm == Algorithm::kHierarchical) {
+    worth = facts.ranks > facts.hosts && record.collective != Collective::kReduceScatter;
+  }
+  return predicted(facts, record, plan) + (worth ? 0 : kLastResortNs);
+}
+
+template <Algorithm algorithm>
+constexpr HostStrategyRow direct_row() {
+  return {
+      Strategy::kDirect,    may_go_direct<algorithm>, predicted, direct_plan<algorithm>, nullptr,
+      host_reasons::direct, host_reasons::details};
+}
+template <Algorithm algorithm>
+constexpr HostStrategyRow connected_row() {
+  return {Strategy::kConnected,
+          may_connect<algorithm>,
+          predicted_across,
+          connected_plan<algorithm>,
+          nullptr,
+          host_reasons::connected,
+          host_reasons::details};
+}
+
+// Those without a cost are the only ways of their calls.
 constexpr HostStrategyRow kStrategies[] = {
-    {Strategy::kAlone, is_alone, always<110>, plain_plan, "none", host_reasons::alone, nullptr},
-    {Strategy::kParts, has_parts, always<100>, plain_plan, "reduces", host_reasons::parts, nullptr},
-    {Strategy::kMessages, may_be_messages, always<90>, plain_plan, "messages",
-     host_reasons::messages, nullptr},
-    {Strategy::kHierarchical, may_be_hierarchical, hierarchical_score, hierarchical_plan, nullptr,
+    {Strategy::kAlone, is_alone, nullptr, plain_plan, "none", host_reasons::alone, nullptr},
+    {Strategy::kParts, has_parts, nullptr, plain_plan, "reduces", host_reasons::parts, nullptr},
+    {Strategy::kMessages, may_be_messages, nullptr, plain_plan, "messages", host_reasons::messages,
+     nullptr},
+    direct_row<Algorithm::kOneShot>(),
+    direct_row<Algorithm::kTwoShot>(),
+    direct_row<Algorithm::kDirect>(),
+    connected_row<Algorithm::kRecursive>(),
+    connected_row<Algorithm::kTree>(),
+    connected_row<Algorithm::kRing>(),
+    {Strategy::kHierarchical, may_be_hierarchical, predicted_across, hierarchical_plan, nullptr,
      host_reasons::hierarchical, host_reasons::details},
-    {Strategy::kDirect, may_go_direct, always<60>, direct_plan, nullptr, host_reasons::direct,
-     host_reasons::details},
-    {Strategy::kConnected, may_connect, always<50>, connected_plan, nullptr,
-     host_reasons::connected, host_reasons::details},
 };
 
 }  // namespace
 
 std::span<const HostStrategyRow> host_strategies() { return kStrategies; }
-
-std::uint64_t one_shot_limit(Collective collective, int ranks) {
-  const auto up_to = [&](const auto& rows) {
-    for (const auto& row : rows)
-      if (ranks <= row.ranks) return row.one_shot_up_to;
-    return std::uint64_t{0};
-  };
-  if (collective == Collective::kAllReduce) return up_to(tuning::kAllReduce);
-  return collective == Collective::kReduce ? up_to(tuning::kReduce) : 0;
-}
 
 }  // namespace rondo

@@ -1,6 +1,7 @@
 #include "collectives/planner/planner.h"
 
 #include "collectives/planner/host_strategies.h"
+#include "collectives/planner/host_work.h"
 
 namespace rondo {
 
@@ -10,11 +11,8 @@ const char* name(Protocol protocol) {
 }
 
 Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
-  if (const HostStrategyRow* const row = choose(host_strategies(), facts, record)) {
-    Plan plan = row->make(facts, record);
-    plan.strategy = row->strategy;
-    return plan;
-  }
+  const auto best = choose(host_strategies(), facts, record);
+  if (best.row != nullptr) return best.plan;
   return fail(
       Status::kInvalidUsage,
       "No algorithm/protocol available for function {} with datatype {}.{}{}",
@@ -25,6 +23,16 @@ Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
           ? ""
           : " NCCL_ALGO or algSelection leaves none that can run it here.",
       facts.reproducible ? " RONDO_REPRODUCIBLE=1 allows only tree-ordered algorithms." : "");
+}
+
+double predicted_ns(const PlanFacts& facts, const CallRecord& record) {
+  if (record.collective >= Collective::kSend) {
+    Plan message;
+    message.strategy = Strategy::kMessages;
+    return host_work(facts, record, message).ns(facts.costs);
+  }
+  const Result<Plan> plan = make_plan(facts, record);
+  return plan.ok() ? host_work(facts, record, *plan).ns(facts.costs) : 0;
 }
 
 }  // namespace rondo

@@ -1,8 +1,8 @@
 // The planner: which algorithm runs a call, in which rounds. A pure function.
 //
 // Its inputs are what all ranks agreed on at init (PlanFacts) and the fingerprinted fields of the
-// call, so no two ranks can choose differently. The ways are rows: host_strategies.cc. Thresholds
-// are data: collectives/planner/tuning.h.
+// call, so no two ranks can choose differently. The ways are rows: host_strategies.cc; the one of
+// least predicted time is taken (host_work.h). What the model has no say in: tuning.h.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "collectives/planner/algorithm_filter.h"
+#include "collectives/planner/host_costs.h"
 #include "collectives/planner/protocol_filter.h"
 #include "collectives/planner/strategy.h"
 #include "kernels/algorithms/table.h"
@@ -25,7 +26,8 @@ struct PlanFacts {
   int largest_host = 1;        // most
   bool aligned_hosts = false;  // see HostShape
   bool one_process = false;    // every rank lives in one process
-  bool crowded = false;        // some host has more ranks than cores
+  bool crowded = false;        // some host has more ranks than cores:
+  double core_share = 1;       // so many ranks a core, on the host where it is most
   bool reproducible = false;
   bool fused = false;            // this call is a group of calls: of so many elements together
   std::uint64_t slot_bytes = 0;  // of a staging slot
@@ -35,6 +37,7 @@ struct PlanFacts {
   std::uint64_t shared_cache_bytes = 0;  // the smallest that cores of a host share (L3)
   AlgorithmFilter algorithms;            // allowed by NCCL_ALGO on every rank
   ProtocolFilter protocols;              // allowed by NCCL_PROTO on every rank
+  HostCosts costs;                       // of the slowest rank, each
 };
 
 enum class Protocol : std::uint8_t {
@@ -59,7 +62,7 @@ struct Plan {
 // Fails with kInvalidUsage, naming what was asked for, where the allowed algorithms leave none. A
 // barrier between hosts is planned as the sum of one int32 of every rank.
 Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record);
-// Bytes up to which one-shot is the first choice on a host; 0 where a collective has none.
-std::uint64_t one_shot_limit(Collective collective, int ranks);
+// What the call would take by the costs of the facts, in nanoseconds; 0 where nothing can run it.
+double predicted_ns(const PlanFacts& facts, const CallRecord& record);
 
 }  // namespace rondo

@@ -1,10 +1,11 @@
 // Strategy: a way to run a call. One table for each planner has a row a way: whether it supports a
-// call, how well it suits it, the plan that it makes, and what `rondo explain` says of that.
+// call, the plan that it makes, what that costs, and what `rondo explain` says of it.
 //
 // Pure: facts are what all ranks agreed on at init, records what all must have in common, so that
 // no two ranks choose differently. Cost: one pass over the rows, a new shape of call only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -37,12 +38,13 @@ struct ExplainRow {
   std::string what, value, why;
 };
 
-// Of the rows that support a call the one with the highest score runs it.
+// Of the rows that support a call the one whose plan costs least runs it, the first of equals.
 template <class Facts, class Plan>
 struct StrategyRow {
   Strategy strategy;
   bool (*supports)(const Facts& facts, const CallRecord& record);
-  int (*score)(const Facts& facts, const CallRecord& record);
+  // On the host nanoseconds. On GPUs, where nothing was measured, a place in an order. Null: 0.
+  double (*cost)(const Facts& facts, const CallRecord& record, const Plan& plan);
   Plan (*make)(const Facts& facts, const CallRecord& record);
   const char* name;  // in explanations; null: the algorithm's
   std::string (*why)(const Facts& facts, const CallRecord& record, const Plan& plan);
@@ -56,22 +58,47 @@ constexpr bool is_vector(Collective which) {
   return which >= Collective::kAllToAllV && which <= Collective::kScatterV;
 }
 
-template <int kScore, class Facts>
-int always(const Facts&, const CallRecord&) {
-  return kScore;
+// A row with what it would make of a call.
+template <class Facts, class Plan>
+struct Candidate {
+  const StrategyRow<Facts, Plan>* row = nullptr;
+  Plan plan{};
+  double cost = 0;
+};
+
+template <class Facts, class Plan>
+Candidate<Facts, Plan> candidate_of(const StrategyRow<Facts, Plan>& row, const Facts& facts,
+                                    const CallRecord& record) {
+  Candidate<Facts, Plan> made{&row, row.make(facts, record)};
+  made.plan.strategy = row.strategy;
+  if (row.cost != nullptr) made.cost = row.cost(facts, record, made.plan);
+  return made;
 }
 
-// Null where no row supports the call.
+// Without a row where none supports the call.
 template <class Facts, class Plan>
-const StrategyRow<Facts, Plan>* choose(std::span<const StrategyRow<Facts, Plan>> rows,
-                                       const Facts& facts, const CallRecord& record) {
-  const StrategyRow<Facts, Plan>* best = nullptr;
-  int highest = -1;
+Candidate<Facts, Plan> choose(std::span<const StrategyRow<Facts, Plan>> rows, const Facts& facts,
+                              const CallRecord& record) {
+  Candidate<Facts, Plan> best;
   for (const StrategyRow<Facts, Plan>& row : rows) {
     if (!row.supports(facts, record)) continue;
-    if (const int score = row.score(facts, record); score > highest) best = &row, highest = score;
+    const Candidate<Facts, Plan> made = candidate_of(row, facts, record);
+    if (best.row == nullptr || made.cost < best.cost) best = made;
+    if (best.cost == 0) break;
   }
   return best;
+}
+
+// All that support the call, the cheapest first.
+template <class Facts, class Plan>
+std::vector<Candidate<Facts, Plan>> candidates(std::span<const StrategyRow<Facts, Plan>> rows,
+                                               const Facts& facts, const CallRecord& record) {
+  std::vector<Candidate<Facts, Plan>> all;
+  for (const StrategyRow<Facts, Plan>& row : rows)
+    if (row.supports(facts, record)) all.push_back(candidate_of(row, facts, record));
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.cost < b.cost; });
+  return all;
 }
 
 template <class Facts, class Plan>

@@ -1,7 +1,8 @@
-// Tuning constants of the planner, as data. Bytes are of the whole message per rank.
+// Tuning constants of the planner, as data: what the model of costs (host_costs.h) has no say in,
+// since it concerns memory that is made at init, caches, or what a single rank sees of its buffers.
+// Bytes are of the whole message per rank.
 //
-// Measured with `rondo bench` on hosts with 2 cores and a 32 MiB last-level cache; a row applies to
-// communicators of at most `ranks` ranks on a host.
+// Measured with `rondo bench` on hosts with 2 cores and a 32 MiB last-level cache.
 #pragma once
 
 #include <bit>
@@ -43,18 +44,6 @@ constexpr std::size_t link_slot_bytes(std::uint64_t buffer_bytes) {
   return buffer_bytes != 0 ? asked_slot_bytes(buffer_bytes) : kConnectionSlotBytes;
 }
 
-struct OneShotRow {
-  int ranks;
-  std::uint64_t one_shot_up_to;  // bytes; above, two-shot or direct
-};
-inline constexpr OneShotRow kAllReduce[] = {
-    {8, 16 << 10},
-    {16, 8 << 10},
-    {1 << 30, 2 << 10},
-};
-
-inline constexpr OneShotRow kReduce[] = {{2, 64 << 10}, {1 << 30, 4 << 10}};
-
 // From this size on, peers use the callers' buffers in place where they can: it saves copies and
 // costs one more wait at the end.
 inline constexpr std::uint64_t kExposeFrom = 32 << 10;
@@ -70,35 +59,24 @@ constexpr std::uint64_t round_bytes(std::uint64_t core_cache) {
   const std::uint64_t half = std::bit_floor(core_cache / 2);
   return half < kFewest ? kFewest : half;
 }
-// Along connections: up to this size the number of steps decides.
-inline constexpr std::uint64_t kTreeUpTo = 64 << 10;
-
 // Partners of a recursive all-reduce exchange so many bytes as a whole, and halves of more: a step
 // less is worth more than its bytes.
 inline constexpr std::uint64_t kExchangedWhole = 32 << 10;
-// Between hosts: the size from which on fewer bytes on the network are worth meeting in every
-// round; bytes of the larger side. Measured with 2 hosts of 2 ranks over loopback on a busy
-// machine, hierarchical by ring, medians of 10 interleaved runs at 1, 4, 16 and 64 MiB:
-// all-reduce 3.5 (1.7 in another run), 1.17 (0.91), 0.78 (0.71), 0.90; reduce 1.37, 0.75, 0.59,
-// 0.66; reduce-scatter 5.9, 1.40, 1.03, 0.98; broadcast 2.0, 0.82, 1.05, 1.25. The last two run so
-// where NCCL_ALGO asks.
-constexpr std::uint64_t hierarchical_from(Collective collective) {
-  constexpr std::uint64_t kNever = ~std::uint64_t{0};
-  switch (collective) {
-    case Collective::kAllReduce:
-    case Collective::kAllGather:
-    case Collective::kReduce:
-      return 2 << 20;
-    default:
-      return kNever;
-  }
-}
+// Between hosts, of calls with a root: up to this size few steps decide, above it bytes, and from a
+// third on what crosses between hosts. Calls that follow each other measure how far a root is
+// ahead, not what a call takes: costs have no say. Measured with 2 hosts of 2 ranks over loopback,
+// hierarchical by ring, at 1, 4, 16 and 64 MiB: reduce 1.37, 0.75, 0.59, 0.66; broadcast 2.0, 0.82,
+// 1.05, 1.25, which runs so where NCCL_ALGO asks, as does reduce-scatter (5.9, 1.40, 1.03, 0.98).
+inline constexpr std::uint64_t kTreeUpTo = 64 << 10;
+inline constexpr std::uint64_t kHierarchicalReduceFrom = 2 << 20;
+// What cores share, where it is not known.
+constexpr std::uint64_t shared_cache(std::uint64_t bytes) { return bytes == 0 ? 32 << 20 : bytes; }
 // Results of this many bytes a rank and more fill the cache that ranks share, all ranks' together,
 // so they leave it anyway: non-temporal stores. Measured with 32 MiB, 2 to 8 ranks. `shared_cache`
 // 0: unknown, or none.
 constexpr std::uint64_t stream_stores_from(std::uint64_t shared_cache, int ranks) {
-  constexpr std::uint64_t kUsual = 32 << 20, kFewest = 1 << 20;
-  const std::uint64_t from = (shared_cache == 0 ? kUsual : shared_cache) / std::uint64_t(ranks);
+  constexpr std::uint64_t kFewest = 1 << 20;
+  const std::uint64_t from = tuning::shared_cache(shared_cache) / std::uint64_t(ranks);
   return from < kFewest ? kFewest : from;
 }
 

@@ -1,4 +1,5 @@
 #include "collectives/gpu/staging/host_proxy.h"
+#include "collectives/planner/device_work.h"
 
 #include <algorithm>
 #include <utility>
@@ -199,8 +200,11 @@ Done HostProxy::launch_in_order(GpuStream stream, const GpuCaptureInfo& capture,
   return order_.end(site_of(stream, capture));
 }
 
-bool HostProxy::can_run(const CallRecord& record) const {
-  return (kernels_ && kernels_->plan(record).has_value()) || make_plan(state_.facts, record).ok();
+double HostProxy::predicted_ns(const CallRecord& record) const {
+  if (kernels_)
+    if (const auto plan = kernels_->plan(record))
+      return device_ns(kernels_->plan_facts(), record, *plan);
+  return rondo::predicted_ns(state_.facts, record);
 }
 
 Done HostProxy::post(std::span<const Call> calls, Mismatch* mismatch) {

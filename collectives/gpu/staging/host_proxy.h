@@ -62,7 +62,7 @@ class HostProxy final : public GpuEngine {
   void hear(int peer, std::span<const std::byte> message);
   int gone() const { return status_ ? status_->gone() : -1; }
 
-  bool can_run(const CallRecord& record) const override;
+  double predicted_ns(const CallRecord& record) const override;
   Done post(std::span<const Call> calls, Mismatch* mismatch) override;
   bool is_enqueued(std::chrono::microseconds) override { return true; }
   // Puts, signals and waits for signals of one group.

@@ -67,6 +67,7 @@ class InternodeKernels final : public ProxyTask {
   GpuMemoryUse memory() const;
   // How a collective runs as kernels; nothing: it does not. Messages always do.
   std::optional<DevicePlan> plan(const CallRecord& record) const;
+  const DevicePlanFacts& plan_facts() const { return terms_.plan; }
   // memory: for its buffers.
   PlannedCall planned(const DevicePlan& plan, const Call& call, std::vector<Buffers> memory) const;
   // Over connections: a list, as one launch (call_run.h); and one that consists of messages.

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "collectives/watchdog/fault_message.h"
 #include "transport/bootstrap/messages.h"
 
@@ -30,6 +32,22 @@ TEST(InitRecord, MakesASecretThatIsFreshEachTimeAndTheSameOnAllRanks) {
   ASSERT_FALSE(different.ok());
   EXPECT_EQ(different.status(), Status::kInvalidUsage);
   EXPECT_NE(different.error().text.find("rank 1 holds another secret"), std::string::npos);
+}
+
+TEST(InitRecord, CarriesCostsThatWereMeasuredAndNoneThatCannotBe) {
+  InitRecord record;
+  const std::size_t untuned = record.encode().size();
+  record.costs.measured = true;
+  record.costs.ns[2] = 77;
+  EXPECT_EQ(record.encode().size(), untuned + sizeof(record.costs.ns));
+  const auto decoded = InitRecord::decode(record.encode(), 0);
+  ASSERT_TRUE(decoded.ok()) << decoded.error().text;
+  EXPECT_TRUE(decoded->costs.measured);
+  EXPECT_EQ(decoded->costs.ns, record.costs.ns);
+  for (const double bad : {0.0, -1.0, 1e300, std::numeric_limits<double>::quiet_NaN()}) {
+    record.costs.ns[2] = bad;
+    EXPECT_FALSE(InitRecord::decode(record.encode(), 0).ok()) << bad;
+  }
 }
 
 constexpr char kHostile[] = "host\x1b[2J\nnode7:1:1 [-1] NCCL WARN forged";

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <string>
 
-#include "collectives/model/priors.h"
+#include "collectives/planner/device_costs.h"
 #include "topology/channels/bound.h"
 #include "topology/graph/nccl_xml.h"
 

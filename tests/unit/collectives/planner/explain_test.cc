@@ -51,21 +51,34 @@ TEST(Explain, NamesTheAlgorithmAndTheRoundsOfThePlan) {
   EXPECT_GT(plans, 500);
 }
 
-TEST(Explain, SaysWhichThresholdDecided) {
-  const PlanFacts facts = facts_of(2, 1);
-  const std::uint64_t limit = one_shot_limit(Collective::kAllReduce, 2) / 4;
-  EXPECT_EQ(row(explain(facts, call(Collective::kAllReduce, limit)), "algorithm"), "oneshot");
-  const auto above = explain(facts, call(Collective::kAllReduce, limit + 16));
-  EXPECT_EQ(row(above, "algorithm"), "twoshot");
-  EXPECT_NE(row(above, "algorithm", true).find("above " + bytes_text(limit * 4)),
+TEST(Explain, SaysWhatTheChoiceIsWorthAndWhereAnotherBegins) {
+  const PlanFacts facts = facts_of(8, 1);
+  const auto small = explain(facts, call(Collective::kAllReduce, 16));
+  EXPECT_EQ(row(small, "algorithm"), "oneshot");
+  EXPECT_EQ(row(small, "predicted"),
+            fmt::format("{:.3g} us", predicted_ns(facts, call(Collective::kAllReduce, 16)) / 1e3));
+  EXPECT_NE(row(small, "predicted", true).find("priors"), std::string::npos);
+  EXPECT_NE(row(small, "next best"), "oneshot");
+  std::uint64_t count = 16;
+  while (bytes_text(count * 4) != row(small, "changes at") && count < 1 << 24) count *= 2;
+  EXPECT_EQ(row(explain(facts, call(Collective::kAllReduce, count / 2)), "algorithm"), "oneshot");
+  EXPECT_EQ(row(explain(facts, call(Collective::kAllReduce, count)), "algorithm"),
+            row(small, "changes at", true));
+}
+
+TEST(Explain, SaysWhetherCostsWereMeasured) {
+  PlanFacts facts = facts_of(2, 1);
+  facts.costs.measured = true;
+  EXPECT_NE(row(explain(facts, call(Collective::kBroadcast, 16)), "predicted", true)
+                .find("rondo tune has measured"),
             std::string::npos);
 }
 
 TEST(Explain, SaysWhatTheEnvironmentForbids) {
   const auto rows = explain(facts_of(2, 1, "^oneshot"), call(Collective::kAllReduce, 64));
   EXPECT_EQ(row(rows, "left out"), "oneshot");
-  EXPECT_NE(row(rows, "algorithm", true).find("NCCL_ALGO leaves out the first choice"),
-            std::string::npos);
+  EXPECT_EQ(row(rows, "forbidden"), "oneshot");
+  EXPECT_EQ(row(explain(facts_of(2, 1), call(Collective::kAllReduce, 64)), "forbidden"), "no row");
 }
 
 TEST(Explain, SaysThatHostsAreAHierarchy) {

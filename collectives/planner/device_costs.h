@@ -1,12 +1,13 @@
-// What GPUs, wires and networks take for things that nobody has measured here: priors of the
-// simulator, in one table. Each has its source; `rondo simulate` says that they are assumed.
+// What GPUs, wires and networks take for things that nobody has measured here: priors, in one
+// table, of the simulator and of device_work.h. Each has its source; whoever predicts by them says
+// that they are assumed.
 #pragma once
 
 #include "kernels/cuda/connected_args.h"
 #include "kernels/sim/machine.h"
 #include "topology/graph/graph.h"
 
-namespace rondo::model {
+namespace rondo::gpu {
 
 enum class LinkClass { kNvLink, kPci, kNetwork };
 
@@ -36,4 +37,10 @@ inline constexpr double kLaunchNs = 6600;
 double wire_efficiency(topology::GraphLinkKind kind, int compute);
 inline constexpr double kPortEfficiency = 0.96;
 
-}  // namespace rondo::model
+// Of a GPU's way out, where its graph is not asked: NVLink of an H100, PCI 4.0 x16, a port of 200
+// Gb/s; each with its efficiency.
+inline constexpr double kLinkGbs[] = {450 * 0.82, 31.5 * 0.86, 25 * kPortEfficiency};
+// Of the memory of a GPU, to and fro: an H100's, as vendors publish it.
+inline constexpr double kDeviceMemoryGbs = 3350;
+
+}  // namespace rondo::gpu

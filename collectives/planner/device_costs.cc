@@ -1,6 +1,6 @@
-#include "collectives/model/priors.h"
+#include "collectives/planner/device_costs.h"
 
-namespace rondo::model {
+namespace rondo::gpu {
 
 sim::VerbCost verb_cost(cuda::Protocol protocol) {
   switch (protocol) {
@@ -35,4 +35,4 @@ double wire_efficiency(topology::GraphLinkKind kind, int compute) {
   return 1;
 }
 
-}  // namespace rondo::model
+}  // namespace rondo::gpu

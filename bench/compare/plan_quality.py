@@ -1,0 +1,170 @@
+"""The driver of bench/plan_quality.sh: algorithms take turns, the planner's choice is judged.
+
+In every round all algorithms of a call are measured within milliseconds of each other; what counts
+is the median over the rounds of the ratio to the fastest one of that round's medians. A choice is
+set beside those of the thresholds that the planner had before it had costs (THRESHOLDS).
+"""
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+
+from groups import ContestantFailed, Group
+
+OPERATIONS = ["all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter"]
+ONE_HOST = {"all_reduce": ["oneshot", "twoshot", "recursive", "tree", "ring"],
+            "reduce": ["oneshot", "direct", "tree", "ring"],
+            "broadcast": ["direct", "tree", "ring"],
+            "all_gather": ["direct", "ring"],
+            "reduce_scatter": ["direct", "ring"]}
+HOSTS = {"all_reduce": ["recursive", "tree", "ring", "hierarchical"],
+         "reduce": ["tree", "ring", "hierarchical"],
+         "broadcast": ["tree", "ring", "hierarchical"],
+         "all_gather": ["ring", "hierarchical"],
+         "reduce_scatter": ["ring", "hierarchical"]}
+SIZES = [4 << (2 * i) for i in range(13)]  # 4 B to 64 MiB
+CLOSE, FAR = 1.10, 1.25
+
+
+def thresholds(operation, ranks, hosts, size):
+    """What the planner took before: bytes of the larger buffer."""
+    if hosts > 1:
+        by_memory = operation in ("all_reduce", "all_gather", "reduce")
+        if size >= 2 << 20 and ranks > hosts and by_memory:
+            return "hierarchical"
+        block = size // ranks if operation in ("all_gather", "reduce_scatter") else size
+        if block > 64 << 10 or operation in ("all_gather", "reduce_scatter"):
+            return "ring"
+        return "recursive" if operation == "all_reduce" else "tree"
+    if operation == "all_reduce":
+        limit = 16 << 10 if ranks <= 8 else 8 << 10 if ranks <= 16 else 2 << 10
+        return "oneshot" if size <= limit else "twoshot"
+    if operation == "reduce":
+        return "oneshot" if size <= (64 << 10 if ranks <= 2 else 4 << 10) else "direct"
+    return "direct"
+
+
+class Forced(Group):
+    """Ranks that may use one algorithm alone."""
+
+    def __init__(self, algorithm, ranks, hosts, build):
+        self.algorithm, self.hosts = algorithm, hosts
+        super().__init__(f"{algorithm}-{hosts}", ranks, build)
+        self.ask("join")
+
+    def command(self):
+        release = os.path.abspath(f"{self.build}/release/bin")
+        pretend = f"NCCL_HOSTID=quality$((RANK * {self.hosts} / {self.ranks})) "
+        return ["env", f"NCCL_ALGO={self.algorithm}", "NCCL_NET=Socket", f"{release}/rondo", "run",
+                "-n", str(self.ranks), "--no-prefix", "--", "sh", "-c",
+                f"{pretend if self.hosts > 1 else ''}exec {release}/rondo_contestant {self.folder}"]
+
+
+def choice_of(options, operation, ranks, hosts, size):
+    """The planner's, where pretended hosts share this machine's cores."""
+    cores = len(os.sched_getaffinity(0))
+    if hosts > 1:
+        cores = max(cores // hosts, 1)
+    environment = dict(os.environ, RONDO_TUNE_FILE=options.tune or "")
+    said = subprocess.run(
+        [f"{options.build}/release/bin/rondo", "explain", operation, str(size), "--ranks",
+         str(ranks), "--hosts", str(hosts), "--cores", str(cores)],
+        env=environment, capture_output=True, text=True, check=True).stdout
+    words = {line[:12].strip(): line[13:].split(";")[0].strip() for line in said.splitlines()}
+    return words["algorithm"], words["predicted"]
+
+
+def judge(options, operation, ranks, hosts, groups):
+    rows = []
+    for size in options.sizes:
+        if operation in ("all_gather", "reduce_scatter") and size < 4 * ranks:
+            continue
+        times = {algorithm: [] for algorithm in groups}
+        for _ in range(options.rounds):
+            for algorithm, group in groups.items():
+                times[algorithm].append(group.measure(operation, size, options.budget))
+        fastest = min(times, key=lambda a: statistics.median(times[a]))
+        ratio = {a: statistics.median(t / min(times[b][i] for b in times)
+                                      for i, t in enumerate(times[a])) for a in times}
+        best = min(ratio.values())
+        chosen, predicted = choice_of(options, operation, ranks, hosts, size)
+        before = thresholds(operation, ranks, hosts, size)
+        rows.append({"operation": operation, "ranks": ranks, "hosts": hosts, "size": size,
+                     "fastest": fastest, "us": statistics.median(times[fastest]) * 1e6,
+                     "chosen": chosen, "chosen_us": statistics.median(times[chosen]) * 1e6,
+                     "predicted": predicted, "ratio": ratio[chosen] / best,
+                     "before": before, "before_ratio": ratio[before] / best,
+                     "all_us": {a: statistics.median(t) * 1e6 for a, t in times.items()}})
+        print(line_of(rows[-1]), flush=True)
+    return rows
+
+
+def line_of(row):
+    return (f"{row['operation']:<14} {row['ranks']:>2}x{row['hosts']} {row['size']:>9} "
+            f"{row['fastest']:<13} {row['us']:>10.2f} "
+            f"{row['chosen']:<13} {row['chosen_us']:>10.2f} {row['predicted']:>10} "
+            f"{row['ratio']:>6.2f} {row['before']:<13} {row['before_ratio']:>6.2f}")
+
+
+HEAD = (f"{'operation':<14} {'on':>4} {'bytes':>9} {'fastest':<13} {'us':>10} {'chosen':<13} "
+        f"{'us':>10} {'predicted':>10} {'ratio':>6} {'before':<13} {'ratio':>6}")
+
+
+def summary_of(rows):
+    def mean(which):
+        return math.exp(statistics.fmean(math.log(row[which]) for row in rows))
+
+    def close(which, limit):
+        return sum(row[which] <= limit for row in rows)
+
+    lines = []
+    for what, which in (("by costs", "ratio"), ("by the thresholds before", "before_ratio")):
+        lines.append(f"{what}: {close(which, CLOSE)} of {len(rows)} choices within {CLOSE} of the "
+                     f"fastest, {len(rows) - close(which, FAR)} beyond {FAR}; {mean(which):.3f} "
+                     "times its time in the mean")
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="bench/plan_quality.sh")
+    add = parser.add_argument
+    add("--ranks", default="2x1,4x1,8x1,2x2,4x2")
+    add("--operations", default=",".join(OPERATIONS))
+    add("--sizes", default=",".join(map(str, SIZES)))
+    add("--rounds", type=int, default=5)
+    add("--budget", type=float, default=0.02, help="seconds for one measurement")
+    add("--tune", help="a file of rondo tune; without: priors")
+    add("--build", default="build")
+    add("--out", default="build/plan_quality")
+    options = parser.parse_args()
+    options.sizes = [int(size) for size in options.sizes.split(",")]
+    rows = []
+    print(HEAD)
+    for layout in options.ranks.split(","):
+        ranks, hosts = (int(word) for word in layout.split("x"))
+        for operation in options.operations.split(","):
+            names = (ONE_HOST if hosts == 1 else HOSTS)[operation]
+            names = [n for n in names if n != "hierarchical" or ranks > hosts]
+            groups = {}
+            try:
+                for algorithm in names:
+                    groups[algorithm] = Forced(algorithm, ranks, hosts, options.build)
+                rows += judge(options, operation, ranks, hosts, groups)
+            except ContestantFailed as failure:
+                print(f"# {operation} {layout}: {failure}")
+            finally:
+                for group in groups.values():
+                    group.close()
+    lines = summary_of(rows) if rows else ["nothing was measured"]
+    print("\n".join(lines))
+    os.makedirs(options.out, exist_ok=True)
+    with open(f"{options.out}/plan_quality.txt", "w", encoding="utf-8") as file:
+        file.write("\n".join([HEAD, *map(line_of, rows), "", *lines]) + "\n")
+    with open(f"{options.out}/plan_quality.json", "w", encoding="utf-8") as file:
+        json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

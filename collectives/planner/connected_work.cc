@@ -1,0 +1,137 @@
+// The work of texts over connections: rings, trees, recursive halving, hierarchies of hosts.
+#include <algorithm>
+
+#include "collectives/planner/work_estimate.h"
+
+namespace rondo {
+namespace {
+
+// A circle of so many steps a round, each of a part (ring.h): what a rank sends it first receives,
+// so that nothing of a round overlaps but its first chunk.
+void ring_work(WorkEstimate& e, Collective collective) {
+  const double n = e.ranks, crossing = e.crossing_of_ring();
+  switch (collective) {
+    case Collective::kAllReduce: {
+      const double part = e.bytes / n;
+      e.hand_on(e.rounds * 2 * (n - 1), crossing);
+      e.copy(part * (2 * n - 1));
+      e.sum(part * (n - 1));
+      return e.leave(2 * part * (n - 1));
+    }
+    case Collective::kAllGather:
+      e.hand_on(e.rounds * (n - 1), crossing);
+      e.copy(e.bytes * (2 * n - 1));
+      return e.leave(e.bytes * (n - 1));
+    case Collective::kReduceScatter:
+      e.hand_on(e.rounds * (n - 1), crossing);
+      e.copy(e.bytes);
+      e.sum(e.bytes * (n - 1));
+      return e.leave(e.bytes * (n - 1));
+    case Collective::kReduce:  // a chain: rounds follow each other
+      e.hand_on(n - 1 + e.rounds - 1, crossing);
+      e.sum(e.bytes + (e.share > 1 ? 0 : (n - 2) * e.chunk));
+      return e.leave(e.bytes);
+    default:
+      e.hand_on(n - 1 + e.rounds - 1, crossing);
+      e.copy(2 * e.bytes + (e.share > 1 ? 0 : 2 * (n - 2) * e.chunk));
+      return e.leave(e.bytes);
+  }
+}
+
+// Two trees, half of the bytes each. Ranks' numbers order them, so that hops cross hosts as often
+// as their distance is a host's ranks or more.
+void tree_work(WorkEstimate& e, Collective collective) {
+  const double depth = log2_of(e.ranks);
+  const double crossing = e.hosts > 1 ? log2_of(e.hosts) / depth : 0;
+  const double ways = collective == Collective::kAllReduce ? 2 : 1;
+  const double others = 2 * e.rounds - 1;  // behind the first chunk: of both trees
+  e.hand_on(ways * depth + others, crossing);
+  e.leave(ways * e.bytes);
+  // While the first chunk is on its way, further hops do the same.
+  const double filling = e.share > 1 ? 0 : (depth - 1) * e.chunk;
+  if (collective != Collective::kBroadcast) e.sum(e.bytes + filling);
+  if (collective != Collective::kBroadcast) e.copy(e.bytes / 2);
+  if (collective != Collective::kReduce) e.copy(2 * e.bytes + 1.5 * filling);
+}
+
+// Blocks of binary digits hand over to each other on the way there and back (recursive.h).
+double handovers(int ranks) {
+  double blocks = 0;
+  for (auto left = static_cast<unsigned>(ranks); left != 0; left &= left - 1) blocks += 1;
+  return 2 * (blocks - 1);
+}
+
+// Of so many partners. Crossing: of their steps.
+void recursive_work(WorkEstimate& e, int partners, double bytes, double slot, double crossing,
+                    double crossing_bytes) {
+  const double n = partners, log = log2_of(n), more = handovers(partners);
+  const auto whole = static_cast<double>(tuning::kExchangedWhole);
+  if (bytes <= whole) {
+    e.hand_on(log + more, crossing);
+    e.copy(bytes * (log + more));
+    e.sum(bytes * (log + more));
+    return e.leave(bytes * std::max(log * crossing, more) * crossing_bytes);
+  }
+  const double moved = bytes * (n - 1) / n;
+  e.hand_on(std::max(2 * log, 2 * moved / slot) + more, crossing);
+  e.copy(bytes + 3 * moved + more * bytes);
+  e.sum(moved);
+  e.leave((2 * moved + more * bytes) * crossing_bytes);
+}
+
+}  // namespace
+
+void add_connected_work(WorkEstimate& e, Algorithm algorithm, Collective collective) {
+  if (algorithm == Algorithm::kRing) return ring_work(e, collective);
+  if (algorithm == Algorithm::kTree) return tree_work(e, collective);
+  const double log = std::max(log2_of(e.ranks), 1.0);
+  const double crossing = e.hosts > 1 ? log2_of(e.hosts) / log : 0;
+  const auto slot = static_cast<double>(e.facts.connection_slot_bytes);
+  recursive_work(e, e.facts.ranks, e.bytes, std::max(slot, 1.0), crossing, 1);
+}
+
+void add_hierarchical_work(WorkEstimate& e, Collective collective) {
+  const double m = e.local, h = e.hosts, others = (m - 1) / m;
+  const double slot = std::max(static_cast<double>(e.facts.link_slot_bytes), 1.0);
+  const double slots = std::max(e.chunk / e.rails / slot, 1.0);  // of a rail's part of a round
+  e.meet(2 * e.rounds);
+  e.work[HostRate::kRelay] += e.share;
+  switch (collective) {
+    case Collective::kAllReduce: {
+      e.copy(e.bytes * (2 * others + 1 / m));
+      e.sum(e.bytes * others);
+      // Of each round's part, by every rail.
+      const double part = e.chunk / e.rails, hops = 2 * log2_of(h) + handovers(e.facts.hosts);
+      const bool whole = part <= static_cast<double>(tuning::kExchangedWhole);
+      e.hand_on(e.rounds * (whole ? hops / 2 : hops + slots - 1), 1);
+      const double moved = e.bytes / e.rails * (h - 1) / h;
+      e.copy(3 * moved);
+      e.sum(moved);
+      return e.leave(2 * moved * e.rails);
+    }
+    case Collective::kAllGather: {
+      const double far = (e.ranks - m) * e.bytes;
+      e.copy((m + 1) * e.bytes + far / e.rails * 2 + far);
+      e.hand_on(e.rounds * (h - 1) * (m / e.rails) * slots, 1);
+      return e.leave(far);
+    }
+    case Collective::kReduceScatter: {
+      const double far = (e.ranks - m) * e.bytes;
+      e.copy((e.ranks - 1) * e.bytes + e.bytes);
+      e.sum((m - 1) * (e.bytes + far / m) + far / e.rails);
+      e.hand_on(e.rounds * (h - 1) * (m / e.rails) * slots, 1);
+      return e.leave(far);
+    }
+    case Collective::kReduce:
+      e.copy(e.bytes + e.bytes);
+      e.sum(e.bytes * others + e.bytes / e.rails);
+      e.hand_on(e.rounds * slots + h - 2, 1);
+      return e.leave(e.bytes);
+    default:
+      e.copy(2 * e.bytes + 2 * e.bytes / e.rails);
+      e.hand_on(e.rounds * slots + h - 2, 1);
+      return e.leave(e.bytes);
+  }
+}
+
+}  // namespace rondo

@@ -1,0 +1,120 @@
+// The work of texts over peers' memory: a function for each of kernels/algorithms' direct texts.
+#include "collectives/planner/work_estimate.h"
+#include "transport/connection.h"
+
+namespace rondo {
+namespace {
+
+constexpr double kLinesAhead = kAnnounceDepth, kRoundsAhead = kStagingSlots;
+
+bool in_lines(const WorkEstimate& e) {
+  return e.plan.protocol == Protocol::kLine || e.plan.protocol == Protocol::kLines;
+}
+
+// Data in lines: no staging, no later meeting. `sums`: of all ranks' data.
+bool add_lines(WorkEstimate& e, double blocks, bool sums) {
+  if (!in_lines(e)) return false;
+  e.meet(1);
+  if (sums) {
+    e.sum((e.ranks - 1) * e.bytes);
+  } else {
+    e.copy(blocks * e.bytes);
+  }
+  return true;
+}
+
+// One wait a round for all, and one more where buffers are in place: for their readers to end.
+void meet_rounds(WorkEstimate& e, double more) { e.meet(e.rounds + more + (e.exposed ? 1 : 0)); }
+
+void one_shot_all_reduce_work(WorkEstimate& e) {
+  if (add_lines(e, 1, true)) return;
+  meet_rounds(e, 0);
+  if (!e.exposed) e.copy(e.bytes);
+  e.sum((e.ranks - 1) * e.bytes);
+}
+
+void two_shot_all_reduce_work(WorkEstimate& e) {
+  meet_rounds(e, 1);
+  const double others = e.bytes * (e.ranks - 1) / e.ranks;
+  e.copy(e.exposed ? others : 2 * others + e.bytes / e.ranks);
+  e.sum(others);
+}
+
+// Of a root and of those who are ahead of it; buffers in place keep all together.
+void follow_rounds(WorkEstimate& e, double peers) {
+  if (e.exposed) return meet_rounds(e, 0);
+  e.follow(peers, e.rounds, in_lines(e) ? kLinesAhead : kRoundsAhead);
+}
+
+void one_shot_reduce_work(WorkEstimate& e) {
+  follow_rounds(e, e.ranks - 1);
+  if (!e.exposed && e.share > 1) e.copy_of_one(0, (e.ranks - 1) * e.bytes);
+  e.sum_of_one((e.ranks - 1) * e.bytes, (e.ranks - 1) * e.bytes);
+}
+
+void direct_reduce_work(WorkEstimate& e) {
+  meet_rounds(e, 1);
+  const double others = e.bytes * (e.ranks - 1) / e.ranks;
+  if (!e.exposed) e.copy(others);
+  e.copy_of_one(others, e.exposed ? others : 2 * others);
+  e.sum(others);
+}
+
+// The root is ahead of its readers: it fills a slot while they copy another.
+void broadcast_work(WorkEstimate& e) {
+  follow_rounds(e, 1);
+  e.copy_of_one(e.bytes, e.ranks * e.bytes);
+}
+
+void all_gather_work(WorkEstimate& e) {
+  if (add_lines(e, e.ranks, false)) return;
+  meet_rounds(e, 0);
+  e.copy((e.ranks + (e.exposed ? 0 : 1)) * e.bytes);
+}
+
+void reduce_scatter_work(WorkEstimate& e) {
+  if (add_lines(e, e.ranks, true)) return;
+  meet_rounds(e, 0);
+  if (!e.exposed) e.copy((e.ranks - 1) * e.bytes);
+  e.sum((e.ranks - 1) * e.bytes);
+}
+
+void all_to_all_work(WorkEstimate& e) {
+  if (add_lines(e, 2 * e.ranks, false)) return;
+  meet_rounds(e, 0);
+  e.copy((2 * e.ranks - 1) * e.bytes);
+}
+
+void gather_work(WorkEstimate& e, bool gathers) {
+  follow_rounds(e, gathers ? e.ranks - 1 : 1);
+  e.copy_of_one(e.ranks * e.bytes, 2 * e.ranks * e.bytes);
+}
+
+void barrier_work(WorkEstimate& e) { e.meet(1); }
+
+}  // namespace
+
+void add_direct_work(WorkEstimate& e, Algorithm algorithm, Collective collective) {
+  const bool one_shot = algorithm == Algorithm::kOneShot;
+  switch (collective) {
+    case Collective::kAllReduce:
+      return one_shot ? one_shot_all_reduce_work(e) : two_shot_all_reduce_work(e);
+    case Collective::kReduce:
+      return one_shot ? one_shot_reduce_work(e) : direct_reduce_work(e);
+    case Collective::kBroadcast:
+      return broadcast_work(e);
+    case Collective::kAllGather:
+      return all_gather_work(e);
+    case Collective::kReduceScatter:
+      return reduce_scatter_work(e);
+    case Collective::kAllToAll:
+      return all_to_all_work(e);
+    case Collective::kGather:
+    case Collective::kScatter:
+      return gather_work(e, collective == Collective::kGather);
+    default:
+      return barrier_work(e);
+  }
+}
+
+}  // namespace rondo

@@ -1,0 +1,112 @@
+#include "collectives/planner/host_work.h"
+
+#include <algorithm>
+
+#include "collectives/planner/work_estimate.h"
+
+namespace rondo {
+namespace {
+
+double at_least_one(std::uint64_t number) {
+  return static_cast<double>(std::max<std::uint64_t>(number, 1));
+}
+
+// Messages: what a rank has for all others, each on its own; or one of them.
+void add_messages(WorkEstimate& e, Collective collective) {
+  const bool one = is_rooted(collective) || collective >= Collective::kSend;
+  const double peers = one ? 1 : e.ranks - 1;
+  e.hand_on(peers, e.hosts > 1 ? 1 - (e.local - 1) / std::max(e.ranks - 1, 1.0) : 0);
+  e.copy(2 * peers * e.bytes);
+  e.leave((e.ranks - e.local) * e.bytes * (one ? 1 : e.local));
+}
+
+// Of the call's count, in both buffers of a rank, on an average.
+double blocks_of_rank(Collective collective, double ranks) {
+  switch (collective) {
+    case Collective::kAllReduce:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return 2;
+    case Collective::kAllToAll:
+      return 2 * ranks;
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+      return ranks + 1;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace
+
+WorkEstimate::WorkEstimate(const PlanFacts& with, const CallRecord& call, const Plan& made)
+    : facts(with),
+      plan(made),
+      ranks(with.ranks),
+      hosts(with.hosts),
+      local(with.largest_host > 1 ? with.largest_host
+            : with.hosts == 1     ? with.ranks
+                                  : 1),
+      rails(with.rails),
+      share(with.core_share),
+      rounds(made.rounds.per_round > 0 ? at_least_one(made.rounds.size()) : 1),
+      bytes(static_cast<double>(call.count * size_of(call.type))),
+      chunk(bytes / rounds),
+      exposed(made.expose && with.one_process) {}
+
+void WorkEstimate::copy_of_one(double one, double all) {
+  const double on_cores = all * share / ranks;
+  work[HostRate::kCopy] += std::max(one, on_cores);
+}
+
+void WorkEstimate::sum_of_one(double one, double all) {
+  const double on_cores = all * share / ranks;
+  work[HostRate::kSum] += std::max(one, on_cores);
+}
+
+void WorkEstimate::hand_on(double steps, double crossing) {
+  work[HostRate::kLink] += steps * crossing;
+  work[HostRate::kSlot] += steps * (1 - crossing);
+  wait(steps);
+}
+
+void WorkEstimate::add_memory(double each) {
+  const auto cache = static_cast<double>(tuning::shared_cache(facts.shared_cache_bytes));
+  const double beyond = each * local - cache / 2;
+  if (beyond > 0) work[HostRate::kMemory] += beyond / local * share;
+}
+
+double log2_of(double ranks) {
+  double steps = 0;
+  for (double reached = 1; reached < ranks; reached *= 2) steps += 1;
+  return steps;
+}
+
+HostWork host_work(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+  WorkEstimate e(facts, record, plan);
+  e.work[HostRate::kCall] += e.share;
+  switch (plan.strategy) {
+    case Strategy::kAlone:
+      e.copy(e.bytes);
+      break;
+    case Strategy::kParts:
+    case Strategy::kMessages:
+      add_messages(e, record.collective);
+      break;
+    case Strategy::kHierarchical:
+      add_hierarchical_work(e, record.collective);
+      break;
+    case Strategy::kConnected: {
+      const bool barrier = record.collective == Collective::kBarrier;  // a sum of tokens
+      add_connected_work(e, plan.algorithm, barrier ? Collective::kAllReduce : record.collective);
+      break;
+    }
+    default:
+      add_direct_work(e, plan.algorithm, record.collective);
+      break;
+  }
+  e.add_memory(e.bytes * blocks_of_rank(record.collective, e.ranks));
+  return e.work;
+}
+
+}  // namespace rondo

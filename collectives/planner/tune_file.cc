@@ -1,0 +1,146 @@
+#include "collectives/planner/tune_file.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "topology/cache_sizes.h"
+#include "topology/graph/host_graph.h"
+#include "topology/small_file.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::string_view kFirstWords = "rondo tune ";
+constexpr int kTuneVersion = 1;
+constexpr std::size_t kMostTuneBytes = 16 << 10;
+
+template <class Number>
+bool parse_whole(std::string_view text, Number* number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool parse_digest(std::string_view text, std::uint64_t* digest) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *digest, 16);
+  return text.size() == 16 && error == std::errc() && end == text.data() + text.size();
+}
+
+const HostRateInfo* rate_named(std::string_view name) {
+  for (const HostRateInfo& info : kHostRateTable)
+    if (info.name == name) return &info;
+  return nullptr;
+}
+
+class TuneParser {
+ public:
+  TuneParser(std::string_view text, std::string_view source) : rest_(text), source_(source) {}
+
+  Result<TuneFile> run() {
+    RONDO_TRY(const std::string_view version, field(kFirstWords));
+    int number = 0;
+    if (!parse_whole(version, &number) || number < 1)
+      return wrong("'rondo tune' and a version belong there");
+    if (number != kTuneVersion)
+      return wrong(
+          fmt::format("version {} is of a newer Rondo, which reads it; run rondo tune", number));
+    RONDO_TRY(const std::string_view cpu, field("cpu "));
+    file_.cpu = cpu;
+    RONDO_TRY(const std::string_view graph, field("graph "));
+    if (!parse_digest(graph, &file_.graph)) return wrong("a digest has 16 hexadecimal digits");
+    for (std::size_t i = 0; i < kHostRates; ++i) RONDO_CHECK_OK(rate());
+    RONDO_TRY(const std::string_view end, field("end"));
+    if (!end.empty() || !rest_.empty()) return wrong("nothing may follow 'end'");
+    return file_;
+  }
+
+ private:
+  Error wrong(std::string_view why) const {
+    return fail(Status::kInvalidArgument, "{}: line {}: {}", source_, line_, why);
+  }
+
+  // What follows `words` on the next line.
+  Result<std::string_view> field(std::string_view words) {
+    ++line_;
+    const auto end = rest_.find('\n');
+    if (end == std::string_view::npos) return wrong("the file is cut short");
+    const std::string_view line = rest_.substr(0, end);
+    if (!line.starts_with(words)) return wrong(fmt::format("'{}' belongs there", words));
+    rest_.remove_prefix(end + 1);
+    return line.substr(words.size());
+  }
+
+  Done rate() {
+    RONDO_TRY(const std::string_view line, field(""));
+    const auto space = std::min(line.find(' '), line.size());
+    const HostRateInfo* const info = rate_named(line.substr(0, space));
+    if (info == nullptr) return wrong("a rate that this Rondo does not have");
+    const auto at = static_cast<std::size_t>(info->rate);
+    if (known_[at]) return wrong(fmt::format("'{}' is there twice", info->name));
+    double ns = 0;
+    if (space == line.size() || !parse_whole(line.substr(space + 1), &ns) ||
+        !(ns > 0 && ns <= HostCosts::kMostNs))
+      return wrong(
+          fmt::format("'{}' is to be above 0 and at most {} ns", info->name, HostCosts::kMostNs));
+    known_[at] = true;
+    file_.ns[at] = ns;
+    return done();
+  }
+
+  std::string_view rest_, source_;
+  int line_ = 0;
+  std::array<bool, kHostRates> known_{};
+  TuneFile file_;
+};
+
+}  // namespace
+
+std::string format_tune_file(const TuneFile& file) {
+  std::string text =
+      fmt::format("{}{}\ncpu {}\ngraph {:016x}\n", kFirstWords, kTuneVersion, file.cpu, file.graph);
+  for (const HostRateInfo& info : kHostRateTable)
+    text += fmt::format("{} {:.6g}\n", info.name, file.ns[static_cast<std::size_t>(info.rate)]);
+  return text + "end\n";
+}
+
+Result<TuneFile> parse_tune_file(std::string_view text, std::string_view source) {
+  return TuneParser(text, source).run();
+}
+
+TuneFile tune_key_of_this_machine() {
+  constexpr std::size_t kFirstCore = 1 << 14;
+  const std::string info = topology::read_small_file("/proc/cpuinfo", kFirstCore).value_or("");
+  const topology::CacheSizes caches = topology::cache_sizes();
+  TuneFile key;
+  key.cpu = fmt::format("{}, L2 {} KiB, L3 {} KiB", topology::line_value(info, "model name"),
+                        caches.core_bytes >> 10, caches.shared_bytes >> 10);
+  if (const auto host = topology::read_host_graph(); host.ok()) key.graph = host->graph.digest();
+  return key;
+}
+
+HostCosts host_costs_of_environment() {
+  HostCosts costs;
+  const std::string path = env::get_string("RONDO_TUNE_FILE");
+  if (path.empty()) return costs;
+  const auto refuse = [&](std::string_view why) {
+    RONDO_WARN("RONDO_TUNE_FILE: {}; priors count instead", why);
+    return costs;
+  };
+  const auto text = topology::read_small_file(path, kMostTuneBytes);
+  if (!text) return refuse(fmt::format("'{}' cannot be read", path));
+  const auto file = parse_tune_file(*text, path);
+  if (!file.ok()) return refuse(file.error().text);
+  const TuneFile here = tune_key_of_this_machine();
+  if (file->cpu != here.cpu)
+    return refuse(
+        fmt::format("'{}' is of another machine ({}; this is {})", path, file->cpu, here.cpu));
+  if (file->graph != here.graph)
+    return refuse(fmt::format("'{}' is of a machine with other devices; run rondo tune", path));
+  costs.ns = file->ns;
+  costs.measured = true;
+  return costs;
+}
+
+}  // namespace rondo

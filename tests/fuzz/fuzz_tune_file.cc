@@ -1,0 +1,23 @@
+// Any text: a tune file is either refused, with its name and a line, or rates that can be used and
+// that are the same once written and read.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "collectives/planner/tune_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rondo;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto parsed = parse_tune_file(text, "fuzzed");
+  if (!parsed.ok()) {
+    if (!parsed.error().text.starts_with("fuzzed: line ")) std::abort();
+    return 0;
+  }
+  HostCosts costs;
+  costs.ns = parsed->ns;
+  if (!costs.plausible() || parsed->cpu.find('\n') != std::string::npos) std::abort();
+  const auto again = parse_tune_file(format_tune_file(*parsed), "written");
+  if (!again.ok() || again->cpu != parsed->cpu || again->graph != parsed->graph) std::abort();
+  return 0;
+}

@@ -1,0 +1,115 @@
+// What plans cost: the model's order of ways, wherever that is known from what they do.
+#include "collectives/planner/host_work.h"
+
+#include <gtest/gtest.h>
+
+#include "transport/connection.h"
+
+namespace rondo {
+namespace {
+
+PlanFacts facts_on(int ranks, int hosts = 1) {
+  PlanFacts facts;
+  facts.ranks = ranks;
+  facts.hosts = hosts;
+  facts.rails = ranks / hosts;
+  facts.largest_host = (ranks + hosts - 1) / hosts;
+  facts.slot_bytes = 512 << 10;
+  facts.connection_slot_bytes = facts.link_slot_bytes = 128 << 10;
+  facts.core_cache_bytes = 1 << 20;
+  facts.shared_cache_bytes = 32 << 20;
+  return facts;
+}
+
+CallRecord call_of_bytes(Collective collective, std::uint64_t bytes) {
+  return {bytes / 4,   collective, DataType::kFloat32,
+          RedOp::kSum, 0,          is_rooted(collective) ? 0 : -1};
+}
+
+double ns_forced(PlanFacts facts, const char* algorithm, const CallRecord& record) {
+  facts.algorithms = *parse_algorithms(algorithm, "test");
+  return predicted_ns(facts, record);
+}
+
+constexpr std::uint64_t kFewBytes = 64, kManyBytes = 16 << 20;
+constexpr Collective kWorkCollectives[] = {
+    Collective::kAllReduce,     Collective::kAllGather, Collective::kReduce,
+    Collective::kReduceScatter, Collective::kBroadcast, Collective::kAllToAll,
+    Collective::kGather,        Collective::kScatter,   Collective::kBarrier};
+
+// A planner that takes the least needs times that are there for every way.
+TEST(HostWork, IsPositiveForEveryCallAndGrowsWithItsBytes) {
+  for (const int ranks : {2, 3, 8, 64, 1000})
+    for (const int hosts : {1, 2, 3})
+      for (const Collective collective : kWorkCollectives) {
+        if (hosts > ranks) continue;
+        const PlanFacts facts = facts_on(ranks, hosts);
+        const double small = predicted_ns(facts, call_of_bytes(collective, kFewBytes));
+        EXPECT_GT(small, 0) << name(collective) << ' ' << ranks << " on " << hosts;
+        if (collective != Collective::kBarrier)
+          EXPECT_GT(predicted_ns(facts, call_of_bytes(collective, kManyBytes)), small)
+              << name(collective) << ' ' << ranks << " on " << hosts;
+      }
+}
+
+TEST(HostWork, OfTwoShotIsMoreMeetingsAndFewerBytesThanOfOneShot) {
+  for (const int ranks : {2, 4, 8, 64}) {
+    const PlanFacts facts = facts_on(ranks);
+    EXPECT_LT(ns_forced(facts, "oneshot", call_of_bytes(Collective::kAllReduce, kFewBytes)),
+              ns_forced(facts, "twoshot", call_of_bytes(Collective::kAllReduce, kFewBytes)));
+    EXPECT_GT(ns_forced(facts, "oneshot", call_of_bytes(Collective::kAllReduce, kManyBytes)),
+              ns_forced(facts, "twoshot", call_of_bytes(Collective::kAllReduce, kManyBytes)));
+  }
+}
+
+TEST(HostWork, OfTreesIsFewerStepsAndOfRingsFewerBytesBetweenHosts) {
+  const PlanFacts many = facts_on(16, 16), few = facts_on(4, 4);
+  for (const char* few_steps : {"tree", "recursive"})
+    EXPECT_LT(ns_forced(many, few_steps, call_of_bytes(Collective::kAllReduce, kFewBytes)),
+              ns_forced(many, "ring", call_of_bytes(Collective::kAllReduce, kFewBytes)));
+  EXPECT_LT(ns_forced(few, "ring", call_of_bytes(Collective::kAllReduce, kManyBytes)),
+            ns_forced(few, "tree", call_of_bytes(Collective::kAllReduce, kManyBytes)));
+}
+
+TEST(HostWork, IsMoreWhereRanksShareCores) {
+  for (const Collective collective : kWorkCollectives) {
+    PlanFacts facts = facts_on(8);
+    const double alone = predicted_ns(facts, call_of_bytes(collective, 1 << 16));
+    facts.core_share = 4;
+    EXPECT_GT(predicted_ns(facts, call_of_bytes(collective, 1 << 16)), alone) << name(collective);
+  }
+}
+
+// The choice is the least of what the ways take one by one, and follows the costs.
+TEST(HostWork, DecidesWhatRuns) {
+  PlanFacts facts = facts_on(8);
+  facts.costs.measured = true;
+  for (std::uint64_t bytes = 4; bytes <= kManyBytes; bytes *= 4) {
+    const CallRecord record = call_of_bytes(Collective::kAllReduce, bytes);
+    double least = 1e300;
+    for (const char* algorithm : {"oneshot", "twoshot", "recursive", "tree", "ring"})
+      least = std::min(least, ns_forced(facts, algorithm, record));
+    EXPECT_EQ(predicted_ns(facts, record), least) << bytes;
+  }
+  PlanFacts two = facts;
+  two.algorithms = *parse_algorithms("oneshot,twoshot", "test");
+  PlanFacts slow_to_meet = two;
+  slow_to_meet.costs.ns[static_cast<std::size_t>(HostRate::kPeer)] *= 1e4;
+  const CallRecord middle = call_of_bytes(Collective::kAllReduce, 256 << 10);
+  EXPECT_EQ(make_plan(two, middle)->algorithm, Algorithm::kTwoShot);
+  EXPECT_EQ(make_plan(slow_to_meet, middle)->algorithm, Algorithm::kOneShot);
+}
+
+// Priors of handing on within a host are assumed.
+TEST(HostWork, TakesConnectionsWithinAHostOnlyByMeasuredCosts) {
+  PlanFacts facts = facts_on(8);
+  facts.costs.ns[static_cast<std::size_t>(HostRate::kSlot)] = 1e-3;
+  facts.costs.ns[static_cast<std::size_t>(HostRate::kPeer)] = 1e6;
+  const CallRecord record = call_of_bytes(Collective::kAllReduce, 1 << 20);
+  EXPECT_EQ(make_plan(facts, record)->strategy, Strategy::kDirect);
+  facts.costs.measured = true;
+  EXPECT_EQ(make_plan(facts, record)->strategy, Strategy::kConnected);
+}
+
+}  // namespace
+}  // namespace rondo

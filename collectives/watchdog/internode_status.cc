@@ -34,6 +34,7 @@ InternodeStatus::InternodeStatus(Terms terms)
       detector_({terms_.rank, terms_.size, terms_.name_of, kQuietBetweenHostsNs,
                  judges() ? 0 : kVerdictNs, kOnTheWayNs}),
       tree_({terms_.rank, terms_.size, StatusTree::ancestors_of(terms_.shape, terms_.rank),
+             StatusTree::children_of(terms_.shape, terms_.rank),
              [this](int peer, std::span<const std::byte> message) { send(peer, message); },
              [this](int peer) { return !terms_.links.error_of(peer).ok(); },
              [this](const StatusItem& news) { take_news(news); }}),

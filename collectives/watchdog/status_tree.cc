@@ -40,6 +40,19 @@ std::vector<int> StatusTree::ancestors_of(const HostShape& shape, int rank) {
   return found;
 }
 
+std::vector<int> StatusTree::children_of(const HostShape& shape, int rank) {
+  const int host = shape.host_of(rank);
+  const auto begin = shape.ranks.begin() + shape.first[static_cast<std::size_t>(host)];
+  if (*begin != rank) return {};
+  std::vector<int> found(begin + 1,
+                         shape.ranks.begin() + shape.first[static_cast<std::size_t>(host) + 1]);
+  const int first = host * kHostFanout + 1;
+  for (int h = first; h < std::min(first + kHostFanout, shape.hosts()); ++h)
+    found.push_back(
+        shape.ranks[static_cast<std::size_t>(shape.first[static_cast<std::size_t>(h)])]);
+  return found;
+}
+
 bool StatusTree::is_above(int rank) const {
   return std::find(terms_.ancestors.begin(), terms_.ancestors.end(), rank) !=
          terms_.ancestors.end();

@@ -57,15 +57,18 @@ class StatusTree {
   struct Terms {
     int rank = 0, ranks = 1;
     std::vector<int> ancestors;  // ancestors_of()
+    std::vector<int> children;   // children_of(): they hear what is told, also before they speak
     std::function<void(int peer, std::span<const std::byte>)> send;
     std::function<bool(int peer)> has_ended;  // the link to it
     // At rank 0, of every rank but itself; at others, of rank 0's end.
     std::function<void(const StatusItem&)> deliver;
   };
-  explicit StatusTree(Terms terms) : terms_(std::move(terms)) {}
+  explicit StatusTree(Terms terms)
+      : terms_(std::move(terms)), children_(terms_.children.begin(), terms_.children.end()) {}
 
   // The parent first, rank 0 last.
   static std::vector<int> ancestors_of(const HostShape& shape, int rank);
+  static std::vector<int> children_of(const HostShape& shape, int rank);
 
   // Of this rank; calls: those since the last time, the first of which has number `first` (from 1).
   void put(const Progress& progress, std::optional<Wait> wait, std::uint64_t first,
@@ -110,7 +113,8 @@ class StatusTree {
   std::size_t at_ = 0;          // of the ancestors: the parent now
   std::map<int, Below> below_;  // by rank
   CallWindow calls_;
-  std::set<int> children_;                   // that have told this rank something and are there
+  std::set<int>
+      children_;  // those of the terms and those that turned to this rank, while they are there
   std::set<int> left_;                       // ancestors, in order
   std::map<int, std::uint64_t> unanswered_;  // by child: its newest message
   std::deque<UnderWay> under_way_;

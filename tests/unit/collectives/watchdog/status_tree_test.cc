@@ -35,6 +35,7 @@ class StatusRanks {
       const int rank = static_cast<int>(r);
       of_[r].tree = std::make_unique<StatusTree>(StatusTree::Terms{
           rank, size(), StatusTree::ancestors_of(shape_, rank),
+          StatusTree::children_of(shape_, rank),
           [this, rank](int peer, std::span<const std::byte> message) {
             of(rank).links.insert(peer);
             of(peer).links.insert(rank);
@@ -285,6 +286,16 @@ TEST(StatusTree, TellsThoseBelowTheDeadAndThoseWhoWaitBelowTheStopped) {
       ranks.pass(1500);
       ranks.expect_all_told({kLeader1});
     }
+}
+
+// As soon as there are ranks: before anybody has heard of anybody.
+TEST(StatusTree, TellsThoseWhoHaveNotSpokenYet) {
+  for (const int finder : {0, kLeader1, kLeaf}) {
+    StatusRanks ranks(kHosts, kOnHost);
+    ranks.tell(finder);
+    ranks.pass(20);
+    ranks.expect_all_told();
+  }
 }
 
 // A fault that comes while its way breaks.

@@ -58,6 +58,16 @@ add_library(rondo_flags INTERFACE)
 target_compile_options(rondo_flags INTERFACE
                        $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -ffp-contract=off>)
 target_include_directories(rondo_flags INTERFACE ${CMAKE_SOURCE_DIR})
+# Of what the libraries do not call, the linker keeps nothing.
+target_compile_options(
+  rondo_flags
+  INTERFACE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C,CXX>>:-ffunction-sections>)
+
+# What runs once a process or a communicator, and not in its calls: compiled for size.
+set(RONDO_NOT_IN_CALLS
+    ^topology/ ^kernels/check/ ^kernels/sim/ ^collectives/communicator/ ^collectives/model/
+    ^transport/[^/]*.cc$ ^transport/auth/ ^transport/bootstrap/ ^transport/launch/
+    ^transport/verbs/[^/]*.cc$)
 if(RONDO_WERROR)
   target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()
@@ -104,6 +114,15 @@ function(rondo_layer name)
     return()
   endif()
   add_library(rondo_${name} STATIC ${sources})
+  list(TRANSFORM RONDO_NOT_IN_CALLS REPLACE "^\\^" "^${CMAKE_SOURCE_DIR}/" OUTPUT_VARIABLE folders)
+  foreach(folder ${folders})
+    if(CMAKE_UNITY_BUILD)  # which takes no source with options of its own
+      break()
+    endif()
+    set(small ${sources})
+    list(FILTER small INCLUDE REGEX ${folder})
+    set_source_files_properties(${small} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
+  endforeach()
   target_link_libraries(rondo_${name} PUBLIC rondo_flags Threads::Threads)
   foreach(lower ${ARG_DEPENDS})
     target_link_libraries(rondo_${name} PUBLIC rondo_${lower})

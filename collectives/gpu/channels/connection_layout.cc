@@ -141,7 +141,7 @@ std::uint64_t ConnectionLayout::message_control_bytes_at(std::uint64_t place) co
   return host_messages_at_ + sizeof(cuda::Control) * place;
 }
 std::uint64_t ConnectionLayout::message_links_bytes_at(std::uint64_t place) const {
-  const auto links = static_cast<std::uint64_t>(cuda::kDirections * near_.ranks());
+  const auto links = std::uint64_t{cuda::kDirections} * static_cast<std::uint64_t>(near_.ranks());
   return message_control_bytes_at(own_ranks_) + rounded(sizeof(cuda::MessageLink) * links) * place;
 }
 std::uint64_t ConnectionLayout::message_waits_bytes_at(std::uint64_t place) const {

@@ -103,8 +103,7 @@ void print_header(const GpuCluster& cluster, const SimulateOptions& wanted) {
              plan.rings.size() == 1 ? "" : "s", plan.channel_gbs);
   fmt::print(
       "# predicted by simulation on assumed costs (collectives/planner/device_costs.h): nothing "
-      "here "
-      "was measured\n");
+      "here was measured\n");
   fmt::print("# marks: > what communicators would run, * the fastest of those listed\n");
   fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<8} {:<7} {:>5} {:>11} {:>8} {:>8}  {}\n", "size",
              "count", "type", "redop", "algo", "proto", "chans", "time", "algbw", "busbw",

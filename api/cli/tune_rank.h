@@ -7,8 +7,8 @@
 
 namespace rondo::cli {
 
-// "all_reduce 4096 0.01 FILE": the collective, the largest size in bytes, seconds for a size, and
-// where rank 0 writes a line "bytes count us" for each size. The exit status.
+// The collective by bench's name, sizes up to most_bytes, seconds for each; rank 0 writes a line
+// "bytes count us" for each size to the file. The exit status; errors go to stderr.
 int tune_rank(const std::string& collective, std::uint64_t most_bytes, double seconds,
               const std::string& file);
 

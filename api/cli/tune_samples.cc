@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <optional>
 
 #include "api/cli/asked_call.h"
@@ -114,7 +116,7 @@ Done measure_row(const TuneRow& row, const TuneLayout& layout, double seconds,
 Result<std::vector<MeasuredCall>> measure_calls(double seconds, std::string_view only) {
   char folder[] = "/tmp/rondo-tune-XXXXXX";
   if (mkdtemp(folder) == nullptr)
-    return fail(Status::kSystemError, "no folder can be made in /tmp");
+    return fail(Status::kSystemError, "no folder can be made in /tmp: {}", strerror(errno));
   const std::string file = std::string(folder) + "/calls";
   std::vector<MeasuredCall> calls;
   Done measured = done();

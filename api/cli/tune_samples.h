@@ -1,8 +1,8 @@
 // What rondo tune measures: calls of ranks in host memory, each by an algorithm that is forced, and
 // what the model makes of them.
 //
-// Ranks are processes that run `rondo bench`, on this host or on pretended ones (NCCL_HOSTID),
-// which talk over loopback. Cost: seconds; nothing of it remains.
+// Ranks are processes (tune_rank.h) on this host, or on pretended ones (NCCL_HOSTID) that talk over
+// loopback. Cost: seconds; nothing of it remains.
 #pragma once
 
 #include <string>

@@ -2,8 +2,7 @@
 //
 // Least squares of relative errors, in which half and double are equally wrong, with rates that are
 // above zero; a rate that no sample says anything of stays at its prior, to which all are drawn a
-// little. Pure. Cost: microseconds a
-// sample.
+// little. Pure. Cost: microseconds a sample.
 #pragma once
 
 #include <span>

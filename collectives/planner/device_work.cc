@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/planner/device_costs.h"
+#include "collectives/planner/work_estimate.h"
 
 namespace rondo::gpu {
 namespace {
@@ -13,12 +14,6 @@ struct DeviceCall {
   LinkClass link;
   double link_gbs;
 };
-
-double hops_of_trees(double ranks) {
-  double hops = 0;
-  for (double reached = 1; reached < ranks; reached *= 2) hops += 1;
-  return hops;
-}
 
 // Bytes that the busiest rank sends: as parts, whole, or a block for every peer.
 double sent_bytes(const DeviceCall& call, bool parts) {
@@ -38,7 +33,7 @@ double sent_bytes(const DeviceCall& call, bool parts) {
 double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t count) {
   const bool ring = plan.algorithm == Algorithm::kRing;
   const double ways = call.collective == Collective::kAllReduce ? 2 : 1;
-  const double steps = ways * (ring ? call.ranks - 1 : hops_of_trees(call.ranks));
+  const double steps = ways * (ring ? call.ranks - 1 : log2_of(call.ranks));
   const double of_round = static_cast<double>(plan.channels) * static_cast<double>(plan.per_round);
   const double rounds = of_round > 0 ? static_cast<double>(count) / of_round : 1;
   const sim::VerbCost verb = verb_cost(plan.protocol);

@@ -28,17 +28,17 @@ bool all_told(const Board& board, const FaultKind& kind) {
   return true;
 }
 
-// A call may be over before word of its fault comes from another host: then the communicator says it
-// later, to some rank at least.
+// A call may be over before word of its fault comes from another host. Then the communicator says
+// it later, to some rank at least.
 ncclResult_t told_after_call(const FaultRank& self) {
   ncclResult_t seen = ncclSuccess;
   wait_until(
       [&] {
         seen = self.settled(ncclSuccess);
         const auto& seats = self.seat.board.seats;
-        return seen != ncclSuccess ||
-               std::any_of(seats, seats + kFaultRanks,
-                           [](const auto& seat) { return seat.reported.load() != 0; });
+        return seen != ncclSuccess || std::any_of(seats, seats + kFaultRanks, [](const auto& seat) {
+                 return seat.reported.load() != 0;
+               });
       },
       kWordSeconds);
   return seen;

@@ -1,5 +1,4 @@
 #include "collectives/gpu/staging/host_proxy.h"
-#include "collectives/planner/device_work.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/gpu/staging/one_sided_rounds.h"
+#include "collectives/planner/device_work.h"
 #include "collectives/watchdog/fault_texts.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/streams.h"

@@ -233,8 +233,8 @@ void GraphBuilder::link(GraphLink link) {
     for (GraphLink& other : links_) {
       const bool same = other.from == link.from && other.to == link.to;
       if (!same || other.kind != link.kind) continue;
-      other.gbs += link.gbs;
-      other.count += link.count;
+      other.gbs = std::min(other.gbs + link.gbs, GraphLink::kMostGbs);
+      other.count = std::min(other.count + link.count, GraphLink::kMostCount);
       return;
     }
   }

@@ -58,6 +58,10 @@ enum class GraphLinkKind : std::uint8_t {
 std::string_view name(GraphLinkKind kind);
 
 struct GraphLink {
+  // What is beyond them is no machine: readers refuse it, and links that add up stop there.
+  static constexpr double kMostGbs = 1e9;
+  static constexpr int kMostCount = 1 << 20;
+
   int from = -1;  // index of a node; kPci: what hangs from `to`
   int to = -1;
   GraphLinkKind kind = GraphLinkKind::kPci;

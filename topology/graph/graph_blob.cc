@@ -1,11 +1,9 @@
 #include "topology/graph/graph_blob.h"
 
-#include <cmath>
-
 namespace rondo::topology {
 namespace {
 
-bool is_rate(double gbs) { return std::isfinite(gbs) && gbs >= 0; }
+bool is_rate(double gbs) { return gbs >= 0 && gbs <= GraphLink::kMostGbs; }  // NaN is none
 
 void put_node(ByteWriter& out, const GraphNode& node) {
   out.put(node.kind);
@@ -58,7 +56,7 @@ GraphLink get_link(ByteReader& in, int nodes) {
   const auto is_node = [&](int index) { return index >= 0 && index < nodes; };
   const bool sound = is_node(link.from) && is_node(link.to) && link.from != link.to &&
                      link.kind <= GraphLinkKind::kSockets && link.source <= Source::kFile &&
-                     is_rate(link.gbs) && link.count >= 0;
+                     is_rate(link.gbs) && link.count >= 0 && link.count <= GraphLink::kMostCount;
   if (!sound) in.refuse();
   return link;
 }

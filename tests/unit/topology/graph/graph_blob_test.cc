@@ -64,13 +64,31 @@ TEST(GraphBlobs, RatesThatNoLinkHasAreRefused) {
     const auto bytes = std::as_bytes(std::span(&known, 1));
     const auto at = std::search(blob.begin(), blob.end(), bytes.begin(), bytes.end());
     ASSERT_NE(at, blob.end());
-    for (const double wrong : {-1.0, std::numeric_limits<double>::infinity(),
+    for (const double wrong : {-1.0, 1e10, std::numeric_limits<double>::infinity(),
                                std::numeric_limits<double>::quiet_NaN()}) {
       Bytes damaged = blob;
       std::memcpy(&damaged[static_cast<std::size_t>(at - blob.begin())], &wrong, sizeof(wrong));
       EXPECT_FALSE(parse_graph(damaged).ok()) << wrong;
     }
   }
+}
+
+// Links of one end add up to what still travels, however many a blob names.
+TEST(GraphBlobs, LinksThatAddUpStopAtTheMost) {
+  GraphBuilder builder;
+  const int numa = builder.add({.kind = NodeKind::kNuma, .number = 0});
+  const int gpu = builder.add({.kind = NodeKind::kGpu, .bus_id = "0000:17:00.0", .number = 0});
+  builder.link({gpu, numa, GraphLinkKind::kPci, 1, 16, Source::kFile});
+  for (int i = 0; i < 3; ++i) {
+    builder.link({gpu, numa, GraphLinkKind::kC2c, GraphLink::kMostGbs, GraphLink::kMostCount,
+                  Source::kFile});
+  }
+  const Graph graph = std::move(builder).build().value();
+  const auto c2c = std::ranges::find(graph.links(), GraphLinkKind::kC2c, &GraphLink::kind);
+  ASSERT_NE(c2c, graph.links().end());
+  EXPECT_EQ(c2c->count, GraphLink::kMostCount);
+  EXPECT_EQ(c2c->gbs, GraphLink::kMostGbs);
+  EXPECT_EQ(parse_graph(serialise(graph)).value(), graph);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ import time
 
 from groups import ContestantFailed, Group
 
-STREAM, PIECE, SMALL = 4 << 20, 128 << 10, 8
+STREAM, PIECE, SMALL = 16 << 20, 128 << 10, 8
 RAILS = {"one_rail": "=rxe{0}", "two_rails": "=rxe{0},rxe{2}"}
 
 

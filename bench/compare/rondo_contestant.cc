@@ -4,9 +4,10 @@
 // Ranks are processes (RANK and WORLD_SIZE) or the N threads of one; --alloc takes buffers from
 // ncclMemAlloc. Lines of its own, beside loop.h's: "join" (answers when ncclCommInitRank was
 // entered and left), "grouped ..." (as loop.h's, each block's calls in one group), "to_and_fro
-// all_reduce ..." (of two ranks: a call is a message one way, the next one comes back), "children
-// <count>" (splits off that many communicators of all ranks and uses each) and "idle <ms>" (what it
-// costs where nothing moves).
+// all_reduce ..." (of two ranks: a call is a message one way, the next one comes back), "in_turns
+// broadcast ..." (or reduce: the next call's root is the next rank, so that no root runs ahead),
+// "children <count>" (splits off that many communicators of all ranks and uses each) and "idle
+// <ms>" (what it costs where nothing moves).
 #include <pthread.h>
 #include <sys/resource.h>
 
@@ -73,9 +74,10 @@ struct Rondo {
       case Operation::kAllReduce:
         return ncclAllReduce(t.send, t.receive, t.count, ncclFloat32, ncclSum, comm, nullptr);
       case Operation::kReduce:
-        return ncclReduce(t.send, t.receive, t.count, ncclFloat32, ncclSum, 0, comm, nullptr);
-      case Operation::kBroadcast:
-        return ncclBcast(rank == 0 ? t.send : t.receive, t.count, ncclFloat32, 0, comm, nullptr);
+        return ncclReduce(t.send, t.receive, t.count, ncclFloat32, ncclSum, root(), comm, nullptr);
+      case Operation::kBroadcast:  // rank 0 is the first root: what it had, every later one has
+        return ncclBcast(rank == 0 ? t.send : t.receive, t.count, ncclFloat32, root(), comm,
+                         nullptr);
       case Operation::kAllGather:
         return ncclAllGather(t.send, t.receive, t.count, ncclFloat32, comm, nullptr);
       case Operation::kReduceScatter:
@@ -91,12 +93,14 @@ struct Rondo {
     }
   }
 
+  int root() { return in_turns ? static_cast<int>(turn++) % ranks : 0; }
+
   ncclComm_t comm = nullptr;
-  int rank = 0;
+  int rank = 0, ranks = 1;
   long descriptors = 0;  // of this process, once it had joined
-  unsigned turn = 0;     // of messages
+  unsigned turn = 0;     // of messages, of roots
   std::vector<float> came;
-  bool alloc = false, grouped = false, to_and_fro = false;
+  bool alloc = false, grouped = false, to_and_fro = false, in_turns = false;
 };
 
 long descriptors() {
@@ -155,6 +159,7 @@ std::string idle(Rondo& rondo, int milliseconds) {
 }
 
 void run_rank(Rondo rondo, const std::string& folder, int ranks, const ncclUniqueId& id) {
+  rondo.ranks = ranks;
   compare::Pipes pipes(folder, rondo.rank);
   pipes.answer("ready");
   for (std::string line; pipes.read(&line) && line != "quit";) {
@@ -169,7 +174,9 @@ void run_rank(Rondo rondo, const std::string& folder, int ranks, const ncclUniqu
       const auto begins_with = [&](std::string_view word) { return line.rfind(word, 0) == 0; };
       rondo.grouped = begins_with("grouped ");
       rondo.to_and_fro = begins_with("to_and_fro ");
-      if (rondo.grouped || rondo.to_and_fro) line.erase(0, line.find(' ') + 1);
+      rondo.in_turns = begins_with("in_turns ");
+      if (rondo.grouped || rondo.to_and_fro || rondo.in_turns) line.erase(0, line.find(' ') + 1);
+      rondo.turn = 0;
       pipes.answer(compare::measure(rondo, rondo.rank, ranks, line));
     }
   }

@@ -6,6 +6,12 @@
 namespace rondo {
 namespace {
 
+// So many hops of a way and chunks that follow each other on it, in steps: ranks with a core each
+// work on several chunks at a time, those that share one take turns.
+double steps_of(const WorkEstimate& e, double hops, double chunks) {
+  return e.share > 1 ? hops * chunks : hops + chunks - 1;
+}
+
 // A circle of so many steps a round, each of a part (ring.h): what a rank sends it first receives,
 // so that nothing of a round overlaps but its first chunk.
 void ring_work(WorkEstimate& e, Collective collective) {
@@ -28,24 +34,24 @@ void ring_work(WorkEstimate& e, Collective collective) {
       e.sum(e.bytes * (n - 1));
       return e.leave(e.bytes * (n - 1));
     case Collective::kReduce:  // a chain: rounds follow each other
-      e.hand_on(n - 1 + e.rounds - 1, crossing);
+      e.hand_on(steps_of(e, n - 1, e.rounds), crossing);
       e.sum(e.bytes + (e.share > 1 ? 0 : (n - 2) * e.chunk));
       return e.leave(e.bytes);
     default:
-      e.hand_on(n - 1 + e.rounds - 1, crossing);
+      e.hand_on(steps_of(e, n - 1, e.rounds), crossing);
       e.copy(2 * e.bytes + (e.share > 1 ? 0 : 2 * (n - 2) * e.chunk));
       return e.leave(e.bytes);
   }
 }
 
-// Two trees, half of the bytes each. Ranks' numbers order them, so that hops cross hosts as often
-// as their distance is a host's ranks or more.
+// Two trees, half of the bytes each; what fits in a line goes by one. Ranks' numbers order them, so
+// that hops cross hosts as often as their distance is a host's ranks or more.
 void tree_work(WorkEstimate& e, Collective collective) {
   const double depth = log2_of(e.ranks);
   const double crossing = e.hosts > 1 ? log2_of(e.hosts) / depth : 0;
   const double ways = collective == Collective::kAllReduce ? 2 : 1;
-  const double others = 2 * e.rounds - 1;  // behind the first chunk: of both trees
-  e.hand_on(ways * depth + others, crossing);
+  const double trees = e.bytes <= static_cast<double>(kLineBytes) ? 1 : 2;
+  e.hand_on(steps_of(e, ways * depth, trees * e.rounds), crossing);
   e.leave(ways * e.bytes);
   // While the first chunk is on its way, further hops do the same.
   const double filling = e.share > 1 ? 0 : (depth - 1) * e.chunk;
@@ -94,8 +100,10 @@ void add_hierarchical_work(WorkEstimate& e, Collective collective) {
   const double m = e.local, h = e.hosts, others = (m - 1) / m;
   const double slot = std::max(static_cast<double>(e.facts.link_slot_bytes), 1.0);
   const double slots = std::max(e.chunk / e.rails / slot, 1.0);  // of a rail's part of a round
-  e.meet(2 * e.rounds);
-  e.work[HostRate::kRelay] += e.share;
+  // All meet before and after they cross; of those with a root, one side of it.
+  const bool rooted = is_rooted(collective);
+  e.meet(rooted ? e.rounds : 2 * e.rounds);
+  if (!rooted) e.work[HostRate::kRelay] += e.share;
   switch (collective) {
     case Collective::kAllReduce: {
       e.copy(e.bytes * (2 * others + 1 / m));
@@ -128,7 +136,7 @@ void add_hierarchical_work(WorkEstimate& e, Collective collective) {
       e.hand_on(e.rounds * slots + h - 2, 1);
       return e.leave(e.bytes);
     default:
-      e.copy(2 * e.bytes + 2 * e.bytes / e.rails);
+      e.copy(e.bytes + 2 * e.bytes / e.rails);
       e.hand_on(e.rounds * slots + h - 2, 1);
       return e.leave(e.bytes);
   }

@@ -42,8 +42,8 @@ inline constexpr HostRateInfo kHostRateTable[kHostRates] = {
     {HostRate::kPeer, "peer", 5.7},       {HostRate::kSwitch, "switch", 1750},
     {HostRate::kCopy, "copy", 0.018},     {HostRate::kSum, "sum", 0.02},
     {HostRate::kMemory, "memory", 0.047}, {HostRate::kSlot, "slot", 200},
-    {HostRate::kLink, "link", 12300},     {HostRate::kLinkByte, "link_byte", 0.257},
-    {HostRate::kRelay, "relay", 300000},
+    {HostRate::kLink, "link", 6400},      {HostRate::kLinkByte, "link_byte", 0.11},
+    {HostRate::kRelay, "relay", 1500},
 };
 
 constexpr std::array<double, kHostRates> host_priors() {

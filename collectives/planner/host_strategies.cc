@@ -174,27 +174,16 @@ double predicted(const PlanFacts& facts, const CallRecord& record, const Plan& p
   return host_work(facts, record, plan).ns(facts.costs);
 }
 
-// Calls with a root between hosts, of which the model has no say (tuning.h).
-Algorithm by_threshold(const PlanFacts& facts, const CallRecord& record) {
-  const std::uint64_t bytes = record.count * size_of(record.type);
-  if (bytes <= tuning::kTreeUpTo) return Algorithm::kTree;
-  const bool by_memory = record.collective == Collective::kReduce && facts.ranks > facts.hosts &&
-                         bytes >= tuning::kHierarchicalReduceFrom;
-  return by_memory ? Algorithm::kHierarchical : Algorithm::kRing;
-}
-
 // By connections, or those and memory. What is not worth it runs where nothing else may: within a
 // host connections whose cost is assumed; hierarchies where hosts of one rank have no memory to
-// share, and reduce-scatters, which gain nothing by them.
+// share.
 double predicted_across(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
   constexpr double kLastResortNs = 1e15;
   bool worth = true;
   if (facts.hosts == 1) {
     worth = facts.costs.measured;
-  } else if (is_rooted(record.collective)) {
-    worth = plan.algorithm == by_threshold(facts, record);
   } else if (plan.algorithm == Algorithm::kHierarchical) {
-    worth = facts.ranks > facts.hosts && record.collective != Collective::kReduceScatter;
+    worth = facts.ranks > facts.hosts;
   }
   return predicted(facts, record, plan) + (worth ? 0 : kLastResortNs);
 }

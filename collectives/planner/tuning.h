@@ -62,13 +62,6 @@ constexpr std::uint64_t round_bytes(std::uint64_t core_cache) {
 // Partners of a recursive all-reduce exchange so many bytes as a whole, and halves of more: a step
 // less is worth more than its bytes.
 inline constexpr std::uint64_t kExchangedWhole = 32 << 10;
-// Between hosts, of calls with a root: up to this size few steps decide, above it bytes, and from a
-// third on what crosses between hosts. Calls that follow each other measure how far a root is
-// ahead, not what a call takes: costs have no say. Measured with 2 hosts of 2 ranks over loopback,
-// hierarchical by ring, at 1, 4, 16 and 64 MiB: reduce 1.37, 0.75, 0.59, 0.66; broadcast 2.0, 0.82,
-// 1.05, 1.25, which runs so where NCCL_ALGO asks, as does reduce-scatter (5.9, 1.40, 1.03, 0.98).
-inline constexpr std::uint64_t kTreeUpTo = 64 << 10;
-inline constexpr std::uint64_t kHierarchicalReduceFrom = 2 << 20;
 // What cores share, where it is not known.
 constexpr std::uint64_t shared_cache(std::uint64_t bytes) { return bytes == 0 ? 32 << 20 : bytes; }
 // Results of this many bytes a rank and more fill the cache that ranks share, all ranks' together,

@@ -91,18 +91,23 @@ TEST(Explain, SaysThatHostsAreAHierarchy) {
       "ring");
 }
 
-TEST(Explain, TakesAHierarchyFromWhereItWasMeasuredToWin) {
-  const auto algorithm = [](Collective collective, std::uint64_t count, const char* only = "") {
+TEST(Explain, TakesAHierarchyWhereItWasMeasuredToWin) {
+  const auto algorithm = [](int ranks, Collective collective, std::uint64_t count,
+                            const char* only = "") {
     CallRecord record = call(collective, count);
-    record.root = collective == Collective::kReduceScatter ? -1 : 1;
-    return row(explain(facts_of(4, 2, only), record), "algorithm");
+    record.root = is_rooted(collective) ? 1 : -1;
+    PlanFacts facts = facts_of(ranks, 2, only);
+    facts.core_share = ranks / 2;  // of a core for each host
+    return row(explain(facts, record), "algorithm");
   };
-  EXPECT_EQ(algorithm(Collective::kReduce, 1 << 20), "hierarchical");
-  EXPECT_EQ(algorithm(Collective::kReduce, 1 << 18), "ring");
-  EXPECT_EQ(algorithm(Collective::kBroadcast, 1 << 24), "ring");
-  EXPECT_EQ(algorithm(Collective::kReduceScatter, 1 << 22), "ring");
-  EXPECT_EQ(algorithm(Collective::kReduceScatter, 1 << 22, "hierarchical"), "hierarchical");
-  EXPECT_EQ(algorithm(Collective::kBroadcast, 1 << 24, "hierarchical"), "hierarchical");
+  for (const Collective each : {Collective::kReduce, Collective::kBroadcast,
+                                Collective::kReduceScatter, Collective::kAllGather}) {
+    EXPECT_EQ(algorithm(4, each, 1), "hierarchical");
+    EXPECT_EQ(algorithm(4, each, 1 << 22), "hierarchical");
+    EXPECT_EQ(algorithm(4, each, 1 << 22, "ring"), "ring");
+    EXPECT_NE(algorithm(2, each, 1 << 22), "hierarchical");
+    EXPECT_EQ(algorithm(2, each, 1 << 22, "hierarchical"), "hierarchical");
+  }
 }
 
 TEST(Explain, KnowsWhatVCollectivesAreMadeOf) {

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 .ci/install.sh --compare
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 PYTHONDONTWRITEBYTECODE=1
 cmake --preset dev >/dev/null
-cmake --build --preset dev --target rondo_contestant | tail -n 1
+cmake --build --preset dev --target rondo_contestant net_slot_stream | tail -n 1
 mkdir -p build/compare
 exec tests/rdma/guest.sh --wires 2 --limit 1800 --share build/compare \
   --keep PYTHONDONTWRITEBYTECODE -- /usr/bin/python3 bench/compare/rdma_compare.py \

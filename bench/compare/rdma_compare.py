@@ -1,13 +1,14 @@
 """The driver of bench/rdma_compare.sh, in the guest: Rondo by verbs beside perftest.
 
-Two hosts of one rank send one way (a broadcast), and a message to and fro, over one rail and over
-two; ib_write_bw and ib_write_lat do so over one. They take turns. Processors and adapters are
+Two hosts of one rank send one way (slots of a link, a broadcast), and a message to and fro, over one
+rail and over two; ib_write_bw and ib_write_lat do so over one. They take turns. Processors and adapters are
 emulated, so the figures are ratios, never speeds.
 """
 import argparse
 import os
 import statistics
 import subprocess
+import tempfile
 import time
 
 from groups import ContestantFailed, Group
@@ -66,8 +67,22 @@ def perftest(program, size, messages):
     return (run_perftest(program, size, messages) - few) / (messages - messages // 4)
 
 
-def turn(groups, budget):
+def slots_of_link(build):
+    """Bytes a second of slots that the link from rxe0 to rxe1 carries, nobody copying them."""
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = [subprocess.Popen(
+            [f"{build}/bin/net_slot_stream", folder, str(rank), "2", "256", "60", "one_way"],
+            env=dict(os.environ, NCCL_NET="IB", NCCL_IB_HCA=f"=rxe{rank}"),
+            stdout=subprocess.PIPE, text=True) for rank in (0, 1)]
+        said = [rank.communicate(timeout=120)[0] for rank in ranks]
+    if any(rank.returncode for rank in ranks):
+        raise ContestantFailed("net_slot_stream: " + " ".join(said))
+    return float(said[1].split()[-2])
+
+
+def turn(groups, budget, build):
     seen = {"ib_write_bw": PIECE / perftest("ib_write_bw", PIECE, 1600),
+            "slots": slots_of_link(build),
             "ib_write_lat": perftest("ib_write_lat", SMALL, 12000) / 2}  # a message to and fro
     for name, group in groups.items():
         seen[name] = STREAM / group.measure("broadcast", STREAM, budget)
@@ -80,6 +95,7 @@ def lines(turns):
         values = sorted(one[a] / one[b] for one in turns)
         return f"{statistics.median(values):.2f} ({values[0]:.2f} to {values[-1]:.2f})"
     return [
+        f"slots of 128 KiB by ib_write_bw at 128 KiB: {ratio('slots', 'ib_write_bw')}",
         f"a broadcast of {STREAM >> 20} MiB by ib_write_bw at 128 KiB: "
         f"{ratio('one_rail', 'ib_write_bw')}",
         f"a message of 8 B one way by ib_write_lat at 8 B: "
@@ -102,7 +118,7 @@ def main():
             groups[name] = RailsGroup(name, options.build, port)
         turns = []
         for number in range(options.rounds):
-            turns.append(turn(groups, options.budget))
+            turns.append(turn(groups, options.budget, options.build))
             print(f"# round {number}: " + "; ".join(f"{k} {v:.4g}" for k, v in turns[-1].items()),
                   flush=True)
     finally:

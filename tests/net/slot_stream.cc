@@ -1,11 +1,13 @@
 // One rank of a ring that passes slots over the network; ranks find each other through files.
 //
-//   net_slot_stream DIRECTORY RANK SIZE MEGABYTES [DEADLINE_SECONDS]
+//   net_slot_stream DIRECTORY RANK SIZE MEGABYTES [DEADLINE_SECONDS [one_way]]
 //
 // Writes its addresses to DIRECTORY/RANK and RANK.data, waits for the others', then streams
 // MEGABYTES to the next rank, by the network that NCCL_NET names or TCP, and checks what comes from
-// the previous one. Exit status 0: all arrived, every byte right; 1: usage or set-up; 2: wrong
-// bytes; 3: the previous or next rank is at fault: one line says so.
+// the previous one. With one_way rank 0 sends and the last rank receives, nothing but the first
+// word of a slot is written and checked, and the receiver says how fast they came. Exit status 0:
+// all arrived, every byte right; 1: usage or set-up; 2: wrong bytes; 3: the previous or next rank
+// is at fault: one line says so.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -14,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <thread>
 
 #include "kernels/host/slots.h"
@@ -34,6 +37,11 @@ struct Run {
   int size;
   std::uint64_t slots;  // to pass on
   std::chrono::duration<double> deadline;
+  bool one_way = false;
+
+  std::uint64_t to_send() const { return one_way && rank != 0 ? 0 : slots; }
+  std::uint64_t to_receive() const { return one_way && rank != size - 1 ? 0 : slots; }
+  std::size_t stamped() const { return one_way ? sizeof(std::uint64_t) : kSlotBytes; }
 };
 
 using Blobs = std::vector<std::vector<std::byte>>;
@@ -65,13 +73,13 @@ std::uint64_t word_of(int rank, std::uint64_t slot) {
   return (slot + 1) * 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(rank);
 }
 
-void fill(std::byte* slot, std::uint64_t word) {
-  for (std::size_t i = 0; i < kSlotBytes; i += sizeof(word), ++word)
+void fill(std::byte* slot, std::size_t bytes, std::uint64_t word) {
+  for (std::size_t i = 0; i < bytes; i += sizeof(word), ++word)
     std::memcpy(slot + i, &word, sizeof(word));
 }
 
-bool holds(const std::byte* slot, std::uint64_t word) {
-  for (std::size_t i = 0; i < kSlotBytes; i += sizeof(word), ++word)
+bool holds(const std::byte* slot, std::size_t bytes, std::uint64_t word) {
+  for (std::size_t i = 0; i < bytes; i += sizeof(word), ++word)
     if (std::memcmp(slot + i, &word, sizeof(word)) != 0) return false;
   return true;
 }
@@ -86,18 +94,19 @@ int stream(const Run& run, RemoteLinks& links) {
   host::ReceiveEnd<> in(**from);
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
-  auto last_progress = Clock::now();
-  while (sent < run.slots || received < run.slots || !links.flushed()) {
+  auto last_progress = Clock::now(), first = last_progress;
+  while (sent < run.to_send() || received < run.to_receive() || !links.flushed()) {
     bool moved = links.progress();
-    if (sent < run.slots && out.ready()) {
-      fill(out.slot(), word_of(run.rank, sent++));
+    if (sent < run.to_send() && out.ready()) {
+      fill(out.slot(), run.stamped(), word_of(run.rank, sent++));
       out.push(kSlotBytes, {});
       moved = true;
     }
-    if (received < run.slots && in.ready()) {
-      if (in.bytes() != kSlotBytes || !holds(in.slot(), word_of(previous, received))) return 2;
+    if (received < run.to_receive() && in.ready()) {
+      if (in.bytes() != kSlotBytes || !holds(in.slot(), run.stamped(), word_of(previous, received)))
+        return 2;
       in.pop();
-      ++received;
+      if (received++ == 0) first = Clock::now();
       moved = true;
     }
     if (moved) {
@@ -106,7 +115,7 @@ int stream(const Run& run, RemoteLinks& links) {
     }
     for (const int peer : {previous, next}) {
       const bool needed =
-          peer == next ? sent < run.slots || !links.flushed() : received < run.slots;
+          peer == next ? sent < run.to_send() || !links.flushed() : received < run.to_receive();
       if (auto error = links.error_of(peer); needed && !error.ok()) {
         fmt::print("rank {}: {}\n", run.rank, error.error().text);
         return 3;
@@ -114,12 +123,16 @@ int stream(const Run& run, RemoteLinks& links) {
     }
     if (Clock::now() - last_progress > run.deadline) {
       fmt::print("rank {}: waited {} s for rank {}\n", run.rank, run.deadline.count(),
-                 received < run.slots ? previous : next);
+                 received < run.to_receive() ? previous : next);
       return 3;
     }
     if (net::Sleeper sleeper; sleeper.add(links)) sleeper.sleep(milliseconds(100));
   }
   fmt::print("rank {}: ok\n", run.rank);
+  if (run.one_way && received > 1) {
+    const std::chrono::duration<double> took = last_progress - first;
+    fmt::print("{} bytes/s\n", static_cast<double>((received - 1) * kSlotBytes) / took.count());
+  }
   return 0;
 }
 
@@ -127,9 +140,12 @@ int stream(const Run& run, RemoteLinks& links) {
 
 int main(int count, char** arguments) {
   if (count < 5) return 1;
-  const Run run{arguments[1], std::atoi(arguments[2]), std::atoi(arguments[3]),
+  const Run run{arguments[1],
+                std::atoi(arguments[2]),
+                std::atoi(arguments[3]),
                 std::strtoull(arguments[4], nullptr, 10) * ((1 << 20) / kSlotBytes),
-                std::chrono::duration<double>(count > 5 ? std::atof(arguments[5]) : 30.0)};
+                std::chrono::duration<double>(count > 5 ? std::atof(arguments[5]) : 30.0),
+                count > 6 && std::string_view(arguments[6]) == "one_way"};
   RemoteLinksOptions options{.rank = run.rank, .size = run.size, .slots = {kSlotBytes, 8}};
   const auto opened = [&](const char* name, std::unique_ptr<net::Network>& into) {
     auto network = open_network(name, {run.rank});

@@ -1,6 +1,7 @@
-// The copy kernels: bytes, whatever the type.
-#include "kernels/cuda/bulk_mover.h"
-#include "kernels/cuda/direct_rows.h"
+// The direct copies: bytes, whatever the type, with arguments of a launch or in device memory.
+#include "kernels/cuda/direct.h"
+#include "kernels/cuda/kernel_rows.h"
+#include "kernels/cuda/stored_args.h"
 
 namespace rondo::cuda {
 
@@ -9,18 +10,8 @@ const KernelEntry& row_of_copy() {
   return row;
 }
 
-const KernelEntry& row_of_connected_copy() {
-  static const KernelEntry row = entry_of<Connected<CopyMath>>("connected copy");
-  return row;
-}
-
-const KernelEntry& row_of_connected_bulk() {
-  static const KernelEntry row = entry_of<Connected<BulkMath<>>>("connected bulk copy");
-  return row;
-}
-
-const KernelEntry& row_of_ll_push_copy() {
-  static const KernelEntry row = entry_of<LLPush<CopyMath>>("LL push copy");
+const KernelEntry& row_of_stored_copy() {
+  static const KernelEntry row = stored_entry_of<DirectCopy<true>>("stored copy");
   return row;
 }
 

@@ -1,42 +1,18 @@
 #include "kernels/cuda/kernels.h"
 
-#include "kernels/cuda/direct_table.h"
+#include "kernels/cuda/kernel_rows.h"
 
 namespace rondo::cuda {
 namespace {
 
-const DirectTable& rows_of(DataType type) {
-  switch (type) {
-    case DataType::kInt8:
-      return rows_of_int8();
-    case DataType::kUint8:
-      return rows_of_uint8();
-    case DataType::kInt16:
-      return rows_of_int16();
-    case DataType::kUint16:
-      return rows_of_uint16();
-    case DataType::kInt32:
-      return rows_of_int32();
-    case DataType::kUint32:
-      return rows_of_uint32();
-    case DataType::kInt64:
-      return rows_of_int64();
-    case DataType::kUint64:
-      return rows_of_uint64();
-    case DataType::kFloat16:
-      return rows_of_float16();
-    case DataType::kFloat32:
-      return rows_of_float32();
-    case DataType::kFloat64:
-      return rows_of_float64();
-    case DataType::kBfloat16:
-      return rows_of_bfloat16();
-    case DataType::kFloat8e4m3:
-      return rows_of_float8e4m3();
-    case DataType::kFloat8e5m2:
-      break;
-  }
-  return rows_of_float8e5m2();
+const DirectRows& direct_rows(DataType type) {
+  if (!is_float(type)) return rows_of_integers(type);
+  return size_of(type) == 1 ? rows_of_float8(type) : rows_of_floats(type);
+}
+
+const ConnectedRows& connected_rows(int row) {
+  const auto type = static_cast<DataType>(row / kMaths);
+  return row % kMaths == 0 ? rows_of_sums(type) : rows_of_any(type);
 }
 
 }  // namespace
@@ -52,13 +28,13 @@ const KernelEntry& kernel_entry(int kernel) {
   if (kernel >= kFirstMulticastKernel) return row_of_multicast(kernel - kFirstMulticastKernel);
   if (kernel == kLLPushCopyKernel) return row_of_ll_push_copy();
   // Numbers count upwards from one kind of row to the next.
-  const auto row = [&]<int rows>(int first, const KernelEntry(DirectTable::*kind)[rows]) -> auto& {
-    return (rows_of(static_cast<DataType>((kernel - first) / rows)).*kind)[(kernel - first) % rows];
-  };
-  if (kernel >= kFirstLLPushKernel) return row(kFirstLLPushKernel, &DirectTable::ll_push);
-  if (kernel >= kFirstConnectedKernel) return row(kFirstConnectedKernel, &DirectTable::connected);
-  if (kernel >= kFirstStoredKernel) return row(kFirstStoredKernel, &DirectTable::stored);
-  return row(kFirstDirectKernel, &DirectTable::row);
+  if (kernel >= kFirstLLPushKernel) return connected_rows(kernel - kFirstLLPushKernel).ll_push;
+  if (kernel >= kFirstConnectedKernel)
+    return connected_rows(kernel - kFirstConnectedKernel).connected;
+  const bool stored = kernel >= kFirstStoredKernel;
+  const int row = kernel - (stored ? kFirstStoredKernel : kFirstDirectKernel);
+  const DirectRows& rows = direct_rows(static_cast<DataType>(row / kRedOps));
+  return (stored ? rows.stored : rows.row)[row % kRedOps];
 }
 
 }  // namespace rondo::cuda

@@ -4,7 +4,7 @@
 // multiprocessor shall hold at least) and
 // `static RONDO_FN void run(const Args&)`. entry_of<Kernel>() makes its row: under nvcc the
 // __global__ wrapper that a launch names, under RONDO_SIMT a function that runs one thread. Tables
-// of rows stand in the .cu files (one a type), which are compiled by nvcc or, as C++, for the
+// of rows stand in the .cu files (kernel_rows.h), which are compiled by nvcc or, as C++, for the
 // emulator; kernels.cc strings them together. Rows are numbered: a kernel's number is its place.
 // stored_entry_of<Kernel>() is the same kernel with its Args in device memory.
 #pragma once

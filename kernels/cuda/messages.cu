@@ -1,7 +1,7 @@
 // The kernel of messages.
 #include "kernels/cuda/messages.h"
 
-#include "kernels/cuda/direct_table.h"
+#include "kernels/cuda/kernel_rows.h"
 
 namespace rondo::cuda {
 

@@ -1,7 +1,7 @@
 // The kernels over multicast memory.
 #include "kernels/cuda/multicast.h"
 
-#include "kernels/cuda/direct_table.h"
+#include "kernels/cuda/kernel_rows.h"
 
 namespace rondo::cuda {
 

@@ -1,8 +1,8 @@
-// The resolve kernel, the agree kernel, and the copy kernel whose arguments they write.
+// The resolve kernel and the agree kernel, which write other kernels' arguments.
 #include "kernels/cuda/resolve.h"
 
 #include "kernels/cuda/agree.h"
-#include "kernels/cuda/direct_rows.h"
+#include "kernels/cuda/kernel_rows.h"
 
 namespace rondo::cuda {
 
@@ -13,11 +13,6 @@ const KernelEntry& row_of_resolve() {
 
 const KernelEntry& row_of_agree() {
   static const KernelEntry row = entry_of<Agree<>>("agree");
-  return row;
-}
-
-const KernelEntry& row_of_stored_copy() {
-  static const KernelEntry row = stored_entry_of<DirectCopy<true>>("stored copy");
   return row;
 }
 

@@ -65,10 +65,21 @@ target_compile_options(
 
 # What runs once a process or a communicator, and not in its calls: compiled for size.
 set(RONDO_NOT_IN_CALLS
-    ^topology/ ^kernels/check/ ^kernels/sim/ ^collectives/communicator/ ^collectives/model/
-    ^collectives/watchdog/
-    ^transport/[^/]*.cc$ ^transport/auth/ ^transport/bootstrap/ ^transport/launch/
-    ^transport/verbs/[^/]*.cc$)
+    "^base/(env|fmt|output_file|printable)"
+    ^topology/
+    "^kernels/(check|sim)/"
+    "^collectives/(communicator|model|watchdog)/"
+    "^collectives/planner/(cost_fit|explain|function_lists|tune_file|[a-z]+_reasons)"
+    "^collectives/gpu/(bind|channel_search|explain_devices|memory_exchange|reachability)"
+    "^collectives/gpu/(team_connections|window_memory)"
+    "^collectives/gpu/channels/(channel_orders|multicast_memory|p2p_reach|shared_)"
+    ^transport/[^/]*.cc$
+    "^transport/(auth|bootstrap|launch)/"
+    "^transport/memory/(memory_handle|pinned_file|virtual_memory)"
+    "^transport/shm/(fd_passing|host_group|memfd|unix_)"
+    ^transport/socket/interfaces
+    ^transport/tcp/tcp_network
+    "^transport/(ucx|verbs)/[^/]*.cc$")
 if(RONDO_WERROR)
   target_compile_options(rondo_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()

@@ -1,6 +1,8 @@
 #include "collectives/gpu/device_team.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/poll_until.h"
 #include "collectives/gpu/kernel_watch.h"
@@ -23,6 +25,7 @@ DeviceTeam::DeviceTeam(const TeamOptions& options, std::shared_ptr<ProcessTeam> 
     : context_(options, std::move(processes)),
       posted_(context_.devices.ranks(), context_.devices.here()),
       launches_(context_),
+      graph_messages_(context_),
       ranks_(options.devices.size()) {}
 
 Done DeviceTeam::open() {
@@ -153,6 +156,24 @@ Done DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* mis
 }
 
 Done DeviceTeam::launch_messages(int rank, std::span<const MatchedMessage> matched) {
+  std::vector<MatchedMessage> together;
+  std::map<int, std::vector<MatchedMessage>> between_graphs;  // by peer
+  for (const MatchedMessage& match : matched) {
+    const int peer = match.from == rank ? match.to : match.from;
+    (is_between_graphs(match) ? between_graphs[peer] : together).push_back(match);
+  }
+  if (!together.empty()) RONDO_CHECK_OK(launch_together(rank, together));
+  for (const auto& [peer, messages] : between_graphs) {
+    RONDO_CHECK_OK(graph_messages_.launch(messages));
+    const MatchedMessage& first = messages.front();
+    for (const auto& [of, on] : {std::pair(first.from, &first.send), {first.to, &first.receive}})
+      RONDO_CHECK_OK(ranks_[of].order.end({on->call.stream, on->ready, on->capture}));
+  }
+  posted_.launched(matched);
+  return done();
+}
+
+Done DeviceTeam::launch_together(int rank, std::span<const MatchedMessage> matched) {
   const RankStreams::Use& on = ranks_[rank].streams.all().front();
   RONDO_CHECK_OK(launches_.messages(rank, on, matched));
   std::vector<RankOrder*> others;
@@ -162,9 +183,7 @@ Done DeviceTeam::launch_messages(int rank, std::span<const MatchedMessage> match
     if (peer != rank && std::find(others.begin(), others.end(), other) == others.end())
       others.push_back(other);
   }
-  RONDO_CHECK_OK(ranks_[rank].order.end_for(on, others));
-  posted_.launched(matched);
-  return done();
+  return ranks_[rank].order.end_for(on, others);
 }
 
 Done DeviceTeam::post_collective(int rank, const PostedCall& call, Mismatch* mismatch) {

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/gpu/graph_messages.h"
 #include "collectives/gpu/memory_use.h"
 #include "collectives/gpu/outside_messages.h"
 #include "collectives/gpu/posted_calls.h"
@@ -102,6 +103,7 @@ class DeviceTeam {
   Done open_rank(int rank);
   Done post_calls(int rank, std::span<const Call> calls, Mismatch* mismatch);
   Done launch_messages(int rank, std::span<const MatchedMessage> matched);
+  Done launch_together(int rank, std::span<const MatchedMessage> matched);
   Done post_collective(int rank, const PostedCall& call, Mismatch* mismatch);
   void messages_are_over(int rank, const Done& result);
   bool launches_are_over(double seconds) const;
@@ -113,6 +115,7 @@ class DeviceTeam {
   Done failure_;
   PostedCalls posted_;
   TeamLaunches launches_;
+  GraphMessages graph_messages_;
   std::vector<RankState> ranks_;
   std::atomic<bool> stopped_{false};  // the kernels
 };

@@ -16,6 +16,12 @@ int most_ctas_of(const Call& call) {
   return call.limits.most_ctas > 0 ? call.limits.most_ctas : kNoCtaLimit;
 }
 
+bool by_engines(std::span<const PostedCall> posted) {
+  return std::any_of(posted.begin(), posted.end(), [](const PostedCall& one) {
+    return one.call.limits.mover == CallLimits::Mover::kCopyEngines;
+  });
+}
+
 int JointCall::most_ctas() const {
   int most = kNoCtaLimit;
   for (const PostedCall& one : posted) most = std::min(most, most_ctas_of(one.call));

@@ -38,6 +38,9 @@ struct JointCall {
   int most_ctas() const;                                              // that all of its ranks allow
 };
 int most_ctas_of(const Call& call);  // kNoCtaLimit where nothing is said
+// Copies by copy engines (NCCL's CTA policy ZERO: cudaMemcpyAsync moves the data, and no kernel
+// takes a multiprocessor from the program), as soon as one of its ranks asks for it.
+bool by_engines(std::span<const PostedCall> posted);
 
 struct MatchedMessage {
   PostedCall send, receive;

@@ -8,17 +8,6 @@
 #include "collectives/gpu/multi_device_launch.h"
 
 namespace rondo::gpu {
-namespace {
-
-// Copies by copy engines (NCCL's CTA policy ZERO: cudaMemcpyAsync moves the data, and no kernel
-// takes a multiprocessor from the program), as soon as one of its ranks asks for it.
-bool by_engines(std::span<const PostedCall> posted) {
-  return std::any_of(posted.begin(), posted.end(), [](const PostedCall& one) {
-    return one.call.limits.mover == CallLimits::Mover::kCopyEngines;
-  });
-}
-
-}  // namespace
 
 Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatch) {
   const PostedCall& last = call.posted[rank];

@@ -1,0 +1,139 @@
+// Messages between ranks of one process, each of which captures its part into a graph of its own.
+#include <thread>
+
+#include "tests/gpu/device_case.h"
+#include "transport/cuda/device.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr int kRounds = 4;
+
+// Every rank sends to both neighbours and receives from both: `bytes` to the next, half of that to
+// the one before.
+class MessageGraphs : public testing::TestWithParam<std::size_t> {
+ protected:
+  MessageGraphs() : ranks(places()) {
+    for (int r = 0; r < kRanks; ++r) {
+      ranks.use_device_of(r);
+      const std::size_t shift = static_cast<std::size_t>(r);  // no two alike
+      out.emplace_back(bytes, shift);
+      from_before.emplace_back(bytes, shift);
+      from_next.emplace_back(bytes / 2, shift);
+    }
+  }
+  static std::vector<int> places() {
+    int there = 0;
+    EXPECT_EQ(gpu_api()->device_count(&there), kGpuSuccess);
+    std::vector<int> devices;
+    for (int r = 0; r < kRanks; ++r) devices.push_back(there < kRanks ? 0 : r);
+    return devices;
+  }
+  static bool has_a_gpu_a_rank() { return places().back() == kRanks - 1; }
+
+  static std::byte content(int rank, int round, std::size_t i) {
+    return static_cast<std::byte>(i * 7 + i / 256 + static_cast<std::size_t>(rank * 50 + round));
+  }
+  void fill(int round) {
+    for (int r = 0; r < kRanks; ++r) {
+      ranks.use_device_of(r);
+      Bytes sent(bytes);
+      for (std::size_t i = 0; i < bytes; ++i) sent[i] = content(r, round, i);
+      out[r].put(sent, 0, ranks[r].stream);
+      from_before[r].put({}, 0, ranks[r].stream);
+      from_next[r].put({}, 0, ranks[r].stream);
+    }
+  }
+  void check(int round) {
+    for (int r = 0; r < kRanks; ++r) {
+      ranks.use_device_of(r);
+      const auto compare = [&](DeviceBuffer& got, std::size_t size, int sender) {
+        got.get(ranks[r].stream);
+        for (std::size_t i = 0; i < size; ++i)
+          ASSERT_EQ(got.host()[i], content(sender, round, i))
+              << "rank " << r << " from " << sender << " byte " << i << " round " << round;
+        EXPECT_TRUE(got.guards_intact());
+      };
+      compare(from_before[r], bytes, before(r));
+      compare(from_next[r], bytes / 2, next(r));
+    }
+  }
+  static int next(int r) { return (r + 1) % kRanks; }
+  static int before(int r) { return (r + kRanks - 1) % kRanks; }
+
+  void exchange(int r) {
+    const ncclComm_t comm = ranks[r].comm;
+    const GpuStream stream = ranks[r].stream;
+    NCCL_OK(ncclGroupStart());
+    NCCL_OK(ncclSend(out[r].data(), bytes, ncclUint8, next(r), comm, stream));
+    NCCL_OK(ncclSend(out[r].data(), bytes / 2, ncclUint8, before(r), comm, stream));
+    NCCL_OK(ncclRecv(from_before[r].data(), bytes, ncclUint8, before(r), comm, stream));
+    NCCL_OK(ncclRecv(from_next[r].data(), bytes / 2, ncclUint8, next(r), comm, stream));
+    NCCL_OK(ncclGroupEnd());
+  }
+  void begin(int r, GpuCaptureMode mode) {
+    GPU_OK(gpu_api()->begin_capture(ranks[r].stream, mode));
+  }
+  void end(int r) { GPU_OK(gpu_api()->end_capture(ranks[r].stream, &graphs[r])); }
+
+  // In another order every time, with plain messages between.
+  void replay() {
+    for (int round = 0; round < kRounds; ++round) {
+      fill(round);
+      for (int i = 0; i < kRanks; ++i) {
+        const int r = (i + round) % kRanks;
+        ranks.use_device_of(r);
+        GPU_OK(gpu_api()->launch_graph(graphs[r], ranks[r].stream));
+      }
+      check(round);
+      if (HasFatalFailure()) break;
+      fill(100 + round);
+      NCCL_OK(ncclGroupStart());
+      for (int r = 0; r < kRanks; ++r) exchange(r);
+      NCCL_OK(ncclGroupEnd());
+      check(100 + round);
+      if (HasFatalFailure()) break;
+    }
+    for (void* graph : graphs) GPU_OK(gpu_api()->destroy_graph(graph));
+  }
+
+  // Graphs that do not meet soon end with an error.
+  const WithEnvironment timeout{"RONDO_TIMEOUT", "20"};
+  const std::size_t bytes = GetParam();
+  DeviceRanks ranks;
+  std::vector<DeviceBuffer> out, from_before, from_next;
+  std::vector<void*> graphs = std::vector<void*>(kRanks);
+};
+
+INSTANTIATE_TEST_SUITE_P(Bytes, MessageGraphs, testing::Values(2, 1000, 300'000));
+
+TEST_P(MessageGraphs, MeetOnTheDevices) {
+  if (!has_a_gpu_a_rank()) GTEST_SKIP() << "needs a GPU a rank";
+  if (gpu::blocking_launches()) GTEST_SKIP() << "one thread launches graphs that need each other";
+  for (int r = 0; r < kRanks; ++r) begin(r, GpuCaptureMode::kRelaxed);
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < kRanks; ++r) exchange(r);
+  NCCL_OK(ncclGroupEnd());
+  for (int r = 0; r < kRanks; ++r) end(r);
+  replay();
+}
+
+TEST_P(MessageGraphs, MeetWhereEveryRankIsAThread) {
+  if (!has_a_gpu_a_rank()) GTEST_SKIP() << "needs a GPU a rank";
+  if (gpu::blocking_launches()) GTEST_SKIP() << "one thread launches graphs that need each other";
+  std::vector<std::thread> threads;
+  for (int r = 0; r < kRanks; ++r)
+    threads.emplace_back([this, r] {
+      ranks.use_device_of(r);
+      begin(r, GpuCaptureMode::kThreadLocal);
+      exchange(r);
+      exchange(r);
+      end(r);
+    });
+  for (std::thread& thread : threads) thread.join();
+  replay();
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -34,10 +34,12 @@ bool TeamContext::kernels_reach(std::span<const PostedCall> calls) const {
 }
 
 Done unlike_captures() {
-  return fail(Status::kInvalidUsage,
-              "Ranks of one process take part in one call from different graphs, or some while "
-              "capturing and some not: capture all of them into one graph, or each GPU's into one "
-              "of its own if the call has a kernel on each");
+  return fail(
+      Status::kInvalidUsage,
+      "Ranks of one process take part in one call from different graphs, or some while "
+      "capturing and some not: capture all of them into one graph, or each GPU's into one "
+      "of its own if the call has a kernel on each (messages have, between ranks that have a "
+      "GPU each whose kernels reach both buffers)");
 }
 
 Done TeamContext::note(GpuEvent ready) {

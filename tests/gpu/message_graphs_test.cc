@@ -1,4 +1,5 @@
 // Messages between ranks of one process, each of which captures its part into a graph of its own.
+#include <chrono>
 #include <thread>
 
 #include "tests/gpu/device_case.h"
@@ -35,12 +36,15 @@ class MessageGraphs : public testing::TestWithParam<std::size_t> {
   static std::byte content(int rank, int round, std::size_t i) {
     return static_cast<std::byte>(i * 7 + i / 256 + static_cast<std::size_t>(rank * 50 + round));
   }
+  Bytes sent_by(int rank, int round) const {
+    Bytes sent(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) sent[i] = content(rank, round, i);
+    return sent;
+  }
   void fill(int round) {
     for (int r = 0; r < kRanks; ++r) {
       ranks.use_device_of(r);
-      Bytes sent(bytes);
-      for (std::size_t i = 0; i < bytes; ++i) sent[i] = content(r, round, i);
-      out[r].put(sent, 0, ranks[r].stream);
+      out[r].put(sent_by(r, round), 0, ranks[r].stream);
       from_before[r].put({}, 0, ranks[r].stream);
       from_next[r].put({}, 0, ranks[r].stream);
     }
@@ -77,12 +81,21 @@ class MessageGraphs : public testing::TestWithParam<std::size_t> {
   }
   void end(int r) { GPU_OK(gpu_api()->end_capture(ranks[r].stream, &graphs[r])); }
 
-  // In another order every time, with plain messages between.
+  static void wait_a_little(void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
+
+  // In another order every time, with plain messages between; what one rank sends comes late.
   void replay() {
     for (int round = 0; round < kRounds; ++round) {
       fill(round);
+      const int late = round % kRanks;
+      ranks.use_device_of(late);
+      out[late].put(sent_by(late, 200 + round), 0, ranks[late].stream);
+      const Bytes sent = sent_by(late, round);
+      GPU_OK(gpu_api()->launch_host(ranks[late].stream, wait_a_little, nullptr));
+      GPU_OK(gpu_api()->copy(out[late].data(), sent.data(), bytes, GpuCopy::kHostToDevice,
+                             ranks[late].stream));
       for (int i = 0; i < kRanks; ++i) {
-        const int r = (i + round) % kRanks;
+        const int r = (i + round / 2) % kRanks;
         ranks.use_device_of(r);
         GPU_OK(gpu_api()->launch_graph(graphs[r], ranks[r].stream));
       }
@@ -183,6 +196,7 @@ TEST_F(MessageGraphsOf, ARankWaitsForItsPeersUntilAnAbort) {
   ASSERT_EQ(result, ncclSuccess) << ncclGetLastError(nullptr);
   GPU_OK(gpu_api()->set_device(0));
   GPU_OK(gpu_api()->launch_graph(graphs[0], streams[0]));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_EQ(gpu_api()->query_stream(streams[0]), kGpuNotReady);
   std::thread abort([&] { EXPECT_EQ(ncclCommAbort(comms[0]), ncclSuccess); });
   GPU_OK(gpu_api()->synchronize_stream(streams[0]));

@@ -153,6 +153,7 @@ DevicePlanFacts usual_span_facts(int ranks, int hosts, int rings) {
   facts.messages = true;
   facts.protocols = bit_of(cuda::Protocol::kSimple);
   facts.fewest_channels = 1;
+  facts.rings = std::max(rings, 1);
   facts.most_channels = std::max(kChannels, rings);
   facts.slot_bytes = kSlotBytes;
   return facts;

@@ -67,7 +67,7 @@ struct DevicePlanFacts {
   bool permuted = false;         // ranks stand in orders of their own on channels: then
   std::uint64_t tree_roots = 0;  // these (bit: rank) reduce over trees, which all others do not
   std::uint64_t slot_bytes = 0;  // of Simple
-  double link_gbs = 0;           // for data, by the hosts' graphs, of all channels; 0: not known
+  int rings = 1;                 // between hosts: of channels that leave by ports of their own
 };
 
 struct DevicePlan {

@@ -19,15 +19,15 @@ struct DeviceCall {
         bytes(static_cast<double>(record.count * size_of(record.type))),
         collective(record.collective),
         near(facts.all_reach || facts.hosts > 1 ? LinkClass::kNvLink : LinkClass::kPci),
-        link_gbs(facts.link_gbs > 0
-                     ? facts.link_gbs
-                     : kLinkGbs[static_cast<int>(facts.hosts > 1 ? LinkClass::kNetwork : near)]) {}
+        rings(facts.hosts > 1 ? std::max(facts.rings, 1) : 1),
+        link_gbs(kLinkGbs[static_cast<int>(facts.hosts > 1 ? LinkClass::kNetwork : near)]) {}
 
   double ranks, hosts;
   double bytes;  // of the call's count
   Collective collective;
   LinkClass near;   // within a host
-  double link_gbs;  // of a rank's way out that is the limit
+  int rings;        // between hosts: each leaves by a port of its own
+  double link_gbs;  // of a rank's way out that is the limit; between hosts, of a port
 
   // Of so many hops on the slowest path, this part leads to another host.
   double hops_ns(cuda::Protocol protocol, double hops, double across) const {
@@ -60,9 +60,11 @@ double sent_bytes(const DeviceCall& call, bool parts) {
 struct ChunkTimes {
   ChunkTimes(const DeviceCall& call, const DevicePlan& plan, double chunk) {
     const sim::VerbCost verb = verb_cost(plan.protocol);
-    const double wire = chunk * plan.channels * verb.wire_bytes / call.link_gbs;
-    copy_ns = std::max(verb.fixed_ns + chunk / verb.copy_gbs, wire);
-    sum_ns = std::max(verb.fixed_ns + chunk / verb.sum_gbs, wire);
+    const double alone = chunk * verb.wire_bytes / call.link_gbs;
+    const double shared = alone * plan.channels / std::min(plan.channels, call.rings);
+    const double behind = verb.fixed_ns + (call.hosts > 1 ? alone : 0);
+    copy_ns = std::max(behind + chunk / verb.copy_gbs, shared);
+    sum_ns = std::max(behind + chunk / verb.sum_gbs, shared);
   }
   double copy_ns, sum_ns;
 };

@@ -24,6 +24,7 @@ namespace {
 
 struct Wanted : AskedCall {
   int hosts = 1, cores = 0, gpus = 0;
+  int rings = 0;        // of the channels of --topo
   std::string machine;  // of --topo
   bool ranks_given = false;
   bool threads = false, reproducible = false, no_p2p = false, processes = false;
@@ -46,7 +47,7 @@ Result<std::vector<ExplainRow>> rows_across_hosts(const Wanted& wanted, const Ca
   gpu::SpanQuestion question;
   question.hosts = wanted.hosts;
   question.own_gpus = wanted.gpus >= wanted.ranks;
-  question.facts = gpu::usual_span_facts(wanted.ranks);
+  question.facts = gpu::usual_span_facts(wanted.ranks, wanted.hosts, wanted.rings);
   question.facts.reproducible = on_hosts.reproducible;
   question.facts.algorithms = on_hosts.algorithms;
   RONDO_TRY(question.facts.protocols, gpu::parse_gpu_protocols(env::get_string("NCCL_PROTO")));
@@ -126,6 +127,7 @@ Done print(Wanted wanted) {
     // Each rank is a process with a GPU of its own there.
     wanted.ranks = wanted.gpus = asked->cluster.ranks();
     wanted.processes = true;
+    wanted.rings = static_cast<int>(asked->orders.rings.size());
   }
   RONDO_TRY(const CallRecord record, record_of(wanted));
   RONDO_TRY(std::vector<ExplainRow> rows, rows_of(wanted, record));

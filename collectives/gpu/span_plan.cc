@@ -107,14 +107,15 @@ Span agree_on_span(const SpanRecords& records) {
   found.message_ctas = found.shape.channels;
   found.orders = agreed_orders(gpus, records.orders);
   const int rings = static_cast<int>(found.orders.rings.size());
-  found.shape.channels = std::min(found.shape.channels, std::max({kChannels, fewest, rings}));
+  found.plan =
+      usual_span_facts(static_cast<int>(n), static_cast<int>(found.processes.size()), rings);
+  found.shape.channels = std::min(found.shape.channels, std::max(fewest, found.plan.most_channels));
   found.shape.protocols = bit_of(cuda::Protocol::kSimple);
   found.shape.messages = true;
   if (found.shape.channels < 1) {
     found.why_not = "the GPUs have no room for kernels that wait";
     return found;
   }
-  found.plan = usual_span_facts(static_cast<int>(n));
   found.plan.reproducible = records.reproducible;
   found.plan.algorithms = records.algorithms;
   found.plan.most_channels = found.shape.channels;
@@ -144,15 +145,16 @@ std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::u
   return known ? std::optional<DevicePlan>(*plan) : std::nullopt;
 }
 
-DevicePlanFacts usual_span_facts(int ranks) {
+DevicePlanFacts usual_span_facts(int ranks, int hosts, int rings) {
   DevicePlanFacts facts;
   facts.ranks = facts.devices = ranks;
   facts.all_reach = false;
-  facts.spans_hosts = true;
+  facts.hosts = hosts;
   facts.messages = true;
   facts.protocols = bit_of(cuda::Protocol::kSimple);
   facts.fewest_channels = 1;
-  facts.most_channels = kChannels;
+  facts.rings = std::max(rings, 1);
+  facts.most_channels = std::max(kChannels, rings);
   facts.slot_bytes = kSlotBytes;
   return facts;
 }

@@ -23,13 +23,9 @@ namespace {
 constexpr int kConnectionSlots = gpu::ConnectionShape{}.slots;
 
 DevicePlanFacts facts_of(const GpuCluster& cluster) {
-  if (cluster.hosts() > 1) {
-    DevicePlanFacts facts = gpu::usual_span_facts(cluster.ranks());
-    // As agree_on_span() has it: a channel for each ring at least.
-    const int rings = static_cast<int>(cluster.channels().rings.size());
-    facts.most_channels = std::max(facts.most_channels, rings);
-    return facts;
-  }
+  if (cluster.hosts() > 1)
+    return gpu::usual_span_facts(cluster.ranks(), cluster.hosts(),
+                                 static_cast<int>(cluster.channels().rings.size()));
   return gpu::usual_facts(cluster.ranks(), cluster.ranks(), /*all_reach=*/true,
                           /*processes=*/true);
 }

@@ -1,6 +1,6 @@
 // What GPUs, wires and networks take for things that nobody has measured here: priors, in one
-// table, of the simulator and of device_work.h. Each has its source; whoever predicts by them says
-// that they are assumed.
+// table, by which the planner chooses (device_work.h) and the simulator plays. Each has its source,
+// or says that it is assumed; whoever predicts by them says so too.
 #pragma once
 
 #include "kernels/cuda/connected_args.h"
@@ -27,8 +27,25 @@ inline constexpr int kDirectCtasOfGpu = 32;
 double hop_ns(cuda::Protocol protocol, LinkClass link);
 
 // Before the first verb: to launch a kernel and to notice its end. As the base of NCCL's model for
-// LL, 6.6 us.
+// LL, 6.6 us. Assumed: what a launch takes right behind another one of its stream, and what another
+// CTA is to save before it is worth its multiprocessor (a job's barriers take twice as long).
 inline constexpr double kLaunchNs = 6600;
+inline constexpr double kNextLaunchNs = 2000;
+inline constexpr double kCtaNs = 100;
+// Of a connection between GPUs of a host.
+inline constexpr int kConnectionSlots = 4;
+// Jobs of a channel that follow each other for a chunk of each of the two trees and each way:
+// fitted to the simulator (docs/simulator.md), whose ranks play the same text.
+inline constexpr double kTreeJobs = 3;
+
+// Direct kernels load and store over the links, of which rings reach 370 GB/s on an H100, and
+// NCCL's symmetric kernels 320 at least by its own model.
+inline constexpr double kDirectEfficiency = 320.0 / 370;
+// Multicast, from kernels/cuda/shapes.h: 23 GB/s a CTA, and 2 us for the switch's first sums; a
+// switch lets 8 ranks have 400 of 450 GB/s, counted as bytes of an all-reduce's result.
+inline constexpr double kMulticastCtaGbs = 23;
+inline constexpr double kMulticastGain = 400.0 / 370;
+inline constexpr double kMulticastFirstNs = 2000;
 
 // Of what a wire carries after line coding, what is left for data: NVLink as rings of NCCL without
 // multicast are published to reach it (A100 230 of 300 GB/s, H100 370 of 450, B200 830 of 900);

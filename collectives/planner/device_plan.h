@@ -7,7 +7,8 @@
 // several processes; larger ones, and devices that do not reach each other, use rings and trees
 // over the five collectives that have them; where processes share devices, so do one rank of each
 // device, for all others (composed). Where it is asked for, sums and all-gathers go through
-// multicast memory (NVLS). Thresholds are a table (device_strategies.cc), unmeasured so far.
+// multicast memory (NVLS). Of the ways that may run a call the one of least predicted time does
+// (device_work.h), by priors that nobody has measured so far.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,7 @@ struct DevicePlanFacts {
   std::uint64_t shared_bytes = 0;
   bool in_windows = false;    // all buffers of this call are in symmetric windows
   bool copy_engines = false;  // a rank asks for them, for this call
-  bool spans_hosts = false;   // ranks are of several hosts
+  int hosts = 1;              // that the ranks are of
   bool all_reach = true;      // every device reaches every other one's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;
@@ -66,6 +67,7 @@ struct DevicePlanFacts {
   bool permuted = false;         // ranks stand in orders of their own on channels: then
   std::uint64_t tree_roots = 0;  // these (bit: rank) reduce over trees, which all others do not
   std::uint64_t slot_bytes = 0;  // of Simple
+  int rings = 1;                 // between hosts: of channels that leave by ports of their own
 };
 
 struct DevicePlan {

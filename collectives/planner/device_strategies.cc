@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/planner/device_work.h"
 #include "kernels/algorithms/hung_tree.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/ll_push_args.h"
@@ -12,45 +13,18 @@ namespace {
 
 using cuda::Protocol;
 
-// Bytes up to which a call goes over LL, and over LL128 where that is allowed; bytes for which
-// another channel is worth its start; the least that a chain cuts its data into, so that its links
-// work at once.
-constexpr std::uint64_t kLLUpTo = 64 << 10;
-constexpr std::uint64_t kLL128UpTo = 4 << 20;
-constexpr std::uint64_t kBytesPerChannel[cuda::kProtocols] = {128 << 10, 8 << 10, 32 << 10};
+// What the model of costs has no say in. Of a chain's data the least that is cut, so that its links
+// work at once, and into how many chunks: the memory of GPUs, not wires, wants long ones.
 constexpr std::uint64_t kSmallestChunk = 8 << 10;
 constexpr std::uint64_t kChunksOfAChain = 8;
-// Between devices that reach each other: bytes (of a block) up to which LL push is taken, and up to
-// which direct kernels share the work; bytes for which another CTA of LL push is worth it.
-// Where direct kernels cannot share it (several processes), the next best are the hops of a tree:
-// then LL push is taken until this rank's, to all others together, are so many bytes.
-constexpr std::uint64_t kLLPushUpTo = 32 << 10;
-constexpr std::uint64_t kLLPushToAllUpTo = 256 << 10;
-constexpr std::uint64_t kMeetUpTo = 4 << 20;
-// Where several processes share the work on staging: from this size on, as LL is no longer used.
-constexpr std::uint64_t kShareFrom = kLLUpTo;
-constexpr std::uint64_t kBytesPerLLPushCta = 2 << 10;
 // Where processes share devices: up to this size one kernel on rank 0's does everything, if it can.
+// What streams take to wait for each other's processes has no prior.
 constexpr std::uint64_t kLedUpTo = 32 << 10;
-// Through multicast memory: bytes of a block for which another CTA is worth it; rounds into which
-// a CTA's part is cut, so that they overlap, unless they were smaller than that in all.
+// Multicast runs where it is asked for. Bytes of a block for which another CTA is worth it; rounds
+// into which a CTA's part is cut, so that they overlap, unless they were smaller than that in all.
 constexpr std::uint64_t kBytesPerMulticastCta = 16 << 10;
 constexpr std::uint64_t kMulticastRounds = 4;
 constexpr std::uint64_t kLeastMulticastRound = 32 << 10;
-// Up to this size the number of steps decides: trees. Between hosts a hop of a ring costs the
-// network's latency, so that the size grows with the ranks. By `rondo simulate`, rings and trees of
-// 2 to 128 DGX H100 are equally fast for all-reduces of 0.2, 2 (4 hosts), 6, 14, 28, 45 and 80 MiB;
-// for broadcasts of 8, 32 and 128 of them at 0.06, 10 and 40 MiB.
-constexpr std::uint64_t kTreeUpTo = 256 << 10;
-constexpr std::uint64_t kLeastTreeUpTo = 64 << 10;
-constexpr std::uint64_t kTreeUpToOfRank = 64 << 10;
-constexpr std::uint64_t kRootedTreeUpToOfRank = 32 << 10;  // of each beyond 64
-std::uint64_t tree_up_to(const DevicePlanFacts& facts, Collective collective) {
-  if (!facts.spans_hosts) return kTreeUpTo;
-  const auto ranks = static_cast<std::uint64_t>(facts.ranks);
-  if (collective == Collective::kAllReduce) return kTreeUpToOfRank * ranks;
-  return std::max(kLeastTreeUpTo, ranks > 64 ? kRootedTreeUpToOfRank * (ranks - 64) : 0);
-}
 constexpr std::uint64_t kBytesPerThread = 64;
 
 bool has_ring(Collective which) {
@@ -165,32 +139,42 @@ DevicePlan met_plan(const DevicePlanFacts&, const CallRecord& record) {
   return plan;
 }
 
+// Of the plans with so many channels the first from which on more are not faster.
+template <class PlanOf>
+DevicePlan with_channels(const DevicePlanFacts& facts, const CallRecord& record, int fewest,
+                         int most, const PlanOf& plan_of) {
+  DevicePlan best = plan_of(std::min(fewest, most));
+  double least = device_ns(facts, record, best);
+  while (best.channels < most) {
+    const DevicePlan next = plan_of(std::min(2 * best.channels, most));
+    const double ns = device_ns(facts, record, next);
+    if (ns >= least) break;
+    best = next;
+    least = ns;
+  }
+  return best;
+}
+
 DevicePlan ll_push_plan(const DevicePlanFacts& facts, const CallRecord& record) {
   constexpr std::uint64_t kWarp = 32;
   const std::uint64_t width = size_of(record.type), bytes = record.count * width;
-  DevicePlan plan;
-  plan.protocol = Protocol::kLL;
-  plan.algorithm =
-      record.collective == Collective::kAllReduce ? Algorithm::kOneShot : Algorithm::kDirect;
-  const auto most =
-      static_cast<std::uint64_t>(std::clamp(facts.most_channels, 1, cuda::kLLPushCtas));
-  const std::uint64_t ctas = std::clamp<std::uint64_t>(bytes / kBytesPerLLPushCta, 1, most);
-  plan.channels = static_cast<int>(ctas);
-  plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
-  plan.per_round = cuda::kLLPushLines * cuda::kLineData / width;
-  // A warp more than there are lines for, which tells the hosts.
-  const std::uint64_t lines = bytes / ctas / cuda::kLineData;
-  plan.threads = static_cast<unsigned>(
-      std::min<std::uint64_t>((lines + kWarp) / kWarp * kWarp + kWarp, cuda::kLLPushThreads));
-  return plan;
-}
-
-Protocol protocol_for(std::uint8_t allowed, std::uint64_t bytes) {
-  const auto allows = [&](Protocol protocol) { return (allowed & bit_of(protocol)) != 0; };
-  if (allows(Protocol::kLL) && bytes <= kLLUpTo) return Protocol::kLL;
-  if (allows(Protocol::kLL128) && bytes <= kLL128UpTo) return Protocol::kLL128;
-  if (allows(Protocol::kSimple)) return Protocol::kSimple;
-  return allows(Protocol::kLL128) ? Protocol::kLL128 : Protocol::kLL;
+  const auto plan_of = [&](int channels) {
+    DevicePlan plan;
+    plan.strategy = Strategy::kLLPush;
+    plan.protocol = Protocol::kLL;
+    plan.algorithm =
+        record.collective == Collective::kAllReduce ? Algorithm::kOneShot : Algorithm::kDirect;
+    plan.channels = channels;
+    plan.grain = static_cast<std::uint32_t>(kLineBytes / width);
+    plan.per_round = cuda::kLLPushLines * cuda::kLineData / width;
+    // A warp more than there are lines for, which tells the hosts.
+    const std::uint64_t lines = bytes / static_cast<std::uint64_t>(channels) / cuda::kLineData;
+    plan.threads = static_cast<unsigned>(
+        std::min<std::uint64_t>((lines + kWarp) / kWarp * kWarp + kWarp, cuda::kLLPushThreads));
+    return plan;
+  };
+  return with_channels(facts, record, 1, std::clamp(facts.most_channels, 1, cuda::kLLPushCtas),
+                       plan_of);
 }
 
 // Threads of a CTA whose verbs move so many bytes.
@@ -208,39 +192,32 @@ unsigned threads_for(const CallRecord& record, std::uint64_t chunk_bytes, int gr
 bool has_room(const DevicePlanFacts& facts, const CallRecord& record) {
   return facts.most_channels > 0 && has_ring(record.collective) && !is_ordered(facts, record);
 }
-bool may_ring(const DevicePlanFacts& facts, const CallRecord& record) {
-  return has_room(facts, record) && allows(facts, record, Algorithm::kRing);
-}
-bool may_tree(const DevicePlanFacts& facts, const CallRecord& record) {
-  return has_room(facts, record) && allows(facts, record, Algorithm::kTree) &&
-         has_tree(facts, record);
-}
+template <Algorithm algorithm, Protocol protocol>
 bool may_connect(const DevicePlanFacts& facts, const CallRecord& record) {
-  return may_ring(facts, record) || may_tree(facts, record);
+  return has_room(facts, record) && allows(facts, record, algorithm) &&
+         (facts.protocols & bit_of(protocol)) != 0 &&
+         (algorithm != Algorithm::kTree || has_tree(facts, record));
 }
 
-DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record) {
-  const std::uint64_t width = size_of(record.type), bytes = bytes_of(record);
+// Everything that follows from the channels.
+DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
+                        const DevicePlanFacts& facts, const CallRecord& record) {
+  const std::uint64_t width = size_of(record.type);
+  const bool all_reduces = record.collective == Collective::kAllReduce;
   DevicePlan plan;
-  plan.algorithm = may_tree(facts, record) && (!may_ring(facts, record) ||
-                                               bytes <= tree_up_to(facts, record.collective))
-                       ? Algorithm::kTree
-                       : Algorithm::kRing;
-  plan.protocol = protocol_for(facts.protocols, bytes);
-  plan.bulk = facts.bulk && plan.protocol == Protocol::kSimple && !reduces(record.collective);
-  const std::uint64_t worth = kBytesPerChannel[static_cast<int>(plan.protocol)];
-  plan.channels = static_cast<int>(
-      std::clamp<std::uint64_t>(bytes / worth, static_cast<std::uint64_t>(facts.fewest_channels),
-                                static_cast<std::uint64_t>(facts.most_channels)));
-  plan.groups =
-      plan.algorithm == Algorithm::kTree && record.collective == Collective::kAllReduce ? 2 : 1;
+  plan.strategy = Strategy::kConnected;
+  plan.algorithm = algorithm;
+  plan.protocol = protocol;
+  plan.bulk = facts.bulk && protocol == Protocol::kSimple && !reduces(record.collective);
+  plan.channels = channels;
+  plan.groups = algorithm == Algorithm::kTree && all_reduces ? 2 : 1;
 
   const std::uint64_t grain = kLineBytes / width;
   plan.grain = static_cast<std::uint32_t>(grain);
-  const std::uint64_t whole = cuda::slot_data_of(plan.protocol, facts.slot_bytes);
-  const std::uint64_t of_channel = bytes / static_cast<std::uint64_t>(plan.channels);
+  const std::uint64_t whole = cuda::slot_data_of(protocol, facts.slot_bytes);
+  const std::uint64_t of_channel = bytes_of(record) / static_cast<std::uint64_t>(channels);
   // A round of the ring is a chunk for every rank, one of the trees a chunk for each of the two.
-  const Fill fill = find_row(plan.algorithm, record.collective, Where::kGpu)->fill;
+  const Fill fill = find_row(algorithm, record.collective, Where::kGpu)->fill;
   const bool circles = fill == Fill::kPartEach;
   const auto parts = static_cast<std::uint64_t>(slots_of(fill, facts.ranks));
   std::uint64_t chunk = whole;
@@ -248,10 +225,18 @@ DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record
     chunk =
         std::clamp(of_channel / kChunksOfAChain / parts, std::min(kSmallestChunk, whole), whole);
   const std::uint64_t elements = std::max<std::uint64_t>(chunk / width / grain * grain, grain);
-  const bool slices = circles && plan.protocol == Protocol::kSimple;
+  const bool slices = circles && protocol == Protocol::kSimple;
   plan.slice = elements;
   plan.per_round = elements * parts * (slices ? cuda::shapes::kSimpleSlices : 1);
   plan.threads = threads_for(record, std::min(elements * width, of_channel / parts), plan.groups);
+  return plan;
+}
+
+template <Algorithm algorithm, Protocol protocol>
+DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record) {
+  DevicePlan plan = with_channels(
+      facts, record, facts.fewest_channels, facts.most_channels,
+      [&](int channels) { return connected_on(channels, algorithm, protocol, facts, record); });
   // Worth its barrier and its launches where staging has no room.
   plan.in_place = may_share_buffers(facts, record) && !may_share(facts, record);
   return plan;
@@ -272,17 +257,15 @@ bool may_go_direct(const DevicePlanFacts& facts, const CallRecord& record) {
 bool may_be_led(const DevicePlanFacts& facts, const CallRecord& record) {
   return facts.processes && is_direct(facts, record);
 }
-// Places in an order, as long as no time of these ways has been measured: below kConnected's are
-// first choices for calls like this one, above it what is left where neither ring nor tree may run.
-double place(bool first, double high, double low) { return first ? high : low; }
-double second_place(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) { return 25; }
-double message_place(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) { return 35; }
-double connected_place(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) { return 50; }
-
-double direct_place(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan&) {
-  if (facts.ranks == 1) return 1;
-  return place(!has_ring(record.collective) || facts.devices == 1 || is_ordered(facts, record), 40,
-               90);
+double predicted(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
+  return device_ns(facts, record, plan);
+}
+// Ways of which the model knows too little run where no other way may: one device's work for all
+// others, whose streams wait for it; messages, whose slots no prior is of.
+double last_resort(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
+  constexpr double kLastResortNs = 1e15;
+  const bool alone = facts.devices == 1 && plan.strategy != Strategy::kMessages;
+  return predicted(facts, record, plan) + (alone ? 0 : kLastResortNs);
 }
 
 bool may_be_messages(const DevicePlanFacts& facts, const CallRecord& record) {
@@ -301,22 +284,18 @@ bool may_use_engines(const DevicePlanFacts& facts, const CallRecord& record) {
 // There is nothing more to say.
 DevicePlan plain_plan(const DevicePlanFacts&, const CallRecord&) { return {}; }
 
-double ll_push_place(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan&) {
-  const std::uint64_t bytes = bytes_of(record);
-  const std::uint64_t to_all = bytes * static_cast<std::uint64_t>(facts.ranks - 1);
-  return place(bytes <= kLLPushUpTo || (!may_meet(facts, record) && to_all <= kLLPushToAllUpTo), 20,
-               80);
+template <Algorithm algorithm, Protocol protocol>
+constexpr DeviceStrategyRow connected_row() {
+  return {Strategy::kConnected,
+          may_connect<algorithm, protocol>,
+          predicted,
+          connected_plan<algorithm, protocol>,
+          nullptr,
+          device_reasons::connected,
+          device_reasons::rounds};
 }
-double met_place(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan&) {
-  return place(
-      is_ordered(facts, record) || bytes_of(record) <= kMeetUpTo || !has_ring(record.collective),
-      25, 60);
-}
-double shared_place(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan&) {
-  return place(
-      is_ordered(facts, record) || bytes_of(record) > kShareFrom || !has_ring(record.collective),
-      30, 70);
-}
+
+// Those without a cost run where they are asked for, or are the only way of their calls.
 constexpr DeviceStrategyRow kStrategies[] = {
     {Strategy::kCopyEngines, may_use_engines, nullptr, plain_plan, "copies",
      device_reasons::engines, nullptr},
@@ -324,19 +303,23 @@ constexpr DeviceStrategyRow kStrategies[] = {
      device_reasons::multicast, device_reasons::multicast_rounds},
     {Strategy::kComposed, may_compose, nullptr, plain_plan, "composed", device_reasons::composed,
      nullptr},
-    {Strategy::kLLPush, may_ll_push, ll_push_place, ll_push_plan, nullptr, device_reasons::ll_push,
+    {Strategy::kLLPush, may_ll_push, predicted, ll_push_plan, nullptr, device_reasons::ll_push,
      device_reasons::rounds},
-    {Strategy::kMet, may_meet, met_place, met_plan, nullptr, device_reasons::met, nullptr},
-    {Strategy::kShared, may_share, shared_place, met_plan, nullptr, device_reasons::met, nullptr},
-    {Strategy::kWindows, may_share_windows, second_place, met_plan, nullptr, device_reasons::met,
+    {Strategy::kMet, may_meet, predicted, met_plan, nullptr, device_reasons::met, nullptr},
+    {Strategy::kWindows, may_share_windows, predicted, met_plan, nullptr, device_reasons::met,
      nullptr},
-    {Strategy::kMessages, may_be_messages, message_place, plain_plan, "messages",
+    {Strategy::kShared, may_share, predicted, met_plan, nullptr, device_reasons::met, nullptr},
+    connected_row<Algorithm::kTree, Protocol::kLL>(),
+    connected_row<Algorithm::kTree, Protocol::kLL128>(),
+    connected_row<Algorithm::kTree, Protocol::kSimple>(),
+    connected_row<Algorithm::kRing, Protocol::kLL>(),
+    connected_row<Algorithm::kRing, Protocol::kLL128>(),
+    connected_row<Algorithm::kRing, Protocol::kSimple>(),
+    {Strategy::kMessages, may_be_messages, last_resort, plain_plan, "messages",
      device_reasons::messages, nullptr},
-    {Strategy::kDirect, may_go_direct, direct_place, plain_plan, nullptr, device_reasons::direct,
+    {Strategy::kDirect, may_go_direct, last_resort, plain_plan, nullptr, device_reasons::direct,
      nullptr},
-    {Strategy::kLed, may_be_led, direct_place, plain_plan, nullptr, device_reasons::led, nullptr},
-    {Strategy::kConnected, may_connect, connected_place, connected_plan, nullptr,
-     device_reasons::connected, device_reasons::rounds},
+    {Strategy::kLed, may_be_led, last_resort, plain_plan, nullptr, device_reasons::led, nullptr},
 };
 
 }  // namespace

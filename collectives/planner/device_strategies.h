@@ -1,6 +1,6 @@
 // The ways in which ranks on GPUs run a collective: a row each.
 //
-// Thresholds stand in device_strategies.cc, unmeasured so far. Another way is a row here and one in
+// The one of least predicted time runs (device_work.h). Another way is a row here and one in
 // collectives/gpu/launch/strategies.cc.
 #pragma once
 

@@ -4,15 +4,40 @@
 
 #include "collectives/planner/device_costs.h"
 #include "collectives/planner/work_estimate.h"
+#include "kernels/cuda/ll_push_args.h"
 
 namespace rondo::gpu {
 namespace {
 
+double at_least_one_round(double rounds) { return rounds > 1 ? rounds : 1; }
+
+// One call on these GPUs. Rates are GB/s, which are bytes a nanosecond.
 struct DeviceCall {
-  double ranks, bytes;  // of the call's count
+  DeviceCall(const DevicePlanFacts& facts, const CallRecord& record)
+      : ranks(facts.ranks),
+        hosts(facts.hosts),
+        bytes(static_cast<double>(record.count * size_of(record.type))),
+        collective(record.collective),
+        near(facts.all_reach || facts.hosts > 1 ? LinkClass::kNvLink : LinkClass::kPci),
+        rings(facts.hosts > 1 ? std::max(facts.rings, 1) : 1),
+        link_gbs(kLinkGbs[static_cast<int>(facts.hosts > 1 ? LinkClass::kNetwork : near)]) {}
+
+  double ranks, hosts;
+  double bytes;  // of the call's count
   Collective collective;
-  LinkClass link;
-  double link_gbs;
+  LinkClass near;   // within a host
+  int rings;        // between hosts: each leaves by a port of its own
+  double link_gbs;  // of a rank's way out that is the limit; between hosts, of a port
+
+  // Of so many hops on the slowest path, this part leads to another host.
+  double hops_ns(cuda::Protocol protocol, double hops, double across) const {
+    if (hosts == 1) return hops * hop_ns(protocol, near);
+    return (hops - across) * hop_ns(protocol, near) +
+           across * hop_ns(protocol, LinkClass::kNetwork);
+  }
+  bool by_blocks() const {
+    return collective == Collective::kAllGather || collective == Collective::kReduceScatter;
+  }
 };
 
 // Bytes that the busiest rank sends: as parts, whole, or a block for every peer.
@@ -30,29 +55,96 @@ double sent_bytes(const DeviceCall& call, bool parts) {
   }
 }
 
-double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t count) {
-  const bool ring = plan.algorithm == Algorithm::kRing;
-  const double ways = call.collective == Collective::kAllReduce ? 2 : 1;
-  const double steps = ways * (ring ? call.ranks - 1 : log2_of(call.ranks));
-  const double of_round = static_cast<double>(plan.channels) * static_cast<double>(plan.per_round);
-  const double rounds = of_round > 0 ? static_cast<double>(count) / of_round : 1;
-  const sim::VerbCost verb = verb_cost(plan.protocol);
-  const double gbs = std::min(plan.channels * verb.sum_gbs, call.link_gbs / verb.wire_bytes);
-  return (steps + std::max(rounds - 1, 0.0)) * hop_ns(plan.protocol, call.link) +
-         sent_bytes(call, ring) / gbs;
+// What a channel does with a chunk: its CTA's work, and its turn on the wires that all channels
+// share. Between hosts the proxy sends what the CTA has filled, so a chunk passes both in turn.
+struct ChunkTimes {
+  ChunkTimes(const DeviceCall& call, const DevicePlan& plan, double chunk) {
+    const sim::VerbCost verb = verb_cost(plan.protocol);
+    const double alone = chunk * verb.wire_bytes / call.link_gbs;
+    const double shared = alone * plan.channels / std::min(plan.channels, call.rings);
+    const double behind = verb.fixed_ns + (call.hosts > 1 ? alone : 0);
+    copy_ns = std::max(behind + chunk / verb.copy_gbs, shared);
+    sum_ns = std::max(behind + chunk / verb.sum_gbs, shared);
+  }
+  double copy_ns, sum_ns;
+};
+
+// A circle (ring.h): of each part so many steps, and nothing of two rounds overlaps but one step.
+double circle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
+  const bool both = call.collective == Collective::kAllReduce;
+  const double parts = both ? call.ranks : 1, steps = call.ranks - 1;
+  const ChunkTimes chunk(call, plan, of_channel / rounds / parts);
+  const double work = both                       ? chunk.sum_ns + chunk.copy_ns
+                      : reduces(call.collective) ? chunk.sum_ns
+                                                 : chunk.copy_ns;
+  const double ways = both ? 2 : 1;
+  return rounds * (steps * work + call.hops_ns(plan.protocol, ways * steps,
+                                               ways * steps * call.hosts / call.ranks));
 }
 
-double ll_push_ns(const DeviceCall& call, const DevicePlan& plan) {
+// A chain: chunks follow each other, as fast as the slots between two ranks come back.
+double chain_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
+  const ChunkTimes chunk(call, plan, of_channel / rounds);
+  const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
+  const double hop = call.hops_ns(plan.protocol, 1, call.hosts > 1 ? 1 : 0);
+  const double returned = (work + 2 * hop) / kConnectionSlots;
+  return (call.ranks - 1) * work + call.hops_ns(plan.protocol, call.ranks - 1, call.hosts - 1) +
+         (rounds - 1) * std::max(work, returned);
+}
+
+// Two trees, half of the bytes each. A rank serves both, in one of which it has two children.
+double tree_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
+  const ChunkTimes chunk(call, plan, of_channel / rounds / 2);
+  const double ways = call.collective == Collective::kAllReduce ? 2 : 1;
+  const double depth = log2_of(call.ranks), across = log2_of(call.hosts);
+  const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
+  const double first = ways * (depth * work + call.hops_ns(plan.protocol, depth, across));
+  const double hop = call.hops_ns(plan.protocol, 1, call.hosts > 1 ? 1 : 0);
+  const double period = std::max(kTreeJobs * ways * work, (work + 2 * hop) / kConnectionSlots);
+  return first + (rounds - 1) * period;
+}
+
+double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t count) {
+  const double of_round = static_cast<double>(plan.channels) * static_cast<double>(plan.per_round);
+  const double rounds =
+      of_round > 0 ? at_least_one_round(static_cast<double>(count) / of_round) : 1;
+  const double of_channel = call.bytes / plan.channels;
+  if (plan.algorithm == Algorithm::kTree) return tree_ns(call, plan, rounds, of_channel);
+  if (call.collective == Collective::kAllReduce || call.by_blocks())
+    return circle_ns(call, plan, rounds, of_channel);
+  return chain_ns(call, plan, rounds, of_channel);
+}
+
+// One way over the link; every rank stores a copy for each other one, and reads as much.
+double ll_push_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t count) {
   const sim::VerbCost verb = verb_cost(cuda::Protocol::kLL);
   const double gbs = std::min(plan.channels * verb.copy_gbs, call.link_gbs / verb.wire_bytes);
-  return hop_ns(cuda::Protocol::kLL, call.link) + call.bytes * (call.ranks - 1) / gbs;
+  const double of_round = static_cast<double>(plan.channels) * static_cast<double>(plan.per_round);
+  const double rounds =
+      of_round > 0 ? at_least_one_round(static_cast<double>(count) / of_round) : 1;
+  const double hop = hop_ns(cuda::Protocol::kLL, call.near);
+  return hop + (rounds - 1) * hop / cuda::kLLPushSlots + call.bytes * (call.ranks - 1) / gbs;
 }
 
-// Two meetings around what each device reads and writes of the others'.
+// Two meetings around what each device reads and writes of the others'. Staged: one kernel copies
+// in before, one copies out after.
 double met_ns(const DeviceCall& call, bool staged) {
-  const double gbs = std::min(kDirectCtasOfGpu * direct_cost().sum_gbs, call.link_gbs);
-  const double copies = staged ? 2 * call.bytes / (kDirectCtasOfGpu * direct_cost().copy_gbs) : 0;
-  return 2 * hop_ns(cuda::Protocol::kSimple, call.link) + sent_bytes(call, true) / gbs + copies;
+  const double gbs =
+      std::min(kDirectCtasOfGpu * direct_cost().sum_gbs, call.link_gbs * kDirectEfficiency);
+  const double more = call.by_blocks() ? call.bytes : 0;  // what was gathered is written, too
+  const double ns =
+      2 * hop_ns(cuda::Protocol::kSimple, call.near) + (sent_bytes(call, true) + more) / gbs;
+  if (!staged) return ns;
+  const double blocks = call.by_blocks() ? call.ranks + 1 : 2;
+  return ns + 2 * kNextLaunchNs + blocks * call.bytes / (kDirectCtasOfGpu * direct_cost().copy_gbs);
+}
+
+// The switch adds or copies: a rank sends its data once, in rounds of its CTAs.
+double multicast_ns(const DeviceCall& call, const DevicePlan& plan) {
+  const double blocks = call.by_blocks() ? call.ranks : 1;
+  const double gbs = std::min(plan.channels * kMulticastCtaGbs, call.link_gbs * kMulticastGain);
+  return 2 * hop_ns(cuda::Protocol::kSimple, call.near) + kMulticastFirstNs +
+         blocks * call.bytes / gbs;
 }
 
 // One kernel reads everybody's data and writes everybody's results; between devices, over a link.
@@ -64,30 +156,28 @@ double direct_ns(const DeviceCall& call, bool one_device) {
 }  // namespace
 
 double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
-  const LinkClass link = facts.spans_hosts ? LinkClass::kNetwork
-                         : facts.all_reach ? LinkClass::kNvLink
-                                           : LinkClass::kPci;
-  const DeviceCall call{static_cast<double>(facts.ranks),
-                        static_cast<double>(record.count * size_of(record.type)), record.collective,
-                        link, kLinkGbs[static_cast<int>(link)]};
+  const DeviceCall call(facts, record);
+  const double launched = kLaunchNs + plan.channels * kCtaNs;
   switch (plan.strategy) {
     case Strategy::kConnected:
-      return kLaunchNs + connected_ns(call, plan, record.count);
+      return launched + connected_ns(call, plan, record.count);
     case Strategy::kLLPush:
-      return kLaunchNs + ll_push_ns(call, plan);
+      return launched + ll_push_ns(call, plan, record.count);
     case Strategy::kMet:
     case Strategy::kWindows:
+      return launched + met_ns(call, false);
     case Strategy::kMulticast:
-      return kLaunchNs + met_ns(call, false);
+      return launched + multicast_ns(call, plan);
     case Strategy::kShared:
-      return kLaunchNs + met_ns(call, true);
+      return launched + met_ns(call, true);
     case Strategy::kComposed:  // on each device, across, and back
-      return 3 * kLaunchNs + met_ns(call, true);
+      return 3 * kLaunchNs + met_ns(call, false);
     case Strategy::kMessages:
-      return kLaunchNs + hop_ns(cuda::Protocol::kSimple, link) +
+      return launched +
+             hop_ns(cuda::Protocol::kSimple, facts.hosts > 1 ? LinkClass::kNetwork : call.near) +
              sent_bytes(call, false) / call.link_gbs;
     default:
-      return kLaunchNs + direct_ns(call, facts.devices == 1);
+      return launched + direct_ns(call, facts.devices == 1);
   }
 }
 

@@ -1,9 +1,10 @@
-// device_ns(): what a plan on GPUs would take, by the priors of device_costs.h. Nothing was
-// measured.
+// device_ns(): what a plan on GPUs would take, by the priors of device_costs.h: steps of the
+// slowest path, bytes of the busiest wire, launches, meetings. The planner takes the plan of least
+// time (device_strategies.cc); ncclGroupSimulateEnd and explanations tell it.
 //
-// For estimates (ncclGroupSimulateEnd): the order in which ways are chosen is a table of thresholds
-// (device_strategies.cc) until a GPU has said otherwise; what wires cost whom, `rondo simulate`
-// plays. A pure function. Cost: some tens of operations.
+// Nothing was measured. What wires cost whom, `rondo simulate` plays on the same priors, and tests
+// hold this beside it. A pure function of what all ranks agreed on: + - * / on doubles alone, so
+// that all compute the same bits. Cost: some tens of operations.
 #pragma once
 
 #include "collectives/planner/device_plan.h"

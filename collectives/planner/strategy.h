@@ -43,7 +43,7 @@ template <class Facts, class Plan>
 struct StrategyRow {
   Strategy strategy;
   bool (*supports)(const Facts& facts, const CallRecord& record);
-  // On the host nanoseconds. On GPUs, where nothing was measured, a place in an order. Null: 0.
+  // In nanoseconds; beyond any, where a way is the last resort. Null: 0.
   double (*cost)(const Facts& facts, const CallRecord& record, const Plan& plan);
   Plan (*make)(const Facts& facts, const CallRecord& record);
   const char* name;  // in explanations; null: the algorithm's

@@ -84,7 +84,7 @@ TEST(SpanPlan, TheMostOfAllThresholdsCounts) {
 
 TEST(SpanPlan, IsExplained) {
   SpanQuestion question;
-  question.facts = usual_span_facts(4);
+  question.facts = usual_span_facts(4, 2);
   question.from_bytes = 4096;
   const auto runs = [&](const CallRecord& record) {
     std::string text;

@@ -90,7 +90,7 @@ const Layout kLayouts[] = {
     {"16_gpus_on_2_hosts",
      [](const CallRecord& call) {
        gpu::SpanQuestion question;
-       question.facts = gpu::usual_span_facts(16);
+       question.facts = gpu::usual_span_facts(16, 2);
        question.from_bytes = static_cast<std::uint64_t>(env::get_int("RONDO_GPU_RELAY"));
        return gpu::explain_across_hosts(question, call, explain(on_hosts(16, 2), call));
      }},

@@ -3,6 +3,7 @@
 //   build/release/bin/micro_plan
 #include <benchmark/benchmark.h>
 
+#include "collectives/planner/device_plan.h"
 #include "collectives/planner/planner.h"
 #include "collectives/planner/tuning.h"
 #include "transport/connection.h"
@@ -40,6 +41,23 @@ BENCHMARK_CAPTURE(plan, all_reduce, Collective::kAllReduce)
     ->Args({64, 8});
 BENCHMARK_CAPTURE(plan, all_gather, Collective::kAllGather)->Args({64, 1})->Args({64, 8});
 BENCHMARK_CAPTURE(plan, barrier, Collective::kBarrier)->Args({64, 1})->Args({64, 8});
+
+// Arguments: ranks, a GPU each; hosts.
+void plan_on_gpus(benchmark::State& state, Collective collective) {
+  gpu::DevicePlanFacts facts;
+  facts.ranks = facts.devices = static_cast<int>(state.range(0));
+  facts.hosts = static_cast<int>(state.range(1));
+  facts.processes = facts.messages = true;
+  facts.most_channels = 16;
+  facts.slot_bytes = 64 << 10;
+  CallRecord record{1, collective, DataType::kFloat32, RedOp::kSum, 0, -1};
+  for (auto _ : state) {
+    record.count = record.count % (1 << 24) * 2 + 1;
+    benchmark::DoNotOptimize(gpu::make_device_plan(facts, record));
+  }
+}
+BENCHMARK_CAPTURE(plan_on_gpus, all_reduce, Collective::kAllReduce)->Args({8, 1})->Args({64, 8});
+BENCHMARK_CAPTURE(plan_on_gpus, broadcast, Collective::kBroadcast)->Args({64, 8});
 
 }  // namespace
 

@@ -1,8 +1,8 @@
 """The driver of bench/rdma_compare.sh, in the guest: Rondo by verbs beside perftest.
 
-Two hosts of one rank send one way (slots of a link, a broadcast), and a message to and fro, over one
-rail and over two; ib_write_bw and ib_write_lat do so over one. They take turns. Processors and adapters are
-emulated, so the figures are ratios, never speeds.
+Two hosts of one rank send one way (slots of a link, a broadcast), and a message to and fro, over
+one rail and over two; ib_write_bw and ib_write_lat do so over one. They take turns. Processors and
+adapters are emulated, so the figures are ratios, never speeds.
 """
 import argparse
 import os

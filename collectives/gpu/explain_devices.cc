@@ -60,7 +60,7 @@ std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const C
   const Result<DevicePlan> made = make_device_plan(facts, record);
   add_plan(device_strategies(), facts, record, made, &rows);
   if (!made.ok()) return rows;
-  rows.push_back({"thresholds", "", "unmeasured (collectives/planner/device_strategies.cc)"});
+  rows.push_back({"costs", "", "assumed, unmeasured (collectives/planner/device_costs.h)"});
   return rows;
 }
 
@@ -84,7 +84,7 @@ std::vector<ExplainRow> explain_across_hosts(const SpanQuestion& question, const
   rows.push_back({"runs", "as kernels", "each rank's proxy carries slots from host to host"});
   add_plan<DevicePlanFacts, DevicePlan>(device_strategies(), facts, record, *plan, &rows);
   rows.push_back(
-      {"thresholds", "", "unmeasured (RONDO_GPU_RELAY, collectives/planner/device_strategies.cc)"});
+      {"costs", "", "assumed, unmeasured (RONDO_GPU_RELAY, collectives/planner/device_costs.h)"});
   return rows;
 }
 

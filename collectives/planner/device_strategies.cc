@@ -260,12 +260,12 @@ bool may_be_led(const DevicePlanFacts& facts, const CallRecord& record) {
 double predicted(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
   return device_ns(facts, record, plan);
 }
-// Ways of which the model knows too little run where no other way may: one device's work for all
-// others, whose streams wait for it; messages, whose slots no prior is of.
+// Ways of which the model knows too little run where no other way may: first messages, whose slots
+// no prior is of, then one device's work for all others, whose streams wait for it.
 double last_resort(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
   constexpr double kLastResortNs = 1e15;
-  const bool alone = facts.devices == 1 && plan.strategy != Strategy::kMessages;
-  return predicted(facts, record, plan) + (alone ? 0 : kLastResortNs);
+  const bool messages = plan.strategy == Strategy::kMessages, alone = facts.devices == 1;
+  return predicted(facts, record, plan) + (messages ? 1 : alone ? 0 : 2) * kLastResortNs;
 }
 
 bool may_be_messages(const DevicePlanFacts& facts, const CallRecord& record) {

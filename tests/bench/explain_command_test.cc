@@ -46,7 +46,7 @@ TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
         "busiest wire NVSwitch > GPU", "bound        450.0 GB/s", "next best    tree by Simple"})
     expect_says(said, row);
   expect_says(rondo("", "explain all_reduce 64K --topo dgx-a100 --hosts 2"),
-              "changes at   2 MiB; ring by Simple");
+              "changes at   8 MiB; ring by Simple");
   expect_says(rondo("", "explain alltoall 64M --topo dgx-a100"), "what runs is not simulated");
   EXPECT_EQ(rondo("", "explain all_reduce 64K --topo dgx-a100 --ranks 9").status, 2);
   EXPECT_EQ(rondo("", "explain all_reduce 64K --topo nowhere").status, 2);

@@ -69,7 +69,10 @@ TEST(DevicePlan, ProcessesTryInPlaceWhatStagingHasNoRoomFor) {
   const std::uint64_t fits = facts.shared_bytes / sizeof(float);
   EXPECT_FALSE(is_tried(facts, record_of(Collective::kAllReduce, fits)));
   EXPECT_TRUE(is_tried(facts, record_of(Collective::kAllReduce, fits + 1)));
-  EXPECT_TRUE(is_tried(facts, record_of(Collective::kAllGather, fits / 4 + 1)));
+  DevicePlanFacts simple = facts;
+  simple.protocols = parse_gpu_protocols("simple").value();
+  EXPECT_TRUE(is_tried(simple, record_of(Collective::kAllGather, fits / 4 + 1)));
+  EXPECT_FALSE(is_tried(simple, record_of(Collective::kAllGather, fits / 4)));
   CallRecord scaled = record_of(Collective::kAllReduce, kLarge);
   scaled.op = RedOp::kPreMulSum;
   EXPECT_FALSE(is_tried(facts, scaled));
@@ -91,7 +94,7 @@ TEST(DevicePlan, SeveralDevicesUseLLWhileSmallAndMoreChannelsWhenLarge) {
   EXPECT_LE(large.per_round * sizeof(float), facts.slot_bytes);
 }
 
-TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnectionsForSmallCalls) {
+TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnections) {
   DevicePlanFacts facts = facts_of(4, 4);
   facts.may_meet = facts.may_ll_push = true;
   const auto plan_of = [&](Collective which, std::uint64_t count) {
@@ -100,11 +103,13 @@ TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnectionsForSmallCalls) {
   EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kLLPush);
   EXPECT_EQ(plan_of(Collective::kAllReduce, 100).algorithm, Algorithm::kOneShot);
   EXPECT_EQ(plan_of(Collective::kAllGather, 100).strategy, Strategy::kLLPush);
-  EXPECT_EQ(plan_of(Collective::kReduceScatter, 100).strategy, Strategy::kMet);
+  EXPECT_EQ(plan_of(Collective::kReduceScatter, 100).protocol, Protocol::kLL)
+      << "hops of LL are shorter than two meetings";
+  EXPECT_EQ(plan_of(Collective::kReduceScatter, 256 << 10).strategy, Strategy::kMet);
   EXPECT_EQ(plan_of(Collective::kAllReduce, 256 << 10).strategy, Strategy::kMet);
   EXPECT_EQ(plan_of(Collective::kAllToAll, kLarge).strategy, Strategy::kMet);
   EXPECT_EQ(plan_of(Collective::kBarrier, 0).strategy, Strategy::kDirect);
-  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kConnected);
+  EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kMet);
   facts.protocols = parse_gpu_protocols("simple").value();
   EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kMet)
       << "LL push has the lines of LL";
@@ -118,19 +123,28 @@ TEST(DevicePlan, DevicesThatReachEachOtherNeedNoConnectionsForSmallCalls) {
       << "in tree order at any size";
 }
 
-TEST(DevicePlan, FewRanksTakeLLPushForMoreWhereKernelsCannotShareTheWork) {
-  const auto ll_push = [](int ranks, bool may_meet, std::uint64_t bytes) {
+TEST(DevicePlan, LLPushIsTakenUpToASizeThatFallsWithTheRanks) {
+  const auto most_bytes = [](int ranks, bool may_meet) {
     DevicePlanFacts facts = facts_of(ranks, ranks);
     facts.may_ll_push = true;
     facts.may_meet = may_meet;
-    return make_device_plan(facts, record_of(Collective::kAllReduce, bytes / 4)).value().strategy ==
-           Strategy::kLLPush;
+    std::uint64_t most = 0;
+    bool left = false;
+    for (std::uint64_t bytes = 8; bytes <= kLarge; bytes *= 2) {
+      const CallRecord record = record_of(Collective::kAllReduce, bytes / 4);
+      const bool pushes = make_device_plan(facts, record).value().strategy == Strategy::kLLPush;
+      EXPECT_FALSE(pushes && left) << ranks << " ranks, again at " << bytes;
+      if (pushes) most = bytes;
+      left = !pushes;
+    }
+    return most;
   };
-  EXPECT_TRUE(ll_push(2, false, 256 << 10));
-  EXPECT_FALSE(ll_push(2, false, 512 << 10));
-  EXPECT_FALSE(ll_push(2, true, 256 << 10));
-  EXPECT_TRUE(ll_push(8, false, 32 << 10));
-  EXPECT_FALSE(ll_push(8, false, 64 << 10));
+  for (const bool may_meet : {false, true}) {
+    EXPECT_GE(most_bytes(8, may_meet), 4096u);
+    EXPECT_LT(most_bytes(8, may_meet), most_bytes(2, may_meet));
+    EXPECT_LT(most_bytes(2, may_meet), kLarge);
+  }
+  EXPECT_LE(most_bytes(2, true), most_bytes(2, false)) << "where kernels can share the work";
 }
 
 TEST(DevicePlan, SmallBroadcastsAndReductionsGoAlongTrees) {
@@ -163,8 +177,8 @@ TEST(DevicePlan, LL128RunsWhereItIsAllowed) {
     return make_device_plan(facts, record_of(Collective::kAllReduce, count)).value().protocol;
   };
   EXPECT_EQ(wire_of(100), Protocol::kLL);
-  EXPECT_EQ(wire_of(256 << 10), Protocol::kLL128);
   EXPECT_EQ(wire_of(kLarge), Protocol::kSimple);
+  // By the priors LL's hops or Simple's rate win at every size (docs/gpu.md).
   facts.protocols = parse_gpu_protocols("LL128").value();
   EXPECT_EQ(wire_of(100), Protocol::kLL128);
   EXPECT_EQ(wire_of(kLarge), Protocol::kLL128);
@@ -258,6 +272,7 @@ TEST(DevicePlan, IsExplainedInWords) {
   };
   DevicePlanFacts facts = usual_facts(8, 8, true);
   const CallRecord large = record_of(Collective::kAllReduce, kLarge);
+  facts.algorithms = only("ring");
   EXPECT_NE(text_of(facts, large).find("protocol Simple"), std::string::npos);
   facts.protocols = parse_gpu_protocols("LL128").value();
   EXPECT_NE(text_of(facts, large).find("protocol LL128"), std::string::npos);

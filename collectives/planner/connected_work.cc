@@ -13,14 +13,15 @@ double steps_of(const WorkEstimate& e, double hops, double chunks) {
 }
 
 // A circle of so many steps a round, each of a part (ring.h): what a rank sends it first receives,
-// so that nothing of a round overlaps but its first chunk.
+// so that nothing of a round overlaps but its first chunk. A sum on the way is written to a slot of
+// the next rank, which costs what a copy does.
 void ring_work(WorkEstimate& e, Collective collective) {
   const double n = e.ranks, crossing = e.crossing_of_ring();
   switch (collective) {
     case Collective::kAllReduce: {
       const double part = e.bytes / n;
       e.hand_on(e.rounds * 2 * (n - 1), crossing);
-      e.copy(part * (2 * n - 1));
+      e.copy(part * (3 * n - 2));
       e.sum(part * (n - 1));
       return e.leave(2 * part * (n - 1));
     }
@@ -30,12 +31,13 @@ void ring_work(WorkEstimate& e, Collective collective) {
       return e.leave(e.bytes * (n - 1));
     case Collective::kReduceScatter:
       e.hand_on(e.rounds * (n - 1), crossing);
-      e.copy(e.bytes);
+      e.copy(e.bytes * n);
       e.sum(e.bytes * (n - 1));
       return e.leave(e.bytes * (n - 1));
     case Collective::kReduce:  // a chain: rounds follow each other
       e.hand_on(steps_of(e, n - 1, e.rounds), crossing);
       e.sum(e.bytes + (e.share > 1 ? 0 : (n - 2) * e.chunk));
+      e.copy(e.bytes);
       return e.leave(e.bytes);
     default:
       e.hand_on(steps_of(e, n - 1, e.rounds), crossing);

@@ -133,12 +133,12 @@ std::uint64_t bytes_across_hosts(const DevicePlanFacts& facts, const CallRecord&
 }
 
 std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::uint64_t from_bytes,
-                                            const CallRecord& record) {
+                                            const CallRecord& record, NewestDevicePlan* newest) {
   const Collective which = record.collective;
   if (which < Collective::kAllReduce || which > Collective::kScatter) return std::nullopt;
   if (record.count == 0 || bytes_across_hosts(facts, record) < from_bytes) return std::nullopt;
   // What kernels may not do, the hosts do, or refuse.
-  auto plan = make_device_plan(facts, record);
+  const auto plan = newest == nullptr ? make_device_plan(facts, record) : newest->of(facts, record);
   if (!plan.ok()) return std::nullopt;
   const bool known =
       plan->strategy == Strategy::kConnected || plan->strategy == Strategy::kMessages;

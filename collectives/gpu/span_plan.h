@@ -53,7 +53,8 @@ Span agree_on_span(const SpanRecords& records);
 std::uint64_t bytes_across_hosts(const DevicePlanFacts& facts, const CallRecord& record);
 // How the call runs as kernels; nothing: the hosts do it.
 std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::uint64_t from_bytes,
-                                            const CallRecord& record);
+                                            const CallRecord& record,
+                                            NewestDevicePlan* newest = nullptr);
 // What is usual where every rank has a GPU of its own, and channels have so many rings of their own
 // (ChannelOrders).
 DevicePlanFacts usual_span_facts(int ranks, int hosts, int rings = 0);

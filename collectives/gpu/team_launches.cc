@@ -13,7 +13,7 @@ Done TeamLaunches::collective(int rank, const JointCall& call, Mismatch* mismatc
   const PostedCall& last = call.posted[rank];
   const CallRecord& record = last.call.record;
   const DevicePlanFacts facts = facts_of(call);
-  RONDO_TRY(DevicePlan plan, make_device_plan(facts, record));
+  RONDO_TRY(DevicePlan plan, newest_.of(facts, record));
   if (team_.processes != nullptr) {
     RONDO_TRY(plan.in_place, team_.processes->in_place().tries(plan.in_place, call));
   }

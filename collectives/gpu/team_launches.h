@@ -47,6 +47,7 @@ class TeamLaunches {
   TeamContext& team_;
   ComposedCalls composed_;
   ProcessLaunches processes_;
+  NewestDevicePlan newest_;
   CallRun run_;  // what flush() launches
 };
 

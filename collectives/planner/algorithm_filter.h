@@ -27,6 +27,7 @@ struct AlgorithmFilter {
   void intersect(const AlgorithmFilter& other) {
     for (std::size_t i = 0; i < allowed.size(); ++i) allowed[i] &= other.allowed[i];
   }
+  friend bool operator==(const AlgorithmFilter&, const AlgorithmFilter&) = default;
 };
 
 // Algorithms of NCCL's that Rondo does not have (CollnetDirect, NVLSTree, PAT) select nothing and

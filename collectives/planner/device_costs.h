@@ -36,7 +36,7 @@ inline constexpr double kCtaNs = 100;
 inline constexpr int kConnectionSlots = 4;
 // Jobs of a channel that follow each other for a chunk of each of the two trees and each way:
 // fitted to the simulator (docs/simulator.md), whose ranks play the same text.
-inline constexpr double kTreeJobs = 3;
+inline constexpr double kTreeJobs = 5;
 
 // Direct kernels load and store over the links, of which rings reach 370 GB/s on an H100, and
 // NCCL's symmetric kernels 320 at least by its own model.

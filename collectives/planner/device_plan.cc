@@ -66,6 +66,14 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   return best.plan;
 }
 
+Result<DevicePlan> NewestDevicePlan::of(const DevicePlanFacts& facts, const CallRecord& record) {
+  if (record == record_ && facts == facts_) return plan_;
+  RONDO_TRY(plan_, make_device_plan(facts, record));
+  facts_ = facts;
+  record_ = record;
+  return plan_;
+}
+
 Result<std::uint8_t> parse_gpu_protocols(std::string_view text, std::uint8_t usual) {
   RONDO_TRY(const ProtocolFilter filter, parse_protocols(text, "NCCL_PROTO", usual));
   const FunctionSets& sets = filter.allowed;

@@ -68,6 +68,7 @@ struct DevicePlanFacts {
   std::uint64_t tree_roots = 0;  // these (bit: rank) reduce over trees, which all others do not
   std::uint64_t slot_bytes = 0;  // of Simple
   int rings = 1;                 // between hosts: of channels that leave by ports of their own
+  friend bool operator==(const DevicePlanFacts&, const DevicePlanFacts&) = default;
 };
 
 struct DevicePlan {
@@ -87,6 +88,18 @@ struct DevicePlan {
 // Whether any call may run over connections: then they must be made.
 bool wants_connections(const DevicePlanFacts& facts);
 Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record);
+
+// The newest plan: programs repeat their calls, whose plan is then looked up. By one thread at a
+// time.
+class NewestDevicePlan {
+ public:
+  Result<DevicePlan> of(const DevicePlanFacts& facts, const CallRecord& record);
+
+ private:
+  DevicePlanFacts facts_;
+  CallRecord record_;  // of no collective: none yet
+  DevicePlan plan_;
+};
 
 // Whether any call may run as NVLS: then there should be multicast memory.
 bool wants_multicast(const DevicePlanFacts& facts);

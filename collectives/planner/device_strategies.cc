@@ -139,16 +139,18 @@ DevicePlan met_plan(const DevicePlanFacts&, const CallRecord& record) {
   return plan;
 }
 
-// Of the plans with so many channels the first from which on more are not faster.
+// The fastest of the plans with so many channels, by factors of two.
 template <class PlanOf>
 DevicePlan with_channels(const DevicePlanFacts& facts, const CallRecord& record, int fewest,
                          int most, const PlanOf& plan_of) {
-  DevicePlan best = plan_of(std::min(fewest, most));
+  int channels = std::min(fewest, most);
+  DevicePlan best = plan_of(channels);
   double least = device_ns(facts, record, best);
-  while (best.channels < most) {
-    const DevicePlan next = plan_of(std::min(2 * best.channels, most));
+  while (channels < most) {
+    channels = std::min(2 * channels, most);
+    const DevicePlan next = plan_of(channels);
     const double ns = device_ns(facts, record, next);
-    if (ns >= least) break;
+    if (ns >= least) continue;
     best = next;
     least = ns;
   }

@@ -35,6 +35,9 @@ struct DeviceCall {
     return (hops - across) * hop_ns(protocol, near) +
            across * hop_ns(protocol, LinkClass::kNetwork);
   }
+  double slowest_hop_ns(cuda::Protocol protocol) const {
+    return hop_ns(protocol, hosts > 1 ? LinkClass::kNetwork : near);
+  }
   bool by_blocks() const {
     return collective == Collective::kAllGather || collective == Collective::kReduceScatter;
   }
@@ -78,16 +81,18 @@ double circle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, 
                       : reduces(call.collective) ? chunk.sum_ns
                                                  : chunk.copy_ns;
   const double ways = both ? 2 : 1;
-  return rounds * (steps * work + call.hops_ns(plan.protocol, ways * steps,
-                                               ways * steps * call.hosts / call.ranks));
+  // A rank fills a slot once its next one has emptied it: that way is as long.
+  const double hops =
+      call.hops_ns(plan.protocol, ways * steps, ways * steps * call.hosts / call.ranks);
+  const double returned = ways * steps * 2 * call.slowest_hop_ns(plan.protocol) / kConnectionSlots;
+  return rounds * (steps * work + std::max(hops, returned));
 }
 
 // A chain: chunks follow each other, as fast as the slots between two ranks come back.
 double chain_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
   const ChunkTimes chunk(call, plan, of_channel / rounds);
   const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
-  const double hop = call.hops_ns(plan.protocol, 1, call.hosts > 1 ? 1 : 0);
-  const double returned = (work + 2 * hop) / kConnectionSlots;
+  const double returned = (work + 2 * call.slowest_hop_ns(plan.protocol)) / kConnectionSlots;
   return (call.ranks - 1) * work + call.hops_ns(plan.protocol, call.ranks - 1, call.hosts - 1) +
          (rounds - 1) * std::max(work, returned);
 }
@@ -96,11 +101,13 @@ double chain_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, d
 double tree_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
   const ChunkTimes chunk(call, plan, of_channel / rounds / 2);
   const double ways = call.collective == Collective::kAllReduce ? 2 : 1;
-  const double depth = log2_of(call.ranks), across = log2_of(call.hosts);
+  const double depth = log2_of(call.ranks);
+  // One of the trees is shifted by a rank, so that its paths cross once more.
+  const double across = call.hosts > 1 ? std::min(log2_of(call.hosts) + 1, depth) : 0;
   const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
   const double first = ways * (depth * work + call.hops_ns(plan.protocol, depth, across));
-  const double hop = call.hops_ns(plan.protocol, 1, call.hosts > 1 ? 1 : 0);
-  const double period = std::max(kTreeJobs * ways * work, (work + 2 * hop) / kConnectionSlots);
+  const double period = std::max(
+      kTreeJobs * ways * work, (work + 2 * call.slowest_hop_ns(plan.protocol)) / kConnectionSlots);
   return first + (rounds - 1) * period;
 }
 

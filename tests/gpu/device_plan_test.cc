@@ -1,6 +1,7 @@
 // Which way a call on CUDA devices runs: a pure function, so no device is needed.
 #include "collectives/planner/device_plan.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "collectives/gpu/explain_devices.h"
@@ -261,6 +262,30 @@ TEST(DevicePlan, CopyEnginesCopyWhereARankAsksForThem) {
   facts.copy_engines = true;
   EXPECT_TRUE(uses(Collective::kAllReduce));
   EXPECT_FALSE(uses(Collective::kAllReduce, RedOp::kPreMulSum));
+}
+
+TEST(DevicePlan, TheNewestIsThatOfTheCallAndItsFacts) {
+  const auto text_of = [](const DevicePlan& plan) {
+    return fmt::format("{} {} {} {} {}", static_cast<int>(plan.strategy), name(plan.protocol),
+                       static_cast<int>(plan.algorithm), plan.channels, plan.per_round);
+  };
+  DevicePlanFacts all = facts_of(4, 4), windows = all;
+  all.may_meet = all.may_ll_push = true;
+  windows.in_windows = true;
+  windows.shared_bytes = 1 << 20;
+  NewestDevicePlan newest;
+  for (const DevicePlanFacts& facts : {all, windows, windows, all}) {
+    for (const std::uint64_t count : {10, 10, 1 << 20, 10, 1 << 24}) {
+      const CallRecord record = record_of(Collective::kAllReduce, count);
+      EXPECT_EQ(text_of(newest.of(facts, record).value()),
+                text_of(make_device_plan(facts, record).value()));
+    }
+  }
+  DevicePlanFacts none = all;
+  none.most_channels = 0;
+  none.algorithms = only("ring");
+  EXPECT_FALSE(newest.of(none, record_of(Collective::kAllReduce, 10)).ok());
+  EXPECT_TRUE(newest.of(all, record_of(Collective::kAllReduce, 10)).ok());
 }
 
 TEST(DevicePlan, IsExplainedInWords) {

@@ -224,7 +224,7 @@ Done HostProxy::post(std::span<const Call> calls, Mismatch* mismatch) {
 
 Done HostProxy::post_collective(const Call& call) {
   if (!kernels_) return post_by_host(call);
-  const auto plan = kernels_->plan(call.record);
+  const auto plan = kernels_->plan(call.record, &newest_);
   if (plan && plan->strategy == Strategy::kConnected) return post_by_kernels(call, *plan);
   RONDO_CHECK_OK(flush());
   RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));

@@ -105,6 +105,7 @@ class HostProxy final : public GpuEngine {
   PinnedStaging staging_;
   CallSlots slots_;
   std::unique_ptr<InternodeKernels> kernels_;  // null: the host does all calls
+  NewestDevicePlan newest_;                    // of kernels_
   const TeamDevices own_device_;               // the rank's, which it is alone on
   CallRun run_;                                // of collectives by kernels, not launched yet:
   std::deque<JointCall> joint_;                // their calls, and room for more,

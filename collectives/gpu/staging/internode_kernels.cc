@@ -139,8 +139,9 @@ Done InternodeKernels::connect(std::span<const std::vector<std::byte>> addresses
   return *net_proxy_->first_end(&peer);
 }
 
-std::optional<DevicePlan> InternodeKernels::plan(const CallRecord& record) const {
-  return plan_across_hosts(terms_.plan, terms_.from_bytes, record);
+std::optional<DevicePlan> InternodeKernels::plan(const CallRecord& record,
+                                                 NewestDevicePlan* newest) const {
+  return plan_across_hosts(terms_.plan, terms_.from_bytes, record, newest);
 }
 
 PlannedCall InternodeKernels::planned(const DevicePlan& plan, const Call& call,

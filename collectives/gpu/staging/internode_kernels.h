@@ -65,8 +65,10 @@ class InternodeKernels final : public ProxyTask {
   Done connect(std::span<const std::vector<std::byte>> addresses, const net::Deadline& deadline);
 
   GpuMemoryUse memory() const;
-  // How a collective runs as kernels; nothing: it does not. Messages always do.
-  std::optional<DevicePlan> plan(const CallRecord& record) const;
+  // How a collective runs as kernels; nothing: it does not. Messages always do. newest: of the
+  // rank's own calls, by the thread that makes them.
+  std::optional<DevicePlan> plan(const CallRecord& record,
+                                 NewestDevicePlan* newest = nullptr) const;
   const DevicePlanFacts& plan_facts() const { return terms_.plan; }
   // memory: for its buffers.
   PlannedCall planned(const DevicePlan& plan, const Call& call, std::vector<Buffers> memory) const;

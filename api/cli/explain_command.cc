@@ -133,9 +133,12 @@ Done print(Wanted wanted) {
   RONDO_TRY(std::vector<ExplainRow> rows, rows_of(wanted, record));
   if (asked) {
     RONDO_TRY(const bench::Layout layout, layout_of(wanted));
-    RONDO_TRY(
-        const std::vector<ExplainRow> more,
-        model::explain_prediction(asked->cluster, record, {layout.moved_bytes, layout.bus_factor}));
+    model::Wishes wishes;
+    RONDO_TRY(wishes.algorithms, algorithms_of_environment());
+    RONDO_TRY(wishes.protocols, gpu::parse_gpu_protocols(env::get_string("NCCL_PROTO")));
+    RONDO_TRY(const std::vector<ExplainRow> more,
+              model::explain_prediction(asked->cluster, record,
+                                        {layout.moved_bytes, layout.bus_factor}, wishes));
     rows.insert(rows.end(), more.begin(), more.end());
   }
   if (wanted.json) return print_json(rows, asked ? &asked->orders : nullptr), done();

@@ -156,6 +156,11 @@ Done DeviceTeam::post_calls(int rank, std::span<const Call> calls, Mismatch* mis
 }
 
 Done DeviceTeam::launch_messages(int rank, std::span<const MatchedMessage> matched) {
+  if (std::none_of(matched.begin(), matched.end(), is_between_graphs)) {
+    RONDO_CHECK_OK(launch_together(rank, matched));
+    posted_.launched(matched);
+    return done();
+  }
   std::vector<MatchedMessage> together;
   std::map<int, std::vector<MatchedMessage>> between_graphs;  // by peer
   for (const MatchedMessage& match : matched) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string>
 
-#include "collectives/model/predictions.h"
 #include "collectives/planner/explain.h"
 
 namespace rondo::model {
@@ -26,12 +25,13 @@ const Way* chosen_of(const std::vector<Way>& ways) {
 }
 
 // The next size, by factors of two, at which another way is chosen.
-ExplainRow change_of(const GpuCluster& cluster, const CallRecord& record, const Way& now) {
+ExplainRow change_of(const GpuCluster& cluster, const CallRecord& record, const Wishes& wishes,
+                     const Way& now) {
   constexpr int kFactors = 24;
   CallRecord other = record;
   for (int k = 0; k < kFactors; ++k) {
     other.count *= 2;
-    const std::vector<Way> ways = ways_of(cluster, other);
+    const std::vector<Way> ways = ways_of(cluster, other, wishes);
     const Way* const way = chosen_of(ways);
     if (way == nullptr) break;
     if (way->name == now.name && way->plan.protocol == now.plan.protocol) continue;
@@ -49,9 +49,10 @@ ExplainRow bound_of(const GpuCluster& cluster, double bus_gbs) {
 }  // namespace
 
 Result<std::vector<ExplainRow>> explain_prediction(const GpuCluster& cluster,
-                                                   const CallRecord& record, BusBytes bytes) {
+                                                   const CallRecord& record, BusBytes bytes,
+                                                   const Wishes& wishes) {
   std::vector<Predicted> all;
-  for (const Way& way : ways_of(cluster, record)) {
+  for (const Way& way : ways_of(cluster, record, wishes)) {
     RONDO_TRY(Prediction prediction, predict(cluster, record, way));
     all.push_back({way, std::move(prediction)});
   }
@@ -81,7 +82,7 @@ Result<std::vector<ExplainRow>> explain_prediction(const GpuCluster& cluster,
                                 other->prediction.us < chosen->prediction.us
                                     ? ": faster by this model than what runs"
                                     : "")});
-  rows.push_back(change_of(cluster, record, chosen->way));
+  rows.push_back(change_of(cluster, record, wishes, chosen->way));
   return rows;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/model/gpu_cluster.h"
+#include "collectives/model/predictions.h"
 #include "collectives/planner/strategy.h"
 
 namespace rondo::model {
@@ -17,6 +18,7 @@ struct BusBytes {
 
 // One row that says so where nothing of the call is simulated.
 Result<std::vector<ExplainRow>> explain_prediction(const GpuCluster& cluster,
-                                                   const CallRecord& record, BusBytes bytes);
+                                                   const CallRecord& record, BusBytes bytes,
+                                                   const Wishes& wishes = {});
 
 }  // namespace rondo::model

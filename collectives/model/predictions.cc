@@ -120,11 +120,15 @@ double staging_ns(const CallRecord& record, const GpuCluster& cluster) {
 
 }  // namespace
 
-std::vector<Way> ways_of(const GpuCluster& cluster, const CallRecord& record) {
+std::vector<Way> ways_of(const GpuCluster& cluster, const CallRecord& record,
+                         const Wishes& wishes) {
   std::vector<Way> ways;
   if (!has_ways(record.collective) || record.count == 0) return ways;
   const DevicePlanFacts facts = facts_of(cluster);
-  const auto usual = gpu::make_device_plan(facts, record);
+  DevicePlanFacts wished = facts;
+  wished.algorithms = wishes.algorithms;
+  wished.protocols &= wishes.protocols;
+  const auto usual = gpu::make_device_plan(wished, record);
   const auto add = [&](std::uint8_t algorithms, Protocol protocol, std::string_view name) {
     if ((facts.protocols & gpu::bit_of(protocol)) == 0) return;
     const auto plan =

@@ -21,8 +21,15 @@ struct Way {
   gpu::DevicePlan plan;
   bool chosen = false;  // the planner's
 };
-// Those that can run the call; none where nothing can. Between hosts, kernels' alone.
-std::vector<Way> ways_of(const GpuCluster& cluster, const CallRecord& record);
+// What NCCL_ALGO and NCCL_PROTO leave to the planner.
+struct Wishes {
+  AlgorithmFilter algorithms{};
+  std::uint8_t protocols = gpu::kUsualProtocols;
+};
+// Those that can run the call, whatever is wished; none where nothing can. Between hosts, kernels'
+// alone.
+std::vector<Way> ways_of(const GpuCluster& cluster, const CallRecord& record,
+                         const Wishes& wishes = {});
 
 struct Prediction {
   double us = 0;

@@ -47,6 +47,11 @@ TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
     expect_says(said, row);
   expect_says(rondo("", "explain all_reduce 64K --topo dgx-a100 --hosts 2"),
               "changes at   8 MiB; ring by Simple");
+  const std::string small = "explain all_reduce 64K --topo dgx-h100 --hosts 2";
+  expect_says(rondo("", small), "next best    ring by Simple");
+  const Said forced = rondo("NCCL_ALGO=ring", small);
+  expect_says(forced, "next best    tree by Simple");
+  expect_says(forced, "faster by this model than what runs");
   expect_says(rondo("", "explain alltoall 64M --topo dgx-a100"), "what runs is not simulated");
   EXPECT_EQ(rondo("", "explain all_reduce 64K --topo dgx-a100 --ranks 9").status, 2);
   EXPECT_EQ(rondo("", "explain all_reduce 64K --topo nowhere").status, 2);

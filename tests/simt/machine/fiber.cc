@@ -2,7 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <vector>
 
@@ -22,6 +24,10 @@ constexpr std::size_t kStackBytes = 256 << 10;
 constexpr std::size_t kStackBytes = 64 << 10;
 #endif
 constexpr std::size_t kGuardBytes = 4096;
+// Each makes two mappings of one, of which a process may have 65,530: stacks beyond these have no
+// guard, and their mappings merge.
+constexpr int kMostGuards = 20'000;
+std::atomic<int> guards{0};
 }  // namespace
 
 class FiberStack {
@@ -29,13 +35,18 @@ class FiberStack {
   FiberStack() {
     void* const memory = mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (memory == MAP_FAILED) std::abort();
-    mprotect(memory, kGuardBytes, PROT_NONE);
+    if (memory == MAP_FAILED) {
+      std::perror("emulated GPU: mmap of a thread's stack");
+      std::abort();
+    }
+    if (guards.fetch_add(1, std::memory_order_relaxed) < kMostGuards)
+      mprotect(memory, kGuardBytes, PROT_NONE);
     base_ = static_cast<std::byte*>(memory);
     identity_ = FiberIdentity::of_stack(base_ + kGuardBytes, kStackBytes);
   }
   ~FiberStack() {
     identity_.destroy();
+    guards.fetch_sub(1, std::memory_order_relaxed);
     munmap(base_, kStackBytes + kGuardBytes);
   }
   FiberStack(const FiberStack&) = delete;

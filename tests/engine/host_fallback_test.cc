@@ -194,7 +194,9 @@ class Clones {
     made_ = made_ && setns(here.get(), CLONE_NEWNET) == 0 &&
             run("ip link set far netns " + far + " && ip addr add 10.7.0.1/24 dev near && " +
                 "ip link set near up && nsenter --net=" + far +
-                " sh -c 'ip addr add 10.7.0.2/24 dev far && ip link set far up'");
+                " sh -c 'ip addr add 10.7.0.2/24 dev far && ip link set far up'") &&
+            run("for try in $(seq 200); do ip link show near | grep -q LOWER_UP && exit; "
+                "sleep 0.05; done; false");  // the kernel tells a while later
   }
   ~Clones() { setns(before_.get(), CLONE_NEWNET); }
   explicit operator bool() const { return made_; }

@@ -2,11 +2,14 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace rondo::auth {
 namespace {
@@ -17,20 +20,35 @@ constexpr std::size_t kReadAhead = 4096;
 using Nonce = std::array<unsigned char, 12>;
 
 // In a library context of its own, which is never freed: neither a program's OpenSSL settings nor
-// OpenSSL's cleanup at exit reach it while a thread still runs. No lock guards it: a child that was
-// forked while another thread held one would wait for ever.
-const EVP_CIPHER* cipher() {
-  static std::atomic<const EVP_CIPHER*> known{nullptr};
-  if (const EVP_CIPHER* one = known.load(std::memory_order_acquire)) return one;
+// OpenSSL's cleanup at exit reach it while a thread still runs.
+const EVP_CIPHER* make_cipher() {
   OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   OSSL_LIB_CTX* library = OSSL_LIB_CTX_new();
   if (library == nullptr) return nullptr;
-  EVP_CIPHER* made = EVP_CIPHER_fetch(library, "AES-256-GCM", nullptr);
-  const EVP_CIPHER* before = nullptr;
-  if (known.compare_exchange_strong(before, made)) return made;
-  EVP_CIPHER_free(made);
-  OSSL_LIB_CTX_free(library);
-  return before;
+  const EVP_CIPHER* made = EVP_CIPHER_fetch(library, "AES-256-GCM", nullptr);
+  if (made == nullptr) OSSL_LIB_CTX_free(library);
+  return made;
+}
+
+// By one thread of a process, while others wait: OpenSSL 3.0 crashed where two made a context at
+// once. No lock guards it, which a child that was forked meanwhile would wait for for ever: the
+// child sees that the maker is of another process, and makes its own.
+const EVP_CIPHER* cipher() {
+  static std::atomic<const EVP_CIPHER*> known{nullptr};
+  static std::atomic<pid_t> maker{0};
+  for (;;) {
+    if (const EVP_CIPHER* one = known.load(std::memory_order_acquire)) return one;
+    pid_t by = maker.load(std::memory_order_acquire);
+    if (by == getpid()) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      continue;
+    }
+    if (!maker.compare_exchange_strong(by, getpid())) continue;
+    if (known.load(std::memory_order_acquire) == nullptr)
+      known.store(make_cipher(), std::memory_order_release);
+    maker.store(0, std::memory_order_release);
+    return known.load(std::memory_order_acquire);
+  }
 }
 
 template <class To, class From>

@@ -101,7 +101,8 @@ inline float sent(int rank, std::size_t block) {
 
 // What element `at` of the result must be; negative: anything.
 inline float expected(const Task& task, int rank, int ranks, std::size_t at) {
-  const float sum = static_cast<float>(ranks * (ranks + 1) / 2);
+  const int whole = ranks * (ranks + 1) / 2;
+  const auto sum = static_cast<float>(whole);
   const auto block = static_cast<int>(at / task.count);
   const auto me = static_cast<std::size_t>(rank);
   switch (task.operation) {

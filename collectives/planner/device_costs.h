@@ -34,8 +34,8 @@ inline constexpr double kNextLaunchNs = 2000;
 inline constexpr double kCtaNs = 100;
 // Of a connection between GPUs of a host.
 inline constexpr int kConnectionSlots = 4;
-// Jobs of a channel that follow each other for a chunk of each of the two trees and each way:
-// fitted to the simulator (docs/simulator.md), whose ranks play the same text.
+// Jobs of a channel that follow each other for a chunk of each of the two trees and each way: about
+// as many as the rounds that the simulator plays take (docs/simulator.md).
 inline constexpr double kTreeJobs = 5;
 
 // Direct kernels load and store over the links, of which rings reach 370 GB/s on an H100, and

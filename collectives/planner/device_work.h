@@ -2,9 +2,9 @@
 // slowest path, bytes of the busiest wire, launches, meetings. The planner takes the plan of least
 // time (device_strategies.cc); ncclGroupSimulateEnd and explanations tell it.
 //
-// Nothing was measured. What wires cost whom, `rondo simulate` plays on the same priors, and tests
-// hold this beside it. A pure function of what all ranks agreed on: + - * / on doubles alone, so
-// that all compute the same bits. Cost: some tens of operations.
+// Nothing was measured. What wires cost whom, `rondo simulate` plays on the same priors. A pure
+// function of what all ranks agreed on: + - * / on doubles alone, so that all compute the same
+// bits. Cost: some tens of operations.
 #pragma once
 
 #include "collectives/planner/device_plan.h"

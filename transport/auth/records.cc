@@ -32,14 +32,15 @@ const EVP_CIPHER* make_cipher() {
 
 // By one thread of a process, while others wait: OpenSSL 3.0 crashed where two made a context at
 // once. No lock guards it, which a child that was forked meanwhile would wait for for ever: the
-// child sees that the maker is of another process, and makes its own.
+// child sees that the maker is of another process, and makes its own, as does who has waited 10 s.
 const EVP_CIPHER* cipher() {
   static std::atomic<const EVP_CIPHER*> known{nullptr};
   static std::atomic<pid_t> maker{0};
-  for (;;) {
+  constexpr int kMostWaits = 100'000;  // of 0.1 ms
+  for (int waits = 0;; ++waits) {
     if (const EVP_CIPHER* one = known.load(std::memory_order_acquire)) return one;
     pid_t by = maker.load(std::memory_order_acquire);
-    if (by == getpid()) {
+    if (by == getpid() && waits < kMostWaits) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
       continue;
     }

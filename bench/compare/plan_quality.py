@@ -26,6 +26,7 @@ HOSTS = {"all_reduce": ["recursive", "tree", "ring", "hierarchical"],
          "reduce_scatter": ["ring", "hierarchical"]}
 SIZES = [4 << (2 * i) for i in range(13)]  # 4 B to 64 MiB
 CLOSE, FAR = 1.10, 1.25
+NEAR = (0.75, 1.25)  # of predicted by measured
 # A root that stays runs ahead of the others, and calls in a row tell its rate, not what one takes.
 PREFIX = {"reduce": "in_turns ", "broadcast": "in_turns "}
 
@@ -104,6 +105,25 @@ def judge(options, operation, ranks, hosts, groups):
     return rows
 
 
+def micros(text):
+    """Of what rondo explain prints, such as '12.3 us'."""
+    number, unit = text.split()[:2]
+    return float(number) * {"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}[unit]
+
+
+def predictions_of(rows):
+    """Times of the choices, predicted by measured, where these ranks stand."""
+    lines = []
+    for ranks, hosts in sorted({(row["ranks"], row["hosts"]) for row in rows}):
+        of_call = [micros(row["predicted"]) / row["chosen_us"] for row in rows
+                   if (row["ranks"], row["hosts"]) == (ranks, hosts)]
+        near = sum(NEAR[0] <= ratio <= NEAR[1] for ratio in of_call)
+        lines.append(f"{ranks} ranks, {hosts} hosts: predicted/measured {min(of_call):.2f} to "
+                     f"{max(of_call):.2f}, median {statistics.median(of_call):.2f}; {near} of "
+                     f"{len(of_call)} within {NEAR[0]} to {NEAR[1]}")
+    return lines
+
+
 def line_of(row):
     return (f"{row['operation']:<14} {row['ranks']:>2}x{row['hosts']} {row['size']:>9} "
             f"{row['fastest']:<13} {row['us']:>10.2f} "
@@ -160,7 +180,7 @@ def main():
             finally:
                 for group in groups.values():
                     group.close()
-    lines = summary_of(rows) if rows else ["nothing was measured"]
+    lines = summary_of(rows) + predictions_of(rows) if rows else ["nothing was measured"]
     print("\n".join(lines))
     os.makedirs(options.out, exist_ok=True)
     with open(f"{options.out}/plan_quality.txt", "w", encoding="utf-8") as file:

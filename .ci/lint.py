@@ -38,6 +38,7 @@ FOLDERS = {
     "transport/bootstrap": ["transport/auth", "transport/socket"],
     "transport/launch": ["transport/bootstrap", "transport/auth", "transport/socket"],
     "collectives/planner": [],
+    "collectives/tuner": ["collectives/planner"],
     "collectives/model": ["collectives/planner", "collectives/gpu",
                           "collectives/gpu/channels"],
     "collectives/gpu/channels": ["collectives/planner", "collectives/gpu"],

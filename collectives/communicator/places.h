@@ -37,8 +37,10 @@ struct PlacesRequest {
   std::span<const InitRecord> records;
   bootstrap::Session& session;
   std::shared_ptr<const topology::Graph> known;  // of this host, from the parent; null: to be read
+  std::string tuner{};                           // name and version of the tuner plugin; "": none
 };
-// Null where no rank has a GPU and there is one host.
+// Null where no rank has a GPU and there is one host. Refused, by all ranks: they have different
+// tuner plugins.
 Result<std::shared_ptr<const Places>> find_places(const PlacesRequest& request);
 
 // What a rank tells all others once its host's leader knows the graph.
@@ -46,8 +48,9 @@ struct PlaceRecord {
   std::int32_t numa = -1;    // of its cores
   std::uint64_t digest = 0;  // of leaders: of the host's graph, and how many bytes that is
   std::uint32_t graph_bytes = 0;
-  std::string hca{};  // of leaders: NCCL_IB_HCA
-  static constexpr std::size_t kMostHcaBytes = 4096;
+  std::string hca{};    // of leaders: NCCL_IB_HCA
+  std::string tuner{};  // of each rank: PlacesRequest's
+  static constexpr std::size_t kMostHcaBytes = 4096, kMostTunerBytes = 128;
   Bytes encode() const;
   static Result<PlaceRecord> decode(ByteSpan blob, int rank);
 };
@@ -55,5 +58,8 @@ struct PlaceRecord {
 // Whose graph counts for each host: the first leader with its digest, who sends it; -1: nobody, as
 // they would be too much in all. `leaders`: by host.
 std::vector<int> graph_senders(std::span<const int> leaders, std::span<const PlaceRecord> records);
+
+// Every rank has the plugin that rank 0 has, or none.
+Done all_have_one_tuner(std::span<const PlaceRecord> records);
 
 }  // namespace rondo

@@ -12,6 +12,7 @@
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/gpu/shared_device.h"
+#include "collectives/gpu/tuning.h"
 
 namespace rondo::gpu {
 namespace {
@@ -184,6 +185,10 @@ class Binding {
 
 }  // namespace
 
-Done bind_to_device(const BindingRequest& request) { return Binding(request).run(); }
+Done bind_to_device(const BindingRequest& request) {
+  RONDO_CHECK_OK(Binding(request).run());
+  if (request.tuner == nullptr || !request.state.device) return done();
+  return agree_on_tuning(request.state, request.session, *request.tuner);
+}
 
 }  // namespace rondo::gpu

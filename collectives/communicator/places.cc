@@ -56,7 +56,7 @@ class Finding {
       RONDO_TRY(records.emplace_back(), PlaceRecord::decode(told[r], static_cast<int>(r)));
       places->spots.push_back({request_.records[r].bus_id, records.back().numa});
     }
-    if (all_on_gpus()) RONDO_CHECK_OK(all_have_one_tuner(records));
+    if (all_on_gpus()) places->refusal = difference_of_tuners(records);
     for (const int leader : leaders_) {
       // What cannot be read is the network's to refuse.
       auto filter = topology::NicFilter::parse(records[static_cast<std::size_t>(leader)].hca);
@@ -209,17 +209,17 @@ std::vector<int> graph_senders(std::span<const int> leaders, std::span<const Pla
   return senders;
 }
 
-Done all_have_one_tuner(std::span<const PlaceRecord> records) {
+std::string difference_of_tuners(std::span<const PlaceRecord> records) {
   const auto text = [](const PlaceRecord& record) {
     return record.tuner.empty() ? std::string("none") : "'" + printable(record.tuner) + "'";
   };
   for (std::size_t r = 1; r < records.size(); ++r)
     if (records[r].tuner != records[0].tuner)
-      return fail(Status::kInvalidUsage,
-                  "the tuner plugin of rank {} is {}, that of rank 0 {}: give all ranks the same "
-                  "one, or set NCCL_TUNER_PLUGIN=none on all",
-                  r, text(records[r]), text(records[0]));
-  return done();
+      return fmt::format(
+          "the tuner plugin of rank {} is {}, that of rank 0 {}: give all ranks the same one, or "
+          "set NCCL_TUNER_PLUGIN=none on all",
+          r, text(records[r]), text(records[0]));
+  return {};
 }
 
 Result<std::shared_ptr<const Places>> find_places(const PlacesRequest& request) {

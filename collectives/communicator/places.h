@@ -29,6 +29,8 @@ struct Places {
   std::shared_ptr<const topology::Graph> own;  // this rank's host's
   // By host: the ports that its network may use; none: all of them on all hosts.
   std::vector<topology::NicFilter> nic_filters{};
+  // Why the communicator cannot be, as every rank concludes by itself: tuner plugins that differ.
+  std::string refusal{};
 };
 
 struct PlacesRequest {
@@ -39,8 +41,7 @@ struct PlacesRequest {
   std::shared_ptr<const topology::Graph> known;  // of this host, from the parent; null: to be read
   std::string tuner{};                           // name and version of the tuner plugin; "": none
 };
-// Null where no rank has a GPU and there is one host. Refused, by all ranks: they have different
-// tuner plugins.
+// Null where no rank has a GPU and there is one host.
 Result<std::shared_ptr<const Places>> find_places(const PlacesRequest& request);
 
 // What a rank tells all others once its host's leader knows the graph.
@@ -59,7 +60,7 @@ struct PlaceRecord {
 // they would be too much in all. `leaders`: by host.
 std::vector<int> graph_senders(std::span<const int> leaders, std::span<const PlaceRecord> records);
 
-// Every rank has the plugin that rank 0 has, or none.
-Done all_have_one_tuner(std::span<const PlaceRecord> records);
+// Which rank has another tuner plugin than rank 0, or none; "": they all have the same.
+std::string difference_of_tuners(std::span<const PlaceRecord> records);
 
 }  // namespace rondo

@@ -12,7 +12,6 @@
 #include "collectives/gpu/device_rank.h"
 #include "collectives/gpu/device_team.h"
 #include "collectives/gpu/shared_device.h"
-#include "collectives/gpu/tuning.h"
 
 namespace rondo::gpu {
 namespace {
@@ -185,10 +184,6 @@ class Binding {
 
 }  // namespace
 
-Done bind_to_device(const BindingRequest& request) {
-  RONDO_CHECK_OK(Binding(request).run());
-  if (request.tuner == nullptr || !request.state.device) return done();
-  return agree_on_tuning(request.state, request.session, *request.tuner);
-}
+Done bind_to_device(const BindingRequest& request) { return Binding(request).run(); }
 
 }  // namespace rondo::gpu

@@ -2,8 +2,7 @@
 //
 // All ranks of one process: their DeviceTeam. Several processes of a host: they agree on who
 // reaches whom (reachability.h), and a ProcessTeam joins the processes' DeviceTeams. Several
-// hosts, or nobody in reach: the host does their calls (host_proxy.h). Then they ask the tuner
-// plugin, where there is one (tuning.h). By all ranks at once.
+// hosts, or nobody in reach: the host does their calls (host_proxy.h). By all ranks at once.
 // Guarantees: all see the same records and so refuse alike; nothing to do for ranks on the host.
 // Cost: none, or some rounds of the session and what is made.
 #pragma once
@@ -14,7 +13,6 @@
 #include "base/result.h"
 #include "collectives/communicator/communicator.h"
 #include "collectives/communicator/init_record.h"
-#include "collectives/tuner/tuner_plugin.h"
 #include "transport/bootstrap/session.h"
 #include "transport/shm/unix_socket.h"
 
@@ -27,7 +25,6 @@ struct BindingRequest {
   const std::vector<InitRecord>& records;  // by rank
   const shm::UnixListener& listener;       // this rank's
   std::chrono::steady_clock::time_point deadline;
-  const tuner::TunerPlugin* tuner;  // of the same name on all ranks; null: on none
 };
 Done bind_to_device(const BindingRequest& request);
 

@@ -21,8 +21,9 @@ class TunedProcesses : public testing::TestWithParam<NamedLayout> {
   }
   static Job job() { return GetParam().layout.under({{"NCCL_TUNER_PLUGIN", tuner_file("5")}}); }
   // What the ranks are told that join with these variables, each with its own.
+  // of_one: this rank alone has found it out, with this status; the others hear of it.
   static void expect_refused(const std::function<void(int rank)>& prepare, Status status,
-                             const std::string& part) {
+                             const std::string& part, int of_one = -1) {
     Job job = TunedProcesses::job();
     job.create = false;
     RankProcesses processes(job, [&](NcclRank& seat) {
@@ -33,7 +34,11 @@ class TunedProcesses : public testing::TestWithParam<NamedLayout> {
       seat.report(Error{static_cast<Status>(result), ncclGetLastError(nullptr)});
     });
     ASSERT_TRUE(processes.wait_reports(60));
-    expect_reports(processes, processes.size(), status, part);
+    for (int r = 0; r < processes.size(); ++r) {
+      const bool hears = of_one >= 0 && r != of_one;
+      EXPECT_EQ(processes.status(r), hears ? Status::kRemoteError : status) << processes.text(r);
+      EXPECT_NE(processes.text(r).find(part), std::string::npos) << processes.text(r);
+    }
     processes.wait_exits(60);
   }
 };
@@ -93,7 +98,7 @@ TEST_P(TunedProcesses, WhosePluginIsAbsentAreNamed) {
       [](int rank) {
         if (rank == 1) setenv("NCCL_TUNER_PLUGIN", tuner_file("7").c_str(), 1);
       },
-      Status::kInvalidUsage, "rondotest7.so is no tuner plugin");
+      Status::kInvalidUsage, "rondotest7.so is no tuner plugin", 1);
 }
 
 TEST_P(TunedProcesses, WhosePluginDoesNotStartAreNamed) {
@@ -101,7 +106,7 @@ TEST_P(TunedProcesses, WhosePluginDoesNotStartAreNamed) {
       [](int rank) {
         if (rank == 1) setenv("RONDO_TEST_TUNER", "fail=init", 1);
       },
-      Status::kSystemError, "init() gave ncclSystemError (2)");
+      Status::kSystemError, "init() gave ncclSystemError (2)", 1);
 }
 
 }  // namespace

@@ -47,8 +47,7 @@ TEST(Places, TunerPluginsThatDifferAreNamed) {
   const auto why_not = [](const std::vector<std::string>& tuners) {
     std::vector<PlaceRecord> told;
     for (const std::string& tuner : tuners) told.push_back({0, 1, 1, {}, tuner});
-    const Done all_same = all_have_one_tuner(told);
-    return all_same.ok() ? "" : all_same.error().text;
+    return difference_of_tuners(told);
   };
   EXPECT_EQ(why_not({"", "", ""}), "");
   EXPECT_EQ(why_not({"X v5", "X v5"}), "");

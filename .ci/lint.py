@@ -38,6 +38,7 @@ FOLDERS = {
     "transport/bootstrap": ["transport/auth", "transport/socket"],
     "transport/launch": ["transport/bootstrap", "transport/auth", "transport/socket"],
     "collectives/planner": [],
+    "collectives/tuner": ["collectives/planner"],
     "collectives/model": ["collectives/planner", "collectives/gpu",
                           "collectives/gpu/channels"],
     "collectives/gpu/channels": ["collectives/planner", "collectives/gpu"],
@@ -66,7 +67,7 @@ HANDED_ON = "poll_fd() const"
 BESIDE_NETWORKS = ("collectives/", "transport/net/", "transport/proxy/")
 SLEEPER = "transport/net/sleeper."
 # Headers that comments name, of others than Rondo.
-FOREIGN = {"cuda_runtime.h", "nccl_device.h", "net_v12.h", "ucp.h", "verbs.h"}
+FOREIGN = {"cuda_runtime.h", "nccl_device.h", "net_v12.h", "tuner_v6.h", "ucp.h", "verbs.h"}
 NAMED_HEADER = re.compile(r"//.*?(?<![\w/.-])([a-z0-9_]+\.h)\b")
 LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/")
 PROGRAMS = ("api/cli/", "api/examples/", "api/audit/", "kernels/check/")

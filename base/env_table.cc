@@ -102,6 +102,10 @@ constexpr Variable kTable[] = {
     {"NCCL_TOPO_FILE", Type::kFile, "",
      "NCCL's topology file of this host: what it says of GPUs and ports counts before what was "
      "found; the first rank's of a host"},
+    {"NCCL_TUNER_PLUGIN", Type::kFile, "",
+     "tuner plugin with NCCL's interface, versions 2 to 6, for ranks on GPUs: X for "
+     "libnccl-tuner-X.so, a library's name or path, or none; where it is not set, "
+     "libnccl-tuner.so, else the network plugin's library, if it is one"},
     {"RONDO_DEVICE", Type::kString, "", "host: bind ranks to host memory though CUDA is there"},
     {"RONDO_EAGER_BYTES", Type::kBytes, "4194304",
      "messages with tags up to this size are sent without waiting for their receiver"},

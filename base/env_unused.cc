@@ -20,7 +20,8 @@ constexpr std::string_view kNoDirect =
 constexpr std::string_view kNoSwitch =
     "there are no algorithms inside switches between hosts (NVLSTree, SHARP)";
 constexpr std::string_view kChosen = "chosen by Rondo; `rondo explain` says what and why";
-constexpr std::string_view kNoPlugins = "Rondo loads network plugins alone (NCCL_NET_PLUGIN)";
+constexpr std::string_view kNoPlugins =
+    "Rondo loads network and tuner plugins alone (NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN)";
 constexpr std::string_view kNoGraphs = "files of rings and trees are not read";
 constexpr std::string_view kOldName =
     "older than the NCCL whose interface Rondo has; see NCCL_ALGO";
@@ -90,7 +91,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_SOCKET_RETRY_SLEEP_MSEC", false, kUntilDeadline},
     {"NCCL_SYM_*", false, kNoSymmetric},
     {"NCCL_TREE_THRESHOLD", false, kOldName},
-    {"NCCL_TUNER_*", true, kNoPlugins},
+    {"NCCL_TUNER_*", false, "Rondo does not look at it; a tuner plugin may (NCCL_TUNER_PLUGIN)"},
     {"NCCL_UID_STAGGER_*", false, "joining takes a number of rounds that grows as the logarithm"},
     {"NCCL_WIN_ENABLE", false, "windows are always there"},
 };

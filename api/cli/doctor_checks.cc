@@ -282,7 +282,7 @@ Findings examine(const ExamineOptions& options) {
   Findings all;
   for (Findings part : {check_processors(options), check_limits(), check_kernel(),
                         check_memory(options), check_network(options), check_rdma(options),
-                        check_devices(options), check_environment(environment)})
+                        check_devices(options), check_tuner(), check_environment(environment)})
     all.insert(all.end(), std::make_move_iterator(part.begin()),
                std::make_move_iterator(part.end()));
   return all;

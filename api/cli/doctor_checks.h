@@ -41,6 +41,7 @@ std::vector<Finding> check_kernel();
 std::vector<Finding> check_memory(const ExamineOptions& options);
 std::vector<Finding> check_network(const ExamineOptions& options);
 std::vector<Finding> check_devices(const ExamineOptions& options);  // doctor_devices.cc
+std::vector<Finding> check_tuner();                                 // doctor_tuner.cc
 std::vector<Finding> check_rdma(const ExamineOptions& options);     // doctor_rdma.cc
 
 // What the last one found out, and what it makes of it.

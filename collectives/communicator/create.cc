@@ -13,9 +13,11 @@
 #include "collectives/communicator/host_meeting.h"
 #include "collectives/gpu/binding.h"
 #include "collectives/gpu/device_rank.h"
+#include "collectives/gpu/tuning.h"
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/tune_file.h"
 #include "collectives/planner/tuning.h"
+#include "collectives/tuner/tuner_plugin.h"
 #include "collectives/watchdog/fault_message.h"
 #include "collectives/watchdog/standstill.h"
 #include "topology/cache_sizes.h"
@@ -61,13 +63,26 @@ class Creation {
     RONDO_CHECK_OK(meet());
     agree_on_facts(records_, state_->members.shape, &state_->facts);
     const Membership& members = state_->members;
+    const tuner::TunerPlugin* tuner = nullptr;
+    if (request_.options.device >= 0) {
+      RONDO_TRY(tuner, tuner::find_tuner());
+    }
     RONDO_TRY(state_->members.places,
-              find_places({members.rank, members.shape, records_, *session_, request_.graph}));
+              find_places({members.rank, members.shape, records_, *session_, request_.graph,
+                           tuner == nullptr ? "" : tuner->identity()}));
+    if (members.places && !members.places->refusal.empty())
+      return refuse_with_all(fail(Status::kInvalidUsage, "{}", members.places->refusal));
     RONDO_CHECK_OK(open_links());
     prepare_host_view();  // what is bound watches it from a thread
     if (request_.on_fault) state_->faults.listen(request_.on_fault);
-    return gpu::bind_to_device(
-        {*state_, request_, *session_, records_, host_listener_.listener, deadline_});
+    RONDO_CHECK_OK(gpu::bind_to_device(
+        {*state_, request_, *session_, records_, host_listener_.listener, deadline_}));
+    return tuner == nullptr ? done() : tune(*tuner);
+  }
+
+  Done tune(const tuner::TunerPlugin& plugin) {
+    RONDO_TRY(const std::string why_not, gpu::agree_on_tuning(*state_, *session_, plugin));
+    return why_not.empty() ? done() : refuse_with_all(fail(Status::kInvalidUsage, "{}", why_not));
   }
 
   Done join() {

@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/output_file.h"
+#include "base/printable.h"
 #include "topology/graph/describe_graph.h"
 #include "topology/graph/graph_blob.h"
 #include "topology/graph/host_graph.h"
@@ -40,6 +41,7 @@ class Finding {
   Result<std::shared_ptr<const Places>> run() {
     auto places = std::make_shared<Places>();
     PlaceRecord mine{numa_node_here()};
+    mine.tuner = request_.tuner.substr(0, PlaceRecord::kMostTunerBytes);
     Bytes blob;
     if (leads()) {
       own_ = request_.known ? request_.known : read_graph();
@@ -54,6 +56,7 @@ class Finding {
       RONDO_TRY(records.emplace_back(), PlaceRecord::decode(told[r], static_cast<int>(r)));
       places->spots.push_back({request_.records[r].bus_id, records.back().numa});
     }
+    if (all_on_gpus()) places->refusal = difference_of_tuners(records);
     for (const int leader : leaders_) {
       // What cannot be read is the network's to refuse.
       auto filter = topology::NicFilter::parse(records[static_cast<std::size_t>(leader)].hca);
@@ -72,6 +75,12 @@ class Finding {
  private:
   int own_host() const { return shape_.host_of(request_.rank); }
   bool leads() const { return leaders_[static_cast<std::size_t>(own_host())] == request_.rank; }
+
+  // Where some are not, all ranks are refused when they are bound.
+  bool all_on_gpus() const {
+    return std::all_of(request_.records.begin(), request_.records.end(),
+                       [](const InitRecord& record) { return record.device >= 0; });
+  }
 
   SharedGraph read_graph() const {
     topology::HostGraphOptions options{.topology_file = env::get_string("NCCL_TOPO_FILE"),
@@ -168,6 +177,7 @@ Bytes PlaceRecord::encode() const {
   out.put(digest);
   out.put(graph_bytes);
   out.put_string(hca);
+  out.put_string(tuner);
   return out.take();
 }
 
@@ -178,7 +188,9 @@ Result<PlaceRecord> PlaceRecord::decode(ByteSpan blob, int rank) {
   record.digest = in.get<std::uint64_t>();
   record.graph_bytes = in.get<std::uint32_t>();
   record.hca = in.get_string();
-  if (!in.finished() || record.numa < -1 || record.hca.size() > kMostHcaBytes)
+  record.tuner = in.get_string();
+  if (!in.finished() || record.numa < -1 || record.hca.size() > kMostHcaBytes ||
+      record.tuner.size() > kMostTunerBytes)
     return fail(Status::kRemoteError, "rank {} sent a place that cannot be read", rank);
   return record;
 }
@@ -195,6 +207,19 @@ std::vector<int> graph_senders(std::span<const int> leaders, std::span<const Pla
     senders.push_back(known->second);
   }
   return senders;
+}
+
+std::string difference_of_tuners(std::span<const PlaceRecord> records) {
+  const auto text = [](const PlaceRecord& record) {
+    return record.tuner.empty() ? std::string("none") : "'" + printable(record.tuner) + "'";
+  };
+  for (std::size_t r = 1; r < records.size(); ++r)
+    if (records[r].tuner != records[0].tuner)
+      return fmt::format(
+          "the tuner plugin of rank {} is {}, that of rank 0 {}: give all ranks the same one, or "
+          "set NCCL_TUNER_PLUGIN=none on all",
+          r, text(records[r]), text(records[0]));
+  return {};
 }
 
 Result<std::shared_ptr<const Places>> find_places(const PlacesRequest& request) {

@@ -29,6 +29,8 @@ struct Places {
   std::shared_ptr<const topology::Graph> own;  // this rank's host's
   // By host: the ports that its network may use; none: all of them on all hosts.
   std::vector<topology::NicFilter> nic_filters{};
+  // Why the communicator cannot be, as every rank concludes by itself: tuner plugins that differ.
+  std::string refusal{};
 };
 
 struct PlacesRequest {
@@ -37,6 +39,7 @@ struct PlacesRequest {
   std::span<const InitRecord> records;
   bootstrap::Session& session;
   std::shared_ptr<const topology::Graph> known;  // of this host, from the parent; null: to be read
+  std::string tuner{};                           // name and version of the tuner plugin; "": none
 };
 // Null where no rank has a GPU and there is one host.
 Result<std::shared_ptr<const Places>> find_places(const PlacesRequest& request);
@@ -46,8 +49,9 @@ struct PlaceRecord {
   std::int32_t numa = -1;    // of its cores
   std::uint64_t digest = 0;  // of leaders: of the host's graph, and how many bytes that is
   std::uint32_t graph_bytes = 0;
-  std::string hca{};  // of leaders: NCCL_IB_HCA
-  static constexpr std::size_t kMostHcaBytes = 4096;
+  std::string hca{};    // of leaders: NCCL_IB_HCA
+  std::string tuner{};  // of each rank: PlacesRequest's
+  static constexpr std::size_t kMostHcaBytes = 4096, kMostTunerBytes = 128;
   Bytes encode() const;
   static Result<PlaceRecord> decode(ByteSpan blob, int rank);
 };
@@ -55,5 +59,8 @@ struct PlaceRecord {
 // Whose graph counts for each host: the first leader with its digest, who sends it; -1: nobody, as
 // they would be too much in all. `leaders`: by host.
 std::vector<int> graph_senders(std::span<const int> leaders, std::span<const PlaceRecord> records);
+
+// Which rank has another tuner plugin than rank 0, or none; "": they all have the same.
+std::string difference_of_tuners(std::span<const PlaceRecord> records);
 
 }  // namespace rondo

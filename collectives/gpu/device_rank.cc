@@ -10,6 +10,7 @@
 #include "collectives/gpu/process_hooks.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/gpu/team_engine.h"
+#include "collectives/tuner/tuner_plugin.h"
 #include "collectives/watchdog/peer_words.h"
 
 namespace rondo::gpu {
@@ -79,6 +80,12 @@ void DeviceRank::set_parts(std::shared_ptr<Communicator> on_gpu,
   on_gpu_ = std::move(on_gpu);
   of_leaders_ = std::move(of_leaders);
   team_->set_parts(state_.members.rank, {on_gpu_.get(), of_leaders_.get()});
+}
+
+void DeviceRank::set_tuning(std::unique_ptr<tuner::Tuner> tuner,
+                            std::shared_ptr<const TunedWays> ways) {
+  tuner_ = std::move(tuner);
+  if (ways) engine_->set_tuned(std::move(ways));
 }
 
 void DeviceRank::join_team() { hooks_ = std::make_unique<TeamHooks>(*this, state_); }

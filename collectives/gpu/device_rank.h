@@ -21,6 +21,9 @@
 namespace rondo {
 class Communicator;
 class CommunicatorState;
+namespace tuner {
+class Tuner;
+}
 }  // namespace rondo
 
 namespace rondo::gpu {
@@ -43,6 +46,9 @@ class DeviceRank {
   // Where processes share GPUs and there are several: the ranks of this one's GPU; the first ranks
   // of all GPUs, null where this is none of them.
   void set_parts(std::shared_ptr<Communicator> on_gpu, std::shared_ptr<Communicator> of_leaders);
+  // The tuner lives as long as the rank. ways: what it prefers; null: nothing.
+  void set_tuning(std::unique_ptr<tuner::Tuner> tuner, std::shared_ptr<const TunedWays> ways);
+  const DevicePlanFacts* plan_facts() const { return engine_->plan_facts(); }
   void join_team();  // in the team of processes that share the device
   DeviceTeam* team() const { return team_.get(); }     // null: the host does its calls
   HostProxy* hosted() const { return hosted_.get(); }  // null: it does not
@@ -93,7 +99,8 @@ class DeviceRank {
   std::function<Done()> served_standing_;
   std::shared_ptr<DeviceTeam> team_;
   std::shared_ptr<HostProxy> hosted_;
-  std::shared_ptr<GpuEngine> engine_;  // of the team, or hosted_
+  std::shared_ptr<GpuEngine> engine_;    // of the team, or hosted_
+  std::unique_ptr<tuner::Tuner> tuner_;  // null: there is no plugin, or nothing that it could tune
   std::shared_ptr<Communicator> on_gpu_, of_leaders_;
   std::unique_ptr<DeviceWindows> windows_;  // once there is one
   mutable std::mutex mutex_;

@@ -51,6 +51,11 @@ Done DeviceTeam::open_rank(int rank) {
   return done();
 }
 
+void DeviceTeam::set_tuned(std::shared_ptr<const TunedWays> ways) {
+  std::lock_guard lock(mutex_);
+  context_.connections.set_tuned(std::move(ways));
+}
+
 // Kernels that wait for other processes end by themselves, or are ended; those of one process only
 // wait for its streams. What has not ended then, leaves its memory behind (own_memory.h).
 DeviceTeam::~DeviceTeam() {

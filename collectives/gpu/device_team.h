@@ -55,6 +55,10 @@ class DeviceTeam {
     return gpu::predicted_ns(context_.connections.facts(), record);
   }
 
+  const DevicePlanFacts& plan_facts() const { return context_.connections.facts(); }
+  // By each rank, before its first call: the first one's counts, which all ranks' are equal to.
+  void set_tuned(std::shared_ptr<const TunedWays> ways);
+
   bool has_multicast() const { return context_.connections.facts().multicast; }
 
   // Posts the calls of one group of `rank`, in order. The rank's device must be current, but where

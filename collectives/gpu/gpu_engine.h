@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/result.h"
 #include "collectives/gpu/memory_use.h"
 #include "collectives/gpu/posted_calls.h"
+#include "collectives/planner/device_plan.h"
 #include "collectives/watchdog/fault.h"
 #include "transport/socket/deadline.h"
 
@@ -25,6 +27,11 @@ class GpuEngine {
 
   // What the call would take, in nanoseconds, by priors; 0 where nothing here runs it. Any thread.
   virtual double predicted_ns(const CallRecord& record) const = 0;
+
+  // What kernels of this engine are planned by; null: it has none. While the communicator is made.
+  virtual const DevicePlanFacts* plan_facts() const { return nullptr; }
+  // Before the first call: what a tuner plugin prefers, alike on all ranks.
+  virtual void set_tuned(std::shared_ptr<const TunedWays>) {}
 
   // Whether the rank's device must be current for calls, also those on streams of the program's own
   // making. (A default stream is one of whatever device is current.)

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "collectives/gpu/reachability.h"
+#include "collectives/planner/newest_device_plan.h"
 
 namespace rondo::gpu {
 

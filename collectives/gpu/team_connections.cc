@@ -81,6 +81,12 @@ Done TeamConnections::make_barriers(const TeamDevices& devices) {
   return done();
 }
 
+void TeamConnections::set_tuned(std::shared_ptr<const TunedWays> ways) {
+  if (tuned_) return;
+  tuned_ = std::move(ways);
+  facts_.tuned = tuned_.get();
+}
+
 void TeamConnections::list_in(DroppableMemory& droppable) {
   if (own_) own_->list_in(droppable, {});
   if (own_multicast_) own_multicast_->list_in(droppable);

@@ -2,8 +2,8 @@
 // counters at which devices meet, multicast memory; and the facts that say which calls may use it.
 //
 // Of ranks that are all of this process: made here. Else the processes have made it together, and
-// this refers to theirs. Unchanged once open. Cost: DeviceConnections', DeviceBarriers' and
-// MulticastMemory's.
+// this refers to theirs. Unchanged once open, but for what a tuner plugin prefers. Cost:
+// DeviceConnections', DeviceBarriers' and MulticastMemory's.
 #pragma once
 
 #include <memory>
@@ -26,6 +26,8 @@ class TeamConnections {
   Done open(const TeamOptions& options, const TeamDevices& devices, ProcessTeam* processes);
 
   const DevicePlanFacts& facts() const { return facts_; }
+  // Once: later ones are the same.
+  void set_tuned(std::shared_ptr<const TunedWays> ways);
   DeviceConnections* connections() const { return connections_; }     // null: none are needed
   const DeviceBarriers* barriers() const { return barriers_.get(); }  // null: none can be
   const MulticastMemory* multicast() const { return multicast_; }     // null likewise
@@ -37,6 +39,7 @@ class TeamConnections {
   Done make_barriers(const TeamDevices& devices);
 
   DevicePlanFacts facts_;
+  std::shared_ptr<const TunedWays> tuned_;  // which facts_ refers to
   std::unique_ptr<DeviceConnections> own_;
   DeviceConnections* connections_ = nullptr;
   std::unique_ptr<DeviceBarriers> barriers_;

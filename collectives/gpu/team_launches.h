@@ -15,13 +15,18 @@
 #include "collectives/gpu/composed_calls.h"
 #include "collectives/gpu/process_launches.h"
 #include "collectives/gpu/team_context.h"
+#include "collectives/planner/newest_device_plan.h"
 
 namespace rondo::gpu {
 
 class TeamLaunches {
  public:
   explicit TeamLaunches(TeamContext& team)
-      : team_(team), composed_(team), processes_(team), run_(team.devices) {}
+      : team_(team),
+        composed_(team),
+        processes_(team),
+        newest_(team.devices.here().front() == 0),
+        run_(team.devices) {}
 
   // rank: the last to post the call. The call may be launched by flush() only, and must live until
   // then; all calls until then are of one group of the rank.

@@ -107,6 +107,7 @@ Done HostEngine::run_collective(const Call& call) {
     }
     plan_ = *made;
     planned_for_ = call.record;
+    if (members_.rank == 0) choices_.tell(facts_, call.record, plan_);
   }
   if (plan_.strategy == Strategy::kAlone) return run_alone(call), done();
   if (plan_.strategy == Strategy::kMessages) return messages_.run_collective(call);

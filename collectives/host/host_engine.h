@@ -15,6 +15,7 @@
 #include "collectives/host/fused_calls.h"
 #include "collectives/host/message_calls.h"
 #include "collectives/host/one_sided_calls.h"
+#include "collectives/planner/choice_log.h"
 
 namespace rondo {
 
@@ -49,6 +50,7 @@ class HostEngine : RankPart {
   Plan plan_;
   Waiter::Budget alone_budget_;
   bool beside_the_program_ = false;
+  ChoiceLog choices_;
 };
 
 }  // namespace rondo

@@ -61,17 +61,9 @@ bool wants_multicast(const DevicePlanFacts& facts) {
 }
 
 Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record) {
-  const auto best = choose(device_strategies(), facts, record);
+  const auto best = tuned_choice(facts, record);
   if (best.row == nullptr) return nothing_left(facts, record).error();
   return best.plan;
-}
-
-Result<DevicePlan> NewestDevicePlan::of(const DevicePlanFacts& facts, const CallRecord& record) {
-  if (record == record_ && facts == facts_) return plan_;
-  RONDO_TRY(plan_, make_device_plan(facts, record));
-  facts_ = facts;
-  record_ = record;
-  return plan_;
 }
 
 Result<std::uint8_t> parse_gpu_protocols(std::string_view text, std::uint8_t usual) {

@@ -8,7 +8,8 @@
 // over the five collectives that have them; where processes share devices, so do one rank of each
 // device, for all others (composed). Where it is asked for, sums and all-gathers go through
 // multicast memory (NVLS). Of the ways that may run a call the one of least predicted time does
-// (device_work.h), by priors that nobody has measured so far.
+// (device_work.h), by priors that nobody has measured so far, unless a tuner plugin prefers another
+// one (tuned_ways.h).
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include "base/types.h"
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/strategy.h"
+#include "collectives/planner/tuned_ways.h"
 #include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/direct_args.h"
 
@@ -68,6 +70,8 @@ struct DevicePlanFacts {
   std::uint64_t tree_roots = 0;  // these (bit: rank) reduce over trees, which all others do not
   std::uint64_t slot_bytes = 0;  // of Simple
   int rings = 1;                 // between hosts: of channels that leave by ports of their own
+  // Null: there is no tuner plugin, or it changes nothing. Must live as long as plans are made.
+  const TunedWays* tuned = nullptr;
   friend bool operator==(const DevicePlanFacts&, const DevicePlanFacts&) = default;
 };
 
@@ -88,18 +92,6 @@ struct DevicePlan {
 // Whether any call may run over connections: then they must be made.
 bool wants_connections(const DevicePlanFacts& facts);
 Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallRecord& record);
-
-// The newest plan: programs repeat their calls, whose plan is then looked up. By one thread at a
-// time.
-class NewestDevicePlan {
- public:
-  Result<DevicePlan> of(const DevicePlanFacts& facts, const CallRecord& record);
-
- private:
-  DevicePlanFacts facts_;
-  CallRecord record_;  // of no collective: none yet
-  DevicePlan plan_;
-};
 
 // Whether any call may run as NVLS: then there should be multicast memory.
 bool wants_multicast(const DevicePlanFacts& facts);

@@ -7,6 +7,10 @@
 
 namespace rondo {
 
+std::string time_text(double ns) {
+  return ns < 1e6 ? fmt::format("{:.3g} us", ns / 1e3) : fmt::format("{:.4g} ms", ns / 1e6);
+}
+
 std::string bytes_text(std::uint64_t bytes) {
   constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
   if (bytes < 1024 || bytes % 1024 != 0) return fmt::format("{} bytes", bytes);
@@ -18,10 +22,6 @@ std::string bytes_text(std::uint64_t bytes) {
 namespace {
 
 using HostCandidate = Candidate<PlanFacts, Plan>;
-
-std::string time_text(double ns) {
-  return ns < 1e6 ? fmt::format("{:.3g} us", ns / 1e3) : fmt::format("{:.4g} ms", ns / 1e6);
-}
 
 std::string_view name_of(const HostCandidate& candidate) {
   return candidate.row->name != nullptr ? candidate.row->name : name(candidate.plan.algorithm);

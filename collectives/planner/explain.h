@@ -24,6 +24,8 @@ void add_plan(std::span<const StrategyRow<Facts, Plan>> strategies, const Facts&
   if (row.details != nullptr) row.details(facts, record, *made, rows);
 }
 
+// "12.3 us", "1.234 ms".
+std::string time_text(double ns);
 // "4096 bytes", "4 MiB".
 std::string bytes_text(std::uint64_t bytes);
 

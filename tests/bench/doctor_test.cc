@@ -9,6 +9,8 @@
 #include <fstream>
 
 #include "base/gpu.h"
+#include "tests/support/environment.h"
+#include "tests/support/tuner/tuners.h"
 
 namespace rondo::cli {
 namespace {
@@ -159,12 +161,30 @@ TEST(DoctorEnvironment, NamesValuesThatDoNotParse) {
 }
 
 TEST(DoctorEnvironment, CallsNothingFineThatHasNoEffect) {
-  for (const char* set : {"NCCL_IB_FIFO_TC=1", "NCCL_NET_GDR_C2C=1", "NCCL_TUNER_PLUGIN=none"}) {
+  for (const char* set : {"NCCL_IB_FIFO_TC=1", "NCCL_NET_GDR_C2C=1", "NCCL_PROFILER_PLUGIN=x"}) {
     const auto findings = check_environment({set});
     ASSERT_EQ(findings.size(), 1u);
     EXPECT_EQ(findings[0].verdict, Verdict::kWarning) << set;
     EXPECT_NE(findings[0].text.find("has no effect"), std::string::npos) << findings[0].text;
   }
+}
+
+TEST(DoctorTuner, SaysWhichPluginIsAskedAndWhatIsWrongWithIt) {
+  EXPECT_TRUE(check_tuner().empty());
+  {
+    const test::WithEnvironment asked("NCCL_TUNER_PLUGIN", test::tuner_file("4"));
+    const auto findings = check_tuner();
+    ASSERT_EQ(findings.size(), 1u);
+    EXPECT_EQ(findings[0].verdict, Verdict::kOk);
+    EXPECT_NE(findings[0].text.find("'RondoTest'"), std::string::npos) << findings[0].text;
+    EXPECT_NE(findings[0].text.find("ncclTunerPlugin_v4"), std::string::npos) << findings[0].text;
+  }
+  const test::WithEnvironment asked("NCCL_TUNER_PLUGIN", "nowhere");
+  const auto findings = check_tuner();
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].verdict, Verdict::kProblem);
+  EXPECT_NE(findings[0].text.find("libnccl-tuner-nowhere.so"), std::string::npos)
+      << findings[0].text;
 }
 
 TEST(DoctorEnvironment, IsFineWithWhatIsKnown) {

@@ -1,5 +1,7 @@
 // Any bytes as the greeting of a plugin's link and as a device's properties, and any text as
 // NCCL_NET_PLUGIN: what is accepted is written as it was read, and stays in its range.
+#include <strings.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -7,6 +9,7 @@
 #include <limits>
 
 #include "transport/plugin/greeting.h"
+#include "transport/plugin/library.h"
 #include "transport/plugin/plugin.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -17,8 +20,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) std::abort();
   }
   const std::string text(reinterpret_cast<const char*>(data), size);
-  const std::string file = plugin::file_of(text);
-  if (file.empty() != (text == "none")) std::abort();
+  const std::string file = plugin::file_of(plugin::kNetwork, text);
+  const bool is_none = text.size() == 4 && strcasecmp(text.c_str(), "none") == 0;
+  if (file.empty() != is_none) std::abort();
   if (text.find('/') != std::string::npos && file != text) std::abort();
 
   std::vector<plugin::Device> devices;

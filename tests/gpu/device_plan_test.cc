@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/gpu/explain_devices.h"
+#include "collectives/planner/newest_device_plan.h"
 
 namespace rondo::gpu {
 namespace {
@@ -273,7 +274,7 @@ TEST(DevicePlan, TheNewestIsThatOfTheCallAndItsFacts) {
   all.may_meet = all.may_ll_push = true;
   windows.in_windows = true;
   windows.shared_bytes = 1 << 20;
-  NewestDevicePlan newest;
+  NewestDevicePlan newest(false);
   for (const DevicePlanFacts& facts : {all, windows, windows, all}) {
     for (const std::uint64_t count : {10, 10, 1 << 20, 10, 1 << 24}) {
       const CallRecord record = record_of(Collective::kAllReduce, count);

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/plugin/library.h"
+
 namespace rondo::plugin::abi {
 
 inline constexpr int kOldest = 8, kNewest = 12;
@@ -22,8 +24,6 @@ inline constexpr int kMostRequests = 32;
 // What memory is, and which kinds a device takes.
 enum MemoryKind : int { kHost = 1, kCuda = 2, kDmabuf = 4 };
 
-using Logger = void (*)(int level, unsigned long subsystems, const char* file, int line,
-                        const char* format, ...);
 using Profiler = int (*)(void** event, int type, void* parent, std::int64_t plugin, void* extra);
 
 struct Config {

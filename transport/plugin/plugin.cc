@@ -1,41 +1,18 @@
 #include "transport/plugin/plugin.h"
 
 #include <dlfcn.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdarg>
-#include <cstdio>
 #include <map>
 #include <memory>
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "transport/plugin/library.h"
 
 namespace rondo::plugin {
 namespace {
-
-constexpr const char* kUsual = "libnccl-net.so";
-
-const char* name_of(int result) {
-  static constexpr const char* kNames[] = {
-      "ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
-      "ncclInvalidArgument", "ncclInvalidUsage",       "ncclRemoteError", "ncclInProgress"};
-  return result >= 0 && result < 8 ? kNames[result] : "no result of NCCL's";
-}
-
-// What a plugin logs, under NCCL's levels: 2 warns, 3 tells.
-__attribute__((format(printf, 5, 6))) void log_line(int level, unsigned long, const char*, int,
-                                                    const char* format, ...) {
-  char line[1024];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  if (level == 2) RONDO_WARN("network plugin: {}", printable(line));
-  if (level == 1 || level == 3) RONDO_INFO(kNet, "network plugin: {}", printable(line));
-}
 
 // Plugins may call it without asking whether anybody profiles.
 int no_profiler(void** event, int, void*, std::int64_t, void*) {
@@ -51,11 +28,6 @@ abi::Config* usual_config() {
 template <class Function>
 Function as(abi::Any any) {
   return reinterpret_cast<Function>(any);
-}
-
-bool is_file(const std::string& path) {
-  struct stat facts {};
-  return ::stat(path.c_str(), &facts) == 0;
 }
 
 // The functions that Rondo calls are there.
@@ -109,18 +81,7 @@ Result<const Plugin*> Plugin::load(const std::string& file) {
   std::lock_guard lock(mutex);
   auto& plugin = loaded[file];
   if (plugin) return plugin.get();
-  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* const why = dlerror();
-    if (file.find('/') != std::string::npos && !is_file(file))
-      return fail(Status::kInvalidUsage,
-                  "the network plugin {} is not there: correct NCCL_NET_PLUGIN, or set it to none",
-                  printable(file));
-    return fail(Status::kInvalidUsage,
-                "the network plugin {} cannot be loaded: {}; correct NCCL_NET_PLUGIN or "
-                "LD_LIBRARY_PATH, or set NCCL_NET_PLUGIN to none",
-                printable(file), printable(why == nullptr ? "" : why));
-  }
+  RONDO_TRY(void* const library, open_library(kNetwork, file));
   auto read = read_library(library, file);
   if (!read.ok()) {
     dlclose(library);
@@ -132,8 +93,8 @@ Result<const Plugin*> Plugin::load(const std::string& file) {
 }
 
 Error Plugin::failure(const char* function, int result) const {
-  return fail(Status::kSystemError, "{}: {}() gave {} ({})", text_, function, name_of(result),
-              result);
+  return fail(Status::kSystemError, "{}: {}() gave {} ({})", text_, function,
+              name_of_result(result), result);
 }
 
 Result<void*> Plugin::init(std::uint64_t communicator) const {
@@ -142,10 +103,10 @@ Result<void*> Plugin::init(std::uint64_t communicator) const {
   int result = 0;
   if (version_ >= 11) {
     result =
-        as<abi::Init11>(table_.init)(&context, communicator, usual_config(), log_line, no_profiler);
+        as<abi::Init11>(table_.init)(&context, communicator, usual_config(), kLogger, no_profiler);
   } else if (!initialized_) {
-    result = version_ == 10 ? as<abi::Init10>(table_.init)(log_line, no_profiler)
-                            : as<abi::Init8>(table_.init)(log_line);
+    result = version_ == 10 ? as<abi::Init10>(table_.init)(kLogger, no_profiler)
+                            : as<abi::Init8>(table_.init)(kLogger);
     initialized_ = result == 0;
   }
   if (result == 0) return context;
@@ -228,15 +189,8 @@ int Plugin::iflush(void* connection, std::span<std::byte> body, void* memory,
   return table_.flush(connection, 1, &data, &bytes, &memory, request);
 }
 
-std::string file_of(const std::string& value) {
-  if (value.empty()) return kUsual;
-  if (value == "none") return "";
-  if (value.find('/') != std::string::npos || value.find(".so") != std::string::npos) return value;
-  return fmt::format("libnccl-net-{}.so", value);
-}
-
 std::optional<Found> find(const std::string& value) {
-  const std::string file = file_of(value);
+  const std::string file = file_of(kNetwork, value);
   if (file.empty()) return std::nullopt;
   Found found{!value.empty(), Plugin::load(file)};
   if (found.asked || found.plugin.ok()) return found;

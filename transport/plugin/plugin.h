@@ -60,15 +60,12 @@ class Plugin {
   mutable bool initialized_ = false;  // before version 11
 };
 
-// What a value of NCCL_NET_PLUGIN stands for: a path where it has a '/', a library's name where it
-// has ".so", else what comes after "libnccl-net-"; without a value libnccl-net.so; "": "none".
-std::string file_of(const std::string& value);
-
 struct Found {
   bool asked = false;  // by a value; else it was just there
   Result<const Plugin*> plugin;
 };
-// Nothing: none is asked for, and no libnccl-net.so is there.
+// By a value of NCCL_NET_PLUGIN (library.h). Nothing: none is asked for, and no libnccl-net.so is
+// there.
 std::optional<Found> find(const std::string& value);
 
 }  // namespace rondo::plugin

@@ -63,6 +63,12 @@ class HostProxy final : public GpuEngine {
   int gone() const { return status_ ? status_->gone() : -1; }
 
   double predicted_ns(const CallRecord& record) const override;
+  const DevicePlanFacts* plan_facts() const override {
+    return kernels_ ? &kernels_->plan_facts() : nullptr;
+  }
+  void set_tuned(std::shared_ptr<const TunedWays> ways) override {
+    if (kernels_) kernels_->set_tuned(std::move(ways));
+  }
   Done post(std::span<const Call> calls, Mismatch* mismatch) override;
   bool is_enqueued(std::chrono::microseconds) override { return true; }
   // Puts, signals and waits for signals of one group.
@@ -105,7 +111,7 @@ class HostProxy final : public GpuEngine {
   PinnedStaging staging_;
   CallSlots slots_;
   std::unique_ptr<InternodeKernels> kernels_;  // null: the host does all calls
-  NewestDevicePlan newest_;                    // of kernels_
+  NewestDevicePlan newest_{rank_ == 0};        // of kernels_
   const TeamDevices own_device_;               // the rank's, which it is alone on
   CallRun run_;                                // of collectives by kernels, not launched yet:
   std::deque<JointCall> joint_;                // their calls, and room for more,

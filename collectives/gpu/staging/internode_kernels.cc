@@ -144,6 +144,11 @@ std::optional<DevicePlan> InternodeKernels::plan(const CallRecord& record,
   return plan_across_hosts(terms_.plan, terms_.from_bytes, record, newest);
 }
 
+void InternodeKernels::set_tuned(std::shared_ptr<const TunedWays> ways) {
+  tuned_ = std::move(ways);
+  terms_.plan.tuned = tuned_.get();
+}
+
 PlannedCall InternodeKernels::planned(const DevicePlan& plan, const Call& call,
                                       std::vector<Buffers> memory) const {
   PlannedCall planned{plan, call.record, std::move(memory), false};

@@ -70,6 +70,7 @@ class InternodeKernels final : public ProxyTask {
   std::optional<DevicePlan> plan(const CallRecord& record,
                                  NewestDevicePlan* newest = nullptr) const;
   const DevicePlanFacts& plan_facts() const { return terms_.plan; }
+  void set_tuned(std::shared_ptr<const TunedWays> ways);
   // memory: for its buffers.
   PlannedCall planned(const DevicePlan& plan, const Call& call, std::vector<Buffers> memory) const;
   // Over connections: a list, as one launch (call_run.h); and one that consists of messages.
@@ -103,6 +104,7 @@ class InternodeKernels final : public ProxyTask {
 
   const GpuApi& api_;
   Terms terms_;
+  std::shared_ptr<const TunedWays> tuned_;  // which terms_.plan refers to
   const std::shared_ptr<SpanMemory> memory_;
   std::unique_ptr<NetProxy> net_proxy_;
   InternodeMessages::Arenas arenas_;

@@ -11,7 +11,7 @@ using testing::ElementsAre;
 
 std::vector<PlaceRecord> records(const std::vector<std::uint64_t>& digests, std::uint32_t bytes) {
   std::vector<PlaceRecord> made;
-  for (const std::uint64_t digest : digests) made.push_back({0, digest, bytes, {}});
+  for (const std::uint64_t digest : digests) made.push_back({0, digest, bytes, {}, {}});
   return made;
 }
 
@@ -27,7 +27,7 @@ TEST(Places, GraphsThatAreTooMuchAreNotSent) {
 }
 
 TEST(Places, RecordsThatNoRankSendsAreRefused) {
-  const PlaceRecord record{3, 77, 1000, "mlx5_0,mlx5_2:1"};
+  const PlaceRecord record{3, 77, 1000, "mlx5_0,mlx5_2:1", "Tuner v5"};
   Bytes blob = record.encode();
   const auto read = PlaceRecord::decode(blob, 4);
   ASSERT_TRUE(read.ok());
@@ -35,11 +35,27 @@ TEST(Places, RecordsThatNoRankSendsAreRefused) {
   EXPECT_EQ(read->digest, 77u);
   EXPECT_EQ(read->graph_bytes, 1000u);
   EXPECT_EQ(read->hca, "mlx5_0,mlx5_2:1");
+  EXPECT_EQ(read->tuner, "Tuner v5");
   blob.pop_back();
   const auto cut = PlaceRecord::decode(blob, 4);
   ASSERT_FALSE(cut.ok());
   EXPECT_THAT(cut.error().text, testing::HasSubstr("rank 4"));
-  EXPECT_FALSE(PlaceRecord::decode(PlaceRecord{-2, 0, 0, {}}.encode(), 0).ok());
+  EXPECT_FALSE(PlaceRecord::decode(PlaceRecord{-2, 0, 0, {}, {}}.encode(), 0).ok());
+}
+
+TEST(Places, TunerPluginsThatDifferAreNamed) {
+  const auto why_not = [](const std::vector<std::string>& tuners) {
+    std::vector<PlaceRecord> told;
+    for (const std::string& tuner : tuners) told.push_back({0, 1, 1, {}, tuner});
+    return difference_of_tuners(told);
+  };
+  EXPECT_EQ(why_not({"", "", ""}), "");
+  EXPECT_EQ(why_not({"X v5", "X v5"}), "");
+  EXPECT_EQ(why_not({"X v5", "X v5", "X v4"}),
+            "the tuner plugin of rank 2 is 'X v4', that of rank 0 'X v5': give all ranks the same "
+            "one, or set NCCL_TUNER_PLUGIN=none on all");
+  EXPECT_THAT(why_not({"X v5", ""}),
+              testing::HasSubstr("of rank 1 is none, that of rank 0 'X v5'"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/transport/net/turns.h"
 #include "transport/open_network.h"
+#include "transport/plugin/library.h"
 
 namespace rondo::test {
 namespace {
@@ -27,12 +28,16 @@ std::string why_not_open(const char* words, const std::string& version = "") {
 }
 
 TEST(Plugin, AValueIsASuffixALibraryAPathOrNone) {
-  EXPECT_EQ(plugin::file_of(""), "libnccl-net.so");
-  EXPECT_EQ(plugin::file_of("none"), "");
-  EXPECT_EQ(plugin::file_of("ofi"), "libnccl-net-ofi.so");
-  EXPECT_EQ(plugin::file_of("libnccl-net-ofi.so"), "libnccl-net-ofi.so");
-  EXPECT_EQ(plugin::file_of("libx.so.3"), "libx.so.3");
-  EXPECT_EQ(plugin::file_of("/opt/plugin"), "/opt/plugin");
+  const auto file_of = [](const char* value) { return plugin::file_of(plugin::kNetwork, value); };
+  EXPECT_EQ(file_of(""), "libnccl-net.so");
+  EXPECT_EQ(file_of("none"), "");
+  EXPECT_EQ(file_of("NONE"), "");
+  EXPECT_EQ(file_of("ofi"), "libnccl-net-ofi.so");
+  EXPECT_EQ(file_of("libnccl-net-ofi.so"), "libnccl-net-ofi.so");
+  EXPECT_EQ(file_of("libx.so.3"), "libx.so.3");
+  EXPECT_EQ(file_of("/opt/plugin"), "/opt/plugin");
+  EXPECT_EQ(plugin::file_of(plugin::kTuner, ""), "libnccl-tuner.so");
+  EXPECT_EQ(plugin::file_of(plugin::kTuner, "ofi"), "libnccl-tuner-ofi.so");
 }
 
 TEST(Plugin, TheNewestVersionThatALibraryHasIsTaken) {

@@ -1,0 +1,24 @@
+// Tuning: the ranks of a communicator on GPUs ask their tuner plugin, once, and compare its
+// answers.
+//
+// By all ranks at once, after all are bound (binding.h). Guarantees: all plan by the same answers
+// from then on, or all are refused, with the first call on which two ranks' plugins differ. So a
+// plugin whose answers change from call to call can make no two ranks choose differently. Cost:
+// what ask_tuner() says, and an exchange of 8 bytes a rank; of some hundred more where answers
+// differ.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "collectives/communicator/communicator_state.h"
+#include "collectives/tuner/tuner_plugin.h"
+#include "transport/bootstrap/session.h"
+
+namespace rondo::gpu {
+
+// Why all ranks are refused, as each concludes by itself; "": they agree. An error is this rank's.
+Result<std::string> agree_on_tuning(CommunicatorState& state, bootstrap::Session& session,
+                                    const tuner::TunerPlugin& plugin);
+
+}  // namespace rondo::gpu

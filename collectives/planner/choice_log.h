@@ -1,0 +1,46 @@
+// ChoiceLog: the line of the log, under TUNING, that says of a size's first call what was chosen,
+// what it would take, what the next best way would take, and whether that rests on priors.
+//
+// By whoever has just made a plan, on one rank of a communicator and one thread at a time: calls
+// whose plan is remembered never come here. Where the line is not wanted, it costs a look at the
+// level. The first kMostSizes sizes of a communicator are told.
+//
+//   choices_.tell(facts, record, plan);
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "collectives/planner/device_plan.h"
+#include "collectives/planner/planner.h"
+
+namespace rondo {
+
+// "AllReduce(count 1024, float32, sum): oneshot, predicted 1.2 us; next best twoshot, 1.9 us; ..."
+std::string choice_text(const PlanFacts& facts, const CallRecord& record, const Plan& plan);
+std::string choice_text(const gpu::DevicePlanFacts& facts, const CallRecord& record,
+                        const gpu::DevicePlan& plan);
+
+class ChoiceLog {
+ public:
+  static constexpr std::size_t kMostSizes = 1000;
+
+  void tell(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+    if (is_due(record)) write(choice_text(facts, record, plan));
+  }
+  void tell(const gpu::DevicePlanFacts& facts, const CallRecord& record,
+            const gpu::DevicePlan& plan) {
+    if (is_due(record)) write(choice_text(facts, record, plan));
+  }
+
+ private:
+  bool is_due(const CallRecord& record);
+  static void write(const std::string& text);
+
+  std::set<std::pair<Collective, std::uint64_t>> told_;  // and their bytes
+};
+
+}  // namespace rondo

@@ -1,0 +1,130 @@
+#include "collectives/planner/tuned_ways.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "collectives/planner/device_strategies.h"
+#include "collectives/planner/explain.h"
+
+namespace rondo::gpu {
+namespace {
+
+bool counts_blocks(Collective which) {
+  return which == Collective::kAllGather || which == Collective::kReduceScatter;
+}
+
+bool has_ways(Collective which) {
+  return which >= Collective::kAllReduce && which <= Collective::kReduceScatter;
+}
+
+}  // namespace
+
+std::string to_string(const TunedWay& way) {
+  const std::string what = way.chosen
+                               ? fmt::format("{} by {}", name(way.algorithm), name(way.protocol))
+                               : std::string("Rondo's own choice");
+  return way.most_channels == 0 ? what
+                                : fmt::format("{} on at most {} channel{}", what, way.most_channels,
+                                              way.most_channels == 1 ? "" : "s");
+}
+
+std::uint64_t TunedWays::bytes_of(const CallRecord& record, int ranks) {
+  const std::uint64_t bytes = record.count * size_of(record.type);
+  return counts_blocks(record.collective) ? bytes * static_cast<std::uint64_t>(ranks) : bytes;
+}
+
+CallRecord TunedWays::record_at(Collective which, int size, int ranks) {
+  CallRecord record;
+  record.collective = which;
+  record.type = DataType::kFloat32;
+  record.op = RedOp::kSum;
+  record.root = is_rooted(which) ? 0 : -1;
+  const std::uint64_t elements = bytes_at(size) / size_of(record.type);
+  const std::uint64_t blocks = counts_blocks(which) ? static_cast<std::uint64_t>(ranks) : 1;
+  record.count = std::max<std::uint64_t>(elements / blocks, 1);
+  return record;
+}
+
+TunedWay TunedWays::of(const CallRecord& record, int ranks) const {
+  if (!has_ways(record.collective) || record.count == 0) return {};
+  const std::uint64_t bytes = std::max<std::uint64_t>(bytes_of(record, ranks), bytes_at(0));
+  const int size = std::bit_width(bytes - 1) - std::bit_width(bytes_at(0) - 1);
+  return at(record.collective, std::min(size, kSizes - 1));
+}
+
+Bytes TunedWays::encode() const {
+  ByteWriter out;
+  for (const auto& of_collective : ways_)
+    for (const TunedWay& way : of_collective) {
+      out.put(static_cast<std::uint8_t>(way.chosen));
+      out.put(way.algorithm);
+      out.put(way.protocol);
+      out.put(way.most_channels);
+    }
+  return out.take();
+}
+
+std::optional<TunedWays> TunedWays::decode(ByteSpan blob) {
+  ByteReader in(blob);
+  TunedWays read;
+  for (auto& of_collective : read.ways_)
+    for (TunedWay& way : of_collective) {
+      const auto chosen = in.get<std::uint8_t>();
+      way.chosen = chosen == 1;
+      way.algorithm = in.get<Algorithm>();
+      way.protocol = in.get<cuda::Protocol>();
+      way.most_channels = in.get<std::uint8_t>();
+      const bool known = way.algorithm == Algorithm::kRing || way.algorithm == Algorithm::kTree;
+      if (chosen > 1 || !known || static_cast<int>(way.protocol) >= cuda::kProtocols)
+        return std::nullopt;
+    }
+  return in.finished() ? std::optional(read) : std::nullopt;
+}
+
+// FNV-1a.
+std::uint64_t TunedWays::digest() const {
+  std::uint64_t value = 0xcbf29ce484222325;
+  for (const std::byte byte : encode())
+    value = (value ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3;
+  return value;
+}
+
+std::string TunedWays::difference(const TunedWays& other) const {
+  for (int c = 0; c < kListedFunctions; ++c) {
+    const auto which = static_cast<Collective>(c + 1);
+    for (int size = 0; size < kSizes; ++size)
+      if (!(at(which, size) == other.at(which, size)))
+        return fmt::format("{} for {} of {}, not {}", to_string(at(which, size)), name(which),
+                           bytes_text(bytes_at(size)), to_string(other.at(which, size)));
+  }
+  return {};
+}
+
+bool gives_way(Strategy strategy) {
+  return strategy == Strategy::kConnected || strategy == Strategy::kLLPush ||
+         strategy == Strategy::kMet || strategy == Strategy::kShared;
+}
+
+Candidate<DevicePlanFacts, DevicePlan> tuned_choice(const DevicePlanFacts& facts,
+                                                    const CallRecord& record) {
+  const TunedWay way = facts.tuned == nullptr ? TunedWay{} : facts.tuned->of(record, facts.ranks);
+  if (way == TunedWay{}) return choose(device_strategies(), facts, record);
+  DevicePlanFacts bounded = facts;
+  // Within what the program asks for; where there are no connections there is nothing to bound.
+  if (way.most_channels > 0 && facts.most_channels > 0)
+    bounded.most_channels =
+        std::clamp<int>(way.most_channels, std::min(facts.fewest_channels, facts.most_channels),
+                        facts.most_channels);
+  const auto own = choose(device_strategies(), bounded, record);
+  if (!way.chosen || own.row == nullptr || !gives_way(own.row->strategy)) return own;
+  for (const DeviceStrategyRow& row : device_strategies()) {
+    if (row.strategy != Strategy::kConnected || !row.supports(bounded, record)) continue;
+    auto made = candidate_of(row, bounded, record);
+    if (made.plan.algorithm == way.algorithm && made.plan.protocol == way.protocol) return made;
+  }
+  return own;
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,75 @@
+// TunedWays: which rings and trees a tuner plugin prefers, on a grid of collectives and sizes.
+//
+// All ranks of a communicator have the same ones, compared at init (collectives/gpu/tuning.h), so
+// plans stay pure functions of what ranks agreed on: a plugin is asked about the grid alone, once,
+// and a call between two sizes of the grid takes the answer of the larger one. Cost: a few hundred
+// bytes; a look-up a plan.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/bytes.h"
+#include "collectives/planner/function_lists.h"
+#include "collectives/planner/strategy.h"
+#include "kernels/algorithms/table.h"
+#include "kernels/cuda/connected_args.h"
+
+namespace rondo::gpu {
+
+struct DevicePlanFacts;
+struct DevicePlan;
+
+// Empty: the planner chooses by itself.
+struct TunedWay {
+  bool chosen = false;  // by the plugin: these two
+  Algorithm algorithm = Algorithm::kRing;
+  cuda::Protocol protocol = cuda::Protocol::kSimple;
+  std::uint8_t most_channels = 0;  // 0: as the planner thinks best
+  friend bool operator==(const TunedWay&, const TunedWay&) = default;
+};
+// "tree by LL on at most 2 channels"
+std::string to_string(const TunedWay& way);
+
+class TunedWays {
+ public:
+  // From 4 bytes to 64 GiB, by factors of two; larger calls take the last answer.
+  static constexpr int kSizes = 35;
+  static std::uint64_t bytes_at(int size) { return std::uint64_t{4} << size; }
+  // What plugins count: of an all-gather and a reduce-scatter, all blocks.
+  static std::uint64_t bytes_of(const CallRecord& record, int ranks);
+  // A call of that size.
+  static CallRecord record_at(Collective which, int size, int ranks);
+
+  TunedWay& at(Collective which, int size) { return ways_[index_of(which)][index(size)]; }
+  const TunedWay& at(Collective which, int size) const {
+    return ways_[index_of(which)][index(size)];
+  }
+  // Of calls that have no rings: empty.
+  TunedWay of(const CallRecord& record, int ranks) const;
+  bool empty() const { return ways_ == Ways{}; }
+
+  // As they travel between ranks. Nothing: no rank sent these bytes.
+  Bytes encode() const;
+  static std::optional<TunedWays> decode(ByteSpan blob);
+  std::uint64_t digest() const;
+  // The first call on which two ranks' answers differ: "AllReduce of 1 MiB: tree by LL there, ..."
+  std::string difference(const TunedWays& other) const;
+
+ private:
+  using Ways = std::array<std::array<TunedWay, kSizes>, kListedFunctions>;
+  static std::size_t index_of(Collective which) { return static_cast<std::size_t>(which) - 1; }
+  static std::size_t index(int size) { return static_cast<std::size_t>(size); }
+
+  Ways ways_{};
+};
+
+// Whether a plugin may replace it: a way by kernels that nobody has asked for by name.
+bool gives_way(Strategy strategy);
+// The planner's choice, or what facts.tuned puts in its place where that can run.
+Candidate<DevicePlanFacts, DevicePlan> tuned_choice(const DevicePlanFacts& facts,
+                                                    const CallRecord& record);
+
+}  // namespace rondo::gpu

@@ -1,0 +1,127 @@
+// The line of the log that says what runs and why: of a size's first call, where it is wanted.
+#include "collectives/planner/choice_log.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/log.h"
+#include "collectives/gpu/explain_devices.h"
+#include "collectives/planner/newest_device_plan.h"
+#include "tests/support/environment.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rondo::test {
+namespace {
+
+PlanFacts four_ranks() {
+  PlanFacts facts;
+  facts.ranks = facts.largest_host = 4;
+  facts.slot_bytes = 1 << 20;
+  facts.connection_slot_bytes = 1 << 16;
+  return facts;
+}
+
+CallRecord sum_of(std::uint64_t count) {
+  CallRecord record;
+  record.collective = Collective::kAllReduce;
+  record.type = DataType::kFloat32;
+  record.count = count;
+  return record;
+}
+
+TEST(ChoiceText, OfHostMemoryNamesBothWaysTheirTimesAndWhatTheyRestOn) {
+  PlanFacts facts = four_ranks();
+  const Plan plan = make_plan(facts, sum_of(1 << 18)).value();
+  const std::string text = choice_text(facts, sum_of(1 << 18), plan);
+  EXPECT_TRUE(text.starts_with(to_string(sum_of(1 << 18)) + ": " +
+                               std::string(name(plan.algorithm)) + ", predicted "))
+      << text;
+  EXPECT_NE(text.find("; next best "), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("; on priors")) << text;
+  facts.costs.measured = true;
+  EXPECT_TRUE(choice_text(facts, sum_of(1 << 18), plan).ends_with("that rondo tune has measured"));
+}
+
+TEST(ChoiceText, OfGpusNamesProtocolsAndThePlugin) {
+  gpu::DevicePlanFacts facts = gpu::usual_facts(4, 4, false);
+  gpu::TunedWays ways;
+  const CallRecord record = sum_of(1 << 18);
+  const auto text_of = [&] {
+    return choice_text(facts, record, gpu::make_device_plan(facts, record).value());
+  };
+  const std::string own = text_of();
+  EXPECT_NE(own.find(" by "), std::string::npos) << own;
+  EXPECT_NE(own.find("; next best "), std::string::npos) << own;
+  EXPECT_TRUE(own.ends_with("; on priors, unmeasured")) << own;
+  EXPECT_EQ(own.find("plugin"), std::string::npos) << own;
+  ways.at(Collective::kAllReduce, 18) = {true, Algorithm::kTree, cuda::Protocol::kLL, 1};
+  facts.tuned = &ways;
+  const std::string tuned = text_of();
+  EXPECT_NE(tuned.find(": tree by LL on 1 channel, predicted "), std::string::npos) << tuned;
+  EXPECT_NE(tuned.find("; chosen by the tuner plugin; on priors"), std::string::npos) << tuned;
+}
+
+class ChoiceLogTest : public testing::Test {
+ protected:
+  ~ChoiceLogTest() override {
+    for (const char* name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) unsetenv(name);
+    log::reset();
+  }
+  // Lines that a program with these settings wrote.
+  int lines(const char* level, const char* parts, const std::function<void()>& program) {
+    const std::string file = folder_.file("log", "");
+    setenv("NCCL_DEBUG", level, 1);
+    setenv("NCCL_DEBUG_SUBSYS", parts, 1);
+    setenv("NCCL_DEBUG_FILE", file.c_str(), 1);
+    log::reset();
+    program();
+    std::ifstream in(file);
+    int found = 0;
+    for (std::string line; std::getline(in, line);) found += line.find("predicted ") != line.npos;
+    return found;
+  }
+
+ private:
+  const TemporaryFolder folder_;
+};
+
+TEST_F(ChoiceLogTest, TellsASizeOnceWhereTuningIsWanted) {
+  const PlanFacts facts = four_ranks();
+  const auto program = [&] {
+    ChoiceLog choices;
+    for (int i = 0; i < 3; ++i)
+      for (const std::uint64_t count : {10, 1000})
+        choices.tell(facts, sum_of(count), make_plan(facts, sum_of(count)).value());
+  };
+  EXPECT_EQ(lines("INFO", "TUNING", program), 2);
+  EXPECT_EQ(lines("INFO", "INIT", program), 0);
+  EXPECT_EQ(lines("WARN", "TUNING", program), 0);
+}
+
+TEST_F(ChoiceLogTest, OfGpusIsToldByOneRank) {
+  const gpu::DevicePlanFacts facts = gpu::usual_facts(4, 4, true);
+  const auto program = [&](bool tells) {
+    return [&facts, tells] {
+      gpu::NewestDevicePlan newest(tells);
+      for (const std::uint64_t count : {10, 10, 1000, 10})
+        ASSERT_TRUE(newest.of(facts, sum_of(count)).ok());
+    };
+  };
+  EXPECT_EQ(lines("INFO", "TUNING", program(true)), 2);
+  EXPECT_EQ(lines("INFO", "TUNING", program(false)), 0);
+}
+
+TEST_F(ChoiceLogTest, StopsAfterSoManySizes) {
+  const PlanFacts facts = four_ranks();
+  const Plan plan = make_plan(facts, sum_of(1)).value();
+  const auto program = [&] {
+    ChoiceLog choices;
+    for (std::uint64_t count = 1; count < 2 * ChoiceLog::kMostSizes; ++count)
+      choices.tell(facts, sum_of(count), plan);
+  };
+  EXPECT_EQ(lines("INFO", "TUNING", program), static_cast<int>(ChoiceLog::kMostSizes));
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,79 @@
+#include "transport/plugin/library.h"
+
+#include <dlfcn.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "base/log.h"
+#include "base/printable.h"
+
+namespace rondo::plugin {
+namespace {
+
+bool is_file(const std::string& path) {
+  struct stat facts {};
+  return ::stat(path.c_str(), &facts) == 0;
+}
+
+// NCCL's bits (ncclDebugLogSubSys) as Rondo's; bits that Rondo has no part for count as all.
+unsigned subsystems_of(unsigned long foreign) {
+  struct Row {
+    unsigned long bit;
+    log::Subsystem own;
+  };
+  constexpr Row kRows[] = {{0x1, log::kInit}, {0x2, log::kColl},        {0x8, log::kShm},
+                           {0x10, log::kNet}, {0x20, log::kGraph},      {0x40, log::kTuning},
+                           {0x80, log::kEnv}, {0x1000, log::kBootstrap}};
+  unsigned bits = 0;
+  for (const Row& row : kRows)
+    if ((foreign & row.bit) != 0) bits |= row.own;
+  return bits == 0 ? unsigned{log::kAll} : bits;
+}
+
+__attribute__((format(printf, 5, 6))) void log_line(int level, unsigned long subsystems,
+                                                    const char*, int, const char* format, ...) {
+  const bool warns = level == 2, tells = level == 1 || level == 3;
+  const auto ours = warns ? log::Level::kWarn : log::Level::kInfo;
+  if ((!warns && !tells) || !log::wanted(ours, subsystems_of(subsystems))) return;
+  char line[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(line, sizeof(line), format, arguments);
+  va_end(arguments);
+  log::write_line(ours, __FILE__, __LINE__, "plugin: " + printable(line));
+}
+
+}  // namespace
+
+const Logger kLogger = log_line;
+
+const char* name_of_result(int result) {
+  static constexpr const char* kNames[] = {
+      "ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
+      "ncclInvalidArgument", "ncclInvalidUsage",       "ncclRemoteError", "ncclInProgress"};
+  return result >= 0 && result < 8 ? kNames[result] : "no result of NCCL's";
+}
+
+std::string file_of(const Kind& kind, const std::string& value) {
+  if (value.empty()) return fmt::format("{}.so", kind.prefix);
+  if (value.size() == 4 && strcasecmp(value.c_str(), "none") == 0) return "";
+  if (value.find('/') != std::string::npos || value.find(".so") != std::string::npos) return value;
+  return fmt::format("{}-{}.so", kind.prefix, value);
+}
+
+Result<void*> open_library(const Kind& kind, const std::string& file) {
+  if (void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  const char* const why = dlerror();
+  if (file.find('/') != std::string::npos && !is_file(file))
+    return fail(Status::kInvalidUsage, "the {} {} is not there: correct {}, or set it to none",
+                kind.what, printable(file), kind.variable);
+  return fail(Status::kInvalidUsage,
+              "the {} {} cannot be loaded: {}; correct {} or LD_LIBRARY_PATH, or set {} to none",
+              kind.what, printable(file), printable(why == nullptr ? "" : why), kind.variable,
+              kind.variable);
+}
+
+}  // namespace rondo::plugin

@@ -8,7 +8,7 @@
 // over the five collectives that have them; where processes share devices, so do one rank of each
 // device, for all others (composed). Where it is asked for, sums and all-gathers go through
 // multicast memory (NVLS). Of the ways that may run a call the one of least predicted time does
-// (device_work.h), by priors that nobody has measured so far.
+// (device_work.h), by rates that rondo tune has measured, or by priors.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "collectives/planner/algorithm_filter.h"
+#include "collectives/planner/device_rates.h"
 #include "collectives/planner/strategy.h"
 #include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/direct_args.h"
@@ -68,6 +69,7 @@ struct DevicePlanFacts {
   std::uint64_t tree_roots = 0;  // these (bit: rank) reduce over trees, which all others do not
   std::uint64_t slot_bytes = 0;  // of Simple
   int rings = 1;                 // between hosts: of channels that leave by ports of their own
+  DeviceCosts costs{};           // of the slowest rank, each
   friend bool operator==(const DevicePlanFacts&, const DevicePlanFacts&) = default;
 };
 

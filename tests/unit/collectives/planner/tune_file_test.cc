@@ -54,7 +54,7 @@ TEST(TuneFile, SaysWhichLineIsWrong) {
   const auto starts = [](const std::string& why, std::string_view with) {
     return why.starts_with(with);
   };
-  EXPECT_TRUE(starts(refusal(replaced(text, "tune 1", "tune 2")), "here.tune: line 1: version 2"));
+  EXPECT_TRUE(starts(refusal(replaced(text, "tune 1", "tune 3")), "here.tune: line 1: version 3"));
   EXPECT_TRUE(starts(refusal(replaced(text, "\ngraph ", "\ngraph x")), "here.tune: line 3"));
   EXPECT_TRUE(starts(refusal(replaced(text, "\nswitch ", "\nswatch ")), "here.tune: line 7"));
   EXPECT_TRUE(starts(refusal(replaced(text, "\nswitch ", "\ncall ")), "here.tune: line 7"));
@@ -65,7 +65,7 @@ TEST(TuneFile, SaysWhichLineIsWrong) {
 
 HostCosts costs_by(const std::string& path) {
   const WithEnvironment variable("RONDO_TUNE_FILE", path);
-  return host_costs_of_environment();
+  return costs_of_environment().host;
 }
 
 TEST(TuneFile, OfThisMachineCounts) {

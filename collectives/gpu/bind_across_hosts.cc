@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/seconds.h"
 #include "base/shared_by_key.h"
-#include "collectives/communicator/agreed_facts.h"
 #include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/channels/shared_connections.h"
 #include "collectives/gpu/device_rank.h"
@@ -91,7 +90,7 @@ class AcrossHosts {
     RONDO_TRY(records.reach, request_.session.all_gather(row.ok() ? *row : Blob{}));
     records.reproducible = state_.facts.reproducible;
     records.algorithms = state_.facts.algorithms;
-    records.costs = agree_on_device_costs(request_.records);
+    records.costs = request_.costs;
     span_ = agree_on_span(records);
     return done();
   }

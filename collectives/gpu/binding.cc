@@ -173,8 +173,13 @@ class Binding {
 
   // Ranks on GPUs of several hosts, or that share GPUs out of each other's reach.
   Done bind_through_host(std::vector<int> devices) {
-    return bind_across_hosts(
-        {state_, session_, create_, listener_, std::move(devices), {deadline_, create_.aborted}});
+    return bind_across_hosts({state_,
+                              session_,
+                              create_,
+                              listener_,
+                              std::move(devices),
+                              agree_on_device_costs(records_),
+                              {deadline_, create_.aborted}});
   }
 
   CommunicatorState& state_;

@@ -56,9 +56,10 @@ DeviceCosts other_than_priors() {
 }
 
 void expect_near(const DeviceCosts& found, const DeviceCosts& made, double tolerance) {
-  for (const DeviceRateInfo& info : kDeviceRateTable)
-    if (found.is_measured(info.rate))
-      EXPECT_NEAR(found.of(info.rate) / made.of(info.rate), 1, tolerance) << info.name;
+  for (const DeviceRateInfo& info : kDeviceRateTable) {
+    if (!found.is_measured(info.rate)) continue;
+    EXPECT_NEAR(found.of(info.rate) / made.of(info.rate), 1, tolerance) << info.name;
+  }
 }
 
 TEST(DeviceFit, FindsTheRatesThatMadeTheCalls) {

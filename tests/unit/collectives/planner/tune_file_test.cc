@@ -100,7 +100,8 @@ TEST(TuneFile, SaysWhichLineIsWrong) {
   EXPECT_TRUE(starts(refusal(replaced(gpus, "tune 2", "tune 1")), "here.tune: line 15"));
   EXPECT_TRUE(starts(refusal(replaced(gpus, "\nlaunch ", "\nlunch ")), "here.tune: line 16"));
   EXPECT_TRUE(starts(refusal(replaced(gpus, "\nlaunch ", "\nlaunch -")), "here.tune: line 16"));
-  EXPECT_TRUE(starts(refusal(replaced(gpus, "\nmemory ", "\nlaunch ")), "here.tune: line 17"));
+  EXPECT_TRUE(
+      starts(refusal(replaced(gpus, "\nmemory 0.33", "\nlaunch 0.33")), "here.tune: line 17"));
 }
 
 HostCosts costs_by(const std::string& path) {

@@ -140,7 +140,7 @@ def several() -> list[Stage]:
 def stages() -> list[Stage]:
     micro = Stage("micro", ("{bin}/micro_device", "{micro}"), 45, 0, "bench", "lines", alone=True,
                   needs="bin:micro_device")  # fmt: skip
-    # For RONDO_TUNE_FILE on machines with such GPUs. What was too busy to be fitted is written, too.
+    # For RONDO_TUNE_FILE on machines with such GPUs; written also where rates explain little.
     tune = Stage("tune", "{bin}/rondo tune --force --table {tune} {json}", 90, place("tune"),
                  "bench", "tune", alone=True)  # fmt: skip
     connected = [forced(*row) for row in RINGS + COPIES + TREES]

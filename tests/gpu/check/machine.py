@@ -26,7 +26,8 @@ SIZES = {
         "graph": "-b 4 -e 1K -f 16 -n 3 -G 2",
         "large": "-b 64K -e 64K -f 4 -n 2 -w 1 --rotate 256K -c 0",
         "middle": "-b 4K -e 16K -f 4 -n 2 -w 1", "ring": "-b 4K -e 16K -f 4 -n 2 -w 1",
-        "mixed": "-b 4 -e 16K -f 4096 -n 2 -w 1", "micro": "--iterations 2 --large 65536", "tune": "--most 2K --min-time 0.001",
+        "mixed": "-b 4 -e 16K -f 4096 -n 2 -w 1", "micro": "--iterations 2 --large 65536",
+        "tune": "--most 2K --min-time 0.001",
         "beside_sizes": "8,4096", "counted": "16K",
     },
 }  # fmt: skip

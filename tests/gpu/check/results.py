@@ -2,8 +2,8 @@
 
 At most 9 files in OUT: results.json (all records and figures, replaced at once or not at all, also
 when a stage begins), summary.txt, roof.txt, probe.json, gpu.tune, and logs: tests.txt,
-programs.txt, bench.txt, and build.txt, which check.sh writes. Whoever kills this program loses the output of the
-stages that ran at that moment, whose names results.json has under "running".
+programs.txt, bench.txt, and build.txt, which check.sh writes. Whoever kills this program loses the
+output of the stages that ran at that moment, whose names results.json has under "running".
 """
 
 import json

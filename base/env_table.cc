@@ -132,7 +132,7 @@ constexpr Variable kTable[] = {
      "pretend a machine by an hwloc description: 'numa:2 core:4 pu:2'"},
     {"RONDO_TOPO_XML", Type::kFile, "", "read the host's topology from this hwloc XML file"},
     {"RONDO_TUNE_FILE", Type::kFile, "",
-     "what rondo tune has measured on this machine: by it algorithms in host memory are chosen"},
+     "what rondo tune has measured on this machine: by it algorithms are chosen"},
     {"RONDO_UNIX_UIDS", Type::kString, "",
      "users, as numbers with commas, whose processes may share memory with this user's"},
     {"RONDO_VERSION_CODE", Type::kInt, "22809", "the version that ncclGetVersion reports"},

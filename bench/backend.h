@@ -63,6 +63,8 @@ class Backend {
   // The rank's GPU, once it has joined; nullptr: it lives in host memory.
   virtual GpuLane* gpu() { return nullptr; }
 
+  // What the library says that the call would take, without making it; 0: it does not say.
+  virtual double predicted_us(const Call&) { return 0; }
   virtual std::string last_plan() = 0;  // of the last call: "two_shot direct", or ""
   virtual std::string last_error() = 0;
   virtual std::size_t memory_used() = 0;  // bytes that the communicator holds

@@ -152,6 +152,13 @@ class RondoBackend : public Backend {
     return first;
   }
 
+  double predicted_us(const Call& call) override {
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    if (ncclGroupStart() != ncclSuccess) return 0;
+    const ncclResult_t issued = issue(call);
+    return ncclGroupSimulateEnd(&info) == ncclSuccess && issued == ncclSuccess ? info.estimatedTime
+                                                                               : 0;
+  }
   std::string last_plan() override {
     char text[128] = "";
     return rondoGetLastPlan(comm_, text, sizeof text) == ncclSuccess ? text : "";

@@ -12,6 +12,7 @@
 #include "api/cli/commands.h"
 #include "api/cli/known_machines.h"
 #include "base/env.h"
+#include "bench/gpu_lane.h"
 #include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/span_plan.h"
@@ -31,13 +32,18 @@ struct Wanted : AskedCall {
   bool json = false;
 };
 
+// As a rank of this machine has them: on its GPU, where there is one.
+TunedCosts costs_here() {
+  return costs_of_environment(bench::gpu_devices() > 0 ? bench::gpu_name(0) : std::string());
+}
+
 Result<PlanFacts> facts_of(const Wanted& wanted) {
   RONDO_TRY(PlanFacts facts,
             facts_of_ranks({wanted.ranks, wanted.hosts, wanted.cores, wanted.threads}));
   facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
   RONDO_TRY(facts.algorithms, algorithms_of_environment());
   RONDO_TRY(facts.protocols, parse_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
-  facts.costs = host_costs_of_environment();
+  facts.costs = costs_here().host;
   return facts;
 }
 
@@ -50,6 +56,7 @@ Result<std::vector<ExplainRow>> rows_across_hosts(const Wanted& wanted, const Ca
   question.facts = gpu::usual_span_facts(wanted.ranks, wanted.hosts, wanted.rings);
   question.facts.reproducible = on_hosts.reproducible;
   question.facts.algorithms = on_hosts.algorithms;
+  if (wanted.machine.empty()) question.facts.costs = costs_here().device;
   RONDO_TRY(question.facts.protocols, gpu::parse_gpu_protocols(env::get_string("NCCL_PROTO")));
   question.from_bytes =
       static_cast<std::uint64_t>(std::max<std::int64_t>(0, env::get_int("RONDO_GPU_RELAY")));
@@ -75,6 +82,7 @@ Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& 
   gpu::DevicePlanFacts facts =
       gpu::usual_facts(wanted.ranks, wanted.gpus, !wanted.no_p2p, wanted.processes);
   facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
+  if (wanted.machine.empty()) facts.costs = costs_here().device;
   RONDO_TRY(facts.algorithms, algorithms_of_environment());
   RONDO_TRY(facts.protocols, gpu::parse_gpu_protocols(env::get_string("NCCL_PROTO")));
   // As if the GPUs and their switch could, which is found out at init.

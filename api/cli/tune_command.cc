@@ -1,78 +1,155 @@
-// rondo tune: measures what calls of host memory cost on this machine, for RONDO_TUNE_FILE.
+// rondo tune: measures what calls cost on this machine, for RONDO_TUNE_FILE.
 #include <CLI/CLI.hpp>
 
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "api/cli/commands.h"
+#include "api/cli/job.h"
+#include "api/cli/tune_devices.h"
+#include "api/cli/tune_peer.h"
 #include "api/cli/tune_rank.h"
+#include "api/cli/tune_report.h"
 #include "api/cli/tune_samples.h"
 #include "base/output_file.h"
+#include "bench/gpu_lane.h"
 #include "collectives/planner/tune_file.h"
 
 namespace rondo::cli {
 namespace {
 
-constexpr double kCloseFactor = 1.25, kUsableFactor = 1.5, kUsableShare = 0.5;
-constexpr std::uint64_t kMostTunedBytes = 8 << 20;
+constexpr double kUsableShare = 0.5;
 
 struct TuneOptions {
   std::string file = "rondo.tune";
-  double min_seconds = 0.01;
+  TuneSizes sizes{};
   bool table = false, force = false;
-  std::string only, rank;  // collectives
+  std::string only;      // a collective
+  std::string peer;      // the machine that listens
+  int listen_port = -1;  // or this one does
+  TuneRankOptions rank{};
 };
 
-void print_rates(const HostCosts& costs) {
-  fmt::print("{:<10} {:>12} {:>12}\n", "rate", "ns", "prior");
-  for (const HostRateInfo& info : kHostRateTable)
-    fmt::print("{:<10} {:>12.4g} {:>12.4g}\n", info.name, costs.of(info.rate), info.prior);
+// What there is to type on the other machine.
+Done prepare_to_listen(const TunePlace& place) {
+  if (const char* set = std::getenv("RONDO_SECRET"); set != nullptr && *set != '\0') return done();
+  const std::string secret = secret_of_job();
+  if (secret.empty()) return fail(Status::kSystemError, "no random bytes for a secret");
+  setenv("RONDO_SECRET", secret.c_str(), 1);
+  fmt::print(
+      "on the other machine, with an address of this one:\n  RONDO_SECRET={} rondo tune "
+      "--peer HOST:{}\n",
+      secret, place.port);
+  std::fflush(stdout);
+  return done();
 }
 
-void print_calls(const std::vector<MeasuredCall>& calls, const std::vector<CostSample>& samples,
-                 const HostCosts& costs) {
-  fmt::print("{:<15} {:<13} {:>5} {:>5} {:>10} {:>12} {:>12} {:>8} {:>8}\n", "collective",
-             "algorithm", "ranks", "hosts", "bytes", "measured us", "predicted", "ratio", "prior");
-  const HostCosts priors;
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    const MeasuredCall& call = calls[i];
-    const double us = samples[i].work.ns(costs) / 1000;
-    fmt::print("{:<15} {:<13} {:>5} {:>5} {:>10} {:>12.2f} {:>12.2f} {:>8.2f} {:>8.2f}\n",
-               call.collective, call.algorithm, call.ranks, call.hosts, call.bytes, call.us, us,
-               us / call.us, samples[i].work.ns(priors) / samples[i].ns);
+Result<std::unique_ptr<TunePeer>> meet_peer(TuneOptions* options) {
+  TunePlace place;
+  if (options->listen_port >= 0) {
+    place.port = static_cast<std::uint16_t>(options->listen_port);
+    RONDO_CHECK_OK(prepare_to_listen(place));
+  } else {
+    RONDO_TRY(place, parse_tune_place(options->peer));
   }
+  RONDO_TRY(auto peer, TunePeer::meet(place, &options->sizes, &options->only));
+  fmt::print("with {}: link, link_byte and relay are of the network between\n", peer->name());
+  return peer;
 }
 
-Done tune(const TuneOptions& options) {
+// Whether rates explain calls well enough to be written.
+Done judge(double usable, std::size_t calls, const char* what, const TuneOptions& options) {
+  if (calls == 0 || usable >= kUsableShare || options.force) return done();
+  return fail(Status::kSystemError,
+              "less than {:.0f} % of the calls {} are within {} of what any costs say: is the "
+              "machine busy? Nothing is written without --force",
+              100 * kUsableShare, what, kUsableFactor);
+}
+
+Done tune_host(TuneOptions* options, TuneFile* file) {
+  std::unique_ptr<TunePeer> peer;
+  if (!options->peer.empty() || options->listen_port >= 0) {
+    RONDO_TRY(peer, meet_peer(options));
+  }
   RONDO_TRY(const std::vector<MeasuredCall> calls,
-            measure_calls(options.min_seconds, options.only));
+            measure_host_calls(options->sizes, options->only, peer.get()));
   std::vector<CostSample> samples;
   for (const MeasuredCall& call : calls) {
-    RONDO_TRY(const CostSample sample, sample_of(call));
-    samples.push_back(sample);
+    RONDO_TRY(samples.emplace_back(), sample_of(call));
   }
   const HostCosts costs = fit_costs(samples);
-  if (options.table) print_calls(calls, samples, costs);
+  if (options->table) print_calls(calls, samples, costs);
   print_rates(costs);
-  fmt::print("{:.0f} % of {} measured calls are predicted within {} of what they took\n",
-             100 * share_within(samples, costs, kCloseFactor), samples.size(), kCloseFactor);
-  if (share_within(samples, costs, kUsableFactor) < kUsableShare && !options.force)
-    return fail(
-        Status::kSystemError,
-        "less than {:.0f} % of the calls are within {} of what any costs say: is the machine "
-        "busy? Nothing is written without --force",
-        100 * kUsableShare, kUsableFactor);
+  print_share(share_within(samples, costs, kCloseFactor), samples.size());
+  file->ns = costs.ns;
+  return judge(share_within(samples, costs, kUsableFactor), samples.size(), "in host memory",
+               *options);
+}
+
+Done tune_devices(const TuneOptions& options, TuneFile* file) {
+  const int devices = bench::gpu_devices();
+  if (devices == 0) return done();
+  RONDO_TRY(const std::vector<MeasuredCall> calls,
+            measure_device_calls(options.sizes, options.only, devices));
+  std::vector<MeasuredCall> known;
+  std::vector<gpu::DeviceSample> samples;
+  for (const MeasuredCall& call : calls) {
+    RONDO_TRY(const auto sample, device_sample_of(call));
+    if (!sample) continue;
+    known.push_back(call);
+    samples.push_back(*sample);
+  }
+  const gpu::DeviceCosts costs = gpu::fit_device_costs(samples);
+  if (options.table) print_calls(known, samples, costs);
+  print_rates(costs, devices);
+  print_share(gpu::share_within(samples, costs, kCloseFactor), samples.size());
+  if (known.size() < calls.size())
+    fmt::print("{} calls ran otherwise than planned here and were left out\n",
+               calls.size() - known.size());
+  if (costs.measured != 0) file->gpu = bench::gpu_name(0);
+  file->device = costs;
+  return judge(gpu::share_within(samples, costs, kUsableFactor), samples.size(), "on GPUs",
+               options);
+}
+
+Done tune(TuneOptions options) {
+  TuneFile file = tune_key_of_this_machine();
+  RONDO_CHECK_OK(tune_host(&options, &file));
+  RONDO_CHECK_OK(tune_devices(options, &file));
   if (!options.only.empty() && !options.force) {
     fmt::print("nothing is written without --force: --only leaves rates at their priors\n");
     return done();
   }
-  TuneFile file = tune_key_of_this_machine();
-  file.ns = costs.ns;
   RONDO_CHECK_OK(write_output(options.file, format_tune_file(file)));
   fmt::print("{}: written; RONDO_TUNE_FILE={} makes communicators use it\n", options.file,
              options.file);
   return done();
+}
+
+void add_options(CLI::App& app, TuneOptions& options) {
+  app.add_option("file", options.file, "to write")->capture_default_str();
+  app.add_option("--min-time", options.sizes.seconds, "seconds for each size of each way")
+      ->check(CLI::Range(0.001, 0.1))
+      ->capture_default_str();
+  app.add_option("--most", options.sizes.most_bytes, "the largest call, in bytes (64K, 8M)")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{1} << 10, std::uint64_t{1} << 30))
+      ->capture_default_str();
+  app.add_flag("--table", options.table, "print every call: measured, predicted, by priors");
+  app.add_flag("--force", options.force, "write rates that explain the calls badly, too");
+  app.add_option("--only", options.only, "measure this collective alone");
+  auto* listen = app.add_option("--listen", options.listen_port,
+                                "wait at this port for a machine to measure the network with")
+                     ->check(CLI::Range(1, 65535));
+  app.add_option("--peer", options.peer,
+                 "measure the network to the machine that listens at HOST or HOST:PORT")
+      ->excludes(listen);
+  // As a process of what is measured.
+  app.add_option("--rank", options.rank.collective)->group("");
+  app.add_option("--lanes", options.rank.lanes)->check(CLI::Range(1, 8))->group("");
+  app.add_option("--devices", options.rank.devices)->check(CLI::Range(0, 64))->group("");
 }
 
 }  // namespace
@@ -80,26 +157,22 @@ Done tune(const TuneOptions& options) {
 int tune_command(int argc, char** argv) {
   TuneOptions options;
   CLI::App app{
-      "Measures what steps and bytes cost ranks in host memory on this machine, within it and over "
-      "loopback, in less than two minutes, and writes them to a file for RONDO_TUNE_FILE. The "
-      "machine should be idle.",
+      "Measures what steps and bytes cost ranks in host memory and on GPUs of this machine, within "
+      "it and over loopback or, with --peer and --listen, the network to another one, in less than "
+      "two minutes, and writes them to a file for RONDO_TUNE_FILE. The machine should be idle.",
       argv[0]};
-  app.add_option("file", options.file, "to write")->capture_default_str();
-  app.add_option("--min-time", options.min_seconds, "seconds for each size of each way")
-      ->check(CLI::Range(0.001, 0.1))
-      ->capture_default_str();
-  app.add_flag("--table", options.table, "print every call: measured, predicted, by priors");
-  app.add_flag("--force", options.force, "write rates that explain the calls badly, too");
-  app.add_option("--only", options.only, "measure this collective alone");
-  app.add_option("--rank", options.rank, "as one of the ranks that measure this collective")
-      ->group("");
+  add_options(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }
-  if (!options.rank.empty())
-    return tune_rank(options.rank, kMostTunedBytes, options.min_seconds, options.file);
+  if (!options.rank.collective.empty()) {
+    options.rank.most_bytes = options.sizes.most_bytes;
+    options.rank.seconds = options.sizes.seconds;
+    options.rank.file = options.file;
+    return tune_rank(options.rank);
+  }
   if (const Done tuned = tune(options); !tuned.ok()) {
     fmt::print(stderr, "{}: {}\n", argv[0], tuned.error().text);
     return 1;

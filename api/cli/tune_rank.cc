@@ -4,114 +4,187 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <deque>
 #include <vector>
 
 #include "api/launch_env.h"
-#include "api/nccl.h"
 #include "base/output_file.h"
+#include "bench/buffers.h"
 #include "bench/kinds.h"
+#include "bench/rondo_backend.h"
+#include "bench/team.h"
 
 namespace rondo::cli {
 namespace {
 
 constexpr int kBlocks = 9;
+constexpr int kMostCalls = 1 << 16;  // of a block
 constexpr std::uint64_t kSizeFactor = 8;
+constexpr double kMeetSeconds = 60;
 
-class TuneRank {
+// A rank of this process, which the thread's groups drive.
+struct TuneLane {
+  std::unique_ptr<bench::Backend> backend;
+  int rank = 0;
+  bench::Layout layout{};
+  bench::Area send{}, receive{};
+};
+
+class TuneProcess {
  public:
-  TuneRank(ncclComm_t comm, bench::Kind kind, int rank, int ranks)
-      : comm_(comm), kind_(kind), rank_(rank), ranks_(ranks) {}
+  TuneProcess(const TuneRankOptions& options, bench::Kind kind, const rondo_launch_t& me,
+              bench::ProcessTeam& team)
+      : options_(options), kind_(kind), me_(me), team_(team) {}
+
+  Result<std::string> run() {
+    RONDO_CHECK_OK(join());
+    std::string lines;
+    for (std::uint64_t bytes = 4; bytes <= options_.most_bytes; bytes *= kSizeFactor) {
+      RONDO_TRY(const bool any, prepare(bytes));
+      if (!any) continue;
+      RONDO_TRY(const double us, measure());
+      const bench::Layout& layout = lanes_[0].layout;
+      lines += fmt::format("{} {} {:.4f} {:.6f}\n", layout.bytes, layout.count, us,
+                           lanes_[0].backend->predicted_us(call_of(lanes_[0])));
+    }
+    for (TuneLane& lane : lanes_) lane.send.release(), lane.receive.release();
+    return grouped([](TuneLane& lane) { return lane.backend->leave(); }).ok()
+               ? Result<std::string>(std::move(lines))
+               : fail(Status::kSystemError, "{}", lanes_[0].backend->last_error());
+  }
+
+ private:
+  int ranks() const { return me_.size * options_.lanes; }
+
+  // One thread's ranks do it together.
+  template <class Function>
+  Done grouped(const Function& function) {
+    const bool group = options_.lanes > 1;
+    if (group) RONDO_CHECK_OK(told(lanes_[0], lanes_[0].backend->group_start()));
+    for (TuneLane& lane : lanes_) RONDO_CHECK_OK(told(lane, function(lane)));
+    return group ? told(lanes_[0], lanes_[0].backend->group_end()) : done();
+  }
+  static Done told(TuneLane& lane, ncclResult_t result) {
+    if (result == ncclSuccess) return done();
+    return fail(static_cast<Status>(result), "rank {}: {}", lane.rank, lane.backend->last_error());
+  }
+
+  Done join() {
+    const int local = me_.local_rank >= 0 ? me_.local_rank : me_.rank;
+    for (int i = 0; i < options_.lanes; ++i) {
+      TuneLane& lane = lanes_.emplace_back();
+      lane.backend = bench::make_rondo_backend();
+      lane.rank = me_.rank * options_.lanes + i;
+    }
+    std::string id(sizeof(ncclUniqueId), '\0');
+    if (me_.rank == 0) {
+      ncclUniqueId made{};
+      RONDO_CHECK_OK(told(lanes_[0], lanes_[0].backend->make_id(&made)));
+      std::memcpy(id.data(), &made, sizeof made);
+    }
+    RONDO_TRY(const std::vector<std::string> ids, team_.all_gather(id));
+    bench::JoinOptions join{.ranks = ranks(), .rank = 0, .id = {}};
+    std::memcpy(&join.id, ids[0].data(), std::min(ids[0].size(), sizeof join.id));
+    return grouped([&](TuneLane& lane) {
+      join.rank = lane.rank;
+      if (options_.devices > 0)
+        join.device = (local * options_.lanes + lane.rank % options_.lanes) % options_.devices;
+      return lane.backend->join(join);
+    });
+  }
+
+  // Whether there is a call of that size.
+  Result<bool> prepare(std::uint64_t bytes) {
+    for (TuneLane& lane : lanes_) {
+      lane.layout = bench::layout_of({kind_, ncclFloat32, lane.rank, ranks(), 0}, bytes);
+      if (lane.layout.count == 0) return false;
+      RONDO_CHECK_OK(
+          lane.send.allocate(*lane.backend, lane.layout.send_count * sizeof(float), false));
+      RONDO_CHECK_OK(
+          lane.receive.allocate(*lane.backend, lane.layout.recv_count * sizeof(float), false));
+    }
+    return true;
+  }
+
+  // A root's broadcast is in place: it copies nothing.
+  bench::Call call_of(TuneLane& lane) const {
+    const bool root = kind_ == bench::Kind::kBroadcast && lane.rank == 0;
+    return {kind_,
+            &lane.layout,
+            lane.send.place(),
+            root ? lane.send.place() : lane.receive.place(),
+            ncclFloat32,
+            ncclSum,
+            0};
+  }
 
   // Microseconds a call, of the lower quartile of blocks: what others do on the machine only adds.
-  double measure(const bench::Layout& layout, double seconds) {
-    send_.assign(layout.send_count, 1.0f);
-    receive_.assign(layout.recv_count, 0.0f);
-    count_ = layout.count;
+  Result<double> measure() {
     int calls = 1;
-    double each = agreed(block(calls));
-    while (each * calls < seconds * 1e6 / kBlocks / 4 && calls < 1 << 16) {
+    RONDO_TRY(double each, agreed(calls));
+    while (each * calls < options_.seconds * 1e6 / kBlocks / 4 && calls < kMostCalls) {
       calls *= 4;
-      each = agreed(block(calls));
+      RONDO_TRY(each, agreed(calls));
     }
-    std::vector<double> blocks;
-    for (int i = 0; i < kBlocks; ++i) blocks.push_back(block(calls));
+    std::vector<double> blocks(kBlocks);
+    for (double& one : blocks) {
+      RONDO_TRY(one, block(calls));
+    }
     std::sort(blocks.begin(), blocks.end());
     return blocks[kBlocks / 4];
   }
-  bool failed() const { return failed_; }
 
- private:
-  double block(int calls) {
+  Result<double> block(int calls) {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
-    for (int i = 0; i < calls && !failed_; ++i) failed_ = call() != ncclSuccess;
+    for (int i = 0; i < calls; ++i) {
+      RONDO_CHECK_OK(
+          grouped([this](TuneLane& lane) { return lane.backend->issue(call_of(lane)); }));
+      if (options_.devices == 0) continue;
+      for (TuneLane& lane : lanes_) RONDO_CHECK_OK(told(lane, lane.backend->wait()));
+    }
     return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls;
   }
 
-  // All ranks go on alike: the sum of what each saw.
-  double agreed(double mine) {
-    auto value = static_cast<float>(mine);
-    failed_ |=
-        ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm_, nullptr) != ncclSuccess;
-    return static_cast<double>(value) / ranks_;
-  }
-
-  ncclResult_t call() {
-    switch (kind_) {
-      case bench::Kind::kAllReduce:
-        return ncclAllReduce(send_.data(), receive_.data(), count_, ncclFloat32, ncclSum, comm_,
-                             nullptr);
-      case bench::Kind::kReduce:
-        return ncclReduce(send_.data(), receive_.data(), count_, ncclFloat32, ncclSum, 0, comm_,
-                          nullptr);
-      case bench::Kind::kAllGather:
-        return ncclAllGather(send_.data(), receive_.data(), count_, ncclFloat32, comm_, nullptr);
-      case bench::Kind::kReduceScatter:
-        return ncclReduceScatter(send_.data(), receive_.data(), count_, ncclFloat32, ncclSum, comm_,
-                                 nullptr);
-      default:
-        return ncclBcast(rank_ == 0 ? send_.data() : receive_.data(), count_, ncclFloat32, 0, comm_,
-                         nullptr);
+  // All processes go on alike: by the mean of what each saw of such a block.
+  Result<double> agreed(int calls) {
+    RONDO_TRY(const double mine, block(calls));
+    RONDO_TRY(const std::vector<std::string> all,
+              team_.all_gather(std::string(reinterpret_cast<const char*>(&mine), sizeof mine)));
+    double sum = 0;
+    for (const std::string& one : all) {
+      double theirs = 0;
+      std::memcpy(&theirs, one.data(), std::min(one.size(), sizeof theirs));
+      sum += theirs;
     }
+    return sum / static_cast<double>(all.size());
   }
 
-  ncclComm_t comm_;
-  bench::Kind kind_;
-  int rank_, ranks_;
-  std::size_t count_ = 0;
-  std::vector<float> send_, receive_;
-  bool failed_ = false;
+  const TuneRankOptions& options_;
+  const bench::Kind kind_;
+  const rondo_launch_t& me_;
+  bench::ProcessTeam& team_;
+  std::deque<TuneLane> lanes_;
 };
+
+Done measure(const TuneRankOptions& options, const rondo_launch_t& me) {
+  const auto kind = bench::kind_by_name(options.collective);
+  if (!kind) return fail(Status::kInvalidArgument, "no collective '{}'", options.collective);
+  RONDO_TRY(const auto team, bench::ProcessTeam::meet(me, kMeetSeconds, kMeetSeconds));
+  RONDO_TRY(const std::string lines, TuneProcess(options, *kind, me, *team).run());
+  if (me.local_rank > 0) return done();
+  return write_output(options.file, lines);
+}
 
 }  // namespace
 
-int tune_rank(const std::string& collective, std::uint64_t most_bytes, double seconds,
-              const std::string& file) {
+int tune_rank(const TuneRankOptions& options) {
   rondo_launch_t me;
-  const auto kind = bench::kind_by_name(collective);
-  if (!kind || rondo_launch_read(&me) < 0) return 1;
-  ncclUniqueId id{};
-  ncclComm_t comm = nullptr;
-  if (me.rank == 0 && ncclGetUniqueId(&id) != ncclSuccess) return 1;
-  if (rondo_launch_broadcast(&me, &id, sizeof id, 60.0) != 0) return 1;
-  if (ncclCommInitRank(&comm, me.size, id, me.rank) != ncclSuccess) return 1;
-  TuneRank rank(comm, *kind, me.rank, me.size);
-  std::string lines;
-  for (std::uint64_t bytes = 4; bytes <= most_bytes; bytes *= kSizeFactor) {
-    const bench::Layout layout = bench::layout_of({*kind, ncclFloat32, me.rank, me.size, 0}, bytes);
-    if (layout.count == 0) continue;
-    const double us = rank.measure(layout, seconds);
-    lines += fmt::format("{} {} {:.4f}\n", layout.bytes, layout.count, us);
-  }
-  if (rank.failed()) {
-    fmt::print(stderr, "rank {}: {}\n", me.rank, ncclGetLastError(comm));
-    return 1;
-  }
-  ncclCommDestroy(comm);
-  if (me.rank != 0) return 0;
-  const Done written = write_output(file, lines);
-  if (!written.ok()) fmt::print(stderr, "{}\n", written.error().text);
-  return written.ok() ? 0 : 1;
+  if (rondo_launch_read(&me) < 0) return 1;
+  const Done measured = measure(options, me);
+  if (!measured.ok()) fmt::print(stderr, "process {}: {}\n", me.rank, measured.error().text);
+  return measured.ok() ? 0 : 1;
 }
 
 }  // namespace rondo::cli

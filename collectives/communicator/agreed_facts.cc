@@ -53,6 +53,12 @@ void agree_on_facts(std::span<const InitRecord> records, const HostShape& shape,
   facts->aligned_hosts = shape.aligned;
 }
 
+gpu::DeviceCosts agree_on_device_costs(std::span<const InitRecord> records) {
+  gpu::DeviceCosts costs = records[0].device_costs;
+  for (const InitRecord& record : records) costs.add(record.device_costs);
+  return costs;
+}
+
 std::uint64_t asked_buffer_bytes(std::span<const InitRecord> records) {
   std::uint64_t least = 0;
   for (const InitRecord& record : records) least = smaller_known(least, record.buffer_bytes);

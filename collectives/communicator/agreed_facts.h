@@ -18,4 +18,7 @@ void agree_on_facts(std::span<const InitRecord> records, const HostShape& shape,
 // What NCCL_BUFFSIZE asks for on any rank, the least where they differ; 0: nobody asks.
 std::uint64_t asked_buffer_bytes(std::span<const InitRecord> records);
 
+// Of each rate on GPUs the slowest rank's.
+gpu::DeviceCosts agree_on_device_costs(std::span<const InitRecord> records);
+
 }  // namespace rondo

@@ -126,10 +126,13 @@ class Creation {
     const topology::CacheSizes caches = topology::cache_sizes();
     mine.core_cache = caches.core_bytes;
     mine.shared_cache = caches.shared_bytes;
-    mine.costs = host_costs_of_environment();
     mine.network = request_.options.network.substr(0, kMostNetworkName);
     mine.device = request_.options.device;
     if (mine.device >= 0) mine.bus_id = gpu::bus_id_of(mine.device);
+    const TunedCosts tuned =
+        costs_of_environment(mine.device >= 0 ? gpu::device_name_of(mine.device) : std::string());
+    mine.costs = tuned.host;
+    mine.device_costs = tuned.device;
     const Blob blob = mine.encode();
     RONDO_TRY(const std::vector<Blob> all, session_->all_gather(blob));
     for (int r = 0; r < request_.size; ++r) {

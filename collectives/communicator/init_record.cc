@@ -8,6 +8,23 @@
 #include "transport/shm/unix_socket.h"
 
 namespace rondo {
+namespace {
+
+// The rates that were measured follow a word that says which.
+void put(ByteWriter& writer, const gpu::DeviceCosts& costs) {
+  writer.put(costs.measured);
+  for (const gpu::DeviceRateInfo& info : gpu::kDeviceRateTable)
+    if (costs.is_measured(info.rate)) writer.put(costs.of(info.rate));
+}
+gpu::DeviceCosts get_device_costs(ByteReader& reader) {
+  gpu::DeviceCosts costs;
+  costs.measured = reader.get<std::uint32_t>();
+  for (const gpu::DeviceRateInfo& info : gpu::kDeviceRateTable)
+    if (costs.is_measured(info.rate)) costs.set(info.rate, reader.get<double>());
+  return costs;
+}
+
+}  // namespace
 
 std::vector<std::byte> InitRecord::encode() const {
   ByteWriter writer;
@@ -29,6 +46,7 @@ std::vector<std::byte> InitRecord::encode() const {
   writer.put(shared_cache);
   writer.put(static_cast<std::uint8_t>(costs.measured));
   if (costs.measured) writer.put(costs.ns);
+  put(writer, device_costs);
   writer.put_string(network);
   writer.put(device);
   writer.put_string(bus_id);
@@ -66,14 +84,16 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   const auto measured = reader.get<std::uint8_t>();
   record.costs.measured = measured != 0;
   if (record.costs.measured) record.costs.ns = reader.get<decltype(HostCosts::ns)>();
+  record.device_costs = get_device_costs(reader);
   record.network = reader.get_string();
   record.device = reader.get<std::int32_t>();
   record.bus_id = reader.get_string();
   record.nonce = reader.get<bootstrap::Digest>();
   record.secret_name = reader.get<bootstrap::Digest>();
   if (!reader.ok() || reader.left() != 0 || facts.rank != rank || reproducible > 1 ||
-      measured > 1 || !record.costs.plausible() || record.cores < 1 || record.device < -1 ||
-      facts.socket.size() > shm::kMostSocketName || record.network.size() > kMostNetworkName ||
+      measured > 1 || !record.costs.plausible() || !record.device_costs.plausible() ||
+      record.cores < 1 || record.device < -1 || facts.socket.size() > shm::kMostSocketName ||
+      record.network.size() > kMostNetworkName ||
       topology::normal_bus_id(record.bus_id) != record.bus_id)
     return fail(Status::kRemoteError, "rank {} sent a record that cannot be read", rank);
   return record;

@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "base/result.h"
 #include "collectives/planner/algorithm_filter.h"
+#include "collectives/planner/device_rates.h"
 #include "collectives/planner/host_costs.h"
 #include "collectives/planner/protocol_filter.h"
 #include "transport/bootstrap/unique_id.h"
@@ -39,7 +40,8 @@ struct InitRecord {
   std::int32_t cores = 1;          // of that set, as far as the quota goes
   std::uint64_t buffer_bytes = 0;  // NCCL_BUFFSIZE; 0: not set
   std::uint64_t core_cache = 0, shared_cache = 0;  // bytes of its L2 and L3; 0: unknown
-  HostCosts costs;                                 // travel where they were measured
+  HostCosts costs;                                 // travel where they were measured,
+  gpu::DeviceCosts device_costs;                   // each by itself
   std::string network;                             // that NCCL_NET or netName asks for; "": none
   std::int32_t device = -1;  // the CUDA device that the rank lives on, or -1: the host
   std::string bus_id;        // of that device; empty: none, or not known

@@ -90,6 +90,7 @@ class AcrossHosts {
     RONDO_TRY(records.reach, request_.session.all_gather(row.ok() ? *row : Blob{}));
     records.reproducible = state_.facts.reproducible;
     records.algorithms = state_.facts.algorithms;
+    records.costs = request_.costs;
     span_ = agree_on_span(records);
     return done();
   }

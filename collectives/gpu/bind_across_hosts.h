@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "collectives/communicator/communicator_state.h"
+#include "collectives/planner/device_rates.h"
 #include "transport/bootstrap/session.h"
 #include "transport/shm/unix_socket.h"
 
@@ -21,6 +22,7 @@ struct AcrossHostsRequest {
   const CreateRequest& create;
   const shm::UnixListener& listener;  // this rank's
   std::vector<int> devices;           // by rank, as its own process counts them
+  DeviceCosts costs;                  // of the slowest rank, each
   net::Deadline deadline;
 };
 Done bind_across_hosts(const AcrossHostsRequest& request);

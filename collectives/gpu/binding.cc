@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/shared_by_key.h"
+#include "collectives/communicator/agreed_facts.h"
 #include "collectives/communicator/child_request.h"
 #include "collectives/gpu/bind_across_hosts.h"
 #include "collectives/gpu/channel_search.h"
@@ -65,6 +66,7 @@ class Binding {
     options.devices = std::move(devices);
     options.reproducible = state_.facts.reproducible;
     options.algorithms = state_.facts.algorithms;
+    options.costs = agree_on_device_costs(records_);
     options.fewest_ctas = create_.options.fewest_ctas;
     options.most_ctas = create_.options.most_ctas;
     options.kernel_seconds = create_.options.kernel_seconds;
@@ -83,6 +85,7 @@ class Binding {
     ReachabilityRecords known;
     known.reproducible = state_.facts.reproducible;
     known.algorithms = state_.facts.algorithms;
+    known.costs = agree_on_device_costs(records_);
     SharedDeviceRequest request;
     request.rank = create_.rank;
     request.deadline = {deadline_, create_.aborted};
@@ -170,8 +173,13 @@ class Binding {
 
   // Ranks on GPUs of several hosts, or that share GPUs out of each other's reach.
   Done bind_through_host(std::vector<int> devices) {
-    return bind_across_hosts(
-        {state_, session_, create_, listener_, std::move(devices), {deadline_, create_.aborted}});
+    return bind_across_hosts({state_,
+                              session_,
+                              create_,
+                              listener_,
+                              std::move(devices),
+                              agree_on_device_costs(records_),
+                              {deadline_, create_.aborted}});
   }
 
   CommunicatorState& state_;

@@ -7,6 +7,7 @@
 #include "collectives/gpu/channels/connection_layout.h"
 #include "collectives/gpu/span_plan.h"
 #include "collectives/planner/device_strategies.h"
+#include "collectives/planner/device_work.h"
 
 namespace rondo::gpu {
 namespace {
@@ -24,6 +25,21 @@ std::string why_hosts(const SpanQuestion& question, const CallRecord& record) {
     return fmt::format("less than {} move (RONDO_GPU_RELAY, unmeasured)",
                        bytes_text(question.from_bytes));
   return "NCCL_ALGO leaves neither ring nor tree, or RONDO_REPRODUCIBLE wants tree order";
+}
+
+// Whether what the choice stands on was measured. Of networks nothing is.
+ExplainRow costs_row(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan,
+                     const char* table) {
+  const std::uint32_t used = rates_of(facts, record, plan);
+  if ((used & facts.costs.measured) == 0)
+    return {"costs", "", std::string("assumed, unmeasured (") + table + ")"};
+  std::string priors;
+  for (const DeviceRateInfo& info : kDeviceRateTable)
+    if ((used & bit_of(info.rate) & ~facts.costs.measured) != 0)
+      priors += (priors.empty() ? "" : ", ") + std::string(info.name);
+  if (facts.hosts > 1) priors += priors.empty() ? "the network" : ", the network";
+  if (priors.empty()) return {"costs", "measured", "by rondo tune"};
+  return {"costs", "measured in part", "by rondo tune; on priors: " + priors};
 }
 
 }  // namespace
@@ -60,7 +76,7 @@ std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const C
   const Result<DevicePlan> made = make_device_plan(facts, record);
   add_plan(device_strategies(), facts, record, made, &rows);
   if (!made.ok()) return rows;
-  rows.push_back({"costs", "", "assumed, unmeasured (collectives/planner/device_costs.h)"});
+  rows.push_back(costs_row(facts, record, *made, "collectives/planner/device_costs.h"));
   return rows;
 }
 
@@ -84,7 +100,7 @@ std::vector<ExplainRow> explain_across_hosts(const SpanQuestion& question, const
   rows.push_back({"runs", "as kernels", "each rank's proxy carries slots from host to host"});
   add_plan<DevicePlanFacts, DevicePlan>(device_strategies(), facts, record, *plan, &rows);
   rows.push_back(
-      {"costs", "", "assumed, unmeasured (RONDO_GPU_RELAY, collectives/planner/device_costs.h)"});
+      costs_row(facts, record, *plan, "RONDO_GPU_RELAY, collectives/planner/device_costs.h"));
   return rows;
 }
 

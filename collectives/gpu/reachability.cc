@@ -177,6 +177,7 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   plan.messages = plan.processes && (found.one_owner || !found.leader_reaches);
   plan.reproducible = records.reproducible;
   plan.algorithms = records.algorithms;
+  plan.costs = records.costs;
   RONDO_TRY(plan.protocols, agree_on_protocols(records.facts, found));
   if (!found.one_owner || !wants_connections(plan)) return found;
   found.shape = shape_of_connections(records.facts, stations);

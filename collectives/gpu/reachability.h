@@ -64,6 +64,7 @@ struct ReachabilityRecords {
   ChannelOrders orders;  // this rank's, whose digest is in its facts
   bool reproducible = false;
   AlgorithmFilter algorithms;
+  DeviceCosts costs;  // of the slowest rank, each
 };
 // Where all ranks have found the same: `found`; else rank after rank, and the log says so.
 ChannelOrders agreed_orders(std::span<const GpuFacts> all, const ChannelOrders& found);

@@ -118,6 +118,7 @@ Span agree_on_span(const SpanRecords& records) {
   }
   found.plan.reproducible = records.reproducible;
   found.plan.algorithms = records.algorithms;
+  found.plan.costs = records.costs;
   found.plan.most_channels = found.shape.channels;
   found.plan.fewest_channels = std::min(fewest, found.shape.channels);
   found.plan.slot_bytes = found.shape.slot_bytes;

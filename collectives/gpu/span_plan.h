@@ -35,6 +35,7 @@ struct SpanRecords {
   ChannelOrders orders;                       // as of ReachabilityRecords
   bool reproducible = false;
   AlgorithmFilter algorithms;
+  DeviceCosts costs;  // of the slowest rank, each
 };
 
 struct Span {

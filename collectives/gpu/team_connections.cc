@@ -44,6 +44,7 @@ Done TeamConnections::make(const TeamOptions& options, const TeamDevices& device
   ReachabilityRecords records;
   records.reproducible = options.reproducible;
   records.algorithms = options.algorithms;
+  records.costs = options.costs;
   records.processes.resize(static_cast<std::size_t>(devices.ranks()));
   std::vector<GpuFacts> facts;
   for (const TeamDevices::Device& device : devices) {

@@ -23,6 +23,7 @@ struct TeamOptions {
   std::vector<int> devices;  // [r]: where rank r lives; -1: in another process
   bool reproducible = false;
   AlgorithmFilter algorithms;
+  DeviceCosts costs;                             // of the slowest rank, each
   int fewest_ctas = 1, most_ctas = kNoCtaLimit;  // of a rank, over connections
   double kernel_seconds = 0;  // that a kernel may wait without progress; 0: for ever
   std::shared_ptr<const topology::Graph> graph;  // of the host; null: not known

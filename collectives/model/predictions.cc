@@ -15,7 +15,6 @@ using gpu::DevicePlan;
 using gpu::DevicePlanFacts;
 using gpu::direct_cost;
 using gpu::kDirectCtasOfGpu;
-using gpu::kLaunchNs;
 using gpu::verb_cost;
 
 namespace {
@@ -166,7 +165,7 @@ Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, 
   const sim::Machine machine = cluster.machine(way.plan.protocol);
   const sim::SimCall call = call_of(cluster, record, way);
   Prediction prediction;
-  double ns = kLaunchNs;
+  double ns = gpu::kDevicePriors.of(gpu::DeviceRate::kLaunch);
   if (way.plan.strategy == Strategy::kShared) ns += staging_ns(record, cluster);
   const bool large = static_cast<int>(call.streams.size()) * cluster.ranks() > kMostPlayed;
   if (large && call.algorithm == Algorithm::kRing) {

@@ -2,24 +2,61 @@
 
 namespace rondo::gpu {
 
-sim::VerbCost verb_cost(cuda::Protocol protocol) {
+sim::VerbCost verb_cost(cuda::Protocol protocol, const DeviceCosts& costs) {
+  const double ll = 1 / costs.of(DeviceRate::kLL), ll128 = 1 / costs.of(DeviceRate::kLL128);
   switch (protocol) {
     case cuda::Protocol::kSimple:
-      return {.fixed_ns = 200, .copy_gbs = 54.6, .sum_gbs = 43.7, .wire_bytes = 1};
+      return {.fixed_ns = costs.of(DeviceRate::kJob),
+              .copy_gbs = 1 / costs.of(DeviceRate::kCopy),
+              .sum_gbs = 1 / costs.of(DeviceRate::kSum),
+              .wire_bytes = 1};
     case cuda::Protocol::kLL:
-      return {.fixed_ns = 0, .copy_gbs = 9.1, .sum_gbs = 9.1, .wire_bytes = 2};
+      return {.fixed_ns = 0, .copy_gbs = ll, .sum_gbs = ll, .wire_bytes = 2};
     case cuda::Protocol::kLL128:
-      return {.fixed_ns = 0, .copy_gbs = 21, .sum_gbs = 21, .wire_bytes = 128.0 / 120};
+      return {.fixed_ns = 0, .copy_gbs = ll128, .sum_gbs = ll128, .wire_bytes = 128.0 / 120};
   }
   return {};
 }
 
-sim::VerbCost direct_cost() { return {.fixed_ns = 0, .copy_gbs = 54.6, .sum_gbs = 43.7}; }
+sim::VerbCost direct_cost(const DeviceCosts& costs) {
+  sim::VerbCost cost = verb_cost(cuda::Protocol::kSimple, costs);
+  cost.fixed_ns = 0;
+  return cost;
+}
 
-double hop_ns(cuda::Protocol protocol, LinkClass link) {
-  constexpr double kNs[cuda::kProtocols][3] = {
-      {2000, 2900, 14000}, {600, 1000, 2700}, {1900, 2500, 4000}};
-  return kNs[static_cast<int>(protocol)][static_cast<int>(link)];
+double hop_ns(cuda::Protocol protocol, LinkClass link, const DeviceCosts& costs) {
+  constexpr double kNetworkNs[cuda::kProtocols] = {14000, 2700, 4000};
+  constexpr DeviceRate kRates[cuda::kProtocols][3] = {
+      {DeviceRate::kPeerSimple, DeviceRate::kHostSimple, DeviceRate::kOwnSimple},
+      {DeviceRate::kPeerLL, DeviceRate::kHostLL, DeviceRate::kOwnLL},
+      {DeviceRate::kPeerLL128, DeviceRate::kHostLL128, DeviceRate::kOwnLL128}};
+  const int row = static_cast<int>(protocol);
+  switch (link) {
+    case LinkClass::kNvLink:
+      return costs.of(kRates[row][0]);
+    case LinkClass::kPci:
+      return costs.of(kRates[row][1]);
+    case LinkClass::kNetwork:
+      return kNetworkNs[row];
+    case LinkClass::kOwn:
+      break;
+  }
+  return costs.of(kRates[row][2]);
+}
+
+double link_gbs(LinkClass link, const DeviceCosts& costs) {
+  constexpr double kPortGbs = 25;
+  switch (link) {
+    case LinkClass::kNvLink:
+      return 1 / costs.of(DeviceRate::kPeerByte);
+    case LinkClass::kPci:
+      return 1 / costs.of(DeviceRate::kHostByte);
+    case LinkClass::kNetwork:
+      return kPortGbs * kPortEfficiency;
+    case LinkClass::kOwn:
+      break;
+  }
+  return 1 / (2 * costs.of(DeviceRate::kMemory));  // to and fro
 }
 
 double wire_efficiency(topology::GraphLinkKind kind, int compute) {

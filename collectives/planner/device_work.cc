@@ -18,25 +18,33 @@ struct DeviceCall {
         hosts(facts.hosts),
         bytes(static_cast<double>(record.count * size_of(record.type))),
         collective(record.collective),
-        near(facts.all_reach || facts.hosts > 1 ? LinkClass::kNvLink : LinkClass::kPci),
+        costs(facts.costs),
+        near(near_of(facts)),
         rings(facts.hosts > 1 ? std::max(facts.rings, 1) : 1),
-        link_gbs(kLinkGbs[static_cast<int>(facts.hosts > 1 ? LinkClass::kNetwork : near)]) {}
+        link_gbs(gpu::link_gbs(facts.hosts > 1 ? LinkClass::kNetwork : near, costs) /
+                 (near == LinkClass::kOwn ? ranks : 1)) {}
+
+  static LinkClass near_of(const DevicePlanFacts& facts) {
+    if (facts.devices == 1 && facts.hosts == 1) return LinkClass::kOwn;
+    return facts.all_reach || facts.hosts > 1 ? LinkClass::kNvLink : LinkClass::kPci;
+  }
 
   double ranks, hosts;
   double bytes;  // of the call's count
   Collective collective;
+  const DeviceCosts& costs;
   LinkClass near;   // within a host
   int rings;        // between hosts: each leaves by a port of its own
   double link_gbs;  // of a rank's way out that is the limit; between hosts, of a port
 
   // Of so many hops on the slowest path, this part leads to another host.
   double hops_ns(cuda::Protocol protocol, double hops, double across) const {
-    if (hosts == 1) return hops * hop_ns(protocol, near);
-    return (hops - across) * hop_ns(protocol, near) +
-           across * hop_ns(protocol, LinkClass::kNetwork);
+    if (hosts == 1) return hops * hop_ns(protocol, near, costs);
+    return (hops - across) * hop_ns(protocol, near, costs) +
+           across * hop_ns(protocol, LinkClass::kNetwork, costs);
   }
   double slowest_hop_ns(cuda::Protocol protocol) const {
-    return hop_ns(protocol, hosts > 1 ? LinkClass::kNetwork : near);
+    return hop_ns(protocol, hosts > 1 ? LinkClass::kNetwork : near, costs);
   }
   bool by_blocks() const {
     return collective == Collective::kAllGather || collective == Collective::kReduceScatter;
@@ -62,7 +70,7 @@ double sent_bytes(const DeviceCall& call, bool parts) {
 // share. Between hosts the proxy sends what the CTA has filled, so a chunk passes both in turn.
 struct ChunkTimes {
   ChunkTimes(const DeviceCall& call, const DevicePlan& plan, double chunk) {
-    const sim::VerbCost verb = verb_cost(plan.protocol);
+    const sim::VerbCost verb = verb_cost(plan.protocol, call.costs);
     const double alone = chunk * verb.wire_bytes / call.link_gbs;
     const double shared = alone * plan.channels / std::min(plan.channels, call.rings);
     const double behind = verb.fixed_ns + (call.hosts > 1 ? alone : 0);
@@ -124,47 +132,49 @@ double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_
 
 // One way over the link; every rank stores a copy for each other one, and reads as much.
 double ll_push_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t count) {
-  const sim::VerbCost verb = verb_cost(cuda::Protocol::kLL);
+  const sim::VerbCost verb = verb_cost(cuda::Protocol::kLL, call.costs);
   const double gbs = std::min(plan.channels * verb.copy_gbs, call.link_gbs / verb.wire_bytes);
   const double of_round = static_cast<double>(plan.channels) * static_cast<double>(plan.per_round);
   const double rounds =
       of_round > 0 ? at_least_one_round(static_cast<double>(count) / of_round) : 1;
-  const double hop = hop_ns(cuda::Protocol::kLL, call.near);
+  const double hop = hop_ns(cuda::Protocol::kLL, call.near, call.costs);
   return hop + (rounds - 1) * hop / cuda::kLLPushSlots + call.bytes * (call.ranks - 1) / gbs;
 }
 
 // Two meetings around what each device reads and writes of the others'. Staged: one kernel copies
 // in before, one copies out after.
 double met_ns(const DeviceCall& call, bool staged) {
-  const double gbs =
-      std::min(kDirectCtasOfGpu * direct_cost().sum_gbs, call.link_gbs * kDirectEfficiency);
+  const double gbs = std::min(kDirectCtasOfGpu * direct_cost(call.costs).sum_gbs,
+                              call.link_gbs * kDirectEfficiency);
   const double more = call.by_blocks() ? call.bytes : 0;  // what was gathered is written, too
-  const double ns =
-      2 * hop_ns(cuda::Protocol::kSimple, call.near) + (sent_bytes(call, true) + more) / gbs;
+  const double ns = 2 * hop_ns(cuda::Protocol::kSimple, call.near, call.costs) +
+                    (sent_bytes(call, true) + more) / gbs;
   if (!staged) return ns;
   const double blocks = call.by_blocks() ? call.ranks + 1 : 2;
-  return ns + 2 * kNextLaunchNs + blocks * call.bytes / (kDirectCtasOfGpu * direct_cost().copy_gbs);
+  return ns + 2 * call.costs.of(DeviceRate::kNextLaunch) +
+         blocks * call.bytes / (kDirectCtasOfGpu * direct_cost(call.costs).copy_gbs);
 }
 
 // The switch adds or copies: a rank sends its data once, in rounds of its CTAs.
 double multicast_ns(const DeviceCall& call, const DevicePlan& plan) {
   const double blocks = call.by_blocks() ? call.ranks : 1;
   const double gbs = std::min(plan.channels * kMulticastCtaGbs, call.link_gbs * kMulticastGain);
-  return 2 * hop_ns(cuda::Protocol::kSimple, call.near) + kMulticastFirstNs +
+  return 2 * hop_ns(cuda::Protocol::kSimple, call.near, call.costs) + kMulticastFirstNs +
          blocks * call.bytes / gbs;
 }
 
 // One kernel reads everybody's data and writes everybody's results; between devices, over a link.
 double direct_ns(const DeviceCall& call, bool one_device) {
   const double moved = call.bytes * call.ranks * 2;
-  return moved / (one_device ? kDeviceMemoryGbs : call.link_gbs);
+  return one_device ? moved * call.costs.of(DeviceRate::kMemory) : moved / call.link_gbs;
 }
 
 }  // namespace
 
 double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
   const DeviceCall call(facts, record);
-  const double launched = kLaunchNs + plan.channels * kCtaNs;
+  const double launch = facts.costs.of(DeviceRate::kLaunch);
+  const double launched = launch + plan.channels * facts.costs.of(DeviceRate::kCta);
   switch (plan.strategy) {
     case Strategy::kConnected:
       return launched + connected_ns(call, plan, record.count);
@@ -178,14 +188,28 @@ double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const D
     case Strategy::kShared:
       return launched + met_ns(call, true);
     case Strategy::kComposed:  // on each device, across, and back
-      return 3 * kLaunchNs + met_ns(call, false);
+      return 3 * launch + met_ns(call, false);
     case Strategy::kMessages:
       return launched +
-             hop_ns(cuda::Protocol::kSimple, facts.hosts > 1 ? LinkClass::kNetwork : call.near) +
+             hop_ns(cuda::Protocol::kSimple, facts.hosts > 1 ? LinkClass::kNetwork : call.near,
+                    call.costs) +
              sent_bytes(call, false) / call.link_gbs;
     default:
       return launched + direct_ns(call, facts.devices == 1);
   }
+}
+
+std::uint32_t rates_of(const DevicePlanFacts& facts, const CallRecord& record,
+                       const DevicePlan& plan) {
+  constexpr double kMuch = 2;  // so that what another rate hides in part is seen
+  const double ns = device_ns(facts, record, plan);
+  std::uint32_t rates = 0;
+  for (const DeviceRateInfo& info : kDeviceRateTable) {
+    DevicePlanFacts other = facts;
+    other.costs.ns[static_cast<std::size_t>(info.rate)] *= kMuch;
+    if (device_ns(other, record, plan) != ns) rates |= bit_of(info.rate);
+  }
+  return rates;
 }
 
 double predicted_ns(const DevicePlanFacts& facts, const CallRecord& record) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/env.h"
@@ -13,8 +14,8 @@
 namespace rondo {
 namespace {
 
-constexpr std::string_view kFirstWords = "rondo tune ";
-constexpr int kTuneVersion = 1;
+constexpr std::string_view kFirstWords = "rondo tune ", kGpuWord = "gpu ";
+constexpr int kHostVersion = 1, kGpuVersion = 2;
 constexpr std::size_t kMostTuneBytes = 16 << 10;
 
 template <class Number>
@@ -28,10 +29,12 @@ bool parse_digest(std::string_view text, std::uint64_t* digest) {
   return text.size() == 16 && error == std::errc() && end == text.data() + text.size();
 }
 
-const HostRateInfo* rate_named(std::string_view name) {
-  for (const HostRateInfo& info : kHostRateTable)
-    if (info.name == name) return &info;
-  return nullptr;
+// By the name of a row; the number of rows where no row has it.
+template <class Info, std::size_t rates>
+std::size_t rate_named(const Info (&table)[rates], std::string_view name) {
+  const auto found =
+      std::find_if(table, table + rates, [name](const Info& info) { return info.name == name; });
+  return found == table + rates ? rates : static_cast<std::size_t>(found->rate);
 }
 
 class TuneParser {
@@ -43,20 +46,30 @@ class TuneParser {
     int number = 0;
     if (!parse_whole(version, &number) || number < 1)
       return wrong("'rondo tune' and a version belong there");
-    if (number != kTuneVersion)
+    if (number > kGpuVersion)
       return wrong(
           fmt::format("version {} is of a newer Rondo, which reads it; run rondo tune", number));
     RONDO_TRY(const std::string_view cpu, field("cpu "));
     file_.cpu = cpu;
     RONDO_TRY(const std::string_view graph, field("graph "));
     if (!parse_digest(graph, &file_.graph)) return wrong("a digest has 16 hexadecimal digits");
-    for (std::size_t i = 0; i < kHostRates; ++i) RONDO_CHECK_OK(rate());
+    std::uint64_t known = 0;
+    for (std::size_t i = 0; i < kHostRates; ++i) {
+      RONDO_TRY(const Rate rate, next_rate(kHostRateTable, &known));
+      file_.ns[rate.at] = rate.ns;
+    }
+    if (number == kGpuVersion) RONDO_CHECK_OK(device_rates());
     RONDO_TRY(const std::string_view end, field("end"));
     if (!end.empty() || !rest_.empty()) return wrong("nothing may follow 'end'");
     return file_;
   }
 
  private:
+  struct Rate {
+    std::size_t at;  // by its enum
+    double ns;
+  };
+
   Error wrong(std::string_view why) const {
     return fail(Status::kInvalidArgument, "{}: line {}: {}", source_, line_, why);
   }
@@ -72,26 +85,39 @@ class TuneParser {
     return line.substr(words.size());
   }
 
-  Done rate() {
+  // `known`: which rates of the table were there before.
+  template <class Info, std::size_t rates>
+  Result<Rate> next_rate(const Info (&table)[rates], std::uint64_t* known) {
+    static_assert(rates <= 64);
     RONDO_TRY(const std::string_view line, field(""));
     const auto space = std::min(line.find(' '), line.size());
-    const HostRateInfo* const info = rate_named(line.substr(0, space));
-    if (info == nullptr) return wrong("a rate that this Rondo does not have");
-    const auto at = static_cast<std::size_t>(info->rate);
-    if (known_[at]) return wrong(fmt::format("'{}' is there twice", info->name));
+    const std::string_view name = line.substr(0, space);
+    const std::size_t at = rate_named(table, name);
+    if (at == rates) return wrong("a rate that this Rondo does not have");
+    if ((*known >> at & 1) != 0) return wrong(fmt::format("'{}' is there twice", name));
     double ns = 0;
     if (space == line.size() || !parse_whole(line.substr(space + 1), &ns) ||
         !(ns > 0 && ns <= HostCosts::kMostNs))
       return wrong(
-          fmt::format("'{}' is to be above 0 and at most {} ns", info->name, HostCosts::kMostNs));
-    known_[at] = true;
-    file_.ns[at] = ns;
+          fmt::format("'{}' is to be above 0 and at most {} ns", name, HostCosts::kMostNs));
+    *known |= std::uint64_t{1} << at;
+    return Rate{at, ns};
+  }
+
+  Done device_rates() {
+    RONDO_TRY(const std::string_view name, field(kGpuWord));
+    if (name.empty()) return wrong("the GPU's name belongs there");
+    file_.gpu = name;
+    std::uint64_t known = 0;
+    while (!rest_.starts_with("end\n")) {
+      RONDO_TRY(const Rate rate, next_rate(gpu::kDeviceRateTable, &known));
+      file_.device.set(static_cast<gpu::DeviceRate>(rate.at), rate.ns);
+    }
     return done();
   }
 
   std::string_view rest_, source_;
   int line_ = 0;
-  std::array<bool, kHostRates> known_{};
   TuneFile file_;
 };
 
@@ -99,9 +125,14 @@ class TuneParser {
 
 std::string format_tune_file(const TuneFile& file) {
   std::string text =
-      fmt::format("{}{}\ncpu {}\ngraph {:016x}\n", kFirstWords, kTuneVersion, file.cpu, file.graph);
+      fmt::format("{}{}\ncpu {}\ngraph {:016x}\n", kFirstWords,
+                  file.gpu.empty() ? kHostVersion : kGpuVersion, file.cpu, file.graph);
   for (const HostRateInfo& info : kHostRateTable)
     text += fmt::format("{} {:.6g}\n", info.name, file.ns[static_cast<std::size_t>(info.rate)]);
+  if (!file.gpu.empty()) text += fmt::format("{}{}\n", kGpuWord, file.gpu);
+  for (const gpu::DeviceRateInfo& info : gpu::kDeviceRateTable)
+    if (!file.gpu.empty() && file.device.is_measured(info.rate))
+      text += fmt::format("{} {:.6g}\n", info.name, file.device.of(info.rate));
   return text + "end\n";
 }
 
@@ -120,8 +151,8 @@ TuneFile tune_key_of_this_machine() {
   return key;
 }
 
-HostCosts host_costs_of_environment() {
-  HostCosts costs;
+TunedCosts costs_of_environment(std::string_view gpu) {
+  TunedCosts costs;
   const std::string path = env::get_string("RONDO_TUNE_FILE");
   if (path.empty()) return costs;
   const auto refuse = [&](std::string_view why) {
@@ -138,8 +169,12 @@ HostCosts host_costs_of_environment() {
         fmt::format("'{}' is of another machine ({}; this is {})", path, file->cpu, here.cpu));
   if (file->graph != here.graph)
     return refuse(fmt::format("'{}' is of a machine with other devices; run rondo tune", path));
-  costs.ns = file->ns;
-  costs.measured = true;
+  costs.host.ns = file->ns;
+  costs.host.measured = true;
+  if (gpu.empty() || file->gpu.empty()) return costs;
+  if (file->gpu != gpu)
+    return refuse(fmt::format("'{}' is of other GPUs ({}; this is {})", path, file->gpu, gpu));
+  costs.device = file->device;
   return costs;
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/bench/shell.h"
+#include "tests/support/ports.h"
 #include "tests/support/temporary_folder.h"
 
 namespace {
@@ -22,6 +23,42 @@ TEST(TuneCommand, WritesAFileThatExplainReads) {
                          "RONDO_TUNE_FILE=" + file + ".cut " + call);
   EXPECT_NE(cut.text.find("on priors"), std::string::npos) << cut.text;
   EXPECT_NE(cut.text.find("cut short"), std::string::npos) << cut.text;
+}
+
+// Two machines, played by two names of this one. What one asks for, the listening one decides.
+TEST(TuneCommand, MeasuresTheNetworkWithAPeer) {
+  const rondo::test::TemporaryFolder folder;
+  const std::string port = std::to_string(rondo::test::reserved_port());
+  const std::string tune = " timeout 120 " RONDO_PROGRAM " tune --min-time 0.001 --force ";
+  const Said said = shell(
+      "cd " + folder.path() + "; export RONDO_SECRET=a-secret-of-two-machines; NCCL_HOSTID=one" +
+      tune + "--only all_gather --most 64K --table --listen " + port +
+      " one.tune >one.log 2>&1 & NCCL_HOSTID=two" + tune + "--table --peer 127.0.0.1:" + port +
+      " two.tune; status=$?; wait $! && cat one.log && exit $status");
+  ASSERT_EQ(said.status, 0) << said.text;
+  EXPECT_NE(said.text.find("link, link_byte and relay are of the network between"),
+            std::string::npos)
+      << said.text;
+  EXPECT_NE(said.text.find("one.tune: written"), std::string::npos) << said.text;
+  EXPECT_NE(said.text.find("two.tune: written"), std::string::npos) << said.text;
+  EXPECT_EQ(said.text.find("all_reduce"), std::string::npos) << said.text;
+}
+
+TEST(TuneCommand, MeasuresWithNoPeerThatLacksTheSecretOrIsThisMachine) {
+  const std::string port = std::to_string(rondo::test::reserved_port());
+  const std::string tune = "timeout 60 " RONDO_PROGRAM " tune --min-time 0.001 ";
+  const Said without = shell("env -u RONDO_SECRET " + tune + "--peer 127.0.0.1:" + port);
+  EXPECT_NE(without.status, 0);
+  EXPECT_NE(without.text.find("RONDO_SECRET is not set"), std::string::npos) << without.text;
+
+  const Said same = shell("export RONDO_SECRET=a-secret-of-two-machines; " + tune + "--listen " +
+                          port + " >/dev/null 2>&1 & RONDO_SECRET=a-secret-of-two-machines " +
+                          tune + "--peer 127.0.0.1:" + port + "; status=$?; wait; exit $status");
+  EXPECT_NE(same.status, 0);
+  EXPECT_NE(same.text.find("the peer is this machine"), std::string::npos) << same.text;
+
+  const Said both = shell(tune + "--peer 127.0.0.1 --listen " + port);
+  EXPECT_EQ(both.status, 2) << both.text;
 }
 
 TEST(TuneCommand, RefusesACollectiveThatItDoesNotMeasure) {

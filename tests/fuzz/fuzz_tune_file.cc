@@ -16,8 +16,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   HostCosts costs;
   costs.ns = parsed->ns;
-  if (!costs.plausible() || parsed->cpu.find('\n') != std::string::npos) std::abort();
+  if (!costs.plausible() || !parsed->device.plausible() ||
+      parsed->gpu.find('\n') != std::string::npos || parsed->cpu.find('\n') != std::string::npos)
+    std::abort();
   const auto again = parse_tune_file(format_tune_file(*parsed), "written");
-  if (!again.ok() || again->cpu != parsed->cpu || again->graph != parsed->graph) std::abort();
+  if (!again.ok() || again->cpu != parsed->cpu || again->graph != parsed->graph ||
+      again->gpu != parsed->gpu || again->device.measured != parsed->device.measured)
+    std::abort();
   return 0;
 }

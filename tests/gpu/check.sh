@@ -4,7 +4,7 @@
 #   A  is it right: a probe of the device, one all-reduce each way, PyTorch and other clients, every
 #      suite of gtest's in a process of its own, compute-sanitizer
 #   B  is it fast: kernels, ranks as threads and processes, rings and trees by protocol and CTAs,
-#      NVIDIA's NCCL beside ours, ncu, and a table %roof of all
+#      rondo tune, NVIDIA's NCCL beside ours, ncu, and a table %roof of all
 #
 #   bash tests/gpu/check.sh [A|B]            builds the preset cuda for this device, then checks
 #   bash tests/gpu/check.sh --packed [A|B]   uses bin/ and lib/ beside it (tests/gpu/pack.sh)
@@ -12,8 +12,9 @@
 # Variables:
 #   LIST=1              names the stages with their limits, and does not run them
 #   ONLY=ways,*ring*    runs these: whole names, groups before a dot, or patterns
-#   OUT=gpu-results     where results go, at most 8 files: results.json, summary.txt, roof.txt,
-#                       probe.json, tests.txt, programs.txt, bench.txt, build.txt
+#   OUT=gpu-results     where results go, at most 9 files: results.json, summary.txt, roof.txt,
+#                       probe.json, gpu.tune (of rondo tune), tests.txt, programs.txt,
+#                       bench.txt, build.txt
 #   SECONDS_IN_ALL=N    for all stages; what has no time left is named as not run (460 a set)
 #   JOBS=N              stages of set A at a time; those of B have the device to themselves
 #   PATIENCE=N          all limits that many times as long; SIZES=tiny: for an emulated device

@@ -22,6 +22,11 @@ std::string bus_id_of(int device) {
   return topology::normal_bus_id(text);
 }
 
+std::string device_name_of(int device) {
+  char text[256] = "";
+  return gpu_api()->device_name(text, sizeof(text), device) == kGpuSuccess ? text : "";
+}
+
 namespace {
 
 // Of this thread, inside of a scope: which device is current, if the driver was asked; which one

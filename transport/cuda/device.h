@@ -18,6 +18,8 @@ Done check(GpuError error, const char* what);
 
 // Of a device, in small letters: "0000:01:00.0"; empty where CUDA does not say.
 std::string bus_id_of(int device);
+// As its vendor calls it: "NVIDIA H100 80GB HBM3"; empty likewise.
+std::string device_name_of(int device);
 
 // Makes a device and its context current for this thread, and what was current before at its end.
 // Inside of another one the driver is asked at most once which that is: so nobody else may make a

@@ -8,7 +8,8 @@ from predictions import predicted
 from stage import Stage
 
 # The order, most telling first: what has no time left is at the end.
-ORDER = ("micro", "threads-small", "threads-graph", "ring", "gpus", "processes", "copies",
+ORDER = ("micro", "threads-small", "threads-graph", "ring", "gpus", "processes", "tune",
+         "copies",
          "beside.1",
          "counters", "threads-large", "tree", "others", "beside.2")  # fmt: skip
 BENCH = "{bin}/rondo bench"
@@ -139,6 +140,9 @@ def several() -> list[Stage]:
 def stages() -> list[Stage]:
     micro = Stage("micro", ("{bin}/micro_device", "{micro}"), 45, 0, "bench", "lines", alone=True,
                   needs="bin:micro_device")  # fmt: skip
+    # For RONDO_TUNE_FILE on machines with such GPUs; written also where rates explain little.
+    tune = Stage("tune", "{bin}/rondo tune --force --table {tune} {json}", 90, place("tune"),
+                 "bench", "tune", alone=True)  # fmt: skip
     connected = [forced(*row) for row in RINGS + COPIES + TREES]
-    return [micro, *threads(), *processes(), *connected, *others(), *beside(), *counters(),
+    return [micro, tune, *threads(), *processes(), *connected, *others(), *beside(), *counters(),
             *several()]  # fmt: skip

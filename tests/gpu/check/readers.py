@@ -179,6 +179,20 @@ def read_probe(stage, text: str, path: str) -> dict:
     return {**answer, "failure": ", ".join(astray)} if astray else answer
 
 
+def read_tune(stage, text: str, path: str) -> dict:
+    """The file that rondo tune wrote, which becomes one of the results."""
+    try:
+        written = pathlib.Path(path).read_text()
+    except OSError:
+        return {"failure": first_telling_line(text)}
+    rates = written.partition("\ngpu ")[2].splitlines()
+    if not rates:
+        return {"failure": "it measured no rate of a GPU"}
+    pairs = [line.split() for line in rates[1:] if line != "end"]
+    return {"numbers": {"gpu": rates[0], "ns": {name: number(ns) for name, ns in pairs}},
+            "tune": written}  # fmt: skip
+
+
 # Of ncu's raw page: what says how many bytes are under way, and what warps wait for.
 COUNTED = {
     "gpu__time_duration.sum": "time",
@@ -239,4 +253,5 @@ def in_short(kernel: dict) -> str:
 READERS = {
     "text": read_text, "gtest": read_gtest, "bench": read_bench, "lines": read_lines,
     "beside": read_beside, "probe": read_probe, "counters": read_counters,
+    "tune": read_tune,
 }  # fmt: skip

@@ -1,9 +1,9 @@
 """Results: what every stage did, on disk as soon as it is known.
 
-At most 8 files in OUT: results.json (all records and figures, replaced at once or not at all, also
-when a stage begins), summary.txt, roof.txt, probe.json, and logs: tests.txt, programs.txt,
-bench.txt, and build.txt, which check.sh writes. Whoever kills this program loses the output of the
-stages that ran at that moment, whose names results.json has under "running".
+At most 9 files in OUT: results.json (all records and figures, replaced at once or not at all, also
+when a stage begins), summary.txt, roof.txt, probe.json, gpu.tune, and logs: tests.txt,
+programs.txt, bench.txt, and build.txt, which check.sh writes. Whoever kills this program loses the
+output of the stages that ran at that moment, whose names results.json has under "running".
 """
 
 import json
@@ -25,7 +25,7 @@ class Results:
         self.head = {"schema": "rondo-gpu-check", "version": 1, "sets": sets,
                      "started": time.strftime("%Y-%m-%d %H:%M:%S"), **facts}  # fmt: skip
         for name in [f"{log}.txt" for log in LOGS] + ["results.json", "summary.txt", "roof.txt",
-                                                      "probe.json"]:  # fmt: skip
+                                                      "probe.json", "gpu.tune"]:  # fmt: skip
             (self.out / name).unlink(missing_ok=True)
         self.write()
 

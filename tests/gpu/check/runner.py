@@ -114,6 +114,8 @@ class Runner:
             found = {"note": why, "remarks": [why]}
         if "probe" in found:
             self.results.replace("probe.json", json.dumps(found.pop("probe"), indent=1) + "\n")
+        if "tune" in found:
+            self.results.replace("gpu.tune", found.pop("tune"))
         record = self._judge(stage, run, found, text)
         if run.notes:
             record["notes"] = run.notes

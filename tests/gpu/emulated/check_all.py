@@ -40,7 +40,7 @@ def run(build: str, out: str, *words: str, **more: str) -> tuple[int, str, dict]
 
 def one_gpu(build: str, out: str) -> None:
     code, said, results = run(build, out)
-    assert len(os.listdir(out)) <= 8, os.listdir(out)
+    assert len(os.listdir(out)) <= 9, os.listdir(out)
     assert results["complete"]
     stages = {stage["name"]: stage for stage in results["stages"]}
     strange = [name for name, stage in stages.items()
@@ -53,6 +53,8 @@ def one_gpu(build: str, out: str) -> None:
     print(f"{len(stages)} stages on one emulated GPU: as they should be")
     if "ONLY" in os.environ:
         return
+    tuned = (pathlib.Path(out) / "gpu.tune").read_text()
+    assert "\ngpu Emulated GPU\n" in tuned and stages["tune"]["numbers"]["ns"], tuned
     # Odd numbers are left out, and the others kept.
     kernels = stages["counters.ring-f32"]["numbers"]["kernels"]
     assert kernels[0]["time"] == 1234567 and kernels[0]["l2_hit_percent"] is None, kernels

@@ -50,6 +50,22 @@ TEST(InitRecord, CarriesCostsThatWereMeasuredAndNoneThatCannotBe) {
   }
 }
 
+TEST(InitRecord, CarriesOfGpusTheRatesThatWereMeasured) {
+  InitRecord record;
+  const std::size_t untuned = record.encode().size();
+  record.device_costs.set(gpu::DeviceRate::kLaunch, 5000);
+  record.device_costs.set(gpu::DeviceRate::kHostByte, 0.25);
+  EXPECT_EQ(record.encode().size(), untuned + 2 * sizeof(double));
+  const auto decoded = InitRecord::decode(record.encode(), 0);
+  ASSERT_TRUE(decoded.ok()) << decoded.error().text;
+  EXPECT_EQ(decoded->device_costs, record.device_costs);
+  record.device_costs.set(gpu::DeviceRate::kLaunch, std::numeric_limits<double>::quiet_NaN());
+  EXPECT_FALSE(InitRecord::decode(record.encode(), 0).ok());
+  record.device_costs = gpu::kDevicePriors;
+  record.device_costs.measured = 1u << gpu::kDeviceRates;
+  EXPECT_FALSE(InitRecord::decode(record.encode(), 0).ok()) << "a rate that there is not";
+}
+
 constexpr char kHostile[] = "host\x1b[2J\nnode7:1:1 [-1] NCCL WARN forged";
 
 TEST(InitRecord, ShowsAHostNameWithoutControlCharacters) {

@@ -18,6 +18,15 @@ TuneFile file_of_this_machine() {
   return file;
 }
 
+constexpr char kGpu[] = "Some GPU 80GB";
+TuneFile file_with_gpus() {
+  TuneFile file = file_of_this_machine();
+  file.gpu = kGpu;
+  file.device.set(gpu::DeviceRate::kLaunch, 5000);
+  file.device.set(gpu::DeviceRate::kMemory, 1.0 / 3);
+  return file;
+}
+
 std::string replaced(std::string text, std::string_view what, std::string_view with) {
   const auto at = text.find(what);
   EXPECT_NE(at, std::string::npos) << what;
@@ -42,11 +51,34 @@ TEST(TuneFile, IsReadAsItWasWritten) {
   EXPECT_EQ(read->ns[0], file.ns[0]);
 }
 
-TEST(TuneFile, ThatIsCutAnywhereIsRefused) {
+TEST(TuneFile, HasOfGpusWhatWasMeasured) {
+  const TuneFile file = file_with_gpus();
+  const auto read = parse_tune_file(format_tune_file(file), "here.tune");
+  ASSERT_TRUE(read.ok()) << read.error().text;
+  EXPECT_EQ(read->gpu, kGpu);
+  EXPECT_EQ(read->device.measured, file.device.measured);
+  EXPECT_EQ(read->device.of(gpu::DeviceRate::kLaunch), 5000);
+  EXPECT_NEAR(read->device.of(gpu::DeviceRate::kMemory), 1.0 / 3, 1e-6);
+  EXPECT_EQ(read->device.of(gpu::DeviceRate::kPeerByte),
+            gpu::kDevicePriors.of(gpu::DeviceRate::kPeerByte));
+  EXPECT_EQ(read->ns[0], file.ns[0]);
+}
+
+// So that a Rondo of before reads it.
+TEST(TuneFile, WithoutGpusIsOfTheFirstVersion) {
   const std::string text = format_tune_file(file_of_this_machine());
-  for (std::size_t length = 0; length < text.size(); ++length)
-    EXPECT_NE(refusal(text.substr(0, length)), "accepted") << length;
-  EXPECT_NE(refusal(text + "\n"), "accepted");
+  EXPECT_TRUE(text.starts_with("rondo tune 1\n"));
+  EXPECT_EQ(text.find("gpu"), std::string::npos);
+  EXPECT_TRUE(format_tune_file(file_with_gpus()).starts_with("rondo tune 2\n"));
+}
+
+TEST(TuneFile, ThatIsCutAnywhereIsRefused) {
+  for (const TuneFile& file : {file_of_this_machine(), file_with_gpus()}) {
+    const std::string text = format_tune_file(file);
+    for (std::size_t length = 0; length < text.size(); ++length)
+      EXPECT_NE(refusal(text.substr(0, length)), "accepted") << length;
+    EXPECT_NE(refusal(text + "\n"), "accepted");
+  }
 }
 
 TEST(TuneFile, SaysWhichLineIsWrong) {
@@ -54,18 +86,27 @@ TEST(TuneFile, SaysWhichLineIsWrong) {
   const auto starts = [](const std::string& why, std::string_view with) {
     return why.starts_with(with);
   };
-  EXPECT_TRUE(starts(refusal(replaced(text, "tune 1", "tune 2")), "here.tune: line 1: version 2"));
+  EXPECT_TRUE(starts(refusal(replaced(text, "tune 1", "tune 3")), "here.tune: line 1: version 3"));
   EXPECT_TRUE(starts(refusal(replaced(text, "\ngraph ", "\ngraph x")), "here.tune: line 3"));
   EXPECT_TRUE(starts(refusal(replaced(text, "\nswitch ", "\nswatch ")), "here.tune: line 7"));
   EXPECT_TRUE(starts(refusal(replaced(text, "\nswitch ", "\ncall ")), "here.tune: line 7"));
   for (const char* bad :
        {"\ncall -", "\ncall 1e99", "\ncall nan", "\ncall inf", "\ncall  ", "\ncall x"})
     EXPECT_TRUE(starts(refusal(replaced(text, "\ncall ", bad)), "here.tune: line 4")) << bad;
+
+  const std::string gpus = format_tune_file(file_with_gpus());
+  EXPECT_TRUE(starts(refusal(replaced(gpus, "gpu Some GPU 80GB", "gpu ")), "here.tune: line 15"));
+  EXPECT_TRUE(starts(refusal(replaced(gpus, "gpu Some", "goo Some")), "here.tune: line 15"));
+  EXPECT_TRUE(starts(refusal(replaced(gpus, "tune 2", "tune 1")), "here.tune: line 15"));
+  EXPECT_TRUE(starts(refusal(replaced(gpus, "\nlaunch ", "\nlunch ")), "here.tune: line 16"));
+  EXPECT_TRUE(starts(refusal(replaced(gpus, "\nlaunch ", "\nlaunch -")), "here.tune: line 16"));
+  EXPECT_TRUE(
+      starts(refusal(replaced(gpus, "\nmemory 0.33", "\nlaunch 0.33")), "here.tune: line 17"));
 }
 
 HostCosts costs_by(const std::string& path) {
   const WithEnvironment variable("RONDO_TUNE_FILE", path);
-  return host_costs_of_environment();
+  return costs_of_environment().host;
 }
 
 TEST(TuneFile, OfThisMachineCounts) {
@@ -74,6 +115,21 @@ TEST(TuneFile, OfThisMachineCounts) {
   const HostCosts costs = costs_by(folder.file("own", format_tune_file(file)));
   EXPECT_TRUE(costs.measured);
   EXPECT_NEAR(costs.ns[0], file.ns[0], 1e-3);
+}
+
+TEST(TuneFile, OfOtherGpusLeavesTheirPriorsAlone) {
+  const TemporaryFolder folder;
+  const WithEnvironment variable("RONDO_TUNE_FILE",
+                                 folder.file("gpus", format_tune_file(file_with_gpus())));
+  const TunedCosts own = costs_of_environment(kGpu);
+  EXPECT_EQ(own.device.of(gpu::DeviceRate::kLaunch), 5000);
+  EXPECT_TRUE(own.device.is_measured(gpu::DeviceRate::kLaunch));
+  EXPECT_FALSE(own.device.is_measured(gpu::DeviceRate::kPeerByte));
+  for (const char* name : {"Another GPU", ""}) {
+    const TunedCosts other = costs_of_environment(name);
+    EXPECT_EQ(other.device, gpu::kDevicePriors) << name;
+    EXPECT_TRUE(other.host.measured) << name;
+  }
 }
 
 TEST(TuneFile, OfAnotherMachineOrDamagedLeavesPriors) {

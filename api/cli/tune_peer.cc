@@ -1,0 +1,159 @@
+#include "api/cli/tune_peer.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "base/bytes.h"
+#include "base/env.h"
+#include "base/printable.h"
+#include "topology/host_identity.h"
+#include "transport/bootstrap/id_contents.h"
+#include "transport/bootstrap/job_secret.h"
+#include "transport/connection.h"
+#include "transport/socket/interfaces.h"
+
+namespace rondo::cli {
+namespace {
+
+constexpr std::chrono::minutes kMeetTime{10}, kRunTime{2};
+
+// What the two tell each other first.
+struct Introduction {
+  std::uint32_t layout = kLayoutVersion;  // of one build both are
+  std::uint64_t host = topology::host_id();
+  std::string name{}, master{}, only{};
+  std::uint64_t most_bytes = 0;
+  double seconds = 0;
+
+  Bytes encode() const {
+    ByteWriter out;
+    out.put(layout);
+    out.put(host);
+    for (const std::string* text : {&name, &master, &only}) out.put_string(*text);
+    out.put(most_bytes);
+    out.put(seconds);
+    return out.take();
+  }
+  static Result<Introduction> decode(ByteSpan blob) {
+    ByteReader in(blob);
+    Introduction told;
+    told.layout = in.get<std::uint32_t>();
+    if (in.ok() && told.layout != kLayoutVersion)
+      return fail(Status::kInvalidUsage,
+                  "the peer is another build of Rondo (layout {}, here {}): use one build",
+                  told.layout, kLayoutVersion);
+    told.host = in.get<std::uint64_t>();
+    for (std::string* text : {&told.name, &told.master, &told.only})
+      *text = printable(in.get_string());
+    told.most_bytes = in.get<std::uint64_t>();
+    told.seconds = in.get<double>();
+    if (!in.finished() || !(told.seconds > 0 && told.seconds <= 1))
+      return fail(Status::kRemoteError, "the peer sent what cannot be read");
+    return told;
+  }
+};
+
+std::string host_name() {
+  char text[256] = "";
+  gethostname(text, sizeof text - 1);
+  return text;
+}
+
+// "10.0.0.1" of "10.0.0.1:4000", "::1" of "[::1]:4000".
+std::string without_port(const net::SocketAddress& address) {
+  std::string text = address.text();
+  text.resize(text.rfind(':'));
+  return text.starts_with('[') ? text.substr(1, text.size() - 2) : text;
+}
+
+Result<std::vector<net::SocketAddress>> addresses_of(const TunePlace& place) {
+  RONDO_TRY(const int family, net::parse_family(env::get_string("NCCL_SOCKET_FAMILY")));
+  if (!place.listens()) return net::resolve({place.host, place.port}, family);
+  return std::vector<net::SocketAddress>{
+      net::SocketAddress::any(family == AF_INET6 ? AF_INET6 : AF_INET, place.port)};
+}
+
+// Both make the same one; RONDO_SECRET is what a stranger lacks.
+bootstrap::UniqueId id_of(const TunePlace& place, std::vector<net::SocketAddress> addresses) {
+  bootstrap::IdContents contents;
+  contents.served_by_rank_zero = true;
+  contents.port = place.port;
+  contents.addresses = std::move(addresses);
+  ByteWriter seed;
+  seed.put_string("rondo tune");
+  seed.put(place.port);
+  contents.secret = auth::sha256({seed.written()});
+  return bootstrap::encode_id(contents);
+}
+
+}  // namespace
+
+Result<TunePlace> parse_tune_place(const std::string& text) {
+  TunePlace place;
+  const bool has_port = text.find(':') != std::string::npos;
+  RONDO_TRY(const net::HostPort named,
+            net::parse_host_port(has_port ? text : fmt::format("{}:{}", text, place.port)));
+  place.host = named.host;
+  place.port = named.port;
+  return place;
+}
+
+Result<std::unique_ptr<TunePeer>> TunePeer::meet(const TunePlace& place, TuneSizes* sizes,
+                                                 std::string* only) {
+  if (!bootstrap::has_job_secret())
+    return fail(Status::kInvalidUsage,
+                "RONDO_SECRET is not set: both machines need the same one, as rondo tune --listen "
+                "prints it");
+  RONDO_TRY(const auto addresses, addresses_of(place));
+  std::unique_ptr<TunePeer> peer(new TunePeer);
+  peer->port_ = place.port;
+  RONDO_TRY(peer->session_, bootstrap::Session::join({.rank = place.listens() ? 0 : 1,
+                                                      .size = 2,
+                                                      .id = id_of(place, addresses),
+                                                      .timeout = kMeetTime}));
+  peer->session_->set_timeout(kRunTime);
+  Introduction mine;
+  mine.name = host_name();
+  if (!place.listens()) mine.master = without_port(addresses[0]);
+  mine.only = *only;
+  mine.most_bytes = sizes->most_bytes;
+  mine.seconds = sizes->seconds;
+  RONDO_TRY(const auto blobs, peer->session_->all_gather(mine.encode()));
+  Introduction told[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    RONDO_TRY(told[i], Introduction::decode(blobs[i]));
+  }
+  if (told[0].host == told[1].host)
+    return fail(Status::kInvalidUsage,
+                "the peer is this machine: between its ranks there is no network to measure");
+  // It becomes a word of a command line.
+  if (told[1].master.find_first_not_of("0123456789abcdef.:") != std::string::npos)
+    return fail(Status::kInvalidUsage,
+                "'{}' is no address that both machines have: use one without an interface",
+                told[1].master);
+  peer->master_ = told[1].master;
+  peer->name_ = told[place.listens() ? 1 : 0].name;
+  *only = told[0].only;
+  *sizes = {told[0].most_bytes, told[0].seconds};
+  return peer;
+}
+
+std::string TunePeer::variables(int ranks) const {
+  return fmt::format(
+      "RANK=$((RANK + {})) WORLD_SIZE={} MASTER_ADDR={} MASTER_PORT={} RONDO_JOB=tune ",
+      session_->rank() * ranks / 2, ranks, master_, port_);
+}
+
+Done TunePeer::both(const Done& here) {
+  ByteWriter mine;
+  mine.put_string(here.ok() ? "" : here.error().text);
+  RONDO_TRY(const auto told, session_->all_gather(mine.take()));
+  const std::size_t other = session_->rank() == 0 ? 1 : 0;
+  const std::string theirs = printable(ByteReader(told[other]).get_string());
+  if (!here.ok() || theirs.empty()) return here;
+  return fail(Status::kRemoteError, "on {}: {}", name_, theirs);
+}
+
+}  // namespace rondo::cli

@@ -1,0 +1,135 @@
+#include "api/cli/tune_run.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include "api/cli/job.h"
+#include "topology/small_file.h"
+
+namespace rondo::cli {
+namespace {
+
+// Variables of this process that the ranks inherit, for the time of a run.
+class Variables {
+ public:
+  Variables() = default;
+  ~Variables() {
+    for (auto one = before_.rbegin(); one != before_.rend(); ++one) {
+      if (one->value) {
+        setenv(one->name, one->value->c_str(), 1);
+      } else {
+        unsetenv(one->name);
+      }
+    }
+  }
+  Variables(const Variables&) = delete;
+  Variables& operator=(const Variables&) = delete;
+
+  void set(const char* name, const std::string& value) {
+    const char* const before = getenv(name);
+    before_.push_back(
+        {name, before != nullptr ? std::optional<std::string>(before) : std::nullopt});
+    setenv(name, value.c_str(), 1);
+  }
+
+ private:
+  struct Before {
+    const char* name;
+    std::optional<std::string> value;
+  };
+  std::vector<Before> before_;
+};
+
+void set_for(const TuneRun& run, Variables* variables) {
+  std::string function = run.collective;  // as NCCL_ALGO names it
+  function.erase(std::remove(function.begin(), function.end(), '_'), function.end());
+  variables->set("NCCL_ALGO", function + ":" + run.algorithm);
+  variables->set("NCCL_PROTO", run.protocol);
+  variables->set("RONDO_TUNE_FILE", "");
+  variables->set("NCCL_DEBUG", "NONE");
+  if (run.devices == 0) variables->set("RONDO_DEVICE", "host");
+  if (run.meeting.empty()) variables->set("NCCL_NET", "Socket");
+  if (run.ctas == 0) return;
+  variables->set("NCCL_MIN_CTAS", std::to_string(run.ctas));
+  variables->set("NCCL_MAX_CTAS", std::to_string(run.ctas));
+}
+
+// A folder for the file that the ranks write.
+class Scratch {
+ public:
+  Scratch() : made_(mkdtemp(folder_) != nullptr) {}
+  ~Scratch() {
+    if (!made_) return;
+    unlink(file().c_str());
+    rmdir(folder_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  bool made() const { return made_; }
+  std::string file() const { return std::string(folder_) + "/calls"; }
+
+ private:
+  char folder_[32] = "/tmp/rondo-tune-XXXXXX";
+  bool made_;
+};
+
+// Of a line "bytes count us predicted" of a rank.
+std::optional<MeasuredCall> call_of_line(std::string_view line, const TuneRun& run) {
+  MeasuredCall call{run};
+  const auto read = [&](auto* number) {
+    const std::string_view text = topology::take_until(line, ' ');
+    return std::from_chars(text.data(), text.data() + text.size(), *number).ec == std::errc();
+  };
+  if (!read(&call.bytes) || !read(&call.count) || !read(&call.us) || !read(&call.prior_us) ||
+      call.us <= 0)
+    return std::nullopt;
+  return call;
+}
+
+}  // namespace
+
+std::string TuneRun::name() const {
+  return fmt::format(
+      "{} by {}{}{} on {} ranks of {} host{}{}", collective, algorithm, protocol.empty() ? "" : ":",
+      protocol, ranks, hosts, hosts == 1 ? "" : "s",
+      devices == 0 ? "" : fmt::format(" on {} GPU{}", devices, devices == 1 ? "" : "s"));
+}
+
+Result<std::vector<MeasuredCall>> measure_run(const TuneRun& run, const TuneSizes& sizes) {
+  const Scratch scratch;
+  if (!scratch.made())
+    return fail(Status::kSystemError, "no folder can be made in /tmp: {}", strerror(errno));
+  Variables variables;
+  set_for(run, &variables);
+  std::string words = run.meeting;
+  if (run.hosts > 1 && run.meeting.empty())
+    words = fmt::format("NCCL_HOSTID=tune$((RANK * {} / {})) ", run.hosts, run.ranks);
+  JobOptions job;
+  job.ranks = run.processes_here();
+  job.passthrough = true;
+  job.argv = {"sh", "-c",
+              fmt::format("{}exec '{}' tune --rank {} --lanes {} --devices {} --most {} --min-time "
+                          "{} '{}'",
+                          words, own_program(), run.collective, run.lanes, run.devices,
+                          sizes.most_bytes, sizes.seconds, scratch.file())};
+  if (const int status = run_job(job); status != 0)
+    return fail(Status::kSystemError, "measuring {} ended with status {}", run.name(), status);
+  const auto text = topology::read_small_file(scratch.file());
+  if (!text) return fail(Status::kSystemError, "'{}': nothing was written there", scratch.file());
+  std::vector<MeasuredCall> calls;
+  topology::for_each_line(*text, [&](std::string_view line) {
+    if (auto call = call_of_line(line, run)) calls.push_back(std::move(*call));
+    return true;
+  });
+  return calls;
+}
+
+}  // namespace rondo::cli

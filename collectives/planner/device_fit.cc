@@ -1,0 +1,105 @@
+#include "collectives/planner/device_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "collectives/planner/device_work.h"
+
+namespace rondo::gpu {
+namespace {
+
+// Steps by factors, from the first to the last.
+constexpr double kFirstStep = 4, kLastStep = 1.005;
+constexpr int kSweeps = 200;
+constexpr double kPullToPrior = 0.001;  // a sample, of a rate that is wrong by e
+// How far from its prior a rate may be. Emulated GPUs take a thousand times as long.
+constexpr double kLeastOfPrior = 0.01, kMostOfPrior = 1e6;
+// A rate counts as measured where its double moves so many predictions by so much.
+constexpr int kTellingSamples = 2;
+constexpr double kTellingChange = 1.1;
+
+double squared_log(double ratio) {
+  const double log = std::log(ratio);
+  return log * log;
+}
+
+// How badly costs explain the samples.
+double error_of(std::span<const DeviceSample> samples, const DeviceCosts& costs) {
+  double error = 0;
+  for (const DeviceSample& sample : samples)
+    error += squared_log(sample.predicted(costs) / sample.ns);
+  const double pull = kPullToPrior * static_cast<double>(samples.size());
+  for (const DeviceRateInfo& info : kDeviceRateTable)
+    error += pull * squared_log(costs.of(info.rate) / info.prior) / kDeviceRates;
+  return error;
+}
+
+// In turn each rate goes up or down by the step where that helps; whether one did.
+bool improve(std::span<const DeviceSample> samples, std::span<const DeviceRateInfo> rates,
+             double step, DeviceCosts* costs, double* error) {
+  bool improved = false;
+  for (const DeviceRateInfo& info : rates)
+    for (const double factor : {step, 1 / step}) {
+      double& rate = costs->ns[static_cast<std::size_t>(info.rate)];
+      const double before = rate;
+      rate = std::clamp(before * factor, kLeastOfPrior * info.prior,
+                        std::min(kMostOfPrior * info.prior, DeviceCosts::kMostNs));
+      const double now = error_of(samples, *costs);
+      if (now >= *error) {
+        rate = before;
+        continue;
+      }
+      *error = now;
+      improved = true;
+      break;
+    }
+  return improved;
+}
+
+bool is_told(std::span<const DeviceSample> samples, const DeviceCosts& costs, DeviceRate rate) {
+  DeviceCosts dearer = costs;
+  dearer.ns[static_cast<std::size_t>(rate)] *= 2;
+  const auto tells = [&](const DeviceSample& sample) {
+    return sample.predicted(dearer) > kTellingChange * sample.predicted(costs);
+  };
+  return std::count_if(samples.begin(), samples.end(), tells) >= kTellingSamples;
+}
+
+}  // namespace
+
+double DeviceSample::predicted(const DeviceCosts& costs) const {
+  DevicePlanFacts where = facts;
+  where.costs = costs;
+  return device_ns(where, record, plan);
+}
+
+DeviceCosts fit_device_costs(std::span<const DeviceSample> samples) {
+  std::uint32_t used = 0;
+  for (const DeviceSample& sample : samples)
+    used |= rates_of(sample.facts, sample.record, sample.plan);
+  std::vector<DeviceRateInfo> rates;
+  for (const DeviceRateInfo& info : kDeviceRateTable)
+    if ((used & bit_of(info.rate)) != 0) rates.push_back(info);
+  DeviceCosts fitted;
+  double error = error_of(samples, fitted), step = kFirstStep;
+  for (int sweep = 0; sweep < kSweeps && step > kLastStep; ++sweep)
+    if (!improve(samples, rates, step, &fitted, &error)) step = std::sqrt(step);
+  DeviceCosts costs;
+  for (const DeviceRateInfo& info : rates)
+    if (is_told(samples, fitted, info.rate)) costs.set(info.rate, fitted.of(info.rate));
+  return costs;
+}
+
+double share_within(std::span<const DeviceSample> samples, const DeviceCosts& costs,
+                    double factor) {
+  const auto close = [&](const DeviceSample& sample) {
+    const double ratio = sample.predicted(costs) / sample.ns;
+    return ratio <= factor && ratio * factor >= 1;
+  };
+  if (samples.empty()) return 0;
+  return static_cast<double>(std::count_if(samples.begin(), samples.end(), close)) /
+         static_cast<double>(samples.size());
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,116 @@
+// DeviceCosts: what launches, hops and bytes cost ranks on GPUs: the rates that the planner
+// predicts by (device_work.h) and that `rondo tune` measures where there are GPUs.
+//
+// A rate is measured or a prior, each by itself: one GPU measures no link. What stands in no row
+// (networks, multicast, what wires lose to packets) is a constant of device_costs.h. Guarantees: a
+// plain value, equal on all ranks once they have told theirs; of each rate the slowest rank's
+// counts. Cost: to copy and compare some hundred bytes.
+//
+//   const double ns = facts.costs.of(DeviceRate::kLaunch);
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace rondo::gpu {
+
+enum class DeviceRate : std::uint8_t {
+  kLaunch,      // to launch a kernel and to notice its end
+  kNextLaunch,  // a launch right behind another one of its stream
+  kCta,         // another CTA of a launch
+  kJob,         // of a CTA over connections: the barriers of a job of Simple
+  kCopy,        // of one CTA: a byte that Simple or a direct kernel copies,
+  kSum,         // or adds
+  kLL,          // a byte of data by LL
+  kLL128,       // or by LL128
+  kOwnSimple,   // a hop of each protocol within a GPU,
+  kOwnLL,
+  kOwnLL128,
+  kPeerSimple,  // between GPUs that reach each other,
+  kPeerLL,
+  kPeerLL128,
+  kHostSimple,  // and by way of the host's memory
+  kHostLL,
+  kHostLL128,
+  kMemory,    // a byte read or written in a GPU's memory
+  kPeerByte,  // a byte of data on a GPU's way out to those that it reaches
+  kHostByte   // or to the host's memory
+};
+inline constexpr std::size_t kDeviceRates = 20;
+
+struct DeviceRateInfo {
+  DeviceRate rate;
+  std::string_view name;  // in tune files and explanations
+  double prior;           // ns
+};
+// Priors: launches as the base of NCCL's model for LL; work of a CTA from the predictions in
+// kernels/cuda/shapes.h (0.2 us for a job's barriers; Simple copies 64 KiB in 1.4 us, sums them in
+// 1.7; LL moves 8 KiB in 0.9, LL128 30 KiB in 1.4). Hops, from the last byte's arrival until the
+// peer has seen it, as in the model that NCCL publishes (LL 0.6 us over NVLink, 1.0 over PCI, LL128
+// 1.9 and 2.5), but Simple as shapes.h predicts it (a fence, a flag and a poll: 2 us). Bytes as
+// vendors publish the memory and NVLink of an H100 and PCI 4.0 x16, and what packets leave of them.
+// Assumed: a next launch; what another CTA is to save before it is worth its multiprocessor (a
+// job's barriers take twice as long); hops within a GPU, as between two.
+inline constexpr DeviceRateInfo kDeviceRateTable[kDeviceRates] = {
+    {DeviceRate::kLaunch, "launch", 6600},
+    {DeviceRate::kNextLaunch, "next_launch", 2000},
+    {DeviceRate::kCta, "cta", 100},
+    {DeviceRate::kJob, "job", 200},
+    {DeviceRate::kCopy, "copy", 1 / 54.6},
+    {DeviceRate::kSum, "sum", 1 / 43.7},
+    {DeviceRate::kLL, "ll", 1 / 9.1},
+    {DeviceRate::kLL128, "ll128", 1 / 21.0},
+    {DeviceRate::kOwnSimple, "own_simple", 2000},
+    {DeviceRate::kOwnLL, "own_ll", 600},
+    {DeviceRate::kOwnLL128, "own_ll128", 1900},
+    {DeviceRate::kPeerSimple, "peer_simple", 2000},
+    {DeviceRate::kPeerLL, "peer_ll", 600},
+    {DeviceRate::kPeerLL128, "peer_ll128", 1900},
+    {DeviceRate::kHostSimple, "host_simple", 2900},
+    {DeviceRate::kHostLL, "host_ll", 1000},
+    {DeviceRate::kHostLL128, "host_ll128", 2500},
+    {DeviceRate::kMemory, "memory", 1 / 3350.0},
+    {DeviceRate::kPeerByte, "peer_byte", 1 / (450 * 0.82)},
+    {DeviceRate::kHostByte, "host_byte", 1 / (31.5 * 0.86)},
+};
+
+constexpr std::array<double, kDeviceRates> device_priors() {
+  std::array<double, kDeviceRates> ns{};
+  for (const DeviceRateInfo& info : kDeviceRateTable)
+    ns[static_cast<std::size_t>(info.rate)] = info.prior;
+  return ns;
+}
+constexpr std::uint32_t bit_of(DeviceRate rate) {
+  return std::uint32_t{1} << static_cast<unsigned>(rate);
+}
+
+struct DeviceCosts {
+  std::array<double, kDeviceRates> ns = device_priors();  // a unit, by DeviceRate
+  std::uint32_t measured = 0;  // by every rank's tune file: bit_of(DeviceRate)
+
+  constexpr double of(DeviceRate rate) const { return ns[static_cast<std::size_t>(rate)]; }
+  constexpr bool is_measured(DeviceRate rate) const { return (measured & bit_of(rate)) != 0; }
+  void set(DeviceRate rate, double cost) {
+    ns[static_cast<std::size_t>(rate)] = cost;
+    measured |= bit_of(rate);
+  }
+
+  static constexpr double kMostNs = 1e9;
+  bool plausible() const {
+    for (const double rate : ns)
+      if (!(rate > 0 && rate <= kMostNs)) return false;
+    return measured >> kDeviceRates == 0;
+  }
+  // Of two ranks: the slower one's, each.
+  void add(const DeviceCosts& other) {
+    for (std::size_t i = 0; i < kDeviceRates; ++i)
+      if (other.ns[i] > ns[i]) ns[i] = other.ns[i];
+    measured &= other.measured;
+  }
+  friend bool operator==(const DeviceCosts&, const DeviceCosts&) = default;
+};
+inline constexpr DeviceCosts kDevicePriors{};
+
+}  // namespace rondo::gpu

@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 12;
+inline constexpr std::uint32_t kLayoutVersion = 13;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // calls that a rank may run ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data that travels inside the announcement

@@ -100,7 +100,8 @@ constexpr Variable kTable[] = {
      "communicators on GPUs or of several hosts"},
     {"NCCL_TOPO_DUMP_FILE_RANK", Type::kInt, "0", "the rank that writes NCCL_TOPO_DUMP_FILE"},
     {"NCCL_TOPO_FILE", Type::kFile, "",
-     "NCCL's topology file of this host: what it says of GPUs and ports counts before what was "
+     "NCCL's topology file of this host, or hwloc's XML: what it says of GPUs and ports counts "
+     "before what was "
      "found; the first rank's of a host"},
     {"NCCL_TUNER_PLUGIN", Type::kFile, "",
      "tuner plugin with NCCL's interface, versions 2 to 6, for ranks on GPUs: X for "
@@ -130,7 +131,9 @@ constexpr Variable kTable[] = {
      "seconds without progress until a collective fails; on GPUs only where it is set"},
     {"RONDO_TOPO_SYNTHETIC", Type::kString, "",
      "pretend a machine by an hwloc description: 'numa:2 core:4 pu:2'"},
-    {"RONDO_TOPO_XML", Type::kFile, "", "read the host's topology from this hwloc XML file"},
+    {"RONDO_TOPO_XML", Type::kFile, "",
+     "an hwloc XML file of this host: rondo topo shows it, and where NCCL_TOPO_FILE is not set, "
+     "what it says of GPUs and ports counts before what was found; the first rank's of a host"},
     {"RONDO_TUNE_FILE", Type::kFile, "",
      "what rondo tune has measured on this machine: by it algorithms are chosen"},
     {"RONDO_UNIX_UIDS", Type::kString, "",

@@ -1,5 +1,7 @@
-// In place of hwloc_discovery.cc where the library may need nothing but glibc (RONDO_PORTABLE).
+// In place of hwloc_discovery.cc and hwloc_graph.cc where the library may need nothing but glibc
+// (RONDO_PORTABLE).
 #include "topology/discovery.h"
+#include "topology/graph/hwloc_graph.h"
 
 namespace rondo::topology {
 
@@ -7,6 +9,13 @@ Done read_by_hwloc(const DiscoverOptions&, HostTopology&) {
   return fail(Status::kSystemError,
               "this library was built without hwloc; RONDO_TOPO_XML and RONDO_TOPO_SYNTHETIC need "
               "one that was built with it");
+}
+
+Result<ParsedGraph> read_hwloc_graph(const DiscoverOptions& options) {
+  return fail(Status::kSystemError,
+              "{}: this library was built without hwloc (RONDO_PORTABLE), which alone reads its "
+              "files; give NCCL's topology file, which rondo topo --write-xml writes elsewhere",
+              options.xml_path.empty() ? options.synthetic : options.xml_path);
 }
 
 }  // namespace rondo::topology

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "topology/graph/nccl_xml.h"
+#include "topology/graph/graph_file.h"
 
 namespace rondo::cli {
 namespace {
@@ -36,7 +36,7 @@ Result<topology::Graph> machine_by_name(const std::string& name) {
     return fail(Status::kInvalidArgument,
                 "'{}' is neither a file nor a known machine; there are {}", name,
                 fmt::join(known_machines(), ", "));
-  RONDO_TRY(topology::ParsedGraph parsed, topology::read_nccl_xml(name));
+  RONDO_TRY(topology::ParsedGraph parsed, topology::read_graph_file(name));
   return std::move(parsed.graph);
 }
 

@@ -11,8 +11,8 @@ namespace rondo::cli {
 
 // "dgx-h100", "gb200-nvl72", ...
 std::vector<std::string> known_machines();
-// A known machine, else a file of NCCL's topology XML. kInvalidArgument: neither; names those
-// known.
+// A known machine, else a file (topology/graph/graph_file.h). kInvalidArgument: neither; names
+// those known.
 Result<topology::Graph> machine_by_name(const std::string& name);
 
 }  // namespace rondo::cli

@@ -1,4 +1,5 @@
-// rondo topo: what Rondo sees of this host, or of the machine that a file describes.
+// rondo topo: what Rondo sees of this host, or of the machine that a file describes; as text, as
+// JSON, as a picture.
 #include <CLI/CLI.hpp>
 
 #include <fmt/format.h>
@@ -7,11 +8,15 @@
 #include <nlohmann/json.hpp>
 
 #include "api/cli/commands.h"
+#include "api/cli/graphviz.h"
 #include "base/output_file.h"
 #include "topology/channels/describe_channels.h"
+#include "topology/channels/draw_channels.h"
 #include "topology/describe.h"
 #include "topology/graph/describe_graph.h"
+#include "topology/graph/draw_graph.h"
 #include "topology/graph/host_graph.h"
+#include "topology/graph/hwloc_graph.h"
 #include "topology/graph/nccl_xml.h"
 #include "topology/host_topology.h"
 #include "topology/net_interfaces.h"
@@ -24,16 +29,18 @@ struct TopoOptions {
   std::string nccl_xml;
   std::string topology_file;
   std::string write_xml;
+  std::string svg;
   bool json = false;
   bool matrix = false;
   bool dot = false;
   bool channels = false;
   int hosts = 1;
   int cross_nic = 2;
+  bool draws() const { return dot || !svg.empty(); }
 };
 
-// A machine of hwloc's, which has no GPUs and ports here: this one's are not to stand beside it.
-bool pretends(const TopoOptions& options) {
+// A machine that hwloc describes: this one's GPUs and ports are not to stand beside it.
+bool of_hwloc(const TopoOptions& options) {
   return !options.host.xml_path.empty() || !options.host.synthetic.empty();
 }
 
@@ -49,15 +56,18 @@ std::string json_text(const topology::Graph& graph) {
 }
 
 Result<topology::Graph> graph_of(const TopoOptions& options) {
-  if (options.nccl_xml.empty()) {
+  if (options.nccl_xml.empty() && !of_hwloc(options)) {
     RONDO_TRY(topology::HostGraph host, topology::read_host_graph({options.topology_file}));
     if (!host.wrong.empty()) host.notes.push_back(host.wrong);
     for (const std::string& note : host.notes) fmt::print(stderr, "rondo topo: {}\n", note);
     return std::move(host.graph);
   }
-  RONDO_TRY(topology::ParsedGraph parsed, topology::read_nccl_xml(options.nccl_xml));
+  const bool nccl = !options.nccl_xml.empty();
+  RONDO_TRY(topology::ParsedGraph parsed, nccl ? topology::read_nccl_xml(options.nccl_xml)
+                                               : topology::read_hwloc_graph(options.host));
   for (const std::string& what : parsed.not_understood) {
-    fmt::print(stderr, "rondo topo: {}: not understood: {}\n", options.nccl_xml, what);
+    fmt::print(stderr, "rondo topo: {}: not understood: {}\n",
+               nccl ? options.nccl_xml : options.host.xml_path, what);
   }
   return std::move(parsed.graph);
 }
@@ -68,15 +78,25 @@ int print_host(const TopoOptions& options, const topology::Graph& graph) {
   if (!host) return refuse(host.error());
   const auto interfaces = topology::read_net_interfaces();
   if (options.json) {
-    const topology::Graph* const devices = pretends(options) ? nullptr : &graph;
-    fmt::print("{}\n", topology::describe_json(host.value(), interfaces, devices));
+    fmt::print("{}\n", topology::describe_json(host.value(), interfaces, &graph));
     return 0;
   }
   fmt::print("{}\n", topology::describe(host.value(), interfaces));
   const bool any = !graph.gpus().empty() || !graph.nics().empty();
-  if (any && !pretends(options))
-    fmt::print("GPUs and network ports\n{}", topology::describe(graph));
+  if (any) fmt::print("GPUs and network ports\n{}", topology::describe(graph));
   return 0;
+}
+
+// The text, or, with --svg, the picture.
+int put_picture(const TopoOptions& options, const std::string& dot) {
+  if (options.svg.empty()) {
+    fmt::print("{}", dot);
+    return 0;
+  }
+  const auto svg = draw_svg(dot);
+  if (!svg) return refuse(svg.error());
+  const Done written = write_output(options.svg, *svg);
+  return written.ok() ? 0 : refuse(written.error());
 }
 
 int print_channels(const TopoOptions& options, const topology::Graph& graph) {
@@ -91,9 +111,8 @@ int print_channels(const TopoOptions& options, const topology::Graph& graph) {
   if (!plan.ok())
     return refuse({plan.status(), graph.gpus().empty() ? "there is no GPU to lay channels over"
                                                        : plan.error().text});
-  if (options.dot) {
-    fmt::print("{}", topology::describe_dot(graph, *plan));
-  } else if (options.json) {
+  if (options.draws()) return put_picture(options, topology::describe_dot(graph, *plan));
+  if (options.json) {
     fmt::print("{}\n", json_of(graph, *plan).dump(2));
   } else {
     fmt::print("{}", topology::describe(graph, *plan));
@@ -109,8 +128,8 @@ int print_graph(const TopoOptions& options, const topology::Graph& graph) {
   if (options.channels) return print_channels(options, graph);
   if (options.matrix) {
     fmt::print("{}", topology::describe_matrix(graph));
-  } else if (options.dot) {
-    fmt::print("{}", topology::describe_dot(graph));
+  } else if (options.draws()) {
+    return put_picture(options, topology::describe_dot(graph));
   } else if (!options.nccl_xml.empty()) {
     fmt::print("{}", options.json ? json_text(graph) : topology::describe(graph));
   } else if (options.write_xml.empty()) {
@@ -125,11 +144,15 @@ int topo_command(int argc, char** argv) {
   TopoOptions options;
   CLI::App app{"Prints the host's cores, caches, GPUs and network ports, and what joins them.",
                argv[0]};
-  app.add_flag("--json", options.json, "as JSON");
+  auto* json = app.add_flag("--json", options.json, "as JSON");
   auto* matrix = app.add_flag("--matrix", options.matrix,
                               "how every two GPUs and network ports reach each other");
-  app.add_flag("--dot", options.dot, "GPUs, ports and links for graphviz: | dot -Tsvg")
-      ->excludes(matrix);
+  auto* dot = app.add_flag("--dot", options.dot, "GPUs, ports and links as a text for graphviz")
+                  ->excludes(matrix);
+  app.add_option("--svg", options.svg, "draw them into this file by graphviz, which must be there")
+      ->excludes(matrix)
+      ->excludes(dot)
+      ->excludes(json);
   auto* channels = app.add_flag("--channels", options.channels,
                                 "the rings that use the wires between GPUs best, and their GB/s")
                        ->excludes(matrix);
@@ -142,14 +165,14 @@ int topo_command(int argc, char** argv) {
       ->check(CLI::IsMember({0, 2}))
       ->needs(channels);
   auto* xml = app.add_option("--xml", options.host.xml_path,
-                             "read this hwloc XML file instead (lstopo file.xml)");
+                             "the machine of this hwloc XML file instead (lstopo file.xml)");
   app.add_option("--synthetic", options.host.synthetic,
                  "or pretend this machine: 'numa:2 l3:1 core:8 pu:2'");
   auto* alone = app.add_option("--nccl-xml", options.nccl_xml,
                                "the machine of this NCCL topology file, and nothing of this one")
                     ->excludes(xml);
   app.add_option("--topo-file", options.topology_file,
-                 "what this NCCL topology file says of this host's GPUs and ports counts")
+                 "what this file of NCCL's or hwloc's says of this host's GPUs and ports counts")
       ->excludes(alone);
   app.add_option("--write-xml", options.write_xml,
                  "write the GPUs and ports to this file, as NCCL_TOPO_FILE reads it");
@@ -158,12 +181,10 @@ int topo_command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }
-  if (pretends(options) && options.nccl_xml.empty() &&
-      (options.matrix || options.dot || options.channels || !options.write_xml.empty() ||
-       !options.topology_file.empty())) {
+  if (of_hwloc(options) && !options.topology_file.empty()) {
     fmt::print(stderr,
-               "rondo topo: of a machine by --xml or --synthetic (RONDO_TOPO_XML, "
-               "RONDO_TOPO_SYNTHETIC) no GPUs and ports are known: use --nccl-xml FILE\n");
+               "rondo topo: --topo-file is of this host, and --xml or --synthetic (RONDO_TOPO_XML, "
+               "RONDO_TOPO_SYNTHETIC) of another machine: leave out one of them\n");
     return kUsageError;
   }
   const auto graph = graph_of(options);

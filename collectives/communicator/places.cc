@@ -85,6 +85,7 @@ class Finding {
   SharedGraph read_graph() const {
     topology::HostGraphOptions options{.topology_file = env::get_string("NCCL_TOPO_FILE"),
                                        .root = env::get_string("RONDO_SYS_ROOT")};
+    if (options.topology_file.empty()) options.topology_file = env::get_string("RONDO_TOPO_XML");
     const int host = own_host();
     for (int i = shape_.first[host]; i < shape_.first[host + 1]; ++i) {
       const int rank = shape_.ranks[static_cast<std::size_t>(i)];

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/bench/shell.h"
+#include "tests/support/temporary_folder.h"
 
 namespace {
 
@@ -38,15 +39,65 @@ TEST(TopoCommand, ShowsTheWaysThroughEachOfSeveralHosts) {
   EXPECT_NE(any.text.find("2 channels of 15.75 GB/s each"), std::string::npos) << any.text;
 }
 
-TEST(TopoCommand, DrawsEachChannelInAColourOfItsOwn) {
-  const std::string plain = topo("hgx-a100-4.xml", "--dot").text;
+int count(const std::string& text, const std::string& what) {
+  int found = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+TEST(TopoCommand, DrawsEachChannelInAFrameOfItsOwn) {
   const std::string drawn = topo("hgx-a100-4.xml", "--channels --dot").text;
-  const auto lines = [](const std::string& text) {
-    return std::count(text.begin(), text.end(), '\n');
-  };
-  EXPECT_EQ(lines(drawn) - lines(plain), 6 * 4);  // six rings of four hops
-  EXPECT_EQ(drawn.substr(0, plain.size() - 2), plain.substr(0, plain.size() - 2));
-  EXPECT_TRUE(drawn.ends_with("}\n"));
+  EXPECT_EQ(count(drawn, "cluster_channel"), 6);
+  EXPECT_EQ(count(drawn, "dir=forward"), 6 * 4);       // six rings of four hops
+  EXPECT_EQ(count(drawn, "penwidth=1.6"), 6 * 2 * 3);  // two trees of three edges
+  const std::string way = topo("hgx-a100-4.xml", "--channels --hosts 2 --dot").text;
+  EXPECT_EQ(count(way, "penwidth=1.6"), 0) << "trees of several hosts are not one host's";
+  EXPECT_NE(way.find("mlx5_0"), std::string::npos);
+}
+
+bool has_graphviz() { return shell("dot -V").status == 0; }
+
+TEST(TopoCommand, WritesThePictureByGraphviz) {
+  if (!has_graphviz()) GTEST_SKIP() << "there is no graphviz";
+  const rondo::test::TemporaryFolder folder;
+  const std::string file = folder.path() + "/host.svg";
+  const Said said = topo("dgx-1v.xml", "--channels --svg " + file);
+  ASSERT_EQ(said.status, 0) << said.text;
+  const std::string svg = shell("cat " + file).text;
+  EXPECT_NE(svg.find("<svg"), std::string::npos);
+  EXPECT_NE(svg.find("NUMA node 1"), std::string::npos);
+  EXPECT_NE(svg.find("channel 5: 25 GB/s"), std::string::npos);
+  EXPECT_EQ(topo("dgx-1v.xml", "--svg /nowhere/host.svg").status, 1);
+  EXPECT_EQ(topo("dgx-1v.xml", "--svg " + file + " --matrix").status, 2);
+}
+
+// What stands in for graphviz's program: a shell script.
+Said topo_with_dot(const std::string& script) {
+  const rondo::test::TemporaryFolder folder;
+  folder.file("dot", "#!/bin/sh\n" + script + "\n");
+  shell("chmod 755 " + folder.path() + "/dot");
+  return shell("PATH=" + folder.path() +
+               ":$PATH; " RONDO_PROGRAM " topo --nccl-xml " RONDO_FIXTURES_DIR
+               "/one-gpu.xml --svg " +
+               folder.path() + "/host.svg && cat " + folder.path() + "/host.svg");
+}
+
+TEST(TopoCommand, SaysWhyGraphvizDrewNothing) {
+  EXPECT_EQ(topo_with_dot("cat >/dev/null; echo picture").text, "picture\n");
+  const Said failed = topo_with_dot("echo no memory >&2; exit 3");
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_NE(failed.text.find("failed: no memory"), std::string::npos) << failed.text;
+  EXPECT_EQ(topo_with_dot("exit 0").status, 1) << "a picture of nothing";
+  // More than a pipe holds, on both.
+  const Said much = topo_with_dot("head -c 300000 /dev/zero >&2; head -c 300000 /dev/zero");
+  EXPECT_EQ(much.status, 0);
+  EXPECT_EQ(much.text.size(), 300000u);
+  const rondo::test::TemporaryFolder empty;
+  const Said none = shell("PATH=" + empty.path() +
+                          " " RONDO_PROGRAM " topo --nccl-xml " RONDO_FIXTURES_DIR
+                          "/one-gpu.xml --svg /tmp/never.svg");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_NE(none.text.find("install the package graphviz"), std::string::npos) << none.text;
 }
 
 TEST(TopoCommand, SaysWhereNoChannelIs) {
@@ -57,6 +108,15 @@ TEST(TopoCommand, SaysWhereNoChannelIs) {
   EXPECT_EQ(topo("dgx-1v.xml", "--hosts 2").status, 2);
   EXPECT_EQ(topo("dgx-1v.xml", "--channels --hosts 0").status, 2);
   EXPECT_EQ(topo("dgx-1v.xml", "--channels --cross-nic 1").status, 2);
+}
+
+TEST(TopoCommand, ShowsNoDeviceOfThisMachineBesideAnother) {
+  const std::string other = "--synthetic 'numa:2 core:4 pu:1'";
+  const Said json = topo("", other + " --json");
+  EXPECT_EQ(json.status, 0) << json.text;
+  EXPECT_EQ(json.text.find("NIC port"), std::string::npos) << json.text;
+  EXPECT_EQ(topo("", other + " --matrix").status, 0);
+  EXPECT_EQ(topo("", other + " --topo-file " RONDO_FIXTURES_DIR "/dgx-h100.xml").status, 2);
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ std::string slowest_text(const Graph& graph, const ChannelPlan& plan) {
   return end_text(graph, plan.slowest.from) + " to " + end_text(graph, plan.slowest.to);
 }
 
-// All devices that a channel passes, in order; a ring comes back to its first.
+}  // namespace
+
 std::vector<int> devices_of(const Channel& channel) {
   std::vector<int> devices;
   if (channel.in >= 0) devices.push_back(channel.in);
@@ -25,8 +26,6 @@ std::vector<int> devices_of(const Channel& channel) {
   devices.push_back(channel.out >= 0 ? channel.out : channel.gpus.front());
   return devices;
 }
-
-}  // namespace
 
 std::string describe(const Graph& graph, const ChannelPlan& plan) {
   if (plan.channels.empty()) return "no channels: one GPU alone passes nothing on\n";
@@ -65,21 +64,6 @@ nlohmann::ordered_json json_of(const Graph& graph, const ChannelPlan& plan) {
     json["channels"].push_back(std::move(entry));
   }
   return json;
-}
-
-std::string describe_dot(const Graph& graph, const ChannelPlan& plan) {
-  std::string out = describe_dot(graph);
-  out.resize(out.rfind('}'));
-  for (std::size_t c = 0; c < plan.channels.size(); ++c) {
-    const std::vector<int> devices = devices_of(plan.channels[c]);
-    const double hue = static_cast<double>(c) / static_cast<double>(plan.channels.size());
-    for (std::size_t i = 1; i < devices.size(); ++i) {
-      out += fmt::format(
-          "  n{} -- n{} [dir=forward, color=\"{:.3f} 1.0 0.8\", penwidth=2, constraint=false];\n",
-          devices[i - 1], devices[i], hue);
-    }
-  }
-  return out + "}\n";
 }
 
 }  // namespace rondo::topology

@@ -3,10 +3,14 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "topology/channels/channels.h"
 
 namespace rondo::topology {
+
+// All devices that a channel passes, in order; a ring comes back to its first.
+std::vector<int> devices_of(const Channel& channel);
 
 // How fast all channels are beside what the wires allow, and each channel's devices in its order.
 std::string describe(const Graph& graph, const ChannelPlan& plan);
@@ -14,8 +18,5 @@ std::string describe(const Graph& graph, const ChannelPlan& plan);
 // {"gbs", "bound_gbs", "channel_gbs", "slowest", "channels": [{"in", "gpus", "out"}]}, GB/s;
 // devices by their labels.
 nlohmann::ordered_json json_of(const Graph& graph, const ChannelPlan& plan);
-
-// The graph for graphviz with each channel in a colour of its own.
-std::string describe_dot(const Graph& graph, const ChannelPlan& plan);
 
 }  // namespace rondo::topology

@@ -25,9 +25,8 @@ std::string rate_text(double gbs) {
 std::string link_text(const GraphLink& link) {
   std::string text(name(link.kind));
   if (link.kind == GraphLinkKind::kNvLink) text += fmt::format(" x{}", link.count);
-  if (link.kind == GraphLinkKind::kPci && link.gbs > 0) {
-    text += fmt::format(" {:g} GT/s x{}", pci_speed_of(link.gbs, link.count), link.count);
-  }
+  const double speed = link.kind == GraphLinkKind::kPci ? pci_speed_of(link.gbs, link.count) : 0;
+  if (speed > 0) text += fmt::format(" {:g} GT/s x{}", speed, link.count);
   text += ", " + rate_text(link.gbs);
   return link.source == Source::kPrior ? text + " (assumed)" : text;
 }
@@ -37,6 +36,7 @@ std::string node_text(const Graph& graph, int index) {
   std::string text = label(graph, index);
   if (!node.bus_id.empty() && node.kind != NodeKind::kBridge) text += ", " + node.bus_id;
   if (node.compute > 0) text += fmt::format(", sm_{}", node.compute);
+  if (node.instances >= 0) text += ", " + mig_text(node);
   if (node.kind == NodeKind::kNic) text += ", network " + rate_text(node.port_gbs);
   if (!node.cpus.empty()) text += ", cpus " + to_text(node.cpus);
   return text;
@@ -86,6 +86,10 @@ std::string label(const Graph& graph, int index) {
           : node.name;
   if (node.port > 1) text += fmt::format(" port {}", node.port);
   return text;
+}
+
+std::string mig_text(const GraphNode& gpu) {
+  return fmt::format("MIG, {} instance{}", gpu.instances, gpu.instances == 1 ? "" : "s");
 }
 
 std::string describe(const Graph& graph) {
@@ -164,6 +168,7 @@ nlohmann::ordered_json json_of(const Graph& graph) {
     if (!node.bus_id.empty()) entry["bus_id"] = node.bus_id;
     if (node.number >= 0) entry["number"] = node.number;
     if (node.compute > 0) entry["compute"] = node.compute;
+    if (node.instances >= 0) entry["instances"] = node.instances;
     if (node.kind == NodeKind::kNic) entry["port"] = node.port, entry["gbs"] = node.port_gbs;
     if (!node.cpus.empty()) entry["cpus"] = to_text(node.cpus);
     entry["source"] = name(node.source);
@@ -179,33 +184,6 @@ nlohmann::ordered_json json_of(const Graph& graph) {
                              {"source", name(link.source)}});
   }
   return json;
-}
-
-std::string describe_dot(const Graph& graph) {
-  constexpr std::string_view kShapes[] = {"box3d", "ellipse", "hexagon", "box", "house"};
-  constexpr std::string_view kColours[] = {"#e8e8e8", "#ffffff", "#d5c7f0", "#c5e8b7", "#bcd9f2"};
-  constexpr std::string_view kLines[] = {"#888888", "#4c9a2a", "#c27c0e", "#b03a2e"};
-  std::string out =
-      "graph host {\n  layout=dot; rankdir=TB; node [fontname=Helvetica, style=filled];\n"
-      "  edge [fontname=Helvetica, fontsize=9];\n";
-  for (int i = 0; i < static_cast<int>(graph.nodes().size()); ++i) {
-    const auto kind = static_cast<std::size_t>(graph.node(i).kind);
-    out +=
-        fmt::format("  n{} [label=\"{}\\n{}\", shape={}, fillcolor=\"{}\"];\n", i, label(graph, i),
-                    graph.node(i).kind == NodeKind::kBridge ? "" : graph.node(i).bus_id,
-                    kShapes[kind], kColours[kind]);
-  }
-  for (const GraphLink& link : graph.links()) {
-    const auto kind = static_cast<std::size_t>(link.kind);
-    // What hangs stands below.
-    const bool hangs = link.kind == GraphLinkKind::kPci || link.kind == GraphLinkKind::kC2c;
-    const int top = link.kind == GraphLinkKind::kPci ? link.to : link.from;
-    const int bottom = link.kind == GraphLinkKind::kPci ? link.from : link.to;
-    out += fmt::format("  n{} -- n{} [label=\"{}\", color=\"{}\", penwidth={}{}];\n", top, bottom,
-                       link.gbs > 0 ? fmt::format("{:.4g}", link.gbs) : "?", kLines[kind],
-                       hangs ? 1 : 2, hangs ? "" : ", constraint=false");
-  }
-  return out + "}\n";
 }
 
 }  // namespace rondo::topology

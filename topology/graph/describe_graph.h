@@ -21,10 +21,10 @@ std::string describe_matrix(const Graph& graph);
 // {"nodes": [...], "links": [...], "digest": "16 hex digits"}; indices of nodes in "from" and "to".
 nlohmann::ordered_json json_of(const Graph& graph);
 
-// A graph for graphviz: `rondo topo --dot | dot -Tsvg`.
-std::string describe_dot(const Graph& graph);
-
 // "GPU 3", "mlx5_0 port 1", "NUMA node 0": short, and no two of a graph are equal but bridges.
 std::string label(const Graph& graph, int node);
+
+// Of a GPU in MIG mode: "MIG, 2 instances".
+std::string mig_text(const GraphNode& gpu);
 
 }  // namespace rondo::topology

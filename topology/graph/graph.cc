@@ -29,9 +29,9 @@ void add_to(std::uint64_t& digest, std::string_view text) {
 std::uint64_t digest_of(const Graph& graph) {
   std::uint64_t digest = 0xcbf29ce484222325;
   for (const GraphNode& node : graph.nodes()) {
-    add_to(digest,
-           fmt::format("{} {} {} {} {} {} {:.9g} {}\n", kNumber(node.kind), node.bus_id, node.name,
-                       node.number, node.port, node.compute, node.port_gbs, to_text(node.cpus)));
+    add_to(digest, fmt::format("{} {} {} {} {} {} {} {:.9g} {}\n", kNumber(node.kind), node.bus_id,
+                               node.name, node.number, node.port, node.compute, node.instances,
+                               node.port_gbs, to_text(node.cpus)));
   }
   for (const GraphLink& link : graph.links()) {
     add_to(digest, fmt::format("{} {} {} {:.9g} {}\n", link.from, link.to, kNumber(link.kind),
@@ -116,7 +116,7 @@ Done check_forest(const std::vector<GraphNode>& nodes, const std::vector<GraphLi
 }  // namespace
 
 std::string_view name(Source source) {
-  constexpr std::string_view kNames[] = {"prior", "sysfs", "CUDA", "NVML", "file"};
+  constexpr std::string_view kNames[] = {"prior", "hwloc", "sysfs", "CUDA", "NVML", "file"};
   return kNames[kNumber(source)];
 }
 

@@ -30,7 +30,7 @@
 namespace rondo::topology {
 
 // Who says so, from the least to the most believed.
-enum class Source : std::uint8_t { kPrior, kSysfs, kCuda, kNvml, kFile };
+enum class Source : std::uint8_t { kPrior, kHwloc, kSysfs, kCuda, kNvml, kFile };
 std::string_view name(Source source);
 
 enum class NodeKind : std::uint8_t { kNuma, kBridge, kNvSwitch, kGpu, kNic };
@@ -43,6 +43,7 @@ struct GraphNode {
   int number = -1;       // NUMA nodes: the kernel's; GPUs: the driver's; NIC ports: the network's
   int port = 0;          // NIC ports: of the adapter, from 1 on; 0: not known
   int compute = 0;       // GPUs: compute capability, 90 for 9.0; 0: not known
+  int instances = -1;    // GPUs in MIG mode: into so many it is cut; -1: it is whole
   double port_gbs = 0;   // NIC ports: to the network; 0: not known
   CpuList cpus{};        // NUMA nodes
   Source source = Source::kPrior;

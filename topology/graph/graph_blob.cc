@@ -13,6 +13,7 @@ void put_node(ByteWriter& out, const GraphNode& node) {
   out.put(node.number);
   out.put(node.port);
   out.put(node.compute);
+  out.put(node.instances);
   out.put(node.port_gbs);
   out.put_string(to_text(node.cpus));
 }
@@ -26,6 +27,7 @@ GraphNode get_node(ByteReader& in) {
   node.number = in.get<int>();
   node.port = in.get<int>();
   node.compute = in.get<int>();
+  node.instances = in.get<int>();
   node.port_gbs = in.get<double>();
   auto cpus = parse_cpu_list(in.get_string());
   const bool sound = node.kind <= NodeKind::kNic && node.source <= Source::kFile && cpus &&

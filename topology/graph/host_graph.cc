@@ -4,8 +4,8 @@
 
 #include <iterator>
 
+#include "topology/graph/graph_file.h"
 #include "topology/graph/join.h"
-#include "topology/graph/nccl_xml.h"
 #include "topology/graph/nvml.h"
 #include "topology/graph/sysfs_graph.h"
 
@@ -41,6 +41,13 @@ void ask_driver(const char* library, HostGraph& host) {
     return;
   }
   for (const NvmlGpu& gpu : *gpus) {
+    if (gpu.instances >= 0) {
+      host.notes.push_back(
+          fmt::format("GPU {} ({}) is in MIG mode: its {} instances have neither "
+                      "NVLinks nor each other's memory",
+                      gpu.number, gpu.bus_id, gpu.instances));
+      continue;
+    }
     if (gpu.nvlinks_down > 0 && !gpu.nvlinks.empty()) {
       host.notes.push_back(fmt::format("{} of {} NVLinks of GPU {} ({}) are down", gpu.nvlinks_down,
                                        gpu.nvlinks_down + gpu.nvlinks.size(), gpu.number,
@@ -56,7 +63,7 @@ void ask_driver(const char* library, HostGraph& host) {
 }
 
 void read_file(const std::string& path, HostGraph& host) {
-  auto parsed = read_nccl_xml(path);
+  auto parsed = read_graph_file(path);
   if (!parsed) {
     host.wrong = parsed.error().text + "; what was found counts";
     return;

@@ -1,4 +1,5 @@
-// The graph of this host: what /sys, CUDA and NVML say, and the file that NCCL_TOPO_FILE names.
+// The graph of this host: what /sys, CUDA and NVML say, and the file that NCCL_TOPO_FILE or
+// RONDO_TOPO_XML names (graph_file.h).
 //
 // Guarantees: a file that is wrong, a hidden /sys and a dead NVML leave a graph of what is known;
 // the file is a sentence in `wrong`, the others and what differs in `notes`. Cost: some

@@ -44,6 +44,8 @@ class Joiner {
     }
     return adapter;
   }
+  // MIG: its instances have no NVLinks, whatever a file says of the GPU.
+  bool is_cut(int mine) { return builder_.node(mine).instances >= 0; }
   bool taken(int found) const { return of_found_[static_cast<std::size_t>(found)] >= 0; }
 
   void keep(int index) {
@@ -68,6 +70,7 @@ class Joiner {
   static void complete(GraphNode& node, const GraphNode& found) {
     if (found.number >= 0) node.number = found.number;
     if (node.compute == 0) node.compute = found.compute;
+    node.instances = found.instances;
     if (node.name.empty()) node.name = found.name;
     if (node.port == 0) node.port = found.port;
     if (node.port_gbs <= 0) node.port_gbs = found.port_gbs;
@@ -77,11 +80,12 @@ class Joiner {
     const int from = of_file_[static_cast<std::size_t>(link.from)];
     const int to = of_file_[static_cast<std::size_t>(link.to)];
     if (from < 0 || to < 0 || link.kind == GraphLinkKind::kSockets) return;
-    if (link.kind == GraphLinkKind::kPci && link.gbs <= 0) {
-      for (std::size_t i = 0; i < of_found_.size(); ++i) {
-        const GraphLink* up = of_found_[i] == from ? found_.up(static_cast<int>(i)) : nullptr;
-        if (up != nullptr) link.gbs = up->gbs, link.count = up->count, link.source = up->source;
-      }
+    if (link.kind == GraphLinkKind::kNvLink && (is_cut(from) || is_cut(to))) return;
+    if (link.kind == GraphLinkKind::kPci && (link.gbs <= 0 || link.source == Source::kHwloc)) {
+      const int same = found_.find(file_.node(link.from).bus_id);
+      const GraphLink* up = same < 0 ? nullptr : found_.up(same);
+      if (up != nullptr && up->gbs > 0)
+        link.gbs = up->gbs, link.count = up->count, link.source = up->source;
     }
     link.from = from;
     link.to = to;

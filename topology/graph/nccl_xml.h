@@ -29,6 +29,8 @@ struct ParsedGraph {
 // read.
 Result<ParsedGraph> parse_nccl_xml(std::string_view text, std::string_view file);
 Result<ParsedGraph> read_nccl_xml(const std::string& path);
+// The text of such a file.
+Result<std::string> read_graph_text(const std::string& path);
 
 std::string write_nccl_xml(const Graph& graph);
 

@@ -319,11 +319,16 @@ Result<ParsedGraph> parse_nccl_xml(std::string_view text, std::string_view file)
   return NcclXmlReader(text, file).read();
 }
 
-Result<ParsedGraph> read_nccl_xml(const std::string& path) {
+Result<std::string> read_graph_text(const std::string& path) {
   errno = 0;
-  const auto text = read_small_file(path, kMostBytes);
+  auto text = read_small_file(path, kMostBytes);
   if (!text) return fail_errno(errno, "cannot read the topology file '{}'", path);
-  return parse_nccl_xml(*text, path);
+  return std::move(*text);
+}
+
+Result<ParsedGraph> read_nccl_xml(const std::string& path) {
+  RONDO_TRY(const std::string text, read_graph_text(path));
+  return parse_nccl_xml(text, path);
 }
 
 }  // namespace rondo::topology

@@ -15,6 +15,7 @@ namespace {
 // NVML's C interface, as far as it is called here.
 constexpr int kOk = 0;
 constexpr unsigned kMostLinks = 36;
+constexpr unsigned kMostInstances = 64;  // of a GPU; today's have 7 at most
 constexpr unsigned kC2cCount = 170, kC2cStatus = 171, kC2cMegabytes = 172;
 constexpr int kRemoteGpu = 0, kRemoteCpu = 1, kRemoteSwitch = 2;
 
@@ -55,6 +56,9 @@ struct NvmlTable {
   int (*link_pci)(NvmlDevice device, unsigned link, NvmlPci* pci);
   int (*link_kind)(NvmlDevice device, unsigned link, int* kind);
   int (*fields)(NvmlDevice device, int count, NvmlField* fields);
+  int (*mig_mode)(NvmlDevice device, unsigned* current, unsigned* pending);
+  int (*mig_most)(NvmlDevice device, unsigned* count);
+  int (*mig_handle)(NvmlDevice device, unsigned index, NvmlDevice* instance);
 };
 
 struct CloseLibrary {
@@ -80,6 +84,9 @@ Result<NvmlTable> table_of(const NvmlLibrary& library, const char* name) {
   look_up(library, nvml.link_pci, "nvmlDeviceGetNvLinkRemotePciInfo_v2");
   look_up(library, nvml.link_kind, "nvmlDeviceGetNvLinkRemoteDeviceType");
   look_up(library, nvml.fields, "nvmlDeviceGetFieldValues");
+  look_up(library, nvml.mig_mode, "nvmlDeviceGetMigMode");
+  look_up(library, nvml.mig_most, "nvmlDeviceGetMaxMigDeviceCount");
+  look_up(library, nvml.mig_handle, "nvmlDeviceGetMigDeviceHandleByIndex");
   const bool complete = nvml.init != nullptr && nvml.shutdown != nullptr &&
                         nvml.error_string != nullptr && nvml.count != nullptr &&
                         nvml.handle != nullptr && nvml.pci != nullptr && nvml.compute != nullptr;
@@ -120,6 +127,7 @@ class NvmlReader {
       if (nvml_.compute(device, &major, &minor) == kOk) gpu.compute = major * 10 + minor;
       read_links(device, gpu);
       gpu.c2c_gbs = c2c_gbs(device);
+      gpu.instances = instances_of(device);
       gpus.push_back(std::move(gpu));
     }
     return gpus;
@@ -157,6 +165,22 @@ class NvmlReader {
     // Virtual machines hide NVSwitches, and tell nothing of what is at the other end.
     if (!told && kind != kRemoteGpu) return {};
     return {NodeKind::kGpu, bus_id_of(pci)};
+  }
+
+  // Numbers of instances have gaps: each that could be is asked for.
+  int instances_of(NvmlDevice device) const {
+    unsigned now = 0, pending = 0, most = 0;
+    const bool cut = nvml_.mig_mode != nullptr && nvml_.mig_mode(device, &now, &pending) == kOk;
+    if (!cut || now == 0) return -1;
+    if (nvml_.mig_most == nullptr || nvml_.mig_handle == nullptr ||
+        nvml_.mig_most(device, &most) != kOk)
+      return 0;
+    int instances = 0;
+    for (unsigned index = 0; index < std::min(most, kMostInstances); ++index) {
+      NvmlDevice instance = nullptr;
+      if (nvml_.mig_handle(device, index, &instance) == kOk) ++instances;
+    }
+    return instances;
   }
 
   double c2c_gbs(NvmlDevice device) const {
@@ -205,6 +229,7 @@ Result<Graph> with_nvml(const Graph& graph, const std::vector<NvmlGpu>& gpus) {
     }
     builder.node(node).number = gpu.number;
     builder.node(node).compute = gpu.compute;
+    builder.node(node).instances = gpu.instances;
     builder.node(node).source = Source::kNvml;
     nodes.push_back(node);
   }
@@ -216,9 +241,10 @@ Result<Graph> with_nvml(const Graph& graph, const std::vector<NvmlGpu>& gpus) {
         builder.link({nodes[i], numa, GraphLinkKind::kC2c, each, 1, Source::kNvml});
         continue;
       }
+      if (gpus[i].instances >= 0) continue;
       const bool to_gpu = peer.kind == NodeKind::kGpu;
       const int to = to_gpu ? builder.find(peer.bus_id) : builder.nvswitch();
-      if (to < 0 || to == nodes[i]) continue;
+      if (to < 0 || to == nodes[i] || builder.node(to).instances >= 0) continue;
       builder.link({nodes[i], to, GraphLinkKind::kNvLink, each, 1, Source::kNvml});
     }
     if (gpus[i].c2c_gbs > 0) {

@@ -1,4 +1,5 @@
-// What NVIDIA's driver says of its GPUs by NVML: numbers, compute capabilities, NVLinks, C2C.
+// What NVIDIA's driver says of its GPUs by NVML: numbers, compute capabilities, NVLinks, C2C,
+// MIG.
 //
 // The library (libnvidia-ml.so.1, part of the driver) is looked for at run time; nothing links it.
 // Guarantees: a driver that does not answer is an error that says so, never a crash or a wait of
@@ -27,12 +28,14 @@ struct NvmlGpu {
   std::vector<Peer> nvlinks{};
   int nvlinks_down = 0;
   double c2c_gbs = 0;  // of all C2C links that are up
+  int instances = -1;  // in MIG mode: into so many it is cut; -1: it is whole
 };
 
 Result<std::vector<NvmlGpu>> ask_nvml(const char* library = "libnvidia-ml.so.1");
 
 // The graph with what NVML says: numbers, capabilities, links. A GPU that the graph lacks hangs
-// from its first NUMA node; a link to a GPU that neither knows is left out.
+// from its first NUMA node; a link to a GPU that neither knows is left out, and so are the NVLinks
+// of a GPU in MIG mode, whose instances have none.
 Result<Graph> with_nvml(const Graph& graph, const std::vector<NvmlGpu>& gpus);
 
 }  // namespace rondo::topology

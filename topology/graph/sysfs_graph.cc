@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "topology/graph/pci_ways.h"
 #include "topology/graph/rates.h"
 #include "topology/pci.h"
 #include "topology/small_file.h"
@@ -106,36 +107,20 @@ class SysfsReader {
   }
 
   // Between two ports: what both can.
-  void link(int from, int to, const std::string& below, const std::string& above) {
+  GraphLink rate(const std::string& below, const std::string& above) const {
     Port port = port_of(below);
     if (const Port other = above.empty() ? Port{} : port_of(above); other.gigatransfers > 0) {
       port.gigatransfers = std::min(port.gigatransfers, other.gigatransfers);
       port.lanes = std::min(port.lanes, other.lanes);
     }
-    builder_.link({from, to, GraphLinkKind::kPci, pci_gbs(port.gigatransfers, port.lanes),
-                   port.lanes, Source::kSysfs});
+    return {.gbs = pci_gbs(port.gigatransfers, port.lanes),
+            .count = port.lanes,
+            .source = Source::kSysfs};
   }
 
-  // Hangs a node from the switches on its way, which are added where they are new.
   void hang(int node, const std::vector<std::string>& way) {
-    const std::string* below = &way.back();  // the port that looks up
-    // Without root port and device: pairs of an upstream and a downstream port.
-    for (std::size_t left = way.size() - 1; left > 1;) {
-      const std::string& downstream = way[left - 1];
-      const std::string& upstream = way[left > 2 ? left - 2 : left - 1];
-      const int known = builder_.find(upstream);
-      const int bridge =
-          known >= 0
-              ? known
-              : builder_.add(
-                    {.kind = NodeKind::kBridge, .bus_id = upstream, .source = Source::kSysfs});
-      link(node, bridge, *below, downstream);
-      if (known >= 0) return;
-      node = bridge;
-      below = &upstream;
-      left -= left > 2 ? 2 : 1;
-    }
-    link(node, numa_node_of(way.back()), *below, way.size() > 1 ? way.front() : std::string());
+    hang_by_way(builder_, node, way, numa_node_of(way.back()),
+                [this](const auto& below, const auto& above) { return rate(below, above); });
   }
 
   void read_gpus() {

@@ -1,6 +1,6 @@
-// The graph of this machine, as /sys has it: NUMA nodes, PCI switches, GPUs, network adapters.
+// The graph of this machine, as /sys has it: NUMA nodes, PCI switches (pci_ways.h), GPUs, network
+// adapters.
 //
-// A switch is one bridge, by the address of its upstream port; root ports belong to the NUMA node.
 // Rates are of the fastest speed that both ends can (a GPU at rest slows its link down) and of the
 // lanes that are in use (a damaged slot has fewer). NIC ports are RDMA ports, where an adapter has
 // them, else network interfaces; ports of soft-RoCE are where their interface is. GPUs are

@@ -72,17 +72,5 @@ TEST(DescribeGraph, JsonHasEveryNodeAndLink) {
   EXPECT_EQ(c2c, 4);
 }
 
-TEST(DescribeGraph, DotHasALineForEveryNodeAndLink) {
-  const Graph graph = fixture("dgx-a100");
-  const std::string dot = describe_dot(graph);
-  const auto count = [&](const std::string& what) {
-    std::size_t found = 0;
-    for (auto at = dot.find(what); at != std::string::npos; at = dot.find(what, at + 1)) ++found;
-    return found;
-  };
-  EXPECT_EQ(count("fillcolor="), graph.nodes().size());
-  EXPECT_EQ(count(" -- "), graph.links().size());
-}
-
 }  // namespace
 }  // namespace rondo::topology

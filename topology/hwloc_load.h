@@ -1,0 +1,41 @@
+// hwloc's topologies: loaded as DiscoverOptions say, and freed. Only where the library is linked
+// (not with RONDO_PORTABLE).
+#pragma once
+
+#include <hwloc.h>
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "topology/cpu_list.h"
+#include "topology/host_topology.h"
+
+namespace rondo::topology {
+
+struct DestroyHwloc {
+  void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
+};
+using HwlocTopology = std::unique_ptr<hwloc_topology, DestroyHwloc>;
+
+struct HwlocParts {
+  bool x86_backend = false;  // binds to every CPU in turn to ask cpuid; Linux has the same in files
+  bool devices = false;      // PCI and what the system makes of it
+};
+// This machine, an XML file, or a synthetic description. kInvalidArgument: hwloc refuses the
+// latter.
+Result<HwlocTopology> load_hwloc(const DiscoverOptions& options, const HwlocParts& parts);
+
+CpuList cpus_of(hwloc_const_bitmap_t set);
+// "" where the object is null or has none of this name.
+std::string info_of(hwloc_obj_t object, const char* name);
+
+template <class Visit>
+void for_each_object(const HwlocTopology& topology, hwloc_obj_type_t type, Visit visit) {
+  for (hwloc_obj_t object = hwloc_get_next_obj_by_type(topology.get(), type, nullptr);
+       object != nullptr; object = hwloc_get_next_obj_by_type(topology.get(), type, object)) {
+    visit(*object);
+  }
+}
+
+}  // namespace rondo::topology

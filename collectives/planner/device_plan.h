@@ -8,8 +8,8 @@
 // over the five collectives that have them; where processes share devices, so do one rank of each
 // device, for all others (composed). Where it is asked for, sums and all-gathers go through
 // multicast memory (NVLS). Of the ways that may run a call the one of least predicted time does
-// (device_work.h), by rates that rondo tune has measured, or by priors, unless a tuner plugin prefers
-// another one (tuned_ways.h).
+// (device_work.h), by rates that rondo tune has measured, or by priors, unless a tuner plugin
+// prefers another one (tuned_ways.h).
 #pragma once
 
 #include <cstdint>
@@ -73,7 +73,7 @@ struct DevicePlanFacts {
   int rings = 1;                 // between hosts: of channels that leave by ports of their own
   // Null: there is no tuner plugin, or it changes nothing. Must live as long as plans are made.
   const TunedWays* tuned = nullptr;
-  DeviceCosts costs{};           // of the slowest rank, each
+  DeviceCosts costs{};  // of the slowest rank, each
   friend bool operator==(const DevicePlanFacts&, const DevicePlanFacts&) = default;
 };
 

@@ -72,7 +72,7 @@ abi::Constants constants() {
                                        gpu::LinkClass::kNetwork};
   for (const int algorithm : {abi::kTree, abi::kRing})
     for (int p = 0; p < abi::kProtocols; ++p) {
-      all.base_latencies[algorithm][p] = gpu::kLaunchNs / 1000;
+      all.base_latencies[algorithm][p] = gpu::kDevicePriors.of(gpu::DeviceRate::kLaunch) / 1000;
       for (int link = 0; link < 3; ++link)
         all.hop_latencies[link][algorithm][p] = gpu::hop_ns(kProtocols[p], kLinks[link]) / 1000;
     }

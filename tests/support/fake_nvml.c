@@ -1,13 +1,15 @@
 /* NVML as a test scripts it: RONDO_FAKE_NVML is lines of
- *   BUS_ID MAJOR.MINOR [LINK...] [c2c=MEGABYTES,...]
+ *   BUS_ID MAJOR.MINOR [LINK...] [c2c=MEGABYTES,...] [mig=INSTANCES]
  * LINK: s (up, to an NVSwitch), h (up, hidden: says nothing of the other end), c (to a CPU), d
- * (down), or the bus id of a GPU. MEGABYTES below 0: of a link that is down. A first line "dead" is
- * a driver that does not answer. */
+ * (down), or the bus id of a GPU. MEGABYTES below 0: of a link that is down. INSTANCES: the GPU is
+ * in MIG mode; every other index of them is free. A first line "dead" is a driver that does not
+ * answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { kOk = 0, kInvalid = 2, kNotSupported = 3, kNotLoaded = 9, kMost = 16, kLinks = 36 };
+enum { kOk = 0, kInvalid = 2, kNotSupported = 3, kNotFound = 6, kNotLoaded = 9 };
+enum { kMost = 16, kLinks = 36, kMostInstances = 7 };
 
 struct pci {
   char old_bus_id[16];
@@ -28,6 +30,7 @@ struct field {
 struct gpu {
   char bus_id[32];
   int major, minor, links, c2c_links;
+  int cut, instances;
   char link[kLinks][32];
   int c2c[kLinks];
 };
@@ -36,6 +39,10 @@ static struct gpu gpus[kMost];
 static unsigned count;
 
 static void read_word(struct gpu* gpu, char* word) {
+  if (sscanf(word, "mig=%d", &gpu->instances) == 1) {
+    gpu->cut = 1;
+    return;
+  }
   if (strncmp(word, "c2c=", 4) != 0) {
     snprintf(gpu->link[gpu->links++], sizeof gpu->link[0], "%s", word);
     return;
@@ -110,6 +117,23 @@ int nvmlDeviceGetNvLinkRemoteDeviceType(struct gpu* gpu, unsigned link, int* kin
 
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct gpu* gpu, unsigned link, struct pci* pci) {
   return fill(pci, gpu->link[link]) == kOk ? kOk : kNotSupported;
+}
+
+int nvmlDeviceGetMigMode(struct gpu* gpu, unsigned* now, unsigned* pending) {
+  if (gpu->major < 8) return kNotSupported;
+  *now = *pending = (unsigned)gpu->cut;
+  return kOk;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(struct gpu* gpu, unsigned* most) {
+  *most = gpu->major < 8 ? 0 : kMostInstances;
+  return kOk;
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(struct gpu* gpu, unsigned index, struct gpu** instance) {
+  if (index % 2 != 0 || (int)index / 2 >= gpu->instances) return kNotFound;
+  *instance = gpu;
+  return kOk;
 }
 
 int nvmlDeviceGetFieldValues(struct gpu* gpu, int fields, struct field* field) {

@@ -90,6 +90,26 @@ TEST(Nvml, NvLinksToACpu) {
   EXPECT_DOUBLE_EQ(path.gbs, 75);
 }
 
+TEST(Nvml, AGpuInMigModeHasInstancesAndNoNvLinks) {
+  const Graph graph = graph_of(with_gpus({"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0"}),
+                               "00000000:1B:00.0 9.0 s s mig=3\n00000000:43:00.0 9.0 s s\n"
+                               "00000000:52:00.0 9.0 00000000:1B:00.0 00000000:43:00.0 mig=0");
+  ASSERT_EQ(graph.gpus().size(), 3u);
+  const int three = graph.gpus()[0], whole = graph.gpus()[1], none = graph.gpus()[2];
+  EXPECT_EQ(graph.node(three).instances, 3);
+  EXPECT_EQ(graph.node(whole).instances, -1);
+  EXPECT_EQ(graph.node(none).instances, 0) << "cut, but into nothing yet";
+  ASSERT_GE(graph.nvswitch(), 0);
+  EXPECT_EQ(graph.between(three, graph.nvswitch()), nullptr);
+  EXPECT_NE(graph.between(whole, graph.nvswitch()), nullptr);
+  for (const int other : {three, whole}) EXPECT_EQ(graph.between(none, other), nullptr);
+}
+
+TEST(Nvml, GpusThatCannotBeCutAreWhole) {
+  const Graph graph = graph_of(with_gpus({"0000:1b:00.0"}), "00000000:1B:00.0 7.0 s");
+  EXPECT_EQ(graph.node(graph.gpus()[0]).instances, -1);
+}
+
 TEST(Nvml, AGpuThatTheGraphLacksIsAdded) {
   const Graph graph = graph_of(with_gpus({}), "00000000:1B:00.0 9.0");
   ASSERT_EQ(graph.gpus().size(), 1u);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/planner/device_costs.h"
+#include "collectives/planner/message_work.h"
 #include "collectives/planner/work_estimate.h"
 #include "kernels/cuda/ll_push_args.h"
 
@@ -180,9 +181,7 @@ double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const D
     case Strategy::kComposed:  // on each device, across, and back
       return 3 * kLaunchNs + met_ns(call, false);
     case Strategy::kMessages:
-      return launched +
-             hop_ns(cuda::Protocol::kSimple, facts.hosts > 1 ? LinkClass::kNetwork : call.near) +
-             sent_bytes(call, false) / call.link_gbs;
+      return launched + messages_ns(facts, record);
     default:
       return launched + direct_ns(call, facts.devices == 1);
   }

@@ -39,7 +39,7 @@ FOLDERS = {
     "transport/launch": ["transport/bootstrap", "transport/auth", "transport/socket"],
     "collectives/planner": [],
     "collectives/model": ["collectives/planner", "collectives/gpu",
-                          "collectives/gpu/channels"],
+                          "collectives/gpu/channels", "collectives/gpu/launch"],
     "collectives/gpu/channels": ["collectives/planner", "collectives/gpu"],
     "collectives/gpu/launch": ["collectives/planner", "collectives/gpu",
                                "collectives/gpu/channels"],

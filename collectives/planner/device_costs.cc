@@ -1,5 +1,7 @@
 #include "collectives/planner/device_costs.h"
 
+#include "kernels/cuda/multicast_args.h"
+
 namespace rondo::gpu {
 
 sim::VerbCost verb_cost(cuda::Protocol protocol) {
@@ -15,6 +17,18 @@ sim::VerbCost verb_cost(cuda::Protocol protocol) {
 }
 
 sim::VerbCost direct_cost() { return {.fixed_ns = 0, .copy_gbs = 54.6, .sum_gbs = 43.7}; }
+
+sim::MulticastCost multicast_cost(int compute) {
+  constexpr std::uint64_t kVectorBytes = 16;
+  sim::MulticastCost cost;
+  cost.load_ns = 900;
+  cost.sum_ns = kMulticastFirstNs;
+  cost.barrier_ns = hop_ns(cuda::Protocol::kSimple, LinkClass::kNvLink);
+  cost.batch_bytes = kVectorBytes * cuda::shapes::kMulticastRows * cuda::kMulticastThreads;
+  cost.wire_bytes =
+      wire_efficiency(topology::GraphLinkKind::kNvLink, compute) / kMulticastEfficiency;
+  return cost;
+}
 
 double hop_ns(cuda::Protocol protocol, LinkClass link) {
   constexpr double kNs[cuda::kProtocols][3] = {

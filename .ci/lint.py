@@ -40,7 +40,7 @@ FOLDERS = {
     "collectives/planner": [],
     "collectives/tuner": ["collectives/planner"],
     "collectives/model": ["collectives/planner", "collectives/gpu",
-                          "collectives/gpu/channels"],
+                          "collectives/gpu/channels", "collectives/gpu/launch"],
     "collectives/gpu/channels": ["collectives/planner", "collectives/gpu"],
     "collectives/gpu/launch": ["collectives/planner", "collectives/gpu",
                                "collectives/gpu/channels"],

@@ -26,6 +26,8 @@ std::optional<Collective> engine_collective(bench::Kind kind) {
       return Collective::kGather;
     case bench::Kind::kScatter:
       return Collective::kScatter;
+    case bench::Kind::kSendRecv:
+      return Collective::kSend;
     case bench::Kind::kBarrier:
       return Collective::kBarrier;
     case bench::Kind::kAllToAllV:
@@ -58,8 +60,8 @@ Result<CallRecord> record_of(const AskedCall& wanted) {
   if (!which)
     return fail(Status::kInvalidArgument,
                 "'{}' is no collective with a plan; there are all_reduce, all_gather, "
-                "reduce_scatter, broadcast, reduce, alltoall, gather, scatter, barrier, and "
-                "alltoallv, all_gather_v, reduce_scatter_v, gather_v, scatter_v",
+                "reduce_scatter, broadcast, reduce, alltoall, gather, scatter, sendrecv, barrier, "
+                "and alltoallv, all_gather_v, reduce_scatter_v, gather_v, scatter_v",
                 wanted.collective);
   const auto type = bench::type_by_name(wanted.type);
   if (!type) return fail(Status::kInvalidArgument, "--type '{}' is no element type", wanted.type);

@@ -14,7 +14,8 @@ struct AskedCall {
   int ranks = 2, root = 0;
 };
 
-// Sizes are as in rondo bench's column. kInvalidArgument: names what there is.
+// Sizes are as in rondo bench's column; sendrecv, a message of each rank to the next one, is a
+// kSend of no root. kInvalidArgument: names what there is.
 Result<CallRecord> record_of(const AskedCall& asked);
 // How the benchmark counts its bytes.
 Result<bench::Layout> layout_of(const AskedCall& asked);

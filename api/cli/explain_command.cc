@@ -17,6 +17,7 @@
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/span_plan.h"
 #include "collectives/model/explain_prediction.h"
+#include "collectives/planner/device_work.h"
 #include "collectives/planner/explain.h"
 #include "collectives/planner/tune_file.h"
 
@@ -25,7 +26,8 @@ namespace {
 
 struct Wanted : AskedCall {
   int hosts = 1, cores = 0, gpus = 0;
-  int rings = 0;        // of the channels of --topo
+  int rings = 0;  // of the channels of --topo
+  bool multicast = true;
   std::string machine;  // of --topo
   bool ranks_given = false;
   bool threads = false, reproducible = false, no_p2p = false, processes = false;
@@ -72,7 +74,26 @@ std::vector<ExplainRow> rows_of_parts(const CallRecord& record) {
                                "one for each two ranks that have something for each other"}};
 }
 
+// A message of each rank to the next one needs no plan.
+Result<std::vector<ExplainRow>> rows_of_messages(const Wanted& wanted, const CallRecord& record) {
+  RONDO_TRY(const PlanFacts facts, facts_of(wanted));
+  const auto on_gpus = [&] {
+    return wanted.hosts > 1
+               ? gpu::usual_span_facts(wanted.ranks, wanted.hosts, wanted.rings)
+               : gpu::usual_facts(wanted.ranks, wanted.gpus, !wanted.no_p2p, wanted.processes);
+  };
+  const double ns =
+      wanted.gpus > 0 ? gpu::predicted_ns(on_gpus(), record) : predicted_ns(facts, record);
+  return std::vector<ExplainRow>{
+      {"call", to_string(record), "of each rank to the next one"},
+      {"runs", "as messages", ""},
+      {"planned for", fmt::format("{:.3g} us", ns / 1e3),
+       wanted.gpus == 0 && facts.costs.measured ? "on costs that rondo tune has measured"
+                                                : "on priors"}};
+}
+
 Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& record) {
+  if (record.collective == Collective::kSend) return rows_of_messages(wanted, record);
   if (wanted.gpus == 0) {
     RONDO_TRY(const PlanFacts facts, facts_of(wanted));
     return explain(facts, record);
@@ -85,8 +106,8 @@ Result<std::vector<ExplainRow>> rows_of(const Wanted& wanted, const CallRecord& 
   if (wanted.machine.empty()) facts.costs = costs_here().device;
   RONDO_TRY(facts.algorithms, algorithms_of_environment());
   RONDO_TRY(facts.protocols, gpu::parse_gpu_protocols(env::get_string("NCCL_PROTO")));
-  // As if the GPUs and their switch could, which is found out at init.
-  facts.multicast = facts.may_ll_push;
+  // Without --topo as if the GPUs and their switch could, which is found out at init.
+  facts.multicast = facts.may_ll_push && wanted.multicast;
   return gpu::explain_on_devices(facts, record);
 }
 
@@ -136,6 +157,7 @@ Done print(Wanted wanted) {
     wanted.ranks = wanted.gpus = asked->cluster.ranks();
     wanted.processes = true;
     wanted.rings = static_cast<int>(asked->orders.rings.size());
+    wanted.multicast = asked->cluster.has_multicast();
   }
   RONDO_TRY(const CallRecord record, record_of(wanted));
   RONDO_TRY(std::vector<ExplainRow> rows, rows_of(wanted, record));

@@ -154,11 +154,13 @@ Done run_simulation(SimulateOptions wanted) {
     all.insert(all.end(), lines->begin(), lines->end());
   }
   if (all.empty())
-    return fail(Status::kInvalidArgument,
-                "'{}' of {}: no kernel of that name runs it here; simulated are all_reduce, "
-                "all_gather, reduce_scatter, broadcast and reduce, by --algo all, planned, ring, "
-                "tree, and on one host oneshot, twoshot, push and direct",
-                wanted.algorithms, wanted.call.collective);
+    return fail(
+        Status::kInvalidArgument,
+        "'{}' of {}: no kernel of that name runs it here; simulated are all_reduce, "
+        "all_gather, reduce_scatter, broadcast and reduce, by --algo all, planned, ring, "
+        "tree, and on one host oneshot, twoshot, push, direct and nvls; and alltoall, gather, "
+        "scatter and sendrecv, by --algo all, planned, messages, and on one host direct",
+        wanted.algorithms, wanted.call.collective);
   return wanted.csv.empty() ? done() : write_output(wanted.csv, csv_of(all, wanted.call));
 }
 
@@ -171,7 +173,8 @@ int simulate_command(int argc, char** argv) {
       "virtual time over the wires of a machine. Costs are assumed, not measured.",
       argv[0]};
   app.add_option("collective", wanted.call.collective,
-                 "all_reduce, all_gather, reduce_scatter, broadcast, reduce")
+                 "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, gather, "
+                 "scatter, sendrecv")
       ->required();
   app.add_option("--topo", wanted.machine,
                  "dgx-a100, dgx-h100, gb200-nvl72, ..., or a topology file")
@@ -194,9 +197,11 @@ int simulate_command(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("-d,--datatype", wanted.call.type, "of the elements")->capture_default_str();
   app.add_option("-o,--op", wanted.call.op, "of reductions")->capture_default_str();
-  app.add_option("-r,--root", wanted.call.root, "of broadcast and reduce")->capture_default_str();
+  app.add_option("-r,--root", wanted.call.root, "of broadcast, reduce, gather and scatter")
+      ->capture_default_str();
   app.add_option("--algo", wanted.algorithms,
-                 "planned: what communicators would run; all; or ring, tree, oneshot, twoshot, ...")
+                 "planned: what communicators would run; all; or ring, tree, oneshot, twoshot, "
+                 "nvls, messages, ...")
       ->capture_default_str();
   app.add_option("--csv", wanted.csv, "also write the rows to this file");
   try {

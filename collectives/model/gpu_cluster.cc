@@ -78,6 +78,20 @@ std::string GpuCluster::wire_name(int wire) const {
   return hosts_ == 1 ? way : fmt::format("host {}: {}", wire / wires_->count(), way);
 }
 
+int GpuCluster::compute() const {
+  int least = graph_->node(wires_->gpu(0)).compute;
+  for (int gpu = 1; gpu < gpus_; ++gpu)
+    least = std::min(least, graph_->node(wires_->gpu(gpu)).compute);
+  return least;
+}
+
+bool GpuCluster::has_multicast() const {
+  if (hosts_ > 1 || graph_->nvswitch() < 0 || compute() < 90) return false;
+  for (int gpu = 0; gpu < gpus_; ++gpu)
+    if (graph_->between(wires_->gpu(gpu), graph_->nvswitch()) == nullptr) return false;
+  return true;
+}
+
 sim::Machine GpuCluster::machine(cuda::Protocol protocol) const {
   sim::Machine machine;
   for (int h = 0; h < hosts_; ++h)

@@ -31,6 +31,10 @@ class GpuCluster {
   int hosts() const { return hosts_; }
   int gpus_of_host() const { return gpus_; }
   int host_of(int rank) const { return rank / gpus_; }
+  int compute() const;  // capability of the GPUs, the least; 90 for 9.0, 0: not known
+  // One host, whose GPUs are all joined by switches that sum and copy: NVSwitch's third generation,
+  // which came with compute capability 9.0.
+  bool has_multicast() const;
   const topology::ClusterPlan& channels() const { return *plan_; }
 
   // As kernels of this protocol find it. The cluster must outlive it.

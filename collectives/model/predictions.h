@@ -1,35 +1,17 @@
 // Predictions: what the ways to run a call on the GPUs of a cluster would take, by simulation on
 // priors (planner/device_costs.h): no number here was measured.
 //
-// A way is an algorithm over a protocol, planned as communicators plan it (device_plan.h,
-// span_plan.h), over the rings of the channel search. Rings of more ranks than are worth playing
-// have a closed form, which tests compare with the simulator. Cost: see kernels/sim/simulate.h.
+// Rings and messages of more ranks than are worth playing have a closed form, which tests compare
+// with the simulator. Cost: see kernels/sim/simulate.h.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "collectives/model/gpu_cluster.h"
-#include "collectives/planner/device_plan.h"
+#include "collectives/model/ways.h"
 #include "kernels/sim/simulate.h"
 
 namespace rondo::model {
-
-struct Way {
-  std::string name;  // "ring", "tree", "twoshot", "oneshot"
-  gpu::DevicePlan plan;
-  bool chosen = false;  // the planner's
-};
-// What NCCL_ALGO and NCCL_PROTO leave to the planner.
-struct Wishes {
-  AlgorithmFilter algorithms{};
-  std::uint8_t protocols = gpu::kUsualProtocols;
-};
-// Those that can run the call, whatever is wished; none where nothing can. Between hosts, kernels'
-// alone.
-std::vector<Way> ways_of(const GpuCluster& cluster, const CallRecord& record,
-                         const Wishes& wishes = {});
 
 struct Prediction {
   double us = 0;
@@ -39,7 +21,7 @@ struct Prediction {
 };
 Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, const Way& way);
 
-// What the simulator is asked.
+// What the simulator is asked of algorithms that are texts.
 sim::SimCall call_of(const GpuCluster& cluster, const CallRecord& record, const Way& way);
 // Of rings alone: all ranks in lockstep at the speed of the slowest step.
 double closed_form_ns(const sim::Machine& machine, const sim::SimCall& call);

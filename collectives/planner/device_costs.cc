@@ -1,5 +1,7 @@
 #include "collectives/planner/device_costs.h"
 
+#include "kernels/cuda/multicast_args.h"
+
 namespace rondo::gpu {
 
 sim::VerbCost verb_cost(cuda::Protocol protocol, const DeviceCosts& costs) {
@@ -57,6 +59,18 @@ double link_gbs(LinkClass link, const DeviceCosts& costs) {
       break;
   }
   return 1 / (2 * costs.of(DeviceRate::kMemory));  // to and fro
+}
+
+sim::MulticastCost multicast_cost(int compute) {
+  constexpr std::uint64_t kVectorBytes = 16;
+  sim::MulticastCost cost;
+  cost.load_ns = 900;
+  cost.sum_ns = kMulticastFirstNs;
+  cost.barrier_ns = hop_ns(cuda::Protocol::kSimple, LinkClass::kNvLink);
+  cost.batch_bytes = kVectorBytes * cuda::shapes::kMulticastRows * cuda::kMulticastThreads;
+  cost.wire_bytes =
+      wire_efficiency(topology::GraphLinkKind::kNvLink, compute) / kMulticastEfficiency;
+  return cost;
 }
 
 double wire_efficiency(topology::GraphLinkKind kind, int compute) {

@@ -36,11 +36,15 @@ inline constexpr double kTreeJobs = 5;
 // Direct kernels load and store over the links, of which rings reach 370 GB/s on an H100, and
 // NCCL's symmetric kernels 320 at least by its own model.
 inline constexpr double kDirectEfficiency = 320.0 / 370;
-// Multicast, from kernels/cuda/shapes.h: 23 GB/s a CTA, and 2 us for the switch's first sums; a
-// switch lets 8 ranks have 400 of 450 GB/s, counted as bytes of an all-reduce's result.
+// Multicast, from kernels/cuda/shapes.h: 23 GB/s a CTA, and 2 us for the switch's first sums; of 8
+// H100, whose rings reach 370 GB/s, 275 are published, counted as bytes of an all-reduce's result.
 inline constexpr double kMulticastCtaGbs = 23;
-inline constexpr double kMulticastGain = 400.0 / 370;
+inline constexpr double kMulticastGain = 275.0 / 370;
 inline constexpr double kMulticastFirstNs = 2000;
+// The same for the simulator: loads, sums and barriers of a CTA from shapes.h; of an NVLink's 450
+// GB/s what is left for data, of which 8 ranks need 1.125 bytes each way a byte of result.
+inline constexpr double kMulticastEfficiency = 275 * 1.125 / 450;
+sim::MulticastCost multicast_cost(int compute);
 
 // Of what a wire carries after line coding, what is left for data: NVLink as rings of NCCL without
 // multicast are published to reach it (A100 230 of 300 GB/s, H100 370 of 450, B200 830 of 900);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/planner/device_costs.h"
+#include "collectives/planner/message_work.h"
 #include "collectives/planner/work_estimate.h"
 #include "kernels/cuda/ll_push_args.h"
 
@@ -51,15 +52,13 @@ struct DeviceCall {
   }
 };
 
-// Bytes that the busiest rank sends: as parts, whole, or a block for every peer.
-double sent_bytes(const DeviceCall& call, bool parts) {
+// Bytes that the busiest rank sends: parts, all, or a block for every peer.
+double sent_bytes(const DeviceCall& call) {
   switch (call.collective) {
     case Collective::kAllReduce:
-      return parts ? 2 * call.bytes * (call.ranks - 1) / call.ranks : 2 * call.bytes;
+      return 2 * call.bytes * (call.ranks - 1) / call.ranks;
     case Collective::kBroadcast:
     case Collective::kReduce:
-    case Collective::kSend:
-    case Collective::kRecv:
       return call.bytes;
     default:
       return call.bytes * (call.ranks - 1);
@@ -147,8 +146,8 @@ double met_ns(const DeviceCall& call, bool staged) {
   const double gbs = std::min(kDirectCtasOfGpu * direct_cost(call.costs).sum_gbs,
                               call.link_gbs * kDirectEfficiency);
   const double more = call.by_blocks() ? call.bytes : 0;  // what was gathered is written, too
-  const double ns = 2 * hop_ns(cuda::Protocol::kSimple, call.near, call.costs) +
-                    (sent_bytes(call, true) + more) / gbs;
+  const double ns =
+      2 * hop_ns(cuda::Protocol::kSimple, call.near, call.costs) + (sent_bytes(call) + more) / gbs;
   if (!staged) return ns;
   const double blocks = call.by_blocks() ? call.ranks + 1 : 2;
   return ns + 2 * call.costs.of(DeviceRate::kNextLaunch) +
@@ -190,10 +189,7 @@ double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const D
     case Strategy::kComposed:  // on each device, across, and back
       return 3 * launch + met_ns(call, false);
     case Strategy::kMessages:
-      return launched +
-             hop_ns(cuda::Protocol::kSimple, facts.hosts > 1 ? LinkClass::kNetwork : call.near,
-                    call.costs) +
-             sent_bytes(call, false) / call.link_gbs;
+      return launched + messages_ns(facts, record);
     default:
       return launched + direct_ns(call, facts.devices == 1);
   }

@@ -58,6 +58,18 @@ void SimConnection::release(double at_ns) {
   time_.wake(std::exchange(writer_, VirtualTime::kNone), seen_ns);
 }
 
+void pass_slot(VirtualTime& time, double wire_bytes, double work_ns,
+               std::span<SimConnection* const> from, std::span<SimConnection* const> to) {
+  for (SimConnection* const one : from) one->wait_for_message();
+  for (SimConnection* const one : to) one->wait_for_slot();
+  time.settle();
+  const double begin = time.now_ns(), filled = begin + work_ns;
+  double end = filled;
+  for (SimConnection* const one : to) end = std::max(end, one->send(wire_bytes, begin, filled));
+  for (SimConnection* const one : from) one->release(end);
+  time.advance_to(end);
+}
+
 bool SimConnections::all_idle() const {
   return std::all_of(connections_.begin(), connections_.end(),
                      [](const SimConnection& connection) { return connection.is_idle(); });

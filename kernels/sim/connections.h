@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <unordered_map>
 
 #include "kernels/sim/traffic.h"
@@ -48,6 +49,11 @@ class SimConnection {
   std::array<Turned, kMostSlots> turned_{};
   VirtualTime::Task reader_ = VirtualTime::kNone, writer_ = VirtualTime::kNone;
 };
+
+// A slot of each of `from` and `to` at once, by the task that runs: it waits for all of them, works
+// for so long while the wires carry what it sends, and gives back what it has read.
+void pass_slot(VirtualTime& time, double wire_bytes, double work_ns,
+               std::span<SimConnection* const> from, std::span<SimConnection* const> to);
 
 // The connections of one ring or of a pair of trees, made where they are first used.
 class SimConnections {

@@ -5,6 +5,7 @@
 // graph and of priors, tests make uniform ones.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -34,6 +35,15 @@ struct VerbCost {
   double copy_gbs = 0;  // 0: takes no time
   double sum_gbs = 0;
   double wire_bytes = 1;
+};
+
+// What a CTA takes for sums and copies inside a switch (NVLS).
+struct MulticastCost {
+  double load_ns = 0;             // a batch of loads of the rank's own memory, and its stores
+  double sum_ns = 0;              // a batch of loads that the switch sums
+  double barrier_ns = 0;          // from the last one's arrival until all have seen it
+  std::uint64_t batch_bytes = 1;  // that a CTA has on the way at once
+  double wire_bytes = 1;          // for one of data
 };
 
 }  // namespace rondo::sim

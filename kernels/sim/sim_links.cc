@@ -30,19 +30,10 @@ void SimLinks::move(const Chunk& chunk, Peers from, Peers to, int lane, Work wor
 
 void SimLinks::move_slot(double bytes, std::span<SimConnection* const> from,
                          std::span<SimConnection* const> to, Work work) {
-  VirtualTime& time = run_.time;
-  for (SimConnection* const one : from) one->wait_for_message();
-  for (SimConnection* const one : to) one->wait_for_slot();
-  time.settle();
-  const double begin = time.now_ns();
   const double rate =
       (work == kSums ? run_.cost.sum_gbs : run_.cost.copy_gbs) * run_.stream.ctas * workers_;
-  const double filled = begin + run_.cost.fixed_ns + (rate > 0 ? bytes / rate : 0);
-  double end = filled;
-  for (SimConnection* const one : to)
-    end = std::max(end, one->send(bytes * run_.cost.wire_bytes, begin, filled));
-  for (SimConnection* const one : from) one->release(end);
-  time.advance_to(end);
+  const double work_ns = run_.cost.fixed_ns + (rate > 0 ? bytes / rate : 0);
+  pass_slot(run_.time, bytes * run_.cost.wire_bytes, work_ns, from, to);
 }
 
 }  // namespace rondo::sim

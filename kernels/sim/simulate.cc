@@ -3,20 +3,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <memory>
 
 #include "kernels/algorithms/run_text.h"
+#include "kernels/sim/extrapolate.h"
 #include "kernels/sim/sim_links.h"
 #include "kernels/sim/sim_memory.h"
 
 namespace rondo::sim {
 namespace {
-
-// A call is played with fewest rounds first, and with twice as many until its period shows.
-constexpr std::uint64_t kFewestRounds = 4;
-constexpr double kPeriodTolerance = 1e-3;
 
 template <Where kWhere>
 struct LinksText {
@@ -59,11 +55,7 @@ class Run {
     if (!time_.run() || !all_idle())
       return fail(Status::kInternalError, "{} {} of {} ranks ends with ranks that still wait",
                   name(call_.algorithm), name(call_.collective), call_.ranks);
-    SimResult result{time_.end_ns()};
-    result.busiest_wire = traffic_.busiest();
-    if (result.busiest_wire >= 0)
-      result.busiest_share = traffic_.busy_ns(result.busiest_wire) / result.ns;
-    return result;
+    return result_of(time_, traffic_);
   }
 
  private:
@@ -169,6 +161,14 @@ Result<SimResult> play(const Machine& machine, const SimCall& call, std::uint64_
 
 }  // namespace
 
+SimResult result_of(const VirtualTime& time, const Traffic& traffic) {
+  SimResult result{time.end_ns()};
+  result.busiest_wire = traffic.busiest();
+  if (result.busiest_wire >= 0)
+    result.busiest_share = traffic.busy_ns(result.busiest_wire) / result.ns;
+  return result;
+}
+
 Result<SimResult> simulate(const Machine& machine, const SimCall& call, const SimLimits& limits) {
   if (const Done checked = check(call); !checked.ok()) return checked.error();
   std::uint64_t most = 0, fewest = ~std::uint64_t{0};
@@ -180,18 +180,7 @@ Result<SimResult> simulate(const Machine& machine, const SimCall& call, const Si
   const auto played = [&](std::uint64_t rounds) { return play(machine, call, fewest - rounds); };
   const std::uint64_t all = limits.rounds > 0 ? std::min(limits.rounds, fewest) : fewest;
   if (limits.rounds > 0) return played(all);
-  for (std::uint64_t rounds = kFewestRounds; 2 * rounds < all; rounds *= 2) {
-    RONDO_TRY(const SimResult first, played(rounds));
-    RONDO_TRY(const SimResult second, played(rounds + rounds / 2));
-    RONDO_TRY(SimResult third, played(2 * rounds));
-    const double early = second.ns - first.ns, late = third.ns - second.ns;
-    if (std::abs(late - early) > kPeriodTolerance * late) continue;
-    // `late` is of half as many rounds as `rounds` are.
-    third.ns += 2 * late / static_cast<double>(rounds) * static_cast<double>(all - 2 * rounds);
-    third.extrapolated = true;
-    return third;
-  }
-  return played(all);
+  return play_until_even(static_cast<double>(all), {}, played, [&] { return played(all); });
 }
 
 }  // namespace rondo::sim

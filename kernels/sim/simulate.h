@@ -17,6 +17,8 @@
 #include "kernels/primitives.h"
 #include "kernels/sim/machine.h"
 #include "kernels/sim/sim_stream.h"
+#include "kernels/sim/traffic.h"
+#include "kernels/sim/virtual_time.h"
 
 namespace rondo::sim {
 
@@ -39,6 +41,9 @@ struct SimResult {
   int busiest_wire = -1;     // of the rounds that were played
   double busiest_share = 0;  // of the time
 };
+
+// Of a run that is over.
+SimResult result_of(const VirtualTime& time, const Traffic& traffic);
 
 struct SimLimits {
   std::uint64_t rounds = 0;  // to play of each stream; 0: until it repeats

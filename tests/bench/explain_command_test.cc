@@ -43,7 +43,7 @@ TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
   const Said said = rondo("", "explain all_reduce 64M --topo dgx-h100");
   for (const char* const row :
        {"algorithm    ring", "predicted ", "GB/s of bus bandwidth", "nothing was measured",
-        "busiest wire NVSwitch > GPU", "bound        450.0 GB/s", "next best    tree by Simple"})
+        "busiest wire NVSwitch > GPU", "bound        450.0 GB/s", "next best    nvls by Simple"})
     expect_says(said, row);
   expect_says(rondo("", "explain all_reduce 64K --topo dgx-a100 --hosts 2"),
               "changes at   8 MiB; ring by Simple");
@@ -52,7 +52,7 @@ TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
   const Said forced = rondo("NCCL_ALGO=ring", small);
   expect_says(forced, "next best    tree by Simple");
   expect_says(forced, "faster by this model than what runs");
-  expect_says(rondo("", "explain alltoall 64M --topo dgx-a100"), "what runs is not simulated");
+  expect_says(rondo("", "explain barrier --topo dgx-a100"), "what runs is not simulated");
   EXPECT_EQ(rondo("", "explain all_reduce 64K --topo dgx-a100 --ranks 9").status, 2);
   EXPECT_EQ(rondo("", "explain all_reduce 64K --topo nowhere").status, 2);
 }
@@ -75,6 +75,15 @@ TEST(ExplainCommand, SaysWhichRingsChannelsAreAndByWhichPortsTheyLeave) {
                     " len({r[\"hosts\"][0][\"out\"] for r in rings}))'");
   expect_says(read, "True 8 True 8");
   expect_says(rondo("", "explain all_reduce 4M --json"), "\"what\": \"algorithm\"");
+}
+
+TEST(ExplainCommand, PredictsMessagesOnMachines) {
+  for (const char* const collective : {"alltoall", "gather", "sendrecv"}) {
+    const Said said =
+        rondo("", std::string("explain ") + collective + " 64M --topo dgx-a100 --hosts 2");
+    expect_says(said, "GB/s of bus bandwidth");
+    expect_says(said, "busiest wire");
+  }
 }
 
 TEST(EnvCommand, DoesNotShowTheSecret) {

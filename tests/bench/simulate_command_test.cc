@@ -36,6 +36,25 @@ TEST(SimulateCommand, WritesRowsForPrograms) {
   std::filesystem::remove(path);
 }
 
+TEST(SimulateCommand, PredictsMessagesWithinAHostAndBetweenHosts) {
+  for (const char* const collective : {"all_to_all", "gather", "scatter", "sendrecv"}) {
+    for (const char* const hosts : {"1", "2"}) {
+      const auto result = simulate(std::string(collective) + " --topo dgx-a100 --hosts " + hosts +
+                                   " -b 16M -e 16M --algo messages");
+      EXPECT_EQ(result.status, 0) << result.text;
+      EXPECT_NE(result.text.find(" messages Simple"), std::string::npos) << result.text;
+    }
+  }
+}
+
+TEST(SimulateCommand, SumsInSwitchesThatCan) {
+  const auto summed = simulate("all_reduce --topo dgx-h100 -b 1G -e 1G --algo all");
+  EXPECT_NE(summed.text.find(" nvls "), std::string::npos) << summed.text;
+  const auto none = simulate("all_reduce --topo dgx-a100 -b 1G -e 1G --algo nvls");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.text.find("no kernel of that name"), std::string::npos) << none.text;
+}
+
 TEST(SimulateCommand, NamesWhatThereIs) {
   const auto unknown = simulate("all_reduce --topo dgx-9");
   EXPECT_EQ(unknown.status, 2);

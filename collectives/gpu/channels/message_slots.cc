@@ -3,19 +3,12 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "collectives/planner/message_shape.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
 #include "transport/memory/pinned_file.h"
 
 namespace rondo::gpu {
-namespace {
-
-constexpr std::uint64_t kMostPinned = 8 << 20;   // of a receiver
-constexpr std::uint64_t kLeastOfPair = 8 << 10;  // however many ranks there are
-constexpr std::uint64_t kPairAlignment = 256 * kMessageSlots;
-
-}  // namespace
-
 MessageSlots::MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable,
                            const Reachability& around, std::vector<int> devices, int process,
                            std::uint64_t staging_bytes, bool by_kernels)
@@ -38,10 +31,7 @@ const EdgeTransport& MessageSlots::transport(int from, int to) const {
 }
 
 std::uint64_t MessageSlots::pair_bytes(const EdgeTransport& transport) const {
-  const std::uint64_t of_rank =
-      transport.pinned ? std::min(staging_bytes_, kMostPinned) : staging_bytes_;
-  return std::max(of_rank / around_.process_of.size() / kPairAlignment * kPairAlignment,
-                  kLeastOfPair);
+  return message_bytes_of_pair(staging_bytes_, around_.process_of.size(), transport.pinned);
 }
 
 int MessageSlots::owner(int from, int to) const {

@@ -10,9 +10,6 @@ namespace {
 
 constexpr std::uint64_t kAlignment = 128;
 constexpr unsigned kWarpOfMessages = 32;
-// Below that a channel's slots are not worth its start: then a pair has fewer channels.
-constexpr std::uint64_t kLeastSlot = 32 << 10;
-constexpr std::uint64_t kNetworkChannels = 4;         // of a pair on two hosts, at most
 constexpr std::uint64_t kMessageBytesPerThread = 64;  // that keep it busy: 4 vectors of 16 bytes
 
 std::uint64_t rounded(std::uint64_t bytes) {
@@ -130,17 +127,6 @@ MessageLaunch deal(std::span<const Part> parts, std::vector<int> ranks, int most
 }
 
 }  // namespace
-
-MessageShape message_shape(std::uint64_t bytes, bool over_network) {
-  constexpr std::uint64_t kSlots = cuda::kMessageChannelSlots;
-  MessageShape shape;
-  shape.over_network = over_network;
-  shape.channels = static_cast<int>(std::clamp<std::uint64_t>(
-      bytes / kSlots / kLeastSlot, 1, over_network ? kNetworkChannels : cuda::kMessageChannels));
-  const std::uint64_t each = bytes / kSlots / static_cast<std::uint64_t>(shape.channels);
-  shape.slot_bytes = std::min(cuda::kMessageSlotBytes, each / kAlignment * kAlignment);
-  return shape;
-}
 
 // A launch ends where a distance would not fit as a whole, if it fits into the next one: else one
 // direction of it would wait for the other.

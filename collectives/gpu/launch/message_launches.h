@@ -15,18 +15,10 @@
 #include <span>
 #include <vector>
 
+#include "collectives/planner/message_shape.h"
 #include "kernels/cuda/message_args.h"
 
 namespace rondo::gpu {
-
-// How the memory for a pair's slots is cut. Over a network each channel is a connection of its own,
-// which one thread serves: a pair has fewer.
-struct MessageShape {
-  int channels = cuda::kMessageChannels;
-  std::uint64_t slot_bytes = cuda::kMessageSlotBytes;
-  bool over_network = false;
-};
-MessageShape message_shape(std::uint64_t bytes, bool over_network = false);
 
 // A message of a rank of the device with a rank elsewhere, or between two of its ranks.
 struct MessageMove {

@@ -54,7 +54,10 @@ TEST(Predictions, NoWayIsFasterThanTheWires) {
           // Rings and direct reads of one host; trees leave hosts by other ports than rings.
           if (way.name == "tree") continue;
           const double gbs = 2 * (n - 1) / n * static_cast<double>(bytes) / (prediction->us * 1000);
-          EXPECT_LE(gbs, cluster->channels().bound_gbs)
+          // A switch that sums takes a byte, and a share of the results, where a ring's rank sends
+          // each part twice.
+          const double gain = way.name == "nvls" ? 2 * (n - 1) / (n + 1) : 1;
+          EXPECT_LE(gbs, cluster->channels().bound_gbs * gain)
               << machine << " x " << hosts << ", " << way.name << " of " << bytes;
         }
       }
@@ -82,6 +85,32 @@ TEST(Predictions, PlannersChoiceIsMarked) {
   EXPECT_GT(2 * 7.0 / 8 * (1 << 30) / (prediction->us * 1000), 0.5 * 450);
   EXPECT_NE(prediction->busiest.find("NVSwitch"), std::string::npos) << prediction->busiest;
   EXPECT_EQ(prediction->by, Prediction::By::kExtrapolation);
+}
+
+// Sums in the switch are where it can sum, on one host; whoever asks for nothing gets rings.
+TEST(Predictions, SwitchesSumWhereTheyCan) {
+  const auto record = all_reduce(std::uint64_t{1} << 30);
+  const auto nvls_of = [&](const char* machine, int hosts) {
+    const auto cluster = cluster_of(machine, hosts);
+    EXPECT_TRUE(cluster.ok()) << cluster.error().text;
+    const auto ways = ways_of(*cluster, record);
+    const Way* const nvls = find_way(ways, "nvls", cuda::Protocol::kSimple);
+    if (nvls == nullptr) return 0.0;
+    EXPECT_FALSE(nvls->chosen) << machine;
+    const auto prediction = predict(*cluster, record, *nvls);
+    EXPECT_TRUE(prediction.ok()) << prediction.error().text;
+    return prediction->us;
+  };
+  for (const char* const machine : {"dgx-h100", "dgx-b200", "cloud-vm"})
+    EXPECT_GT(nvls_of(machine, 1), 0) << machine;
+  EXPECT_EQ(nvls_of("dgx-h100", 2), 0);
+  for (const char* const machine : {"dgx-a100", "hgx-a100-4", "pcie-8-two-sockets"})
+    EXPECT_EQ(nvls_of(machine, 1), 0) << machine;
+  const auto cluster = cluster_of("dgx-h100", 1);
+  Wishes wishes;
+  wishes.algorithms.allowed[0] = 1 << static_cast<int>(Algorithm::kNvls);
+  for (const Way& way : ways_of(*cluster, record, wishes))
+    EXPECT_EQ(way.chosen, way.name == "nvls") << way.name;
 }
 
 // Between hosts data leave by ports: twice the ports, twice the bytes that are on their way.
@@ -141,10 +170,10 @@ TEST(GpuCluster, RefusesWhatIsNotThere) {
   EXPECT_FALSE(none.ok());
 }
 
-TEST(Ways, AreOfCollectivesWithRingsAlone) {
+TEST(Ways, AreNoneOfBarriersAndOfNothing) {
   const auto cluster = cluster_of("dgx-a100", 1);
   CallRecord record = all_reduce(1 << 20);
-  record.collective = Collective::kAllToAll;
+  record.collective = Collective::kBarrier;
   EXPECT_TRUE(ways_of(*cluster, record).empty());
   record = all_reduce(0);
   EXPECT_TRUE(ways_of(*cluster, record).empty());

@@ -1,0 +1,108 @@
+#include "collectives/model/ways.h"
+
+#include <algorithm>
+
+#include "collectives/gpu/explain_devices.h"
+#include "collectives/gpu/span_plan.h"
+#include "collectives/model/message_call.h"
+#include "kernels/algorithms/hung_tree.h"
+
+namespace rondo::model {
+
+using cuda::Protocol;
+using gpu::DevicePlan;
+using gpu::DevicePlanFacts;
+
+DevicePlanFacts facts_of(const GpuCluster& cluster) {
+  if (cluster.hosts() > 1)
+    return gpu::usual_span_facts(cluster.ranks(), cluster.hosts(),
+                                 static_cast<int>(cluster.channels().rings.size()));
+  DevicePlanFacts facts = gpu::usual_facts(cluster.ranks(), cluster.ranks(), /*all_reach=*/true,
+                                           /*processes=*/true);
+  facts.multicast = cluster.has_multicast();
+  return facts;
+}
+
+namespace {
+
+DevicePlanFacts limited_to(DevicePlanFacts facts, Collective collective, std::uint8_t algorithms,
+                           Protocol protocol) {
+  facts.algorithms.allowed[static_cast<std::size_t>(collective) - 1] = algorithms;
+  facts.protocols = gpu::bit_of(protocol);
+  return facts;
+}
+
+constexpr std::uint8_t bit(Algorithm algorithm) {
+  return static_cast<std::uint8_t>(1 << static_cast<int>(algorithm));
+}
+
+bool has_ways(Collective collective) {
+  return collective >= Collective::kAllReduce && collective <= Collective::kReduceScatter;
+}
+
+bool same(const DevicePlan& a, const DevicePlan& b) {
+  return a.strategy == b.strategy && a.algorithm == b.algorithm && a.protocol == b.protocol;
+}
+
+bool is_played(const DevicePlan& plan) {
+  return plan.strategy == Strategy::kConnected || plan.strategy == Strategy::kLLPush ||
+         plan.strategy == Strategy::kShared || plan.strategy == Strategy::kMulticast;
+}
+
+// Trees of some rings have the root where a reduction cannot end.
+bool takes_root(const GpuCluster& cluster, const CallRecord& record, const DevicePlan& plan) {
+  const AlgorithmRow* const row = find_row(plan.algorithm, record.collective, Where::kGpu);
+  if (row == nullptr || row->roots == Roots::kAny) return true;
+  const auto& rings = cluster.channels().rings;
+  return std::all_of(rings.begin(), rings.end(), [&](const topology::ClusterRing& ring) {
+    const auto at = std::find(ring.ranks.begin(), ring.ranks.end(), record.root);
+    return hung_tree_takes(static_cast<int>(at - ring.ranks.begin()), cluster.ranks());
+  });
+}
+
+// Messages, and on one host a direct kernel on staging, for calls that have room there.
+std::vector<Way> ways_of_messages(const GpuCluster& cluster, const CallRecord& record) {
+  DevicePlan messages;
+  messages.strategy = Strategy::kMessages;
+  if (record.collective == Collective::kSend) return {{"messages", messages, true}};
+  const auto usual = gpu::make_device_plan(facts_of(cluster), record);
+  if (!usual.ok()) return {};
+  std::vector<Way> ways{{"messages", messages, same(*usual, messages)}};
+  if (usual->strategy == Strategy::kShared) ways.push_back({"direct", *usual, true});
+  return ways;
+}
+
+}  // namespace
+
+std::vector<Way> ways_of(const GpuCluster& cluster, const CallRecord& record,
+                         const Wishes& wishes) {
+  std::vector<Way> ways;
+  if (record.count == 0) return ways;
+  if (is_of_messages(record.collective)) return ways_of_messages(cluster, record);
+  if (!has_ways(record.collective)) return ways;
+  const DevicePlanFacts facts = facts_of(cluster);
+  DevicePlanFacts wished = facts;
+  wished.algorithms = wishes.algorithms;
+  wished.protocols &= wishes.protocols;
+  const auto usual = gpu::make_device_plan(wished, record);
+  const auto add = [&](std::uint8_t algorithms, Protocol protocol, std::string_view name) {
+    if ((facts.protocols & gpu::bit_of(protocol)) == 0) return;
+    const auto plan =
+        gpu::make_device_plan(limited_to(facts, record.collective, algorithms, protocol), record);
+    if (!plan.ok() || !is_played(*plan) || !takes_root(cluster, record, *plan)) return;
+    const auto known = [&](const Way& way) { return same(way.plan, *plan); };
+    if (std::any_of(ways.begin(), ways.end(), known)) return;
+    ways.push_back({std::string(name), *plan, usual.ok() && same(*usual, *plan)});
+  };
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree})
+    for (const Protocol protocol : {Protocol::kLL, Protocol::kLL128, Protocol::kSimple})
+      add(bit(algorithm), protocol, rondo::name(algorithm));
+  const bool sums = record.collective == Collective::kAllReduce;
+  add(bit(Algorithm::kOneShot) | bit(Algorithm::kDirect), Protocol::kLL, sums ? "oneshot" : "push");
+  add(bit(Algorithm::kTwoShot) | bit(Algorithm::kDirect), Protocol::kSimple,
+      sums ? "twoshot" : "direct");
+  add(bit(Algorithm::kNvls), Protocol::kSimple, rondo::name(Algorithm::kNvls));
+  return ways;
+}
+
+}  // namespace rondo::model

@@ -1,0 +1,99 @@
+#include "collectives/planner/message_work.h"
+
+#include <algorithm>
+
+#include "collectives/planner/device_costs.h"
+#include "collectives/planner/message_shape.h"
+
+namespace rondo::gpu {
+namespace {
+
+// Slots have what RONDO_GPU_STAGING gives where nobody sets it.
+constexpr std::uint64_t kUsualStaging = 64 << 20;
+
+// Messages of the busiest rank, one way, within its host or beyond it.
+struct Side {
+  double peers = 0;
+  LinkClass link = LinkClass::kNvLink;
+  double gbs = 1;  // of the rank's way out, or in
+  double channels = 1, slot_bytes = 1;
+
+  double parts() const { return peers * channels; }
+};
+
+// How the slots of such a pair are cut, for messages of so many bytes (message_launches.h).
+void cut(const DevicePlanFacts& facts, double bytes, Side* side) {
+  const bool network = side->link == LinkClass::kNetwork;
+  const MessageShape shape = message_shape(
+      message_bytes_of_pair(kUsualStaging, static_cast<std::size_t>(facts.ranks), network),
+      network);
+  side->slot_bytes = static_cast<double>(shape.slot_bytes);
+  const double half = side->slot_bytes * cuda::kMessageChannelSlots / 2;
+  side->channels = std::clamp(bytes / half, 1.0, static_cast<double>(shape.channels));
+}
+
+struct Sides {
+  Side within, across;
+};
+Sides sides_of(const DevicePlanFacts& facts, Collective collective, double bytes) {
+  const double of_host = static_cast<double>(facts.ranks) / facts.hosts;
+  const bool one = collective >= Collective::kSend;
+  Sides sides;
+  if (facts.hosts > 1) sides.across.peers = one ? 1 : facts.ranks - of_host;
+  sides.within.peers = one && facts.hosts > 1 ? 0 : (one ? 2 : of_host) - 1;
+  const bool own = facts.hosts == 1 && facts.devices == 1;
+  if (facts.hosts == 1 && !facts.all_reach) sides.within.link = LinkClass::kPci;
+  if (own) sides.within.link = LinkClass::kOwn;
+  sides.within.gbs = link_gbs(sides.within.link, facts.costs) / (own ? facts.ranks : 1);
+  sides.across.link = LinkClass::kNetwork;
+  sides.across.gbs = link_gbs(LinkClass::kNetwork, facts.costs);
+  // Where rings leave a host by fewer ports than it has ranks, several ranks share one.
+  if (!is_rooted(collective)) sides.across.gbs *= std::min(std::max(facts.rings, 1) / of_host, 1.0);
+  cut(facts, bytes, &sides.within);
+  cut(facts, bytes, &sides.across);
+  return sides;
+}
+
+// A slot's time on its CTA.
+double slot_ns(const Side& side, double bytes, const DeviceCosts& costs) {
+  const sim::VerbCost verb = verb_cost(cuda::Protocol::kSimple, costs);
+  return verb.fixed_ns + std::min(bytes / side.channels, side.slot_bytes) / verb.copy_gbs;
+}
+
+// Wires, or CTAs, each of which plays one channel at a time, whose slots come back so late.
+double side_ns(const Side& side, double bytes, double ctas, const DeviceCosts& costs) {
+  if (side.peers == 0) return 0;
+  const double slots = std::max(bytes / side.channels / side.slot_bytes, 1.0);
+  const double own = slot_ns(side, bytes, costs);
+  const double hop = hop_ns(cuda::Protocol::kSimple, side.link, costs);
+  const double back = (2 * own + 2 * hop) / cuda::kMessageChannelSlots;
+  const double each = slots > cuda::kMessageChannelSlots ? std::max(own, back) : own;
+  return std::max(side.peers * bytes / side.gbs,
+                  side.parts() * slots * each / std::min(ctas, side.parts()));
+}
+
+}  // namespace
+
+double messages_ns(const DevicePlanFacts& facts, const CallRecord& record) {
+  const auto bytes = static_cast<double>(record.count * size_of(record.type));
+  const Sides sides = sides_of(facts, record.collective, bytes);
+  // Sends and receives have half of the CTAs each, but where there is only one of the two; those
+  // that leave the host, and those that do not, have theirs in proportion.
+  const double ways = is_rooted(record.collective) ? 1 : 2;
+  const double parts = sides.within.parts() + sides.across.parts();
+  const double ctas = message_ctas(facts.hosts) / ways;
+  const auto share = [&](const Side& side) {
+    return parts > ctas ? std::max(ctas * side.parts() / parts, 1.0) : ctas;
+  };
+  const Side& slowest = sides.across.peers > 0 ? sides.across : sides.within;
+  const DeviceCosts& costs = facts.costs;
+  const double hop = hop_ns(cuda::Protocol::kSimple, slowest.link, costs);
+  const double launches = ways * parts / cuda::kMostMessageItems;
+  const double again =
+      launches > 1 ? (launches - 1) * (costs.of(DeviceRate::kNextLaunch) + hop) : 0;
+  return 2 * slot_ns(slowest, bytes, costs) + hop + again +
+         std::max(side_ns(sides.within, bytes, share(sides.within), costs),
+                  side_ns(sides.across, bytes, share(sides.across), costs));
+}
+
+}  // namespace rondo::gpu

@@ -1,0 +1,121 @@
+// Messages in virtual time against what can be worked out by hand: every rank has a wire out and a
+// wire in.
+#include "kernels/sim/sim_messages.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace rondo::sim {
+namespace {
+
+constexpr double kGbs = 50, kLatency = 700;
+constexpr std::uint64_t kSlot = 64 << 10;
+
+// Wire r leads out of rank r, wire n + r into it.
+Machine uniform(int ranks) {
+  Machine machine;
+  machine.wire_gbs.assign(2 * static_cast<std::size_t>(ranks), kGbs);
+  machine.routes = [=](int from, int to, int) {
+    return Route{{from, ranks + to}, kLatency, false};
+  };
+  return machine;
+}
+
+// Each rank sends to the next `to` ones, and receives from as many before it, each on a CTA.
+SimMessageCall to_next_ones(int ranks, int to, std::uint64_t bytes) {
+  SimMessageCall call;
+  for (int rank = 0; rank < ranks; ++rank) {
+    SimMessageLaunch launch;
+    for (int k = 1; k <= to; ++k) {
+      launch.ctas.push_back({{(rank + k) % ranks, true, 0, bytes, kSlot}});
+      launch.ctas.push_back({{(rank + ranks - k) % ranks, false, 0, bytes, kSlot}});
+    }
+    call.launches.push_back({launch});
+  }
+  return call;
+}
+
+double ns_of(const Machine& machine, const SimMessageCall& call) {
+  const auto result = simulate_messages(machine, call);
+  EXPECT_TRUE(result.ok()) << result.error().text;
+  return result.ok() ? result->ns : -1;
+}
+
+void expect_near(double found, double wanted) {
+  EXPECT_LE(std::abs(found - wanted), 1e-9 * wanted) << found << " beside " << wanted;
+}
+
+// Of wires alone: all bytes, one after the other, and once the way. Where several share a wire, it
+// may wait for one whose next wire is busy.
+TEST(SimMessages, TakeTheTimeOfTheirBytesOnTheWires) {
+  constexpr std::uint64_t kBytes = 40 * kSlot;
+  for (const int n : {2, 3, 8}) {
+    const auto wire = static_cast<double>(kBytes) / kGbs;
+    expect_near(ns_of(uniform(n), to_next_ones(n, 1, kBytes)), wire + kLatency);
+    const double all = (n - 1) * wire + kLatency;
+    const double found = ns_of(uniform(n), to_next_ones(n, n - 1, kBytes));
+    EXPECT_GE(found, all * (1 - 1e-9));
+    EXPECT_LE(found, all * 1.03);
+  }
+}
+
+// A CTA that is slower than the wire: its slots, the receiver's last one behind them.
+TEST(SimMessages, WaitForTheirCtas) {
+  constexpr int kSlots = 5;
+  SimMessageCall call = to_next_ones(2, 1, kSlots * kSlot);
+  call.cost = {.fixed_ns = 100, .copy_gbs = 20};
+  const double slot = 100 + static_cast<double>(kSlot) / 20;
+  expect_near(ns_of(uniform(2), call), (kSlots + 1) * slot + kLatency);
+}
+
+// With one slot each waits until the last one is read, and that is known.
+TEST(SimMessages, WaitForFreeSlots) {
+  constexpr int kTimes = 6;
+  SimMessageCall call = to_next_ones(2, 1, kTimes * kSlot);
+  call.slots = 1;
+  const double wire = static_cast<double>(kSlot) / kGbs;
+  expect_near(ns_of(uniform(2), call), kTimes * (wire + kLatency) + (kTimes - 1) * kLatency);
+}
+
+// A rank's launches follow each other; what one CTA does twice, two do at once.
+TEST(SimMessages, FollowEachOtherInLaunchesAndOnCtas) {
+  const auto copies = [](int rank, std::size_t on_each, std::size_t ctas) {
+    const SimMessage copy{rank, false, 0, kSlot, 0};
+    return SimMessageLaunch{{ctas, std::vector<SimMessage>(on_each, copy)}};
+  };
+  const double each = static_cast<double>(kSlot) / 10;
+  const auto ns = [&](const std::vector<SimMessageLaunch>& of_rank_0) {
+    SimMessageCall call;
+    call.cost = {.fixed_ns = 0, .copy_gbs = 10};
+    call.next_launch_ns = 2000;
+    call.launches = {of_rank_0, {copies(1, 1, 1)}};
+    return ns_of(uniform(2), call);
+  };
+  expect_near(ns({copies(0, 2, 1)}), 2 * each);
+  expect_near(ns({copies(0, 1, 2)}), each);
+  expect_near(ns({copies(0, 1, 1), copies(0, 1, 1)}), 2 * each + 2000);
+}
+
+// A planted fault: what nobody receives, and who waits for nobody, is seen.
+TEST(SimMessages, SeeWhatNobodyReceives) {
+  SimMessageCall call = to_next_ones(3, 1, kSlot);
+  call.launches[1][0].ctas.pop_back();
+  const auto lost = simulate_messages(uniform(3), call);
+  ASSERT_FALSE(lost.ok());
+  EXPECT_NE(lost.error().text.find("still wait"), std::string::npos) << lost.error().text;
+  call = to_next_ones(3, 1, kSlot);
+  call.launches[2][0].ctas[1][0].peer = 0;
+  EXPECT_FALSE(simulate_messages(uniform(3), call).ok());
+}
+
+TEST(SimMessages, RefuseWhatCannotBePlayed) {
+  SimMessageCall call = to_next_ones(2, 1, kSlot);
+  call.slots = 9;
+  EXPECT_NE(simulate_messages(uniform(2), call).error().text.find("9 slots"), std::string::npos);
+  call.launches.resize(1);
+  EXPECT_NE(simulate_messages(uniform(2), call).error().text.find("1 ranks"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rondo::sim

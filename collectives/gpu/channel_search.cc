@@ -80,7 +80,9 @@ ChannelOrders find_orders(const OrdersRequest& request) {
   if (!plan.ok()) return {};
   std::vector<const topology::Graph*> graphs;
   for (const topology::ClusterHost& host : hosts) graphs.push_back(host.graph);
-  return orders_of(*plan, graphs);
+  ChannelOrders orders = orders_of(*plan, graphs);
+  orders.rates = wire_rates(hosts, *plan);
+  return orders;
 }
 
 ChannelOrders orders_of(const topology::ClusterPlan& plan,

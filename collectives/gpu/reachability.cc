@@ -128,6 +128,28 @@ ChannelOrders agreed_orders(std::span<const GpuFacts> all, const ChannelOrders& 
   return {};
 }
 
+void forget_wires_out_of_reach(const P2pReach& near, std::span<const int> host_of,
+                               const ChannelOrders& orders, DevicePlanFacts* plan) {
+  const auto reach = [&](int a, int b) {
+    const bool same_host = host_of.empty() || host_of[static_cast<std::size_t>(a)] ==
+                                                  host_of[static_cast<std::size_t>(b)];
+    return !same_host || near(a, b);
+  };
+  const int n = plan->ranks;
+  const std::size_t rings = std::max<std::size_t>(orders.rings.size(), 1);
+  for (std::size_t r = 0; r < rings; ++r)
+    for (int i = 0; i < n; ++i) {
+      const auto at = [&](int place) {
+        return orders.rings.empty() ? place
+                                    : orders.rings[r].ranks[static_cast<std::size_t>(place)];
+      };
+      if (!reach(at(i), at((i + 1) % n))) {
+        plan->wires = {};
+        return;
+      }
+    }
+}
+
 Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   const std::size_t n = records.facts.size();
   if (n > cuda::kMostDirectRanks)
@@ -198,6 +220,7 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   plan.slot_bytes = found.shape.slot_bytes;
   found.orders = agreed_orders(records.facts, records.orders);
   found.orders.tell(&plan);
+  forget_wires_out_of_reach(found.near, {}, found.orders, &plan);
   return found;
 }
 

@@ -68,6 +68,10 @@ struct ReachabilityRecords {
 };
 // Where all ranks have found the same: `found`; else rank after rank, and the log says so.
 ChannelOrders agreed_orders(std::span<const GpuFacts> all, const ChannelOrders& found);
+// Rates of wires say nothing of neighbours in rings that do not use each other's memory. host_of:
+// by rank; empty: there is one host.
+void forget_wires_out_of_reach(const P2pReach& near, std::span<const int> host_of,
+                               const ChannelOrders& orders, DevicePlanFacts* plan);
 Result<Reachability> agree_on_reachability(const ReachabilityRecords& records);
 
 }  // namespace rondo::gpu

@@ -123,6 +123,7 @@ Span agree_on_span(const SpanRecords& records) {
   found.plan.fewest_channels = std::min(fewest, found.shape.channels);
   found.plan.slot_bytes = found.shape.slot_bytes;
   found.orders.tell(&found.plan);
+  forget_wires_out_of_reach(found.near, found.host_of, found.orders, &found.plan);
   return found;
 }
 

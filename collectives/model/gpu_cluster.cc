@@ -13,7 +13,6 @@ namespace rondo::model {
 using gpu::hop_ns;
 using gpu::LinkClass;
 using topology::Graph;
-using topology::GraphLinkKind;
 using topology::Wires;
 
 Result<GpuCluster> GpuCluster::make(Graph graph, const Shape& shape) {
@@ -55,18 +54,9 @@ Result<GpuCluster> GpuCluster::make(Graph graph, const Shape& shape) {
     }
     cluster.ports_.push_back(std::move(ports));
   }
+  cluster.rates_ = gpu::wire_rates(hosts, plan);
   cluster.plan_ = std::make_shared<const topology::ClusterPlan>(std::move(plan));
   return cluster;
-}
-
-double GpuCluster::wire_gbs(int wire) const {
-  const Wires::Ends ends = wires_->ends(wire);
-  if (ends.from == Wires::kNetwork || ends.to == Wires::kNetwork)
-    return wires_->gbs(wire) * gpu::kPortEfficiency;
-  const topology::GraphLink* const link = graph_->between(ends.from, ends.to);
-  const int compute = std::max(graph_->node(ends.from).compute, graph_->node(ends.to).compute);
-  return wires_->gbs(wire) *
-         gpu::wire_efficiency(link != nullptr ? link->kind : GraphLinkKind::kPci, compute);
 }
 
 std::string GpuCluster::wire_name(int wire) const {
@@ -95,7 +85,7 @@ bool GpuCluster::has_multicast() const {
 sim::Machine GpuCluster::machine(cuda::Protocol protocol) const {
   sim::Machine machine;
   for (int h = 0; h < hosts_; ++h)
-    for (int w = 0; w < wires_->count(); ++w) machine.wire_gbs.push_back(wire_gbs(w));
+    for (int w = 0; w < wires_->count(); ++w) machine.wire_gbs.push_back(gpu::data_gbs(*wires_, w));
   machine.routes = [this, protocol](int from, int to, int ring) {
     return route(from, to, ring, protocol);
   };
@@ -125,11 +115,7 @@ sim::Route GpuCluster::route(int from, int to, int ring, cuda::Protocol protocol
   if (a == b) {
     const Wires::Route inside = wires_->between(from % gpus_, to % gpus_);
     add(a, inside);
-    const bool nvlink = std::all_of(inside.begin(), inside.end(), [&](int wire) {
-      const Wires::Ends ends = wires_->ends(wire);
-      const topology::GraphLink* const link = graph_->between(ends.from, ends.to);
-      return link != nullptr && link->kind == GraphLinkKind::kNvLink;
-    });
+    const bool nvlink = gpu::by_nvlink(*wires_, inside);
     route.latency_ns = hop_ns(protocol, nvlink ? LinkClass::kNvLink : LinkClass::kPci);
     return route;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/planner/wire_rates.h"
 #include "kernels/cuda/connected_args.h"
 #include "kernels/sim/machine.h"
 #include "topology/channels/cluster.h"
@@ -36,6 +37,7 @@ class GpuCluster {
   // which came with compute capability 9.0.
   bool has_multicast() const;
   const topology::ClusterPlan& channels() const { return *plan_; }
+  const gpu::WireRates& rates() const { return rates_; }
 
   // As kernels of this protocol find it. The cluster must outlive it.
   sim::Machine machine(cuda::Protocol protocol) const;
@@ -46,13 +48,13 @@ class GpuCluster {
     int out, in;  // places among the host's ports
   };
   sim::Route route(int from, int to, int ring, cuda::Protocol protocol) const;
-  double wire_gbs(int wire) const;
   int nearest_port(int gpu, int ring) const;  // places
 
   std::shared_ptr<const topology::Graph> graph_;
   std::shared_ptr<const topology::Wires> wires_;
   std::shared_ptr<const topology::ClusterPlan> plan_;
   std::vector<std::vector<Ports>> ports_;  // by ring and host
+  gpu::WireRates rates_;
   int hosts_ = 1, gpus_ = 0;
 };
 

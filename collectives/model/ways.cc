@@ -14,12 +14,13 @@ using gpu::DevicePlan;
 using gpu::DevicePlanFacts;
 
 DevicePlanFacts facts_of(const GpuCluster& cluster) {
-  if (cluster.hosts() > 1)
-    return gpu::usual_span_facts(cluster.ranks(), cluster.hosts(),
-                                 static_cast<int>(cluster.channels().rings.size()));
-  DevicePlanFacts facts = gpu::usual_facts(cluster.ranks(), cluster.ranks(), /*all_reach=*/true,
-                                           /*processes=*/true);
+  DevicePlanFacts facts =
+      cluster.hosts() > 1 ? gpu::usual_span_facts(cluster.ranks(), cluster.hosts(),
+                                                  static_cast<int>(cluster.channels().rings.size()))
+                          : gpu::usual_facts(cluster.ranks(), cluster.ranks(), /*all_reach=*/true,
+                                             /*processes=*/true);
   facts.multicast = cluster.has_multicast();
+  facts.wires = cluster.rates();
   return facts;
 }
 

@@ -21,6 +21,7 @@
 #include "collectives/planner/device_rates.h"
 #include "collectives/planner/strategy.h"
 #include "collectives/planner/tuned_ways.h"
+#include "collectives/planner/wire_rates.h"
 #include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/direct_args.h"
 
@@ -71,6 +72,7 @@ struct DevicePlanFacts {
   std::uint64_t tree_roots = 0;  // these (bit: rank) reduce over trees, which all others do not
   std::uint64_t slot_bytes = 0;  // of Simple
   int rings = 1;                 // between hosts: of channels that leave by ports of their own
+  WireRates wires{};             // by the hosts' graphs
   // Null: there is no tuner plugin, or it changes nothing. Must live as long as plans are made.
   const TunedWays* tuned = nullptr;
   DeviceCosts costs{};  // of the slowest rank, each

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/planner/call_links.h"
 #include "collectives/planner/device_costs.h"
 #include "collectives/planner/message_work.h"
 #include "collectives/planner/work_estimate.h"
@@ -12,7 +13,7 @@ namespace {
 
 double at_least_one_round(double rounds) { return rounds > 1 ? rounds : 1; }
 
-// One call on these GPUs. Rates are GB/s, which are bytes a nanosecond.
+// One call on these GPUs.
 struct DeviceCall {
   DeviceCall(const DevicePlanFacts& facts, const CallRecord& record)
       : ranks(facts.ranks),
@@ -20,32 +21,22 @@ struct DeviceCall {
         bytes(static_cast<double>(record.count * size_of(record.type))),
         collective(record.collective),
         costs(facts.costs),
-        near(near_of(facts)),
-        rings(facts.hosts > 1 ? std::max(facts.rings, 1) : 1),
-        link_gbs(gpu::link_gbs(facts.hosts > 1 ? LinkClass::kNetwork : near, costs) /
-                 (near == LinkClass::kOwn ? ranks : 1)) {}
-
-  static LinkClass near_of(const DevicePlanFacts& facts) {
-    if (facts.devices == 1 && facts.hosts == 1) return LinkClass::kOwn;
-    return facts.all_reach || facts.hosts > 1 ? LinkClass::kNvLink : LinkClass::kPci;
-  }
+        links(links_of(facts)) {}
 
   double ranks, hosts;
   double bytes;  // of the call's count
   Collective collective;
   const DeviceCosts& costs;
-  LinkClass near;   // within a host
-  int rings;        // between hosts: each leaves by a port of its own
-  double link_gbs;  // of a rank's way out that is the limit; between hosts, of a port
+  CallLinks links;
 
   // Of so many hops on the slowest path, this part leads to another host.
   double hops_ns(cuda::Protocol protocol, double hops, double across) const {
-    if (hosts == 1) return hops * hop_ns(protocol, near, costs);
-    return (hops - across) * hop_ns(protocol, near, costs) +
+    if (hosts == 1) return hops * hop_ns(protocol, links.near, costs);
+    return (hops - across) * hop_ns(protocol, links.near, costs) +
            across * hop_ns(protocol, LinkClass::kNetwork, costs);
   }
   double slowest_hop_ns(cuda::Protocol protocol) const {
-    return hop_ns(protocol, hosts > 1 ? LinkClass::kNetwork : near, costs);
+    return hop_ns(protocol, hosts > 1 ? LinkClass::kNetwork : links.near, costs);
   }
   bool by_blocks() const {
     return collective == Collective::kAllGather || collective == Collective::kReduceScatter;
@@ -70,8 +61,8 @@ double sent_bytes(const DeviceCall& call) {
 struct ChunkTimes {
   ChunkTimes(const DeviceCall& call, const DevicePlan& plan, double chunk) {
     const sim::VerbCost verb = verb_cost(plan.protocol, call.costs);
-    const double alone = chunk * verb.wire_bytes / call.link_gbs;
-    const double shared = alone * plan.channels / std::min(plan.channels, call.rings);
+    const double alone = chunk * verb.wire_bytes / call.links.ring_gbs;
+    const double shared = alone * plan.channels / std::min(plan.channels, call.links.rings);
     const double behind = verb.fixed_ns + (call.hosts > 1 ? alone : 0);
     copy_ns = std::max(behind + chunk / verb.copy_gbs, shared);
     sum_ns = std::max(behind + chunk / verb.sum_gbs, shared);
@@ -106,16 +97,28 @@ double chain_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, d
 
 // Two trees, half of the bytes each. A rank serves both, in one of which it has two children.
 double tree_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
-  const ChunkTimes chunk(call, plan, of_channel / rounds / 2);
   const double ways = call.collective == Collective::kAllReduce ? 2 : 1;
   const double depth = log2_of(call.ranks);
   // One of the trees is shifted by a rank, so that its paths cross once more.
   const double across = call.hosts > 1 ? std::min(log2_of(call.hosts) + 1, depth) : 0;
-  const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
-  const double first = ways * (depth * work + call.hops_ns(plan.protocol, depth, across));
-  const double period = std::max(
-      kTreeJobs * ways * work, (work + 2 * call.slowest_hop_ns(plan.protocol)) / kConnectionSlots);
-  return first + (rounds - 1) * period;
+  const double hops = ways * call.hops_ns(plan.protocol, depth, across);
+  const double returned = 2 * call.slowest_hop_ns(plan.protocol);
+  if (call.hosts > 1) {
+    const ChunkTimes chunk(call, plan, of_channel / rounds / 2);
+    const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
+    const double period = std::max(kTreeJobs * ways * work, (work + returned) / kConnectionSlots);
+    return ways * depth * work + hops + (rounds - 1) * period;
+  }
+  const sim::VerbCost verb = verb_cost(plan.protocol, call.costs);
+  const double chunk = of_channel / rounds / 2;
+  const double work =
+      verb.fixed_ns + chunk / (reduces(call.collective) ? verb.sum_gbs : verb.copy_gbs);
+  // All channels' chunks of both trees, on the busiest wire.
+  const double on_wires = 2 * chunk * plan.channels * verb.wire_bytes /
+                          (ways > 1 ? call.links.both_gbs : call.links.tree_gbs);
+  const double period =
+      std::max({kTreeJobs * ways * work, (work + returned) / kConnectionSlots, on_wires});
+  return depth * (ways * work + on_wires / 2) + hops + (rounds - 1) * period;
 }
 
 double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t count) {
@@ -132,11 +135,12 @@ double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_
 // One way over the link; every rank stores a copy for each other one, and reads as much.
 double ll_push_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t count) {
   const sim::VerbCost verb = verb_cost(cuda::Protocol::kLL, call.costs);
-  const double gbs = std::min(plan.channels * verb.copy_gbs, call.link_gbs / verb.wire_bytes);
+  const double gbs =
+      std::min(plan.channels * verb.copy_gbs, call.links.direct_gbs / verb.wire_bytes);
   const double of_round = static_cast<double>(plan.channels) * static_cast<double>(plan.per_round);
   const double rounds =
       of_round > 0 ? at_least_one_round(static_cast<double>(count) / of_round) : 1;
-  const double hop = hop_ns(cuda::Protocol::kLL, call.near, call.costs);
+  const double hop = hop_ns(cuda::Protocol::kLL, call.links.near_all, call.costs);
   return hop + (rounds - 1) * hop / cuda::kLLPushSlots + call.bytes * (call.ranks - 1) / gbs;
 }
 
@@ -144,10 +148,10 @@ double ll_push_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t 
 // in before, one copies out after.
 double met_ns(const DeviceCall& call, bool staged) {
   const double gbs = std::min(kDirectCtasOfGpu * direct_cost(call.costs).sum_gbs,
-                              call.link_gbs * kDirectEfficiency);
+                              call.links.direct_gbs * kDirectEfficiency);
   const double more = call.by_blocks() ? call.bytes : 0;  // what was gathered is written, too
-  const double ns =
-      2 * hop_ns(cuda::Protocol::kSimple, call.near, call.costs) + (sent_bytes(call) + more) / gbs;
+  const double ns = 2 * hop_ns(cuda::Protocol::kSimple, call.links.near_all, call.costs) +
+                    (sent_bytes(call) + more) / gbs;
   if (!staged) return ns;
   const double blocks = call.by_blocks() ? call.ranks + 1 : 2;
   return ns + 2 * call.costs.of(DeviceRate::kNextLaunch) +
@@ -157,15 +161,16 @@ double met_ns(const DeviceCall& call, bool staged) {
 // The switch adds or copies: a rank sends its data once, in rounds of its CTAs.
 double multicast_ns(const DeviceCall& call, const DevicePlan& plan) {
   const double blocks = call.by_blocks() ? call.ranks : 1;
-  const double gbs = std::min(plan.channels * kMulticastCtaGbs, call.link_gbs * kMulticastGain);
-  return 2 * hop_ns(cuda::Protocol::kSimple, call.near, call.costs) + kMulticastFirstNs +
+  const double gbs =
+      std::min(plan.channels * kMulticastCtaGbs, call.links.direct_gbs * kMulticastGain);
+  return 2 * hop_ns(cuda::Protocol::kSimple, call.links.near_all, call.costs) + kMulticastFirstNs +
          blocks * call.bytes / gbs;
 }
 
 // One kernel reads everybody's data and writes everybody's results; between devices, over a link.
 double direct_ns(const DeviceCall& call, bool one_device) {
   const double moved = call.bytes * call.ranks * 2;
-  return one_device ? moved * call.costs.of(DeviceRate::kMemory) : moved / call.link_gbs;
+  return one_device ? moved * call.costs.of(DeviceRate::kMemory) : moved / call.links.direct_gbs;
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/planner/device_costs.h"
+#include "collectives/planner/call_links.h"
 #include "collectives/planner/message_shape.h"
 
 namespace rondo::gpu {
@@ -41,14 +41,13 @@ Sides sides_of(const DevicePlanFacts& facts, Collective collective, double bytes
   Sides sides;
   if (facts.hosts > 1) sides.across.peers = one ? 1 : facts.ranks - of_host;
   sides.within.peers = one && facts.hosts > 1 ? 0 : (one ? 2 : of_host) - 1;
-  const bool own = facts.hosts == 1 && facts.devices == 1;
-  if (facts.hosts == 1 && !facts.all_reach) sides.within.link = LinkClass::kPci;
-  if (own) sides.within.link = LinkClass::kOwn;
-  sides.within.gbs = link_gbs(sides.within.link, facts.costs) / (own ? facts.ranks : 1);
+  const CallLinks links = links_of(facts);
+  sides.within.link = links.near_all;
+  sides.within.gbs = links.direct_gbs;
   sides.across.link = LinkClass::kNetwork;
-  sides.across.gbs = link_gbs(LinkClass::kNetwork, facts.costs);
+  sides.across.gbs = links.port_gbs;
   // Where rings leave a host by fewer ports than it has ranks, several ranks share one.
-  if (!is_rooted(collective)) sides.across.gbs *= std::min(std::max(facts.rings, 1) / of_host, 1.0);
+  if (!is_rooted(collective)) sides.across.gbs *= std::min(links.rings / of_host, 1.0);
   cut(facts, bytes, &sides.within);
   cut(facts, bytes, &sides.across);
   return sides;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -21,6 +22,12 @@ bool is_by_number(const std::vector<int>& ranks) {
 class Digest {
  public:
   void add(std::uint64_t word) { value_ = (value_ ^ word) * 0x9e3779b97f4a7c15 + (value_ >> 29); }
+  void add(const WireRates& rates) {
+    add(static_cast<std::uint64_t>(rates.rings));
+    for (const double gbs : {rates.ring_gbs, rates.tree_gbs, rates.both_gbs, rates.direct_gbs})
+      add(std::bit_cast<std::uint64_t>(gbs));
+    add(std::uint64_t{rates.rings_by_nvlink} << 1 | std::uint64_t{rates.all_by_nvlink});
+  }
   void add(const topology::NicName& nic) {
     for (const std::string& text : {nic.device, nic.bus_id}) {
       add(text.size());
@@ -54,8 +61,9 @@ bool ChannelOrders::permutes() const {
 }
 
 std::uint64_t ChannelOrders::digest() const {
-  if (rings.empty()) return 0;
+  if (rings.empty() && rates == WireRates{}) return 0;
   Digest digest;
+  digest.add(rates);
   for (const Ring& ring : rings) {
     digest.add(ring.ranks.size());
     for (const int rank : ring.ranks) digest.add(static_cast<std::uint64_t>(rank));
@@ -68,6 +76,7 @@ std::uint64_t ChannelOrders::digest() const {
 }
 
 void ChannelOrders::tell(DevicePlanFacts* facts) const {
+  facts->wires = rates;
   facts->permuted = permutes();
   facts->tree_roots = 0;
   if (!facts->permuted) return;

@@ -26,15 +26,16 @@ struct ChannelOrders {
   std::vector<Ring> rings{};  // channel c has rings[c % size]; none: rank after rank on all
   double gbs = 0;             // of all rings together, of the wires, and what the wires allow
   double bound_gbs = 0;
+  WireRates rates{};  // also where there are no rings here, as all channels go rank after rank
 
   const Ring* of(int channel) const {
     return rings.empty() ? nullptr : &rings[static_cast<std::size_t>(channel) % rings.size()];
   }
   // Whether ranks stand in an order of their own on any channel.
   bool permutes() const;
-  // 0 for the empty one alone.
+  // 0 for the empty one alone. Of rings and rates.
   std::uint64_t digest() const;
-  // Which roots trees over positions take.
+  // The rates, and which roots trees over positions take.
   void tell(DevicePlanFacts* facts) const;
 };
 

@@ -1,0 +1,167 @@
+#include "collectives/planner/wire_rates.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/double_tree.h"
+#include "collectives/planner/device_costs.h"
+#include "topology/channels/cluster.h"
+
+namespace rondo::gpu {
+namespace {
+
+using topology::ClusterHost;
+using topology::ClusterRing;
+using topology::Wires;
+
+// What passes each wire of a host, in multiples of what one edge carries.
+class Load {
+ public:
+  explicit Load(const Wires& wires)
+      : wires_(wires), of_wire_(static_cast<std::size_t>(wires.count())) {}
+
+  void add(Wires::Route route) {
+    for (const int wire : route) of_wire_[static_cast<std::size_t>(wire)] += 1;
+  }
+  void add(const Load& other) {
+    for (std::size_t w = 0; w < of_wire_.size(); ++w) of_wire_[w] += other.of_wire_[w];
+  }
+  // Of an edge, where all pass at once; 0: nothing does.
+  double edge_gbs() const {
+    double longest = 0;
+    for (int w = 0; w < wires_.count(); ++w)
+      longest = std::max(longest, of_wire_[static_cast<std::size_t>(w)] / data_gbs(wires_, w));
+    return longest > 0 ? 1 / longest : 0;
+  }
+
+ private:
+  const Wires& wires_;
+  std::vector<double> of_wire_;
+};
+
+void lower(double* least, double gbs) {
+  if (gbs > 0 && (*least == 0 || gbs < *least)) *least = gbs;
+}
+
+class HostWires {
+ public:
+  explicit HostWires(const ClusterHost& host)
+      : host_(host), wires_(*host.graph, host.gpus, host.nics) {}
+
+  // All rings at once; `h`: of this host in the plan.
+  void add_rings(const topology::ClusterPlan& plan, std::size_t h, WireRates* rates) {
+    Load load(wires_);
+    for (const ClusterRing& ring : plan.rings) {
+      const std::vector<int> way = way_through(ring);
+      const std::size_t hosts = ring.crossings.size();
+      const std::size_t hops = hosts > 0 ? way.size() - 1 : way.size();
+      for (std::size_t i = 0; i < hops; ++i) {
+        const Wires::Route route = wires_.between(way[i], way[(i + 1) % way.size()]);
+        load.add(route);
+        rates->rings_by_nvlink = rates->rings_by_nvlink && by_nvlink(wires_, route);
+      }
+      if (hosts == 0) continue;
+      load.add(wires_.in(port(ring.crossings[(h + hosts - 1) % hosts].in), way.front()));
+      load.add(wires_.out(way.back(), port(ring.crossings[h].out)));
+    }
+    lower(&rates->ring_gbs, load.edge_gbs());
+  }
+
+  void add_trees(const topology::ClusterPlan& plan, WireRates* rates) {
+    Load up(wires_), down(wires_);
+    for (const ClusterRing& ring : plan.rings) {
+      const std::vector<int> way = way_through(ring);
+      const int n = static_cast<int>(way.size());
+      for (const int tree : {0, 1})
+        for (int place = 0; place < n; ++place) {
+          const int parent = double_tree(place, n, tree).parent;
+          if (parent == kNoRank) continue;
+          const int here = way[static_cast<std::size_t>(place)];
+          const int above = way[static_cast<std::size_t>(parent)];
+          up.add(wires_.between(here, above));
+          down.add(wires_.between(above, here));
+        }
+    }
+    // An edge carries the part of one of two trees of a ring.
+    const double parts = 2 * static_cast<double>(plan.rings.size());
+    rates->tree_gbs = parts * std::min(up.edge_gbs(), down.edge_gbs());
+    up.add(down);
+    rates->both_gbs = parts * up.edge_gbs();
+  }
+
+  void add_direct(WireRates* rates) {
+    Load load(wires_);
+    for (int a = 0; a < wires_.gpus(); ++a)
+      for (int b = 0; b < wires_.gpus(); ++b) {
+        if (a == b) continue;
+        load.add(wires_.between(a, b));
+        rates->all_by_nvlink = rates->all_by_nvlink && by_nvlink(wires_, wires_.between(a, b));
+      }
+    lower(&rates->direct_gbs, load.edge_gbs() * (wires_.gpus() - 1));
+  }
+
+ private:
+  // Places of this host's GPUs, in the ring's order.
+  std::vector<int> way_through(const ClusterRing& ring) const {
+    std::vector<int> way;
+    for (const int rank : ring.ranks) {
+      const auto at = std::find(host_.ranks.begin(), host_.ranks.end(), rank);
+      if (at != host_.ranks.end()) way.push_back(static_cast<int>(at - host_.ranks.begin()));
+    }
+    return way;
+  }
+  int port(int node) const {
+    return static_cast<int>(std::find(host_.nics.begin(), host_.nics.end(), node) -
+                            host_.nics.begin());
+  }
+
+  const ClusterHost& host_;
+  const Wires wires_;
+};
+
+// The search treats them alike.
+bool same_kind(const ClusterHost& a, const ClusterHost& b) {
+  return a.graph == b.graph && a.gpus == b.gpus && a.nics == b.nics;
+}
+
+}  // namespace
+
+WireRates wire_rates(std::span<const ClusterHost> hosts, const topology::ClusterPlan& plan) {
+  WireRates rates;
+  if (plan.rings.empty()) return rates;
+  rates.rings = static_cast<int>(plan.rings.size());
+  rates.rings_by_nvlink = rates.all_by_nvlink = true;
+  std::vector<const ClusterHost*> kinds;
+  for (std::size_t h = 0; h < hosts.size(); ++h) {
+    const auto known = [&](const ClusterHost* kind) { return same_kind(*kind, hosts[h]); };
+    if (std::any_of(kinds.begin(), kinds.end(), known)) continue;
+    kinds.push_back(&hosts[h]);
+    HostWires wires(hosts[h]);
+    wires.add_rings(plan, h, &rates);
+    wires.add_direct(&rates);
+    if (hosts.size() == 1) wires.add_trees(plan, &rates);
+  }
+  return rates;
+}
+
+double data_gbs(const Wires& wires, int wire) {
+  const Wires::Ends ends = wires.ends(wire);
+  if (ends.from == Wires::kNetwork || ends.to == Wires::kNetwork)
+    return wires.gbs(wire) * kPortEfficiency;
+  const topology::Graph& graph = wires.graph();
+  const topology::GraphLink* const link = graph.between(ends.from, ends.to);
+  const int compute = std::max(graph.node(ends.from).compute, graph.node(ends.to).compute);
+  return wires.gbs(wire) *
+         wire_efficiency(link != nullptr ? link->kind : topology::GraphLinkKind::kPci, compute);
+}
+
+bool by_nvlink(const Wires& wires, std::span<const int> route) {
+  return std::all_of(route.begin(), route.end(), [&](int wire) {
+    const Wires::Ends ends = wires.ends(wire);
+    if (ends.from == Wires::kNetwork || ends.to == Wires::kNetwork) return false;
+    const topology::GraphLink* const link = wires.graph().between(ends.from, ends.to);
+    return link != nullptr && link->kind == topology::GraphLinkKind::kNvLink;
+  });
+}
+
+}  // namespace rondo::gpu

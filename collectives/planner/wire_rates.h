@@ -1,0 +1,39 @@
+// WireRates: how fast the data of kernels can pass the wires of a communicator's hosts, by their
+// graphs: what the planner sets beside the work of CTAs (device_work.h).
+//
+// Each rate is of the busiest wire, of what line coding and packets leave of it
+// (device_costs.h: wire_efficiency). Nothing here was measured. Guarantees: + - * / on doubles, so
+// that ranks with the same graphs have the same bits. Cost: the routes of all rings and trees, once
+// for each kind of host.
+#pragma once
+
+#include <span>
+
+namespace rondo::topology {
+struct ClusterHost;
+struct ClusterPlan;
+class Wires;
+}  // namespace rondo::topology
+
+namespace rondo::gpu {
+
+// GB/s. Rates of 0 are not known.
+struct WireRates {
+  int rings = 0;          // of the channel search; 0: the graphs are not known
+  double ring_gbs = 0;    // of each ring between a rank and the next one, while all run
+  double tree_gbs = 0;    // of a call over the double trees of all rings: up or down,
+  double both_gbs = 0;    // up and down at once; of one host
+  double direct_gbs = 0;  // of a GPU, while all of a host send to all others alike
+  bool rings_by_nvlink = false, all_by_nvlink = false;  // each pair of neighbours; of GPUs
+
+  friend bool operator==(const WireRates&, const WireRates&) = default;
+};
+
+WireRates wire_rates(std::span<const topology::ClusterHost> hosts,
+                     const topology::ClusterPlan& plan);
+
+// Of one wire.
+double data_gbs(const topology::Wires& wires, int wire);
+bool by_nvlink(const topology::Wires& wires, std::span<const int> route);
+
+}  // namespace rondo::gpu

@@ -14,6 +14,8 @@
 #include "bench/options.h"
 #include "bench/table.h"
 #include "collectives/model/predictions.h"
+#include "collectives/model/ways.h"
+#include "collectives/planner/device_work.h"
 
 namespace rondo::cli {
 namespace {
@@ -39,7 +41,7 @@ struct Line {
   std::size_t bytes = 0, count = 0;
   std::string algorithm, protocol, by, busiest;
   int channels = 0;
-  double us = 0, algorithm_gbs = 0, bus_gbs = 0, busiest_share = 0;
+  double us = 0, planner_us = 0, algorithm_gbs = 0, bus_gbs = 0, busiest_share = 0;
   bool planned = false, fastest = false;
 };
 
@@ -83,6 +85,7 @@ Result<std::vector<Line>> lines_of(const GpuCluster& cluster, const AskedCall& c
     Line line{
         layout.bytes,           layout.count,       way.name,          gpu::name(way.plan.protocol),
         text_of(prediction.by), prediction.busiest, way.plan.channels, prediction.us};
+    line.planner_us = gpu::device_ns(model::facts_of(cluster), record, way.plan) / 1000;
     line.algorithm_gbs = layout.moved_bytes / prediction.us / 1000;
     line.bus_gbs = line.algorithm_gbs * layout.bus_factor;
     line.busiest_share = prediction.busiest_share;
@@ -105,11 +108,12 @@ void print_header(const GpuCluster& cluster, const SimulateOptions& wanted) {
       "# predicted by simulation on assumed costs (collectives/planner/device_costs.h): nothing "
       "here was measured\n");
   fmt::print("# marks: > what communicators would run, * the fastest of those listed\n");
-  fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<8} {:<7} {:>5} {:>11} {:>8} {:>8}  {}\n", "size",
-             "count", "type", "redop", "algo", "proto", "chans", "time", "algbw", "busbw",
-             "busiest wire");
-  fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<8} {:<7} {:>5} {:>11} {:>8} {:>8}\n", "(B)",
-             "(elements)", "", "", "", "", "", "(us)", "(GB/s)", "(GB/s)");
+  fmt::print("# planner: what communicators choose by, a closed form\n");
+  fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<8} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}  {}\n",
+             "size", "count", "type", "redop", "algo", "proto", "chans", "time", "algbw", "busbw",
+             "planner", "busiest wire");
+  fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<8} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}\n", "(B)",
+             "(elements)", "", "", "", "", "", "(us)", "(GB/s)", "(GB/s)", "(us)");
 }
 
 void print_line(const Line& line, const AskedCall& call, bool marks) {
@@ -117,22 +121,23 @@ void print_line(const Line& line, const AskedCall& call, bool marks) {
       line.busiest.empty()
           ? line.by
           : fmt::format("{:.0f}% of {} ({})", 100 * line.busiest_share, line.busiest, line.by);
-  fmt::print(" {:>13} {:>13} {:>10} {:>7} {}{} {:<8} {:<7} {:>5} {:>11} {:>8} {:>8}  {}\n",
+  fmt::print(" {:>13} {:>13} {:>10} {:>7} {}{} {:<8} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}  {}\n",
              line.bytes, line.count, call.type, call.op, line.planned ? '>' : ' ',
              marks && line.fastest ? '*' : ' ', line.algorithm, line.protocol, line.channels,
              bench::shrink(line.us, 10), bench::shrink(line.algorithm_gbs, 7),
-             bench::shrink(line.bus_gbs, 7), busy);
+             bench::shrink(line.bus_gbs, 7), bench::shrink(line.planner_us, 10), busy);
 }
 
 std::string csv_of(const std::vector<Line>& lines, const AskedCall& call) {
   std::string text =
       "collective,size,count,type,redop,algorithm,protocol,channels,time_us,algbw_gbs,busbw_gbs,"
-      "planned,by,busiest_wire,busiest_share\n";
+      "planner_us,planned,by,busiest_wire,busiest_share\n";
   for (const Line& line : lines)
-    text += fmt::format("{},{},{},{},{},{},{},{},{:.3f},{:.4f},{:.4f},{},{},{},{:.4f}\n",
+    text += fmt::format("{},{},{},{},{},{},{},{},{:.3f},{:.4f},{:.4f},{:.3f},{},{},{},{:.4f}\n",
                         call.collective, line.bytes, line.count, call.type, call.op, line.algorithm,
                         line.protocol, line.channels, line.us, line.algorithm_gbs, line.bus_gbs,
-                        line.planned ? 1 : 0, line.by, line.busiest, line.busiest_share);
+                        line.planner_us, line.planned ? 1 : 0, line.by, line.busiest,
+                        line.busiest_share);
   return text;
 }
 

@@ -3,12 +3,13 @@
 //
 // Traffic per rank of S bytes: S, as for a tree rooted anew, in at most 2 * log2(n) steps instead
 // of log2(n) + 1. Order of a reduction: in each tree (first child's + own) + second child's,
-// children being a rank's neighbours but the one towards the root, those below it first. Slots: one
-// a connection is enough. A root may have three neighbours in one of the trees; a reduction takes
-// two at most, so reductions run where hung_tree_takes(root): 0 always.
+// children being a rank's neighbours but the one towards the root, those below it first. Slots: as
+// tree.h. A root may have three neighbours in one of the trees; a reduction takes two at most, so
+// reductions run where hung_tree_takes(root): 0 always.
 #pragma once
 
 #include "base/double_tree.h"
+#include "kernels/algorithms/tree.h"
 #include "kernels/primitives.h"
 
 namespace rondo {
@@ -71,7 +72,8 @@ struct HungEnds {
 };
 
 // Calls visit(ends, chunk) for both trees, round after round: first for that in which the rank has
-// the fewest children, or the most (as TreePair, tree.h).
+// the fewest children, or the most, and by kTreeLead rounds if it is a leaf of one (as TreePair,
+// tree.h).
 enum class First : std::uint8_t { kFewestChildren, kMostChildren };
 
 template <First kFirst, Links C, class Visit>
@@ -80,11 +82,14 @@ RONDO_FN void for_hung_trees(C& c, int root, const Rounds& rounds, Visit&& visit
   const int fewest = links(0).children() <= links(1).children() ? 0 : 1;
   const int first = kFirst == First::kFewestChildren ? fewest : 1 - fewest;
   // Found anew for each chunk: of a GPU's registers both trees would take too many.
-  const std::uint64_t chunks = 2 * rounds.size();
-  for (std::uint64_t t = 0; t < chunks; ++t) {
-    const int number = first ^ static_cast<int>(t & 1);
+  const std::uint64_t later = links(fewest).children() == 0 ? kTreeLead : 0;
+  const std::uint64_t turns = 2 * (rounds.size() + later);
+  for (std::uint64_t t = 0; t < turns; ++t) {
+    const std::uint64_t second = t & 1, round = t / 2 - second * later;
+    if (round >= rounds.size()) continue;  // also below zero
+    const int number = first ^ static_cast<int>(second);
     const HungEnds<C> tree{links(number), number};
-    visit(tree, tree.chunk(rounds, t / 2));
+    visit(tree, tree.chunk(rounds, round));
   }
 }
 

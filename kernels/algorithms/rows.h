@@ -39,16 +39,18 @@
   ROW(ring_reduce(x.links, x.ring, x.root, x.rounds),                                              \
       kRing, kReduce, kRing, kPrimitives, .where = Where::kBoth)                                   \
   ROW(tree_all_reduce(x.links, x.rounds),                                                          \
-      kTree, kAllReduce, kDoubleTree, kPrimitives, .where = Where::kBoth, .fill = Fill::kHalves)   \
+      kTree, kAllReduce, kDoubleTree, kPrimitives, .where = Where::kBoth, .fewest_slots = 3,       \
+      .fill = Fill::kHalves)                                                                       \
   ROW(tree_broadcast(x.links, x.root, x.rounds),                                                   \
-      kTree, kBroadcast, kNone, kPrimitives, .fill = Fill::kHalves)                                \
+      kTree, kBroadcast, kNone, kPrimitives, .fewest_slots = 3, .fill = Fill::kHalves)             \
   ROW(tree_reduce(x.links, x.root, x.rounds),                                                      \
-      kTree, kReduce, kDoubleTree, kPrimitives, .fill = Fill::kHalves)                             \
+      kTree, kReduce, kDoubleTree, kPrimitives, .fewest_slots = 3, .fill = Fill::kHalves)          \
   ROW(hung_tree_broadcast(x.links, x.root, x.rounds),                                              \
-      kTree, kBroadcast, kNone, kPrimitives, .where = Where::kGpu, .fill = Fill::kHalves)          \
+      kTree, kBroadcast, kNone, kPrimitives, .where = Where::kGpu, .fewest_slots = 3,              \
+      .fill = Fill::kHalves)                                                                       \
   ROW(hung_tree_reduce(x.links, x.root, x.rounds),                                                 \
-      kTree, kReduce, kHungTree, kPrimitives, .where = Where::kGpu, .fill = Fill::kHalves,         \
-      .roots = Roots::kOfFewNeighbours)                                                            \
+      kTree, kReduce, kHungTree, kPrimitives, .where = Where::kGpu, .fewest_slots = 3,             \
+      .fill = Fill::kHalves, .roots = Roots::kOfFewNeighbours)                                     \
   ROW(recursive_all_reduce(x.links, x.rounds), kRecursive, kAllReduce, kTree, kPrimitives)         \
   ROW(hierarchical_all_reduce(x.host, x.cross, x.map, x.rounds, x.longest),                        \
       kHierarchical, kAllReduce, kHostTree, kViews, .outputs = Who::kAll)                          \

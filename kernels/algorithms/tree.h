@@ -4,7 +4,7 @@
 // Traffic per rank of S bytes: all-reduce sends at most 2 * S, broadcast and reduce S; the latency
 // is 2 * log2(n) steps (log2(n) for broadcast and reduce). Order: double tree, in each tree
 // (first child's + own) + second child's. All-reduce runs the way up and the way down at once: one
-// after the other would deadlock with more rounds than slots. Slots: one a connection is enough.
+// after the other would deadlock with more rounds than slots. Slots: kTreeLead + 1 a connection.
 // Source: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction
 // and scan" (2009).
 #pragma once
@@ -13,6 +13,21 @@
 #include "kernels/primitives.h"
 
 namespace rondo {
+
+// A rank that is a leaf of one of the trees serves its first tree so many rounds ahead of its second.
+// Served round by round, each round of one tree would wait for the other's, which waits for that of
+// another rank, and so on: every round would pay for a way through both trees. Meanwhile chunks
+// wait in slots, so that a connection needs one slot more than that.
+inline constexpr std::uint64_t kTreeLead = 2;
+
+// Calls first(round), and second(round) by so many rounds later.
+template <class First, class Second>
+RONDO_FN void serve(std::uint64_t rounds, std::uint64_t later, First&& first, Second&& second) {
+  for (std::uint64_t turn = 0; turn < rounds + later; ++turn) {
+    if (turn < rounds) first(turn);
+    if (turn >= later) second(turn - later);
+  }
+}
 
 // One rank's ends of one of the trees.
 template <Links C>
@@ -43,6 +58,8 @@ struct TreePair {
 
   const TreeEnds<C> outer, inner;
 
+  RONDO_FN std::uint64_t lead() const { return outer.links.children() == 0 ? kTreeLead : 0; }
+
  private:
   // Number by number: a GPU would put links that are chosen as a whole on a stack.
   static RONDO_FN TreeEnds<C> one_of(bool is_first, const TreeLinks& a, const TreeLinks& b) {
@@ -66,16 +83,14 @@ RONDO_FN void tree_all_reduce(C& c, const Rounds& rounds) {
     if (!tree.is_root) tree.down(c).recv_copy_send(tree.chunk(rounds, round));
   };
   const auto up = [&] {
-    for (std::uint64_t round = 0; round < rounds.size(); ++round) {
-      rise(trees.outer, round);
-      rise(trees.inner, round);
-    }
+    serve(
+        rounds.size(), trees.lead(), [&](std::uint64_t round) { rise(trees.outer, round); },
+        [&](std::uint64_t round) { rise(trees.inner, round); });
   };
   const auto down = [&] {
-    for (std::uint64_t round = 0; round < rounds.size(); ++round) {
-      fall(trees.inner, round);
-      fall(trees.outer, round);
-    }
+    serve(
+        rounds.size(), trees.lead(), [&](std::uint64_t round) { fall(trees.inner, round); },
+        [&](std::uint64_t round) { fall(trees.outer, round); });
   };
   c.roles(up, down);
 }
@@ -91,10 +106,9 @@ RONDO_FN void tree_broadcast(C& c, int root, const Rounds& rounds) {
       tree.down(c).recv_copy_send(tree.chunk(rounds, round));
     }
   };
-  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
-    fall(trees.inner, round);
-    fall(trees.outer, round);
-  }
+  serve(
+      rounds.size(), trees.lead(), [&](std::uint64_t round) { fall(trees.inner, round); },
+      [&](std::uint64_t round) { fall(trees.outer, round); });
 }
 
 template <Links C>
@@ -108,10 +122,9 @@ RONDO_FN void tree_reduce(C& c, int root, const Rounds& rounds) {
       tree.up(c).recv_reduce_send(tree.chunk(rounds, round));
     }
   };
-  for (std::uint64_t round = 0; round < rounds.size(); ++round) {
-    rise(trees.outer, round);
-    rise(trees.inner, round);
-  }
+  serve(
+      rounds.size(), trees.lead(), [&](std::uint64_t round) { rise(trees.outer, round); },
+      [&](std::uint64_t round) { rise(trees.inner, round); });
 }
 
 }  // namespace rondo

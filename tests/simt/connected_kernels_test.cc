@@ -82,12 +82,14 @@ bool all_reduce(MachineOptions options, const ConnectedShape& shape, const Conne
 struct Way {
   Algorithm algorithm;
   Protocol protocol;
-  int fewest_slots;
+  int fewest_slots() const {
+    return find_row(algorithm, Collective::kAllReduce, Where::kGpu)->fewest_slots;
+  }
 };
 constexpr Way kWays[] = {
-    {Algorithm::kRing, Protocol::kSimple, 2}, {Algorithm::kRing, Protocol::kLL, 2},
-    {Algorithm::kTree, Protocol::kSimple, 1}, {Algorithm::kTree, Protocol::kLL, 1},
-    {Algorithm::kRing, Protocol::kLL128, 2},  {Algorithm::kTree, Protocol::kLL128, 1}};
+    {Algorithm::kRing, Protocol::kSimple}, {Algorithm::kRing, Protocol::kLL},
+    {Algorithm::kTree, Protocol::kSimple}, {Algorithm::kTree, Protocol::kLL},
+    {Algorithm::kRing, Protocol::kLL128},  {Algorithm::kTree, Protocol::kLL128}};
 
 TEST(ConnectedKernels, AllReduceForEveryNumberOfRanksAndSlots) {
   for_each_round(2, [](std::uint64_t seed) {
@@ -97,7 +99,7 @@ TEST(ConnectedKernels, AllReduceForEveryNumberOfRanksAndSlots) {
         ConnectedShape shape;
         shape.ranks = n;
         shape.channels = 1 + static_cast<int>(random.below(2));
-        shape.slots = way.fewest_slots + static_cast<int>(random.below(2));
+        shape.slots = way.fewest_slots() + static_cast<int>(random.below(2));
         shape.one_device = random.one_in(2);
         ConnectedCall call{.algorithm = way.algorithm, .protocol = way.protocol};
         call.count = 1 + random.below(random.one_in(3) ? 3000 : 100);
@@ -118,7 +120,7 @@ TEST(ConnectedKernels, AllReduceForEveryNumberOfRanksAndSlots) {
 // More chunks than four times the slots, so that every slot is used again and again.
 TEST(ConnectedKernels, SlotsAreUsedManyTimes) {
   for (const Way& way : kWays) {
-    ConnectedShape shape{.ranks = 3, .slots = way.fewest_slots};
+    ConnectedShape shape{.ranks = 3, .slots = way.fewest_slots()};
     ConnectedCall call{.algorithm = way.algorithm, .protocol = way.protocol, .count = 64 * 3 * 9};
     if (way.protocol != Protocol::kSimple) call.per_round = 64 * 3;
     for (const bool weak : {false, true})
@@ -196,7 +198,9 @@ TEST(ConnectedKernels, CopyBytesOfAnyNumberAndPlace) {
 TEST(ConnectedKernels, BroadcastAlongTreesFromEveryRoot) {
   for (const int n : {2, 3, 5, 8})
     for (int root = 0; root < n; ++root) {
-      const ConnectedShape shape{.ranks = n, .slots = 1};
+      const ConnectedShape shape{
+          .ranks = n,
+          .slots = find_row(Algorithm::kTree, Collective::kBroadcast, Where::kGpu)->fewest_slots};
       const ConnectedCall call{.collective = Collective::kBroadcast,
                                .algorithm = Algorithm::kTree,
                                .protocol = root % 2 == 0 ? Protocol::kLL : Protocol::kSimple,

@@ -262,7 +262,7 @@ TEST(CheckerMixedCalls, OverConnectionsStayApart) {
     Expressions pool;
     LinksChecker checker(
         pool,
-        {.ranks = n, .slots = 2 + static_cast<int>(draw(2)), .slot_elements = 8, .seed = seed});
+        {.ranks = n, .slots = 3 + static_cast<int>(draw(2)), .slot_elements = 8, .seed = seed});
     std::string calls;
     for (int k = 0; k < 6; ++k) {
       const AlgorithmRow& row = kAlgorithms[draw(std::size(kAlgorithms))];

@@ -15,7 +15,6 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr int kSlots = 4;
 constexpr std::uint64_t kSmallestSlot = 128;
 
 // Why nothing but the host joins the ranks: where processes share a GPU, all must reach rank 0's.
@@ -97,9 +96,10 @@ Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFa
   return row;
 }
 
-ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations) {
+ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations,
+                                     int slots) {
   ConnectionShape shape;
-  shape.slots = kSlots;
+  shape.slots = slots;
   shape.slot_bytes = kUsualSlotBytes;
   std::uint64_t asked = 0;
   int fewest = 1, most = cuda::kMostChannels;
@@ -109,7 +109,8 @@ ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<co
     most = std::min(most, one.most_ctas);
   }
   if (asked > 0)
-    shape.slot_bytes = std::max(asked / kSlots / kSmallestSlot * kSmallestSlot, kSmallestSlot);
+    shape.slot_bytes = std::max(
+        asked / static_cast<std::uint64_t>(slots) / kSmallestSlot * kSmallestSlot, kSmallestSlot);
   shape.channels = std::min(std::max(kUsualChannels, fewest), most);
   for (std::size_t r = 0; r < all.size(); ++r)
     shape.channels = std::min(shape.channels, all[r].resident_ctas / stations[r]);
@@ -217,6 +218,7 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
     plan.fewest_channels = std::max(plan.fewest_channels, static_cast<int>(one.fewest_ctas));
   plan.fewest_channels = std::min(plan.fewest_channels, found.shape.channels);
   plan.most_channels = found.shape.channels;
+  plan.slots = found.shape.slots;
   plan.slot_bytes = found.shape.slot_bytes;
   found.orders = agreed_orders(records.facts, records.orders);
   found.orders.tell(&plan);

@@ -40,7 +40,8 @@ Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFa
                                                const topology::Graph* graph);
 
 // What calls over connections need of a device that plays so many ranks.
-ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations);
+ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations,
+                                     int slots = kUsualSlots);
 
 struct Reachability {
   std::vector<int> process_of;  // by rank: its process, numbered in the order of first ranks

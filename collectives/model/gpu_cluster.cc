@@ -92,20 +92,6 @@ sim::Machine GpuCluster::machine(cuda::Protocol protocol) const {
   return machine;
 }
 
-int GpuCluster::nearest_port(int gpu, int ring) const {
-  // Equally near ones are dealt out.
-  std::vector<int> nearest;
-  std::size_t hops = 0;
-  for (int port = 0; port < wires_->nics(); ++port) {
-    const std::size_t away = wires_->out(gpu, port).size();
-    if (!nearest.empty() && away > hops) continue;
-    if (nearest.empty() || away < hops) nearest.clear();
-    nearest.push_back(port);
-    hops = away;
-  }
-  return nearest[static_cast<std::size_t>(gpu + ring) % nearest.size()];
-}
-
 sim::Route GpuCluster::route(int from, int to, int ring, cuda::Protocol protocol) const {
   sim::Route route;
   const int a = host_of(from), b = host_of(to);
@@ -124,8 +110,10 @@ sim::Route GpuCluster::route(int from, int to, int ring, cuda::Protocol protocol
                              .crossings[static_cast<std::size_t>(a)];
   const bool along = crossing.from_rank == from && crossing.to_rank == to;
   const std::vector<Ports>& ports = ports_[static_cast<std::size_t>(ring) % ports_.size()];
-  const int out = along ? ports[static_cast<std::size_t>(a)].out : nearest_port(from % gpus_, ring);
-  const int in = along ? ports[static_cast<std::size_t>(b)].in : nearest_port(to % gpus_, ring);
+  const int out = along ? ports[static_cast<std::size_t>(a)].out
+                        : gpu::nearest_port(*wires_, from % gpus_, ring);
+  const int in =
+      along ? ports[static_cast<std::size_t>(b)].in : gpu::nearest_port(*wires_, to % gpus_, ring);
   add(a, wires_->out(from % gpus_, out));
   add(b, wires_->in(in, to % gpus_));
   route.latency_ns = hop_ns(protocol, LinkClass::kNetwork);

@@ -48,7 +48,6 @@ class GpuCluster {
     int out, in;  // places among the host's ports
   };
   sim::Route route(int from, int to, int ring, cuda::Protocol protocol) const;
-  int nearest_port(int gpu, int ring) const;  // places
 
   std::shared_ptr<const topology::Graph> graph_;
   std::shared_ptr<const topology::Wires> wires_;

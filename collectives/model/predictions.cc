@@ -19,8 +19,6 @@ using gpu::verb_cost;
 
 namespace {
 
-constexpr int kConnectionSlots = gpu::ConnectionShape{}.slots;
-
 constexpr double launch_ns() { return gpu::kDevicePriors.of(gpu::DeviceRate::kLaunch); }
 
 // The kernels' channels are dealt out over the rings. Each is a stream of its own where that is not
@@ -129,7 +127,7 @@ sim::SimCall call_of(const GpuCluster& cluster, const CallRecord& record, const 
   call.root = std::max(record.root, 0);
   call.element_bytes = size_of(record.type);
   call.grain = way.plan.grain;
-  call.slots = kConnectionSlots;
+  call.slots = facts_of(cluster).slots;
   return call;
 }
 

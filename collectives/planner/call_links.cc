@@ -27,9 +27,10 @@ CallLinks links_of(const DevicePlanFacts& facts) {
   links.port_gbs = link_gbs(LinkClass::kNetwork, facts.costs);
   links.rings = several ? std::max(facts.rings, 1) : 1;
   links.ring_gbs = several ? links.port_gbs : links.direct_gbs;
-  // A rank sends each tree's half to two children, in one of the trees, and up to its parent.
-  links.tree_gbs = links.direct_gbs;
-  links.both_gbs = links.direct_gbs / 2;
+  // A rank sends each tree's half to two children, in one of the trees, and up to its parent; so
+  // does a host.
+  links.tree_gbs = several ? links.rings * links.port_gbs : links.direct_gbs;
+  links.both_gbs = links.tree_gbs / 2;
   const WireRates& wires = facts.wires;
   if (wires.rings == 0 || own || is_measured(facts)) return links;
   links.near = wires.rings_by_nvlink ? LinkClass::kNvLink : LinkClass::kPci;
@@ -37,7 +38,8 @@ CallLinks links_of(const DevicePlanFacts& facts) {
   links.rings = wires.rings;
   links.ring_gbs = wires.ring_gbs;
   if (several) links.port_gbs = wires.ring_gbs;
-  if (!several) links.tree_gbs = wires.tree_gbs, links.both_gbs = wires.both_gbs;
+  links.tree_gbs = wires.tree_gbs;
+  links.both_gbs = wires.both_gbs;
   if (wires.direct_gbs > 0) links.direct_gbs = wires.direct_gbs;
   return links;
 }

@@ -15,7 +15,7 @@ struct CallLinks {
   LinkClass near_all = LinkClass::kNvLink;  // between all pairs
   int rings = 1;                            // each has wires, or a port, of its own
   double ring_gbs = 0;                      // of each ring
-  double tree_gbs = 0, both_gbs = 0;        // of one host: WireRates'
+  double tree_gbs = 0, both_gbs = 0;        // as WireRates
   double direct_gbs = 0;                    // of a GPU that sends to all others of its host
   double port_gbs = 0;                      // of several hosts
 };

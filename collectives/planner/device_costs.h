@@ -27,11 +27,13 @@ inline constexpr int kDirectCtasOfGpu = 32;
 // publishes (2.7 us a hop of LL, 4.0 of LL128), but 14 us of Simple by a proxy.
 double hop_ns(cuda::Protocol protocol, LinkClass link, const DeviceCosts& costs = kDevicePriors);
 
-// Of a connection between GPUs of a host.
-inline constexpr int kConnectionSlots = 4;
-// Jobs of a channel that follow each other for a chunk of each of the two trees and each way: about
-// as many as the rounds that the simulator plays take (docs/simulator.md).
-inline constexpr double kTreeJobs = 5;
+// Jobs of a channel that follow each other for a chunk of each of the two trees: of both ways of an
+// all-reduce, of a reduction, of a broadcast; the part of a round's time on the busiest wire that a
+// first chunk spends on each hop; slots that hold what a leaf of the other tree serves later.
+// Fitted to the simulator (docs/simulator.md).
+inline constexpr double kTreeJobs = 4.2, kTreeSums = 3, kTreeCopies = 2;
+inline constexpr double kTreeFirst = 0.25;
+inline constexpr double kTreeSlotsKept = 1;
 
 // Direct kernels load and store over the links, of which rings reach 370 GB/s on an H100, and
 // NCCL's symmetric kernels 320 at least by its own model.

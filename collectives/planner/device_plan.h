@@ -43,8 +43,10 @@ bool lines_stay_whole(int capability, LinePath path);
 
 // NCCL's most CTAs of a rank. Where kernels do not wait for each other, it limits nothing.
 inline constexpr int kNoCtaLimit = 64;
-// Unless the program says otherwise: channels that connections are made for, bytes of a slot.
+// Unless the program says otherwise: channels that connections are made for, slots of each, bytes
+// of a slot.
 inline constexpr int kUsualChannels = 16;
+inline constexpr int kUsualSlots = 4;
 inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
 
 struct DevicePlanFacts {
@@ -70,6 +72,7 @@ struct DevicePlanFacts {
   int fewest_channels = 1, most_channels = 0;  // 0: no connections
   bool permuted = false;         // ranks stand in orders of their own on channels: then
   std::uint64_t tree_roots = 0;  // these (bit: rank) reduce over trees, which all others do not
+  int slots = kUsualSlots;       // of a connection
   std::uint64_t slot_bytes = 0;  // of Simple
   int rings = 1;                 // between hosts: of channels that leave by ports of their own
   WireRates wires{};             // by the hosts' graphs

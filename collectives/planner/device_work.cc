@@ -21,13 +21,15 @@ struct DeviceCall {
         bytes(static_cast<double>(record.count * size_of(record.type))),
         collective(record.collective),
         costs(facts.costs),
-        links(links_of(facts)) {}
+        links(links_of(facts)),
+        slots(facts.slots) {}
 
   double ranks, hosts;
   double bytes;  // of the call's count
   Collective collective;
   const DeviceCosts& costs;
   CallLinks links;
+  double slots;
 
   // Of so many hops on the slowest path, this part leads to another host.
   double hops_ns(cuda::Protocol protocol, double hops, double across) const {
@@ -56,69 +58,71 @@ double sent_bytes(const DeviceCall& call) {
   }
 }
 
-// What a channel does with a chunk: its CTA's work, and its turn on the wires that all channels
-// share. Between hosts the proxy sends what the CTA has filled, so a chunk passes both in turn.
+// What a chunk of a channel takes: the CTA's work on a slot of it, its way through a port, its turn
+// on the wires that all channels share.
 struct ChunkTimes {
-  ChunkTimes(const DeviceCall& call, const DevicePlan& plan, double chunk) {
+  // Bytes of the chunk, of which a slot has `slot`.
+  ChunkTimes(const DeviceCall& call, const DevicePlan& plan, double chunk, double slot) {
     const sim::VerbCost verb = verb_cost(plan.protocol, call.costs);
+    slots = slot > 0 ? std::max(chunk / slot, 1.0) : 1;
+    copy_ns = verb.fixed_ns + chunk / slots / verb.copy_gbs;
+    sum_ns = verb.fixed_ns + chunk / slots / verb.sum_gbs;
     const double alone = chunk * verb.wire_bytes / call.links.ring_gbs;
-    const double shared = alone * plan.channels / std::min(plan.channels, call.links.rings);
-    const double behind = verb.fixed_ns + (call.hosts > 1 ? alone : 0);
-    copy_ns = std::max(behind + chunk / verb.copy_gbs, shared);
-    sum_ns = std::max(behind + chunk / verb.sum_gbs, shared);
+    shared_ns = alone * plan.channels / std::min(plan.channels, call.links.rings);
+    port_ns = call.hosts > 1 ? alone / slots : 0;
   }
-  double copy_ns, sum_ns;
+  double slots;                                // of the chunk, each a job
+  double copy_ns, sum_ns, port_ns, shared_ns;  // of a slot; shared: of the chunk
 };
 
 // A circle (ring.h): of each part so many steps, and nothing of two rounds overlaps but one step.
-double circle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
+// Slots of a chunk follow each other, so that one is worked on while another is on its way.
+double circle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel,
+                 double slot) {
   const bool both = call.collective == Collective::kAllReduce;
-  const double parts = both ? call.ranks : 1, steps = call.ranks - 1;
-  const ChunkTimes chunk(call, plan, of_channel / rounds / parts);
+  const double parts = both ? call.ranks : 1, ways = both ? 2 : 1, steps = call.ranks - 1;
+  const ChunkTimes chunk(call, plan, of_channel / rounds / parts, slot);
   const double work = both                       ? chunk.sum_ns + chunk.copy_ns
                       : reduces(call.collective) ? chunk.sum_ns
                                                  : chunk.copy_ns;
-  const double ways = both ? 2 : 1;
+  const double across = call.hosts > 1 ? ways * steps * call.hosts / call.ranks : 0;
+  const double way =
+      steps * work + across * chunk.port_ns + call.hops_ns(plan.protocol, ways * steps, across);
   // A rank fills a slot once its next one has emptied it: that way is as long.
-  const double hops =
-      call.hops_ns(plan.protocol, ways * steps, ways * steps * call.hosts / call.ranks);
-  const double returned = ways * steps * 2 * call.slowest_hop_ns(plan.protocol) / kConnectionSlots;
-  return rounds * (steps * work + std::max(hops, returned));
+  const double returned =
+      steps * (work + ways * 2 * call.slowest_hop_ns(plan.protocol) / call.slots);
+  return rounds * std::max({way, steps * chunk.slots * work, chunk.slots * returned,
+                            ways * steps * chunk.shared_ns});
 }
 
 // A chain: chunks follow each other, as fast as the slots between two ranks come back.
 double chain_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
-  const ChunkTimes chunk(call, plan, of_channel / rounds);
+  const ChunkTimes chunk(call, plan, of_channel / rounds, 0);
   const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
-  const double returned = (work + 2 * call.slowest_hop_ns(plan.protocol)) / kConnectionSlots;
-  return (call.ranks - 1) * work + call.hops_ns(plan.protocol, call.ranks - 1, call.hosts - 1) +
-         (rounds - 1) * std::max(work, returned);
+  const double returned = (work + 2 * call.slowest_hop_ns(plan.protocol)) / call.slots;
+  return (call.ranks - 1) * work + (call.hosts - 1) * chunk.port_ns +
+         call.hops_ns(plan.protocol, call.ranks - 1, call.hosts - 1) +
+         (rounds - 1) * std::max({work + chunk.port_ns, returned, chunk.shared_ns});
 }
 
 // Two trees, half of the bytes each. A rank serves both, in one of which it has two children.
 double tree_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
-  const double ways = call.collective == Collective::kAllReduce ? 2 : 1;
-  const double depth = log2_of(call.ranks);
+  const bool both = call.collective == Collective::kAllReduce;
+  const ChunkTimes chunk(call, plan, of_channel / rounds / 2, 0);
+  const double ways = both ? 2 : 1, depth = log2_of(call.ranks);
+  const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
   // One of the trees is shifted by a rank, so that its paths cross once more.
   const double across = call.hosts > 1 ? std::min(log2_of(call.hosts) + 1, depth) : 0;
-  const double hops = ways * call.hops_ns(plan.protocol, depth, across);
-  const double returned = 2 * call.slowest_hop_ns(plan.protocol);
-  if (call.hosts > 1) {
-    const ChunkTimes chunk(call, plan, of_channel / rounds / 2);
-    const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
-    const double period = std::max(kTreeJobs * ways * work, (work + returned) / kConnectionSlots);
-    return ways * depth * work + hops + (rounds - 1) * period;
-  }
-  const sim::VerbCost verb = verb_cost(plan.protocol, call.costs);
-  const double chunk = of_channel / rounds / 2;
-  const double work =
-      verb.fixed_ns + chunk / (reduces(call.collective) ? verb.sum_gbs : verb.copy_gbs);
-  // All channels' chunks of both trees, on the busiest wire.
-  const double on_wires = 2 * chunk * plan.channels * verb.wire_bytes /
-                          (ways > 1 ? call.links.both_gbs : call.links.tree_gbs);
-  const double period =
-      std::max({kTreeJobs * ways * work, (work + returned) / kConnectionSlots, on_wires});
-  return depth * (ways * work + on_wires / 2) + hops + (rounds - 1) * period;
+  const double returned =
+      (work + 2 * call.slowest_hop_ns(plan.protocol)) / (call.slots - kTreeSlotsKept);
+  // All channels' chunks of both trees on the busiest wire.
+  const double gbs = both ? call.links.both_gbs : call.links.tree_gbs;
+  const double wire_bytes = verb_cost(plan.protocol, call.costs).wire_bytes;
+  const double shared = of_channel / rounds * plan.channels * wire_bytes / gbs;
+  const double first = ways * (depth * (work + kTreeFirst * shared) + across * chunk.port_ns +
+                               call.hops_ns(plan.protocol, depth, across));
+  const double jobs = both ? kTreeJobs : reduces(call.collective) ? kTreeSums : kTreeCopies;
+  return first + (rounds - 1) * std::max({jobs * work, returned, shared});
 }
 
 double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t count) {
@@ -126,9 +130,10 @@ double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_
   const double rounds =
       of_round > 0 ? at_least_one_round(static_cast<double>(count) / of_round) : 1;
   const double of_channel = call.bytes / plan.channels;
+  const double slot = static_cast<double>(plan.slice) * call.bytes / static_cast<double>(count);
   if (plan.algorithm == Algorithm::kTree) return tree_ns(call, plan, rounds, of_channel);
   if (call.collective == Collective::kAllReduce || call.by_blocks())
-    return circle_ns(call, plan, rounds, of_channel);
+    return circle_ns(call, plan, rounds, of_channel, slot);
   return chain_ns(call, plan, rounds, of_channel);
 }
 

@@ -39,6 +39,9 @@ class Load {
   std::vector<double> of_wire_;
 };
 
+// Hosts whose part in the trees is looked at: each costs all edges.
+constexpr std::size_t kMostTreeHosts = 4;
+
 void lower(double* least, double gbs) {
   if (gbs > 0 && (*least == 0 || gbs < *least)) *least = gbs;
 }
@@ -46,7 +49,9 @@ void lower(double* least, double gbs) {
 class HostWires {
  public:
   explicit HostWires(const ClusterHost& host)
-      : host_(host), wires_(*host.graph, host.gpus, host.nics) {}
+      : host_(&host), wires_(*host.graph, host.gpus, host.nics) {}
+
+  const ClusterHost& host() const { return *host_; }
 
   // All rings at once; `h`: of this host in the plan.
   void add_rings(const topology::ClusterPlan& plan, std::size_t h, WireRates* rates) {
@@ -67,26 +72,45 @@ class HostWires {
     lower(&rates->ring_gbs, load.edge_gbs());
   }
 
-  void add_trees(const topology::ClusterPlan& plan, WireRates* rates) {
+  // What the trees of all rings send and take here. `host_of`, `place_of`: of ranks, the latter
+  // among the GPUs of their hosts.
+  void add_trees(const topology::ClusterPlan& plan, int own, const std::vector<int>& host_of,
+                 const std::vector<int>& place_of, WireRates* rates) const {
     Load up(wires_), down(wires_);
-    for (const ClusterRing& ring : plan.rings) {
-      const std::vector<int> way = way_through(ring);
-      const int n = static_cast<int>(way.size());
-      for (const int tree : {0, 1})
-        for (int place = 0; place < n; ++place) {
-          const int parent = double_tree(place, n, tree).parent;
-          if (parent == kNoRank) continue;
-          const int here = way[static_cast<std::size_t>(place)];
-          const int above = way[static_cast<std::size_t>(parent)];
-          up.add(wires_.between(here, above));
-          down.add(wires_.between(above, here));
+    for (std::size_t r = 0; r < plan.rings.size(); ++r) {
+      const std::vector<int>& order = plan.rings[r].ranks;
+      const int n = static_cast<int>(order.size());
+      const auto add = [&](int from, int to, Load* load) {
+        const auto host = [&](int rank) { return host_of[static_cast<std::size_t>(rank)]; };
+        const auto place = [&](int rank) { return place_of[static_cast<std::size_t>(rank)]; };
+        const int ring = static_cast<int>(r);
+        if (host(from) == own && host(to) == own) {
+          load->add(wires_.between(place(from), place(to)));
+        } else if (host(from) == own) {
+          load->add(wires_.out(place(from), nearest_port(wires_, place(from), ring)));
+        } else {
+          load->add(wires_.in(nearest_port(wires_, place(to), ring), place(to)));
+        }
+      };
+      for (int at = 0; at < n; ++at)
+        for (const int tree : {0, 1}) {
+          const int rank = order[static_cast<std::size_t>(at)];
+          const int parent_at = double_tree(at, n, tree).parent;
+          if (parent_at == kNoRank) continue;
+          const int parent = order[static_cast<std::size_t>(parent_at)];
+          if (host_of[static_cast<std::size_t>(rank)] != own &&
+              host_of[static_cast<std::size_t>(parent)] != own)
+            continue;
+          add(rank, parent, &up);
+          add(parent, rank, &down);
         }
     }
     // An edge carries the part of one of two trees of a ring.
     const double parts = 2 * static_cast<double>(plan.rings.size());
-    rates->tree_gbs = parts * std::min(up.edge_gbs(), down.edge_gbs());
+    lower(&rates->tree_gbs, parts * up.edge_gbs());
+    lower(&rates->tree_gbs, parts * down.edge_gbs());
     up.add(down);
-    rates->both_gbs = parts * up.edge_gbs();
+    lower(&rates->both_gbs, parts * up.edge_gbs());
   }
 
   void add_direct(WireRates* rates) {
@@ -105,18 +129,18 @@ class HostWires {
   std::vector<int> way_through(const ClusterRing& ring) const {
     std::vector<int> way;
     for (const int rank : ring.ranks) {
-      const auto at = std::find(host_.ranks.begin(), host_.ranks.end(), rank);
-      if (at != host_.ranks.end()) way.push_back(static_cast<int>(at - host_.ranks.begin()));
+      const auto at = std::find(host_->ranks.begin(), host_->ranks.end(), rank);
+      if (at != host_->ranks.end()) way.push_back(static_cast<int>(at - host_->ranks.begin()));
     }
     return way;
   }
   int port(int node) const {
-    return static_cast<int>(std::find(host_.nics.begin(), host_.nics.end(), node) -
-                            host_.nics.begin());
+    return static_cast<int>(std::find(host_->nics.begin(), host_->nics.end(), node) -
+                            host_->nics.begin());
   }
 
-  const ClusterHost& host_;
-  const Wires wires_;
+  const ClusterHost* host_;
+  Wires wires_;
 };
 
 // The search treats them alike.
@@ -131,17 +155,39 @@ WireRates wire_rates(std::span<const ClusterHost> hosts, const topology::Cluster
   if (plan.rings.empty()) return rates;
   rates.rings = static_cast<int>(plan.rings.size());
   rates.rings_by_nvlink = rates.all_by_nvlink = true;
-  std::vector<const ClusterHost*> kinds;
+  std::vector<int> host_of(plan.rings.front().ranks.size()), place_of(host_of.size());
+  std::vector<HostWires> kinds;
   for (std::size_t h = 0; h < hosts.size(); ++h) {
-    const auto known = [&](const ClusterHost* kind) { return same_kind(*kind, hosts[h]); };
+    for (std::size_t i = 0; i < hosts[h].ranks.size(); ++i) {
+      const auto rank = static_cast<std::size_t>(hosts[h].ranks[i]);
+      host_of[rank] = static_cast<int>(h);
+      place_of[rank] = static_cast<int>(i);
+    }
+    const auto known = [&](const HostWires& kind) { return same_kind(kind.host(), hosts[h]); };
     if (std::any_of(kinds.begin(), kinds.end(), known)) continue;
-    kinds.push_back(&hosts[h]);
-    HostWires wires(hosts[h]);
-    wires.add_rings(plan, h, &rates);
-    wires.add_direct(&rates);
-    if (hosts.size() == 1) wires.add_trees(plan, &rates);
+    kinds.emplace_back(hosts[h]);
+    kinds.back().add_rings(plan, h, &rates);
+    kinds.back().add_direct(&rates);
   }
+  for (std::size_t h = 0; h < std::min(hosts.size(), kMostTreeHosts); ++h)
+    for (const HostWires& kind : kinds)
+      if (same_kind(kind.host(), hosts[h]))
+        kind.add_trees(plan, static_cast<int>(h), host_of, place_of, &rates);
   return rates;
+}
+
+int nearest_port(const Wires& wires, int gpu, int ring) {
+  // Equally near ones are dealt out.
+  std::vector<int> nearest;
+  std::size_t hops = 0;
+  for (int port = 0; port < wires.nics(); ++port) {
+    const std::size_t away = wires.out(gpu, port).size();
+    if (!nearest.empty() && away > hops) continue;
+    if (nearest.empty() || away < hops) nearest.clear();
+    nearest.push_back(port);
+    hops = away;
+  }
+  return nearest[static_cast<std::size_t>(gpu + ring) % nearest.size()];
 }
 
 double data_gbs(const Wires& wires, int wire) {

@@ -22,7 +22,7 @@ struct WireRates {
   int rings = 0;          // of the channel search; 0: the graphs are not known
   double ring_gbs = 0;    // of each ring between a rank and the next one, while all run
   double tree_gbs = 0;    // of a call over the double trees of all rings: up or down,
-  double both_gbs = 0;    // up and down at once; of one host
+  double both_gbs = 0;    // up and down at once
   double direct_gbs = 0;  // of a GPU, while all of a host send to all others alike
   bool rings_by_nvlink = false, all_by_nvlink = false;  // each pair of neighbours; of GPUs
 
@@ -32,6 +32,8 @@ struct WireRates {
 WireRates wire_rates(std::span<const topology::ClusterHost> hosts,
                      const topology::ClusterPlan& plan);
 
+// The port, as its place, by which a GPU reaches other hosts where no ring says so: the nearest.
+int nearest_port(const topology::Wires& wires, int gpu, int ring);
 // Of one wire.
 double data_gbs(const topology::Wires& wires, int wire);
 bool by_nvlink(const topology::Wires& wires, std::span<const int> route);

@@ -35,7 +35,7 @@
 #include <cstdint>
 
 #ifndef RONDO_SIMPLE_SLICES
-#define RONDO_SIMPLE_SLICES 1
+#define RONDO_SIMPLE_SLICES 2
 #endif
 #ifndef RONDO_COPY_ROWS
 #define RONDO_COPY_ROWS 8

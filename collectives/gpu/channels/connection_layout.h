@@ -29,7 +29,7 @@ namespace rondo::gpu {
 
 struct ConnectionShape {
   int channels = 1;
-  int slots = 4;
+  int slots = kUsualSlots;
   std::uint64_t slot_bytes = 64 << 10;  // of Simple; a multiple of 16
   std::uint8_t protocols = 0xff;        // bit cuda::Protocol: those that get slots
   bool ll_push = false;                 // staging for LL push, where all are near

@@ -97,7 +97,7 @@ Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFa
 }
 
 ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations,
-                                     int slots) {
+                                     int slots, const WireRates& wires) {
   ConnectionShape shape;
   shape.slots = slots;
   shape.slot_bytes = kUsualSlotBytes;
@@ -111,7 +111,7 @@ ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<co
   if (asked > 0)
     shape.slot_bytes = std::max(
         asked / static_cast<std::uint64_t>(slots) / kSmallestSlot * kSmallestSlot, kSmallestSlot);
-  shape.channels = std::min(std::max(kUsualChannels, fewest), most);
+  shape.channels = std::min(std::max(usual_channels(wires), fewest), most);
   for (std::size_t r = 0; r < all.size(); ++r)
     shape.channels = std::min(shape.channels, all[r].resident_ctas / stations[r]);
   return shape;
@@ -203,7 +203,8 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   plan.costs = records.costs;
   RONDO_TRY(plan.protocols, agree_on_protocols(records.facts, found));
   if (!found.one_owner || !wants_connections(plan)) return found;
-  found.shape = shape_of_connections(records.facts, stations);
+  found.orders = agreed_orders(records.facts, records.orders);
+  found.shape = shape_of_connections(records.facts, stations, kUsualSlots, found.orders.rates);
   found.shape.protocols = plan.protocols;
   found.shape.ll_push = found.shape.channels > 0 && found.gpus == plan.ranks &&
                         plan.ranks <= cuda::kMostLLPush && found.near.all() &&
@@ -220,7 +221,6 @@ Result<Reachability> agree_on_reachability(const ReachabilityRecords& records) {
   plan.most_channels = found.shape.channels;
   plan.slots = found.shape.slots;
   plan.slot_bytes = found.shape.slot_bytes;
-  found.orders = agreed_orders(records.facts, records.orders);
   found.orders.tell(&plan);
   forget_wires_out_of_reach(found.near, {}, found.orders, &plan);
   return found;

@@ -41,7 +41,7 @@ Result<std::vector<std::byte>> reach_of_device(int device, std::span<const GpuFa
 
 // What calls over connections need of a device that plays so many ranks.
 ConnectionShape shape_of_connections(std::span<const GpuFacts> all, std::span<const int> stations,
-                                     int slots = kUsualSlots);
+                                     int slots = kUsualSlots, const WireRates& wires = {});
 
 struct Reachability {
   std::vector<int> process_of;  // by rank: its process, numbered in the order of first ranks

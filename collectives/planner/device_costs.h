@@ -48,6 +48,10 @@ inline constexpr double kMulticastFirstNs = 2000;
 inline constexpr double kMulticastEfficiency = 275 * 1.125 / 450;
 sim::MulticastCost multicast_cost(int compute);
 
+// Of one CTA of a ring of float32 sums, by kernels/cuda/shapes.h (Slices, two a chunk): how many
+// channels a GPU's links are worth.
+inline constexpr double kRingCtaGbs = 35;
+
 // Of what a wire carries after line coding, what is left for data: NVLink as rings of NCCL without
 // multicast are published to reach it (A100 230 of 300 GB/s, H100 370 of 450, B200 830 of 900);
 // PCI packets of 256 bytes with 24 of headers, and their acknowledgements; InfiniBand and RoCE at

@@ -46,6 +46,7 @@ inline constexpr int kNoCtaLimit = 64;
 // Unless the program says otherwise: channels that connections are made for, slots of each, bytes
 // of a slot.
 inline constexpr int kUsualChannels = 16;
+inline constexpr int kMostUsualChannels = 32;  // where wires are fast
 inline constexpr int kUsualSlots = 4;
 inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
 

@@ -90,7 +90,7 @@ double circle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, 
       steps * work + across * chunk.port_ns + call.hops_ns(plan.protocol, ways * steps, across);
   // A rank fills a slot once its next one has emptied it: that way is as long.
   const double returned =
-      steps * (work + ways * 2 * call.slowest_hop_ns(plan.protocol) / call.slots);
+      steps * (work + ways * 2 * call.slowest_hop_ns(plan.protocol)) / call.slots;
   return rounds * std::max({way, steps * chunk.slots * work, chunk.slots * returned,
                             ways * steps * chunk.shared_ns});
 }

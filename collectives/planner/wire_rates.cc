@@ -5,6 +5,7 @@
 
 #include "base/double_tree.h"
 #include "collectives/planner/device_costs.h"
+#include "collectives/planner/device_plan.h"
 #include "topology/channels/cluster.h"
 
 namespace rondo::gpu {
@@ -174,6 +175,13 @@ WireRates wire_rates(std::span<const ClusterHost> hosts, const topology::Cluster
       if (same_kind(kind.host(), hosts[h]))
         kind.add_trees(plan, static_cast<int>(h), host_of, place_of, &rates);
   return rates;
+}
+
+int usual_channels(const WireRates& rates) {
+  int channels = kUsualChannels;
+  while (channels < kMostUsualChannels && channels * kRingCtaGbs < rates.rings * rates.ring_gbs)
+    ++channels;
+  return channels;
 }
 
 int nearest_port(const Wires& wires, int gpu, int ring) {

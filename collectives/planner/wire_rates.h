@@ -32,6 +32,9 @@ struct WireRates {
 WireRates wire_rates(std::span<const topology::ClusterHost> hosts,
                      const topology::ClusterPlan& plan);
 
+// Channels that kernels of one host are to have: as many CTAs as the rings' wires keep busy.
+int usual_channels(const WireRates& rates);
+
 // The port, as its place, by which a GPU reaches other hosts where no ring says so: the nearest.
 int nearest_port(const topology::Wires& wires, int gpu, int ring);
 // Of one wire.

@@ -14,10 +14,10 @@
 
 namespace rondo {
 
-// A rank that is a leaf of one of the trees serves its first tree so many rounds ahead of its second.
-// Served round by round, each round of one tree would wait for the other's, which waits for that of
-// another rank, and so on: every round would pay for a way through both trees. Meanwhile chunks
-// wait in slots, so that a connection needs one slot more than that.
+// A rank that is a leaf of one of the trees serves its first tree so many rounds ahead of its
+// second. Round by round, a chunk of one tree would wait for that of the other, which waits for a
+// third rank, and so on: every round would pay for a way through both trees. Meanwhile chunks wait
+// in slots, so that a connection needs one slot more than that.
 inline constexpr std::uint64_t kTreeLead = 2;
 
 // Calls first(round), and second(round) by so many rounds later.

@@ -18,7 +18,7 @@
 //   Slices           in a ring a step also waits until the peer sees what was stored (a fence, a
 //                    flag, a poll: 2 us): 64 KiB in 3.4 us, 19 GB/s. Where a chunk is two slots,
 //                    that wait runs beside the other slot's job: (1.4 + 2) / 2 us a slot, 39 GB/s
-//                    (f32 sums: 35); four of 8 slots: 47. One until it is measured.
+//                    (f32 sums: 35); four of 8 slots: 47.
 //
 // Multicast (NVLS), of one CTA of 512 threads and a round of 256 KiB, from 2 us a multimem load or
 // barrier, 0.9 us a load of the own memory:
@@ -73,7 +73,7 @@
 
 namespace rondo::cuda::shapes {
 
-// Simple. (Before: 1, 8 and 4.)
+// Simple. (Before: 1, 8 and 4; then 1, 8 and 8.)
 // Slots that a chunk of a ring fills, one after the other: at most half of a connection's, as a
 // rank fills a chunk before it empties one.
 inline constexpr int kSimpleSlices = RONDO_SIMPLE_SLICES;

@@ -46,7 +46,7 @@ TEST(ExplainCommand, SaysWhatACallWouldTakeOnAMachine) {
         "busiest wire NVSwitch > GPU", "bound        450.0 GB/s", "next best    nvls by Simple"})
     expect_says(said, row);
   expect_says(rondo("", "explain all_reduce 64K --topo dgx-a100 --hosts 2"),
-              "changes at   8 MiB; ring by Simple");
+              "changes at   4 MiB; ring by Simple");
   const std::string small = "explain all_reduce 64K --topo dgx-h100 --hosts 2";
   expect_says(rondo("", small), "next best    ring by Simple");
   const Said forced = rondo("NCCL_ALGO=ring", small);

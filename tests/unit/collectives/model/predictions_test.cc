@@ -82,9 +82,8 @@ TEST(Predictions, PlannersChoiceIsMarked) {
   ASSERT_NE(ring, nullptr);
   EXPECT_TRUE(ring->chosen);
   const auto prediction = predict(*cluster, large, *ring);
-  EXPECT_GT(2 * 7.0 / 8 * (1 << 30) / (prediction->us * 1000), 0.5 * 450);
+  EXPECT_GT(2 * 7.0 / 8 * (1 << 30) / (prediction->us * 1000), 0.75 * 450);
   EXPECT_NE(prediction->busiest.find("NVSwitch"), std::string::npos) << prediction->busiest;
-  EXPECT_EQ(prediction->by, Prediction::By::kExtrapolation);
 }
 
 // Sums in the switch are where it can sum, on one host; whoever asks for nothing gets rings.

@@ -87,7 +87,8 @@ TEST(AskTuner, OneThatChangesNothingChangesNoPlan) {
 }
 
 TEST(AskTuner, ChannelsAreBoundedWithinWhatTheProgramAsksFor) {
-  DevicePlanFacts facts = gpu::usual_facts(4, 4, false);
+  DevicePlanFacts facts = gpu::usual_facts(4, 4, true);
+  facts.may_meet = facts.may_ll_push = false;
   const CallRecord large = sum_of(256 << 20);
   ASSERT_GT(gpu::make_device_plan(facts, large)->channels, 3);
   const auto channels = [&](const char* words) {

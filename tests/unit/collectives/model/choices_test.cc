@@ -1,0 +1,106 @@
+// The planner's choices beside the simulator, on the machines of tests/topology: what wires allow,
+// and how much slower than the fastest way the chosen one plays.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "collectives/model/predictions.h"
+#include "collectives/model/ways.h"
+#include "collectives/planner/device_work.h"
+#include "topology/graph/nccl_xml.h"
+
+namespace rondo::model {
+namespace {
+
+GpuCluster cluster_of(const std::string& machine, int hosts) {
+  auto parsed = topology::read_nccl_xml(RONDO_FIXTURES_DIR "/" + machine + ".xml");
+  EXPECT_TRUE(parsed.ok()) << parsed.error().text;
+  auto cluster = GpuCluster::make(std::move(parsed->graph), {.hosts = hosts});
+  EXPECT_TRUE(cluster.ok()) << cluster.error().text;
+  return std::move(cluster).value();
+}
+
+TEST(WireRates, OfASwitchedMachine) {
+  const gpu::WireRates rates = cluster_of("dgx-h100", 1).rates();
+  EXPECT_EQ(rates.rings, 1);
+  EXPECT_NEAR(rates.ring_gbs, 450 * 0.82, 1);
+  EXPECT_NEAR(rates.direct_gbs, 450 * 0.82, 1);
+  // Of a rank with two children: half of the data to each, and as much up in the other tree.
+  EXPECT_NEAR(rates.tree_gbs, 450 * 0.82, 1);
+  EXPECT_NEAR(rates.both_gbs, 450 * 0.82 / 2, 1);
+  EXPECT_TRUE(rates.rings_by_nvlink && rates.all_by_nvlink);
+}
+
+// Half of the pairs have no NVLink there: rings avoid them, what goes to all cannot.
+TEST(WireRates, OfAMeshWithHoles) {
+  const gpu::WireRates rates = cluster_of("dgx-1v", 1).rates();
+  EXPECT_TRUE(rates.rings_by_nvlink);
+  EXPECT_FALSE(rates.all_by_nvlink);
+  EXPECT_GT(rates.rings * rates.ring_gbs, 100);
+  EXPECT_LT(rates.direct_gbs, 30);
+}
+
+TEST(WireRates, PortsAreTheLimitBetweenHosts) {
+  const gpu::WireRates rates = cluster_of("dgx-h100", 2).rates();
+  EXPECT_EQ(rates.rings, 8);
+  EXPECT_NEAR(rates.ring_gbs, 50 * 0.96, 0.1);
+  EXPECT_GT(rates.direct_gbs, 300) << "within a host";
+}
+
+TEST(WireRates, FastWiresGetMoreChannels) {
+  EXPECT_EQ(gpu::usual_channels(cluster_of("dgx-a100", 1).rates()), gpu::kUsualChannels);
+  const gpu::WireRates fast = cluster_of("dgx-b200", 1).rates();
+  const int channels = gpu::usual_channels(fast);
+  EXPECT_GT(channels, gpu::kUsualChannels);
+  EXPECT_LE(channels, gpu::kMostUsualChannels);
+  EXPECT_EQ(gpu::usual_channels({}), gpu::kUsualChannels);
+}
+
+// What communicators would choose, in times of the fastest way that may be chosen unasked.
+struct Judged {
+  double log_mean = 0, worst = 0;
+  std::string worst_call;
+  int calls = 0;
+};
+void judge(const std::string& machine, int hosts, Collective which, Judged* judged) {
+  const GpuCluster cluster = cluster_of(machine, hosts);
+  for (std::uint64_t count = 256; count <= (std::uint64_t{64} << 20) / 4; count *= 16) {
+    CallRecord record;
+    record.collective = which;
+    record.count = count;
+    record.type = DataType::kFloat32;
+    record.op = RedOp::kSum;
+    record.root = 0;
+    double chosen = 0, fastest = 0;
+    for (const Way& way : ways_of(cluster, record)) {
+      if (way.plan.strategy == Strategy::kMulticast) continue;
+      const auto prediction = predict(cluster, record, way);
+      ASSERT_TRUE(prediction.ok()) << prediction.error().text;
+      if (way.chosen) chosen = prediction->us;
+      if (fastest == 0 || prediction->us < fastest) fastest = prediction->us;
+    }
+    ASSERT_GT(chosen, 0) << machine << " on " << hosts << " hosts, " << to_string(record);
+    const double ratio = chosen / fastest;
+    judged->log_mean += std::log(ratio);
+    ++judged->calls;
+    if (ratio <= judged->worst) continue;
+    judged->worst = ratio;
+    judged->worst_call = machine + " x" + std::to_string(hosts) + " " + to_string(record);
+  }
+}
+
+TEST(Choices, AreNearTheFastestThatTheSimulatorPlays) {
+  Judged judged;
+  for (const char* machine : {"dgx-1v", "dgx-a100", "dgx-h100", "dgx-b200", "pcie-8-two-sockets"})
+    for (const int hosts : {1, 2, 4})
+      for (const Collective which : {Collective::kAllReduce, Collective::kAllGather,
+                                     Collective::kReduceScatter, Collective::kBroadcast})
+        judge(machine, hosts, which, &judged);
+  EXPECT_LT(std::exp(judged.log_mean / judged.calls), 1.02);
+  EXPECT_LT(judged.worst, 1.5) << judged.worst_call;
+}
+
+}  // namespace
+}  // namespace rondo::model

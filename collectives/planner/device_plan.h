@@ -12,6 +12,7 @@
 // prefers another one (tuned_ways.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -24,6 +25,7 @@
 #include "collectives/planner/wire_rates.h"
 #include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/direct_args.h"
+#include "kernels/cuda/shapes.h"
 
 namespace rondo::gpu {
 
@@ -47,7 +49,7 @@ inline constexpr int kNoCtaLimit = 64;
 // of a slot.
 inline constexpr int kUsualChannels = 16;
 inline constexpr int kMostUsualChannels = 32;  // where wires are fast
-inline constexpr int kUsualSlots = 4;
+inline constexpr int kUsualSlots = std::max(4, 2 * cuda::shapes::kSimpleSlices);
 inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
 
 struct DevicePlanFacts {

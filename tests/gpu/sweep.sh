@@ -15,7 +15,7 @@ table="
 as-it-is        $simple,$ll,$ll128,$nvls
 slots-32k       $simple   NCCL_BUFFSIZE=262144
 slots-256k      $simple   NCCL_BUFFSIZE=2097152
-slices-2        $simple   RONDO_SIMPLE_SLICES=2
+slices-1        $simple   RONDO_SIMPLE_SLICES=1
 slices-4        $simple   RONDO_SIMPLE_SLICES=4
 copy-rows-4     $simple   RONDO_COPY_ROWS=4
 sum-rows-4      $simple   RONDO_SUM_ROWS=4

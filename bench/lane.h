@@ -18,7 +18,7 @@ struct Test {
   Kind kind;
   ncclDataType_t type;
   Op op;
-  int root;
+  int root = 0;
   bool in_place;
 };
 

@@ -79,7 +79,9 @@ TEST(ChannelOrders, OfOneHostAreItsRings) {
 TEST(ChannelOrders, AreRankAfterRankWhereNothingBetterIsKnown) {
   const Machines one_ring(machine("dgx-a100"), {numbers(0, 8)}, std::vector<std::uint64_t>(8));
   EXPECT_TRUE(one_ring.orders().rings.empty());
-  EXPECT_EQ(one_ring.orders().digest(), 0u);
+  EXPECT_EQ(one_ring.orders().rates.rings, 1) << "what its wires let pass is known all the same";
+  EXPECT_NE(one_ring.orders().digest(), 0u);
+  EXPECT_EQ(ChannelOrders().digest(), 0u);
   Machines unknown(machine("dgx-1v"), {numbers(0, 8)}, std::vector<std::uint64_t>(8));
   unknown.places.spots[3].gpu = "0000:77:00.0";
   EXPECT_TRUE(unknown.orders().rings.empty());

@@ -73,7 +73,8 @@ TEST(SpanPlan, TheBytesThatMoveDecide) {
       plan_across_hosts(found.plan, found.from_bytes, call(Collective::kAllReduce, 1 << 20));
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->protocol, cuda::Protocol::kSimple);
-  EXPECT_EQ(plan->channels, found.shape.channels);
+  EXPECT_GT(plan->channels, 1);
+  EXPECT_LE(plan->channels, found.shape.channels);
 }
 
 TEST(SpanPlan, TheMostOfAllThresholdsCounts) {

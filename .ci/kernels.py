@@ -4,7 +4,7 @@
   .ci/kernels.py               sm_90
   .ci/kernels.py 80 90 100 120
   .ci/kernels.py --of build/cuda-90    those of a build of one architecture, from ccache's memory
-  .ci/kernels.py --write               writes the table of sm_90 anew
+  .ci/kernels.py --write               writes the table of sm_90 anew, also beside --of
 
 No kernel, and nothing that one calls, may have a stack frame (or spill); float32, float16 and
 bfloat16 sums and copies may use 96 registers a thread, all others 128. The rules of .ci/sass.py
@@ -12,6 +12,7 @@ hold for machine code (read by cuobjdump and nvdisasm, the machine's or those of
 kernel costs stands in kernels/cuda/kernels.tsv, for sm_90 and the compiler that it names: a change
 of it is to be seen in a diff. Skipped where nvcc is missing.
 """
+import argparse
 import glob
 import os
 import re
@@ -180,14 +181,24 @@ def compare(rows, write):
         yield f"{TABLE} {'has' if line in known else 'lacks'}: {line} (meant? --write)"
 
 
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--of", metavar="BUILD")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("archs", nargs="*")
+    asked = parser.parse_args()
+    if asked.archs and (asked.of or asked.write):
+        parser.error(f"architectures ({' '.join(asked.archs)}) go with neither --of nor --write")
+    return asked
+
+
 def main():
     if shutil.which("nvcc") is None:
         print("kernels: not checked, there is no nvcc on this machine")
         return 0
     sass.self_test()
-    write = sys.argv[1:2] == ["--write"]
-    build = sys.argv[2] if sys.argv[1:2] == ["--of"] else None
-    archs = [TABLE_ARCH] if write else sys.argv[1:] or [TABLE_ARCH]
+    asked = arguments()
+    build, archs = asked.of, asked.archs or [TABLE_ARCH]
     sources = sorted(glob.glob("kernels/cuda/*.cu"))
     failed, rows, seen = [], [], {}
     with tempfile.TemporaryDirectory() as folder:
@@ -211,7 +222,7 @@ def main():
                 if arch == TABLE_ARCH:
                     rows.append(row_of(label, *said[name][2:], code[name]))
     if rows and not failed:
-        failed += compare(rows, write)
+        failed += compare(rows, asked.write)
     for line in failed:
         print(line)
     not_seen = "SASS not looked at (cuobjdump and nvdisasm are not to be had)"

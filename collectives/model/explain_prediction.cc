@@ -72,6 +72,9 @@ Result<std::vector<ExplainRow>> explain_prediction(const GpuCluster& cluster,
     rows.push_back({"busiest wire", chosen->prediction.busiest,
                     fmt::format("{:.0f} % of the time", 100 * chosen->prediction.busiest_share)});
   rows.push_back(bound_of(cluster, bus_gbs));
+  if (cluster.is_tray())
+    rows.push_back({"host", "one tray of the rack",
+                    "to other trays by network ports: NVLink between hosts is not used"});
   const Predicted* other = nullptr;
   for (const Predicted& one : all)
     if (!one.way.chosen && (other == nullptr || one.prediction.us < other->prediction.us))

@@ -76,7 +76,19 @@ int GpuCluster::compute() const {
 }
 
 bool GpuCluster::has_multicast() const {
-  if (hosts_ > 1 || graph_->nvswitch() < 0 || compute() < 90) return false;
+  return hosts_ == 1 && compute() >= 90 && all_at_switches();
+}
+
+bool GpuCluster::is_tray() const {
+  const auto is_at_cpu = [](const topology::GraphLink& link) {
+    return link.kind == topology::GraphLinkKind::kC2c;
+  };
+  return all_at_switches() &&
+         std::any_of(graph_->links().begin(), graph_->links().end(), is_at_cpu);
+}
+
+bool GpuCluster::all_at_switches() const {
+  if (graph_->nvswitch() < 0) return false;
   for (int gpu = 0; gpu < gpus_; ++gpu)
     if (graph_->between(wires_->gpu(gpu), graph_->nvswitch()) == nullptr) return false;
   return true;

@@ -36,6 +36,9 @@ class GpuCluster {
   // One host, whose GPUs are all joined by switches that sum and copy: NVSwitch's third generation,
   // which came with compute capability 9.0.
   bool has_multicast() const;
+  // GPUs at Grace CPUs and at switches, which stand in a rack and not in the host: NVLink leads on
+  // to other hosts' GPUs. Nothing here uses that.
+  bool is_tray() const;
   const topology::ClusterPlan& channels() const { return *plan_; }
   const gpu::WireRates& rates() const { return rates_; }
 
@@ -44,6 +47,7 @@ class GpuCluster {
   std::string wire_name(int wire) const;  // of the machine: "host 1: GPU 0 > NVSwitch"
 
  private:
+  bool all_at_switches() const;
   struct Ports {
     int out, in;  // places among the host's ports
   };

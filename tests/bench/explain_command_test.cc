@@ -77,6 +77,13 @@ TEST(ExplainCommand, SaysWhichRingsChannelsAreAndByWhichPortsTheyLeave) {
   expect_says(rondo("", "explain all_reduce 4M --json"), "\"what\": \"algorithm\"");
 }
 
+TEST(ExplainCommand, SaysThatATrayIsAHost) {
+  const std::string call = "explain all_reduce 64M --hosts 4 --topo ";
+  expect_says(rondo("", call + "gb200-nvl72"), "NVLink between hosts is not used");
+  const Said dgx = rondo("", call + "dgx-b200");
+  EXPECT_EQ(dgx.text.find("tray"), std::string::npos) << dgx.text;
+}
+
 TEST(ExplainCommand, PredictsMessagesOnMachines) {
   for (const char* const collective : {"alltoall", "gather", "sendrecv"}) {
     const Said said =

@@ -5,16 +5,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
 #include "collectives/gpu/channels/connection_layout.h"
 #include "collectives/gpu/reachability.h"
+#include "tests/support/environment.h"
+#include "tests/support/temporary_folder.h"
 #include "topology/graph/nccl_xml.h"
 
 namespace rondo::gpu {
 namespace {
+
+using test::WithEnvironment;
 
 std::shared_ptr<const topology::Graph> machine(const std::string& name) {
   auto parsed = topology::read_nccl_xml(std::string(RONDO_FIXTURES_DIR) + "/" + name + ".xml");
@@ -89,6 +95,38 @@ TEST(ChannelOrders, AreRankAfterRankWhereNothingBetterIsKnown) {
   EXPECT_TRUE(unknown.orders().rings.empty()) << "two ranks on one GPU";
   const Machines no_port(machine("gb200-nvl72"), {{0}, {0}}, {0, 1});
   EXPECT_TRUE(find_orders({nullptr, no_port.shape, 16, 2}).rings.empty());
+}
+
+TEST(ChannelOrders, AreWrittenByTheRankThatTheEnvironmentNames) {
+  const Machines hosts = two_hosts();
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/graph.json";
+  const WithEnvironment file("NCCL_GRAPH_DUMP_FILE", path), of("NCCL_GRAPH_DUMP_FILE_RANK", "5");
+  const auto of_rank = [&](int rank) { return find_orders(&hosts.places, hosts.shape, 16, rank); };
+  of_rank(0);
+  EXPECT_FALSE(std::filesystem::exists(path)) << "rank 0 wrote what rank 5 was to write";
+  const ChannelOrders orders = of_rank(5);
+  std::ifstream written(path);
+  const auto json = nlohmann::json::parse(written, nullptr, /*allow_exceptions=*/false);
+  ASSERT_FALSE(json.is_discarded());
+  ASSERT_EQ(json["channels"].size(), orders.rings.size());
+  EXPECT_EQ(json["channels"][1]["ranks"].get<std::vector<int>>(), orders.rings[1].ranks);
+  // Where it cannot be written the rings are the same.
+  const WithEnvironment nowhere("NCCL_GRAPH_DUMP_FILE", "/nowhere/graph.json");
+  EXPECT_EQ(of_rank(5).digest(), orders.digest());
+}
+
+TEST(ChannelOrders, KeepToAPortWhereTheEnvironmentSaysSo) {
+  std::vector<std::uint64_t> host_of(16, 0);
+  std::fill(host_of.begin() + 8, host_of.end(), 1);
+  const Machines hosts(machine("pcie-8-two-sockets"), {numbers(0, 8), numbers(0, 8)}, host_of);
+  const auto with = [&](const char* cross_nic) {
+    const WithEnvironment set("NCCL_CROSS_NIC", cross_nic);
+    return find_orders(&hosts.places, hosts.shape, 16, 0).digest();
+  };
+  EXPECT_EQ(with("0"), hosts.orders(16, 0).digest());
+  EXPECT_NE(with("0"), hosts.orders(16, 2).digest());
+  EXPECT_EQ(with("7"), hosts.orders(16, 2).digest()) << "a warning, and as if it were not set";
 }
 
 TEST(ChannelOrders, OfHostsLeaveByAsManyRanksAsThereArePorts) {

@@ -11,7 +11,8 @@ build=(cmake ninja-build g++ pkg-config libhwloc-dev libhwy-dev libfmt-dev libcl
        libucx-dev)
 tests=(ccache libgtest-dev libgmock-dev libbenchmark-dev clang-14 clang-format-14 clang-tidy-14
        libclang-rt-14-dev python3 unzip iproute2 procps openmpi-bin mpich
-       ibverbs-providers qemu-system-x86 busybox-static kmod xz-utils cpio graphviz)
+       ibverbs-providers qemu-system-x86 busybox-static kmod xz-utils cpio graphviz
+       hwloc-nox)
 compare=(python3 python3-matplotlib binutils openmpi-bin libopenmpi-dev mpich libmpich-dev
          iproute2 iperf3 ucx-utils perftest)
 

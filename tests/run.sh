@@ -19,6 +19,7 @@
 #   bash tests/run.sh rdma_all             and all collectives, more queue pairs, 20 of each fault:
 #                                          an hour
 #   bash tests/run.sh rdma_guest           what the guest itself promises (5 boots)
+#   bash tests/run.sh topo_guest           `rondo topo` in a guest with a PCI tree (1 boot)
 #   bash tests/run.sh scale                4,096 sessions, the plans of 16,384 ranks
 #   bash tests/run.sh soak                 random communicators, faults and bad networks, 5 minutes
 set -euo pipefail
@@ -266,6 +267,11 @@ rdma() {  # quick|whole LIMIT
 stage_rdma() { rdma quick 1800; }  # seconds that only a busy machine takes
 stage_rdma_all() { rdma whole 7200; }
 stage_rdma_guest() { in_guest tests/rdma/check_guest.sh; }
+# What the machine is and what is shown of it; the latter is left in build/topo-guest.
+stage_topo_guest() {
+  build dev rondo
+  in_guest bash tests/topology/guest.sh build/dev/bin build/topo-guest
+}
 
 # Thousands of ranks: sessions of threads, and what each rank makes of the records of all.
 stage_scale() {

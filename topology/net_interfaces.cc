@@ -22,7 +22,10 @@ std::vector<NetInterface> read_net_interfaces(const std::string& root) {
     one.name = name;
     one.loopback = *type == kArpHardwareLoopback;
     one.megabits = std::max<std::int64_t>(0, read_number(base + "/speed").value_or(0));
-    one.numa = static_cast<int>(read_number(base + "/device/numa_node").value_or(-1));
+    // Virtio's device stands below that of PCI, which knows.
+    auto numa = read_number(base + "/device/numa_node");
+    if (!numa) numa = read_number(base + "/device/../numa_node");
+    one.numa = static_cast<int>(numa.value_or(-1));
     const std::string state = read_small_file(base + "/operstate", 64).value_or("");
     one.up = state.starts_with("up") || (one.loopback && state.starts_with("unknown"));
     interfaces.push_back(std::move(one));

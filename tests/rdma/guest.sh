@@ -2,10 +2,13 @@
 # Runs a command in a guest that has RDMA devices: qemu without KVM, Debian's own kernel with its
 # soft-RoCE (rdma_rxe), and this machine's files, which the guest sees and cannot change.
 #
-#   guest.sh [--wires N] [--limit SECONDS] [--share FOLDER] [--keep NAME]... [--] COMMAND...
+#   guest.sh [--wires N] [--machine FILE] [--limit SECONDS] [--share FOLDER] [--keep NAME]...
+#            [--] COMMAND...
 #
 #   --wires N       wire k joins rxe<2k> (10.77.k.1) and rxe<2k+1> (10.77.k.2); packets between
 #                   the two really cross it. Default: 1
+#   --machine FILE  what qemu is told of another machine than a PC without NUMA nodes: its
+#                   arguments, any number a line; lines with # are comments
 #   --limit SECONDS of the whole guest. Default: 120
 #   --share FOLDER  the command may write there; whatever else it writes is lost
 #   --keep NAME     an environment variable that the command keeps
@@ -19,12 +22,17 @@
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 cache=$(readlink -f "$here/../..")/build/rdma-guest
-wires=1 limit=120 share='' kept=(PATH HOME LANG)
+wires=1 limit=120 share='' kept=(PATH HOME LANG) machine=(-machine pc)
 
-usage() { sed -n '5,20s/^# \{0,1\}//p' "$0" >&2; exit 125; }
+usage() { sed -n '5,23s/^# \{0,1\}//p' "$0" >&2; exit 125; }
 while [ $# -gt 0 ]; do
   case $1 in
     --wires) wires=$2; shift 2 ;;
+    --machine)
+      [ -r "$2" ] || { echo "--machine $2: there is no such file" >&2; exit 125; }
+      read -r -d '' -a machine < <(sed '/^#/d' "$2") || true
+      shift 2
+      ;;
     --limit) limit=$2; shift 2 ;;
     --share) share=$(readlink -f "$2"); shift 2 ;;
     --keep) kept+=("$2"); shift 2 ;;
@@ -80,7 +88,7 @@ port() {
 # Two processors: with one, two ranks that poll take turns of a clock tick each. AVX-512 is beyond
 # this emulator. HPET: how fast the TSC counts is found out at boot, wrongly on a busy machine, and
 # then time runs several times too fast. An oops ends the guest as a panic does, and a panic qemu.
-qemu+=(-accel tcg,thread=multi,tb-size=512 -cpu max -smp 2 -m 2048 -machine pc
+qemu+=(-accel tcg,thread=multi,tb-size=512 -cpu max -smp 2 -m 2048
        -nodefaults -no-user-config -no-reboot -display none -monitor none
        -kernel "$cache/vmlinux" -initrd "$cache/initrd.cpio" -serial "file:$work/console"
        -device virtio-rng-pci -device virtio-serial-pci)
@@ -92,6 +100,7 @@ share control "$work/control" ''
 [ -z "$share" ] || share shared "$share" ''
 port out
 port err
+qemu+=("${machine[@]}")  # last: devices that name no bus go to the first that takes them
 
 timeout -k 5 "$limit" "${qemu[@]}" </dev/null >"$work/qemu" 2>&1 &
 guest=$!

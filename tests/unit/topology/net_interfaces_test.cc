@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/support/temporary_folder.h"
 
 namespace rondo::topology {
@@ -34,6 +36,19 @@ TEST(NetInterfaces, SpeedsAreReadAndSilentOnesStayUnknown) {
   EXPECT_EQ(interfaces[2], (NetInterface{"lo", 0, -1, true, true}));
   EXPECT_EQ(interfaces[3], (NetInterface{"virt0", 0, -1, true, false}));
   EXPECT_TRUE(read_net_interfaces(machine.path() + "/absent").empty());
+}
+
+TEST(NetInterfaces, ThoseOfVirtioAreWhereTheirDeviceOfPciIs) {
+  const test::TemporaryFolder machine;
+  const std::string card = "sys/devices/pci0000:c0/0000:c0:01.0";
+  machine.file(card + "/numa_node", "1\n");
+  machine.file(card + "/virtio5/modalias", "virtio:d00000001v00001AF4\n");
+  machine.file("sys/class/net/eth3/type", "1\n");
+  std::filesystem::create_directory_symlink(machine.path() + "/" + card + "/virtio5",
+                                            machine.path() + "/sys/class/net/eth3/device");
+  const auto interfaces = read_net_interfaces(machine.path());
+  ASSERT_EQ(interfaces.size(), 1u);
+  EXPECT_EQ(interfaces[0].numa, 1);
 }
 
 }  // namespace

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# `rondo topo` on a machine with a real PCI tree: a guest of two NUMA nodes with switches and
+# network cards (guest_machine). check_guest.py judges what it says there.
+#
+#   guest.sh FOLDER_OF_PROGRAMS FOLDER     what the guest says is left in FOLDER
+#
+# One boot. 77, as tests/rdma/guest.sh: there can be no guest, and why.
+set -euo pipefail
+bin=$1 said=$2
+here=$(dirname "$(readlink -f "$0")")
+rm -rf "$said"
+mkdir -p "$said"
+"$here/../rdma/guest.sh" --wires 0 --machine "$here/guest_machine" --limit 600 --share "$said" -- \
+  bash "$here/in_guest.sh" "$(readlink -f "$bin")" "$(readlink -f "$said")"
+python3 "$here/check_guest.py" "$bin/rondo" "$said"

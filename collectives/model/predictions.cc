@@ -79,16 +79,15 @@ sim::SimMulticastCall multicast_call(const GpuCluster& cluster, const CallRecord
   return call;
 }
 
-// A call's input into staging and its output out of it.
+// A call's input into staging, and its output out of it where that is not fetched from there.
 double staging_ns(const CallRecord& record, const GpuCluster& cluster) {
   const auto bytes = static_cast<double>(record.count * size_of(record.type));
   const Collective which = record.collective;
-  const bool gathers = which == Collective::kAllGather || which == Collective::kAllToAll ||
-                       which == Collective::kGather;
   const bool scatters = which == Collective::kReduceScatter || which == Collective::kAllToAll ||
                         which == Collective::kScatter;
-  const double blocks = (gathers ? cluster.ranks() : 1) + (scatters ? cluster.ranks() : 1);
-  return bytes * std::max(blocks, 2.0) / (direct_cost().copy_gbs * kDirectCtasOfGpu);
+  const bool goes_out = reduces(which) || which == Collective::kBroadcast;
+  const double blocks = (scatters ? cluster.ranks() : 1) + (goes_out ? 1 : 0);
+  return bytes * blocks / (direct_cost().copy_gbs * kDirectCtasOfGpu);
 }
 
 // What was played, behind what had to come before it.

@@ -149,8 +149,8 @@ double ll_push_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t 
   return hop + (rounds - 1) * hop / cuda::kLLPushSlots + call.bytes * (call.ranks - 1) / gbs;
 }
 
-// Two meetings around what each device reads and writes of the others'. Staged: one kernel copies
-// in before, one copies out after.
+// Two meetings around what each device reads and writes of the others'. Staged: what a rank sends
+// is copied in before, and what is not fetched from there straight into its buffer, out after.
 double met_ns(const DeviceCall& call, bool staged) {
   const double gbs = std::min(kDirectCtasOfGpu * direct_cost(call.costs).sum_gbs,
                               call.links.direct_gbs * kDirectEfficiency);
@@ -158,9 +158,9 @@ double met_ns(const DeviceCall& call, bool staged) {
   const double ns = 2 * hop_ns(cuda::Protocol::kSimple, call.links.near_all, call.costs) +
                     (sent_bytes(call) + more) / gbs;
   if (!staged) return ns;
-  const double blocks = call.by_blocks() ? call.ranks + 1 : 2;
-  return ns + 2 * call.costs.of(DeviceRate::kNextLaunch) +
-         blocks * call.bytes / (kDirectCtasOfGpu * direct_cost(call.costs).copy_gbs);
+  const double in = call.collective == Collective::kReduceScatter ? call.ranks : 1;
+  const double out = reduces(call.collective) || call.collective == Collective::kBroadcast ? 1 : 0;
+  return ns + (in + out) * call.bytes / (kDirectCtasOfGpu * direct_cost(call.costs).copy_gbs);
 }
 
 // The switch adds or copies: a rank sends its data once, in rounds of its CTAs.

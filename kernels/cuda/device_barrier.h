@@ -96,20 +96,29 @@ RONDO_FN inline Crew whole_crew() {
   return {static_cast<int>(device::cta_count()), device::thread_count()};
 }
 
-// work(k, crew) of each listed call between two barriers of its own; without any, of all that the
-// launch does. After a wait that has failed there is no next one.
+// What a launch does for each call of its list; any of these may be left out.
+struct NothingToDo {
+  RONDO_FN void bring_in(int, Crew) const {}  // before the call's barriers,
+  RONDO_FN void work(int, Crew) const {}      // between them,
+  RONDO_FN void take_out(int, Crew) const {}  // and behind
+};
+// Each listed call between two barriers of its own; without any, all that the launch does. After a
+// wait that has failed there is no next one.
 template <class Faults, class Work>
 RONDO_FN void meet_for_each(const DeviceBarrier& barrier, const ListedCall* listed, int calls,
-                            Work&& work) {
+                            const Work& work) {
   RONDO_NO_UNROLL
   for (int k = 0; k == 0 || k < calls; ++k) {
     Crew crew = whole_crew();
     if (calls > 0) crew = {listed[k].ctas, listed[k].threads};
     if (static_cast<int>(device::cta_index()) >= crew.ctas) continue;
     const CallRecord& call = calls > 0 ? listed[k].record : barrier.call;
+    const bool works = device::thread_index() < crew.threads;
+    if (works) work.bring_in(k, crew);
     if (!barrier_at_begin<Faults>(barrier, call)) return;
-    if (device::thread_index() < crew.threads) work(k, crew);
+    if (works) work.work(k, crew);
     if (!barrier_at_end<Faults>(barrier, call)) return;
+    if (works) work.take_out(k, crew);
     // What the last barrier has left behind is where the next one goes on.
     if constexpr (!Faults::kNoBarrier)
       if (k + 1 < calls) device::barrier();

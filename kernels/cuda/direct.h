@@ -10,19 +10,16 @@
 // many as there are inputs, for what is no sum or average of floats).
 #pragma once
 
+#include "kernels/cuda/byte_copy.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/device_barrier.h"
 #include "kernels/cuda/device_element.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/staged_parts.h"
 #include "kernels/cuda/tree.h"
 
 namespace rondo::cuda {
-
-// Which of `units` units of work (vectors, elements) this thread does: first, first + step, ...
-struct Share {
-  std::uint64_t first, step;
-};
 
 // CTAs, of all devices that share the work, are dealt to `groups` kinds of work like cards.
 struct Deal {
@@ -41,8 +38,13 @@ RONDO_FN inline Deal deal_ctas(int kinds, Crew crew, int devices, int place) {
           threads * static_cast<std::uint64_t>(cta / groups) + device::thread_index()};
 }
 
-RONDO_FN inline unsigned misalignment(const void* pointer) {
-  return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(pointer)) % sizeof(device::Vector);
+// Of the staging of CTAs of one number: all devices share a segment, or have each their own.
+RONDO_FN inline Deal deal_part(int kinds, Crew crew, const DeviceBarrier& barrier) {
+  const auto threads = static_cast<std::uint64_t>(crew.threads);
+  const auto devices = static_cast<std::uint64_t>(barrier.devices);
+  const auto place = static_cast<std::uint64_t>(barrier.place);
+  if (kinds > 1) return {barrier.place, barrier.devices, threads, device::thread_index()};
+  return {0, 1, threads * devices, threads * place + device::thread_index()};
 }
 
 // Sources that are read as vectors; above, element by element. 8-bit floats with factors would need
@@ -78,22 +80,50 @@ struct DirectReduce {
       run_dealt(args, 0, 1, whole_crew());
       if constexpr (op != RedOp::kPreMulSum) barrier_once<Faults>(args.barrier);
     } else {
-      const bool listed = args.one_by_one;
-      meet_for_each<Faults>(args.barrier, args.listed, listed ? args.calls : 0,
-                            [&](int k, Crew crew) {
-                              run_dealt(args, listed ? k : 0, listed ? 1 : args.calls, crew);
-                            });
+      meet_for_each<Faults>(args.barrier, args.listed, args.one_by_one ? args.calls : 0,
+                            Calls{{}, args});
     }
+  }
+  struct Calls : NothingToDo {
+    const Args& args;
+    RONDO_FN void work(int k, Crew crew) const {
+      run_dealt(args, args.one_by_one ? k : 0, args.one_by_one ? 1 : args.calls, crew);
+    }
+    RONDO_FN void bring_in(int k, Crew crew) const {
+      if (args.slice != 0) move_staged(args, k, crew, true);
+    }
+    RONDO_FN void take_out(int k, Crew crew) const {
+      if (args.slice != 0) move_staged(args, k, crew, false);
+    }
+  };
+  // Between the rank's own buffers of a call and its staging.
+  static RONDO_FN void move_staged(const Args& args, int k, Crew crew, bool in) {
+    const StagedCall& call = args.staged[k];
+    const Part part = part_of_cta(args.count[k], call.part);
+    if (part.count == 0 || (in ? call.send == nullptr : call.receive == nullptr)) return;
+    const int place = args.barrier.place;
+    const void* const input = args.input[k * args.sources + place];
+    const void* const output = args.output[args.targets == 1 ? k : k * args.targets + place];
+    auto* const staging = static_cast<std::byte*>(const_cast<void*>(in ? input : output)) +
+                          slice_at(args) * sizeof(T);
+    auto* const own = static_cast<std::byte*>(const_cast<void*>(in ? call.send : call.receive)) +
+                      part.begin * sizeof(T);
+    const std::uint64_t own_step = args.count[k] * sizeof(T), step = call.part * sizeof(T);
+    copy_parts(in ? own : staging, in ? own_step : step, in ? staging : own, in ? step : own_step,
+               in ? args.segments : 1, part.count * sizeof(T), crew.threads);
   }
   // A kind of work: a segment of a call.
   static RONDO_FN void run_dealt(const Args& args, int first, int calls, Crew crew) {
     const int kinds = stored ? args.segments : calls * args.segments;
-    const Deal deal = deal_ctas(kinds, crew, args.barrier.devices, args.barrier.place);
+    const bool staged = is_staged(args);
+    const Deal deal = staged ? deal_part(kinds, crew, args.barrier)
+                             : deal_ctas(kinds, crew, args.barrier.devices, args.barrier.place);
     for (int k = deal.group; k < kinds; k += deal.groups) {
       const int call = stored ? 0 : first + k / args.segments;
       const int segment = stored ? k : k % args.segments;
-      const DirectReduce work{args, static_cast<std::uint64_t>(segment) * args.count[call], segment,
-                              call};
+      const std::uint64_t step = staged ? args.staged[call].part : args.count[call];
+      const DirectReduce work{args, slice_at(args) + static_cast<std::uint64_t>(segment) * step,
+                              segment, call};
       work.run_segment(deal);
     }
   }
@@ -105,7 +135,15 @@ struct DirectReduce {
 
   // A list is the launcher's: stored arguments hold one call.
   RONDO_FN int call() const { return stored ? 0 : call_of_list; }
-  RONDO_FN std::uint64_t count() const { return args.count[call()]; }
+  RONDO_FN std::uint64_t count() const {
+    const std::uint64_t all = args.count[call()];
+    return is_staged(args) ? part_of_cta(all, args.staged[call()].part).count : all;
+  }
+  static RONDO_FN bool is_staged(const Args& args) { return !stored && args.slice != 0; }
+  // Where the CTA's slice of staging begins, and of outputs that are none: 0.
+  static RONDO_FN std::uint64_t slice_at(const Args& args) {
+    return stored ? 0 : device::cta_index() * args.slice;
+  }
   RONDO_FN int place_of(int s) const { return call() * args.sources + s; }
   RONDO_FN const T* begin_of(int s) const { return static_cast<const T*>(args.input[place_of(s)]); }
   RONDO_FN const T* input(int s) const { return begin_of(s) + offset; }
@@ -169,7 +207,8 @@ struct DirectReduce {
         return prepared(device::load(input(s) + i), factor(s));
       }));
       RONDO_NO_UNROLL
-      for (int t = first_target(); t < end_target(); ++t) device::store(output(t) + i, result);
+      for (int t = first_target(); t < end_target(); ++t)
+        device::store(output(t) + slice_at(args) + i, result);
     }
   }
 
@@ -192,7 +231,7 @@ struct DirectReduce {
   RONDO_FN void reduce_vectors(std::uint64_t head, std::uint64_t v) const {
     if constexpr ((kHeavy || kTight) && leaves == 8) return reduce_halves(head, v);
     const std::uint64_t from = device::opaque(offset + head + v * kPerVector);
-    const std::uint64_t to = device::opaque(head + v * kPerVector);
+    const std::uint64_t to = device::opaque(slice_at(args) + head + v * kPerVector);
     device::Vector loaded[unroll][leaves];
     RONDO_UNROLL
     for (int s = 0; s < leaves; ++s) {
@@ -237,7 +276,7 @@ struct DirectReduce {
         if (half == 1) put_element<T>(result, e, finished(Reduction<op>::combine(left[e], sum)));
       }
     }
-    const std::uint64_t to = device::opaque(head + v * kPerVector);
+    const std::uint64_t to = device::opaque(slice_at(args) + head + v * kPerVector);
     RONDO_NO_UNROLL
     for (int t = first_target(); t < end_target(); ++t)
       device::store_once(vector_at(output(t) + to), result);
@@ -264,7 +303,6 @@ struct DirectCopy {
   using Args = CopyArgs;
   static constexpr int kThreads = kDirectThreads;
   static constexpr int kCtas = kDirectCtas;
-  static constexpr int kUnroll = 8;
 
   static RONDO_FN void run(const Args& args) {
     if constexpr (stored) {
@@ -272,72 +310,23 @@ struct DirectCopy {
       barrier_once<SoundBarriers>(args.barrier);
     } else {
       const auto calls = static_cast<int>(args.calls);
-      meet_for_each<SoundBarriers>(args.barrier, args.listed, calls, [&](int k, Crew crew) {
-        const int first = k == 0 ? 0 : args.listed[k - 1].end_item;
-        run_dealt(args, first, calls == 0 ? args.items : args.listed[k].end_item, crew);
-      });
+      meet_for_each<SoundBarriers>(args.barrier, args.listed, calls, Calls{{}, args});
     }
   }
+  struct Calls : NothingToDo {
+    const Args& args;
+    RONDO_FN void work(int k, Crew crew) const {
+      const int first = k == 0 ? 0 : args.listed[k - 1].end_item;
+      run_dealt(args, first, args.calls == 0 ? args.items : args.listed[k].end_item, crew);
+    }
+  };
   static RONDO_FN void run_dealt(const Args& args, int first, int end, Crew crew) {
     const Deal deal = deal_ctas(end - first, crew, args.barrier.devices, args.barrier.place);
-    for (int i = first + deal.group; i < end; i += deal.groups)
-      DirectCopy{args, args.item[i]}.run_item(deal);
-  }
-
-  const Args& args;
-  const Args::Item& item;
-
-  RONDO_FN const std::uint8_t* from() const { return static_cast<const std::uint8_t*>(item.from); }
-  RONDO_FN std::uint8_t* to(unsigned t) const {
-    return static_cast<std::uint8_t*>(args.target[item.first_target + t]);
-  }
-
-  RONDO_FN void run_item(const Deal& deal) const {
-    // The bits in which any address differs from the source's, below 16: what can be moved at once.
-    unsigned differ = 0;
-    const unsigned misaligned = misalignment(from());
-    for (unsigned t = 0; t < item.targets; ++t) differ |= misalignment(to(t)) ^ misaligned;
-    if (differ == 0) return run_units<device::Vector>(deal);
-    if (differ % 4 == 0) return run_units<std::uint32_t>(deal);
-    run_units<std::uint8_t>(deal);
-  }
-
-  template <class Unit>
-  RONDO_FN void run_units(const Deal& deal) const {
-    const std::uint64_t to_boundary =
-        (sizeof(Unit) - misalignment(from()) % sizeof(Unit)) % sizeof(Unit);
-    const std::uint64_t head = to_boundary < item.bytes ? to_boundary : item.bytes;
-    const std::uint64_t units = (item.bytes - head) / sizeof(Unit);
-    const Unit* source = reinterpret_cast<const Unit*>(from() + head);
-    std::uint64_t i = deal.first;
-    RONDO_NO_UNROLL
-    for (; i + (kUnroll - 1) * deal.step < units; i += kUnroll * deal.step)
-      copy_units<Unit, kUnroll>(source, head, i, deal.step);
-    for (; i < units; i += deal.step) copy_units<Unit, 1>(source, head, i, deal.step);
-    if constexpr (sizeof(Unit) > 1) {
-      copy_bytes(0, head, deal);
-      copy_bytes(head + units * sizeof(Unit), item.bytes, deal);
-    }
-  }
-
-  template <class Unit, int unroll>
-  RONDO_FN void copy_units(const Unit* source, std::uint64_t head, std::uint64_t i,
-                           std::uint64_t step) const {
-    Unit loaded[unroll];
-    RONDO_UNROLL
-    for (int u = 0; u < unroll; ++u) loaded[u] = device::load_once(source + i + u * step);
-    RONDO_NO_UNROLL
-    for (unsigned t = 0; t < item.targets; ++t) {
-      Unit* target = reinterpret_cast<Unit*>(to(t) + head);
-      RONDO_UNROLL
-      for (int u = 0; u < unroll; ++u) device::store_once(target + i + u * step, loaded[u]);
-    }
-  }
-
-  RONDO_FN void copy_bytes(std::uint64_t begin, std::uint64_t end, const Deal& deal) const {
-    for (std::uint64_t i = begin + deal.first; i < end; i += deal.step) {
-      const std::uint8_t byte = device::load(from() + i);
-      for (unsigned t = 0; t < item.targets; ++t) device::store(to(t) + i, byte);
+    for (int i = first + deal.group; i < end; i += deal.groups) {
+      const Args::Item& item = args.item[i];
+      copy_bytes(item.from, item.bytes, item.targets,
+                 [&](unsigned t) { return args.target[item.first_target + t]; },
+                 {deal.first, deal.step});
     }
   }
 };

@@ -46,6 +46,15 @@ struct ListedCall {
   std::uint16_t ctas, threads;  // of the launch, the first: those that it would have alone
   std::uint16_t end_item;       // of copies: behind its items
 };
+// A rank's own side of a call whose inputs and outputs pass through staging that all devices reach:
+// a CTA brings in and takes out the parts of its blocks on which CTAs of its number work, and
+// nobody else touches its slice of staging. So CTAs are ordered by their own barriers alone, in
+// whatever lists ranks launch their calls.
+struct StagedCall {
+  const void* send;    // null: nothing is brought in
+  void* receive;       // null: nothing is taken out
+  std::uint64_t part;  // elements (copies: bytes) of a block that a CTA does
+};
 // Shared memory that the waits of a CTA use (kernel_wait.h): where it begins. All that a launch
 // that meets needs.
 inline constexpr unsigned kWaitShared = 32;
@@ -56,7 +65,8 @@ inline constexpr unsigned kBarrierShared = kWaitShared;
 // Segment k in [0, segments) lies at input + k * count. scattered: segment k goes to output k of
 // the call (reduce-scatter); else the one segment goes to all of its outputs, from output[c *
 // targets] on. Each position is read by the thread that writes it, inputs first: an output may be
-// an input.
+// an input. slice: inputs and outputs are staging, of which CTA c has so many elements from
+// c * slice on: its part of each segment, one after the other.
 inline constexpr int kMostReductions = 32;
 struct ReduceArgs {
   std::int32_t calls;  // with arguments in device memory: 1, whatever stands here
@@ -72,6 +82,8 @@ struct ReduceArgs {
   std::uint64_t scalar[kMostDirectRanks];
   std::uint64_t count[kMostReductions];  // of each call
   ListedCall listed[kMostReductions];
+  std::uint64_t slice;  // 0: not staged
+  StagedCall staged[kMostReductions];
   DeviceBarrier barrier;
 };
 static_assert(sizeof(ReduceArgs) <= 4096);
@@ -95,5 +107,19 @@ struct CopyArgs {
   DeviceBarrier barrier;
 };
 static_assert(sizeof(CopyArgs) <= 4096);
+
+// Copies between ranks through staging (staged_copy.h). Place and rank are the same.
+inline constexpr int kMostStagedCopies = 64;  // calls
+struct StagedCopyArgs {
+  std::byte* input[kMostBarrierDevices];  // staging of each rank
+  std::byte* output[kMostBarrierDevices];
+  std::uint64_t slice;  // bytes of a CTA
+  std::int64_t calls;
+  std::uint64_t bytes[kMostStagedCopies];  // of a block of each call
+  ListedCall listed[kMostStagedCopies];
+  StagedCall staged[kMostStagedCopies];
+  DeviceBarrier barrier;
+};
+static_assert(sizeof(StagedCopyArgs) <= 4096);
 
 }  // namespace rondo::cuda

@@ -1,6 +1,8 @@
-// The direct copies: bytes, whatever the type, with arguments of a launch or in device memory.
+// The direct copies: bytes, whatever the type, with arguments of a launch or in device memory, and
+// through staging.
 #include "kernels/cuda/direct.h"
 #include "kernels/cuda/kernel_rows.h"
+#include "kernels/cuda/staged_copy.h"
 #include "kernels/cuda/stored_args.h"
 
 namespace rondo::cuda {
@@ -12,6 +14,11 @@ const KernelEntry& row_of_copy() {
 
 const KernelEntry& row_of_stored_copy() {
   static const KernelEntry row = stored_entry_of<DirectCopy<true>>("stored copy");
+  return row;
+}
+
+const KernelEntry& row_of_staged_copy() {
+  static const KernelEntry row = entry_of<StagedCopy<>>("staged copy");
   return row;
 }
 

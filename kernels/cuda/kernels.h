@@ -54,7 +54,9 @@ inline constexpr int kMulticastKernels = 4;
 inline constexpr int kMessagesKernel = kFirstMulticastKernel + kMulticastKernels;
 // Whether processes work in place (agree.h).
 inline constexpr int kAgreeKernel = kMessagesKernel + 1;
-inline constexpr int kKernels = kAgreeKernel + 1;
+// Copies between processes through staging (staged_copy.h).
+inline constexpr int kStagedCopyKernel = kAgreeKernel + 1;
+inline constexpr int kKernels = kStagedCopyKernel + 1;
 
 constexpr bool depends_on_sign(RedOp op) {
   return op == RedOp::kMin || op == RedOp::kMax || op == RedOp::kAvg;

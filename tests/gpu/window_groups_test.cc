@@ -142,11 +142,8 @@ TEST(WindowGroupsOf, FourSumsAreOneLaunchUnlessTheyOverlap) {
     run_job(as_processes(3, Gpus::kOneEach, kWays[nvls ? 2 : 0].environment), 60,
             [nvls](NcclRank& seat) {
               for (const bool in_window : {false, true}) {
-                // In staging: each call's kernel, and what comes in and goes out, between calls
-                // together.
-                const bool staged = !nvls && !in_window;
-                expect_launches(seat, in_window, true, staged ? 4 + 5 : 1);
-                expect_launches(seat, in_window, false, staged ? 3 * 4 : 4);
+                expect_launches(seat, in_window, true, 1);
+                expect_launches(seat, in_window, false, 4);
               }
             });
 }

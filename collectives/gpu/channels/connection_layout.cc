@@ -32,7 +32,7 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
   const int n = near.ranks();
   count_own(hosts);
   barriers_at_ = ll_push_ ? staging_at() + cuda::kLLPushStaging : rounds_at();
-  messages_at_ = meets_ ? shared_at() + 2 * kSharedStaging : barriers_at_;
+  messages_at_ = meets_ ? shared_at() + 2 * shared_bytes() : barriers_at_;
   bytes_.assign(static_cast<std::size_t>(n), messages() ? message_counters_at(n, 0) : messages_at_);
   host_messages_at_ = rounded(sizeof(cuda::Control) * own_ranks_);
   host_bytes_ = messages() ? message_waits_bytes_at(own_ranks_) : host_messages_at_;
@@ -130,6 +130,11 @@ std::uint64_t ConnectionLayout::in_place_at() const {
 }
 std::uint64_t ConnectionLayout::shared_at() const {
   return in_place_at() + rounded(sizeof(cuda::InPlaceWords));
+}
+
+std::uint64_t ConnectionLayout::shared_slice() const {
+  const auto ctas = static_cast<std::uint64_t>(shared_ctas());
+  return rounded((kSharedStaging + ctas - 1) / ctas) + kAlignment * cuda::kMostBarrierDevices;
 }
 
 std::uint64_t ConnectionLayout::message_counters_at(int peer, int direction) const {

@@ -16,6 +16,7 @@
 // rank, the slots of each direction there, too, or in its device memory. Simple only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "collectives/gpu/channels/edge_transport.h"
 #include "collectives/gpu/channels/p2p_reach.h"
 #include "kernels/cuda/connected_args.h"
+#include "kernels/cuda/direct_args.h"
 
 namespace rondo::gpu {
 
@@ -97,8 +99,15 @@ class ConnectionLayout {
   std::uint64_t rounds_at() const;
   std::uint64_t staging_at() const;
   // Where direct kernels meet: the words of a barrier, those of calls that are tried in place, and
-  // staging, [input, output].
+  // staging, [input, output],
+  // for calls of so many bytes; of which each CTA has a slice, with room for what rounding its part
+  // of each block to whole lines adds.
   static constexpr std::uint64_t kSharedStaging = 1 << 20;
+  int shared_ctas() const { return std::clamp(shape_.channels, 1, cuda::kBarrierCtas); }
+  std::uint64_t shared_slice() const;
+  std::uint64_t shared_bytes() const {
+    return shared_slice() * static_cast<unsigned>(shared_ctas());
+  }
   bool meets() const { return meets_; }
   std::uint64_t barriers_at() const { return barriers_at_; }
   std::uint64_t told_at() const;

@@ -265,7 +265,7 @@ cuda::InPlaceWords* DeviceConnections::in_place(int rank) const {
 }
 DeviceConnections::SharedStaging DeviceConnections::shared_staging(int rank) const {
   std::byte* const input = memory_.of_rank[rank] + layout_.shared_at();
-  return {input, input + ConnectionLayout::kSharedStaging};
+  return {input, input + layout_.shared_bytes()};
 }
 Control* DeviceConnections::control(int rank) const {
   return reinterpret_cast<Control*>(memory_.host_on_device[rank] + layout_.control_at(rank));

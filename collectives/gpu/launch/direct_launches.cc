@@ -82,6 +82,26 @@ cuda::ListedCall DirectLaunches::listed(const CallRecord& record, const Shape& s
           static_cast<std::uint16_t>(end_item)};
 }
 
+// A part is rounded to whole lines: for that each slice has room beside its share of `staging`.
+DirectLaunches::StagedShape DirectLaunches::staged_shape(const Slices& slices, unsigned threads,
+                                                         int blocks, std::uint64_t units,
+                                                         std::uint64_t width) {
+  constexpr std::uint64_t kLine = 128;
+  const auto share = [](std::uint64_t all, std::uint64_t parts) {
+    return (all + parts - 1) / parts;
+  };
+  const auto most = static_cast<std::uint64_t>(slices.ctas);
+  const std::uint64_t bytes = units * width * static_cast<std::uint64_t>(blocks);
+  const std::uint64_t wanted =
+      std::max(share(bytes, threads * kBytesPerThread), share(bytes * most, slices.staging));
+  std::uint64_t ctas = std::clamp<std::uint64_t>(wanted, 1, most);
+  const std::uint64_t grain = kLine / width;
+  const std::uint64_t part = share(share(units, ctas), grain) * grain;
+  if (units > 0) ctas = share(units, part);
+  const std::uint64_t of_cta = share(bytes, ctas * kBytesPerThread * kWarp) * kWarp;
+  return {static_cast<unsigned>(std::clamp<std::uint64_t>(of_cta, kWarp, threads)), ctas, part};
+}
+
 // CTAs are dealt to all segments of all calls alike: a call that fills the device by itself would
 // lose most of it to shorter ones. Those that meet one by one are dealt to one after the other.
 bool DirectLaunches::joins(const Kind& kind, std::uint64_t bytes) const {
@@ -93,7 +113,17 @@ bool DirectLaunches::joins(const Kind& kind, std::uint64_t bytes) const {
   return ctas == 1 || ctas * static_cast<std::uint64_t>(calls * kind.segments()) <= most_ctas();
 }
 
-Done DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> buffers) {
+Done DirectLaunches::staged_reduction(const CallRecord& record, std::span<const Buffers> buffers,
+                                      const Buffers& own, const Slices& slices) {
+  RONDO_CHECK_OK(reduce(record, buffers, &slices));
+  cuda::StagedCall& staged = reductions_.staged[reductions_.calls - 1];
+  staged.send = own.send;
+  staged.receive = own.receive;
+  return done();
+}
+
+Done DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> buffers,
+                            const Slices* slices) {
   const int n = static_cast<int>(buffers.size());
   const bool to_root = record.collective == Collective::kReduce;
   const Kind kind{cuda::direct_kernel(record.type, record.op), threads_of(record), n,
@@ -109,6 +139,7 @@ Done DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> b
     args.segments = kind.segments();
     args.scattered = kind.scattered;
     args.barrier = barrier_;
+    args.slice = slices == nullptr ? 0 : slices->bytes / size_of(record.type);
   }
   const int first = args.calls * n;
   for (int r = 0; r < n; ++r) {
@@ -119,8 +150,14 @@ Done DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> b
   }
   if (to_root) args.output[args.calls] = buffers[record.root].receive;
   args.one_by_one = one_by_one_;
-  if (one_by_one_)
+  if (slices != nullptr) {
+    const StagedShape shape =
+        staged_shape(*slices, kind.threads, kind.segments(), record.count, size_of(record.type));
+    args.staged[args.calls].part = shape.part;
+    args.listed[args.calls] = listed(record, {shape.block, shape.ctas}, 0);
+  } else if (one_by_one_) {
     args.listed[args.calls] = listed(record, shape_of(kind.threads, bytes, kind.segments()), 0);
+  }
   args.count[args.calls++] = record.count;
   longest_ = std::max(longest_, bytes);
   return done();

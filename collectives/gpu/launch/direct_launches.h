@@ -65,6 +65,25 @@ class DirectLaunches {
     one_by_one_ = true;
   }
 
+  // Of staging that devices share, each CTA has a slice (kernels/cuda/staged_parts.h).
+  struct Slices {
+    int ctas;  // that a launch has at most: all those that there are slices for
+    std::uint64_t bytes;
+    std::uint64_t staging;  // bytes of all blocks of a call for which slices suffice
+  };
+  // The CTAs and threads of a call through staging, and the units of a block that each CTA does.
+  struct StagedShape {
+    unsigned block;
+    std::uint64_t ctas, part;
+  };
+  // units of `width` bytes in each of so many blocks. The same on all devices.
+  static StagedShape staged_shape(const Slices& slices, unsigned threads, int blocks,
+                                  std::uint64_t units, std::uint64_t width);
+  // A reduction by devices that meet one by one, on `buffers` in all ranks' staging. What this rank
+  // has in `own` is brought in before, and taken out after.
+  Done staged_reduction(const CallRecord& record, std::span<const Buffers> buffers,
+                        const Buffers& own, const Slices& slices);
+
   // Of a collective, only the copies of what these ranks send: bit r for rank r.
   void only_from(std::uint64_t senders) { senders_ = senders; }
 
@@ -94,7 +113,8 @@ class DirectLaunches {
     std::uint64_t ctas;
   };
 
-  Done reduce(const CallRecord& record, std::span<const Buffers> buffers);
+  Done reduce(const CallRecord& record, std::span<const Buffers> buffers,
+              const Slices* slices = nullptr);
   Done copy_all(const CallRecord& record, std::span<const Buffers> buffers);
   bool joins(const Kind& kind, std::uint64_t bytes) const;
   Done flush_reductions();

@@ -1,50 +1,107 @@
 // Shared: devices of several processes share the work of the direct kernels on staging that all of
-// them reach, for calls whose buffers fit there. Inputs are copied in, outputs out: three launches,
-// of the second of which hosts of other processes hear. In a list, what one call leaves and what
-// the next one brings are one launch.
+// them reach, for calls whose buffers fit there. The kernels bring inputs in and take outputs out
+// themselves: reductions alike are one launch, and so are up to 64 copies.
+#include <algorithm>
 #include <array>
 #include <span>
 
 #include "collectives/gpu/launch/call_steps.h"
 #include "collectives/gpu/launch/strategies.h"
-#include "transport/cuda/device.h"
+#include "kernels/cuda/kernels.h"
 
 namespace rondo::gpu {
+namespace {
 
-// All calls lie at the same places of staging: peers may have other lists, so no call may depend on
-// what is in its list. A call's output is out before the next one's kernel, as is its input in.
+using Slices = DirectLaunches::Slices;
+
+// This rank's own buffers, as far as it has a part in the call.
+Buffers own_sides(const DeviceLaunch& launch, const PlannedCall& call) {
+  const int rank = launch.rank();
+  const CallSteps steps(call.record, launch.connections.layout().ranks(),
+                        {ConnectionLayout::kSharedStaging});
+  Buffers own = launch.own(call);
+  if (!steps.sends(rank)) own.send = nullptr;
+  if (!steps.receives(rank, {-1, 0, call.record.count})) own.receive = nullptr;
+  return own;
+}
+
+// Copies, in the order of their meetings.
+class StagedCopies {
+ public:
+  StagedCopies(const DeviceLaunch& launch, const Slices& slices)
+      : launch_(launch), slices_(slices) {
+    const DeviceConnections& connections = launch.connections;
+    for (int r = 0; r < connections.layout().ranks(); ++r) {
+      const auto staging = connections.shared_staging(r);
+      args_.input[r] = staging.input;
+      args_.output[r] = staging.output;
+    }
+    args_.slice = slices.bytes;
+    args_.barrier = launch.barrier_of_processes();
+  }
+
+  Done add(const PlannedCall& call) {
+    if (args_.calls == cuda::kMostStagedCopies) RONDO_CHECK_OK(flush());
+    const CallRecord& record = call.record;
+    const Segments segments = segments_of(record.collective, launch_.connections.layout().ranks());
+    const std::uint64_t bytes = record.count * size_of(record.type);
+    const auto shape = DirectLaunches::staged_shape(
+        slices_, cuda::kDirectThreads, std::max(segments.sent, segments.received), bytes, 1);
+    const Buffers own = own_sides(launch_, call);
+    const auto k = static_cast<std::size_t>(args_.calls++);
+    args_.bytes[k] = bytes;
+    args_.listed[k] = {record, static_cast<std::uint16_t>(shape.ctas),
+                       static_cast<std::uint16_t>(shape.block), 0};
+    args_.staged[k] = {own.send, own.receive, shape.part};
+    widest_ = {std::max(widest_.block, shape.block), std::max(widest_.ctas, shape.ctas), 0};
+    return done();
+  }
+  Done flush() {
+    if (args_.calls == 0) return done();
+    const Done launched = launch_.launch(cuda::kStagedCopyKernel, static_cast<int>(widest_.ctas),
+                                         widest_.block, cuda::kBarrierShared, args_);
+    args_.calls = 0;
+    widest_ = {};
+    return launched;
+  }
+
+ private:
+  const DeviceLaunch& launch_;
+  const Slices slices_;
+  cuda::StagedCopyArgs args_{};
+  DirectLaunches::StagedShape widest_{};
+};
+
+}  // namespace
+
+// Peers may have other lists, so no call may depend on what is in its list: each CTA has the same
+// slice of staging in every call, and no CTA of another number touches it.
 Done launch_shared(const DeviceLaunch& launch) {
   const DeviceConnections& connections = launch.connections;
-  const int rank = launch.rank(), n = connections.layout().ranks();
-  const int ctas = launch.ctas_of_processes();
-  const auto staging = connections.shared_staging(rank);
+  const ConnectionLayout& layout = connections.layout();
+  const Slices slices{layout.shared_ctas(), layout.shared_slice(),
+                      ConnectionLayout::kSharedStaging};
   std::array<Buffers, cuda::kMostBarrierDevices> buffers;
-  for (int r = 0; r < n; ++r) {
-    const auto theirs = connections.shared_staging(r);
-    buffers[static_cast<std::size_t>(r)] = {theirs.input, theirs.output};
+  for (int r = 0; r < layout.ranks(); ++r) {
+    const auto staging = connections.shared_staging(r);
+    buffers[static_cast<std::size_t>(r)] = {staging.input, staging.output};
   }
-  cuda::DeviceBarrier barrier = launch.barrier_of_processes();
-  DirectLaunches copies(launch.api, ctas, launch.stream);
+  const auto all = std::span(buffers).first(static_cast<std::size_t>(layout.ranks()));
+  StagedCopies copies(launch, slices);
+  DirectLaunches reductions(launch.api, slices.ctas, launch.stream);
+  reductions.meet_one_by_one(launch.barrier_of_processes());
   for (const PlannedCall& call : launch.calls) {
-    const CallRecord& record = call.record;
-    const Buffers& own = launch.own(call);
-    const CallSteps steps(record, n, {ConnectionLayout::kSharedStaging});
-    const std::uint64_t bytes = record.count * size_of(record.type);
-    if (steps.sends(rank))
-      RONDO_CHECK_OK(copies.copy(own.send, staging.input,
-                                 static_cast<std::uint64_t>(steps.segments_sent()) * bytes));
-    RONDO_CHECK_OK(copies.flush());
-    barrier.call = record;
-    DirectLaunches direct(launch.api, ctas, launch.stream);
-    direct.meet(barrier);
-    RONDO_CHECK_OK(
-        direct.collective(record, std::span(buffers).first(static_cast<std::size_t>(n))));
-    RONDO_CHECK_OK(direct.flush());
-    if (steps.receives(rank, {-1, 0, record.count}))
-      RONDO_CHECK_OK(copies.copy(staging.output, own.receive,
-                                 static_cast<std::uint64_t>(steps.segments_received()) * bytes));
+    if (call.copies()) {
+      RONDO_CHECK_OK(reductions.flush());
+      RONDO_CHECK_OK(copies.add(call));
+    } else {
+      RONDO_CHECK_OK(copies.flush());
+      RONDO_CHECK_OK(
+          reductions.staged_reduction(call.record, all, own_sides(launch, call), slices));
+    }
   }
-  return copies.flush();
+  RONDO_CHECK_OK(copies.flush());
+  return reductions.flush();
 }
 
 }  // namespace rondo::gpu

@@ -42,9 +42,7 @@ cuda::DeviceBarrier DeviceLaunch::barrier(const CallRecord& record) const {
   return barrier;
 }
 
-int DeviceLaunch::ctas_of_processes() const {
-  return std::min(connections.layout().shape().channels, cuda::kBarrierCtas);
-}
+int DeviceLaunch::ctas_of_processes() const { return connections.layout().shared_ctas(); }
 
 cuda::DeviceBarrier DeviceLaunch::barrier_of_processes() const {
   cuda::DeviceBarrier barrier{};

@@ -5,9 +5,8 @@
 // launches of one device are direct_launches.h, composed calls composed_calls.cc. CTAs of launches
 // here wait for those of other devices; where a device has several ranks, for each other: then the
 // launch is cooperative. All take lists of calls (collectives/gpu/call_run.h). Cost: connected, LL
-// push and multicast one launch a device for a list, met and windows one for copies or reductions
-// alike (direct_launches.h); where staging is shared two a call and one more; two more where a call
-// is tried in place.
+// push and multicast one launch a device for a list, met, windows and shared one for copies or
+// reductions alike (direct_launches.h); two more where a call is tried in place.
 #pragma once
 
 #include <span>

@@ -1,0 +1,59 @@
+// The parts of a call's blocks that a CTA brings into staging and takes out of it (StagedCall).
+//
+// Blocks lie one behind the other in a rank's buffer, the CTA's parts of them in its slice of
+// staging. Guarantees: all of a block is in the part of one CTA or another; parts of one number are
+// at the same positions of all blocks, so buffers may be used in place. Cost: a read and a write of
+// each byte, by warps dealt to the blocks.
+#pragma once
+
+#include "kernels/cuda/byte_copy.h"
+#include "kernels/cuda/device.h"
+
+namespace rondo::cuda {
+
+// Of blocks of so many units (elements, bytes).
+struct Part {
+  std::uint64_t begin, count;
+};
+RONDO_FN inline Part part_of_cta(std::uint64_t units, std::uint64_t part) {
+  const std::uint64_t begin = device::cta_index() * part;
+  if (begin >= units) return {begin, 0};
+  return {begin, units - begin < part ? units - begin : part};
+}
+
+// Warps of a CTA are dealt to blocks like cards: where this thread begins, and its share.
+struct BlockDeal {
+  int block, step;
+  Share share;
+};
+RONDO_FN inline BlockDeal deal_warps(int blocks, unsigned threads) {
+  const auto warps = static_cast<int>(threads / device::kWarp);
+  const auto warp = static_cast<int>(device::warp_index());
+  const int step = blocks < warps ? blocks : warps;
+  const int members = (warps - warp % step + step - 1) / step;
+  const auto lanes = static_cast<std::uint64_t>(device::kWarp);
+  return {warp % step,
+          step,
+          {lanes * static_cast<unsigned>(warp / step) + device::lane_index(),
+           lanes * static_cast<unsigned>(members)}};
+}
+
+// As many vectors as a thread of these launches has to move.
+inline constexpr int kPartInFlight = 4;
+
+// So many bytes of each block, from where its parts lie to where they go. Not inlined: dozens of
+// kernels do this, before and after what they are made for.
+RONDO_FN RONDO_NO_INLINE inline void copy_parts(const std::byte* from, std::uint64_t from_step,
+                                                std::byte* to, std::uint64_t to_step, int blocks,
+                                                std::uint64_t bytes, unsigned threads) {
+  const BlockDeal deal = deal_warps(blocks, threads);
+  RONDO_NO_UNROLL
+  for (int b = deal.block; b < blocks; b += deal.step) {
+    const auto block = static_cast<unsigned>(b);
+    copy_bytes<kPartInFlight>(
+        from + block * from_step, bytes, 1, [&](unsigned) { return to + block * to_step; },
+        deal.share);
+  }
+}
+
+}  // namespace rondo::cuda

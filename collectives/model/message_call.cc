@@ -71,14 +71,17 @@ class Messages {
     for (int cta = 0; cta < launch.ctas; ++cta) {
       std::vector<sim::SimMessage>& items = made.ctas.emplace_back();
       for (unsigned i = launch.args.first[cta]; i < launch.args.first[cta + 1]; ++i) {
-        const cuda::MessageArgs::Item& item = launch.args.item[i];
         sim::SimMessage& one = items.emplace_back();
-        one.bytes = item.bytes;
-        one.sends = item.to == nullptr;
+        one.bytes = launch.args.bytes[i];
         one.peer = rank;
-        if (item.from != nullptr && item.to != nullptr) continue;
-        one.channel = item.end % cuda::kMessageChannels;
-        one.peer = item.end / cuda::kMessageChannels / cuda::kDirections;
+        if (launch.args.copies(i)) {
+          ++i;
+          continue;
+        }
+        const int end = launch.args.end[i];
+        one.sends = launch.args.sends(i);
+        one.channel = end % cuda::kMessageChannels;
+        one.peer = end / cuda::kMessageChannels / cuda::kDirections;
         one.slot_bytes = shape(rank, one.peer).slot_bytes;
       }
     }
@@ -121,6 +124,7 @@ sim::SimMessageCall message_call(const GpuCluster& cluster, Collective which, in
   Messages messages(cluster, bytes);
   sim::SimMessageCall call;
   call.slots = cuda::kMessageChannelSlots;
+  call.window = cuda::kMessageWindow;
   call.cost = gpu::verb_cost(cuda::Protocol::kSimple);
   call.next_launch_ns = gpu::kDevicePriors.of(gpu::DeviceRate::kNextLaunch);
   for (int rank = 0; rank < cluster.ranks(); ++rank) {

@@ -59,16 +59,17 @@ double slot_ns(const Side& side, double bytes, const DeviceCosts& costs) {
   return verb.fixed_ns + std::min(bytes / side.channels, side.slot_bytes) / verb.copy_gbs;
 }
 
-// Wires, or CTAs, each of which plays one channel at a time, whose slots come back so late.
+// Wires, or CTAs. What a CTA has open waits at once for slots that come back so late.
 double side_ns(const Side& side, double bytes, double ctas, const DeviceCosts& costs) {
   if (side.peers == 0) return 0;
   const double slots = std::max(bytes / side.channels / side.slot_bytes, 1.0);
+  const double of_cta = side.parts() / std::min(ctas, side.parts());
+  const double open = std::min(of_cta, static_cast<double>(cuda::kMessageWindow));
   const double own = slot_ns(side, bytes, costs);
   const double hop = hop_ns(cuda::Protocol::kSimple, side.link, costs);
   const double back = (2 * own + 2 * hop) / cuda::kMessageChannelSlots;
-  const double each = slots > cuda::kMessageChannelSlots ? std::max(own, back) : own;
-  return std::max(side.peers * bytes / side.gbs,
-                  side.parts() * slots * each / std::min(ctas, side.parts()));
+  const double each = slots > cuda::kMessageChannelSlots ? std::max(own, back / open) : own;
+  return std::max(side.peers * bytes / side.gbs, of_cta * slots * each);
 }
 
 }  // namespace

@@ -283,6 +283,10 @@ __device__ __forceinline__ std::uint32_t shuffle(std::uint32_t value, unsigned f
 __device__ __forceinline__ std::uint32_t ballot(bool condition) {
   return __ballot_sync(0xffffffffu, condition);
 }
+// Of a word that is not 0.
+__device__ __forceinline__ unsigned lowest_bit(std::uint32_t word) {
+  return static_cast<unsigned>(__ffs(static_cast<int>(word))) - 1;
+}
 
 __device__ __forceinline__ std::uint64_t timer_ns() {
   std::uint64_t now;

@@ -1,6 +1,7 @@
 // The accessors of device.h as calls of the emulated GPU. Included by device.h alone.
 #pragma once
 
+#include <bit>
 #include <type_traits>
 
 namespace rondo::device {
@@ -93,6 +94,9 @@ inline std::uint32_t shuffle(std::uint32_t value, unsigned from_lane) {
   return static_cast<std::uint32_t>(simt::shuffle(value, from_lane));
 }
 inline std::uint32_t ballot(bool condition) { return simt::ballot(condition); }
+inline unsigned lowest_bit(std::uint32_t word) {
+  return static_cast<unsigned>(std::countr_zero(word));
+}
 
 inline std::uint64_t timer_ns() { return simt::timer_ns(); }
 inline void nap(unsigned nanoseconds) { simt::nap(nanoseconds); }

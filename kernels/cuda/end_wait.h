@@ -9,6 +9,25 @@
 
 namespace rondo::cuda {
 
+// Whether the end may go on, by what its rank knows of the other end's counter.
+RONDO_FN inline bool may_go_on(EndAt end, bool incoming) {
+  const std::uint64_t step = end.step();
+  if (incoming) return end.known() > step;
+  return step < end.slot_count() || end.known() > step - end.slot_count();
+}
+
+// The same by the counter itself, which is known from then on.
+template <class Faults>
+RONDO_FN inline bool learns_to_go_on(EndAt end, bool incoming) {
+  using device::Scope;
+  const std::uint64_t needed = incoming ? end.step() + 1 : end.step() + 1 - end.slot_count();
+  const std::uint64_t* const counter = incoming ? end.tail() : end.head();
+  const std::uint64_t seen = device::load_relaxed<Scope::kSystem>(counter);
+  if (seen < needed) return false;
+  end.set_known(Faults::kNoAcquire ? seen : device::load_acquire<Scope::kSystem>(counter));
+  return true;
+}
+
 // Until the end's counter has come so far; whether it has. waiter: who waits, for whoever asks:
 // control(), call(), channel(), told() (wait_until()).
 template <class Faults, class Waiter>

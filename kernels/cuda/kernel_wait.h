@@ -146,19 +146,23 @@ RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const Call& cal
   return true;
 }
 
-// The same by a whole warp: until ready() on all of its lanes.
-template <class Ready, class Call>
+// The same by a whole warp: until ready() on all of its lanes. Its first lane tells.
+template <class Ready, class Call, class Told = NobodyToTell>
 RONDO_FN inline bool wait_together(Ready&& ready, Control* control, const Call& call,
-                                   Awaited awaited) {
+                                   Awaited awaited, const Told& told = {}) {
   Wait wait;
-  for (unsigned turns = 1; device::any(!ready()); ++turns) {
+  unsigned turns = 1;
+  for (; device::any(!ready()); ++turns) {
     device::spin();
+    if (turns == kTurnsBetweenLooks && device::lane_index() == 0) told.waits();
     if (turns % kTurnsBetweenLooks != 0) continue;
     bool goes_on = true;
     if (device::lane_index() == 0) goes_on = wait.goes_on(control, call, awaited);
     if (device::shuffle(goes_on ? 1 : 0, 0) == 0) return false;
   }
-  if (device::lane_index() == 0) wait.end();
+  if (device::lane_index() != 0) return true;
+  wait.end();
+  if (turns > kTurnsBetweenLooks) told.goes_on();
   return true;
 }
 

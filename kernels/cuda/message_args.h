@@ -1,10 +1,11 @@
 // What the kernel of messages is told: sends, receives and copies of ranks of one device.
 //
 // A pair of ranks has up to kMessageChannels channels in each direction, each with slots of its
-// own. A CTA plays items one after the other, each of them what one channel moves of a message.
-// Nothing of a channel's state is an argument: how many slots an end has filled or emptied lies in
-// device memory (DeviceEnd), so that a captured launch can be replayed. Plain structs, read by host
-// and device; sizes are bytes.
+// own. A CTA has a list of items, each of them what one channel moves of a message, and up to
+// kMessageWindow of them open: it begins them in order, and goes on with those that can. Nothing of
+// a channel's state is an argument: how many slots an end has filled or emptied lies in device
+// memory (DeviceEnd), so that a captured launch can be replayed. Plain structs, read by host and
+// device; sizes are bytes.
 //
 // Unmeasured. Predicted: a CTA moves 47 GB/s (shapes.h), so 8 channels fill a link of 400 GB/s. A
 // slot of 64 KiB takes 1.4 us; until its credit is back pass about 3 us (a fence and a flag each
@@ -23,9 +24,11 @@ inline constexpr int kMessageChannels = 8;
 inline constexpr int kMessageChannelSlots = 8;
 inline constexpr std::uint64_t kMessageSlotBytes = 64 << 10;  // most
 
-inline constexpr int kMostMessageItems = 112;  // of a launch: 7 peers, both ways, on all channels
+// Of a launch. 4 hosts of 8 exchange by 7 peers on 8 channels and 24 on one, both ways, and a copy.
+inline constexpr int kMostMessageItems = 196;
 inline constexpr int kMostMessageStations = 8;
 inline constexpr int kMostMessageCtas = 32;
+inline constexpr int kMessageWindow = kDirections * kEnds;  // shared memory has room for so many
 
 // Where an end stands among those of its rank. Its wait word has the same place.
 constexpr int message_end(int peer, int direction, int channel) {
@@ -50,21 +53,26 @@ struct MessageLink {
 
 struct MessageArgs {
   CallRecord call;  // for whoever asks what a kernel waits for
-  struct Item {
-    const void* from;     // null: it comes from the end's slots
-    void* to;             // null: it goes there
-    std::uint64_t bytes;  // read by one function of the kernel: a count in device memory would
-                          // need no other change there
-    std::uint16_t end;    // of the station; a copy has none
-    std::uint16_t station;
-  } item[kMostMessageItems];
+  // An item: what one channel moves of a message, at one of its ends, which says whether it sends.
+  // A copy within the device is two: from where, with the bytes, and, behind it, to where.
+  static constexpr std::uint16_t kCopy = 0xffff;  // in place of an end
+  const void* at[kMostMessageItems];              // in the rank's buffer
+  std::uint64_t bytes[kMostMessageItems];         // read by one function of the kernel: a count in
+                                                  // device memory would need no other change there
   struct Station {
     DeviceEnd* ends;
     const MessageLink* links;  // in host memory: [peer * kDirections + direction]
     std::uint32_t* waits;      // in host memory, by end: a slot's number + 1, while it waits for it
     Control* control;
   } station[kMostMessageStations];
+  std::uint16_t end[kMostMessageItems];      // of the item's station
+  std::uint8_t stations[kMostMessageItems];  // which one that is
   std::uint8_t first[kMostMessageCtas + 1];  // CTA b: items from first[b] to first[b + 1]
+
+  RONDO_FN bool copies(unsigned item) const { return end[item] == kCopy; }
+  RONDO_FN bool sends(unsigned item) const {  // of no copy
+    return end[item] / kMessageChannels % kDirections == kOutgoing;
+  }
 };
 static_assert(sizeof(MessageArgs) <= 4096);
 static_assert(kMostMessageItems <= 255);

@@ -3,11 +3,16 @@
 //
 // A CTA has a control warp, a signal warp and workers, as the kernels over connections do
 // (cta_memory.h): it waits for a slot while the slot before is moved, and tells the peer of the one
-// before that. Guarantees: any alignment; what is sent is read once, and crosses once to the
-// receiver's slots; no wait that outlives Control::abort by much; a wait that lasts is told to the
-// host, with the slot's number (Station::waits), until it ends. Whoever cuts messages into items
-// and launches sees to it that no CTA waits for one behind it (message_launches.h). Cost: where
-// nothing is waited for, two barriers of the CTA and a posted store to the peer a slot.
+// before that. Each lane of the control warp has an item open, at most kMessageWindow do: of those
+// whose slot is known to be there the first one goes on; where none is all ask, and where none may
+// go on yet, the next item of the list is opened. So slots that are long under way, as between
+// hosts, hold up only their own message. Guarantees: any alignment; what is sent is read once, and
+// crosses once to the receiver's slots; items of an end one after the other; no wait that outlives
+// Control::abort by much; where a CTA waits for long, that of one of its ends is told to the host,
+// with the slot's number (Station::waits), until it ends. Whoever cuts messages into items and
+// launches sees to it that the first one of all that are not over is open, or the next to be, on
+// both sides (message_launches.h). Cost: where nothing is waited for, two barriers of the CTA and a
+// posted store to the peer a slot.
 #pragma once
 
 #include "kernels/cuda/end_wait.h"
@@ -49,70 +54,109 @@ struct Messages {
   }
 
  private:
-  using Item = MessageArgs::Item;
-  static constexpr bool is_copy(const Item& item) {
-    return item.from != nullptr && item.to != nullptr;
-  }
-  static RONDO_FN std::uint64_t bytes_of(const Item& item) { return item.bytes; }
-  // Who waits, for the slot of this number (from 1).
-  struct Waiter {
-    const Args& args;
-    const Item& item;
-    std::uint32_t slot;
-
-    RONDO_FN const Args::Station& station() const { return args.station[item.station]; }
-    RONDO_FN Control* control() const { return station().control; }
-    RONDO_FN const CallRecord& call() const { return args.call; }
-    RONDO_FN int channel() const { return item.end % kMessageChannels; }
-    RONDO_FN WaitTold told() const { return {station().waits + item.end, slot}; }
+  static constexpr unsigned kNone = ~0u;
+  // The item that a lane of the control warp has open, and how far it is.
+  struct Open {
+    unsigned item = kNone;
+    std::uint64_t moved = 0;
   };
-  // The end that is played, in shared memory.
-  static RONDO_FN EndAt end() { return end_at(0, 0); }
+  static RONDO_FN std::uint64_t bytes_of(const Args& args, unsigned item) {
+    return args.bytes[item];
+  }
+  static RONDO_FN const Args::Station& station_of(const Args& args, unsigned item) {
+    return args.station[args.stations[item]];
+  }
+  static RONDO_FN DeviceEnd* end_of(const Args& args, unsigned item) {
+    return args.copies(item) ? nullptr : station_of(args, item).ends + args.end[item];
+  }
+  static RONDO_FN unsigned behind(const Args& args, unsigned item) {
+    return item + (args.copies(item) ? 2 : 1);
+  }
+  // The end of the lane with that number, in shared memory.
+  static RONDO_FN EndAt end(unsigned place) { return {kEndsAt + place * kEndWords}; }
+  static RONDO_FN EndAt end() { return end(device::lane_index()); }
 
   // By the control warp: its CTA's items.
   static RONDO_FN void play(const Args& args, const Group& group) {
-    DeviceEnd* open = nullptr;
+    const unsigned last = args.first[device::cta_index() + 1];
+    unsigned next = args.first[device::cta_index()];
+    Open mine;
     RONDO_NO_UNROLL
-    for (unsigned i = args.first[device::cta_index()]; i < args.first[device::cta_index() + 1];
-         ++i) {
-      const Item& item = args.item[i];
-      DeviceEnd* const at = is_copy(item) ? nullptr : args.station[item.station].ends + item.end;
-      if (at != open) {
-        save(open);
-        if (at != nullptr) load(args.station[item.station], item.end);
-        open = at;
+    for (;;) {
+      std::uint32_t ready = device::ballot(may_go_on(args, mine));
+      if (ready == 0) ready = device::ballot(learns_to_go_on(args, mine));
+      if (ready == 0) {
+        if (next != last && opens(args, next, &mine)) {
+          next = behind(args, next);
+          continue;
+        }
+        const std::uint32_t open = device::ballot(mine.item != kNone);
+        if (open == 0 || !wait_for_any(args, mine, device::lowest_bit(open))) return;
+        continue;
       }
-      std::uint64_t bytes = bytes_of(item), moved = 0;
-      RONDO_NO_UNROLL
-      while (moved < bytes) {
-        const std::uint64_t most = at == nullptr ? bytes : end().slot_bytes();
-        const std::uint64_t part = bytes - moved < most ? bytes - moved : most;
-        std::uint32_t written = 0;
-        if (device::lane_index() == 0) written = write_job(args, group, item, moved, part) ? 1 : 0;
-        if (device::shuffle(written, 0) == 0) return;
-        group.begin_job();
-        moved += part;
-      }
+      const bool chosen = device::lowest_bit(ready) == device::lane_index();
+      if (!device::any(chosen && write_job(args, group, &mine))) return;
+      group.begin_job();
+      const bool over = chosen && mine.moved == bytes_of(args, mine.item);
+      if (!device::any(over)) continue;
+      const bool goes_on = over && next != last && shares_end(args, mine.item, next);
+      if (over && !goes_on) save(end_of(args, mine.item));
+      if (over) mine = {goes_on ? next : kNone, 0};
+      if (device::any(goes_on)) ++next;
     }
-    save(open);
   }
-  static RONDO_FN void load(const MessageArgs::Station& station, unsigned number) {
+  static RONDO_FN bool shares_end(const Args& args, unsigned item, unsigned other) {
+    return item != kNone && !args.copies(item) && end_of(args, item) == end_of(args, other);
+  }
+  static RONDO_FN bool may_go_on(const Args& args, const Open& mine) {
+    return mine.item != kNone &&
+           (args.copies(mine.item) || cuda::may_go_on(end(), !args.sends(mine.item)));
+  }
+  static RONDO_FN bool learns_to_go_on(const Args& args, const Open& mine) {
+    return mine.item != kNone && cuda::learns_to_go_on<Faults>(end(), !args.sends(mine.item));
+  }
+
+  // By a lane that has none; false: all have one, or the item's end has another one open.
+  static RONDO_FN bool opens(const Args& args, unsigned item, Open* mine) {
+    constexpr unsigned kWindow = Faults::kOpensOne ? 1 : kMessageWindow;
+    const std::uint32_t free =
+        device::ballot(mine->item == kNone && device::lane_index() < kWindow);
+    const bool is_open = !Faults::kOpensTwice && device::any(shares_end(args, mine->item, item));
+    if (is_open || free == 0) return false;
+    const unsigned place = device::lowest_bit(free);
+    if (!args.copies(item)) load(station_of(args, item), args.end[item], end(place));
+    if (device::lane_index() == place) *mine = {item, 0};
+    return true;
+  }
+  // Until one of the open items may go on. The one at `place` is who waits, for whoever asks.
+  static RONDO_FN bool wait_for_any(const Args& args, const Open& mine, unsigned place) {
+    const unsigned item = device::shuffle(mine.item, place);
+    const Args::Station& station = station_of(args, item);
+    const std::uint64_t step = end(place).step();
+    return wait_together(
+        [&] { return device::any(learns_to_go_on(args, mine)); }, station.control, args.call,
+        {args.end[item] % kMessageChannels, end(place).peer(), step, args.sends(item)},
+        WaitTold{station.waits + args.end[item], static_cast<std::uint32_t>(step) + 1});
+  }
+
+  static RONDO_FN void load(const MessageArgs::Station& station, unsigned number, EndAt end) {
     DeviceEnd* const at = station.ends + number;
     const unsigned lane = device::lane_index();
     device::sync_warp();
     if (lane < kEndWords)
-      write_word(end().at + lane, device::load(reinterpret_cast<const std::uint64_t*>(at) + lane));
+      write_word(end.at + lane, device::load(reinterpret_cast<const std::uint64_t*>(at) + lane));
     device::sync_warp();
-    if (end().slot_count() == 0 && lane == 0)
-      connect(at, station.links + number / kMessageChannels, number % kMessageChannels);
+    if (end.slot_count() == 0 && lane == 0)
+      connect(at, station.links + number / kMessageChannels, number % kMessageChannels, end);
     device::sync_warp();
   }
   // What its first launch learns of an end, and keeps for all others.
-  static RONDO_FN void connect(DeviceEnd* at, const MessageLink* link, std::uint64_t channel) {
+  static RONDO_FN void connect(DeviceEnd* at, const MessageLink* link, std::uint64_t channel,
+                               EndAt end) {
     const std::uint64_t bytes = device::load(&link->slot_bytes);
     const std::uint64_t slots = device::load(&link->slot_count);
     const auto set = [&](std::uint64_t offset, std::uint64_t value) {
-      write_word(end().at + static_cast<std::uint32_t>(offset) / 8, value);
+      write_word(end.at + static_cast<std::uint32_t>(offset) / 8, value);
       device::store(reinterpret_cast<std::uint64_t*>(at) + offset / 8, value);
     };
     const auto counter = [channel](std::byte* first) {
@@ -130,26 +174,28 @@ struct Messages {
     set(offsetof(DeviceEnd, connection.peer),
         static_cast<std::uint32_t>(device::load(&link->peer)));
   }
-  // What the next launch must know.
+  // What whoever opens the end next must know, by the lane that had it.
   static RONDO_FN void save(DeviceEnd* at) {
-    if (at == nullptr || device::lane_index() != 0) return;
+    if (at == nullptr) return;
     device::store(&at->step, end().step());
     device::store(&at->known, end().known());
     device::store(&at->next_slot, static_cast<std::int32_t>(end().next_slot()));
   }
 
-  // Bytes [moved, moved + bytes) of an item, by one thread. False where the CTA has failed.
-  static RONDO_FN bool write_job(const Args& args, const Group& group, const Item& item,
-                                 std::uint64_t moved, std::uint64_t bytes) {
+  // What comes next of the lane's item, whose slot is there. False where the CTA has failed.
+  static RONDO_FN bool write_job(const Args& args, const Group& group, Open* mine) {
     if (cta_failed()) return false;
-    const bool sends = item.to == nullptr, receives = item.from == nullptr;
+    const unsigned item = mine->item;
+    const bool copies = args.copies(item), sends = !copies && args.sends(item);
+    const bool receives = !copies && !sends;
+    const std::uint64_t left = bytes_of(args, item) - mine->moved;
+    const std::uint64_t most = copies ? left : end().slot_bytes();
+    const std::uint64_t bytes = left < most ? left : most;
     const std::uint64_t number = read_word(kNumbersAt + group.number);
     const std::uint32_t job = job_at(group.number, number);
     std::uint64_t slot = 0, counter = 0, now = 0;
-    if (sends || receives) {
+    if (!copies) {
       now = end().step();
-      const Waiter waiter{args, item, static_cast<std::uint32_t>(now) + 1};
-      if (!wait_for_end<Faults>(end(), receives, waiter)) return false;
       slot = reinterpret_cast<std::uintptr_t>(end().slot());
       counter = reinterpret_cast<std::uintptr_t>(sends ? end().tail() : end().head());
       // The signal warp's fence covers it: two barriers are between.
@@ -158,18 +204,19 @@ struct Messages {
       if (!(Faults::kStaysInSlot && sends && now == 3)) end().turn();
       end().set_step(now + 1);
     }
-    const auto from = reinterpret_cast<std::uintptr_t>(item.from) + moved;
-    const auto to = reinterpret_cast<std::uintptr_t>(item.to) + moved;
+    const auto at = reinterpret_cast<std::uintptr_t>(args.at[item]) + mine->moved;
     RONDO_NO_UNROLL
     for (unsigned w = 0; w < kJobWords; ++w) write_word(job + w, 0);
     write_word(job + kFrom, receives ? slot : 0);
     write_word(job + kTo, sends ? slot : 0);
-    write_word(job + kOwn, receives ? 0 : from);
-    write_word(job + kKeep, sends ? 0 : to);
+    write_word(job + kOwn, receives ? 0 : at);
+    write_word(job + kKeep, receives ? at : 0);
+    if (copies) write_word(job + kKeep, reinterpret_cast<std::uintptr_t>(args.at[item + 1]));
     write_word(job + kCount, bytes);
     write_word(job + kPosts, counter);
     write_word(job + kPosts + 1, now + 1);
     write_word(kNumbersAt + group.number, number + 1);
+    mine->moved += bytes;
     return true;
   }
 

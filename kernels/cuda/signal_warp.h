@@ -15,6 +15,8 @@ struct NoFaults {
   static constexpr bool kNoAcquire = false;
   static constexpr bool kStaysInSlot = false;  // a slot is filled twice in a row
   static constexpr bool kNoBarrier = false;    // between the calls of a list
+  static constexpr bool kOpensOne = false;     // a CTA of messages has no second one open
+  static constexpr bool kOpensTwice = false;   // messages of one end are open at once
 };
 
 template <class Faults>

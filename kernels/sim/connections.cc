@@ -14,6 +14,17 @@ void SimConnection::wait_for_slot() {
   if (claimed_ >= slots) time_.advance_to(turned_[claimed_ % slots].emptied_ns);
 }
 
+double SimConnection::slot_ns() const {
+  const auto slots = static_cast<std::uint64_t>(slots_);
+  if (claimed_ - released_ == slots) return kNever;
+  return claimed_ >= slots ? turned_[claimed_ % slots].emptied_ns : 0;
+}
+
+double SimConnection::message_ns() const {
+  if (sent_ == released_) return kNever;
+  return turned_[released_ % static_cast<std::uint64_t>(slots_)].filled_ns;
+}
+
 double SimConnection::send(double wire_bytes, double begin_ns, double filled_ns) {
   const std::uint64_t slot = claimed_++ % static_cast<std::uint64_t>(slots_);
   if (route_.by_proxy) {

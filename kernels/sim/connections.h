@@ -32,6 +32,14 @@ class SimConnection {
   void wait_for_message();
   void release(double at_ns);
 
+  // When the sender may fill a slot, when the receiver's next message is there; kNever: not known
+  // yet. Who wants to know of the one or the other goes on when it is; one at a time.
+  static constexpr double kNever = 1e300;
+  double slot_ns() const;
+  double message_ns() const;
+  void expect(bool slot) { (slot ? writer_ : reader_) = time_.self(); }
+  void expect_no_more(bool slot) { (slot ? writer_ : reader_) = VirtualTime::kNone; }
+
   bool is_idle() const { return released_ == claimed_; }
 
  private:

@@ -46,29 +46,91 @@ class MessageRun {
       first = false;
       std::vector<VirtualTime::Task> ctas;
       for (const std::vector<SimMessage>& items : launch.ctas)
-        ctas.push_back(time_.spawn([this, rank, &items] {
-          for (const SimMessage& item : items) play_item(rank, item);
-        }));
+        ctas.push_back(time_.spawn([this, rank, &items] { play_cta(rank, items); }));
       for (const VirtualTime::Task cta : ctas) {
         if (cta == VirtualTime::kNone) full_ = true;
         if (cta != VirtualTime::kNone) time_.join(cta);
       }
     }
   }
-  void play_item(int rank, const SimMessage& item) {
-    const bool copies = item.peer == rank;
-    std::array<SimConnection*, 1> pair{};
-    if (!copies) pair[0] = connection(rank, item);
-    const std::uint64_t slot = copies ? item.bytes : item.slot_bytes;
-    for (std::uint64_t at = 0; at < item.bytes; at += slot) {
-      const auto bytes = static_cast<double>(std::min(item.bytes - at, slot));
-      const double work =
-          call_.cost.fixed_ns + (call_.cost.copy_gbs > 0 ? bytes / call_.cost.copy_gbs : 0);
-      const double wire = bytes * call_.cost.wire_bytes;
-      if (copies) pass_slot(time_, wire, work, {}, {});
-      if (!copies && item.sends) pass_slot(time_, wire, work, {}, pair);
-      if (!copies && !item.sends) pass_slot(time_, wire, work, pair, {});
+  // A place of a CTA's window: the message that it has open there, if any.
+  struct Open {
+    const SimMessage* of = nullptr;
+    SimConnection* connection = nullptr;  // null: a copy
+    std::uint64_t moved = 0;
+  };
+  // As kernels/cuda/messages.h: of those that can go on the first one does; where none can, the
+  // next one of the list is opened.
+  void play_cta(int rank, const std::vector<SimMessage>& items) {
+    std::vector<Open> open(static_cast<std::size_t>(call_.window));
+    for (auto next = items.begin();;) {
+      const auto ready = std::find_if(open.begin(), open.end(), [this](const Open& one) {
+        return ready_ns(one) <= time_.now_ns();
+      });
+      if (ready != open.end()) {
+        play_slot(*ready);
+        if (ready->moved == ready->of->bytes) *ready = {};
+        continue;
+      }
+      const auto free =
+          std::find_if(open.begin(), open.end(), [](const Open& one) { return one.of == nullptr; });
+      if (next != items.end() && free != open.end() && may_open(*next, open)) {
+        *free = {&*next, next->peer == rank ? nullptr : connection(rank, *next)};
+        ++next;
+      } else if (!wait_for_any(open)) {
+        return;
+      }
     }
+  }
+  static bool may_open(const SimMessage& next, const std::vector<Open>& open) {
+    return std::none_of(open.begin(), open.end(), [&](const Open& one) {
+      return one.of != nullptr && one.of->peer == next.peer && one.of->sends == next.sends &&
+             one.of->channel == next.channel;
+    });
+  }
+  static double ready_ns(const Open& one) {
+    if (one.of == nullptr) return SimConnection::kNever;
+    if (one.connection == nullptr) return 0;
+    return one.of->sends ? one.connection->slot_ns() : one.connection->message_ns();
+  }
+  // False where none is open.
+  bool wait_for_any(const std::vector<Open>& open) {
+    double first = SimConnection::kNever;
+    bool any = false;
+    for (const Open& one : open) {
+      any = any || one.of != nullptr;
+      first = std::min(first, ready_ns(one));
+    }
+    if (first < SimConnection::kNever) {
+      time_.advance_to(first);
+      time_.settle();
+      return true;
+    }
+    if (!any) return false;
+    for (const Open& one : open)
+      if (one.of != nullptr) one.connection->expect(one.of->sends);
+    time_.park();
+    for (const Open& one : open)
+      if (one.of != nullptr) one.connection->expect_no_more(one.of->sends);
+    return true;
+  }
+  void play_slot(Open& one) {
+    const SimMessage& item = *one.of;
+    const std::uint64_t most = one.connection == nullptr ? item.bytes : item.slot_bytes;
+    const std::uint64_t part = std::min(item.bytes - one.moved, most);
+    const auto bytes = static_cast<double>(part);
+    const double work =
+        call_.cost.fixed_ns + (call_.cost.copy_gbs > 0 ? bytes / call_.cost.copy_gbs : 0);
+    const double wire = bytes * call_.cost.wire_bytes;
+    std::array<SimConnection*, 1> pair{one.connection};
+    if (one.connection == nullptr) {
+      pass_slot(time_, wire, work, {}, {});
+    } else if (item.sends) {
+      pass_slot(time_, wire, work, {}, pair);
+    } else {
+      pass_slot(time_, wire, work, pair, {});
+    }
+    one.moved += part;
   }
   SimConnection* connection(int rank, const SimMessage& item) {
     const int from = item.sends ? rank : item.peer, to = item.sends ? item.peer : rank;
@@ -93,6 +155,8 @@ Result<SimResult> simulate_messages(const Machine& machine, const SimMessageCall
   if (call.slots < 1 || call.slots > SimConnection::kMostSlots)
     return fail(Status::kInvalidArgument, "{} slots of a channel: 1 to {} can be simulated",
                 call.slots, SimConnection::kMostSlots);
+  if (call.window < 1)
+    return fail(Status::kInvalidArgument, "{} messages open on a CTA: 1 is the least", call.window);
   return MessageRun(machine, call).play();
 }
 

@@ -1,9 +1,11 @@
 // simulate_messages: what messages between ranks take on a machine, launch by launch as the kernel
 // of messages moves them, in virtual time.
 //
-// A rank's launches follow each other; the CTAs of one play their items at once, each one item
-// after the other, slot by slot. Both ends of a message must cut it alike. Nothing is extrapolated:
-// whoever asks may ask for less and draw the line on. Cost: some 300 ns a slot of every message.
+// A rank's launches follow each other; the CTAs of one play their items at once, each begins its
+// own in order, has a window of them open, and moves a slot of the first one that can go on. Where
+// it waits for several, it goes on with what it was first known of. Both ends of a message must cut
+// it alike. Nothing is extrapolated: whoever asks may ask for less and draw the line on. Cost: some
+// 300 ns a slot of every message.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +32,13 @@ struct SimMessageLaunch {
 struct SimMessageCall {
   std::vector<std::vector<SimMessageLaunch>> launches;  // by rank
   int slots = 8;                                        // of a channel
+  int window = 1;                                       // messages that a CTA has open at once
   VerbCost cost;                                        // of a CTA
   double next_launch_ns = 0;                            // behind one of the same rank
 };
 
-// kInvalidArgument: fewer than two ranks, slots that cannot be simulated. kInternalError: ranks
-// wait for each other for ever, or messages that nobody receives.
+// kInvalidArgument: fewer than two ranks, slots that cannot be simulated, no window.
+// kInternalError: ranks wait for each other for ever, or messages that nobody receives.
 Result<SimResult> simulate_messages(const Machine& machine, const SimMessageCall& call);
 
 }  // namespace rondo::sim

@@ -3,6 +3,7 @@
 #include <boost/context/fiber.hpp>
 #include <deque>
 #include <queue>
+#include <utility>
 #include <vector>
 
 #include "base/fiber_switch.h"
@@ -38,7 +39,7 @@ struct VirtualTime::State {
     FiberSwitch own_switch;
     double clock_ns = 0;
     Task joined_by = kNone;
-    bool ended = false;
+    bool parked = false, ended = false;
   };
   struct Call {
     Event what;
@@ -98,10 +99,15 @@ void VirtualTime::settle() {
   const double at = now_ns();
   if (state.turns.empty() || state.turns.top().at_ns > at) return;
   state.turns.push({at, state.order++, running_, 0});
-  park();
+  leave();
 }
 
 void VirtualTime::park() {
+  state_->fibers[running_].parked = true;
+  leave();
+}
+
+void VirtualTime::leave() {
   State& state = *state_;
   State::Fiber& self = state.fibers[running_];
   self.own_switch.leave(state.thread, false);
@@ -111,9 +117,10 @@ void VirtualTime::park() {
 
 void VirtualTime::wake(Task task, double at_ns) {
   State& state = *state_;
-  double& clock = state.fibers[task].clock_ns;
-  if (at_ns > clock) clock = at_ns;
-  state.turns.push({clock, state.order++, task, 0});
+  State::Fiber& fiber = state.fibers[task];
+  if (!std::exchange(fiber.parked, false)) return;
+  if (at_ns > fiber.clock_ns) fiber.clock_ns = at_ns;
+  state.turns.push({fiber.clock_ns, state.order++, task, 0});
 }
 
 void VirtualTime::join(Task task) {

@@ -41,7 +41,7 @@ class VirtualTime {
   void advance_to(double at_ns);       // no earlier than that; others are not let in between
   void settle();                       // until all others have come as far as its own clock
   void park();                         // until somebody wakes it
-  void wake(Task task, double at_ns);  // a parked one, which goes on then
+  void wake(Task task, double at_ns);  // a parked one, which goes on then; once
   void join(Task task);                // until it has ended
 
   // Calls `what(argument)` at that time, on no task.
@@ -51,6 +51,7 @@ class VirtualTime {
 
  private:
   struct State;
+  void leave();  // to whoever is next
   void resume(Task task);
 
   std::unique_ptr<State> state_;

@@ -67,13 +67,26 @@ class MessageRanks {
     for (int r = 0; r < terms_.ranks; ++r) queue(r, launches[r]);
     return machine_.run() && have_arrived();
   }
-  // One rank's part alone, which waits for ever.
-  void begin(int rank, const std::vector<Message>& messages) {
+  // Some ranks' parts, which wait for those of others, if need be for ever.
+  template <class Faults = cuda::NoFaults>
+  void begin(const std::vector<int>& ranks, const std::vector<Message>& messages) {
     place(messages);
+    for (const int rank : ranks) join<Faults>(rank);
+  }
+  template <class Faults = cuda::NoFaults>
+  void join(int rank) {
     for (const MessageLaunch& one :
          plan_message_launches(moves_of(rank), terms_.ranks, terms_.most_ctas))
       queues_[rank].push_back(one);
-    launch_next<cuda::NoFaults>(rank);
+    launch_next<Faults>(rank);
+  }
+  bool has_arrived(std::size_t message) const {
+    const Placed& one = placed_[message];
+    for (std::uint64_t i = 0; i < one.of.bytes; ++i)
+      if (machine_.on_host(one.out)[i] != value_of(message, i)) return false;
+    for (std::uint64_t i = 0; i < 16; ++i)  // and nothing else was written
+      if (machine_.on_host(one.out)[one.of.bytes + i] != std::byte{0}) return false;
+    return true;
   }
 
   cuda::Control& control(int rank) { return machine_.on_host(controls_)[rank]; }
@@ -112,13 +125,8 @@ class MessageRanks {
     }
   }
   bool have_arrived() const {
-    for (std::size_t m = 0; m < placed_.size(); ++m) {
-      const Placed& one = placed_[m];
-      for (std::uint64_t i = 0; i < one.of.bytes; ++i)
-        if (machine_.on_host(one.out)[i] != value_of(m, i)) return false;
-      for (std::uint64_t i = 0; i < 16; ++i)  // and nothing else was written
-        if (machine_.on_host(one.out)[one.of.bytes + i] != std::byte{0}) return false;
-    }
+    for (std::size_t m = 0; m < placed_.size(); ++m)
+      if (!has_arrived(m)) return false;
     return true;
   }
   std::vector<MessageMove> moves_of(int rank) const {
@@ -242,7 +250,7 @@ TEST(MessageKernels, MoveGroupsOfSeveralLaunches) {
 TEST(MessageKernels, TellForWhomTheyWaitAndEndSoonAfterAnAbort) {
   TestMachine machine({.seed = 3, .devices = kMostRanks});
   MessageRanks ranks(machine, {.ranks = 3});
-  ranks.begin(0, {{2, 0, 100}, {0, 1, 5000}});
+  ranks.begin({0}, {{2, 0, 100}, {0, 1, 5000}});
   for (int turn = 0; turn < 40000; ++turn) machine.gang().turn();
   EXPECT_EQ(ranks.wait(0, 2, cuda::kIncoming, 0), 1u);  // for its first slot
   EXPECT_EQ(ranks.wait(0, 1, cuda::kOutgoing, 0), 3u);  // two slots went without it
@@ -288,13 +296,42 @@ TEST(MessageLaunches, KeepMessagesOverANetworkApart) {
     for (int cta = 0; cta < launch.ctas; ++cta) {
       std::set<std::pair<bool, bool>> kinds;
       for (unsigned i = launch.args.first[cta]; i < launch.args.first[cta + 1]; ++i) {
-        const MessageArgs::Item& item = launch.args.item[i];
-        const int peer = item.end / cuda::kMessageChannels / cuda::kDirections;
-        kinds.insert({item.from != nullptr, most_ctas >= 4 && peer >= 4});
+        const int peer = launch.args.end[i] / cuda::kMessageChannels / cuda::kDirections;
+        kinds.insert({launch.args.sends(i), most_ctas >= 4 && peer >= 4});
       }
       kinds_met = std::max(kinds_met, static_cast<int>(kinds.size()));
     }
     EXPECT_EQ(kinds_met, most_ctas == 1 ? 2 : 1) << most_ctas << " CTAs";
+  }
+}
+
+struct OpensOne : cuda::NoFaults {
+  static constexpr bool kOpensOne = true;
+};
+struct OpensTwice : cuda::NoFaults {
+  static constexpr bool kOpensTwice = true;
+};
+
+// Of two messages to and from others by a CTA each way the first ones' peer is late; the others are
+// more than slots hold.
+template <class Faults>
+int passed_a_late_peer(std::uint64_t seed) {
+  TestMachine machine({.seed = seed, .devices = kMostRanks});
+  MessageRanks ranks(machine, {.ranks = 4, .most_ctas = 2});
+  ranks.begin<Faults>({0, 2}, {{0, 1, 1000}, {3, 0, 1000}, {0, 2, 1000}, {2, 0, 1000}});
+  for (int turn = 0; turn < 400000; ++turn) machine.gang().turn();
+  const int passed = (ranks.has_arrived(2) ? 1 : 0) + (ranks.has_arrived(3) ? 1 : 0);
+  EXPECT_FALSE(ranks.has_arrived(0) || ranks.has_arrived(1));
+  for (const int late : {1, 3}) ranks.join<Faults>(late);
+  EXPECT_TRUE(machine.run());
+  for (std::size_t m = 0; m < 4; ++m) EXPECT_TRUE(ranks.has_arrived(m)) << m;
+  return passed;
+}
+
+TEST(MessageKernels, DoNotWaitBehindAMessageWhosePeerIsLate) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    EXPECT_EQ(passed_a_late_peer<cuda::NoFaults>(seed), 2);
+    EXPECT_EQ(passed_a_late_peer<OpensOne>(seed), 0);
   }
 }
 
@@ -318,7 +355,8 @@ int failures(bool weak) {
     MessageRanks ranks(machine, {.ranks = 2});
     // A planted fault may also make ranks wait for ever.
     for (int r = 0; r < 2 && faulty; ++r) ranks.control(r).limit_ns = 50'000'000;
-    failed += ranks.exchange<Faults>({{0, 1, 1000}, {1, 0, 1000}}) ? 0 : 1;
+    const std::vector<Message> two_each_way{{0, 1, 1000}, {1, 0, 1000}, {0, 1, 400}, {1, 0, 400}};
+    failed += ranks.exchange<Faults>(two_each_way) ? 0 : 1;
   }
   return failed;
 }
@@ -334,6 +372,7 @@ TEST(MessageKernels, WithoutAcquireAreCaughtInWeakMemory) {
   EXPECT_GT(failures<NoAcquire>(true), 4);
 }
 TEST(MessageKernels, ThatStayInASlotAreCaught) { EXPECT_GT(failures<StaysInSlot>(false), 30); }
+TEST(MessageKernels, WithAnEndOpenTwiceAreCaught) { EXPECT_GT(failures<OpensTwice>(false), 30); }
 
 }  // namespace
 }  // namespace rondo::simt

@@ -24,6 +24,7 @@ struct Part {
 
   bool copies() const { return of->send != nullptr && of->receive != nullptr; }
   bool sends() const { return of->send != nullptr; }
+  std::size_t items() const { return copies() ? 2 : 1; }
   int rank() const { return sends() ? of->from : of->to; }  // on this device
   int end() const {
     return sends() ? cuda::message_end(of->to, cuda::kOutgoing, channel)
@@ -105,15 +106,17 @@ MessageLaunch deal(std::span<const Part> parts, std::vector<int> ranks, int most
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (cta_of[i] != cta) continue;
       const Part& part = parts[i];
-      cuda::MessageArgs::Item& item = launch.args.item[next++];
-      if (part.of->send != nullptr)
-        item.from = static_cast<const std::byte*>(part.of->send) + part.at;
-      if (part.of->receive != nullptr)
-        item.to = static_cast<std::byte*>(part.of->receive) + part.at;
-      item.bytes = part.bytes;
-      item.end = static_cast<std::uint16_t>(part.end());
-      item.station = static_cast<std::uint16_t>(
-          std::find(launch.ranks.begin(), launch.ranks.end(), part.rank()) - launch.ranks.begin());
+      const auto station =
+          std::find(launch.ranks.begin(), launch.ranks.end(), part.rank()) - launch.ranks.begin();
+      const auto add = [&](const void* buffer, std::uint64_t bytes) {
+        launch.args.at[next] = static_cast<const std::byte*>(buffer) + part.at;
+        launch.args.bytes[next] = bytes;
+        launch.args.end[next] =
+            part.copies() ? cuda::MessageArgs::kCopy : static_cast<std::uint16_t>(part.end());
+        launch.args.stations[next++] = static_cast<std::uint8_t>(station);
+      };
+      add(part.sends() ? part.of->send : part.of->receive, part.bytes);
+      if (part.copies()) add(part.of->receive, 0);
     }
   }
   launch.args.first[launch.ctas] = static_cast<std::uint8_t>(next);
@@ -135,23 +138,26 @@ std::vector<MessageLaunch> plan_message_launches(std::span<const MessageMove> mo
   const std::vector<Part> parts = cut(moves, ranks);
   std::vector<MessageLaunch> launches;
   std::vector<int> stations;
-  std::size_t first = 0;
+  std::size_t first = 0, items = 0;
   const auto end_at = [&](std::size_t next) {
     if (next > first)
       launches.push_back(deal({&parts[first], next - first}, std::move(stations), most_ctas));
     stations.clear();
     first = next;
+    items = 0;
   };
   for (std::size_t i = 0; i < parts.size(); ++i) {
     constexpr std::size_t kMost = cuda::kMostMessageItems;
     std::size_t whole = 0;
     if (i == 0 || parts[i].distance != parts[i - 1].distance)
-      while (i + whole < parts.size() && parts[i + whole].distance == parts[i].distance) ++whole;
-    if (i - first == kMost || (whole <= kMost && i - first + whole > kMost)) end_at(i);
+      for (std::size_t j = i; j < parts.size() && parts[j].distance == parts[i].distance; ++j)
+        whole += parts[j].items();
+    if (items + parts[i].items() > kMost || (whole <= kMost && items + whole > kMost)) end_at(i);
     if (std::find(stations.begin(), stations.end(), parts[i].rank()) == stations.end()) {
       if (stations.size() == cuda::kMostMessageStations) end_at(i);
       stations.push_back(parts[i].rank());
     }
+    items += parts[i].items();
   }
   end_at(parts.size());
   return launches;

@@ -51,11 +51,13 @@ double crossing(const GpuCluster& cluster, Collective collective) {
   return collective == Collective::kSend ? 1 : cluster.ranks() - cluster.gpus_of_host();
 }
 
+// Where every rank sends there is a port for each. A root alone also has its neighbour's, if that
+// is as near: on a DGX A100 two ports of 25 GB/s, of which its own PCIe link fills 31.5.
 TEST(MessageCall, IsNoFasterThanTheWires) {
   const struct {
     const char* machine;
-    double link_gbs, port_gbs;
-  } kMachines[] = {{"dgx-a100", 300, 25}, {"dgx-h100", 450, 50}};
+    double link_gbs, port_gbs, root_gbs;
+  } kMachines[] = {{"dgx-a100", 300, 25, 31.5}, {"dgx-h100", 450, 50, 50}};
   constexpr std::uint64_t kBytes = 32 << 20;
   for (const auto& machine : kMachines) {
     for (const int hosts : {1, 2}) {
@@ -63,8 +65,9 @@ TEST(MessageCall, IsNoFasterThanTheWires) {
       for (const Collective collective : kAll) {
         const double messages = collective == Collective::kSend ? 1 : cluster.ranks() - 1;
         const double across = crossing(cluster, collective);
-        const double ns = std::max((messages - across) * kBytes / machine.link_gbs,
-                                   across * kBytes / machine.port_gbs);
+        const double ports = is_rooted(collective) ? machine.root_gbs : machine.port_gbs;
+        const double ns =
+            std::max((messages - across) * kBytes / machine.link_gbs, across * kBytes / ports);
         EXPECT_GT(us_of(cluster, call_of(collective, kBytes)) * 1000, ns)
             << machine.machine << " x " << hosts << ", " << name(collective);
       }
@@ -72,6 +75,8 @@ TEST(MessageCall, IsNoFasterThanTheWires) {
   }
 }
 
+// Exchanges of two hosts never become even, as ports are free or not when messages come: all of
+// such a call is played.
 TEST(MessageCall, ExtrapolatedIsPlayed) {
   for (const int hosts : {1, 2}) {
     const GpuCluster cluster = cluster_of("dgx-h100", hosts);
@@ -79,7 +84,8 @@ TEST(MessageCall, ExtrapolatedIsPlayed) {
       const CallRecord record = call_of(collective, 192 << 20);
       const auto some = play_messages(cluster, record);
       ASSERT_TRUE(some.ok()) << some.error().text;
-      EXPECT_TRUE(some->extrapolated) << name(collective);
+      EXPECT_EQ(some->extrapolated, hosts == 1 || collective != Collective::kAllToAll)
+          << name(collective) << " on " << hosts;
       const auto all =
           simulate_messages(cluster.machine(cuda::Protocol::kSimple),
                             message_call(cluster, collective, record.root, record.count));
@@ -89,8 +95,8 @@ TEST(MessageCall, ExtrapolatedIsPlayed) {
   }
 }
 
-// The planner's closed form beside what is played, where links and ports are as it assumes: it does
-// not know that a CTA's channels to other hosts wait for each other, and is up to twice as fast.
+// The planner's closed form beside what is played, where links and ports are as it assumes. It does
+// not know that messages of an exchange of few hosts meet at ports, nor how few slots fill a way.
 TEST(MessageCall, IsAboutWhatThePlannerSays) {
   for (const int hosts : {1, 2, 4}) {
     const GpuCluster cluster = cluster_of(hosts == 1 ? "dgx-h100" : "dgx-a100", hosts);
@@ -101,7 +107,7 @@ TEST(MessageCall, IsAboutWhatThePlannerSays) {
         messages.strategy = Strategy::kMessages;
         const double planned = gpu::device_ns(facts_of(cluster), record, messages) / 1000;
         const double played = us_of(cluster, record);
-        EXPECT_TRUE(planned > (hosts == 1 ? 0.6 : 0.5) * played && planned < 1.4 * played)
+        EXPECT_TRUE(planned > 0.6 * played && planned < 1.2 * played)
             << name(collective) << " of " << bytes << " on " << hosts << ": " << planned << " us, "
             << played << " played";
       }

@@ -97,6 +97,27 @@ TEST(SimMessages, FollowEachOtherInLaunchesAndOnCtas) {
   expect_near(ns({copies(0, 1, 1), copies(0, 1, 1)}), 2 * each + 2000);
 }
 
+// What a CTA has for a rank that is late does not hold up what it has for another one.
+TEST(SimMessages, PassThoseOfALateRankWithinTheWindow) {
+  constexpr std::uint64_t kTimes = 20;
+  const auto ns = [](int window) {
+    SimMessageCall call;
+    call.cost = {.fixed_ns = 0, .copy_gbs = 2 * kGbs};
+    call.window = window;
+    const auto message = [](int peer, bool sends) {
+      return SimMessage{peer, sends, 0, kTimes * kSlot, kSlot};
+    };
+    const SimMessage copy{1, false, 0, 1000 * kSlot, 0};
+    call.launches = {{{{{message(1, true), message(2, true)}}}},
+                     {{{{copy, message(0, false)}}}},
+                     {{{{message(0, false)}}}}};
+    return ns_of(uniform(3), call);
+  };
+  const double wires = static_cast<double>(kTimes * kSlot) / kGbs;
+  EXPECT_GT(ns(1) - ns(2), 0.95 * wires);
+  expect_near(ns(2), ns(16));
+}
+
 // A planted fault: what nobody receives, and who waits for nobody, is seen.
 TEST(SimMessages, SeeWhatNobodyReceives) {
   SimMessageCall call = to_next_ones(3, 1, kSlot);
@@ -113,6 +134,9 @@ TEST(SimMessages, RefuseWhatCannotBePlayed) {
   SimMessageCall call = to_next_ones(2, 1, kSlot);
   call.slots = 9;
   EXPECT_NE(simulate_messages(uniform(2), call).error().text.find("9 slots"), std::string::npos);
+  call.window = 0;
+  call.slots = 8;
+  EXPECT_NE(simulate_messages(uniform(2), call).error().text.find("0 messages"), std::string::npos);
   call.launches.resize(1);
   EXPECT_NE(simulate_messages(uniform(2), call).error().text.find("1 ranks"), std::string::npos);
 }

@@ -104,6 +104,14 @@ TEST(SimulateHost, ARootRunsAheadOfItsReaders) {
   EXPECT_GT(ns_of(call), 1.2 * reader);
 }
 
+// As far as there is room for its announcements: on one core it hands that on every so many calls.
+TEST(SimulateHost, ARootRunsAheadAsFarAsAnnouncementsGo) {
+  SimHostCall call = call_of(Algorithm::kDirect, Collective::kBroadcast, 2, 1, 64);
+  call.place = HostPlace::kLines;
+  const double root = 70 + 64 * 0.02, reader = root + 6;
+  expect_near(ns_of(call), root + reader + 2 * 2000.0 / (kAnnounceDepth - 1), 0.02);
+}
+
 TEST(SimulateHost, ExtrapolatedIsWhatAllRoundsTake) {
   for (const auto& [algorithm, collective] :
        {std::pair{Algorithm::kOneShot, Collective::kAllReduce},

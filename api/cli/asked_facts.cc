@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/env.h"
+#include "bench/gpu_lane.h"
 #include "collectives/communicator/host_shape.h"
 #include "collectives/planner/tuning.h"
 #include "topology/cache_sizes.h"
@@ -39,6 +40,19 @@ Result<PlanFacts> facts_of_ranks(const AskedRanks& asked) {
   facts.core_share = std::max(1.0, static_cast<double>(sharing) / cores);
   facts.crowded = facts.core_share > 1;
   return facts;
+}
+
+Result<PlanFacts> facts_of_environment(const AskedRanks& asked) {
+  RONDO_TRY(PlanFacts facts, facts_of_ranks(asked));
+  facts.reproducible = env::get_bool("RONDO_REPRODUCIBLE");
+  RONDO_TRY(facts.algorithms, algorithms_of_environment());
+  RONDO_TRY(facts.protocols, parse_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
+  facts.costs = costs_here().host;
+  return facts;
+}
+
+TunedCosts costs_here() {
+  return costs_of_environment(bench::gpu_devices() > 0 ? bench::gpu_name(0) : std::string());
 }
 
 }  // namespace rondo::cli

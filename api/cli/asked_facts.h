@@ -1,8 +1,9 @@
 // What communicators of host memory would agree on, for commands that start no ranks: rondo
-// explain, rondo tune.
+// explain, rondo simulate, rondo tune.
 #pragma once
 
 #include "collectives/planner/planner.h"
+#include "collectives/planner/tune_file.h"
 
 namespace rondo::cli {
 
@@ -17,5 +18,10 @@ struct AskedRanks {
 // Ranks stand in blocks on hosts, as launchers place them; caches and slots are this machine's, the
 // costs priors. kInvalidArgument: more hosts than ranks.
 Result<PlanFacts> facts_of_ranks(const AskedRanks& asked);
+// With what the environment asks for: NCCL_ALGO, NCCL_PROTO, RONDO_REPRODUCIBLE, RONDO_TUNE_FILE.
+Result<PlanFacts> facts_of_environment(const AskedRanks& asked);
+
+// As a rank of this machine has them: on its GPU, where there is one.
+TunedCosts costs_here();
 
 }  // namespace rondo::cli

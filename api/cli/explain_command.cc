@@ -12,14 +12,12 @@
 #include "api/cli/commands.h"
 #include "api/cli/known_machines.h"
 #include "base/env.h"
-#include "bench/gpu_lane.h"
 #include "collectives/gpu/channel_search.h"
 #include "collectives/gpu/explain_devices.h"
 #include "collectives/gpu/span_plan.h"
 #include "collectives/model/explain_prediction.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/explain.h"
-#include "collectives/planner/tune_file.h"
 
 namespace rondo::cli {
 namespace {
@@ -34,18 +32,10 @@ struct Wanted : AskedCall {
   bool json = false;
 };
 
-// As a rank of this machine has them: on its GPU, where there is one.
-TunedCosts costs_here() {
-  return costs_of_environment(bench::gpu_devices() > 0 ? bench::gpu_name(0) : std::string());
-}
-
 Result<PlanFacts> facts_of(const Wanted& wanted) {
   RONDO_TRY(PlanFacts facts,
-            facts_of_ranks({wanted.ranks, wanted.hosts, wanted.cores, wanted.threads}));
-  facts.reproducible = wanted.reproducible || env::get_bool("RONDO_REPRODUCIBLE");
-  RONDO_TRY(facts.algorithms, algorithms_of_environment());
-  RONDO_TRY(facts.protocols, parse_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
-  facts.costs = costs_here().host;
+            facts_of_environment({wanted.ranks, wanted.hosts, wanted.cores, wanted.threads}));
+  facts.reproducible |= wanted.reproducible;
   return facts;
 }
 

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/algorithms/run_text.h"
-#include "kernels/check/over_positions.h"
+#include "kernels/algorithms/run_links.h"
 
 namespace rondo::check {
 namespace {
@@ -119,19 +118,6 @@ struct ViewsText {
   static constexpr bool runs(const AlgorithmRow& row) { return row.verbs == Verbs::kViews; }
 };
 
-// As hosts run it, or as GPUs do where they have a text of their own.
-template <Where kWhere, class Links = LinksProgram>
-struct LinksText {
-  Links& links;
-  RingView ring;
-  int root;
-  Rounds rounds;
-
-  static constexpr bool runs(const AlgorithmRow& row) {
-    return row.verbs == Verbs::kPrimitives && row.runs(kWhere);
-  }
-};
-
 }  // namespace
 
 std::string describe(const AlgorithmRow& row, const Case& what) {
@@ -179,18 +165,11 @@ bool add_call(PeerMemoryChecker& checker, const AlgorithmRow& row, const Case& w
 bool add_call(LinksChecker& checker, const AlgorithmRow& row, const Case& what, int root) {
   const std::vector<int> order = ring_of(what);
   bool known = true;
+  // As hosts run it, or as GPUs do where they have a text of their own.
   const auto run_where = [&]<Where kWhere>(LinksProgram& links) {
-    const auto position = std::find(order.begin(), order.end(), links.rank()) - order.begin();
     const RingView ring{
-        static_cast<int>(position), what.ranks, {what.ring.empty() ? nullptr : order.data()}};
-    if (row.algorithm == Algorithm::kTree && !what.ring.empty()) {
-      OverPositions<LinksProgram&, PositionTable> over{links, {order.data(), ring.position}};
-      LinksText<kWhere, decltype(over)> text{over, ring, position_of(what, root), rounds_of(what)};
-      known &= run_text(text, row.algorithm, row.collective);
-      return;
-    }
-    LinksText<kWhere> text{links, ring, root, rounds_of(what)};
-    known &= run_text(text, row.algorithm, row.collective);
+        position_of(what, links.rank()), what.ranks, {what.ring.empty() ? nullptr : order.data()}};
+    known &= run_links<kWhere>(links, ring, root, rounds_of(what), row.algorithm, row.collective);
   };
   checker.call(job_of(row, what, root), [&](LinksProgram& links) {
     if (row.where == Where::kGpu) return run_where.template operator()<Where::kGpu>(links);

@@ -6,25 +6,13 @@
 #include <deque>
 #include <memory>
 
-#include "kernels/algorithms/run_text.h"
+#include "kernels/algorithms/run_links.h"
 #include "kernels/sim/extrapolate.h"
 #include "kernels/sim/sim_links.h"
 #include "kernels/sim/sim_memory.h"
 
 namespace rondo::sim {
 namespace {
-
-template <Where kWhere>
-struct LinksText {
-  SimLinks& links;
-  RingView ring;
-  int root;
-  Rounds rounds;
-
-  static constexpr bool runs(const AlgorithmRow& row) {
-    return row.verbs == Verbs::kPrimitives && row.runs(kWhere);
-  }
-};
 
 struct MemoryText {
   SimMemory& memory;
@@ -86,13 +74,10 @@ class Run {
   }
   void play_links(SimLinks& links, int root, const Rounds& rounds) const {
     const RingView ring{links.rank(), links.size()};
-    if (call_.where == Where::kGpu) {
-      LinksText<Where::kGpu> text{links, ring, root, rounds};
-      run_text(text, call_.algorithm, call_.collective);
-    } else {
-      LinksText<Where::kHost> text{links, ring, root, rounds};
-      run_text(text, call_.algorithm, call_.collective);
-    }
+    const auto run = [&]<Where kWhere>() {
+      run_links<kWhere>(links, ring, root, rounds, call_.algorithm, call_.collective);
+    };
+    call_.where == Where::kGpu ? run.operator()<Where::kGpu>() : run.operator()<Where::kHost>();
   }
 
   bool start_memory(std::uint64_t left_out) {

@@ -42,7 +42,7 @@ TEST(SimulateCommand, PredictsMessagesWithinAHostAndBetweenHosts) {
       const auto result = simulate(std::string(collective) + " --topo dgx-a100 --hosts " + hosts +
                                    " -b 16M -e 16M --algo messages");
       EXPECT_EQ(result.status, 0) << result.text;
-      EXPECT_NE(result.text.find(" messages Simple"), std::string::npos) << result.text;
+      EXPECT_NE(result.text.find(" messages  Simple"), std::string::npos) << result.text;
     }
   }
 }
@@ -66,6 +66,49 @@ TEST(SimulateCommand, NamesWhatThereIs) {
   const auto sizes = simulate("all_reduce -b 2M -e 1M");
   EXPECT_EQ(sizes.status, 2);
   EXPECT_NE(sizes.text.find("no sizes from less to more"), std::string::npos) << sizes.text;
+}
+
+// Virtual time needs no such cores, and answers are the same everywhere.
+TEST(SimulateCommand, PlaysRanksInHostMemoryThatShareCores) {
+  const std::string call = "all_reduce --ranks 8 --cores 2 -b 64K -e 1M -f 4 --algo all";
+  const auto result = simulate(call);
+  EXPECT_EQ(result.status, 0) << result.text;
+  for (const char* const text :
+       {"8 ranks in host memory, processes, on 2 cores", "on priors", ">* twoshot   staged",
+        "oneshot   staged", "closed form", "65536", "1048576"})
+    EXPECT_NE(result.text.find(text), std::string::npos) << text << "\n" << result.text;
+  EXPECT_EQ(simulate(call).text, result.text);
+  EXPECT_NE(simulate(call + " --threads").text.find("threads of one process"), std::string::npos);
+  // What NCCL_ALGO leaves would run.
+  const auto forced = shell("NCCL_ALGO=oneshot " RONDO_PROGRAM " simulate " + call);
+  EXPECT_NE(forced.text.find(">  oneshot"), std::string::npos) << forced.text;
+}
+
+TEST(SimulateCommand, WritesRowsOfRanksInHostMemory) {
+  const std::string path = ::testing::TempDir() + "/simulated_host.csv";
+  const auto result = simulate("reduce --ranks 4 --cores 4 -b 1K -e 1K --algo all --csv " + path);
+  EXPECT_EQ(result.status, 0) << result.text;
+  std::ifstream file(path);
+  std::string names, row;
+  std::getline(file, names);
+  std::getline(file, row);
+  EXPECT_EQ(row.find("reduce,1024,256,float,sum,oneshot,staged,0,"), 0U) << row;
+  EXPECT_NE(row.find(",1,played,,"), std::string::npos) << row;
+  std::filesystem::remove(path);
+}
+
+TEST(SimulateCommand, NamesWhatRanksInHostMemoryCannotBe) {
+  const auto refused = [](const std::string& words, const std::string& text) {
+    const auto result = simulate("all_reduce " + words);
+    EXPECT_EQ(result.status, 2) << words;
+    EXPECT_NE(result.text.find(text), std::string::npos) << result.text;
+  };
+  refused("--ranks 8 --cores 0", "--cores: Value 0 not in range");
+  refused("--ranks 1", "--ranks: Value 1 not in range");
+  refused("--ranks 8 --algo pat", "'pat' of all_reduce: no algorithm of that name");
+  refused("--ranks 8 --topo dgx-h100", "--ranks");
+  refused("--cores 2", "--ranks");
+  refused("--ranks 8 -r 8", "--root 8 is no rank");
 }
 
 }  // namespace

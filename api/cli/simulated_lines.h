@@ -1,0 +1,28 @@
+// The table and the file of rondo simulate: a line for each size and way.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "api/cli/asked_call.h"
+#include "collectives/model/predictions.h"
+
+namespace rondo::cli {
+
+struct SimulatedLine {
+  std::size_t bytes = 0, count = 0;
+  std::string algorithm, protocol, by, busiest;
+  int channels = 0;  // 0: it has none
+  double us = 0, planner_us = 0, algorithm_gbs = 0, bus_gbs = 0, busiest_share = 0;
+  bool planned = false, fastest = false;
+};
+
+// Time, how it was found, and bandwidths of the call's bytes.
+SimulatedLine line_of(const bench::Layout& layout, const model::Prediction& prediction);
+void mark_fastest(std::vector<SimulatedLine>* of_one_size);
+
+void print_columns();
+void print_line(const SimulatedLine& line, const AskedCall& call, bool marks);
+std::string csv_of(const std::vector<SimulatedLine>& lines, const AskedCall& call);
+
+}  // namespace rondo::cli

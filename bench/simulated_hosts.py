@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""What ranks in host memory were measured to take, beside what rondo simulate and the planner say.
+
+  python3 bench/simulated_hosts.py [--program build/release/bin/rondo] [--all]
+
+Reads a stored run of bench/compare.sh (bench/results/host/results.json: Rondo's processes and
+threads) and prints docs/simulator.md's table; --all prints every call. Nothing is measured here.
+Both sides know this machine's caches, so ask on a machine like that of the run.
+"""
+import argparse
+import csv
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+
+STORED = os.path.join(os.path.dirname(__file__), "results", "host", "results.json")
+MOST_BYTES = 16 << 20
+NEAR = 1.25
+NAMES = {"all_to_all": "alltoall"}
+
+
+def predicted(program, operation, ranks, cores, threads):
+    """(played, planner's closed form) of what would run, in microseconds, by bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "simulated.csv")
+        subprocess.run(
+            [program, "simulate", NAMES.get(operation, operation), "--ranks", str(ranks),
+             "--cores", str(cores), "-b", "4", "-e", str(MOST_BYTES), "-f", "4", "--csv", path]
+            + (["--threads"] if threads else []), check=True, stdout=subprocess.DEVNULL)
+        with open(path, encoding="utf-8") as file:
+            return {int(row["size"]): (float(row["time_us"]), float(row["planner_us"]))
+                    for row in csv.DictReader(file)}
+
+
+def measured(stored):
+    """Medians in microseconds, by (operation, ranks, threads), then by bytes."""
+    calls = {}
+    for result in stored["results"]:
+        for name, threads in (("rondo", False), ("rondo_threads", True)):
+            times = [time for time in result["microseconds"].get(name) or [] if time]
+            if times and result["operation"] != "barrier" and result["bytes"] <= MOST_BYTES:
+                key = result["operation"], result["ranks"], threads
+                calls.setdefault(key, {})[result["bytes"]] = statistics.median(times)
+    return calls
+
+
+def told(ratios):
+    near = sum(1 / NEAR <= ratio <= NEAR for ratio in ratios)
+    return f"{statistics.median(ratios):.2f} | {near} of {len(ratios)}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default="build/release/bin/rondo")
+    parser.add_argument("--all", action="store_true", help="every call")
+    asked = parser.parse_args()
+    with open(STORED, encoding="utf-8") as file:
+        stored = json.load(file)
+    ratios = {}
+    for (operation, ranks, threads), times in sorted(measured(stored).items()):
+        sides = predicted(asked.program, operation, ranks, stored["run"]["cores"], threads)
+        for size, us in sorted(times.items()):
+            if size not in sides:
+                continue
+            played, planner = sides[size]
+            ratios.setdefault((threads, ranks), []).append((played / us, planner / us))
+            if asked.all:
+                print(f"{operation:<15} {ranks} {'threads' if threads else 'processes':<9} "
+                      f"{size:>9} measured {us:>9.2f} simulated {played:>9.2f} {played / us:>5.2f} "
+                      f"planner {planner:>9.2f} {planner / us:>5.2f}")
+    print(f"| ranks | simulated / measured, median | within {NEAR} | planner / measured, median "
+          f"| within {NEAR} |\n|---|---|---|---|---|")
+    for (threads, ranks), both in sorted(ratios.items()):
+        played, planner = zip(*both)
+        print(f"| {ranks} {'threads' if threads else 'processes'} | {told(played)} "
+              f"| {told(planner)} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+// run_links(): the text of a row over Links, for ranks that stand in any order; and what trees run
+// over then.
+//
+// Rings take the order as theirs, trees run over positions in it, so that neither crosses hosts
+// more often than it must where the ranks of each host stand in a row. All other texts promise the
+// order of the ranks' numbers, and keep to them. Kernels do the same (kernels/cuda/connected.h).
+// Cost: a search for the root, and a look-up a peer.
+//
+//   run_links<Where::kHost>(links, {position, n, {ranks}}, root, rounds, algorithm, collective);
+#pragma once
+
+#include "kernels/algorithms/ring.h"
+#include "kernels/algorithms/run_text.h"
+#include "kernels/primitives.h"
+
+namespace rondo {
+
+// The links of a rank as a text sees them that speaks of positions instead of ranks' numbers.
+template <class C>
+struct OverPositions {
+  C& links;
+  const RingView& order;
+
+  int rank() const { return order.position; }
+  int size() const { return order.size; }
+  auto between(Peers from, Peers to, int channel) const {
+    return links.between(ranks_at(from), ranks_at(to), channel);
+  }
+  template <class First, class Second>
+  void roles(const First& first, const Second& second) const {
+    links.roles(first, second);
+  }
+
+ private:
+  int rank_at(int position) const { return position < 0 ? position : order.ranks[position]; }
+  Peers ranks_at(Peers positions) const {
+    return {rank_at(positions.first), rank_at(positions.second)};
+  }
+};
+
+enum class Speaks : std::uint8_t { kNumbers, kPositions };
+constexpr Speaks speech_of(Algorithm algorithm) {
+  return algorithm == Algorithm::kTree ? Speaks::kPositions : Speaks::kNumbers;
+}
+
+// What run_text() takes of texts over connections.
+template <Where kWhere, Speaks kSpeaks, class C>
+struct LinksText {
+  C& links;
+  const RingView& ring;
+  int root;  // as the text speaks of it
+  const Rounds& rounds;
+
+  static constexpr bool runs(const AlgorithmRow& row) {
+    return row.verbs == Verbs::kPrimitives && row.runs(kWhere) &&
+           speech_of(row.algorithm) == kSpeaks;
+  }
+};
+
+// False where the executor has no such text. `root`: its rank, or -1.
+template <Where kWhere, class C>
+bool run_links(C& links, const RingView& ring, int root, const Rounds& rounds, Algorithm algorithm,
+               Collective collective) {
+  if (speech_of(algorithm) == Speaks::kNumbers) {
+    LinksText<kWhere, Speaks::kNumbers, C> text{links, ring, root, rounds};
+    return run_text(text, algorithm, collective);
+  }
+  OverPositions<C> over{links, ring};
+  const int position = root < 0 ? root : ring.part(ring.behind(root));
+  LinksText<kWhere, Speaks::kPositions, OverPositions<C>> text{over, ring, position, rounds};
+  return run_text(text, algorithm, collective);
+}
+
+}  // namespace rondo

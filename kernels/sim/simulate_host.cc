@@ -1,0 +1,114 @@
+#include "kernels/sim/simulate_host.h"
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "kernels/algorithms/run_text.h"
+#include "kernels/sim/extrapolate.h"
+#include "kernels/sim/sim_host_memory.h"
+
+namespace rondo::sim {
+namespace {
+
+struct HostText {
+  SimHostMemory& memory;
+  int root;
+  const Rounds& rounds;
+
+  static constexpr bool runs(const AlgorithmRow& row) { return row.verbs == Verbs::kPeerMemory; }
+};
+
+// Calls to play: those that count stand between others, as in the middle of a long row.
+struct Calls {
+  int before, counted, after;
+
+  int all() const { return before + counted + after; }
+};
+Calls calls_of(const SimHostCall& call, std::uint64_t rounds) {
+  // A root runs ahead, by lines as far as there are announcements.
+  constexpr int kAhead = kAnnounceDepth - 1;
+  const bool rooted = is_rooted(call.collective);
+  if (rooted && call.place == HostPlace::kLines) return {kAhead, 2 * kAhead, kAhead};
+  // Until slots have turned round, roots too; of many rounds a call is hardly a period.
+  constexpr std::uint64_t kMany = 16;
+  const int turns = kStagingSlots * (call.roots_in_turn ? call.ranks : 1);
+  const int after = rooted ? kStagingSlots : 1;
+  return rounds < kMany ? Calls{2 * turns, 4 * turns, after} : Calls{turns, turns, after};
+}
+
+std::uint64_t host_rounds(const SimHostCall& call) {
+  return call.rounds.per_round == 0 ? 0 : call.rounds.size();
+}
+
+// When the last rank has ended each call.
+Result<std::vector<double>> play_calls(const SimHostCall& call, const AlgorithmRow& row,
+                                       const Rounds& rounds, int calls) {
+  VirtualTime time(static_cast<std::size_t>(call.ranks));
+  SimCores cores(time, call.cores, call.cost.yield);
+  HostSteps shared{call, row, time, cores,
+                   std::vector<HostSteps::Rank>(static_cast<std::size_t>(call.ranks))};
+  std::vector<double> ended_ns(static_cast<std::size_t>(calls));
+  std::deque<SimHostMemory> memories;  // until the last event
+  for (int rank = 0; rank < call.ranks; ++rank) {
+    const auto text = [&, &memory = memories.emplace_back(shared, rank)] {
+      for (int number = 0; number < calls; ++number) {
+        const int root = call.roots_in_turn ? (call.root + number) % call.ranks : call.root;
+        memory.begin(root);
+        HostText of_rank{memory, root, rounds};
+        run_text(of_rank, call.algorithm, call.collective);
+        double& ended = ended_ns[static_cast<std::size_t>(number)];
+        ended = std::max(ended, time.now_ns());
+      }
+      memory.leave();
+    };
+    if (time.spawn(text) == VirtualTime::kNone)
+      return fail(Status::kInternalError, "no room for the simulator's tasks");
+  }
+  if (!time.run())
+    return fail(Status::kInternalError, "{} {} of {} ranks ends with ranks that still wait",
+                name(call.algorithm), name(call.collective), call.ranks);
+  return ended_ns;
+}
+
+Result<SimResult> play_row(const SimHostCall& call, const AlgorithmRow& row, std::uint64_t left_out,
+                           int calls) {
+  Rounds rounds = call.rounds;
+  rounds.count -= left_out * rounds.per_round;
+  const Calls in_a_row = calls > 0 ? Calls{0, calls, 0} : calls_of(call, host_rounds(call));
+  RONDO_TRY(const std::vector<double> ended_ns, play_calls(call, row, rounds, in_a_row.all()));
+  if (calls > 0) return SimResult{ended_ns.back()};
+  const auto ended = [&](int calls_so_far) {
+    return ended_ns[static_cast<std::size_t>(calls_so_far - 1)];
+  };
+  return SimResult{(ended(in_a_row.before + in_a_row.counted) - ended(in_a_row.before)) /
+                   in_a_row.counted};
+}
+
+}  // namespace
+
+Result<SimResult> simulate_host(const SimHostCall& call, const HostLimits& limits) {
+  const AlgorithmRow* const row = find_row(call.algorithm, call.collective);
+  if (row == nullptr || row->verbs != Verbs::kPeerMemory ||
+      (call.place == HostPlace::kLines && !row->fits_lines))
+    return fail(Status::kInvalidArgument, "{} has no text of {} over peers' memory{}",
+                name(call.algorithm), name(call.collective),
+                row != nullptr && row->verbs == Verbs::kPeerMemory ? " that fits into lines" : "");
+  if (call.ranks < 2 || call.cores < 1)
+    return fail(Status::kInvalidArgument,
+                "{} ranks on {} cores have nothing to simulate: at least 2 ranks on 1 core",
+                call.ranks, call.cores);
+  if (call.root < 0 || call.root >= call.ranks)
+    return fail(Status::kInvalidArgument, "root {} is none of {} ranks", call.root, call.ranks);
+  const std::uint64_t all = host_rounds(call);
+  const auto play_rounds = [&](std::uint64_t rounds) {
+    return play_row(call, *row, all - rounds, limits.calls);
+  };
+  if (limits.rounds > 0) return play_rounds(std::min(limits.rounds, all));
+  // A root that runs ahead of its readers by some rounds makes few of them uneven.
+  const Evenness even{.fewest = is_rooted(call.collective) ? 64U : 8U};
+  return play_until_even(static_cast<double>(all), even, play_rounds,
+                         [&] { return play_rounds(all); });
+}
+
+}  // namespace rondo::sim

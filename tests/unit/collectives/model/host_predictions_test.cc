@@ -1,0 +1,152 @@
+// Ranks in host memory: the simulator beside the closed form that the planner chooses by.
+#include "collectives/model/host_predictions.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace rondo::model {
+namespace {
+
+PlanFacts facts_on(int ranks, int cores, bool threads = false) {
+  PlanFacts facts;
+  facts.ranks = facts.largest_host = facts.rails = ranks;
+  facts.one_process = threads;
+  facts.core_share = std::max(1.0, static_cast<double>(ranks) / cores);
+  facts.crowded = ranks > cores;
+  facts.slot_bytes = 512 << 10;
+  facts.connection_slot_bytes = facts.link_slot_bytes = 128 << 10;
+  facts.core_cache_bytes = 1 << 20;
+  facts.shared_cache_bytes = 32 << 20;
+  return facts;
+}
+
+CallRecord call_of_bytes(Collective collective, std::uint64_t bytes) {
+  return {bytes / 4,   collective, DataType::kFloat32,
+          RedOp::kSum, 0,          is_rooted(collective) ? 0 : -1};
+}
+
+constexpr Collective kPlayed[] = {Collective::kAllReduce,     Collective::kAllGather,
+                                  Collective::kReduceScatter, Collective::kAllToAll,
+                                  Collective::kBroadcast,     Collective::kReduce,
+                                  Collective::kGather,        Collective::kScatter};
+
+// Played by closed form, of all calls of so many bytes and ways of processes. Of threads the closed
+// form counts more than is done in place. Cores that serve unequal numbers of ranks it evens out.
+struct Apart {
+  double least = 1e9, most = 0;
+  std::string least_call, most_call;
+};
+void compare(Collective collective, int ranks, int cores, std::uint64_t from, Apart* apart) {
+  const PlanFacts facts = facts_on(ranks, cores);
+  for (std::uint64_t bytes = from; bytes <= 16 << 20; bytes *= 4) {
+    const CallRecord record = call_of_bytes(collective, bytes);
+    for (const HostWay& way : host_ways(facts, record)) {
+      if (way.plan.strategy != Strategy::kDirect) continue;
+      const auto played = predict_host(facts, cores, record, way);
+      ASSERT_TRUE(played.ok()) << played.error().text;
+      const double ratio = played->us / way.planner_us;
+      const std::string call = way.name + ' ' + to_string(record) + ", " + std::to_string(ranks) +
+                               " ranks on " + std::to_string(cores) + " cores";
+      if (ratio < apart->least) apart->least = ratio, apart->least_call = call;
+      if (ratio > apart->most) apart->most = ratio, apart->most_call = call;
+    }
+  }
+}
+
+using Collectives = std::initializer_list<Collective>;
+constexpr Collectives kEven = {Collective::kAllReduce, Collective::kAllGather,
+                               Collective::kReduceScatter, Collective::kAllToAll};
+constexpr Collectives kRooted = {Collective::kBroadcast, Collective::kReduce, Collective::kGather,
+                                 Collective::kScatter};
+constexpr std::pair<int, int> kOwnCores[] = {{2, 2}, {3, 3}, {8, 8}, {16, 16}};
+constexpr std::pair<int, int> kSharedCores[] = {{4, 2}, {8, 2}, {16, 4}, {12, 1}};
+constexpr std::uint64_t kSmall = 64, kLarge = 1 << 20;
+
+template <class Places>
+void expect_between(Collectives collectives, const Places& places, std::uint64_t from, double least,
+                    double most) {
+  Apart found;
+  for (const Collective collective : collectives)
+    for (const auto& [ranks, cores] : places) compare(collective, ranks, cores, from, &found);
+  EXPECT_GE(found.least, least) << found.least_call;
+  EXPECT_LE(found.most, most) << found.most_call;
+}
+
+TEST(HostPredictions, AreNearTheClosedFormWhereAllRanksDoTheSame) {
+  expect_between(kEven, kOwnCores, kSmall, 0.88, 1.06);
+  expect_between(kEven, kSharedCores, kLarge, 0.9, 1.02);
+}
+
+// A root runs ahead of its readers, which the closed form knows of by a number of rounds.
+TEST(HostPredictions, AreNearTheClosedFormOfCallsWithARoot) {
+  expect_between(kRooted, kOwnCores, kSmall, 0.75, 1.55);
+  expect_between(kRooted, kSharedCores, kLarge, 0.85, 1.45);
+}
+
+// To serve s ranks a core is handed on s - 1 times a meeting: the closed form counts one more.
+TEST(HostPredictions, SeeASwitchLessAMeetingThanTheClosedForm) {
+  const CallRecord record = call_of_bytes(Collective::kAllReduce, 64);
+  for (const auto& [ranks, cores] : {std::pair{4, 2}, {8, 2}, {16, 4}, {8, 1}, {16, 2}}) {
+    const PlanFacts facts = facts_on(ranks, cores);
+    for (const HostWay& way : host_ways(facts, record)) {
+      if (way.name != "oneshot" && way.name != "twoshot") continue;
+      const auto played = predict_host(facts, cores, record, way);
+      ASSERT_TRUE(played.ok()) << played.error().text;
+      const int meetings = way.name == "oneshot" ? 1 : 2;
+      const double one = facts.costs.of(HostRate::kSwitch) / 1000;
+      EXPECT_NEAR(way.planner_us - played->us, meetings * one, 0.15 * meetings * one)
+          << way.name << ", " << ranks << " ranks on " << cores << " cores";
+    }
+  }
+}
+
+TEST(HostPredictions, FindDataWhereThePlanPutsThem) {
+  const auto place = [](bool threads, std::uint64_t bytes) {
+    const PlanFacts facts = facts_on(4, 4, threads);
+    const CallRecord record = call_of_bytes(Collective::kAllReduce, bytes);
+    return host_call(facts, 4, record, host_ways(facts, record).front().plan).place;
+  };
+  for (const bool threads : {false, true})
+    EXPECT_EQ(place(threads, kSmall), sim::HostPlace::kLines) << threads;
+  EXPECT_EQ(place(false, kLarge), sim::HostPlace::kStaging);
+  EXPECT_EQ(place(true, kLarge), sim::HostPlace::kBuffers);
+}
+
+TEST(HostPredictions, PlayEachWayAndMarkThePlanners) {
+  PlanFacts facts = facts_on(8, 2);
+  for (const Collective collective : kPlayed) {
+    const auto ways = host_ways(facts, call_of_bytes(collective, 64 << 10));
+    EXPECT_EQ(std::count_if(ways.begin(), ways.end(), [](const HostWay& w) { return w.chosen; }), 1)
+        << name(collective);
+    EXPECT_TRUE(ways.front().chosen) << name(collective);
+  }
+  // What NCCL_ALGO leaves is chosen, all are listed.
+  facts.algorithms = *parse_algorithms("ring", "test");
+  const CallRecord record = call_of_bytes(Collective::kAllReduce, 64 << 10);
+  const auto ways = host_ways(facts, record);
+  EXPECT_EQ(ways.size(), 5U);
+  for (const HostWay& way : ways) {
+    EXPECT_EQ(way.chosen, way.name == "ring");
+    const auto prediction = predict_host(facts, 2, record, way);
+    ASSERT_TRUE(prediction.ok());
+    EXPECT_EQ(prediction->by == Prediction::By::kClosedForm, way.plan.strategy != Strategy::kDirect)
+        << way.name;
+  }
+  EXPECT_TRUE(host_ways(facts, call_of_bytes(Collective::kSend, 64)).empty());
+  EXPECT_TRUE(host_ways(facts, call_of_bytes(Collective::kAllToAllV, 64)).empty());
+}
+
+// Rates that rondo tune has measured are what is played.
+TEST(HostPredictions, FollowTheCosts) {
+  PlanFacts facts = facts_on(4, 2);
+  const CallRecord record = call_of_bytes(Collective::kAllReduce, 64);
+  const auto us = [&] { return predict_host(facts, 2, record, host_ways(facts, record)[0])->us; };
+  const double before = us();
+  facts.costs.ns[static_cast<std::size_t>(HostRate::kSwitch)] += 1000;
+  EXPECT_NEAR(us(), before + 1, 1e-6);  // two ranks a core: a switch a call
+}
+
+}  // namespace
+}  // namespace rondo::model

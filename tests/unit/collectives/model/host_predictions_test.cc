@@ -6,25 +6,19 @@
 #include <algorithm>
 #include <string>
 
+#include "tests/unit/collectives/planner/host_calls.h"
+
 namespace rondo::model {
 namespace {
 
+using test::call_of_bytes;
+
 PlanFacts facts_on(int ranks, int cores, bool threads = false) {
-  PlanFacts facts;
-  facts.ranks = facts.largest_host = facts.rails = ranks;
+  PlanFacts facts = test::facts_on(ranks);
   facts.one_process = threads;
   facts.core_share = std::max(1.0, static_cast<double>(ranks) / cores);
   facts.crowded = ranks > cores;
-  facts.slot_bytes = 512 << 10;
-  facts.connection_slot_bytes = facts.link_slot_bytes = 128 << 10;
-  facts.core_cache_bytes = 1 << 20;
-  facts.shared_cache_bytes = 32 << 20;
   return facts;
-}
-
-CallRecord call_of_bytes(Collective collective, std::uint64_t bytes) {
-  return {bytes / 4,   collective, DataType::kFloat32,
-          RedOp::kSum, 0,          is_rooted(collective) ? 0 : -1};
 }
 
 constexpr Collective kPlayed[] = {Collective::kAllReduce,     Collective::kAllGather,

@@ -3,28 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/collectives/planner/host_calls.h"
 #include "transport/connection.h"
 
 namespace rondo {
 namespace {
 
-PlanFacts facts_on(int ranks, int hosts = 1) {
-  PlanFacts facts;
-  facts.ranks = ranks;
-  facts.hosts = hosts;
-  facts.rails = ranks / hosts;
-  facts.largest_host = (ranks + hosts - 1) / hosts;
-  facts.slot_bytes = 512 << 10;
-  facts.connection_slot_bytes = facts.link_slot_bytes = 128 << 10;
-  facts.core_cache_bytes = 1 << 20;
-  facts.shared_cache_bytes = 32 << 20;
-  return facts;
-}
-
-CallRecord call_of_bytes(Collective collective, std::uint64_t bytes) {
-  return {bytes / 4,   collective, DataType::kFloat32,
-          RedOp::kSum, 0,          is_rooted(collective) ? 0 : -1};
-}
+using test::call_of_bytes;
+using test::facts_on;
 
 double ns_forced(PlanFacts facts, const char* algorithm, const CallRecord& record) {
   facts.algorithms = *parse_algorithms(algorithm, "test");

@@ -93,6 +93,11 @@ bool play(MachineOptions options, const ConnectedShape& shape,
   return list.is_right();
 }
 
+// As many as trees need, and no more.
+constexpr int kSlots = 3;
+static_assert(find_row(Algorithm::kTree, Collective::kAllReduce, Where::kGpu)->fewest_slots ==
+              kSlots);
+
 std::vector<ConnectedCall> some_calls(Random& random, const ConnectedShape& shape) {
   const bool trees = random.one_in(2);
   std::vector<ConnectedCall> calls;
@@ -113,7 +118,8 @@ TEST(ConnectedLists, BesideRanksThatLaunchCallAfterCall) {
   for_each_round(3, [](std::uint64_t seed) {
     Random random(seed);
     for (const int n : {2, 3, 5, 8}) {
-      ConnectedShape shape{.ranks = n, .channels = 1 + static_cast<int>(random.below(3))};
+      ConnectedShape shape{
+          .ranks = n, .channels = 1 + static_cast<int>(random.below(3)), .slots = kSlots};
       const std::vector<ConnectedCall> calls = some_calls(random, shape);
       const MachineOptions options{
           .seed = seed, .weak = random.one_in(2), .whole_lines = true, .devices = 8};
@@ -128,7 +134,7 @@ TEST(ConnectedLists, BesideRanksThatLaunchCallAfterCall) {
 TEST(ConnectedLists, OfRanksOfOneDevice) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     Random random(seed);
-    const ConnectedShape shape{.ranks = 3, .channels = 2, .one_device = true};
+    const ConnectedShape shape{.ranks = 3, .channels = 2, .slots = kSlots, .one_device = true};
     const MachineOptions options{.seed = seed, .weak = seed == 2, .whole_lines = true};
     EXPECT_TRUE(play(options, shape, some_calls(random, shape), ~std::uint64_t{0}));
   }

@@ -46,8 +46,8 @@ void ring_work(WorkEstimate& e, Collective collective) {
   }
 }
 
-// Two trees, half of the bytes each; what fits in a line goes by one. Ranks stand
-// in them host after host, so that hops cross hosts where their distance is a host's ranks or more.
+// Two trees, half of the bytes each; what fits in a line goes by one. Ranks stand in
+// them host after host, so that hops cross hosts where their distance is a host's ranks or more.
 void tree_work(WorkEstimate& e, Collective collective) {
   const double depth = log2_of(e.ranks);
   const double crossing = e.hosts > 1 ? log2_of(e.hosts) / depth : 0;

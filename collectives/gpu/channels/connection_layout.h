@@ -99,9 +99,8 @@ class ConnectionLayout {
   std::uint64_t rounds_at() const;
   std::uint64_t staging_at() const;
   // Where direct kernels meet: the words of a barrier, those of calls that are tried in place, and
-  // staging, [input, output],
-  // for calls of so many bytes; of which each CTA has a slice, with room for what rounding its part
-  // of each block to whole lines adds.
+  // staging, [input, output], each for calls of kSharedStaging bytes. Each CTA has a slice of it,
+  // with room for what rounding its part of each block to whole lines adds.
   static constexpr std::uint64_t kSharedStaging = 1 << 20;
   int shared_ctas() const { return std::clamp(shape_.channels, 1, cuda::kBarrierCtas); }
   std::uint64_t shared_slice() const;

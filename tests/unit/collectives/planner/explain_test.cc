@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/collectives/planner/host_calls.h"
+
 namespace rondo {
 namespace {
 
@@ -13,13 +15,7 @@ std::string row(const std::vector<ExplainRow>& rows, std::string_view what, bool
 }
 
 PlanFacts facts_of(int ranks, int hosts, const char* algorithms = "") {
-  PlanFacts facts;
-  facts.ranks = ranks;
-  facts.hosts = hosts;
-  facts.rails = ranks / hosts;
-  facts.largest_host = (ranks + hosts - 1) / hosts;
-  facts.slot_bytes = 512 << 10;
-  facts.connection_slot_bytes = facts.link_slot_bytes = 128 << 10;
+  PlanFacts facts = test::facts_on(ranks, hosts);
   facts.algorithms = *parse_algorithms(algorithms, "NCCL_ALGO");
   return facts;
 }

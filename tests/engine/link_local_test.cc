@@ -49,15 +49,15 @@ TEST(LinkLocal, AddressesAreOfferedWhereNoOtherIs) {
   EXPECT_EQ(first("eth", AF_UNSPEC), "eth0");
 }
 
-bool run(const char* command) { return std::system(command) == 0; }
+bool runs(const char* command) { return std::system(command) == 0; }
 
 // In a namespace of its own: the ranks of two pretended hosts, one wire with such addresses alone.
 int ranks_on_a_link() {
   if (unshare(CLONE_NEWNET) != 0) return 77;
-  if (!run("ip link set lo up && ip link add v0 type veth peer name v1 && "
-           "ip link set v0 addrgenmode none && ip link set v1 addrgenmode none && "
-           "ip link set v0 up && ip link set v1 up && ip addr add fe80::1/64 dev v0 nodad && "
-           "ip addr add fe80::2/64 dev v1 nodad"))
+  if (!runs("ip link set lo up && ip link add v0 type veth peer name v1 && "
+            "ip link set v0 addrgenmode none && ip link set v1 addrgenmode none && "
+            "ip link set v0 up && ip link set v1 up && ip addr add fe80::1/64 dev v0 nodad && "
+            "ip addr add fe80::2/64 dev v1 nodad"))
     return 77;
   Job options;
   options.comm.timeout_seconds = options.comm.init_timeout_seconds = 30;

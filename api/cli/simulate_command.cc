@@ -105,7 +105,7 @@ class GpuRanks {
 
 class HostRanks {
  public:
-  HostRanks(PlanFacts facts, int cores) : facts_(std::move(facts)), cores_(cores) {}
+  HostRanks(const PlanFacts& facts, int cores) : facts_(facts), cores_(cores) {}
 
   int ranks() const { return facts_.ranks; }
   void print_header(const SimulateOptions& wanted) const {
@@ -173,9 +173,9 @@ Done run(const Ranks& ranks, SimulateOptions wanted) {
 
 Done run_simulation(const SimulateOptions& wanted) {
   if (wanted.host.ranks > 0) {
-    RONDO_TRY(PlanFacts facts, facts_of_environment(wanted.host));
+    RONDO_TRY(const PlanFacts facts, facts_of_environment(wanted.host));
     const int cores = wanted.host.cores > 0 ? wanted.host.cores : topology::usable_cores();
-    return run(HostRanks(std::move(facts), cores), wanted);
+    return run(HostRanks(facts, cores), wanted);
   }
   RONDO_TRY(topology::Graph graph, machine_by_name(wanted.machine));
   RONDO_TRY(GpuCluster cluster, GpuCluster::make(std::move(graph), wanted.shape));

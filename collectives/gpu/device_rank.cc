@@ -83,9 +83,9 @@ void DeviceRank::set_parts(std::shared_ptr<Communicator> on_gpu,
 }
 
 void DeviceRank::set_tuning(std::unique_ptr<tuner::Tuner> tuner,
-                            std::shared_ptr<const TunedWays> ways) {
+                            const std::shared_ptr<const TunedWays>& ways) {
   tuner_ = std::move(tuner);
-  if (ways) engine_->set_tuned(std::move(ways));
+  if (ways) engine_->set_tuned(ways);
 }
 
 void DeviceRank::join_team() { hooks_ = std::make_unique<TeamHooks>(*this, state_); }

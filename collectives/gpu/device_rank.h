@@ -47,7 +47,8 @@ class DeviceRank {
   // of all GPUs, null where this is none of them.
   void set_parts(std::shared_ptr<Communicator> on_gpu, std::shared_ptr<Communicator> of_leaders);
   // The tuner lives as long as the rank. ways: what it prefers; null: nothing.
-  void set_tuning(std::unique_ptr<tuner::Tuner> tuner, std::shared_ptr<const TunedWays> ways);
+  void set_tuning(std::unique_ptr<tuner::Tuner> tuner,
+                  const std::shared_ptr<const TunedWays>& ways);
   const DevicePlanFacts* plan_facts() const { return engine_->plan_facts(); }
   void join_team();  // in the team of processes that share the device
   DeviceTeam* team() const { return team_.get(); }     // null: the host does its calls

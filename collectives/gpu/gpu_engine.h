@@ -31,7 +31,7 @@ class GpuEngine {
   // What kernels of this engine are planned by; null: it has none. While the communicator is made.
   virtual const DevicePlanFacts* plan_facts() const { return nullptr; }
   // Before the first call: what a tuner plugin prefers, alike on all ranks.
-  virtual void set_tuned(std::shared_ptr<const TunedWays>) {}
+  virtual void set_tuned(const std::shared_ptr<const TunedWays>&) {}
 
   // Whether the rank's device must be current for calls, also those on streams of the program's own
   // making. (A default stream is one of whatever device is current.)

@@ -16,9 +16,7 @@ class TeamEngine final : public GpuEngine {
     return team_->predicted_ns(record);
   }
   const DevicePlanFacts* plan_facts() const override { return &team_->plan_facts(); }
-  void set_tuned(std::shared_ptr<const TunedWays> ways) override {
-    team_->set_tuned(std::move(ways));
-  }
+  void set_tuned(const std::shared_ptr<const TunedWays>& ways) override { team_->set_tuned(ways); }
   bool needs_device() const override { return team_->processes() != nullptr; }
   Done post(std::span<const Call> calls, Mismatch* mismatch) override {
     return team_->post(rank_, calls, mismatch);

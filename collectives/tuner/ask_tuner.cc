@@ -48,6 +48,12 @@ void fill(abi::Costs& costs, const DevicePlanFacts& facts, const CallRecord& rec
   }
 }
 
+bool same(const abi::Costs& a, const abi::Costs& b) {
+  return std::equal(std::begin(a), std::end(a), std::begin(b), [](const auto& row, const auto& of) {
+    return std::equal(std::begin(row), std::end(row), std::begin(of));
+  });
+}
+
 // The least cost among cells that `may` takes, the first of equals.
 template <class May>
 Cell cheapest(const abi::Costs& costs, const May& may) {
@@ -112,9 +118,8 @@ class Grid {
       complaints_.add(which, size, "{}", tuner_.failure_to_answer(answer.result).text);
       return {};
     }
-    TunedWay way = std::memcmp(costs, given, sizeof(costs)) == 0
-                       ? TunedWay{}
-                       : chosen(which, size, given, costs, own.row->strategy);
+    TunedWay way =
+        same(costs, given) ? TunedWay{} : chosen(which, size, given, costs, own.row->strategy);
     // More than there are is no bound.
     if (answer.channels > 0 && answer.channels < facts_.most_channels)
       way.most_channels = static_cast<std::uint8_t>(answer.channels);

@@ -104,8 +104,9 @@ class MulticastRun {
     return static_cast<double>(cta.rounds[k].count * call_.element_bytes);
   }
   double batches(double bytes) const {
-    const auto whole = static_cast<std::uint64_t>(bytes);
-    return static_cast<double>((whole + call_.cost.batch_bytes - 1) / call_.cost.batch_bytes);
+    const std::uint64_t of_batch = call_.cost.batch_bytes;
+    const std::uint64_t count = (static_cast<std::uint64_t>(bytes) + of_batch - 1) / of_batch;
+    return static_cast<double>(count);
   }
   // Into staging or out of it, so many blocks.
   void move_own(double bytes, int blocks) {

@@ -58,8 +58,8 @@ class StagedCopies {
   }
   Done flush() {
     if (args_.calls == 0) return done();
-    const Done launched = launch_.launch(cuda::kStagedCopyKernel, static_cast<int>(widest_.ctas),
-                                         widest_.block, cuda::kBarrierShared, args_);
+    Done launched = launch_.launch(cuda::kStagedCopyKernel, static_cast<int>(widest_.ctas),
+                                   widest_.block, cuda::kBarrierShared, args_);
     args_.calls = 0;
     widest_ = {};
     return launched;

@@ -66,8 +66,8 @@ class HostProxy final : public GpuEngine {
   const DevicePlanFacts* plan_facts() const override {
     return kernels_ ? &kernels_->plan_facts() : nullptr;
   }
-  void set_tuned(std::shared_ptr<const TunedWays> ways) override {
-    if (kernels_) kernels_->set_tuned(std::move(ways));
+  void set_tuned(const std::shared_ptr<const TunedWays>& ways) override {
+    if (kernels_) kernels_->set_tuned(ways);
   }
   Done post(std::span<const Call> calls, Mismatch* mismatch) override;
   bool is_enqueued(std::chrono::microseconds) override { return true; }

@@ -93,7 +93,7 @@ void InternodeStatus::hear(int peer, std::span<const std::byte> message) {
   tree_.hear(peer, message);
 }
 
-// Of any rank, at rank 0; of rank 0's end elsewhere.
+// Of any rank, at rank 0; of what ended rank 0 elsewhere.
 void InternodeStatus::take_news(const StatusItem& news) {
   if (news.presence != StatusItem::kThere) gone_.store(news.rank, std::memory_order_release);
   for (const StatusItem::Call& call : news.calls)
@@ -104,13 +104,13 @@ void InternodeStatus::take_news(const StatusItem& news) {
   }
   if (news.presence == StatusItem::kLeft) detector_.hear_leave(news.rank);
   if (news.presence == StatusItem::kEnded) detector_.hear_end(news.rank);
-  judge_ended_ |= news.rank == 0 && news.presence == StatusItem::kEnded;
+  if (!judges() && news.presence == StatusItem::kEnded) judge_gone_for_ = news.rank;
 }
 
 // Nobody but rank 0 hears for whom the others wait: where it is gone, whoever waits waits for it.
 std::optional<Wait> InternodeStatus::own_wait() const {
   std::optional<Wait> wait = terms_.wait();
-  if (wait && judge_ended_) wait->awaited.push_back(0);
+  if (wait && judge_gone_for_ >= 0) wait->awaited.push_back(judge_gone_for_);
   return wait;
 }
 

@@ -5,9 +5,10 @@
 // A tree over the hosts (status_tree.h) of control messages on the communicator's links, which the
 // rank's proxy drives here while no call does. Guarantees: a verdict and a death reach all within
 // some milliseconds (a death once somebody waits in vain, for 0.3 s), whatever other ranks are
-// stopped or dead; where rank 0 itself is gone, the others name it. announce(), end() and gone()
-// may be called from any thread, all else from the proxy's. Cost: the tree's; announce() is a copy
-// of 16 bytes under a lock.
+// stopped or dead; where rank 0 itself is gone, the others name it, or the rank above them that
+// ended before it, where they cannot have heard rank 0's verdict. announce(), end() and gone() may
+// be called from any thread, all else from the proxy's. Cost: the tree's; announce() is a copy of
+// 16 bytes under a lock.
 #pragma once
 
 #include <atomic>
@@ -79,7 +80,7 @@ class InternodeStatus final : public ProxyTask {
   const Terms terms_;
   FailureDetector detector_;  // rank 0's hears of all, the others' of their own rank and rank 0
   StatusTree tree_;
-  bool judge_ended_ = false;  // rank 0, without a word
+  int judge_gone_for_ = -1;  // rank 0 ended without a word: itself, or the rank that ended before
 
   std::mutex mutex_;
   std::condition_variable told_some_;

@@ -127,18 +127,23 @@ void StatusTree::hear_items(int peer, std::span<const std::byte> items) {
 void StatusTree::hear_from_above(const StatusItem& item) {
   if (item.presence == StatusItem::kThere || !is_above(item.rank)) return;
   if (!left_.insert(item.rank).second) return;
-  item.rank == 0 ? announce_below(item) : note(item);  // whom it told may be gone, too
+  if (item.presence == StatusItem::kEnded && ended_first_ < 0) ended_first_ = item.rank;
+  item.rank == 0 ? announce_end_of_rank_0(item) : note(item);  // whom it told may be gone, too
 }
 
-// The end of rank 0, for this rank and those below it.
-void StatusTree::announce_below(const StatusItem& item) {
-  terms_.deliver(item);
+// For this rank and those below it, with the end that came before it.
+void StatusTree::announce_end_of_rank_0(const StatusItem& item) {
+  StatusItem first = item;
+  if (item.presence == StatusItem::kEnded) first.rank = ended_first_;
+  terms_.deliver(first);
   std::vector<std::byte> message = status_message(kStandingMessage, 0);
+  if (first.rank != 0) append_status_item(first, 0, &message);
   append_status_item(item, 0, &message);
   for (const int child : children_) terms_.send(child, message);
 }
 
 void StatusTree::hear_answer(std::uint64_t number) {
+  ended_first_ = -1;  // it knows of this rank, and will tell it what ends all
   while (!under_way_.empty() && under_way_.front().number <= number) under_way_.pop_front();
   waits_since_ns_ = now_ns_;
 }
@@ -175,7 +180,8 @@ void StatusTree::look_for_ends() {
     turn_to_next_parent();
     if (left) continue;
     left_.insert(above);
-    above == 0 ? announce_below(ended(above)) : note(ended(above));
+    if (ended_first_ < 0) ended_first_ = above;
+    above == 0 ? announce_end_of_rank_0(ended(above)) : note(ended(above));
   }
 }
 

@@ -6,7 +6,9 @@
 // many ranks in a message. It answers every message: so no more than 8 are under way, and a parent
 // that is stopped is found out. Where a parent has ended, left, or answered nothing for 0.4 s, its
 // children turn to its own parent with all that they know; rank 0 alone is never passed over while
-// it lives. A rank whose child or parent has ended says so, but for those that left in order.
+// it lives. A rank whose child or parent has ended says so, but for those that left in order. A
+// rank that turned to rank 0 and never had its answer may hear nothing of what ended rank 0: to
+// that rank, the end of the parent before it began all of it.
 //
 // Of calls each rank passes on what it hears first and what differs: one of each number, as long as
 // all is well. Guarantees: news of a rank are never older at rank 0 than those before; what a rank
@@ -60,7 +62,8 @@ class StatusTree {
     std::vector<int> children;   // children_of(): they hear what is told, also before they speak
     std::function<void(int peer, std::span<const std::byte>)> send;
     std::function<bool(int peer)> has_ended;  // the link to it
-    // At rank 0, of every rank but itself; at others, of rank 0's end.
+    // At rank 0, of every rank but itself. At others, once rank 0 has ended or left: of its end, or
+    // of the end of a rank above that came before it, where rank 0 may have ended for that.
     std::function<void(const StatusItem&)> deliver;
   };
   explicit StatusTree(Terms terms)
@@ -104,7 +107,7 @@ class StatusTree {
   void look_for_ends();
   void look_for_silence();
   void turn_to_next_parent();
-  void announce_below(const StatusItem& item);
+  void announce_end_of_rank_0(const StatusItem& item);
   void answer();
   void send_news(std::size_t most_under_way);
   void send_up(std::vector<std::byte> message);
@@ -115,7 +118,8 @@ class StatusTree {
   CallWindow calls_;
   std::set<int>
       children_;  // those of the terms and those that turned to this rank, while they are there
-  std::set<int> left_;                       // ancestors, in order
+  std::set<int> left_;    // ancestors, in order or without a word
+  int ended_first_ = -1;  // of the ancestors, without a word, since one of them last answered
   std::map<int, std::uint64_t> unanswered_;  // by child: its newest message
   std::deque<UnderWay> under_way_;
   std::uint64_t sent_ = 0;

@@ -159,17 +159,21 @@ const Wired kApart[] = {
 INSTANTIATE_TEST_SUITE_P(Machines, ChannelFaults, testing::ValuesIn(kApart),
                          [](const auto& info) { return std::string(info.param.name); });
 
+Environment faults_of(const Wired& wired, const RankLogs& logs) {
+  Environment more = wired_as(wired.machine);
+  for (const auto& variable : logged(logs)) more.push_back(variable);
+  more.insert(more.end(), {{"NCCL_ALGO", "ring"},
+                           {"RONDO_GPU_RELAY", "1"},
+                           {"NCCL_MIN_CTAS", "4"},
+                           {"NCCL_BUFFSIZE", "4096"}});
+  return more;
+}
+
 TEST_P(ChannelFaults, DeathsAreReportedByName) {
   const int ranks = GetParam().layout.ranks();
   for (const int victim : {0, 1, ranks - 1}) {
     const RankLogs logs;
-    Environment more = wired_as(GetParam().machine);
-    for (const auto& variable : logged(logs)) more.push_back(variable);
-    more.insert(more.end(), {{"NCCL_ALGO", "ring"},
-                             {"RONDO_GPU_RELAY", "1"},
-                             {"NCCL_MIN_CTAS", "4"},
-                             {"NCCL_BUFFSIZE", "4096"}});
-    RankProcesses processes(GetParam().layout.under(more),
+    RankProcesses processes(GetParam().layout.under(faults_of(GetParam(), logs)),
                             [](NcclRank& seat) { sum_until_error(seat, 20'000); });
     ASSERT_TRUE(processes.wait_stage(1, 60));
     processes.send(victim, SIGKILL);
@@ -179,6 +183,23 @@ TEST_P(ChannelFaults, DeathsAreReportedByName) {
     processes.wait_exits(60, {victim});
     EXPECT_EQ(lines_with(logs, " rings by the topology").size(), 1u);
   }
+}
+
+// It gets no processor while another rank dies, and all others end for that.
+TEST_P(ChannelFaults, ADeathIsNamedByARankThatSleptUntilAllOthersHadEnded) {
+  const RankLogs logs;
+  const int victim = 1, sleeper = 3;
+  RankProcesses processes(GetParam().layout.under(faults_of(GetParam(), logs)),
+                          [](NcclRank& seat) { sum_until_error(seat, 20'000); });
+  ASSERT_TRUE(processes.wait_stage(1, 60));
+  processes.send(sleeper, SIGSTOP);
+  processes.send(victim, SIGKILL);
+  ASSERT_TRUE(processes.wait_reports(15, {victim, sleeper}));
+  processes.wait_exits(60, {victim, sleeper});
+  processes.send(sleeper, SIGCONT);
+  ASSERT_TRUE(processes.wait_reports(15, {victim}));
+  expect_reports(processes, GetParam().layout.ranks(), Status::kRemoteError, "rank 1", victim);
+  processes.wait_exits(60, {victim});
 }
 
 // A DGX A100 where one GPU that a rank is on has lost 3 of its 12 NVLinks.

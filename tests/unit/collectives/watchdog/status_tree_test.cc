@@ -53,7 +53,8 @@ class StatusRanks {
     std::uint64_t traffic = 0, calls = 0;  // put by itself
     std::uint64_t known_traffic = 0;       // as rank 0 knows it
     StatusItem::Presence presence = StatusItem::kThere;
-    StatusItem::Presence judge = StatusItem::kThere;  // rank 0, as this one knows
+    StatusItem::Presence judge = StatusItem::kThere;  // rank 0, as this one knows,
+    int judge_gone_for = -1;                          // and whose end it has heard of
   };
   int size() const { return static_cast<int>(shape_.ranks.size()); }
   Rank& of(int rank) { return of_[static_cast<std::size_t>(rank)]; }
@@ -117,8 +118,8 @@ class StatusRanks {
   }
   void take(int rank, const StatusItem& item) {
     if (rank != 0) {
-      EXPECT_EQ(item.rank, 0);
       of(rank).judge = std::max(of(rank).judge, item.presence);
+      of(rank).judge_gone_for = item.rank;
       return;
     }
     Rank& theirs = of(item.rank);
@@ -222,9 +223,47 @@ TEST(StatusTree, TellsAllRanksThatRankZeroEnded) {
     left ? ranks.leave(0) : void(ranks.of(0).dead = true);
     ranks.put_all();
     ranks.pass(60);
-    for (int r = 1; r < ranks.size(); ++r)
+    for (int r = 1; r < ranks.size(); ++r) {
       EXPECT_EQ(ranks.of(r).judge, left ? StatusItem::kLeft : StatusItem::kEnded) << r;
+      EXPECT_EQ(ranks.of(r).judge_gone_for, 0) << r;
+    }
   }
+}
+
+// Ranks that got no processor while a rank above them died, rank 0 told of it, and ended for it.
+TEST(StatusTree, BlamesWhoEndedBeforeRankZeroWhereItsVerdictCannotHaveCome) {
+  StatusRanks ranks(kHosts, kOnHost);
+  std::set<int> late{kLeader1 + 1};
+  for (int r = kLeader10; r < kLeader10 + kOnHost; ++r) late.insert(r);
+  for (int r = kLeader81; r < kLeader81 + 8 * kOnHost; ++r) late.insert(r);
+  ranks.put_all();
+  ranks.pass(60);
+  for (const int one : late) ranks.of(one).stopped = true;
+  ranks.of(kLeader1).dead = true;
+  ranks.pass(400);
+  ranks.tell(0);
+  ranks.pass(20);
+  ranks.leave(0);
+  for (const int one : late) ranks.of(one).stopped = false;
+  ranks.pass(100);
+  for (const int one : late) {
+    EXPECT_TRUE(ranks.of(one).told || ranks.of(one).judge_gone_for == kLeader1)
+        << "rank " << one << " blames " << ranks.of(one).judge_gone_for;
+    EXPECT_EQ(ranks.of(one).judge, StatusItem::kEnded) << one;
+  }
+}
+
+TEST(StatusTree, BlamesRankZeroThatKnewOfThoseWhoHadTurnedToIt) {
+  StatusRanks ranks(kHosts, kOnHost);
+  ranks.put_all();
+  ranks.pass(60);
+  ranks.of(kLeader1).dead = true;
+  ranks.pass(200);
+  ranks.of(0).dead = true;
+  ranks.put_all();
+  ranks.pass(60);
+  for (int r = 1; r < ranks.size(); ++r)
+    if (r != kLeader1) EXPECT_EQ(ranks.of(r).judge_gone_for, 0) << r;
 }
 
 TEST(StatusTree, PassesOverWhoStandsStill) {

@@ -124,12 +124,18 @@ void InternodeStatus::report(const Progress& own) {
   tree_.put(own, std::move(wait), first, calls);
 }
 
+bool InternodeStatus::is_joined() const {
+  const int parent = tree_.parent();
+  return parent < 0 || terms_.links.reached(parent) || !terms_.links.error_of(parent).ok();
+}
+
 bool InternodeStatus::progress() {
   const std::int64_t now_ns = now_in_ns();
   if (now_ns - now_ns_ < kTickNs) return false;
   now_ns_ = now_ns;
   detector_.tick(now_ns);
   const bool moved = terms_.links.progress();
+  if (!has_joined() && is_joined()) joined_.store(true, std::memory_order_release);
   const Progress own = terms_.progress();
   if (!has_ended()) report(own);
   tree_.tick(now_ns, own.is_inside() || terms_.wait().has_value());

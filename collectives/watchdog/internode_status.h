@@ -45,7 +45,10 @@ class InternodeStatus final : public ProxyTask {
   };
   explicit InternodeStatus(Terms terms);
 
-  Done begin();  // once all know where all listen: each sees the other's end from then on
+  Done begin();  // once all know where all listen
+  // The link to the parent is open, or will never be: each sees the other's end from then on. From
+  // any thread.
+  bool has_joined() const { return joined_.load(std::memory_order_acquire); }
 
   // A collective that this rank has enqueued; never one that is captured.
   Done announce(const CallRecord& record);
@@ -69,6 +72,7 @@ class InternodeStatus final : public ProxyTask {
 
  private:
   bool judges() const { return terms_.rank == 0; }
+  bool is_joined() const;
   void report(const Progress& own);
   void take_news(const StatusItem& news);
   std::vector<CallRecord> take_calls(std::size_t most, std::uint64_t* first);
@@ -90,6 +94,7 @@ class InternodeStatus final : public ProxyTask {
 
   MessageNotes notes_;
   std::atomic<int> gone_{-1};
+  std::atomic<bool> joined_{false};
 
   std::int64_t now_ns_ = 0, notes_at_ = 0;
 };

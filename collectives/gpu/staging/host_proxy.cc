@@ -20,6 +20,7 @@ namespace {
 constexpr std::uint64_t kMostPinned = 16 << 20;
 constexpr std::uint64_t kLeastPinned = 64 << 10;
 constexpr double kPatientSeconds = 10;
+constexpr double kJoinSeconds = 10;
 constexpr double kToldSeconds = 2;  // for streams that are told to end: others' work may be first
 
 Result<GpuCaptureInfo> capture_of(GpuStream stream) {
@@ -95,7 +96,10 @@ Done HostProxy::start() {
     state_.remote.drive_beside([this] { return proxy_.turn(); }, kernels_.get());
     service_.tell_faults([status = status_.get()](const Fault& fault) { status->tell(fault); });
   }
-  return proxy_.start();
+  RONDO_CHECK_OK(proxy_.start());
+  // A rank that died before its link was open would be missed by the judge and by those below it.
+  if (status_) poll_until([this] { return status_->has_joined(); }, seconds_from_now(kJoinSeconds));
+  return done();
 }
 
 void HostProxy::hear(int peer, std::span<const std::byte> message) {

@@ -8,6 +8,7 @@
 #include "collectives/planner/device_costs.h"
 #include "collectives/planner/device_work.h"
 #include "kernels/sim/sim_multicast.h"
+#include "kernels/sim/sim_staged.h"
 
 namespace rondo::model {
 
@@ -50,17 +51,17 @@ sim::SimCall connected_call(const GpuCluster& cluster, const CallRecord& record,
   return call;
 }
 
-sim::SimCall direct_call(const GpuCluster& cluster, const CallRecord& record,
-                         const DevicePlan& plan) {
+// All channels as one, which go their rounds in step.
+sim::SimCall push_call(const GpuCluster& cluster, const CallRecord& record,
+                       const DevicePlan& plan) {
   sim::SimCall call;
-  call.where = Where::kHost;  // the text of the same traffic
   sim::SimStream stream;
   stream.order.resize(static_cast<std::size_t>(cluster.ranks()));
   std::iota(stream.order.begin(), stream.order.end(), 0);
-  const bool push = plan.strategy == Strategy::kLLPush;
-  call.cost = push ? verb_cost(Protocol::kLL) : direct_cost();
-  stream.ctas = push ? plan.channels : kDirectCtasOfGpu;
-  stream.count = stream.per_round = record.count;
+  call.cost = verb_cost(Protocol::kLL);
+  stream.ctas = plan.channels;
+  stream.count = record.count;
+  stream.per_round = plan.per_round * static_cast<std::uint64_t>(plan.channels);
   call.streams.push_back(std::move(stream));
   return call;
 }
@@ -79,15 +80,16 @@ sim::SimMulticastCall multicast_call(const GpuCluster& cluster, const CallRecord
   return call;
 }
 
-// A call's input into staging, and its output out of it where that is not fetched from there.
-double staging_ns(const CallRecord& record, const GpuCluster& cluster) {
-  const auto bytes = static_cast<double>(record.count * size_of(record.type));
-  const Collective which = record.collective;
-  const bool scatters = which == Collective::kReduceScatter || which == Collective::kAllToAll ||
-                        which == Collective::kScatter;
-  const bool goes_out = reduces(which) || which == Collective::kBroadcast;
-  const double blocks = (scatters ? cluster.ranks() : 1) + (goes_out ? 1 : 0);
-  return bytes * blocks / (direct_cost().copy_gbs * kDirectCtasOfGpu);
+sim::SimStagedCall staged_call(const GpuCluster& cluster, const CallRecord& record) {
+  sim::SimStagedCall call;
+  call.collective = record.collective;
+  call.ranks = cluster.ranks();
+  call.root = std::max(record.root, 0);
+  call.ctas = kDirectCtasOfGpu;
+  call.count = record.count;
+  call.element_bytes = size_of(record.type);
+  call.cost = direct_cost();
+  return call;
 }
 
 // What was played, behind what had to come before it.
@@ -119,7 +121,7 @@ Result<Prediction> predict_messages(const GpuCluster& cluster, const CallRecord&
 sim::SimCall call_of(const GpuCluster& cluster, const CallRecord& record, const Way& way) {
   sim::SimCall call = way.plan.strategy == Strategy::kConnected
                           ? connected_call(cluster, record, way.plan)
-                          : direct_call(cluster, record, way.plan);
+                          : push_call(cluster, record, way.plan);
   call.algorithm = way.plan.algorithm;
   call.collective = record.collective;
   call.ranks = cluster.ranks();
@@ -138,18 +140,21 @@ Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, 
               sim::simulate_multicast(machine, multicast_call(cluster, record, way.plan)));
     return told(cluster, result, launch_ns());
   }
+  if (way.plan.strategy == Strategy::kShared) {
+    RONDO_TRY(const sim::SimResult result,
+              sim::simulate_staged(machine, staged_call(cluster, record)));
+    return told(cluster, result, launch_ns());
+  }
   const sim::SimCall call = call_of(cluster, record, way);
-  double ns = launch_ns();
-  if (way.plan.strategy == Strategy::kShared) ns += staging_ns(record, cluster);
   const bool large = static_cast<int>(call.streams.size()) * cluster.ranks() > kMostPlayed;
   if (large && call.algorithm == Algorithm::kRing) {
     Prediction prediction;
     prediction.by = Prediction::By::kClosedForm;
-    prediction.us = (ns + closed_form_ns(machine, call)) / 1000;
+    prediction.us = (launch_ns() + closed_form_ns(machine, call)) / 1000;
     return prediction;
   }
   RONDO_TRY(const sim::SimResult result, sim::simulate(machine, call));
-  return told(cluster, result, ns);
+  return told(cluster, result, launch_ns());
 }
 
 }  // namespace rondo::model

@@ -6,7 +6,6 @@
 #include "collectives/planner/device_costs.h"
 #include "collectives/planner/message_work.h"
 #include "collectives/planner/work_estimate.h"
-#include "kernels/cuda/ll_push_args.h"
 
 namespace rondo::gpu {
 namespace {
@@ -45,16 +44,17 @@ struct DeviceCall {
   }
 };
 
-// Bytes that the busiest rank sends: parts, all, or a block for every peer.
-double sent_bytes(const DeviceCall& call) {
+// Bytes that the busiest rank of a direct kernel sends or takes: shares of the call, once to those
+// who work on them and once to whoever wants the result; or a block for every peer.
+double moved_bytes(const DeviceCall& call) {
+  const double others = call.ranks - 1;
   switch (call.collective) {
     case Collective::kAllReduce:
-      return 2 * call.bytes * (call.ranks - 1) / call.ranks;
     case Collective::kBroadcast:
     case Collective::kReduce:
-      return call.bytes;
+      return 2 * call.bytes * others / call.ranks;
     default:
-      return call.bytes * (call.ranks - 1);
+      return call.bytes * others;
   }
 }
 
@@ -137,16 +137,18 @@ double connected_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_
   return chain_ns(call, plan, rounds, of_channel);
 }
 
-// One way over the link; every rank stores a copy for each other one, and reads as much.
+// A round is pushed once the one before has been taken: half of its lines' work, a way over the
+// link that all ranks push into at once, the other half.
 double ll_push_ns(const DeviceCall& call, const DevicePlan& plan, std::uint64_t count) {
   const sim::VerbCost verb = verb_cost(cuda::Protocol::kLL, call.costs);
-  const double gbs =
-      std::min(plan.channels * verb.copy_gbs, call.links.direct_gbs / verb.wire_bytes);
   const double of_round = static_cast<double>(plan.channels) * static_cast<double>(plan.per_round);
   const double rounds =
       of_round > 0 ? at_least_one_round(static_cast<double>(count) / of_round) : 1;
-  const double hop = hop_ns(cuda::Protocol::kLL, call.links.near_all, call.costs);
-  return hop + (rounds - 1) * hop / cuda::kLLPushSlots + call.bytes * (call.ranks - 1) / gbs;
+  const double bytes = call.bytes * (call.ranks - 1) / rounds;
+  const double half = bytes / (plan.channels * verb.copy_gbs) / 2;
+  const double way = bytes * verb.wire_bytes / call.links.direct_gbs +
+                     hop_ns(cuda::Protocol::kLL, call.links.near_all, call.costs);
+  return rounds * (std::max(half, way) + half);
 }
 
 // Two meetings around what each device reads and writes of the others'. Staged: what a rank sends
@@ -156,7 +158,7 @@ double met_ns(const DeviceCall& call, bool staged) {
                               call.links.direct_gbs * kDirectEfficiency);
   const double more = call.by_blocks() ? call.bytes : 0;  // what was gathered is written, too
   const double ns = 2 * hop_ns(cuda::Protocol::kSimple, call.links.near_all, call.costs) +
-                    (sent_bytes(call) + more) / gbs;
+                    (moved_bytes(call) + more) / gbs;
   if (!staged) return ns;
   const double in = call.collective == Collective::kReduceScatter ? call.ranks : 1;
   const double out = reduces(call.collective) || call.collective == Collective::kBroadcast ? 1 : 0;

@@ -25,7 +25,7 @@ class MessageRun {
     if (!ended || !connections_.all_idle())
       return fail(Status::kInternalError, "messages of {} ranks end with ranks that still wait",
                   call_.launches.size());
-    return result_of(time_, traffic_);
+    return result_of(time_.end_ns(), traffic_);
   }
 
  private:

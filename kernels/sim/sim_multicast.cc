@@ -5,6 +5,7 @@
 
 #include "kernels/primitives.h"
 #include "kernels/sim/extrapolate.h"
+#include "kernels/sim/virtual_time.h"
 
 namespace rondo::sim {
 namespace {
@@ -39,7 +40,7 @@ class MulticastRun {
           return fail(Status::kInternalError, "no room for the simulator's tasks");
     if (!time_.run())
       return fail(Status::kInternalError, "CTAs of {} ranks wait for each other", call_.ranks);
-    return result_of(time_, traffic_);
+    return result_of(time_.end_ns(), traffic_);
   }
 
  private:

@@ -9,17 +9,20 @@
 #include "kernels/algorithms/run_links.h"
 #include "kernels/sim/extrapolate.h"
 #include "kernels/sim/sim_links.h"
-#include "kernels/sim/sim_memory.h"
+#include "kernels/sim/sim_push.h"
+#include "kernels/sim/virtual_time.h"
 
 namespace rondo::sim {
 namespace {
 
-struct MemoryText {
-  SimMemory& memory;
+struct PushText {
+  SimPush& memory;
   int root;
   Rounds rounds;
 
-  static constexpr bool runs(const AlgorithmRow& row) { return row.verbs == Verbs::kPeerMemory; }
+  static constexpr bool runs(const AlgorithmRow& row) {
+    return row.verbs == Verbs::kPeerMemory && row.runs(Where::kGpu);
+  }
 };
 
 // Positions stand for ranks: the root is where its rank stands.
@@ -36,14 +39,14 @@ class Run {
 
   Result<SimResult> play(std::uint64_t left_out) {
     const bool started =
-        find_row(call_.algorithm, call_.collective, call_.where)->verbs == Verbs::kPeerMemory
-            ? start_memory(left_out)
+        find_row(call_.algorithm, call_.collective, Where::kGpu)->verbs == Verbs::kPeerMemory
+            ? start_pushes(left_out)
             : start_links(left_out);
     if (!started) return fail(Status::kInternalError, "no room for the simulator's tasks");
     if (!time_.run() || !all_idle())
       return fail(Status::kInternalError, "{} {} of {} ranks ends with ranks that still wait",
                   name(call_.algorithm), name(call_.collective), call_.ranks);
-    return result_of(time_, traffic_);
+    return result_of(time_.end_ns(), traffic_);
   }
 
  private:
@@ -74,20 +77,17 @@ class Run {
   }
   void play_links(SimLinks& links, int root, const Rounds& rounds) const {
     const RingView ring{links.rank(), links.size()};
-    const auto run = [&]<Where kWhere>() {
-      run_links<kWhere>(links, ring, root, rounds, call_.algorithm, call_.collective);
-    };
-    call_.where == Where::kGpu ? run.operator()<Where::kGpu>() : run.operator()<Where::kHost>();
+    run_links<Where::kGpu>(links, ring, root, rounds, call_.algorithm, call_.collective);
   }
 
-  bool start_memory(std::uint64_t left_out) {
+  bool start_pushes(std::uint64_t left_out) {
     const SimStream& stream = call_.streams.front();
-    shared_ = std::make_unique<SharedSteps>(machine_, time_, traffic_, call_.cost,
-                                            call_.element_bytes, stream.ctas, call_.ranks);
+    pushed_ = std::make_unique<PushedRounds>(machine_, time_, traffic_, call_.cost,
+                                             call_.element_bytes, stream.ctas, call_.ranks);
     for (int rank = 0; rank < call_.ranks; ++rank) {
       const auto play = [this, rank, rounds = rounds_of(stream, left_out)] {
-        SimMemory memory(*shared_, rank);
-        MemoryText text{memory, call_.root, rounds};
+        SimPush memory(*pushed_, rank);
+        PushText text{memory, call_.root, rounds};
         run_text(text, call_.algorithm, call_.collective);
       };
       if (time_.spawn(play) == VirtualTime::kNone) return false;
@@ -106,7 +106,7 @@ class Run {
   Traffic traffic_;
   std::deque<SimConnections> connections_;
   std::deque<StreamRun> runs_;
-  std::unique_ptr<SharedSteps> shared_;
+  std::unique_ptr<PushedRounds> pushed_;
 };
 
 std::uint64_t rounds_of(const SimStream& stream) {
@@ -114,8 +114,8 @@ std::uint64_t rounds_of(const SimStream& stream) {
 }
 
 Done check(const SimCall& call) {
-  const AlgorithmRow* const row = find_row(call.algorithm, call.collective, call.where);
-  if (row == nullptr || row->verbs == Verbs::kViews)
+  const AlgorithmRow* const row = find_row(call.algorithm, call.collective, Where::kGpu);
+  if (row == nullptr)
     return fail(Status::kInvalidArgument, "the simulator has no text of {} for {}",
                 name(call.algorithm), name(call.collective));
   if (call.ranks < 2 || call.streams.empty())
@@ -146,8 +146,8 @@ Result<SimResult> play(const Machine& machine, const SimCall& call, std::uint64_
 
 }  // namespace
 
-SimResult result_of(const VirtualTime& time, const Traffic& traffic) {
-  SimResult result{time.end_ns()};
+SimResult result_of(double ns, const Traffic& traffic) {
+  SimResult result{ns};
   result.busiest_wire = traffic.busiest();
   if (result.busiest_wire >= 0)
     result.busiest_share = traffic.busy_ns(result.busiest_wire) / result.ns;

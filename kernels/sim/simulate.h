@@ -1,4 +1,5 @@
-// simulate: what a call of ranks takes on a machine, by its algorithm's own text in virtual time.
+// simulate: what a call of ranks on GPUs takes on a machine, by its algorithm's own text in virtual
+// time.
 //
 // All ranks begin at once, on idle wires. Rounds are played until each adds as much time as the one
 // before; the rest are counted at that (`extrapolated`). Nothing of this machine's clock goes in:
@@ -18,14 +19,12 @@
 #include "kernels/sim/machine.h"
 #include "kernels/sim/sim_stream.h"
 #include "kernels/sim/traffic.h"
-#include "kernels/sim/virtual_time.h"
 
 namespace rondo::sim {
 
 struct SimCall {
   Algorithm algorithm = Algorithm::kRing;
   Collective collective = Collective::kAllReduce;
-  Where where = Where::kGpu;
   int ranks = 2;
   int root = 0;
   std::uint64_t element_bytes = 4;
@@ -43,7 +42,7 @@ struct SimResult {
 };
 
 // Of a run that is over.
-SimResult result_of(const VirtualTime& time, const Traffic& traffic);
+SimResult result_of(double ns, const Traffic& traffic);
 
 struct SimLimits {
   std::uint64_t rounds = 0;  // to play of each stream; 0: until it repeats

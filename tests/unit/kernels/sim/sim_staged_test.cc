@@ -1,0 +1,109 @@
+// Staged calls in virtual time against what can be worked out by hand where every rank has a wire
+// out and a wire in.
+#include "kernels/sim/sim_staged.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace rondo::sim {
+namespace {
+
+constexpr double kWireGbs = 50, kHopNs = 700;
+
+// Wire r leads out of rank r, wire n + r into it.
+Machine uniform_host(int ranks, double gbs = kWireGbs) {
+  Machine machine;
+  machine.wire_gbs.assign(2 * static_cast<std::size_t>(ranks), gbs);
+  machine.routes = [=](int from, int to, int) { return Route{{from, ranks + to}, kHopNs, false}; };
+  return machine;
+}
+
+SimStagedCall staged(Collective collective, int ranks, std::uint64_t bytes) {
+  SimStagedCall call;
+  call.collective = collective;
+  call.ranks = ranks;
+  call.root = ranks - 1;
+  call.count = bytes;
+  call.element_bytes = 1;
+  return call;
+}
+
+double ns_of(const Machine& machine, const SimStagedCall& call) {
+  const auto result = simulate_staged(machine, call);
+  EXPECT_TRUE(result.ok()) << result.error().text;
+  return result.ok() ? result->ns : -1;
+}
+
+void expect_near(double found, double wanted, double share = 1e-9) {
+  EXPECT_LE(std::abs(found - wanted), share * wanted) << found << " beside " << wanted;
+}
+
+// Blocks that pass the busiest wire, of n ranks.
+struct Row {
+  Collective collective;
+  double (*blocks)(double n);
+};
+const Row kRows[] = {
+    {Collective::kAllReduce, [](double n) { return 2 * (n - 1) / n; }},
+    // The root's block leaves in shares, and comes from each share's owner to all.
+    {Collective::kBroadcast, [](double n) { return 2 * (n - 1) / n; }},
+    {Collective::kReduce, [](double n) { return 2 * (n - 1) / n; }},
+    {Collective::kAllGather, [](double n) { return n - 1; }},
+    {Collective::kReduceScatter, [](double n) { return n - 1; }},
+    {Collective::kAllToAll, [](double n) { return n - 1; }},
+    {Collective::kGather, [](double n) { return n - 1; }},
+    {Collective::kScatter, [](double n) { return n - 1; }},
+};
+
+TEST(SimStaged, WiresAreAsBusyAsTheBusiest) {
+  const std::uint64_t bytes = 64 << 20;
+  for (const Row& row : kRows)
+    for (const int n : {2, 3, 8}) {
+      SCOPED_TRACE(testing::Message() << name(row.collective) << " of " << n);
+      const double wires = row.blocks(n) * static_cast<double>(bytes) / kWireGbs;
+      const double found = ns_of(uniform_host(n), staged(row.collective, n, bytes));
+      EXPECT_GE(found, (wires + 2 * kHopNs) * (1 - 1e-9));
+      // Messages that wait for each other's wires leave gaps.
+      EXPECT_LE(found, 1.3 * wires + 2 * kHopNs);
+    }
+}
+
+TEST(SimStaged, OfNothingIsTwoMeetings) {
+  for (const Row& row : kRows)
+    expect_near(ns_of(uniform_host(4), staged(row.collective, 4, 0)), 2 * kHopNs);
+}
+
+// Where wires are fast: what goes into staging, the shares of the work, what comes out of it.
+TEST(SimStaged, WorkIsShared) {
+  constexpr int kRanks = 4;
+  constexpr double kCopy = 10, kSum = 5;
+  const auto work_of = [](Collective collective) {
+    SimStagedCall call = staged(collective, kRanks, 1 << 20);
+    call.ctas = 2;
+    call.cost = {.fixed_ns = 0, .copy_gbs = kCopy / 2, .sum_gbs = kSum / 2};
+    const double found = ns_of(uniform_host(kRanks, 1e9), call);
+    return (found - 2 * kHopNs) / (1 << 20);  // ns a byte of a block
+  };
+  const auto work = [](double copied, double summed) { return copied / kCopy + summed / kSum; };
+  expect_near(work_of(Collective::kAllReduce), work(2 + 0.75, 0.75), 1e-6);
+  expect_near(work_of(Collective::kBroadcast), work(2 + 0.75, 0), 1e-6);
+  expect_near(work_of(Collective::kReduce), work(2, 0.75), 1e-6);
+  expect_near(work_of(Collective::kAllGather), work(1 + 4, 0), 1e-6);
+  expect_near(work_of(Collective::kReduceScatter), work(4 + 1, 3), 1e-6);
+  expect_near(work_of(Collective::kAllToAll), work(4 + 4, 0), 1e-6);
+  expect_near(work_of(Collective::kGather), work(1 + 4, 0), 1e-6);
+  expect_near(work_of(Collective::kScatter), work(4 + 1, 0), 1e-6);
+}
+
+TEST(SimStaged, RefusesWhatHasNoKernel) {
+  const auto refusal = [](Collective collective, int ranks) {
+    const auto result = simulate_staged(uniform_host(2), staged(collective, ranks, 64));
+    return result.ok() ? std::string() : result.error().text;
+  };
+  EXPECT_NE(refusal(Collective::kSend, 2).find("no staged kernel"), std::string::npos);
+  EXPECT_NE(refusal(Collective::kAllReduce, 1).find("of 1 ranks"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rondo::sim

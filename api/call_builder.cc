@@ -24,7 +24,7 @@ Done check_not_overlapping(const void* send, const void* receive, std::size_t by
 // enqueued.
 Done check_buffers(const Comm& comm, const CollectiveTraits& traits,
                    const CollectiveArguments& arguments, std::size_t block) {
-  if (!comm.config.check_buffers || comm.engine()->device() >= 0) return done();
+  if (!comm.config.check_buffers || comm.engine()->options().device >= 0) return done();
   const bool is_root = comm.rank == arguments.root;
   const auto bytes = [&](bool all) { return all ? block * comm.size : block; };
   if (is_root || !traits.send_on_root_only)

@@ -77,7 +77,7 @@ Done query_properties(ncclComm_t comm, ncclCommProperties* out) {
   properties.version = out->version;
   properties.rank = pin->rank;
   properties.nRanks = pin->size;
-  properties.cudaDev = properties.nvmlDev = pin->engine()->device();  // -1: the host
+  properties.cudaDev = properties.nvmlDev = pin->engine()->options().device;  // -1: the host
   std::memcpy(out, &properties, std::min(out->size, sizeof(properties)));
   return done();
 }
@@ -99,7 +99,7 @@ RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, CommCuDevice, const ncclComm_t comm, int* device) {
   RONDO_ENTER(CommCuDevice);
   return answer(comm, device, "CommCuDevice", "devid",
-                [](const Comm& c) { return c.engine()->device(); });
+                [](const Comm& c) { return c.engine()->options().device; });
 }
 RONDO_CATCH
 
@@ -194,6 +194,12 @@ RONDO_CATCH
 RONDO_FUNCTION(ncclResult_t, rondoCommMemoryUsed, ncclComm_t comm, size_t* bytes) {
   return answer(comm, bytes, "CommMemoryUsed", "bytes",
                 [](const Comm& c) -> size_t { return c.memory_bytes(); });
+}
+RONDO_CATCH
+
+RONDO_FUNCTION(ncclResult_t, rondoCommNetworkRate, ncclComm_t comm, double* bytesPerSecond) {
+  return answer(comm, bytesPerSecond, "CommNetworkRate", "bytesPerSecond",
+                [](const Comm& c) { return c.engine()->network_gbs() * 1e9; });
 }
 RONDO_CATCH
 

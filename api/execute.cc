@@ -48,7 +48,7 @@ void take_tickets(Job& job) {
   for (Share& share : job.shares()) share.turn = Turn(share.comm->order);
 }
 
-bool on_device(const Comm& comm) { return comm.engine()->device() >= 0; }
+bool on_device(const Comm& comm) { return comm.engine()->options().device >= 0; }
 
 // Calls of CUDA communicators go onto the caller's streams now, whether blocking or not.
 Done enqueue(Job& job) {
@@ -59,7 +59,7 @@ Done enqueue(Job& job) {
         return fail(Status::kInvalidArgument,
                     "stream {} is one of rondoStreamCreate, and the communicator lives on CUDA "
                     "device {}: give a cudaStream_t",
-                    fmt::ptr(call.stream), share.comm->engine()->device());
+                    fmt::ptr(call.stream), share.comm->engine()->options().device);
     job.works.push_back({share.comm->engine(), share.calls});
   }
   {

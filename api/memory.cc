@@ -24,7 +24,7 @@ Registration::~Registration() {
 }
 
 std::uint64_t register_block(const Comm& comm, void* buffer, std::size_t bytes) {
-  if (comm.engine() == nullptr || comm.engine()->device() < 0) return 0;
+  if (comm.engine() == nullptr || comm.engine()->options().device < 0) return 0;
   return gpu::memory_registry().add(buffer, bytes);
 }
 

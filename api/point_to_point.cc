@@ -33,7 +33,7 @@ Result<Request> build(const Comm& comm, const Message& message) {
     const bool sends = message.which == Collective::kSend;
     RONDO_CHECK_OK(not_null(sends ? message.send : message.receive, message.function,
                             sends ? "sendbuff" : "recvbuff"));
-    if (comm.config.check_buffers && comm.engine()->device() < 0)
+    if (comm.config.check_buffers && comm.engine()->options().device < 0)
       RONDO_CHECK_OK(check_buffer(
           {sends ? message.send : message.receive, bytes, !sends, sends ? "sendbuff" : "recvbuff"},
           message.function));

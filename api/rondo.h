@@ -245,6 +245,14 @@ ncclResult_t rondoGetCallCount(const char* function, uint64_t* calls);
  * count. */
 ncclResult_t rondoCommMemoryUsed(ncclComm_t comm, size_t* bytes);
 
+/* Bytes of data a second that this rank's host can send to the other hosts of comm, and take from
+ * them, at most: its network ports together, those that NCCL_IB_HCA admits where the network is IB,
+ * else all of them. Each port counts with its rate, the ports of one adapter with their PCI link
+ * where that is slower, less what packets take. From the topology (/sys, NCCL_TOPO_FILE), never
+ * measured. 0: not known, as there is no port or the rate of one is not known; or comm has one
+ * host. Local, does not wait. */
+ncclResult_t rondoCommNetworkRate(ncclComm_t comm, double* bytesPerSecond);
+
 #ifdef __cplusplus
 }
 #endif

@@ -169,7 +169,7 @@ Result<Request> build(const VectorCall& what, const Comm& comm, Fill fill) {
   if (!reduces) RONDO_CHECK_OK(check_own_part(what, comm, counts));
   std::vector<Call> calls =
       reduces ? reductions(what, comm, request.call, counts) : messages(what, comm, type, counts);
-  if (comm.engine()->device() < 0) {
+  if (comm.engine()->options().device < 0) {
     CallRecord& whole = request.call.record;  // has type and operation
     whole.collective = what.which;
     whole.root = what.root;

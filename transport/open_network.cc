@@ -37,7 +37,7 @@ Result<std::unique_ptr<net::Network>> open_ucx(const NetworkRequest& request) {
 struct Table {
   std::mutex mutex;
   std::vector<NetworkRow> rows = {
-      {"IB", open_verbs}, {kControlNetwork, open_tcp}, {"UCX", open_ucx}};
+      {kRdmaNetwork, open_verbs}, {kControlNetwork, open_tcp}, {"UCX", open_ucx}};
 };
 Table& table() {
   static Table one;

@@ -36,6 +36,8 @@ struct NetworkRow {
 
 // The network of control messages, whatever carries the data: it is everywhere.
 inline constexpr const char* kControlNetwork = "Socket";
+// The one whose ports NCCL_IB_HCA chooses.
+inline constexpr const char* kRdmaNetwork = "IB";
 
 // One that there may be here.
 struct NetworkChoice {

@@ -12,7 +12,9 @@
 #include "collectives/gpu/enqueue_together.h"
 #include "collectives/host/fiber_group.h"
 #include "collectives/host/host_stream.h"
+#include "collectives/planner/wire_rates.h"
 #include "collectives/watchdog/peer_words.h"
+#include "transport/open_network.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC 12 at -O3 takes a vector that has just grown for one that has no room.
@@ -71,6 +73,17 @@ Communicator::Choice Communicator::last_plan() const { return state_->engine.las
 double Communicator::predicted_ns(const CallRecord& record) const {
   if (state_->device) return state_->device->predicted_ns(record);
   return rondo::predicted_ns(state_->facts, record);
+}
+
+double Communicator::network_gbs() const {
+  const Membership& members = state_->members;
+  if (members.shape.hosts() < 2 || !members.places) return 0;
+  const int host = members.shape.host_of(members.rank);
+  const topology::Graph& graph = *members.places->graphs[static_cast<std::size_t>(host)];
+  // NCCL_IB_HCA is about RDMA. Other networks may use ports that it leaves out.
+  if (same_network(state_->network, kRdmaNetwork))
+    return gpu::network_gbs(graph, admitted_nics(*members.places, host));
+  return gpu::network_gbs(graph, graph.nics());
 }
 
 Communicator::MemoryUse Communicator::memory() const {
@@ -156,8 +169,6 @@ Done Communicator::enqueue_together(std::span<const Work> works) {
   for (const Work& work : works) ranks.push_back({*work.communicator->state_, work.calls});
   return gpu::enqueue_together(ranks);
 }
-
-int Communicator::device() const { return state_->options.device; }
 
 std::vector<int> Communicator::ended_ranks() {
   const Membership& members = state_->members;

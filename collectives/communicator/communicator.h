@@ -92,7 +92,6 @@ class Communicator {
   // The same of communicators on CUDA devices: returns when all calls are on their streams. The
   // ranks of a device meet on the host first.
   static Done enqueue_together(std::span<const Work> works);
-  int device() const;  // -1: the host
 
   // The fault of this communicator, if it has one: its own, one that a peer of this host reported,
   // or a peer's death that stops a call which is now waiting. Cheap enough to be polled.
@@ -145,6 +144,9 @@ class Communicator {
   // What the call would take, by the costs of the planner that will plan it, of its devices or its
   // hosts, in nanoseconds; 0 where that allows nothing.
   double predicted_ns(const CallRecord& record) const;
+  // Of data that this rank's host can exchange with others, each way, by the rates of the ports
+  // that its network may use; 0: not known, or there is one host.
+  double network_gbs() const;
 
   struct MemoryUse {
     std::uint64_t shared_bytes = 0;     // committed by this rank in shared memory

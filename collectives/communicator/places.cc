@@ -196,6 +196,17 @@ Result<PlaceRecord> PlaceRecord::decode(ByteSpan blob, int rank) {
   return record;
 }
 
+std::vector<int> admitted_nics(const Places& places, int host) {
+  const topology::Graph& graph = *places.graphs[static_cast<std::size_t>(host)];
+  std::vector<int> admitted(graph.nics().begin(), graph.nics().end());
+  if (places.nic_filters.empty()) return admitted;
+  const topology::NicFilter& filter = places.nic_filters[static_cast<std::size_t>(host)];
+  std::erase_if(admitted, [&](int nic) {
+    return !filter.admits(graph.node(nic).name, graph.node(nic).port);
+  });
+  return admitted;
+}
+
 std::vector<int> graph_senders(std::span<const int> leaders, std::span<const PlaceRecord> records) {
   std::vector<int> senders;
   std::map<std::uint64_t, int> of_digest;

@@ -44,6 +44,9 @@ struct PlacesRequest {
 // Null where no rank has a GPU and there is one host.
 Result<std::shared_ptr<const Places>> find_places(const PlacesRequest& request);
 
+// Nodes of a host's graph: the ports that the filter of its network admits.
+std::vector<int> admitted_nics(const Places& places, int host);
+
 // What a rank tells all others once its host's leader knows the graph.
 struct PlaceRecord {
   std::int32_t numa = -1;    // of its cores

@@ -20,14 +20,10 @@ bool has_known_link(const topology::Graph& graph, int gpu) {
 
 // Those that the host's network may use; where it may use none that is known, all.
 std::vector<int> nics_of(const Places& places, int host) {
-  const topology::Graph& graph = *places.graphs[static_cast<std::size_t>(host)];
-  std::vector<int> all(graph.nics().begin(), graph.nics().end());
-  if (places.nic_filters.empty()) return all;
-  const topology::NicFilter& filter = places.nic_filters[static_cast<std::size_t>(host)];
-  std::vector<int> admitted;
-  for (const int nic : all)
-    if (filter.admits(graph.node(nic).name, graph.node(nic).port)) admitted.push_back(nic);
-  return admitted.empty() ? all : admitted;
+  std::vector<int> nics = admitted_nics(places, host);
+  if (!nics.empty()) return nics;
+  const auto all = places.graphs[static_cast<std::size_t>(host)]->nics();
+  return {all.begin(), all.end()};
 }
 
 // By host; none where a rank's GPU is not known.

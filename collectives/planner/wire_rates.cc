@@ -1,6 +1,8 @@
 #include "collectives/planner/wire_rates.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "base/double_tree.h"
@@ -175,6 +177,26 @@ WireRates wire_rates(std::span<const ClusterHost> hosts, const topology::Cluster
       if (same_kind(kind.host(), hosts[h]))
         kind.add_trees(plan, static_cast<int>(h), host_of, place_of, &rates);
   return rates;
+}
+
+double network_gbs(const topology::Graph& graph, std::span<const int> nics) {
+  struct Adapter {
+    double ports = 0, link = 0;
+  };
+  std::map<std::string, Adapter> adapters;  // by PCI device: its functions share one link
+  for (const int nic : nics) {
+    const topology::GraphNode& node = graph.node(nic);
+    if (node.port_gbs <= 0) return 0;
+    Adapter& adapter = adapters[node.bus_id.substr(0, node.bus_id.rfind('.'))];
+    adapter.ports += node.port_gbs * kPortEfficiency;
+    const topology::GraphLink* const up = graph.up(nic);
+    if (up == nullptr || node.bus_id.empty()) continue;
+    adapter.link = std::max(adapter.link, up->gbs * wire_efficiency(up->kind, 0));
+  }
+  double gbs = 0;
+  for (const auto& [device, adapter] : adapters)
+    gbs += adapter.link > 0 ? std::min(adapter.ports, adapter.link) : adapter.ports;
+  return gbs;
 }
 
 int usual_channels(const WireRates& rates) {

@@ -12,6 +12,7 @@
 namespace rondo::topology {
 struct ClusterHost;
 struct ClusterPlan;
+class Graph;
 class Wires;
 }  // namespace rondo::topology
 
@@ -31,6 +32,11 @@ struct WireRates {
 
 WireRates wire_rates(std::span<const topology::ClusterHost> hosts,
                      const topology::ClusterPlan& plan);
+
+// GB/s of data that these ports (nodes) of a host pass at most, all together, each way: each port's
+// rate, and the PCI link that the ports of an adapter share. 0: not known, as there is no port or
+// one port's rate is not known. A PCI link whose rate is not known limits nothing.
+double network_gbs(const topology::Graph& graph, std::span<const int> nics);
 
 // Channels that kernels of one host are to have: as many CTAs as the rings' wires keep busy.
 int usual_channels(const WireRates& rates);

@@ -354,6 +354,17 @@ TEST(Ending, AbortFreesACallThatWaitsForSomebodyWhoNeverComes) {
   EXPECT_OK(ncclCommAbort(comms[1]));
 }
 
+TEST(Communicators, OneHostHasNoNetworkRate) {
+  with_ranks(2, [](ncclComm_t comm, int) {
+    double rate = -1;
+    EXPECT_OK(rondoCommNetworkRate(comm, &rate));
+    EXPECT_EQ(rate, 0);
+    EXPECT_EQ(rondoCommNetworkRate(comm, nullptr), ncclInvalidArgument);
+    EXPECT_STREQ(ncclGetLastError(nullptr), "CommNetworkRate : bytesPerSecond argument is NULL");
+    EXPECT_EQ(rondoCommNetworkRate(nullptr, &rate), ncclInvalidArgument);
+  });
+}
+
 TEST(Communicators, ACallMayChooseItsAlgorithms) {
   with_ranks(3, [](ncclComm_t comm, int rank) {
     std::vector<float> in(5000, static_cast<float>(rank + 1)), out(5000);

@@ -8,7 +8,9 @@
 #include "tests/gpu/rank_logs.h"
 #include "tests/support/check_call.h"
 #include "tests/support/engine_rank.h"
+#include "tests/support/loop/add_loop_network.h"
 #include "tests/support/loop/loop_network.h"
+#include "tests/support/pretended_ports.h"
 #include "tests/support/processes.h"
 #include "tests/support/temporary_folder.h"
 #include "topology/graph/nccl_xml.h"
@@ -128,6 +130,47 @@ TEST(PlacesOfHosts, AWrongFileIsAWarningAndNoMore) {
   }
   EXPECT_EQ(logs.count(0, "NCCL WARN NCCL_TOPO_DUMP_FILE: ", &last), 1);
   EXPECT_NE(last.find("/nowhere/topo.xml"), std::string::npos) << last;
+}
+
+// Of four ports of 100 Gb/s, NCCL_IB_HCA admits two: it speaks to RDMA alone.
+TEST(PlacesOfHosts, TheNetworksRateIsThatOfThePortsThatItMayUse) {
+  constexpr double kPortGbs = 12.5 * 0.96;
+  const TemporaryFolder root, dark;
+  pretend_four_ports(root, "100 Gb/sec (4X EDR)");
+  pretend_four_ports(dark, "100 Gb/sec (4X EDR)");
+  dark.file("sys/class/infiniband/mlx5_3/ports/1/rate", "\n");
+  struct Asked {
+    const char* network;
+    std::vector<std::string> hosts;
+    std::string root, hca;
+    double gbs;
+  };
+  const std::vector<std::string> one_host(4, "a");
+  for (const Asked& asked :
+       {Asked{"IB", kHostsInTurns, root.path(), "mlx5_1,mlx5_2", 2 * kPortGbs},
+        Asked{"IB", kHostsInTurns, root.path(), "", 4 * kPortGbs},
+        Asked{"IB", kHostsInTurns, root.path(), "mthca0", 0},
+        Asked{"Socket", kHostsInTurns, root.path(), "mlx5_1,mlx5_2", 4 * kPortGbs},
+        Asked{"IB", kHostsInTurns, dark.path(), "", 0},
+        Asked{"IB", kHostsInTurns, dark.path(), "^mlx5_3", 3 * kPortGbs},
+        Asked{"Socket", one_host, root.path(), "", 0}}) {
+    const auto body = [&asked](EngineRank& seat) {
+      add_loop_network({}, "IB");
+      CommOptions options = short_timeouts(30);
+      options.network = asked.network;
+      const Done joined = seat.join(options);
+      if (joined.ok()) {
+        EXPECT_NEAR(seat.comm->network_gbs(), asked.gbs, 1e-9);
+      }
+      seat.report(joined);
+    };
+    SCOPED_TRACE(std::string(asked.network) + " " + asked.hca);
+    RankProcesses ranks(
+        4, job_on(asked.hosts, {{"RONDO_SYS_ROOT", asked.root}, {"NCCL_IB_HCA", asked.hca}}), body);
+    ASSERT_TRUE(ranks.wait_reports(60));
+    ranks.check_expectations();
+    for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), Status::kSuccess) << ranks.text(r);
+  }
 }
 
 }  // namespace

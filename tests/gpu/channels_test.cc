@@ -10,9 +10,10 @@
 #include <numeric>
 #include <sstream>
 
+#include "api/rondo.h"
 #include "tests/gpu/process_bodies.h"
 #include "tests/gpu/rank_logs.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/pretended_ports.h"
 
 namespace rondo::test {
 namespace {
@@ -268,25 +269,6 @@ TEST(ChannelsOfHosts, LeaveByTheRanksOfTheirRings) {
     EXPECT_EQ(bytes, rank == ring[3] || rank == ring[7] ? kBytes : 0) << "rank " << rank;
 }
 
-// The ports of two-hosts.xml, as Linux shows them.
-void pretend_four_ports(const TemporaryFolder& root) {
-  namespace fs = std::filesystem;
-  root.file("sys/devices/system/node/online", "0\n");
-  root.file("sys/devices/system/node/node0/cpulist", "0-7\n");
-  for (int port = 0; port < 4; ++port) {
-    const std::string bus_id = "0000:" + std::to_string(port + 1) + "3:00.0";
-    const std::string device = "sys/devices/pci0000:" + std::to_string(port + 1) + "0/" + bus_id;
-    const std::string entry = "sys/class/infiniband/mlx5_" + std::to_string(port);
-    root.file(device + "/class", "0x020700\n");
-    root.file(entry + "/ports/1/state", "4: ACTIVE\n");
-    root.file(entry + "/ports/1/rate", "200 Gb/sec (4X HDR)\n");
-    fs::create_directories(root.path() + "/sys/bus/pci/devices");
-    fs::create_directory_symlink(root.path() + "/" + device,
-                                 root.path() + "/sys/bus/pci/devices/" + bus_id);
-    fs::create_directory_symlink(root.path() + "/" + device, root.path() + "/" + entry + "/device");
-  }
-}
-
 // Two hosts of four GPUs, a port beside each: four channels leave each host by four ranks.
 TEST(ChannelsOfHosts, LeaveByAllPortsAQuarterEach) {
 #ifndef RONDO_SIMT
@@ -294,7 +276,7 @@ TEST(ChannelsOfHosts, LeaveByAllPortsAQuarterEach) {
 #endif
   const RankLogs logs;
   const TemporaryFolder root;
-  pretend_four_ports(root);
+  pretend_four_ports(root, "200 Gb/sec (4X HDR)");
   Environment more = wired_as("../gpu/two-hosts");
   for (const auto& variable : logged(logs)) more.push_back(variable);
   more.insert(more.end(), {{"RONDO_SYS_ROOT", root.path()},
@@ -316,6 +298,30 @@ TEST(ChannelsOfHosts, LeaveByAllPortsAQuarterEach) {
   ASSERT_EQ(sent.size(), 8u);
   constexpr std::uint64_t kQuarter = kElements * sizeof(float) * 2 * 7 / 8 / 4;
   for (const auto& [rank, bytes] : sent) EXPECT_EQ(bytes, kQuarter) << "rank " << rank;
+}
+
+// rondoCommNetworkRate: what a program learns of its host's network.
+TEST(RatesOfHosts, AreThoseOfTheirPorts) {
+#ifndef RONDO_SIMT
+  GTEST_SKIP() << "real GPUs are where they are";
+#endif
+  const TemporaryFolder root;
+  pretend_four_ports(root, "200 Gb/sec (4X HDR)");
+  Environment more = wired_as("../gpu/two-hosts");
+  more.emplace_back("RONDO_SYS_ROOT", root.path());
+  const auto expect_rate = [&](const Layout& layout, double bytes_per_second) {
+    run_job(layout.under(more), [bytes_per_second](NcclRank& seat) {
+      double rate = -1;
+      NCCL_OK(rondoCommNetworkRate(seat.comm, &rate));
+      EXPECT_DOUBLE_EQ(rate, bytes_per_second);
+      EXPECT_EQ(rondoCommNetworkRate(seat.comm, nullptr), ncclInvalidArgument);
+      EXPECT_EQ(rondoCommNetworkRate(nullptr, &rate), ncclInvalidArgument);
+    });
+  };
+  expect_rate(kTwoHosts, 4 * 25e9 * 0.96);
+  // Ranks that share GPUs, where no rings are searched.
+  expect_rate({{{0, 0}, {1}}, {"a", "b"}}, 4 * 25e9 * 0.96);
+  expect_rate({{{0, 2}, {4}}}, 0);  // one host
 }
 
 }  // namespace

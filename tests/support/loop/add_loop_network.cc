@@ -5,7 +5,7 @@
 
 namespace rondo::test {
 
-void add_loop_network(std::function<std::string(int rank)> lacks) {
+void add_loop_network(std::function<std::string(int rank)> lacks, const std::string& name) {
   const auto open = [lacks = std::move(lacks)](
                         const NetworkRequest& request) -> Result<std::unique_ptr<net::Network>> {
     if (const std::string why = lacks ? lacks(request.rank) : ""; !why.empty())
@@ -16,7 +16,7 @@ void add_loop_network(std::function<std::string(int rank)> lacks) {
     RONDO_TRY(auto network, LoopNetwork::open(std::move(options)));
     return std::unique_ptr<net::Network>(std::move(network));
   };
-  add_network({LoopNetwork::kName, open});
+  add_network({name, open});
 }
 
 std::size_t registered_with_loop() { return LoopMemory::everywhere().load(); }

@@ -63,6 +63,9 @@ class Backend {
   // The rank's GPU, once it has joined; nullptr: it lives in host memory.
   virtual GpuLane* gpu() { return nullptr; }
 
+  // GB/s that the rank's host can exchange with other hosts at most, each way; 0: not known.
+  virtual double network_gbs() { return 0; }
+
   // What the library says that the call would take, without making it; 0: it does not say.
   virtual double predicted_us(const Call&) { return 0; }
   virtual std::string last_plan() = 0;  // of the last call: "two_shot direct", or ""

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 #include "base/printable.h"
@@ -40,11 +41,11 @@ Result<std::string> Placement::describe(std::span<const std::unique_ptr<Lane>> l
   for (const auto& lane : lanes) {
     const GpuLane* gpu = lane->backend().gpu();
     if (gpu == nullptr) {
-      text += fmt::format("{} {} {} 0000:00:00 0 0 host memory\n", getpid(), host_name(),
+      text += fmt::format("{} {} {} 0000:00:00 0 0 0 host memory\n", getpid(), host_name(),
                           lane->number() % (options_.threads * options_.gpus));
       continue;
     }
-    double copies = 0, link = 0;
+    double copies = 0, link = 0, network = 0;
     bool first = false;
     {
       std::lock_guard lock(mutex_);
@@ -54,8 +55,10 @@ Result<std::string> Placement::describe(std::span<const std::unique_ptr<Lane>> l
       RONDO_TRY(copies, gpu_copy_bandwidth(gpu->device()));
       RONDO_TRY(link, gpu_link_bandwidth(gpu->device()));
     }
-    text += fmt::format("{} {} {} {} {:.3f} {:.3f} {}\n", getpid(), host_name(), gpu->device(),
-                        gpu_bus_id(gpu->device()), copies, link, gpu_name(gpu->device()));
+    if (!options_.plain) network = lane->backend().network_gbs();
+    text +=
+        fmt::format("{} {} {} {} {:.3f} {:.3f} {:.3f} {}\n", getpid(), host_name(), gpu->device(),
+                    gpu_bus_id(gpu->device()), copies, link, network, gpu_name(gpu->device()));
   }
   return text;
 }
@@ -69,7 +72,7 @@ std::vector<Rank> ranks_of(const std::vector<std::string>& described) {
       Rank rank;
       rank.rank = static_cast<int>(ranks.size());
       words >> rank.pid >> rank.host >> rank.number >> rank.bus_id >> rank.copy_gbs >>
-          rank.link_gbs >> std::ws;
+          rank.link_gbs >> rank.network_gbs >> std::ws;
       std::getline(words, rank.device);
       rank.host = printable(rank.host);
       rank.device = printable(rank.device);
@@ -77,6 +80,36 @@ std::vector<Rank> ranks_of(const std::vector<std::string>& described) {
     }
   }
   return ranks;
+}
+
+std::string speeds_of(std::span<const Rank> ranks) {
+  std::string text;
+  std::map<std::string, double> network;  // by host
+  for (const Rank& rank : ranks) {
+    double& gbs = network[rank.host];
+    gbs = std::max(gbs, rank.network_gbs);
+    if (rank.copy_gbs > 0)
+      text += fmt::format(
+          "#  Copies inside device {} of {} read and write {:.1f} GB/s{}: %roof is of that\n",
+          rank.number, rank.host, rank.copy_gbs,
+          rank.link_gbs > 0 ? fmt::format(", to another device {:.1f}", rank.link_gbs) : "");
+  }
+  if (text.empty() || network.size() < 2) return text;
+  std::vector<double> known;
+  for (const auto& [host, gbs] : network)
+    if (gbs > 0) known.push_back(gbs);
+  if (known.empty())
+    return text + "#  No rate of the network between hosts is known: %roof leaves it out\n";
+  const auto [least, most] = std::minmax_element(known.begin(), known.end());
+  const std::string rates = *least < *most ? fmt::format("{:.4g} to {:.4g}", *least, *most)
+                                           : fmt::format("{:.4g}", *most);
+  const std::size_t unknown = network.size() - known.size();
+  return text +
+         fmt::format(
+             "#  Network of a host: {} GB/s each way by the topology's ports{}: %roof is of that "
+             "too\n",
+             rates,
+             unknown > 0 ? fmt::format(", {} of {} hosts not known", unknown, network.size()) : "");
 }
 
 }  // namespace rondo::bench

@@ -28,7 +28,8 @@ class Placement {
   int device_of(int thread, int lane) const;
 
   // A line for each of a thread's lanes, for the table of ranks; the first of this process to
-  // live on a device measures its copies (bench/roofline.h), unless the table is nccl-tests'.
+  // live on a device measures its copies. No line has what %roof needs (bench/roofline.h) where the
+  // table is nccl-tests'.
   Result<std::string> describe(std::span<const std::unique_ptr<Lane>> lanes);
 
  private:
@@ -41,5 +42,8 @@ class Placement {
 
 // What all members described, in rank order.
 std::vector<Rank> ranks_of(const std::vector<std::string>& described);
+
+// Lines of the preamble: what %roof is of; "" where nothing was measured.
+std::string speeds_of(std::span<const Rank> ranks);
 
 }  // namespace rondo::bench

@@ -69,7 +69,8 @@ Json document(const Context& context, const Options& options, const Run& run) {
                        {"device", rank.number},
                        {"device_info", rank.device},
                        {"copy_gbs", rank.copy_gbs > 0 ? Json(rank.copy_gbs) : Json()},
-                       {"link_gbs", rank.link_gbs > 0 ? Json(rank.link_gbs) : Json()}});
+                       {"link_gbs", rank.link_gbs > 0 ? Json(rank.link_gbs) : Json()},
+                       {"network_gbs", rank.network_gbs > 0 ? Json(rank.network_gbs) : Json()}});
   Json results = Json::array();
   for (const Row& row : run.rows)
     results.push_back({{"size", row.bytes},

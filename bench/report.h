@@ -23,6 +23,7 @@ struct Rank {
   // Only with the device's first rank: of copies inside it, read and written bytes; and of those
   // that it writes to another device, 0 where there is none.
   double copy_gbs = 0, link_gbs = 0;
+  double network_gbs = 0;  // of its host, by the topology (rondoCommNetworkRate); 0: not known
 };
 
 struct Context {

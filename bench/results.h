@@ -36,8 +36,8 @@ struct Side {
   bool measured = false;
   double time_us = 0;  // as -a says
   double algorithm_gbs = 0, bus_gbs = 0;
-  double roofline = 0;  // share of what the devices' own copies would reach; 0: not on devices
-  std::string_view roof_of{};  // what limits those: bench/roofline.h
+  double roofline = 0;  // the least time that the call can take, over time_us; 0: not on devices
+  std::string_view roof_of{};  // what limits it: bench/roofline.h
   std::int64_t wrong = kNotChecked;
   Summary iterations;  // of the slowest rank in each iteration
   Summary ranks;       // of the ranks' means

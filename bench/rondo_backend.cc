@@ -152,6 +152,11 @@ class RondoBackend : public Backend {
     return first;
   }
 
+  double network_gbs() override {
+    double bytes = 0;
+    return rondoCommNetworkRate(comm_, &bytes) == ncclSuccess ? bytes / 1e9 : 0;
+  }
+
   double predicted_us(const Call& call) override {
     ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
     if (ncclGroupStart() != ncclSuccess) return 0;

@@ -11,16 +11,19 @@
 namespace rondo::bench {
 namespace {
 
-// A device is known by where it is plugged in: its number is another one in each process that sees
-// a part of them.
-std::vector<int> devices_of(std::span<const Rank> ranks) {
-  std::map<std::pair<std::string, std::string>, int> numbers;
-  std::vector<int> devices;
-  for (const Rank& rank : ranks) {
-    const auto found = numbers.try_emplace({rank.host, rank.bus_id}, numbers.size());
-    devices.push_back(found.first->second);
-  }
-  return devices;
+// Ranks with equal keys have the same number.
+template <class Key>
+std::vector<int> numbered(std::span<const Rank> ranks, Key key) {
+  std::map<std::string, int> numbers;
+  std::vector<int> by_rank;
+  for (const Rank& rank : ranks)
+    by_rank.push_back(
+        numbers.try_emplace(key(rank), static_cast<int>(numbers.size())).first->second);
+  return by_rank;
+}
+
+std::size_t count_of(std::span<const int> numbers) {
+  return static_cast<std::size_t>(*std::max_element(numbers.begin(), numbers.end())) + 1;
 }
 
 Layout layout(const Test& test, int rank, std::size_t ranks, double spread, std::size_t bytes) {
@@ -29,61 +32,84 @@ Layout layout(const Test& test, int rank, std::size_t ranks, double spread, std:
 
 }  // namespace
 
-std::vector<LinkBytes> link_bytes(std::span<const int> device_of_rank, const Test& test,
-                                  double spread, std::size_t bytes) {
-  const int devices = *std::max_element(device_of_rank.begin(), device_of_rank.end()) + 1;
-  std::vector<LinkBytes> all(static_cast<std::size_t>(devices));
+Crossings crossings(std::span<const int> place_of_rank, std::span<const int> area_of_rank,
+                    const Test& test, double spread, std::size_t bytes) {
+  const std::size_t places = count_of(place_of_rank);
+  const bool several_areas = count_of(area_of_rank) > 1;
+  std::vector<int> area_of_place(places);
+  for (std::size_t r = 0; r < place_of_rank.size(); ++r)
+    area_of_place[static_cast<std::size_t>(place_of_rank[r])] = area_of_rank[r];
   using Data = std::tuple<int, std::size_t, std::size_t>;  // whose, from where, how many elements
-  std::map<Data, std::set<int>> wanted;                    // by devices
-  for (std::size_t r = 0; r < device_of_rank.size(); ++r)
+  std::map<Data, std::set<int>> wanted;                    // by places
+  for (std::size_t r = 0; r < place_of_rank.size(); ++r)
     for (const Piece& piece :
-         layout(test, static_cast<int>(r), device_of_rank.size(), spread, bytes).pieces)
-      wanted[{piece.source, piece.source_offset, piece.count}].insert(device_of_rank[r]);
+         layout(test, static_cast<int>(r), place_of_rank.size(), spread, bytes).pieces) {
+      const bool sum = piece.source == kEveryRank;
+      if (sum ? several_areas
+              : area_of_rank[r] != area_of_rank[static_cast<std::size_t>(piece.source)])
+        continue;
+      wanted[{piece.source, piece.source_offset, piece.count}].insert(place_of_rank[r]);
+    }
   const auto width = static_cast<double>(info(test.type).size);
+  Crossings found{std::vector<Crossing>(places)};
   for (const auto& [data, there] : wanted) {
     const auto& [source, offset, count] = data;
     const double size = static_cast<double>(count) * width;
-    if (source == kEveryRank && there.size() > 1) {  // every device has some of it, and gets all
-      const double share = 2.0 * (devices - 1) / devices * size;
-      for (LinkBytes& one : all) one.out += share, one.in += share;
-      continue;
+    const bool sum = source == kEveryRank;  // of which every place has a part, and none has all
+    std::size_t passes = sum ? places - 1 : 0;
+    for (std::size_t p = 0; p < places; ++p) {
+      const auto place = static_cast<int>(p);
+      const bool has = sum || place_of_rank[static_cast<std::size_t>(source)] == place;
+      const bool wants = there.contains(place);
+      const bool lacks = sum ? places > 1 : !has;
+      if (has && there.size() > (wants ? 1u : 0u)) found.of_place[p].out += size;
+      if (wants && lacks) found.of_place[p].in += size;
+      if (wants && !has) ++passes;
     }
-    for (int d = 0; d < devices; ++d) {
-      const bool has =
-          source == kEveryRank || device_of_rank[static_cast<std::size_t>(source)] == d;
-      const bool wants = there.contains(d);
-      const bool others_want = there.size() > (wants ? 1u : 0u);
-      LinkBytes& one = all[static_cast<std::size_t>(d)];
-      if (has && others_want) one.out += size;
-      if (wants && (!has || (source == kEveryRank && devices > 1))) one.in += size;
-    }
+    // Once a place has the sum, it has to reach the others.
+    if (sum) passes += there.size() - 1;
+    found.all += static_cast<double>(passes) * size;
   }
-  return all;
+  return found;
 }
 
 Roof roof_of(std::span<const Rank> ranks, const Test& test, double spread, std::size_t bytes) {
-  const std::vector<int> device_of_rank = devices_of(ranks);
-  const auto devices =
-      static_cast<std::size_t>(*std::max_element(device_of_rank.begin(), device_of_rank.end())) + 1;
+  // A device is known by where it is plugged in: its number is another one in each process that
+  // sees a part of them.
+  const std::vector<int> device_of_rank =
+      numbered(ranks, [](const Rank& rank) { return rank.host + " " + rank.bus_id; });
+  const std::vector<int> host_of_rank = numbered(ranks, [](const Rank& rank) { return rank.host; });
+  const std::size_t devices = count_of(device_of_rank);
   std::vector<double> moved(devices), copies(devices), link(devices);
+  std::vector<double> network(count_of(host_of_rank));
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const auto d = static_cast<std::size_t>(device_of_rank[r]);
+    const auto h = static_cast<std::size_t>(host_of_rank[r]);
     const Layout of = layout(test, static_cast<int>(r), ranks.size(), spread, bytes);
     moved[d] += static_cast<double>((of.send_count + of.recv_count) * info(test.type).size);
     copies[d] = std::max(copies[d], ranks[r].copy_gbs);
     link[d] = std::max(link[d], ranks[r].link_gbs);
+    network[h] = std::max(network[h], ranks[r].network_gbs);
   }
   Roof roof;
   const auto raise = [&roof](double total, double gbs, std::string_view of) {
     if (gbs > 0 && total / (gbs * 1e3) > roof.us) roof = {total / (gbs * 1e3), of};
   };
+  const auto raise_all = [&](const Crossings& over, const std::vector<double>& gbs,
+                             std::string_view of) {
+    double together = 0;
+    bool known = true;
+    for (std::size_t p = 0; p < gbs.size(); ++p) {
+      raise(std::max(over.of_place[p].out, over.of_place[p].in), gbs[p], of);
+      together += gbs[p];
+      known = known && gbs[p] > 0;
+    }
+    if (known) raise(over.all, together, of);
+  };
   for (std::size_t d = 0; d < devices; ++d) raise(moved[d], copies[d], "memory");
-  const bool one_host = std::all_of(ranks.begin(), ranks.end(),
-                                    [&](const Rank& rank) { return rank.host == ranks[0].host; });
-  if (devices < 2 || !one_host) return roof;
-  const std::vector<LinkBytes> over = link_bytes(device_of_rank, test, spread, bytes);
-  for (std::size_t d = 0; d < devices; ++d)
-    raise(std::max(over[d].out, over[d].in), link[d], "link");
+  raise_all(crossings(device_of_rank, host_of_rank, test, spread, bytes), link, "link");
+  const std::vector<int> everywhere(ranks.size());
+  raise_all(crossings(host_of_rank, everywhere, test, spread, bytes), network, "network");
   return roof;
 }
 

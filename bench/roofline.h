@@ -1,9 +1,16 @@
-// Roofline: how fast a call could be at most on the devices at hand, by the speed of their own
-// copies, measured in the same run. The column %roof is its share of the time that a call took.
+// Roofline: how fast a call could be at most on the devices at hand. The column %roof is that share
+// of the time that a call took.
 //
-// Two limits: a device's memory, from which every input is read and to which every output is
-// written once; and the links between the devices of a host, over which at least those bytes pass
-// that one device has and another one needs. Between hosts no limit is known, and none is counted.
+// Three limits, each of bytes that a call has to move at least:
+// - A device's memory, from which every input is read and to which every output is written once: by
+//   the speed of the device's own copies, measured in the same run.
+// - The links between the devices of a host, over which those bytes pass that one device has and
+//   another one of its host needs: by the speed of copies between devices. With several hosts, sums
+//   count for no link, as any part of a sum may come by the network instead. No call is taken to
+//   send data out of its host and back.
+// - The network of a host, over which those bytes pass that one host has and another one needs: by
+//   the rates of its ports (rondoCommNetworkRate). Nobody measures those. A host whose rate is not
+//   known limits nothing.
 // Pure arithmetic over the ranks' layouts (kinds.h).
 #pragma once
 
@@ -18,19 +25,27 @@ namespace rondo::bench {
 
 struct Roof {
   double us = 0;          // the least that a call takes; 0: nothing is known
-  std::string_view of{};  // "memory" or "link": what limits it
+  std::string_view of{};  // "memory", "link" or "network": what limits it
 };
 
-// Sums take 2 (d - 1) / d of the bytes over each link where all d devices get them, the least
-// without a switch that adds: NVLS may beat that.
+// All ranks make one call. Links and networks are taken to have no switch that adds: NVLS may beat
+// the roof of sums.
 Roof roof_of(std::span<const Rank> ranks, const Test& test, double spread, std::size_t bytes);
 
-// Bytes that leave and enter each device over its link at least: {out, in} by device, which are
-// numbered as they come first among the ranks.
-struct LinkBytes {
+// Bytes that leave and enter a place at least.
+struct Crossing {
   double out = 0, in = 0;
 };
-std::vector<LinkBytes> link_bytes(std::span<const int> device_of_rank, const Test& test,
-                                  double spread, std::size_t bytes);
+struct Crossings {
+  std::vector<Crossing> of_place;
+  // That leave the places at least, all together, and enter them: a sum that all d places get takes
+  // 2 (d - 1) times its bytes, but no place has to pass more of it than another one.
+  double all = 0;
+};
+// Of one call between places (devices or hosts, numbered from 0 on as they come first among the
+// ranks). What passes between places of different areas does not count, nor do sums where there are
+// several areas. The ranks of a place are of one area.
+Crossings crossings(std::span<const int> place_of_rank, std::span<const int> area_of_rank,
+                    const Test& test, double spread, std::size_t bytes);
 
 }  // namespace rondo::bench

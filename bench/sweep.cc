@@ -248,12 +248,7 @@ class Process {
       print("#  Rank {:>2} Group {:>2} Pid {:>6} on {:>10} device {:>2} [{}] {}\n", rank.rank,
             split_->group_of(rank.rank), rank.pid, rank.host, rank.number, rank.bus_id,
             rank.device);
-    for (const Rank& rank : context_.devices)
-      if (rank.copy_gbs > 0)
-        print("#  Copies inside device {} of {} read and write {:.1f} GB/s{}: %roof is of that\n",
-              rank.number, rank.host, rank.copy_gbs,
-              rank.link_gbs > 0 ? fmt::format(", to another device {:.1f}", rank.link_gbs) : "");
-    print("#\n{}", table_header(options_));
+    print("{}#\n{}", speeds_of(context_.devices), table_header(options_));
     std::fflush(run_.out);
   }
 
@@ -291,7 +286,10 @@ class Process {
         }
       const bool checked = options_.check != 0 && info(options_.kind).sized;
       Side side = combine(reports, options_, layout, checked);
-      const Roof roof = roof_of(context_.devices, test, options_.spread, bytes);
+      // Groups share links and networks: what limits each of them is not known.
+      const bool one_group = split_->smallest(ranks_) == ranks_;
+      const Roof roof =
+          one_group ? roof_of(context_.devices, test, options_.spread, bytes) : Roof{};
       if (side.time_us > 0) side.roofline = roof.us / side.time_us, side.roof_of = roof.of;
       row.bytes = layout.bytes, row.count = layout.count;
       row.plan = reports[0].plan, row.iterations = measured.iterations;

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
+#include <cstdlib>
 #include <ctime>
 #include <string>
 
@@ -18,7 +20,14 @@ inline std::string time_of_day() {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(std::time(nullptr)));
 }
 
+// One word. NCCL_HOSTID, by which the library tells hosts apart, comes before the system's name.
 inline std::string host_name() {
+  if (const char* id = std::getenv("NCCL_HOSTID"); id != nullptr && *id != '\0') {
+    std::string word = id;
+    std::replace_if(
+        word.begin(), word.end(), [](unsigned char c) { return std::isspace(c) != 0; }, '_');
+    return word;
+  }
   char name[256] = "";
   gethostname(name, sizeof name - 1);
   return name;

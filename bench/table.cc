@@ -52,7 +52,7 @@ std::string table_header(const Options& options) {
   out += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}{}\n", "size", "count", "type",
                      "redop", "root", side_names, side_names,
                      more ? fmt::format("  {:>7}  {:>7}  {:>7}  {:>9}{}  {}", "median", "p95",
-                                        "p99", "slowest", roof ? "  %roof  of    " : "", "plan")
+                                        "p99", "slowest", roof ? "  %roof  of     " : "", "plan")
                           : "");
   out += fmt::format(
       "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}{}\n", "(B)", "(elements)", "", "", "", side_units,
@@ -72,7 +72,7 @@ std::string table_row(const Options& options, const Row& row) {
     const double above = side.ranks.mean > 0 ? side.ranks.max / side.ranks.mean - 1 : 0;
     const std::string roof =
         options.devices > 0
-            ? fmt::format("  {:>5}  {:<6}", shrink(100 * side.roofline, 5), side.roof_of)
+            ? fmt::format("  {:>5}  {:<7}", shrink(100 * side.roofline, 5), side.roof_of)
             : "";
     line += fmt::format("  {:>7}  {:>7}  {:>7}  {:>9}{}  {}", shrink(side.iterations.p50, 7),
                         shrink(side.iterations.p95, 7), shrink(side.iterations.p99, 7),

@@ -12,6 +12,8 @@
 #include "bench/exit_codes.h"
 #include "bench/gpu_lane.h"
 #include "bench/rondo_backend.h"
+#include "tests/bench/shell.h"
+#include "tests/support/pretended_ports.h"
 
 namespace rondo::bench {
 namespace {
@@ -22,15 +24,8 @@ struct Ended {
 };
 
 Ended bench(const std::string& words) {
-  const std::string command = std::string("timeout 200 " RONDO_PROGRAM " bench ") + words + " 2>&1";
-  std::FILE* pipe = popen(command.c_str(), "r");
-  Ended ended{-1, ""};
-  if (pipe == nullptr) return ended;
-  char part[4096];
-  while (const std::size_t got = std::fread(part, 1, sizeof part, pipe))
-    ended.output.append(part, got);
-  ended.status = WEXITSTATUS(pclose(pipe));
-  return ended;
+  Said said = shell(std::string("timeout 200 " RONDO_PROGRAM " bench ") + words);
+  return {said.status, std::move(said.text)};
 }
 
 void expect_right(const std::string& words) {
@@ -131,6 +126,47 @@ TEST_F(GpuBench, RanksOnSeveralDevicesAreMeasuredBesideTheLinkToo) {
   const auto& side = json.at("results").at(0).at("out_of_place");
   const std::string of = side.at("roof_of").get<std::string>();
   EXPECT_TRUE(of == "link" || of == "memory") << of;
+}
+
+// Two hosts of two ranks, four ports of 0.1 Gb/s each: half of an all-gather enters each host.
+TEST_F(GpuBench, RanksOfSeveralHostsAreMeasuredBesideTheirNetworkToo) {
+  if (gpu_devices() < 4) GTEST_SKIP() << "there are " << gpu_devices() << " devices";
+  const test::TemporaryFolder root;
+  test::pretend_four_ports(root, "0.1 Gb/sec (4X SDR)");
+  const auto run = [&](const std::string& flags) {
+    const std::string file = root.path() + "/run.json";
+    const Said said =
+        shell("RONDO_SYS_ROOT=" + root.path() +
+              " " RONDO_PROGRAM " run -n 2 -- bash -c 'NCCL_HOSTID=host$RANK " RONDO_PROGRAM
+              " bench all_gather -g 2 -b 1M -e 1M -n 2 -w 1 " +
+              flags + " --json " + file + "'");
+    EXPECT_EQ(said.status, kOk) << said.text;
+    return std::pair(said.text, nlohmann::json::parse(std::ifstream(file)));
+  };
+  const auto [output, json] = run("");
+  EXPECT_NE(output.find("#  Network of a host: 0.048 GB/s each way by the topology's ports"),
+            std::string::npos)
+      << output;
+  constexpr double kGbs = 4 * 0.0125 * 0.96;
+  for (const auto& device : json.at("config").at("devices"))
+    EXPECT_NEAR(device.at("network_gbs").get<double>(), kGbs, 1e-3) << device;
+  const auto& side = json.at("results").at(0).at("out_of_place");
+  EXPECT_EQ(side.at("roof_of").get<std::string>(), "network");
+  const double least_us = 0.5 * (1 << 20) / (kGbs * 1e3);
+  EXPECT_NEAR(side.at("roofline").get<double>() * side.at("time").get<double>(), least_us,
+              0.01 * least_us);
+  EXPECT_EQ(run("--plain").first.find("Network of a host"), std::string::npos);
+}
+
+TEST_F(GpuBench, GroupsThatShareLinksHaveNoRoof) {
+  const test::TemporaryFolder folder;
+  const std::string file = folder.path() + "/run.json";
+  const Said said = shell("NCCL_TESTS_SPLIT='MOD 2' " RONDO_PROGRAM
+                          " bench all_reduce -g 4 -b 64K -e 64K -n 2 -w 1 --json " +
+                          file);
+  ASSERT_EQ(said.status, kOk) << said.text;
+  const auto json = nlohmann::json::parse(std::ifstream(file));
+  EXPECT_FALSE(json.at("results").at(0).at("out_of_place").contains("roof_of")) << json;
 }
 
 // A rank on device 0, alone.

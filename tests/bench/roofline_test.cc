@@ -1,11 +1,14 @@
-// The roofline's arithmetic: what has to pass over the links between devices, and which limit
-// counts.
+// The roofline's arithmetic: what has to pass over the links between devices and over the network
+// between hosts, and which limit counts.
 #include "bench/roofline.h"
 
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 #include <vector>
+
+#include "bench/placement.h"
 
 namespace rondo::bench {
 namespace {
@@ -13,58 +16,103 @@ namespace {
 constexpr std::size_t kBytes = 4096;  // what the table calls size
 constexpr double kWhole = kBytes, kPart = kBytes / 4;
 
+bench::Test test_of(Kind kind, int root = 0) {
+  bench::Test test;
+  test.kind = kind, test.type = ncclFloat, test.root = root;
+  return test;
+}
+
 struct Expected {
   Kind kind;
   int root;
-  std::vector<int> devices;  // by rank, of four
-  std::vector<LinkBytes> over;
+  std::vector<int> places;  // by rank, of four
+  std::vector<Crossing> over;
+  double all;
 };
 
-class LinkBytesOf : public testing::TestWithParam<Expected> {};
+class CrossingsOf : public testing::TestWithParam<Expected> {};
 
-TEST_P(LinkBytesOf, IsWhatOneDeviceHasAndAnotherOneNeeds) {
+TEST_P(CrossingsOf, AreWhatOnePlaceHasAndAnotherOneNeeds) {
   const Expected& expected = GetParam();
-  bench::Test test;
-  test.kind = expected.kind, test.type = ncclFloat, test.root = expected.root;
-  const std::vector<LinkBytes> found = link_bytes(expected.devices, test, 1, kBytes);
-  ASSERT_EQ(found.size(), expected.over.size());
-  for (std::size_t d = 0; d < found.size(); ++d) {
-    EXPECT_DOUBLE_EQ(found[d].out, expected.over[d].out) << "out of device " << d;
-    EXPECT_DOUBLE_EQ(found[d].in, expected.over[d].in) << "into device " << d;
+  const std::vector<int> one_area(4, 0);
+  const Crossings found =
+      crossings(expected.places, one_area, test_of(expected.kind, expected.root), 1, kBytes);
+  ASSERT_EQ(found.of_place.size(), expected.over.size());
+  for (std::size_t p = 0; p < found.of_place.size(); ++p) {
+    EXPECT_DOUBLE_EQ(found.of_place[p].out, expected.over[p].out) << "out of place " << p;
+    EXPECT_DOUBLE_EQ(found.of_place[p].in, expected.over[p].in) << "into place " << p;
   }
+  EXPECT_DOUBLE_EQ(found.all, expected.all);
 }
 
 const std::vector<int> kApart{0, 1, 2, 3}, kPairs{0, 0, 1, 1}, kOne{0, 0, 0, 0};
-std::vector<LinkBytes> each(double out, double in, std::size_t devices = 4) {
-  return std::vector<LinkBytes>(devices, {out, in});
+std::vector<Crossing> each(double out, double in, std::size_t places = 4) {
+  return std::vector<Crossing>(places, {out, in});
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Kinds, LinkBytesOf,
-    testing::Values(
-        Expected{Kind::kAllReduce, 0, kApart, each(1.5 * kWhole, 1.5 * kWhole)},
-        Expected{Kind::kAllReduce, 0, kPairs, each(kWhole, kWhole, 2)},
-        Expected{Kind::kAllReduce, 0, kOne, each(0, 0, 1)},
-        Expected{Kind::kAllGather, 0, kApart, each(kPart, 3 * kPart)},
-        Expected{Kind::kAllGather, 0, kPairs, each(2 * kPart, 2 * kPart, 2)},
-        Expected{Kind::kReduceScatter, 0, kApart, each(3 * kPart, kPart)},
-        Expected{Kind::kReduceScatter, 0, kPairs, each(2 * kPart, 2 * kPart, 2)},
-        Expected{Kind::kReduceScatter, 0, kOne, each(0, 0, 1)},
-        Expected{Kind::kBroadcast, 1, kPairs, {{kWhole, 0}, {0, kWhole}}},
-        Expected{Kind::kReduce, 3, kPairs, {{kWhole, 0}, {0, kWhole}}},
-        Expected{Kind::kReduce, 3, kOne, each(0, 0, 1)},
-        Expected{Kind::kAllToAll, 0, kApart, each(3 * kPart, 3 * kPart)},
-        Expected{Kind::kAllToAll, 0, kPairs, each(4 * kPart, 4 * kPart, 2)},
-        Expected{Kind::kGather, 0, kApart, {{0, 3 * kPart}, {kPart, 0}, {kPart, 0}, {kPart, 0}}},
-        Expected{Kind::kScatter, 0, kApart, {{3 * kPart, 0}, {0, kPart}, {0, kPart}, {0, kPart}}},
-        Expected{Kind::kSendRecv, 0, kPairs, each(kWhole, kWhole, 2)},
-        Expected{Kind::kBarrier, 0, kApart, each(0, 0)}),
+    Kinds, CrossingsOf,
+    testing::Values(Expected{Kind::kAllReduce, 0, kApart, each(kWhole, kWhole), 6 * kWhole},
+                    Expected{Kind::kAllReduce, 0, kPairs, each(kWhole, kWhole, 2), 2 * kWhole},
+                    Expected{Kind::kAllReduce, 0, kOne, each(0, 0, 1), 0},
+                    Expected{Kind::kAllGather, 0, kApart, each(kPart, 3 * kPart), 12 * kPart},
+                    Expected{Kind::kAllGather, 0, kPairs, each(2 * kPart, 2 * kPart, 2), 4 * kPart},
+                    Expected{Kind::kReduceScatter, 0, kApart, each(3 * kPart, kPart), 12 * kPart},
+                    Expected{Kind::kReduceScatter, 0, kPairs, each(2 * kPart, 2 * kPart, 2),
+                             4 * kPart},
+                    Expected{Kind::kReduceScatter, 0, kOne, each(0, 0, 1), 0},
+                    Expected{Kind::kBroadcast, 1, kPairs, {{kWhole, 0}, {0, kWhole}}, kWhole},
+                    Expected{Kind::kReduce, 3, kPairs, {{kWhole, 0}, {0, kWhole}}, kWhole},
+                    Expected{Kind::kReduce, 3, kOne, each(0, 0, 1), 0},
+                    Expected{Kind::kAllToAll, 0, kApart, each(3 * kPart, 3 * kPart), 12 * kPart},
+                    Expected{Kind::kAllToAll, 0, kPairs, each(4 * kPart, 4 * kPart, 2), 8 * kPart},
+                    Expected{Kind::kGather,
+                             0,
+                             kApart,
+                             {{0, 3 * kPart}, {kPart, 0}, {kPart, 0}, {kPart, 0}},
+                             3 * kPart},
+                    Expected{Kind::kScatter,
+                             0,
+                             kApart,
+                             {{3 * kPart, 0}, {0, kPart}, {0, kPart}, {0, kPart}},
+                             3 * kPart},
+                    Expected{Kind::kSendRecv, 0, kPairs, each(kWhole, kWhole, 2), 2 * kWhole},
+                    Expected{Kind::kBarrier, 0, kApart, each(0, 0), 0}),
     [](const auto& info) {
       const Expected& one = info.param;
-      return std::string(bench::info(one.kind).name) + (one.devices == kApart   ? "_apart"
-                                                        : one.devices == kPairs ? "_pairs"
-                                                                                : "_together");
+      return std::string(bench::info(one.kind).name) + (one.places == kApart   ? "_apart"
+                                                        : one.places == kPairs ? "_pairs"
+                                                                               : "_together");
     });
+
+// Of what passes between two devices, that which stays in their area.
+TEST(CrossingsOfAreas, CountWhatStaysInAnAreaAndNoSums) {
+  const std::vector<int> areas{0, 0, 1, 1};
+  const auto of = [&](Kind kind, int root = 0) {
+    return crossings(kApart, areas, test_of(kind, root), 1, kBytes);
+  };
+  for (const Kind kind : {Kind::kAllGather, Kind::kAllToAll}) {
+    const Crossings found = of(kind);
+    for (const Crossing& one : found.of_place) {
+      EXPECT_DOUBLE_EQ(one.out, kPart) << info(kind).name;
+      EXPECT_DOUBLE_EQ(one.in, kPart) << info(kind).name;
+    }
+    EXPECT_DOUBLE_EQ(found.all, 4 * kPart) << info(kind).name;
+  }
+  // Rank 1 sends to rank 0 of its area, and to two of the other one.
+  const Crossings broadcast = of(Kind::kBroadcast, 1);
+  EXPECT_DOUBLE_EQ(broadcast.of_place[1].out, kWhole);
+  EXPECT_DOUBLE_EQ(broadcast.of_place[0].in, kWhole);
+  EXPECT_DOUBLE_EQ(broadcast.of_place[2].in + broadcast.of_place[3].in, 0);
+  // To the next rank: 0 to 1 and 2 to 3 stay.
+  const Crossings messages = of(Kind::kSendRecv);
+  EXPECT_DOUBLE_EQ(messages.of_place[0].out, kWhole);
+  EXPECT_DOUBLE_EQ(messages.of_place[1].out, 0);
+  EXPECT_DOUBLE_EQ(messages.of_place[3].in, kWhole);
+  EXPECT_DOUBLE_EQ(messages.all, 2 * kWhole);
+  EXPECT_DOUBLE_EQ(of(Kind::kAllReduce).all, 0);
+  EXPECT_DOUBLE_EQ(of(Kind::kReduceScatter).of_place[0].out, 0);
+}
 
 std::vector<Rank> ranks_on(const std::vector<std::string>& bus_ids, double copy, double link) {
   std::vector<Rank> ranks;
@@ -78,8 +126,7 @@ std::vector<Rank> ranks_on(const std::vector<std::string>& bus_ids, double copy,
 }
 
 TEST(Roof, IsTheSlowerOfMemoryAndLinks) {
-  bench::Test test;
-  test.kind = Kind::kAllReduce, test.type = ncclFloat;
+  const bench::Test test = test_of(Kind::kAllReduce);
   constexpr std::size_t bytes = 1 << 20;
   // Memory moves 2 bytes for each of a call's, a link 1.5 each way.
   const auto apart = [](double copy, double link) {
@@ -97,8 +144,7 @@ TEST(Roof, IsTheSlowerOfMemoryAndLinks) {
 
 // Each process that sees one device calls it 0.
 TEST(Roof, DevicesOfOneNumberAreToldApartByWhereTheyAre) {
-  bench::Test test;
-  test.kind = Kind::kBroadcast, test.type = ncclFloat;
+  const bench::Test test = test_of(Kind::kBroadcast);
   constexpr std::size_t bytes = 1 << 20;
   const Roof apart = roof_of(ranks_on({"0:1", "0:2"}, 1000, 10), test, 1, bytes);
   EXPECT_EQ(apart.of, "link");
@@ -106,12 +152,122 @@ TEST(Roof, DevicesOfOneNumberAreToldApartByWhereTheyAre) {
   EXPECT_EQ(together.of, "memory");
 }
 
-TEST(Roof, LinksBetweenHostsHaveNoKnownLimit) {
-  bench::Test test;
-  test.kind = Kind::kAllReduce, test.type = ncclFloat;
-  std::vector<Rank> ranks = ranks_on({"0:1", "0:1"}, 1000, 10);
-  ranks[1].host = "there";
-  EXPECT_EQ(roof_of(ranks, test, 1, 1 << 20).of, "memory");
+// hosts[h]: ranks there, each on a device of its own, with what its network passes.
+struct HostOf {
+  int ranks;
+  double network_gbs;
+};
+std::vector<Rank> ranks_of_hosts(const std::vector<HostOf>& hosts, double link = 0) {
+  std::vector<Rank> ranks;
+  for (std::size_t h = 0; h < hosts.size(); ++h)
+    for (int i = 0; i < hosts[h].ranks; ++i) {
+      Rank rank;
+      rank.rank = static_cast<int>(ranks.size());
+      rank.host = "host" + std::to_string(h), rank.bus_id = "0:" + std::to_string(i);
+      rank.copy_gbs = 1e6, rank.link_gbs = link, rank.network_gbs = hosts[h].network_gbs;
+      ranks.push_back(rank);
+    }
+  return ranks;
+}
+
+struct ByNetwork {
+  const char* name;
+  Kind kind;
+  int root;
+  std::vector<HostOf> hosts;
+  double us;  // of 1.2 MB
+};
+constexpr std::size_t kMillions = 1'200'000;
+class RoofOfHosts : public testing::TestWithParam<ByNetwork> {};
+
+TEST_P(RoofOfHosts, IsWhatTheBusiestNetworkTakes) {
+  const ByNetwork& of = GetParam();
+  const Roof roof = roof_of(ranks_of_hosts(of.hosts), test_of(of.kind, of.root), 1, kMillions);
+  EXPECT_EQ(roof.of, "network");
+  EXPECT_NEAR(roof.us, of.us, 1e-6 * of.us);
+}
+
+// 1 GB/s is 1000 bytes a microsecond. Parts are 1.2 MB over the number of ranks.
+const std::vector<HostOf> kTwo{{2, 10}, {2, 10}}, kThree{{2, 10}, {2, 10}, {2, 10}},
+    kUneven{{1, 10}, {3, 10}}, kSlow{{2, 10}, {2, 2}}, kHalfKnown{{2, 0}, {2, 10}};
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, RoofOfHosts,
+    testing::Values(
+        // 2 (h - 1) / h of the bytes each way.
+        ByNetwork{"all_reduce_2", Kind::kAllReduce, 0, kTwo, 120},
+        ByNetwork{"all_reduce_3", Kind::kAllReduce, 0, kThree, 160},
+        ByNetwork{"all_reduce_uneven", Kind::kAllReduce, 0, kUneven, 120},
+        ByNetwork{"all_reduce_slow", Kind::kAllReduce, 0, kSlow, 600},
+        // What a host lacks comes in: half of all, two thirds, three quarters.
+        ByNetwork{"all_gather_2", Kind::kAllGather, 0, kTwo, 60},
+        ByNetwork{"all_gather_3", Kind::kAllGather, 0, kThree, 80},
+        ByNetwork{"all_gather_uneven", Kind::kAllGather, 0, kUneven, 90},
+        ByNetwork{"all_gather_slow", Kind::kAllGather, 0, kSlow, 300},
+        // Each of a host's ranks has a part for each rank elsewhere: 2 x 2, 2 x 4, 1 x 3 parts.
+        ByNetwork{"all_to_all_2", Kind::kAllToAll, 0, kTwo, 120},
+        ByNetwork{"all_to_all_3", Kind::kAllToAll, 0, kThree, 160},
+        ByNetwork{"all_to_all_uneven", Kind::kAllToAll, 0, kUneven, 90},
+        // Once to each host, from the root or from a host that has it.
+        ByNetwork{"broadcast_2", Kind::kBroadcast, 3, kTwo, 120},
+        ByNetwork{"broadcast_3", Kind::kBroadcast, 3, kThree, 120},
+        ByNetwork{"broadcast_slow", Kind::kBroadcast, 0, kSlow, 600},
+        // The last rank of a host sends to the first one of the next.
+        ByNetwork{"send_recv_2", Kind::kSendRecv, 0, kTwo, 120},
+        ByNetwork{"send_recv_3", Kind::kSendRecv, 0, kThree, 120},
+        ByNetwork{"send_recv_uneven", Kind::kSendRecv, 0, kUneven, 120},
+        // One host's rate is enough for what that host sends and takes.
+        ByNetwork{"all_gather_half_known", Kind::kAllGather, 0, kHalfKnown, 60}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// A slow host takes part in a sum with its bytes once each way at least; others may do the rest.
+TEST(Roof, OfASumAsksNoMoreOfASlowHostThanItsOwnPart) {
+  const std::vector<HostOf> hosts{{1, 100}, {1, 100}, {1, 10}};
+  const Roof roof = roof_of(ranks_of_hosts(hosts), test_of(Kind::kAllReduce), 1, kMillions);
+  EXPECT_DOUBLE_EQ(roof.us, 120);
+}
+
+TEST(Roof, OfHostsWhoseNetworkIsNotKnownIsNotByTheNetwork) {
+  for (const Kind kind : {Kind::kAllReduce, Kind::kAllGather, Kind::kAllToAll, Kind::kSendRecv}) {
+    const Roof roof = roof_of(ranks_of_hosts({{2, 0}, {2, 0}}), test_of(kind), 1, kMillions);
+    EXPECT_EQ(roof.of, "memory") << info(kind).name;
+  }
+  // A rate of the network that no other host is on.
+  EXPECT_EQ(roof_of(ranks_of_hosts({{4, 10}}), test_of(Kind::kAllGather), 1, kMillions).of,
+            "memory");
+}
+
+// Of several hosts, a link limits what stays in a host and is no sum.
+TEST(Roof, OfSeveralHostsMayBeALinks) {
+  const std::vector<Rank> ranks = ranks_of_hosts({{3, 100}, {3, 100}}, 1);
+  // Two parts of a sixth from the host's other devices.
+  const Roof gathered = roof_of(ranks, test_of(Kind::kAllGather), 1, kMillions);
+  EXPECT_EQ(gathered.of, "link");
+  EXPECT_NEAR(gathered.us, 400, 1e-3);
+  const Roof summed = roof_of(ranks, test_of(Kind::kAllReduce), 1, kMillions);
+  EXPECT_EQ(summed.of, "network");
+  EXPECT_NEAR(summed.us, 12, 1e-3);
+}
+
+TEST(Speeds, SayOnceWhatTheNetworkPassesAndByWhom) {
+  const auto lines = [](const std::vector<HostOf>& hosts) {
+    std::istringstream text(speeds_of(ranks_of_hosts(hosts)));
+    std::string found;
+    for (std::string line; std::getline(text, line);)
+      if (!line.starts_with("#  Copies inside device ")) found += line + "\n";
+    return found;
+  };
+  EXPECT_EQ(lines({{2, 96}, {1, 96}}),
+            "#  Network of a host: 96 GB/s each way by the topology's ports: %roof is of that "
+            "too\n");
+  EXPECT_EQ(lines({{2, 96}, {1, 24}, {1, 0}}),
+            "#  Network of a host: 24 to 96 GB/s each way by the topology's ports, 1 of 3 hosts "
+            "not known: %roof is of that too\n");
+  EXPECT_EQ(lines({{2, 0}, {2, 0}}),
+            "#  No rate of the network between hosts is known: %roof leaves it out\n");
+  EXPECT_EQ(lines({{4, 96}}), "") << "there is one host";
+  std::vector<Rank> on_hosts = ranks_of_hosts({{1, 0}, {1, 0}});
+  for (Rank& rank : on_hosts) rank.copy_gbs = 0;
+  EXPECT_EQ(speeds_of(on_hosts), "") << "host memory, or a plain table";
 }
 
 }  // namespace

@@ -88,10 +88,10 @@ Split::Place Split::place_of(int rank, int ranks) const {
   return place;
 }
 
-int Split::smallest(int ranks) const {
-  int least = ranks;
-  for (int r = 0; r < ranks; ++r) least = std::min(least, place_of(r, ranks).ranks);
-  return least;
+std::set<int> Split::sizes(int ranks) const {
+  std::set<int> found;
+  for (int r = 0; r < ranks; ++r) found.insert(place_of(r, ranks).ranks);
+  return found;
 }
 
 }  // namespace rondo::bench

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -25,7 +26,7 @@ class Split {
     int group, rank, ranks;  // rank and ranks in the group
   };
   Place place_of(int rank, int ranks) const;
-  int smallest(int ranks) const;  // ranks of the smallest group
+  std::set<int> sizes(int ranks) const;  // in ranks, of all groups
 
  private:
   enum class Op { kNone, kAnd, kOr, kMod, kDiv };

@@ -54,7 +54,8 @@ class Process {
       if (processes_.rank() == 0) fmt::print(stderr, "{}: {}\n", options_.program, text);
     };
     if (!split_) return say(split_.error().text), kInvalidUse;
-    const int ranks = split_->smallest(ranks_);
+    const std::set<int> groups = split_->sizes(ranks_);
+    const int ranks = *groups.begin();
     if (options_.kind == Kind::kHyperCube && (ranks & (ranks - 1)) != 0)
       return say(fmt::format("a hypercube has 2, 4, 8 ... ranks, not {}", ranks)), kInvalidUse;
     if (options_.kind == Kind::kHyperCube && options_.gpus > 1)
@@ -62,7 +63,7 @@ class Process {
     if (options_.root >= ranks)
       return say(fmt::format("-r {}: there are only ranks 0 to {}", options_.root, ranks - 1)),
              kInvalidUse;
-    const Needs needs = needs_of(options_, ranks_);
+    const Needs needs = needs_of(options_, groups);
     if (const std::string misfit = placement_.misfit(); !misfit.empty())
       return say(misfit), kInvalidUse;
     const auto here = static_cast<std::size_t>(placement_.processes_here());
@@ -116,8 +117,9 @@ class Process {
     RONDO_CHECK_OK(join(index, lanes));
     RONDO_CHECK_OK(introduce(index, lanes));
     const Bench bench{options_, team_, index, lanes};
-    const int roots =
-        info(options_.kind).rooted && options_.root == kAllRoots ? split_->smallest(ranks_) : 1;
+    const int roots = info(options_.kind).rooted && options_.root == kAllRoots
+                          ? *split_->sizes(ranks_).begin()
+                          : 1;
     const std::vector<Op> ops = info(options_.kind).reduces ? options_.ops : std::vector{Op::kNone};
     const std::vector<ncclDataType_t> types =
         info(options_.kind).sized ? options_.types : std::vector{ncclInt8};
@@ -135,7 +137,7 @@ class Process {
   }
 
   Done join(int index, Lanes& lanes) {
-    const Needs needs = needs_of(options_, ranks_);
+    const Needs needs = needs_of(options_, split_->sizes(ranks_));
     for (int g = 0; g < options_.gpus; ++g) {
       const int number = team_.member(index) * options_.gpus + g;
       lanes.push_back(
@@ -287,7 +289,7 @@ class Process {
       const bool checked = options_.check != 0 && info(options_.kind).sized;
       Side side = combine(reports, options_, layout, checked);
       // Groups share links and networks: what limits each of them is not known.
-      const bool one_group = split_->smallest(ranks_) == ranks_;
+      const bool one_group = *split_->sizes(ranks_).begin() == ranks_;
       const Roof roof =
           one_group ? roof_of(context_.devices, test, options_.spread, bytes) : Roof{};
       if (side.time_us > 0) side.roofline = roof.us / side.time_us, side.roof_of = roof.of;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <ctime>
+#include <set>
 #include <string>
 
 #include "bench/exit_codes.h"
@@ -37,8 +38,8 @@ struct Needs {
   std::size_t send = 0, recv = 0;  // bytes, of the rank that needs most
 };
 
-inline Needs needs_of(const Options& options, int ranks) {
-  Needs needs;
+// Of a call of so many ranks.
+inline void raise_needs(const Options& options, int ranks, Needs* needs) {
   for (const std::size_t bytes : sweep_sizes(options))
     for (const ncclDataType_t type : options.types)
       for (int rank : {0, ranks - 1})
@@ -46,11 +47,17 @@ inline Needs needs_of(const Options& options, int ranks) {
           const Layout layout =
               layout_of({options.kind, type, rank, ranks, root, options.spread}, bytes);
           const std::size_t element = info(type).size;
-          needs.send = std::max(needs.send, layout.send_count * element);
-          needs.recv = std::max(needs.recv, layout.recv_count * element);
+          needs->send = std::max(needs->send, layout.send_count * element);
+          needs->recv = std::max(needs->recv, layout.recv_count * element);
           if (info(options.kind).in_place)
-            needs.recv = std::max(needs.recv, layout.in_place_count * element);
+            needs->recv = std::max(needs->recv, layout.in_place_count * element);
         }
+}
+
+// groups: how many ranks there are in each. The fewer, the larger a rank's block of so many bytes.
+inline Needs needs_of(const Options& options, const std::set<int>& groups) {
+  Needs needs;
+  for (const int ranks : groups) raise_needs(options, ranks, &needs);
   return needs;
 }
 

@@ -371,9 +371,11 @@ TEST(RondoBench, TakesPartWhereALauncherStartedIt) {
 
 TEST(RondoBench, MeasuresGroupsOfRanksAtOnce) {
   const With split("NCCL_TESTS_SPLIT", "MOD 2");
-  for (const char* launch : {"--processes", "--threads"}) {
-    const Ended ended = rondo({"bench", "reduce", "--ranks", "5", launch, "-b", "1000", "-e",
-                               "1000", "-n", "3", "-r", "all"});
+  // Blocks of a small group are larger than those of all ranks would be.
+  for (const char* collective : {"reduce", "all_gather", "reduce_scatter", "alltoall", "scatter"}) {
+    const char* launch = collective[0] == 'r' ? "--processes" : "--threads";
+    const Ended ended = rondo({"bench", collective, "--ranks", "5", launch, "-b", "4000", "-e",
+                               "1M", "-f", "256", "-n", "2", "-r", "all"});
     EXPECT_EQ(ended.status, 0) << ended.output;
     EXPECT_NE(ended.output.find("#  Rank  3 Group  1 "), std::string::npos) << ended.output;
     EXPECT_NE(ended.output.find("# Out of bounds values : 0 OK"), std::string::npos);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <vector>
 
 namespace rondo::bench {
@@ -33,7 +34,8 @@ TEST(BenchSplit, KeepsTheOrderOfRanksInAGroup) {
   EXPECT_EQ(place.rank, 1);
   EXPECT_EQ(place.ranks, 2);
   EXPECT_EQ(split->place_of(4, 5).ranks, 3);
-  EXPECT_EQ(split->smallest(5), 2);
+  EXPECT_EQ(split->sizes(5), (std::set<int>{2, 3}));
+  EXPECT_EQ(split->sizes(4), (std::set<int>{2}));
 }
 
 TEST(BenchSplit, RefusesTheRestByName) {

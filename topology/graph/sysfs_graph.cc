@@ -170,12 +170,14 @@ class SysfsReader {
     }
   }
 
-  // Of adapters that have no RDMA ports.
+  // Of adapters that have no RDMA ports. One without a cable carries nothing.
   void read_interfaces() {
     const std::string folder = root_ + "/sys/class/net";
     for (const std::string& name : names_in(folder)) {
       const auto way = way_to(folder + "/" + name);
       if (way.empty() || adapters_.contains(way.back())) continue;
+      const std::string state = word_in(folder + "/" + name + "/operstate");
+      if (state == "down" || state == "lowerlayerdown") continue;
       const auto megabits = read_number(folder + "/" + name + "/speed").value_or(0);
       add_port({.name = name,
                 .port = 1 + ports_of_[way.back()]++,

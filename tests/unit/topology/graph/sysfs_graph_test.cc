@@ -158,7 +158,14 @@ TEST_F(SysfsGraph, PortsThatAreDownAreLeftOut) {
   adapter("pci0000:00/0000:00:01.0/0000:01:00.0");
   entry("infiniband/mlx5_0", "pci0000:00/0000:00:01.0/0000:01:00.0");
   rdma_port("mlx5_0", "1: DOWN\n", "10 Gb/sec (4X SDR)\n");
-  EXPECT_TRUE(read().nics().empty());
+  adapter("pci0000:00/0000:00:03.0");
+  entry("net/eth0", "pci0000:00/0000:00:03.0");
+  for (const char* state : {"down\n", "lowerlayerdown\n"}) {
+    write("sys/class/net/eth0/operstate", state);
+    EXPECT_TRUE(read().nics().empty()) << state;
+  }
+  write("sys/class/net/eth0/operstate", "unknown\n");  // some drivers never say
+  EXPECT_EQ(read().nics().size(), 1u);
 }
 
 TEST_F(SysfsGraph, InterfacesStandUnderTheirPciDevice) {

@@ -9,13 +9,15 @@
 namespace rondo::sim {
 namespace {
 
-constexpr double kWireGbs = 50, kHopNs = 700;
+constexpr double kStagedWireGbs = 50, kStagedHopNs = 700;
 
 // Wire r leads out of rank r, wire n + r into it.
-Machine uniform_host(int ranks, double gbs = kWireGbs) {
+Machine host_of_uniform_wires(int ranks, double gbs = kStagedWireGbs) {
   Machine machine;
   machine.wire_gbs.assign(2 * static_cast<std::size_t>(ranks), gbs);
-  machine.routes = [=](int from, int to, int) { return Route{{from, ranks + to}, kHopNs, false}; };
+  machine.routes = [=](int from, int to, int) {
+    return Route{{from, ranks + to}, kStagedHopNs, false};
+  };
   return machine;
 }
 
@@ -29,22 +31,22 @@ SimStagedCall staged(Collective collective, int ranks, std::uint64_t bytes) {
   return call;
 }
 
-double ns_of(const Machine& machine, const SimStagedCall& call) {
+double staged_ns(const Machine& machine, const SimStagedCall& call) {
   const auto result = simulate_staged(machine, call);
   EXPECT_TRUE(result.ok()) << result.error().text;
   return result.ok() ? result->ns : -1;
 }
 
-void expect_near(double found, double wanted, double share = 1e-9) {
+void expect_close(double found, double wanted, double share = 1e-9) {
   EXPECT_LE(std::abs(found - wanted), share * wanted) << found << " beside " << wanted;
 }
 
 // Blocks that pass the busiest wire, of n ranks.
-struct Row {
+struct StagedRow {
   Collective collective;
   double (*blocks)(double n);
 };
-const Row kRows[] = {
+const StagedRow kStagedRows[] = {
     {Collective::kAllReduce, [](double n) { return 2 * (n - 1) / n; }},
     // The root's block leaves in shares, and comes from each share's owner to all.
     {Collective::kBroadcast, [](double n) { return 2 * (n - 1) / n; }},
@@ -58,20 +60,21 @@ const Row kRows[] = {
 
 TEST(SimStaged, WiresAreAsBusyAsTheBusiest) {
   const std::uint64_t bytes = 64 << 20;
-  for (const Row& row : kRows)
+  for (const StagedRow& row : kStagedRows)
     for (const int n : {2, 3, 8}) {
       SCOPED_TRACE(testing::Message() << name(row.collective) << " of " << n);
-      const double wires = row.blocks(n) * static_cast<double>(bytes) / kWireGbs;
-      const double found = ns_of(uniform_host(n), staged(row.collective, n, bytes));
-      EXPECT_GE(found, (wires + 2 * kHopNs) * (1 - 1e-9));
+      const double wires = row.blocks(n) * static_cast<double>(bytes) / kStagedWireGbs;
+      const double found = staged_ns(host_of_uniform_wires(n), staged(row.collective, n, bytes));
+      EXPECT_GE(found, (wires + 2 * kStagedHopNs) * (1 - 1e-9));
       // Messages that wait for each other's wires leave gaps.
-      EXPECT_LE(found, 1.3 * wires + 2 * kHopNs);
+      EXPECT_LE(found, 1.3 * wires + 2 * kStagedHopNs);
     }
 }
 
 TEST(SimStaged, OfNothingIsTwoMeetings) {
-  for (const Row& row : kRows)
-    expect_near(ns_of(uniform_host(4), staged(row.collective, 4, 0)), 2 * kHopNs);
+  for (const StagedRow& row : kStagedRows)
+    expect_close(staged_ns(host_of_uniform_wires(4), staged(row.collective, 4, 0)),
+                 2 * kStagedHopNs);
 }
 
 // Where wires are fast: what goes into staging, the shares of the work, what comes out of it.
@@ -82,23 +85,23 @@ TEST(SimStaged, WorkIsShared) {
     SimStagedCall call = staged(collective, kRanks, 1 << 20);
     call.ctas = 2;
     call.cost = {.fixed_ns = 0, .copy_gbs = kCopy / 2, .sum_gbs = kSum / 2};
-    const double found = ns_of(uniform_host(kRanks, 1e9), call);
-    return (found - 2 * kHopNs) / (1 << 20);  // ns a byte of a block
+    const double found = staged_ns(host_of_uniform_wires(kRanks, 1e9), call);
+    return (found - 2 * kStagedHopNs) / (1 << 20);  // ns a byte of a block
   };
   const auto work = [](double copied, double summed) { return copied / kCopy + summed / kSum; };
-  expect_near(work_of(Collective::kAllReduce), work(2 + 0.75, 0.75), 1e-6);
-  expect_near(work_of(Collective::kBroadcast), work(2 + 0.75, 0), 1e-6);
-  expect_near(work_of(Collective::kReduce), work(2, 0.75), 1e-6);
-  expect_near(work_of(Collective::kAllGather), work(1 + 4, 0), 1e-6);
-  expect_near(work_of(Collective::kReduceScatter), work(4 + 1, 3), 1e-6);
-  expect_near(work_of(Collective::kAllToAll), work(4 + 4, 0), 1e-6);
-  expect_near(work_of(Collective::kGather), work(1 + 4, 0), 1e-6);
-  expect_near(work_of(Collective::kScatter), work(4 + 1, 0), 1e-6);
+  expect_close(work_of(Collective::kAllReduce), work(2 + 0.75, 0.75), 1e-6);
+  expect_close(work_of(Collective::kBroadcast), work(2 + 0.75, 0), 1e-6);
+  expect_close(work_of(Collective::kReduce), work(2, 0.75), 1e-6);
+  expect_close(work_of(Collective::kAllGather), work(1 + 4, 0), 1e-6);
+  expect_close(work_of(Collective::kReduceScatter), work(4 + 1, 3), 1e-6);
+  expect_close(work_of(Collective::kAllToAll), work(4 + 4, 0), 1e-6);
+  expect_close(work_of(Collective::kGather), work(1 + 4, 0), 1e-6);
+  expect_close(work_of(Collective::kScatter), work(4 + 1, 0), 1e-6);
 }
 
 TEST(SimStaged, RefusesWhatHasNoKernel) {
   const auto refusal = [](Collective collective, int ranks) {
-    const auto result = simulate_staged(uniform_host(2), staged(collective, ranks, 64));
+    const auto result = simulate_staged(host_of_uniform_wires(2), staged(collective, ranks, 64));
     return result.ok() ? std::string() : result.error().text;
   };
   EXPECT_NE(refusal(Collective::kSend, 2).find("no staged kernel"), std::string::npos);

@@ -14,7 +14,7 @@ namespace rondo::bench {
 namespace {
 
 constexpr std::size_t kBytes = 4096;  // what the table calls size
-constexpr double kWhole = kBytes, kPart = kBytes / 4;
+constexpr double kWhole = kBytes, kPart = kWhole / 4;
 
 bench::Test test_of(Kind kind, int root = 0) {
   bench::Test test;

@@ -98,7 +98,8 @@ Done HostProxy::start() {
   }
   RONDO_CHECK_OK(proxy_.start());
   // A rank that died before its link was open would be missed by the judge and by those below it.
-  if (status_) poll_until([this] { return status_->has_joined(); }, seconds_from_now(kJoinSeconds));
+  const auto is_settled = [this] { return status_->has_joined() || status_->has_ended(); };
+  if (status_) poll_until(is_settled, seconds_from_now(kJoinSeconds));
   return done();
 }
 

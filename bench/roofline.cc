@@ -36,9 +36,6 @@ Crossings crossings(std::span<const int> place_of_rank, std::span<const int> are
                     const Test& test, double spread, std::size_t bytes) {
   const std::size_t places = count_of(place_of_rank);
   const bool several_areas = count_of(area_of_rank) > 1;
-  std::vector<int> area_of_place(places);
-  for (std::size_t r = 0; r < place_of_rank.size(); ++r)
-    area_of_place[static_cast<std::size_t>(place_of_rank[r])] = area_of_rank[r];
   using Data = std::tuple<int, std::size_t, std::size_t>;  // whose, from where, how many elements
   std::map<Data, std::set<int>> wanted;                    // by places
   for (std::size_t r = 0; r < place_of_rank.size(); ++r)

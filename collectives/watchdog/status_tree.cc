@@ -126,7 +126,7 @@ void StatusTree::hear_items(int peer, std::span<const std::byte> items) {
 
 void StatusTree::hear_from_above(const StatusItem& item) {
   if (item.presence == StatusItem::kThere || !is_above(item.rank)) return;
-  if (!left_.insert(item.rank).second) return;
+  if (!gone_.insert(item.rank).second) return;
   if (item.presence == StatusItem::kEnded && ended_first_ < 0) ended_first_ = item.rank;
   item.rank == 0 ? announce_end_of_rank_0(item) : note(item);  // whom it told may be gone, too
 }
@@ -175,11 +175,11 @@ void StatusTree::look_for_ends() {
   }
   while (!is_orphan()) {
     const int above = parent();
-    const bool left = left_.contains(above);
-    if (!left && !terms_.has_ended(above)) return;
+    const bool known = gone_.contains(above);
+    if (!known && !terms_.has_ended(above)) return;
     turn_to_next_parent();
-    if (left) continue;
-    left_.insert(above);
+    if (known) continue;
+    gone_.insert(above);
     if (ended_first_ < 0) ended_first_ = above;
     above == 0 ? announce_end_of_rank_0(ended(above)) : note(ended(above));
   }

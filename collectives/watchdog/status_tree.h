@@ -118,7 +118,7 @@ class StatusTree {
   CallWindow calls_;
   std::set<int>
       children_;  // those of the terms and those that turned to this rank, while they are there
-  std::set<int> left_;    // ancestors, in order or without a word
+  std::set<int> gone_;    // ancestors, in order or without a word
   int ended_first_ = -1;  // of the ancestors, without a word, since one of them last answered
   std::map<int, std::uint64_t> unanswered_;  // by child: its newest message
   std::deque<UnderWay> under_way_;

@@ -20,8 +20,8 @@ namespace {
 constexpr std::uint64_t kMostPinned = 16 << 20;
 constexpr std::uint64_t kLeastPinned = 64 << 10;
 constexpr double kPatientSeconds = 10;
-constexpr double kJoinSeconds = 10;
-constexpr double kToldSeconds = 2;  // for streams that are told to end: others' work may be first
+constexpr double kJoinSeconds = 10;  // then calls run all the same, and deaths may be told late
+constexpr double kToldSeconds = 2;   // for streams that are told to end: others' work may be first
 
 Result<GpuCaptureInfo> capture_of(GpuStream stream) {
   GpuCaptureInfo capture;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/log.h"
 #include "base/shared_by_key.h"
@@ -131,6 +132,10 @@ class Binding {
     RONDO_TRY([[maybe_unused]] const auto all_met, session_.all_gather({}));
     if (!speaks) RONDO_CHECK_OK(take_team(options, nullptr));
     rank().join_team();
+    // Whoever made the team may end its communicator at once: not before the others have it.
+    if (std::set(known.processes.begin(), known.processes.end()).size() < known.processes.size()) {
+      RONDO_TRY([[maybe_unused]] const auto all_have, session_.all_gather({}));
+    }
     return request.around.plan.composes ? make_parts(GpuGroups(request.around.gpu_of)) : done();
   }
 

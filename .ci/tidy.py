@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Runs clang-tidy, with the checks of .clang-tidy, on the sources of the product.
 
-  .ci/tidy.py [path...]     these, or all that build/dev compiles but tests
+  .ci/tidy.py [path...]     these, or all that the preset dev compiles but tests
 
-Needs the tree build/dev, built: ninja knows there what a source includes. A source without findings
-is not looked at again until it, one of its headers, .clang-tidy or clang-tidy itself changes; what
-is known to be clean stands in $XDG_CACHE_HOME/rondo-tidy. Prints the findings and exits 1 if there
-are any.
+Needs no build: CMake tells how each source is compiled. A source without findings is not looked at
+again until it, a header of the project that it includes, how it is compiled, .clang-tidy or
+clang-tidy itself changes; what is known to be clean stands in $XDG_CACHE_HOME/rondo-tidy. Prints
+the findings and exits 1 if there are any.
 
 Nearly all the time of clang-tidy goes to what a source includes: so sources with the same flags are
 looked at together, as one text. Where that has findings, or does not compile (two sources may have
@@ -26,8 +26,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 TIDY = "clang-tidy-14"
-BUILD = Path("build/dev")
-MADE = Path("build/tidy")
+BUILD = Path("build/tidy")
+MADE = BUILD / "together"
 TOGETHER = 12
 LAYERS = ("base", "topology", "transport", "kernels", "collectives", "api", "bench")
 CLEAN = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rondo-tidy"
@@ -41,52 +41,49 @@ def output_of(command):
 
 
 def commands_of_sources():
-    """How build/dev compiles each source, and the object that it makes."""
+    """How each source is compiled, by a build that compiles each alone."""
+    output_of(["cmake", "--preset", "dev", "-B", str(BUILD), "-DCMAKE_UNITY_BUILD=OFF"])
     root = Path.cwd()
     with open(BUILD / "compile_commands.json", encoding="utf-8") as file:
         entries = json.load(file)
-    commands, objects = {}, {}
+    commands = {}
     for entry in entries:
         source = Path(entry["file"])
         if source.is_relative_to(root):
-            name = str(source.relative_to(root))
             words = shlex.split(entry["command"])
             out = words.index("-o")
-            objects[name] = words[out + 1]
-            commands[name] = tuple(words[:out] + words[out + 2:words.index("-c")])
-    return commands, objects
-
-
-def files_of_objects():
-    """What each object was compiled from, as ninja recorded it."""
-    files, current = {}, None
-    for line in output_of(["ninja", "-C", str(BUILD), "-t", "deps"]).split("\n"):
-        head = re.match(r"(\S+): #deps", line)
-        if head:
-            current = files.setdefault(head[1], [])
-        elif line.startswith("    "):
-            current.append(line.strip())
-    return files
+            commands[str(source.relative_to(root))] = tuple(
+                words[:out] + words[out + 2:words.index("-c")])
+    return commands
 
 
 class Fingerprints:
-    """Of everything that a finding in a source may depend on."""
+    """Of everything of the project that a finding in a source may depend on."""
 
     def __init__(self):
         self.of_file = {}
         self.common = output_of([TIDY, "--version"]) + Path(".clang-tidy").read_text()
 
     def file(self, name):
+        """A file's digest, and the project's files that it includes by name."""
         if name not in self.of_file:
-            path = Path(os.path.normpath(BUILD / name))
-            if path.is_relative_to("/"):  # of the system: not ours to read
-                self.of_file[name] = f"{path} {path.stat().st_size}"
-            else:
-                self.of_file[name] = f"{path} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+            text = Path(name).read_text()
+            places = (place for include in re.findall(r'^#\s*include "([^"]+)"', text, re.MULTILINE)
+                      for place in (include, os.path.join(os.path.dirname(name), include)))
+            included = [os.path.normpath(place) for place in places if os.path.isfile(place)]
+            self.of_file[name] = hashlib.sha256(text.encode()).hexdigest(), included
         return self.of_file[name]
 
-    def of(self, source, files):
-        text = "\n".join([self.common, source, *map(self.file, files)])
+    def of(self, source, command):
+        found, todo = {source}, [source]
+        while todo:
+            for name in self.file(todo.pop())[1]:
+                if name not in found:
+                    found.add(name)
+                    todo.append(name)
+        files = [f"{name} {self.file(name)[0]}" for name in sorted(found)]
+        how = shlex.join(command).replace(str(Path.cwd()), ".")
+        text = "\n".join([self.common, how, source, *files])
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -138,18 +135,15 @@ def batches(sources, commands):
 
 
 def main():
-    commands, objects = commands_of_sources()
-    files, prints = files_of_objects(), Fingerprints()
+    commands, prints = commands_of_sources(), Fingerprints()
     folders = tuple(f"{layer}/" for layer in LAYERS)
-    built = [s for s in objects if s.startswith(folders) and objects[s] in files]
-    sources = sys.argv[1:] or sorted(built)
+    sources = sys.argv[1:] or sorted(s for s in commands if s.startswith(folders))
     CLEAN.mkdir(parents=True, exist_ok=True)
     fingerprints = {}
     for source in sources:
-        if source not in objects or objects[source] not in files:
-            sys.exit(f"{source}: not built in {BUILD}; first: cmake --preset dev && "
-                     "cmake --build --preset dev")
-        fingerprints[source] = prints.of(source, files[objects[source]])
+        if source not in commands:
+            sys.exit(f"{source}: the preset dev compiles no such source")
+        fingerprints[source] = prints.of(source, commands[source])
     unknown = [source for source in sources if not (CLEAN / fingerprints[source]).exists()]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         reports = pool.map(lambda batch: check(*batch, fingerprints), batches(unknown, commands))

@@ -186,7 +186,7 @@ struct Loops {
     }
     if (loop == "line")
       for (std::size_t i = 0; i < task.count; ++i)
-        task.receive[i] = static_cast<float>(ranks * (ranks + 1) / 2);
+        task.receive[i] = 0.5F * static_cast<float>(ranks * (ranks + 1));
   }
 };
 

@@ -17,10 +17,10 @@ namespace rondo::cli {
 namespace {
 
 // Variables of this process that the ranks inherit, for the time of a run.
-class Variables {
+class InheritedVariables {
  public:
-  Variables() = default;
-  ~Variables() {
+  InheritedVariables() = default;
+  ~InheritedVariables() {
     for (auto one = before_.rbegin(); one != before_.rend(); ++one) {
       if (one->value) {
         setenv(one->name, one->value->c_str(), 1);
@@ -29,8 +29,8 @@ class Variables {
       }
     }
   }
-  Variables(const Variables&) = delete;
-  Variables& operator=(const Variables&) = delete;
+  InheritedVariables(const InheritedVariables&) = delete;
+  InheritedVariables& operator=(const InheritedVariables&) = delete;
 
   void set(const char* name, const std::string& value) {
     const char* const before = getenv(name);
@@ -47,7 +47,7 @@ class Variables {
   std::vector<Before> before_;
 };
 
-void set_for(const TuneRun& run, Variables* variables) {
+void set_for(const TuneRun& run, InheritedVariables* variables) {
   std::string function = run.collective;  // as NCCL_ALGO names it
   function.erase(std::remove(function.begin(), function.end(), '_'), function.end());
   variables->set("NCCL_ALGO", function + ":" + run.algorithm);
@@ -107,7 +107,7 @@ Result<std::vector<MeasuredCall>> measure_run(const TuneRun& run, const TuneSize
   const Scratch scratch;
   if (!scratch.made())
     return fail(Status::kSystemError, "no folder can be made in /tmp: {}", strerror(errno));
-  Variables variables;
+  InheritedVariables variables;
   set_for(run, &variables);
   std::string words = run.meeting;
   if (run.hosts > 1 && run.meeting.empty())

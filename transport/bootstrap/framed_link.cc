@@ -93,8 +93,9 @@ Done FramedLink::flush_all(const net::Deadline& deadline, std::string_view what)
 
 Result<Frame> FramedLink::await(const net::Deadline& deadline, std::string_view what) {
   for (;;) {
-    RONDO_TRY(auto frame, receive());
-    if (frame) return std::move(*frame);
+    Result<std::optional<Frame>> frame = receive();
+    if (!frame.ok()) return frame.error();
+    if (frame->has_value()) return std::move(**frame);
     pollfd ready = entry();
     RONDO_CHECK_OK(net::wait_ready({&ready, 1}, deadline, what));
     RONDO_CHECK_OK(flush());

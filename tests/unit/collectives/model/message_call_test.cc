@@ -14,7 +14,7 @@
 namespace rondo::model {
 namespace {
 
-GpuCluster cluster_of(const std::string& machine, int hosts) {
+GpuCluster message_cluster(const std::string& machine, int hosts) {
   auto parsed = topology::read_nccl_xml(std::string(RONDO_FIXTURES_DIR) + "/" + machine + ".xml");
   EXPECT_TRUE(parsed.ok()) << parsed.error().text;
   auto cluster = GpuCluster::make(std::move(parsed->graph), {.hosts = hosts});
@@ -61,7 +61,7 @@ TEST(MessageCall, IsNoFasterThanTheWires) {
   constexpr std::uint64_t kBytes = 32 << 20;
   for (const auto& machine : kMachines) {
     for (const int hosts : {1, 2}) {
-      const GpuCluster cluster = cluster_of(machine.machine, hosts);
+      const GpuCluster cluster = message_cluster(machine.machine, hosts);
       for (const Collective collective : kAll) {
         const double messages = collective == Collective::kSend ? 1 : cluster.ranks() - 1;
         const double across = crossing(cluster, collective);
@@ -79,7 +79,7 @@ TEST(MessageCall, IsNoFasterThanTheWires) {
 // such a call is played.
 TEST(MessageCall, ExtrapolatedIsPlayed) {
   for (const int hosts : {1, 2}) {
-    const GpuCluster cluster = cluster_of("dgx-h100", hosts);
+    const GpuCluster cluster = message_cluster("dgx-h100", hosts);
     for (const Collective collective : kAll) {
       const CallRecord record = call_of(collective, 192 << 20);
       const auto some = play_messages(cluster, record);
@@ -99,7 +99,7 @@ TEST(MessageCall, ExtrapolatedIsPlayed) {
 // not know that messages of an exchange of few hosts meet at ports, nor how few slots fill a way.
 TEST(MessageCall, IsAboutWhatThePlannerSays) {
   for (const int hosts : {1, 2, 4}) {
-    const GpuCluster cluster = cluster_of(hosts == 1 ? "dgx-h100" : "dgx-a100", hosts);
+    const GpuCluster cluster = message_cluster(hosts == 1 ? "dgx-h100" : "dgx-a100", hosts);
     for (const Collective collective : kAll) {
       for (const std::uint64_t bytes : {1 << 10, 256 << 10, 4 << 20, 64 << 20}) {
         const CallRecord record = call_of(collective, bytes);
@@ -117,12 +117,13 @@ TEST(MessageCall, IsAboutWhatThePlannerSays) {
 
 // Where staging has room for all, one kernel reads everything; messages are what is left.
 TEST(MessageCall, IsChosenWhereStagingHasNoRoom) {
-  const GpuCluster cluster = cluster_of("dgx-a100", 1);
+  const GpuCluster cluster = message_cluster("dgx-a100", 1);
   for (const Way& way : ways_of(cluster, call_of(Collective::kAllToAll, 4 << 10)))
     EXPECT_EQ(way.chosen, way.name == "direct");
   for (const Way& way : ways_of(cluster, call_of(Collective::kAllToAll, 4 << 20)))
     EXPECT_EQ(way.chosen, way.name == "messages");
-  EXPECT_EQ(ways_of(cluster_of("dgx-a100", 2), call_of(Collective::kGather, 4 << 10)).size(), 1U);
+  EXPECT_EQ(ways_of(message_cluster("dgx-a100", 2), call_of(Collective::kGather, 4 << 10)).size(),
+            1U);
 }
 
 }  // namespace

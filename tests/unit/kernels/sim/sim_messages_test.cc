@@ -4,23 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include "tests/unit/kernels/sim/timing.h"
 
 namespace rondo::sim {
 namespace {
 
-constexpr double kGbs = 50, kLatency = 700;
 constexpr std::uint64_t kSlot = 64 << 10;
-
-// Wire r leads out of rank r, wire n + r into it.
-Machine uniform(int ranks) {
-  Machine machine;
-  machine.wire_gbs.assign(2 * static_cast<std::size_t>(ranks), kGbs);
-  machine.routes = [=](int from, int to, int) {
-    return Route{{from, ranks + to}, kLatency, false};
-  };
-  return machine;
-}
 
 // Each rank sends to the next `to` ones, and receives from as many before it, each on a CTA.
 SimMessageCall to_next_ones(int ranks, int to, std::uint64_t bytes) {
@@ -36,14 +25,10 @@ SimMessageCall to_next_ones(int ranks, int to, std::uint64_t bytes) {
   return call;
 }
 
-double ns_of(const Machine& machine, const SimMessageCall& call) {
+double messages_ns(const Machine& machine, const SimMessageCall& call) {
   const auto result = simulate_messages(machine, call);
   EXPECT_TRUE(result.ok()) << result.error().text;
   return result.ok() ? result->ns : -1;
-}
-
-void expect_near(double found, double wanted) {
-  EXPECT_LE(std::abs(found - wanted), 1e-9 * wanted) << found << " beside " << wanted;
 }
 
 // Of wires alone: all bytes, one after the other, and once the way. Where several share a wire, it
@@ -51,10 +36,10 @@ void expect_near(double found, double wanted) {
 TEST(SimMessages, TakeTheTimeOfTheirBytesOnTheWires) {
   constexpr std::uint64_t kBytes = 40 * kSlot;
   for (const int n : {2, 3, 8}) {
-    const auto wire = static_cast<double>(kBytes) / kGbs;
-    expect_near(ns_of(uniform(n), to_next_ones(n, 1, kBytes)), wire + kLatency);
-    const double all = (n - 1) * wire + kLatency;
-    const double found = ns_of(uniform(n), to_next_ones(n, n - 1, kBytes));
+    const auto wire = static_cast<double>(kBytes) / kUniformGbs;
+    expect_near(messages_ns(uniform(n), to_next_ones(n, 1, kBytes)), wire + kUniformLatency);
+    const double all = (n - 1) * wire + kUniformLatency;
+    const double found = messages_ns(uniform(n), to_next_ones(n, n - 1, kBytes));
     EXPECT_GE(found, all * (1 - 1e-9));
     EXPECT_LE(found, all * 1.03);
   }
@@ -66,7 +51,7 @@ TEST(SimMessages, WaitForTheirCtas) {
   SimMessageCall call = to_next_ones(2, 1, kSlots * kSlot);
   call.cost = {.fixed_ns = 100, .copy_gbs = 20};
   const double slot = 100 + static_cast<double>(kSlot) / 20;
-  expect_near(ns_of(uniform(2), call), (kSlots + 1) * slot + kLatency);
+  expect_near(messages_ns(uniform(2), call), (kSlots + 1) * slot + kUniformLatency);
 }
 
 // With one slot each waits until the last one is read, and that is known.
@@ -74,8 +59,9 @@ TEST(SimMessages, WaitForFreeSlots) {
   constexpr int kTimes = 6;
   SimMessageCall call = to_next_ones(2, 1, kTimes * kSlot);
   call.slots = 1;
-  const double wire = static_cast<double>(kSlot) / kGbs;
-  expect_near(ns_of(uniform(2), call), kTimes * (wire + kLatency) + (kTimes - 1) * kLatency);
+  const double wire = static_cast<double>(kSlot) / kUniformGbs;
+  expect_near(messages_ns(uniform(2), call),
+              kTimes * (wire + kUniformLatency) + (kTimes - 1) * kUniformLatency);
 }
 
 // A rank's launches follow each other; what one CTA does twice, two do at once.
@@ -90,7 +76,7 @@ TEST(SimMessages, FollowEachOtherInLaunchesAndOnCtas) {
     call.cost = {.fixed_ns = 0, .copy_gbs = 10};
     call.next_launch_ns = 2000;
     call.launches = {of_rank_0, {copies(1, 1, 1)}};
-    return ns_of(uniform(2), call);
+    return messages_ns(uniform(2), call);
   };
   expect_near(ns({copies(0, 2, 1)}), 2 * each);
   expect_near(ns({copies(0, 1, 2)}), each);
@@ -102,7 +88,7 @@ TEST(SimMessages, PassThoseOfALateRankWithinTheWindow) {
   constexpr std::uint64_t kTimes = 20;
   const auto ns = [](int window) {
     SimMessageCall call;
-    call.cost = {.fixed_ns = 0, .copy_gbs = 2 * kGbs};
+    call.cost = {.fixed_ns = 0, .copy_gbs = 2 * kUniformGbs};
     call.window = window;
     const auto message = [](int peer, bool sends) {
       return SimMessage{peer, sends, 0, kTimes * kSlot, kSlot};
@@ -111,9 +97,9 @@ TEST(SimMessages, PassThoseOfALateRankWithinTheWindow) {
     call.launches = {{{{{message(1, true), message(2, true)}}}},
                      {{{{copy, message(0, false)}}}},
                      {{{{message(0, false)}}}}};
-    return ns_of(uniform(3), call);
+    return messages_ns(uniform(3), call);
   };
-  const double wires = static_cast<double>(kTimes * kSlot) / kGbs;
+  const double wires = static_cast<double>(kTimes * kSlot) / kUniformGbs;
   EXPECT_GT(ns(1) - ns(2), 0.95 * wires);
   expect_near(ns(2), ns(16));
 }

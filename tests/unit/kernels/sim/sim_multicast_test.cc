@@ -3,41 +3,38 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
+
+#include "tests/unit/kernels/sim/timing.h"
 
 namespace rondo::sim {
 namespace {
 
-constexpr int kRanks = 4;
-constexpr double kGbs = 100;
+constexpr int kSwitchRanks = 4;
+constexpr double kSwitchGbs = 100;
 
 // Wire r leads out of rank r to the switch, wire n + r from it.
 Machine switched() {
   Machine machine;
-  machine.wire_gbs.assign(2 * kRanks, kGbs);
-  machine.routes = [](int from, int to, int) { return Route{{from, kRanks + to}, 0, false}; };
+  machine.wire_gbs.assign(2 * kSwitchRanks, kSwitchGbs);
+  machine.routes = [](int from, int to, int) { return Route{{from, kSwitchRanks + to}, 0, false}; };
   return machine;
 }
 
-SimMulticastCall call_of(Collective collective, std::uint64_t bytes, std::uint64_t rounds) {
+SimMulticastCall switch_call(Collective collective, std::uint64_t bytes, std::uint64_t rounds) {
   SimMulticastCall call;
   call.collective = collective;
-  call.ranks = kRanks;
+  call.ranks = kSwitchRanks;
   call.count = bytes;
   call.per_round = bytes / rounds;
   call.element_bytes = 1;
   return call;
 }
 
-double ns_of(const SimMulticastCall& call, std::uint64_t rounds = 0) {
+double switch_ns(const SimMulticastCall& call, std::uint64_t rounds = 0) {
   const auto result = simulate_multicast(switched(), call, {rounds});
   EXPECT_TRUE(result.ok()) << result.error().text;
   return result.ok() ? result->ns : -1;
-}
-
-void expect_near(double found, double wanted, double share = 1e-9) {
-  EXPECT_LE(std::abs(found - wanted), share * wanted) << found << " beside " << wanted;
 }
 
 // An all-reduce leaves a rank once for the sums, a share of it a second time as results; it comes
@@ -45,15 +42,18 @@ void expect_near(double found, double wanted, double share = 1e-9) {
 TEST(SimMulticast, MovesEachByteOnceUpAndOnceDown) {
   constexpr std::uint64_t kBytes = 1 << 20;
   const auto bytes = static_cast<double>(kBytes);
-  expect_near(ns_of(call_of(Collective::kAllReduce, kBytes, 1)), bytes * (1 + 1.0 / kRanks) / kGbs);
-  expect_near(ns_of(call_of(Collective::kReduceScatter, kBytes, 1)), bytes * kRanks / kGbs);
-  expect_near(ns_of(call_of(Collective::kAllGather, kBytes, 1)), bytes * kRanks / kGbs);
+  expect_near(switch_ns(switch_call(Collective::kAllReduce, kBytes, 1)),
+              bytes * (1 + 1.0 / kSwitchRanks) / kSwitchGbs);
+  expect_near(switch_ns(switch_call(Collective::kReduceScatter, kBytes, 1)),
+              bytes * kSwitchRanks / kSwitchGbs);
+  expect_near(switch_ns(switch_call(Collective::kAllGather, kBytes, 1)),
+              bytes * kSwitchRanks / kSwitchGbs);
 }
 
 // Without wires to speak of: in a step a barrier, the sums of a share, a round in, a round out.
 TEST(SimMulticast, StepsAreBarriersSumsAndCopies) {
   constexpr std::uint64_t kBatch = 64 << 10, kRounds = 3;
-  SimMulticastCall call = call_of(Collective::kAllReduce, 4 * kBatch * kRounds, kRounds);
+  SimMulticastCall call = switch_call(Collective::kAllReduce, 4 * kBatch * kRounds, kRounds);
   call.cost = {.load_ns = 900,
                .sum_ns = 2000,
                .barrier_ns = 1500,
@@ -61,30 +61,30 @@ TEST(SimMulticast, StepsAreBarriersSumsAndCopies) {
                .wire_bytes = 1e-6};
   // A round is 4 batches, a rank's share one. A barrier more than there are rounds.
   const double wanted = kRounds * (4 * 900 + 2000 + 4 * 900) + (kRounds + 1) * 1500;
-  expect_near(ns_of(call), wanted);
+  expect_near(switch_ns(call), wanted);
   // CTAs do their parts at once, and share the wires.
   call.count *= 2;
   call.ctas = 2;
-  expect_near(ns_of(call), wanted);
+  expect_near(switch_ns(call), wanted);
 }
 
 // Counted rounds are those that are played.
 TEST(SimMulticast, ExtrapolatedIsPlayed) {
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather}) {
-    SimMulticastCall call = call_of(collective, 64 << 20, 256);
+    SimMulticastCall call = switch_call(collective, 64 << 20, 256);
     call.ctas = 4;
     call.per_round /= 4;
     call.cost = {.load_ns = 900, .sum_ns = 2000, .barrier_ns = 2000, .batch_bytes = 64 << 10};
     const auto some = simulate_multicast(switched(), call);
     ASSERT_TRUE(some.ok());
     EXPECT_TRUE(some->extrapolated) << name(collective);
-    expect_near(some->ns, ns_of(call, 256), 5e-3);
+    expect_near(some->ns, switch_ns(call, 256), 5e-3);
   }
 }
 
 TEST(SimMulticast, RefusesWhatNoSwitchDoes) {
-  const auto other = simulate_multicast(switched(), call_of(Collective::kBroadcast, 64, 1));
+  const auto other = simulate_multicast(switched(), switch_call(Collective::kBroadcast, 64, 1));
   EXPECT_NE(other.error().text.find("no switch does"), std::string::npos) << other.error().text;
 }
 

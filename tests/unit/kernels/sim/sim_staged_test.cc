@@ -4,22 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include "tests/unit/kernels/sim/timing.h"
 
 namespace rondo::sim {
 namespace {
-
-constexpr double kStagedWireGbs = 50, kStagedHopNs = 700;
-
-// Wire r leads out of rank r, wire n + r into it.
-Machine host_of_uniform_wires(int ranks, double gbs = kStagedWireGbs) {
-  Machine machine;
-  machine.wire_gbs.assign(2 * static_cast<std::size_t>(ranks), gbs);
-  machine.routes = [=](int from, int to, int) {
-    return Route{{from, ranks + to}, kStagedHopNs, false};
-  };
-  return machine;
-}
 
 SimStagedCall staged(Collective collective, int ranks, std::uint64_t bytes) {
   SimStagedCall call;
@@ -35,10 +23,6 @@ double staged_ns(const Machine& machine, const SimStagedCall& call) {
   const auto result = simulate_staged(machine, call);
   EXPECT_TRUE(result.ok()) << result.error().text;
   return result.ok() ? result->ns : -1;
-}
-
-void expect_close(double found, double wanted, double share = 1e-9) {
-  EXPECT_LE(std::abs(found - wanted), share * wanted) << found << " beside " << wanted;
 }
 
 // Blocks that pass the busiest wire, of n ranks.
@@ -63,18 +47,17 @@ TEST(SimStaged, WiresAreAsBusyAsTheBusiest) {
   for (const StagedRow& row : kStagedRows)
     for (const int n : {2, 3, 8}) {
       SCOPED_TRACE(testing::Message() << name(row.collective) << " of " << n);
-      const double wires = row.blocks(n) * static_cast<double>(bytes) / kStagedWireGbs;
-      const double found = staged_ns(host_of_uniform_wires(n), staged(row.collective, n, bytes));
-      EXPECT_GE(found, (wires + 2 * kStagedHopNs) * (1 - 1e-9));
+      const double wires = row.blocks(n) * static_cast<double>(bytes) / kUniformGbs;
+      const double found = staged_ns(uniform(n), staged(row.collective, n, bytes));
+      EXPECT_GE(found, (wires + 2 * kUniformLatency) * (1 - 1e-9));
       // Messages that wait for each other's wires leave gaps.
-      EXPECT_LE(found, 1.3 * wires + 2 * kStagedHopNs);
+      EXPECT_LE(found, 1.3 * wires + 2 * kUniformLatency);
     }
 }
 
 TEST(SimStaged, OfNothingIsTwoMeetings) {
   for (const StagedRow& row : kStagedRows)
-    expect_close(staged_ns(host_of_uniform_wires(4), staged(row.collective, 4, 0)),
-                 2 * kStagedHopNs);
+    expect_near(staged_ns(uniform(4), staged(row.collective, 4, 0)), 2 * kUniformLatency);
 }
 
 // Where wires are fast: what goes into staging, the shares of the work, what comes out of it.
@@ -85,23 +68,23 @@ TEST(SimStaged, WorkIsShared) {
     SimStagedCall call = staged(collective, kRanks, 1 << 20);
     call.ctas = 2;
     call.cost = {.fixed_ns = 0, .copy_gbs = kCopy / 2, .sum_gbs = kSum / 2};
-    const double found = staged_ns(host_of_uniform_wires(kRanks, 1e9), call);
-    return (found - 2 * kStagedHopNs) / (1 << 20);  // ns a byte of a block
+    const double found = staged_ns(uniform(kRanks, 1e9), call);
+    return (found - 2 * kUniformLatency) / (1 << 20);  // ns a byte of a block
   };
   const auto work = [](double copied, double summed) { return copied / kCopy + summed / kSum; };
-  expect_close(work_of(Collective::kAllReduce), work(2 + 0.75, 0.75), 1e-6);
-  expect_close(work_of(Collective::kBroadcast), work(2 + 0.75, 0), 1e-6);
-  expect_close(work_of(Collective::kReduce), work(2, 0.75), 1e-6);
-  expect_close(work_of(Collective::kAllGather), work(1 + 4, 0), 1e-6);
-  expect_close(work_of(Collective::kReduceScatter), work(4 + 1, 3), 1e-6);
-  expect_close(work_of(Collective::kAllToAll), work(4 + 4, 0), 1e-6);
-  expect_close(work_of(Collective::kGather), work(1 + 4, 0), 1e-6);
-  expect_close(work_of(Collective::kScatter), work(4 + 1, 0), 1e-6);
+  expect_near(work_of(Collective::kAllReduce), work(2 + 0.75, 0.75), 1e-6);
+  expect_near(work_of(Collective::kBroadcast), work(2 + 0.75, 0), 1e-6);
+  expect_near(work_of(Collective::kReduce), work(2, 0.75), 1e-6);
+  expect_near(work_of(Collective::kAllGather), work(1 + 4, 0), 1e-6);
+  expect_near(work_of(Collective::kReduceScatter), work(4 + 1, 3), 1e-6);
+  expect_near(work_of(Collective::kAllToAll), work(4 + 4, 0), 1e-6);
+  expect_near(work_of(Collective::kGather), work(1 + 4, 0), 1e-6);
+  expect_near(work_of(Collective::kScatter), work(4 + 1, 0), 1e-6);
 }
 
 TEST(SimStaged, RefusesWhatHasNoKernel) {
   const auto refusal = [](Collective collective, int ranks) {
-    const auto result = simulate_staged(host_of_uniform_wires(2), staged(collective, ranks, 64));
+    const auto result = simulate_staged(uniform(2), staged(collective, ranks, 64));
     return result.ok() ? std::string() : result.error().text;
   };
   EXPECT_NE(refusal(Collective::kSend, 2).find("no staged kernel"), std::string::npos);

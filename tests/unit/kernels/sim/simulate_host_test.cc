@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include "tests/unit/kernels/sim/timing.h"
 
 namespace rondo::sim {
 namespace {
@@ -11,8 +11,8 @@ namespace {
 constexpr HostVerbCost kCost{
     .call = 70, .meet = 40, .peer = 6, .spin = 300, .yield = 1700, .copy = 0.02, .sum = 0.03};
 
-SimHostCall call_of(Algorithm algorithm, Collective collective, int ranks, int cores,
-                    std::uint64_t bytes, std::uint64_t per_round = 0) {
+SimHostCall host_call(Algorithm algorithm, Collective collective, int ranks, int cores,
+                      std::uint64_t bytes, std::uint64_t per_round = 0) {
   SimHostCall call;
   call.algorithm = algorithm;
   call.collective = collective;
@@ -24,45 +24,41 @@ SimHostCall call_of(Algorithm algorithm, Collective collective, int ranks, int c
   return call;
 }
 
-double ns_of(const SimHostCall& call, const HostLimits& limits = {}) {
+double host_ns(const SimHostCall& call, const HostLimits& limits = {}) {
   const auto result = simulate_host(call, limits);
   EXPECT_TRUE(result.ok()) << result.error().text;
   return result.ok() ? result->ns : -1;
 }
 
-void expect_near(double found, double wanted, double share = 1e-9) {
-  EXPECT_LE(std::abs(found - wanted), share * wanted) << found << " beside " << wanted;
-}
-
 // A core each: all announce at once, see each other, read a line of each, and add.
 TEST(SimulateHost, OneShotOnACoreEachIsAMeetingAndTheSums) {
   for (const int n : {2, 3, 4, 8, 64}) {
-    SimHostCall call = call_of(Algorithm::kOneShot, Collective::kAllReduce, n, n, 256);
+    SimHostCall call = host_call(Algorithm::kOneShot, Collective::kAllReduce, n, n, 256);
     call.place = HostPlace::kLines;
     const double wanted = 70 + 256 * 0.02 + 40 + (n - 1) * 6 + (n - 1) * 256 * 0.03;
-    expect_near(ns_of(call, {.calls = 1}), wanted);
-    expect_near(ns_of(call), wanted);  // nobody is ahead, so each takes as long
+    expect_near(host_ns(call, {.calls = 1}), wanted);
+    expect_near(host_ns(call), wanted);  // nobody is ahead, so each takes as long
   }
 }
 
 // Two ranks on one core: the second one finds the first, the core goes back once.
 TEST(SimulateHost, TwoRanksOnOneCoreGiveItToEachOther) {
-  SimHostCall call = call_of(Algorithm::kOneShot, Collective::kAllReduce, 2, 1, 64);
+  SimHostCall call = host_call(Algorithm::kOneShot, Collective::kAllReduce, 2, 1, 64);
   call.place = HostPlace::kLines;
   const double own = 70 + 64 * 0.02, rest = 6 + 64 * 0.03;
   // Announce; spin, yield; announce and end; yield, without spinning; end.
-  expect_near(ns_of(call, {.calls = 1}), own + 2000 + own + rest + 1700 + rest);
+  expect_near(host_ns(call, {.calls = 1}), own + 2000 + own + rest + 1700 + rest);
   // In a row whoever has ended announces the next call: a turn each.
-  expect_near(ns_of(call), 2 * (own + rest) + 2000);
+  expect_near(host_ns(call), 2 * (own + rest) + 2000);
 }
 
 // So many ranks on a core are one turn fewer a meeting, and their work follows itself.
 TEST(SimulateHost, EachRankMoreOnACoreIsATurnMore) {
   for (const int share : {2, 3, 4, 8}) {
-    SimHostCall call = call_of(Algorithm::kOneShot, Collective::kAllReduce, share, 1, 64);
+    SimHostCall call = host_call(Algorithm::kOneShot, Collective::kAllReduce, share, 1, 64);
     call.place = HostPlace::kLines;
     const double each = 70 + 64 * 0.02 + (share - 1) * (6 + 64 * 0.03);
-    expect_near(ns_of(call), share * each + (share - 1) * 2000);
+    expect_near(host_ns(call), share * each + (share - 1) * 2000);
   }
 }
 
@@ -70,13 +66,13 @@ TEST(SimulateHost, EachRankMoreOnACoreIsATurnMore) {
 TEST(SimulateHost, TwoShotByStagingIsTwoMeetingsAndItsBytes) {
   for (const int n : {2, 4, 8}) {
     const std::uint64_t bytes = 1 << 16;
-    SimHostCall call = call_of(Algorithm::kTwoShot, Collective::kAllReduce, n, n, bytes);
+    SimHostCall call = host_call(Algorithm::kTwoShot, Collective::kAllReduce, n, n, bytes);
     const double others = static_cast<double>(bytes) * (n - 1) / n, part = bytes - others;
-    expect_near(ns_of(call),
+    expect_near(host_ns(call),
                 70 + 2 * (40 + (n - 1) * 6) + (2 * others + part) * 0.02 + others * 0.03);
     // In place results are written to all; the last meeting is also the end of all reading.
     call.place = HostPlace::kBuffers;
-    expect_near(ns_of(call), 70 + 2 * (40 + (n - 1) * 6) + others * 0.02 + others * 0.03);
+    expect_near(host_ns(call), 70 + 2 * (40 + (n - 1) * 6) + others * 0.02 + others * 0.03);
   }
 }
 
@@ -84,32 +80,32 @@ TEST(SimulateHost, TwoShotByStagingIsTwoMeetingsAndItsBytes) {
 TEST(SimulateHost, BuffersInPlaceAreOneMeetingMoreAndACopyLess) {
   constexpr int kRanks = 4;
   constexpr std::uint64_t kBytes = 1 << 16;
-  SimHostCall call = call_of(Algorithm::kDirect, Collective::kAllGather, kRanks, kRanks, kBytes);
+  SimHostCall call = host_call(Algorithm::kDirect, Collective::kAllGather, kRanks, kRanks, kBytes);
   const double meeting = 40 + (kRanks - 1) * 6, copy = kBytes * 0.02;
-  const double first = ns_of(call, {.calls = 1});
+  const double first = host_ns(call, {.calls = 1});
   expect_near(first, 70 + copy + meeting + kRanks * copy - 40);  // seen while its own is copied
   call.place = HostPlace::kBuffers;
-  expect_near(ns_of(call, {.calls = 1}), first - copy + meeting);
+  expect_near(host_ns(call, {.calls = 1}), first - copy + meeting);
 }
 
 // The root does not wait for its readers: what calls in a row take is the slower side.
 TEST(SimulateHost, ARootRunsAheadOfItsReaders) {
-  SimHostCall call = call_of(Algorithm::kDirect, Collective::kBroadcast, 2, 2, 64);
+  SimHostCall call = host_call(Algorithm::kDirect, Collective::kBroadcast, 2, 2, 64);
   call.place = HostPlace::kLines;
   const double reader = 70 + 6 + 64 * 0.02;
-  expect_near(ns_of(call), reader + 6.0 / 63, 0.02);
-  EXPECT_GT(ns_of(call, {.calls = 1}), reader + 40);
+  expect_near(host_ns(call), reader + 6.0 / 63, 0.02);
+  EXPECT_GT(host_ns(call, {.calls = 1}), reader + 40);
   // Roots in turn cannot.
   call.roots_in_turn = true;
-  EXPECT_GT(ns_of(call), 1.2 * reader);
+  EXPECT_GT(host_ns(call), 1.2 * reader);
 }
 
 // As far as there is room for its announcements: on one core it hands that on every so many calls.
 TEST(SimulateHost, ARootRunsAheadAsFarAsAnnouncementsGo) {
-  SimHostCall call = call_of(Algorithm::kDirect, Collective::kBroadcast, 2, 1, 64);
+  SimHostCall call = host_call(Algorithm::kDirect, Collective::kBroadcast, 2, 1, 64);
   call.place = HostPlace::kLines;
   const double root = 70 + 64 * 0.02, reader = root + 6;
-  expect_near(ns_of(call), root + reader + 2 * 2000.0 / (kAnnounceDepth - 1), 0.02);
+  expect_near(host_ns(call), root + reader + 2 * 2000.0 / (kAnnounceDepth - 1), 0.02);
 }
 
 TEST(SimulateHost, ExtrapolatedIsWhatAllRoundsTake) {
@@ -126,12 +122,12 @@ TEST(SimulateHost, ExtrapolatedIsWhatAllRoundsTake) {
         {Algorithm::kDirect, Collective::kScatter}})
     for (const int cores : {1, 2, 3, 4}) {
       const SimHostCall call =
-          call_of(algorithm, collective, 4, cores, (std::uint64_t{200} << 12) + 99, 1 << 12);
+          host_call(algorithm, collective, 4, cores, (std::uint64_t{200} << 12) + 99, 1 << 12);
       const auto drawn = simulate_host(call);
       ASSERT_TRUE(drawn.ok()) << drawn.error().text;
       // Roots run ahead by some rounds, which may even out too late.
       EXPECT_TRUE(drawn->extrapolated || is_rooted(collective)) << name(collective) << cores;
-      expect_near(drawn->ns, ns_of(call, {.rounds = 1000}), is_rooted(collective) ? 0.02 : 0.005);
+      expect_near(drawn->ns, host_ns(call, {.rounds = 1000}), is_rooted(collective) ? 0.02 : 0.005);
     }
 }
 
@@ -145,11 +141,11 @@ TEST(SimulateHost, EveryRankEndsWhereverRanksStand) {
              {HostPlace::kLines, HostPlace::kStaging, HostPlace::kBuffers}) {
           if (place == HostPlace::kLines && !row.fits_lines) continue;
           for (const bool turns : {false, true}) {
-            SimHostCall call = call_of(row.algorithm, row.collective, ranks, cores, 96,
-                                       place == HostPlace::kLines ? 96 : 40);
+            SimHostCall call = host_call(row.algorithm, row.collective, ranks, cores, 96,
+                                         place == HostPlace::kLines ? 96 : 40);
             call.place = place;
             call.roots_in_turn = turns;
-            EXPECT_GT(ns_of(call), 70) << name(row.algorithm) << ' ' << name(row.collective);
+            EXPECT_GT(host_ns(call), 70) << name(row.algorithm) << ' ' << name(row.collective);
           }
         }
   }
@@ -157,16 +153,16 @@ TEST(SimulateHost, EveryRankEndsWhereverRanksStand) {
 
 TEST(SimulateHost, NamesWhatItCannotPlay) {
   const auto text = [](const SimHostCall& call) { return simulate_host(call).error().text; };
-  EXPECT_NE(text(call_of(Algorithm::kRing, Collective::kAllReduce, 4, 4, 64)).find("ring"),
+  EXPECT_NE(text(host_call(Algorithm::kRing, Collective::kAllReduce, 4, 4, 64)).find("ring"),
             std::string::npos);
-  EXPECT_NE(text(call_of(Algorithm::kOneShot, Collective::kAllReduce, 1, 4, 64)).find("1 ranks"),
+  EXPECT_NE(text(host_call(Algorithm::kOneShot, Collective::kAllReduce, 1, 4, 64)).find("1 ranks"),
             std::string::npos);
-  EXPECT_NE(text(call_of(Algorithm::kOneShot, Collective::kAllReduce, 4, 0, 64)).find("0 cores"),
+  EXPECT_NE(text(host_call(Algorithm::kOneShot, Collective::kAllReduce, 4, 0, 64)).find("0 cores"),
             std::string::npos);
-  SimHostCall lines = call_of(Algorithm::kTwoShot, Collective::kAllReduce, 4, 4, 64);
+  SimHostCall lines = host_call(Algorithm::kTwoShot, Collective::kAllReduce, 4, 4, 64);
   lines.place = HostPlace::kLines;
   EXPECT_NE(text(lines).find("fits into lines"), std::string::npos);
-  SimHostCall root = call_of(Algorithm::kDirect, Collective::kBroadcast, 4, 4, 64);
+  SimHostCall root = host_call(Algorithm::kDirect, Collective::kBroadcast, 4, 4, 64);
   root.root = 4;
   EXPECT_NE(text(root).find("root 4"), std::string::npos);
 }

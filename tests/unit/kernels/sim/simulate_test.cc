@@ -8,20 +8,10 @@
 #include <numeric>
 #include <utility>
 
+#include "tests/unit/kernels/sim/timing.h"
+
 namespace rondo::sim {
 namespace {
-
-constexpr double kGbs = 50, kLatency = 700;
-
-// Wire r leads out of rank r, wire n + r into it.
-Machine uniform(int ranks, double gbs = kGbs, double latency = kLatency, bool by_proxy = false) {
-  Machine machine;
-  machine.wire_gbs.assign(2 * static_cast<std::size_t>(ranks), gbs);
-  machine.routes = [=](int from, int to, int) {
-    return Route{{from, ranks + to}, latency, by_proxy};
-  };
-  return machine;
-}
 
 SimCall call_of(Algorithm algorithm, Collective collective, int ranks, std::uint64_t count,
                 std::uint64_t per_round, std::uint64_t slot_bytes) {
@@ -46,17 +36,13 @@ double ns_of(const Machine& machine, const SimCall& call, std::uint64_t rounds =
   return result.ok() ? result->ns : -1;
 }
 
-void expect_near(double found, double wanted, double share = 1e-9) {
-  EXPECT_LE(std::abs(found - wanted), share * wanted) << found << " beside " << wanted;
-}
-
 // 2n - 2 steps one after the other, each a chunk and the latency.
 TEST(Simulate, RingAllReduceOfOneRoundIsItsSteps) {
   for (const int n : {2, 3, 5, 8, 16}) {
     const std::uint64_t chunk = 64 << 10;
     const std::uint64_t bytes = chunk * static_cast<std::uint64_t>(n);
     const SimCall call = call_of(Algorithm::kRing, Collective::kAllReduce, n, bytes, bytes, chunk);
-    const double step = static_cast<double>(chunk) / kGbs + kLatency;
+    const double step = static_cast<double>(chunk) / kUniformGbs + kUniformLatency;
     expect_near(ns_of(uniform(n), call), (2 * n - 2) * step);
   }
 }
@@ -69,14 +55,15 @@ TEST(Simulate, WorkThatIsSlowerThanTheWiresCounts) {
   call.cost = {.fixed_ns = 100, .copy_gbs = 40, .sum_gbs = 10};
   const auto data = static_cast<double>(chunk);
   // A copy, two sums on the way, one that stays.
-  const double wanted = (100 + data / 40) + 3 * (100 + data / 10) + 3 * kLatency;
+  const double wanted = (100 + data / 40) + 3 * (100 + data / 10) + 3 * kUniformLatency;
   expect_near(ns_of(uniform(kRanks), call), wanted);
   // Two CTAs share the work, and lines are twice the bytes.
   call.streams[0].ctas = 2;
   call.cost.wire_bytes = 2;
-  const double copy = std::max(100 + data / 80, 2 * data / kGbs);
-  const double sum = std::max(100 + data / 20, 2 * data / kGbs);
-  expect_near(ns_of(uniform(kRanks), call), copy + 2 * sum + (100 + data / 20) + 3 * kLatency);
+  const double copy = std::max(100 + data / 80, 2 * data / kUniformGbs);
+  const double sum = std::max(100 + data / 20, 2 * data / kUniformGbs);
+  expect_near(ns_of(uniform(kRanks), call),
+              copy + 2 * sum + (100 + data / 20) + 3 * kUniformLatency);
   EXPECT_EQ(bytes, chunk * kRanks);
 }
 
@@ -87,8 +74,8 @@ TEST(Simulate, ChainIsAPipeline) {
   SimCall call =
       call_of(Algorithm::kRing, Collective::kBroadcast, kRanks, kChunk * kRounds, kChunk, kChunk);
   call.slots = 8;  // enough for the way there and back
-  const double chunk = kChunk / kGbs;
-  const double wanted = (kRanks - 1) * (chunk + kLatency) + (kRounds - 1) * chunk;
+  const double chunk = kChunk / kUniformGbs;
+  const double wanted = (kRanks - 1) * (chunk + kUniformLatency) + (kRounds - 1) * chunk;
   expect_near(ns_of(uniform(kRanks), call), wanted, 0.01);
 }
 
@@ -98,7 +85,7 @@ TEST(Simulate, FewSlotsOnALongWayAreTheLimit) {
   SimCall call =
       call_of(Algorithm::kRing, Collective::kBroadcast, 2, kChunk * kRounds, kChunk, kChunk);
   call.slots = 2;
-  const double round_trip = kChunk / kGbs + 2 * kLatency;
+  const double round_trip = kChunk / kUniformGbs + 2 * kUniformLatency;
   expect_near(ns_of(uniform(2), call), kRounds * round_trip / 2, 0.01);
 }
 
@@ -109,17 +96,17 @@ TEST(Simulate, TreeAllReduceGoesUpAndDown) {
   // one wire, one after the other), the root sends to both.
   const SimCall call =
       call_of(Algorithm::kTree, Collective::kAllReduce, 3, 2 * kHalf, 2 * kHalf, kHalf);
-  const double half = kHalf / kGbs;
+  const double half = kHalf / kUniformGbs;
   const double found = ns_of(uniform(3), call);
-  EXPECT_GE(found, 2 * (half + kLatency) + 2 * half);
-  EXPECT_LE(found, 2 * (half + kLatency) + 6 * half);
+  EXPECT_GE(found, 2 * (half + kUniformLatency) + 2 * half);
+  EXPECT_LE(found, 2 * (half + kUniformLatency) + 6 * half);
 }
 
 // Depth decides for small calls: 2 * log2(n) steps, whatever the number of ranks.
 TEST(Simulate, TreesAreAsDeepAsTheyAre) {
   for (const int n : {4, 8, 64, 256, 1024}) {
     const SimCall call = call_of(Algorithm::kTree, Collective::kAllReduce, n, 128, 128, 64);
-    const double steps = ns_of(uniform(n), call) / (64 / kGbs + kLatency);
+    const double steps = ns_of(uniform(n), call) / (64 / kUniformGbs + kUniformLatency);
     EXPECT_GE(steps, 2 * std::log2(n) - 2) << n;
     EXPECT_LE(steps, 2 * std::log2(n) + 2) << n;
   }
@@ -130,7 +117,8 @@ TEST(Simulate, OneShotPushesAllInputs) {
   for (const int n : {2, 3, 8}) {
     const std::uint64_t bytes = 8 << 10;
     const SimCall call = call_of(Algorithm::kOneShot, Collective::kAllReduce, n, bytes, bytes, 0);
-    expect_near(ns_of(uniform(n), call), (n - 1) * static_cast<double>(bytes) / kGbs + kLatency);
+    expect_near(ns_of(uniform(n), call),
+                (n - 1) * static_cast<double>(bytes) / kUniformGbs + kUniformLatency);
   }
 }
 
@@ -145,7 +133,7 @@ TEST(Simulate, PushedRoundsFollowEachOther) {
     SimCall call = call_of(algorithm, collective, kRanks, kRounds * kRound, kRound, 0);
     call.cost = {.fixed_ns = 0, .copy_gbs = 20, .sum_gbs = 20, .wire_bytes = 2};
     const double work = (kRanks - 1) * static_cast<double>(kRound) / 20;
-    const double way = (kRanks - 1) * 2 * static_cast<double>(kRound) / 1e6 + kLatency;
+    const double way = (kRanks - 1) * 2 * static_cast<double>(kRound) / 1e6 + kUniformLatency;
     expect_near(ns_of(uniform(kRanks, 1e6), call), kRounds * (work / 2 + std::max(way, work / 2)),
                 0.01);
   }
@@ -169,7 +157,7 @@ TEST(Simulate, ExtrapolatedIsAsPlayed) {
       const std::uint64_t count = row.per_round * kRounds - kChunk / 2;
       SimCall call = call_of(row.algorithm, row.collective, kRanks, count, row.per_round, kChunk);
       call.cost = {.fixed_ns = 200, .copy_gbs = 60, .sum_gbs = 40};
-      const Machine machine = uniform(kRanks, kGbs, kLatency, by_proxy);
+      const Machine machine = uniform(kRanks, kUniformGbs, kUniformLatency, by_proxy);
       const auto short_cut = simulate(machine, call);
       ASSERT_TRUE(short_cut.ok()) << short_cut.error().text;
       EXPECT_TRUE(short_cut->extrapolated);
@@ -188,9 +176,10 @@ TEST(Simulate, RingsShareWires) {
   const double alone = ns_of(machine, call);
   call.streams.push_back(call.streams[0]);
   expect_near(ns_of(machine, call), 2 * alone, 0.1);
-  machine.wire_gbs.resize(4 * kRanks, kGbs);
+  machine.wire_gbs.resize(4 * kRanks, kUniformGbs);
   machine.routes = [](int from, int to, int ring) {
-    return Route{{ring * 2 * kRanks + from, ring * 2 * kRanks + kRanks + to}, kLatency, false};
+    return Route{
+        {ring * 2 * kRanks + from, ring * 2 * kRanks + kRanks + to}, kUniformLatency, false};
   };
   expect_near(ns_of(machine, call), alone);
 }
@@ -201,9 +190,9 @@ TEST(Simulate, WrongNeighbourIsSeen) {
   constexpr int kRanks = 8;
   constexpr std::uint64_t kChunk = 1 << 20;
   Machine machine = uniform(kRanks);
-  machine.wire_gbs.resize(2 * kRanks + 2, kGbs);  // east, west
+  machine.wire_gbs.resize(2 * kRanks + 2, kUniformGbs);  // east, west
   machine.routes = [](int from, int to, int) {
-    Route route{{from, kRanks + to}, kLatency, false};
+    Route route{{from, kRanks + to}, kUniformLatency, false};
     const bool crosses = (from < kRanks / 2) != (to < kRanks / 2);
     if (crosses) route.wires.insert(route.wires.begin() + 1, 2 * kRanks + (from < kRanks / 2));
     return route;

@@ -14,8 +14,8 @@
 namespace rondo::topology {
 namespace {
 
-using test::Loads;
-using test::random_machine;
+using random::Loads;
+using random::random_machine;
 
 void expect_to_hold(const Graph& graph, const ChannelRequest& request, const ChannelPlan& plan) {
   Loads loads;
@@ -30,10 +30,10 @@ void expect_to_hold(const Graph& graph, const ChannelRequest& request, const Cha
       }
       EXPECT_TRUE(request.ports == PortUse::kPairs || channel.in == channel.out);
     }
-    test::pass(loads, graph, channel);
+    random::pass(loads, graph, channel);
   }
   for (const auto& [ends, uses] : loads) {
-    EXPECT_LE(uses * plan.channel_gbs, test::gbs_of(graph, ends) * (1 + 1e-6))
+    EXPECT_LE(uses * plan.channel_gbs, random::gbs_of(graph, ends) * (1 + 1e-6))
         << "from node " << ends.first << " to node " << ends.second;
   }
   EXPECT_LE(plan.gbs(), plan.bound_gbs * (1 + 1e-6));
@@ -68,9 +68,9 @@ class EverySet {
     std::vector<Loads> loads;
     for (const Channel& channel : all_channels(request)) {
       Loads one;
-      test::pass(one, graph, channel);
+      random::pass(one, graph, channel);
       for (const auto& [ends, uses] : one) {
-        if (number.emplace(ends, number.size()).second) gbs_.push_back(test::gbs_of(graph, ends));
+        if (number.emplace(ends, number.size()).second) gbs_.push_back(random::gbs_of(graph, ends));
       }
       loads.push_back(std::move(one));
     }
@@ -232,7 +232,7 @@ TEST(Channels, OfAHybridCubeMeshUseEachNvLinkOnce) {
   ASSERT_TRUE(plan.ok());
   ASSERT_EQ(plan->channels.size(), 6u);
   Loads loads;
-  for (const Channel& channel : plan->channels) test::pass(loads, graph, channel);
+  for (const Channel& channel : plan->channels) random::pass(loads, graph, channel);
   for (const GraphLink& link : graph.links()) {
     if (link.kind != GraphLinkKind::kNvLink) continue;
     EXPECT_EQ((loads[{link.from, link.to}]), link.count);

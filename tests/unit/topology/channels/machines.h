@@ -15,7 +15,7 @@
 #include "topology/graph/paths.h"
 #include "topology/graph/rates.h"
 
-namespace rondo::topology::test {
+namespace rondo::topology::random {
 
 // One or two NUMA nodes, switches below them, `gpus` GPUs with NVLinks by chance or a switch of
 // them, up to three ports.
@@ -102,4 +102,4 @@ inline double fits(const Graph& graph, const Loads& loads) {
   return most;
 }
 
-}  // namespace rondo::topology::test
+}  // namespace rondo::topology::random

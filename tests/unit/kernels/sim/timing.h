@@ -1,0 +1,30 @@
+// What tests of virtual time share: machines on which every rank has a wire out and a wire in, and
+// times that can be worked out by hand.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/sim/machine.h"
+
+namespace rondo::sim {
+
+inline constexpr double kUniformGbs = 50, kUniformLatency = 700;  // GB/s, ns
+
+// Wire r leads out of rank r, wire n + r into it; nothing else is in the way.
+inline Machine uniform(int ranks, double gbs = kUniformGbs, double latency = kUniformLatency,
+                       bool by_proxy = false) {
+  Machine machine;
+  machine.wire_gbs.assign(2 * static_cast<std::size_t>(ranks), gbs);
+  machine.routes = [=](int from, int to, int) {
+    return Route{{from, ranks + to}, latency, by_proxy};
+  };
+  return machine;
+}
+
+inline void expect_near(double found, double wanted, double share = 1e-9) {
+  EXPECT_LE(std::abs(found - wanted), share * wanted) << found << " beside " << wanted;
+}
+
+}  // namespace rondo::sim

@@ -41,7 +41,9 @@ endif()
 set(RONDO_NVCC_FLAGS -fmad=false --expt-relaxed-constexpr --compress-mode=size -Xptxas -v
     -Wno-deprecated-gpu-targets)
 
-# Adds the kernels of kernels/cuda: compiled by nvcc, or as C++ for the emulated GPU.
+# Adds the kernels of kernels/cuda: compiled by nvcc, or as C++ for the emulated GPU. Only they and
+# the table of CUDA calls are told which: every other source has the same flags in all builds, so
+# that a compiler cache serves them all.
 function(rondo_gpu_kernels target)
   if(RONDO_GPU STREQUAL "none")
     return()
@@ -52,12 +54,18 @@ function(rondo_gpu_kernels target)
     # Kernels leave arrays uninitialised whose elements are all set where they are read: registers.
     set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
                                 "-xc++;-Wno-maybe-uninitialized;-Wno-uninitialized")
-    target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/simt/gpu_simt.cc)
-    target_link_libraries(${target} PUBLIC simt_cudart)
+    set(table ${CMAKE_SOURCE_DIR}/tests/simt/gpu_simt.cc)
+    set_source_files_properties(${kernels} ${CMAKE_SOURCE_DIR}/kernels/cuda/kernels.cc ${table}
+                                PROPERTIES COMPILE_DEFINITIONS RONDO_SIMT)
+    target_sources(${target} PRIVATE ${table})
+    target_link_libraries(${target} PRIVATE simt_cudart)
   else()
-    target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda/gpu_cuda.cc
-                                     ${CMAKE_SOURCE_DIR}/kernels/cuda/gpu_cuda_driver.cc)
+    set(table ${CMAKE_SOURCE_DIR}/kernels/cuda/gpu_cuda.cc
+              ${CMAKE_SOURCE_DIR}/kernels/cuda/gpu_cuda_driver.cc)
+    list(TRANSFORM CUDAToolkit_INCLUDE_DIRS PREPEND "-isystem;" OUTPUT_VARIABLE headers)
+    set_source_files_properties(${table} PROPERTIES COMPILE_OPTIONS "${headers}")
+    target_sources(${target} PRIVATE ${table})
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${RONDO_NVCC_FLAGS}>)
-    target_link_libraries(${target} PUBLIC CUDA::cudart_static)
+    target_link_libraries(${target} INTERFACE $<LINK_ONLY:CUDA::cudart_static>)
   endif()
 endfunction()

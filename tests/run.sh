@@ -4,6 +4,7 @@
 #   bash tests/run.sh                      stages dev, simt, cuda, asan, tsan, fuzz, torch, clients,
 #                                          rdma
 #   bash tests/run.sh dev asan             the stages that are named
+#   RONDO_UNITY=ON bash tests/run.sh       by unity builds: half the time where nothing is built yet
 #   bash tests/run.sh faults               every Nth call of the system's fails: hours
 #   bash tests/run.sh tsan_all             all tests that TSan can run, not only the quick ones
 #   bash tests/run.sh gpu_check            tests/gpu/check.sh, all that an emulated GPU can answer
@@ -27,10 +28,12 @@ cd "$(dirname "$0")/.."
 .ci/install.sh --tests
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
+# build PRESET [TARGETS]. The preset release always compiles each source alone, as its users do.
 build() {
-  local log=build/$1.log
+  local log=build/$1.log options=()
+  [ -z "${RONDO_UNITY:-}" ] || [ "$1" = release ] || options=(-DCMAKE_UNITY_BUILD="$RONDO_UNITY")
   mkdir -p build
-  cmake --preset "$1" >"$log" 2>&1 || { cat "$log"; exit 1; }
+  cmake --preset "$1" "${options[@]}" >"$log" 2>&1 || { cat "$log"; exit 1; }
   cmake --build --preset "$1" ${2:+--target $2} >"$log" 2>&1 || {
     grep -E 'error|FAILED' "$log" || tail -n 40 "$log"
     exit 1
@@ -97,11 +100,11 @@ stage_cuda_size() {
   [ "$size" -le $most ]
 }
 
-# As many seeds as RONDO_SIMT_SECONDS (60) hold, others in every run: the kernels alone in rounds of
+# As many seeds as RONDO_SIMT_SECONDS (40) hold, others in every run: the kernels alone in rounds of
 # their tests, beside them the product in a process a seed. Then rings and trees over several
 # devices and hosts in weak memory, and everything once on OS threads.
 many_seeds() {
-  local seconds=${RONDO_SIMT_SECONDS:-60} bin=build/simt/bin rounds
+  local seconds=${RONDO_SIMT_SECONDS:-40} bin=build/simt/bin rounds
   local quick='*Meet*_devices:Graphs.*'
   rounds='DirectKernels.ReduceEvery*:DirectKernels.CopyAny*:ConnectedKernels.AllReduceFor*'
   rounds+=':ConnectedKernels.CopyBytes*'
@@ -165,7 +168,7 @@ stage_fuzz() {
     echo "fuzzing $(basename "$target")"
     log=build/fuzz/$(basename "$target").log
     # What the targets print themselves is left out; reports of the sanitizers are not.
-    "$target" -max_total_time="${RONDO_FUZZ_SECONDS:-8}" -timeout=5 -rss_limit_mb=2048 \
+    "$target" -max_total_time="${RONDO_FUZZ_SECONDS:-4}" -timeout=5 -rss_limit_mb=2048 \
       -artifact_prefix=build/fuzz/ -print_final_stats=1 -close_fd_mask=3 >"$log" 2>&1 ||
       { tail -n 80 "$log"; exit 1; }
     grep number_of_executed_units "$log"
@@ -184,10 +187,10 @@ stage_torch() {
   sources+=" bench/beside"
   $venv/bin/ruff format -q --check --line-length 100 $sources
   $venv/bin/ruff check -q --line-length 100 --select E,F,I $sources
+  build release hello_allreduce  # which leaves the wheel little to compile
   CMAKE_BUILD_PARALLEL_LEVEL=2 $venv/bin/pip install -q --force-reinstall --no-deps ./api/torch
   $venv/bin/python -m pytest -q -p no:cacheprovider --durations=5 tests/torch "$@"
   # A C program whose ranks torchrun itself starts, its store on the port that they are given.
-  build release hello_allreduce
   $venv/bin/torchrun --no-python --nproc-per-node 3 build/release/bin/hello_allreduce
 }
 stage_torch_all() { stage_torch --slow; }

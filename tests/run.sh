@@ -121,7 +121,8 @@ many_seeds() {
 
 # What has threads, pointers, processes or bytes from outside. The widest sweeps, and what proves
 # algorithms on expressions instead of data, stay with dev; so do programs that are not sanitized.
-not_sanitized='Checker|Explorer|Ranks/CollectivesTest.*/[45]|/n(8|16)$|AtAnyMoment|Large|Exhaustive'
+not_sanitized='Checker|Explorer|Ranks/CollectivesTest.*/([58]|16)$|/n(8|16)$|AtAnyMoment|Large'
+not_sanitized+='|Exhaustive|/n[5-8]of|ReproducibleHosts|EveryValueOfANarrowType'
 not_sanitized+='|Mutant\.|^Models/|_NOT_BUILT|^abi\.|^launch\.|^net\.|^trust\.|^Simt|^Gpu'
 # UCX is a library of others, with a thread of its own, and is not built for sanitizers: what runs
 # over it has not been tried under them.

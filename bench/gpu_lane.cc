@@ -109,6 +109,7 @@ Done GpuLane::begin_capture(std::span<GpuLane* const> lanes) {
   const GpuApi& api = *gpu_api();
   GpuLane& first = *lanes[0];
   RONDO_CHECK_OK(first.bind());
+  RONDO_CHECK_OK(first.drop_graph());  // which CUDA refuses while the thread captures
   RONDO_CHECK_OK(check(api.begin_capture(first.stream_, GpuCaptureMode::kThreadLocal),
                        "cudaStreamBeginCapture"));
   RONDO_CHECK_OK(check(api.record_event(first.order_, first.stream_, GpuEventUse::kPlain),
@@ -130,7 +131,6 @@ Done GpuLane::end_capture(std::span<GpuLane* const> lanes) {
                          "cudaStreamWaitEvent while capturing"));
   }
   RONDO_CHECK_OK(first.bind());
-  RONDO_CHECK_OK(first.drop_graph());
   return check(api.end_capture(first.stream_, &first.graph_), "cudaStreamEndCapture");
 }
 

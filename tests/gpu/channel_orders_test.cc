@@ -14,6 +14,7 @@
 #include "collectives/gpu/channels/connection_layout.h"
 #include "collectives/gpu/reachability.h"
 #include "tests/support/environment.h"
+#include "tests/support/fixture_file.h"
 #include "tests/support/temporary_folder.h"
 #include "topology/graph/nccl_xml.h"
 
@@ -23,7 +24,7 @@ namespace {
 using test::WithEnvironment;
 
 std::shared_ptr<const topology::Graph> machine(const std::string& name) {
-  auto parsed = topology::read_nccl_xml(std::string(RONDO_FIXTURES_DIR) + "/" + name + ".xml");
+  auto parsed = topology::read_nccl_xml(test::fixture_file(name));
   EXPECT_TRUE(parsed.ok()) << name;
   return std::make_shared<const topology::Graph>(std::move(parsed->graph));
 }

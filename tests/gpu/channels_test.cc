@@ -13,18 +13,16 @@
 #include "api/rondo.h"
 #include "tests/gpu/process_bodies.h"
 #include "tests/gpu/rank_logs.h"
+#include "tests/support/fixture_file.h"
 #include "tests/support/pretended_ports.h"
 
 namespace rondo::test {
 namespace {
 
-std::string fixture(const std::string& name) {
-  return std::string(RONDO_FIXTURES_DIR) + "/" + name + ".xml";
-}
 Environment wired_by(const std::string& file) {
   return {{"RONDO_SIMT", "topology=" + file}, {"NCCL_TOPO_FILE", file}};
 }
-Environment wired_as(const std::string& name) { return wired_by(fixture(name)); }
+Environment wired_as(const std::string& name) { return wired_by(fixture_file(name)); }
 // The even GPUs are a host, and the odd ones (two-hosts.xml).
 const Layout kTwoHosts{{{0, 2, 4, 6}, {1, 3, 5, 7}}, {"a", "b"}};
 
@@ -209,7 +207,7 @@ TEST(SlowLinks, AreToldOnceWithTheRank) {
   GTEST_SKIP() << "real GPUs are where they are";
 #endif
   const RankLogs logs;
-  std::ifstream in(fixture("dgx-a100"));
+  std::ifstream in(fixture_file("dgx-a100"));
   std::string text((std::istreambuf_iterator<char>(in)), {});
   const std::string whole = "count=\"12\"";
   text.replace(text.find(whole, text.find("<gpu dev=\"2\"")), whole.size(), "count=\"9\"");

@@ -5,18 +5,15 @@
 
 #include "tests/gpu/process_bodies.h"
 #include "tests/gpu/rank_logs.h"
+#include "tests/support/fixture_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rondo::test {
 namespace {
 
-std::string machine(const char* name) {
-  return std::string(RONDO_FIXTURES_DIR) + "/" + name + ".xml";
-}
-
 Environment pretending(const char* name, const char* level) {
-  return {{"RONDO_SIMT", "topology=" + machine(name)},
-          {"NCCL_TOPO_FILE", machine(name)},
+  return {{"RONDO_SIMT", "topology=" + fixture_file(name)},
+          {"NCCL_TOPO_FILE", fixture_file(name)},
           {"NCCL_P2P_LEVEL", level}};
 }
 

@@ -23,6 +23,9 @@ cp "${programs[@]/#/$from/bin/}" $pack/bin
 cp -L $from/lib/librondo.so.1 $from/lib/libnccl.so.2 $pack/lib
 strip $pack/bin/* $pack/lib/*
 cp -r tests/gpu/{check,clients} $pack
+mkdir $pack/topology $pack/gpu
+cp tests/topology/*.xml $pack/topology
+cp tests/gpu/two-hosts.xml $pack/gpu
 cp tests/gpu/check.sh tests/gpu/torch_check.py bench/beside/beside.py $pack
 find $pack -name __pycache__ -exec rm -r {} +
 git describe --always --dirty --abbrev=12 >$pack/commit 2>/dev/null || rm -f $pack/commit

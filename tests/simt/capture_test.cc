@@ -83,6 +83,12 @@ TEST_F(CaptureTest, ThreadInRelaxedModeIsFreeBesideAGlobalCapture) {
   EXPECT_EQ(calls::end_capture(stream, &graph), kGpuCaptureInvalidated);
 }
 
+TEST_F(CaptureTest, DestroyingAGraphIsUnsafe) {
+  const auto destroy = [] { return calls::destroy_graph(nullptr); };
+  EXPECT_EQ(during(GpuCaptureMode::kThreadLocal, destroy),
+            (std::pair<GpuError, GpuError>{kGpuCaptureUnsupported, kGpuCaptureInvalidated}));
+}
+
 TEST_F(CaptureTest, WaitingForWorkOutsideIsIsolated) {
   const GpuEvent event = gpu.event();
   EXPECT_CUDA(calls::record_event(event, gpu.stream(), GpuEventUse::kPlain));

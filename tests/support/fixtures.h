@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/fixture_file.h"
 #include "topology/graph/nccl_xml.h"
 
 namespace rondo::test {
@@ -18,7 +19,7 @@ inline const std::vector<std::string>& fixture_names() {
 }
 
 inline topology::Graph fixture(const std::string& name) {
-  const std::string path = std::string(RONDO_FIXTURES_DIR) + "/" + name + ".xml";
+  const std::string path = fixture_file(name);
   auto parsed = topology::read_nccl_xml(path);
   if (!parsed) throw std::runtime_error(parsed.error().text);
   EXPECT_TRUE(parsed->not_understood.empty()) << path << ": " << parsed->not_understood.front();

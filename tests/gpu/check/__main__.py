@@ -72,6 +72,9 @@ def main() -> int:
     out = os.path.abspath(os.environ.get("OUT") or "gpu-results")
     os.makedirs(out, exist_ok=True)
     os.environ.setdefault("RONDO_TIMEOUT", "10")
+    carried = os.path.join(os.path.abspath(built), "topology")  # beside a bundle's bin/
+    if os.path.isdir(carried):
+        os.environ.setdefault("TOPOLOGY_FIXTURES", carried)
     jobs = int(os.environ.get("JOBS") or max(1, min(8, (os.cpu_count() or 1) * 3 // 8)))
     seconds = float(os.environ.get("SECONDS_IN_ALL") or PLANNED * len(sets))
     results = Results(out, machine.facts(), sets)

@@ -12,6 +12,7 @@ import subprocess
 from stage import Stage
 
 # Of each program: seconds that a test may take, and its priority, most telling suites first.
+COUNT_FREE_MEMORY = ("Hangs/", "SuspensionOf.")  # of the whole device: nothing may run beside
 PROGRAMS = {"gpu_tests": 3.0, "gpu_process_tests": 6.0}
 LEAST, MOST = 20.0, 120.0
 LARGE = 20  # tests of a suite
@@ -61,7 +62,9 @@ def some(name: str, program: str, tests: list[str], **more) -> Stage:
     """A stage that runs these tests."""
     limit = min(max(LEAST, 10 + PROGRAMS[program] * len(tests)), MOST)
     command = ("{bin}/" + program, "--gtest_filter=" + ":".join(tests))
-    return Stage(name, command, limit, reads="gtest", tests=tuple(tests), program=program, **more)
+    alone = any(part in test for test in tests for part in COUNT_FREE_MEMORY)
+    return Stage(name, command, limit, reads="gtest", tests=tuple(tests), program=program,
+                 alone=alone, **more)  # fmt: skip
 
 
 def suites(machine) -> list[Stage]:

@@ -91,7 +91,8 @@ GpuError begin_capture(GpuStream stream, GpuCaptureMode mode);
 GpuError end_capture(GpuStream stream, void** graph);
 GpuError instantiate(void** executable, void* graph);  // a copy of its own
 GpuError launch_graph(void* graph, GpuStream stream);
-GpuError destroy_graph(void* graph);
+GpuError destroy_graph(void* executable);
+GpuError forget_graph(void* graph);  // no executable: also while a thread captures
 
 // A kernel by its body; the table finds it by number.
 struct Kernel {

@@ -169,8 +169,17 @@ GpuError launch_graph(void* executable, GpuStream handle) {
 
 GpuError destroy_graph(void* executable) {
   Platform& p = platform();
+  {
+    const std::lock_guard lock(p.engine.mutex());
+    if (const GpuError error = p.unsafe_while_capturing()) return error;  // as a driver does
+  }
+  return forget_graph(executable);
+}
+
+GpuError forget_graph(void* graph) {
+  Platform& p = platform();
   const std::lock_guard lock(p.engine.mutex());
-  return p.graphs.erase(executable) == 1 ? kGpuSuccess : kGpuInvalidValue;
+  return p.graphs.erase(graph) == 1 ? kGpuSuccess : kGpuInvalidValue;
 }
 
 }  // namespace rondo::simt::calls

@@ -103,7 +103,7 @@ RONDO_CUDART cudaGraphLaunch(void* executable, void* stream) {
   return kept(calls::launch_graph(executable, stream_of(stream)));
 }
 RONDO_CUDART cudaGraphUpload(void*, void*) { return kGpuSuccess; }
-RONDO_CUDART cudaGraphDestroy(void* graph) { return kept(calls::destroy_graph(graph)); }
+RONDO_CUDART cudaGraphDestroy(void* graph) { return kept(calls::forget_graph(graph)); }
 RONDO_CUDART cudaGraphExecDestroy(void* executable) {
   return kept(calls::destroy_graph(executable));
 }

@@ -1,5 +1,5 @@
-// Where the machines of tests/topology are: in the sources, or where TOPOLOGY_FIXTURES says, as on a
-// machine to which only a bundle was carried (tests/gpu/pack.sh).
+// Where the machines of tests/topology are: in the sources, or where TOPOLOGY_FIXTURES says, as on
+// a machine to which only a bundle was carried (tests/gpu/pack.sh).
 #pragma once
 
 #include <cstdlib>

@@ -262,8 +262,9 @@ __device__ __forceinline__ void store_shared(std::uint32_t offset, T value) {
   *reinterpret_cast<volatile T*>(reinterpret_cast<char*>(rondo_dynamic_shared) + offset) = value;
 }
 
-__device__ __forceinline__ void barrier() { asm volatile("bar.sync 0;" ::: "memory"); }
-// Without .aligned: the threads of a warp may come one by one, as they do after waits of their own.
+// Without .aligned, which bar.sync is: the threads of a warp may come one by one, as they do after
+// waits of their own, and warps of different kinds may come from different places.
+__device__ __forceinline__ void barrier() { asm volatile("barrier.sync 0;" ::: "memory"); }
 __device__ __forceinline__ void named_barrier(unsigned id, unsigned threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }

@@ -86,7 +86,7 @@ void store_shared(std::uint32_t offset, T value) {
   simt::store_shared(offset, &value, sizeof(T));
 }
 
-inline void barrier(unsigned line = __builtin_LINE()) { simt::barrier_aligned(line); }
+inline void barrier() { simt::barrier(0, simt::thread_count()); }
 inline void named_barrier(unsigned id, unsigned threads) { simt::barrier(id, threads); }
 inline void named_arrive(unsigned id, unsigned threads) { simt::barrier_arrive(id, threads); }
 inline void sync_warp() { simt::sync_warp(); }

@@ -44,11 +44,9 @@ std::uint64_t compare_exchange(void* at, std::uint64_t expected, std::uint64_t d
 
 void fence(Scope scope);  // acquire and release
 
-// barrier 0 is bar.sync 0 for all threads of the CTA; others are named ones for `threads` of them
-// (a multiple of 32). arrive does not wait.
+// barrier 0 is for all threads of the CTA; others are named ones for `threads` of them (a multiple
+// of 32). None is aligned: threads come one by one, from anywhere. arrive does not wait.
 void barrier(unsigned id, unsigned threads);
-// Barrier 0 by an instruction that is aligned: all lanes of a warp come to it at one place, `line`.
-void barrier_aligned(unsigned line);
 void barrier_arrive(unsigned id, unsigned threads);
 
 // Whole warps only: all 32 lanes (or all there are in the last warp) call together.

@@ -73,7 +73,6 @@ struct Barrier {
 struct Warp {
   unsigned lanes = 0;
   unsigned arrived = 0;
-  unsigned at_barrier = 0, barrier_line = 0;  // an aligned one, to which some lanes have come
   const char* what = nullptr;
   std::array<std::uint64_t, kWarpLanes> brought{};
   std::array<std::uint64_t, kWarpLanes> taken{};  // of the newest complete meeting

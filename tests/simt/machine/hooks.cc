@@ -294,18 +294,6 @@ void barrier(unsigned id, unsigned threads) {
   barrier.waiting.push_back(&self());
   worker().block("barrier");
 }
-void barrier_aligned(unsigned line) {
-  Thread& thread = self();
-  Warp& warp = thread.cta.warps[thread.index / kWarpLanes];
-  if (warp.at_barrier > 0 && warp.barrier_line != line)
-    broken(fmt::format(
-        "comes to the barrier of line {} while its warp is at that of line {}: bar.sync "
-        "is aligned",
-        line, warp.barrier_line));
-  warp.barrier_line = line;
-  if (++warp.at_barrier == warp.lanes) warp.at_barrier = 0;
-  barrier(0, thread_count());
-}
 void barrier_arrive(unsigned id, unsigned threads) {
   arrive(self().cta.barriers[id % kBarriers], id, threads);
   worker().give_way();

@@ -57,7 +57,7 @@ class Rank {
     const std::size_t most = *std::max_element(options.sizes.begin(), options.sizes.end());
     MUST(cudaMalloc(&in_, most));
     MUST(cudaMalloc(&out_, most));
-    MUST(cudaMemset(in_, 0, most));
+    MUST(cudaMemsetAsync(in_, 0, most, stream_));
   }
 
   void run() {
@@ -120,10 +120,12 @@ class Rank {
     std::vector<float> values(count);
     for (std::size_t i = 0; i < count; ++i)
       values[i] = static_cast<float>(i % 7) + static_cast<float>(rank_);
-    MUST(cudaMemcpy(in_, values.data(), bytes, cudaMemcpyHostToDevice));
+    // Not by cudaMemcpy: from pageable memory it returns before its last bytes are on the device,
+    // and nothing orders it before this stream.
+    MUST(cudaMemcpyAsync(in_, values.data(), bytes, cudaMemcpyHostToDevice, stream_));
     call(bytes);
+    MUST(cudaMemcpyAsync(values.data(), out_, bytes, cudaMemcpyDeviceToHost, stream_));
     MUST(cudaStreamSynchronize(stream_));
-    MUST(cudaMemcpy(values.data(), out_, bytes, cudaMemcpyDeviceToHost));
     const auto n = static_cast<float>(options_.ranks);
     for (std::size_t i = 0; i < count; ++i) {
       const float wanted = n * static_cast<float>(i % 7) + n * (n - 1) / 2;

@@ -15,6 +15,7 @@
 
 #include "base/gpu.h"
 #include "base/result.h"
+#include "collectives/gpu/calls_ahead.h"
 #include "kernels/cuda/shared_args.h"
 #include "transport/memory/memory_handle.h"
 
@@ -25,7 +26,7 @@ inline constexpr std::uint32_t kReleased = 0x7fffffff;  // all waits are over: a
 // Flags of message slots, waited for by bits.
 inline constexpr std::uint32_t kEmpty = 1, kFull = 2, kReleasedSlot = 7;
 
-inline constexpr std::uint32_t kPlainDescriptors = 256;  // calls that a rank may run ahead
+inline constexpr std::uint32_t kPlainDescriptors = kCallsAhead;
 inline constexpr int kMessageSlots = 2;
 inline constexpr int kMessageDepth = 32;  // messages whose sizes are compared
 

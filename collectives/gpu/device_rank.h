@@ -17,6 +17,7 @@
 #include "collectives/gpu/gpu_engine.h"
 #include "collectives/watchdog/failure_detector.h"
 #include "collectives/watchdog/fault.h"
+#include "transport/cuda/deferred_free.h"
 
 namespace rondo {
 class Communicator;
@@ -60,6 +61,7 @@ class DeviceRank {
   Done resume();
   std::array<Communicator*, 2> parts() const { return {on_gpu_.get(), of_leaders_.get()}; }
 
+  EnqueueFlag& enqueue_flag() { return enqueues_; }
   Done post(std::span<const Call> calls);
   // After the rank's collectives are on their streams: a wait for a signal must not stand before
   // the kernel of another rank's call.
@@ -97,6 +99,7 @@ class DeviceRank {
   std::optional<Fault> look_at_missing(FailureDetector& detector);
 
   CommunicatorState& state_;
+  EnqueueFlag enqueues_;
   std::function<Done()> served_standing_;
   std::shared_ptr<DeviceTeam> team_;
   std::shared_ptr<HostProxy> hosted_;

@@ -96,6 +96,7 @@ Done enqueue_together(std::span<const RankWork> works) {
     resolved.push_back(std::move(calls));
   }
   Done result;
+  const EnqueueFlag::Scope enqueues(works.front().state.device->enqueue_flag());
   std::size_t entered = 0, posted = 0;
   while (result.ok() && entered < works.size()) {
     result = works[entered].state.enter();

@@ -5,7 +5,7 @@
 //   leader   wait for all READY, resolve and direct kernel, all DONE
 // READY and DONE are words in the ControlSegment, written and awaited by stream memory operations:
 // no kernel waits, no stream waits for what its own process has not enqueued, and nobody's host
-// waits for another's but where a rank is 256 calls ahead or memory is first shared. Buffers that
+// waits for another's but where a rank is kCallsAhead ahead or memory is first shared. Buffers that
 // the leader has mapped (ncclMemAlloc'd, registered) are worked on in place; others are staged, in
 // steps that fit, double-buffered. Flags count the steps of one call and are reset by whoever
 // awaits them, so plain calls and replays of captured ones mix.

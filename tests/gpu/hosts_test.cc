@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "collectives/gpu/calls_ahead.h"
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
@@ -155,7 +156,8 @@ TEST(GpuHostsAlone, AreNotAheadForEver) {
                                seat.stream);
       EXPECT_EQ(result, ncclTimeout);
       const std::string text = ncclGetLastError(seat.comm);
-      EXPECT_NE(text.find("256 calls ahead"), std::string::npos) << text;
+      EXPECT_NE(text.find(fmt::format("{} calls ahead", gpu::kCallsAhead)), std::string::npos)
+          << text;
       seat.board.flag = 1;
     }
     NCCL_OK(ncclCommAbort(seat.comm));

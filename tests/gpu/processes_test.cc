@@ -185,8 +185,10 @@ TEST(SharedGpuMemory, StagingThatDoesNotFitIsAnErrorWithARemedy) {
   ranks.check_expectations();
 }
 
+// The other process unmaps what was registered while this one makes its next call: the free must
+// not wait for that call, which waits for the other process.
 TEST(SharedGpuMemory, RegisteredMemoryIsWorkedOnInPlace) {
-  run_job(as_processes(2, Gpus::kOne), [](NcclRank& seat) {
+  run_job(as_processes(2, Gpus::kOne, {{"RONDO_SIMT", "frees=wait"}}), [](NcclRank& seat) {
     constexpr std::size_t kCount = 1000;
     DeviceBuffer buffer(kCount * sizeof(float), 0);
     void* handle = nullptr;

@@ -3,7 +3,9 @@
 // do: after all work of the device (RONDO_SIMT=frees=wait).
 #include <signal.h>
 
+#include <atomic>
 #include <chrono>
+#include <thread>
 
 #include "tests/gpu/device_case.h"
 #include "transport/cuda/deferred_free.h"
@@ -14,6 +16,11 @@ namespace {
 const Environment kAsDrivers = {{"RONDO_SIMT", "frees=wait,queues=64"}};
 constexpr double kSoon = 10;  // what the promise leaves is for a busy machine
 constexpr std::size_t kCount = 1000;
+#ifdef RONDO_SIMT
+constexpr bool kEmulated = true;
+#else
+constexpr bool kEmulated = false;
+#endif
 
 enum class How { kInTurn, kInOneGroup };
 
@@ -55,10 +62,12 @@ void use(const std::vector<int>& devices) {
   run_grouped(ranks, c, false, 0);
 }
 
-// Memory of the devices at the beginning must be there at the end.
+// Memory of the devices at the beginning must be there at the end; of a device that another process
+// uses, too, nobody can say: what that takes and gives back shows, but not on an emulated one.
 class NothingIsLost {
  public:
-  explicit NothingIsLost(std::vector<int> devices) : devices_(std::move(devices)) {
+  explicit NothingIsLost(std::vector<int> devices, Gpus gpus = Gpus::kOneEach)
+      : devices_(std::move(devices)), counts_(kEmulated || gpus != Gpus::kOne) {
     use(devices_);  // the driver's own memory comes with the first one
     before_ = free_bytes(devices_);
     gpu_api()->set_device(devices_[0]);
@@ -66,13 +75,16 @@ class NothingIsLost {
   ~NothingIsLost() {
     use(devices_);
     EXPECT_EQ(gpu::deferred_frees(), 0u);
-    EXPECT_EQ(free_bytes(devices_), before_);
+    if (counts_) {
+      EXPECT_EQ(free_bytes(devices_), before_);
+    }
   }
   NothingIsLost(const NothingIsLost&) = delete;
   NothingIsLost& operator=(const NothingIsLost&) = delete;
 
  private:
   const std::vector<int> devices_;
+  const bool counts_;
   std::vector<std::size_t> before_;
 };
 
@@ -94,7 +106,7 @@ TEST_P(HungProcesses, EndsBothCommunicators) {
   Job job = as_processes(2, hang.gpus, kAsDrivers);
   job.create = false;
   RankProcesses ranks(job, [&](NcclRank& seat) {
-    const NothingIsLost nothing({seat.device});
+    const NothingIsLost nothing({seat.device}, hang.gpus);
     seat.join();
     ncclComm_t other = nullptr;
     GpuStream on_other = nullptr;
@@ -246,6 +258,61 @@ TEST(Teardown, WhatWaitedIsFreedForTheNextCommunicator) {
     busy.go_on();
     const DeviceRanks next({0, 1});
     EXPECT_EQ(gpu::deferred_frees(), 0u);
+  });
+}
+
+// What a call has put on a stream may not count as unfinished before the call is over.
+TEST(DeferredFrees, DoNotBeginWhileACallIsOnItsWay) {
+  in_a_process([] {
+    gpu::EnqueueFlag calls;
+    bool freed = false;
+    {
+      const gpu::EnqueueFlag::Scope call(calls);
+      gpu::free_when_idle([&] { freed = true; });
+      EXPECT_FALSE(freed);
+      gpu::free_deferred();
+      EXPECT_FALSE(freed);
+    }
+    gpu::free_deferred();
+    EXPECT_TRUE(freed);
+  });
+}
+
+TEST(DeferredFrees, AreWaitedForByCallsThatComeMeanwhile) {
+  in_a_process([] {
+    gpu::EnqueueFlag calls;
+    std::atomic<bool> frees{false}, freed{false};
+    std::thread other([&] {
+      gpu::free_when_idle([&] {
+        frees = true;
+        nap(0.1);
+        freed = true;
+      });
+    });
+    while (!frees) std::this_thread::yield();
+    {
+      const gpu::EnqueueFlag::Scope call(calls);
+      EXPECT_TRUE(freed);
+    }
+    other.join();
+  });
+}
+
+// The program's own work may hold a free up, and may itself wait for a call.
+TEST(DeferredFrees, DoNotHoldACallUpForEver) {
+  in_a_process([] {
+    gpu::EnqueueFlag calls;
+    std::atomic<bool> frees{false}, called{false};
+    std::thread other([&] {
+      gpu::free_when_idle([&] {
+        frees = true;
+        while (!called) std::this_thread::yield();
+      });
+    });
+    while (!frees) std::this_thread::yield();
+    { const gpu::EnqueueFlag::Scope call(calls); }
+    called = true;
+    other.join();
   });
 }
 

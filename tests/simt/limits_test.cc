@@ -1,5 +1,9 @@
 // What an emulated device refuses or cannot do: launches beyond an sm_90, more CTAs than fit, calls
 // in host functions, and the errors that tests inject.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "tests/simt/device/registers.h"
 #include "tests/simt/device/table.h"
 #include "tests/simt/device_fixture.h"
@@ -111,6 +115,32 @@ TEST(Limits, OneCooperativeKernelAtATimeWhereTheDriverHasItSo) {
     EXPECT_TRUE(two_meet(false, 1, seed));
     EXPECT_FALSE(two_meet(true, 1, seed));
   }
+}
+
+TEST(Limits, CallsWaitWhereAQueueIsFull) {
+  TestDevice gpu({.devices = 1, .queues = 2, .commands = 4});
+  const GpuStream full = gpu.stream(), other = gpu.stream();
+  const GpuEvent event = gpu.event();
+  std::atomic<bool> over{false};
+  const auto wait = [](void* flag) {
+    while (!*static_cast<std::atomic<bool>*>(flag)) std::this_thread::yield();
+  };
+  EXPECT_CUDA(calls::launch_host(full, wait, &over));
+  std::atomic<int> made{0};
+  const auto make = [&](GpuStream on, int calls) {
+    for (int i = 0; i < calls; ++i, ++made)
+      EXPECT_CUDA(calls::record_event(event, on, GpuEventUse::kPlain));
+  };
+  std::thread ahead(make, full, 10);
+  while (made < 3) std::this_thread::yield();
+  std::thread beside(make, other, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(made, 3) << "one function and three records are four commands";
+  over = true;
+  ahead.join();
+  beside.join();
+  EXPECT_EQ(made, 11);
+  EXPECT_CUDA(calls::synchronize_device());
 }
 
 TEST(Limits, CallsInHostFunctionsAreNotPermitted) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "base/poll_until.h"
@@ -13,6 +14,8 @@
 namespace rondo::gpu {
 namespace {
 
+constexpr double kFreeSeconds = 1;  // a free may wait for the program, and that for the call
+
 struct Deferred {
   const std::uint32_t made_in = fork_generation();
   std::mutex mutex;
@@ -21,6 +24,8 @@ struct Deferred {
   std::vector<std::function<void()>> frees;  // in the order in which they came
   std::atomic<std::size_t> waiting{0};       // of these
   bool knows_all = true;                     // there was memory to note all that was left
+  std::set<const EnqueueFlag*> flags;
+  std::atomic<int> freeing{0};  // threads that free, or look whether they may
 
   // The parent's: its mutex may be held for ever, and its device is not here.
   bool is_forked() const { return made_in != fork_generation(); }
@@ -31,6 +36,21 @@ struct Deferred {
            std::all_of(watched.begin(), watched.end(),
                        [](const auto& work) { return work.second(); });
   }
+  // With the mutex. Whether this thread frees now: then a Free follows. Whoever raises a
+  // flag looks at `freeing` next, so that one of both sees the other; what was enqueued before a
+  // flag was lowered counts as unfinished by then.
+  bool begin_free() {
+    freeing.fetch_add(1);
+    const bool may = std::none_of(flags.begin(), flags.end(),
+                                  [](const EnqueueFlag* flag) { return flag->is_raised(); }) &&
+                     is_idle();
+    if (!may) freeing.fetch_sub(1);
+    return may;
+  }
+};
+struct Free {
+  std::atomic<int>& freeing;
+  ~Free() { freeing.fetch_sub(1); }
 };
 
 Deferred& deferred() {
@@ -39,6 +59,32 @@ Deferred& deferred() {
 }
 
 }  // namespace
+
+EnqueueFlag::EnqueueFlag() {
+  Deferred& all = deferred();
+  std::lock_guard lock(all.mutex);
+  all.flags.insert(this);
+}
+
+EnqueueFlag::~EnqueueFlag() {
+  Deferred& all = deferred();
+  if (all.is_forked()) return;
+  std::lock_guard lock(all.mutex);
+  all.flags.erase(this);
+}
+
+void EnqueueFlag::raise() {
+  std::atomic<int>& freeing = deferred().freeing;
+  raised_.fetch_add(1);
+  if (freeing.load() == 0) return;
+  const auto deadline = seconds_from_now(kFreeSeconds);
+  bool in_time = true;
+  do {
+    raised_.fetch_sub(1);
+    in_time = poll_until([&] { return freeing.load() == 0; }, deadline);
+    raised_.fetch_add(1);
+  } while (in_time && freeing.load() != 0);
+}
 
 UnfinishedWork::~UnfinishedWork() {
   Deferred& all = deferred();
@@ -71,12 +117,13 @@ void hand_over(std::function<void()> free) {
   const RelaxedCapture relaxed;
   {
     std::lock_guard lock(all.mutex);
-    if (!all.is_idle()) {
+    if (!all.begin_free()) {
       all.frees.push_back(std::move(free));
       all.waiting = all.frees.size();
       return;
     }
   }
+  const Free begun{all.freeing};
   free();
 }
 
@@ -88,12 +135,13 @@ void free_deferred(double patient_seconds) noexcept {
     std::vector<std::function<void()>> now;
     const auto take = [&] {
       std::lock_guard lock(all.mutex);
-      if (!all.is_idle()) return false;
+      if (!all.begin_free()) return false;
       now.swap(all.frees);
       all.waiting = 0;
       return true;
     };
     if (!poll_until(take, seconds_from_now(patient_seconds))) return done();
+    const Free begun{all.freeing};
     for (const auto& free : now) free();
     return done();
   }).ok();

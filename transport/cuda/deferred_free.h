@@ -3,18 +3,21 @@
 //
 // cudaFree, cudaFreeHost and cudaHostUnregister wait for all work of their device, whosever it is.
 // A communicator that is torn down while a kernel of another one spins would wait for that kernel.
-// So whoever enqueues work says when it is over (UnfinishedWork), and whoever frees hands over how
-// (free_when_idle). It is done at once where all is over, else by the next free_deferred(): at the
-// end of the next communicator, which may be the one that is waited for, before the next one is
-// made, and by ncclMemAlloc and ncclMemFree. Guarantees: nothing is freed under work that is
-// registered; only work of the program's own, and launches that come in that very moment, are
-// waited for, as by any cudaFree; a forked child frees nothing. Any thread. Cost: an event query a
-// device and communicator, and free.
+// So whoever enqueues work says when he does (EnqueueFlag) and when it is over (UnfinishedWork),
+// and whoever frees hands over how (free_when_idle). It is done at once where nobody enqueues and
+// all is over, else by the next free_deferred(): at the end of the next communicator, which may be
+// the one that is waited for, before the next one is made, and by ncclMemAlloc and ncclMemFree.
+// Guarantees: nothing is freed under work that is registered, and work that is enqueued meanwhile
+// waits for the free, a second at most; only work of the program's own is waited for, as by any
+// cudaFree; a forked child frees nothing. Any thread. Cost: an event query a device and
+// communicator, and free; of a call, two atomic additions to a word of its own.
 //
 //   work_.watch([this] { return newest_launch_.is_over(); });
+//   const EnqueueFlag::Scope enqueues(flag_);
 //   free_when_idle([at] { gpu_api()->free_host(at); });
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <utility>
@@ -37,6 +40,32 @@ class UnfinishedWork {
   // The owner goes, its work does not yet: what `take` returns is asked until it is over, and this
   // object is not asked any more. `take` is called while nobody asks.
   void leave(const std::function<std::function<bool()>()>& take) noexcept;
+};
+
+// Says of one owner that work is being put on streams: what is on them already may not yet count as
+// unfinished.
+class EnqueueFlag {
+ public:
+  EnqueueFlag();
+  ~EnqueueFlag();
+  EnqueueFlag(const EnqueueFlag&) = delete;
+  EnqueueFlag& operator=(const EnqueueFlag&) = delete;
+
+  class Scope {
+   public:
+    explicit Scope(EnqueueFlag& flag) : flag_(flag) { flag_.raise(); }
+    ~Scope() { flag_.raised_.fetch_sub(1); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    EnqueueFlag& flag_;
+  };
+  bool is_raised() const { return raised_.load() != 0; }
+
+ private:
+  void raise();
+  alignas(64) std::atomic<int> raised_{0};
 };
 
 void hand_over(std::function<void()> free);  // what free_when_idle() guards

@@ -15,13 +15,14 @@
 #include <mutex>
 
 #include "base/result.h"
+#include "collectives/gpu/calls_ahead.h"
 #include "collectives/gpu/staging/hosted_call.h"
 
 namespace rondo::gpu {
 
 class CallSlots {
  public:
-  static constexpr std::size_t kAhead = 256;
+  static constexpr std::size_t kAhead = kCallsAhead;
 
   // limit_seconds: that a call may wait for earlier ones to end; 0: for ever. rank: for texts.
   CallSlots(int rank, double limit_seconds)

@@ -148,10 +148,12 @@ GpuError launch_graph(void* executable, GpuStream handle) {
   const auto found = p.graphs.find(executable);
   if (found == p.graphs.end()) return kGpuInvalidValue;
   if (stream->capture != nullptr) return p.invalidate(*stream->capture, kGpuCaptureUnsupported);
+  p.wait_for_room(stream->device);
   Graph& graph = *found->second;
   // One run of a graph waits for the run before it; nodes take any queue.
   const CommandRef begin = p.enqueue(*stream, {"graph begin", -1, {}}, stream->queue,
                                      {stream->newest, graph.newest_run});
+  begin->is_node = true;
   std::vector<CommandRef> run;
   for (const Graph::Node& node : graph.nodes) {
     std::vector<CommandRef> after{begin};
@@ -159,6 +161,7 @@ GpuError launch_graph(void* executable, GpuStream handle) {
     const auto queue =
         static_cast<int>(p.engine.random().below(static_cast<std::uint64_t>(p.engine.queues())));
     run.push_back(p.enqueue(*stream, node.operation, queue, std::move(after)));
+    run.back()->is_node = true;
   }
   run.push_back(begin);
   stream->newest =

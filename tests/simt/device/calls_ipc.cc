@@ -81,7 +81,7 @@ GpuError ipc_close(void* pointer) {
   if (const GpuError error = p.unsafe_while_capturing()) return error;
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
   if (!p.imports.contains(address)) return kGpuInvalidValue;
-  if (p.config.frees_wait) p.wait_until_idle(lock, current_device());
+  if (p.config.frees_wait) p.wait_as_free(lock, current_device());
   p.imports.erase(address);
   p.memory.release(*p.memory.find(address));
   return kGpuSuccess;

@@ -21,7 +21,8 @@ void wait_to_allocate(std::unique_lock<std::mutex>& lock, int device) {
 }
 void wait_to_free(std::unique_lock<std::mutex>& lock, int device) {
   Platform& p = platform();
-  if (p.config.frees_wait || p.engine.random().one_in(2)) p.wait_until_idle(lock, device);
+  if (p.config.frees_wait) return p.wait_as_free(lock, device);
+  if (p.engine.random().one_in(2)) p.wait_until_idle(lock, device);
 }
 // Every device may have pinned memory in use.
 void wait_to_free_host(std::unique_lock<std::mutex>& lock) {

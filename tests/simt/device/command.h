@@ -20,6 +20,7 @@ struct Command : std::enable_shared_from_this<Command> {
   const char* what = "nothing";
   int device = 0;
   int queue = 0;
+  bool is_node = false;                         // of a launched graph
   std::uint64_t stream = 0;                     // its number
   std::uint64_t number = 0;                     // of the command, in order
   std::vector<std::shared_ptr<Command>> after;  // must be over before it begins

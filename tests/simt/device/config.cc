@@ -106,6 +106,8 @@ void set(Config& config, const std::string& key, const std::string& value) {
     config.multiprocessors = static_cast<int>(n);
   } else if (key == "memory") {
     config.memory_mib = n;
+  } else if (key == "commands") {
+    config.commands = n;
   } else if (key == "slices") {
     config.slices = static_cast<int>(n);
   } else if (key == "pace") {
@@ -169,6 +171,7 @@ std::string Config::reproducer() const {
   if (!dmabuf) text += ",dmabuf=0";
   if (!flushes) text += ",flushes=0";
   if (!ordered_writes) text += ",ordering=none";
+  if (commands != Config{}.commands) text += fmt::format(",commands={}", commands);
   if (cooperative > 0) text += fmt::format(",cooperative={}", cooperative);
   if (frees_wait) text += ",frees=wait";
   if (pace != 0) text += fmt::format(",pace={}", pace);

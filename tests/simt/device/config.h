@@ -15,13 +15,16 @@
 //     dmabuf=0|1        whether device memory can be had as dmabuf files
 //     flushes=0|1       whether the driver flushes what adapters have written
 //     ordering=owner|none       whether a device sees what adapters write without a flush
+//     commands=N        that a hardware queue holds (1000; 0: any number). Where one is full, calls
+//                       that put commands on any stream of its device wait
 //     cooperative=N     cooperative kernels that run on a device at once (0: any number)
 //     slices=N          time slices that a kernel may spend spinning while another process waits
 //                       for its device
 //     frees=wait|chance whether cudaFree, cudaFreeHost, cudaHostUnregister and
 //     cudaIpcCloseMemHandle
-//                       always wait until the device is idle, as drivers do, and allocating never
-//                       does; or both do so by chance, which is all that CUDA says
+//                       always wait until the device is idle, as drivers do, also for what comes
+//                       while they free, and allocating never does; or both do so by chance, which
+//                       is all that CUDA says
 //     pace=N            microseconds from when a kernel could begin until it does
 //     standstill=N      seconds after which a call that waits prints what the queues hold, if
 //                       nothing has ended meanwhile (20; 0: never)
@@ -54,6 +57,7 @@ struct Config {
   std::vector<std::string> bus_ids{};  // by device; those that are missing are made up
   int multiprocessors = 132;
   std::uint64_t memory_mib = 4096;
+  std::uint64_t commands = 1000;
   int cooperative = 0;
   int slices = 8;
   std::uint64_t pace = 0;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "tests/simt/device/standstill.h"
@@ -70,6 +71,18 @@ void Engine::push(CommandRef command) {
   ++commands_;
   if (config_.own_thread && !thread_.joinable()) thread_ = std::thread([this] { loop(); });
   pushed_.notify_one();
+}
+
+bool Engine::has_room(int device) const {
+  if (config_.commands == 0) return true;
+  const auto is_full = [this](const std::deque<CommandRef>& queue) {
+    if (queue.size() < config_.commands) return false;
+    const auto of_graphs = std::count_if(queue.begin(), queue.end(),
+                                         [](const CommandRef& one) { return one->is_node; });
+    return queue.size() - static_cast<std::size_t>(of_graphs) >= config_.commands;
+  };
+  const auto first = queued_.begin() + device * queues_;
+  return std::none_of(first, first + queues_, is_full);
 }
 
 void Engine::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {

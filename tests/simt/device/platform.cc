@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <thread>
 
 #include "tests/simt/device/poison.h"
 #include "tests/simt/machine/violation.h"
@@ -138,7 +140,14 @@ GpuError Platform::submit(Stream* stream, Operation operation) {
   return submit_locked(*stream, std::move(operation));
 }
 
+void Platform::wait_for_room(int device) {
+  std::unique_lock lock(engine.mutex(), std::adopt_lock);
+  engine.wait(lock, [&] { return engine.has_room(device); });
+  lock.release();
+}
+
 GpuError Platform::submit_locked(Stream& stream, Operation operation) {
+  if (stream.capture == nullptr) wait_for_room(stream.device);
   if (Capture* const capture = stream.capture.get()) {
     if (capture->invalidated) return kGpuCaptureInvalidated;
     capture->graph.nodes.push_back({std::move(operation), stream.frontier});
@@ -264,6 +273,15 @@ std::vector<CommandRef> Platform::all_newest(int device) const {
   }
   std::erase(all, nullptr);
   return all;
+}
+
+void Platform::wait_as_free(std::unique_lock<std::mutex>& lock, int device) {
+  constexpr std::chrono::milliseconds kUnmapping(5);
+  wait_until_idle(lock, device);
+  lock.unlock();
+  std::this_thread::sleep_for(kUnmapping);
+  lock.lock();
+  wait_until_idle(lock, device);
 }
 
 void Platform::wait_until_idle(std::unique_lock<std::mutex>& lock, int device) {

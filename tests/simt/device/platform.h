@@ -57,8 +57,10 @@ class Platform {
 
   // Puts an operation on a stream, or into the graph that the stream captures.
   GpuError submit(Stream* stream, Operation operation);
-  // The same under the mutex, for operations of several parts.
+  // The same under the mutex, for operations of several parts. Lets go of the mutex while there is
+  // no room on the device.
   GpuError submit_locked(Stream& stream, Operation operation);
+  void wait_for_room(int device);  // under the mutex, which it lets go of meanwhile
   CommandRef enqueue(Stream& stream, const Operation& operation, int queue,
                      std::vector<CommandRef> after);
   // The stream of a handle; null: there is no such stream. Under the mutex.
@@ -87,6 +89,8 @@ class Platform {
   std::vector<CommandRef> all_newest(int device) const;  // of its streams; under the mutex
   // Until all that is on its streams by now is over.
   void wait_until_idle(std::unique_lock<std::mutex>& lock, int device);
+  // As a free does that waits: what comes while it is busy with that is waited for, too.
+  void wait_as_free(std::unique_lock<std::mutex>& lock, int device);
 
   const Config config;
   AddressSpace memory;
